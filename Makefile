@@ -27,7 +27,8 @@ PACKAGES_BUILD := build-essential pkg-config dpkg-dev ca-certificates libslurm-d
 	slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge python3
 PACKAGES_RUN := $(PACKAGES_BUILD) procps
 # A real HDFS: Java, Maven for Hadoop 3, pip for Hadoop 2 (tests/hdfs/minihdfs.py).
-PACKAGES_HDFS := openjdk-17-jdk-headless maven python3-pip python3-setuptools python3-wheel util-linux
+PACKAGES_HDFS := openjdk-17-jdk-headless maven python3-pip python3-setuptools python3-wheel util-linux \
+	curl krb5-admin-server krb5-kdc krb5-user openssl
 PACKAGES_DEB := debhelper dpkg-dev lintian python3
 # What only test-all needs of them: rpms and images.
 PACKAGES_RPM := rpm rpmlint cpio buildah

@@ -64,11 +64,16 @@ static uint16_t _cr_type(const job_record_t *job_ptr)
 
 /* The daemon reads the whole token when it polls; here only whether to wait
  * for that. */
+static bool _names_input(const char *comment)
+{
+	return comment && (strstr(comment, "hdfs-input=") ||
+			   strstr(comment, "data-input="));
+}
+
 static bool _declares_input(const job_record_t *job_ptr)
 {
-	return (job_ptr->comment && strstr(job_ptr->comment, "hdfs-input=")) ||
-	       (job_ptr->admin_comment &&
-		strstr(job_ptr->admin_comment, "hdfs-input="));
+	return _names_input(job_ptr->comment) ||
+	       _names_input(job_ptr->admin_comment);
 }
 
 static bool _has_param(const char *params, const char *name)

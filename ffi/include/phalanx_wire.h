@@ -283,7 +283,7 @@ enum phx_ask_flags {
 	PHX_ASK_CORES = 128,   /* whole cores are allocated, not threads */
 	PHX_ASK_ARRAY = 256,
 	PHX_ASK_MORE_GRES = 512, /* more than PHX_GRES_PER_JOB: some are left out */
-	PHX_ASK_INPUT = 1024,    /* a comment of the job declares "hdfs-input=" */
+	PHX_ASK_INPUT = 1024,    /* a comment of the job declares an input */
 	PHX_ASK_SPREAD = 2048,   /* --spread-job */
 	PHX_ASK_SIZES = 4096,    /* several sizes: -N 2,4,8 */
 	PHX_ASK_LLN = 8192,      /* least loaded nodes, CR_LLN or the partition's */

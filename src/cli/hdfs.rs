@@ -32,7 +32,7 @@ impl Access {
         let nodes = node_names();
         let map = HostMap::new(&config.host_map, nodes.as_deref().unwrap_or_default());
         let map = map.map_err(failure)?;
-        Ok(Self { hdfs: Hdfs::configured(&config).map_err(failure)?, user: user()?, map, nodes })
+        Ok(Self { hdfs: Hdfs::of_caller(&config).map_err(failure)?, user: user()?, map, nodes })
     }
 
     /// The blocks of an input; `caller` names the command to the NameNode.

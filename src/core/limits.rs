@@ -220,8 +220,12 @@ pub const COLLECT_INPUTS_MAX: usize = 64;
 pub const COLLECT_EVERY_MS: (u64, u64) = (100, 86_400_000);
 /// Shortest and longest time limit of one run, milliseconds.
 pub const COLLECT_TIMEOUT_MS: (u64, u64) = (100, 3_600_000);
-/// Bytes of a value that is text.
-pub const COLLECT_TEXT_BYTES_MAX: usize = 1024;
+/// Bytes of a value that is text: all that a program may print.
+pub const COLLECT_TEXT_BYTES_MAX: usize = SLOT_OUTPUT_BYTES_MAX;
+/// Bytes of a text that goes into the history of past values.
+pub const COLLECT_PAST_TEXT_BYTES_MAX: usize = 1024;
+/// Bytes of all latest values that are text.
+pub const COLLECT_TEXTS_BYTES_MAX: usize = 256 << 20;
 /// Registrations.
 pub const COLLECT_REGISTRATIONS_MAX: usize = 4096;
 /// Latest values kept in memory, over all names and nodes.
@@ -261,8 +265,10 @@ pub const AGENT_RUNS_MAX: usize = 32;
 /// Values that an agent keeps while the data service does not take them; the
 /// oldest make room.
 pub const AGENT_QUEUE_MAX: usize = 4096;
-/// Values of one sync: one request stays below [`COLLECT_BODY_BYTES_MAX`].
+/// Values of one sync.
 pub const AGENT_BATCH_MAX: usize = 1024;
+/// Bytes of their texts: one request stays below [`COLLECT_BODY_BYTES_MAX`].
+pub const AGENT_BATCH_TEXT_BYTES_MAX: usize = 2 << 20;
 /// Longest time an agent lets one sync be held, milliseconds.
 pub const AGENT_WAIT_MS_MAX: u64 = 30_000;
 /// Longest pause of an agent that cannot reach the data service, milliseconds.
@@ -272,7 +278,12 @@ pub const COLLECTOR_BACKOFF_MS_MAX: u64 = 300_000;
 /// Bytes of one answer of the data service.
 pub const AGENT_REPLY_BYTES_MAX: usize = 32 << 20;
 
-const _: () = assert!(AGENT_BATCH_MAX * (COLLECT_TEXT_BYTES_MAX + 1024) <= COLLECT_BODY_BYTES_MAX);
+// In JSON a byte of a text takes two at most, as it has no control characters but tabs and ends of
+// lines; one value may go over the bound.
+const _: () = assert!(
+    AGENT_BATCH_MAX * 1024 + 2 * (AGENT_BATCH_TEXT_BYTES_MAX + COLLECT_TEXT_BYTES_MAX)
+        <= COLLECT_BODY_BYTES_MAX
+);
 const _: () = assert!(AGENT_WAIT_MS_MAX <= COLLECT_HOLD_MS_MAX);
 /// Bytes of one line of a trace.
 pub const TRACE_LINE_BYTES_MAX: u64 = 1 << 20;
@@ -286,8 +297,16 @@ pub const RUNTIME_STREAMS_MAX: usize = 1_000_000;
 /// Those of one user.
 pub const RUNTIME_USER_STREAMS_MAX: u32 = 10_000;
 
-/// URIs of one `hdfs-input=`.
+/// URIs of one `hdfs-input=`, and names of one `data-input=`.
 pub const DATA_URIS_MAX: usize = 1000;
+/// Bytes of the name of a dataset.
+pub const DATASET_NAME_BYTES_MAX: usize = 255;
+/// Datasets that the nodes together report.
+pub const DATASETS_MAX: usize = 200_000;
+/// Parts into which a dataset is cut that nodes report whole.
+pub const DATASET_PARTS: u64 = 64;
+/// Bytes of the file that `data_jobs.locations` names.
+pub const LOCATIONS_BYTES_MAX: u64 = 32 << 20;
 /// Splits of one input.
 pub const SPLITS_MAX: usize = 1_000_000;
 /// Waiting tasks of an array that are planned one by one.

@@ -2,9 +2,9 @@
 //! The daemon and all that speaks to the world outside.
 //!
 //! The modules use each other downwards only: [`daemon`] wires the others together; [`link`]
-//! speaks with the plugin in slurmctld, [`source`] reads Slurm's tables, [`hdfs`] block
-//! locations, [`collect`] what nodes measure; [`history`] and [`recordings`] keep what happened;
-//! [`api`] serves it.
+//! speaks with the plugin in slurmctld, [`source`] reads Slurm's tables, [`locations`] where inputs
+//! lie, by [`hdfs`] and other sources, [`collect`] what nodes measure; [`history`] and
+//! [`recordings`] keep what happened; [`api`] serves it.
 #![forbid(unsafe_code)]
 
 pub mod api;
@@ -16,6 +16,7 @@ mod failure;
 pub mod hdfs;
 pub mod history;
 pub mod link;
+pub mod locations;
 mod locks;
 pub mod own_children;
 pub mod recordings;

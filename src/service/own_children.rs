@@ -5,11 +5,14 @@
 //! to no run. Those that are started here are none of them.
 
 use std::collections::BTreeSet;
-use std::io;
+use std::io::{self, Read, Write};
 use std::process::{Child, Command, Output};
 use std::sync::Mutex;
 
 use crate::locks::lock;
+
+/// Bytes of standard error that are kept.
+const ERRORS_MAX: u64 = 64 << 10;
 
 static OWN: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
 
@@ -48,6 +51,49 @@ impl Drop for OwnChild {
     fn drop(&mut self) {
         lock(&OWN).remove(&self.id);
     }
+}
+
+/// [`Command::output`] of a program that gets `input`; it is ended where it writes more than `most`
+/// bytes, of which one more is given. Of its standard error the first 64 KiB are.
+///
+/// # Errors
+/// The system's.
+pub fn output_within(command: &mut Command, input: &[u8], most: usize) -> io::Result<Output> {
+    let mut own = OwnChild::spawn(command)?;
+    let gone = || io::Error::from(io::ErrorKind::NotFound);
+    let child = own.child.as_mut().ok_or_else(gone)?;
+    let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+    let (out, errors) = std::thread::scope(|scope| {
+        let errors =
+            scope.spawn(|| stderr.map_or_else(|| Ok(Vec::new()), |pipe| first(pipe, ERRORS_MAX)));
+        if let Some(mut stdin) = stdin {
+            // Whoever does not read it says so by its status.
+            let _ = stdin.write_all(input);
+        }
+        let out = stdout.map_or_else(
+            || Ok(Vec::new()),
+            |mut pipe| {
+                let mut bytes = Vec::new();
+                let limit = u64::try_from(most).unwrap_or(u64::MAX).saturating_add(1);
+                pipe.by_ref().take(limit).read_to_end(&mut bytes)?;
+                if bytes.len() > most {
+                    child.kill()?;
+                }
+                io::Result::Ok(bytes)
+            },
+        );
+        (out, errors.join().unwrap_or_else(|_| Err(io::ErrorKind::Other.into())))
+    });
+    let status = child.wait()?;
+    Ok(Output { status, stdout: out?, stderr: errors? })
+}
+
+/// The first bytes of a stream, which is read to its end.
+fn first(mut stream: impl Read, most: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    stream.by_ref().take(most).read_to_end(&mut bytes)?;
+    io::copy(&mut stream, &mut io::sink())?;
+    Ok(bytes)
 }
 
 /// [`Command::output`]; the streams are as the command says.

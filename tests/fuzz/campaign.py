@@ -32,6 +32,8 @@ TARGETS = (
     ("swf", "phalanx-core", ("--test", "fuzz"), "swf_and_gpu_traces"),
     ("hdfs_rpc", "phalanx-service", ("--lib",), "hdfs::tests::fuzz::answers_of_hadoop_rpc"),
     ("webhdfs", "phalanx-service", ("--lib",), "hdfs::tests::fuzz::answers_of_webhdfs"),
+    ("locations", "phalanx-service", ("--lib",),
+     "locations::tests::lists_and_reports_are_damaged"),
     ("hdfs_conf", "phalanx-service", ("--lib",),
      "hdfs::tests::fuzz::hadoop_configurations_and_uris"),
     ("recording", "phalanx-service", ("--test", "it"), "fuzz::recordings"),

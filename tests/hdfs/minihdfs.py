@@ -155,6 +155,8 @@ class MiniHdfs:
         self.nodes, self.version, self.ha = list(nodes), version, ha
         self.replication, self.block_size, self.namenode_mb = replication, block_size, namenode_mb
         self.processes, self._tool, self.image = {}, None, image
+        # Of a subclass: variables and options of each JVM.
+        self.env, self.jvm = None, list(JVM)
         ports = free_ports(4 + 3 * len(self.nodes))
         self.namenodes = ["nn1", "nn2"] if ha else ["nn1"]
         self.rpc = dict(zip(self.namenodes, ports[0:2]))
@@ -261,8 +263,9 @@ class MiniHdfs:
         """One command of HdfsTool.java; raises what it answers with `error`."""
         if self._tool is None:
             self._tool = subprocess.Popen(
-                ["java", "-Xmx256m", *JVM, "-cp", self.class_path(), str(HERE / "HdfsTool.java")],
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                ["java", "-Xmx256m", *self.jvm, "-cp", self.class_path(),
+                 str(HERE / "HdfsTool.java")],
+                env=self.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                 stderr=open(self.dir / "logs/tool.log", "a"), text=True)
         self._tool.stdin.write(command + "\n")
         self._tool.stdin.flush()
@@ -280,10 +283,14 @@ class MiniHdfs:
         url = (f"http://127.0.0.1:{self.http[namenode]}/jmx?qry="
                f"Hadoop:service=NameNode,name={name}")
         try:
-            with urllib.request.urlopen(url, timeout=3) as reply:
-                return json.load(reply)["beans"][0]
+            return json.loads(self.page(url))["beans"][0]
         except (OSError, ValueError, LookupError):
             return None
+
+    def page(self, url):
+        """What a NameNode answers."""
+        with urllib.request.urlopen(url, timeout=3) as reply:
+            return reply.read()
 
     def live(self, namenode=None):
         """DataNodes that the NameNode takes for live."""
@@ -309,16 +316,17 @@ class MiniHdfs:
 
     def java(self, log, main, arguments):
         with open(self.dir / f"logs/{log}.log", "w") as out:
-            done = subprocess.run(["java", *JVM, "-cp", self.class_path(), main, *arguments],
-                                  stdout=out, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
+            done = subprocess.run(["java", *self.jvm, "-cp", self.class_path(), main, *arguments],
+                                  env=self.env, stdout=out, stderr=subprocess.STDOUT,
+                                  stdin=subprocess.DEVNULL)
         if done.returncode:
             raise HdfsError(f"{main}: {self.tail(log)}")
 
     def spawn(self, name, main, arguments, megabytes):
         out = open(self.dir / f"logs/{name}.log", "a")
         self.processes[name] = subprocess.Popen(
-            ["java", f"-Xmx{megabytes}m", *JVM, "-cp", self.class_path(), main, *arguments],
-            stdout=out, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
+            ["java", f"-Xmx{megabytes}m", *self.jvm, "-cp", self.class_path(), main, *arguments],
+            env=self.env, stdout=out, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
         out.close()
 
     def tail(self, log):
@@ -329,7 +337,7 @@ class MiniHdfs:
         first = self.namenodes[0]
         uri = "hdfs://phx" if self.ha else f"hdfs://127.0.0.1:{self.rpc[first]}"
         site(self.conf / "core-site.xml",
-             {"fs.defaultFS": uri, "hadoop.tmp.dir": self.dir / "tmp"})
+             {"fs.defaultFS": uri, "hadoop.tmp.dir": self.dir / "tmp"} | self.more_core())
         properties = {
             "dfs.replication": self.replication,
             "dfs.blocksize": self.block_size,
@@ -365,7 +373,15 @@ class MiniHdfs:
         else:
             properties |= {"dfs.namenode.name.dir": f"file://{self.dir}/nn1",
                            "dfs.namenode.http-address": f"127.0.0.1:{self.http[first]}"}
-        site(self.conf / "hdfs-site.xml", properties)
+        site(self.conf / "hdfs-site.xml", properties | self.more_site())
+
+    def more_core(self):
+        """Further properties of core-site.xml."""
+        return {}
+
+    def more_site(self):
+        """Further properties of hdfs-site.xml."""
+        return {}
 
 
 def main():

@@ -87,7 +87,8 @@ static void _submit(void)
 	if (sim_random(100) < sim.old)
 		w->j->details->begin_time -= PHX_HOLD_S_MAX - sim_random(20);
 	if (sim_random(100) < sim.inputs)
-		w->j->comment = xstrdup("hdfs-input=/a");
+		w->j->comment = xstrdup(w->j->job_id % 2 ? "hdfs-input=/a" :
+							   "data-input=a");
 	if (!sim_random(6)) {
 		w->j->array_job_id = w->j->job_id;
 		w->j->array_recs = xmalloc(sizeof(*w->j->array_recs));

@@ -75,6 +75,17 @@ pub fn input(data: &DataNote) -> Vec<(&'static str, String)> {
             data.files, data.blocks, data.bytes, data.splits
         ),
     ));
+    if !data.holders.is_empty() {
+        list.push(("Held by", clean(&data.holders)));
+    }
+    if data.evictions > 0 {
+        list.push(("Evictions", format!("{} from nodes' caches", data.evictions)));
+    }
+    match data.missed.as_deref() {
+        Some("") => list.push(("At the start", "each node of the job held it".to_owned())),
+        Some(nodes) => list.push(("At the start", format!("not held by {}", clean(nodes)))),
+        None => {}
+    }
     if data.unreadable > 0 {
         list.push(("Not readable", format!("{} blocks", data.unreadable)));
     }

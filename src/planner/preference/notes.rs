@@ -95,6 +95,15 @@ pub struct DataNote {
     pub splits: u64,
     /// Blocks that nobody can read now.
     pub unreadable: u64,
+    /// Nodes that hold any of it, as a hostlist.
+    #[serde(default)]
+    pub holders: String,
+    /// How often a node has thrown a dataset of it out of its cache, as far as reports say.
+    #[serde(default)]
+    pub evictions: u64,
+    /// Once the job began: nodes of it that held none of a dataset then, as a hostlist.
+    #[serde(default)]
+    pub missed: Option<String>,
     /// Hosts of blocks that are no nodes of Slurm.
     pub unmapped: Vec<String>,
     /// Warnings to the user.
@@ -185,6 +194,8 @@ pub struct BagNote {
 }
 
 /// Reasons of a preference, for explanations.
+// There is one for each job that a method plans, and most of these are of the larger kinds.
+#[allow(clippy::large_enum_variant)]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Note {

@@ -66,6 +66,7 @@ pub fn text(sources: &Sources) -> String {
         resources(&mut text, nodes);
     }
     collected(&mut text, sources);
+    datasets(&mut text, status);
     text.0.push_str("# EOF\n");
     text.0
 }
@@ -378,6 +379,25 @@ fn resources(text: &mut Text, nodes: &NodesReport) {
     text.labelled(family, "Pending jobs attributed to a shortage.", "dimension", pending);
     let help = "Cluster utilisation of balance.";
     text.gauge("phalanx_utilization_ratio", "ratio", help, nodes.utilization);
+}
+
+/// Datasets that jobs may name.
+fn datasets(text: &mut Text, status: &Status) {
+    let of = &status.datasets;
+    let known = [("caches", of.cached), ("list", of.listed)];
+    let family = ("phalanx_datasets", "gauge", "");
+    text.labelled(family, "Datasets that are known, by source.", "source", known);
+    let help = "Nodes with a fresh report of their cache, by whether it could be read.";
+    let nodes = [("good", of.nodes - of.nodes_wrong.min(of.nodes)), ("wrong", of.nodes_wrong)];
+    text.labelled(("phalanx_dataset_nodes", "gauge", ""), help, "report", nodes);
+    let help = "1 if the file of data_jobs.locations is wrong and a former list counts.";
+    text.gauge("phalanx_dataset_list_failed", "", help, flag(of.list_error.is_some()));
+    text.counter("phalanx_dataset_arrivals", "Datasets that came to a node.", of.arrivals);
+    let help = "Datasets that a node no longer held.";
+    text.counter("phalanx_dataset_evictions", help, of.evictions);
+    let starts = [("held", of.hits), ("missed", of.misses)];
+    let help = "Jobs that began, by whether each of their nodes held the datasets they name.";
+    text.labelled(("phalanx_dataset_jobs", "counter", ""), help, "nodes", starts);
 }
 
 fn collected(text: &mut Text, sources: &Sources) {

@@ -23,9 +23,9 @@ pub use history::{
 };
 use serde::{Deserialize, Serialize};
 pub use status::{
-    CallShares, CallTime, CollectStatus, ConfigStatus, ControlStatus, HistoryStatus, LinkStatus,
-    OptionRefusals, PlannerStatus, PluginStatus, PowerCapStatus, PowerStatus, ProofStatus,
-    Quantiles, SlurmStatus, Status,
+    CallShares, CallTime, CollectStatus, ConfigStatus, ControlStatus, DatasetsStatus,
+    HistoryStatus, LinkStatus, OptionRefusals, PlannerStatus, PluginStatus, PowerCapStatus,
+    PowerStatus, ProofStatus, Quantiles, SlurmStatus, Status,
 };
 pub use topology::{DomainReport, NodeCounts, TopologyReport};
 

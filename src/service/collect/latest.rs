@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use super::clock::Now;
 use phalanx_core::collect::{DataName, Row, Value};
-use phalanx_core::limits::COLLECT_VALUES_MAX;
+use phalanx_core::limits::{
+    COLLECT_PAST_TEXT_BYTES_MAX, COLLECT_TEXTS_BYTES_MAX, COLLECT_VALUES_MAX,
+};
 
 /// Age of a value whose real age is not known.
 const AGE_UNKNOWN_MS: u64 = 365 * 86_400_000;
@@ -24,6 +26,15 @@ pub(super) struct Entry {
     dirty: bool,
     /// Time at which a value last went into the history, by the monotonic clock.
     logged_ms: Option<i64>,
+}
+
+impl Entry {
+    fn text_bytes(&self) -> usize {
+        match &self.value {
+            Value::Number(_) => 0,
+            Value::Text(text) => text.len(),
+        }
+    }
 }
 
 /// A value for the database.
@@ -45,6 +56,8 @@ type Column = BTreeMap<Arc<str>, Entry>;
 pub(super) struct Latest {
     columns: BTreeMap<Arc<str>, Column>,
     count: usize,
+    /// Bytes of all values that are text.
+    text_bytes: usize,
     dirty: Vec<(Arc<str>, Arc<str>)>,
 }
 
@@ -80,12 +93,19 @@ impl Latest {
             dirty: true,
             logged_ms: None,
         };
+        let (bytes, most) = (self.text_bytes, COLLECT_TEXTS_BYTES_MAX);
+        let too_long = || format!("there are {bytes} bytes of text, of at most {most}");
         if let Some((name, column)) = entry_of(&mut self.columns, name)
             && let Some((node, old)) = entry_of(column, node)
         {
             if made_ms < old.made_ms {
                 return Ok(());
             }
+            let texts = bytes.saturating_sub(old.text_bytes()) + new.text_bytes();
+            if texts > most {
+                return Err(too_long());
+            }
+            self.text_bytes = texts;
             if !old.dirty {
                 self.dirty.push((name, node));
             }
@@ -94,6 +114,9 @@ impl Latest {
         }
         if self.count >= COLLECT_VALUES_MAX {
             return Err(format!("there are {COLLECT_VALUES_MAX} values, the most that are stored"));
+        }
+        if self.text_bytes + new.text_bytes() > most {
+            return Err(too_long());
         }
         self.insert(name, node, new);
         Ok(())
@@ -107,7 +130,8 @@ impl Latest {
         let made_ms = now.ago(age.min(AGE_UNKNOWN_MS));
         let entry =
             Entry { value, time_ms, received_ms, made_ms, dirty: false, logged_ms: Some(made_ms) };
-        if self.count < COLLECT_VALUES_MAX {
+        let has_room = self.text_bytes + entry.text_bytes() <= COLLECT_TEXTS_BYTES_MAX;
+        if self.count < COLLECT_VALUES_MAX && has_room {
             self.insert(name, node, entry);
         }
     }
@@ -121,6 +145,7 @@ impl Latest {
         if entry.dirty {
             self.dirty.push((Arc::clone(&name), Arc::clone(&node)));
         }
+        self.text_bytes += entry.text_bytes();
         self.columns.entry(name).or_default().insert(node, entry);
         self.count += 1;
     }
@@ -129,6 +154,8 @@ impl Latest {
     pub(super) fn drop_name(&mut self, name: &str) {
         if let Some(column) = self.columns.remove(name) {
             self.count -= column.len();
+            let bytes: usize = column.values().map(Entry::text_bytes).sum();
+            self.text_bytes = self.text_bytes.saturating_sub(bytes);
         }
     }
 
@@ -139,7 +166,9 @@ impl Latest {
         for (name, node) in std::mem::take(&mut self.dirty) {
             let entry = self.columns.get_mut(&name).and_then(|column| column.get_mut(&node));
             let Some(entry) = entry else { continue };
-            let historic = entry.logged_ms.is_none_or(|at| now.since(at) >= step_ms);
+            // Long texts would leave no room for the past of all others.
+            let historic = entry.text_bytes() <= COLLECT_PAST_TEXT_BYTES_MAX
+                && entry.logged_ms.is_none_or(|at| now.since(at) >= step_ms);
             entry.dirty = false;
             if historic {
                 entry.logged_ms = Some(now.mono_ms);
@@ -259,6 +288,34 @@ mod tests {
         let age = |node| row(node, latest.get("a", node).unwrap(), 5000, T0);
         assert_eq!((age("n2").age_ms, age("n2").stale), (1000, false));
         assert!(age("n3").stale);
+    }
+
+    /// Goal: texts cannot use up the memory; those that went make room again.
+    #[test]
+    fn texts_have_a_limit_together() {
+        let mut latest = Latest { text_bytes: COLLECT_TEXTS_BYTES_MAX - 10, ..Latest::default() };
+        let mut put =
+            |name: &str, node: &str, value: Value| latest.put((name, node), value, (None, 0), T0);
+        let text = || Value::Text("12345678".to_owned());
+        put("a", "n1", text()).unwrap();
+        put("a", "n1", text()).unwrap();
+        assert!(put("b", "n2", text()).unwrap_err().contains("bytes of text"));
+        put("a", "n1", Value::Number(1.0)).unwrap();
+        put("b", "n2", text()).unwrap();
+        assert!(put("a", "n1", text()).is_err());
+        latest.drop_name("b");
+        assert_eq!((latest.text_bytes, latest.len()), (COLLECT_TEXTS_BYTES_MAX - 10, 1));
+    }
+
+    #[test]
+    fn long_texts_have_no_past() {
+        let mut latest = Latest::default();
+        for (node, bytes) in [("n1", COLLECT_PAST_TEXT_BYTES_MAX), ("n2", 1025)] {
+            let text = Value::Text("x".repeat(bytes));
+            latest.put(("a", node), text, (None, 0), T0).unwrap();
+        }
+        let past: Vec<bool> = latest.take_dirty(0, T0).iter().map(|item| item.historic).collect();
+        assert_eq!(past, [true, false]);
     }
 
     #[test]

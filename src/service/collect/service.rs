@@ -8,13 +8,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, RwLock};
+use std::sync::{Arc, Mutex, RwLock};
 
 use super::agents::Agents;
 use super::clock::Now;
 use super::command;
 use super::database::CollectorStore;
-use super::latest::{Latest, row};
+use super::latest::{Entry, Latest, row};
 use super::registry::Registry;
 use super::store;
 use super::uses::Use;
@@ -320,6 +320,29 @@ impl Collect {
                 .collect(),
         };
         Ok(DataReport { name: name.to_owned(), every_ms, stale_after_ms, values })
+    }
+
+    /// The fresh texts of one name: node, time of the measurement, and the text where that time is
+    /// not the `known` one of the node.
+    pub fn texts(
+        &self,
+        name: &str,
+        known: &dyn Fn(&str) -> Option<i64>,
+        now: Now,
+    ) -> Vec<(Arc<str>, i64, Option<String>)> {
+        let (_, stale_after_ms) = self.limits_of(name);
+        let latest = read(&self.latest);
+        let fresh = |entry: &Entry| now.since(entry.made_ms) <= stale_after_ms;
+        let one = |(node, entry): (&Arc<str>, &Entry)| {
+            let is_known = known(node) == Some(entry.made_ms);
+            let text = (!is_known).then(|| match &entry.value {
+                Value::Number(number) => number.to_string(),
+                Value::Text(text) => text.clone(),
+            });
+            (Arc::clone(node), entry.made_ms, text)
+        };
+        let column = latest.column(name).into_iter().flatten();
+        column.filter(|(_, entry)| fresh(entry)).map(one).collect()
     }
 
     /// The names of all data.

@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::section::section;
-use phalanx_core::collect::HISTORY;
+use phalanx_core::collect::{HISTORY, NONE};
 use phalanx_methods::data_jobs::bisect::rigid::Rule;
 
 /// Rule by which the nodes of data jobs are chosen.
@@ -58,6 +58,10 @@ section! {
         speed_mb_per_s: f64 = 50.0,
         /// Speed lost per further core, where nothing is learned.
         alpha: f64 = 0.05,
+        /// Datum of the data service that says which datasets a node holds, or `none`.
+        caches: String = NONE.to_owned(),
+        /// File that says which hosts hold which dataset; empty: none.
+        locations: String = String::new(),
         /// Longest time of one plan of these jobs, milliseconds.
         deadline_ms: u32 = 300,
     }

@@ -14,6 +14,10 @@ section! {
         namenodes: Vec<String> = Vec::new(),
         /// Rules `DATANODES NODES`: hostlists of equal length.
         host_map: Vec<String> = Vec::new(),
+        /// Keytab with which the daemon asks where Hadoop wants Kerberos; empty: its tickets.
+        keytab: String = String::new(),
+        /// Certificates of the authorities of NameNodes, PEM; empty: the system's.
+        ca_file: String = String::new(),
         /// Longest wait for a connection, milliseconds.
         connect_ms: u32 = 5000,
         /// Longest wait for one answer, milliseconds.

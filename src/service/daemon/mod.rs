@@ -8,7 +8,8 @@
 //! | `poll` | reads slurmctld every `source.poll_ms` | `threads/poll.rs` |
 //! | `plan` | attribution, preferences of the methods, the plan | `threads/plan.rs` |
 //! | `order` | the order of starts | `threads/order.rs` |
-//! | `hdfs` | looks up where inputs of data jobs lie | `threads/hdfs.rs` |
+//! | `lookups` | finds out where inputs of data jobs lie | `threads/lookups.rs` |
+//! | `datasets` | which datasets nodes report, and the site's list | `threads/datasets.rs` |
 //! | `comments` | writes comments of jobs, by `scontrol` | `threads/comments.rs` |
 //! | `history` | link events to decision memory and records | `threads/history.rs` |
 //! | `database` | writes records to SQLite, in batches | `history::HistoryThread` |
@@ -71,7 +72,7 @@ use crate::daemon::threads::learn::runs::RunEvent;
 use crate::daemon::threads::learn::{Learner, LearnerData};
 use crate::daemon::threads::order::Order;
 use crate::daemon::threads::poll::Poll;
-use crate::daemon::threads::{comments, energy, hdfs, plan};
+use crate::daemon::threads::{comments, datasets, energy, lookups, plan};
 use crate::daemon::watchdog::{Heartbeats, Watchdog};
 use crate::history::{HistoryReader, HistorySender, HistoryThread, SampleRecord, ThreadOptions};
 use crate::link::{LinkEvent, Responder, Server as LinkServer, ServerConfig};
@@ -193,7 +194,7 @@ fn rows(ends: Ends, config: &Config) -> Vec<Row> {
     use Turns::{Background, Short, Usual};
     let Ends { source, link, api, stop_api, recording, events } = ends;
     let (to_plan, snapshots) = Newest::channel();
-    let replan = to_plan.clone();
+    let (replan, to_lookups) = (to_plan.clone(), to_plan.clone());
     let (runs, ended) = if config.learn.enabled {
         let (sender, receiver) = bounded(NOTES_QUEUE_MAX);
         (Some(sender), Some(receiver))
@@ -211,8 +212,11 @@ fn rows(ends: Ends, config: &Config) -> Vec<Row> {
         Row::new("recording", Background, move |all, stop| {
             recording.run(&|| all.cluster.snapshot(), stop);
         }),
-        Row::new("hdfs", Background, move |all, stop| {
-            hdfs::run(&all.configuration, &all.cluster, &all.inputs, &replan, stop);
+        Row::new("lookups", Background, move |all, stop| {
+            lookups::run(&all.configuration, &all.cluster, &all.inputs, &to_lookups, stop);
+        }),
+        Row::new("datasets", Background, move |all, stop| {
+            datasets::run(all, &replan, stop);
         }),
         Row::new("comments", Background, |all, stop| {
             comments::run(&all.configuration, &all.cluster, &all.inputs, stop);
@@ -263,6 +267,7 @@ fn writer<'a>(
         responder: &all.responder,
         runs,
         learned: &all.learned,
+        inputs: &all.inputs,
         open: BTreeMap::new(),
         sample,
     }

@@ -8,11 +8,14 @@ use crate::hdfs::Hdfs;
 use crate::history::Limits;
 use crate::link::Settings;
 use crate::recordings::{Options, link_settings};
+use phalanx_core::collect::NONE;
 
-/// The link's settings. Where no NameNode is configured no input is known, so no job waits for
-/// one, whatever its user declares.
+/// The link's settings. Where no source of locations is configured no input is known, so no job
+/// waits for one, whatever its user declares.
 pub(super) fn settings_of_link(config: &Config, generation: u64) -> Settings {
-    if !config.data_jobs.enabled || Hdfs::is_configured(&config.hdfs) {
+    let data_jobs = &config.data_jobs;
+    let named = data_jobs.caches != NONE || !data_jobs.locations.is_empty();
+    if !data_jobs.enabled || named || Hdfs::is_configured(&config.hdfs) {
         return link_settings(config, generation);
     }
     let mut without = config.clone();
@@ -55,5 +58,12 @@ mod tests {
         let settings = settings_of_link(&config, 3);
         assert_eq!((settings.input_wait_ms, settings.require_wait_ms), (10_000, 600_000));
         assert_eq!(settings.hold_budget_ms, 60_000);
+        config.hdfs.namenodes.clear();
+        assert_eq!(settings_of_link(&config, 3).input_wait_ms, 0);
+        config.data_jobs.caches = "cached".to_owned();
+        assert_eq!(settings_of_link(&config, 3).input_wait_ms, 10_000);
+        config.data_jobs.caches = NONE.to_owned();
+        config.data_jobs.locations = "/l.json".to_owned();
+        assert_eq!(settings_of_link(&config, 3).input_wait_ms, 10_000);
     }
 }

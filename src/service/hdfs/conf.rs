@@ -14,6 +14,8 @@ use phalanx_core::limits::HDFS_CONF_BYTES_MAX;
 
 /// Port of a NameNode where none is given.
 const RPC_PORT: u16 = 8020;
+/// Value of `hadoop.security.authentication`.
+const KERBEROS: &str = "kerberos";
 /// Replacements of `${}` in one value, and depth of inclusions.
 const DEPTH_MAX: usize = 20;
 
@@ -26,17 +28,15 @@ pub struct NameNode {
     pub rpc: Vec<String>,
     /// `host:port` of each for HTTP; empty where the configuration says none.
     pub http: Vec<String>,
+    /// The same over TLS.
+    pub https: Vec<String>,
 }
 
 impl NameNode {
-    /// True if WebHDFS can be asked.
-    pub fn has_http(&self) -> bool {
-        !self.http.is_empty()
-    }
-
-    /// `http://host:port` of each.
-    pub fn http_urls(&self) -> Vec<String> {
-        self.http.iter().map(|address| format!("http://{address}")).collect()
+    /// `http://host:port` of each, or `https://host:port`.
+    pub fn urls(&self, tls: bool) -> Vec<String> {
+        let (scheme, addresses) = if tls { ("https", &self.https) } else { ("http", &self.http) };
+        addresses.iter().map(|address| format!("{scheme}://{address}")).collect()
     }
 }
 
@@ -49,6 +49,8 @@ pub struct Site {
     pub services: BTreeMap<String, NameNode>,
     /// `hadoop.security.authentication`, `simple` if not set.
     pub authentication: String,
+    /// `dfs.http.policy` leaves nothing but TLS.
+    pub tls_only: bool,
     /// Directories that were read, for messages.
     pub looked: String,
 }
@@ -74,9 +76,11 @@ impl Site {
         if self.services.is_empty() {
             return unset(&format!("no NameNode is configured in {}", self.looked));
         }
-        if self.authentication != "simple" {
+        if !["simple", KERBEROS].contains(&self.authentication.as_str()) {
             let found = &self.authentication;
-            return unset(&format!("hadoop.security.authentication is {found}, not simple"));
+            return unset(&format!(
+                "hadoop.security.authentication: expected simple or kerberos, got {found}"
+            ));
         }
         let Some(authority) = location.authority.as_ref().or(self.default.as_ref()) else {
             return unset("no fs.defaultFS: the input needs a host");
@@ -86,9 +90,18 @@ impl Site {
             return Ok(service.clone());
         }
         let full = with_port(authority, RPC_PORT);
-        let serves =
-            |s: &&NameNode| s.name == full || s.rpc.contains(&full) || s.http.contains(authority);
+        let serves = |s: &&NameNode| {
+            s.name == full
+                || [&s.rpc, &s.http, &s.https]
+                    .iter()
+                    .any(|list| list.contains(&full) || list.contains(authority))
+        };
         self.services.values().find(serves).cloned().ok_or_else(refused)
+    }
+
+    /// Whether the NameNodes want to know by Kerberos who asks.
+    pub fn wants_kerberos(&self) -> bool {
+        self.authentication == KERBEROS
     }
 }
 
@@ -184,6 +197,7 @@ impl Values {
             authentication: self
                 .get("hadoop.security.authentication")
                 .unwrap_or_else(|| "simple".to_owned()),
+            tls_only: self.get("dfs.http.policy").is_some_and(|policy| policy == "HTTPS_ONLY"),
             ..Site::default()
         };
         for name in list(self.get("dfs.nameservices")) {
@@ -210,8 +224,9 @@ impl Values {
 
     fn single(&self, authority: &str) -> NameNode {
         let name = with_port(authority, RPC_PORT);
-        let http = self.get("dfs.namenode.http-address").map(|http| on_host(&http, &name));
-        NameNode { rpc: vec![name.clone()], http: http.into_iter().collect(), name }
+        let of = |key: &str| self.get(key).map(|http| on_host(&http, &name)).into_iter().collect();
+        let (http, https) = (of("dfs.namenode.http-address"), of("dfs.namenode.https-address"));
+        NameNode { rpc: vec![name.clone()], http, https, name }
     }
 
     fn name_service(&self, name: &str) -> Result<NameNode, HdfsError> {
@@ -228,8 +243,9 @@ impl Values {
                 HdfsError::Configuration(format!("name service {name}: {key} is not set"))
             })?;
             let rpc = with_port(&address, RPC_PORT);
-            if let Some(http) = self.get(&format!("dfs.namenode.http-address.{suffix}")) {
-                service.http.push(on_host(&http, &rpc));
+            for (scheme, list) in [("http", &mut service.http), ("https", &mut service.https)] {
+                let address = self.get(&format!("dfs.namenode.{scheme}-address.{suffix}"));
+                list.extend(address.map(|address| on_host(&address, &rpc)));
             }
             service.rpc.push(rpc);
         }

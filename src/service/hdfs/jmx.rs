@@ -4,13 +4,14 @@
 use serde::Deserialize;
 
 use super::rpc::Timeouts;
-use super::webhdfs::{agent, read, split};
+use super::webhdfs::{Door, split};
 use super::{DataNodeReport, HdfsError};
 use phalanx_core::blocks::DataNode;
 
 /// The DataNodes of the NameNode's status page.
 pub(super) fn live_nodes(
     base: &str,
+    door: &Door<'_>,
     timeouts: &Timeouts,
 ) -> Result<Vec<DataNodeReport>, HdfsError> {
     #[derive(Deserialize)]
@@ -33,10 +34,8 @@ pub(super) fn live_nodes(
         #[serde(default)]
         location: String,
     }
-    let request = agent(timeouts)
-        .get(format!("{base}/jmx"))
-        .query("qry", "Hadoop:service=NameNode,name=NameNodeInfo");
-    let beans: Beans = read(base, request, timeouts)?;
+    let query = [("qry", "Hadoop:service=NameNode,name=NameNodeInfo")];
+    let beans: Beans = door.get(base, "/jmx", &query, timeouts)?;
     let bean = beans.beans.into_iter().next();
     let bean = bean.ok_or_else(|| HdfsError::Broken("no NameNodeInfo bean".to_owned()))?;
     let mut found = Vec::new();

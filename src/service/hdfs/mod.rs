@@ -3,12 +3,14 @@
 //!
 //! [`Hdfs`] knows the site's NameNodes from Hadoop's own configuration files and contacts no
 //! others, whatever a user writes. [`Hdfs::locate`] lists an input's files and their blocks within
-//! a time limit, by Hadoop RPC, or by WebHDFS where the input says `webhdfs://`, or where RPC
-//! fails and the configuration names an HTTP address. Every request is paged.
+//! a time limit, by Hadoop RPC, or by WebHDFS where the input says `webhdfs://` or `swebhdfs://`,
+//! where the file system wants Kerberos, or where RPC fails and the configuration names an HTTP
+//! address. Every request is paged.
 //! [`HostMap`] says which Slurm node a DataNode is. Limits: [`phalanx_core::limits`].
 
 mod cache;
 mod conf;
+mod curl;
 mod glob;
 mod hosts;
 mod jmx;
@@ -27,6 +29,7 @@ use std::time::{Duration, Instant};
 
 pub use cache::Cache;
 use conf::{NameNode, Site};
+use curl::{Curl, Identity};
 pub use hosts::{HostMap, HostNames};
 use uri::Scheme;
 
@@ -34,6 +37,7 @@ use crate::config::HdfsConfig;
 use phalanx_core::blocks::{DataNode, Located};
 use phalanx_core::limits::HDFS_PAGE_BLOCKS;
 use rpc::Timeouts;
+use webhdfs::Door;
 
 /// Time before the limit at which a call may give up.
 const CLOSE: Duration = Duration::from_millis(20);
@@ -67,6 +71,9 @@ pub enum HdfsError {
     /// The same at the end, with the limit that was reached.
     #[error("no answer in time ({0})")]
     Late(&'static str),
+    /// Kerberos did not say who asks.
+    #[error("Kerberos: {0}")]
+    Kerberos(String),
     /// The NameNode's own refusal.
     #[error("{}: {message}", short(class))]
     Remote {
@@ -124,6 +131,12 @@ impl From<&HdfsConfig> for Limits {
         let ms = |ms| Duration::from_millis(u64::from(ms));
         Self { connect: ms(config.connect_ms), call: ms(config.call_ms), job: ms(config.job_ms) }
     }
+}
+
+/// WebHDFS has no address.
+fn no_address(service: &str) -> HdfsError {
+    let keys = "dfs.namenode.http-address (or https-address, as the URI and dfs.http.policy say)";
+    HdfsError::Configuration(format!("{service}: no {keys} in the configuration"))
 }
 
 /// One entry of a directory, or one file.
@@ -198,18 +211,34 @@ pub struct Hdfs {
     limits: Limits,
     /// Index of the NameNode of each service that was active last.
     active: BTreeMap<String, usize>,
+    /// The way over TLS and with Kerberos.
+    curl: Curl,
 }
 
 impl Hdfs {
     /// Reads `core-site.xml` and `hdfs-site.xml` of these directories, later ones over earlier
     /// ones; a directory without them says nothing. `namenodes` (`host:port`) are allowed besides.
     pub fn new(dirs: &[PathBuf], namenodes: &[String], limits: Limits) -> Result<Self, HdfsError> {
-        Ok(Self { site: Site::read(dirs, namenodes)?, limits, active: BTreeMap::new() })
+        let site = Site::read(dirs, namenodes)?;
+        let identity = Identity { kerberos: site.wants_kerberos(), ..Identity::default() };
+        let curl = Curl::new(identity)?;
+        Ok(Self { site, limits, active: BTreeMap::new(), curl })
     }
 
-    /// The file systems of `[hdfs]`.
+    /// The file systems of `[hdfs]`, asked by the daemon for the users of jobs.
     pub fn configured(config: &HdfsConfig) -> Result<Self, HdfsError> {
-        Self::new(&config.conf_dirs, &config.namenodes, config.into())
+        let mut hdfs = Self::of_caller(config)?;
+        let identity = hdfs.curl.identity.clone();
+        let keytab = if identity.kerberos { config.keytab.clone() } else { String::new() };
+        hdfs.curl = Curl::new(Identity { keytab, proxy: true, ..identity })?;
+        Ok(hdfs)
+    }
+
+    /// The same, asked by a user for itself, with the tickets that it has.
+    pub fn of_caller(config: &HdfsConfig) -> Result<Self, HdfsError> {
+        let mut hdfs = Self::new(&config.conf_dirs, &config.namenodes, config.into())?;
+        hdfs.curl.identity.ca_file.clone_from(&config.ca_file);
+        Ok(hdfs)
     }
 
     /// Whether `[hdfs]` names any NameNode; no input can be looked up otherwise.
@@ -254,18 +283,21 @@ impl Hdfs {
         let service = self.site.service(&location)?;
         let base = location.base(&service);
         let by_http = |this: &mut Self| {
-            this.by_http(&service, user, timeouts, |source| {
+            let urls = this.urls(&service, location.scheme);
+            this.by_http(&urls, &service.name, user, timeouts, |source| {
                 resolve::locate(source, &location.path, recursive, &base)
             })
         };
-        if location.scheme == Scheme::Webhdfs {
+        if location.scheme != Scheme::Hdfs || self.site.wants_kerberos() {
             return by_http(self);
         }
         let by_rpc = self.by_rpc(&service, user, context, timeouts, |source| {
             resolve::locate(source, &location.path, recursive, &base)
         });
         let error = match by_rpc {
-            Err(error) if error.try_next() && service.has_http() => error,
+            Err(error) if error.try_next() && !self.urls(&service, location.scheme).is_empty() => {
+                error
+            }
             other => return other,
         };
         // If both fail, the first error is the one to report.
@@ -278,16 +310,45 @@ impl Hdfs {
     /// the NameNode's status page has them.
     pub fn datanodes(&mut self, uri: &str, user: &str) -> Result<Vec<DataNodeReport>, HdfsError> {
         let timeouts = self.timeouts();
-        let service = self.site.service(&uri::parse(uri)?)?;
+        let location = uri::parse(uri)?;
+        let service = self.site.service(&location)?;
+        let urls = self.urls(&service, location.scheme);
+        let by_page = |this: &Self, url: &String| {
+            let door = this.door(url, &timeouts);
+            jmx::live_nodes(url, &door, &timeouts)
+        };
+        if self.site.wants_kerberos() {
+            let mut last = Err(no_address(&service.name));
+            for url in &urls {
+                last = by_page(self, url);
+                if last.is_ok() {
+                    break;
+                }
+            }
+            return last;
+        }
         let by_rpc =
             self.by_rpc(&service, user, "phalanx check", timeouts, |source| source.datanodes());
-        match by_rpc {
-            Err(error) if service.has_http() => {
-                let urls = service.http_urls();
-                urls.iter().find_map(|url| jmx::live_nodes(url, &timeouts).ok()).ok_or(error)
-            }
-            other => other,
+        by_rpc.or_else(|error| urls.iter().find_map(|url| by_page(self, url).ok()).ok_or(error))
+    }
+
+    /// Addresses for WebHDFS: over TLS where the URI says so, where there is nothing else, and
+    /// where Kerberos is wanted and both are there.
+    fn urls(&self, service: &NameNode, scheme: Scheme) -> Vec<String> {
+        let secure = self.site.wants_kerberos() && !service.https.is_empty();
+        let tls = match scheme {
+            Scheme::Swebhdfs => true,
+            Scheme::Webhdfs => self.site.tls_only,
+            Scheme::Hdfs => self.site.tls_only || secure,
+        };
+        service.urls(tls)
+    }
+
+    fn door(&self, url: &str, timeouts: &Timeouts) -> Door<'_> {
+        if url.starts_with("https:") || self.site.wants_kerberos() {
+            return Door::Curl(&self.curl);
         }
+        Door::plain(timeouts)
     }
 
     fn timeouts(&self) -> Timeouts {
@@ -336,17 +397,16 @@ impl Hdfs {
 
     fn by_http<T>(
         &mut self,
-        service: &NameNode,
+        urls: &[String],
+        service: &str,
         user: &str,
         timeouts: Timeouts,
-        mut ask: impl FnMut(&mut webhdfs::Client) -> Result<T, HdfsError>,
+        mut ask: impl FnMut(&mut webhdfs::Client<'_>) -> Result<T, HdfsError>,
     ) -> Result<T, HdfsError> {
-        let mut last = HdfsError::Configuration(format!(
-            "{}: no dfs.namenode.http-address in the configuration",
-            service.name
-        ));
-        for url in service.http_urls() {
-            match ask(&mut webhdfs::Client::new(&url, user, timeouts)) {
+        let mut last = no_address(service);
+        for url in urls {
+            let door = self.door(url, &timeouts);
+            match ask(&mut webhdfs::Client::new(url, user, timeouts, door)) {
                 Err(error) if error.try_next() => last = error,
                 other => return other,
             }

@@ -9,8 +9,10 @@ use super::conf::NameNode;
 pub enum Scheme {
     /// Hadoop RPC.
     Hdfs,
-    /// WebHDFS over HTTP.
+    /// WebHDFS over HTTP, or over TLS where the NameNodes have nothing else.
     Webhdfs,
+    /// WebHDFS over TLS.
+    Swebhdfs,
 }
 
 /// A parsed URI.
@@ -41,8 +43,8 @@ pub fn parse(uri: &str) -> Result<Location, HdfsError> {
         None if uri.starts_with('/') => (Scheme::Hdfs, None),
         Some(("hdfs", rest)) => (Scheme::Hdfs, Some(rest)),
         Some(("webhdfs", rest)) => (Scheme::Webhdfs, Some(rest)),
-        Some(("swebhdfs", _)) => return Err(bad("swebhdfs (TLS) is not supported; use hdfs://")),
-        _ => return Err(bad("expected hdfs://, webhdfs:// or an absolute path")),
+        Some(("swebhdfs", rest)) => (Scheme::Swebhdfs, Some(rest)),
+        _ => return Err(bad("expected hdfs://, webhdfs://, swebhdfs:// or an absolute path")),
     };
     let (authority, path) = match rest {
         None => (None, uri),

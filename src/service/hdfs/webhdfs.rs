@@ -8,6 +8,7 @@ use std::time::Instant;
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer};
 
+use super::curl::Curl;
 use super::resolve::{Found, FoundReplica, Sink, Striping};
 use super::rpc::Timeouts;
 use super::{BlockSource, Entry, HdfsError, Kind, path_of};
@@ -15,13 +16,59 @@ use phalanx_core::blocks::{DataNode, Storage};
 use phalanx_core::limits::HDFS_FRAME_BYTES_MAX;
 use phalanx_core::text::percent_encode;
 
+/// The way in which a NameNode's HTTP address is asked.
+#[derive(Debug)]
+pub(super) enum Door<'a> {
+    /// Without TLS and Kerberos.
+    Plain(ureq::Agent),
+    /// With either.
+    Curl(&'a Curl),
+}
+
+impl Door<'_> {
+    pub(super) fn plain(timeouts: &Timeouts) -> Self {
+        let config = ureq::Agent::config_builder()
+            .timeout_connect(Some(timeouts.connect))
+            .http_status_as_error(false)
+            .max_redirects(0);
+        Self::Plain(config.build().into())
+    }
+
+    /// One request: its JSON, or the refusal.
+    pub(super) fn get<T: DeserializeOwned>(
+        &self,
+        base: &str,
+        path: &str,
+        query: &[(&str, &str)],
+        timeouts: &Timeouts,
+    ) -> Result<T, HdfsError> {
+        let pair = |(key, value): &(&str, &str)| format!("{key}={}", percent_encode(value));
+        let query: Vec<String> = query.iter().map(pair).collect();
+        let url = format!("{base}{path}?{}", query.join("&"));
+        let started = Instant::now();
+        let (status, body) = match self {
+            Self::Plain(agent) => plain(agent, base, &url, timeouts)?,
+            Self::Curl(curl) => curl.get(base, &url, timeouts)?,
+        };
+        log::trace!("{base}: {} bytes in {:?}", body.len(), started.elapsed());
+        understood(base, status, &body)
+    }
+
+    fn who(&self) -> Option<&'static str> {
+        match self {
+            Self::Plain(_) => Some("user.name"),
+            Self::Curl(curl) => curl.who(),
+        }
+    }
+}
+
 /// A client of one NameNode's HTTP address for one user.
 #[derive(Debug)]
-pub(super) struct Client {
+pub(super) struct Client<'a> {
     base: String,
     user: String,
     timeouts: Timeouts,
-    agent: ureq::Agent,
+    door: Door<'a>,
 }
 
 /// The value of an object that has one member, as WebHDFS wraps its answers.
@@ -142,20 +189,18 @@ pub(super) struct DocumentedBlock {
     storage_types: Vec<String>,
 }
 
-impl Client {
-    pub(super) fn new(base: &str, user: &str, timeouts: Timeouts) -> Self {
+impl<'a> Client<'a> {
+    pub(super) fn new(base: &str, user: &str, timeouts: Timeouts, door: Door<'a>) -> Self {
         let (base, user) = (base.to_owned(), user.to_owned());
-        Self { base, user, timeouts, agent: agent(&timeouts) }
+        Self { base, user, timeouts, door }
     }
 
     fn get<T: DeserializeOwned>(&self, path: &str, query: &[(&str, &str)]) -> Result<T, HdfsError> {
         let path: Vec<String> = path.split('/').map(percent_encode).collect();
-        let url = format!("{}/webhdfs/v1{}", self.base, path.join("/"));
-        let mut request = self.agent.get(&url).query("user.name", &self.user);
-        for (key, value) in query {
-            request = request.query(*key, *value);
-        }
-        read(&self.base, request, &self.timeouts)
+        let path = format!("/webhdfs/v1{}", path.join("/"));
+        let who = self.door.who().map(|key| (key, self.user.as_str()));
+        let query: Vec<(&str, &str)> = who.into_iter().chain(query.iter().copied()).collect();
+        self.door.get(&self.base, &path, &query, &self.timeouts)
     }
 
     /// The blocks of a file by the documented operation, or by that of Hadoop's own client.
@@ -184,7 +229,7 @@ impl Client {
     }
 }
 
-impl BlockSource for Client {
+impl BlockSource for Client<'_> {
     fn status(&mut self, path: &str) -> Result<Option<Entry>, HdfsError> {
         match self.get::<Only<Status>>(path, &[("op", "GETFILESTATUS")]) {
             Ok(Only(status)) => Ok(Some(entry(path, status))),
@@ -236,33 +281,23 @@ impl BlockSource for Client {
     }
 }
 
-pub(super) fn agent(timeouts: &Timeouts) -> ureq::Agent {
-    ureq::Agent::config_builder()
-        .timeout_connect(Some(timeouts.connect))
-        .http_status_as_error(false)
-        .max_redirects(0)
-        .build()
-        .into()
-}
-
-/// One request: its JSON, or the refusal.
-pub(super) fn read<T: DeserializeOwned>(
+/// The status and the body of one request.
+fn plain(
+    agent: &ureq::Agent,
     base: &str,
-    request: ureq::RequestBuilder<ureq::typestate::WithoutBody>,
+    url: &str,
     timeouts: &Timeouts,
-) -> Result<T, HdfsError> {
+) -> Result<(u16, Vec<u8>), HdfsError> {
     let failed = |error: ureq::Error| match error {
         ureq::Error::Timeout(_) => HdfsError::OutOfTime,
         other => HdfsError::Unreachable { address: base.to_owned(), error: other.to_string() },
     };
     let limit = timeouts.left(timeouts.call)?;
-    let started = Instant::now();
-    let request = request.config().timeout_global(Some(limit)).build();
+    let request = agent.get(url).config().timeout_global(Some(limit)).build();
     let mut reply = request.call().map_err(failed)?;
     let bytes = u64::try_from(HDFS_FRAME_BYTES_MAX).unwrap_or(u64::MAX);
     let body = reply.body_mut().with_config().limit(bytes).read_to_vec().map_err(failed)?;
-    log::trace!("{base}: {} bytes in {:?}", body.len(), started.elapsed());
-    understood(base, reply.status().as_u16(), &body)
+    Ok((reply.status().as_u16(), body))
 }
 
 /// The JSON of an answer, or the refusal in it.

@@ -8,8 +8,8 @@ use crate::text::units::{micros, millis, seconds, share};
 use crate::text::{breaker_cause, clean, facts, heading, table_of, wrapped};
 use phalanx_service::api::order::OrderStatus;
 use phalanx_service::api::types::{
-    CallShares, CallTime, HistoryStatus, LinkStatus, OptionRefusals, PluginStatus, PowerStatus,
-    ProofStatus, Quantiles, SlurmStatus, Status,
+    CallShares, CallTime, DatasetsStatus, HistoryStatus, LinkStatus, OptionRefusals, PluginStatus,
+    PowerStatus, ProofStatus, Quantiles, SlurmStatus, Status,
 };
 
 /// The whole report.
@@ -81,12 +81,16 @@ fn daemon(out: &mut String, status: &Status) {
     if let Some(limits) = &status.power {
         list.insert(list.len() - 1, ("Power", power(limits)));
     }
-    let errors: [(&str, &Option<String>); 5] = [
+    if status.datasets.enabled {
+        list.push(("Datasets", datasets(&status.datasets)));
+    }
+    let errors: [(&str, &Option<String>); 6] = [
         ("configuration", &status.config.last_error),
         ("Slurm", &status.slurm.last_error),
         ("link", &status.link.last_error),
         ("planner", &status.planner.last_error),
         ("history", &status.history.last_error),
+        ("data_jobs.locations", &status.datasets.list_error),
     ];
     for (name, error) in errors {
         if let Some(error) = error {
@@ -95,6 +99,18 @@ fn daemon(out: &mut String, status: &Status) {
         }
     }
     out.push_str(&facts(&list));
+}
+
+fn datasets(of: &DatasetsStatus) -> String {
+    let wrong = match of.nodes_wrong {
+        0 => String::new(),
+        count => format!(" ({count} wrong)"),
+    };
+    format!(
+        "{} in the caches of {} nodes{wrong}, {} listed; {} came, {} evicted; {} jobs began on \
+         nodes that hold theirs, {} did not",
+        of.cached, of.nodes, of.listed, of.arrivals, of.evictions, of.hits, of.misses
+    )
 }
 
 fn configuration(status: &Status) -> String {

@@ -46,6 +46,7 @@ fn status_report() -> Status {
         recording: Default::default(),
         control: Default::default(),
         collect: Default::default(),
+        datasets: datasets_status(),
         version: "0.1.0".into(),
         uptime_s: 90_061,
         config: ConfigStatus {
@@ -108,6 +109,21 @@ fn status_report() -> Status {
             errors: 1,
             last_error: None,
         },
+    }
+}
+
+fn datasets_status() -> DatasetsStatus {
+    DatasetsStatus {
+        enabled: true,
+        cached: 7,
+        nodes: 16,
+        nodes_wrong: 1,
+        listed: 2,
+        list_error: Some("/l.json:3: unknown field `host`".into()),
+        arrivals: 5,
+        evictions: 3,
+        hits: 40,
+        misses: 2,
     }
 }
 

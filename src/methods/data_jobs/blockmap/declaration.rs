@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The token in a job's comment that names its input.
+//! The tokens in a job's comment that name its input.
 
 use phalanx_core::comment::token;
-use phalanx_core::limits::{DATA_URIS_MAX, SPLITS_MAX};
+use phalanx_core::limits::{DATA_URIS_MAX, DATASET_NAME_BYTES_MAX, SPLITS_MAX};
 
-/// Key of the token.
-const KEY: &str = "hdfs-input";
+/// Key of the token that names files of HDFS.
+const FILES: &str = "hdfs-input";
+/// Key of the token that names datasets.
+const DATASETS: &str = "data-input";
 
 /// Unit into which an input is cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
@@ -37,6 +39,8 @@ pub enum Locality {
 pub struct Declaration {
     /// URIs or paths, as given, percent signs decoded.
     pub uris: Vec<String>,
+    /// Names of datasets, percent signs decoded.
+    pub datasets: Vec<String>,
     /// Unit of the cut.
     pub split: SplitBy,
     /// Directories within directories too.
@@ -47,8 +51,17 @@ pub struct Declaration {
 
 /// An error of a declaration; the text is for the user.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("hdfs-input: {0}")]
+#[error("{0}")]
 pub struct DeclareError(String);
+
+impl Declaration {
+    /// All that is named, with commas between.
+    #[must_use]
+    pub fn names(&self) -> String {
+        let all: Vec<&str> = self.uris.iter().chain(&self.datasets).map(String::as_str).collect();
+        all.join(",")
+    }
+}
 
 fn error<T>(text: impl Into<String>) -> Result<T, DeclareError> {
     Err(DeclareError(text.into()))
@@ -66,31 +79,48 @@ pub fn of_job(comment: &str, admin_comment: &str) -> Result<Option<Declaration>,
     }
 }
 
-/// The declaration in a comment; `None` without the token `hdfs-input=`.
+/// The declaration in a comment; `None` without a token `hdfs-input=` or `data-input=`.
 ///
-/// `hdfs-input=URI[,URI...]`, and anywhere beside it, between semicolons,
-/// `split=block|COUNT|SIZE{K,M,G}`, `recursive`, `locality=prefer|require|off`. Within a URI
-/// `%2C`, `%3B`, `%20` and `%25` stand for comma, semicolon, space and percent sign.
+/// `hdfs-input=URI[,URI...]` names files, `data-input=NAME[,NAME...]` datasets that a list of the
+/// site or its nodes name; and anywhere beside them, between semicolons,
+/// `split=block|COUNT|SIZE{K,M,G}`, `recursive`, `locality=prefer|require|off`. Within a URI or
+/// name `%2C`, `%3B`, `%20` and `%25` stand for comma, semicolon, space and percent sign.
 ///
 /// # Errors
 /// Fails with a [`DeclareError`] for a declaration that cannot be used.
 pub fn declared(comment: &str) -> Result<Option<Declaration>, DeclareError> {
-    let named = |part: &str| part.split_once('=').is_some_and(|(key, _)| key.trim() == KEY);
-    if !comment.split(';').any(named) {
+    let named = |key: &str| {
+        let is = |part: &str| part.split_once('=').is_some_and(|(name, _)| name.trim() == key);
+        comment.split(';').any(is)
+    };
+    let mut found = Declaration::default();
+    match token(comment, FILES) {
+        Some(value) => found.uris = listed(FILES, value, uri)?,
+        None if named(FILES) => {
+            return error("hdfs-input: expected a path or URI after `hdfs-input=`");
+        }
+        None => {}
+    }
+    match token(comment, DATASETS) {
+        Some(value) => found.datasets = listed(DATASETS, value, dataset)?,
+        None if named(DATASETS) => {
+            return error("data-input: expected the name of a dataset after `data-input=`");
+        }
+        None => {}
+    }
+    if found.uris.is_empty() && found.datasets.is_empty() {
         return Ok(None);
     }
-    let Some(value) = token(comment, KEY) else {
-        return error("expected a path or URI after `hdfs-input=`");
-    };
-    let mut found = Declaration { uris: uris(value)?, ..Declaration::default() };
+    let key = if found.uris.is_empty() { DATASETS } else { FILES };
+    let of_key = |DeclareError(text)| DeclareError(format!("{key}: {text}"));
     for part in comment.split(';').map(str::trim) {
         match part.split_once('=').map(|(key, value)| (key.trim(), value.trim())) {
-            Some(("split", value)) => found.split = split(value)?,
-            Some(("locality", value)) => found.locality = locality(value)?,
+            Some(("split", value)) => found.split = split(value).map_err(of_key)?,
+            Some(("locality", value)) => found.locality = locality(value).map_err(of_key)?,
             None if part == "recursive" => found.recursive = true,
             // Other words are the user's own, but these are meant for us.
             Some((key, _)) if ["split", "local", "recurs"].iter().any(|p| key.starts_with(p)) => {
-                return error(format!("`{part}`: expected split=, recursive or locality="));
+                return error(format!("{key}: `{part}`: expected split=, recursive or locality="));
             }
             _ => {}
         }
@@ -98,19 +128,25 @@ pub fn declared(comment: &str) -> Result<Option<Declaration>, DeclareError> {
     Ok(Some(found))
 }
 
-fn uris(value: &str) -> Result<Vec<String>, DeclareError> {
-    let uris = value.split(',').map(uri).collect::<Result<Vec<_>, _>>()?;
-    if uris.len() > DATA_URIS_MAX {
-        return error(format!("{} URIs: at most {DATA_URIS_MAX} are taken", uris.len()));
+/// What stands between commas, each checked by `one`.
+fn listed(
+    key: &str,
+    value: &str,
+    one: fn(String) -> Result<String, String>,
+) -> Result<Vec<String>, DeclareError> {
+    let each = |text: &str| {
+        let good = decoded(text.trim()).and_then(one);
+        good.map_err(|why| DeclareError(format!("{key}: {why}")))
+    };
+    let all = value.split(',').map(each).collect::<Result<Vec<_>, _>>()?;
+    if all.len() > DATA_URIS_MAX {
+        return error(format!("{key}: {} names: at most {DATA_URIS_MAX} are taken", all.len()));
     }
-    Ok(uris)
+    Ok(all)
 }
 
-fn uri(text: &str) -> Result<String, DeclareError> {
-    let text = text.trim();
-    if text.is_empty() {
-        return error("an empty URI: expected PATH or URI, several with commas between");
-    }
+/// The text with what stands behind percent signs decoded.
+fn decoded(text: &str) -> Result<String, String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((&first, after)) = rest.split_first() {
@@ -121,16 +157,41 @@ fn uri(text: &str) -> Result<String, DeclareError> {
         }
         let digits = after.get(..2).and_then(|d| std::str::from_utf8(d).ok());
         let Some(byte) = digits.and_then(|d| u8::from_str_radix(d, 16).ok()) else {
-            return error(format!("`{text}`: expected two hexadecimal digits after %"));
+            return Err(format!("`{text}`: expected two hexadecimal digits after %"));
         };
         bytes.push(byte);
         rest = after.get(2..).unwrap_or_default();
     }
-    match String::from_utf8(bytes) {
-        Ok(uri) if uri.starts_with('/') || uri.contains("://") => Ok(uri),
-        Ok(uri) => error(format!("`{uri}`: expected an absolute path or hdfs://, webhdfs://")),
-        Err(_) => error(format!("`{text}`: not UTF-8")),
+    String::from_utf8(bytes).map_err(|_| format!("`{text}`: not UTF-8"))
+}
+
+fn uri(uri: String) -> Result<String, String> {
+    if uri.is_empty() {
+        return Err("an empty URI: expected PATH or URI, several with commas between".to_owned());
     }
+    if uri.starts_with('/') || uri.contains("://") {
+        return Ok(uri);
+    }
+    Err(format!("`{uri}`: expected an absolute path or hdfs://, webhdfs://"))
+}
+
+/// Names stand in tables with tabs and ends of lines.
+fn dataset(name: String) -> Result<String, String> {
+    if is_dataset_name(&name) {
+        return Ok(name);
+    }
+    let start: String =
+        name.chars().take(32).map(|c| if c.is_control() { '?' } else { c }).collect();
+    Err(format!(
+        "`{start}`: expected a name of 1 to {DATASET_NAME_BYTES_MAX} bytes without control \
+         characters"
+    ))
+}
+
+/// Whether this can be the name of a dataset.
+#[must_use]
+pub fn is_dataset_name(name: &str) -> bool {
+    !name.is_empty() && name.len() <= DATASET_NAME_BYTES_MAX && !name.chars().any(char::is_control)
 }
 
 fn split(value: &str) -> Result<SplitBy, DeclareError> {

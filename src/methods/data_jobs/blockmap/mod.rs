@@ -23,7 +23,9 @@ mod step;
 mod tests;
 
 pub use assignment::{Assignment, NodeTasks, Pace, assign, remote_share};
-pub use declaration::{Declaration, DeclareError, Locality, SplitBy, declared, of_job};
+pub use declaration::{
+    Declaration, DeclareError, Locality, SplitBy, declared, is_dataset_name, of_job,
+};
 pub use level::level;
 pub use map::{BlockMap, MapNode, Range};
 pub use splits::{Split, cut};

@@ -67,6 +67,10 @@ fn declarations() {
     assert_eq!(good("hdfs-input=/a;split=block;class=z"), good("hdfs-input=/a"));
     assert_eq!(of_job("hdfs-input=/a", "hdfs-input=/b").unwrap().unwrap().uris, ["/b"]);
     assert_eq!(of_job("hdfs-input=/a", "").unwrap().unwrap().uris, ["/a"]);
+    let both = good("data-input= imagenet ,s3://b/a%2Cb;split=4;hdfs-input=/a;class=x");
+    assert_eq!(both.datasets, ["imagenet", "s3://b/a,b"]);
+    assert_eq!((both.names().as_str(), both.split), ("/a,imagenet,s3://b/a,b", SplitBy::Count(4)));
+    assert_eq!(good("data-input=x").uris, [""; 0]);
 }
 
 #[test]
@@ -82,10 +86,18 @@ fn wrong_declarations_say_what_was_expected() {
         ("hdfs-input=/a;splits=4", "expected split="),
         ("hdfs-input=/a;locality=maybe", "prefer, require or off"),
         ("hdfs-input=/a;recursive=1", "expected split="),
+        ("data-input=", "data-input: expected the name"),
+        ("data-input=a,,b", "expected a name of 1 to 255 bytes"),
+        ("data-input=a%0Ab", "without control"),
+        ("data-input=a%FF", "not UTF-8"),
+        ("data-input=a;split=0", "data-input: `split=0`: expected block"),
+        ("hdfs-input=/a;data-input=", "data-input: expected the name"),
     ] {
         let error = declared(text).unwrap_err().to_string();
         assert!(error.contains(says), "{text}: {error}");
     }
+    let long = declared(&format!("data-input={}", "x".repeat(256))).unwrap_err().to_string();
+    assert!(long.len() < 120 && long.contains("1 to 255 bytes"), "{long}");
 }
 
 #[test]

@@ -8,6 +8,8 @@ use phalanx_methods::data_jobs::blockmap;
 fn declarations() {
     let words = [
         "hdfs-input=",
+        "data-input=",
+        "imagenet",
         ";",
         ",",
         "split=",
@@ -27,8 +29,11 @@ fn declarations() {
         match blockmap::of_job(&text, "") {
             Ok(None) => 0,
             Ok(Some(found)) => {
-                assert!(!found.uris.is_empty() && found.uris.iter().all(|uri| !uri.is_empty()));
-                1 + size_of(found.uris.len()) + 64 * u64::from(found.recursive)
+                let named = || found.uris.iter().chain(&found.datasets);
+                assert!(named().count() > 0 && named().all(|name| !name.is_empty()));
+                let is_name = |name: &String| blockmap::is_dataset_name(name);
+                assert!(found.datasets.iter().all(is_name));
+                1 + size_of(named().count()) + 64 * u64::from(found.recursive)
             }
             Err(error) => kind_of(&error.to_string()),
         }

@@ -53,9 +53,38 @@ pub struct Status {
     /// The data service.
     #[serde(default)]
     pub collect: CollectStatus,
+    /// Datasets that jobs may name as their input.
+    #[serde(default)]
+    pub datasets: DatasetsStatus,
     /// Recording of decisions.
     #[serde(default)]
     pub recording: RecordingStatus,
+}
+
+/// Datasets, by the nodes' reports of their caches and by the site's list; counts are since the
+/// daemon started.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct DatasetsStatus {
+    /// A source is configured.
+    pub enabled: bool,
+    /// Datasets that some node holds.
+    pub cached: u64,
+    /// Nodes with a fresh report of their cache.
+    pub nodes: u64,
+    /// Those of them whose report is wrong.
+    pub nodes_wrong: u64,
+    /// Datasets of the list.
+    pub listed: u64,
+    /// What is wrong with the list's file; a former one counts.
+    pub list_error: Option<String>,
+    /// Datasets that came to a node.
+    pub arrivals: u64,
+    /// Datasets that a node no longer held.
+    pub evictions: u64,
+    /// Jobs that began on nodes that hold their datasets.
+    pub hits: u64,
+    /// Jobs that began with a node that did not.
+    pub misses: u64,
 }
 
 /// Limits of the nodes' power, and who is held back by them.

@@ -10,7 +10,7 @@ use super::worker::RunResult;
 use crate::clock::millis;
 use crate::collect::slot::RunError;
 use phalanx_core::collect::{Output, Put, Registration, RunReport, Value};
-use phalanx_core::limits::{AGENT_BATCH_MAX, AGENT_QUEUE_MAX};
+use phalanx_core::limits::{AGENT_BATCH_MAX, AGENT_BATCH_TEXT_BYTES_MAX, AGENT_QUEUE_MAX};
 
 /// Values and reports that wait for a request.
 #[derive(Debug, Default)]
@@ -73,12 +73,23 @@ impl Outbox {
 
     /// True if there are more values than one request takes.
     pub(super) fn has_more(&self) -> bool {
-        self.values.len() > AGENT_BATCH_MAX
+        self.batch() < self.values.len()
+    }
+
+    /// Number of the oldest values that one request takes: at least one, if there are any.
+    fn batch(&self) -> usize {
+        let mut bytes = 0;
+        let fits = |(_, put): &&(Instant, Put)| {
+            let before = bytes;
+            bytes += put.value.as_str().map_or(0, str::len);
+            before < AGENT_BATCH_TEXT_BYTES_MAX
+        };
+        self.values.iter().take(AGENT_BATCH_MAX).take_while(fits).count()
     }
 
     /// The oldest values, with their ages now.
     pub(super) fn values(&mut self, now: Instant) -> Vec<Put> {
-        let oldest = self.values.iter().take(AGENT_BATCH_MAX);
+        let oldest = self.values.iter().take(self.batch());
         let aged = |(at, put): &(Instant, Put)| Put { age_ms: age_ms(*at, now), ..put.clone() };
         let values: Vec<Put> = oldest.map(aged).collect();
         self.sent_values = values.len();
@@ -156,6 +167,8 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use phalanx_core::collect::ValueType;
+    use phalanx_core::limits::{COLLECT_BODY_BYTES_MAX, COLLECT_TEXT_BYTES_MAX};
 
     fn done(output: Output, failures_before: u32) -> Done {
         let registration = Registration { name: "x".to_owned(), output, ..Registration::default() };
@@ -205,6 +218,27 @@ mod tests {
         assert_eq!(outbox.dropped(), 10);
         assert_eq!(outbox.values(Instant::now())[0].value, 10.0);
         assert!(outbox.has_more());
+    }
+
+    /// Goal: long texts do not make a request that the data service refuses for its length.
+    #[test]
+    fn long_texts_go_in_several_requests() {
+        let (mut outbox, now) = (Outbox::default(), Instant::now());
+        let long = "\"".repeat(COLLECT_TEXT_BYTES_MAX);
+        let mut done = done(Output::Value, 0);
+        done.registration.value_type = ValueType::Text;
+        for _ in 0..100 {
+            assert!(outbox.add(&done, result(Ok(&long)), 5));
+        }
+        let mut requests = 0;
+        while !outbox.values.is_empty() {
+            let body = serde_json::to_vec(&outbox.values(now)).unwrap();
+            assert!(body.len() <= COLLECT_BODY_BYTES_MAX, "{}", body.len());
+            assert_eq!(outbox.has_more(), outbox.sent_values < outbox.values.len());
+            outbox.handed_over();
+            requests += 1;
+        }
+        assert!((2..10).contains(&requests), "{requests}");
     }
 
     #[test]

@@ -209,6 +209,10 @@ impl Shared {
         let input = self.inputs.input(data.key.as_ref()?);
         let looked_up = || input.map(|input| input.note.clone());
         let mut note = self.inputs.plan_of(job_id).or_else(looked_up).unwrap_or_default();
+        if let Some(missed) = &data.missed {
+            let names: Vec<&str> = missed.iter().map(|node| &**node).collect();
+            note.missed = Some(hostlist::compress(&names));
+        }
         if let Some(map) = self.inputs.last_map(job_id) {
             let (all, local) = self.read_by(&data, &map);
             note.local_share = (all > 0.0).then(|| local / all);

@@ -8,8 +8,8 @@ use phalanx_ffi::wire::{Proof, Reason, Stats};
 
 use crate::api::Counters;
 use crate::api::types::{
-    CallShares, CallTime, ControlStatus, HistoryStatus, LinkStatus, OptionRefusals, PluginStatus,
-    PowerCapStatus, PowerStatus, ProofStatus, Quantiles, Status,
+    CallShares, CallTime, ControlStatus, DatasetsStatus, HistoryStatus, LinkStatus, OptionRefusals,
+    PluginStatus, PowerCapStatus, PowerStatus, ProofStatus, Quantiles, Status,
 };
 use crate::daemon::shared::Shared;
 use crate::link::{Histogram, LinkView, OptionCount, ProofCounts, Shares, upper_edge_quantiles};
@@ -41,6 +41,7 @@ impl Shared {
             power: self.power_status(),
             history: self.history_status(),
             collect: self.collect_status(),
+            datasets: self.datasets_status(),
             recording: self.recording.status(),
         }
     }
@@ -90,6 +91,23 @@ impl Shared {
             no_room: value(no_room),
             slow_readers: value(slow_readers),
             listen_error: lock(&self.control.listen_error).clone(),
+        }
+    }
+
+    fn datasets_status(&self) -> DatasetsStatus {
+        let (known, starts) = self.inputs.dataset_counts();
+        let number = |count: usize| count as u64;
+        DatasetsStatus {
+            enabled: !self.inputs.datasets().unconfigured,
+            cached: number(known.cached),
+            nodes: number(known.nodes.0),
+            nodes_wrong: number(known.nodes.1),
+            listed: number(known.listed),
+            list_error: known.list_error,
+            arrivals: known.counts.arrivals,
+            evictions: known.counts.evictions,
+            hits: starts.hits,
+            misses: starts.misses,
         }
     }
 

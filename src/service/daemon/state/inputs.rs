@@ -1,29 +1,31 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Inputs of data-parallel jobs: where they lie, and which task reads which block.
 //!
-//! The plan thread looks for jobs that declare an input and asks for it; the thread `hdfs` looks
-//! it up, whatever time that takes; the next plan has a preference for the job. A job that waits
+//! The plan thread looks for jobs that declare an input and asks for it; the thread `lookups` finds
+//! it, whatever time that takes; the next plan has a preference for the job. A job that waits
 //! for this is held back by the link, within `data_jobs.wait_ms`. The thread `comments` then writes
 //! into the job's comment what is wrong, if so; the update also makes slurmctld look at the job
 //! again.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, RwLock};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
 use super::kept_maps::KeptMaps;
 use super::lookup_queue::LookupQueue;
-use crate::locks::lock;
+use crate::locations::{CacheCounts, Dataset, Datasets};
+use crate::locks::{lock, read as read_lock, write};
 use phalanx_core::blocks::Located;
+use phalanx_core::hostlist;
 use phalanx_core::limits::{DATA_INPUTS_MAX, DATA_MAPS_MAX, SPLITS_MAX};
 use phalanx_core::number::as_f64;
 use phalanx_core::run::Run;
 use phalanx_core::shape::Shape;
-use phalanx_core::snapshot::{Job, Snapshot};
+use phalanx_core::snapshot::{Job, JobState, Snapshot};
 use phalanx_methods::data_jobs::blockmap::{self, BlockMap, Declaration, Elements, Split};
 use phalanx_methods::learn::teaches;
 use phalanx_planner::data_jobs::MB;
@@ -55,6 +57,42 @@ pub struct Input {
     pub note: DataNote,
     /// It was not found within its time: not asked again soon.
     pub slow: bool,
+    /// What was known then of each dataset that it names.
+    pub known: Vec<Dataset>,
+}
+
+impl Input {
+    /// Whether the same is known of its datasets now.
+    fn is_current(&self, key: &InputKey, now: &Datasets) -> bool {
+        let names = key.declaration.datasets.iter();
+        names.zip(&self.known).all(|(name, known)| now.dataset(name).is_same(known))
+    }
+}
+
+/// Jobs that began, and whether their nodes held the datasets that they name.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DatasetStarts {
+    /// Each node held some of it.
+    pub hits: u64,
+    /// Some node held none.
+    pub misses: u64,
+    /// Such nodes, by name.
+    pub missed_on: BTreeMap<Arc<str>, u64>,
+}
+
+/// The datasets that are known, for reports.
+#[derive(Debug, Clone, Default)]
+pub struct DatasetCounts {
+    /// Names of the list.
+    pub listed: usize,
+    /// What is wrong with the list's file now.
+    pub list_error: Option<String>,
+    /// Names that some node holds.
+    pub cached: usize,
+    /// Nodes with a fresh report, and those of them whose report is wrong.
+    pub nodes: (usize, usize),
+    /// What came and went.
+    pub counts: CacheCounts,
 }
 
 /// The tasks of an array.
@@ -80,6 +118,8 @@ pub struct JobData {
     pub element: Option<(u32, u32)>,
     /// Its comment was handed to the comment writer.
     pub commented: bool,
+    /// Once it began: its nodes that held none of its datasets.
+    pub missed: Option<Vec<Arc<str>>>,
 }
 
 #[derive(Debug, Default)]
@@ -94,6 +134,8 @@ struct State {
     plans: HashMap<u32, DataNote>,
     /// Jobs that wait for the nodes of their input: since when, and their comments.
     waiting: HashMap<u32, (Instant, String)>,
+    /// Since the daemon started.
+    starts: DatasetStarts,
 }
 
 /// A job's comment to be written; the same text only makes slurmctld look again.
@@ -111,11 +153,19 @@ pub struct DataInputs {
     state: Mutex<State>,
     kept: KeptMaps,
     comments: (Sender<CommentUpdate>, Receiver<CommentUpdate>),
+    /// Taken before the state's lock is, never within it.
+    datasets: RwLock<(Arc<Datasets>, DatasetCounts)>,
 }
 
 impl Default for DataInputs {
     fn default() -> Self {
-        Self { state: Mutex::default(), kept: KeptMaps::default(), comments: bounded(1024) }
+        let unknown = Datasets { unconfigured: true, ..Datasets::default() };
+        Self {
+            state: Mutex::default(),
+            kept: KeptMaps::default(),
+            comments: bounded(1024),
+            datasets: RwLock::new((Arc::new(unknown), DatasetCounts::default())),
+        }
     }
 }
 
@@ -125,13 +175,40 @@ impl DataInputs {
         Self { kept: KeptMaps::new(dir), ..Self::default() }
     }
 
+    /// The datasets as they are known now.
+    pub fn datasets(&self) -> Arc<Datasets> {
+        Arc::clone(&read_lock(&self.datasets).0)
+    }
+
+    /// Puts what is known of datasets in force; whether any job names one.
+    pub fn set_datasets(&self, datasets: Datasets, counts: DatasetCounts) -> bool {
+        *write(&self.datasets) = (Arc::new(datasets), counts);
+        let names = |data: &JobData| {
+            data.key.as_ref().is_some_and(|key| !key.declaration.datasets.is_empty())
+        };
+        lock(&self.state).jobs.values().any(names)
+    }
+
+    /// Counts of datasets, and of the jobs that named them.
+    pub fn dataset_counts(&self) -> (DatasetCounts, DatasetStarts) {
+        let counts = read_lock(&self.datasets).1.clone();
+        (counts, lock(&self.state).starts.clone())
+    }
+
+    /// A job began on these nodes. One that was not read from Slurm yet, such as a task that has
+    /// just left its array, is judged by the next poll.
+    pub fn began(&self, job_id: u32, nodes: &[Arc<str>]) {
+        lock(&self.state).judge_start(job_id, nodes);
+    }
+
     /// Takes in which jobs declare what; asks for inputs that are not known or too old.
     pub fn observe(&self, snapshot: &Snapshot, keep: Duration) {
+        let datasets = self.datasets();
         let mut state = lock(&self.state);
         let state = &mut *state;
-        let declares = |job: &&Job| {
-            job.comment.contains("hdfs-input=") || job.admin_comment.contains("hdfs-input=")
-        };
+        let names =
+            |comment: &str| ["hdfs-input=", "data-input="].iter().any(|key| comment.contains(key));
+        let declares = |job: &&Job| names(&job.comment) || names(&job.admin_comment);
         let mut seen = HashSet::new();
         for job in snapshot.jobs.iter().filter(declares) {
             seen.insert(job.id);
@@ -139,10 +216,11 @@ impl DataInputs {
             let same = |data: &&JobData| data.start_s == job.start_s || job.start_s == 0;
             if known.is_none_or(|data| !same(&data)) || job_changed(known, job) {
                 let commented = known.is_some_and(|data| data.commented);
+                let missed = known.and_then(|data| data.missed.clone());
                 let new = read(job);
                 // Tasks that started have left the array's record.
                 let elements = known.and_then(|data| data.elements).or(new.elements);
-                state.jobs.insert(job.id, JobData { commented, elements, ..new });
+                state.jobs.insert(job.id, JobData { commented, elements, missed, ..new });
             }
         }
         state.jobs.retain(|id, _| seen.contains(id));
@@ -160,9 +238,21 @@ impl DataInputs {
                 continue;
             };
             let keep_of = |input: &Input| if input.slow { SLOW_FACTOR * keep } else { keep };
-            if state.inputs.get(&key).is_none_or(|(at, input)| at.elapsed() >= keep_of(input)) {
+            let is_old = |(at, input): &(Instant, Arc<Input>)| {
+                at.elapsed() >= keep_of(input) || !input.is_current(&key, &datasets)
+            };
+            if state.inputs.get(&key).is_none_or(is_old) {
                 state.lookups.want(key, job.id);
             }
+        }
+        let running = |job: &&Job| job.state == JobState::Running && seen.contains(&job.id);
+        for job in snapshot.jobs.iter().filter(running) {
+            if state.jobs.get(&job.id).is_none_or(|data| data.missed.is_some()) {
+                continue;
+            }
+            let nodes = hostlist::expand(&job.nodes, snapshot.nodes.len()).unwrap_or_default();
+            let nodes: Vec<Arc<str>> = nodes.into_iter().map(Arc::from).collect();
+            state.judge_start(job.id, &nodes);
         }
         let used: HashSet<&InputKey> = state.jobs.values().filter_map(|d| d.key.as_ref()).collect();
         state.inputs.retain(|key, _| used.contains(key));
@@ -201,8 +291,12 @@ impl DataInputs {
         keep: Duration,
         planned: bool,
     ) -> Option<Arc<Input>> {
+        let datasets = self.datasets();
         let state = lock(&self.state);
-        let found = state.inputs.get(key).filter(|(at, _)| planned || at.elapsed() < keep);
+        let is_new = |(at, input): &&(Instant, Arc<Input>)| {
+            planned || (at.elapsed() < keep && input.is_current(key, &datasets))
+        };
+        let found = state.inputs.get(key).filter(is_new);
         found.map(|(_, input)| Arc::clone(input))
     }
 
@@ -320,6 +414,27 @@ impl DataInputs {
     }
 }
 
+impl State {
+    /// Counts, once, whether the nodes on which a job began hold the datasets that it names.
+    fn judge_start(&mut self, job_id: u32, nodes: &[Arc<str>]) {
+        let Some(data) = self.jobs.get_mut(&job_id) else { return };
+        let Some(key) = data.key.as_ref().filter(|_| data.missed.is_none()) else { return };
+        if key.declaration.datasets.is_empty() || nodes.is_empty() {
+            return;
+        }
+        let Some((_, input)) = self.inputs.get(key) else { return };
+        let holders: HashSet<&str> = input.nodes.iter().flatten().map(|node| &**node).collect();
+        let missed: Vec<Arc<str>> =
+            nodes.iter().filter(|node| !holders.contains(&***node)).cloned().collect();
+        let starts = &mut self.starts;
+        *(if missed.is_empty() { &mut starts.hits } else { &mut starts.misses }) += 1;
+        for node in &missed {
+            *starts.missed_on.entry(Arc::clone(node)).or_default() += 1;
+        }
+        data.missed = Some(missed);
+    }
+}
+
 /// A changed declaration counts; our own text does not change it.
 fn job_changed(known: Option<&JobData>, job: &Job) -> bool {
     let fresh = read(job);
@@ -345,6 +460,7 @@ fn read(job: &Job) -> JobData {
         elements: span(job),
         element: job.array_job_id.zip(job.array_task_id),
         commented: false,
+        missed: None,
     }
 }
 
@@ -385,6 +501,86 @@ pub fn with_words(comment: &str, words: Option<&str>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::locations::Caches;
+    use phalanx_core::snapshot::{Builder, Node};
+
+    fn snapshot(state: JobState) -> Snapshot {
+        let mut builder = Builder::default();
+        builder.nodes(vec![Node { name: "n1".into(), ..Node::default() }]).unwrap();
+        let job = |(id, comment): (u32, &str)| Job {
+            id,
+            priority: 1,
+            state,
+            user: "u".into(),
+            comment: comment.into(),
+            nodes: if state == JobState::Running { "n1".into() } else { "".into() },
+            ..Job::default()
+        };
+        let comments = ["data-input=a", "x;data-input=b;locality=off", "no input"];
+        builder.draft.jobs = (1..).zip(comments).map(job).collect();
+        builder.build(1, 1).unwrap()
+    }
+
+    fn datasets(held: &str) -> Datasets {
+        let mut caches = Caches::default();
+        caches.take(vec![("n1".into(), 1, Some(held.to_owned()))]);
+        Datasets { held: caches.of().clone(), ..Datasets::default() }
+    }
+
+    /// Puts what is known of the inputs that are asked for; their number.
+    fn look_up(inputs: &DataInputs) -> usize {
+        let next = || inputs.next().map(|(key, _)| key);
+        std::iter::from_fn(next)
+            .map(|key| {
+                let known = inputs.datasets().dataset(&key.declaration.datasets[0]);
+                let on = known.held.iter().flat_map(|held| held.on.keys().cloned());
+                let nodes = on.map(Some).collect();
+                let input = Input { nodes, known: vec![known], ..Input::default() };
+                inputs.put(key, input, Duration::ZERO);
+            })
+            .count()
+    }
+
+    /// Goal: a job goes by what is known when it is planned, not by what was a minute ago.
+    #[test]
+    fn what_changed_of_a_dataset_is_looked_up_again() {
+        let (inputs, keep) = (DataInputs::default(), Duration::from_secs(60));
+        let (pending, first) = (snapshot(JobState::Pending), datasets(r#"{"a":1,"b":1}"#));
+        inputs.observe(&pending, keep);
+        assert!(inputs.set_datasets(first.clone(), DatasetCounts::default()), "jobs name some");
+        assert_eq!(look_up(&inputs), 2);
+        let planned = |job: u32| {
+            let key = inputs.job(job).unwrap().key.unwrap();
+            inputs.input_to_plan(&key, keep, false).is_some()
+        };
+        inputs.observe(&pending, keep);
+        assert_eq!((look_up(&inputs), planned(1), planned(2)), (0, true, true));
+        let mut held = first.held.clone();
+        held.remove("b");
+        let second = Datasets { held, ..first };
+        inputs.set_datasets(second, DatasetCounts::default());
+        assert_eq!((planned(1), planned(2)), (true, false));
+        inputs.observe(&pending, keep);
+        assert_eq!((look_up(&inputs), planned(2)), (1, true));
+    }
+
+    /// Goal: a start counts once, whether the plugin or a poll tells of it first.
+    #[test]
+    fn starts_on_nodes_without_the_data_are_misses() {
+        let (inputs, keep) = (DataInputs::default(), Duration::from_secs(60));
+        inputs.observe(&snapshot(JobState::Pending), keep);
+        inputs.set_datasets(datasets(r#"{"a":1}"#), DatasetCounts::default());
+        look_up(&inputs);
+        inputs.began(1, &["n1".into(), "n2".into()]);
+        inputs.began(3, &["n1".into()]);
+        inputs.observe(&snapshot(JobState::Running), keep);
+        inputs.observe(&snapshot(JobState::Running), keep);
+        let (_, starts) = inputs.dataset_counts();
+        assert_eq!((starts.hits, starts.misses), (0, 2));
+        assert_eq!(starts.missed_on, BTreeMap::from([("n1".into(), 1), ("n2".into(), 1)]));
+        assert_eq!(inputs.job(1).unwrap().missed, Some(vec!["n2".into()]));
+        assert!(inputs.job(3).is_none());
+    }
 
     /// Goal: every node of a job reads the same map, also where there are many such jobs.
     #[test]

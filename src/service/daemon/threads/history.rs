@@ -17,6 +17,7 @@ use crate::api::types::DecisionReport;
 use crate::clock::now_ms;
 use crate::daemon::decision_views::{ask_report, decision_record, decision_report, job_ref, names};
 use crate::daemon::state::decision_memory::{Ask, DecisionMemory, Key, Start};
+use crate::daemon::state::inputs::DataInputs;
 use crate::daemon::state::learned::Learned;
 use crate::history::{
     HistorySender, JobEndRecord, OutcomeRecord, PlacementRecord, Record, SampleRecord,
@@ -36,6 +37,7 @@ pub struct HistoryWriter<'a> {
     /// To the learn thread, if anything is learned.
     pub runs: Option<Sender<RunEvent>>,
     pub learned: &'a Learned,
+    pub inputs: &'a DataInputs,
     /// Keys of asked decisions whose outcome is not yet known.
     pub open: BTreeMap<u64, (Key, Option<f64>)>,
     /// The queue and the nodes' use now; none while slurmctld does not answer.
@@ -157,6 +159,9 @@ impl HistoryWriter<'_> {
         let key = Key::of(note.job.id, note.job.array);
         let nodes: Vec<NodeIdx> = note.job.held.iter().map(|held| held.node).collect();
         let text = names(&note.table, &nodes);
+        let of_table = |at: &NodeIdx| Some(Arc::clone(&note.table.nodes.get(at.at())?.name));
+        let named: Vec<Arc<str>> = nodes.iter().filter_map(of_table).collect();
+        self.inputs.began(note.job.id, &named);
         let start_ms = note.job.start_s.saturating_mul(1000);
         let start = Start { job_id: note.job.id, nodes: text.clone(), start_ms, ask: None };
         let ask = lock(self.memory).began(key, note.job.user_id, start);
@@ -221,6 +226,7 @@ mod tests {
             responder: &responder,
             runs: None,
             learned: &Learned::default(),
+            inputs: &DataInputs::default(),
             open: BTreeMap::new(),
             sample: &|| None,
         };

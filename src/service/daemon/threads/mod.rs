@@ -4,10 +4,11 @@
 
 pub mod collect;
 pub mod comments;
+pub mod datasets;
 pub mod energy;
-pub mod hdfs;
 pub mod history;
 pub mod learn;
+pub mod lookups;
 pub mod order;
 mod order_file;
 pub mod plan;

@@ -125,7 +125,8 @@ fn configuration_of_two_namenodes() {
     assert_eq!(ask(&site, "hdfs://big/x").unwrap(), ["h1:9000", "h2:8020"]);
     // One NameNode of the service by its address means the service.
     assert_eq!(ask(&site, "hdfs://h2/x").unwrap(), ["h1:9000", "h2:8020"]);
-    assert_eq!(site.services["big"].http_urls(), ["http://h1:9870"]);
+    assert_eq!(site.services["big"].urls(false), ["http://h1:9870"]);
+    assert_eq!(site.services["big"].urls(true), [""; 0]);
     assert_eq!(ask(&site, "hdfs://other:8020/x").unwrap(), ["other:8020"]);
     for uri in ["hdfs://small/x", "hdfs://h1/x", "hdfs://169.254.169.254/x", "hdfs://other:1/x"] {
         assert!(matches!(ask(&site, uri), Err(HdfsError::NotConfigured(_))), "{uri}");
@@ -148,8 +149,38 @@ fn configurations_that_are_none() {
     refused("<!DOCTYPE c [<!ENTITY a 'b'>]><configuration/>", "core-site.xml");
     let named = property("dfs.nameservices", "n");
     refused(&format!("<configuration>{named}</configuration>"), "rpc-address.n is not set");
+    let token = property("hadoop.security.authentication", "token");
+    let text = format!("<configuration>{token}</configuration>");
+    refused(&text, "hadoop.security.authentication: expected simple or kerberos, got token");
+}
+
+/// Goal: with Kerberos nothing is asked by RPC, which would go without it, nor without TLS where
+/// there is TLS.
+#[test]
+fn what_wants_kerberos_is_asked_over_tls() {
+    let dir = tempfile::tempdir().unwrap();
     let kerberos = property("hadoop.security.authentication", "kerberos");
-    refused(&format!("<configuration>{kerberos}</configuration>"), "is kerberos, not simple");
+    let address = |scheme: &str, port: u16| {
+        property(&format!("dfs.namenode.{scheme}-address"), &format!("0.0.0.0:{port}"))
+    };
+    let urls = |properties: &[String], scheme| {
+        let default = property("fs.defaultFS", "hdfs://nn:8020");
+        write(dir.path(), "core-site.xml", &format!("{default}{}", properties.join("")));
+        let limits = Limits::from(&HdfsConfig::default());
+        let hdfs = Hdfs::new(&[dir.path().to_owned()], &[], limits).unwrap();
+        hdfs.urls(&hdfs.site.services["nn:8020"], scheme)
+    };
+    let (http, https) = (address("http", 9870), address("https", 9871));
+    let only = property("dfs.http.policy", "HTTPS_ONLY");
+    let (plain, tls) = (["http://nn:9870"], ["https://nn:9871"]);
+    let both = [http.clone(), https.clone()];
+    assert_eq!(urls(&both, Scheme::Hdfs), plain);
+    assert_eq!(urls(&both, Scheme::Swebhdfs), tls);
+    let secure = [kerberos.clone(), http.clone(), https.clone()];
+    assert_eq!(urls(&secure, Scheme::Hdfs), tls);
+    assert_eq!(urls(&secure, Scheme::Webhdfs), plain);
+    assert_eq!(urls(&[only, http.clone(), https], Scheme::Webhdfs), tls);
+    assert_eq!(urls(&[kerberos, http], Scheme::Hdfs), plain);
 }
 
 #[test]

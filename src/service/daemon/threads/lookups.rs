@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The thread `hdfs` looks up where the inputs of data-parallel jobs lie, and on which nodes.
+//! The thread `lookups` finds out where the inputs of data-parallel jobs lie, and on which nodes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,9 +12,11 @@ use crate::config::{Config, HdfsConfig};
 use crate::daemon::state::cluster::Cluster;
 use crate::daemon::state::configuration::Configuration;
 use crate::daemon::state::inputs::{DataInputs, Input, InputKey};
-use crate::hdfs::{Cache, Hdfs, HdfsError, HostMap, HostNames};
+use crate::hdfs::{HdfsError, HostMap, HostNames};
+use crate::locations::{Datasets, HdfsLocations, Locations, Question};
 use crate::sync::{Newest, TICK};
 use phalanx_core::blocks::Located;
+use phalanx_core::hostlist;
 use phalanx_core::limits::DATA_LOOKUP_THREADS;
 use phalanx_core::snapshot::Snapshot;
 use phalanx_methods::data_jobs::blockmap;
@@ -34,7 +36,8 @@ pub fn run(
     std::thread::scope(|scope| {
         for _ in 1..DATA_LOOKUP_THREADS {
             let work = || look_up(configuration, cluster, inputs, to_plan, stop);
-            if let Err(error) = Builder::new().name("hdfs".to_owned()).spawn_scoped(scope, work) {
+            if let Err(error) = Builder::new().name("lookups".to_owned()).spawn_scoped(scope, work)
+            {
                 warn!("a thread that looks inputs up: {error}; one less does it");
             }
         }
@@ -57,7 +60,8 @@ fn look_up(
         };
         let started = Instant::now();
         let (config, snapshot) = (configuration.get(), cluster.snapshot());
-        let mut input = client.input(&config, snapshot.as_deref(), &key, job_id);
+        let question = Asked { key: &key, job_id, datasets: inputs.datasets() };
+        let mut input = client.input(&config, snapshot.as_deref(), &question);
         let took = started.elapsed();
         let limit = Duration::from_millis(config.hdfs.job_ms.into());
         input.slow = input.note.error.is_some() && took >= limit / 10 * 9;
@@ -86,39 +90,39 @@ fn log(job_id: u32, input: &Input, took: Duration) {
     }
 }
 
+/// One lookup.
+struct Asked<'a> {
+    key: &'a InputKey,
+    job_id: u32,
+    datasets: Arc<Datasets>,
+}
+
 /// The file systems under the configuration in force.
 #[derive(Default)]
 struct Client {
-    config: HdfsConfig,
-    hdfs: Option<Hdfs>,
-    cache: Option<Cache>,
+    hdfs: Option<HdfsLocations>,
 }
 
 impl Client {
-    fn input(
-        &mut self,
-        config: &Config,
-        snapshot: Option<&Snapshot>,
-        key: &InputKey,
-        job_id: u32,
-    ) -> Input {
-        let declaration = &key.declaration;
-        let note = DataNote { input: declaration.uris.join(","), ..DataNote::default() };
-        let located = match self.located(&config.hdfs, key, job_id) {
+    fn input(&mut self, config: &Config, snapshot: Option<&Snapshot>, asked: &Asked<'_>) -> Input {
+        let declaration = &asked.key.declaration;
+        let note = DataNote { input: declaration.names(), ..DataNote::default() };
+        let known = declaration.datasets.iter().map(|name| asked.datasets.dataset(name));
+        let known = known.collect();
+        let refused = |error: String| {
+            let note = DataNote { error: Some(error), ..note.clone() };
+            Input { note, known: Vec::clone(&known), ..Input::default() }
+        };
+        let located = match self.located(&config.hdfs, asked) {
             Ok(located) => located,
-            Err(error) => {
-                return Input { note: DataNote { error: Some(error), ..note }, ..Input::default() };
-            }
+            Err(error) => return refused(error),
         };
         let Some(splits) = blockmap::cut(&located, declaration.split) else {
-            let error = Some(format!("more than {} splits", phalanx_core::limits::SPLITS_MAX));
-            return Input { note: DataNote { error, ..note }, ..Input::default() };
+            return refused(format!("more than {} splits", phalanx_core::limits::SPLITS_MAX));
         };
         let nodes = match snapshot.map(|snapshot| node_of(&located, &config.hdfs, snapshot)) {
             Some(Ok(nodes)) => nodes,
-            Some(Err(error)) => {
-                return Input { note: DataNote { error: Some(error), ..note }, ..Input::default() };
-            }
+            Some(Err(error)) => return refused(error),
             None => vec![None; located.datanodes.len()],
         };
         let unmapped = located.datanodes.iter().zip(&nodes).filter(|(_, node)| node.is_none());
@@ -126,6 +130,9 @@ impl Client {
             unmapped.map(|(datanode, _)| datanode.host.clone()).collect();
         unmapped.truncate(UNMAPPED_MAX);
         let blocks = located.files.iter().flat_map(|file| &file.blocks);
+        let mut holders: Vec<&str> = nodes.iter().flatten().map(|node| &**node).collect();
+        holders.sort_unstable();
+        holders.dedup();
         let note = DataNote {
             files: located.files.len() as u64,
             blocks: located.blocks() as u64,
@@ -134,50 +141,54 @@ impl Client {
             unreadable: blocks.filter(|block| block.corrupt).count() as u64,
             unmapped,
             warnings: located.warnings.clone(),
+            holders: hostlist::compress(&holders),
+            evictions: known.iter().flat_map(|d| &d.held).map(|held| held.evictions).sum(),
             ..note
         };
-        Input { located, splits, nodes, note, slow: false }
+        Input { located, splits, nodes, note, slow: false, known }
     }
 
-    /// All URIs together; file paths become full URIs, because bases may differ.
-    fn located(
-        &mut self,
-        config: &HdfsConfig,
-        key: &InputKey,
-        job_id: u32,
-    ) -> Result<Located, String> {
-        if self.hdfs.is_none() || self.config != *config {
-            self.hdfs = Some(Hdfs::configured(config).map_err(|error| error.to_string())?);
-            self.cache = Some(Cache::new(Duration::from_secs(config.cache_s.into())));
-            self.config = config.clone();
-        }
-        let (Some(hdfs), Some(cache)) = (&mut self.hdfs, &mut self.cache) else {
-            return Err("no file system".to_owned());
-        };
-        let started = Instant::now();
-        let limit = Duration::from_millis(config.job_ms.into());
+    /// All that is named, together.
+    fn located(&mut self, config: &HdfsConfig, asked: &Asked<'_>) -> Result<Located, String> {
+        let (key, mut datasets) = (asked.key, Arc::clone(&asked.datasets));
         let mut all = Located::default();
-        for uri in &key.declaration.uris {
-            if started.elapsed() >= limit {
-                return Err(HdfsError::Late("hdfs.job_ms").to_string());
+        if !key.declaration.uris.is_empty() {
+            if !self.hdfs.as_ref().is_some_and(|hdfs| hdfs.is_of(config)) {
+                self.hdfs = Some(HdfsLocations::new(config)?);
             }
-            // What the URIs before this one have left.
-            hdfs.limit_job(limit.saturating_sub(started.elapsed()));
-            let (recursive, user) = (key.declaration.recursive, &key.user);
-            let context = format!("phalanx job={job_id}");
-            let found = cache
-                .get(uri, recursive, user, Instant::now(), || {
-                    hdfs.locate(uri, recursive, user, &context)
-                })
-                .map_err(|error| error.to_string())?;
-            let mut found = Located::clone(&found);
-            for file in &mut found.files {
-                file.path = format!("{}{}", found.base, file.path);
-            }
-            all.append(found);
+            let Some(hdfs) = &mut self.hdfs else { return Err("no file system".to_owned()) };
+            let limit = Duration::from_millis(config.job_ms.into());
+            append(&mut all, hdfs, &key.declaration.uris, asked, limit)?;
         }
+        append(&mut all, &mut datasets, &key.declaration.datasets, asked, Duration::MAX)?;
         Ok(all)
     }
+}
+
+/// Adds what a source knows of these inputs, within a time for all of them.
+fn append(
+    all: &mut Located,
+    source: &mut dyn Locations,
+    named: &[String],
+    asked: &Asked<'_>,
+    limit: Duration,
+) -> Result<(), String> {
+    let started = Instant::now();
+    for input in named {
+        let left = limit.saturating_sub(started.elapsed());
+        if left.is_zero() {
+            return Err(HdfsError::Late("hdfs.job_ms").to_string());
+        }
+        let found = source.locate(&Question {
+            input,
+            recursive: asked.key.declaration.recursive,
+            user: &asked.key.user,
+            job_id: asked.job_id,
+            limit: left,
+        })?;
+        all.append(Located::clone(&found));
+    }
+    Ok(())
 }
 
 /// The node that each DataNode is.

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The thread `datasets` follows what is known of datasets: the reports of the nodes' caches and
+//! the site's list.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::Builder;
+use std::time::{Duration, Instant};
+
+use crate::collect::{Collect, Now, Sender};
+use crate::config::DataJobsConfig;
+use crate::daemon::shared::Shared;
+use crate::daemon::state::inputs::{DataInputs, DatasetCounts};
+use crate::locations::{Caches, Datasets, List, ListFile};
+use crate::locks::lock;
+use crate::sync::{Newest, sleep_until};
+use phalanx_core::collect::{NONE, Put, valid_name};
+use phalanx_core::snapshot::Snapshot;
+
+/// Interval at which the sources are looked at.
+const EVERY: Duration = Duration::from_secs(1);
+/// Interval at which the counts go into the data service.
+const PUBLISH_EVERY: Duration = Duration::from_secs(10);
+
+/// Follows both until `stop`; what changed is followed by a new plan where a job names a dataset.
+pub fn run(shared: &Shared, to_plan: &Newest<Arc<Snapshot>>, stop: &Arc<AtomicBool>) {
+    let (sender, lists) = Newest::channel();
+    let path = Arc::new(Mutex::default());
+    // Of its own and never waited for: a file server may hang for ever.
+    let read = {
+        let (path, stop) = (Arc::clone(&path), Arc::clone(stop));
+        move || read_list(&path, &sender, &stop)
+    };
+    if let Err(error) = Builder::new().name("list".to_owned()).spawn(read) {
+        log::warn!("the thread that reads data_jobs.locations: {error}; it is not read");
+    }
+    let collect = shared.data_service.as_ref().map(|service| &*service.collect);
+    let mut known = Known::default();
+    while !stop.load(Ordering::Relaxed) {
+        let config = shared.config();
+        lock(&path).clone_from(&config.data_jobs.locations);
+        if known.follow(&config.data_jobs, collect, lists.try_recv().ok(), &shared.inputs) {
+            shared.cluster.snapshot().into_iter().for_each(|now| to_plan.send(now));
+        }
+        sleep_until(Instant::now() + EVERY, stop);
+    }
+}
+
+/// What was read of the list's file.
+#[derive(Debug, Clone, Default)]
+struct Read {
+    list: Arc<List>,
+    error: Option<String>,
+}
+
+fn read_list(path: &Mutex<String>, to: &Newest<Read>, stop: &AtomicBool) {
+    let mut file = ListFile::default();
+    while !stop.load(Ordering::Relaxed) {
+        let path = lock(path).clone();
+        if file.refresh(&path) {
+            match &file.error {
+                Some(error) => log::warn!("data_jobs.locations: {error}; the former list counts"),
+                None => log::info!("data_jobs.locations: {} datasets", file.list.of.len()),
+            }
+            to.send(Read { list: Arc::clone(&file.list), error: file.error.clone() });
+        }
+        sleep_until(Instant::now() + EVERY, stop);
+    }
+}
+
+/// The sources as they were last seen.
+#[derive(Default)]
+struct Known {
+    /// The datum whose values the caches are.
+    datum: String,
+    caches: Caches,
+    file: Read,
+    is_configured: bool,
+    published: Option<Instant>,
+}
+
+impl Known {
+    /// Looks at the sources; whether something changed and a job names a dataset.
+    fn follow(
+        &mut self,
+        config: &DataJobsConfig,
+        collect: Option<&Collect>,
+        read: Option<Read>,
+        inputs: &DataInputs,
+    ) -> bool {
+        let is_configured = config.caches != NONE || !config.locations.is_empty();
+        let mut changed = read.is_some() || is_configured != self.is_configured;
+        self.is_configured = is_configured;
+        self.file = read.unwrap_or_else(|| std::mem::take(&mut self.file));
+        if self.datum != config.caches {
+            self.datum.clone_from(&config.caches);
+            self.caches = Caches::default();
+            changed = true;
+        }
+        if let (Some(collect), true) = (collect, self.datum != NONE) {
+            let caches = &self.caches;
+            let reports = collect.texts(&self.datum, &|node| caches.known(node), Now::read());
+            changed |= self.caches.take(reports);
+            self.publish(collect, inputs);
+        }
+        if !changed {
+            return false;
+        }
+        let held = self.caches.of();
+        let counts = DatasetCounts {
+            listed: self.file.list.of.len(),
+            list_error: self.file.error.clone(),
+            cached: held.values().filter(|held| !held.on.is_empty()).count(),
+            nodes: self.caches.nodes(),
+            counts: self.caches.counts.clone(),
+        };
+        let datasets = Datasets {
+            list: Arc::clone(&self.file.list),
+            list_error: self.file.error.clone(),
+            held: held.clone(),
+            unconfigured: !is_configured,
+        };
+        inputs.set_datasets(datasets, counts)
+    }
+
+    /// Evictions and misses by node, as data of their own.
+    fn publish(&mut self, collect: &Collect, inputs: &DataInputs) {
+        if self.published.is_some_and(|at| at.elapsed() < PUBLISH_EVERY) {
+            return;
+        }
+        self.published = Some(Instant::now());
+        let (_, starts) = inputs.dataset_counts();
+        let mut values = Vec::new();
+        let mut add = |what: &str, by_node: &BTreeMap<Arc<str>, u64>| {
+            let name = format!("{}.{what}", self.datum);
+            let nodes = by_node.iter().filter(|_| valid_name(&name));
+            values.extend(nodes.map(|(node, count)| Put {
+                name: name.clone(),
+                node: Some(node.to_string()),
+                value: (*count).into(),
+                ..Put::default()
+            }));
+        };
+        add("evictions", &self.caches.counts.evicted_from);
+        add("misses", &starts.missed_on);
+        if !values.is_empty() {
+            collect.store(&values, Sender::Admin, Now::read());
+        }
+    }
+}

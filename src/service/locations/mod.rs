@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Where the bytes of a job's input lie: one trait, and its sources.
+//!
+//! - [`HdfsLocations`]: what `hdfs-input=` names, by the NameNodes of `[hdfs]`
+//! - [`Datasets`]: what `data-input=` names, by the file `data_jobs.locations` and what nodes
+//!   report of their caches (`data_jobs.caches`)
+
+mod caches;
+mod datasets;
+mod hdfs;
+mod list;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use caches::{CacheCounts, Caches, Held};
+pub use datasets::{Dataset, Datasets};
+pub use hdfs::HdfsLocations;
+pub use list::{List, ListFile, Part};
+
+use phalanx_core::blocks::Located;
+
+/// What is asked of a source.
+#[derive(Debug, Clone, Copy)]
+pub struct Question<'a> {
+    /// URI, path or name, as the job says it.
+    pub input: &'a str,
+    /// Directories within directories too.
+    pub recursive: bool,
+    /// Who reads it.
+    pub user: &'a str,
+    /// The job for which it is asked.
+    pub job_id: u32,
+    /// Longest time that the answer may take.
+    pub limit: Duration,
+}
+
+/// A source of locations.
+pub trait Locations {
+    /// The files of an input, by full names, and the hosts that hold their bytes, as far as the
+    /// user may read them; or the reason, for the user, why there is no answer.
+    ///
+    /// # Errors
+    /// Fails for what the source does not know, and where it does not answer in time.
+    fn locate(&mut self, question: &Question<'_>) -> Result<Arc<Located>, String>;
+}
