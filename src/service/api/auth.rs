@@ -89,10 +89,9 @@ pub(super) async fn authenticate(
     let signed = request.headers().contains_key(header::AUTHORIZATION);
     let challenge = HeaderValue::from_str(&format!("{SCHEME} realm=\"{}\"", gate.realm));
     let mut answer = admitted(shared, gate, request, next).await;
-    if !signed || answer.status() == StatusCode::UNAUTHORIZED {
-        if let Ok(challenge) = challenge {
-            answer.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
-        }
+    let unsigned = !signed || answer.status() == StatusCode::UNAUTHORIZED;
+    if let Some(challenge) = challenge.ok().filter(|_| unsigned) {
+        answer.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
     }
     answer
 }

@@ -50,7 +50,7 @@ fn backfill_keeps_what_limits_promise() {
     assert_eq!(starts(&machine(10, jobs), &rules), [0, 50, 80, 80]);
 }
 
-/// Goal: CPUs of a job that ended are taken only when it is cleaned up. Method: a job behind another
+/// Goal: CPUs of a job that ended are taken only when it is cleaned up. Method: a job behind one
 /// on the same CPUs, with and without 5 s.
 #[test]
 fn the_next_job_waits_for_the_turnaround() {

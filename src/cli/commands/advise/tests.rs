@@ -19,8 +19,8 @@ fn runs() -> Vec<Run> {
             ..Run::default()
         };
     let mut runs = Vec::new();
-    for number in 0..20 {
-        let minutes = if number == 15 { 52 } else { 30 + (number % 4) as u64 };
+    for number in 0..20_i64 {
+        let minutes = if number == 15 { 52 } else { 30 + (number % 4).unsigned_abs() };
         runs.push(run(number, "alice", &format!("train_{number}"), minutes, 1440, "COMPLETED"));
         runs.push(run(number, "bob", "sim", 60, 60, "TIMEOUT"));
         // Says nothing of how long it needs.
