@@ -232,7 +232,7 @@ def wrong_requests_are_refused(suite):
                 (400, "GET", "/v1/data/%ff", None), (400, "PUT", "/v1/data/x/n1", {"value": None}),
                 (400, "PUT", "/v1/data/x/n1", b'{"value": NaN}'),
                 (400, "PUT", "/v1/data/x/n1", b'{"value": 1e999}'),
-                (400, "PUT", "/v1/data/x/n1", {"value": "y" * 2000}),
+                (400, "PUT", "/v1/data/x/n1", {"value": "y" * 70_000}),
                 (400, "PUT", "/v1/data/x/n%20", {"value": 1}),
                 (400, "POST", "/v1/agents/@master/sync", {}),
                 (400, "POST", "/v1/agents/n1/sync", b"\xff\xfe"),
