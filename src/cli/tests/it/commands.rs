@@ -16,6 +16,7 @@ const COMMANDS: &[&str] = &[
     "explain",
     "shadow",
     "report",
+    "advise time",
     "plan",
     "config check",
     "history speeds",
