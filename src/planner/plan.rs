@@ -154,7 +154,8 @@ fn one(
         NoPlacement::OtherTable => "nodes changed",
     });
     if let Ok(placement) = &decided {
-        placer.set_job(pseudo_job(job, placement));
+        let held = pseudo_job(job, placement, placer.cluster().usages());
+        placer.set_job(held);
         if let Some(start) = placement.decision.next_poll() {
             placer.set_poll_start(start);
         }
@@ -172,10 +173,16 @@ fn drop_occupied(nodes: &mut FixedBitSet, placer: &Placer, need: &Need) {
     }
 }
 
-fn pseudo_job(job: &Job, placement: &Placement) -> RunningJob {
+/// The job as if it ran there. One that has its nodes to itself holds all CPUs of them, so that
+/// nothing else is planned there.
+fn pseudo_job(job: &Job, placement: &Placement, usages: &[NodeUsage]) -> RunningJob {
+    let cpus_of = |node: NodeIdx, need: &Need| {
+        let whole = usages.get(node.at()).filter(|_| need.whole);
+        whole.map_or(need.cpus, |usage| usage.cpus.total)
+    };
     let held = |(&node, need): (&NodeIdx, &Need)| Held {
         node,
-        cpus: need.cpus,
+        cpus: cpus_of(node, need),
         memory_mb: need.memory_mb,
         gres: need.gres.clone(),
         ..Held::default()
@@ -222,4 +229,65 @@ fn request_of(need: &Need, kinds: usize) -> Vec<u64> {
     add(1, need.memory_mb);
     need.gres.iter().for_each(|&(kind, _, n)| add(2 + kind.at(), n));
     amounts
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use phalanx_core::shape::{Shape, Sharing};
+    use phalanx_core::snapshot::{Builder, JobState, Node, Partition};
+
+    /// Goal: nothing is planned on a node that a job of the plan has to itself. Method: a job with
+    /// `--exclusive` that asks for one CPU of eight, and two that would share.
+    #[test]
+    fn a_job_that_shares_nothing_keeps_its_node_in_the_plan() {
+        let mut builder = Builder::default();
+        let node = |name: &str| Node {
+            name: name.into(),
+            available: true,
+            cpus: 8,
+            memory_mb: 1000,
+            ..Node::default()
+        };
+        builder.nodes(["a", "b"].map(node).into()).unwrap();
+        let nodes = builder.node_set(["a", "b"].into_iter());
+        let main = Partition { name: "main".into(), nodes, up: true, ..Partition::default() };
+        builder.draft.partitions.push(main);
+        let job = |id: u32, sharing: Sharing| Job {
+            id,
+            label: id.to_string().into(),
+            state: JobState::Pending,
+            priority: 10 - id,
+            partitions: "main".into(),
+            shape: Shape {
+                min_nodes: 1,
+                max_nodes: 1,
+                req_nodes: 1,
+                min_cpus: 1,
+                sharing,
+                ..Shape::default()
+            },
+            ..Job::default()
+        };
+        builder.draft.jobs =
+            vec![job(1, Sharing::Whole), job(2, Sharing::default()), job(3, Sharing::default())];
+        let snapshot = builder.build(1, 1).unwrap();
+        let inputs = Inputs {
+            usages: NodeUsage::of_snapshot(&snapshot),
+            tuning: Tuning::default(),
+            pending: Demand::default(),
+            memory_tracked: false,
+            jobs_max: 10,
+            now_s: 0,
+            preferences: Vec::new(),
+            poll_start: 0,
+        };
+        let plan = plan(&snapshot, inputs, &|| false).unwrap();
+        assert_eq!(plan.violation, None);
+        let of = |at: usize| plan.jobs[at].nodes.clone();
+        assert_eq!(plan.jobs.len(), 3);
+        assert_eq!([of(0).len(), of(1).len()], [1, 1]);
+        assert!(of(1) != of(0) && of(1) == of(2), "{:?}", plan.jobs);
+    }
 }
