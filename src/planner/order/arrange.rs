@@ -73,8 +73,15 @@ struct Group<'a> {
     budget: &'a OvertakeBudget,
     bounds: &'a Bounds,
     now_s: u64,
-    /// Ranked jobs that stay where they are, and why.
-    left: BTreeMap<u32, (Stop, u32)>,
+    /// Ranked jobs that go less far than their ranks would have them.
+    held: BTreeMap<u32, HeldBack>,
+}
+
+/// A job that passes none from this natural priority on.
+#[derive(Clone, Copy)]
+struct HeldBack {
+    natural: u32,
+    why: (Stop, u32),
 }
 
 /// One attempt: the sequence and who passes whom.
@@ -93,19 +100,19 @@ pub(super) fn arrange(
     bounds: &Bounds,
     now_s: u64,
 ) -> Option<Arranged> {
-    let mut group = Group { rows, waiting, budget, bounds, now_s, left: BTreeMap::new() };
+    let mut group = Group { rows, waiting, budget, bounds, now_s, held: BTreeMap::new() };
     for _ in 0..ORDER_TRIES_MAX {
         let attempt = group.attempt();
         match group.raise(&attempt) {
             Ok(raised) => return Some(group.finish(attempt, &raised)),
-            Err((at, stuck)) => group.leave(&attempt, at, &stuck),
+            Err((at, stuck)) => group.hold_back(&attempt, at, &stuck),
         }
     }
     // Too entangled: everybody stays.
-    let stop = (Stop::Room, 0);
+    let stays = HeldBack { natural: 0, why: (Stop::Room, 0) };
     let ranked: Vec<u32> =
         group.rows.iter().filter(|r| r.rank.is_some()).map(|r| group.id(r)).collect();
-    group.left.extend(ranked.into_iter().map(|id| (id, stop)));
+    group.held.extend(ranked.into_iter().map(|id| (id, stays)));
     let attempt = group.attempt();
     Some(group.finish(attempt, &BTreeMap::new()))
 }
@@ -135,11 +142,9 @@ impl Group<'_> {
         let mut ranked: Vec<&Row> = self.rows.iter().filter(|r| r.rank.is_some()).collect();
         ranked.sort_by_key(|row| row.rank); // stable: equal ranks keep their order
         for row in ranked {
-            let id = self.id(row);
-            let own = self.own_stop(row).map(|stop| (stop, 0));
-            match own.or_else(|| self.left.get(&id).copied()) {
+            match self.own_stop(row) {
                 Some(stop) => {
-                    attempt.stops.insert(id, stop);
+                    attempt.stops.insert(self.id(row), (stop, 0));
                 }
                 None => self.advance(row, &mut attempt, &mut added),
             }
@@ -150,10 +155,15 @@ impl Group<'_> {
     fn advance(&self, row: &Row, attempt: &mut Attempt, added: &mut BTreeMap<u32, u32>) {
         let Some(from) = attempt.rows.iter().position(|r| r.at == row.at) else { return };
         let id = self.id(row);
+        let held = self.held.get(&id);
         let mut to = from;
         while let Some(front) = to.checked_sub(1).and_then(|i| attempt.rows.get(i)) {
             let other = self.id(front);
             let already = added.get(&other).copied().unwrap_or(0);
+            if let Some(held) = held.filter(|held| front.natural >= held.natural) {
+                attempt.stops.insert(id, held.why);
+                break;
+            }
             match self.may_pass(row, front, already) {
                 _ if attempt.passes.len() >= ORDER_PASSES_MAX => break,
                 Ok(Some(cost)) => {
@@ -240,20 +250,28 @@ impl Group<'_> {
         Ok(raised)
     }
 
-    /// Leaves the moved jobs of a run where they were, which does not fit
-    /// behind the job at `stuck`.
-    fn leave(&mut self, attempt: &Attempt, stuck: usize, run: &[usize]) {
+    /// Lets the moved jobs of a run, which does not fit behind the job at `stuck`, go less far: not
+    /// past the first ones that they passed. How far has to depend on the queue alone: who went
+    /// nowhere for this reason, and further while a budget kept it back, never came to rest.
+    fn hold_back(&mut self, attempt: &Attempt, stuck: usize, run: &[usize]) {
         let at = attempt.rows.get(stuck).copied();
         let other = at.map_or(0, |row| self.id(&row));
-        let moved: BTreeSet<u32> = attempt.passes.iter().map(|&(id, _)| id).collect();
-        let in_run = run.iter().chain([&stuck]).filter_map(|&p| attempt.rows.get(p));
-        let mut leaving: Vec<u32> =
-            in_run.map(|row| self.id(row)).filter(|id| moved.contains(id)).collect();
-        if leaving.is_empty() {
-            leaving = moved.into_iter().collect();
+        let natural: BTreeMap<u32, u32> =
+            self.rows.iter().map(|row| (self.id(row), row.natural)).collect();
+        // By mover, the highest priority that it passed.
+        let mut moved: BTreeMap<u32, u32> = BTreeMap::new();
+        for (id, passed) in &attempt.passes {
+            let highest = moved.entry(*id).or_default();
+            *highest = natural.get(passed).copied().unwrap_or(0).max(*highest);
         }
-        for id in leaving {
-            self.left.insert(id, (Stop::Room, if id == other { 0 } else { other }));
+        let in_run = run.iter().chain([&stuck]).filter_map(|&p| attempt.rows.get(p));
+        let in_run: BTreeSet<u32> = in_run.map(|row| self.id(row)).collect();
+        if in_run.iter().any(|id| moved.contains_key(id)) {
+            moved.retain(|id, _| in_run.contains(id));
+        }
+        for (id, natural) in moved {
+            let why = (Stop::Room, if id == other { 0 } else { other });
+            self.held.insert(id, HeldBack { natural, why });
         }
     }
 

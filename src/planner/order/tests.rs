@@ -177,6 +177,20 @@ fn an_array_counts_with_all_its_tasks() {
     assert_eq!(once(&queue, &[2]).jobs[&2].stop, Some((Stop::Overtakes, 1)));
 }
 
+/// In front of 2 it would pass 1 as well, which was submitted later and cannot rise: it goes
+/// in front of 3 only, and stays there.
+#[test]
+fn a_job_that_cannot_get_past_all_goes_as_far_as_it_may() {
+    let fixed = Waiting { fixed: true, submit_s: 9, ..job(1, 500) };
+    let same = Waiting { submit_s: 9, ..job(2, 500) };
+    let mut queue = vec![fixed, same, job(3, 450), job(4, 400)];
+    let decision = once(&queue, &[4]);
+    assert_eq!(decision.deltas, [(4, 51)]);
+    assert_eq!(decision.jobs[&4].stop, Some((Stop::Room, 1)));
+    (queue[3].delta, queue[3].priority, queue[3].priority_max) = (51, 451, 451);
+    assert_eq!(once(&queue, &[4]).deltas, [(4, 51)]);
+}
+
 #[test]
 fn deltas_in_force_that_still_do_are_kept() {
     let mut queue = vec![job(1, 500), job(2, 400)];
