@@ -22,7 +22,7 @@ use phalanx_core::snapshot::{Job, Snapshot};
 
 /// Distinct requests that are followed; what further ones wait for is that of the poll.
 const FOLLOWED_MAX: usize = 512;
-/// Nodes that may change while a tally is made.
+/// Changes of nodes that wait for a look; beyond that the counts stay those of the last look.
 const CHANGED_MAX: usize = 1 << 16;
 /// Starts that are remembered.
 const STARTED_MAX: usize = 4096;
@@ -122,7 +122,9 @@ impl Tally {
 
     /// The node has other jobs than before.
     fn node_changed(&mut self, node: NodeIdx) {
-        self.changed.push(node);
+        if self.changed.len() < CHANGED_MAX {
+            self.changed.push(node);
+        }
     }
 
     /// A job waits no longer.

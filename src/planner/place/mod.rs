@@ -401,6 +401,9 @@ impl Placer {
     /// Brings the counts of pending jobs up to date, with at most so many looks at nodes for
     /// requests. The counts, if they changed.
     pub fn freshen(&mut self, looks_max: usize, is_quiet: bool) -> Option<&Demand> {
+        if !self.weighs_pending() {
+            return None;
+        }
         let usages = self.cluster.usages();
         let lacks = self.follower.refresh(usages, looks_max, is_quiet)?;
         if lacks == self.pending.lacks {
@@ -412,7 +415,12 @@ impl Placer {
 
     /// Whether the counts of pending jobs do not yet know of all that changed.
     pub fn is_behind(&self) -> bool {
-        self.follower.is_behind()
+        self.weighs_pending() && self.follower.is_behind()
+    }
+
+    /// Whether pending jobs count for the weights.
+    pub fn weighs_pending(&self) -> bool {
+        self.engine.params().sources.pending
     }
 
     /// Sets what the pending jobs lack; what they ask for stays.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::*;
 use crate::attribution;
 use crate::cluster::{Cluster, Held, Table};
+use crate::place::{Placer, Tuning};
 use phalanx_core::shape::GresWant;
 use phalanx_core::snapshot::{Builder, Node, NodeGres, Partition};
 
@@ -160,4 +161,36 @@ fn jobs_that_came_since_count() {
     assert_eq!(cpu(&mut follower, cluster.usages()), Some(1));
     let names: Vec<Arc<str>> = follower.tally.unwrap().names;
     assert_eq!(names.len(), 2 + snapshot.gres_kinds.len());
+}
+
+/// Goal: where pending jobs do not count for the weights nothing waits to be looked at, so that the
+/// link comes to rest. Method: a node changes with and without that source.
+#[test]
+fn what_does_not_count_is_not_followed() {
+    let snapshot = snapshot(&mut Numbers(7), 0);
+    for counts in [true, false] {
+        let cluster = Cluster::new(Table::of_snapshot(&snapshot));
+        let usages = cluster.usages().to_vec();
+        let mut tuning = Tuning::default();
+        tuning.params.sources.pending = counts;
+        let mut placer = Placer::new(cluster, false, tuning, Vec::new()).unwrap();
+        placer.mark_for_tally();
+        placer.set_tally(Some(Tally::new(&snapshot, usages, 0, &Demand::default())));
+        placer.set_job(begins(1, &mut Numbers(3), None));
+        assert_eq!(placer.is_behind(), counts);
+        assert_eq!(placer.freshen(1000, true).is_some(), counts);
+        assert!(!placer.is_behind());
+    }
+}
+
+/// Goal: changes that nobody looks at take a bounded room.
+#[test]
+fn changes_that_wait_are_bounded() {
+    let mut follower = Follower::default();
+    follower.mark();
+    follower.set(Some(Tally::default()));
+    for _ in 0..2 * CHANGED_MAX {
+        follower.node_changed(NodeIdx::new(0));
+    }
+    assert_eq!(follower.tally.unwrap().changed.len(), CHANGED_MAX);
 }

@@ -166,9 +166,6 @@ impl State {
     pub(super) fn freshen(&mut self, is_quiet: bool) {
         let looks = if is_quiet { LOOKS_QUIET } else { LOOKS_AT_ASK };
         let Some(placer) = &mut self.placer else { return };
-        if !placer.engine().params().sources.pending {
-            return;
-        }
         let Some(pending) = placer.freshen(looks, is_quiet) else { return };
         self.pending.lacks.clone_from(&pending.lacks);
         self.record(|state| {

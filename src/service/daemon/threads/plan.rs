@@ -102,12 +102,15 @@ fn plan_once(
 ) {
     let started = Instant::now();
     let (config, now_s) = (shared.config(), now_s());
-    shared.responder.mark_for_tally();
+    let follows = config.tuning().params.sources.pending;
+    if follows {
+        shared.responder.mark_for_tally();
+    }
     let table = shared.responder.table();
     let (usages, exact) = shared.usages(snapshot);
     let jobs_max = config.planner.plan_jobs_max as usize;
     let pending = attribution::count(snapshot, &usages, now_s, jobs_max).demand(snapshot);
-    let tally = exact.then(|| Tally::new(snapshot, usages.clone(), now_s, &pending));
+    let tally = (exact && follows).then(|| Tally::new(snapshot, usages.clone(), now_s, &pending));
     shared.responder.set_queue(pending.clone(), pools_of(snapshot));
     limit_power(shared, &config, snapshot, measured);
     if let Some((tally, table)) = tally.zip(table) {
