@@ -41,7 +41,14 @@ typedef bitstr_t exc_t;
  * _set_sched_weight()); before, it finds what the last RUN_NOW left there, so
  * that the same order is as good.
  */
-#define RUN_NOW_TIER(node_ptr) ((uint32_t) ((node_ptr)->sched_weight >> 40))
+#define SCHED_TIER(node_ptr) ((uint32_t) ((node_ptr)->sched_weight >> 40))
+#if SINCE(23, 11)
+#define RUN_NOW_TIER(node_ptr) SCHED_TIER(node_ptr)
+#else
+/* A node that boots already: behind the ready ones, as WILL_RUN says. */
+#define RUN_NOW_TIER(node_ptr) \
+	(SCHED_TIER(node_ptr) | (IS_NODE_POWERING_UP(node_ptr) ? 2u : 0u))
+#endif
 #define RUN_NOW_WEIGHT(node_ptr) ((uint32_t) ((node_ptr)->sched_weight >> 8))
 #define WILL_RUN_TIER_LAST 3u
 #if SINCE(25, 5) || !SINCE(23, 11)
