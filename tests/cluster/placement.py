@@ -113,7 +113,9 @@ def explained_nodes(suite):
     ours = 0
     for record in records:
         job, nodes = record["JobId"], nodes_of(record.get("NodeList"))
-        suite.expect(record["JobState"] == "COMPLETED", f"job {job} is {record['JobState']}")
+        suite.expect(record["JobState"] == "COMPLETED",
+                     f"job {job} is {record['JobState']}: {record.get('Reason')}, exit code "
+                     f"{record.get('ExitCode')}, on {record.get('NodeList')}")
         placed = suite.explain(job).get("placed")
         if not suite.expect(placed, f"job {job}: explain has no placement"):
             continue
