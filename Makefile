@@ -296,6 +296,10 @@ install: build man
 	cp -r build/man/man/. $(DESTDIR)$(PREFIX)/share/man/
 	install -D -m 644 build/man/bash/phalanx* \
 		$(DESTDIR)$(PREFIX)/share/bash-completion/completions/phalanx
+	install -D -m 644 build/man/zsh/_phalanx \
+		$(DESTDIR)$(PREFIX)/share/zsh/vendor-completions/_phalanx
+	install -D -m 644 build/man/fish/phalanx.fish \
+		$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/phalanx.fish
 	@echo "installed; add to slurm.conf, first in the list, then restart slurmctld:"
 	@echo "  PluginDir=$(OVERLAY_DIR):$(PREFIX)/lib/$(TRIPLET)/slurm-wlm"
 uninstall:
@@ -310,7 +314,9 @@ uninstall:
 		$(DESTDIR)$(OVERLAY_DIR)/spank_phalanx.so \
 		$(DESTDIR)$(PREFIX)/share/man/man5/phalanx.toml.5 \
 		$(DESTDIR)$(PREFIX)/share/man/man8/phalanxd.8 \
-		$(DESTDIR)$(PREFIX)/share/bash-completion/completions/phalanx
+		$(DESTDIR)$(PREFIX)/share/bash-completion/completions/phalanx \
+		$(DESTDIR)$(PREFIX)/share/zsh/vendor-completions/_phalanx \
+		$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/phalanx.fish
 	@echo "slurmctld keeps the overlay it has loaded until it is restarted;"
 	@echo "the empty directory stays, because slurm.conf may still name it"
 

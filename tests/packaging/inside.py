@@ -232,6 +232,49 @@ def placed_jobs():
     return jobs
 
 
+def set_mode(mode):
+    """The mode of all partitions, in the file and in the daemon if it runs."""
+    sh(f"sed -i '0,/^mode = /s/^mode = .*/mode = \"{mode}\"/' /etc/phalanx/phalanx.toml")
+    sh("phalanx config check")
+    if pids("phalanxd"):
+        sh("service phalanxd reload")
+        wait(lambda: status().get("config", {}).get("mode") == mode, f"mode {mode}")
+
+
+def read(command, *words):
+    """Shows what an administrator reads; returns it. It has to have these words."""
+    said = sh(command)
+    print("".join(f"      {line}\n" for line in (f"$ {command}", *said.splitlines())), end="")
+    for word in words:
+        ok(word in said, f"{command} says {word!r}")
+    return said
+
+
+@case(needs=["install"])
+def shadow(system):
+    """First look, then enforce: as the README has it, its outputs as they are read."""
+    set_mode("shadow")
+    add_lines()
+    sh("service phalanxd start")
+    sh("service slurmctld restart")
+    wait(lambda: plugin("connected") and plugin("synced"), "plugin connected and synchronised")
+    jobs = [submit(1, "-n2") for _ in range(8)]
+    wait(lambda: all(state(job) in ("COMPLETED", "") for job in jobs), "eight jobs end")
+    wait(lambda: status()["run_now"]["asked"] >= len(jobs), "slurmctld asked for each")
+    ok(not status()["run_now"]["narrowed"], "in shadow no job is placed")
+    wait(lambda: json.loads(sh("phalanx shadow --json"))["starts"] >= len(jobs),
+         "every start has a decision beside it")
+    read("phalanx status", "shadow", "connected")
+    read("phalanx shadow")
+    read("phalanx report --since 1d")
+    set_mode("enforce")
+    job = submit(1, "-N2")
+    wait(lambda: state(job) in ("COMPLETED", ""), "a job on two nodes ends")
+    read(f"phalanx explain {job}", "Phalanx decided")
+    read("phalanx nodes")
+    ok(state(system.running) == "RUNNING", "the older job runs on")
+
+
 @case(needs=["install"])
 def use(system):
     """Two lines, no systemctl: jobs are placed by Phalanx."""

@@ -50,7 +50,7 @@ pub fn period(report: &ActivityReport) -> String {
 fn happened(out: &mut String, report: &ActivityReport) {
     out.push_str(&wrapped(&facts::sentence(report), ""));
     let cluster = clean(&report.cluster);
-    let _ = writeln!(out, "Cluster {cluster}, {}", period(report));
+    out.push_str(&wrapped(&format!("Cluster {cluster}, {}", period(report)), ""));
     out.push('\n');
     out.push_str(&fact_lines(&facts::facts(report)));
     if report.activity.runs.is_empty() {

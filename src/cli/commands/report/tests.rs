@@ -80,6 +80,12 @@ fn report_texts() {
     let text = render::text(&none, None);
     assert!(text.starts_with("Nothing is recorded in this period"), "{text}");
     assert_eq!(text.matches("unknown: ").count(), 11, "nothing is zero that is not known:\n{text}");
+    let mut young = report();
+    young.cluster = "a-cluster-of-some-name".into();
+    young.activity.first_ms = Some(90_000_000_000);
+    young.activity.until_ms = 90_100_000_000;
+    let text = render::text(&Report { activity: Some(young), ..Report::default() }, None);
+    assert!(text.contains("recorded") && text.lines().all(|line| line.len() <= 100), "{text}");
     let gone = Report { no_activity: Some("no daemon".into()), ..Report::default() };
     assert_eq!(render::text(&gone, None), "What Phalanx did is unknown.\n  no daemon\n");
 }
