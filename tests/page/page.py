@@ -273,6 +273,9 @@ class PageTest(unittest.TestCase):
             answers.down = False
             browser.run("return refresh()")
             self.assertTrue(browser.run("return document.getElementById('problem').hidden"))
+            browser.run("const period = document.getElementById('period');"
+                        "period.value = ''; return period.onchange()")
+            self.assertIn("/v1/report?since=0", stub.requests, "all that is recorded")
             browser.run("document.getElementById('pause').click()")
             before = len(stub.requests)
             browser.run("return refresh()")

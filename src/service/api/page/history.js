@@ -4,6 +4,7 @@
 "use strict";
 
 const REPORT_MS = 60000;
+const DAY_MS = 86400000;
 const CHART = { width: 720, height: 210, left: 44, bottom: 20, top: 8 };
 const SVG = "http://www.w3.org/2000/svg";
 const report = { read: 0 };
@@ -90,7 +91,7 @@ function showReport(of) {
     return;
   }
   const first = of.first_ms ? new Date(of.first_ms).toLocaleString("en-GB") : "nothing recorded";
-  $("gains-count").textContent = `last 24 h, since ${first}`;
+  $("gains-count").textContent = `recorded since ${first}`;
   $("gains").replaceChildren(
     ...gains(of).flatMap(([term, text]) => [el("dt", {}, term), el("dd", {}, text)]),
   );
@@ -222,12 +223,20 @@ function showMethods(plan) {
   );
 }
 
-/** Called with what the page has read; asks for the report once a minute. */
+/** Reads what came of the period that is chosen. */
+async function readReport() {
+  const now = Date.now();
+  const days = $("period").value;
+  report.read = now;
+  const of = await optional(`v1/report?since=${days === "" ? 0 : now - days * DAY_MS}`);
+  if (days === $("period").value) showReport(of);
+}
+
+/** Called with what the page has read; asks for the report once a minute, of a long period less. */
 async function showHistory(heat, plan) {
   showGroups(heat);
   showMethods(plan);
-  const now = Date.now();
-  if (now - report.read < REPORT_MS) return;
-  report.read = now;
-  showReport(await optional(`v1/report?since=${now - 86400000}`));
+  $("period").onchange = readReport;
+  const every = $("period").value === "1" ? REPORT_MS : 10 * REPORT_MS;
+  if (Date.now() - report.read >= every) await readReport();
 }
