@@ -8,6 +8,7 @@ and `scontrol show job`. Then the daemon, and slurmctld itself, are killed, stop
 """
 
 import contextlib
+import datetime
 import os
 import signal
 import sys
@@ -15,7 +16,7 @@ import time
 
 from slurmcluster import Cluster
 from slurmcluster.conf import write_config
-from slurmcluster.phalanx import phalanx_json
+from slurmcluster.phalanx import phalanx, phalanx_json
 from slurmcluster.suite import (Cases, Suite, SuiteError, check, command_line, directory, run)
 
 GONE_S = 10.0       # after a loss of the daemon no delta is left for longer
@@ -101,6 +102,12 @@ class Order(Suite):
         """scontrol update of one job."""
         self.cluster.run("scontrol", "update", f"JobId={job}", *words)
 
+    def reload(self, text):
+        """Puts another configuration in force."""
+        with open(self.cluster.paths.phalanx_toml, "w", encoding="utf-8") as file:
+            file.write(text)
+        phalanx(self.cluster, "reload")
+
     def cancel(self, *jobs):
         """Cancels waiting jobs and waits until they are gone."""
         self.cluster.run("scancel", *jobs)
@@ -130,6 +137,29 @@ def in_order(s):
     check(status["state"] == "active" and status["active"] == 2, f"status: {status}")
     planned = {job["job_id"]: job for job in phalanx_json(s.cluster, "plan")["jobs"]}
     check(planned[short]["delta"] == sites[short], f"plan: {planned}")
+
+
+def prices(text, now, then):
+    """A configuration with `order.by = "price"`: a price of this hour, and one of the others."""
+    hour = datetime.datetime.now().hour
+    begin, end = (hour - 1) % 24, (hour + 2) % 24
+    return (text.replace('"shortest"', '"price"')
+            + f"\n[energy]\nprice = {{ {begin}-{end} = {now}, {end}-{begin} = {then} }}\n")
+
+
+@case(needs=["in_order"])
+def by_price(s):
+    """jobs that take much energy start first at a cheap hour and last at a dear one"""
+    large = s.submit(240)
+    with open(s.cluster.paths.phalanx_toml, encoding="utf-8") as file:
+        before = file.read()
+    s.reload(prices(before, 0.1, 1.0))
+    s.until(lambda: s.queue()[:4] == [large, s.long, s.mid, s.short], "cheap: the largest first")
+    s.reload(prices(before, 1.0, 0.1))
+    s.until(lambda: s.queue()[:4] == [s.short, s.mid, s.long, large], "dear: the smallest first")
+    s.reload(before)
+    s.cancel(large)
+    s.until(lambda: s.queue()[:3] == s.wished, "shortest first again")
 
 
 @case(needs=["in_order"])
