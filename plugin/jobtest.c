@@ -25,6 +25,7 @@
 
 #define HELD_SAMPLED 8u /* of so many held calls stock is asked once */
 #define MODE_OTHER 3u /* index of the calls that have no mode of their own */
+#define OF_LIMIT 1u   /* makes another number of a partition's */
 
 /* The arguments of one call, as the caller gave them. */
 struct call {
@@ -343,24 +344,32 @@ static void _send_outcome(const struct call *c, struct phx_outcome *out)
 }
 
 /*
- * Whether the daemon's word that waiting is better may be followed: only where
- * the administrator allowed it, and only for a while. In WILL_RUN calls the
+ * Whether the daemon's word that the job is to wait may be followed: only where
+ * the administrator allowed it, and only for a while.  In WILL_RUN calls the
  * daemon says so of tasks that wait for nodes of their own: backfill then
  * reserves none for them and goes on with the next job.
+ *
+ * What a limit of the administrator's holds has a time of its own and no
+ * budget: a limit of power is no favour to the user who is held.
  */
-static bool _may_hold(const struct call *c)
+static bool _may_hold(const struct call *c, bool by_limit)
 {
 	const job_record_t *job_ptr = c->job_ptr;
 	time_t eligible = job_ptr->details->begin_time;
+	uint32_t partition = phx_account_key(job_ptr->part_ptr->name);
 	struct link_limits limits = link_limits();
+	uint32_t longest = by_limit ? limits.limit_hold_s : PHX_HOLD_S_MAX;
 	bool may, ended;
 
 	if (!(limits.flags & PHX_W_MAY_HOLD) || !eligible ||
-	    time(NULL) - eligible >= PHX_HOLD_S_MAX)
+	    (longest != UINT32_MAX && time(NULL) - eligible >= (time_t) longest))
 		return false;
+	if (by_limit) {
+		partition ^= OF_LIMIT;
+		limits.breaker.held_s = 0;
+	}
 	may = breaker_hold(&overlay_breaker, now_ns(), job_ptr->user_id,
-			   phx_account_key(job_ptr->part_ptr->name),
-			   &limits.breaker, &ended);
+			   partition, &limits.breaker, &ended);
 	if (ended)
 		info("phalanx: user %u in partition %s: held for %u s of an hour, Slurm decides",
 		     job_ptr->user_id, job_ptr->part_ptr->name,
@@ -466,7 +475,8 @@ static void _finish(struct call *c, const struct phx_answer *answer,
 	bool verify = answer->flags & PHX_A_VERIFY;
 	struct proof_full full;
 
-	if (out->reason == PHX_R_HELD && _may_hold(c)) {
+	if (out->reason == PHX_R_HELD &&
+	    _may_hold(c, answer->flags & PHX_A_LIMIT)) {
 		_sample_held(c JOB_TEST_TAIL_ARGS);
 		out->rc = _fail(c);
 		return;

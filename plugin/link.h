@@ -32,6 +32,7 @@ enum link_state {
 struct link_limits {
 	uint32_t deadline_us;
 	uint32_t flags; /* enum phx_welcome_flags */
+	uint32_t limit_hold_s;
 	struct breaker_limits breaker;
 };
 

@@ -31,6 +31,7 @@ static _Atomic uint32_t cur_state; /* enum link_state; written under io.lock */
 static _Atomic uint32_t lim_deadline_us, lim_flags;
 static _Atomic uint32_t lim_late_ms, lim_open_ms, lim_refused_pct, lim_syncs;
 static _Atomic uint32_t lim_held_s, lim_eject_openings, lim_eject_window_s;
+static _Atomic uint32_t lim_limit_hold_s;
 static uint8_t rx_buf[PHX_PACKET_MAX] __attribute__((aligned(8))); /* rx */
 
 extern void io_set_state(enum link_state state)
@@ -48,6 +49,7 @@ extern struct link_limits link_limits(void)
 	return (struct link_limits) {
 		.deadline_us = atomic_load(&lim_deadline_us),
 		.flags = atomic_load(&lim_flags),
+		.limit_hold_s = atomic_load(&lim_limit_hold_s),
 		.breaker = {
 			.late_ms = atomic_load(&lim_late_ms),
 			.open_ms = atomic_load(&lim_open_ms),
@@ -81,6 +83,7 @@ static void _set_limits(const struct phx_welcome *w)
 	atomic_store(&lim_refused_pct, w->refused_pct);
 	atomic_store(&lim_syncs, w->syncs);
 	atomic_store(&lim_held_s, w->held_s);
+	atomic_store(&lim_limit_hold_s, w->limit_hold_s);
 	atomic_store(&lim_eject_openings, w->eject_openings);
 	atomic_store(&lim_eject_window_s, w->eject_window_s);
 	atomic_store(&lim_flags, w->flags & ~(uint32_t) PHX_W_ENABLE);

@@ -61,8 +61,10 @@ static enum packet_kind _answer(const void *data, size_t len, struct packet *p)
 		return _bad(p, "length of an ANSWER with its nodes");
 	if (a->reason >= PHX_REASONS || a->proof >= PHX_PROOFS || a->pad ||
 	    (a->flags & ~(uint32_t) (PHX_A_ALL_NODES | PHX_A_PROOF |
-				     PHX_A_VERIFY)))
+				     PHX_A_VERIFY | PHX_A_LIMIT)))
 		return _bad(p, "known reason and flags in an ANSWER");
+	if ((a->flags & PHX_A_LIMIT) && a->reason != PHX_R_HELD)
+		return _bad(p, "LIMIT of a held job only in an ANSWER");
 	/* What is verified is not kept: without a proof there is no result. */
 	if ((a->flags & PHX_A_VERIFY) && !(a->flags & PHX_A_PROOF))
 		return _bad(p, "VERIFY of a proof only in an ANSWER");

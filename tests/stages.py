@@ -286,7 +286,7 @@ ROWS = (
     suite("proofs-changes", 90, "proofs.py", gate="all"),
     suite("starvation", 390, gate="all"),
     suite("energy", 35),
-    suite("power", 18, *only(["held"])),
+    suite("power", 40, *only(["held", "longest-hold"])),
     suite("power-stock", 75, "power.py", *only(["beside-stock"]), gate="all"),
     suite("data-service", 20, "data_service.py", needs=["schemathesis"],
           env=(("PHALANX_SCHEMATHESIS", f"{TOP}/{SCHEMATHESIS}"),)),

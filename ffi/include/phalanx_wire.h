@@ -17,9 +17,8 @@
  * Events carry the order in which slurmctld made the changes: an ASK is
  * answered from the state after all events sent before it.
  *
- * Receivers validate everything: magic, version, length against the type's
- * fixed part plus count * entry, every count against its maximum, every node
- * index against the table.  A message that fails closes the connection.
+ * Receivers validate magic, version, length (the type's fixed part plus count
+ * entries), counts and node indices.  A message that fails ends the connection.
  */
 #ifndef PHALANX_WIRE_H
 #define PHALANX_WIRE_H
@@ -28,7 +27,7 @@
 
 #define PHX_MAGIC 0x31584850u /* "PHX1" in memory on little endian */
 #ifndef PHX_VERSION /* a test builds overlays of others */
-#define PHX_VERSION 4u
+#define PHX_VERSION 5u
 #endif
 
 /* Upper bounds; both ends check against the same numbers. */
@@ -58,10 +57,9 @@
 #define PHX_ORDER_PER_MSG 4096u  /* deltas of one ORDER message */
 #define PHX_QUEUE_PER_MSG 1024u  /* entries of one QUEUE message */
 #define PHX_DELTA_MAX 1000000000 /* a delta is within +- this */
-/* A lease is shortened to this, whatever the daemon says. */
+/* Whatever the daemon says: a lease is shortened to this, and a job that may
+ * start for so many seconds is held by a limit at most (PHX_A_LIMIT). */
 #define PHX_LEASE_MS_MAX 8000u
-/* Seconds after which a job that may start is never held, whatever the
- * daemon says. */
 #define PHX_HOLD_S_MAX 3600
 
 /* Types: below 64 plugin to daemon, from 64 daemon to plugin. */
@@ -470,6 +468,7 @@ enum phx_answer_flags {
 	PHX_A_PROOF = 2,
 	/* Ask stock in full as well, compare, and take what it says. */
 	PHX_A_VERIFY = 4,
+	PHX_A_LIMIT = 8, /* of PHX_R_HELD: by a limit of the administrator's */
 };
 
 struct phx_answer {
@@ -551,7 +550,8 @@ struct phx_welcome {
 	uint32_t syncs;          /* whole states a minute */
 	uint32_t held_s;         /* an hour, of one user in one partition */
 	uint32_t eject_openings; /* within the window: until PHX_W_ENABLE */
-	uint32_t eject_window_s, pad;
+	uint32_t eject_window_s;
+	uint32_t limit_hold_s; /* of PHX_A_LIMIT; UINT32_MAX: without end */
 };
 
 enum phx_welcome_flags {

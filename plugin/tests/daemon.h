@@ -13,6 +13,7 @@ enum reply {
 	REPLY_NODES,      /* the nodes of daemon_nodes() */
 	REPLY_NO_OPINION,
 	REPLY_HELD,
+	REPLY_LIMIT,      /* held by a limit of the administrator's */
 	REPLY_SILENT,
 	REPLY_LATE,       /* as NODES, after late_ms */
 	REPLY_OTHER_JOB,
@@ -37,6 +38,8 @@ extern void daemon_proof(uint32_t proof, bool verify, uint64_t not_before,
 			 uint64_t until);
 extern void daemon_limits(uint32_t deadline_us, uint32_t misses,
 			  uint32_t open_ms, uint32_t flags);
+/* How long REPLY_LIMIT may hold; 0 at first. */
+extern void daemon_limit_hold(uint32_t seconds);
 /* The other limits of the breaker; 0 each at first: none. */
 extern void daemon_watch(uint32_t refused_pct, uint32_t syncs, uint32_t held_s,
 			 uint32_t eject_openings);

@@ -59,6 +59,8 @@ extern void expect_full(int calls);
 extern const struct phx_outcome *outcome(void);
 
 extern void test_calls(void);  /* test_calls.c */
+extern void test_hold(void);   /* test_holds.c */
+extern void test_limit(void);  /* test_holds.c */
 extern void test_proofs(void); /* test_proofs.c */
 extern void test_asks(void);   /* test_asks.c */
 extern void test_layout(void); /* test_asks.c */

@@ -328,49 +328,6 @@ static void passes(uint32_t min, uint32_t max, uint16_t mode)
 }
 
 /* Waiting is better: only where allowed, for a start, and for a while. */
-static void test_hold(void)
-{
-	time_t start;
-
-	TEST("held: without leave the call is stock's");
-	fake.job_test = stock_takes;
-	job->details->begin_time = time(NULL);
-	daemon_reply(REPLY_HELD);
-	CHECK_EQ(call(2, 4, 3, SELECT_MODE_RUN_NOW), 0);
-	expect_full(1);
-	CHECK_EQ(outcome()->reason, PHX_R_HELD);
-
-	TEST("held: with leave a start fails without a stock call");
-	daemon_limits(DEADLINE_US, 3, 300, PHX_W_ASK_RUN_NOW |
-		      PHX_W_ASK_WILL_RUN | PHX_W_MAY_HOLD);
-	daemon_send_config();
-	usleep(300000);
-	start = job->start_time;
-	CHECK_EQ(call(2, 4, 3, SELECT_MODE_RUN_NOW), SLURM_ERROR);
-	/* Once in a while stock is asked what it would have done. */
-	CHECK_EQ(seen.calls, 1);
-	CHECK_EQ(job->start_time, start);
-	CHECK_EQ(bit_set_count(bm), 0);
-	CHECK_EQ(call(2, 4, 3, SELECT_MODE_RUN_NOW), SLURM_ERROR);
-	CHECK_EQ(seen.calls, 0);
-	CHECK_EQ(bit_set_count(bm), 0);
-	CHECK_EQ(outcome()->rc, SLURM_ERROR);
-	CHECK_EQ(call(2, 4, 3, SELECT_MODE_WILL_RUN), SLURM_ERROR);
-	CHECK_EQ(seen.calls, 0);
-
-	TEST("held: a job that may start for long is not held");
-	job->details->begin_time = time(NULL) - PHX_HOLD_S_MAX;
-	CHECK_EQ(call(2, 4, 3, SELECT_MODE_RUN_NOW), 0);
-	expect_full(1);
-	job->details->begin_time = 0;
-	CHECK_EQ(call(2, 4, 3, SELECT_MODE_RUN_NOW), 0);
-	expect_full(1);
-	daemon_limits(DEADLINE_US, 3, 300, PHX_W_ASK_RUN_NOW | PHX_W_ASK_WILL_RUN);
-	daemon_send_config();
-	usleep(300000);
-	daemon_reply(REPLY_NODES);
-}
-
 /* Nodes for a later time are not what the daemon can choose among. */
 static void test_later(void)
 {
@@ -580,7 +537,7 @@ static void test_breaker(void)
 	CHECK(stats->reasons[PHX_R_TIMEOUT] >= 4);
 	CHECK(stats->reasons[PHX_R_REQ_NODES] == 1);
 	CHECK(stats->late_answers >= 1);
-	CHECK_EQ(stats->held_calls, 3);
+	CHECK_EQ(stats->held_calls, 8);
 	CHECK_EQ(stats->held_sampled, 1);
 	CHECK_EQ(stats->held_startable, 1);
 	CHECK(stats->calls[1] == 1 && stats->calls[3] == 2);
@@ -658,6 +615,7 @@ extern void test_calls(void)
 	test_narrow();
 	test_restore();
 	test_hold();
+	test_limit();
 	test_preempt();
 	test_pass_through();
 	test_refused_answers();

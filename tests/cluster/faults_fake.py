@@ -15,7 +15,7 @@ import threading
 from dataclasses import dataclass
 from random import Random
 
-MAGIC, VERSION, PACKET_MAX = 0x31584850, 4, 131072
+MAGIC, VERSION, PACKET_MAX = 0x31584850, 5, 131072
 HELLO, ASK, STATS, WELCOME, ANSWER = 1, 8, 10, 64, 66
 NARROW = 1
 HEADER = struct.Struct("<IHHIIQ")                  # phx_hdr

@@ -46,6 +46,7 @@ price = {{ 0-24 = 2.0 }}
 [partition.hot]
 power_cap_w = {CAPS["hot"]}
 """
+HOLD_S = 6                      # energy.hold_max_s of a case
 SENTENCE = re.compile(r"held by the power cap( of partition hot)?: [\d,]+ W of [\d,]+ W")
 case = Cases()
 
@@ -105,6 +106,25 @@ class Meter(threading.Thread):
     def in_all(self, name, watts):
         """The whole time in which their draw was above so many watts."""
         return EVERY_S * sum(sample[name] > watts + 0.01 for _, sample in self.samples)
+
+
+@contextlib.contextmanager
+def holding(cluster, longest_s):
+    """Another energy.hold_max_s is in force."""
+    path = cluster.paths.phalanx_toml
+    with open(path, encoding="utf-8") as file:
+        before = file.read()
+
+    def use(text):
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        phalanx(cluster, "reload")
+
+    use(before.replace("[energy]", f"[energy]\nhold_max_s = {longest_s}"))
+    try:
+        yield
+    finally:
+        use(before)
 
 
 class Power(Suite):
@@ -176,6 +196,20 @@ def held(s):
     s.kept(meter.stop())
     s.adds_up(ids)
     s.summary = f"peak {meter.peak(''):.0f} W of {CAPS['']:.0f} W"
+
+
+@case
+def longest_hold(s):
+    """With `energy.hold_max_s` a limit ends there, and Slurm starts the job"""
+    with holding(s.cluster, HOLD_S):
+        meter = Meter(s.cluster)
+        ids = [s.cluster.submit("-n1", f"-c{CPUS}", "-t5", wrap="sleep 15") for _ in range(4)]
+        records = s.cluster.wait_jobs(ids, timeout=60)
+    waits = sorted(seconds(r, "StartTime") - seconds(r, "EligibleTime") for r in records)
+    s.expect(waits[0] < HOLD_S <= waits[-1] < HOLD_S + 5, f"waited {waits} s")
+    peak = meter.stop().peak("")
+    s.expect(peak > CAPS[""], f"{peak:.0f} W of {CAPS['']:.0f} W")
+    s.summary = f"held for {waits[-1]} s, then {peak:.0f} W of {CAPS['']:.0f} W"
 
 
 @case

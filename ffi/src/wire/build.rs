@@ -6,11 +6,12 @@ use zerocopy::{FromZeros, Immutable, IntoBytes};
 use super::kinds::{Proof, Reason, Type, Verdict};
 use super::{
     Alloc, AnswerHead, AskHead, Delta, End, EndsHead, GresName, GresNamesHead, Header, JobGres,
-    JobHead, Message, Node, NodesHead, OrderHead, PHX_A_ALL_NODES, PHX_A_PROOF, PHX_A_VERIFY,
-    PHX_ALLOCS_PER_MSG, PHX_ANSWER_NODES_MAX, PHX_CLASS_PLANES_MAX, PHX_ENDS_PER_MSG, PHX_EXC_MAX,
-    PHX_GRES_NAMES_PER_MSG, PHX_JOB_GRES_PER_MSG, PHX_MAGIC, PHX_NODES_MAX, PHX_NODES_PER_MSG,
-    PHX_ORDER_PER_MSG, PHX_PACKET_MAX, PHX_PREEMPT_MAX, PHX_QUEUE_PER_MSG, PHX_TOPOLOGY_TEXT_MAX,
-    PHX_VERSION, PacketBuf, QueueHead, Queued, Resync, TopologyHead, Welcome, WireError,
+    JobHead, Message, Node, NodesHead, OrderHead, PHX_A_ALL_NODES, PHX_A_LIMIT, PHX_A_PROOF,
+    PHX_A_VERIFY, PHX_ALLOCS_PER_MSG, PHX_ANSWER_NODES_MAX, PHX_CLASS_PLANES_MAX, PHX_ENDS_PER_MSG,
+    PHX_EXC_MAX, PHX_GRES_NAMES_PER_MSG, PHX_JOB_GRES_PER_MSG, PHX_MAGIC, PHX_NODES_MAX,
+    PHX_NODES_PER_MSG, PHX_ORDER_PER_MSG, PHX_PACKET_MAX, PHX_PREEMPT_MAX, PHX_QUEUE_PER_MSG,
+    PHX_TOPOLOGY_TEXT_MAX, PHX_VERSION, PacketBuf, QueueHead, Queued, Resync, TopologyHead,
+    Welcome, WireError,
 };
 
 /// Writes `message` with the sequence number `seq` into `buf` and returns the
@@ -228,6 +229,12 @@ impl AnswerHead {
     #[must_use]
     pub fn with_all_nodes(self, all: bool) -> Self {
         Self { flags: if all { PHX_A_ALL_NODES } else { 0 }, ..self }
+    }
+
+    /// The same, of a job that is held by a limit of the administrator's.
+    #[must_use]
+    pub fn with_limit(self, limit: bool) -> Self {
+        Self { flags: if limit { PHX_A_LIMIT } else { 0 }, ..self }
     }
 }
 

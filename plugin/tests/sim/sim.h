@@ -155,6 +155,6 @@ extern void sim_check_slice(void);
 extern void sim_check_sent(const void *packet);
 extern void sim_check_read(const void *packet, uint32_t len);
 extern void sim_check_call(bool begin);
-extern void sim_check_held(uint32_t user);
+extern void sim_check_held(uint32_t user, int64_t age);
 
 #endif

@@ -21,6 +21,7 @@ static uint32_t half_open_asks;
 static uint64_t half_open_answers; /* there were, as it became so */
 static uint32_t silent;
 static bool call_open; /* it was open as the call began */
+static bool by_limit; /* the answer that was read last, or an earlier one */
 static uint64_t call_at, call_stock, call_asks, call_answers;
 static struct {
 	uint64_t last, held, since;
@@ -150,7 +151,10 @@ extern void sim_check_read(const void *packet, uint32_t len)
 {
 	const struct phx_hdr *hdr = packet;
 	const struct phx_welcome *w = packet;
+	const struct phx_answer *a = packet;
 
+	if (len >= sizeof(*a) && hdr->type == PHX_ANSWER)
+		by_limit = a->flags & PHX_A_LIMIT;
 	if (len == sizeof(*w) &&
 	    (hdr->type == PHX_CONFIG || hdr->type == PHX_WELCOME) &&
 	    (w->flags & PHX_W_ENABLE)) {
@@ -199,9 +203,11 @@ extern void sim_check_call(bool begin)
 }
 
 /* The budget is spent by the time between two holds of a user's jobs, and grows
- * again over an hour. */
-extern void sim_check_held(uint32_t user)
+ * again over an hour; what a limit holds is not counted. */
+extern void sim_check_held(uint32_t user, int64_t age)
 {
+	int64_t longest = by_limit ? link_limits().limit_hold_s :
+				     PHX_HOLD_S_MAX;
 	struct breaker *b = &overlay_breaker;
 	uint64_t limit = link_limits().breaker.held_s * NS_PER_S, room;
 	uint32_t u = user % USERS;
@@ -209,6 +215,11 @@ extern void sim_check_held(uint32_t user)
 	sim_counts.checks++;
 	if (!(link_flags() & PHX_W_MAY_HOLD))
 		sim_fail("a job is held although the daemon may not");
+	if (age > longest)
+		sim_fail("a job is held %lld s after it could start, the limit is %lld s",
+			 (long long) age, (long long) longest);
+	if (by_limit)
+		return;
 	if (sim.sabotage == SIM_LONG_HOLD)
 		memset(b->holders, 0, sizeof(b->holders));
 	if (!users[u].since)

@@ -220,6 +220,7 @@ pub const KEYS: &[Key] = &[
     key("gang.ga.by_servers", SHARE),
     key("gang.ga.oust", SHARE),
     key("energy.cap_w", Kind::Real { min: 0.0, max: 1e9 }),
+    key("energy.hold_max_s", int(0, 31_536_000, "seconds")),
     key("energy.watts", Kind::Amounts),
     key("energy.idle_watts", Kind::Amounts),
     key("energy.boot_watts", Kind::Amounts),

@@ -209,6 +209,13 @@ impl Config {
         self.energy.cap_w > 0.0 || self.power_caps().next().is_some()
     }
 
+    /// Seconds for which a limit of power holds a job that could start, `u32::MAX` for ever; `None`
+    /// where there is no limit.
+    pub fn power_hold_s(&self) -> Option<u32> {
+        let longest = if self.energy.hold_max_s == 0 { u32::MAX } else { self.energy.hold_max_s };
+        self.is_power_capped().then_some(longest)
+    }
+
     /// Partitions whose nodes' power is limited, and the limits in watts.
     pub fn power_caps(&self) -> impl Iterator<Item = (&str, f64)> {
         let caps = self.partition.iter().map(|(name, of)| (name.as_str(), of.power_cap_w));

@@ -69,7 +69,14 @@ pub(super) fn answer(
             state.polled = Some((id, start));
         }
     }
-    Answer { reason, detail, placement: decided.ok(), preference_use }
+    let limited = matches!(decided, Err(Why::Power | Why::PowerUnknown));
+    Answer {
+        reason,
+        detail,
+        limit: limited && reason == Some(Reason::Held),
+        placement: decided.ok(),
+        preference_use,
+    }
 }
 
 enum Why {
@@ -122,7 +129,10 @@ fn decide(
         return (Err(Why::NotSynced), None);
     }
     // At the daemon's start, until the first plan.
-    if settings.power_caps && state.power.is_none() && waits.held_ms < limits::POWER_WAIT_MS {
+    if settings.power_hold_s.is_some()
+        && state.power.is_none()
+        && waits.held_ms < limits::POWER_WAIT_MS
+    {
         state.first_seen.entry(question.job_id).or_insert(now);
         return (Err(Why::PowerUnknown), None);
     }

@@ -40,6 +40,8 @@ pub struct Answer {
     pub reason: Option<Reason>,
     /// Detail of the reason, where it has one.
     pub detail: Option<&'static str>,
+    /// A limit of the administrator's holds the job.
+    pub limit: bool,
     /// The placement, also in shadow mode.
     pub placement: Option<Placement>,
     /// Node preference for the job, if there is one, and whether it decided.
@@ -58,7 +60,9 @@ impl Answer {
         match self.reason {
             None => wire::Answer::narrow_head(job_id, id, generation)
                 .with_all_nodes(self.preference_use.as_ref().is_some_and(PreferenceUse::all_nodes)),
-            Some(reason) => wire::Answer::no_opinion_head(job_id, reason, id, generation),
+            Some(reason) => {
+                wire::Answer::no_opinion_head(job_id, reason, id, generation).with_limit(self.limit)
+            }
         }
     }
 }

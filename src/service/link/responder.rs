@@ -164,7 +164,7 @@ impl Responder {
 
     /// Whether there are limits of power but not the power of the nodes, on a complete mirror.
     pub fn lacks_power(&self) -> bool {
-        let limited = self.settings().power_caps;
+        let limited = self.settings().power_hold_s.is_some();
         let state = lock(&self.state);
         limited && state.view.synced && state.power.is_none()
     }

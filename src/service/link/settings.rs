@@ -64,8 +64,9 @@ pub struct Settings {
     /// Longest time that the jobs of one user may hold one partition for their inputs,
     /// milliseconds; see [`phalanx_planner::preference::HoldBudget`].
     pub hold_budget_ms: u64,
-    /// There are limits of the nodes' power.
-    pub power_caps: bool,
+    /// Seconds after which a job that could start is not held by a limit of the nodes' power,
+    /// `u32::MAX` for ever; `None` where there is no such limit.
+    pub power_hold_s: Option<u32>,
     /// Place jobs also on a release of Slurm on which nothing was tested.
     pub untested_release: bool,
 }
@@ -131,7 +132,7 @@ impl Settings {
         let order = if self.order { wire::PHX_W_ORDER } else { 0 };
         let may_hold = self.tuning.params.no_improvement == NoImprovement::Hold
             || self.tuning.preference_hold_ms.is_some()
-            || self.power_caps
+            || self.power_hold_s.is_some()
             || self.tuning.gang_hold.is_some()
             || self.input_wait_ms.max(self.require_wait_ms) > 0;
         let hold = if may_hold { wire::PHX_W_MAY_HOLD } else { 0 };
@@ -147,6 +148,7 @@ impl Settings {
             held_s: self.held_limit_s(),
             eject_openings: self.breaker.eject_openings,
             eject_window_s: self.breaker.eject_window_s,
+            limit_hold_s: self.power_hold_s.unwrap_or(0),
             ..wire::Welcome::new(self.generation, flags)
         }
     }
@@ -157,7 +159,6 @@ impl Settings {
     fn held_limit_s(&self) -> u32 {
         let others = self.tuning.params.no_improvement == NoImprovement::Hold
             || self.tuning.preference_hold_ms.is_some()
-            || self.power_caps
             || self.tuning.gang_hold.is_some();
         if others || self.hold_budget_ms == 0 {
             return 0;

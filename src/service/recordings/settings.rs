@@ -27,7 +27,7 @@ pub fn link_settings(config: &Config, generation: u64) -> Settings {
             0
         },
         hold_budget_ms: u64::from(config.data_jobs.hold_budget_s) * 1000,
-        power_caps: config.is_power_capped(),
+        power_hold_s: config.power_hold_s(),
         untested_release: config.link.untested_release,
         order: config.order.enabled && config.any_enforced(),
         config: text(config).into(),

@@ -38,7 +38,9 @@ pub(super) struct Faults {
     pub twice: u32,
     /// Seconds an hour for which jobs may be held, instead of the daemon's own number.
     pub held_s: Option<u32>,
-    /// Of 100 answers say that the job is to wait.
+    /// Seconds after which a limit of the administrator's holds no job.
+    pub limit_s: u32,
+    /// Of 100 answers say that the job is to wait, every second one for a limit.
     pub hold: u32,
     /// Whether the daemon orders starts.
     pub order: bool,
@@ -80,7 +82,8 @@ fn faults(class: &str, rng: &mut Xoshiro256PlusPlus) -> Faults {
         "full" => Faults { late: 300, late_us: rng.random_range(10_000..3_000_000), ..base },
         "order" => Faults { crash_ms: 4000, power: 40, daemon_ms: 9000, order: true, ..base },
         "holds" => {
-            Faults { hold: rng.random_range(40..100), held_s: Some(rng.random_range(1..6)), ..base }
+            let (hold, held_s) = (rng.random_range(40..100), Some(rng.random_range(1..6)));
+            Faults { hold, held_s, limit_s: rng.random_range(3590..3610), ..base }
         }
         "storms" => {
             Faults { resync_ms: rng.random_range(100..3000), reload_ms: 2000, cut_ms: 4000, ..base }
@@ -97,6 +100,7 @@ fn faults(class: &str, rng: &mut Xoshiro256PlusPlus) -> Faults {
             wrong: 20,
             twice: 30,
             held_s: Some(2),
+            limit_s: 3605,
             hold: 20,
             ..base
         },
@@ -149,7 +153,7 @@ pub(super) fn draw(seed: u64, rng: &mut Xoshiro256PlusPlus, config: &Config) -> 
         input_wait_ms: 60_000,
         require_wait_ms: 0,
         hold_budget_ms: 10_000,
-        power_caps: false,
+        power_hold_s: None,
         untested_release: false,
         order: faults.order,
         config: text(&Config::default()).into(),

@@ -150,13 +150,13 @@ pub(super) fn mutate(
         && [WELCOME, CONFIG].contains(&kind)
         && let Ok((welcome, _)) = wire::Welcome::mut_from_prefix(&mut packet)
     {
-        welcome.held_s = held_s;
+        (welcome.held_s, welcome.limit_hold_s) = (held_s, faults.limit_s);
     }
     if quiet {
         return vec![packet];
     }
     if kind == ANSWER && rng.random_range(0..100) < faults.hold {
-        hold(&mut packet);
+        hold(&mut packet, rng.random_bool(0.5));
     }
     let plain = [WELCOME, CONFIG].contains(&kind);
     if plain || rng.random_range(0..1000) >= faults.wrong {
@@ -166,13 +166,13 @@ pub(super) fn mutate(
 }
 
 /// "The job is to wait."
-fn hold(packet: &mut Vec<u8>) {
+fn hold(packet: &mut Vec<u8>, by_limit: bool) {
     let size = size_of::<wire::AnswerHead>();
     if let Ok((head, _)) = wire::AnswerHead::mut_from_prefix(packet) {
         head.verdict = 0;
         head.reason = Reason::Held.raw();
         head.count = 0;
-        head.flags = 0;
+        head.flags = if by_limit { wire::PHX_A_LIMIT } else { 0 };
         head.proof = 0;
         head.hdr.length = u32::try_from(size).unwrap();
         packet.truncate(size);

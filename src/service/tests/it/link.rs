@@ -51,7 +51,7 @@ pub fn settings(mode: Mode) -> Settings {
         input_wait_ms: 0,
         require_wait_ms: 0,
         hold_budget_ms: 10_000,
-        power_caps: false,
+        power_hold_s: None,
         untested_release: false,
         order: true,
         config: text(&Config::default()).into(),
@@ -86,6 +86,8 @@ pub struct Plugin {
     fd: OwnedFd,
     buf: PacketBuf,
     seq: u64,
+    /// Flags of the last answer.
+    pub flags: u32,
 }
 
 pub fn until(what: &str, mut done: impl FnMut() -> bool) {
@@ -101,7 +103,7 @@ impl Plugin {
         let flags = SockFlag::SOCK_CLOEXEC;
         let fd = socket(AddressFamily::Unix, SockType::SeqPacket, flags, None).unwrap();
         connect(fd.as_raw_fd(), &UnixAddr::new(path).unwrap()).unwrap();
-        Self { fd, buf: PacketBuf::new(), seq: 0 }
+        Self { fd, buf: PacketBuf::new(), seq: 0, flags: 0 }
     }
 
     pub fn send(&mut self, message: &Message<'_>) -> u64 {
@@ -269,7 +271,9 @@ impl Plugin {
             Message::Answer(answer) => {
                 assert_eq!((answer.seq(), answer.head.job_id), (seq, 99));
                 let (verdict, reason) = (answer.verdict().unwrap(), answer.reason().unwrap());
-                (verdict, reason, answer.nodes.to_vec())
+                let (flags, nodes) = (answer.head.flags, answer.nodes.to_vec());
+                self.flags = flags;
+                (verdict, reason, nodes)
             }
             other => panic!("expected ANSWER, got {other:?}"),
         }

@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a failed expectation ends a test")]
 
 use phalanx_core::NodeIdx;
-use phalanx_ffi::wire::{Reason, Verdict};
+use phalanx_ffi::wire::{Message, PHX_A_LIMIT, PHX_W_MAY_HOLD, Reason, Verdict};
 use phalanx_planner::energy::{NodePower, PowerCap, PowerRow, PowerState, PowerTable};
 use phalanx_service::link::{Mode, Responder, Settings};
 
@@ -47,6 +47,7 @@ fn a_job_waits_below_the_limit() {
     assert_eq!(responder.power(), None);
     limit(responder, 160);
     assert_eq!(plugin.ask(8, 0, 4, 0b1010).1, Reason::Held, "200 W of 160 W");
+    assert_eq!(plugin.flags, PHX_A_LIMIT);
     let (hold, partition) = responder.power_hold(99).unwrap();
     let text = "held by the power cap: 200 W of 160 W with this job";
     assert_eq!(hold.text(&partition), text);
@@ -67,13 +68,16 @@ fn a_job_waits_below_the_limit() {
 fn nothing_starts_before_the_power_is_known() {
     for (mode, reason) in [(Mode::Enforce, Reason::Held), (Mode::Shadow, Reason::Shadow)] {
         let daemon = Daemon::start(mode);
-        let capped = Settings { generation: 2, power_caps: true, ..settings(mode) };
+        let capped = Settings { generation: 2, power_hold_s: Some(9000), ..settings(mode) };
         let mut plugin = Plugin::connect(&daemon.socket);
         plugin.greet(2);
         plugin.sync(&[8, 8], &[]);
         daemon.responder.set_settings(capped).unwrap();
-        assert!(matches!(plugin.receive(), phalanx_ffi::wire::Message::Config(_)));
+        let Message::Config(limits) = plugin.receive() else { panic!("expected CONFIG") };
+        assert_eq!(limits.flags & PHX_W_MAY_HOLD, PHX_W_MAY_HOLD);
+        assert_eq!((limits.limit_hold_s, limits.held_s), (9000, 620), "no budget of a user");
         assert_eq!(plugin.ask(8, 0, 2, 0b11).1, reason);
+        assert_eq!(plugin.flags == PHX_A_LIMIT, mode == Mode::Enforce);
         limit(&daemon.responder, 1000);
         let (verdict, ..) = plugin.ask(8, 0, 2, 0b11);
         assert_eq!(verdict == Verdict::Narrow, mode == Mode::Enforce);

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* test_holds.c - job_test(): answers by which a job waits. */
+
+#include "harness.h"
+
+extern struct fake_script fake;
+
+extern void test_hold(void)
+{
+	time_t start;
+
+	TEST("held: without leave the call is stock's");
+	fake.job_test = stock_takes;
+	job->details->begin_time = time(NULL);
+	daemon_reply(REPLY_HELD);
+	CHECK_EQ(call(2, 4, 3, SELECT_MODE_RUN_NOW), 0);
+	expect_full(1);
+	CHECK_EQ(outcome()->reason, PHX_R_HELD);
+
+	TEST("held: with leave a start fails without a stock call");
+	daemon_limits(DEADLINE_US, 3, 300, PHX_W_ASK_RUN_NOW |
+		      PHX_W_ASK_WILL_RUN | PHX_W_MAY_HOLD);
+	daemon_send_config();
+	usleep(300000);
+	start = job->start_time;
+	CHECK_EQ(call(2, 4, 3, SELECT_MODE_RUN_NOW), SLURM_ERROR);
+	/* Once in a while stock is asked what it would have done. */
+	CHECK_EQ(seen.calls, 1);
+	CHECK_EQ(job->start_time, start);
+	CHECK_EQ(bit_set_count(bm), 0);
+	CHECK_EQ(call(2, 4, 3, SELECT_MODE_RUN_NOW), SLURM_ERROR);
+	CHECK_EQ(seen.calls, 0);
+	CHECK_EQ(bit_set_count(bm), 0);
+	CHECK_EQ(outcome()->rc, SLURM_ERROR);
+	CHECK_EQ(call(2, 4, 3, SELECT_MODE_WILL_RUN), SLURM_ERROR);
+	CHECK_EQ(seen.calls, 0);
+
+	TEST("held: a job that may start for long is not held");
+	job->details->begin_time = time(NULL) - PHX_HOLD_S_MAX;
+	CHECK_EQ(call(2, 4, 3, SELECT_MODE_RUN_NOW), 0);
+	expect_full(1);
+	job->details->begin_time = 0;
+	CHECK_EQ(call(2, 4, 3, SELECT_MODE_RUN_NOW), 0);
+	expect_full(1);
+	daemon_limits(DEADLINE_US, 3, 300, PHX_W_ASK_RUN_NOW | PHX_W_ASK_WILL_RUN);
+	daemon_send_config();
+	usleep(300000);
+	daemon_reply(REPLY_NODES);
+}
+
+/* RET whether a call for a job that may start for so long fails */
+static bool is_held(time_t seconds)
+{
+	job->details->begin_time = time(NULL) - seconds;
+	return call(2, 4, 3, SELECT_MODE_RUN_NOW) == SLURM_ERROR;
+}
+
+/* A limit of the administrator's holds for as long as he says, and what it holds
+ * is not counted among a user's holds. */
+extern void test_limit(void)
+{
+	uint32_t flags = PHX_W_ASK_RUN_NOW | PHX_W_ASK_WILL_RUN;
+	uint32_t user = job->user_id;
+
+	TEST("held by a limit: beyond an hour, up to its own time");
+	fake.job_test = stock_takes;
+	daemon_limits(DEADLINE_US, 3, 300, flags | PHX_W_MAY_HOLD);
+	daemon_watch(0, 0, 1, 0);
+	daemon_limit_hold(2 * PHX_HOLD_S_MAX);
+	daemon_send_config();
+	usleep(300000);
+	daemon_reply(REPLY_LIMIT);
+	CHECK(is_held(PHX_HOLD_S_MAX + 10));
+	CHECK(!is_held(2 * PHX_HOLD_S_MAX));
+
+	TEST("held by a limit: without end");
+	daemon_limit_hold(UINT32_MAX);
+	daemon_send_config();
+	usleep(300000);
+	CHECK(is_held(1000 * PHX_HOLD_S_MAX));
+
+	TEST("held by a limit: apart from the holds of a user");
+	job->user_id = user + 1; /* has had no others */
+	usleep(1200000);
+	CHECK(is_held(0));
+	daemon_reply(REPLY_HELD);
+	CHECK(is_held(0));
+	CHECK(!is_held(PHX_HOLD_S_MAX + 10));
+	usleep(1200000);
+	CHECK(!is_held(0));
+	daemon_reply(REPLY_LIMIT);
+	CHECK(is_held(0));
+
+	job->user_id = user;
+	daemon_limits(DEADLINE_US, 3, 300, flags);
+	daemon_watch(0, 0, 0, 0);
+	daemon_limit_hold(0);
+	daemon_send_config();
+	usleep(300000);
+	daemon_reply(REPLY_NODES);
+}
