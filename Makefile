@@ -34,7 +34,8 @@ PACKAGES_DEB := debhelper dpkg-dev lintian python3
 PACKAGES_RPM := rpm rpmlint cpio buildah
 PACKAGES_TEST := $(PACKAGES_RUN) clang libclang-rt-dev sqlite3 \
 	slurmdbd mariadb-server python3-venv chromium chromium-driver fonts-dejavu-core \
-	python3-prometheus-client shellcheck debootstrap $(PACKAGES_HDFS) $(PACKAGES_DEB)
+	python3-prometheus-client shellcheck debootstrap tesseract-ocr tesseract-ocr-eng python3-pil \
+	$(PACKAGES_HDFS) $(PACKAGES_DEB)
 
 export CARGO_TERM_COLOR ?= never
 # What the suites and the benchmarks import.
@@ -259,12 +260,12 @@ figure-gang-policies: rust
 figure-bag-experiments: bench-bag
 figure-tuning: build
 	$(PYTHON) tests/bench/tuning_pictures.py target/release/phalanx docs/tuning.svg
-figure-share-experiment: build
-	$(PYTHON) tests/bench/share_experiment.py --check --svg docs/share-experiment.svg
+figure-share-experiment: bench-share
 # The picture of docs/tuning.md, and its table.
 tuning-pictures: figure-tuning
-bench-share: deps-run build
-	$(PYTHON) tests/bench/share_experiment.py --check
+bench-share: deps-test deps-hdfs debug plugin
+	$(CLUSTER_ENV) $(PYTHON) tests/cluster/inference.py --images 400 \
+		--svg $(CURDIR)/docs/share-experiment.svg
 bench-agents: deps-run build
 	PHALANX_BIN_DIR=$(CURDIR)/target/release PHALANX_OVERLAY_DIR=$(CURDIR)/$(dir $(OVERLAY)) \
 		$(PYTHON) tests/bench/agents_load.py

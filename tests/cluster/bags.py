@@ -12,8 +12,10 @@ With --bench also against the methods greedy and average, with 200 tasks each.
 """
 
 import contextlib
+import functools
 import json
 import os
+import re
 import sys
 import threading
 import time
@@ -31,6 +33,11 @@ WATTS = {"fast": 200.0, "mid": 90.0, "eco": 40.0}       # of a node that is full
 # Seconds of a task of each array on fast, mid and eco nodes.
 TYPES = {"alpha": (3, 6, 9), "beta": (6, 5, 8), "gamma": (4, 8, 6), "delta": (8, 6, 12),
          "epsilon": (5, 7, 7)}
+ZETA = (4, 4, 4)            # of an array that was never on the last class
+# Energy of a task of it: 0.11, 0.05, and 0.08 by the mean of the two where the last is not known.
+DEAR, CHEAP, UNKNOWN = CLASSES
+PRICE = 0.06
+TRIALS = 3                  # tasks on a class of which too little is known
 PRICE_KWH = 1000.0
 MARGIN = 3.0                # a task earns three times its least energy cost
 # The earned profit per hour against the promise, with a few tasks: the last ones weigh much, and
@@ -273,6 +280,59 @@ def drained(suite):
         suite.cluster.run("scontrol", "release", str(job))
     drain(suite, ids)
     suite.cluster.run("scancel", *map(str, ids))
+
+
+@contextlib.contextmanager
+def without_watts(cluster, kind):
+    """The configuration does not say what a class draws."""
+    path = cluster.paths.phalanx_toml
+    with open(path, encoding="utf-8") as file:
+        before = file.read()
+    for text in (re.sub(rf", {kind} = [0-9.]+", "", before), before):
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        phalanx(cluster, "reload")
+        if text != before:
+            yield
+
+
+def on_class(cluster, job, kind):
+    """Tasks of an array that run on a class, and those that have ended there."""
+    records = [r for r in cluster.jobs() if r.get("ArrayJobId") == str(job)
+               and r.get("NodeList", "").startswith(kind)]
+    running = sum(r["JobState"] == "RUNNING" for r in records)
+    return running, sum(r["JobState"] == "COMPLETED" for r in records)
+
+
+@case
+def partly_known(suite):
+    """A class without runs and watts, too dear by a guess, is tried by one task at a time"""
+    cluster = suite.cluster
+    cluster.wait_idle(60)
+    array = ("-J", "zeta", "-n1", "-t5")
+    with without_watts(cluster, UNKNOWN):
+        known = [cluster.submit(*array, "--array=1-2", "-C", kind, wrap=script(ZETA))
+                 for kind in CLASSES if kind != UNKNOWN]
+        wait_ended(cluster, known, 90)
+        job = cluster.submit(*array, "--array=1-60", "--hold", f"--comment=price={PRICE}",
+                             wrap=script(ZETA))
+        cluster.run("scontrol", "release", str(job))
+        explain = functools.partial(phalanx, cluster, "explain", f"{job}_60", check=False)
+        told = suite.until(lambda: "Not known" in (text := explain().stdout) and text,
+                           "what is missing")
+        suite.expect(re.search(rf"Not known +the power of {UNKNOWN}/", told), told)
+        at_once, ended, others = [], 0, 0
+        while others < TRIALS * 8:
+            running, ended = on_class(cluster, job, UNKNOWN)
+            at_once.append(running)
+            others = on_class(cluster, job, CHEAP)[1]
+            suite.expect(on_class(cluster, job, DEAR) == (0, 0), "tasks where each makes a loss")
+            time.sleep(0.2)
+        suite.expect(max(at_once) == 1 and TRIALS <= ended <= TRIALS + 1,
+                     f"{ended} trials, at most {max(at_once)} at once")
+    suite.until(lambda: on_class(cluster, job, UNKNOWN)[0] > 1, "its use, as watts say it pays")
+    suite.summary = f"{ended} trials beside {others} tasks, one at a time"
+    cluster.run("scancel", str(job))
 
 
 @contextlib.contextmanager

@@ -3,7 +3,7 @@
 // `ok [RESULT]` or `error MESSAGE` a line on standard output. Numbers are bytes.
 //   create PATH SIZE BLOCKSIZE REPLICATION [HOST:PORT...]
 //                              a file of text lines; replicas on these DataNodes
-//   load LOCAL PATH BLOCKSIZE REPLICATION                   copy of a local file
+//   load LOCAL PATH BLOCKSIZE REPLICATION [HOST:PORT...]    the same, copy of a local file
 //   grow PATH SIZE BLOCKSIZE                                as create, synced and left open
 //   mkdir PATH | delete PATH | chmod PATH OCTAL | chown PATH USER | replicate PATH N
 //   link PATH TARGET
@@ -55,24 +55,14 @@ public class HdfsTool {
     static String run(String[] w) throws Exception {
         Path path = w.length > 1 && w[1].startsWith("/") ? new Path(w[1]) : null;
         switch (w[0]) {
-            case "create": {
-                InetSocketAddress[] on = new InetSocketAddress[Math.max(0, w.length - 5)];
-                for (int i = 0; i < on.length; i++) {
-                    String[] hp = w[5 + i].split(":");
-                    on[i] = new InetSocketAddress(hp[0], Integer.parseInt(hp[1]));
-                }
-                try (OutputStream out = on.length == 0
-                        ? fs.create(path, true, 65536, Short.parseShort(w[4]), Long.parseLong(w[3]))
-                        : fs.create(path, FsPermission.getFileDefault(), true, 65536,
-                            Short.parseShort(w[4]), Long.parseLong(w[3]), null, on)) {
+            case "create":
+                try (OutputStream out = create(path, w[3], w[4], w, 5)) {
                     lines(out, Long.parseLong(w[2]));
                 }
                 return "";
-            }
             case "load":
                 try (InputStream in = new FileInputStream(w[1]);
-                        OutputStream out = fs.create(new Path(w[2]), true, 65536,
-                            Short.parseShort(w[4]), Long.parseLong(w[3]))) {
+                        OutputStream out = create(new Path(w[2]), w[3], w[4], w, 5)) {
                     in.transferTo(out);
                 }
                 return "";
@@ -104,6 +94,19 @@ public class HdfsTool {
                 return "";
             default: throw new IllegalArgumentException("unknown command " + w[0]);
         }
+    }
+
+    static OutputStream create(Path path, String blockSize, String replicas, String[] w, int at)
+            throws IOException {
+        InetSocketAddress[] on = new InetSocketAddress[Math.max(0, w.length - at)];
+        for (int i = 0; i < on.length; i++) {
+            String[] hp = w[at + i].split(":");
+            on[i] = new InetSocketAddress(hp[0], Integer.parseInt(hp[1]));
+        }
+        short n = Short.parseShort(replicas);
+        long size = Long.parseLong(blockSize);
+        return on.length == 0 ? fs.create(path, true, 65536, n, size)
+            : fs.create(path, FsPermission.getFileDefault(), true, 65536, n, size, null, on);
     }
 
     // What the DataNodes would report if they had got these blocks; they have not.
