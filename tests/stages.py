@@ -328,6 +328,11 @@ ROWS = (
     suite_new("bags", 65, gate="all"),
     suite_new("doctor", 30, gate="all"),
     suite_new("ha", 170, gate="all"),
+    suite_new("energy", 30, gate="all"),
+    suite_new("gangs", 170, gate="all"),
+    suite_new("learn", 20, gate="all"),
+    suite_new("power", 110, gate="all"),
+    suite_new("streams", 35, gate="all"),
 
     # The newest Slurm, whose own headers nobody need have: all that only reads.
     suite_on("26.05", "harness", 5, *only(HARNESS_NEW)),

@@ -144,6 +144,9 @@ def sources(suite):
         wanted = WATTS / 2 if "/half/" in row["job_class"] else WATTS
         good = row["from"] == "accounting" and abs(row["watts"] / wanted - 1) < 0.3
         suite.expect(good, f"{wanted} W: {row}")
+    # The file has them a little later than the table.
+    suite.until(lambda: all(run["joules"] for run in
+                            phalanx_json(suite.cluster, "history", "runs")["runs"]), "the file", 10)
     text = phalanx(suite.cluster, "history", "energy").stdout
     suite.expect("accounting" in text and "slurm" in text, text)
     imported = phalanx(suite.cluster, "history", "import", "--sacct", "--since", "1h").stdout

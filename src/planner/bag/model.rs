@@ -46,7 +46,9 @@ impl Rate {
 
     /// Whether a run there would tell something.
     fn is_untried(&self) -> bool {
-        let by_power = self.watts.from == WattsFrom::OtherClasses && self.time.count < TRIALS;
+        // Runs fade: three count a little less than three.
+        let tried = self.time.count.round() >= TRIALS;
+        let by_power = self.watts.from == WattsFrom::OtherClasses && !tried;
         self.time.count <= 0.0 || by_power
     }
 }

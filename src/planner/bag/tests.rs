@@ -327,6 +327,7 @@ fn a_class_of_unknown_power_is_guessed_and_tried() {
     };
     assert_eq!(dear(5.0), of(12, 0), "energy is least on the fast ones");
     assert_eq!(dear(2.0), of(11, 1), "a trial");
+    assert_eq!(dear(2.99), of(12, 0), "three runs that have faded a little");
     // Likewise a class without a time: it counts with that of the others.
     let mut known = known();
     known.seconds.pop();
