@@ -264,7 +264,7 @@ figure-share-experiment: bench-share
 # The picture of docs/tuning.md, and its table.
 tuning-pictures: figure-tuning
 bench-share: deps-test deps-hdfs debug plugin
-	$(CLUSTER_ENV) $(PYTHON) tests/cluster/inference.py --images 400 \
+	$(CLUSTER_ENV) $(PYTHON) tests/cluster/inference.py --images 400 --check \
 		--svg $(CURDIR)/docs/share-experiment.svg
 bench-agents: deps-run build
 	PHALANX_BIN_DIR=$(CURDIR)/target/release PHALANX_OVERLAY_DIR=$(CURDIR)/$(dir $(OVERLAY)) \

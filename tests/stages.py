@@ -133,11 +133,13 @@ def suite(name, seconds, *words, lane="any", needs=(), path="cluster", gate="tes
                ("debug", "plugin", "packages", *needs), (*programs(), *env), gate, again=True)
 
 
-def suite_on(release, name, seconds, *options, lane="any", gate="test", rest=False):
+def suite_on(release, name, seconds, *options, lane="any", needs=(), gate="test", rest=False):
     """The same suite on another Slurm, in a tree; `rest`: what the gate leaves out."""
-    program = {"harness": "test_harness", "node-state": "transparency"}.get(name, name)
+    program = {"harness": "test_harness", "node-state": "transparency",
+               "data-jobs": "data_jobs"}.get(name, name)
     return Row(f"{name}-{release}{'-rest' if rest else ''}", release, lane, seconds,
-               (PYTHON, f"tests/cluster/{program}.py", *options), (f"slurm-{release}", "packages"),
+               (PYTHON, f"tests/cluster/{program}.py", *options),
+               (f"slurm-{release}", "packages", *needs),
                (("PHALANX_TEST_SLURM", release),), gate, again=True)
 
 
@@ -328,6 +330,9 @@ ROWS = (
     suite_new("bags", 65, gate="all"),
     suite_new("doctor", 30, gate="all"),
     suite_new("ha", 170, gate="all"),
+    suite_new("agents", 100, gate="all"),
+    suite_new("data-jobs", 215, needs=["hadoop"], gate="all"),
+    suite_new("datasets", 100, gate="all"),
     suite_new("energy", 30, gate="all"),
     suite_new("gangs", 170, gate="all"),
     suite_new("learn", 20, gate="all"),

@@ -19,8 +19,10 @@ from data_suite import Data, extra, files
 from minihdfs import MiniHdfs
 from slurmcluster import Cluster
 from slurmcluster.conf import PROMPT, write_config
+from slurmcluster.paths import Paths
 from slurmcluster.phalanx import phalanx, phalanx_json
 from slurmcluster.ports import free_ports
+from slurmcluster.release import Release
 from slurmcluster.suite import Cases, command_line, directory, run
 
 SPEEDS = (1, 2, 4, 8)
@@ -181,10 +183,11 @@ def setting(root, _args, network=NETWORK):
         port, down = free_ports(2)
         masters = f"http://127.0.0.1:{down},http://127.0.0.1:{port}"
         place, commands = os.path.join(root, "c"), os.path.join(root, "commands")
+        paths = Paths(place, Release())
         os.makedirs(commands)
         text = CONFIG.format(port=port, conf=hdfs.conf, commands=commands, network=network)
-        with Cluster(place, nodes=NODES, config=write_config(place, text), files=files(),
-                     extra=extra(root, os.environ["PHALANX_BIN_DIR"], masters)) as cluster:
+        with Cluster(place, nodes=NODES, config=write_config(place, text), files=files(paths),
+                     extra=extra(root, paths.bin_dir, masters)) as cluster:
             suite = Data(cluster, hdfs, root)
             suite.masters, suite.commands = masters, commands
             rates = ",".join(f"{name}={RATE * speed}" for name, speed in SPEED.items())

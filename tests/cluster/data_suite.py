@@ -9,8 +9,10 @@ import os
 from minihdfs import MiniHdfs
 from slurmcluster import Cluster
 from slurmcluster.conf import PROMPT, write_config
+from slurmcluster.paths import Paths
 from slurmcluster.phalanx import phalanx, phalanx_json
 from slurmcluster.ports import free_ports
+from slurmcluster.release import Release
 from slurmcluster.suite import Suite
 
 HERE = os.path.dirname(os.path.realpath(__file__))
@@ -173,11 +175,11 @@ def extra(root, bin_dir, masters):
     return lines
 
 
-def files():
+def files(paths):
     """Files beside slurm.conf."""
     with open(os.path.join(SCRIPTS, "job_submit.lua"), encoding="utf-8") as file:
         script = file.read()
-    spank = os.path.join(os.environ["PHALANX_OVERLAY_DIR"], "spank_phalanx.so")
+    spank = os.path.join(paths.overlay_source, "spank_phalanx.so")
     return {"job_submit.lua": script, "plugstack.conf": f"optional {spank}\n"}
 
 
@@ -209,9 +211,10 @@ def started(root, hdfs):
         port, down = free_ports(2)
         masters = f"http://127.0.0.1:{down},http://127.0.0.1:{port}"
         place = os.path.join(root, "c")
+        paths = Paths(place, Release())
         config = write_config(place, CONFIG.format(port=port, conf=hdfs.conf))
-        with Cluster(place, nodes=NODES, config=config, files=files(),
-                     extra=extra(root, os.environ["PHALANX_BIN_DIR"], masters)) as cluster:
+        with Cluster(place, nodes=NODES, config=config, files=files(paths),
+                     extra=extra(root, paths.bin_dir, masters)) as cluster:
             suite = Data(cluster, hdfs, root)
             suite.masters = masters
             yield suite

@@ -92,8 +92,9 @@ class Datasets(Suite):
         return self.cluster.submit("-t2", *part, *options, wrap=f"sleep {seconds}")
 
     def explained(self, job):
-        """What is told of its input."""
-        return phalanx_json(self.cluster, "explain", str(job))["input"] or {}
+        """What is told of its input; nothing while phalanxd does not know the job yet."""
+        done = phalanx(self.cluster, "explain", str(job), "--json", check=False)
+        return done.returncode == 0 and json.loads(done.stdout)["input"] or {}
 
     def nodes_of(self, jobs, timeout=90):
         """Nodes of each of these jobs, which must complete."""
