@@ -338,6 +338,18 @@ def take_port(_path, port, ready):
         time.sleep(60)
 
 
+def whole_request(stream):
+    """Reads a request with its body; whether there was one."""
+    size = 0
+    for line in stream:
+        if line == b"\r\n":
+            stream.read(size)
+            return True
+        if line.lower().startswith(b"content-length:"):
+            size = int(line.split(b":")[1])
+    return False
+
+
 def be_the_service(_path, port, ready):
     """Answers an agent as phalanxd would, with an order to run something as root."""
     task = {"name": "secret", "kind": "collector", "cmd": "/bin/cat", "args": ["/etc/shadow"],
@@ -348,16 +360,12 @@ def be_the_service(_path, port, ready):
         ready.set()
         while True:
             stream, _ = listener.accept()
-            with stream:
-                stream.recv(1 << 20)
-                stream.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
-                               b"Content-Length: %d\r\n\r\n" % len(body) + body)
-                # What is left unread would reset the connection, and with it the answer.
-                stream.shutdown(socket.SHUT_WR)
-                stream.settimeout(5)
-                with contextlib.suppress(OSError):
-                    while stream.recv(1 << 20):
-                        pass
+            stream.settimeout(5)
+            with stream, stream.makefile("rb") as request, contextlib.suppress(OSError):
+                # Whole requests: a client gives up on an answer that comes before it has asked.
+                while whole_request(request):
+                    stream.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+                                   b"Content-Length: %d\r\n\r\n" % len(body) + body)
 
 
 @case
