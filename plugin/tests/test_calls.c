@@ -327,7 +327,6 @@ static void passes(uint32_t min, uint32_t max, uint16_t mode)
 	CHECK_EQ(daemon_count(PHX_ASK), asks);
 }
 
-/* Waiting is better: only where allowed, for a start, and for a while. */
 /* Nodes for a later time are not what the daemon can choose among. */
 static void test_later(void)
 {

@@ -5,6 +5,7 @@
 
 extern struct fake_script fake;
 
+/* Waiting is better: only where allowed, for a start, and for a while. */
 extern void test_hold(void)
 {
 	time_t start;
