@@ -50,6 +50,7 @@ class Run(Suite):
                 yield
                 self.stream.finish()
             finally:
+                self.stream.let_go()
                 self.probe.end()
                 self.judge()
 

@@ -2,6 +2,7 @@
 """The stream of jobs of a fault, and the probe that asks squeue all the time."""
 
 import contextlib
+import fcntl
 import os
 import re
 import subprocess
@@ -28,16 +29,15 @@ WAVE = (
     (1, ("-n9",), "exec sleep 1"),
 )
 
-# What runs while slurmctld is restarted: all of these fit at once.
+# What runs while slurmctld is restarted: all of these fit at once, wherever the last ones go.
 RUNNERS = (
-    (40, ("-n1",)),
     (8, ("-n1", "--gres=gpu:1", "-p", "gpu")),
     (3, ("-N2", "-n2", "--gres=gpu:1", "-p", "gpu")),
     (3, ("-N2", "-n4")),
     (2, ("-N1", "-n4", "--mem=20000")),
+    (40, ("-n1",)),
 )
-RUNNERS_S = 8              # longer than all of them take to start, and a restart
-REGISTER_S = 2.0
+RUNNERS_S = 1              # that they go on when they are let go
 
 
 class FaultError(SuiteError):
@@ -50,6 +50,7 @@ class Stream:
     def __init__(self, cluster, name):
         self.cluster, self.name = cluster, name
         self.submitted, self._offset, self._states = 0, 0, {}
+        self._hold, self._held = os.path.join(cluster.paths.root, f"{name}.hold"), None
         self._path = os.path.join(os.path.dirname(cluster.paths.root), "jobcomp.log")
         with contextlib.suppress(FileNotFoundError):
             self._offset = os.path.getsize(self._path)
@@ -61,7 +62,7 @@ class Stream:
                 self._sbatch(tasks, options, command)
 
     def before_restart(self):
-        """Waves that end, then long jobs of all kinds that run when slurmctld is restarted.
+        """Waves that end, then jobs of all kinds that run until `after_restart`.
 
         None starts or ends just then, because Slurm 22.05.8 itself, without any overlay, gets
         that wrong now and then: GPUs of a job that is COMPLETING when slurmctld ends are not
@@ -69,14 +70,34 @@ class Stream:
         """
         self.waves(1)
         self.finish()
+        self._held = open(self._hold, "w", encoding="utf-8")  # pylint: disable=consider-using-with
+        fcntl.flock(self._held, fcntl.LOCK_EX)
         for tasks, options in RUNNERS:
-            self._sbatch(tasks, options, f"exec sleep {RUNNERS_S}")
+            self._sbatch(tasks, options, f"flock -s {self._hold} true; exec sleep {RUNNERS_S}")
         self.running(sum(tasks for tasks, _ in RUNNERS))
 
     def after_restart(self, waves):
-        """Waits until the nodes have registered again, then submits waves."""
-        time.sleep(REGISTER_S)
+        """Waits until the nodes have registered again, lets go what runs, and submits waves."""
+        self.registered()
+        self.let_go()
         self.waves(waves)
+
+    def registered(self):
+        """Waits until every node has registered: only then slurmctld knows when its slurmd began."""
+        end = time.monotonic() + FINISH_S
+        while time.monotonic() < end:
+            nodes = self.cluster.run("scontrol", "-o", "show", "nodes").stdout.splitlines()
+            waiting = [line.split()[0] for line in nodes if "SlurmdStartTime=None" in line]
+            if nodes and not waiting:
+                return
+            time.sleep(0.1)
+        raise FaultError(f"not registered after a restart of slurmctld: {', '.join(waiting)}")
+
+    def let_go(self):
+        """What `before_restart` left running may end; also after a failure."""
+        if self._held:
+            self._held.close()
+            self._held = None
 
     def one(self):
         """Submits one small job and waits until it has ended."""
@@ -120,7 +141,15 @@ class Stream:
             if len(listed.stdout.split()) >= count:
                 return
             time.sleep(0.1)
-        raise FaultError(f"never were {count} jobs running at once")
+        raise FaultError(f"never were {count} jobs running at once; {self._left()}")
+
+    def _left(self):
+        """What squeue and sinfo say of what is left, in a line."""
+        lines = self.cluster.run("squeue", "-h", "-n", self.name, "-o", "%T %i %r", check=False).stdout.splitlines()
+        lines += self.cluster.run("sinfo", "-h", "-o", "%N %T", check=False).stdout.splitlines()
+        running = sum(line.startswith("RUNNING") for line in lines)
+        lines = [line for line in lines if not line.startswith("RUNNING")]
+        return f"{running} running; {'; '.join(lines[:12])}"
 
     def finish(self):
         """Waits until every job has ended; all must be COMPLETED.
@@ -130,12 +159,8 @@ class Stream:
         end = time.monotonic() + FINISH_S
         while len(self.ended()) < self.submitted:
             if time.monotonic() > end:
-                left = self.cluster.run("squeue", "-h", "-n", self.name, "-o", "%i %T %r",
-                                        check=False).stdout.splitlines()
-                left += self.cluster.run("sinfo", "-h", "-o", "%N %T", check=False
-                                         ).stdout.splitlines()
                 raise FaultError(f"{self.submitted - len(self.ended())} of {self.submitted} jobs "
-                                 f"not ended after {FINISH_S:.0f} s: {'; '.join(left[:12])}")
+                                 f"not ended after {FINISH_S:.0f} s: {self._left()}")
             time.sleep(0.2)
         bad = {job: state for job, state in self.ended().items() if state != "COMPLETED"}
         if bad:
