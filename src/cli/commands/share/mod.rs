@@ -93,7 +93,7 @@ struct Part {
     /// `data`, `scaled`, `fallback` or `given`.
     from: String,
     bytes: u64,
-    /// Lines; only where they were counted.
+    /// Lines; only where they were counted, and then also where they are none.
     #[serde(skip_serializing_if = "Option::is_none")]
     lines: Option<u64>,
 }
@@ -139,7 +139,8 @@ impl Args {
             Input::File(file) => file.cut(&values, self.unit)?,
             Input::Blocks(blocks) => deal(&blocks.all, &nodes, &values)?,
         };
-        let shares = shares(name, &input, &nodes, capability, &pieces);
+        let counted = self.unit == Unit::Lines && matches!(input, Input::File(_));
+        let shares = shares(name, &input, &nodes, capability, &pieces, counted);
         if let Some(directory) = &self.out {
             write_parts(directory, &input, &nodes, &pieces, &shares)?;
         }
@@ -273,10 +274,10 @@ fn shares(
     nodes: &[String],
     capability: Capability,
     pieces: &[Piece],
+    counted: bool,
 ) -> Shares {
     let part = |(task, (node, (value, from))): (usize, (&String, &(f64, String)))| {
         let own = || pieces.iter().filter(|piece| piece.task == task);
-        let counted = own().any(|piece| piece.lines.is_some());
         Part {
             node: node.clone(),
             capability: *value,

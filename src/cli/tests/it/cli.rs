@@ -567,6 +567,17 @@ fn share_cuts_files_without_loss() {
         let parts = parts(&out, &nodes);
         assert_eq!(parts.concat(), text.as_bytes(), "{unit}");
         assert!(parts[2].is_empty(), "no capability, no part");
+        let told = share(&[&arguments[..], &["--unit", unit, "--json"]].concat());
+        let shares: serde_json::Value = serde_json::from_slice(&told.stdout).unwrap();
+        let told: Vec<Option<u64>> =
+            (0..4).map(|at| shares["nodes"][at]["lines"].as_u64()).collect();
+        if unit == "lines" {
+            let counted =
+                |part: &Vec<u8>| Some(part.split_inclusive(|b| *b == b'\n').count() as u64);
+            assert_eq!(told, parts.iter().map(counted).collect::<Vec<_>>(), "{text:.9}");
+        } else {
+            assert_eq!(told, [None; 4], "{unit}");
+        }
         if unit != "bytes" {
             let torn = parts.iter().filter(|part| part.last().is_some_and(|b| *b != b'\n'));
             assert!(torn.count() <= usize::from(!text.ends_with('\n')), "{unit} of {text:.20}");
