@@ -16,6 +16,7 @@
 #include "ask.h"
 #include "dump.h"
 #include "ends.h"
+#include "hold.h"
 #include "layout.h"
 #include "link.h"
 #include "overlay.h"
@@ -25,7 +26,6 @@
 
 #define HELD_SAMPLED 8u /* of so many held calls stock is asked once */
 #define MODE_OTHER 3u /* index of the calls that have no mode of their own */
-#define OF_LIMIT 1u   /* makes another number of a partition's */
 
 /* The arguments of one call, as the caller gave them. */
 struct call {
@@ -344,43 +344,6 @@ static void _send_outcome(const struct call *c, struct phx_outcome *out)
 }
 
 /*
- * Whether the daemon's word that the job is to wait may be followed: only where
- * the administrator allowed it, and only for a while.  In WILL_RUN calls the
- * daemon says so of tasks that wait for nodes of their own: backfill then
- * reserves none for them and goes on with the next job.
- *
- * What a limit of the administrator's holds has a time of its own and no
- * budget: a limit of power is no favour to the user who is held.
- */
-static bool _may_hold(const struct call *c, bool by_limit)
-{
-	const job_record_t *job_ptr = c->job_ptr;
-	time_t eligible = job_ptr->details->begin_time;
-	uint32_t partition = phx_account_key(job_ptr->part_ptr->name);
-	struct link_limits limits = link_limits();
-	uint32_t longest = by_limit ? limits.limit_hold_s : PHX_HOLD_S_MAX;
-	bool may, ended;
-
-	if (!(limits.flags & PHX_W_MAY_HOLD) || !eligible ||
-	    (longest != UINT32_MAX && time(NULL) - eligible >= (time_t) longest))
-		return false;
-	if (by_limit) {
-		partition ^= OF_LIMIT;
-		limits.breaker.held_s = 0;
-	}
-	may = breaker_hold(&overlay_breaker, now_ns(), job_ptr->user_id,
-			   partition, &limits.breaker, &ended);
-	if (ended)
-		info("phalanx: user %u in partition %s: held for %u s of an hour, Slurm decides",
-		     job_ptr->user_id, job_ptr->part_ptr->name,
-		     limits.breaker.held_s);
-	if (!may)
-		return false;
-	stat_add(&overlay_stats.held_calls, 1);
-	return true;
-}
-
-/*
  * Would stock have started the job that is held?  The only way in which a job
  * starts later than with stock is a hold, so that a sample of them says how
  * often.  It is the call that backfill makes, which leaves nothing in the job.
@@ -476,7 +439,7 @@ static void _finish(struct call *c, const struct phx_answer *answer,
 	struct proof_full full;
 
 	if (out->reason == PHX_R_HELD &&
-	    _may_hold(c, answer->flags & PHX_A_LIMIT)) {
+	    hold_allowed(c->job_ptr, answer->flags & PHX_A_LIMIT)) {
 		_sample_held(c JOB_TEST_TAIL_ARGS);
 		out->rc = _fail(c);
 		return;

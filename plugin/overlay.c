@@ -19,6 +19,7 @@
 #include <sys/stat.h>
 
 #include "ends.h"
+#include "hold.h"
 #include "layout.h"
 #include "link.h"
 #include "order.h"
@@ -283,6 +284,7 @@ static void _node_table_is_built(void)
 			      "forwarding only");
 	}
 	if (active) {
+		hold_read_conf();
 		order_void();
 		link_state_void();
 	}
@@ -300,6 +302,7 @@ extern int select_p_reconfigure(void)
 	int rc = (*(stock_ops.reconfigure))(), err = errno;
 
 	if (active && rc == SLURM_SUCCESS) {
+		hold_read_conf();
 		link_state_whole();
 		order_whole();
 	}

@@ -290,7 +290,7 @@ ROWS = (
     suite("starvation", 390, gate="all"),
     suite("energy", 35),
     suite("power", 40, *only(["held", "longest-hold"])),
-    suite("power-stock", 75, "power.py", *only(["beside-stock"]), gate="all"),
+    suite("power-rest", 97, "power.py", *skip(["held", "longest-hold"]), gate="all"),
     suite("data-service", 20, "data_service.py", needs=["schemathesis"],
           env=(("PHALANX_SCHEMATHESIS", f"{TOP}/{SCHEMATHESIS}"),)),
     suite("agents", 60),

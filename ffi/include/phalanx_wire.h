@@ -58,9 +58,12 @@
 #define PHX_QUEUE_PER_MSG 1024u  /* entries of one QUEUE message */
 #define PHX_DELTA_MAX 1000000000 /* a delta is within +- this */
 /* Whatever the daemon says: a lease is shortened to this, and a job that may
- * start for so many seconds is held by a limit at most (PHX_A_LIMIT). */
+ * start for so many seconds is held by a limit at most (PHX_A_LIMIT).  None is
+ * held beyond phalanx_hold_max of slurm.conf's SchedulerParameters. */
 #define PHX_LEASE_MS_MAX 8000u
 #define PHX_HOLD_S_MAX 3600
+#define PHX_CONF_HOLD_S 604800 /* where slurm.conf does not say */
+#define PHX_CONF_HOLD_S_MAX 31536000
 
 /* Types: below 64 plugin to daemon, from 64 daemon to plugin. */
 enum phx_type {
@@ -551,7 +554,7 @@ struct phx_welcome {
 	uint32_t held_s;         /* an hour, of one user in one partition */
 	uint32_t eject_openings; /* within the window: until PHX_W_ENABLE */
 	uint32_t eject_window_s;
-	uint32_t limit_hold_s; /* of PHX_A_LIMIT; UINT32_MAX: without end */
+	uint32_t limit_hold_s; /* of PHX_A_LIMIT; UINT32_MAX: as slurm.conf says */
 };
 
 enum phx_welcome_flags {

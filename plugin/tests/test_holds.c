@@ -56,6 +56,56 @@ static bool is_held(time_t seconds)
 	return call(2, 4, 3, SELECT_MODE_RUN_NOW) == SLURM_ERROR;
 }
 
+/* slurm.conf is read anew by slurmctld. */
+static void reconfigured(char *params)
+{
+	int syncs = daemon_count(PHX_SYNC_END);
+
+	slurm_conf.sched_params = params;
+	CHECK_EQ(o.reconfigure(), 0);
+	wait_synced(syncs + 1);
+}
+
+/* What slurm.conf says bounds what the daemon says, which is: without end. */
+static void test_conf(void)
+{
+	static char *bad[] = {
+		"phalanx_hold_max=", "phalanx_hold_max=,bf_continue",
+		"phalanx_hold_max=-1", "phalanx_hold_max= 5",
+		"phalanx_hold_max=1h", "phalanx_hold_max=31536001",
+		"phalanx_hold_max=99999999999999999999",
+	};
+
+	TEST("held by a limit: a week, without another word in slurm.conf");
+	CHECK(is_held(PHX_CONF_HOLD_S - 10));
+	CHECK(!is_held(PHX_CONF_HOLD_S));
+
+	TEST("held by a limit: for as long as slurm.conf says");
+	reconfigured("bf_continue,Phalanx_Hold_Max=31536000,bf_window=60");
+	CHECK(is_held(PHX_CONF_HOLD_S_MAX - 10));
+	CHECK(!is_held(PHX_CONF_HOLD_S_MAX));
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		reconfigured(bad[i]);
+		CHECK(is_held(PHX_CONF_HOLD_S - 10));
+		CHECK(!is_held(PHX_CONF_HOLD_S));
+	}
+	reconfigured("phalanx_hold_max=100");
+	CHECK(is_held(90));
+	CHECK(!is_held(100));
+
+	TEST("held: slurm.conf bounds other holds as well, down to none");
+	daemon_reply(REPLY_HELD);
+	CHECK(is_held(90));
+	CHECK(!is_held(100));
+	reconfigured("phalanx_hold_max=0");
+	CHECK(!is_held(0));
+	reconfigured("phalanx_hold_max=31536000");
+	CHECK(is_held(PHX_HOLD_S_MAX - 10));
+	CHECK(!is_held(PHX_HOLD_S_MAX));
+	reconfigured(NULL);
+	daemon_reply(REPLY_LIMIT);
+}
+
 /* A limit of the administrator's holds for as long as he says, and what it holds
  * is not counted among a user's holds. */
 extern void test_limit(void)
@@ -74,11 +124,14 @@ extern void test_limit(void)
 	CHECK(is_held(PHX_HOLD_S_MAX + 10));
 	CHECK(!is_held(2 * PHX_HOLD_S_MAX));
 
-	TEST("held by a limit: without end");
+	daemon_watch(0, 0, 0, 0);
 	daemon_limit_hold(UINT32_MAX);
 	daemon_send_config();
 	usleep(300000);
-	CHECK(is_held(1000 * PHX_HOLD_S_MAX));
+	test_conf();
+	daemon_watch(0, 0, 1, 0);
+	daemon_send_config();
+	usleep(300000);
 
 	TEST("held by a limit: apart from the holds of a user");
 	job->user_id = user + 1; /* has had no others */

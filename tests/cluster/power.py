@@ -10,6 +10,7 @@ what `scontrol` says of their times.
 """
 
 import contextlib
+import json
 import os
 import re
 import sys
@@ -46,7 +47,7 @@ price = {{ 0-24 = 2.0 }}
 [partition.hot]
 power_cap_w = {CAPS["hot"]}
 """
-HOLD_S = 6                      # energy.hold_max_s of a case
+HOLD_S = 6                      # longest hold of a case
 SENTENCE = re.compile(r"held by the power cap( of partition hot)?: [\d,]+ W of [\d,]+ W")
 case = Cases()
 
@@ -109,18 +110,17 @@ class Meter(threading.Thread):
 
 
 @contextlib.contextmanager
-def holding(cluster, longest_s):
-    """Another energy.hold_max_s is in force."""
-    path = cluster.paths.phalanx_toml
+def edited(cluster, path, old, new, *reread):
+    """A file has another text, and the command that reads it anew was run."""
     with open(path, encoding="utf-8") as file:
         before = file.read()
 
     def use(text):
         with open(path, "w", encoding="utf-8") as file:
             file.write(text)
-        phalanx(cluster, "reload")
+        cluster.run(*reread)
 
-    use(before.replace("[energy]", f"[energy]\nhold_max_s = {longest_s}"))
+    use(before.replace(old, new))
     try:
         yield
     finally:
@@ -198,18 +198,38 @@ def held(s):
     s.summary = f"peak {meter.peak(''):.0f} W of {CAPS['']:.0f} W"
 
 
-@case
-def longest_hold(s):
-    """With `energy.hold_max_s` a limit ends there, and Slurm starts the job"""
-    with holding(s.cluster, HOLD_S):
-        meter = Meter(s.cluster)
-        ids = [s.cluster.submit("-n1", f"-c{CPUS}", "-t5", wrap="sleep 15") for _ in range(4)]
-        records = s.cluster.wait_jobs(ids, timeout=60)
+def ends(s):
+    """A limit ends after HOLD_S, and Slurm starts the job"""
+    meter = Meter(s.cluster)
+    ids = [s.cluster.submit("-n1", f"-c{CPUS}", "-t5", wrap="sleep 15") for _ in range(4)]
+    records = s.cluster.wait_jobs(ids, timeout=60)
     waits = sorted(seconds(r, "StartTime") - seconds(r, "EligibleTime") for r in records)
     s.expect(waits[0] < HOLD_S <= waits[-1] < HOLD_S + 5, f"waited {waits} s")
     peak = meter.stop().peak("")
     s.expect(peak > CAPS[""], f"{peak:.0f} W of {CAPS['']:.0f} W")
     s.summary = f"held for {waits[-1]} s, then {peak:.0f} W of {CAPS['']:.0f} W"
+
+
+@case
+def longest_hold(s):
+    """With `energy.hold_max_s` a limit ends there, and Slurm starts the job"""
+    with edited(s.cluster, s.cluster.paths.phalanx_toml, "[energy]",
+                f"[energy]\nhold_max_s = {HOLD_S}", "phalanx", "reload"):
+        ends(s)
+
+
+@case
+def slurm_conf(s):
+    """With `phalanx_hold_max` in slurm.conf too, whatever the daemon says"""
+    with edited(s.cluster, s.cluster.paths.slurm_conf, "SchedulerParameters=",
+                f"SchedulerParameters=phalanx_hold_max={HOLD_S},", "scontrol", "reconfigure"):
+        s.until(lambda: phalanx_json(s.cluster, "status")["plugin"]["synced"], "synced anew")
+        ends(s)
+        # Beyond a week only with slurm.conf's leave.
+        report = json.loads(phalanx(s.cluster, "doctor", "--json", "--config",
+                                    s.cluster.paths.phalanx_toml, check=False).stdout)
+        found = [f for f in report["findings"] if f["check"] == "hold-max"]
+        s.expect([f["level"] for f in found] == ["warning"], f"doctor: {found}")
 
 
 @case

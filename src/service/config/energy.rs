@@ -74,8 +74,8 @@ section! {
     EnergyConfig {
         /// Most that all nodes draw together, watts; 0 for no limit.
         cap_w: f64 = 0.0,
-        /// Longest time that a limit of power holds a job after it could start, seconds; 0: no
-        /// end.
+        /// Longest time that a limit of power holds a job after it could start, seconds; 0: as
+        /// slurm.conf says.
         hold_max_s: u32 = 604_800,
         /// Power of a fully used node, watts, by feature or class of nodes.
         watts: BTreeMap<String, f64> = BTreeMap::new(),

@@ -209,8 +209,8 @@ impl Config {
         self.energy.cap_w > 0.0 || self.power_caps().next().is_some()
     }
 
-    /// Seconds for which a limit of power holds a job that could start, `u32::MAX` for ever; `None`
-    /// where there is no limit.
+    /// Seconds for which a limit of power holds a job that could start, `u32::MAX` for as long as
+    /// slurm.conf allows; `None` where there is no limit.
     pub fn power_hold_s(&self) -> Option<u32> {
         let longest = if self.energy.hold_max_s == 0 { u32::MAX } else { self.energy.hold_max_s };
         self.is_power_capped().then_some(longest)

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The settings of slurm.conf that matter for placement; slurm.conf(5).
 
+use phalanx_ffi::wire::{PHX_CONF_HOLD_S, PHX_CONF_HOLD_S_MAX};
+
 use super::facts::Facts;
 use super::report::Finding;
 
@@ -95,6 +97,42 @@ fn option<'a>(parameters: &'a str, name: &str) -> Option<&'a str> {
     })
 }
 
+/// How long the overlay may hold jobs, which no daemon can change.
+fn longest_hold(facts: &Facts, parameters: &str) -> Option<Finding> {
+    let text = option(parameters, "phalanx_hold_max");
+    let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    let parsed = text.map(|text| {
+        let seconds = text.parse().ok().filter(|_| digits(text));
+        seconds.filter(|seconds| *seconds <= PHX_CONF_HOLD_S_MAX)
+    });
+    let place = facts.place("SchedulerParameters");
+    if parsed == Some(None) {
+        let title = format!("phalanx_hold_max={} is no time", text.unwrap_or_default());
+        return Some(
+            Finding::warning("hold-max", title)
+                .why(format!("the overlay holds jobs for up to {PHX_CONF_HOLD_S} s, its default"))
+                .fix(format!("seconds from 0 to {PHX_CONF_HOLD_S_MAX} in SchedulerParameters"))
+                .at(place),
+        );
+    }
+    let wanted = facts.config.as_ref().ok()?.power_hold_s()?;
+    let most = parsed.flatten().unwrap_or(PHX_CONF_HOLD_S);
+    let (says, fix) = match wanted {
+        u32::MAX => ("0: without end".to_owned(), PHX_CONF_HOLD_S_MAX),
+        seconds => (seconds.to_string(), seconds),
+    };
+    (most < wanted && most < PHX_CONF_HOLD_S_MAX).then(|| {
+        let title =
+            format!("limits of power hold jobs for {most} s, not energy.hold_max_s ({says})");
+        Finding::warning("hold-max", title)
+            .why(
+                "the overlay holds no job longer than slurm.conf says, whatever the daemon answers",
+            )
+            .fix(format!("phalanx_hold_max={fix} in SchedulerParameters"))
+            .at(place)
+    })
+}
+
 fn scheduler(facts: &Facts) -> Vec<Finding> {
     let mut out = Vec::new();
     let empty = |text: &str| text.is_empty() || text == "(null)";
@@ -149,6 +187,7 @@ fn scheduler(facts: &Facts) -> Vec<Finding> {
                 .at(place),
         );
     }
+    out.extend(longest_hold(facts, parameters));
     out
 }
 

@@ -250,6 +250,41 @@ fn settings_of_slurm() {
     assert!(finding.place.unwrap().ends_with(":7"), "the line to change");
 }
 
+/// The overlay's longest hold is slurm.conf's, whatever the daemon is told.
+#[test]
+fn the_longest_hold() {
+    let with = |parameters: &str, config: &str| {
+        let text = format!("bf_continue,{parameters}");
+        let mut facts =
+            Facts { running: Ok(running(&[("schedulerparameters", &text)])), ..healthy() };
+        facts.config = Config::parse(config, Path::new("phalanx.toml"));
+        assert!(facts.config.is_ok(), "{config}");
+        facts
+    };
+    for bad in ["", "1h", "-1", "+5", "31536001", "99999999999"] {
+        let finding =
+            one(&with(&format!("phalanx_hold_max={bad}"), ""), "hold-max", Level::Warning);
+        assert!(finding.fix.contains("from 0 to 31536000"), "{bad}: {}", finding.fix);
+    }
+    let fix = |parameters: &str, config: &str| {
+        one(&with(parameters, config), "hold-max", Level::Warning).fix
+    };
+    let power = |seconds: u32| format!("[energy]\ncap_w = 500.0\nhold_max_s = {seconds}\n");
+    assert!(fix("bf_window=9", &power(604_801)).starts_with("phalanx_hold_max=604801 "));
+    assert!(fix("Phalanx_Hold_Max=60", &power(61)).starts_with("phalanx_hold_max=61 "));
+    assert!(fix("bf_window=9", &power(0)).starts_with("phalanx_hold_max=31536000 "));
+    for (parameters, config) in [
+        ("phalanx_hold_max=0", String::new()),
+        ("phalanx_hold_max=60", power(60)),
+        ("phalanx_hold_max=31536000", power(0)),
+        ("bf_window=9", power(604_800)),
+        ("bf_window=9", "[energy]\nhold_max_s = 0\n".to_owned()),
+    ] {
+        let found = findings(&with(parameters, &config));
+        assert!(found.iter().all(|finding| finding.check != "hold-max"), "{parameters} {config}");
+    }
+}
+
 #[test]
 fn the_daemon() {
     let mut facts = healthy();
