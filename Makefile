@@ -202,6 +202,9 @@ campaign-kills: deps-test debug plugin
 	$(CLUSTER_ENV) $(PYTHON) tests/cluster/kills.py --kills $(KILLS) --seed $(SEED)
 campaign-memcheck: deps-test debug plugin
 	command -v valgrind > /dev/null || $(SUDO) $(APT) install valgrind
+	$(MAKE) -C plugin sabotage SLURM_VERSION=$(SLURM_VERSION)
+	$(CLUSTER_ENV) PHALANX_OVERLAY_DIR=$(CURDIR)/$(dir $(OVERLAY))sabotage \
+		$(PYTHON) tests/cluster/memcheck.py --jobs 25 --seed $(SEED) --sabotage
 	$(CLUSTER_ENV) $(PYTHON) tests/cluster/memcheck.py --jobs 500 --seed $(SEED)
 campaign-soak: deps-test build
 	PHALANX_BIN_DIR=$(CURDIR)/target/release PHALANX_OVERLAY_DIR=$(CURDIR)/$(dir $(OVERLAY)) \

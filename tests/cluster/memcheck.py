@@ -6,6 +6,9 @@ Both take `--jobs` jobs of all kinds, cancels, `--test-only` and `--hold`, recon
 restarts of phalanxd and stops of it. An error or a leak with a frame of the overlay fails unless
 stock has the same without that frame: much of stock is called through the overlay. So does more
 that is definitely or indirectly lost than with stock. Needs valgrind.
+
+With `--sabotage` the overlay under test is wrong on purpose (plugin/tests/sabotage.c), and what it
+does has to be found.
 """
 
 import argparse
@@ -43,6 +46,7 @@ EXTRA = ["MinJobAge=30", "MessageTimeout=90", "SchedulerParameters=bf_interval=5
 START_S, END_S, DONE_S = 120, 120, 600
 # Bytes of leaks that a run of the same list differs by on one side alone.
 LOST_MORE = 2048
+SABOTAGE = ("InvalidRead", "Leak_DefinitelyLost")
 KINDS = (["-n1"], ["-n1"], ["-n1", "--array=1-3"], ["-N2", "-n2"], ["-N1", "--exclusive"], ["-n5"],
          ["-n1", "--gres=gpu:1", "-p", "gpu"], ["-N2", "--gres=gpu:2", "-p", "gpu"],
          ["-n1", "--mem=20000"], ["-n1", "--test-only"], ["-N2", "--test-only"],
@@ -184,6 +188,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.strip().splitlines()[0])
     parser.add_argument("--jobs", type=int, default=500, help="submissions on each side")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--sabotage", action="store_true", help="the overlay is wrong on purpose")
     parser.add_argument("--dir", help="where the files stay (default: nowhere)")
     args = parser.parse_args()
     if not shutil.which("valgrind"):
@@ -197,6 +202,11 @@ def main():
     for problem in problems:
         print(f"    {problem}")
     print(f"seed {args.seed}, {args.jobs} submissions: {len(problems)} problems")
+    if args.sabotage:
+        missed = [kind for kind in SABOTAGE if not any(
+            problem.startswith(kind) and "__wrap_link_flags" in problem for problem in problems)]
+        print(f"not found although it was there: {', '.join(missed) or 'nothing'}")
+        return 1 if missed else 0
     return 1 if problems else 0
 
 
