@@ -12,8 +12,7 @@
  *   daemon: WELCOME (limits in force; sent again as CONFIG after a reload)
  *   plugin: SYNC_BEGIN, GRES_NAMES*, NODES*, TOPOLOGY*, JOB*, SYNC_END
  *   then any of JOB, JOB_END, ENDS, ASK, OUTCOME, STATS, QUEUE; or a new state
- *   daemon: ANSWER to each ASK, in order; RESYNC when it lost track; ORDER
- *   while the order of starts is its business (PHX_W_ORDER).
+ *   daemon: ANSWER to each ASK, in order; RESYNC when lost; ORDER if PHX_W_ORDER
  * Events carry the order in which slurmctld made the changes: an ASK is
  * answered from the state after all events sent before it.
  *
@@ -57,12 +56,10 @@
 #define PHX_ORDER_PER_MSG 4096u  /* deltas of one ORDER message */
 #define PHX_QUEUE_PER_MSG 1024u  /* entries of one QUEUE message */
 #define PHX_DELTA_MAX 1000000000 /* a delta is within +- this */
-/* Whatever the daemon says: a lease is shortened to this, and a job that may
- * start for so many seconds is held by a limit at most (PHX_A_LIMIT).  None is
- * held beyond phalanx_hold_max of slurm.conf's SchedulerParameters. */
+/* Whatever the daemon says: longest lease, and longest hold since a job may start. */
 #define PHX_LEASE_MS_MAX 8000u
-#define PHX_HOLD_S_MAX 3600
-#define PHX_CONF_HOLD_S 604800 /* where slurm.conf does not say */
+#define PHX_HOLD_S_MAX 3600 /* but by a limit, PHX_A_LIMIT */
+#define PHX_CONF_HOLD_S 604800 /* by a limit without phalanx_hold_max in slurm.conf */
 #define PHX_CONF_HOLD_S_MAX 31536000
 
 /* Types: below 64 plugin to daemon, from 64 daemon to plugin. */

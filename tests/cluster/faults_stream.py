@@ -70,10 +70,11 @@ class Stream:
         """
         self.waves(1)
         self.finish()
-        self._held = open(self._hold, "w", encoding="utf-8")  # pylint: disable=consider-using-with
+        self._held = open(self._hold, "w", encoding="utf-8")
         fcntl.flock(self._held, fcntl.LOCK_EX)
         for tasks, options in RUNNERS:
-            self._sbatch(tasks, options, f"flock -s {self._hold} true; exec sleep {RUNNERS_S}")
+            self._sbatch(tasks, options,
+                         f"flock -s {self._hold} true; exec sleep {RUNNERS_S}")
         self.running(sum(tasks for tasks, _ in RUNNERS))
 
     def after_restart(self, waves):
@@ -83,7 +84,7 @@ class Stream:
         self.waves(waves)
 
     def registered(self):
-        """Waits until every node has registered: only then slurmctld knows when its slurmd began."""
+        """Waits until every node has: only then slurmctld knows when its slurmd began."""
         end = time.monotonic() + FINISH_S
         while time.monotonic() < end:
             nodes = self.cluster.run("scontrol", "-o", "show", "nodes").stdout.splitlines()
@@ -145,8 +146,10 @@ class Stream:
 
     def _left(self):
         """What squeue and sinfo say of what is left, in a line."""
-        lines = self.cluster.run("squeue", "-h", "-n", self.name, "-o", "%T %i %r", check=False).stdout.splitlines()
-        lines += self.cluster.run("sinfo", "-h", "-o", "%N %T", check=False).stdout.splitlines()
+        asked = (("squeue", "-h", "-n", self.name, "-o", "%T %i %r"),
+                 ("sinfo", "-h", "-o", "%N %T"))
+        lines = [line for command in asked
+                 for line in self.cluster.run(*command, check=False).stdout.splitlines()]
         running = sum(line.startswith("RUNNING") for line in lines)
         lines = [line for line in lines if not line.startswith("RUNNING")]
         return f"{running} running; {'; '.join(lines[:12])}"
@@ -159,8 +162,8 @@ class Stream:
         end = time.monotonic() + FINISH_S
         while len(self.ended()) < self.submitted:
             if time.monotonic() > end:
-                raise FaultError(f"{self.submitted - len(self.ended())} of {self.submitted} jobs "
-                                 f"not ended after {FINISH_S:.0f} s: {self._left()}")
+                raise FaultError(f"{self.submitted - len(self.ended())} of {self.submitted} "
+                                 f"jobs not ended after {FINISH_S:.0f} s: {self._left()}")
             time.sleep(0.2)
         bad = {job: state for job, state in self.ended().items() if state != "COMPLETED"}
         if bad:
