@@ -4,7 +4,7 @@
 mod input;
 mod stream;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -172,8 +172,14 @@ impl Args {
 }
 
 fn names(hostlist: &str) -> Result<Vec<String>, Failure> {
-    hostlist::expand(hostlist, NODES_MAX)
-        .map_err(|error| Failure::usage(format!("--nodes: {error}")))
+    let names = hostlist::expand(hostlist, NODES_MAX)
+        .map_err(|error| Failure::usage(format!("--nodes: {error}")))?;
+    // Parts have the names of their nodes: one would replace the other.
+    let mut seen = HashSet::new();
+    match names.iter().find(|name| !seen.insert(name.as_str())) {
+        Some(name) => Err(Failure::usage(format!("--nodes: {name} is there twice"))),
+        None => Ok(names),
+    }
 }
 
 fn text(shares: &Shares) -> String {
@@ -320,6 +326,9 @@ fn table(rows: &[Row]) -> String {
     text
 }
 
+/// The block map, beside the parts.
+const MAP: &str = "map.tsv";
+
 fn write_parts(
     directory: &Path,
     input: &Input,
@@ -331,8 +340,13 @@ fn write_parts(
         let path = path.display().to_string();
         move |error: std::io::Error| Failure::usage(format!("{path}: {error}"))
     };
+    let is_file_name = |node: &str| Path::new(node).file_name().is_some_and(|name| name == node);
+    if let Some(node) = nodes.iter().find(|node| !is_file_name(node) || *node == MAP) {
+        let why = format!("--nodes: {node}: a part in --out cannot have this name");
+        return Err(Failure::usage(why));
+    }
     std::fs::create_dir_all(directory).map_err(failed(directory))?;
-    let map = directory.join("map.tsv");
+    let map = directory.join(MAP);
     std::fs::write(&map, table(&shares.map)).map_err(failed(&map))?;
     let Input::File(file) = input else {
         return Ok(());

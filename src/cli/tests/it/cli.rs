@@ -630,6 +630,8 @@ fn share_says_what_is_wrong() {
     let gap = dir.path().join("gap.json");
     std::fs::write(&gap, r#"[{"offset": 0, "length": 5}, {"offset": 6, "length": 5}]"#).unwrap();
     let gap = gap.to_str().unwrap();
+    let out = dir.path().join("out/deeper");
+    let out = out.to_str().unwrap();
     for (arguments, why) in [
         (&["--input", "/nonexistent", "--nodes", "n1", "--weights", "1"][..], "No such file"),
         (&["--input", "/etc", "--nodes", "n1", "--weights", "1"], "regular file"),
@@ -638,6 +640,10 @@ fn share_says_what_is_wrong() {
         (&["--input", "/etc/passwd", "--nodes", "n1", "--weights", "nan"], ">= 0"),
         (&["--input", "/etc/passwd", "--nodes", "n[1", "--weights", "1"], "--nodes"),
         (&["--input", "/etc/passwd", "--nodes", "", "--weights", "1"], "at least one"),
+        (&["--input", "/etc/passwd", "--nodes", "n1,m,n[1-2]"], "n1 is there twice"),
+        (&["--input", "/etc/passwd", "--nodes", "../x", "--weights", "1", "--out", out], "../x"),
+        (&["--input", "/etc/passwd", "--nodes", "..", "--weights", "1", "--out", out], ".."),
+        (&["--input", "/etc/passwd", "--nodes", "map.tsv", "--weights", "1", "--out", out], "map"),
         (&["--input", "hdfs://nn/x", "--nodes", "n1", "--weights", "1"], "hdfs: "),
         (&["--input", "x", "--locations", gap, "--nodes", "n1", "--weights", "1"], "at offset 5"),
     ] {
@@ -646,6 +652,7 @@ fn share_says_what_is_wrong() {
         let error = String::from_utf8(output.stderr).unwrap();
         assert!(error.contains(why), "{arguments:?}: {error}");
     }
+    assert!(!dir.path().join("out").exists(), "nothing is written");
     let unreachable =
         share(&["--socket", "/nonexistent", "--input", "/etc/passwd", "--nodes", "n1"]);
     assert_eq!(unreachable.status.code(), Some(4));
