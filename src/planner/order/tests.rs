@@ -202,6 +202,29 @@ fn deltas_in_force_that_still_do_are_kept() {
     assert_eq!(once(&queue, &[]).deltas, [], "no wish, no delta");
 }
 
+/// 6 passed 4 and 9 passed 11 while they were ranked. Then 19 is, and each of the two rises
+/// behind the one that it passed as long as that one's budget is not free.
+#[test]
+fn budgets_become_free_one_after_another() {
+    let bounds = Bounds { max_delta: 11, max_overtakes: 1, ..BOUNDS };
+    let late = |id, submit_s, priority| Waiting { submit_s, ..job(id, priority) };
+    let mut queue = vec![late(4, 1, 120), late(6, 1, 120), late(11, 1, 120)];
+    queue.extend([late(9, 2, 120), late(14, 2, 120), late(18, 2, 120), late(19, 2, 110)]);
+    let mut budget = OvertakeBudget::default();
+    let mut orders = Vec::new();
+    let wishes = [&[6, 9, 18][..], &[]].into_iter().chain(std::iter::repeat_n(&[19][..], 9));
+    for (report, ranked) in (1..).zip(wishes) {
+        let decision = decide(&mut budget, report, &queue, &preferred(ranked), &bounds, report);
+        orders.push(order(&queue, &decision.deltas));
+        apply(&mut queue, &decision);
+    }
+    assert_eq!(orders[0], [6, 4, 9, 11, 18, 14, 19]);
+    assert_eq!(orders[2], [4, 6, 11, 9, 14, 19, 18]);
+    assert_eq!(orders[3], [4, 6, 11, 19, 9, 14, 18]);
+    assert_eq!(orders[6], [4, 19, 6, 11, 9, 14, 18], "the fifth report with this wish");
+    assert!(orders[7..].iter().all(|order| *order == [19, 4, 6, 11, 9, 14, 18]), "{orders:?}");
+}
+
 fn waiting() -> impl Strategy<Value = Vec<Waiting>> {
     let one = (1u32..6, 0u32..3, 0u32..8, 1u32..4, -1i32..2, 0u32..2, 1u64..4);
     prop::collection::vec(one, 1..24).prop_map(|jobs| {
@@ -289,17 +312,18 @@ proptest! {
                     }
                 }
             }
-            // Once the budgets of what was in force before are free again.
+            // Nothing changes once the budgets of what was in force before are free again: a job
+            // that gives way frees those that it passed two reports later, one after another.
             let (mut guard_later, mut queue_later) = (budget.clone(), queue.clone());
-            let mut settled = Vec::new();
-            for report in 1..6 {
+            let mut later = Vec::new();
+            for report in 1..=40 {
                 let report = 100 * slot + report;
                 let again =
                     decide(&mut guard_later, report, &queue_later, &ranks, &bounds, slot);
                 apply(&mut queue_later, &again);
-                settled.push(again.deltas);
+                later.push(again.deltas);
             }
-            prop_assert_eq!(&settled[3], &settled[4]);
+            prop_assert!(later[30..].iter().all(|deltas| *deltas == later[30]), "{:?}", later);
             // The first ones start, arrays task by task.
             for _ in 0..starts.min(queue.len()) {
                 let front = order(&queue, &decision.deltas)[0];
