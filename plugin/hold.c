@@ -31,6 +31,7 @@ static bool _parse(const char *text, uint32_t *seconds)
 		return false;
 	errno = 0;
 	n = strtoul(text, &end, 10);
+	end += strspn(end, " \t");
 	if (errno || n > PHX_CONF_HOLD_S_MAX || (*end && *end != ','))
 		return false;
 	*seconds = (uint32_t) n;

@@ -89,7 +89,7 @@ static void test_conf(void)
 		CHECK(is_held(PHX_CONF_HOLD_S - 10));
 		CHECK(!is_held(PHX_CONF_HOLD_S));
 	}
-	reconfigured("phalanx_hold_max=100");
+	reconfigured("phalanx_hold_max=100 ,bf_continue"); /* Slurm takes the space */
 	CHECK(is_held(90));
 	CHECK(!is_held(100));
 
