@@ -230,6 +230,9 @@ fn given(weights: &[f64], nodes: usize) -> Result<Capability, Failure> {
     if let Some(bad) = weights.iter().find(|weight| !weight.is_finite() || **weight < 0.0) {
         return Err(Failure::usage(format!("--weights: expected numbers >= 0, got {bad}")));
     }
+    if weights.iter().all(|weight| *weight == 0.0) {
+        return Err(Failure::usage("--weights: expected at least one number above 0"));
+    }
     let values = weights.iter().map(|weight| (*weight, "given".to_owned())).collect();
     Ok(Capability { name: "--weights".to_owned(), values })
 }

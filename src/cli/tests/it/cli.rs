@@ -638,6 +638,7 @@ fn share_says_what_is_wrong() {
         (&["--input", "/etc/passwd", "--nodes", "n[1-2]", "--weights", "1"], "expected 2 numbers"),
         (&["--input", "/etc/passwd", "--nodes", "n1", "--weights=-1"], ">= 0"),
         (&["--input", "/etc/passwd", "--nodes", "n1", "--weights", "nan"], ">= 0"),
+        (&["--input", "/etc/passwd", "--nodes", "n[1-2]", "--weights", "0,0"], "above 0"),
         (&["--input", "/etc/passwd", "--nodes", "n[1", "--weights", "1"], "--nodes"),
         (&["--input", "/etc/passwd", "--nodes", "", "--weights", "1"], "at least one"),
         (&["--input", "/etc/passwd", "--nodes", "n1,m,n[1-2]"], "n1 is there twice"),
