@@ -192,7 +192,8 @@ def deadline(t):
     """--deadline: runs in time, is refused or ended when it cannot be met"""
     t.sbatch("met", "-t1", "--deadline=now+10minutes")
     t.ended("met")
-    t.refused("late", "-t60", "--deadline=now+2minutes")
+    if t.sbatch("late", "-t60", "--deadline=now+2minutes"):
+        t.wait("late", "DEADLINE", limit=50)
     t.block()
     t.sbatch("missed", "-t1", "--time-min=1", "--deadline=now+65seconds")
     t.wait("missed", "DEADLINE", limit=50)
