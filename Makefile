@@ -62,9 +62,9 @@ crates: rust
 .PHONY: all build debug plugin man slurm-24.11 slurm-26.05 slurm-root
 build: deps-build rust plugin
 	$(CARGO) build --release --bins
-# tests/run builds the tests as well: they need features of some libraries that the programs do
-# not, so that nothing is compiled a second time when their turn comes.
-DEBUG_BUILD ?= --bins
+# With one small test, for whose sake cargo gives the libraries the features that tests ask for:
+# so the programs are those of tests/run, and nothing is compiled twice.
+DEBUG_BUILD ?= --workspace --bins --test init
 debug: deps-build rust plugin
 	$(CARGO) build $(DEBUG_BUILD)
 plugin: deps-build
@@ -109,10 +109,12 @@ demo-hdfs: deps-run deps-hdfs build
 
 .PHONY: test test-all check test-unit test-plugin test-page test-cluster test-hdfs test-24.11 test-26.05 \
 	test-cluster-24.11 test-cluster-26.05 test-packages pictures
+# Options for tests/run, as in: make test RUN=--strict
+RUN ?=
 test: deps-build rust
-	tests/run
+	tests/run $(RUN)
 test-all: deps-build rust
-	tests/run --all
+	tests/run --all $(RUN)
 check: rust
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
