@@ -107,7 +107,7 @@ demo-hdfs: deps-run deps-hdfs build
 
 # ---- testing: tests/run has the table of what is built and tested, in which lane
 
-.PHONY: test test-all check test-unit test-plugin test-page test-cluster test-hdfs test-24.11 test-26.05 \
+.PHONY: test test-all check deny test-unit test-plugin test-page test-cluster test-hdfs test-24.11 test-26.05 \
 	test-cluster-24.11 test-cluster-26.05 test-packages pictures
 # Options for tests/run, as in: make test RUN=--strict
 RUN ?=
@@ -118,8 +118,16 @@ test-all: deps-build rust
 check: rust
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
-	$(PYTHON) tests/dependencies.py
 	$(PYTHON) tests/tidy.py
+# The crates that Phalanx is built from, by deny.toml; a part of test-all, as the program takes two
+# minutes to build. With a network that reaches the database of advisories: make deny DENY=all
+DENY ?= bans licenses sources
+CARGO_DENY := build/tools/bin/cargo-deny
+deny: rust $(CARGO_DENY)
+	$(CARGO_DENY) --log-level error --locked check --hide-inclusion-graph $(DENY)
+$(CARGO_DENY):
+	CARGO_PROFILE_DEV_DEBUG=0 $(CARGO) install -q cargo-deny --version 0.20.2 --locked --debug \
+		--no-default-features --root build/tools
 # One row or one group of the table with what it needs; tests/run --list shows all.
 test-unit: deps-build rust
 	tests/run --only unit

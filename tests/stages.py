@@ -254,6 +254,7 @@ ROWS = (
     Row("tidy", "check", "any", 2, (PYTHON, "tests/test_tidy.py")),
     Row("lint", "check", "any", 10, ("tests/lint",), ("packages",)),
     Row("check", "check", "build", 95, (*MAKE, "check"), ("debug",)),
+    Row("deny", "check", "build", 75, (*MAKE, "deny"), ("packages",), gate="all"),
     Row("unit", "check", "build", 100, (CARGO, "test", "--workspace"),
         ("tests", "plugin", "munged"), (("PHALANX_NEED_MUNGED", "1"),)),
     # Each call in turn: make campaign-failures.
