@@ -238,8 +238,8 @@ class Probe:
             self.noise_s = max(self.noise_s, noise_s)
 
     def _call(self, *command):
-        """(seconds, exit code) of one command; -1 if it did not end."""
-        begin = time.monotonic()
+        """(seconds of CLOCK, exit code) of one command; -1 if it did not end."""
+        begin = CLOCK.now()
         try:
             code = subprocess.run(command, env=self.cluster.env, check=False,
                                   stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
@@ -247,4 +247,4 @@ class Probe:
                                   timeout=PROBE_TIMEOUT_S).returncode
         except subprocess.TimeoutExpired:
             code = -1
-        return time.monotonic() - begin, code
+        return CLOCK.now() - begin, code
