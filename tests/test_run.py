@@ -211,6 +211,18 @@ def only_failed_cases_run_again(table):
 
 
 @case
+def only_suites_run_again(_table):
+    """What compilers and unit tests say is final: rows with a second run are suites with cases"""
+    again = [row for row in RUN.stages.ROWS if row.again]
+    wrong = [row.name for row in again if row.lane == "build" or row.group in ("build", "check")
+             or not row.command[1].endswith(".py")]
+    check(again and not wrong, f"with a second run: {wrong}")
+    for path in sorted({row.command[1] for row in again}):
+        with open(os.path.join(os.path.dirname(HERE), path), encoding="utf-8") as file:
+            check("command_line(" in file.read(), f"{path} tells no cases")
+
+
+@case
 def a_case_that_fails_twice_fails(table):
     """A second failure is one; what passed beside it is told apart"""
     runner, status, events = table.work(
