@@ -62,9 +62,9 @@ crates: rust
 .PHONY: all build debug plugin man slurm-24.11 slurm-26.05 slurm-root
 build: deps-build rust plugin
 	$(CARGO) build --release --bins
-# tests/run builds the tests as well: they need features of some libraries that the programs do
-# not, so that nothing is compiled a second time when their turn comes.
-DEBUG_BUILD ?= --bins
+# With one small test, for whose sake cargo gives the libraries the features that tests ask for:
+# so the programs are those of tests/run, and nothing is compiled twice.
+DEBUG_BUILD ?= --workspace --bins --test init
 debug: deps-build rust plugin
 	$(CARGO) build $(DEBUG_BUILD)
 plugin: deps-build
@@ -107,17 +107,27 @@ demo-hdfs: deps-run deps-hdfs build
 
 # ---- testing: tests/run has the table of what is built and tested, in which lane
 
-.PHONY: test test-all check test-unit test-plugin test-page test-cluster test-hdfs test-24.11 test-26.05 \
+.PHONY: test test-all check deny test-unit test-plugin test-page test-cluster test-hdfs test-24.11 test-26.05 \
 	test-cluster-24.11 test-cluster-26.05 test-packages pictures
+# Options for tests/run, as in: make test RUN=--strict
+RUN ?=
 test: deps-build rust
-	tests/run
+	tests/run $(RUN)
 test-all: deps-build rust
-	tests/run --all
+	tests/run --all $(RUN)
 check: rust
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
-	$(PYTHON) tests/dependencies.py
 	$(PYTHON) tests/tidy.py
+# The crates that Phalanx is built from, by deny.toml; a part of test-all, as the program takes two
+# minutes to build. With a network that reaches the database of advisories: make deny DENY=all
+DENY ?= bans licenses sources
+CARGO_DENY := build/tools/bin/cargo-deny
+deny: rust $(CARGO_DENY)
+	$(CARGO_DENY) --log-level error --locked check --hide-inclusion-graph $(DENY)
+$(CARGO_DENY):
+	CARGO_PROFILE_DEV_DEBUG=0 $(CARGO) install -q cargo-deny --version 0.20.2 --locked --debug \
+		--no-default-features --root build/tools
 # One row or one group of the table with what it needs; tests/run --list shows all.
 test-unit: deps-build rust
 	tests/run --only unit

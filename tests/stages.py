@@ -21,6 +21,9 @@ SOURCE, ROOT = (value and os.path.abspath(value) for value in
 os.environ.pop("MAKEFLAGS", "")  # has them too, if they are of make's command line
 NOT_RUN = []                     # what cannot be tested here, in sentences
 MAKE = ("make", "-s")
+# The programs, and one small test, for whose sake cargo gives the libraries the features that
+# tests ask for: so nothing is compiled a second time when the turn of the tests comes.
+DEBUG_BUILD = ("--workspace", "--bins", "--test", "init")
 CARGO = os.environ.get("CARGO", "cargo")
 SCHEMATHESIS = "build/venv/bin/schemathesis"
 
@@ -52,8 +55,8 @@ class Row:
     needs    rows that must have passed before
     env      variables of its own
     gate     `test`: run by every change; `all`: only by --all
-    again    a failure is run once more, alone: a real cluster meets the clocks of slurmctld and
-             slurmd, and a machine that stands still for some seconds
+    again    cases that fail run once more, alone, and are told: a real cluster meets the clocks
+             of slurmctld and slurmd, and a machine that stands still for some seconds
     """
 
     name: str
@@ -179,7 +182,7 @@ def site(rows):
     version, given = version_of(f"{ROOT}/sbin/slurmctld"), version_of_source(SOURCE)
     own = (("PHALANX_TEST_SLURM_ROOT", ROOT),)
     built = build("slurm-site", 60, "tests/cluster/build-other", ROOT, needs=["debug", "packages"],
-                  env=(("SLURM_SOURCE", SOURCE), ("DEBUG_BUILD", "--workspace --bins --tests")),
+                  env=(("SLURM_SOURCE", SOURCE), ("DEBUG_BUILD", " ".join(DEBUG_BUILD))),
                   gate="all")
     check = Row("plugin-check-site", "site", "build", 70,
                 (*MAKE, "-C", "plugin", "check", f"SLURM_VERSION={version}", f"SLURM_ROOT={ROOT}"),
@@ -225,19 +228,20 @@ ROWS = (
     build("packages", 90, *MAKE, "deps-test", lane="any"),
     build("plugin", 60, *MAKE, "plugin", lane="any"),
     build("plugin-24.11", 60, *MAKE, "plugin", f"SLURM_VERSION={NEW}", lane="any"),
-    build("debug", 350, CARGO, "build", "--workspace", "--bins", "--tests"),
+    build("debug", 220, CARGO, "build", *DEBUG_BUILD),
+    build("tests", 180, CARGO, "build", "--workspace", "--bins", "--tests", needs=["debug"]),
     build("tree-24.11", 40, PYTHON, "-c",
           "from slurmcluster.release import Release; Release('24.11').ensure_tree()",
           lane="any", needs=["packages"]),
     build("slurm-24.11", 30, "tests/cluster/build-other", NEW,
           needs=["debug", "plugin-24.11", "tree-24.11"],
-          env=(("DEBUG_BUILD", "--workspace --bins --tests"),)),
+          env=(("DEBUG_BUILD", " ".join(DEBUG_BUILD)),)),
     build("tree-26.05", 30, PYTHON, "-c",
           "from slurmcluster.release import Release; Release('26.05').ensure_tree()",
           lane="any", needs=["packages"]),
     build("slurm-26.05", 30, "tests/cluster/build-other", NEWEST,
           needs=["debug", "tree-26.05"],
-          env=(("DEBUG_BUILD", "--workspace --bins --tests"),
+          env=(("DEBUG_BUILD", " ".join(DEBUG_BUILD)),
                ("SLURM_SOURCE", SOURCE if version_of_source(SOURCE) == NEWEST else ""))),
     build("hadoop", 60, PYTHON, "tests/hdfs/minihdfs.py", "--fetch", lane="any",
           needs=["packages"]),
@@ -247,16 +251,18 @@ ROWS = (
 
     # What the compilers and the unit tests say.
     Row("runner", "check", "any", 8, (PYTHON, "tests/test_run.py")),
+    Row("tidy", "check", "any", 2, (PYTHON, "tests/test_tidy.py")),
     Row("lint", "check", "any", 10, ("tests/lint",), ("packages",)),
     Row("check", "check", "build", 95, (*MAKE, "check"), ("debug",)),
+    Row("deny", "check", "build", 75, (*MAKE, "deny"), ("packages",), gate="all"),
     Row("unit", "check", "build", 100, (CARGO, "test", "--workspace"),
-        ("debug", "plugin", "munged"), (("PHALANX_NEED_MUNGED", "1"),)),
+        ("tests", "plugin", "munged"), (("PHALANX_NEED_MUNGED", "1"),)),
     # Each call in turn: make campaign-failures.
     Row("failures", "check", "any", 15,
         (PYTHON, "tests/failures/daemon.py", "--every", "60"), ("debug", "packages"), programs()),
     # Overlay and link in one thread of virtual time: some seeds, and each check seen to fail.
     Row("sim-link", "check", "build", 15, ("tests/campaign-link", "--sabotage"),
-        ("debug", "plugin")),
+        ("tests", "plugin")),
     Row("plugin-check", "check", "build", 85, (*MAKE, "-C", "plugin", "check"),
         ("plugin", "packages", "debug")),
     Row("plugin-check-24.11", "24.11", "build", 70,
@@ -271,7 +277,6 @@ ROWS = (
     suite("learn", 28),
     suite("transparency", 173, *variants(OTHERS)),
     suite("transparency-layout", 80, "transparency.py", *variants(LAYOUTS)),
-    # Of --all until the choice of nodes knows node states and switches.
     suite("node-state", 80, "transparency.py", *variants(["state"]), *skip(STATE_REBOOT)),
     suite("topology", 55),
     suite("order", 90),

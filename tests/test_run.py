@@ -1,15 +1,21 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Tests of the runner on small tables: lanes, needs, second runs, and what an interrupt leaves."""
+"""Tests of the runner on small tables: lanes, needs, second runs, and what an interrupt leaves.
+
+And of the clock of all deadlines, which goes by what the machine does.
+"""
 
 import contextlib
 import importlib.machinery
 import importlib.util
+import io
 import os
 import signal
 import subprocess
 import sys
+import time
 
+from slurmcluster import clock
 from slurmcluster.suite import Cases, Suite, check, command_line, run, until
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -36,6 +42,7 @@ class Table(Suite):
         self.root = root
         RUN.LOGS = os.path.join(root, "log")
         RUN.TIMES = os.path.join(root, "times.tsv")
+        RUN.FLAKES = os.path.join(root, "flakes.tsv")
 
     def row(self, name, lane="any", seconds=1, command="sleep 0.4", needs=(), again=False):
         """A row that notes its begin and end in a file."""
@@ -45,16 +52,73 @@ class Table(Suite):
         return RUN.stages.Row(name, "test", lane, seconds, ("sh", "-c", script), tuple(needs),
                               again=again)
 
-    def work(self, *rows, lanes=3):
+    def suite(self, name, *options):
+        """A row of the suite below, whose cases note in the file of events that they run."""
+        path = os.path.join(self.root, f"{name}.py")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(SUITE.format(events=os.path.join(self.root, "events"), name=name,
+                                    flaky=os.path.join(self.root, f"{name}.flaky")))
+        command = (sys.executable, path, *options)
+        return RUN.stages.Row(name, "test", "any", 1, command, again=True)
+
+    def work(self, *rows, lanes=3, strict=False):
         """Runs rows; returns (the runner, its exit status, the events)."""
         path = os.path.join(self.root, "events")
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)
-        runner = RUN.Runner(rows, lanes, [])
+        runner = RUN.Runner(rows, lanes, [], strict)
         status = runner.work()
         runner.report()
         with open(path, encoding="utf-8") as file:
             return runner, status, [tuple(line.split()) for line in file]
+
+
+# Its case `flaky` fails the first time, `hopeless` always; `dies` ends the program.
+SUITE = """
+import contextlib, os, sys
+from slurmcluster.suite import Cases, Suite, check, command_line, run
+case = Cases()
+
+def note(name):
+    with open({events!r}, "a") as file:
+        file.write("case " + name + "\\n")
+
+@case
+def good(_):
+    note("good")
+
+@case
+def flaky(suite):
+    note("flaky")
+    there = os.path.exists({flaky!r})
+    open({flaky!r}, "w").close()
+    suite.expect(there, "not within 3.0 s:\tthe second time\\nmore")
+
+@case(needs=["flaky"])
+def after(_):
+    note("after")
+
+@case
+def hopeless(_):
+    note("hopeless")
+    check(False, "never")
+
+@case
+def dies(_):
+    note("dies")
+    if not os.path.exists({flaky!r}):
+        open({flaky!r}, "w").close()
+        os._exit(1)
+
+@contextlib.contextmanager
+def setting(root, args):
+    if os.path.exists({flaky!r} + ".setting"):
+        os.unlink({flaky!r} + ".setting")
+        check(False, "no cluster")
+    yield Suite()
+
+sys.exit(run(command_line("A suite", case), setting))
+"""
 
 
 def at_once(events, names=None):
@@ -109,10 +173,115 @@ def failures_are_told(table):
     begun = [name for what, name in events if what == "begin"]
     check(begun.count("hopeless") == 2 and begun.count("bad") == 1, f"{begun}")
     check(set(begun[-2:]) == {"flaky", "hopeless"}, f"second runs come last: {begun}")
+    check([(flake.row, flake.case, flake.reason, flake.passed) for flake in runner.flakes]
+          == [("flaky", "*", "FAIL leaf", True), ("hopeless", "*", "", False)],
+          f"{runner.flakes}")
     with open(RUN.TIMES, encoding="utf-8") as file:
         rows = [line.rstrip("\n").split("\t") for line in file]
     check(rows[0] == RUN.COLUMNS.rstrip("\n").split("\t"), f"{rows[0]}")
     check(len({len(row) for row in rows}) == 1, f"{rows}")
+
+
+@case
+def only_failed_cases_run_again(table):
+    """Cases that failed run again, alone; they are kept, named last and, strictly, a failure"""
+    row = table.suite("suite", "--skip", "hopeless", "--skip", "dies")
+    runner, status, events = table.work(row)
+    check(status == 0 and runner.passed == {"suite"}, f"status {status}, {runner.passed}")
+    names = [name for _, name in events]
+    check(names == ["good", "flaky", "flaky", "after"], f"{names}")
+    found = [(flake.case, flake.reason, flake.passed) for flake in runner.flakes]
+    check(found == [("flaky", "not within 3.0 s:\tthe second time", True),
+                    ("after", "not run, because it needs flaky", True)], f"{found}")
+    kept = [row for row in RUN.kept(RUN.FLAKES) if row["row"] == "suite"]
+    check([(row["row"], row["case"], row["result"]) for row in kept]
+          == [("suite", "flaky", "passed"), ("suite", "after", "passed")], f"{kept}")
+    check(kept[0]["reason"] == "not within 3.0 s: the second time", f"{kept[0]}")
+    check(float(kept[0]["load"]) >= 0 and kept[0]["run"] == runner.stamp, f"{kept[0]}")
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        runner.report()
+    last = out.getvalue().splitlines()[-6:]
+    check("2 CASES PASSED ONLY THE SECOND TIME" in last and "suite flaky" in last[3], f"{last}")
+
+    os.unlink(os.path.join(table.root, "suite.flaky"))
+    runner, status, _ = table.work(row, strict=True)
+    check(status == RUN.EXIT_SECOND and not runner.failed, f"strict: {status}, {runner.failed}")
+    runner, status, _ = table.work(row, strict=True)
+    check(status == 0 and not runner.flakes, f"strict, clean: {status}, {runner.flakes}")
+
+
+@case
+def only_suites_run_again(_table):
+    """What compilers and unit tests say is final: rows with a second run are suites with cases"""
+    again = [row for row in RUN.stages.ROWS if row.again]
+    wrong = [row.name for row in again if row.lane == "build" or row.group in ("build", "check")
+             or not row.command[1].endswith(".py")]
+    check(again and not wrong, f"with a second run: {wrong}")
+    for path in sorted({row.command[1] for row in again}):
+        with open(os.path.join(os.path.dirname(HERE), path), encoding="utf-8") as file:
+            check("command_line(" in file.read(), f"{path} tells no cases")
+
+
+@case
+def a_case_that_fails_twice_fails(table):
+    """A second failure is one; what passed beside it is told apart"""
+    runner, status, events = table.work(
+        table.suite("twice", "--skip", "dies", "--skip", "after"), strict=True)
+    check(status == RUN.EXIT_FAILED and runner.failed == ["twice"], f"{status}, {runner.failed}")
+    names = [name for _, name in events]
+    check(names == ["good", "flaky", "hopeless", "flaky", "hopeless"], f"{names}")
+    found = {flake.case: flake.passed for flake in runner.flakes}
+    check(found == {"flaky": True, "hopeless": False}, f"{found}")
+
+
+@case
+def what_was_not_told_runs_again(table):
+    """A suite that dies runs what had not passed; one without its cluster all, for that reason"""
+    runner, status, events = table.work(table.suite("dead", "--only", "good", "--only", "dies"))
+    check(status == 0, f"status {status}, {events}")
+    check([name for _, name in events] == ["good", "dies", "dies"], f"{events}")
+    check([(flake.case, flake.reason) for flake in runner.flakes] == [("dies", "did not end")],
+          f"{runner.flakes}")
+    with open(os.path.join(table.root, "bare.flaky.setting"), "w", encoding="utf-8"):
+        pass
+    runner, status, events = table.work(table.suite("bare", "--only", "good"))
+    check(status == 0 and [name for _, name in events] == ["good"], f"{status}, {events}")
+    check([(flake.case, flake.reason) for flake in runner.flakes]
+          == [("good", "setting: no cluster")], f"{runner.flakes}")
+
+
+@case
+def the_last_run_can_be_asked(table):
+    """--flakes shows what of the last run passed only the second time, and of none before it"""
+    path = os.path.join(table.root, "suite.flaky")
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)
+    row = table.suite("suite", "--only", "flaky")
+    for stamp, cases in (("1", ["flaky"]), ("2", [])):
+        runner = RUN.Runner([row], 1, [])
+        runner.stamp = stamp
+        runner.work()
+        runner.report()
+        found = [flake.case for flake in RUN.flakes_of_last_run()]
+        check(found == cases, f"run {stamp}: {found}")
+
+
+@case
+def deadlines_go_by_the_machine(_table):
+    """A busy machine stretches a limit, and a stand-still does not count"""
+    cpus = os.cpu_count()
+    for elapsed, runnable, counted in ((0.05, 0, 0.05), (0.05, cpus, 0.05), (3.0, 1, 0.05),
+                                       (0.05, 2 * cpus, 0.025), (0.05, 1000, 0.01)):
+        one = clock.Clock()
+        one.tick(elapsed, runnable)
+        with one._lock:     # pylint: disable=protected-access
+            found = one._now
+        check(abs(found - counted) < 1e-9, f"{elapsed} s, {runnable} ready: {found}")
+    one, begin = clock.Clock(lambda: 4 * cpus), time.monotonic()
+    until(lambda: one.now() >= 0.1, "0.1 s of the clock")
+    took = time.monotonic() - begin
+    check(took >= 0.3, f"0.1 s on a machine that is four times too busy took {took:.2f} s")
+    check(clock.runnable_now() >= 0, "/proc/loadavg")
 
 
 @case

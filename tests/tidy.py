@@ -2,12 +2,14 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Holds the sources to what a reader can take in at one sitting.
 
-    tests/tidy.py [--root DIR]
+    tests/tidy.py [--root DIR] [--sizes | --lower]
 
 Goal: files of at most 700 lines, functions of at most 70, lines of at most 100
 columns, cited files that exist, licence headers, rows of the threat model whose
-tests exist, and commit subjects that say what changed. Rust's functions are left
-to clippy (too_many_lines).
+tests exist, doc comments that stand alone, sizes within their budgets, and commits
+that say what changed and why. Rust's functions are left to clippy (too_many_lines).
+--sizes prints the sizes beside their budgets (tests/budgets.toml), --lower writes
+those that have fallen as the new budgets.
 
 Method: reads what git tracks. Every fault is one line, `file:line: what`.
 """
@@ -19,12 +21,14 @@ import re
 import subprocess
 import sys
 
+import sizes
+
 LINES_MAX = 700
 FUNCTION_LINES_MAX = 70
 COLUMNS_MAX = 100
 SUBJECT_COLUMNS_MAX = 72
-# The first commit whose subject is held to the rules.
-SUBJECTS_FROM = "ba6beb5"
+# The commits after these are held to the rules of subjects, and have a body.
+SUBJECTS_FROM, BODIES_FROM = "ba6beb5", "6cb359f"
 CODE = (".rs", ".c", ".h", ".py", ".sh", ".js", ".java", ".css")
 WIDE = (*CODE, ".md")
 TAB_COLUMNS = 8
@@ -36,6 +40,19 @@ CITED = re.compile(r"(?<![\w./@$-])((?:src(?!/(?:common|interfaces|slurmctld|plu
 # A citation of the document that lies in docs/.
 METHODS = re.compile(r"(?<!docs/)(?<![\w/])methods\.md")
 SUBJECT = re.compile(r"^(?:Merge |Revert \"|[a-z0-9][\w/.,+ -]*: \S)")
+# A doc comment that begins so needs the line above it; folders that are free of that.
+LEANS = re.compile(r"(?:Of|Those|These|The same|It|So|By|What|Who|Where|Whose|Which|That|As"
+                   r"|Up to here)\b")
+STAND_ALONE = ("ffi/examples/", "ffi/shim/", "ffi/tests/", "src/cli/tests/", "src/core/tests/",
+               "src/methods/verify/", "src/planner/examples/", "src/planner/tally/",
+               "src/service/sqlite/", "tests/")
+DOC = re.compile(r"\s*(//[/!])(?: |$)(.*)")
+C_COMMENT = re.compile(r"(?:/\*+|//) *(.*)")
+# A file that a walk names, in full or by the end of its path. Not those of the walk's own example,
+# hello, nor Slurm's.
+WALKS = os.path.join("docs", "developing.md")
+NAMED = re.compile(r"`((?!hello|src/interfaces/|slurm\.h)[\w./-]+"
+                   r"\.(?:rs|c|h|py|sh|toml|json|md|lua|css|js))`")
 SPDX = "SPDX-License-Identifier: GPL-"
 
 
@@ -96,6 +113,46 @@ def citations(root, path, lines):
             yield number, "cites the document of methods without docs/ before its name"
 
 
+def doc_comments(path, lines):
+    """Faults of doc comments that need the line above; of the plugin's comments at a line's begin.
+
+    Only the first line of each comment is looked at.
+    """
+    rust, before = path.endswith(".rs"), ""
+    for number, line in enumerate(lines, 1):
+        found = DOC.match(line) if rust else C_COMMENT.match(line)
+        kind, text = (found.group(1), found.group(2)) if found and rust else \
+            ("//" if line.startswith("//") else "", found.group(1)) if found else ("", "")
+        if found and (kind == "" or kind != before) and LEANS.match(text):
+            yield number, f"a comment that does not stand alone: {text[:40]}"
+        before = kind
+
+
+def walks(root, paths):
+    """Faults of the files that the walks of docs/developing.md name."""
+    path = os.path.join(root, WALKS)
+    if not os.path.exists(path):
+        return
+    with open(path, encoding="utf-8") as file:
+        sections = re.split(r"^(?=##)", file.read(), flags=re.MULTILINE)
+    for section in sections:
+        names = NAMED.findall(section)
+        # Short names are looked up in the crates and folders of the full ones.
+        folders = {"/".join(name.split("/")[:2]) for name in re.findall(r"`([\w.-]+/[\w./-]+)`",
+                                                                       section)}
+        near = [each for each in paths if any(each.startswith(f"{folder}/")
+                                              for folder in folders)]
+        for name in names:
+            full = name in paths or name in section_links(section)
+            if not full and not any(each.endswith(f"/{name}") for each in near):
+                yield f"{WALKS}: {section.splitlines()[0]} names {name}, which is not there"
+
+
+def section_links(section):
+    """The targets of a section's links, which `citations` and readers follow."""
+    return re.findall(r"\]\(([^)#]+)\)", section)
+
+
 def of_file(root, path):
     """All faults of one file."""
     full = os.path.join(root, path)
@@ -113,6 +170,8 @@ def of_file(root, path):
         found += python_functions(text)
     if path.endswith((".c", ".h")):
         found += c_functions(lines)
+    if path.endswith((".rs", ".c", ".h")) and path.startswith(STAND_ALONE):
+        found += doc_comments(path, lines)
     if not path.endswith(".md") and not any(SPDX in line for line in lines[:5]):
         found.append((1, f"no line {SPDX}... among the first five"))
     return found
@@ -184,20 +243,48 @@ def subjects(root):
             yield f"commit {commit}: expected `area: what it does`, found: {subject}"
 
 
-def main():
-    """Prints the faults; exit code 1 where there are any."""
+def bodies(root):
+    """Faults of commits without a body; merges need none."""
+    shown = git(root, "log", "--no-merges", "--format=%h%x00%s%x00%b%x01", f"{BODIES_FROM}..HEAD")
+    if shown is None:
+        print(f"tidy: this clone does not have {BODIES_FROM}: bodies are not looked at")
+        return
+    for entry in "\n".join(shown).split("\x01")[:-1]:
+        commit, subject, body = entry.strip().split("\x00")
+        if not body.strip() and not subject.startswith("Revert \""):
+            yield f"commit {commit}: no body (problem, reason, how it was tested): {subject}"
+
+
+def arguments():
+    """The command line."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--root", default=os.path.join(os.path.dirname(__file__), ".."))
-    root = os.path.abspath(parser.parse_args().root)
+    parser.add_argument("--sizes", action="store_true", help="print sizes and budgets and exit")
+    parser.add_argument("--lower", action="store_true",
+                        help="write what has fallen into tests/budgets.toml and exit")
+    return parser.parse_args()
+
+
+def main():
+    """Prints the faults; exit code 1 where there are any."""
+    args = arguments()
+    root = os.path.abspath(args.root)
     paths = git(root, "ls-files")
     if not paths:
         sys.exit(f"tidy: {root} is no git checkout with files")
+    if args.sizes or args.lower:
+        (sizes.show if args.sizes else sizes.lower)(root, paths)
+        return
     faults = []
     for path in paths:
         if os.path.isfile(os.path.join(root, path)):
             faults += [f"{path}:{line}: {what}" for line, what in of_file(root, path)]
-    faults += threats(root, paths)
-    faults += subjects(root)
+    faults += [*threats(root, paths), *walks(root, paths), *subjects(root), *bodies(root)]
+    if os.path.exists(os.path.join(root, sizes.BUDGETS)):
+        faults += sizes.faults(root, paths)
+        for table, name, size, budget in sizes.fallen(root, paths):
+            print(f"tidy: {table}.{name} has fallen from {budget} to {size}: lower its budget "
+                  "(tests/tidy.py --lower)")
     for fault in faults:
         print(fault)
     print(f"tidy: {len(paths)} files, {len(faults)} faults")

@@ -22,6 +22,7 @@ import time
 import traceback
 
 from slurmcluster import Cluster, ClusterError
+from slurmcluster.clock import CLOCK
 from slurmcluster.conf import PROMPT, write_config
 from slurmcluster.jobs import seconds
 from slurmcluster.phalanx import phalanx, phalanx_json
@@ -40,10 +41,10 @@ PRICE = 0.06
 TRIALS = 3                  # tasks on a class of which too little is known
 PRICE_KWH = 1000.0
 MARGIN = 3.0                # a task earns three times its least energy cost
-# The earned profit per hour against the promise, with a few tasks: the last ones weigh much, and
-# the pauses between tasks, which the promise takes from the tasks before, are as long as the
-# machine is busy. (With 200 tasks it is within 0.15: BENCHMARKS.md.)
-BELOW, ABOVE = 0.25, 0.5
+# The least profit per hour against the promise, with a few tasks: the last ones weigh much. More
+# than was promised is no fault. The pauses between tasks are as long as the machine is busy, so
+# only time that it had for the tests counts. (With 200 tasks it is within 0.15: BENCHMARKS.md.)
+BELOW = 0.25
 TASKS = 12      # of each array of the case
 case = Cases()
 EXTRA = ["SchedulerParameters=bf_interval=1,bf_resolution=1,sched_min_interval=100000,"
@@ -151,10 +152,12 @@ def earn(cluster, tasks, planned):
     ids = [submit(cluster, name, tasks, "--hold") for name in TYPES]
     # All at once: on a busy machine the first would have started before the last is there.
     cluster.run("scontrol", "release", ",".join(map(str, ids)))
+    began, lost = time.monotonic(), CLOCK.lost()
     method = promise(cluster, ids) if planned else None
     text = phalanx(cluster, "plan", "--bags").stdout if planned else ""
     explained = phalanx_json(cluster, "explain", f"{ids[-1]}_{tasks}") if planned else None
     records = wait_ended(cluster, ids, 120 + 60 * tasks)
+    had = 1 - (CLOCK.lost() - lost) / (time.monotonic() - began)
     wrong = [r["JobId"] for r in records if r["JobState"] != "COMPLETED"]
     if wrong or len(records) != tasks * len(TYPES):
         raise ClusterError(f"{len(records)} tasks ended, not completed: {wrong[:5]}")
@@ -164,6 +167,7 @@ def earn(cluster, tasks, planned):
         result["bound"] = method["upper_bound"] * 3600
         result["promised_makespan_s"] = method["terms"]["makespan_s"]
         result["off"] = result["profit_per_hour"] / result["promised"] - 1
+        result["time_had"] = had        # the part of the time that the machine had for this
     return result, method, text, explained
 
 
@@ -266,7 +270,10 @@ def profit(suite):
     result, method, text, explained = earn(cluster, TASKS, True)
     check_plan(suite, method, text, explained)
     print(f"    {text}\n    {json.dumps(result)}", flush=True)
-    suite.expect(-BELOW <= result["off"] <= ABOVE, f"off the promise by {result['off']:+.1%}")
+    off = (1 + result["off"]) / result["time_had"] - 1
+    suite.expect(off >= -BELOW, f"below the promise by {off:+.1%}, {result['off']:+.1%} by the "
+                 "wall clock")
+    suite.expect(result["promised"] <= result["bound"] * (1 + 1e-6), f"above its bound: {result}")
     ours, stock = result["profit_per_hour"], suite.result()["profit_per_hour"]
     print(f"    profit per hour: stock {stock:.2f}, best {ours:.2f}", flush=True)
     suite.expect(ours > stock, f"stock earns more: {stock:.2f}, not {ours:.2f}")

@@ -13,7 +13,6 @@ import contextlib
 import json
 import os
 import sys
-import time
 
 from slurmcluster import Cluster
 from slurmcluster.conf import PROMPT, write_config
@@ -102,7 +101,9 @@ def order(suite):
             text = phalanx(suite.cluster, "explain", str(jobs[2])).stdout
             suite.expect("decides the order of starts" in text, text)
             suite.until(lambda: phalanx_json(suite.cluster, "status")["order"]["active"], "deltas")
-        time.sleep(1)
+            queue = ("squeue", "-h", "-t", "PD", "-S", "-p,i", "-o", "%i")
+            suite.until(lambda: suite.cluster.run(*queue).stdout.split()[:1] == [str(jobs[2])],
+                        "the shortest is first")
         suite.cluster.run("scancel", str(held[2]))
         first = suite.until(lambda: [j for j in jobs if suite.cluster.job(j)["JobState"]
                                      in ("RUNNING", "COMPLETED")], "a start")

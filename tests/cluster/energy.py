@@ -20,6 +20,7 @@ import threading
 import time
 
 from slurmcluster import Cluster
+from slurmcluster.clock import CLOCK
 from slurmcluster.conf import PROMPT, write_config
 from slurmcluster.phalanx import phalanx, phalanx_json
 from slurmcluster.suite import Cases, Suite, command_line, run
@@ -109,8 +110,8 @@ class Energy(Suite):
     def waiting_array(self):
         """A loss-making array that waits; None if its first plan came too late for it (a busy
         machine: unplanned tasks are held for 3 s only)."""
-        job, end = self.array("half", 4, "--comment=price=0.0", seconds=1), time.monotonic() + 10
-        while time.monotonic() < end:
+        job, end = self.array("half", 4, "--comment=price=0.0", seconds=1), CLOCK.now() + 10
+        while CLOCK.now() < end:
             if any(b["waits"] and b["array"] == job for b in self.bag().get("bags", [])):
                 return job
             time.sleep(0.2)

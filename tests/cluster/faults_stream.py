@@ -9,6 +9,7 @@ import subprocess
 import threading
 import time
 
+from slurmcluster.clock import CLOCK
 from slurmcluster.procs import tasks_of
 from slurmcluster.suite import SuiteError
 
@@ -85,8 +86,8 @@ class Stream:
 
     def registered(self):
         """Waits until every node has: only then slurmctld knows when its slurmd began."""
-        end = time.monotonic() + FINISH_S
-        while time.monotonic() < end:
+        end = CLOCK.now() + FINISH_S
+        while CLOCK.now() < end:
             nodes = self.cluster.run("scontrol", "-o", "show", "nodes").stdout.splitlines()
             waiting = [line.split()[0] for line in nodes if "SlurmdStartTime=None" in line]
             if nodes and not waiting:
@@ -130,14 +131,14 @@ class Stream:
 
     def progress(self, count, limit=FINISH_S):
         """Waits until `count` more jobs have ended, or for `limit` seconds, or all have."""
-        end, goal = time.monotonic() + limit, min(len(self.ended()) + count, self.submitted)
-        while len(self.ended()) < goal and time.monotonic() < end:
+        end, goal = CLOCK.now() + limit, min(len(self.ended()) + count, self.submitted)
+        while len(self.ended()) < goal and CLOCK.now() < end:
             time.sleep(0.2)
 
     def running(self, count):
         """Waits until so many jobs of the stream run at once (or there are no more)."""
-        end = time.monotonic() + FINISH_S
-        while time.monotonic() < end and len(self.ended()) < self.submitted:
+        end = CLOCK.now() + FINISH_S
+        while CLOCK.now() < end and len(self.ended()) < self.submitted:
             listed = self.cluster.run("squeue", "-h", "-t", "R", "-n", self.name, "-o", "%i")
             if len(listed.stdout.split()) >= count:
                 return
@@ -159,9 +160,9 @@ class Stream:
 
         Raises FaultError naming those that are not, with Slurm's reason.
         """
-        end = time.monotonic() + FINISH_S
+        end = CLOCK.now() + FINISH_S
         while len(self.ended()) < self.submitted:
-            if time.monotonic() > end:
+            if CLOCK.now() > end:
                 raise FaultError(f"{self.submitted - len(self.ended())} of {self.submitted} "
                                  f"jobs not ended after {FINISH_S:.0f} s: {self._left()}")
             time.sleep(0.2)
@@ -237,8 +238,8 @@ class Probe:
             self.noise_s = max(self.noise_s, noise_s)
 
     def _call(self, *command):
-        """(seconds, exit code) of one command; -1 if it did not end."""
-        begin = time.monotonic()
+        """(seconds of CLOCK, exit code) of one command; -1 if it did not end."""
+        begin = CLOCK.now()
         try:
             code = subprocess.run(command, env=self.cluster.env, check=False,
                                   stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
@@ -246,4 +247,4 @@ class Probe:
                                   timeout=PROBE_TIMEOUT_S).returncode
         except subprocess.TimeoutExpired:
             code = -1
-        return time.monotonic() - begin, code
+        return CLOCK.now() - begin, code

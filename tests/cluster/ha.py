@@ -14,10 +14,10 @@ import collections
 import contextlib
 import os
 import sys
-import time
 
 from slurmcluster import Cluster, ClusterError, UsageError
 from slurmcluster import conf
+from slurmcluster.clock import CLOCK
 from slurmcluster.phalanx import phalanx_json
 from slurmcluster.suite import Cases, Suite, check, command_line, run
 
@@ -175,13 +175,13 @@ def take_over(suite):
     suite.until(lambda: suite.states()["RUNNING"] >= 16, "jobs run")
     before = suite.states()
     check(before["PENDING"] >= 20 and sum(before.values()) == JOBS, f"before: {dict(before)}")
-    begin = time.monotonic()
+    begin = CLOCK.now()
     cluster.run("scontrol", "takeover", "1")
-    called = time.monotonic() - begin
+    called = CLOCK.now() - begin
     suite.until(lambda: cluster.connected("ctlb"), "overlay of the new controller connected")
-    linked = time.monotonic() - begin
+    linked = CLOCK.now() - begin
     suite.until(lambda: cluster.narrowed("ctlb") > 0, "placement by the new controller's daemon")
-    placed = time.monotonic() - begin
+    placed = CLOCK.now() - begin
     suite.summary = (f"returned after {called:.1f} s, overlay connected after {linked:.1f} s, "
                      f"first start placed after {placed:.1f} s")
     check(placed <= TAKEOVER_S, f"placed by the daemon after {placed:.1f} s")

@@ -27,6 +27,7 @@ import time
 
 from faults_tools import Disk
 from slurmcluster import Cluster, ClusterError
+from slurmcluster.clock import CLOCK
 from slurmcluster.conf import write_config
 from slurmcluster.pair import boot
 from slurmcluster.suite import Cases, Suite, SuiteError, command_line, run, until
@@ -259,14 +260,14 @@ class Side:
         def empty():
             done = self.cluster.run("squeue", "-h", "-o", "%i", check=False)
             return not done.returncode and not done.stdout.split()
-        begin = time.monotonic()
+        begin = CLOCK.now()
         try:
             until(empty, "no job left", DRAIN_S, every=0.3)
         except SuiteError as error:
             left = self.cluster.run("squeue", "-h", "-o", "%i %T %r %N", check=False).stdout
             left += self.cluster.run("sinfo", "-h", "-N", "-o", "%N %T %E", check=False).stdout
             raise SuiteError(f"{error}:\n{left}") from None
-        self.after_s.append(time.monotonic() - begin)
+        self.after_s.append(CLOCK.now() - begin)
 
     def verdict(self):
         """{what is wrong: [names]} of the jobs so far."""

@@ -20,7 +20,6 @@ from slurmcluster.phalanx import phalanx, phalanx_json
 from slurmcluster.suite import (Cases, Suite, SuiteError, check, command_line, directory, run)
 
 GONE_S = 10.0       # after a loss of the daemon no delta is left for longer
-SAVED_S = 7.0       # slurmctld saves its jobs at most 5 s late
 BENCH_DELTAS = 4000  # of the jobs of --bench
 case = Cases()
 NODES = """NodeName=n[1-4] CPUs=2 RealMemory=4000
@@ -112,6 +111,15 @@ class Order(Suite):
         """Cancels waiting jobs and waits until they are gone."""
         self.cluster.run("scancel", *jobs)
         self.until(lambda: not set(jobs) & set(self.queue()), "cancelled")
+
+    def saved(self):
+        """Waits until slurmctld has saved its jobs as they are now; it does at most 5 s late."""
+        path = os.path.join(self.cluster.paths.state, "job_state")
+        # A change of a job makes it save them; the first save may have begun before it.
+        for word in ("once", "twice"):
+            since = time.time()
+            self.update(self.long, f"Comment={word}")
+            self.until(lambda since=since: os.path.getmtime(path) > since, "the jobs are saved")
 
     def stays(self, condition, text, seconds=2.0):
         """What must not happen does not happen for a while."""
@@ -262,7 +270,7 @@ def slurmctld_lost(s):
         s.update(job, f"SiteFactor={site}")
     s.until(lambda: s.sites().get(short, 0) > 11 and s.sites().get(mid) == 11,
             "a delta on top of an administrator's site factor")
-    time.sleep(SAVED_S)
+    s.saved()
     s.cluster.stop_slurmctld(kill=True)
     s.cluster.stop_phalanxd(kill=True)
     s.cluster.start_slurmctld()
@@ -271,7 +279,7 @@ def slurmctld_lost(s):
     s.until(lambda: s.queue()[0] == short, "in order again after the crash")
     s.cluster.run("scontrol", "reconfigure")
     s.until(lambda: s.queue()[0] == short, "in order again after a reconfigure")
-    time.sleep(SAVED_S)
+    s.saved()
     # In order, and without the overlay: the saved state must be clean.
     s.cluster.stop_slurmctld()
     s.cluster.stop_phalanxd()

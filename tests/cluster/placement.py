@@ -17,9 +17,10 @@ import sys
 import time
 
 from slurmcluster import Cluster, ClusterError
+from slurmcluster.clock import CLOCK
 from slurmcluster.conf import write_config
 from slurmcluster.nodes import expand_hostlist
-from slurmcluster.phalanx import phalanx, phalanx_json, read_status
+from slurmcluster.phalanx import fresh_plan, phalanx, phalanx_json, read_status
 from slurmcluster.suite import Cases, Suite, command_line, run
 
 EXIT_NEGATIVE, EXIT_UNREACHABLE = 1, 4     # of the phalanx command line
@@ -47,10 +48,10 @@ class Placed(Suite):
 
     def explain(self, job_id):
         """`phalanx explain JOB --json` once it knows where the job was placed."""
-        end = time.monotonic() + SETTLE_S
+        end = CLOCK.now() + SETTLE_S
         while True:
             report = phalanx_json(self.cluster, "explain", str(job_id))
-            if report.get("placed") or time.monotonic() > end:
+            if report.get("placed") or CLOCK.now() > end:
                 return report
             time.sleep(0.2)
 
@@ -351,8 +352,7 @@ def whole_nodes_for_pending(suite):
         jobs = [broken, *held, waits]
         try:
             suite.until(lambda: suite.pending(waits), "explain shows the waiting job")
-            # One round of planning, which tells the mix of the queue.
-            time.sleep(2.5)
+            fresh_plan(suite.cluster)   # it tells the mix of the queue
             one = suite.cluster.submit(*a100, "--gres=gpu:a100:1", "-t1", wrap="sleep 2")
             jobs.append(one)
             record = suite.cluster.wait_jobs([one], timeout=60)[0]

@@ -86,7 +86,7 @@ def main():
     flags = ["--release"] if profile == "release" else []
     what = os.environ.get("DEBUG_BUILD", "--bins").split() if profile == "debug" else ["--bins"]
     ours = cargo(*what, *flags)
-    synth = ["--features", "synth"] if "--tests" in what else []     # as the tests of ffi have it
+    synth = ["--features", "synth"] if "--test" in what else []      # as the tests of ffi have it
     other = cargo("-p", "phalanx-ffi", *synth, *flags, "--target-dir", target,
                   SLURM_INCLUDE_DIR=include_dir, SLURM_LIB_DIR=lib_dir)
     here, there = shim_dir(ours), shim_dir(other)

@@ -17,6 +17,7 @@ import time
 
 from securehdfs import REALM, SecureHdfs
 from slurmcluster import Cluster
+from slurmcluster.clock import CLOCK
 from slurmcluster.conf import PROMPT, write_config
 from slurmcluster.nodes import expand_hostlist
 from slurmcluster.phalanx import phalanx, phalanx_json
@@ -71,11 +72,11 @@ class Secure(Suite):
         # Where a job has just ended the plan would rather not wait.
         self.until(lambda: not any(node["used"][0] for node in phalanx_json(
             self.cluster, "nodes")["nodes"]), "idle nodes")
-        begun = time.monotonic()
+        begun = CLOCK.now()
         job = self.cluster.submit("-t1", *options, f"--comment=hdfs-input={declared}",
                                   wrap="sleep 1")
         record = self.cluster.wait_jobs([job], timeout=60)[0]
-        took = time.monotonic() - begun
+        took = CLOCK.now() - begun
         self.expect(record["JobState"] == "COMPLETED", f"{declared}: {record['JobState']}")
         told = self.until(lambda: phalanx_json(self.cluster, "explain", str(job))["input"],
                           f"{declared}: what explain says", 15)

@@ -19,6 +19,7 @@ import demo_page
 import demo_rows
 from slurmcluster import Cluster, ClusterError, UsageError, conf, core, measure, nodes
 from slurmcluster import ports, procs, workload
+from slurmcluster.clock import CLOCK
 from slurmcluster.paths import Paths
 from slurmcluster.suite import Cases, Suite, command_line, run
 
@@ -276,9 +277,9 @@ class OnSlurm(unittest.TestCase):
             cluster.wait_jobs([job])
             with self.assertRaisesRegex(ClusterError, "Invalid account"):
                 cluster.submit("--account=nobodys")
-            end, fields = time.monotonic() + 20, []
+            end, fields = CLOCK.now() + 20, []
             # slurmctld sends its records to slurmdbd piece by piece, a little later.
-            while fields[:3] != ["research", "high", "COMPLETED"] and time.monotonic() < end:
+            while fields[:3] != ["research", "high", "COMPLETED"] and CLOCK.now() < end:
                 done = cluster.run("sacct", "-nXPa", "-j", job, "-o", "Account,QOS,State,AllocTRES")
                 fields = done.stdout.strip().split("|")
                 time.sleep(0.2)
@@ -289,8 +290,8 @@ class OnSlurm(unittest.TestCase):
     def test_interrupted_up_cleans_up(self):
         up = subprocess.Popen([CLUSTER, "up", "--stock", "--dir", self.first, "--cloud", "60000"],
                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        end = time.monotonic() + 20
-        while not processes_of(self.first + "/etc") and time.monotonic() < end:
+        end = CLOCK.now() + 20
+        while not processes_of(self.first + "/etc") and CLOCK.now() < end:
             time.sleep(0.02)
         up.terminate()
         self.assertEqual(up.wait(timeout=60), 128 + signal.SIGTERM)

@@ -11,7 +11,6 @@ says what came of it (topology_stream).
 import contextlib
 import os
 import sys
-import time
 
 import topology_stream
 from slurmcluster import Cluster
@@ -124,10 +123,8 @@ def walk(suite, starts, choose, least=True, **more):
     before = suite.narrowed()
     steps = list(suite.walk(SEED, starts, choose, **more))
     compare(suite, steps, least)
-    # The counters come with the plugin's next report.
-    time.sleep(1.0)
-    narrowed, refused = (now - then for now, then in zip(suite.narrowed(), before))
     started = sum(bool(step.got["ours"]) for step in steps)
+    narrowed, refused = suite.narrowed_since(before, ASKED_SHARE * started)
     suite.expect(narrowed >= ASKED_SHARE * started, f"Phalanx chose {narrowed} of {started} jobs")
     suite.expect(not refused, f"slurmctld refused {refused} of the sets that Phalanx chose")
     suite.summary += f"; {narrowed} choices by Phalanx for {started} jobs"
@@ -200,13 +197,12 @@ def changed_file(suite):
 
 def asked_again(suite):
     """One job on our side; whether Phalanx placed it."""
-    before, _ = suite.narrowed()
+    before = suite.narrowed()
     job, _ = allocate(suite.cluster, "-N1")
     if job:
         suite.cluster.run("scancel", job)
         suite.settle()
-    time.sleep(1.0)
-    return suite.narrowed()[0] > before
+    return suite.narrowed_since(before)[0] > 0
 
 
 @case(where="pods")
@@ -232,8 +228,7 @@ def lighter_first(suite):
         stock, ours = weight(step.got["stock"]), weight(step.got["ours"])
         suite.expect(stock == ours, f"weights add up to {ours}, stock {stock}: {step}")
     compare(suite, steps, least=False)
-    time.sleep(1.0)
-    suite.expect(suite.narrowed()[0] > before[0], "Phalanx chose nothing")
+    suite.expect(suite.narrowed_since(before)[0] > 0, "Phalanx chose nothing")
 
 
 @case(where="block")
@@ -260,8 +255,7 @@ def closed_blocks(suite):
     others = [allocate(suite.cluster, "-N2", "--exclusive") for _ in range(10)]
     for job, nodes in others:
         suite.expect(nodes and not closed & set(nodes), f"job {job} is on {nodes}")
-    time.sleep(1.0)
-    narrowed, refused = (now - then for now, then in zip(suite.narrowed(), before))
+    narrowed, refused = suite.narrowed_since(before, len(others))
     suite.expect(narrowed >= len(others), f"Phalanx chose {narrowed} of {len(others)} jobs")
     suite.expect(not refused, f"slurmctld refused {refused} of the sets that Phalanx chose")
 

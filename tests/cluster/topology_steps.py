@@ -14,14 +14,16 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from slurmcluster import ClusterError
+from slurmcluster.clock import CLOCK
 from slurmcluster.nodes import expand_hostlist
 from slurmcluster.phalanx import read_status
-from slurmcluster.suite import Suite
+from slurmcluster.suite import Suite, SuiteError
 
 NODE_CPUS = 4
 BUSY_SHARE = 0.8        # of the nodes, about which starts and ends balance
 GRANTED = re.compile(r"Granted job allocation (\d+)")
 IDLE_S = 30.0
+REPORTS_S = 10.0
 BACKFILL_S = 6.0        # that a job which backfill could start is given
 
 
@@ -77,9 +79,9 @@ class Steps(Suite):
     def settle(self):
         """Waits until no job is ending."""
         def wait(cluster):
-            end = time.monotonic() + IDLE_S
+            end = CLOCK.now() + IDLE_S
             while cluster.run("squeue", "-h", "-t", "CG", "-o", "%i").stdout.strip():
-                if time.monotonic() > end:
+                if CLOCK.now() > end:
                     raise ClusterError("a job does not end completing")
                 time.sleep(0.05)
         self.both(wait)
@@ -160,6 +162,16 @@ class Steps(Suite):
         status = read_status(self.cluster)
         return status["narrowed"], status["fallen_back"].get("narrow_failed", 0)
 
+    def narrowed_since(self, before, wanted=1):
+        """The same since then. The counters come with the plugin's next report: it is waited for
+        until the answers followed are as many as wanted, or REPORTS_S."""
+        def counted():
+            return tuple(now - then for now, then in zip(self.narrowed(), before))
+
+        with contextlib.suppress(SuiteError):
+            self.until(lambda: counted()[0] >= wanted, "the plugin's report", REPORTS_S)
+        return counted()
+
 
 def without(nodes):
     """The options that keep a job off these nodes."""
@@ -186,8 +198,8 @@ def backfill_only(suite):
 def backfilled(cluster, *options):
     """A job below one that waits for all nodes, so that only backfill starts it."""
     job = cluster.submit("-t10", *options, wrap="exec sleep 600")
-    end = time.monotonic() + BACKFILL_S
-    while time.monotonic() < end:
+    end = CLOCK.now() + BACKFILL_S
+    while CLOCK.now() < end:
         state = cluster.run("squeue", "-h", "-j", job, "-o", "%T").stdout.strip()
         if state == "RUNNING":
             return str(job), nodes_of(cluster, job)

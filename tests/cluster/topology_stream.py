@@ -12,6 +12,7 @@ import re
 import time
 
 from slurmcluster import ClusterError
+from slurmcluster.clock import CLOCK
 from slurmcluster.nodes import expand_hostlist
 from slurmcluster.phalanx import read_status
 
@@ -41,9 +42,9 @@ def stream(cluster, jobs):
     """Runs the list to its end; returns the seconds from the first submission to the last end."""
     begin = time.monotonic()
     ids = [cluster.submit(*options, wrap=f"exec sleep {seconds}") for options, seconds in jobs]
-    end = time.monotonic() + END_S
+    end = CLOCK.now() + END_S
     while cluster.run("squeue", "-h", "-o", "%i").stdout.strip():
-        if time.monotonic() > end:
+        if CLOCK.now() > end:
             raise ClusterError(f"jobs are left after {END_S} s")
         time.sleep(0.1)
     return ids, time.monotonic() - begin

@@ -8,8 +8,8 @@ jobs, waits for conditions, disturbs, and notes final states, exit codes,
 messages and amounts (nodes, CPUs, memory, GRES), never which nodes were chosen.
 The notes of both sides must be equal, and the second side may take at most
 3 times as long as stock plus 20 s, so a job that is held back fails its case.
-Slurm itself has races (a cancel against a deadline, say), so a case that differs
-is run once more, and fails if it differs again; both times are printed.
+Slurm itself has races (a cancel against a deadline, say): tests/run lets a case
+that differs run once more, alone, and keeps that it had to.
 
 With --stock both sides are stock Slurm: the suite's own check, which must
 always find every case the same.
@@ -54,7 +54,7 @@ class Results(Report):
     """Prints both sides' times of each case."""
 
     def __init__(self, args):
-        super().__init__(args.name)
+        super().__init__(args)
         self.verbose = args.verbose
 
     def pair(self, case, outcomes, lines):
@@ -63,11 +63,6 @@ class Results(Report):
         notes = next(iter(outcomes.values()))[0] if self.verbose else ()
         self.add(case.name, lines, max(outcome[2] for outcome in outcomes.values()),
                  "\n".join([times, *(f"    {key}: {value}" for key, value in notes)]))
-
-    def repeat(self, case, lines):
-        """A case that differed and is run again."""
-        with self.lock:
-            print(f"     {case.name} differs, once more", *lines, sep="\n       ", flush=True)
 
 
 def run_side(one, side, room, pair, second, out):
@@ -94,14 +89,10 @@ def run_side(one, side, room, pair, second, out):
 
 
 def run_pair(one, sides, room, results):
-    """Runs a case on both sides at once and compares; a second time if they differ."""
-    for again in (False, True):
-        out = run_once(one, sides, room)
-        lines = differences(sides, [out[side.name] for side in sides])
-        if not lines or again:
-            results.pair(one, {side.name: out[side.name] for side in sides}, lines)
-            return
-        results.repeat(one, lines)
+    """Runs a case on both sides at once and compares."""
+    out = run_once(one, sides, room)
+    lines = differences(sides, [out[side.name] for side in sides])
+    results.pair(one, {side.name: out[side.name] for side in sides}, lines)
 
 
 def run_once(one, sides, room):
@@ -187,7 +178,8 @@ def run_variant(variant, cases, args, root, results):
             if one.solo:
                 room = next(room for room in variant.rooms if room.kind == one.kind)
                 run_pair(one, sides, room, results)
-        if not args.stock:
+        # Single cases that run again may be of those in which nobody is asked.
+        if not args.stock and not args.again:
             check_asked(clusters[1], results, variant.name)
     finally:
         for side in sides:

@@ -17,6 +17,7 @@ import threading
 import time
 
 from slurmcluster import ClusterError
+from slurmcluster.clock import CLOCK
 from slurmcluster.jobs import DONE, IDLE, parse_record
 from slurmcluster.suite import SuiteError
 
@@ -43,7 +44,7 @@ class Pair:
     """The clocks of the two sides of one case; the second may not be much slower."""
 
     def __init__(self):
-        self.begin = time.monotonic()
+        self.begin = CLOCK.now()
         self.first_s = None
 
     def limit_s(self):
@@ -52,7 +53,7 @@ class Pair:
 
     def elapsed(self):
         """Seconds since both sides began."""
-        return time.monotonic() - self.begin
+        return CLOCK.now() - self.begin
 
 
 class Side:
@@ -323,12 +324,12 @@ class Case:
 
     def until(self, label, condition, what, limit=WAIT_S):
         """Waits until `condition(records of label)` holds; returns the records."""
-        end = time.monotonic() + limit
+        end = CLOCK.now() + limit
         while True:
             records = self.records(label)
             if condition(records):
                 return records
-            if time.monotonic() > end:
+            if CLOCK.now() > end:
                 seen = sorted(f"{r['JobState']} ({r.get('Reason')})" for r in records)
                 raise CaseError(f"job {label}: not {what} within {limit:.0f} s, "
                                 f"but {', '.join(seen) or 'unknown'}")
@@ -396,9 +397,9 @@ class Case:
             self._quietly("scancel", "-n", self.job_name(label))
         for argv in reversed(self._undo):
             self._quietly(*argv)
-        end = time.monotonic() + WAIT_S
+        end = CLOCK.now() + WAIT_S
         while self._busy():
-            if time.monotonic() > end:
+            if CLOCK.now() > end:
                 raise CaseError(f"room {self.room.name} is not idle again: {self._busy()}")
             time.sleep(0.2)
 

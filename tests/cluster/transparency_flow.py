@@ -4,6 +4,7 @@
 import os
 import time
 
+from slurmcluster.clock import CLOCK
 from transparency_bench import ACTIVE, SLEEP, shell
 from transparency_cases import case
 
@@ -361,8 +362,8 @@ def scancel_kinds(t):
     t.wait("wait", "PENDING", reason="Resources")
     t.command("pending", "scancel", "-t", "PENDING", "-p", t.part)
     t.ended("wait")
-    end = time.monotonic() + 20
-    while not os.path.exists(f"{t.dir}/ready") and time.monotonic() < end:
+    end = CLOCK.now() + 20
+    while not os.path.exists(f"{t.dir}/ready") and CLOCK.now() < end:
         time.sleep(0.1)
     t.command("signal", "scancel", "-b", "--signal=USR1", t.job_id("trap"))
     t.wait("trap", "FAILED")

@@ -88,7 +88,7 @@ pub fn kind_of(text: &str) -> u64 {
     })
 }
 
-/// The same for an amount: its order of magnitude.
+/// Returns the kind of an amount: its order of magnitude.
 #[must_use]
 pub fn size_of(count: usize) -> u64 {
     u64::from(usize::BITS - count.leading_zeros())

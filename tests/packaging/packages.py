@@ -74,7 +74,7 @@ def run_inside(args, debs, cases):
 
 def run_cases(args, cases, setting):
     """Runs cases on a setting that needs no directory; returns the exit status."""
-    report = Report(args.name)
+    report = Report(args)
     try:
         with setting() as suite:
             for one in cases:

@@ -13,6 +13,7 @@ import time
 import uuid
 
 from . import conf, dbd, jobs, munge, nodes, ports, procs
+from .clock import CLOCK, Deadline
 from .errors import ClusterError, UsageError
 from .paths import MARK_FILE, Paths, search_path
 from .release import Release
@@ -72,7 +73,7 @@ class Cluster(jobs.JobsMixin):
         self.paths.check_lengths([node.name for node in self.fragment.nodes])
         self._claim_directory()
         try:
-            end = time.monotonic() + (timeout or self._default_timeout())
+            end = CLOCK.now() + (timeout or self._default_timeout())
             self._start_all(end)
         except BaseException as error:
             tail = self.why() if isinstance(error, ClusterError) else ""
@@ -349,7 +350,7 @@ class Cluster(jobs.JobsMixin):
         self._write_files()
         if self.with_dbd:
             dbd.start(self, self.cluster_name)
-        self.start_slurmctld(timeout=max(5.0, end - time.monotonic()))
+        self.start_slurmctld(timeout=max(5.0, end - CLOCK.now()))
         if self.release.root and count > 1:
             self._check_multiple()
         for node in self.fragment.nodes:
@@ -358,7 +359,7 @@ class Cluster(jobs.JobsMixin):
                 self.start_slurmd(node.name)
         if not self.stock and self.with_daemon:
             self.start_phalanxd()
-        self.wait_idle(end - time.monotonic())
+        self.wait_idle(end - CLOCK.now())
         self._check_survivors()
 
     def _check_multiple(self):
@@ -432,11 +433,11 @@ class Cluster(jobs.JobsMixin):
         return done.returncode == 0 and " is UP" in done.stdout
 
     def _wait_for(self, condition, timeout, role, what):
-        end = time.monotonic() + timeout
+        deadline = Deadline(timeout)
         while not condition():
             if not self.alive(role):
                 raise ClusterError(f"{role} ended before it could {what}")
-            if time.monotonic() > end:
+            if deadline.over():
                 raise ClusterError(f"{role} does not {what} within {timeout:.0f} s")
             time.sleep(0.05)
 

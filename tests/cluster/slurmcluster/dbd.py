@@ -10,6 +10,7 @@ import pwd
 import subprocess
 import time
 
+from .clock import Deadline
 from .errors import ClusterError
 
 ACCOUNT = "research"
@@ -115,10 +116,10 @@ def _start_slurmdbd(cluster):
 
 def _wait(cluster, process, role, probe):
     """Waits until a command that asks the daemon succeeds."""
-    end = time.monotonic() + START_S
+    deadline = Deadline(START_S)
     while cluster.run(*probe, check=False, timeout=30).returncode:
         if not process.alive():
             raise ClusterError(f"{role} ended during start")
-        if time.monotonic() > end:
+        if deadline.over():
             raise ClusterError(f"{role} does not answer within {START_S} s")
         time.sleep(0.1)

@@ -4,6 +4,7 @@
 import re
 import time
 
+from .clock import Deadline
 from .errors import ClusterError
 
 DONE = {"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "PREEMPTED",
@@ -65,7 +66,7 @@ class JobsMixin:
         Returns their records. Raises ClusterError naming the jobs that are late.
         """
         wanted = None if job_ids is None else {str(job_id) for job_id in job_ids}
-        end = time.monotonic() + timeout
+        deadline = Deadline(timeout)
         while True:
             found = [record for record in self.jobs()
                      if wanted is None or wanted & _ids(record)]
@@ -75,7 +76,7 @@ class JobsMixin:
                 raise ClusterError(f"jobs {', '.join(sorted(missing))} are unknown")
             if not late:
                 return found
-            if time.monotonic() > end:
+            if deadline.over():
                 text = ", ".join(f"{r['JobId']} {r['JobState']} ({r.get('Reason', '')})"
                                  for r in late[:10])
                 raise ClusterError(f"{len(late)} jobs late after {timeout} s: {text}")
@@ -90,7 +91,7 @@ class JobsMixin:
 
         Raises ClusterError naming the nodes that are not, or a slurmd that has ended.
         """
-        end = time.monotonic() + max(0.0, timeout)
+        deadline = Deadline(max(0.0, timeout))
         while True:
             dead = sorted({p.role for p in self.processes
                            if p.role.startswith("slurmd:") and not self.alive(p.role)})
@@ -102,7 +103,7 @@ class JobsMixin:
             busy = {name: state for name, state in states.items() if state not in IDLE}
             if states and not busy:
                 return
-            if time.monotonic() > end:
+            if deadline.over():
                 text = ", ".join(f"{name} {state}" for name, state in sorted(busy.items())[:5])
                 raise ClusterError(f"{len(busy)} of {len(states)} nodes are not idle: {text}")
             time.sleep(0.1)

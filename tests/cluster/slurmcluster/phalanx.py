@@ -3,8 +3,10 @@
 
 import json
 import os
+import time
 
 from .errors import ClusterError
+from .suite import until
 
 
 def phalanx(cluster, *words, check=True, timeout=15):
@@ -20,6 +22,28 @@ def phalanx_json(cluster, *words):
         return json.loads(done.stdout)
     except ValueError as error:
         raise ClusterError(f"phalanx {' '.join(words)} --json: {error}") from None
+
+
+def fresh_plan(cluster, since_s=None):
+    """Waits for a plan that knows all that the daemon knows now of the queue; returns it.
+
+    since_s  and that was made after this time, as after a change of the configuration
+    """
+    epoch = phalanx_json(cluster, "status")["slurm"]["snapshot_epoch"]
+
+    def made():
+        done = phalanx(cluster, "plan", "--json", check=False)
+        plan = json.loads(done.stdout) if done.returncode == 0 else {}
+        return plan.get("epoch", -1) >= epoch and plan["time_ms"] >= 1000 * (since_s or 0) and plan
+
+    return until(made, f"a plan of snapshot {epoch}")
+
+
+def reload(cluster):
+    """Puts the changed configuration in force; returns the first plan that was made under it."""
+    since_s = time.time()
+    phalanx(cluster, "reload")
+    return fresh_plan(cluster, since_s)
 
 
 def read_status(cluster):

@@ -12,12 +12,17 @@
         sys.exit(run(command_line(__doc__, case), setting))
 
 `setting(directory, args)` is a context manager that gives the Suite on which the cases run.
+
+Where the variable PHALANX_TEST_RESULTS names a file, the outcome of each case is appended to it:
+lines of JSON, one with `cases`, those that were chosen, and one with `case`, `passed` and `why`
+for each that has ended. tests/run reads it and lets the cases that have not passed run again.
 """
 
 import argparse
 import contextlib
 import fnmatch
 import itertools
+import json
 import os
 import shutil
 import signal
@@ -29,11 +34,13 @@ import traceback
 import unittest
 from dataclasses import dataclass
 
+from .clock import Deadline
 from .errors import ClusterError
 
 EXIT_FAILED = 1
 SOON_S = 30.0       # the usual bound of a wait, also on a busy machine
 PROBLEMS_MAX = 30   # lines shown of one case
+RESULTS = "PHALANX_TEST_RESULTS"
 
 
 class SuiteError(Exception):
@@ -49,14 +56,15 @@ def check(condition, text):
 def until(condition, what, limit=SOON_S, every=0.1):
     """Waits until `condition()` is true and returns its value.
 
-    Raises SuiteError, naming what was waited for, if that takes more than `limit` seconds.
+    Raises SuiteError, naming what was waited for, if that takes more than `limit` seconds of a
+    machine that has time for it (slurmcluster.clock).
     """
-    end = time.monotonic() + limit
+    deadline = Deadline(limit)
     while True:
         found = condition()
         if found:
             return found
-        check(time.monotonic() < end, f"not within {limit:.1f} s: {what}")
+        check(not deadline.over(), f"not within {limit:.1f} s: {what}")
         time.sleep(every)
 
 
@@ -159,11 +167,28 @@ class Suite:
         return ""
 
 
+class Results:
+    """The outcomes in the file that the environment names, if it names one."""
+
+    def __init__(self, cases):
+        path = os.environ.get(RESULTS)
+        # Opened at once: a suite may change its root directory.
+        # pylint: disable-next=consider-using-with
+        self.file = open(path, "a", encoding="utf-8") if path else None
+        self.write(cases=[one.name for one in cases])
+
+    def write(self, **fields):
+        """One line."""
+        if self.file:
+            self.file.write(json.dumps(fields) + "\n")
+            self.file.flush()
+
+
 class Report:
     """Tells each case as it ends and counts; several threads may use one."""
 
-    def __init__(self, name):
-        self.name, self.begin = name, time.monotonic()
+    def __init__(self, args):
+        self.name, self.results, self.begin = args.name, args.results, time.monotonic()
         self.passed, self.failed, self.lock = [], [], threading.Lock()
 
     def add(self, name, problems, seconds, text=""):
@@ -172,6 +197,7 @@ class Report:
             (self.failed if problems else self.passed).append(name)
             print(f"{'FAIL' if problems else 'ok  '} {name:<34} {seconds:6.1f} s  {text}")
             lines = [line for problem in problems for line in problem.splitlines()]
+            self.results.write(case=name, passed=not problems, why=lines[0] if lines else "")
             for line in lines[:PROBLEMS_MAX]:
                 print(f"       {line}")
             if len(lines) > PROBLEMS_MAX:
@@ -198,6 +224,9 @@ def command_line(doc, cases, more=None):
                         help="run these cases (may hold * and ?); repeatable")
     parser.add_argument("--skip", action="append", default=[], metavar="CASE",
                         help="leave these out; repeatable")
+    parser.add_argument("--again", action="append", default=[], metavar="CASE",
+                        help="run only this case, which has failed, whatever --only and --skip "
+                        "say; repeatable")
     parser.add_argument("--list", action="store_true", help="list the cases and exit")
     parser.add_argument("--keep", action="store_true", help="leave the files behind")
     parser.add_argument("--dir", metavar="DIR", help="where the files live and stay (default: new)")
@@ -206,13 +235,14 @@ def command_line(doc, cases, more=None):
     args = parser.parse_args()
     args.name = parser.prog.removesuffix(".py")
     try:
-        args.cases = chosen(cases, args.only, args.skip)
+        args.cases = chosen(cases, args.again or args.only, [] if args.again else args.skip)
     except SuiteError as error:
         parser.error(str(error))
     if args.list:
         for one in args.cases:
             print(f"{one.name:<34} {one.title}")
         sys.exit(0)
+    args.results = Results(args.cases)
     return args
 
 
@@ -260,7 +290,7 @@ def run(args, setting):
 
     `setting` is a dictionary by name where the cases name their settings.
     """
-    report = Report(args.name)
+    report = Report(args)
     with directory(args) as root:
         for where, cases in itertools.groupby(args.cases, lambda one: one.where):
             make = setting[where] if where else setting
