@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! slurm.conf as text: each setting with its file and line, so that a finding
-//! can say which line to change. libslurm ends the process on a file that it
-//! cannot use, which is just when somebody asks the doctor.
+//! slurm.conf with the files that it includes, as text: each setting with its file and line, so
+//! that a finding can say which line to change. libslurm ends the process on a file that it cannot
+//! use, which is just when somebody asks the doctor.
 
 use std::path::{Path, PathBuf};
 
 use phalanx_core::hostlist;
-use phalanx_core::limits::{NODES_MAX, SLURM_CONF_BYTES_MAX, SLURM_CONF_INCLUDES_MAX};
+use phalanx_core::limits::{
+    HOSTLIST_NAMES_MAX, NODES_MAX, SLURM_CONF_BYTES_MAX, SLURM_CONF_INCLUDES_MAX,
+};
+use phalanx_core::slurm_conf::{Form, Line, lines};
 use phalanx_core::trace::spec::{NodeSpec, memory_mb as memory_mb_of};
 
 /// A place in a file.
@@ -24,23 +27,15 @@ impl std::fmt::Display for Place {
     }
 }
 
-/// One line `Key=Value ...`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Entry {
-    key: String,
-    /// The first value, without quotes.
-    value: String,
-    /// The whole line.
-    line: String,
-    place: Place,
-}
+/// First keys of the lines whose other pairs describe what the first one names.
+const OWNERS: [&str; 5] = ["nodename", "partitionname", "downnodes", "frontendname", "nodeset"];
 
 /// slurm.conf with what it includes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SlurmConf {
     /// The file it began with.
     pub path: PathBuf,
-    entries: Vec<Entry>,
+    lines: Vec<(Place, Line)>,
 }
 
 impl SlurmConf {
@@ -65,7 +60,7 @@ impl SlurmConf {
         path: &Path,
         read: &mut dyn FnMut(&Path) -> Result<String, String>,
     ) -> Result<SlurmConf, String> {
-        let mut conf = SlurmConf { path: path.to_path_buf(), entries: Vec::new() };
+        let mut conf = SlurmConf { path: path.to_path_buf(), lines: Vec::new() };
         let mut includes_left = SLURM_CONF_INCLUDES_MAX;
         conf.add(path, read, &mut includes_left)?;
         Ok(conf)
@@ -77,60 +72,79 @@ impl SlurmConf {
         read: &mut dyn FnMut(&Path) -> Result<String, String>,
         includes_left: &mut usize,
     ) -> Result<(), String> {
-        let text = read(path)?;
-        for (number, line) in logical_lines(&text) {
-            let word = line.split_whitespace().next().unwrap_or("");
-            if word.eq_ignore_ascii_case("include") {
-                let name = line[word.len()..].trim();
-                *includes_left = includes_left.checked_sub(1).ok_or_else(|| {
-                    format!(
-                        "{}:{number}: more than {SLURM_CONF_INCLUDES_MAX} includes",
-                        path.display()
-                    )
-                })?;
-                let beside = path.parent().unwrap_or(Path::new("/")).join(name);
-                self.add(&beside, read, includes_left)?;
-            } else if let Some((key, rest)) = line.split_once('=') {
-                self.entries.push(Entry {
-                    key: key.trim().to_ascii_lowercase(),
-                    value: first_value(rest),
-                    line: line.clone(),
-                    place: Place { file: path.to_path_buf(), line: number },
-                });
-            }
+        for line in lines(&read(path)?, Form::File) {
+            let place = Place { file: path.to_path_buf(), line: line.number };
+            let Some(name) = line.include() else {
+                self.lines.push((place, line));
+                continue;
+            };
+            *includes_left = includes_left
+                .checked_sub(1)
+                .ok_or_else(|| format!("{place}: more than {SLURM_CONF_INCLUDES_MAX} includes"))?;
+            let name = self.with_cluster(name).map_err(|what| format!("{place}: {what}"))?;
+            let beside = path.parent().unwrap_or(Path::new("/")).join(name);
+            self.add(&beside, read, includes_left)?;
         }
         Ok(())
     }
 
+    /// The name of an included file with the cluster's name for `%c`.
+    fn with_cluster(&self, name: &str) -> Result<String, String> {
+        if !name.contains("%c") {
+            return Ok(name.to_owned());
+        }
+        let (cluster, _) =
+            self.get("ClusterName").ok_or("Include: %c needs a ClusterName line before it")?;
+        Ok(name.replace("%c", cluster))
+    }
+
+    /// Lines of the whole file without comments, included files in place.
+    pub fn text(&self) -> String {
+        self.lines.iter().map(|(_, line)| format!("{}\n", line.text)).collect()
+    }
+
+    /// Pairs of the whole file that set something for the cluster, and their places.
+    fn settings(&self) -> impl DoubleEndedIterator<Item = (&str, &str, &Place)> {
+        self.lines.iter().flat_map(|(place, line)| {
+            let first = line.settings.first().map_or("", |pair| &pair.key);
+            let own = if OWNERS.contains(&first) { 1 } else { line.settings.len() };
+            line.settings[..own].iter().map(move |pair| (&*pair.key, &*pair.value, place))
+        })
+    }
+
+    /// Lines that begin with a key, with the value that it has there.
+    fn owned(&self, key: &str) -> impl Iterator<Item = (&str, &Line, &Place)> {
+        self.lines.iter().filter_map(move |(place, line)| {
+            let first = line.settings.first().filter(|pair| pair.key == key)?;
+            Some((&*first.value, line, place))
+        })
+    }
+
     /// The value in force and its place: Slurm takes the last one.
     pub fn get(&self, key: &str) -> Option<(&str, &Place)> {
-        let key = key.to_ascii_lowercase();
-        let entry = self.entries.iter().rev().find(|entry| entry.key == key)?;
-        Some((&entry.value, &entry.place))
+        let found = self.settings().rev().find(|(name, ..)| name.eq_ignore_ascii_case(key))?;
+        Some((found.1, found.2))
     }
 
     /// All values of a key that may occur several times.
     pub fn all(&self, key: &str) -> impl Iterator<Item = &str> {
-        let key = key.to_ascii_lowercase();
-        self.entries.iter().filter(move |e| e.key == key).map(|e| e.value.as_str())
+        self.settings().filter(move |set| set.0.eq_ignore_ascii_case(key)).map(|set| set.1)
     }
 
     /// Every node's name with the host that it runs on; empty where a list
     /// cannot be read.
     pub fn nodes(&self) -> Vec<(String, String)> {
         let mut out = Vec::new();
-        for entry in self.entries.iter().filter(|entry| entry.key == "nodename") {
-            if entry.value.eq_ignore_ascii_case("DEFAULT") {
+        for (names, line, _) in self.owned("nodename") {
+            if names.eq_ignore_ascii_case("DEFAULT") {
                 continue;
             }
-            let names = hostlist::expand(&entry.value, hostlist_max()).unwrap_or_default();
-            let hosts = option(&entry.line, "NodeHostname")
-                .and_then(|list| hostlist::expand(&list, hostlist_max()).ok());
+            let names = hostlist::expand(names, HOSTLIST_NAMES_MAX).unwrap_or_default();
+            let hosts = line
+                .get("nodehostname")
+                .and_then(|list| hostlist::expand(list, HOSTLIST_NAMES_MAX).ok());
             for (index, name) in names.into_iter().enumerate() {
-                let host = match &hosts {
-                    Some(hosts) => hosts.get(index).or(hosts.last()).cloned(),
-                    None => None,
-                };
+                let host = hosts.as_ref().and_then(|all| all.get(index).or(all.last())).cloned();
                 let host = host.unwrap_or_else(|| name.clone());
                 out.push((name, host));
             }
@@ -143,24 +157,26 @@ impl SlurmConf {
     /// # Errors
     /// A sentence with the line that cannot be read, or that there are no nodes.
     pub fn node_specs(&self) -> Result<Vec<NodeSpec>, String> {
-        let mut defaults: Vec<(String, String)> = Vec::new();
+        // DEFAULT lines, the newest first: its values win over those of earlier ones.
+        let mut defaults: Vec<&Line> = Vec::new();
         let mut out = Vec::new();
-        for entry in self.entries.iter().filter(|entry| entry.key == "nodename") {
-            let own = options(&entry.line);
-            if entry.value.eq_ignore_ascii_case("DEFAULT") {
-                // A later DEFAULT line adds to the earlier ones and wins over them.
-                defaults.splice(0..0, own);
+        for (names, line, place) in self.owned("nodename") {
+            if names.eq_ignore_ascii_case("DEFAULT") {
+                defaults.insert(0, line);
                 continue;
             }
             let value = |key: &str| {
-                let all = own.iter().chain(&defaults);
-                all.clone().find(|(name, _)| name == key).map(|(_, value)| value.as_str())
+                line.get(key).or_else(|| defaults.iter().find_map(|default| default.get(key)))
             };
-            let node = node_spec(&value).map_err(|what| format!("{}: {what}", entry.place))?;
-            let names = hostlist::expand(&entry.value, hostlist_max())
-                .map_err(|error| format!("{}: NodeName: {error}", entry.place))?;
+            let node = node_spec(&value).map_err(|what| format!("{place}: {what}"))?;
+            let names = hostlist::expand(names, HOSTLIST_NAMES_MAX)
+                .map_err(|error| format!("{place}: NodeName: {error}"))?;
             if out.len() + names.len() > NODES_MAX {
-                return Err(format!("{}: more than {NODES_MAX} nodes", entry.place));
+                return Err(format!("{place}: more than {NODES_MAX} nodes"));
+            }
+            // FUTURE nodes are not there yet.
+            if value("state").is_some_and(|state| state.eq_ignore_ascii_case("FUTURE")) {
+                continue;
             }
             out.extend(names.into_iter().map(|name| NodeSpec { name, ..node.clone() }));
         }
@@ -196,17 +212,18 @@ fn node_spec<'a>(value: &impl Fn(&str) -> Option<&'a str>) -> Result<NodeSpec, S
             text.parse::<u64>().map_err(|_| format!("{key}: expected a number, got {text:?}"))
         }
     };
-    let sockets = number("Boards", 1)? * number("SocketsPerBoard", 1)?;
+    let sockets = number("Boards", 1)?.saturating_mul(number("SocketsPerBoard", 1)?);
     let sockets = number("Sockets", sockets)?;
     let cores = sockets.saturating_mul(number("CoresPerSocket", 1)?);
-    let cpus = number("CPUs", number("Procs", cores * number("ThreadsPerCore", 1)?)?)?;
+    let threads = cores.saturating_mul(number("ThreadsPerCore", 1)?);
+    let cpus = number("CPUs", number("Procs", threads)?)?;
     let memory_mb = value("realmemory").unwrap_or("1");
     let memory_mb = memory_mb_of(memory_mb)
         .ok_or_else(|| format!("RealMemory: expected a size, got {memory_mb:?}"))?;
     let (gpus, model) = gpus(value("gres").unwrap_or_default());
     let weight = u32::try_from(number("Weight", 1)?).unwrap_or(u32::MAX);
     Ok(NodeSpec {
-        cpu_milli: cpus.max(1) * 1000,
+        cpu_milli: cpus.max(1).saturating_mul(1000),
         memory_mb,
         gpus,
         model,
@@ -243,76 +260,6 @@ fn gpus(gres: &str) -> (u32, String) {
     (count, if let [model] = &models[..] { model.clone() } else { String::new() })
 }
 
-fn hostlist_max() -> usize {
-    phalanx_core::limits::HOSTLIST_NAMES_MAX
-}
-
-/// Lines with their numbers, without comments; `\` at the end continues one.
-fn logical_lines(text: &str) -> Vec<(usize, String)> {
-    let mut out = Vec::new();
-    let mut open: Option<(usize, String)> = None;
-    for (index, raw) in text.lines().enumerate() {
-        let bare = without_comment(raw);
-        let (start, mut line) = open.take().unwrap_or((index + 1, String::new()));
-        if let Some(begun) = bare.trim_end().strip_suffix('\\') {
-            line.push_str(begun);
-            open = Some((start, line));
-            continue;
-        }
-        line.push_str(&bare);
-        if !line.trim().is_empty() {
-            out.push((start, line.trim().to_owned()));
-        }
-    }
-    if let Some((start, line)) = open
-        && !line.trim().is_empty()
-    {
-        out.push((start, line.trim().to_owned()));
-    }
-    out
-}
-
-/// Slurm's rule: `#` begins a comment unless `\` stands before it.
-fn without_comment(line: &str) -> String {
-    let mut out = String::with_capacity(line.len());
-    for c in line.chars() {
-        if c == '#' {
-            if !out.ends_with('\\') {
-                break;
-            }
-            out.pop();
-        }
-        out.push(c);
-    }
-    out
-}
-
-/// Up to the first blank, or what stands in quotes.
-fn first_value(rest: &str) -> String {
-    let rest = rest.trim_start();
-    match rest.strip_prefix('"') {
-        Some(quoted) => quoted.split('"').next().unwrap_or("").to_owned(),
-        None => rest.split_whitespace().next().unwrap_or("").to_owned(),
-    }
-}
-
-/// `Name=value` among the words of a line.
-fn option(line: &str, name: &str) -> Option<String> {
-    line.split_whitespace().find_map(|word| {
-        let (key, value) = word.split_once('=')?;
-        key.eq_ignore_ascii_case(name).then(|| value.trim_matches('"').to_owned())
-    })
-}
-
-/// All `name=value` of a line, names in small letters.
-fn options(line: &str) -> Vec<(String, String)> {
-    let pair = |word: &str| {
-        let (key, value) = word.split_once('=')?;
-        Some((key.to_ascii_lowercase(), value.trim_matches('"').to_owned()))
-    };
-    line.split_whitespace().filter_map(pair).collect()
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
@@ -325,6 +272,7 @@ mod tests {
         {
             "/etc/slurm/slurm.conf" => Ok(text.to_owned()),
             "/etc/slurm/nodes.conf" => Ok("NodeName=m[01-02] CPUs=4\n".to_owned()),
+            "/etc/slurm/big-nodes.conf" => Ok("NodeName=c1 CPUs=2\n".to_owned()),
             "/etc/slurm/loop.conf" => Ok("Include loop.conf".to_owned()),
             other => Err(format!("{other}: none")),
         })
@@ -343,6 +291,26 @@ mod tests {
         assert_eq!((value, place.line), ("bf_continue,defer", 4));
         assert_eq!(conf.get("A").unwrap().0, "b#c");
         assert_eq!(conf.get("B"), None);
+    }
+
+    #[test]
+    fn values_are_read_by_the_rule_of_slurm() {
+        let conf = parse(
+            "ClusterName = big DebugFlags=backfill\nNodeName = b[1-2] CPUs = 8 RealMemory = 32000 \
+             Reason=\"bad RealMemory=1 dimm CPUs=1\"\nNodeName=f[1-9] State=FUTURE CPUs=64\n\
+             Include %c-nodes.conf\nPartitionName = p Nodes+=ALL ClusterName=no\n",
+        );
+        assert_eq!(conf.get("clustername").unwrap().0, "big");
+        assert_eq!(conf.get("DebugFlags").unwrap().0, "backfill");
+        assert_eq!(conf.partitions(), ["p"]);
+        let specs = conf.node_specs().unwrap();
+        let row = |at: usize| {
+            let node: &NodeSpec = &specs[at];
+            (&*node.name, node.cpu_milli, node.memory_mb)
+        };
+        assert_eq!((row(1), row(2), specs.len()), (("b2", 8000, 32_000), ("c1", 2000, 1), 3));
+        let huge = "NodeName=x Boards=18446744073709551615 SocketsPerBoard=4 ThreadsPerCore=2";
+        assert_eq!(parse(huge).node_specs().unwrap()[0].cpu_milli, u64::MAX);
     }
 
     #[test]
@@ -389,6 +357,9 @@ mod tests {
         let error = SlurmConf::parse(Path::new("/l/loop.conf"), &mut read).unwrap_err();
         assert!(error.contains("includes"), "{error}");
         assert_eq!(SlurmConf::parse(Path::new("/x"), &mut read).unwrap_err(), "gone");
+        let mut read = |_: &Path| Ok("\nInclude %c.conf".to_owned());
+        let error = SlurmConf::parse(Path::new("/l/a.conf"), &mut read).unwrap_err();
+        assert_eq!(error, "/l/a.conf:2: Include: %c needs a ClusterName line before it");
     }
 
     proptest::proptest! {

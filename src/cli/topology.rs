@@ -5,8 +5,10 @@ use std::io::Read;
 use std::path::Path;
 
 use crate::exit::Failure;
+use crate::slurm_conf::SlurmConf;
 use phalanx_core::limits::TOPOLOGY_BYTES_MAX;
 use phalanx_core::problem::InputError;
+use phalanx_core::slurm_conf::{Form, lines};
 use phalanx_core::snapshot::Table;
 use phalanx_core::topology::{self, Topology, TopologyError};
 use phalanx_sim::input;
@@ -32,6 +34,10 @@ impl TopologyFile {
         if text.len() > TOPOLOGY_BYTES_MAX {
             let what = format!("topology: longer than {TOPOLOGY_BYTES_MAX} bytes");
             return Err(InputError::new(&name, what).into());
+        }
+        if lines(&text, Form::File).iter().any(|line| line.include().is_some()) {
+            let whole = SlurmConf::read(path).map_err(Failure::usage_line)?;
+            text = whole.text();
         }
         Ok(Self { name, text })
     }

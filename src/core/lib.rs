@@ -20,6 +20,7 @@ pub mod problem;
 pub mod random;
 pub mod run;
 pub mod shape;
+pub mod slurm_conf;
 pub mod snapshot;
 pub mod target;
 pub mod text;

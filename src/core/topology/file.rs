@@ -4,11 +4,12 @@
 
 use std::collections::HashSet;
 
-use super::parse::{Line, error, expand, lines};
+use super::parse::{error, expand, lines};
 use super::{Parts, Topology, TopologyError, parse, parse_conf};
+use crate::slurm_conf::{self, Form};
 use crate::snapshot::Table;
 
-/// Reads either form: a printed switch has a level, a printed block an index.
+/// Reads a topology.conf, or what `scontrol show topology` printed.
 ///
 /// # Errors
 /// The first line that is not understood; a file without a switch or a block, or that
@@ -28,8 +29,8 @@ use crate::snapshot::Table;
 /// # Ok::<(), phalanx_core::topology::TopologyError>(())
 /// ```
 pub fn parse_file(text: &str, table: &Table) -> Result<Topology, TopologyError> {
-    let lines = lines(text)?;
-    let topology = if is_printed(&lines) {
+    let topology = if form_of(text) == Form::Printed {
+        let lines = lines(text, Form::Printed)?;
         let blocks = lines.iter().any(|line| line.get("blockname").is_some());
         let plugin = if blocks { "block" } else { "tree" };
         let (name, plugin) = ("default".into(), plugin.into());
@@ -55,7 +56,7 @@ pub fn parse_file(text: &str, table: &Table) -> Result<Topology, TopologyError> 
 pub fn node_names(text: &str) -> Result<Vec<String>, TopologyError> {
     let mut names = Vec::new();
     let mut seen = HashSet::new();
-    for line in &lines(text)? {
+    for line in &lines(text, form_of(text))? {
         if line.get("switches").is_some() || line.get("aggregatedblock").is_some() {
             continue;
         }
@@ -68,9 +69,12 @@ pub fn node_names(text: &str) -> Result<Vec<String>, TopologyError> {
     Ok(names)
 }
 
-fn is_printed(lines: &[Line]) -> bool {
-    let printed = |line: &Line| line.get("level").is_some() || line.get("blockindex").is_some();
-    lines.iter().any(printed)
+/// The form of a text: a printed switch has a level, a printed block an index.
+fn form_of(text: &str) -> Form {
+    let printed =
+        |line: &slurm_conf::Line| line.get("level").is_some() || line.get("blockindex").is_some();
+    let lines = slurm_conf::lines(text, Form::Printed);
+    if lines.iter().any(printed) { Form::Printed } else { Form::File }
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use super::{Domain, Kind, Parts, Topology};
 use crate::NodeIdx;
 use crate::hostlist;
 use crate::limits::{HOSTLIST_NAMES_MAX, TOPOLOGY_DEPTH_MAX, TOPOLOGY_DOMAINS_MAX};
+use crate::slurm_conf::{self, Form};
 use crate::snapshot::Table;
 
 /// Unknown nodes that are named.
@@ -35,28 +36,24 @@ pub(super) fn error<T>(line: usize, what: impl Into<String>) -> Result<T, Topolo
     Err(TopologyError { line, what: what.into() })
 }
 
-/// One line: keys in lower case and values.
-pub(super) struct Line {
-    number: usize,
-    fields: Vec<(String, String)>,
-}
+/// A line of a topology, all of which is understood as pairs.
+pub(super) struct Line(slurm_conf::Line);
 
 impl Line {
     pub(super) fn get(&self, key: &str) -> Option<&str> {
-        let found = self.fields.iter().find(|(name, _)| name == key);
-        found.map(|(_, value)| &**value).filter(|value| !value.is_empty() && *value != "(null)")
+        self.0.get(key).filter(|value| !value.is_empty() && *value != "(null)")
     }
 
     fn number(&self, key: &str) -> Result<Option<u32>, TopologyError> {
         let number = |value: &str| match value.parse() {
             Ok(number) => Ok(Some(number)),
-            Err(_) => error(self.number, format!("{key}: expected a number, got \"{value}\"")),
+            Err(_) => error(self.0.number, format!("{key}: expected a number, got \"{value}\"")),
         };
         self.get(key).map_or(Ok(None), number)
     }
 
     fn first_key(&self) -> &str {
-        self.fields.first().map_or("", |(key, _)| key)
+        self.0.settings.first().map_or("", |pair| &pair.key)
     }
 }
 
@@ -67,7 +64,7 @@ impl Line {
 /// The first line that is not understood.
 pub fn parse(text: &str, head: Parts, table: &Table) -> Result<Topology, TopologyError> {
     let kind = Kind::of_plugin(&head.plugin);
-    read(&lines(text)?, Parts { kind, ..head }, table, true)
+    read(&lines(text, Form::Printed)?, Parts { kind, ..head }, table, true)
 }
 
 /// Reads a topology.conf. Its kind follows from what it has, switches or blocks.
@@ -90,11 +87,11 @@ pub fn parse(text: &str, head: Parts, table: &Table) -> Result<Topology, Topolog
 /// # Ok::<(), phalanx_core::topology::TopologyError>(())
 /// ```
 pub fn parse_conf(text: &str, slurm: u32, table: &Table) -> Result<Topology, TopologyError> {
-    let lines = lines(text)?;
+    let lines = lines(text, Form::File)?;
     let known = ["switchname", "blockname", "blocksizes"];
     if let Some(line) = lines.iter().find(|line| !known.contains(&line.first_key())) {
         let what = "expected SwitchName=, BlockName= or BlockSizes=";
-        return error(line.number, format!("{what}, got \"{}\"", line.first_key()));
+        return error(line.0.number, format!("{what}, got \"{}\"", line.first_key()));
     }
     let blocks = lines.iter().any(|line| line.first_key() == "blockname");
     let (kind, plugin) = match (blocks, lines.is_empty()) {
@@ -107,53 +104,18 @@ pub fn parse_conf(text: &str, slurm: u32, table: &Table) -> Result<Topology, Top
     read(&lines, head, table, false)
 }
 
-pub(super) fn lines(text: &str) -> Result<Vec<Line>, TopologyError> {
-    let mut found = Vec::new();
-    let mut joined = String::new();
-    let mut begin = 0;
-    for (number, raw) in (1..).zip(text.lines()) {
-        if joined.is_empty() {
-            begin = number;
+pub(super) fn lines(text: &str, form: Form) -> Result<Vec<Line>, TopologyError> {
+    let checked = |line: slurm_conf::Line| {
+        let word = line.rest.split([' ', '\t', '=']).next().unwrap_or_default();
+        if !line.rest.is_empty() {
+            return error(line.number, format!("expected KEY=VALUE, got \"{word}\""));
         }
-        let plain = raw.split('#').next().unwrap_or("").trim_end();
-        if let Some(more) = plain.strip_suffix('\\') {
-            joined.push_str(more);
-            joined.push(' ');
-            continue;
+        if line.settings.iter().any(|pair| pair.value.starts_with('"')) {
+            return error(line.number, "a quotation mark without its second one");
         }
-        joined.push_str(plain);
-        let fields = fields(begin, &joined)?;
-        joined.clear();
-        if !fields.is_empty() {
-            found.push(Line { number: begin, fields });
-        }
-    }
-    if joined.trim().is_empty() {
-        return Ok(found);
-    }
-    error(begin, "the last line ends in a backslash")
-}
-
-fn fields(number: usize, line: &str) -> Result<Vec<(String, String)>, TopologyError> {
-    let mut found = Vec::new();
-    let mut rest = line.trim_start();
-    while !rest.is_empty() {
-        let end = rest.find(|c: char| c == '=' || c.is_whitespace()).unwrap_or(rest.len());
-        let (key, after) = rest.split_at(end);
-        let Some(after) = after.trim_start().strip_prefix('=') else {
-            return error(number, format!("expected KEY=VALUE, got \"{key}\""));
-        };
-        let (value, after) = match after.strip_prefix('"') {
-            Some(quoted) => match quoted.split_once('"') {
-                Some(parts) => parts,
-                None => return error(number, "a quotation mark without its second one"),
-            },
-            None => after.split_at(after.find(char::is_whitespace).unwrap_or(after.len())),
-        };
-        found.push((key.to_ascii_lowercase(), value.to_owned()));
-        rest = after.trim_start();
-    }
-    Ok(found)
+        Ok(Line(line))
+    };
+    slurm_conf::lines(text, form).into_iter().map(checked).collect()
 }
 
 fn read(
@@ -203,13 +165,13 @@ impl Names<'_> {
 
 pub(super) fn expand(line: &Line, key: &str) -> Result<Vec<String>, TopologyError> {
     let names = hostlist::expand(line.get(key).unwrap_or(""), HOSTLIST_NAMES_MAX);
-    names.or_else(|why| error(line.number, format!("{key}: {why}")))
+    names.or_else(|why| error(line.0.number, format!("{key}: {why}")))
 }
 
 fn name_of(line: &Line, key: &str, what: &str) -> Result<Arc<str>, TopologyError> {
     match line.get(key) {
         Some(name) if line.first_key() == key => Ok(name.into()),
-        _ => error(line.number, format!("expected {what}=, got \"{}\"", line.first_key())),
+        _ => error(line.0.number, format!("expected {what}=, got \"{}\"", line.first_key())),
     }
 }
 
@@ -223,7 +185,7 @@ fn switches(
     for (at, line) in (0u32..).zip(lines) {
         let name = name_of(line, "switchname", "SwitchName")?;
         if by_name.insert(Arc::clone(&name), at).is_some() {
-            return error(line.number, format!("switch \"{name}\" has been there before"));
+            return error(line.0.number, format!("switch \"{name}\" has been there before"));
         }
         let leaf = is_leaf(line, printed)?;
         let nodes = if leaf { names.nodes(line)? } else { Vec::new() };
@@ -238,7 +200,7 @@ fn switches(
                 Some(&below) if below != at => domains[below as usize].parent = Some(at),
                 _ => {
                     let what = format!("switches: expected another switch, got \"{child}\"");
-                    return error(line.number, what);
+                    return error(line.0.number, what);
                 }
             }
         }
@@ -262,7 +224,7 @@ fn set_levels(domains: &mut [Domain], lines: &[Line]) -> Result<(), TopologyErro
         while let Some(parent) = domains[at].parent {
             level += 1;
             if level as usize > TOPOLOGY_DEPTH_MAX {
-                let number = lines.get(start).map_or(0, |line| line.number);
+                let number = lines.get(start).map_or(0, |line| line.0.number);
                 return error(number, format!("more than {TOPOLOGY_DEPTH_MAX} switches above"));
             }
             at = parent as usize;
@@ -286,7 +248,7 @@ fn blocks(
             "blockname" => {
                 let name = name_of(line, "blockname", "BlockName")?;
                 if !known.insert(Arc::clone(&name)) {
-                    return error(line.number, format!("block \"{name}\" has been there before"));
+                    return error(line.0.number, format!("block \"{name}\" has been there before"));
                 }
                 let nodes = names.nodes(line)?;
                 base.push(Domain { name, level: 0, nodes, parent: None });
@@ -295,7 +257,7 @@ fn blocks(
             "aggregatedblock" if printed => sizes.extend(line.number("blocksize")?),
             "blocksizes" if !printed => sizes = listed_sizes(line)?,
             other => {
-                return error(line.number, format!("expected BlockName=, got \"{other}\""));
+                return error(line.0.number, format!("expected BlockName=, got \"{other}\""));
             }
         }
     }
@@ -322,7 +284,7 @@ fn listed_sizes(line: &Line) -> Result<Vec<u32>, TopologyError> {
     let text = line.get("blocksizes").unwrap_or("");
     let size = |size: &str| match size.trim().parse() {
         Ok(size) if size > 0 => Ok(size),
-        _ => error(line.number, format!("BlockSizes: expected numbers above 0, got \"{size}\"")),
+        _ => error(line.0.number, format!("BlockSizes: expected numbers above 0, got \"{size}\"")),
     };
     text.split(',').map(size).collect()
 }
