@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* ask.h - one question to the daemon, with a deadline. */
-#ifndef PHALANX_ASK_H
-#define PHALANX_ASK_H
+#pragma once
 
 #include "packet.h"
-
-#pragma GCC visibility push(hidden)
 
 /* RET PHX_R_NONE if an ask of this mode would be made now; then ask_daemon()
  * must follow or breaker_cancel(); else why not.  No system call. */
@@ -22,7 +19,3 @@ extern uint16_t ask_allowed(uint16_t mode, uint64_t now);
 extern uint16_t ask_daemon(struct phx_ask *ask, const struct answer_want *want,
 			   uint64_t start_ns, uint32_t *nodes,
 			   struct phx_answer *answer);
-
-#pragma GCC visibility pop
-
-#endif

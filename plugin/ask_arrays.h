@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* ask_arrays.h - the arrays of an ASK: candidates, classes, excluded cores,
  * jobs that may be preempted. */
-#ifndef PHALANX_ASK_ARRAYS_H
-#define PHALANX_ASK_ARRAYS_H
+#pragma once
 
 #include "state.h"
-
-#pragma GCC visibility push(hidden)
 
 /*
  * Write all arrays behind the fixed part, and its counts, flags and header.
@@ -14,7 +11,3 @@
  */
 extern uint16_t ask_put_arrays(struct phx_ask *ask,
 			       const struct ask_call *call);
-
-#pragma GCC visibility pop
-
-#endif

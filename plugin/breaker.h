@@ -16,8 +16,7 @@
  * has been closed for BREAKER_QUIET_NS.  So many crossings within a window eject: then it stays
  * open until breaker_enable().
  */
-#ifndef PHALANX_BREAKER_H
-#define PHALANX_BREAKER_H
+#pragma once
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -25,8 +24,6 @@
 #include <stdint.h>
 
 #include "phalanx_wire.h"
-
-#pragma GCC visibility push(hidden)
 
 #define BREAKER_QUIET_NS 600000000000ull /* then the next opening is a first */
 #define BREAKER_OPEN_MS_MAX 600000u      /* longest opening */
@@ -160,7 +157,3 @@ extern bool breaker_is_ejected(struct breaker *b);
 
 /* RET a word for the log */
 extern const char *breaker_word(uint32_t breach);
-
-#pragma GCC visibility pop
-
-#endif

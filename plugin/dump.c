@@ -66,7 +66,6 @@ static void _counters(FILE *f)
 {
 	struct phx_stats s;
 
-	memset(&s, 0, sizeof(s));
 	stats_fill(&s);
 #define LINE(name) fprintf(f, #name " %llu\n", (unsigned long long) s.name)
 	LINE(asks);

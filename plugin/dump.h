@@ -4,12 +4,9 @@
  * counters, and the last asks with their answers and times.  Kept in memory,
  * written to a file by the overlay's thread, of which no lock is held then.
  */
-#ifndef PHALANX_DUMP_H
-#define PHALANX_DUMP_H
+#pragma once
 
 #include "phalanx_wire.h"
-
-#pragma GCC visibility push(hidden)
 
 #define DUMP_FILE "phalanx_breaker"
 
@@ -27,7 +24,3 @@ extern void dump_place(const char *dir);
  * RET 0 or an errno value
  */
 extern int dump_write(const char *head, char *path);
-
-#pragma GCC visibility pop
-
-#endif

@@ -4,15 +4,12 @@
  * stand on these times, and slurmctld changes them (a limit, a resume) without
  * telling its select plugin, so they are compared before an ask.
  */
-#ifndef PHALANX_ENDS_H
-#define PHALANX_ENDS_H
+#pragma once
 
 #include "slurm_api.h"
 
 #include <stdbool.h>
 #include <stdint.h>
-
-#pragma GCC visibility push(hidden)
 
 /* A full state begins: nothing was told. */
 extern void ends_clear(void);
@@ -31,7 +28,3 @@ extern void ends_drop(uint32_t job_id);
  * RET true if the daemon knows the ends as they are now
  */
 extern bool ends_tell(void);
-
-#pragma GCC visibility pop
-
-#endif

@@ -3,8 +3,7 @@
  * fields.h - Slurm's names and numbers as the wire has them.
  */
 
-#ifndef PHALANX_FIELDS_H
-#define PHALANX_FIELDS_H
+#pragma once
 
 #include "slurm_api.h"
 
@@ -33,5 +32,3 @@ static inline uint64_t field_given64(uint64_t value)
 {
 	return (value == NO_VAL64 || value == INFINITE64) ? 0 : value;
 }
-
-#endif

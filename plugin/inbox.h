@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* inbox.h - the deltas that the daemon wants, from whichever thread received
  * them to the order thread.  Knows nothing of Slurm. */
-#ifndef PHALANX_INBOX_H
-#define PHALANX_INBOX_H
+#pragma once
 
 #include "packet.h"
-
-#pragma GCC visibility push(hidden)
 
 /* A complete set of deltas. */
 struct inbox_set {
@@ -28,7 +25,3 @@ extern void inbox_get(struct inbox_set *out, uint64_t now_ns);
 /* Wait until something came or inbox_wake() was called, `ms` at most. */
 extern void inbox_wait(uint32_t ms);
 extern void inbox_wake(void);
-
-#pragma GCC visibility pop
-
-#endif

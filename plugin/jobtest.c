@@ -57,22 +57,18 @@ struct call {
  * Source: cons_common/job_test.c, cons_common/dist_tasks.c, cons_tres/
  * job_test.c of 22.05.8; cons_tres/job_test.c, dist_tasks.c of 24.11.5.
  */
+#define SAVED_OF_JOB(X) \
+	X(bit_flags) X(priority) X(req_switch) X(state_reason) X(total_cpus) \
+	X(best_switch) X(start_time) X(wait4switch_start)
+#define SAVED_OF_DETAILS(X) \
+	X(pn_min_memory) X(min_cpus) X(min_gres_cpu) X(min_job_gres_cpu) \
+	X(core_spec) X(cpus_per_task) X(whole_node)
+
+#define JOB_MEMBER(name) __typeof__(((job_record_t *) NULL)->name) name;
+#define DETAILS_MEMBER(name) __typeof__(((job_details_t *) NULL)->name) name;
 struct saved {
-	uint64_t bit_flags;
-	uint32_t priority;
-	uint32_t req_switch;
-	uint32_t state_reason;
-	uint32_t total_cpus;
-	bool best_switch;
-	time_t start_time;
-	time_t wait4switch_start;
-	uint64_t pn_min_memory;
-	uint32_t min_cpus;
-	int min_gres_cpu;
-	int min_job_gres_cpu;
-	uint16_t core_spec;
-	uint16_t cpus_per_task;
-	uint8_t whole_node;
+	SAVED_OF_JOB(JOB_MEMBER)
+	SAVED_OF_DETAILS(DETAILS_MEMBER)
 #if HAS_NODE_BITMAP_PREEMPT
 	bitstr_t *node_bitmap_preempt; /* taken out of the job */
 #endif
@@ -99,23 +95,10 @@ static void _save(struct saved *s, job_record_t *job_ptr)
 {
 	const job_details_t *d = job_ptr->details;
 
-	*s = (struct saved) {
-		.bit_flags = job_ptr->bit_flags,
-		.priority = job_ptr->priority,
-		.req_switch = job_ptr->req_switch,
-		.state_reason = job_ptr->state_reason,
-		.total_cpus = job_ptr->total_cpus,
-		.best_switch = job_ptr->best_switch,
-		.start_time = job_ptr->start_time,
-		.wait4switch_start = job_ptr->wait4switch_start,
-		.pn_min_memory = d->pn_min_memory,
-		.min_cpus = d->min_cpus,
-		.min_gres_cpu = d->min_gres_cpu,
-		.min_job_gres_cpu = d->min_job_gres_cpu,
-		.core_spec = d->core_spec,
-		.cpus_per_task = d->cpus_per_task,
-		.whole_node = d->whole_node,
-	};
+#define SAVE_JOB(name) s->name = job_ptr->name;
+#define SAVE_DETAILS(name) s->name = d->name;
+	SAVED_OF_JOB(SAVE_JOB)
+	SAVED_OF_DETAILS(SAVE_DETAILS)
 #if HAS_NODE_BITMAP_PREEMPT
 	s->node_bitmap_preempt = job_ptr->node_bitmap_preempt;
 	job_ptr->node_bitmap_preempt = NULL;
@@ -144,21 +127,10 @@ static void _restore(const struct saved *s, job_record_t *job_ptr)
 {
 	job_details_t *d = job_ptr->details;
 
-	job_ptr->bit_flags = s->bit_flags;
-	job_ptr->priority = s->priority;
-	job_ptr->req_switch = s->req_switch;
-	job_ptr->state_reason = s->state_reason;
-	job_ptr->total_cpus = s->total_cpus;
-	job_ptr->best_switch = s->best_switch;
-	job_ptr->start_time = s->start_time;
-	job_ptr->wait4switch_start = s->wait4switch_start;
-	d->pn_min_memory = s->pn_min_memory;
-	d->min_cpus = s->min_cpus;
-	d->min_gres_cpu = s->min_gres_cpu;
-	d->min_job_gres_cpu = s->min_job_gres_cpu;
-	d->core_spec = s->core_spec;
-	d->cpus_per_task = s->cpus_per_task;
-	d->whole_node = s->whole_node;
+#define RESTORE_JOB(name) job_ptr->name = s->name;
+#define RESTORE_DETAILS(name) d->name = s->name;
+	SAVED_OF_JOB(RESTORE_JOB)
+	SAVED_OF_DETAILS(RESTORE_DETAILS)
 	if (job_ptr->job_resrcs)
 		free_job_resources(&job_ptr->job_resrcs);
 }
@@ -224,9 +196,7 @@ static uint16_t _fill_ask(const struct call *c)
 	uint16_t reason;
 
 	memset(ask, 0, sizeof(*ask));
-	ask->hdr.magic = PHX_MAGIC;
-	ask->hdr.version = PHX_VERSION;
-	ask->hdr.type = PHX_ASK;
+	ask->hdr = PHX_HDR_OF(PHX_ASK, 0);
 	ask->min_nodes = c->min_nodes;
 	ask->max_nodes = c->max_nodes;
 	ask->req_nodes = c->req_nodes;
@@ -320,10 +290,7 @@ static int _full(struct call *c, uint64_t *ns JOB_TEST_TAIL_PARAMS)
 
 static void _send_outcome(const struct call *c, struct phx_outcome *out)
 {
-	out->hdr.magic = PHX_MAGIC;
-	out->hdr.version = PHX_VERSION;
-	out->hdr.type = PHX_OUTCOME;
-	out->hdr.length = sizeof(*out);
+	out->hdr = PHX_HDR_OF(PHX_OUTCOME, sizeof(*out));
 	out->job_id = c->job_ptr->job_id;
 	out->mode = c->mode;
 	if (!out->rc && c->node_bitmap)

@@ -4,12 +4,9 @@
  * overlay was compiled with.  A version alone does not tell: a Slurm that was
  * patched or configured otherwise may have others.
  */
-#ifndef PHALANX_LAYOUT_H
-#define PHALANX_LAYOUT_H
+#pragma once
 
 #include "slurm_api.h"
-
-#pragma GCC visibility push(hidden)
 
 /*
  * Magic numbers, sizes and indexes of all nodes, of the first job, and of a
@@ -26,7 +23,3 @@ extern bool layout_has_job(job_record_t *job_ptr);
 
 /* RET what layout_has_job() found wrong, NULL as long as all was well */
 extern const char *layout_wrong(void);
-
-#pragma GCC visibility pop
-
-#endif

@@ -12,9 +12,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "fnv.h"
+#include "grow.h"
+
 #define MAGIC 0x3152444f584c4850ull /* "PHLXODR1" in memory */
-#define FNV_OFFSET 0xcbf29ce484222325ull
-#define FNV_PRIME 0x100000001b3ull
 
 struct file_head {
 	uint64_t magic;
@@ -51,21 +52,8 @@ extern struct ledger_entry *ledger_find(const struct ledger *l,
 
 static bool _reserve(struct ledger *l, uint32_t count)
 {
-	uint32_t cap = l->cap ? l->cap : 64;
-	struct ledger_entry *entries;
-
-	if (count > LEDGER_MAX)
-		return false;
-	while (cap < count)
-		cap *= 2;
-	if (cap == l->cap)
-		return true;
-	entries = realloc(l->entries, cap * sizeof(*entries));
-	if (!entries)
-		return false;
-	l->entries = entries;
-	l->cap = cap;
-	return true;
+	return count <= LEDGER_MAX && grow((void **) &l->entries, &l->cap,
+					   count, sizeof(*l->entries));
 }
 
 extern struct ledger_entry *ledger_add(struct ledger *l, uint32_t job_id)
@@ -159,13 +147,8 @@ extern void ledger_free(struct ledger *l)
 
 static uint64_t _hash(const struct ledger *l)
 {
-	const uint8_t *bytes = (const uint8_t *) l->entries;
-	size_t len = l->count * sizeof(*l->entries);
-	uint64_t hash = FNV_OFFSET;
-
-	for (size_t i = 0; i < len; i++)
-		hash = (hash ^ bytes[i]) * FNV_PRIME;
-	return hash;
+	return fnv_bytes(FNV_OFFSET, l->entries,
+			 l->count * sizeof(*l->entries));
 }
 
 /* RET 0 or an errno value */

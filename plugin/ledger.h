@@ -5,13 +5,11 @@
  * Slurm's own state: written before a value is, it names every value of ours
  * that a saved job may come back with.  Knows nothing of Slurm.
  */
-#ifndef PHALANX_LEDGER_H
-#define PHALANX_LEDGER_H
+#pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
-
-#pragma GCC visibility push(hidden)
 
 #define LEDGER_MAX 16384u /* entries, those that only wait included */
 #define LEDGER_VALUES 8u
@@ -40,7 +38,7 @@ struct ledger_entry {
 struct ledger {
 	struct ledger_entry *entries; /* by ascending job id */
 	uint32_t count;
-	uint32_t cap;
+	size_t cap;
 };
 
 /* RET the job's entry, or NULL */
@@ -83,7 +81,3 @@ extern int ledger_store(const struct ledger *l, const char *path);
  * RET 0, ENOENT without a file, or another errno value; then `l` is empty
  */
 extern int ledger_load(struct ledger *l, const char *path, const char **why);
-
-#pragma GCC visibility pop
-
-#endif

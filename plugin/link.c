@@ -203,22 +203,13 @@ static bool _send_all(struct pktbuf *b)
 	return true;
 }
 
-static void _fill_stats(struct phx_stats *s)
-{
-	*s = (struct phx_stats) {
-		.hdr = { .magic = PHX_MAGIC, .version = PHX_VERSION,
-			 .type = PHX_STATS, .length = sizeof(*s) },
-	};
-	stats_fill(s);
-}
-
 /* Also where no state is sent: the daemon is to know why not. */
 static void _send_stats(void)
 {
 	struct phx_stats s;
 	enum link_state state;
 
-	_fill_stats(&s);
+	stats_fill(&s);
 	pthread_mutex_lock(&io.lock);
 	state = link_state();
 	/* The next one says the same and more. */
@@ -231,15 +222,9 @@ static void _send_stats(void)
  * says so. */
 static void _become_inert(void)
 {
-	struct phx_stats s;
-
 	inert = true;
 	stat_add(&overlay_stats.reasons[PHX_R_LAYOUT], 1);
-	_fill_stats(&s);
-	pthread_mutex_lock(&io.lock);
-	if (link_state() == LINK_STALE || link_state() == LINK_READY)
-		(void) io_send_locked(&s.hdr);
-	pthread_mutex_unlock(&io.lock);
+	_send_stats();
 	link_lose("the self-check failed", EPROTO);
 }
 
@@ -571,10 +556,7 @@ extern void link_state_void(void)
 
 extern void link_state_whole(void)
 {
-	struct phx_hello h = {
-		.hdr = { .magic = PHX_MAGIC, .version = PHX_VERSION,
-			 .type = PHX_HELLO, .length = sizeof(h) },
-	};
+	struct phx_hello h = { .hdr = PHX_HDR_OF(PHX_HELLO, sizeof(h)) };
 
 	topology_stale();
 	dump_place(slurm_conf.state_save_location);

@@ -7,8 +7,7 @@
  * Locks, in this order: slurmctld's own, then `rx` (who reads the socket),
  * then `io` (state, sending).  `io` is held for one send or append only.
  */
-#ifndef PHALANX_LINK_H
-#define PHALANX_LINK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -16,8 +15,6 @@
 #include "breaker.h"
 #include "packet.h"
 #include "pktbuf.h"
-
-#pragma GCC visibility push(hidden)
 
 enum link_state {
 	LINK_DOWN = 0,    /* no connection */
@@ -99,7 +96,3 @@ extern void link_lose(const char *why, int err);
 
 /* The daemon answered well: a later reconnect need not wait long. */
 extern void link_proved(void);
-
-#pragma GCC visibility pop
-
-#endif

@@ -28,10 +28,9 @@ struct link_io io = {
 };
 
 static _Atomic uint32_t cur_state; /* enum link_state; written under io.lock */
-static _Atomic uint32_t lim_deadline_us, lim_flags;
-static _Atomic uint32_t lim_late_ms, lim_open_ms, lim_refused_pct, lim_syncs;
-static _Atomic uint32_t lim_held_s, lim_eject_openings, lim_eject_window_s;
-static _Atomic uint32_t lim_limit_hold_s;
+static pthread_mutex_t limits_lock = PTHREAD_MUTEX_INITIALIZER; /* no other within */
+static struct link_limits limits;
+static _Atomic uint32_t flags; /* limits.flags, to look at without the lock */
 static uint8_t rx_buf[PHX_PACKET_MAX] __attribute__((aligned(8))); /* rx */
 
 extern void io_set_state(enum link_state state)
@@ -46,25 +45,17 @@ extern enum link_state link_state(void)
 
 extern struct link_limits link_limits(void)
 {
-	return (struct link_limits) {
-		.deadline_us = atomic_load(&lim_deadline_us),
-		.flags = atomic_load(&lim_flags),
-		.limit_hold_s = atomic_load(&lim_limit_hold_s),
-		.breaker = {
-			.late_ms = atomic_load(&lim_late_ms),
-			.open_ms = atomic_load(&lim_open_ms),
-			.refused_pct = atomic_load(&lim_refused_pct),
-			.syncs = atomic_load(&lim_syncs),
-			.held_s = atomic_load(&lim_held_s),
-			.eject_openings = atomic_load(&lim_eject_openings),
-			.eject_window_s = atomic_load(&lim_eject_window_s),
-		},
-	};
+	struct link_limits now;
+
+	pthread_mutex_lock(&limits_lock);
+	now = limits;
+	pthread_mutex_unlock(&limits_lock);
+	return now;
 }
 
 extern uint32_t link_flags(void)
 {
-	return atomic_load_explicit(&lim_flags, memory_order_relaxed);
+	return atomic_load_explicit(&flags, memory_order_relaxed);
 }
 
 extern void io_wake(void)
@@ -77,16 +68,23 @@ extern void io_wake(void)
 
 static void _set_limits(const struct phx_welcome *w)
 {
-	atomic_store(&lim_deadline_us, w->deadline_us);
-	atomic_store(&lim_late_ms, w->late_budget_ms);
-	atomic_store(&lim_open_ms, w->breaker_open_ms);
-	atomic_store(&lim_refused_pct, w->refused_pct);
-	atomic_store(&lim_syncs, w->syncs);
-	atomic_store(&lim_held_s, w->held_s);
-	atomic_store(&lim_limit_hold_s, w->limit_hold_s);
-	atomic_store(&lim_eject_openings, w->eject_openings);
-	atomic_store(&lim_eject_window_s, w->eject_window_s);
-	atomic_store(&lim_flags, w->flags & ~(uint32_t) PHX_W_ENABLE);
+	pthread_mutex_lock(&limits_lock);
+	limits = (struct link_limits) {
+		.deadline_us = w->deadline_us,
+		.flags = w->flags & ~(uint32_t) PHX_W_ENABLE,
+		.limit_hold_s = w->limit_hold_s,
+		.breaker = {
+			.late_ms = w->late_budget_ms,
+			.open_ms = w->breaker_open_ms,
+			.refused_pct = w->refused_pct,
+			.syncs = w->syncs,
+			.held_s = w->held_s,
+			.eject_openings = w->eject_openings,
+			.eject_window_s = w->eject_window_s,
+		},
+	};
+	atomic_store(&flags, limits.flags);
+	pthread_mutex_unlock(&limits_lock);
 	if (w->flags & PHX_W_ENABLE) {
 		breaker_enable(&overlay_breaker, now_ns());
 		io_wake();

@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* link_io.h - what link.c's thread and link_io.c share; see link.h. */
-#ifndef PHALANX_LINK_IO_H
-#define PHALANX_LINK_IO_H
+#pragma once
 
 #include <pthread.h>
 #include <stdatomic.h>
 
 #include "link.h"
-
-#pragma GCC visibility push(hidden)
 
 struct link_io {
 	pthread_mutex_t rx_lock; /* who reads the socket */
@@ -42,7 +39,3 @@ extern void io_drain(void);
 
 /* Wake the thread. */
 extern void io_wake(void);
-
-#pragma GCC visibility pop
-
-#endif

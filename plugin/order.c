@@ -148,20 +148,9 @@ static void _watch_saves(void)
 
 static void _fill_head(struct phx_queue *m, uint32_t state)
 {
+	stat_copy(m, &order.counts, sizeof(*m));
 	m->generation = wanted.generation;
 	m->state = state;
-	m->written = atomic_load(&order.written);
-	m->removed = atomic_load(&order.removed);
-	m->started = atomic_load(&order.started);
-	m->refused = atomic_load(&order.refused);
-	m->deferred = atomic_load(&order.deferred);
-	m->adopted = atomic_load(&order.adopted);
-	m->holds = atomic_load(&order.holds);
-	m->hold_ns = atomic_load(&order.hold_ns);
-	m->hold_ns_max = atomic_load(&order.hold_ns_max);
-	m->reads = atomic_load(&order.reads);
-	m->read_ns = atomic_load(&order.read_ns);
-	m->read_ns_max = atomic_load(&order.read_ns_max);
 	pthread_mutex_lock(&order.lock);
 	m->active = ledger_count(&order.ledger, LEDGER_ON);
 	pthread_mutex_unlock(&order.lock);
@@ -191,7 +180,6 @@ static bool _report(uint32_t state, bool all)
 	} m;
 	uint32_t at = 0, count;
 
-	memset(&m.head, 0, sizeof(m.head));
 	_fill_head(&m.head, state);
 	do {
 		count = all ? MIN(queue.count - at, QUEUE_PART) : 0;
@@ -200,12 +188,8 @@ static bool _report(uint32_t state, bool all)
 			       (at + count < queue.count ? 0 : PHX_PART_LAST);
 		if (!all)
 			m.head.flags = PHX_PART_SAME;
-		m.head.hdr = (struct phx_hdr) {
-			.magic = PHX_MAGIC, .version = PHX_VERSION,
-			.type = PHX_QUEUE,
-			.length = (uint32_t) (sizeof(m.head) +
-					      count * sizeof(*queue.jobs)),
-		};
+		m.head.hdr = PHX_HDR_OF(PHX_QUEUE, sizeof(m.head) +
+					count * sizeof(*queue.jobs));
 		if (count)
 			memcpy(m.bytes + sizeof(m.head), queue.jobs + at,
 			       count * sizeof(*queue.jobs));
@@ -255,9 +239,9 @@ static void _turn(void)
 	static uint64_t connects;
 	bool asked = _asked();
 
-	if (connects != atomic_load(&overlay_stats.connects))
+	if (connects != stat_get(&overlay_stats.connects))
 		told = 0; /* another daemon: it knows nothing yet */
-	connects = atomic_load(&overlay_stats.connects);
+	connects = stat_get(&overlay_stats.connects);
 	if (!asked && !atomic_load(&order.entries))
 		return;
 	inbox_get(&wanted, now_ns());
@@ -367,7 +351,7 @@ extern void order_started(job_record_t *job_ptr)
 		e->state = LEDGER_OFF;
 		e->saves = order.saves;
 		e->recalc = job_ptr->array_recs != NULL;
-		stat_add(&order.started, 1);
+		stat_add(&order.counts.started, 1);
 	}
 	pthread_mutex_unlock(&order.lock);
 	inbox_wake();

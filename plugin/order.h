@@ -14,12 +14,9 @@
  * thread holds slurmctld's for bounded batches; nothing here is waited for by
  * job_test().
  */
-#ifndef PHALANX_ORDER_H
-#define PHALANX_ORDER_H
+#pragma once
 
 #include "slurm_api.h"
-
-#pragma GCC visibility push(hidden)
 
 /* slurmctld rebuilds its structures, or is about to; any locks. */
 extern void order_void(void);
@@ -35,7 +32,3 @@ extern void order_leave(void);
 
 /* End the thread, remove what is left. RET false if it did not end */
 extern bool order_stop(void);
-
-#pragma GCC visibility pop
-
-#endif

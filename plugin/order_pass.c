@@ -166,7 +166,7 @@ static void _consider(uint32_t job_id, int32_t delta)
 		others = e->base;
 	touch = _touchable(job_ptr);
 	if (delta && !touch)
-		stat_add(&order.refused, 1);
+		stat_add(&order.counts.refused, 1);
 	next = touch && delta ? _add(others, delta) : others;
 	if (e && !touch)
 		e->recalc = 0; /* Slurm computes it when it is released */
@@ -230,10 +230,9 @@ extern uint64_t pass_read(void (*look)(void *), void *arg)
 		order_api.assoc_mgr_unlock(&qos);
 	unlock_slurmctld(locks);
 	ns = now_ns() - start;
-	stat_add(&order.reads, 1);
-	stat_add(&order.read_ns, ns);
-	if (ns > atomic_load(&order.read_ns_max))
-		atomic_store(&order.read_ns_max, ns);
+	stat_add(&order.counts.reads, 1);
+	stat_add(&order.counts.read_ns, ns);
+	stat_max(&order.counts.read_ns_max, ns);
 	return ns;
 }
 
@@ -257,8 +256,8 @@ extern uint64_t pass_look(const struct inbox_set *want,
 
 	change_count = 0;
 	more = false;
-	atomic_store(&order.refused, 0);
-	atomic_store(&order.deferred, 0);
+	__atomic_store_n(&order.counts.refused, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&order.counts.deferred, 0, __ATOMIC_RELAXED);
 	return pass_read(_look_locked, &l);
 }
 
@@ -316,7 +315,7 @@ static void _drop_unsafe(void)
 	for (uint32_t i = 0; i < change_count; i++) {
 		if (changes[i].next != changes[i].base) {
 			changes[i].job_id = 0;
-			stat_add(&order.deferred, 1);
+			stat_add(&order.counts.deferred, 1);
 		}
 	}
 }
@@ -343,20 +342,19 @@ static bool _write(const struct change *c)
 	if (ours) {
 		e->state = LEDGER_ON;
 		e->written = c->next;
-		stat_add(&order.written, 1);
+		stat_add(&order.counts.written, 1);
 	} else {
 		e->state = LEDGER_OFF;
-		stat_add(&order.removed, 1);
+		stat_add(&order.counts.removed, 1);
 	}
 	return true;
 }
 
 static void _count_hold(uint64_t ns)
 {
-	stat_add(&order.holds, 1);
-	stat_add(&order.hold_ns, ns);
-	if (ns > atomic_load(&order.hold_ns_max))
-		atomic_store(&order.hold_ns_max, ns);
+	stat_add(&order.counts.holds, 1);
+	stat_add(&order.counts.hold_ns, ns);
+	stat_max(&order.counts.hold_ns_max, ns);
 }
 
 /* RET the first of `count` changes that is left; `count` if none or none may
@@ -405,7 +403,7 @@ extern bool pass_write(void)
 	for (uint32_t i = 0; i < count; i++) {
 		if (!_enter(&changes[i])) {
 			changes[i].job_id = 0;
-			stat_add(&order.deferred, 1);
+			stat_add(&order.counts.deferred, 1);
 		}
 	}
 	atomic_store(&order.entries, order.ledger.count);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* order_pass.h - what order.c's thread and order_pass.c share: one look at the
  * jobs, and the writes that follow from it.  See order.h for the locks. */
-#ifndef PHALANX_ORDER_PASS_H
-#define PHALANX_ORDER_PASS_H
+#pragma once
 
 #include <limits.h>
 #include <pthread.h>
@@ -11,8 +10,6 @@
 #include "ledger.h"
 #include "order.h"
 #include "stats.h"
-
-#pragma GCC visibility push(hidden)
 
 /* slurmctld's functions, looked up so that one that is missing stops this
  * part and nothing else. */
@@ -34,10 +31,7 @@ struct order {
 	bool broken;              /* thread: the ledger's file fails */
 	bool dirty;               /* lock: the file is to be written */
 	char path[PATH_MAX];      /* lock: of the ledger */
-	counter_t written, removed, started, adopted;
-	counter_t refused, deferred; /* of the last look */
-	counter_t holds, hold_ns, hold_ns_max; /* of the WRITE lock */
-	counter_t reads, read_ns, read_ns_max; /* of the READ locks */
+	struct phx_queue counts;  /* changed by stat_add(), but for the rest */
 	uint32_t scans;           /* thread: whole walks over all jobs */
 };
 
@@ -48,7 +42,7 @@ extern struct order_api order_api;
 struct order_queue {
 	struct phx_queued *jobs;
 	uint32_t count;
-	uint32_t cap;
+	size_t cap;
 	time_t taken;
 	time_t update; /* last_job_update, then */
 };
@@ -120,7 +114,3 @@ extern void pass_forget(void);
 
 /* Set all jobs of the ledger back; locks: WRITE job, READ node, part. */
 extern void pass_restore_all(void);
-
-#pragma GCC visibility pop
-
-#endif

@@ -3,6 +3,7 @@
  * locks: the report of the queue, and tasks that were split off a record with a
  * delta.  See order_pass.h. */
 
+#include "grow.h"
 #include "layout.h"
 #include "order_pass.h"
 
@@ -56,7 +57,7 @@ extern struct ledger_entry *scan_adopt(job_record_t *job_ptr)
 	e->saves = order.saves;
 	(void) ledger_note(e, site);
 	order.dirty = true;
-	stat_add(&order.adopted, 1);
+	stat_add(&order.counts.adopted, 1);
 	return e;
 }
 
@@ -153,19 +154,8 @@ static void _fill(struct phx_queued *q, job_record_t *job_ptr)
 
 static bool _room(struct order_queue *queue)
 {
-	uint32_t cap = queue->cap ? 2 * queue->cap : 1024;
-	struct phx_queued *jobs;
-
-	if (queue->count < queue->cap)
-		return true;
-	if (queue->count >= QUEUE_MAX)
-		return false;
-	jobs = realloc(queue->jobs, cap * sizeof(*jobs));
-	if (!jobs)
-		return false;
-	queue->jobs = jobs;
-	queue->cap = cap;
-	return true;
+	return queue->count < QUEUE_MAX && grow((void **) &queue->jobs, &queue->cap,
+						queue->count + 1, sizeof(*queue->jobs));
 }
 
 static void _scan_job(job_record_t *job_ptr)

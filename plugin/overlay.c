@@ -29,6 +29,10 @@
 
 #define STOCK_FILE "select_cons_tres.so"
 
+/* All of the overlay is compiled with hidden symbols, but for what Slurm and
+ * its loader look up, which this file has. */
+#pragma GCC visibility push(default)
+
 /* Required of every plugin; identical to the stock plugin's but the name. */
 const char plugin_name[] = "Trackable RESources (TRES) Selection plugin";
 const char plugin_type[] = "select/cons_tres";
@@ -362,9 +366,11 @@ static bool _holds_nodes(job_record_t *job_ptr)
 }
 
 /* Tell what the jobs hold now; `other` may be NULL. */
-static void _tell(job_record_t *job_ptr, job_record_t *other, uint32_t cause,
-		  bool suspended)
+static void _tell(job_record_t *job_ptr, job_record_t *other, uint32_t cause)
 {
+	bool suspended = cause == PHX_CAUSE_SUSPEND ||
+			 (cause != PHX_CAUSE_RESUME &&
+			  state_job_suspended(job_ptr));
 	int err = errno;
 
 	pthread_mutex_lock(&event_lock);
@@ -397,8 +403,7 @@ extern int select_p_select_nodeinfo_set(job_record_t *job_ptr)
 	}
 	if (_wanted(job_ptr) &&
 	    (IS_JOB_RUNNING(job_ptr) || IS_JOB_SUSPENDED(job_ptr)))
-		_tell(job_ptr, NULL, PHX_CAUSE_BEGIN,
-		      state_job_suspended(job_ptr));
+		_tell(job_ptr, NULL, PHX_CAUSE_BEGIN);
 	return rc;
 }
 
@@ -423,8 +428,7 @@ extern int select_p_job_resized(job_record_t *job_ptr, node_record_t *node_ptr)
 	int rc = (*(stock_ops.job_resized))(job_ptr, node_ptr);
 
 	if (rc == SLURM_SUCCESS && _wanted(job_ptr))
-		_tell(job_ptr, NULL, PHX_CAUSE_RESIZE,
-		      state_job_suspended(job_ptr));
+		_tell(job_ptr, NULL, PHX_CAUSE_RESIZE);
 	return rc;
 }
 
@@ -435,8 +439,7 @@ extern int select_p_job_expand(job_record_t *from_job_ptr,
 	int rc = (*(stock_ops.job_expand))(from_job_ptr, to_job_ptr);
 
 	if (rc == SLURM_SUCCESS && _wanted(from_job_ptr))
-		_tell(from_job_ptr, to_job_ptr, PHX_CAUSE_EXPAND,
-		      state_job_suspended(from_job_ptr));
+		_tell(from_job_ptr, to_job_ptr, PHX_CAUSE_EXPAND);
 	return rc;
 }
 
@@ -445,8 +448,7 @@ extern void select_p_job_mem_reduce(job_record_t *job_ptr)
 {
 	(*(stock_ops.job_mem_reduce))(job_ptr);
 	if (_wanted(job_ptr))
-		_tell(job_ptr, NULL, PHX_CAUSE_RESIZE,
-		      state_job_suspended(job_ptr));
+		_tell(job_ptr, NULL, PHX_CAUSE_RESIZE);
 }
 #endif
 
@@ -456,7 +458,7 @@ extern int select_p_job_suspend(job_record_t *job_ptr, bool indf_susp)
 	int rc = (*(stock_ops.job_suspend))(job_ptr, indf_susp);
 
 	if (rc == SLURM_SUCCESS && indf_susp && _wanted(job_ptr))
-		_tell(job_ptr, NULL, PHX_CAUSE_SUSPEND, true);
+		_tell(job_ptr, NULL, PHX_CAUSE_SUSPEND);
 	return rc;
 }
 
@@ -465,6 +467,6 @@ extern int select_p_job_resume(job_record_t *job_ptr, bool indf_susp)
 	int rc = (*(stock_ops.job_resume))(job_ptr, indf_susp);
 
 	if (rc == SLURM_SUCCESS && indf_susp && _wanted(job_ptr))
-		_tell(job_ptr, NULL, PHX_CAUSE_RESUME, false);
+		_tell(job_ptr, NULL, PHX_CAUSE_RESUME);
 	return rc;
 }

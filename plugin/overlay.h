@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* overlay.h - what the overlay's parts share: the stock plugin's table. */
-#ifndef PHALANX_OVERLAY_H
-#define PHALANX_OVERLAY_H
+#pragma once
 
 #include "slurm_api.h"
 
@@ -32,5 +31,3 @@ extern int overlay_job_test(job_record_t *job_ptr, bitstr_t *node_bitmap,
 			    list_t **preemptee_job_list JOB_TEST_TAIL_PARAMS);
 
 #pragma GCC visibility pop
-
-#endif

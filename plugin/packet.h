@@ -3,16 +3,13 @@
  * packet.h - checks of every byte the overlay receives.  Pure functions that
  * know nothing of Slurm or sockets; the fuzz target calls them as they are.
  */
-#ifndef PHALANX_PACKET_H
-#define PHALANX_PACKET_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "phalanx_wire.h"
-
-#pragma GCC visibility push(hidden)
 
 /* Whatever the daemon asks for, the wait and the breaker stay within these. */
 #define PHX_DEADLINE_US_MIN 100u
@@ -82,7 +79,3 @@ extern uint16_t phx_name_key(const char *name);
 
 /* Key of an account: FNV-1a 32 over its bytes. IN account - NULL counts as empty. */
 extern uint32_t phx_account_key(const char *account);
-
-#pragma GCC visibility pop
-
-#endif

@@ -1,31 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* pktbuf.c - see pktbuf.h.  Plain malloc: Slurm's xmalloc ends the process
- * when memory runs out, the overlay must not. */
+/* pktbuf.c - see pktbuf.h. */
 
 #include "pktbuf.h"
 
-#include <stdlib.h>
 #include <string.h>
 
-#define PKTBUF_MIN_CAP 4096u
+#include "grow.h"
 
 static bool _reserve(struct pktbuf *b, size_t more)
 {
-	size_t cap = b->cap ? b->cap : PKTBUF_MIN_CAP;
-	uint8_t *data;
+	bool ok = grow((void **) &b->data, &b->cap, b->len + more, 1);
 
-	while (cap < b->len + more)
-		cap *= 2;
-	if (cap == b->cap)
-		return true;
-	data = realloc(b->data, cap);
-	if (!data) {
-		b->failed = true;
-		return false;
-	}
-	b->data = data;
-	b->cap = cap;
-	return true;
+	b->failed = b->failed || !ok;
+	return ok;
 }
 
 extern void *pktbuf_add(struct pktbuf *b, uint16_t type, size_t len)
@@ -36,10 +23,7 @@ extern void *pktbuf_add(struct pktbuf *b, uint16_t type, size_t len)
 		return NULL;
 	hdr = (struct phx_hdr *) (b->data + b->len);
 	memset(hdr, 0, len);
-	hdr->magic = PHX_MAGIC;
-	hdr->version = PHX_VERSION;
-	hdr->type = type;
-	hdr->length = (uint32_t) len;
+	*hdr = PHX_HDR_OF(type, len);
 	b->len += len;
 	b->count++;
 	return hdr;

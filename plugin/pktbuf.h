@@ -3,8 +3,7 @@
  * pktbuf.h - a growing row of whole packets, one after the other; each starts
  * with a struct phx_hdr whose length says where the next one begins.
  */
-#ifndef PHALANX_PKTBUF_H
-#define PHALANX_PKTBUF_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -12,7 +11,10 @@
 
 #include "phalanx_wire.h"
 
-#pragma GCC visibility push(hidden)
+/* Header of a message; its number is set as it is sent. */
+#define PHX_HDR_OF(type_, length_) ((struct phx_hdr) { \
+	.magic = PHX_MAGIC, .version = PHX_VERSION, .type = (type_), \
+	.length = (uint32_t) (length_) })
 
 struct pktbuf {
 	uint8_t *data;
@@ -36,7 +38,3 @@ extern bool pktbuf_append(struct pktbuf *b, const struct pktbuf *from);
 extern void pktbuf_reset(struct pktbuf *b);
 
 extern void pktbuf_free(struct pktbuf *b);
-
-#pragma GCC visibility pop
-
-#endif

@@ -3,13 +3,10 @@
  * proof.h - proofs: for which calls one may be asked for, and whether what
  * stock said bears it out.  What is proved, and how: src/planner/proof.
  */
-#ifndef PHALANX_PROOF_H
-#define PHALANX_PROOF_H
+#pragma once
 
 #include "phalanx_wire.h"
 #include "slurm_api.h"
-
-#pragma GCC visibility push(hidden)
 
 /* Fewer candidates are not worth a question about TEST_ONLY. */
 #ifndef PROOF_TEST_ONLY_MIN /* the harness has few nodes */
@@ -42,7 +39,3 @@ struct proof_full {
 extern void proof_judge(struct phx_outcome *out,
 			const struct phx_answer *answer,
 			const struct proof_full *full, time_t from);
-
-#pragma GCC visibility pop
-
-#endif

@@ -3,8 +3,7 @@
  * release.h - what differs between releases in slurmctld's structures, and in
  * the functions that the overlay looks up.  The last of slurm_api.h.
  */
-#ifndef PHALANX_RELEASE_H
-#define PHALANX_RELEASE_H
+#pragma once
 
 #include "slots.h"
 
@@ -123,6 +122,4 @@ typedef int (*topology_get_t)(dynamic_plugin_data_t **topoinfo);
 #else
 #define SPREAD_SEGMENTS 0
 #define CONSOLIDATE_SEGMENTS 0
-#endif
-
 #endif

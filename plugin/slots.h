@@ -20,8 +20,7 @@
  * Source: node_select_syms[] in src/common/select.c (22.05) and
  * src/interfaces/select.c (later).
  */
-#ifndef PHALANX_SLOTS_H
-#define PHALANX_SLOTS_H
+#pragma once
 
 #define RELEASE_OF(major, minor) (((major) << 8) | (minor))
 #define VERSION_OF(major, minor, micro) ((RELEASE_OF(major, minor) << 8) | (micro))
@@ -246,6 +245,4 @@ typedef struct job_details job_details_t;
 #define JOB_QOS_LIST(job_ptr) ((job_ptr)->qos_list)
 #else
 #define JOB_QOS_LIST(job_ptr) ((list_t *) NULL)
-#endif
-
 #endif

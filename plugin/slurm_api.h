@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* slurm_api.h - Slurm's own headers, in the order they need. */
-#ifndef PHALANX_SLURM_API_H
-#define PHALANX_SLURM_API_H
+#pragma once
 
 #include "src/common/slurm_xlator.h" /* must be first */
 
@@ -32,5 +31,3 @@
 #include "src/slurmctld/slurmctld.h"
 
 #include "release.h"
-
-#endif

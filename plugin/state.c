@@ -18,13 +18,13 @@
 
 #include "ends.h"
 #include "fields.h"
+#include "fnv.h"
+#include "grow.h"
 #include "layout.h"
 #include "packet.h"
 #include "state.h"
 #include "topology.h"
 
-#define FNV_OFFSET 0xcbf29ce484222325ull
-#define FNV_PRIME 0x100000001b3ull
 #define GRES_NAMES_MAX 4096u /* kinds and types of one cluster */
 
 #ifndef PHALANX_OVERLAY_VERSION
@@ -121,14 +121,6 @@ extern uint64_t state_table_hash(void)
 	return hash ^ topology_hash();
 }
 
-static uint64_t _name_hash(uint64_t hash, const char *name)
-{
-	do {
-		hash = (hash ^ (uint8_t) *name) * FNV_PRIME;
-	} while (*name++);
-	return hash;
-}
-
 static bool _put_nodes(struct pktbuf *out, struct state_info *info,
 		       uint64_t *name_hash)
 {
@@ -151,7 +143,8 @@ static bool _put_nodes(struct pktbuf *out, struct state_info *info,
 		node = (struct phx_node *) (msg + 1);
 		for (uint32_t i = 0; i < count; i++, node++) {
 			_fill_node(node, node_record_table_ptr[first + i]);
-			*name_hash = _name_hash(*name_hash, node->name);
+			*name_hash = fnv_bytes(*name_hash, node->name,
+					       strlen(node->name) + 1);
 			hashed = *node;
 			hashed.state = 0;
 			info->table_hash = _hash_node(info->table_hash,
@@ -248,11 +241,9 @@ static bool _put_gres_names(struct pktbuf *out)
 struct held {
 	struct phx_alloc *alloc;
 	struct phx_job_gres *gres;
-	uint32_t alloc_count, alloc_cap;
-	uint32_t gres_count, gres_cap;
-	uint32_t *node_of;     /* node index of the job's n-th node */
-	uint32_t node_of_cap;
-	uint32_t nhosts;
+	uint32_t *node_of; /* node index of the job's n-th node */
+	uint32_t alloc_count, gres_count, nhosts;
+	size_t alloc_cap, gres_cap, node_of_cap;
 	bool failed;
 };
 
@@ -260,23 +251,6 @@ struct held {
  * all writers; the mutex keeps the overlay's thread and a writer apart. */
 static struct held held;
 static pthread_mutex_t held_lock = PTHREAD_MUTEX_INITIALIZER;
-
-static bool _room(void **array, uint32_t *cap, uint32_t need, size_t size)
-{
-	uint32_t new_cap = *cap ? *cap : 64;
-	void *p;
-
-	if (need <= *cap)
-		return true;
-	while (new_cap < need)
-		new_cap *= 2;
-	p = realloc(*array, new_cap * size);
-	if (!p)
-		return false;
-	*array = p;
-	*cap = new_cap;
-	return true;
-}
 
 /* CPUs and cores that the job keeps from others on its n-th node, whose cores
  * begin at `core_first` of the job's. */
@@ -324,8 +298,8 @@ static int _job_gres(void *x, void *arg)
 
 		if (!count || h->node_of[n] == NO_VAL)
 			continue;
-		if (!_room((void **) &h->gres, &h->gres_cap,
-			   h->gres_count + 1, sizeof(*h->gres))) {
+		if (!grow((void **) &h->gres, &h->gres_cap,
+			  h->gres_count + 1, sizeof(*h->gres))) {
 			h->failed = true;
 			return -1;
 		}
@@ -349,10 +323,10 @@ static bool _collect(struct held *h, job_record_t *job_ptr, bool suspended)
 	h->alloc_count = h->gres_count = 0;
 	h->failed = false;
 	h->nhosts = res->nhosts;
-	if (!_room((void **) &h->node_of, &h->node_of_cap, h->nhosts,
-		   sizeof(*h->node_of)) ||
-	    !_room((void **) &h->alloc, &h->alloc_cap, h->nhosts,
-		   sizeof(*h->alloc)))
+	if (!grow((void **) &h->node_of, &h->node_of_cap, h->nhosts,
+		  sizeof(*h->node_of)) ||
+	    !grow((void **) &h->alloc, &h->alloc_cap, h->nhosts,
+		  sizeof(*h->alloc)))
 		return false;
 	for (int i = bit_ffs(res->node_bitmap);
 	     i >= 0 && i <= last && i < node_record_count && n < h->nhosts;

@@ -4,13 +4,10 @@
  * needs slurmctld's locks: the operations are called with them held, and
  * state_build() takes them itself.
  */
-#ifndef PHALANX_STATE_H
-#define PHALANX_STATE_H
+#pragma once
 
 #include "pktbuf.h"
 #include "slurm_api.h"
-
-#pragma GCC visibility push(hidden)
 
 /* Content of a sync. */
 struct state_info {
@@ -66,7 +63,3 @@ extern uint32_t state_bitmap_words(bitstr_t *bitmap, uint32_t bits,
 
 /* Fill a HELLO's fixed part; locks: READ conf, node. */
 extern void state_hello(struct phx_hello *hello, time_t loaded);
-
-#pragma GCC visibility pop
-
-#endif

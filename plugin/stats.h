@@ -1,50 +1,39 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * stats.h - counters since the overlay was loaded.  Written by slurmctld's
- * scheduling threads, read once a second by the overlay's own: relaxed
- * atomics, since each counter stands for itself.
+ * stats.h - counters since the overlay was loaded, as they are sent.  Written
+ * by slurmctld's scheduling threads, read once a second by the overlay's own:
+ * relaxed atomic operations, since each counter stands for itself.
  */
-#ifndef PHALANX_STATS_H
-#define PHALANX_STATS_H
+#pragma once
 
-#include <stdatomic.h>
 #include <stdint.h>
 #include <time.h>
 
 #include "breaker.h"
 #include "phalanx_wire.h"
 
-#pragma GCC visibility push(hidden)
-
-typedef _Atomic uint64_t counter_t;
-
-struct stats {
-	counter_t calls[4];
-	counter_t asks;
-	counter_t answers;
-	counter_t narrowed;
-	counter_t reasons[PHX_REASONS];
-	counter_t late_answers;
-	counter_t events;
-	counter_t resyncs;
-	counter_t connects;
-	counter_t ask_ns_hist[PHX_LAT_BUCKETS];
-	counter_t skip_ns_hist[PHX_LAT_BUCKETS];
-	counter_t narrowed_calls, narrowed_ns;
-	counter_t full_calls[4], full_ns[4];
-	counter_t held_calls, held_sampled, held_startable;
-};
-
-extern struct stats overlay_stats;
+extern struct phx_stats overlay_stats; /* what the breaker counts is 0 in it */
 extern struct breaker overlay_breaker;
 
-static inline void stat_add(counter_t *c, uint64_t n)
+static inline void stat_add(uint64_t *c, uint64_t n)
 {
-	atomic_fetch_add_explicit(c, n, memory_order_relaxed);
+	__atomic_fetch_add(c, n, __ATOMIC_RELAXED);
+}
+
+static inline uint64_t stat_get(const uint64_t *c)
+{
+	return __atomic_load_n(c, __ATOMIC_RELAXED);
+}
+
+/* Keep the greatest; of one thread. */
+static inline void stat_max(uint64_t *c, uint64_t n)
+{
+	if (n > stat_get(c))
+		__atomic_store_n(c, n, __ATOMIC_RELAXED);
 }
 
 /* Count one duration; the buckets are those of phx_stats. */
-static inline void stat_hist(counter_t *hist, uint64_t ns)
+static inline void stat_hist(uint64_t *hist, uint64_t ns)
 {
 	uint32_t b = (uint32_t) ns;
 
@@ -67,9 +56,8 @@ static inline uint64_t now_ns(void)
 	return (uint64_t) ts.tv_sec * 1000000000ull + (uint64_t) ts.tv_nsec;
 }
 
-/* Copy all counters into a STATS packet (its header is left alone). */
+/* Copy counters one by one; sizes are multiples of 8. */
+extern void stat_copy(void *out, const void *counters, size_t bytes);
+
+/* Fill a whole STATS packet. */
 extern void stats_fill(struct phx_stats *out);
-
-#pragma GCC visibility pop
-
-#endif

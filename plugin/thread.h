@@ -3,8 +3,7 @@
  * thread.h - a thread of the overlay inside slurmctld.
  */
 
-#ifndef PHALANX_THREAD_H
-#define PHALANX_THREAD_H
+#pragma once
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -23,5 +22,3 @@ extern int thread_start(struct thread *thread, void *(*run)(void *));
  * holds. False where it still runs; it is then detached and its data must
  * stay. */
 extern bool thread_join(struct thread *thread);
-
-#endif

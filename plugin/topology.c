@@ -14,17 +14,14 @@
 #include <time.h>
 
 #include "fields.h"
+#include "fnv.h"
 #include "topology.h"
 
 #define REFRESH_S 30 /* between readings; printing is quadratic in the size */
-#define FNV_OFFSET 0xcbf29ce484222325ull
-#define FNV_PRIME 0x100000001b3ull
-#define BLOCK_LEVELS_DEFAULT 5 /* of 24.05, where BlockSizes is not given */
 
 struct topology {
 	char name[PHX_NAME_LEN];
 	char plugin[PHX_NAME_LEN];
-	uint32_t block_sizes[8];
 	char *text; /* malloc(), NULL if there is none */
 	bool unknown;
 };
@@ -136,77 +133,6 @@ static bool _look_up(struct functions *f)
 	return f->get && f->print && f->free;
 }
 
-/*
- * BlockSizes, where the text lacks them.  To 23.11 slurmctld's own numbers,
- * later topology.conf; without it slurmctld takes the first block's size.
- */
-#if !SINCE(24, 5)
-static void _block_sizes(struct topology *t)
-{
-	const uint16_t *base = dlsym(RTLD_DEFAULT, "bblock_node_cnt");
-	bitstr_t **levels = dlsym(RTLD_DEFAULT, "block_levels");
-	int n = 0;
-
-	for (int i = 0; base && levels && *levels && n < 8 &&
-	     i < bit_size(*levels); i++) {
-		if (bit_test(*levels, i))
-			t->block_sizes[n++] = (uint32_t) *base << i;
-	}
-}
-#elif !TOPOLOGY_SIZES_PRINTED
-static uint32_t _first_block(const char *text)
-{
-	const char *nodes = text ? strstr(text, "Nodes=") : NULL;
-	char *list, *end;
-	hostlist_t *hl;
-	int n;
-
-	if (!nodes)
-		return 0;
-	list = strdup(nodes + sizeof("Nodes=") - 1);
-	if (!list)
-		return 0;
-	if ((end = strpbrk(list, " \n")))
-		*end = '\0';
-	hl = hostlist_create(list);
-	n = hl ? hostlist_count(hl) : 0;
-	if (hl)
-		hostlist_destroy(hl);
-	free(list);
-	return n > 0 ? (uint32_t) n : 0;
-}
-
-static void _block_sizes(struct topology *t)
-{
-	char *path = get_extra_conf_path("topology.conf");
-	FILE *conf = path ? fopen(path, "re") : NULL;
-	char line[1024], *at = NULL;
-	uint32_t first;
-
-	while (conf && !at && fgets(line, sizeof(line), conf)) {
-		at = line + strspn(line, " \t");
-		if (strncasecmp(at, "BlockSizes", 10) || !strchr(at, '='))
-			at = NULL;
-	}
-	at = at ? strchr(at, '=') + 1 : NULL;
-	for (int n = 0; at && n < 8; n++) {
-		t->block_sizes[n] = (uint32_t) strtoul(at, &at, 10);
-		at = *at == ',' ? at + 1 : NULL;
-	}
-	if (conf)
-		(void) fclose(conf);
-	xfree(path);
-	first = t->block_sizes[0] ? 0 : _first_block(t->text);
-	for (int n = 0; first && n < BLOCK_LEVELS_DEFAULT; n++)
-		t->block_sizes[n] = first << n;
-}
-#else
-static void _block_sizes(struct topology *t)
-{
-	(void) t;
-}
-#endif
-
 #if TOPOLOGY_NAMED
 
 static const char *_plugin_of(uint32_t plugin_id)
@@ -274,14 +200,14 @@ static void _read_text(struct topology *t, uint32_t index)
 	field_copy_name(t->plugin, _plugin_of(info->plugin_id));
 #endif
 	if (!strcmp(t->plugin, "tree") || !strcmp(t->plugin, "block")) {
-		if (!_prints(&f, index, info->plugin_id))
+		if (!TOPOLOGY_SIZES_PRINTED && !strcmp(t->plugin, "block"))
+			_unknown(t, "this release prints no block sizes");
+		else if (!_prints(&f, index, info->plugin_id))
 			_unknown(t, "slurmctld cannot print it");
 		else if (TOPOLOGY_PRINT_CALL(f.print, info, &text))
 			_unknown(t, "slurmctld does not print it");
 		else
 			_set_text(t, text);
-		if (!strcmp(t->plugin, "block"))
-			_block_sizes(t);
 	}
 	xfree(text);
 	(void) (*(f.free))(info);
@@ -326,28 +252,18 @@ static void _read(struct topology *t, uint32_t index)
 		_read_text(t, index);
 }
 
-static uint64_t _hash_bytes(uint64_t h, const void *data, size_t len)
-{
-	const uint8_t *bytes = data;
-
-	for (size_t i = 0; i < len; i++)
-		h = (h ^ bytes[i]) * FNV_PRIME;
-	return h;
-}
-
 static uint64_t _hash_all(uint32_t n)
 {
-	uint64_t h = _hash_bytes(FNV_OFFSET, &n, sizeof(n));
+	uint64_t h = fnv_bytes(FNV_OFFSET, &n, sizeof(n));
 
 	for (uint32_t i = 0; i < n; i++) {
 		const struct topology *t = &topologies[i];
 
-		h = _hash_bytes(h, t->name, sizeof(t->name));
-		h = _hash_bytes(h, t->plugin, sizeof(t->plugin));
-		h = _hash_bytes(h, t->block_sizes, sizeof(t->block_sizes));
-		h = _hash_bytes(h, &t->unknown, sizeof(t->unknown));
+		h = fnv_bytes(h, t->name, sizeof(t->name));
+		h = fnv_bytes(h, t->plugin, sizeof(t->plugin));
+		h = fnv_bytes(h, &t->unknown, sizeof(t->unknown));
 		if (t->text)
-			h = _hash_bytes(h, t->text, strlen(t->text) + 1);
+			h = fnv_bytes(h, t->text, strlen(t->text) + 1);
 	}
 	return h;
 }
@@ -394,7 +310,6 @@ static bool _put_part(struct pktbuf *out, uint32_t index, size_t from,
 	msg->bytes = (uint32_t) bytes;
 	memcpy(msg->name, t->name, sizeof(msg->name));
 	memcpy(msg->plugin, t->plugin, sizeof(msg->plugin));
-	memcpy(msg->block_sizes, t->block_sizes, sizeof(msg->block_sizes));
 	if (bytes)
 		memcpy(msg + 1, t->text + from, bytes);
 	return true;

@@ -3,13 +3,10 @@
  * topology.h - slurmctld's topologies as text, kept until they may have
  * changed.  Everything but topology_of() belongs to the overlay's thread.
  */
-#ifndef PHALANX_TOPOLOGY_H
-#define PHALANX_TOPOLOGY_H
+#pragma once
 
 #include "pktbuf.h"
 #include "slurm_api.h"
-
-#pragma GCC visibility push(hidden)
 
 /*
  * Read them anew where that may be needed: after topology_stale(), and at most
@@ -35,7 +32,3 @@ extern uint16_t topology_of(const part_record_t *part_ptr);
  * treat nodes as alike are "flat" in every release.
  */
 extern const char *topology_plugin(const char *name);
-
-#pragma GCC visibility pop
-
-#endif

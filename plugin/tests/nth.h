@@ -9,6 +9,8 @@
 
 #include <stdbool.h>
 
+#pragma GCC visibility push(default) /* the harness calls these */
+
 /* Let the nth call from now on fail with this errno; 0: none. */
 extern void nth_fail(int n, int error);
 
@@ -23,5 +25,7 @@ extern void nth_stall(bool stall);
 
 /* RET how many calls wait */
 extern int nth_stalled(void);
+
+#pragma GCC visibility pop
 
 #endif

@@ -157,7 +157,7 @@ static void test_answer(void)
 
 static void test_hist(void)
 {
-	counter_t hist[PHX_LAT_BUCKETS] = {0};
+	uint64_t hist[PHX_LAT_BUCKETS] = {0};
 
 	stat_hist(hist, 0);
 	stat_hist(hist, 1);

@@ -113,7 +113,7 @@ static int _test(job_record_t *j, uint16_t mode, uint64_t *nodes)
 {
 	uint32_t min = j->details->min_nodes;
 	bitstr_t *b = _candidates(), *given;
-	uint64_t held = atomic_load(&overlay_stats.held_calls);
+	uint64_t held = stat_get(&overlay_stats.held_calls);
 	int rc;
 
 	given = bit_copy(b);
@@ -121,7 +121,7 @@ static int _test(job_record_t *j, uint16_t mode, uint64_t *nodes)
 	stock_rc = -2;
 	rc = select_p_job_test(j, b, min, min, min, mode, NULL, NULL, NULL);
 	sim_check_call(false);
-	held = atomic_load(&overlay_stats.held_calls) - held;
+	held = stat_get(&overlay_stats.held_calls) - held;
 	if (held) {
 		sim_counts.held++;
 		sim_check_held(j->user_id,

@@ -81,12 +81,12 @@ static void _check_change(const struct breaker *b, uint32_t state)
 		return;
 	if (state == BREAKER_CLOSED && !enabled &&
 	    (was.state != BREAKER_HALF_OPEN ||
-	     atomic_load(&overlay_stats.answers) == half_open_answers))
+	     stat_get(&overlay_stats.answers) == half_open_answers))
 		_say("closed without an answer");
 	if (was.state == BREAKER_HALF_OPEN)
 		half_open_asks = 0;
 	if (state == BREAKER_HALF_OPEN) {
-		half_open_answers = atomic_load(&overlay_stats.answers);
+		half_open_answers = stat_get(&overlay_stats.answers);
 		if (was.state != BREAKER_OPEN || was.until > sim_clock)
 			_say("half open before its time");
 	}
@@ -176,8 +176,8 @@ extern void sim_check_call(bool begin)
 			     atomic_load(&b->until_ns) > sim_clock + NS_PER_MS);
 		call_at = sim_clock;
 		call_stock = stock_ns;
-		call_asks = atomic_load(&overlay_stats.asks);
-		call_answers = atomic_load(&overlay_stats.answers);
+		call_asks = stat_get(&overlay_stats.asks);
+		call_answers = stat_get(&overlay_stats.answers);
 		return;
 	}
 	took = sim_clock - call_at - (stock_ns - call_stock);
@@ -187,9 +187,9 @@ extern void sim_check_call(bool begin)
 		sim_fail("a call waits for %llu us beside stock, the deadline is %llu us",
 			 (unsigned long long) took / 1000,
 			 (unsigned long long) deadline / 1000);
-	if (atomic_load(&overlay_stats.asks) == call_asks)
+	if (stat_get(&overlay_stats.asks) == call_asks)
 		return;
-	if (atomic_load(&overlay_stats.answers) != call_answers) {
+	if (stat_get(&overlay_stats.answers) != call_answers) {
 		silent = 0;
 		sim_counts.answers++;
 		return;
@@ -244,7 +244,7 @@ extern void sim_count(struct sim_counts *out)
 	*out = sim_counts;
 	out->opens += was.opens;
 	out->ejections += was.ejections;
-	out->narrowed = atomic_load(&overlay_stats.narrowed);
+	out->narrowed = stat_get(&overlay_stats.narrowed);
 	out->deltas = atomic_load(&order.written);
 }
 
