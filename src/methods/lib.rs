@@ -12,6 +12,9 @@
 //! seed; `clippy.toml` of this crate holds it to that.
 #![forbid(unsafe_code)]
 
+#[macro_use]
+mod modes;
+
 pub mod bag;
 pub mod balance;
 pub mod data_jobs;

@@ -58,23 +58,14 @@ pub enum Mode {
     Average,
 }
 
-impl Mode {
-    /// All modes with their names.
-    pub const ALL: [(&'static str, Self); 7] = [
-        ("seed", Self::Seed),
-        ("exact", Self::Exact),
-        ("integer", Self::Integer),
-        ("template", Self::Template),
-        ("best", Self::Best),
-        ("greedy", Self::Greedy),
-        ("average", Self::Average),
-    ];
-
-    /// The mode of that name.
-    #[must_use]
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.iter().find(|(known, _)| *known == name).map(|&(_, mode)| mode)
-    }
+named_modes! { Mode:
+    "seed" => Seed,
+    "exact" => Exact,
+    "integer" => Integer,
+    "template" => Template,
+    "best" => Best,
+    "greedy" => Greedy,
+    "average" => Average,
 }
 
 /// Options of [`solve`].

@@ -65,13 +65,8 @@ impl<'a> Clock<'a> {
         self.span.is_some()
     }
 
-    /// True once this share of the span is over; never without a deadline.
-    pub fn past(&self, share: f64) -> bool {
-        self.used().is_some_and(|used| used >= share.min(1.0))
-    }
-
-    /// The span is over.
+    /// The span is over; never without a deadline.
     pub fn expired(&self) -> bool {
-        self.past(1.0)
+        self.used().is_some_and(|used| used >= 1.0)
     }
 }

@@ -3,14 +3,17 @@
 
 use crate::learn::{Exploration, Growth};
 use foldhash::fast::RandomState;
-use phalanx_core::problem::InputError;
+use phalanx_core::problem::{InputError, refuse};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::{HashMap, HashSet};
+use std::fmt::{Arguments, Display};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Device kinds of one problem.
+/// Largest number of device kinds of a problem.
 pub const KINDS_MAX: usize = 255;
+/// Largest number of tasks of a problem.
+pub const TASKS_MAX: usize = 1 << 26;
 
 /// One slot's question: which gangs start, and where every task runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -153,7 +156,7 @@ fn as_whole<S: Serializer>(count: &f64, serializer: S) -> Result<S::Ok, S::Error
     serializer.serialize_u64(rounded)
 }
 
-/// Why there is no answer.
+/// Reason for which there is no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SolveError {
     /// The problem is malformed.
@@ -164,9 +167,9 @@ pub enum SolveError {
     TooLarge {
         /// Name of the mode.
         mode: &'static str,
-        /// What is counted.
+        /// Things that are counted.
         what: &'static str,
-        /// How many there are.
+        /// Number of them.
         got: usize,
         /// Name and value of the limit.
         limit: String,
@@ -181,7 +184,7 @@ pub enum SolveError {
     },
 }
 
-/// How a problem is solved.
+/// Algorithm that solves a problem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
@@ -195,7 +198,9 @@ pub enum Mode {
     Exact,
 }
 
-/// What happens to a task's old server when the `seed` mode mutates it.
+named_modes! { Mode: "ga" => Ga, "seed" => Seed, "exact" => Exact }
+
+/// Treatment of a task's old server when the `seed` mode mutates it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Mutation {
     /// The task moves: its other copies are cleared.
@@ -233,7 +238,7 @@ impl Default for GaParams {
 /// Arguments of [`super::solve`] beside the problem.
 #[derive(Clone, Copy)]
 pub struct Options<'a> {
-    /// How to solve.
+    /// Algorithm.
     pub mode: Mode,
     /// Seed of every random stream; same seed, same answer.
     pub seed: u64,
@@ -266,18 +271,6 @@ impl std::fmt::Debug for Options<'_> {
     }
 }
 
-impl Problem {
-    /// Observations behind the edge of a task to a server; 0 where there is no edge.
-    pub fn count_on(&self, task: &Task, server: &Server) -> f64 {
-        let own = task.edges.iter().find(|edge| edge.server == server.name).map(|e| e.count);
-        let group = || {
-            let name = server.group.as_ref()?;
-            task.groups.iter().find(|edge| edge.group == *name).map(|e| e.count)
-        };
-        own.or_else(group).or(task.any.map(|any| any.count)).unwrap_or(0.0)
-    }
-}
-
 impl Default for Options<'_> {
     fn default() -> Self {
         Options {
@@ -303,7 +296,7 @@ pub struct Placement {
     pub tasks: Vec<String>,
 }
 
-/// Why the search ended.
+/// Reason for which the search ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Stopped {
@@ -330,14 +323,14 @@ pub struct JobTerms {
     pub untried_edges: u64,
     /// value - cost + bonus: what the gang adds to the index, never-tried edges aside.
     pub index: f64,
-    /// The same for each task, in the order of the problem.
+    /// Shares of its tasks, in the order of the problem.
     pub tasks: Vec<TaskTerms>,
 }
 
 /// One task's share of the index.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TaskTerms {
-    /// Where it runs.
+    /// Server on which it runs.
     pub server: String,
     /// Learned mean there; 0 where never tried.
     pub value: f64,
@@ -391,7 +384,7 @@ pub struct Answer {
     pub proven_optimal: bool,
     /// Generations (or search nodes of `exact`) done.
     pub generations: u64,
-    /// Why the search ended.
+    /// Reason for which the search ended.
     pub stopped: Stopped,
     /// Terms, when asked for.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -405,7 +398,7 @@ pub struct ServerNames<'a> {
 }
 
 impl<'a> ServerNames<'a> {
-    /// Of equal names the first counts.
+    /// Makes the index; where names are equal the first counts.
     pub fn of(servers: &'a [Server]) -> ServerNames<'a> {
         let mut by_name = HashMap::with_capacity_and_hasher(servers.len(), RandomState::default());
         for (i, server) in servers.iter().enumerate() {
@@ -423,6 +416,16 @@ impl<'a> ServerNames<'a> {
 }
 
 impl Problem {
+    /// Observations behind the edge of a task to a server; 0 where there is no edge.
+    pub fn count_on(&self, task: &Task, server: &Server) -> f64 {
+        let own = task.edges.iter().find(|edge| edge.server == server.name).map(|e| e.count);
+        let group = || {
+            let name = server.group.as_ref()?;
+            task.groups.iter().find(|edge| edge.group == *name).map(|e| e.count)
+        };
+        own.or_else(group).or(task.any.map(|any| any.count)).unwrap_or(0.0)
+    }
+
     /// The exploration sequences of this slot.
     #[must_use]
     pub fn exploration(&self) -> Exploration {
@@ -449,9 +452,9 @@ impl Problem {
         for (i, server) in self.servers.iter().enumerate() {
             if names.by_name.get(server.name.as_str()).is_some_and(|first| *first < i) {
                 let message = format!("duplicate server name {:?}", server.name);
-                return Err(InputError::new(format!("servers[{i}].name"), message));
+                return refuse(format_args!("servers[{i}].name"), message);
             }
-            amounts(&format_args!("servers[{i}].capacity"), &server.capacity, kinds)?;
+            amounts(format_args!("servers[{i}].capacity"), &server.capacity, kinds)?;
         }
         let groups: HashSet<&str> =
             self.servers.iter().filter_map(|server| server.group.as_deref()).collect();
@@ -462,20 +465,21 @@ impl Problem {
         for (j, job) in self.jobs.iter().enumerate() {
             if !ids.insert(job.id.as_str()) {
                 let message = format!("duplicate job id {:?}", job.id);
-                return Err(InputError::new(format!("jobs[{j}].id"), message));
+                return refuse(format_args!("jobs[{j}].id"), message);
             }
             if job.tasks.is_empty() {
-                let message = "a gang needs at least one task";
-                return Err(InputError::new(format!("jobs[{j}].tasks"), message));
+                return refuse(format_args!("jobs[{j}].tasks"), "a gang needs at least one task");
             }
             for (q, task) in job.tasks.iter().enumerate() {
                 // Gangs are mostly runs of equal tasks.
                 if q > 0 && job.tasks[q - 1] == *task {
                     continue;
                 }
+                let at = format_args!("jobs[{j}].tasks[{q}]");
                 checked += 1;
-                self.validate_task((j, q), task, &names, (&mut listed, checked))?;
-                validate_groups((j, q), task, &groups)?;
+                amounts(format_args!("{at}.request"), &task.request, kinds)?;
+                task.validate_edges(at, &names, (&mut listed, checked))?;
+                task.validate_groups(at, &groups)?;
             }
         }
         Ok(())
@@ -485,100 +489,92 @@ impl Problem {
         let mut seen = HashSet::new();
         if self.kinds.len() > KINDS_MAX {
             let message = format!("must be at most {KINDS_MAX}, got {}", self.kinds.len());
-            return Err(InputError::new("kinds", message));
+            return refuse("kinds", message);
         }
         for (k, kind) in self.kinds.iter().enumerate() {
             if !seen.insert(kind) {
-                let message = format!("duplicate kind {kind:?}");
-                return Err(InputError::new(format!("kinds[{k}]"), message));
+                return refuse(format_args!("kinds[{k}]"), format!("duplicate kind {kind:?}"));
             }
         }
         if let Some(cost) = &self.cost {
-            amounts(&"cost", cost, self.kinds.len())?;
+            amounts("cost", cost, self.kinds.len())?;
+        }
+        let tasks: usize = self.jobs.iter().map(|job| job.tasks.len()).sum();
+        if tasks > TASKS_MAX {
+            let message = format!("{tasks} tasks in all, the limit TASKS_MAX is {TASKS_MAX}");
+            return refuse("jobs", message);
         }
         if self.slot == 0 {
-            return Err(InputError::new("slot", "must be at least 1, got 0"));
+            return refuse("slot", "must be at least 1, got 0");
         }
-        amount(&"bonus_scale", self.bonus_scale)
+        amount("bonus_scale", self.bonus_scale)
     }
+}
 
-    fn validate_task(
+impl Task {
+    /// `listed` holds for each server the number of the task that listed it last; this one's is
+    /// `number`.
+    fn validate_edges(
         &self,
-        (j, q): (usize, usize),
-        task: &Task,
+        at: Arguments<'_>,
         names: &ServerNames<'_>,
         (listed, number): (&mut [u64], u64),
     ) -> Result<(), InputError> {
-        amounts(&format_args!("jobs[{j}].tasks[{q}].request"), &task.request, self.kinds.len())?;
         let mut last = None;
-        for (e, edge) in task.edges.iter().enumerate() {
-            let path = format_args!("jobs[{j}].tasks[{q}].edges[{e}]");
-            let Some(server) = names.find(&edge.server, last) else {
-                let message = format!("unknown server {:?}", edge.server);
-                return Err(InputError::new(format!("{path}.server"), message));
+        for (e, edge) in self.edges.iter().enumerate() {
+            let path = format_args!("{at}.edges[{e}]");
+            let name = &edge.server;
+            let Some(server) = names.find(name, last) else {
+                return refuse(format_args!("{path}.server"), format!("unknown server {name:?}"));
             };
             last = Some(server);
             if std::mem::replace(&mut listed[server], number) == number {
-                let message = format!("duplicate edge to server {:?}", edge.server);
-                return Err(InputError::new(format!("{path}.server"), message));
+                let message = format!("duplicate edge to server {name:?}");
+                return refuse(format_args!("{path}.server"), message);
             }
-            finite(&format_args!("{path}.mean"), edge.mean)?;
-            amount(&format_args!("{path}.count"), edge.count)?;
+            learned(path, edge.mean, edge.count)?;
         }
-        if let Some(any) = &task.any {
-            finite(&format_args!("jobs[{j}].tasks[{q}].any.mean"), any.mean)?;
-            amount(&format_args!("jobs[{j}].tasks[{q}].any.count"), any.count)?;
+        self.any.map_or(Ok(()), |any| learned(format_args!("{at}.any"), any.mean, any.count))
+    }
+
+    fn validate_groups(&self, at: Arguments<'_>, groups: &HashSet<&str>) -> Result<(), InputError> {
+        for (g, edge) in self.groups.iter().enumerate() {
+            let path = format_args!("{at}.groups[{g}]");
+            let name = edge.group.as_str();
+            if !groups.contains(name) {
+                return refuse(format_args!("{path}.group"), format!("unknown group {name:?}"));
+            }
+            if self.groups.iter().take(g).any(|other| other.group == name) {
+                let message = format!("duplicate edge to group {name:?}");
+                return refuse(format_args!("{path}.group"), message);
+            }
+            learned(path, edge.mean, edge.count)?;
         }
         Ok(())
     }
 }
 
-fn validate_groups(
-    (j, q): (usize, usize),
-    task: &Task,
-    groups: &HashSet<&str>,
-) -> Result<(), InputError> {
-    for (g, edge) in task.groups.iter().enumerate() {
-        let path = format_args!("jobs[{j}].tasks[{q}].groups[{g}]");
-        let name = edge.group.as_str();
-        if !groups.contains(name) {
-            return Err(InputError::new(
-                format!("{path}.group"),
-                format!("unknown group {name:?}"),
-            ));
-        }
-        if task.groups.iter().take(g).any(|other| other.group == name) {
-            let message = format!("duplicate edge to group {name:?}");
-            return Err(InputError::new(format!("{path}.group"), message));
-        }
-        finite(&format_args!("{path}.mean"), edge.mean)?;
-        amount(&format_args!("{path}.count"), edge.count)?;
-    }
-    Ok(())
+fn learned(path: Arguments<'_>, mean: f64, count: f64) -> Result<(), InputError> {
+    finite(format_args!("{path}.mean"), mean)?;
+    amount(format_args!("{path}.count"), count)
 }
 
-fn finite(path: &dyn std::fmt::Display, x: f64) -> Result<(), InputError> {
+fn finite(path: impl Display, x: f64) -> Result<(), InputError> {
     if x.is_finite() {
         return Ok(());
     }
-    Err(InputError::new(path.to_string(), format!("must be a finite number, got {x}")))
+    refuse(path, format_args!("must be a finite number, got {x}"))
 }
 
-fn amount(path: &dyn std::fmt::Display, x: f64) -> Result<(), InputError> {
-    finite(path, x)?;
-    if x >= 0.0 {
-        return Ok(());
-    }
-    Err(InputError::new(path.to_string(), format!("must be >= 0, got {x}")))
+fn amount(path: impl Display, x: f64) -> Result<(), InputError> {
+    finite(&path, x)?;
+    if x >= 0.0 { Ok(()) } else { refuse(path, format_args!("must be >= 0, got {x}")) }
 }
 
-fn amounts(path: &dyn std::fmt::Display, xs: &[f64], kinds: usize) -> Result<(), InputError> {
+fn amounts(path: impl Display, xs: &[f64], kinds: usize) -> Result<(), InputError> {
     if xs.len() != kinds {
-        let message = format!("must have {kinds} entries, one per kind, got {}", xs.len());
-        return Err(InputError::new(path.to_string(), message));
+        let got = xs.len();
+        return refuse(path, format_args!("must have {kinds} entries, one per kind, got {got}"));
     }
-    for (k, x) in xs.iter().enumerate() {
-        amount(&format_args!("{path}[{k}]"), *x)?;
-    }
-    Ok(())
+    xs.iter().enumerate().try_for_each(|(k, x)| amount(format_args!("{path}[{k}]"), *x))
 }

@@ -32,12 +32,8 @@ fn run(bytes: &[u8], options: Options, out: &mut dyn Write) -> Result<(), SolveE
     });
     let remaining = || due.map(|due| due.saturating_duration_since(Instant::now()));
     let cores = || std::thread::available_parallelism().map_or(1, |n| n.get().min(THREADS_MAX));
-    let mode = match options.mode {
-        "seed" => Mode::Seed,
-        "exact" => Mode::Exact,
-        // `best` is the old name of `ga`.
-        _ => Mode::Ga,
-    };
+    // `best` is another name of the default, `ga`.
+    let mode = Mode::from_name(options.mode).unwrap_or_default();
     let answer = gang::solve(
         &problem,
         &gang::Options {

@@ -62,21 +62,12 @@ pub enum Mode {
     Weighted,
 }
 
-impl Mode {
-    /// All modes with their names.
-    pub const ALL: [(&'static str, Self); 5] = [
-        ("best", Self::Best),
-        ("seed", Self::Seed),
-        ("exact", Self::Exact),
-        ("round-robin", Self::RoundRobin),
-        ("weighted", Self::Weighted),
-    ];
-
-    /// The mode of that name.
-    #[must_use]
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.iter().find(|(known, _)| *known == name).map(|&(_, mode)| mode)
-    }
+named_modes! { Mode:
+    "best" => Best,
+    "seed" => Seed,
+    "exact" => Exact,
+    "round-robin" => RoundRobin,
+    "weighted" => Weighted,
 }
 
 /// Options of [`solve`].

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Names of the modes of a method.
+
+/// Gives an enum of modes `ALL` and `from_name`, from its names and variants.
+macro_rules! named_modes {
+    ($mode:ident: $($name:literal => $variant:ident),+ $(,)?) => {
+        impl $mode {
+            /// All modes with their names.
+            pub const ALL: [(&'static str, Self); [$($name),+].len()] =
+                [$(($name, Self::$variant)),+];
+
+            /// The mode of that name.
+            #[must_use]
+            pub fn from_name(name: &str) -> Option<Self> {
+                Self::ALL.iter().find(|(known, _)| *known == name).map(|&(_, mode)| mode)
+            }
+        }
+    };
+}
