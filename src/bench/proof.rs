@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Time of one proof of a planned start, as the daemon makes it for a WILL_RUN call:
-//! `cargo bench -p phalanx-planner --bench proof`.
+//! `phalanx-bench proof`.
 //!
 //! 10,000 nodes of 64 cores and 4 GPUs, 20,000 running jobs of one to three nodes with one GPU
 //! on each; between two questions one job ends and another begins, as on a full cluster.
 //! Times every question by itself and prints percentiles.
-#![allow(clippy::disallowed_methods, clippy::disallowed_macros, reason = "it measures and prints")]
 #![allow(clippy::unwrap_used)]
-
-mod timing;
 
 use std::time::{Duration, Instant};
 
+use crate::timing::percentile;
 use phalanx_core::shape::{GresWant, Memory, Shape};
 use phalanx_core::{NodeIdx, NodeSet};
 use phalanx_planner::cluster::{Cluster, Held, RunningJob, Table, TableNode};
@@ -19,7 +17,6 @@ use phalanx_planner::place::Candidates;
 use phalanx_planner::proof::{Prover, Times};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus as Rng;
-use timing::percentile;
 
 const NODES: u32 = 10_000;
 const JOBS: u32 = 20_000;
@@ -118,7 +115,7 @@ fn measure(name: &str, candidates: &NodeSet, windows: bool) {
     );
 }
 
-fn main() {
+pub fn run() {
     let all = NodeSet::full(NODES as usize);
     let mut half = NodeSet::new(NODES as usize);
     for at in (0..NODES).filter(|at| at % 4 < 2) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What the benches of single decisions share.
+//! Percentiles of the times of single decisions.
 
 use std::time::Duration;
 

@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Time of one decision on 10,000 nodes in 400 leaf switches or blocks, and the memory that these
-//! take: `cargo bench -p phalanx-planner --bench topology`.
+//! take: `phalanx-bench topology`.
 //!
 //! Jobs begin between the decisions. Every decision is timed by itself; the order of the index
 //! is renewed outside the timed part, as the daemon does.
-#![allow(clippy::disallowed_methods, clippy::disallowed_macros, reason = "it measures and prints")]
 #![allow(clippy::unwrap_used)]
-
-mod timing;
 
 use std::time::{Duration, Instant};
 
+use crate::timing::percentile;
 use phalanx_core::shape::{Shape, Sharing};
 use phalanx_core::topology::parse_conf;
 use phalanx_core::{NodeIdx, NodeSet};
@@ -18,7 +16,6 @@ use phalanx_planner::cluster::{Cluster, Held, RunningJob, Table, TableNode};
 use phalanx_planner::place::{Candidates, Placer, TopologyPolicy, Tuning};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus as Rng;
-use timing::percentile;
 
 const NODES: usize = 10_000;
 const LEAF: usize = 25;
@@ -119,7 +116,7 @@ fn times(kind: Kind, shape: &Shape) -> (Vec<Duration>, usize) {
     (times, placed)
 }
 
-fn main() {
+pub fn run() {
     for kind in [Kind::None, Kind::Tree, Kind::Block] {
         let before = resident_kib();
         let placers: Vec<Placer> = (0..COPIES).map(|_| placer(kind)).collect();

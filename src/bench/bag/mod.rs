@@ -1,21 +1,18 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The source paper's experiments: its table and figures as numbers and as a picture, on
-//! instances from seeds of our own (generate.rs says how), or on the authors'.
+//! instances from seeds of our own ([`generate`] says how), or on the authors'.
 //!
-//!     cargo run --release --example bag_experiments -- [--seed N] [--instances N]
-//!         [--data DIR] [--svg FILE]
+//!     phalanx-bench bag-experiments [--seed N] [--instances N] [--data DIR] [--svg FILE]
 //!
 //! With DIR (`ETC.csv`, `APC.csv`, `MPT.csv`, `TPT.csv`, `tarplee/` and the `case*.tar.gz`
 //! archives of the authors' repository) also beside the published numbers, with the solver's own
 //! improvements and times. Exit code 1 when a number that must hold does not.
-#![allow(clippy::disallowed_types, reason = "it reads an archive")]
-#![allow(clippy::disallowed_methods, clippy::disallowed_macros, reason = "it measures and prints")]
 
 mod figures;
 mod generate;
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::Command;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
@@ -64,10 +61,10 @@ struct Rates {
     apc: Vec<Vec<f64>>,
 }
 
-fn main() -> Result<ExitCode> {
+pub fn run(words: &[String]) -> Result<bool> {
     let (mut data, mut svg): (Option<PathBuf>, Option<PathBuf>) = (None, None);
     let (mut limit, mut seed) = (INSTANCES, 1_u64);
-    let mut words = std::env::args().skip(1);
+    let mut words = words.iter();
     while let Some(word) = words.next() {
         let mut value = || words.next().with_context(|| format!("{word} needs a value"));
         match word.as_str() {
@@ -102,7 +99,7 @@ fn main() -> Result<ExitCode> {
     }
     println!();
     report.checks.iter().for_each(|line| println!("{line}"));
-    Ok(if report.failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    Ok(!report.failed)
 }
 
 /// The authors' archive of a case, where there may be one; other cases are drawn.

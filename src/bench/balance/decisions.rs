@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Time of one placement decision, as the daemon asks for it: `cargo bench
-//! --bench balance`.
+//! Time of one placement decision, as the daemon asks for it: `phalanx-bench
+//! balance`.
 //!
 //! 10,000 nodes, four dimensions, jobs beginning and ending between the
 //! decisions. Times every decision by itself and prints percentiles: a mean
 //! would hide the slow ones, and the plugin's deadline is about those. The
 //! order of the index is renewed outside the timed part, as the daemon does.
-#![allow(clippy::disallowed_methods, clippy::disallowed_macros, reason = "it measures and prints")]
 #![allow(clippy::unwrap_used)]
 #![allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // ranks of percentiles
 
@@ -82,7 +81,7 @@ fn wants() -> Vec<Want> {
 }
 
 /// Latencies of decisions while jobs begin and end, ascending.
-fn run(form: &Form, varied: bool, kind: &str, nodes: usize) -> Vec<Duration> {
+fn times(form: &Form, varied: bool, kind: &str, nodes: usize) -> Vec<Duration> {
     let mut rng = Rng::seed_from_u64(1);
     let params = Params { mode: form.mode, threshold: form.threshold, ..Params::default() };
     let mut engine = cluster(varied, params, &mut rng);
@@ -110,7 +109,7 @@ fn run(form: &Form, varied: bool, kind: &str, nodes: usize) -> Vec<Duration> {
     times
 }
 
-fn main() {
+pub fn run() {
     println!("{NODES} nodes, 4 dimensions; microseconds for one decision");
     println!(
         "{:12} {:8} {:10} {:>5} {:>10} {:>8} {:>8} {:>8} {:>8}",
@@ -128,7 +127,7 @@ fn main() {
             for (kind, nodes) in
                 [("all", 1), ("half", 1), ("fifth", 1), ("hundredth", 1), ("all", 16)]
             {
-                let times = run(&form, varied, kind, nodes);
+                let times = times(&form, varied, kind, nodes);
                 let sum: Duration = times.iter().sum();
                 let at = |part: f64| {
                     let rank = (times.len() as f64 * part) as usize;

@@ -3,7 +3,7 @@
 //! of 64 cpu, 512 GB and 8 GPUs before the first one has to wait, and what is
 //! left over then?
 //!
-//! `cargo run --release --example balance_packing [RUNS]`
+//! `phalanx-bench balance-packing [RUNS]`
 //!
 //! Three mixes of jobs (mostly cpu, mostly memory, mostly GPU) and an even
 //! one, on nodes that are all alike and on a cluster half of which has no
@@ -11,7 +11,6 @@
 //! over the runs. `jobs` counts those placed before the first rejection;
 //! `left` is the share of each dimension free at that moment (stranded by
 //! whatever the job lacked).
-#![allow(clippy::disallowed_methods, clippy::disallowed_macros, reason = "it measures and prints")]
 
 use phalanx_core::{Amount, NodeIdx, NodeSet};
 use phalanx_methods::balance::{Engine, Mode, Params, Request};
@@ -137,8 +136,8 @@ impl Cluster {
     }
 }
 
-fn main() {
-    let runs: u64 = std::env::args().nth(1).and_then(|runs| runs.parse().ok()).unwrap_or(300);
+pub fn run(words: &[String]) {
+    let runs: u64 = words.first().and_then(|runs| runs.parse().ok()).unwrap_or(300);
     for without_gpu in [0, NODES / 2] {
         println!("{NODES} nodes, {without_gpu} of them without GPUs; means of {runs} runs");
         for (name, mix) in MIXES {

@@ -2,14 +2,12 @@
 //! Quality of the bisection method: the course cases beside the published results, and
 //! a generated large problem beside its lower bound; both beside round robin and weighted.
 //!
-//!     cargo run --release --example bisect_quality -- [--large] [FILE...]
+//!     phalanx-bench bisect-quality [--large] [FILE...]
 //!
 //! FILE is a case of the course data set (jobs, hosts, alpha, transfer; cores; blocks per job;
 //! speeds; block sizes; hosts of blocks). Exit code 1 when a named case is too long.
-#![allow(clippy::disallowed_methods, clippy::disallowed_macros, reason = "it measures and prints")]
 
 use std::fmt::Write as _;
-use std::process::ExitCode;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
@@ -19,19 +17,19 @@ use serde_json::{Value, json};
 /// Cases and the longest makespans, in ms, that mode `best` may have.
 const LIMITS: [(&str, f64); 2] = [("task1_case1", 87_300.0), ("task2_case1", 40_700.0)];
 
-fn main() -> Result<ExitCode> {
+pub fn run(words: &[String]) -> Result<bool> {
     let mut good = true;
-    for argument in std::env::args().skip(1) {
+    for argument in words {
         if argument == "--large" {
             good &= report("large", &large(1000, 32, 200, 500), f64::INFINITY)?;
             continue;
         }
-        let text = std::fs::read_to_string(&argument).with_context(|| argument.clone())?;
+        let text = std::fs::read_to_string(argument).with_context(|| argument.clone())?;
         let problem = parse(&text).with_context(|| format!("{argument}: not a course case"))?;
         let known = LIMITS.iter().find(|(name, _)| argument.contains(name));
-        good &= report(&argument, &problem, known.map_or(f64::INFINITY, |(_, limit)| *limit))?;
+        good &= report(argument, &problem, known.map_or(f64::INFINITY, |(_, limit)| *limit))?;
     }
-    Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(good)
 }
 
 fn report(name: &str, problem: &Value, limit: f64) -> Result<bool> {

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Time and quality of planning data-parallel jobs of given shape, and of dealing one large input.
 //!
-//!     cargo run --release --example data_plan
-#![allow(clippy::disallowed_methods, clippy::disallowed_macros, reason = "it measures and prints")]
+//!     phalanx-bench data-plan
 
 use std::time::{Duration, Instant};
 
@@ -35,7 +34,7 @@ impl Random {
     }
 }
 
-fn main() {
+pub fn run() {
     let mut random = Random(7);
     let (hosts, cores) = (1000, 32);
     let jobs: Vec<Job> = (0..200)

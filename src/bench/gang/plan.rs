@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Time and memory of one plan of gangs in the daemon's terms.
 //!
-//! `gang_plan [NODES] [GANGS] [DEADLINE_MS]`: a queue of gangs of 1 to 16 nodes, 40 job types, on
-//! nodes of eight classes in four partitions, half of the nodes in use; prints what the plan
+//! `phalanx-bench gang-plan [NODES] [GANGS] [DEADLINE_MS]`: a queue of gangs of 1 to 16 nodes, 40
+//! job types, on nodes of eight classes in four partitions, half of the nodes in use; prints what the plan
 //! took, its objective and certified gap, and the peak resident memory of the process.
-#![allow(clippy::disallowed_methods, clippy::disallowed_macros, reason = "it measures and prints")]
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -95,8 +94,7 @@ fn peak_mib() -> u64 {
     kib.unwrap_or(0) / 1024
 }
 
-fn main() -> Result<(), Fail> {
-    let args: Vec<String> = std::env::args().skip(1).collect();
+pub fn run(args: &[String]) -> Result<(), Fail> {
     let number = |at: usize, default: u32| args.get(at).map_or(Ok(default), |s| s.parse::<u32>());
     let (nodes, gangs, ms) = (number(0, 10_000)?, number(1, 10_000)?, number(2, 1000)?);
     let snapshot = snapshot(nodes, gangs)?;

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The gang document's experiment: six policies on the same slots.
 //!
-//! `gang_policies [SLOTS] [RUNS] [FILE.svg]`: five types of jobs with three tasks each, four
-//! servers, two kinds of devices. Every slot one job of each type arrives and ends. A task's
+//! `phalanx-bench gang-policies [SLOTS] [RUNS] [FILE.svg]`: five types of jobs with three tasks
+//! each, four servers, two kinds of devices. Every slot one job of each type arrives and ends. A task's
 //! value is the mean of its edge plus uniform noise in (-0.2, 0.2); policies that learn know the
 //! values that they saw. Prints the social welfare (docs/methods.md, formula 6) and the regret
 //! against the ideal, which knows the means; draws the welfare into the file.
-#![allow(clippy::disallowed_methods, clippy::disallowed_macros, reason = "it measures and prints")]
 
 use phalanx_methods::gang::{Edge, Job, Mode, Options, Problem, Server, Task, solve};
 use phalanx_methods::learn::{BONUS_SCALE_SHIPPED, Estimate, Growth};
@@ -269,8 +268,8 @@ fn svg(curves: &[Vec<f64>]) -> String {
     out + "</svg>\n"
 }
 
-fn main() -> Result<(), Fail> {
-    let mut args = std::env::args().skip(1);
+pub fn run(words: &[String]) -> Result<(), Fail> {
+    let mut args = words.iter();
     let slots: usize = args.next().map_or(Ok(3000), |s| s.parse())?;
     let runs: u64 = args.next().map_or(Ok(2), |s| s.parse())?;
     let marks: Vec<usize> = MARKS.into_iter().filter(|mark| *mark <= slots).collect();

@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Quality and speed of the gang method on seeded instances.
 //!
-//! `gang_quality gaps [DEADLINE_MS] [LONG_MS]`: families of 8 to 64 servers and 24 to 192 gangs;
-//! prints the gap of a short run to the best of all runs, and the certified gap. `gang_quality
-//! large`: 1,000 servers and 5,000 tasks, 10,000 servers and 10,000 gangs. `gang_quality known MS
-//! FILE [SEED] [FIRST]`: gaps to the best values kept in FILE, which is updated; FIRST chooses the
-//! instances. `gang_quality one FAMILY SERVERS GANGS SEED WIDTH MS`: one instance. `gang_quality
-//! write FAMILY SERVERS GANGS SEED`: one instance as JSON. `gang_quality eval MS FILE...`: index of
-//! `ga` on JSON files. `gang_quality table [MS] [LONG_MS]`: greedy, `seed`, and `ga` with and
-//! without its parts, each in the same time, as mean percent below the best value known, by family.
+//! The first word behind `phalanx-bench gang-quality` says what is measured:
+//!
+//! - `gaps [DEADLINE_MS] [LONG_MS]`: families of 8 to 64 servers and 24 to 192 gangs; prints the gap
+//!   of a short run to the best of all runs, and the certified gap
+//! - `large`: 1,000 servers and 5,000 tasks, 10,000 servers and 10,000 gangs
+//! - `known MS FILE [SEED] [FIRST]`: gaps to the best values kept in FILE, which is updated; FIRST
+//!   chooses the instances
+//! - `one FAMILY SERVERS GANGS SEED WIDTH MS`: one instance
+//! - `write FAMILY SERVERS GANGS SEED`: one instance as JSON
+//! - `eval MS FILE...`: index of `ga` on JSON files
+//! - `table [MS] [LONG_MS]`: greedy, `seed`, and `ga` with and without its parts, each in the same
+//!   time, as mean percent below the best value known, by family
+//!
 //! GANG_CPU_CLOCK=1 measures deadlines in processor time (busy machines); GANG_WORK=N replaces them
 //! by a repeatable budget.
-#![allow(clippy::disallowed_methods, clippy::disallowed_macros, reason = "it measures and prints")]
 
 use nix::time::{ClockId, clock_gettime};
 use phalanx_methods::gang::{
@@ -353,8 +357,7 @@ fn large() -> Result<(), Fail> {
     Ok(())
 }
 
-fn main() -> Result<(), Fail> {
-    let args: Vec<String> = std::env::args().skip(1).collect();
+pub fn run(args: &[String]) -> Result<(), Fail> {
     let number = |i: usize, default: u64| -> Result<u64, Fail> {
         args.get(i).map_or(Ok(default), |s| s.parse::<u64>().map_err(Fail::from))
     };
@@ -393,6 +396,6 @@ fn main() -> Result<(), Fail> {
             }
             Ok(())
         }
-        _ => Err("usage: gang_quality gaps|large|table|write|eval ...".into()),
+        _ => Err("usage: gang-quality gaps|large|table|write|eval ...".into()),
     }
 }

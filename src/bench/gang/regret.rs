@@ -1,19 +1,17 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Regret of the learned index on the worked examples' model.
 //!
-//! `gang_regret [SLOTS] [RUNS] [FILE.svg]`: every slot both jobs arrive, the exact
-//! argmax of the index runs,
-//! each task's value is its mean plus uniform noise in (-0.2, 0.2). Prints the regret against the
+//! `phalanx-bench gang-regret [SLOTS] [RUNS] [FILE.svg]`: every slot both jobs arrive, the exact
+//! argmax of the index runs, each task's value is its mean plus uniform noise in (-0.2, 0.2). Prints the regret against the
 //! best assignment by bonus scale, mean and worst over the runs, and how well the curve of the
 //! shipped scale fits a line in ln t; draws the mean curves over ln t into the file.
-#![allow(clippy::disallowed_methods, clippy::disallowed_macros, reason = "it measures and prints")]
 
 use phalanx_methods::gang::{Edge, Job, Mode, Options, Problem, Server, Task, solve};
 use phalanx_methods::learn::{BONUS_SCALE_SHIPPED, Estimate, Growth};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
-#[path = "../tests/it/exact/gang.rs"]
+#[path = "../../methods/tests/it/exact/gang.rs"]
 mod oracle;
 
 type Fail = Box<dyn std::error::Error>;
@@ -145,8 +143,8 @@ fn svg(curves: &[(f64, Vec<f64>)]) -> String {
     out + "</svg>\n"
 }
 
-fn main() -> Result<(), Fail> {
-    let mut args = std::env::args().skip(1);
+pub fn run(words: &[String]) -> Result<(), Fail> {
+    let mut args = words.iter();
     let slots: usize = args.next().map_or(Ok(3000), |s| s.parse())?;
     let runs: u64 = args.next().map_or(Ok(20), |s| s.parse())?;
     let truth = model(|at, s| (VALUES[at][s], 1.0), 1, Growth::None, 1.0);
