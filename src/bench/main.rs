@@ -7,6 +7,7 @@ mod balance;
 mod data;
 mod gang;
 mod proof;
+mod simulate;
 mod timing;
 mod topology;
 
@@ -14,11 +15,14 @@ use std::error::Error;
 use std::process::ExitCode;
 
 use clap::Parser;
+use phalanx_cli::{Global, end, in_one_line};
 
 /// Measure Phalanx, and simulate the policies that it is compared with
 #[derive(Debug, Parser)]
 #[command(name = "phalanx-bench", version, max_term_width = 100)]
 struct Cli {
+    #[command(flatten)]
+    global: Global,
     #[command(subcommand)]
     command: Command,
 }
@@ -46,6 +50,7 @@ enum Command {
     GangRegret(Words),
     /// Time of one proof of a planned start on 10,000 nodes
     Proof,
+    Simulate(Box<simulate::Args>),
     /// Time and memory of a decision on 400 leaf switches or blocks
     Topology,
 }
@@ -57,12 +62,23 @@ struct Words {
     words: Vec<String>,
 }
 
+/// Beginning of each error.
+const PROGRAM: &str = "phalanx-bench: ";
+
 fn main() -> ExitCode {
-    match Cli::parse().command.run() {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) if error.use_stderr() => return in_one_line(PROGRAM, &error).into(),
+        Err(error) => error.exit(),
+    };
+    if let Command::Simulate(args) = &cli.command {
+        return end(PROGRAM, args.run(&cli.global)).into();
+    }
+    match cli.command.measure() {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
-            eprintln!("phalanx-bench: {error:#}");
+            eprintln!("{PROGRAM}{error:#}");
             ExitCode::FAILURE
         }
     }
@@ -70,7 +86,7 @@ fn main() -> ExitCode {
 
 impl Command {
     /// Measures; whether all that must hold does.
-    fn run(&self) -> Result<bool, Box<dyn Error>> {
+    fn measure(&self) -> Result<bool, Box<dyn Error>> {
         match self {
             Self::BagExperiments(args) => return Ok(bag::run(&args.words)?),
             Self::Balance => balance::decisions::run(),
@@ -82,6 +98,7 @@ impl Command {
             Self::GangQuality(args) => gang::quality::run(&args.words)?,
             Self::GangRegret(args) => gang::regret::run(&args.words)?,
             Self::Proof => proof::run(),
+            Self::Simulate(_) => {}
             Self::Topology => topology::run(),
         }
         Ok(true)

@@ -12,7 +12,7 @@ const GAMMAS: [f64; 10] = [1.05, 1.1, 1.15, 1.2, 1.25, 1.3, 1.35, 1.4, 1.45, 1.5
 const SIZES: [usize; 5] = [30, 100, 500, 1000, 2000];
 const FEW_GAMMAS: [f64; 3] = [1.2, 1.3, 1.5];
 
-/// What is compared: the source's three, and ours.
+/// Methods that are compared: the source's three, and ours.
 pub const SHOWN: [(&str, Mode); 4] = [
     ("online", Mode::Seed),
     ("greedy", Mode::Greedy),
@@ -100,7 +100,7 @@ impl Figures {
             .for_each(|(name, gamma, values)| row(format!("{name} {gamma}"), values, 2));
     }
 
-    /// What must hold whatever the seed: `best` is never below the others. The source's method is
+    /// Faults, of what must hold whatever the seed: `best` is never below the others. The source's method is
     /// above its rivals on most seeds, but not on all.
     pub fn faults(&self) -> Vec<String> {
         let table = self.table.iter().map(|(gamma, v)| (format!("gamma {gamma}"), v));

@@ -65,7 +65,7 @@ pub fn rates(seed: u64) -> Rates {
     rates
 }
 
-/// Which bags come.
+/// Sizes and order of the bags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Case {
     /// Table 1.
@@ -80,7 +80,7 @@ pub enum Case {
 }
 
 impl Case {
-    /// Of figure 3, with their names there.
+    /// Cases of figure 3, with their names there.
     pub const ORDERS: [(&str, Self); 4] = [
         ("BaS", Self::BigAndSmall),
         ("SaB", Self::SmallAndBig),
@@ -99,7 +99,7 @@ impl Case {
         }
     }
 
-    /// As many instances as asked.
+    /// Draws as many instances as asked.
     pub fn instances(self, seed: u64, count: usize) -> Vec<Instance> {
         let case = u64::try_from(self.number() * STREAMS).unwrap_or_default();
         let of = |at: usize| {

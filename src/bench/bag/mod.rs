@@ -112,7 +112,7 @@ fn archive(case: Case) -> Option<String> {
     }
 }
 
-/// Beside the published numbers.
+/// Prints results beside the published numbers.
 fn published(data: &Path, rates: &Rates, limit: usize, report: &mut Report) -> Result<()> {
     println!(
         "\nseed, greedy, average, exact, integer: every bag alone, final on arrival\n\

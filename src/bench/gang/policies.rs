@@ -22,7 +22,7 @@ const NOISE: f64 = 0.2;
 /// Slots at which the regret is printed.
 const MARKS: [usize; 4] = [100, 300, 1000, 3000];
 
-/// How a slot's jobs are placed.
+/// Policies that place a slot's jobs.
 #[derive(Clone, Copy, PartialEq)]
 enum Policy {
     /// Gangs in any order, each task on any server with room.
@@ -53,7 +53,7 @@ const POLICIES: [(Policy, &str, &str); 7] = [
 
 /// Requests, servers and true means.
 struct World {
-    /// By task of all types.
+    /// Requests by task of all types.
     requests: Vec<[f64; 2]>,
     /// Mean by task and server; `None`: no edge.
     means: Vec<[Option<f64>; SERVERS]>,

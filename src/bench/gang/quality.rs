@@ -28,7 +28,7 @@ use std::time::{Duration, Instant};
 
 type Fail = Box<dyn std::error::Error>;
 
-/// How edges and values are drawn.
+/// Kinds of instances, by how edges and values are drawn.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Family {
     /// One server kind, value by gang, edges to all servers.
@@ -37,7 +37,7 @@ enum Family {
     Classes,
     /// Own mean on every server, a third of the servers reachable.
     Sparse,
-    /// As `Classes`, with counts and the exploration bonus.
+    /// Instances as of `Classes`, with counts and the exploration bonus.
     Learned,
     /// Few large devices per server: packing matters.
     Chunky,

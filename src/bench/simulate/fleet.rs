@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Nodes with shared GPUs, filled pod by pod.
 
-use phalanx_core::trace::openb::Pod;
+use super::openb::Pod;
 use phalanx_core::trace::spec::NodeSpec;
 
 /// Thousandths of a GPU.

@@ -11,13 +11,12 @@ use std::time::{Duration, Instant};
 
 use super::fleet::{FleetNode, PodShape, Spot, WHOLE};
 use super::lookahead::Window;
-use super::metrics::{Figures, Utilization};
-use super::policy::Policy;
+use super::openb::Pod;
 use super::reference::Scorer;
 use phalanx_core::random::Stream;
-use phalanx_core::trace::openb::Pod;
 use phalanx_core::trace::spec::NodeSpec;
 use phalanx_methods::balance::fragment::{GPUS_MAX, Mix, Want};
+use phalanx_sim::metrics::{Figures, Utilization};
 
 /// Parameters of the arrivals.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -111,7 +110,7 @@ struct Filler<'a> {
     /// Score by shape and node; infinite where it does not fit.
     scores: Vec<f64>,
     best: Vec<Option<usize>>,
-    /// By shape: who should go first (least).
+    /// Urgency by shape; the shape with the least goes first.
     urgency: Vec<f64>,
 }
 
@@ -238,7 +237,7 @@ pub struct Filled {
 pub fn run(
     pods: &[Pod],
     nodes: &[NodeSpec],
-    policy: Policy,
+    policy: &str,
     how: &Inflation,
 ) -> Result<(Filled, Figures), String> {
     if let Some(node) = nodes.iter().find(|node| node.gpus as usize > GPUS_MAX) {
@@ -325,7 +324,7 @@ impl Curve {
     }
 }
 
-fn figures(filled: &Filled, gpu_total: u64, policy: Policy, mix: &Mix) -> Figures {
+fn figures(filled: &Filled, gpu_total: u64, policy: &str, mix: &Mix) -> Figures {
     let percent = |part: f64, whole: f64| if whole > 0.0 { 100.0 * part / whole } else { 0.0 };
     let sum = |of: &dyn Fn(&FleetNode) -> u64| filled.nodes.iter().map(of).sum::<u64>() as f64;
     let gpu_free = sum(&FleetNode::gpu_free);
@@ -333,7 +332,7 @@ fn figures(filled: &Filled, gpu_total: u64, policy: Policy, mix: &Mix) -> Figure
     let unusable: f64 = filled.nodes.iter().map(|n| mix.cost(n.cpu_milli, &n.gpus)).sum();
     let full = |n: &FleetNode| !n.gpus.is_empty() && n.gpu_free() == 0;
     let mut figures = Figures {
-        policy: policy.name().to_owned(),
+        policy: policy.to_owned(),
         jobs: filled.placed + filled.dropped,
         utilization: Utilization {
             cpu: (cpu > 0.0).then(|| 1.0 - sum(&|n| n.cpu_milli) / cpu),
@@ -343,8 +342,6 @@ fn figures(filled: &Filled, gpu_total: u64, policy: Policy, mix: &Mix) -> Figure
         gpu_allocated_pct: Some(100.0 - percent(gpu_free, gpu_total as f64)),
         gpu_fragmented_pct: Some(percent(unusable, gpu_total as f64)),
         decisions: filled.placed + filled.dropped,
-        dropped: Some(filled.dropped),
-        overtaken_max: Some(filled.overtaken_max),
         ..Figures::default()
     };
     let beside = |of: fn(&FleetNode) -> u64| sum(&|n| if full(n) { of(n) } else { 0 });

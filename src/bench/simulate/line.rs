@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The waiting jobs in the order in which they may start.
+//! Waiting jobs by rank.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use phalanx_planner::backfill::Rank;
+use phalanx_planner::order::Rank;
 
 /// Jobs by rank; those that have waited too long before all others.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Line {
+pub(super) struct Ranked {
     ranks: BTreeMap<u32, Rank>,
     young: BTreeSet<(Rank, u32)>,
     old: BTreeSet<u32>,
     arrivals: VecDeque<(i64, u32)>,
 }
 
-impl Line {
+impl Ranked {
     /// A job arrives; ids grow with arrival.
     pub(super) fn push(&mut self, id: u32, rank: Rank, submit_s: i64) {
         self.ranks.insert(id, rank);
@@ -22,7 +22,7 @@ impl Line {
         self.arrivals.push_back((submit_s, id));
     }
 
-    /// It started.
+    /// A job started.
     pub(super) fn remove(&mut self, id: u32) {
         if let Some(rank) = self.ranks.remove(&id) {
             self.young.remove(&(rank, id));
@@ -30,7 +30,7 @@ impl Line {
         }
     }
 
-    /// Another rank for a waiting job.
+    /// Gives a waiting job another rank.
     pub(super) fn revise(&mut self, id: u32, rank: Rank) {
         let Some(slot) = self.ranks.get_mut(&id) else { return };
         let before = std::mem::replace(slot, rank);
@@ -53,7 +53,7 @@ impl Line {
         }
     }
 
-    /// First come those that may be passed no more.
+    /// Jobs in their order; first come those that may be passed no more.
     pub(super) fn order(&self) -> impl Iterator<Item = u32> {
         self.old.iter().copied().chain(self.young.iter().map(|(_, id)| *id))
     }

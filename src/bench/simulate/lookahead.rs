@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 /// A pending request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Waiting {
-    /// Its shape, a number of the caller's.
+    /// Shape, a number of the caller's.
     pub shape: u32,
     /// Number of later requests that went first.
     pub overtaken: u32,

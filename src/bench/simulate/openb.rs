@@ -4,14 +4,14 @@
 
 use std::io::BufRead;
 
-use super::spec::NodeSpec;
-use super::{Lines, TraceError, shorten};
-use crate::limits::{NODES_MAX, TRACE_JOBS_MAX};
+use phalanx_core::limits::{NODES_MAX, TRACE_JOBS_MAX};
+use phalanx_core::trace::spec::NodeSpec;
+use phalanx_core::trace::{Lines, TraceError, shorten};
 
 /// One pod.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Pod {
-    /// Its name.
+    /// Name.
     pub name: String,
     /// Thousandths of a CPU.
     pub cpu_milli: u64,
@@ -145,15 +145,29 @@ pub fn nodes(reader: impl BufRead) -> Result<Vec<NodeSpec>, TraceError> {
     })
 }
 
-/// Whether a first line is the header of a node list (and not of a pod list).
-pub fn is_node_header(line: &str) -> bool {
-    let columns = Columns::of(line);
-    columns.find("gpu").is_some() && columns.find("cpu_milli").is_some()
+/// Whether a first line is the header of a pod list.
+pub fn is_pod_header(line: &str) -> bool {
+    let columns = Columns::of(&line.to_lowercase());
+    columns.find("num_gpu").is_some() && columns.find("cpu_milli").is_some()
 }
 
 #[cfg(test)]
 mod tests {
+    use phalanx_fuzz::{kind_of, run, size_of};
+
     use super::*;
+
+    #[test]
+    fn damaged_lists() {
+        fn way<T>(found: Result<Vec<T>, TraceError>) -> u64 {
+            match found {
+                Ok(rows) => size_of(rows.len()).wrapping_add(1 << 40),
+                Err(error) => kind_of(&error.to_string()),
+            }
+        }
+        let words = ["cpu_milli", "num_gpu", "gpu_milli", "\"", ",", "\n", " -1", "1e300"];
+        run("openb", &words, |input| way(pods(input)) ^ way(nodes(input)).rotate_left(13));
+    }
 
     #[test]
     fn pods_and_nodes_are_read() {
@@ -164,7 +178,8 @@ mod tests {
         assert_eq!((found[1].gpus, found[1].models.len()), (0, 2));
         let text = "sn,cpu_milli,memory_mib,gpu,model\nx,64000,262144,2,P100\n";
         assert_eq!(nodes(text.as_bytes()).unwrap()[0].model, "P100");
-        assert!(is_node_header("sn,cpu_milli,memory_mib,gpu,model"));
+        assert!(is_pod_header("name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec"));
+        assert!(!is_pod_header("sn,cpu_milli,memory_mib,gpu,model"));
     }
 
     #[test]

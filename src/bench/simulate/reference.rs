@@ -4,7 +4,6 @@
 //! published figures come out.
 
 use super::fleet::{FleetNode, PodShape, WHOLE};
-use super::policy::Policy;
 use phalanx_methods::balance::fragment::{Asked, Free, Mix, Want};
 
 /// Share of the pods that the typical shapes of FGD cover.
@@ -40,14 +39,14 @@ pub enum Scorer {
 }
 
 impl Scorer {
-    /// The rule of a policy for these nodes and this mix of requests.
-    pub fn of(policy: Policy, nodes: &[FleetNode], wants: &[Want]) -> Self {
+    /// The rule of a policy, given by name, for these nodes and this mix of requests.
+    pub fn of(policy: &str, nodes: &[FleetNode], wants: &[Want]) -> Self {
         match policy {
-            Policy::BestFit => Self::Tightest { largest: largest(nodes) },
-            Policy::DotProduct => Self::Product { largest: largest(nodes) },
-            Policy::K8sBalanced | Policy::BalanceSeed => Self::Spread,
-            Policy::Fgd => Self::Mix { mix: Box::new(Mix::new(&typical(wants))), fgd: true },
-            Policy::Balance | Policy::Phalanx | Policy::Research => {
+            "best-fit" => Self::Tightest { largest: largest(nodes) },
+            "dot-product" => Self::Product { largest: largest(nodes) },
+            "k8s-balanced" | "balance-seed" => Self::Spread,
+            "fgd" => Self::Mix { mix: Box::new(Mix::new(&typical(wants))), fgd: true },
+            "balance" | "phalanx" | "research" => {
                 Self::Mix { mix: Box::new(Mix::for_packing(wants)), fgd: false }
             }
             _ => Self::First,
@@ -140,8 +139,7 @@ fn spread(node: &FleetNode, pod: &PodShape) -> f64 {
     spread_of_used(&used.collect::<Vec<_>>())
 }
 
-/// 100 minus NodeResourcesBalancedAllocation's score, which is whole, of the
-/// used shares.
+/// Returns 100 minus NodeResourcesBalancedAllocation's score of the used shares, which is whole.
 pub(super) fn spread_of_used(used: &[f64]) -> f64 {
     let count = f64::from(u32::try_from(used.len()).unwrap_or(1).max(1));
     let mean = used.iter().sum::<f64>() / count;

@@ -10,7 +10,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Backfill, Rank, Request};
+use phalanx_planner::order::Rank;
+use phalanx_sim::backfill::{Backfill, Request};
 
 /// Share of the longest fair wait after which a job is passed no more, percent.
 /// The rest is left for its start to become possible.
@@ -21,9 +22,9 @@ const SHARE_PERCENT: i64 = 40;
 struct Twin {
     limit_s: i64,
     expected_s: i64,
-    /// Its real start.
+    /// Real start.
     started_s: Option<i64>,
-    /// Its real runtime.
+    /// Real runtime.
     run_s: Option<i64>,
     /// Start and expected end in the fair schedule.
     fair: Option<(i64, i64)>,
@@ -42,7 +43,7 @@ pub struct StarvationLimit {
 }
 
 impl StarvationLimit {
-    /// For a pool of so many CPUs.
+    /// Makes the limit for a pool of so many CPUs.
     pub fn new(cpus: u64) -> Self {
         let fair = Backfill::new(cpus, true);
         Self {
@@ -64,8 +65,8 @@ impl StarvationLimit {
         self.ends.first().map(|(end_s, _)| *end_s)
     }
 
-    /// A job arrives; `job.window_s` is the user's limit.
-    pub fn arrived(&mut self, job: Request, expected_s: u64) {
+    /// A job arrives at `submit_s`; `job.window_s` is the user's limit.
+    pub fn arrived(&mut self, job: Request, submit_s: i64, expected_s: u64) {
         let seconds = |s: u64| i64::try_from(s).unwrap_or(i64::MAX);
         let twin = Twin {
             limit_s: seconds(job.window_s),
@@ -73,7 +74,7 @@ impl StarvationLimit {
             started_s: None,
             run_s: None,
             fair: None,
-            submit_s: job.submit_s,
+            submit_s,
             gone: false,
         };
         self.jobs.insert(job.id, twin);
@@ -115,14 +116,14 @@ impl StarvationLimit {
             self.end_or_extend(id, now_s);
         }
         let mut starts = std::mem::take(&mut self.starts);
-        self.fair.pass(now_s, 0, &mut starts);
+        self.fair.pass(now_s, u32::MAX, &mut starts);
         for id in starts.drain(..) {
             self.start(id, now_s);
         }
         self.starts = starts;
     }
 
-    /// Its time is up in the fair schedule; it goes on only if it really began
+    /// Ends a job whose time is up in the fair schedule, unless it really began
     /// no later than there and runs still.
     fn end_or_extend(&mut self, id: u32, now_s: i64) {
         let Some(twin) = self.jobs.get_mut(&id) else { return };
@@ -157,15 +158,15 @@ impl StarvationLimit {
 mod tests {
     use super::*;
 
-    fn job(id: u32, submit_s: i64) -> Request {
-        Request { id, size: 4, window_s: 100, submit_s, rank: Rank::ARRIVAL }
+    fn job(id: u32) -> Request {
+        Request { id, size: 4, window_s: 100, rank: Rank::ARRIVAL }
     }
 
     #[test]
     fn the_limit_follows_the_longest_fair_wait() {
         let mut limit = StarvationLimit::new(4);
-        limit.arrived(job(0, 0), 50);
-        limit.arrived(job(1, 0), 50);
+        limit.arrived(job(0), 0, 50);
+        limit.arrived(job(1), 0, 50);
         limit.advance(0);
         assert_eq!((limit.limit_s(), limit.next_s()), (0, Some(50)), "nobody waited yet");
         limit.started(0, 0);

@@ -4,20 +4,11 @@
 //! Jobs that are expected to end soon go first, shortest first: a second of
 //! their waiting costs most slowdown and they hardly delay anyone. All others
 //! keep the order of their arrival, so that long jobs do not starve each other.
-//! Beyond that, a [`StarvationLimit`](super::StarvationLimit) bounds how long anybody
-//! may be passed.
 
 use phalanx_methods::learn::runtime::Prediction;
 
 /// Expected runtime up to which a job may pass others, seconds.
-pub const SHORT_S: f64 = 3_600.0;
-
-/// Limit of jobs that need not wait for a reservation, seconds; see
-/// [`Backfill::with_express`](super::Backfill::with_express).
-pub const EXPRESS_S: u64 = 24;
-
-/// Share of the starvation limit for [`Backfill::with_lead`](super::Backfill::with_lead), percent.
-pub const LEAD_PERCENT: i64 = 135;
+const SHORT_S: f64 = 3_600.0;
 
 /// Place in the order; less starts first. Ties: by arrival.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -27,7 +18,7 @@ impl Rank {
     /// The order of arrival alone.
     pub const ARRIVAL: Self = Self(0, 0);
 
-    /// By learned runtime, else by arrival (Unix seconds).
+    /// Ranks by learned runtime, else by arrival (Unix seconds).
     pub fn learned(prediction: &Prediction, submit_s: i64) -> Self {
         let typical = prediction.typical_s();
         if typical <= SHORT_S {
@@ -37,12 +28,12 @@ impl Rank {
         Self(1, submit_s.cast_unsigned() ^ (1 << 63))
     }
 
-    /// It may pass others.
+    /// Whether the job may pass others.
     pub fn is_short(self) -> bool {
         self.0 == 0
     }
 
-    /// Shortest first by whole seconds.
+    /// Ranks the shortest first, by whole seconds.
     pub fn shortest(run_s: u64) -> Self {
         Self(0, run_s)
     }

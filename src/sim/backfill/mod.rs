@@ -7,36 +7,27 @@
 //! by then, or take no more than the CPUs that are left beside it (EASY;
 //! Lifka 1995, Mu'alem and Feitelson 2001).
 //!
-//! Jobs whose limit is a few seconds ([`Backfill::with_express`]) do not wait
-//! until CPUs have been drained for the head: they may start whenever they fit,
-//! as long as the head starts no later than was first promised to it plus their
-//! limit.
-//!
-//! The line: jobs that have waited for the starvation limit or longer by arrival, then
-//! all others by [`Rank`]. With a limit of 0 that is EASY's order of arrival.
+//! The head is the oldest job, if it may be passed no more, else the first one by [`Rank`]; all
+//! others follow by rank.
 
 mod list;
-mod rank;
-mod starvation;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::BTreeMap;
 
+use crate::events::seconds;
 use list::{Blocks, Entry, Summary};
-pub use rank::{EXPRESS_S, LEAD_PERCENT, Rank};
-pub use starvation::StarvationLimit;
+use phalanx_planner::order::Rank;
 
 /// A job that may be started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request {
-    /// Unique among all jobs ever submitted.
+    /// Unique among all jobs ever submitted; grows with arrival.
     pub id: u32,
     /// CPUs, at least 1.
     pub size: u64,
     /// Expected runtime, seconds, at least 1.
     pub window_s: u64,
-    /// Time of arrival, seconds; not before those submitted earlier.
-    pub submit_s: i64,
-    /// Its place in the line.
+    /// Place in the line.
     pub rank: Rank,
 }
 
@@ -128,24 +119,10 @@ pub struct Backfill {
     ends: Blocks<End, Size>,
     waiting: BTreeMap<u32, Request>,
     line: Blocks<Request, Shortest>,
-    /// By arrival: beyond the starvation limit, and not yet. Started ones drop out late.
-    old: VecDeque<u32>,
-    young: VecDeque<(i64, u32)>,
-    /// Jobs that have waited this share of the limit, percent, also backfill
-    /// before all others; 0: none do.
-    lead_percent: i64,
-    /// Those beyond the limit that do not yet.
-    led: VecDeque<(i64, u32)>,
-    /// Limit of express jobs, seconds; 0: there are none.
-    express_s: u64,
-    /// Those that wait.
-    express: BTreeSet<u32>,
-    /// The last head that did not fit, and the start first found for it.
-    promised: Option<(u32, i64)>,
 }
 
 impl Backfill {
-    /// An idle pool of so many CPUs; without `backfills` the head blocks all.
+    /// Makes an idle pool of so many CPUs; without `backfills` the head blocks all.
     pub fn new(cpus: u64, backfills: bool) -> Self {
         Self {
             free: cpus,
@@ -154,27 +131,7 @@ impl Backfill {
             ends: Blocks::new(),
             waiting: BTreeMap::new(),
             line: Blocks::new(),
-            old: VecDeque::new(),
-            young: VecDeque::new(),
-            lead_percent: 0,
-            led: VecDeque::new(),
-            express_s: 0,
-            express: BTreeSet::new(),
-            promised: None,
         }
-    }
-
-    /// Jobs that have waited so many percent of the limit, at least 100, come
-    /// first not only as head but in backfill too.
-    pub fn with_lead(mut self, percent: i64) -> Self {
-        self.lead_percent = percent;
-        self
-    }
-
-    /// Lets jobs of at most this limit, seconds, pass a reservation by as much.
-    pub fn with_express(mut self, limit_s: u64) -> Self {
-        self.express_s = limit_s;
-        self
     }
 
     /// CPUs that no job holds.
@@ -182,17 +139,13 @@ impl Backfill {
         self.free
     }
 
-    /// Jobs that wait.
-    pub fn waiting(&self) -> usize {
-        self.waiting.len()
+    /// Jobs that wait, by arrival.
+    pub fn waiting(&self) -> &BTreeMap<u32, Request> {
+        &self.waiting
     }
 
     /// A job arrives.
     pub fn submit(&mut self, job: Request) {
-        self.young.push_back((job.submit_s, job.id));
-        if job.window_s <= self.express_s {
-            self.express.insert(job.id);
-        }
         self.waiting.insert(job.id, job);
         self.line.insert(job);
     }
@@ -222,14 +175,12 @@ impl Backfill {
     }
 
     /// Starts what may start at `now_s`; adds their ids in the order of start.
-    /// A job that has waited `starvation_s` seconds is passed no more.
-    pub fn pass(&mut self, now_s: i64, starvation_s: i64, started: &mut Vec<u32>) {
-        self.age(now_s, starvation_s);
+    /// Jobs with ids below `passed_no_more` come first as heads, by arrival.
+    pub fn pass(&mut self, now_s: i64, passed_no_more: u32, started: &mut Vec<u32>) {
         if self.free == 0 {
             return;
         }
-        self.start_express(now_s, started);
-        let Some(head) = self.start_heads(now_s, started) else { return };
+        let Some(head) = self.start_heads(now_s, passed_no_more, started) else { return };
         if !self.backfills || self.free == 0 {
             return;
         }
@@ -247,93 +198,48 @@ impl Backfill {
                 gap.extra -= job.size;
             }
             gap.free -= job.size;
-            self.start(&job, now_s, started);
+            self.start(&job, now_s);
+            started.push(job.id);
         }
     }
 
-    fn start_express(&mut self, now_s: i64, started: &mut Vec<u32>) {
-        if self.express.is_empty() {
-            return;
-        }
-        let Some(head) = self.head() else { return };
-        let last_s = self.promise(&head, now_s);
-        let waiting = self.express.iter().filter_map(|id| self.waiting.get(id));
-        let ends_s = |job: &Request| now_s.saturating_add_unsigned(job.window_s);
-        let may: Vec<Request> = waiting.filter(|job| ends_s(job) <= last_s).copied().collect();
-        for job in may {
-            if job.size <= self.free {
-                self.start(&job, now_s, started);
-            }
-        }
-    }
-
-    /// Until when express jobs may hold CPUs that `head` waits for.
-    fn promise(&mut self, head: &Request, now_s: i64) -> i64 {
-        let fits = head.size <= self.free;
-        let wait_s = if fits { 0 } else { self.gap_before(head, now_s).window_s };
-        let start_s = now_s.saturating_add_unsigned(wait_s);
-        let first_s = match self.promised {
-            Some((id, first_s)) if id == head.id => first_s,
-            _ => start_s,
-        };
-        self.promised = Some((head.id, first_s));
-        start_s.max(first_s.saturating_add_unsigned(self.express_s))
-    }
-
-    fn age(&mut self, now_s: i64, starvation_s: i64) {
-        while let Some(&(submit_s, id)) = self.young.front() {
-            if now_s.saturating_sub(submit_s) < starvation_s {
-                break;
-            }
-            self.young.pop_front();
-            self.old.push_back(id);
-            if self.lead_percent > 0 {
-                self.led.push_back((submit_s, id));
-            }
-        }
-        let lead_s = starvation_s.saturating_mul(self.lead_percent) / 100;
-        while let Some(&(submit_s, id)) = self.led.front() {
-            if now_s.saturating_sub(submit_s) < lead_s {
-                return;
-            }
-            self.led.pop_front();
-            if let Some(window_s) = self.waiting.get(&id).map(|job| job.window_s) {
-                self.revise(id, window_s, Rank::ARRIVAL);
-            }
-        }
-    }
-
-    fn head(&mut self) -> Option<Request> {
-        while let Some(id) = self.old.front() {
-            match self.waiting.get(id) {
-                Some(job) => return Some(*job),
-                None => self.old.pop_front(),
-            };
-        }
-        self.line.first().copied()
+    /// The job that starts next; see [`Backfill::pass`].
+    pub fn head(&self, passed_no_more: u32) -> Option<Request> {
+        let oldest = self.waiting.first_key_value().map(|(_, job)| job);
+        oldest.filter(|job| job.id < passed_no_more).or_else(|| self.line.first()).copied()
     }
 
     /// Starts the line's jobs until one does not fit, and returns it.
-    fn start_heads(&mut self, now_s: i64, started: &mut Vec<u32>) -> Option<Request> {
+    fn start_heads(
+        &mut self,
+        now_s: i64,
+        passed_no_more: u32,
+        started: &mut Vec<u32>,
+    ) -> Option<Request> {
         loop {
-            let head = self.head()?;
+            let head = self.head(passed_no_more)?;
             if head.size > self.free {
                 return Some(head);
             }
-            self.start(&head, now_s, started);
+            self.start(&head, now_s);
+            started.push(head.id);
         }
     }
 
-    fn start(&mut self, job: &Request, now_s: i64, started: &mut Vec<u32>) {
+    /// A waiting job takes its CPUs, which are free.
+    pub fn start(&mut self, job: &Request, now_s: i64) {
         self.waiting.remove(&job.id);
         self.line.remove(&job.key());
-        self.express.remove(&job.id);
         self.free -= job.size;
-        let window_s = i64::try_from(job.window_s).unwrap_or(i64::MAX);
-        let end = End { end_s: now_s.saturating_add(window_s), id: job.id, size: job.size };
+        let end_s = now_s.saturating_add(seconds(job.window_s));
+        let end = End { end_s, id: job.id, size: job.size };
         self.running.insert(job.id, end);
         self.ends.insert(end);
-        started.push(job.id);
+    }
+
+    /// Seconds until `head` fits, if what runs lasts as long as is expected of it.
+    pub fn wait_s(&self, head: &Request, now_s: i64) -> u64 {
+        if head.size <= self.free { 0 } else { self.gap_before(head, now_s).window_s }
     }
 
     /// The resources that jobs may use before `head` can start.
@@ -369,12 +275,12 @@ mod tests {
     use super::*;
 
     fn job(id: u32, size: u64, window_s: u64) -> Request {
-        Request { id, size, window_s, submit_s: i64::from(id), rank: Rank::ARRIVAL }
+        Request { id, size, window_s, rank: Rank::ARRIVAL }
     }
 
-    fn pass(pool: &mut Backfill, now_s: i64, starvation_s: i64) -> Vec<u32> {
+    fn pass(pool: &mut Backfill, now_s: i64, passed_no_more: u32) -> Vec<u32> {
         let mut started = Vec::new();
-        pool.pass(now_s, starvation_s, &mut started);
+        pool.pass(now_s, passed_no_more, &mut started);
         started
     }
 
@@ -382,17 +288,17 @@ mod tests {
     fn what_ends_in_time_or_leaves_enough_passes_the_head() {
         let mut pool = Backfill::new(10, true);
         pool.submit(job(0, 6, 100));
-        assert_eq!(pass(&mut pool, 0, 0), [0]);
+        assert_eq!(pass(&mut pool, 0, u32::MAX), [0]);
         pool.submit(job(1, 8, 50)); // the head: starts at 100, 2 CPUs beside it
         pool.submit(job(2, 3, 101)); // too long, too large
         pool.submit(job(3, 2, 500)); // fits beside
         pool.submit(job(4, 2, 90)); // ends in time
-        assert_eq!(pass(&mut pool, 5, 0), [3, 4]);
-        assert_eq!((pool.free(), pool.waiting()), (0, 2));
+        assert_eq!(pass(&mut pool, 5, u32::MAX), [3, 4]);
+        assert_eq!((pool.free(), pool.waiting().len()), (0, 2));
         pool.finish(4);
-        assert_eq!(pass(&mut pool, 95, 0), [] as [u32; 0]);
+        assert_eq!(pass(&mut pool, 95, u32::MAX), [] as [u32; 0]);
         pool.finish(0);
-        assert_eq!(pass(&mut pool, 100, 0), [1]);
+        assert_eq!(pass(&mut pool, 100, u32::MAX), [1]);
     }
 
     #[test]
@@ -401,22 +307,7 @@ mod tests {
         pool.submit(job(0, 6, 100));
         pool.submit(job(1, 8, 50));
         pool.submit(job(2, 1, 1));
-        assert_eq!(pass(&mut pool, 2, 0), [0]);
-    }
-
-    #[test]
-    fn express_jobs_delay_the_head_by_no_more_than_their_limit() {
-        let mut pool = Backfill::new(10, true).with_express(30);
-        pool.submit(job(0, 6, 100));
-        assert_eq!(pass(&mut pool, 0, 0), [0]);
-        pool.submit(job(1, 10, 50)); // may start at 100
-        pool.submit(job(2, 4, 30));
-        assert_eq!(pass(&mut pool, 95, 0), [2], "ends at 125, 130 is allowed");
-        pool.finish(0);
-        pool.submit(job(3, 4, 30));
-        assert_eq!(pass(&mut pool, 101, 0), [] as [u32; 0], "would end at 131");
-        pool.finish(2);
-        assert_eq!(pass(&mut pool, 125, 0), [1]);
+        assert_eq!(pass(&mut pool, 2, u32::MAX), [0]);
     }
 
     #[test]
@@ -426,13 +317,13 @@ mod tests {
         pool.submit(ranked(0, 90));
         pool.submit(ranked(1, 50));
         pool.submit(ranked(2, 10));
-        assert_eq!(pass(&mut pool, 2, 100), [2]);
+        assert_eq!(pass(&mut pool, 2, 0), [2]);
         pool.finish(2);
-        assert_eq!(pass(&mut pool, 100, 100), [0], "waited for 100 s");
+        assert_eq!(pass(&mut pool, 100, 1), [0], "it waited long enough");
         pool.revise(1, 70, Rank::shortest(70));
         pool.expect(0, 95);
         pool.finish(0);
-        assert_eq!(pass(&mut pool, 101, 100), [1]);
+        assert_eq!(pass(&mut pool, 101, 1), [1]);
         assert_eq!(pool.free(), 0);
     }
 }
