@@ -61,7 +61,7 @@ crates: rust
 
 .PHONY: all build debug plugin man slurm-24.11 slurm-26.05 slurm-root
 build: deps-build rust plugin
-	$(CARGO) build --release --bins
+	$(CARGO) build --release --workspace --bins
 # With one small test, for whose sake cargo gives the libraries the features that tests ask for:
 # so the programs are those of tests/run, and nothing is compiled twice.
 DEBUG_BUILD ?= --workspace --bins --test init
@@ -167,6 +167,8 @@ deb: deps-deb build
 
 # ---- measuring; nothing here passes or fails
 
+# What needs no cluster.
+BENCH = $(CARGO) run --release -p phalanx-bench --
 CLUSTER_ENV = PHALANX_BIN_DIR=$(CURDIR)/target/debug \
 	PHALANX_OVERLAY_DIR=$(CURDIR)/$(dir $(OVERLAY))
 .PHONY: tuning-pictures bench-10k bench-backfill bench-pending bench-balance bench-proof \
@@ -178,7 +180,7 @@ CLUSTER_ENV = PHALANX_BIN_DIR=$(CURDIR)/target/debug \
 # the directory of the authors' instances also beside the published numbers.
 BAG_DATA ?=
 bench-bag: rust
-	$(CARGO) run --release -p phalanx-methods --example bag_experiments -- \
+	$(BENCH) bag-experiments \
 		$(if $(BAG_DATA),--data $(BAG_DATA),--svg docs/bag-experiments.svg)
 bench-bags-cluster: deps-test debug plugin
 	$(CLUSTER_ENV) $(PYTHON) tests/cluster/bags.py --bench 200
@@ -240,19 +242,19 @@ bench-data-jobs: deps-test deps-hdfs debug plugin
 bench-gangs: deps-test debug plugin
 	$(CLUSTER_ENV) $(PYTHON) tests/cluster/gangs.py --bench 200
 bench-gang-method: rust
-	$(CARGO) run --release -p phalanx-methods --example gang_quality -- gaps 100
-	$(CARGO) run --release -p phalanx-methods --example gang_quality -- large
-	$(CARGO) run --release -p phalanx-planner --example gang_plan
+	$(BENCH) gang-quality gaps 100
+	$(BENCH) gang-quality large
+	$(BENCH) gang-plan
 	$(MAKE) figure-gang-regret figure-gang-policies
 bench-balance: rust
-	$(CARGO) bench -p phalanx-methods --bench balance
+	$(BENCH) balance
 bench-proof: rust
-	$(CARGO) bench -p phalanx-planner --bench proof
+	$(BENCH) proof
 bench-topology: rust
-	$(CARGO) bench -p phalanx-planner --bench topology
+	$(BENCH) topology
 # TRACES: directory with swf/ and gpu_clusters/alibaba-openb-2023/ (see the script)
 bench-traces: build
-	$(PYTHON) tests/bench/traces.py target/release/phalanx $(TRACES)
+	$(PYTHON) tests/bench/traces.py target/release/phalanx-bench $(TRACES)
 # One list of short jobs on 16 real nodes and simulated, stock and Phalanx.
 bench-reality: deps-run build
 	PHALANX_BIN_DIR=$(CURDIR)/target/release PHALANX_OVERLAY_DIR=$(CURDIR)/$(dir $(OVERLAY)) \
@@ -266,10 +268,10 @@ FIGURES := gang-regret gang-policies bag-experiments tuning share-experiment
 .PHONY: figures $(FIGURES:%=figure-%)
 figures: $(FIGURES:%=figure-%)
 figure-gang-regret: rust
-	$(CARGO) run --release -p phalanx-methods --example gang_regret -- 3000 20 docs/gang-regret.svg
+	$(BENCH) gang-regret 3000 20 docs/gang-regret.svg
 # The gang document's experiment: random, least loaded, greedy, index, GA, ideal.
 figure-gang-policies: rust
-	$(CARGO) run --release -p phalanx-methods --example gang_policies -- 3000 2 docs/gang-policies.svg
+	$(BENCH) gang-policies 3000 2 docs/gang-policies.svg
 figure-bag-experiments: bench-bag
 figure-tuning: build
 	$(PYTHON) tests/bench/tuning_pictures.py target/release/phalanx docs/tuning.svg

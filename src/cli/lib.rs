@@ -25,8 +25,11 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
 
+pub use commands::simulate;
 use commands::{Cli, Command};
-use exit::{Exit, Failure};
+pub use exit::{Exit, Failure};
+pub use global::Global;
+pub use outcome::Outcome;
 
 /// The commands with their options, as help, manual pages and completion show them.
 pub fn command() -> clap::Command {
@@ -45,9 +48,13 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 
 /// Prints the result, or one line of what went wrong: for `solve` it begins with the field.
 fn run(cli: &Cli) -> Exit {
-    let result = cli.command.run(&cli.global).and_then(|outcome| outcome.print());
-    result.unwrap_or_else(|Failure { exit, message }| {
-        let program = if matches!(cli.command, Command::Solve(_)) { "" } else { "phalanx: " };
+    let program = if matches!(cli.command, Command::Solve(_)) { "" } else { "phalanx: " };
+    end(program, cli.command.run(&cli.global))
+}
+
+/// Prints a result, or what went wrong in one line behind `program`.
+pub fn end(program: &str, result: Result<Outcome, Failure>) -> Exit {
+    result.and_then(|outcome| outcome.print()).unwrap_or_else(|Failure { exit, message }| {
         // Nothing can be done where standard error is closed.
         let _ = writeln!(std::io::stderr(), "{program}{message}");
         exit
@@ -68,16 +75,23 @@ fn usage(arguments: &[OsString], error: &clap::Error) -> Exit {
     let text = error.render().to_string();
     let program = if is("solve") { "" } else { "phalanx: " };
     if is("solve") || is("simulate") {
-        // The first paragraph says what is wrong, the others how to do better.
-        let said = text.lines().map(str::trim).take_while(|line| !line.is_empty());
-        let line = said.collect::<Vec<_>>().join(" ");
-        let line = line.strip_prefix("error: ").unwrap_or(&line);
-        let _ = writeln!(std::io::stderr(), "{program}{line}");
+        return in_one_line(program, error);
     } else if let Some(said) = text.strip_prefix("error: ") {
         let _ = write!(std::io::stderr(), "{program}{said}");
     } else {
         // Help, where a command is missing.
         let _ = error.print();
     }
+    Exit::Usage
+}
+
+/// Prints what is wrong with arguments in one line behind `program`.
+pub fn in_one_line(program: &str, error: &clap::Error) -> Exit {
+    let text = error.render().to_string();
+    // The first paragraph says what is wrong, the others how to do better.
+    let said = text.lines().map(str::trim).take_while(|line| !line.is_empty());
+    let line = said.collect::<Vec<_>>().join(" ");
+    let line = line.strip_prefix("error: ").unwrap_or(&line);
+    let _ = writeln!(std::io::stderr(), "{program}{line}");
     Exit::Usage
 }

@@ -4,7 +4,6 @@
 #![forbid(unsafe_code)]
 
 pub mod attribution;
-pub mod backfill;
 pub mod backfill_window;
 pub mod bag;
 pub mod cluster;

@@ -45,7 +45,7 @@ const HOUR_S: i64 = 3600;
 pub struct Arrivals {
     /// Jobs sampled.
     pub jobs: usize,
-    /// Of these, jobs that fit no node as it is.
+    /// Sampled jobs that fit no node as it is.
     pub skipped: u64,
     /// Runs that the rates come from.
     pub runs: usize,

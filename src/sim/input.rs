@@ -58,7 +58,7 @@ pub fn decode(file: impl Read + Send + 'static) -> Result<Reader, String> {
     Ok(Box::new(reader))
 }
 
-/// For people: the name of an input.
+/// Name of an input, for people.
 pub fn shown(path: &Path) -> String {
     let name = path.to_string_lossy();
     if name == STDIN { "standard input".to_owned() } else { name.into_owned() }

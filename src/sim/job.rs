@@ -40,7 +40,7 @@ impl SimJob {
 /// Jobs by arrival, and what was left out.
 #[derive(Debug, Clone, Default)]
 pub struct Workload {
-    /// By arrival; those of one second in the log's order.
+    /// Jobs by arrival; jobs of one second in the log's order.
     pub jobs: Vec<SimJob>,
     /// Jobs that cannot be run: no runtime, no size, larger than the machine.
     pub skipped: u64,
@@ -55,11 +55,11 @@ pub struct Workload {
 /// A resource beside CPUs.
 #[derive(Debug, Clone, Default)]
 pub struct Dimension {
-    /// For people.
+    /// Name for people.
     pub name: &'static str,
-    /// Of the machine.
+    /// Amount of the machine.
     pub total: u64,
-    /// Of each job.
+    /// Amount of each job.
     pub amounts: Vec<u64>,
 }
 

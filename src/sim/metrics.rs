@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 
 use super::job::{SimJob, Workload};
 use super::nodes::LeafFigures;
-use super::policy::Policy;
 use super::pool::Schedule;
 
 /// Bounded slowdown's tau, seconds.
@@ -24,17 +23,17 @@ pub struct Utilization {
     pub gpu: Option<f64>,
 }
 
-/// One line of the result (contract: `simulate`). What does not apply to a
+/// Figures of one policy, one line of the result; what does not apply to a
 /// kind of input is null.
 #[derive(Debug, Clone, Default, Serialize, PartialEq)]
 pub struct Figures {
     /// Name of the policy.
     pub policy: String,
-    /// Jobs or pods that were run.
+    /// Jobs that were run.
     pub jobs: usize,
     /// Jobs of the log that cannot be run.
     pub skipped: u64,
-    /// From the first arrival to the last end, seconds.
+    /// Seconds from the first arrival to the last end.
     pub makespan_s: Option<i64>,
     /// Use of the resources.
     pub utilization: Utilization,
@@ -52,11 +51,11 @@ pub struct Figures {
     pub gpu_allocated_pct: Option<f64>,
     /// Free GPUs that the mix of requests cannot use, percent of all.
     pub gpu_fragmented_pct: Option<f64>,
-    /// By resource: free beside resources that are used up, percent.
+    /// Free beside resources that are used up, percent, by resource.
     pub stranded: BTreeMap<String, f64>,
     /// Energy, joules; null without power figures.
     pub energy_j: Option<f64>,
-    /// Jobs or pods decided on.
+    /// Jobs decided on.
     pub decisions: usize,
     /// Real decisions per second.
     pub decisions_per_s: f64,
@@ -64,12 +63,6 @@ pub struct Figures {
     pub decision_p99_us: f64,
     /// Real time of the simulation, seconds.
     pub wall_s: f64,
-    /// Pods that were dropped (openb).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub dropped: Option<usize>,
-    /// Most often that one pod was overtaken (openb).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub overtaken_max: Option<u32>,
     /// Leaf switches or blocks, where there is a topology.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub topology: Option<LeafFigures>,
@@ -93,7 +86,7 @@ pub fn percentile<T: Copy + Default>(sorted: &[T], percent: usize) -> T {
 }
 
 /// All figures of a run on a pool of CPUs.
-pub fn of_pool(policy: Policy, load: &Workload, schedule: &Schedule) -> Figures {
+pub fn of_pool(policy: &str, load: &Workload, schedule: &Schedule) -> Figures {
     let pairs = || load.jobs.iter().zip(schedule.starts_s.iter().copied());
     let mut waits: Vec<i64> = pairs().map(|(job, start)| wait_s(job, start)).collect();
     let mut slowdowns: Vec<f64> = pairs().map(|(job, s)| bounded_slowdown(job, s)).collect();
@@ -110,7 +103,7 @@ pub fn of_pool(policy: Policy, load: &Workload, schedule: &Schedule) -> Figures 
     let capacity = load.cpus as f64 * makespan as f64;
     let mean = |sum: f64| (count > 0).then(|| sum / count as f64);
     let mut figures = Figures {
-        policy: policy.name().to_owned(),
+        policy: policy.to_owned(),
         jobs: count,
         skipped: load.skipped,
         makespan_s: Some(makespan),

@@ -1,75 +1,91 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Names of the policies.
+//! Policies: the order in which jobs start, and the choice of their nodes.
 
-/// The policy that decides.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Policy {
-    /// By arrival; the first that does not fit blocks all.
+use super::job::Workload;
+use super::nodes::choose::Rule;
+use super::nodes::line::Line;
+use super::pool::Scheduler;
+use phalanx_methods::balance::Mode as BalanceMode;
+use phalanx_methods::gang;
+
+/// Order in which jobs start.
+#[derive(Debug, Clone, Copy)]
+pub enum Order {
+    /// Jobs by arrival; the first job that does not fit blocks all others.
     Fcfs,
     /// EASY backfill with the users' limits.
     Easy,
-    /// EASY with the mean of the user's two latest runtimes, shortest first.
-    EasyPlus,
-    /// Slurm's `select/cons_tres`: first node that fits, by Weight.
-    Stock,
-    /// The node with least left.
-    BestFit,
-    /// The node whose free vector points least along the request.
-    DotProduct,
-    /// Kubernetes' NodeResourcesBalancedAllocation.
-    K8sBalanced,
-    /// Fragmentation gradient descent (Weng et al., ATC'23).
-    Fgd,
-    /// The balance method as published.
-    BalanceSeed,
-    /// The improved balance method.
-    Balance,
-    /// The gang method as published.
-    GangSeed,
-    /// The improved gang method.
-    Gang,
-    /// Slurm's own scheduling: main pass, backfill with limits, first node that fits.
-    Slurm,
-    /// The same with the daemon: its order of starts and its choice of nodes.
-    Phalanx,
-    /// The order and the backfill of the research: more than Slurm can be made to do.
-    Research,
+    /// Slurm's main pass and backfill.
+    Slurm {
+        /// Whether the daemon orders the queue.
+        by_daemon: bool,
+    },
+    /// An order of the program's own.
+    Other {
+        /// The order on a pool of CPUs.
+        pool: fn(&Workload) -> Box<dyn Scheduler + '_>,
+        /// The order on nodes with so many CPUs altogether.
+        line: fn(u64) -> Box<dyn Line>,
+    },
 }
 
-/// All policies with their names.
-pub const POLICIES: [(&str, Policy); 15] = [
-    ("fcfs", Policy::Fcfs),
-    ("easy", Policy::Easy),
-    ("easy++", Policy::EasyPlus),
-    ("stock", Policy::Stock),
-    ("best-fit", Policy::BestFit),
-    ("dot-product", Policy::DotProduct),
-    ("k8s-balanced", Policy::K8sBalanced),
-    ("fgd", Policy::Fgd),
-    ("balance-seed", Policy::BalanceSeed),
-    ("balance", Policy::Balance),
-    ("gang-seed", Policy::GangSeed),
-    ("gang", Policy::Gang),
-    ("slurm", Policy::Slurm),
-    ("phalanx", Policy::Phalanx),
-    ("research", Policy::Research),
+/// A policy by its name.
+#[derive(Debug, Clone, Copy)]
+pub struct Policy {
+    /// Name.
+    pub name: &'static str,
+    /// Order in which jobs start.
+    pub order: Order,
+    /// Choice of nodes; `None`: the daemon's.
+    pub rule: Option<Rule>,
+    /// Mode of the daemon's choice of nodes.
+    pub balance: BalanceMode,
+    /// Mode in which the daemon plans gangs, if it does.
+    pub gangs: Option<gang::Mode>,
+}
+
+/// EASY backfill, and Slurm's first node that fits.
+pub const EASY: Policy = Policy {
+    name: "easy",
+    order: Order::Easy,
+    rule: Some(Rule::First),
+    balance: BalanceMode::Best,
+    gangs: None,
+};
+/// Slurm's own scheduling: main pass, backfill with limits, first node that fits.
+pub const SLURM: Policy =
+    Policy { name: "slurm", order: Order::Slurm { by_daemon: false }, ..EASY };
+/// The balance method.
+pub const BALANCE: Policy = Policy { name: "balance", rule: None, ..EASY };
+/// The balance method as published.
+pub const BALANCE_SEED: Policy =
+    Policy { name: "balance-seed", balance: BalanceMode::Seed, ..BALANCE };
+/// The gang method.
+pub const GANG: Policy = Policy { name: "gang", gangs: Some(gang::Mode::Ga), ..BALANCE };
+/// Slurm with the daemon: its order of starts and its choice of nodes.
+pub const PHALANX: Policy =
+    Policy { name: "phalanx", order: Order::Slurm { by_daemon: true }, ..GANG };
+
+/// All policies of the product.
+pub const POLICIES: [Policy; 9] = [
+    Policy { name: "fcfs", order: Order::Fcfs, ..EASY },
+    EASY,
+    Policy { name: "stock", ..EASY },
+    BALANCE_SEED,
+    BALANCE,
+    Policy { name: "gang-seed", gangs: Some(gang::Mode::Seed), ..BALANCE_SEED },
+    GANG,
+    SLURM,
+    PHALANX,
 ];
 
-impl Policy {
-    /// The policy of a name.
-    ///
-    /// # Errors
-    /// One line with the names there are.
-    pub fn parse(name: &str) -> Result<Self, String> {
-        let found = POLICIES.iter().find(|(known, _)| *known == name);
-        found.map(|(_, policy)| *policy).ok_or_else(|| {
-            let names: Vec<&str> = POLICIES.iter().map(|(name, _)| *name).collect();
-            format!("expected one of {}, got {name:?}", names.join(", "))
-        })
-    }
-
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        POLICIES.iter().find(|(_, policy)| *policy == self).map_or("", |(name, _)| name)
-    }
+/// The policy of a name among those of a program.
+///
+/// # Errors
+/// One line with the names there are.
+pub fn find(policies: &[Policy], name: &str) -> Result<Policy, String> {
+    policies.iter().find(|policy| policy.name == name).copied().ok_or_else(|| {
+        let names: Vec<&str> = policies.iter().map(|policy| policy.name).collect();
+        format!("expected one of {}, got {name:?}", names.join(", "))
+    })
 }

@@ -1,38 +1,33 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Batch jobs on a machine whose CPUs are all alike, event by event.
 //!
-//! At one time come first the ends, then corrections of expected ends, then
-//! arrivals, then one pass of the planner over all that waits.
+//! At one time come first the ends, then the arrivals, then one pass of the scheduler over all
+//! that waits.
 
-use phalanx_core::number::whole;
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::time::{Duration, Instant};
 
+use super::backfill::{Backfill, Request};
+use super::events::{Events, seconds};
 use super::job::{SimJob, Workload};
-use super::policy::Policy;
-use phalanx_methods::learn::runtime::Runtimes;
-use phalanx_planner::backfill::{
-    Backfill, EXPRESS_S, LEAD_PERCENT, Rank, Request, StarvationLimit,
-};
+use super::policy::{Order, Policy};
+use super::slurm::{self, Rules};
+use phalanx_planner::order::Rank;
 
-/// Order of the waiting jobs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Order {
-    Fcfs,
-    Easy,
-    EasyPlus,
-    Learned,
-}
-
-/// On CPUs that are all alike, a policy that only places is EASY's order.
-fn order_of(policy: Policy) -> Order {
-    match policy {
-        Policy::Fcfs => Order::Fcfs,
-        Policy::EasyPlus => Order::EasyPlus,
-        Policy::Research => Order::Learned,
-        _ => Order::Easy,
+/// Decides which jobs start on a pool of CPUs; [`run`] has the clock.
+pub trait Scheduler {
+    /// Time of its own next event; `None` if it acts on ends and arrivals alone.
+    fn next_s(&self) -> Option<i64> {
+        None
     }
+
+    /// A job arrives; adds those that start at once to `started`.
+    fn arrived(&mut self, id: u32, job: &SimJob, now_s: i64, started: &mut Vec<u32>);
+
+    /// A job ended.
+    fn ended(&mut self, id: u32, job: &SimJob, now_s: i64);
+
+    /// Adds the jobs that start now to `started`.
+    fn pass(&mut self, now_s: i64, started: &mut Vec<u32>);
 }
 
 /// Result of a simulation.
@@ -46,218 +41,76 @@ pub struct Schedule {
     pub wall: Duration,
 }
 
-/// Runs all jobs; calls `progress` with the number of jobs ended so far.
-pub fn run(load: &Workload, policy: Policy, progress: &dyn Fn(usize)) -> Schedule {
+/// Runs all jobs under a policy; calls `progress` with the number of jobs ended so far. Only
+/// Slurm's own rules know the turnaround of a workload.
+pub fn run(load: &Workload, policy: &Policy, rules: &Rules, progress: &dyn Fn(usize)) -> Schedule {
+    match policy.order {
+        Order::Fcfs => schedule(load, 0, &mut Easy(Backfill::new(load.cpus, false)), progress),
+        Order::Easy => schedule(load, 0, &mut Easy(Backfill::new(load.cpus, true)), progress),
+        Order::Slurm { .. } => slurm::pool::run(load, &rules.of(policy.order), progress),
+        Order::Other { pool, .. } => schedule(load, 0, &mut *pool(load), progress),
+    }
+}
+
+/// Runs all jobs; their CPUs take the next ones `turnaround_s` after their ends.
+pub(crate) fn schedule(
+    load: &Workload,
+    turnaround_s: u64,
+    scheduler: &mut dyn Scheduler,
+    progress: &dyn Fn(usize),
+) -> Schedule {
     let began = Instant::now();
-    let mut state = State::new(load, order_of(policy));
-    while let Some(now_s) = state.next_s() {
-        state.step(now_s);
-        if state.ended.is_multiple_of(1 << 12) {
-            progress(state.ended);
+    let jobs = &load.jobs;
+    let job = |id: u32| jobs.get(id as usize);
+    let mut events = Events::default();
+    let mut schedule = Schedule { starts_s: vec![0; jobs.len()], ..Schedule::default() };
+    let mut started = Vec::new();
+    while events.ended() < jobs.len() {
+        let arrival_s = job(events.arriving()).map(|job| job.submit_s);
+        let next_s = events.next_s(arrival_s).into_iter().chain(scheduler.next_s()).min();
+        let Some(now_s) = next_s else { break };
+        while let Some(id) = events.end(now_s) {
+            job(id).into_iter().for_each(|job| scheduler.ended(id, job, now_s));
         }
-    }
-    let State { starts_s, pass_us, .. } = state;
-    Schedule { starts_s, pass_us, wall: began.elapsed() }
-}
-
-/// By how much an expected end is moved each time it passes, seconds
-/// (Tsafrir, Etsion, Feitelson 2007).
-const CORRECTIONS_S: [i64; 11] =
-    [60, 300, 900, 1800, 3600, 7200, 18_000, 36_000, 72_000, 180_000, 360_000];
-
-struct State<'a> {
-    jobs: &'a [SimJob],
-    order: Order,
-    pool: Backfill,
-    runtimes: Runtimes,
-    guard: Option<StarvationLimit>,
-    arrived: usize,
-    ended: usize,
-    ends: BinaryHeap<Reverse<(i64, u32)>>,
-    overdue: Overdue,
-    starts_s: Vec<i64>,
-    pass_us: Vec<f32>,
-    started: Vec<u32>,
-}
-
-/// Expected ends of running jobs under [`Order::EasyPlus`], and who waits.
-#[derive(Default)]
-struct Overdue {
-    times: BTreeSet<(i64, u32)>,
-    of_job: BTreeMap<u32, (i64, usize)>,
-    waiting_of: BTreeMap<u64, BTreeSet<u32>>,
-}
-
-impl<'a> State<'a> {
-    fn new(load: &'a Workload, order: Order) -> Self {
-        Self {
-            jobs: &load.jobs,
-            order,
-            pool: pool_of(load.cpus, order),
-            runtimes: Runtimes::new(),
-            guard: (order == Order::Learned).then(|| StarvationLimit::new(load.cpus)),
-            arrived: 0,
-            ended: 0,
-            ends: BinaryHeap::new(),
-            overdue: Overdue::default(),
-            starts_s: vec![0; load.jobs.len()],
-            pass_us: Vec::new(),
-            started: Vec::new(),
+        while let Some(job) = job(events.arriving()).filter(|job| job.submit_s <= now_s) {
+            scheduler.arrived(events.arrive(), job, now_s, &mut started);
         }
-    }
-
-    fn next_s(&self) -> Option<i64> {
-        if self.ended == self.jobs.len() {
-            return None;
-        }
-        let arrival = self.jobs.get(self.arrived).map(|job| job.submit_s);
-        let end = self.ends.peek().map(|Reverse((end_s, _))| *end_s);
-        let overdue = self.overdue.times.first().map(|(end_s, _)| *end_s);
-        let fair = self.guard.as_ref().and_then(StarvationLimit::next_s);
-        [arrival, end, overdue, fair].into_iter().flatten().min()
-    }
-
-    fn step(&mut self, now_s: i64) {
-        self.end_jobs(now_s);
-        self.correct(now_s);
-        while let Some(job) = self.jobs.get(self.arrived).filter(|job| job.submit_s <= now_s) {
-            self.arrive(index(self.arrived), job);
-            self.arrived += 1;
-        }
-        let mut guard_s = 0;
-        if let Some(guard) = &mut self.guard {
-            guard.advance(now_s);
-            guard_s = guard.limit_s();
-        }
-        self.pass(now_s, guard_s);
-    }
-
-    fn pass(&mut self, now_s: i64, guard_s: i64) {
-        let began = Instant::now();
-        let mut started = std::mem::take(&mut self.started);
-        self.pool.pass(now_s, guard_s, &mut started);
-        if !started.is_empty() {
-            self.pass_us.push(began.elapsed().as_secs_f32() * 1e6);
+        let (passed, at_once) = (Instant::now(), started.len());
+        scheduler.pass(now_s, &mut started);
+        if started.len() > at_once {
+            schedule.pass_us.push(passed.elapsed().as_secs_f32() * 1e6);
         }
         for id in started.drain(..) {
-            self.start(id, now_s);
-        }
-        self.started = started;
-    }
-
-    fn start(&mut self, id: u32, now_s: i64) {
-        let Some(job) = self.jobs.get(id as usize) else { return };
-        if let Some(start_s) = self.starts_s.get_mut(id as usize) {
-            *start_s = now_s;
-        }
-        self.ends.push(Reverse((now_s.saturating_add(seconds(job.run_s)), id)));
-        if let Some(guard) = &mut self.guard {
-            guard.started(id, now_s);
-        }
-        if self.order == Order::EasyPlus {
-            let end_s = now_s.saturating_add(seconds(self.runtimes.mean_of_two(&job.class())));
-            self.overdue.times.insert((end_s, id));
-            self.overdue.of_job.insert(id, (end_s, 0));
-            if let Some(waiting) = self.overdue.waiting_of.get_mut(&job.user) {
-                waiting.remove(&id);
-            }
-        }
-    }
-
-    fn end_jobs(&mut self, now_s: i64) {
-        while let Some(&Reverse((end_s, id))) = self.ends.peek() {
-            if end_s > now_s {
-                return;
-            }
-            self.ends.pop();
-            self.ended += 1;
-            self.pool.finish(id);
-            let Some(job) = self.jobs.get(id as usize) else { continue };
-            if matches!(self.order, Order::EasyPlus | Order::Learned) {
-                self.runtimes.observe(&job.class(), job.run_s);
-            }
-            if let Some(guard) = &mut self.guard {
-                guard.ended(id, seconds(job.run_s), now_s);
-            }
-            if self.order == Order::EasyPlus {
-                self.end_expected(id, job);
-            }
-        }
-    }
-
-    /// EASY++: the user's waiting jobs are expected anew.
-    fn end_expected(&mut self, id: u32, job: &SimJob) {
-        if let Some((end_s, _)) = self.overdue.of_job.remove(&id) {
-            self.overdue.times.remove(&(end_s, id));
-        }
-        let Some(waiting) = self.overdue.waiting_of.get(&job.user) else { return };
-        for &other in waiting {
-            let Some(job) = self.jobs.get(other as usize) else { continue };
-            let window_s = self.runtimes.mean_of_two(&job.class());
-            self.pool.revise(other, window_s, Rank::shortest(window_s));
-        }
-    }
-
-    fn correct(&mut self, now_s: i64) {
-        while let Some(&(end_s, id)) = self.overdue.times.first() {
-            if end_s > now_s {
-                return;
-            }
-            self.overdue.times.pop_first();
-            let job = self.jobs.get(id as usize);
-            let (Some(job), Some((end, times))) = (job, self.overdue.of_job.get_mut(&id)) else {
+            let (Some(job), Some(start_s)) = (job(id), schedule.starts_s.get_mut(id as usize))
+            else {
                 continue;
             };
-            let started_s = self.starts_s.get(id as usize).copied().unwrap_or(now_s);
-            let last_s = started_s.saturating_add(seconds(job.limit_s)).max(now_s + 1);
-            let more = CORRECTIONS_S.get(*times).or(CORRECTIONS_S.last()).copied().unwrap_or(60);
-            *times += 1;
-            *end = last_s.min(now_s + more);
-            self.overdue.times.insert((*end, id));
-            self.pool.expect(id, *end);
+            *start_s = now_s;
+            let held_s = job.run_s.saturating_add(turnaround_s);
+            events.end_at(id, now_s.saturating_add(seconds(held_s)));
+        }
+        if events.ended().is_multiple_of(1 << 10) {
+            progress(events.ended());
         }
     }
+    schedule.wall = began.elapsed();
+    schedule
+}
 
-    fn arrive(&mut self, id: u32, job: &SimJob) {
-        let mut request = Request {
-            id,
-            size: job.size,
-            window_s: job.limit_s,
-            submit_s: job.submit_s,
-            rank: Rank::ARRIVAL,
-        };
-        match self.order {
-            Order::Fcfs | Order::Easy => {}
-            Order::EasyPlus => {
-                request.window_s = self.runtimes.mean_of_two(&job.class());
-                request.rank = Rank::shortest(request.window_s);
-                self.overdue.waiting_of.entry(job.user).or_default().insert(id);
-            }
-            Order::Learned => {
-                let prediction = self.runtimes.predict(&job.class());
-                request.rank = Rank::learned(&prediction, job.submit_s);
-                if let Some(guard) = &mut self.guard {
-                    guard.arrived(request, whole(prediction.mean_s.round()));
-                }
-            }
-        }
-        self.pool.submit(request);
+/// Jobs by arrival, with backfill by the users' limits or without.
+struct Easy(Backfill);
+
+impl Scheduler for Easy {
+    fn arrived(&mut self, id: u32, job: &SimJob, _: i64, _: &mut Vec<u32>) {
+        let (size, window_s) = (job.size, job.limit_s);
+        self.0.submit(Request { id, size, window_s, rank: Rank::ARRIVAL });
     }
-}
 
-fn pool_of(cpus: u64, order: Order) -> Backfill {
-    let pool = Backfill::new(cpus, order != Order::Fcfs);
-    match order {
-        Order::Learned => pool.with_lead(LEAD_PERCENT).with_express(EXPRESS_S),
-        _ => pool,
+    fn ended(&mut self, id: u32, _: &SimJob, _: i64) {
+        self.0.finish(id);
     }
-}
 
-fn seconds(s: u64) -> i64 {
-    i64::try_from(s).unwrap_or(i64::MAX)
-}
-
-/// Positions fit: [`TRACE_JOBS_MAX`](phalanx_core::limits::TRACE_JOBS_MAX).
-fn index(at: usize) -> u32 {
-    u32::try_from(at).unwrap_or(u32::MAX)
+    fn pass(&mut self, now_s: i64, started: &mut Vec<u32>) {
+        self.0.pass(now_s, u32::MAX, started);
+    }
 }

@@ -19,7 +19,7 @@ pub struct JobChange {
     /// Seconds from now until it starts under today's configuration; absent if
     /// not within the period.
     pub today_s: Option<i64>,
-    /// The same under the other one.
+    /// Seconds from now until it starts under the other configuration.
     pub then_s: Option<i64>,
 }
 
@@ -40,7 +40,7 @@ pub struct Side {
     pub utilization: super::metrics::Utilization,
     /// GPUs free but of no use to the queue's mix, percent of all.
     pub gpu_fragmented_pct: Option<f64>,
-    /// By resource: free beside others that are used up, percent.
+    /// Free beside others that are used up, percent, by resource.
     pub stranded: std::collections::BTreeMap<String, f64>,
     /// Leaf switches or blocks, where there is a topology.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -49,7 +49,7 @@ pub struct Side {
     pub energy_j: Option<f64>,
 }
 
-/// Both, and the jobs that start at another time.
+/// Both configurations, and the jobs that start at another time.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct WhatIf {
     /// Length of the period, hours.
@@ -73,7 +73,7 @@ pub struct WhatIf {
     pub earlier: usize,
     /// Jobs that start later under it.
     pub later: usize,
-    /// Those with the largest change, at most so many as asked for.
+    /// Jobs with the largest change, at most so many as asked for.
     pub changes: Vec<JobChange>,
 }
 
@@ -169,7 +169,7 @@ mod tests {
 
     use super::*;
     use crate::nodes::load::read_sacct;
-    use crate::policy::Policy;
+    use crate::policy::{BALANCE, BALANCE_SEED};
     use crate::slurm::Rules;
     use phalanx_core::trace::spec;
     use phalanx_planner::gang::Settings;
@@ -199,8 +199,7 @@ mod tests {
         let load = read_sacct(text.as_bytes(), &TimeZone::UTC, &nodes).unwrap();
         let params = phalanx_methods::balance::Params { threshold: 0.9, ..Default::default() };
         let tuning = Tuning { params, ..Tuning::default() };
-        let policy = Policy::BalanceSeed;
-        let setup = Setup::of(policy, &tuning, &Settings::default(), &Rules::default());
+        let setup = Setup::of(&BALANCE_SEED, &tuning, &Settings::default(), &Rules::default());
         let outcome = engine::run_until(&load, &setup, &NoBeliefs, None, &|_| {}).unwrap();
         let nodes: Vec<u32> = outcome.nodes.iter().flatten().copied().collect();
         assert_eq!(nodes[4..], [0, 1, 2, 3], "{nodes:?}");
@@ -209,7 +208,7 @@ mod tests {
     #[test]
     fn energy_counts_over_the_period_and_no_longer() {
         let rules = Rules::default();
-        let setup = Setup::of(Policy::Balance, &Tuning::default(), &Settings::default(), &rules);
+        let setup = Setup::of(&BALANCE, &Tuning::default(), &Settings::default(), &rules);
         let joules = |hours: f64| {
             let report = compare(&load(), &setup, &setup, hours, 9).unwrap();
             assert_eq!((report.earlier, report.later, &report.today), (0, 0, &report.then));

@@ -156,7 +156,7 @@ def main():
     """See the module."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", required=True)
-    parser.add_argument("--phalanx", default="target/release/phalanx")
+    parser.add_argument("--phalanx", default="target/release/phalanx-bench")
     parser.add_argument("--jobs", type=int, default=20_000)
     parser.add_argument("--only", default="")
     parser.add_argument("--keep")

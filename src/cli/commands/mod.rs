@@ -23,7 +23,7 @@ mod replay;
 mod report;
 mod shadow;
 mod share;
-mod simulate;
+pub mod simulate;
 mod solve;
 mod splits;
 mod status;

@@ -7,7 +7,7 @@ use jiff::tz::TimeZone;
 use phalanx_core::snapshot::features::Constraint;
 use phalanx_core::snapshot::{Table, TableNode, gres};
 use phalanx_core::topology::{node_names, parse_conf, parse_file};
-use phalanx_core::trace::{openb, sacct, spec, swf};
+use phalanx_core::trace::{sacct, spec, swf};
 use phalanx_core::{comment, hostlist};
 use phalanx_fuzz::{kind_of, run, size_of};
 
@@ -96,20 +96,8 @@ fn sacct_texts() {
 }
 
 #[test]
-fn swf_and_gpu_traces() {
-    let words = [
-        "; MaxNodes: 100\n",
-        ";MaxProcs:",
-        " -1",
-        "\n",
-        "9007199254740993",
-        "1e300",
-        "cpu_milli",
-        "num_gpu",
-        "\"",
-        ",",
-        "gpu_milli",
-    ];
+fn swf_logs() {
+    let words = ["; MaxNodes: 100\n", ";MaxProcs:", " -1", "\n", "9007199254740993", "1e300"];
     run("swf", &words, |input| {
         let mut reader = swf::SwfReader::new(input);
         let (mut jobs, mut longest) = (0, 0_i64);
@@ -124,13 +112,7 @@ fn swf_and_gpu_traces() {
             }
         };
         let header = reader.header();
-        let pods = way(openb::pods(input), |pods| size_of(pods.len()));
-        let nodes = way(openb::nodes(input), |nodes| size_of(nodes.len()));
-        end ^ (size_of(jobs) << 44)
-            ^ u64::from(header.nodes > 0)
-            ^ (u64::from(longest > 0) << 1)
-            ^ pods.rotate_left(7)
-            ^ nodes.rotate_left(13)
+        end ^ (size_of(jobs) << 44) ^ u64::from(header.nodes > 0) ^ (u64::from(longest > 0) << 1)
     });
 }
 

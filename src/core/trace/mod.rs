@@ -4,7 +4,6 @@
 //! Each reader takes a [`BufRead`](std::io::BufRead), holds one line at a time
 //! and names line and field of what it cannot read. Nothing here opens files.
 
-pub mod openb;
 pub mod sacct;
 pub mod spec;
 pub mod swf;

@@ -50,7 +50,7 @@ pub struct BestParams {
 }
 
 impl Default for BestParams {
-    /// Tuned on the packing experiment (`examples/balance_packing.rs`).
+    /// Tuned on the packing experiment (`phalanx-bench balance-packing`).
     fn default() -> Self {
         Self { sharpness: 4, packing: 0.2, stranding: 1.5, fragment: 1.0, gang: 0.05 }
     }

@@ -38,5 +38,5 @@ pub use speeds::{Belief, ClassView, Estimator, RunNode, Source, Speeds, SpeedsOp
 ///
 /// The theoretical constant 1 keeps the logarithmic regret of the analysis but is very
 /// conservative: on the model of the worked examples it costs 25 times the regret of this
-/// value after 3,000 slots. `examples/gang_regret.rs` prints the curves.
+/// value after 3,000 slots. `phalanx-bench gang-regret` prints the curves.
 pub const BONUS_SCALE_SHIPPED: f64 = 0.01;

@@ -14,12 +14,14 @@
 mod arrange;
 mod overtakes;
 mod pools;
+mod rank;
 mod ranks;
 
 use std::collections::BTreeMap;
 
 pub use overtakes::OvertakeBudget;
 pub use pools::Pools;
+pub use rank::Rank;
 pub use ranks::by_learned_runtime;
 
 use crate::preference::StartRank;

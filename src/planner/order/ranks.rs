@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The start order by runtime: what `[order] by = "learned"` asks for.
 
-use crate::backfill::Rank;
+use super::Rank;
 use crate::preference::StartRank;
 use phalanx_methods::learn::runtime::Prediction;
 

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Choice of a job's nodes under other schedulers' rules, on the planner's
-//! picture of the nodes.
+//! Choice of a job's nodes by rules other than the daemon's, on the planner's picture of the
+//! nodes.
 
 use super::stock::Stock;
-use crate::policy::Policy;
-use crate::reference::spread_of_used;
 use phalanx_core::GresIdx;
 use phalanx_core::shape::{Need, Shape};
 use phalanx_methods::balance::fragment::{GPUS_MAX, Mix, WHOLE, Want};
@@ -12,36 +10,19 @@ use phalanx_planner::cluster::Cluster;
 use phalanx_planner::place::{capacity, may_split_otherwise};
 use phalanx_planner::usage::{Level, NodeUsage};
 
-/// A rule; the least score wins, then the least Weight, then the first node.
-#[derive(Debug, Clone, PartialEq, Eq, Copy)]
+/// Score of a need on a node that it fits, with the mix of all requests in GPUs; less is better.
+pub type Score = fn(&NodeUsage, &GpuMix, &Need) -> f64;
+
+/// A rule of choice; of equal nodes the lightest by Weight, then the first one.
+#[derive(Debug, Clone, Copy)]
 pub enum Rule {
-    /// Slurm's: first node by Weight that fits.
+    /// Slurm's: the first nodes by Weight that fit.
     First,
-    /// Least of CPUs and GPUs left, as shares of the node's.
-    Tightest,
-    /// Least product of what is free and what is asked for.
-    Product,
-    /// Least spread of the used shares.
-    Spread,
-    /// Least rise of the GPU share that the mix cannot use.
-    Fragmentation,
+    /// The nodes of the least score.
+    Least(Score),
 }
 
 impl Rule {
-    /// The rule of a policy; `None` where the balance engine chooses.
-    pub fn of(policy: Policy) -> Option<Self> {
-        match policy {
-            Policy::Fcfs | Policy::Easy | Policy::EasyPlus | Policy::Stock | Policy::Slurm => {
-                Some(Self::First)
-            }
-            Policy::BestFit => Some(Self::Tightest),
-            Policy::DotProduct => Some(Self::Product),
-            Policy::K8sBalanced => Some(Self::Spread),
-            Policy::Fgd => Some(Self::Fragmentation),
-            _ => None,
-        }
-    }
-
     /// Nodes for a job among the candidates, each with what it gives. `stock`: the rule of the
     /// topology, which Slurm's own choice keeps.
     pub(super) fn choose(
@@ -54,7 +35,7 @@ impl Rule {
     ) -> Option<Vec<(u32, Need)>> {
         let wanted = shape.wanted_nodes();
         let need = shape.need(wanted);
-        if let Some(stock) = stock.filter(|_| self == Self::First) {
+        if let Some(stock) = stock.filter(|_| matches!(self, Self::First)) {
             let chosen = stock.choose(&fitting(cluster, &need, candidates), wanted);
             return match chosen {
                 Some(nodes) => Some(nodes.into_iter().map(|node| (node, need.clone())).collect()),
@@ -116,34 +97,9 @@ impl Rule {
     }
 
     fn score(self, room: &NodeUsage, mix: &GpuMix, need: &Need) -> f64 {
-        let gpus = mix.gpus_of(need);
-        let left = [
-            left_share(room.cpus, need.cpus),
-            left_share(room.memory_mb, need.memory_mb),
-            left_share(mix.level(room), gpus),
-        ];
         match self {
             Self::First => 0.0,
-            Self::Tightest => left[0] + left[2],
-            Self::Product => {
-                let asked = [
-                    share(need.cpus, room.cpus.total),
-                    share(need.memory_mb, room.memory_mb.total),
-                    share(gpus, mix.level(room).total),
-                ];
-                let free = [room.cpus, room.memory_mb, mix.level(room)];
-                let free = free.map(|level| share(level.free(), level.total));
-                free.iter().zip(asked).map(|(f, a)| f * a).sum()
-            }
-            Self::Spread => {
-                let totals = [room.cpus.total, room.memory_mb.total, mix.level(room).total];
-                let used = totals.iter().zip(left).filter(|(total, _)| **total > 0);
-                spread_of_used(&used.map(|(_, left)| 1.0 - left).collect::<Vec<_>>())
-            }
-            Self::Fragmentation => {
-                let rise = mix.cost(room, need.cpus, gpus) - mix.cost(room, 0, 0);
-                -(100.0 / (1.0 + (rise / f64::from(WHOLE)).exp())).floor()
-            }
+            Self::Least(score) => score(room, mix, need),
         }
     }
 }
@@ -179,14 +135,6 @@ fn weight(cluster: &Cluster, node: u32) -> u32 {
     cluster.table().nodes.get(node as usize).map_or(0, |node| node.weight)
 }
 
-fn share(part: u64, whole: u64) -> f64 {
-    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
-}
-
-fn left_share(level: Level, taken: u64) -> f64 {
-    share(level.free().saturating_sub(taken), level.total)
-}
-
 /// The mix of requests in whole GPUs, and which GRES kind the GPUs are.
 #[derive(Debug, Clone)]
 pub struct GpuMix {
@@ -195,7 +143,7 @@ pub struct GpuMix {
 }
 
 impl GpuMix {
-    /// Of these requests (shape and how often) on nodes with this GPU kind.
+    /// Makes the mix of these requests (shape and how often) on nodes with this GPU kind.
     pub fn new<'a>(kind: Option<GresIdx>, shapes: impl Iterator<Item = (&'a Shape, u64)>) -> Self {
         let mut mix = Self { kind, mix: Mix::new(&[]) };
         let wants: Vec<Want> = shapes.map(|(shape, count)| mix.want(shape, count)).collect();

@@ -13,6 +13,7 @@ use phalanx_planner::usage::NodeUsage;
 
 use super::choose::{GpuMix, Rule};
 use super::leaves::LeafUse;
+use super::reserve::Reservation;
 use super::stock::Stock;
 use super::{NodeJob, NodeLoad};
 
@@ -35,27 +36,55 @@ pub(super) fn idle_rooms(load: &NodeLoad) -> Vec<NodeUsage> {
     rooms
 }
 
-/// Classes of the jobs, and which job is of which.
-pub(super) fn classes_of(load: &NodeLoad) -> (Vec<Class>, Vec<u32>) {
-    type Key<'a> = (&'a Shape, &'a str, [Option<&'a str>; 4]);
-    let mut numbers: BTreeMap<Key<'_>, u32> = BTreeMap::new();
-    let mut classes: Vec<Class> = Vec::new();
-    let mut class_of = Vec::with_capacity(load.jobs.len());
-    for (at, NodeJob { job, .. }) in load.jobs.iter().enumerate() {
-        let texts = [&job.constraint, &job.required_nodes, &job.excluded_nodes, &job.reservation];
-        let key = (&job.shape, &*job.partitions, texts.map(|text| text.as_deref()));
-        let next = u32::try_from(classes.len()).unwrap_or(u32::MAX);
-        let class = *numbers.entry(key).or_insert(next);
-        if class == next {
-            let nodes = eligible(&load.cluster, job, load.begin_s).nodes;
-            let mut set = NodeSet::new(load.cluster.nodes.len());
-            nodes.ones().for_each(|node| _ = set.insert(NodeIdx::new(node)));
-            let shape = Shape { left_to_slurm: None, ..job.shape.clone() };
-            classes.push(Class { shape, nodes: set, job: at });
+/// Classes of the jobs of a load.
+pub(super) struct Classes {
+    list: Vec<Class>,
+    /// Class of each job.
+    of_job: Vec<u32>,
+}
+
+impl Classes {
+    pub(super) fn of(load: &NodeLoad) -> Self {
+        type Key<'a> = (&'a Shape, &'a str, [Option<&'a str>; 4]);
+        let mut numbers: BTreeMap<Key<'_>, u32> = BTreeMap::new();
+        let mut list: Vec<Class> = Vec::new();
+        let mut of_job = Vec::with_capacity(load.jobs.len());
+        for (at, NodeJob { job, .. }) in load.jobs.iter().enumerate() {
+            let texts =
+                [&job.constraint, &job.required_nodes, &job.excluded_nodes, &job.reservation];
+            let key = (&job.shape, &*job.partitions, texts.map(|text| text.as_deref()));
+            let next = u32::try_from(list.len()).unwrap_or(u32::MAX);
+            let class = *numbers.entry(key).or_insert(next);
+            if class == next {
+                let nodes = eligible(&load.cluster, job, load.begin_s).nodes;
+                let mut set = NodeSet::new(load.cluster.nodes.len());
+                nodes.ones().for_each(|node| _ = set.insert(NodeIdx::new(node)));
+                let shape = Shape { left_to_slurm: None, ..job.shape.clone() };
+                list.push(Class { shape, nodes: set, job: at });
+            }
+            of_job.push(class);
         }
-        class_of.push(class);
+        Self { list, of_job }
     }
-    (classes, class_of)
+
+    /// Number of a job's class.
+    pub(super) fn of_job(&self, id: u32) -> Option<u32> {
+        self.of_job.get(id as usize).copied()
+    }
+
+    /// The class of a number.
+    pub(super) fn get(&self, class: u32) -> Option<&Class> {
+        self.list.get(class as usize)
+    }
+
+    /// Nodes of a class that are not kept for another job.
+    pub(super) fn free_for(&self, class: u32, beside: Option<&Reservation>) -> NodeSet {
+        let mut nodes = self.get(class).map_or_else(|| NodeSet::new(0), |own| own.nodes.clone());
+        if let Some(reservation) = beside {
+            nodes.subtract(&reservation.nodes);
+        }
+        nodes
+    }
 }
 
 impl NodeLoad {
@@ -71,7 +100,7 @@ impl NodeLoad {
         Table { topologies, ..Table::of_snapshot(&self.cluster) }
     }
 
-    /// How Slurm itself chooses, where there is a topology.
+    /// Slurm's own choice of leaves, where there is a topology.
     pub(super) fn stock(&self) -> Option<Stock> {
         self.topology.as_ref().and_then(Stock::new)
     }
@@ -91,7 +120,7 @@ impl NodeLoad {
 
     /// Leaves out jobs that do not fit even on the idle cluster.
     pub fn drop_impossible(&mut self) {
-        let (classes, class_of) = classes_of(self);
+        let classes = Classes::of(self);
         let idle = Cluster::with_usages(self.table(), idle_rooms(self));
         let mix = self.mix();
         let stock = self.stock();
@@ -100,11 +129,11 @@ impl NodeLoad {
             Rule::First.choose(&idle, &mix, stock.as_ref(), &class.shape, &nodes).is_some()
                 && self.jobs.get(class.job).is_some_and(|job| self.has_licences(&job.job))
         };
-        let fits: Vec<bool> = classes.iter().map(fits).collect();
+        let fits: Vec<bool> = classes.list.iter().map(fits).collect();
         let before = self.jobs.len();
-        let mut class = class_of.into_iter();
+        let mut class = classes.of_job.iter();
         self.jobs.retain(|job| {
-            let fits = class.next().and_then(|at| fits.get(at as usize).copied());
+            let fits = class.next().and_then(|at| fits.get(*at as usize).copied());
             job.held.is_some() || fits.unwrap_or(false)
         });
         self.skipped += (before - self.jobs.len()) as u64;

@@ -1,64 +1,61 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The waiting jobs in the order in which they may start.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 
-use phalanx_planner::backfill::Rank;
+use super::NodeJob;
 
-/// Jobs by rank; those that have waited too long before all others.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Line {
-    ranks: BTreeMap<u32, Rank>,
-    young: BTreeSet<(Rank, u32)>,
-    old: BTreeSet<u32>,
-    arrivals: VecDeque<(i64, u32)>,
+/// The waiting jobs on nodes, in an order of its own. Ids grow with arrival.
+pub trait Line {
+    /// A job arrives at `submit_s`; one that holds nodes already does not wait.
+    fn arrived(&mut self, id: u32, job: &NodeJob, submit_s: i64);
+
+    /// A job started, or ran already.
+    fn started(&mut self, id: u32, now_s: i64);
+
+    /// A job ended.
+    fn ended(&mut self, _id: u32, _job: &NodeJob, _now_s: i64) {}
+
+    /// All ends and arrivals of this time are known.
+    fn advance(&mut self, _now_s: i64) {}
+
+    /// Time of its own next event.
+    fn next_s(&self) -> Option<i64> {
+        None
+    }
+
+    /// Seconds that a job is expected to hold its nodes.
+    fn window_s(&self, job: &NodeJob) -> u64 {
+        job.limit_s
+    }
+
+    /// The waiting jobs in the order in which they may start.
+    fn order(&self) -> Box<dyn Iterator<Item = u32> + '_>;
+
+    /// Whether no job waits.
+    fn is_empty(&self) -> bool;
 }
 
-impl Line {
-    /// A job arrives; ids grow with arrival.
-    pub(super) fn push(&mut self, id: u32, rank: Rank, submit_s: i64) {
-        self.ranks.insert(id, rank);
-        self.young.insert((rank, id));
-        self.arrivals.push_back((submit_s, id));
-    }
+/// Jobs by arrival.
+#[derive(Debug, Clone, Default)]
+pub(super) struct ByArrival(BTreeSet<u32>);
 
-    /// It started.
-    pub(super) fn remove(&mut self, id: u32) {
-        if let Some(rank) = self.ranks.remove(&id) {
-            self.young.remove(&(rank, id));
-            self.old.remove(&id);
+impl Line for ByArrival {
+    fn arrived(&mut self, id: u32, job: &NodeJob, _: i64) {
+        if job.held.is_none() {
+            self.0.insert(id);
         }
     }
 
-    /// Another rank for a waiting job.
-    pub(super) fn revise(&mut self, id: u32, rank: Rank) {
-        let Some(slot) = self.ranks.get_mut(&id) else { return };
-        let before = std::mem::replace(slot, rank);
-        if self.young.remove(&(before, id)) {
-            self.young.insert((rank, id));
-        }
+    fn started(&mut self, id: u32, _: i64) {
+        self.0.remove(&id);
     }
 
-    /// A job that has waited for `guard_s` is passed no more.
-    pub(super) fn age(&mut self, now_s: i64, guard_s: i64) {
-        while let Some(&(submit_s, id)) = self.arrivals.front() {
-            if now_s.saturating_sub(submit_s) < guard_s {
-                return;
-            }
-            self.arrivals.pop_front();
-            if let Some(rank) = self.ranks.get(&id) {
-                self.young.remove(&(*rank, id));
-                self.old.insert(id);
-            }
-        }
+    fn order(&self) -> Box<dyn Iterator<Item = u32> + '_> {
+        Box::new(self.0.iter().copied())
     }
 
-    /// First come those that may be passed no more.
-    pub(super) fn order(&self) -> impl Iterator<Item = u32> {
-        self.old.iter().copied().chain(self.young.iter().map(|(_, id)| *id))
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.ranks.is_empty()
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 }

@@ -13,7 +13,6 @@ use super::engine::Outcome;
 use super::{NodeJob, NodeLoad};
 use crate::job::{Dimension, Ids, RunsRead, SimJob, Workload, id_of};
 use crate::metrics::{self, Figures};
-use crate::policy::Policy;
 use crate::pool::Schedule;
 use phalanx_core::limits::TRACE_JOBS_MAX;
 use phalanx_core::shape::{GresWant, Memory, Shape, Sharing};
@@ -61,7 +60,7 @@ fn gres_of(spec: &NodeSpec) -> Vec<NodeGres> {
     if spec.gpus > 0 { vec![gpus] } else { Vec::new() }
 }
 
-/// These nodes, without a job.
+/// Makes a load of these nodes without a job.
 ///
 /// # Errors
 /// Fails as [`cluster`] does.
@@ -323,7 +322,7 @@ impl NodeLoad {
 }
 
 /// The figures of a policy, and its schedule for pictures.
-pub fn figures(policy: Policy, load: &Workload, outcome: &Outcome) -> (Figures, Schedule) {
+pub fn figures(policy: &str, load: &Workload, outcome: &Outcome) -> (Figures, Schedule) {
     // Jobs that fit nowhere are left out beforehand, so that all have started.
     let starts = outcome.starts_s.iter().zip(&load.jobs);
     let schedule = Schedule {

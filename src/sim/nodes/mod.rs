@@ -2,30 +2,30 @@
 //! Batch jobs on a cluster of nodes with CPUs, memory and GRES: the planner's
 //! filters, choice of nodes, gangs and order, in simulated time.
 //!
-//! [`load`] makes clusters and jobs, [`engine`] runs them, [`choose`] has the
-//! placement rules of other schedulers, [`usage`] adds up what was in use.
+//! [`load`] makes clusters and jobs, [`engine`] runs them, [`choose`] has
+//! placement rules, [`line`] the order of starts, [`usage`] adds up what was in use.
 
 pub mod choose;
+mod chooser;
 mod classes;
 pub mod engine;
 mod leaves;
 pub mod line;
 pub mod live;
 pub mod load;
+mod record;
 pub mod recorded;
 pub mod reserve;
 mod slurmctld;
 mod stock;
 pub mod usage;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 pub use leaves::LeafFigures;
 
 use phalanx_core::snapshot::{Job, Node, Snapshot};
 use phalanx_core::topology::Topology;
-use phalanx_methods::balance::Mode as BalanceMode;
-use phalanx_methods::gang;
 use phalanx_methods::learn::ClassKey;
 use phalanx_methods::learn::runtime::JobClass;
 use phalanx_planner::cluster::RunningJob;
@@ -33,7 +33,7 @@ use phalanx_planner::gang::{Belief, Beliefs, Settings as GangSettings};
 use phalanx_planner::place::Tuning;
 use phalanx_planner::preference::JobClassRule;
 
-use super::policy::Policy;
+use super::policy::{Order, Policy};
 use super::slurm::Rules;
 use choose::Rule;
 
@@ -54,7 +54,7 @@ pub struct NodeJob {
     pub expected_s: Option<f64>,
     /// Resources that it holds at the beginning, if it runs already.
     pub held: Option<RunningJob>,
-    /// It is no job of the input, but one that is likely to come.
+    /// Whether the job is none of the input, but one that is likely to come.
     pub sampled: bool,
 }
 
@@ -63,7 +63,7 @@ pub struct NodeJob {
 pub struct NodeLoad {
     /// Nodes, partitions, reservations, licences; no jobs.
     pub cluster: Snapshot,
-    /// By submission; those of one second in the input's order.
+    /// Jobs by submission; jobs of one second in the input's order.
     pub jobs: Vec<NodeJob>,
     /// Jobs of the input that can never run.
     pub skipped: u64,
@@ -73,37 +73,24 @@ pub struct NodeLoad {
     pub watts: Vec<[f64; 2]>,
     /// Seconds from a job's end until its nodes take the next one.
     pub turnaround_s: u64,
-    /// Its beginning, Unix seconds.
+    /// Beginning, Unix seconds.
     pub begin_s: i64,
     /// Leaf switches or blocks of the nodes, if they matter.
     pub topology: Option<Topology>,
 }
 
-/// Order of the waiting jobs.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Order {
-    /// By arrival (or as the queue stands); the first that does not fit blocks.
-    Fcfs,
-    /// The same with backfill (EASY).
-    Arrival,
-    /// Mean of the user's two latest runtimes, shortest first (EASY++).
-    Shortest,
-    /// Learned runtimes and the guard (`planner::backfill`).
-    Learned,
-    /// As slurmctld does it, under these rules.
-    Slurm(Box<Rules>),
-}
-
-/// Rules of a policy.
+/// Order, choice of nodes and settings of a simulation on nodes.
 #[derive(Debug, Clone)]
 pub struct Setup {
     /// Order of starts.
     pub order: Order,
+    /// Rules of slurmctld, for Slurm's order.
+    pub rules: Rules,
     /// Choice of nodes; `None`: the balance engine.
     pub rule: Option<Rule>,
-    /// Of the balance engine.
+    /// Tuning of the balance engine.
     pub tuning: Tuning,
-    /// Whether and how gangs are planned.
+    /// Settings of the plan of gangs; `None`: gangs are not planned.
     pub gangs: Option<GangSettings>,
     /// Partitions whose jobs Slurm places by itself.
     pub left_to_slurm: BTreeSet<String>,
@@ -111,26 +98,13 @@ pub struct Setup {
 
 impl Setup {
     /// A policy under a configuration's tuning, gang settings and rules of order.
-    pub fn of(policy: Policy, tuning: &Tuning, gangs: &GangSettings, rules: &Rules) -> Self {
-        let order = match (policy, rules.of(policy)) {
-            (_, Some(rules)) => Order::Slurm(Box::new(rules)),
-            (Policy::Fcfs, _) => Order::Fcfs,
-            (Policy::EasyPlus, _) => Order::Shortest,
-            (Policy::Research, _) => Order::Learned,
-            _ => Order::Arrival,
-        };
+    pub fn of(policy: &Policy, tuning: &Tuning, gangs: &GangSettings, rules: &Rules) -> Self {
         let mut tuning = tuning.clone();
-        tuning.params.mode = match policy {
-            Policy::BalanceSeed | Policy::GangSeed => BalanceMode::Seed,
-            _ => BalanceMode::Best,
-        };
-        let mode = match policy {
-            Policy::GangSeed => Some(gang::Mode::Seed),
-            Policy::Gang | Policy::Phalanx | Policy::Research => Some(gang::Mode::Ga),
-            _ => None,
-        };
-        let gangs = mode.map(|mode| GangSettings { mode, ..gangs.clone() });
-        Self { order, rule: Rule::of(policy), tuning, gangs, left_to_slurm: BTreeSet::new() }
+        tuning.params.mode = policy.balance;
+        let gangs = policy.gangs.map(|mode| GangSettings { mode, ..gangs.clone() });
+        let Policy { order, rule, .. } = *policy;
+        let rules = rules.of(order);
+        Self { order, rules, rule, tuning, gangs, left_to_slurm: BTreeSet::new() }
     }
 }
 
@@ -159,6 +133,3 @@ impl Beliefs for NoBeliefs {
         0
     }
 }
-
-/// Licences in use by name.
-pub(super) type Licences = BTreeMap<std::sync::Arc<str>, u64>;

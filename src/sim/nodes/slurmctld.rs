@@ -5,9 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::engine::{Choice, NoFit, Sim};
-use super::reserve::{Reservation, will_run};
-use super::{NodeJob, NodeLoad, Order};
+use super::chooser::{NoFit, NoStart};
+use super::engine::Sim;
+use super::reserve::will_run;
+use super::{NodeJob, NodeLoad, Setup};
+use crate::policy::Order;
 use crate::slurm::{Clock, Due, Planned, Queue, Rules, Slots};
 use phalanx_core::{NodeIdx, NodeSet};
 use phalanx_methods::learn::runtime::JobClass;
@@ -23,9 +25,9 @@ pub(super) struct Slurmctld {
 }
 
 impl Slurmctld {
-    /// Where jobs start by Slurm's rules.
-    pub(super) fn new(load: &NodeLoad, order: &Order) -> Option<Self> {
-        let Order::Slurm(rules) = order else { return None };
+    /// `None` where jobs do not start by Slurm's rules.
+    pub(super) fn new(load: &NodeLoad, setup: &Setup) -> Option<Self> {
+        let Setup { order: Order::Slurm { .. }, rules, .. } = setup else { return None };
         let queue = Queue::new(&rules.parameters, rules.order);
         let pools = Pools::of(&load.cluster);
         let mut partitions = BTreeMap::new();
@@ -36,7 +38,7 @@ impl Slurmctld {
             partitions.entry(Arc::clone(names)).or_insert(place);
         }
         let clock = Clock::new(&rules.parameters, queue.is_ordered());
-        Some(Self { rules: Rules::clone(rules), clock, queue, partitions })
+        Some(Self { rules: rules.clone(), clock, queue, partitions })
     }
 
     pub(super) fn next_s(&self) -> Option<i64> {
@@ -75,22 +77,24 @@ impl Sim<'_> {
 
     /// Starts a job if it fits these nodes of its own; all of them unless told otherwise.
     fn try_now(&mut self, id: u32, job: &NodeJob, within: Option<&NodeSet>, now_s: i64) -> bool {
-        let Some(class) = self.class_of(id) else { return false };
+        let Some(class) = self.classes.of_job(id) else { return false };
         if self.failed.contains_key(&class) {
             return false;
         }
-        let mut nodes = self.free_for(class, None);
+        let mut nodes = self.classes.free_for(class, None);
         if let Some(within) = within {
             nodes.intersect_with(within);
         }
         match self.choose(id, job, class, nodes, now_s) {
-            Choice::Placed(placed) => {
-                self.count_leaves(class, job, &placed, now_s);
-                self.start(id, job, &placed.nodes, now_s);
+            Ok(placed) => {
+                self.start(id, job, class, &placed, now_s);
                 true
             }
-            Choice::Held => false,
-            Choice::NoFit(why) => {
+            Err(NoStart::Held(until_s)) => {
+                self.wake_by(until_s);
+                false
+            }
+            Err(NoStart::NoFit(why)) => {
                 if within.is_none() {
                     self.failed.insert(class, why);
                 }
@@ -102,14 +106,14 @@ impl Sim<'_> {
         }
     }
 
-    /// What is due of the daemon's order, the main pass and backfill.
+    /// Runs the passes that are due: the daemon's order, the main pass and backfill.
     pub(super) fn slurm_passes(&mut self, now_s: i64) {
         let due = self.slurmctld.as_mut().map(|slurmctld| slurmctld.clock.take(now_s));
         let Some(Due { order, main, backfill }) = due else { return };
         if self.line.is_empty() {
             return;
         }
-        let (began, before) = (Instant::now(), self.ends.len());
+        let (began, before) = (Instant::now(), self.events.running());
         self.plan(now_s);
         if order {
             self.reorder(now_s);
@@ -120,14 +124,14 @@ impl Sim<'_> {
         if backfill {
             self.backfill(now_s);
         }
-        if self.ends.len() > before {
-            self.pass_us.push(began.elapsed().as_secs_f32() * 1e6);
+        if self.events.running() > before {
+            self.record.pass_us.push(began.elapsed().as_secs_f32() * 1e6);
         }
     }
 
     fn reorder(&mut self, now_s: i64) {
         let Some(Slurmctld { queue, clock, .. }) = &mut self.slurmctld else { return };
-        let (changed, next_s) = queue.decide(now_s, &self.start_order);
+        let (changed, next_s) = queue.decide(now_s, self.chooser.start_order());
         if changed {
             clock.reordered(now_s);
         }
@@ -138,7 +142,7 @@ impl Sim<'_> {
         self.slurmctld.as_ref().map(|slurmctld| slurmctld.queue.order(now_s)).unwrap_or_default()
     }
 
-    /// By priority; once a job does not fit, no other one of its partitions starts in this pass,
+    /// Starts jobs by priority; once a job does not fit, no other one of its partitions starts in this pass,
     /// nor any on their nodes.
     fn main_pass(&mut self, now_s: i64) {
         let mut left = NodeSet::full(self.load.cluster.nodes.len());
@@ -154,7 +158,7 @@ impl Sim<'_> {
                 continue;
             }
             if job.job.required_nodes.is_some() {
-                let own = self.class_of(id).map(|class| self.free_for(class, None));
+                let own = self.classes.of_job(id).map(|class| self.classes.free_for(class, None));
                 own.iter().for_each(|nodes| left.subtract(nodes));
                 continue;
             }
@@ -184,11 +188,13 @@ impl Sim<'_> {
             if !waiting.get(at..).unwrap_or_default().iter().any(|id| self.may_fit(*id)) {
                 return;
             }
-            let (Some(job), Some(class)) = (self.job(id), self.class_of(id)) else { continue };
-            let Some(own) = self.classes.get(class as usize) else { continue };
+            let (Some(job), Some(class)) = (self.job(id), self.classes.of_job(id)) else {
+                continue;
+            };
+            let Some(own) = self.classes.get(class) else { continue };
             let limit_s = i64::try_from(job.limit_s).unwrap_or(i64::MAX);
-            let (cluster, expected) = (self.placer.cluster(), &self.expected);
-            let stock = self.stock.as_ref().filter(|_| self.keeps_topology());
+            let (cluster, stock) = (self.chooser.cluster(), self.chooser.kept_topology());
+            let expected = self.expected.by_end();
             let mut start =
                 |nodes: &NodeSet| will_run(cluster, stock, expected, &own.shape, nodes, now_s);
             let planned = slots.plan(&own.nodes, limit_s, &mut start);
@@ -198,18 +204,8 @@ impl Sim<'_> {
         }
     }
 
-    /// Nodes of a class that are not kept for another job.
-    pub(super) fn free_for(&self, class: u32, beside: Option<&Reservation>) -> NodeSet {
-        let class = self.classes.get(class as usize);
-        let mut nodes = class.map_or_else(|| NodeSet::new(0), |class| class.nodes.clone());
-        if let Some(reservation) = beside {
-            nodes.subtract(&reservation.nodes);
-        }
-        nodes
-    }
-
-    /// It was not seen since the last end that jobs like it do not fit.
+    /// Whether it was not seen since the last end that jobs like it do not fit.
     fn may_fit(&self, id: u32) -> bool {
-        self.class_of(id).is_some_and(|class| !self.failed.contains_key(&class))
+        self.classes.of_job(id).is_some_and(|class| !self.failed.contains_key(&class))
     }
 }

@@ -29,7 +29,7 @@ pub struct Usage {
     stranded: Three,
     unusable: u64,
     last_s: i64,
-    /// The same times seconds.
+    /// Amounts in use times seconds.
     used_s: [u128; 3],
     stranded_s: [u128; 3],
     unusable_s: u128,
@@ -37,7 +37,7 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// From `begin_s` on.
+    /// Begins the sums at `begin_s`.
     pub(super) fn new(rooms: &[NodeUsage], mix: &GpuMix, begin_s: i64) -> Self {
         let mut usage =
             Self { nodes: vec![Now::default(); rooms.len()], last_s: begin_s, ..Self::default() };

@@ -2,7 +2,7 @@
 //! The curves of a report.
 
 use super::super::job::Workload;
-use super::super::metrics::{Figures, bounded_slowdown, wait_s};
+use super::super::metrics::{bounded_slowdown, wait_s};
 use super::Part;
 use super::svg::{Axis, Line, chart};
 
@@ -23,7 +23,7 @@ pub(super) fn span(load: &Workload, parts: &[Part<'_>]) -> (i64, i64) {
 
 /// A resource that is drawn over time: the machine's total, and each job's amount.
 pub(super) struct Resource<'a> {
-    /// For the axis, such as `CPUs in use`.
+    /// Name on the axis, such as `CPUs in use`.
     pub(super) name: &'static str,
     total: u64,
     amount: &'a dyn Fn(usize) -> u64,
@@ -196,22 +196,3 @@ fn steps(values: &[f64]) -> Vec<(f64, f64)> {
     }
     points
 }
-
-/// GPUs allocated over GPUs requested.
-pub(super) fn filling(parts: &[(Figures, Vec<(f64, f64)>)]) -> String {
-    let points = || parts.iter().flat_map(|(_, curve)| curve);
-    let arrived = points().map(|(x, _)| *x).fold(100.0, f64::max);
-    // The end is what tells policies apart.
-    let lines: Vec<Line<'_>> = parts
-        .iter()
-        .map(|(figures, curve)| {
-            let points = curve.iter().filter(|(x, _)| *x >= FILLING_FROM).copied().collect();
-            Line { name: &figures.policy, points }
-        })
-        .collect();
-    let x = Axis::linear("GPUs requested by the pods so far", FILLING_FROM, arrived, " %");
-    chart(&x, &Axis::linear("GPUs allocated", FILLING_FROM, 100.0, " %"), &lines, HEIGHT)
-}
-
-/// Requested share from which on a filling is drawn, percent.
-const FILLING_FROM: f64 = 80.0;

@@ -59,14 +59,3 @@ pub(super) fn jobs(load: &Workload, parts: &[Part<'_>]) -> String {
     }
     out
 }
-
-/// Allocated over requested GPUs.
-pub(super) fn filling(parts: &[(Figures, Vec<(f64, f64)>)]) -> String {
-    let mut out = String::from("policy,requested_pct,allocated_pct\n");
-    for (figures, curve) in parts {
-        for (requested, allocated) in curve {
-            let _ = writeln!(out, "{},{requested:.3},{allocated:.4}", figures.policy);
-        }
-    }
-    out
-}

@@ -19,9 +19,9 @@ use phalanx_core::problem::InputError;
 /// One policy of a report.
 #[derive(Debug)]
 pub struct Part<'a> {
-    /// Its figures.
+    /// Figures.
     pub figures: &'a Figures,
-    /// Its schedule.
+    /// Schedule.
     pub schedule: &'a Schedule,
 }
 
@@ -43,9 +43,23 @@ pub fn of_pool(
     };
     let about = format!("{} jobs on {} CPUs{skipped}", load.jobs.len(), load.cpus);
     let figures: Vec<&Figures> = parts.iter().map(|part| part.figures).collect();
-    write(directory, "report.html", &page(title, &about, &figures, &body))?;
-    write(directory, "summary.csv", &csv::summary(&figures))?;
+    summary(directory, title, &about, &figures, &body)?;
     write(directory, "jobs.csv", &csv::jobs(load, parts))
+}
+
+/// Writes `report.html`, a page with the figures of the policies and `body`, and `summary.csv`.
+///
+/// # Errors
+/// Fails as [`of_pool`] does.
+pub fn summary(
+    directory: &Path,
+    title: &str,
+    about: &str,
+    figures: &[&Figures],
+    body: &str,
+) -> Result<(), InputError> {
+    write(directory, "report.html", &page(title, about, figures, body))?;
+    write(directory, "summary.csv", &csv::summary(figures))
 }
 
 /// The sections of a report: resources over time, waits, slowdowns, who runs when.
@@ -58,24 +72,6 @@ pub fn pictures(load: &Workload, parts: &[Part<'_>]) -> String {
     section(&mut body, "Bounded slowdown", &charts::slowdowns(load, parts));
     section(&mut body, "Who runs when", &gantt::around_longest_wait(load, parts));
     body
-}
-
-/// The same for a filled GPU cluster: table, and GPUs in use over arrivals.
-///
-/// # Errors
-/// Fails as [`of_pool`] does.
-pub fn of_fill(
-    directory: &Path,
-    title: &str,
-    parts: &[(Figures, Vec<(f64, f64)>)],
-) -> Result<(), InputError> {
-    let figures: Vec<&Figures> = parts.iter().map(|(figures, _)| figures).collect();
-    let mut body = String::new();
-    section(&mut body, "GPUs allocated as pods arrive", &charts::filling(parts));
-    let pods = figures.first().map_or(0, |f| f.jobs);
-    write(directory, "report.html", &page(title, &format!("{pods} pods"), &figures, &body))?;
-    write(directory, "summary.csv", &csv::summary(&figures))?;
-    write(directory, "filling.csv", &csv::filling(parts))
 }
 
 /// Makes the directory and a file in it, so that an error comes before a long simulation.

@@ -39,7 +39,7 @@ const BOTTOM: f64 = 44.0;
 /// One direction of a plot: values, marks and pixels.
 #[derive(Debug, Clone)]
 pub struct Axis {
-    /// Its name with the unit.
+    /// Name with the unit.
     pub name: &'static str,
     /// Least value.
     pub low: f64,
@@ -59,7 +59,7 @@ impl Axis {
         if high > low { ((of(value) - low) / (high - low)).clamp(0.0, 1.0) } else { 0.0 }
     }
 
-    /// From 0 to a round number, with about five marks.
+    /// Makes an axis to a round number, with about five marks.
     pub fn linear(name: &'static str, low: f64, high: f64, unit: &str) -> Self {
         let span = (high - low).max(1e-9);
         let power = 10f64.powf((span / 5.0).log10().floor());
@@ -78,7 +78,7 @@ impl Axis {
 /// A named line.
 #[derive(Debug)]
 pub struct Line<'a> {
-    /// Its name.
+    /// Name.
     pub name: &'a str,
     /// Horizontal and vertical values.
     pub points: Vec<(f64, f64)>,

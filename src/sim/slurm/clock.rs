@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! When slurmctld looks at the queue: the main pass after an end at once and after a submission
+//! Times at which slurmctld looks at the queue: the main pass after an end at once and after a submission
 //! within `batch_sched_delay`, backfill every `bf_interval` if anything has changed, and the
 //! daemon's order of starts a moment after a change.
 
@@ -19,7 +19,7 @@ pub(crate) struct Clock {
     last_backfill_s: i64,
 }
 
-/// What is due.
+/// Passes that are due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Due {
     pub(crate) order: bool,
@@ -45,7 +45,7 @@ impl Clock {
         [self.main_s, self.backfill_s, order].into_iter().flatten().min()
     }
 
-    /// What is due now, and from now on not any more.
+    /// Takes the passes that are due now.
     pub(crate) fn take(&mut self, now_s: i64) -> Due {
         let due = |at: Option<i64>| at.is_some_and(|at| at <= now_s);
         let found = Due {

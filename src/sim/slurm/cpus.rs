@@ -32,7 +32,7 @@ impl Cpus {
         Self(found)
     }
 
-    /// What both have.
+    /// CPUs that both sets have.
     pub(crate) fn both(&self, other: &Self) -> Self {
         let mut found = Vec::new();
         let (mut a, mut b) = (self.0.iter().peekable(), other.0.iter().peekable());
@@ -50,7 +50,7 @@ impl Cpus {
         Self(found)
     }
 
-    /// Those of both, which have none in common.
+    /// Adds the CPUs of `other`; the two sets have none in common.
     pub(crate) fn add(&mut self, other: &Self) {
         self.0.extend(&other.0);
         self.0.sort_unstable();

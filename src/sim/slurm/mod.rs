@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What slurmctld and phalanxd do together: Slurm's main pass and backfill, which go by limits,
+//! Slurmctld and phalanxd together: Slurm's main pass and backfill, which go by limits,
 //! and the daemon's order of starts within its budgets, which is the planner's own code.
 //!
 //! Written from what Slurm 22.05.8 does (`job_scheduler.c`, `backfill.c`, `job_test.c`): a job is
@@ -15,7 +15,7 @@ mod queue;
 mod slots;
 mod window;
 
-use super::policy::Policy;
+use super::policy::Order;
 
 pub use parameters::{Parameters, Priority};
 pub use queue::{OrderBy, OrderRule};
@@ -35,13 +35,10 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// What holds under this policy; `None`: it is not about slurmctld.
-    pub fn of(&self, policy: Policy) -> Option<Self> {
-        match policy {
-            Policy::Phalanx => Some(self.clone()),
-            Policy::Slurm => Some(Self { order: None, ..self.clone() }),
-            _ => None,
-        }
+    /// Rules under this order: without the daemon's where the daemon does not order.
+    pub fn of(&self, order: Order) -> Self {
+        let by_daemon = matches!(order, Order::Slurm { by_daemon: true });
+        Self { order: self.order.filter(|_| by_daemon), ..self.clone() }
     }
 }
 

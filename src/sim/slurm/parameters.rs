@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What slurm.conf says of scheduling, with Slurm's own defaults.
+//! Settings of scheduling in slurm.conf, with Slurm's own defaults.
 
 /// `SchedulerParameters` and priorities, as far as they decide when jobs start.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,7 +62,7 @@ impl Default for Parameters {
 }
 
 impl Parameters {
-    /// Of the settings of a slurm.conf, by key; keys as Slurm writes them.
+    /// Reads the settings of a slurm.conf, by key; keys as Slurm writes them.
     ///
     /// # Errors
     /// The setting, what was expected and what it is.

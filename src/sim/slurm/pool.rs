@@ -1,90 +1,58 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Slurm on a machine whose CPUs are all alike: each counts as a node of one CPU.
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
-use std::time::Instant;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::cpus::Cpus;
 use super::slots::Group;
 use super::{Clock, Planned, Queue, Rules, Slots, Windows};
 use crate::job::{SimJob, Workload};
-use crate::pool::Schedule;
+use crate::pool::{Schedule, Scheduler, schedule};
 
 /// Runs all jobs; calls `progress` with the number of jobs ended so far.
 pub fn run(load: &Workload, rules: &Rules, progress: &dyn Fn(usize)) -> Schedule {
-    let began = Instant::now();
-    let mut state = State::new(load, rules);
-    while let Some(now_s) = state.next_s() {
-        state.step(now_s);
-        if state.ended.is_multiple_of(1 << 10) {
-            progress(state.ended);
-        }
-    }
-    let State { starts_s, pass_us, .. } = state;
-    Schedule { starts_s, pass_us, wall: began.elapsed() }
+    schedule(load, load.turnaround_s, &mut State::new(load, rules), progress)
 }
 
 struct State<'a> {
     jobs: &'a [SimJob],
     rules: &'a Rules,
-    turnaround_s: u64,
     all: Cpus,
     free: Cpus,
-    held: BTreeMap<u32, Cpus>,
-    /// By limit, as Slurm expects them.
+    /// CPUs of running jobs, and when these reach their limits.
+    held: BTreeMap<u32, (Cpus, i64)>,
+    /// Running jobs by the times at which they reach their limits: Slurm expects no earlier ends.
     limits: BTreeSet<(i64, u32)>,
-    ends: BinaryHeap<Reverse<(i64, u32)>>,
     queue: Queue,
     clock: Clock,
-    arrived: usize,
-    ended: usize,
-    starts_s: Vec<i64>,
-    pass_us: Vec<f32>,
 }
 
-impl<'a> State<'a> {
-    fn new(load: &'a Workload, rules: &'a Rules) -> Self {
-        let queue = Queue::new(&rules.parameters, rules.order);
-        Self {
-            jobs: &load.jobs,
-            rules,
-            turnaround_s: load.turnaround_s,
-            all: Cpus::all(load.cpus),
-            free: Cpus::all(load.cpus),
-            held: BTreeMap::new(),
-            limits: BTreeSet::new(),
-            ends: BinaryHeap::new(),
-            clock: Clock::new(&rules.parameters, queue.is_ordered()),
-            queue,
-            arrived: 0,
-            ended: 0,
-            starts_s: vec![0; load.jobs.len()],
-            pass_us: Vec::new(),
-        }
-    }
-
-    fn job(&self, id: u32) -> Option<&'a SimJob> {
-        self.jobs.get(id as usize)
-    }
-
+impl Scheduler for State<'_> {
     fn next_s(&self) -> Option<i64> {
-        if self.ended == self.jobs.len() {
-            return None;
-        }
-        let arrival = self.jobs.get(self.arrived).map(|job| job.submit_s);
-        let end = self.ends.peek().map(|Reverse((end_s, _))| *end_s);
-        let pass = self.clock.next_s().filter(|_| !self.queue.is_empty());
-        [arrival, end, pass].into_iter().flatten().min()
+        self.clock.next_s().filter(|_| !self.queue.is_empty())
     }
 
-    fn step(&mut self, now_s: i64) {
-        self.end_jobs(now_s);
-        while let Some(job) = self.jobs.get(self.arrived).filter(|job| job.submit_s <= now_s) {
-            let id = u32::try_from(self.arrived).unwrap_or(u32::MAX);
-            self.arrived += 1;
-            self.arrive(id, job, now_s);
+    fn arrived(&mut self, id: u32, job: &SimJob, now_s: i64, started: &mut Vec<u32>) {
+        self.queue.push(id, job.submit_s, job.class(), None, (0, 0));
+        let tried = !self.rules.parameters.defer && self.queue.is_top(id, now_s);
+        if tried && job.size <= self.free.count() {
+            self.start(id, job, &self.free.lowest(job.size), now_s);
+            started.push(id);
+        } else {
+            self.clock.submitted(now_s);
         }
+    }
+
+    fn ended(&mut self, id: u32, job: &SimJob, now_s: i64) {
+        if let Some((cpus, limit_s)) = self.held.remove(&id) {
+            self.free.add(&cpus);
+            self.limits.remove(&(limit_s, id));
+        }
+        self.queue.observe(&job.class(), job.run_s);
+        self.clock.ended(now_s);
+    }
+
+    fn pass(&mut self, now_s: i64, started: &mut Vec<u32>) {
         let due = self.clock.take(now_s);
         if self.queue.is_empty() {
             return;
@@ -96,78 +64,58 @@ impl<'a> State<'a> {
             }
             next_s.into_iter().for_each(|at_s| self.clock.reorder_at(at_s));
         }
-        let (began, waiting) = (Instant::now(), self.queue.order(now_s));
-        let before = self.held.len();
+        let waiting = self.queue.order(now_s);
         if due.main {
-            self.main_pass(&waiting, now_s);
+            self.main_pass(&waiting, now_s, started);
         }
         if due.backfill {
-            self.backfill(&waiting, now_s);
+            self.backfill(&waiting, now_s, started);
         }
-        if self.held.len() > before {
-            self.pass_us.push(began.elapsed().as_secs_f32() * 1e6);
+    }
+}
+
+impl<'a> State<'a> {
+    fn new(load: &'a Workload, rules: &'a Rules) -> Self {
+        let queue = Queue::new(&rules.parameters, rules.order);
+        Self {
+            jobs: &load.jobs,
+            rules,
+            all: Cpus::all(load.cpus),
+            free: Cpus::all(load.cpus),
+            held: BTreeMap::new(),
+            limits: BTreeSet::new(),
+            clock: Clock::new(&rules.parameters, queue.is_ordered()),
+            queue,
         }
     }
 
-    fn arrive(&mut self, id: u32, job: &SimJob, now_s: i64) {
-        self.queue.push(id, job.submit_s, job.class(), None, (0, 0));
-        let tried = !self.rules.parameters.defer && self.queue.is_top(id, now_s);
-        if tried && job.size <= self.free.count() {
-            self.start(id, job, &self.free.lowest(job.size), now_s);
-        } else {
-            self.clock.submitted(now_s);
-        }
-    }
-
-    fn end_jobs(&mut self, now_s: i64) {
-        while let Some(&Reverse((end_s, id))) = self.ends.peek() {
-            if end_s > now_s {
-                return;
-            }
-            self.ends.pop();
-            self.ended += 1;
-            let Some(job) = self.job(id) else { continue };
-            if let Some(cpus) = self.held.remove(&id) {
-                self.free.add(&cpus);
-            }
-            self.limits.remove(&(self.limit_s(id, job), id));
-            self.queue.observe(&job.class(), job.run_s);
-            self.clock.ended(now_s);
-        }
-    }
-
-    /// When a running job reaches its limit.
-    fn limit_s(&self, id: u32, job: &SimJob) -> i64 {
-        let start_s = self.starts_s.get(id as usize).copied().unwrap_or(0);
-        start_s.saturating_add_unsigned(job.limit_s)
+    fn job(&self, id: u32) -> Option<&'a SimJob> {
+        self.jobs.get(id as usize)
     }
 
     fn start(&mut self, id: u32, job: &SimJob, cpus: &Cpus, now_s: i64) {
-        if let Some(start_s) = self.starts_s.get_mut(id as usize) {
-            *start_s = now_s;
-        }
         self.queue.remove(id);
         self.free.drop_all(cpus);
-        self.held.insert(id, cpus.clone());
-        self.limits.insert((self.limit_s(id, job), id));
-        let held_s = job.run_s.saturating_add(self.turnaround_s);
-        self.ends.push(Reverse((now_s.saturating_add_unsigned(held_s), id)));
+        let limit_s = now_s.saturating_add_unsigned(job.limit_s);
+        self.held.insert(id, (cpus.clone(), limit_s));
+        self.limits.insert((limit_s, id));
         self.clock.reorder_at(now_s + 1);
     }
 
-    /// By priority until one does not fit.
-    fn main_pass(&mut self, waiting: &[u32], now_s: i64) {
+    /// Starts jobs by priority until one does not fit.
+    fn main_pass(&mut self, waiting: &[u32], now_s: i64, started: &mut Vec<u32>) {
         for &id in waiting {
             let Some(job) = self.job(id) else { continue };
             if job.size > self.free.count() {
                 return;
             }
             self.start(id, job, &self.free.lowest(job.size), now_s);
+            started.push(id);
         }
     }
 
     /// Plans are made anew in each pass, so those behind the last job that fits need none.
-    fn backfill(&mut self, waiting: &[u32], now_s: i64) {
+    fn backfill(&mut self, waiting: &[u32], now_s: i64, started: &mut Vec<u32>) {
         let parameters = &self.rules.parameters;
         let left: Vec<u32> =
             waiting.iter().copied().filter(|id| !self.held.contains_key(id)).collect();
@@ -186,6 +134,7 @@ impl<'a> State<'a> {
             let mut will_run = |cpus: &Cpus| self.will_run(job.size, cpus, now_s);
             if let Planned::Now(cpus) = slots.plan(&self.all, limit_s, &mut will_run) {
                 self.start(id, job, &cpus.both(&self.free).lowest(job.size), now_s);
+                started.push(id);
                 last = looked_at.iter().rposition(|id| fits(self, id));
             }
         }
@@ -205,7 +154,7 @@ impl<'a> State<'a> {
         let mut gone: Vec<Cpus> = Vec::new();
         let mut ends = self.limits.iter().peekable();
         while let Some(&(end_s, id)) = ends.next() {
-            let own = self.held.get(&id).map(|held| held.both(cpus)).unwrap_or_default();
+            let own = self.held.get(&id).map(|(held, _)| held.both(cpus)).unwrap_or_default();
             let next_s = ends.peek().map(|(end_s, _)| *end_s);
             if own.count() > 0 {
                 count += own.count();

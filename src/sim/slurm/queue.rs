@@ -9,10 +9,10 @@ use phalanx_methods::learn::runtime::{JobClass, Prediction, Runtimes};
 use phalanx_planner::order::{Bounds, OvertakeBudget, Waiting, by_learned_runtime, decide};
 use phalanx_planner::preference::StartRank;
 
-/// What the order of starts goes by.
+/// Criterion of the order of starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OrderBy {
-    /// What the gang planner asks for.
+    /// The order that the gang planner asks for.
     Plan,
     /// The shortest limit first.
     Shortest,
@@ -23,9 +23,9 @@ pub enum OrderBy {
 /// `[order]` of the daemon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OrderRule {
-    /// What it goes by.
+    /// Criterion.
     pub by: OrderBy,
-    /// How far it may go.
+    /// Bounds on changes of the order.
     pub bounds: Bounds,
 }
 
@@ -36,7 +36,7 @@ struct Job {
     class: JobClass,
     /// Known from elsewhere.
     expected_s: Option<f64>,
-    /// What was predicted last, and from how many ends of its user.
+    /// The latest prediction, and the number of ends of the user that it was made from.
     prediction: Option<(u64, Prediction)>,
     /// Number of its partitions, and of those that share nodes with them.
     partition: (u32, u32),

@@ -41,14 +41,14 @@ struct Slot<S> {
     free: S,
 }
 
-/// What backfill does with a job.
+/// Plan of backfill for a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Planned<S> {
-    /// It starts, on some of these nodes.
+    /// The job starts, on some of these nodes.
     Now(S),
-    /// It gets a reservation.
+    /// The job gets a reservation.
     Later,
-    /// It starts beyond the window or not at all; nothing is reserved.
+    /// The job starts beyond the window or not at all; nothing is reserved.
     Never,
 }
 

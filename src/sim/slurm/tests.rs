@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What slurmctld does, with paper and pencil, and the two machines beside each other.
+//! Slurmctld's starts with paper and pencil, and the two machines beside each other.
 
 use proptest::prelude::*;
 
@@ -123,8 +123,8 @@ proptest! {
         let rules = Rules { parameters, order };
         let load = load::of_pool(&pool, &spec::parse("8x(cpu=1)").unwrap()).unwrap();
         let (tuning, gangs) = (Tuning::default(), Settings::default());
-        let setup = Setup::of(crate::policy::Policy::Slurm, &tuning, &gangs, &rules);
-        let setup = Setup { order: crate::nodes::Order::Slurm(Box::new(rules.clone())), ..setup };
+        let setup = Setup::of(&crate::policy::SLURM, &tuning, &gangs, &rules);
+        let setup = Setup { rules: rules.clone(), ..setup };
         let found = engine::run(&load, &setup, &NoBeliefs, &|_| {}).unwrap();
         let found: Vec<i64> = found.starts_s.into_iter().flatten().collect();
         prop_assert_eq!(found, starts(&pool, &rules));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! How `cons_tres` looks for a start in the future: running jobs are taken away in the order of
+//! Search of `cons_tres` for a start in the future: running jobs are taken away in the order of
 //! their ends, several at once in windows that grow, and a fit is tested for after each window
 //! (`_will_run_test()`). So a start is the end of a window's last job, not the earliest possible.
 

@@ -18,14 +18,14 @@ use phalanx_sim::input;
 use phalanx_sim::job::Workload;
 use phalanx_sim::metrics::Figures;
 use phalanx_sim::nodes::{self, NoBeliefs, Setup};
-use phalanx_sim::policy::Policy;
+use phalanx_sim::policy::{PHALANX, Policy, SLURM};
 use phalanx_sim::pool::Schedule;
 use phalanx_sim::report::{self, Part};
 
 /// Slurm's file where neither `--slurm-conf` nor the daemon says what nodes there are.
 const SLURM_CONF: &str = "/etc/slurm/slurm.conf";
 /// What stands for Slurm alone, and for Slurm with the daemon.
-const POLICIES: [Policy; 2] = [Policy::Slurm, Policy::Phalanx];
+const POLICIES: [Policy; 2] = [SLURM, PHALANX];
 
 /// Figures of both sides.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -78,10 +78,10 @@ impl Simulation {
         }
         let gangs = GangSettings { bonus_scale: 0.0, ..config.gang_settings() };
         let simulate = |policy: Policy| {
-            let setup = Setup::of(policy, &config.tuning(), &gangs, &rules);
+            let setup = Setup::of(&policy, &config.tuning(), &gangs, &rules);
             let outcome = nodes::engine::run(&load, &setup, &NoBeliefs, &|_| {})
                 .map_err(|error| Failure::usage_line(format!("balance: {error}")))?;
-            Ok::<_, Failure>(nodes::load::figures(policy, &pool, &outcome))
+            Ok::<_, Failure>(nodes::load::figures(policy.name, &pool, &outcome))
         };
         let [slurm, phalanx] = POLICIES.map(simulate);
         let ((mut slurm, stock), (mut phalanx, ours)) = (slurm?, phalanx?);

@@ -12,31 +12,35 @@ use phalanx_sim::input;
 /// Formats of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
+    /// Standard Workload Format.
     Swf,
-    Openb,
+    /// Output of `sacct --parsable2`.
     Sacct,
+    /// A recording of phalanxd.
     Recording,
 }
 
 impl Format {
-    /// By its name in `--format`, else by that of the file; `None` if only the content shows it.
-    fn by_name(path: &Path, given: Option<&str>) -> Result<Option<Self>, Failure> {
+    /// The format named in `--format`, else by the file's name; `None` if only the content shows it.
+    ///
+    /// # Errors
+    /// Fails for a name in `--format` that is not known.
+    pub fn by_name(path: &Path, given: Option<&str>) -> Result<Option<Self>, Failure> {
         let name = input::plain_name(path);
         let extension = Path::new(&name).extension().map(|e| e.to_string_lossy().into_owned());
         match given.or(extension.as_deref()) {
             Some("swf") => Ok(Some(Self::Swf)),
-            Some("openb") => Ok(Some(Self::Openb)),
             Some("sacct" | "psv") => Ok(Some(Self::Sacct)),
             Some("recording" | "phxrec") => Ok(Some(Self::Recording)),
             _ => given.map_or(Ok(None), |given| {
-                let what = "--format: expected swf, openb, sacct or recording";
+                let what = "--format: expected swf, sacct or recording";
                 Err(usage(format!("{what}, got {given:?}")))
             }),
         }
     }
 
-    /// By the first line that says something; `None` if it does not say.
-    fn by_content(start: &[u8]) -> Option<Self> {
+    /// The format by the first line that says something; `None` if it does not say.
+    pub fn by_content(start: &[u8]) -> Option<Self> {
         if start.starts_with(recordings::MAGIC.get(..6).unwrap_or_default()) {
             return Some(Self::Recording);
         }
@@ -44,10 +48,8 @@ impl Format {
         let mut lines = text.trim_start_matches('\u{feff}').lines().map(str::trim);
         let line = lines.find(|line| !line.is_empty())?;
         let mut numbers = line.split_whitespace().map(str::parse::<f64>);
-        let fields: Vec<&str> = line.split(',').map(str::trim).collect();
         match line {
             line if line.contains("jobid") && line.contains("state") => Some(Self::Sacct),
-            _ if fields.contains(&"cpu_milli") && fields.contains(&"num_gpu") => Some(Self::Openb),
             line if line.starts_with(';') => Some(Self::Swf),
             _ if numbers.clone().count() >= 18 && numbers.all(|n| n.is_ok()) => Some(Self::Swf),
             _ => None,
@@ -55,32 +57,37 @@ impl Format {
     }
 }
 
-/// The log: the first of `--jobs`, read from its beginning. It is opened once, for it may
-/// be a pipe.
+/// The first log of `--jobs`, read from its beginning; it is opened once, as it may be a pipe.
 pub struct Log {
-    /// The name in errors.
+    /// Name in errors.
     pub name: String,
+    /// Format.
     pub format: Format,
+    /// The whole log.
     pub reader: input::Reader,
 }
 
+impl std::fmt::Debug for Log {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { name, format, .. } = self;
+        f.debug_struct("Log").field("name", name).field("format", format).finish_non_exhaustive()
+    }
+}
+
 impl Log {
-    /// Opens a log whose format is `given`, or else follows from its name, from `has_arrivals`
-    /// (openb alone has them) or from its content.
-    pub fn open(path: &Path, given: Option<&str>, has_arrivals: bool) -> Result<Self, Failure> {
-        let (name, format) = (input::shown(path), Format::by_name(path, given)?);
-        let reader = input::open(path)?;
-        if let Some(format) = format.or(has_arrivals.then_some(Format::Openb)) {
+    /// A log whose format is `given`, or else follows from its name or content.
+    ///
+    /// # Errors
+    /// Fails for a log without content, or of unknown format.
+    pub fn new(path: &Path, given: Option<&str>, reader: input::Reader) -> Result<Self, Failure> {
+        let name = input::shown(path);
+        if let Some(format) = Format::by_name(path, given)? {
             return Ok(Self { name, format, reader });
         }
-        let peeked = input::peek(reader, SNIFFED);
-        let (start, reader) = peeked.map_err(|error| InputError::new(&name, error))?;
+        let (start, reader) = peek(&name, reader)?;
         match Format::by_content(&start) {
             Some(format) => Ok(Self { name, format, reader }),
             None if start.trim_ascii().is_empty() => Err(usage(format!("{name}: is empty"))),
-            None if input::plain_name(path).ends_with(".csv") => {
-                Ok(Self { name, format: Format::Openb, reader })
-            }
             None => Err(usage(format!(
                 "{name}: neither name nor content tells the format (that of sacct is told by its \
                  header): give --format"
@@ -96,6 +103,14 @@ impl Log {
 
 /// Bytes of a log from which its format is recognised.
 const SNIFFED: u64 = 1 << 16;
+
+/// The beginning of a log, and a reader of all of it.
+///
+/// # Errors
+/// Fails when nothing can be read.
+pub fn peek(name: &str, reader: input::Reader) -> Result<(Vec<u8>, input::Reader), Failure> {
+    Ok(input::peek(reader, SNIFFED).map_err(|error| InputError::new(name, error))?)
+}
 
 /// Wrong arguments or input, in one line whatever the input contained.
 pub fn usage(message: impl std::fmt::Display) -> Failure {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! `phalanx simulate`: what policies would have made of a log.
 
+mod each;
 mod log;
 mod recorded;
 mod render;
@@ -8,35 +9,28 @@ pub(super) mod rules;
 
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use jiff::tz::TimeZone;
+use serde::Serialize;
 
 use crate::exit::{EXIT_CODES, Exit, Failure};
 use crate::global::Global;
 use crate::outcome::Outcome;
 use crate::topology::TopologyFile;
-use log::{Format, Log, usage};
+pub use each::each;
+pub use log::{Format, Log, peek, usage};
 use phalanx_core::problem::InputError;
-use phalanx_core::trace::openb;
 use phalanx_core::trace::spec::{self, NodeSpec};
 use phalanx_planner::gang::Settings as GangSettings;
 use phalanx_service::config::Config;
-use phalanx_sim::inflate::{self, Inflation};
 use phalanx_sim::input;
 use phalanx_sim::job::{self, Workload};
 use phalanx_sim::metrics::{self, Figures};
 use phalanx_sim::nodes::{self, NoBeliefs, NodeLoad, Setup};
-use phalanx_sim::policy::Policy;
+use phalanx_sim::policy::{self, POLICIES, Policy};
 use phalanx_sim::pool::{self, Schedule};
 use phalanx_sim::report::{self, Part};
-use phalanx_sim::slurm::{self, Rules};
-
-/// Largest `--target`.
-const TARGET_MAX: f64 = 100.0;
-/// Largest `--window`.
-const WINDOW_MAX: usize = 1_000_000;
+use phalanx_sim::slurm::Rules;
 
 /// Largest `--turnaround`, seconds.
 const TURNAROUND_MAX: u64 = 86_400;
@@ -45,50 +39,36 @@ const TURNAROUND_MAX: u64 = 86_400;
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXIT_CODES)]
 pub struct Args {
-    /// Log: SWF, openb pod list, sacct --parsable2 (all plain, .gz or .zst; - is standard input)
-    /// or a recording of phalanxd; the files of one recording may be given one by one
+    /// Log: SWF, sacct --parsable2 (both plain, .gz or .zst; - is standard input) or a recording
+    /// of phalanxd; the files of one recording may be given one by one
     #[arg(long, value_name = "FILE", required = true, visible_alias = "trace")]
-    jobs: Vec<PathBuf>,
-    /// Nodes: an openb node list, or such as 128x(cpu=64,mem=256G,gpu=4), several joined
-    /// by + [default: as large as an SWF log's header says, or as sacct shows in use at once; of
-    /// a recording its own]
-    #[arg(long, value_name = "FILE|SPEC")]
-    nodes: Option<String>,
+    pub jobs: Vec<PathBuf>,
+    /// Nodes, such as 128x(cpu=64,mem=256G,gpu=4), several joined by + [default: as large as an
+    /// SWF log's header says, or as sacct shows in use at once; of a recording its own]
+    #[arg(long, value_name = "SPEC")]
+    pub nodes: Option<String>,
     /// Leaf switches or blocks of the nodes: a topology.conf, or what scontrol show topology
     /// printed; the nodes of a specification get its names, in its order, and an SWF log runs
     /// on whole nodes
     #[arg(long, value_name = "FILE")]
-    topology: Option<PathBuf>,
-    /// Policy, may be repeated: fcfs, easy, easy++, stock, best-fit, dot-product, k8s-balanced,
-    /// fgd, balance-seed, balance, gang-seed, gang, slurm, phalanx, research
-    /// [default: slurm and phalanx]
+    pub topology: Option<PathBuf>,
+    /// Policy, may be repeated: fcfs, easy, stock, balance-seed, balance, gang-seed, gang, slurm,
+    /// phalanx [default: slurm and phalanx]
     #[arg(long, value_name = "P")]
     policy: Vec<String>,
     /// slurm and phalanx: the slurm.conf whose scheduling and priorities count [default: Slurm's
     /// defaults, with priorities by age]
     #[arg(long, value_name = "FILE")]
     slurm_conf: Option<PathBuf>,
-    /// Format of the log: swf, openb, sacct or recording [default: by its name, else content]
+    /// Format of the log: swf, sacct or recording [default: by its name, else content]
     #[arg(long, value_name = "F")]
-    format: Option<String>,
+    pub format: Option<String>,
     /// Seed of the random numbers
     #[arg(long, value_name = "N", default_value_t = 0)]
-    seed: u64,
-    /// How jobs arrive: openb (the inflation protocol; jobs are an openb pod list)
-    #[arg(long, value_name = "A")]
-    arrivals: Option<String>,
-    /// openb: GPU requests in parts of the GPUs
-    #[arg(long, value_name = "X", default_value_t = 1.3)]
-    target: f64,
-    /// openb: pods that may be looked at ahead
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    window: usize,
-    /// openb: how often a pod may be overtaken
-    #[arg(long, value_name = "N", default_value_t = 1000)]
-    max_overtakes: u32,
+    pub seed: u64,
     /// Write an HTML report and CSV files into this directory
     #[arg(long, value_name = "DIR")]
-    out: Option<PathBuf>,
+    pub out: Option<PathBuf>,
     /// sacct and swf: seconds from a job's end until its nodes take the next one (epilog, next pass
     /// of the scheduler), with the policies that stand for Slurm and on nodes; about 1 for a
     /// cluster of short jobs
@@ -96,18 +76,54 @@ pub struct Args {
     turnaround: u64,
     /// Policies that are simulated at once; never changes the results
     #[arg(long, value_name = "N")]
-    threads: Option<usize>,
+    pub threads: Option<usize>,
 }
 
+/// Policies and readers that a program simulates with.
+#[derive(Debug)]
+pub struct Program<'a> {
+    /// Policies by name.
+    pub policies: &'a [Policy],
+    /// Reader of a list of nodes.
+    pub read_nodes: fn(&Path) -> Result<Vec<NodeSpec>, Failure>,
+}
+
+/// Policies and node lists that only benchmarks need.
+const ELSEWHERE: [&str; 6] =
+    ["easy++", "best-fit", "dot-product", "k8s-balanced", "fgd", "research"];
+
 impl Args {
+    /// Simulates the log under the product's policies.
     pub fn run(&self, global: &Global) -> Result<Outcome, Failure> {
-        let policies = policies(self)?;
-        check(self)?;
+        if let Some(name) = self.policy.iter().find(|name| ELSEWHERE.contains(&name.as_str())) {
+            return Err(usage(format!("--policy: {name} is a policy of phalanx-bench simulate")));
+        }
+        let read_nodes = |path: &Path| {
+            let name = path.display();
+            Err(usage(format!("--nodes {name}: node lists are for phalanx-bench simulate")))
+        };
+        let program = Program { policies: &POLICIES, read_nodes };
+        let policies = self.policies(&program)?;
+        self.check()?;
+        self.simulate(global, &program, &policies, input::open(self.log()?)?)
+    }
+
+    /// Simulates a log under policies of a program.
+    ///
+    /// # Errors
+    /// Fails with one line for wrong options and for a log that cannot be read.
+    pub fn simulate(
+        &self,
+        global: &Global,
+        program: &Program<'_>,
+        policies: &[Policy],
+        reader: input::Reader,
+    ) -> Result<Outcome, Failure> {
         // A wrong file is an error, whether the format needs it or not.
         let given = global.given_config().map_err(usage)?;
         let rules = rules::rules(given.as_ref(), self.slurm_conf.as_deref())?;
         let config = given.unwrap_or_default();
-        let log = Log::open(self.log()?, self.format.as_deref(), self.arrivals.is_some())?;
+        let log = Log::new(self.log()?, self.format.as_deref(), reader)?;
         let name = log.name.clone();
         if self.jobs.len() > 1 && log.format != Format::Recording {
             return Err(usage("--jobs: several files are for recordings only"));
@@ -115,23 +131,32 @@ impl Args {
         if let Some(directory) = &self.out {
             report::prepare(directory)?;
         }
-        let figures = match log.format {
-            Format::Swf | Format::Sacct | Format::Recording if self.arrivals.is_some() => {
-                return Err(usage("--arrivals: only for an openb pod list"));
-            }
-            Format::Sacct if self.nodes.is_some() => {
-                on_nodes(&config, &rules, self, log, &policies)?
-            }
-            Format::Swf if self.topology.is_some() => {
-                on_nodes(&config, &rules, self, log, &policies)?
-            }
-            Format::Recording => on_nodes(&config, &rules, self, log, &policies)?,
-            Format::Sacct | Format::Openb if self.topology.is_some() => {
-                return Err(usage(self.no_topology(log.format)));
-            }
-            Format::Swf | Format::Sacct => batch(&rules, self, log, &policies)?,
-            Format::Openb => openb(self, log, &policies)?,
+        let whole_nodes = match log.format {
+            Format::Swf => self.topology.is_some(),
+            Format::Sacct => self.nodes.is_some(),
+            Format::Recording => true,
         };
+        let figures = if whole_nodes {
+            on_nodes(&config, &rules, self, program, log, policies)?
+        } else if self.topology.is_some() {
+            return Err(usage(NO_NODES));
+        } else {
+            batch(&rules, self, program, log, policies)?
+        };
+        self.shown(global, &name, &figures, &figures)
+    }
+
+    /// Text or JSON of the figures, each with its line of JSON. `name`: the log's.
+    ///
+    /// # Errors
+    /// Fails when a line cannot be written as JSON.
+    pub fn shown(
+        &self,
+        global: &Global,
+        name: &str,
+        figures: &[Figures],
+        lines: &[impl Serialize],
+    ) -> Result<Outcome, Failure> {
         let exit = if figures.iter().all(|figures| figures.jobs == 0) {
             let skipped = figures.first().map_or(0, |figures| figures.skipped);
             let why = "without runtime or size, or larger than the nodes";
@@ -143,65 +168,69 @@ impl Args {
             Exit::Ok
         };
         let outcome = if global.json || !std::io::stdout().is_terminal() {
-            Outcome::json_lines(&figures)?
+            Outcome::json_lines(lines)?
         } else {
-            Outcome::ok(render::text(&figures))
+            Outcome::ok(render::text(figures))
         };
         Ok(outcome.ends_with(exit))
     }
 
-    fn no_topology(&self, format: Format) -> &'static str {
-        match format {
-            Format::Openb => "--topology: an openb pod list has no jobs of several nodes",
-            _ => "--topology needs --nodes, for its nodes have CPUs",
-        }
-    }
-
-    /// The one log.
-    fn log(&self) -> Result<&Path, Failure> {
+    /// Path of the log.
+    ///
+    /// # Errors
+    /// Fails where there is none.
+    pub fn log(&self) -> Result<&Path, Failure> {
         self.jobs.first().map(PathBuf::as_path).ok_or_else(|| usage("--jobs is missing"))
     }
+
+    /// Checks the numbers among the options, whether this log needs them or not.
+    ///
+    /// # Errors
+    /// Fails with the option and what was expected.
+    pub fn check(&self) -> Result<(), Failure> {
+        if self.threads == Some(0) {
+            return Err(usage("--threads: expected at least 1, got 0"));
+        }
+        if self.turnaround > TURNAROUND_MAX {
+            let (wanted, got) = (format!("at most {TURNAROUND_MAX}"), self.turnaround);
+            return Err(usage(format!("--turnaround: expected {wanted}, got {got}")));
+        }
+        Ok(())
+    }
+
+    /// The policies that are asked for, of those of a program.
+    ///
+    /// # Errors
+    /// Fails with the names there are.
+    pub fn policies(&self, program: &Program<'_>) -> Result<Vec<Policy>, Failure> {
+        if self.policy.is_empty() {
+            return Ok(vec![policy::SLURM, policy::PHALANX]);
+        }
+        let find = |name: &String| {
+            policy::find(program.policies, name).map_err(|what| usage(format!("--policy: {what}")))
+        };
+        self.policy.iter().map(find).collect()
+    }
+
+    /// Title of the report: the log's name.
+    pub fn title(&self) -> String {
+        let first = self.jobs.first().and_then(|path| path.file_name());
+        input::shown(Path::new(first.unwrap_or_default()))
+    }
 }
 
-/// The numbers among the options, whether this log needs them or not.
-fn check(args: &Args) -> Result<(), Failure> {
-    let Args { threads, target, window, turnaround, arrivals, .. } = args;
-    if *threads == Some(0) {
-        return Err(usage("--threads: expected at least 1, got 0"));
-    }
-    if !(*target > 0.0 && *target <= TARGET_MAX) {
-        let wanted = format!("above 0 and at most {TARGET_MAX}");
-        return Err(usage(format!("--target: expected {wanted}, got {target}")));
-    }
-    if !(1..=WINDOW_MAX).contains(window) {
-        return Err(usage(format!("--window: expected 1 to {WINDOW_MAX}, got {window}")));
-    }
-    if *turnaround > TURNAROUND_MAX {
-        let wanted = format!("at most {TURNAROUND_MAX}");
-        return Err(usage(format!("--turnaround: expected {wanted}, got {turnaround}")));
-    }
-    match arrivals.as_deref() {
-        None | Some("openb") => Ok(()),
-        Some(other) => Err(usage(format!("--arrivals: expected openb, got {other:?}"))),
-    }
-}
-
-fn policies(args: &Args) -> Result<Vec<Policy>, Failure> {
-    if args.policy.is_empty() {
-        return Ok(vec![Policy::Slurm, Policy::Phalanx]);
-    }
-    let parse =
-        |name: &String| Policy::parse(name).map_err(|what| usage(format!("--policy: {what}")));
-    args.policy.iter().map(parse).collect()
-}
+/// Reason why a topology needs `--nodes`.
+const NO_NODES: &str = "--topology needs --nodes, for its nodes have CPUs";
 
 fn batch(
     rules: &Rules,
     args: &Args,
+    program: &Program<'_>,
     log: Log,
     policies: &[Policy],
 ) -> Result<Vec<Figures>, Failure> {
-    let cpus = args.nodes.as_deref().map(cpus_of).transpose()?;
+    let nodes = args.nodes.as_deref().map(|text| program.nodes(text)).transpose()?;
+    let cpus = nodes.as_deref().map(cpus_of);
     let load = match log.format {
         Format::Sacct => job::read_sacct(log.reader, &TimeZone::system(), cpus, 1),
         _ => job::read_swf(log.reader, cpus),
@@ -209,11 +238,8 @@ fn batch(
     let mut load = load.map_err(Log::failed(log.name))?;
     load.turnaround_s = args.turnaround;
     let found = each(args.threads, policies, load.jobs.len(), |policy, progress| {
-        let schedule = match rules.of(policy) {
-            Some(rules) => slurm::pool::run(&load, &rules, progress),
-            None => pool::run(&load, policy, progress),
-        };
-        (metrics::of_pool(policy, &load, &schedule), schedule)
+        let schedule = pool::run(&load, policy, rules, progress);
+        (metrics::of_pool(policy.name, &load, &schedule), schedule)
     });
     write_report(args, &load, &found)?;
     Ok(found.into_iter().map(|(figures, _)| figures).collect())
@@ -224,14 +250,15 @@ fn on_nodes(
     config: &Config,
     rules: &Rules,
     args: &Args,
+    program: &Program<'_>,
     log: Log,
     policies: &[Policy],
 ) -> Result<Vec<Figures>, Failure> {
     let topology = TopologyFile::given(args.topology.as_deref())?;
     let mut load = match log.format {
-        Format::Recording => recorded(args, topology.as_ref())?,
-        Format::Swf => of_swf(args, log, topology.as_ref())?,
-        _ => accounted(args, log, topology.as_ref())?,
+        Format::Recording => recorded(args, program, topology.as_ref())?,
+        Format::Swf => of_swf(args, program, log, topology.as_ref())?,
+        _ => accounted(args, program, log, topology.as_ref())?,
     };
     if let Some(file) = topology {
         load.set_topology(file.over(&load.table())?);
@@ -243,7 +270,7 @@ fn on_nodes(
     let found = each(args.threads, policies, load.jobs.len(), |policy, progress| {
         let setup = Setup::of(policy, &config.tuning(), &gangs, rules);
         let outcome = nodes::engine::run(&load, &setup, &NoBeliefs, progress)?;
-        Ok(nodes::load::figures(policy, &pool, &outcome))
+        Ok(nodes::load::figures(policy.name, &pool, &outcome))
     });
     let found: Result<Vec<_>, String> = found.into_iter().collect();
     let found = found.map_err(|what| usage(format!("balance: {what}")))?;
@@ -252,29 +279,42 @@ fn on_nodes(
 }
 
 /// Jobs of an SWF log on whole nodes.
-fn of_swf(args: &Args, log: Log, names: Option<&TopologyFile>) -> Result<NodeLoad, Failure> {
+fn of_swf(
+    args: &Args,
+    program: &Program<'_>,
+    log: Log,
+    names: Option<&TopologyFile>,
+) -> Result<NodeLoad, Failure> {
     let text = args.nodes.as_deref();
-    let specs = named(text.ok_or_else(|| usage(args.no_topology(log.format)))?, names)?;
-    let cpus = specs.iter().map(|node| node.cpu_milli / 1000).sum();
-    let pool = job::read_swf(log.reader, Some(cpus)).map_err(Log::failed(log.name))?;
+    let specs = program.named(text.ok_or_else(|| usage(NO_NODES))?, names)?;
+    let pool = job::read_swf(log.reader, Some(cpus_of(&specs))).map_err(Log::failed(log.name))?;
     nodes::load::of_pool(&pool, &specs).map_err(|what| usage(format!("--nodes: {what}")))
 }
 
-fn accounted(args: &Args, log: Log, names: Option<&TopologyFile>) -> Result<NodeLoad, Failure> {
-    let specs = named(args.nodes.as_deref().unwrap_or_default(), names)?;
+fn accounted(
+    args: &Args,
+    program: &Program<'_>,
+    log: Log,
+    names: Option<&TopologyFile>,
+) -> Result<NodeLoad, Failure> {
+    let specs = program.named(args.nodes.as_deref().unwrap_or_default(), names)?;
     let load = nodes::load::read_sacct(log.reader, &TimeZone::system(), &specs);
     load.map_err(Log::failed(log.name))
 }
 
 /// The period of a recording, as far as it can be read.
-fn recorded(args: &Args, names: Option<&TopologyFile>) -> Result<NodeLoad, Failure> {
+fn recorded(
+    args: &Args,
+    program: &Program<'_>,
+    names: Option<&TopologyFile>,
+) -> Result<NodeLoad, Failure> {
     let (period, broken) = recorded::period(&args.jobs).map_err(usage)?;
     if let Some(error) = broken {
         // Nothing can be done where standard error is closed.
         let _ = writeln!(std::io::stderr(), "phalanx: {error}; what comes before is used");
     }
     let other = match args.nodes.as_deref() {
-        Some(text) => Some(nodes::load::idle(&named(text, names)?).map_err(usage)?),
+        Some(text) => Some(nodes::load::idle(&program.named(text, names)?).map_err(usage)?),
         None => None,
     };
     let load = nodes::recorded::load(&period, other);
@@ -293,116 +333,46 @@ fn write_report(
     if let Some(directory) = &args.out {
         let part = |(figures, schedule)| Part { figures, schedule };
         let parts: Vec<Part<'_>> = found.iter().map(|(f, s)| part((f, s))).collect();
-        report::of_pool(directory, &title(args), load, &parts)?;
+        report::of_pool(directory, &args.title(), load, &parts)?;
     }
     Ok(())
 }
 
-fn openb(args: &Args, log: Log, policies: &[Policy]) -> Result<Vec<Figures>, Failure> {
-    if args.arrivals.is_none() {
-        return Err(usage("a pod list needs --arrivals openb"));
-    }
-    let pods = openb::pods(log.reader).map_err(Log::failed(log.name))?;
-    let nodes = nodes_of(args.nodes.as_deref().ok_or_else(|| usage("--nodes is missing"))?)?;
-    let how = Inflation {
-        seed: args.seed,
-        target: args.target,
-        window: args.window,
-        overtakes_max: args.max_overtakes,
-    };
-    let found = each(args.threads, policies, 1, |policy, _| {
-        inflate::run(&pods, &nodes, policy, &how).map(|(filled, figures)| (figures, filled.curve))
-    });
-    let found: Result<Vec<_>, String> = found.into_iter().collect();
-    let found = found.map_err(|what| usage(format!("--nodes: {what}")))?;
-    if let Some(directory) = &args.out {
-        report::of_fill(directory, &title(args), &found)?;
-    }
-    Ok(found.into_iter().map(|(figures, _)| figures).collect())
-}
-
-/// Of the report: the log's name.
-fn title(args: &Args) -> String {
-    let first = args.jobs.first().and_then(|path| path.file_name());
-    input::shown(Path::new(first.unwrap_or_default()))
-}
-
-/// A node list if there is a file of this name, else a specification.
-fn nodes_of(text: &str) -> Result<Vec<NodeSpec>, Failure> {
-    if !Path::new(text).exists() {
+impl Program<'_> {
+    /// The nodes of a list if there is a file of this name, else of a specification.
+    ///
+    /// # Errors
+    /// Fails for a list that cannot be read, and for a wrong specification.
+    pub fn nodes(&self, text: &str) -> Result<Vec<NodeSpec>, Failure> {
+        if Path::new(text).exists() {
+            return (self.read_nodes)(Path::new(text));
+        }
         if text.contains('(') {
             return spec::parse(text).map_err(|what| usage(format!("--nodes {what}")));
         }
         let what = "no such file, and not nodes as in 128x(cpu=64,mem=256G,gpu=4)";
-        return Err(usage(format!("--nodes {text:?}: {what}")));
+        Err(usage(format!("--nodes {text:?}: {what}")))
     }
-    let nodes = openb::nodes(input::open(Path::new(text))?);
-    Ok(nodes.map_err(|error| InputError::new(text, error))?)
-}
 
-/// The same; of a specification they get the names of the topology's nodes, in its order.
-fn named(text: &str, topology: Option<&TopologyFile>) -> Result<Vec<NodeSpec>, Failure> {
-    let mut nodes = nodes_of(text)?;
-    let Some(topology) = topology.filter(|_| !Path::new(text).exists()) else { return Ok(nodes) };
-    let names = topology.node_names()?;
-    if names.len() != nodes.len() {
-        let (own, there) = (nodes.len(), names.len());
-        let what = format!("expected the {there} nodes of the topology, got {own}");
-        return Err(usage(format!("--nodes {text:?}: {what}")));
-    }
-    for (node, name) in nodes.iter_mut().zip(names) {
-        node.name = name;
-    }
-    Ok(nodes)
-}
-
-/// CPUs of a specification or node list.
-fn cpus_of(text: &str) -> Result<u64, Failure> {
-    let nodes = nodes_of(text)?;
-    Ok(nodes.iter().map(|node| node.cpu_milli / 1000).sum())
-}
-
-/// Runs the policies side by side and gives their figures in the order asked for.
-fn each<T: Send>(
-    threads: Option<usize>,
-    policies: &[Policy],
-    steps: usize,
-    simulate: impl Fn(Policy, &dyn Fn(usize)) -> T + Sync,
-) -> Vec<T> {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let threads = threads.unwrap_or(cores).min(policies.len()).max(1);
-    let next = AtomicUsize::new(0);
-    let found: Mutex<Vec<(usize, T)>> = Mutex::new(Vec::new());
-    let shown = std::io::stderr().is_terminal();
-    let work = || {
-        loop {
-            let at = next.fetch_add(1, Ordering::Relaxed);
-            let Some(&policy) = policies.get(at) else { break };
-            let progress = |done: usize| show_progress(shown, policy, done, steps);
-            let figures = simulate(policy, &progress);
-            if let Ok(mut found) = found.lock() {
-                found.push((at, figures));
-            }
+    /// The nodes; those of a specification get the names of the topology's, in its order.
+    fn named(&self, text: &str, topology: Option<&TopologyFile>) -> Result<Vec<NodeSpec>, Failure> {
+        let mut nodes = self.nodes(text)?;
+        let Some(topology) = topology.filter(|_| !Path::new(text).exists()) else {
+            return Ok(nodes);
+        };
+        let names = topology.node_names()?;
+        if names.len() != nodes.len() {
+            let (own, there) = (nodes.len(), names.len());
+            let what = format!("expected the {there} nodes of the topology, got {own}");
+            return Err(usage(format!("--nodes {text:?}: {what}")));
         }
-    };
-    std::thread::scope(|scope| {
-        for _ in 1..threads {
-            scope.spawn(work);
+        for (node, name) in nodes.iter_mut().zip(names) {
+            node.name = name;
         }
-        work();
-    });
-    if shown {
-        let _ = write!(std::io::stderr(), "\r\x1b[K");
+        Ok(nodes)
     }
-    let mut found = found.into_inner().unwrap_or_default();
-    found.sort_by_key(|(at, _)| *at);
-    found.into_iter().map(|(_, figures)| figures).collect()
 }
 
-fn show_progress(shown: bool, policy: Policy, done: usize, steps: usize) {
-    if shown {
-        let percent = done * 100 / steps.max(1);
-        let bar = "#".repeat(percent / 5);
-        let _ = write!(std::io::stderr(), "\r\x1b[K{:<12} [{bar:<20}] {percent} %", policy.name());
-    }
+fn cpus_of(nodes: &[NodeSpec]) -> u64 {
+    nodes.iter().map(|node| node.cpu_milli / 1000).sum()
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What slurm.conf and phalanx.toml say of the order of starts.
+//! Rules of the order of starts, from slurm.conf and phalanx.toml.
 
 use std::path::Path;
 

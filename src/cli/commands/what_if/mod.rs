@@ -16,7 +16,9 @@ use phalanx_planner::state::State;
 use phalanx_service::api::types::{EnergyReport, RunsReport};
 use phalanx_service::config::{Config, Mode};
 use phalanx_sim::arrivals::{self, Arrivals};
-use phalanx_sim::nodes::{NodeLoad, Order, Setup, live};
+use phalanx_sim::nodes::{NodeLoad, Setup, live};
+use phalanx_sim::policy::Order;
+use phalanx_sim::slurm::Rules;
 use phalanx_sim::whatif;
 
 /// Largest `--hours`.
@@ -118,7 +120,8 @@ fn setup(config: &Config, state: &State) -> Setup {
     let partitions = state.snapshot.partitions.iter().map(|partition| partition.name.to_string());
     let by_slurm = |name: &String| config.mode_for(name) != Mode::Enforce;
     Setup {
-        order: Order::Arrival,
+        order: Order::Easy,
+        rules: Rules::default(),
         rule: None,
         tuning: config.tuning(),
         gangs: config.gang.enabled.then(|| config.gang_settings()),

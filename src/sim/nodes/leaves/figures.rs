@@ -44,11 +44,11 @@ pub struct LeafFigures {
     pub fewest_leaves_pct: Option<f64>,
     /// Jobs of as many nodes as the largest leaf has.
     pub whole_leaf_jobs: u64,
-    /// Of these, those that started within one leaf, percent.
+    /// Share of `whole_leaf_jobs` that started within one leaf, percent.
     pub whole_leaf_in_one_pct: Option<f64>,
     /// Jobs of at least half the largest leaf and at most all of it.
     pub half_leaf_jobs: u64,
-    /// Of these, those that started within one leaf, percent.
+    /// Share of `half_leaf_jobs` that started within one leaf, percent.
     pub half_leaf_in_one_pct: Option<f64>,
     /// Mean wait of jobs of at least half the largest leaf, seconds.
     pub half_leaf_wait_mean_s: Option<f64>,

@@ -8,8 +8,11 @@ pub use figures::LeafFigures;
 use figures::Start;
 use largest::largest_job;
 
-use phalanx_core::NodeIdx;
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::chooser::Placed;
 use phalanx_core::topology::Topology;
+use phalanx_core::{NodeIdx, NodeSet};
 
 /// Candidates of a question by leaf.
 struct Offer {
@@ -40,7 +43,7 @@ impl Offer {
     }
 }
 
-/// What of the leaves is idle now, sums over time, and the starts of jobs of several nodes.
+/// Leaves that are idle now, sums over time, and the starts of jobs of several nodes.
 #[derive(Debug, Clone)]
 pub(super) struct LeafUse<'a> {
     topology: &'a Topology,
@@ -55,10 +58,13 @@ pub(super) struct LeafUse<'a> {
     seconds: u128,
     sums: [u128; 3],
     starts: Vec<Start>,
-    refused: u64,
+    /// Fewest leaves on the idle cluster, by class of jobs and number of nodes.
+    ideal: BTreeMap<(u32, usize), Option<u32>>,
+    /// Jobs that were refused where enough nodes were free.
+    refused: BTreeSet<u32>,
 }
 
-/// What is idle at one moment.
+/// Idle leaves and nodes at one moment.
 #[derive(Debug, Clone, Copy, Default)]
 struct Idle {
     /// Leaves of which every node is idle.
@@ -85,7 +91,8 @@ impl<'a> LeafUse<'a> {
             seconds: 0,
             sums: [0; 3],
             starts: Vec::new(),
-            refused: 0,
+            ideal: BTreeMap::new(),
+            refused: BTreeSet::new(),
         }
     }
 
@@ -138,31 +145,39 @@ impl<'a> LeafUse<'a> {
         self.topology.fewest(&offer.forced, &offer.free, u32::try_from(wanted).ok()?)
     }
 
-    /// A job started on several nodes. `fewest`: leaves that would have done among the nodes
-    /// that could be had; `ideal`: on the idle cluster.
+    /// A job of a class, given by number and nodes, starts; it counts if it has several nodes.
     pub(super) fn started(
         &mut self,
-        nodes: &[u32],
-        fewest: u32,
-        ideal: u32,
+        (class, allowed): (u32, &NodeSet),
+        placed: &Placed,
         run_s: u64,
-        wait: i64,
+        wait_s: i64,
     ) {
-        let on = self.topology.leaves(nodes.iter().map(|node| NodeIdx::from(*node)));
+        let count = placed.nodes.len();
+        if count < 2 {
+            return;
+        }
+        let ideal = self.ideal.get(&(class, count)).copied().unwrap_or_else(|| {
+            let alike: Vec<(u32, u32)> = allowed.iter().map(|node| (0, node.raw())).collect();
+            self.fewest(&alike, count)
+        });
+        self.ideal.insert((class, count), ideal);
+        let (fewest, ideal) = (placed.fewest.unwrap_or(u32::MAX), ideal.unwrap_or(u32::MAX));
+        let on = self.topology.leaves(placed.nodes.iter().map(|(node, _)| NodeIdx::from(*node)));
         let leaves = u32::try_from(on.len()).unwrap_or(u32::MAX);
         self.starts.push(Start {
-            nodes: u32::try_from(nodes.len()).unwrap_or(u32::MAX),
+            nodes: u32::try_from(count).unwrap_or(u32::MAX),
             leaves,
             fewest: fewest.min(leaves),
             ideal: ideal.min(leaves),
             run_s,
-            wait_s: wait.max(0).unsigned_abs(),
+            wait_s: wait_s.max(0).unsigned_abs(),
         });
     }
 
-    /// A job was refused for the first time where enough nodes were free.
-    pub(super) fn refused(&mut self) {
-        self.refused += 1;
+    /// A job was refused where enough nodes were free.
+    pub(super) fn refused(&mut self, id: u32) {
+        self.refused.insert(id);
     }
 
     /// Everything until now.
@@ -177,7 +192,7 @@ impl<'a> LeafUse<'a> {
             whole_leaves_mean: whole,
             largest_in_leaf_mean: in_leaf,
             largest_at_once_mean: at_once,
-            refused_jobs: self.refused,
+            refused_jobs: self.refused.len() as u64,
             ..LeafFigures::of_starts(&self.starts, largest)
         }
     }
@@ -186,6 +201,7 @@ impl<'a> LeafUse<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use phalanx_core::shape::Need;
     use phalanx_core::snapshot::{Table, TableNode};
     use phalanx_core::topology::parse_file;
 
@@ -235,9 +251,15 @@ mod tests {
     fn starts_are_counted_by_what_the_choice_and_what_the_moment_cost() {
         let topology = tree();
         let mut leaves = LeafUse::new(&topology, 0);
-        leaves.started(&[0, 1, 2, 3], 1, 1, 3600, 10);
-        leaves.started(&[0, 4, 5, 6], 2, 1, 3600, 30);
-        leaves.started(&[0, 4], 1, 1, 7200, -5);
+        // On the idle cluster each of them fits one leaf.
+        let all = NodeSet::full(10);
+        let mut start = |nodes: &[u32], fewest, run_s, wait_s| {
+            let nodes = nodes.iter().map(|node| (*node, Need::default())).collect();
+            leaves.started((0, &all), &Placed { nodes, fewest: Some(fewest) }, run_s, wait_s);
+        };
+        start(&[0, 1, 2, 3], 1, 3600, 10);
+        start(&[0, 4, 5, 6], 2, 3600, 30);
+        start(&[0, 4], 1, 7200, -5);
         let figures = leaves.figures();
         assert_eq!((figures.multi_node_jobs, figures.whole_leaf_jobs), (3, 2));
         assert_eq!(figures.extra_choice_mean, Some(1.0 / 3.0));

@@ -13,7 +13,7 @@ pub(super) struct Blocks {
     levels: Vec<u32>,
 }
 
-/// Where a job of one size may lie: in one group of base blocks, and there in at most so many
+/// Limits on where a job of one size may lie: in one group of base blocks, and there in at most so many
 /// of the lower blocks.
 struct Bounds {
     group: usize,

@@ -15,7 +15,7 @@ pub(super) struct Switches {
     above: Vec<Vec<u32>>,
 }
 
-/// What is left below each switch while leaves are taken one after another.
+/// Nodes that are left below each switch while leaves are taken one after another.
 struct Greedy<'a> {
     switches: &'a Switches,
     count: Vec<u32>,
@@ -89,7 +89,7 @@ impl Switches {
         top.map(|(switch, ..)| switch)
     }
 
-    /// How many of the free nodes of each leaf it takes; first those beside nodes that it has
+    /// Number of free nodes of each leaf that Slurm takes; first those beside nodes that it has
     /// anyway, on the leaves `held`.
     pub(super) fn greedy(
         &self,

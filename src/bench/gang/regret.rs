@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Regret of the learned index on the worked examples' model.
+//!
+//! `phalanx-bench gang-regret [SLOTS] [RUNS] [FILE.svg]`: every slot both jobs arrive, the exact
+//! argmax of the index runs, each task's value is its mean plus uniform noise in (-0.2, 0.2). Prints the regret against the
+//! best assignment by bonus scale, mean and worst over the runs, and how well the curve of the
+//! shipped scale fits a line in ln t; draws the mean curves over ln t into the file.
+
+use phalanx_methods::gang::{Edge, Job, Mode, Options, Problem, Server, Task, solve};
+use phalanx_methods::learn::{BONUS_SCALE_SHIPPED, Estimate, Growth};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
+
+#[path = "../../methods/tests/it/exact/gang.rs"]
+mod oracle;
+
+type Fail = Box<dyn std::error::Error>;
+
+const REQUESTS: [[f64; 2]; 5] = [[2.0, 0.0], [2.0, 1.0], [2.0, 1.0], [1.0, 0.0], [3.0, 1.0]];
+const VALUES: [&[f64]; 5] =
+    [&[0.50, 0.40], &[0.80, 0.55], &[0.70, 0.65], &[0.30, 0.45, 0.35], &[0.60, 0.75, 0.90]];
+const SERVERS: [&str; 3] = ["s0", "s1", "s2"];
+/// Slots at which the regret is printed and the line is fitted.
+const MARKS: [usize; 8] = [30, 60, 100, 200, 300, 600, 1000, 3000];
+
+fn model(edge: impl Fn(usize, usize) -> (f64, f64), slot: u64, g: Growth, scale: f64) -> Problem {
+    let capacity = [[6.0, 2.0], [4.0, 1.0], [4.0, 1.0]];
+    let task = |at: usize| Task {
+        request: REQUESTS[at].to_vec(),
+        edges: (0..VALUES[at].len())
+            .map(|s| {
+                let (mean, count) = edge(at, s);
+                Edge { server: SERVERS[s].into(), mean, count }
+            })
+            .collect(),
+        ..Task::default()
+    };
+    Problem {
+        kinds: vec!["cpu".into(), "gpu".into()],
+        cost: Some(vec![0.02, 0.1]),
+        slot,
+        g,
+        bonus_scale: scale,
+        m: Some(5),
+        servers: SERVERS
+            .iter()
+            .zip(capacity)
+            .map(|(name, c)| Server {
+                name: (*name).into(),
+                capacity: c.to_vec(),
+                ..Server::default()
+            })
+            .collect(),
+        jobs: vec![
+            Job { id: "j0".into(), tasks: (0..3).map(task).collect(), spread: false },
+            Job { id: "j1".into(), tasks: (3..5).map(task).collect(), spread: false },
+        ],
+    }
+}
+
+fn cost(at: usize) -> f64 {
+    0.02 * REQUESTS[at][0] + 0.1 * REQUESTS[at][1]
+}
+
+/// Cumulative regret after each slot.
+fn play(scale: f64, slots: usize, seed: u64, best: f64) -> Result<Vec<f64>, Fail> {
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
+    let mut known = [[Estimate::default(); 3]; 5];
+    let mut regret = Vec::with_capacity(slots);
+    let mut sum = 0.0;
+    for slot in 1..=slots as u64 {
+        let edge = |at: usize, s: usize| {
+            let stat = known[at][s].at(slot, 1.0);
+            (stat.mean, stat.count)
+        };
+        let problem = model(edge, slot, Growth::Source, scale);
+        let options = Options { mode: Mode::Exact, ..Options::default() };
+        let answer = solve(&problem, &options)?;
+        let mut gained = 0.0;
+        for placement in &answer.assignment {
+            let first = if placement.job == "j0" { 0 } else { 3 };
+            for (q, name) in placement.tasks.iter().enumerate() {
+                let (at, s) = (first + q, SERVERS.iter().position(|n| n == name).ok_or("name")?);
+                let noise = (rng.next_u64() >> 11) as f64 / 9_007_199_254_740_992.0;
+                known[at][s].observe(VALUES[at][s] + 0.4 * noise - 0.2, slot, 1.0)?;
+                gained += VALUES[at][s] - cost(at);
+            }
+        }
+        sum += best - gained;
+        regret.push(sum);
+    }
+    Ok(regret)
+}
+
+/// Coefficient of determination of a straight line through (ln t, regret), t from 10.
+fn fit(curve: &[f64]) -> f64 {
+    let points: Vec<(f64, f64)> =
+        curve.iter().enumerate().skip(9).map(|(i, r)| (((i + 1) as f64).ln(), *r)).collect();
+    let n = points.len() as f64;
+    let (mx, my) = points.iter().fold((0.0, 0.0), |(x, y), p| (x + p.0 / n, y + p.1 / n));
+    let (mut xy, mut xx, mut yy) = (0.0, 0.0, 0.0);
+    for (x, y) in points {
+        xy += (x - mx) * (y - my);
+        xx += (x - mx) * (x - mx);
+        yy += (y - my) * (y - my);
+    }
+    if yy > 0.0 { xy * xy / (xx * yy) } else { 1.0 }
+}
+
+/// Mean regret over ln t: a straight line grows with ln t.
+fn svg(curves: &[(f64, Vec<f64>)]) -> String {
+    const COLOURS: [&str; 7] =
+        ["#b2182b", "#d6604d", "#f4a582", "#999999", "#67a9cf", "#2166ac", "#053061"];
+    // Curves of the large scales would flatten all others.
+    let shown: Vec<_> = curves.iter().filter(|(scale, _)| *scale <= 0.1).collect();
+    let slots = shown.iter().map(|(_, c)| c.len()).max().unwrap_or(2).max(2) as f64;
+    let top = shown.iter().flat_map(|(_, c)| c).copied().fold(1.0, f64::max);
+    let x = |t: f64| 60.0 + 520.0 * t.ln() / slots.ln();
+    let y = |r: f64| 340.0 - 300.0 * r / top;
+    let mut out = String::from(
+        "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 720 400' \
+         font-family='sans-serif' font-size='12'>\n<rect width='720' height='400' fill='white'/>\n",
+    );
+    for (text, at) in [(top, top), (top / 2.0, top / 2.0), (0.0, 0.0)] {
+        let (y, right) = (y(at), x(slots));
+        out += &format!("<path d='M60 {y:.0}H{right:.0}' stroke='#dddddd'/>");
+        out += &format!("<text x='54' y='{:.0}' text-anchor='end'>{text:.0}</text>\n", y + 4.0);
+    }
+    for t in [1.0, 10.0, 100.0, 1000.0].into_iter().filter(|t| *t < slots).chain([slots]) {
+        out += &format!("<text x='{:.0}' y='358' text-anchor='middle'>{t:.0}</text>\n", x(t));
+    }
+    out += "<text x='320' y='384' text-anchor='middle'>slot t (logarithmic)</text>\n";
+    out += "<text x='60' y='24'>mean regret against the best assignment</text>\n";
+    for ((scale, curve), colour) in shown.iter().zip(COLOURS.iter().cycle()) {
+        let step = (curve.len() / 400).max(1);
+        let kept = curve.iter().enumerate().filter(|(i, _)| *i < 50 || i % step == 0);
+        let points: Vec<String> =
+            kept.map(|(i, r)| format!("{:.1},{:.1}", x((i + 1) as f64), y(*r))).collect();
+        out += &format!("<polyline fill='none' stroke='{colour}' points='{}'/>", points.join(" "));
+        let end = y(curve.last().copied().unwrap_or(0.0)) + 4.0;
+        out += &format!("<text x='586' y='{end:.0}' fill='{colour}'>scale {scale}</text>\n");
+    }
+    out + "</svg>\n"
+}
+
+pub fn run(words: &[String]) -> Result<(), Fail> {
+    let mut args = words.iter();
+    let slots: usize = args.next().map_or(Ok(3000), |s| s.parse())?;
+    let runs: u64 = args.next().map_or(Ok(20), |s| s.parse())?;
+    let truth = model(|at, s| (VALUES[at][s], 1.0), 1, Growth::None, 1.0);
+    let best = oracle::best(&truth)?.ok_or("no assignment")?.welfare;
+    println!("best welfare per slot {best:.2}; shipped bonus scale {BONUS_SCALE_SHIPPED}");
+    let marks: Vec<usize> = MARKS.into_iter().filter(|m| *m <= slots).collect();
+    println!("scale   worst  R2(ln t)  mean regret after {marks:?} slots");
+    let mut curves = Vec::new();
+    for scale in [1.0, 0.3, 0.1, 0.03, 0.02, BONUS_SCALE_SHIPPED, 0.003] {
+        let mut mean = vec![0.0; slots];
+        let mut worst = 0.0_f64;
+        for seed in 1..=runs {
+            let curve = play(scale, slots, seed, best)?;
+            worst = worst.max(curve.last().copied().unwrap_or(0.0));
+            mean.iter_mut().zip(&curve).for_each(|(m, c)| *m += c / runs as f64);
+        }
+        let row: Vec<String> = marks.iter().map(|m| format!("{:.2}", mean[m - 1])).collect();
+        println!("{scale:<6} {worst:6.2}  {:.4}  {}", fit(&mean), row.join("  "));
+        curves.push((scale, mean));
+    }
+    if let Some(file) = args.next() {
+        std::fs::write(file, svg(&curves))?;
+    }
+    Ok(())
+}

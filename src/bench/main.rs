@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The program `phalanx-bench`: measurements of the methods, and simulations under the policies
+//! that they are compared with. Nothing here is part of the product.
+
+mod bag;
+mod balance;
+mod data;
+mod gang;
+mod proof;
+mod simulate;
+mod timing;
+mod topology;
+
+use std::error::Error;
+use std::process::ExitCode;
+
+use clap::Parser;
+use phalanx_cli::{Global, end, in_one_line};
+
+/// Measure Phalanx, and simulate the policies that it is compared with
+#[derive(Debug, Parser)]
+#[command(name = "phalanx-bench", version, max_term_width = 100)]
+struct Cli {
+    #[command(flatten)]
+    global: Global,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    /// The experiments of the bag method's source: [--seed N] [--instances N] [--data DIR] [--svg
+    /// FILE]
+    BagExperiments(Words),
+    /// Time of one decision of balance on 10,000 nodes
+    Balance,
+    /// Jobs that fit before the first one waits, by policy: [RUNS]
+    BalancePacking(Words),
+    /// Makespans of the bisection method beside published ones: [--large] [FILE...]
+    BisectQuality(Words),
+    /// Time and quality of plans of data jobs
+    DataPlan,
+    /// Time and memory of one plan of gangs: [NODES] [GANGS] [DEADLINE_MS]
+    GangPlan(Words),
+    /// The experiment of the gang method's source: [SLOTS] [RUNS] [FILE.svg]
+    GangPolicies(Words),
+    /// Gaps of the gang method on seeded instances: gaps|large|table|known|one|write|eval ...
+    GangQuality(Words),
+    /// Regret of the learned index: [SLOTS] [RUNS] [FILE.svg]
+    GangRegret(Words),
+    /// Time of one proof of a planned start on 10,000 nodes
+    Proof,
+    Simulate(Box<simulate::Args>),
+    /// Time and memory of a decision on 400 leaf switches or blocks
+    Topology,
+}
+
+/// Arguments of a measurement.
+#[derive(Debug, clap::Args)]
+struct Words {
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    words: Vec<String>,
+}
+
+/// Beginning of each error.
+const PROGRAM: &str = "phalanx-bench: ";
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) if error.use_stderr() => return in_one_line(PROGRAM, &error).into(),
+        Err(error) => error.exit(),
+    };
+    if let Command::Simulate(args) = &cli.command {
+        return end(PROGRAM, args.run(&cli.global)).into();
+    }
+    match cli.command.measure() {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("{PROGRAM}{error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+impl Command {
+    /// Measures; whether all that must hold does.
+    fn measure(&self) -> Result<bool, Box<dyn Error>> {
+        match self {
+            Self::BagExperiments(args) => return Ok(bag::run(&args.words)?),
+            Self::Balance => balance::decisions::run(),
+            Self::BalancePacking(args) => balance::packing::run(&args.words),
+            Self::BisectQuality(args) => return Ok(data::bisect::run(&args.words)?),
+            Self::DataPlan => data::plan::run(),
+            Self::GangPlan(args) => gang::plan::run(&args.words)?,
+            Self::GangPolicies(args) => gang::policies::run(&args.words)?,
+            Self::GangQuality(args) => gang::quality::run(&args.words)?,
+            Self::GangRegret(args) => gang::regret::run(&args.words)?,
+            Self::Proof => proof::run(),
+            Self::Simulate(_) => {}
+            Self::Topology => topology::run(),
+        }
+        Ok(true)
+    }
+}

@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The nodes with what runs on them, and the choice of nodes for a job: by a rule, or as the
+//! daemon makes it, with its round of planning before.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::choose::{GpuMix, Rule, fitting};
+use super::classes::idle_rooms;
+use super::leaves::LeafUse;
+use super::stock::Stock;
+use super::{NodeJob, NodeLoad, Setup};
+use phalanx_core::shape::{Need, Shape};
+use phalanx_core::snapshot::{Job, Snapshot};
+use phalanx_core::{NodeIdx, NodeSet};
+use phalanx_planner::attribution;
+use phalanx_planner::cluster::{Cluster, Held, RunningJob};
+use phalanx_planner::gang::{self, Beliefs, Last};
+use phalanx_planner::place::{Candidates, NoPlacement, Placer};
+use phalanx_planner::plan::pools_of;
+use phalanx_planner::preference::{
+    self, Method, PreferenceTable, Preferences, Question, StartRank, Waits,
+};
+use phalanx_planner::usage::NodeUsage;
+
+/// Waiting jobs in one pass; gangs and weights are made from these too.
+pub(super) const LOOKED_AT: usize = 2_000;
+/// Rounds of planning over the whole time of a long log.
+const ROUNDS: i64 = 20_000;
+
+/// Reason why nodes do not fit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum NoFit {
+    /// Too few nodes have room.
+    TooFew,
+    /// Enough nodes, but no switch is above them, or no blocks are accepted.
+    Refused,
+}
+
+/// Reason why a job does not start now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum NoStart {
+    /// No nodes fit now.
+    NoFit(NoFit),
+    /// The job waits for a node that it improves, at most until then, Unix seconds.
+    Held(i64),
+}
+
+/// Nodes with what each gives.
+pub(super) struct Placed {
+    pub(super) nodes: Vec<(u32, Need)>,
+    /// Fewest leaves that would have done.
+    pub(super) fewest: Option<u32>,
+}
+
+/// Choice of nodes: by a rule, or by the daemon.
+enum By<'a> {
+    Rule(Rule),
+    Daemon(Box<Daemon<'a>>),
+}
+
+/// State of the daemon between its answers.
+struct Daemon<'a> {
+    beliefs: &'a dyn Beliefs,
+    preferences: Preferences,
+    last: Last,
+    /// Queue and nodes as the planner's methods see them.
+    view: Snapshot,
+    /// Time of the latest round of planning, and the shortest time between two, seconds.
+    planned_s: Option<i64>,
+    plan_every_s: i64,
+    start_order: Vec<StartRank>,
+    /// The latest job whose nodes a poll chose, and where the next poll begins once it starts.
+    polled: Option<(u32, usize)>,
+}
+
+/// The nodes, and who chooses among them.
+pub(super) struct Chooser<'a> {
+    load: &'a NodeLoad,
+    setup: &'a Setup,
+    placer: Placer,
+    pub(super) mix: GpuMix,
+    /// Slurm's own rule for the topology, where there is one.
+    stock: Option<Stock>,
+    /// Licences in use by name.
+    licences: BTreeMap<Arc<str>, u64>,
+    by: By<'a>,
+}
+
+impl<'a> Chooser<'a> {
+    /// Makes idle nodes.
+    ///
+    /// # Errors
+    /// Fails with the balance engine's error for a tuning that it does not take.
+    pub(super) fn new(
+        load: &'a NodeLoad,
+        setup: &'a Setup,
+        beliefs: &'a dyn Beliefs,
+    ) -> Result<Self, String> {
+        let idle = Cluster::with_usages(load.table(), idle_rooms(load));
+        let pools = pools_of(&load.cluster);
+        let placer = Placer::new(idle, load.memory_tracked, setup.tuning.clone(), pools)
+            .map_err(|error| error.to_string())?;
+        let last_s = load.jobs.last().map_or(load.begin_s, |job| job.job.submit_s);
+        let daemon = || Daemon {
+            beliefs,
+            preferences: Preferences::default(),
+            last: Last::new(),
+            view: load.cluster.clone(),
+            planned_s: None,
+            plan_every_s: ((last_s - load.begin_s) / ROUNDS).max(1),
+            start_order: Vec::new(),
+            polled: None,
+        };
+        let by = setup.rule.map_or_else(|| By::Daemon(Box::new(daemon())), By::Rule);
+        let (mix, stock, licences) = (load.mix(), load.stock(), BTreeMap::new());
+        Ok(Self { load, setup, placer, mix, stock, licences, by })
+    }
+
+    /// Nodes and what runs on them.
+    pub(super) fn cluster(&self) -> &Cluster {
+        self.placer.cluster()
+    }
+
+    /// The rule of the topology, where nodes are chosen by one that knows it.
+    pub(super) fn kept_topology(&self) -> Option<&Stock> {
+        let knows = !matches!(self.by, By::Rule(Rule::Least(_)));
+        self.stock.as_ref().filter(|_| knows)
+    }
+
+    /// The jobs that the gang planner asks for first.
+    pub(super) fn start_order(&self) -> &[StartRank] {
+        match &self.by {
+            By::Rule(_) => &[],
+            By::Daemon(daemon) => &daemon.start_order,
+        }
+    }
+
+    /// Nodes for a job of this shape among the candidates; `leaves`, where they are counted.
+    pub(super) fn choose(
+        &mut self,
+        id: u32,
+        job: &NodeJob,
+        shape: &Shape,
+        mut candidates: NodeSet,
+        now_s: i64,
+        leaves: Option<&LeafUse<'_>>,
+    ) -> Result<Placed, NoStart> {
+        if self.lacks_licence(&job.job) {
+            return Err(NoStart::NoFit(NoFit::TooFew));
+        }
+        let need = shape.need(shape.wanted_nodes());
+        if need.whole {
+            let busy = self.cluster().usages().iter().enumerate().filter(|(_, room)| room.jobs > 0);
+            busy.for_each(|(node, _)| _ = candidates.remove(NodeIdx::new(node)));
+        }
+        // Weight and node of the candidates with room, where there is a topology.
+        let offered = leaves.map(|leaves| {
+            let nodes: Vec<u32> = candidates.iter().map(NodeIdx::raw).collect();
+            (leaves, fitting(self.cluster(), &need, &nodes))
+        });
+        match self.nodes_for(id, job, shape, &candidates, now_s) {
+            Ok(nodes) => {
+                let several = offered.filter(|_| nodes.len() > 1);
+                let fewest =
+                    several.and_then(|(leaves, offered)| leaves.fewest(&offered, nodes.len()));
+                Ok(Placed { nodes, fewest })
+            }
+            Err(NoPlacement::Held) => {
+                let max_ms = self.setup.tuning.params.hold_max_ms.unwrap_or(0);
+                let until_s = job.job.submit_s.saturating_add_unsigned(max_ms.div_ceil(1000));
+                Err(NoStart::Held(until_s.max(now_s + 1)))
+            }
+            Err(_) => {
+                let enough = offered.is_some_and(|(_, o)| o.len() >= shape.wanted_nodes() as usize);
+                Err(NoStart::NoFit(if enough { NoFit::Refused } else { NoFit::TooFew }))
+            }
+        }
+    }
+
+    fn nodes_for(
+        &mut self,
+        id: u32,
+        job: &NodeJob,
+        shape: &Shape,
+        candidates: &NodeSet,
+        now_s: i64,
+    ) -> Result<Vec<(u32, Need)>, NoPlacement> {
+        let first = job.job.partitions.split(',').next().unwrap_or_default();
+        let daemon = match &mut self.by {
+            By::Rule(rule) => {
+                let rule = *rule;
+                return self.by_rule(rule, shape, candidates);
+            }
+            By::Daemon(_) if self.setup.left_to_slurm.contains(first) => {
+                return self.by_rule(Rule::First, shape, candidates);
+            }
+            By::Daemon(daemon) => daemon,
+        };
+        let waited_s = u64::try_from(now_s.saturating_sub(job.job.submit_s)).unwrap_or(0);
+        let waits = Waits { held_ms: waited_s.saturating_mul(1000), ..Waits::default() };
+        let question = Question {
+            job_id: id,
+            array_job_id: None,
+            array: None,
+            ..Question::of(&job.job, self.load.cluster.nodes.len())
+        };
+        let offered = Candidates::new(candidates.words());
+        let (placer, preferences) = (&mut self.placer, &mut daemon.preferences);
+        match preference::decide(placer, preferences, &question, offered, waits).0 {
+            Ok(placed) => {
+                daemon.polled = placed.decision.next_poll().map(|start| (id, start));
+                let nodes = placed.nodes.iter().map(|node| node.raw());
+                Ok(nodes.zip(placed.needs).collect())
+            }
+            Err(NoPlacement::Left(_)) => self.by_rule(Rule::First, shape, candidates),
+            Err(why) => Err(why),
+        }
+    }
+
+    fn by_rule(
+        &self,
+        rule: Rule,
+        shape: &Shape,
+        candidates: &NodeSet,
+    ) -> Result<Vec<(u32, Need)>, NoPlacement> {
+        let nodes: Vec<u32> = candidates.iter().map(NodeIdx::raw).collect();
+        let (cluster, stock) = (self.cluster(), self.stock.as_ref());
+        rule.choose(cluster, &self.mix, stock, shape, &nodes).ok_or(NoPlacement::NoFit)
+    }
+
+    fn lacks_licence(&self, job: &Job) -> bool {
+        let pools = &self.load.cluster.licenses;
+        job.licenses.iter().any(|(name, wanted)| {
+            let used = self.licences.get(name).copied().unwrap_or(0);
+            let pool = pools.iter().find(|pool| pool.name == *name);
+            pool.is_some_and(|pool| used.saturating_add(*wanted) > pool.total)
+        })
+    }
+
+    /// A job takes its licences, and these nodes: returns what it holds of them.
+    pub(super) fn start(&mut self, id: u32, job: &Job, nodes: &[(u32, Need)]) -> RunningJob {
+        if let By::Daemon(daemon) = &mut self.by
+            && let Some((_, start)) = daemon.polled.take_if(|(polled, _)| *polled == id)
+        {
+            self.placer.set_poll_start(start);
+        }
+        for (name, count) in &job.licenses {
+            *self.licences.entry(Arc::clone(name)).or_default() += count;
+        }
+        let held = nodes.iter().map(|(node, need)| self.held((*node).into(), need)).collect();
+        RunningJob { id, held, ..RunningJob::default() }
+    }
+
+    /// Amounts that a need takes of a node: all CPUs or memory where it says so.
+    fn held(&self, node: NodeIdx, need: &Need) -> Held {
+        let room = self.cluster().usages().get(node.at());
+        let total = |of: fn(&NodeUsage) -> u64| room.map_or(0, of);
+        Held {
+            node,
+            cpus: match (need.whole, room) {
+                (true, _) => total(|r| r.cpus.total),
+                (false, Some(room)) => need.cpus_on(&room.cores).unwrap_or(need.cpus),
+                (false, None) => need.cpus,
+            },
+            memory_mb: match need.all_memory {
+                true => total(|r| r.memory_mb.total),
+                false => need.memory_mb,
+            },
+            gres: need.gres.clone(),
+            ..Held::default()
+        }
+    }
+
+    /// A job runs on its nodes.
+    pub(super) fn hold(&mut self, running: RunningJob) {
+        self.placer.set_job(running);
+    }
+
+    /// A job gives back its nodes and licences; returns what it held.
+    pub(super) fn end(&mut self, id: u32, job: &Job) -> Vec<Held> {
+        let held = self.cluster().jobs().get(&id).map(|job| job.held.clone()).unwrap_or_default();
+        self.placer.end_job(id);
+        for (name, count) in &job.licenses {
+            let used = self.licences.entry(Arc::clone(name)).or_default();
+            *used = used.saturating_sub(*count);
+        }
+        held
+    }
+
+    /// Weights of the queue and gangs, as the daemon makes them in each round.
+    pub(super) fn plan(&mut self, line: impl Iterator<Item = u32>, now_s: i64) {
+        let By::Daemon(daemon) = &mut self.by else { return };
+        if daemon.planned_s.is_some_and(|at| now_s < at.saturating_add(daemon.plan_every_s)) {
+            return;
+        }
+        daemon.planned_s = Some(now_s);
+        let waiting = line.take(LOOKED_AT).filter_map(|id| {
+            let job = self.load.jobs.get(id as usize)?;
+            Some(Job { id, reason: "Resources".into(), ..job.job.clone() })
+        });
+        daemon.view.set_queue(waiting.collect());
+        let rooms = self.placer.cluster().usages().to_vec();
+        let counts = attribution::count(&daemon.view, &rooms, now_s, LOOKED_AT);
+        // Dimensions and values are the engine's own: it takes them.
+        let taken = self.placer.set_pending(counts.demand(&daemon.view));
+        debug_assert!(taken.is_ok());
+        let Some(settings) = &self.setup.gangs else { return };
+        let inputs = gang::Inputs {
+            snapshot: &daemon.view,
+            usages: &rooms,
+            now_ms: u64::try_from(now_s).unwrap_or(0).saturating_mul(1000),
+            beliefs: daemon.beliefs,
+            settings,
+            remaining: &|| None,
+            last: &daemon.last,
+        };
+        let (method_plan, last) = gang::plan(&inputs);
+        daemon.last = last;
+        daemon.start_order = method_plan.start_order;
+        let table = Arc::clone(self.placer.cluster().table());
+        let preferences = PreferenceTable::new(table, method_plan.preferences);
+        daemon.preferences.replace(Method::Gang, preferences);
+    }
+}

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Starts, use of the nodes and energy, as a simulation goes on.
+
+use std::time::Duration;
+
+use phalanx_planner::cluster::{Cluster, Held, RunningJob};
+
+use super::NodeLoad;
+use super::choose::GpuMix;
+use super::engine::Outcome;
+use super::leaves::LeafUse;
+use super::usage::Usage;
+
+/// Sums and lists from which the outcome is made.
+pub(super) struct Record<'a> {
+    load: &'a NodeLoad,
+    starts_s: Vec<Option<i64>>,
+    nodes: Vec<Vec<u32>>,
+    usage: Usage,
+    /// Leaf switches or blocks, where there is a topology.
+    pub(super) leaves: Option<LeafUse<'a>>,
+    /// Joules that jobs draw beyond idle nodes.
+    busy_joules: f64,
+    /// End of the simulation, Unix seconds; `None`: when the last job has ended.
+    until_s: Option<i64>,
+    /// Real time of each pass that started jobs, microseconds.
+    pub(super) pass_us: Vec<f32>,
+}
+
+impl<'a> Record<'a> {
+    /// Nothing has happened on these nodes.
+    pub(super) fn new(
+        load: &'a NodeLoad,
+        idle: &Cluster,
+        mix: &GpuMix,
+        until_s: Option<i64>,
+    ) -> Self {
+        Self {
+            load,
+            starts_s: vec![None; load.jobs.len()],
+            nodes: vec![Vec::new(); load.jobs.len()],
+            usage: Usage::new(idle.usages(), mix, load.begin_s),
+            leaves: load.leaves(),
+            busy_joules: 0.0,
+            until_s,
+            pass_us: Vec::new(),
+        }
+    }
+
+    /// Time passes.
+    pub(super) fn advance(&mut self, now_s: i64) {
+        self.usage.advance(now_s);
+        if let Some(leaves) = &mut self.leaves {
+            leaves.advance(now_s);
+        }
+    }
+
+    /// A job starts, or holds its nodes from the beginning.
+    pub(super) fn started(&mut self, id: u32, running: &RunningJob, now_s: i64, run_s: u64) {
+        let at = id as usize;
+        if let (Some(start_s), Some(nodes)) = (self.starts_s.get_mut(at), self.nodes.get_mut(at)) {
+            *start_s = Some(now_s);
+            *nodes = running.held.iter().map(|held| held.node.raw()).collect();
+        }
+        let left_s = self.until_s.map_or(i64::MAX, |until_s| until_s.saturating_sub(now_s));
+        let within_s = run_s.min(u64::try_from(left_s).unwrap_or(0));
+        self.busy_joules += self.joules_of(running, within_s);
+    }
+
+    /// The usage of these nodes changed.
+    pub(super) fn touch(&mut self, cluster: &Cluster, mix: &GpuMix, held: &[Held]) {
+        for held in held {
+            if let Some(room) = cluster.usages().get(held.node.at()) {
+                self.usage.touch(held.node.at(), room, mix);
+                if let Some(leaves) = &mut self.leaves {
+                    leaves.touch(held.node, room.jobs == 0);
+                }
+            }
+        }
+    }
+
+    fn joules_of(&self, job: &RunningJob, run_s: u64) -> f64 {
+        let of = |held: &Held| {
+            let (node, [idle, busy]) = (
+                self.load.cluster.nodes.get(held.node.at())?,
+                *self.load.watts.get(held.node.at())?,
+            );
+            Some((busy - idle) * held.cpus as f64 / node.cpus.max(1) as f64 * run_s as f64)
+        };
+        job.held.iter().filter_map(of).sum()
+    }
+
+    /// Joules of the whole period where that has an end, else until the last job ended.
+    fn joules(&self) -> Option<f64> {
+        let idle: f64 = self.load.watts.iter().map(|[idle, _]| idle).sum();
+        let period_s = |until_s: i64| until_s.saturating_sub(self.load.begin_s) as f64;
+        let known = !self.load.watts.is_empty();
+        let all_s = self.until_s.map_or_else(|| self.usage.seconds(), period_s);
+        known.then_some(idle * all_s + self.busy_joules)
+    }
+
+    /// The outcome of a simulation that took `wall`.
+    pub(super) fn outcome(self, wall: Duration) -> Outcome {
+        let (joules, leaves) = (self.joules(), self.leaves.as_ref().map(LeafUse::figures));
+        let Self { starts_s, nodes, usage, pass_us, .. } = self;
+        Outcome { starts_s, nodes, usage, joules, leaves, pass_us, wall }
+    }
+}
