@@ -25,7 +25,7 @@ use phalanx_planner::attribution;
 use phalanx_planner::backfill::{Rank, Request, StarvationLimit};
 use phalanx_planner::cluster::{Cluster, Held, RunningJob};
 use phalanx_planner::gang::{self, Beliefs, Last};
-use phalanx_planner::place::{Candidates, NoPlacement, Placer};
+use phalanx_planner::place::{Candidates, Holding, Placer, Why};
 use phalanx_planner::plan::pools_of;
 use phalanx_planner::preference::{
     self, Method, PreferenceTable, Preferences, Question, StartRank, Waits,
@@ -456,7 +456,7 @@ impl<'a> Sim<'a> {
         let offered = self.offered(&shape, &candidates);
         let nodes = match self.nodes_for(id, job, &shape, &candidates, now_s) {
             Ok(nodes) => nodes,
-            Err(NoPlacement::Held) => {
+            Err(Why::Wait(_)) => {
                 let max_ms = self.setup.tuning.params.hold_max_ms.unwrap_or(0);
                 let wake_s = job.job.submit_s.saturating_add_unsigned(max_ms.div_ceil(1000));
                 let wake_s = wake_s.max(now_s + 1);
@@ -488,14 +488,15 @@ impl<'a> Sim<'a> {
         shape: &Shape,
         candidates: &NodeSet,
         now_s: i64,
-    ) -> Result<Vec<(u32, Need)>, NoPlacement> {
+    ) -> Result<Vec<(u32, Need)>, Why> {
         let first = job.job.partitions.split(',').next().unwrap_or_default();
         let by_slurm = self.setup.left_to_slurm.contains(first).then_some(Rule::First);
         if let Some(rule) = self.setup.rule.or(by_slurm) {
             return self.by_rule(rule, shape, candidates);
         }
         let waited_s = u64::try_from(now_s.saturating_sub(job.job.submit_s)).unwrap_or(0);
-        let waits = Waits { held_ms: waited_s.saturating_mul(1000), ..Waits::default() };
+        let holding = Holding::After(waited_s.saturating_mul(1000));
+        let waits = Waits { holding, ..Waits::default() };
         let question = Question {
             job_id: id,
             array_job_id: None,
@@ -510,7 +511,7 @@ impl<'a> Sim<'a> {
                 let nodes = placed.nodes.iter().map(|node| node.raw());
                 Ok(nodes.zip(placed.needs).collect())
             }
-            Err(NoPlacement::Left(_)) => self.by_rule(Rule::First, shape, candidates),
+            Err(Why::Left(_)) => self.by_rule(Rule::First, shape, candidates),
             Err(why) => Err(why),
         }
     }
@@ -520,10 +521,10 @@ impl<'a> Sim<'a> {
         rule: Rule,
         shape: &Shape,
         candidates: &NodeSet,
-    ) -> Result<Vec<(u32, Need)>, NoPlacement> {
+    ) -> Result<Vec<(u32, Need)>, Why> {
         let nodes: Vec<u32> = candidates.iter().map(NodeIdx::raw).collect();
         let (cluster, stock) = (self.placer.cluster(), self.stock.as_ref());
-        rule.choose(cluster, &self.mix, stock, shape, &nodes).ok_or(NoPlacement::NoFit)
+        rule.choose(cluster, &self.mix, stock, shape, &nodes).ok_or(Why::NoFit)
     }
 
     /// A job of several nodes starts: its leaves count.
