@@ -13,7 +13,7 @@ use phalanx_core::shape::{Shape, Sharing};
 use phalanx_core::topology::parse_conf;
 use phalanx_core::{NodeIdx, NodeSet};
 use phalanx_planner::cluster::{Cluster, Held, RunningJob, Table, TableNode};
-use phalanx_planner::place::{Candidates, Placer, TopologyPolicy, Tuning};
+use phalanx_planner::place::{Candidates, Holding, Placer, TopologyPolicy, Tuning};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus as Rng;
 
@@ -108,7 +108,7 @@ fn times(kind: Kind, shape: &Shape) -> (Vec<Duration>, usize) {
         job(&mut placer, id);
         placer.maintain();
         let begin = Instant::now();
-        let decided = placer.decide(shape, Candidates::new(all.words()), 0);
+        let decided = placer.decide(shape, Candidates::new(all.words()), Holding::After(0));
         times.push(begin.elapsed());
         placed += usize::from(decided.is_ok());
     }

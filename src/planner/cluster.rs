@@ -80,13 +80,14 @@ impl Cluster {
     /// A cluster whose usage is known but not who causes it.
     pub fn with_usages(table: Table, usages: Vec<NodeUsage>) -> Self {
         let mut cluster = Self::new(table);
+        debug_assert_eq!(usages.len(), cluster.usages.len(), "usage of another table");
         if usages.len() == cluster.usages.len() {
             cluster.usages = usages;
         }
         cluster
     }
 
-    /// The same cluster with `table` for its own one, if they are equal.
+    /// Returns this cluster with `table` for its own one, if they are equal.
     #[must_use]
     pub fn with_equal_table(self, table: &Arc<Table>) -> Self {
         let table = if *self.table == **table { Arc::clone(table) } else { self.table };
@@ -101,6 +102,13 @@ impl Cluster {
     /// Usage by node index.
     pub fn usages(&self) -> &[NodeUsage] {
         &self.usages
+    }
+
+    /// Usage of a node of this cluster's table.
+    pub fn usage(&self, node: NodeIdx) -> Option<&NodeUsage> {
+        let usage = self.usages.get(node.at());
+        debug_assert!(usage.is_some(), "node {node} in a table of {}", self.usages.len());
+        usage
     }
 
     /// Jobs by id.

@@ -13,7 +13,7 @@ use fixedbitset::FixedBitSet;
 use crate::attribution::Demand;
 use crate::cluster::{Cluster, Held, RunningJob, Table};
 use crate::eligible::eligible;
-use crate::place::{Candidates, NoPlacement, Placement, Placer, Pool, Tuning};
+use crate::place::{Candidates, Placement, Placer, Pool, Tuning, Why};
 use crate::preference::{
     self, Method, Preference, PreferenceTable, PreferenceUse, Preferences, Question, Waits,
 };
@@ -80,6 +80,7 @@ pub fn plan(
     inputs: Inputs,
     expired: &dyn Fn() -> bool,
 ) -> Result<Plan, EngineError> {
+    debug_assert_eq!(inputs.usages.len(), snapshot.nodes.len(), "usage of another snapshot");
     let pools = pools_of(snapshot);
     let cluster = Cluster::with_usages(Table::of_snapshot(snapshot), inputs.usages.clone());
     let mut placer = Placer::new(cluster, inputs.memory_tracked, inputs.tuning, pools)?;
@@ -146,15 +147,9 @@ fn one(
     if preference_use.as_ref().is_some_and(waits) {
         return (Err("is worth less than its cost"), preference_use);
     }
-    let decided = decided.map_err(|why| match why {
-        NoPlacement::Left(_) => "left to Slurm",
-        NoPlacement::NoFit => "no room now",
-        NoPlacement::Unplanned => "waits for its first plan",
-        NoPlacement::Held => "waits for a node that it improves",
-        NoPlacement::OtherTable => "nodes changed",
-    });
+    let decided = decided.map_err(Why::word);
     if let Ok(placement) = &decided {
-        let held = pseudo_job(job, placement, placer.cluster().usages());
+        let held = pseudo_job(job, placement, placer.cluster());
         placer.set_job(held);
         if let Some(start) = placement.decision.next_poll() {
             placer.set_poll_start(start);
@@ -175,9 +170,9 @@ fn drop_occupied(nodes: &mut FixedBitSet, placer: &Placer, need: &Need) {
 
 /// The job as if it ran there. One that has its nodes to itself holds all CPUs of them, so that
 /// nothing else is planned there.
-fn pseudo_job(job: &Job, placement: &Placement, usages: &[NodeUsage]) -> RunningJob {
+fn pseudo_job(job: &Job, placement: &Placement, cluster: &Cluster) -> RunningJob {
     let cpus_of = |node: NodeIdx, need: &Need| {
-        let whole = usages.get(node.at()).filter(|_| need.whole);
+        let whole = cluster.usage(node).filter(|_| need.whole);
         whole.map_or(need.cpus, |usage| usage.cpus.total)
     };
     let held = |(&node, need): (&NodeIdx, &Need)| Held {

@@ -4,6 +4,35 @@
 use super::TIE;
 use phalanx_core::{Amount, NodeIdx};
 
+/// Whether a job may be held back, by the time for which it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Holding {
+    /// The job is not held back.
+    Never,
+    /// Each limit of time decides; the job was held back for so many milliseconds.
+    After(u64),
+}
+
+impl Holding {
+    /// Returns whether the job may be held back under a limit in milliseconds.
+    #[must_use]
+    pub fn is_before(self, limit_ms: u64) -> bool {
+        matches!(self, Self::After(held_ms) if held_ms < limit_ms)
+    }
+
+    /// Returns whether the job may be held back under a limit that may be missing.
+    #[must_use]
+    pub fn is_within(self, limit_ms: Option<u64>) -> bool {
+        limit_ms.map_or(self != Self::Never, |limit_ms| self.is_before(limit_ms))
+    }
+}
+
+impl Default for Holding {
+    fn default() -> Self {
+        Self::After(0)
+    }
+}
+
 /// A job's request.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
@@ -14,9 +43,9 @@ pub struct Request<'a> {
     pub nodes: usize,
     /// Takes only nodes with nothing in use.
     pub whole_node: bool,
-    /// Time that the job has waited already, in milliseconds (ageing of
-    /// [`NoImprovement::Hold`](super::NoImprovement::Hold)).
-    pub held_ms: u64,
+    /// Whether the job may wait for a node that it improves, see
+    /// [`NoImprovement::Hold`](super::NoImprovement::Hold).
+    pub holding: Holding,
     /// Whether to look for the runner-up too (about twice the time).
     pub runner_up: bool,
 }
@@ -25,7 +54,7 @@ impl<'a> Request<'a> {
     /// A job of one node that has not waited yet.
     #[must_use]
     pub fn new(amounts: &'a [Amount]) -> Self {
-        Self { amounts, nodes: 1, whole_node: false, held_ms: 0, runner_up: false }
+        Self { amounts, nodes: 1, whole_node: false, holding: Holding::After(0), runner_up: false }
     }
 }
 
@@ -102,8 +131,8 @@ impl Decision {
         }
     }
 
-    /// Where the next poll begins once the job is placed: behind the last node that this poll
-    /// chose. `None` where no poll chose.
+    /// Returns where the next poll begins once the job is placed: behind the last node that this
+    /// poll chose. `None`: no poll chose.
     #[must_use]
     pub fn next_poll(&self) -> Option<usize> {
         let last = self.choices().last().filter(|_| self.branch == Branch::Low)?;

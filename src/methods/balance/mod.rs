@@ -63,7 +63,7 @@ mod unusable;
 
 pub use answer::{Answer, JobExplain, NodeUse, Placement, Second};
 pub use chart::chart;
-pub use decision::{Branch, Choice, Decision, Outcome, Request, RunnerUp};
+pub use decision::{Branch, Choice, Decision, Holding, Outcome, Request, RunnerUp};
 pub use engine::{Engine, EngineError};
 pub use params::{Mode, NoImprovement, Params, Sources};
 pub use problem::Problem;

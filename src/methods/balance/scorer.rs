@@ -31,7 +31,7 @@ impl Scorer {
     /// Whether the job may be left waiting for a node it improves.
     pub(super) fn holds(&self, request: &Request<'_>) -> bool {
         self.params.no_improvement == NoImprovement::Hold
-            && self.params.hold_max_ms.is_none_or(|max_ms| request.held_ms < max_ms)
+            && request.holding.is_within(self.params.hold_max_ms)
     }
 
     /// Whether a node takes the job at once.
@@ -76,8 +76,8 @@ impl Scorer {
         choices.windows(2).all(|pair| class(&pair[0]) == class(&pair[1]))
     }
 
-    /// Of the least choices overall and those of each class of equal nodes,
-    /// the set to take: a gang runs as fast as its slowest node, so equal
+    /// Returns the set to take of the least choices overall and the least of each class of
+    /// equal nodes: a gang runs as fast as its slowest node, so equal
     /// nodes are worth up to `gang` of mean score.
     pub(super) fn prefer_uniform(
         &self,

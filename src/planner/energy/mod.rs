@@ -7,6 +7,7 @@
 //! is powered down nothing.
 
 mod cap;
+mod decide;
 mod memory;
 mod power;
 mod price;
@@ -15,6 +16,7 @@ mod tests;
 mod usage;
 
 pub use cap::{PowerAsk, PowerLedger, PowerView};
+pub use decide::{PowerMoment, decide};
 pub use memory::{PowerHold, PowerMemory};
 pub use power::{NodePower, PowerCap, PowerRow, PowerState, PowerTable, milliwatts, watts};
 pub use price::{DayPrices, by_price};

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::cluster::{Cluster, Held, RunningJob, Table, TableNode};
-use crate::place::{Candidates, Placer, Tuning};
+use crate::place::{Candidates, Holding, Placer, Tuning};
 use phalanx_core::NodeIdx;
 use phalanx_core::shape::Shape;
 
@@ -99,7 +99,8 @@ fn a_job_that_would_cross_the_limit_is_held() {
     let ask = |ledger: &mut PowerLedger, placer: &Placer, job_id, cpus, now_ms| {
         let word = if job_id == 1 { 0b01 } else { 0b10 };
         let mut placed = self::placer(2);
-        let found = placed.decide(&shape(1, cpus), Candidates::new(&[word]), u64::MAX).unwrap();
+        let found =
+            placed.decide(&shape(1, cpus), Candidates::new(&[word]), Holding::Never).unwrap();
         let extra_mw = ledger.extra_of(placer.cluster().usages(), &found);
         ledger.judge(&PowerAsk { job_id, array: None, extra_mw }, now_ms, true)
     };
@@ -129,7 +130,7 @@ fn each_limit_counts_for_its_own_nodes() {
     let mut ledger = ledger(&placer, caps(4, 10_000, 300));
     let mut on = |job_id, words: &[u64]| {
         let mut other = self::placer(4);
-        let found = other.decide(&shape(1, 8), Candidates::new(words), u64::MAX).unwrap();
+        let found = other.decide(&shape(1, 8), Candidates::new(words), Holding::Never).unwrap();
         let extra_mw = ledger.extra_of(placer.cluster().usages(), &found);
         ledger.judge(&PowerAsk { job_id, array: None, extra_mw }, 0, true)
     };
@@ -235,8 +236,9 @@ proptest! {
                 }
                 !due
             });
-            let Ok(found) = placer.decide(&shape(nodes, cpus), Candidates::new(&[255]), u64::MAX)
-            else { continue };
+            let candidates = Candidates::new(&[255]);
+            let found = placer.decide(&shape(nodes, cpus), candidates, Holding::Never);
+            let Ok(found) = found else { continue };
             let extra_mw = ledger.extra_of(placer.cluster().usages(), &found);
             let ask = PowerAsk { job_id: id, array: None, extra_mw };
             if ledger.judge(&ask, now_ms, true).is_none() {

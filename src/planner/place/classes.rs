@@ -28,10 +28,16 @@ impl Classes<'_> {
         bits.enumerate().fold(0, |class, (plane, bit)| class | usize::from(bit != 0) << plane)
     }
 
+    /// Tier and Weight of the node's class; `None`: the planes name a class that has no key.
+    #[must_use]
+    pub fn key(&self, node: NodeIdx) -> Option<(u32, u32)> {
+        self.keys.get(self.of(node)).copied()
+    }
+
     /// Whether the node is above tier 0.
     #[must_use]
     pub fn is_last(&self, node: NodeIdx) -> bool {
-        self.keys.get(self.of(node)).is_some_and(|(tier, _)| *tier > 0)
+        self.key(node).is_some_and(|(tier, _)| tier > 0)
     }
 }
 
@@ -39,7 +45,7 @@ impl Classes<'_> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UpToClass {
     pub(super) nodes: NodeSet,
-    /// How many classes before have a lower tier or Weight; those between have only better
+    /// Number of classes before of a lower tier or Weight; those between have only better
     /// measured levels, of which stock knows nothing.
     pub(super) lighter: usize,
 }

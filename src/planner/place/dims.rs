@@ -72,6 +72,7 @@ pub(super) fn follow(
     let amounts = |held: &Held| {
         let mut amounts = vec![Amount::ZERO; dims];
         let mut set = |dim: usize, value: u64| {
+            debug_assert!(dim < dims, "dimension {dim} of {dims}");
             if let Some(slot) = amounts.get_mut(dim) {
                 *slot = slot.saturating_add(Amount::saturating(value));
             }

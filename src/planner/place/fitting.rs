@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Which candidates give what a job needs, where that is not the same amount on every node:
+//! Candidates that give what a job needs, where that is not the same amount on every node:
 //! whole cores, sockets, cores of reservations, parts of devices.
 
 use serde::{Deserialize, Serialize};
 
-use super::Placer;
+use super::search::Search;
 use crate::usage::NodeUsage;
 use phalanx_core::layout::{BySocket, NodeCores};
 use phalanx_core::shape::Need;
@@ -40,102 +40,79 @@ impl CoreKinds {
     }
 }
 
-impl Placer {
-    /// Leaves only nodes in the mask that can give `need` now, as far as the balance engine
+impl Search<'_> {
+    /// Leaves only nodes on offer that can give `need` now, as far as the balance engine
     /// does not know; returns the least amounts of any, which it then compares.
     pub(super) fn fitting(&mut self, need: &Need) -> Need {
-        self.unfit.drop_from(&mut self.mask, need);
+        self.unfit.drop_from(&mut self.chooser.sets.mask, need);
         let least = self.drop_by_kind(need);
-        let divided =
-            |kind| self.cluster.table().parts.iter().any(|&(p, d)| kind == p || kind == d);
+        let cluster = self.chooser.cluster;
+        let divided = |kind| cluster.table().parts.iter().any(|&(p, d)| kind == p || kind == d);
         if need.gres.iter().any(|&(kind, ..)| divided(kind)) {
-            self.drop_where(|usage| {
-                need.gres.iter().any(|&(kind, t, count)| usage.gres_free(kind, t) < count)
-            });
+            let has = |usage: &NodeUsage| {
+                need.gres.iter().all(|&(kind, t, count)| usage.gres_free(kind, t) >= count)
+            };
+            self.chooser.sets.mask.retain(|node| cluster.usage(node).is_some_and(has));
         }
-        for at in 0..self.excluded.len() {
-            let Some(Excluded { node, cores }) = self.excluded.get(at).copied() else { break };
-            let usage = self.cluster.usages().get(node.at());
+        for Excluded { node, cores } in self.candidates.excluded() {
             // Slurm gives no whole node that a reservation has cores of.
-            let misses = |usage: &NodeUsage| usage.cpus_missing(need, &cores).is_some();
-            if need.whole || usage.is_none_or(misses) {
-                self.mask.remove(node);
+            let misses = |usage: &NodeUsage| usage.cpus_missing(need, cores).is_some();
+            if need.whole || cluster.usages().get(node.at()).is_none_or(misses) {
+                self.chooser.sets.mask.remove(*node);
             }
         }
         least
     }
 
-    /// What a node gives for `need`.
+    /// Returns the amounts that a node gives for `need`.
     pub(super) fn need_on(&self, node: NodeIdx, need: &Need) -> Need {
-        let usage = self.cluster.usages().get(node.at());
+        let usage = self.chooser.cluster.usage(node);
         usage.and_then(|usage| need.on(&usage.cores)).unwrap_or_else(|| need.clone())
     }
 
     /// Drops the nodes that lack CPUs, sockets or memory where these depend on the node, and
     /// returns the least amounts of all kinds of nodes.
     fn drop_by_kind(&mut self, need: &Need) -> Need {
-        let mut least: Option<Need> = None;
-        for (cores, _) in &self.kinds.0 {
-            let Some(on) = need.on(cores) else { continue };
-            least = Some(match least {
-                Some(Need { cpus, memory_mb, .. }) => {
-                    Need { cpus: cpus.min(on.cpus), memory_mb: memory_mb.min(on.memory_mb), ..on }
-                }
-                None => on,
-            });
-        }
+        let kinds = &self.kinds.0;
+        let needs = kinds.iter().filter_map(|(cores, _)| need.on(cores));
+        let least = needs.reduce(|least, on| Need {
+            cpus: least.cpus.min(on.cpus),
+            memory_mb: least.memory_mb.min(on.memory_mb),
+            ..on
+        });
         let Some(least) = least else {
-            self.mask.assign_words(&[]);
+            self.chooser.sets.mask.clear();
             return need.clone();
         };
-        for at in 0..self.kinds.0.len() {
-            let Some((cores, nodes)) = self.kinds.0.get(at) else { break };
+        for (cores, nodes) in kinds {
             let Some(on) = need.on(cores) else {
-                self.mask.subtract(nodes);
+                self.chooser.sets.mask.subtract(nodes);
                 continue;
             };
             let by_socket = need.cores.is_by_socket(cores);
-            if !by_socket && (on.cpus, on.memory_mb) == (least.cpus, least.memory_mb) {
-                continue;
+            if by_socket || (on.cpus, on.memory_mb) != (least.cpus, least.memory_mb) {
+                self.drop_of_kind(cores, nodes, need, &on);
             }
-            self.drop_of_kind(at, need, &on);
         }
         least
     }
 
     /// Drops nodes of one kind; idle ones are alike.
-    fn drop_of_kind(&mut self, kind: usize, need: &Need, on: &Need) {
-        let Some((cores, nodes)) = self.kinds.0.get(kind) else { return };
+    fn drop_of_kind(&mut self, cores: &NodeCores, nodes: &NodeSet, need: &Need, on: &Need) {
         let none = BySocket::default();
         let by_socket = need.cores.is_by_socket(cores);
         let idle = !by_socket || need.cores.fits(cores, &cores.free(&need.cores, 0, &none, &none));
-        let mut short = Vec::new();
-        let usages = self.cluster.usages();
-        for node in self.mask.iter().filter(|node| nodes.contains(*node)) {
-            let fits = usages.get(node.at()).is_some_and(|usage| {
-                let sockets = if usage.cpus.used == 0 {
-                    idle
-                } else {
-                    !by_socket || usage.cpus_missing(need, &none).is_none()
-                };
-                sockets && on.cpus <= usage.cpus.free() && on.memory_mb <= usage.memory_mb.free()
-            });
-            if !fits {
-                short.push(node);
-            }
-        }
-        for node in short {
-            self.mask.remove(node);
-        }
-    }
-
-    fn drop_where(&mut self, is_short: impl Fn(&NodeUsage) -> bool) {
-        let usages = self.cluster.usages();
-        let short = |node: &NodeIdx| usages.get(node.at()).is_none_or(&is_short);
-        let short: Vec<NodeIdx> = self.mask.iter().filter(short).collect();
-        for node in short {
-            self.mask.remove(node);
-        }
+        let cluster = self.chooser.cluster;
+        let fits = |usage: &NodeUsage| {
+            let sockets = if usage.cpus.used == 0 {
+                idle
+            } else {
+                !by_socket || usage.cpus_missing(need, &none).is_none()
+            };
+            sockets && on.cpus <= usage.cpus.free() && on.memory_mb <= usage.memory_mb.free()
+        };
+        let stays = |node| !nodes.contains(node) || cluster.usage(node).is_some_and(fits);
+        self.chooser.sets.mask.retain(stays);
     }
 }
 
@@ -145,7 +122,7 @@ mod tests {
 
     use super::*;
     use crate::cluster::{Cluster, Held, RunningJob, Table, TableNode};
-    use crate::place::{Candidates, NoPlacement, Tuning};
+    use crate::place::{Candidates, Holding, Placer, Tuning, Why};
     use phalanx_core::layout::Layout;
     use phalanx_core::shape::{GresWant, Memory, Shape, Sharing};
 
@@ -188,12 +165,12 @@ mod tests {
 
     /// Nodes with CPUs and MiB that each gives.
     fn placed(placer: &mut Placer, shape: &Shape, mask: u64) -> Vec<(usize, u64, u64)> {
-        match placer.decide(shape, Candidates::new(&[mask]), 0) {
+        match placer.decide(shape, Candidates::new(&[mask]), Holding::After(0)) {
             Ok(placed) => {
                 let given = placed.nodes.iter().zip(&placed.needs);
                 given.map(|(node, need)| (node.at(), need.cpus, need.memory_mb)).collect()
             }
-            Err(NoPlacement::NoFit) => Vec::new(),
+            Err(Why::NoFit) => Vec::new(),
             Err(other) => panic!("{other:?}"),
         }
     }
@@ -247,7 +224,7 @@ mod tests {
         assert_eq!(placed(&mut placer, &whole(12), 0b1101), [(0, 12, 1200)]);
     }
 
-    /// Where the number of nodes is open, as many whole nodes as hold all tasks.
+    /// An open number of nodes is as many whole nodes as hold all tasks.
     #[test]
     fn whole_nodes_are_split_by_what_they_hold() {
         let mut placer = placer();
@@ -268,14 +245,14 @@ mod tests {
         let excluded = [Excluded { node: 0.into(), cores: [3, 3, 0, 0, 0, 0, 0, 0] }];
         let mut decided = |shape: &Shape| {
             let candidates = Candidates::new(&[0b0011]).without(&excluded);
-            placer.decide(shape, candidates, 0).map(|placed| placed.nodes[0].at())
+            placer.decide(shape, candidates, Holding::After(0)).map(|placed| placed.nodes[0].at())
         };
         assert_eq!(decided(&shape(4, Layout::default())), Ok(0));
         assert_eq!(decided(&shape(5, Layout::default())), Ok(1));
         let whole = Shape { sharing: Sharing::Whole, ..shape(1, Layout::default()) };
         assert_eq!(decided(&whole), Ok(1));
         let open = Shape { max_nodes: 2, ..shape(24, Layout::default()) };
-        assert_eq!(decided(&open), Err(NoPlacement::NoFit));
+        assert_eq!(decided(&open), Err(Why::NoFit));
         let both = Shape { max_nodes: 2, ..shape(20, Layout::default()) };
         assert_eq!(decided(&both), Ok(0));
     }

@@ -2,19 +2,22 @@
 //! The choice of nodes for one job, made at the moment Slurm asks.
 //!
 //! A [`Placer`] joins the exact usage of the nodes ([`Cluster`]) with the
-//! balance engine. It turns a request in Slurm's terms into what each node
-//! must give, lets the engine choose among the candidates, and falls back to
-//! an uneven split where the user left the number of nodes open.
+//! balance engine. One question is a [`Search`] that borrows from it: it turns a
+//! request in Slurm's terms into what each node must give, lets the engine choose
+//! among the candidates, and falls back to an uneven split where the user left the
+//! number of nodes open.
 
 mod candidates;
 mod classes;
 mod dims;
 mod fitting;
+mod search;
 #[cfg(test)]
 mod tests;
 mod topology;
 mod uneven;
 mod unfit;
+mod why;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,24 +28,22 @@ pub use dims::Pool;
 use dims::{CPU, GPU_DIM, KINDS, MEM, dimension_names, follow, initial_weights, vector};
 use fitting::CoreKinds;
 pub use fitting::Excluded;
-use topology::{Closed, Route, Routes, Topologies};
+use search::Search;
+use topology::{Chooser, Closed, Route, Routes, Sets, Topologies};
 pub use topology::{TopologyPolicy, TopologyUse};
 pub use uneven::{capacity, may_split_otherwise};
 use unfit::Unfit;
+pub use why::{Wait, Why};
 
 use crate::attribution::Demand;
 use crate::cluster::{Cluster, RunningJob, Table};
 use crate::measured::UNHEALTHY;
 use crate::tally::{Follower, Tally};
 use crate::usage::NodeUsage;
-use phalanx_core::shape::{LeftToSlurm, Need, Shape};
+use phalanx_core::shape::{Need, Shape};
 use phalanx_core::{Amount, NodeIdx, NodeSet};
-use phalanx_methods::balance::{
-    Decision, Engine, EngineError, NoImprovement, Outcome, Params, Request,
-};
-
-/// Chosen nodes whose terms are kept.
-const TERMS_MAX: usize = 16;
+pub use phalanx_methods::balance::Holding;
+use phalanx_methods::balance::{Decision, Engine, EngineError, NoImprovement, Params};
 
 /// Parameters of the balance method, by dimension name.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -57,7 +58,7 @@ pub struct Tuning {
     /// Longest time that a job waits for preferred nodes where its method requires them; `None`:
     /// not at all.
     pub preference_hold_ms: Option<u64>,
-    /// How long gangs that are worth less than their cost wait; `None`: not at all.
+    /// Limits of the wait of gangs that are worth less than their cost; `None`: no wait.
     pub gang_hold: Option<GangHold>,
     /// Level of each node by name, 0 the best, by what was measured there: of
     /// nodes of one Weight those of the least levels that hold the job are
@@ -66,7 +67,7 @@ pub struct Tuning {
     ///
     /// [`measured::UNHEALTHY`]: crate::measured::UNHEALTHY
     pub levels: Arc<BTreeMap<Arc<str>, u32>>,
-    /// What switches and blocks count for.
+    /// Use that is made of switches and blocks.
     pub topology: TopologyPolicy,
     /// Least gain for which a preference may use one leaf more than it must, per leaf:
     /// a share of speed, or of input read where it lies. `None`: none is enough.
@@ -84,7 +85,7 @@ pub struct GangHold {
 }
 
 impl Tuning {
-    /// What a node is avoided for, ascending: its health and Weight, then its level.
+    /// Returns the class of a node, the best first: its health and Weight, then its level.
     fn class_of(&self, name: &str, weight: u32) -> ((bool, u32), u32) {
         let weight = if self.ignore_node_weight { 0 } else { weight };
         if self.levels.is_empty() {
@@ -121,24 +122,6 @@ pub struct Placement {
 /// Named terms of a score.
 pub type Terms = Vec<(&'static str, f64)>;
 
-/// Chosen nodes, what each gives, and the decision.
-type Split = (Vec<NodeIdx>, Vec<Need>, Decision);
-
-/// Reason why there is no placement.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NoPlacement {
-    /// The request has an option that is left to Slurm.
-    Left(LeftToSlurm),
-    /// Too few candidates have enough free now.
-    NoFit,
-    /// Waiting for a node that it improves.
-    Held,
-    /// Its array waits for its first plan.
-    Unplanned,
-    /// The candidate set is not of this node table.
-    OtherTable,
-}
-
 /// Usage and engine, kept in step.
 #[derive(Debug)]
 pub struct Placer {
@@ -149,19 +132,17 @@ pub struct Placer {
     pending: Demand,
     memory_tracked: bool,
     tuning: Tuning,
-    mask: NodeSet,
-    amounts: Vec<Amount>,
     unfit: Unfit,
     kinds: CoreKinds,
-    /// Cores that the job of the question may not have; kept for its capacity.
-    excluded: Vec<Excluded>,
     /// Nodes up to each class of Weight and level, lightest first; empty if all
     /// are of one class.
     up_to_class: Vec<UpToClass>,
     topologies: Topologies,
     closed: Closed,
-    /// Rules of the question at hand.
-    routes: Routes,
+    /// Amounts by dimension, lent to each [`Search`].
+    amounts: Vec<Amount>,
+    /// Node sets, lent to each [`Search`].
+    sets: Sets,
     /// Nodes of one change; kept for its capacity.
     touched: Vec<NodeIdx>,
     /// The pending jobs between two polls.
@@ -189,14 +170,12 @@ impl Placer {
                 Params::default(),
             )?,
             amounts: vec![Amount::ZERO; dims.len()],
-            mask: NodeSet::new(len),
+            sets: Sets::new(len),
             unfit: Unfit::new(cluster.usages()),
             kinds: CoreKinds::new(cluster.usages()),
-            excluded: Vec::new(),
             up_to_class: Vec::new(),
             topologies: Topologies::new(cluster.table()),
             closed: Closed::new(&cluster),
-            routes: Routes { one: Route::Any, many: Route::Any },
             touched: Vec::new(),
             follower: Follower::default(),
             cluster,
@@ -319,6 +298,7 @@ impl Placer {
 
     /// Configured and in use of a dimension over the cluster.
     pub fn dimension_level(&self, dim: usize) -> (u64, u64) {
+        debug_assert!(dim < self.dims.len(), "dimension {dim} of {}", self.dims.len());
         let first_pool = self.dims.len() - self.pools.len();
         if let Some(pool) = dim.checked_sub(first_pool).and_then(|i| self.pools.get(i)) {
             return (pool.total, pool.used);
@@ -370,7 +350,7 @@ impl Placer {
 
     fn note_touched(&mut self) {
         for node in self.touched.drain(..) {
-            if let Some(usage) = self.cluster.usages().get(node.at()) {
+            if let Some(usage) = self.cluster.usage(node) {
                 self.unfit.set(node, usage);
             }
             self.follower.node_changed(node);
@@ -433,11 +413,10 @@ impl Placer {
         self.pending.lacks = lacks;
     }
 
-    /// Whether a job that waits for `held_ms` may be held back any longer.
-    pub fn may_hold(&self, held_ms: u64) -> bool {
+    /// Whether a job may be held back by the setting of the balance method.
+    pub fn may_hold(&self, holding: Holding) -> bool {
         let params = &self.tuning.params;
-        params.no_improvement == NoImprovement::Hold
-            && params.hold_max_ms.is_none_or(|max| held_ms < max)
+        params.no_improvement == NoImprovement::Hold && holding.is_within(params.hold_max_ms)
     }
 
     /// [`Tuning::leaf_cost`].
@@ -447,18 +426,18 @@ impl Placer {
 
     /// Whether a job may wait for its preferred nodes, by the balance method's setting or by that
     /// of its own method.
-    pub fn may_wait_for_preference(&self, held_ms: u64) -> bool {
-        self.may_hold(held_ms) || self.preference_may_hold(held_ms)
+    pub fn may_wait_for_preference(&self, holding: Holding) -> bool {
+        self.may_hold(holding) || self.preference_may_hold(holding)
     }
 
     /// Whether a job may wait for its preferred nodes by the setting of its own method.
-    pub fn preference_may_hold(&self, held_ms: u64) -> bool {
-        self.tuning.preference_hold_ms.is_some_and(|limit| held_ms < limit)
+    pub fn preference_may_hold(&self, holding: Holding) -> bool {
+        self.tuning.preference_hold_ms.is_some_and(|limit_ms| holding.is_before(limit_ms))
     }
 
     /// Whether a gang that is worth less than its cost may wait.
-    pub fn gang_may_hold(&self, held_ms: u64) -> bool {
-        self.tuning.gang_hold.is_some_and(|hold| held_ms < hold.gang_ms)
+    pub fn gang_may_hold(&self, holding: Holding) -> bool {
+        self.tuning.gang_hold.is_some_and(|hold| holding.is_before(hold.gang_ms))
     }
 
     /// Makes the next decisions fast again; they are the same without. To be
@@ -467,7 +446,8 @@ impl Placer {
         self.engine.maintain();
     }
 
-    /// Chooses the nodes of a job among the candidates; `held_ms` is how long it waits already.
+    /// Chooses the nodes of a job among the candidates; `holding` says whether it may wait for a
+    /// node that it improves.
     ///
     /// # Errors
     /// A reason why there is no placement.
@@ -475,173 +455,67 @@ impl Placer {
         &mut self,
         shape: &Shape,
         candidates: Candidates<'_>,
-        held_ms: u64,
-    ) -> Result<Placement, NoPlacement> {
-        if let Some(why) = shape.left_to_slurm {
-            return Err(NoPlacement::Left(why));
+        holding: Holding,
+    ) -> Result<Placement, Why> {
+        if let Some(option) = shape.left_to_slurm {
+            return Err(Why::Left(option));
         }
         if !candidates.is_over(self.cluster.usages().len()) {
-            return Err(NoPlacement::OtherTable);
+            return Err(Why::OtherTable);
         }
-        self.excluded.clear();
-        self.excluded.extend_from_slice(candidates.excluded());
-        let table = Arc::clone(self.cluster.table());
-        self.routes = Routes::new(&table, self.tuning.topology, shape);
-        let wanted = match self.routes.many {
+        let routes = Routes::new(self.cluster.table(), self.tuning.topology, shape);
+        let wanted = match routes.many {
             Route::Block(_) => topology::block_nodes(shape),
             _ => shape.wanted_nodes(),
         };
-        if let Route::Left(why) = self.routes.of(wanted) {
-            return Err(NoPlacement::Left(why));
+        if let Route::Left(option) = routes.of(wanted) {
+            return Err(Why::Left(option));
         }
-        if self.routes.one != Route::Any || self.routes.many != Route::Any {
-            candidates.put_all_into(&mut self.mask);
-            self.unfit.drop_busy(&mut self.mask);
-            self.topologies.set_idle(&self.mask);
-        }
-        let own = std::mem::take(&mut self.up_to_class);
         let given = candidates.classes().map(|classes| self.classes_up_to(candidates, classes));
-        let (given, last) = given.map_or((None, 0), |(given, last)| (Some(given), last));
-        let (class, placed) =
-            self.by_class(shape, candidates, wanted, given.as_ref().unwrap_or(&own), held_ms);
-        self.up_to_class = own;
-        let (nodes, needs, decision) = placed?;
-        let terms = self.terms(&nodes, &needs, &decision);
-        let route = self.routes.of(u32::try_from(nodes.len()).unwrap_or(u32::MAX));
-        let topology = self.topology_use(route, &nodes, class);
-        let is_last = |node: &&NodeIdx| candidates.classes().is_some_and(|c| c.is_last(**node));
-        let not_ready = (last, nodes.iter().filter(is_last).count());
-        let candidates = candidates.count();
-        Ok(Placement { nodes, candidates, needs, decision, terms, topology, not_ready })
-    }
-
-    /// Slurm takes the lightest nodes that hold the job; so does this. Returns the last
-    /// class that was tried, too.
-    fn by_class(
-        &mut self,
-        shape: &Shape,
-        candidates: Candidates<'_>,
-        wanted: u32,
-        up_to: &[UpToClass],
-        held_ms: u64,
-    ) -> (usize, Result<Split, NoPlacement>) {
-        // A run may go over nodes of all classes.
-        let all = wanted > 1 && self.routes.many == Route::Run;
-        let up_to = if all { &[] } else { up_to };
-        let mut placed = Err(NoPlacement::NoFit);
-        for class in 0..up_to.len().max(1) {
-            let step = up_to.get(class);
-            let lighter = step.and_then(|step| up_to.get(step.lighter.checked_sub(1)?));
-            self.topologies.set_lighter(lighter.map(|lighter| &lighter.nodes));
-            let nodes = step.map(|step| &step.nodes);
-            placed = self.split(shape, candidates, wanted, nodes, held_ms);
-            if !matches!(placed, Err(NoPlacement::NoFit)) {
-                return (class, placed);
-            }
-        }
-        (0, placed)
-    }
-
-    /// Evenly, else unevenly, among the candidates up to a class of Weight.
-    fn split(
-        &mut self,
-        shape: &Shape,
-        candidates: Candidates<'_>,
-        wanted: u32,
-        up_to: Option<&NodeSet>,
-        held_ms: u64,
-    ) -> Result<Split, NoPlacement> {
-        self.offer(candidates, up_to);
-        match self.even_split(shape, wanted, held_ms) {
-            Err(NoPlacement::NoFit) if self.waits_for_switches(shape, wanted) => {
-                self.fewer_nodes(shape, candidates, wanted, up_to, held_ms)
-            }
-            Err(NoPlacement::NoFit) if may_split_otherwise(shape) => {
-                self.offer(candidates, up_to);
-                self.other_split_by_route(shape, wanted, held_ms)
-            }
-            other => other,
-        }
-    }
-
-    fn offer(&mut self, candidates: Candidates<'_>, up_to: Option<&NodeSet>) {
-        candidates.put_into(&mut self.mask);
-        self.closed.drop_from(&mut self.mask);
-        if let Some(light) = up_to {
-            self.mask.intersect_with(light);
-        }
-    }
-
-    fn terms(
-        &mut self,
-        nodes: &[NodeIdx],
-        needs: &[Need],
-        decision: &Decision,
-    ) -> Vec<(NodeIdx, Terms)> {
-        let mut terms = Vec::new();
-        let chosen = nodes.iter().zip(needs).take(TERMS_MAX);
-        let runner_up = decision.runner_up.iter().map(|r| r.choice.node);
-        let pairs: Vec<(NodeIdx, &Need)> = chosen
-            .map(|(node, need)| (*node, need))
-            .chain(runner_up.filter_map(|node| Some((node, needs.first()?))))
-            .collect();
-        for (node, need) in pairs {
-            if self.fill_amounts(need).is_ok() {
-                let of = self.engine.score_terms(node.at(), &self.amounts, &decision.weights);
-                terms.push((node, of));
-            }
-        }
-        terms
-    }
-
-    /// Places the same share on each of `nodes` nodes.
-    fn even_split(
-        &mut self,
-        shape: &Shape,
-        nodes: u32,
-        held_ms: u64,
-    ) -> Result<Split, NoPlacement> {
-        let need = shape.need(nodes);
-        let least = self.fitting(&need);
-        self.fill_amounts(&least)?;
-        let amounts = std::mem::take(&mut self.amounts);
-        let request = Request {
-            amounts: &amounts,
-            nodes: nodes as usize,
-            whole_node: need.whole,
-            held_ms,
-            runner_up: true,
+        let up_to = given.as_ref().map_or(&*self.up_to_class, |(given, _)| given);
+        let last = given.as_ref().map_or(0, |(_, last)| *last);
+        let search = Search {
+            shape,
+            candidates,
+            wanted,
+            holding,
+            memory_tracked: self.memory_tracked,
+            unfit: &self.unfit,
+            kinds: &self.kinds,
+            closed: &self.closed,
+            amounts: &mut self.amounts,
+            chooser: Chooser::new(
+                &self.cluster,
+                &mut self.engine,
+                &self.topologies,
+                routes,
+                &mut self.sets,
+            ),
         };
-        let decided = self.by_route(shape, &request);
-        self.amounts = amounts;
-        let decision = decided?;
-        match &decision.outcome {
-            Outcome::Placed(choices) => {
-                let mut chosen: Vec<NodeIdx> = choices.iter().map(|c| c.node).collect();
-                chosen.sort_unstable();
-                let needs = chosen.iter().map(|node| self.need_on(*node, &need)).collect();
-                Ok((chosen, needs, decision))
-            }
-            Outcome::NoFit { .. } => Err(NoPlacement::NoFit),
-            Outcome::Held => Err(NoPlacement::Held),
-        }
+        search.run(up_to, last)
     }
 
-    fn fill_amounts(&mut self, need: &Need) -> Result<(), NoPlacement> {
-        self.amounts.fill(Amount::ZERO);
-        let mut set = |dim: usize, value: u64| {
-            let slot = self.amounts.get_mut(dim).ok_or(NoPlacement::NoFit)?;
-            *slot = slot.saturating_add(Amount::saturating(value));
-            Ok(())
-        };
-        set(CPU, need.cpus)?;
-        if self.memory_tracked {
-            set(MEM, need.memory_mb)?;
+    /// Returns the classes of the asker, each with all lighter ones, by tier, Weight and level;
+    /// empty if all candidates are of one class. And the number of candidates above tier 0.
+    fn classes_up_to(
+        &self,
+        candidates: Candidates<'_>,
+        classes: Classes<'_>,
+    ) -> (Vec<UpToClass>, usize) {
+        let mut by_class: BTreeMap<(u32, (bool, u32), u32), NodeSet> = BTreeMap::new();
+        let table = self.cluster.table();
+        let mut all = NodeSet::new(table.nodes.len());
+        candidates.put_all_into(&mut all);
+        for node in all.iter() {
+            let (tier, weight) = classes.key(node).unwrap_or((u32::MAX, 0));
+            let (weight, level) = self.tuning.class_of(&table.nodes[node.at()].name, weight);
+            let set = by_class.entry((tier, weight, level));
+            set.or_insert_with(|| NodeSet::new(all.len())).insert(node);
         }
-        for &(kind, _, count) in &need.gres {
-            set(KINDS + kind.at(), count)?;
-        }
-        Ok(())
+        let last = by_class.iter().filter(|((tier, ..), _)| *tier > 0);
+        let last = last.map(|(_, set)| set.count()).sum();
+        let keyed = by_class.into_iter().map(|((tier, weight, _), set)| ((tier, weight), set));
+        (classes::up_to(keyed, all.len()), last)
     }
 }
 

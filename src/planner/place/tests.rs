@@ -8,6 +8,7 @@ use proptest::prelude::*;
 use super::uneven::fewest_nodes;
 use super::*;
 use crate::cluster::{Held, TableNode};
+use phalanx_core::shape::LeftToSlurm;
 
 fn node(name: &str, weight: u32) -> TableNode {
     TableNode { name: name.into(), cpus: 8, threads: 1, weight, ..TableNode::default() }
@@ -26,7 +27,7 @@ fn nodes_of_one_weight_are_tried_by_level() {
     let mut placer = Placer::new(cluster, false, Tuning::default(), Vec::new()).unwrap();
     let decided = |placer: &mut Placer, cpus| {
         let shape = Shape { min_nodes: 1, max_nodes: 1, min_cpus: cpus, ..Shape::default() };
-        let placed = placer.decide(&shape, Candidates::new(&[0b1111]), 0).unwrap();
+        let placed = placer.decide(&shape, Candidates::new(&[0b1111]), Holding::After(0)).unwrap();
         placed.nodes.iter().map(|node| node.raw()).collect::<Vec<_>>()
     };
     let levels = [("heavy", 0), ("b", 1), ("c", 0)];
@@ -117,9 +118,9 @@ fn whole() -> Shape {
     Shape { sharing: phalanx_core::shape::Sharing::Whole, ..Shape::default() }
 }
 
-fn answer(placer: &mut Placer, shape: &Shape) -> Result<Vec<usize>, NoPlacement> {
+fn answer(placer: &mut Placer, shape: &Shape) -> Result<Vec<usize>, Why> {
     let all = NodeSet::full(placer.cluster().usages().len());
-    let placed = placer.decide(shape, Candidates::new(all.words()), 0)?;
+    let placed = placer.decide(shape, Candidates::new(all.words()), Holding::After(0))?;
     Ok(placed.nodes.iter().map(|node| node.at()).collect())
 }
 
@@ -160,7 +161,8 @@ fn a_job_stays_on_the_leaf_that_fits_tightest() {
     let five = answer(&mut placer, &of_nodes(5)).unwrap();
     assert_eq!(five[..4], [0, 1, 2, 3]);
     let all = NodeSet::full(8);
-    let placed = placer.decide(&of_nodes(5), Candidates::new(all.words()), 0).unwrap();
+    let placed =
+        placer.decide(&of_nodes(5), Candidates::new(all.words()), Holding::After(0)).unwrap();
     let used = placed.topology.unwrap();
     assert_eq!((used.leaves.len(), used.fewest, used.level), (2, 2, Some(1)));
 }
@@ -183,7 +185,7 @@ fn switches_wait_while_they_may_and_contiguous_is_a_run() {
     let mut placer = on(&[1; 8], TWO_SWITCHES);
     let mut shape = of_nodes(5);
     (shape.topology.switches, shape.topology.switch_wait_left_s) = (1, 60);
-    assert_eq!(answer(&mut placer, &shape), Err(NoPlacement::NoFit));
+    assert_eq!(answer(&mut placer, &shape), Err(Why::NoFit));
     shape.min_nodes = 2;
     assert_eq!(answer(&mut placer, &shape).unwrap().len(), 4, "the most that one switch holds");
     shape.topology.switch_wait_left_s = 0;
@@ -193,7 +195,7 @@ fn switches_wait_while_they_may_and_contiguous_is_a_run() {
     shape.topology.contiguous = true;
     assert_eq!(answer(&mut placer, &shape).unwrap(), [0, 1]);
     let mut none = on(&[1; 4], "");
-    let left = NoPlacement::Left(LeftToSlurm::Contiguous);
+    let left = Why::Left(LeftToSlurm::Contiguous);
     assert_eq!(answer(&mut none, &shape), Err(left));
 }
 
@@ -223,12 +225,12 @@ fn blocks_are_answered_as_stock_accepts_and_the_rest_is_left() {
     assert_eq!(answer(&mut placer, &of_nodes(7)).unwrap(), [1, 2, 3, 4, 5, 6, 7]);
     let mut shape = of_nodes(4);
     shape.topology.segment = 3;
-    assert_eq!(answer(&mut placer, &shape), Err(NoPlacement::Left(LeftToSlurm::Segment)));
+    assert_eq!(answer(&mut placer, &shape), Err(Why::Left(LeftToSlurm::Segment)));
     shape.topology.segment = 2;
     assert_eq!(answer(&mut placer, &shape).unwrap().len(), 4);
     let leave = Tuning { topology: TopologyPolicy::Leave, ..Tuning::default() };
     placer.tune(leave).unwrap();
-    let left = NoPlacement::Left(LeftToSlurm::TopologyPolicy);
+    let left = Why::Left(LeftToSlurm::TopologyPolicy);
     assert_eq!(answer(&mut placer, &of_nodes(4)), Err(left));
     assert_eq!(answer(&mut placer, &of_nodes(1)).unwrap().len(), 1);
 }
@@ -244,9 +246,9 @@ fn closed_blocks_are_not_offered() {
     placer.set_job(job.clone());
     let spread = |placer: &mut Placer, nodes| answer(placer, &of_nodes(nodes));
     assert_eq!(spread(&mut placer, 8), Ok((0..8).collect()));
-    assert_eq!(spread(&mut placer, 9), Err(NoPlacement::NoFit));
+    assert_eq!(spread(&mut placer, 9), Err(Why::NoFit));
     occupy(&mut placer, &[0, 1, 2, 3, 4, 5, 6, 7]);
-    assert_eq!(spread(&mut placer, 1), Err(NoPlacement::NoFit));
+    assert_eq!(spread(&mut placer, 1), Err(Why::NoFit));
     // The same job without the option, and none at all.
     placer.set_job(RunningJob { closes_blocks: false, ..job.clone() });
     assert_eq!(spread(&mut placer, 3), Ok(vec![8, 10, 11]));
@@ -261,9 +263,9 @@ fn tiers_come_before_weights() {
     let keys = [(0, 9), (3, 1)];
     let classes = Classes { keys: &keys, planes: &[0b0011], words: 1 };
     let candidates = Candidates::new(&[0b1111]).in_classes(classes);
-    let placed = placer.decide(&of_nodes(2), candidates, 0).unwrap();
+    let placed = placer.decide(&of_nodes(2), candidates, Holding::After(0)).unwrap();
     assert_eq!((placed.nodes, placed.not_ready), ([2, 3].map(NodeIdx::new).to_vec(), (2, 0)));
-    let placed = placer.decide(&of_nodes(3), candidates, 0).unwrap();
+    let placed = placer.decide(&of_nodes(3), candidates, Holding::After(0)).unwrap();
     assert_eq!((&placed.nodes[1..], placed.not_ready), (&[2, 3].map(NodeIdx::new)[..], (2, 1)));
 }
 
@@ -293,5 +295,5 @@ fn each_partition_has_its_own_topology() {
     assert_eq!(on(Some(1)), Ok(vec![1, 2]));
     assert_eq!(on(None), Ok(vec![0, 1]), "the default");
     // One that the plugin did not report.
-    assert_eq!(on(Some(2)), Err(NoPlacement::Left(LeftToSlurm::TopologyUnknown)));
+    assert_eq!(on(Some(2)), Err(Why::Left(LeftToSlurm::TopologyUnknown)));
 }

@@ -4,38 +4,43 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::{Excluded, NoPlacement, Placer, Split};
+use super::Why;
+use super::search::{Search, Split};
+use super::topology::{Chooser, Route};
 use crate::usage::NodeUsage;
+use phalanx_core::NodeIdx;
 use phalanx_core::layout::{self, BySocket};
-use phalanx_core::shape::{Memory, Need, Shape, Sharing};
-use phalanx_core::{NodeIdx, NodeSet};
-use phalanx_methods::balance::{Decision, Outcome, Request};
+use phalanx_core::shape::{LeftToSlurm, Memory, Need, Shape, Sharing};
+use phalanx_methods::balance::{Decision, Holding, Outcome, Request};
 
 /// Nodes of one uneven split whose scores are kept.
 const SCORED_MAX: usize = 64;
 
-impl Placer {
-    /// The user left the number of nodes or the tasks on each open.
-    pub(super) fn other_split(
-        &mut self,
-        shape: &Shape,
-        wanted: u32,
-        held_ms: u64,
-    ) -> Result<Split, NoPlacement> {
-        if shape.gres.iter().any(|g| g.per_job > 0) {
-            return self.more_nodes(shape, wanted, held_ms);
-        }
-        let one = shape.need_for(1, 1, 1);
-        let mut tasks_on: Vec<(u64, NodeIdx)> = Vec::new();
-        for node in self.mask.iter() {
-            let usage = self.cluster.usages().get(node.at());
-            let excluded = excluded_on(&self.excluded, node);
-            let tasks = usage.map_or(0, |usage| capacity(shape, &one, usage, &excluded));
-            if tasks > 0 {
-                tasks_on.push((tasks, node));
+impl<'a> Search<'a> {
+    /// Splits unevenly, or on more nodes, by the rule for several nodes.
+    pub(super) fn other_split_by_route(&mut self) -> Result<Split, Why> {
+        match self.chooser.routes.many {
+            Route::Left(option) => Err(Why::Left(option)),
+            Route::Run => Err(Why::Left(LeftToSlurm::Contiguous)),
+            // It places the fewest nodes and no other number.
+            Route::Block(_) => Err(Why::NoFit),
+            Route::Tree(at) if self.shape.gres.iter().all(|gres| gres.per_job == 0) => {
+                self.other_split_on_leaves(at)
             }
+            Route::Any | Route::Tree(_) => self.other_split(),
         }
-        let shares = fewest_nodes(tasks_on, shape, wanted).ok_or(NoPlacement::NoFit)?;
+    }
+
+    /// The user left the number of nodes or the tasks on each open.
+    pub(super) fn other_split(&mut self) -> Result<Split, Why> {
+        let shape = self.shape;
+        if shape.gres.iter().any(|g| g.per_job > 0) {
+            return self.more_nodes();
+        }
+        let tasks_on = self.tasks_on();
+        let nodes = self.chooser.sets.mask.iter().map(|node| (tasks_on(node), node));
+        let nodes = nodes.filter(|(tasks, _)| *tasks > 0).collect();
+        let shares = fewest_nodes(nodes, shape, self.wanted).ok_or(Why::NoFit)?;
         let nodes = shares.len() as u64;
         let need =
             |&(tasks, node): &(u64, NodeIdx)| self.need_on(node, &shape.need_for(tasks, 1, nodes));
@@ -45,50 +50,52 @@ impl Placer {
         Ok((chosen, needs, decision))
     }
 
+    /// Returns how many tasks fit on a node now, beside cores that the job may not have.
+    pub(super) fn tasks_on(&self) -> impl Fn(NodeIdx) -> u64 + use<'a> {
+        let (shape, cluster) = (self.shape, self.chooser.cluster);
+        let excluded = self.candidates.excluded();
+        let one = shape.need_for(1, 1, 1);
+        move |node| {
+            let kept = excluded.iter().find(|excluded| excluded.node == node);
+            let kept = kept.map_or_else(BySocket::default, |excluded| excluded.cores);
+            cluster.usage(node).map_or(0, |usage| capacity(shape, &one, usage, &kept))
+        }
+    }
+
     /// GRES per job: more nodes with a smaller even share each.
-    fn more_nodes(
-        &mut self,
-        shape: &Shape,
-        wanted: u32,
-        held_ms: u64,
-    ) -> Result<Split, NoPlacement> {
-        let offered = self.mask.clone();
-        let most_gres = shape.gres.iter().map(|g| g.per_job).filter(|n| *n > 0).min();
+    fn more_nodes(&mut self) -> Result<Split, Why> {
+        let offered = self.chooser.sets.mask.clone();
+        let most_gres = self.shape.gres.iter().map(|g| g.per_job).filter(|n| *n > 0).min();
         let most = most_gres.and_then(|n| u32::try_from(n).ok()).unwrap_or(u32::MAX);
-        let mut nodes = wanted.saturating_mul(2);
-        while nodes <= shape.max_nodes.min(most) {
-            self.mask = offered.clone();
-            match self.even_split(shape, nodes, held_ms) {
-                Err(NoPlacement::NoFit) => nodes = nodes.saturating_mul(2),
+        let mut nodes = self.wanted.saturating_mul(2);
+        while nodes <= self.shape.max_nodes.min(most) {
+            self.chooser.sets.mask.clone_from(&offered);
+            match self.even_split(nodes) {
+                Err(Why::NoFit) => nodes = nodes.saturating_mul(2),
                 other => return other,
             }
         }
-        Err(NoPlacement::NoFit)
+        Err(Why::NoFit)
     }
 
     /// Dispersions of nodes that were chosen by capacity.
-    fn score(&mut self, chosen: &[NodeIdx], needs: &[Need]) -> Result<Decision, NoPlacement> {
+    fn score(&mut self, chosen: &[NodeIdx], needs: &[Need]) -> Result<Decision, Why> {
         let mut scored: Option<Decision> = None;
         for (&node, need) in chosen.iter().zip(needs).take(SCORED_MAX) {
-            let mut only = NodeSet::new(self.cluster.usages().len());
-            only.insert(node);
             self.fill_amounts(need)?;
-            let request = Request { held_ms: u64::MAX, ..Request::new(&self.amounts) };
-            let decided = self.engine.decide(&only, &request).map_err(|_| NoPlacement::NoFit)?;
+            let Chooser { sets, engine, .. } = &mut self.chooser;
+            sets.part.clear();
+            sets.part.insert(node);
+            let request = Request { holding: Holding::Never, ..Request::new(self.amounts) };
+            let decided = engine.decide(&sets.part, &request).map_err(|_| Why::NoFit)?;
             let Outcome::Placed(choice) = &decided.outcome else { continue };
             match scored.as_mut().map(|d| &mut d.outcome) {
                 Some(Outcome::Placed(choices)) => choices.extend_from_slice(choice),
                 _ => scored = Some(decided),
             }
         }
-        scored.ok_or(NoPlacement::NoFit)
+        scored.ok_or(Why::NoFit)
     }
-}
-
-/// Cores of a node that the job may not have.
-pub(super) fn excluded_on(excluded: &[Excluded], node: NodeIdx) -> BySocket {
-    let on = excluded.iter().find(|excluded| excluded.node == node);
-    on.map_or_else(BySocket::default, |excluded| excluded.cores)
 }
 
 /// Whether another number of nodes or an uneven number of tasks is allowed.

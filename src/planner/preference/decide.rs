@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::model::{CandidateSet, Method, PreferenceUse, Unused};
 use super::question::{Question, Waits};
 use super::table::{Entry, Preferences};
-use crate::place::{Candidates, NoPlacement, Placement, Placer};
+use crate::place::{Candidates, Holding, Placement, Placer, Wait, Why};
 use phalanx_core::limits::FIRST_PLAN_WAIT_MS;
 use phalanx_core::number::as_f64;
 use phalanx_core::shape::{LeftToSlurm, Shape};
@@ -24,33 +24,33 @@ pub fn decide(
     question: &Question<'_>,
     candidates: Candidates<'_>,
     waits: Waits,
-) -> (Result<Placement, NoPlacement>, Option<PreferenceUse>) {
+) -> (Result<Placement, Why>, Option<PreferenceUse>) {
     // Before its input is known a data-parallel job would go anywhere.
-    if waits.held_ms < waits.input_ms && !preferences.has_own(Method::Bisect, question) {
-        return (Err(NoPlacement::Unplanned), None);
+    if waits.holding.is_before(waits.input_ms) && !preferences.has_own(Method::Bisect, question) {
+        return (Err(Why::Wait(Wait::FirstPlan)), None);
     }
     match preferences.find(question) {
         // Where tasks may wait for their nodes, they wait for the first plan of their array.
-        None if waits.held_ms < FIRST_PLAN_WAIT_MS
-            && placer.preference_may_hold(waits.held_ms)
+        None if waits.holding.is_before(FIRST_PLAN_WAIT_MS)
+            && placer.preference_may_hold(waits.holding)
             && preferences.is_new_array(question) =>
         {
-            (Err(NoPlacement::Unplanned), None)
+            (Err(Why::Wait(Wait::FirstPlan)), None)
         }
         // The first plan says whether a gang is worth its cost.
         None | Some(_)
-            if waits.held_ms < FIRST_PLAN_WAIT_MS
+            if waits.holding.is_before(FIRST_PLAN_WAIT_MS)
                 && !question.no_wait
-                && placer.gang_may_hold(waits.held_ms)
+                && placer.gang_may_hold(waits.holding)
                 && preferences.is_new_gang(question) =>
         {
-            (Err(NoPlacement::Unplanned), None)
+            (Err(Why::Wait(Wait::FirstPlan)), None)
         }
-        None => (placer.decide(&question.shape, candidates, waits.held_ms), None),
+        None => (placer.decide(&question.shape, candidates, waits.holding), None),
         Some((table, entry)) if !Arc::ptr_eq(&table.table, placer.cluster().table()) => {
             let preference = Arc::clone(&entry.preference);
             let unused = Some(Unused::OtherTable);
-            let decided = placer.decide(&question.shape, candidates, waits.held_ms);
+            let decided = placer.decide(&question.shape, candidates, waits.holding);
             (decided, Some(PreferenceUse { preference, set: None, unused }))
         }
         Some((_, entry)) => follow(placer, entry, question, candidates, waits),
@@ -63,7 +63,7 @@ fn follow(
     question: &Question<'_>,
     candidates: Candidates<'_>,
     waits: Waits,
-) -> (Result<Placement, NoPlacement>, Option<PreferenceUse>) {
+) -> (Result<Placement, Why>, Option<PreferenceUse>) {
     let preference = &entry.preference;
     let preference_use =
         |set, unused| Some(PreferenceUse { preference: Arc::clone(preference), set, unused });
@@ -76,9 +76,8 @@ fn follow(
         _ => &*question.shape,
     };
     let mut unused = None;
-    for (at, set) in preference.sets.iter().enumerate() {
-        let taken = entry.taken.get(at).copied().unwrap_or(0);
-        if set.quota.is_some_and(|quota| taken >= quota) {
+    for (at, (set, taken)) in preference.sets.iter().zip(&entry.taken).enumerate() {
+        if set.quota.is_some_and(|quota| *taken >= quota) {
             unused = unused.or(Some(Unused::Quota));
             continue;
         }
@@ -87,7 +86,7 @@ fn follow(
             .then(|| on_all(shape, set.nodes.len()));
         let shape = spread.as_ref().unwrap_or(shape);
         // Waiting is decided below, for all sets together.
-        match placer.decide(shape, candidates.within(&set.nodes), u64::MAX) {
+        match placer.decide(shape, candidates.within(&set.nodes), Holding::Never) {
             Ok(placement) => {
                 let Some(placement) = at_its_leaves(placer, shape, placement, candidates, |best| {
                     preference.gain(at, &best.nodes)
@@ -97,22 +96,22 @@ fn follow(
                 };
                 return (Ok(placement), preference_use(Some(at), unused));
             }
-            Err(NoPlacement::NoFit | NoPlacement::Held) => {
-                unused = unused.or_else(|| why(placer, shape, set, candidates));
+            Err(Why::NoFit | Why::Wait(_)) => {
+                unused = unused.or_else(|| in_the_way(placer, shape, set, candidates));
             }
             Err(other) => return (Err(other), preference_use(None, unused)),
         }
     }
-    let held_ms = waits.held_ms;
-    let waits = match preference.method {
-        Method::Gang => !question.no_wait && placer.gang_may_hold(held_ms),
-        Method::Bisect if held_ms < waits.require_ms => true,
-        _ => placer.may_wait_for_preference(held_ms),
+    let holding = waits.holding;
+    let may_wait = match preference.method {
+        Method::Gang => !question.no_wait && placer.gang_may_hold(holding),
+        Method::Bisect if holding.is_before(waits.require_ms) => true,
+        _ => placer.may_wait_for_preference(holding),
     };
-    let decided = if preference.required && waits {
-        Err(NoPlacement::Held)
+    let decided = if preference.required && may_wait {
+        Err(Why::Wait(Wait::Gain))
     } else {
-        placer.decide(&question.shape, candidates, held_ms)
+        placer.decide(&question.shape, candidates, holding)
     };
     (decided, preference_use(None, unused))
 }
@@ -128,7 +127,7 @@ fn at_its_leaves(
 ) -> Option<Placement> {
     let several = placement.nodes.len() > 1;
     let Some(own) = placement.topology.as_mut().filter(|_| several) else { return Some(placement) };
-    let Ok(best) = placer.decide(shape, candidates, u64::MAX) else { return Some(placement) };
+    let Ok(best) = placer.decide(shape, candidates, Holding::Never) else { return Some(placement) };
     let Some(theirs) = &best.topology else { return Some(placement) };
     own.fewest = theirs.fewest;
     let more = own.leaves.len().saturating_sub(theirs.leaves.len());
@@ -136,27 +135,28 @@ fn at_its_leaves(
     (more == 0 || placer.leaf_cost().is_some_and(pays)).then_some(placement)
 }
 
-/// The same request on exactly so many nodes, if it allows that.
+/// Returns the request for exactly so many nodes, if it allows that.
 fn on_all(shape: &Shape, nodes: usize) -> Shape {
     let nodes = u32::try_from(nodes).unwrap_or(u32::MAX);
     let count = nodes.clamp(shape.min_nodes.max(1), shape.max_nodes.max(1));
     Shape { min_nodes: count, max_nodes: count, req_nodes: count, ..shape.clone() }
 }
 
-/// The first node of the set that is in the way.
-fn why(
+/// Returns the first node of the set that is in the way.
+fn in_the_way(
     placer: &Placer,
     shape: &Shape,
     set: &CandidateSet,
     candidates: Candidates<'_>,
 ) -> Option<Unused> {
     let need = shape.need(shape.wanted_nodes());
+    let cluster = placer.cluster();
     set.nodes.iter().find_map(|&node| {
         if !candidates.has(node) {
             return Some(Unused::NotOffered(node));
         }
         let mut fits = true;
-        placer.cluster().usages().get(node.at())?.lacks(&need, |_, _| fits = false);
+        cluster.usage(node)?.lacks(&need, |_, _| fits = false);
         (!fits).then_some(Unused::Busy(node))
     })
 }

@@ -90,7 +90,7 @@ pub struct Preference {
     /// Sets of nodes, best first; those beyond
     /// [`CANDIDATE_SETS_MAX`](phalanx_core::limits::CANDIDATE_SETS_MAX) are ignored.
     pub sets: Vec<CandidateSet>,
-    /// What the job has of each set and, last, of nodes in none, 0 to 1: speed of its slowest
+    /// Worth of each set for the job and, last, of nodes in none, 0 to 1: speed of its slowest
     /// node, or share of its input that it reads where it lies. `None`, or missing: not known.
     pub worth: Vec<Option<f64>>,
     /// The job waits for these nodes rather than going elsewhere, where that is allowed
@@ -121,7 +121,7 @@ pub struct MethodReport {
     pub mode: String,
     /// Jobs that it considered.
     pub jobs: u64,
-    /// Of these, planned to start now.
+    /// Jobs among them that are planned to start now.
     pub starts: u64,
     /// Value of the objective, which was maximised.
     pub objective: Option<f64>,
@@ -171,10 +171,23 @@ pub enum Unused {
     Busy(NodeIdx),
     /// No task of the array may start there any more.
     Quota,
-    /// It needs more switches or blocks than other nodes do.
+    /// The first set needs more switches or blocks than other nodes do.
     Leaves,
     /// The nodes were numbered anew since it was made.
     OtherTable,
+}
+
+impl Unused {
+    /// Returns the reason in words; `name` names a node.
+    pub fn text(self, name: impl FnOnce(NodeIdx) -> String) -> String {
+        match self {
+            Self::NotOffered(node) => format!("stale: {} not offered", name(node)),
+            Self::Busy(node) => format!("stale: {} busy", name(node)),
+            Self::Quota => "its share of tasks has started".to_owned(),
+            Self::Leaves => "it needs more switches than other nodes".to_owned(),
+            Self::OtherTable => "stale: the nodes changed".to_owned(),
+        }
+    }
 }
 
 /// The preference that applied to one question, and whether it decided.
@@ -189,7 +202,7 @@ pub struct PreferenceUse {
 }
 
 impl Preference {
-    /// How much more the job has of a set than of other nodes; `None`: not known. Nodes of
+    /// Returns how much more the job has of a set than of other nodes; `None`: not known. Nodes of
     /// unknown worth count as no worse.
     pub fn gain(&self, set: usize, others: &[NodeIdx]) -> Option<f64> {
         let worth = |at: usize| self.worth.get(at).copied().flatten();

@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 
 use super::job_class::JobOrigin;
+use crate::place::Holding;
 use phalanx_core::shape::Shape;
 use phalanx_core::snapshot::Job;
 
@@ -27,8 +28,8 @@ pub struct Question<'a> {
     pub will_run: bool,
     /// The job declares an input.
     pub input: bool,
-    /// It may not wait for its input, or for being worth its cost: its user's jobs have held the
-    /// queue long enough.
+    /// The job may not wait for its input, or for being worth its cost: its user's jobs have held
+    /// the queue long enough.
     #[serde(default, skip_serializing_if = "is_false")]
     pub no_wait: bool,
     /// The asker's Slurm was not tested: whatever the mode, Slurm places.
@@ -70,7 +71,7 @@ impl<'a> Question<'a> {
         }
     }
 
-    /// The same question, independent of what it borrowed from.
+    /// Returns the question, independent of what it borrowed from.
     pub fn into_owned(self) -> Question<'static> {
         Question {
             partition: Cow::Owned(self.partition.into_owned()),
@@ -96,18 +97,18 @@ fn is_zero(count: &u32) -> bool {
     *count == 0
 }
 
-/// Time that a job was held back already, and how long it may be, milliseconds.
+/// Time that a job was held back already, and how long it may be.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Waits {
-    /// Time that it was held back.
-    pub held_ms: u64,
-    /// Longest time until its input was looked up; 0 for a job that declares none.
+    /// Time that the job was held back, if it may be held back at all.
+    pub holding: Holding,
+    /// Longest time until its input was looked up, in milliseconds; 0 for a job that declares none.
     pub input_ms: u64,
-    /// Longest time for the nodes of its input, where it insists on them.
+    /// Longest time for the nodes of its input, where it insists on them, in milliseconds.
     pub require_ms: u64,
 }
 
 impl Waits {
     /// A job that may be held back no longer.
-    pub const OVER: Self = Self { held_ms: u64::MAX, input_ms: 0, require_ms: 0 };
+    pub const OVER: Self = Self { holding: Holding::Never, input_ms: 0, require_ms: 0 };
 }

@@ -45,6 +45,7 @@ impl PreferenceTable {
     /// The table with these rows, whose nodes are indexes of `table`.
     pub fn of_rows(table: Arc<Table>, rows: Rows) -> Self {
         let entry = |(preference, taken): (Arc<Preference>, Vec<u32>)| {
+            debug_assert_eq!(preference.sets.len(), taken.len(), "a count for each set");
             (preference.key, Entry { preference, taken })
         };
         let by_job: HashMap<_, _> = rows.into_iter().map(entry).collect();
@@ -66,6 +67,8 @@ impl PreferenceTable {
     pub fn new(table: Arc<Table>, preferences: Vec<Preference>) -> Self {
         let row = |mut preference: Preference| {
             preference.sets.truncate(CANDIDATE_SETS_MAX);
+            let mut nodes = preference.sets.iter().flat_map(|set| set.nodes.iter());
+            debug_assert!(nodes.all(|node| node.at() < table.nodes.len()), "{preference:?}");
             let taken = vec![0; preference.sets.len()];
             (Arc::new(preference), taken)
         };

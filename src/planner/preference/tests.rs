@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::cluster::{Cluster, Held, RunningJob, Table, TableNode};
-use crate::place::{Candidates, GangHold, NoPlacement, Placement, Placer, Tuning};
+use crate::place::{Candidates, GangHold, Holding, Placement, Placer, Tuning, Wait, Why};
 use phalanx_core::NodeIdx;
 use phalanx_core::limits::FIRST_PLAN_WAIT_MS;
 use phalanx_core::shape::{LeftToSlurm, Shape};
@@ -88,7 +88,7 @@ impl Ask<'_> {
     }
 
     fn held(&self, held_ms: u64) -> Self {
-        Self { waits: Waits { held_ms, ..self.waits }, ..self.clone() }
+        Self { waits: Waits { holding: Holding::After(held_ms), ..self.waits }, ..self.clone() }
     }
 }
 
@@ -107,7 +107,7 @@ fn decide(
     placer: &mut Placer,
     preferences: &mut Preferences,
     ask: &Ask<'_>,
-) -> (Result<Placement, NoPlacement>, Option<PreferenceUse>) {
+) -> (Result<Placement, Why>, Option<PreferenceUse>) {
     let candidates = Candidates::new(ask.candidates);
     super::decide(placer, preferences, &ask.question, candidates, ask.waits)
 }
@@ -168,7 +168,7 @@ fn het_components_are_decided_only_with_a_preference() {
     let (placed, _) = decide(&mut placer, &mut preferences, &ask(&het, &[0b1111], None));
     assert_eq!(numbers(&placed.unwrap().nodes), [2]);
     let (placed, _) = decide(&mut placer, &mut preferences, &ask(&het, &[0b0011], None));
-    assert_eq!(placed.unwrap_err(), NoPlacement::Left(LeftToSlurm::HetJob));
+    assert_eq!(placed.unwrap_err(), Why::Left(LeftToSlurm::HetJob));
 }
 
 #[test]
@@ -178,7 +178,7 @@ fn a_job_with_an_input_waits_for_its_plan_but_not_for_ever() {
     let two = shape(2, 8);
     let waits = Waits { input_ms: 100, ..Waits::default() };
     let fresh = Ask { waits, ..ask(&two, &[0b1111], None) };
-    assert_eq!(decide(&mut placer, &mut none, &fresh).0.unwrap_err(), NoPlacement::Unplanned);
+    assert_eq!(decide(&mut placer, &mut none, &fresh).0.unwrap_err(), Why::Wait(Wait::FirstPlan));
     let late = fresh.held(100);
     assert!(decide(&mut placer, &mut none, &late).0.is_ok());
     let own = |required| {
@@ -248,7 +248,7 @@ fn strict_waits_only_where_holding_is_allowed_and_not_for_ever() {
     let mut holding = placer(Tuning { params, ..Tuning::default() });
     let mut table = required(&holding);
     let (placed, _) = decide(&mut holding, &mut table, &ask(&one, &[0b0011], None));
-    assert_eq!(placed.unwrap_err(), NoPlacement::Held);
+    assert_eq!(placed.unwrap_err(), Why::Wait(Wait::Gain));
     let late = ask(&one, &[0b0011], None).held(1000);
     assert!(decide(&mut holding, &mut table, &late).0.is_ok());
     // Leave of the method alone: others are not held, but arrays that no plan has seen.
@@ -256,14 +256,14 @@ fn strict_waits_only_where_holding_is_allowed_and_not_for_ever() {
     let mut preference_use = placer(tuning);
     let mut table = required(&preference_use);
     let (placed, _) = decide(&mut preference_use, &mut table, &ask(&one, &[0b0011], None));
-    assert_eq!(placed.unwrap_err(), NoPlacement::Held);
-    assert!(!preference_use.may_hold(0));
+    assert_eq!(placed.unwrap_err(), Why::Wait(Wait::Gain));
+    assert!(!preference_use.may_hold(Holding::After(0)));
     let array = ask(&one, &[0b0011], Some(8)).of(8);
     assert!(decide(&mut preference_use, &mut table, &array).0.is_ok());
     table.saw(&snapshot(&["a"]));
     assert_eq!(
         decide(&mut preference_use, &mut table, &array).0.unwrap_err(),
-        NoPlacement::Unplanned
+        Why::Wait(Wait::FirstPlan)
     );
     let late = array.held(FIRST_PLAN_WAIT_MS);
     assert!(decide(&mut preference_use, &mut table, &late).0.is_ok());
@@ -279,7 +279,7 @@ fn gangs_wait_within_their_own_limits() {
     let mut table = preferences(&placer, list);
     let asked = || ask(&two, &[0b1111], None);
     let mut held = |ask: &Ask<'_>| decide(&mut placer, &mut table, ask).0.err();
-    assert_eq!(held(&asked()), Some(NoPlacement::Held));
+    assert_eq!(held(&asked()), Some(Why::Wait(Wait::Gain)));
     assert_eq!(held(&asked().held(5000)), None);
     let mut used_up = asked();
     used_up.question.no_wait = true;
@@ -288,7 +288,7 @@ fn gangs_wait_within_their_own_limits() {
     let mut held = |table: &mut Preferences, ask: &Ask<'_>| decide(&mut placer, table, ask).0.err();
     assert_eq!(held(&mut table, &asked()), None, "no plan was ever made");
     table.saw(&snapshot(&["a"]));
-    assert_eq!(held(&mut table, &asked()), Some(NoPlacement::Unplanned));
+    assert_eq!(held(&mut table, &asked()), Some(Why::Wait(Wait::FirstPlan)));
     assert_eq!(held(&mut table, &asked().held(FIRST_PLAN_WAIT_MS)), None);
     assert_eq!(held(&mut table, &ask(&shape(1, 1), &[0b1111], None)), None);
 }

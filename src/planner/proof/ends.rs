@@ -27,13 +27,18 @@ pub(super) struct Ends {
 pub(super) struct Window {
     /// End of the last job of it on the candidates: what Slurm answers.
     pub(super) end_s: Second,
-    /// That job.
+    /// Id of the job of that end.
     pub(super) last: u32,
     /// The first job on the candidates, by which all windows are aligned.
     pub(super) first: u32,
 }
 
 impl Ends {
+    /// Number of jobs.
+    pub(super) fn len(&self) -> usize {
+        self.by_id.len()
+    }
+
     pub(super) fn set(&mut self, id: u32, end_s: Second) {
         self.remove(id);
         self.by_id.insert(id, end_s);
@@ -140,7 +145,7 @@ impl<F: FnMut(u32) -> bool> Look<'_, F> {
         })?
     }
 
-    /// Which jobs that end with the one there are on the candidates, from `from` on.
+    /// Returns which jobs that end with the one there are on the candidates, from `from` on.
     fn among(&mut self, from: usize, at: usize) -> Option<Among> {
         let end_s = self.end(at)?;
         let start = self.sorted.partition_point(|(other, _)| *other < end_s).max(from);

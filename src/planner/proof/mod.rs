@@ -80,6 +80,23 @@ struct Class {
     earliest: Vec<Second>,
 }
 
+impl Class {
+    /// Earliest time of a node; never for a number beyond the table, which a bitmap may have.
+    fn earliest_on(&self, node: NodeIdx) -> Second {
+        self.earliest.get(node.at()).copied().unwrap_or(NEVER)
+    }
+
+    /// The N-th smallest of the candidates' times, with N = `count`; `times` is scratch space.
+    fn nth(&self, count: usize, candidates: Candidates<'_>, times: &mut Vec<Second>) -> Second {
+        times.clear();
+        times.extend(candidates.iter().map(|node| self.earliest_on(node)));
+        if times.len() < count {
+            return NEVER;
+        }
+        *times.select_nth_unstable(count - 1).1
+    }
+}
+
 impl Prover {
     /// All jobs of a cluster.
     pub fn new(cluster: &Cluster) -> Self {
@@ -123,7 +140,7 @@ impl Prover {
         }
         self.changed.extend(job.held.iter().map(|held| held.node));
         // Longer than the table, a list of changes saves nothing.
-        if self.changed.len() > self.classes.first().map_or(0, |class| class.earliest.len()) {
+        if self.changed.len() > self.slots.len() {
             self.dropped += self.changed.len();
             self.changed.clear();
         }
@@ -157,14 +174,13 @@ impl Prover {
         nodes: &mut Vec<NodeIdx>,
     ) -> Option<Earliest> {
         nodes.clear();
+        self.assert_follows(cluster);
         let (count, need) = least(shape, &self.largest)?;
         if need.gres.len() > slots::GRES_MAX || self.slots.has_suspended(candidates.words()) {
             return None;
         }
         let at = self.class(cluster, need);
-        let mut scratch = std::mem::take(&mut self.times);
-        let nth_s = self.nth(at, count, candidates, &mut scratch);
-        self.times = scratch;
+        let nth_s = self.classes[at].nth(count, candidates, &mut self.times);
         if nth_s <= times.now_s {
             return None;
         }
@@ -180,6 +196,7 @@ impl Prover {
         }
         let window = self.ends.window(nth_s, |id| on(cluster, id, candidates).is_some());
         let until_s = window.map_or(not_before_s, |window| {
+            debug_assert!(window.end_s >= nth_s, "{window:?} ends before the proof's {nth_s}");
             // With these two Slurm's windows on the few nodes are those on all.
             for id in [window.first, window.last] {
                 anchor(cluster, id, candidates, nodes);
@@ -225,35 +242,18 @@ impl Prover {
         shape: &Shape,
         candidates: Candidates<'_>,
     ) -> bool {
+        self.assert_follows(cluster);
         let Some((count, need)) = least(shape, &self.largest) else { return false };
         if need.gres.len() > slots::GRES_MAX || self.slots.has_suspended(candidates.words()) {
             return false;
         }
         let at = self.class(cluster, need);
-        let Some(class) = self.classes.get(at) else { return false };
-        let fits = |node: &NodeIdx| class.earliest.get(node.at()) == Some(&0);
+        let class = &self.classes[at];
+        let fits = |node: &NodeIdx| class.earliest_on(*node) == 0;
         candidates.iter().filter(fits).take(count).count() < count
     }
 
-    /// The N-th smallest of the candidates' times.
-    fn nth(
-        &self,
-        at: usize,
-        count: usize,
-        candidates: Candidates<'_>,
-        times: &mut Vec<Second>,
-    ) -> Second {
-        times.clear();
-        let Some(class) = self.classes.get(at) else { return NEVER };
-        let of = |node: NodeIdx| class.earliest.get(node.at()).copied().unwrap_or(NEVER);
-        times.extend(candidates.iter().map(of));
-        if times.len() < count {
-            return NEVER;
-        }
-        *times.select_nth_unstable(count - 1).1
-    }
-
-    /// Of the nodes that can give the need at `time`: the lightest, of these the ones that
+    /// Takes of the nodes that can give the need at `time` the lightest, of these the ones that
     /// became free last, for those that are free sooner may serve others until then.
     fn choose(
         &mut self,
@@ -264,14 +264,13 @@ impl Prover {
         time: Second,
         nodes: &mut Vec<NodeIdx>,
     ) {
-        let Some(class) = self.classes.get(at) else { return };
-        let table = &cluster.table().nodes;
+        let class = &self.classes[at];
         self.nodes.clear();
         for node in candidates.iter() {
-            let end_s = class.earliest.get(node.at()).copied().unwrap_or(NEVER);
+            let Some(row) = cluster.table().nodes.get(node.at()) else { break };
+            let end_s = class.earliest_on(node);
             if end_s <= time {
-                let weight = table.get(node.at()).map_or(0, |node| node.weight);
-                self.nodes.push((weight, Reverse(end_s), node));
+                self.nodes.push((row.weight, Reverse(end_s), node));
             }
         }
         if self.nodes.len() > count {
@@ -281,6 +280,12 @@ impl Prover {
         nodes.extend(self.nodes.iter().map(|(_, _, node)| *node));
     }
 
+    /// Asserts that the ends and slots known here are those of the cluster.
+    fn assert_follows(&self, cluster: &Cluster) {
+        debug_assert_eq!(self.slots.len(), cluster.usages().len(), "slots of another table");
+        debug_assert_eq!(self.ends.len(), cluster.jobs().len(), "ends of other jobs");
+    }
+
     /// Index of the class of a need, brought up to date.
     fn class(&mut self, cluster: &Cluster, need: Need) -> usize {
         self.asked += 1;
@@ -288,7 +293,7 @@ impl Prover {
         let usages = cluster.usages();
         let found = self.classes.iter().position(|class| class.need == need);
         let at = found.unwrap_or_else(|| self.new_class(need, usages.len()));
-        let Some(class) = self.classes.get_mut(at) else { return at };
+        let class = &mut self.classes[at];
         class.asked = self.asked;
         let renew = |node: NodeIdx, earliest: &mut Vec<Second>| {
             if let (Some(slot), Some(usage)) = (earliest.get_mut(node.at()), usages.get(node.at()))
@@ -299,7 +304,7 @@ impl Prover {
         if found.is_none() || class.seen < self.dropped {
             (0..usages.len()).for_each(|node| renew(NodeIdx::new(node), &mut class.earliest));
         } else {
-            let missed = self.changed.get(class.seen - self.dropped..).unwrap_or(&[]);
+            let missed = &self.changed[class.seen - self.dropped..];
             missed.iter().for_each(|node| renew(*node, &mut class.earliest));
         }
         class.seen = now;
@@ -314,10 +319,9 @@ impl Prover {
             return self.classes.len() - 1;
         }
         let oldest = self.classes.iter().enumerate().min_by_key(|(_, class)| class.asked);
+        // CLASSES_MAX is not 0.
         let at = oldest.map_or(0, |(at, _)| at);
-        if let Some(slot) = self.classes.get_mut(at) {
-            *slot = class;
-        }
+        self.classes[at] = class;
         at
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What ends when on each node, and since when a node could give a need.
+//! Ends of the jobs on each node, and the time from which a node could give a need.
 
 use super::ends::{NEVER, Second};
 use crate::cluster::{Held, RunningJob};
@@ -35,6 +35,11 @@ impl Slots {
             suspended: vec![0; nodes],
             suspended_words: vec![0; nodes.div_ceil(64)],
         }
+    }
+
+    /// Number of nodes.
+    pub(super) fn len(&self) -> usize {
+        self.by_node.len()
     }
 
     pub(super) fn add(&mut self, job: &RunningJob, end_s: Second) {
@@ -79,6 +84,7 @@ impl Slots {
         if !could_hold(usage, need) {
             return NEVER;
         }
+        debug_assert!(node.at() < self.len(), "node {node} of {}", self.len());
         let slots = self.by_node.get(node.at()).map_or(&[][..], Vec::as_slice);
         let mut lacking = Lacking::new(usage, need);
         if lacking.nothing() {
@@ -105,7 +111,7 @@ pub(super) fn could_hold(usage: &NodeUsage, need: &Need) -> bool {
         })
 }
 
-/// What is missing for a need on a node while its jobs end.
+/// Amounts that are missing for a need on a node while its jobs end.
 struct Lacking<'a> {
     need: &'a Need,
     jobs: u32,

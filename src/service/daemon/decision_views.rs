@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Views of a decision: its reports for `phalanx explain` and its record for the history.
 
-use phalanx_ffi::wire::Reason;
-
 use crate::api::types::{
     AskReport, DecisionReport, LeafNodes, LeavesReport, PreferenceReport, ScoredNode,
 };
@@ -14,7 +12,7 @@ use phalanx_core::{NodeIdx, hostlist};
 use phalanx_methods::balance::{self, Branch, Choice};
 use phalanx_planner::cluster::Table;
 use phalanx_planner::place::Placement;
-use phalanx_planner::preference::{PreferenceUse, Unused};
+use phalanx_planner::preference::PreferenceUse;
 
 /// Chosen nodes whose scores are reported.
 const SCORED_MAX: usize = 64;
@@ -25,12 +23,12 @@ pub(super) fn ask_report(decision: &Decision, time_ms: u64) -> AskReport {
     AskReport {
         time_ms,
         mode: if decision.question.will_run { "will_run" } else { "run_now" }.to_owned(),
-        verdict: if answer.reason.is_none() { "narrow" } else { "no-opinion" }.to_owned(),
-        reason: answer.reason.map(|reason| reason_text(reason, answer.detail)),
-        nodes: answer.placement.as_ref().map(|p| node_list(decision, p)).unwrap_or_default(),
+        verdict: if answer.reason().is_none() { "narrow" } else { "no-opinion" }.to_owned(),
+        reason: answer.text(),
+        nodes: answer.placement().map(|p| node_list(decision, p)).unwrap_or_default(),
         preemptable: decision.question.preemptable.clone(),
         preemptable_all: decision.question.preemptable_all,
-        preference: answer.preference_use.as_ref().map(|used| preference(decision, used)),
+        preference: decision.preference_use.as_ref().map(|used| preference(decision, used)),
         steer: None,
     }
 }
@@ -41,9 +39,9 @@ pub(super) fn decision_report(
     mode: balance::Mode,
     time_ms: u64,
 ) -> Option<DecisionReport> {
-    let placement = decision.answer.placement.as_ref()?;
+    let placement = decision.answer.placement()?;
     let figures = &placement.decision;
-    let used = decision.answer.preference_use.as_ref().filter(|used| used.set.is_some());
+    let used = decision.preference_use.as_ref().filter(|used| used.set.is_some());
     let scored = |choice: &Choice| scored(decision, placement, choice);
     Some(DecisionReport {
         id: decision.id,
@@ -111,7 +109,7 @@ pub(super) fn decision_record(
     scores: Option<&DecisionReport>,
 ) -> DecisionRecord {
     let question = &decision.question;
-    let nodes = decision.answer.placement.as_ref().map_or(0, |p| p.nodes.len());
+    let nodes = decision.answer.placement().map_or(0, |p| p.nodes.len());
     DecisionRecord {
         decision: decision.id,
         time_ms: ask.time_ms,
@@ -171,21 +169,8 @@ fn preference_report(used: &PreferenceUse, name: impl Fn(NodeIdx) -> String) -> 
         made_ms: preference.made_ms,
         candidate_set: set.clone(),
         tier: set,
-        unused: used.unused.map(|why| match why {
-            Unused::NotOffered(node) => format!("stale: {} not offered", name(node)),
-            Unused::Busy(node) => format!("stale: {} busy", name(node)),
-            Unused::Quota => "its share of tasks has started".to_owned(),
-            Unused::Leaves => "it needs more switches than other nodes".to_owned(),
-            Unused::OtherTable => "stale: the nodes changed".to_owned(),
-        }),
+        unused: used.unused.map(|unused| unused.text(name)),
         note: preference.note.clone(),
-    }
-}
-
-fn reason_text(reason: Reason, detail: Option<&str>) -> String {
-    match detail {
-        Some(detail) => format!("{reason} ({detail})"),
-        None => reason.to_string(),
     }
 }
 

@@ -14,20 +14,20 @@ use phalanx_planner::cluster::{Cluster, RunningJob};
 use phalanx_planner::place::Candidates;
 use phalanx_planner::proof::{Earliest, NEVER, Prover, Second, Times};
 
-/// Which proofs are given.
+/// Choice of the proofs that are given.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Proving {
-    /// Of TEST_ONLY calls.
+    /// Proofs of TEST_ONLY calls.
     pub test_only: bool,
-    /// Of WILL_RUN calls.
+    /// Proofs of WILL_RUN calls.
     pub will_run: bool,
-    /// Of RUN_NOW calls that cannot fit.
+    /// Proofs of RUN_NOW calls that cannot fit.
     pub no_fit: bool,
     /// One in so many is held against stock in full; 0: none.
     pub verify_every: u32,
 }
 
-/// How the proofs of one kind fared.
+/// Outcomes of the proofs of one kind.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ProofCounts {
     /// Asks that a proof may answer.
@@ -115,7 +115,7 @@ impl Proofs {
         }
     }
 
-    /// A proof for this ask, if there is one; puts the nodes to try into `nodes`.
+    /// Returns a proof for this ask, if there is one; `out` then has the nodes to try.
     pub(super) fn prove(
         &mut self,
         proving: Proving,
@@ -241,7 +241,7 @@ impl Proofs {
     }
 }
 
-/// What can be proved of a call.
+/// Statement that can be proved of a call.
 fn kind_of(mode: wire::Mode) -> Proof {
     match mode {
         wire::Mode::TestOnly => Proof::TestOnly,

@@ -258,11 +258,12 @@ impl<'a> Replica<'a> {
         let offer = &ask.offer;
         let (state, question) = (&mut self.state, &ask.question);
         let candidates = offer.candidates();
-        let answer = decide::answer(state, settings, ask.decision, question, candidates, now);
-        let choices = answer.placement.as_ref().map(|p| p.decision.choices()).unwrap_or_default();
+        let (answer, used) =
+            decide::answer(state, settings, ask.decision, question, candidates, now);
+        let choices = answer.placement().map(|p| p.decision.choices()).unwrap_or_default();
         let sum: f64 = choices.iter().map(|choice| choice.after).sum();
         let count = u32::try_from(choices.len()).ok().filter(|count| *count > 0);
         let dispersion = count.map(|count| sum / f64::from(count));
-        Ok(Replayed { answer: RecordedAnswer::from(&answer), dispersion })
+        Ok(Replayed { answer: RecordedAnswer::of(&answer, used.as_ref()), dispersion })
     }
 }

@@ -22,7 +22,7 @@ use crate::link::clock;
 use crate::link::convert;
 use crate::link::copy::{Copies, JobsCopy, Partial, Piece, UsageCopy};
 use crate::link::decide;
-use crate::link::decision::Decision;
+use crate::link::decision::{Answer, Decision};
 use crate::link::events::{BeganEvent, LinkEvent, OutcomeEvent};
 use crate::link::order::OrderExchange;
 use crate::link::proofs::Proved;
@@ -331,7 +331,7 @@ impl Responder {
         }
     }
 
-    /// Why a plugin may not connect, if it is of another cluster.
+    /// Returns the reason why a plugin may not connect, if it is of another cluster.
     pub(super) fn of_another_cluster(&self, plugin: &str) -> Option<String> {
         let known = lock(&self.cluster_name);
         // A name on the wire may be cut off.
@@ -446,16 +446,20 @@ impl Responder {
             candidates = candidates.in_classes(Classes { keys: &keys, planes: ask.planes, words });
         }
         state.freshen(false);
-        let answer = decide::answer(state, &settings, id, &question, candidates, received);
-        if let (Some(Reason::NoFit), Some(placer)) = (answer.reason, &mut state.placer) {
+        let (answer, preference_use) =
+            decide::answer(state, &settings, id, &question, candidates, received);
+        let (reason, used) = (answer.reason(), preference_use.as_ref());
+        if let (Some(Reason::NoFit), Some(placer)) = (reason, &mut state.placer) {
             placer.stays_pending(question.job_id, &question.shape, candidates);
         }
-        state.count_hold(&question, &answer, mode, received);
+        if let (Answer::Hold(_), Mode::Enforce) = (&answer, mode) {
+            state.count_hold(&question, used, received);
+        }
         nodes.clear();
         nodes.extend(answer.nodes().iter().map(|node| node.raw()));
-        let mut head = answer.head(question.job_id, id, settings.generation);
+        let mut head = answer.head(question.job_id, id, settings.generation, used);
         // A proof stands on what runs and what is asked for, not on why no nodes were chosen.
-        if prove && matches!(answer.reason, Some(Reason::NoFit | Reason::Unsupported)) {
+        if prove && matches!(reason, Some(Reason::NoFit | Reason::Unsupported)) {
             let proof = prove_it(state, &settings, ask, &question.shape, nodes);
             head = proof.map_or(head, |proof| proof.head(ask, nodes, id, settings.generation));
         }
@@ -469,6 +473,7 @@ impl Responder {
             id,
             question: question.into_owned(),
             answer,
+            preference_use,
             mode,
             generation: settings.generation,
             dims: Arc::clone(&state.dims),

@@ -104,8 +104,7 @@ impl Server {
         Ok(Self { config, listener, inode, accept_after: None })
     }
 
-    /// Serves until `stop`. `alive` is set to `now_ms()` at every turn, for
-    /// the watchdog.
+    /// Serves until `stop`. Increments `beat` at every turn, for the watchdog.
     pub fn run(mut self, responder: &Responder, stop: &AtomicBool, beat: &AtomicU64) {
         let mut peers = Peers::default();
         let mut path_checked = Instant::now();
@@ -200,7 +199,7 @@ impl Server {
     }
 }
 
-/// Who is connected, and what the thread keeps from turn to turn.
+/// Connections, and what the thread keeps from turn to turn.
 #[derive(Default)]
 pub(super) struct Peers {
     connection: Option<Connection>,
@@ -209,12 +208,12 @@ pub(super) struct Peers {
 }
 
 impl Peers {
-    /// Whose packets are waited for.
+    /// Connections whose packets are waited for.
     fn open(&self) -> [Option<&Connection>; 2] {
-        [self.connection.as_ref(), self.caller.as_ref().map(|caller| &caller.0)]
+        [self.connection.as_ref(), self.caller.as_ref().map(|caller| &caller.connection)]
     }
 
-    /// How long a turn may wait for something to do.
+    /// Returns how long a turn may wait for something to do.
     pub(super) fn pause(&self) -> Duration {
         match (self.buffers.copying || self.buffers.recording, self.buffers.busy) {
             (true, _) => Duration::ZERO,
@@ -231,16 +230,16 @@ impl Peers {
             buffers.record(responder, true);
             buffers.busy = more;
         }
-        if let Some(fresh) = fresh {
-            self.caller = Some((fresh, clock::now()));
+        if let Some(connection) = fresh {
+            self.caller = Some(Caller { connection, since: clock::now() });
         }
-        if let Some(calls) = self.caller.take() {
-            match receive(calls, self.connection.is_some(), responder, buffers) {
+        if let Some(caller) = self.caller.take() {
+            match receive(caller, self.connection.is_some(), responder, buffers) {
                 Received::Connected(fresh) => {
                     self.connection = Some(fresh);
                     responder.connected();
                 }
-                Received::Waits(calls) => self.caller = Some(calls),
+                Received::Waits(caller) => self.caller = Some(caller),
                 Received::Refused => {}
             }
         }
@@ -260,8 +259,11 @@ impl Peers {
     }
 }
 
-/// Somebody who connected while a plugin is connected, since when.
-type Caller = (Connection, Instant);
+/// A connection whose first word is waited for.
+struct Caller {
+    connection: Connection,
+    since: Instant,
+}
 
 enum Received {
     Connected(Connection),
@@ -273,25 +275,25 @@ enum Received {
 /// but a plugin that is connected gives way only to one that says it is of the same cluster, or
 /// two of them would displace each other for ever.
 fn receive(
-    (fresh, since): Caller,
+    caller: Caller,
     occupied: bool,
     responder: &Responder,
     buffers: &mut Buffers,
 ) -> Received {
     if !occupied {
-        return Received::Connected(fresh);
+        return Received::Connected(caller.connection);
     }
     let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_TRUNC | MsgFlags::MSG_PEEK;
-    let why = match recv(fresh.fd.as_raw_fd(), buffers.packet.space_mut(), flags) {
-        Err(Errno::EAGAIN | Errno::EINTR) if clock::since(since) < HELLO_WAIT => {
-            return Received::Waits((fresh, since));
+    let why = match recv(caller.connection.fd.as_raw_fd(), buffers.packet.space_mut(), flags) {
+        Err(Errno::EAGAIN | Errno::EINTR) if clock::since(caller.since) < HELLO_WAIT => {
+            return Received::Waits(caller);
         }
         Ok(len @ 1..) => {
             let hello = buffers.packet.set_len(len).and_then(|()| buffers.packet.message());
             match hello {
                 Ok(Message::Hello(hello)) => {
                     match responder.of_another_cluster(&hello.cluster.name()) {
-                        None => return Received::Connected(fresh),
+                        None => return Received::Connected(caller.connection),
                         Some(why) => why,
                     }
                 }
@@ -318,7 +320,7 @@ struct Buffers {
     busy: bool,
     /// A copy of the mirror is in the making.
     copying: bool,
-    /// So is the beginning of a recording.
+    /// The beginning of a recording is in the making.
     recording: bool,
 }
 

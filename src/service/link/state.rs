@@ -7,13 +7,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use log::warn;
-use phalanx_ffi::wire::Reason;
 
-use crate::link::decision::Answer;
 use crate::link::proofs::Proofs;
 use crate::link::recording::{EventKind, Op, Recording, nanos};
 use crate::link::refusals::Refusals;
-use crate::link::settings::{Mode, Settings};
+use crate::link::settings::Settings;
 use crate::link::view::LinkView;
 use phalanx_core::NodeIdx;
 use phalanx_core::snapshot::{JobState, Snapshot};
@@ -26,7 +24,7 @@ use phalanx_planner::preference::{HoldBudget, Method, PreferenceUse, Preferences
 
 /// Looks at a changed node for a waiting request before an answer; less than 0.1 ms.
 const LOOKS_AT_ASK: usize = 512;
-/// The same at a time while nobody asks.
+/// Looks at a changed node for a waiting request at a time while nobody asks.
 const LOOKS_QUIET: usize = 2048;
 
 /// All that answers depend on, but for the settings.
@@ -45,7 +43,7 @@ pub(super) struct State {
     pub(super) proofs: Proofs,
     /// Time for which users' jobs were held for their inputs.
     pub(super) holds: HoldBudget,
-    /// The same for gangs that are worth less than their cost.
+    /// Time for which users' gangs were held that are worth less than their cost.
     pub(super) gang_holds: HoldBudget,
     pub(super) refusals: Refusals,
     /// The draw of the nodes and its limits, on the node table in force; `None` where there are
@@ -242,25 +240,24 @@ impl State {
         may
     }
 
-    /// Counts an answer that holds the queue of a partition for an input, or a gang.
+    /// Counts an answer in force that holds a job back: it holds the queue of a partition for an
+    /// input, or a gang.
     pub(super) fn count_hold(
         &mut self,
         question: &Question<'_>,
-        answer: &Answer,
-        mode: Mode,
+        used: Option<&PreferenceUse>,
         now: Instant,
     ) {
-        let holds = answer.reason == Some(Reason::Held) && !question.will_run;
-        if !holds || mode != Mode::Enforce {
+        if question.will_run {
             return;
         }
         let (user, ms) = (question.origin.user_id, self.ms(now));
         let several = question.shape.left_to_slurm.is_some() || question.shape.wanted_nodes() > 1;
         let of_gang = |used: &PreferenceUse| used.preference.method == Method::Gang;
-        let unplanned = answer.preference_use.is_none() && several;
+        let unplanned = used.is_none() && several;
         if question.input {
             self.holds.held(question.job_id, user, &question.partition, ms);
-        } else if answer.preference_use.as_ref().is_some_and(of_gang) || unplanned {
+        } else if used.is_some_and(of_gang) || unplanned {
             self.gang_holds.held(question.job_id, user, &question.partition, ms);
         }
     }
@@ -296,12 +293,12 @@ fn nodes_of(power: &Option<PowerLedger>, job: Option<&RunningJob>) -> Vec<NodeId
 /// Finds jobs that were cancelled while they waited: no event of the plugin says so.
 #[derive(Debug, Default)]
 pub(super) struct Gone {
-    /// Those that the look before did not find either. A job may be younger than a snapshot.
+    /// Jobs that the look before did not find either. A job may be younger than a snapshot.
     missing: BTreeSet<u32>,
 }
 
 impl Gone {
-    /// Of these jobs those that two looks have not found in the queue.
+    /// Returns the jobs that two looks have not found in the queue.
     pub(super) fn sort_out(&mut self, ids: &[u32], snapshot: &Snapshot) -> Vec<u32> {
         let missing = |id: &&u32| snapshot.job(**id).is_none_or(|job| job.state == JobState::Ended);
         let now: BTreeSet<u32> = ids.iter().filter(missing).copied().collect();

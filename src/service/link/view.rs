@@ -10,6 +10,7 @@ use crate::link::hist::Histogram;
 use crate::link::proofs::ProofCounts;
 use crate::link::refusals::OptionCount;
 use crate::link::session::{PluginCounters, PluginState};
+use phalanx_planner::place::Why;
 
 /// The first reason that is the plugin's.
 const PLUGINS: u16 = 16;
@@ -25,7 +26,7 @@ pub struct Shares {
     pub narrowed: u64,
     /// The others by reason.
     pub fallen_back: BTreeMap<&'static str, u64>,
-    /// Of these, those left to Slurm for an option of the request, by option.
+    /// Asks that were left to Slurm for an option of the request, by option.
     pub options: BTreeMap<&'static str, u64>,
     /// Calls of job_test, asked about or not.
     pub calls: u64,
@@ -87,9 +88,11 @@ impl LinkView {
     pub(super) fn answered(&mut self, will_run: bool, answer: &Answer, took_ns: u64) {
         let shares = self.shares(will_run);
         shares.asked += 1;
-        shares.answered += u64::from(answer.reason.is_none());
-        if answer.reason == Some(Reason::Unsupported) {
-            *shares.options.entry(answer.detail.unwrap_or("unknown")).or_insert(0) += 1;
+        shares.answered += u64::from(answer.reason().is_none());
+        if let Answer::Leave(why @ (Why::Left(_) | Why::Refused(_))) = answer
+            && let Some(option) = why.detail()
+        {
+            *shares.options.entry(option).or_insert(0) += 1;
         }
         self.answer_ns.add(took_ns);
     }

@@ -7,7 +7,7 @@ use super::budget::Stopped;
 use super::instance::Instance;
 use super::problem::{Problem, Start};
 use super::schedule::{Placed, Schedule};
-use super::seed::Probe;
+use super::seed::Probed;
 use phalanx_core::problem::Number;
 
 /// A whole schedule. Times are milliseconds from now.
@@ -93,7 +93,7 @@ pub(super) fn build<'a>(
     instance: &Instance,
     schedule: &Schedule,
     lower: f64,
-    probes: &[Probe],
+    probes: &[Probed],
 ) -> Answer<'a> {
     let idle = |job: &'a super::problem::Job<'_>| JobAnswer {
         id: job.id.0.as_ref(),
@@ -109,7 +109,7 @@ pub(super) fn build<'a>(
         answer.end_ms = Number(placed.end);
         answer.cores = cores(problem, instance, placed, &mut transferred);
     }
-    let probe = |probe: &Probe| ProbeAnswer {
+    let probe = |probe: &Probed| ProbeAnswer {
         makespan_ms: Number(probe.makespan),
         feasible: probe.feasible,
     };

@@ -10,7 +10,7 @@ use super::exact;
 use super::instance::{Instance, whole_ms};
 use super::problem::Start;
 use super::schedule::{Placed, Schedule, one_core_each};
-use super::seed::{self, Probe};
+use super::seed::{self, Probe, Probed};
 use super::{Found, Options};
 use phalanx_core::limits::{
     BISECT_ANNEAL_CELLS_MAX, BISECT_ANNEAL_UNITS, BISECT_BEST_UNITS, BISECT_ORDERS,
@@ -23,7 +23,7 @@ const SMOOTH: [f64; 2] = [0.2, 1.0];
 /// A gap to the lower bound that is not worth more work.
 const CLOSE_ENOUGH: f64 = 1e-9;
 
-/// The same for other orders of large problems, where each probe is expensive.
+/// Gap that ends the search for other orders of large problems, where each probe is expensive.
 const GAP_OF_ORDERS: f64 = 0.002;
 
 /// The best so far and how it was found.
@@ -86,7 +86,7 @@ pub(super) fn run(
 fn probe_all(
     best: &mut Best<'_>,
     bounds: &[JobBound],
-    probes: &mut Vec<Probe>,
+    probes: &mut Vec<Probed>,
     options: &Options<'_>,
     budget: &mut Budget<'_>,
 ) {
@@ -129,7 +129,7 @@ fn probe_all(
 fn other_orders(
     best: &mut Best<'_>,
     constructor: &mut Constructor<'_>,
-    probes: &mut Vec<Probe>,
+    probes: &mut Vec<Probed>,
     random: &mut Stream,
     budget: &mut Budget<'_>,
 ) {
@@ -151,14 +151,18 @@ fn other_orders(
             if makespan >= best.end() {
                 continue;
             }
-            let Some(found) = constructor.probe(&order, makespan, budget) else { return };
-            probes.push(Probe { makespan, feasible: found.is_some() });
+            let found = match constructor.probe(&order, makespan, budget) {
+                Probe::Feasible(schedule) => Some(schedule),
+                Probe::Infeasible => None,
+                Probe::OutOfBudget => return,
+            };
+            probes.push(Probed { makespan, feasible: found.is_some() });
             best.offer(found, "other order");
         }
     }
 }
 
-/// The same cores in the same order, with blocks assigned for when each core really begins.
+/// Keeps cores and order, with blocks assigned for when each core really begins.
 fn assign_again(instance: &Instance, schedule: &Schedule) -> Schedule {
     let mut available = instance.available.clone();
     let mut again = Schedule::default();

@@ -7,6 +7,7 @@ use super::budget::Budget;
 use super::instance::{Instance, Job, SLACK_MS};
 use super::problem::Start;
 use super::schedule::{Placed, Schedule};
+use super::seed::Probe;
 use phalanx_core::limits::{BISECT_ASSIGNMENTS_MAX, BISECT_REFINE_MAX};
 
 /// Assigns the blocks in two ways and keeps the better; loads are without offsets, which
@@ -47,7 +48,7 @@ pub(super) fn offsets(instance: &Instance, cores: &[usize], available: &[f64]) -
 /// Megabytes of a job that each host holds and that no chosen core reads yet.
 pub(super) struct Coverage<'a> {
     job: &'a Job,
-    /// By host.
+    /// Megabytes on each host.
     pub(super) gain: Vec<f64>,
     covered: Vec<bool>,
 }
@@ -96,13 +97,15 @@ impl<'a> Constructor<'a> {
         order: &[usize],
         makespan: f64,
         budget: &mut Budget<'_>,
-    ) -> Option<Option<Schedule>> {
+    ) -> Probe<Schedule> {
         let mut available = self.instance.available.clone();
         let mut schedule = Schedule::default();
         let mut free = self.sorted_cores(&available);
         for &i in order {
-            let Some(placed) = self.place(i, makespan, &mut available, &free, budget)? else {
-                return Some(None);
+            let placed = match self.place(i, makespan, &mut available, &free, budget) {
+                Probe::Feasible(placed) => placed,
+                Probe::Infeasible => return Probe::Infeasible,
+                Probe::OutOfBudget => return Probe::OutOfBudget,
             };
             for &core in &placed.cores {
                 let host = self.instance.host_of[core];
@@ -111,7 +114,7 @@ impl<'a> Constructor<'a> {
             schedule.placed.push(placed);
         }
         schedule.recompute(self.instance);
-        Some(Some(schedule))
+        Probe::Feasible(schedule)
     }
 
     /// Cores of each host, the first free one first.
@@ -131,7 +134,7 @@ impl<'a> Constructor<'a> {
         available: &mut [f64],
         free: &[Vec<usize>],
         budget: &mut Budget<'_>,
-    ) -> Option<Option<Placed>> {
+    ) -> Probe<Placed> {
         let job = &self.instance.jobs[i];
         let replicas = self.list_blocks(job);
         let mut assignments = 0;
@@ -142,7 +145,7 @@ impl<'a> Constructor<'a> {
             }
             if !budget.spend(replicas + n * (self.instance.hosts.len() + 4 * job.blocks.len())) {
                 self.forget_blocks(job);
-                return None;
+                return Probe::OutOfBudget;
             }
             let cores = self.choose(job, n, available, free);
             let hosts: Vec<usize> = cores.iter().map(|&core| self.instance.host_of[core]).collect();
@@ -159,7 +162,7 @@ impl<'a> Constructor<'a> {
             }
         }
         self.forget_blocks(job);
-        Some(placed)
+        placed.into()
     }
 
     /// Fills `on_host`; returns the number of replicas.

@@ -12,10 +12,10 @@ use super::budget::Budget;
 use super::instance::{Instance, Job, SLACK_MS};
 use super::rigid::{self, Form};
 use super::schedule::{Placed, Schedule};
-use super::seed::{Probe, bisect, migrate_all};
+use super::seed::{Probe, Probed, bisect, migrate_all};
 use phalanx_core::limits::BISECT_MIGRATIONS_MAX;
 
-/// What the forms of one number of cores have in common.
+/// Bounds that the forms of one number of cores have in common.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Room {
     cores: usize,
@@ -50,7 +50,7 @@ pub(super) fn run(
     problem: &rigid::Problem,
     instance: &Instance,
     feasible: &Cell<bool>,
-    probes: &mut Vec<Probe>,
+    probes: &mut Vec<Probed>,
     budget: &mut Budget<'_>,
 ) -> Option<Schedule> {
     let alone = |job: &Job| 1000.0 * job.total * (1.0 / job.speed + 1.0 / instance.transfer);
@@ -66,9 +66,9 @@ pub(super) fn run(
         })
         .collect();
     let mut prober = |makespan: f64, budget: &mut Budget<'_>| {
-        let found = probe(problem, instance, &jobs, makespan, budget)?;
-        feasible.set(feasible.get() || found.is_some());
-        Some(found)
+        let found = probe(problem, instance, &jobs, makespan, budget);
+        feasible.set(feasible.get() || matches!(found, Probe::Feasible(_)));
+        found
     };
     let mut best = bisect((up, 0.0), false, &mut prober, probes, budget)?;
     if instance.moment == 3 {
@@ -83,7 +83,7 @@ fn probe(
     jobs: &[(usize, Vec<Room>)],
     makespan: f64,
     budget: &mut Budget<'_>,
-) -> Option<Option<Schedule>> {
+) -> Probe<Schedule> {
     let mut available = instance.available.clone();
     let mut schedule = Schedule::default();
     for (i, rooms) in jobs {
@@ -92,7 +92,7 @@ fn probe(
             let job = &instance.jobs[*i];
             let steps = room.cores * (problem.jobs[*i].allowed.len() + job.blocks.len());
             if !budget.spend(steps + available.len()) {
-                return None;
+                return Probe::OutOfBudget;
             }
             let Some(cores) = choose(problem, instance, *i, *room, &available, makespan) else {
                 continue;
@@ -110,7 +110,7 @@ fn probe(
                 break;
             }
         }
-        let Some(placed) = placed else { return Some(None) };
+        let Some(placed) = placed else { return Probe::Infeasible };
         schedule.placed.push(placed);
     }
     if instance.moment == 2 {
@@ -118,7 +118,7 @@ fn probe(
     } else {
         schedule.recompute(instance);
     }
-    Some(Some(schedule))
+    Probe::Feasible(schedule)
 }
 
 /// A host that a job may use.

@@ -44,7 +44,7 @@ use instance::Instance;
 use phalanx_core::limits::{BISECT_EXACT_UNITS, BISECT_SEED_STEPS_MAX};
 use phalanx_core::problem::InputError;
 use schedule::Schedule;
-use seed::Probe;
+use seed::Probed;
 
 /// The rule that decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -110,7 +110,7 @@ pub enum SolveError {
 /// Result of a mode.
 struct Found {
     schedule: Schedule,
-    probes: Vec<Probe>,
+    probes: Vec<Probed>,
     found_by: &'static str,
     optimal: bool,
     stopped: Option<Stopped>,

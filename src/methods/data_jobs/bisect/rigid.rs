@@ -16,6 +16,7 @@ use super::given;
 use super::instance::{self, Instance, SLACK_MS, whole_ms};
 use super::problem::Start;
 use super::schedule::Placed;
+use super::seed::Probe;
 use crate::data_jobs::attenuation::Attenuation;
 use phalanx_core::limits::{BISECT_PROBES_MAX, BISECT_RIGID_UNITS};
 
@@ -44,7 +45,7 @@ pub struct Job {
     pub speed_mb_per_s: f64,
     /// f(n).
     pub attenuation: Attenuation,
-    /// Of each host: the part of that speed which a core has there; empty: all of it everywhere.
+    /// Part of that speed which a core has on each host; empty: all of it everywhere.
     pub speeds: Vec<f64>,
     /// The input.
     pub blocks: Vec<Block>,
@@ -58,7 +59,7 @@ pub struct Job {
 /// Hosts and jobs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Problem {
-    /// Of each host: ms until each of its cores is free.
+    /// Milliseconds until each core of each host is free.
     pub hosts: Vec<Vec<f64>>,
     /// MB/s from another host, > 0.
     pub transfer_mb_per_s: f64,
@@ -84,7 +85,7 @@ pub struct Placement {
 /// A schedule.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Plan {
-    /// By job; `None` where no form fits the cluster.
+    /// Placement of each job; `None` where no form fits the cluster.
     pub jobs: Vec<Option<Placement>>,
     /// The largest end, ms.
     pub makespan_ms: f64,
@@ -99,7 +100,7 @@ pub struct Plan {
 /// The rule by which hosts are chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Rule {
-    /// By the end that they lead to.
+    /// The hosts that lead to the earliest end.
     #[default]
     Best,
     /// The source's: core by core by weight, as few cores as the forms allow.
@@ -180,7 +181,7 @@ fn by_end(problem: &Problem, expired: &dyn Fn() -> bool) -> Plan {
     let instance = index(problem, 2);
     let mut search = Search { problem, instance: &instance, probes: 0 };
     let mut first = Budget::new(u64::MAX, &|| false);
-    let Some(mut best) = search.probe(f64::INFINITY, &mut first).flatten() else {
+    let Probe::Feasible(mut best) = search.probe(f64::INFINITY, &mut first) else {
         return Plan::default();
     };
     let lower = lower_bound(problem, &instance, &best);
@@ -191,10 +192,10 @@ fn by_end(problem: &Problem, expired: &dyn Fn() -> bool) -> Plan {
         if best.makespan - low <= (0.001 * best.makespan).max(1.0) || makespan >= best.makespan {
             break;
         }
-        let Some(found) = search.probe(makespan, &mut budget) else { break };
-        match found {
-            Some(found) if found.makespan < best.makespan - SLACK_MS => best = found,
-            _ => low = makespan,
+        match search.probe(makespan, &mut budget) {
+            Probe::Feasible(found) if found.makespan < best.makespan - SLACK_MS => best = found,
+            Probe::Feasible(_) | Probe::Infeasible => low = makespan,
+            Probe::OutOfBudget => break,
         }
     }
     Plan {
@@ -236,9 +237,9 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// All jobs, longest first; the outer `None` when the budget is used up, the inner when a
-    /// job would end after `makespan`. A job that fits nowhere is left out.
-    fn probe(&mut self, makespan: f64, budget: &mut Budget<'_>) -> Option<Option<Found>> {
+    /// Places all jobs, longest first, so that each ends by `makespan`. A job that fits nowhere
+    /// is left out.
+    fn probe(&mut self, makespan: f64, budget: &mut Budget<'_>) -> Probe<Found> {
         let mut free: Vec<Vec<f64>> = self.problem.hosts.clone();
         for cores in &mut free {
             cores.sort_by(f64::total_cmp);
@@ -249,7 +250,7 @@ impl Search<'_> {
             for form in &self.problem.jobs[i].forms {
                 let work = self.problem.jobs[i].blocks.len() * form.hosts;
                 if !budget.spend(work + form.hosts * free.len()) {
-                    return None;
+                    return Probe::OutOfBudget;
                 }
                 let Some(placed) = self.place(i, *form, makespan, &free) else { continue };
                 if best.as_ref().is_none_or(|best| better(&placed, best)) {
@@ -259,7 +260,7 @@ impl Search<'_> {
             let Some(placed) = best else {
                 if makespan.is_finite() && self.fits(i) {
                     self.probes += 1;
-                    return Some(None);
+                    return Probe::Infeasible;
                 }
                 continue;
             };
@@ -273,7 +274,7 @@ impl Search<'_> {
             found.jobs[i] = Some(placed);
         }
         self.probes += 1;
-        Some(Some(found))
+        Probe::Feasible(found)
     }
 
     /// Whether any form fits the hosts at all.

@@ -9,18 +9,34 @@ use super::schedule::{Placed, Schedule};
 use super::weights::Chooser;
 use phalanx_core::limits::{BISECT_MIGRATIONS_MAX, BISECT_PROBES_MAX};
 
-/// One probed makespan.
+/// One makespan that was probed.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Probe {
+pub(super) struct Probed {
     /// Whole ms.
     pub(super) makespan: f64,
     /// Whether every job could end by then.
     pub(super) feasible: bool,
 }
 
-/// Finds a schedule within a makespan: the outer `None` when the budget is used up,
-/// the inner when there is none.
-pub(super) type Prober<'a> = dyn FnMut(f64, &mut Budget<'_>) -> Option<Option<Schedule>> + 'a;
+/// Result of a probe: whether all jobs, or one, can end by a makespan.
+#[derive(Debug)]
+pub(super) enum Probe<T> {
+    /// They can, like this.
+    Feasible(T),
+    /// None was found that does.
+    Infeasible,
+    /// The budget was used up before it was known.
+    OutOfBudget,
+}
+
+impl<T> From<Option<T>> for Probe<T> {
+    fn from(found: Option<T>) -> Self {
+        found.map_or(Self::Infeasible, Self::Feasible)
+    }
+}
+
+/// Looks for a schedule within a makespan.
+pub(super) type Prober<'a> = dyn FnMut(f64, &mut Budget<'_>) -> Probe<Schedule> + 'a;
 
 /// Largest and smallest makespan to begin with (formula 6, guarded).
 pub(super) fn bounds(instance: &Instance, budget: &mut Budget<'_>) -> Option<(f64, f64)> {
@@ -58,7 +74,7 @@ pub(super) fn bisect(
     (up, down): (f64, f64),
     tighten: bool,
     probe: &mut Prober<'_>,
-    probes: &mut Vec<Probe>,
+    probes: &mut Vec<Probed>,
     budget: &mut Budget<'_>,
 ) -> Option<Schedule> {
     let mut best: Option<Schedule> = None;
@@ -66,9 +82,12 @@ pub(super) fn bisect(
     let (mut up, mut down) = (makespan, down.min(makespan));
     let (mut previous, mut expanding) = (f64::NAN, true);
     for _ in 0..BISECT_PROBES_MAX {
-        let Some(found) = probe(makespan, budget) else { break };
-        let feasible = found.is_some();
-        probes.push(Probe { makespan, feasible });
+        let found = match probe(makespan, budget) {
+            Probe::Feasible(schedule) => Some(schedule),
+            Probe::Infeasible => None,
+            Probe::OutOfBudget => break,
+        };
+        probes.push(Probed { makespan, feasible: found.is_some() });
         if let Some(schedule) = found {
             if makespan == previous {
                 Schedule::improve(&mut best, schedule);
@@ -104,13 +123,14 @@ pub(super) fn probe(
     smooth: f64,
     makespan: f64,
     budget: &mut Budget<'_>,
-) -> Option<Option<Schedule>> {
+) -> Probe<Schedule> {
     let mut available = instance.available.clone();
     let mut schedule = Schedule::default();
     for &i in &instance.queue {
-        match place(instance, i, smooth, makespan, &mut available, budget)? {
-            Some(placed) => schedule.placed.push(placed),
-            None => return Some(None),
+        match place(instance, i, smooth, makespan, &mut available, budget) {
+            Probe::Feasible(placed) => schedule.placed.push(placed),
+            Probe::Infeasible => return Probe::Infeasible,
+            Probe::OutOfBudget => return Probe::OutOfBudget,
         }
     }
     if instance.moment == 2 {
@@ -118,7 +138,7 @@ pub(super) fn probe(
     } else {
         schedule.recompute(instance);
     }
-    Some(Some(schedule))
+    Probe::Feasible(schedule)
 }
 
 fn place(
@@ -128,16 +148,16 @@ fn place(
     makespan: f64,
     available: &mut [f64],
     budget: &mut Budget<'_>,
-) -> Option<Option<Placed>> {
+) -> Probe<Placed> {
     let job = &instance.jobs[i];
     if !budget.spend(instance.host_of.len()) {
-        return None;
+        return Probe::OutOfBudget;
     }
     let mut chooser = Chooser::new(instance, job, available, makespan, smooth);
     let mut fits: Option<(Vec<usize>, Assignment)> = None;
     for n in 1..=job.cap {
         if !budget.spend(instance.hosts.len() + job.blocks.len() * n) {
-            return None;
+            return Probe::OutOfBudget;
         }
         if !chooser.add(n) {
             break;
@@ -157,7 +177,7 @@ fn place(
         }
     }
     drop(chooser);
-    Some(fits.map(|(cores, assignment)| Placed::new(instance, i, cores, assignment, available)))
+    fits.map(|(cores, assignment)| Placed::new(instance, i, cores, assignment, available)).into()
 }
 
 /// Migration in every job, then the times anew.
@@ -175,7 +195,7 @@ pub(super) fn migrate_all(instance: &Instance, schedule: &mut Schedule) {
 /// The whole method. `None` when the budget ended it before the first feasible probe.
 pub(super) fn run(
     instance: &Instance,
-    probes: &mut Vec<Probe>,
+    probes: &mut Vec<Probed>,
     budget: &mut Budget<'_>,
 ) -> Option<Schedule> {
     let bounds = bounds(instance, budget)?;

@@ -4,7 +4,7 @@
 
 use phalanx_core::{Amount, NodeIdx, NodeSet, Scale};
 use phalanx_methods::balance::{
-    Branch, Decision, Engine, Mode, NoImprovement, Outcome, Params, Request, Sources,
+    Branch, Decision, Engine, Holding, Mode, NoImprovement, Outcome, Params, Request, Sources,
 };
 
 const ONLY_USAGE: Sources = Sources { initial: false, pending: false, usage: true };
@@ -235,9 +235,9 @@ fn hold_ends_at_the_ageing_limit() {
     engine.set_params(params).unwrap();
     let only: NodeSet = [NodeIdx::new(2)].into_iter().collect();
     let amounts = amounts(&[32, 8, 0]);
-    let request = Request { held_ms: 999, ..Request::new(&amounts) };
+    let request = Request { holding: Holding::After(999), ..Request::new(&amounts) };
     assert_eq!(engine.decide(&only, &request).unwrap().outcome, Outcome::Held);
-    let request = Request { held_ms: 1000, ..request };
+    let request = Request { holding: Holding::After(1000), ..request };
     assert_eq!(placed(&engine.decide(&only, &request).unwrap()).0, 2);
 }
 

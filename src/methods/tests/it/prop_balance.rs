@@ -9,7 +9,7 @@ use phalanx_core::{Amount, NodeIdx, NodeSet};
 use phalanx_methods::balance::fragment::Want;
 use phalanx_methods::balance::pending::{Lack, PendingCounts};
 use phalanx_methods::balance::{
-    Branch, Decision, Engine, Mode, NoImprovement, Outcome, Params, Request, Sources,
+    Branch, Decision, Engine, Holding, Mode, NoImprovement, Outcome, Params, Request, Sources,
 };
 use proptest::prelude::*;
 use rand::{RngExt, SeedableRng};
@@ -146,7 +146,7 @@ fn request<'a>(amounts: &'a [Amount], nodes: usize, rng: &mut Rng) -> Request<'a
             _ => 1,
         },
         whole_node: rng.random_range(0..6) == 0,
-        held_ms: rng.random_range(0..15),
+        holding: Holding::After(rng.random_range(0..15)),
         runner_up: rng.random_range(0..3) == 0,
         ..Request::new(amounts)
     }

@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What a question offers on each leaf, and what a choice there takes away.
+//! Nodes that a question offers on each leaf, and idle nodes that a choice there takes away.
+
+use phalanx_core::NodeSet;
+use phalanx_core::topology::Topology;
 
 /// Nodes by leaf, of one question and one class.
 #[derive(Debug, Clone, Default)]
 pub(in crate::place) struct Counts {
     /// Nodes that are taken whatever is chosen: candidates of lighter classes.
     pub forced: Vec<u32>,
-    /// Of these, idle ones.
+    /// Idle nodes among `forced`.
     pub forced_idle: Vec<u32>,
     /// Candidates of the class that completes the job.
     pub free: Vec<u32>,
-    /// Of these, idle ones.
+    /// Idle nodes among `free`.
     pub free_idle: Vec<u32>,
     /// All idle nodes that Slurm offers, whether or not the job fits there.
     pub idle: Vec<u32>,
@@ -32,7 +35,57 @@ impl Counts {
         }
     }
 
-    /// What the leaf loses by the forced nodes and `take` others: with f idle nodes
+    /// Counts what `mask` has on each leaf: candidates that are in `lighter` are taken whatever is
+    /// chosen. `idle` are the idle nodes that Slurm offers.
+    pub(super) fn count(
+        &mut self,
+        topology: &Topology,
+        mask: &NodeSet,
+        idle: &NodeSet,
+        lighter: Option<&NodeSet>,
+    ) {
+        self.reset(topology.leaf_count());
+        let leaf_by_node = topology.leaf_by_node();
+        let lighter = lighter.map_or(&[][..], NodeSet::words).iter().copied();
+        let lighter = lighter.chain(std::iter::repeat(0));
+        let words = mask.words().iter().zip(idle.words()).zip(lighter);
+        for (at, ((&mask, &idle), lighter)) in words.enumerate() {
+            let mut rest = mask | idle;
+            while rest != 0 {
+                let bit = rest.trailing_zeros() as usize;
+                rest &= rest - 1;
+                let leaf = leaf_by_node.get(at * 64 + bit).map_or(usize::MAX, |&l| l as usize);
+                let Some(all_idle) = self.idle.get_mut(leaf) else { continue };
+                let has = |word: u64| u32::from(word >> bit & 1 == 1);
+                *all_idle += has(idle);
+                if has(mask & lighter) == 1 {
+                    self.forced[leaf] += 1;
+                    self.forced_idle[leaf] += has(idle);
+                } else if has(mask) == 1 {
+                    self.free[leaf] += 1;
+                    self.free_idle[leaf] += has(idle);
+                }
+            }
+        }
+    }
+
+    /// Idle nodes of a leaf that Slurm offers.
+    pub(super) fn idle_on(&self, leaf: u32) -> u32 {
+        self.idle[leaf as usize]
+    }
+
+    /// Candidates of a leaf in the class that completes the job.
+    pub(super) fn free_on(&self, leaf: u32) -> u32 {
+        self.free[leaf as usize]
+    }
+
+    /// Adds to what counts as candidates of a leaf.
+    pub(super) fn add_free(&mut self, leaf: u32, more: u32) {
+        let free = &mut self.free[leaf as usize];
+        *free = free.saturating_add(more);
+    }
+
+    /// Returns the loss of the leaf by the forced nodes and `take` others: with f idle nodes
     /// before and x of them taken, f² - (f - x)², the ordered pairs of idle nodes
     /// that no longer share the leaf.
     pub(super) fn loss(&self, leaf: usize, take: u32) -> u64 {
@@ -134,7 +187,7 @@ pub(super) fn pick_by(
     Some(take)
 }
 
-/// How many of the sizes, in this order, reach what is wanted.
+/// Returns how many of the sizes, in this order, reach what is wanted.
 fn fewest(sizes: impl Iterator<Item = u32>, wanted: u32) -> Option<usize> {
     let mut sum = 0;
     for (count, size) in (1..).zip(sizes) {
@@ -146,7 +199,7 @@ fn fewest(sizes: impl Iterator<Item = u32>, wanted: u32) -> Option<usize> {
     None
 }
 
-/// Where the first `count` neighbours begin that hold what is wanted.
+/// Returns the start of the first `count` neighbours that hold what is wanted.
 fn first_window(sorted: &[(u32, u32, u32)], count: usize, wanted: u32) -> Option<usize> {
     let mut sum: u32 = sorted.iter().take(count).map(|(size, ..)| *size).sum();
     for first in 0.. {

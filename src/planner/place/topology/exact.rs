@@ -9,7 +9,7 @@ use super::TopologyUse;
 use super::accept::place_one;
 use super::tests::{blocks, counts};
 use crate::cluster::{Cluster, Held, RunningJob, Table, TableNode};
-use crate::place::{Candidates, Placement, Placer, Tuning};
+use crate::place::{Candidates, Holding, Placement, Placer, Tuning};
 use phalanx_core::NodeIdx;
 use phalanx_core::shape::Shape;
 use phalanx_core::topology::{Topology, parse_conf};
@@ -114,7 +114,7 @@ impl Small {
             min_cpus: wanted * cpus as u32,
             ..Shape::default()
         };
-        self.placer(at).decide(&shape, Candidates::new(&words), 0).ok()
+        self.placer(at).decide(&shape, Candidates::new(&words), Holding::After(0)).ok()
     }
 
     fn fits(&self, node: usize, cpus: u64) -> bool {

@@ -6,37 +6,38 @@ use std::sync::Arc;
 
 use super::counts::Plan;
 use super::tree::Plans;
-use super::{Form, Route, Topologies, TopologyUse};
-use crate::place::{NoPlacement, Placer};
+use super::{Chooser, Form, Route, TopologyUse};
+use crate::place::{Wait, Why};
 use phalanx_core::NodeIdx;
 use phalanx_core::shape::{LeftToSlurm, Shape};
 use phalanx_core::topology::{Kind, Topology};
-use phalanx_methods::balance::{Decision, Outcome, Request};
+use phalanx_methods::balance::{Decision, Holding, Outcome, Request};
 
 /// Ties of mean scores.
 const TIE: f64 = 1e-12;
 
-impl Placer {
-    /// Chooses among `mask` under a topology.
-    pub(in crate::place) fn on_leaves(
+impl Chooser<'_> {
+    /// Chooses among the nodes on offer under the topology at this position.
+    pub(super) fn on_leaves(
         &mut self,
-        topology: &Topology,
-        form: usize,
+        at: usize,
         shape: &Shape,
         request: &Request<'_>,
-    ) -> Result<Decision, NoPlacement> {
-        self.engine.retain_fitting(&mut self.mask, request);
+    ) -> Result<Decision, Why> {
+        let topology = self.topology(at)?;
+        let sets = &mut *self.sets;
+        self.engine.retain_fitting(&mut sets.mask, request);
         // The nodes of a segment may be of several classes.
-        self.topologies.has_lighter &= shape.topology.segment == 0;
-        let Self { topologies, mask, .. } = self;
-        topologies.count(topology.leaf_by_node(), topology.leaf_count(), mask);
-        let counts = &topologies.counts;
+        let lighter = self.lighter.filter(|_| shape.topology.segment == 0);
+        sets.counts.count(topology, &sets.mask, &sets.idle, lighter);
+        let counts = &sets.counts;
         let outside = counts.free.iter().chain(&counts.forced).all(|count| *count == 0);
         if outside && topology.kind() == Kind::Block {
             return self.lighter_first(request);
         }
+        self.lighter = lighter;
         let wanted = u32::try_from(request.nodes).unwrap_or(u32::MAX);
-        let plans = self.plans(topology, form, shape, wanted)?;
+        let plans = self.plans(topology, at, shape, wanted)?;
         let plans = self.narrow(topology, plans, wanted, request);
         let mut best: Option<(f64, Decision)> = None;
         for plan in &plans.equal {
@@ -45,85 +46,80 @@ impl Placer {
             let mean = scores.sum::<f64>() / f64::from(wanted);
             if best.as_ref().is_none_or(|(least, _)| mean < least - TIE) {
                 best = Some((mean, decision));
-                self.topologies.loss = plan.loss;
+                self.loss = plan.loss;
             }
         }
-        self.topologies.fewest = plans.fewest;
-        best.map(|(_, decision)| decision).ok_or(NoPlacement::NoFit)
+        self.fewest = plans.fewest;
+        best.map(|(_, decision)| decision).ok_or(Why::NoFit)
     }
 
     /// One node. The balance method says of which kind; of these, busy nodes come first,
     /// then idle ones of the leaf that has the fewest, so that whole leaves stay for jobs of
     /// several nodes.
-    pub(in crate::place) fn single(
-        &mut self,
-        topology: &Topology,
-        request: &Request<'_>,
-    ) -> Result<Decision, NoPlacement> {
-        self.engine.retain_fitting(&mut self.mask, request);
+    pub(super) fn single(&mut self, at: usize, request: &Request<'_>) -> Result<Decision, Why> {
+        let topology = self.topology(at)?;
+        let sets = &mut *self.sets;
+        self.engine.retain_fitting(&mut sets.mask, request);
         if topology.kind() == Kind::Tree {
-            self.mask.retain(|node| topology.leaf_of(node).is_some());
+            sets.mask.retain(|node| topology.leaf_of(node).is_some());
         }
-        let decided = self.engine.decide(&self.mask, request).map_err(|_| NoPlacement::NoFit)?;
+        let decided = self.engine.decide(&sets.mask, request).map_err(|_| Why::NoFit)?;
         let Some(first) = decided.choices().first().map(|choice| choice.node) else {
             return Ok(decided);
         };
-        let Self { topologies, mask, .. } = self;
-        topologies.fewest = 1;
-        topologies.part.clone_from(mask);
-        let kind = topologies.kinds.get(first.at()).copied();
-        let Topologies { part, idle, kinds, .. } = topologies;
-        part.retain(|node| kinds.get(node.at()).copied() == kind && !idle.contains(node));
-        if part.is_empty() {
-            topologies.count(topology.leaf_by_node(), topology.leaf_count(), mask);
-            let Topologies { part, kinds, counts, .. } = topologies;
-            part.clone_from(mask);
-            part.retain(|node| kinds.get(node.at()).copied() == kind);
-            let idle = |node: NodeIdx| match topology.leaf_of(node) {
-                Some(leaf) => counts.idle.get(leaf as usize).copied().unwrap_or(0),
-                None => 0,
-            };
-            let least = part.iter().map(idle).min().unwrap_or(0);
-            part.retain(|node| idle(node) == least);
-            topologies.loss = (2 * u64::from(least)).saturating_sub(1);
+        self.fewest = 1;
+        let kinds = &self.topologies.kinds;
+        let alike = |node: NodeIdx| kinds[node.at()] == kinds[first.at()];
+        sets.part.clone_from(&sets.mask);
+        sets.part.retain(|node| alike(node) && !sets.idle.contains(node));
+        if sets.part.is_empty() {
+            let counts = &mut sets.counts;
+            counts.count(topology, &sets.mask, &sets.idle, self.lighter);
+            let idle =
+                |node: NodeIdx| topology.leaf_of(node).map_or(0, |leaf| counts.idle_on(leaf));
+            sets.part.clone_from(&sets.mask);
+            sets.part.retain(alike);
+            let least = sets.part.iter().map(idle).min().unwrap_or(0);
+            sets.part.retain(|node| idle(node) == least);
+            self.loss = (2 * u64::from(least)).saturating_sub(1);
         } else {
-            topologies.loss = 0;
+            self.loss = 0;
         }
-        if self.topologies.part.contains(first) {
+        if sets.part.contains(first) {
             return Ok(decided);
         }
-        self.engine.decide(&self.topologies.part, request).map_err(|_| NoPlacement::NoFit)
+        self.engine.decide(&sets.part, request).map_err(|_| Why::NoFit)
     }
 
     fn plans(
         &self,
         topology: &Topology,
-        form: usize,
+        at: usize,
         shape: &Shape,
         wanted: u32,
-    ) -> Result<Plans, NoPlacement> {
+    ) -> Result<Plans, Why> {
         let ask = &shape.topology;
-        let counts = &self.topologies.counts;
-        match self.topologies.forms.get(form) {
+        let counts = &self.sets.counts;
+        match self.topologies.forms.get(at) {
             Some(Form::Tree(tree)) => {
                 let limit = if ask.dragonfly { Some(1) } else { ask.switches_now() };
-                let plans = tree.choose(counts, wanted, limit).ok_or(NoPlacement::NoFit)?;
+                let plans = tree.choose(counts, wanted, limit).ok_or(Why::NoFit)?;
                 let too_many = |plan: &Plan| limit.is_some_and(|limit| plan.leaves > limit);
                 if !plans.equal.iter().any(too_many) {
                     return Ok(plans);
                 }
                 // Slurm's own rule for a job beyond one leaf is to go round robin.
-                let left = NoPlacement::Left(LeftToSlurm::TopologyOther);
-                Err(if ask.dragonfly { left } else { NoPlacement::NoFit })
+                let left = Why::Left(LeftToSlurm::TopologyOther);
+                Err(if ask.dragonfly { left } else { Why::NoFit })
             }
             Some(Form::Block(blocks)) => {
                 let misfit = ask.segment > blocks.size
                     || (ask.segment > 0 && !wanted.is_multiple_of(ask.segment));
                 if misfit {
-                    return Err(NoPlacement::Left(LeftToSlurm::Segment));
+                    return Err(Why::Left(LeftToSlurm::Segment));
                 }
                 if blocks.is_too_large(wanted) {
-                    return Err(NoPlacement::Left(LeftToSlurm::TopologyOther));
+                    return Err(Why::Left(LeftToSlurm::TopologyOther));
                 }
                 let plan = if ask.segment > 0 {
                     let spread = ask.spread_segments;
@@ -131,14 +127,14 @@ impl Placer {
                 } else {
                     blocks.choose(topology, counts, wanted)
                 };
-                let plan = plan.ok_or(NoPlacement::NoFit)?;
+                let plan = plan.ok_or(Why::NoFit)?;
                 Ok(Plans { fewest: plan.leaves, equal: vec![plan], leaves: Vec::new() })
             }
-            _ => Err(NoPlacement::NoFit),
+            _ => Err(Why::NoFit),
         }
     }
 
-    /// Of many single leaves that are as good, the one of the node of least score.
+    /// Keeps of many single leaves that are as good the one of the node of least score.
     fn narrow(
         &mut self,
         topology: &Topology,
@@ -149,15 +145,15 @@ impl Placer {
         if plans.leaves.len() <= plans.equal.len() {
             return plans;
         }
-        let part = &mut self.topologies.part;
-        part.clear();
+        let sets = &mut *self.sets;
+        sets.part.clear();
         for &leaf in &plans.leaves {
-            for &node in topology.nodes_of(leaf).iter().filter(|node| self.mask.contains(**node)) {
-                part.insert(node);
+            for &node in topology.nodes_of(leaf).iter().filter(|node| sets.mask.contains(**node)) {
+                sets.part.insert(node);
             }
         }
-        let one = Request { nodes: 1, held_ms: u64::MAX, runner_up: false, ..*request };
-        let decided = self.engine.decide(&self.topologies.part, &one).ok();
+        let one = Request { nodes: 1, holding: Holding::Never, runner_up: false, ..*request };
+        let decided = self.engine.decide(&sets.part, &one).ok();
         let node = decided.and_then(|d| d.choices().first().map(|choice| choice.node));
         let Some(leaf) = node.and_then(|node| topology.leaf_of(node)) else { return plans };
         let plan =
@@ -171,112 +167,106 @@ impl Placer {
         topology: &Topology,
         plan: &Plan,
         request: &Request<'_>,
-    ) -> Result<Decision, NoPlacement> {
+    ) -> Result<Decision, Why> {
         self.take_forced(topology, plan);
+        let sets = &mut *self.sets;
         let mut runner_up = None;
         for &(leaf, take) in &plan.take {
-            let topologies = &mut self.topologies;
-            let lighter = topologies.has_lighter.then_some(&topologies.lighter);
+            let (mask, lighter) = (&sets.mask, self.lighter);
             let is_free = |node: &NodeIdx| {
-                self.mask.contains(*node) && lighter.is_none_or(|set| !set.contains(*node))
+                mask.contains(*node) && lighter.is_none_or(|set| !set.contains(*node))
             };
             let free = topology.nodes_of(leaf).iter().copied().filter(is_free);
-            if take == topologies.counts.free.get(leaf as usize).copied().unwrap_or(0) {
+            if take == sets.counts.free_on(leaf) {
                 for node in free {
-                    topologies.chosen.insert(node);
+                    sets.chosen.insert(node);
                 }
                 continue;
             }
-            topologies.part.clear();
+            sets.part.clear();
             for node in free {
-                topologies.part.insert(node);
+                sets.part.insert(node);
             }
             let some = Request { nodes: take as usize, runner_up: true, ..*request };
-            let decided = self.engine.decide(&self.topologies.part, &some);
-            let decided = decided.map_err(|_| NoPlacement::NoFit)?;
+            let decided = self.engine.decide(&sets.part, &some).map_err(|_| Why::NoFit)?;
             match &decided.outcome {
                 Outcome::Placed(choices) => {
                     for choice in choices {
-                        self.topologies.chosen.insert(choice.node);
+                        sets.chosen.insert(choice.node);
                     }
                 }
-                Outcome::NoFit { .. } => return Err(NoPlacement::NoFit),
-                Outcome::Held => return Err(NoPlacement::Held),
+                Outcome::NoFit { .. } => return Err(Why::NoFit),
+                Outcome::Held => return Err(Why::Wait(Wait::Gain)),
             }
             runner_up = decided.runner_up;
         }
         let all = Request { runner_up: false, ..*request };
-        let decided = self.engine.decide(&self.topologies.chosen, &all);
-        let decided = decided.map_err(|_| NoPlacement::NoFit)?;
+        let decided = self.engine.decide(&sets.chosen, &all).map_err(|_| Why::NoFit)?;
         Ok(Decision { runner_up, ..decided })
     }
 
     /// Begins a choice with the candidates of lighter classes below the plan's root.
     fn take_forced(&mut self, topology: &Topology, plan: &Plan) {
-        let topologies = &mut self.topologies;
-        topologies.chosen.clear();
-        if !topologies.has_lighter {
-            return;
-        }
+        let sets = &mut *self.sets;
+        sets.chosen.clear();
+        let Some(lighter) = self.lighter else { return };
         let blocks = topology.kind() == Kind::Block;
-        for node in self.mask.iter().filter(|node| topologies.lighter.contains(*node)) {
+        for node in sets.mask.iter().filter(|node| lighter.contains(*node)) {
             let Some(leaf) = topology.leaf_of(node) else { continue };
             if blocks || topology.above(leaf).last() == plan.root {
-                topologies.chosen.insert(node);
+                sets.chosen.insert(node);
             }
         }
     }
 
     /// Candidates of lighter classes are taken whole, as stock does; the balance method
     /// decides in the class that completes the job.
-    pub(in crate::place) fn lighter_first(
-        &mut self,
-        request: &Request<'_>,
-    ) -> Result<Decision, NoPlacement> {
-        self.engine.retain_fitting(&mut self.mask, request);
-        let topologies = &mut self.topologies;
-        topologies.chosen.clone_from(&self.mask);
-        topologies.chosen.intersect_with(&topologies.lighter);
-        let forced = topologies.chosen.count();
+    pub(super) fn lighter_first(&mut self, request: &Request<'_>) -> Result<Decision, Why> {
+        let sets = &mut *self.sets;
+        self.engine.retain_fitting(&mut sets.mask, request);
+        sets.chosen.clear();
+        if let Some(lighter) = self.lighter {
+            sets.chosen.clone_from(&sets.mask);
+            sets.chosen.intersect_with(lighter);
+        }
+        let forced = sets.chosen.count();
         let mut runner_up = None;
         if forced < request.nodes {
-            topologies.part.clone_from(&self.mask);
-            topologies.part.subtract(&topologies.lighter);
+            sets.part.clone_from(&sets.mask);
+            sets.part.subtract(&sets.chosen);
             let rest = Request { nodes: request.nodes - forced, ..*request };
-            let decided = self.engine.decide(&topologies.part, &rest);
-            let decided = decided.map_err(|_| NoPlacement::NoFit)?;
+            let decided = self.engine.decide(&sets.part, &rest).map_err(|_| Why::NoFit)?;
             match &decided.outcome {
                 Outcome::Placed(_) if forced == 0 => return Ok(decided),
                 Outcome::Placed(choices) => {
                     for choice in choices {
-                        topologies.chosen.insert(choice.node);
+                        sets.chosen.insert(choice.node);
                     }
                 }
                 Outcome::NoFit { .. } | Outcome::Held => return Ok(decided),
             }
             runner_up = decided.runner_up;
         }
-        let decided = self.engine.decide(&self.topologies.chosen, request);
-        let decided = decided.map_err(|_| NoPlacement::NoFit)?;
+        let decided = self.engine.decide(&sets.chosen, request).map_err(|_| Why::NoFit)?;
         Ok(Decision { runner_up: runner_up.or(decided.runner_up), ..decided })
     }
 
-    /// What the chosen nodes use of the topology.
+    /// Returns the leaves that the chosen nodes use of the topology.
     pub(in crate::place) fn topology_use(
         &self,
-        route: Route,
         nodes: &[NodeIdx],
         class: usize,
     ) -> Option<TopologyUse> {
+        let route = self.routes.of(u32::try_from(nodes.len()).unwrap_or(u32::MAX));
         let (Route::Tree(at) | Route::Block(at)) = route else { return None };
-        let topology = self.cluster.table().topologies.get(at)?;
+        let topology = self.topology(at).ok()?;
         let leaves = topology.leaves(nodes.iter().copied());
         Some(TopologyUse {
             topology: Arc::clone(topology.name()),
             level: topology.common_level(leaves.iter().map(|(leaf, _)| *leaf)),
             leaves,
-            fewest: self.topologies.fewest,
-            loss: self.topologies.loss,
+            fewest: self.fewest,
+            loss: self.loss,
             class,
         })
     }

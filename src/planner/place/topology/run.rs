@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! `--contiguous`: one run of consecutive nodes.
 
-use crate::place::{NoPlacement, Placer};
+use super::Chooser;
+use crate::place::Why;
 use phalanx_core::NodeIdx;
 use phalanx_core::snapshot::Table;
 use phalanx_methods::balance::{Decision, Request};
@@ -9,33 +10,28 @@ use phalanx_methods::balance::{Decision, Request};
 /// Windows of a run that are compared.
 const WINDOWS_MAX: usize = 8;
 
-impl Placer {
-    /// The tightest run of `mask` that suffices, there the window of least mean score.
-    pub(in crate::place) fn in_a_run(
-        &mut self,
-        table: &Table,
-        request: &Request<'_>,
-    ) -> Result<Decision, NoPlacement> {
-        self.engine.retain_fitting(&mut self.mask, request);
-        let nodes: Vec<NodeIdx> = self.mask.iter().collect();
-        let run = tightest(table, &nodes, request.nodes).ok_or(NoPlacement::NoFit)?;
+impl Chooser<'_> {
+    /// The tightest run of nodes on offer that suffices, there the window of least mean score.
+    pub(super) fn in_a_run(&mut self, request: &Request<'_>) -> Result<Decision, Why> {
+        let sets = &mut *self.sets;
+        self.engine.retain_fitting(&mut sets.mask, request);
+        let nodes: Vec<NodeIdx> = sets.mask.iter().collect();
+        let run = tightest(self.cluster.table(), &nodes, request.nodes).ok_or(Why::NoFit)?;
         let starts = run.len() - request.nodes;
         let step = starts.div_ceil(WINDOWS_MAX - 1).max(1);
         let mut best: Option<(f64, Decision)> = None;
         for window in run.windows(request.nodes).step_by(step) {
-            let chosen = &mut self.topologies.chosen;
-            chosen.clear();
+            sets.chosen.clear();
             for &node in window {
-                chosen.insert(node);
+                sets.chosen.insert(node);
             }
-            let decided = self.engine.decide(&self.topologies.chosen, request);
-            let decided = decided.map_err(|_| NoPlacement::NoFit)?;
+            let decided = self.engine.decide(&sets.chosen, request).map_err(|_| Why::NoFit)?;
             let mean = decided.choices().iter().map(|choice| choice.score).sum::<f64>();
             if best.as_ref().is_none_or(|(least, _)| mean < *least) {
                 best = Some((mean, decided));
             }
         }
-        best.map(|(_, decided)| decided).ok_or(NoPlacement::NoFit)
+        best.map(|(_, decided)| decided).ok_or(Why::NoFit)
     }
 }
 

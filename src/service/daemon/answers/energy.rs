@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use crate::api::types::{EnergyReport, EnergyRow, NodePower};
-use crate::clock::now_ms;
-use crate::daemon::methods::bags::{BagKnowledge, zoned};
+use crate::clock::{now_ms, zoned};
+use crate::daemon::methods::bags::BagKnowledge;
 use crate::daemon::shared::Shared;
 use crate::daemon::state::power::Configured;
 use crate::locks::lock;

@@ -6,8 +6,7 @@ use std::sync::Arc;
 
 use crate::api::Failure;
 use crate::api::types::{EnergyShare, EnergyUse};
-use crate::clock::now_ms;
-use crate::daemon::methods::bags::zoned;
+use crate::clock::{now_ms, zoned};
 use crate::daemon::shared::Shared;
 use crate::daemon::state::power::{Configured, Power};
 use crate::locks::lock;

@@ -4,10 +4,10 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use jiff::tz::TimeZone;
-use jiff::{Timestamp, ToSpan, Zoned};
+use jiff::{ToSpan, Zoned};
 
 use super::round::{PlacementMethod, Round, no_plan};
+use crate::clock::zoned;
 use crate::config::{BagConfig, BagLoss, BagMode, Config};
 use crate::daemon::state::power::{Configured, Power};
 use crate::locks::lock;
@@ -138,11 +138,6 @@ fn settings(bag: &BagConfig, now_ms: u64) -> Settings {
     }
 }
 
-pub fn zoned(now_ms: u64) -> Zoned {
-    let ms = i64::try_from(now_ms).unwrap_or(i64::MAX);
-    Timestamp::from_millisecond(ms).unwrap_or_default().to_zoned(TimeZone::system())
-}
-
 /// Hours of the day that begin within the longest wait: seconds until then, and
 /// the price per joule from then on.
 fn prices_ahead<'a>(bag: &'a BagConfig, now: &'a Zoned) -> impl Iterator<Item = (u64, f64)> + 'a {
@@ -204,6 +199,8 @@ impl Knowledge for BagKnowledge<'_> {
 
 #[cfg(test)]
 mod tests {
+    use jiff::tz::TimeZone;
+
     use super::*;
 
     #[test]

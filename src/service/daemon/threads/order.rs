@@ -9,9 +9,8 @@ use std::time::{Duration, Instant};
 use phalanx_ffi::wire::{OrderState, PHX_Q_FIXED, PHX_Q_QOSES, Queued};
 
 use super::order_file::OrderFile;
-use crate::clock::now_ms;
+use crate::clock::{now_ms, zoned};
 use crate::config::{Config, Mode, OrderBy};
-use crate::daemon::methods::bags::zoned;
 use crate::daemon::state::cluster::Cluster;
 use crate::daemon::state::configuration::Configuration;
 use crate::daemon::state::learned::Learned;

@@ -6,10 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::clock::{millis, now_ms, now_s};
+use crate::clock::{millis, now_ms, now_s, zoned};
 use crate::config::Config;
 use crate::daemon::measured_values::{self, MeasuredValues};
-use crate::daemon::methods::bags::zoned;
 use crate::daemon::methods::{self, PlacementMethod, Round};
 use crate::daemon::shared::Shared;
 use crate::daemon::state::plans::OfRound;
@@ -18,10 +17,11 @@ use crate::locks::lock;
 use crate::sync::{TICK, sleep_until};
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 use phalanx_core::snapshot::Snapshot;
-use phalanx_planner::attribution;
+use phalanx_planner::attribution::{self, Demand};
 use phalanx_planner::plan::{Inputs, Plan, plan, pools_of};
 use phalanx_planner::preference::MethodPlan;
 use phalanx_planner::tally::Tally;
+use phalanx_planner::usage::NodeUsage;
 
 /// Planning takes at most this part of one CPU: a plan of `t` is followed by a
 /// pause of at least `(PLAN_SHARE - 1) t`.
@@ -93,7 +93,8 @@ fn levels(
     levels
 }
 
-/// One round: what the queue lacks, the methods' preferences, and what would start now.
+/// One round: what the queue lacks, the limits of power, the methods' preferences, and what would
+/// start now.
 fn plan_once(
     shared: &Shared,
     snapshot: &Arc<Snapshot>,
@@ -102,6 +103,29 @@ fn plan_once(
 ) {
     let started = Instant::now();
     let (config, now_s) = (shared.config(), now_s());
+    let deadline = started + Duration::from_millis(config.planner.deadline_ms);
+    let queue = count_queue(shared, &config, snapshot, now_s);
+    limit_power(shared, &config, snapshot, measured);
+    let mut plans = plan_methods(shared, &config, snapshot, measured, &queue, methods);
+    let of_round = results(&mut plans);
+    let made = plan_queue(shared, snapshot, queue, plans, deadline);
+    shared.plans.publish(of_round, snapshot, made, started.elapsed());
+}
+
+/// The queue of one round on the nodes as they are.
+struct Queue {
+    /// Usage in the snapshot's node order.
+    usages: Vec<NodeUsage>,
+    /// Demand of the pending jobs.
+    pending: Demand,
+    /// Most jobs to plan.
+    jobs_max: usize,
+    /// Time of the round, Unix seconds.
+    now_s: i64,
+}
+
+/// Counts what the pending jobs lack and ask for, and hands it to the link.
+fn count_queue(shared: &Shared, config: &Config, snapshot: &Arc<Snapshot>, now_s: i64) -> Queue {
     let follows = config.tuning().params.sources.pending;
     if follows {
         shared.responder.mark_for_tally();
@@ -112,49 +136,10 @@ fn plan_once(
     let pending = attribution::count(snapshot, &usages, now_s, jobs_max).demand(snapshot);
     let tally = (exact && follows).then(|| Tally::new(snapshot, usages.clone(), now_s, &pending));
     shared.responder.set_queue(pending.clone(), pools_of(snapshot));
-    limit_power(shared, &config, snapshot, measured);
     if let Some((tally, table)) = tally.zip(table) {
         shared.responder.set_tally(tally, &table);
     }
-    let names: Vec<String> = snapshot.named().map(|(_, node)| node.name.to_string()).collect();
-    let collect = shared.data_service.as_ref().map(|service| &*service.collect);
-    let round = Round {
-        data_capability: &measured_values::data_capability(collect, &config, &names),
-        core_speeds: &shared.learned.core_speeds,
-        inputs: &shared.inputs,
-        config: &config,
-        snapshot,
-        usages: &usages,
-        speeds: &shared.learned.speeds(),
-        measured,
-        outlook: &shared.learned.outlook(&config, snapshot, now_s),
-        pause_s: shared.learned.pause_s(),
-        done: &[],
-        now_ms: now_ms(),
-    };
-    let mut plans = plan_methods(shared, &round, methods);
-    let of_round = OfRound {
-        notes: plans.iter_mut().flat_map(|p| std::mem::take(&mut p.notes)).collect(),
-        methods: plans.iter().map(|p| p.report.clone()).collect(),
-        start_order: plans.iter().flat_map(|p| p.start_order.iter().copied()).collect(),
-    };
-    let inputs = Inputs {
-        usages,
-        tuning: shared.responder.settings().tuning.clone(),
-        pending,
-        memory_tracked: shared.cluster.memory_tracked(),
-        jobs_max,
-        now_s,
-        preferences: plans.into_iter().map(|p| (p.method, p.preferences)).collect(),
-        poll_start: shared.responder.with_placer(|p| p.engine().poll_start()).unwrap_or(0),
-    };
-    let deadline = started + Duration::from_millis(config.planner.deadline_ms);
-    let made = match plan(snapshot, inputs, &|| Instant::now() >= deadline) {
-        Ok(Plan { violation: Some(violation), .. }) => Err(violation),
-        Ok(plan) => Ok(plan),
-        Err(error) => Err(error.to_string()),
-    };
-    shared.plans.publish(of_round, snapshot, made, started.elapsed());
+    Queue { usages, pending, jobs_max, now_s }
 }
 
 /// Takes the power of busy nodes, and puts the limits of power in force.
@@ -170,18 +155,74 @@ fn limit_power(shared: &Shared, config: &Config, snapshot: &Snapshot, measured: 
 /// Lets every method plan, and hands its preferences to the link.
 fn plan_methods(
     shared: &Shared,
-    round: &Round<'_>,
+    config: &Config,
+    snapshot: &Arc<Snapshot>,
+    measured: &MeasuredValues,
+    queue: &Queue,
     methods: &mut [Box<dyn PlacementMethod>],
 ) -> Vec<MethodPlan> {
+    let names: Vec<String> = snapshot.named().map(|(_, node)| node.name.to_string()).collect();
+    let collect = shared.data_service.as_ref().map(|service| &*service.collect);
+    let round = Round {
+        data_capability: &measured_values::data_capability(collect, config, &names),
+        core_speeds: &shared.learned.core_speeds,
+        inputs: &shared.inputs,
+        config,
+        snapshot,
+        usages: &queue.usages,
+        speeds: &shared.learned.speeds(),
+        measured,
+        outlook: &shared.learned.outlook(config, snapshot, queue.now_s),
+        pause_s: shared.learned.pause_s(),
+        done: &[],
+        now_ms: now_ms(),
+    };
     let mut all = Vec::new();
     for method in methods {
         shared.heartbeats.plan.fetch_add(1, Ordering::Relaxed);
         let started = Instant::now();
-        let mut plan = method.plan(&Round { done: &all, ..*round });
+        let mut plan = method.plan(&Round { done: &all, ..round });
         plan.report.took_ms = millis(started.elapsed());
-        shared.responder.set_preferences(plan.method, round.snapshot, plan.preferences.clone());
-        method.in_force(round);
+        shared.responder.set_preferences(plan.method, snapshot, plan.preferences.clone());
+        method.in_force(&round);
         all.push(plan);
     }
     all
+}
+
+/// The results of a round beside the plan; takes the remarks of the methods.
+fn results(plans: &mut [MethodPlan]) -> OfRound {
+    OfRound {
+        notes: plans.iter_mut().flat_map(|plan| std::mem::take(&mut plan.notes)).collect(),
+        methods: plans.iter().map(|plan| plan.report.clone()).collect(),
+        start_order: plans.iter().flat_map(|plan| plan.start_order.iter().copied()).collect(),
+    }
+}
+
+/// Plans the queue with the methods' preferences.
+///
+/// # Errors
+/// A tuning out of range, or what the independent checker found.
+fn plan_queue(
+    shared: &Shared,
+    snapshot: &Snapshot,
+    queue: Queue,
+    plans: Vec<MethodPlan>,
+    deadline: Instant,
+) -> Result<Plan, String> {
+    let inputs = Inputs {
+        usages: queue.usages,
+        tuning: shared.responder.settings().tuning.clone(),
+        pending: queue.pending,
+        memory_tracked: shared.cluster.memory_tracked(),
+        jobs_max: queue.jobs_max,
+        now_s: queue.now_s,
+        preferences: plans.into_iter().map(|plan| (plan.method, plan.preferences)).collect(),
+        poll_start: shared.responder.with_placer(|p| p.engine().poll_start()).unwrap_or(0),
+    };
+    match plan(snapshot, inputs, &|| Instant::now() >= deadline) {
+        Ok(Plan { violation: Some(violation), .. }) => Err(violation),
+        Ok(plan) => Ok(plan),
+        Err(error) => Err(error.to_string()),
+    }
 }

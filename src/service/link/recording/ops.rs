@@ -17,7 +17,7 @@ use phalanx_planner::attribution::Demand;
 use phalanx_planner::cluster::{RunningJob, Table};
 use phalanx_planner::energy::{PowerMemory, PowerTable};
 use phalanx_planner::place::{Candidates, Classes, Excluded, Placement, Pool};
-use phalanx_planner::preference::{JobKey, Method, Preference, Question, Rows};
+use phalanx_planner::preference::{JobKey, Method, Preference, PreferenceUse, Question, Rows};
 
 /// One record of a recording, as it is written.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -147,7 +147,7 @@ pub struct PreferencesOp {
     pub current: bool,
     /// Node lists that tiers refer to.
     pub lists: Vec<Vec<NodeIdx>>,
-    /// By key.
+    /// Preferences by key.
     pub rows: Vec<PreferenceRow>,
 }
 
@@ -190,7 +190,7 @@ pub struct PreferenceRow {
     /// Name, number of the node list, quota, tasks started.
     #[serde(rename = "tiers")]
     pub sets: Vec<(String, usize, Option<u32>, u32)>,
-    /// What the job has of each set.
+    /// Worth of each set for the job.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub worth: Vec<Option<f64>>,
 }
@@ -203,7 +203,7 @@ pub struct AskOp {
     /// The question.
     #[serde(rename = "asked")]
     pub question: Question<'static>,
-    /// What was offered.
+    /// Candidates that were offered.
     #[serde(flatten)]
     pub offer: Offer,
     /// The answer.
@@ -253,8 +253,8 @@ impl Offer {
 impl AskOp {
     /// The record of a decision on this offer.
     pub(super) fn of(decision: &Decision, offer: Offer) -> Self {
-        let Decision { id, question, answer, .. } = decision;
-        Self { decision: *id, question: question.clone(), offer, answer: answer.into() }
+        let answer = RecordedAnswer::of(&decision.answer, decision.preference_use.as_ref());
+        Self { decision: decision.id, question: decision.question.clone(), offer, answer }
     }
 }
 
@@ -276,12 +276,13 @@ pub struct RecordedAnswer {
     pub digest: u64,
 }
 
-impl From<&Answer> for RecordedAnswer {
-    fn from(answer: &Answer) -> Self {
-        let (placement, used) = (answer.placement.as_ref(), answer.preference_use.as_ref());
+impl RecordedAnswer {
+    /// The record of an answer and of the preference that applied.
+    pub(in crate::link) fn of(answer: &Answer, used: Option<&PreferenceUse>) -> Self {
+        let placement = answer.placement();
         Self {
-            reason: answer.reason.map(Reason::as_str).unwrap_or_default().to_owned(),
-            detail: answer.detail.unwrap_or_default().to_owned(),
+            reason: answer.reason().map(Reason::as_str).unwrap_or_default().to_owned(),
+            detail: answer.detail().unwrap_or_default().to_owned(),
             nodes: placement.map(|p| p.nodes.clone()).unwrap_or_default(),
             method: used.map(|s| s.preference.method.as_str()).unwrap_or_default().to_owned(),
             set: used.and_then(|s| s.set),

@@ -350,7 +350,7 @@ fn shadow_decides_and_records_but_leaves_it_to_slurm() {
     assert_eq!(plugin.ask(2, 0, 2, 0b11), (Verdict::NoOpinion, Reason::Shadow, vec![]));
     match daemon.events.recv_timeout(Duration::from_secs(20)).unwrap() {
         LinkEvent::Asked(decision) => {
-            assert_eq!(decision.answer.placement.as_ref().unwrap().nodes.len(), 1);
+            assert_eq!(decision.answer.placement().unwrap().nodes.len(), 1);
         }
         other => panic!("{other:?}"),
     }
@@ -520,7 +520,7 @@ fn preferences_outlive_a_new_full_state_of_the_same_nodes() {
     let mut uses = Vec::new();
     while let Ok(event) = daemon.events.recv_timeout(Duration::from_secs(20)) {
         if let LinkEvent::Asked(decision) = event {
-            let used = decision.answer.preference_use.as_ref().unwrap();
+            let used = decision.preference_use.as_ref().unwrap();
             uses.push((used.set, used.unused));
         }
         if uses.len() == 3 {

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The search for the nodes of one job: which classes of nodes, how many nodes, and what each
+//! of them gives. Which nodes of those on offer is the [`Chooser`]'s part.
+
+use super::classes::UpToClass;
+use super::dims::{CPU, KINDS, MEM};
+use super::fitting::CoreKinds;
+use super::topology::{Chooser, Closed, Route};
+use super::uneven::may_split_otherwise;
+use super::unfit::Unfit;
+use super::{Candidates, Placement, Terms, Wait, Why};
+use phalanx_core::shape::{Need, Shape};
+use phalanx_core::{Amount, NodeIdx, NodeSet};
+use phalanx_methods::balance::{Decision, Holding, Outcome, Request};
+
+/// Chosen nodes whose terms are kept.
+const TERMS_MAX: usize = 16;
+
+/// Chosen nodes, what each gives, and the decision.
+pub(super) type Split = (Vec<NodeIdx>, Vec<Need>, Decision);
+
+/// One question, with what the [`Placer`](super::Placer) lends for its answer.
+pub(super) struct Search<'a> {
+    /// Request of the job.
+    pub shape: &'a Shape,
+    /// Nodes that Slurm offers.
+    pub candidates: Candidates<'a>,
+    /// Number of nodes that is tried first.
+    pub wanted: u32,
+    /// Whether the job may wait for a node that it improves.
+    pub holding: Holding,
+    /// Whether memory is a consumable resource.
+    pub memory_tracked: bool,
+    /// Conditions by node that the balance engine does not know.
+    pub unfit: &'a Unfit,
+    /// Nodes by their cores.
+    pub kinds: &'a CoreKinds,
+    /// Blocks that other jobs keep for themselves.
+    pub closed: &'a Closed,
+    /// Amounts of the need that was looked at last, by dimension.
+    pub amounts: &'a mut [Amount],
+    /// Nodes on offer, and the choice among them.
+    pub chooser: Chooser<'a>,
+}
+
+impl<'a> Search<'a> {
+    /// Returns the placement. `up_to` are the classes of nodes, `last` is the number of candidates
+    /// that Slurm takes last.
+    pub(super) fn run(mut self, up_to: &'a [UpToClass], last: usize) -> Result<Placement, Why> {
+        let routes = self.chooser.routes;
+        if routes.one != Route::Any || routes.many != Route::Any {
+            let idle = &mut self.chooser.sets.idle;
+            self.candidates.put_all_into(idle);
+            self.unfit.drop_busy(idle);
+        }
+        let (class, (nodes, needs, decision)) = self.by_class(up_to)?;
+        debug_assert_eq!(nodes.len(), needs.len(), "each node gives something");
+        let terms = self.terms(&nodes, &needs, &decision);
+        let topology = self.chooser.topology_use(&nodes, class);
+        let classes = self.candidates.classes();
+        let is_last = |node: &&NodeIdx| classes.is_some_and(|classes| classes.is_last(**node));
+        let not_ready = (last, nodes.iter().filter(is_last).count());
+        let candidates = self.candidates.count();
+        Ok(Placement { nodes, candidates, needs, decision, terms, topology, not_ready })
+    }
+
+    /// Takes the lightest nodes that hold the job, as Slurm does. Returns the last class that was
+    /// tried, too.
+    fn by_class(&mut self, up_to: &'a [UpToClass]) -> Result<(usize, Split), Why> {
+        // A run may go over nodes of all classes.
+        let all = self.wanted > 1 && self.chooser.routes.many == Route::Run;
+        let up_to = if all { &[] } else { up_to };
+        for class in 0..up_to.len().max(1) {
+            let step = up_to.get(class);
+            let lighter = step.and_then(|step| up_to.get(step.lighter.checked_sub(1)?));
+            self.chooser.lighter = lighter.map(|lighter| &lighter.nodes);
+            match self.split(step.map(|step| &step.nodes)) {
+                Err(Why::NoFit) => {}
+                placed => return placed.map(|split| (class, split)),
+            }
+        }
+        Err(Why::NoFit)
+    }
+
+    /// Splits the job evenly, else unevenly, among the candidates up to a class of Weight.
+    fn split(&mut self, up_to: Option<&NodeSet>) -> Result<Split, Why> {
+        self.offer(up_to);
+        match self.even_split(self.wanted) {
+            Err(Why::NoFit) if self.waits_for_switches() => self.fewer_nodes(up_to),
+            Err(Why::NoFit) if may_split_otherwise(self.shape) => {
+                self.offer(up_to);
+                self.other_split_by_route()
+            }
+            other => other,
+        }
+    }
+
+    /// Puts the candidates up to a class on offer.
+    fn offer(&mut self, up_to: Option<&NodeSet>) {
+        let mask = &mut self.chooser.sets.mask;
+        self.candidates.put_into(mask);
+        self.closed.drop_from(mask);
+        if let Some(light) = up_to {
+            mask.intersect_with(light);
+        }
+    }
+
+    /// Whether fewer nodes than wanted might do on fewer switches.
+    fn waits_for_switches(&self) -> bool {
+        matches!(self.chooser.routes.many, Route::Tree(_))
+            && self.shape.topology.switches_now().is_some()
+            && self.shape.min_nodes.max(1) < self.wanted
+    }
+
+    /// Takes the most nodes that do on so few switches (`--switches`).
+    fn fewer_nodes(&mut self, up_to: Option<&NodeSet>) -> Result<Split, Why> {
+        let mut best = Err(Why::NoFit);
+        let (mut low, mut high) = (self.shape.min_nodes.max(1), self.wanted - 1);
+        while low <= high {
+            let nodes = low + (high - low) / 2;
+            self.offer(up_to);
+            match self.even_split(nodes) {
+                Err(Why::NoFit) => high = nodes - 1,
+                other => {
+                    best = other;
+                    low = nodes + 1;
+                }
+            }
+        }
+        best
+    }
+
+    fn terms(
+        &mut self,
+        nodes: &[NodeIdx],
+        needs: &[Need],
+        decision: &Decision,
+    ) -> Vec<(NodeIdx, Terms)> {
+        let mut terms = Vec::new();
+        let chosen = nodes.iter().zip(needs).take(TERMS_MAX);
+        let runner_up = decision.runner_up.iter().map(|r| r.choice.node);
+        let pairs: Vec<(NodeIdx, &Need)> = chosen
+            .map(|(node, need)| (*node, need))
+            .chain(runner_up.filter_map(|node| Some((node, needs.first()?))))
+            .collect();
+        for (node, need) in pairs {
+            if self.fill_amounts(need).is_ok() {
+                let engine = &self.chooser.engine;
+                terms.push((node, engine.score_terms(node.at(), self.amounts, &decision.weights)));
+            }
+        }
+        terms
+    }
+
+    /// Places the same share on each of `nodes` nodes.
+    pub(super) fn even_split(&mut self, nodes: u32) -> Result<Split, Why> {
+        let need = self.shape.need(nodes);
+        let least = self.fitting(&need);
+        self.fill_amounts(&least)?;
+        let request = Request {
+            amounts: self.amounts,
+            nodes: nodes as usize,
+            whole_node: need.whole,
+            holding: self.holding,
+            runner_up: true,
+        };
+        let decision = self.chooser.by_route(self.shape, &request)?;
+        match &decision.outcome {
+            Outcome::Placed(choices) => {
+                let mut chosen: Vec<NodeIdx> = choices.iter().map(|c| c.node).collect();
+                chosen.sort_unstable();
+                let needs = chosen.iter().map(|node| self.need_on(*node, &need)).collect();
+                Ok((chosen, needs, decision))
+            }
+            Outcome::NoFit { .. } => Err(Why::NoFit),
+            Outcome::Held => Err(Why::Wait(Wait::Gain)),
+        }
+    }
+
+    /// Puts what a node must give into the amounts by dimension.
+    pub(super) fn fill_amounts(&mut self, need: &Need) -> Result<(), Why> {
+        self.amounts.fill(Amount::ZERO);
+        let mut set = |dim: usize, value: u64| {
+            let slot = self.amounts.get_mut(dim).ok_or(Why::NoFit)?;
+            *slot = slot.saturating_add(Amount::saturating(value));
+            Ok(())
+        };
+        set(CPU, need.cpus)?;
+        if self.memory_tracked {
+            set(MEM, need.memory_mb)?;
+        }
+        for &(kind, _, count) in &need.gres {
+            set(KINDS + kind.at(), count)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Reasons why no nodes are named for a job, from the choice of nodes to the answer.
+
+use phalanx_core::shape::LeftToSlurm;
+
+/// Reason why no nodes are named for a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Why {
+    /// The partition is switched off.
+    Off,
+    /// The mirror of Slurm's state is not complete.
+    NotSynced,
+    /// The candidates are not of the node table in force.
+    OtherTable,
+    /// The request has an option that is left to Slurm.
+    Left(LeftToSlurm),
+    /// Slurm refused too many answers to requests with this option.
+    Refused(&'static str),
+    /// Too few candidates have enough free now.
+    NoFit,
+    /// Too few candidates have enough free now, but Slurm may preempt jobs on them.
+    MayPreempt,
+    /// The job needs all candidates: Slurm would come to the same nodes.
+    NoChoice,
+    /// The job waits, though nodes may be free.
+    Wait(Wait),
+}
+
+/// Reason why a job waits, though nodes may be free.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wait {
+    /// No node is improved by the job, or its preferred nodes are busy.
+    Gain,
+    /// The first plan for the job, its array or its input is not made yet.
+    FirstPlan,
+    /// The job would draw more power than a limit allows.
+    PowerCap,
+    /// There is a limit of power, but the nodes' power is not known yet.
+    PowerUnknown,
+}
+
+impl Why {
+    /// Returns whether the job waits, though nodes may be free.
+    pub fn holds(self) -> bool {
+        matches!(self, Self::Wait(_))
+    }
+
+    /// Returns the reason in words, for the plan.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Off => "switched off",
+            Self::NotSynced => "mirror not complete",
+            Self::OtherTable => "nodes changed",
+            Self::Left(_) | Self::Refused(_) => "left to Slurm",
+            Self::NoFit => "no room now",
+            Self::MayPreempt => "no room without preemption",
+            Self::NoChoice => "needs all candidates",
+            Self::Wait(wait) => wait.word(),
+        }
+    }
+
+    /// Returns the option or circumstance behind the reason, for the answer to Slurm.
+    pub fn detail(self) -> Option<&'static str> {
+        match self {
+            Self::Left(option) => Some(option.option()),
+            Self::Refused(option) => Some(option),
+            Self::MayPreempt => Some("Slurm may preempt"),
+            Self::Wait(_) => Some(WOULD_WAIT),
+            Self::Off | Self::NotSynced | Self::OtherTable | Self::NoFit | Self::NoChoice => None,
+        }
+    }
+}
+
+/// Detail of an answer that leaves a job to Slurm which would wait.
+pub const WOULD_WAIT: &str = "would wait";
+
+impl Wait {
+    /// Returns the reason in words, for the plan.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Gain => "waits for a node that it improves",
+            Self::FirstPlan => "waits for its first plan",
+            Self::PowerCap => "waits for the power cap",
+            Self::PowerUnknown => "waits for the nodes' power",
+        }
+    }
+
+    /// Returns what is particular, for an answer that holds the job back.
+    pub fn detail(self) -> Option<&'static str> {
+        match self {
+            Self::Gain => None,
+            Self::FirstPlan => Some(self.word()),
+            Self::PowerCap => Some("power cap"),
+            Self::PowerUnknown => Some("the nodes' power is not known yet"),
+        }
+    }
+
+    /// Returns whether a limit that the administrator set holds the job back.
+    pub fn is_limit(self) -> bool {
+        matches!(self, Self::PowerCap | Self::PowerUnknown)
+    }
+}
