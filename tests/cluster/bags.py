@@ -126,7 +126,7 @@ def learn(cluster):
 
 def knows(cluster):
     """Whether times of all job classes on all classes of nodes are learned."""
-    rows = phalanx_json(cluster, "history", "energy")["rows"]
+    rows = phalanx_json(cluster, "report", "energy", "--power")["rows"]
     return len([row for row in rows if row["runs"] >= 1.9]) >= len(TYPES) * len(CLASSES)
 
 
@@ -260,7 +260,7 @@ def profit(suite):
     cluster = suite.cluster
     learn(cluster)
     suite.until(lambda: knows(cluster), "history energy has all times", 20)
-    nodes = phalanx_json(cluster, "history", "energy")["nodes"]
+    nodes = phalanx_json(cluster, "report", "energy", "--power")["nodes"]
     suite.expect({row["from"] for row in nodes} == {"configuration"}, f"{nodes}")
     suite.begin()
     result, method, text, explained = earn(cluster, TASKS, True)
@@ -291,7 +291,7 @@ def without_watts(cluster, kind):
     for text in (re.sub(rf", {kind} = [0-9.]+", "", before), before):
         with open(path, "w", encoding="utf-8") as file:
             file.write(text)
-        phalanx(cluster, "reload")
+        phalanx(cluster, "daemon", "reload")
         if text != before:
             yield
 

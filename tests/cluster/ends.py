@@ -64,7 +64,7 @@ class Ends(Suite):
         self.expect(old in text, f"no {old!r} in {path}")
         with open(path, "w", encoding="utf-8") as file:
             file.write(text.replace(old, new))
-        phalanx(self.cluster, "reload")
+        phalanx(self.cluster, "daemon", "reload")
 
     def explained(self, job):
         """What is said of a job's runtime; empty before the daemon knows the job."""

@@ -295,7 +295,7 @@ def leaf_cost(suite):
     suite.expect(leaves == 1, f"by default on {sorted(nodes)}, {leaves} leaves")
     with open(suite.cluster.paths.phalanx_toml, "a", encoding="utf-8") as file:
         file.write("[topology]\nleaf_cost = 0.3\n")
-    phalanx(suite.cluster, "reload")
+    phalanx(suite.cluster, "daemon", "reload")
     time.sleep(2.0)
     nodes, leaves = switches_of(suite)
     suite.expect(nodes == {"x1", "x2"}, f"with leaf_cost 0.3 on {sorted(nodes)}")
@@ -323,7 +323,7 @@ def admission_waits(suite):
         before = file.read()
     with open(path, "a", encoding="utf-8") as file:
         file.write(ADMISSION)
-    phalanx(suite.cluster, "reload")
+    phalanx(suite.cluster, "daemon", "reload")
     job = pair(suite)
 
     def explained():
@@ -343,7 +343,7 @@ def admission_waits(suite):
                  f"waited {waited(held)} s, and {waited(free)} s where nothing is enforced")
     with open(path, "w", encoding="utf-8") as file:
         file.write(before + ADMISSION.replace("enforce", "advise"))
-    phalanx(suite.cluster, "reload")
+    phalanx(suite.cluster, "daemon", "reload")
     advised, = suite.cluster.wait_jobs([pair(suite)], timeout=60)
     suite.expect(waited(advised) < HOLD_S - 1, f"advice held it for {waited(advised)} s")
 

@@ -8,7 +8,6 @@ mod tests;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use clap::Subcommand;
 use jiff::tz::TimeZone;
 use nix::unistd::{User, geteuid};
 use serde::Serialize;
@@ -37,9 +36,8 @@ pub struct Args {
     command: Command,
 }
 
-#[derive(Debug, Subcommand)]
-enum Command {
-    Time(TimeArgs),
+commands! {
+    Time(Time),
 }
 
 /// Time limits that would have covered your jobs
@@ -50,7 +48,7 @@ enum Command {
 /// completed or reached their limit. Nothing is changed: limits are the user's to give.
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXIT_CODES)]
-struct TimeArgs {
+pub struct Time {
     /// Begin of the period: a duration back from now (24h, 30d) or a time (2026-11-20)
     #[arg(long, value_name = "TIME", default_value = "60d")]
     since: String,
@@ -100,12 +98,17 @@ struct Row {
 
 impl Args {
     pub fn run(&self, global: &Global) -> Result<Outcome, Failure> {
-        let Command::Time(args) = &self.command;
-        let user = args.user_of();
-        let mut runs = match &args.sacct {
+        self.command.run(global)
+    }
+}
+
+impl Time {
+    fn run(&self, global: &Global) -> Result<Outcome, Failure> {
+        let user = self.user_of();
+        let mut runs = match &self.sacct {
             Some(file) => of_sacct(file)?,
             None => {
-                let since = since_ms(&args.since)?;
+                let since = since_ms(&self.since)?;
                 let path = format!("/v1/history/runs?since={since}&limit={RUNS_MAX}");
                 global.client()?.get::<RunsReport>(&path)?.runs
             }
@@ -114,9 +117,7 @@ impl Args {
         runs.sort_by(|a, b| (a.end_s, &a.job).cmp(&(b.end_s, &b.job)));
         global.show(&report(&runs), |report| render::text(report, user.as_deref()))
     }
-}
 
-impl TimeArgs {
     /// `None`: all users.
     fn user_of(&self) -> Option<String> {
         let me = geteuid();
