@@ -22,32 +22,33 @@ const OTHER_USES: [&str; 3] = ["stream", "worker", "generate"];
 /// Options of the program.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// What is split: a file, or a file, directory or pattern of HDFS, such as
+    /// Input to split: a file here, or a file, directory or pattern of HDFS, such as
     /// hdfs://nn:8020/data or webhdfs://nn:9870/data
     #[arg(long, value_name = "FILE|URI", required_unless_present_any = OTHER_USES)]
     input: Option<String>,
-    /// Block locations of the input as WebHDFS answers GETFILEBLOCKLOCATIONS,
+    /// File with the block locations of the input, as WebHDFS answers GETFILEBLOCKLOCATIONS,
     /// instead of asking the file system
     #[arg(long, value_name = "FILE")]
     locations: Option<PathBuf>,
-    /// Nodes that get a part, as a hostlist; of a stream [default: of the job]
+    /// Nodes that get a part, as a hostlist; with --stream, the nodes of its workers [default: the
+    /// nodes of the job]
     #[arg(long, value_name = "HOSTLIST", required_unless_present_any = OTHER_USES)]
     nodes: Option<String>,
-    /// Datum that tells what a node can do [default: share.capability of phalanxd]
+    /// Datum with the capability of each node [default: share.capability of phalanxd]
     #[arg(long, value_name = "NAME", conflicts_with_all = ["method", "weights"])]
     capability: Option<String>,
-    /// A: configuration; B: capability_cpu_load; C: capability_history
+    /// Shorthand for --capability: A: configuration; B: capability_cpu_load; C: capability_history
     #[arg(long, value_enum, conflicts_with = "weights")]
     method: Option<Method>,
-    /// What each node can do, relative to the others, without asking phalanxd
+    /// Capability of each node, relative to the others, instead of asking phalanxd
     #[arg(long, value_name = "N,N,...", value_delimiter = ',')]
     weights: Vec<f64>,
-    /// What a file is split into: bytes at the ends of lines, whole lines by their
-    /// number, or bytes anywhere
+    /// Unit of the parts of a file: equal shares of bytes cut at ends of lines (records), of the
+    /// number of lines (lines), or of bytes cut anywhere (bytes)
     #[arg(long, value_enum, default_value = "records")]
     unit: Unit,
-    /// Also write the map into this directory, as map.tsv, and each node's part of
-    /// a file; parts of a file in HDFS stay there
+    /// Directory to write the map into, as map.tsv, and each node's part of a file; parts of a file
+    /// in HDFS stay there
     #[arg(long, value_name = "DIRECTORY")]
     out: Option<PathBuf>,
     #[command(flatten)]

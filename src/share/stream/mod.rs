@@ -22,8 +22,8 @@ use source::Source;
 /// Options of streams and their workers.
 #[derive(clap::Args, Debug)]
 pub struct Options {
-    /// Hand out items one by one, to workers that the command after -- starts: lines of a file or
-    /// of standard input (-), files of a directory, or requests at a socket
+    /// Source of items to hand out one by one to workers, which the command after -- starts: lines
+    /// of a file or of standard input (-), files of a directory, or requests at a socket
     #[arg(
         long,
         value_name = "FILE|DIRECTORY|unix:PATH|-",
@@ -34,35 +34,36 @@ pub struct Options {
     /// input, and prints one line when it is done with it
     #[arg(long, conflicts_with_all = ["stream", "input", "locations", "nodes", "unit", "out"])]
     pub worker: bool,
-    /// Append answers here instead of printing them; what it has already is passed over
+    /// Append answers to this file instead of printing them; items answered there are skipped
     #[arg(long, value_name = "FILE", requires = "stream")]
     journal: Option<PathBuf>,
-    /// Files of the directory that come later, too, until a signal
+    /// Wait for more files in the directory, until a signal
     #[arg(long, requires = "stream")]
     follow: bool,
-    /// Which worker gets the next item: the one that is expected to be done first, or the next
+    /// Choice of the worker for the next item: the one expected to finish it first (speed), or each
+    /// in turn (turn)
     #[arg(long, value_enum, default_value = "speed", requires = "stream")]
     order: By,
-    /// Most items that one worker has in hand
+    /// Maximum number of items sent to one worker and not yet answered
     #[arg(long, value_name = "N", default_value_t = 16, requires = "stream",
           value_parser = clap::value_parser!(u16).range(1..))]
     window: u16,
-    /// Times that the program may end on an item before that is given up
+    /// Number of times that an item may end the program before the item is given up
     #[arg(long, value_name = "N", default_value_t = 3, requires = "stream",
           value_parser = clap::value_parser!(u32).range(1..))]
     tries: u32,
-    /// Where workers connect to [default: every address of this host, by its name]
+    /// Address at which workers connect [default: all addresses of this host, under its name]
     #[arg(long, value_name = "HOST[:PORT]", requires = "stream")]
     listen: Option<String>,
-    /// With --stream: write address and key here, for workers that are started elsewhere; with
-    /// --worker: read them here
+    /// File with address and key of the stream: written with --stream, for workers started
+    /// elsewhere, and read with --worker
     #[arg(long, value_name = "FILE")]
     address_file: Option<PathBuf>,
-    /// With --worker: longest time of an item, such as 90s; then the program is ended
+    /// With --worker: longest time for an item, such as 90s; after it the program is ended
     #[arg(long, value_name = "DURATION", requires = "worker")]
     item_timeout: Option<String>,
-    /// What starts the workers, such as srun phalanx-share --worker -- PROGRAM; with --worker the
-    /// program
+    /// Command that starts the workers, such as srun phalanx-share --worker -- PROGRAM; with
+    /// --worker: the program
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }

@@ -28,7 +28,7 @@ use phalanx_sim::input;
 /// Most runs that are looked at.
 const RUNS_MAX: u32 = 100_000;
 
-/// Advise users what to ask for
+/// Advise users on what to request
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXIT_CODES)]
 pub struct Args {
@@ -40,12 +40,12 @@ commands! {
     Time(Time),
 }
 
-/// Time limits that would have covered your jobs
+/// Show time limits that would have covered your jobs
 ///
 /// Slurm plans with the time limit: the shorter it is, the more gaps a job fits into. Jobs of one
-/// user under one name (its numbers left out) or declared class are taken together. The advice is
-/// the longest of the latest 100 runs and a fifth more, from 10 runs on; it counts runs that
-/// completed or reached their limit. Nothing is changed: limits are the user's to give.
+/// user with the same name (without its numbers) or declared class form one group. The advised
+/// limit is the longest of the latest 100 runs plus 20 %, if there are at least 10; runs that
+/// completed or reached their limit count. Nothing is changed.
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXIT_CODES)]
 pub struct Time {
@@ -58,8 +58,8 @@ pub struct Time {
     /// Jobs of all users
     #[arg(short = 'a', long)]
     allusers: bool,
-    /// Runs from what sacct --parsable2 printed (plain, .gz or .zst; - is standard input), instead
-    /// of phalanxd's history
+    /// Read runs from the output of sacct --parsable2 (plain, .gz or .zst; - is standard input)
+    /// instead of the history of phalanxd
     #[arg(long, value_name = "FILE", conflicts_with = "since")]
     sacct: Option<PathBuf>,
 }

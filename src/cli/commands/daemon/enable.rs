@@ -9,14 +9,13 @@ use crate::outcome::Outcome;
 use crate::text::clean;
 use phalanx_service::api::types::EnableReport;
 
-/// Let the plugin ask again after it was ejected
+/// Let an ejected plugin ask phalanxd again
 ///
-/// The plugin in slurmctld stops asking for a while when the daemon costs too
-/// much or is wrong too often, and for good, ejected, when that happens again
-/// and again. This closes its breaker and forgets what opened it. Look at the
-/// cause first, in phalanx status and in the file phalanx_breaker in
-/// StateSaveLocation. Root and SlurmUser may do this, and the users of
-/// [control] allowed_uids.
+/// The plugin in slurmctld stops asking for a while when phalanxd is too slow or wrong too often.
+/// When that repeats, the plugin is ejected: it does not ask again by itself. This command closes
+/// its breaker and clears the counts that opened it. Look at the cause first, in phalanx status
+/// and in the file phalanx_breaker in StateSaveLocation. Allowed to root, SlurmUser and the users
+/// of [control] allowed_uids.
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXIT_CODES)]
 pub struct Args;

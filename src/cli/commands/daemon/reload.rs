@@ -11,8 +11,8 @@ use phalanx_service::api::types::ReloadReport;
 
 /// Make phalanxd read its configuration again
 ///
-/// A wrong file is refused and the configuration in force stays. Root and
-/// SlurmUser may do this, and the users of [control] allowed_uids.
+/// A wrong file is refused and the configuration in force stays. Allowed to root, SlurmUser and the
+/// users of [control] allowed_uids.
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXIT_CODES)]
 pub struct Args;

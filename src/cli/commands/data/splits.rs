@@ -32,7 +32,7 @@ const TABLE: &str = "plan.tsv";
 /// File with the whole map, replicas included.
 const WHOLE: &str = "plan.json";
 
-/// Show which task of a job reads which blocks of its input
+/// Show which task of a job reads which blocks of its input, or run a command for each
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXIT_CODES)]
 pub struct Args {

@@ -32,7 +32,7 @@ commands! {
 
 /// Begin a recording, in the directory of [record] dir
 ///
-/// Root, SlurmUser and the users of [control] allowed_uids may do this.
+/// Allowed to root, SlurmUser and the users of [control] allowed_uids.
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXIT_CODES)]
 pub struct Start {

@@ -46,12 +46,12 @@ pub struct Args {
     /// Write the report as one HTML page with plots, which opens without network
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// Accounting to simulate: what sacct --parsable2 printed (plain, .gz or .zst; - is standard
+    /// Accounting to simulate: the output of sacct --parsable2 (plain, .gz or .zst; - is standard
     /// input)
     #[arg(long, value_name = "FILE")]
     sacct: Option<PathBuf>,
-    /// Nodes and scheduling for it [default: the nodes that phalanxd knows, else those of
-    /// /etc/slurm/slurm.conf; Slurm's default scheduling]
+    /// With --sacct: slurm.conf with nodes and scheduling [default: the nodes that phalanxd knows,
+    /// else those of /etc/slurm/slurm.conf, with Slurm's default scheduling]
     #[arg(long, value_name = "FILE", requires = "sacct")]
     slurm_conf: Option<PathBuf>,
     #[command(subcommand)]

@@ -40,8 +40,7 @@ pub struct Args {
     /// [default: 0]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// Leaf switches or blocks of the nodes, instead of Slurm's: a topology.conf, or what
-    /// scontrol show topology printed
+    /// Topology to use instead of Slurm's: a topology.conf, or the output of scontrol show topology
     #[arg(long, value_name = "FILE")]
     topology: Option<PathBuf>,
     /// Simulate only the jobs that are there: no new ones arrive

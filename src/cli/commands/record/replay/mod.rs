@@ -18,23 +18,22 @@ use phalanx_service::recordings::{Other, replay};
 /// Records between two signs of progress.
 const PROGRESS_EVERY: u64 = 20_000;
 
-/// Decide again what was recorded: the same way, or under another configuration (--config)
+/// Decide recorded questions again, unchanged or under another configuration (--config)
 ///
 /// The recorded questions and events go to the code that answers Slurm, and each answer is
-/// compared to the last bit with the recorded one. With --config or --topology each question is
-/// decided under that too, in the state that there was. Orders and splits that gang,
-/// bag and data planning made then are followed as they were recorded.
+/// compared bit by bit with the recorded one. With --config or --topology each question is also
+/// decided under that, in the recorded state. Plans of gangs, bags and data jobs are not made
+/// again; those of the recording are followed.
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXIT_CODES)]
 pub struct Args {
     /// Files of one recording, in their order
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
-    /// Decide under this topology too, with --config or without: a topology.conf, or what
-    /// scontrol show topology printed
+    /// Also decide under this topology: a topology.conf, or the output of scontrol show topology
     #[arg(long, value_name = "FILE")]
     topology: Option<PathBuf>,
-    /// Differences that are listed, from the first on
+    /// Number of differences listed, the first ones first
     #[arg(long, value_name = "COUNT", default_value_t = 10)]
     list: usize,
 }
