@@ -212,8 +212,8 @@ def check_plan(suite, method, text, explained):
     suite.expect(all(any(f"/{name}/" in c for c in classes) for name in TYPES), f"{classes}")
     for word in ("Profit per hour", "No plan exceeds", "Makespan", "Energy", *TYPES):
         suite.expect(word in text, f"plan --bags lacks {word!r}:\n{text}")
-    steer = explained.get("pending", {}).get("steer") or {}
-    suite.expect(steer.get("method") == "bag", f"explain: {json.dumps(explained)[:500]}")
+    chosen = explained.get("pending", {}).get("preference") or {}
+    suite.expect(chosen.get("method") == "bag", f"explain: {json.dumps(explained)[:500]}")
 
 
 class Bags(Suite):

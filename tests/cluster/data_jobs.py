@@ -169,7 +169,7 @@ def many_at_once(suite):
     time.sleep(1.5)
     plan = phalanx_json(suite.cluster, "plan")
     methods = {m["method"]: m for m in plan["methods"]}
-    suite.expect("bisect" in methods, f"plan names {sorted(methods)}")
+    suite.expect("data_jobs" in methods, f"plan names {sorted(methods)}")
     records = suite.cluster.wait_jobs(jobs, timeout=90)
     suite.expect(all(r["JobState"] == "COMPLETED" for r in records), "not all completed")
 

@@ -125,7 +125,7 @@ def gang(suite):
         gang = suite.submit("gang", "-N3", "--exclusive", "-x", "n4", run_s=1)
         if decide:
             suite.until(lambda: any(
-                m["method"] == "spare" and m["terms"].get("gang") == gang
+                m["method"] == "backfill_window" and m["terms"].get("gang") == gang
                 for m in phalanx_json(suite.cluster, "plan")["methods"]),
                 "the gang's nodes are spared")
             shown = phalanx_json(suite.cluster, "explain", str(gang))["pending"]

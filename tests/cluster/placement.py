@@ -158,8 +158,8 @@ def score_terms(suite):
             suite.expect(terms and abs(sum(terms.values()) - scored["score"]) < 1e-6,
                          f"{words}: {scored['node']}: terms {terms} for score {scored['score']}")
         # A method's set may have no other node to compare with.
-        steered = (decision.get("steer") or {}).get("tier") is not None
-        suite.expect(decision.get("runner_up") or steered, f"{words}: no runner-up")
+        preferred = (decision.get("preference") or {}).get("candidate_set") is not None
+        suite.expect(decision.get("runner_up") or preferred, f"{words}: no runner-up")
 
 
 @case

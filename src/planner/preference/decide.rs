@@ -26,7 +26,7 @@ pub fn decide(
     waits: Waits,
 ) -> (Result<Placement, NoPlacement>, Option<PreferenceUse>) {
     // Before its input is known a data-parallel job would go anywhere.
-    if waits.held_ms < waits.input_ms && !preferences.has_own(Method::Bisect, question) {
+    if waits.held_ms < waits.input_ms && !preferences.has_own(Method::DataJobs, question) {
         return (Err(NoPlacement::Unplanned), None);
     }
     match preferences.find(question) {
@@ -83,8 +83,9 @@ fn follow(
             continue;
         }
         // Where the user left the number of nodes open, the plan says it.
-        let spread = (preference.method == Method::Bisect && at == 0 && shape.node_count_is_free())
-            .then(|| on_all(shape, set.nodes.len()));
+        let spread =
+            (preference.method == Method::DataJobs && at == 0 && shape.node_count_is_free())
+                .then(|| on_all(shape, set.nodes.len()));
         let shape = spread.as_ref().unwrap_or(shape);
         // Waiting is decided below, for all sets together.
         match placer.decide(shape, candidates.within(&set.nodes), u64::MAX) {
@@ -106,7 +107,7 @@ fn follow(
     let held_ms = waits.held_ms;
     let waits = match preference.method {
         Method::Gang => !question.no_wait && placer.gang_may_hold(held_ms),
-        Method::Bisect if held_ms < waits.require_ms => true,
+        Method::DataJobs if held_ms < waits.require_ms => true,
         _ => placer.may_wait_for_preference(held_ms),
     };
     let decided = if preference.required && waits {

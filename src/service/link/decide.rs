@@ -65,7 +65,7 @@ pub(super) fn answer(
     if reason.is_none() {
         state.refusals.answered(id, question.job_id, &options);
         let start = decided.as_ref().ok().and_then(|placement| placement.decision.next_poll());
-        if let Some(start) = start.filter(|_| state.poll_moves && !question.will_run) {
+        if let Some(start) = start.filter(|_| !question.will_run) {
             state.polled = Some((id, start));
         }
     }

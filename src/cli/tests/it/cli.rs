@@ -483,6 +483,25 @@ fn solve_is_there_and_complains_in_one_line() {
     assert_eq!(text, "the following required arguments were not provided: <METHOD>\n");
 }
 
+/// Method, mode and alias are those of the help text.
+#[test]
+fn solve_names_every_mode_and_takes_bisect_for_data_jobs() {
+    let help = out(&phalanx(&["solve", "--help"]));
+    let words = help.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("Method: bag, balance, data_jobs, gang, share"), "{words}");
+    assert!(words.contains("data_jobs: best, seed, exact, round-robin, weighted;"), "{words}");
+    assert!(!words.contains("bisect"), "{words}");
+    let dir = tempfile::tempdir().unwrap();
+    let problem = dir.path().join("problem.json");
+    let text = r#"{"hosts": [{"name": "h0", "cores": 2}], "jobs": [{"id": "j", "speed_mb_per_s": 50,
+        "blocks": [{"id": "b", "size_mb": 64, "replicas": ["h0"]}]}]}"#;
+    std::fs::write(&problem, text).unwrap();
+    let solve = |method| phalanx(&["solve", method, problem.to_str().unwrap()]);
+    let (named, alias) = (solve("data_jobs"), solve("bisect"));
+    assert_eq!((code(&named), err(&named)), (0, String::new()));
+    assert_eq!(out(&named), out(&alias));
+}
+
 #[test]
 fn manual_pages_and_completion_are_generated() {
     let dir = tempfile::tempdir().unwrap();

@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use crate::{code, err, out, phalanx_share};
+use crate::phalanx_share;
 
 /// Parts of a file: node names with their bytes, in the order of the nodes.
 fn parts(directory: &Path, nodes: &[&str]) -> Vec<Vec<u8>> {

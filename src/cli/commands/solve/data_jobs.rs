@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! `phalanx solve bisect`.
+//! `phalanx solve data_jobs`.
 
 use std::io::Write;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use phalanx_methods::data_jobs::bisect::{self, Mode, Problem};
 
 /// This method's line of the table.
 pub const METHOD: Method =
-    Method { name: "bisect", modes: &["best", "seed", "exact", "round-robin", "weighted"], run };
+    Method { name: "data_jobs", modes: &["best", "seed", "exact", "round-robin", "weighted"], run };
 
 /// Time reserved before a deadline for writing the answer, at most a quarter of what is left.
 const RESERVE: Duration = Duration::from_millis(5);
