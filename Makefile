@@ -86,6 +86,7 @@ slurm-root:
 	$(BUILD_OTHER) $(or $(abspath $(SLURM_ROOT)),$(error SLURM_ROOT is not set: the prefix of a Slurm))
 man: build
 	target/release/phalanx generate build/man
+	target/release/phalanx-share --generate build/man
 
 # ---- running
 
@@ -292,6 +293,7 @@ OVERLAY_DIR = $(PREFIX)/lib/$(TRIPLET)/phalanx/slurm
 install: build man
 	install -D -m 755 target/release/phalanxd $(DESTDIR)$(PREFIX)/sbin/phalanxd
 	install -D -m 755 target/release/phalanx $(DESTDIR)$(PREFIX)/bin/phalanx
+	install -m 755 target/release/phalanx-share $(DESTDIR)$(PREFIX)/bin/phalanx-share
 	install -D -m 644 $(OVERLAY) $(DESTDIR)$(OVERLAY_DIR)/select_cons_tres.so
 	install -D -m 644 config/phalanxd.service $(DESTDIR)/lib/systemd/system/phalanxd.service
 	install -D -m 644 config/phalanx-agent.service \
@@ -310,16 +312,19 @@ install: build man
 		install -D -m 644 config/phalanx.toml $(DESTDIR)/etc/phalanx/phalanx.toml
 	install -d $(DESTDIR)$(PREFIX)/share/man
 	cp -r build/man/man/. $(DESTDIR)$(PREFIX)/share/man/
-	install -D -m 644 build/man/bash/phalanx* \
-		$(DESTDIR)$(PREFIX)/share/bash-completion/completions/phalanx
-	install -D -m 644 build/man/zsh/_phalanx \
-		$(DESTDIR)$(PREFIX)/share/zsh/vendor-completions/_phalanx
-	install -D -m 644 build/man/fish/phalanx.fish \
-		$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/phalanx.fish
+	for name in phalanx phalanx-share; do \
+		install -D -m 644 build/man/bash/$$name.bash \
+			$(DESTDIR)$(PREFIX)/share/bash-completion/completions/$$name && \
+		install -D -m 644 build/man/zsh/_$$name \
+			$(DESTDIR)$(PREFIX)/share/zsh/vendor-completions/_$$name && \
+		install -D -m 644 build/man/fish/$$name.fish \
+			$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/$$name.fish || exit 1; \
+	done
 	@echo "installed; add to slurm.conf, first in the list, then restart slurmctld:"
 	@echo "  PluginDir=$(OVERLAY_DIR):$(PREFIX)/lib/$(TRIPLET)/slurm-wlm"
 uninstall:
 	rm -f $(DESTDIR)$(PREFIX)/sbin/phalanxd $(DESTDIR)$(PREFIX)/bin/phalanx \
+		$(DESTDIR)$(PREFIX)/bin/phalanx-share \
 		$(DESTDIR)$(OVERLAY_DIR)/select_cons_tres.so \
 		$(DESTDIR)/lib/systemd/system/phalanxd.service \
 		$(DESTDIR)/lib/systemd/system/phalanx-agent.service \
@@ -330,9 +335,9 @@ uninstall:
 		$(DESTDIR)$(OVERLAY_DIR)/spank_phalanx.so \
 		$(DESTDIR)$(PREFIX)/share/man/man5/phalanx.toml.5 \
 		$(DESTDIR)$(PREFIX)/share/man/man8/phalanxd.8 \
-		$(DESTDIR)$(PREFIX)/share/bash-completion/completions/phalanx \
-		$(DESTDIR)$(PREFIX)/share/zsh/vendor-completions/_phalanx \
-		$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/phalanx.fish
+		$(DESTDIR)$(PREFIX)/share/bash-completion/completions/phalanx* \
+		$(DESTDIR)$(PREFIX)/share/zsh/vendor-completions/_phalanx* \
+		$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/phalanx*.fish
 	@echo "slurmctld keeps the overlay it has loaded until it is restarted;"
 	@echo "the empty directory stays, because slurm.conf may still name it"
 

@@ -354,7 +354,7 @@ static void _log_breaker(void)
 
 		(void) snprintf(head, sizeof(head),
 				"phalanx: breaker opened, Slurm decides alone%s: too much of %s",
-				out ? " until `phalanx enable`" : "", why);
+				out ? " until `phalanx daemon enable`" : "", why);
 		err = dump_write(head, path);
 		if (out)
 			error("%s; it opened too often, %s%s", head,

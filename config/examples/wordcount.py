@@ -92,7 +92,7 @@ def lines_of(hdfs, path, offset, length):
 def splits():
     """This task's rows: (uri, offset, length, local)."""
     program = os.environ.get("PHALANX", "phalanx")
-    text = subprocess.run([program, "splits", "--mine", *extra()], check=True,
+    text = subprocess.run([program, "data", "splits", "--mine", *extra()], check=True,
                           capture_output=True, text=True).stdout
     for line in text.splitlines():
         _task, _node, uri, offset, length, local = line.split("\t")

@@ -591,7 +591,7 @@ static void test_ejected(void)
 	snprintf(path, sizeof(path), "%s/phalanx_breaker", harness_root);
 	f = fopen(path, "r");
 	CHECK(f && fgets(line, sizeof(line), f));
-	CHECK(strstr(line, "until `phalanx enable`"));
+	CHECK(strstr(line, "until `phalanx daemon enable`"));
 	CHECK(strstr(line, "nodes that Slurm refused"));
 	for (int i = 0; fgets(line, sizeof(line), f);)
 		CHECK(++i < 400);

@@ -21,17 +21,18 @@ const MASTER_VARIABLE: &str = "PHALANX_MASTER";
 
 /// Options that every command takes.
 #[derive(Clone, Debug, Default, clap::Args)]
+#[command(next_help_heading = "Global options")]
 pub struct Global {
     /// Print JSON instead of text
     #[arg(long, global = true)]
     pub json: bool,
-    /// Control socket of phalanxd [default: of --config, else $PHALANX_SOCKET, else of
-    /// /etc/phalanx/phalanx.toml]
+    /// Control socket of phalanxd [default: the one of --config, else $PHALANX_SOCKET, else the
+    /// one of /etc/phalanx/phalanx.toml]
     #[arg(long, global = true, value_name = "SOCKET")]
     pub socket: Option<PathBuf>,
-    /// Where phalanxd listens on another host (control.listen there): http://HOST[:PORT]; several
+    /// Address of phalanxd on another host (control.listen there): http://HOST[:PORT]; several
     /// with commas are asked in turn [default: $PHALANX_MASTER, else control.masters of
-    /// /etc/phalanx/phalanx.toml, where there is no control socket]
+    /// /etc/phalanx/phalanx.toml, if there is no control socket]
     #[arg(
         long,
         global = true,
@@ -40,7 +41,7 @@ pub struct Global {
         conflicts_with = "socket"
     )]
     pub master: Vec<Target>,
-    /// Configuration of phalanxd, which names the socket
+    /// Configuration of phalanxd to read [default: /etc/phalanx/phalanx.toml]
     #[arg(long, global = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
 }

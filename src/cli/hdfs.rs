@@ -13,9 +13,11 @@ use phalanx_service::config::HdfsConfig;
 use phalanx_service::hdfs::{Hdfs, HdfsError, HostMap, HostNames};
 
 /// HDFS and the names of its hosts.
+#[derive(Debug)]
 pub struct Access {
+    /// HDFS of the site.
     pub hdfs: Hdfs,
-    /// HDFS decides by the name.
+    /// Name of the calling user, by which HDFS decides.
     pub user: String,
     map: HostMap,
     /// Slurm's nodes, or why they are not known.

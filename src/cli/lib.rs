@@ -31,6 +31,17 @@ pub use exit::{Exit, Failure};
 pub use global::Global;
 pub use outcome::Outcome;
 
+/// Parts of this command line that the other programs of Phalanx are made of.
+pub mod common {
+    pub use crate::commands::generate::program as generate;
+    pub use crate::exit::EXIT_CODES;
+    pub use crate::hdfs::Access;
+    pub use crate::run;
+    pub use crate::text::clean;
+    pub use crate::time::duration;
+    pub use crate::{Exit, Failure, Global, Outcome};
+}
+
 /// The commands with their options, as help, manual pages and completion show them.
 pub fn command() -> clap::Command {
     Cli::command()
@@ -40,16 +51,30 @@ pub fn command() -> clap::Command {
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     let exit = match Cli::try_parse_from(&arguments) {
-        Ok(cli) => run(&cli),
-        Err(error) => usage(&arguments, &error),
+        Ok(cli) => {
+            // An error of `solve` begins with the field of the problem.
+            let is_solve = matches!(cli.command, Command::Solve(_));
+            end(if is_solve { "" } else { "phalanx: " }, cli.command.run(&cli.global))
+        }
+        Err(error) => {
+            let option = |argument: &&OsString| argument.as_encoded_bytes().starts_with(b"-");
+            let command = arguments.iter().skip(1).find(|argument| !option(argument));
+            let is = |name: &str| command.is_some_and(|command| command == name);
+            let one_line = is("solve") || is("simulate");
+            usage(if is("solve") { "" } else { "phalanx: " }, one_line, &error)
+        }
     };
     exit.into()
 }
 
-/// Prints the result, or one line of what went wrong: for `solve` it begins with the field.
-fn run(cli: &Cli) -> Exit {
-    let program = if matches!(cli.command, Command::Solve(_)) { "" } else { "phalanx: " };
-    end(program, cli.command.run(&cli.global))
+/// Runs another program of Phalanx with the arguments of the process.
+pub fn run<P: Parser>(name: &str, run: fn(&P) -> Result<Outcome, Failure>) -> ExitCode {
+    let program = format!("{name}: ");
+    let exit = match P::try_parse() {
+        Ok(parsed) => end(&program, run(&parsed)),
+        Err(error) => usage(&program, false, &error),
+    };
+    exit.into()
 }
 
 /// Prints a result, or what went wrong in one line behind `program`.
@@ -61,22 +86,18 @@ pub fn end(program: &str, result: Result<Outcome, Failure>) -> Exit {
     })
 }
 
-/// Prints what clap says: help and version, which are no errors, and errors
-/// under the program's name; for `solve` and `simulate` these are one line, as
-/// their other errors are, which `solve` begins with the field.
-fn usage(arguments: &[OsString], error: &clap::Error) -> Exit {
+/// Prints what clap says: help and version, which are no errors, and errors after the program's
+/// name, in one line where the command's other errors are one line.
+fn usage(program: &str, one_line: bool, error: &clap::Error) -> Exit {
     if !error.use_stderr() {
         let _ = error.print();
         return Exit::Ok;
     }
-    let option = |argument: &&OsString| argument.as_encoded_bytes().starts_with(b"-");
-    let command = arguments.iter().skip(1).find(|argument| !option(argument));
-    let is = |name: &str| command.is_some_and(|command| command == name);
-    let text = error.render().to_string();
-    let program = if is("solve") { "" } else { "phalanx: " };
-    if is("solve") || is("simulate") {
+    if one_line {
         return in_one_line(program, error);
-    } else if let Some(said) = text.strip_prefix("error: ") {
+    }
+    let text = error.render().to_string();
+    if let Some(said) = text.strip_prefix("error: ") {
         let _ = write!(std::io::stderr(), "{program}{said}");
     } else {
         // Help, where a command is missing.

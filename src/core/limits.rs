@@ -144,15 +144,15 @@ pub const BAG_TRIALS_COMMITTED_MAX: usize = 100_000;
 pub const BAG_TRIALS_REVISED_MAX: usize = 4_000_000;
 /// Units of work of one `share` problem: up to 2^53, as above.
 pub const SHARE_LOAD_MAX: u64 = 1 << 53;
-/// Cores of all hosts of one bisect problem.
+/// Cores of all hosts of one problem of the method for data jobs.
 pub const BISECT_CORES_MAX: usize = 1 << 24;
 /// Probed makespans of one bisection; doubling ends far earlier.
 pub const BISECT_PROBES_MAX: usize = 2_200;
 /// Migrations and exchanges of blocks within one job.
 pub const BISECT_MIGRATIONS_MAX: usize = 10_000;
-/// Work (cores and blocks looked at) of bisect's mode `seed`; some ten seconds.
+/// Work (cores and blocks looked at) of the data jobs' mode `seed`; some ten seconds.
 pub const BISECT_SEED_STEPS_MAX: u64 = 4_000_000_000;
-/// Work of the other probes and orders of bisect's mode `best`; some three seconds.
+/// Work of the other probes and orders of the data jobs' mode `best`; some three seconds.
 pub const BISECT_BEST_UNITS: u64 = 600_000_000;
 /// Orders of jobs that mode `best` tries on large problems.
 pub const BISECT_ORDERS: usize = 60;
@@ -170,7 +170,7 @@ pub const BISECT_ANNEAL_RUNS: usize = 12;
 pub const BISECT_ANNEAL_STEPS: usize = 200_000;
 /// Durations that annealing remembers.
 pub const BISECT_DURATIONS_MAX: usize = 1_000_000;
-/// Jobs of bisect's mode `exact`.
+/// Jobs of the data jobs' mode `exact`.
 pub const BISECT_EXACT_JOBS_MAX: usize = 5;
 /// Cores of all hosts in mode `exact`.
 pub const BISECT_EXACT_CORES_MAX: usize = 8;

@@ -37,8 +37,7 @@ pub enum Sharing {
     Shared,
     /// `--exclusive`: whole idle nodes.
     Whole,
-    /// `--exclusive=user` or `=mcs` in recordings of before the plugin filtered by owner: left
-    /// to Slurm.
+    /// `--exclusive=user` or `=mcs`: what is left on nodes of the same owner.
     Owner,
 }
 
@@ -75,16 +74,10 @@ pub enum LeftToSlurm {
     Contiguous,
     /// `--switches`.
     Switches,
-    /// `--core-spec`, `--thread-spec`; in old recordings.
-    CoreSpec,
     /// `--gpus-per-socket`.
     PerSocket,
-    /// `--exclusive=user|mcs`; in old recordings.
-    Owner,
     /// Component of a het job.
     HetJob,
-    /// `--threads-per-core`, `--ntasks-per-core`, `--ntasks-per-socket`; in old recordings.
-    CoreLayout,
     /// Too many GRES requests, or of a kind that no node has.
     Gres,
     /// `--spread-job`.
@@ -113,11 +106,8 @@ impl LeftToSlurm {
         match self {
             Self::Contiguous => "--contiguous",
             Self::Switches => "--switches",
-            Self::CoreSpec => "--core-spec",
             Self::PerSocket => "--gpus-per-socket",
-            Self::Owner => "--exclusive=user",
             Self::HetJob => "het job",
-            Self::CoreLayout => "core layout options",
             Self::Gres => "--gres",
             Self::Spread => "--spread-job",
             Self::Sizes => "several sizes",

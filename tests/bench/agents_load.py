@@ -3,10 +3,10 @@
 """5,000 agents on one phalanxd: its CPU time and memory, and how quick a batch read is.
 
 On a real slurmctld with as many CLOUD nodes. Each agent is a connection of its own over TCP to
-loopback, with a MUNGE credential in each request as `phalanx agent` makes it, and does what that
-does: one request a period, held by the daemon until the next run is due, which hands over one
-value. Beside them one reader takes the latest values of all nodes again and again. Prints what
-phalanxd needed without agents, with them, and the latencies of the reads.
+loopback, with a MUNGE credential in each request as `phalanx collector agent` makes it, and does
+what that does: one request a period, held by the daemon until the next run is due, which hands
+over one value. Beside them one reader takes the latest values of all nodes again and again. Prints
+what phalanxd needed without agents, with them, and the latencies of the reads.
 """
 
 import argparse

@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Collectors on every node of a real cluster: registered by command line, steering `share`.
 
-On a cluster of 6 nodes with one `phalanx agent` each, over TCP with MUNGE: a five-line shell
-collector is on every node within two periods and decides the next `phalanx share`; programs that
-hang, flood, fork or print no number hold nothing up and are seen; an agent or phalanxd that is
-killed leaves stale values that fall back, and comes back; the page, /metrics and /healthz are
+On a cluster of 6 nodes with one `phalanx collector agent` each, over TCP with MUNGE: a five-line
+shell collector is on every node within two periods and decides the next `phalanx-share`; programs
+that hang, flood, fork or print no number hold nothing up and are seen; an agent or phalanxd that
+is killed leaves stale values that fall back, and comes back; the page, /metrics and /healthz are
 served, and /metrics is what Prometheus' own parser takes.
 """
 
@@ -81,13 +81,18 @@ class Agents(Suite):
         program = os.path.join(self.cluster.paths.bin_dir, "phalanx")
         return self.cluster.run(program, *argv, timeout=10).stdout
 
+    def share(self, *argv):
+        """Output of phalanx-share; it must succeed within 10 s."""
+        program = os.path.join(self.cluster.paths.bin_dir, "phalanx-share")
+        return self.cluster.run(program, *argv, timeout=10).stdout
+
     def configure(self, more, text=None):
         """Reloads with more in the configuration (or that text instead); returns the old one."""
         with open(self.cluster.paths.phalanx_toml, encoding="utf-8") as file:
             old = file.read()
         with open(self.cluster.paths.phalanx_toml, "w", encoding="utf-8") as file:
             file.write((old if text is None else text) + more)
-        self.phalanx("reload")
+        self.phalanx("daemon", "reload")
         return old
 
     def get(self, path):
@@ -127,12 +132,11 @@ class Agents(Suite):
         return [a["node"] for a in self.json("/v1/agents")["agents"] if not a["connected"]]
 
     def shares(self, *argv):
-        """Lines of each of n1 to n4 by `phalanx share`."""
+        """Lines of each of n1 to n4 by `phalanx-share`."""
         path = os.path.join(self.work, "items")
         with open(path, "w", encoding="utf-8") as file:
             file.writelines(f"image {i}\n" for i in range(440))
-        text = self.phalanx("share", "--input", path, "--nodes", "n[1-4]", "--unit", "lines",
-                            "--json", *argv)
+        text = self.share("--input", path, "--nodes", "n[1-4]", "--unit", "lines", "--json", *argv)
         answer = json.loads(text)
         return [part["lines"] for part in answer["nodes"]], [p["from"] for p in answer["nodes"]]
 
@@ -215,11 +219,11 @@ done > {out}/read.$SLURM_PROCID
 
 @case(needs=[FIRST])
 def a_job_reads_its_parts_by_the_map(suite):
-    """The block map of `share` as each task of a job on these nodes reads it: nothing is lost."""
+    """The block map of phalanx-share as each task of a job there reads it: nothing is lost."""
     path, out = os.path.join(suite.work, "lines"), os.path.join(suite.work, "out")
     with open(path, "w", encoding="utf-8") as file:
         file.writelines(f"record {i} {'x' * (i % 31)}\n" for i in range(3000))
-    suite.phalanx("share", "--input", path, "--nodes", "n[1-4]", "--out", out)
+    suite.share("--input", path, "--nodes", "n[1-4]", "--out", out)
     suite.cluster.run("srun", "-w", "n[1-4]", "-N4", "--ntasks-per-node=1", "sh", "-c",
                       READ.format(out=out), cwd="/")
     parts = []
@@ -276,7 +280,7 @@ def it_steers_gangs_and_balance(suite):
 def it_tells_the_power_of_nodes(suite):
     """What busy nodes draw, for bags of tasks: by a datum, then by nothing again."""
     def sources():
-        report = json.loads(suite.phalanx("history", "energy", "--json"))
+        report = json.loads(suite.phalanx("report", "energy", "--power", "--json"))
         return {node["from"] for node in report["nodes"]}
     equal(sources(), {None}, "before")
     suite.phalanx("collector", "use", "bag.power_w", "speed")
@@ -408,7 +412,8 @@ def a_clock_that_jumps_changes_nothing(suite):
     cluster.spawn("phalanxd", [program("phalanxd"), "--config", cluster.paths.phalanx_toml],
                   {"LD_PRELOAD": shim, "CLOCK_FILE": clock})
     cluster.stop_agent("n1")
-    cluster.spawn("agent:n1", [program("phalanx"), "agent", "--node", "n1", *suite.agent_options],
+    cluster.spawn("agent:n1", [program("phalanx"), "collector", "agent", "--node", "n1",
+                                *suite.agent_options],
                   {"LD_PRELOAD": shim, "CLOCK_FILE": wrong})
 
     def rows():

@@ -127,7 +127,7 @@ def learn(cluster):
 
 def knows(cluster):
     """Whether times of all job classes on all classes of nodes are learned."""
-    rows = phalanx_json(cluster, "history", "energy")["rows"]
+    rows = phalanx_json(cluster, "report", "energy", "--power")["rows"]
     return len([row for row in rows if row["runs"] >= 1.9]) >= len(TYPES) * len(CLASSES)
 
 
@@ -216,8 +216,8 @@ def check_plan(suite, method, text, explained):
     suite.expect(all(any(f"/{name}/" in c for c in classes) for name in TYPES), f"{classes}")
     for word in ("Profit per hour", "No plan exceeds", "Makespan", "Energy", *TYPES):
         suite.expect(word in text, f"plan --bags lacks {word!r}:\n{text}")
-    steer = explained.get("pending", {}).get("steer") or {}
-    suite.expect(steer.get("method") == "bag", f"explain: {json.dumps(explained)[:500]}")
+    chosen = explained.get("pending", {}).get("preference") or {}
+    suite.expect(chosen.get("method") == "bag", f"explain: {json.dumps(explained)[:500]}")
 
 
 class Bags(Suite):
@@ -264,7 +264,7 @@ def profit(suite):
     cluster = suite.cluster
     learn(cluster)
     suite.until(lambda: knows(cluster), "history energy has all times", 20)
-    nodes = phalanx_json(cluster, "history", "energy")["nodes"]
+    nodes = phalanx_json(cluster, "report", "energy", "--power")["nodes"]
     suite.expect({row["from"] for row in nodes} == {"configuration"}, f"{nodes}")
     suite.begin()
     result, method, text, explained = earn(cluster, TASKS, True)
@@ -298,7 +298,7 @@ def without_watts(cluster, kind):
     for text in (re.sub(rf", {kind} = [0-9.]+", "", before), before):
         with open(path, "w", encoding="utf-8") as file:
             file.write(text)
-        phalanx(cluster, "reload")
+        phalanx(cluster, "daemon", "reload")
         if text != before:
             yield
 

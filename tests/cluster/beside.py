@@ -180,8 +180,8 @@ def collectors(suite):
 
 @case(needs=["jobs_run"], where="full")
 def looks_ahead(suite):
-    """what-if simulates the live queue: the jobs that wait start"""
-    told = phalanx_json(suite.cluster, "what-if", "--config", suite.cluster.paths.phalanx_toml)
+    """plan --config simulates the live queue: the jobs that wait start"""
+    told = phalanx_json(suite.cluster, "plan", "--config", suite.cluster.paths.phalanx_toml)
     suite.expect(told["today"]["starts"] >= 2 and told["pending"] >= 2, f"{told}")
     suite.expect(told["today"] == told["then"], "the same configuration, other figures")
 
@@ -203,7 +203,7 @@ def simulates(suite):
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     suite.expect([row["policy"] for row in rows] == ["stock", "phalanx"], f"{rows}")
     suite.expect(all(row["jobs"] >= len(more) for row in rows), f"{rows}")
-    replay = phalanx_json(suite.cluster, "replay", *files)
+    replay = phalanx_json(suite.cluster, "record", "replay", *files)
     suite.expect(replay["differing"] == 0 and not replay["broken"], f"{replay}")
 
 

@@ -87,10 +87,10 @@ def environment_is_set(suite):
     os.makedirs(out)
     wrap = (f"export PHALANX={suite.program} PHALANX_JOBS_DIR={suite.root}/jobs; "
             f"srun sh -c 'env > {out}/env-$SLURM_PROCID; "
-            f"$PHALANX splits --dir $PHALANX_JOBS_DIR > {out}/all;"
-            f"$PHALANX splits --dir $PHALANX_JOBS_DIR --task $SLURM_PROCID "
+            f"$PHALANX data splits --dir $PHALANX_JOBS_DIR > {out}/all;"
+            f"$PHALANX data splits --dir $PHALANX_JOBS_DIR --task $SLURM_PROCID "
             f"> {out}/rows-$SLURM_PROCID;"
-            f"$PHALANX splits --dir $PHALANX_JOBS_DIR -- sh -c "
+            f"$PHALANX data splits --dir $PHALANX_JOBS_DIR -- sh -c "
             f"\"echo \\$mapreduce_map_input_start\" > {out}/run-$SLURM_PROCID; "
             f"stat -c %a:%u $PHALANX_BLOCK_MAP > {out}/mode'")
     job = suite.cluster.submit("-t1", "-N4", "-n4", "--comment=hdfs-input=/data/one;split=4",
@@ -135,7 +135,7 @@ def told_to_users(suite):
     suite.expect(explained["input"]["unmapped"] == [STRANGER], f"{explained['input']}")
     comment = suite.cluster.job(int(record["JobId"])).get("Comment", "")
     suite.expect(f"no Slurm nodes: {STRANGER}" in comment, f"unmapped: comment {comment}")
-    checked = phalanx(suite.cluster, "hdfs", "check", "--conf-dir", str(suite.hdfs.conf),
+    checked = phalanx(suite.cluster, "data", "check", "--conf-dir", str(suite.hdfs.conf),
                       check=False)
     suite.expect(checked.returncode == 1 and "1 UNMAPPED" in checked.stdout, f"check: {checked}")
 
@@ -167,8 +167,8 @@ def many_at_once(suite):
     """Jobs beyond the room on their nodes: all run, planned together"""
     jobs = [suite.submit("/data/one", "-N2", "-n8", command="srun TASK; sleep 1")[0]
             for _ in range(8)]
-    suite.until(lambda: "bisect" in {method["method"] for method in phalanx_json(
-        suite.cluster, "plan")["methods"]}, "a plan that names bisect")
+    suite.until(lambda: "data_jobs" in {method["method"] for method in phalanx_json(
+        suite.cluster, "plan")["methods"]}, "a plan that names data_jobs")
     records = suite.cluster.wait_jobs(jobs, timeout=90)
     suite.expect(all(r["JobState"] == "COMPLETED" for r in records), "not all completed")
 
@@ -192,7 +192,7 @@ def from_other_hosts(suite):
                                wrap="sleep 8")
     suite.cluster.wait_jobs([job], states=("RUNNING",))
     away = f"{suite.root}/none"
-    ask = ["splits", "--job", str(job), "--dir", away]
+    ask = ["data", "splits", "--job", str(job), "--dir", away]
 
     def run(masters, *argv, **how):
         begun = CLOCK.now()

@@ -124,8 +124,9 @@ class Service(Suite):
     def start_agent(self, node):
         """Starts the agent of a node on the TCP listener."""
         self.cluster.spawn(f"agent:{node}", [
-            os.path.join(self.cluster.paths.bin_dir, "phalanx"), "agent", "--node", node,
-            "--master", f"http://127.0.0.1:{self.port}", "--command-dir", self.commands])
+            os.path.join(self.cluster.paths.bin_dir, "phalanx"), "collector", "agent",
+            "--node", node, "--master", f"http://127.0.0.1:{self.port}",
+            "--command-dir", self.commands])
 
     def fresh(self, name):
         """Nodes with a usable value, by node."""
@@ -325,7 +326,7 @@ def a_thousand_registrations_and_a_restart(suite):
         suite.local("DELETE", f"/v1/collectors/d{i}")
     with open(suite.cluster.paths.phalanx_toml, "a", encoding="utf-8") as file:
         file.write(f'\n[collector.of_file]\ncmd = "{cmd}"\nevery_ms = 1000\n')
-    phalanx(suite.cluster, "reload")
+    phalanx(suite.cluster, "daemon", "reload")
     suite.until(lambda: len(suite.fresh("of_file")) == 4, "the file's registration runs")
     suite.status_is(409, suite.local("DELETE", "/v1/collectors/of_file"), "remove the file's")
     phalanx(suite.cluster, "collector", "use", "share.capability", "--reset")

@@ -147,7 +147,7 @@ def by_the_seed(suite):
         with suite.settings('mode = "best"', f'mode = "seed"\nmoment = {moment}'):
             near_ideal(suite, f"seed, moment {moment}")
             plan = phalanx_json(suite.cluster, "plan")
-            modes = [m["mode"] for m in plan["methods"] if m["method"] == "bisect"]
+            modes = [m["mode"] for m in plan["methods"] if m["method"] == "data_jobs"]
             suite.expect(set(modes) <= {"seed", ""}, f"plan by {modes}")
 
 

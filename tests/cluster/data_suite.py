@@ -89,7 +89,7 @@ class Data(Suite):
         for lines in (text.replace(old, new), text):
             with open(path, "w", encoding="utf-8") as file:
                 file.write(lines)
-            phalanx(self.cluster, "reload")
+            phalanx(self.cluster, "daemon", "reload")
             if lines != text:
                 yield
 

@@ -262,7 +262,7 @@ def data_service(doctor):
     write(toml, before + '\n[collector.load]\ncmd = "builtin:load1"\nevery_ms = 500\n'
                          'nodes = "n[1-3]"\n')
     try:
-        cluster.run("phalanx", "reload")
+        cluster.run("phalanx", "daemon", "reload")
         doctor.finds("warning", "collector-nodes", "n3", "[collector.load] nodes")
         doctor.finds("warning", "agent", "2 of 2 nodes: n1, n2", "phalanx-agent")
         cluster.start_agent("n1", "--master", control)
@@ -273,7 +273,7 @@ def data_service(doctor):
         write(toml, before)
         for name in ("n1", "node2"):
             cluster.stop_agent(name)
-        cluster.run("phalanx", "reload")
+        cluster.run("phalanx", "daemon", "reload")
 
 
 @case

@@ -63,7 +63,7 @@ class Ends(Suite):
         self.expect(old in text, f"no {old!r} in {path}")
         with open(path, "w", encoding="utf-8") as file:
             file.write(text.replace(old, new))
-        phalanx(self.cluster, "reload")
+        phalanx(self.cluster, "daemon", "reload")
 
     def explained(self, job):
         """What is said of a job's runtime; empty before the daemon knows the job."""
@@ -126,7 +126,7 @@ def gang(suite):
         gang = suite.submit("gang", "-N3", "--exclusive", "-x", "n4", run_s=1)
         if decide:
             suite.until(lambda: any(
-                m["method"] == "spare" and m["terms"].get("gang") == gang
+                m["method"] == "backfill_window" and m["terms"].get("gang") == gang
                 for m in phalanx_json(suite.cluster, "plan")["methods"]),
                 "the gang's nodes are spared")
             shown = phalanx_json(suite.cluster, "explain", str(gang))["pending"]

@@ -91,7 +91,7 @@ class Energy(Suite):
         begin, end = text.index(MORE), text.index(END)
         with open(path, "w", encoding="utf-8") as file:
             file.write(text[:begin] + MORE + "\n" + more + "\n" + text[end:])
-        phalanx(self.cluster, "reload")
+        phalanx(self.cluster, "daemon", "reload")
 
     def array(self, name, tasks, *options, seconds=4):
         """Submits one array of one-CPU tasks."""
@@ -123,10 +123,10 @@ class Energy(Suite):
 def sources(suite):
     """Configuration, then CurrentWatts, then ConsumedEnergy"""
     def nodes():
-        return phalanx_json(suite.cluster, "history", "energy")["nodes"]
+        return phalanx_json(suite.cluster, "report", "energy", "--power")["nodes"]
 
     def rows():
-        return phalanx_json(suite.cluster, "history", "energy")["rows"]
+        return phalanx_json(suite.cluster, "report", "energy", "--power")["rows"]
 
     first = suite.until(nodes, "the nodes")
     suite.expect({n["from"] for n in first} == {"configuration"}, f"at first: {first}")
@@ -148,7 +148,7 @@ def sources(suite):
     # The file has them a little later than the table.
     suite.until(lambda: all(run["joules"] for run in
                             phalanx_json(suite.cluster, "history", "runs")["runs"]), "the file", 10)
-    text = phalanx(suite.cluster, "history", "energy").stdout
+    text = phalanx(suite.cluster, "report", "energy", "--power").stdout
     suite.expect("accounting" in text and "slurm" in text, text)
     imported = phalanx(suite.cluster, "history", "import", "--sacct", "--since", "1h").stdout
     suite.expect("energy or work added" not in imported, f"energy was there:\n{imported}")

@@ -303,7 +303,7 @@ for one_kind in GARBAGE:
 
 @fault
 def ejected(run):
-    """A false daemon is wrong until it is ejected: stock decides, until `phalanx enable`"""
+    """A false daemon is wrong until it is ejected: stock decides, until `phalanx daemon enable`"""
     wrong = next(kind for kind in GARBAGE if kind.name == "foreign")
     run.cluster.stop_phalanxd()
     with FakeDaemon(run.cluster.paths.plugin_socket, wrong, eject_openings=1) as fake:
@@ -316,7 +316,7 @@ def ejected(run):
         run.expect(fake.asks == asks, "asked after it was ejected")
         run.problems += fake.problems()
     log = log_since(run.cluster, "slurmctld", run.logs["slurmctld"])
-    said = log.count("until `phalanx enable`")
+    said = log.count("until `phalanx daemon enable`")
     run.expect(said == 1, f"log of slurmctld: {said} lines of an ejection, expected 1")
     run.cluster.start_phalanxd()
     run.until(lambda: run.status().get("plugin", {}).get("breaker") == "ejected",
@@ -325,8 +325,8 @@ def ejected(run):
     run.expect(not run.in_use(), "status: synced although ejected")
     with open(os.path.join(run.cluster.paths.state, "phalanx_breaker"), encoding="utf-8") as dump:
         head = dump.readline()
-    run.expect("until `phalanx enable`" in head, f"phalanx_breaker begins {head[:200]!r}")
-    phalanx(run.cluster, "enable")
+    run.expect("until `phalanx daemon enable`" in head, f"phalanx_breaker begins {head[:200]!r}")
+    phalanx(run.cluster, "daemon", "enable")
     run.recovered()
 
 

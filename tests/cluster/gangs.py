@@ -145,7 +145,8 @@ class Gangs(Suite):
         chosen, right = landed(records)
         for record in astray(records):
             report = phalanx_json(self.cluster, "explain", record["JobId"])
-            asks = [(ask["mode"], ask["reason"], ask.get("steer")) for ask in report["asks"][:2]]
+            asks = [(ask["mode"], ask["reason"], ask.get("preference"))
+                    for ask in report["asks"][:2]]
             print(f"    {record['JobName']} on {record['NodeList']}: {json.dumps(asks)[:600]}")
         print(f"    {what}: {right} of {chosen} jobs with a choice on their fastest class")
         self.expect(chosen >= len(records) // 6, f"{what}: only {chosen} jobs had a choice")
@@ -202,8 +203,8 @@ def explain_het(suite, blocker, job):
             suite.cluster.wait_jobs([job], timeout=60)
         for component in (f"{job}+0", f"{job}+3"):
             report = phalanx_json(suite.cluster, "explain", component)
-            steer = planned and (report["placed"].get("decision") or {}).get("steer")
-            note = (steer or report.get("pending") or {}).get("note")
+            chosen = planned and (report["placed"].get("decision") or {}).get("preference")
+            note = (chosen or report.get("pending") or {}).get("note")
             if suite.expect(note, f"{component}, planned {planned}: no note in {report}"):
                 check_terms(suite, note, planned, component)
                 parts = {row["component"] for row in note["task_terms"]}
@@ -224,12 +225,12 @@ def gangs_explained(suite):
     records = run_list(suite.cluster, [(0.0, *job[1:]) for job in work_list(2, 4)])
     for record in records:
         report = phalanx_json(suite.cluster, "explain", record["JobId"])
-        steer = (report["placed"].get("decision") or {}).get("steer")
-        if suite.expect(steer, f"job {record['JobId']}: no steer in its decision"):
-            note = steer["note"]
-            suite.expect(steer["method"] == "gang" and note["kind"] == "gang", f"{steer}")
+        chosen = (report["placed"].get("decision") or {}).get("preference")
+        if suite.expect(chosen, f"job {record['JobId']}: no preference in its decision"):
+            note = chosen["note"]
+            suite.expect(chosen["method"] == "gang" and note["kind"] == "gang", f"{chosen}")
             suite.expect(len(note["speeds"]) == 2, f"speeds {note['speeds']}")
-            if steer["tier"] == "planned":
+            if chosen["candidate_set"] == "planned":
                 check_terms(suite, note, True, record["JobId"])
     plan = phalanx_json(suite.cluster, "plan")
     methods = {m["method"]: m for m in plan["methods"]}
@@ -331,7 +332,7 @@ def admission_waits(suite):
         before = file.read()
     with open(path, "a", encoding="utf-8") as file:
         file.write(ADMISSION)
-    phalanx(suite.cluster, "reload")
+    phalanx(suite.cluster, "daemon", "reload")
     job = pair(suite)
 
     def explained():

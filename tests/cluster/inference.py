@@ -5,9 +5,9 @@
 Four nodes of a real Slurm get 24, 18, 9 and 15 % of a CPU (slow_nodes.py). Images lie in HDFS, one
 a block, 40, 30, 20 and 10 % of them on the nodes' DataNodes and each also on the next. A job with
 a task on each node reads what is written on them by a neural network (inference_task.py). The
-images are dealt out by `phalanx share` with what collectors and processors of an agent on each
+images are dealt out by `phalanx-share` with what collectors and processors of an agent on each
 node say: method A (configuration), B (CPU load, measured just before) and C (history: images per
-second of the jobs before); at last one by one by `phalanx share --stream`. Every image must be
+second of the jobs before); at last one by one by `phalanx-share --stream`. Every image must be
 read once and right, and C must end before A. The ideal split of a run is items / (sum of the speeds
 that the nodes had in it); --check fails unless C is within 5 % and one image of it, which wants a
 quiet machine and some hundred images. --svg plots completion time of each node.
@@ -100,6 +100,11 @@ class Inference(Suite):
         config = ("--config", self.cluster.paths.phalanx_toml)
         return self.cluster.run(self.program, *argv, *config, timeout=30).stdout
 
+    def share(self, *argv):
+        """Output of phalanx-share."""
+        config = ("--config", self.cluster.paths.phalanx_toml)
+        return self.cluster.run(f"{self.program}-share", *argv, *config, timeout=30).stdout
+
     def collect(self, name, *options):
         """A datum with a value of every node."""
         self.phalanx("collector", "add", name, *options, "--every", "2s", "--timeout", "15s")
@@ -124,8 +129,7 @@ class Inference(Suite):
     def by_method(self, name):
         """The images by one method: the row of its numbers."""
         out = self.path(f"by-{name}")
-        self.phalanx("share", "--input", self.input, "--nodes", "n[1-4]", "--method", name,
-                     "--out", out)
+        self.share("--input", self.input, "--nodes", "n[1-4]", "--method", name, "--out", out)
         self.job(name, f"srun {self.task} --map {out}/map.tsv --out {out}")
         tasks = {}
         for entry in os.listdir(out):
@@ -211,9 +215,9 @@ def item_by_item(suite):
     items, journal, report = (suite.path(name) for name in ("items", "journal", "report"))
     with open(items, "w", encoding="utf-8") as file:
         file.writelines(f"{suite.input}/{name} {offset}\n" for name, offset in suite.truth)
-    suite.job("stream", f"{suite.program} share --config {suite.cluster.paths.phalanx_toml} "
+    suite.job("stream", f"{suite.program}-share --config {suite.cluster.paths.phalanx_toml} "
               f"--method C --json --stream {items} --journal {journal} -- srun --overlap "
-              f"{suite.program} share --worker -- {suite.task} > {report}")
+              f"{suite.program}-share --worker -- {suite.task} > {report}")
     with open(journal, encoding="utf-8") as file:
         texts = [[*item.split(), text] for _, item, text in
                  (line.rstrip("\n").split("\t") for line in file)]

@@ -6,7 +6,7 @@ The model is the one that Debian's package tesseract-ocr-eng brings: a recurrent
 (LSTM), run by libtesseract on one thread of the CPU. An image is one block of a file, WIDTH x
 HEIGHT bytes of grey. With --map the task works off its rows of a block map when all tasks have
 loaded the model, and writes its account; without, items come as lines `URI OFFSET`, and the
-answer to each is the text (`phalanx share --worker`).
+answer to each is the text (`phalanx-share --worker`).
 """
 
 import argparse
@@ -80,7 +80,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("namenode", help="WebHDFS, such as http://nn:9870")
     parser.add_argument("slow", help="directory of slow_nodes.py")
-    parser.add_argument("--map", help="a block map as `phalanx share --out` writes it")
+    parser.add_argument("--map", help="a block map as `phalanx-share --out` writes it")
     parser.add_argument("--out", help="directory for the accounts")
     args = parser.parse_args()
     real_time(1)

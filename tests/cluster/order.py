@@ -105,7 +105,7 @@ class Order(Suite):
         """Puts another configuration in force."""
         with open(self.cluster.paths.phalanx_toml, "w", encoding="utf-8") as file:
             file.write(text)
-        phalanx(self.cluster, "reload")
+        phalanx(self.cluster, "daemon", "reload")
 
     def cancel(self, *jobs):
         """Cancels waiting jobs and waits until they are gone."""

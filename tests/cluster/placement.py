@@ -92,10 +92,10 @@ class Placed(Suite):
             return file.read()
 
     def reload(self):
-        """`phalanx reload --json`, which must succeed; returns the report."""
-        report = phalanx_json(self.cluster, "reload")
+        """`phalanx daemon reload --json`, which must succeed; returns the report."""
+        report = phalanx_json(self.cluster, "daemon", "reload")
         if not report["ok"]:
-            raise ClusterError(f"phalanx reload: {report['error']}")
+            raise ClusterError(f"phalanx daemon reload: {report['error']}")
         return report
 
 
@@ -159,8 +159,8 @@ def score_terms(suite):
             suite.expect(terms and abs(sum(terms.values()) - scored["score"]) < 1e-6,
                          f"{words}: {scored['node']}: terms {terms} for score {scored['score']}")
         # A method's set may have no other node to compare with.
-        steered = (decision.get("steer") or {}).get("tier") is not None
-        suite.expect(decision.get("runner_up") or steered, f"{words}: no runner-up")
+        preferred = (decision.get("preference") or {}).get("candidate_set") is not None
+        suite.expect(decision.get("runner_up") or preferred, f"{words}: no runner-up")
 
 
 @case
@@ -247,7 +247,7 @@ def bad_file_refused(suite):
     for what, (addition, hint) in bad.items():
         suite.toml(text + addition)
         line = text.count("\n") + 3 - (what == "no TOML")
-        done = phalanx(suite.cluster, "reload", check=False)
+        done = phalanx(suite.cluster, "daemon", "reload", check=False)
         said = done.stdout + done.stderr
         suite.expect(done.returncode == EXIT_NEGATIVE, f"{what}: reload exits {done.returncode}")
         suite.expect(re.search(rf"phalanx\.toml:{line}:\d+", said),
@@ -272,7 +272,7 @@ def bad_file_refused(suite):
 @case
 def partition_modes(suite):
     """Partitions off, shadow and enforce: who decides, and what is recorded"""
-    text, since = suite.read_toml(), phalanx_json(suite.cluster, "shadow")
+    text, since = suite.read_toml(), phalanx_json(suite.cluster, "report", "shadow")
     suite.toml(text + '\n[partition.gpu]\nmode = "shadow"\n[partition.bigmem]\nmode = "off"\n')
     suite.reload()
     modes = read_status(suite.cluster)["raw"]["config"]["partition_modes"]
@@ -293,9 +293,9 @@ def partition_modes(suite):
     for reason in ("shadow", "off"):
         grown = after["fallen_back"].get(reason, 0) - before["fallen_back"].get(reason, 0)
         suite.expect(grown >= 3, f"status: fallen_back.{reason} grew by {grown}")
-    suite.until(lambda: phalanx_json(suite.cluster, "shadow")["starts"] >= since["starts"] + 3,
-               "phalanx shadow counts three starts more")
-    shadow = phalanx_json(suite.cluster, "shadow")
+    suite.until(lambda: phalanx_json(suite.cluster, "report", "shadow")["starts"]
+                >= since["starts"] + 3, "phalanx report shadow counts three starts more")
+    shadow = phalanx_json(suite.cluster, "report", "shadow")
     suite.expect(0 <= shadow["agreed"] <= shadow["starts"] and
                  shadow["agreement"] is not None and
                  abs(shadow["agreement"] - shadow["agreed"] / shadow["starts"]) < 1e-9,

@@ -5,8 +5,8 @@
 Four nodes of two kinds, their powers declared. What they draw is modelled here anew, from what
 `squeue` says twice a second: idle power, and the rest by the share of CPUs in use. With Phalanx
 the draw may be above a limit by at most one job's power, and that for at most 10 s; stock Slurm,
-beside it under the same jobs, is far above it for long. All jobs end, and `phalanx energy` says
-what `scontrol` says of their times.
+beside it under the same jobs, is far above it for long. All jobs end, and `phalanx report energy`
+says what `scontrol` says of their times.
 """
 
 import contextlib
@@ -152,7 +152,7 @@ class Power(Suite):
                         f"{name or 'all'}: above {cap} W for {long:.1f} s")
 
     def adds_up(self, ids):
-        """`phalanx energy` has these jobs' energy."""
+        """`phalanx report energy` has these jobs' energy."""
         records = [r for r in self.cluster.jobs() if int(r["JobId"]) in set(ids)]
         wanted = 0.0
         for record in records:
@@ -161,11 +161,11 @@ class Power(Suite):
             wanted += BUSY[kind_of(record["NodeList"])] * share * ran / 3.6e6
 
         def whole():
-            found = phalanx_json(self.cluster, "energy", "--since", "1h")
+            found = phalanx_json(self.cluster, "report", "energy", "--since", "1h")
             return found if found["total"]["runs"] == len(ids) \
                 and not found["total"]["running"] else None
 
-        found = self.until(whole, f"all of {len(ids)} runs in phalanx energy")
+        found = self.until(whole, f"all of {len(ids)} runs in phalanx report energy")
         total = found["total"]
         self.expect(not total["unknown"] and not total["measured"], f"{total}")
         # Slurm tells its times in whole seconds.
@@ -174,7 +174,7 @@ class Power(Suite):
         for rows in (found["users"], found["accounts"]):
             kwh = sum(row["kwh"] for row in rows)
             self.expect(abs(kwh - total["kwh"]) < 1e-9, f"{kwh} of {total['kwh']}: {rows}")
-        text = phalanx(self.cluster, "energy").stdout
+        text = phalanx(self.cluster, "report", "energy").stdout
         self.expect("kWh" in text and max(map(len, text.splitlines())) <= 100, text)
 
 
@@ -222,7 +222,7 @@ def ends(s):
 def longest_hold(s):
     """With `energy.hold_max_s` a limit ends there, and Slurm starts the job"""
     with edited(s.cluster, s.cluster.paths.phalanx_toml, "[energy]",
-                f"[energy]\nhold_max_s = {HOLD_S}", "phalanx", "reload"):
+                f"[energy]\nhold_max_s = {HOLD_S}", "phalanx", "daemon", "reload"):
         ends(s)
 
 

@@ -5,7 +5,7 @@
 One cluster of 16 nodes of four kinds with more jobs than it holds: single and multi-node jobs
 (gangs), arrays that wait for their plan (bags). The daemon records them over a reload and a
 reconfigure of slurmctld. Then the recording is replayed, with the same configuration and with
-another; it is cut and changed; it is the simulator's input; and `phalanx what-if` looks ahead
+another; it is cut and changed; it is the simulator's input; and `phalanx plan --config` looks ahead
 with a thin history and with an imported one.
 """
 
@@ -75,7 +75,7 @@ def record(suite):
     check(begun["active"] and begun["until_ms"], f"record start: {begun}")
     check("under way" in suite.status("record", "start", code=1), "a second one")
     contention(suite.cluster, 40)
-    suite.status("reload")
+    suite.status("daemon", "reload")
     suite.cluster.run("scontrol", "reconfigure")
     contention(suite.cluster, 20)
     suite.until(lambda: not suite.cluster.run("squeue", "-h").stdout.strip(), "all jobs ended", 180)
@@ -90,7 +90,7 @@ def record(suite):
 @case(needs=["record"])
 def replays(suite):
     """the same answers to the last bit; others under another configuration"""
-    same = phalanx_json(suite.cluster, "replay", *suite.files)
+    same = phalanx_json(suite.cluster, "record", "replay", *suite.files)
     print(f"    {same['asks']} questions, {same['same']} same, {same['missed']} not recorded",
           flush=True)
     check(same["asks"] > 300 and same["differing"] == 0 and not same["broken"], f"{same}")
@@ -99,10 +99,11 @@ def replays(suite):
     with open(suite.other, "w", encoding="utf-8") as file:
         file.write(TOML.replace('mode = "enforce"',
                                 'mode = "enforce"\n[balance]\nmode = "seed"'))
-    then = json.loads(suite.status("replay", *suite.files, "--config", suite.other, "--json"))
+    then = json.loads(suite.status("record", "replay", *suite.files, "--config", suite.other,
+                                   "--json"))
     check(then["then"]["elsewhere"] > 0 and then["same"] == then["asks"], f"{then['then']}")
     check(then["first"] and then["first"][0]["recorded"] != then["first"][0]["now"], f"{then}")
-    text = suite.status("replay", *suite.files, "--config", suite.other)
+    text = suite.status("record", "replay", *suite.files, "--config", suite.other)
     check("Placed elsewhere" in text and "First differences" in text, text)
 
 
@@ -116,7 +117,7 @@ def broken(suite):
                        (whole[:-40] + bytes([whole[-40] ^ 1]) + whole[-39:], "damaged")):
         with open(path, "wb") as file:
             file.write(data)
-        text = suite.status("replay", path, code=1)
+        text = suite.status("record", "replay", path, code=1)
         check(what in " ".join(text.split()) and "Broken" in text and "record " in text, text)
         check("Differing    0" in text, text)
 
@@ -135,9 +136,9 @@ def simulates(suite):
 
 @case(needs=["replays"])
 def looks_ahead(suite):
-    """what-if with learned arrivals, and without where the history is thin"""
+    """plan --config with learned arrivals, and without where the history is thin"""
     # --config names the other configuration here, whose socket is not this daemon's.
-    ahead = ("what-if", "--config", suite.other)
+    ahead = ("plan", "--config", suite.other)
     thin = json.loads(suite.status(*ahead, "--json"))["arrivals"]
     check("too thin" in thin["none"] and thin["jobs"] == 0, f"{thin}")
     now = time.time()

@@ -63,7 +63,7 @@ class Secure(Suite):
         for lines in (text, self.text):
             with open(self.cluster.paths.phalanx_toml, "w", encoding="utf-8") as file:
                 file.write(lines)
-            phalanx(self.cluster, "reload")
+            phalanx(self.cluster, "daemon", "reload")
             if lines is text:
                 yield
 
@@ -109,9 +109,9 @@ def good(suite):
 
 @case
 def callers_ticket(suite):
-    """`phalanx hdfs` asks with the caller's own ticket, for nobody else"""
+    """`phalanx data` asks with the caller's own ticket, for nobody else"""
     command = [os.path.join(suite.cluster.paths.bin_dir, "phalanx"), "--config",
-               suite.cluster.paths.phalanx_toml, "--json", "hdfs"]
+               suite.cluster.paths.phalanx_toml, "--json", "data"]
     tickets = {name: suite.hdfs.kdc.ticket(f"{name}@{REALM}") for name in ("alice", "bob")}
 
     def ask(name, *words):

@@ -125,7 +125,7 @@ def sample(ours, stock, at):
 def churn(ours, stock, sides, number):
     """What administrators do: a reload, a reconfigure on both sides, in turn."""
     if number % 2:
-        phalanx(ours, "reload")
+        phalanx(ours, "daemon", "reload")
         return
     for cluster, side in zip((ours, stock), sides):
         with side.paused:

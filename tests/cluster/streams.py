@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""`phalanx share --stream` in jobs of a real Slurm: items to tasks on nodes of unequal speed.
+"""`phalanx-share --stream` in jobs of a real Slurm: items to tasks on nodes of unequal speed.
 
 Three nodes on which an item takes 0.4, 0.2 and 0.1 s. By learned speed all items must be done in
 at most 75 % of the time that round robin takes beside it, with both in one run, so that the
@@ -44,7 +44,7 @@ class Streams(Suite):
     def __init__(self, cluster, root):
         super().__init__(cluster)
         self.root = root
-        self.phalanx = os.path.join(cluster.paths.bin_dir, "phalanx")
+        self.share = os.path.join(cluster.paths.bin_dir, "phalanx-share")
         self.program = os.path.join(root, "program")
         with open(self.program, "w", encoding="utf-8") as file:
             file.write(PROGRAM)
@@ -67,10 +67,10 @@ class Streams(Suite):
         items = self.path(f"items.{count}")
         with open(items, "w", encoding="utf-8") as file:
             file.writelines(f"item {number}\n" for number in range(1, count + 1))
-        worker = f"{self.phalanx} share --worker"
+        worker = f"{self.share} --worker"
         # The worker's process number, then the worker in its place.
         begin = f"echo $$ >> {self.root}/workers.$SLURM_JOB_ID; exec {worker}"
-        script = (f"#!/bin/sh\n{before}\n{self.phalanx} share --json --stream {items} "
+        script = (f"#!/bin/sh\n{before}\n{self.share} --json --stream {items} "
                   f"--journal {self.path('journal.' + name)} {' '.join(options)} -- "
                   f"srun --ntasks={tasks} --overlap --wait=0 sh -c '{begin} -- {self.program} "
                   f"{self.root}' > {self.path('report.' + name)} 2> {self.path('said.' + name)} "
@@ -155,7 +155,7 @@ def a_requeued_job_goes_on(suite):
 def a_step_joins(suite):
     """A step that starts later works for the stream as well"""
     count, address = 60, suite.path("address")
-    more = (f"&\nsleep 1; srun --overlap --ntasks=1 --nodelist=n3 {suite.phalanx} share --worker "
+    more = (f"&\nsleep 1; srun --overlap --ntasks=1 --nodelist=n3 {suite.share} --worker "
             f"--address-file {address} -- {suite.program} {suite.root}\nwait")
     job = suite.start("joined", count, "--address-file", address, more=more)
     report = suite.report(job, "joined", count)

@@ -240,7 +240,7 @@ def silent_name_node(cluster, budget_s):
         for each in (text, kept):
             with open(cluster.paths.phalanx_toml, "w", encoding="utf-8") as file:
                 file.write(each)
-            phalanx(cluster, "reload")
+            phalanx(cluster, "daemon", "reload")
             if each is text:
                 yield port
 
@@ -394,9 +394,11 @@ def impostor(suite):
     master = ["--master", f"http://127.0.0.1:{port}"]
     with suite.nobody(1, be_the_service, port, ready):
         check(ready.wait(10), "nobody listens")
-        said = first_words([program, *master, "agent", "--node", "n1"], suite.cluster.env,
+        said = first_words([program, *master, "collector", "agent", "--node", "n1"],
+                           suite.cluster.env,
                            "no proof")
-        prolog = suite.cluster.run(program, *master, "splits", "--install", "--job", "7", "--dir",
+        prolog = suite.cluster.run(program, *master, "data", "splits", "--install", "--job", "7",
+                                   "--dir",
                                    os.path.join(suite.cluster.paths.run, "jobs"), check=False)
     for stderr in (said, prolog.stderr):
         suite.expect("no proof" in stderr and "generation 7" not in stderr, stderr)

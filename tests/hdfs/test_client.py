@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The block locations that `phalanx hdfs` reads from a real HDFS.
+"""The block locations that `phalanx data` reads from a real HDFS.
 
 Goal: what the client tells is what the NameNode has: files, directories, patterns, replicas on the
 DataNodes where they were put, erasure-coded groups, open files, unreadable blocks; of files that
@@ -7,7 +7,7 @@ the user may not read nothing; only configured NameNodes are asked; a dead or st
 passed over. Both protocols, and both ends of the range of Hadoop releases.
 
 Method: files are written with every replica on chosen DataNodes (HdfsTool.java), DataNodes are
-killed, the active NameNode is killed; each time the JSON of `phalanx hdfs ls|check` is held
+killed, the active NameNode is killed; each time the JSON of `phalanx data ls|check` is held
 against what was written.
 """
 
@@ -30,7 +30,7 @@ KIB = 1024
 
 
 def phalanx(hdfs, *words, ok=True, user=None):
-    command = [PHALANX, "--json", "hdfs", "--conf-dir", str(hdfs.conf), *words]
+    command = [PHALANX, "--json", "data", *words, "--conf-dir", str(hdfs.conf)]
     if user:
         # The user may not be able to reach the build's directory.
         copy = hdfs.dir.parent / "phalanx"
@@ -135,8 +135,8 @@ def skewed(hdfs):
 
 
 def share(hdfs, uri, *words):
-    """`phalanx share` of it, and the rows of its map by node."""
-    command = [PHALANX, "--json", "share", "--input", uri, *words]
+    """`phalanx-share` of it, and the rows of its map by node."""
+    command = [PHALANX + "-share", "--json", "--input", uri, *words]
     env = dict(os.environ, HADOOP_CONF_DIR=str(hdfs.conf))
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=env)
     assert done.returncode == 0, done.stderr

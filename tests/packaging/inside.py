@@ -269,10 +269,10 @@ def shadow(system):
     wait(lambda: all(state(job) in ("COMPLETED", "") for job in jobs), "eight jobs end")
     wait(lambda: status()["run_now"]["asked"] >= len(jobs), "slurmctld asked for each")
     ok(not status()["run_now"]["narrowed"], "in shadow no job is placed")
-    wait(lambda: json.loads(sh("phalanx shadow --json"))["starts"] >= len(jobs) // 2,
+    wait(lambda: json.loads(sh("phalanx report shadow --json"))["starts"] >= len(jobs) // 2,
          "starts have a decision beside them")
     read("phalanx status", "shadow", "connected")
-    read("phalanx shadow")
+    read("phalanx report shadow")
     read("phalanx report --since 1d")
     set_mode("enforce")
     # On a busy machine an answer may be late, and Slurm places that job.

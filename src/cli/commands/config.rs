@@ -3,7 +3,6 @@
 
 use std::path::{Path, PathBuf};
 
-use clap::Subcommand;
 use serde::Serialize;
 
 use crate::exit::{EXIT_CODES, Exit, Failure};
@@ -19,21 +18,28 @@ pub struct Args {
     command: Command,
 }
 
-#[derive(Debug, Subcommand)]
-enum Command {
-    /// Check a file: every problem with line, column, key and what was expected
-    #[command(after_help = EXIT_CODES)]
-    Check {
-        /// File to check [default: the one of --config, or /etc/phalanx/phalanx.toml]
-        #[arg(value_name = "FILE")]
-        file: Option<PathBuf>,
-    },
+commands! {
+    Check(Check),
+}
+
+/// Check a file: every problem with line, column, key and what was expected
+#[derive(clap::Args, Debug)]
+#[command(after_help = EXIT_CODES)]
+pub struct Check {
+    /// File to check [default: the one of --config, or /etc/phalanx/phalanx.toml]
+    #[arg(value_name = "FILE")]
+    file: Option<PathBuf>,
 }
 
 impl Args {
     pub fn run(&self, global: &Global) -> Result<Outcome, Failure> {
-        let Command::Check { file } = &self.command;
-        let file = file.as_ref().or(global.config.as_ref());
+        self.command.run(global)
+    }
+}
+
+impl Check {
+    fn run(&self, global: &Global) -> Result<Outcome, Failure> {
+        let file = self.file.as_ref().or(global.config.as_ref());
         check(file.map_or(Path::new(DEFAULT_PATH), PathBuf::as_path), global.json)
     }
 }

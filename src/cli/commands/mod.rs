@@ -3,40 +3,53 @@
 //! `Args::run`; adding one is adding its module and its line in the list below. Help, manual
 //! pages and completion come from the list.
 
+/// Declares the commands of one level, in the order of the help text, each with the type of its
+/// arguments, and the call of the one that was given.
+macro_rules! commands {
+    ($($name:ident($args:ty),)*) => {
+        /// One command with its arguments.
+        #[derive(Debug, clap::Subcommand)]
+        pub enum Command {
+            $($name($args),)*
+        }
+
+        impl Command {
+            /// Does what was asked.
+            pub fn run(
+                &self,
+                global: &crate::global::Global,
+            ) -> Result<crate::outcome::Outcome, crate::exit::Failure> {
+                match self {
+                    $(Command::$name(args) => args.run(global),)*
+                }
+            }
+        }
+    };
+}
+
 mod advise;
-mod agent;
 mod collector;
-mod complete;
 mod config;
+mod daemon;
+mod data;
 mod doctor;
-mod enable;
-mod energy;
 mod explain;
-mod generate;
-mod hdfs;
+pub mod generate;
 mod history;
 mod nodes;
 mod plan;
 mod record;
-mod reload;
-mod replay;
 mod report;
-mod shadow;
-mod share;
 pub mod simulate;
 mod solve;
-mod splits;
 mod status;
-mod top;
-mod what_if;
 
-use clap::{Parser, Subcommand};
+use clap::Parser;
 
-use crate::exit::{ABOUT_ALL, EXIT_CODES, Failure};
+use crate::exit::{ABOUT_ALL, EXIT_CODES};
 use crate::global::Global;
-use crate::outcome::Outcome;
 
-/// Ask phalanxd about placement, or check its configuration.
+/// Show how jobs are placed, check the installation, and run the methods without a cluster
 #[derive(Debug, Parser)]
 #[command(name = "phalanx", version, long_version = phalanx_service::version())]
 #[command(max_term_width = 100, after_help = EXIT_CODES)]
@@ -48,51 +61,21 @@ pub struct Cli {
     pub command: Command,
 }
 
-macro_rules! commands {
-    ($($name:ident($module:ident::Args),)*) => {
-        /// One command with its arguments.
-        #[derive(Debug, Subcommand)]
-        pub enum Command {
-            $($name($module::Args),)*
-        }
-
-        impl Command {
-            /// Does what was asked.
-            pub fn run(&self, global: &Global) -> Result<Outcome, Failure> {
-                match self {
-                    $(Command::$name(args) => args.run(global),)*
-                }
-            }
-        }
-    };
-}
-
-// In the order of the help text.
 commands! {
     Status(status::Args),
-    Top(top::Args),
     Nodes(nodes::Args),
     Explain(explain::Args),
-    Shadow(shadow::Args),
+    Plan(plan::Args),
     Report(report::Args),
     Advise(advise::Args),
-    Plan(plan::Args),
-    Config(config::Args),
     History(history::Args),
-    Energy(energy::Args),
-    Reload(reload::Args),
-    Enable(enable::Args),
     Doctor(doctor::Args),
-    Generate(generate::Args),
-    Complete(complete::Args),
-    Solve(solve::Args),
-    Splits(splits::Args),
-    Hdfs(hdfs::Args),
-    Agent(agent::Args),
-    Share(share::Args),
+    Config(config::Args),
+    Daemon(daemon::Args),
+    Data(data::Args),
     Collector(collector::Args),
-    Simulate(simulate::Args),
     Record(record::Args),
-    Replay(replay::Args),
-    WhatIf(what_if::Args),
+    Simulate(simulate::Args),
+    Solve(solve::Args),
+    Generate(generate::Args),
 }

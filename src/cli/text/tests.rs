@@ -96,7 +96,6 @@ pub fn preference_report() -> PreferenceReport {
         method: "gang".into(),
         made_ms: 0,
         candidate_set: Some("x/c8".into()),
-        tier: None,
         unused: Some("stale: x3 busy".into()),
         note: gang_note(Some("x[1-2]")),
     }

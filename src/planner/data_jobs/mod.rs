@@ -115,7 +115,7 @@ pub fn key_of(job: &Job) -> JobKey {
 #[must_use]
 pub fn plan(inputs: &Inputs<'_>, jobs: Vec<DataJob<'_>>) -> MethodPlan {
     let mut report = MethodReport {
-        method: Method::Bisect.as_str().to_owned(),
+        method: Method::DataJobs.as_str().to_owned(),
         mode: if inputs.rule == Rule::Best { "best" } else { "seed" }.to_owned(),
         jobs: jobs.len() as u64,
         ..MethodReport::default()
@@ -153,7 +153,7 @@ pub fn plan(inputs: &Inputs<'_>, jobs: Vec<DataJob<'_>>) -> MethodPlan {
     starts.retain(|(_, job_id)| seen.insert(*job_id));
     let start_order = (0u32..).zip(starts).map(|(rank, (_, job_id))| StartRank { job_id, rank });
     let start_order = start_order.collect();
-    MethodPlan { preferences, start_order, ..MethodPlan::new(Method::Bisect, report) }
+    MethodPlan { preferences, start_order, ..MethodPlan::new(Method::DataJobs, report) }
 }
 
 /// Time until each CPU of each node is free, ms.
@@ -305,7 +305,7 @@ fn preference(
     worth.push(Some(0.0));
     Preference {
         key: data.key,
-        method: Method::Bisect,
+        method: Method::DataJobs,
         // Where nobody holds anything there is nothing to wait for.
         required: data.required && held && !sets.is_empty(),
         sets,
@@ -328,7 +328,7 @@ fn holders(pieces: &[Piece]) -> Vec<NodeIdx> {
 pub fn nowhere(job: &Job, now_ms: u64, note: DataNote) -> Preference {
     Preference {
         key: key_of(job),
-        method: Method::Bisect,
+        method: Method::DataJobs,
         sets: Vec::new(),
         worth: Vec::new(),
         required: false,

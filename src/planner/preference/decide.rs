@@ -26,7 +26,7 @@ pub fn decide(
     waits: Waits,
 ) -> (Result<Placement, Why>, Option<PreferenceUse>) {
     // Before its input is known a data-parallel job would go anywhere.
-    if waits.holding.is_before(waits.input_ms) && !preferences.has_own(Method::Bisect, question) {
+    if waits.holding.is_before(waits.input_ms) && !preferences.has_own(Method::DataJobs, question) {
         return (Err(Why::Wait(Wait::FirstPlan)), None);
     }
     match preferences.find(question) {
@@ -82,8 +82,9 @@ fn follow(
             continue;
         }
         // Where the user left the number of nodes open, the plan says it.
-        let spread = (preference.method == Method::Bisect && at == 0 && shape.node_count_is_free())
-            .then(|| on_all(shape, set.nodes.len()));
+        let spread =
+            (preference.method == Method::DataJobs && at == 0 && shape.node_count_is_free())
+                .then(|| on_all(shape, set.nodes.len()));
         let shape = spread.as_ref().unwrap_or(shape);
         // Waiting is decided below, for all sets together.
         match placer.decide(shape, candidates.within(&set.nodes), Holding::Never) {
@@ -105,7 +106,7 @@ fn follow(
     let holding = waits.holding;
     let may_wait = match preference.method {
         Method::Gang => !question.no_wait && placer.gang_may_hold(holding),
-        Method::Bisect if holding.is_before(waits.require_ms) => true,
+        Method::DataJobs if holding.is_before(waits.require_ms) => true,
         _ => placer.may_wait_for_preference(holding),
     };
     let decided = if preference.required && may_wait {

@@ -14,16 +14,15 @@ use phalanx_core::snapshot::Job;
 
 /// The methods that have preferences; a job follows the first of them that has one for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "snake_case")]
 pub enum Method {
     /// Blocks of data near the cores that read them.
-    Bisect,
+    DataJobs,
     /// Tasks of a job array by energy and time.
     Bag,
     /// Gangs by social welfare.
     Gang,
     /// Nodes of a waiting gang left to jobs that end before it starts.
-    #[serde(rename = "spare")]
     BackfillWindow,
 }
 
@@ -31,10 +30,10 @@ impl Method {
     /// The method's name in reports and in the history.
     pub fn as_str(self) -> &'static str {
         match self {
-            Self::Bisect => "bisect",
+            Self::DataJobs => "data_jobs",
             Self::Bag => "bag",
             Self::Gang => "gang",
-            Self::BackfillWindow => "spare",
+            Self::BackfillWindow => "backfill_window",
         }
     }
 }
@@ -51,7 +50,6 @@ pub enum JobKey {
     Array(u32),
     /// Jobs of one class that no plan has seen yet, where all types of jobs in the class prefer
     /// the same nodes.
-    #[serde(rename = "like")]
     Class(JobClassKey),
 }
 
@@ -214,7 +212,7 @@ impl Preference {
         let theirs = others.iter().map(of);
         let theirs = match self.method {
             // Parts of the input are read by each node for itself.
-            Method::Bisect => theirs.sum::<f64>() / as_f64(others.len() as u64),
+            Method::DataJobs => theirs.sum::<f64>() / as_f64(others.len() as u64),
             _ => theirs.fold(f64::INFINITY, f64::min),
         };
         Some(own - theirs)
@@ -224,6 +222,6 @@ impl Preference {
 impl PreferenceUse {
     /// Whether the job must get every node of the answer, because each holds a part of its input.
     pub fn all_nodes(&self) -> bool {
-        self.preference.method == Method::Bisect && self.set == Some(0)
+        self.preference.method == Method::DataJobs && self.set == Some(0)
     }
 }

@@ -16,7 +16,7 @@ pub struct ClassSpeed {
     pub runs: f64,
     /// GRES that the gang does not ask for and others do: the class is reserved for them, counts as
     /// somewhat slower and is not explored.
-    #[serde(default, rename = "kept_for")]
+    #[serde(default)]
     pub reserved_for: Option<String>,
 }
 
@@ -38,7 +38,7 @@ pub struct TaskRow {
     /// Runs behind it, those under way included.
     pub runs: f64,
     /// GRES that the class is reserved for, see [`ClassSpeed`].
-    #[serde(default, rename = "kept_for")]
+    #[serde(default)]
     pub reserved_for: Option<String>,
     /// Payment times the speed that the plan uses; 0 when never tried and not reserved.
     pub value: f64,
@@ -204,7 +204,7 @@ pub enum Note {
     None,
     /// Explanation of the gang method.
     Gang(GangNote),
-    /// Explanation of the bisect method.
+    /// Explanation of the method for data jobs.
     Data(DataNote),
     /// Explanation of the bag method.
     Bag(Box<BagNote>),

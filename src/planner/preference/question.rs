@@ -20,7 +20,6 @@ pub struct Question<'a> {
     /// Array job and task, if it is a single task.
     pub array: Option<(u32, u32)>,
     /// Origin of the job, by which its class is known.
-    #[serde(rename = "signs")]
     pub origin: JobOrigin,
     /// Partition; borrowed from the plugin's packet while the question is not kept.
     pub partition: Cow<'a, str>,

@@ -183,12 +183,12 @@ fn a_job_with_an_input_waits_for_its_plan_but_not_for_ever() {
     assert!(decide(&mut placer, &mut none, &late).0.is_ok());
     let own = |required| {
         let planned = vec![set(&[2, 3], None)];
-        Preference { method: Method::Bisect, required, ..preference(JobKey::Job(7), planned) }
+        Preference { method: Method::DataJobs, required, ..preference(JobKey::Job(7), planned) }
     };
     for required in [false, true] {
         let mut preferences = Preferences::default();
         let table = PreferenceTable::new(Arc::clone(placer.cluster().table()), vec![own(required)]);
-        preferences.replace(Method::Bisect, table);
+        preferences.replace(Method::DataJobs, table);
         let (placed, _) = decide(&mut placer, &mut preferences, &fresh);
         assert_eq!(numbers(&placed.unwrap().nodes), [2, 3]);
         let waits = Waits { require_ms: 500, ..fresh.waits };
@@ -348,7 +348,7 @@ fn an_extra_leaf_is_taken_where_the_gain_is_worth_it() {
     assert!(!is_planned(&gang(Some(0.0), vec![Some(1.0), None])));
 
     // Either leaf has one node of the two: of the input it would read half as much.
-    let data = |cost| over_two_leaves(Method::Bisect, Some(cost), vec![Some(0.8), Some(0.0)]);
+    let data = |cost| over_two_leaves(Method::DataJobs, Some(cost), vec![Some(0.8), Some(0.0)]);
     assert!(is_planned(&data(0.3)));
     assert!(!is_planned(&data(0.5)));
     // A gang is as slow as its slowest node.

@@ -166,9 +166,6 @@ pub struct PlannedJob {
     /// A method's node preference for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preference: Option<PreferenceReport>,
-    /// The same under its former name, in answers of this release only.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub steer: Option<PreferenceReport>,
 }
 
 /// State of the recording.

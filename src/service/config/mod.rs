@@ -271,7 +271,7 @@ impl Config {
         if shadow && !self.history.enabled {
             out.push(
                 "mode \"shadow\" without history: \
-                 `phalanx shadow` will have nothing to report (history.enabled = false)"
+                 `phalanx report shadow` will have nothing to report (history.enabled = false)"
                     .to_owned(),
             );
         }

@@ -29,7 +29,6 @@ pub(super) fn ask_report(decision: &Decision, time_ms: u64) -> AskReport {
         preemptable: decision.question.preemptable.clone(),
         preemptable_all: decision.question.preemptable_all,
         preference: decision.preference_use.as_ref().map(|used| preference(decision, used)),
-        steer: None,
     }
 }
 
@@ -57,7 +56,6 @@ pub(super) fn decision_report(
         not_ready: placement.not_ready.0 as u64,
         not_ready_chosen: placement.not_ready.1 as u64,
         preference: used.map(|used| preference(decision, used)),
-        steer: None,
         topology: leaves(decision, placement),
         branch: match figures.branch {
             Branch::Low => "low".to_owned(),
@@ -167,8 +165,7 @@ fn preference_report(used: &PreferenceUse, name: impl Fn(NodeIdx) -> String) -> 
     PreferenceReport {
         method: preference.method.as_str().to_owned(),
         made_ms: preference.made_ms,
-        candidate_set: set.clone(),
-        tier: set,
+        candidate_set: set,
         unused: used.unused.map(|unused| unused.text(name)),
         note: preference.note.clone(),
     }

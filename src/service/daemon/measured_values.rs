@@ -12,7 +12,7 @@ use phalanx_core::snapshot::Snapshot;
 use phalanx_planner::data_jobs::Capability;
 use phalanx_planner::measured::{Measured, with_health};
 
-/// Key of the datum by which `phalanx share` splits work.
+/// Key of the datum by which `phalanx-share` splits work.
 const SHARE_CAPABILITY: &str = "share.capability";
 /// Key of the datum by which nodes of equal Weight are tried.
 pub(super) const BALANCE_CAPABILITY: &str = "balance.capability";

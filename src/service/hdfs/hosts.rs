@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The Slurm node of each DataNode. A mismatch would lose all locality unnoticed, so
-//! `phalanx hdfs check` prints every DataNode with its node or UNMAPPED.
+//! `phalanx data check` prints every DataNode with its node or UNMAPPED.
 
 use std::collections::HashMap;
 

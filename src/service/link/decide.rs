@@ -46,7 +46,7 @@ pub(super) fn answer(
     if let Answer::Take(placement) = &answer {
         state.refusals.answered(id, question.job_id, &options);
         let start = placement.decision.next_poll();
-        if let Some(start) = start.filter(|_| state.poll_moves && !question.will_run) {
+        if let Some(start) = start.filter(|_| !question.will_run) {
             state.polled = Some((id, start));
         }
     }

@@ -123,7 +123,6 @@ fn rest(state: &State, settings: &Settings) -> Rest {
         pending: QueueOp::of(&state.pending),
         pools: state.pools.clone(),
         poll_start: state.placer.as_ref().map_or(0, |p| p.engine().poll_start()),
-        poll_moves: state.poll_moves,
         polled: state.polled,
         first_seen: first_seen.map(|(job, at)| (*job, nanos(state.born, *at))).collect(),
         inputs: state.inputs.iter().copied().collect(),

@@ -161,7 +161,7 @@ impl<'a> Replica<'a> {
         }
         let (table, memory) = rest.power.clone().unzip();
         self.state.set_power(table, memory);
-        (self.state.poll_moves, self.state.polled) = (rest.poll_moves, rest.polled);
+        self.state.polled = rest.polled;
         let base = self.state.born;
         let at = |ns: u64| base.checked_add(Duration::from_nanos(ns)).unwrap_or(base);
         self.state.first_seen = rest.first_seen.iter().map(|&(job, ns)| (job, at(ns))).collect();

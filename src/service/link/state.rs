@@ -52,8 +52,6 @@ pub(super) struct State {
     /// The latest decision to start a job where a poll chose, and where the next poll begins once
     /// Slurm has taken its nodes.
     pub(super) polled: Option<(u64, usize)>,
-    /// The poll pointer moves; not in recordings of builds in which it stood still.
-    pub(super) poll_moves: bool,
     /// Zero of the times in a recording.
     pub(super) born: Instant,
     /// The recording under way.
@@ -78,7 +76,6 @@ impl State {
             refusals: Refusals::default(),
             power: None,
             polled: None,
-            poll_moves: true,
             born,
             recording: None,
         }

@@ -176,7 +176,7 @@ fn switched_off(config: &Config) -> Vec<Method> {
         (Method::Gang, config.gang.enabled),
         (Method::BackfillWindow, config.gang.enabled),
         (Method::Bag, config.bag.enabled),
-        (Method::Bisect, config.data_jobs.enabled),
+        (Method::DataJobs, config.data_jobs.enabled),
     ];
     methods.into_iter().filter(|(_, on)| !on).map(|(method, _)| method).collect()
 }

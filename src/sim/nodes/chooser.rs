@@ -16,7 +16,7 @@ use phalanx_core::{NodeIdx, NodeSet};
 use phalanx_planner::attribution;
 use phalanx_planner::cluster::{Cluster, Held, RunningJob};
 use phalanx_planner::gang::{self, Beliefs, Last};
-use phalanx_planner::place::{Candidates, NoPlacement, Placer};
+use phalanx_planner::place::{Candidates, Holding, Placer, Why};
 use phalanx_planner::plan::pools_of;
 use phalanx_planner::preference::{
     self, Method, PreferenceTable, Preferences, Question, StartRank, Waits,
@@ -166,7 +166,7 @@ impl<'a> Chooser<'a> {
                     several.and_then(|(leaves, offered)| leaves.fewest(&offered, nodes.len()));
                 Ok(Placed { nodes, fewest })
             }
-            Err(NoPlacement::Held) => {
+            Err(Why::Wait(_)) => {
                 let max_ms = self.setup.tuning.params.hold_max_ms.unwrap_or(0);
                 let until_s = job.job.submit_s.saturating_add_unsigned(max_ms.div_ceil(1000));
                 Err(NoStart::Held(until_s.max(now_s + 1)))
@@ -185,7 +185,7 @@ impl<'a> Chooser<'a> {
         shape: &Shape,
         candidates: &NodeSet,
         now_s: i64,
-    ) -> Result<Vec<(u32, Need)>, NoPlacement> {
+    ) -> Result<Vec<(u32, Need)>, Why> {
         let first = job.job.partitions.split(',').next().unwrap_or_default();
         let daemon = match &mut self.by {
             By::Rule(rule) => {
@@ -198,7 +198,8 @@ impl<'a> Chooser<'a> {
             By::Daemon(daemon) => daemon,
         };
         let waited_s = u64::try_from(now_s.saturating_sub(job.job.submit_s)).unwrap_or(0);
-        let waits = Waits { held_ms: waited_s.saturating_mul(1000), ..Waits::default() };
+        let holding = Holding::After(waited_s.saturating_mul(1000));
+        let waits = Waits { holding, ..Waits::default() };
         let question = Question {
             job_id: id,
             array_job_id: None,
@@ -213,7 +214,7 @@ impl<'a> Chooser<'a> {
                 let nodes = placed.nodes.iter().map(|node| node.raw());
                 Ok(nodes.zip(placed.needs).collect())
             }
-            Err(NoPlacement::Left(_)) => self.by_rule(Rule::First, shape, candidates),
+            Err(Why::Left(_)) => self.by_rule(Rule::First, shape, candidates),
             Err(why) => Err(why),
         }
     }
@@ -223,10 +224,10 @@ impl<'a> Chooser<'a> {
         rule: Rule,
         shape: &Shape,
         candidates: &NodeSet,
-    ) -> Result<Vec<(u32, Need)>, NoPlacement> {
+    ) -> Result<Vec<(u32, Need)>, Why> {
         let nodes: Vec<u32> = candidates.iter().map(NodeIdx::raw).collect();
         let (cluster, stock) = (self.cluster(), self.stock.as_ref());
-        rule.choose(cluster, &self.mix, stock, shape, &nodes).ok_or(NoPlacement::NoFit)
+        rule.choose(cluster, &self.mix, stock, shape, &nodes).ok_or(Why::NoFit)
     }
 
     fn lacks_licence(&self, job: &Job) -> bool {

@@ -251,9 +251,9 @@ class Cluster(jobs.JobsMixin):
         self._wait_for(self.phalanxd_answers, timeout, "phalanxd", "accept on its control socket")
 
     def start_agent(self, name, *arguments):
-        """Starts `phalanx agent` for one node; it runs as a node's agent would."""
+        """Starts `phalanx collector agent` for one node; it runs as a node's agent would."""
         program = os.path.join(self.paths.bin_dir, "phalanx")
-        self.spawn(f"agent:{name}", [program, "agent", "--node", name, *arguments])
+        self.spawn(f"agent:{name}", [program, "collector", "agent", "--node", name, *arguments])
 
     def stop_agent(self, name, kill=False):
         """Ends the agent of one node."""

@@ -42,7 +42,7 @@ def fresh_plan(cluster, since_s=None):
 def reload(cluster):
     """Puts the changed configuration in force; returns the first plan that was made under it."""
     since_s = time.time()
-    phalanx(cluster, "reload")
+    phalanx(cluster, "daemon", "reload")
     return fresh_plan(cluster, since_s)
 
 

@@ -8,7 +8,6 @@ mod tests;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use clap::Subcommand;
 use jiff::tz::TimeZone;
 use nix::unistd::{User, geteuid};
 use serde::Serialize;
@@ -29,7 +28,7 @@ use phalanx_sim::input;
 /// Most runs that are looked at.
 const RUNS_MAX: u32 = 100_000;
 
-/// Advise users what to ask for
+/// Advise users on what to request
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXIT_CODES)]
 pub struct Args {
@@ -37,20 +36,19 @@ pub struct Args {
     command: Command,
 }
 
-#[derive(Debug, Subcommand)]
-enum Command {
-    Time(TimeArgs),
+commands! {
+    Time(Time),
 }
 
-/// Time limits that would have covered your jobs
+/// Show time limits that would have covered your jobs
 ///
 /// Slurm plans with the time limit: the shorter it is, the more gaps a job fits into. Jobs of one
-/// user under one name (its numbers left out) or declared class are taken together. The advice is
-/// the longest of the latest 100 runs and a fifth more, from 10 runs on; it counts runs that
-/// completed or reached their limit. Nothing is changed: limits are the user's to give.
+/// user with the same name (without its numbers) or declared class form one group. The advised
+/// limit is the longest of the latest 100 runs plus 20 %, if there are at least 10; runs that
+/// completed or reached their limit count. Nothing is changed.
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXIT_CODES)]
-struct TimeArgs {
+pub struct Time {
     /// Begin of the period: a duration back from now (24h, 30d) or a time (2026-11-20)
     #[arg(long, value_name = "TIME", default_value = "60d")]
     since: String,
@@ -60,8 +58,8 @@ struct TimeArgs {
     /// Jobs of all users
     #[arg(short = 'a', long)]
     allusers: bool,
-    /// Runs from what sacct --parsable2 printed (plain, .gz or .zst; - is standard input), instead
-    /// of phalanxd's history
+    /// Read runs from the output of sacct --parsable2 (plain, .gz or .zst; - is standard input)
+    /// instead of the history of phalanxd
     #[arg(long, value_name = "FILE", conflicts_with = "since")]
     sacct: Option<PathBuf>,
 }
@@ -100,12 +98,17 @@ struct Row {
 
 impl Args {
     pub fn run(&self, global: &Global) -> Result<Outcome, Failure> {
-        let Command::Time(args) = &self.command;
-        let user = args.user_of();
-        let mut runs = match &args.sacct {
+        self.command.run(global)
+    }
+}
+
+impl Time {
+    fn run(&self, global: &Global) -> Result<Outcome, Failure> {
+        let user = self.user_of();
+        let mut runs = match &self.sacct {
             Some(file) => of_sacct(file)?,
             None => {
-                let since = since_ms(&args.since)?;
+                let since = since_ms(&self.since)?;
                 let path = format!("/v1/history/runs?since={since}&limit={RUNS_MAX}");
                 global.client()?.get::<RunsReport>(&path)?.runs
             }
@@ -114,9 +117,7 @@ impl Args {
         runs.sort_by(|a, b| (a.end_s, &a.job).cmp(&(b.end_s, &b.job)));
         global.show(&report(&runs), |report| render::text(report, user.as_deref()))
     }
-}
 
-impl TimeArgs {
     /// `None`: all users.
     fn user_of(&self) -> Option<String> {
         let me = geteuid();

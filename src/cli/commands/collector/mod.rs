@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! `phalanx collector`: what is registered with the data service, its values,
-//! and which of them the methods use.
+//! `phalanx collector`: programs registered with the data service, their values, which of them
+//! the methods use, and the agent of a node.
 
+mod agent;
 mod how;
 mod render;
 
-use clap::Subcommand;
+pub use agent::servers;
+
 use serde::Serialize;
 
 use crate::client::Method;
@@ -16,152 +18,213 @@ use how::How;
 use phalanx_core::collect::{Patch, Registration, UseChange, valid_name};
 use phalanx_core::text::percent_encode;
 
-/// Register programs that measure the nodes, and see what they give
+/// Register programs that measure the nodes, show their values, and run them on a node
 #[derive(clap::Args, Debug)]
+#[command(after_help = EXIT_CODES)]
 pub struct Args {
     #[command(subcommand)]
     command: Command,
 }
 
-#[derive(Debug, Subcommand)]
-enum Command {
-    /// Register a program that makes a datum
-    #[command(after_help = EXIT_CODES)]
-    Add {
-        /// Name of the datum
-        #[arg(value_name = "NAME")]
-        name: String,
-        /// Program in one of [collect] command_dirs, or builtin:NAME
-        #[arg(long, value_name = "PATH")]
-        cmd: String,
-        /// How it runs
-        #[command(flatten)]
-        how: How,
-    },
-    /// Change a registration: what is not given stays
-    #[command(after_help = EXIT_CODES)]
-    Update {
-        /// Name of the datum
-        #[arg(value_name = "NAME")]
-        name: String,
-        /// Program in one of [collect] command_dirs, or builtin:NAME
-        #[arg(long, value_name = "PATH")]
-        cmd: Option<String>,
-        /// How it runs
-        #[command(flatten)]
-        how: How,
-    },
-    /// List what is registered, with its state; with NAME, each of its nodes
-    #[command(after_help = EXIT_CODES)]
-    List {
-        /// Name of the datum
-        #[arg(value_name = "NAME")]
-        name: Option<String>,
-    },
-    /// Forget a registration and its latest values
-    #[command(after_help = EXIT_CODES)]
-    Remove {
-        /// Name of the datum
-        #[arg(value_name = "NAME")]
-        name: String,
-    },
-    /// Let it run again, everywhere or on some nodes
-    #[command(after_help = EXIT_CODES)]
-    Start {
-        /// Name of the datum
-        #[arg(value_name = "NAME")]
-        name: String,
-        /// On these nodes only, as a hostlist
-        #[arg(long, value_name = "HOSTLIST")]
-        nodes: Option<String>,
-    },
-    /// Stop running it, everywhere or on some nodes; its values grow stale
-    #[command(after_help = EXIT_CODES)]
-    Stop {
-        /// Name of the datum
-        #[arg(value_name = "NAME")]
-        name: String,
-        /// On these nodes only, as a hostlist
-        #[arg(long, value_name = "HOSTLIST")]
-        nodes: Option<String>,
-    },
-    /// Show which data there are, or the latest values of one
-    #[command(after_help = EXIT_CODES)]
-    Data {
-        /// Name of the datum
-        #[arg(value_name = "NAME")]
-        name: Option<String>,
-        /// Of these nodes only, as a hostlist
-        #[arg(long, value_name = "HOSTLIST", requires = "name")]
-        nodes: Option<String>,
-    },
-    /// Show which data the methods use, or switch one
-    #[command(after_help = EXIT_CODES)]
-    Use {
-        /// What uses it, such as share.capability
-        #[arg(value_name = "KEY")]
-        key: Option<String>,
-        /// Name of the datum, or a word that the key knows instead, such as
-        /// `configuration`; without it: what each node counts as now
-        #[arg(value_name = "NAME")]
-        name: Option<String>,
-        /// What stands in where it is stale
-        #[arg(long, value_name = "NAME", requires = "name")]
-        fallback: Option<String>,
-        /// Go back to the configuration
-        #[arg(long, requires = "key", conflicts_with = "name")]
-        reset: bool,
-    },
+commands! {
+    Add(Add),
+    Update(Update),
+    List(List),
+    Remove(Remove),
+    Start(Start),
+    Stop(Stop),
+    Data(Data),
+    Use(Use),
+    Agent(agent::Args),
+}
+
+/// Register a program that makes a datum
+#[derive(clap::Args, Debug)]
+#[command(after_help = EXIT_CODES)]
+pub struct Add {
+    /// Name of the datum
+    #[arg(value_name = "NAME")]
+    name: String,
+    /// Program in one of [collect] command_dirs, or builtin:NAME
+    #[arg(long, value_name = "PATH")]
+    cmd: String,
+    #[command(flatten)]
+    how: How,
+}
+
+/// Change a registration: options not given stay as they are
+#[derive(clap::Args, Debug)]
+#[command(after_help = EXIT_CODES)]
+pub struct Update {
+    /// Name of the datum
+    #[arg(value_name = "NAME")]
+    name: String,
+    /// Program in one of [collect] command_dirs, or builtin:NAME
+    #[arg(long, value_name = "PATH")]
+    cmd: Option<String>,
+    #[command(flatten)]
+    how: How,
+}
+
+/// List registered programs with their state; with NAME, each of its nodes
+#[derive(clap::Args, Debug)]
+#[command(after_help = EXIT_CODES)]
+pub struct List {
+    /// Name of the datum
+    #[arg(value_name = "NAME")]
+    name: Option<String>,
+}
+
+/// Delete a registration and its latest values
+#[derive(clap::Args, Debug)]
+#[command(after_help = EXIT_CODES)]
+pub struct Remove {
+    /// Name of the datum
+    #[arg(value_name = "NAME")]
+    name: String,
+}
+
+/// Run a stopped program again, everywhere or on some nodes
+#[derive(clap::Args, Debug)]
+#[command(after_help = EXIT_CODES)]
+pub struct Start {
+    #[command(flatten)]
+    at: At,
+}
+
+/// Stop running a program, everywhere or on some nodes; its values grow stale
+#[derive(clap::Args, Debug)]
+#[command(after_help = EXIT_CODES)]
+pub struct Stop {
+    #[command(flatten)]
+    at: At,
+}
+
+/// Where a program starts or stops.
+#[derive(clap::Args, Debug)]
+struct At {
+    /// Name of the datum
+    #[arg(value_name = "NAME")]
+    name: String,
+    /// Only on these nodes, as a hostlist
+    #[arg(long, value_name = "HOSTLIST")]
+    nodes: Option<String>,
+}
+
+/// Show which data there are, or the latest values of one
+#[derive(clap::Args, Debug)]
+#[command(after_help = EXIT_CODES)]
+pub struct Data {
+    /// Name of the datum
+    #[arg(value_name = "NAME")]
+    name: Option<String>,
+    /// Only of these nodes, as a hostlist
+    #[arg(long, value_name = "HOSTLIST", requires = "name")]
+    nodes: Option<String>,
+}
+
+/// Show which data the methods use, or switch one
+#[derive(clap::Args, Debug)]
+#[command(after_help = EXIT_CODES)]
+pub struct Use {
+    /// What uses it, such as share.capability
+    #[arg(value_name = "KEY")]
+    key: Option<String>,
+    /// Name of the datum, or a word that the key knows instead, such as `configuration`; without
+    /// it: the value of each node in use now
+    #[arg(value_name = "NAME")]
+    name: Option<String>,
+    /// Datum used for nodes whose value is stale
+    #[arg(long, value_name = "NAME", requires = "name")]
+    fallback: Option<String>,
+    /// Go back to the configuration
+    #[arg(long, requires = "key", conflicts_with = "name")]
+    reset: bool,
 }
 
 impl Args {
     pub fn run(&self, global: &Global) -> Result<Outcome, Failure> {
-        let of = |name: &str| part(name).map(|name| format!("/v1/collectors/{name}"));
-        match &self.command {
-            Command::Add { name, cmd, how } => {
-                let patch = how.clone().patch(Some(name.clone()), Some(cmd.clone()));
-                change(global, Method::Post, "/v1/collectors", Some(&patch), "registered")
-            }
-            Command::Update { name, cmd, how } => {
-                let patch = how.clone().patch(None, cmd.clone());
-                if patch == Patch::default() {
-                    let text = "nothing to change: give an option; see --help";
-                    return Err(Failure::usage(text));
-                }
-                change(global, Method::Patch, &of(name)?, Some(&patch), "updated")
-            }
-            Command::List { name: None } => global.report("/v1/collectors", render::list),
-            Command::List { name: Some(name) } => global.report(&of(name)?, render::one),
-            Command::Remove { name } => {
-                change(global, Method::Delete, &of(name)?, None::<&()>, "removed")
-            }
-            Command::Start { name, nodes } => {
-                let path = of(name)? + "/start" + &on(nodes);
-                change(global, Method::Post, &path, None::<&()>, "started")
-            }
-            Command::Stop { name, nodes } => {
-                let path = of(name)? + "/stop" + &on(nodes);
-                change(global, Method::Post, &path, None::<&()>, "stopped")
-            }
-            Command::Data { name: None, .. } => global.report("/v1/data", render::names),
-            Command::Data { name: Some(name), nodes } => {
-                let path = format!("/v1/data/{}{}", part(name)?, on(nodes));
+        self.command.run(global)
+    }
+}
+
+impl Add {
+    fn run(&self, global: &Global) -> Result<Outcome, Failure> {
+        let patch = self.how.clone().patch(Some(self.name.clone()), Some(self.cmd.clone()));
+        change(global, Method::Post, "/v1/collectors", Some(&patch), "registered")
+    }
+}
+
+impl Update {
+    fn run(&self, global: &Global) -> Result<Outcome, Failure> {
+        let patch = self.how.clone().patch(None, self.cmd.clone());
+        if patch == Patch::default() {
+            return Err(Failure::usage("nothing to change: give an option; see --help"));
+        }
+        change(global, Method::Patch, &path_of(&self.name)?, Some(&patch), "updated")
+    }
+}
+
+impl List {
+    fn run(&self, global: &Global) -> Result<Outcome, Failure> {
+        match &self.name {
+            None => global.report("/v1/collectors", render::list),
+            Some(name) => global.report(&path_of(name)?, render::one),
+        }
+    }
+}
+
+impl Remove {
+    fn run(&self, global: &Global) -> Result<Outcome, Failure> {
+        change(global, Method::Delete, &path_of(&self.name)?, None::<&()>, "removed")
+    }
+}
+
+impl Start {
+    fn run(&self, global: &Global) -> Result<Outcome, Failure> {
+        let path = path_of(&self.at.name)? + "/start" + &on(&self.at.nodes);
+        change(global, Method::Post, &path, None::<&()>, "started")
+    }
+}
+
+impl Stop {
+    fn run(&self, global: &Global) -> Result<Outcome, Failure> {
+        let path = path_of(&self.at.name)? + "/stop" + &on(&self.at.nodes);
+        change(global, Method::Post, &path, None::<&()>, "stopped")
+    }
+}
+
+impl Data {
+    fn run(&self, global: &Global) -> Result<Outcome, Failure> {
+        match &self.name {
+            None => global.report("/v1/data", render::names),
+            Some(name) => {
+                let path = format!("/v1/data/{}{}", part(name)?, on(&self.nodes));
                 global.report(&path, render::data)
-            }
-            Command::Use { key: None, .. } => global.report("/v1/use", render::uses),
-            Command::Use { key: Some(key), name: None, reset: false, .. } => {
-                let path = format!("/v1/use/{}", part(key)?);
-                global.report(&path, render::used)
-            }
-            Command::Use { key: Some(key), name, fallback, .. } => {
-                let path = format!("/v1/use/{}", part(key)?);
-                let change =
-                    name.clone().map(|name| UseChange { name, fallback: fallback.clone() });
-                let method = if change.is_some() { Method::Put } else { Method::Delete };
-                global.exchange(method, &path, change.as_ref(), render::uses)
             }
         }
     }
+}
+
+impl Use {
+    fn run(&self, global: &Global) -> Result<Outcome, Failure> {
+        let Some(key) = &self.key else { return global.report("/v1/use", render::uses) };
+        let path = format!("/v1/use/{}", part(key)?);
+        let fallback = self.fallback.clone();
+        match &self.name {
+            None if self.reset => global.exchange(Method::Delete, &path, None::<&()>, render::uses),
+            None => global.report(&path, render::used),
+            Some(name) => {
+                let change = UseChange { name: name.clone(), fallback };
+                global.exchange(Method::Put, &path, Some(&change), render::uses)
+            }
+        }
+    }
+}
+
+/// Path of a registration in the daemon's interface.
+fn path_of(name: &str) -> Result<String, Failure> {
+    part(name).map(|name| format!("/v1/collectors/{name}"))
 }
 
 /// Changes a registration.

@@ -58,7 +58,7 @@ fn configuration(facts: &Facts) -> Vec<Finding> {
     if config.any_active() && config.mode == Mode::Shadow {
         out.push(
             Finding::note("mode", format!("{path}: mode is \"shadow\""))
-                .why("decisions are recorded only: phalanx shadow")
+                .why("decisions are recorded only: phalanx report shadow")
                 .fix("mode = \"enforce\""),
         );
     }
@@ -218,7 +218,7 @@ fn plugin(facts: &Facts, status: &Status) -> Vec<Finding> {
         out.push(
             Finding::error("breaker", "the plugin was ejected: Slurm places jobs by itself")
                 .why(format!("it opened too often for {}", breaker_cause(&plugin.breaker_cause)))
-                .fix("see phalanx_breaker in StateSaveLocation; then phalanx enable"),
+                .fix("see phalanx_breaker in StateSaveLocation; then phalanx daemon enable"),
         );
     } else if plugin.breaker == "open" {
         out.push(
@@ -260,7 +260,7 @@ fn said(status: &Status) -> Vec<Finding> {
         out.push(
             Finding::warning("daemon-config", format!("the last reload was refused: {error}"))
                 .why("the configuration before it stays in force")
-                .fix("phalanx config check && phalanx reload"),
+                .fix("phalanx config check && phalanx daemon reload"),
         );
     }
     if !status.config.needs_restart.is_empty() {

@@ -85,7 +85,10 @@ fn foreign_agents(facts: &Facts, nodes: &BTreeSet<String>) -> Option<Finding> {
             format!("agent of {}, no node of slurm.conf", some(&foreign)),
         )
         .why("what it measures is filed under a name that no job runs on")
-        .fix("phalanx agent --node NODENAME (/etc/default/phalanx-agent: PHALANX_AGENT_OPTIONS)")
+        .fix(
+            "phalanx collector agent --node NODENAME (/etc/default/phalanx-agent: \
+             PHALANX_AGENT_OPTIONS)",
+        )
     })
 }
 
@@ -154,7 +157,7 @@ fn hdfs_nodes(facts: &Facts, nodes: &BTreeSet<String>) -> Option<Finding> {
             format!("hdfs.host_map names {}, no node of slurm.conf", some(&unknown)),
         )
         .why("jobs are not placed near the blocks of these DataNodes")
-        .fix("[hdfs] host_map = [\"DATANODES NODENAMES\"]; then: phalanx hdfs check")
+        .fix("[hdfs] host_map = [\"DATANODES NODENAMES\"]; then: phalanx data check")
         .at(Some(facts.config_path.display().to_string()))
     })
 }

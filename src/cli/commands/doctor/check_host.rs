@@ -98,7 +98,7 @@ fn node_name(facts: &Facts) -> Option<Finding> {
         [] => Some(
             Finding::note("node-name", format!("{} is no node of slurm.conf", facts.host))
                 .why("right for a login host; an agent or a data node here needs its NodeName")
-                .fix("NodeName=... NodeHostname=..., or phalanx agent --node NAME"),
+                .fix("NodeName=... NodeHostname=..., or phalanx collector agent --node NAME"),
         ),
         [name] if same_host(name, &facts.host) => {
             Some(Finding::ok("node-name", format!("this host is node {name}")))
@@ -109,7 +109,7 @@ fn node_name(facts: &Facts) -> Option<Finding> {
                 format!("{} is the host of node {}", facts.host, names.join(", ")),
             )
             .why("what is collected here must be filed under the node's name")
-            .fix("phalanx agent --node NAME"),
+            .fix("phalanx collector agent --node NAME"),
         ),
     }
 }

@@ -31,8 +31,8 @@ use report::{Level, Report};
 
 /// Check this host: PluginDir, versions, sockets, munge, slurm.conf, clock
 ///
-/// Each finding says what is so, what follows, and which line to change.
-/// Nothing is changed. Run it as root to see also what slurmctld has loaded.
+/// Each finding states the fact, its consequence and the line to change. Nothing is changed. Run it
+/// as root to see also what slurmctld has loaded.
 #[derive(clap::Args, Debug)]
 #[command(after_help = DOCTOR_EXIT_CODES)]
 pub struct Args {

@@ -63,7 +63,6 @@ fn pending_report() -> Explain {
                 least_missing: 1.0,
             }],
             preference: None,
-            steer: None,
             note: Some(gang_note(None)),
             summary: "every eligible node lacks gres/gpu".into(),
         }),
@@ -123,7 +122,6 @@ fn placed_report() -> Explain {
             }),
             decision: Some(DecisionReport {
                 preference: Some(preference_report()),
-                steer: None,
                 id: 77,
                 time_ms: 0,
                 method: "gang".into(),

@@ -8,12 +8,12 @@ type Example = (&'static str, &'static str);
 
 /// By the words of the command.
 const EXAMPLES: &[(&str, &[Example])] = &[
-    ("status", &[("Who places jobs, and what became of Slurm's calls", "phalanx status")]),
     (
-        "top",
+        "status",
         &[
-            ("Watch queue and decisions, every second", "phalanx top -d 1"),
-            ("The same once, into a mail", "phalanx top --once | mail -s phalanx root"),
+            ("Who places jobs, and how placement calls were answered", "phalanx status"),
+            ("Watch queue and decisions, every second", "phalanx status --watch -d 1"),
+            ("The same once, into a mail", "phalanx status -w --once | mail -s phalanx root"),
         ],
     ),
     (
@@ -30,7 +30,6 @@ const EXAMPLES: &[(&str, &[Example])] = &[
             ("The same of a task of an array, as JSON", "phalanx explain 4711_3 --json"),
         ],
     ),
-    ("shadow", &[("Agreement of the last week", "phalanx shadow --since 7d")]),
     (
         "advise time",
         &[
@@ -52,11 +51,20 @@ const EXAMPLES: &[(&str, &[Example])] = &[
             ),
         ],
     ),
+    ("report shadow", &[("Agreement of the last week", "phalanx report shadow --since 7d")]),
+    (
+        "report energy",
+        &[
+            ("Energy and cost of the last month", "phalanx report energy --since 30d"),
+            ("Power that decisions use", "phalanx report energy --power"),
+        ],
+    ),
     (
         "plan",
         &[
             ("What would start now", "phalanx plan"),
             ("How job arrays are split, with energy and profit", "phalanx plan --bags"),
+            ("The queue's next day under another configuration", "phalanx plan --config new.toml"),
         ],
     ),
     (
@@ -64,8 +72,6 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         &[("Check a file before a reload", "phalanx config check /etc/phalanx/phalanx.toml")],
     ),
     ("history speeds", &[("How fast jobs run on one node", "phalanx history speeds --node n1")]),
-    ("history energy", &[("Power that decisions reckon with", "phalanx history energy")]),
-    ("energy", &[("Energy and cost of the last month", "phalanx energy --since 30d")]),
     ("history runs", &[("The last day's runs", "phalanx history runs --since 24h")]),
     (
         "history import",
@@ -74,27 +80,17 @@ const EXAMPLES: &[(&str, &[Example])] = &[
             "sacct -a -P -S now-30days -E now -o ALL | phalanx history import -",
         )],
     ),
-    ("reload", &[("Put the changed configuration in force", "phalanx reload")]),
-    ("enable", &[("Ask again after an ejection", "phalanx enable")]),
+    ("daemon reload", &[("Put the changed configuration in force", "phalanx daemon reload")]),
+    ("daemon enable", &[("Let an ejected plugin ask again", "phalanx daemon enable")]),
     ("doctor", &[("What is wrong on this host", "phalanx doctor")]),
     ("solve", &[("One problem of method gang", "phalanx solve gang problem.json")]),
-    ("splits", &[("Read what this task of a data job is to read", "phalanx splits -- wc -l")]),
-    ("hdfs check", &[("Whether HDFS answers", "phalanx hdfs check")]),
-    ("hdfs ls", &[("Files of a directory with their sizes", "phalanx hdfs ls hdfs://head/in")]),
-    ("agent", &[("Run the collectors of this node", "phalanx agent")]),
     (
-        "share",
-        &[
-            (
-                "Cut a file for four nodes",
-                "phalanx share --input images.txt --nodes 'n[1-4]' --method C --out parts",
-            ),
-            (
-                "In a job: hand lines to its tasks one by one, by learned speed",
-                "phalanx share --stream items.txt -- srun phalanx share --worker -- ./work_on",
-            ),
-        ],
+        "data splits",
+        &[("Read the splits of this task of a data job", "phalanx data splits -- wc -l")],
     ),
+    ("data check", &[("Whether HDFS answers", "phalanx data check")]),
+    ("data ls", &[("Blocks of a directory's files by node", "phalanx data ls hdfs://head/in")]),
+    ("collector agent", &[("Run the collectors of this node", "phalanx collector agent")]),
     (
         "collector add",
         &[(
@@ -124,26 +120,29 @@ const EXAMPLES: &[(&str, &[Example])] = &[
     ("record stop", &[("End the recording", "phalanx record stop")]),
     ("record status", &[("Where it is written, and how much", "phalanx record status")]),
     (
-        "replay",
+        "record replay",
         &[(
             "Decide again, under another configuration",
-            "phalanx replay a.phxrec --config new.toml",
+            "phalanx record replay a.phxrec --config new.toml",
         )],
     ),
-    ("what-if", &[("The queue's next day under another one", "phalanx what-if --config new.toml")]),
 ];
 
-/// The section EXAMPLES of a command's page; nothing for one without.
-pub fn section(words: &str) -> Option<String> {
-    let (_, examples) = EXAMPLES.iter().find(|(of, _)| *of == words)?;
+/// The examples of a command; none for one without.
+pub fn of(words: &str) -> Option<&'static [Example]> {
+    EXAMPLES.iter().find(|(of, _)| *of == words).map(|(_, examples)| *examples)
+}
+
+/// The section EXAMPLES of a page.
+pub fn section(examples: &[(&str, &str)]) -> String {
     let mut page = Roff::new();
     page.control("SH", ["EXAMPLES"]);
-    for (what, line) in *examples {
+    for (what, line) in examples {
         page.control("TP", []);
         page.text([roman(format!("{what}:"))]);
         page.text([bold(*line)]);
     }
-    Some(page.to_roff())
+    page.to_roff()
 }
 
 #[cfg(test)]
@@ -172,13 +171,11 @@ mod tests {
         let command = Cli::command();
         let shown = |inner: &&clap::Command| !inner.is_hide_set();
         for outer in command.get_subcommands().filter(shown) {
-            let inner: Vec<_> = outer.get_subcommands().filter(shown).collect();
             let name = outer.get_name();
-            let names = match inner.len() {
-                0 => vec![name.to_owned()],
-                _ => inner.iter().map(|of| format!("{name} {}", of.get_name())).collect(),
-            };
-            for words in names {
+            let alone = !outer.is_subcommand_required_set();
+            let inner = outer.get_subcommands().filter(shown);
+            let inner = inner.map(|of| format!("{name} {}", of.get_name()));
+            for words in inner.chain(alone.then(|| name.to_owned())) {
                 assert!(EXAMPLES.iter().any(|(of, _)| *of == words), "{words} has no example");
             }
         }

@@ -17,7 +17,7 @@ _phalanx_names() {
         --socket|--config|--master) what="" ;;
     esac
     if [[ -n $what && $cur != -* ]]; then
-        COMPREPLY=($(compgen -W "$(phalanx complete "$what" 2>/dev/null)" -- "$cur"))
+        COMPREPLY=($(compgen -W "$(phalanx generate --names "$what" 2>/dev/null)" -- "$cur"))
     else
         _phalanx "$@"
     fi
@@ -27,15 +27,15 @@ complete -F _phalanx_names -o bashdefault -o default phalanx
 
 const ZSH: &str = r#"autoload -U is-at-least
 
-_phalanx_jobs() { compadd -- ${(f)"$(phalanx complete jobs 2>/dev/null)"} }
-_phalanx_nodes() { compadd -- ${(f)"$(phalanx complete nodes 2>/dev/null)"} }
+_phalanx_jobs() { compadd -- ${(f)"$(phalanx generate --names jobs 2>/dev/null)"} }
+_phalanx_nodes() { compadd -- ${(f)"$(phalanx generate --names nodes 2>/dev/null)"} }
 "#;
 
 const FISH: &str = r#"
 complete -c phalanx -n "__fish_phalanx_using_subcommand explain" -f \
-    -a "(phalanx complete jobs 2>/dev/null)"
+    -a "(phalanx generate --names jobs 2>/dev/null)"
 complete -c phalanx -n "__fish_phalanx_using_subcommand history" -l node -x \
-    -a "(phalanx complete nodes 2>/dev/null)"
+    -a "(phalanx generate --names nodes 2>/dev/null)"
 "#;
 
 /// clap's script with names of jobs and nodes.

@@ -28,14 +28,14 @@ use phalanx_service::history::{History, Limits};
 use phalanx_service::source;
 use phalanx_sim::input;
 
-/// Add what sacct knows: its output, or with --sacct the accounting of this cluster
+/// Import runs from the output of sacct, or with --sacct from the accounting of this cluster
 ///
-/// The text is that of `sacct --parsable2` or `--parsable`, with its header, plain or
-/// compressed (gzip, Zstandard); JobID, State, Start and End or Elapsed are needed, JobName,
-/// User, Account, NodeList and ReqTRES wanted. Times are of this machine's time zone. A run
-/// that is known already counts once. While phalanxd runs, it takes the runs in (root,
-/// SlurmUser and the users of [control] allowed_uids may do this); else they are written to
-/// the file of its configuration.
+/// The text is that of `sacct --parsable2` or `--parsable` with its header, plain or compressed
+/// (gzip, Zstandard). Required columns: JobID, State, Start, and End or Elapsed; useful ones:
+/// JobName, User, Account, NodeList, ReqTRES. Times are in the time zone of this machine. A run
+/// that is known already is not counted again. A running phalanxd imports the runs itself (allowed
+/// to root, SlurmUser and the users of [control] allowed_uids); else they are written to the
+/// history file of its configuration.
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXIT_CODES)]
 pub struct Args {

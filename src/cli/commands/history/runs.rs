@@ -1,12 +1,36 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The text of `phalanx history runs`.
+//! `phalanx history runs`.
 
+use crate::exit::{EXIT_CODES, Failure};
+use crate::global::Global;
+use crate::outcome::Outcome;
 use crate::text::units::{amount, count, seconds_fine, time};
 use crate::text::{heading, table_of};
+use crate::time::since_ms;
 use phalanx_service::api::types::RunsReport;
 
-/// The runs, newest first.
-pub fn text(report: &RunsReport) -> String {
+/// Show runs of jobs that ended, newest first
+#[derive(clap::Args, Debug)]
+#[command(after_help = EXIT_CODES)]
+pub struct Args {
+    /// Begin of the period: a duration back from now (90min, 24h, 7d) or a time
+    /// (2026-11-20, 2026-11-20T08:00, 2026-11-20T08:00:00Z)
+    #[arg(long, value_name = "TIME", default_value = "24h")]
+    since: String,
+    /// Most runs that are shown
+    #[arg(long, value_name = "COUNT", default_value_t = 1000)]
+    limit: u32,
+}
+
+impl Args {
+    pub fn run(&self, global: &Global) -> Result<Outcome, Failure> {
+        let since = since_ms(&self.since)?;
+        let path = format!("/v1/history/runs?since={since}&limit={}", self.limit);
+        global.report(&path, text)
+    }
+}
+
+fn text(report: &RunsReport) -> String {
     let mut out = String::new();
     heading(&mut out, &format!("Runs that ended since {}", time(report.since_ms)));
     if report.runs.is_empty() {

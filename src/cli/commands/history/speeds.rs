@@ -1,12 +1,37 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The text of `phalanx history speeds`.
+//! `phalanx history speeds`.
 
+use crate::exit::{EXIT_CODES, Failure};
+use crate::global::Global;
+use crate::outcome::Outcome;
 use crate::text::units::{fraction, seconds_fine, time};
 use crate::text::{clean, facts, heading, table_of};
+use phalanx_core::text::percent_encode;
 use phalanx_service::api::types::{ClassSpeeds, SpeedRow, SpeedsReport};
 
-/// The whole report.
-pub fn text(report: &SpeedsReport) -> String {
+/// Show how fast job classes run on which nodes
+#[derive(clap::Args, Debug)]
+#[command(after_help = EXIT_CODES)]
+pub struct Args {
+    /// Only this job class
+    #[arg(long, value_name = "CLASS")]
+    class: Option<String>,
+    /// Only this node
+    #[arg(long, value_name = "NODE")]
+    node: Option<String>,
+}
+
+impl Args {
+    pub fn run(&self, global: &Global) -> Result<Outcome, Failure> {
+        let given = [("class", &self.class), ("node", &self.node)];
+        let given = given.iter().filter_map(|(name, value)| Some((name, value.as_ref()?)));
+        let query: Vec<String> =
+            given.map(|(name, value)| format!("{name}={}", percent_encode(value))).collect();
+        global.report(&format!("/v1/history/speeds?{}", query.join("&")), text)
+    }
+}
+
+fn text(report: &SpeedsReport) -> String {
     let mut out = String::new();
     heading(&mut out, "Learned speeds");
     out.push_str(&facts(&[

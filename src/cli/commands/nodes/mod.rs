@@ -16,7 +16,7 @@ use phalanx_service::api::types::NodesReport;
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXIT_CODES)]
 pub struct Args {
-    /// Show leaf switches or blocks instead, and how many of their nodes are idle
+    /// Show leaf switches or blocks instead, with the number of idle nodes in each
     #[arg(long)]
     topology: bool,
 }

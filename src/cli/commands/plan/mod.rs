@@ -4,6 +4,7 @@
 mod bags;
 #[cfg(test)]
 mod tests;
+mod what_if;
 
 use crate::exit::{EXIT_CODES, Failure};
 use crate::global::Global;
@@ -13,17 +14,29 @@ use crate::text::{clean, facts, heading, preference, table_of, wrapped};
 use phalanx_planner::preference::MethodReport;
 use phalanx_service::api::types::PlanReport;
 
-/// Show the plan for the pending jobs
+/// Show the plan for the pending jobs, or with --config what another configuration would change
+///
+/// With --config FILE, the jobs of the live queue are simulated under the configuration in force
+/// and under that of FILE, and the differences are listed. Nothing is changed: phalanxd is asked
+/// for nodes, jobs and learned run times, and the simulation runs here. Jobs that wait for
+/// something else than resources are left out. FILE does not name the control socket then: that
+/// is the one of --socket, $PHALANX_SOCKET or /etc/phalanx/phalanx.toml.
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXIT_CODES)]
 pub struct Args {
-    /// Only job arrays as bags of tasks: split, makespan, energy, profit and its bound
+    /// Show only job arrays as bags of tasks: split, makespan, energy, profit and its bound
     #[arg(long)]
     bags: bool,
+    #[command(flatten)]
+    what_if: what_if::Args,
 }
 
 impl Args {
     pub fn run(&self, global: &Global) -> Result<Outcome, Failure> {
+        if global.config.is_some() && !self.bags {
+            return self.what_if.run(global);
+        }
+        self.what_if.refuse()?;
         global.report("/v1/plan", if self.bags { bags::text } else { text })
     }
 }

@@ -37,12 +37,10 @@ fn plan_report() -> PlanReport {
         rank: (job_id == 5).then_some(0),
         delta: if job_id == 5 { 31 } else { 0 },
         preference: None,
-        steer: None,
     };
     let gang = PlannedJob {
         method: "gang".into(),
         preference: Some(preference_report()),
-        steer: None,
         ..job(6, "x[1-2]", None)
     };
     let no_jobs = MethodReport { jobs: 0, starts: 0, ..method_report() };

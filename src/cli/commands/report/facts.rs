@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! What a report says, in words: the same in text and on the page.
 
+use super::shadow;
 use super::simulated::Simulated;
-use crate::commands::shadow;
 use crate::text::units::{KWH, count, seconds, share};
 use phalanx_service::api::types::{ActivityReport, RunSums, Share};
 

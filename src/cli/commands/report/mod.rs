@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! `phalanx report`: what Phalanx did on this cluster, and what it would do.
 
+mod energy;
 mod facts;
 mod page;
 mod render;
+mod shadow;
 mod simulated;
 #[cfg(test)]
 mod tests;
@@ -22,33 +24,43 @@ use phalanx_service::api::types::{ActivityReport, NodesReport};
 use phalanx_sim::report::write_file;
 use simulated::{Simulated, Simulation};
 
+/// Begin of the period without `--since`.
+const SINCE: &str = "30d";
 /// A month of a large cluster is much to sum up.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Show what Phalanx did on this cluster since a time, and what it would have done
+/// Show what Phalanx did on this cluster, and what it would have done
 ///
 /// The first part comes from the history of phalanxd. With --sacct, the jobs of the accounting are
 /// simulated on the nodes of slurm.conf as well, under Slurm's own rules and with Phalanx; this
 /// needs no daemon.
 ///
-/// What is not known is said to be so; it is never counted as zero.
+/// Unknown figures are named as unknown and never counted as zero.
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXIT_CODES)]
 pub struct Args {
     /// Begin of the period: a duration back from now (24h, 30d) or a time (2026-11-20)
-    #[arg(long, value_name = "TIME", default_value = "30d")]
-    since: String,
+    /// [default: 30d]
+    #[arg(long, value_name = "TIME")]
+    since: Option<String>,
     /// Write the report as one HTML page with plots, which opens without network
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// Accounting to simulate: what sacct --parsable2 printed (plain, .gz or .zst; - is standard
+    /// Accounting to simulate: the output of sacct --parsable2 (plain, .gz or .zst; - is standard
     /// input)
     #[arg(long, value_name = "FILE")]
     sacct: Option<PathBuf>,
-    /// Nodes and scheduling for it [default: the nodes that phalanxd knows, else those of
-    /// /etc/slurm/slurm.conf; Slurm's default scheduling]
+    /// With --sacct: slurm.conf with nodes and scheduling [default: the nodes that phalanxd knows,
+    /// else those of /etc/slurm/slurm.conf, with Slurm's default scheduling]
     #[arg(long, value_name = "FILE", requires = "sacct")]
     slurm_conf: Option<PathBuf>,
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+commands! {
+    Shadow(shadow::Args),
+    Energy(energy::Args),
 }
 
 /// The whole report, as `--json` prints it.
@@ -64,7 +76,15 @@ pub struct Report {
 
 impl Args {
     pub fn run(&self, global: &Global) -> Result<Outcome, Failure> {
-        let since = since_ms(&self.since)?;
+        if let Some(command) = &self.command {
+            if self.since.is_some() || self.html.is_some() || self.sacct.is_some() {
+                let text = "report: give options after shadow or energy; --html, --sacct and \
+                            --slurm-conf belong to the whole report";
+                return Err(Failure::usage(text));
+            }
+            return command.run(global);
+        }
+        let since = since_ms(self.since.as_deref().unwrap_or(SINCE))?;
         let client = global.client()?;
         let activity = activity(&client, since);
         let (activity, no_activity) = match activity {

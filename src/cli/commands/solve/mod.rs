@@ -7,7 +7,7 @@
 
 mod bag;
 mod balance;
-mod bisect;
+mod data_jobs;
 mod gang;
 mod input;
 mod method;
@@ -34,12 +34,13 @@ const HALVED_BYTES: u64 = 16 << 20;
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXIT_CODES)]
 pub struct Args {
-    /// Method: bag, balance, bisect, gang, share
+    /// Method: bag, balance, data_jobs, gang, share
     pub method: String,
     /// JSON problem; `-` or nothing reads standard input
     pub file: Option<PathBuf>,
-    /// Mode of the method (bag: best, seed, exact, integer, template, greedy, average;
-    /// balance: seed, best; bisect: best, seed, exact; gang: ga, seed, exact)
+    /// Mode of the method, the first by default (bag: best, seed, exact, integer, template, greedy,
+    /// average; balance: seed, best; data_jobs: best, seed, exact, round-robin, weighted; gang: ga,
+    /// seed, exact; share: seed)
     #[arg(long, value_name = "M")]
     pub mode: Option<String>,
     /// Seed of the random numbers, for methods that draw any
@@ -56,9 +57,12 @@ pub struct Args {
     pub explain: bool,
 }
 
+/// Name of the algorithm of `data_jobs`, which stands for the method too.
+const BISECT: &str = "bisect";
+
 /// The methods. Adding one is adding its line here.
 const METHODS: &[Method] =
-    &[bag::METHOD, balance::METHOD, bisect::METHOD, gang::METHOD, share::METHOD];
+    &[bag::METHOD, balance::METHOD, data_jobs::METHOD, gang::METHOD, share::METHOD];
 
 impl Args {
     /// Writes the answer itself: a reader that went away is an error here.
@@ -77,7 +81,8 @@ impl Args {
 /// standard output empty.
 fn solve(args: &Args, started: Instant, out: &mut dyn Write) -> Result<(), SolveError> {
     let names = || METHODS.iter().map(|method| method.name).collect::<Vec<_>>().join(", ");
-    let method = METHODS.iter().find(|method| method.name == args.method).ok_or_else(|| {
+    let name = if args.method == BISECT { data_jobs::METHOD.name } else { args.method.as_str() };
+    let method = METHODS.iter().find(|method| method.name == name).ok_or_else(|| {
         SolveError::input("METHOD", format!("expected one of {}, got {:?}", names(), args.method))
     })?;
     let mode = match &args.mode {

@@ -2,21 +2,33 @@
 //! `phalanx status`
 
 mod render;
-pub use render::verdict;
 #[cfg(test)]
 mod tests;
+mod watch;
 
 use crate::exit::{EXIT_CODES, Failure};
 use crate::global::Global;
 use crate::outcome::Outcome;
 
-/// Show the daemon, the plugin, and what became of Slurm's placement calls
+/// Show daemon and plugin state and how placement calls were answered
+///
+/// With --watch: queue, questions and the latest decisions, on a terminal again and again until
+/// Ctrl-C; elsewhere, and with --once or --json, once.
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXIT_CODES)]
-pub struct Args;
+pub struct Args {
+    /// Show queue, questions and the latest decisions, live
+    #[arg(long, short)]
+    watch: bool,
+    #[command(flatten)]
+    live: watch::Args,
+}
 
 impl Args {
     pub fn run(&self, global: &Global) -> Result<Outcome, Failure> {
+        if self.watch {
+            return self.live.run(global);
+        }
         global.report("/v1/status", render::text)
     }
 }

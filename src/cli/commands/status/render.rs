@@ -38,7 +38,9 @@ pub fn verdict(status: &Status) -> String {
     }
     if plugin.breaker == "ejected" {
         let why = breaker_cause(&plugin.breaker_cause);
-        return alone(&format!("the overlay was ejected for {why}; `phalanx enable` ends that"));
+        return alone(&format!(
+            "the overlay was ejected for {why}; `phalanx daemon enable` ends that"
+        ));
     }
     if plugin.shadow_only {
         return alone("nothing was tested on this release of Slurm");
@@ -156,7 +158,7 @@ fn plugin(plugin: &PluginStatus) -> String {
     );
     if plugin.breaker == "ejected" {
         return format!(
-            "{text}\nEJECTED for {}: Slurm places jobs by itself until `phalanx enable`",
+            "{text}\nEJECTED for {}: Slurm places jobs by itself until `phalanx daemon enable`",
             breaker_cause(&plugin.breaker_cause)
         );
     }

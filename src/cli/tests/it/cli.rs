@@ -190,8 +190,8 @@ fn reports_are_rendered_or_passed_on() {
     assert!(out(&server.run(&["explain", "130+1"])).starts_with("Job 130+1: PENDING\n"));
     assert!(out(&server.run(&["plan"])).starts_with("2 of 2 waiting jobs could start now."));
     assert!(out(&server.run(&["nodes"])).contains("Utilisation 0.0000"));
-    assert!(out(&server.run(&["shadow"])).starts_with("Starts in shadow mode"));
-    let since = server.run(&["shadow", "--since", "1970-01-01T00:01:00Z"]);
+    assert!(out(&server.run(&["report", "shadow"])).starts_with("Starts in shadow mode"));
+    let since = server.run(&["report", "shadow", "--since", "1970-01-01T00:01:00Z"]);
     assert_eq!(code(&since), 0);
     assert_eq!(server.last_request(), "GET /v1/shadow?since=60000");
 }
@@ -286,7 +286,7 @@ fn negative_answers_end_with_1_and_bad_requests_with_2() {
 #[test]
 fn enable_says_what_was_wrong() {
     let server = Server::start();
-    let done = server.run(&["enable"]);
+    let done = server.run(&["daemon", "enable"]);
     assert_eq!(code(&done), 0, "{}", err(&done));
     assert_eq!(server.last_request(), "POST /v1/plugin/enable");
     assert!(out(&done).contains("before: ejected, last opened by: late"), "{}", out(&done));
@@ -295,15 +295,15 @@ fn enable_says_what_was_wrong() {
 #[test]
 fn reload_reports_and_refusals() {
     let server = Server::start();
-    let accepted = server.run(&["reload"]);
+    let accepted = server.run(&["daemon", "reload"]);
     assert_eq!(code(&accepted), 0);
     assert!(out(&accepted).contains("Generation 2 is in force"), "{}", out(&accepted));
     assert_eq!(server.last_request(), "POST /v1/reload");
-    let refused = server.run(&["reload"]);
+    let refused = server.run(&["daemon", "reload"]);
     assert_eq!(code(&refused), 1);
     assert!(err(&refused).contains("generation 2 stays in force"), "{}", err(&refused));
     assert!(err(&refused).contains("/etc/p.toml:3:1: link.x: unknown key"));
-    let json = server.run(&["--json", "reload"]);
+    let json = server.run(&["--json", "daemon", "reload"]);
     assert_eq!(code(&json), 1);
     let report: ReloadReport = serde_json::from_str(&out(&json)).unwrap();
     assert!(!report.ok);
@@ -356,22 +356,22 @@ fn the_socket_comes_from_option_then_configuration_then_environment() {
     let with = |arguments: &[&str], environment: &str| {
         code(&command(arguments).env("PHALANX_SOCKET", environment).output().unwrap())
     };
-    assert_eq!(with(&["plan"], socket), 0);
-    assert_eq!(with(&["plan"], "/nowhere"), 4);
-    assert_eq!(with(&["plan", "--config", config], "/nowhere"), 0);
-    assert_eq!(with(&["--config", config, "plan", "--socket", "/nowhere"], socket), 4);
-    assert_eq!(with(&["plan", "--config", "/nowhere", "--socket", socket], ""), 0);
-    assert_eq!(with(&["plan", "--config", "/nowhere"], socket), 2);
+    assert_eq!(with(&["status"], socket), 0);
+    assert_eq!(with(&["status"], "/nowhere"), 4);
+    assert_eq!(with(&["status", "--config", config], "/nowhere"), 0);
+    assert_eq!(with(&["--config", config, "status", "--socket", "/nowhere"], socket), 4);
+    assert_eq!(with(&["status", "--config", "/nowhere", "--socket", socket], ""), 0);
+    assert_eq!(with(&["status", "--config", "/nowhere"], socket), 2);
 }
 
 #[test]
-fn what_if_asks_the_daemon_that_runs_not_that_of_its_configuration() {
+fn plan_asks_the_daemon_that_runs_not_that_of_its_other_configuration() {
     let (other, running) = (Server::start(), Server::start());
     let dir = tempfile::tempdir().unwrap();
     let config = dir.path().join("other.toml");
     let socket = other.socket.to_str().unwrap();
     std::fs::write(&config, format!("[control]\nsocket = \"{socket}\"\n")).unwrap();
-    let asks = ["what-if", "--config", config.to_str().unwrap()];
+    let asks = ["plan", "--config", config.to_str().unwrap()];
     let by_environment = command(&asks).env("PHALANX_SOCKET", &running.socket).output().unwrap();
     assert_eq!(code(&by_environment), 1, "{}", err(&by_environment));
     assert_eq!(code(&running.run(&asks)), 1);
@@ -431,7 +431,10 @@ fn usage_errors_end_with_2_and_help_with_0() {
         &["explain"],
         &["explain", "1", "2"],
         &["config"],
-        &["shadow", "--since", "tomorrow"],
+        &["report", "shadow", "--since", "tomorrow"],
+        &["report", "--since", "7d", "shadow"],
+        &["plan", "--hours", "3"],
+        &["status", "--once"],
         &["generate"],
     ] {
         let output = phalanx(wrong);
@@ -441,7 +444,7 @@ fn usage_errors_end_with_2_and_help_with_0() {
     assert!(err(&phalanx(&["status", "--nosuch"])).starts_with("phalanx: unexpected argument"));
     let text = err(&phalanx(&["simulate", "--jobs", "x", "--nosuch"]));
     assert_eq!(text, "phalanx: unexpected argument '--nosuch' found\n");
-    for right in [&["--help"][..], &["help", "reload"], &["status", "-h"]] {
+    for right in [&["--help"][..], &["help", "daemon", "reload"], &["status", "-h"]] {
         let output = phalanx(right);
         assert_eq!(code(&output), 0, "{right:?}");
         assert!(out(&output).contains("Exit status:"), "{right:?}");
@@ -480,6 +483,25 @@ fn solve_is_there_and_complains_in_one_line() {
     assert_eq!(text, "the following required arguments were not provided: <METHOD>\n");
 }
 
+/// Method, mode and alias are those of the help text.
+#[test]
+fn solve_names_every_mode_and_takes_bisect_for_data_jobs() {
+    let help = out(&phalanx(&["solve", "--help"]));
+    let words = help.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("Method: bag, balance, data_jobs, gang, share"), "{words}");
+    assert!(words.contains("data_jobs: best, seed, exact, round-robin, weighted;"), "{words}");
+    assert!(!words.contains("bisect"), "{words}");
+    let dir = tempfile::tempdir().unwrap();
+    let problem = dir.path().join("problem.json");
+    let text = r#"{"hosts": [{"name": "h0", "cores": 2}], "jobs": [{"id": "j", "speed_mb_per_s": 50,
+        "blocks": [{"id": "b", "size_mb": 64, "replicas": ["h0"]}]}]}"#;
+    std::fs::write(&problem, text).unwrap();
+    let solve = |method| phalanx(&["solve", method, problem.to_str().unwrap()]);
+    let (named, alias) = (solve("data_jobs"), solve("bisect"));
+    assert_eq!((code(&named), err(&named)), (0, String::new()));
+    assert_eq!(out(&named), out(&alias));
+}
+
 #[test]
 fn manual_pages_and_completion_are_generated() {
     let dir = tempfile::tempdir().unwrap();
@@ -492,14 +514,14 @@ fn manual_pages_and_completion_are_generated() {
         "-status",
         "-nodes",
         "-explain",
-        "-shadow",
+        "-report-shadow",
         "-plan",
-        "-reload",
+        "-daemon-reload",
         "-solve",
         "-config",
         "-config-check",
-        "-hdfs-check",
-        "-hdfs-ls",
+        "-data-check",
+        "-data-ls",
     ] {
         let text = read(&format!("man/man1/phalanx{page}.1"));
         assert!(text.contains("Exit status"), "{page}");
@@ -531,130 +553,4 @@ fn a_closed_pipe_is_no_error() {
     drop(pipe);
     let output = child.wait_with_output().unwrap();
     assert_eq!((code(&output), err(&output)), (0, String::new()));
-}
-
-// ---- share
-
-fn share(arguments: &[&str]) -> Output {
-    phalanx(&[&["share"], arguments].concat())
-}
-
-/// Parts of a file: node names with their bytes, in the order of the nodes.
-fn parts(directory: &Path, nodes: &[&str]) -> Vec<Vec<u8>> {
-    nodes.iter().map(|node| std::fs::read(directory.join(node)).unwrap()).collect()
-}
-
-/// Goal: whatever the file and the weights, the parts together are the file,
-/// lines are never torn, and shares are as the weights are.
-#[test]
-fn share_cuts_files_without_loss() {
-    let dir = tempfile::tempdir().unwrap();
-    let (file, out) = (dir.path().join("input"), dir.path().join("out"));
-    let long = "z".repeat(5000);
-    let nodes = ["n1", "n2", "n3", "n4"];
-    let lines: Vec<String> = (0..1000).map(|i| format!("{i} {}", "x".repeat(i % 37))).collect();
-    let whole = lines.join("\n") + "\n";
-    let inputs = [whole.as_str(), "", "\n", "no line end", "a\nb", long.as_str()];
-    for (text, unit) in
-        inputs.iter().flat_map(|text| ["records", "lines", "bytes"].map(|unit| (*text, unit)))
-    {
-        std::fs::write(&file, text).unwrap();
-        let (path, dir) = (file.to_str().unwrap(), out.to_str().unwrap());
-        let weights = "8,6,0,5";
-        let arguments = ["--input", path, "--nodes", "n[1-4]", "--weights", weights];
-        let output = share(&[&arguments[..], &["--unit", unit, "--out", dir]].concat());
-        assert!(output.status.success(), "{output:?}");
-        let parts = parts(&out, &nodes);
-        assert_eq!(parts.concat(), text.as_bytes(), "{unit}");
-        assert!(parts[2].is_empty(), "no capability, no part");
-        let told = share(&[&arguments[..], &["--unit", unit, "--json"]].concat());
-        let shares: serde_json::Value = serde_json::from_slice(&told.stdout).unwrap();
-        let told: Vec<Option<u64>> =
-            (0..4).map(|at| shares["nodes"][at]["lines"].as_u64()).collect();
-        if unit == "lines" {
-            let counted =
-                |part: &Vec<u8>| Some(part.split_inclusive(|b| *b == b'\n').count() as u64);
-            assert_eq!(told, parts.iter().map(counted).collect::<Vec<_>>(), "{text:.9}");
-        } else {
-            assert_eq!(told, [None; 4], "{unit}");
-        }
-        if unit != "bytes" {
-            let torn = parts.iter().filter(|part| part.last().is_some_and(|b| *b != b'\n'));
-            assert!(torn.count() <= usize::from(!text.ends_with('\n')), "{unit} of {text:.20}");
-        }
-        if unit == "lines" && text == whole {
-            let count = |part: &Vec<u8>| part.iter().filter(|b| **b == b'\n').count();
-            assert_eq!(parts.iter().map(count).collect::<Vec<_>>(), [421, 316, 0, 263]);
-        }
-        let map = std::fs::read_to_string(out.join("map.tsv")).unwrap();
-        assert_eq!(String::from_utf8(output.stdout).unwrap(), map);
-    }
-}
-
-/// Goal: blocks go to nodes with replicas as far as the shares allow, each
-/// block once.
-#[test]
-fn share_deals_out_blocks_by_their_locations() {
-    let dir = tempfile::tempdir().unwrap();
-    let file = dir.path().join("blocks.json");
-    let block = |i: u64| {
-        let hosts = [format!("n{}.cluster.example", i % 2 + 1), "elsewhere".to_owned()];
-        serde_json::json!({"offset": i * 100, "length": 100, "hosts": hosts, "topologyPaths": []})
-    };
-    let blocks: Vec<_> = (0..12).map(block).collect();
-    let text = serde_json::json!({"BlockLocations": {"BlockLocation": blocks}}).to_string();
-    std::fs::write(&file, text).unwrap();
-    let input = ["--input", "hdfs://nn/data", "--locations", file.to_str().unwrap()];
-    let output =
-        share(&[&input[..], &["--nodes", "n[1-3]", "--weights", "1,1,1", "--json"]].concat());
-    assert!(output.status.success(), "{output:?}");
-    let answer: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    let rows = answer["map"].as_array().unwrap();
-    let mut offsets: Vec<u64> = rows.iter().map(|row| row["offset"].as_u64().unwrap()).collect();
-    offsets.sort_unstable();
-    assert_eq!(offsets, (0..12).map(|i| i * 100).collect::<Vec<_>>());
-    let bytes: Vec<u64> =
-        answer["nodes"].as_array().unwrap().iter().map(|n| n["bytes"].as_u64().unwrap()).collect();
-    assert_eq!(bytes, [400, 400, 400]);
-    let remote: Vec<&str> = rows
-        .iter()
-        .filter(|row| row["local"] == false)
-        .map(|row| row["node"].as_str().unwrap())
-        .collect();
-    assert_eq!(remote, ["n3"; 4], "only the node without replicas reads from afar");
-}
-
-#[test]
-fn share_says_what_is_wrong() {
-    let dir = tempfile::tempdir().unwrap();
-    let gap = dir.path().join("gap.json");
-    std::fs::write(&gap, r#"[{"offset": 0, "length": 5}, {"offset": 6, "length": 5}]"#).unwrap();
-    let gap = gap.to_str().unwrap();
-    let out = dir.path().join("out/deeper");
-    let out = out.to_str().unwrap();
-    for (arguments, why) in [
-        (&["--input", "/nonexistent", "--nodes", "n1", "--weights", "1"][..], "No such file"),
-        (&["--input", "/etc", "--nodes", "n1", "--weights", "1"], "regular file"),
-        (&["--input", "/etc/passwd", "--nodes", "n[1-2]", "--weights", "1"], "expected 2 numbers"),
-        (&["--input", "/etc/passwd", "--nodes", "n1", "--weights=-1"], ">= 0"),
-        (&["--input", "/etc/passwd", "--nodes", "n1", "--weights", "nan"], ">= 0"),
-        (&["--input", "/etc/passwd", "--nodes", "n[1-2]", "--weights", "0,0"], "above 0"),
-        (&["--input", "/etc/passwd", "--nodes", "n[1", "--weights", "1"], "--nodes"),
-        (&["--input", "/etc/passwd", "--nodes", "", "--weights", "1"], "at least one"),
-        (&["--input", "/etc/passwd", "--nodes", "n1,m,n[1-2]"], "n1 is there twice"),
-        (&["--input", "/etc/passwd", "--nodes", "../x", "--weights", "1", "--out", out], "../x"),
-        (&["--input", "/etc/passwd", "--nodes", "..", "--weights", "1", "--out", out], ".."),
-        (&["--input", "/etc/passwd", "--nodes", "map.tsv", "--weights", "1", "--out", out], "map"),
-        (&["--input", "hdfs://nn/x", "--nodes", "n1", "--weights", "1"], "hdfs: "),
-        (&["--input", "x", "--locations", gap, "--nodes", "n1", "--weights", "1"], "at offset 5"),
-    ] {
-        let output = share(arguments);
-        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
-        let error = String::from_utf8(output.stderr).unwrap();
-        assert!(error.contains(why), "{arguments:?}: {error}");
-    }
-    assert!(!dir.path().join("out").exists(), "nothing is written");
-    let unreachable =
-        share(&["--socket", "/nonexistent", "--input", "/etc/passwd", "--nodes", "n1"]);
-    assert_eq!(unreachable.status.code(), Some(4));
 }

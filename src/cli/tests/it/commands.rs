@@ -11,28 +11,23 @@ use crate::cli::{Server, code, err, out, phalanx};
 
 const COMMANDS: &[&str] = &[
     "status",
-    "top",
     "nodes",
     "explain",
-    "shadow",
-    "report",
-    "advise time",
     "plan",
-    "config check",
+    "report",
+    "report shadow",
+    "report energy",
+    "advise time",
     "history speeds",
-    "history energy",
     "history runs",
     "history import",
-    "energy",
-    "reload",
-    "enable",
     "doctor",
-    "solve",
-    "splits",
-    "hdfs check",
-    "hdfs ls",
-    "agent",
-    "share",
+    "config check",
+    "daemon reload",
+    "daemon enable",
+    "data splits",
+    "data check",
+    "data ls",
     "collector add",
     "collector update",
     "collector list",
@@ -41,24 +36,27 @@ const COMMANDS: &[&str] = &[
     "collector stop",
     "collector data",
     "collector use",
-    "simulate",
+    "collector agent",
     "record start",
     "record stop",
     "record status",
-    "replay",
-    "what-if",
+    "record replay",
+    "simulate",
+    "solve",
 ];
 
-/// The commands that users see and that have none below them, each with its words.
+/// Most commands at top level, those for packages included.
+const TOP_LEVEL_MAX: usize = 16;
+
+/// The commands that users see and that do something by themselves, each with its words.
 fn listed(command: &clap::Command, words: &[&str], found: &mut Vec<(String, clap::Command)>) {
     let shown = |inner: &&clap::Command| !inner.is_hide_set() && inner.get_name() != "help";
     for inner in command.get_subcommands().filter(shown) {
         let words = [words, &[inner.get_name()]].concat();
-        if inner.has_subcommands() {
-            listed(inner, &words, found);
-        } else {
+        if !inner.is_subcommand_required_set() {
             found.push((words.join(" "), inner.clone()));
         }
+        listed(inner, &words, found);
     }
 }
 
@@ -74,6 +72,19 @@ fn all() -> Vec<(String, clap::Command)> {
 fn all_commands_are_listed() {
     let names: Vec<String> = all().into_iter().map(|(name, _)| name).collect();
     assert_eq!(names, COMMANDS);
+    let top = phalanx_cli::command();
+    assert!(top.get_subcommands().count() <= TOP_LEVEL_MAX);
+}
+
+/// The options of a command stand together, apart from those of every command.
+#[test]
+fn global_options_have_a_heading_of_their_own() {
+    for (name, command) in all() {
+        let global = Some("Global options");
+        let options = command.get_arguments().filter(|option| option.is_global_set());
+        let heads: Vec<_> = options.map(|option| option.get_help_heading()).collect();
+        assert_eq!(heads, [global; 4], "{name}");
+    }
 }
 
 #[test]

@@ -6,4 +6,3 @@ mod collectors;
 mod commands;
 mod simulate;
 mod solve_balance;
-mod stream;

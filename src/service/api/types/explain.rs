@@ -155,9 +155,6 @@ pub struct DecisionReport {
     /// The node preference that narrowed the candidates, if one did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preference: Option<PreferenceReport>,
-    /// The same under its former name, in answers of this release only.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub steer: Option<PreferenceReport>,
     /// Its leaf switches or blocks, where it has several nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub topology: Option<LeavesReport>,
@@ -217,9 +214,6 @@ pub struct PendingReport {
     /// The node preference of a method for it, by the last plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preference: Option<PreferenceReport>,
-    /// The same under its former name, in answers of this release only.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub steer: Option<PreferenceReport>,
     /// A method's explanation of it where the method has no preference.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<Note>,
@@ -276,9 +270,6 @@ pub struct AskReport {
     /// The node preference for the job, if a method had one, and whether it decided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preference: Option<PreferenceReport>,
-    /// The same under its former name, in answers of this release only.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub steer: Option<PreferenceReport>,
 }
 
 /// A method's node preference for a job, and whether it decided one question.
@@ -290,29 +281,9 @@ pub struct PreferenceReport {
     pub made_ms: u64,
     /// The candidate set that decided; absent when none did.
     pub candidate_set: Option<String>,
-    /// The same under its former name, in answers of this release only.
-    #[serde(default)]
-    pub tier: Option<String>,
     /// Reason why the first set did not decide.
     pub unused: Option<String>,
     /// Reasons of it.
     #[serde(default)]
     pub note: Note,
-}
-
-impl Explain {
-    /// Adds the former names of keys that have new ones, for one release.
-    #[must_use]
-    pub fn with_former_keys(mut self) -> Self {
-        if let Some(pending) = &mut self.pending {
-            pending.steer.clone_from(&pending.preference);
-        }
-        if let Some(decision) = self.placed.as_mut().and_then(|placed| placed.decision.as_mut()) {
-            decision.steer.clone_from(&decision.preference);
-        }
-        for ask in &mut self.asks {
-            ask.steer.clone_from(&ask.preference);
-        }
-        self
-    }
 }

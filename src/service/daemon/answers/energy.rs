@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The answer to `phalanx history energy`.
+//! The answer to `phalanx report energy --power`.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The answer to `phalanx energy`.
+//! The answer to `phalanx report energy`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -221,7 +221,6 @@ impl Shared {
                 None => found.summary(&job.reason),
             },
             preference: self.planned_preference(job.id),
-            steer: None,
             note: self.plans.lock().of_round.notes.get(&job.id).cloned(),
             expected_start_ms: self.expected_start_ms(snapshot, &usages, job),
             topology: self.leaves_ahead(snapshot, &usages, job),
@@ -310,10 +309,7 @@ fn reason_of(row: &DecisionRow) -> Option<String> {
 }
 
 fn scores_of(row: &DecisionRow) -> Option<DecisionReport> {
-    let mut report: DecisionReport = serde_json::from_str(row.decision.explain.as_deref()?).ok()?;
-    // Written before the key had its present name.
-    report.preference = report.preference.or(report.steer.take());
-    Some(report)
+    serde_json::from_str(row.decision.explain.as_deref()?).ok()
 }
 
 fn ask_of(row: &DecisionRow) -> AskReport {

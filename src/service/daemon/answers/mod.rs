@@ -83,7 +83,7 @@ impl Backend for Shared {
     }
 
     fn explain(&self, job: &str) -> Result<Explain, Failure> {
-        self.explain_report(job).map(Explain::with_former_keys)
+        self.explain_report(job)
     }
 
     fn block_map(&self, job_id: u32, user: Option<u32>) -> Result<Arc<BlockMap>, Failure> {
@@ -142,7 +142,6 @@ impl Backend for Shared {
                 nodes: node_names(snapshot, &planned.nodes),
                 reason: planned.why.map(str::to_owned),
                 preference: preference_use.map(|s| planned_preference(snapshot, s)),
-                steer: preference_use.map(|s| planned_preference(snapshot, s)),
             }
         });
         Ok(PlanReport {

@@ -32,7 +32,7 @@ impl PlacementMethod for DataJobs {
         let config = &round.config.data_jobs;
         let keep = keep(round);
         if !config.enabled {
-            return no_plan(Method::Bisect);
+            return no_plan(Method::DataJobs);
         }
         round.inputs.observe(round.snapshot, keep);
         let numbers = node_numbers(round.snapshot);
@@ -51,7 +51,7 @@ impl PlacementMethod for DataJobs {
             }
         }
         if jobs.is_empty() && away.is_empty() {
-            return no_plan(Method::Bisect);
+            return no_plan(Method::DataJobs);
         }
         let deadline = Instant::now() + Duration::from_millis(config.deadline_ms.into());
         let now_s = round.now_s();

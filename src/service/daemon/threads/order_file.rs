@@ -24,7 +24,6 @@ const WRITE_EVERY: Duration = Duration::from_secs(2);
 #[serde(deny_unknown_fields)]
 struct Content {
     version: u32,
-    #[serde(rename = "guard")]
     budget: OvertakeBudget,
 }
 

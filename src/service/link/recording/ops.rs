@@ -41,8 +41,7 @@ pub enum Op {
     Queue(QueueOp, Vec<Pool>),
     /// Pending jobs by dimension alone, between two polls.
     Lacks(Vec<(String, u64)>),
-    /// Steers of one method.
-    #[serde(rename = "steers")]
+    /// Node preferences of one method.
     Preferences(PreferencesOp),
     /// Greatest job id that plans know.
     Newest(Option<u32>),
@@ -88,9 +87,6 @@ pub struct Rest {
     pub pools: Vec<Pool>,
     /// Node at which the engine polls next.
     pub poll_start: usize,
-    /// The pointer moves with each placement that a poll made.
-    #[serde(default)]
-    pub poll_moves: bool,
     /// Decision whose outcome moves it, and where to.
     #[serde(default)]
     pub polled: Option<(u64, usize)>,
@@ -107,7 +103,6 @@ pub struct Rest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub power: Option<(PowerTable, PowerMemory)>,
     /// Preferences of all methods.
-    #[serde(rename = "steers")]
     pub preferences: Vec<PreferencesOp>,
     /// Questions that were not recorded, because the state was not complete.
     pub missed: u64,
@@ -145,14 +140,14 @@ pub struct PreferencesOp {
     pub method: Method,
     /// Made for the node table in force.
     pub current: bool,
-    /// Node lists that tiers refer to.
+    /// Node lists that candidate sets refer to.
     pub lists: Vec<Vec<NodeIdx>>,
     /// Preferences by key.
     pub rows: Vec<PreferenceRow>,
 }
 
 impl PreferencesOp {
-    /// Lists that several tiers share are written once.
+    /// Lists that several sets share are written once.
     pub(super) fn of(RawPreferences(method, current, rows): RawPreferences) -> Self {
         let mut lists: Vec<Vec<NodeIdx>> = Vec::new();
         let mut known = HashMap::new();
@@ -185,10 +180,8 @@ pub struct PreferenceRow {
     /// The job or jobs it is for.
     pub key: JobKey,
     /// The job waits for these nodes rather than going elsewhere.
-    #[serde(rename = "strict")]
     pub required: bool,
     /// Name, number of the node list, quota, tasks started.
-    #[serde(rename = "tiers")]
     pub sets: Vec<(String, usize, Option<u32>, u32)>,
     /// Worth of each set for the job.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -201,7 +194,6 @@ pub struct AskOp {
     /// Decision id.
     pub decision: u64,
     /// The question.
-    #[serde(rename = "asked")]
     pub question: Question<'static>,
     /// Candidates that were offered.
     #[serde(flatten)]
@@ -270,7 +262,6 @@ pub struct RecordedAnswer {
     /// Method of the job's preference; empty without one.
     pub method: String,
     /// Position of the candidate set that decided.
-    #[serde(rename = "tier")]
     pub set: Option<usize>,
     /// Hash of every figure behind it, to the last bit; 0 without a decision.
     pub digest: u64,

@@ -627,11 +627,11 @@ fn a_recording_is_replayed_bit_for_bit() {
     }
 }
 
-/// Goal: a recording of an earlier build is decided again to the last bit. It has questions that
-/// every method's preferences decided or not, holds, levels, quotas and a new full state.
+/// Goal: a recording that was kept is decided again to the last bit. It has questions that every
+/// method's preferences decided or not, holds, levels, quotas and a new full state.
 #[test]
-fn a_recording_of_an_earlier_build_is_replayed_bit_for_bit() {
-    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/before_preferences.phxrec");
+fn a_kept_recording_is_replayed_bit_for_bit() {
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/decisions.phxrec");
     let same = replay(&[data], None, 5, &|_| {}).unwrap();
     assert_eq!((same.asks, same.same, same.records), (900, 900, 3894), "{same:?}");
     assert!(same.broken.is_empty(), "{same:?}");

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! `phalanx plan --config`: the live queue under another configuration.
+
+mod render;
+
+use std::path::PathBuf;
+
+use jiff::tz::TimeZone;
+
+use crate::client::Client;
+use crate::exit::Failure;
+use crate::global::Global;
+use crate::outcome::Outcome;
+use crate::topology::TopologyFile;
+use phalanx_planner::state::State;
+use phalanx_service::api::types::{EnergyReport, RunsReport};
+use phalanx_service::config::{Config, Mode};
+use phalanx_sim::arrivals::{self, Arrivals};
+use phalanx_sim::nodes::{NodeLoad, Setup, live};
+use phalanx_sim::policy::Order;
+use phalanx_sim::slurm::Rules;
+use phalanx_sim::whatif;
+
+/// Period without `--hours`.
+const HOURS: f64 = 24.0;
+/// Jobs listed without `--list`.
+const LISTED: usize = 20;
+/// Largest `--hours`.
+const HOURS_MAX: f64 = 24.0 * 366.0;
+
+/// Options of the simulation.
+#[derive(clap::Args, Debug)]
+#[command(next_help_heading = "With --config FILE")]
+pub struct Args {
+    /// Length of the simulated period, from now on [default: 24]
+    #[arg(long, value_name = "HOURS")]
+    hours: Option<f64>,
+    /// Number of jobs listed, those with the largest change first [default: 20]
+    #[arg(long, value_name = "COUNT")]
+    list: Option<usize>,
+    /// Seed of the random jobs that arrive within the period, as the history makes likely
+    /// [default: 0]
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// Topology to use instead of Slurm's: a topology.conf, or the output of scontrol show topology
+    #[arg(long, value_name = "FILE")]
+    topology: Option<PathBuf>,
+    /// Simulate only the jobs that are there: no new ones arrive
+    #[arg(long)]
+    no_arrivals: bool,
+}
+
+/// Most runs from which rates of arrivals are estimated.
+const HISTORY_RUNS: u32 = 20_000;
+/// Largest age of these runs.
+const HISTORY_MS: u64 = 56 * 86_400_000;
+
+impl Args {
+    pub fn run(&self, global: &Global) -> Result<Outcome, Failure> {
+        let then = global.given_config().map_err(Failure::usage_line)?.unwrap_or_default();
+        let hours = self.hours.unwrap_or(HOURS);
+        if !(hours > 0.0 && hours <= HOURS_MAX) {
+            let what = format!("--hours: expected above 0 and at most {HOURS_MAX}");
+            return Err(Failure::usage(format!("{what}, got {hours}")));
+        }
+        let file = TopologyFile::given(self.topology.as_deref())?;
+        // The file is the other configuration: it says nothing of the daemon that runs.
+        let client = Global { config: None, ..global.clone() }.client()?;
+        let state: State = client.get("/v1/state")?;
+        let today: Config = client.parse(state.config.to_string().as_bytes())?;
+        let mut load = live::load(&state);
+        if let Some(file) = file {
+            load.set_topology(file.over(&load.table())?);
+        }
+        let arrivals = self.arrivals(&client, hours, state.time_ms, &mut load);
+        let no_energy = power(&client, &today, &mut load).err();
+        let (today, then) = (setup(&today, &state), setup(&then, &state));
+        let list = self.list.unwrap_or(LISTED);
+        let report = whatif::compare(&load, &today, &then, hours, list)
+            .map_err(|error| Failure::usage_line(format!("balance: {error}")))?;
+        let report = whatif::WhatIf { arrivals, no_energy, ..report };
+        if global.json {
+            return Outcome::json_lines(&[report]);
+        }
+        Ok(Outcome::ok(render::text(&report)))
+    }
+
+    /// Refuses these options where no other configuration is given.
+    pub fn refuse(&self) -> Result<(), Failure> {
+        let given = [
+            ("--hours", self.hours.is_some()),
+            ("--list", self.list.is_some()),
+            ("--seed", self.seed.is_some()),
+            ("--topology", self.topology.is_some()),
+            ("--no-arrivals", self.no_arrivals),
+        ];
+        match given.iter().find(|(_, given)| *given) {
+            Some((option, _)) => Err(Failure::usage(format!(
+                "{option}: expected --config FILE with it, the configuration to be compared with \
+                 the one in force, and no --bags"
+            ))),
+            None => Ok(()),
+        }
+    }
+
+    /// Adds the jobs that the history makes likely.
+    fn arrivals(&self, client: &Client, hours: f64, now_ms: u64, load: &mut NodeLoad) -> Arrivals {
+        let none = |why: String| Arrivals { none: Some(why), ..Arrivals::default() };
+        if self.no_arrivals {
+            return none("--no-arrivals".to_owned());
+        }
+        let since = now_ms.saturating_sub(HISTORY_MS);
+        let path = format!("/v1/history/runs?since={since}&limit={HISTORY_RUNS}");
+        match client.get::<RunsReport>(&path) {
+            Ok(report) => {
+                let seed = self.seed.unwrap_or(0);
+                arrivals::add(load, &report.runs, hours, seed, &TimeZone::system())
+            }
+            Err(failure) => none(format!("no history: {}", failure.message)),
+        }
+    }
+}
+
+/// Power of each node, as the daemon believes it.
+fn power(client: &Client, config: &Config, load: &mut NodeLoad) -> Result<(), String> {
+    let report = client.get::<EnergyReport>("/v1/history/energy");
+    let classes = report.map_err(|failure| failure.message)?.nodes.into_iter();
+    let known = classes
+        .filter_map(|class| Some((class.class, [class.idle_w, class.busy_w?.max(class.idle_w)])));
+    let known = known.collect();
+    load.watts = live::watts(&load.cluster, &config.learn.node_class_by, &known)
+        .map_err(|class| format!("no power is known of nodes of class {class} ([bag] watts)"))?;
+    Ok(())
+}
+
+/// Settings of the simulation that stand for this configuration.
+fn setup(config: &Config, state: &State) -> Setup {
+    let partitions = state.snapshot.partitions.iter().map(|partition| partition.name.to_string());
+    let by_slurm = |name: &String| config.mode_for(name) != Mode::Enforce;
+    Setup {
+        order: Order::Easy,
+        rules: Rules::default(),
+        rule: None,
+        tuning: config.tuning(),
+        gangs: config.gang.enabled.then(|| config.gang_settings()),
+        left_to_slurm: partitions.filter(by_slurm).collect(),
+    }
+}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The text of `phalanx record replay`.
+
+use crate::text::units::{fraction_or_dash, time};
+use crate::text::{clean, facts, heading, table_of};
+use phalanx_service::recordings::{Difference, Report, Then};
+
+#[allow(clippy::cast_precision_loss)] // shares for people
+fn share(part: u64, of: u64) -> String {
+    if of == 0 { "-".to_owned() } else { format!("{:.3} %", part as f64 * 100.0 / of as f64) }
+}
+
+/// The whole report.
+pub fn text(report: &Report) -> String {
+    let mut out = String::new();
+    heading(&mut out, &format!("{} records of {} files", report.records, report.files));
+    let mut rows = vec![
+        ("Period", format!("{} to {}", time(report.begin_ms), time(report.end_ms))),
+        ("Questions", report.asks.to_string()),
+        ("Same answer", format!("{} ({})", report.same, share(report.same, report.asks))),
+        ("Differing", report.differing.to_string()),
+    ];
+    if report.missed > 0 {
+        rows.push(("Not recorded", format!("{} while a state was copied", report.missed)));
+    }
+    let mut ends: Vec<(&String, u64)> = Vec::new();
+    for end in &report.ends {
+        match ends.iter_mut().find(|(known, _)| *known == end) {
+            Some((_, count)) => *count += 1,
+            None => ends.push((end, 1)),
+        }
+    }
+    for (end, count) in ends {
+        let times = if count > 1 { format!(" ({count} files)") } else { String::new() };
+        rows.push(("End", clean(end) + &times));
+    }
+    for broken in &report.broken {
+        rows.push(("Broken", clean(broken)));
+    }
+    out.push_str(&facts(&rows));
+    if let Some(then) = &report.then {
+        changed(&mut out, then, report.same);
+    }
+    if !report.first.is_empty() {
+        heading(&mut out, "First differences");
+        out.push_str(&differences(&report.first));
+    }
+    out
+}
+
+fn changed(out: &mut String, then: &Then, asks: u64) {
+    heading(out, "Decided otherwise");
+    let [recorded, now] = then.dispersion;
+    let mut rows = vec![
+        ("Same answer", format!("{} ({})", then.same, share(then.same, asks))),
+        ("Placed elsewhere", format!("{}, {} jobs", then.elsewhere, then.jobs_elsewhere)),
+        ("Placed only now", then.placed.to_string()),
+        ("No longer placed", then.not_placed.to_string()),
+        ("Other reason", then.other_reason.to_string()),
+        (
+            "Mean dispersion",
+            format!("{} recorded, {} now", fraction_or_dash(recorded), fraction_or_dash(now)),
+        ),
+    ];
+    if let [Some(recorded), Some(now)] = then.leaves {
+        let text = format!("{recorded:.3} recorded, {now:.3} now, of answers of several nodes");
+        rows.push(("Mean leaves", text));
+    }
+    out.push_str(&facts(&rows));
+    table_of(&then.answers)
+        .left("Answer", |(word, _)| word.to_string())
+        .right("Recorded", |(_, [recorded, _])| *recorded)
+        .right("Now", |(_, [_, now])| *now)
+        .add_to(out);
+}
+
+fn differences(all: &[Difference]) -> String {
+    let record = |one: &Difference| match one.file.as_str() {
+        "" => one.record.to_string(),
+        file => format!("{}:{}", clean(file), one.record),
+    };
+    let job = |one: &Difference| match one.will_run {
+        true => format!("{} (when)", one.job),
+        false => one.job.to_string(),
+    };
+    table_of(all)
+        .right("Record", |one| record(one))
+        .left("Time", |one| time(one.time_ms))
+        .right("Job", |one| job(one))
+        .left("Recorded", |one| one.recorded.clone())
+        .left("Now", |one| one.now.clone())
+        .text()
+}

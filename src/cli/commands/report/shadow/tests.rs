@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The texts of `phalanx report shadow`, from fixed reports.
+#![allow(clippy::unwrap_used)]
+
+use super::text;
+use crate::text::tests::assert_text;
+use crate::text::units::time;
+use phalanx_service::api::types::{ShadowDiff, ShadowReport};
+
+#[test]
+fn shadow_texts() {
+    assert_text(&text(&shadow_report()), include_str!("snapshots/shadow.txt"));
+    let none = format!("Starts in shadow mode since {}\n  none with a decision\n", time(0));
+    assert_text(&text(&ShadowReport::default()), &none);
+}
+
+fn shadow_report() -> ShadowReport {
+    ShadowReport {
+        since_ms: 0,
+        starts: 3,
+        agreed: 2,
+        agreement: Some(2.0 / 3.0),
+        dispersion_slurm: Some(0.35),
+        dispersion_phalanx: None,
+        differing: vec![ShadowDiff {
+            job_id: 5,
+            time_ms: 1000,
+            slurm: "cpu[1-2]".into(),
+            phalanx: "cpu[3-4]".into(),
+        }],
+    }
+}

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! `phalanx status --watch`: what happens now, again and again.
+
+mod render;
+#[cfg(test)]
+mod tests;
+
+use std::io::{IsTerminal, Write as _};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+use crate::client::Client;
+use crate::exit::{Exit, Failure};
+use crate::global::Global;
+use crate::outcome::Outcome;
+use phalanx_service::api::types::{DecisionsReport, PlanReport, Status};
+
+/// Shortest `--interval`, seconds.
+const INTERVAL_MIN: f64 = 0.2;
+/// Longest `--interval`, seconds.
+const INTERVAL_MAX: f64 = 3600.0;
+/// Begins at the upper left corner of an empty screen.
+const CLEAR: &str = "\x1b[H\x1b[2J";
+/// Lines of a terminal that does not tell its height.
+const LINES: usize = 24;
+
+/// Options of `--watch`.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// With --watch: seconds between two updates
+    #[arg(long, short = 'd', value_name = "SECONDS", default_value_t = 2.0, requires = "watch")]
+    interval: f64,
+    /// With --watch: show it once
+    #[arg(long, short = '1', requires = "watch")]
+    once: bool,
+    /// With --watch: number of waiting jobs, and of decisions, shown
+    #[arg(long, value_name = "COUNT", default_value_t = 8, requires = "watch")]
+    list: usize,
+}
+
+/// One look.
+#[derive(Debug, Default, Serialize)]
+struct Look {
+    /// Unix milliseconds.
+    time_ms: u64,
+    status: Status,
+    /// Absent until there is a plan.
+    plan: Option<PlanReport>,
+    /// Absent where nothing is recorded.
+    decisions: Option<DecisionsReport>,
+}
+
+impl Args {
+    pub fn run(&self, global: &Global) -> Result<Outcome, Failure> {
+        if !(INTERVAL_MIN..=INTERVAL_MAX).contains(&self.interval) {
+            return Err(Failure::usage(format!(
+                "--interval: expected {INTERVAL_MIN} to {INTERVAL_MAX} seconds, got {}",
+                self.interval
+            )));
+        }
+        let client = global.client()?;
+        if self.once || global.json || !std::io::stdout().is_terminal() {
+            let look = self.look(&client)?;
+            return global.show(&look, |look| render::text(look, None, self.list));
+        }
+        self.watch(&client)
+    }
+
+    fn look(&self, client: &Client) -> Result<Look, Failure> {
+        Ok(Look {
+            status: client.get("/v1/status")?,
+            // "No plan yet" and "history off" are no reason to show nothing.
+            plan: client.get("/v1/plan").ok(),
+            decisions: client.get(&format!("/v1/decisions?limit={}", self.list)).ok(),
+            time_ms: u64::try_from(Timestamp::now().as_millisecond()).unwrap_or_default(),
+        })
+    }
+
+    /// Until the terminal is gone, or Ctrl-C.
+    fn watch(&self, client: &Client) -> Result<Outcome, Failure> {
+        let mut before: Option<Look> = None;
+        loop {
+            let text = match self.look(client) {
+                Ok(look) => {
+                    let text = render::text(&look, before.as_ref(), self.list);
+                    before = Some(look);
+                    text
+                }
+                // It may come back.
+                Err(failure) if failure.exit == Exit::Unreachable => {
+                    before = None;
+                    crate::text::wrapped(&failure.message, "")
+                }
+                Err(failure) => return Err(failure),
+            };
+            let lines = terminal_size::terminal_size().map_or(LINES, |(_, height)| height.0.into());
+            let shown: Vec<&str> = text.lines().take(lines.saturating_sub(1)).collect();
+            let mut out = std::io::stdout().lock();
+            let written = writeln!(out, "{CLEAR}{}", shown.join("\n")).and_then(|()| out.flush());
+            if written.is_err() {
+                return Ok(Outcome::ok(""));
+            }
+            std::thread::sleep(Duration::from_secs_f64(self.interval));
+        }
+    }
+}

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The text of `phalanx status --watch`.
+
+use super::Look;
+use crate::commands::status::render::verdict;
+use crate::text::units::{count, micros, time};
+use crate::text::{clean, facts, heading, table_of, wrapped};
+use phalanx_service::api::types::{LatestDecision, PlannedJob, Quantiles, Status};
+
+/// The page; rates are those since `before`, or else since the daemon's start.
+pub fn text(look: &Look, before: Option<&Look>, list: usize) -> String {
+    let status = &look.status;
+    let mut out = wrapped(&verdict(status), "");
+    let slurm = &status.slurm;
+    let cluster = clean(&slurm.cluster);
+    out.push_str(&facts(&[
+        ("Cluster", format!("{cluster}, {} nodes, {}", slurm.nodes, time(look.time_ms))),
+        ("Jobs", format!("{} waiting, {} running", slurm.jobs_pending, slurm.jobs_running)),
+        ("Questions", questions(look, before)),
+        ("Answers", answers(status, before.map(|look| &look.status))),
+        ("Placed", placed(status)),
+    ]));
+    queue(&mut out, look, list);
+    decisions(&mut out, look, list);
+    out
+}
+
+fn asked(status: &Status) -> u64 {
+    status.run_now.asked + status.will_run.asked
+}
+
+fn questions(look: &Look, before: Option<&Look>) -> String {
+    let all = asked(&look.status);
+    // A daemon that was started anew counts from zero.
+    let since = before.filter(|before| look.status.uptime_s >= before.status.uptime_s);
+    let (number, seconds, since) = match since {
+        Some(before) => {
+            let ms = look.time_ms.saturating_sub(before.time_ms);
+            (all.saturating_sub(asked(&before.status)), count(ms) / 1000.0, "now")
+        }
+        None => (all, count(look.status.uptime_s), "mean since the start"),
+    };
+    if seconds <= 0.0 {
+        return format!("{all}, rate unknown");
+    }
+    format!("{all}, {:.1} a second {since}", count(number) / seconds)
+}
+
+fn answers(status: &Status, before: Option<&Status>) -> String {
+    let now = &status.link.answer_ns;
+    let (of, since) = match before.and_then(|before| since(now, &before.link.answer_ns)) {
+        Some(of) => (of, "now"),
+        None => ([now.count, now.p50, now.p99], "since the start"),
+    };
+    let [number, half, most] = of;
+    if number == 0 {
+        return "none yet".to_owned();
+    }
+    format!("half within {} us, 99 % within {} us {since}", micros(half), micros(most))
+}
+
+/// Count, median and 99th percentile of the samples between two reports; none without any.
+fn since(now: &Quantiles, before: &Quantiles) -> Option<[u64; 3]> {
+    let old = |edge: u64| {
+        before.buckets.iter().find(|(own, _)| *own == edge).map_or(0, |(_, count)| *count)
+    };
+    let buckets: Vec<(u64, u64)> =
+        now.buckets.iter().map(|(edge, count)| (*edge, count.saturating_sub(old(*edge)))).collect();
+    let all: u64 = buckets.iter().map(|(_, count)| count).sum();
+    let at = |percent: u64| {
+        let rank = (all * percent).div_ceil(100);
+        let mut seen = 0;
+        buckets.iter().find_map(|(edge, count)| {
+            seen += count;
+            (seen >= rank).then_some(*edge)
+        })
+    };
+    Some([all, at(50)?, at(99)?]).filter(|_| all > 0)
+}
+
+fn placed(status: &Status) -> String {
+    let run = &status.run_now;
+    format!("{} of {} answers for starts were followed by Slurm", run.narrowed, run.answered)
+}
+
+fn queue(out: &mut String, look: &Look, list: usize) {
+    let Some(plan) = &look.plan else {
+        heading(out, "Queue: no plan yet");
+        return;
+    };
+    let more = (plan.jobs.len() as u64 + plan.not_planned).saturating_sub(list as u64);
+    let more = if more > 0 { format!(", {more} more") } else { String::new() };
+    if plan.jobs.is_empty() {
+        heading(out, "Nobody waits");
+        return;
+    }
+    heading(out, &format!("Queue{more}"));
+    let what = |job: &&PlannedJob| {
+        job.reason.clone().unwrap_or_else(|| format!("nothing: could start on {}", job.nodes))
+    };
+    table_of(plan.jobs.iter().take(list))
+        .right("Job", |job| job.job_id)
+        .left("Method", |job| job.method.clone())
+        .left("Waits for", what)
+        .add_to(out);
+}
+
+fn decisions(out: &mut String, look: &Look, list: usize) {
+    let Some(latest) = &look.decisions else {
+        heading(out, "Latest decisions: unknown, the history is off or does not answer");
+        return;
+    };
+    if latest.decisions.is_empty() {
+        heading(out, "No decision yet");
+        return;
+    }
+    heading(out, "Latest decisions");
+    table_of(latest.decisions.iter().take(list))
+        .left("Time", |made| clock(made.time_ms))
+        .left("Job", |made| made.job.clone())
+        .left("Partition", |made| made.partition.clone())
+        .left("Call", |made| made.ask.clone())
+        .left("Nodes", |made| made.nodes.clone())
+        .left("What became of it", |made| became(made))
+        .add_to(out);
+}
+
+/// Hours, minutes and seconds.
+fn clock(ms: u64) -> String {
+    let whole = time(ms);
+    whole.split_whitespace().nth(1).and_then(|rest| rest.get(..8)).unwrap_or(&whole).to_owned()
+}
+
+fn became(made: &LatestDecision) -> String {
+    match (&made.reason, &made.outcome, made.placed) {
+        (Some(reason), ..) => format!("no opinion: {reason}"),
+        (None, Some(outcome), _) => format!("Slurm chose: {outcome}"),
+        (None, None, Some(true)) => format!("placed so, {} us", made.latency_us),
+        (None, None, Some(false)) => "Slurm did not start it".to_owned(),
+        (None, None, None) => format!("not told, mode {}", made.mode),
+    }
+}

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The page of `phalanx status --watch`, from fixed reports.
+
+use super::{Look, render};
+use phalanx_service::api::types::{
+    DecisionsReport, LatestDecision, PlanReport, PlannedJob, Quantiles, Status,
+};
+
+fn look(seconds: u64, asked: u64, buckets: &[(u64, u64)]) -> Look {
+    let mut status = Status { uptime_s: seconds, ..Status::default() };
+    status.run_now.asked = asked;
+    status.link.answer_ns =
+        Quantiles { count: 9, p50: 1000, p99: 2000, buckets: buckets.to_vec(), ..<_>::default() };
+    Look { time_ms: seconds * 1000, status, plan: None, decisions: None }
+}
+
+#[test]
+fn rates_are_those_between_two_looks() {
+    let (first, second) = (look(10, 50, &[(1000, 9)]), look(12, 70, &[(1000, 9), (5000, 4)]));
+    let alone = render::text(&first, None, 5);
+    assert!(alone.contains("50, 5.0 a second mean since the start"), "{alone}");
+    assert!(alone.contains("99 % within 2.00 us since the start"), "{alone}");
+    assert!(alone.contains("Queue: no plan yet"), "{alone}");
+    assert!(alone.contains("unknown, the history is off"), "{alone}");
+    let then = render::text(&second, Some(&first), 5);
+    assert!(then.contains("70, 10.0 a second now"), "{then}");
+    assert!(then.contains("half within 5.00 us, 99 % within 5.00 us now"), "{then}");
+    // The daemon was started anew: nothing is below zero.
+    let anew = render::text(&look(1, 3, &[]), Some(&second), 5);
+    assert!(anew.contains("3, 3.0 a second mean"), "{anew}");
+}
+
+#[test]
+fn queue_and_decisions_say_why() {
+    let job = |job_id, reason: Option<&str>| PlannedJob {
+        job_id,
+        method: "balance".into(),
+        nodes: "n1".into(),
+        reason: reason.map(str::to_owned),
+        ..PlannedJob::default()
+    };
+    let made = |reason: Option<&str>, outcome: Option<&str>, placed| LatestDecision {
+        job: "7_1".into(),
+        nodes: "n".repeat(300),
+        mode: "shadow".into(),
+        reason: reason.map(str::to_owned),
+        outcome: outcome.map(str::to_owned),
+        placed,
+        ..LatestDecision::default()
+    };
+    let jobs = vec![job(1, None), job(2, Some("every eligible node lacks cpu")), job(3, None)];
+    let decisions = vec![
+        made(Some("no-fit"), None, None),
+        made(None, Some("narrow-failed"), Some(false)),
+        made(None, None, Some(true)),
+        made(None, None, None),
+    ];
+    let full = Look {
+        plan: Some(PlanReport { jobs, not_planned: 5, ..PlanReport::default() }),
+        decisions: Some(DecisionsReport { decisions }),
+        ..look(1, 1, &[])
+    };
+    let text = render::text(&full, None, 2);
+    assert!(text.contains("Queue, 6 more"), "{text}");
+    assert!(text.contains("nothing: could start on n1"), "{text}");
+    assert!(!text.contains("placed so"), "two are shown: {text}");
+    let text = render::text(&full, None, 9);
+    for said in ["no opinion: no-fit", "placed so, 0 us", "not told, mode shadow"] {
+        assert!(text.contains(said), "{said}: {text}");
+    }
+    assert!(text.lines().all(|line| line.chars().count() <= crate::text::WIDTH), "{text}");
+}

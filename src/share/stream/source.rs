@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Where the items of a stream come from: lines, the files of a directory, or requests at a
+//! socket. A thread of its own reads no further than somebody takes from its channel.
+
+use std::collections::{BTreeMap, HashSet};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileTypeExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
+use nix::sys::stat::{Mode, umask};
+
+use super::journal::Past;
+use super::wire::{LINE_BYTES_MAX, read_line};
+use phalanx_cli::common::Failure;
+
+/// Requests of one client that are not answered yet; more are not read.
+const CLIENT_REQUESTS_MAX: usize = 64;
+/// Pause between two looks into a directory that is followed.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// One item, and who waits for its answer.
+pub struct Piece {
+    pub text: Vec<u8>,
+    pub client: Option<Client>,
+}
+
+/// What a source says.
+pub enum Message {
+    Piece(Piece),
+    /// Nothing comes any more.
+    End,
+    /// It cannot be read further.
+    Failed(String),
+}
+
+/// A request's place in its client's order.
+pub struct Client {
+    number: u64,
+    answers: Sender<(u64, Vec<u8>)>,
+}
+
+impl Client {
+    pub fn answer(self, mut text: Vec<u8>) {
+        text.push(b'\n');
+        // A client that is gone wants no answer.
+        let _ = self.answers.send((self.number, text));
+    }
+}
+
+/// What is read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    Input,
+    File(PathBuf),
+    /// Files of a directory; `true`: also those that come later.
+    Directory(PathBuf, bool),
+    Socket(PathBuf),
+}
+
+impl Source {
+    pub fn of(name: &str, follow: bool) -> Result<Self, Failure> {
+        let source = match name.strip_prefix("unix:") {
+            Some("") => return Err(Failure::usage("--stream: expected a path after unix:")),
+            Some(path) => Self::Socket(path.into()),
+            None if name == "-" => Self::Input,
+            None => {
+                let path = PathBuf::from(name);
+                let metadata = path
+                    .metadata()
+                    .map_err(|error| Failure::usage(format!("--stream {name}: {error}")))?;
+                if metadata.is_dir() { Self::Directory(path, follow) } else { Self::File(path) }
+            }
+        };
+        if follow && !matches!(source, Self::Directory(..)) {
+            return Err(Failure::usage(format!("--follow: {name} is not a directory")));
+        }
+        Ok(source)
+    }
+
+    /// Whether only a signal ends it.
+    pub fn is_endless(&self) -> bool {
+        matches!(self, Self::Socket(_) | Self::Directory(_, true))
+    }
+
+    /// By what an item is known at the next start.
+    pub fn past(&self) -> Past {
+        match self {
+            Self::Input | Self::File(_) => Past::Number,
+            Self::Directory(..) => Past::Text,
+            Self::Socket(_) => Past::Nothing,
+        }
+    }
+
+    /// Removes what would be in the next one's way.
+    pub fn close(&self) {
+        if let Self::Socket(path) = self {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+
+    /// Begins to read.
+    pub fn start(&self) -> Result<Receiver<Message>, Failure> {
+        let (sender, receiver) = bounded(1);
+        let failed = |error: io::Error| Failure::usage(format!("--stream: {error}"));
+        match self.clone() {
+            Self::Input => run(sender, |sender| lines(&mut io::stdin().lock(), sender)),
+            Self::File(path) => {
+                let named =
+                    |error| failed(io::Error::other(format!("{}: {error}", path.display())));
+                let mut file = BufReader::new(File::open(&path).map_err(named)?);
+                run(sender, move |sender| lines(&mut file, sender));
+            }
+            Self::Directory(path, follow) => {
+                run(sender, move |sender| files(&path, follow, sender));
+            }
+            Self::Socket(path) => {
+                let listener = listen(&path)?;
+                run(sender, move |sender| requests(&listener, sender));
+            }
+        }
+        Ok(receiver)
+    }
+}
+
+fn run(
+    sender: Sender<Message>,
+    read: impl FnOnce(&Sender<Message>) -> io::Result<()> + Send + 'static,
+) {
+    thread::spawn(move || {
+        let last = read(&sender)
+            .map_or_else(|error| Message::Failed(error.to_string()), |()| Message::End);
+        let _ = sender.send(last);
+    });
+}
+
+/// Hands a piece on; an error where nobody takes it any more.
+fn send(to: &Sender<Message>, text: Vec<u8>, client: Option<Client>) -> io::Result<()> {
+    to.send(Message::Piece(Piece { text, client })).map_err(|_| io::ErrorKind::BrokenPipe.into())
+}
+
+/// A last line without an end counts as well.
+fn lines(from: &mut impl BufRead, to: &Sender<Message>) -> io::Result<()> {
+    for number in 1_u64.. {
+        let mut line = Vec::new();
+        let most = LINE_BYTES_MAX as u64 + 1;
+        if io::Read::take(&mut *from, most).read_until(b'\n', &mut line)? == 0 {
+            break;
+        }
+        if line.pop_if(|last| *last == b'\n').is_none() && line.len() > LINE_BYTES_MAX {
+            let text = format!("line {number}: expected at most {LINE_BYTES_MAX} bytes");
+            return Err(io::Error::other(text));
+        }
+        send(to, line, None)?;
+    }
+    Ok(())
+}
+
+/// Regular files by name; not those that begin with a dot, which somebody may still be writing.
+fn files(directory: &Path, follow: bool, to: &Sender<Message>) -> io::Result<()> {
+    let named =
+        |error: io::Error| io::Error::other(format!("--stream {}: {error}", directory.display()));
+    let mut seen = HashSet::new();
+    loop {
+        let mut new = Vec::new();
+        for entry in directory.read_dir().map_err(named)? {
+            let entry = entry.map_err(named)?;
+            let name = entry.file_name();
+            let usable = !name.as_bytes().starts_with(b".")
+                && !name.as_bytes().iter().any(|byte| matches!(byte, b'\n' | b'\t'));
+            // Gone again, or not readable: not a file to work on.
+            let is_file = || entry.path().metadata().is_ok_and(|found| found.is_file());
+            if usable && !seen.contains(&name) && is_file() {
+                new.push(name);
+            }
+        }
+        new.sort();
+        for name in new {
+            send(to, directory.join(&name).into_os_string().as_bytes().to_vec(), None)?;
+            seen.insert(name);
+        }
+        if !follow {
+            return Ok(());
+        }
+        thread::sleep(LOOK);
+    }
+}
+
+/// Only the user's own programs may ask.
+fn listen(path: &Path) -> Result<UnixListener, Failure> {
+    let failed =
+        |error: io::Error| Failure::usage(format!("--stream unix:{}: {error}", path.display()));
+    if UnixStream::connect(path).is_ok() {
+        return Err(failed(io::Error::other("another stream listens there")));
+    }
+    // What one that was killed has left.
+    if path.symlink_metadata().is_ok_and(|found| found.file_type().is_socket()) {
+        std::fs::remove_file(path).map_err(failed)?;
+    }
+    let before = umask(Mode::S_IXUSR | Mode::S_IRWXG | Mode::S_IRWXO);
+    let listener = UnixListener::bind(path);
+    umask(before);
+    listener.map_err(failed)
+}
+
+fn requests(listener: &UnixListener, to: &Sender<Message>) -> io::Result<()> {
+    for connection in listener.incoming() {
+        let Ok(connection) = connection else { continue };
+        let to = to.clone();
+        thread::spawn(move || client(connection, &to));
+    }
+    Ok(())
+}
+
+/// Requests that one client waits for.
+#[derive(Default)]
+struct Unanswered {
+    count: Mutex<usize>,
+    fewer: Condvar,
+}
+
+impl Unanswered {
+    fn add(&self) {
+        let Ok(mut count) = self.count.lock() else { return };
+        while *count >= CLIENT_REQUESTS_MAX {
+            match self.fewer.wait(count) {
+                Ok(woken) => count = woken,
+                Err(_) => return,
+            }
+        }
+        *count += 1;
+    }
+
+    fn remove(&self) {
+        if let Ok(mut count) = self.count.lock() {
+            *count -= 1;
+            self.fewer.notify_one();
+        }
+    }
+}
+
+fn client(connection: UnixStream, to: &Sender<Message>) {
+    let Ok(writer) = connection.try_clone() else { return };
+    let (answers, ready) = unbounded();
+    let unanswered = Arc::new(Unanswered::default());
+    let counted = Arc::clone(&unanswered);
+    thread::spawn(move || reply(writer, &ready, &counted));
+    let mut reader = BufReader::new(connection);
+    for number in 0.. {
+        let Ok(Some(text)) = read_line(&mut reader) else { return };
+        unanswered.add();
+        let client = Client { number, answers: answers.clone() };
+        if send(to, text, Some(client)).is_err() {
+            return;
+        }
+    }
+}
+
+/// Answers in the order of the requests, whoever was done first. Ends when the client has closed
+/// its end and everything is answered.
+fn reply(mut writer: UnixStream, ready: &Receiver<(u64, Vec<u8>)>, unanswered: &Unanswered) {
+    let (mut next, mut early) = (0, BTreeMap::new());
+    for (number, text) in ready {
+        early.insert(number, text);
+        while let Some(text) = early.remove(&next) {
+            next += 1;
+            unanswered.remove();
+            // A client that is gone: its requests are done all the same.
+            let _ = writer.write_all(&text);
+        }
+    }
+}
