@@ -8,8 +8,8 @@ use phalanx_ffi::slurm::{Load, NodeDetail, Slurm, UpdateTime};
 
 use crate::exit::{Exit, Failure};
 use crate::global::{Global, default_config};
+use phalanx_config::HdfsConfig;
 use phalanx_core::blocks::{DataNode, Located};
-use phalanx_service::config::HdfsConfig;
 use phalanx_service::hdfs::{Hdfs, HdfsError, HostMap, HostNames};
 
 /// HDFS and the names of its hosts.

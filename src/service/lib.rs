@@ -10,7 +10,6 @@
 pub mod api;
 mod clock;
 pub mod collect;
-pub mod config;
 pub mod daemon;
 mod failure;
 pub mod hdfs;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Parser;
 
-use crate::config::DEFAULT_PATH;
+use phalanx_config::DEFAULT_PATH;
 
 /// The end of the manual page phalanxd(8).
 const ABOUT_DAEMON: &str = "\

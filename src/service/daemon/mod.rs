@@ -56,7 +56,6 @@ use tokio::sync::watch;
 use crate::api::{Access, Gate, Server as ApiServer};
 use crate::clock::now_ms;
 use crate::collect::{Local, agent};
-use crate::config::Config;
 use crate::daemon::settings::{history_limits, record_options, settings_of_link};
 use crate::daemon::shared::Shared;
 use crate::daemon::state::cluster::Cluster;
@@ -79,6 +78,7 @@ use crate::link::{LinkEvent, Responder, Server as LinkServer, ServerConfig};
 use crate::recordings::{Order as Recording, RecordingWriter};
 use crate::source::slurm::Source;
 use crate::sync::Newest;
+use phalanx_config::Config;
 use phalanx_core::limits::NOTES_QUEUE_MAX;
 use phalanx_core::snapshot::Snapshot;
 

@@ -33,7 +33,7 @@ use curl::{Curl, Identity};
 pub use hosts::{HostMap, HostNames};
 use uri::Scheme;
 
-use crate::config::HdfsConfig;
+use phalanx_config::HdfsConfig;
 use phalanx_core::blocks::{DataNode, Located};
 use phalanx_core::limits::HDFS_PAGE_BLOCKS;
 use rpc::Timeouts;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The link's settings.
 
-use crate::config::{Config, LinkConfig, Mode};
 use crate::link::{BreakerLimits, Mode as LinkMode, Proving, Settings};
+use phalanx_config::{Config, LinkConfig, Mode};
 
 /// The link's settings under this configuration.
 pub fn link_settings(config: &Config, generation: u64) -> Settings {

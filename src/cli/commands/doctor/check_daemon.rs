@@ -5,8 +5,8 @@
 use super::facts::Facts;
 use super::report::Finding;
 use crate::text::breaker_cause;
+use phalanx_config::{Config, ConfigError, Mode};
 use phalanx_service::api::types::Status;
-use phalanx_service::config::{Config, ConfigError, Mode};
 use phalanx_service::link::OTHER_PROTOCOL;
 
 pub(super) fn all(facts: &Facts) -> Vec<Finding> {

@@ -16,9 +16,9 @@ use super::plugin::{self, PluginFile};
 use crate::client::Client;
 use crate::exit::Failure;
 use crate::slurm_conf::SlurmConf;
+use phalanx_config::{Config, ConfigError};
 use phalanx_core::collect::{AgentsReport, CollectorsReport};
 use phalanx_service::api::types::Status;
-use phalanx_service::config::{Config, ConfigError};
 
 /// One entry of PluginDir.
 #[derive(Clone, Debug)]

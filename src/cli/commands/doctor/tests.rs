@@ -10,11 +10,11 @@ use super::plugin::PluginFile;
 use super::report::{Finding, Level};
 use crate::exit::{Exit, Failure};
 use crate::slurm_conf::SlurmConf;
+use phalanx_config::Config;
 use phalanx_core::collect::{
     AgentReport, AgentsReport, CollectorReport, CollectorsReport, Registration, State,
 };
 use phalanx_service::api::types::{PluginStatus, SlurmStatus, Status};
-use phalanx_service::config::Config;
 
 const OVERLAY: &str = "/usr/lib/x/phalanx/slurm";
 const STOCK: &str = "/usr/lib/x/slurm-wlm";

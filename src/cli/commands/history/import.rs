@@ -17,13 +17,13 @@ use crate::exit::{EXIT_CODES, Exit, Failure};
 use crate::global::Global;
 use crate::outcome::Outcome;
 use crate::time::since_ms;
+use phalanx_config::{Config, DEFAULT_PATH};
 use phalanx_core::comment;
 use phalanx_core::limits::IMPORT_RUNS_MAX;
 use phalanx_core::run::Run;
 use phalanx_core::trace::sacct::{self, Row};
 use phalanx_methods::learn::{JobTraits, class_of};
 use phalanx_service::api::types::ImportReport;
-use phalanx_service::config::{self, Config};
 use phalanx_service::history::{History, Limits};
 use phalanx_service::source;
 use phalanx_sim::input;
@@ -93,7 +93,7 @@ impl Sink {
         if client.is_listening() {
             return Ok(Sink::Daemon(client));
         }
-        let path = global.config.as_deref().unwrap_or(Path::new(config::DEFAULT_PATH));
+        let path = global.config.as_deref().unwrap_or(Path::new(DEFAULT_PATH));
         let config = match Config::load(path) {
             Ok(config) => config,
             Err(error) => {

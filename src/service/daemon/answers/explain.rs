@@ -10,12 +10,12 @@ use crate::api::types::{
     LeavesAhead, LeavesReport, PendingReport, Placed, PreferenceReport,
 };
 use crate::clock::now_s;
-use crate::config::OrderBy;
 use crate::daemon::decision_views::{leaves_report, planned_preference};
 use crate::daemon::shared::Shared;
 use crate::daemon::state::decision_memory::{JobMemory, Key};
 use crate::history::{DecisionRow, HistoryReader};
 use crate::locks::lock;
+use phalanx_config::OrderBy;
 use phalanx_core::limits::{HOSTLIST_NAMES_MAX, RUNTIME_RUNS_MIN};
 use phalanx_core::number::as_f64;
 use phalanx_core::snapshot::{Job, JobState, Snapshot};

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, RwLock};
 
 use super::core_speeds::CoreSpeeds;
-use crate::config::Config;
 use crate::locks::{read, write};
+use phalanx_config::Config;
 use phalanx_core::limits::RUNTIME_RUNS_MIN;
 use phalanx_core::snapshot::{Job, Snapshot};
 use phalanx_methods::learn::runtime::{JobClass, Prediction, Runtimes};

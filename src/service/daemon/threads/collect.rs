@@ -11,9 +11,9 @@ use tokio::sync::watch;
 
 use crate::collect::agent::AgentOptions;
 use crate::collect::{Collect, Now, Settings};
-use crate::config::Config;
 use crate::daemon::measured_values;
 use crate::sync::sleep_until;
+use phalanx_config::Config;
 use phalanx_core::collect::MASTER;
 
 const UPKEEP_EVERY: Duration = Duration::from_secs(1);

@@ -9,12 +9,12 @@ use std::thread::Builder;
 use std::time::{Duration, Instant};
 
 use crate::collect::{Collect, Now, Sender};
-use crate::config::DataJobsConfig;
 use crate::daemon::shared::Shared;
 use crate::daemon::state::inputs::{DataInputs, DatasetCounts};
 use crate::locations::{Caches, Datasets, List, ListFile};
 use crate::locks::lock;
 use crate::sync::{Newest, sleep_until};
+use phalanx_config::DataJobsConfig;
 use phalanx_core::collect::{NONE, Put, valid_name};
 use phalanx_core::snapshot::Snapshot;
 

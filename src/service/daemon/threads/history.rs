@@ -214,7 +214,7 @@ mod tests {
         let limits = Limits { retention_days: 1, runs_days: 1, max_mb: 64 };
         let (history, database) = HistoryThread::start(options, limits).unwrap();
         let (sender, events) = crossbeam_channel::bounded(10);
-        let settings = link_settings(&crate::config::Config::default(), 1);
+        let settings = link_settings(&phalanx_config::Config::default(), 1);
         let responder = Responder::new(settings, sender.clone(), 1);
         for job_id in 1..=5 {
             sender.send(LinkEvent::Ended { job_id, state: 3, end_s: 1 }).unwrap();

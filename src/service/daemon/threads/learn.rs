@@ -18,7 +18,6 @@ use log::{info, warn};
 
 use self::runs::{Naming, RunEvent, Runs};
 use crate::clock::now_ms;
-use crate::config::LearnConfig;
 use crate::daemon::state::cluster::Cluster;
 use crate::daemon::state::configuration::Configuration;
 use crate::daemon::state::core_speeds::CoreSpeeds;
@@ -27,6 +26,7 @@ use crate::daemon::state::inputs::DataInputs;
 use crate::daemon::state::learned::Learned;
 use crate::history::{HistoryReader, HistorySender, Record, split_node_classes};
 use crate::sync::TICK;
+use phalanx_config::LearnConfig;
 use phalanx_core::hostlist;
 use phalanx_core::limits::{HOSTLIST_NAMES_MAX, LEARN_EVENTS_MAX};
 use phalanx_core::number::as_f64;

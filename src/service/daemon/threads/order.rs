@@ -10,7 +10,6 @@ use phalanx_ffi::wire::{OrderState, PHX_Q_FIXED, PHX_Q_QOSES, Queued};
 
 use super::order_file::OrderFile;
 use crate::clock::now_ms;
-use crate::config::{Config, Mode, OrderBy};
 use crate::daemon::methods::bags::zoned;
 use crate::daemon::state::cluster::Cluster;
 use crate::daemon::state::configuration::Configuration;
@@ -21,6 +20,7 @@ use crate::daemon::state::power::{Power, cpu_watts};
 use crate::link::{QueueReport, Responder};
 use crate::locks::lock;
 use crate::sync::sleep_until;
+use phalanx_config::{Config, Mode, OrderBy};
 use phalanx_core::snapshot::{Job, JobState, Snapshot};
 use phalanx_methods::learn::runtime::Prediction;
 use phalanx_planner::energy::by_price;

@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::clock::{millis, now_ms, now_s};
-use crate::config::Config;
 use crate::daemon::measured_values::{self, MeasuredValues};
 use crate::daemon::methods::bags::zoned;
 use crate::daemon::methods::{self, PlacementMethod, Round};
@@ -17,6 +16,7 @@ use crate::daemon::state::power::{frugality, power_table};
 use crate::locks::lock;
 use crate::sync::{TICK, sleep_until};
 use crossbeam_channel::{Receiver, RecvTimeoutError};
+use phalanx_config::Config;
 use phalanx_core::snapshot::Snapshot;
 use phalanx_planner::attribution;
 use phalanx_planner::plan::{Inputs, Plan, plan, pools_of};

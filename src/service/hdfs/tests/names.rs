@@ -9,7 +9,7 @@ use super::super::conf::Site;
 use super::super::glob;
 use super::super::uri::{Scheme, parse as parse_uri};
 use super::super::{Hdfs, HdfsError, HostMap, HostNames, Limits};
-use crate::config::HdfsConfig;
+use phalanx_config::HdfsConfig;
 use phalanx_core::blocks::DataNode;
 
 #[test]

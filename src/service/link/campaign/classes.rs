@@ -4,9 +4,9 @@
 use rand::RngExt;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use crate::config::Config;
 use crate::link::{BreakerLimits, Mode, Proving, Settings};
 use crate::recordings::text;
+use phalanx_config::Config;
 use phalanx_ffi::sim::Params;
 
 /// A seed's class is its remainder.

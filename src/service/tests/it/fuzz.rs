@@ -7,8 +7,8 @@ use std::path::Path;
 
 use flate2::write::DeflateEncoder;
 use flate2::{Compression, Crc};
+use phalanx_config::Config;
 use phalanx_fuzz::{kind_of, run, size_of};
-use phalanx_service::config::Config;
 use phalanx_service::recordings::{MAGIC, Reader, link_settings, replay};
 
 #[test]

@@ -16,6 +16,7 @@ use nix::poll::{PollFd, PollFlags, poll};
 use nix::sys::socket::{
     AddressFamily, MsgFlags, SockFlag, SockType, UnixAddr, connect, recv, send, socket,
 };
+use phalanx_config::Config;
 use phalanx_core::NodeIdx;
 use phalanx_core::snapshot::{Builder, Node, Snapshot, TableNode};
 use phalanx_ffi::wire::{self, Message, PacketBuf, Reason, Verdict};
@@ -23,7 +24,6 @@ use phalanx_planner::attribution::Demand;
 use phalanx_planner::preference::{
     CandidateSet, JobKey, Method, Note as PreferenceNote, Preference, Unused,
 };
-use phalanx_service::config::Config;
 use phalanx_service::link::{
     BreakerLimits, LinkEvent, Mode, OrderExchange, Responder, Server, ServerConfig, Settings,
 };
@@ -599,7 +599,7 @@ fn a_recording_is_replayed_bit_for_bit() {
     assert_eq!((same.same, same.differing, &same.broken), (same.asks, 0, &Vec::new()));
     assert!(same.asks > 2000, "{same:?}");
     let mut other = Config::default();
-    other.balance.mode = phalanx_service::config::BalanceMode::Seed;
+    other.balance.mode = phalanx_config::BalanceMode::Seed;
     let config = Other { config: Some(&other), ..Other::default() };
     let then = replay(&files, Some(&config), 5, &|_| {}).unwrap();
     assert_eq!(then.same, same.same);

@@ -8,12 +8,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use phalanx_config::{BalanceMode, Config};
 use phalanx_core::shape::Shape;
 use phalanx_core::snapshot::{Builder, Job, Node, Partition, Snapshot, TableNode};
 use phalanx_ffi::wire::{self, Message, Reason};
 use phalanx_planner::attribution;
 use phalanx_planner::tally::Tally;
-use phalanx_service::config::{BalanceMode, Config};
 use phalanx_service::link::{Mode, Settings};
 use phalanx_service::recordings::{Options, Order, RecordingWriter, replay, text};
 use zerocopy::FromZeros;

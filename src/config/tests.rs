@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::*;
 
-const FILE: &str = include_str!("../../../config/phalanx.toml");
+const FILE: &str = include_str!("../../config/phalanx.toml");
 
 fn parse(text: &str) -> Result<Config, String> {
     Config::parse(text, Path::new("p.toml")).map_err(|error| error.to_string())

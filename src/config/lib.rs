@@ -8,6 +8,7 @@
 //! `config/phalanx.toml` documents each of them, and tests hold the three
 //! together. Errors name file, line, column, key and what was expected, all of
 //! them at once rather than the first only.
+#![forbid(unsafe_code)]
 
 mod bag;
 mod balance;
