@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::section::section;
-use phalanx_core::collect::NONE;
+use phalanx_messages::collect::NONE;
 pub use phalanx_methods::bag::Mode as BagMode;
 
 /// Treatment of arrays whose price does not cover their energy.

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::section::section;
-use phalanx_core::collect::{CONFIGURATION, NONE};
+use phalanx_messages::collect::{CONFIGURATION, NONE};
 use phalanx_methods::balance::BestParams;
 pub use phalanx_methods::balance::{Mode as BalanceMode, NoImprovement};
 

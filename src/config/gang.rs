@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::section::section;
-use phalanx_core::collect::HISTORY;
+use phalanx_messages::collect::HISTORY;
 use phalanx_methods::gang::GaParams;
 use phalanx_methods::learn::{BONUS_SCALE_SHIPPED, Growth};
 

@@ -2,7 +2,7 @@
 //! `[share]`: splitting data by the nodes' capabilities.
 
 use super::section::section;
-use phalanx_core::collect::CONFIGURATION;
+use phalanx_messages::collect::CONFIGURATION;
 
 section! {
     /// `[share]`: splitting data by the nodes' capabilities.
