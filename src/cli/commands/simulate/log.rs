@@ -21,7 +21,8 @@ pub enum Format {
 }
 
 impl Format {
-    /// The format named in `--format`, else by the file's name; `None` if only the content shows it.
+    /// The format named in `--format`, else by the file's name; `None` if only the content shows
+    /// it.
     ///
     /// # Errors
     /// Fails for a name in `--format` that is not known.
