@@ -30,7 +30,6 @@ pub(super) fn parse(text: &str) -> Result<Config, Vec<Issue>> {
     let tree = DeTable::parse(text).map_err(|error| vec![syntax(text, &error)])?;
     let mut checker = Checker { text, issues: Vec::new() };
     checker.table(tree.get_ref(), &mut Vec::new());
-    checker.renamed(tree.get_ref());
     if !checker.issues.is_empty() {
         return Err(checker.finish());
     }
@@ -195,18 +194,6 @@ impl Checker<'_> {
                 }
             }
             parts.pop();
-        }
-    }
-
-    /// Refuses a section that stands there under its former name and under its present one.
-    fn renamed(&mut self, tree: &DeTable<'_>) {
-        for (former, present) in keys::RENAMED {
-            if let Some((key, _)) = tree.get_key_value(former)
-                && tree.contains_key(present)
-            {
-                let text = format!("the former name of [{present}], which the file has as well");
-                self.add(key.span(), former, &text);
-            }
         }
     }
 

@@ -16,7 +16,6 @@ use phalanx_methods::learn::{BONUS_SCALE_SHIPPED, Growth};
 pub enum GangMode {
     /// The genetic algorithm on whole gangs, with a certified gap.
     #[default]
-    #[serde(alias = "best")]
     Ga,
     /// The published genetic algorithm.
     Seed,

@@ -119,7 +119,6 @@ pub const KEYS: &[Key] = &[
     fixed("link.socket", Kind::Socket),
     key("link.deadline_us", int(100, 50_000, "microseconds")),
     key("link.late_budget_ms", int(1, 6000, "milliseconds")),
-    key("link.breaker_misses", int(0, 100, "")),
     key("link.refused_share", SHARE),
     key("link.syncs_a_minute", int(0, 1000, "")),
     key("link.breaker_open_ms", int(100, 600_000, "milliseconds")),
@@ -184,7 +183,7 @@ pub const KEYS: &[Key] = &[
     key("learn.accounting_s", int(0, 86_400, "seconds")),
     key("learn.runtimes_decide", Kind::Bool),
     key("gang.enabled", Kind::Bool),
-    key("gang.mode", Kind::Choice(&["ga", "seed", "best"])),
+    key("gang.mode", Kind::Choice(&["ga", "seed"])),
     key("gang.deadline_ms", int(1, 30_000, "milliseconds")),
     key("gang.seed", int(0, 1 << 53, "")),
     key("gang.threads", int(1, 64, "threads")),
@@ -323,16 +322,12 @@ pub fn needs_restart(path: &str) -> bool {
     KEYS.iter().any(|key| key.path == path && key.needs_restart)
 }
 
-/// Former names of sections and the present ones. The former are accepted for one release.
-pub const RENAMED: [(&str, &str); 1] = [("data", "data_jobs")];
-
 /// Number of the pattern's parts beyond `parts`, if these match its beginning.
 fn matches(pattern: &str, parts: &[&str]) -> Option<usize> {
     let mut pattern = pattern.split('.');
-    for (depth, part) in parts.iter().enumerate() {
+    for part in parts {
         let expected = pattern.next()?;
-        let renamed = depth == 0 && RENAMED.contains(&(*part, expected));
-        if expected != "*" && expected != *part && !renamed {
+        if expected != "*" && expected != *part {
             return None;
         }
     }

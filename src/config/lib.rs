@@ -131,8 +131,7 @@ pub struct Config {
     pub energy: EnergyConfig,
     /// HDFS, for jobs that declare an input there.
     pub hdfs: HdfsConfig,
-    /// Jobs that declare an input; `[data]` in releases before.
-    #[serde(alias = "data")]
+    /// Jobs that declare an input.
     pub data_jobs: DataJobsConfig,
     /// The data service.
     pub collect: CollectConfig,

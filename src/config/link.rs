@@ -14,8 +14,6 @@ section! {
         deadline_us: u32 = 2000,
         /// Time a minute for which slurmctld may wait in vain, milliseconds.
         late_budget_ms: u32 = 1000,
-        /// Former key: at least so many deadlines are within that time.
-        breaker_misses: u32 = 0,
         /// Share of the answers that Slurm may refuse.
         refused_share: f64 = 0.5,
         /// Whole states a minute that the plugin may have to send for the daemon's sake.

@@ -107,14 +107,6 @@ fn defaults_pass_their_own_checks() {
     assert_eq!(parse(&text).unwrap(), Config::default());
 }
 
-/// The name that mode `ga` had before is still read.
-#[test]
-fn the_old_name_of_the_gang_mode_is_read() {
-    assert_eq!(parse("[gang]\nmode = 'best'").unwrap(), Config::default());
-    let error = parse("[gang.ga]\npopulation = 0").unwrap_err();
-    assert!(error.contains("gang.ga.population"), "{error}");
-}
-
 /// A registration of the file is checked as one of the API.
 #[test]
 fn collectors_of_the_file_are_checked_as_a_whole() {
@@ -176,8 +168,8 @@ const BAD: &[(&str, &str)] = &[
       got string \"2 ms\"",
     ),
     (
-        "[link]\nbreaker_misses = -3\n",
-        "p.toml:2:18: link.breaker_misses: expected an integer from 0 to 100, got integer -3",
+        "[link]\neject_openings = -3\n",
+        "p.toml:2:18: link.eject_openings: expected an integer from 0 to 16, got integer -3",
     ),
     (
         "[link]\nask_will_run = \"yes\"\n",
@@ -289,7 +281,7 @@ const BAD: &[(&str, &str)] = &[
     (
         "[link]\nxyzzyx = 1\n",
         "p.toml:2:1: link.xyzzyx: unknown key, expected one of `socket`, `deadline_us`, \
-      `late_budget_ms`, `breaker_misses`, `refused_share`, `syncs_a_minute`, `breaker_open_ms`, \
+      `late_budget_ms`, `refused_share`, `syncs_a_minute`, `breaker_open_ms`, \
       `eject_openings`, `eject_window_s`, `ask_will_run`, `prove_test_only`, `prove_will_run`, \
       `prove_no_fit`, `verify_every`, `allowed_uids`, `untested_release`",
     ),
@@ -316,7 +308,7 @@ fn wrong_files_are_refused_with_place_and_expectation() {
 
 #[test]
 fn all_problems_are_reported_in_the_order_of_the_file() {
-    let text = "mode = 1\n[link]\nbreaker_misses = -1\nfoo_bar_baz = 1\n[log]\nlevel = 2\n";
+    let text = "mode = 1\n[link]\neject_openings = -1\nfoo_bar_baz = 1\n[log]\nlevel = 2\n";
     let error = Config::parse(text, Path::new("p.toml")).unwrap_err();
     let places: Vec<(usize, usize, &str)> =
         error.issues().iter().map(|i| (i.line, i.column, i.key.as_str())).collect();
@@ -324,7 +316,7 @@ fn all_problems_are_reported_in_the_order_of_the_file() {
         places,
         [
             (1, 8, "mode"),
-            (3, 18, "link.breaker_misses"),
+            (3, 18, "link.eject_openings"),
             (4, 1, "link.foo_bar_baz"),
             (6, 9, "log.level")
         ]
@@ -450,23 +442,6 @@ fn damaged_files_never_panic() {
         }
         rest = after;
     }
-}
-
-/// `[data]` was the name of `[data_jobs]` and is taken for one release.
-#[test]
-fn a_former_name_of_a_section_is_taken_but_not_beside_the_present_one() {
-    let (old, new) = ("[data]\nwait_ms = 7\n", "[data_jobs]\nwait_ms = 7\n");
-    assert_eq!(parse(old).unwrap().data_jobs.wait_ms, 7);
-    assert_eq!(parse(old), parse(new));
-    let unknown = parse("[data]\nwait_m = 7\n").unwrap_err();
-    assert_eq!(unknown, "p.toml:2:1: data.wait_m: unknown key; did you mean `wait_ms`?");
-    let range = parse("data.wait_ms = -1\n").unwrap_err();
-    assert!(range.starts_with("p.toml:1:16: data.wait_ms: expected an integer from 0"), "{range}");
-    let both = parse(&format!("{new}{old}")).unwrap_err();
-    assert_eq!(
-        both,
-        "p.toml:3:2: data: the former name of [data_jobs], which the file has as well"
-    );
 }
 
 #[test]

@@ -36,10 +36,8 @@ pub fn link_settings(config: &Config, generation: u64) -> Settings {
 }
 
 fn breaker(link: &LinkConfig) -> BreakerLimits {
-    // The former key still makes room for so many misses in a row.
-    let misses_ms = (link.breaker_misses * link.deadline_us).div_ceil(1000);
     BreakerLimits {
-        late_budget_ms: link.late_budget_ms.max(misses_ms),
+        late_budget_ms: link.late_budget_ms,
         open_ms: link.breaker_open_ms,
         refused_pct: percent(link.refused_share),
         syncs_a_minute: link.syncs_a_minute,
