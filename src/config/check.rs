@@ -56,25 +56,6 @@ fn syntax(text: &str, error: &toml::de::Error) -> Issue {
 /// Violated requirements between keys: the keys concerned and the message.
 fn relations(config: &Config) -> Vec<(Vec<&'static str>, String)> {
     let mut out = Vec::new();
-    let (source, planner) = (&config.source, &config.planner);
-    if source.stale_after_ms < source.poll_ms.saturating_mul(2) {
-        out.push((
-            vec!["source.stale_after_ms", "source.poll_ms"],
-            format!(
-                "expected stale_after_ms to be at least twice poll_ms, got {} and {}",
-                source.stale_after_ms, source.poll_ms
-            ),
-        ));
-    }
-    if planner.deadline_ms > planner.slot_ms {
-        out.push((
-            vec!["planner.deadline_ms", "planner.slot_ms"],
-            format!(
-                "expected deadline_ms to be at most slot_ms, got {} and {}",
-                planner.deadline_ms, planner.slot_ms
-            ),
-        ));
-    }
     if config.bag.loss == super::BagLoss::Wait && !config.bag.hold {
         let what = "expected hold = true with loss = \"wait\": nothing else lets a task wait";
         out.push((vec!["bag.loss", "bag.hold"], what.to_owned()));

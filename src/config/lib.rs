@@ -18,6 +18,7 @@ mod collect;
 mod data_jobs;
 mod energy;
 mod error;
+mod expert;
 mod gang;
 mod hdfs;
 mod history;
@@ -49,11 +50,12 @@ pub use collect::CollectConfig;
 pub use data_jobs::{DataJobsConfig, DataMode};
 pub use energy::{EnergyConfig, Prices};
 pub use error::{ConfigError, Issue};
+pub use expert::ExpertConfig;
 pub use gang::{Admission, GangConfig, GangMode};
 pub use hdfs::HdfsConfig;
 pub use history::{HistoryConfig, RecordConfig};
 pub use learn::LearnConfig;
-pub use link::{ControlConfig, LinkConfig};
+pub use link::{ControlConfig, LinkConfig, Proofs};
 pub use log::{LogConfig, LogFormat, LogLevel};
 pub use order::{OrderBy, OrderConfig};
 pub use planner::{PlannerConfig, SourceConfig};
@@ -139,6 +141,8 @@ pub struct Config {
     pub share: ShareConfig,
     /// Logging.
     pub log: LogConfig,
+    /// Settings of tests and measurements.
+    pub expert: ExpertConfig,
     /// `[collector.NAME]`: registrations of the data service.
     pub collector: BTreeMap<String, Patch>,
     /// `[partition.NAME]`: settings of one partition.

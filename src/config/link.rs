@@ -3,7 +3,22 @@
 
 use std::path::PathBuf;
 
+use serde::{Deserialize, Serialize};
+
 use super::section::section;
+
+/// Calls of Slurm that a proof may answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Proofs {
+    /// None: Slurm is asked in full each time.
+    None,
+    /// Whether a job could ever run, and when it could.
+    #[default]
+    Planning,
+    /// Also starts that cannot fit now.
+    All,
+}
 
 section! {
     /// `[link]`: the Unix socket between the overlay plugin and the daemon.
@@ -12,29 +27,8 @@ section! {
         socket: PathBuf = "/run/phalanx/plugin.sock".into(),
         /// Longest time that the plugin waits for one answer, microseconds.
         deadline_us: u32 = 2000,
-        /// Time a minute for which slurmctld may wait in vain, milliseconds.
-        late_budget_ms: u32 = 1000,
-        /// Share of the answers that Slurm may refuse.
-        refused_share: f64 = 0.5,
-        /// Whole states a minute that the plugin may have to send for the daemon's sake.
-        syncs_a_minute: u32 = 10,
-        /// Time for which the plugin does not ask, milliseconds; twice as long when a
-        /// limit is crossed anew.
-        breaker_open_ms: u32 = 5000,
-        /// So many openings of the breaker within the window eject the plugin; 0: never.
-        eject_openings: u32 = 10,
-        /// That window, seconds.
-        eject_window_s: u32 = 3600,
-        /// The plugin also asks when backfill wants to know when a job could run.
-        ask_will_run: bool = true,
-        /// The plugin asks whether a job could ever run about few nodes first.
-        prove_test_only: bool = true,
-        /// The plugin asks when a job could run about few nodes first, where a proof allows it.
-        prove_will_run: bool = true,
-        /// A start that is proved not to fit is not tried.
-        prove_no_fit: bool = false,
-        /// One proof in so many is held against Slurm's own answer; 0: none.
-        verify_every: u32 = 256,
+        /// Calls that a proof may answer for few nodes instead of Slurm for all.
+        proofs: Proofs = Proofs::Planning,
         /// User ids that may connect besides root, SlurmUser and the daemon's own.
         allowed_uids: Vec<u32> = Vec::new(),
         /// Jobs are placed also on a release of Slurm on which nothing was tested.

@@ -33,7 +33,5 @@ section! {
         max_overtakes: u32 = 10,
         /// Seconds after a job was first passed from which on no other job passes it.
         max_delay_s: u64 = 3600,
-        /// Shortest time between two changes, milliseconds.
-        interval_ms: u64 = 1000,
     }
 }

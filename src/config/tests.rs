@@ -168,12 +168,12 @@ const BAD: &[(&str, &str)] = &[
       got string \"2 ms\"",
     ),
     (
-        "[link]\neject_openings = -3\n",
-        "p.toml:2:18: link.eject_openings: expected an integer from 0 to 16, got integer -3",
+        "[expert]\nverify_every = -3\n",
+        "p.toml:2:16: expert.verify_every: expected an integer from 0 to 1000000, got integer -3",
     ),
     (
-        "[link]\nask_will_run = \"yes\"\n",
-        "p.toml:2:16: link.ask_will_run: expected true or false, got string \"yes\"",
+        "[link]\nuntested_release = \"yes\"\n",
+        "p.toml:2:20: link.untested_release: expected true or false, got string \"yes\"",
     ),
     (
         "[link]\nsocket = \"run/p.sock\"\n",
@@ -195,19 +195,9 @@ const BAD: &[(&str, &str)] = &[
         "p.toml:2:10: control.socket: same path as link.socket: /run/phalanx/plugin.sock",
     ),
     (
-        "[source]\npoll_ms = 8000\n",
-        "p.toml:2:11: source.poll_ms: expected stale_after_ms to be at least twice poll_ms, \
-      got 10000 and 8000",
-    ),
-    (
-        "[planner]\nplan_jobs_max = 0\ndeadline_ms = 5000\n",
+        "[planner]\nplan_jobs_max = 0\n",
         "p.toml:2:17: planner.plan_jobs_max: expected an integer from 1 to 1000000 (jobs), \
       got integer 0",
-    ),
-    (
-        "[planner]\ndeadline_ms = 5000\n",
-        "p.toml:2:15: planner.deadline_ms: expected deadline_ms to be at most slot_ms, \
-      got 5000 and 1000",
     ),
     (
         "[hdfs]\nhost_map = [\"dn[1-2] n[1-2]\", \"dn[3-5] n3\"]\n",
@@ -281,9 +271,7 @@ const BAD: &[(&str, &str)] = &[
     (
         "[link]\nxyzzyx = 1\n",
         "p.toml:2:1: link.xyzzyx: unknown key, expected one of `socket`, `deadline_us`, \
-      `late_budget_ms`, `refused_share`, `syncs_a_minute`, `breaker_open_ms`, \
-      `eject_openings`, `eject_window_s`, `ask_will_run`, `prove_test_only`, `prove_will_run`, \
-      `prove_no_fit`, `verify_every`, `allowed_uids`, `untested_release`",
+      `proofs`, `allowed_uids`, `untested_release`",
     ),
     (
         "# größer\n[link]\n\"dädline_us\" = 1\n",
@@ -308,7 +296,7 @@ fn wrong_files_are_refused_with_place_and_expectation() {
 
 #[test]
 fn all_problems_are_reported_in_the_order_of_the_file() {
-    let text = "mode = 1\n[link]\neject_openings = -1\nfoo_bar_baz = 1\n[log]\nlevel = 2\n";
+    let text = "mode = 1\n[link]\ndeadline_us = -1\nfoo_bar_baz = 1\n[log]\nlevel = 2\n";
     let error = Config::parse(text, Path::new("p.toml")).unwrap_err();
     let places: Vec<(usize, usize, &str)> =
         error.issues().iter().map(|i| (i.line, i.column, i.key.as_str())).collect();
@@ -316,7 +304,7 @@ fn all_problems_are_reported_in_the_order_of_the_file() {
         places,
         [
             (1, 8, "mode"),
-            (3, 18, "link.eject_openings"),
+            (3, 15, "link.deadline_us"),
             (4, 1, "link.foo_bar_baz"),
             (6, 9, "log.level")
         ]

@@ -150,9 +150,7 @@ def run_phase(name, args, root, options):
     """One fresh slurmctld; returns the phase's numbers."""
     config = os.path.join(root, f"{name}.toml")
     more = {"record": "[record]\nenabled = true\n",
-            "no-mix": "[balance.best]\nfragment = 0.0\n",
-            # What a call costs with the breaker open: three misses are to open it.
-            "stopped": "[link]\nlate_budget_ms = 5\n"}
+            "no-mix": "[balance.best]\nfragment = 0.0\n"}
     with open(config, "w", encoding="utf-8") as file:
         file.write(f'mode = "{"off" if name == "off" else "enforce"}"\n{more.get(name, "")}')
     stock = name == "stock"

@@ -125,7 +125,7 @@ class Speeds(Row):
     measures = (Measure("turnaround_s", "mean turnaround", "s", 1, False, 0.12),
                 Measure("run_s", "mean run time", "s", 1, False, 0.10, False))
     cluster = {"nodes": gangs.NODES, "extra": gangs.EXTRA}
-    config = ENFORCE + "[source]\npoll_ms = 300\n[planner]\nslot_ms = 300\n"
+    config = ENFORCE + "[source]\npoll_ms = 300\n"
     jobs = 72
 
     def work(self, cluster):

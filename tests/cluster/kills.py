@@ -44,10 +44,8 @@ by = "shortest"
 max_delta = 5000
 max_overtakes = 10
 max_delay_s = 20
-interval_ms = 200
-[link]
-eject_openings = 0
-syncs_a_minute = 0
+[expert]
+breaker = false
 [source]
 poll_ms = 300
 """

@@ -35,7 +35,6 @@ enabled = true
 by = "shortest"
 max_delta = 5000
 max_overtakes = 40
-interval_ms = 200
 [source]
 poll_ms = 300
 [partition.shadowed]

@@ -34,11 +34,10 @@ DEPTH = re.compile(r"Last depth cycle: +(\d+)")
 case = Cases()
 
 
-def config(verify_every, proofs=True):
+def config(verify_every, proofs="planning"):
     """The daemon's configuration."""
-    on = str(proofs).lower()
-    return PATIENT.replace("[link]\n", f"[link]\nverify_every = {verify_every}\n"
-                           f"prove_test_only = {on}\nprove_will_run = {on}\n")
+    return PATIENT.replace("[link]\n", f'[link]\nproofs = "{proofs}"\n').replace(
+        "[expert]\n", f"[expert]\nverify_every = {verify_every}\n")
 
 
 def waiting(rng):
@@ -178,7 +177,7 @@ def bench(args, root):
     for name in ("stock", "no proofs", "proofs"):
         place = os.path.join(root, name.replace(" ", "-"))
         extra = ("MessageTimeout=600", BACKFILL.format(interval=args.interval))
-        text = write_config(place, config(0, name == "proofs"))
+        text = write_config(place, config(0, "planning" if name == "proofs" else "none"))
         with Cluster(place, stock=name == "stock", cloud=args.bench, extra=extra,
                      config=None if name == "stock" else text) as cluster:
             rows[name] = measure(cluster, args)

@@ -32,9 +32,8 @@ CONFIG = """\
 mode = "enforce"
 [link]
 deadline_us = 20000
-prove_test_only = true
-prove_will_run = true
-prove_no_fit = true
+proofs = "all"
+[expert]
 verify_every = 4
 """
 SEEDS = (1, 2)

@@ -89,18 +89,47 @@ pub struct BreakerLimits {
     pub eject_window_s: u32,
 }
 
+impl BreakerLimits {
+    /// Limits that no daemon crosses, for tests on busy machines.
+    pub const WIDE: Self = Self {
+        late_budget_ms: LATE_BUDGET_MAX_MS,
+        syncs_a_minute: 0,
+        eject_openings: 0,
+        ..Self::DEFAULT
+    };
+
+    /// Limits of a daemon that serves jobs.
+    const DEFAULT: Self = Self {
+        late_budget_ms: LATE_BUDGET_MS,
+        open_ms: BREAKER_OPEN_MS,
+        refused_pct: REFUSED_PCT,
+        syncs_a_minute: SYNCS_A_MINUTE,
+        eject_openings: EJECT_OPENINGS,
+        eject_window_s: EJECT_WINDOW_S,
+    };
+}
+
 impl Default for BreakerLimits {
     fn default() -> Self {
-        Self {
-            late_budget_ms: 1000,
-            open_ms: 5000,
-            refused_pct: 50,
-            syncs_a_minute: 10,
-            eject_openings: 10,
-            eject_window_s: 3600,
-        }
+        Self::DEFAULT
     }
 }
+
+/// Time a minute for which slurmctld may wait in vain, in milliseconds: below two per cent.
+const LATE_BUDGET_MS: u32 = 1000;
+/// Greatest such time that the plugin takes, in milliseconds a minute.
+const LATE_BUDGET_MAX_MS: u32 = 6000;
+/// Time for which the breaker first stays open, in milliseconds: a restart of the daemon fits in.
+const BREAKER_OPEN_MS: u32 = 5000;
+/// Share of the answers that Slurm may refuse, in percent: above it most asks are wasted.
+const REFUSED_PCT: u32 = 50;
+/// Whole states a minute that are not sent for changes in slurmctld: one takes milliseconds.
+const SYNCS_A_MINUTE: u32 = 10;
+/// Openings within [`EJECT_WINDOW_S`] that eject the plugin: as openings grow, half an hour in
+/// which each try went wrong.
+const EJECT_OPENINGS: u32 = 10;
+/// Window in which openings of the breaker count, in seconds.
+const EJECT_WINDOW_S: u32 = 3600;
 
 /// What the budget of held data jobs lets through in an hour beyond the budget, twice.
 const HELD_ROOM_S: u64 = 600;

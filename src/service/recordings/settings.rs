@@ -1,24 +1,26 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The link's settings.
 
+use crate::config::{Config, Mode, Proofs};
 use crate::link::{BreakerLimits, Mode as LinkMode, Proving, Settings};
 use phalanx_config::{Config, LinkConfig, Mode};
 
 /// The link's settings under this configuration.
 pub fn link_settings(config: &Config, generation: u64) -> Settings {
     let modes = config.partition.iter().filter_map(|(name, p)| Some((name.clone(), p.mode?)));
+    let proofs = if config.any_enforced() { config.link.proofs } else { Proofs::None };
     Settings {
         generation,
         mode: link_mode(config.mode),
         partition_modes: modes.map(|(name, mode)| (name, link_mode(mode))).collect(),
         deadline_us: config.link.deadline_us,
-        breaker: breaker(&config.link),
-        ask_will_run: config.link.ask_will_run,
+        breaker: if config.expert.breaker { BreakerLimits::default() } else { BreakerLimits::WIDE },
+        ask_will_run: true,
         proving: Proving {
-            test_only: config.link.prove_test_only && config.any_enforced(),
-            will_run: config.link.prove_will_run && config.any_enforced(),
-            no_fit: config.link.prove_no_fit && config.any_enforced(),
-            verify_every: config.link.verify_every,
+            test_only: proofs != Proofs::None,
+            will_run: proofs != Proofs::None,
+            no_fit: proofs == Proofs::All,
+            verify_every: config.expert.verify_every,
         },
         input_wait_ms: if config.data_jobs.enabled { config.data_jobs.wait_ms.into() } else { 0 },
         require_wait_ms: if config.data_jobs.enabled {
@@ -32,25 +34,6 @@ pub fn link_settings(config: &Config, generation: u64) -> Settings {
         order: config.order.enabled && config.any_enforced(),
         config: text(config).into(),
         tuning: config.tuning(),
-    }
-}
-
-fn breaker(link: &LinkConfig) -> BreakerLimits {
-    BreakerLimits {
-        late_budget_ms: link.late_budget_ms,
-        open_ms: link.breaker_open_ms,
-        refused_pct: percent(link.refused_share),
-        syncs_a_minute: link.syncs_a_minute,
-        eject_openings: link.eject_openings,
-        eject_window_s: link.eject_window_s,
-    }
-}
-
-/// A share from 0 to 1 in percent.
-fn percent(share: f64) -> u32 {
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 100")]
-    {
-        (share.clamp(0.0, 1.0) * 100.0).round() as u32
     }
 }
 

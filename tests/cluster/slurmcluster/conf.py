@@ -16,17 +16,13 @@ PATIENT = """\
 mode = "enforce"
 [link]
 deadline_us = 20000
-late_budget_ms = 6000
-syncs_a_minute = 0
-eject_openings = 0
+[expert]
+breaker = false
 [source]
 poll_ms = 500
 """
 # The same, and queue and plan are read and made more often than by default.
-PROMPT = PATIENT.replace("poll_ms = 500", "poll_ms = 300") + """\
-[planner]
-slot_ms = 300
-"""
+PROMPT = PATIENT.replace("poll_ms = 500", "poll_ms = 300")
 CLOUD_MAX = 65_000   # Slurm's own limit is 64k nodes
 SCHEDULER = ("bf_interval=2,bf_continue,bf_window=1440,bf_yield_interval=1000000,"
              "sched_interval=2,batch_sched_delay=1")

@@ -9,6 +9,7 @@ use jiff::{Timestamp, ToSpan, Zoned};
 
 use super::round::{PlacementMethod, Round, no_plan};
 use crate::daemon::state::power::{Configured, Power};
+use crate::daemon::threads::plan::PLAN_DEADLINE;
 use crate::locks::lock;
 use phalanx_config::{BagConfig, BagLoss, BagMode, Config};
 use phalanx_core::snapshot::{Job, Node};
@@ -60,8 +61,7 @@ impl PlacementMethod for Bags {
             knowledge: &known,
             settings: &settings,
         });
-        let limit = Duration::from_millis(round.config.planner.deadline_ms);
-        self.tempo.took(wanted, began.elapsed(), limit);
+        self.tempo.took(wanted, began.elapsed(), PLAN_DEADLINE);
         if settings.mode != wanted {
             method_plan.report.mode.push_str(", as the configured mode takes too long");
         }

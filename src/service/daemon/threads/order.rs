@@ -27,6 +27,8 @@ use phalanx_planner::energy::by_price;
 use phalanx_planner::order::{Bounds, Decision, Pools, Waiting, by_learned_runtime, decide};
 use phalanx_planner::preference::StartRank;
 
+/// Longest time between two decisions: the plugin forgets an order that is not renewed.
+const TURN_MAX: Duration = Duration::from_secs(2);
 /// A report that is older says nothing of the queue as it is.
 const REPORT_AGE_MAX: Duration = Duration::from_secs(5);
 
@@ -51,7 +53,7 @@ pub struct Order<'a> {
 }
 
 impl Order<'_> {
-    /// Decides at most once per `order.interval_ms`, until `stop`.
+    /// Decides at most once per `source.poll_ms`, and at least once per [`TURN_MAX`], until `stop`.
     pub fn run(&self, stop: &AtomicBool) {
         let mut basis = None;
         let mut file = OrderFile::beside(&self.configuration.get().history.path);
@@ -61,7 +63,8 @@ impl Order<'_> {
             let config = self.configuration.get();
             self.turn(&config, &mut basis);
             self.save(&mut file, false);
-            sleep_until(started + Duration::from_millis(config.order.interval_ms), stop);
+            let pause = Duration::from_millis(config.source.poll_ms).min(TURN_MAX);
+            sleep_until(started + pause, stop);
         }
         self.save(&mut file, true);
     }

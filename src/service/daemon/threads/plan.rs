@@ -26,13 +26,15 @@ use phalanx_planner::tally::Tally;
 /// Planning takes at most this part of one CPU: a plan of `t` is followed by a
 /// pause of at least `(PLAN_SHARE - 1) t`.
 const PLAN_SHARE: u32 = 20;
+/// Longest time of one plan, the methods' own searches apart: a fifth of the time between two.
+pub const PLAN_DEADLINE: Duration = Duration::from_millis(200);
 /// Age at which a plan of waiting jobs is made anew though nothing changed.
 const PLAN_AGE_MAX: Duration = Duration::from_secs(10);
 /// Longest pause for that reason.
 const PLAN_PAUSE_MAX: Duration = Duration::from_secs(30);
 
 /// Plans each newest snapshot, and again when the measured values or the configuration have
-/// changed or the plan is old; at most once per `planner.slot_ms` and with at most
+/// changed or the plan is old; at most once per `source.poll_ms` and with at most
 /// 1/[`PLAN_SHARE`] of a CPU. Ends with `stop`.
 pub fn run(shared: &Shared, snapshots: &Receiver<Arc<Snapshot>>, stop: &AtomicBool) {
     let mut methods = methods::all(&shared.power);
@@ -66,7 +68,7 @@ pub fn run(shared: &Shared, snapshots: &Receiver<Arc<Snapshot>>, stop: &AtomicBo
         } else if measured.is_empty() {
             continue;
         }
-        let slot = Duration::from_millis(shared.config().planner.slot_ms);
+        let slot = Duration::from_millis(shared.config().source.poll_ms);
         let share = started.elapsed().saturating_mul(PLAN_SHARE).min(PLAN_PAUSE_MAX);
         let next = started + slot.max(share);
         while Instant::now() < next && !stop.load(Ordering::Relaxed) {
@@ -148,7 +150,7 @@ fn plan_once(
         preferences: plans.into_iter().map(|p| (p.method, p.preferences)).collect(),
         poll_start: shared.responder.with_placer(|p| p.engine().poll_start()).unwrap_or(0),
     };
-    let deadline = started + Duration::from_millis(config.planner.deadline_ms);
+    let deadline = started + PLAN_DEADLINE;
     let made = match plan(snapshot, inputs, &|| Instant::now() >= deadline) {
         Ok(Plan { violation: Some(violation), .. }) => Err(violation),
         Ok(plan) => Ok(plan),
