@@ -44,7 +44,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 pub use bag::{BagConfig, BagLoss, BagMode};
-pub use balance::{BalanceConfig, BalanceMode, NoImprovement, WeightSource};
+pub use balance::{BalanceConfig, BalanceMode, NoImprovement};
 pub use change::Change;
 pub use collect::CollectConfig;
 pub use data_jobs::{DataJobsConfig, DataMode};
@@ -260,16 +260,6 @@ impl Config {
     /// Sentences about settings that are valid but probably not meant.
     pub fn warnings(&self) -> Vec<String> {
         let mut out = Vec::new();
-        let balance = &self.balance;
-        if !balance.initial_weights.is_empty()
-            && !balance.weights_from.contains(&WeightSource::Initial)
-        {
-            out.push(
-                "balance.initial_weights has no effect: \
-                 balance.weights_from does not list \"initial\""
-                    .to_owned(),
-            );
-        }
         let shadow = self.mode == Mode::Shadow
             || self.partition.values().any(|p| p.mode == Some(Mode::Shadow));
         if shadow && !self.history.enabled {

@@ -17,5 +17,7 @@ section! {
     PlannerConfig {
         /// Pending jobs that one plan looks at, highest priority first.
         plan_jobs_max: u32 = 2000,
+        /// Longest time for which a method holds a job that Slurm could start, seconds.
+        hold_max_s: u64 = 3600,
     }
 }

@@ -3,30 +3,33 @@
 
 use std::sync::Arc;
 
-use super::{Admission, Config, GangMode, WeightSource};
-use phalanx_methods::balance::{Params, Sources};
+use super::{Admission, Config, GangMode};
+use phalanx_methods::balance::Params;
 use phalanx_methods::gang::Mode;
 use phalanx_planner::gang::Settings;
 use phalanx_planner::place::{GangHold, Tuning};
 
+/// Longest time for which `balance.no_improvement = "hold"` leaves a job pending, in seconds: some
+/// jobs end in it.
+const BALANCE_HOLD_MAX_S: u64 = 300;
+
 impl Config {
+    /// Milliseconds for which a method may hold a job that Slurm could start, where that is at
+    /// most `longest_s` seconds.
+    fn hold_ms(&self, longest_s: u64) -> u64 {
+        longest_s.min(self.planner.hold_max_s).saturating_mul(1000)
+    }
+
     /// The balance method's parameters; weights stay by name, because the
     /// dimensions are the cluster's.
     pub fn tuning(&self) -> Tuning {
         let config = &self.balance;
-        let has = |source| config.weights_from.contains(&source);
         let params = Params {
             mode: config.mode,
-            initial_weights: Vec::new(),
-            sources: Sources {
-                initial: has(WeightSource::Initial),
-                pending: has(WeightSource::Pending),
-                usage: has(WeightSource::Usage),
-            },
             threshold: config.threshold,
             no_improvement: config.no_improvement,
-            hold_max_ms: Some(config.hold_max_s.saturating_mul(1000)),
-            best: config.best,
+            hold_max_ms: Some(self.hold_ms(BALANCE_HOLD_MAX_S)),
+            ..Params::default()
         };
         let hold = self.bag.enabled && self.bag.hold;
         Tuning {

@@ -7,7 +7,6 @@ Phases, each with a fresh slurmctld and the same list of GPU jobs:
   off      overlay that only forwards: time of the stock job_test
   enforce  overlay and daemon: job_test with the question, jobs started per second
   record   the same, recorded (`[record] enabled`)
-  no-mix   the same as enforce without the term of GPUs that the queue cannot use
   stopped  the daemon stops answering (SIGSTOP) just before: the circuit breaker opens
   down     the daemon is gone (SIGKILL): what a call costs then
 
@@ -32,7 +31,7 @@ from datetime import datetime
 
 from slurmcluster import Cluster, ClusterError, procs
 
-PHASES = ("stock", "off", "enforce", "record", "no-mix", "stopped", "down")
+PHASES = ("stock", "off", "enforce", "record", "stopped", "down")
 START_LIMIT_S = 600
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 CAUSE_SHARE = 0.99 # of the calls not asked, so many must be so for the phase's own reason
@@ -149,8 +148,7 @@ def allocations(log, ids):
 def run_phase(name, args, root, options):
     """One fresh slurmctld; returns the phase's numbers."""
     config = os.path.join(root, f"{name}.toml")
-    more = {"record": "[record]\nenabled = true\n",
-            "no-mix": "[balance.best]\nfragment = 0.0\n"}
+    more = {"record": "[record]\nenabled = true\n"}
     with open(config, "w", encoding="utf-8") as file:
         file.write(f'mode = "{"off" if name == "off" else "enforce"}"\n{more.get(name, "")}')
     stock = name == "stock"

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::collect::{Collect, Now, Use};
-use phalanx_config::Config;
-use phalanx_core::collect::{HISTORY, NONE};
+use crate::config::Config;
+use phalanx_core::collect::{CONFIGURATION, HISTORY, NONE};
 use phalanx_core::snapshot::Snapshot;
 use phalanx_planner::data_jobs::Capability;
 use phalanx_planner::measured::{Measured, with_health};
@@ -27,29 +27,30 @@ pub(super) const BAG_POWER_W: &str = "bag.power_w";
 /// Key of the speed of data jobs on a node.
 pub(super) const DATA_CAPABILITY: &str = "data_jobs.capability";
 
+/// Least health of a node that is not taken last: halfway between 0, bad, and 1, good.
+const HEALTH_LEAST: f64 = 0.5;
+
 /// Keys that planning reads; `share` reads by itself.
 const PLANNED: [&str; 5] =
     [BALANCE_CAPABILITY, BALANCE_HEALTH, GANG_SPEED, BAG_POWER_W, DATA_CAPABILITY];
 
-/// Every key that names a datum, as configured.
+/// What each method goes by unless `phalanx collector use` names a datum for its key.
 pub(super) fn uses(config: &Config) -> Vec<Use> {
-    let one = |key: &str, name: &String, fallback: &String, own: &'static [&'static str]| Use {
+    let one = |key: &str, name: &str, fallback: &str, own: &'static [&'static str]| Use {
         key: key.to_owned(),
-        name: name.clone(),
-        fallback: fallback.clone(),
+        name: name.to_owned(),
+        fallback: fallback.to_owned(),
         own,
     };
-    let (share, balance, gang) = (&config.share, &config.balance, &config.gang);
-    let data = &config.data_jobs;
     vec![
-        one(SHARE_CAPABILITY, &share.capability, &share.capability_fallback, &[]),
-        one(BALANCE_CAPABILITY, &balance.capability, &balance.capability_fallback, &[NONE]),
+        one(SHARE_CAPABILITY, CONFIGURATION, CONFIGURATION, &[]),
+        one(BALANCE_CAPABILITY, NONE, CONFIGURATION, &[NONE]),
         // A node of which nothing is known now counts as healthy.
-        one(BALANCE_HEALTH, &balance.health, &NONE.to_owned(), &[NONE]),
-        one(GANG_SPEED, &gang.speed, &gang.speed_fallback, &[HISTORY]),
-        one(DATA_CAPABILITY, &data.capability, &data.capability_fallback, &[HISTORY, NONE]),
+        one(BALANCE_HEALTH, &config.balance.health, NONE, &[NONE]),
+        one(GANG_SPEED, HISTORY, HISTORY, &[HISTORY]),
+        one(DATA_CAPABILITY, HISTORY, HISTORY, &[HISTORY, NONE]),
         // Where it is stale the sources that come after it count.
-        one(BAG_POWER_W, &config.bag.power_w, &NONE.to_owned(), &[NONE]),
+        one(BAG_POWER_W, NONE, NONE, &[NONE]),
     ]
 }
 
@@ -109,13 +110,12 @@ pub(super) fn data_capability(
 pub(super) fn levels(
     measured: &MeasuredValues,
     snapshot: &Snapshot,
-    health_least: f64,
 ) -> BTreeMap<Arc<str>, u32> {
     let levels = measured.get(BALANCE_CAPABILITY).map(Measured::levels).unwrap_or_default();
     match measured.get(BALANCE_HEALTH) {
         Some(health) => {
             let nodes = snapshot.named().map(|(_, node)| Arc::clone(&node.name));
-            with_health(&levels, health, health_least, nodes)
+            with_health(&levels, health, HEALTH_LEAST, nodes)
         }
         None => levels,
     }

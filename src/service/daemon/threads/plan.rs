@@ -86,7 +86,7 @@ fn levels(
     measured: &MeasuredValues,
 ) -> BTreeMap<Arc<str>, u32> {
     let config = shared.config();
-    let levels = measured_values::levels(measured, snapshot, config.balance.health_least);
+    let levels = measured_values::levels(measured, snapshot);
     let hour = usize::try_from(zoned(now_ms()).hour()).unwrap_or(0);
     let dear = || config.energy_prices().is_dear(hour);
     if levels.is_empty() && config.energy.frugal_nodes && dear() {
