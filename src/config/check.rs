@@ -90,7 +90,6 @@ fn relations(config: &Config) -> Vec<(Vec<&'static str>, String)> {
         ("control.socket", &config.control.socket),
         ("link.socket", &config.link.socket),
         ("history.path", &config.history.path),
-        ("collect.path", &config.collect.path),
     ];
     for (i, (a, path)) in paths.iter().enumerate() {
         for (b, _) in paths[i + 1..].iter().filter(|(_, other)| other == path) {

@@ -6,7 +6,7 @@ Phases, each with a fresh slurmctld and the same list of GPU jobs:
   stock    Slurm alone: jobs started per second
   off      overlay that only forwards: time of the stock job_test
   enforce  overlay and daemon: job_test with the question, jobs started per second
-  record   the same, recorded (`[record] enabled`)
+  record   the same, recorded (`phalanx record start`)
   stopped  the daemon stops answering (SIGSTOP) just before: the circuit breaker opens
   down     the daemon is gone (SIGKILL): what a call costs then
 
@@ -30,6 +30,7 @@ import time
 from datetime import datetime
 
 from slurmcluster import Cluster, ClusterError, procs
+from slurmcluster.phalanx import phalanx
 
 PHASES = ("stock", "off", "enforce", "record", "stopped", "down")
 START_LIMIT_S = 600
@@ -148,9 +149,8 @@ def allocations(log, ids):
 def run_phase(name, args, root, options):
     """One fresh slurmctld; returns the phase's numbers."""
     config = os.path.join(root, f"{name}.toml")
-    more = {"record": "[record]\nenabled = true\n"}
     with open(config, "w", encoding="utf-8") as file:
-        file.write(f'mode = "{"off" if name == "off" else "enforce"}"\n{more.get(name, "")}')
+        file.write(f'mode = "{"off" if name == "off" else "enforce"}"\n')
     stock = name == "stock"
     cluster = Cluster(os.path.join(root, name), stock=stock, cloud=args.nodes, extra=EXTRA,
                       config=None if stock else config)
@@ -169,6 +169,8 @@ def measure(name, cluster, options):
     if name == "stock":
         return run_list(cluster, options)
     wait_ready(cluster)
+    if name == "record":
+        phalanx(cluster, "record", "start")
     idle = idle_use(cluster) if name in ("enforce", "record") else {}
     before = {}
 

@@ -33,9 +33,7 @@ EXTRA = ["AcctGatherEnergyType=acct_gather_energy/pm_counters", "AcctGatherNodeF
          "JobAcctGatherType=jobacct_gather/linux", "JobAcctGatherFrequency=task=1",
          "SchedulerParameters=bf_interval=1,bf_resolution=1,sched_min_interval=100000,"
          "batch_sched_delay=0,bf_continue,bf_min_age_reserve=3600,sched_interval=2"]
-CONFIG = PROMPT + """\
-[learn]
-accounting_s = 1
+CONFIG = PROMPT.replace("[expert]\n", "[expert]\naccounting_s = 1\n") + """\
 [bag]
 hold = true
 energy_price = 1000.0

@@ -24,8 +24,6 @@ case = Cases()
 TOML = """mode = "enforce"
 [source]
 poll_ms = 300
-[record]
-file_mb = 1
 [gang]
 enabled = true
 [bag]

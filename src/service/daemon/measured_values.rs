@@ -83,17 +83,10 @@ pub(super) fn read(collect: &Collect, snapshot: &Snapshot) -> MeasuredValues {
     wanted.into_iter().filter_map(one).collect()
 }
 
-/// Whose word counts for how fast data jobs are on these nodes. Without a data service that is the
-/// configuration's, as far as it names no datum.
-pub(super) fn data_capability(
-    collect: Option<&Collect>,
-    config: &Config,
-    nodes: &[String],
-) -> Capability {
-    let read =
-        |collect: &Collect| collect.used(DATA_CAPABILITY, None, nodes, &|_| None, Now::read());
-    let Some(used) = collect.and_then(|collect| read(collect).ok()) else {
-        return Capability { measured: None, learned: config.data_jobs.capability != NONE };
+/// Source of how fast data jobs are on these nodes.
+pub(super) fn data_capability(collect: &Collect, nodes: &[String]) -> Capability {
+    let Ok(used) = collect.used(DATA_CAPABILITY, None, nodes, &|_| None, Now::read()) else {
+        return Capability { measured: None, learned: true };
     };
     match used.name.as_str() {
         NONE => Capability::default(),

@@ -56,7 +56,8 @@ use tokio::sync::watch;
 use crate::api::{Access, Gate, Server as ApiServer};
 use crate::clock::now_ms;
 use crate::collect::{Local, agent};
-use crate::daemon::settings::{history_limits, record_options, settings_of_link};
+use crate::config::Config;
+use crate::daemon::settings::{record_options, settings_of_link};
 use crate::daemon::shared::Shared;
 use crate::daemon::state::cluster::Cluster;
 use crate::daemon::state::configuration::Configuration;
@@ -195,13 +196,9 @@ fn rows(ends: Ends, config: &Config) -> Vec<Row> {
     let Ends { source, link, api, stop_api, recording, events } = ends;
     let (to_plan, snapshots) = Newest::channel();
     let (replan, to_lookups) = (to_plan.clone(), to_plan.clone());
-    let (runs, ended) = if config.learn.enabled {
-        let (sender, receiver) = bounded(NOTES_QUEUE_MAX);
-        (Some(sender), Some(receiver))
-    } else {
-        (None, None)
-    };
-    let mut rows = vec![
+    let (runs, ended) = bounded(NOTES_QUEUE_MAX);
+    let agent_options = collect::agent_options(config);
+    vec![
         Row::new("history", Background, move |all, stop| {
             let sample = || all.sample();
             writer(all, events, runs, &sample).run(stop);
@@ -233,37 +230,29 @@ fn rows(ends: Ends, config: &Config) -> Vec<Row> {
                 error!("control socket: {error}");
             }
         }),
-    ];
-    if let Some(ended) = ended {
-        rows.push(Row::new("learn", Background, move |all, stop| {
+        Row::new("learn", Background, move |all, stop| {
             Learner::new(learner_data(all)).run(&ended, stop);
-        }));
-    }
-    if config.collect.enabled {
-        let options = collect::agent_options(config);
-        rows.push(Row::new("agent", Background, move |all, stop| {
-            let Some(service) = &all.data_service else { return };
-            let local = Local::new(Arc::clone(&service.collect), Arc::clone(stop));
-            agent::run(local, options, stop);
-        }));
-        rows.push(Row::new("collect", Background, |all, stop| {
-            let Some(service) = &all.data_service else { return };
-            collect::run(&service.collect, stop);
-        }));
-    }
-    rows
+        }),
+        Row::new("agent", Background, move |all, stop| {
+            let local = Local::new(Arc::clone(&all.data_service.collect), Arc::clone(stop));
+            agent::run(local, agent_options, stop);
+        }),
+        Row::new("collect", Background, |all, stop| {
+            collect::run(&all.data_service.collect, stop);
+        }),
+    ]
 }
 
 fn writer<'a>(
     all: &'a Shared,
     events: Receiver<LinkEvent>,
-    runs: Option<Sender<RunEvent>>,
+    runs: Sender<RunEvent>,
     sample: &'a dyn Fn() -> Option<SampleRecord>,
 ) -> HistoryWriter<'a> {
     HistoryWriter {
         events,
         memory: &all.decisions,
-        history: all.history.as_ref(),
+        history: &all.history,
         responder: &all.responder,
         runs,
         learned: &all.learned,
@@ -285,7 +274,7 @@ fn order(all: &Shared) -> Order<'_> {
 
 fn learner_data(all: &Shared) -> LearnerData<'_> {
     let Shared { configuration, cluster, inputs, energy, learned, .. } = all;
-    let (history, reader) = (all.history.as_ref(), all.reader.as_ref());
+    let (history, reader) = (&all.history, &all.reader);
     LearnerData { configuration, cluster, inputs, energy, learned, history, reader }
 }
 
@@ -294,7 +283,7 @@ struct Daemon {
     stop: Arc<AtomicBool>,
     stop_api: watch::Sender<bool>,
     threads: Vec<JoinHandle<()>>,
-    database: Option<HistoryThread>,
+    database: HistoryThread,
 }
 
 impl Daemon {
@@ -318,9 +307,6 @@ impl Daemon {
             recording: writer,
             events,
         };
-        if config.record.enabled {
-            recording.order(Recording::Start(record_options(&config, None)));
-        }
         let shared = Arc::new(Shared {
             started: Instant::now(),
             configuration: Configuration::new(path, Arc::clone(&config)),
@@ -329,7 +315,7 @@ impl Daemon {
             plans: Plans::default(),
             order: StartOrder::default(),
             decisions: Mutex::default(),
-            reader: history.as_ref().map(|_| HistoryReader::new(&config.history.path)),
+            reader: HistoryReader::new(&config.history.path),
             history,
             data_service: DataService::start(&config),
             learned: Learned::default(),
@@ -393,9 +379,7 @@ impl Daemon {
         }
         // The database's thread ends, after a last write, when its last sender is gone.
         drop(shared);
-        if let Some(database) = database {
-            database.join(LAST_RECORDS_MAX);
-        }
+        database.join(LAST_RECORDS_MAX);
     }
 }
 
@@ -419,21 +403,17 @@ fn bind_api(config: &Config, owner: Option<u32>) -> Result<ApiServer> {
     Ok(server)
 }
 
-/// The history with its thread `database`, where it is switched on.
-fn start_history(config: &Config) -> Result<(Option<HistorySender>, Option<HistoryThread>)> {
-    if !config.history.enabled {
-        return Ok((None, None));
-    }
+/// The history with its thread `database`.
+fn start_history(config: &Config) -> Result<(HistorySender, HistoryThread)> {
     let options = ThreadOptions::new(&config.history.path);
-    let limits = history_limits(&config.history);
+    let limits = Limits::new(config.history.retention_days);
     // A thread inherits the nice value of the one that starts it.
     let start = || {
         Turns::Background.take();
         HistoryThread::start(options, limits)
     };
     let started = std::thread::scope(|scope| scope.spawn(start).join());
-    let (sender, thread) = started
+    started
         .unwrap_or_else(|_| Err(std::io::Error::other("panicked")))
-        .context("start thread database")?;
-    Ok((Some(sender), Some(thread)))
+        .context("start thread database")
 }

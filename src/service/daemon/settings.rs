@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
+use crate::config::Config;
 use crate::hdfs::Hdfs;
-use crate::history::Limits;
 use crate::link::Settings;
 use crate::recordings::{Options, link_settings};
 use phalanx_config::{Config, HistoryConfig};
@@ -23,21 +23,17 @@ pub(super) fn settings_of_link(config: &Config, generation: u64) -> Settings {
     link_settings(&without, generation)
 }
 
-/// Age and size at which the history deletes records.
-pub(super) fn history_limits(config: &HistoryConfig) -> Limits {
-    Limits {
-        retention_days: config.retention_days,
-        runs_days: config.runs_days,
-        max_mb: config.max_mb,
-    }
-}
+/// Size at which the next file of a recording is begun, in MiB: it is copied and read whole.
+const RECORD_FILE_MB: u64 = 64;
+/// Size of all recordings at which the oldest are deleted, in MiB.
+const RECORDS_MAX_MB: u64 = 1024;
 
 /// Directory, sizes and length of a recording.
 pub(super) fn record_options(config: &Config, length: Option<Duration>) -> Options {
     Options {
         dir: config.record.dir.clone(),
-        file_bytes: u64::from(config.record.file_mb) << 20,
-        total_bytes: u64::from(config.record.max_mb) << 20,
+        file_bytes: RECORD_FILE_MB << 20,
+        total_bytes: RECORDS_MAX_MB << 20,
         length,
     }
 }

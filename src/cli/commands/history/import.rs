@@ -105,11 +105,7 @@ impl Sink {
             }
         };
         let settings = &config.history;
-        let limits = Limits {
-            retention_days: settings.retention_days,
-            runs_days: settings.runs_days,
-            max_mb: settings.max_mb,
-        };
+        let limits = Limits::new(settings.retention_days);
         give_to_directory(&settings.path)
             .map_err(|e| Failure::negative(format!("{}: {e}", settings.path.display())))?;
         let history = History::open(&settings.path, limits).map_err(Failure::negative)?;

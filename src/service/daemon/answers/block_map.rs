@@ -173,9 +173,8 @@ impl Shared {
             return (Vec::new(), 0.0);
         };
         let names: Vec<String> = nodes.iter().map(|(name, _)| name.to_string()).collect();
-        let collect = self.data_service.as_ref().map(|service| &*service.collect);
         let node_speeds = NodeSpeeds {
-            capability: &data_capability(collect, &config, &names),
+            capability: &data_capability(&self.data_service.collect, &names),
             core_speeds: &self.learned.core_speeds,
             config: &config,
             snapshot: &snapshot,

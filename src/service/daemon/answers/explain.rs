@@ -252,7 +252,7 @@ impl Shared {
             }
         }
         let id = if report.job_id != 0 { report.job_id } else { key.first() };
-        if let Some(reader) = self.reader.as_ref().filter(|_| report.placed.is_none()) {
+        if let Some(reader) = Some(&self.reader).filter(|_| report.placed.is_none()) {
             add_history(report, reader, key, id);
         }
         if report.job_id == 0 && (report.placed.is_some() || !report.asks.is_empty()) {

@@ -128,10 +128,7 @@ impl Shared {
 
     fn history_status(&self) -> HistoryStatus {
         let path = self.config().history.path.display().to_string();
-        let Some(history) = &self.history else {
-            return HistoryStatus { path, ..HistoryStatus::default() };
-        };
-        let shared = history.shared();
+        let shared = self.history.shared();
         HistoryStatus {
             enabled: true,
             path,

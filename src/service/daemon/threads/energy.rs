@@ -29,14 +29,14 @@ const MARGIN_S: i64 = 2;
 /// Columns asked for.
 const FORMAT: &str = "JobID,JobIDRaw,State,Start,End,ElapsedRaw,NNodes,ConsumedEnergyRaw";
 
-/// Looks every `learn.accounting_s` until `stop`.
+/// Looks every `expert.accounting_s` until `stop`.
 pub fn run(configuration: &Configuration, requests: &EnergyRequests, stop: &AtomicBool) {
     let mut looked = Instant::now();
     let mut failing = false;
     while !stop.load(Ordering::Relaxed) {
         std::thread::sleep(TICK);
-        let every = Duration::from_secs(configuration.get().learn.accounting_s);
-        if every.is_zero() || looked.elapsed() < every {
+        let every = Duration::from_secs(configuration.get().expert.accounting_s);
+        if looked.elapsed() < every {
             continue;
         }
         looked = Instant::now();

@@ -32,10 +32,10 @@ use phalanx_planner::cluster::Held;
 pub struct HistoryWriter<'a> {
     pub events: Receiver<LinkEvent>,
     pub memory: &'a Mutex<DecisionMemory>,
-    pub history: Option<&'a HistorySender>,
+    pub history: &'a HistorySender,
     pub responder: &'a Responder,
     /// To the learn thread, if anything is learned.
-    pub runs: Option<Sender<RunEvent>>,
+    pub runs: Sender<RunEvent>,
     pub learned: &'a Learned,
     pub inputs: &'a DataInputs,
     /// Keys of asked decisions whose outcome is not yet known.
@@ -71,14 +71,12 @@ impl HistoryWriter<'_> {
     }
 
     fn record(&self, record: Record) {
-        if let Some(history) = self.history {
-            history.send(record);
-        }
+        self.history.send(record);
     }
 
     /// Hands an event to the learn thread; never waits.
     fn send_run(&self, event: RunEvent) {
-        if self.runs.as_ref().is_some_and(|runs| runs.try_send(event).is_err()) {
+        if self.runs.try_send(event).is_err() {
             self.learned.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -222,7 +220,7 @@ mod tests {
         let writer = HistoryWriter {
             events,
             memory: &Mutex::default(),
-            history: Some(&history),
+            history: &history,
             responder: &responder,
             runs: None,
             learned: &Learned::default(),

@@ -52,10 +52,7 @@ pub fn run(shared: &Shared, snapshots: &Receiver<Arc<Snapshot>>, stop: &AtomicBo
         newest = fresh.or(newest);
         let Some(snapshot) = &newest else { continue };
         let started = Instant::now();
-        let measured = match &shared.data_service {
-            Some(service) => measured_values::read(&service.collect, snapshot),
-            None => MeasuredValues::new(),
-        };
+        let measured = measured_values::read(&shared.data_service.collect, snapshot);
         shared.responder.set_levels(levels(shared, snapshot, &measured));
         let generation = shared.configuration.generation();
         // Prices and expectations change with the time alone.
@@ -119,9 +116,8 @@ fn plan_once(
         shared.responder.set_tally(tally, &table);
     }
     let names: Vec<String> = snapshot.named().map(|(_, node)| node.name.to_string()).collect();
-    let collect = shared.data_service.as_ref().map(|service| &*service.collect);
     let round = Round {
-        data_capability: &measured_values::data_capability(collect, &config, &names),
+        data_capability: &measured_values::data_capability(&shared.data_service.collect, &names),
         core_speeds: &shared.learned.core_speeds,
         inputs: &shared.inputs,
         config: &config,
