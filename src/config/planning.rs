@@ -6,12 +6,19 @@ use std::sync::Arc;
 use super::{Admission, Config, GangMode};
 use phalanx_methods::balance::Params;
 use phalanx_methods::gang::Mode;
+use phalanx_methods::learn::BONUS_SCALE_SHIPPED;
 use phalanx_planner::gang::Settings;
 use phalanx_planner::place::{GangHold, Tuning};
 
 /// Longest time for which `balance.no_improvement = "hold"` leaves a job pending, in seconds: some
 /// jobs end in it.
 const BALANCE_HOLD_MAX_S: u64 = 300;
+
+/// Longest time for which a gang waits that is worth less than its cost, in seconds: what users
+/// accept of a queue.
+const GANG_HOLD_MAX_S: u64 = 300;
+/// Longest time for which such gangs of one user hold one partition, in seconds: two of them.
+const GANG_HOLD_BUDGET_S: u64 = 600;
 
 impl Config {
     /// Milliseconds for which a method may hold a job that Slurm could start, where that is at
@@ -45,32 +52,27 @@ impl Config {
     }
 
     fn gang_hold(&self) -> Option<GangHold> {
-        let gang = &self.gang;
-        let ms = |seconds: u64| seconds.saturating_mul(1000);
-        (gang.enabled && gang.admission == Admission::Enforce)
-            .then(|| GangHold { gang_ms: ms(gang.hold_max_s), user_ms: ms(gang.hold_budget_s) })
+        (self.gang.mode != GangMode::Off && self.gang.admission == Admission::Enforce).then(|| {
+            GangHold {
+                gang_ms: self.hold_ms(GANG_HOLD_MAX_S),
+                user_ms: GANG_HOLD_BUDGET_S * 1000,
+            }
+        })
     }
 
     /// Settings of the gang method.
     pub fn gang_settings(&self) -> Settings {
         let gang = &self.gang;
+        let seed = gang.mode == GangMode::Seed;
         Settings {
-            mode: match gang.mode {
-                GangMode::Ga => Mode::Ga,
-                GangMode::Seed => Mode::Seed,
-            },
-            ga: gang.ga,
-            seed: gang.seed,
-            threads: gang.threads as usize,
-            g: gang.g,
-            // Without learning, exploration has no use.
-            bonus_scale: if self.learn.enabled { gang.bonus_scale } else { 0.0 },
+            mode: if seed { Mode::Seed } else { Mode::Ga },
+            // The published bonus is not scaled.
+            bonus_scale: if seed { 1.0 } else { BONUS_SCALE_SHIPPED },
             billing: gang.billing.clone(),
-            priority_weight: gang.priority_weight,
             cost: gang.cost.clone(),
-            qos: gang.qos.clone(),
             enforce_admission: gang.admission == Admission::Enforce,
             jobs_max: self.planner.plan_jobs_max as usize,
+            ..Settings::default()
         }
     }
 }

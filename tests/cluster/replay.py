@@ -24,8 +24,6 @@ case = Cases()
 TOML = """mode = "enforce"
 [source]
 poll_ms = 300
-[gang]
-enabled = true
 [bag]
 enabled = true
 hold = true

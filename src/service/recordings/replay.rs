@@ -173,8 +173,8 @@ fn recorded_settings(generation: u64, text: &str) -> Result<Settings, String> {
 /// Methods that this configuration does not have.
 fn switched_off(config: &Config) -> Vec<Method> {
     let methods = [
-        (Method::Gang, config.gang.enabled),
-        (Method::BackfillWindow, config.gang.enabled),
+        (Method::Gang, config.gang.mode != GangMode::Off),
+        (Method::BackfillWindow, config.gang.mode != GangMode::Off),
         (Method::Bag, config.bag.enabled),
         (Method::Bisect, config.data_jobs.enabled),
     ];

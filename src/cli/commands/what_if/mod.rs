@@ -121,7 +121,7 @@ fn setup(config: &Config, state: &State) -> Setup {
         order: Order::Arrival,
         rule: None,
         tuning: config.tuning(),
-        gangs: config.gang.enabled.then(|| config.gang_settings()),
+        gangs: (config.gang.mode != GangMode::Off).then(|| config.gang_settings()),
         left_to_slurm: partitions.filter(by_slurm).collect(),
     }
 }
