@@ -196,7 +196,6 @@ impl Checker<'_> {
             }
             (Kind::Weights, DeValue::Table(entries)) => self.weights(path, entries, dimension),
             (Kind::Amounts, DeValue::Table(entries)) => self.weights(path, entries, class_name),
-            (Kind::Hours, DeValue::Table(entries)) => self.weights(path, entries, hour),
             (Kind::DayPrices, DeValue::Table(entries)) => self.weights(path, entries, hours),
             (Kind::DayPrices, DeValue::Array(items)) => {
                 self.list(path, kind, value.span(), items);
@@ -271,14 +270,6 @@ fn class_name(name: &str) -> Result<(), String> {
         return Err(format!("expected a name of 1 to {} bytes", keys::CLASS_NAME_MAX));
     }
     Ok(())
-}
-
-/// Checks an hour of the day.
-fn hour(name: &str) -> Result<(), String> {
-    match name.parse::<u8>() {
-        Ok(0..=23) => Ok(()),
-        _ => Err("expected an hour of the day, 0 to 23".to_owned()),
-    }
 }
 
 /// Checks a range of hours of the day.
@@ -403,7 +394,6 @@ fn expected(kind: Kind) -> String {
         Kind::Text => "text".to_owned(),
         Kind::Texts => "a list of texts".to_owned(),
         Kind::Amounts => "a table of amounts such as { gpu = 700.0 }".to_owned(),
-        Kind::Hours => "a table of prices by hour such as { 6 = 0.3, 22 = 0.2 }".to_owned(),
         Kind::DayPrices => {
             "24 prices, or a table of them by hours such as { 6-22 = 0.3, 22-6 = 0.2 }".to_owned()
         }

@@ -50,8 +50,6 @@ pub enum Kind {
     Weights,
     /// A table from names to amounts.
     Amounts,
-    /// A table from hours of the day to prices.
-    Hours,
     /// A list of 24 prices, or a table from ranges of hours to prices.
     DayPrices,
 }
@@ -74,10 +72,6 @@ pub const MODES: &[&str] = &["off", "shadow", "enforce"];
 pub const CLASS_BY: &[&str] = &["account", "user", "name", "shape", "memory", "partition", "qos"];
 /// Words of `learn.node_class_by`.
 pub const NODE_CLASS_BY: &[&str] = &["features", "cpus", "memory", "gres", "weight", "name"];
-
-/// Words of `bag.mode`.
-pub const BAG_MODES: &[&str] =
-    &["best", "seed", "exact", "integer", "template", "greedy", "average"];
 
 /// Bytes of a Unix socket's path: `sun_path` without its final NUL.
 pub const SOCKET_PATH_MAX: usize = 107;
@@ -153,20 +147,12 @@ pub const KEYS: &[Key] = &[
     key("gang.billing", Kind::Weights),
     key("gang.cost", Kind::Weights),
     key("gang.admission", Kind::Choice(&["advise", "enforce"])),
-    key("bag.enabled", Kind::Bool),
-    key("bag.mode", Kind::Choice(BAG_MODES)),
+    key("bag.mode", Kind::Choice(&["off", "best", "seed"])),
     key("bag.hold", Kind::Bool),
-    key("bag.hold_max_s", int(0, 3600, "seconds")),
-    key("bag.energy_price", Kind::Real { min: 0.0, max: 1e6 }),
-    key("bag.tariff", Kind::Hours),
     key("bag.task_price", Kind::Real { min: 0.0, max: 1e9 }),
-    key("bag.price", Kind::Weights),
     key("bag.margin", FACTOR),
     key("bag.watts", Kind::Amounts),
-    key("bag.idle_watts", Kind::Amounts),
-    key("bag.power_w", Kind::Datum(&[NONE])),
     key("bag.loss", Kind::Choice(&["run", "wait"])),
-    key("bag.wait_max_s", int(0, 3600, "seconds")),
     key("bag.power_cap_w", Kind::Real { min: 0.0, max: 1e9 }),
     key("energy.cap_w", Kind::Real { min: 0.0, max: 1e9 }),
     key("energy.hold_max_s", int(0, 31_536_000, "seconds")),

@@ -62,12 +62,15 @@ pub use planner::{PlannerConfig, SourceConfig};
 pub use share::ShareConfig;
 pub use topology::{TopologyConfig, TopologyPolicy};
 
-use phalanx_core::collect::{NONE, Origin, Patch, Registration};
+use phalanx_core::collect::{Origin, Patch, Registration};
 use phalanx_core::limits::CONFIG_BYTES_MAX;
 use phalanx_planner::energy::DayPrices;
 
 /// The file that `phalanxd` reads when `--config` is not given.
 pub const DEFAULT_PATH: &str = "/etc/phalanx/phalanx.toml";
+
+/// Price of energy where the file has none, in money per kWh: about that of industry in Europe.
+const ENERGY_PRICE: f64 = 0.3;
 
 /// Treatment of a partition's jobs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -229,21 +232,14 @@ impl Config {
     /// True if the configuration says what any node draws.
     fn knows_power(&self) -> bool {
         let (energy, bag) = (&self.energy, &self.bag);
-        let tables = [&energy.watts, &energy.idle_watts, &bag.watts, &bag.idle_watts];
-        tables.iter().any(|table| !table.is_empty()) || bag.power_w != NONE
+        [&energy.watts, &energy.idle_watts, &bag.watts].iter().any(|table| !table.is_empty())
     }
 
-    /// Prices of energy by the hour: those of `[energy]`, else those of `[bag]`.
+    /// Prices of energy by the hour.
     pub fn energy_prices(&self) -> DayPrices {
         // The file was checked.
-        if let Ok(Some(prices)) = self.energy.price.by_hour() {
-            return prices;
-        }
-        let mut prices = DayPrices::flat(self.bag.energy_price);
-        for (hour, price) in (0..).zip(&mut prices.0) {
-            *price = self.bag.price_at(hour);
-        }
-        prices
+        let prices = self.energy.price.by_hour().ok().flatten();
+        prices.unwrap_or_else(|| DayPrices::flat(ENERGY_PRICE))
     }
 
     /// True if any partition can get a decision.

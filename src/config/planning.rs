@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::{Admission, Config, GangMode};
+use super::{Admission, BagMode, Config, GangMode};
 use phalanx_methods::balance::Params;
 use phalanx_methods::gang::Mode;
 use phalanx_methods::learn::BONUS_SCALE_SHIPPED;
@@ -14,6 +14,9 @@ use phalanx_planner::place::{GangHold, Tuning};
 /// jobs end in it.
 const BALANCE_HOLD_MAX_S: u64 = 300;
 
+/// Longest time for which `bag.hold` lets an array wait between two starts, in seconds: the overlay
+/// holds no job back longer.
+const BAG_HOLD_MAX_S: u64 = 3600;
 /// Longest time for which a gang waits that is worth less than its cost, in seconds: what users
 /// accept of a queue.
 const GANG_HOLD_MAX_S: u64 = 300;
@@ -38,12 +41,12 @@ impl Config {
             hold_max_ms: Some(self.hold_ms(BALANCE_HOLD_MAX_S)),
             ..Params::default()
         };
-        let hold = self.bag.enabled && self.bag.hold;
+        let hold = self.bag.mode != BagMode::Off && self.bag.hold;
         Tuning {
             params,
             initial_weights: config.initial_weights.clone(),
             ignore_node_weight: !config.respect_node_weight,
-            preference_hold_ms: hold.then(|| self.bag.hold_max_s.saturating_mul(1000)),
+            preference_hold_ms: hold.then(|| self.hold_ms(BAG_HOLD_MAX_S)),
             gang_hold: self.gang_hold(),
             levels: Arc::default(),
             topology: self.topology.policy,

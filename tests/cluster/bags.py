@@ -51,10 +51,11 @@ EXTRA = ["SchedulerParameters=bf_interval=1,bf_resolution=1,sched_min_interval=1
          "default_queue_depth=2000,bf_continue,bf_max_job_array_resv=1,bf_min_age_reserve=3600",
          "MinJobAge=7200"]
 CONFIG = PROMPT + """\
+[energy]
+price = {{ 0-24 = {price} }}
 [bag]
 mode = "{mode}"
 hold = true
-energy_price = {price}
 margin = {margin}
 watts = {{ fast = {fast}, mid = {mid}, eco = {eco} }}
 """

@@ -34,9 +34,10 @@ EXTRA = ["AcctGatherEnergyType=acct_gather_energy/pm_counters", "AcctGatherNodeF
          "SchedulerParameters=bf_interval=1,bf_resolution=1,sched_min_interval=100000,"
          "batch_sched_delay=0,bf_continue,bf_min_age_reserve=3600,sched_interval=2"]
 CONFIG = PROMPT.replace("[expert]\n", "[expert]\naccounting_s = 1\n") + """\
+[energy]
+price = { 0-24 = 1000.0 }
 [bag]
 hold = true
-energy_price = 1000.0
 watts = { fast = 400.0, eco = 40.0 }
 # more
 # end of [bag]

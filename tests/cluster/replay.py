@@ -25,9 +25,9 @@ TOML = """mode = "enforce"
 [source]
 poll_ms = 300
 [bag]
-enabled = true
 hold = true
 watts = { amd = 300, intel = 800 }
+[energy]
 idle_watts = { amd = 100, intel = 200 }
 """
 

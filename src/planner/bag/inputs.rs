@@ -78,10 +78,8 @@ pub struct Settings {
     pub energy_price: f64,
     /// Prices per joule of the hours to come: seconds until they begin, price.
     pub ahead: Vec<(u64, f64)>,
-    /// Money per task, where neither the job's comment nor `price` says more.
+    /// Money per task, where the job's comment says no more.
     pub task_price: f64,
-    /// Money per unit and hour by TRES name (memory per GiB).
-    pub price: BTreeMap<String, f64>,
     /// Without any price a task earns this many times its least energy cost.
     pub margin: f64,
     /// Tasks rather wait than go where the plan does not want them.
@@ -105,7 +103,6 @@ impl Default for Settings {
             energy_price: 0.3 / 3.6e6,
             ahead: Vec::new(),
             task_price: 0.0,
-            price: BTreeMap::new(),
             margin: 1.3,
             required: false,
             loss: Loss::Run,

@@ -447,8 +447,8 @@ struct Array<'a> {
     running: Vec<(NodeIdx, &'a Job)>,
 }
 
-/// Earnings of a task: the price in its comment, the price of a task, that of its
-/// resources for its mean time, or a margin on its energy.
+/// Earnings of a task: the price in its comment, the price of a task, or a margin on its
+/// energy.
 fn price(inputs: &Inputs<'_>, bag: &Bag<'_>) -> f64 {
     let settings = inputs.settings;
     let said = comment::token(&bag.job.comment, "price").and_then(|text| text.parse::<f64>().ok());
@@ -457,19 +457,6 @@ fn price(inputs: &Inputs<'_>, bag: &Bag<'_>) -> f64 {
     }
     if settings.task_price > 0.0 {
         return settings.task_price;
-    }
-    let need = bag.job.shape.need(1);
-    let unit = |name: &str| settings.price.get(name).copied().unwrap_or(0.0);
-    let mut hourly =
-        unit("cpu") * as_f64(need.cpus) + unit("mem") * as_f64(need.memory_mb) / 1024.0;
-    for &(kind, _, count) in &need.gres {
-        let name = inputs.snapshot.gres_kinds.get(kind.at());
-        hourly += name.map_or(0.0, |name| unit(&format!("gres/{name}"))) * as_f64(count);
-    }
-    if hourly > 0.0 {
-        // The mean over the classes, so that a slow node does not earn more.
-        let times: Vec<f64> = bag.rates.iter().flatten().map(|rate| rate.time.seconds).collect();
-        return hourly / 3600.0 * times.iter().sum::<f64>() / as_f64(times.len() as u64);
     }
     settings.margin * settings.energy_price * bag.least_joules()
 }

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::file::{FileError, Reader};
 use super::settings::link_settings;
+use crate::config::{BagMode, Config, DataMode, GangMode};
 use crate::link::recording::{AskOp, Op, RecordedAnswer};
 use crate::link::{Replica, Settings, TopologyOf};
 use phalanx_config::Config;
@@ -175,8 +176,8 @@ fn switched_off(config: &Config) -> Vec<Method> {
     let methods = [
         (Method::Gang, config.gang.mode != GangMode::Off),
         (Method::BackfillWindow, config.gang.mode != GangMode::Off),
-        (Method::Bag, config.bag.enabled),
-        (Method::Bisect, config.data_jobs.enabled),
+        (Method::Bag, config.bag.mode != BagMode::Off),
+        (Method::Bisect, config.data_jobs.mode != DataMode::Off),
     ];
     methods.into_iter().filter(|(_, on)| !on).map(|(method, _)| method).collect()
 }

@@ -110,7 +110,6 @@ fn kind(kind: Kind) -> String {
         Kind::Datum(words) => format!("name of a datum, {}", words.join(", ")),
         Kind::Weights => "table of numbers by resource".to_owned(),
         Kind::Amounts => "table of numbers by name".to_owned(),
-        Kind::Hours => "table of prices by hour of the day".to_owned(),
         Kind::DayPrices => "24 prices, or a table of them by hours".to_owned(),
     }
 }

@@ -15,6 +15,7 @@ use crate::topology::TopologyFile;
 use phalanx_config::{Config, Mode};
 use phalanx_planner::state::State;
 use phalanx_service::api::types::{EnergyReport, RunsReport};
+use phalanx_service::config::{Config, GangMode, Mode};
 use phalanx_sim::arrivals::{self, Arrivals};
 use phalanx_sim::nodes::{NodeLoad, Order, Setup, live};
 use phalanx_sim::whatif;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::api::types::{EnergyReport, EnergyRow, NodePower};
 use crate::clock::now_ms;
-use crate::daemon::methods::bags::{BagKnowledge, zoned};
+use crate::daemon::methods::bags::{BagKnowledge, hour, zoned};
 use crate::daemon::shared::Shared;
 use crate::daemon::state::power::Configured;
 use crate::locks::lock;
@@ -63,7 +63,7 @@ pub(super) fn report(shared: &Shared) -> EnergyReport {
     }
     EnergyReport {
         time_ms,
-        energy_price_kwh: config.bag.price_at(zoned(time_ms).hour()),
+        energy_price_kwh: config.energy_prices().at(hour(&zoned(time_ms))),
         task_price: config.bag.task_price,
         margin: config.bag.margin,
         nodes: nodes.into_values().collect(),

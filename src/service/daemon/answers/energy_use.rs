@@ -29,7 +29,7 @@ pub(super) fn report(shared: &Shared, since_ms: Option<u64>) -> Result<EnergyUse
     let seconds = |ms: u64| i64::try_from(ms / 1000).unwrap_or(i64::MAX);
     let hour_of = |at_s: i64| {
         let ms = u64::try_from(at_s).unwrap_or(0).saturating_mul(1000);
-        usize::try_from(zoned(ms).hour()).unwrap_or(0)
+        hour(&zoned(ms))
     };
     // The first run was not before the oldest that is kept.
     let oldest_s = seconds(time_ms) - i64::from(RUNS_DAYS) * 86_400;

@@ -10,7 +10,8 @@ use phalanx_ffi::wire::{OrderState, PHX_Q_FIXED, PHX_Q_QOSES, Queued};
 
 use super::order_file::OrderFile;
 use crate::clock::now_ms;
-use crate::daemon::methods::bags::zoned;
+use crate::config::{Config, Mode, OrderBy};
+use crate::daemon::methods::bags::{hour, zoned};
 use crate::daemon::state::cluster::Cluster;
 use crate::daemon::state::configuration::Configuration;
 use crate::daemon::state::learned::Learned;
@@ -119,7 +120,7 @@ impl Order<'_> {
     /// By the energy that jobs are expected to take, as the hour's price has it.
     fn by_price(&self, config: &Config, snapshot: &Snapshot) -> Vec<StartRank> {
         let Ok(Some(prices)) = config.energy.price.by_hour() else { return Vec::new() };
-        let hour = usize::try_from(zoned(now_ms()).hour()).unwrap_or(0);
+        let hour = hour(&zoned(now_ms()));
         let watts = cpu_watts(config, snapshot, &lock(self.power));
         let joules = |job: &Job| {
             let limit_s = job.time_limit_min.map(|minutes| f64::from(minutes) * 60.0);

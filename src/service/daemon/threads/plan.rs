@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::clock::{millis, now_ms, now_s};
 use crate::daemon::measured_values::{self, MeasuredValues};
-use crate::daemon::methods::bags::zoned;
+use crate::daemon::methods::bags::{hour, zoned};
 use crate::daemon::methods::{self, PlacementMethod, Round};
 use crate::daemon::shared::Shared;
 use crate::daemon::state::plans::OfRound;
@@ -84,7 +84,7 @@ fn levels(
 ) -> BTreeMap<Arc<str>, u32> {
     let config = shared.config();
     let levels = measured_values::levels(measured, snapshot);
-    let hour = usize::try_from(zoned(now_ms()).hour()).unwrap_or(0);
+    let hour = hour(&zoned(now_ms()));
     let dear = || config.energy_prices().is_dear(hour);
     if levels.is_empty() && config.energy.frugal_nodes && dear() {
         return frugality(&config, snapshot, &lock(&shared.power)).levels();
