@@ -30,7 +30,6 @@ mod order;
 mod planner;
 mod planning;
 mod section;
-mod share;
 mod suggest;
 #[cfg(test)]
 mod tests;
@@ -55,11 +54,10 @@ pub use gang::{Admission, GangConfig, GangMode};
 pub use hdfs::HdfsConfig;
 pub use history::{HistoryConfig, RecordConfig};
 pub use learn::LearnConfig;
-pub use link::{ControlConfig, LinkConfig, Proofs};
-pub use log::{LogConfig, LogFormat, LogLevel};
+pub use link::{ControlConfig, LinkConfig, Proofs, PublicRead};
+pub use log::{LogConfig, LogLevel};
 pub use order::{OrderBy, OrderConfig};
 pub use planner::{PlannerConfig, SourceConfig};
-pub use share::ShareConfig;
 pub use topology::{TopologyConfig, TopologyPolicy};
 
 use phalanx_core::collect::{Origin, Patch, Registration};
@@ -140,8 +138,6 @@ pub struct Config {
     pub data_jobs: DataJobsConfig,
     /// The data service.
     pub collect: CollectConfig,
-    /// Splitting data by the nodes' capabilities.
-    pub share: ShareConfig,
     /// Logging.
     pub log: LogConfig,
     /// Settings of tests and measurements.

@@ -36,6 +36,19 @@ section! {
     }
 }
 
+/// Who may read without being known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PublicRead {
+    /// Nobody: only the users that may administer.
+    None,
+    /// Every user of this host, by the socket.
+    #[default]
+    Local,
+    /// Also whoever reaches the TCP listener, as browsers and Prometheus have to.
+    All,
+}
+
 section! {
     /// `[control]`: the HTTP socket of the command line.
     ControlConfig {
@@ -43,12 +56,10 @@ section! {
         socket: PathBuf = "/run/phalanx/control.sock".into(),
         /// User ids that may read and reload besides root, SlurmUser and the daemon's own.
         allowed_uids: Vec<u32> = Vec::new(),
-        /// Every local user may read; reload is never public.
-        public_read: bool = true,
+        /// Who may read without being known; reload is never public.
+        public_read: PublicRead = PublicRead::Local,
         /// Address and port of a TCP listener for agents and others; empty: none.
         listen: String = String::new(),
-        /// Anybody who reaches that listener may read without a credential.
-        listen_public_read: bool = false,
         /// Socket of munged; empty: the machine's own.
         munge_socket: String = String::new(),
         /// Daemons that commands on hosts without the socket ask: `http://HOST[:PORT]`, in order.

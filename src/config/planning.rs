@@ -17,6 +17,9 @@ const BALANCE_HOLD_MAX_S: u64 = 300;
 /// Longest time for which `bag.hold` lets an array wait between two starts, in seconds: the overlay
 /// holds no job back longer.
 const BAG_HOLD_MAX_S: u64 = 3600;
+/// Longest time for which `locality=require` waits for the nodes of the input, in seconds: more
+/// than most remote reads cost.
+const REQUIRE_WAIT_S: u64 = 600;
 /// Longest time for which a gang waits that is worth less than its cost, in seconds: what users
 /// accept of a queue.
 const GANG_HOLD_MAX_S: u64 = 300;
@@ -52,6 +55,12 @@ impl Config {
             topology: self.topology.policy,
             leaf_cost: Some(self.topology.leaf_cost).filter(|cost| *cost < 1.0),
         }
+    }
+
+    /// Longest time for which a job with `locality=require` waits for the nodes of its input, in
+    /// seconds.
+    pub fn require_wait_s(&self) -> u64 {
+        REQUIRE_WAIT_S.min(self.planner.hold_max_s)
     }
 
     fn gang_hold(&self) -> Option<GangHold> {

@@ -529,7 +529,7 @@ def setting(root, _args):
     port, config = free_port(), os.path.join(root, "in.toml")
     os.makedirs(commands_of(root))
     with open(config, "w", encoding="utf-8") as file:
-        file.write(f'[control]\nlisten = "127.0.0.1:{port}"\nlisten_public_read = true\n'
+        file.write(f'[control]\nlisten = "127.0.0.1:{port}"\npublic_read = "all"\n'
                    f'[collect]\ncommand_dirs = ["{commands_of(root)}"]\n')
     with Cluster(os.path.join(root, "s"), nodes=FRAGMENT, config=config) as cluster:
         suite = Agents(cluster, root, port)

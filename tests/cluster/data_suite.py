@@ -40,8 +40,6 @@ listen = "127.0.0.1:{port}"
 mode = "off"
 [hdfs]
 conf_dirs = ["{conf}"]
-connect_ms = 2000
-call_ms = 3000
 job_ms = 6000
 cache_s = 2
 # All jobs here are of one user, who waits far more than the default allows.

@@ -13,6 +13,7 @@ longest wait, and a plan keeps to a limit of its power.
 import contextlib
 import datetime
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -34,6 +35,8 @@ EXTRA = ["AcctGatherEnergyType=acct_gather_energy/pm_counters", "AcctGatherNodeF
          "SchedulerParameters=bf_interval=1,bf_resolution=1,sched_min_interval=100000,"
          "batch_sched_delay=0,bf_continue,bf_min_age_reserve=3600,sched_interval=2"]
 CONFIG = PROMPT.replace("[expert]\n", "[expert]\naccounting_s = 1\n") + """\
+[planner]
+hold_max_s = 3600
 [energy]
 price = { 0-24 = 1000.0 }
 [bag]
@@ -81,14 +84,16 @@ def measure(stop):
 class Energy(Suite):
     """Arrays, and what is planned for them."""
 
-    def configure(self, more):
-        """Puts a configuration with further keys of [bag] in force."""
+    def configure(self, more, price="0-24 = 1000.0", hold_max_s=3600):
+        """Puts a configuration in force: further keys of [bag], prices, the longest hold."""
         path = self.cluster.paths.phalanx_toml
         with open(path, encoding="utf-8") as file:
             text = file.read()
         begin, end = text.index(MORE), text.index(END)
         with open(path, "w", encoding="utf-8") as file:
-            file.write(text[:begin] + MORE + "\n" + more + "\n" + text[end:])
+            text = text[:begin] + MORE + "\n" + more + "\n" + text[end:]
+            text = re.sub("(?m)^price = .*", f"price = {{ {price} }}", text)
+            file.write(re.sub("(?m)^hold_max_s = .*", f"hold_max_s = {hold_max_s}", text))
         phalanx(self.cluster, "reload")
 
     def array(self, name, tasks, *options, seconds=4):
@@ -156,13 +161,14 @@ def sources(suite):
 def loss(suite):
     """A loss-making array waits for a cheaper hour, but not for ever"""
     hour = datetime.datetime.now().hour
-    falling = ", ".join(f"{(hour + i) % 24} = {900 - 100 * i}" for i in range(4))
-    suite.configure(f'loss = "wait"\nwait_max_s = 3600\ntariff = {{ {falling} }}')
+    ends = [(hour + i) % 24 for i in (0, 1, 2, 3, 0)]
+    falling = ", ".join(f"{ends[i]}-{ends[i + 1]} = {900 - 100 * i}" for i in range(4))
+    suite.configure('loss = "wait"', falling)
     job = suite.until(suite.waiting_array, "an array that waits", 40)
     time.sleep(2)
     states = suite.cluster.run("squeue", "-h", "-j", str(job), "-o", "%T").stdout.split()
     suite.expect(set(states) == {"PENDING"}, f"it waits for a cheaper hour: {states}")
-    suite.configure(f'loss = "wait"\nwait_max_s = 5\ntariff = {{ {falling} }}')
+    suite.configure('loss = "wait"', falling, 5)
     suite.until(lambda: suite.ended(job), "the end of its wait")
 
 

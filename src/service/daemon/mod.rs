@@ -393,11 +393,11 @@ fn bind_link(config: &Config, owner: Option<u32>) -> Result<LinkServer> {
 fn bind_api(config: &Config, owner: Option<u32>) -> Result<ApiServer> {
     let mut allowed_uids = config.control.allowed_uids.clone();
     allowed_uids.extend(owner);
-    let access = Access { public_read: config.control.public_read, allowed_uids };
+    let public = config.control.public_read;
+    let access = Access { public_read: public != PublicRead::None, allowed_uids };
     let mut server = ApiServer::bind(&config.control.socket, access)?;
     if let Ok(address) = config.control.listen.parse() {
-        let public_read = config.control.listen_public_read;
-        let gate = Gate::new(public_read, collect::munge_socket(config));
+        let gate = Gate::new(public == PublicRead::All, collect::munge_socket(config));
         server = server.with_tcp(address, gate);
     }
     Ok(server)

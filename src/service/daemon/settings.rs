@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::config::Config;
+use crate::config::{Config, DataMode};
 use crate::hdfs::Hdfs;
 use crate::link::Settings;
 use crate::recordings::{Options, link_settings};
@@ -15,11 +15,11 @@ use phalanx_core::collect::NONE;
 pub(super) fn settings_of_link(config: &Config, generation: u64) -> Settings {
     let data_jobs = &config.data_jobs;
     let named = data_jobs.caches != NONE || !data_jobs.locations.is_empty();
-    if !data_jobs.enabled || named || Hdfs::is_configured(&config.hdfs) {
+    if data_jobs.mode == DataMode::Off || named || Hdfs::is_configured(&config.hdfs) {
         return link_settings(config, generation);
     }
     let mut without = config.clone();
-    without.data_jobs.enabled = false;
+    without.data_jobs.mode = DataMode::Off;
     link_settings(&without, generation)
 }
 
@@ -50,11 +50,15 @@ mod tests {
         let settings = settings_of_link(&config, 3);
         assert_eq!((settings.input_wait_ms, settings.require_wait_ms), (0, 0));
         assert_eq!(settings.generation, 3);
-        config.hdfs.namenodes = vec!["nn:8020".to_owned()];
+        let hadoop = tempfile::tempdir().unwrap();
+        let site = "<configuration><property><name>fs.defaultFS</name>\
+                    <value>hdfs://nn:8020</value></property></configuration>";
+        std::fs::write(hadoop.path().join("core-site.xml"), site).unwrap();
+        config.hdfs.conf_dirs = vec![hadoop.path().to_owned()];
         let settings = settings_of_link(&config, 3);
         assert_eq!((settings.input_wait_ms, settings.require_wait_ms), (10_000, 600_000));
         assert_eq!(settings.hold_budget_ms, 60_000);
-        config.hdfs.namenodes.clear();
+        config.hdfs.conf_dirs.clear();
         assert_eq!(settings_of_link(&config, 3).input_wait_ms, 0);
         config.data_jobs.caches = "cached".to_owned();
         assert_eq!(settings_of_link(&config, 3).input_wait_ms, 10_000);

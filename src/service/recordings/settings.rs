@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The link's settings.
 
-use crate::config::{Config, Mode, Proofs};
+use crate::config::{Config, DataMode, Mode, Proofs};
 use crate::link::{BreakerLimits, Mode as LinkMode, Proving, Settings};
 use phalanx_config::{Config, LinkConfig, Mode};
 
 /// The link's settings under this configuration.
 pub fn link_settings(config: &Config, generation: u64) -> Settings {
     let modes = config.partition.iter().filter_map(|(name, p)| Some((name.clone(), p.mode?)));
+    let is_on = config.data_jobs.mode != DataMode::Off;
     let proofs = if config.any_enforced() { config.link.proofs } else { Proofs::None };
     Settings {
         generation,
@@ -22,12 +23,8 @@ pub fn link_settings(config: &Config, generation: u64) -> Settings {
             no_fit: proofs == Proofs::All,
             verify_every: config.expert.verify_every,
         },
-        input_wait_ms: if config.data_jobs.enabled { config.data_jobs.wait_ms.into() } else { 0 },
-        require_wait_ms: if config.data_jobs.enabled {
-            u64::from(config.data_jobs.require_wait_s) * 1000
-        } else {
-            0
-        },
+        input_wait_ms: if is_on { config.data_jobs.wait_ms.into() } else { 0 },
+        require_wait_ms: if is_on { config.require_wait_s() * 1000 } else { 0 },
         hold_budget_ms: u64::from(config.data_jobs.hold_budget_s) * 1000,
         power_hold_s: config.power_hold_s(),
         untested_release: config.link.untested_release,

@@ -23,6 +23,10 @@ use phalanx_planner::preference::DataNote;
 /// Nodes of a job with the CPUs that it has on each.
 type Allocation = Vec<(Arc<str>, u64)>;
 
+/// Part of the bytes that could be read locally which may be read from other nodes, so that no
+/// task has much more to read than others: what that costs is in the noise of a run.
+const REMOTE_SHARE: f64 = 0.03;
+
 impl Shared {
     /// The map of a job for a user, or for whoever may see all; always the same for one start.
     pub(super) fn block_map(
@@ -241,7 +245,7 @@ fn deal(
     let required = declared.is_some_and(|declared| declared.locality == Locality::Require);
     // The published migration knows no bound.
     let seed = config.data_jobs.mode == DataMode::Seed;
-    let most = if seed { 1.0 } else { config.data_jobs.remote_share };
+    let most = if seed { 1.0 } else { REMOTE_SHARE };
     let pace = Pace {
         remote_extra: speed_mb_per_s / config.data_jobs.transfer_mb_per_s,
         remote_share: if required { 0.0 } else { remote_share(most, on) },
