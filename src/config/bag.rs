@@ -20,15 +20,17 @@ pub enum BagMode {
     Seed,
 }
 
-/// Treatment of arrays whose price does not cover their energy.
+/// What the tasks of an array wait for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum BagLoss {
-    /// They run where they cost least.
+pub enum BagHold {
+    /// Nothing: the plan is a preference.
     #[default]
-    Run,
-    /// They wait for cheaper hours.
-    Wait,
+    Never,
+    /// The nodes of the plan.
+    Plan,
+    /// The nodes of the plan, and a cheaper hour where the array makes a loss now.
+    Price,
 }
 
 section! {
@@ -36,17 +38,11 @@ section! {
     BagConfig {
         /// Form of the method that plans arrays, if they are planned.
         mode: BagMode = BagMode::Best,
-        /// Tasks wait for the planned nodes instead of starting on others.
-        hold: bool = false,
+        /// What tasks wait for instead of starting at once.
+        hold: BagHold = BagHold::Never,
         /// Money per task.
         task_price: f64 = 0.0,
-        /// Earnings of a task without any price, as a multiple of its least energy cost.
-        margin: f64 = 1.3,
         /// Power of a fully used node, watts, by feature or class of nodes.
         watts: BTreeMap<String, f64> = BTreeMap::new(),
-        /// Treatment of loss-making arrays.
-        loss: BagLoss = BagLoss::Run,
-        /// Greatest mean power of a plan above idle, watts; 0 for no limit.
-        power_cap_w: f64 = 0.0,
     }
 }

@@ -56,10 +56,6 @@ fn syntax(text: &str, error: &toml::de::Error) -> Issue {
 /// Violated requirements between keys: the keys concerned and the message.
 fn relations(config: &Config) -> Vec<(Vec<&'static str>, String)> {
     let mut out = Vec::new();
-    if config.bag.loss == super::BagLoss::Wait && !config.bag.hold {
-        let what = "expected hold = true with loss = \"wait\": nothing else lets a task wait";
-        out.push((vec!["bag.loss", "bag.hold"], what.to_owned()));
-    }
     if let Err(message) = config.energy.price.by_hour() {
         out.push((vec!["energy.price"], message));
     }

@@ -16,8 +16,14 @@ pub enum DataMode {
     /// By the end that they lead to.
     #[default]
     Best,
-    /// The published weights, core by core.
+    /// The published weights, core by core; blocks migrate once all jobs are placed.
     Seed,
+    /// `Seed`, but blocks migrate before a job is tried against the makespan.
+    #[serde(rename = "seed-early")]
+    SeedEarly,
+    /// `Seed`, but blocks migrate at the very end.
+    #[serde(rename = "seed-late")]
+    SeedLate,
 }
 
 impl DataJobsConfig {
@@ -25,7 +31,9 @@ impl DataJobsConfig {
     pub fn rule(&self) -> Rule {
         match self.mode {
             DataMode::Off | DataMode::Best => Rule::Best,
-            DataMode::Seed => Rule::Seed { moment: self.moment },
+            DataMode::SeedEarly => Rule::Seed { moment: 1 },
+            DataMode::Seed => Rule::Seed { moment: 2 },
+            DataMode::SeedLate => Rule::Seed { moment: 3 },
         }
     }
 }
@@ -35,8 +43,6 @@ section! {
     DataJobsConfig {
         /// Rule by which nodes are chosen.
         mode: DataMode = DataMode::Best,
-        /// Of mode `seed`: point at which blocks migrate, 1 to 3.
-        moment: u8 = 2,
         /// Longest time that a job is held back until its input was looked up, milliseconds.
         wait_ms: u32 = 10_000,
         /// Longest time that the jobs of one user hold one partition's queue for their inputs,

@@ -8,10 +8,5 @@ section! {
     ExpertConfig {
         /// The plugin's circuit breaker opens; else every limit is as wide as the plugin allows.
         breaker: bool = true,
-        /// Time between two questions to Slurm's accounting for the energy of jobs that ended,
-        /// seconds.
-        accounting_s: u64 = 60,
-        /// Proofs of which one is compared with Slurm's answer in full; 0: none is compared.
-        verify_every: u32 = 256,
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! `[history]` and `[record]`: decisions in the database and in recordings.
+//! `[history]`: decisions in the database.
 
 use std::path::PathBuf;
 
@@ -12,13 +12,5 @@ section! {
         path: PathBuf = "/var/lib/phalanx/history.sqlite".into(),
         /// Age at which records are deleted, days.
         retention_days: u32 = 30,
-    }
-}
-
-section! {
-    /// `[record]`: decisions and their inputs, in files that can be replayed.
-    RecordConfig {
-        /// Directory of the files.
-        dir: PathBuf = "/var/lib/phalanx/recordings".into(),
     }
 }

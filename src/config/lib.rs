@@ -42,7 +42,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-pub use bag::{BagConfig, BagLoss, BagMode};
+pub use bag::{BagConfig, BagHold, BagMode};
 pub use balance::{BalanceConfig, BalanceMode, NoImprovement};
 pub use change::Change;
 pub use collect::CollectConfig;
@@ -52,7 +52,7 @@ pub use error::{ConfigError, Issue};
 pub use expert::ExpertConfig;
 pub use gang::{Admission, GangConfig, GangMode};
 pub use hdfs::HdfsConfig;
-pub use history::{HistoryConfig, RecordConfig};
+pub use history::HistoryConfig;
 pub use learn::LearnConfig;
 pub use link::{ControlConfig, LinkConfig, Proofs, PublicRead};
 pub use log::{LogConfig, LogLevel};
@@ -122,8 +122,6 @@ pub struct Config {
     pub topology: TopologyConfig,
     /// The record of decisions.
     pub history: HistoryConfig,
-    /// Recordings that can be replayed.
-    pub record: RecordConfig,
     /// Speeds learned from jobs that ended.
     pub learn: LearnConfig,
     /// Multi-node and het jobs as gangs.
@@ -252,15 +250,6 @@ impl Config {
     /// Sentences about settings that are valid but probably not meant.
     pub fn warnings(&self) -> Vec<String> {
         let mut out = Vec::new();
-        let shadow = self.mode == Mode::Shadow
-            || self.partition.values().any(|p| p.mode == Some(Mode::Shadow));
-        if shadow && !self.history.enabled {
-            out.push(
-                "mode \"shadow\" without history: \
-                 `phalanx shadow` will have nothing to report (history.enabled = false)"
-                    .to_owned(),
-            );
-        }
         if self.is_power_capped() && !self.knows_power() {
             out.push(
                 "energy.cap_w and power_cap_w have no effect until the power of nodes is known: \
@@ -271,8 +260,8 @@ impl Config {
         if self.order.by == OrderBy::Price && self.energy.price == Prices::default() {
             out.push("order.by = \"price\" has no effect: energy.price is empty".to_owned());
         }
-        if self.order.enabled && !self.any_enforced() {
-            out.push("order.enabled has no effect: no partition is in mode \"enforce\"".to_owned());
+        if self.order.by != OrderBy::Off && !self.any_enforced() {
+            out.push("order.by has no effect: no partition is in mode \"enforce\"".to_owned());
         }
         if !self.any_active() {
             out.push("mode is \"off\" everywhere: Slurm places every job".to_owned());

@@ -18,6 +18,8 @@ pub enum Proofs {
     Planning,
     /// Also starts that cannot fit now.
     All,
+    /// All, and each is compared with Slurm's answer in full, which counts.
+    Checked,
 }
 
 section! {

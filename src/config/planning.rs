@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::{Admission, BagMode, Config, GangMode};
+use super::{Admission, BagHold, BagMode, Config, GangMode};
 use phalanx_methods::balance::Params;
 use phalanx_methods::gang::Mode;
 use phalanx_methods::learn::BONUS_SCALE_SHIPPED;
@@ -44,7 +44,7 @@ impl Config {
             hold_max_ms: Some(self.hold_ms(BALANCE_HOLD_MAX_S)),
             ..Params::default()
         };
-        let hold = self.bag.mode != BagMode::Off && self.bag.hold;
+        let hold = self.bag.mode != BagMode::Off && self.bag.hold != BagHold::Never;
         Tuning {
             params,
             initial_weights: config.initial_weights.clone(),
@@ -65,10 +65,7 @@ impl Config {
 
     fn gang_hold(&self) -> Option<GangHold> {
         (self.gang.mode != GangMode::Off && self.gang.admission == Admission::Enforce).then(|| {
-            GangHold {
-                gang_ms: self.hold_ms(GANG_HOLD_MAX_S),
-                user_ms: GANG_HOLD_BUDGET_S * 1000,
-            }
+            GangHold { gang_ms: self.hold_ms(GANG_HOLD_MAX_S), user_ms: GANG_HOLD_BUDGET_S * 1000 }
         })
     }
 

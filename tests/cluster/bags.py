@@ -55,8 +55,7 @@ CONFIG = PROMPT + """\
 price = {{ 0-24 = {price} }}
 [bag]
 mode = "{mode}"
-hold = true
-margin = {margin}
+hold = "plan"
 watts = {{ fast = {fast}, mid = {mid}, eco = {eco} }}
 """
 
@@ -81,10 +80,15 @@ def task_joules(name, kind):
     return TYPES[name][CLASSES.index(kind)] * WATTS[kind] / CPUS
 
 
+def price_of(name):
+    """Earnings of one task."""
+    return MARGIN * min(task_joules(name, kind) for kind in CLASSES) * PRICE_KWH / 3.6e6
+
+
 def submit(cluster, name, tasks, *options):
     """One array; returns its job id."""
-    return cluster.submit("-J", name, "-n1", f"--array=1-{tasks}", "-t5", *options,
-                          wrap=script(TYPES[name]))
+    return cluster.submit("-J", name, "-n1", f"--array=1-{tasks}", "-t5",
+                          f"--comment=price={price_of(name)}", *options, wrap=script(TYPES[name]))
 
 
 def wait_ended(cluster, ids, timeout):
@@ -170,7 +174,7 @@ def earn(cluster, tasks, planned):
 
 def config_of(mode):
     """The daemon's configuration."""
-    return CONFIG.format(mode=mode, price=PRICE_KWH, margin=MARGIN, **WATTS)
+    return CONFIG.format(mode=mode, price=PRICE_KWH, **WATTS)
 
 
 def stock_policy(root, nodes, tasks, up=None, begin=None):

@@ -95,7 +95,7 @@ class Waits(Row):
         "nodes": re.sub(r"Weight=\d+ ", "", DEFAULT_FRAGMENT),
         # Priorities that can be changed, by themselves first come first served.
         "extra": ["PriorityType=priority/multifactor", "PriorityWeightAge=0"]}
-    config = ENFORCE + ("[order]\nenabled = true\nby = \"learned\"\nmax_overtakes = 20\n"
+    config = ENFORCE + ("[order]\nby = \"learned\"\nmax_overtakes = 20\n"
                         "max_delay_s = 60\n")
 
     def prepare(self, cluster):

@@ -39,9 +39,7 @@ EXTRA = ["MinJobAge=60", "JobCompType=jobcomp/filetxt", "SchedulerParameters=bf_
          "bf_continue,sched_interval=1,batch_sched_delay=1,default_queue_depth=300"]
 TOML = """mode = "enforce"
 [order]
-enabled = true
 by = "shortest"
-max_delta = 5000
 max_overtakes = 10
 max_delay_s = 20
 [expert]

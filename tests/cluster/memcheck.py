@@ -34,7 +34,6 @@ proofs = "all"
 [expert]
 breaker = false
 [order]
-enabled = true
 by = "shortest"
 [source]
 poll_ms = 500

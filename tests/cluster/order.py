@@ -31,9 +31,7 @@ PartitionName=top Nodes=n[1-4] MaxTime=INFINITE State=UP PriorityTier=9
 EXTRA = ["PriorityWeightQOS=1000", "PriorityWeightAge=0", "PriorityWeightFairshare=0"]
 TOML = """mode = "enforce"
 [order]
-enabled = true
 by = "shortest"
-max_delta = 5000
 max_overtakes = 40
 [source]
 poll_ms = 300

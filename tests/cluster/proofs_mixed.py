@@ -157,7 +157,7 @@ def one(root, seed, seconds):
     """One seed; counts by kind, and what was said."""
     place_of = os.path.join(root, str(seed))
     with Cluster(place_of, nodes=NODES, extra=EXTRA, slurmdbd=True,
-                 config=write_config(place_of, config(1, "all"))) as cluster:
+                 config=write_config(place_of, config())) as cluster:
         list_of = Mixed(cluster, seed)
         counts = list_of.go(seconds)
         short = {kind: (c["verified"], c["rejected"], c["refuted"]) for kind, c in counts.items()}

@@ -25,7 +25,7 @@ TOML = """mode = "enforce"
 [source]
 poll_ms = 300
 [bag]
-hold = true
+hold = "plan"
 watts = { amd = 300, intel = 800 }
 [energy]
 idle_watts = { amd = 100, intel = 200 }

@@ -39,7 +39,6 @@ mode = "enforce"
 [source]
 poll_ms = 200
 [order]
-enabled = true
 by = "learned"
 """
 KEYS = ("bounded_slowdown_mean", "wait_mean_s", "wait_p95_s", "wait_max_s")

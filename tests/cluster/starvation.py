@@ -33,8 +33,6 @@ mode = "enforce"
 [link]
 deadline_us = 20000
 proofs = "all"
-[expert]
-verify_every = 4
 """
 SEEDS = (1, 2)
 LARGE = 3

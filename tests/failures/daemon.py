@@ -61,8 +61,6 @@ socket = "{dir}/plugin.sock"
 socket = "{dir}/control.sock"
 [history]
 path = "{dir}/state/history.sqlite"
-[record]
-dir = "{dir}/state/recordings"
 """
 
 

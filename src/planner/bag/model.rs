@@ -109,7 +109,6 @@ pub(super) struct Model<'a> {
     /// Seconds that a slot stands idle between two tasks.
     pub(super) pause_s: f64,
     class_of: Vec<usize>,
-    power_cap: Option<f64>,
 }
 
 impl<'a> Model<'a> {
@@ -118,7 +117,6 @@ impl<'a> Model<'a> {
     pub(super) fn new(inputs: &Inputs<'a>, horizon_s: f64) -> Self {
         let mut model = Self {
             energy_price: inputs.settings.energy_price,
-            power_cap: inputs.settings.power_cap,
             pause_s: inputs.settings.pause_s,
             ..Self::default()
         };
@@ -389,7 +387,7 @@ impl<'a> Model<'a> {
             apc_w,
             initial_load_s: Some(self.classes.iter().map(load).collect()),
             idle_w: None,
-            power_cap_w: self.power_cap,
+            power_cap_w: None,
             revise: users.len() <= phalanx_core::limits::BAG_REVISED_ARRAYS_MAX,
             users,
         };

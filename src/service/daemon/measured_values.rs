@@ -100,10 +100,7 @@ pub(super) fn data_capability(collect: &Collect, nodes: &[String]) -> Capability
 }
 
 /// Levels by which nodes of equal Weight are tried, and those that are not healthy last.
-pub(super) fn levels(
-    measured: &MeasuredValues,
-    snapshot: &Snapshot,
-) -> BTreeMap<Arc<str>, u32> {
+pub(super) fn levels(measured: &MeasuredValues, snapshot: &Snapshot) -> BTreeMap<Arc<str>, u32> {
     let levels = measured.get(BALANCE_CAPABILITY).map(Measured::levels).unwrap_or_default();
     match measured.get(BALANCE_HEALTH) {
         Some(health) => {

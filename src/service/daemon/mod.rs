@@ -56,7 +56,7 @@ use tokio::sync::watch;
 use crate::api::{Access, Gate, Server as ApiServer};
 use crate::clock::now_ms;
 use crate::collect::{Local, agent};
-use crate::config::Config;
+use crate::config::{Config, PublicRead};
 use crate::daemon::settings::{record_options, settings_of_link};
 use crate::daemon::shared::Shared;
 use crate::daemon::state::cluster::Cluster;
@@ -74,7 +74,9 @@ use crate::daemon::threads::order::Order;
 use crate::daemon::threads::poll::Poll;
 use crate::daemon::threads::{comments, datasets, energy, lookups, plan};
 use crate::daemon::watchdog::{Heartbeats, Watchdog};
-use crate::history::{HistoryReader, HistorySender, HistoryThread, SampleRecord, ThreadOptions};
+use crate::history::{
+    HistoryReader, HistorySender, HistoryThread, Limits, SampleRecord, ThreadOptions,
+};
 use crate::link::{LinkEvent, Responder, Server as LinkServer, ServerConfig};
 use crate::recordings::{Order as Recording, RecordingWriter};
 use crate::source::slurm::Source;
@@ -220,7 +222,7 @@ fn rows(ends: Ends, config: &Config) -> Vec<Row> {
         }),
         Row::new("poll", Background, move |all, stop| poll(all, source, to_plan).run(stop)),
         Row::new("energy", Background, |all, stop| {
-            energy::run(&all.configuration, &all.energy, stop);
+            energy::run(&all.energy, stop);
         }),
         Row::new("order", Background, |all, stop| order(all).run(stop)),
         Row::new("plan", Background, move |all, stop| plan::run(all, &snapshots, stop)),

@@ -28,10 +28,10 @@ const RECORD_FILE_MB: u64 = 64;
 /// Size of all recordings at which the oldest are deleted, in MiB.
 const RECORDS_MAX_MB: u64 = 1024;
 
-/// Directory, sizes and length of a recording.
+/// Directory, beside the history, sizes and length of a recording.
 pub(super) fn record_options(config: &Config, length: Option<Duration>) -> Options {
     Options {
-        dir: config.record.dir.clone(),
+        dir: config.history.path.with_file_name("recordings"),
         file_bytes: RECORD_FILE_MB << 20,
         total_bytes: RECORDS_MAX_MB << 20,
         length,

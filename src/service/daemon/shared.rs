@@ -21,7 +21,7 @@ use crate::daemon::state::plans::Plans;
 use crate::daemon::state::power::Power;
 use crate::daemon::threads::collect::{self, DataService};
 use crate::daemon::watchdog::Heartbeats;
-use crate::history::{HistoryReader, HistorySender};
+use crate::history::{HistoryReader, HistorySender, Limits};
 use crate::link::Responder;
 use crate::recordings;
 use phalanx_config::Config;

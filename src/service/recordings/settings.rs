@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The link's settings.
 
-use crate::config::{Config, DataMode, Mode, Proofs};
+use crate::config::{Config, DataMode, Mode, OrderBy, Proofs};
 use crate::link::{BreakerLimits, Mode as LinkMode, Proving, Settings};
 use phalanx_config::{Config, LinkConfig, Mode};
+
+/// Proofs of which one is compared with Slurm's answer in full: what that costs is not seen.
+const VERIFY_EVERY: u32 = 256;
 
 /// The link's settings under this configuration.
 pub fn link_settings(config: &Config, generation: u64) -> Settings {
@@ -20,15 +23,15 @@ pub fn link_settings(config: &Config, generation: u64) -> Settings {
         proving: Proving {
             test_only: proofs != Proofs::None,
             will_run: proofs != Proofs::None,
-            no_fit: proofs == Proofs::All,
-            verify_every: config.expert.verify_every,
+            no_fit: matches!(proofs, Proofs::All | Proofs::Checked),
+            verify_every: if proofs == Proofs::Checked { 1 } else { VERIFY_EVERY },
         },
         input_wait_ms: if is_on { config.data_jobs.wait_ms.into() } else { 0 },
         require_wait_ms: if is_on { config.require_wait_s() * 1000 } else { 0 },
         hold_budget_ms: u64::from(config.data_jobs.hold_budget_s) * 1000,
         power_hold_s: config.power_hold_s(),
         untested_release: config.link.untested_release,
-        order: config.order.enabled && config.any_enforced(),
+        order: config.order.by != OrderBy::Off && config.any_enforced(),
         config: text(config).into(),
         tuning: config.tuning(),
     }

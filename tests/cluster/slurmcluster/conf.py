@@ -206,7 +206,6 @@ def phalanx_toml(paths, source_text, where):
         ("link", "socket", paths.plugin_socket),
         ("control", "socket", paths.control_socket),
         ("history", "path", os.path.join(paths.var, "history.sqlite")),
-        ("record", "dir", os.path.join(paths.var, "recordings")),
     ):
         text = set_toml_string(text, section, key, value)
     if source_text is None:

@@ -183,7 +183,7 @@ mod tests {
         }
         let page = page();
         assert!(page.contains("100 to 50000 microseconds"), "ranges come from the table");
-        assert!(page.contains("Longest time that the plugin waits"), "texts come from the file");
+        assert!(page.contains("Longest wait of the plugin"), "texts come from the file");
         assert!(!page.contains("SPDX"));
     }
 

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::api::Failure;
+use crate::config::Config;
 use crate::daemon::measured_values::data_capability;
 use crate::daemon::node_speeds::NodeSpeeds;
 use crate::daemon::shared::Shared;
@@ -13,6 +14,7 @@ use phalanx_config::{Config, DataMode};
 use phalanx_core::number::as_f64;
 use phalanx_core::snapshot::{JobState, Snapshot};
 use phalanx_core::{NodeIdx, hostlist};
+use phalanx_methods::data_jobs::bisect::rigid::Rule;
 use phalanx_methods::data_jobs::blockmap::{
     Assignment, BlockMap, Locality, MapNode, NodeTasks, Pace, Range, Split, SplitBy, assign, level,
     remote_share,
@@ -244,7 +246,7 @@ fn deal(
     let declared = data.key.as_ref().map(|key| &key.declaration);
     let required = declared.is_some_and(|declared| declared.locality == Locality::Require);
     // The published migration knows no bound.
-    let seed = config.data_jobs.mode == DataMode::Seed;
+    let seed = matches!(config.data_jobs.rule(), Rule::Seed { .. });
     let most = if seed { 1.0 } else { REMOTE_SHARE };
     let pace = Pace {
         remote_extra: speed_mb_per_s / config.data_jobs.transfer_mb_per_s,

@@ -9,7 +9,7 @@ use crate::daemon::methods::bags::{BagKnowledge, hour, zoned};
 use crate::daemon::shared::Shared;
 use crate::daemon::state::power::Configured;
 use crate::locks::lock;
-use phalanx_planner::bag::{Knowledge, WattsFrom};
+use phalanx_planner::bag::{Knowledge, MARGIN, WattsFrom};
 
 /// Power and energy as they are believed, and where the figures come from.
 pub(super) fn report(shared: &Shared) -> EnergyReport {
@@ -65,7 +65,7 @@ pub(super) fn report(shared: &Shared) -> EnergyReport {
         time_ms,
         energy_price_kwh: config.energy_prices().at(hour(&zoned(time_ms))),
         task_price: config.bag.task_price,
-        margin: config.bag.margin,
+        margin: MARGIN,
         nodes: nodes.into_values().collect(),
         rows,
     }

@@ -151,7 +151,7 @@ impl Shared {
     fn used_for(&self, job: &Job, runs: f64) -> Vec<String> {
         let (config, pending) = (self.config(), job.state == JobState::Pending);
         let mut used = Vec::new();
-        if pending && config.order.enabled && config.order.by == OrderBy::Learned {
+        if pending && config.order.by == OrderBy::Learned {
             used.push("the order of starts".to_owned());
         }
         if config.learn.runtimes_decide && runs >= RUNTIME_RUNS_MIN {

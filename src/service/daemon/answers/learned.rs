@@ -7,7 +7,7 @@ use crate::api::Failure;
 use crate::api::types::{ClassSpeeds, ImportReport, RunsReport, SpeedRow, SpeedsReport};
 use crate::clock::now_ms;
 use crate::daemon::shared::Shared;
-use crate::history::{History, HistoryError};
+use crate::history::{History, HistoryError, Limits};
 use phalanx_core::limits::RUNS_LIST_MAX;
 use phalanx_core::run::Run;
 use phalanx_core::snapshot::Snapshot;
@@ -40,8 +40,9 @@ pub(super) fn import(shared: &Shared, mut runs: Vec<Run>) -> Result<ImportReport
     for run in &mut runs {
         run.class = class_of(&JobTraits::of_run(run), &config.learn.class_by);
     }
-    let mut history = History::open(&config.history.path, Limits::new(config.history.retention_days))
-        .map_err(|error| unavailable(&error))?;
+    let mut history =
+        History::open(&config.history.path, Limits::new(config.history.retention_days))
+            .map_err(|error| unavailable(&error))?;
     let done = history.import(&runs).map_err(|error| unavailable(&error))?;
     shared.learned.imported(now_ms());
     Ok(ImportReport { new: done.new, filled: done.filled, known: done.known })

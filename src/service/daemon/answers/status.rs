@@ -11,6 +11,7 @@ use crate::api::types::{
     CallShares, CallTime, ControlStatus, DatasetsStatus, HistoryStatus, LinkStatus, OptionRefusals,
     PluginStatus, PowerCapStatus, PowerStatus, ProofStatus, Quantiles, Status,
 };
+use crate::config::OrderBy;
 use crate::daemon::shared::Shared;
 use crate::link::{Histogram, LinkView, OptionCount, ProofCounts, Shares, upper_edge_quantiles};
 use crate::locks::lock;
@@ -37,7 +38,7 @@ impl Shared {
             link: self.link_status(&view),
             control: self.control_status(),
             planner: self.plans.status(),
-            order: self.order.status(self.config().order.enabled, queue.as_ref()),
+            order: self.order.status(self.config().order.by != OrderBy::Off, queue.as_ref()),
             power: self.power_status(),
             history: self.history_status(),
             collect: self.collect_status(),

@@ -8,7 +8,7 @@ use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan, Zoned};
 
 use super::round::{PlacementMethod, Round, no_plan};
-use crate::config::{BagLoss, BagMode, Config};
+use crate::config::{BagHold, BagMode, Config};
 use crate::daemon::state::power::{Configured, Power};
 use crate::daemon::threads::plan::PLAN_DEADLINE;
 use crate::locks::lock;
@@ -117,14 +117,9 @@ fn settings(config: &Config, now_ms: u64) -> Settings {
         energy_price: prices.at(hour(&now)) / KWH,
         ahead: prices_ahead(&prices, wait_max_s, &now).collect(),
         task_price: bag.task_price,
-        margin: bag.margin,
-        required: bag.hold,
-        loss: match bag.loss {
-            BagLoss::Run => Loss::Run,
-            BagLoss::Wait => Loss::Wait,
-        },
+        required: bag.hold != BagHold::Never,
+        loss: if bag.hold == BagHold::Price { Loss::Wait } else { Loss::Run },
         wait_max_s,
-        power_cap: (bag.power_cap_w > 0.0).then_some(bag.power_cap_w),
         ..Settings::default()
     }
 }

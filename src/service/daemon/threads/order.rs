@@ -25,7 +25,9 @@ use phalanx_config::{Config, Mode, OrderBy};
 use phalanx_core::snapshot::{Job, JobState, Snapshot};
 use phalanx_methods::learn::runtime::Prediction;
 use phalanx_planner::energy::by_price;
-use phalanx_planner::order::{Bounds, Decision, Pools, Waiting, by_learned_runtime, decide};
+use phalanx_planner::order::{
+    Bounds, Decision, MAX_DELTA, Pools, Waiting, by_learned_runtime, decide,
+};
 use phalanx_planner::preference::StartRank;
 
 /// Longest time between two decisions: the plugin forgets an order that is not renewed.
@@ -90,6 +92,7 @@ impl Order<'_> {
         let (start_order, plans) = {
             let plan = self.plans.lock();
             let start_order = match config.order.by {
+                OrderBy::Off => Vec::new(),
                 OrderBy::Plan => planned(&plan),
                 OrderBy::Shortest => shortest(&snapshot),
                 OrderBy::Price => self.by_price(config, &snapshot),
@@ -103,7 +106,7 @@ impl Order<'_> {
             *basis = Some(now);
             let waiting = waiting(&report.jobs, &snapshot, config);
             let bounds = Bounds {
-                max_delta: config.order.max_delta,
+                max_delta: MAX_DELTA,
                 max_overtakes: config.order.max_overtakes,
                 max_delay_s: config.order.max_delay_s,
             };
@@ -133,7 +136,7 @@ impl Order<'_> {
 }
 
 fn usable(config: &Config, report: &QueueReport) -> bool {
-    config.order.enabled
+    config.order.by != OrderBy::Off
         && report.head.state == OrderState::Active.raw()
         && report.received.elapsed() < REPORT_AGE_MAX
 }

@@ -186,7 +186,8 @@ fn what_wants_kerberos_is_asked_over_tls() {
 #[test]
 fn nothing_configured_is_told() {
     let gone = PathBuf::from("/nonexistent/conf");
-    let mut hdfs = Hdfs::new(&[gone], &[], Limits::within(HdfsConfig::default().job_time())).unwrap();
+    let mut hdfs =
+        Hdfs::new(&[gone], &[], Limits::within(HdfsConfig::default().job_time())).unwrap();
     let error = hdfs.locate("/x", false, "u", "c").unwrap_err().to_string();
     assert_eq!(error, "no NameNode is configured in /nonexistent/conf");
 }
