@@ -17,7 +17,7 @@ use super::Config;
 use super::error::Issue;
 use super::keys::{self, Kind, Place};
 use super::suggest::nearest;
-use phalanx_core::collect::{CONFIGURATION, HISTORY, NONE, valid_name};
+use phalanx_core::collect::{CONFIGURATION, HISTORY, NONE, Patch, valid_name};
 use phalanx_core::hostlist;
 use phalanx_core::limits::{HOSTLIST_NAMES_MAX, POWER_CAPS_MAX};
 use phalanx_core::target::Target;
@@ -131,6 +131,26 @@ impl Checker<'_> {
         self.issues
     }
 
+    /// Checks the names and types of the fields of one `[collector.NAME]`.
+    fn registration(&mut self, path: &str, value: &Spanned<DeValue<'_>>, table: &DeTable<'_>) {
+        if let Some((name, _)) = table.get_key_value("name") {
+            self.add(name.span(), &keys::join(path, "name"), "unknown key: the table has the name");
+        }
+        let read = Patch::deserialize(toml::de::ValueDeserializer::from(value.clone()));
+        let Err(error) = read else { return };
+        let span = error.span().unwrap_or_else(|| value.span());
+        let at = table.iter().find(|(name, of)| name.span() == span || of.span() == span);
+        let path = at.map_or_else(|| path.to_owned(), |(name, _)| keys::join(path, name.get_ref()));
+        // serde names the unknown field first, then those that it expects.
+        let mut words = error.message().split('`').skip(1).step_by(2);
+        let unknown = words.next().filter(|_| error.message().starts_with("unknown field"));
+        let message = match unknown.map(|unknown| nearest(unknown, words)) {
+            Some(Some(meant)) => format!("unknown key; did you mean `{meant}`?"),
+            _ => error.message().trim_end().to_owned(),
+        };
+        self.add(span, &path, &message);
+    }
+
     /// Checks each `[collector.NAME]` as a whole.
     fn collectors(&mut self, config: &Config, tree: &DeTable<'_>) {
         let table = tree.get("collector").and_then(|table| table.get_ref().as_table());
@@ -196,6 +216,7 @@ impl Checker<'_> {
             (Kind::DayPrices, DeValue::Array(items)) => {
                 self.list(path, kind, value.span(), items);
             }
+            (Kind::Registration, DeValue::Table(table)) => self.registration(path, value, table),
             (kind, found) => {
                 if let Err(message) = scalar(kind, found) {
                     self.add(value.span(), path, &message);
@@ -389,6 +410,7 @@ fn expected(kind: Kind) -> String {
         Kind::Dirs => "a list of absolute paths".to_owned(),
         Kind::Text => "text".to_owned(),
         Kind::Texts => "a list of texts".to_owned(),
+        Kind::Registration => "a table of a registration".to_owned(),
         Kind::Amounts => "a table of amounts such as { gpu = 700.0 }".to_owned(),
         Kind::DayPrices => {
             "24 prices, or a table of them by hours such as { 6-22 = 0.3, 22-6 = 0.2 }".to_owned()
@@ -443,8 +465,9 @@ fn unknown(parts: &[&str]) -> String {
     // Perhaps the right word in the wrong table.
     let elsewhere = keys::KEYS
         .iter()
+        .filter(|key| !key.path.contains('*'))
         .filter_map(|key| Some((key.path, key.path.rsplit_once('.')?)))
-        .filter(|(_, (table, leaf))| !table.contains('*') && osa_distance(name, leaf) <= 1)
+        .filter(|(_, (_, leaf))| osa_distance(name, leaf) <= 1)
         .min_by_key(|(_, (_, leaf))| osa_distance(name, leaf));
     if let Some((_, (table, leaf))) = elsewhere {
         return format!("unknown key here; did you mean `{leaf}` of [{table}]?");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The table of every key: its kind, its range and the need of a restart.
 
-use phalanx_core::collect::{CONFIGURATION, HISTORY, NONE};
+use phalanx_core::collect::NONE;
 
 /// Type and range of a key's value.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -50,6 +50,8 @@ pub enum Kind {
     Weights,
     /// A table from names to amounts.
     Amounts,
+    /// A table with the fields of a registration of the data service, which checks them.
+    Registration,
     /// A list of 24 prices, or a table from ranges of hours to prices.
     DayPrices,
 }
@@ -101,11 +103,6 @@ const fn int(min: u64, max: u64, unit: &'static str) -> Kind {
 
 const SHARE: Kind = Kind::Real { min: 0.0, max: 1.0 };
 const RATE: Kind = Kind::Real { min: 0.1, max: 1e6 };
-const FACTOR: Kind = Kind::Real { min: 0.0, max: 100.0 };
-const CONFIGURED: Kind = Kind::Datum(&[CONFIGURATION]);
-const CONFIGURED_OR_NONE: Kind = Kind::Datum(&[CONFIGURATION, NONE]);
-const LEARNED_OR_NONE: Kind = Kind::Datum(&[HISTORY, NONE]);
-const CONFIGURED_OR_LEARNED: Kind = Kind::Datum(&[CONFIGURATION, HISTORY]);
 
 /// Every key, in the order of the annotated file.
 pub const KEYS: &[Key] = &[
@@ -172,21 +169,7 @@ pub const KEYS: &[Key] = &[
     key("topology.leaf_cost", Kind::Real { min: 0.0, max: 1.0 }),
     key("log.level", Kind::Choice(&["error", "warn", "info", "debug", "trace"])),
     key("expert.breaker", Kind::Bool),
-    key("collector.*.kind", Kind::Choice(&["collector", "processor"])),
-    key("collector.*.cmd", Kind::Text),
-    key("collector.*.args", Kind::Texts),
-    key("collector.*.every_ms", int(100, 86_400_000, "milliseconds")),
-    key("collector.*.timeout_ms", int(100, 3_600_000, "milliseconds")),
-    key("collector.*.nodes", Kind::Text),
-    key("collector.*.inputs", Kind::Texts),
-    key("collector.*.replicas", int(0, 131_072, "nodes")),
-    key("collector.*.run_as", Kind::Text),
-    key("collector.*.output", Kind::Choice(&["value", "nodes"])),
-    key("collector.*.type", Kind::Choice(&["number", "text"])),
-    key("collector.*.enabled", Kind::Bool),
-    key("collector.*.except", Kind::Text),
-    key("collector.*.start", Kind::Text),
-    key("collector.*.stop", Kind::Text),
+    key("collector.*", Kind::Registration),
     key("partition.*.mode", Kind::Choice(MODES)),
     key("partition.*.power_cap_w", Kind::Real { min: 0.0, max: 1e9 }),
 ];

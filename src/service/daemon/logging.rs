@@ -7,7 +7,7 @@ use env_logger::{Builder, Target};
 use log::kv::{Key, Value, VisitSource};
 use log::{Level, Record};
 
-use crate::config::LogConfig;
+use phalanx_config::LogConfig;
 
 /// Starts logging. Later calls of [`set_level`] change the level only.
 pub(super) fn start(config: &LogConfig) {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::collect::{Collect, Now, Use};
-use crate::config::Config;
+use phalanx_config::Config;
 use phalanx_core::collect::{CONFIGURATION, HISTORY, NONE};
 use phalanx_core::snapshot::Snapshot;
 use phalanx_planner::data_jobs::Capability;

@@ -56,8 +56,7 @@ use tokio::sync::watch;
 use crate::api::{Access, Gate, Server as ApiServer};
 use crate::clock::now_ms;
 use crate::collect::{Local, agent};
-use crate::config::{Config, PublicRead};
-use crate::daemon::settings::{record_options, settings_of_link};
+use crate::daemon::settings::settings_of_link;
 use crate::daemon::shared::Shared;
 use crate::daemon::state::cluster::Cluster;
 use crate::daemon::state::configuration::Configuration;
@@ -78,10 +77,10 @@ use crate::history::{
     HistoryReader, HistorySender, HistoryThread, Limits, SampleRecord, ThreadOptions,
 };
 use crate::link::{LinkEvent, Responder, Server as LinkServer, ServerConfig};
-use crate::recordings::{Order as Recording, RecordingWriter};
+use crate::recordings::RecordingWriter;
 use crate::source::slurm::Source;
 use crate::sync::Newest;
-use phalanx_config::Config;
+use phalanx_config::{Config, PublicRead};
 use phalanx_core::limits::NOTES_QUEUE_MAX;
 use phalanx_core::snapshot::Snapshot;
 

@@ -3,11 +3,10 @@
 
 use std::time::Duration;
 
-use crate::config::{Config, DataMode};
 use crate::hdfs::Hdfs;
 use crate::link::Settings;
 use crate::recordings::{Options, link_settings};
-use phalanx_config::{Config, HistoryConfig};
+use phalanx_config::{Config, DataMode};
 use phalanx_core::collect::NONE;
 
 /// The link's settings. Where no source of locations is configured no input is known, so no job

@@ -10,10 +10,9 @@ use serde::{Deserialize, Serialize};
 
 use super::file::{FileError, Reader};
 use super::settings::link_settings;
-use crate::config::{BagMode, Config, DataMode, GangMode};
 use crate::link::recording::{AskOp, Op, RecordedAnswer};
 use crate::link::{Replica, Settings, TopologyOf};
-use phalanx_config::Config;
+use phalanx_config::{BagMode, Config, DataMode, GangMode};
 use phalanx_planner::preference::Method;
 
 /// One answer that is another one.

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The link's settings.
 
-use crate::config::{Config, DataMode, Mode, OrderBy, Proofs};
 use crate::link::{BreakerLimits, Mode as LinkMode, Proving, Settings};
-use phalanx_config::{Config, LinkConfig, Mode};
+use phalanx_config::{Config, DataMode, Mode, OrderBy, Proofs};
 
 /// Proofs of which one is compared with Slurm's answer in full: what that costs is not seen.
 const VERIFY_EVERY: u32 = 256;

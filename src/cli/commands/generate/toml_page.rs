@@ -109,6 +109,7 @@ fn kind(kind: Kind) -> String {
         Kind::Texts => "list of texts".to_owned(),
         Kind::Datum(words) => format!("name of a datum, {}", words.join(", ")),
         Kind::Weights => "table of numbers by resource".to_owned(),
+        Kind::Registration => "table".to_owned(),
         Kind::Amounts => "table of numbers by name".to_owned(),
         Kind::DayPrices => "24 prices, or a table of them by hours".to_owned(),
     }

@@ -7,7 +7,7 @@ use crate::api::types::{ActivityReport, DecisionsReport, DimensionReport, Latest
 use crate::api::{Backend, Failure};
 use crate::clock::now_ms;
 use crate::daemon::shared::Shared;
-use crate::history::{DecisionRow, HistoryError, HistoryReader, JobRef, SampleRecord};
+use crate::history::{DecisionRow, HistoryError, JobRef, SampleRecord};
 
 impl Shared {
     /// The queue and the nodes' use now; none while slurmctld does not answer.

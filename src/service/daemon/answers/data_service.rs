@@ -8,6 +8,7 @@ use crate::api::{DataService, Failure, PastQuery, UseQuery};
 use crate::collect::{Collect, Now, Sender};
 use crate::daemon::measured_values;
 use crate::daemon::shared::Shared;
+use crate::daemon::threads::collect;
 use phalanx_core::collect::{
     AgentsReport, Batch, CollectorReport, CollectorsReport, DataNames, DataReport, Past, Patch,
     Put, PutOne, Refused, Registration, Stored, SyncReply, SyncRequest, UseChange, UsedValues,
@@ -26,18 +27,15 @@ fn expand(nodes: &str) -> Result<Vec<String>, Failure> {
 
 impl DataService for Shared {
     fn generations(&self) -> watch::Receiver<u64> {
-        match &self.data_service {
-            Some(service) => service.generations.clone(),
-            None => watch::channel(0).1,
-        }
+        self.data_service.generations.clone()
     }
 
     fn is_agent(&self, uid: u32) -> bool {
-        self.data_service.as_ref().is_some_and(|service| service.agent_uids.contains(&uid))
+        self.data_service.agent_uids.contains(&uid)
     }
 
     fn collectors(&self) -> CollectorsReport {
-        self.collect().map(|collect| collect.collectors(Now::read())).unwrap_or_default()
+        self.collect().collectors(Now::read())
     }
 
     fn collector(&self, name: &str) -> Result<CollectorReport, Failure> {
@@ -76,7 +74,7 @@ impl DataService for Shared {
     }
 
     fn data_names(&self) -> DataNames {
-        self.collect().map(|collect| collect.names(Now::read())).unwrap_or_default()
+        self.collect().names(Now::read())
     }
 
     fn data(&self, name: &str, nodes: Option<&str>) -> Result<DataReport, Failure> {
@@ -122,7 +120,7 @@ impl DataService for Shared {
     }
 
     fn agents(&self) -> AgentsReport {
-        self.collect().map(|collect| collect.agents(Now::read())).unwrap_or_default()
+        self.collect().agents(Now::read())
     }
 
     fn begin_sync(&self, node: &str, ask: &SyncRequest) -> Result<(u64, Vec<Refused>), Failure> {
@@ -133,20 +131,15 @@ impl DataService for Shared {
     }
 
     fn end_sync(&self, node: &str, had: u64, refused: Vec<Refused>) -> SyncReply {
-        match self.collect() {
-            Ok(collect) => collect.end_sync(node, had, refused, Now::read()),
-            Err(_) => SyncReply::default(),
-        }
+        self.collect().end_sync(node, had, refused, Now::read())
     }
 
     fn lost(&self, node: &str, turn: u64) {
-        if let Ok(collect) = self.collect() {
-            collect.lost(node, turn, Now::read());
-        }
+        self.collect().lost(node, turn, Now::read());
     }
 
     fn uses(&self) -> UsesReport {
-        self.collect().map(|collect| collect.uses(Now::read())).unwrap_or_default()
+        self.collect().uses(Now::read())
     }
 
     fn used(&self, key: &str, ask: &UseQuery) -> Result<UsedValues, Failure> {

@@ -11,10 +11,10 @@ use crate::api::types::{
     CallShares, CallTime, ControlStatus, DatasetsStatus, HistoryStatus, LinkStatus, OptionRefusals,
     PluginStatus, PowerCapStatus, PowerStatus, ProofStatus, Quantiles, Status,
 };
-use crate::config::OrderBy;
 use crate::daemon::shared::Shared;
 use crate::link::{Histogram, LinkView, OptionCount, ProofCounts, Shares, upper_edge_quantiles};
 use crate::locks::lock;
+use phalanx_config::OrderBy;
 use phalanx_planner::energy::{PowerCap, watts};
 
 impl Shared {

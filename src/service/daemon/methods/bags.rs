@@ -8,11 +8,10 @@ use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan, Zoned};
 
 use super::round::{PlacementMethod, Round, no_plan};
-use crate::config::{BagHold, BagMode, Config};
 use crate::daemon::state::power::{Configured, Power};
 use crate::daemon::threads::plan::PLAN_DEADLINE;
 use crate::locks::lock;
-use phalanx_config::{BagConfig, BagLoss, BagMode, Config};
+use phalanx_config::{BagHold, BagMode, Config};
 use phalanx_core::snapshot::{Job, Node};
 use phalanx_methods::bag::Mode;
 use phalanx_methods::learn::{JobTraits, Source, Speeds, class_of, node_class_of};

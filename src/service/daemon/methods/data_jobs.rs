@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::round::{PlacementMethod, Round, no_plan};
-use crate::config::DataMode;
 use crate::daemon::node_speeds::NodeSpeeds;
 use crate::daemon::state::inputs::{CommentUpdate, Input, JobData, tasks_of, with_words};
+use phalanx_config::DataMode;
 use phalanx_core::NodeIdx;
 use phalanx_core::limits::DATA_ELEMENTS_MAX;
 use phalanx_core::number::as_f64;

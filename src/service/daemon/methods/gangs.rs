@@ -4,8 +4,8 @@
 use std::time::{Duration, Instant};
 
 use super::round::{PlacementMethod, Round, no_plan};
-use crate::config::GangMode;
 use crate::daemon::measured_values::GANG_SPEED;
+use phalanx_config::GangMode;
 use phalanx_planner::gang::{Inputs, Last, Learned, plan};
 use phalanx_planner::preference::{Method, MethodPlan};
 

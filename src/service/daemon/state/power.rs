@@ -46,7 +46,7 @@ impl Power {
             }
             let class = node_class_of(node, &config.learn.node_class_by);
             // The share of power that idle CPUs draw is part of the base.
-            let idle = idle_w(config, &class, node).unwrap_or(0.0);
+            let idle = configured(&config.energy.idle_watts, &class, node).unwrap_or(0.0);
             let full = |watts: f64| idle + (watts - idle).max(0.0) / used;
             if let Some(watts) = node.watts {
                 let nodes = self.slurm.entry(class.clone()).or_default();

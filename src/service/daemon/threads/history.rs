@@ -212,6 +212,7 @@ mod tests {
         let limits = Limits { retention_days: 1, runs_days: 1, max_mb: 64 };
         let (history, database) = HistoryThread::start(options, limits).unwrap();
         let (sender, events) = crossbeam_channel::bounded(10);
+        let (runs, _ended) = crossbeam_channel::bounded(10);
         let settings = link_settings(&phalanx_config::Config::default(), 1);
         let responder = Responder::new(settings, sender.clone(), 1);
         for job_id in 1..=5 {
@@ -222,7 +223,7 @@ mod tests {
             memory: &Mutex::default(),
             history: &history,
             responder: &responder,
-            runs: None,
+            runs,
             learned: &Learned::default(),
             inputs: &DataInputs::default(),
             open: BTreeMap::new(),

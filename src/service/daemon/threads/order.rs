@@ -10,7 +10,6 @@ use phalanx_ffi::wire::{OrderState, PHX_Q_FIXED, PHX_Q_QOSES, Queued};
 
 use super::order_file::OrderFile;
 use crate::clock::now_ms;
-use crate::config::{Config, Mode, OrderBy};
 use crate::daemon::methods::bags::{hour, zoned};
 use crate::daemon::state::cluster::Cluster;
 use crate::daemon::state::configuration::Configuration;
