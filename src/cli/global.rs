@@ -12,7 +12,7 @@ use crate::exit::Failure;
 use crate::json;
 use crate::outcome::Outcome;
 use phalanx_config::{Config, DEFAULT_PATH};
-use phalanx_core::target::Target;
+use phalanx_messages::target::Target;
 
 /// Environment variable with the control socket.
 const SOCKET_VARIABLE: &str = "PHALANX_SOCKET";

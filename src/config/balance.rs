@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::section::section;
-use phalanx_core::collect::NONE;
+use phalanx_messages::collect::NONE;
 pub use phalanx_methods::balance::{Mode as BalanceMode, NoImprovement};
 
 section! {

@@ -17,10 +17,10 @@ use super::Config;
 use super::error::Issue;
 use super::keys::{self, Kind, Place};
 use super::suggest::nearest;
-use phalanx_core::collect::{CONFIGURATION, HISTORY, NONE, Patch, valid_name};
 use phalanx_core::hostlist;
 use phalanx_core::limits::{HOSTLIST_NAMES_MAX, POWER_CAPS_MAX};
-use phalanx_core::target::Target;
+use phalanx_messages::collect::{CONFIGURATION, HISTORY, NONE, Patch, valid_name};
+use phalanx_messages::target::Target;
 
 /// Most problems that are reported for one file.
 const ISSUES_MAX: usize = 50;

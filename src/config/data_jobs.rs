@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::section::section;
-use phalanx_core::collect::NONE;
+use phalanx_messages::collect::NONE;
 use phalanx_methods::data_jobs::bisect::rigid::Rule;
 
 /// Rule by which the nodes of data jobs are chosen.

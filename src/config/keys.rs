@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The table of every key: its kind, its range and the need of a restart.
 
-use phalanx_core::collect::NONE;
+use phalanx_messages::collect::NONE;
 
 /// Type and range of a key's value.
 #[derive(Clone, Copy, Debug, PartialEq)]

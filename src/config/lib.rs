@@ -10,6 +10,7 @@
 //! them at once rather than the first only.
 #![forbid(unsafe_code)]
 
+pub mod args;
 mod bag;
 mod balance;
 mod change;
@@ -60,8 +61,8 @@ pub use order::{OrderBy, OrderConfig};
 pub use planner::{PlannerConfig, SourceConfig};
 pub use topology::{TopologyConfig, TopologyPolicy};
 
-use phalanx_core::collect::{Origin, Patch, Registration};
 use phalanx_core::limits::CONFIG_BYTES_MAX;
+use phalanx_messages::collect::{Origin, Patch, Registration};
 use phalanx_planner::energy::DayPrices;
 
 /// The file that `phalanxd` reads when `--config` is not given.
@@ -159,6 +160,12 @@ pub struct PartitionConfig {
 }
 
 impl Config {
+    /// Returns the configuration as TOML; read again it is the same.
+    pub fn text(&self) -> String {
+        // Every value is a plain one, so this does not fail.
+        toml::to_string(self).unwrap_or_default()
+    }
+
     /// Reads and checks the file at `path`, of at most [`CONFIG_BYTES_MAX`] bytes.
     pub fn load(path: &Path) -> Result<Config, ConfigError> {
         let read = |source| ConfigError::Read { path: path.to_path_buf(), source };

@@ -13,7 +13,7 @@ use crate::hdfs::{self, Access};
 use crate::outcome::Outcome;
 use crate::text::{clean, table_of};
 use phalanx_core::blocks::Located;
-use phalanx_service::hdfs::DataNodeReport;
+use phalanx_hdfs::DataNodeReport;
 
 /// Look into the HDFS of the site
 #[derive(clap::Args, Debug)]

@@ -38,7 +38,7 @@ use crate::outcome::Outcome;
 
 /// Ask phalanxd about placement, or check its configuration.
 #[derive(Debug, Parser)]
-#[command(name = "phalanx", version, long_version = phalanx_service::version())]
+#[command(name = "phalanx", version)]
 #[command(max_term_width = 100, after_help = EXIT_CODES)]
 #[command(after_long_help = ABOUT_ALL, subcommand_required = true, arg_required_else_help = true)]
 pub struct Cli {

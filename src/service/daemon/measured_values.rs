@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use crate::collect::{Collect, Now, Use};
 use phalanx_config::Config;
-use phalanx_core::collect::{CONFIGURATION, HISTORY, NONE};
 use phalanx_core::snapshot::Snapshot;
+use phalanx_messages::collect::{CONFIGURATION, HISTORY, NONE};
 use phalanx_planner::data_jobs::Capability;
 use phalanx_planner::measured::{Measured, with_health};
 

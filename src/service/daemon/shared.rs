@@ -6,7 +6,6 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use crate::api::Counters;
-use crate::api::types::ReloadReport;
 use crate::collect::Now;
 use crate::daemon::logging;
 use crate::daemon::settings::settings_of_link;
@@ -26,6 +25,7 @@ use crate::link::Responder;
 use crate::recordings;
 use phalanx_config::Config;
 use phalanx_core::snapshot::Snapshot;
+use phalanx_messages::rest::ReloadReport;
 use phalanx_planner::usage::NodeUsage;
 
 #[derive(Debug)]

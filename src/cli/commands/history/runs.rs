@@ -3,7 +3,7 @@
 
 use crate::text::units::{amount, count, seconds_fine, time};
 use crate::text::{heading, table_of};
-use phalanx_service::api::types::RunsReport;
+use phalanx_messages::rest::RunsReport;
 
 /// The runs, newest first.
 pub fn text(report: &RunsReport) -> String {

@@ -3,7 +3,7 @@
 
 use crate::text::units::{fraction, seconds_fine, time};
 use crate::text::{clean, facts, heading, table_of};
-use phalanx_service::api::types::{ClassSpeeds, SpeedRow, SpeedsReport};
+use phalanx_messages::rest::{ClassSpeeds, SpeedRow, SpeedsReport};
 
 /// The whole report.
 pub fn text(report: &SpeedsReport) -> String {

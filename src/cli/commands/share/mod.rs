@@ -16,10 +16,10 @@ use crate::global::Global;
 use crate::outcome::Outcome;
 use crate::text::clean;
 use input::{Block, Input, Piece, Unit};
-use phalanx_core::collect::UsedValues;
 use phalanx_core::hostlist;
 use phalanx_core::limits::NODES_MAX;
 use phalanx_core::text::percent_encode;
+use phalanx_messages::collect::UsedValues;
 use phalanx_methods::share::{Item, Problem, solve};
 
 /// Split an input over nodes by what each can do, at once or item by item

@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::exit::Failure;
 use phalanx_core::problem::InputError;
 use phalanx_core::trace::TraceError;
-use phalanx_service::recordings;
+use phalanx_mirror::MAGIC;
 use phalanx_sim::input;
 
 /// Formats of a log.
@@ -37,7 +37,7 @@ impl Format {
 
     /// By the first line that says something; `None` if it does not say.
     fn by_content(start: &[u8]) -> Option<Self> {
-        if start.starts_with(recordings::MAGIC.get(..6).unwrap_or_default()) {
+        if start.starts_with(MAGIC.get(..6).unwrap_or_default()) {
             return Some(Self::Recording);
         }
         let text = String::from_utf8_lossy(start).to_lowercase();

@@ -7,9 +7,9 @@ use std::sync::{Arc, RwLock};
 
 use log::{info, warn};
 
-use crate::api::types::{ConfigStatus, ReloadReport};
-use crate::locks::{read, write};
 use phalanx_config::{Config, PartitionConfig};
+use phalanx_ffi::locks::{read, write};
+use phalanx_messages::rest::{ConfigStatus, ReloadReport};
 
 /// The configuration in force; [`reload`](Self::reload) replaces it.
 #[derive(Debug)]

@@ -16,10 +16,10 @@ use jiff::tz::TimeZone;
 use log::{info, warn};
 
 use crate::daemon::state::energy::{EnergyRequests, Joules};
-use crate::own_children::OwnChild;
-use crate::source::sacct::command;
 use crate::sync::TICK;
+use phalanx_client::sacct::command;
 use phalanx_core::trace::sacct;
+use phalanx_ffi::own_children::OwnChild;
 
 /// Time between two runs of sacct: the plan of a minute later is early enough.
 const EVERY: Duration = Duration::from_secs(60);

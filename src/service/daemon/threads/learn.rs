@@ -17,7 +17,6 @@ use crossbeam_channel::{Receiver, RecvTimeoutError};
 use log::{info, warn};
 
 use self::runs::{Naming, RunEvent, Runs};
-use crate::clock::now_ms;
 use crate::daemon::state::cluster::Cluster;
 use crate::daemon::state::configuration::Configuration;
 use crate::daemon::state::core_speeds::CoreSpeeds;
@@ -33,6 +32,7 @@ use phalanx_core::number::as_f64;
 use phalanx_core::problem::InputError;
 use phalanx_core::run::Run;
 use phalanx_core::snapshot::Snapshot;
+use phalanx_ffi::clock::now_ms;
 use phalanx_methods::learn::runtime::{JobClass, Runtimes, tells_runtime};
 use phalanx_methods::learn::{
     JobTraits, Observation, RunNode, Speeds, class_of, family_of, node_class_of, teaches,

@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 use phalanx_ffi::wire::{OrderState, PHX_Q_FIXED, PHX_Q_QOSES, Queued};
 
 use super::order_file::OrderFile;
-use crate::clock::now_ms;
 use crate::daemon::methods::bags::{hour, zoned};
 use crate::daemon::state::cluster::Cluster;
 use crate::daemon::state::configuration::Configuration;
@@ -18,10 +17,11 @@ use crate::daemon::state::order::StartOrder;
 use crate::daemon::state::plans::{PlanState, Plans};
 use crate::daemon::state::power::{Power, cpu_watts};
 use crate::link::{QueueReport, Responder};
-use crate::locks::lock;
 use crate::sync::sleep_until;
 use phalanx_config::{Config, Mode, OrderBy};
 use phalanx_core::snapshot::{Job, JobState, Snapshot};
+use phalanx_ffi::clock::now_ms;
+use phalanx_ffi::locks::lock;
 use phalanx_methods::learn::runtime::Prediction;
 use phalanx_planner::energy::by_price;
 use phalanx_planner::order::{
