@@ -19,7 +19,7 @@ use super::keys::{self, Kind, Place};
 use super::suggest::nearest;
 use phalanx_core::hostlist;
 use phalanx_core::limits::{HOSTLIST_NAMES_MAX, POWER_CAPS_MAX};
-use phalanx_messages::collect::{CONFIGURATION, HISTORY, NONE, valid_name};
+use phalanx_messages::collect::{CONFIGURATION, HISTORY, NONE, Patch, valid_name};
 use phalanx_messages::target::Target;
 
 /// Most problems that are reported for one file.
@@ -30,7 +30,6 @@ pub(super) fn parse(text: &str) -> Result<Config, Vec<Issue>> {
     let tree = DeTable::parse(text).map_err(|error| vec![syntax(text, &error)])?;
     let mut checker = Checker { text, issues: Vec::new() };
     checker.table(tree.get_ref(), &mut Vec::new());
-    checker.renamed(tree.get_ref());
     if !checker.issues.is_empty() {
         return Err(checker.finish());
     }
@@ -57,29 +56,6 @@ fn syntax(text: &str, error: &toml::de::Error) -> Issue {
 /// Violated requirements between keys: the keys concerned and the message.
 fn relations(config: &Config) -> Vec<(Vec<&'static str>, String)> {
     let mut out = Vec::new();
-    let (source, planner) = (&config.source, &config.planner);
-    if source.stale_after_ms < source.poll_ms.saturating_mul(2) {
-        out.push((
-            vec!["source.stale_after_ms", "source.poll_ms"],
-            format!(
-                "expected stale_after_ms to be at least twice poll_ms, got {} and {}",
-                source.stale_after_ms, source.poll_ms
-            ),
-        ));
-    }
-    if planner.deadline_ms > planner.slot_ms {
-        out.push((
-            vec!["planner.deadline_ms", "planner.slot_ms"],
-            format!(
-                "expected deadline_ms to be at most slot_ms, got {} and {}",
-                planner.deadline_ms, planner.slot_ms
-            ),
-        ));
-    }
-    if config.bag.loss == super::BagLoss::Wait && !config.bag.hold {
-        let what = "expected hold = true with loss = \"wait\": nothing else lets a task wait";
-        out.push((vec!["bag.loss", "bag.hold"], what.to_owned()));
-    }
     if let Err(message) = config.energy.price.by_hour() {
         out.push((vec!["energy.price"], message));
     }
@@ -110,7 +86,6 @@ fn relations(config: &Config) -> Vec<(Vec<&'static str>, String)> {
         ("control.socket", &config.control.socket),
         ("link.socket", &config.link.socket),
         ("history.path", &config.history.path),
-        ("collect.path", &config.collect.path),
     ];
     for (i, (a, path)) in paths.iter().enumerate() {
         for (b, _) in paths[i + 1..].iter().filter(|(_, other)| other == path) {
@@ -156,6 +131,26 @@ impl Checker<'_> {
         self.issues
     }
 
+    /// Checks the names and types of the fields of one `[collector.NAME]`.
+    fn registration(&mut self, path: &str, value: &Spanned<DeValue<'_>>, table: &DeTable<'_>) {
+        if let Some((name, _)) = table.get_key_value("name") {
+            self.add(name.span(), &keys::join(path, "name"), "unknown key: the table has the name");
+        }
+        let read = Patch::deserialize(toml::de::ValueDeserializer::from(value.clone()));
+        let Err(error) = read else { return };
+        let span = error.span().unwrap_or_else(|| value.span());
+        let at = table.iter().find(|(name, of)| name.span() == span || of.span() == span);
+        let path = at.map_or_else(|| path.to_owned(), |(name, _)| keys::join(path, name.get_ref()));
+        // serde names the unknown field first, then those that it expects.
+        let mut words = error.message().split('`').skip(1).step_by(2);
+        let unknown = words.next().filter(|_| error.message().starts_with("unknown field"));
+        let message = match unknown.map(|unknown| nearest(unknown, words)) {
+            Some(Some(meant)) => format!("unknown key; did you mean `{meant}`?"),
+            _ => error.message().trim_end().to_owned(),
+        };
+        self.add(span, &path, &message);
+    }
+
     /// Checks each `[collector.NAME]` as a whole.
     fn collectors(&mut self, config: &Config, tree: &DeTable<'_>) {
         let table = tree.get("collector").and_then(|table| table.get_ref().as_table());
@@ -198,18 +193,6 @@ impl Checker<'_> {
         }
     }
 
-    /// Refuses a section that stands there under its former name and under its present one.
-    fn renamed(&mut self, tree: &DeTable<'_>) {
-        for (former, present) in keys::RENAMED {
-            if let Some((key, _)) = tree.get_key_value(former)
-                && tree.contains_key(present)
-            {
-                let text = format!("the former name of [{present}], which the file has as well");
-                self.add(key.span(), former, &text);
-            }
-        }
-    }
-
     /// Checks a partition's name.
     fn name(&mut self, span: Range<usize>, path: &str, name: &str) {
         let bad = |c: char| c.is_whitespace() || c.is_control() || c == ',';
@@ -229,11 +212,11 @@ impl Checker<'_> {
             }
             (Kind::Weights, DeValue::Table(entries)) => self.weights(path, entries, dimension),
             (Kind::Amounts, DeValue::Table(entries)) => self.weights(path, entries, class_name),
-            (Kind::Hours, DeValue::Table(entries)) => self.weights(path, entries, hour),
             (Kind::DayPrices, DeValue::Table(entries)) => self.weights(path, entries, hours),
             (Kind::DayPrices, DeValue::Array(items)) => {
                 self.list(path, kind, value.span(), items);
             }
+            (Kind::Registration, DeValue::Table(table)) => self.registration(path, value, table),
             (kind, found) => {
                 if let Err(message) = scalar(kind, found) {
                     self.add(value.span(), path, &message);
@@ -304,14 +287,6 @@ fn class_name(name: &str) -> Result<(), String> {
         return Err(format!("expected a name of 1 to {} bytes", keys::CLASS_NAME_MAX));
     }
     Ok(())
-}
-
-/// Checks an hour of the day.
-fn hour(name: &str) -> Result<(), String> {
-    match name.parse::<u8>() {
-        Ok(0..=23) => Ok(()),
-        _ => Err("expected an hour of the day, 0 to 23".to_owned()),
-    }
 }
 
 /// Checks a range of hours of the day.
@@ -435,8 +410,8 @@ fn expected(kind: Kind) -> String {
         Kind::Dirs => "a list of absolute paths".to_owned(),
         Kind::Text => "text".to_owned(),
         Kind::Texts => "a list of texts".to_owned(),
+        Kind::Registration => "a table of a registration".to_owned(),
         Kind::Amounts => "a table of amounts such as { gpu = 700.0 }".to_owned(),
-        Kind::Hours => "a table of prices by hour such as { 6 = 0.3, 22 = 0.2 }".to_owned(),
         Kind::DayPrices => {
             "24 prices, or a table of them by hours such as { 6-22 = 0.3, 22-6 = 0.2 }".to_owned()
         }
@@ -490,8 +465,9 @@ fn unknown(parts: &[&str]) -> String {
     // Perhaps the right word in the wrong table.
     let elsewhere = keys::KEYS
         .iter()
+        .filter(|key| !key.path.contains('*'))
         .filter_map(|key| Some((key.path, key.path.rsplit_once('.')?)))
-        .filter(|(_, (table, leaf))| !table.contains('*') && osa_distance(name, leaf) <= 1)
+        .filter(|(_, (_, leaf))| osa_distance(name, leaf) <= 1)
         .min_by_key(|(_, (_, leaf))| osa_distance(name, leaf));
     if let Some((_, (table, leaf))) = elsewhere {
         return format!("unknown key here; did you mean `{leaf}` of [{table}]?");

@@ -4,26 +4,36 @@
 use serde::{Deserialize, Serialize};
 
 use super::section::section;
-use phalanx_messages::collect::{HISTORY, NONE};
+use phalanx_messages::collect::NONE;
 use phalanx_methods::data_jobs::bisect::rigid::Rule;
 
 /// Rule by which the nodes of data jobs are chosen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DataMode {
+    /// None: inputs are not looked up.
+    Off,
     /// By the end that they lead to.
     #[default]
     Best,
-    /// The published weights, core by core.
+    /// The published weights, core by core; blocks migrate once all jobs are placed.
     Seed,
+    /// `Seed`, but blocks migrate before a job is tried against the makespan.
+    #[serde(rename = "seed-early")]
+    SeedEarly,
+    /// `Seed`, but blocks migrate at the very end.
+    #[serde(rename = "seed-late")]
+    SeedLate,
 }
 
 impl DataJobsConfig {
     /// The rule with its settings.
     pub fn rule(&self) -> Rule {
         match self.mode {
-            DataMode::Best => Rule::Best,
-            DataMode::Seed => Rule::Seed { moment: self.moment },
+            DataMode::Off | DataMode::Best => Rule::Best,
+            DataMode::SeedEarly => Rule::Seed { moment: 1 },
+            DataMode::Seed => Rule::Seed { moment: 2 },
+            DataMode::SeedLate => Rule::Seed { moment: 3 },
         }
     }
 }
@@ -31,38 +41,18 @@ impl DataJobsConfig {
 section! {
     /// `[data_jobs]`: jobs that declare an input.
     DataJobsConfig {
-        /// Inputs are looked up.
-        enabled: bool = true,
         /// Rule by which nodes are chosen.
         mode: DataMode = DataMode::Best,
-        /// Of mode `seed`: point at which blocks migrate, 1 to 3.
-        moment: u8 = 2,
         /// Longest time that a job is held back until its input was looked up, milliseconds.
         wait_ms: u32 = 10_000,
-        /// Longest time that `locality=require` waits for the nodes of the input, seconds.
-        require_wait_s: u32 = 600,
         /// Longest time that the jobs of one user hold one partition's queue for their inputs,
         /// seconds; it is had again within twenty times as long.
         hold_budget_s: u32 = 60,
-        /// Part of the bytes that could be local which may be read remotely for balance.
-        remote_share: f64 = 0.03,
-        /// Datum by which nodes get more or less of the input; `history`: the learned speed of
-        /// the job's class; `none`: all alike.
-        capability: String = HISTORY.to_owned(),
-        /// Substitute where the datum is stale; `none`: such nodes count as the median of the
-        /// others.
-        capability_fallback: String = HISTORY.to_owned(),
         /// MB/s from another node.
         transfer_mb_per_s: f64 = 125.0,
-        /// MB/s of one core, where nothing is learned.
-        speed_mb_per_s: f64 = 50.0,
-        /// Speed lost per further core, where nothing is learned.
-        alpha: f64 = 0.05,
         /// Datum of the data service that says which datasets a node holds, or `none`.
         caches: String = NONE.to_owned(),
         /// File that says which hosts hold which dataset; empty: none.
         locations: String = String::new(),
-        /// Longest time of one plan of these jobs, milliseconds.
-        deadline_ms: u32 = 300,
     }
 }

@@ -83,7 +83,7 @@ section! {
         idle_watts: BTreeMap<String, f64> = BTreeMap::new(),
         /// Power of a node that boots, likewise.
         boot_watts: BTreeMap<String, f64> = BTreeMap::new(),
-        /// Prices per kWh by the hour, money or carbon.
+        /// Prices per kWh by the hour, money or carbon; none: 0.3 at every hour.
         price: Prices = Prices::default(),
         /// At dear hours nodes are tried by the power that a job adds there.
         frugal_nodes: bool = false,

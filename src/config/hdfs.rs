@@ -2,26 +2,28 @@
 //! `[hdfs]`: the file systems whose block locations are read.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use super::section::section;
+
+impl HdfsConfig {
+    /// Longest time for one input.
+    pub fn job_time(&self) -> Duration {
+        Duration::from_millis(self.job_ms.into())
+    }
+}
 
 section! {
     /// `[hdfs]`: the file systems whose block locations are read.
     HdfsConfig {
         /// Directories of `core-site.xml` and `hdfs-site.xml`, later ones over earlier ones.
         conf_dirs: Vec<PathBuf> = vec!["/etc/hadoop/conf".into()],
-        /// Further NameNodes that may be asked, `host:port`.
-        namenodes: Vec<String> = Vec::new(),
         /// Rules `DATANODES NODES`: hostlists of equal length.
         host_map: Vec<String> = Vec::new(),
         /// Keytab with which the daemon asks where Hadoop wants Kerberos; empty: its tickets.
         keytab: String = String::new(),
         /// Certificates of the authorities of NameNodes, PEM; empty: the system's.
         ca_file: String = String::new(),
-        /// Longest wait for a connection, milliseconds.
-        connect_ms: u32 = 5000,
-        /// Longest wait for one answer, milliseconds.
-        call_ms: u32 = 15_000,
         /// Longest time for one input, milliseconds.
         job_ms: u32 = 20_000,
         /// Time for which an answer is used again, seconds.

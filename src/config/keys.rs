@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The table of every key: its kind, its range and the need of a restart.
 
-use phalanx_messages::collect::{CONFIGURATION, HISTORY, NONE};
+use phalanx_messages::collect::NONE;
 
 /// Type and range of a key's value.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -50,8 +50,8 @@ pub enum Kind {
     Weights,
     /// A table from names to amounts.
     Amounts,
-    /// A table from hours of the day to prices.
-    Hours,
+    /// A table with the fields of a registration of the data service, which checks them.
+    Registration,
     /// A list of 24 prices, or a table from ranges of hours to prices.
     DayPrices,
 }
@@ -74,10 +74,6 @@ pub const MODES: &[&str] = &["off", "shadow", "enforce"];
 pub const CLASS_BY: &[&str] = &["account", "user", "name", "shape", "memory", "partition", "qos"];
 /// Words of `learn.node_class_by`.
 pub const NODE_CLASS_BY: &[&str] = &["features", "cpus", "memory", "gres", "weight", "name"];
-
-/// Words of `bag.mode`.
-pub const BAG_MODES: &[&str] =
-    &["best", "seed", "exact", "integer", "template", "greedy", "average"];
 
 /// Bytes of a Unix socket's path: `sun_path` without its final NUL.
 pub const SOCKET_PATH_MAX: usize = 107;
@@ -107,118 +103,47 @@ const fn int(min: u64, max: u64, unit: &'static str) -> Kind {
 
 const SHARE: Kind = Kind::Real { min: 0.0, max: 1.0 };
 const RATE: Kind = Kind::Real { min: 0.1, max: 1e6 };
-const FACTOR: Kind = Kind::Real { min: 0.0, max: 100.0 };
-const CONFIGURED: Kind = Kind::Datum(&[CONFIGURATION]);
-const CONFIGURED_OR_NONE: Kind = Kind::Datum(&[CONFIGURATION, NONE]);
-const LEARNED_OR_NONE: Kind = Kind::Datum(&[HISTORY, NONE]);
-const CONFIGURED_OR_LEARNED: Kind = Kind::Datum(&[CONFIGURATION, HISTORY]);
 
 /// Every key, in the order of the annotated file.
 pub const KEYS: &[Key] = &[
     key("mode", Kind::Choice(MODES)),
     fixed("link.socket", Kind::Socket),
     key("link.deadline_us", int(100, 50_000, "microseconds")),
-    key("link.late_budget_ms", int(1, 6000, "milliseconds")),
-    key("link.breaker_misses", int(0, 100, "")),
-    key("link.refused_share", SHARE),
-    key("link.syncs_a_minute", int(0, 1000, "")),
-    key("link.breaker_open_ms", int(100, 600_000, "milliseconds")),
-    key("link.eject_openings", int(0, 16, "")),
-    key("link.eject_window_s", int(60, 604_800, "seconds")),
-    key("link.ask_will_run", Kind::Bool),
-    key("link.prove_test_only", Kind::Bool),
-    key("link.prove_will_run", Kind::Bool),
-    key("link.prove_no_fit", Kind::Bool),
-    key("link.verify_every", int(0, 1_000_000, "")),
+    key("link.proofs", Kind::Choice(&["none", "planning", "all", "checked"])),
     fixed("link.allowed_uids", Kind::Uids),
     key("link.untested_release", Kind::Bool),
     fixed("control.socket", Kind::Socket),
     fixed("control.allowed_uids", Kind::Uids),
-    fixed("control.public_read", Kind::Bool),
+    fixed("control.public_read", Kind::Choice(&["none", "local", "all"])),
     fixed("control.listen", Kind::Listen),
-    fixed("control.listen_public_read", Kind::Bool),
     fixed("control.munge_socket", Kind::MaybeFile),
     key("control.masters", Kind::Texts),
-    key("source.poll_ms", int(100, 60_000, "milliseconds")),
-    key("source.stale_after_ms", int(200, 3_600_000, "milliseconds")),
-    key("planner.deadline_ms", int(1, 30_000, "milliseconds")),
+    key("source.poll_ms", int(200, 5000, "milliseconds")),
     key("planner.plan_jobs_max", int(1, 1_000_000, "jobs")),
-    key("planner.slot_ms", int(10, 600_000, "milliseconds")),
-    key("order.enabled", Kind::Bool),
-    key("order.by", Kind::Choice(&["plan", "shortest", "learned", "price"])),
-    key("order.max_delta", int(1, 1_000_000_000, "priority points")),
+    key("planner.hold_max_s", int(0, 3600, "seconds")),
+    key("order.by", Kind::Choice(&["off", "plan", "shortest", "learned", "price"])),
     key("order.max_overtakes", int(0, 1_000_000, "")),
     key("order.max_delay_s", int(0, 31_536_000, "seconds")),
-    key("order.interval_ms", int(200, 2000, "milliseconds")),
     key("balance.mode", Kind::Choice(&["best", "seed"])),
-    key("balance.weights_from", Kind::Choices(&["initial", "pending", "usage"])),
     key("balance.initial_weights", Kind::Weights),
     key("balance.threshold", SHARE),
     key("balance.no_improvement", Kind::Choice(&["fallback", "hold"])),
-    key("balance.hold_max_s", int(0, 3600, "seconds")),
     key("balance.respect_node_weight", Kind::Bool),
-    key("balance.capability", CONFIGURED_OR_NONE),
-    key("balance.capability_fallback", CONFIGURED_OR_NONE),
     key("balance.health", Kind::Datum(&[NONE])),
-    key("balance.health_least", Kind::Real { min: 0.0, max: 1e9 }),
-    key("balance.best.sharpness", int(0, 16, "")),
-    key("balance.best.packing", FACTOR),
-    key("balance.best.stranding", FACTOR),
-    key("balance.best.fragment", FACTOR),
-    key("balance.best.gang", FACTOR),
-    fixed("history.enabled", Kind::Bool),
     fixed("history.path", Kind::File),
     key("history.retention_days", int(1, 3650, "days")),
-    key("history.runs_days", int(1, 36_500, "days")),
-    key("history.max_mb", int(1, 1_048_576, "MiB")),
-    fixed("record.enabled", Kind::Bool),
-    key("record.dir", Kind::File),
-    key("record.file_mb", int(1, 4096, "MiB")),
-    key("record.max_mb", int(1, 1_048_576, "MiB")),
-    fixed("learn.enabled", Kind::Bool),
     key("learn.class_by", Kind::Choices(CLASS_BY)),
     key("learn.node_class_by", Kind::Choices(NODE_CLASS_BY)),
     key("learn.estimator", Kind::Choice(&["shrunk", "document"])),
-    key("learn.half_life_days", Kind::Real { min: 0.0, max: 36_500.0 }),
-    key("learn.prior_strength", Kind::Real { min: 0.0, max: 1000.0 }),
-    key("learn.accounting_s", int(0, 86_400, "seconds")),
     key("learn.runtimes_decide", Kind::Bool),
-    key("gang.enabled", Kind::Bool),
-    key("gang.mode", Kind::Choice(&["ga", "seed", "best"])),
-    key("gang.deadline_ms", int(1, 30_000, "milliseconds")),
-    key("gang.seed", int(0, 1 << 53, "")),
-    key("gang.threads", int(1, 64, "threads")),
-    key("gang.g", Kind::Choice(&["source", "loglog", "none"])),
-    key("gang.bonus_scale", FACTOR),
-    key("gang.priority_weight", FACTOR),
+    key("gang.mode", Kind::Choice(&["off", "ga", "seed"])),
     key("gang.billing", Kind::Weights),
     key("gang.cost", Kind::Weights),
     key("gang.admission", Kind::Choice(&["advise", "enforce"])),
-    key("gang.hold_max_s", int(0, 3600, "seconds")),
-    key("gang.hold_budget_s", int(0, 3600, "seconds")),
-    key("gang.qos", Kind::Amounts),
-    key("bag.enabled", Kind::Bool),
-    key("bag.mode", Kind::Choice(BAG_MODES)),
-    key("bag.hold", Kind::Bool),
-    key("bag.hold_max_s", int(0, 3600, "seconds")),
-    key("bag.energy_price", Kind::Real { min: 0.0, max: 1e6 }),
-    key("bag.tariff", Kind::Hours),
+    key("bag.mode", Kind::Choice(&["off", "best", "seed"])),
+    key("bag.hold", Kind::Choice(&["never", "plan", "price"])),
     key("bag.task_price", Kind::Real { min: 0.0, max: 1e9 }),
-    key("bag.price", Kind::Weights),
-    key("bag.margin", FACTOR),
     key("bag.watts", Kind::Amounts),
-    key("bag.idle_watts", Kind::Amounts),
-    key("bag.power_w", Kind::Datum(&[NONE])),
-    key("bag.loss", Kind::Choice(&["run", "wait"])),
-    key("bag.wait_max_s", int(0, 3600, "seconds")),
-    key("bag.power_cap_w", Kind::Real { min: 0.0, max: 1e9 }),
-    key("gang.speed", CONFIGURED_OR_LEARNED),
-    key("gang.speed_fallback", CONFIGURED_OR_LEARNED),
-    key("gang.ga.population", int(1, 64, "plans")),
-    key("gang.ga.generations", int(1, 1000, "generations")),
-    key("gang.ga.crossover", SHARE),
-    key("gang.ga.by_servers", SHARE),
-    key("gang.ga.oust", SHARE),
     key("energy.cap_w", Kind::Real { min: 0.0, max: 1e9 }),
     key("energy.hold_max_s", int(0, 31_536_000, "seconds")),
     key("energy.watts", Kind::Amounts),
@@ -227,59 +152,24 @@ pub const KEYS: &[Key] = &[
     key("energy.price", Kind::DayPrices),
     key("energy.frugal_nodes", Kind::Bool),
     key("hdfs.conf_dirs", Kind::Dirs),
-    key("hdfs.namenodes", Kind::Texts),
     key("hdfs.host_map", Kind::Texts),
     key("hdfs.keytab", Kind::MaybeFile),
     key("hdfs.ca_file", Kind::MaybeFile),
-    key("hdfs.connect_ms", int(100, 60_000, "milliseconds")),
-    key("hdfs.call_ms", int(100, 300_000, "milliseconds")),
     key("hdfs.job_ms", int(100, 600_000, "milliseconds")),
     key("hdfs.cache_s", int(0, 86_400, "seconds")),
-    key("data_jobs.enabled", Kind::Bool),
-    key("data_jobs.mode", Kind::Choice(&["best", "seed"])),
-    key("data_jobs.moment", int(1, 3, "")),
+    key("data_jobs.mode", Kind::Choice(&["off", "best", "seed", "seed-early", "seed-late"])),
     key("data_jobs.wait_ms", int(0, 120_000, "milliseconds")),
-    key("data_jobs.require_wait_s", int(0, 3600, "seconds")),
     key("data_jobs.hold_budget_s", int(0, 3600, "seconds")),
-    key("data_jobs.remote_share", SHARE),
-    key("data_jobs.capability", LEARNED_OR_NONE),
-    key("data_jobs.capability_fallback", LEARNED_OR_NONE),
     key("data_jobs.transfer_mb_per_s", RATE),
-    key("data_jobs.speed_mb_per_s", RATE),
-    key("data_jobs.alpha", Kind::Real { min: 0.0, max: 0.9 }),
     key("data_jobs.caches", Kind::Datum(&[NONE])),
     key("data_jobs.locations", Kind::MaybeFile),
-    key("data_jobs.deadline_ms", int(1, 30_000, "milliseconds")),
-    fixed("collect.enabled", Kind::Bool),
-    fixed("collect.path", Kind::File),
     key("collect.command_dirs", Kind::Dirs),
-    fixed("collect.run_as", Kind::Text),
     fixed("collect.agent_uids", Kind::Uids),
-    key("collect.stale_periods", int(1, 1000, "periods")),
-    key("collect.history_step_s", int(0, 86_400, "seconds")),
-    key("collect.retention_hours", int(1, 87_600, "hours")),
-    key("collect.max_mb", int(1, 1_048_576, "MiB")),
     key("topology.policy", Kind::Choice(&["pack", "leave", "ignore"])),
     key("topology.leaf_cost", Kind::Real { min: 0.0, max: 1.0 }),
-    key("share.capability", CONFIGURED),
-    key("share.capability_fallback", CONFIGURED),
     key("log.level", Kind::Choice(&["error", "warn", "info", "debug", "trace"])),
-    fixed("log.format", Kind::Choice(&["text", "json"])),
-    key("collector.*.kind", Kind::Choice(&["collector", "processor"])),
-    key("collector.*.cmd", Kind::Text),
-    key("collector.*.args", Kind::Texts),
-    key("collector.*.every_ms", int(100, 86_400_000, "milliseconds")),
-    key("collector.*.timeout_ms", int(100, 3_600_000, "milliseconds")),
-    key("collector.*.nodes", Kind::Text),
-    key("collector.*.inputs", Kind::Texts),
-    key("collector.*.replicas", int(0, 131_072, "nodes")),
-    key("collector.*.run_as", Kind::Text),
-    key("collector.*.output", Kind::Choice(&["value", "nodes"])),
-    key("collector.*.type", Kind::Choice(&["number", "text"])),
-    key("collector.*.enabled", Kind::Bool),
-    key("collector.*.except", Kind::Text),
-    key("collector.*.start", Kind::Text),
-    key("collector.*.stop", Kind::Text),
+    key("expert.breaker", Kind::Bool),
+    key("collector.*", Kind::Registration),
     key("partition.*.mode", Kind::Choice(MODES)),
     key("partition.*.power_cap_w", Kind::Real { min: 0.0, max: 1e9 }),
 ];
@@ -323,16 +213,12 @@ pub fn needs_restart(path: &str) -> bool {
     KEYS.iter().any(|key| key.path == path && key.needs_restart)
 }
 
-/// Former names of sections and the present ones. The former are accepted for one release.
-pub const RENAMED: [(&str, &str); 1] = [("data", "data_jobs")];
-
 /// Number of the pattern's parts beyond `parts`, if these match its beginning.
 fn matches(pattern: &str, parts: &[&str]) -> Option<usize> {
     let mut pattern = pattern.split('.');
-    for (depth, part) in parts.iter().enumerate() {
+    for part in parts {
         let expected = pattern.next()?;
-        let renamed = depth == 0 && RENAMED.contains(&(*part, expected));
-        if expected != "*" && expected != *part && !renamed {
+        if expected != "*" && expected != *part {
             return None;
         }
     }

@@ -9,34 +9,30 @@ use phalanx_methods::learn::{
 section! {
     /// `[learn]`: speeds of job classes on nodes, from jobs that ended.
     LearnConfig {
-        /// Speeds are learned.
-        enabled: bool = true,
         /// Properties that jobs of one class have in common.
         class_by: Vec<ClassKey> = CLASS_BY_DEFAULT.to_vec(),
         /// Properties that nodes of one class have in common.
         node_class_by: Vec<NodeKey> = NODE_CLASS_BY_DEFAULT.to_vec(),
         /// How speeds are estimated.
         estimator: Estimator = Estimator::Shrunk,
-        /// Age at which a run counts half, days; 0 never forgets.
-        half_life_days: f64 = 30.0,
-        /// Runs that the rest of a node's class counts as at most.
-        prior_strength: f64 = 8.0,
-        /// Time between two reads of Slurm's accounting, seconds; 0 for none.
-        accounting_s: u64 = 60,
         /// Predicted runtimes decide; else they are only shown.
         runtimes_decide: bool = true,
     }
 }
 
+/// Age at which a run counts half, in days: clusters and programs change within months.
+const HALF_LIFE_DAYS: f64 = 30.0;
+/// Runs that the rest of a node's class counts as at most: more would hide one slow node.
+const PRIOR_STRENGTH: f64 = 8.0;
+
 impl LearnConfig {
     /// Half-life and prior of the table of speeds; the published mean has neither.
     pub fn speeds_options(&self) -> SpeedsOptions {
         let plain = self.estimator == Estimator::Document;
-        let days = if plain { 0.0 } else { self.half_life_days };
         SpeedsOptions {
             estimator: self.estimator,
-            half_life_s: if days > 0.0 { days * 86_400.0 } else { f64::INFINITY },
-            prior_strength: if plain { 0.0 } else { self.prior_strength },
+            half_life_s: if plain { f64::INFINITY } else { HALF_LIFE_DAYS * 86_400.0 },
+            prior_strength: if plain { 0.0 } else { PRIOR_STRENGTH },
             ..SpeedsOptions::default()
         }
     }

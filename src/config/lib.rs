@@ -19,6 +19,7 @@ mod collect;
 mod data_jobs;
 mod energy;
 mod error;
+mod expert;
 mod gang;
 mod hdfs;
 mod history;
@@ -30,7 +31,6 @@ mod order;
 mod planner;
 mod planning;
 mod section;
-mod share;
 mod suggest;
 #[cfg(test)]
 mod tests;
@@ -43,30 +43,33 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-pub use bag::{BagConfig, BagLoss, BagMode};
-pub use balance::{BalanceConfig, BalanceMode, NoImprovement, WeightSource};
+pub use bag::{BagConfig, BagHold, BagMode};
+pub use balance::{BalanceConfig, BalanceMode, NoImprovement};
 pub use change::Change;
 pub use collect::CollectConfig;
 pub use data_jobs::{DataJobsConfig, DataMode};
 pub use energy::{EnergyConfig, Prices};
 pub use error::{ConfigError, Issue};
+pub use expert::ExpertConfig;
 pub use gang::{Admission, GangConfig, GangMode};
 pub use hdfs::HdfsConfig;
-pub use history::{HistoryConfig, RecordConfig};
+pub use history::HistoryConfig;
 pub use learn::LearnConfig;
-pub use link::{ControlConfig, LinkConfig};
-pub use log::{LogConfig, LogFormat, LogLevel};
+pub use link::{ControlConfig, LinkConfig, Proofs, PublicRead};
+pub use log::{LogConfig, LogLevel};
 pub use order::{OrderBy, OrderConfig};
 pub use planner::{PlannerConfig, SourceConfig};
-pub use share::ShareConfig;
 pub use topology::{TopologyConfig, TopologyPolicy};
 
 use phalanx_core::limits::CONFIG_BYTES_MAX;
-use phalanx_messages::collect::{NONE, Origin, Patch, Registration};
+use phalanx_messages::collect::{Origin, Patch, Registration};
 use phalanx_planner::energy::DayPrices;
 
 /// The file that `phalanxd` reads when `--config` is not given.
 pub const DEFAULT_PATH: &str = "/etc/phalanx/phalanx.toml";
+
+/// Price of energy where the file has none, in money per kWh: about that of industry in Europe.
+const ENERGY_PRICE: f64 = 0.3;
 
 /// Treatment of a partition's jobs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -120,8 +123,6 @@ pub struct Config {
     pub topology: TopologyConfig,
     /// The record of decisions.
     pub history: HistoryConfig,
-    /// Recordings that can be replayed.
-    pub record: RecordConfig,
     /// Speeds learned from jobs that ended.
     pub learn: LearnConfig,
     /// Multi-node and het jobs as gangs.
@@ -132,15 +133,14 @@ pub struct Config {
     pub energy: EnergyConfig,
     /// HDFS, for jobs that declare an input there.
     pub hdfs: HdfsConfig,
-    /// Jobs that declare an input; `[data]` in releases before.
-    #[serde(alias = "data")]
+    /// Jobs that declare an input.
     pub data_jobs: DataJobsConfig,
     /// The data service.
     pub collect: CollectConfig,
-    /// Splitting data by the nodes' capabilities.
-    pub share: ShareConfig,
     /// Logging.
     pub log: LogConfig,
+    /// Settings of tests and measurements.
+    pub expert: ExpertConfig,
     /// `[collector.NAME]`: registrations of the data service.
     pub collector: BTreeMap<String, Patch>,
     /// `[partition.NAME]`: settings of one partition.
@@ -233,21 +233,14 @@ impl Config {
     /// True if the configuration says what any node draws.
     fn knows_power(&self) -> bool {
         let (energy, bag) = (&self.energy, &self.bag);
-        let tables = [&energy.watts, &energy.idle_watts, &bag.watts, &bag.idle_watts];
-        tables.iter().any(|table| !table.is_empty()) || bag.power_w != NONE
+        [&energy.watts, &energy.idle_watts, &bag.watts].iter().any(|table| !table.is_empty())
     }
 
-    /// Prices of energy by the hour: those of `[energy]`, else those of `[bag]`.
+    /// Prices of energy by the hour.
     pub fn energy_prices(&self) -> DayPrices {
         // The file was checked.
-        if let Ok(Some(prices)) = self.energy.price.by_hour() {
-            return prices;
-        }
-        let mut prices = DayPrices::flat(self.bag.energy_price);
-        for (hour, price) in (0..).zip(&mut prices.0) {
-            *price = self.bag.price_at(hour);
-        }
-        prices
+        let prices = self.energy.price.by_hour().ok().flatten();
+        prices.unwrap_or_else(|| DayPrices::flat(ENERGY_PRICE))
     }
 
     /// True if any partition can get a decision.
@@ -264,25 +257,6 @@ impl Config {
     /// Sentences about settings that are valid but probably not meant.
     pub fn warnings(&self) -> Vec<String> {
         let mut out = Vec::new();
-        let balance = &self.balance;
-        if !balance.initial_weights.is_empty()
-            && !balance.weights_from.contains(&WeightSource::Initial)
-        {
-            out.push(
-                "balance.initial_weights has no effect: \
-                 balance.weights_from does not list \"initial\""
-                    .to_owned(),
-            );
-        }
-        let shadow = self.mode == Mode::Shadow
-            || self.partition.values().any(|p| p.mode == Some(Mode::Shadow));
-        if shadow && !self.history.enabled {
-            out.push(
-                "mode \"shadow\" without history: \
-                 `phalanx report shadow` will have nothing to report (history.enabled = false)"
-                    .to_owned(),
-            );
-        }
         if self.is_power_capped() && !self.knows_power() {
             out.push(
                 "energy.cap_w and power_cap_w have no effect until the power of nodes is known: \
@@ -293,8 +267,8 @@ impl Config {
         if self.order.by == OrderBy::Price && self.energy.price == Prices::default() {
             out.push("order.by = \"price\" has no effect: energy.price is empty".to_owned());
         }
-        if self.order.enabled && !self.any_enforced() {
-            out.push("order.enabled has no effect: no partition is in mode \"enforce\"".to_owned());
+        if self.order.by != OrderBy::Off && !self.any_enforced() {
+            out.push("order.by has no effect: no partition is in mode \"enforce\"".to_owned());
         }
         if !self.any_active() {
             out.push("mode is \"off\" everywhere: Slurm places every job".to_owned());

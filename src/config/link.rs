@@ -3,7 +3,24 @@
 
 use std::path::PathBuf;
 
+use serde::{Deserialize, Serialize};
+
 use super::section::section;
+
+/// Calls of Slurm that a proof may answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Proofs {
+    /// None: Slurm is asked in full each time.
+    None,
+    /// Whether a job could ever run, and when it could.
+    #[default]
+    Planning,
+    /// Also starts that cannot fit now.
+    All,
+    /// All, and each is compared with Slurm's answer in full, which counts.
+    Checked,
+}
 
 section! {
     /// `[link]`: the Unix socket between the overlay plugin and the daemon.
@@ -12,36 +29,26 @@ section! {
         socket: PathBuf = "/run/phalanx/plugin.sock".into(),
         /// Longest time that the plugin waits for one answer, microseconds.
         deadline_us: u32 = 2000,
-        /// Time a minute for which slurmctld may wait in vain, milliseconds.
-        late_budget_ms: u32 = 1000,
-        /// Former key: at least so many deadlines are within that time.
-        breaker_misses: u32 = 0,
-        /// Share of the answers that Slurm may refuse.
-        refused_share: f64 = 0.5,
-        /// Whole states a minute that the plugin may have to send for the daemon's sake.
-        syncs_a_minute: u32 = 10,
-        /// Time for which the plugin does not ask, milliseconds; twice as long when a
-        /// limit is crossed anew.
-        breaker_open_ms: u32 = 5000,
-        /// So many openings of the breaker within the window eject the plugin; 0: never.
-        eject_openings: u32 = 10,
-        /// That window, seconds.
-        eject_window_s: u32 = 3600,
-        /// The plugin also asks when backfill wants to know when a job could run.
-        ask_will_run: bool = true,
-        /// The plugin asks whether a job could ever run about few nodes first.
-        prove_test_only: bool = true,
-        /// The plugin asks when a job could run about few nodes first, where a proof allows it.
-        prove_will_run: bool = true,
-        /// A start that is proved not to fit is not tried.
-        prove_no_fit: bool = false,
-        /// One proof in so many is held against Slurm's own answer; 0: none.
-        verify_every: u32 = 256,
+        /// Calls that a proof may answer for few nodes instead of Slurm for all.
+        proofs: Proofs = Proofs::Planning,
         /// User ids that may connect besides root, SlurmUser and the daemon's own.
         allowed_uids: Vec<u32> = Vec::new(),
         /// Jobs are placed also on a release of Slurm on which nothing was tested.
         untested_release: bool = false,
     }
+}
+
+/// Who may read without being known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PublicRead {
+    /// Nobody: only the users that may administer.
+    None,
+    /// Every user of this host, by the socket.
+    #[default]
+    Local,
+    /// Also whoever reaches the TCP listener, as browsers and Prometheus have to.
+    All,
 }
 
 section! {
@@ -51,12 +58,10 @@ section! {
         socket: PathBuf = "/run/phalanx/control.sock".into(),
         /// User ids that may read and reload besides root, SlurmUser and the daemon's own.
         allowed_uids: Vec<u32> = Vec::new(),
-        /// Every local user may read; reload is never public.
-        public_read: bool = true,
+        /// Who may read without being known; reload is never public.
+        public_read: PublicRead = PublicRead::Local,
         /// Address and port of a TCP listener for agents and others; empty: none.
         listen: String = String::new(),
-        /// Anybody who reaches that listener may read without a credential.
-        listen_public_read: bool = false,
         /// Socket of munged; empty: the machine's own.
         munge_socket: String = String::new(),
         /// Daemons that commands on hosts without the socket ask: `http://HOST[:PORT]`, in order.

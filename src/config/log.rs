@@ -35,23 +35,10 @@ impl From<LogLevel> for LevelFilter {
     }
 }
 
-/// Form of a log line.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum LogFormat {
-    /// One readable line.
-    #[default]
-    Text,
-    /// One JSON object a line.
-    Json,
-}
-
 section! {
     /// `[log]`: messages on standard error, hence in the journal.
     LogConfig {
         /// Least urgent message that is written.
         level: LogLevel = LogLevel::Info,
-        /// Form of a line.
-        format: LogFormat = LogFormat::Text,
     }
 }

@@ -3,37 +3,53 @@
 
 use std::sync::Arc;
 
-use super::{Admission, Config, GangMode, WeightSource};
-use phalanx_methods::balance::{Params, Sources};
+use super::{Admission, BagHold, BagMode, Config, GangMode};
+use phalanx_methods::balance::Params;
 use phalanx_methods::gang::Mode;
+use phalanx_methods::learn::BONUS_SCALE_SHIPPED;
 use phalanx_planner::gang::Settings;
 use phalanx_planner::place::{GangHold, Tuning};
 
+/// Longest time for which `balance.no_improvement = "hold"` leaves a job pending, in seconds: some
+/// jobs end in it.
+const BALANCE_HOLD_MAX_S: u64 = 300;
+
+/// Longest time for which `bag.hold` lets an array wait between two starts, in seconds: the overlay
+/// holds no job back longer.
+const BAG_HOLD_MAX_S: u64 = 3600;
+/// Longest time for which `locality=require` waits for the nodes of the input, in seconds: more
+/// than most remote reads cost.
+const REQUIRE_WAIT_S: u64 = 600;
+/// Longest time for which a gang waits that is worth less than its cost, in seconds: what users
+/// accept of a queue.
+const GANG_HOLD_MAX_S: u64 = 300;
+/// Longest time for which such gangs of one user hold one partition, in seconds: two of them.
+const GANG_HOLD_BUDGET_S: u64 = 600;
+
 impl Config {
+    /// Milliseconds for which a method may hold a job that Slurm could start, where that is at
+    /// most `longest_s` seconds.
+    fn hold_ms(&self, longest_s: u64) -> u64 {
+        longest_s.min(self.planner.hold_max_s).saturating_mul(1000)
+    }
+
     /// The balance method's parameters; weights stay by name, because the
     /// dimensions are the cluster's.
     pub fn tuning(&self) -> Tuning {
         let config = &self.balance;
-        let has = |source| config.weights_from.contains(&source);
         let params = Params {
             mode: config.mode,
-            initial_weights: Vec::new(),
-            sources: Sources {
-                initial: has(WeightSource::Initial),
-                pending: has(WeightSource::Pending),
-                usage: has(WeightSource::Usage),
-            },
             threshold: config.threshold,
             no_improvement: config.no_improvement,
-            hold_max_ms: Some(config.hold_max_s.saturating_mul(1000)),
-            best: config.best,
+            hold_max_ms: Some(self.hold_ms(BALANCE_HOLD_MAX_S)),
+            ..Params::default()
         };
-        let hold = self.bag.enabled && self.bag.hold;
+        let hold = self.bag.mode != BagMode::Off && self.bag.hold != BagHold::Never;
         Tuning {
             params,
             initial_weights: config.initial_weights.clone(),
             ignore_node_weight: !config.respect_node_weight,
-            preference_hold_ms: hold.then(|| self.bag.hold_max_s.saturating_mul(1000)),
+            preference_hold_ms: hold.then(|| self.hold_ms(BAG_HOLD_MAX_S)),
             gang_hold: self.gang_hold(),
             levels: Arc::default(),
             topology: self.topology.policy,
@@ -41,33 +57,31 @@ impl Config {
         }
     }
 
+    /// Longest time for which a job with `locality=require` waits for the nodes of its input, in
+    /// seconds.
+    pub fn require_wait_s(&self) -> u64 {
+        REQUIRE_WAIT_S.min(self.planner.hold_max_s)
+    }
+
     fn gang_hold(&self) -> Option<GangHold> {
-        let gang = &self.gang;
-        let ms = |seconds: u64| seconds.saturating_mul(1000);
-        (gang.enabled && gang.admission == Admission::Enforce)
-            .then(|| GangHold { gang_ms: ms(gang.hold_max_s), user_ms: ms(gang.hold_budget_s) })
+        (self.gang.mode != GangMode::Off && self.gang.admission == Admission::Enforce).then(|| {
+            GangHold { gang_ms: self.hold_ms(GANG_HOLD_MAX_S), user_ms: GANG_HOLD_BUDGET_S * 1000 }
+        })
     }
 
     /// Settings of the gang method.
     pub fn gang_settings(&self) -> Settings {
         let gang = &self.gang;
+        let seed = gang.mode == GangMode::Seed;
         Settings {
-            mode: match gang.mode {
-                GangMode::Ga => Mode::Ga,
-                GangMode::Seed => Mode::Seed,
-            },
-            ga: gang.ga,
-            seed: gang.seed,
-            threads: gang.threads as usize,
-            g: gang.g,
-            // Without learning, exploration has no use.
-            bonus_scale: if self.learn.enabled { gang.bonus_scale } else { 0.0 },
+            mode: if seed { Mode::Seed } else { Mode::Ga },
+            // The published bonus is not scaled.
+            bonus_scale: if seed { 1.0 } else { BONUS_SCALE_SHIPPED },
             billing: gang.billing.clone(),
-            priority_weight: gang.priority_weight,
             cost: gang.cost.clone(),
-            qos: gang.qos.clone(),
             enforce_admission: gang.admission == Admission::Enforce,
             jobs_max: self.planner.plan_jobs_max as usize,
+            ..Settings::default()
         }
     }
 }

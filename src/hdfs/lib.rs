@@ -127,10 +127,11 @@ pub struct Limits {
     pub job: Duration,
 }
 
-impl From<&HdfsConfig> for Limits {
-    fn from(config: &HdfsConfig) -> Self {
-        let ms = |ms| Duration::from_millis(u64::from(ms));
-        Self { connect: ms(config.connect_ms), call: ms(config.call_ms), job: ms(config.job_ms) }
+impl Limits {
+    /// Limits of one input that may take this long: a quarter to connect, so that a second NameNode
+    /// can be tried, and three for an answer.
+    pub fn within(job: Duration) -> Self {
+        Self { connect: job / 4, call: job * 3 / 4, job }
     }
 }
 
@@ -237,14 +238,14 @@ impl Hdfs {
 
     /// The same, asked by a user for itself, with the tickets that it has.
     pub fn of_caller(config: &HdfsConfig) -> Result<Self, HdfsError> {
-        let mut hdfs = Self::new(&config.conf_dirs, &config.namenodes, config.into())?;
+        let mut hdfs = Self::new(&config.conf_dirs, &[], Limits::within(config.job_time()))?;
         hdfs.curl.identity.ca_file.clone_from(&config.ca_file);
         Ok(hdfs)
     }
 
     /// Whether `[hdfs]` names any NameNode; no input can be looked up otherwise.
     pub fn is_configured(config: &HdfsConfig) -> bool {
-        Site::read(&config.conf_dirs, &config.namenodes).is_ok_and(|site| !site.services.is_empty())
+        Site::read(&config.conf_dirs, &[]).is_ok_and(|site| !site.services.is_empty())
     }
 
     /// Changes [`Limits::job`], for a job with several inputs that has spent a part of it.
@@ -268,7 +269,7 @@ impl Hdfs {
             HdfsError::OutOfTime if Instant::now() + CLOSE >= timeouts.end => {
                 HdfsError::Late("hdfs.job_ms")
             }
-            HdfsError::OutOfTime => HdfsError::Late("hdfs.call_ms"),
+            HdfsError::OutOfTime => HdfsError::Late("hdfs.job_ms"),
             other => other,
         })
     }

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::file::{FileError, Reader};
 use crate::recording::{AskOp, Op, RecordedAnswer};
 use crate::{Replica, Settings, TopologyOf};
-use phalanx_config::Config;
+use phalanx_config::{BagMode, Config, DataMode, GangMode};
 use phalanx_planner::preference::Method;
 
 /// One answer that is another one.
@@ -172,10 +172,10 @@ fn recorded_settings(generation: u64, text: &str) -> Result<Settings, String> {
 /// Methods that this configuration does not have.
 fn switched_off(config: &Config) -> Vec<Method> {
     let methods = [
-        (Method::Gang, config.gang.enabled),
-        (Method::BackfillWindow, config.gang.enabled),
-        (Method::Bag, config.bag.enabled),
-        (Method::DataJobs, config.data_jobs.enabled),
+        (Method::Gang, config.gang.mode != GangMode::Off),
+        (Method::BackfillWindow, config.gang.mode != GangMode::Off),
+        (Method::Bag, config.bag.mode != BagMode::Off),
+        (Method::DataJobs, config.data_jobs.mode != DataMode::Off),
     ];
     methods.into_iter().filter(|(_, on)| !on).map(|(method, _)| method).collect()
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use phalanx_ffi::wire;
 
 use crate::proofs::Proving;
-use phalanx_config::{Config, LinkConfig, Mode};
+use phalanx_config::{Config, DataMode, Mode, OrderBy, Proofs};
 use phalanx_methods::balance::NoImprovement;
 use phalanx_planner::place::Tuning;
 
@@ -68,41 +68,50 @@ pub struct BreakerLimits {
     pub eject_window_s: u32,
 }
 
+impl BreakerLimits {
+    /// Limits that no daemon crosses, for tests on busy machines.
+    pub const WIDE: Self = Self {
+        late_budget_ms: LATE_BUDGET_MAX_MS,
+        syncs_a_minute: 0,
+        eject_openings: 0,
+        ..Self::DEFAULT
+    };
+
+    /// Limits of a daemon that serves jobs.
+    const DEFAULT: Self = Self {
+        late_budget_ms: LATE_BUDGET_MS,
+        open_ms: BREAKER_OPEN_MS,
+        refused_pct: REFUSED_PCT,
+        syncs_a_minute: SYNCS_A_MINUTE,
+        eject_openings: EJECT_OPENINGS,
+        eject_window_s: EJECT_WINDOW_S,
+    };
+}
+
 impl Default for BreakerLimits {
     fn default() -> Self {
-        Self {
-            late_budget_ms: 1000,
-            open_ms: 5000,
-            refused_pct: 50,
-            syncs_a_minute: 10,
-            eject_openings: 10,
-            eject_window_s: 3600,
-        }
+        Self::DEFAULT
     }
 }
 
-impl BreakerLimits {
-    fn of(link: &LinkConfig) -> Self {
-        // The former key still makes room for so many misses in a row.
-        let misses_ms = (link.breaker_misses * link.deadline_us).div_ceil(1000);
-        Self {
-            late_budget_ms: link.late_budget_ms.max(misses_ms),
-            open_ms: link.breaker_open_ms,
-            refused_pct: percent(link.refused_share),
-            syncs_a_minute: link.syncs_a_minute,
-            eject_openings: link.eject_openings,
-            eject_window_s: link.eject_window_s,
-        }
-    }
-}
+/// Time a minute for which slurmctld may wait in vain, in milliseconds: below two per cent.
+const LATE_BUDGET_MS: u32 = 1000;
+/// Greatest such time that the plugin takes, in milliseconds a minute.
+const LATE_BUDGET_MAX_MS: u32 = 6000;
+/// Time for which the breaker first stays open, in milliseconds: a restart of the daemon fits in.
+const BREAKER_OPEN_MS: u32 = 5000;
+/// Share of the answers that Slurm may refuse, in percent: above it most asks are wasted.
+const REFUSED_PCT: u32 = 50;
+/// Whole states a minute that are not sent for changes in slurmctld: one takes milliseconds.
+const SYNCS_A_MINUTE: u32 = 10;
+/// Openings within [`EJECT_WINDOW_S`] that eject the plugin: as openings grow, half an hour in
+/// which each try went wrong.
+const EJECT_OPENINGS: u32 = 10;
+/// Window in which openings of the breaker count, in seconds.
+const EJECT_WINDOW_S: u32 = 3600;
 
-/// A share from 0 to 1 in percent.
-fn percent(share: f64) -> u32 {
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 100")]
-    {
-        (share.clamp(0.0, 1.0) * 100.0).round() as u32
-    }
-}
+/// Proofs of which one is compared with Slurm's answer in full: what that costs is not seen.
+const VERIFY_EVERY: u32 = 256;
 
 /// What the budget of held data jobs lets through in an hour beyond the budget, twice.
 const HELD_ROOM_S: u64 = 600;
@@ -118,34 +127,32 @@ pub fn is_tested(slurm_version: &str) -> bool {
 impl Settings {
     /// Returns the settings under this configuration.
     pub fn of(config: &Config, generation: u64) -> Self {
+        let is_on = config.data_jobs.mode != DataMode::Off;
+        let proofs = if config.any_enforced() { config.link.proofs } else { Proofs::None };
         let modes = config.partition.iter().filter_map(|(name, p)| Some((name.clone(), p.mode?)));
         Self {
             generation,
             mode: config.mode,
             partition_modes: modes.collect(),
             deadline_us: config.link.deadline_us,
-            breaker: BreakerLimits::of(&config.link),
-            ask_will_run: config.link.ask_will_run,
+            breaker: if config.expert.breaker {
+                BreakerLimits::default()
+            } else {
+                BreakerLimits::WIDE
+            },
+            ask_will_run: true,
             proving: Proving {
-                test_only: config.link.prove_test_only && config.any_enforced(),
-                will_run: config.link.prove_will_run && config.any_enforced(),
-                no_fit: config.link.prove_no_fit && config.any_enforced(),
-                verify_every: config.link.verify_every,
+                test_only: proofs != Proofs::None,
+                will_run: proofs != Proofs::None,
+                no_fit: matches!(proofs, Proofs::All | Proofs::Checked),
+                verify_every: if proofs == Proofs::Checked { 1 } else { VERIFY_EVERY },
             },
-            input_wait_ms: if config.data_jobs.enabled {
-                config.data_jobs.wait_ms.into()
-            } else {
-                0
-            },
-            require_wait_ms: if config.data_jobs.enabled {
-                u64::from(config.data_jobs.require_wait_s) * 1000
-            } else {
-                0
-            },
+            input_wait_ms: if is_on { config.data_jobs.wait_ms.into() } else { 0 },
+            require_wait_ms: if is_on { config.require_wait_s() * 1000 } else { 0 },
             hold_budget_ms: u64::from(config.data_jobs.hold_budget_s) * 1000,
             power_hold_s: config.power_hold_s(),
             untested_release: config.link.untested_release,
-            order: config.order.enabled && config.any_enforced(),
+            order: config.order.by != OrderBy::Off && config.any_enforced(),
             config: config.text().into(),
             tuning: config.tuning(),
         }

@@ -244,7 +244,7 @@ ONE = ("-N1", "-n1")
 
 @case(needs=[FIRST])
 def it_steers_gangs_and_balance(suite):
-    """From the next plan on; switched by command line and by reload, back when it is stale."""
+    """From the next plan on; switched by command line, back when it is stale."""
     suite.phalanx("collector", "use", "gang.speed", "speed")
     found = suite.places("n[1-2]", *GANG)
     print(f"    a gang by speed: {found}")
@@ -256,7 +256,8 @@ def it_steers_gangs_and_balance(suite):
     assert re.search(r"n3 +9 +speed", suite.phalanx("collector", "use", "gang.speed"))
     suite.phalanx("collector", "use", "gang.speed", "--reset")
     suite.until(lambda: "nodes_measured" not in suite.terms("gang"), "the old way", 5)
-    text = suite.configure('[balance]\ncapability = "speed"\n[gang]\nenabled = false\n')
+    suite.phalanx("collector", "use", "balance.capability", "speed")
+    text = suite.configure("[gang]\nmode = \"off\"\n")
     suite.places("n3", "--exclude=n5", *ONE)
     suite.script("speed", "#!/bin/sh\n[ $PHALANX_NODE = n6 ] && echo 5 || echo 1\n")
     suite.places("n6", *ONE)
@@ -268,6 +269,7 @@ def it_steers_gangs_and_balance(suite):
     suite.phalanx("collector", "start", "speed")
     suite.places("n6", *ONE)
     suite.configure("", text)
+    suite.phalanx("collector", "use", "balance.capability", "--reset")
     refused = suite.cluster.run(os.path.join(suite.cluster.paths.bin_dir, "phalanx"), "collector",
                                 "use", "share.capability", "history", check=False)
     equal(refused.returncode != 0, True, "share knows no history")
@@ -534,7 +536,7 @@ def setting(root, _args):
     port, config = free_port(), os.path.join(root, "in.toml")
     os.makedirs(commands_of(root))
     with open(config, "w", encoding="utf-8") as file:
-        file.write(f'[control]\nlisten = "127.0.0.1:{port}"\nlisten_public_read = true\n'
+        file.write(f'[control]\nlisten = "127.0.0.1:{port}"\npublic_read = "all"\n'
                    f'[collect]\ncommand_dirs = ["{commands_of(root)}"]\n')
     with Cluster(os.path.join(root, "s"), nodes=FRAGMENT, config=config) as cluster:
         suite = Agents(cluster, root, port)

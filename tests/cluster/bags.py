@@ -52,11 +52,11 @@ EXTRA = ["SchedulerParameters=bf_interval=1,bf_resolution=1,sched_min_interval=1
          "default_queue_depth=2000,bf_continue,bf_max_job_array_resv=1,bf_min_age_reserve=3600",
          "MinJobAge=7200"]
 CONFIG = PROMPT + """\
+[energy]
+price = {{ 0-24 = {price} }}
 [bag]
 mode = "{mode}"
-hold = true
-energy_price = {price}
-margin = {margin}
+hold = "plan"
 watts = {{ fast = {fast}, mid = {mid}, eco = {eco} }}
 """
 
@@ -81,10 +81,15 @@ def task_joules(name, kind):
     return TYPES[name][CLASSES.index(kind)] * WATTS[kind] / CPUS
 
 
+def price_of(name):
+    """Earnings of one task."""
+    return MARGIN * min(task_joules(name, kind) for kind in CLASSES) * PRICE_KWH / 3.6e6
+
+
 def submit(cluster, name, tasks, *options):
     """One array; returns its job id."""
-    return cluster.submit("-J", name, "-n1", f"--array=1-{tasks}", "-t5", *options,
-                          wrap=script(TYPES[name]))
+    return cluster.submit("-J", name, "-n1", f"--array=1-{tasks}", "-t5",
+                          f"--comment=price={price_of(name)}", *options, wrap=script(TYPES[name]))
 
 
 def wait_ended(cluster, ids, timeout):
@@ -173,7 +178,7 @@ def earn(cluster, tasks, planned):
 
 def config_of(mode):
     """The daemon's configuration."""
-    return CONFIG.format(mode=mode, price=PRICE_KWH, margin=MARGIN, **WATTS)
+    return CONFIG.format(mode=mode, price=PRICE_KWH, **WATTS)
 
 
 def stock_policy(root, nodes, tasks, up=None, begin=None):

@@ -6,8 +6,7 @@ Phases, each with a fresh slurmctld and the same list of GPU jobs:
   stock    Slurm alone: jobs started per second
   off      overlay that only forwards: time of the stock job_test
   enforce  overlay and daemon: job_test with the question, jobs started per second
-  record   the same, recorded (`[record] enabled`)
-  no-mix   the same as enforce without the term of GPUs that the queue cannot use
+  record   the same, recorded (`phalanx record start`)
   stopped  the daemon stops answering (SIGSTOP) just before: the circuit breaker opens
   down     the daemon is gone (SIGKILL): what a call costs then
 
@@ -31,8 +30,9 @@ import time
 from datetime import datetime
 
 from slurmcluster import Cluster, ClusterError, procs
+from slurmcluster.phalanx import phalanx
 
-PHASES = ("stock", "off", "enforce", "record", "no-mix", "stopped", "down")
+PHASES = ("stock", "off", "enforce", "record", "stopped", "down")
 START_LIMIT_S = 600
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 CAUSE_SHARE = 0.99 # of the calls not asked, so many must be so for the phase's own reason
@@ -149,12 +149,8 @@ def allocations(log, ids):
 def run_phase(name, args, root, options):
     """One fresh slurmctld; returns the phase's numbers."""
     config = os.path.join(root, f"{name}.toml")
-    more = {"record": "[record]\nenabled = true\n",
-            "no-mix": "[balance.best]\nfragment = 0.0\n",
-            # What a call costs with the breaker open: three misses are to open it.
-            "stopped": "[link]\nlate_budget_ms = 5\n"}
     with open(config, "w", encoding="utf-8") as file:
-        file.write(f'mode = "{"off" if name == "off" else "enforce"}"\n{more.get(name, "")}')
+        file.write(f'mode = "{"off" if name == "off" else "enforce"}"\n')
     stock = name == "stock"
     cluster = Cluster(os.path.join(root, name), stock=stock, cloud=args.nodes, extra=EXTRA,
                       config=None if stock else config)
@@ -173,6 +169,8 @@ def measure(name, cluster, options):
     if name == "stock":
         return run_list(cluster, options)
     wait_ready(cluster)
+    if name == "record":
+        phalanx(cluster, "record", "start")
     idle = idle_use(cluster) if name in ("enforce", "record") else {}
     before = {}
 

@@ -22,7 +22,6 @@ from slurmcluster.suite import Cases, Suite, check, command_line, run
 
 TOML = PROMPT + """\
 [order]
-enabled = true
 by = "shortest"
 """
 case = Cases()

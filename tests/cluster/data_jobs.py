@@ -275,8 +275,7 @@ def required(suite):
                  f"after the wait: {record['JobState']} on {record['NodeList']}")
     rows = suite.rows(out)
     suite.expect(rows and suite.share(rows) == 1.0, f"local after the wait: {suite.share(rows)}")
-    budget = "hold_budget_s = 3600"
-    with suite.settings(budget, f"{budget}\nrequire_wait_s = 2"):
+    with suite.settings("[data_jobs]", "[planner]\nhold_max_s = 2\n[data_jobs]"):
         blocker = block(30)
         job, _ = suite.submit("/data/one;locality=require", "-N4", "-n8", command="true")
         # Its only block lies on a host that is no node.
@@ -285,7 +284,7 @@ def required(suite):
         suite.cluster.run("scancel", str(blocker))
     suite.expect(all(r["JobState"] == "COMPLETED" for r in records)
                  and not set(HOLDERS) & set(expand_hostlist(records[0]["NodeList"])),
-                 f"after require_wait_s: {[(r['JobState'], r['NodeList']) for r in records]}")
+                 f"after planner.hold_max_s: {[(r['JobState'], r['NodeList']) for r in records]}")
     suite.cluster.wait_jobs([blocker], timeout=20)
 
 

@@ -364,7 +364,7 @@ def setting(root, _args):
     os.makedirs(commands)
     with open(config, "w", encoding="utf-8") as file:
         file.write(f'mode = "enforce"\n[source]\npoll_ms = 500\n[control]\n'
-                   f'listen = "127.0.0.1:{port}"\n[collect]\nhistory_step_s = 1\n'
+                   f'listen = "127.0.0.1:{port}"\n[collect]\n'
                    f'command_dirs = ["{commands}"]\n')
     with Cluster(os.path.join(root, "cluster"), config=config, nodes=FRAGMENT) as cluster:
         yield Service(cluster, port, commands)

@@ -143,9 +143,9 @@ def by_a_datum(suite):
 @case(needs=["by_history"])
 def by_the_seed(suite):
     """Mode seed: the published weights choose the nodes, at each of the three moments"""
-    for moment in (1, 2, 3):
-        with suite.settings('mode = "best"', f'mode = "seed"\nmoment = {moment}'):
-            near_ideal(suite, f"seed, moment {moment}")
+    for mode in ("seed-early", "seed", "seed-late"):
+        with suite.settings('mode = "best"', f'mode = "{mode}"'):
+            near_ideal(suite, mode)
             plan = phalanx_json(suite.cluster, "plan")
             modes = [m["mode"] for m in plan["methods"] if m["method"] == "data_jobs"]
             suite.expect(set(modes) <= {"seed", ""}, f"plan by {modes}")

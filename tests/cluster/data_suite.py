@@ -49,8 +49,8 @@ hold_budget_s = 3600
 wait_ms = 60000
 """
 # Lines of the section [hdfs]: a lookup ends well however busy the machine is; and soon.
-PATIENT = "connect_ms = 20000\ncall_ms = 30000\njob_ms = 50000"
-IMPATIENT = "connect_ms = 2000\ncall_ms = 3000\njob_ms = 6000"
+PATIENT = "job_ms = 50000"
+IMPATIENT = "job_ms = 6000"
 
 
 class Data(Suite):

@@ -33,7 +33,7 @@ PartitionName=stock Nodes=n[1-{COUNT}] MaxTime=INFINITE State=UP
 CONFIG = PROMPT + """\
 [control]
 listen = "127.0.0.1:{port}"
-listen_public_read = true
+public_read = "all"
 [partition.stock]
 mode = "off"
 [collect]

@@ -95,7 +95,7 @@ class Waits(Row):
         "nodes": re.sub(r"Weight=\d+ ", "", DEFAULT_FRAGMENT),
         # Priorities that can be changed, by themselves first come first served.
         "extra": ["PriorityType=priority/multifactor", "PriorityWeightAge=0"]}
-    config = ENFORCE + ("[order]\nenabled = true\nby = \"learned\"\nmax_overtakes = 20\n"
+    config = ENFORCE + ("[order]\nby = \"learned\"\nmax_overtakes = 20\n"
                         "max_delay_s = 60\n")
 
     def prepare(self, cluster):
@@ -125,7 +125,7 @@ class Speeds(Row):
     measures = (Measure("turnaround_s", "mean turnaround", "s", 1, False, 0.12),
                 Measure("run_s", "mean run time", "s", 1, False, 0.10, False))
     cluster = {"nodes": gangs.NODES, "extra": gangs.EXTRA}
-    config = ENFORCE + "[source]\npoll_ms = 300\n[planner]\nslot_ms = 300\n"
+    config = ENFORCE + "[source]\npoll_ms = 300\n"
     jobs = 72
 
     def work(self, cluster):

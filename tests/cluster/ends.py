@@ -29,7 +29,6 @@ EXTRA = ["PriorityType=priority/multifactor", "PriorityWeightAge=0",
          "batch_sched_delay=0,bf_continue"]
 CONFIG = PROMPT + """\
 [order]
-enabled = true
 by = "learned"
 [learn]
 runtimes_decide = true

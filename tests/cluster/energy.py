@@ -13,6 +13,7 @@ longest wait, and a plan keeps to a limit of its power.
 import contextlib
 import datetime
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -35,16 +36,14 @@ EXTRA = ["AcctGatherEnergyType=acct_gather_energy/pm_counters", "AcctGatherNodeF
          "SchedulerParameters=bf_interval=1,bf_resolution=1,sched_min_interval=100000,"
          "batch_sched_delay=0,bf_continue,bf_min_age_reserve=3600,sched_interval=2"]
 CONFIG = PROMPT + """\
-[learn]
-accounting_s = 1
+[planner]
+hold_max_s = 3600
+[energy]
+price = { 0-24 = 1000.0 }
 [bag]
-hold = true
-energy_price = 1000.0
+hold = "plan"
 watts = { fast = 400.0, eco = 40.0 }
-# more
-# end of [bag]
 """
-MORE, END = "# more", "# end of [bag]"
 INSIDE = "--inside"        # first on the command line in the name space
 case = Cases()
 
@@ -83,14 +82,16 @@ def measure(stop):
 class Energy(Suite):
     """Arrays, and what is planned for them."""
 
-    def configure(self, more):
-        """Puts a configuration with further keys of [bag] in force."""
+    def configure(self, price, hold_max_s=3600, hold="plan"):
+        """Puts a configuration in force: prices, the longest hold, what tasks wait for."""
         path = self.cluster.paths.phalanx_toml
         with open(path, encoding="utf-8") as file:
             text = file.read()
-        begin, end = text.index(MORE), text.index(END)
+        for key, value in (("price", f"{{ {price} }}"), ("hold_max_s", hold_max_s),
+                           ("hold", f'"{hold}"')):
+            text = re.sub(f"(?m)^{key} = .*", f"{key} = {value}", text)
         with open(path, "w", encoding="utf-8") as file:
-            file.write(text[:begin] + MORE + "\n" + more + "\n" + text[end:])
+            file.write(text)
         phalanx(self.cluster, "daemon", "reload")
 
     def array(self, name, tasks, *options, seconds=4):
@@ -139,7 +140,7 @@ def sources(suite):
     for job in (whole, *half):
         suite.until(lambda job=job: suite.ended(job), f"end of {job}", 40)
     found = suite.until(lambda: len(rows()) == 4 and all(
-        r["measured"] > r["runs"] - 0.1 for r in rows()) and rows(), "energy of all classes")
+        r["measured"] > r["runs"] - 0.1 for r in rows()) and rows(), "energy of all classes", 90)
     for row in found:
         # A task of one CPU has half of its node's energy.
         wanted = WATTS / 2 if "/half/" in row["job_class"] else WATTS
@@ -158,34 +159,15 @@ def sources(suite):
 def loss(suite):
     """A loss-making array waits for a cheaper hour, but not for ever"""
     hour = datetime.datetime.now().hour
-    falling = ", ".join(f"{(hour + i) % 24} = {900 - 100 * i}" for i in range(4))
-    suite.configure(f'loss = "wait"\nwait_max_s = 3600\ntariff = {{ {falling} }}')
+    ends = [(hour + i) % 24 for i in (0, 1, 2, 3, 0)]
+    falling = ", ".join(f"{ends[i]}-{ends[i + 1]} = {900 - 100 * i}" for i in range(4))
+    suite.configure(falling, hold="price")
     job = suite.until(suite.waiting_array, "an array that waits", 40)
     time.sleep(2)
     states = suite.cluster.run("squeue", "-h", "-j", str(job), "-o", "%T").stdout.split()
     suite.expect(set(states) == {"PENDING"}, f"it waits for a cheaper hour: {states}")
-    suite.configure(f'loss = "wait"\nwait_max_s = 5\ntariff = {{ {falling} }}')
+    suite.configure(falling, 5, "price")
     suite.until(lambda: suite.ended(job), "the end of its wait")
-
-
-@case(needs=["sources"])
-def cap(suite):
-    """A plan keeps to the limit of its power"""
-    suite.configure("")
-    job = suite.array("half", 80, "--comment=price=1.0", "--hold")
-    suite.cluster.run("scontrol", "release", str(job))
-
-    def mean():
-        bag = suite.bag()
-        rows = [b for b in bag.get("bags", []) if b["array"] == job and b["pending"] > 8]
-        terms = bag.get("terms", {})
-        return rows and terms["energy_j"] / terms["makespan_s"]
-
-    free = suite.until(mean, "a plan")
-    suite.configure("power_cap_w = 400.0")
-    suite.until(lambda: 0 < (mean() or 999) <= 420,
-                f"a plan below 400 W (without limit {free:.0f} W)")
-    suite.cluster.run("scancel", str(job))
 
 
 @contextlib.contextmanager

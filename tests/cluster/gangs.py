@@ -310,10 +310,11 @@ def leaf_cost(suite):
     suite.expect(nodes == {"x1", "x2"}, f"with leaf_cost 0.3 on {sorted(nodes)}")
 
 
-HOLD_S = 8       # hold_max_s of the case below
-ADMISSION = f"""[gang]
-admission = "enforce"
+HOLD_S = 8       # planner.hold_max_s of the case below
+ADMISSION = f"""[planner]
 hold_max_s = {HOLD_S}
+[gang]
+admission = "enforce"
 cost = {{ cpu = 100.0 }}
 """
 

@@ -48,7 +48,7 @@ PartitionName=all Nodes=ALL Default=YES
 CONFIG = """\
 [control]
 listen = "127.0.0.1:{port}"
-listen_public_read = true
+public_read = "all"
 [collect]
 command_dirs = ["{commands}"]
 [hdfs]

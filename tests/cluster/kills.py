@@ -40,15 +40,11 @@ EXTRA = ["MinJobAge=60", "JobCompType=jobcomp/filetxt", "SchedulerParameters=bf_
          "bf_continue,sched_interval=1,batch_sched_delay=1,default_queue_depth=300"]
 TOML = """mode = "enforce"
 [order]
-enabled = true
 by = "shortest"
-max_delta = 5000
 max_overtakes = 10
 max_delay_s = 20
-interval_ms = 200
-[link]
-eject_openings = 0
-syncs_a_minute = 0
+[expert]
+breaker = false
 [source]
 poll_ms = 300
 """

@@ -30,14 +30,11 @@ from slurmcluster.suite import until
 TOML = """mode = "enforce"
 [link]
 deadline_us = 50000
-late_budget_ms = 6000
-syncs_a_minute = 0
-eject_openings = 0
-prove_no_fit = true
+proofs = "all"
+[expert]
+breaker = false
 [order]
-enabled = true
 by = "shortest"
-interval_ms = 500
 [source]
 poll_ms = 500
 """

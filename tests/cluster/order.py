@@ -30,11 +30,8 @@ PartitionName=top Nodes=n[1-4] MaxTime=INFINITE State=UP PriorityTier=9
 EXTRA = ["PriorityWeightQOS=1000", "PriorityWeightAge=0", "PriorityWeightFairshare=0"]
 TOML = """mode = "enforce"
 [order]
-enabled = true
 by = "shortest"
-max_delta = 5000
 max_overtakes = 40
-interval_ms = 200
 [source]
 poll_ms = 300
 [partition.shadowed]

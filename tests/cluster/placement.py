@@ -207,12 +207,10 @@ def plugin_agrees(suite):
 def reload_changes_decision(suite):
     """A reload with a changed weight changes the generation and the next decision"""
     text = suite.read_toml()
-    suite.toml(text + '\n[balance]\nweights_from = ["initial"]\n'
-               'initial_weights = { cpu = 1.0, mem = 1.0 }\n')
+    suite.toml(text + "\n[balance]\ninitial_weights = { cpu = 1.0, mem = 1.0 }\n")
     first = suite.reload()
     before = suite.decided("-N1", "-n3", "--mem=1000")
-    suite.toml(text + '\n[balance]\nweights_from = ["initial"]\n'
-               'initial_weights = { cpu = 1.0, mem = 9.0 }\n')
+    suite.toml(text + "\n[balance]\ninitial_weights = { cpu = 1.0, mem = 9.0 }\n")
     second = suite.reload()
     after = suite.decided("-N1", "-n3", "--mem=1000")
     suite.expect(second["generation"] == first["generation"] + 1,

@@ -34,11 +34,9 @@ DEPTH = re.compile(r"Last depth cycle: +(\d+)")
 case = Cases()
 
 
-def config(verify_every, proofs=True):
+def config(proofs="checked"):
     """The daemon's configuration."""
-    on = str(proofs).lower()
-    return PATIENT.replace("[link]\n", f"[link]\nverify_every = {verify_every}\n"
-                           f"prove_test_only = {on}\nprove_will_run = {on}\n")
+    return PATIENT.replace("[link]\n", f'[link]\nproofs = "{proofs}"\n')
 
 
 def waiting(rng):
@@ -123,7 +121,7 @@ def changes(suite):
 def setting(root, _args):
     """One cluster, with every proof verified."""
     place = os.path.join(root, "c")
-    with Cluster(place, cloud=NODES, extra=EXTRA, config=write_config(place, config(1))) as cluster:
+    with Cluster(place, cloud=NODES, extra=EXTRA, config=write_config(place, config())) as cluster:
         yield Proofs(cluster)
 
 
@@ -178,7 +176,7 @@ def bench(args, root):
     for name in ("stock", "no proofs", "proofs"):
         place = os.path.join(root, name.replace(" ", "-"))
         extra = ("MessageTimeout=600", BACKFILL.format(interval=args.interval))
-        text = write_config(place, config(0, name == "proofs"))
+        text = write_config(place, config("planning" if name == "proofs" else "none"))
         with Cluster(place, stock=name == "stock", cloud=args.bench, extra=extra,
                      config=None if name == "stock" else text) as cluster:
             rows[name] = measure(cluster, args)

@@ -156,9 +156,8 @@ def said(cluster):
 def one(root, seed, seconds):
     """One seed; counts by kind, and what was said."""
     place_of = os.path.join(root, str(seed))
-    text = config(1).replace("prove_will_run", "prove_no_fit = true\nprove_will_run")
     with Cluster(place_of, nodes=NODES, extra=EXTRA, slurmdbd=True,
-                 config=write_config(place_of, text)) as cluster:
+                 config=write_config(place_of, config())) as cluster:
         list_of = Mixed(cluster, seed)
         counts = list_of.go(seconds)
         short = {kind: (c["verified"], c["rejected"], c["refuted"]) for kind, c in counts.items()}

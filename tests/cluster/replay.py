@@ -24,14 +24,10 @@ case = Cases()
 TOML = """mode = "enforce"
 [source]
 poll_ms = 300
-[record]
-file_mb = 1
-[gang]
-enabled = true
 [bag]
-enabled = true
-hold = true
+hold = "plan"
 watts = { amd = 300, intel = 800 }
+[energy]
 idle_watts = { amd = 100, intel = 200 }
 """
 

@@ -39,9 +39,7 @@ mode = "enforce"
 [source]
 poll_ms = 200
 [order]
-enabled = true
 by = "learned"
-interval_ms = 200
 """
 KEYS = ("bounded_slowdown_mean", "wait_mean_s", "wait_p95_s", "wait_max_s")
 WEEK_S = 7 * 86400

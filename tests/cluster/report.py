@@ -228,7 +228,7 @@ def a_real_prometheus(suite):
 def setting(root, _args):
     """One cluster with accounting whose daemon listens for everybody."""
     port, place = free_port(), os.path.join(root, "c")
-    listen = f'[control]\nlisten = "127.0.0.1:{port}"\nlisten_public_read = true\n'
+    listen = f'[control]\nlisten = "127.0.0.1:{port}"\npublic_read = "all"\n'
     with Cluster(place, config=write_config(place, PROMPT + listen), slurmdbd=True) as cluster:
         yield Report(cluster, root, port)
 

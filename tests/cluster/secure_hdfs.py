@@ -34,8 +34,6 @@ HDFS = """\
 conf_dirs = ["{conf}"]
 keytab = "{keytab}"
 ca_file = "{authority}"
-connect_ms = 2000
-call_ms = 5000
 job_ms = 8000
 cache_s = 0
 """

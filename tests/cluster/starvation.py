@@ -32,10 +32,7 @@ CONFIG = """\
 mode = "enforce"
 [link]
 deadline_us = 20000
-prove_test_only = true
-prove_will_run = true
-prove_no_fit = true
-verify_every = 4
+proofs = "all"
 """
 SEEDS = (1, 2)
 LARGE = 3

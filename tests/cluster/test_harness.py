@@ -84,8 +84,6 @@ class Files(unittest.TestCase):
             "mode": "off", "link": {"socket": "/d/run/plugin.sock", "deadline_us": 1},
             "history": {"path": "/d/var/history.sqlite"},
             "balance": {"best": {"socket": "mine"}},
-            "collect": {"path": "/d/var/collect.sqlite"},
-            "record": {"dir": "/d/var/recordings"},
             "control": {"socket": "/d/run/control.sock"}})
         with self.assertRaisesRegex(UsageError, "^t: "):
             conf.phalanx_toml(Paths("/d"), "mode = \n", "t")

@@ -61,10 +61,6 @@ socket = "{dir}/plugin.sock"
 socket = "{dir}/control.sock"
 [history]
 path = "{dir}/state/history.sqlite"
-[collect]
-path = "{dir}/state/collect.sqlite"
-[record]
-dir = "{dir}/state/recordings"
 """
 
 

@@ -109,17 +109,17 @@ def hundred_thousand_blocks(hdfs):
     hdfs.tool("claim /huge 3 " + hdfs.datanode(*NODES))
     for prefix in both(hdfs):
         huge = ls(hdfs, prefix + "/huge", "--blocks",
-                  "--config", limits(hdfs, "call_ms = 60000\njob_ms = 300000"))
+                  "--config", limit(hdfs, 300_000))
         print(f"   100,000 blocks in {huge['took_ms']} ms {prefix}", flush=True)
         assert huge["blocks"] == 100_000 and huge["unreadable_blocks"] == 0, huge["warnings"]
         assert hosts(huge) == {node: 37_500 for node in NODES}, hosts(huge)
         covers(huge["located"])
 
 
-def limits(hdfs, lines):
-    """A configuration of phalanx with these limits."""
+def limit(hdfs, job_ms):
+    """A configuration of phalanx with this limit of one input, milliseconds."""
     path = hdfs.dir / "phalanx.toml"
-    path.write_text(f"[hdfs]\n{lines}\n")
+    path.write_text(f"[hdfs]\njob_ms = {job_ms}\n")
     return str(path)
 
 
@@ -223,7 +223,7 @@ def hung_namenode(hdfs):
     """Stopped, it accepts connections and says nothing: the limit of one input ends that."""
     os.kill(hdfs.processes["nn1"].pid, signal.SIGSTOP)
     started = CLOCK.now()
-    short = limits(hdfs, "call_ms = 1000\njob_ms = 1500")
+    short = limit(hdfs, 1500)
     text = phalanx(hdfs, "ls", "/data", "--config", short, ok=False)
     assert "no answer in time" in text, text
     assert CLOCK.now() - started < 10, "longer than the limit of one input"

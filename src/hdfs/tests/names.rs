@@ -166,7 +166,7 @@ fn what_wants_kerberos_is_asked_over_tls() {
     let urls = |properties: &[String], scheme| {
         let default = property("fs.defaultFS", "hdfs://nn:8020");
         write(dir.path(), "core-site.xml", &format!("{default}{}", properties.join("")));
-        let limits = Limits::from(&HdfsConfig::default());
+        let limits = Limits::within(HdfsConfig::default().job_time());
         let hdfs = Hdfs::new(&[dir.path().to_owned()], &[], limits).unwrap();
         hdfs.urls(&hdfs.site.services["nn:8020"], scheme)
     };
@@ -186,7 +186,8 @@ fn what_wants_kerberos_is_asked_over_tls() {
 #[test]
 fn nothing_configured_is_told() {
     let gone = PathBuf::from("/nonexistent/conf");
-    let mut hdfs = Hdfs::new(&[gone], &[], Limits::from(&HdfsConfig::default())).unwrap();
+    let mut hdfs =
+        Hdfs::new(&[gone], &[], Limits::within(HdfsConfig::default().job_time())).unwrap();
     let error = hdfs.locate("/x", false, "u", "c").unwrap_err().to_string();
     assert_eq!(error, "no NameNode is configured in /nonexistent/conf");
 }

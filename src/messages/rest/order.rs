@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// The order of starts as a whole.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct OrderStatus {
-    /// `order.enabled`
+    /// Whether the order is changed: `order.by` is not `off`.
     pub enabled: bool,
     /// State by the plugin: `active`, or the reason for which no deltas are written.
     pub state: String,

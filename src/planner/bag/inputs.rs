@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Inputs of a plan of bags: queue, nodes, learned times and powers, settings.
 
-use std::collections::BTreeMap;
-
 use serde::{Deserialize, Serialize};
 
 use crate::ends::Outlook;
@@ -69,6 +67,10 @@ pub enum Loss {
     Wait,
 }
 
+/// Earnings of a task without any price, as a multiple of its least energy cost: it may go to
+/// nodes that take nearly a third more.
+pub const MARGIN: f64 = 1.3;
+
 /// Settings of the bag method.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
@@ -78,11 +80,9 @@ pub struct Settings {
     pub energy_price: f64,
     /// Prices per joule of the hours to come: seconds until they begin, price.
     pub ahead: Vec<(u64, f64)>,
-    /// Money per task, where neither the job's comment nor `price` says more.
+    /// Money per task, where the job's comment says no more.
     pub task_price: f64,
-    /// Money per unit and hour by TRES name (memory per GiB).
-    pub price: BTreeMap<String, f64>,
-    /// Without any price a task earns this many times its least energy cost.
+    /// Earnings of a task without any price, as a multiple of its least energy cost.
     pub margin: f64,
     /// Tasks rather wait than go where the plan does not want them.
     pub required: bool,
@@ -90,8 +90,6 @@ pub struct Settings {
     pub loss: Loss,
     /// Longest wait of a loss-making array since its submission, seconds.
     pub wait_max_s: u64,
-    /// Longest mean power of the plan above idle, watts.
-    pub power_cap: Option<f64>,
     /// Seconds that a slot stands idle between two tasks.
     pub pause_s: f64,
     /// Arrays that one plan looks at, in queue order.
@@ -105,12 +103,10 @@ impl Default for Settings {
             energy_price: 0.3 / 3.6e6,
             ahead: Vec::new(),
             task_price: 0.0,
-            price: BTreeMap::new(),
-            margin: 1.3,
+            margin: MARGIN,
             required: false,
             loss: Loss::Run,
             wait_max_s: 3600,
-            power_cap: None,
             pause_s: 0.0,
             arrays_max: phalanx_core::limits::BAG_ARRAYS_MAX,
         }

@@ -16,7 +16,7 @@ mod schedule;
 #[cfg(test)]
 mod tests;
 
-pub use inputs::{Inputs, Knowledge, Loss, Seconds, Settings, Watts, WattsFrom};
+pub use inputs::{Inputs, Knowledge, Loss, MARGIN, Seconds, Settings, Watts, WattsFrom};
 use model::Model;
 
 use crate::preference::{Method, MethodPlan, MethodReport};

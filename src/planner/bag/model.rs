@@ -109,7 +109,6 @@ pub(super) struct Model<'a> {
     /// Seconds that a slot stands idle between two tasks.
     pub(super) pause_s: f64,
     class_of: Vec<usize>,
-    power_cap: Option<f64>,
 }
 
 impl<'a> Model<'a> {
@@ -118,7 +117,6 @@ impl<'a> Model<'a> {
     pub(super) fn new(inputs: &Inputs<'a>, horizon_s: f64) -> Self {
         let mut model = Self {
             energy_price: inputs.settings.energy_price,
-            power_cap: inputs.settings.power_cap,
             pause_s: inputs.settings.pause_s,
             ..Self::default()
         };
@@ -389,7 +387,7 @@ impl<'a> Model<'a> {
             apc_w,
             initial_load_s: Some(self.classes.iter().map(load).collect()),
             idle_w: None,
-            power_cap_w: self.power_cap,
+            power_cap_w: None,
             revise: users.len() <= phalanx_core::limits::BAG_REVISED_ARRAYS_MAX,
             users,
         };
@@ -447,8 +445,8 @@ struct Array<'a> {
     running: Vec<(NodeIdx, &'a Job)>,
 }
 
-/// Earnings of a task: the price in its comment, the price of a task, that of its
-/// resources for its mean time, or a margin on its energy.
+/// Earnings of a task: the price in its comment, the price of a task, or a margin on its
+/// energy.
 fn price(inputs: &Inputs<'_>, bag: &Bag<'_>) -> f64 {
     let settings = inputs.settings;
     let said = comment::token(&bag.job.comment, "price").and_then(|text| text.parse::<f64>().ok());
@@ -457,19 +455,6 @@ fn price(inputs: &Inputs<'_>, bag: &Bag<'_>) -> f64 {
     }
     if settings.task_price > 0.0 {
         return settings.task_price;
-    }
-    let need = bag.job.shape.need(1);
-    let unit = |name: &str| settings.price.get(name).copied().unwrap_or(0.0);
-    let mut hourly =
-        unit("cpu") * as_f64(need.cpus) + unit("mem") * as_f64(need.memory_mb) / 1024.0;
-    for &(kind, _, count) in &need.gres {
-        let name = inputs.snapshot.gres_kinds.get(kind.at());
-        hourly += name.map_or(0.0, |name| unit(&format!("gres/{name}"))) * as_f64(count);
-    }
-    if hourly > 0.0 {
-        // The mean over the classes, so that a slow node does not earn more.
-        let times: Vec<f64> = bag.rates.iter().flatten().map(|rate| rate.time.seconds).collect();
-        return hourly / 3600.0 * times.iter().sum::<f64>() / as_f64(times.len() as u64);
     }
     settings.margin * settings.energy_price * bag.least_joules()
 }

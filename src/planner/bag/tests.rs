@@ -249,16 +249,14 @@ fn loss_makers_run_or_wait_for_a_cheaper_hour_but_not_for_ever() {
 }
 
 #[test]
-fn prices_come_from_comment_task_resources_or_margin() {
+fn prices_come_from_comment_task_or_margin() {
     let price = |comment: &str, settings: &Settings| {
         let job = Job { comment: comment.into(), ..array(5, 12, 0.0) };
         planned(&snapshot(1, [0, 0], vec![job]), &known(), settings).report.bags[0].price
     };
     let margin = Settings { margin: 1.5, ..settings(Mode::Best) };
     assert_eq!(price("x", &margin), 3000.0);
-    let cpu = Settings { price: [("cpu".to_owned(), 36.0)].into(), ..margin };
-    assert!((price("", &cpu) - 0.15).abs() < 1e-12);
-    let task = Settings { task_price: 7.0, ..cpu };
+    let task = Settings { task_price: 7.0, ..margin };
     assert_eq!(price("", &task), 7.0);
     assert_eq!(price("price=9;class=b", &task), 9.0);
     assert_eq!(price("price=-1", &task), 7.0);

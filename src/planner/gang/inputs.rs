@@ -56,13 +56,8 @@ pub struct Settings {
     /// (memory per GiB). Empty: those of the partitions; where none has any
     /// the largest share of an average node.
     pub billing: BTreeMap<String, f64>,
-    /// A job of the highest priority pays this much more than one of priority
-    /// 0, as a part.
-    pub priority_weight: f64,
     /// Maintenance cost per unit, likewise by name.
     pub cost: BTreeMap<String, f64>,
-    /// Multiplies what jobs of a QOS pay, by its name, as Slurm's UsageFactor; 1 where not listed.
-    pub qos: BTreeMap<String, f64>,
     /// Gangs that are worth less than their cost on every node with room are to wait.
     pub enforce_admission: bool,
     /// Jobs that one plan looks at, in queue order.
@@ -79,9 +74,7 @@ impl Default for Settings {
             g: Growth::Source,
             bonus_scale: phalanx_methods::learn::BONUS_SCALE_SHIPPED,
             billing: BTreeMap::new(),
-            priority_weight: 1.0,
             cost: BTreeMap::new(),
-            qos: BTreeMap::new(),
             enforce_admission: false,
             jobs_max: 10_000,
         }

@@ -101,11 +101,14 @@ struct Prices<'a> {
     largest: bool,
     scale: f64,
     priority: f64,
-    qos: &'a BTreeMap<String, f64>,
     kinds: usize,
     /// Slurm's own, unless the configuration has other weights.
     billing: Option<Billing<'a>>,
 }
+
+/// Payment of a job of the highest priority beyond that of one of priority 0, as a part: twice as
+/// much, so that neither size nor priority decides alone.
+const PRIORITY_WEIGHT: f64 = 1.0;
 
 impl<'a> Prices<'a> {
     fn new(inputs: &Inputs<'a>, model: &Model<'_>, names: &[String]) -> Self {
@@ -124,8 +127,7 @@ impl<'a> Prices<'a> {
             cost: names.iter().map(|name| of(&settings.cost, name)).collect(),
             largest,
             scale: 1.0,
-            priority: settings.priority_weight / model.priority_max,
-            qos: &settings.qos,
+            priority: PRIORITY_WEIGHT / model.priority_max,
             kinds: inputs.snapshot.gres_kinds.len(),
             billing: largest.then(|| Billing::new(inputs.snapshot, names)).flatten(),
         };
@@ -149,9 +151,8 @@ impl<'a> Prices<'a> {
             None => terms.sum(),
         };
         // Nothing is worth nothing: else free jobs would never start.
-        let qos = self.qos.get(&*part.job.qos).copied().unwrap_or(1.0);
         let urgent = 1.0 + self.priority * f64::from(part.job.priority);
-        (paid * qos).max(1e-6) * urgent * self.scale
+        paid.max(1e-6) * urgent * self.scale
     }
 }
 

@@ -247,14 +247,6 @@ fn whole_nodes_must_be_idle_and_dear_jobs_come_first() {
     let method_plan = planned(&snapshot(jobs), &known, &greedy());
     assert_eq!(method_plan.report.starts, 1);
     assert_eq!(method_plan.start_order[0].job_id, 1);
-    // A QOS that pays three times as much outweighs it.
-    let mut snapshot_qos =
-        snapshot(vec![Job { qos: "urgent".into(), ..job(2, "a", 8) }, job(1, "a", 8)]);
-    snapshot_qos.jobs[1].priority = 100;
-    let mut settings = greedy();
-    assert_eq!(planned(&snapshot_qos, &known, &settings).start_order[0].job_id, 1);
-    settings.qos.insert("urgent".into(), 3.0);
-    assert_eq!(planned(&snapshot_qos, &known, &settings).start_order[0].job_id, 2);
     let mut whole = job(3, "a", 2);
     whole.shape.sharing = phalanx_core::shape::Sharing::Whole;
     whole.shape.min_cpus = 2;

@@ -69,6 +69,9 @@ pub struct Waiting {
     pub enforced: bool,
 }
 
+/// Largest number that is added to a priority, in priority points: a usual weight of one factor.
+pub const MAX_DELTA: u32 = 10_000;
+
 /// Limits from the configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
@@ -123,7 +126,7 @@ impl Stop {
             Self::Site => "its site factor is higher",
             Self::Overtakes => "it was overtaken order.max_overtakes times",
             Self::Delay => "it was delayed for order.max_delay_s",
-            Self::Delta => "it is further ahead than order.max_delta",
+            Self::Delta => "it is further ahead than an order may turn round",
             Self::Room => "it cannot be raised and would be passed too",
             Self::Own => "the job's own priority cannot be raised",
             Self::OwnMode => "the job's own partition is not in mode enforce",

@@ -85,7 +85,9 @@ type OfNode = Arg<(String, String)>;
 
 /// The service, if it is switched on.
 fn service(backend: &dyn Backend) -> Result<&dyn DataService, Failure> {
-    backend.data_service().ok_or_else(|| Failure::Unavailable("collect.enabled is off".to_owned()))
+    backend
+        .data_service()
+        .ok_or_else(|| Failure::Unavailable("there is no data service here".to_owned()))
 }
 
 fn read<A, T, F>(

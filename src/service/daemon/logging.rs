@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Log lines on standard error: text with systemd's priority prefix when the
-//! journal reads them, or one JSON object a line.
+//! Log lines on standard error, with systemd's priority prefix when the journal reads them.
 
 use std::io::Write;
 
@@ -8,19 +7,14 @@ use env_logger::{Builder, Target};
 use log::kv::{Key, Value, VisitSource};
 use log::{Level, Record};
 
-use phalanx_config::{LogConfig, LogFormat};
-use phalanx_ffi::clock::now_ms;
+use phalanx_config::LogConfig;
 
 /// Starts logging. Later calls of [`set_level`] change the level only.
 pub(super) fn start(config: &LogConfig) {
-    let format = config.format;
     let journal = std::env::var_os("JOURNAL_STREAM").is_some();
     let mut builder = Builder::new();
     builder.target(Target::Stderr).filter_level(log::LevelFilter::Trace);
-    builder.format(move |out, record| match format {
-        LogFormat::Json => writeln!(out, "{}", json_line(record)),
-        LogFormat::Text => writeln!(out, "{}", text_line(record, journal)),
-    });
+    builder.format(move |out, record| writeln!(out, "{}", text_line(record, journal)));
     // A second start in one process (tests) keeps the first logger.
     let _ = builder.try_init();
     set_level(config);
@@ -46,21 +40,6 @@ fn text_line(record: &Record<'_>, journal: bool) -> String {
         }
     }
     line
-}
-
-fn json_line(record: &Record<'_>) -> String {
-    let mut object = serde_json::Map::new();
-    object.insert("time_ms".into(), now_ms().into());
-    object.insert("level".into(), record.level().as_str().to_lowercase().into());
-    object.insert("target".into(), record.target().into());
-    object.insert("message".into(), record.args().to_string().into());
-    let mut pairs = Pairs(Vec::new());
-    if record.key_values().visit(&mut pairs).is_ok() {
-        for (key, value) in pairs.0 {
-            object.insert(key, value.into());
-        }
-    }
-    serde_json::Value::Object(object).to_string()
 }
 
 /// syslog(3) priorities, as sd-daemon(3) wants them in front of a line.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::collect::{Collect, Now, Use};
 use phalanx_config::Config;
 use phalanx_core::snapshot::Snapshot;
-use phalanx_messages::collect::{HISTORY, NONE};
+use phalanx_messages::collect::{CONFIGURATION, HISTORY, NONE};
 use phalanx_planner::data_jobs::Capability;
 use phalanx_planner::measured::{Measured, with_health};
 
@@ -27,29 +27,30 @@ pub(super) const BAG_POWER_W: &str = "bag.power_w";
 /// Key of the speed of data jobs on a node.
 pub(super) const DATA_CAPABILITY: &str = "data_jobs.capability";
 
+/// Least health of a node that is not taken last: halfway between 0, bad, and 1, good.
+const HEALTH_LEAST: f64 = 0.5;
+
 /// Keys that planning reads; `share` reads by itself.
 const PLANNED: [&str; 5] =
     [BALANCE_CAPABILITY, BALANCE_HEALTH, GANG_SPEED, BAG_POWER_W, DATA_CAPABILITY];
 
-/// Every key that names a datum, as configured.
+/// What each method goes by unless `phalanx collector use` names a datum for its key.
 pub(super) fn uses(config: &Config) -> Vec<Use> {
-    let one = |key: &str, name: &String, fallback: &String, own: &'static [&'static str]| Use {
+    let one = |key: &str, name: &str, fallback: &str, own: &'static [&'static str]| Use {
         key: key.to_owned(),
-        name: name.clone(),
-        fallback: fallback.clone(),
+        name: name.to_owned(),
+        fallback: fallback.to_owned(),
         own,
     };
-    let (share, balance, gang) = (&config.share, &config.balance, &config.gang);
-    let data = &config.data_jobs;
     vec![
-        one(SHARE_CAPABILITY, &share.capability, &share.capability_fallback, &[]),
-        one(BALANCE_CAPABILITY, &balance.capability, &balance.capability_fallback, &[NONE]),
+        one(SHARE_CAPABILITY, CONFIGURATION, CONFIGURATION, &[]),
+        one(BALANCE_CAPABILITY, NONE, CONFIGURATION, &[NONE]),
         // A node of which nothing is known now counts as healthy.
-        one(BALANCE_HEALTH, &balance.health, &NONE.to_owned(), &[NONE]),
-        one(GANG_SPEED, &gang.speed, &gang.speed_fallback, &[HISTORY]),
-        one(DATA_CAPABILITY, &data.capability, &data.capability_fallback, &[HISTORY, NONE]),
+        one(BALANCE_HEALTH, &config.balance.health, NONE, &[NONE]),
+        one(GANG_SPEED, HISTORY, HISTORY, &[HISTORY]),
+        one(DATA_CAPABILITY, HISTORY, HISTORY, &[HISTORY, NONE]),
         // Where it is stale the sources that come after it count.
-        one(BAG_POWER_W, &config.bag.power_w, &NONE.to_owned(), &[NONE]),
+        one(BAG_POWER_W, NONE, NONE, &[NONE]),
     ]
 }
 
@@ -82,17 +83,10 @@ pub(super) fn read(collect: &Collect, snapshot: &Snapshot) -> MeasuredValues {
     wanted.into_iter().filter_map(one).collect()
 }
 
-/// Whose word counts for how fast data jobs are on these nodes. Without a data service that is the
-/// configuration's, as far as it names no datum.
-pub(super) fn data_capability(
-    collect: Option<&Collect>,
-    config: &Config,
-    nodes: &[String],
-) -> Capability {
-    let read =
-        |collect: &Collect| collect.used(DATA_CAPABILITY, None, nodes, &|_| None, Now::read());
-    let Some(used) = collect.and_then(|collect| read(collect).ok()) else {
-        return Capability { measured: None, learned: config.data_jobs.capability != NONE };
+/// Source of how fast data jobs are on these nodes.
+pub(super) fn data_capability(collect: &Collect, nodes: &[String]) -> Capability {
+    let Ok(used) = collect.used(DATA_CAPABILITY, None, nodes, &|_| None, Now::read()) else {
+        return Capability { measured: None, learned: true };
     };
     match used.name.as_str() {
         NONE => Capability::default(),
@@ -106,16 +100,12 @@ pub(super) fn data_capability(
 }
 
 /// Levels by which nodes of equal Weight are tried, and those that are not healthy last.
-pub(super) fn levels(
-    measured: &MeasuredValues,
-    snapshot: &Snapshot,
-    health_least: f64,
-) -> BTreeMap<Arc<str>, u32> {
+pub(super) fn levels(measured: &MeasuredValues, snapshot: &Snapshot) -> BTreeMap<Arc<str>, u32> {
     let levels = measured.get(BALANCE_CAPABILITY).map(Measured::levels).unwrap_or_default();
     match measured.get(BALANCE_HEALTH) {
         Some(health) => {
             let nodes = snapshot.named().map(|(_, node)| Arc::clone(&node.name));
-            with_health(&levels, health, health_least, nodes)
+            with_health(&levels, health, HEALTH_LEAST, nodes)
         }
         None => levels,
     }

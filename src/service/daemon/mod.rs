@@ -54,7 +54,7 @@ use tokio::sync::watch;
 
 use crate::api::{Access, Gate, Server as ApiServer};
 use crate::collect::Local;
-use crate::daemon::settings::{history_limits, record_options, settings_of_link};
+use crate::daemon::settings::settings_of_link;
 use crate::daemon::shared::Shared;
 use crate::daemon::state::cluster::Cluster;
 use crate::daemon::state::configuration::Configuration;
@@ -71,13 +71,15 @@ use crate::daemon::threads::order::Order;
 use crate::daemon::threads::poll::Poll;
 use crate::daemon::threads::{comments, datasets, energy, lookups, plan};
 use crate::daemon::watchdog::{Heartbeats, Watchdog};
-use crate::history::{HistoryReader, HistorySender, HistoryThread, SampleRecord, ThreadOptions};
+use crate::history::{
+    HistoryReader, HistorySender, HistoryThread, Limits, SampleRecord, ThreadOptions,
+};
 use crate::link::{Responder, Server as LinkServer, ServerConfig};
-use crate::recordings::{Order as Recording, RecordingWriter};
+use crate::recordings::RecordingWriter;
 use crate::source::slurm::Source;
 use crate::sync::Newest;
 use phalanx_client::agent;
-use phalanx_config::Config;
+use phalanx_config::{Config, PublicRead};
 use phalanx_core::limits::NOTES_QUEUE_MAX;
 use phalanx_core::snapshot::Snapshot;
 use phalanx_ffi::clock::now_ms;
@@ -196,13 +198,9 @@ fn rows(ends: Ends, config: &Config) -> Vec<Row> {
     let Ends { source, link, api, stop_api, recording, events } = ends;
     let (to_plan, snapshots) = Newest::channel();
     let (replan, to_lookups) = (to_plan.clone(), to_plan.clone());
-    let (runs, ended) = if config.learn.enabled {
-        let (sender, receiver) = bounded(NOTES_QUEUE_MAX);
-        (Some(sender), Some(receiver))
-    } else {
-        (None, None)
-    };
-    let mut rows = vec![
+    let (runs, ended) = bounded(NOTES_QUEUE_MAX);
+    let agent_options = collect::agent_options(config);
+    vec![
         Row::new("history", Background, move |all, stop| {
             let sample = || all.sample();
             writer(all, events, runs, &sample).run(stop);
@@ -224,7 +222,7 @@ fn rows(ends: Ends, config: &Config) -> Vec<Row> {
         }),
         Row::new("poll", Background, move |all, stop| poll(all, source, to_plan).run(stop)),
         Row::new("energy", Background, |all, stop| {
-            energy::run(&all.configuration, &all.energy, stop);
+            energy::run(&all.energy, stop);
         }),
         Row::new("order", Background, |all, stop| order(all).run(stop)),
         Row::new("plan", Background, move |all, stop| plan::run(all, &snapshots, stop)),
@@ -234,37 +232,29 @@ fn rows(ends: Ends, config: &Config) -> Vec<Row> {
                 error!("control socket: {error}");
             }
         }),
-    ];
-    if let Some(ended) = ended {
-        rows.push(Row::new("learn", Background, move |all, stop| {
+        Row::new("learn", Background, move |all, stop| {
             Learner::new(learner_data(all)).run(&ended, stop);
-        }));
-    }
-    if config.collect.enabled {
-        let options = collect::agent_options(config);
-        rows.push(Row::new("agent", Background, move |all, stop| {
-            let Some(service) = &all.data_service else { return };
-            let local = Local::new(Arc::clone(&service.collect), Arc::clone(stop));
-            agent::run(local, options, stop);
-        }));
-        rows.push(Row::new("collect", Background, |all, stop| {
-            let Some(service) = &all.data_service else { return };
-            collect::run(&service.collect, stop);
-        }));
-    }
-    rows
+        }),
+        Row::new("agent", Background, move |all, stop| {
+            let local = Local::new(Arc::clone(&all.data_service.collect), Arc::clone(stop));
+            agent::run(local, agent_options, stop);
+        }),
+        Row::new("collect", Background, |all, stop| {
+            collect::run(&all.data_service.collect, stop);
+        }),
+    ]
 }
 
 fn writer<'a>(
     all: &'a Shared,
     events: Receiver<LinkEvent>,
-    runs: Option<Sender<RunEvent>>,
+    runs: Sender<RunEvent>,
     sample: &'a dyn Fn() -> Option<SampleRecord>,
 ) -> HistoryWriter<'a> {
     HistoryWriter {
         events,
         memory: &all.decisions,
-        history: all.history.as_ref(),
+        history: &all.history,
         responder: &all.responder,
         runs,
         learned: &all.learned,
@@ -286,7 +276,7 @@ fn order(all: &Shared) -> Order<'_> {
 
 fn learner_data(all: &Shared) -> LearnerData<'_> {
     let Shared { configuration, cluster, inputs, energy, learned, .. } = all;
-    let (history, reader) = (all.history.as_ref(), all.reader.as_ref());
+    let (history, reader) = (&all.history, &all.reader);
     LearnerData { configuration, cluster, inputs, energy, learned, history, reader }
 }
 
@@ -295,7 +285,7 @@ struct Daemon {
     stop: Arc<AtomicBool>,
     stop_api: watch::Sender<bool>,
     threads: Vec<JoinHandle<()>>,
-    database: Option<HistoryThread>,
+    database: HistoryThread,
 }
 
 impl Daemon {
@@ -319,9 +309,6 @@ impl Daemon {
             recording: writer,
             events,
         };
-        if config.record.enabled {
-            recording.order(Recording::Start(record_options(&config, None)));
-        }
         let shared = Arc::new(Shared {
             started: Instant::now(),
             configuration: Configuration::new(path, Arc::clone(&config)),
@@ -330,7 +317,7 @@ impl Daemon {
             plans: Plans::default(),
             order: StartOrder::default(),
             decisions: Mutex::default(),
-            reader: history.as_ref().map(|_| HistoryReader::new(&config.history.path)),
+            reader: HistoryReader::new(&config.history.path),
             history,
             data_service: DataService::start(&config),
             learned: Learned::default(),
@@ -394,9 +381,7 @@ impl Daemon {
         }
         // The database's thread ends, after a last write, when its last sender is gone.
         drop(shared);
-        if let Some(database) = database {
-            database.join(LAST_RECORDS_MAX);
-        }
+        database.join(LAST_RECORDS_MAX);
     }
 }
 
@@ -410,31 +395,27 @@ fn bind_link(config: &Config, owner: Option<u32>) -> Result<LinkServer> {
 fn bind_api(config: &Config, owner: Option<u32>) -> Result<ApiServer> {
     let mut allowed_uids = config.control.allowed_uids.clone();
     allowed_uids.extend(owner);
-    let access = Access { public_read: config.control.public_read, allowed_uids };
+    let public = config.control.public_read;
+    let access = Access { public_read: public != PublicRead::None, allowed_uids };
     let mut server = ApiServer::bind(&config.control.socket, access)?;
     if let Ok(address) = config.control.listen.parse() {
-        let public_read = config.control.listen_public_read;
-        let gate = Gate::new(public_read, collect::munge_socket(config));
+        let gate = Gate::new(public == PublicRead::All, collect::munge_socket(config));
         server = server.with_tcp(address, gate);
     }
     Ok(server)
 }
 
-/// The history with its thread `database`, where it is switched on.
-fn start_history(config: &Config) -> Result<(Option<HistorySender>, Option<HistoryThread>)> {
-    if !config.history.enabled {
-        return Ok((None, None));
-    }
+/// The history with its thread `database`.
+fn start_history(config: &Config) -> Result<(HistorySender, HistoryThread)> {
     let options = ThreadOptions::new(&config.history.path);
-    let limits = history_limits(&config.history);
+    let limits = Limits::new(config.history.retention_days);
     // A thread inherits the nice value of the one that starts it.
     let start = || {
         Turns::Background.take();
         HistoryThread::start(options, limits)
     };
     let started = std::thread::scope(|scope| scope.spawn(start).join());
-    let (sender, thread) = started
+    started
         .unwrap_or_else(|_| Err(std::io::Error::other("panicked")))
-        .context("start thread database")?;
-    Ok((Some(sender), Some(thread)))
+        .context("start thread database")
 }

@@ -37,7 +37,7 @@ impl NodeSpeeds<'_> {
             Some(_) => String::new(),
             None => core_speed_class(&JobTraits::of(job), &self.config.learn.class_by),
         };
-        self.core_speeds.of(&class, self.config)
+        self.core_speeds.of(&class)
     }
 
     /// Speeds of a job on these nodes.

@@ -3,9 +3,8 @@
 
 use std::time::Duration;
 
-use crate::history::Limits;
 use crate::recordings::Options;
-use phalanx_config::{Config, HistoryConfig};
+use phalanx_config::{Config, DataMode};
 use phalanx_hdfs::Hdfs;
 use phalanx_messages::collect::NONE;
 use phalanx_mirror::Settings;
@@ -15,29 +14,25 @@ use phalanx_mirror::Settings;
 pub(super) fn settings_of_link(config: &Config, generation: u64) -> Settings {
     let data_jobs = &config.data_jobs;
     let named = data_jobs.caches != NONE || !data_jobs.locations.is_empty();
-    if !data_jobs.enabled || named || Hdfs::is_configured(&config.hdfs) {
+    if data_jobs.mode == DataMode::Off || named || Hdfs::is_configured(&config.hdfs) {
         return Settings::of(config, generation);
     }
     let mut without = config.clone();
-    without.data_jobs.enabled = false;
+    without.data_jobs.mode = DataMode::Off;
     Settings::of(&without, generation)
 }
 
-/// Age and size at which the history deletes records.
-pub(super) fn history_limits(config: &HistoryConfig) -> Limits {
-    Limits {
-        retention_days: config.retention_days,
-        runs_days: config.runs_days,
-        max_mb: config.max_mb,
-    }
-}
+/// Size at which the next file of a recording is begun, in MiB: it is copied and read whole.
+const RECORD_FILE_MB: u64 = 64;
+/// Size of all recordings at which the oldest are deleted, in MiB.
+const RECORDS_MAX_MB: u64 = 1024;
 
-/// Directory, sizes and length of a recording.
+/// Directory, beside the history, sizes and length of a recording.
 pub(super) fn record_options(config: &Config, length: Option<Duration>) -> Options {
     Options {
-        dir: config.record.dir.clone(),
-        file_bytes: u64::from(config.record.file_mb) << 20,
-        total_bytes: u64::from(config.record.max_mb) << 20,
+        dir: config.history.path.with_file_name("recordings"),
+        file_bytes: RECORD_FILE_MB << 20,
+        total_bytes: RECORDS_MAX_MB << 20,
         length,
     }
 }
@@ -54,11 +49,15 @@ mod tests {
         let settings = settings_of_link(&config, 3);
         assert_eq!((settings.input_wait_ms, settings.require_wait_ms), (0, 0));
         assert_eq!(settings.generation, 3);
-        config.hdfs.namenodes = vec!["nn:8020".to_owned()];
+        let hadoop = tempfile::tempdir().unwrap();
+        let site = "<configuration><property><name>fs.defaultFS</name>\
+                    <value>hdfs://nn:8020</value></property></configuration>";
+        std::fs::write(hadoop.path().join("core-site.xml"), site).unwrap();
+        config.hdfs.conf_dirs = vec![hadoop.path().to_owned()];
         let settings = settings_of_link(&config, 3);
         assert_eq!((settings.input_wait_ms, settings.require_wait_ms), (10_000, 600_000));
         assert_eq!(settings.hold_budget_ms, 60_000);
-        config.hdfs.namenodes.clear();
+        config.hdfs.conf_dirs.clear();
         assert_eq!(settings_of_link(&config, 3).input_wait_ms, 0);
         config.data_jobs.caches = "cached".to_owned();
         assert_eq!(settings_of_link(&config, 3).input_wait_ms, 10_000);

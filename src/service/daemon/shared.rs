@@ -8,7 +8,7 @@ use std::time::Instant;
 use crate::api::Counters;
 use crate::collect::Now;
 use crate::daemon::logging;
-use crate::daemon::settings::{history_limits, settings_of_link};
+use crate::daemon::settings::settings_of_link;
 use crate::daemon::state::cluster::Cluster;
 use crate::daemon::state::configuration::Configuration;
 use crate::daemon::state::decision_memory::DecisionMemory;
@@ -20,7 +20,7 @@ use crate::daemon::state::plans::Plans;
 use crate::daemon::state::power::Power;
 use crate::daemon::threads::collect::{self, DataService};
 use crate::daemon::watchdog::Heartbeats;
-use crate::history::{HistoryReader, HistorySender};
+use crate::history::{HistoryReader, HistorySender, Limits};
 use crate::link::Responder;
 use crate::recordings;
 use phalanx_config::Config;
@@ -37,10 +37,9 @@ pub(super) struct Shared {
     pub(super) plans: Plans,
     pub(super) order: StartOrder,
     pub(super) decisions: Mutex<DecisionMemory>,
-    pub(super) history: Option<HistorySender>,
-    pub(super) reader: Option<HistoryReader>,
-    /// Absent where it is switched off.
-    pub(super) data_service: Option<DataService>,
+    pub(super) history: HistorySender,
+    pub(super) reader: HistoryReader,
+    pub(super) data_service: DataService,
     pub(super) learned: Learned,
     pub(super) energy: EnergyRequests,
     /// Inputs of data-parallel jobs.
@@ -74,12 +73,8 @@ impl Shared {
                 .set_settings(settings_of_link(new, generation))
                 .map_err(|error| format!("balance: {error}"))?;
             logging::set_level(&new.log);
-            if let Some(history) = &self.history {
-                history.shared().set_limits(history_limits(&new.history));
-            }
-            if let Some(service) = &self.data_service {
-                service.collect.set_settings(collect::settings(new), Now::read());
-            }
+            self.history.shared().set_limits(Limits::new(new.history.retention_days));
+            self.data_service.collect.set_settings(collect::settings(new), Now::read());
             Ok(())
         })
     }

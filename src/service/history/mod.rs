@@ -29,7 +29,7 @@ pub use records::{
 };
 pub use runs::{Imported, node_classes, split_node_classes};
 pub use shared::{HistorySender, HistoryShared};
-pub use store::{History, Limits};
+pub use store::{History, Limits, RUNS_DAYS};
 pub use thread::{HistoryThread, ThreadOptions};
 
 pub use crate::sqlite::{Error as HistoryError, Trouble};

@@ -26,6 +26,19 @@ pub struct Limits {
     pub max_mb: u32,
 }
 
+/// Age at which runs of jobs, from which speeds are learned, are deleted, in days: a year, so that
+/// yearly workloads are known.
+pub const RUNS_DAYS: u32 = 365;
+/// Size of the database at which the oldest records are deleted, in MiB.
+const MAX_MB: u32 = 1024;
+
+impl Limits {
+    /// Limits with this age of decisions and placements, in days.
+    pub fn new(retention_days: u32) -> Self {
+        Self { retention_days, runs_days: RUNS_DAYS, max_mb: MAX_MB }
+    }
+}
+
 /// An open history that can be written.
 #[derive(Debug)]
 pub struct History {

@@ -16,17 +16,13 @@ PATIENT = """\
 mode = "enforce"
 [link]
 deadline_us = 20000
-late_budget_ms = 6000
-syncs_a_minute = 0
-eject_openings = 0
+[expert]
+breaker = false
 [source]
 poll_ms = 500
 """
 # The same, and queue and plan are read and made more often than by default.
-PROMPT = PATIENT.replace("poll_ms = 500", "poll_ms = 300") + """\
-[planner]
-slot_ms = 300
-"""
+PROMPT = PATIENT.replace("poll_ms = 500", "poll_ms = 300")
 CLOUD_MAX = 65_000   # Slurm's own limit is 64k nodes
 SCHEDULER = ("bf_interval=2,bf_continue,bf_window=1440,bf_yield_interval=1000000,"
              "sched_interval=2,batch_sched_delay=1")
@@ -210,8 +206,6 @@ def phalanx_toml(paths, source_text, where):
         ("link", "socket", paths.plugin_socket),
         ("control", "socket", paths.control_socket),
         ("history", "path", os.path.join(paths.var, "history.sqlite")),
-        ("collect", "path", os.path.join(paths.var, "collect.sqlite")),
-        ("record", "dir", os.path.join(paths.var, "recordings")),
     ):
         text = set_toml_string(text, section, key, value)
     if source_text is None:

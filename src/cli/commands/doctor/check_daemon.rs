@@ -226,7 +226,7 @@ fn plugin(facts: &Facts, status: &Status) -> Vec<Finding> {
                     "it opened for {}; the daemon is asked again by itself",
                     breaker_cause(&plugin.breaker_cause)
                 ))
-                .fix("check the host's load; link.deadline_us, link.late_budget_ms"),
+                .fix("check the host's load; link.deadline_us"),
         );
     }
     if plugin.overlay_version != status.version {

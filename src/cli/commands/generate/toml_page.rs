@@ -109,8 +109,8 @@ fn kind(kind: Kind) -> String {
         Kind::Texts => "list of texts".to_owned(),
         Kind::Datum(words) => format!("name of a datum, {}", words.join(", ")),
         Kind::Weights => "table of numbers by resource".to_owned(),
+        Kind::Registration => "table".to_owned(),
         Kind::Amounts => "table of numbers by name".to_owned(),
-        Kind::Hours => "table of prices by hour of the day".to_owned(),
         Kind::DayPrices => "24 prices, or a table of them by hours".to_owned(),
     }
 }
@@ -184,7 +184,7 @@ mod tests {
         }
         let page = page();
         assert!(page.contains("100 to 50000 microseconds"), "ranges come from the table");
-        assert!(page.contains("Longest time that the plugin waits"), "texts come from the file");
+        assert!(page.contains("Longest wait of the plugin"), "texts come from the file");
         assert!(!page.contains("SPDX"));
     }
 

@@ -93,7 +93,7 @@ fn all_runs(report: &ActivityReport) -> RunSums {
 
 fn ended(all: &RunSums) -> String {
     match (all.runs, all.cpu_hours) {
-        (0, _) => unknown("none ended, or [learn] is off"),
+        (0, _) => unknown("none ended"),
         (runs, Some(hours)) => format!("{runs}, {hours:.1} CPU hours"),
         (runs, None) => format!("{runs}, CPU hours unknown"),
     }

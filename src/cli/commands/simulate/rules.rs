@@ -7,7 +7,7 @@ use super::log::usage;
 use crate::exit::Failure;
 use crate::slurm_conf::SlurmConf;
 use phalanx_config::{Config, OrderBy as By, OrderConfig};
-use phalanx_planner::order::Bounds;
+use phalanx_planner::order::{Bounds, MAX_DELTA};
 use phalanx_sim::slurm::{OrderBy, OrderRule, Parameters, Rules};
 
 /// Without a configuration the daemon orders by learned runtimes, within the default bounds.
@@ -21,23 +21,24 @@ pub fn rules(config: Option<&Config>, slurm_conf: Option<&Path>) -> Result<Rules
                 .map_err(|what| usage(format!("--slurm-conf {}: {what}", path.display())))?
         }
     };
-    let learned = || OrderConfig { enabled: true, by: By::Learned, ..OrderConfig::default() };
+    let learned = || OrderConfig { by: By::Learned, ..OrderConfig::default() };
     let order = config.map_or_else(learned, |config| config.order.clone());
-    Ok(Rules { parameters, order: order.enabled.then(|| rule(&order)) })
+    Ok(Rules { parameters, order: rule(&order) })
 }
 
-fn rule(order: &OrderConfig) -> OrderRule {
-    OrderRule {
+fn rule(order: &OrderConfig) -> Option<OrderRule> {
+    Some(OrderRule {
         by: match order.by {
+            By::Off => return None,
             // A simulation has no hours of the day.
             By::Plan | By::Price => OrderBy::Plan,
             By::Shortest => OrderBy::Shortest,
             By::Learned => OrderBy::Learned,
         },
         bounds: Bounds {
-            max_delta: order.max_delta,
+            max_delta: MAX_DELTA,
             max_overtakes: order.max_overtakes,
             max_delay_s: order.max_delay_s,
         },
-    }
+    })
 }

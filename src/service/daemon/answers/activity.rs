@@ -4,7 +4,7 @@
 use super::energy_use;
 use crate::api::{Backend, Failure};
 use crate::daemon::shared::Shared;
-use crate::history::{DecisionRow, HistoryError, HistoryReader, JobRef, SampleRecord};
+use crate::history::{DecisionRow, HistoryError, JobRef, SampleRecord};
 use phalanx_ffi::clock::now_ms;
 use phalanx_messages::rest::heat::stranded;
 use phalanx_messages::rest::{ActivityReport, DecisionsReport, DimensionReport, LatestDecision};
@@ -32,10 +32,9 @@ impl Shared {
 
 /// What happened since a time; by default in the last day.
 pub(super) fn report(shared: &Shared, since_ms: Option<u64>) -> Result<ActivityReport, Failure> {
-    let reader = reader(shared)?;
     let until_ms = now_ms();
     let since_ms = since_ms.unwrap_or_else(|| until_ms.saturating_sub(24 * 3600 * 1000));
-    let activity = reader.activity(since_ms, until_ms).map_err(|error| failed(&error))?;
+    let activity = shared.reader.activity(since_ms, until_ms).map_err(|error| failed(&error))?;
     let slurm = shared.cluster.status();
     let config = shared.configuration.status();
     let energy = energy_use::report(shared, Some(since_ms)).ok().map(|report| report.total);
@@ -52,11 +51,6 @@ pub(super) fn report(shared: &Shared, since_ms: Option<u64>) -> Result<ActivityR
     })
 }
 
-fn reader(shared: &Shared) -> Result<&HistoryReader, Failure> {
-    let off = || Failure::Unavailable("history.enabled is off: nothing is recorded".to_owned());
-    shared.reader.as_ref().ok_or_else(off)
-}
-
 fn failed(error: &HistoryError) -> Failure {
     Failure::Unavailable(error.to_string())
 }
@@ -69,7 +63,7 @@ const LATEST_MAX: u32 = 1000;
 /// The latest decisions, newest first.
 pub(super) fn latest(shared: &Shared, limit: Option<u32>) -> Result<DecisionsReport, Failure> {
     let limit = limit.unwrap_or(LATEST).min(LATEST_MAX);
-    let rows = reader(shared)?.latest(limit).map_err(|error| failed(&error))?;
+    let rows = shared.reader.latest(limit).map_err(|error| failed(&error))?;
     Ok(DecisionsReport { decisions: rows.into_iter().map(view).collect() })
 }
 

@@ -9,10 +9,11 @@ use crate::daemon::measured_values::data_capability;
 use crate::daemon::node_speeds::NodeSpeeds;
 use crate::daemon::shared::Shared;
 use crate::daemon::state::inputs::{Input, JobData};
-use phalanx_config::{Config, DataMode};
+use phalanx_config::Config;
 use phalanx_core::number::as_f64;
 use phalanx_core::snapshot::{JobState, Snapshot};
 use phalanx_core::{NodeIdx, hostlist};
+use phalanx_methods::data_jobs::bisect::rigid::Rule;
 use phalanx_methods::data_jobs::blockmap::{
     Assignment, BlockMap, Locality, MapNode, NodeTasks, Pace, Range, Split, SplitBy, assign, level,
     remote_share,
@@ -22,6 +23,10 @@ use phalanx_planner::preference::DataNote;
 
 /// Nodes of a job with the CPUs that it has on each.
 type Allocation = Vec<(Arc<str>, u64)>;
+
+/// Part of the bytes that could be read locally which may be read from other nodes, so that no
+/// task has much more to read than others: what that costs is in the noise of a run.
+const REMOTE_SHARE: f64 = 0.03;
 
 impl Shared {
     /// The map of a job for a user, or for whoever may see all; always the same for one start.
@@ -173,9 +178,8 @@ impl Shared {
             return (Vec::new(), 0.0);
         };
         let names: Vec<String> = nodes.iter().map(|(name, _)| name.to_string()).collect();
-        let collect = self.data_service.as_ref().map(|service| &*service.collect);
         let node_speeds = NodeSpeeds {
-            capability: &data_capability(collect, &config, &names),
+            capability: &data_capability(&self.data_service.collect, &names),
             core_speeds: &self.learned.core_speeds,
             config: &config,
             snapshot: &snapshot,
@@ -241,8 +245,8 @@ fn deal(
     let declared = data.key.as_ref().map(|key| &key.declaration);
     let required = declared.is_some_and(|declared| declared.locality == Locality::Require);
     // The published migration knows no bound.
-    let seed = config.data_jobs.mode == DataMode::Seed;
-    let most = if seed { 1.0 } else { config.data_jobs.remote_share };
+    let seed = matches!(config.data_jobs.rule(), Rule::Seed { .. });
+    let most = if seed { 1.0 } else { REMOTE_SHARE };
     let pace = Pace {
         remote_extra: speed_mb_per_s / config.data_jobs.transfer_mb_per_s,
         remote_share: if required { 0.0 } else { remote_share(most, on) },

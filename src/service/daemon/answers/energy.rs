@@ -3,14 +3,14 @@
 
 use std::collections::BTreeMap;
 
-use crate::clock::zoned;
+use crate::clock::{hour, zoned};
 use crate::daemon::methods::bags::BagKnowledge;
 use crate::daemon::shared::Shared;
 use crate::daemon::state::power::Configured;
 use phalanx_ffi::clock::now_ms;
 use phalanx_ffi::locks::lock;
 use phalanx_messages::rest::{EnergyReport, EnergyRow, NodePower};
-use phalanx_planner::bag::{Knowledge, WattsFrom};
+use phalanx_planner::bag::{Knowledge, MARGIN, WattsFrom};
 
 /// Power and energy as they are believed, and where the figures come from.
 pub(super) fn report(shared: &Shared) -> EnergyReport {
@@ -64,9 +64,9 @@ pub(super) fn report(shared: &Shared) -> EnergyReport {
     }
     EnergyReport {
         time_ms,
-        energy_price_kwh: config.bag.price_at(zoned(time_ms).hour()),
+        energy_price_kwh: config.energy_prices().at(hour(&zoned(time_ms))),
         task_price: config.bag.task_price,
-        margin: config.bag.margin,
+        margin: MARGIN,
         nodes: nodes.into_values().collect(),
         rows,
     }

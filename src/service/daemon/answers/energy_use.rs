@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::api::Failure;
-use crate::clock::zoned;
+use crate::clock::{hour, zoned};
 use crate::daemon::shared::Shared;
 use crate::daemon::state::power::{Configured, Power};
+use crate::history::RUNS_DAYS;
 use phalanx_core::hostlist;
 use phalanx_core::limits::HOSTLIST_NAMES_MAX;
 use phalanx_core::number::as_f64;
@@ -25,16 +26,14 @@ const PERIOD_MS: u64 = 7 * 24 * 3600 * 1000;
 pub(super) fn report(shared: &Shared, since_ms: Option<u64>) -> Result<EnergyUse, Failure> {
     let time_ms = now_ms();
     let since_ms = since_ms.unwrap_or_else(|| time_ms.saturating_sub(PERIOD_MS));
-    let off = || Failure::Unavailable("history.enabled is off: nothing is recorded".to_owned());
-    let reader = shared.reader.as_ref().ok_or_else(off)?;
     let (config, snapshot) = (shared.config(), shared.cluster.snapshot());
     let seconds = |ms: u64| i64::try_from(ms / 1000).unwrap_or(i64::MAX);
     let hour_of = |at_s: i64| {
         let ms = u64::try_from(at_s).unwrap_or(0).saturating_mul(1000);
-        usize::try_from(zoned(ms).hour()).unwrap_or(0)
+        hour(&zoned(ms))
     };
     // The first run was not before the oldest that is kept.
-    let oldest_s = seconds(time_ms) - i64::from(config.history.runs_days) * 86_400;
+    let oldest_s = seconds(time_ms) - i64::from(RUNS_DAYS) * 86_400;
     let since_s = seconds(since_ms).max(oldest_s);
     let prices = config.energy_prices();
     let clock = PriceClock::new(&prices, since_s, seconds(time_ms), &hour_of);
@@ -44,7 +43,7 @@ pub(super) fn report(shared: &Shared, since_ms: Option<u64>) -> Result<EnergyUse
         let power = lock(&shared.power);
         sum.nodes = nodes(snapshot, &classes, &power, &config.learn.node_class_by);
     }
-    let visited = reader.each_run_since(since_ms, |run| {
+    let visited = shared.reader.each_run_since(since_ms, |run| {
         let ran = Ran {
             start_s: run.start_s,
             end_s: run.end_s,

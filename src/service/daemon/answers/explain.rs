@@ -151,7 +151,7 @@ impl Shared {
     fn used_for(&self, job: &Job, runs: f64) -> Vec<String> {
         let (config, pending) = (self.config(), job.state == JobState::Pending);
         let mut used = Vec::new();
-        if pending && config.order.enabled && config.order.by == OrderBy::Learned {
+        if pending && config.order.by == OrderBy::Learned {
             used.push("the order of starts".to_owned());
         }
         if config.learn.runtimes_decide && runs >= RUNTIME_RUNS_MIN {
@@ -251,7 +251,7 @@ impl Shared {
             }
         }
         let id = if report.job_id != 0 { report.job_id } else { key.first() };
-        if let Some(reader) = self.reader.as_ref().filter(|_| report.placed.is_none()) {
+        if let Some(reader) = Some(&self.reader).filter(|_| report.placed.is_none()) {
             add_history(report, reader, key, id);
         }
         if report.job_id == 0 && (report.placed.is_some() || !report.asks.is_empty()) {

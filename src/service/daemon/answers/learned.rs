@@ -4,9 +4,8 @@
 use std::sync::atomic::Ordering;
 
 use crate::api::Failure;
-use crate::daemon::settings::history_limits;
 use crate::daemon::shared::Shared;
-use crate::history::{History, HistoryError};
+use crate::history::{History, HistoryError, Limits};
 use phalanx_core::limits::RUNS_LIST_MAX;
 use phalanx_core::run::Run;
 use phalanx_core::snapshot::Snapshot;
@@ -24,33 +23,26 @@ fn unavailable(error: &HistoryError) -> Failure {
     Failure::Unavailable(error.to_string())
 }
 
-fn off() -> Failure {
-    Failure::Unavailable("history.enabled is off: nothing is recorded".to_owned())
-}
-
 pub(super) fn runs(
     shared: &Shared,
     since_ms: Option<u64>,
     limit: Option<u32>,
 ) -> Result<RunsReport, Failure> {
-    let reader = shared.reader.as_ref().ok_or_else(off)?;
     let since_ms = since_ms.unwrap_or(0);
     let limit = limit.unwrap_or(RUNS_LIST).min(RUNS_LIST_MAX);
-    let runs = reader.runs(since_ms, limit).map_err(|error| unavailable(&error))?;
+    let runs = shared.reader.runs(since_ms, limit).map_err(|error| unavailable(&error))?;
     Ok(RunsReport { since_ms, runs })
 }
 
 /// Writes through a connection of its own: the history's thread goes on beside it.
 pub(super) fn import(shared: &Shared, mut runs: Vec<Run>) -> Result<ImportReport, Failure> {
     let config = shared.config();
-    if shared.history.is_none() {
-        return Err(off());
-    }
     for run in &mut runs {
         run.class = class_of(&JobTraits::of_run(run), &config.learn.class_by);
     }
-    let mut history = History::open(&config.history.path, history_limits(&config.history))
-        .map_err(|error| unavailable(&error))?;
+    let mut history =
+        History::open(&config.history.path, Limits::new(config.history.retention_days))
+            .map_err(|error| unavailable(&error))?;
     let done = history.import(&runs).map_err(|error| unavailable(&error))?;
     shared.learned.imported(now_ms());
     Ok(ImportReport { new: done.new, filled: done.filled, known: done.known })
@@ -62,10 +54,6 @@ pub(super) fn speeds(
     node: Option<&str>,
 ) -> Result<SpeedsReport, Failure> {
     let config = &shared.config().learn;
-    if !config.enabled {
-        let text = "learn.enabled is off: nothing is learned".to_owned();
-        return Err(Failure::Unavailable(text));
-    }
     let speeds = shared.learned.speeds();
     if let Some(class) = class.filter(|class| !speeds.knows(class)) {
         let text = format!("job class {class}: no run of it is known; `phalanx history speeds`");

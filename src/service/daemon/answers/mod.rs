@@ -64,7 +64,7 @@ impl Shared {
 
 impl Backend for Shared {
     fn data_service(&self) -> Option<&dyn DataService> {
-        self.data_service.as_ref().map(|_| self as &dyn DataService)
+        Some(self)
     }
 
     fn status(&self) -> Status {
@@ -93,10 +93,8 @@ impl Backend for Shared {
     fn shadow(&self, since_ms: Option<u64>) -> Result<ShadowReport, Failure> {
         let day_ms = 24 * 3600 * 1000;
         let since_ms = since_ms.unwrap_or_else(|| now_ms().saturating_sub(day_ms));
-        let reader = self.reader.as_ref().ok_or_else(|| {
-            Failure::Unavailable("history.enabled is off: nothing is recorded".to_owned())
-        })?;
-        let summary = reader
+        let summary = self
+            .reader
             .shadow(since_ms, SHADOW_LIST_MAX)
             .map_err(|error| Failure::Unavailable(error.to_string()))?;
         let diff = |d: crate::history::ShadowDifference| ShadowDiff {
@@ -183,10 +181,6 @@ impl Backend for Shared {
     }
 
     fn energy(&self) -> Result<EnergyReport, Failure> {
-        if !self.config().learn.enabled {
-            let text = "learn.enabled is off: nothing is learned".to_owned();
-            return Err(Failure::Unavailable(text));
-        }
         Ok(energy::report(self))
     }
 

@@ -8,6 +8,7 @@ use phalanx_ffi::wire::{Proof, Reason, Stats};
 
 use crate::api::Counters;
 use crate::daemon::shared::Shared;
+use phalanx_config::OrderBy;
 use phalanx_ffi::locks::lock;
 use phalanx_messages::rest::{
     CallShares, CallTime, ControlStatus, DatasetsStatus, HistoryStatus, LinkStatus, OptionRefusals,
@@ -37,7 +38,7 @@ impl Shared {
             link: self.link_status(&view),
             control: self.control_status(),
             planner: self.plans.status(),
-            order: self.order.status(self.config().order.enabled, queue.as_ref()),
+            order: self.order.status(self.config().order.by != OrderBy::Off, queue.as_ref()),
             power: self.power_status(),
             history: self.history_status(),
             collect: self.collect_status(),
@@ -128,10 +129,7 @@ impl Shared {
 
     fn history_status(&self) -> HistoryStatus {
         let path = self.config().history.path.display().to_string();
-        let Some(history) = &self.history else {
-            return HistoryStatus { path, ..HistoryStatus::default() };
-        };
-        let shared = history.shared();
+        let shared = self.history.shared();
         HistoryStatus {
             enabled: true,
             path,

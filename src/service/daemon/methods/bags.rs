@@ -7,16 +7,21 @@ use std::time::{Duration, Instant};
 use jiff::{ToSpan, Zoned};
 
 use super::round::{PlacementMethod, Round, no_plan};
-use crate::clock::zoned;
+use crate::clock::{hour, zoned};
 use crate::daemon::state::power::{Configured, Power};
-use phalanx_config::{BagConfig, BagLoss, BagMode, Config};
+use crate::daemon::threads::plan::PLAN_DEADLINE;
+use phalanx_config::{BagHold, BagMode, Config};
 use phalanx_core::snapshot::{Job, Node};
 use phalanx_ffi::locks::lock;
 use phalanx_methods::bag::Mode;
 use phalanx_methods::learn::{JobTraits, Source, Speeds, class_of, node_class_of};
 use phalanx_planner::bag::{Inputs, Knowledge, Loss, Seconds, Settings, Watts, WattsFrom, plan};
+use phalanx_planner::energy::DayPrices;
 use phalanx_planner::preference::{Method, MethodPlan};
 
+/// Longest wait of a loss-making array for a cheaper hour, in seconds: the overlay holds no job
+/// back longer.
+const WAIT_MAX_S: u64 = 3600;
 /// Joules of a kilowatt hour.
 const KWH: f64 = 3.6e6;
 
@@ -35,8 +40,7 @@ impl Bags {
 
 impl PlacementMethod for Bags {
     fn plan(&mut self, round: &Round<'_>) -> MethodPlan {
-        let config = &round.config.bag;
-        if !config.enabled || !round.config.learn.enabled {
+        if round.config.bag.mode == BagMode::Off {
             return no_plan(Method::Bag);
         }
         let power = lock(&self.power);
@@ -48,7 +52,7 @@ impl PlacementMethod for Bags {
             power: &power,
             now_s: round.now_s(),
         };
-        let mut settings = settings(config, round.now_ms);
+        let mut settings = settings(round.config, round.now_ms);
         let (wanted, began) = (settings.mode, Instant::now());
         settings.mode = self.tempo.mode(wanted);
         settings.pause_s = round.pause_s;
@@ -60,8 +64,7 @@ impl PlacementMethod for Bags {
             knowledge: &known,
             settings: &settings,
         });
-        let limit = Duration::from_millis(round.config.planner.deadline_ms);
-        self.tempo.took(wanted, began.elapsed(), limit);
+        self.tempo.took(wanted, began.elapsed(), PLAN_DEADLINE);
         if settings.mode != wanted {
             method_plan.report.mode.push_str(", as the configured mode takes too long");
         }
@@ -85,13 +88,8 @@ impl Tempo {
 
     fn ladder(wanted: Mode) -> &'static [Mode] {
         match wanted {
-            Mode::Best => &[Mode::Best, Mode::Integer, Mode::Seed, Mode::Greedy],
-            Mode::Greedy => &[Mode::Greedy],
-            Mode::Average => &[Mode::Average],
             Mode::Seed => &[Mode::Seed, Mode::Greedy],
-            Mode::Exact => &[Mode::Exact, Mode::Greedy],
-            Mode::Integer => &[Mode::Integer, Mode::Greedy],
-            Mode::Template => &[Mode::Template, Mode::Integer, Mode::Greedy],
+            _ => &[Mode::Best, Mode::Integer, Mode::Seed, Mode::Greedy],
         }
     }
 
@@ -110,44 +108,35 @@ impl Tempo {
     }
 }
 
-fn settings(bag: &BagConfig, now_ms: u64) -> Settings {
-    let now = zoned(now_ms);
+fn settings(config: &Config, now_ms: u64) -> Settings {
+    let (bag, prices, now) = (&config.bag, config.energy_prices(), zoned(now_ms));
+    let wait_max_s = config.planner.hold_max_s.min(WAIT_MAX_S);
     Settings {
-        mode: match bag.mode {
-            BagMode::Best => Mode::Best,
-            BagMode::Seed => Mode::Seed,
-            BagMode::Exact => Mode::Exact,
-            BagMode::Integer => Mode::Integer,
-            BagMode::Template => Mode::Template,
-            BagMode::Greedy => Mode::Greedy,
-            BagMode::Average => Mode::Average,
-        },
-        energy_price: bag.price_at(now.hour()) / KWH,
-        ahead: prices_ahead(bag, &now).collect(),
+        mode: if bag.mode == BagMode::Seed { Mode::Seed } else { Mode::Best },
+        energy_price: prices.at(hour(&now)) / KWH,
+        ahead: prices_ahead(&prices, wait_max_s, &now).collect(),
         task_price: bag.task_price,
-        price: bag.price.clone(),
-        margin: bag.margin,
-        required: bag.hold,
-        loss: match bag.loss {
-            BagLoss::Run => Loss::Run,
-            BagLoss::Wait => Loss::Wait,
-        },
-        wait_max_s: bag.wait_max_s,
-        power_cap: (bag.power_cap_w > 0.0).then_some(bag.power_cap_w),
+        required: bag.hold != BagHold::Never,
+        loss: if bag.hold == BagHold::Price { Loss::Wait } else { Loss::Run },
+        wait_max_s,
         ..Settings::default()
     }
 }
 
-/// Hours of the day that begin within the longest wait: seconds until then, and
-/// the price per joule from then on.
-fn prices_ahead<'a>(bag: &'a BagConfig, now: &'a Zoned) -> impl Iterator<Item = (u64, f64)> + 'a {
+/// Hours of the day that begin within `wait_max_s`: seconds until then, and the price per joule
+/// from then on.
+fn prices_ahead<'a>(
+    prices: &'a DayPrices,
+    wait_max_s: u64,
+    now: &'a Zoned,
+) -> impl Iterator<Item = (u64, f64)> + 'a {
     let into = i64::from(now.minute()) * 60 + i64::from(now.second());
     let begins = (1..).map(move |hours: i64| hours * 3600 - into);
     let of = |seconds: i64| {
         let then = now.checked_add(seconds.seconds()).ok()?;
-        Some((u64::try_from(seconds).ok()?, bag.price_at(then.hour()) / KWH))
+        Some((u64::try_from(seconds).ok()?, prices.at(hour(&then)) / KWH))
     };
-    let near = move |of: &(u64, f64)| of.0 < bag.wait_max_s;
+    let near = move |of: &(u64, f64)| of.0 < wait_max_s;
     begins.map_while(of).take_while(near)
 }
 
@@ -220,20 +209,21 @@ mod tests {
     }
 
     #[test]
-    fn a_tariff_holds_from_its_hour_on() {
-        let tariff = [("6".to_owned(), 0.4), ("22".to_owned(), 0.1)].into();
-        let bag = BagConfig { tariff, ..BagConfig::default() };
-        let at = |hour| bag.price_at(hour);
-        assert_eq!([at(0), at(6), at(21), at(22)], [0.1, 0.4, 0.4, 0.1]);
-        assert_eq!(BagConfig::default().price_at(3), 0.3);
+    fn cheaper_hours_ahead_are_known() {
+        let mut prices = DayPrices::flat(0.4);
+        prices.0[22..].fill(0.1);
+        prices.0[..6].fill(0.1);
         // At 21:30 the cheap hours begin in half an hour.
         let ahead = |hour, wait_max_s| {
-            let bag = BagConfig { wait_max_s, ..bag.clone() };
             let now = jiff::civil::date(2026, 11, 21).at(hour, 30, 0, 0).to_zoned(TimeZone::UTC);
-            now.map(|now| prices_ahead(&bag, &now).collect::<Vec<_>>()).unwrap_or_default()
+            let of = |now: Zoned| prices_ahead(&prices, wait_max_s, &now).collect::<Vec<_>>();
+            now.map(of).unwrap_or_default()
         };
         assert_eq!(ahead(21, 3600), [(1800, 0.1 / KWH)]);
         assert_eq!(ahead(21, 1800), []);
         assert_eq!(ahead(9, 3600), [(1800, 0.4 / KWH)]);
+        assert_eq!(ahead(5, 3600), [(1800, 0.4 / KWH)]);
+        assert_eq!(ahead(23, 3600), [(1800, 0.1 / KWH)]);
+        assert_eq!(Config::default().energy_prices(), DayPrices::flat(0.3));
     }
 }

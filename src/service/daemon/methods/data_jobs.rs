@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use super::round::{PlacementMethod, Round, no_plan};
 use crate::daemon::node_speeds::NodeSpeeds;
 use crate::daemon::state::inputs::{CommentUpdate, Input, JobData, tasks_of, with_words};
+use phalanx_config::DataMode;
 use phalanx_core::NodeIdx;
 use phalanx_core::limits::DATA_ELEMENTS_MAX;
 use phalanx_core::number::as_f64;
@@ -20,6 +21,9 @@ use phalanx_planner::data_jobs::{
 };
 use phalanx_planner::preference::{DataNote, JobKey, Method, MethodPlan, Note, Preference};
 
+/// Longest search of one plan: a third of the time between two.
+const SEARCH_DEADLINE: Duration = Duration::from_millis(300);
+
 /// Plans data-parallel jobs.
 #[derive(Default)]
 pub struct DataJobs {
@@ -31,7 +35,7 @@ impl PlacementMethod for DataJobs {
     fn plan(&mut self, round: &Round<'_>) -> MethodPlan {
         let config = &round.config.data_jobs;
         let keep = keep(round);
-        if !config.enabled {
+        if config.mode == DataMode::Off {
             return no_plan(Method::DataJobs);
         }
         round.inputs.observe(round.snapshot, keep);
@@ -53,7 +57,7 @@ impl PlacementMethod for DataJobs {
         if jobs.is_empty() && away.is_empty() {
             return no_plan(Method::DataJobs);
         }
-        let deadline = Instant::now() + Duration::from_millis(config.deadline_ms.into());
+        let deadline = Instant::now() + SEARCH_DEADLINE;
         let now_s = round.now_s();
         let remaining_s = |job: &Job| remaining_s(round, job, now_s);
         let inputs = Inputs {
@@ -142,7 +146,7 @@ impl DataJobs {
         let pieces = pieces(&input, input.splits.get(own).unwrap_or_default(), numbers);
         let required = key.declaration.locality == Locality::Require;
         if required {
-            note.warnings.push(required_warning(&pieces, round.config.data_jobs.require_wait_s));
+            note.warnings.push(required_warning(&pieces, round.config.require_wait_s()));
         }
         let (speed, attenuation, speeds) = core_speed(round, job, &mut note);
         let whole = DataJob {
@@ -193,7 +197,7 @@ fn core_speed(round: &Round<'_>, job: &Job, note: &mut DataNote) -> (f64, Attenu
 }
 
 /// The warning that `locality=require` gives to this job.
-fn required_warning(pieces: &[Piece], most_s: u32) -> String {
+fn required_warning(pieces: &[Piece], most_s: u64) -> String {
     if pieces.iter().all(|piece| piece.nodes.is_empty()) {
         return "locality=require: no node holds any of it, so any nodes".to_owned();
     }

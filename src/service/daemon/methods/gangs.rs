@@ -5,8 +5,12 @@ use std::time::{Duration, Instant};
 
 use super::round::{PlacementMethod, Round, no_plan};
 use crate::daemon::measured_values::GANG_SPEED;
+use phalanx_config::GangMode;
 use phalanx_planner::gang::{Inputs, Last, Learned, plan};
 use phalanx_planner::preference::{Method, MethodPlan};
+
+/// Longest search of one plan: a tenth of the time between two.
+const SEARCH_DEADLINE: Duration = Duration::from_millis(100);
 
 /// Plans gangs, each time from the plan before.
 #[derive(Default)]
@@ -17,11 +21,11 @@ pub struct Gangs {
 impl PlacementMethod for Gangs {
     fn plan(&mut self, round: &Round<'_>) -> MethodPlan {
         let config = &round.config.gang;
-        if !config.enabled {
+        if config.mode == GangMode::Off {
             self.last.clear();
             return no_plan(Method::Gang);
         }
-        let deadline = Instant::now() + Duration::from_millis(config.deadline_ms);
+        let deadline = Instant::now() + SEARCH_DEADLINE;
         let settings = round.config.gang_settings();
         let (learn, measured) = (&round.config.learn, round.measured.get(GANG_SPEED));
         let (class_by, node_class_by) = (&learn.class_by, &learn.node_class_by);

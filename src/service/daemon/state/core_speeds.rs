@@ -4,7 +4,6 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Mutex, PoisonError};
 
-use phalanx_config::Config;
 use phalanx_core::limits::{DATA_INPUTS_MAX, DATA_NODE_CLASSES_MAX, DATA_SAMPLES_MAX};
 use phalanx_core::number::as_f64;
 use phalanx_core::run::Run;
@@ -12,6 +11,10 @@ use phalanx_ffi::locks::lock;
 use phalanx_methods::data_jobs::attenuation::{Attenuation, CoreSpeed, fit};
 use phalanx_methods::learn::{ClassKey, JobTraits, class_of};
 
+/// Speed of one core of a class of jobs without runs, in MB/s: a plain scan of text.
+const SPEED_MB_PER_S: f64 = 50.0;
+/// Part of its speed that a core of such a class loses for each further core of its job.
+const ALPHA: f64 = 0.05;
 /// Runs of a job class on one class of nodes that count.
 const NEWEST: usize = 8;
 
@@ -64,14 +67,13 @@ impl CoreSpeeds {
     }
 
     /// Speed of one core of a class, its attenuation, and the number of runs behind both.
-    pub fn of(&self, class: &str, config: &Config) -> (f64, Attenuation, u64) {
-        let data = &config.data_jobs;
+    pub fn of(&self, class: &str) -> (f64, Attenuation, u64) {
         let samples: Vec<CoreSpeed> = {
             let classes = lock(&self.0);
             classes.get(class).into_iter().flat_map(|samples| &samples.all).copied().collect()
         };
-        match fit(&samples, data.alpha) {
-            None => (data.speed_mb_per_s, Attenuation::Linear(data.alpha), 0),
+        match fit(&samples, ALPHA) {
+            None => (SPEED_MB_PER_S, Attenuation::Linear(ALPHA), 0),
             Some(found) => (found.speed, found.form, samples.len() as u64),
         }
     }

@@ -143,7 +143,7 @@ struct State {
 pub struct CommentUpdate {
     pub job_id: u32,
     pub comment: String,
-    /// The job waits for the nodes of its input, within `data.require_wait_s`.
+    /// The job waits for the nodes of its input, within its longest wait.
     pub requires_nodes: bool,
 }
 

@@ -46,7 +46,7 @@ impl Power {
             }
             let class = node_class_of(node, &config.learn.node_class_by);
             // The share of power that idle CPUs draw is part of the base.
-            let idle = idle_w(config, &class, node).unwrap_or(0.0);
+            let idle = configured(&config.energy.idle_watts, &class, node).unwrap_or(0.0);
             let full = |watts: f64| idle + (watts - idle).max(0.0) / used;
             if let Some(watts) = node.watts {
                 let nodes = self.slurm.entry(class.clone()).or_default();
@@ -94,7 +94,7 @@ impl Configured {
             let values = [
                 (&mut out.declared, configured(&energy.watts, &class, node)),
                 (&mut out.busy, configured(&bag.watts, &class, node)),
-                (&mut out.idle, idle_w(config, &class, node)),
+                (&mut out.idle, configured(&energy.idle_watts, &class, node)),
                 (&mut out.boot, configured(&energy.boot_watts, &class, node)),
             ];
             for (table, value) in values {
@@ -209,11 +209,6 @@ pub fn cpu_watts(config: &Config, snapshot: &Snapshot, power: &Power) -> f64 {
         cpus += node.cpus;
     }
     if cpus > 0 && sum > 0.0 { sum / as_f64(cpus) } else { 1.0 }
-}
-
-fn idle_w(config: &Config, class: &str, node: &Node) -> Option<f64> {
-    let declared = configured(&config.energy.idle_watts, class, node);
-    declared.or_else(|| configured(&config.bag.idle_watts, class, node))
 }
 
 /// The value that the configuration has for a node: for its class, else for one of its features.

@@ -18,6 +18,17 @@ use phalanx_messages::collect::MASTER;
 
 const UPKEEP_EVERY: Duration = Duration::from_secs(1);
 
+/// Periods after which a value is stale: two may be late or lost.
+const STALE_PERIODS: u32 = 3;
+/// Least time between two past values of one node, in seconds: a point a minute makes a plot.
+const HISTORY_STEP_S: u32 = 60;
+/// Age at which past values are deleted, in hours.
+const RETENTION_HOURS: u32 = 24;
+/// Size of the database at which the oldest past values are deleted, in MiB.
+const MAX_MB: u32 = 512;
+/// User that commands run as unless their registration names one: it owns nothing.
+const RUN_AS: &str = "nobody";
+
 /// The service and who may feed it.
 #[derive(Debug)]
 pub struct DataService {
@@ -27,32 +38,34 @@ pub struct DataService {
 }
 
 impl DataService {
-    /// Starts the service of this configuration, if it is switched on.
-    pub fn start(config: &Config) -> Option<Self> {
-        if !config.collect.enabled {
-            return None;
-        }
+    /// Starts the service of this configuration.
+    pub fn start(config: &Config) -> Self {
         let (sender, generations) = watch::channel(0);
         let changed = Box::new(move |generation| {
             let _ = sender.send_replace(generation);
         });
         let collect = Arc::new(Collect::new(settings(config), changed, Now::read()));
         collect.announce();
-        Some(Self { collect, generations, agent_uids: config.collect.agent_uids.clone() })
+        Self { collect, generations, agent_uids: config.collect.agent_uids.clone() }
     }
+}
+
+/// Path of the database, beside the history.
+pub fn path(config: &Config) -> PathBuf {
+    config.history.path.with_file_name("collect.sqlite")
 }
 
 /// The settings of the service in a configuration.
 pub fn settings(config: &Config) -> Settings {
     let collect = &config.collect;
     Settings {
-        path: Some(collect.path.clone()),
+        path: Some(path(config)),
         command_dirs: collect.command_dirs.clone(),
         owner: Uid::effective().as_raw(),
-        stale_periods: collect.stale_periods,
-        history_step_s: collect.history_step_s,
-        retention_hours: collect.retention_hours,
-        max_mb: collect.max_mb,
+        stale_periods: STALE_PERIODS,
+        history_step_s: HISTORY_STEP_S,
+        retention_hours: RETENTION_HOURS,
+        max_mb: MAX_MB,
         registrations: config.registrations(),
         uses: measured_values::uses(config),
     }
@@ -63,7 +76,7 @@ pub fn agent_options(config: &Config) -> AgentOptions {
     AgentOptions {
         node: MASTER.to_owned(),
         command_dirs: config.collect.command_dirs.clone(),
-        run_as: config.collect.run_as.clone(),
+        run_as: RUN_AS.to_owned(),
         // Who registers for this host may change things here anyway.
         run_as_allowed: None,
         service: config.control.socket.display().to_string(),

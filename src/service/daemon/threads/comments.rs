@@ -25,7 +25,7 @@ pub fn run(
         if let Ok(update) = inputs.comments().recv_timeout(TICK) {
             write(&update);
         }
-        let wait = Duration::from_secs(configuration.get().data_jobs.require_wait_s.into());
+        let wait = Duration::from_secs(configuration.get().require_wait_s());
         for update in inputs.overdue(wait) {
             let snapshot = cluster.snapshot();
             let job = snapshot.as_ref().and_then(|snapshot| snapshot.job(update.job_id));

@@ -35,7 +35,7 @@ pub fn run(shared: &Shared, to_plan: &Newest<Arc<Snapshot>>, stop: &Arc<AtomicBo
     if let Err(error) = Builder::new().name("list".to_owned()).spawn(read) {
         log::warn!("the thread that reads data_jobs.locations: {error}; it is not read");
     }
-    let collect = shared.data_service.as_ref().map(|service| &*service.collect);
+    let collect = Some(&*shared.data_service.collect);
     let mut known = Known::default();
     while !stop.load(Ordering::Relaxed) {
         let config = shared.config();

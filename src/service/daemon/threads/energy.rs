@@ -15,13 +15,14 @@ use crossbeam_channel::{RecvTimeoutError, bounded};
 use jiff::tz::TimeZone;
 use log::{info, warn};
 
-use crate::daemon::state::configuration::Configuration;
 use crate::daemon::state::energy::{EnergyRequests, Joules};
 use crate::sync::TICK;
 use phalanx_client::sacct::command;
 use phalanx_core::trace::sacct;
 use phalanx_ffi::own_children::OwnChild;
 
+/// Time between two runs of sacct: the plan of a minute later is early enough.
+const EVERY: Duration = Duration::from_secs(60);
 /// Longest run of sacct.
 const SACCT_MAX: Duration = Duration::from_secs(60);
 /// Clocks and rounding: added to the time asked for at both ends.
@@ -29,14 +30,13 @@ const MARGIN_S: i64 = 2;
 /// Columns asked for.
 const FORMAT: &str = "JobID,JobIDRaw,State,Start,End,ElapsedRaw,NNodes,ConsumedEnergyRaw";
 
-/// Looks every `learn.accounting_s` until `stop`.
-pub fn run(configuration: &Configuration, requests: &EnergyRequests, stop: &AtomicBool) {
+/// Looks every [`EVERY`] until `stop`.
+pub fn run(requests: &EnergyRequests, stop: &AtomicBool) {
     let mut looked = Instant::now();
     let mut failing = false;
     while !stop.load(Ordering::Relaxed) {
         std::thread::sleep(TICK);
-        let every = Duration::from_secs(configuration.get().learn.accounting_s);
-        if every.is_zero() || looked.elapsed() < every {
+        if looked.elapsed() < EVERY {
             continue;
         }
         looked = Instant::now();

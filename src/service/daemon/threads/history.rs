@@ -34,10 +34,10 @@ use phalanx_planner::cluster::Held;
 pub struct HistoryWriter<'a> {
     pub events: Receiver<LinkEvent>,
     pub memory: &'a Mutex<DecisionMemory>,
-    pub history: Option<&'a HistorySender>,
+    pub history: &'a HistorySender,
     pub responder: &'a Responder,
     /// To the learn thread, if anything is learned.
-    pub runs: Option<Sender<RunEvent>>,
+    pub runs: Sender<RunEvent>,
     pub learned: &'a Learned,
     pub inputs: &'a DataInputs,
     /// Keys of asked decisions whose outcome is not yet known.
@@ -73,14 +73,12 @@ impl HistoryWriter<'_> {
     }
 
     fn record(&self, record: Record) {
-        if let Some(history) = self.history {
-            history.send(record);
-        }
+        self.history.send(record);
     }
 
     /// Hands an event to the learn thread; never waits.
     fn send_run(&self, event: RunEvent) {
-        if self.runs.as_ref().is_some_and(|runs| runs.try_send(event).is_err()) {
+        if self.runs.try_send(event).is_err() {
             self.learned.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -216,6 +214,7 @@ mod tests {
         let limits = Limits { retention_days: 1, runs_days: 1, max_mb: 64 };
         let (history, database) = HistoryThread::start(options, limits).unwrap();
         let (sender, events) = crossbeam_channel::bounded(10);
+        let (runs, _ended) = crossbeam_channel::bounded(10);
         let settings = Settings::of(&phalanx_config::Config::default(), 1);
         let responder = Responder::new(settings, sender.clone(), 1);
         for job_id in 1..=5 {
@@ -224,9 +223,9 @@ mod tests {
         let writer = HistoryWriter {
             events,
             memory: &Mutex::default(),
-            history: Some(&history),
+            history: &history,
             responder: &responder,
-            runs: None,
+            runs,
             learned: &Learned::default(),
             inputs: &DataInputs::default(),
             open: BTreeMap::new(),

@@ -86,8 +86,8 @@ pub struct LearnerData<'a> {
     pub inputs: &'a DataInputs,
     pub energy: &'a EnergyRequests,
     pub learned: &'a Learned,
-    pub history: Option<&'a HistorySender>,
-    pub reader: Option<&'a HistoryReader>,
+    pub history: &'a HistorySender,
+    pub reader: &'a HistoryReader,
 }
 
 impl<'a> Learner<'a> {
@@ -172,18 +172,13 @@ impl<'a> Learner<'a> {
                 let nodes = run_nodes(&self.classes, &names, &then);
                 self.changed |= self.speeds.learn_energy(&class, &nodes, &seen).is_ok();
             }
-            if let Some(history) = self.data.history {
-                history.send(Record::Run(Box::new(run)));
-            }
+            self.data.history.send(Record::Run(Box::new(run)));
         }
     }
 
     /// Asks the accounting for the energy of a run that was learned without.
     fn ask_energy(&mut self, run: &Run) {
-        if self.data.cluster.energy_accounted()
-            && run.joules.is_none()
-            && self.config.accounting_s > 0
-        {
+        if self.data.cluster.energy_accounted() && run.joules.is_none() {
             let key = (run.job.clone(), run.start_s);
             if self.data.energy.ask(key.clone(), run.end_s) {
                 self.unmetered.insert(key, run.clone());
@@ -203,10 +198,8 @@ impl<'a> Learner<'a> {
             if self.learn(&run) {
                 self.ask_energy(&run);
             }
-            if let Some(history) = self.data.history {
-                history.send(Record::Run(Box::new(run.clone())));
-                self.unwritten.push((Instant::now(), run));
-            }
+            self.data.history.send(Record::Run(Box::new(run.clone())));
+            self.unwritten.push((Instant::now(), run));
         }
     }
 
@@ -240,7 +233,7 @@ impl<'a> Learner<'a> {
                 known.pop_front();
             }
         };
-        let read = reader.map_or(Ok(()), |reader| reader.each_run(visit));
+        let read = reader.each_run(visit);
         match read {
             Ok(()) => {
                 unwritten.values().for_each(|run| {

@@ -63,7 +63,7 @@ fn look_up(
         let question = Asked { key: &key, job_id, datasets: inputs.datasets() };
         let mut input = client.input(&config, snapshot.as_deref(), &question);
         let took = started.elapsed();
-        let limit = Duration::from_millis(config.hdfs.job_ms.into());
+        let limit = config.hdfs.job_time();
         input.slow = input.note.error.is_some() && took >= limit / 10 * 9;
         log(job_id, &input, took);
         inputs.put(key, input, took);

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use phalanx_ffi::wire::{OrderState, PHX_Q_FIXED, PHX_Q_QOSES, Queued};
 
 use super::order_file::OrderFile;
-use crate::clock::zoned;
+use crate::clock::{hour, zoned};
 use crate::daemon::state::cluster::Cluster;
 use crate::daemon::state::configuration::Configuration;
 use crate::daemon::state::learned::Learned;
@@ -24,9 +24,13 @@ use phalanx_ffi::clock::now_ms;
 use phalanx_ffi::locks::lock;
 use phalanx_methods::learn::runtime::Prediction;
 use phalanx_planner::energy::by_price;
-use phalanx_planner::order::{Bounds, Decision, Pools, Waiting, by_learned_runtime, decide};
+use phalanx_planner::order::{
+    Bounds, Decision, MAX_DELTA, Pools, Waiting, by_learned_runtime, decide,
+};
 use phalanx_planner::preference::StartRank;
 
+/// Longest time between two decisions: the plugin forgets an order that is not renewed.
+const TURN_MAX: Duration = Duration::from_secs(2);
 /// A report that is older says nothing of the queue as it is.
 const REPORT_AGE_MAX: Duration = Duration::from_secs(5);
 
@@ -51,7 +55,7 @@ pub struct Order<'a> {
 }
 
 impl Order<'_> {
-    /// Decides at most once per `order.interval_ms`, until `stop`.
+    /// Decides at most once per `source.poll_ms`, and at least once per [`TURN_MAX`], until `stop`.
     pub fn run(&self, stop: &AtomicBool) {
         let mut basis = None;
         let mut file = OrderFile::beside(&self.configuration.get().history.path);
@@ -61,7 +65,8 @@ impl Order<'_> {
             let config = self.configuration.get();
             self.turn(&config, &mut basis);
             self.save(&mut file, false);
-            sleep_until(started + Duration::from_millis(config.order.interval_ms), stop);
+            let pause = Duration::from_millis(config.source.poll_ms).min(TURN_MAX);
+            sleep_until(started + pause, stop);
         }
         self.save(&mut file, true);
     }
@@ -86,6 +91,7 @@ impl Order<'_> {
         let (start_order, plans) = {
             let plan = self.plans.lock();
             let start_order = match config.order.by {
+                OrderBy::Off => Vec::new(),
                 OrderBy::Plan => planned(&plan),
                 OrderBy::Shortest => shortest(&snapshot),
                 OrderBy::Price => self.by_price(config, &snapshot),
@@ -99,7 +105,7 @@ impl Order<'_> {
             *basis = Some(now);
             let waiting = waiting(&report.jobs, &snapshot, config);
             let bounds = Bounds {
-                max_delta: config.order.max_delta,
+                max_delta: MAX_DELTA,
                 max_overtakes: config.order.max_overtakes,
                 max_delay_s: config.order.max_delay_s,
             };
@@ -116,7 +122,7 @@ impl Order<'_> {
     /// By the energy that jobs are expected to take, as the hour's price has it.
     fn by_price(&self, config: &Config, snapshot: &Snapshot) -> Vec<StartRank> {
         let Ok(Some(prices)) = config.energy.price.by_hour() else { return Vec::new() };
-        let hour = usize::try_from(zoned(now_ms()).hour()).unwrap_or(0);
+        let hour = hour(&zoned(now_ms()));
         let watts = cpu_watts(config, snapshot, &lock(self.power));
         let joules = |job: &Job| {
             let limit_s = job.time_limit_min.map(|minutes| f64::from(minutes) * 60.0);
@@ -129,7 +135,7 @@ impl Order<'_> {
 }
 
 fn usable(config: &Config, report: &QueueReport) -> bool {
-    config.order.enabled
+    config.order.by != OrderBy::Off
         && report.head.state == OrderState::Active.raw()
         && report.received.elapsed() < REPORT_AGE_MAX
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::clock::zoned;
+use crate::clock::{hour, zoned};
 use crate::daemon::measured_values::{self, MeasuredValues};
 use crate::daemon::methods::{self, PlacementMethod, Round};
 use crate::daemon::shared::Shared;
@@ -27,13 +27,15 @@ use phalanx_planner::usage::NodeUsage;
 /// Planning takes at most this part of one CPU: a plan of `t` is followed by a
 /// pause of at least `(PLAN_SHARE - 1) t`.
 const PLAN_SHARE: u32 = 20;
+/// Longest time of one plan, the methods' own searches apart: a fifth of the time between two.
+pub const PLAN_DEADLINE: Duration = Duration::from_millis(200);
 /// Age at which a plan of waiting jobs is made anew though nothing changed.
 const PLAN_AGE_MAX: Duration = Duration::from_secs(10);
 /// Longest pause for that reason.
 const PLAN_PAUSE_MAX: Duration = Duration::from_secs(30);
 
 /// Plans each newest snapshot, and again when the measured values or the configuration have
-/// changed or the plan is old; at most once per `planner.slot_ms` and with at most
+/// changed or the plan is old; at most once per `source.poll_ms` and with at most
 /// 1/[`PLAN_SHARE`] of a CPU. Ends with `stop`.
 pub fn run(shared: &Shared, snapshots: &Receiver<Arc<Snapshot>>, stop: &AtomicBool) {
     let mut methods = methods::all(&shared.power);
@@ -51,10 +53,7 @@ pub fn run(shared: &Shared, snapshots: &Receiver<Arc<Snapshot>>, stop: &AtomicBo
         newest = fresh.or(newest);
         let Some(snapshot) = &newest else { continue };
         let started = Instant::now();
-        let measured = match &shared.data_service {
-            Some(service) => measured_values::read(&service.collect, snapshot),
-            None => MeasuredValues::new(),
-        };
+        let measured = measured_values::read(&shared.data_service.collect, snapshot);
         shared.responder.set_levels(levels(shared, snapshot, &measured));
         let generation = shared.configuration.generation();
         // Prices and expectations change with the time alone.
@@ -67,7 +66,7 @@ pub fn run(shared: &Shared, snapshots: &Receiver<Arc<Snapshot>>, stop: &AtomicBo
         } else if measured.is_empty() {
             continue;
         }
-        let slot = Duration::from_millis(shared.config().planner.slot_ms);
+        let slot = Duration::from_millis(shared.config().source.poll_ms);
         let share = started.elapsed().saturating_mul(PLAN_SHARE).min(PLAN_PAUSE_MAX);
         let next = started + slot.max(share);
         while Instant::now() < next && !stop.load(Ordering::Relaxed) {
@@ -85,8 +84,8 @@ fn levels(
     measured: &MeasuredValues,
 ) -> BTreeMap<Arc<str>, u32> {
     let config = shared.config();
-    let levels = measured_values::levels(measured, snapshot, config.balance.health_least);
-    let hour = usize::try_from(zoned(now_ms()).hour()).unwrap_or(0);
+    let levels = measured_values::levels(measured, snapshot);
+    let hour = hour(&zoned(now_ms()));
     let dear = || config.energy_prices().is_dear(hour);
     if levels.is_empty() && config.energy.frugal_nodes && dear() {
         return frugality(&config, snapshot, &lock(&shared.power)).levels();
@@ -104,7 +103,7 @@ fn plan_once(
 ) {
     let started = Instant::now();
     let (config, now_s) = (shared.config(), now_s());
-    let deadline = started + Duration::from_millis(config.planner.deadline_ms);
+    let deadline = started + PLAN_DEADLINE;
     let queue = count_queue(shared, &config, snapshot, now_s);
     limit_power(shared, &config, snapshot, measured);
     let mut plans = plan_methods(shared, &config, snapshot, measured, &queue, methods);
@@ -163,9 +162,8 @@ fn plan_methods(
     methods: &mut [Box<dyn PlacementMethod>],
 ) -> Vec<MethodPlan> {
     let names: Vec<String> = snapshot.named().map(|(_, node)| node.name.to_string()).collect();
-    let collect = shared.data_service.as_ref().map(|service| &*service.collect);
     let round = Round {
-        data_capability: &measured_values::data_capability(collect, config, &names),
+        data_capability: &measured_values::data_capability(&shared.data_service.collect, &names),
         core_speeds: &shared.learned.core_speeds,
         inputs: &shared.inputs,
         config,

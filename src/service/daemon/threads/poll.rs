@@ -18,6 +18,8 @@ use phalanx_ffi::clock::now_ms;
 use phalanx_planner::attribution::Demand;
 use phalanx_planner::usage::NodeUsage;
 
+/// Age at which the last read queue no longer counts: two reads at the greatest `source.poll_ms`.
+const STALE_AFTER: Duration = Duration::from_secs(10);
 /// Interval at which the mirror is compared with polls.
 const COMPARE_EVERY: Duration = Duration::from_secs(3);
 /// The part of slurm.conf's PrivateData that hides nothing here (slurm.h).
@@ -110,8 +112,7 @@ impl Poll<'_> {
 
     /// Weighs nothing by the queue any more once the last good poll is too old; whether it is.
     fn forget_queue(&self, age: Option<Duration>) -> bool {
-        let stale = Duration::from_millis(self.configuration.get().source.stale_after_ms);
-        let is_stale = age.is_some_and(|age| age > stale);
+        let is_stale = age.is_some_and(|age| age > STALE_AFTER);
         if is_stale {
             warn!("the last poll of slurmctld is too old: its queue no longer counts");
             self.responder.set_queue(Demand::default(), Vec::new());

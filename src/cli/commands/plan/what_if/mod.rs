@@ -12,7 +12,7 @@ use crate::exit::Failure;
 use crate::global::Global;
 use crate::outcome::Outcome;
 use crate::topology::TopologyFile;
-use phalanx_config::{Config, Mode};
+use phalanx_config::{Config, GangMode, Mode};
 use phalanx_messages::rest::{EnergyReport, RunsReport};
 use phalanx_planner::state::State;
 use phalanx_sim::arrivals::{self, Arrivals};
@@ -142,7 +142,7 @@ fn setup(config: &Config, state: &State) -> Setup {
         rules: Rules::default(),
         rule: None,
         tuning: config.tuning(),
-        gangs: config.gang.enabled.then(|| config.gang_settings()),
+        gangs: (config.gang.mode != GangMode::Off).then(|| config.gang_settings()),
         left_to_slurm: partitions.filter(by_slurm).collect(),
     }
 }
