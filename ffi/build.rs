@@ -1,27 +1,15 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Compiles the C shim over libslurm and generates the Rust view of the two C
-//! headers of this crate.
-//!
-//! Environment:
-//! - `SLURM_INCLUDE_DIR`: directory that holds `slurm/slurm.h` (default
-//!   `/usr/include`);
-//! - `SLURM_LIB_DIR`: directory that holds `libslurm.so` (default: the
-//!   linker's own search path).
-//!
-//! The feature `synth` adds invented messages for tests and measurements.
+//! Generates the Rust view of the two C headers of this crate: the wire format, and the types and
+//! constants of libmunge. Nothing is linked.
 
 use std::env;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use bindgen::callbacks::{DeriveInfo, IntKind, ParseCallbacks};
+use bindgen::callbacks::{DeriveInfo, ParseCallbacks};
 
-const SHIM_SOURCES: [&str; 2] = ["shim/slurm_shim.c", "shim/slurm_flatten.c"];
-const SHIM_HEADER: &str = "shim/slurm_shim.h";
-const SYNTH_SOURCE: &str = "shim/slurm_synth.c";
-const SYNTH_HEADER: &str = "shim/slurm_synth.h";
 const WIRE_HEADER: &str = "include/phalanx_wire.h";
-const MUNGE_HEADER: &str = "shim/munge_header.h";
+const MUNGE_HEADER: &str = "include/munge_header.h";
 
 /// Derives of every generated struct, so that bytes become typed references
 /// without unsafe code.
@@ -37,17 +25,6 @@ impl ParseCallbacks for ZerocopyDerives {
     }
 }
 
-/// bindgen reads macros as i64 and would make a 64-bit flag negative.
-#[derive(Debug)]
-struct UnsignedMacros;
-
-impl ParseCallbacks for UnsignedMacros {
-    fn int_macro(&self, name: &str, _value: i64) -> Option<IntKind> {
-        let wide = name.ends_with("64") || name == "PLS_MEM_PER_CPU";
-        wide.then_some(IntKind::U64)
-    }
-}
-
 fn main() -> ExitCode {
     match run() {
         Ok(()) => ExitCode::SUCCESS,
@@ -59,63 +36,17 @@ fn main() -> ExitCode {
 }
 
 fn run() -> Result<(), String> {
-    println!("cargo::rerun-if-changed=shim");
-    println!("cargo::rerun-if-changed={WIRE_HEADER}");
-    println!("cargo::rerun-if-env-changed=SLURM_INCLUDE_DIR");
-    println!("cargo::rerun-if-env-changed=SLURM_LIB_DIR");
+    println!("cargo::rerun-if-changed=include");
     println!("cargo::rerun-if-env-changed=LIBCLANG_PATH");
 
     let out = PathBuf::from(env::var_os("OUT_DIR").ok_or("OUT_DIR is not set: run by cargo")?);
-    let include = env::var_os("SLURM_INCLUDE_DIR")
-        .map_or_else(|| PathBuf::from("/usr/include"), PathBuf::from);
-    check_slurm_headers(&include)?;
     check_munge_header()?;
     check_libclang()?;
-
-    let synth = env::var_os("CARGO_FEATURE_SYNTH").is_some();
-    cc::Build::new()
-        .files(SHIM_SOURCES)
-        .files(synth.then_some(SYNTH_SOURCE))
-        .include(&include)
-        .include("shim")
-        .std("gnu11")
-        .warnings(true)
-        .extra_warnings(true)
-        .warnings_into_errors(true)
-        .opt_level(2)
-        .try_compile("phalanx_slurm_shim")
-        .map_err(|error| format!("cannot compile the libslurm shim: {error}"))?;
-
     bind(wire_bindings(), WIRE_HEADER, &out.join("wire.rs"))?;
-    let shim = if synth { SYNTH_HEADER } else { SHIM_HEADER };
-    bind(shim_bindings(), shim, &out.join("shim.rs"))?;
-    bind(munge_bindings(), MUNGE_HEADER, &out.join("munge.rs"))?;
-
-    if let Some(dir) = env::var_os("SLURM_LIB_DIR") {
-        println!("cargo::rustc-link-search=native={}", Path::new(&dir).display());
-    }
-    println!("cargo::rustc-link-lib=dylib=slurm");
-    println!("cargo::rustc-link-lib=dylib=munge");
-    Ok(())
+    bind(munge_bindings(), MUNGE_HEADER, &out.join("munge.rs"))
 }
 
-/// Fails early, with the package's name, when Slurm's public headers are
-/// absent; a compiler's "file not found" would not say which package has them.
-fn check_slurm_headers(include: &Path) -> Result<(), String> {
-    for name in ["slurm/slurm.h", "slurm/slurm_version.h", "slurm/slurm_errno.h"] {
-        let path = include.join(name);
-        if !path.is_file() {
-            return Err(format!(
-                "{} not found. Install libslurm-dev (Debian), or set SLURM_INCLUDE_DIR to the \
-                 directory that holds slurm/slurm.h and SLURM_LIB_DIR to that of libslurm.so",
-                path.display()
-            ));
-        }
-    }
-    Ok(())
-}
-
-/// The same for libmunge's header, which is always where the system has it.
+/// Fails early, with the package's name, when libmunge's header is absent.
 fn check_munge_header() -> Result<(), String> {
     if Path::new("/usr/include/munge.h").is_file() {
         return Ok(());
@@ -139,16 +70,9 @@ fn wire_bindings() -> bindgen::Builder {
         .parse_callbacks(Box::new(ZerocopyDerives))
 }
 
-/// The shim: functions, and records that C allocates.
-fn shim_bindings() -> bindgen::Builder {
-    bindgen::Builder::default()
-        .allowlist_item("(pls|PLS)_.*")
-        .parse_callbacks(Box::new(UnsignedMacros))
-}
-
-/// libmunge: credentials.
+/// Types and constants of libmunge; its functions are looked up when they are needed.
 fn munge_bindings() -> bindgen::Builder {
-    bindgen::Builder::default().allowlist_item("(munge|MUNGE|EMUNGE)_.*")
+    bindgen::Builder::default().allowlist_type("munge_.*").allowlist_var("(MUNGE|EMUNGE)_.*")
 }
 
 /// Generates one binding file from `header`. bindgen adds const assertions of

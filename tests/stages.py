@@ -257,6 +257,7 @@ ROWS = (
     Row("deny", "check", "build", 75, (*MAKE, "deny"), ("packages",), gate="all"),
     Row("unit", "check", "build", 100, (CARGO, "test", "--workspace"),
         ("tests", "plugin", "munged"), (("PHALANX_NEED_MUNGED", "1"),)),
+    Row("standalone", "check", "any", 5, (PYTHON, "tests/standalone.py"), ("debug",), programs()),
     # Each call in turn: make campaign-failures.
     Row("failures", "check", "any", 15,
         (PYTHON, "tests/failures/daemon.py", "--every", "60"), ("debug", "packages"), programs()),

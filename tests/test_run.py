@@ -101,7 +101,7 @@ def after(_):
 @case
 def hopeless(_):
     note("hopeless")
-    check(False, "never")
+    raise KeyError("never")
 
 @case
 def dies(_):
@@ -232,6 +232,7 @@ def a_case_that_fails_twice_fails(table):
     check(names == ["good", "flaky", "hopeless", "flaky", "hopeless"], f"{names}")
     found = {flake.case: flake.passed for flake in runner.flakes}
     check(found == {"flaky": True, "hopeless": False}, f"{found}")
+    check(runner.flakes[1].reason == "KeyError: 'never'", f"{runner.flakes[1]}")
 
 
 @case

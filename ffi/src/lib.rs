@@ -1,28 +1,29 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The only crate of Phalanx with `unsafe` code:
+//! The operating system, and the plugin's wire format:
 //!
 //! - [`wire`]: the messages between the overlay plugin inside `slurmctld` and
 //!   the daemon, parsed and built without copies and without `unsafe`
 //!   (zerocopy on bindgen's view of `include/phalanx_wire.h`);
-//! - [`slurm`]: Slurm's tables through libslurm. A C shim (`shim/`) flattens
-//!   libslurm's structs into fixed records; all that depends on Slurm's
-//!   release is in `shim/slurm_compat.h`;
 //! - [`process`]: limits of child processes, and waiting for their end;
-//! - [`munge`]: credentials through libmunge;
-//! - [`thread`]: how the kernel schedules the calling thread.
+//! - [`own_children`]: programs that a process starts for itself;
+//! - [`munge`]: credentials through libmunge, which is loaded when it is needed;
+//! - [`thread`]: how the kernel schedules the calling thread;
+//! - [`clock`], [`locks`]: time of day, and locks without poisoning.
+//!
+//! This crate and `phalanx-slurm` below it (Slurm's tables through libslurm) have all the
+//! `unsafe` code of Phalanx. Nothing is linked here but libc.
 //!
 //! # Building
-//! Needs libslurm, libmunge and libclang (Debian: `libslurm-dev`, `libmunge-dev`,
-//! `libclang-14-dev`).
-//! `SLURM_INCLUDE_DIR` and `SLURM_LIB_DIR` name another place of Slurm's
-//! headers and library.
+//! Needs libmunge's header and libclang (Debian: `libmunge-dev`, `libclang-14-dev`).
 #![deny(unsafe_op_in_unsafe_fn)]
 
+pub mod clock;
+pub mod locks;
 pub mod munge;
+pub mod own_children;
 pub mod process;
 #[cfg(feature = "sim")]
 pub mod sim;
-pub mod slurm;
 pub mod sys;
 pub mod thread;
 pub mod wire;

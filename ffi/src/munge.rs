@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! MUNGE credentials: who sent a request, sealed by the machine's `munged`.
 //!
+//! libmunge is loaded by the first call, so that programs start on hosts without it; such a host
+//! has no `munged` either, and every call says what to install.
+//!
 //! `munged` vouches for the user id of whoever asked for the credential, gives
 //! it a time to live, and refuses to decode one twice. Both calls talk to
 //! `munged` over its local socket and block for it.
 
-use std::ffi::{CStr, CString, c_int, c_void};
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::ptr;
+use std::sync::OnceLock;
 
 use crate::sys::munge as sys;
 
@@ -43,24 +47,113 @@ pub struct Decoded {
     pub payload: Vec<u8>,
 }
 
+/// File name of libmunge; its number stands for the interface of `munge.h`.
+const LIBRARY: &CStr = c"libmunge.so.2";
+
+/// The functions of libmunge that are used, with the types of `munge.h`.
+struct Library {
+    ctx_create: unsafe extern "C" fn() -> sys::munge_ctx_t,
+    ctx_destroy: unsafe extern "C" fn(sys::munge_ctx_t),
+    ctx_set: unsafe extern "C" fn(sys::munge_ctx_t, c_int, ...) -> sys::munge_err_t,
+    ctx_strerror: unsafe extern "C" fn(sys::munge_ctx_t) -> *const c_char,
+    strerror: unsafe extern "C" fn(sys::munge_err_t) -> *const c_char,
+    encode: unsafe extern "C" fn(
+        *mut *mut c_char,
+        sys::munge_ctx_t,
+        *const c_void,
+        c_int,
+    ) -> sys::munge_err_t,
+    decode: unsafe extern "C" fn(
+        *const c_char,
+        sys::munge_ctx_t,
+        *mut *mut c_void,
+        *mut c_int,
+        *mut libc::uid_t,
+        *mut libc::gid_t,
+    ) -> sys::munge_err_t,
+}
+
+impl Library {
+    /// Returns libmunge, loaded by the first call and kept; the error names what is missing.
+    fn get() -> Result<&'static Self, MungeError> {
+        static LOADED: OnceLock<Result<Library, String>> = OnceLock::new();
+        let loaded = LOADED.get_or_init(Self::load).as_ref();
+        loaded.map_err(|error| {
+            MungeError::Unavailable(format!("{error}: install MUNGE (Debian: libmunge2)"))
+        })
+    }
+
+    fn load() -> Result<Self, String> {
+        // SAFETY: the name is a C string; libmunge's constructors have no preconditions.
+        let handle = unsafe { libc::dlopen(LIBRARY.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+        if handle.is_null() {
+            return Err(last_error());
+        }
+        // SAFETY: the handle is libmunge's and is never closed, and each type is that of the
+        // function in munge.h, whose version the library's name fixes.
+        unsafe {
+            Ok(Self {
+                ctx_create: symbol(handle, c"munge_ctx_create")?,
+                ctx_destroy: symbol(handle, c"munge_ctx_destroy")?,
+                ctx_set: symbol(handle, c"munge_ctx_set")?,
+                ctx_strerror: symbol(handle, c"munge_ctx_strerror")?,
+                strerror: symbol(handle, c"munge_strerror")?,
+                encode: symbol(handle, c"munge_encode")?,
+                decode: symbol(handle, c"munge_decode")?,
+            })
+        }
+    }
+}
+
+/// Returns a function of a library.
+///
+/// # Safety
+/// `F` is the type of a pointer to this function, and the library stays loaded.
+unsafe fn symbol<F: Copy>(library: *mut c_void, name: &CStr) -> Result<F, String> {
+    const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
+    // SAFETY: the handle is that of a loaded library, the name a C string.
+    let address = unsafe { libc::dlsym(library, name.as_ptr()) };
+    if address.is_null() {
+        return Err(last_error());
+    }
+    // SAFETY: as large as a pointer, and a pointer to a function of this type by the caller's
+    // promise.
+    Ok(unsafe { std::mem::transmute_copy::<*mut c_void, F>(&address) })
+}
+
+/// Text of the loader's latest error in this thread.
+fn last_error() -> String {
+    // SAFETY: has no preconditions; the text is null or lives until the thread's next call.
+    let text = unsafe { libc::dlerror() };
+    if text.is_null() {
+        return "cannot load libmunge".to_owned();
+    }
+    // SAFETY: a C string, copied before another call of the loader.
+    unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
+}
+
 /// One of libmunge's contexts, freed at the end.
-struct Context(sys::munge_ctx_t);
+struct Context {
+    context: sys::munge_ctx_t,
+    library: &'static Library,
+}
 
 impl Context {
     fn new(socket: Option<&Path>) -> Result<Self, MungeError> {
+        let library = Library::get()?;
         // SAFETY: takes no arguments and returns an own context or null.
-        let context = unsafe { sys::munge_ctx_create() };
+        let context = unsafe { (library.ctx_create)() };
         if context.is_null() {
             return Err(MungeError::Unavailable("out of memory".to_owned()));
         }
-        let context = Self(context);
+        let context = Self { context, library };
         if let Some(path) = socket {
             let path = CString::new(path.as_os_str().as_bytes())
                 .map_err(|_| MungeError::Unavailable("NUL byte in the socket's path".to_owned()))?;
             // SAFETY: the context is valid; this option takes a C string, which
             // libmunge copies.
             let rc = unsafe {
-                sys::munge_ctx_set(context.0, option(sys::MUNGE_OPT_SOCKET), path.as_ptr())
+                (library.ctx_set)(context.context, option(sys::MUNGE_OPT_SOCKET), path.as_ptr())
             };
             context.check(rc)?;
         }
@@ -69,7 +162,7 @@ impl Context {
 
     fn set_ttl(&self, ttl_s: c_int) -> Result<(), MungeError> {
         // SAFETY: the context is valid; this option takes an int.
-        let rc = unsafe { sys::munge_ctx_set(self.0, option(sys::MUNGE_OPT_TTL), ttl_s) };
+        let rc = unsafe { (self.library.ctx_set)(self.context, option(sys::MUNGE_OPT_TTL), ttl_s) };
         self.check(rc)
     }
 
@@ -78,9 +171,9 @@ impl Context {
             return Ok(());
         }
         // SAFETY: the context is valid; the text is null or lives as long as it.
-        let own = unsafe { sys::munge_ctx_strerror(self.0) };
+        let own = unsafe { (self.library.ctx_strerror)(self.context) };
         // SAFETY: takes any code; the text is static.
-        let text = if own.is_null() { unsafe { sys::munge_strerror(rc) } } else { own };
+        let text = if own.is_null() { unsafe { (self.library.strerror)(rc) } } else { own };
         let text = if text.is_null() {
             format!("error {rc}")
         } else {
@@ -102,7 +195,7 @@ impl Context {
 impl Drop for Context {
     fn drop(&mut self) {
         // SAFETY: created by munge_ctx_create() and destroyed once, here.
-        unsafe { sys::munge_ctx_destroy(self.0) };
+        unsafe { (self.library.ctx_destroy)(self.context) };
     }
 }
 
@@ -127,7 +220,8 @@ pub fn encode(payload: &[u8], socket: Option<&Path>, ttl_s: u16) -> Result<Strin
     // SAFETY: the context is valid, `payload` has `length` readable bytes, and
     // `credential` takes a C string that is ours to free.
     let rc = unsafe {
-        sys::munge_encode(&mut credential, context.0, payload.as_ptr().cast::<c_void>(), length)
+        let payload = payload.as_ptr().cast::<c_void>();
+        (context.library.encode)(&raw mut credential, context.context, payload, length)
     };
     let text = if credential.is_null() {
         None
@@ -156,7 +250,14 @@ pub fn decode(credential: &str, socket: Option<&Path>) -> Result<Decoded, MungeE
     // SAFETY: the context is valid, `text` is a C string, and the four pointers
     // are to own variables of the types that libmunge writes.
     let rc = unsafe {
-        sys::munge_decode(text.as_ptr(), context.0, &mut payload, &mut length, &mut uid, &mut gid)
+        (context.library.decode)(
+            text.as_ptr(),
+            context.context,
+            &raw mut payload,
+            &raw mut length,
+            &raw mut uid,
+            &raw mut gid,
+        )
     };
     let bytes = if payload.is_null() {
         Vec::new()

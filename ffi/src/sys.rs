@@ -15,12 +15,6 @@ pub mod wire {
     include!(concat!(env!("OUT_DIR"), "/wire.rs"));
 }
 
-/// `shim/slurm_shim.h` (and `shim/slurm_synth.h` with the feature `synth`);
-/// the documentation is in those headers.
-pub mod shim {
-    include!(concat!(env!("OUT_DIR"), "/shim.rs"));
-}
-
 /// libmunge's `munge.h`; the documentation is in munge(3).
 pub mod munge {
     include!(concat!(env!("OUT_DIR"), "/munge.rs"));

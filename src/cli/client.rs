@@ -10,11 +10,11 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::exit::{Exit, Failure};
+pub use phalanx_client::remote::Method;
+use phalanx_client::remote::{Answer, Connection};
 use phalanx_core::limits::REPLY_BYTES_MAX;
-use phalanx_core::target::Target;
-use phalanx_service::api::types::ErrorBody;
-pub use phalanx_service::remote::Method;
-use phalanx_service::remote::{Answer, Connection};
+use phalanx_messages::rest::ErrorBody;
+use phalanx_messages::target::Target;
 
 /// Longest time that a request may take, from connecting to the last byte.
 const TIMEOUT: Duration = Duration::from_secs(5);

@@ -11,8 +11,8 @@ use crate::client::{Client, Method};
 use crate::exit::Failure;
 use crate::json;
 use crate::outcome::Outcome;
-use phalanx_core::target::Target;
-use phalanx_service::config::{self, Config};
+use phalanx_config::{Config, DEFAULT_PATH};
+use phalanx_messages::target::Target;
 
 /// Environment variable with the control socket.
 const SOCKET_VARIABLE: &str = "PHALANX_SOCKET";
@@ -134,7 +134,7 @@ impl Global {
 /// The file of the usual place, or the defaults: users need not be able to read it, and the daemon
 /// may well run while somebody edits it.
 pub fn default_config() -> Config {
-    Config::load(Path::new(config::DEFAULT_PATH)).unwrap_or_default()
+    Config::load(Path::new(DEFAULT_PATH)).unwrap_or_default()
 }
 
 fn variable(name: &str) -> Option<OsString> {

@@ -3,14 +3,13 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-
-use phalanx_ffi::slurm::{Load, NodeDetail, Slurm, UpdateTime};
+use std::process::{Command, Stdio};
 
 use crate::exit::{Exit, Failure};
 use crate::global::{Global, default_config};
+use phalanx_config::HdfsConfig;
 use phalanx_core::blocks::{DataNode, Located};
-use phalanx_service::config::HdfsConfig;
-use phalanx_service::hdfs::{Hdfs, HdfsError, HostMap, HostNames};
+use phalanx_hdfs::{Hdfs, HdfsError, HostMap, HostNames};
 
 /// HDFS and the names of its hosts.
 #[derive(Debug)]
@@ -88,22 +87,48 @@ fn user() -> Result<String, Failure> {
     }
 }
 
-/// Slurm's nodes under all their names.
+/// Slurm's nodes under all their names, by `scontrol`: of any release, also where no daemon runs.
 fn node_names() -> Result<Vec<HostNames>, String> {
-    let slurm = Slurm::init().map_err(|error| error.to_string())?;
-    let loaded = slurm.load_nodes(UpdateTime::NEVER, NodeDetail::default());
-    let Load::New(nodes) = loaded.map_err(|error| error.to_string())? else {
-        return Ok(Vec::new());
-    };
-    let mut names = BTreeMap::new();
-    for row in nodes.iter() {
-        let text = |value: Option<&str>| value.unwrap_or_default().to_owned();
-        let node = HostNames {
-            name: text(row.name()),
-            hostname: text(row.hostname()),
-            address: text(row.address()),
-        };
-        names.insert(node.name.clone(), node);
+    let mut scontrol = Command::new("scontrol");
+    scontrol.args(["show", "node", "--oneliner"]).stdin(Stdio::null());
+    let done = scontrol.output().map_err(|error| format!("cannot run scontrol: {error}"))?;
+    if !done.status.success() {
+        let said = String::from_utf8_lossy(&done.stderr);
+        let line = said.lines().find(|line| !line.trim().is_empty()).unwrap_or("it says nothing");
+        return Err(format!("scontrol failed ({}): {}", done.status, line.trim()));
     }
-    Ok(names.into_values().collect())
+    Ok(parse_nodes(&String::from_utf8_lossy(&done.stdout)))
+}
+
+/// Reads lines such as `NodeName=n1 Arch=x86_64 ... NodeAddr=10.0.0.1 NodeHostName=n1 ...`. The
+/// names stand before all that an administrator writes as free text.
+fn parse_nodes(text: &str) -> Vec<HostNames> {
+    let node = |line: &str| {
+        let value = |key: &str| {
+            line.split_whitespace().find_map(|word| word.strip_prefix(key)).unwrap_or_default()
+        };
+        let [name, hostname, address] =
+            ["NodeName=", "NodeHostName=", "NodeAddr="].map(|key| value(key).to_owned());
+        (name.clone(), HostNames { name, hostname, address })
+    };
+    let nodes: BTreeMap<_, _> =
+        text.lines().map(node).filter(|(name, _)| !name.is_empty()).collect();
+    nodes.into_values().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_of_scontrol() {
+        let text = "NodeName=n2 CPUTot=4 NodeAddr=10.0.0.2 NodeHostName=h2 Version=22.05.8 \
+                    OS=Linux 6.1 State=IDLE Reason=NodeAddr=x is wrong [root@2026-01-01]\n\n\
+                    NodeName=n1 CPUTot=4 NodeAddr=n1 NodeHostName=n1 State=DOWN\n";
+        let name =
+            |node: &HostNames| [&node.name, &node.hostname, &node.address].map(String::clone);
+        let names: Vec<_> = parse_nodes(text).iter().map(name).collect();
+        assert_eq!(names, [["n1", "n1", "n1"], ["n2", "h2", "10.0.0.2"]]);
+        assert!(parse_nodes("No nodes in the system\n").is_empty());
+    }
 }

@@ -7,7 +7,6 @@
 
 pub mod amount;
 pub mod blocks;
-pub mod collect;
 pub mod comment;
 pub mod hash;
 pub mod hostlist;
@@ -22,7 +21,6 @@ pub mod run;
 pub mod shape;
 pub mod slurm_conf;
 pub mod snapshot;
-pub mod target;
 pub mod text;
 pub mod topology;
 pub mod trace;

@@ -3,24 +3,19 @@
 //!
 //! The modules use each other downwards only: [`daemon`] wires the others together; [`link`]
 //! speaks with the plugin in slurmctld, [`source`] reads Slurm's tables, [`locations`] where inputs
-//! lie, by [`hdfs`] and other sources, [`collect`] what nodes measure; [`history`] and
-//! [`recordings`] keep what happened; [`api`] serves it.
+//! lie, [`collect`] what nodes measure; [`history`] and [`recordings`] keep what happened; [`api`]
+//! serves it.
 #![forbid(unsafe_code)]
 
 pub mod api;
 mod clock;
 pub mod collect;
-pub mod config;
 pub mod daemon;
 mod failure;
-pub mod hdfs;
 pub mod history;
 pub mod link;
 pub mod locations;
-mod locks;
-pub mod own_children;
 pub mod recordings;
-pub mod remote;
 pub mod source;
 pub mod sqlite;
 mod sync;

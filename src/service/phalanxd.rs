@@ -4,11 +4,15 @@
 
 use std::process::ExitCode;
 
-use clap::Parser;
-use phalanx_service::daemon::args::Args;
+use clap::{CommandFactory, FromArgMatches};
+use phalanx_config::args::Args;
 
 fn main() -> ExitCode {
-    let args = Args::parse();
+    let command = Args::command().long_version(phalanx_service::version());
+    let args = match Args::from_arg_matches(&command.get_matches()) {
+        Ok(args) => args,
+        Err(error) => error.exit(),
+    };
     match phalanx_service::daemon::run(&args.config) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

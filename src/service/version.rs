@@ -3,7 +3,7 @@
 
 use std::sync::LazyLock;
 
-use phalanx_ffi::slurm::Slurm;
+use phalanx_slurm::Slurm;
 
 static VERSION: LazyLock<String> = LazyLock::new(|| {
     let (major, minor, micro) = Slurm::built_for();

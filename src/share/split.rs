@@ -10,10 +10,10 @@ use serde::Serialize;
 
 use crate::input::{Block, Input, Piece, Unit};
 use phalanx_cli::common::{Failure, Global, Outcome, clean};
-use phalanx_core::collect::UsedValues;
 use phalanx_core::hostlist;
 use phalanx_core::limits::NODES_MAX;
 use phalanx_core::text::percent_encode;
+use phalanx_messages::collect::UsedValues;
 use phalanx_methods::share::{Item, Problem, solve};
 
 /// Options that need no input: the others of the program.

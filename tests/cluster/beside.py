@@ -221,7 +221,8 @@ def doctor(suite):
                  f"{found.get('libslurm')}")
     wrong = {name for name, each in found.items() if each["level"] in ("error", "warning")}
     suite.expect(wrong == {"overlay", "plugin"}, f"{[found[name] for name in wrong]}")
-    said = phalanx(suite.cluster, "--version").stdout
+    daemon = os.path.join(suite.cluster.paths.bin_dir, "phalanxd")
+    said = suite.cluster.run(daemon, "--version").stdout
     suite.expect(f"built for Slurm {suite.cluster.release.name} " in said, said)
 
 

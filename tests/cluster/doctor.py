@@ -147,7 +147,9 @@ def overlays_of(doctor, *versions):
                                    "CFLAGS=-O0", "-j2", f"{out}/select_cons_tres.so"],
                                   stdout=subprocess.DEVNULL) for version, out in
                  zip(versions, built)]
-        check(not any([one.wait(120) for one in makes]), "the overlay does not compile")
+        doctor.until(lambda: all(one.poll() is not None for one in makes),
+                     "the overlays are compiled", 120)
+        check(not any(one.returncode for one in makes), "the overlay does not compile")
         yield built
 
 

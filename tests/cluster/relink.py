@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""phalanx and phalanxd for another Slurm without compiling Rust twice.
+"""phalanxd for another Slurm without compiling Rust twice.
 
     relink.py PROFILE TARGET_DIR INCLUDE_DIR LIB_DIR OUT     (run by build-other)
 
-What depends on Slurm is the C shim of `ffi`; the Rust code sees the shim's own
-header. So the shim is built for the other release, and where the Rust view of it is the same for
-both, which is looked at, the programs of the installed release are linked once more with the other
-shim. Ends with 3 where that cannot be done: then everything has to be built.
+What depends on Slurm is the C shim of `ffi/slurm`; the Rust code sees the shim's own header. So
+the shim is built for the other release, and where the Rust view of it is the same for both, which
+is looked at, the daemon of the installed release is linked once more with the other shim. The
+command line depends on no Slurm and is copied. Ends with 3 where that cannot be done: then
+everything has to be built.
 """
 
 import filecmp
@@ -20,10 +21,9 @@ import sys
 
 CARGO = os.environ.get("CARGO", "cargo")
 RUSTC = os.environ.get("RUSTC", "rustc")
-# Program: its source, and the libraries that it names.
-PROGRAMS = {"phalanx": ("src/cli/main.rs", ["phalanx_cli"]),
-            "phalanxd": ("src/service/phalanxd.rs", ["phalanx_service", "clap"])}
-VIEWS = ("shim.rs", "wire.rs", "munge.rs")
+# The daemon's source, and the libraries that it names.
+SOURCE, NAMES = "src/service/phalanxd.rs", ("phalanx_service", "phalanx_config", "clap")
+VIEW = "shim.rs"
 CODEGEN = {"debug": ["-Copt-level=0"], "release": ["-Copt-level=3", "-Cpanic=abort"]}
 CANNOT = 3
 
@@ -47,12 +47,12 @@ def library(messages, name):
 
 
 def shim_dir(messages):
-    """Where the build script of ffi has written."""
+    """Where the build script of ffi/slurm has written."""
     for message in messages:
         if message["reason"] == "build-script-executed" \
-                and "#phalanx-ffi@" in message["package_id"]:
+                and "#phalanx-slurm@" in message["package_id"]:
             return message["out_dir"]
-    return give_up("cargo tells no build directory of ffi")
+    return give_up("cargo tells no build directory of ffi/slurm")
 
 
 def give_up(why):
@@ -67,7 +67,7 @@ def libraries(own, other_shim, directory):
     os.makedirs(directory)
     for path in glob.glob(os.path.join(os.path.dirname(own), "lib*")):
         name = os.path.basename(path)
-        if name.endswith((".rlib", ".so", ".rmeta")) and not name.startswith("libphalanx_ffi-"):
+        if name.endswith((".rlib", ".so", ".rmeta")) and not name.startswith("libphalanx_slurm-"):
             os.symlink(path, os.path.join(directory, name))
     copy = shutil.copy(own, directory)
     members = subprocess.run(["ar", "t", copy], stdout=subprocess.PIPE, text=True, check=True)
@@ -86,25 +86,24 @@ def main():
     flags = ["--release"] if profile == "release" else []
     what = os.environ.get("DEBUG_BUILD", "--bins").split() if profile == "debug" else ["--bins"]
     ours = cargo(*what, *flags)
-    synth = ["--features", "synth"] if "--test" in what else []      # as the tests of ffi have it
-    other = cargo("-p", "phalanx-ffi", *synth, *flags, "--target-dir", target,
+    synth = ["--features", "synth"] if "--test" in what else []      # as the tests have it
+    other = cargo("-p", "phalanx-slurm", *synth, *flags, "--target-dir", target,
                   SLURM_INCLUDE_DIR=include_dir, SLURM_LIB_DIR=lib_dir)
     here, there = shim_dir(ours), shim_dir(other)
-    for view in VIEWS:
-        if not filecmp.cmp(os.path.join(here, view), os.path.join(there, view), shallow=False):
-            give_up(f"{view} differs between the two releases of Slurm")
+    if not filecmp.cmp(os.path.join(here, VIEW), os.path.join(there, VIEW), shallow=False):
+        give_up(f"{VIEW} differs between the two releases of Slurm")
     link_dir = os.path.join(target, "link")
-    libraries(library(ours, "phalanx_ffi"), there, link_dir)
+    libraries(library(ours, "phalanx_slurm"), there, link_dir)
     paths = {path for message in ours for path in message.get("linked_paths", [])}
-    for program, (source, names) in PROGRAMS.items():
-        new = os.path.join(out, program + ".new")
-        externs = [word for name in names
-                   for word in ("--extern", f"{name}={library(ours, name)}")]
-        subprocess.run([RUSTC, "--edition=2024", f"--crate-name={program}", "--crate-type=bin",
-                        source, *CODEGEN[profile], "-Cdebuginfo=line-tables-only",
-                        *externs, f"-Ldependency={link_dir}", f"-Lnative={lib_dir}",
-                        *[f"-L{path}" for path in sorted(paths)], "-o", new], check=True)
-        os.replace(new, os.path.join(out, program))
+    externs = [word for name in NAMES for word in ("--extern", f"{name}={library(ours, name)}")]
+    daemon, command_line = os.path.join(out, "phalanxd"), os.path.join(out, "phalanx")
+    subprocess.run([RUSTC, "--edition=2024", "--crate-name=phalanxd", "--crate-type=bin",
+                    SOURCE, *CODEGEN[profile], "-Cdebuginfo=line-tables-only",
+                    *externs, f"-Ldependency={link_dir}", f"-Lnative={lib_dir}",
+                    *[f"-L{path}" for path in sorted(paths)], "-o", daemon + ".new"], check=True)
+    os.replace(daemon + ".new", daemon)
+    shutil.copy(os.path.join("target", profile, "phalanx"), command_line + ".new")
+    os.replace(command_line + ".new", command_line)
 
 
 if __name__ == "__main__":

@@ -100,8 +100,8 @@ impl Figures {
             .for_each(|(name, gamma, values)| row(format!("{name} {gamma}"), values, 2));
     }
 
-    /// Faults, of what must hold whatever the seed: `best` is never below the others. The source's method is
-    /// above its rivals on most seeds, but not on all.
+    /// Faults, of what must hold whatever the seed: `best` is never below the others. The source's
+    /// method is above its rivals on most seeds, but not on all.
     pub fn faults(&self) -> Vec<String> {
         let table = self.table.iter().map(|(gamma, v)| (format!("gamma {gamma}"), v));
         let users = self.users.iter().flat_map(|(gamma, points)| {

@@ -7,7 +7,7 @@
 use std::fmt::Display;
 use std::time::Instant;
 
-use phalanx_ffi::slurm::{
+use phalanx_slurm::{
     ConfRow, JobRow, LicenseRow, Load, NodeDetail, NodeRow, PartitionRow, Record, ReservationRow,
     Row, Slurm, SlurmError, Table, UpdateTime,
 };

@@ -7,7 +7,7 @@
 
 use std::time::Instant;
 
-use phalanx_ffi::slurm::{SlurmError, synth};
+use phalanx_slurm::{SlurmError, synth};
 
 /// Passes of each measurement; the fastest counts, as the machine is shared.
 const PASSES: u32 = 5;

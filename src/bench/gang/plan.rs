@@ -2,8 +2,8 @@
 //! Time and memory of one plan of gangs in the daemon's terms.
 //!
 //! `phalanx-bench gang-plan [NODES] [GANGS] [DEADLINE_MS]`: a queue of gangs of 1 to 16 nodes, 40
-//! job types, on nodes of eight classes in four partitions, half of the nodes in use; prints what the plan
-//! took, its objective and certified gap, and the peak resident memory of the process.
+//! job types, on nodes of eight classes in four partitions, half of the nodes in use; prints what
+//! the plan took, its objective and certified gap, and the peak resident memory of the process.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

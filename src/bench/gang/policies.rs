@@ -2,10 +2,10 @@
 //! The gang document's experiment: six policies on the same slots.
 //!
 //! `phalanx-bench gang-policies [SLOTS] [RUNS] [FILE.svg]`: five types of jobs with three tasks
-//! each, four servers, two kinds of devices. Every slot one job of each type arrives and ends. A task's
-//! value is the mean of its edge plus uniform noise in (-0.2, 0.2); policies that learn know the
-//! values that they saw. Prints the social welfare (docs/methods.md, formula 6) and the regret
-//! against the ideal, which knows the means; draws the welfare into the file.
+//! each, four servers, two kinds of devices. Every slot one job of each type arrives and ends. A
+//! task's value is the mean of its edge plus uniform noise in (-0.2, 0.2); policies that learn
+//! know the values that they saw. Prints the social welfare (docs/methods.md, formula 6) and the
+//! regret against the ideal, which knows the means; draws the welfare into the file.
 
 use phalanx_methods::gang::{Edge, Job, Mode, Options, Problem, Server, Task, solve};
 use phalanx_methods::learn::{BONUS_SCALE_SHIPPED, Estimate, Growth};

@@ -3,8 +3,8 @@
 //!
 //! The first word behind `phalanx-bench gang-quality` says what is measured:
 //!
-//! - `gaps [DEADLINE_MS] [LONG_MS]`: families of 8 to 64 servers and 24 to 192 gangs; prints the gap
-//!   of a short run to the best of all runs, and the certified gap
+//! - `gaps [DEADLINE_MS] [LONG_MS]`: families of 8 to 64 servers and 24 to 192 gangs; prints the
+//!   gap of a short run to the best of all runs, and the certified gap
 //! - `large`: 1,000 servers and 5,000 tasks, 10,000 servers and 10,000 gangs
 //! - `known MS FILE [SEED] [FIRST]`: gaps to the best values kept in FILE, which is updated; FIRST
 //!   chooses the instances

@@ -2,9 +2,10 @@
 //! Regret of the learned index on the worked examples' model.
 //!
 //! `phalanx-bench gang-regret [SLOTS] [RUNS] [FILE.svg]`: every slot both jobs arrive, the exact
-//! argmax of the index runs, each task's value is its mean plus uniform noise in (-0.2, 0.2). Prints the regret against the
-//! best assignment by bonus scale, mean and worst over the runs, and how well the curve of the
-//! shipped scale fits a line in ln t; draws the mean curves over ln t into the file.
+//! argmax of the index runs, each task's value is its mean plus uniform noise in (-0.2, 0.2).
+//! Prints the regret against the best assignment by bonus scale, mean and worst over the runs, and
+//! how well the curve of the shipped scale fits a line in ln t; draws the mean curves over ln t
+//! into the file.
 
 use phalanx_methods::gang::{Edge, Job, Mode, Options, Problem, Server, Task, solve};
 use phalanx_methods::learn::{BONUS_SCALE_SHIPPED, Estimate, Growth};

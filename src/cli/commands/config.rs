@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::exit::{EXIT_CODES, Exit, Failure};
 use crate::global::Global;
 use crate::outcome::Outcome;
-use phalanx_service::config::{Config, ConfigError, DEFAULT_PATH, Issue};
+use phalanx_config::{Config, ConfigError, DEFAULT_PATH, Issue};
 
 /// Check a configuration without the daemon
 #[derive(clap::Args, Debug)]

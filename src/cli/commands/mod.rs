@@ -51,7 +51,7 @@ use crate::global::Global;
 
 /// Show how jobs are placed, check the installation, and run the methods without a cluster
 #[derive(Debug, Parser)]
-#[command(name = "phalanx", version, long_version = phalanx_service::version())]
+#[command(name = "phalanx", version)]
 #[command(max_term_width = 100, after_help = EXIT_CODES)]
 #[command(after_long_help = ABOUT_ALL, subcommand_required = true, arg_required_else_help = true)]
 pub struct Cli {

@@ -3,10 +3,10 @@
 
 use super::units::{KWH, amount, fraction, fraction_or_dash, seconds_fine, time, watts_from};
 use super::{clean, facts, table_of};
+use phalanx_messages::rest::PreferenceReport;
 use phalanx_planner::preference::{
     BagNote, BagRow, BagShare, ClassSpeed, DataNote, GangNote, Note,
 };
-use phalanx_service::api::types::PreferenceReport;
 
 /// The whole preference.
 pub fn whole(out: &mut String, preference: &PreferenceReport) {

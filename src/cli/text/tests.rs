@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use super::units::time;
 use super::{WIDTH, facts, heading, table_of};
+use phalanx_messages::rest::PreferenceReport;
 use phalanx_planner::preference::{ClassSpeed, GangNote, Note, TaskRow};
-use phalanx_service::api::types::PreferenceReport;
 
 pub fn map<V: Clone>(entries: &[(&str, V)]) -> BTreeMap<String, V> {
     entries.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect()

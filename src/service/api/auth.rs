@@ -26,10 +26,10 @@ use super::doors::{Counters, Doors};
 use super::extract::{error, no_room};
 use super::handler::Shared;
 use super::peer::{Peer, Right};
-use phalanx_core::collect::{PROOF_HEADER, answer_text, request_head, request_text};
 use phalanx_core::limits::{
     API_BODY_BYTES_MAX, API_READ_BODY_BYTES_MAX, COLLECT_BODY_BYTES_MAX, IMPORT_BODY_BYTES_MAX,
 };
+use phalanx_messages::collect::{PROOF_HEADER, answer_text, request_head, request_text};
 
 /// Longest time that a body may take to arrive.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);

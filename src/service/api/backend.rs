@@ -6,20 +6,20 @@ use std::sync::Arc;
 use serde::Deserialize;
 use tokio::sync::watch;
 
-use super::heat::HeatReport;
 use super::metrics::Sources;
-use super::types::{
-    ActivityReport, DecisionsReport, EnableReport, EnergyReport, EnergyUse, Explain, ImportReport,
-    NodesReport, PlanReport, RecordRequest, RecordingStatus, ReloadReport, RunsReport,
-    ShadowReport, SpeedsReport, Status,
-};
 use crate::failure::Failure;
-use phalanx_core::collect::{
+use phalanx_core::run::Run;
+use phalanx_messages::collect::{
     AgentsReport, Batch, CollectorReport, CollectorsReport, DataNames, DataReport, Past, Patch,
     PutOne, Refused, Registration, Stored, SyncReply, SyncRequest, UseChange, UsedValues,
     UsesReport,
 };
-use phalanx_core::run::Run;
+use phalanx_messages::rest::heat::HeatReport;
+use phalanx_messages::rest::{
+    ActivityReport, DecisionsReport, EnableReport, EnergyReport, EnergyUse, Explain, ImportReport,
+    NodesReport, PlanReport, RecordRequest, RecordingStatus, ReloadReport, RunsReport,
+    ShadowReport, SpeedsReport, Status,
+};
 use phalanx_methods::data_jobs::blockmap::BlockMap;
 use phalanx_planner::state::State as LiveState;
 

@@ -18,10 +18,10 @@ use super::extract::{Arg, Body, Params};
 use super::handler::{Change, Read, Shared};
 use super::peer::Peer;
 use crate::failure::Failure;
-use phalanx_core::collect::{
+use phalanx_core::limits::COLLECT_HOLD_MS_MAX;
+use phalanx_messages::collect::{
     Batch, DataReport, Patch, PutOne, Registration, SyncRequest, UseChange,
 };
-use phalanx_core::limits::COLLECT_HOLD_MS_MAX;
 
 /// Query of `GET /v1/data/{name}`, and of starting and stopping
 #[derive(Debug, Default, Deserialize)]
@@ -129,7 +129,7 @@ fn choose(
     service: &dyn DataService,
     key: &str,
     choice: Option<UseChange>,
-) -> Result<phalanx_core::collect::UsesReport, Failure> {
+) -> Result<phalanx_messages::collect::UsesReport, Failure> {
     service.choose(key, choice)?;
     Ok(service.uses())
 }

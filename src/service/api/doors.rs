@@ -12,12 +12,12 @@ use std::sync::{Arc, Mutex, Weak};
 use axum::body::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::locks::lock;
 use phalanx_core::limits::{
     API_ADDRESS_CONNECTIONS_MAX, API_ANSWERS_BYTES_MAX, API_BLOCKING_THREADS, API_BODIES_BYTES_MAX,
     API_CONNECTIONS_MAX, API_LOCAL_CONNECTIONS_MAX, API_PUBLIC_THREADS, API_USER_CONNECTIONS_MAX,
     API_USER_QUESTIONS_MAX, MUNGE_THREADS,
 };
+use phalanx_ffi::locks::lock;
 
 /// Whose connections and questions are counted together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

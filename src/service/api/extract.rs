@@ -9,8 +9,8 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::de::DeserializeOwned;
 
-use super::types::ErrorBody;
 use crate::failure::Failure;
+use phalanx_messages::rest::ErrorBody;
 
 /// An error with its text.
 pub(super) fn error(status: StatusCode, text: impl Into<String>) -> Response {

@@ -22,13 +22,13 @@ use super::handler::Shared;
 use super::listen::Serving;
 use super::peer::{Access, Peer};
 use super::routes::routes;
-use super::types::{
+use crate::failure::Failure;
+use phalanx_core::run::Run;
+use phalanx_messages::rest::{
     ActivityReport, DecisionsReport, EnableReport, EnergyReport, Explain, ImportReport,
     NodesReport, PlanReport, RecordRequest, RecordingStatus, ReloadReport, RunsReport,
     ShadowReport, SpeedsReport, Status,
 };
-use crate::failure::Failure;
-use phalanx_core::run::Run;
 use phalanx_methods::data_jobs::blockmap::BlockMap;
 use phalanx_planner::state::State as LiveState;
 

@@ -26,7 +26,7 @@ use tokio::time::{Sleep, sleep};
 
 use super::doors::{Client, Counters, Doors, Place};
 use super::peer::{Access, Peer};
-use crate::locks::lock;
+use phalanx_ffi::locks::lock;
 
 /// Longest time for the head of a request, also of the next one on a connection.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(120);

@@ -9,12 +9,12 @@
 
 use std::fmt::{Display, Write};
 
-use super::heat::stranded;
-use super::types::{
+use phalanx_messages::collect::{AgentsReport, CollectorsReport, DataNames, State};
+use phalanx_messages::rest::heat::stranded;
+use phalanx_messages::rest::{
     CallShares, ControlStatus, DimensionReport, NodesReport, PlanReport, PowerStatus, ProofStatus,
     Quantiles, Status,
 };
-use phalanx_core::collect::{AgentsReport, CollectorsReport, DataNames, State};
 
 /// Content type of the text.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";

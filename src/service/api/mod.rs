@@ -9,15 +9,12 @@ mod extract;
 #[cfg(test)]
 mod fuzz;
 mod handler;
-pub mod heat;
 mod listen;
 pub mod metrics;
-pub mod order;
 mod page;
 mod peer;
 mod routes;
 mod server;
-pub mod types;
 
 pub use crate::failure::Failure;
 pub use auth::Gate;

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use super::clock::Now;
-use phalanx_core::collect::{AgentReport, RunReport, SyncRequest};
 use phalanx_core::limits::{COLLECT_HOLD_MS_MAX, COLLECT_REPORT_BYTES_MAX, NODES_MAX};
+use phalanx_messages::collect::{AgentReport, RunReport, SyncRequest};
 
 /// Time that an agent may be silent beyond its announced wait.
 const GRACE_MS: u64 = 15_000;

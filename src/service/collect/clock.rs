@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 
-use crate::clock::now_ms;
+use phalanx_ffi::clock::now_ms;
 
 /// One moment by both clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

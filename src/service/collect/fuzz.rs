@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 
 use super::{Collect, Now, Sender, Settings, Use};
 use crate::failure::Failure;
-use phalanx_core::collect::{Batch, CONFIGURATION, Patch, Put, PutOne, SyncRequest, UseChange};
+use phalanx_messages::collect::{Batch, CONFIGURATION, Patch, Put, PutOne, SyncRequest, UseChange};
 
 const NOW: Now = Now { wall_ms: 1_800_000_000_000, mono_ms: 10 };
 

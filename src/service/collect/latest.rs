@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::clock::Now;
-use phalanx_core::collect::{DataName, Row, Value};
 use phalanx_core::limits::{
     COLLECT_PAST_TEXT_BYTES_MAX, COLLECT_TEXTS_BYTES_MAX, COLLECT_VALUES_MAX,
 };
+use phalanx_messages::collect::{DataName, Row, Value};
 
 /// Age of a value whose real age is not known.
 const AGE_UNKNOWN_MS: u64 = 365 * 86_400_000;

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use super::clock::Now;
 use super::service::Collect;
-use super::{Service, ServiceError};
 use crate::failure::Failure;
-use phalanx_core::collect::{DataReport, MASTER, SyncReply, SyncRequest};
+use phalanx_client::data_service::{Service, ServiceError};
 use phalanx_core::limits::COLLECT_HOLD_MS_MAX;
+use phalanx_messages::collect::{DataReport, MASTER, SyncReply, SyncRequest};
 
 /// Time between two checks of the generation, which also bounds the time to stop.
 const CHECK: Duration = Duration::from_millis(50);

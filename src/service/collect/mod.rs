@@ -2,11 +2,8 @@
 //! The data service and the agents: registrations of collectors and processors, their latest
 //! values, and their runs.
 
-pub mod agent;
 mod agents;
-mod builtin;
 mod clock;
-mod command;
 mod database;
 #[cfg(test)]
 mod fuzz;
@@ -15,7 +12,6 @@ mod local;
 mod registry;
 mod reports;
 mod service;
-pub mod slot;
 mod store;
 #[cfg(test)]
 mod tests;
@@ -26,33 +22,3 @@ pub use clock::Now;
 pub use local::Local;
 pub use service::{Collect, Sender, Settings};
 pub use uses::{Use, resolve};
-
-use phalanx_core::collect::{DataReport, SyncReply, SyncRequest};
-
-/// Reason for which the data service did not answer an agent.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ServiceError {
-    /// It cannot be reached, or broke off: try again later.
-    #[error("data service: {0}")]
-    Unreachable(String),
-    /// It has too much to do: try again after so many milliseconds.
-    #[error("data service: busy for {0} ms")]
-    Busy(u64),
-    /// It does not accept this agent or request.
-    #[error("data service: refused: {0}")]
-    Refused(String),
-    /// There is no such datum.
-    #[error("data service: no such datum: {0}")]
-    NotFound(String),
-}
-
-/// The data service as an agent sees it: over HTTP from a node, directly in the
-/// daemon.
-pub trait Service: Send {
-    /// Hands over values and reports; blocks for at most `request.wait_ms` until
-    /// the generation differs from the request's. After an error nothing of the request counts.
-    fn sync(&mut self, request: &SyncRequest) -> Result<SyncReply, ServiceError>;
-
-    /// The latest values of one name, of one node or of all.
-    fn read(&mut self, name: &str, node: Option<&str>) -> Result<DataReport, ServiceError>;
-}

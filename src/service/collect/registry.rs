@@ -6,11 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::civil::DateTime;
 
 use crate::failure::Failure;
-use phalanx_core::collect::calendar::{Calendar, runs};
-use phalanx_core::collect::{ALL, MASTER, Origin, Registration};
 use phalanx_core::hash::fnv64;
 use phalanx_core::hostlist;
 use phalanx_core::limits::{COLLECT_REGISTRATIONS_MAX, NODES_MAX};
+use phalanx_messages::collect::calendar::{Calendar, runs};
+use phalanx_messages::collect::{ALL, MASTER, Origin, Registration};
 
 /// The nodes of a registration.
 #[derive(Clone, Debug, PartialEq, Eq)]

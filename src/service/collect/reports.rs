@@ -5,13 +5,13 @@ use super::clock::Now;
 use super::service::Collect;
 use super::uses::{Use, resolve};
 use crate::failure::Failure;
-use crate::locks::{lock, read, write};
-use phalanx_core::collect::{
+use phalanx_core::limits::COLLECT_INSTANCES_LISTED;
+use phalanx_ffi::locks::{lock, read, write};
+use phalanx_messages::collect::{
     CLUSTER, CONFIGURATION, CollectorReport, CollectorsReport, InstanceReport, Instances, MASTER,
     Origin, Registration, State, TakenFrom, Totals, UseChange, UseReport, UsedValue, UsedValues,
     UsesReport, valid_name,
 };
-use phalanx_core::limits::COLLECT_INSTANCES_LISTED;
 
 /// A fresh number, and the age of the value whether fresh or not.
 type Reading = (Option<f64>, Option<u64>);
@@ -217,7 +217,7 @@ impl Collect {
             };
             let age_ms = now.since(entry.made_ms);
             let fresh = (age_ms <= stale_after_ms).then_some(&entry.value);
-            (fresh.and_then(phalanx_core::collect::Value::number), Some(age_ms))
+            (fresh.and_then(phalanx_messages::collect::Value::number), Some(age_ms))
         };
         nodes.iter().map(of).collect()
     }
@@ -247,7 +247,7 @@ impl Collect {
         if known && valid_name(name) {
             return Ok(());
         }
-        let name = phalanx_core::collect::short(name);
+        let name = phalanx_messages::collect::short(name);
         Err(Failure::BadRequest(format!("name: there is no datum {name:?}")))
     }
 }

@@ -12,21 +12,21 @@ use std::sync::{Arc, Mutex, RwLock};
 
 use super::agents::Agents;
 use super::clock::Now;
-use super::command;
 use super::database::CollectorStore;
 use super::latest::{Entry, Latest, row};
 use super::registry::Registry;
 use super::store;
 use super::uses::Use;
 use crate::failure::Failure;
-use crate::locks::{lock, read, write};
-use phalanx_core::collect::{
+use phalanx_client::command;
+use phalanx_core::hostlist;
+use phalanx_core::limits::{COLLECT_BATCH_MAX, COLLECT_POINTS_MAX, NODES_MAX};
+use phalanx_ffi::locks::{lock, read, write};
+use phalanx_messages::collect::{
     ALL, AgentsReport, Batch, CLUSTER, DataNames, DataReport, MASTER, Output, Past, Patch, Put,
     Refused, Registration, Stored, SyncReply, SyncRequest, UseChange, Value, ValueType, short,
     valid_name, valid_node,
 };
-use phalanx_core::hostlist;
-use phalanx_core::limits::{COLLECT_BATCH_MAX, COLLECT_POINTS_MAX, NODES_MAX};
 
 /// Assumed period of data without a registration, milliseconds.
 const EVERY_MS: u64 = 30_000;
@@ -455,7 +455,7 @@ fn accept<'p>(
     registry: &Registry,
 ) -> Result<(&'p str, Value), String> {
     if !valid_name(&put.name) {
-        return Err(format!("name: {:?} is no name", phalanx_core::collect::short(&put.name)));
+        return Err(format!("name: {:?} is no name", phalanx_messages::collect::short(&put.name)));
     }
     let registration = registry.get(&put.name);
     let node = match from {
@@ -474,7 +474,7 @@ fn accept<'p>(
         }
     };
     if !valid_node(node) {
-        return Err(format!("node: {:?} is no name", phalanx_core::collect::short(node)));
+        return Err(format!("node: {:?} is no name", phalanx_messages::collect::short(node)));
     }
     let value = Value::from_json(&put.value).map_err(|reason| format!("value: {reason}"))?;
     match (registration.map(|r| r.value_type), &value) {

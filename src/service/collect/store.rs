@@ -12,7 +12,7 @@ use rusqlite::{Connection, OptionalExtension, Row, ToSql, Transaction, params};
 
 use super::latest::Unwritten;
 use crate::sqlite::{self, Database, Error, Schema, pragma};
-use phalanx_core::collect::{Point, Registration, UseChange, Value};
+use phalanx_messages::collect::{Point, Registration, UseChange, Value};
 
 /// "PhlC" in ASCII.
 const APPLICATION_ID: i64 = 0x5068_6c43;

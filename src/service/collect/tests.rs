@@ -13,8 +13,9 @@ use serde_json::json;
 
 use super::*;
 use crate::failure::Failure;
-use phalanx_core::collect::{
-    CONFIGURATION, HISTORY, Patch, Put, Registration, RunReport, State, TakenFrom, UseChange, Value,
+use phalanx_messages::collect::{
+    CONFIGURATION, HISTORY, Patch, Put, Registration, RunReport, State, SyncReply, SyncRequest,
+    TakenFrom, UseChange, Value,
 };
 
 const T0: Now = Now { wall_ms: 1_800_000_000_000, mono_ms: 10 };
@@ -146,7 +147,7 @@ fn wrong_registrations_change_nothing() {
         (with(|p| p.inputs = Some(vec!["b".into()])), "only a processor"),
         (with(|p| p.run_as = Some("a b".into())), "run_as: expected"),
         (with(|p| p.args = Some(vec!["\0".into()])), "args: expected no NUL"),
-        (with(|p| p.output = Some(phalanx_core::collect::Output::Nodes)), "@master"),
+        (with(|p| p.output = Some(phalanx_messages::collect::Output::Nodes)), "@master"),
     ];
     let path = Some(outside.display().to_string());
     cases.push((Patch { cmd: path, ..bench.patch("a") }, "outside collect.command_dirs"));
@@ -422,7 +423,7 @@ proptest! {
     fn printed_values_are_finite(
         printed in prop_oneof![".{0,20}", any::<f64>().prop_map(|x| x.to_string())],
     ) {
-        if let Ok(value) = Value::parse(&printed, phalanx_core::collect::ValueType::Number) {
+        if let Ok(value) = Value::parse(&printed, phalanx_messages::collect::ValueType::Number) {
             let number = value.number().unwrap();
             prop_assert!(number.is_finite());
             let json = serde_json::to_value(&value).unwrap();

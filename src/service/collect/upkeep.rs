@@ -5,7 +5,7 @@
 use super::clock::Now;
 use super::database::CollectorStore;
 use super::service::{Collect, Settings};
-use crate::locks::{lock, read, write};
+use phalanx_ffi::locks::{lock, read, write};
 
 /// Time between two searches for past values to delete.
 const PRUNE_MS: u64 = 10_000;
@@ -63,7 +63,7 @@ impl Collect {
         let registry = read(&self.registry);
         let Some(store) = &mut database.store else { return };
         for registration in registry.all() {
-            if registration.origin == phalanx_core::collect::Origin::Api
+            if registration.origin == phalanx_messages::collect::Origin::Api
                 && let Err(error) = store.put_registration(registration)
             {
                 log::warn!("data service: {error}");

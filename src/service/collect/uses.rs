@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The number that a method uses for a node on which its datum is stale.
 
-use phalanx_core::collect::{CONFIGURATION, TakenFrom};
+use phalanx_messages::collect::{CONFIGURATION, TakenFrom};
 
 /// The datum that a method uses, and another where that is stale.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Views of a decision: its reports for `phalanx explain` and its record for the history.
 
-use crate::api::types::{
-    AskReport, DecisionReport, LeafNodes, LeavesReport, PreferenceReport, ScoredNode,
-};
 use crate::history::{DecisionRecord, JobRef};
-use crate::link::Decision;
 use phalanx_core::snapshot::Snapshot;
 use phalanx_core::topology::Topology;
 use phalanx_core::{NodeIdx, hostlist};
+use phalanx_messages::rest::{
+    AskReport, DecisionReport, LeafNodes, LeavesReport, PreferenceReport, ScoredNode,
+};
 use phalanx_methods::balance::{self, Branch, Choice};
+use phalanx_mirror::Decision;
 use phalanx_planner::cluster::Table;
 use phalanx_planner::place::Placement;
 use phalanx_planner::preference::PreferenceUse;

@@ -8,8 +8,8 @@ use env_logger::{Builder, Target};
 use log::kv::{Key, Value, VisitSource};
 use log::{Level, Record};
 
-use crate::clock::now_ms;
-use crate::config::{LogConfig, LogFormat};
+use phalanx_config::{LogConfig, LogFormat};
+use phalanx_ffi::clock::now_ms;
 
 /// Starts logging. Later calls of [`set_level`] change the level only.
 pub(super) fn start(config: &LogConfig) {

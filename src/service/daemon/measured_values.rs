@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::collect::{Collect, Now, Use};
-use crate::config::Config;
-use phalanx_core::collect::{HISTORY, NONE};
+use phalanx_config::Config;
 use phalanx_core::snapshot::Snapshot;
+use phalanx_messages::collect::{HISTORY, NONE};
 use phalanx_planner::data_jobs::Capability;
 use phalanx_planner::measured::{Measured, with_health};
 

@@ -18,7 +18,7 @@
 //! | `recording` | writes recordings of the link's events | `recordings::RecordingWriter` |
 //! | `api` | the control socket | `api::Server` |
 //! | `collect` | upkeep of the data service | `threads/collect.rs` |
-//! | `agent` | runs the collectors registered for `@master` | `collect::agent` |
+//! | `agent` | runs the collectors registered for `@master` | `client::agent` |
 //!
 //! Threads share the structs of `state/`, each of which has its own lock; `Shared` is their sum.
 //! Every channel between threads is bounded: snapshots by "the newest wins", events and records
@@ -26,7 +26,6 @@
 //! the plugin sees a closed socket and Slurm places jobs by itself.
 
 mod answers;
-pub mod args;
 mod decision_views;
 mod logging;
 mod measured_values;
@@ -50,13 +49,11 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 use log::{debug, error, info, warn};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
-use phalanx_ffi::slurm::Slurm;
+use phalanx_slurm::Slurm;
 use tokio::sync::watch;
 
 use crate::api::{Access, Gate, Server as ApiServer};
-use crate::clock::now_ms;
-use crate::collect::{Local, agent};
-use crate::config::Config;
+use crate::collect::Local;
 use crate::daemon::settings::{history_limits, record_options, settings_of_link};
 use crate::daemon::shared::Shared;
 use crate::daemon::state::cluster::Cluster;
@@ -75,12 +72,16 @@ use crate::daemon::threads::poll::Poll;
 use crate::daemon::threads::{comments, datasets, energy, lookups, plan};
 use crate::daemon::watchdog::{Heartbeats, Watchdog};
 use crate::history::{HistoryReader, HistorySender, HistoryThread, SampleRecord, ThreadOptions};
-use crate::link::{LinkEvent, Responder, Server as LinkServer, ServerConfig};
+use crate::link::{Responder, Server as LinkServer, ServerConfig};
 use crate::recordings::{Order as Recording, RecordingWriter};
 use crate::source::slurm::Source;
 use crate::sync::Newest;
+use phalanx_client::agent;
+use phalanx_config::Config;
 use phalanx_core::limits::NOTES_QUEUE_MAX;
 use phalanx_core::snapshot::Snapshot;
+use phalanx_ffi::clock::now_ms;
+use phalanx_mirror::LinkEvent;
 
 /// Nice value of threads that no question waits for.
 const BACKGROUND_NICE: i32 = 10;

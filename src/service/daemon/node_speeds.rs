@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! How fast the tasks of a data job are on each node.
 
-use crate::config::Config;
 use crate::daemon::state::core_speeds::{CoreSpeeds, core_speed_class};
+use phalanx_config::Config;
 use phalanx_core::comment;
 use phalanx_core::snapshot::{Job, Snapshot};
 use phalanx_methods::data_jobs::bisect::Attenuation;

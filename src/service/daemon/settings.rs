@@ -3,12 +3,12 @@
 
 use std::time::Duration;
 
-use crate::config::{Config, HistoryConfig};
-use crate::hdfs::Hdfs;
 use crate::history::Limits;
-use crate::link::Settings;
-use crate::recordings::{Options, link_settings};
-use phalanx_core::collect::NONE;
+use crate::recordings::Options;
+use phalanx_config::{Config, HistoryConfig};
+use phalanx_hdfs::Hdfs;
+use phalanx_messages::collect::NONE;
+use phalanx_mirror::Settings;
 
 /// The link's settings. Where no source of locations is configured no input is known, so no job
 /// waits for one, whatever its user declares.
@@ -16,11 +16,11 @@ pub(super) fn settings_of_link(config: &Config, generation: u64) -> Settings {
     let data_jobs = &config.data_jobs;
     let named = data_jobs.caches != NONE || !data_jobs.locations.is_empty();
     if !data_jobs.enabled || named || Hdfs::is_configured(&config.hdfs) {
-        return link_settings(config, generation);
+        return Settings::of(config, generation);
     }
     let mut without = config.clone();
     without.data_jobs.enabled = false;
-    link_settings(&without, generation)
+    Settings::of(&without, generation)
 }
 
 /// Age and size at which the history deletes records.

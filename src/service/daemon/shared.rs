@@ -6,9 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use crate::api::Counters;
-use crate::api::types::ReloadReport;
 use crate::collect::Now;
-use crate::config::Config;
 use crate::daemon::logging;
 use crate::daemon::settings::{history_limits, settings_of_link};
 use crate::daemon::state::cluster::Cluster;
@@ -25,7 +23,9 @@ use crate::daemon::watchdog::Heartbeats;
 use crate::history::{HistoryReader, HistorySender};
 use crate::link::Responder;
 use crate::recordings;
+use phalanx_config::Config;
 use phalanx_core::snapshot::Snapshot;
+use phalanx_messages::rest::ReloadReport;
 use phalanx_planner::usage::NodeUsage;
 
 #[derive(Debug)]

@@ -8,7 +8,7 @@ use crossbeam_channel::{Sender, TrySendError};
 
 use super::records::Record;
 use super::store::Limits;
-use crate::locks::lock;
+use phalanx_ffi::locks::lock;
 
 /// Counters since the start, the state, and the limits in force.
 #[derive(Debug)]

@@ -14,8 +14,8 @@ use crossbeam_channel::bounded;
 use rusqlite::Connection;
 
 use super::*;
-use crate::clock::now_ms;
 use phalanx_core::run::Run;
+use phalanx_ffi::clock::now_ms;
 
 mod activity;
 mod failures;

@@ -25,8 +25,8 @@ use super::records::Record;
 use super::shared::{HistorySender, HistoryShared};
 use super::store::{History, Limits};
 use super::{HistoryError, Trouble};
-use crate::clock::now_ms;
 use phalanx_core::limits::{HISTORY_BATCH_MAX, HISTORY_QUEUE_MAX};
+use phalanx_ffi::clock::now_ms;
 
 /// The file and the patience with it.
 #[derive(Clone, Debug)]

@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
-use crate::locks::lock;
 use phalanx_core::limits::{COPY_JOB_NODES, COPY_NODES};
+use phalanx_ffi::locks::lock;
 use phalanx_planner::cluster::{Cluster, RunningJob, Table};
 use phalanx_planner::usage::NodeUsage;
 

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use phalanx_ffi::wire::{self, Delta, Queue, QueueHead, Queued};
 
 use crate::link::clock;
-use crate::locks::lock;
 use phalanx_core::limits::ORDER_QUEUE_MAX;
+use phalanx_ffi::locks::lock;
 
 /// For so long the plugin keeps deltas without hearing of them again. It ends
 /// them within half a second after that.

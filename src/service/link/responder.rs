@@ -21,19 +21,17 @@ use crate::link::agreement::Look;
 use crate::link::clock;
 use crate::link::convert;
 use crate::link::copy::{Copies, JobsCopy, Partial, Piece, UsageCopy};
-use crate::link::decide;
-use crate::link::decision::{Answer, Decision};
-use crate::link::events::{BeganEvent, LinkEvent, OutcomeEvent};
 use crate::link::order::OrderExchange;
-use crate::link::proofs::Proved;
-use crate::link::recording::{self, Event, EventKind, Op, Recording};
-use crate::link::session::{PluginCounters, Session, Step};
-use crate::link::settings::{Mode, Settings, is_tested};
-use crate::link::state::{Gone, State};
-use crate::link::view::LinkView;
-use crate::locks::{lock, read, write};
+use crate::link::session::{Session, Step};
+use phalanx_config::Mode;
 use phalanx_core::shape::Shape;
 use phalanx_core::snapshot::Snapshot;
+use phalanx_ffi::locks::{lock, read, write};
+use phalanx_mirror::recording::{self, Event, EventKind, Op, Recording};
+use phalanx_mirror::{
+    BeganEvent, Decision, Gone, LinkEvent, LinkView, OutcomeEvent, PluginCounters, Proved,
+    Settings, State, decide, is_tested,
+};
 use phalanx_planner::attribution::Demand;
 use phalanx_planner::cluster::{Cluster, RunningJob, Table};
 use phalanx_planner::energy::{PowerHold, PowerLedger, PowerTable, PowerView};

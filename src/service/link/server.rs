@@ -21,10 +21,10 @@ use phalanx_ffi::wire::{self, Message, PacketBuf, WireName};
 use thiserror::Error;
 
 use crate::link::clock;
-use crate::link::events::LinkEvent;
 use crate::link::order::{LEASE, RENEW, Wanted};
 use crate::link::responder::Responder;
 use crate::link::session::{ProtocolError, Session, Step};
+use phalanx_mirror::LinkEvent;
 
 /// Interval at which the thread does other things than packets.
 const TICK: Duration = Duration::from_millis(200);

@@ -12,13 +12,12 @@ use thiserror::Error;
 
 use crate::link::convert::{self, GresIds};
 use crate::link::topology::{self, Topologies};
+use phalanx_messages::rest::OTHER_PROTOCOL;
+use phalanx_mirror::PluginState;
 use phalanx_planner::cluster::{Cluster, RunningJob};
 
 /// Slurm's `CR_MEMORY` bit of SelectTypeParameters (`slurm/slurm.h`).
 const CR_MEMORY: u32 = 0x10;
-
-/// By these words `phalanx doctor` knows such an error.
-pub const OTHER_PROTOCOL: &str = "of the protocol between them";
 
 /// Reason why a connection is closed.
 #[derive(Debug, Error, Clone, PartialEq, Eq)]
@@ -64,23 +63,6 @@ impl From<wire::WireError> for ProtocolError {
         }
     }
 }
-
-/// The plugin at the other end.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct PluginState {
-    /// Version of the overlay.
-    pub overlay_version: String,
-    /// Slurm that it was built for, `22.05.8`.
-    pub slurm_version: String,
-    /// Cluster name.
-    pub cluster: String,
-    /// Process id of slurmctld.
-    pub pid: u32,
-}
-
-/// The plugin's counters as of its last report.
-#[derive(Debug, Clone)]
-pub struct PluginCounters(pub Box<wire::Stats>);
 
 /// Meaning of a message to the daemon.
 #[derive(Debug)]

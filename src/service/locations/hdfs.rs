@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::{Locations, Question};
-use crate::config::HdfsConfig;
-use crate::hdfs::{Cache, Hdfs};
+use phalanx_config::HdfsConfig;
 use phalanx_core::blocks::Located;
+use phalanx_hdfs::{Cache, Hdfs};
 
 /// The file systems of a configuration, and their latest answers.
 #[derive(Debug)]

@@ -71,7 +71,7 @@ impl<'de> Visitor<'de> for Names {
                 let text = format!(
                     "expected names of 1 to {DATASET_NAME_BYTES_MAX} bytes without control \
                      characters, got {:?}",
-                    phalanx_core::collect::short(&name)
+                    phalanx_messages::collect::short(&name)
                 );
                 return Err(A::Error::custom(text));
             }
@@ -100,7 +100,7 @@ fn interned(known: &mut HashMap<String, Arc<str>>, host: &str) -> Result<Arc<str
         return Ok(Arc::clone(host));
     }
     if host.is_empty() || host.len() > HOST_BYTES_MAX || host.chars().any(char::is_control) {
-        let host = phalanx_core::collect::short(host);
+        let host = phalanx_messages::collect::short(host);
         return Err(format!("expected the name or address of a host, got {host:?}"));
     }
     let shared: Arc<str> = host.into();

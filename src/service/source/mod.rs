@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Slurm as a source: snapshots of slurmctld, and accounting.
+//! Slurm as a source: snapshots of slurmctld.
 
-pub mod sacct;
 pub mod slurm;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nix::unistd::{Uid, User};
-use phalanx_ffi::slurm::{
+use phalanx_slurm::{
     Conf, CoreSpec, JobBase, JobRow, Jobs, Licenses, Load, Memory as RawMemory, NodeDetail,
     NodeRow, Nodes, Partitions, Reservations, Sharing as RawSharing, Slurm, SlurmError, UpdateTime,
     reason_text,
@@ -542,7 +542,7 @@ fn gres_wants(builder: &Builder, row: &JobRow<'_>) -> (Vec<GresWant>, bool) {
 /// A reservation of whole nodes has as many cores as its nodes.
 fn covers_whole_nodes(
     builder: &Builder,
-    row: &phalanx_ffi::slurm::ReservationRow<'_>,
+    row: &phalanx_slurm::ReservationRow<'_>,
     nodes: &fixedbitset::FixedBitSet,
 ) -> bool {
     let cpus = |i: usize| builder.draft.nodes.get(i).map_or(0, |n| n.cpus);

@@ -142,8 +142,8 @@ impl Sim<'_> {
         self.slurmctld.as_ref().map(|slurmctld| slurmctld.queue.order(now_s)).unwrap_or_default()
     }
 
-    /// Starts jobs by priority; once a job does not fit, no other one of its partitions starts in this pass,
-    /// nor any on their nodes.
+    /// Starts jobs by priority; once a job does not fit, no other one of its partitions starts in
+    /// this pass, nor any on their nodes.
     fn main_pass(&mut self, now_s: i64) {
         let mut left = NodeSet::full(self.load.cluster.nodes.len());
         let mut failed: BTreeSet<&str> = BTreeSet::new();

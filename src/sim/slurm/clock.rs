@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Times at which slurmctld looks at the queue: the main pass after an end at once and after a submission
-//! within `batch_sched_delay`, backfill every `bf_interval` if anything has changed, and the
-//! daemon's order of starts a moment after a change.
+//! Times at which slurmctld looks at the queue: the main pass after an end at once and after a
+//! submission within `batch_sched_delay`, backfill every `bf_interval` if anything has changed,
+//! and the daemon's order of starts a moment after a change.
 
 use super::Parameters;
 

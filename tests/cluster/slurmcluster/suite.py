@@ -41,6 +41,7 @@ EXIT_FAILED = 1
 SOON_S = 30.0       # the usual bound of a wait, also on a busy machine
 PROBLEMS_MAX = 30   # lines shown of one case
 RESULTS = "PHALANX_TEST_RESULTS"
+TRACEBACK = "Traceback (most recent call last):"    # its last line says what failed
 
 
 class SuiteError(Exception):
@@ -197,7 +198,9 @@ class Report:
             (self.failed if problems else self.passed).append(name)
             print(f"{'FAIL' if problems else 'ok  '} {name:<34} {seconds:6.1f} s  {text}")
             lines = [line for problem in problems for line in problem.splitlines()]
-            self.results.write(case=name, passed=not problems, why=lines[0] if lines else "")
+            first = problems[0].splitlines() if problems else [""]
+            why = first[-1 if first[:1] == [TRACEBACK] else 0] if first else ""
+            self.results.write(case=name, passed=not problems, why=why)
             for line in lines[:PROBLEMS_MAX]:
                 print(f"       {line}")
             if len(lines) > PROBLEMS_MAX:

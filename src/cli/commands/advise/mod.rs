@@ -20,9 +20,9 @@ use crate::time::since_ms;
 use phalanx_core::number::as_f64;
 use phalanx_core::run::Run;
 use phalanx_core::trace::sacct;
+use phalanx_messages::rest::RunsReport;
 use phalanx_methods::learn::advice::{Advice, Past, advise};
 use phalanx_methods::learn::without_numbers;
-use phalanx_service::api::types::RunsReport;
 use phalanx_sim::input;
 
 /// Most runs that are looked at.

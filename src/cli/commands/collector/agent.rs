@@ -11,8 +11,8 @@ use nix::sys::signal::{SigSet, Signal};
 use crate::exit::{EXIT_CODES, Failure};
 use crate::global::Global;
 use crate::outcome::Outcome;
-use phalanx_core::target::Target;
-use phalanx_service::collect::agent::{AgentOptions, HttpService, run};
+use phalanx_client::agent::{AgentOptions, HttpService, run};
+use phalanx_messages::target::Target;
 
 /// Run the programs that phalanxd assigns to this node, until a signal
 #[derive(clap::Args, Debug)]

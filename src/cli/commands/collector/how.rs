@@ -5,7 +5,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde::de::DeserializeOwned;
 
 use crate::time::duration;
-use phalanx_core::collect::{Kind, Output, Patch, ValueType};
+use phalanx_messages::collect::{Kind, Output, Patch, ValueType};
 
 /// Options of a registered program.
 #[derive(Clone, Debug, Default, clap::Args)]

@@ -15,8 +15,8 @@ use crate::exit::{EXIT_CODES, Failure};
 use crate::global::Global;
 use crate::outcome::Outcome;
 use how::How;
-use phalanx_core::collect::{Patch, Registration, UseChange, valid_name};
 use phalanx_core::text::percent_encode;
+use phalanx_messages::collect::{Patch, Registration, UseChange, valid_name};
 
 /// Register programs that measure the nodes, show their values, and run them on a node
 #[derive(clap::Args, Debug)]

@@ -2,7 +2,7 @@
 //! The texts of `phalanx collector`.
 
 use crate::text::{BLANK, clean, clean_or_dash, facts, table_of};
-use phalanx_core::collect::{
+use phalanx_messages::collect::{
     CollectorReport, CollectorsReport, DataNames, DataReport, InstanceReport, Kind, Origin, State,
     TakenFrom, UsedValues, UsesReport, Value,
 };
@@ -168,7 +168,7 @@ fn seconds(ms: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use phalanx_core::collect::{Instances, Registration, RunReport, UsedValue};
+    use phalanx_messages::collect::{Instances, Registration, RunReport, UsedValue};
 
     fn report() -> CollectorReport {
         let run = RunReport {

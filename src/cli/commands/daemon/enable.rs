@@ -7,7 +7,7 @@ use crate::global::Global;
 use crate::json;
 use crate::outcome::Outcome;
 use crate::text::clean;
-use phalanx_service::api::types::EnableReport;
+use phalanx_messages::rest::EnableReport;
 
 /// Let an ejected plugin ask phalanxd again
 ///

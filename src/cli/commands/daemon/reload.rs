@@ -7,7 +7,7 @@ use crate::global::Global;
 use crate::json;
 use crate::outcome::Outcome;
 use crate::text::clean;
-use phalanx_service::api::types::ReloadReport;
+use phalanx_messages::rest::ReloadReport;
 
 /// Make phalanxd read its configuration again
 ///

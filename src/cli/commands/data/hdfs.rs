@@ -12,7 +12,7 @@ use crate::hdfs::{self, Access};
 use crate::outcome::Outcome;
 use crate::text::{clean, table_of};
 use phalanx_core::blocks::Located;
-use phalanx_service::hdfs::DataNodeReport;
+use phalanx_hdfs::DataNodeReport;
 
 /// Options that tell which HDFS, and which of Slurm's nodes its hosts are.
 #[derive(clap::Args, Debug)]

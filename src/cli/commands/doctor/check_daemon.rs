@@ -5,9 +5,8 @@
 use super::facts::Facts;
 use super::report::Finding;
 use crate::text::breaker_cause;
-use phalanx_service::api::types::Status;
-use phalanx_service::config::{Config, ConfigError, Mode};
-use phalanx_service::link::OTHER_PROTOCOL;
+use phalanx_config::{Config, ConfigError, Mode};
+use phalanx_messages::rest::{OTHER_PROTOCOL, Status};
 
 pub(super) fn all(facts: &Facts) -> Vec<Finding> {
     if !facts.is_controller() && facts.status.is_err() {

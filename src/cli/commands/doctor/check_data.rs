@@ -6,9 +6,9 @@ use std::collections::BTreeSet;
 
 use super::facts::Facts;
 use super::report::Finding;
-use phalanx_core::collect::{ALL, CollectorReport, MASTER, Origin, Registration, State};
 use phalanx_core::hostlist;
 use phalanx_core::limits::HOSTLIST_NAMES_MAX;
+use phalanx_messages::collect::{ALL, CollectorReport, MASTER, Origin, Registration, State};
 
 /// Names written out in a finding.
 const NAMES_SHOWN: usize = 5;

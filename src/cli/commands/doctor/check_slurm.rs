@@ -232,7 +232,7 @@ fn topology(facts: &Facts) -> Option<Finding> {
         .then(|| Finding::note("topology", format!("TopologyPlugin is {value}")).why(why))
 }
 
-/// slurmctld, this host's files and this program should be of one release.
+/// slurmctld, this host's files and the daemon should be of one release.
 fn releases(facts: &Facts) -> Vec<Finding> {
     let mut out = Vec::new();
     let stock = facts.stock.as_ref().and_then(|dir| dir.plugin.as_ref()?.as_ref().ok());
@@ -250,28 +250,32 @@ fn releases(facts: &Facts) -> Vec<Finding> {
             .fix("systemctl restart slurmctld    # jobs keep running"),
         );
     }
-    let (major, minor, _) = facts.built_for;
-    let own = format!("{major}.{minor:02}");
     let version = stock.map(|stock| stock.version.as_str()).or(running);
-    match version {
-        Some(version) if !version.starts_with(&format!("{own}.")) => out.push(
-            Finding::error(
-                "libslurm",
-                format!("this phalanx is built for Slurm {own}, but {version} is installed"),
-            )
+    out.extend(library(facts, version));
+    out
+}
+
+/// Whether the daemon of this host is built for the Slurm that is installed.
+fn library(facts: &Facts, version: Option<&str>) -> Option<Finding> {
+    let wrong = |what: String| {
+        Finding::error("libslurm", what)
             .why("libslurm differs with every release: the daemon refuses to start")
             .fix(
                 "install the phalanx package of this release of Debian    # or build it with \
                  SLURM_INCLUDE_DIR and SLURM_LIB_DIR of this Slurm: docs/install.md",
-            ),
-        ),
-        Some(version) => {
-            let what = format!("phalanx is built for Slurm {own}, and {version} is installed");
-            out.push(Finding::ok("libslurm", what));
-        }
-        None => {}
-    }
-    out
+            )
+    };
+    let own = match facts.built_for.as_ref()? {
+        Ok(own) => own,
+        Err(error) => return Some(wrong(format!("phalanxd does not start: {error}"))),
+    };
+    let version = version?;
+    Some(if version.starts_with(&format!("{own}.")) {
+        let what = format!("phalanxd is built for Slurm {own}, and {version} is installed");
+        Finding::ok("libslurm", what)
+    } else {
+        wrong(format!("phalanxd is built for Slurm {own}, but {version} is installed"))
+    })
 }
 
 fn backup(facts: &Facts) -> Option<Finding> {

@@ -16,7 +16,7 @@ const POLL: Duration = Duration::from_millis(10);
 const MORE_PATH: &str = ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// The file of a program.
-fn find(program: &str) -> Option<PathBuf> {
+pub(super) fn find(program: &str) -> Option<PathBuf> {
     let path = std::env::var("PATH").unwrap_or_default() + MORE_PATH;
     path.split(':')
         .filter(|directory| !directory.is_empty())

@@ -16,9 +16,9 @@ use super::plugin::{self, PluginFile};
 use crate::client::Client;
 use crate::exit::Failure;
 use crate::slurm_conf::SlurmConf;
-use phalanx_core::collect::{AgentsReport, CollectorsReport};
-use phalanx_service::api::types::Status;
-use phalanx_service::config::{Config, ConfigError};
+use phalanx_config::{Config, ConfigError};
+use phalanx_messages::collect::{AgentsReport, CollectorsReport};
+use phalanx_messages::rest::Status;
 
 /// One entry of PluginDir.
 #[derive(Clone, Debug)]
@@ -76,8 +76,9 @@ pub(super) struct Facts {
     /// Directories of the overlay's packages and of Slurm's own plugins.
     pub(super) home: Directory,
     pub(super) stock: Option<Directory>,
-    /// Major, minor, micro of the Slurm that this program was built with.
-    pub(super) built_for: (u32, u32, u32),
+    /// Release of Slurm that the daemon of this host was built for, `22.05`, or why it does not
+    /// start; `None` where none is installed.
+    pub(super) built_for: Option<Result<String, String>>,
     pub(super) slurmctld: Option<Slurmctld>,
     pub(super) running: Result<Running, String>,
     pub(super) config_path: PathBuf,
@@ -142,7 +143,7 @@ impl Facts {
             installer: installer(&std::fs::read_to_string("/etc/os-release").unwrap_or_default()),
             home: directory(&home),
             stock,
-            built_for: phalanx_ffi::slurm::Slurm::built_for(),
+            built_for: built_for(),
             slurmctld: slurmctld(conf.as_ref().ok()),
             running,
             status: asked(control, "/v1/status"),
@@ -308,6 +309,21 @@ fn running() -> Result<Running, String> {
     Ok(parse_running(&text, Timestamp::now().as_second(), &TimeZone::system()))
 }
 
+/// Asks the daemon's program beside this one, else that of the path, for its version.
+fn built_for() -> Option<Result<String, String>> {
+    let beside = std::env::current_exe().ok()?.with_file_name("phalanxd");
+    let program = beside.to_str().filter(|_| beside.is_file()).unwrap_or("phalanxd");
+    command::find(program)?;
+    let said = command::output(program, &["--version"], b"");
+    Some(said.map(|said| release_of(&said).to_owned()))
+}
+
+/// The release in `phalanxd 0.1.0, built for Slurm 22.05 (headers of 22.05.8)`.
+fn release_of(version: &str) -> &str {
+    let rest = version.split_once("built for Slurm ").map_or("", |(_, rest)| rest);
+    rest.split_whitespace().next().unwrap_or_default()
+}
+
 /// `Key   = value` lines; the first line has slurmctld's clock.
 pub(super) fn parse_running(text: &str, now_s: i64, zone: &TimeZone) -> Running {
     let mut out = Running::default();
@@ -372,6 +388,12 @@ mod tests {
                     7f03-7f04 r--p 0 fe:00 2 /opt/o/select_cons_tres.so (deleted)\n\
                     7f04-7f05 rw-p 0 00:00 0 [heap]\n";
         assert_eq!(overlays(maps), [(PathBuf::from("/opt/o/select_cons_tres.so"), true)]);
+    }
+
+    #[test]
+    fn release_of_the_daemon() {
+        let version = "phalanxd 0.1.0, built for Slurm 22.05 (headers of 22.05.8)\n";
+        assert_eq!((release_of(version), release_of("phalanxd 0.1.0")), ("22.05", ""));
     }
 
     #[test]

@@ -26,7 +26,7 @@ use crate::exit::{DOCTOR_EXIT_CODES, Exit, Failure};
 use crate::global::Global;
 use crate::outcome::Outcome;
 use facts::Facts;
-use phalanx_service::config::{Config, DEFAULT_PATH};
+use phalanx_config::{Config, DEFAULT_PATH};
 use report::{Level, Report};
 
 /// Check this host: PluginDir, versions, sockets, munge, slurm.conf, clock

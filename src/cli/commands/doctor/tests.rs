@@ -10,11 +10,11 @@ use super::plugin::PluginFile;
 use super::report::{Finding, Level};
 use crate::exit::{Exit, Failure};
 use crate::slurm_conf::SlurmConf;
-use phalanx_core::collect::{
+use phalanx_config::Config;
+use phalanx_messages::collect::{
     AgentReport, AgentsReport, CollectorReport, CollectorsReport, Registration, State,
 };
-use phalanx_service::api::types::{PluginStatus, SlurmStatus, Status};
-use phalanx_service::config::Config;
+use phalanx_messages::rest::{PluginStatus, SlurmStatus, Status};
 
 const OVERLAY: &str = "/usr/lib/x/phalanx/slurm";
 const STOCK: &str = "/usr/lib/x/slurm-wlm";
@@ -79,7 +79,7 @@ fn healthy() -> Facts {
         directories: vec![dir(OVERLAY, "22.05.8", true), dir(STOCK, "22.05.8", false)],
         home: dir(OVERLAY, "22.05.8", true),
         stock: Some(dir(STOCK, "22.05.8", false)),
-        built_for: (22, 5, 8),
+        built_for: Some(Ok("22.05".into())),
         slurmctld: Some(Slurmctld {
             pid: 7,
             uid: 64030,
@@ -200,7 +200,7 @@ fn no_overlay_at_all() {
     let finding = one(&facts, "libslurm", Level::Error);
     assert!(finding.what.contains("22.05, but 26.05.5"), "{finding:?}");
     // Another host is right to have none.
-    facts.built_for = (26, 5, 3);
+    facts.built_for = Some(Ok("26.05".into()));
     facts.host = "n2".into();
     facts.slurmctld = None;
     facts.status = Err(Failure::new(Exit::Unreachable, "none"));
@@ -299,7 +299,7 @@ fn the_daemon() {
     one(&with(|s| s.plugin.connected = false), "plugin", Level::Error);
     let other = with(|s| {
         s.plugin.connected = false;
-        s.link.last_error = Some(format!("version 3 {}", phalanx_service::link::OTHER_PROTOCOL));
+        s.link.last_error = Some(format!("version 3 {}", phalanx_messages::rest::OTHER_PROTOCOL));
     });
     let finding = one(&other, "plugin", Level::Error);
     assert!(finding.fix.contains("systemctl restart phalanxd slurmctld"), "{finding:?}");
@@ -365,7 +365,10 @@ fn clocks_munge_and_names() {
 
 #[test]
 fn other_slurm_and_backup() {
-    one(&Facts { built_for: (24, 11, 5), ..healthy() }, "libslurm", Level::Error);
+    let daemon = |said| Facts { built_for: Some(said), ..healthy() };
+    one(&daemon(Ok("24.11".into())), "libslurm", Level::Error);
+    let said = "phalanxd: error while loading shared libraries: libslurm.so.38".to_owned();
+    assert!(one(&daemon(Err(said)), "libslurm", Level::Error).what.contains("does not start"));
     let facts = Facts { conf: Ok(conf("SlurmctldHost=ctl2\n")), ..healthy() };
     assert!(one(&facts, "backup", Level::Note).what.contains("ctl1, ctl2"));
     let facts = Facts { conf: Err("/etc/slurm/slurm.conf: none".into()), ..healthy() };

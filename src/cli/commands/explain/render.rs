@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use crate::text::units::{amount, fraction, fraction_or_dash, time};
 use crate::text::{clean, facts, heading, preference, table_of, wrapped};
 use phalanx_core::topology::Kind;
-use phalanx_service::api::order::JobOrder;
-use phalanx_service::api::types::{
+use phalanx_messages::rest::order::JobOrder;
+use phalanx_messages::rest::{
     DecisionReport, ExpectedReport, Explain, LeafAhead, LeafNodes, LeavesAhead, LeavesReport,
     PendingReport, Placed, PreferenceReport, ScoredNode,
 };

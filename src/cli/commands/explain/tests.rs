@@ -6,8 +6,8 @@ use super::{job_id, render};
 use crate::exit::Exit;
 use crate::text::tests::{assert_text, gang_note, map, preference_report};
 use phalanx_core::topology::Kind;
-use phalanx_service::api::order::JobOrder;
-use phalanx_service::api::types::*;
+use phalanx_messages::rest::order::JobOrder;
+use phalanx_messages::rest::*;
 
 #[test]
 fn explain_texts() {

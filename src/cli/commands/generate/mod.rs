@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use clap::CommandFactory;
 use clap_complete::Shell;
 
-use phalanx_service::daemon::args::Args as DaemonArgs;
+use phalanx_config::args::Args as DaemonArgs;
 
 use super::Cli;
 use crate::exit::Failure;
@@ -49,11 +49,10 @@ fn write(directory: &Path) -> std::io::Result<String> {
     for section in ["man1", "man5", "man8"] {
         fs::create_dir_all(man.join(section))?;
     }
-    // The pages do not depend on the release of Slurm.
-    let mut command = Cli::command().long_version(None);
+    let mut command = Cli::command();
     command.build();
     pages(&command, &[], &man.join("man1"), &mut text)?;
-    let daemon = clap_mangen::Man::new(DaemonArgs::command().long_version(None)).section("8");
+    let daemon = clap_mangen::Man::new(DaemonArgs::command()).section("8");
     let mut bytes = Vec::new();
     daemon.render(&mut bytes)?;
     put(&man.join("man8/phalanxd.8"), &bytes, &mut text)?;

@@ -9,8 +9,8 @@ use serde::de::DeserializeOwned;
 use crate::client::{Client, Method};
 use crate::global::Global;
 use crate::outcome::Outcome;
-use phalanx_service::api::heat::HeatReport;
-use phalanx_service::api::types::{DecisionsReport, PlanReport};
+use phalanx_messages::rest::heat::HeatReport;
+use phalanx_messages::rest::{DecisionsReport, PlanReport};
 
 /// Nobody waits longer for a completion.
 const PATIENCE: Duration = Duration::from_millis(500);

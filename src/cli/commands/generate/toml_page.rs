@@ -4,7 +4,7 @@
 
 use roff::{Inline, Roff, bold, italic, roman};
 
-use phalanx_service::config::keys::{KEYS, Key, Kind};
+use phalanx_config::keys::{KEYS, Key, Kind};
 
 /// The annotated file; tests hold it to the defaults.
 const ANNOTATED: &str = include_str!("../../../../config/phalanx.toml");

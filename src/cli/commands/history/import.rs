@@ -2,14 +2,11 @@
 //! `phalanx history import`: from sacct's text to runs of the history.
 
 use std::collections::BTreeMap;
-use std::fs::OpenOptions;
 use std::io::BufReader;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Child;
 
 use jiff::tz::TimeZone;
-use nix::unistd::Uid;
 use serde::Serialize;
 
 use crate::client::{Client, Method};
@@ -17,15 +14,12 @@ use crate::exit::{EXIT_CODES, Exit, Failure};
 use crate::global::Global;
 use crate::outcome::Outcome;
 use crate::time::since_ms;
+use phalanx_client::sacct as accounting;
 use phalanx_core::comment;
 use phalanx_core::limits::IMPORT_RUNS_MAX;
 use phalanx_core::run::Run;
 use phalanx_core::trace::sacct::{self, Row};
-use phalanx_methods::learn::{JobTraits, class_of};
-use phalanx_service::api::types::ImportReport;
-use phalanx_service::config::{self, Config};
-use phalanx_service::history::{History, Limits};
-use phalanx_service::source;
+use phalanx_messages::rest::ImportReport;
 use phalanx_sim::input;
 
 /// Import runs from the output of sacct, or with --sacct from the accounting of this cluster
@@ -33,9 +27,8 @@ use phalanx_sim::input;
 /// The text is that of `sacct --parsable2` or `--parsable` with its header, plain or compressed
 /// (gzip, Zstandard). Required columns: JobID, State, Start, and End or Elapsed; useful ones:
 /// JobName, User, Account, NodeList, ReqTRES. Times are in the time zone of this machine. A run
-/// that is known already is not counted again. A running phalanxd imports the runs itself (allowed
-/// to root, SlurmUser and the users of [control] allowed_uids); else they are written to the
-/// history file of its configuration.
+/// that is known already is not counted again. phalanxd takes the runs in: root, SlurmUser and the
+/// users of [control] allowed_uids may do this.
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXIT_CODES)]
 pub struct Args {
@@ -76,108 +69,46 @@ struct Summary {
     bad_lines: u64,
     /// The first of them.
     bad: Vec<String>,
-    /// Receiver of the runs: `phalanxd`, or the file.
-    into: String,
 }
 
-/// Receiver of runs.
-enum Sink {
-    Daemon(Client),
-    File(Box<(History, Config)>),
-}
-
-impl Sink {
-    fn open(global: &Global) -> Result<Sink, Failure> {
-        let socket = global.control_socket()?;
-        let client = Client::local(socket.clone());
-        if client.is_listening() {
-            return Ok(Sink::Daemon(client));
-        }
-        let path = global.config.as_deref().unwrap_or(Path::new(config::DEFAULT_PATH));
-        let config = match Config::load(path) {
-            Ok(config) => config,
-            Err(error) => {
-                let message = format!(
-                    "phalanxd does not listen at {}, and the history's file is not known: {error}",
-                    socket.display()
-                );
-                return Err(Failure::new(Exit::Unreachable, message));
-            }
-        };
-        let settings = &config.history;
-        let limits = Limits {
-            retention_days: settings.retention_days,
-            runs_days: settings.runs_days,
-            max_mb: settings.max_mb,
-        };
-        give_to_directory(&settings.path)
-            .map_err(|e| Failure::negative(format!("{}: {e}", settings.path.display())))?;
-        let history = History::open(&settings.path, limits).map_err(Failure::negative)?;
-        Ok(Sink::File(Box::new((history, config))))
+/// The daemon, which takes runs in.
+///
+/// # Errors
+/// [`Exit::Unreachable`] where it does not listen: runs are read only for it.
+fn daemon(global: &Global) -> Result<Client, Failure> {
+    let socket = global.control_socket()?;
+    let client = Client::local(socket.clone());
+    if client.is_listening() {
+        return Ok(client);
     }
-
-    fn name(&self) -> String {
-        match self {
-            Sink::Daemon(_) => "phalanxd".to_owned(),
-            Sink::File(file) => file.0.path().display().to_string(),
-        }
-    }
-
-    fn take(&mut self, runs: &mut Vec<Run>) -> Result<ImportReport, Failure> {
-        let runs = std::mem::take(runs);
-        match self {
-            Sink::Daemon(client) => {
-                let reply = client.ask(Method::Post, "/v1/history/import", Some(&runs))?;
-                client.parse(reply.expect_success()?)
-            }
-            Sink::File(file) => {
-                let (history, config) = &mut **file;
-                let named = runs.into_iter().map(|mut run| {
-                    run.class = class_of(&JobTraits::of_run(&run), &config.learn.class_by);
-                    run
-                });
-                let done = history.import(&named.collect::<Vec<_>>()).map_err(Failure::negative)?;
-                Ok(ImportReport { new: done.new, filled: done.filled, known: done.known })
-            }
-        }
-    }
-}
-
-/// Makes the file, if it is missing, and gives it to the owner of its directory: root imports,
-/// and the daemon of another user is to go on with it.
-fn give_to_directory(path: &Path) -> std::io::Result<()> {
-    let Some(Ok(directory)) = path.parent().map(std::fs::metadata) else { return Ok(()) };
-    if path.exists() || !Uid::effective().is_root() {
-        return Ok(());
-    }
-    OpenOptions::new().write(true).create_new(true).mode(0o640).open(path)?;
-    std::os::unix::fs::chown(path, Some(directory.uid()), Some(directory.gid()))
+    let message = format!("phalanxd does not listen at {}: start it first", socket.display());
+    Err(Failure::new(Exit::Unreachable, message))
 }
 
 impl Args {
     pub fn run(&self, global: &Global) -> Result<Outcome, Failure> {
         let since_ms = self.file.is_none().then(|| since_ms(&self.since)).transpose()?;
-        let mut sink = Sink::open(global)?;
-        let mut summary = Summary { into: sink.name(), ..Summary::default() };
+        let client = daemon(global)?;
+        let mut summary = Summary::default();
         match (&self.file, since_ms) {
             (None, Some(since_ms)) => {
                 let mut child = sacct(since_ms)?;
                 let out = child.stdout.take();
                 let out = out.ok_or_else(|| Failure::usage("sacct: no output"))?;
                 let out = BufReader::new(out);
-                let fed = feed(out, "sacct", &TimeZone::UTC, &mut sink, &mut summary);
+                let fed = feed(out, "sacct", &TimeZone::UTC, &client, &mut summary);
                 ended(child)?;
                 fed?;
             }
             (Some(path), _) if path.as_os_str() != "-" => {
                 let reader = input::open(path).map_err(Failure::usage)?;
                 let name = path.display().to_string();
-                feed(reader, &name, &TimeZone::system(), &mut sink, &mut summary)?;
+                feed(reader, &name, &TimeZone::system(), &client, &mut summary)?;
             }
             _ => {
                 let reader = input::decode(std::io::stdin())
                     .map_err(|error| Failure::usage(format!("standard input: {error}")))?;
-                feed(reader, "standard input", &TimeZone::system(), &mut sink, &mut summary)?;
+                feed(reader, "standard input", &TimeZone::system(), &client, &mut summary)?;
             }
         }
         global.show(&summary, text)
@@ -186,7 +117,7 @@ impl Args {
 
 /// Starts the site's sacct.
 fn sacct(since_ms: i64) -> Result<Child, Failure> {
-    source::sacct::command(FORMAT, since_ms, None)
+    accounting::command(FORMAT, since_ms, None)
         .spawn()
         .map_err(|error| Failure::usage(format!("cannot run sacct: {error}")))
 }
@@ -207,7 +138,7 @@ fn feed(
     reader: impl std::io::BufRead,
     name: &str,
     zone: &TimeZone,
-    sink: &mut Sink,
+    client: &Client,
     summary: &mut Summary,
 ) -> Result<(), Failure> {
     let mut waiting = Vec::new();
@@ -227,7 +158,7 @@ fn feed(
                 Err(why) => *summary.skipped.entry(why).or_insert(0) += 1,
             }
             if waiting.len() == IMPORT_RUNS_MAX {
-                failed = hand_over(sink, &mut waiting, summary).err();
+                failed = hand_over(client, &mut waiting, summary).err();
             }
         },
         |line, what| {
@@ -244,15 +175,17 @@ fn feed(
     }
     // Runs before the break of an input are imported; importing again counts them once.
     if !waiting.is_empty() {
-        hand_over(sink, &mut waiting, summary)?;
+        hand_over(client, &mut waiting, summary)?;
     }
     let steps = read.map_err(|error| Failure::usage(format!("{name}: {error}")))?;
     summary.steps += steps;
     Ok(())
 }
 
-fn hand_over(sink: &mut Sink, runs: &mut Vec<Run>, summary: &mut Summary) -> Result<(), Failure> {
-    let done = sink.take(runs)?;
+fn hand_over(client: &Client, runs: &mut Vec<Run>, summary: &mut Summary) -> Result<(), Failure> {
+    let runs = std::mem::take(runs);
+    let reply = client.ask(Method::Post, "/v1/history/import", Some(&runs))?;
+    let done: ImportReport = client.parse(reply.expect_success()?)?;
     summary.new += done.new;
     summary.filled += done.filled;
     summary.known += done.known;
@@ -308,7 +241,7 @@ pub fn run_of(row: Row) -> Result<Run, &'static str> {
 }
 
 fn text(summary: &Summary) -> String {
-    let mut out = format!("{} jobs read, into {}:\n", summary.jobs, summary.into);
+    let mut out = format!("{} jobs read:\n", summary.jobs);
     let mut line = |count: u64, what: &str| out.push_str(&format!("  {count:>8}  {what}\n"));
     line(summary.new, "imported");
     line(summary.known, "known already");

@@ -7,7 +7,7 @@ use crate::outcome::Outcome;
 use crate::text::units::{amount, count, seconds_fine, time};
 use crate::text::{heading, table_of};
 use crate::time::since_ms;
-use phalanx_service::api::types::RunsReport;
+use phalanx_messages::rest::RunsReport;
 
 /// Show runs of jobs that ended, newest first
 #[derive(clap::Args, Debug)]

@@ -7,7 +7,7 @@ use crate::outcome::Outcome;
 use crate::text::units::{fraction, seconds_fine, time};
 use crate::text::{clean, facts, heading, table_of};
 use phalanx_core::text::percent_encode;
-use phalanx_service::api::types::{ClassSpeeds, SpeedRow, SpeedsReport};
+use phalanx_messages::rest::{ClassSpeeds, SpeedRow, SpeedsReport};
 
 /// Show how fast job classes run on which nodes
 #[derive(clap::Args, Debug)]

@@ -10,7 +10,7 @@ use crate::global::Global;
 use crate::outcome::Outcome;
 use crate::text::units::{amount, fraction, percent};
 use crate::text::{clean, table_of, wrapped};
-use phalanx_service::api::types::NodesReport;
+use phalanx_messages::rest::NodesReport;
 
 /// Show usage and weight of each resource, and usage and dispersion of each node
 #[derive(clap::Args, Debug)]

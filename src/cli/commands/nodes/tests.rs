@@ -5,7 +5,7 @@
 use super::text;
 use crate::text::tests::assert_text;
 use phalanx_core::topology::Kind;
-use phalanx_service::api::types::*;
+use phalanx_messages::rest::*;
 
 #[test]
 fn nodes_text() {
@@ -118,7 +118,7 @@ fn nodes_report() -> NodesReport {
 
 #[test]
 fn long_names_keep_within_the_width() {
-    use phalanx_service::api::types::{DimensionReport, NodeReport, NodesReport};
+    use phalanx_messages::rest::{DimensionReport, NodeReport, NodesReport};
     let long = |word: &str| word.repeat(70 / word.len());
     let dimension = |name: &str| DimensionReport {
         name: name.into(),

@@ -3,7 +3,7 @@
 
 use crate::text::{clean, heading, table_of};
 use phalanx_core::topology::Kind;
-use phalanx_service::api::types::{DomainReport, NodesReport, TopologyReport};
+use phalanx_messages::rest::{DomainReport, NodesReport, TopologyReport};
 
 /// All topologies, the highest level of each first.
 pub fn text(report: &NodesReport) -> String {

@@ -3,8 +3,8 @@
 
 use crate::text::units::{KWH, amount, fraction_or_dash, millis, seconds_fine, time, watts_from};
 use crate::text::{BLANK, clean, facts, heading, table_of};
+use phalanx_messages::rest::PlanReport;
 use phalanx_planner::preference::{BagRow, MethodReport};
-use phalanx_service::api::types::PlanReport;
 
 /// Arrays of the plan.
 pub fn text(report: &PlanReport) -> String {

@@ -11,8 +11,8 @@ use crate::global::Global;
 use crate::outcome::Outcome;
 use crate::text::units::{amount, fraction_or_dash, millis, time};
 use crate::text::{clean, facts, heading, preference, table_of, wrapped};
+use phalanx_messages::rest::PlanReport;
 use phalanx_planner::preference::MethodReport;
-use phalanx_service::api::types::PlanReport;
 
 /// Show the plan for the pending jobs, or with --config what another configuration would change
 ///

@@ -4,8 +4,8 @@
 
 use super::text;
 use crate::text::tests::{assert_text, preference_report};
+use phalanx_messages::rest::{PlanReport, PlannedJob};
 use phalanx_planner::preference::MethodReport;
-use phalanx_service::api::types::{PlanReport, PlannedJob};
 
 #[test]
 fn plan_text() {

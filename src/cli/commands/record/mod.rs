@@ -10,7 +10,7 @@ use crate::outcome::Outcome;
 use crate::text::units::time;
 use crate::text::{clean, facts, heading};
 use crate::time::duration;
-use phalanx_service::api::types::{RecordRequest, RecordingStatus, Status};
+use phalanx_messages::rest::{RecordRequest, RecordingStatus, Status};
 
 /// Longest `--for`, seconds.
 const LENGTH_MAX_S: u64 = 366 * 86_400;

@@ -4,7 +4,7 @@
 use super::shadow;
 use super::simulated::Simulated;
 use crate::text::units::{KWH, count, seconds, share};
-use phalanx_service::api::types::{ActivityReport, RunSums, Share};
+use phalanx_messages::rest::{ActivityReport, RunSums, Share};
 
 /// A name and what is known of it.
 pub type Fact = (&'static str, String);

@@ -20,7 +20,7 @@ use crate::exit::{EXIT_CODES, Exit, Failure};
 use crate::global::Global;
 use crate::outcome::Outcome;
 use crate::time::since_ms;
-use phalanx_service::api::types::{ActivityReport, NodesReport};
+use phalanx_messages::rest::{ActivityReport, NodesReport};
 use phalanx_sim::report::write_file;
 use simulated::{Simulated, Simulation};
 

@@ -7,7 +7,7 @@ use super::Report;
 use super::facts::{self, simulated_about, simulated_sentence};
 use super::render::{NOT_COMPARED, by_method, period};
 use super::simulated::Simulation;
-use phalanx_service::api::types::{ActivityReport, Point, Share};
+use phalanx_messages::rest::{ActivityReport, Point, Share};
 use phalanx_sim::report::svg::{Axis, Line, chart, escape};
 use phalanx_sim::report::{document, section};
 

@@ -9,7 +9,7 @@ use super::facts::{self, simulated_about, simulated_sentence, span};
 use super::simulated::Simulated;
 use crate::text::units::time;
 use crate::text::{clean, facts as fact_lines, heading, table_of, wrapped};
-use phalanx_service::api::types::{ActivityReport, RunSums};
+use phalanx_messages::rest::{ActivityReport, RunSums};
 use phalanx_sim::metrics::Figures;
 
 /// Said below the table of methods.

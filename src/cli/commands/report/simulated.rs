@@ -9,11 +9,11 @@ use serde::Serialize;
 use crate::commands::simulate::rules::rules;
 use crate::exit::Failure;
 use crate::slurm_conf::SlurmConf;
+use phalanx_config::Config;
 use phalanx_core::problem::InputError;
 use phalanx_core::trace::spec::NodeSpec;
+use phalanx_messages::rest::NodesReport;
 use phalanx_planner::gang::Settings as GangSettings;
-use phalanx_service::api::types::NodesReport;
-use phalanx_service::config::Config;
 use phalanx_sim::input;
 use phalanx_sim::job::Workload;
 use phalanx_sim::metrics::Figures;
@@ -141,7 +141,7 @@ fn of_report(report: &NodesReport) -> Vec<NodeSpec> {
     let amount = |total: &[f64], at: Option<usize>| {
         at.and_then(|at| total.get(at)).map_or(0, |value| value.max(0.0) as u64)
     };
-    let spec = |node: &phalanx_service::api::types::NodeReport| NodeSpec {
+    let spec = |node: &phalanx_messages::rest::NodeReport| NodeSpec {
         name: node.name.clone(),
         cpu_milli: amount(&node.total, cpu).max(1) * 1000,
         memory_mb: amount(&node.total, mem),

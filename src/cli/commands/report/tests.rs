@@ -5,7 +5,7 @@
 use super::simulated::Simulated;
 use super::{Report, page, render};
 use crate::text::tests::{assert_text, map};
-use phalanx_service::api::types::{
+use phalanx_messages::rest::{
     Activity, ActivityReport, AnswerSums, Day, EnergyShare, LeafSums, Point, RunSums, ShadowReport,
     Share,
 };

@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::exit::Failure;
 use phalanx_core::problem::InputError;
 use phalanx_core::trace::TraceError;
-use phalanx_service::recordings;
+use phalanx_mirror::MAGIC;
 use phalanx_sim::input;
 
 /// Formats of a log.
@@ -21,7 +21,8 @@ pub enum Format {
 }
 
 impl Format {
-    /// The format named in `--format`, else by the file's name; `None` if only the content shows it.
+    /// The format named in `--format`, else by the file's name; `None` if only the content shows
+    /// it.
     ///
     /// # Errors
     /// Fails for a name in `--format` that is not known.
@@ -41,7 +42,7 @@ impl Format {
 
     /// The format by the first line that says something; `None` if it does not say.
     pub fn by_content(start: &[u8]) -> Option<Self> {
-        if start.starts_with(recordings::MAGIC.get(..6).unwrap_or_default()) {
+        if start.starts_with(MAGIC.get(..6).unwrap_or_default()) {
             return Some(Self::Recording);
         }
         let text = String::from_utf8_lossy(start).to_lowercase();

@@ -4,9 +4,9 @@
 use std::path::PathBuf;
 
 use phalanx_core::snapshot::{Job, JobState};
+use phalanx_mirror::recording::{Op, TableOp};
+use phalanx_mirror::{FileError, Reader};
 use phalanx_planner::cluster::{Held, RunningJob};
-use phalanx_service::link::recording::{Op, TableOp};
-use phalanx_service::recordings::{FileError, Reader};
 use phalanx_sim::nodes::recorded::Period;
 
 /// Reads the files of one recording, in their order. The second value says

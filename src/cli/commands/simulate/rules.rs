@@ -6,8 +6,8 @@ use std::path::Path;
 use super::log::usage;
 use crate::exit::Failure;
 use crate::slurm_conf::SlurmConf;
+use phalanx_config::{Config, OrderBy as By, OrderConfig};
 use phalanx_planner::order::Bounds;
-use phalanx_service::config::{Config, OrderBy as By, OrderConfig};
 use phalanx_sim::slurm::{OrderBy, OrderRule, Parameters, Rules};
 
 /// Without a configuration the daemon orders by learned runtimes, within the default bounds.

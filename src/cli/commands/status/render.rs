@@ -6,8 +6,8 @@ use std::fmt::Write as _;
 
 use crate::text::units::{micros, millis, seconds, share};
 use crate::text::{breaker_cause, clean, facts, heading, table_of, wrapped};
-use phalanx_service::api::order::OrderStatus;
-use phalanx_service::api::types::{
+use phalanx_messages::rest::order::OrderStatus;
+use phalanx_messages::rest::{
     CallShares, CallTime, DatasetsStatus, HistoryStatus, LinkStatus, OptionRefusals, PluginStatus,
     PowerStatus, ProofStatus, Quantiles, SlurmStatus, Status,
 };

@@ -4,8 +4,8 @@
 
 use super::render;
 use crate::text::tests::{assert_text, map};
-use phalanx_service::api::order::OrderStatus;
-use phalanx_service::api::types::*;
+use phalanx_messages::rest::order::OrderStatus;
+use phalanx_messages::rest::*;
 
 #[test]
 fn status_texts() {

@@ -13,12 +13,11 @@ use std::time::{Duration, Instant};
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
-use phalanx_service::api::heat::HeatReport;
-use phalanx_service::api::types::{
-    ActivityReport, EnableReport, ErrorBody, Explain, NodeReport, NodesReport, PlanReport,
-    ReloadReport, ShadowReport, Status,
+use phalanx_messages::rest::heat::HeatReport;
+use phalanx_messages::rest::{
+    ActivityReport, DecisionsReport, EnableReport, ErrorBody, Explain, LatestDecision, NodeReport,
+    NodesReport, PlanReport, PlannedJob, ReloadReport, ShadowReport, Status,
 };
-use phalanx_service::api::types::{DecisionsReport, LatestDecision, PlannedJob};
 
 type Requests = Arc<Mutex<Vec<String>>>;
 
@@ -450,16 +449,10 @@ fn usage_errors_end_with_2_and_help_with_0() {
         assert!(out(&output).contains("Exit status:"), "{right:?}");
         assert!(!out(&output).contains("generate"), "{right:?}");
     }
-    assert_eq!(out(&phalanx(&["-V"])), concat!("phalanx ", env!("CARGO_PKG_VERSION"), "\n"));
-    // The long one says in one line which Slurm the build is for.
-    let long = out(&phalanx(&["--version"]));
-    let (major, minor, micro) = phalanx_ffi::slurm::Slurm::built_for();
-    let release =
-        format!("built for Slurm {major}.{minor:02} (headers of {major}.{minor:02}.{micro})");
-    assert_eq!(
-        long,
-        concat!("phalanx ", env!("CARGO_PKG_VERSION"), ", ").to_owned() + &release + "\n"
-    );
+    for word in ["-V", "--version"] {
+        let own = concat!("phalanx ", env!("CARGO_PKG_VERSION"), "\n");
+        assert_eq!(out(&phalanx(&[word])), own);
+    }
 }
 
 /// Goal: whatever is wrong with `solve`, standard error gets one line.

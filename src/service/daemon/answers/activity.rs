@@ -2,12 +2,12 @@
 //! The answer to `phalanx report`, and the samples behind it.
 
 use super::energy_use;
-use crate::api::heat::stranded;
-use crate::api::types::{ActivityReport, DecisionsReport, DimensionReport, LatestDecision};
 use crate::api::{Backend, Failure};
-use crate::clock::now_ms;
 use crate::daemon::shared::Shared;
 use crate::history::{DecisionRow, HistoryError, HistoryReader, JobRef, SampleRecord};
+use phalanx_ffi::clock::now_ms;
+use phalanx_messages::rest::heat::stranded;
+use phalanx_messages::rest::{ActivityReport, DecisionsReport, DimensionReport, LatestDecision};
 
 impl Shared {
     /// The queue and the nodes' use now; none while slurmctld does not answer.

@@ -5,11 +5,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::api::Failure;
-use crate::config::{Config, DataMode};
 use crate::daemon::measured_values::data_capability;
 use crate::daemon::node_speeds::NodeSpeeds;
 use crate::daemon::shared::Shared;
 use crate::daemon::state::inputs::{Input, JobData};
+use phalanx_config::{Config, DataMode};
 use phalanx_core::number::as_f64;
 use phalanx_core::snapshot::{JobState, Snapshot};
 use phalanx_core::{NodeIdx, hostlist};

@@ -3,18 +3,18 @@
 
 use tokio::sync::watch;
 
-use crate::api::types::CollectStatus;
 use crate::api::{DataService, Failure, PastQuery, UseQuery};
 use crate::collect::{Collect, Now, Sender};
 use crate::daemon::measured_values;
 use crate::daemon::shared::Shared;
-use phalanx_core::collect::{
+use phalanx_core::hostlist;
+use phalanx_core::limits::{COLLECT_POINTS_MAX, NODES_MAX};
+use phalanx_messages::collect::{
     AgentsReport, Batch, CollectorReport, CollectorsReport, DataNames, DataReport, Past, Patch,
     Put, PutOne, Refused, Registration, Stored, SyncReply, SyncRequest, UseChange, UsedValues,
     UsesReport,
 };
-use phalanx_core::hostlist;
-use phalanx_core::limits::{COLLECT_POINTS_MAX, NODES_MAX};
+use phalanx_messages::rest::CollectStatus;
 
 /// Past values of an answer that asks for no number.
 const POINTS: usize = 1000;
@@ -64,7 +64,7 @@ impl DataService for Shared {
     ) -> Result<Registration, Failure> {
         let updated = self.collect()?.switch(name, nodes, run, Now::read())?;
         let (done, on) = (if run { "started" } else { "stopped" }, nodes.unwrap_or("all nodes"));
-        let on = phalanx_core::collect::short(on);
+        let on = phalanx_messages::collect::short(on);
         log::info!("collector {}: {done} on {on}, version {}", updated.name, updated.version);
         Ok(updated)
     }

@@ -3,12 +3,13 @@
 
 use std::collections::BTreeMap;
 
-use crate::api::types::{EnergyReport, EnergyRow, NodePower};
-use crate::clock::{now_ms, zoned};
+use crate::clock::zoned;
 use crate::daemon::methods::bags::BagKnowledge;
 use crate::daemon::shared::Shared;
 use crate::daemon::state::power::Configured;
-use crate::locks::lock;
+use phalanx_ffi::clock::now_ms;
+use phalanx_ffi::locks::lock;
+use phalanx_messages::rest::{EnergyReport, EnergyRow, NodePower};
 use phalanx_planner::bag::{Knowledge, WattsFrom};
 
 /// Power and energy as they are believed, and where the figures come from.

@@ -5,15 +5,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::api::Failure;
-use crate::api::types::{EnergyShare, EnergyUse};
-use crate::clock::{now_ms, zoned};
+use crate::clock::zoned;
 use crate::daemon::shared::Shared;
 use crate::daemon::state::power::{Configured, Power};
-use crate::locks::lock;
 use phalanx_core::hostlist;
 use phalanx_core::limits::HOSTLIST_NAMES_MAX;
 use phalanx_core::number::as_f64;
 use phalanx_core::snapshot::{Job, JobState, Node, Snapshot};
+use phalanx_ffi::clock::now_ms;
+use phalanx_ffi::locks::lock;
+use phalanx_messages::rest::{EnergyShare, EnergyUse};
 use phalanx_methods::learn::{NodeKey, node_class_of};
 use phalanx_planner::energy::{PriceClock, Ran, Used, used};
 

@@ -5,22 +5,22 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::api::Failure;
-use crate::api::types::{
-    AskReport, BlockerReport, DecisionReport, ExpectedReport, Explain, FilterReport, LeafAhead,
-    LeavesAhead, LeavesReport, PendingReport, Placed, PreferenceReport,
-};
-use crate::clock::now_s;
-use crate::config::OrderBy;
 use crate::daemon::decision_views::{leaves_report, planned_preference};
 use crate::daemon::shared::Shared;
 use crate::daemon::state::decision_memory::{JobMemory, Key};
 use crate::history::{DecisionRow, HistoryReader};
-use crate::locks::lock;
+use phalanx_config::OrderBy;
 use phalanx_core::limits::{HOSTLIST_NAMES_MAX, RUNTIME_RUNS_MIN};
 use phalanx_core::number::as_f64;
 use phalanx_core::snapshot::{Job, JobState, Snapshot};
 use phalanx_core::topology::Topology;
 use phalanx_core::{NodeIdx, hostlist};
+use phalanx_ffi::clock::now_s;
+use phalanx_ffi::locks::lock;
+use phalanx_messages::rest::{
+    AskReport, BlockerReport, DecisionReport, ExpectedReport, Explain, FilterReport, LeafAhead,
+    LeavesAhead, LeavesReport, PendingReport, Placed, PreferenceReport,
+};
 use phalanx_planner::ends::expected_end_s;
 use phalanx_planner::pending::waiting;
 use phalanx_planner::usage::NodeUsage;

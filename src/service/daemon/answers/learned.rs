@@ -4,14 +4,14 @@
 use std::sync::atomic::Ordering;
 
 use crate::api::Failure;
-use crate::api::types::{ClassSpeeds, ImportReport, RunsReport, SpeedRow, SpeedsReport};
-use crate::clock::now_ms;
 use crate::daemon::settings::history_limits;
 use crate::daemon::shared::Shared;
 use crate::history::{History, HistoryError};
 use phalanx_core::limits::RUNS_LIST_MAX;
 use phalanx_core::run::Run;
 use phalanx_core::snapshot::Snapshot;
+use phalanx_ffi::clock::now_ms;
+use phalanx_messages::rest::{ClassSpeeds, ImportReport, RunsReport, SpeedRow, SpeedsReport};
 use phalanx_methods::learn::{
     BONUS_SCALE_SHIPPED, Belief, ClassView, Exploration, Growth, JobTraits, Moments, Speeds,
     class_of, node_class_of,

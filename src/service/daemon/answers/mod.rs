@@ -16,13 +16,7 @@ mod topology;
 use std::sync::Arc;
 
 use self::nodes::nodes_report;
-use crate::api::types::{
-    ActivityReport, DecisionsReport, EnableReport, EnergyReport, EnergyUse, Explain, ImportReport,
-    NodesReport, PlanReport, PlannedJob, RecordRequest, RecordingStatus, ReloadReport, RunsReport,
-    ShadowDiff, ShadowReport, SpeedsReport, Status,
-};
 use crate::api::{Backend, DataService, Failure};
-use crate::clock::now_ms;
 use crate::daemon::decision_views::planned_preference;
 use crate::daemon::shared::Shared;
 use crate::link::Responder;
@@ -31,6 +25,12 @@ use phalanx_core::run::Run;
 use phalanx_core::snapshot::{Job, JobState, Snapshot};
 use phalanx_core::topology::Topology;
 use phalanx_core::{NodeIdx, hostlist};
+use phalanx_ffi::clock::now_ms;
+use phalanx_messages::rest::{
+    ActivityReport, DecisionsReport, EnableReport, EnergyReport, EnergyUse, Explain, ImportReport,
+    NodesReport, PlanReport, PlannedJob, RecordRequest, RecordingStatus, ReloadReport, RunsReport,
+    ShadowDiff, ShadowReport, SpeedsReport, Status,
+};
 use phalanx_methods::data_jobs::blockmap::BlockMap;
 use phalanx_planner::attribution::Demand;
 use phalanx_planner::cluster::{Cluster, RunningJob, Table};

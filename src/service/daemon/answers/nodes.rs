@@ -4,11 +4,11 @@
 use std::sync::Arc;
 
 use super::topology;
-use crate::api::types::{DimensionReport, NodeReport, NodesReport};
 use phalanx_core::NodeIdx;
 use phalanx_core::number::as_f64;
 use phalanx_core::snapshot::{Partition, Snapshot};
 use phalanx_core::topology::Topology;
+use phalanx_messages::rest::{DimensionReport, NodeReport, NodesReport};
 use phalanx_methods::balance::WeightsBySource;
 use phalanx_planner::place::Placer;
 

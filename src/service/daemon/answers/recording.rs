@@ -4,10 +4,10 @@
 use std::time::{Duration, Instant};
 
 use crate::api::Failure;
-use crate::api::types::{RecordRequest, RecordingStatus};
 use crate::daemon::settings::record_options;
 use crate::daemon::shared::Shared;
 use crate::recordings::Order;
+use phalanx_messages::rest::{RecordRequest, RecordingStatus};
 
 /// Longest wait of a client for a recording to begin or end.
 const PATIENCE: Duration = Duration::from_secs(4);

@@ -7,13 +7,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use phalanx_ffi::wire::{Proof, Reason, Stats};
 
 use crate::api::Counters;
-use crate::api::types::{
+use crate::daemon::shared::Shared;
+use phalanx_ffi::locks::lock;
+use phalanx_messages::rest::{
     CallShares, CallTime, ControlStatus, DatasetsStatus, HistoryStatus, LinkStatus, OptionRefusals,
     PluginStatus, PowerCapStatus, PowerStatus, ProofStatus, Quantiles, Status,
 };
-use crate::daemon::shared::Shared;
-use crate::link::{Histogram, LinkView, OptionCount, ProofCounts, Shares, upper_edge_quantiles};
-use crate::locks::lock;
+use phalanx_mirror::{Histogram, LinkView, OptionCount, ProofCounts, Shares, upper_edge_quantiles};
 use phalanx_planner::energy::{PowerCap, watts};
 
 impl Shared {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Leaf switches and blocks with the nodes below them.
 
-use crate::api::types::{DomainReport, NodeCounts, TopologyReport};
 use phalanx_core::snapshot::{Node, Partition, Snapshot};
 use phalanx_core::topology::Topology;
 use phalanx_core::{NodeIdx, hostlist};
+use phalanx_messages::rest::{DomainReport, NodeCounts, TopologyReport};
 use phalanx_planner::usage::NodeUsage;
 
 /// The topology that a partition names, else the default one.

@@ -8,10 +8,10 @@ use jiff::{ToSpan, Zoned};
 
 use super::round::{PlacementMethod, Round, no_plan};
 use crate::clock::zoned;
-use crate::config::{BagConfig, BagLoss, BagMode, Config};
 use crate::daemon::state::power::{Configured, Power};
-use crate::locks::lock;
+use phalanx_config::{BagConfig, BagLoss, BagMode, Config};
 use phalanx_core::snapshot::{Job, Node};
+use phalanx_ffi::locks::lock;
 use phalanx_methods::bag::Mode;
 use phalanx_methods::learn::{JobTraits, Source, Speeds, class_of, node_class_of};
 use phalanx_planner::bag::{Inputs, Knowledge, Loss, Seconds, Settings, Watts, WattsFrom, plan};

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! One round of planning, as every method sees it.
 
-use crate::config::Config;
 use crate::daemon::measured_values::MeasuredValues;
 use crate::daemon::state::core_speeds::CoreSpeeds;
 use crate::daemon::state::inputs::DataInputs;
+use phalanx_config::Config;
 use phalanx_core::snapshot::Snapshot;
 use phalanx_methods::learn::Speeds;
 use phalanx_planner::data_jobs::Capability;

@@ -4,11 +4,11 @@
 use std::sync::{Arc, Mutex, RwLock};
 use std::time::{Duration, Instant};
 
-use crate::api::types::SlurmStatus;
-use crate::clock::millis;
-use crate::locks::{lock, read, write};
 use crate::source::slurm::{ClusterInfo, SourceError};
 use phalanx_core::snapshot::{JobState, Snapshot};
+use phalanx_ffi::clock::millis;
+use phalanx_ffi::locks::{lock, read, write};
+use phalanx_messages::rest::SlurmStatus;
 
 /// The newest snapshot, and how polling goes.
 #[derive(Debug, Default)]

@@ -7,9 +7,9 @@ use std::sync::{Arc, RwLock};
 
 use log::{info, warn};
 
-use crate::api::types::{ConfigStatus, ReloadReport};
-use crate::config::{Config, PartitionConfig};
-use crate::locks::{read, write};
+use phalanx_config::{Config, PartitionConfig};
+use phalanx_ffi::locks::{read, write};
+use phalanx_messages::rest::{ConfigStatus, ReloadReport};
 
 /// The configuration in force; [`reload`](Self::reload) replaces it.
 #[derive(Debug)]
@@ -102,7 +102,7 @@ impl Configuration {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Mode;
+    use phalanx_config::Mode;
 
     #[test]
     fn a_reload_is_whole_or_not_at_all() {

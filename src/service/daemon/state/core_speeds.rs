@@ -4,11 +4,11 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Mutex, PoisonError};
 
-use crate::config::Config;
-use crate::locks::lock;
+use phalanx_config::Config;
 use phalanx_core::limits::{DATA_INPUTS_MAX, DATA_NODE_CLASSES_MAX, DATA_SAMPLES_MAX};
 use phalanx_core::number::as_f64;
 use phalanx_core::run::Run;
+use phalanx_ffi::locks::lock;
 use phalanx_methods::data_jobs::attenuation::{Attenuation, CoreSpeed, fit};
 use phalanx_methods::learn::{ClassKey, JobTraits, class_of};
 

@@ -7,8 +7,8 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use crate::api::types::{AskReport, DecisionReport};
 use phalanx_core::limits::{RECENT_ASKS_MAX, RECENT_BYTES_MAX, RECENT_JOBS_MAX};
+use phalanx_messages::rest::{AskReport, DecisionReport};
 
 /// A job as asks name it: the tasks of an array share the id of its record
 /// until they start.

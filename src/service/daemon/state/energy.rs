@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-use crate::locks::lock;
 use phalanx_core::limits::ENERGY_RUNS_MAX;
+use phalanx_ffi::locks::lock;
 
 /// Looks after which a run without energy is given up.
 const LOOKS_MAX: u8 = 3;

@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, RwLock};
 
 use super::core_speeds::CoreSpeeds;
-use crate::config::Config;
-use crate::locks::{read, write};
+use phalanx_config::Config;
 use phalanx_core::limits::RUNTIME_RUNS_MIN;
 use phalanx_core::snapshot::{Job, Snapshot};
+use phalanx_ffi::locks::{read, write};
 use phalanx_methods::learn::runtime::{JobClass, Prediction, Runtimes};
 use phalanx_methods::learn::{JobTraits, Speeds};
 use phalanx_planner::ends::Outlook;

@@ -6,9 +6,9 @@ use std::sync::{Mutex, MutexGuard};
 
 use phalanx_ffi::wire::{OrderState, PHX_Q_FIXED, PHX_Q_QOSES, Queued};
 
-use crate::api::order::{JobOrder, OrderStatus};
 use crate::link::QueueReport;
-use crate::locks::lock;
+use phalanx_ffi::locks::lock;
+use phalanx_messages::rest::order::{JobOrder, OrderStatus};
 use phalanx_planner::order::{Decision, OvertakeBudget};
 
 /// The last decision of the order thread, and who was overtaken how often.

@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use log::warn;
 
-use crate::api::types::PlannerStatus;
-use crate::clock::{millis, now_ms};
-use crate::locks::lock;
 use phalanx_core::snapshot::Snapshot;
+use phalanx_ffi::clock::{millis, now_ms};
+use phalanx_ffi::locks::lock;
+use phalanx_messages::rest::PlannerStatus;
 use phalanx_planner::plan::Plan;
 use phalanx_planner::preference::{MethodReport, Note, StartRank};
 

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::config::Config;
+use phalanx_config::Config;
 use phalanx_core::NodeIdx;
 use phalanx_core::limits::POWER_CAPS_MAX;
 use phalanx_core::number::as_f64;

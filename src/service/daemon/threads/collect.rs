@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 use nix::unistd::Uid;
 use tokio::sync::watch;
 
-use crate::collect::agent::AgentOptions;
 use crate::collect::{Collect, Now, Settings};
-use crate::config::Config;
 use crate::daemon::measured_values;
 use crate::sync::sleep_until;
-use phalanx_core::collect::MASTER;
+use phalanx_client::agent::AgentOptions;
+use phalanx_config::Config;
+use phalanx_messages::collect::MASTER;
 
 const UPKEEP_EVERY: Duration = Duration::from_secs(1);
 

@@ -10,9 +10,9 @@ use log::{info, warn};
 use crate::daemon::state::cluster::Cluster;
 use crate::daemon::state::configuration::Configuration;
 use crate::daemon::state::inputs::{CommentUpdate, DataInputs};
-use crate::own_children;
 use crate::sync::TICK;
 use phalanx_core::snapshot::JobState;
+use phalanx_ffi::own_children;
 
 /// Writes until `stop`.
 pub fn run(

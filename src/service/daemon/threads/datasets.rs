@@ -9,14 +9,14 @@ use std::thread::Builder;
 use std::time::{Duration, Instant};
 
 use crate::collect::{Collect, Now, Sender};
-use crate::config::DataJobsConfig;
 use crate::daemon::shared::Shared;
 use crate::daemon::state::inputs::{DataInputs, DatasetCounts};
 use crate::locations::{Caches, Datasets, List, ListFile};
-use crate::locks::lock;
 use crate::sync::{Newest, sleep_until};
-use phalanx_core::collect::{NONE, Put, valid_name};
+use phalanx_config::DataJobsConfig;
 use phalanx_core::snapshot::Snapshot;
+use phalanx_ffi::locks::lock;
+use phalanx_messages::collect::{NONE, Put, valid_name};
 
 /// Interval at which the sources are looked at.
 const EVERY: Duration = Duration::from_secs(1);

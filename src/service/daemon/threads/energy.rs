@@ -17,10 +17,10 @@ use log::{info, warn};
 
 use crate::daemon::state::configuration::Configuration;
 use crate::daemon::state::energy::{EnergyRequests, Joules};
-use crate::own_children::OwnChild;
-use crate::source::sacct::command;
 use crate::sync::TICK;
+use phalanx_client::sacct::command;
 use phalanx_core::trace::sacct;
+use phalanx_ffi::own_children::OwnChild;
 
 /// Longest run of sacct.
 const SACCT_MAX: Duration = Duration::from_secs(60);

@@ -9,12 +9,10 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
-use phalanx_ffi::slurm::job_state_text;
 use phalanx_ffi::wire::{Cause, Reason};
+use phalanx_slurm::job_state_text;
 
 use super::learn::runs::RunEvent;
-use crate::api::types::DecisionReport;
-use crate::clock::now_ms;
 use crate::daemon::decision_views::{ask_report, decision_record, decision_report, job_ref, names};
 use crate::daemon::state::decision_memory::{Ask, DecisionMemory, Key, Start};
 use crate::daemon::state::inputs::DataInputs;
@@ -22,10 +20,14 @@ use crate::daemon::state::learned::Learned;
 use crate::history::{
     HistorySender, JobEndRecord, OutcomeRecord, PlacementRecord, Record, SampleRecord,
 };
-use crate::link::{BeganEvent, Decision, LinkEvent, Mode, OutcomeEvent, Responder};
-use crate::locks::lock;
+use crate::link::Responder;
 use crate::sync::TICK;
+use phalanx_config::Mode;
 use phalanx_core::NodeIdx;
+use phalanx_ffi::clock::now_ms;
+use phalanx_ffi::locks::lock;
+use phalanx_messages::rest::DecisionReport;
+use phalanx_mirror::{BeganEvent, Decision, LinkEvent, OutcomeEvent};
 use phalanx_planner::cluster::Held;
 
 /// Turns link events into decision memory and records.
@@ -205,7 +207,7 @@ fn mean_after(report: &DecisionReport) -> Option<f64> {
 mod tests {
     use super::*;
     use crate::history::{HistoryThread, Limits, ThreadOptions};
-    use crate::recordings::link_settings;
+    use phalanx_mirror::Settings;
 
     #[test]
     fn events_that_wait_at_the_end_reach_the_database() {
@@ -214,7 +216,7 @@ mod tests {
         let limits = Limits { retention_days: 1, runs_days: 1, max_mb: 64 };
         let (history, database) = HistoryThread::start(options, limits).unwrap();
         let (sender, events) = crossbeam_channel::bounded(10);
-        let settings = link_settings(&crate::config::Config::default(), 1);
+        let settings = Settings::of(&phalanx_config::Config::default(), 1);
         let responder = Responder::new(settings, sender.clone(), 1);
         for job_id in 1..=5 {
             sender.send(LinkEvent::Ended { job_id, state: 3, end_s: 1 }).unwrap();

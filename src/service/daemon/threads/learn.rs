@@ -17,8 +17,6 @@ use crossbeam_channel::{Receiver, RecvTimeoutError};
 use log::{info, warn};
 
 use self::runs::{Naming, RunEvent, Runs};
-use crate::clock::now_ms;
-use crate::config::LearnConfig;
 use crate::daemon::state::cluster::Cluster;
 use crate::daemon::state::configuration::Configuration;
 use crate::daemon::state::core_speeds::CoreSpeeds;
@@ -27,12 +25,14 @@ use crate::daemon::state::inputs::DataInputs;
 use crate::daemon::state::learned::Learned;
 use crate::history::{HistoryReader, HistorySender, Record, split_node_classes};
 use crate::sync::TICK;
+use phalanx_config::LearnConfig;
 use phalanx_core::hostlist;
 use phalanx_core::limits::{HOSTLIST_NAMES_MAX, LEARN_EVENTS_MAX};
 use phalanx_core::number::as_f64;
 use phalanx_core::problem::InputError;
 use phalanx_core::run::Run;
 use phalanx_core::snapshot::Snapshot;
+use phalanx_ffi::clock::now_ms;
 use phalanx_methods::learn::runtime::{JobClass, Runtimes, tells_runtime};
 use phalanx_methods::learn::{
     JobTraits, Observation, RunNode, Speeds, class_of, family_of, node_class_of, teaches,

@@ -8,17 +8,17 @@ use std::time::{Duration, Instant};
 
 use log::{info, warn};
 
-use crate::config::{Config, HdfsConfig};
 use crate::daemon::state::cluster::Cluster;
 use crate::daemon::state::configuration::Configuration;
 use crate::daemon::state::inputs::{DataInputs, Input, InputKey};
-use crate::hdfs::{HdfsError, HostMap, HostNames};
 use crate::locations::{Datasets, HdfsLocations, Locations, Question};
 use crate::sync::{Newest, TICK};
+use phalanx_config::{Config, HdfsConfig};
 use phalanx_core::blocks::Located;
 use phalanx_core::hostlist;
 use phalanx_core::limits::DATA_LOOKUP_THREADS;
 use phalanx_core::snapshot::Snapshot;
+use phalanx_hdfs::{HdfsError, HostMap, HostNames};
 use phalanx_methods::data_jobs::blockmap;
 use phalanx_planner::preference::DataNote;
 

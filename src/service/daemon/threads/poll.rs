@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 use log::{info, warn};
 
 use crate::api::Counters;
-use crate::clock::now_ms;
 use crate::daemon::state::cluster::Cluster;
 use crate::daemon::state::configuration::Configuration;
 use crate::link::{Agreement, Responder};
 use crate::source::slurm::Source;
 use crate::sync::{Newest, sleep_until};
 use phalanx_core::snapshot::Snapshot;
+use phalanx_ffi::clock::now_ms;
 use phalanx_planner::attribution::Demand;
 use phalanx_planner::usage::NodeUsage;
 

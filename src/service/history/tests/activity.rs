@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::history::activity::{Activity, LeafSums, LocalSums, Share};
+use phalanx_messages::rest::{Activity, LeafSums, LocalSums, Share};
 
 const START_MS: u64 = 40 * DAY_MS;
 

@@ -4,10 +4,9 @@
 use rand::RngExt;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use crate::config::Config;
-use crate::link::{BreakerLimits, Mode, Proving, Settings};
-use crate::recordings::text;
+use phalanx_config::{Config, Mode};
 use phalanx_ffi::sim::Params;
+use phalanx_mirror::{BreakerLimits, Proving, Settings};
 
 /// A seed's class is its remainder.
 pub(super) const CLASSES: [&str; 10] =
@@ -156,7 +155,7 @@ pub(super) fn draw(seed: u64, rng: &mut Xoshiro256PlusPlus, config: &Config) -> 
         power_hold_s: None,
         untested_release: false,
         order: faults.order,
-        config: text(&Config::default()).into(),
+        config: Config::default().text().into(),
         tuning: config.tuning(),
     };
     let end = match rng.random_range(0..64) {

@@ -12,10 +12,11 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use super::classes::{End, Plan};
 use super::truth;
 use super::wire::{Wire, mutate};
+use crate::link::Responder;
 use crate::link::clock;
 use crate::link::server::Peers;
-use crate::link::{LinkEvent, Responder};
 use phalanx_ffi::sim::Sim;
+use phalanx_mirror::LinkEvent;
 
 const MS: u64 = 1_000_000;
 /// Longest time until all is well after it has become quiet.

@@ -20,9 +20,9 @@ mod wire;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use crate::config::Config;
 use classes::CLASSES;
 use episode::{Episode, rng_of};
+use phalanx_config::Config;
 use phalanx_ffi::sim::{Counts, Sim};
 
 /// What the environment asks for, as `tests/campaign-link` sets it.

@@ -7,9 +7,9 @@ use std::path::Path;
 
 use flate2::write::DeflateEncoder;
 use flate2::{Compression, Crc};
+use phalanx_config::Config;
 use phalanx_fuzz::{kind_of, run, size_of};
-use phalanx_service::config::Config;
-use phalanx_service::recordings::{MAGIC, Reader, link_settings, replay};
+use phalanx_mirror::{MAGIC, Reader, Settings, replay};
 
 #[test]
 fn configurations() {
@@ -45,7 +45,7 @@ fn configurations() {
         match Config::parse(&text, Path::new("p.toml")) {
             Ok(config) => {
                 let warnings = config.warnings().len();
-                let _ = (link_settings(&config, 1), config.registrations().len());
+                let _ = (Settings::of(&config, 1), config.registrations().len());
                 size_of(warnings) + 2
             }
             Err(error) => {

@@ -7,9 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use crate::link::{Daemon, Plugin, until};
+use phalanx_config::Mode;
 use phalanx_ffi::wire::{self, AskHead, Exc, Message, Reason};
-use phalanx_service::link::Mode;
-use phalanx_service::recordings::{Options, Order, RecordingWriter, replay};
+use phalanx_mirror::replay;
+use phalanx_service::recordings::{Options, Order, RecordingWriter};
 use zerocopy::FromZeros;
 
 /// Two sockets of four cores with two threads each.

@@ -16,18 +16,17 @@ use nix::poll::{PollFd, PollFlags, poll};
 use nix::sys::socket::{
     AddressFamily, MsgFlags, SockFlag, SockType, UnixAddr, connect, recv, send, socket,
 };
+use phalanx_config::{Config, Mode};
 use phalanx_core::NodeIdx;
 use phalanx_core::snapshot::{Builder, Node, Snapshot, TableNode};
 use phalanx_ffi::wire::{self, Message, PacketBuf, Reason, Verdict};
+use phalanx_mirror::{BreakerLimits, LinkEvent, Other, Settings, replay};
 use phalanx_planner::attribution::Demand;
 use phalanx_planner::preference::{
     CandidateSet, JobKey, Method, Note as PreferenceNote, Preference, Unused,
 };
-use phalanx_service::config::Config;
-use phalanx_service::link::{
-    BreakerLimits, LinkEvent, Mode, OrderExchange, Responder, Server, ServerConfig, Settings,
-};
-use phalanx_service::recordings::{Options, Order, Other, RecordingWriter, replay, text};
+use phalanx_service::link::{OrderExchange, Responder, Server, ServerConfig};
+use phalanx_service::recordings::{Options, Order, RecordingWriter};
 use zerocopy::FromZeros;
 
 pub struct Daemon {
@@ -54,7 +53,7 @@ pub fn settings(mode: Mode) -> Settings {
         power_hold_s: None,
         untested_release: false,
         order: true,
-        config: text(&Config::default()).into(),
+        config: Config::default().text().into(),
         tuning: Config::default().tuning(),
     }
 }
@@ -599,7 +598,7 @@ fn a_recording_is_replayed_bit_for_bit() {
     assert_eq!((same.same, same.differing, &same.broken), (same.asks, 0, &Vec::new()));
     assert!(same.asks > 2000, "{same:?}");
     let mut other = Config::default();
-    other.balance.mode = phalanx_service::config::BalanceMode::Seed;
+    other.balance.mode = phalanx_config::BalanceMode::Seed;
     let config = Other { config: Some(&other), ..Other::default() };
     let then = replay(&files, Some(&config), 5, &|_| {}).unwrap();
     assert_eq!(then.same, same.same);

@@ -8,14 +8,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use phalanx_config::{BalanceMode, Config, Mode};
 use phalanx_core::shape::Shape;
 use phalanx_core::snapshot::{Builder, Job, Node, Partition, Snapshot, TableNode};
 use phalanx_ffi::wire::{self, Message, Reason};
+use phalanx_mirror::{Settings, replay};
 use phalanx_planner::attribution;
 use phalanx_planner::tally::Tally;
-use phalanx_service::config::{BalanceMode, Config};
-use phalanx_service::link::{Mode, Settings};
-use phalanx_service::recordings::{Options, Order, RecordingWriter, replay, text};
+use phalanx_service::recordings::{Options, Order, RecordingWriter};
 use zerocopy::FromZeros;
 
 use crate::link::{Daemon, Plugin, settings, until};
@@ -52,7 +52,7 @@ fn seed(threshold: f64) -> Settings {
     let mut config = Config::default();
     config.balance.mode = BalanceMode::Seed;
     config.balance.threshold = threshold;
-    let (config, tuning) = (text(&config).into(), config.tuning());
+    let (config, tuning) = (config.text().into(), config.tuning());
     Settings { generation: 2, config, tuning, ..settings(Mode::Enforce) }
 }
 

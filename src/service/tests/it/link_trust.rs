@@ -3,8 +3,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed expectation ends a test")]
 
+use phalanx_config::Mode;
 use phalanx_ffi::wire::{self, Message, Verdict};
-use phalanx_service::link::{Look, Mode, Settings};
+use phalanx_mirror::Settings;
+use phalanx_service::link::Look;
 use zerocopy::FromZeros;
 
 use crate::link::{Daemon, Plugin, settings, until};

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The daemon's parts over real sockets, processes and files.
 
-mod agent;
 mod fuzz;
 mod layout;
 mod link;

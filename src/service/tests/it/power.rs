@@ -3,10 +3,12 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed expectation ends a test")]
 
+use phalanx_config::Mode;
 use phalanx_core::NodeIdx;
 use phalanx_ffi::wire::{Message, PHX_A_LIMIT, PHX_W_MAY_HOLD, Reason, Verdict};
+use phalanx_mirror::Settings;
 use phalanx_planner::energy::{NodePower, PowerCap, PowerRow, PowerState, PowerTable};
-use phalanx_service::link::{Mode, Responder, Settings};
+use phalanx_service::link::Responder;
 
 use crate::link::{Daemon, Plugin, settings, snapshot};
 

@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-use phalanx_service::config::{Config, DEFAULT_PATH};
+use phalanx_config::{Config, DEFAULT_PATH};
 
 const UNIT: &str = include_str!("../../../../config/phalanxd.service");
 const FRAGMENT: &str = include_str!("../../../../config/slurm.conf.fragment");

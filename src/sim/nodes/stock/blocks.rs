@@ -13,8 +13,8 @@ pub(super) struct Blocks {
     levels: Vec<u32>,
 }
 
-/// Limits on where a job of one size may lie: in one group of base blocks, and there in at most so many
-/// of the lower blocks.
+/// Limits on where a job of one size may lie: in one group of base blocks, and there in at most so
+/// many of the lower blocks.
 struct Bounds {
     group: usize,
     lower: u32,

@@ -12,8 +12,7 @@ use crate::outcome::Outcome;
 use crate::topology::TopologyFile;
 use phalanx_core::limits::REPLAY_LIST_MAX;
 use phalanx_core::snapshot::Table;
-use phalanx_service::link::TopologyOf;
-use phalanx_service::recordings::{Other, replay};
+use phalanx_mirror::{Other, TopologyOf, replay};
 
 /// Records between two signs of progress.
 const PROGRESS_EVERY: u64 = 20_000;

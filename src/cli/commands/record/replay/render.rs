@@ -3,7 +3,7 @@
 
 use crate::text::units::{fraction_or_dash, time};
 use crate::text::{clean, facts, heading, table_of};
-use phalanx_service::recordings::{Difference, Report, Then};
+use phalanx_mirror::{Difference, Report, Then};
 
 #[allow(clippy::cast_precision_loss)] // shares for people
 fn share(part: u64, of: u64) -> String {

@@ -9,7 +9,7 @@ use crate::outcome::Outcome;
 use crate::text::units::time;
 use crate::text::{heading, table_of};
 use crate::time::since_ms;
-use phalanx_service::api::types::{EnergyShare, EnergyUse};
+use phalanx_messages::rest::{EnergyShare, EnergyUse};
 
 /// Show energy and its cost by user and account
 ///

@@ -3,7 +3,7 @@
 
 use crate::text::units::{amount, fraction, seconds_fine, time, watts_from};
 use crate::text::{facts, heading, table_of};
-use phalanx_service::api::types::EnergyReport;
+use phalanx_messages::rest::EnergyReport;
 
 /// The whole report.
 pub fn text(report: &EnergyReport) -> String {

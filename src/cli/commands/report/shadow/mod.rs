@@ -12,7 +12,7 @@ use crate::outcome::Outcome;
 use crate::text::units::{count, fraction_or_dash, share, time};
 use crate::text::{facts, heading, table_of};
 use crate::time::since_ms;
-use phalanx_service::api::types::ShadowReport;
+use phalanx_messages::rest::ShadowReport;
 
 /// Show how often Slurm and the decisions of shadow mode agreed
 #[derive(clap::Args, Debug)]

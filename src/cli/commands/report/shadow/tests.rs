@@ -5,7 +5,7 @@
 use super::text;
 use crate::text::tests::assert_text;
 use crate::text::units::time;
-use phalanx_service::api::types::{ShadowDiff, ShadowReport};
+use phalanx_messages::rest::{ShadowDiff, ShadowReport};
 
 #[test]
 fn shadow_texts() {

@@ -15,7 +15,7 @@ use crate::client::Client;
 use crate::exit::{Exit, Failure};
 use crate::global::Global;
 use crate::outcome::Outcome;
-use phalanx_service::api::types::{DecisionsReport, PlanReport, Status};
+use phalanx_messages::rest::{DecisionsReport, PlanReport, Status};
 
 /// Shortest `--interval`, seconds.
 const INTERVAL_MIN: f64 = 0.2;

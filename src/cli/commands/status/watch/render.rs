@@ -5,7 +5,7 @@ use super::Look;
 use crate::commands::status::render::verdict;
 use crate::text::units::{count, micros, time};
 use crate::text::{clean, facts, heading, table_of, wrapped};
-use phalanx_service::api::types::{LatestDecision, PlannedJob, Quantiles, Status};
+use phalanx_messages::rest::{LatestDecision, PlannedJob, Quantiles, Status};
 
 /// The page; rates are those since `before`, or else since the daemon's start.
 pub fn text(look: &Look, before: Option<&Look>, list: usize) -> String {

@@ -2,7 +2,7 @@
 //! The page of `phalanx status --watch`, from fixed reports.
 
 use super::{Look, render};
-use phalanx_service::api::types::{
+use phalanx_messages::rest::{
     DecisionsReport, LatestDecision, PlanReport, PlannedJob, Quantiles, Status,
 };
 

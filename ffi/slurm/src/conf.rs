@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The controller's configuration.
+
+use super::table::{Record, Row, Table, accessors};
+use super::values::{self, Memory};
+use crate::shim::pls_conf;
+
+// SAFETY: pls_load_conf() and synth's load fill in one pls_conf.
+unsafe impl Record for pls_conf {}
+
+/// The configuration in force: a table of exactly one row, [`Conf::row`].
+pub type Conf = Table<pls_conf>;
+/// The row of [`Conf`].
+pub type ConfRow<'a> = Row<'a, pls_conf>;
+
+impl Conf {
+    /// The configuration; `None` never happens with a table that was loaded.
+    pub fn row(&self) -> Option<ConfRow<'_>> {
+        self.get(0)
+    }
+}
+
+impl<'a> Row<'a, pls_conf> {
+    accessors! {
+        /// Version of slurmctld, e.g. `22.05.8`.
+        version = text version;
+        /// Name of the cluster.
+        cluster_name = text cluster_name;
+        /// Path of slurm.conf.
+        slurm_conf = text slurm_conf;
+        /// Hash of slurm.conf.
+        conf_hash = u32 hash_val;
+        /// Start of slurmctld, unix seconds.
+        boot_s = time boot_time;
+        /// User id of slurmctld.
+        slurm_user_id = u32 slurm_user_id;
+        /// User of slurmctld.
+        slurm_user_name = text slurm_user_name;
+        /// `SelectType`, e.g. `select/cons_tres`.
+        select_type = text select_type;
+        /// `SelectTypeParameters`: `CR_*` of slurm.h.
+        select_type_param = u32 select_type_param;
+        /// `SchedulerType`.
+        sched_type = text sched_type;
+        /// `SchedulerParameters` as written; see [`ConfRow::sched_param`].
+        sched_params = text sched_params;
+        /// `PluginDir`.
+        plugin_dir = text plugin_dir;
+        /// `PriorityType`.
+        priority_type = text priority_type;
+        /// `PRIORITY_FLAGS_*` of slurm.h.
+        priority_flags = u32 priority_flags;
+        /// `PreemptType`.
+        preempt_type = text preempt_type;
+        /// `PREEMPT_MODE_*` of slurm.h.
+        preempt_mode = u32 preempt_mode;
+        /// `PrioritySiteFactorPlugin`.
+        site_factor_plugin = text site_factor_plugin;
+        /// `TopologyPlugin`.
+        topology_plugin = text topology_plugin;
+        /// `TopologyParam`.
+        topology_param = text topology_param;
+        /// `SlurmctldParameters`.
+        slurmctld_params = text slurmctld_params;
+        /// `StateSaveLocation`.
+        state_save_location = text state_save_location;
+        /// `GresTypes`.
+        gres_types = text gres_plugins;
+        /// `Licenses`.
+        licenses = text licenses;
+        /// `JobSubmitPlugins`.
+        job_submit_plugins = text job_submit_plugins;
+        /// `AccountingStorageType`.
+        accounting_storage_type = text accounting_storage_type;
+        /// `AccountingStorageTRES`.
+        accounting_storage_tres = text accounting_storage_tres;
+        /// `AcctGatherEnergyType`.
+        acct_gather_energy_type = text acct_gather_energy_type;
+        /// `AcctGatherNodeFreq`, seconds.
+        acct_gather_node_s = u32 acct_gather_node_freq;
+        /// `ResumeProgram`.
+        resume_program = text resume_program;
+        /// `PRIVATE_DATA_*` of slurm.h: what is hidden from other users.
+        private_data = u32 private_data;
+        /// `MessageTimeout`, seconds.
+        message_timeout_s = u32 msg_timeout;
+        /// `MinJobAge`, seconds.
+        min_job_age_s = u32 min_job_age;
+        /// `MaxArraySize`.
+        max_array_size = u32 max_array_sz;
+        /// `MaxJobCount`.
+        max_job_count = u32 max_job_cnt;
+        /// `MaxNodeCount`.
+        max_node_count = u32 max_node_cnt;
+        /// `DEBUG_FLAG_*` of slurm.h.
+        debug_flags = u64 debug_flags;
+    }
+
+    /// Memory of a job that asks for none, where its partition says nothing.
+    pub fn memory_default(&self) -> Memory {
+        values::memory(self.raw.def_mem_per_cpu)
+    }
+
+    /// An option of `SchedulerParameters`: `Some("30")` for `bf_interval=30`,
+    /// `Some("")` for one without a value such as `bf_continue`, `None` if it
+    /// is not there. Names are compared without case, as Slurm does.
+    pub fn sched_param(&self, name: &str) -> Option<&'a str> {
+        self.sched_params()?.split(',').map(str::trim).find_map(|option| {
+            let (key, value) = option.split_once('=').unwrap_or((option, ""));
+            key.eq_ignore_ascii_case(name).then_some(value)
+        })
+    }
+
+    /// Interval of backfill, seconds: `bf_interval`, by default 30.
+    pub fn backfill_interval_s(&self) -> u32 {
+        self.sched_param("bf_interval").and_then(|text| text.parse().ok()).unwrap_or(30)
+    }
+}

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Rows of the job table.
+
+use super::table::{Record, Row, Table, accessors};
+use super::values::{self, CoreSpec, JobState, Memory, Sharing};
+use crate::shim::pls_job;
+
+// SAFETY: pls_load_jobs() and the job loads of synth fill in pls_job.
+unsafe impl Record for pls_job {}
+
+/// The job table.
+pub type Jobs = Table<pls_job>;
+/// One job, or the tasks of an array that have not yet started.
+pub type JobRow<'a> = Row<'a, pls_job>;
+
+impl Jobs {
+    /// Time of the last backfill cycle, unix seconds.
+    pub fn last_backfill_s(&self) -> Option<i64> {
+        self.last_backfill()
+    }
+}
+
+impl<'a> Row<'a, pls_job> {
+    accessors! {
+        /// Job id.
+        id = u32 job_id;
+        /// Id of the array; `None` if not of an array.
+        array_job_id = nonzero32 array_job_id;
+        /// Task of the array; `None` for the part of an array that has not
+        /// yet started, and outside arrays.
+        array_task_id = option32 array_task_id;
+        /// Tasks of the array that may run at once.
+        array_max_tasks = nonzero32 array_max_tasks;
+        /// Tasks that this record stands for, e.g. `3-9:2`.
+        array_tasks = text array_task_str;
+        /// Id of the het job's leader; `None` if not of a het job.
+        het_job_id = nonzero32 het_job_id;
+        /// Job ids of all components.
+        het_job_ids = text het_job_id_set;
+
+        /// Number of `enum job_state_reason`: why the job waits or failed.
+        reason = u32 state_reason;
+        /// More about the reason.
+        state_desc = text state_desc;
+        /// The user's id.
+        user_id = u32 user_id;
+        /// The user's name, if slurmctld sent it.
+        user_name = text user_name;
+        /// The group's id.
+        group_id = u32 group_id;
+        /// Account.
+        account = text account;
+        /// Quality of service.
+        qos = text qos;
+        /// Partition, or a list of them while pending.
+        partition = text partition;
+        /// Name of the job.
+        name = text name;
+        /// Reservation.
+        reservation = text resv_name;
+        /// Priority; 0 if held.
+        priority = u32 priority;
+        /// Flags of slurm.h, e.g. `GRES_ENFORCE_BIND`.
+        bitflags = u64 bitflags;
+
+        /// Submission, unix seconds.
+        submit_s = time submit_time;
+        /// Begin time and dependencies reached, unix seconds.
+        eligible_s = time eligible_time;
+        /// Start, unix seconds; expected while pending.
+        start_s = time start_time;
+        /// End, unix seconds; expected until it is reached.
+        end_s = time end_time;
+        /// Last suspension or resumption, unix seconds.
+        suspend_s = time suspend_time;
+        /// Seconds that it had run before the last suspension or resumption.
+        ran_before_s = time pre_sus_time;
+        /// Deadline, unix seconds.
+        deadline_s = time deadline;
+        /// Last time that a scheduler looked at the job, unix seconds.
+        last_sched_eval_s = time last_sched_eval;
+        /// Time limit, minutes.
+        time_limit_min = limit32 time_limit;
+        /// Shortest time limit that the job accepts, minutes.
+        time_min_min = nonzero32 time_min;
+
+        /// Nodes allocated, as a host list.
+        nodes = text nodes;
+        /// Nodes that it must have, as a host list.
+        req_nodes = text req_nodes;
+        /// Nodes that it must not have, as a host list.
+        exc_nodes = text exc_nodes;
+        /// Nodes that slurmctld has planned for it, as a host list.
+        sched_nodes = text sched_nodes;
+        /// Node of the batch script.
+        batch_host = text batch_host;
+        /// Features that it must have, e.g. `[rack1*2&rack2*1]`.
+        features = text features;
+        /// Features that it would like.
+        prefer = text prefer;
+
+        /// Trackable resources asked for: `cpu=4,mem=8G,node=1,billing=4`.
+        tres_req = text tres_req_str;
+        /// Trackable resources allocated, in the same form.
+        tres_alloc = text tres_alloc_str;
+        /// Generic resources for the whole job, e.g. `gres:gpu:a100:2`.
+        tres_per_job = text tres_per_job;
+        /// Generic resources on each node.
+        tres_per_node = text tres_per_node;
+        /// Generic resources on each socket.
+        tres_per_socket = text tres_per_socket;
+        /// Generic resources for each task.
+        tres_per_task = text tres_per_task;
+        /// CPUs for each generic resource.
+        cpus_per_tres = text cpus_per_tres;
+        /// Memory for each generic resource.
+        mem_per_tres = text mem_per_tres;
+        /// Licences, e.g. `matlab:2`.
+        licenses = text licenses;
+        /// Dependencies not yet met.
+        dependency = text dependency;
+
+        /// CPUs of the job: allocated, or the least it needs.
+        cpus_min = u32 num_cpus;
+        /// Most CPUs that it can use.
+        cpus_max = nonzero32 max_cpus;
+        /// Nodes of the job: allocated, or the least it needs.
+        nodes_min = u32 num_nodes;
+        /// Most nodes that it can use.
+        nodes_max = nonzero32 max_nodes;
+        /// Tasks.
+        tasks = nonzero32 num_tasks;
+        /// Least CPUs on each node.
+        cpus_per_node_min = nonzero16 pn_min_cpus;
+        /// Least temporary disk on each node, MiB.
+        tmp_disk_mib = nonzero32 pn_min_tmp_disk;
+        /// CPUs of one task.
+        cpus_per_task = nonzero16 cpus_per_task;
+        /// Tasks on each node.
+        tasks_per_node = nonzero16 ntasks_per_node;
+        /// Tasks on each socket.
+        tasks_per_socket = nonzero16 ntasks_per_socket;
+        /// Tasks on each core.
+        tasks_per_core = nonzero16 ntasks_per_core;
+        /// Tasks for each GPU.
+        tasks_per_gpu = nonzero16 ntasks_per_tres;
+        /// Sockets that a node must have.
+        sockets_per_node = nonzero16 sockets_per_node;
+        /// Cores that a socket must have.
+        cores_per_socket = nonzero16 cores_per_socket;
+        /// Threads of a core that it uses.
+        threads_per_core = nonzero16 threads_per_core;
+        /// Its nodes must have consecutive indexes.
+        contiguous = flag contiguous;
+        /// Most switches that its nodes may span.
+        switches_max = nonzero32 req_switch;
+        /// Longest wait for that many switches, seconds.
+        switches_wait_s = nonzero32 wait4switch;
+
+        /// The user's comment.
+        comment = text comment;
+        /// The administrator's comment.
+        admin_comment = text admin_comment;
+        /// slurmctld's comment.
+        system_comment = text system_comment;
+        /// Label of the multi-category security plugin.
+        mcs_label = text mcs_label;
+        /// Workload characterisation key.
+        wckey = text wckey;
+        /// Working directory.
+        work_dir = text work_dir;
+        /// It has a batch script.
+        is_batch = flag batch_flag;
+    }
+
+    /// State with its flags.
+    pub fn state(&self) -> JobState {
+        JobState(self.raw.job_state)
+    }
+
+    /// Component of the het job; `None` if not of a het job, for which
+    /// slurmctld sends 0.
+    pub fn het_job_offset(&self) -> Option<u32> {
+        self.het_job_id()?;
+        values::limit32(self.raw.het_job_offset).value()
+    }
+
+    /// Exit code and signal of an ended job, as sacct writes them.
+    pub fn exit(&self) -> (u8, u8) {
+        let [signal, code, ..] = self.raw.exit_code.to_le_bytes();
+        (code, signal & 0x7f)
+    }
+
+    /// Seconds of the time from its start to `until_s` that it was suspended, as squeue counts.
+    pub fn suspended_s(&self, until_s: i64) -> i64 {
+        let (Some(start), Some(changed)) = (self.start_s(), self.suspend_s()) else {
+            return 0;
+        };
+        let before = self.ran_before_s().unwrap_or(0);
+        let since = if self.state().base() == values::JobBase::Suspended {
+            0
+        } else {
+            until_s.saturating_sub(changed)
+        };
+        let ran = before.saturating_add(since);
+        until_s.saturating_sub(start).saturating_sub(ran).max(0)
+    }
+
+    /// Held: priority 0.
+    pub fn is_held(&self) -> bool {
+        self.raw.priority == 0
+    }
+
+    /// Nice value; positive lowers the priority.
+    pub fn nice(&self) -> Option<i64> {
+        values::from_nice_offset(self.raw.nice)
+    }
+
+    /// Site factor; positive raises the priority.
+    pub fn site_factor(&self) -> Option<i64> {
+        values::from_nice_offset(self.raw.site_factor)
+    }
+
+    /// Memory asked for.
+    pub fn memory(&self) -> Memory {
+        values::memory(self.raw.pn_min_memory)
+    }
+
+    /// Whether it shares its nodes.
+    pub fn sharing(&self) -> Sharing {
+        values::sharing(self.raw.shared)
+    }
+
+    /// Cores or threads that it leaves to the system on each node.
+    pub fn core_spec(&self) -> Option<CoreSpec> {
+        values::core_spec(self.raw.core_spec)
+    }
+}

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The context of a run: arguments, inputs, and counters between two runs.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Instant;
+
+use phalanx_messages::collect::Row;
+
+/// Readings that only grow, but for those that wrap.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Counters {
+    /// Counts by a name that the reader chooses.
+    pub(super) values: BTreeMap<String, u64>,
+    /// Values at which counters wrap to 0, if they do.
+    pub(super) wraps: BTreeMap<String, u64>,
+}
+
+/// The arguments of a run.
+#[derive(Debug)]
+pub struct Context<'a> {
+    /// Directory of `proc` and `sys`.
+    pub root: &'a Path,
+    /// Arguments of the registration.
+    pub args: &'a [String],
+    /// Node of the agent.
+    pub node: &'a str,
+    /// Inputs of a processor, by name.
+    pub inputs: &'a [(String, Vec<Row>)],
+    /// Time at which the run must have ended.
+    pub deadline: Instant,
+}
+
+/// The state that a registration's runs pass on to the next run.
+#[derive(Debug, Default)]
+pub struct Memory {
+    pub(super) reading: Option<(Instant, Counters)>,
+    /// Mean of the past, and the time of the newest value in it.
+    pub(super) mean: Option<(f64, u64)>,
+}
+
+/// A small file below the root, as text.
+pub(super) fn text(root: &Path, path: &str) -> Result<String, String> {
+    std::fs::read_to_string(root.join(path)).map_err(|error| format!("/{path}: {error}"))
+}

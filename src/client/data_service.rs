@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The data service as an agent sees it.
+
+use phalanx_messages::collect::{DataReport, SyncReply, SyncRequest};
+
+/// Reason for which the data service did not answer an agent.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ServiceError {
+    /// It cannot be reached, or broke off: try again later.
+    #[error("data service: {0}")]
+    Unreachable(String),
+    /// It has too much to do: try again after so many milliseconds.
+    #[error("data service: busy for {0} ms")]
+    Busy(u64),
+    /// It does not accept this agent or request.
+    #[error("data service: refused: {0}")]
+    Refused(String),
+    /// There is no such datum.
+    #[error("data service: no such datum: {0}")]
+    NotFound(String),
+}
+
+/// The data service as an agent sees it: over HTTP from a node, directly in the
+/// daemon.
+pub trait Service: Send {
+    /// Hands over values and reports; blocks for at most `request.wait_ms` until
+    /// the generation differs from the request's. After an error nothing of the request counts.
+    fn sync(&mut self, request: &SyncRequest) -> Result<SyncReply, ServiceError>;
+
+    /// The latest values of one name, of one node or of all.
+    fn read(&mut self, name: &str, node: Option<&str>) -> Result<DataReport, ServiceError>;
+}

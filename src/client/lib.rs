@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The other end of the daemon's sockets, and the agent of a node.
+//!
+//! [`remote`] asks the daemon, over its control socket or over TCP with MUNGE credentials;
+//! [`agent`] runs the collectors and processors of a node ([`slot`], [`command`]) for
+//! a [`data_service`]; [`sacct`] starts Slurm's accounting program. Nothing here links libslurm or
+//! libmunge.
+#![forbid(unsafe_code)]
+
+pub mod agent;
+mod builtin;
+pub mod command;
+pub mod data_service;
+pub mod remote;
+pub mod sacct;
+pub mod slot;

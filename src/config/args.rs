@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The command line of `phalanxd`; its help and manual page come from here.
+
+use std::path::PathBuf;
+
+use clap::Parser;
+
+use crate::DEFAULT_PATH;
+
+/// The end of the manual page phalanxd(8).
+const ABOUT_DAEMON: &str = "\
+Signals:
+  HUP        read the configuration again; a wrong one is refused
+  TERM, INT  end; Slurm places jobs by itself meanwhile
+
+Files:
+  /etc/phalanx/phalanx.toml        configuration, see phalanx.toml(5)
+  /run/phalanx/plugin.sock         socket of the overlay plugin in slurmctld
+  /run/phalanx/control.sock        socket of phalanx(1)
+  /var/lib/phalanx/history.sqlite  decisions and placements
+
+Environment:
+  SLURM_CONF  slurm.conf, where it is not in Slurm's usual place";
+
+/// Decides which nodes Slurm's jobs get; asked by the overlay plugin inside
+/// slurmctld over a Unix socket.
+#[derive(Debug, Parser)]
+#[command(name = "phalanxd", version)]
+#[command(after_long_help = ABOUT_DAEMON)]
+pub struct Args {
+    /// Configuration file.
+    #[arg(long, value_name = "FILE", default_value = DEFAULT_PATH)]
+    pub config: PathBuf,
+}

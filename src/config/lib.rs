@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The daemon's configuration: typed, with defaults, checked as a whole.
+//!
+//! One TOML file (`/etc/phalanx/phalanx.toml`) holds everything. A file that
+//! does not set a key leaves it at its default, so an empty file is valid and
+//! equals [`Config::default`]. Every key, its range and whether a change needs
+//! a restart stand in one table ([`keys::KEYS`]); the annotated file
+//! `config/phalanx.toml` documents each of them, and tests hold the three
+//! together. Errors name file, line, column, key and what was expected, all of
+//! them at once rather than the first only.
+#![forbid(unsafe_code)]
+
+pub mod args;
+mod bag;
+mod balance;
+mod change;
+mod check;
+mod collect;
+mod data_jobs;
+mod energy;
+mod error;
+mod gang;
+mod hdfs;
+mod history;
+pub mod keys;
+mod learn;
+mod link;
+mod log;
+mod order;
+mod planner;
+mod planning;
+mod section;
+mod share;
+mod suggest;
+#[cfg(test)]
+mod tests;
+mod topology;
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+pub use bag::{BagConfig, BagLoss, BagMode};
+pub use balance::{BalanceConfig, BalanceMode, NoImprovement, WeightSource};
+pub use change::Change;
+pub use collect::CollectConfig;
+pub use data_jobs::{DataJobsConfig, DataMode};
+pub use energy::{EnergyConfig, Prices};
+pub use error::{ConfigError, Issue};
+pub use gang::{Admission, GangConfig, GangMode};
+pub use hdfs::HdfsConfig;
+pub use history::{HistoryConfig, RecordConfig};
+pub use learn::LearnConfig;
+pub use link::{ControlConfig, LinkConfig};
+pub use log::{LogConfig, LogFormat, LogLevel};
+pub use order::{OrderBy, OrderConfig};
+pub use planner::{PlannerConfig, SourceConfig};
+pub use share::ShareConfig;
+pub use topology::{TopologyConfig, TopologyPolicy};
+
+use phalanx_core::limits::CONFIG_BYTES_MAX;
+use phalanx_messages::collect::{NONE, Origin, Patch, Registration};
+use phalanx_planner::energy::DayPrices;
+
+/// The file that `phalanxd` reads when `--config` is not given.
+pub const DEFAULT_PATH: &str = "/etc/phalanx/phalanx.toml";
+
+/// Treatment of a partition's jobs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// No decisions: Slurm places, nothing is recorded.
+    Off,
+    /// Decisions are made and recorded, but Slurm decides.
+    Shadow,
+    /// Decisions are sent to the plugin, which tries them first.
+    #[default]
+    Enforce,
+}
+
+impl Mode {
+    /// The word used in the file, in the history and in the API.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Mode::Off => "off",
+            Mode::Shadow => "shadow",
+            Mode::Enforce => "enforce",
+        }
+    }
+}
+
+impl std::fmt::Display for Mode {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// The whole configuration. See `config/phalanx.toml` for each key's meaning.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// Mode of every partition that has none of its own.
+    pub mode: Mode,
+    /// The plugin's socket and its limits.
+    pub link: LinkConfig,
+    /// The command line's socket.
+    pub control: ControlConfig,
+    /// Reading jobs and nodes from slurmctld.
+    pub source: SourceConfig,
+    /// The background planner.
+    pub planner: PlannerConfig,
+    /// The order in which pending jobs start.
+    pub order: OrderConfig,
+    /// Placement by weighted balance.
+    pub balance: BalanceConfig,
+    /// Switches and blocks.
+    pub topology: TopologyConfig,
+    /// The record of decisions.
+    pub history: HistoryConfig,
+    /// Recordings that can be replayed.
+    pub record: RecordConfig,
+    /// Speeds learned from jobs that ended.
+    pub learn: LearnConfig,
+    /// Multi-node and het jobs as gangs.
+    pub gang: GangConfig,
+    /// Job arrays as bags of tasks.
+    pub bag: BagConfig,
+    /// Power of nodes, limits of it, prices by the hour.
+    pub energy: EnergyConfig,
+    /// HDFS, for jobs that declare an input there.
+    pub hdfs: HdfsConfig,
+    /// Jobs that declare an input; `[data]` in releases before.
+    #[serde(alias = "data")]
+    pub data_jobs: DataJobsConfig,
+    /// The data service.
+    pub collect: CollectConfig,
+    /// Splitting data by the nodes' capabilities.
+    pub share: ShareConfig,
+    /// Logging.
+    pub log: LogConfig,
+    /// `[collector.NAME]`: registrations of the data service.
+    pub collector: BTreeMap<String, Patch>,
+    /// `[partition.NAME]`: settings of one partition.
+    pub partition: BTreeMap<String, PartitionConfig>,
+}
+
+/// `[partition.NAME]`: settings of one partition.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct PartitionConfig {
+    /// Mode of this partition; `None` takes the global one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mode: Option<Mode>,
+    /// Most that its nodes draw together, watts; `None` or 0 for no limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub power_cap_w: Option<f64>,
+}
+
+impl Config {
+    /// Returns the configuration as TOML; read again it is the same.
+    pub fn text(&self) -> String {
+        // Every value is a plain one, so this does not fail.
+        toml::to_string(self).unwrap_or_default()
+    }
+
+    /// Reads and checks the file at `path`, of at most [`CONFIG_BYTES_MAX`] bytes.
+    pub fn load(path: &Path) -> Result<Config, ConfigError> {
+        let read = |source| ConfigError::Read { path: path.to_path_buf(), source };
+        let mut bytes = Vec::new();
+        let mut file = File::open(path).map_err(read)?.take(CONFIG_BYTES_MAX + 1);
+        file.read_to_end(&mut bytes).map_err(read)?;
+        if u64::try_from(bytes.len()).is_ok_and(|n| n > CONFIG_BYTES_MAX) {
+            let text = format!("larger than {CONFIG_BYTES_MAX} bytes");
+            return Err(read(std::io::Error::new(std::io::ErrorKind::FileTooLarge, text)));
+        }
+        match String::from_utf8(bytes) {
+            Ok(text) => Config::parse(&text, path),
+            Err(error) => {
+                let valid = error.utf8_error().valid_up_to();
+                let head = String::from_utf8_lossy(&error.as_bytes()[..valid]).into_owned();
+                let issue = Issue::at(&head, head.len(), "", "expected UTF-8 text");
+                Err(ConfigError::Invalid { path: path.to_path_buf(), issues: vec![issue] })
+            }
+        }
+    }
+
+    /// Checks the text of a file; `path` is used in errors only.
+    pub fn parse(text: &str, path: &Path) -> Result<Config, ConfigError> {
+        check::parse(text)
+            .map_err(|issues| ConfigError::Invalid { path: path.to_path_buf(), issues })
+    }
+
+    /// The registrations of `[collector.NAME]`.
+    pub fn registrations(&self) -> Vec<Registration> {
+        let of = |(name, patch): (&String, &Patch)| {
+            let mut registration = Registration {
+                name: name.clone(),
+                origin: Origin::Config,
+                ..Registration::default()
+            };
+            patch.clone().apply(&mut registration);
+            registration
+        };
+        self.collector.iter().map(of).collect()
+    }
+
+    /// The mode in force for a partition.
+    pub fn mode_for(&self, partition: &str) -> Mode {
+        self.partition.get(partition).and_then(|p| p.mode).unwrap_or(self.mode)
+    }
+
+    /// True if the power of any nodes is limited.
+    pub fn is_power_capped(&self) -> bool {
+        self.energy.cap_w > 0.0 || self.power_caps().next().is_some()
+    }
+
+    /// Seconds for which a limit of power holds a job that could start, `u32::MAX` for as long as
+    /// slurm.conf allows; `None` where there is no limit.
+    pub fn power_hold_s(&self) -> Option<u32> {
+        let longest = if self.energy.hold_max_s == 0 { u32::MAX } else { self.energy.hold_max_s };
+        self.is_power_capped().then_some(longest)
+    }
+
+    /// Partitions whose nodes' power is limited, and the limits in watts.
+    pub fn power_caps(&self) -> impl Iterator<Item = (&str, f64)> {
+        let caps = self.partition.iter().map(|(name, of)| (name.as_str(), of.power_cap_w));
+        caps.filter_map(|(name, cap)| Some((name, cap.filter(|watts| *watts > 0.0)?)))
+    }
+
+    /// True if the configuration says what any node draws.
+    fn knows_power(&self) -> bool {
+        let (energy, bag) = (&self.energy, &self.bag);
+        let tables = [&energy.watts, &energy.idle_watts, &bag.watts, &bag.idle_watts];
+        tables.iter().any(|table| !table.is_empty()) || bag.power_w != NONE
+    }
+
+    /// Prices of energy by the hour: those of `[energy]`, else those of `[bag]`.
+    pub fn energy_prices(&self) -> DayPrices {
+        // The file was checked.
+        if let Ok(Some(prices)) = self.energy.price.by_hour() {
+            return prices;
+        }
+        let mut prices = DayPrices::flat(self.bag.energy_price);
+        for (hour, price) in (0..).zip(&mut prices.0) {
+            *price = self.bag.price_at(hour);
+        }
+        prices
+    }
+
+    /// True if any partition can get a decision.
+    pub fn any_active(&self) -> bool {
+        self.mode != Mode::Off
+            || self.partition.values().any(|p| p.mode.is_some_and(|m| m != Mode::Off))
+    }
+
+    /// True if any partition's jobs can be touched.
+    pub fn any_enforced(&self) -> bool {
+        self.mode == Mode::Enforce || self.partition.values().any(|p| p.mode == Some(Mode::Enforce))
+    }
+
+    /// Sentences about settings that are valid but probably not meant.
+    pub fn warnings(&self) -> Vec<String> {
+        let mut out = Vec::new();
+        let balance = &self.balance;
+        if !balance.initial_weights.is_empty()
+            && !balance.weights_from.contains(&WeightSource::Initial)
+        {
+            out.push(
+                "balance.initial_weights has no effect: \
+                 balance.weights_from does not list \"initial\""
+                    .to_owned(),
+            );
+        }
+        let shadow = self.mode == Mode::Shadow
+            || self.partition.values().any(|p| p.mode == Some(Mode::Shadow));
+        if shadow && !self.history.enabled {
+            out.push(
+                "mode \"shadow\" without history: \
+                 `phalanx report shadow` will have nothing to report (history.enabled = false)"
+                    .to_owned(),
+            );
+        }
+        if self.is_power_capped() && !self.knows_power() {
+            out.push(
+                "energy.cap_w and power_cap_w have no effect until the power of nodes is known: \
+                 neither energy.watts nor bag.watts says it"
+                    .to_owned(),
+            );
+        }
+        if self.order.by == OrderBy::Price && self.energy.price == Prices::default() {
+            out.push("order.by = \"price\" has no effect: energy.price is empty".to_owned());
+        }
+        if self.order.enabled && !self.any_enforced() {
+            out.push("order.enabled has no effect: no partition is in mode \"enforce\"".to_owned());
+        }
+        if !self.any_active() {
+            out.push("mode is \"off\" everywhere: Slurm places every job".to_owned());
+        }
+        out
+    }
+}

@@ -1,0 +1,417 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Block locations of a job's input: a client of HDFS that only reads.
+//!
+//! [`Hdfs`] knows the site's NameNodes from Hadoop's own configuration files and contacts no
+//! others, whatever a user writes. [`Hdfs::locate`] lists an input's files and their blocks within
+//! a time limit, by Hadoop RPC, or by WebHDFS where the input says `webhdfs://` or `swebhdfs://`,
+//! where the file system wants Kerberos, or where RPC fails and the configuration names an HTTP
+//! address. Every request is paged.
+//! [`HostMap`] says which Slurm node a DataNode is. Limits: [`phalanx_core::limits`].
+#![forbid(unsafe_code)]
+
+mod cache;
+mod conf;
+mod curl;
+mod glob;
+mod hosts;
+mod jmx;
+mod namenode;
+mod proto;
+mod resolve;
+mod rpc;
+#[cfg(test)]
+mod tests;
+mod uri;
+mod webhdfs;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+pub use cache::Cache;
+use conf::{NameNode, Site};
+use curl::{Curl, Identity};
+pub use hosts::{HostMap, HostNames};
+use uri::Scheme;
+
+use phalanx_config::HdfsConfig;
+use phalanx_core::blocks::{DataNode, Located};
+use phalanx_core::limits::HDFS_PAGE_BLOCKS;
+use rpc::Timeouts;
+use webhdfs::Door;
+
+/// Time before the limit at which a call may give up.
+const CLOSE: Duration = Duration::from_millis(20);
+
+/// A reason for which an input could not be located.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum HdfsError {
+    /// The URI is not one.
+    #[error("{0}")]
+    BadUri(String),
+    /// A NameNode that the configuration does not name.
+    #[error("{0} is not among the NameNodes of the configuration")]
+    NotConfigured(String),
+    /// The Hadoop configuration cannot be read.
+    #[error("{0}")]
+    Configuration(String),
+    /// No connection.
+    #[error("{address}: {error}")]
+    Unreachable {
+        /// Host and port.
+        address: String,
+        /// The system's error text.
+        error: String,
+    },
+    /// The connection broke, or what came was not understood.
+    #[error("connection lost: {0}")]
+    Broken(String),
+    /// The time for this call is over.
+    #[error("no answer in time")]
+    OutOfTime,
+    /// The same at the end, with the limit that was reached.
+    #[error("no answer in time ({0})")]
+    Late(&'static str),
+    /// Kerberos did not say who asks.
+    #[error("Kerberos: {0}")]
+    Kerberos(String),
+    /// The NameNode's own refusal.
+    #[error("{}: {message}", short(class))]
+    Remote {
+        /// Class of the exception.
+        class: String,
+        /// First line of its text.
+        message: String,
+    },
+    /// No such file, or a pattern that matches none.
+    #[error("{0}: no such file")]
+    NotFound(String),
+    /// More than the limits allow.
+    #[error("{0}")]
+    TooMuch(String),
+}
+
+/// The exception's name without its package.
+fn short(class: &str) -> &str {
+    class.rsplit('.').next().unwrap_or(class)
+}
+
+impl HdfsError {
+    fn is_remote(&self, name: &str) -> bool {
+        matches!(self, Self::Remote { class, .. } if short(class) == name)
+    }
+
+    /// Another NameNode of the same name service may do better.
+    fn try_next(&self) -> bool {
+        matches!(self, Self::Unreachable { .. } | Self::Broken(_) | Self::OutOfTime)
+            || self.is_remote("StandbyException")
+            || self.is_remote("ObserverRetryOnActiveException")
+    }
+
+    /// The same question may be answered a little later.
+    fn try_later(&self) -> bool {
+        self.is_remote("RetriableException")
+            || self.is_remote("SafeModeException")
+            || self.is_remote("RetryStartFileException")
+    }
+}
+
+/// Time limits of one input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Longest wait for one connection.
+    pub connect: Duration,
+    /// Longest wait for one answer.
+    pub call: Duration,
+    /// Longest time for the whole input.
+    pub job: Duration,
+}
+
+impl From<&HdfsConfig> for Limits {
+    fn from(config: &HdfsConfig) -> Self {
+        let ms = |ms| Duration::from_millis(u64::from(ms));
+        Self { connect: ms(config.connect_ms), call: ms(config.call_ms), job: ms(config.job_ms) }
+    }
+}
+
+/// WebHDFS has no address.
+fn no_address(service: &str) -> HdfsError {
+    let keys = "dfs.namenode.http-address (or https-address, as the URI and dfs.http.policy say)";
+    HdfsError::Configuration(format!("{service}: no {keys} in the configuration"))
+}
+
+/// One entry of a directory, or one file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Entry {
+    /// Absolute path.
+    path: String,
+    kind: Kind,
+    length: u64,
+    modified_ms: u64,
+    replication: u32,
+    block_size: u64,
+    /// Striping, if the file is erasure-coded.
+    striping: Option<resolve::Striping>,
+}
+
+impl Entry {
+    /// Its blocks fit into one page.
+    fn is_small(&self) -> bool {
+        let blocks = self.length.div_ceil(self.block_size.max(1));
+        blocks.saturating_mul(u64::from(self.replication.max(1))) <= HDFS_PAGE_BLOCKS
+    }
+}
+
+/// The path of an entry of a directory; the empty name is the directory itself.
+fn path_of(directory: &str, name: &str) -> String {
+    match (directory, name) {
+        (path, "") => path.to_owned(),
+        ("/", name) => format!("/{name}"),
+        (path, name) => format!("{path}/{name}"),
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Directory,
+    File,
+    Link,
+}
+
+/// The requests of the resolver to a NameNode, by either protocol.
+trait BlockSource {
+    /// One file or directory; `None` if there is none.
+    fn status(&mut self, path: &str) -> Result<Option<Entry>, HdfsError>;
+    /// All entries of a directory, in pages; stops with an error beyond `most`.
+    fn list(&mut self, path: &str, most: usize) -> Result<Vec<Entry>, HdfsError>;
+    /// The blocks of some files of one directory, in the order of the files. `listed`: a listing of
+    /// that directory may bring the blocks of all its files at once, for each [is small].
+    ///
+    /// [is small]: Entry::is_small
+    fn blocks(
+        &mut self,
+        files: &[Entry],
+        listed: bool,
+        sink: &mut resolve::Sink,
+    ) -> Result<(), HdfsError>;
+}
+
+/// A DataNode as a NameNode knows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DataNodeReport {
+    /// Its names.
+    pub datanode: DataNode,
+    /// `live`, `dead`, `decommissioning`, `decommissioned` or `maintenance`.
+    pub state: &'static str,
+}
+
+/// The site's file systems.
+#[derive(Debug)]
+pub struct Hdfs {
+    site: Site,
+    limits: Limits,
+    /// Index of the NameNode of each service that was active last.
+    active: BTreeMap<String, usize>,
+    /// The way over TLS and with Kerberos.
+    curl: Curl,
+}
+
+impl Hdfs {
+    /// Reads `core-site.xml` and `hdfs-site.xml` of these directories, later ones over earlier
+    /// ones; a directory without them says nothing. `namenodes` (`host:port`) are allowed besides.
+    pub fn new(dirs: &[PathBuf], namenodes: &[String], limits: Limits) -> Result<Self, HdfsError> {
+        let site = Site::read(dirs, namenodes)?;
+        let identity = Identity { kerberos: site.wants_kerberos(), ..Identity::default() };
+        let curl = Curl::new(identity)?;
+        Ok(Self { site, limits, active: BTreeMap::new(), curl })
+    }
+
+    /// The file systems of `[hdfs]`, asked by the daemon for the users of jobs.
+    pub fn configured(config: &HdfsConfig) -> Result<Self, HdfsError> {
+        let mut hdfs = Self::of_caller(config)?;
+        let identity = hdfs.curl.identity.clone();
+        let keytab = if identity.kerberos { config.keytab.clone() } else { String::new() };
+        hdfs.curl = Curl::new(Identity { keytab, proxy: true, ..identity })?;
+        Ok(hdfs)
+    }
+
+    /// The same, asked by a user for itself, with the tickets that it has.
+    pub fn of_caller(config: &HdfsConfig) -> Result<Self, HdfsError> {
+        let mut hdfs = Self::new(&config.conf_dirs, &config.namenodes, config.into())?;
+        hdfs.curl.identity.ca_file.clone_from(&config.ca_file);
+        Ok(hdfs)
+    }
+
+    /// Whether `[hdfs]` names any NameNode; no input can be looked up otherwise.
+    pub fn is_configured(config: &HdfsConfig) -> bool {
+        Site::read(&config.conf_dirs, &config.namenodes).is_ok_and(|site| !site.services.is_empty())
+    }
+
+    /// Changes [`Limits::job`], for a job with several inputs that has spent a part of it.
+    pub fn limit_job(&mut self, job: Duration) {
+        self.limits.job = job;
+    }
+
+    /// The file and its blocks, or those of a directory or pattern, as `user` may read them.
+    /// `context` stands in the NameNode's audit log.
+    /// It takes no longer than [`Limits::job`].
+    pub fn locate(
+        &mut self,
+        uri: &str,
+        recursive: bool,
+        user: &str,
+        context: &str,
+    ) -> Result<Located, HdfsError> {
+        let timeouts = self.timeouts();
+        let located = self.locate_until(timeouts, uri, recursive, (user, context));
+        located.map_err(|error| match error {
+            HdfsError::OutOfTime if Instant::now() + CLOSE >= timeouts.end => {
+                HdfsError::Late("hdfs.job_ms")
+            }
+            HdfsError::OutOfTime => HdfsError::Late("hdfs.call_ms"),
+            other => other,
+        })
+    }
+
+    fn locate_until(
+        &mut self,
+        timeouts: Timeouts,
+        uri: &str,
+        recursive: bool,
+        (user, context): (&str, &str),
+    ) -> Result<Located, HdfsError> {
+        let location = uri::parse(uri)?;
+        let service = self.site.service(&location)?;
+        let base = location.base(&service);
+        let by_http = |this: &mut Self| {
+            let urls = this.urls(&service, location.scheme);
+            this.by_http(&urls, &service.name, user, timeouts, |source| {
+                resolve::locate(source, &location.path, recursive, &base)
+            })
+        };
+        if location.scheme != Scheme::Hdfs || self.site.wants_kerberos() {
+            return by_http(self);
+        }
+        let by_rpc = self.by_rpc(&service, user, context, timeouts, |source| {
+            resolve::locate(source, &location.path, recursive, &base)
+        });
+        let error = match by_rpc {
+            Err(error) if error.try_next() && !self.urls(&service, location.scheme).is_empty() => {
+                error
+            }
+            other => return other,
+        };
+        // If both fail, the first error is the one to report.
+        let mut located = by_http(self).map_err(|_| error.clone())?;
+        located.warnings.insert(0, format!("read by WebHDFS, because by RPC: {error}"));
+        Ok(located)
+    }
+
+    /// Every DataNode of a name service: by RPC if `user` is the file system's superuser, else as
+    /// the NameNode's status page has them.
+    pub fn datanodes(&mut self, uri: &str, user: &str) -> Result<Vec<DataNodeReport>, HdfsError> {
+        let timeouts = self.timeouts();
+        let location = uri::parse(uri)?;
+        let service = self.site.service(&location)?;
+        let urls = self.urls(&service, location.scheme);
+        let by_page = |this: &Self, url: &String| {
+            let door = this.door(url, &timeouts);
+            jmx::live_nodes(url, &door, &timeouts)
+        };
+        if self.site.wants_kerberos() {
+            let mut last = Err(no_address(&service.name));
+            for url in &urls {
+                last = by_page(self, url);
+                if last.is_ok() {
+                    break;
+                }
+            }
+            return last;
+        }
+        let by_rpc =
+            self.by_rpc(&service, user, "phalanx check", timeouts, |source| source.datanodes());
+        by_rpc.or_else(|error| urls.iter().find_map(|url| by_page(self, url).ok()).ok_or(error))
+    }
+
+    /// Addresses for WebHDFS: over TLS where the URI says so, where there is nothing else, and
+    /// where Kerberos is wanted and both are there.
+    fn urls(&self, service: &NameNode, scheme: Scheme) -> Vec<String> {
+        let secure = self.site.wants_kerberos() && !service.https.is_empty();
+        let tls = match scheme {
+            Scheme::Swebhdfs => true,
+            Scheme::Webhdfs => self.site.tls_only,
+            Scheme::Hdfs => self.site.tls_only || secure,
+        };
+        service.urls(tls)
+    }
+
+    fn door(&self, url: &str, timeouts: &Timeouts) -> Door<'_> {
+        if url.starts_with("https:") || self.site.wants_kerberos() {
+            return Door::Curl(&self.curl);
+        }
+        Door::plain(timeouts)
+    }
+
+    fn timeouts(&self) -> Timeouts {
+        let Limits { connect, call, job } = self.limits;
+        Timeouts { connect, call, end: Instant::now() + job }
+    }
+
+    /// Asks the NameNodes of the service one after the other, the last active one first.
+    fn by_rpc<T>(
+        &mut self,
+        service: &NameNode,
+        user: &str,
+        context: &str,
+        timeouts: Timeouts,
+        mut ask: impl FnMut(&mut namenode::Client) -> Result<T, HdfsError>,
+    ) -> Result<T, HdfsError> {
+        let first = self.active.get(&service.name).copied().unwrap_or(0);
+        let count = service.rpc.len();
+        let mut pause = Duration::from_millis(200);
+        loop {
+            let mut last = HdfsError::NotConfigured(service.name.clone());
+            for turn in 0..count {
+                let at = (first + turn) % count;
+                let Some(address) = service.rpc.get(at) else { continue };
+                let answer = namenode::Client::open(address, user, context, timeouts)
+                    .and_then(|mut client| ask(&mut client));
+                match answer {
+                    Err(error) if error.try_next() || error.try_later() => last = error,
+                    other => {
+                        if other.is_ok() {
+                            self.active.insert(service.name.clone(), at);
+                        }
+                        return other;
+                    }
+                }
+            }
+            // A service in fail-over has no active NameNode for some seconds.
+            let again = last.try_later() || (count > 1 && last.is_remote("StandbyException"));
+            if !again || timeouts.end.saturating_duration_since(Instant::now()) < pause * 2 {
+                return Err(last);
+            }
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(Duration::from_secs(2));
+        }
+    }
+
+    fn by_http<T>(
+        &mut self,
+        urls: &[String],
+        service: &str,
+        user: &str,
+        timeouts: Timeouts,
+        mut ask: impl FnMut(&mut webhdfs::Client<'_>) -> Result<T, HdfsError>,
+    ) -> Result<T, HdfsError> {
+        let mut last = no_address(service);
+        for url in urls {
+            let door = self.door(url, &timeouts);
+            match ask(&mut webhdfs::Client::new(url, user, timeouts, door)) {
+                Err(error) if error.try_next() => last = error,
+                other => return other,
+            }
+        }
+        Err(last)
+    }
+}

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! URIs, patterns, Hadoop's configuration files, host names.
+
+use std::path::{Path, PathBuf};
+
+use proptest::prelude::*;
+
+use super::super::conf::Site;
+use super::super::glob;
+use super::super::uri::{Scheme, parse as parse_uri};
+use super::super::{Hdfs, HdfsError, HostMap, HostNames, Limits};
+use phalanx_config::HdfsConfig;
+use phalanx_core::blocks::DataNode;
+
+#[test]
+fn uris() {
+    for (uri, scheme, authority, path) in [
+        ("/a//b/", Scheme::Hdfs, None, "/a/b"),
+        ("/", Scheme::Hdfs, None, "/"),
+        ("hdfs:///a", Scheme::Hdfs, None, "/a"),
+        ("hdfs://nn:8020/a b%", Scheme::Hdfs, Some("nn:8020"), "/a b%"),
+        ("webhdfs://nn:9870/a", Scheme::Webhdfs, Some("nn:9870"), "/a"),
+    ] {
+        let location = parse_uri(uri).unwrap();
+        assert_eq!((location.scheme, location.authority.as_deref()), (scheme, authority), "{uri}");
+        assert_eq!(location.path, path, "{uri}");
+    }
+    for uri in ["", "a/b", "s3://b/a", "hdfs://nn", "/a/../b", "/./a", "hdfs://u@nn/a"] {
+        assert!(matches!(parse_uri(uri), Err(HdfsError::BadUri(_))), "{uri}");
+    }
+    assert!(parse_uri(&format!("/{}", "x".repeat(9000))).is_err());
+}
+
+fn matches(pattern: &str, name: &str) -> bool {
+    let components = glob::parse(&format!("/{pattern}")).unwrap();
+    components.len() == 1 && components[0].matches(name)
+}
+
+#[test]
+fn patterns() {
+    for (pattern, yes, no) in [
+        ("*.csv", vec!["a.csv", ".csv"], vec!["a.csv.gz", "acsv"]),
+        ("part-?", vec!["part-1"], vec!["part-", "part-12"]),
+        ("[a-c]x", vec!["ax", "cx"], vec!["dx", "x"]),
+        ("[^a-c]x", vec!["dx"], vec!["ax"]),
+        ("{a,b{c,d}}*", vec!["a1", "bc", "bd2"], vec!["b", "c"]),
+        (r"a\*b", vec!["a*b"], vec!["axb"]),
+        (r"a\{b", vec!["a{b"], vec!["ab"]),
+        ("a**b", vec!["ab", "axyb"], vec!["a"]),
+    ] {
+        for name in yes {
+            assert!(matches(pattern, name), "{pattern} {name}");
+        }
+        for name in no {
+            assert!(!matches(pattern, name), "{pattern} {name}");
+        }
+    }
+    assert!(matches("[é-]?", "éé") && matches("[]x]", "]") && matches(r"[\]^]", "^"));
+    for pattern in ["{a", "[a", r"a\", "{a,b}{c"] {
+        assert!(matches!(glob::parse(pattern), Err(HdfsError::BadUri(_))), "{pattern}");
+    }
+    // 8 to the power of 12 alternatives must not be spelled out.
+    let explosion = "{a,b,c,d,e,f,g,h}".repeat(12);
+    assert!(matches(&explosion, "abcdefghabcd"));
+    assert!(!matches(&explosion, "abcdefghabcx"));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn any_text_is_a_pattern_or_refused(text in "[-ab*?{},^!\\\\\\[\\]/é]{0,24}") {
+        let _ = glob::parse(&text);
+        let _ = parse_uri(&text);
+    }
+
+    /// A name with each character escaped matches itself and nothing longer.
+    #[test]
+    fn escaped_names_match_themselves(name in "[-a-c*?{},^!\\[\\]]{1,12}") {
+        let pattern: String = name.chars().flat_map(|c| ['\\', c]).collect();
+        prop_assert!(matches(&pattern, &name), "{}", pattern);
+        let longer = format!("{name}x");
+        prop_assert!(!matches(&pattern, &longer));
+    }
+}
+
+/// Writes `name` as a configuration of these `<property>` and other elements.
+fn write(dir: &Path, name: &str, elements: &str) {
+    let text = format!("<?xml version=\"1.0\"?>\n<configuration>{elements}</configuration>");
+    std::fs::write(dir.join(name), text).unwrap();
+}
+
+fn property(name: &str, value: &str) -> String {
+    format!("<property>\n <name>{name}</name> <value>{value}</value></property>")
+}
+
+fn site(dir: &Path) -> Result<Site, HdfsError> {
+    Site::read(&[dir.to_owned()], &["other".to_owned()])
+}
+
+fn ask(site: &Site, uri: &str) -> Result<Vec<String>, HdfsError> {
+    site.service(&parse_uri(uri).unwrap()).map(|service| service.rpc)
+}
+
+#[test]
+fn configuration_of_two_namenodes() {
+    let dir = tempfile::tempdir().unwrap();
+    write(dir.path(), "core-site.xml", &property("fs.defaultFS", "hdfs://<!-- ours -->big"));
+    let extra = [
+        property("port", "9000"),
+        property("dfs.ha.namenodes.big", "a, b"),
+        property("dfs.namenode.rpc-address.big.a", "h1:${port}"),
+        property("dfs.namenode.rpc-address.big.b", "h2"),
+        property("dfs.namenode.http-address.big.a", "0.0.0.0:9870"),
+    ];
+    write(dir.path(), "extra.xml", &extra.concat());
+    let rest = "<xi:include xmlns:xi='http://www.w3.org/2001/XInclude' href='extra.xml'/>\
+                <include href='gone.xml'><fallback/></include>";
+    let first = "<property><name>dfs.nameservices</name><value>big</value><final>true</final>\
+                 </property>";
+    let again = property("dfs.nameservices", "small");
+    write(dir.path(), "hdfs-site.xml", &format!("{first}{again}{rest}"));
+    let site = site(dir.path()).unwrap();
+    assert_eq!(ask(&site, "/x").unwrap(), ["h1:9000", "h2:8020"]);
+    assert_eq!(ask(&site, "hdfs://big/x").unwrap(), ["h1:9000", "h2:8020"]);
+    // One NameNode of the service by its address means the service.
+    assert_eq!(ask(&site, "hdfs://h2/x").unwrap(), ["h1:9000", "h2:8020"]);
+    assert_eq!(site.services["big"].urls(false), ["http://h1:9870"]);
+    assert_eq!(site.services["big"].urls(true), [""; 0]);
+    assert_eq!(ask(&site, "hdfs://other:8020/x").unwrap(), ["other:8020"]);
+    for uri in ["hdfs://small/x", "hdfs://h1/x", "hdfs://169.254.169.254/x", "hdfs://other:1/x"] {
+        assert!(matches!(ask(&site, uri), Err(HdfsError::NotConfigured(_))), "{uri}");
+    }
+}
+
+#[test]
+fn configurations_that_are_none() {
+    let dir = tempfile::tempdir().unwrap();
+    let refused = |text: &str, expected: &str| {
+        std::fs::write(dir.path().join("core-site.xml"), text).unwrap();
+        let error = site(dir.path()).map(|s| ask(&s, "/x")).and_then(|r| r).unwrap_err();
+        assert!(error.to_string().contains(expected), "{text}: {error}");
+    };
+    refused("<configuration><property>", "core-site.xml: ");
+    refused("<html/>", "expected <configuration>, found <html>");
+    refused("<configuration><include href='core-site.xml'/></configuration>", "too deeply");
+    refused("<configuration><include href='gone.xml'/></configuration>", "gone.xml");
+    // Entities could make a few bytes into many.
+    refused("<!DOCTYPE c [<!ENTITY a 'b'>]><configuration/>", "core-site.xml");
+    let named = property("dfs.nameservices", "n");
+    refused(&format!("<configuration>{named}</configuration>"), "rpc-address.n is not set");
+    let token = property("hadoop.security.authentication", "token");
+    let text = format!("<configuration>{token}</configuration>");
+    refused(&text, "hadoop.security.authentication: expected simple or kerberos, got token");
+}
+
+/// Goal: with Kerberos nothing is asked by RPC, which would go without it, nor without TLS where
+/// there is TLS.
+#[test]
+fn what_wants_kerberos_is_asked_over_tls() {
+    let dir = tempfile::tempdir().unwrap();
+    let kerberos = property("hadoop.security.authentication", "kerberos");
+    let address = |scheme: &str, port: u16| {
+        property(&format!("dfs.namenode.{scheme}-address"), &format!("0.0.0.0:{port}"))
+    };
+    let urls = |properties: &[String], scheme| {
+        let default = property("fs.defaultFS", "hdfs://nn:8020");
+        write(dir.path(), "core-site.xml", &format!("{default}{}", properties.join("")));
+        let limits = Limits::from(&HdfsConfig::default());
+        let hdfs = Hdfs::new(&[dir.path().to_owned()], &[], limits).unwrap();
+        hdfs.urls(&hdfs.site.services["nn:8020"], scheme)
+    };
+    let (http, https) = (address("http", 9870), address("https", 9871));
+    let only = property("dfs.http.policy", "HTTPS_ONLY");
+    let (plain, tls) = (["http://nn:9870"], ["https://nn:9871"]);
+    let both = [http.clone(), https.clone()];
+    assert_eq!(urls(&both, Scheme::Hdfs), plain);
+    assert_eq!(urls(&both, Scheme::Swebhdfs), tls);
+    let secure = [kerberos.clone(), http.clone(), https.clone()];
+    assert_eq!(urls(&secure, Scheme::Hdfs), tls);
+    assert_eq!(urls(&secure, Scheme::Webhdfs), plain);
+    assert_eq!(urls(&[only, http.clone(), https], Scheme::Webhdfs), tls);
+    assert_eq!(urls(&[kerberos, http], Scheme::Hdfs), plain);
+}
+
+#[test]
+fn nothing_configured_is_told() {
+    let gone = PathBuf::from("/nonexistent/conf");
+    let mut hdfs = Hdfs::new(&[gone], &[], Limits::from(&HdfsConfig::default())).unwrap();
+    let error = hdfs.locate("/x", false, "u", "c").unwrap_err().to_string();
+    assert_eq!(error, "no NameNode is configured in /nonexistent/conf");
+}
+
+fn node(name: &str, hostname: &str, address: &str) -> HostNames {
+    let [name, hostname, address] = [name, hostname, address].map(str::to_owned);
+    HostNames { name, hostname, address }
+}
+
+fn datanode(host: &str, ip: &str) -> DataNode {
+    DataNode { host: host.to_owned(), ip: ip.to_owned(), port: 1, rack: String::new() }
+}
+
+/// The order of `hdfs.md` section 2f: rules, exact names, short names, addresses.
+#[test]
+fn hosts_map_in_order() {
+    let nodes = [
+        node("n0", "host0.site", "10.0.0.1"),
+        node("n1", "host1.site", "10.0.0.2"),
+        node("dn7", "", ""),
+        node("twin1", "twin.a", "10.0.0.9"),
+        node("twin2", "twin.b", "10.0.0.9"),
+    ];
+    let rules = ["dn[7-8].corp n[0-1]".to_owned(), "10.0.0.77 n1".to_owned()];
+    let map = HostMap::new(&rules, &nodes).unwrap();
+    for (host, ip, expected) in [
+        ("DN7.corp", "10.0.0.2", Some(0)), // a rule goes before the short name and the address
+        ("whatever", "10.0.0.77", Some(1)),
+        ("N1", "", Some(1)),
+        ("host0.site", "10.0.0.2", Some(0)),
+        ("host1", "", Some(1)),
+        ("dn7.other", "", Some(2)),
+        ("unknown", "10.0.0.1", Some(0)),
+        ("twin", "", None), // two nodes have it
+        ("unknown", "10.0.0.9", None),
+        ("unknown", "10.0.0.3", None),
+        ("", "", None),
+    ] {
+        assert_eq!(map.node(&datanode(host, ip)), expected, "{host} {ip}");
+    }
+}
+
+#[test]
+fn rules_of_unequal_length_are_refused() {
+    for rule in ["dn[1-3] n[1-2]", "a", "a b c", "a[ b", ""] {
+        let error = HostMap::new(&[rule.to_owned()], &[]).unwrap_err().to_string();
+        assert!(error.starts_with("host map: "), "{rule}: {error}");
+    }
+}

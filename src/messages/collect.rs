@@ -1,0 +1,448 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Messages between the data service, its agents and its clients.
+//!
+//! A *registration* (row of `t_DP` in `docs/methods.md`, section Share) names a program
+//! that makes one datum; a *value* (row of `t_Data`) is what it printed on one
+//! node. Answers may gain fields; requests refuse unknown ones.
+
+mod agents;
+pub mod calendar;
+mod reports;
+mod uses;
+mod value;
+
+pub use agents::{RunReport, SyncReply, SyncRequest};
+pub use reports::{
+    AgentReport, AgentsReport, CollectorReport, CollectorsReport, DataName, DataNames, DataReport,
+    InstanceReport, Instances, Past, Point, Row, State, Totals,
+};
+use serde::{Deserialize, Serialize};
+pub use uses::{TakenFrom, UseChange, UseReport, UsedValue, UsedValues, UsesReport};
+pub use value::{Batch, Put, PutOne, Refused, Stored, Value};
+
+use phalanx_core::hostlist;
+use phalanx_core::limits;
+
+/// Pseudo node on which the daemon itself runs registrations.
+pub const MASTER: &str = "@master";
+/// Pseudo node whose values are the whole cluster's.
+pub const CLUSTER: &str = "@cluster";
+/// [`Registration::nodes`] for every node with an agent.
+pub const ALL: &str = "all";
+/// Beginning of a command that is part of the agent.
+pub const BUILTIN: &str = "builtin:";
+
+/// Origin of a registration's input.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// Measures.
+    #[default]
+    Collector,
+    /// Computes from other data, which it gets on standard input.
+    Processor,
+}
+
+/// Meaning of the lines of the output.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Output {
+    /// One value, of the node it ran on.
+    #[default]
+    Value,
+    /// Lines `NODE VALUE`; on [`MASTER`] only.
+    Nodes,
+}
+
+/// Type of a value.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ValueType {
+    /// A finite number.
+    #[default]
+    Number,
+    /// Text of at most [`limits::COLLECT_TEXT_BYTES_MAX`] bytes.
+    Text,
+}
+
+/// Stands for a datum: what the nodes are configured to have. Never stale.
+pub const CONFIGURATION: &str = "configuration";
+/// Stands for a datum: what was learned from jobs that ended.
+pub const HISTORY: &str = "history";
+/// Stands for a datum: nothing.
+pub const NONE: &str = "none";
+
+/// Origin of a registration.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Origin {
+    /// `[collector.NAME]` of the configuration.
+    Config,
+    /// REST or the command line.
+    #[default]
+    Api,
+}
+
+/// A program that makes one datum.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Registration {
+    /// Name of the datum.
+    pub name: String,
+    /// Collector or processor.
+    pub kind: Kind,
+    /// Absolute path of the program, or `builtin:NAME`.
+    pub cmd: String,
+    /// Its arguments; there is no shell.
+    pub args: Vec<String>,
+    /// Time between two runs, milliseconds.
+    pub every_ms: u64,
+    /// Longest run, milliseconds.
+    pub timeout_ms: u64,
+    /// [`ALL`], a hostlist, or [`MASTER`].
+    pub nodes: String,
+    /// Data that a processor reads.
+    pub inputs: Vec<String>,
+    /// Run on so many of the nodes; 0: on each.
+    pub replicas: u32,
+    /// User to run as; `None`: the configured one.
+    pub run_as: Option<String>,
+    /// Meaning of the output.
+    pub output: Output,
+    /// Type of the value.
+    #[serde(rename = "type")]
+    pub value_type: ValueType,
+    /// Whether it runs.
+    pub enabled: bool,
+    /// Nodes on which it was stopped, as a hostlist.
+    pub except: String,
+    /// When it starts to run ([`calendar::Calendar`], the daemon's local time); empty: it always
+    /// runs.
+    pub start: String,
+    /// When it stops; empty: never.
+    pub stop: String,
+    /// Grows with each change of this registration.
+    pub version: u64,
+    /// Its origin.
+    pub origin: Origin,
+    /// Last change, unix milliseconds.
+    pub changed_ms: u64,
+}
+
+impl Default for Registration {
+    fn default() -> Self {
+        Self {
+            name: String::new(),
+            kind: Kind::Collector,
+            cmd: String::new(),
+            args: Vec::new(),
+            every_ms: 30_000,
+            timeout_ms: 5_000,
+            nodes: ALL.to_owned(),
+            inputs: Vec::new(),
+            replicas: 0,
+            run_as: None,
+            output: Output::Value,
+            value_type: ValueType::Number,
+            enabled: true,
+            except: String::new(),
+            start: String::new(),
+            stop: String::new(),
+            version: 1,
+            origin: Origin::Api,
+            changed_ms: 0,
+        }
+    }
+}
+
+/// A registration or a change of one: what is not said stays.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Patch {
+    /// New [`Registration::name`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// New [`Registration::kind`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kind: Option<Kind>,
+    /// New [`Registration::cmd`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cmd: Option<String>,
+    /// New [`Registration::args`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub args: Option<Vec<String>>,
+    /// New [`Registration::every_ms`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub every_ms: Option<u64>,
+    /// New [`Registration::timeout_ms`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
+    /// New [`Registration::nodes`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<String>,
+    /// New [`Registration::inputs`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub inputs: Option<Vec<String>>,
+    /// New [`Registration::replicas`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replicas: Option<u32>,
+    /// New [`Registration::run_as`]; empty: the configured one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub run_as: Option<String>,
+    /// New [`Registration::output`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub output: Option<Output>,
+    /// New [`Registration::value_type`].
+    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
+    pub value_type: Option<ValueType>,
+    /// New [`Registration::enabled`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub enabled: Option<bool>,
+    /// New [`Registration::except`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub except: Option<String>,
+    /// New [`Registration::start`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub start: Option<String>,
+    /// New [`Registration::stop`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stop: Option<String>,
+}
+
+impl Patch {
+    /// Changes what is said; the name is the caller's business.
+    pub fn apply(self, to: &mut Registration) {
+        fn set<T>(slot: &mut T, new: Option<T>) {
+            if let Some(new) = new {
+                *slot = new;
+            }
+        }
+        set(&mut to.kind, self.kind);
+        set(&mut to.cmd, self.cmd);
+        set(&mut to.args, self.args);
+        set(&mut to.every_ms, self.every_ms);
+        set(&mut to.timeout_ms, self.timeout_ms);
+        set(&mut to.nodes, self.nodes);
+        set(&mut to.inputs, self.inputs);
+        set(&mut to.replicas, self.replicas);
+        if let Some(user) = self.run_as {
+            to.run_as = (!user.is_empty()).then_some(user);
+        }
+        set(&mut to.output, self.output);
+        set(&mut to.value_type, self.value_type);
+        set(&mut to.enabled, self.enabled);
+        set(&mut to.except, self.except);
+        set(&mut to.start, self.start);
+        set(&mut to.stop, self.stop);
+    }
+}
+
+/// Whether this can be the name of a datum.
+#[must_use]
+pub fn valid_name(name: &str) -> bool {
+    let begins = name.bytes().next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'_');
+    let rest = |b: u8| b.is_ascii_alphanumeric() || b"_.:-".contains(&b);
+    begins && name.len() <= limits::COLLECT_NAME_BYTES_MAX && name.bytes().all(rest)
+}
+
+/// Whether this can be the name of a node, or is a pseudo node.
+#[must_use]
+pub fn valid_node(node: &str) -> bool {
+    let part = |b: u8| b.is_ascii_alphanumeric() || b"_.-".contains(&b);
+    let plain = !node.is_empty() && node.len() <= limits::COLLECT_NAME_BYTES_MAX;
+    (plain && node.bytes().all(part)) || node == CLUSTER
+}
+
+impl Registration {
+    /// Checks everything that can be checked without looking at files.
+    ///
+    /// # Errors
+    /// The first field that is wrong, and what was expected.
+    pub fn check(&self) -> Result<(), String> {
+        if !valid_name(&self.name) {
+            return Err(format!(
+                "name: expected 1 to {} letters, digits, `_`, `.`, `:` or `-`, a letter or `_` \
+                 first, got {:?}",
+                limits::COLLECT_NAME_BYTES_MAX,
+                short(&self.name)
+            ));
+        }
+        if [CONFIGURATION, HISTORY, NONE].contains(&self.name.as_str()) {
+            return Err(format!("name: {} has a meaning of its own", self.name));
+        }
+        self.check_command()?;
+        within("every_ms", self.every_ms, limits::COLLECT_EVERY_MS)?;
+        within("timeout_ms", self.timeout_ms, limits::COLLECT_TIMEOUT_MS)?;
+        self.check_nodes()?;
+        self.check_times()?;
+        self.check_inputs()?;
+        let user = self.run_as.as_deref().unwrap_or("nobody");
+        let part = |b: u8| b.is_ascii_alphanumeric() || b"_.-".contains(&b);
+        if user.is_empty() || user.len() > 32 || !user.bytes().all(part) {
+            return Err(format!("run_as: expected the name of a user, got {:?}", short(user)));
+        }
+        Ok(())
+    }
+
+    /// Name after `builtin:`, if the command is one.
+    #[must_use]
+    pub fn builtin(&self) -> Option<&str> {
+        self.cmd.strip_prefix(BUILTIN)
+    }
+
+    fn check_command(&self) -> Result<(), String> {
+        let path_max = limits::COLLECT_PATH_BYTES_MAX;
+        let word = |name: &str| name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+        let good = match self.builtin() {
+            Some(name) => !name.is_empty() && word(name),
+            None => self.cmd.starts_with('/') && !self.cmd.contains('\0'),
+        };
+        if !good || self.cmd.len() > path_max {
+            return Err(format!(
+                "cmd: expected an absolute path of at most {path_max} bytes or builtin:NAME, got \
+                 {:?}",
+                short(&self.cmd)
+            ));
+        }
+        let bytes: usize = self.args.iter().map(String::len).sum();
+        let (args_max, bytes_max) = (limits::COLLECT_ARGS_MAX, limits::COLLECT_ARGS_BYTES_MAX);
+        if self.args.len() > args_max || bytes > bytes_max {
+            return Err(format!(
+                "args: expected at most {args_max} of together at most {bytes_max} bytes, got {} \
+                 of {bytes}",
+                self.args.len()
+            ));
+        }
+        if self.args.iter().any(|arg| arg.contains('\0')) {
+            return Err("args: expected no NUL byte in them".to_owned());
+        }
+        Ok(())
+    }
+
+    fn check_nodes(&self) -> Result<(), String> {
+        if self.nodes.len() > limits::COLLECT_NODES_BYTES_MAX {
+            let max = limits::COLLECT_NODES_BYTES_MAX;
+            return Err(format!("nodes: expected at most {max} bytes, got {}", self.nodes.len()));
+        }
+        let names = |text: &str| {
+            let names = hostlist::expand(text, limits::NODES_MAX).map_err(|e| e.to_string())?;
+            match names.iter().all(|name| valid_node(name)) {
+                true => Ok(names),
+                false => Err(format!("expected a hostlist, got {:?}", short(text))),
+            }
+        };
+        if self.nodes != ALL
+            && self.nodes != MASTER
+            && names(&self.nodes).map_err(|error| format!("nodes: {error}"))?.is_empty()
+        {
+            return Err("nodes: expected `all`, `@master` or a hostlist, got \"\"".to_owned());
+        }
+        if self.except.len() > limits::COLLECT_NODES_BYTES_MAX {
+            let max = limits::COLLECT_NODES_BYTES_MAX;
+            return Err(format!("except: expected at most {max} bytes, got {}", self.except.len()));
+        }
+        names(&self.except).map_err(|error| format!("except: {error}"))?;
+        if self.output == Output::Nodes && self.nodes != MASTER {
+            return Err("output: \"nodes\" needs nodes = \"@master\"".to_owned());
+        }
+        if self.nodes == MASTER && self.replicas > 1 {
+            return Err(format!("replicas: there is one master, got {}", self.replicas));
+        }
+        Ok(())
+    }
+
+    fn check_times(&self) -> Result<(), String> {
+        for (field, text) in [("start", &self.start), ("stop", &self.stop)] {
+            if !text.is_empty() {
+                calendar::Calendar::parse(text).map_err(|error| format!("{field}: {error}"))?;
+            }
+        }
+        if self.start.is_empty() && !self.stop.is_empty() {
+            return Err("stop: expected a start as well".to_owned());
+        }
+        Ok(())
+    }
+
+    fn check_inputs(&self) -> Result<(), String> {
+        let max = limits::COLLECT_INPUTS_MAX;
+        if self.inputs.len() > max {
+            return Err(format!("inputs: expected at most {max}, got {}", self.inputs.len()));
+        }
+        if let Some(bad) = self.inputs.iter().find(|input| !valid_name(input)) {
+            return Err(format!("inputs: expected names of data, got {:?}", short(bad)));
+        }
+        if self.inputs.contains(&self.name) {
+            return Err(format!("inputs: {} would read itself", self.name));
+        }
+        if self.kind == Kind::Collector && !self.inputs.is_empty() {
+            return Err("inputs: only a processor has them (kind = \"processor\")".to_owned());
+        }
+        Ok(())
+    }
+}
+
+fn within(field: &str, value: u64, (min, max): (u64, u64)) -> Result<(), String> {
+    if (min..=max).contains(&value) {
+        return Ok(());
+    }
+    Err(format!("{field}: expected {min} to {max}, got {value}"))
+}
+
+/// The first characters, for messages.
+#[must_use]
+pub fn short(text: &str) -> String {
+    const CHARS: usize = 60;
+    if text.chars().count() <= CHARS {
+        return text.to_owned();
+    }
+    text.chars().take(CHARS).chain("...".chars()).collect()
+}
+
+/// Header by which a client asks for a proof of the answer, and in which the proof comes.
+pub const PROOF_HEADER: &str = "phalanx-proof";
+
+/// Content of the MUNGE credential that proves an answer: it is good for the request with this
+/// credential, this status and body only.
+#[must_use]
+pub fn answer_text(request_credential: &str, status: u16, body: &[u8]) -> String {
+    use sha2::Digest;
+    use std::fmt::Write as _;
+    let mut hash = sha2::Sha256::new();
+    // Of known length, so that nothing of the body counts as credential.
+    hash.update((request_credential.len() as u64).to_le_bytes());
+    hash.update(request_credential.as_bytes());
+    hash.update(body);
+    let mut text = format!("phalanx-answer/1\n{status}\n");
+    for byte in hash.finalize() {
+        // Writing to a String cannot fail.
+        let _ = write!(text, "{byte:02x}");
+    }
+    text.push('\n');
+    text
+}
+
+/// Begin of the content of a request's MUNGE credential. `realm` is the one that the daemon asked
+/// names in `WWW-Authenticate`; without it the credential is as good at another daemon of the
+/// same munged users.
+#[must_use]
+pub fn request_head(realm: Option<&str>, method: &str, path: &str) -> String {
+    match realm {
+        Some(realm) => format!("phalanx/2\n{realm}\n{method}\n{path}\n"),
+        None => format!("phalanx/1\n{method}\n{path}\n"),
+    }
+}
+
+/// Content of a request's MUNGE credential: it is good for this request
+/// only. `path` is the path with its query as sent.
+#[must_use]
+pub fn request_text(realm: Option<&str>, method: &str, path: &str, body: &[u8]) -> String {
+    use sha2::Digest;
+    use std::fmt::Write as _;
+    let mut text = request_head(realm, method, path);
+    for byte in sha2::Sha256::digest(body) {
+        // Writing to a String cannot fail.
+        let _ = write!(text, "{byte:02x}");
+    }
+    text.push('\n');
+    text
+}

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The JSON bodies of the API, one struct each.
+//!
+//! Durations carry their unit in the name, times are unix milliseconds,
+//! memory is in MiB, and a resource vector is always in the order of the
+//! `dimensions` beside it.
+
+mod activity;
+mod explain;
+pub mod heat;
+mod history;
+pub mod order;
+mod status;
+mod topology;
+
+pub use activity::{Activity, AnswerSums, Day, LeafSums, LocalSums, Point, RunSums, Share};
+pub use explain::{
+    AskReport, BlockerReport, DecisionReport, ExpectedReport, Explain, FilterReport, LeafAhead,
+    LeafNodes, LeavesAhead, LeavesReport, PendingReport, Placed, PreferenceReport, ScoredNode,
+};
+pub use history::{
+    ActivityReport, ClassSpeeds, DecisionsReport, EnergyReport, EnergyRow, EnergyShare, EnergyUse,
+    ImportReport, LatestDecision, NodePower, RunsReport, SpeedRow, SpeedsReport,
+};
+use serde::{Deserialize, Serialize};
+pub use status::{
+    CallShares, CallTime, CollectStatus, ConfigStatus, ControlStatus, DatasetsStatus,
+    HistoryStatus, LinkStatus, OTHER_PROTOCOL, OptionRefusals, PlannerStatus, PluginStatus,
+    PowerCapStatus, PowerStatus, ProofStatus, Quantiles, SlurmStatus, Status,
+};
+pub use topology::{DomainReport, NodeCounts, TopologyReport};
+
+use phalanx_planner::preference::MethodReport;
+
+/// `GET /v1/nodes`
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct NodesReport {
+    /// The dimensions of every vector here.
+    pub dimensions: Vec<DimensionReport>,
+    /// Cluster utilisation, a fraction.
+    pub utilization: f64,
+    /// Threshold of the configuration.
+    pub threshold: f64,
+    /// `low` or `high`: which branch a decision would take now.
+    pub branch: String,
+    /// Source of the numbers: `plugin` (exact) or `poll`.
+    pub source: String,
+    /// Nodes in Slurm's order.
+    pub nodes: Vec<NodeReport>,
+    /// Leaf switches and blocks, where the plugin reports them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub topologies: Vec<TopologyReport>,
+}
+
+/// One resource dimension of the cluster.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct DimensionReport {
+    /// `cpu`, `mem`, `gres/gpu`, `license/NAME`.
+    pub name: String,
+    /// `count` or `MiB`.
+    pub unit: String,
+    /// Configured on all nodes together.
+    pub total: f64,
+    /// In use.
+    pub used: f64,
+    /// Pending jobs attributed to a shortage of it.
+    pub pending: u64,
+    /// Weight from the configuration.
+    pub weight_initial: f64,
+    /// Weight from the pending chart.
+    pub weight_pending: f64,
+    /// Weight from the usage chart.
+    pub weight_usage: f64,
+    /// Weight in force.
+    pub weight: f64,
+}
+
+/// One node.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct NodeReport {
+    /// Slurm's node name.
+    pub name: String,
+    /// State in Slurm's words.
+    pub state: String,
+    /// Partitions it is in.
+    pub partitions: Vec<String>,
+    /// Configured, by dimension.
+    pub total: Vec<f64>,
+    /// In use, by dimension.
+    pub used: Vec<f64>,
+    /// Weighted dispersion y with the weights in force.
+    pub dispersion: f64,
+    /// Jobs on it.
+    pub jobs: u32,
+    /// Its leaf switch or block in the default topology.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub leaf: Option<String>,
+}
+
+/// `GET /v1/shadow`
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ShadowReport {
+    /// Start of the period.
+    pub since_ms: u64,
+    /// Starts for which there was a shadow decision.
+    pub starts: u64,
+    /// Of these, on the same nodes.
+    pub agreed: u64,
+    /// Same / starts, 0..1; absent when there were no starts.
+    pub agreement: Option<f64>,
+    /// Mean dispersion that Slurm's choice gave on its nodes.
+    pub dispersion_slurm: Option<f64>,
+    /// Mean dispersion that ours would have given.
+    pub dispersion_phalanx: Option<f64>,
+    /// The latest differing starts, newest first.
+    pub differing: Vec<ShadowDiff>,
+}
+
+/// One start where Slurm chose other nodes.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ShadowDiff {
+    /// Job id.
+    pub job_id: u32,
+    /// Time, unix milliseconds.
+    pub time_ms: u64,
+    /// Slurm's nodes.
+    pub slurm: String,
+    /// Ours.
+    pub phalanx: String,
+}
+
+/// `GET /v1/plan`
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct PlanReport {
+    /// Snapshot epoch it was made from.
+    pub epoch: u64,
+    /// Time, unix milliseconds.
+    pub time_ms: u64,
+    /// Duration of the planning.
+    pub took_ms: u64,
+    /// Jobs in the order in which they are expected to start.
+    pub jobs: Vec<PlannedJob>,
+    /// Pending jobs beyond the planned window.
+    pub not_planned: u64,
+    /// The methods behind it, with objective and certified gap.
+    #[serde(default)]
+    pub methods: Vec<MethodReport>,
+}
+
+/// One job of the plan.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct PlannedJob {
+    /// Job id.
+    pub job_id: u32,
+    /// Method that placed it.
+    pub method: String,
+    /// Nodes if it could start now, else empty.
+    pub nodes: String,
+    /// Reason for which it cannot start now.
+    pub reason: Option<String>,
+    /// Rank in the order of starts that the methods ask for, from 0.
+    #[serde(default)]
+    pub rank: Option<u32>,
+    /// Delta on its site factor for that rank.
+    #[serde(default)]
+    pub delta: i32,
+    /// A method's node preference for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preference: Option<PreferenceReport>,
+}
+
+/// State of the recording.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecordingStatus {
+    /// A recording is under way.
+    pub active: bool,
+    /// The file written now, or last; empty if there was none.
+    pub file: String,
+    /// Start of this recording, unix milliseconds.
+    pub since_ms: u64,
+    /// Time at which it ends by itself, unix milliseconds.
+    pub until_ms: Option<u64>,
+    /// Files of this recording.
+    pub files: u32,
+    /// Records of it.
+    pub records: u64,
+    /// Bytes of it.
+    pub bytes: u64,
+    /// Times that events were lost because the disk was too slow.
+    pub gaps: u64,
+    /// Files deleted to stay within the limit.
+    pub deleted: u64,
+    /// Reason for which the last recording ended early, or its last gap.
+    pub last_error: Option<String>,
+}
+
+/// `POST /v1/record`
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "action", rename_all = "lowercase", deny_unknown_fields)]
+pub enum RecordRequest {
+    /// Begin a recording.
+    Start {
+        /// Seconds after which it ends by itself.
+        #[serde(default)]
+        seconds: Option<u64>,
+    },
+    /// End it.
+    Stop,
+}
+
+/// `POST /v1/plugin/enable`
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct EnableReport {
+    /// The breaker before, as in [`PluginStatus::breaker`].
+    pub before: String,
+    /// What had opened it last; empty if nothing had.
+    pub cause: String,
+}
+
+/// `POST /v1/reload`
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ReloadReport {
+    /// The new configuration is in force.
+    pub ok: bool,
+    /// Generation in force afterwards.
+    pub generation: u64,
+    /// Keys that changed.
+    pub changed: Vec<String>,
+    /// Of these, the ones that need a restart.
+    pub needs_restart: Vec<String>,
+    /// Reason of a refusal: file, line, column, key, expectation.
+    pub error: Option<String>,
+}
+
+/// Body of every error status.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ErrorBody {
+    /// Problem and expectation.
+    pub error: String,
+}

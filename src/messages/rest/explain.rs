@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! `GET /v1/explain/JOB`: why a job runs where it runs, or waits.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::rest::order::JobOrder;
+use phalanx_core::topology::Kind;
+use phalanx_planner::preference::{DataNote, Note};
+
+/// `GET /v1/explain/{job}`
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Explain {
+    /// Slurm's job id.
+    pub job_id: u32,
+    /// Id as users write it: `123`, `120_7`, `130+1`.
+    pub label: String,
+    /// State in Slurm's words, `UNKNOWN` when only the history knows it.
+    pub state: String,
+    /// User id, if known.
+    pub user_id: Option<u32>,
+    /// Partition or partitions asked for.
+    pub partition: String,
+    /// Mode that applies there.
+    pub mode: String,
+    /// Request in words per resource: `cpu` -> `8 per node`.
+    pub request: BTreeMap<String, String>,
+    /// Set once the job started.
+    pub placed: Option<Placed>,
+    /// Set while it waits.
+    pub pending: Option<PendingReport>,
+    /// Its input, if it declares one, and how much of it is read where it lies.
+    pub input: Option<DataNote>,
+    /// Its place in the order of starts, while it waits.
+    #[serde(default)]
+    pub order: Option<JobOrder>,
+    /// The latest asks for this job, newest first.
+    pub asks: Vec<AskReport>,
+    /// Expected runtime, if it is known from its user's jobs; set while
+    /// Slurm knows the job and it has not ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expected: Option<ExpectedReport>,
+}
+
+/// A learned runtime. The user's limit stays when the job is killed.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ExpectedReport {
+    /// Mean of what is expected, seconds; at most the limit.
+    pub runtime_s: f64,
+    /// Runs of the user behind it; old ones count less.
+    pub runs: f64,
+    /// The user's limit, seconds, if there is one.
+    pub limit_s: Option<u64>,
+    /// Expected end of a running job, unix milliseconds; one that runs
+    /// longer than expected is expected to reach its limit.
+    pub end_ms: Option<u64>,
+    /// Decisions that it affects, in words; empty: it is only shown.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub used_for: Vec<String>,
+}
+
+/// Placement of a job and its reasons.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Placed {
+    /// Nodes it runs on, as a hostlist.
+    pub nodes: String,
+    /// Whether these are the nodes Phalanx decided.
+    pub by_phalanx: bool,
+    /// If not: why, as in `phalanx status`.
+    pub reason: Option<String>,
+    /// Unix time of the start.
+    pub start_ms: u64,
+    /// The decision behind it, if there was one.
+    pub decision: Option<DecisionReport>,
+    /// Leaf switches or blocks of its nodes, where it has several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub topology: Option<LeavesReport>,
+}
+
+/// Leaf switches or blocks of a job of several nodes.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct LeavesReport {
+    /// Name of the topology.
+    pub topology: String,
+    /// `tree` or `block`.
+    pub kind: Kind,
+    /// Leaves in Slurm's order.
+    pub leaves: Vec<LeafNodes>,
+    /// Fewest leaves that the candidates allowed at that moment.
+    pub fewest: Option<u32>,
+    /// The lowest switch or block above all of them; absent if there is none.
+    pub above: Option<String>,
+    /// Its level; 0 is a leaf.
+    pub level: Option<u32>,
+}
+
+/// A leaf switch or block with a job's nodes on it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct LeafNodes {
+    /// Its name.
+    pub name: String,
+    /// Nodes of the job there.
+    pub nodes: u32,
+}
+
+/// Leaf switches or blocks that a waiting job of several nodes could have.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct LeavesAhead {
+    /// Name of the topology.
+    pub topology: String,
+    /// `tree` or `block`.
+    pub kind: Kind,
+    /// Fewest leaves that hold it now; null if they do not.
+    pub fewest_now: Option<u32>,
+    /// The first leaf to hold all of it; null if none is known.
+    pub one_leaf: Option<LeafAhead>,
+}
+
+/// The first leaf to hold a whole job.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct LeafAhead {
+    /// Its name.
+    pub name: String,
+    /// Expected time, unix milliseconds; null: now.
+    pub at_ms: Option<u64>,
+    /// Jobs there that are expected to end before.
+    pub after_jobs: Vec<u32>,
+}
+
+/// One decision with its scores.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct DecisionReport {
+    /// Id in the history.
+    pub id: u64,
+    /// Time, unix milliseconds.
+    pub time_ms: u64,
+    /// `balance`, ...
+    pub method: String,
+    /// `seed` or `best`.
+    pub method_mode: String,
+    /// Configuration generation it was made under.
+    pub generation: u64,
+    /// Decided nodes, as a hostlist.
+    pub nodes: String,
+    /// Candidates that Slurm offered.
+    pub candidates: u64,
+    /// Of these, nodes that Slurm takes last whatever their Weight: powered down, booting, to be
+    /// rebooted, or outside a FLEX reservation.
+    #[serde(default)]
+    pub not_ready: u64,
+    /// Decided nodes among them.
+    #[serde(default)]
+    pub not_ready_chosen: u64,
+    /// The node preference that narrowed the candidates, if one did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preference: Option<PreferenceReport>,
+    /// Its leaf switches or blocks, where it has several nodes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub topology: Option<LeavesReport>,
+    /// `low`, `high`, or `best` for the improved mode.
+    pub branch: String,
+    /// Cluster utilisation just before.
+    pub utilization: f64,
+    /// Names of the dimensions of the vectors below.
+    pub dimensions: Vec<String>,
+    /// Weights just before.
+    pub weights: Vec<f64>,
+    /// One entry per chosen node (first 64).
+    pub chosen: Vec<ScoredNode>,
+    /// Best node that was not chosen.
+    pub runner_up: Option<ScoredNode>,
+    /// Score of the runner-up minus the worst chosen score; below zero where
+    /// poll order or a choice of like nodes counted for more than the score.
+    pub margin: Option<f64>,
+}
+
+/// A node with the terms of its score.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ScoredNode {
+    /// Slurm's node name.
+    pub node: String,
+    /// Dispersion before.
+    pub dispersion_before: f64,
+    /// Dispersion after.
+    pub dispersion_after: f64,
+    /// Value that was minimised; the dispersion itself in mode seed.
+    pub score: f64,
+    /// Terms that add up to the score in mode best.
+    pub terms: BTreeMap<String, f64>,
+}
+
+/// Reasons why a job waits.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct PendingReport {
+    /// Slurm's own reason word.
+    pub slurm_reason: String,
+    /// Place in the queue by Slurm's priority, from 1.
+    pub queue_position: Option<u64>,
+    /// Nodes of the cluster.
+    pub nodes_total: u64,
+    /// Each filter in order with the nodes that it removed.
+    pub filters: Vec<FilterReport>,
+    /// Nodes left after all filters.
+    pub eligible: u64,
+    /// Of these, nodes with enough free now.
+    pub fits_now: u64,
+    /// Nodes needed at once.
+    pub nodes_needed: u64,
+    /// Resources that the eligible nodes lack, most frequent first.
+    pub blockers: Vec<BlockerReport>,
+    /// One sentence in words.
+    pub summary: String,
+    /// The node preference of a method for it, by the last plan.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preference: Option<PreferenceReport>,
+    /// A method's explanation of it where the method has no preference.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<Note>,
+    /// Expected time at which enough of its nodes are free, unix milliseconds, by
+    /// learned runtimes alone; absent where not enough is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expected_start_ms: Option<u64>,
+    /// Leaf switches or blocks for it, where it wants several nodes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub topology: Option<LeavesAhead>,
+}
+
+/// One filter of `PendingReport`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct FilterReport {
+    /// `partition`, `state`, `features`, `exclude`, `reservation`, `size`...
+    pub filter: String,
+    /// Nodes removed by it.
+    pub removed: u64,
+    /// The job's option that it applies.
+    pub asked: String,
+}
+
+/// A dimension that eligible nodes lack.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct BlockerReport {
+    /// Name of the dimension.
+    pub dimension: String,
+    /// Eligible nodes that lack it now.
+    pub nodes_lacking: u64,
+    /// Smallest amount missing on any of them.
+    pub least_missing: f64,
+}
+
+/// One ask as recorded.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct AskReport {
+    /// Time, unix milliseconds.
+    pub time_ms: u64,
+    /// `run_now` or `will_run`.
+    pub mode: String,
+    /// `narrow` or `no-opinion`.
+    pub verdict: String,
+    /// Reason where there was no opinion or the set was not kept.
+    pub reason: Option<String>,
+    /// Answered nodes.
+    pub nodes: String,
+    /// Some of the jobs that Slurm may preempt for it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub preemptable: Vec<u32>,
+    /// All of them.
+    #[serde(default)]
+    pub preemptable_all: u32,
+    /// The node preference for the job, if a method had one, and whether it decided.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preference: Option<PreferenceReport>,
+}
+
+/// A method's node preference for a job, and whether it decided one question.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct PreferenceReport {
+    /// `gang`, `bag`, ...
+    pub method: String,
+    /// Time of the plan, unix milliseconds.
+    pub made_ms: u64,
+    /// The candidate set that decided; absent when none did.
+    pub candidate_set: Option<String>,
+    /// Reason why the first set did not decide.
+    pub unused: Option<String>,
+    /// Reasons of it.
+    #[serde(default)]
+    pub note: Note,
+}

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Runs of jobs, and the speeds and powers learned from them.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use phalanx_core::run::Run;
+use phalanx_planner::bag::WattsFrom;
+
+use super::ShadowReport;
+use super::activity::Activity;
+
+/// `GET /v1/report?since=`
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ActivityReport {
+    /// ClusterName.
+    pub cluster: String,
+    /// Version of Slurm.
+    pub slurm: String,
+    /// Version of phalanxd.
+    pub version: String,
+    /// `off`, `shadow` or `enforce` now.
+    pub mode: String,
+    /// Partitions with a mode of their own.
+    pub partition_modes: BTreeMap<String, String>,
+    /// Days after which the history deletes all but runs.
+    pub retention_days: u32,
+    /// What happened.
+    #[serde(flatten)]
+    pub activity: Activity,
+    /// Energy of all runs, also by the power of their nodes; absent where that is known of none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub energy: Option<EnergyShare>,
+    /// Starts in shadow mode beside what was decided.
+    pub shadow: ShadowReport,
+}
+
+/// `GET /v1/decisions?limit=`
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct DecisionsReport {
+    /// Newest first.
+    pub decisions: Vec<LatestDecision>,
+}
+
+/// One of the latest decisions, and what became of it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct LatestDecision {
+    /// Time, unix milliseconds.
+    pub time_ms: u64,
+    /// Job as users write it.
+    pub job: String,
+    /// Partition.
+    pub partition: String,
+    /// Kind of call: `run_now` or `will_run`.
+    pub ask: String,
+    /// Mode in force for the partition.
+    pub mode: String,
+    /// Decided nodes; empty without an opinion.
+    pub nodes: String,
+    /// Why there was no opinion.
+    pub reason: Option<String>,
+    /// Why Slurm did not take the nodes, if it was told and did not.
+    pub outcome: Option<String>,
+    /// Whether Slurm's call succeeded; absent while that is not known.
+    pub placed: Option<bool>,
+    /// Time of the answer, microseconds.
+    pub latency_us: u64,
+}
+
+/// `GET /v1/history/runs?since=&limit=`
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct RunsReport {
+    /// Runs that ended since then, unix milliseconds.
+    pub since_ms: u64,
+    /// Newest first.
+    pub runs: Vec<Run>,
+}
+
+/// `POST /v1/history/import`, with a list of runs as its body.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ImportReport {
+    /// Runs not known before.
+    pub new: u64,
+    /// Known ones whose energy or work is known now.
+    pub filled: u64,
+    /// Known ones to which nothing was added.
+    pub known: u64,
+}
+
+/// `GET /v1/history/speeds?class=&node=`
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct SpeedsReport {
+    /// Time of the report, unix milliseconds.
+    pub time_ms: u64,
+    /// Scheduling round t: one more than the runs learned.
+    pub round: u64,
+    /// Accuracy delta(t) of that round.
+    pub delta: f64,
+    /// Exploration bonus g(t) for one task, scaled as shipped.
+    pub g: f64,
+    /// (job class, node) pairs known.
+    pub pairs: u64,
+    /// Job classes dropped for lack of space.
+    pub evicted: u64,
+    /// Events that found the learner's channel full.
+    pub dropped: u64,
+    /// Job classes by name.
+    pub classes: Vec<ClassSpeeds>,
+}
+
+/// `GET /v1/history/energy`
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct EnergyReport {
+    /// Time of the report, unix milliseconds.
+    pub time_ms: u64,
+    /// Money per kWh now.
+    pub energy_price_kwh: f64,
+    /// Money per task.
+    pub task_price: f64,
+    /// Earnings of a task without any price, as a multiple of its least energy cost.
+    pub margin: f64,
+    /// Classes of nodes.
+    pub nodes: Vec<NodePower>,
+    /// Job classes on classes of nodes.
+    pub rows: Vec<EnergyRow>,
+}
+
+/// `GET /v1/energy?since=`
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct EnergyUse {
+    /// Time of the report, unix milliseconds.
+    pub time_ms: u64,
+    /// Begin of the period, unix milliseconds.
+    pub since_ms: u64,
+    /// All runs together.
+    pub total: EnergyShare,
+    /// By user, most energy first.
+    pub users: Vec<EnergyShare>,
+    /// By account, most energy first.
+    pub accounts: Vec<EnergyShare>,
+}
+
+/// Energy of the runs of one user or account within the period.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct EnergyShare {
+    /// User or account; empty for all, and where there is none.
+    pub name: String,
+    /// Runs that ended in the period, and those under way.
+    pub runs: u64,
+    /// Of these, those under way.
+    pub running: u64,
+    /// Runs whose energy Slurm has measured.
+    pub measured: u64,
+    /// Runs of which neither that nor the power of their nodes is known; they count nothing.
+    pub unknown: u64,
+    /// Hours times CPUs.
+    pub cpu_hours: f64,
+    /// Kilowatt hours.
+    pub kwh: f64,
+    /// In the unit of the prices.
+    pub cost: f64,
+}
+
+/// Power of one class of nodes.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct NodePower {
+    /// Its name.
+    pub class: String,
+    /// Nodes of it.
+    pub nodes: u64,
+    /// Watts of a fully used node, if known.
+    pub busy_w: Option<f64>,
+    /// Watts of an idle node.
+    pub idle_w: f64,
+    /// Source of `busy_w`.
+    pub from: Option<WattsFrom>,
+}
+
+/// Time and power of one job class on one class of nodes.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct EnergyRow {
+    /// Job class.
+    pub job_class: String,
+    /// Class of nodes.
+    pub nodes: String,
+    /// Mean seconds of a run.
+    pub seconds: f64,
+    /// Runs behind it, old ones faded.
+    pub runs: f64,
+    /// Watts of a run by Slurm's accounting, if any was measured; else the
+    /// class's `busy_w` counts by the run's share of a node.
+    pub watts: Option<f64>,
+    /// Runs behind that.
+    pub measured: f64,
+    /// Source of the power of these runs; `None`: it is not known.
+    #[serde(default)]
+    pub from: Option<WattsFrom>,
+}
+
+/// Speeds of one job class.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ClassSpeeds {
+    /// Its name.
+    pub class: String,
+    /// `work/s` where its jobs report work units, else `runs/s`.
+    pub unit: String,
+    /// Runs that taught.
+    pub runs: u64,
+    /// End of the newest, unix seconds.
+    pub newest_s: i64,
+    /// Mean seconds of a run.
+    pub seconds: f64,
+    /// Their standard deviation.
+    pub deviation_s: f64,
+    /// By node class.
+    pub node_classes: Vec<SpeedRow>,
+    /// By node.
+    pub nodes: Vec<SpeedRow>,
+}
+
+/// Speed of one job class on one node or node class.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct SpeedRow {
+    /// Node or node class.
+    pub name: String,
+    /// Runs that taught.
+    pub runs: u64,
+    /// Their weight now: old ones fade.
+    pub count: f64,
+    /// Mean seconds of a run.
+    pub seconds: f64,
+    /// Mean speed in the class's unit.
+    pub mean: f64,
+    /// Believed speed: part of the fastest node class's speed, shrunk towards the class.
+    pub speed: f64,
+    /// Weight behind that.
+    pub believed_count: f64,
+    /// Exploration bonus of one task, the root of the variance proxy.
+    pub bonus: f64,
+    /// `speed` plus `bonus`: what one task adds to the index, costs aside.
+    pub index: f64,
+}

@@ -1,0 +1,422 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! `GET /v1/status`: the daemon, Slurm, the plugin and what works between them.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::RecordingStatus;
+use crate::collect::{Totals, UseReport};
+use crate::rest::order::OrderStatus;
+
+/// Words of [`LinkStatus::last_error`] where overlay and daemon are of other releases.
+pub const OTHER_PROTOCOL: &str = "of the protocol between them";
+
+/// `GET /v1/status`
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Status {
+    /// Version of phalanxd.
+    pub version: String,
+    /// Seconds since the daemon started.
+    pub uptime_s: u64,
+    /// Configuration in force.
+    pub config: ConfigStatus,
+    /// The controller as the last poll saw it.
+    pub slurm: SlurmStatus,
+    /// The overlay plugin, by its own counters.
+    pub plugin: PluginStatus,
+    /// RUN_NOW calls and what became of them.
+    pub run_now: CallShares,
+    /// WILL_RUN calls and what became of them.
+    pub will_run: CallShares,
+    /// Proofs by kind: `test_only`, `will_run`, `no_fit`.
+    #[serde(default)]
+    pub proofs: BTreeMap<String, ProofStatus>,
+    /// Calls of any mode that the plugin did not ask about, or in vain, by reason.
+    #[serde(default)]
+    pub not_asked: BTreeMap<String, u64>,
+    /// Answers that Slurm refused, by option of the request.
+    #[serde(default)]
+    pub refused: Vec<OptionRefusals>,
+    /// The daemon's side of the socket.
+    pub link: LinkStatus,
+    /// The control socket and the TCP listener.
+    #[serde(default)]
+    pub control: ControlStatus,
+    /// The background planner.
+    pub planner: PlannerStatus,
+    /// The order of starts.
+    #[serde(default)]
+    pub order: OrderStatus,
+    /// Limits of the nodes' power; absent where there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub power: Option<PowerStatus>,
+    /// The decision history.
+    pub history: HistoryStatus,
+    /// The data service.
+    #[serde(default)]
+    pub collect: CollectStatus,
+    /// Datasets that jobs may name as their input.
+    #[serde(default)]
+    pub datasets: DatasetsStatus,
+    /// Recording of decisions.
+    #[serde(default)]
+    pub recording: RecordingStatus,
+}
+
+/// Datasets, by the nodes' reports of their caches and by the site's list; counts are since the
+/// daemon started.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct DatasetsStatus {
+    /// A source is configured.
+    pub enabled: bool,
+    /// Datasets that some node holds.
+    pub cached: u64,
+    /// Nodes with a fresh report of their cache.
+    pub nodes: u64,
+    /// Those of them whose report is wrong.
+    pub nodes_wrong: u64,
+    /// Datasets of the list.
+    pub listed: u64,
+    /// What is wrong with the list's file; a former one counts.
+    pub list_error: Option<String>,
+    /// Datasets that came to a node.
+    pub arrivals: u64,
+    /// Datasets that a node no longer held.
+    pub evictions: u64,
+    /// Jobs that began on nodes that hold their datasets.
+    pub hits: u64,
+    /// Jobs that began with a node that did not.
+    pub misses: u64,
+}
+
+/// Limits of the nodes' power, and who is held back by them.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct PowerStatus {
+    /// The limits.
+    pub caps: Vec<PowerCapStatus>,
+    /// Nodes whose power is known.
+    pub known_nodes: u64,
+    /// Jobs that are held back now.
+    pub held: u64,
+    /// Answers that held a job back since the daemon started.
+    pub holds: u64,
+}
+
+/// One limit of the nodes' power.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct PowerCapStatus {
+    /// Partition whose nodes it is for; empty: all nodes.
+    pub partition: String,
+    /// Estimated draw with jobs that are about to start, watts.
+    pub draw_w: f64,
+    /// The limit, watts.
+    pub cap_w: f64,
+}
+
+/// The configuration in force.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ConfigStatus {
+    /// File it came from.
+    pub path: String,
+    /// Counts accepted configurations since the start, from 1.
+    pub generation: u64,
+    /// `off`, `shadow` or `enforce`.
+    pub mode: String,
+    /// Partitions with a mode of their own.
+    pub partition_modes: BTreeMap<String, String>,
+    /// Changed keys that take effect only after a restart.
+    pub needs_restart: Vec<String>,
+    /// Error of the last refused reload, until one succeeds.
+    pub last_error: Option<String>,
+}
+
+/// The controller as polled through libslurm.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct SlurmStatus {
+    /// ClusterName.
+    pub cluster: String,
+    /// Version that libslurm reports, e.g. `22.05.8`.
+    pub version: String,
+    /// The last poll succeeded.
+    pub reachable: bool,
+    /// Age of the newest good snapshot, if there is one.
+    pub snapshot_age_ms: Option<u64>,
+    /// Epoch of the newest good snapshot.
+    pub snapshot_epoch: u64,
+    /// Snapshots that failed their checks.
+    pub snapshots_refused: u64,
+    /// Time of the last poll, from request to snapshot.
+    pub poll_ms: u64,
+    /// Nodes of the cluster.
+    pub nodes: u64,
+    /// Jobs pending.
+    pub jobs_pending: u64,
+    /// Jobs running.
+    pub jobs_running: u64,
+    /// Error of the last poll, if it failed.
+    pub last_error: Option<String>,
+}
+
+/// The overlay's own counters, as of its last report.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct PluginStatus {
+    /// It is connected now.
+    pub connected: bool,
+    /// The mirror is complete.
+    pub synced: bool,
+    /// Version of the overlay.
+    pub overlay_version: String,
+    /// Slurm that it was built for.
+    pub slurm_version: String,
+    /// Nothing was tested on that release: Slurm places, whatever the mode.
+    #[serde(default)]
+    pub shadow_only: bool,
+    /// Process id of slurmctld.
+    pub pid: u32,
+    /// Calls of job_test by mode: `run_now`, `test_only`, `will_run`, `other`.
+    pub calls: BTreeMap<String, u64>,
+    /// Questions sent.
+    pub asks: u64,
+    /// Valid answers in time.
+    pub answers: u64,
+    /// Calls placed on the narrowed set.
+    pub narrowed: u64,
+    /// Calls not asked about, not answered, or answered in vain, by reason.
+    pub reasons: BTreeMap<String, u64>,
+    /// Answers after the deadline.
+    pub late_answers: u64,
+    /// Events sent.
+    pub events: u64,
+    /// Full states sent.
+    pub resyncs: u64,
+    /// Connections made.
+    pub connects: u64,
+    /// Times the circuit breaker opened.
+    pub breaker_opens: u64,
+    /// `closed`, `open`, `half-open`, or `ejected`: open until `POST /v1/plugin/enable`.
+    pub breaker: String,
+    /// What opened the breaker last: `late`, `refused`, `syncs` or `held`; empty: nothing.
+    #[serde(default)]
+    pub breaker_cause: String,
+    /// Openings by cause.
+    #[serde(default)]
+    pub breaches: BTreeMap<String, u64>,
+    /// How often it was ejected.
+    #[serde(default)]
+    pub ejections: u64,
+    /// Time for which slurmctld waited in vain, nanoseconds.
+    #[serde(default)]
+    pub late_ns: u64,
+    /// Calls that failed because a job is held.
+    #[serde(default)]
+    pub held_calls: u64,
+    /// Of these, the ones of which Slurm was asked as well, and would have started the job.
+    #[serde(default)]
+    pub held_startable: u64,
+    /// Of these calls, the ones of which Slurm was asked as well.
+    #[serde(default)]
+    pub held_sampled: u64,
+    /// Time for which jobs of one user in one partition were held, in all, nanoseconds.
+    #[serde(default)]
+    pub held_ns: u64,
+    /// The plugin's own time per asked call, nanoseconds.
+    pub ask_ns: Quantiles,
+    /// The plugin's own time per call that was not asked, nanoseconds.
+    pub skip_ns: Quantiles,
+    /// Successful stock calls on narrowed sets.
+    pub narrowed_stock: CallTime,
+    /// Stock calls on all candidates, by mode.
+    pub full_stock: BTreeMap<String, CallTime>,
+}
+
+/// Quantiles of a histogram; each value is the upper edge of the bucket that
+/// holds the quantile, at most 1/8 above it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Quantiles {
+    /// Number of samples.
+    pub count: u64,
+    /// Mean; each sample counts as the middle of its bucket.
+    pub mean: u64,
+    /// Median.
+    pub p50: u64,
+    /// 99th percentile.
+    pub p99: u64,
+    /// Largest.
+    pub max: u64,
+    /// Upper edge and count of each bucket that is not empty: the difference
+    /// of two reports has the quantiles of the time between them.
+    #[serde(default)]
+    pub buckets: Vec<(u64, u64)>,
+}
+
+/// Count and mean time of stock calls.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct CallTime {
+    /// Number of calls.
+    pub calls: u64,
+    /// Mean, nanoseconds.
+    pub mean_ns: u64,
+}
+
+/// Answers to requests with one option, and how often Slurm refused them.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct OptionRefusals {
+    /// The option; `none` for requests without any.
+    pub option: String,
+    /// Answers of which the outcome is known.
+    pub answered: u64,
+    /// Of these, refused.
+    pub refused: u64,
+    /// Seconds for which such requests are left to Slurm from now on.
+    pub left_s: u64,
+}
+
+/// Outcomes of the calls of one mode since the daemon started:
+/// `asked = narrowed + sum of fallen_back`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct CallShares {
+    /// Asks received.
+    pub asked: u64,
+    /// Of these, answered with nodes.
+    pub answered: u64,
+    /// Of these, placed on exactly the answered set.
+    pub narrowed: u64,
+    /// The others by reason.
+    pub fallen_back: BTreeMap<String, u64>,
+    /// Of these, those that are left to Slurm for an option of the request, by option.
+    #[serde(default)]
+    pub options: BTreeMap<String, u64>,
+    /// Calls of job_test in this mode, asked about or not.
+    #[serde(default)]
+    pub calls: u64,
+}
+
+impl CallShares {
+    /// Share of all calls that was answered with nodes; `None` without calls.
+    #[allow(clippy::cast_precision_loss)] // counts stay below 2^53
+    pub fn coverage(&self) -> Option<f64> {
+        (self.calls > 0).then(|| self.answered as f64 / self.calls as f64)
+    }
+}
+
+/// Proofs of one kind since the daemon started.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ProofStatus {
+    /// The configuration wants them.
+    pub enabled: bool,
+    /// Given no longer until the next reload, since one was refuted.
+    pub off: bool,
+    /// Asks that a proof may answer.
+    pub asked: u64,
+    /// Given.
+    pub proved: u64,
+    /// Taken in place of Slurm's answer in full.
+    pub accepted: u64,
+    /// Not taken: Slurm was asked in full.
+    pub rejected: u64,
+    /// Held against Slurm's answer in full, and right.
+    pub verified: u64,
+    /// Held against it, and wrong.
+    pub refuted: u64,
+}
+
+/// The daemon's side of the plugin socket.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct LinkStatus {
+    /// Socket path.
+    pub socket: String,
+    /// Connections accepted.
+    pub connections: u64,
+    /// Connections refused for their credentials.
+    pub refused: u64,
+    /// Connections closed for a malformed message.
+    pub protocol_errors: u64,
+    /// Text of the last of these.
+    pub last_error: Option<String>,
+    /// Events applied to the mirror.
+    pub events: u64,
+    /// Comparisons of mirror and polls.
+    #[serde(default)]
+    pub comparisons: u64,
+    /// Nodes of which mirror and polls say different things for long.
+    #[serde(default)]
+    pub differing_nodes: u64,
+    /// Whole states asked of the plugin because of that.
+    #[serde(default)]
+    pub resyncs_asked: u64,
+    /// Jobs not held for their input because their user's jobs were held long enough.
+    #[serde(default)]
+    pub holds_refused: u64,
+    /// Running jobs in the mirror.
+    pub mirror_jobs: u64,
+    /// Nodes in the mirror.
+    pub mirror_nodes: u64,
+    /// Time from receiving an ask to sending its answer, nanoseconds.
+    pub answer_ns: Quantiles,
+}
+
+/// The background planner.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct PlannerStatus {
+    /// Plans made.
+    pub plans: u64,
+    /// Plans that the independent checker refused.
+    pub refused: u64,
+    /// Time of the last plan.
+    pub last_plan_ms: u64,
+    /// Age of the plan in force.
+    pub plan_age_ms: Option<u64>,
+    /// Error of the last refused plan.
+    pub last_error: Option<String>,
+}
+
+/// The data service.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct CollectStatus {
+    /// It is switched on.
+    pub enabled: bool,
+    /// Database.
+    pub path: String,
+    /// Address of the TCP listener; empty: none.
+    pub listen: String,
+    /// Generation of the assignments in force.
+    pub generation: u64,
+    /// Numbers of registrations, agents and values.
+    #[serde(flatten)]
+    pub totals: Totals,
+    /// The data that methods use.
+    pub uses: Vec<UseReport>,
+}
+
+/// The control socket and the TCP listener: what was refused.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ControlStatus {
+    /// Connections beyond a bound.
+    pub connections_refused: u64,
+    /// Requests of users without the right to make them.
+    pub forbidden: u64,
+    /// Bodies and answers for which there was no memory.
+    pub no_room: u64,
+    /// Connections closed because their client did not read.
+    pub slow_readers: u64,
+    /// Why the TCP listener that is configured does not listen.
+    pub listen_error: Option<String>,
+}
+
+/// The decision history.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct HistoryStatus {
+    /// It is switched on.
+    pub enabled: bool,
+    /// File.
+    pub path: String,
+    /// Records written.
+    pub written: u64,
+    /// Records dropped because the queue was full or the disk failed.
+    pub dropped: u64,
+    /// Failed transactions.
+    pub errors: u64,
+    /// Text of the last failure, until a write succeeds.
+    pub last_error: Option<String>,
+}

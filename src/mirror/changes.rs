@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Pictures of the queue as changes, and back.
+
+use std::sync::Arc;
+
+use crate::recording::{Change, Op};
+use phalanx_core::snapshot::{Job, Node, Snapshot};
+
+/// Turns pictures into a first one and changes.
+#[derive(Debug, Default)]
+pub struct Follower {
+    last: Option<Arc<Snapshot>>,
+}
+
+impl Follower {
+    /// The record of the next picture; `None` when nothing changed that counts.
+    ///
+    /// Priorities and expected ends move all the time; alone they are no change.
+    pub fn next(&mut self, snapshot: Arc<Snapshot>) -> Option<Op> {
+        let last = self.last.replace(Arc::clone(&snapshot));
+        let Some(last) = last.filter(|last| same_names(last, &snapshot)) else {
+            return Some(Op::Picture(Box::new(Snapshot::clone(&snapshot))));
+        };
+        let nodes = last.nodes.iter().zip(&snapshot.nodes);
+        let nodes: Vec<Node> = nodes.filter(|(a, b)| a != b).map(|(_, b)| b.clone()).collect();
+        let changed = |job: &&Job| last.job(job.id).is_none_or(|before| !alike(before, job));
+        let jobs: Vec<Job> = snapshot.jobs.iter().filter(changed).cloned().collect();
+        let gone = last.jobs.iter().map(|job| job.id).filter(|id| snapshot.job(*id).is_none());
+        let gone: Vec<u32> = gone.collect();
+        if nodes.is_empty() && jobs.is_empty() && gone.is_empty() {
+            return None;
+        }
+        Some(Op::Change(Box::new(Change { time_ms: snapshot.time_ms, nodes, jobs, gone })))
+    }
+}
+
+fn same_names(a: &Snapshot, b: &Snapshot) -> bool {
+    a.nodes.iter().map(|n| &n.name).eq(b.nodes.iter().map(|n| &n.name))
+        && a.partitions == b.partitions
+        && a.gres_kinds == b.gres_kinds
+        && a.gres_types == b.gres_types
+}
+
+fn alike(a: &Job, b: &Job) -> bool {
+    if a == b {
+        return true;
+    }
+    if (a.state, a.id, a.start_s, &a.nodes) != (b.state, b.id, b.start_s, &b.nodes) {
+        return false;
+    }
+    let mut plain = b.clone();
+    (plain.priority, plain.end_s, plain.suspended_s) = (a.priority, a.end_s, a.suspended_s);
+    plain.reason.clone_from(&a.reason);
+    *a == plain
+}

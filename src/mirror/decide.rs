@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The decision on one question, by the mirror and the settings alone.
+//!
+//! The plugin's questions and those of a recording go through the same
+//! function: all that it depends on are its arguments.
+
+use std::time::{Duration, Instant};
+
+use crate::decision::Answer;
+use crate::refusals;
+use crate::settings::Settings;
+use crate::state::State;
+use phalanx_config::Mode;
+use phalanx_core::limits;
+use phalanx_planner::energy::{self, PowerMoment};
+use phalanx_planner::place::{Candidates, Holding, Placement, Wait, Why};
+use phalanx_planner::preference::{PreferenceUse, Question, Waits};
+
+/// Answers a question that came at `now` by the decision with this id; returns the preference
+/// that applied, too.
+pub fn answer(
+    state: &mut State,
+    settings: &Settings,
+    id: u64,
+    question: &Question<'_>,
+    candidates: Candidates<'_>,
+    now: Instant,
+) -> (Answer, Option<PreferenceUse>) {
+    let mode = mode_of(settings, question);
+    let options = refusals::options(&question.shape, !candidates.excluded().is_empty());
+    let left = state.refusals.left(question.job_id, &options, state.ms(now));
+    let (decided, preference_use) = match left {
+        Some(option) if mode != Mode::Off => {
+            (Err(refused(state, mode, question, candidates, option, now)), None)
+        }
+        _ => decide(state, settings, mode, question, candidates, now),
+    };
+    let by_method =
+        preference_use.as_ref().is_some_and(|used| used.preference.required && used.set.is_none());
+    let answer = match decided {
+        Ok(placement) if mode == Mode::Shadow => Answer::Shadow(Ok(placement)),
+        Ok(placement) => Answer::Take(placement),
+        Err(Why::Wait(wait)) => wait_answer(state, mode, question, wait, by_method, now),
+        Err(Why::NoFit) if question.preemptable_all > 0 => Answer::Leave(Why::MayPreempt),
+        Err(why) => Answer::Leave(why),
+    };
+    if let Answer::Take(placement) = &answer {
+        state.refusals.answered(id, question.job_id, &options);
+        let start = placement.decision.next_poll();
+        if let Some(start) = start.filter(|_| !question.will_run) {
+            state.polled = Some((id, start));
+        }
+    }
+    (answer, preference_use)
+}
+
+/// The answer for a job that would wait; `by_method`: for nodes that its method requires.
+fn wait_answer(
+    state: &State,
+    mode: Mode,
+    question: &Question<'_>,
+    wait: Wait,
+    by_method: bool,
+    now: Instant,
+) -> Answer {
+    let backfills = question.will_run
+        && match wait {
+            // Backfill still reserves nodes for a job that only waits for a better one, but not
+            // for tasks that wait for their own nodes: others could not start meanwhile.
+            Wait::Gain => !by_method,
+            Wait::FirstPlan => false,
+            // A job that was held before is passed over by backfill; of others, such as those of
+            // `sbatch --test-only`, Slurm says when they could start.
+            Wait::PowerCap | Wait::PowerUnknown => {
+                let (job, now_ms) = (question.job_id, state.ms(now));
+                !state.power.as_ref().is_some_and(|power| power.why(job, now_ms).is_some())
+            }
+        };
+    match mode {
+        // In shadow mode nothing may be held back.
+        Mode::Shadow => Answer::Shadow(Err(wait)),
+        _ if backfills => Answer::Leave(Why::Wait(wait)),
+        _ => Answer::Hold(wait),
+    }
+}
+
+/// The reason for a job with an option that is left to Slurm because of refusals.
+fn refused(
+    state: &mut State,
+    mode: Mode,
+    question: &Question<'_>,
+    candidates: Candidates<'_>,
+    option: &'static str,
+    now: Instant,
+) -> Why {
+    let at = moment(state, mode, question, now);
+    let held = match (&mut state.power, &state.placer) {
+        (Some(power), Some(placer)) => power.judge_any(placer, question, candidates, at),
+        _ => None,
+    };
+    held.map_or(Why::Refused(option), |_| Why::Wait(Wait::PowerCap))
+}
+
+fn decide(
+    state: &mut State,
+    settings: &Settings,
+    mode: Mode,
+    question: &Question<'_>,
+    candidates: Candidates<'_>,
+    now: Instant,
+) -> (Result<Placement, Why>, Option<PreferenceUse>) {
+    if mode == Mode::Off {
+        return (Err(Why::Off), None);
+    }
+    let waits = waits(state, settings, question, now);
+    let at = moment(state, mode, question, now);
+    let Some(placer) = state.placer.as_mut().filter(|_| state.view.synced) else {
+        return (Err(Why::NotSynced), None);
+    };
+    if question.nodes as usize != placer.cluster().usages().len() {
+        return (Err(Why::OtherTable), None);
+    }
+    // At the daemon's start, until the first plan.
+    let lacks_power = settings.power_hold_s.is_some() && state.power.is_none();
+    let (decided, preference_use) = if lacks_power && waits.holding.is_before(limits::POWER_WAIT_MS)
+    {
+        (Err(Why::Wait(Wait::PowerUnknown)), None)
+    } else {
+        if question.input && state.inputs.len() < limits::HELD_JOBS_MAX {
+            state.inputs.insert(question.job_id);
+        }
+        let (preferences, power) = (&mut state.preferences, state.power.as_mut());
+        energy::decide(placer, preferences, power, question, candidates, waits, at)
+    };
+    if let Err(Why::Wait(Wait::Gain | Wait::FirstPlan | Wait::PowerUnknown)) = decided {
+        state.first_seen.entry(question.job_id).or_insert(now);
+    }
+    let decided = match decided {
+        // Stock would come to the same set: nothing to try first.
+        Ok(placement) if placement.nodes.len() == placement.candidates && !question.left_out => {
+            Err(Why::NoChoice)
+        }
+        other => other,
+    };
+    (decided, preference_use)
+}
+
+/// The moment for the limits of power. Only answers that Slurm starts a job by count.
+fn moment(state: &State, mode: Mode, question: &Question<'_>, now: Instant) -> PowerMoment {
+    let counts = mode == Mode::Enforce && !question.will_run;
+    PowerMoment { now_ms: state.ms(now), counts }
+}
+
+/// Mode for this question.
+pub fn mode_of(settings: &Settings, question: &Question<'_>) -> Mode {
+    match settings.mode_of(&question.partition) {
+        Mode::Enforce if question.shadow_only => Mode::Shadow,
+        mode => mode,
+    }
+}
+
+/// Returns how long the job has waited and may wait.
+fn waits(state: &State, settings: &Settings, question: &Question<'_>, now: Instant) -> Waits {
+    let held = match state.first_seen.get(&question.job_id) {
+        Some(first) => now.saturating_duration_since(*first),
+        // Its wait could not be measured, and so would not end.
+        None if state.first_seen.len() >= limits::HELD_JOBS_MAX => return Waits::OVER,
+        None => Duration::ZERO,
+    };
+    let wait = |ms| if question.no_wait { 0 } else { ms };
+    Waits {
+        holding: Holding::After(u64::try_from(held.as_millis()).unwrap_or(u64::MAX)),
+        input_ms: if question.input { wait(settings.input_wait_ms) } else { 0 },
+        require_ms: wait(settings.require_wait_ms),
+    }
+}

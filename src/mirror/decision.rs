@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! A decision: one question with its answer and the reasons.
+
+use std::sync::Arc;
+
+use phalanx_ffi::wire::{self, AnswerHead, Reason};
+
+use phalanx_config::Mode;
+use phalanx_core::NodeIdx;
+use phalanx_planner::cluster::Table;
+use phalanx_planner::place::{Placement, Wait, Why};
+use phalanx_planner::preference::{PreferenceUse, Question};
+
+/// A question with its answer and the reasons for it. All that is recorded,
+/// remembered, stored or shown of it is made from this.
+#[derive(Debug, Clone)]
+pub struct Decision {
+    /// Its id, which the plugin's report on the answer names.
+    pub id: u64,
+    /// The question.
+    pub question: Question<'static>,
+    /// The answer and its reason.
+    pub answer: Answer,
+    /// Node preference for the job, if there is one, and whether it decided.
+    pub preference_use: Option<PreferenceUse>,
+    /// Mode of the partition.
+    pub mode: Mode,
+    /// Configuration generation.
+    pub generation: u64,
+    /// Names of the dimensions of the placement's figures.
+    pub dims: Arc<[Arc<str>]>,
+    /// Node table of the placement's indexes.
+    pub table: Arc<Table>,
+    /// Time from receiving the question to having the answer, nanoseconds.
+    pub took_ns: u64,
+}
+
+/// An answer and its reason.
+#[derive(Debug, Clone)]
+pub enum Answer {
+    /// Slurm is to take the nodes.
+    Take(Placement),
+    /// Slurm is to decide: the partition is in shadow mode, and this would have been the answer.
+    Shadow(Result<Placement, Wait>),
+    /// Slurm is to decide. A job that would wait counts as one without room.
+    Leave(Why),
+    /// Slurm is to hold the job back.
+    Hold(Wait),
+}
+
+impl Answer {
+    /// Returns the decided placement, also that of shadow mode.
+    pub fn placement(&self) -> Option<&Placement> {
+        match self {
+            Self::Take(placement) | Self::Shadow(Ok(placement)) => Some(placement),
+            Self::Shadow(Err(_)) | Self::Leave(_) | Self::Hold(_) => None,
+        }
+    }
+
+    /// Returns the reason for the plugin why it gets no nodes; `None`: it gets some.
+    pub fn reason(&self) -> Option<Reason> {
+        match self {
+            Self::Take(_) => None,
+            Self::Shadow(_) => Some(Reason::Shadow),
+            Self::Leave(why) => Some(reason_of(*why)),
+            Self::Hold(_) => Some(Reason::Held),
+        }
+    }
+
+    /// Returns what is particular about the reason, such as an option.
+    pub fn detail(&self) -> Option<&'static str> {
+        match self {
+            Self::Take(_) | Self::Shadow(Ok(_)) => None,
+            Self::Shadow(Err(wait)) => Why::Wait(*wait).detail(),
+            Self::Leave(why) => why.detail(),
+            Self::Hold(wait) => wait.detail(),
+        }
+    }
+
+    /// Returns the reason with its detail in words; `None`: Slurm is to take the nodes.
+    pub fn text(&self) -> Option<String> {
+        let reason = self.reason()?;
+        Some(match self.detail() {
+            Some(detail) => format!("{reason} ({detail})"),
+            None => reason.to_string(),
+        })
+    }
+
+    /// Returns the nodes that Slurm is to take; empty if it is to decide.
+    pub fn nodes(&self) -> &[NodeIdx] {
+        match self {
+            Self::Take(placement) => &placement.nodes,
+            Self::Shadow(_) | Self::Leave(_) | Self::Hold(_) => &[],
+        }
+    }
+
+    /// Returns the head of the answer to the plugin.
+    pub fn head(
+        &self,
+        job_id: u32,
+        id: u64,
+        generation: u64,
+        preference_use: Option<&PreferenceUse>,
+    ) -> AnswerHead {
+        let Some(reason) = self.reason() else {
+            return wire::Answer::narrow_head(job_id, id, generation)
+                .with_all_nodes(preference_use.is_some_and(PreferenceUse::all_nodes));
+        };
+        let is_limit = matches!(self, Self::Hold(wait) if wait.is_limit());
+        wire::Answer::no_opinion_head(job_id, reason, id, generation).with_limit(is_limit)
+    }
+}
+
+/// The protocol's word for a reason to leave a job to Slurm.
+fn reason_of(why: Why) -> Reason {
+    match why {
+        Why::Off => Reason::Off,
+        Why::NotSynced | Why::OtherTable => Reason::NotSynced,
+        Why::Left(_) | Why::Refused(_) => Reason::Unsupported,
+        Why::NoFit | Why::MayPreempt | Why::Wait(_) => Reason::NoFit,
+        Why::NoChoice => Reason::NoChoice,
+    }
+}

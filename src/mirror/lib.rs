@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The mirror of the nodes, one decision, recordings and their replay.
+//!
+//! [`State`] is all that answers depend on but for the [`Settings`]; the daemon's link keeps it by
+//! the plugin's events, a [`Replica`] by the records of a recording, and [`decide`] answers both
+//! alike. [`recording`] defines the records, [`Writer`] and [`Reader`] their files, [`replay`]
+//! plays them. There are no sockets and no threads here.
+#![forbid(unsafe_code)]
+
+mod changes;
+pub mod decide;
+mod decision;
+mod events;
+mod file;
+mod hist;
+mod proofs;
+mod recorder;
+pub mod recording;
+mod refusals;
+mod replay;
+mod replica;
+mod settings;
+mod state;
+mod view;
+
+pub use changes::Follower;
+pub use decision::{Answer, Decision};
+pub use events::{BeganEvent, LinkEvent, OutcomeEvent};
+pub use file::{FileError, Head, MAGIC, Reader, Record, Writer};
+pub use hist::{Histogram, upper_edge_quantiles};
+pub use proofs::{ProofCounts, Proofs, Proved, Proving};
+pub use refusals::{OptionCount, Refusals};
+pub use replay::{Difference, Other, Report, Then, replay};
+pub use replica::{Replayed, Replica, TopologyOf};
+pub use settings::{BreakerLimits, Settings, is_tested};
+pub use state::{Gone, State};
+pub use view::{LinkView, PluginCounters, PluginState, Shares};

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The events of a recording: every change of the state that answers depend on, in
+//! the order in which it was made, and every question with its answer.
+//!
+//! Under the mirror's lock an [`Event`] is only put into a bounded channel;
+//! what is costly (texts, digests) is made by whoever writes it
+//! ([`EventKind::into_op`]). When the channel is full the recording is cut: a gap could
+//! not be replayed. The state at the start is copied in pieces, as usage is
+//! for planning: allocations are given whole and replace what was known, so
+//! pieces and events may mix. [`Op::Rest`] completes the copy; only questions
+//! after it are recorded.
+
+mod ops;
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+
+use crossbeam_channel::Sender;
+use phalanx_ffi::wire::Reason;
+
+pub use ops::{
+    AskOp, Change, Offer, Op, OutcomeOp, PreferenceRow, PreferencesOp, QueueOp, RawPreferences,
+    RecordedAnswer, Rest, TableOp,
+};
+
+use crate::decision::Decision;
+use crate::events::OutcomeEvent;
+use phalanx_core::snapshot::Snapshot;
+use phalanx_planner::attribution::Demand;
+use phalanx_planner::cluster::Table;
+use phalanx_planner::place::{Pool, Tuning};
+
+/// An event, cheap to make.
+#[derive(Debug)]
+pub enum EventKind {
+    /// A record as it is written.
+    Op(Op),
+    /// The node table, for [`Op::Table`]; whether memory is a consumable resource.
+    Table(Arc<Table>, bool),
+    /// The rest of the state, for [`Op::Rest`], and the preferences that belong to it.
+    Rest(Box<Rest>, Vec<RawPreferences>),
+    /// Preferences of one method, for [`Op::Preferences`].
+    Preferences(RawPreferences),
+    /// A decision and what was offered, for [`Op::Ask`].
+    Ask(Arc<Decision>, Offer),
+    /// A picture of the queue; the writer makes it into changes.
+    Snapshot(Arc<Snapshot>),
+}
+
+/// One thing that happened, and when: nanoseconds since the responder was made.
+#[derive(Debug)]
+pub struct Event {
+    /// Time.
+    pub at_ns: u64,
+    /// The event.
+    pub what: EventKind,
+}
+
+impl EventKind {
+    /// Makes the record; `Err` for a snapshot, which the writer compares with the one before.
+    pub fn into_op(self) -> Result<Op, Arc<Snapshot>> {
+        Ok(match self {
+            Self::Op(op) => op,
+            Self::Table(table, memory_tracked) => {
+                Op::Table(Box::new(TableOp { table: Table::clone(&table), memory_tracked }))
+            }
+            Self::Rest(mut rest, preferences) => {
+                rest.preferences = preferences.into_iter().map(PreferencesOp::of).collect();
+                Op::Rest(rest)
+            }
+            Self::Preferences(raw) => Op::Preferences(PreferencesOp::of(raw)),
+            Self::Ask(decision, offer) => Op::Ask(Box::new(AskOp::of(&decision, offer))),
+            Self::Snapshot(snapshot) => return Err(snapshot),
+        })
+    }
+}
+
+/// Progress of the copy of the state at the start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Phase {
+    Fresh,
+    /// Next job id to copy.
+    Jobs(u32),
+    Rest,
+    Whole,
+}
+
+/// A recording under way, as the link knows it.
+#[derive(Debug)]
+pub struct Recording {
+    pub(crate) sender: Sender<Event>,
+    pub(crate) cut: Arc<AtomicBool>,
+    pub(crate) phase: Phase,
+    /// Questions that were not recorded, because the state was not complete.
+    pub(crate) missed: u64,
+}
+
+impl Recording {
+    /// Begins with a copy of the state; `cut` is set when the channel is full.
+    pub fn new(sender: Sender<Event>, cut: Arc<AtomicBool>) -> Self {
+        Self { sender, cut, phase: Phase::Fresh, missed: 0 }
+    }
+
+    /// Whether allocations have to be recorded.
+    pub(crate) fn follows_jobs(&self) -> bool {
+        self.phase != Phase::Fresh
+    }
+
+    /// Whether everything has to be recorded.
+    pub fn is_whole(&self) -> bool {
+        self.phase == Phase::Whole
+    }
+}
+
+/// Nanoseconds from one to the other.
+pub fn nanos(born: Instant, at: Instant) -> u64 {
+    u64::try_from(at.saturating_duration_since(born).as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Levels of collected values, as a record has them.
+pub fn levels(tuning: &Tuning) -> Vec<(String, u32)> {
+    tuning.levels.iter().map(|(name, level)| (name.to_string(), *level)).collect()
+}
+
+/// Returns the record of the demand of the queue and the licence pools.
+pub fn queue(pending: &Demand, pools: &[Pool]) -> Op {
+    Op::Queue(QueueOp::of(pending), pools.to_vec())
+}
+
+/// Returns the record of an outcome.
+pub fn outcome_op(event: &OutcomeEvent) -> Op {
+    let reason = match event.reason {
+        Some(Reason::None) => "",
+        Some(reason) => reason.as_str(),
+        None => "unknown",
+    };
+    Op::Outcome(OutcomeOp {
+        decision: event.decision,
+        job_id: event.job_id,
+        will_run: event.will_run,
+        reason: reason.to_owned(),
+    })
+}

@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The records of a recording, as they are written.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use phalanx_ffi::wire::Reason;
+use serde::{Deserialize, Serialize};
+
+use crate::decision::{Answer, Decision};
+use crate::refusals::Refusals;
+use phalanx_core::NodeIdx;
+use phalanx_core::hash::fnv64;
+use phalanx_core::snapshot::{Job, Node, Snapshot};
+use phalanx_methods::balance::fragment::Want;
+use phalanx_planner::attribution::Demand;
+use phalanx_planner::cluster::{RunningJob, Table};
+use phalanx_planner::energy::{PowerMemory, PowerTable};
+use phalanx_planner::place::{Candidates, Classes, Excluded, Placement, Pool};
+use phalanx_planner::preference::{JobKey, Method, Preference, PreferenceUse, Question, Rows};
+
+/// One record of a recording, as it is written.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Op {
+    /// Node table of the mirror; its jobs follow.
+    Table(Box<TableOp>),
+    /// Jobs that run, a part of them.
+    Jobs(Vec<RunningJob>),
+    /// Everything else: the state is complete.
+    Rest(Box<Rest>),
+    /// The plugin has disconnected: there is no mirror.
+    Gone,
+    /// Another configuration, as TOML, and its generation.
+    Settings(u64, String),
+    /// Levels of nodes by measured values.
+    Levels(Vec<(String, u32)>),
+    /// Limits of the nodes' power; `None`: there are none.
+    Power(Option<PowerTable>),
+    /// Pending jobs by dimension, and licence pools.
+    Queue(QueueOp, Vec<Pool>),
+    /// Pending jobs by dimension alone, between two polls.
+    Lacks(Vec<(String, u64)>),
+    /// Node preferences of one method.
+    Preferences(PreferencesOp),
+    /// Greatest job id that plans know.
+    Newest(Option<u32>),
+    /// A job holds exactly this; whether it began just now.
+    Job(RunningJob, bool),
+    /// A job gave everything back: id, Slurm's state, unix seconds.
+    Ended(u32, u32, u64),
+    /// A question and its answer.
+    Ask(Box<AskOp>),
+    /// The plugin's report on an answer.
+    Outcome(OutcomeOp),
+    /// Queue and nodes.
+    Picture(Box<Snapshot>),
+    /// Changes since the last picture.
+    Change(Box<Change>),
+    /// The end, and why.
+    End(String),
+}
+
+/// The node table, for [`Op::Table`]; whether memory is a consumable resource.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct TableOp {
+    /// Nodes by Slurm's index.
+    pub table: Table,
+    /// Memory is a consumable resource.
+    pub memory_tracked: bool,
+}
+
+/// The state beside node table and jobs.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Rest {
+    /// There is a complete mirror: that of the table and jobs before.
+    pub synced: bool,
+    /// Generation of the configuration.
+    pub generation: u64,
+    /// The configuration, as TOML.
+    pub config: String,
+    /// Levels of nodes by measured values.
+    pub levels: Vec<(String, u32)>,
+    /// Demand of the queue.
+    pub pending: QueueOp,
+    /// Licence pools.
+    pub pools: Vec<Pool>,
+    /// Node at which the engine polls next.
+    pub poll_start: usize,
+    /// Decision whose outcome moves it, and where to.
+    #[serde(default)]
+    pub polled: Option<(u64, usize)>,
+    /// Jobs held back: id, and since when in nanoseconds of the recording.
+    pub first_seen: Vec<(u32, u64)>,
+    /// Jobs that declare an input.
+    pub inputs: Vec<u32>,
+    /// Greatest job id that plans know.
+    pub newest: Option<u32>,
+    /// Outcomes by option.
+    #[serde(default, skip_serializing_if = "Refusals::is_empty")]
+    pub refusals: Refusals,
+    /// Limits of the nodes' power, what was promised of it, and who is held back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub power: Option<(PowerTable, PowerMemory)>,
+    /// Preferences of all methods.
+    pub preferences: Vec<PreferencesOp>,
+    /// Questions that were not recorded, because the state was not complete.
+    pub missed: u64,
+}
+
+/// Demand of the queue, as written.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct QueueOp {
+    /// Pending jobs by the dimension that they wait for.
+    pub lacks: Vec<(String, u64)>,
+    /// Requests for GPUs.
+    pub gpus: Vec<Want>,
+}
+
+impl QueueOp {
+    pub(crate) fn of(demand: &Demand) -> Self {
+        let lacks = demand.lacks.iter().map(|(name, count)| (name.to_string(), *count)).collect();
+        Self { lacks, gpus: demand.gpus.clone() }
+    }
+
+    pub(crate) fn demand(&self) -> Demand {
+        let lacks = self.lacks.iter().map(|(name, count)| (Arc::from(&**name), *count)).collect();
+        Demand { lacks, gpus: self.gpus.clone() }
+    }
+}
+
+/// Preferences of one method: the method, whether made for the table in force, rows.
+#[derive(Debug)]
+pub struct RawPreferences(pub Method, pub bool, pub Rows);
+
+/// Preferences of one method, as written.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PreferencesOp {
+    /// The method.
+    pub method: Method,
+    /// Made for the node table in force.
+    pub current: bool,
+    /// Node lists that candidate sets refer to.
+    pub lists: Vec<Vec<NodeIdx>>,
+    /// Preferences by key.
+    pub rows: Vec<PreferenceRow>,
+}
+
+impl PreferencesOp {
+    /// Lists that several sets share are written once.
+    pub fn of(RawPreferences(method, current, rows): RawPreferences) -> Self {
+        let mut lists: Vec<Vec<NodeIdx>> = Vec::new();
+        let mut known = HashMap::new();
+        let mut row = |(preference, taken): (Arc<Preference>, Vec<u32>)| {
+            let sets = preference.sets.iter().enumerate().map(|(at, set)| {
+                let list = *known.entry(set.nodes.as_ptr().addr()).or_insert_with(|| {
+                    lists.push(set.nodes.to_vec());
+                    lists.len() - 1
+                });
+                (set.name.to_string(), list, set.quota, taken.get(at).copied().unwrap_or(0))
+            });
+            PreferenceRow {
+                key: preference.key,
+                required: preference.required,
+                sets: sets.collect(),
+                worth: preference.worth.clone(),
+            }
+        };
+        // The preferences stay alive until all are made: an address means one list.
+        let alive: Rows = rows.clone();
+        let rows = rows.into_iter().map(&mut row).collect();
+        drop(alive);
+        Self { method, current, lists, rows }
+    }
+}
+
+/// One preference.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PreferenceRow {
+    /// The job or jobs it is for.
+    pub key: JobKey,
+    /// The job waits for these nodes rather than going elsewhere.
+    pub required: bool,
+    /// Name, number of the node list, quota, tasks started.
+    pub sets: Vec<(String, usize, Option<u32>, u32)>,
+    /// Worth of each set for the job.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub worth: Vec<Option<f64>>,
+}
+
+/// A question and its answer, for [`Op::Ask`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AskOp {
+    /// Decision id.
+    pub decision: u64,
+    /// The question.
+    pub question: Question<'static>,
+    /// Candidates that were offered.
+    #[serde(flatten)]
+    pub offer: Offer,
+    /// The answer.
+    pub answer: RecordedAnswer,
+}
+
+/// The candidates of a question.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Offer {
+    /// Words of the bitmap of candidates.
+    #[serde(with = "words")]
+    pub candidates: Vec<u64>,
+    /// Tier and Weight of their classes, ascending; empty: those of the node table.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub classes: Vec<(u32, u32)>,
+    /// Words of the bitmaps that number the class of each candidate.
+    #[serde(default, with = "words", skip_serializing_if = "Vec::is_empty")]
+    pub planes: Vec<u64>,
+    /// Cores that the job may not have.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub excluded: Vec<Excluded>,
+}
+
+impl Offer {
+    /// A copy.
+    pub(crate) fn of(candidates: Candidates<'_>) -> Self {
+        let classes = candidates.classes();
+        Self {
+            candidates: candidates.words().to_vec(),
+            classes: classes.map(|c| c.keys.to_vec()).unwrap_or_default(),
+            planes: classes.map(|c| c.planes.to_vec()).unwrap_or_default(),
+            excluded: candidates.excluded().to_vec(),
+        }
+    }
+
+    /// The candidates, as they were asked about.
+    pub(crate) fn candidates(&self) -> Candidates<'_> {
+        let candidates = Candidates::new(&self.candidates).without(&self.excluded);
+        if self.classes.is_empty() {
+            return candidates;
+        }
+        let words = self.candidates.len();
+        candidates.in_classes(Classes { keys: &self.classes, planes: &self.planes, words })
+    }
+}
+
+impl AskOp {
+    /// The record of a decision on this offer.
+    pub fn of(decision: &Decision, offer: Offer) -> Self {
+        let answer = RecordedAnswer::of(&decision.answer, decision.preference_use.as_ref());
+        Self { decision: decision.id, question: decision.question.clone(), offer, answer }
+    }
+}
+
+/// An answer, as far as it is compared.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecordedAnswer {
+    /// Reason why Slurm is to decide; empty: it is to take the nodes.
+    pub reason: String,
+    /// Detail of the reason, where it has one.
+    pub detail: String,
+    /// Decided nodes, also in shadow mode; empty if none.
+    pub nodes: Vec<NodeIdx>,
+    /// Method of the job's preference; empty without one.
+    pub method: String,
+    /// Position of the candidate set that decided.
+    pub set: Option<usize>,
+    /// Hash of every figure behind it, to the last bit; 0 without a decision.
+    pub digest: u64,
+}
+
+impl RecordedAnswer {
+    /// The record of an answer and of the preference that applied.
+    pub(in crate::link) fn of(answer: &Answer, used: Option<&PreferenceUse>) -> Self {
+        let placement = answer.placement();
+        Self {
+            reason: answer.reason().map(Reason::as_str).unwrap_or_default().to_owned(),
+            detail: answer.detail().unwrap_or_default().to_owned(),
+            nodes: placement.map(|p| p.nodes.clone()).unwrap_or_default(),
+            method: used.map(|s| s.preference.method.as_str()).unwrap_or_default().to_owned(),
+            set: used.and_then(|s| s.set),
+            digest: placement.map_or(0, digest),
+        }
+    }
+}
+
+/// The plugin's report on an answer, as written.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OutcomeOp {
+    /// Decision id.
+    pub decision: u64,
+    /// Job id.
+    pub job_id: u32,
+    /// WILL_RUN instead of RUN_NOW.
+    pub will_run: bool,
+    /// Empty: placed on the answered set.
+    pub reason: String,
+}
+
+/// Changes since the last picture.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Change {
+    /// Time of the picture, unix milliseconds.
+    pub time_ms: u64,
+    /// Nodes that changed.
+    pub nodes: Vec<Node>,
+    /// Jobs that are new or changed.
+    pub jobs: Vec<Job>,
+    /// Jobs that Slurm has forgotten.
+    pub gone: Vec<u32>,
+}
+
+/// FNV-1a over the bits of every figure of a decision.
+fn digest(placement: &Placement) -> u64 {
+    let decision = &placement.decision;
+    let (candidates, branch) = (placement.candidates as u64, decision.branch as u64);
+    let mut figures = vec![candidates, branch, decision.utilization.to_bits()];
+    figures.extend(decision.weights.iter().map(|weight| weight.to_bits()));
+    let runner_up = decision.runner_up.iter().map(|r| &r.choice);
+    for choice in decision.choices().iter().chain(runner_up) {
+        figures.push(u64::from(choice.node.raw()));
+        figures.extend([choice.before, choice.after, choice.score].map(f64::to_bits));
+    }
+    figures.extend(placement.needs.iter().flat_map(|need| [need.cpus, need.memory_mb]));
+    fnv64(figures.into_iter().flat_map(u64::to_le_bytes))
+}
+
+/// Words of a bitmap as hexadecimal text.
+mod words {
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(words: &[u64], to: S) -> Result<S::Ok, S::Error> {
+        use std::fmt::Write;
+        let mut text = String::with_capacity(words.len() * 16);
+        for word in words {
+            // Writing to a string does not fail.
+            let _ = write!(text, "{word:016x}");
+        }
+        to.serialize_str(&text)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<u64>, D::Error> {
+        let text = <std::borrow::Cow<'de, str>>::deserialize(from)?;
+        let word = |digits: &[u8]| {
+            let digits = std::str::from_utf8(digits).ok().filter(|d| d.len() == 16)?;
+            u64::from_str_radix(digits, 16).ok()
+        };
+        let words: Option<Vec<u64>> = text.as_bytes().chunks(16).map(word).collect();
+        words.ok_or_else(|| serde::de::Error::custom("candidates are no words of 16 digits"))
+    }
+}

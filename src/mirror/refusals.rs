@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! How often stock refused an answer, by the options of the request.
+//!
+//! The mirror has counts, not which cores a job holds, so an answer may be refused; stock
+//! then decides on all candidates, and only time is lost. Options whose answers are refused
+//! too often are left to Slurm for a while. Pure: times are arguments.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use serde::{Deserialize, Serialize};
+
+use phalanx_core::shape::{Shape, Sharing};
+
+/// Outcomes of an option that are looked at.
+const WINDOW: usize = 200;
+/// Refused ones among them below which an option is not left to Slurm.
+const LEAST_REFUSED: usize = 20;
+/// Share of refused ones above which it is: one of so many.
+const SHARE: usize = 20;
+/// Time for which it is left to Slurm, milliseconds.
+const LEFT_MS: u64 = 3_600_000;
+/// Time for which a job with GRES bound to cores is, after it was refused.
+const BOUND_MS: u64 = 60_000;
+/// Answers whose outcome is waited for.
+const OPEN_MAX: usize = 4096;
+/// Jobs with GRES bound to cores that are left to Slurm at a time.
+const BOUND_MAX: usize = 4096;
+
+/// The option of a request without any of those that are counted.
+pub(crate) const PLAIN: &str = "none";
+/// `--gres-flags=enforce-binding`.
+const BINDING: &str = "--gres-flags=enforce-binding";
+/// Cores that reservations keep from the job.
+const RESERVED: &str = "cores reserved";
+
+/// Options of a request on which a refusal may hang.
+pub(crate) fn options(shape: &Shape, has_excluded: bool) -> Vec<&'static str> {
+    let mut options: Vec<&'static str> = shape.layout.options().collect();
+    let others = [
+        (shape.layout.whole_sockets, "CR_Socket"),
+        (shape.enforce_binding, BINDING),
+        (has_excluded, RESERVED),
+        (!shape.gres.is_empty() && !shape.enforce_binding, "--gres"),
+        (shape.sharing == Sharing::Whole, "--exclusive"),
+        (shape.sharing == Sharing::Owner, "--exclusive=user"),
+    ];
+    options.extend(others.into_iter().filter(|(given, _)| *given).map(|(_, option)| option));
+    options
+}
+
+/// Outcomes of one option.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct OptionCount {
+    /// Answers of which the outcome is known.
+    pub answered: u64,
+    /// Of these, refused by stock.
+    pub refused: u64,
+    /// Times that the option was left to Slurm.
+    pub left: u64,
+    /// It is left to Slurm until then, milliseconds; 0 if it never was.
+    pub left_until_ms: u64,
+    /// Whether each of the last was refused.
+    last: VecDeque<bool>,
+}
+
+/// An answer whose outcome is waited for.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Open {
+    job_id: u32,
+    options: Vec<String>,
+}
+
+/// Outcomes by option.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Refusals {
+    counts: BTreeMap<String, OptionCount>,
+    /// By decision id.
+    open: BTreeMap<u64, Open>,
+    /// Jobs with GRES bound to cores, and until when they are left to Slurm.
+    bound: BTreeMap<u32, u64>,
+}
+
+impl Refusals {
+    /// Whether there is nothing: not written to recordings.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Counts by option.
+    pub fn counts(&self) -> &BTreeMap<String, OptionCount> {
+        &self.counts
+    }
+
+    /// The first of a request's options that is left to Slurm now.
+    pub(crate) fn left(
+        &self,
+        job_id: u32,
+        options: &[&'static str],
+        now_ms: u64,
+    ) -> Option<&'static str> {
+        let is_bound = || self.bound.get(&job_id).is_some_and(|until| now_ms < *until);
+        options.iter().copied().find(|option| {
+            let count = self.counts.get(*option);
+            count.is_some_and(|count| now_ms < count.left_until_ms)
+                || (*option == BINDING && is_bound())
+        })
+    }
+
+    /// An answer with nodes was given.
+    pub(crate) fn answered(&mut self, decision: u64, job_id: u32, options: &[&'static str]) {
+        let options = options.iter().map(|option| (*option).to_owned()).collect();
+        self.open.insert(decision, Open { job_id, options });
+        if self.open.len() > OPEN_MAX {
+            self.open.pop_first();
+        }
+    }
+
+    /// Stock took the answer, or refused it; options that are left to Slurm from now on.
+    pub(crate) fn outcome(&mut self, decision: u64, refused: bool, now_ms: u64) -> Vec<String> {
+        let Some(Open { job_id, mut options }) = self.open.remove(&decision) else {
+            return Vec::new();
+        };
+        if refused && options.iter().any(|option| option == BINDING) {
+            self.bound.retain(|_, until| now_ms < *until);
+            if self.bound.len() < BOUND_MAX {
+                self.bound.insert(job_id, now_ms.saturating_add(BOUND_MS));
+            }
+        }
+        if options.is_empty() {
+            options.push(PLAIN.to_owned());
+        }
+        let mut left = Vec::new();
+        for option in options {
+            let is_plain = option == PLAIN;
+            let count = self.counts.entry(option.clone()).or_default();
+            // Nothing would be decided without: that is for an administrator.
+            if count.add(refused, now_ms, !is_plain) {
+                left.push(option);
+            }
+        }
+        left
+    }
+
+    /// A job began or ended.
+    pub(crate) fn forget(&mut self, job_id: u32) {
+        self.bound.remove(&job_id);
+    }
+}
+
+impl OptionCount {
+    /// Whether the option is left to Slurm from now on.
+    fn add(&mut self, refused: bool, now_ms: u64, may_leave: bool) -> bool {
+        self.answered += 1;
+        self.refused += u64::from(refused);
+        self.last.push_back(refused);
+        if self.last.len() > WINDOW {
+            self.last.pop_front();
+        }
+        let refused = self.last.iter().filter(|refused| **refused).count();
+        if !may_leave || refused < LEAST_REFUSED || refused * SHARE <= self.last.len() {
+            return false;
+        }
+        self.last.clear();
+        self.left += 1;
+        self.left_until_ms = now_ms.saturating_add(LEFT_MS);
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `count` outcomes; the last one's options that are left from then on.
+    fn outcomes(state: &mut Refusals, id: &mut u64, refused: bool, count: u64) -> Vec<String> {
+        let mut left = Vec::new();
+        for _ in 0..count {
+            *id += 1;
+            state.answered(*id, 7, &["--core-spec"]);
+            left = state.outcome(*id, refused, *id);
+        }
+        left
+    }
+
+    #[test]
+    fn an_option_that_is_refused_too_often_is_left_for_an_hour() {
+        let (mut state, mut id) = (Refusals::default(), 0);
+        outcomes(&mut state, &mut id, false, 180);
+        assert!(outcomes(&mut state, &mut id, true, 19).is_empty(), "19 are too few");
+        assert_eq!(state.left(1, &["--core-spec"], id), None);
+        assert_eq!(outcomes(&mut state, &mut id, true, 1), ["--core-spec"]);
+        let options = ["--exclusive", "--core-spec"];
+        assert_eq!(state.left(1, &options, id), Some("--core-spec"));
+        assert_eq!(state.left(1, &["--exclusive"], id), None);
+        assert_eq!(state.left(1, &options, id + LEFT_MS), None);
+        let count = &state.counts()["--core-spec"];
+        assert_eq!((count.answered, count.refused, count.left), (200, 20, 1));
+        assert!(outcomes(&mut state, &mut id, true, 19).is_empty(), "it is judged anew");
+    }
+
+    #[test]
+    fn old_outcomes_do_not_count() {
+        let (mut state, mut id) = (Refusals::default(), 0);
+        outcomes(&mut state, &mut id, true, 19);
+        outcomes(&mut state, &mut id, false, 200);
+        assert!(outcomes(&mut state, &mut id, true, 19).is_empty());
+        assert_eq!(state.counts()["--core-spec"].refused, 38);
+    }
+
+    #[test]
+    fn requests_without_options_are_counted_and_never_left() {
+        let mut state = Refusals::default();
+        for id in 0..300 {
+            state.answered(id, 7, &[]);
+            assert!(state.outcome(id, true, id).is_empty());
+        }
+        assert_eq!((state.counts()[PLAIN].refused, state.left(7, &[], 300)), (300, None));
+        assert!(state.outcome(1, true, 300).is_empty(), "an outcome counts once");
+        assert_eq!(state.counts()[PLAIN].answered, 300);
+    }
+
+    #[test]
+    fn a_job_with_bound_gres_is_left_for_a_minute() {
+        let mut state = Refusals::default();
+        state.answered(1, 7, &[BINDING]);
+        state.outcome(1, true, 1000);
+        assert_eq!(state.left(7, &[BINDING], 60_999), Some(BINDING));
+        assert_eq!(state.left(8, &[BINDING], 60_999), None);
+        assert_eq!(state.left(7, &[BINDING], 61_000), None);
+        state.forget(7);
+        assert_eq!(state.left(7, &[BINDING], 2000), None);
+    }
+
+    #[test]
+    fn answers_without_outcome_are_forgotten() {
+        let mut state = Refusals::default();
+        (0..=OPEN_MAX as u64).for_each(|id| state.answered(id, 7, &[]));
+        state.outcome(0, true, 1);
+        assert!(state.counts().is_empty());
+        state.outcome(1, true, 1);
+        assert_eq!(state.counts()[PLAIN].refused, 1);
+    }
+
+    #[test]
+    fn options_are_named_as_users_write_them() {
+        let mut shape = Shape { sharing: Sharing::Whole, ..Shape::default() };
+        shape.layout.core_spec = 1;
+        assert_eq!(options(&shape, true), ["--core-spec", RESERVED, "--exclusive"]);
+        assert!(options(&Shape::default(), false).is_empty());
+    }
+}

@@ -1,0 +1,357 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Plays recordings to the decision code: the same answers, or others under
+//! another configuration.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use serde::{Deserialize, Serialize};
+
+use super::file::{FileError, Reader};
+use crate::recording::{AskOp, Op, RecordedAnswer};
+use crate::{Replica, Settings, TopologyOf};
+use phalanx_config::Config;
+use phalanx_planner::preference::Method;
+
+/// One answer that is another one.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Difference {
+    /// File, where there are several.
+    pub file: String,
+    /// Record within its file.
+    pub record: u64,
+    /// Unix milliseconds.
+    pub time_ms: u64,
+    /// Job id.
+    pub job: u32,
+    /// WILL_RUN instead of RUN_NOW.
+    pub will_run: bool,
+    /// Text of the answer: nodes, or why none.
+    pub recorded: String,
+    /// Text of the answer now.
+    pub now: String,
+}
+
+/// Effects of another configuration.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Then {
+    /// Questions with the same answer.
+    pub same: u64,
+    /// Placed on other nodes.
+    pub elsewhere: u64,
+    /// Placed only under the new configuration.
+    pub placed: u64,
+    /// Placed only under the recorded one.
+    pub not_placed: u64,
+    /// Not placed under either, for another reason.
+    pub other_reason: u64,
+    /// Jobs placed elsewhere at least once.
+    pub jobs_elsewhere: u64,
+    /// Answers by what they say, recorded and then.
+    pub answers: BTreeMap<String, [u64; 2]>,
+    /// Mean dispersion of the decided nodes, recorded and then.
+    pub dispersion: [Option<f64>; 2],
+    /// Mean leaf switches or blocks of answers of several nodes, recorded and then, under the
+    /// topology of the latter; null if there is none.
+    #[serde(default)]
+    pub leaves: [Option<f64>; 2],
+}
+
+/// What is to be otherwise than it was recorded.
+#[derive(Clone, Copy, Default)]
+pub struct Other<'a> {
+    /// The configuration.
+    pub config: Option<&'a Config>,
+    /// The topology.
+    pub topology: Option<&'a TopologyOf<'a>>,
+}
+
+impl std::fmt::Debug for Other<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Other").field("config", &self.config).finish_non_exhaustive()
+    }
+}
+
+/// Result of a replay.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// Files played.
+    pub files: u64,
+    /// Records in them.
+    pub records: u64,
+    /// Time of the first record, unix milliseconds.
+    pub begin_ms: u64,
+    /// Time of the last record, unix milliseconds.
+    pub end_ms: u64,
+    /// Questions compared.
+    pub asks: u64,
+    /// Questions that were not recorded, because a state was not complete.
+    pub missed: u64,
+    /// Answered as recorded, to the last bit.
+    pub same: u64,
+    /// Answered otherwise.
+    pub differing: u64,
+    /// Reason why each file ended, or that it was cut off.
+    pub ends: Vec<String>,
+    /// Places where a file could not be read further.
+    pub broken: Vec<String>,
+    /// First differences: with another configuration from what was recorded.
+    pub first: Vec<Difference>,
+    /// Effects of the other configuration, if there is one.
+    pub then: Option<Then>,
+}
+
+impl Report {
+    /// Everything could be read, and every answer was the same.
+    pub fn is_same(&self) -> bool {
+        self.broken.is_empty() && self.differing == 0
+    }
+}
+
+/// Sum and count of a mean.
+#[derive(Debug, Clone, Copy, Default)]
+struct Mean(f64, u64);
+
+impl Mean {
+    fn add(&mut self, value: Option<f64>) {
+        if let Some(value) = value {
+            self.0 += value;
+            self.1 += 1;
+        }
+    }
+
+    #[allow(clippy::cast_precision_loss)] // questions stay below 2^53
+    fn value(self) -> Option<f64> {
+        (self.1 > 0).then(|| self.0 / self.1 as f64)
+    }
+}
+
+#[derive(Default)]
+struct Tally {
+    report: Report,
+    listed: usize,
+    means: [Mean; 2],
+    leaves: [Mean; 2],
+    elsewhere: std::collections::BTreeSet<u32>,
+}
+
+/// Plays files in their order. `other`: decide under this too.
+/// At most `listed` differences are listed.
+///
+/// # Errors
+/// The first file cannot be read at all. What breaks later is in the report.
+pub fn replay(
+    files: &[PathBuf],
+    other: Option<&Other<'_>>,
+    listed: usize,
+    progress: &dyn Fn(u64),
+) -> Result<Report, FileError> {
+    let mut tally = Tally { listed, ..Tally::default() };
+    tally.report.then = other.map(|_| Then::default());
+    for path in files {
+        let name = if files.len() > 1 { path.display().to_string() } else { String::new() };
+        let reader = Reader::open(path)?;
+        tally.report.files += 1;
+        play(path, &name, reader, other, &mut tally, progress);
+    }
+    let Tally { mut report, means, leaves, elsewhere, .. } = tally;
+    if let Some(then) = &mut report.then {
+        then.dispersion = means.map(Mean::value);
+        then.leaves = leaves.map(Mean::value);
+        then.jobs_elsewhere = elsewhere.len() as u64;
+    }
+    Ok(report)
+}
+
+fn recorded_settings(generation: u64, text: &str) -> Result<Settings, String> {
+    let config = Config::parse(text, Path::new("recorded configuration"));
+    Ok(Settings::of(&config.map_err(|error| error.to_string())?, generation))
+}
+
+/// Methods that this configuration does not have.
+fn switched_off(config: &Config) -> Vec<Method> {
+    let methods = [
+        (Method::Gang, config.gang.enabled),
+        (Method::BackfillWindow, config.gang.enabled),
+        (Method::Bag, config.bag.enabled),
+        (Method::DataJobs, config.data_jobs.enabled),
+    ];
+    methods.into_iter().filter(|(_, on)| !on).map(|(method, _)| method).collect()
+}
+
+/// One file, as far as it is good.
+fn play(
+    path: &Path,
+    name: &str,
+    mut reader: Reader,
+    other: Option<&Other<'_>>,
+    tally: &mut Tally,
+    progress: &dyn Fn(u64),
+) {
+    let base = Instant::now();
+    let zero_ms = reader.head().zero_ms;
+    let config = other.and_then(|other| other.config);
+    let other_settings = |generation: u64, text: &str| match config {
+        Some(config) => Ok(Settings::of(config, generation)),
+        None => recorded_settings(generation, text),
+    };
+    let mut replica = Replica::new(base, &recorded_settings, []);
+    let mut then = other.map(|other| {
+        let ignored = config.map(switched_off).unwrap_or_default();
+        Replica::new(base, &other_settings, ignored).with_topology(other.topology)
+    });
+    let mut end = None;
+    let broken_before = tally.report.broken.len();
+    loop {
+        let record = match reader.next_record() {
+            Ok(Some(record)) => record,
+            Ok(None) => break,
+            Err(error) => {
+                tally.report.broken.push(error.to_string());
+                break;
+            }
+        };
+        tally.report.records += 1;
+        progress(tally.report.records);
+        let time_ms = zero_ms.saturating_add(record.t / 1_000_000);
+        let first = tally.report.begin_ms == 0;
+        tally.report.begin_ms = if first { time_ms } else { tally.report.begin_ms };
+        tally.report.end_ms = tally.report.end_ms.max(time_ms);
+        match &record.op {
+            Op::End(why) => end = Some(why.clone()),
+            Op::Rest(rest) => tally.report.missed += rest.missed,
+            _ => {}
+        }
+        let again = replica.take(record.t, &record.op);
+        let again_then = then.as_mut().map(|then| then.take(record.t, &record.op)).transpose();
+        let (again, again_then) = match (again, again_then) {
+            (Ok(again), Ok(then)) => (again, then.flatten()),
+            (Err(what), _) | (_, Err(what)) => {
+                let at = format!("{}: record {}: {what}", path.display(), reader.records());
+                tally.report.broken.push(at);
+                break;
+            }
+        };
+        let (Op::Ask(ask), Some(again)) = (&record.op, again) else { continue };
+        let place = Difference {
+            file: name.to_owned(),
+            record: reader.records(),
+            time_ms,
+            job: ask.question.job_id,
+            will_run: ask.question.will_run,
+            ..Difference::default()
+        };
+        let same = tally.judge(ask, &again.answer, &place, &replica, other.is_none());
+        if let (Some(now), true) = (again_then, same) {
+            tally.means[0].add(again.dispersion);
+            tally.means[1].add(now.dispersion);
+            if let Some(then) = &then {
+                tally.add_leaves([&ask.answer, &now.answer], then);
+            }
+            tally.compare(ask, &now.answer, place, &replica);
+        }
+    }
+    let broken = tally.report.broken.len() > broken_before;
+    let unknown = if broken { "not reached" } else { "none: phalanxd was killed, or still writes" };
+    tally.report.ends.push(end.unwrap_or_else(|| unknown.to_owned()));
+}
+
+impl Tally {
+    /// Leaves of the recorded answer and of the one now, where both have several nodes.
+    #[allow(clippy::cast_precision_loss)] // leaves stay below 2^53
+    fn add_leaves(&mut self, answers: [&RecordedAnswer; 2], then: &Replica<'_>) {
+        if answers.iter().all(|answer| answer.nodes.len() > 1) {
+            for (mean, answer) in self.leaves.iter_mut().zip(answers) {
+                mean.add(then.leaves(&answer.nodes).map(|leaves| leaves as f64));
+            }
+        }
+    }
+
+    /// Whether the answer is the recorded one.
+    fn judge(
+        &mut self,
+        ask: &AskOp,
+        now: &RecordedAnswer,
+        place: &Difference,
+        replica: &Replica<'_>,
+        list: bool,
+    ) -> bool {
+        self.report.asks += 1;
+        if ask.answer == *now {
+            self.report.same += 1;
+            return true;
+        }
+        self.report.differing += 1;
+        if list || self.report.then.is_none() {
+            self.list(ask, now, place.clone(), replica);
+        }
+        false
+    }
+
+    fn compare(
+        &mut self,
+        ask: &AskOp,
+        now: &RecordedAnswer,
+        place: Difference,
+        replica: &Replica<'_>,
+    ) {
+        let Some(then) = &mut self.report.then else { return };
+        let recorded = &ask.answer;
+        then.answers.entry(word(recorded)).or_default()[0] += 1;
+        then.answers.entry(word(now)).or_default()[1] += 1;
+        let placed = |answer: &RecordedAnswer| !answer.nodes.is_empty();
+        match (placed(recorded), placed(now)) {
+            (true, true) if recorded.nodes == now.nodes => {
+                then.same += 1;
+                return;
+            }
+            (true, true) => {
+                then.elsewhere += 1;
+                self.elsewhere.insert(ask.question.job_id);
+            }
+            (false, true) => then.placed += 1,
+            (true, false) => then.not_placed += 1,
+            (false, false) if word(recorded) == word(now) => {
+                then.same += 1;
+                return;
+            }
+            (false, false) => then.other_reason += 1,
+        }
+        self.list(ask, now, place, replica);
+    }
+
+    fn list(
+        &mut self,
+        ask: &AskOp,
+        now: &RecordedAnswer,
+        place: Difference,
+        replica: &Replica<'_>,
+    ) {
+        if self.report.first.len() >= self.listed {
+            return;
+        }
+        let (recorded, now) = (says(&ask.answer, replica), says(now, replica));
+        self.report.first.push(Difference { recorded, now, ..place });
+    }
+}
+
+/// The category of an answer, for counting.
+fn word(answer: &RecordedAnswer) -> String {
+    let by = if answer.set.is_some() { &answer.method } else { "balance" };
+    match answer.reason.as_str() {
+        "" => format!("placed by {by}"),
+        reason if answer.detail.is_empty() => reason.to_owned(),
+        reason => format!("{reason} ({})", answer.detail),
+    }
+}
+
+/// The text of an answer, with nodes by name.
+fn says(answer: &RecordedAnswer, replica: &Replica<'_>) -> String {
+    if answer.nodes.is_empty() {
+        return word(answer);
+    }
+    let names: Vec<String> = answer.nodes.iter().map(|node| replica.node(*node)).collect();
+    let nodes = phalanx_core::hostlist::compress(&names);
+    format!("{}: {nodes} [figures {:016x}]", word(answer), answer.digest)
+}

@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! A mirror that a recording is played to.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use phalanx_ffi::wire::Reason;
+
+use crate::decide;
+use crate::recording::{AskOp, Op, OutcomeOp, PreferencesOp, RecordedAnswer, Rest, TableOp};
+use crate::settings::Settings;
+use crate::state::State;
+use phalanx_core::NodeIdx;
+use phalanx_core::topology::Topology;
+use phalanx_planner::cluster::{Cluster, Table};
+use phalanx_planner::preference::{CandidateSet, Method, Note, Preference, PreferenceTable, Rows};
+
+/// A replica's answer to a recorded question.
+#[derive(Debug, Clone)]
+pub struct Replayed {
+    /// The answer, in the form of the recorded one.
+    pub answer: RecordedAnswer,
+    /// Mean dispersion of the nodes with the job.
+    pub dispersion: Option<f64>,
+}
+
+/// The source of settings, for a recorded generation and text.
+pub type SettingsOf<'a> = dyn Fn(u64, &str) -> Result<Settings, String> + 'a;
+
+/// A topology over a recorded node table.
+pub type TopologyOf<'a> = dyn Fn(&Table) -> Result<Topology, String> + 'a;
+
+/// A mirror that follows the records of a recording.
+pub struct Replica<'a> {
+    state: State,
+    settings: Option<Settings>,
+    settings_of: &'a SettingsOf<'a>,
+    /// Methods whose recorded preferences are ignored.
+    ignored: BTreeSet<Method>,
+    /// Another topology than the recorded one.
+    topology: Option<&'a TopologyOf<'a>>,
+    /// The mirror whose jobs are being read.
+    coming: Option<(Cluster, bool)>,
+}
+
+impl std::fmt::Debug for Replica<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Replica").field("state", &self.state).finish_non_exhaustive()
+    }
+}
+
+impl<'a> Replica<'a> {
+    /// Without a state yet. `settings_of` makes the settings in force out of
+    /// those recorded; `ignored` are methods whose preferences are left out. `base` is
+    /// any time: zero of the recording's times.
+    pub fn new(
+        base: Instant,
+        settings_of: &'a SettingsOf<'a>,
+        ignored: impl IntoIterator<Item = Method>,
+    ) -> Self {
+        Self {
+            state: State::new(base),
+            settings: None,
+            settings_of,
+            ignored: ignored.into_iter().collect(),
+            topology: None,
+            coming: None,
+        }
+    }
+
+    /// Decides under this topology instead of the recorded one.
+    #[must_use]
+    pub fn with_topology(self, topology: Option<&'a TopologyOf<'a>>) -> Self {
+        Self { topology, ..self }
+    }
+
+    /// Takes one record; the answer if it is a question.
+    ///
+    /// # Errors
+    /// The record does not fit those before.
+    pub fn take(&mut self, at_ns: u64, op: &Op) -> Result<Option<Replayed>, String> {
+        match op {
+            Op::Table(table) => self.table(table)?,
+            Op::Jobs(jobs) => {
+                let (cluster, _) = self.coming.as_mut().ok_or("jobs without a node table")?;
+                for job in jobs {
+                    cluster.set_job(job.clone(), |_| {});
+                }
+            }
+            Op::Rest(rest) => self.rest(rest)?,
+            Op::Gone => self.state.view.synced = false,
+            Op::Settings(generation, text) => self.configure(*generation, text)?,
+            Op::Levels(levels) => self.set_levels(levels)?,
+            Op::Power(table) => self.state.set_power(table.clone(), None),
+            Op::Queue(pending, pools) => self.state.set_queue(pending.demand(), pools.clone()),
+            Op::Lacks(lacks) => self.lacks(lacks),
+            Op::Preferences(preferences) => self.preferences(preferences)?,
+            Op::Newest(newest) => self.state.preferences.set_newest(*newest),
+            Op::Job(job, begun) => {
+                if let Some((cluster, _)) = &mut self.coming {
+                    cluster.set_job(job.clone(), |_| {});
+                }
+                self.state.set_job(job.clone(), *begun);
+            }
+            Op::Ended(job_id, ..) => {
+                if let Some((cluster, _)) = &mut self.coming {
+                    cluster.end_job(*job_id, |_| {});
+                }
+                self.state.end_job(*job_id);
+            }
+            Op::Ask(ask) => return self.ask(at_ns, ask).map(Some),
+            Op::Outcome(outcome) => self.outcome(at_ns, outcome),
+            Op::Picture(_) | Op::Change(_) | Op::End(_) => {}
+        }
+        Ok(None)
+    }
+
+    /// Name of a node of the table in force.
+    pub fn node(&self, index: NodeIdx) -> String {
+        let table = self.state.placer.as_ref().map(|p| p.cluster().table());
+        let node = table.and_then(|t| t.nodes.get(index.at()));
+        node.map_or_else(|| format!("#{index}"), |n| n.name.to_string())
+    }
+
+    /// Number of leaf switches or blocks of these nodes; `None` without a topology.
+    pub fn leaves(&self, nodes: &[NodeIdx]) -> Option<usize> {
+        let table = self.state.placer.as_ref().map(|p| p.cluster().table())?;
+        let (_, topology) =
+            table.topology_at(None).filter(|(_, topology)| topology.has_leaves())?;
+        Some(topology.leaves(nodes.iter().copied()).len())
+    }
+
+    fn table(&mut self, table: &TableOp) -> Result<(), String> {
+        let memory_tracked = table.memory_tracked;
+        let mut table = Table::clone(&table.table);
+        if let Some(topology) = self.topology {
+            let other = topology(&table)?;
+            // Whichever of them a partition names.
+            table.topologies = vec![other; table.topologies.len().max(1)];
+        }
+        self.coming = Some((Cluster::new(table), memory_tracked));
+        Ok(())
+    }
+
+    fn rest(&mut self, rest: &Rest) -> Result<(), String> {
+        self.state.view.synced = false;
+        self.state.set_queue(rest.pending.demand(), rest.pools.clone());
+        self.settings = None;
+        self.configure(rest.generation, &rest.config)?;
+        self.set_levels(&rest.levels)?;
+        let coming = self.coming.take();
+        if rest.synced {
+            let (cluster, tracked) = coming.ok_or("the state has no node table")?;
+            let tuning = self.settings()?.tuning.clone();
+            let set = self.state.set_cluster(cluster, tracked, tuning);
+            set.map_err(|error| error.to_string())?;
+        }
+        if let Some(placer) = &mut self.state.placer {
+            placer.set_poll_start(rest.poll_start);
+        }
+        let (table, memory) = rest.power.clone().unzip();
+        self.state.set_power(table, memory);
+        self.state.polled = rest.polled;
+        let base = self.state.born;
+        let at = |ns: u64| base.checked_add(Duration::from_nanos(ns)).unwrap_or(base);
+        self.state.first_seen = rest.first_seen.iter().map(|&(job, ns)| (job, at(ns))).collect();
+        self.state.inputs = rest.inputs.iter().copied().collect();
+        self.state.refusals = rest.refusals.clone();
+        self.state.preferences = Default::default();
+        rest.preferences.iter().try_for_each(|preferences| self.preferences(preferences))?;
+        self.state.preferences.set_newest(rest.newest);
+        Ok(())
+    }
+
+    fn lacks(&mut self, lacks: &[(String, u64)]) {
+        let lacks: BTreeMap<Arc<str>, u64> =
+            lacks.iter().map(|(name, count)| (Arc::from(&**name), *count)).collect();
+        self.state.pending.lacks.clone_from(&lacks);
+        if let Some(placer) = &mut self.state.placer {
+            placer.set_lacks(lacks);
+        }
+    }
+
+    fn settings(&self) -> Result<&Settings, String> {
+        self.settings.as_ref().ok_or_else(|| "no configuration yet".to_owned())
+    }
+
+    fn configure(&mut self, generation: u64, text: &str) -> Result<(), String> {
+        let mut settings = (self.settings_of)(generation, text)?;
+        if let Some(before) = &self.settings {
+            settings.tuning.levels = Arc::clone(&before.tuning.levels);
+        }
+        self.settings = Some(settings);
+        self.tune()
+    }
+
+    fn set_levels(&mut self, levels: &[(String, u32)]) -> Result<(), String> {
+        let levels: BTreeMap<Arc<str>, u32> =
+            levels.iter().map(|(name, level)| (Arc::from(&**name), *level)).collect();
+        let settings = self.settings.as_mut().ok_or("no configuration yet")?;
+        settings.tuning.levels = Arc::new(levels);
+        self.tune()
+    }
+
+    fn tune(&mut self) -> Result<(), String> {
+        let tuning = self.settings()?.tuning.clone();
+        let Some(placer) = &mut self.state.placer else { return Ok(()) };
+        placer.tune(tuning).map_err(|error| error.to_string())?;
+        placer.maintain();
+        Ok(())
+    }
+
+    fn preferences(&mut self, op: &PreferencesOp) -> Result<(), String> {
+        let current = self.state.placer.as_ref().filter(|_| op.current);
+        let table = current.map(|p| Arc::clone(p.cluster().table())).unwrap_or_default();
+        let lists: Vec<Arc<[NodeIdx]>> =
+            op.lists.iter().map(|list| list.as_slice().into()).collect();
+        let mut rows: Rows = Vec::with_capacity(op.rows.len());
+        for row in op.rows.iter().filter(|_| !self.ignored.contains(&op.method)) {
+            let mut sets = Vec::with_capacity(row.sets.len());
+            let mut taken = Vec::with_capacity(row.sets.len());
+            for (name, list, quota, started) in &row.sets {
+                let nodes = lists.get(*list).ok_or("a candidate set without its nodes")?;
+                sets.push(CandidateSet {
+                    name: Arc::from(&**name),
+                    nodes: Arc::clone(nodes),
+                    quota: *quota,
+                });
+                taken.push(*started);
+            }
+            let (key, required, method) = (row.key, row.required, op.method);
+            let worth = row.worth.clone();
+            let preference =
+                Preference { key, method, sets, worth, required, made_ms: 0, note: Note::None };
+            rows.push((Arc::new(preference), taken));
+        }
+        self.state.preferences.replace(op.method, PreferenceTable::of_rows(table, rows));
+        Ok(())
+    }
+
+    fn at(&self, at_ns: u64) -> Instant {
+        let base = self.state.born;
+        base.checked_add(Duration::from_nanos(at_ns)).unwrap_or(base)
+    }
+
+    fn outcome(&mut self, at_ns: u64, outcome: &OutcomeOp) {
+        let refused = [Reason::NarrowFailed, Reason::NarrowLater].map(Reason::as_str);
+        let refused = refused.contains(&&*outcome.reason);
+        if refused || outcome.reason.is_empty() {
+            self.state.outcome(outcome.decision, refused, self.at(at_ns));
+        }
+    }
+
+    fn ask(&mut self, at_ns: u64, ask: &AskOp) -> Result<Replayed, String> {
+        let settings = self.settings.as_ref().ok_or("a question before the state")?;
+        let now = self.at(at_ns);
+        let offer = &ask.offer;
+        let (state, question) = (&mut self.state, &ask.question);
+        let candidates = offer.candidates();
+        let (answer, used) =
+            decide::answer(state, settings, ask.decision, question, candidates, now);
+        let choices = answer.placement().map(|p| p.decision.choices()).unwrap_or_default();
+        let sum: f64 = choices.iter().map(|choice| choice.after).sum();
+        let count = u32::try_from(choices.len()).ok().filter(|count| *count > 0);
+        let dispersion = count.map(|count| sum / f64::from(count));
+        Ok(Replayed { answer: RecordedAnswer::of(&answer, used.as_ref()), dispersion })
+    }
+}

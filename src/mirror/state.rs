@@ -1,0 +1,351 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The state behind the mirror's lock.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
+use std::sync::Arc;
+use std::time::Instant;
+
+use log::warn;
+
+use crate::proofs::Proofs;
+use crate::recording::{EventKind, Op, Recording, nanos};
+use crate::refusals::Refusals;
+use crate::settings::Settings;
+use crate::view::LinkView;
+use phalanx_core::NodeIdx;
+use phalanx_core::snapshot::{JobState, Snapshot};
+use phalanx_methods::balance::EngineError;
+use phalanx_planner::attribution::Demand;
+use phalanx_planner::cluster::{Cluster, RunningJob};
+use phalanx_planner::energy::{PowerLedger, PowerMemory, PowerTable};
+use phalanx_planner::place::{Placer, Pool, Tuning};
+use phalanx_planner::preference::{HoldBudget, Method, PreferenceUse, Preferences, Question};
+
+/// Looks at a changed node for a waiting request before an answer; less than 0.1 ms.
+const LOOKS_AT_ASK: usize = 512;
+/// Looks at a changed node for a waiting request at a time while nobody asks.
+const LOOKS_QUIET: usize = 2048;
+
+/// All that answers depend on, but for the settings.
+#[derive(Debug)]
+pub struct State {
+    /// Usage of the nodes and the search of nodes; `None` without a mirror.
+    pub placer: Option<Placer>,
+    /// Names of the resource dimensions.
+    pub dims: Arc<[Arc<str>]>,
+    /// Counts for the status page.
+    pub view: LinkView,
+    pub(crate) pools: Vec<Pool>,
+    pub(crate) pending: Demand,
+    pub(crate) first_seen: BTreeMap<u32, Instant>,
+    /// Jobs that declare an input, as the plugin says, until they end.
+    pub inputs: BTreeSet<u32>,
+    /// Node preferences that methods made.
+    pub preferences: Preferences,
+    /// Proofs of what Slurm would answer.
+    pub proofs: Proofs,
+    /// Time for which users' jobs were held for their inputs.
+    pub holds: HoldBudget,
+    /// Time for which users' gangs were held that are worth less than their cost.
+    pub(crate) gang_holds: HoldBudget,
+    /// Answers that Slurm refused, by option.
+    pub refusals: Refusals,
+    /// The draw of the nodes and its limits, on the node table in force; `None` where there are
+    /// no limits, and until the nodes' power is known.
+    pub power: Option<PowerLedger>,
+    /// The latest decision to start a job where a poll chose, and where the next poll begins once
+    /// Slurm has taken its nodes.
+    pub(crate) polled: Option<(u64, usize)>,
+    /// Zero of the times in a recording.
+    pub born: Instant,
+    /// The recording under way.
+    pub recording: Option<Recording>,
+}
+
+impl State {
+    /// Without a mirror.
+    pub fn new(born: Instant) -> Self {
+        Self {
+            placer: None,
+            dims: Arc::default(),
+            view: LinkView::default(),
+            pools: Vec::new(),
+            pending: Demand::default(),
+            first_seen: BTreeMap::new(),
+            inputs: BTreeSet::new(),
+            preferences: Preferences::default(),
+            proofs: Proofs::default(),
+            holds: HoldBudget::default(),
+            gang_holds: HoldBudget::default(),
+            refusals: Refusals::default(),
+            power: None,
+            polled: None,
+            born,
+            recording: None,
+        }
+    }
+
+    /// Milliseconds of the times in a recording.
+    pub fn ms(&self, at: Instant) -> u64 {
+        nanos(self.born, at) / 1_000_000
+    }
+
+    /// Stock took the nodes of an answer, or refused them.
+    pub fn outcome(&mut self, decision: u64, refused: bool, at: Instant) {
+        let polled = self.polled.take_if(|(id, _)| *id == decision);
+        if let (Some((_, start)), false, Some(placer)) = (polled, refused, &mut self.placer) {
+            placer.set_poll_start(start);
+        }
+        let now_ms = self.ms(at);
+        for option in self.refusals.outcome(decision, refused, now_ms) {
+            warn!(
+                "Slurm refused too many answers to requests with {option}: these are left to it \
+                 for an hour"
+            );
+        }
+    }
+
+    /// A complete mirror replaces what there is.
+    ///
+    /// # Errors
+    /// The engine's error.
+    pub fn set_cluster(
+        &mut self,
+        cluster: Cluster,
+        memory_tracked: bool,
+        tuning: Tuning,
+    ) -> Result<(), EngineError> {
+        // The same table again keeps its identity, and with it the preferences.
+        let cluster = match &self.placer {
+            Some(old) => cluster.with_equal_table(old.cluster().table()),
+            None => cluster,
+        };
+        let same = self
+            .placer
+            .as_ref()
+            .is_some_and(|old| Arc::ptr_eq(old.cluster().table(), cluster.table()));
+        let mut placer = Placer::new(cluster, memory_tracked, tuning, self.pools.clone())?;
+        placer.set_pending(self.pending.clone())?;
+        // Before the first question rather than during it.
+        placer.maintain();
+        self.dims = placer.dims().into();
+        self.proofs.set_cluster(placer.cluster());
+        self.power = self.power.take().filter(|_| same);
+        if let Some(power) = &mut self.power {
+            power.read(placer.cluster().usages());
+        }
+        self.placer = Some(placer);
+        self.view.synced = true;
+        Ok(())
+    }
+
+    /// Takes the demand of the queue and the licence pools.
+    pub fn set_queue(&mut self, pending: Demand, pools: Vec<Pool>) {
+        self.pools.clone_from(&pools);
+        self.pending.clone_from(&pending);
+        if let Some(placer) = &mut self.placer {
+            let done = placer.set_pools(pools).and_then(|()| placer.set_pending(pending));
+            if let Err(error) = done {
+                warn!("weights of the queue not taken: {error}");
+            }
+            self.dims = placer.dims().into();
+        }
+    }
+
+    /// Limits of the nodes' power on the node table in force; what is remembered of the limits
+    /// before is kept unless another memory is given.
+    pub fn set_power(&mut self, table: Option<PowerTable>, memory: Option<PowerMemory>) {
+        let former = self.power.take();
+        let (Some(table), Some(placer)) = (table, &self.placer) else { return };
+        let memory = memory.or(former.map(PowerLedger::into_memory)).unwrap_or_default();
+        self.power = Some(PowerLedger::new(table, memory, placer.cluster().usages()));
+    }
+
+    /// Brings the pending jobs by dimension up to date, for the next decision.
+    pub fn freshen(&mut self, is_quiet: bool) {
+        let looks = if is_quiet { LOOKS_QUIET } else { LOOKS_AT_ASK };
+        let Some(placer) = &mut self.placer else { return };
+        let Some(pending) = placer.freshen(looks, is_quiet) else { return };
+        self.pending.lacks.clone_from(&pending.lacks);
+        self.record(|state| {
+            let lacks = state.pending.lacks.iter();
+            EventKind::Op(Op::Lacks(lacks.map(|(name, n)| (name.to_string(), *n)).collect()))
+        });
+    }
+
+    /// A job holds exactly this, since just now if it has `begun`.
+    pub fn set_job(&mut self, job: RunningJob, begun: bool) {
+        self.first_seen.remove(&job.id);
+        self.refusals.forget(job.id);
+        if let (Some((array, _)), true) = (job.array, begun) {
+            self.preferences.began(array, job.held.iter().map(|held| held.node));
+        }
+        if let Some(placer) = &mut self.placer {
+            self.proofs.set_job(placer.cluster(), &job);
+            let before = placer.cluster().jobs().get(&job.id);
+            let mut nodes = nodes_of(&self.power, before);
+            nodes.extend(nodes_of(&self.power, Some(&job)));
+            let (id, array) = (job.id, job.array.map(|(array, _)| array));
+            if begun {
+                placer.began(&job);
+            }
+            placer.set_job(job);
+            self.follow_power(id, array.filter(|_| begun), &nodes);
+        }
+    }
+
+    /// The usage of these nodes has changed, because a job runs there or has gone.
+    fn follow_power(&mut self, job_id: u32, array: Option<u32>, nodes: &[NodeIdx]) {
+        let (Some(power), Some(placer)) = (&mut self.power, &self.placer) else { return };
+        power.settled(job_id, array);
+        for node in nodes {
+            power.changed(placer.cluster().usages(), *node);
+        }
+    }
+
+    /// A job ends at another time than was known.
+    pub fn set_end(&mut self, job_id: u32, end_s: u64) {
+        let Some(placer) = &mut self.placer else { return };
+        let Some(job) = placer.cluster().jobs().get(&job_id) else { return };
+        let job = RunningJob { end_s, ..job.clone() };
+        self.proofs.set_job(placer.cluster(), &job);
+        placer.set_end(job_id, end_s);
+    }
+
+    /// A job gave everything back.
+    pub fn end_job(&mut self, job_id: u32) {
+        self.first_seen.remove(&job_id);
+        self.inputs.remove(&job_id);
+        self.refusals.forget(job_id);
+        if let Some(placer) = &mut self.placer {
+            self.proofs.end_job(placer.cluster(), job_id);
+            let nodes = nodes_of(&self.power, placer.cluster().jobs().get(&job_id));
+            placer.end_job(job_id);
+            self.follow_power(job_id, None, &nodes);
+        }
+    }
+
+    /// Whether a job may be held for its input or as a gang, by what its user's jobs have had.
+    pub fn may_hold(&mut self, question: &Question<'_>, settings: &Settings, now: Instant) -> bool {
+        let (user, partition) = (question.origin.user_id, &*question.partition);
+        if let (false, Some(hold)) = (question.input, settings.tuning.gang_hold) {
+            return self.gang_holds.allows(user, partition, self.ms(now), hold.user_ms);
+        }
+        let may = self.holds.allows(user, partition, self.ms(now), settings.hold_budget_ms);
+        self.holds.refused += u64::from(!may && question.input && !question.will_run);
+        may
+    }
+
+    /// Counts an answer in force that holds a job back: it holds the queue of a partition for an
+    /// input, or a gang.
+    pub fn count_hold(
+        &mut self,
+        question: &Question<'_>,
+        used: Option<&PreferenceUse>,
+        now: Instant,
+    ) {
+        if question.will_run {
+            return;
+        }
+        let (user, ms) = (question.origin.user_id, self.ms(now));
+        let several = question.shape.left_to_slurm.is_some() || question.shape.wanted_nodes() > 1;
+        let of_gang = |used: &PreferenceUse| used.preference.method == Method::Gang;
+        let unplanned = used.is_none() && several;
+        if question.input {
+            self.holds.held(question.job_id, user, &question.partition, ms);
+        } else if used.is_some_and(of_gang) || unplanned {
+            self.gang_holds.held(question.job_id, user, &question.partition, ms);
+        }
+    }
+
+    /// The next ids, after `after`, of jobs that waited or declared an input.
+    pub fn remembered(&self, after: u32, count: usize) -> Vec<u32> {
+        let range = (Bound::Excluded(after), Bound::Unbounded);
+        let seen = self.first_seen.range(range).map(|(id, _)| *id);
+        let mut ids: Vec<u32> = seen.take(count).collect();
+        ids.extend(self.inputs.range(range).take(count));
+        ids.sort_unstable();
+        ids.dedup();
+        // Beyond the first so many the two lists may have a gap.
+        ids.truncate(count);
+        ids
+    }
+
+    /// Forgets jobs that left the queue without having held anything.
+    pub fn forget(&mut self, gone: &[u32]) {
+        for id in gone {
+            self.first_seen.remove(id);
+            self.inputs.remove(id);
+        }
+    }
+}
+
+/// The nodes of a job, where their power is of interest.
+fn nodes_of(power: &Option<PowerLedger>, job: Option<&RunningJob>) -> Vec<NodeIdx> {
+    let job = job.filter(|_| power.is_some());
+    job.iter().flat_map(|job| job.held.iter().map(|held| held.node)).collect()
+}
+
+/// Finds jobs that were cancelled while they waited: no event of the plugin says so.
+#[derive(Debug, Default)]
+pub struct Gone {
+    /// Jobs that the look before did not find either. A job may be younger than a snapshot.
+    missing: BTreeSet<u32>,
+}
+
+impl Gone {
+    /// Returns the jobs that two looks have not found in the queue.
+    pub fn sort_out(&mut self, ids: &[u32], snapshot: &Snapshot) -> Vec<u32> {
+        let missing = |id: &&u32| snapshot.job(**id).is_none_or(|job| job.state == JobState::Ended);
+        let now: BTreeSet<u32> = ids.iter().filter(missing).copied().collect();
+        let gone = now.intersection(&self.missing).copied().collect();
+        self.missing = now;
+        gone
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use phalanx_core::limits::HELD_JOBS_MAX;
+    use phalanx_core::snapshot::{Builder, Job};
+
+    fn snapshot(pending: &[u32]) -> Snapshot {
+        let mut builder = Builder::default();
+        builder.draft.jobs = pending.iter().map(|&id| Job { id, ..Job::default() }).collect();
+        builder.build(1, 0).unwrap()
+    }
+
+    /// Goal: who is cancelled while pending is forgotten, and nobody else.
+    #[test]
+    fn jobs_that_left_the_queue_are_forgotten() {
+        let now = Instant::now();
+        let mut state = State::new(now);
+        for id in 1..=2000 {
+            state.first_seen.insert(id, now);
+            state.inputs.insert(id + 1000);
+        }
+        let (mut ids, mut after) = (Vec::new(), 0);
+        while let Some(&last) = {
+            let some = state.remembered(after, 300);
+            ids.extend(&some);
+            some
+        }
+        .last()
+        {
+            after = last;
+        }
+        assert_eq!(ids, (1..=3000).collect::<Vec<u32>>());
+        let mut gone = Gone::default();
+        let left = snapshot(&[5, 2500]);
+        assert!(gone.sort_out(&ids, &left).is_empty(), "they may be younger than the snapshot");
+        let known: Vec<u32> = (1..=2900).collect();
+        let found = gone.sort_out(&known, &left);
+        assert_eq!(found.len(), 2898);
+        state.forget(&found);
+        assert_eq!(state.first_seen.keys().copied().collect::<Vec<_>>(), [5]);
+        assert_eq!(state.inputs.len(), 101, "2500 and those that were not asked about");
+        assert!(state.first_seen.len() < HELD_JOBS_MAX);
+    }
+}

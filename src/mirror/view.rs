@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Counts of the link for the status page.
+
+use std::collections::BTreeMap;
+
+use phalanx_ffi::wire::{self, Reason};
+
+use crate::decision::Answer;
+use crate::hist::Histogram;
+use crate::proofs::ProofCounts;
+use crate::refusals::OptionCount;
+use phalanx_planner::place::Why;
+
+/// The first reason that is the plugin's.
+const PLUGINS: u16 = 16;
+
+/// Calls of one mode.
+#[derive(Debug, Clone, Default)]
+pub struct Shares {
+    /// Asks received.
+    pub asked: u64,
+    /// Answered with nodes.
+    pub answered: u64,
+    /// Placed on exactly the answered set.
+    pub narrowed: u64,
+    /// The others by reason.
+    pub fallen_back: BTreeMap<&'static str, u64>,
+    /// Asks that were left to Slurm for an option of the request, by option.
+    pub options: BTreeMap<&'static str, u64>,
+    /// Calls of job_test, asked about or not.
+    pub calls: u64,
+}
+
+/// The plugin at the other end.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PluginState {
+    /// Version of the overlay.
+    pub overlay_version: String,
+    /// Slurm that it was built for, `22.05.8`.
+    pub slurm_version: String,
+    /// Cluster name.
+    pub cluster: String,
+    /// Process id of slurmctld.
+    pub pid: u32,
+}
+
+/// The plugin's counters as of its last report.
+#[derive(Debug, Clone)]
+pub struct PluginCounters(pub Box<wire::Stats>);
+
+/// Counts of the link; a copy.
+#[derive(Debug, Clone, Default)]
+pub struct LinkView {
+    /// Plugin connected.
+    pub connected: bool,
+    /// Mirror complete.
+    pub synced: bool,
+    /// Its versions and process.
+    pub plugin: PluginState,
+    /// Its counters.
+    pub counters: Option<PluginCounters>,
+    /// Calls of any mode that were not asked about or in vain, by the plugin's reasons.
+    pub not_asked: BTreeMap<&'static str, u64>,
+    /// Outcomes by option.
+    pub options: BTreeMap<String, OptionCount>,
+    /// Time of the view, in that of [`OptionCount::left_until_ms`].
+    pub now_ms: u64,
+    /// RUN_NOW asks.
+    pub run_now: Shares,
+    /// WILL_RUN asks.
+    pub will_run: Shares,
+    /// Proofs by kind, in the order of the protocol.
+    pub proofs: [ProofCounts; 3],
+    /// Time to answer.
+    pub answer_ns: Histogram,
+    /// Events applied.
+    pub events: u64,
+    /// Running jobs.
+    pub mirror_jobs: u64,
+    /// Nodes.
+    pub mirror_nodes: u64,
+    /// Connections accepted.
+    pub connections: u64,
+    /// Connections refused for credentials.
+    pub refused: u64,
+    /// Connections closed for a malformed message.
+    pub protocol_errors: u64,
+    /// Text of the last of these.
+    pub last_error: Option<String>,
+    /// Comparisons of mirror and polls.
+    pub comparisons: u64,
+    /// Nodes of which mirror and polls say different things for long.
+    pub differing_nodes: u64,
+    /// Whole states asked for because of that.
+    pub resyncs_asked: u64,
+    /// Jobs that were not held for their input because their user's jobs were held long enough.
+    pub holds_refused: u64,
+    /// Notes dropped because the recorder was behind.
+    pub notes_dropped: u64,
+}
+
+impl LinkView {
+    /// Counts an answer, with nodes or without.
+    pub fn answered(&mut self, will_run: bool, answer: &Answer, took_ns: u64) {
+        let shares = self.shares(will_run);
+        shares.asked += 1;
+        shares.answered += u64::from(answer.reason().is_none());
+        if let Answer::Leave(why @ (Why::Left(_) | Why::Refused(_))) = answer
+            && let Some(option) = why.detail()
+        {
+            *shares.options.entry(option).or_insert(0) += 1;
+        }
+        self.answer_ns.add(took_ns);
+    }
+
+    /// A plugin connects: another slurmctld counts from zero.
+    pub fn greeted(&mut self, plugin: PluginState) {
+        if plugin.pid != self.plugin.pid {
+            self.counters = None;
+        }
+        self.plugin = plugin;
+    }
+
+    /// Takes the plugin's counters: what they say more than the last ones is new. The first
+    /// ones may count what was before this daemon.
+    pub fn counted(&mut self, counters: PluginCounters) {
+        if let Some(before) = &self.counters {
+            let more = |new: u64, old: u64| if new < old { new } else { new - old };
+            let (new, old) = (&counters.0, &before.0);
+            self.run_now.calls += more(new.calls[0], old.calls[0]);
+            self.will_run.calls += more(new.calls[2], old.calls[2]);
+            let reasons = new.reasons.iter().zip(&old.reasons);
+            for (number, (new, old)) in (0u16..).zip(reasons).filter(|(n, _)| *n >= PLUGINS) {
+                let count = more(*new, *old);
+                if count > 0 {
+                    let name = Reason::from_raw(number).map_or("unknown", Reason::as_str);
+                    *self.not_asked.entry(name).or_insert(0) += count;
+                }
+            }
+        }
+        self.counters = Some(counters);
+    }
+
+    /// Counts of RUN_NOW or WILL_RUN asks.
+    pub fn shares(&mut self, will_run: bool) -> &mut Shares {
+        if will_run { &mut self.will_run } else { &mut self.run_now }
+    }
+}

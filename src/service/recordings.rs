@@ -1,0 +1,362 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The thread that writes recordings.
+//!
+//! It takes events from the link and never holds the link up: it looks
+//! for them now and then, because waking a thread that waits costs the answer
+//! more than all the rest of an event. When the disk is too slow the recording is
+//! cut, which is written, counted and logged, and the recording goes on in a
+//! new file with a new full state. A disk that fails ends the recording. Files
+//! are of limited size; a full one is followed by the next (what has not been
+//! looked at when a recording ends goes into the last), and the oldest in the
+//! directory are deleted above its limit.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, bounded};
+use log::{info, warn};
+
+use crate::link::Responder;
+use crate::sync::TICK;
+use phalanx_core::limits::RECORDING_QUEUE_MAX;
+use phalanx_core::snapshot::Snapshot;
+use phalanx_ffi::clock::{millis, now_ms};
+use phalanx_ffi::locks::lock;
+use phalanx_messages::rest::RecordingStatus;
+use phalanx_mirror::recording::{Event, Op};
+use phalanx_mirror::{Follower, Head, Writer};
+
+/// Events written before it looks at other things.
+const BURST: usize = 256;
+/// Records are on disk after so long.
+const FLUSH_EVERY: Duration = Duration::from_secs(1);
+/// Ending of a recording's file name.
+const ENDING: &str = "phxrec";
+
+/// Directory and sizes of a recording.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Directory of the files.
+    pub dir: PathBuf,
+    /// Size at which the next file is begun, bytes.
+    pub file_bytes: u64,
+    /// Size of all recordings in the directory, bytes.
+    pub total_bytes: u64,
+    /// Length; `None`: until it is stopped.
+    pub length: Option<Duration>,
+}
+
+/// Order to the thread.
+#[derive(Debug, Clone)]
+pub enum Order {
+    /// Begin a recording.
+    Start(Options),
+    /// End it.
+    Stop,
+}
+
+/// State of the recording that other threads see.
+#[derive(Debug)]
+pub struct Shared {
+    status: Mutex<RecordingStatus>,
+    orders: Sender<Order>,
+}
+
+impl Shared {
+    /// Its status.
+    pub fn status(&self) -> RecordingStatus {
+        lock(&self.status).clone()
+    }
+
+    /// Gives an order; `false` if one is still waiting.
+    pub fn order(&self, order: Order) -> bool {
+        self.orders.try_send(order).is_ok()
+    }
+}
+
+/// The thread that writes recordings.
+#[derive(Debug)]
+pub struct RecordingWriter {
+    responder: Arc<Responder>,
+    shared: Arc<Shared>,
+    orders: Receiver<Order>,
+}
+
+/// The source of the last picture of the queue.
+type Newest<'a> = &'a dyn Fn() -> Option<Arc<Snapshot>>;
+
+/// End of a recording.
+enum Ended {
+    /// By order, and why.
+    Told(&'static str),
+    /// The disk's word.
+    Failed(String),
+}
+
+/// One file being written.
+struct Output {
+    path: PathBuf,
+    writer: Writer,
+    events: Receiver<Event>,
+    cut: Arc<AtomicBool>,
+    follower: Follower,
+    flushed: Instant,
+    /// Counts before this file.
+    before: (u64, u64),
+}
+
+impl RecordingWriter {
+    /// A keeper that obeys through the returned [`Shared`].
+    pub fn new(responder: Arc<Responder>) -> (Self, Arc<Shared>) {
+        let (orders, taken) = bounded(4);
+        let shared = Arc::new(Shared { status: Mutex::default(), orders });
+        let own = Arc::clone(&shared);
+        (Self { responder, shared: own, orders: taken }, shared)
+    }
+
+    /// Until `stop`. `newest` is the last picture of the queue.
+    pub fn run(self, newest: Newest<'_>, stop: &AtomicBool) {
+        while !stop.load(Ordering::Relaxed) {
+            match self.orders.recv_timeout(TICK) {
+                Ok(Order::Start(options)) => self.record(&options, newest, stop),
+                Ok(Order::Stop) | Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+        }
+    }
+
+    fn record(&self, options: &Options, newest: Newest<'_>, stop: &AtomicBool) {
+        let since_ms = now_ms();
+        let length = options.length.map(millis);
+        let until_ms = length.map(|l| since_ms.saturating_add(l));
+        *lock(&self.shared.status) =
+            RecordingStatus { active: true, since_ms, until_ms, ..RecordingStatus::default() };
+        let until = options.length.and_then(|length| Instant::now().checked_add(length));
+        let ended = self.files(options, &name_of(since_ms), newest, until, stop);
+        self.responder.stop_recording();
+        let mut status = lock(&self.shared.status);
+        status.active = false;
+        match ended {
+            Ended::Told(why) => info!("recording ended: {why}; {}", status.file),
+            Ended::Failed(error) => {
+                warn!("recording ended: {error}");
+                status.last_error = Some(error);
+            }
+        }
+    }
+
+    fn files(
+        &self,
+        options: &Options,
+        name: &str,
+        newest: Newest<'_>,
+        until: Option<Instant>,
+        stop: &AtomicBool,
+    ) -> Ended {
+        let mut output = match self.begin(options, name, newest, 1, (0, 0)) {
+            Ok(output) => output,
+            Err(error) => return Ended::Failed(error),
+        };
+        info!("recording to {}", output.path.display());
+        loop {
+            if let Some(why) = self.end_reason(until, stop) {
+                self.responder.stop_recording();
+                return match output.finish(why).map(|()| self.count(&output)) {
+                    Ok(()) => Ended::Told(why),
+                    Err(error) => Ended::Failed(error),
+                };
+            }
+            let step = output.step();
+            self.count(&output);
+            let gap = match step {
+                Ok(true) => output.cut.load(Ordering::Acquire),
+                Ok(false) => true,
+                Err(error) => return Ended::Failed(error),
+            };
+            if !gap && output.writer.bytes() < options.file_bytes {
+                continue;
+            }
+            match self.next_file(options, name, newest, output, gap) {
+                Ok(next) => output = next,
+                Err(error) => return Ended::Failed(error),
+            }
+        }
+    }
+
+    /// The reason to end it now, if there is one.
+    fn end_reason(&self, until: Option<Instant>, stop: &AtomicBool) -> Option<&'static str> {
+        if stop.load(Ordering::Relaxed) {
+            return Some("phalanxd stops");
+        }
+        if until.is_some_and(|until| Instant::now() >= until) {
+            return Some("its time is over");
+        }
+        matches!(self.orders.try_recv(), Ok(Order::Stop)).then_some("it was told to end")
+    }
+
+    /// The next recording begins before the last one is written out.
+    fn next_file(
+        &self,
+        options: &Options,
+        name: &str,
+        newest: Newest<'_>,
+        mut output: Output,
+        gap: bool,
+    ) -> Result<Output, String> {
+        let mut number = lock(&self.shared.status).files;
+        let mut next = None;
+        if !gap {
+            number += 1;
+            next = Some(self.begin(options, name, newest, number, output.counted())?);
+        }
+        let why = if gap { GAP } else { "continued in the next file" };
+        output.finish(why)?;
+        if gap {
+            warn!("{}: {GAP}", output.path.display());
+            let mut status = lock(&self.shared.status);
+            status.gaps += 1;
+            status.last_error = Some(GAP.to_owned());
+        }
+        match next {
+            Some(mut next) => {
+                next.before = output.counted();
+                Ok(next)
+            }
+            None => self.begin(options, name, newest, number + 1, output.counted()),
+        }
+    }
+
+    fn begin(
+        &self,
+        options: &Options,
+        name: &str,
+        newest: Newest<'_>,
+        number: u32,
+        before: (u64, u64),
+    ) -> Result<Output, String> {
+        let deleted = make_room(&options.dir, options.total_bytes, options.file_bytes);
+        let path = options.dir.join(format!("{name}.{number:04}.{ENDING}"));
+        let zero_ms = now_ms().saturating_sub(self.responder.recording_ns() / 1_000_000);
+        let version = env!("CARGO_PKG_VERSION").to_owned();
+        let head = Head { version, name: name.to_owned(), file: number, zero_ms };
+        let at = |error: std::io::Error| format!("{}: {error}", path.display());
+        if !options.dir.is_dir() {
+            std::fs::create_dir_all(&options.dir).map_err(at)?;
+        }
+        let writer = Writer::create(&path, &head).map_err(at)?;
+        let (sender, events) = bounded(RECORDING_QUEUE_MAX);
+        let cut = Arc::new(AtomicBool::new(false));
+        let mut output = Output {
+            path: path.clone(),
+            writer,
+            events,
+            cut: Arc::clone(&cut),
+            follower: Follower::default(),
+            flushed: Instant::now(),
+            before,
+        };
+        if let Some(snapshot) = newest() {
+            output.picture(self.responder.recording_ns(), snapshot)?;
+        }
+        self.responder.start_recording(sender, cut);
+        let mut status = lock(&self.shared.status);
+        status.files = number;
+        status.file = path.display().to_string();
+        status.deleted += deleted;
+        Ok(output)
+    }
+
+    fn count(&self, output: &Output) {
+        let mut status = lock(&self.shared.status);
+        (status.records, status.bytes) = output.counted();
+    }
+}
+
+const GAP: &str = "the disk was too slow: events were lost here";
+
+impl Output {
+    fn counted(&self) -> (u64, u64) {
+        (self.before.0 + self.writer.records(), self.before.1 + self.writer.bytes())
+    }
+
+    fn failed(&self, error: &std::io::Error) -> String {
+        format!("{}: {error}", self.path.display())
+    }
+
+    /// Writes what has come, or sleeps a moment; `false` when the recording is over.
+    fn step(&mut self) -> Result<bool, String> {
+        let mut going = true;
+        for _ in 0..BURST {
+            match self.events.try_recv() {
+                Ok(event) => self.event(event)?,
+                Err(error) => {
+                    going = error == TryRecvError::Empty;
+                    if going {
+                        std::thread::sleep(TICK);
+                    }
+                    break;
+                }
+            }
+        }
+        if self.flushed.elapsed() >= FLUSH_EVERY {
+            self.flushed = Instant::now();
+            self.writer.flush().map_err(|error| self.failed(&error))?;
+        }
+        Ok(going)
+    }
+
+    fn event(&mut self, event: Event) -> Result<(), String> {
+        match event.what.into_op() {
+            Ok(op) => self.writer.add(event.at_ns, &op).map_err(|error| self.failed(&error)),
+            Err(snapshot) => self.picture(event.at_ns, snapshot),
+        }
+    }
+
+    fn picture(&mut self, at_ns: u64, snapshot: Arc<Snapshot>) -> Result<(), String> {
+        let Some(op) = self.follower.next(snapshot) else { return Ok(()) };
+        self.writer.add(at_ns, &op).map_err(|error| self.failed(&error))
+    }
+
+    /// Writes the rest of a recording that has ended, and why it has.
+    fn finish(&mut self, why: &str) -> Result<(), String> {
+        let mut last = 0;
+        while let Ok(event) = self.events.recv_timeout(FLUSH_EVERY) {
+            last = event.at_ns;
+            self.event(event)?;
+        }
+        let end = self.writer.add(last, &Op::End(why.to_owned()));
+        end.and_then(|()| self.writer.flush()).map_err(|error| self.failed(&error))
+    }
+}
+
+/// Deletes the oldest recordings until one more file fits; how many.
+fn make_room(dir: &Path, total_bytes: u64, file_bytes: u64) -> u64 {
+    let Ok(entries) = std::fs::read_dir(dir) else { return 0 };
+    let size = |entry: std::fs::DirEntry| Some((entry.path(), entry.metadata().ok()?.len()));
+    let ours = |(path, _): &(PathBuf, u64)| path.extension().is_some_and(|e| e == ENDING);
+    let mut files: Vec<(PathBuf, u64)> = entries.flatten().filter_map(size).filter(ours).collect();
+    // Names begin with the time.
+    files.sort();
+    let mut sum: u64 = files.iter().map(|(_, bytes)| bytes).sum();
+    let mut deleted = 0;
+    for (path, bytes) in files {
+        if sum.saturating_add(file_bytes) <= total_bytes {
+            break;
+        }
+        if std::fs::remove_file(&path).is_ok() {
+            info!("{}: deleted, recordings reach their limit", path.display());
+            deleted += 1;
+            sum -= bytes;
+        }
+    }
+    deleted
+}
+
+/// `2026-11-21T20-15-04.123Z`.
+fn name_of(unix_ms: u64) -> String {
+    let ms = i64::try_from(unix_ms).unwrap_or(i64::MAX);
+    let time = jiff::Timestamp::from_millisecond(ms).unwrap_or_default();
+    format!("{time:.3}").replace(':', "-")
+}
