@@ -269,7 +269,7 @@ pub struct RecordedAnswer {
 
 impl RecordedAnswer {
     /// The record of an answer and of the preference that applied.
-    pub(in crate::link) fn of(answer: &Answer, used: Option<&PreferenceUse>) -> Self {
+    pub fn of(answer: &Answer, used: Option<&PreferenceUse>) -> Self {
         let placement = answer.placement();
         Self {
             reason: answer.reason().map(Reason::as_str).unwrap_or_default().to_owned(),

@@ -117,7 +117,8 @@ impl PowerLedger {
         let (Some(node), Some(usage)) = (self.nodes.get_mut(at), usages.get(at)) else { return };
         let now = node.power.draw_mw(usage.cpus.used, usage.cpus.total);
         let before = std::mem::replace(&mut node.drawn_mw, now);
-        for (bit, sum) in self.sums.iter_mut().enumerate().filter(|(bit, _)| node.is_under(*bit)) {
+        let sums = self.sums.iter_mut().enumerate();
+        for (_, sum) in sums.filter(|(bit, _)| node.is_under(*bit)) {
             *sum = sum.saturating_sub(before).saturating_add(now);
         }
     }

@@ -29,7 +29,7 @@ use phalanx_core::snapshot::Snapshot;
 use phalanx_ffi::locks::{lock, read, write};
 use phalanx_mirror::recording::{self, Event, EventKind, Op, Recording};
 use phalanx_mirror::{
-    BeganEvent, Decision, Gone, LinkEvent, LinkView, OutcomeEvent, PluginCounters, Proved,
+    Answer, BeganEvent, Decision, Gone, LinkEvent, LinkView, OutcomeEvent, PluginCounters, Proved,
     Settings, State, decide, is_tested,
 };
 use phalanx_planner::attribution::Demand;
