@@ -481,12 +481,13 @@ pub fn snapshot(responder: &Responder) -> Snapshot {
     builder.build(1, 1).unwrap()
 }
 
-/// Puts a preference of job 99 in force: the nodes from `first` on, then all from 10 to 19.
+/// Puts a preference of job 99 in force: three nodes from `first` on, then those from 10 to 19, as
+/// far as the table has them.
 fn prefer(responder: &Responder, first: u32) {
     let snapshot = snapshot(responder);
     let set = |nodes: std::ops::Range<u32>| CandidateSet {
         name: "planned".into(),
-        nodes: nodes.map(NodeIdx::from).collect(),
+        nodes: nodes.map(NodeIdx::from).filter(|node| node.at() < snapshot.nodes.len()).collect(),
         quota: None,
     };
     let preference = Preference {
