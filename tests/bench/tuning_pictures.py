@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What each knob of balance does: docs/tuning.svg, from `phalanx simulate`.
+"""What the weight of GPUs does in balance: docs/tuning.svg, from `phalanx simulate`.
 
     tuning_pictures.py PHALANX OUT.svg [--seeds N]
 
 One job list a seed, of three kinds of jobs, on nodes of three kinds, is simulated
-with policy `balance` for a few values of each knob, all others at their defaults.
+with policy `balance` for a few values of the knob, all else at its default.
 Each point is the mean wait of one kind of job; the dashed line is stock's first
 fit.
 """
@@ -30,10 +30,6 @@ LINES = [("gpu", "#b3452c", "jobs with GPUs"), ("cpu", "#2f6f9f", "jobs of a few
 # Key below [balance], its values, and what is written at the axis.
 KNOBS = [
     ('initial_weights."gres/gpu"', [0, 1, 2, 4, 8]),
-    ("best.sharpness", [0, 1, 2, 4, 8, 16]),
-    ("best.packing", [0.0, 0.1, 0.3, 1.0, 3.0, 10.0]),
-    ("best.stranding", [0.0, 0.1, 0.3, 1.0, 3.0, 10.0]),
-    ("best.gang", [0.0, 0.1, 1.0, 10.0]),
 ]
 WIDTH, HEIGHT, LEFT, TOP, GAP = 300, 210, 46, 34, 24
 
@@ -96,13 +92,10 @@ def mean(program, directory, seeds, policy, setting=""):
     return {kind: statistics.fmean(sum((one[kind] for one in found), [])) for kind, _, _ in LINES}
 
 
-def setting_of(key, value):
-    """phalanx.toml with one key."""
-    if key.startswith("initial_weights"):
-        weights = f'{{ cpu = 1.0, mem = 1.0, "gres/gpu" = {float(value)} }}'
-        return f"[balance]\ninitial_weights = {weights}\n"
-    table, name = key.split(".")
-    return f"[balance.{table}]\n{name} = {value}\n"
+def setting_of(value):
+    """phalanx.toml with this weight of GPUs."""
+    weights = f'{{ cpu = 1.0, mem = 1.0, "gres/gpu" = {float(value)} }}'
+    return f"[balance]\ninitial_weights = {weights}\n"
 
 
 def panel(key, values, found, stock, highest):
@@ -178,7 +171,7 @@ def main():
         for key, values in KNOBS:
             results.append([show(f"{key} = {value}",
                                  mean(args.phalanx, directory, args.seeds, "balance",
-                                      setting_of(key, value)))
+                                      setting_of(value)))
                             for value in values])
     top = max(max(one[name] for name, _, _ in LINES) for one in [stock, *sum(results, [])])
     highest = next(step for step in (4, 8, 12, 20, 40, 60, 80, 120, 200, 400, 800, 2000, 10**6)

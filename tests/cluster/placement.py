@@ -335,10 +335,10 @@ def whole_nodes_for_pending(suite):
     a100 = ("-p", "gpu", "-C", "a100", "-n1")
     text = suite.read_toml()
     landed = {}
-    for fragment in (0.0, 1.0):
-        # Three of four GPUs of one node, few of its CPUs: even usage alone goes elsewhere.
-        suite.toml(text + f"\n[balance.best]\npacking = 0.0\nsharpness = 0\n"
-                          f"fragment = {fragment}\n")
+    for mode in ("seed", "best"):
+        # Three of four GPUs of one node, few of its CPUs: even usage alone, which is all that the
+        # published form knows, goes elsewhere.
+        suite.toml(text + f'\n[balance]\nmode = "{mode}"\nthreshold = 0.0\n')
         suite.reload()
         broken = suite.cluster.submit(*a100, "--gres=gpu:a100:3", "-t5", wrap="exec sleep 600")
         suite.cluster.wait_jobs([broken], states={"RUNNING"})
@@ -354,14 +354,14 @@ def whole_nodes_for_pending(suite):
             one = suite.cluster.submit(*a100, "--gres=gpu:a100:1", "-t1", wrap="sleep 2")
             jobs.append(one)
             record = suite.cluster.wait_jobs([one], timeout=60)[0]
-            landed[fragment] = nodes_of(record["NodeList"]) == first
+            landed[mode] = nodes_of(record["NodeList"]) == first
         finally:
             suite.cluster.run("scancel", *jobs, check=False)
         suite.cluster.wait_jobs(jobs, timeout=30)
     suite.toml(text)
     suite.reload()
-    suite.expect(landed.get(1.0), "with the term: a whole node was broken")
-    suite.expect(not landed.get(0.0), "without the term: the same node, so that this shows nothing")
+    suite.expect(landed.get("best"), "with the term: a whole node was broken")
+    suite.expect(not landed.get("seed"), "without the term: the same node, so that this shows nothing")
 
 
 @case

@@ -154,12 +154,20 @@ impl<'a> Filler<'a> {
         self.values.priced(row, self.instance.zone_of[server])
     }
 
+    /// Price of what is free on a server.
+    pub fn unused(&self, server: usize) -> f64 {
+        let kinds = self.instance.kinds;
+        let row = &self.state.free[server * kinds..(server + 1) * kinds];
+        self.values.priced(row, self.instance.zone_of[server])
+    }
+
     /// Fills all servers from nothing; false when there was no time for it.
     pub fn pass(&mut self, clock: Clock<'_>) -> bool {
         let instance = self.instance;
         self.state = State::new(instance);
         self.forget_open();
         self.gone.fill(0.0);
+        self.set_order();
         let mut servers: Vec<u32> = (0..narrow(instance.servers)).collect();
         self.rng.shuffle(&mut servers);
         let mut left: f64 = (0..instance.servers).map(|s| self.server_size(s)).sum();

@@ -14,7 +14,9 @@ use super::state::{Saved, State};
 const OPEN_SHARE: f64 = 0.05;
 /// Largest number of servers of one rework; the smallest is two.
 const SERVERS_MAX: usize = 5;
-/// Step of the price corrections, as a share of a task's mean size.
+/// Servers drawn for one that should be badly filled.
+const DRAWS: usize = 4;
+/// First step of the price corrections, as a share of a task's mean size; later ones are shorter.
 const STEP: f64 = 0.05;
 /// Largest number of passes over all servers, and of repairs without a deadline.
 const ROUNDS_MAX: usize = 8;
@@ -25,11 +27,13 @@ impl Filler<'_> {
     pub fn improve(&mut self, start: &State, clock: Clock<'_>, passes_share: f64) -> State {
         let mut best = start.clone();
         let passes = clock.until(passes_share);
+        let mut step = STEP;
         for pass in 0..ROUNDS_MAX {
             if !self.pass(if pass == 0 { clock } else { passes }) {
                 break;
             }
-            self.correct_prices(STEP);
+            self.correct_prices(step);
+            step *= 0.9;
             self.complete();
             self.keep(&mut best);
         }
@@ -116,16 +120,19 @@ impl Filler<'_> {
         self.drop_closed_types();
     }
 
-    /// Draws some different servers.
+    /// Draws some different servers, the first two of them badly filled.
     fn draw_servers(&mut self, drawn: &mut Vec<u32>) {
         drawn.clear();
-        let all = self.instance.servers;
-        for _ in 0..2 + self.rng.below(SERVERS_MAX - 1) {
-            let server = narrow(self.rng.below(all));
+        for at in 0..2 + self.rng.below(SERVERS_MAX - 1) {
+            let draw = |_| self.rng.below(self.instance.servers);
+            let some: Vec<usize> = (0..if at < 2 { DRAWS } else { 1 }).map(draw).collect();
+            let unused = |a: &usize, b: &usize| self.unused(*a).total_cmp(&self.unused(*b));
+            let server = some.into_iter().max_by(unused).map_or(0, narrow);
             if !drawn.contains(&server) {
                 drawn.push(server);
             }
         }
+        self.rng.shuffle(drawn);
     }
 
     /// Takes all tasks off a server and opens them; returns their gain.

@@ -40,6 +40,8 @@ const PASSES_SHARE: f64 = 0.8;
 const VISITS: usize = 256;
 /// Largest number of zones whose patterns go by the same prices, so that threads share the work.
 const TOGETHER_MAX: usize = 32;
+/// Number of the descent's random stream, apart from those of the lines.
+const DESCENT_STREAM: usize = 1 << 7;
 
 /// A type that a server of some zone may run.
 #[derive(Debug, Clone, Copy)]
@@ -139,8 +141,7 @@ impl<'a> Descent<'a> {
             total,
             price,
             visits,
-            // Apart from the streams of the lines.
-            rng: Stream::numbered(seed, usize::MAX),
+            rng: Stream::numbered(seed, DESCENT_STREAM),
         }
     }
 
@@ -187,12 +188,22 @@ impl<'a> Descent<'a> {
         }
         let visits = narrow(self.visits.len());
         for job in group.iter().filter_map(|at| at.checked_sub(visits)) {
-            let counts = &self.instance.counts;
-            if counts.sum(job as usize, &self.price) > 0.0 {
-                for (ty, n) in counts.gang(job as usize) {
-                    self.price[*ty as usize] -= step * n / self.total[*ty as usize];
-                }
-            }
+            self.step_job(job as usize, step);
+        }
+    }
+
+    /// Lowers the prices of a job's types, until it would not pay any more.
+    fn step_job(&mut self, job: usize, step: f64) {
+        let counts = &self.instance.counts;
+        let profit = counts.sum(job, &self.price);
+        if profit <= 0.0 {
+            return;
+        }
+        let types = counts.gang(job);
+        let norm: f64 = types.iter().map(|(ty, n)| n * n / self.total[*ty as usize]).sum();
+        let step = step.min(profit / norm);
+        for (ty, n) in types {
+            self.price[*ty as usize] -= step * n / self.total[*ty as usize];
         }
     }
 
