@@ -21,6 +21,7 @@ const OTHER_USES: [&str; 3] = ["stream", "worker", "generate"];
 
 /// Options of the program.
 #[derive(clap::Args, Debug)]
+#[group(skip)]
 pub struct Args {
     /// Input to split: a file here, or a file, directory or pattern of HDFS, such as
     /// hdfs://nn:8020/data or webhdfs://nn:9870/data

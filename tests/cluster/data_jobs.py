@@ -293,7 +293,7 @@ def hundred_thousand_blocks(suite):
     """One file of 100,000 blocks, 3 replicas: placed, mapped, readable; limits named when over"""
     suite.hdfs.tool("claim /huge 3 " + suite.hdfs.datanode(*BIG))
     out = f"{suite.root}/huge"
-    splits = f"{suite.program} splits --dir {suite.root}/jobs"
+    splits = f"{suite.program} data splits --dir {suite.root}/jobs"
     begun = time.monotonic()
     job = suite.cluster.submit("-t2", f"-N{len(BIG)}", f"-n{2 * len(BIG)}",
                                "--comment=hdfs-input=/huge", wrap=(

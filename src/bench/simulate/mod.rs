@@ -39,6 +39,7 @@ const POLICIES: &str = "Policy, may be repeated: fcfs, easy, easy++, stock, best
 
 /// Simulate a log, or the filling of a GPU cluster, under any policy
 #[derive(clap::Args, Debug)]
+#[group(skip)]
 #[command(mut_arg("policy", |arg| arg.help(POLICIES)))]
 pub struct Args {
     #[command(flatten)]

@@ -30,6 +30,7 @@ const HOURS_MAX: f64 = 24.0 * 366.0;
 
 /// Options of the simulation.
 #[derive(clap::Args, Debug)]
+#[group(skip)]
 #[command(next_help_heading = "With --config FILE")]
 pub struct Args {
     /// Length of the simulated period, from now on [default: 24]

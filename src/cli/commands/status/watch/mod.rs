@@ -28,6 +28,7 @@ const LINES: usize = 24;
 
 /// Options of `--watch`.
 #[derive(clap::Args, Debug)]
+#[group(skip)]
 pub struct Args {
     /// With --watch: seconds between two updates
     #[arg(long, short = 'd', value_name = "SECONDS", default_value_t = 2.0, requires = "watch")]
