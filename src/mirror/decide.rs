@@ -73,7 +73,7 @@ fn wait_answer(
             // `sbatch --test-only`, Slurm says when they could start.
             Wait::PowerCap | Wait::PowerUnknown => {
                 let (job, now_ms) = (question.job_id, state.ms(now));
-                !state.power.as_ref().is_some_and(|power| power.why(job, now_ms).is_some())
+                state.power.as_ref().is_none_or(|power| power.why(job, now_ms).is_none())
             }
         };
     match mode {

@@ -437,5 +437,5 @@ fn names_of_hdfs() {
     let good = with("dn[1-3].x n[1-3]");
     assert!(!findings(&good).iter().any(|f| f.check == "hdfs-nodes"));
     let finding = one(&with("dn[1-3].x n[2-4]"), "hdfs-nodes", Level::Warning);
-    assert!(finding.what.contains("names n4,") && finding.fix.contains("hdfs check"));
+    assert!(finding.what.contains("names n4,") && finding.fix.contains("data check"));
 }
