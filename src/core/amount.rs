@@ -104,7 +104,7 @@ const POW10: [f64; 23] = [
 const EXPONENT_RANGE: std::ops::RangeInclusive<i32> = -308..=340;
 
 impl Scale {
-    /// One tick is one unit: whole numbers, as Slurm counts.
+    /// Scale of one tick per unit: whole numbers, as Slurm counts.
     pub const UNIT: Self = Self { exponent: 0 };
 
     /// The scale of a dimension in which `numbers` occur, all finite and

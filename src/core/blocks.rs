@@ -39,7 +39,7 @@ pub enum Storage {
     Nvdimm,
 }
 
-/// One copy of a block, or of a part of it.
+/// A copy of a block, or of a part of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Replica {
     /// Index into [`Located::datanodes`].
@@ -47,28 +47,28 @@ pub struct Replica {
     /// Bytes of the block that are read locally there: all of it, or of an erasure-coded block
     /// group the share of one data unit.
     pub bytes: u64,
-    /// Its storage medium.
+    /// Storage medium of the copy.
     pub storage: Storage,
-    /// Also in the DataNode's memory.
+    /// Whether the DataNode also holds the block in memory.
     pub cached: bool,
-    /// Its DataNode is being taken out of service.
+    /// Whether the DataNode is being taken out of service.
     pub leaving: bool,
 }
 
-/// One block.
+/// A block of a file.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Block {
     /// First byte within the file.
     pub offset: u64,
-    /// Bytes.
+    /// Bytes of the block.
     pub length: u64,
-    /// No replica is readable.
+    /// Whether no replica is readable.
     pub corrupt: bool,
-    /// By DataNode, ascending; empty if none is readable.
+    /// Replicas by DataNode, ascending; empty if none is readable.
     pub replicas: Vec<Replica>,
 }
 
-/// One file.
+/// A file and its blocks.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct File {
     /// Absolute path within the file system.
@@ -128,7 +128,7 @@ impl Located {
 /// Gives each host one index.
 #[derive(Debug, Default)]
 pub struct Interner {
-    /// By index.
+    /// Hosts by index.
     pub datanodes: Vec<DataNode>,
     index: HashMap<DataNode, u32>,
 }

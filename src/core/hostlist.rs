@@ -51,13 +51,13 @@ pub enum HostlistError {
         /// The character.
         got: char,
     },
-    /// More names than allowed.
+    /// The list has more names than allowed.
     #[error("hostlist: more than {max} names")]
     TooMany {
         /// The limit that was passed.
         max: usize,
     },
-    /// One name longer than [`HOSTLIST_NAME_BYTES_MAX`].
+    /// A name is longer than [`HOSTLIST_NAME_BYTES_MAX`].
     #[error("hostlist: a name is longer than {max} bytes", max = HOSTLIST_NAME_BYTES_MAX)]
     NameTooLong,
 }

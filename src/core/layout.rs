@@ -107,7 +107,7 @@ pub struct FreeCores {
 }
 
 impl FreeCores {
-    /// These free cores on sockets of `per_socket` cores each; at most [`SOCKETS_MAX`] count.
+    /// Takes free cores by socket, `per_socket` cores each; at most [`SOCKETS_MAX`] sockets count.
     #[must_use]
     pub fn new(cores: &[u64], per_socket: u64) -> Self {
         let mut free = Self { cores: [0; SOCKETS_MAX], sockets: 0, per_socket };
@@ -118,7 +118,7 @@ impl FreeCores {
         free
     }
 
-    /// On all sockets.
+    /// Counts the free cores of all sockets.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.cores.iter().sum()
@@ -207,17 +207,17 @@ pub struct CoreAsk {
     pub ntasks_per_node: u32,
     /// `--overcommit`.
     pub overcommit: bool,
-    /// The whole node.
+    /// Whether the job takes whole nodes.
     pub whole: bool,
-    /// It asks for GRES.
+    /// Whether the job asks for GRES.
     pub gres: bool,
-    /// It asks for CPUs by GRES.
+    /// Whether the job asks for CPUs by GRES.
     pub cpus_per_gres: bool,
     /// The options.
     pub layout: Layout,
 }
 
-/// What a node holds of a job.
+/// Tasks and CPUs of a job on one node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct OnNode {
     /// Tasks at most, where there may not be more than CPUs.

@@ -65,11 +65,11 @@ pub const API_CONNECTIONS_MAX: usize = 20_000;
 pub const API_ADDRESS_CONNECTIONS_MAX: usize = 1024;
 /// Connections to the control socket of all users who may only read.
 pub const API_LOCAL_CONNECTIONS_MAX: usize = 512;
-/// Those of one of these users.
+/// Connections to the control socket of one user who may only read.
 pub const API_USER_CONNECTIONS_MAX: usize = 32;
-/// Questions of one of these users that are worked on, or whose answer is not read yet.
+/// Questions of one user who may only read that are worked on, or whose answer is not read yet.
 pub const API_USER_QUESTIONS_MAX: usize = 2;
-/// Questions of all of these users that are worked on at once.
+/// Questions of all users who may only read that are worked on at once.
 pub const API_PUBLIC_THREADS: usize = 2;
 /// Questions of those who may change things that are worked on at once.
 pub const API_BLOCKING_THREADS: usize = 4;
@@ -81,7 +81,7 @@ pub const NOTES_QUEUE_MAX: usize = 65_536;
 pub const RECENT_BYTES_MAX: usize = 48 << 20;
 /// Jobs whose latest decisions are kept in memory for `explain`.
 pub const RECENT_JOBS_MAX: usize = 20_000;
-/// Asks kept in memory for each of these jobs.
+/// Asks kept in memory for each job whose latest decisions are kept.
 pub const RECENT_ASKS_MAX: usize = 8;
 /// (Job class, node) pairs whose speeds are remembered; some 60 MB.
 pub const LEARN_PAIRS_MAX: usize = 500_000;
@@ -106,7 +106,7 @@ pub const RUNS_LIST_MAX: u32 = 100_000;
 pub const PREFERENCES_MAX: usize = 100_000;
 /// Candidate sets of one node preference: each costs at most one decision more at a question.
 pub const CANDIDATE_SETS_MAX: usize = 4;
-/// Different sets of eligible nodes that one plan of gangs tells apart: bits of a word.
+/// Different sets of eligible nodes in one plan of gangs: bits of a word.
 pub const GANG_PLACES_MAX: usize = 64;
 /// Waiting tasks of one array in one plan of gangs.
 pub const GANG_ARRAY_TASKS_MAX: u64 = 64;
@@ -121,14 +121,14 @@ pub const POWER_WAIT_MS: u64 = 10_000;
 pub const BAG_ARRAYS_MAX: usize = 2000;
 /// Arrays up to which every plan of bags searches from the result of each mode.
 pub const BAG_REVISED_ARRAYS_MAX: usize = 16;
-/// Different sets of eligible nodes that one plan of bags tells apart.
+/// Different sets of eligible nodes in one plan of bags.
 pub const BAG_PLACES_MAX: usize = 256;
 /// Nodes copied from the mirror while its lock is held once.
 pub const COPY_NODES: usize = 512;
 /// Nodes of the jobs that are copied from the mirror while its lock is held once.
 pub const COPY_JOB_NODES: usize = 256;
 
-/// Sizes of requests for parts of a GPU that a mix tells apart when it prices them.
+/// Different sizes of requests for parts of a GPU that a mix prices.
 pub const FRAGMENT_SIZES_MAX: usize = 96;
 
 /// Tasks of one bag problem, and machines of one type: up to 2^53 every integer
@@ -140,9 +140,9 @@ pub const BAG_LP_STEPS_MAX: usize = 4_000_000_000;
 /// Values that the bag planner's local search may compute when bags are final on
 /// arrival.
 pub const BAG_TRIALS_COMMITTED_MAX: usize = 100_000;
-/// The same when every arrival may move what has not started.
+/// Values that the bag planner's local search may compute when arrivals may move waiting tasks.
 pub const BAG_TRIALS_REVISED_MAX: usize = 4_000_000;
-/// Units of work of one `share` problem: up to 2^53, as above.
+/// Units of work of one `share` problem: up to 2^53 every integer is exactly a double.
 pub const SHARE_LOAD_MAX: u64 = 1 << 53;
 /// Cores of all hosts of one problem of the method for data jobs.
 pub const BISECT_CORES_MAX: usize = 1 << 24;
@@ -150,7 +150,7 @@ pub const BISECT_CORES_MAX: usize = 1 << 24;
 pub const BISECT_PROBES_MAX: usize = 2_200;
 /// Migrations and exchanges of blocks within one job.
 pub const BISECT_MIGRATIONS_MAX: usize = 10_000;
-/// Work (cores and blocks looked at) of the data jobs' mode `seed`; some ten seconds.
+/// Work (cores and blocks visited) of the data jobs' mode `seed`; some ten seconds.
 pub const BISECT_SEED_STEPS_MAX: u64 = 4_000_000_000;
 /// Work of the other probes and orders of the data jobs' mode `best`; some three seconds.
 pub const BISECT_BEST_UNITS: u64 = 600_000_000;
@@ -158,7 +158,7 @@ pub const BISECT_BEST_UNITS: u64 = 600_000_000;
 pub const BISECT_ORDERS: usize = 60;
 /// Assignments of blocks that one job may need in one probe of mode `best`.
 pub const BISECT_ASSIGNMENTS_MAX: usize = 12;
-/// Migrations that refine one deal of mode `best`.
+/// Migrations that refine one distribution of blocks in mode `best`.
 pub const BISECT_REFINE_MAX: usize = 200;
 /// Jobs times hosts up to which mode `best` anneals.
 pub const BISECT_ANNEAL_CELLS_MAX: usize = 2_000;
@@ -188,8 +188,8 @@ pub const SLOT_PROCESSES_MAX: u64 = 512;
 pub const SLOT_FILES_MAX: u64 = 1024;
 /// Bytes of one file that a collector writes.
 pub const SLOT_FILE_BYTES_MAX: u64 = 16 << 20;
-/// Time between two looks whether a program has ended, milliseconds, where the
-/// kernel cannot tell (before Linux 5.3).
+/// Time between two checks whether a program has ended, milliseconds, where the kernel reports no
+/// end (before Linux 5.3).
 pub const SLOT_EXIT_CHECK_MS: u64 = 50;
 
 /// Jobs whose place in the order of starts is changed at one time; the plugin
@@ -210,7 +210,7 @@ pub const COLLECT_NAME_BYTES_MAX: usize = 63;
 pub const COLLECT_PATH_BYTES_MAX: usize = 1024;
 /// Arguments of a registered command.
 pub const COLLECT_ARGS_MAX: usize = 64;
-/// Bytes of these together.
+/// Bytes of all arguments of a registered command together.
 pub const COLLECT_ARGS_BYTES_MAX: usize = 8192;
 /// Bytes of a registration's node list.
 pub const COLLECT_NODES_BYTES_MAX: usize = 64 << 10;
@@ -278,8 +278,8 @@ pub const COLLECTOR_BACKOFF_MS_MAX: u64 = 300_000;
 /// Bytes of one answer of the data service.
 pub const AGENT_REPLY_BYTES_MAX: usize = 32 << 20;
 
-// In JSON a byte of a text takes two at most, as it has no control characters but tabs and ends of
-// lines; one value may go over the bound.
+// A byte of a text takes at most two in JSON, as texts have no control characters but tabs and ends
+// of lines; one value may go over the bound.
 const _: () = assert!(
     AGENT_BATCH_MAX * 1024 + 2 * (AGENT_BATCH_TEXT_BYTES_MAX + COLLECT_TEXT_BYTES_MAX)
         <= COLLECT_BODY_BYTES_MAX
@@ -294,7 +294,7 @@ pub const TRACE_JOBS_MAX: usize = 32_000_000;
 pub const RUNTIME_RUNS_MIN: f64 = 2.5;
 /// Streams (users, users by class) whose runtimes are remembered.
 pub const RUNTIME_STREAMS_MAX: usize = 1_000_000;
-/// Those of one user.
+/// Streams of one user whose runtimes are remembered.
 pub const RUNTIME_USER_STREAMS_MAX: u32 = 10_000;
 
 /// URIs of one `hdfs-input=`, and names of one `data-input=`.
@@ -311,7 +311,7 @@ pub const LOCATIONS_BYTES_MAX: u64 = 32 << 20;
 pub const SPLITS_MAX: usize = 1_000_000;
 /// Waiting tasks of an array that are planned one by one.
 pub const DATA_ELEMENTS_MAX: usize = 64;
-/// Work (blocks and hosts looked at) of one plan of data jobs of given shape.
+/// Work (blocks and hosts visited) of one plan of data jobs of given shape.
 pub const BISECT_RIGID_UNITS: u64 = 400_000_000;
 /// Inputs of data-parallel jobs that are kept, and that wait to be looked up.
 pub const DATA_INPUTS_MAX: usize = 10_000;

@@ -34,7 +34,7 @@ pub fn refuse<T>(path: impl fmt::Display, message: impl fmt::Display) -> Result<
     Err(InputError::new(path, message))
 }
 
-/// For optional fields that may be left out but not be `null`.
+/// Reads optional fields that may be left out but not be `null`.
 ///
 /// # Errors
 /// Those of `T`.

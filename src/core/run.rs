@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// One run of a job that ended: from a start to the end, a requeue or a preemption.
+/// A run of a job that ended: from a start to the end, a requeue or a preemption.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Run {
@@ -13,7 +13,7 @@ pub struct Run {
     pub job_id: u32,
     /// Id of the array that it is of.
     pub array_job_id: Option<u32>,
-    /// Its task of that array.
+    /// Task id within the array.
     pub array_task_id: Option<u32>,
     /// Id of the het job that it is a component of.
     pub het_job_id: Option<u32>,
@@ -33,7 +33,7 @@ pub struct Run {
     pub qos: String,
     /// Nodes as a hostlist, canonical.
     pub nodes: String,
-    /// Number of these nodes.
+    /// Number of the run's nodes.
     pub node_count: u32,
     /// Their class; where there are several, a line of class, tab and hostlist for each; empty
     /// where it is not known.
@@ -48,7 +48,7 @@ pub struct Run {
     pub elapsed_ms: u64,
     /// Time limit, minutes, if there was one.
     pub limit_min: Option<u32>,
-    /// Its last state in Slurm's terms: `COMPLETED`, `TIMEOUT`.
+    /// Last state of the job in Slurm's terms: `COMPLETED`, `TIMEOUT`.
     pub state: String,
     /// Exit code.
     pub exit_code: u8,

@@ -41,7 +41,7 @@ pub enum Sharing {
     Owner,
 }
 
-/// One GRES request, by the numbers of the node table.
+/// A GRES request, by the numbers of the node table.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
@@ -147,17 +147,17 @@ pub struct Shape {
     pub gres: Vec<GresWant>,
     /// Exclusive use.
     pub sharing: Sharing,
-    /// More tasks than CPUs are fine (`--overcommit`).
+    /// Whether more tasks than CPUs are fine (`--overcommit`).
     pub overcommit: bool,
     /// First option that is left to Slurm, if any.
     pub left_to_slurm: Option<LeftToSlurm>,
-    /// What it asks of cores and sockets.
+    /// Cores and sockets that the job asks for.
     #[serde(default, skip_serializing_if = "Layout::is_default")]
     pub layout: Layout,
     /// `--gres-flags=enforce-binding`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub enforce_binding: bool,
-    /// What it asks of the topology.
+    /// Options of the job that topology plugins read.
     #[serde(default, skip_serializing_if = "TopologyAsk::is_default")]
     pub topology: TopologyAsk,
 }
@@ -171,13 +171,13 @@ pub struct Need {
     /// Memory in MiB; 0 when untracked or all of it. By CPU it is that of
     /// [`cpus`](Self::cpus), see [`memory_on`](Self::memory_on).
     pub memory_mb: u64,
-    /// All memory of the node, which must be unused.
+    /// Whether the job takes all memory of the node, which must be unused.
     pub all_memory: bool,
     /// Count by GRES kind and type, in the order of the request.
     pub gres: Vec<(GresIdx, Option<GresTypeIdx>, u64)>,
-    /// The whole node, which must be idle.
+    /// Whether the job takes the whole node, which must be idle.
     pub whole: bool,
-    /// What the cores depend on.
+    /// Options that decide the cores.
     pub cores: CoreAsk,
     /// MiB for each CPU that is charged; 0 where memory is not asked for by CPU.
     pub mem_per_cpu_mb: u64,
@@ -197,7 +197,7 @@ impl Need {
         self.memory_mb.max(self.mem_per_cpu_mb.saturating_mul(self.cores.cpus_charged(node)))
     }
 
-    /// The same with another number of CPUs and one task.
+    /// Replaces the number of CPUs, for one task.
     pub fn with_cpus(self, cpus: u64) -> Self {
         Self { cpus, cores: CoreAsk { cpus, tasks: 1, ..self.cores }, ..self }
     }

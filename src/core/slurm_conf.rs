@@ -3,7 +3,7 @@
 //! (slurm.conf(5); `src/common/parse_config.c` of Slurm): comments, continued lines, escapes, and
 //! `KEY = VALUE` with blanks around `=`, an operator before it, and quoted values.
 
-/// One pair of a line.
+/// A pair of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setting {
     /// Key in small letters.
@@ -12,7 +12,7 @@ pub struct Setting {
     pub value: String,
 }
 
-/// One line that is not empty, continued lines joined.
+/// A line that is not empty, continued lines joined.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
     /// Number of its first line in the text, from 1.

@@ -5,7 +5,7 @@
 macro_rules! named_modes {
     ($mode:ident: $($name:literal => $variant:ident),+ $(,)?) => {
         impl $mode {
-            /// All modes with their names.
+            /// Modes with their names.
             pub const ALL: [(&'static str, Self); [$($name),+].len()] =
                 [$(($name, Self::$variant)),+];
 

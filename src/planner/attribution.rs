@@ -33,15 +33,15 @@ pub struct Counts {
     pub cpu: u64,
     /// Memory.
     pub memory: u64,
-    /// By GRES kind of the snapshot.
+    /// Pending jobs that wait for each GRES kind, in the snapshot's order of kinds.
     pub kinds: Vec<u64>,
-    /// By licence of the snapshot.
+    /// Pending jobs that wait for each licence, in the snapshot's order of licences.
     pub licenses: Vec<u64>,
     /// Requests for whole GPUs, of one node each.
     pub gpus: Vec<Want>,
-    /// Distinct requests looked at.
+    /// Distinct requests that were counted.
     pub requests: usize,
-    /// Pending records beyond `requests_max`, not looked at.
+    /// Pending records beyond `requests_max`, which were not counted.
     pub skipped: u64,
 }
 
@@ -59,7 +59,7 @@ impl Counts {
     }
 }
 
-/// The GRES whose fragmentation is looked at.
+/// The GRES whose fragmentation is counted.
 const GPU: &str = "gpu";
 
 /// Options that decide where a job may run; jobs that agree in them are examined once.
@@ -225,9 +225,9 @@ pub(crate) fn dimensions_of(set: Dimensions) -> impl Iterator<Item = Lack> {
 pub(crate) struct Lacking {
     /// Nodes that could ever hold its share.
     capable: u32,
-    /// Of them, those that can now.
+    /// Capable nodes that have room for the share now.
     fitting: u32,
-    /// The others by the dimensions that they lack.
+    /// Capable nodes without room, by the dimensions that they lack.
     by_set: Vec<(Dimensions, u32)>,
 }
 
@@ -252,7 +252,7 @@ impl Lacking {
         }
     }
 
-    /// What the request waits for: the dimensions lacking where the fewest are.
+    /// Returns what the request waits for: the dimensions lacking on the nodes that lack fewest.
     pub(crate) fn rule(&self, wanted: u32) -> Dimensions {
         if self.capable < wanted || self.fitting >= wanted {
             return 0;

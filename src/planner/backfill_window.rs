@@ -18,7 +18,7 @@ use crate::usage::NodeUsage;
 use phalanx_core::NodeIdx;
 use phalanx_core::snapshot::{Job, JobState, Snapshot};
 
-/// Waiting jobs among which the first gang is looked for.
+/// Waiting jobs among which the first gang is searched.
 const LOOKED_AT: usize = 64;
 
 /// Inputs of one round.
@@ -32,7 +32,7 @@ pub struct Inputs<'a> {
     pub outlook: &'a Outlook,
     /// Unix milliseconds.
     pub now_ms: u64,
-    /// Jobs behind the gang that are looked at.
+    /// Jobs behind the gang that are considered.
     pub jobs_max: usize,
     /// Plans of the other methods: jobs with a preference there are left alone.
     pub done: &'a [MethodPlan],

@@ -8,7 +8,7 @@ use phalanx_core::limits;
 use phalanx_core::snapshot::features::Constraint;
 use phalanx_core::snapshot::{Job, Snapshot};
 
-/// One filter and what it did.
+/// A filter and the nodes that it left out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Step {
     /// `partition`, `state`, `constraint`, `nodelist`, `exclude`,

@@ -20,7 +20,7 @@ use phalanx_core::{NodeIdx, hostlist};
 pub struct End {
     /// Unix seconds.
     pub end_s: i64,
-    /// Its allocation.
+    /// Allocation of the job.
     pub job: RunningJob,
 }
 
@@ -64,7 +64,7 @@ impl Outlook {
         Self { ends, runtimes_s: runtimes_s.collect() }
     }
 
-    /// By nodes alone: neither jobs in front nor licences count.
+    /// Returns the soonest start by nodes alone: neither jobs in front nor licences count.
     pub fn soonest(
         &self,
         snapshot: &Snapshot,
@@ -127,7 +127,7 @@ pub struct LeafOutlook {
 }
 
 impl Outlook {
-    /// By nodes alone, as [`soonest`](Self::soonest).
+    /// Returns the soonest leaves by nodes alone, as [`soonest`](Self::soonest).
     pub fn on_leaves(
         &self,
         snapshot: &Snapshot,

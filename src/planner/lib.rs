@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! From a snapshot of the queue and an exact picture of the nodes to
-//! decisions, and to the reasons behind them.
+//! Turns a snapshot of the queue and an exact picture of the nodes into decisions, and into the
+//! reasons behind them.
 #![forbid(unsafe_code)]
 
 pub mod attribution;

@@ -19,7 +19,7 @@ pub struct Waiting {
     pub too_small: usize,
     /// Eligible nodes with enough free now.
     pub fits_now: usize,
-    /// By dimension name: nodes that lack it now, least amount missing.
+    /// Nodes that lack a dimension now, with the least amount missing, by the dimension's name.
     pub blockers: BTreeMap<String, (usize, u64)>,
     /// Licences short: name, wanted, free.
     pub licenses: Vec<(String, u64, u64)>,
@@ -61,7 +61,7 @@ impl Waiting {
         self.fits_now += usize::from(fits);
     }
 
-    /// One sentence for the user.
+    /// Returns one sentence for the user.
     pub fn summary(&self, reason: &str) -> String {
         let capable = self.eligible.nodes.count_ones(..) - self.too_small;
         let needed = self.nodes_needed as usize;

@@ -24,7 +24,7 @@ use phalanx_core::snapshot::{Job, Snapshot};
 use phalanx_methods::balance::EngineError;
 use phalanx_methods::verify;
 
-/// One job of the plan.
+/// A job of the plan.
 #[derive(Debug, Clone)]
 pub struct Planned {
     /// Job id.
@@ -191,7 +191,7 @@ fn amounts_of(usage: &NodeUsage) -> (Vec<u64>, Vec<u64>) {
     levels.map(|level| (level.total, level.used)).unzip()
 }
 
-/// One check for an even split, else one for each node.
+/// Returns one check for an even split, else one for each node.
 fn checks_of(job: &Job, placement: &Placement, usages: &[NodeUsage]) -> Vec<verify::Placement> {
     let kinds = usages.first().map_or(0, |r| r.kinds.len());
     let check = |nodes: &[NodeIdx], need: &Need| verify::Placement {

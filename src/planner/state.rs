@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! All that a simulation of the live cluster starts from, as it is written and
-//! read.
+//! State from which a simulation of the live cluster starts, as it is written and read.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

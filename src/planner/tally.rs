@@ -22,14 +22,14 @@ use phalanx_core::snapshot::{Job, Snapshot};
 
 /// Distinct requests that are followed; what further ones wait for is that of the poll.
 const FOLLOWED_MAX: usize = 512;
-/// Changes of nodes that wait for a look; beyond that the counts stay those of the last look.
+/// Changes of nodes that may wait to be counted; beyond it the counts stay as last computed.
 const CHANGED_MAX: usize = 1 << 16;
 /// Starts that are remembered.
 const STARTED_MAX: usize = 4096;
 /// Requests that came since the poll.
 const CAME_MAX: usize = 64;
 
-/// One distinct request of the queue.
+/// A distinct request of the queue.
 #[derive(Debug, Clone)]
 struct Request {
     need: Need,
@@ -48,9 +48,9 @@ pub struct Tally {
     by_job: HashMap<u32, usize>,
     /// Names of the places of [`Dimensions`].
     names: Vec<Arc<str>>,
-    /// What is not followed: licences, and requests beyond [`FOLLOWED_MAX`].
+    /// Demand that is not followed: licences, and requests beyond [`FOLLOWED_MAX`].
     fixed: BTreeMap<Arc<str>, u64>,
-    /// Usage by node as it was looked at.
+    /// Usage by node as it was last counted.
     usages: Vec<NodeUsage>,
     changed: Vec<NodeIdx>,
     /// Requests that Slurm asked about since, with their candidates.
@@ -62,7 +62,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Of a poll's queue on nodes with these usages, in the snapshot's order; `whole` is the
+    /// Tallies a poll's queue on nodes with these usages, in the snapshot's order; `whole` is the
     /// demand that [`attribution::count`](crate::attribution::count) found.
     #[must_use]
     pub fn new(snapshot: &Snapshot, usages: Vec<NodeUsage>, now_s: i64, whole: &Demand) -> Self {
@@ -294,7 +294,7 @@ impl Follower {
         }
     }
 
-    /// Whether something is still to be looked at.
+    /// Whether some change is still to be counted.
     pub(crate) fn is_behind(&self) -> bool {
         let behind = |tally: &Tally| !tally.changed.is_empty() || !tally.came.is_empty();
         self.tally.as_ref().is_some_and(behind)

@@ -9,14 +9,14 @@ use phalanx_core::{GresIdx, GresTypeIdx};
 /// Amount of one resource on a node.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Level {
-    /// Configured.
+    /// Configured amount.
     pub total: u64,
-    /// In use.
+    /// Amount in use.
     pub used: u64,
 }
 
 impl Level {
-    /// Not in use.
+    /// Returns the amount that is not in use.
     pub fn free(self) -> u64 {
         self.total.saturating_sub(self.used)
     }
@@ -29,9 +29,9 @@ pub struct NodeUsage {
     pub cpus: Level,
     /// Memory, MiB.
     pub memory_mb: Level,
-    /// By GRES kind.
+    /// Levels by GRES kind.
     pub kinds: Vec<Level>,
-    /// By GRES type.
+    /// Levels by GRES type.
     pub types: Vec<Level>,
     /// Jobs on the node.
     pub jobs: u32,
@@ -49,7 +49,7 @@ pub struct NodeUsage {
 pub struct Parts([Option<(GresIdx, GresIdx)>; 2]);
 
 impl Parts {
-    /// From pairs of a kind and the kind whose devices it divides; the first two count.
+    /// Takes pairs of a kind and the kind whose devices it divides; the first two count.
     pub fn of(pairs: &[(GresIdx, GresIdx)]) -> Self {
         let mut parts = Self::default();
         for (slot, pair) in parts.0.iter_mut().zip(pairs) {

@@ -11,7 +11,7 @@ use phalanx_core::trace::swf::{SwfHeader, SwfJob, SwfReader};
 use phalanx_core::trace::{TraceError, sacct};
 use phalanx_methods::learn::runtime::JobClass;
 
-/// One job on a machine whose CPUs are all alike.
+/// A job on a machine whose CPUs are all alike.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SimJob {
     /// Number in the log.

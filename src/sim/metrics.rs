@@ -85,7 +85,7 @@ pub fn percentile<T: Copy + Default>(sorted: &[T], percent: usize) -> T {
     sorted.get(rank.saturating_sub(1)).copied().unwrap_or_default()
 }
 
-/// All figures of a run on a pool of CPUs.
+/// Returns all figures of a run on a pool of CPUs.
 pub fn of_pool(policy: &str, load: &Workload, schedule: &Schedule) -> Figures {
     let pairs = || load.jobs.iter().zip(schedule.starts_s.iter().copied());
     let mut waits: Vec<i64> = pairs().map(|(job, start)| wait_s(job, start)).collect();

@@ -66,7 +66,7 @@ pub const GANG: Policy = Policy { name: "gang", gangs: Some(gang::Mode::Ga), ..B
 pub const PHALANX: Policy =
     Policy { name: "phalanx", order: Order::Slurm { by_daemon: true }, ..GANG };
 
-/// All policies of the product.
+/// Policies of the product.
 pub const POLICIES: [Policy; 9] = [
     Policy { name: "fcfs", order: Order::Fcfs, ..EASY },
     EASY,

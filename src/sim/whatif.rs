@@ -23,7 +23,7 @@ pub struct JobChange {
     pub then_s: Option<i64>,
 }
 
-/// One configuration over the period.
+/// A configuration over the period.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Side {
     /// Pending jobs that start within the period.
@@ -49,7 +49,7 @@ pub struct Side {
     pub energy_j: Option<f64>,
 }
 
-/// Both configurations, and the jobs that start at another time.
+/// The two configurations, and the jobs that start at another time.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct WhatIf {
     /// Length of the period, hours.
@@ -65,13 +65,13 @@ pub struct WhatIf {
     pub arrivals: Arrivals,
     /// Reason for which there is no energy.
     pub no_energy: Option<String>,
-    /// The configuration in force.
+    /// Results under the configuration in force.
     pub today: Side,
-    /// The other one.
+    /// Results under the other configuration.
     pub then: Side,
-    /// Jobs that start earlier under it.
+    /// Jobs that start earlier under the other configuration.
     pub earlier: usize,
-    /// Jobs that start later under it.
+    /// Jobs that start later under the other configuration.
     pub later: usize,
     /// Jobs with the largest change, at most so many as asked for.
     pub changes: Vec<JobChange>,

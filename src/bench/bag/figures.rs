@@ -21,10 +21,10 @@ pub const SHOWN: [(&str, Mode); 4] = [
 ];
 const COLOURS: [&str; 4] = ["#2166ac", "#d6604d", "#999999", "#1b7837"];
 
-/// One point: its place on the axis, and the four values.
+/// A point: its place on the axis, and the four values.
 type Point = (f64, [f64; 4]);
 
-/// All numbers.
+/// Numbers of the figures.
 pub struct Figures {
     /// Profit per second over gamma.
     table: Vec<Point>,

@@ -22,7 +22,7 @@ use phalanx_methods::bag::{
     Bag, Forecast, MachineType, Mode, OnlinePlanner, Options, Problem, User, solve,
 };
 
-/// One instance: task type and tasks of each user in the order of arrival.
+/// An instance: task type and tasks of each user in the order of arrival.
 type Instance = Vec<(usize, u64)>;
 
 /// Allowed distance of the seed's rule from the authors' raw results. Their code
@@ -227,7 +227,7 @@ fn objective(problem: &Problem, mode: Mode) -> (f64, f64) {
     }
 }
 
-/// All columns for one instance, in the order of [`COLUMNS`].
+/// Returns all columns for one instance, in the order of [`COLUMNS`].
 fn columns(rates: &Rates, gamma: f64, instance: &Instance, mean: f64) -> [f64; 10] {
     let mut problem = problem(rates, gamma, instance);
     let modes = [
@@ -249,8 +249,8 @@ fn columns(rates: &Rates, gamma: f64, instance: &Instance, mean: f64) -> [f64; 1
     row
 }
 
-/// No look into the future: only the number of bags still to come, that all
-/// types are equally likely and the mean bag of the other instances are known.
+/// Plans with a forecast that knows no future bag: only the number of bags still to come, that all
+/// types are equally likely, and the mean bag of the other instances.
 fn forecast(rates: &Rates, gamma: f64, problem: &Problem, mean: f64) -> f64 {
     let Ok(mut planner) = OnlinePlanner::new(problem) else { return f64::NAN };
     let users = problem.users.len();

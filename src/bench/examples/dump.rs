@@ -12,7 +12,7 @@ use phalanx_slurm::{
     Row, Slurm, SlurmError, Table, UpdateTime,
 };
 
-/// One JSON object, written field by field.
+/// A JSON object, written field by field.
 struct Line(String);
 
 impl Line {

@@ -54,7 +54,7 @@ pub struct Spot {
     pub gpu: Option<usize>,
 }
 
-/// One node and what is free on it.
+/// A node and its free resources.
 #[derive(Debug, Clone)]
 pub struct FleetNode {
     /// CPUs when idle, thousandths.

@@ -8,7 +8,7 @@ use phalanx_core::limits::{NODES_MAX, TRACE_JOBS_MAX};
 use phalanx_core::trace::spec::NodeSpec;
 use phalanx_core::trace::{Lines, TraceError, shorten};
 
-/// One pod.
+/// A pod of the list.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Pod {
     /// Name.
@@ -96,7 +96,7 @@ fn table<T>(
     Ok(rows)
 }
 
-/// All pods of a list.
+/// Reads all pods of a list.
 ///
 /// # Errors
 /// A missing column, or a value that is no number, with its line.
@@ -125,7 +125,7 @@ pub fn pods(reader: impl BufRead) -> Result<Vec<Pod>, TraceError> {
     })
 }
 
-/// All nodes of a list.
+/// Reads all nodes of a list.
 ///
 /// # Errors
 /// Fails as [`pods`] does.

@@ -40,7 +40,7 @@ const MORE: [Policy; 6] = [
     },
 ];
 
-/// All policies: those of the product, and those that it is compared with.
+/// Returns the policies of the product and those that they are compared with.
 pub fn all() -> Vec<Policy> {
     [&POLICIES[..], &MORE].concat()
 }

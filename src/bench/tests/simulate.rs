@@ -18,14 +18,14 @@ fn simulate(arguments: &[&str]) -> (i32, String, String) {
     (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
 }
 
-/// One object for each policy.
+/// Runs and returns one object for each policy.
 fn figures(arguments: &[&str]) -> Vec<Value> {
     let (code, out, error) = simulate(arguments);
     assert_eq!((code, error.as_str()), (0, ""), "{arguments:?}");
     out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// One line that says this, and exit code 2.
+/// Checks that the run ends with exit code 2 and one line that contains `part`.
 fn refused(arguments: &[&str], part: &str) {
     let (code, out, error) = simulate(arguments);
     assert_eq!((code, out.as_str()), (2, ""), "{arguments:?}: {error}");
@@ -43,7 +43,7 @@ fn file(directory: &Path, name: &str, bytes: &[u8]) -> PathBuf {
     path
 }
 
-/// Without what the real clock says.
+/// Removes the figures that depend on the real clock.
 fn timeless(mut figures: Vec<Value>) -> Vec<Value> {
     for policy in &mut figures {
         for key in ["wall_s", "decisions_per_s", "decision_p99_us"] {

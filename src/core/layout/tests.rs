@@ -7,7 +7,7 @@ use super::*;
 
 /// Two sockets of four cores with two threads each.
 const SMT: NodeCores = NodeCores { cpus_per_core: 2, sockets: 2, cores: 8, spec_cores: 0 };
-/// The same without threads.
+/// Two sockets of four cores with one thread each.
 const FLAT: NodeCores = NodeCores { cpus_per_core: 1, ..SMT };
 
 fn ask(cpus_per_task: u32, layout: Layout) -> CoreAsk {

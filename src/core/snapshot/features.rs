@@ -12,9 +12,9 @@
 pub enum Constraint {
     /// Node has the feature.
     Has(String),
-    /// All of them.
+    /// Node meets all constraints.
     All(Vec<Constraint>),
-    /// At least one of them.
+    /// Node meets at least one constraint.
     Any(Vec<Constraint>),
 }
 

@@ -5,7 +5,7 @@
 //! `gres:gpu:a100:2` or `gpu:2`, counts with the suffixes k, m, g, t, p.
 //! Source: `src/common/gres.c` `_get_gres_cnt`, `_validate_gres_conf`.
 
-/// One entry: kind, type if any, count.
+/// An entry: kind, type if any, count.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     /// `gpu`

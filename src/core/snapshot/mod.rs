@@ -27,10 +27,10 @@ pub use table::{Table, TableNode, parts_of_devices};
 /// Reason for which a snapshot was refused.
 #[derive(Debug, Error, Clone, PartialEq, Eq)]
 pub enum Refused {
-    /// There are no nodes.
+    /// The snapshot has no nodes.
     #[error("no nodes: expected at least one NodeName")]
     NoNodes,
-    /// More nodes or jobs than supported.
+    /// The snapshot has more nodes or jobs than supported.
     #[error("{what}: {count} exceed the supported {max}")]
     TooMany {
         /// `nodes` or `jobs`
@@ -45,7 +45,7 @@ pub enum Refused {
     Duplicate {
         /// `node`, `partition` or `job`
         what: &'static str,
-        /// Its name or id.
+        /// Name or id that appears twice.
         name: String,
     },
 }
@@ -86,7 +86,7 @@ pub struct Node {
     pub watts: Option<u32>,
 }
 
-/// One GRES kind or type on a node.
+/// A GRES kind or type on a node.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeGres {
     /// `gpu`
@@ -104,7 +104,7 @@ pub struct NodeGres {
 pub struct Partition {
     /// PartitionName.
     pub name: Arc<str>,
-    /// Its nodes.
+    /// Nodes of the partition.
     #[serde(with = "text::bits")]
     pub nodes: FixedBitSet,
     /// Whether it starts jobs.
@@ -124,7 +124,7 @@ pub struct Partition {
 pub struct Reservation {
     /// ReservationName.
     pub name: Arc<str>,
-    /// Its nodes.
+    /// Nodes of the reservation.
     #[serde(with = "text::bits")]
     pub nodes: FixedBitSet,
     /// Unix seconds.
@@ -142,7 +142,7 @@ pub struct License {
     pub name: Arc<str>,
     /// Configured.
     pub total: u64,
-    /// In use.
+    /// Licences in use.
     pub used: u64,
 }
 
@@ -310,7 +310,7 @@ impl Snapshot {
         self.partitions.iter().find(|p| &*p.name == name)
     }
 
-    /// These jobs wait, in this order, and there are no others.
+    /// Replaces all waiting jobs, in queue order.
     pub fn set_queue(&mut self, jobs: Vec<Job>) {
         let indexes = (0u32..).zip(&jobs);
         self.job_index = indexes.map(|(index, job)| (job.id, index)).collect();

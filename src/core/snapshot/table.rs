@@ -11,7 +11,7 @@ use crate::layout::NodeCores;
 use crate::topology::Topology;
 use crate::{GresIdx, GresTypeIdx};
 
-/// One node of the table. Empty slots of Slurm's table have an empty name.
+/// A node of the table. Empty slots of Slurm's table have an empty name.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TableNode {
     /// NodeName.
@@ -37,7 +37,7 @@ pub struct TableNode {
 /// The node table with the names of its GRES.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Table {
-    /// By Slurm's node index.
+    /// Nodes by Slurm's node index.
     pub nodes: Vec<TableNode>,
     /// Kind names (`gpu`) by id.
     pub kinds: Vec<Arc<str>>,
@@ -51,7 +51,7 @@ pub struct Table {
     pub topologies: Vec<Topology>,
 }
 
-/// Of these names of kinds, those that are parts of another's devices, with that one.
+/// Returns the kinds that are parts of another kind's devices, each with that kind.
 #[must_use]
 pub fn parts_of_devices(kinds: &[Arc<str>]) -> Vec<(GresIdx, GresIdx)> {
     let at = |name: &str| kinds.iter().position(|kind| &**kind == name).map(GresIdx::new);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What a job asks of the topology.
+//! Topology options of a job.
 
 use serde::{Deserialize, Serialize};
 
-/// A job's options that topology plugins look at.
+/// A job's options that topology plugins read.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
@@ -26,7 +26,7 @@ pub struct TopologyAsk {
     pub contiguous: bool,
     /// Least loaded nodes first: `CR_LLN` or the partition's `LLN`.
     pub lln: bool,
-    /// One CPU under `pack_serial_at_end`: Slurm takes the last nodes of the table.
+    /// Whether the job has one CPU under `pack_serial_at_end`: Slurm takes the table's last nodes.
     pub pack_serial: bool,
     /// Several sizes, `-N 2,4,8`.
     pub sizes: bool,

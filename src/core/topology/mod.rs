@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Which nodes share a switch or a block.
+//! Switches and blocks that nodes share.
 //!
 //! A [`Topology`] comes from the text that Slurm prints ([`parse`]) or from a
 //! topology.conf ([`parse_conf`]). Its *domains* are switches, or blocks with the
@@ -23,7 +23,7 @@ pub use parse::{TopologyError, parse, parse_conf};
 
 use crate::{NodeIdx, NodeSet};
 
-/// No leaf, no parent.
+/// Index that stands for no leaf or no parent.
 const NONE: u32 = u32::MAX;
 
 /// The ways in which Slurm's topology plugins choose.
@@ -39,7 +39,7 @@ pub enum Kind {
     Block,
     /// A plugin whose rules Phalanx does not know.
     Other,
-    /// It could not be read.
+    /// The topology could not be read.
     Unknown,
 }
 
@@ -59,7 +59,7 @@ impl Kind {
 /// A switch, a block or an aggregated block.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Domain {
-    /// Its name.
+    /// Name of the domain.
     pub name: Arc<str>,
     /// 0: nodes are attached to it. Of a switch one more than the highest below; of an
     /// aggregated block the logarithm of its number of blocks.
@@ -72,14 +72,14 @@ pub struct Domain {
     pub nodes: Vec<NodeIdx>,
 }
 
-/// What a topology is made from.
+/// Parts from which a topology is made.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Parts {
-    /// Its name, `default` before 25.05.
+    /// Name of the topology, `default` before 25.05.
     pub name: Arc<str>,
     /// Slurm's plugin, such as `tree`.
     pub plugin: Arc<str>,
-    /// How that chooses.
+    /// Way in which the plugin chooses.
     pub kind: Kind,
     /// Partitions that name no topology use this one.
     #[serde(default)]
@@ -146,25 +146,25 @@ impl From<Topology> for Parts {
 }
 
 impl Topology {
-    /// One that could not be read, or whose plugin is not known.
+    /// Makes a topology that could not be read, or whose plugin is not known.
     #[must_use]
     pub fn without_domains(name: &str, plugin: &str, kind: Kind) -> Self {
         Self::from(Parts { name: name.into(), plugin: plugin.into(), kind, ..Parts::default() })
     }
 
-    /// What it is made from.
+    /// Returns the parts from which the topology is made.
     #[must_use]
     pub fn parts(&self) -> &Parts {
         &self.parts
     }
 
-    /// Its name.
+    /// Returns the topology's name.
     #[must_use]
     pub fn name(&self) -> &Arc<str> {
         &self.parts.name
     }
 
-    /// How Slurm's plugin chooses.
+    /// Returns the way in which Slurm's plugin chooses.
     #[must_use]
     pub fn kind(&self) -> Kind {
         self.parts.kind

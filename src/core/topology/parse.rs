@@ -24,7 +24,7 @@ const BLOCK_LEVELS_DEFAULT: u32 = 5;
 pub struct TopologyError {
     /// Line, from 1; 0 if none is at fault.
     pub line: usize,
-    /// What was found, and what was expected.
+    /// Text that was found, and text that was expected.
     pub what: String,
 }
 

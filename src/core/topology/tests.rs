@@ -163,7 +163,7 @@ fn plugins_of_every_release_have_a_kind() {
 }
 
 proptest! {
-    /// What is written to a recording comes back, and no text is a panic.
+    /// Any text is an error or a topology that comes back unchanged from a recording.
     #[test]
     fn any_text_is_an_error_or_a_topology_that_survives_json(
         lines in proptest::collection::vec(

@@ -187,7 +187,7 @@ pub fn read<R: BufRead>(
     })
 }
 
-/// The same for a text of which every line must be readable.
+/// Reads a whole text of which every line must be readable.
 ///
 /// # Errors
 /// Fails as [`read`] does, and at the first line that cannot be read.

@@ -4,7 +4,7 @@
 use super::shorten;
 use crate::limits::NODES_MAX;
 
-/// One simulated node.
+/// A simulated node.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct NodeSpec {
     /// Name; unique in its cluster.

@@ -30,7 +30,7 @@ const NAMES: [&str; FIELDS] = [
     "think time",
 ];
 
-/// One line. Unknown numbers are -1 as in the file; fractions are cut off.
+/// A line. Unknown numbers are -1 as in the file; fractions are cut off.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SwfJob {
     /// Field 1.

@@ -10,9 +10,9 @@ use super::problem::Problem;
 /// Every bag's split, in the order of arrival.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Answer {
-    /// One entry per user.
+    /// Splits of the bags, one entry per user.
     pub users: Vec<UserAnswer>,
-    /// After the last arrival.
+    /// State after the last arrival.
     #[serde(rename = "final")]
     pub last: Final,
     /// Profit per second of the offline optimum with splittable tasks; `None`
@@ -23,7 +23,7 @@ pub struct Answer {
     pub explain: Option<Explanation>,
 }
 
-/// One bag's split and the state after it.
+/// A bag's split and the state after it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct UserAnswer {
     /// Tasks on each machine type.

@@ -38,7 +38,7 @@ pub struct Forecast {
 pub struct OnlinePlanner {
     model: Model,
     state: State,
-    /// For each type what each usable machine is owed from rounding, in tasks.
+    /// Tasks that rounding withheld from each usable machine, by task type.
     owed: Vec<Vec<f64>>,
 }
 

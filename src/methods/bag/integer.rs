@@ -22,7 +22,7 @@ use phalanx_core::number::as_f64;
 pub(super) struct Integer {
     /// The best split, by rank.
     pub x: Vec<u64>,
-    /// Its profit per second.
+    /// Profit per second of the best split.
     pub value: f64,
     found: bool,
     trial: Vec<u64>,

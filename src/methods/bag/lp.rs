@@ -48,8 +48,8 @@ pub(super) struct Programme {
 /// Solution of the programme.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Optimum {
-    /// No plan of these tasks has a higher profit per second (unless all lose
-    /// money: then it is 0, the value of a plan that takes for ever).
+    /// Upper bound of the profit per second of any plan of these tasks; 0, the value of a plan that
+    /// takes for ever, if all lose money.
     pub bound: f64,
     /// Share of each type on each machine; shape of `work`.
     pub share: Vec<f64>,
@@ -116,7 +116,7 @@ struct Simplex<'a> {
     cost: Vec<f64>,
     load: Vec<f64>,
     revenue: f64,
-    /// For each type the basic variable outside the dense system.
+    /// Basic variable outside the dense system, by task type.
     key: Vec<usize>,
     /// The other basic shares, beside r.
     other: Vec<usize>,

@@ -5,7 +5,7 @@
 use super::problem::Problem;
 use phalanx_core::number::as_f64;
 
-/// One task type: its machines from the most to the least energy per task.
+/// A task type: its machines from the most to the least energy per task.
 ///
 /// A *rank* is a place in that order; all vectors here are indexed by rank.
 #[derive(Debug, Clone)]
@@ -87,7 +87,7 @@ impl Model {
         self.types.get(row).and_then(Option::as_ref)
     }
 
-    /// The same with another price of energy.
+    /// Returns the model at another price of energy.
     pub fn at_price(&self, price: f64) -> Self {
         Self { price, ..self.clone() }
     }
@@ -136,8 +136,8 @@ impl State {
     }
 }
 
-/// One arriving bag with everything a rule needs, by rank. The vectors are
-/// scratch space that is reused from arrival to arrival.
+/// An arriving bag with everything a rule needs, by rank. The vectors are scratch space that is
+/// reused from arrival to arrival.
 #[derive(Debug, Default)]
 pub(super) struct Arrival {
     /// Tasks of the bag, at least 1.

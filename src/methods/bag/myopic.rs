@@ -27,7 +27,7 @@ pub(super) struct Split {
 pub(super) struct Myopic {
     /// Tasks by rank of the split found last.
     pub share: Vec<f64>,
-    /// For each tau: makespan and energy of the bag; NaN where discarded.
+    /// Makespan and energy of the bag for each tau; NaN where discarded.
     candidates: Vec<(f64, f64)>,
 }
 

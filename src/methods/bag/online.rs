@@ -15,9 +15,9 @@ pub(super) enum Rule {
     Exact,
     /// The optimum of this bag in whole tasks.
     Integer,
-    /// All tasks to the machine with the least energy per task.
+    /// Gives all tasks to the machine with the least energy per task.
     Greedy,
-    /// The same number of tasks to every machine.
+    /// Gives the same number of tasks to every machine.
     Average,
 }
 

@@ -148,7 +148,7 @@ impl<'a> Planner<'a> {
         Plan { x, choices, objective: state.objective(self.model.price) }
     }
 
-    /// For comparison: what each bag alone could reach when it arrives.
+    /// Returns what each bag alone could reach when it arrives, for comparison.
     fn fractional(&self, plan: &Plan) -> Vec<Choice> {
         let mut state = self.state.clone();
         let mut splitter = Splitter::default();

@@ -39,7 +39,7 @@ pub struct Problem {
     pub users: Vec<User>,
 }
 
-/// One machine type.
+/// A machine type.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MachineType {
@@ -51,7 +51,7 @@ pub struct MachineType {
     pub count: u64,
 }
 
-/// One bag.
+/// A bag of a user.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct User {

@@ -284,8 +284,8 @@ impl<'a> Search<'a> {
     }
 
     fn best_swap(&self, used: &[usize], enough: f64, left: &mut usize) -> Option<(usize, usize)> {
-        /// Up to so many places all pairs are tried, above only those with a
-        /// task of the machine that sets the makespan.
+        /// Number of places up to which all pairs are tried; above it only pairs with a task of the
+        /// machine that sets the makespan.
         const ALL_PAIRS_MAX: usize = 64;
         let machines = self.rates.machines;
         let mut best: Option<(f64, (usize, usize))> = None;

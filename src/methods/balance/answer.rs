@@ -8,7 +8,7 @@ use super::problem::{Job, Prepared, Problem};
 use phalanx_core::NodeIdx;
 use phalanx_core::problem::Number;
 
-/// One placed job.
+/// A placed job.
 #[derive(Clone, Debug, Serialize)]
 pub struct Placement<'a> {
     /// Id of the job.
@@ -30,7 +30,7 @@ pub struct Placement<'a> {
 pub struct NodeUse<'a> {
     /// Name of the node.
     pub name: &'a str,
-    /// In use of each dimension.
+    /// Amount in use of each dimension.
     pub used: Vec<Number>,
 }
 
@@ -60,10 +60,10 @@ pub struct JobExplain<'a> {
 pub struct Second<'a> {
     /// Name of the node.
     pub node: &'a str,
-    /// Its dispersion if the job had gone there.
+    /// Dispersion of the node if the job had gone there.
     pub dispersion_after: f64,
-    /// Its score minus that of the last chosen node; below zero when the poll
-    /// order decided.
+    /// Score of the node minus that of the last chosen node; below zero when the poll order
+    /// decided.
     pub margin: f64,
 }
 
@@ -76,7 +76,7 @@ pub struct Answer<'a> {
     pub pending: Vec<&'a str>,
     /// The nodes at the end, in input order.
     pub nodes: Vec<NodeUse<'a>>,
-    /// One entry for each job, when asked for.
+    /// Reasons of each job's placement, when asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub explain: Option<Vec<JobExplain<'a>>>,
 }

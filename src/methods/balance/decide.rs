@@ -7,7 +7,7 @@ use super::index::Index;
 use super::search::{Ask, Scratch, Search};
 use phalanx_core::NodeSet;
 
-/// Below this many nodes or candidates a plain scan is as fast.
+/// Number of nodes or candidates below which a plain scan is as fast.
 const PLAIN_NODES: usize = 96;
 /// Share of candidates (one of so many nodes) below which a plain scan over
 /// the candidates is faster.

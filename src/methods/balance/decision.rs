@@ -69,14 +69,14 @@ pub enum Branch {
     Best,
 }
 
-/// One chosen node.
+/// A chosen node.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Choice {
     /// The node.
     pub node: NodeIdx,
-    /// Its dispersion without the job.
+    /// Dispersion of the node without the job.
     pub before: f64,
-    /// Its dispersion with the job.
+    /// Dispersion of the node with the job.
     pub after: f64,
     /// The figure that was minimised: `after` in [`Mode::Seed`](super::Mode::Seed).
     pub score: f64,
@@ -101,8 +101,8 @@ pub enum Outcome {
 pub struct RunnerUp {
     /// The node and its figures.
     pub choice: Choice,
-    /// Its score minus that of the last chosen node; below zero when the poll
-    /// order, not the score, decided.
+    /// Score of the node minus that of the last chosen node; below zero when the poll order, not
+    /// the score, decided.
     pub margin: f64,
 }
 

@@ -47,7 +47,7 @@ pub enum EngineError {
         /// Their sum.
         sum: f64,
     },
-    /// No source of weights is chosen.
+    /// The options choose no source of weights.
     #[error("weights: at least one source is needed")]
     Sources,
 }

@@ -17,7 +17,7 @@ use super::params::Mode;
 
 /// Nodes of a block and blocks of a group.
 pub(super) const LANES: usize = 16;
-/// One dimension of the nodes of a block, or of the blocks of a group.
+/// A dimension of the nodes of a block, or of the blocks of a group.
 pub(super) type Lane = [f64; LANES];
 /// Node index of an unused slot.
 pub(super) const NO_NODE: u32 = u32::MAX;
@@ -65,7 +65,7 @@ pub(super) struct Section {
     pub(super) groups: Bounds,
 }
 
-/// All sections, and where each node is in them.
+/// Sections of the index, and the place of each node in them.
 #[derive(Clone, Debug)]
 pub(super) struct Index {
     pub(super) mode: Mode,

@@ -25,7 +25,7 @@ pub(super) struct Nodes {
     /// Usage, laid out alike.
     pub(super) usage_of: Vec<f64>,
     pub(super) kind: Vec<u32>,
-    /// By kind of node, the dimensions with a total above zero, ascending.
+    /// Dimensions with a total above zero, ascending, by kind of node.
     pub(super) kinds: Vec<Vec<usize>>,
     kind_numbers: BTreeMap<Vec<usize>, u32>,
     /// Number of each node's totals among the different ones; empty once

@@ -38,7 +38,7 @@ pub struct Sources {
 }
 
 impl Sources {
-    /// All three.
+    /// The three sources together.
     pub const ALL: Self = Self { initial: true, pending: true, usage: true };
 
     /// Number of sources chosen.

@@ -23,7 +23,7 @@ pub enum Lack {
     Nothing,
     /// Fewer nodes than wanted could ever run it.
     Never,
-    /// These dimensions, ascending.
+    /// The job lacks these dimensions, ascending.
     Dims(Vec<usize>),
 }
 
@@ -96,7 +96,7 @@ pub struct PendingCounts {
     counts: Vec<u64>,
     groups: Vec<Group>,
     by_shape: BTreeMap<(Vec<Amount>, usize), u32>,
-    /// By node.
+    /// Watches by node.
     watches: Vec<Vec<Watch>>,
     /// Groups without witnesses (more dimensions than mask bits).
     unwatched: Vec<u32>,
@@ -104,7 +104,7 @@ pub struct PendingCounts {
 }
 
 impl PendingCounts {
-    /// No pending jobs, in `dims` dimensions.
+    /// Starts without pending jobs, in `dims` dimensions.
     #[must_use]
     pub fn new(dims: usize) -> Self {
         Self {
@@ -150,7 +150,7 @@ impl PendingCounts {
         self.evaluate(engine, number);
     }
 
-    /// More of `node` is in use than before.
+    /// Counts anew after the use of `node` has grown.
     pub fn node_filled(&mut self, engine: &mut Engine, node: NodeIdx) {
         for at in 0..self.unwatched.len() {
             self.evaluate(engine, self.unwatched[at]);

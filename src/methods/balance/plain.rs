@@ -8,8 +8,8 @@ use super::score::View;
 use phalanx_core::{NodeIdx, NodeSet};
 
 impl Engine {
-    /// The same decision as [`decide`](Engine::decide) by a scan over every
-    /// candidate. A request of the wrong length gets [`Outcome::NoFit`].
+    /// Decides as [`decide`](Engine::decide) does, by a scan over every candidate. A request of the
+    /// wrong length gets [`Outcome::NoFit`].
     #[must_use]
     pub fn decide_plain(&self, candidates: &NodeSet, request: &Request<'_>) -> Decision {
         let weights = self.weights();

@@ -21,7 +21,7 @@ pub enum Source {
     Usage,
 }
 
-/// One node of a [`Problem`].
+/// A node of a [`Problem`].
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Node<'a> {
@@ -30,11 +30,11 @@ pub struct Node<'a> {
     pub name: Name<'a>,
     /// Total of each dimension, at least 0.
     pub total: Vec<f64>,
-    /// In use of each dimension, from 0 to its total.
+    /// Amount in use of each dimension, from 0 to its total.
     pub used: Vec<f64>,
 }
 
-/// One job of a [`Problem`].
+/// A job of a [`Problem`].
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Job<'a> {

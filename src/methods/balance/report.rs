@@ -9,11 +9,11 @@ use phalanx_core::Amount;
 /// The weights of each source, whether it is switched on or not.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WeightsBySource {
-    /// Configured.
+    /// Configured weights.
     pub initial: Vec<f64>,
-    /// From the pending counts.
+    /// Weights from the pending counts.
     pub pending: Vec<f64>,
-    /// From the usage of the cluster.
+    /// Weights from the usage of the cluster.
     pub usage: Vec<f64>,
 }
 

@@ -25,7 +25,7 @@ pub(super) struct Scratch {
     groups: Vec<(f64, u32, u32)>,
 }
 
-/// One request against the index.
+/// A search of the index for one request.
 pub(super) struct Search<'a> {
     scorer: &'a Scorer,
     index: &'a Index,
@@ -38,7 +38,7 @@ pub(super) struct Search<'a> {
     hold: bool,
 }
 
-/// One decision's inputs.
+/// Inputs of a decision.
 #[derive(Clone, Copy)]
 pub(super) struct Ask<'a> {
     pub(super) index: &'a Index,

@@ -64,14 +64,13 @@ pub(super) struct Line {
 }
 
 impl Line {
-    /// Its value at a usage.
+    /// Returns the line's value at a usage.
     pub(super) fn at(self, usage: f64) -> f64 {
         self.constant + self.slope * usage
     }
 }
 
-/// One separable term: a node's score has its line in each dimension, times the dimension's
-/// weight.
+/// A separable term: a node's score has its line in each dimension, times the dimension's weight.
 pub(super) struct Term {
     /// The name in reports.
     pub(super) name: &'static str,
@@ -79,7 +78,7 @@ pub(super) struct Term {
     pub(super) line: fn(&BestParams, f64) -> Line,
 }
 
-/// All separable terms but the imbalance, which is the method itself.
+/// Separable terms but the imbalance, which is the method itself.
 pub(super) const TERMS: [Term; 2] = [
     Term { name: "packing", line: |best, _| Line { constant: 0.0, slope: -best.packing } },
     Term {

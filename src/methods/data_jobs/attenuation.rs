@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// One run: its cores, and work units per second and core.
+/// A run: its cores, and work units per second and core.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CoreSpeed {
     /// Cores of the job.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Which time limit to ask for, from the runs of like jobs that ended.
+//! Advice on time limits, from the runs of like jobs that ended.
 //!
 //! The advice is the longest of the latest runs with a margin, in the steps that people write. What
 //! it is worth is told by the runs themselves: each is compared with the advice from those before
@@ -22,31 +22,31 @@ pub struct Past {
     pub run_s: u64,
     /// Minutes that it asked for.
     pub limit_min: u32,
-    /// It ended at its limit: it would have run longer.
+    /// Whether the run ended at its limit: it would have run longer.
     pub cut: bool,
 }
 
-/// What to ask for.
+/// Advice on the time limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Advice {
     /// Too few runs.
     None,
-    /// So many minutes would do instead of those of the last run.
+    /// Minutes that would do instead of those of the last run.
     Shorter(u32),
     /// The last run's limit is about right.
     Keep,
-    /// Of the latest runs so many ended at their limits.
+    /// Number of the latest runs that ended at their limits.
     Longer(usize),
 }
 
 /// Advice from runs, the oldest first, and its record on these runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Advised {
-    /// What to ask for.
+    /// Advice for the next run.
     pub advice: Advice,
     /// Runs to which earlier ones advised a shorter limit.
     pub tried: usize,
-    /// Those of them that it would have ended early.
+    /// Runs that the advised limit would have ended early.
     pub too_short: usize,
 }
 
@@ -69,7 +69,7 @@ pub fn advise(runs: &[Past]) -> Advised {
     Advised { advice: after(&latest, asked), tried, too_short }
 }
 
-/// For a job that would ask for `asked` minutes.
+/// Returns the advice for a job that would ask for `asked` minutes.
 fn after(latest: &VecDeque<Past>, asked: u32) -> Advice {
     let cut = latest.iter().filter(|run| run.cut && run.limit_min >= asked).count();
     if latest.len() < RUNS_MIN {

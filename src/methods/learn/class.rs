@@ -83,7 +83,7 @@ pub struct JobTraits<'a> {
 }
 
 impl<'a> JobTraits<'a> {
-    /// Of a job as Slurm has it.
+    /// Returns the traits of a job as Slurm has it.
     #[must_use]
     pub fn of(job: &'a Job) -> Self {
         JobTraits {
@@ -97,7 +97,7 @@ impl<'a> JobTraits<'a> {
         }
     }
 
-    /// Of a run that ended.
+    /// Returns the traits of a run that ended.
     #[must_use]
     pub fn of_run(run: &'a Run) -> Self {
         JobTraits {
@@ -189,7 +189,7 @@ fn gres_text(node: &Node) -> Option<String> {
     (!text.is_empty()).then(|| part(&text.join("+")))
 }
 
-/// One part of a key: without separators and control characters, cut, `-` if empty.
+/// Makes a part of a key: without separators and control characters, cut, `-` if empty.
 fn part(text: &str) -> String {
     let odd = |c: char| c == '/' || c.is_whitespace() || c.is_control();
     let mut clean: String = text.trim().chars().map(|c| if odd(c) { '_' } else { c }).collect();
@@ -297,7 +297,7 @@ mod tests {
         }
     }
 
-    /// The same values as in the plugin's test: `plugin/tests/unit.c`.
+    /// Goal: the keys are those of the plugin's test: `plugin/tests/unit.c`.
     #[test]
     fn names_that_differ_in_numbers_have_one_key() {
         assert_eq!(name_key(""), 0x1cd9);
@@ -308,7 +308,7 @@ mod tests {
         assert_eq!(name_key("gr\u{f6}\u{df}e"), 0x39a2);
     }
 
-    /// Likewise; the last two are those of the source's test vectors.
+    /// Goal: accounts have the plugin's keys; the last two are the source's test vectors.
     #[test]
     fn accounts_have_keys() {
         assert_eq!(account_key(""), 0x811c_9dc5);

@@ -25,7 +25,7 @@ impl Stat {
         Stat { count, mean: (self.count * self.mean + other.count * other.mean) / count }
     }
 
-    /// This sample without `part`, which must be a part of it; empty when nothing is left.
+    /// Takes `part`, which must be a part of the sample, out of it; empty when nothing is left.
     #[must_use]
     pub fn without(self, part: Stat) -> Stat {
         let count = self.count - part.count;

@@ -12,7 +12,7 @@ pub enum Growth {
     Source,
     /// `4 m ln(1 + ln t)`: the dominating term alone, as the document words it.
     Loglog,
-    /// No bonus: the index is the mean, and untried edges have no preference.
+    /// The index has no bonus: it is the mean, and untried edges have no preference.
     None,
 }
 

@@ -3,7 +3,7 @@
 
 use super::Stat;
 
-/// One ended run as an observation.
+/// An ended run as an observation.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Observation {
     /// Seconds that it ran, suspensions left out; above 0.

@@ -21,7 +21,7 @@ use super::moments::Spread;
 
 /// Variance of an effect of a node class before any run: a factor of 1.3 is usual.
 pub(super) const EFFECT: f64 = 0.08;
-/// The same for what a job class has beyond its family.
+/// Variance, before any run, of what a job class's effect has beyond its family's.
 pub(super) const OWN_EFFECT: f64 = 0.02;
 /// Variance of the noise before any run (a quarter), and the runs that this counts as.
 const NOISE: f64 = 0.0625;

@@ -23,7 +23,7 @@ use phalanx_core::number::as_f64;
 pub const SHORTEST_S: f64 = 10.0;
 /// Weight of an older observation after each new one.
 const FADE: f64 = 0.9;
-/// The same for what is common to all users.
+/// Weight of an older observation of all users after each new one.
 const FADE_COMMON: f64 = 0.999;
 /// Observations that the level above counts as.
 const PRIOR: f64 = 1.0;
@@ -42,8 +42,8 @@ pub struct JobClass {
 }
 
 impl JobClass {
-    /// Of a job's traits: the user, and the job name without its numbers or the
-    /// class that the comment declares. Without limit: [`NO_LIMIT_S`].
+    /// Takes of a job's traits the user, and the job name without its numbers or the class that the
+    /// comment declares. Without limit: [`NO_LIMIT_S`].
     pub fn of(traits: &JobTraits<'_>, limit_min: Option<u32>) -> Self {
         let program = match traits.declared {
             Some(declared) => format!("={declared}"),
@@ -85,9 +85,9 @@ pub struct Prediction {
 }
 
 impl Prediction {
-    /// One figure to rank by: the geometric mean of the expected runtime and of
-    /// the runtime that the expected urgency stands for. A job that may well
-    /// fail at once counts as shorter than its mean says.
+    /// Returns a figure to rank by: the geometric mean of the expected runtime and of the runtime
+    /// that the expected urgency stands for. A job that may well fail at once counts as shorter
+    /// than its mean.
     pub fn typical_s(&self) -> f64 {
         (self.mean_s / self.urgency).sqrt()
     }

@@ -14,7 +14,7 @@ use super::relative::{EFFECT, Expected, Noise, OWN_EFFECT, effects};
 use phalanx_core::limits;
 use phalanx_core::problem::{InputError, refuse};
 
-/// How speeds are estimated from runs.
+/// Way in which speeds are estimated from runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Estimator {
@@ -28,7 +28,7 @@ pub enum Estimator {
 /// Options of the table: forgetting, shrinkage and bounds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SpeedsOptions {
-    /// How [`Speeds::trust`] estimates.
+    /// Estimator of [`Speeds::trust`].
     pub estimator: Estimator,
     /// Age at which a run counts half, seconds; infinite never forgets.
     pub half_life_s: f64,
@@ -57,21 +57,21 @@ impl Default for SpeedsOptions {
 pub struct RunNode<'a> {
     /// NodeName.
     pub name: &'a str,
-    /// Its class, see [`node_class_of`](super::node_class_of).
+    /// Class of the node, see [`node_class_of`](super::node_class_of).
     pub class: &'a str,
 }
 
-/// Whose runs an estimate comes from.
+/// Runs from which an estimate comes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
-    /// The node's own, shrunk towards its class.
+    /// Runs of the node itself, shrunk towards its class.
     Node,
-    /// Other nodes of its class.
+    /// Runs of other nodes of the node's class.
     NodeClass,
     /// Other node classes: no node of its own was tried, hence the count is 0.
     JobClass,
-    /// No origin: the job class is not known.
+    /// No runs: the job class is not known.
     #[default]
     Nothing,
 }
@@ -86,7 +86,7 @@ pub struct Belief {
     pub count: f64,
     /// Expected seconds of a run; 0 where the job class is not known.
     pub seconds: f64,
-    /// Its origin.
+    /// Runs from which the estimate comes.
     pub source: Source,
 }
 
@@ -104,13 +104,13 @@ impl Belief {
     }
 }
 
-/// All that is known of one job class.
+/// Knowledge of one job class.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct JobClass {
     nodes: BTreeMap<u32, Moments>,
     classes: BTreeMap<u32, Moments>,
     all: Moments,
-    /// Who taught it first; empty where that is not known.
+    /// User who taught the class first; empty where that is not known.
     owner: Arc<str>,
 }
 
@@ -575,7 +575,7 @@ impl Speeds {
         self.jobs.iter().map(|(name, job)| ClassView { table: self, name, job })
     }
 
-    /// One job class, for display.
+    /// Returns a job class, for display.
     #[must_use]
     pub fn class(&self, class: &str) -> Option<ClassView<'_>> {
         let (name, job) = self.jobs.get_key_value(class)?;
@@ -617,7 +617,7 @@ impl Trust<'_> {
     }
 }
 
-/// One job class with everything known of it.
+/// A job class with everything known of it.
 #[derive(Debug, Clone, Copy)]
 pub struct ClassView<'a> {
     table: &'a Speeds,
@@ -626,13 +626,13 @@ pub struct ClassView<'a> {
 }
 
 impl ClassView<'_> {
-    /// Its name.
+    /// Returns the name of the class.
     #[must_use]
     pub fn name(&self) -> &Arc<str> {
         self.name
     }
 
-    /// All its runs.
+    /// Returns the moments of all runs of the class.
     #[must_use]
     pub fn all(&self) -> &Moments {
         &self.job.all

@@ -57,7 +57,7 @@ pub struct CpuTimes {
 /// An error of a text that has no CPU times.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CpuTimesError {
-    /// No line begins with the word `cpu`.
+    /// The text has no line that begins with `cpu`.
     #[error("no line that begins with \"cpu\"")]
     NoCpuLine,
     /// A counter is missing or not a number.

@@ -61,8 +61,8 @@ impl<'a> Placement<'a> {
         plan
     }
 
-    /// One sender, unit weights: as many items as possible go to a receiver that
-    /// has their data, by a maximum flow from groups of like items to receivers.
+    /// Sends items of unit weight: as many as possible go to a receiver that has their data, by a
+    /// maximum flow from groups of like items to receivers.
     fn send_units(&mut self, items: &[usize], plan: &[Transfer], places: &[usize]) {
         let holds = |item: usize, receiver: usize| self.replicas[item].contains(&plan[receiver].to);
         let mut groups: BTreeMap<Vec<usize>, Vec<usize>> = BTreeMap::new();
@@ -104,9 +104,9 @@ impl<'a> Placement<'a> {
         }
     }
 
-    /// One transfer of weighted items: heavy before light, those whose data the
-    /// receiver has before the others, without exceeding the count; then one more
-    /// if that comes closer to it. Returns the weight moved.
+    /// Makes a transfer of weighted items: heavy before light, those whose data the receiver has
+    /// before the others, without exceeding the count; then one more if that comes closer to it.
+    /// Returns the weight moved.
     fn send_weights(&mut self, on: &mut Vec<usize>, transfer: Transfer) -> u64 {
         let local = |item: usize| self.replicas[item].contains(&transfer.to);
         let mut order: Vec<usize> = on.clone();

@@ -24,7 +24,7 @@ pub struct Problem {
     pub items: Option<Vec<Item>>,
 }
 
-/// One piece of work that cannot be split.
+/// A piece of work that cannot be split.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Item {

@@ -12,13 +12,13 @@ const NEWEST: f64 = 0.25;
 /// A worker is handed the items of so many seconds at once, so that none waits for the next; this
 /// is more than a network takes for an answer, and little to lose with a worker.
 const AHEAD_S: f64 = 0.1;
-/// One item in work and one that waits, however long items take.
+/// Least items in hand: one in work and one that waits, however long items take.
 const WINDOW_MIN: usize = 2;
 
-/// How the next item finds its worker.
+/// Rule by which the next item finds its worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Order {
-    /// Where it is expected to be done first: by learned speed and what the worker has in hand.
+    /// The worker expected to finish first: by learned speed and the items it has in hand.
     #[default]
     Speed,
     /// Round robin: the next worker's turn, whether it is slow or not.
@@ -28,7 +28,7 @@ pub enum Order {
 /// Rules of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rules {
-    /// How the next item finds its worker.
+    /// Rule by which the next item finds its worker.
     pub order: Order,
     /// Most items that one worker has in hand; at least 1.
     pub window: usize,
@@ -41,7 +41,7 @@ pub type Item = u64;
 /// Number of a worker, by [`Stream::join`].
 pub type Worker = u64;
 
-/// What became of an answer.
+/// Outcome of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answered {
     /// The item is done.
@@ -50,12 +50,12 @@ pub enum Answered {
     Unknown,
 }
 
-/// What became of an item on which a worker failed.
+/// Outcome of an item on which a worker failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Failed {
-    /// It waits for another try.
+    /// The item waits for another try.
     Again,
-    /// It failed as often as it may.
+    /// The item failed as often as it may.
     GivenUp,
     /// The worker does not have this item.
     Unknown,
@@ -72,7 +72,7 @@ pub struct Account {
     pub in_hand: VecDeque<Item>,
     /// Speed before anything is learned, relative to the others'.
     capability: f64,
-    /// When the oldest item in hand became the oldest.
+    /// Time at which the oldest item in hand became the oldest.
     since_s: f64,
 }
 
@@ -156,7 +156,7 @@ impl Stream {
         self.waiting.push_back(item);
     }
 
-    /// No item comes after those that were offered.
+    /// Ends the stream: no item comes after those that were offered.
     pub fn end(&mut self) {
         self.has_ended = true;
     }

@@ -7,7 +7,7 @@
 
 use std::fmt;
 
-/// One job's placement to check.
+/// A job's placement to check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placement {
     /// Name of the job in messages.

@@ -39,7 +39,7 @@ pub enum WattsFrom {
 pub struct Watts {
     /// Watts.
     pub watts: f64,
-    /// Its source.
+    /// Source of the watts.
     pub from: WattsFrom,
 }
 
@@ -92,7 +92,7 @@ pub struct Settings {
     pub wait_max_s: u64,
     /// Seconds that a slot stands idle between two tasks.
     pub pause_s: f64,
-    /// Arrays that one plan looks at, in queue order.
+    /// Arrays that one plan considers, in queue order.
     pub arrays_max: usize,
 }
 

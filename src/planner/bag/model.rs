@@ -44,7 +44,7 @@ impl Rate {
         self.time.seconds * self.watts.watts
     }
 
-    /// Whether a run there would tell something.
+    /// Whether a run on the class would measure a time or a power.
     fn is_untried(&self) -> bool {
         // Runs fade: three count a little less than three.
         let tried = self.time.count.round() >= TRIALS;
@@ -64,13 +64,13 @@ pub(super) struct Bag<'a> {
     pub(super) pending: u64,
     /// Running tasks: class of nodes, seconds since the start.
     pub(super) running: Vec<(usize, f64)>,
-    /// By class of nodes; `None` where it may not go.
+    /// Rate on each class of nodes; `None` where the bag may not run.
     pub(super) rates: Vec<Option<Rate>>,
     /// Money of one task.
     pub(super) price: f64,
-    /// It waits for cheaper energy.
+    /// Whether the bag waits for cheaper energy.
     pub(super) waits: bool,
-    /// What is not known of it.
+    /// Unknown figures of the bag.
     pub(super) missing: Vec<String>,
 }
 
@@ -96,7 +96,7 @@ pub(super) struct Class {
 /// Arrays and classes of nodes of one plan.
 #[derive(Debug, Default)]
 pub(super) struct Model<'a> {
-    /// In queue order; then those that only run.
+    /// Bags in queue order, followed by those whose tasks all run.
     pub(super) bags: Vec<Bag<'a>>,
     /// Arrays of which too little is known, by their records.
     pub(super) unknown: Vec<(&'a Job, BagRow)>,
@@ -324,7 +324,7 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// By class: tasks that its nodes hold at once, and a task's share of one.
+    /// Returns, for each class, the tasks that its nodes hold at once and a task's share of a node.
     fn slots(
         &self,
         inputs: &Inputs<'_>,
@@ -422,7 +422,7 @@ fn allow(bag: &Bag<'_>, split: &mut [u64]) {
     }
 }
 
-/// One task at a time goes where a run would tell a time or a power.
+/// Sends one task to each class where a run would measure a time or a power.
 fn explore(bag: &Bag<'_>, split: &mut [u64]) {
     for (j, rate) in bag.rates.iter().enumerate() {
         let untried = rate.as_ref().is_some_and(Rate::is_untried);

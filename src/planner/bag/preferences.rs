@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! From a split to preferences: classes of nodes with the number of tasks that may
-//! still start there.
+//! Turns a split into preferences: classes of nodes with the number of tasks that may still start
+//! there.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use phalanx_core::NodeIdx;
 use phalanx_core::limits::CANDIDATE_SETS_MAX;
 use phalanx_core::number::as_f64;
 
-/// One preference for each array with waiting tasks.
+/// Makes one preference for each array with waiting tasks.
 pub(super) fn make(
     inputs: &Inputs<'_>,
     model: &Model<'_>,
@@ -45,7 +45,7 @@ pub(super) fn make(
     preferences
 }
 
-/// What keeps arrays from being planned, by their records.
+/// Returns the reasons why arrays are not planned, by their records.
 pub(super) fn notes(model: &Model<'_>) -> Vec<(u32, Note)> {
     let note = |bag: &BagRow| {
         let energy_price_kwh = model.energy_price * 3.6e6;

@@ -77,7 +77,7 @@ fn running(array_id: u32, id: u32, node: &str, start_s: i64) -> Job {
     }
 }
 
-/// One CPU of each class, as in the example, on nodes with `cpus` CPUs.
+/// Snapshot with one CPU of each class, as in the example, on nodes with `cpus` CPUs.
 fn snapshot(cpus: u64, used: [u64; 2], jobs: Vec<Job>) -> Snapshot {
     let mut builder = Builder::default();
     let node = |(name, class, used): (&str, &str, u64)| Node {
@@ -335,7 +335,7 @@ fn a_class_of_unknown_power_is_guessed_and_tried() {
     assert!(method_plan.report.bags[0].missing.is_empty());
 }
 
-/// Where nothing is known nothing is planned, and the job's note says what would help.
+/// Nothing is planned where nothing is known, and the job's note says what would help.
 #[test]
 fn what_is_missing_is_said() {
     let snapshot = snapshot(1, [0, 0], vec![array(5, 12, 1.0)]);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! How fast the tasks of a data job are on each node: Algorithm 1's capability.
+//! Speed of a data job's tasks on each node: Algorithm 1's capability.
 //!
 //! Source: `docs/methods.md`, section Share, (b) 4 and (c): by history, or by a datum of the data
 //! service.
@@ -8,12 +8,12 @@ use crate::measured::Measured;
 use phalanx_core::hostlist;
 use phalanx_core::number::whole;
 
-/// Whose word counts.
+/// Source of the speeds.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Capability {
     /// A datum of the data service.
     pub measured: Option<Measured>,
-    /// What was learned of the job's class, where the datum says nothing.
+    /// Whether speeds learned for the job's class apply where the datum has none.
     pub learned: bool,
 }
 

@@ -35,7 +35,7 @@ const SEED_COUNTS_MAX: usize = 64;
 /// A job planned to start sooner than this starts now, ms.
 const NOW_MS: f64 = 1.0;
 
-/// One split as the planner sees it.
+/// A split as the planner sees it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Piece {
     /// Bytes.
@@ -51,14 +51,14 @@ pub struct DataJob<'a> {
     pub job: &'a Job,
     /// The task of an array, or the job.
     pub key: JobKey,
-    /// Its input.
+    /// Splits of the job's input.
     pub pieces: Vec<Piece>,
     /// MB/s of one core alone.
     pub speed_mb_per_s: f64,
     /// f(n).
     pub attenuation: Attenuation,
-    /// Of each node in the snapshot's order: the part of that speed which a core has there;
-    /// empty: all of it everywhere.
+    /// Part of `speed_mb_per_s` that a core reaches on each node, in the snapshot's order; empty:
+    /// all of it everywhere.
     pub speeds: Arc<[f64]>,
     /// Wait for these nodes.
     pub required: bool,

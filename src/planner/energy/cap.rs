@@ -13,7 +13,7 @@ use phalanx_core::shape::Shape;
 pub struct PowerAsk {
     /// Job id.
     pub job_id: u32,
-    /// Its array, if it is of one.
+    /// Array of the job, if it belongs to one.
     pub array: Option<u32>,
     /// Power under each limit, in milliwatts.
     pub extra_mw: Vec<u64>,
@@ -239,7 +239,7 @@ impl PowerLedger {
         Some((why, self.source.caps.get(why.cap)?))
     }
 
-    /// For reports.
+    /// Returns the limits and their draw for reports.
     pub fn view(&self, now_ms: u64) -> PowerView {
         let caps = self.source.caps.iter().cloned().zip(&self.sums).enumerate();
         let with = |(at, (cap, sum)): (usize, (PowerCap, &u64))| {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What limits of power remember: power promised to jobs that are about to start, and the jobs
-//! that are held back.
+//! Memory of power limits: power promised to jobs that are about to start, and the jobs that are
+//! held back.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ const PROMISE_MS: u64 = 2000;
 const PATIENCE_MS: u64 = 60_000;
 /// Time without a question about a job after which it no longer counts as held, milliseconds.
 const ASKED_MS: u64 = 60_000;
-/// Time between two looks for a job whose power is to be kept, milliseconds.
+/// Time between two searches for a job whose power is to be kept, milliseconds.
 const LOOK_MS: u64 = 1000;
 /// Jobs that are remembered; those beyond are held all the same.
 const JOBS_MAX: usize = 4096;
@@ -30,12 +30,12 @@ pub struct PowerHold {
     pub cap_mw: u64,
     /// The limit is lower than what the job and idle nodes draw: it never fits.
     pub never: bool,
-    /// Of a job that would fit: the one for which the power is kept.
+    /// Job for which the power is kept, where the held one would fit.
     pub kept_for: Option<u32>,
 }
 
 impl PowerHold {
-    /// For people, without a full stop; `partition` is that of the limit, empty for all nodes.
+    /// Says the reason to users, without a full stop; `partition` is empty for all nodes.
     pub fn text(&self, partition: &str) -> String {
         let of = match partition {
             "" => String::new(),
@@ -86,9 +86,9 @@ struct Held {
 pub struct PowerMemory {
     promised: BTreeMap<u32, Promise>,
     held: BTreeMap<u32, Held>,
-    /// The job whose power is kept.
+    /// Job for which power is kept.
     claimant: Option<u32>,
-    /// When one was looked for last.
+    /// Time of the last search for a claimant.
     looked_ms: u64,
     /// Answers that held a job back.
     pub(super) holds: u64,

@@ -12,17 +12,17 @@ use phalanx_core::number::{as_f64, whole};
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PowerState {
-    /// It is.
+    /// The node is on.
     #[default]
     On,
-    /// It is starting.
+    /// The node is booting.
     Booting,
-    /// Slurm has powered it down; a job that gets it starts it.
+    /// Slurm has powered the node down; a job that is given the node boots it.
     Off,
 }
 
 impl PowerState {
-    /// By a node's state in Slurm's words. One that is being powered down still draws.
+    /// Reads a node's state as Slurm writes it. A node that is being powered down still draws.
     pub fn of(state: &str) -> Self {
         let has = |word: &str| state.split('+').any(|part| part == word);
         match () {
@@ -36,13 +36,13 @@ impl PowerState {
 /// Power of one node in milliwatts: whole numbers, so that sums do not depend on their order.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct NodePower {
-    /// Nothing runs there.
+    /// Power while nothing runs on the node.
     pub idle_mw: u64,
-    /// All its CPUs are in use.
+    /// Power while all CPUs of the node are in use.
     pub busy_mw: u64,
-    /// While it boots.
+    /// Power while the node boots.
     pub boot_mw: u64,
-    /// Whether it is switched on.
+    /// Whether the node is switched on.
     pub state: PowerState,
 }
 
@@ -86,7 +86,7 @@ pub fn watts(milliwatts: u64) -> f64 {
 /// A limit of what some nodes draw together.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PowerCap {
-    /// Whose nodes: a partition's, or, where it is empty, all.
+    /// Partition whose nodes are limited; empty: all nodes.
     pub partition: Arc<str>,
     /// The limit.
     pub cap_mw: u64,
@@ -95,9 +95,9 @@ pub struct PowerCap {
 /// Nodes of the same power under the same limits.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PowerRow {
-    /// Power of each.
+    /// Power of each node.
     pub power: NodePower,
-    /// Bit n: they are under the limit n.
+    /// Bit n is set where the nodes are under limit n.
     pub caps: u32,
     /// The nodes.
     pub nodes: Vec<NodeIdx>,
@@ -107,8 +107,8 @@ pub struct PowerRow {
 /// is known.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PowerTable {
-    /// At most 32.
+    /// Limits, at most 32.
     pub caps: Vec<PowerCap>,
-    /// By power and limits.
+    /// Nodes grouped by power and limits.
     pub rows: Vec<PowerRow>,
 }

@@ -11,7 +11,7 @@ const STEP: f64 = 0.01;
 pub struct DayPrices(pub [f64; 24]);
 
 impl DayPrices {
-    /// The same price all day.
+    /// Returns one price for all hours of the day.
     pub fn flat(price: f64) -> Self {
         Self([price; 24])
     }

@@ -51,7 +51,7 @@ fn placer(nodes: u32) -> Placer {
     Placer::new(Cluster::new(table), false, Tuning::default(), Vec::new()).unwrap()
 }
 
-/// All nodes under the first limit, the upper half also under the second.
+/// Table with all nodes under the first limit and the upper half also under the second.
 fn caps(nodes: u32, cap_w: u64, part_w: u64) -> PowerTable {
     let of = |partition: &str, watts| PowerCap { partition: partition.into(), cap_mw: watts * W };
     let row = |caps, from: u32, to: u32| PowerRow {

@@ -19,7 +19,7 @@ pub struct PriceClock {
 }
 
 impl PriceClock {
-    /// Of the time between two unix seconds; `hour_of` gives the hour of the day there.
+    /// Covers the time between two unix seconds; `hour_of` returns the hour of the day of one.
     pub fn new(prices: &DayPrices, from_s: i64, to_s: i64, hour_of: &dyn Fn(i64) -> usize) -> Self {
         let from_s = from_s.div_euclid(STEP_S) * STEP_S;
         let mut sums = vec![0.0];
@@ -60,13 +60,13 @@ impl PriceClock {
 /// A job that ran, or runs.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Ran {
-    /// Unix seconds.
+    /// Start of the job, unix seconds.
     pub start_s: i64,
-    /// Unix seconds; now while it runs.
+    /// End of the job, unix seconds; now while it runs.
     pub end_s: i64,
     /// Seconds that it ran, suspensions left out.
     pub elapsed_s: f64,
-    /// Its CPUs on all nodes.
+    /// CPUs of the job on all nodes.
     pub cpus: u64,
     /// Energy of its nodes as measured.
     pub joules: Option<f64>,
@@ -77,11 +77,11 @@ pub struct Ran {
 pub struct Used {
     /// Kilowatt hours, its nodes' idle power by its share included.
     pub kwh: f64,
-    /// At the prices of its hours.
+    /// Cost of the energy at the prices of the hours in which it was used.
     pub cost: f64,
     /// Hours times CPUs.
     pub cpu_hours: f64,
-    /// It was measured, not reckoned.
+    /// Whether the energy was measured, not computed.
     pub measured: bool,
 }
 

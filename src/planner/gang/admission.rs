@@ -4,9 +4,9 @@
 use phalanx_methods::gang::{Job, Problem, Task, task_alone};
 use phalanx_methods::learn::Exploration;
 
-/// How much less than its cost a gang is worth that the plan leaves out, at best, on nodes with
-/// room for one of its tasks each; where none has, on any. `None` if it is worth its cost, or if
-/// it was never tried on one of them.
+/// Returns how much a gang that the plan leaves out is worth less than its cost, at best, on nodes
+/// with room for one of its tasks each; where none has room, on any. `None` if the gang is worth
+/// its cost, or was never tried on one of those nodes.
 pub(super) fn below_cost(problem: &Problem, exploration: &Exploration, job: &Job) -> Option<f64> {
     let mut worth = 0.0;
     let mut last: Option<(&Task, f64)> = None;

@@ -48,7 +48,7 @@ pub struct Settings {
     pub seed: u64,
     /// Threads of the search.
     pub threads: usize,
-    /// How the exploration bonus grows.
+    /// Growth of the exploration bonus.
     pub g: Growth,
     /// Multiplies the bonus; 0 switches it off.
     pub bonus_scale: f64,
@@ -60,7 +60,7 @@ pub struct Settings {
     pub cost: BTreeMap<String, f64>,
     /// Gangs that are worth less than their cost on every node with room are to wait.
     pub enforce_admission: bool,
-    /// Jobs that one plan looks at, in queue order.
+    /// Jobs that one plan considers, in queue order.
     pub jobs_max: usize,
 }
 

@@ -23,7 +23,7 @@ pub struct Learned<'a> {
     node_class_by: &'a [NodeKey],
     now_s: i64,
     measured: Classes,
-    /// By job type, as needed.
+    /// Trust by job type, computed when first needed.
     trusts: RefCell<HashMap<String, Trust<'a>>>,
 }
 

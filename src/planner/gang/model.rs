@@ -54,14 +54,14 @@ pub(super) struct Group {
     pub(super) places: u64,
 }
 
-/// What of a job decides which nodes it may use: options, and the GRES that each has to have.
+/// Properties of a job that decide which nodes it may use: options, and GRES that each has to have.
 type Where<'a> = (&'a str, [Option<&'a str>; 3], Vec<Gres>);
 pub(super) type Gres = (GresIdx, Option<GresTypeIdx>);
 
 /// Gangs, groups of nodes and beliefs of one plan.
 #[derive(Debug, Default)]
 pub(super) struct Model<'a> {
-    /// In queue order.
+    /// Gangs in queue order.
     pub(super) gangs: Vec<Gang<'a>>,
     /// Names of the classes of nodes.
     pub(super) classes: Vec<String>,
@@ -72,7 +72,7 @@ pub(super) struct Model<'a> {
     pub(super) group_of: Vec<u32>,
     /// Names of the job types.
     pub(super) types: Vec<String>,
-    /// By type and class; counts include runs under way.
+    /// Beliefs by type and class; counts include runs under way.
     pub(super) beliefs: Vec<Vec<Belief>>,
     /// Classes of the nodes of each place.
     place_classes: Vec<Vec<usize>>,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! From a plan to preferences: planned nodes first, then the classes that suit.
+//! Turns a plan into preferences: planned nodes first, then the classes that suit.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -319,7 +319,7 @@ impl Maker<'_, '_> {
         (sets, worth)
     }
 
-    /// Of the nodes that are planned, if any, then of the ranked classes and of the others.
+    /// Returns the worth of planned nodes, if any, then of ranked classes, then of the others.
     fn worth(
         &self,
         part: &Part<'_>,

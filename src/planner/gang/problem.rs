@@ -97,7 +97,7 @@ fn request(need: &Need, kinds: usize, dims: usize) -> Vec<f64> {
 struct Prices<'a> {
     per_unit: Vec<f64>,
     cost: Vec<f64>,
-    /// Without configured weights the dearest dimension counts, with them the sum.
+    /// Whether the dearest dimension counts (no weights configured) instead of the sum.
     largest: bool,
     scale: f64,
     priority: f64,
@@ -156,7 +156,7 @@ impl<'a> Prices<'a> {
     }
 }
 
-/// One over what an average node has of each dimension.
+/// Returns one over an average node's amount of each dimension.
 fn share_prices(inputs: &Inputs<'_>, dims: usize) -> Vec<f64> {
     let mut total = vec![0.0; dims];
     for usage in inputs.usages {

@@ -94,7 +94,7 @@ impl Reserved {
     }
 }
 
-/// By class: the GRES kinds that each of its nodes has, with their types on any of them.
+/// Returns, for each class, the GRES kinds of all its nodes, with their types on any of them.
 fn gres_of_classes(
     inputs: &Inputs<'_>,
     class_of: &[usize],
@@ -129,7 +129,7 @@ fn gres_of_classes(
 struct Requests<'a> {
     inputs: &'a Inputs<'a>,
     waiting: BTreeSet<(GresIdx, Option<GresTypeIdx>)>,
-    /// Also by jobs that run, are held, or have just ended.
+    /// Requests of waiting jobs and of those that run, are held, or have just ended.
     known: BTreeSet<(GresIdx, Option<GresTypeIdx>)>,
 }
 

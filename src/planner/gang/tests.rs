@@ -428,7 +428,7 @@ fn nor_are_they_for_jobs_that_no_plan_has_seen() {
     assert_eq!(note.speeds.len(), 2);
 }
 
-/// Where somebody asks at times, the class is tried once the others are well known; where it is
+/// A class that somebody asks for at times is tried once the others are well known; where it is
 /// known to be faster, it is used.
 #[test]
 fn kept_nodes_are_learned_late_and_used_where_they_are_faster() {

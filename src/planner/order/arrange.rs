@@ -8,7 +8,7 @@ use super::overtakes::OvertakeBudget;
 use super::{Bounds, Placed, Stop, Waiting};
 use phalanx_core::limits::{ORDER_PASSES_MAX, ORDER_TRIES_MAX};
 
-/// One place in the queue.
+/// Place in the queue.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Row {
     /// Index among the waiting jobs.
@@ -84,7 +84,7 @@ struct HeldBack {
     why: (Stop, u32),
 }
 
-/// One attempt: the sequence and who passes whom.
+/// Attempt: the sequence and who passes whom.
 #[derive(Default)]
 struct Attempt {
     rows: Vec<Row>,

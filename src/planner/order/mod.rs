@@ -27,22 +27,22 @@ pub use ranks::by_learned_runtime;
 use crate::preference::StartRank;
 use phalanx_core::limits::ORDER_DELTAS_MAX;
 
-/// One pending job that is not held, as slurmctld sorts it.
+/// A pending job that is not held, as slurmctld sorts it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Waiting {
     /// Job id; of an array its record's.
     pub job_id: u32,
-    /// Priority with `delta`; the lowest over its partitions.
+    /// Lowest priority over the job's partitions, `delta` included.
     pub priority: u32,
-    /// The highest over its partitions.
+    /// Highest priority over the job's partitions.
     pub priority_max: u32,
     /// The part of the priority that the daemon added.
     pub delta: i32,
     /// Amount by which the sum without `delta` is below 1, which Slurm shows instead.
     pub hidden: u32,
-    /// PriorityTier; the lowest over its partitions.
+    /// Lowest PriorityTier over the job's partitions.
     pub tier: u32,
-    /// The highest over its partitions.
+    /// Highest PriorityTier over the job's partitions.
     pub tier_max: u32,
     /// PriorityJobFactor of its partition.
     pub part_factor: u32,
@@ -55,17 +55,17 @@ pub struct Waiting {
     pub qos_id: u32,
     /// Priority of the QOS.
     pub qos_priority: u32,
-    /// Above 0 the user put the job back.
+    /// Nice value; above 0 where the user put the job back.
     pub nice: i32,
     /// An administrator's own site factor.
     pub site: i32,
-    /// Unix seconds.
+    /// Submission, unix seconds.
     pub submit_s: u64,
     /// Starts that are behind this record: waiting tasks of an array, else 1.
     pub tasks: u32,
     /// An administrator set its priority, or it asks for several QOSes.
     pub fixed: bool,
-    /// All its partitions are in mode `enforce`.
+    /// Whether all partitions of the job are in mode `enforce`.
     pub enforced: bool,
 }
 
@@ -107,15 +107,15 @@ pub enum Stop {
     Delta,
     /// A job in front cannot be raised and would be passed with the others.
     Room,
-    /// Its own priority cannot be raised: set by hand, one of several, or at
-    /// the bottom of the scale.
+    /// The ranked job's own priority cannot be raised: set by hand, one of several, or at the
+    /// bottom of the scale.
     Own,
-    /// Its own partition is not in mode `enforce`.
+    /// The ranked job's own partition is not in mode `enforce`.
     OwnMode,
 }
 
 impl Stop {
-    /// For people.
+    /// Says the reason to users.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Fixed => "its priority was set by an administrator, or it has several",
@@ -137,9 +137,9 @@ impl Stop {
 /// Result for one ranked or raised job.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Placed {
-    /// Its rank; `None` if it only rises to stay in front.
+    /// Rank of the job; `None` if it only rises to stay in front.
     pub rank: Option<u32>,
-    /// To be added to its site factor.
+    /// Number to add to the job's site factor.
     pub delta: i32,
     /// Jobs that it is put in front of.
     pub passes: u32,

@@ -15,7 +15,7 @@ use super::{Bounds, Stop, Waiting};
 /// Reports without a delta after which it is taken to be gone.
 const IDLE_REPORTS: u32 = 2;
 
-/// One job, put in front of others.
+/// A job that was put in front of others.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct InFront {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Which partitions compete for nodes.
+//! Groups partitions that compete for nodes.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ pub struct Pools<'a> {
 }
 
 impl<'a> Pools<'a> {
-    /// Of a snapshot's partitions and waiting jobs.
+    /// Groups the partitions of a snapshot and of its waiting jobs.
     pub fn of(snapshot: &'a Snapshot) -> Self {
         let list: &[Partition] = &snapshot.partitions;
         let mut pool: Vec<usize> = (0..list.len()).collect();
@@ -45,7 +45,7 @@ impl<'a> Pools<'a> {
     }
 }
 
-/// Both get the lower number, and all that had the higher one.
+/// Joins two pools: all partitions of either get the lower number.
 fn join(pool: &mut [usize], a: usize, b: usize) {
     let (Some(&a), Some(&b)) = (pool.get(a), pool.get(b)) else { return };
     let (low, high) = (a.min(b), a.max(b));

@@ -177,8 +177,8 @@ fn an_array_counts_with_all_its_tasks() {
     assert_eq!(once(&queue, &[2]).jobs[&2].stop, Some((Stop::Overtakes, 1)));
 }
 
-/// In front of 2 it would pass 1 as well, which was submitted later and cannot rise: it goes
-/// in front of 3 only, and stays there.
+/// A job that would pass one that cannot rise, submitted later, stops behind it: job 4 goes in
+/// front of 3 only, and stays there.
 #[test]
 fn a_job_that_cannot_get_past_all_goes_as_far_as_it_may() {
     let fixed = Waiting { fixed: true, submit_s: 9, ..job(1, 500) };

@@ -15,12 +15,12 @@ pub struct Candidates<'a> {
 }
 
 impl<'a> Candidates<'a> {
-    /// All nodes whose bit is set.
+    /// Takes all nodes whose bit is set.
     pub fn new(words: &'a [u64]) -> Self {
         Self { words, within: None, excluded: &[], classes: None }
     }
 
-    /// The same candidates in these classes instead of those of the node table.
+    /// Replaces the classes of the node table by `classes`.
     pub fn in_classes(self, classes: Classes<'a>) -> Self {
         Self { classes: Some(classes), ..self }
     }
@@ -30,12 +30,12 @@ impl<'a> Candidates<'a> {
         self.classes
     }
 
-    /// Of these candidates, those among `nodes`.
+    /// Keeps only the candidates among `nodes`.
     pub fn within(self, nodes: &'a [NodeIdx]) -> Self {
         Self { within: Some(nodes), ..self }
     }
 
-    /// The same candidates without these cores.
+    /// Leaves out the cores in `excluded`.
     pub fn without(self, excluded: &'a [Excluded]) -> Self {
         Self { excluded, ..self }
     }

@@ -25,9 +25,9 @@ pub(super) const GPU_DIM: &str = "gres/gpu";
 pub struct Pool {
     /// Name without `license/`.
     pub name: Arc<str>,
-    /// Configured.
+    /// Configured licences.
     pub total: u64,
-    /// In use.
+    /// Licences in use.
     pub used: u64,
 }
 

@@ -357,7 +357,7 @@ impl Placer {
         }
     }
 
-    /// From here on changes of nodes are kept for the next [`Tally`].
+    /// Starts to keep changes of nodes for the next [`Tally`].
     pub fn mark_for_tally(&mut self) {
         self.follower.mark();
     }
@@ -373,7 +373,7 @@ impl Placer {
         self.follower.started(job);
     }
 
-    /// There are no nodes for this job of the question now.
+    /// Records that there are no nodes now for this job of the question.
     pub fn stays_pending(&mut self, job: u32, shape: &Shape, candidates: Candidates<'_>) {
         self.follower.came(job, shape, candidates.words());
     }

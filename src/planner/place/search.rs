@@ -19,7 +19,7 @@ const TERMS_MAX: usize = 16;
 /// Chosen nodes, what each gives, and the decision.
 pub(super) type Split = (Vec<NodeIdx>, Vec<Need>, Decision);
 
-/// One question, with what the [`Placer`](super::Placer) lends for its answer.
+/// A question, with what the [`Placer`](super::Placer) lends for its answer.
 pub(super) struct Search<'a> {
     /// Request of the job.
     pub shape: &'a Shape,
@@ -37,7 +37,7 @@ pub(super) struct Search<'a> {
     pub kinds: &'a CoreKinds,
     /// Blocks that other jobs keep for themselves.
     pub closed: &'a Closed,
-    /// Amounts of the need that was looked at last, by dimension.
+    /// Amounts of the need that was searched last, by dimension.
     pub amounts: &'a mut [Amount],
     /// Nodes on offer, and the choice among them.
     pub chooser: Chooser<'a>,

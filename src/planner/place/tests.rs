@@ -135,7 +135,7 @@ fn occupy(placer: &mut Placer, nodes: &[usize]) {
 const TWO_SWITCHES: &str =
     "SwitchName=a Nodes=n[0-3]\nSwitchName=b Nodes=n[4-7]\nSwitchName=top Switches=a,b\n";
 
-/// Before, balance chose freely among all nodes up to the class that completes a job.
+/// Jobs of several nodes take lighter nodes whole, which balance once chose among all nodes.
 #[test]
 fn jobs_of_several_nodes_take_lighter_nodes_whole() {
     let mut placer = on(&[5, 5, 5, 1, 1], "");

@@ -29,13 +29,13 @@ pub enum Why {
 /// Reason why a job waits, though nodes may be free.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wait {
-    /// No node is improved by the job, or its preferred nodes are busy.
+    /// The job improves no node, or its preferred nodes are busy.
     Gain,
     /// The first plan for the job, its array or its input is not made yet.
     FirstPlan,
     /// The job would draw more power than a limit allows.
     PowerCap,
-    /// There is a limit of power, but the nodes' power is not known yet.
+    /// A limit of power exists, but the nodes' power is not known yet.
     PowerUnknown,
 }
 

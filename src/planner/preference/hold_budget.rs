@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! How long the jobs of one user have kept a partition's queue waiting.
+//! Budget of the time for which the jobs of one user may keep a partition's queue waiting.
 //!
 //! Slurm passes over the jobs behind one that is held back, in that partition and pass. Whoever
 //! submits such jobs without end would stop the queue for everybody behind them, so the time is
@@ -23,7 +23,7 @@ struct Spent {
     /// Held time that is not forgotten yet, in milliseconds, as of `at_ms`.
     ms: u64,
     at_ms: u64,
-    /// Up to here it was counted.
+    /// Time up to which `ms` was counted.
     until_ms: u64,
 }
 
@@ -37,7 +37,7 @@ impl Spent {
 #[derive(Debug, Default)]
 pub struct HoldBudget {
     spent: HashMap<u32, BTreeMap<Box<str>, Spent>>,
-    /// When a job was last held.
+    /// Time at which each job was last held.
     jobs: HashMap<u32, u64>,
     /// Times that a job was not held because its user had used the budget up.
     pub refused: u64,

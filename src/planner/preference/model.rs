@@ -44,7 +44,7 @@ impl Method {
 pub enum JobKey {
     /// A job, or one component of a het job.
     Job(u32),
-    /// One waiting task of an array job.
+    /// A waiting task of an array job.
     Element(u32, u32),
     /// Every waiting task of this array job.
     Array(u32),
@@ -101,7 +101,7 @@ pub struct Preference {
     pub note: Note,
 }
 
-/// One job of the sequence in which a method wants jobs to start.
+/// A job of the sequence in which a method wants jobs to start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StartRank {
     /// Job id; of an array its record's.
@@ -123,7 +123,7 @@ pub struct MethodReport {
     pub starts: u64,
     /// Value of the objective, which was maximised.
     pub objective: Option<f64>,
-    /// No plan has a higher one.
+    /// Upper bound of the objective: no plan has a higher one.
     pub upper_bound: Option<f64>,
     /// (bound - objective) / |bound|.
     pub gap: Option<f64>,
@@ -167,7 +167,7 @@ pub enum Unused {
     NotOffered(NodeIdx),
     /// A node of the first set has too little free now.
     Busy(NodeIdx),
-    /// No task of the array may start there any more.
+    /// The array may start no further task there.
     Quota,
     /// The first set needs more switches or blocks than other nodes do.
     Leaves,

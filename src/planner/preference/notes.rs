@@ -69,8 +69,8 @@ pub struct GangNote {
     /// value - cost + bonus.
     #[serde(default)]
     pub index: Option<f64>,
-    /// It waits: on the nodes that have room it is worth this much less than its cost, at best,
-    /// and `gang.admission = "enforce"`.
+    /// Amount by which the gang is worth less than its cost, at best, on the nodes that have room:
+    /// it waits for that under `gang.admission = "enforce"`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub below_cost: Option<f64>,
     /// Known speeds, best first.
@@ -98,7 +98,7 @@ pub struct DataNote {
     /// Nodes that hold any of it, as a hostlist.
     #[serde(default)]
     pub holders: String,
-    /// How often a node has thrown a dataset of it out of its cache, as far as reports say.
+    /// Number of times that a node evicted a dataset of the job from its cache, by reports.
     #[serde(default)]
     pub evictions: u64,
     /// Once the job began: nodes of it that held none of a dataset then, as a hostlist.
@@ -122,7 +122,7 @@ pub struct DataNote {
     pub remote_mb: Option<f64>,
     /// End of the last data job of the plan.
     pub makespan_ms: Option<f64>,
-    /// No plan ends earlier.
+    /// Lower bound of the makespan: no plan ends earlier.
     pub bound_ms: Option<f64>,
     /// MB/s of one core that was reckoned with.
     pub speed_mb_per_s: f64,
@@ -137,7 +137,7 @@ pub struct DataNote {
     pub node_speeds: String,
 }
 
-/// One class of nodes in an array's split.
+/// A class of nodes in an array's split.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct BagShare {
     /// Class of nodes.
@@ -148,13 +148,13 @@ pub struct BagShare {
     pub seconds: f64,
     /// Runs behind that; 0: taken from other classes.
     pub runs: f64,
-    /// Its power above idle, watts.
+    /// Power of a task above idle, watts.
     pub watts: f64,
     /// Source of that figure.
     pub watts_from: WattsFrom,
 }
 
-/// One array in a plan of bags (docs/methods.md, Bags).
+/// An array in a plan of bags (docs/methods.md, Bags).
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct BagRow {
     /// Array job id.
@@ -171,13 +171,13 @@ pub struct BagRow {
     pub revenue: f64,
     /// Their energy above idle, joules.
     pub energy_j: f64,
-    /// Its price does not cover its energy anywhere.
+    /// Whether the price covers the energy on no class of nodes.
     pub loss: bool,
-    /// It waits for cheaper energy.
+    /// Whether the array waits for cheaper energy.
     pub waits: bool,
     /// Split over the classes of nodes that it may use; empty where it is not planned.
     pub shares: Vec<BagShare>,
-    /// What is not known of it, and what would tell.
+    /// Unknown figures of the array, and what would measure them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<String>,
 }

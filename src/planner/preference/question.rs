@@ -15,7 +15,7 @@ use phalanx_core::snapshot::Job;
 pub struct Question<'a> {
     /// Job id.
     pub job_id: u32,
-    /// Its array, if it is of one.
+    /// Array of the job, if it belongs to one.
     pub array_job_id: Option<u32>,
     /// Array job and task, if it is a single task.
     pub array: Option<(u32, u32)>,
@@ -40,10 +40,10 @@ pub struct Question<'a> {
     /// not all that stock would look at.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub left_out: bool,
-    /// Some of the jobs that Slurm may preempt for this one.
+    /// Some of the jobs that Slurm may preempt for the job.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub preemptable: Vec<u32>,
-    /// All of them.
+    /// Number of all jobs that Slurm may preempt for the job.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub preemptable_all: u32,
     /// Request.

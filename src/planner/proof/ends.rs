@@ -101,7 +101,7 @@ impl Ends {
     }
 }
 
-/// No place in the list.
+/// Position that stands for no place in the list.
 const NONE: usize = usize::MAX;
 
 /// Jobs of one end on the candidates.

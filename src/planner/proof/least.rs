@@ -12,7 +12,7 @@ use phalanx_core::shape::{Memory, Need, Shape, Sharing};
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Largest {
     cpus: u64,
-    /// By GRES kind.
+    /// Largest count of each GRES kind.
     kinds: Vec<u64>,
 }
 

@@ -36,7 +36,7 @@ const COULD_RUN_LEAST: usize = 16;
 /// The earliest start of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Earliest {
-    /// No start before this: unix seconds, [`NEVER`] if too few candidates could ever
+    /// Time, unix seconds, before which nothing starts; [`NEVER`] if too few candidates could ever
     /// hold it.
     pub not_before_s: Second,
     /// A start up to this is no later than Slurm's own; at least `not_before_s`.
@@ -98,7 +98,7 @@ impl Class {
 }
 
 impl Prover {
-    /// All jobs of a cluster.
+    /// Takes all jobs of a cluster.
     pub fn new(cluster: &Cluster) -> Self {
         let mut prover = Self {
             slots: Slots::new(cluster.usages().len()),

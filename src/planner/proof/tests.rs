@@ -46,7 +46,7 @@ impl World {
         list
     }
 
-    /// What Slurm answers for these candidates; `cap_s`: `will_run->end`.
+    /// Returns Slurm's answer for these candidates; `cap_s`: `will_run->end`.
     fn stock(&self, candidates: &NodeSet, turned: bool, cap_s: Option<u64>) -> Option<u64> {
         if self.fits(candidates, &[]) {
             return Some(u64::from(NOW));
@@ -172,7 +172,7 @@ fn ask(world: &World, prover: &mut Prover, windows: bool) -> Option<(Earliest, N
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
-    /// Until 24.05: Slurm's own answer is never earlier than what is accepted of the few.
+    /// Slurm's own answer, until 24.05, is never earlier than what is accepted of the few.
     #[test]
     fn prop_an_accepted_start_is_not_later_than_the_full_one(world in world(), turned: bool) {
         let mut prover = Prover::new(&world.cluster);

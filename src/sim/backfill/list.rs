@@ -16,7 +16,7 @@ pub(super) trait Entry: Copy + Debug {
 
 /// Summary of a block's entries, by which a search skips it whole.
 pub(super) trait Summary<E>: Default + Clone + Debug {
-    /// One more entry.
+    /// Adds an entry.
     fn add(&mut self, entry: &E);
 }
 

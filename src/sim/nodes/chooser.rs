@@ -40,7 +40,7 @@ pub(super) enum NoFit {
 /// Reason why a job does not start now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NoStart {
-    /// No nodes fit now.
+    /// The nodes that are free now do not fit.
     NoFit(NoFit),
     /// The job waits for a node that it improves, at most until then, Unix seconds.
     Held(i64),

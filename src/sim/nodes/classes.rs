@@ -21,7 +21,7 @@ use super::{NodeJob, NodeLoad};
 pub(super) struct Class {
     pub(super) shape: Shape,
     pub(super) nodes: NodeSet,
-    /// One of its jobs, for the filters.
+    /// A job of the class, for the filters.
     job: usize,
 }
 

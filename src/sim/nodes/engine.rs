@@ -326,7 +326,7 @@ impl<'a> Sim<'a> {
         self.record.touch(self.chooser.cluster(), &self.chooser.mix, &held);
     }
 
-    /// One round of planning, where the daemon chooses nodes.
+    /// Plans once, where the daemon chooses nodes.
     pub(super) fn plan(&mut self, now_s: i64) {
         self.chooser.plan(self.line.order(), now_s);
     }

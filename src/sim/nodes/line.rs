@@ -16,7 +16,7 @@ pub trait Line {
     /// A job ended.
     fn ended(&mut self, _id: u32, _job: &NodeJob, _now_s: i64) {}
 
-    /// All ends and arrivals of this time are known.
+    /// Takes note that all ends and arrivals of this time are known.
     fn advance(&mut self, _now_s: i64) {}
 
     /// Time of its own next event.

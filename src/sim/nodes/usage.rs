@@ -11,7 +11,7 @@ use super::choose::GpuMix;
 /// CPUs, memory, GPUs.
 type Three = [u64; 3];
 
-/// One node now.
+/// State of a node at the current time.
 #[derive(Debug, Clone, Copy, Default)]
 struct Now {
     used: Three,

@@ -27,7 +27,7 @@ const COLUMNS: [Column; 13] = [
     ("energy_j", |f| f.energy_j),
 ];
 
-/// One line for each policy.
+/// Writes one line for each policy.
 pub(super) fn summary(figures: &[&Figures]) -> String {
     let names: Vec<&str> = COLUMNS.iter().map(|(name, _)| *name).collect();
     let mut out = format!("policy,{}\n", names.join(","));
@@ -39,7 +39,7 @@ pub(super) fn summary(figures: &[&Figures]) -> String {
     out
 }
 
-/// One line for each job and policy.
+/// Writes one line for each job and policy.
 pub(super) fn jobs(load: &Workload, parts: &[Part<'_>]) -> String {
     let mut out = String::from("policy,job,cpus,submit_s,start_s,end_s,wait_s,bounded_slowdown\n");
     for part in parts {

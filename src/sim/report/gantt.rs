@@ -19,7 +19,7 @@ const HEIGHT: f64 = 260.0;
 /// A stretch is too short for an axis in days.
 const DAYS_FROM_S: i64 = 172_800;
 
-/// One picture for each policy, all of the same stretch of time.
+/// Draws one picture for each policy, all of the same stretch of time.
 pub(super) fn around_longest_wait(load: &Workload, parts: &[Part<'_>]) -> String {
     let Some((from, to)) = stretch(load, parts) else { return String::new() };
     let first = load.jobs.first().map_or(0, |job| job.submit_s);

@@ -16,7 +16,7 @@ use super::metrics::Figures;
 use super::pool::Schedule;
 use phalanx_core::problem::InputError;
 
-/// One policy of a report.
+/// A policy of a report.
 #[derive(Debug)]
 pub struct Part<'a> {
     /// Figures.

@@ -3,8 +3,7 @@
 
 use std::fmt::Write as _;
 
-/// One colour for each policy (Okabe and Ito: also told apart when colours are
-/// not seen).
+/// Colours of the policies (Okabe and Ito: distinct also for people who see no colours).
 const COLOURS: [&str; 7] =
     ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#555555"];
 
@@ -36,7 +35,7 @@ pub(super) const RIGHT: f64 = 16.0;
 pub(super) const TOP: f64 = 12.0;
 const BOTTOM: f64 = 44.0;
 
-/// One direction of a plot: values, marks and pixels.
+/// A direction of a plot: values, marks and pixels.
 #[derive(Debug, Clone)]
 pub struct Axis {
     /// Name with the unit.

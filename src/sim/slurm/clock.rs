@@ -5,7 +5,7 @@
 
 use super::Parameters;
 
-/// The threads of slurmctld that wait for something look once a second.
+/// The threads of slurmctld that wait for something check once a second.
 const POLL_S: i64 = 1;
 
 /// Times of the next passes.

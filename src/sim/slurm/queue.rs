@@ -126,7 +126,7 @@ impl Queue {
         order.into_iter().map(|(_, _, id)| id).collect()
     }
 
-    /// Without the daemon's part; Slurm computes it anew every period.
+    /// Returns the priority without the daemon's part; Slurm computes it anew every period.
     fn natural(&self, job: &Job, now_s: i64) -> u32 {
         let Priority::Multifactor { weight_age, max_age_s, period_s } = self.priority else {
             return 1;

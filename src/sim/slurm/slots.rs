@@ -13,7 +13,7 @@ pub(crate) trait Group: Clone + PartialEq {
     fn keep(&mut self, other: &Self);
     /// Takes out what the other has.
     fn drop_all(&mut self, other: &Self);
-    /// All of it is in the other.
+    /// Whether all of the group is in `other`.
     fn is_within(&self, other: &Self) -> bool;
 }
 
@@ -154,7 +154,7 @@ impl<S: Group> Slots<S> {
         }
     }
 
-    /// One stretch ends and another begins at this time, if it is within the plan.
+    /// Splits the stretch at this time in two, if the time is within the plan.
     fn split(&mut self, at_s: i64) {
         let inside = |slot: &Slot<S>| slot.begin_s < at_s && at_s < slot.end_s;
         let Some(at) = self.slots.iter().position(inside) else { return };

@@ -42,7 +42,7 @@ pub(super) enum Column {
 }
 
 impl Column {
-    /// By sacct's name, in any case.
+    /// Returns the column of sacct's name, in any case.
     pub(super) fn of(name: &str) -> Option<Column> {
         Some(match name.to_ascii_lowercase().as_str() {
             "jobid" => Column::JobId,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! From the fields of a line to a job.
+//! Turns the fields of a line into a job.
 
 use jiff::civil::DateTime;
 

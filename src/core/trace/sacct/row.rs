@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The content of one line of the text.
 
-/// One job of the accounting; text is empty and numbers are `None` where sacct does not say.
+/// A job of the accounting; text is empty and numbers are `None` where sacct gives none.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Row {
     /// Id as users write it: `123`, `123_4`, `130+1`.
@@ -117,7 +117,7 @@ pub enum Entry {
 /// Content of a step's line.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Step {
-    /// Its job, as [`Row::job`].
+    /// Job of the step, as [`Row::job`].
     pub job: String,
     /// `batch`, `extern` or a number.
     pub name: String,

@@ -36,8 +36,8 @@ impl<'a> Split<'a> {
         self.pieces.iter().take(count).filter_map(|(from, to)| self.line.get(*from..*to)).collect()
     }
 
-    /// As `count` fields, where `more` separators belong to texts at `places` (ascending): all in
-    /// one of them first, then in two and three.
+    /// Splits into `count` fields, where `more` separators belong to texts at `places` (ascending):
+    /// all in one text first, then in two and three.
     pub(super) fn ways(&self, count: usize, more: usize, places: &[usize]) -> Vec<Vec<&'a str>> {
         let mut parts = Vec::new();
         for texts in 1..=TEXTS_MAX.min(more).min(places.len()) {

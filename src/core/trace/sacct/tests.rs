@@ -126,7 +126,7 @@ proptest! {
         }
     }
 
-    /// The same for lines that are nearly right.
+    /// Goal: no line that is nearly right makes the reader panic.
     #[test]
     fn damaged_lines_are_read_or_refused(
         at in 0_usize..900,

@@ -40,8 +40,8 @@ impl Asked {
 }
 
 impl Mix {
-    /// By how much the node's cost rises, and which GPU a part of one should be
-    /// taken from; infinite when it does not fit or the node has too many GPUs.
+    /// Returns by how much the node's cost rises, and which GPU to take a part from; infinite when
+    /// the request does not fit or the node has too many GPUs.
     pub fn rise(&self, free: Free<'_>, asked: Asked) -> (f64, Option<usize>) {
         let mut gpus = [0u16; GPUS_MAX];
         let Some(gpus) = gpus.get_mut(..free.gpus.len()) else { return (f64::INFINITY, None) };

@@ -22,7 +22,7 @@ const HEAT: [f64; 3] = [0.03, 0.01, 0.004];
 #[derive(Debug, Clone)]
 struct Genome {
     order: Vec<usize>,
-    /// By index of the job.
+    /// Counts by index of the job.
     counts: Vec<Vec<usize>>,
 }
 
@@ -165,7 +165,7 @@ impl Search<'_> {
         best
     }
 
-    /// One random change; `None` when the drawn one is not possible.
+    /// Makes one random change; `None` when the drawn one is not possible.
     fn mutate(&self, genome: &mut Genome, random: &mut Stream) -> Option<Undo> {
         let jobs = genome.order.len();
         match random.below(4) {

@@ -15,9 +15,9 @@ use phalanx_core::problem::Number;
 pub struct Answer<'a> {
     /// The largest end.
     pub makespan_ms: Number,
-    /// No schedule ends earlier.
+    /// Lower bound of the makespan of any schedule, ms.
     pub lower_bound_ms: Number,
-    /// One entry per job, in the order given.
+    /// Answers by job, in the order given.
     pub jobs: Vec<JobAnswer<'a>>,
     /// Every makespan that was tried, in order.
     pub probes: Vec<ProbeAnswer>,
@@ -31,7 +31,7 @@ pub struct Answer<'a> {
     pub explain: Option<Explanation>,
 }
 
-/// One job.
+/// Schedule of a job.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct JobAnswer<'a> {
     /// The job's id.
@@ -40,25 +40,25 @@ pub struct JobAnswer<'a> {
     pub start_ms: Number,
     /// Time at which all its cores are released.
     pub end_ms: Number,
-    /// Its cores in the order of choice; n of f(n) is their number.
+    /// Cores of the job in the order of choice; n of f(n) is their number.
     pub cores: Vec<CoreAnswer<'a>>,
 }
 
-/// One core of a job.
+/// A core of a job.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CoreAnswer<'a> {
     /// The host's name.
     pub host: &'a str,
     /// Number of the core on its host.
     pub core: usize,
-    /// Its start; only with start `async`, where cores begin on their own.
+    /// Start of the core, ms; only with start `async`, where cores begin on their own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start_ms: Option<Number>,
-    /// Its blocks.
+    /// Blocks that the core reads.
     pub blocks: Vec<BlockAnswer<'a>>,
 }
 
-/// One block of a core.
+/// A block of a core.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct BlockAnswer<'a> {
     /// The block's id.
@@ -67,7 +67,7 @@ pub struct BlockAnswer<'a> {
     pub from: Option<&'a str>,
 }
 
-/// One probe.
+/// A probe of the bisection.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ProbeAnswer {
     /// Whole milliseconds.

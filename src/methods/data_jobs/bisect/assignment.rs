@@ -130,7 +130,7 @@ fn critical(loads: &[f64]) -> Option<usize> {
     best
 }
 
-/// One round of migration: what is moved from where to where.
+/// A round of migration: what is moved from where to where.
 struct Step<'a> {
     instance: &'a Instance,
     job: &'a Job,

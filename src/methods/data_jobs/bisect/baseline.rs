@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What the method is compared with: round robin and weighted round robin, which know nothing of
-//! where blocks lie.
+//! Baselines of the method: round robin and weighted round robin, which know nothing of where
+//! blocks lie.
 //!
 //! Both give each job the number of cores of formula 9. Round robin takes hosts in turn, whatever
 //! their size, and blocks in turn over the cores. Weighted takes a host as often as it has cores
@@ -11,7 +11,7 @@ use super::assignment::Assignment;
 use super::instance::{Instance, Job};
 use super::schedule::{Placed, Schedule};
 
-/// Which of the two.
+/// Kind of baseline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Baseline {
     RoundRobin,
@@ -52,7 +52,7 @@ pub(super) fn run(instance: &Instance, which: Baseline) -> Schedule {
     schedule
 }
 
-/// Whose turn it is.
+/// Order of turns.
 struct Turns {
     credit: Vec<i64>,
     /// The host of the last turn.

@@ -54,7 +54,7 @@ pub(super) struct Coverage<'a> {
 }
 
 impl<'a> Coverage<'a> {
-    /// Before the first choice.
+    /// Starts before the first choice.
     pub(super) fn new(job: &'a Job, hosts: usize) -> Self {
         let mut gain = vec![0.0; hosts];
         job.held.iter().for_each(|&(host, held)| gain[host] = held);
@@ -86,7 +86,7 @@ pub(super) struct Constructor<'a> {
 }
 
 impl<'a> Constructor<'a> {
-    /// One for all probes of an instance.
+    /// Makes the constructor that serves all probes of an instance.
     pub(super) fn new(instance: &'a Instance, bounds: &'a [JobBound]) -> Self {
         Self { instance, bounds, on_host: vec![Vec::new(); instance.hosts.len()] }
     }

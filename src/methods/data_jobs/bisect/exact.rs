@@ -82,7 +82,7 @@ pub(super) fn search(
     }
 }
 
-/// All counts of up to `most` cores that no others make useless; `None` = out of budget.
+/// Returns all counts of up to `most` cores that no others make useless; `None` = out of budget.
 fn choices_of(
     instance: &Instance,
     job: &Job,

@@ -19,7 +19,7 @@ pub(super) fn whole_ms(time_ms: f64) -> f64 {
     (time_ms - SLACK_MS - time_ms.abs() * 1e-14).ceil()
 }
 
-/// One block.
+/// A block of an input.
 #[derive(Debug, Clone)]
 pub(super) struct Block {
     /// Megabytes.
@@ -28,7 +28,7 @@ pub(super) struct Block {
     pub(super) replicas: Vec<usize>,
 }
 
-/// One job.
+/// A job of the instance.
 #[derive(Debug, Clone)]
 pub(super) struct Job {
     /// MB/s.
@@ -37,7 +37,7 @@ pub(super) struct Job {
     pub(super) decay: Attenuation,
     /// Speed by host as a part of that; empty: all alike.
     pub(super) pace: Vec<f64>,
-    /// By host: ms before which it cannot start there for other reasons than cores; empty: none.
+    /// Earliest start on each host, ms, for other reasons than cores; empty: none.
     pub(super) from: Vec<f64>,
     /// The input.
     pub(super) blocks: Vec<Block>,
@@ -53,7 +53,7 @@ pub(super) struct Job {
     pub(super) cores_max: usize,
 }
 
-/// One host.
+/// A host of the instance.
 #[derive(Debug, Clone)]
 pub(super) struct Host {
     /// Index of its first core.

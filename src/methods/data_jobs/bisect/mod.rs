@@ -56,9 +56,9 @@ pub enum Mode {
     Best,
     /// The optimum of small problems.
     Exact,
-    /// For comparison: hosts and blocks in turn.
+    /// Hosts and blocks in turn, for comparison.
     RoundRobin,
-    /// For comparison: hosts in turn by their cores, blocks by their bytes.
+    /// Hosts in turn by their cores, blocks by their bytes, for comparison.
     Weighted,
 }
 

@@ -38,14 +38,14 @@ pub struct Problem<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Start {
-    /// All together, as soon as the last of them is free.
+    /// Cores start together, as soon as the last of them is free.
     #[default]
     Gang,
-    /// Each as soon as it is free; all are still released together.
+    /// Cores start each as soon as it is free; all are still released together.
     Async,
 }
 
-/// One host.
+/// A host of the cluster.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Host<'a> {
@@ -59,7 +59,7 @@ pub struct Host<'a> {
     pub available_ms: Option<Vec<f64>>,
 }
 
-/// One job.
+/// A job with its input.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Job<'a> {
@@ -102,7 +102,7 @@ impl Attenuation {
     }
 }
 
-/// One block.
+/// A block of an input.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Block<'a> {

@@ -20,7 +20,7 @@ use super::seed::Probe;
 use crate::data_jobs::attenuation::Attenuation;
 use phalanx_core::limits::{BISECT_PROBES_MAX, BISECT_RIGID_UNITS};
 
-/// One block: megabytes and the hosts that hold it.
+/// A block: megabytes and the hosts that hold it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Block {
     /// Megabytes.
@@ -32,13 +32,13 @@ pub struct Block {
 /// Cores that a job may get: `hosts` hosts with `cores` cores on each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Form {
-    /// At least 1.
+    /// Number of hosts, at least 1.
     pub hosts: usize,
-    /// On each host, at least 1.
+    /// Cores on each host, at least 1.
     pub cores: usize,
 }
 
-/// One job.
+/// A job that needs a fixed form.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Job {
     /// MB/s of one core alone, > 0.
@@ -63,16 +63,16 @@ pub struct Problem {
     pub hosts: Vec<Vec<f64>>,
     /// MB/s from another host, > 0.
     pub transfer_mb_per_s: f64,
-    /// In queue order.
+    /// Jobs in queue order.
     pub jobs: Vec<Job>,
 }
 
 /// The placement of one job.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Placement {
-    /// Its hosts, ascending.
+    /// Hosts of the job, ascending.
     pub hosts: Vec<usize>,
-    /// Cores on each.
+    /// Cores on each host.
     pub cores: usize,
     /// Time at which all of them are free, ms from now.
     pub start_ms: f64,
@@ -89,7 +89,7 @@ pub struct Plan {
     pub jobs: Vec<Option<Placement>>,
     /// The largest end, ms.
     pub makespan_ms: f64,
-    /// No schedule of these jobs ends earlier, ms.
+    /// Lower bound of the makespan of any schedule, ms.
     pub lower_bound_ms: f64,
     /// Makespans that were tried.
     pub probes: usize,

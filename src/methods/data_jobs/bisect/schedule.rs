@@ -8,14 +8,14 @@ use super::assignment::Assignment;
 use super::instance::{Instance, SLACK_MS};
 use super::problem::Start;
 
-/// One job of a schedule.
+/// A job of a schedule.
 #[derive(Debug, Clone)]
 pub(super) struct Placed {
     /// Index of the job.
     pub(super) job: usize,
-    /// Its cores in the order of choice.
+    /// Cores of the job in the order of choice.
     pub(super) cores: Vec<usize>,
-    /// Its blocks; loads without offsets.
+    /// Blocks of each core; loads without offsets.
     pub(super) assignment: Assignment,
     /// Start of each core, ms.
     pub(super) starts: Vec<f64>,

@@ -9,10 +9,10 @@ use super::schedule::{Placed, Schedule};
 use super::weights::Chooser;
 use phalanx_core::limits::{BISECT_MIGRATIONS_MAX, BISECT_PROBES_MAX};
 
-/// One makespan that was probed.
+/// A makespan that was probed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Probed {
-    /// Whole ms.
+    /// Probed makespan, whole ms.
     pub(super) makespan: f64,
     /// Whether every job could end by then.
     pub(super) feasible: bool,
@@ -21,9 +21,9 @@ pub(super) struct Probed {
 /// Result of a probe: whether all jobs, or one, can end by a makespan.
 #[derive(Debug)]
 pub(super) enum Probe<T> {
-    /// They can, like this.
+    /// The jobs can end by the makespan, in this way.
     Feasible(T),
-    /// None was found that does.
+    /// No way was found to end by the makespan.
     Infeasible,
     /// The budget was used up before it was known.
     OutOfBudget,

@@ -46,8 +46,8 @@ pub struct NodeTasks {
 
 /// Speeds that differ by less count as equal.
 const EQUAL: f64 = 0.05;
-/// Where the slowest task has less than this part of the fastest one's speed, only the time at
-/// which the last task ends counts, however much is read remotely.
+/// Part of the fastest task's speed below which the slowest makes only the last task's end count,
+/// however much is read remotely.
 const UNEQUAL: f64 = 0.75;
 
 /// [`Pace::remote_share`] for tasks of these speeds: `remote_share` for equal ones, more the more
@@ -64,14 +64,14 @@ pub fn remote_share(remote_share: f64, nodes: &[NodeTasks]) -> f64 {
     (slower / (1.0 - UNEQUAL - EQUAL)).clamp(0.0, 1.0).max(remote_share)
 }
 
-/// One split as the assignment sees it.
+/// A split as the assignment sees it.
 pub(super) struct Item {
     pub(super) length: f64,
     /// (node, time there), ascending by node: where some of it is held.
     pub(super) near: Vec<(usize, f64)>,
     /// Time on a node of speed 1 that holds nothing, beyond that of reading locally.
     extra: f64,
-    /// No node holds half of it: it is near nowhere.
+    /// Whether no node holds half of the split: it is near nowhere.
     pub(super) scattered: bool,
 }
 
@@ -86,7 +86,7 @@ pub(super) struct State {
     pub(super) loads: Vec<f64>,
     /// (load as sortable bits, task) by node.
     by_node: Vec<BTreeSet<(u64, usize)>>,
-    /// The same of all nodes of one speed.
+    /// (load as sortable bits, task) of all nodes of one speed.
     by_speed: Vec<BTreeSet<(u64, usize)>>,
     /// The one of each node.
     group: Vec<usize>,
@@ -220,7 +220,7 @@ impl State {
         ends.min()
     }
 
-    /// The same on one of the nodes that hold it.
+    /// (end, task): the task that would end soonest on each node that holds some of the split.
     pub(super) fn near(&self, split: usize) -> impl Iterator<Item = (u64, usize)> {
         self.items[split].near.iter().filter_map(|&(node, cost)| {
             let (_, task) = *self.by_node.get(node)?.first()?;

@@ -12,10 +12,10 @@ const DATASETS: &str = "data-input";
 /// Unit into which an input is cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub enum SplitBy {
-    /// One split for each block.
+    /// A split for each block.
     #[default]
     Block,
-    /// So many splits in all, but at least one for each file that has bytes.
+    /// Number of splits in all, but at least one for each file that has bytes.
     Count(u64),
     /// Splits of at most so many bytes.
     Bytes(u64),
@@ -55,7 +55,7 @@ pub struct Declaration {
 pub struct DeclareError(String);
 
 impl Declaration {
-    /// All that is named, with commas between.
+    /// Returns all names of the declaration, with commas between.
     #[must_use]
     pub fn names(&self) -> String {
         let all: Vec<&str> = self.uris.iter().chain(&self.datasets).map(String::as_str).collect();
@@ -128,7 +128,7 @@ pub fn declared(comment: &str) -> Result<Option<Declaration>, DeclareError> {
     Ok(Some(found))
 }
 
-/// What stands between commas, each checked by `one`.
+/// Reads the texts between commas, each checked by `one`.
 fn listed(
     key: &str,
     value: &str,

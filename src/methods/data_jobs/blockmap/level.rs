@@ -78,8 +78,8 @@ fn rate(state: &State, split: usize, task: usize) -> f64 {
     state.cost(split, task) / state.items[split].length
 }
 
-/// Of each byte of a split that goes from one task to another: 1 if it could be read locally and is
-/// then no more, -1 the other way round.
+/// Returns, by byte of a split that goes from one task to another, 1 if it could be read locally
+/// and then no more, -1 the other way round.
 fn further(state: &State, split: usize, from: usize, to: usize) -> f64 {
     let far = state.far_bytes(split, to) - state.far_bytes(split, from);
     far / state.items[split].length

@@ -10,7 +10,7 @@ use super::assignment::Assignment;
 use super::splits::Split;
 use phalanx_core::blocks::{File, Located};
 
-/// One node of a job.
+/// A node of a job.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct MapNode {
     /// NodeName.
@@ -22,7 +22,7 @@ pub struct MapNode {
     pub speed_permille: Option<u32>,
 }
 
-/// One split and who reads it.
+/// A split and the task that reads it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Range {
     /// Index into [`BlockMap::files`].
@@ -45,7 +45,7 @@ pub struct Range {
 pub struct BlockMap {
     /// The job.
     pub job_id: u32,
-    /// Whose it is.
+    /// User of the job.
     pub user_id: u32,
     /// The job's nodes in Slurm's order.
     pub nodes: Vec<MapNode>,
@@ -53,7 +53,7 @@ pub struct BlockMap {
     pub holders: Vec<String>,
     /// URIs.
     pub files: Vec<String>,
-    /// In the order of the input.
+    /// Splits in the order of the input.
     pub ranges: Vec<Range>,
     /// Warnings for the user.
     pub warnings: Vec<String>,
@@ -151,7 +151,7 @@ impl BlockMap {
         self.ranges.iter().filter(local).map(|range| range.length).sum()
     }
 
-    /// One line a split: task, node, URI, offset, length, 1 if local else 0; tabs between.
+    /// Writes one line a split: task, node, URI, offset, length, 1 if local else 0; tabs between.
     #[must_use]
     pub fn to_tsv(&self) -> String {
         let mut first = Vec::with_capacity(self.nodes.len());
@@ -169,7 +169,7 @@ impl BlockMap {
         text
     }
 
-    /// One line of [`Self::to_tsv`].
+    /// Writes one line of [`Self::to_tsv`].
     pub fn write_line(&self, text: &mut String, task: u64, node: &str, range: &Range) {
         let local = u8::from(self.is_local(range, node));
         let uri = escaped(self.uri(range));

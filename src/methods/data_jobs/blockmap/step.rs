@@ -9,21 +9,21 @@ use super::map::{BlockMap, MapNode, Range};
 /// The tasks of a job step, as every one of them sees it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Step {
-    /// Its nodes with their tasks.
+    /// Nodes of the step with their tasks.
     pub nodes: Vec<MapNode>,
 }
 
-/// Of a job array: which of its elements this is.
+/// Place of an element in its job array.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Elements {
-    /// From 0.
+    /// Index of the element, from 0.
     pub index: u64,
     /// Number of elements.
     pub count: u64,
 }
 
 impl Elements {
-    /// From the numbers that Slurm gives an element; `None` when its array is not evenly spaced.
+    /// Takes the numbers that Slurm gives an element; `None` when its array is not evenly spaced.
     #[must_use]
     pub fn of(id: u64, min: u64, max: u64, count: u64) -> Option<Self> {
         let span = max.checked_sub(min)?;
@@ -109,7 +109,7 @@ impl BlockMap {
     }
 }
 
-/// Same nodes with the same tasks, in any order.
+/// Whether two steps have the same nodes with the same tasks, in any order.
 fn same_tasks(planned: &[MapNode], step: &[MapNode]) -> bool {
     let sorted = |nodes: &[MapNode]| {
         let mut pairs: Vec<(String, u32)> =
@@ -122,9 +122,9 @@ fn same_tasks(planned: &[MapNode], step: &[MapNode]) -> bool {
 
 /// Assigns to the tasks of a step: each time to the one that has the least to do, for its speed.
 struct Again {
-    /// By node: (bytes, slot).
+    /// (bytes, slot) of the tasks, by node.
     nodes: BTreeMap<String, BinaryHeap<Reverse<(u64, u32)>>>,
-    /// By node, in thousandths.
+    /// Speed by node, in thousandths.
     speed: BTreeMap<String, u32>,
     taken: BTreeMap<(String, u32), Vec<usize>>,
 }
@@ -155,7 +155,7 @@ impl Again {
         true
     }
 
-    /// To the task that ends soonest with it on a node that is near, else anywhere.
+    /// Gives the split to the task that ends soonest with it on a near node, else anywhere.
     fn give_near(&mut self, near: &dyn Fn(&str) -> bool, split: usize, length: u64) {
         let least = |only: bool| {
             let nodes = self.nodes.iter().filter(|(name, _)| !only || near(name));

@@ -15,7 +15,7 @@ fn replica(datanode: u32, bytes: u64) -> Replica {
     Replica { datanode, bytes, storage: Default::default(), cached: false, leaving: false }
 }
 
-/// One file of these (length, holders).
+/// File of blocks, each (length, holders).
 fn file(path: &str, blocks: &[(u64, Vec<u32>)]) -> File {
     let mut offset = 0;
     let block = |(length, holders): &(u64, Vec<u32>)| {

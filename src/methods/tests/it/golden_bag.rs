@@ -17,7 +17,7 @@ fn near(found: f64, wanted: f64) {
     assert!((found - wanted).abs() <= slack, "found {found}, wanted {wanted}");
 }
 
-/// For values that are given with fewer digits than the golden tolerance.
+/// Compares values that are given with fewer digits than the golden tolerance.
 #[track_caller]
 fn printed(found: f64, wanted: f64, digits: i32) {
     let slack = 0.500_000_1 * 10_f64.powi(-digits);

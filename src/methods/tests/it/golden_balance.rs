@@ -46,8 +46,8 @@ fn placed(decision: &Decision) -> (usize, f64, f64) {
     (choice.node.at(), choice.before, choice.after)
 }
 
-/// One node of 100 cpu, 1000 G and 10 gpu, jobs in the order 5, 2, 1, 4, 3, 6;
-/// `gpu5` is what job 5 asks for. The text prints three inconsistent readings.
+/// Example of one node of 100 cpu, 1000 G and 10 gpu, jobs in the order 5, 2, 1, 4, 3, 6; job 5
+/// asks for `gpu5`. The text prints three inconsistent readings.
 fn example(gpu5: u64) -> (Engine, Vec<(u32, Decision)>) {
     let params = Params {
         sources: ONLY_USAGE,
@@ -241,8 +241,8 @@ fn hold_ends_at_the_ageing_limit() {
     assert_eq!(placed(&engine.decide(&only, &request).unwrap()).0, 2);
 }
 
-/// At exactly the threshold the high branch decides (`>=`): node 1 has the
-/// least dispersion, while a poll would stop at node 0, which improves too.
+/// The high branch decides at exactly the threshold (`>=`): node 1 has the least dispersion, while
+/// a poll would stop at node 0, which improves too.
 #[test]
 fn threshold_is_reached_at_equality() {
     let nodes: [(&[u64], &[u64]); 2] = [(&[10, 10], &[2, 6]), (&[10, 10], &[5, 7])];

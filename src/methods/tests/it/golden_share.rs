@@ -115,8 +115,8 @@ fn items_form() {
     );
 }
 
-/// At first n0 has a, e, f; n1 has b, d; n2 has c. Of those that leave n0 one can
-/// go to n1, which has its data; f has its data nowhere else.
+/// Nodes at first: n0 has a, e, f; n1 has b, d; n2 has c. One item that leaves n0 can go to n1,
+/// which has its data; f has its data nowhere else.
 #[test]
 fn items_move_to_their_replicas() {
     let item = |id: &str, replicas: &[&str]| json!({"id": id, "replicas": replicas});

@@ -361,7 +361,7 @@ fn several(shape: &Shape) {
     }
 }
 
-/// No mode places more jobs than fit together, and both place those that fit.
+/// Checks that a mode places no more jobs than fit together, and both if they fit.
 fn packing(shape: &Shape, mode: Mode) {
     let mut rng = Rng::seed_from_u64(shape.seed);
     let (totals, used) = shape.cluster(&mut rng);

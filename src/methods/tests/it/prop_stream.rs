@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use phalanx_methods::share::stream::{Answered, Failed, Order, Rules, Stream, Worker};
 use proptest::prelude::*;
 
-/// What happens next; numbers choose among those that are there.
+/// Event of the stream; numbers choose among the workers or items that are there.
 #[derive(Debug, Clone)]
 enum Event {
     Join(f64),
@@ -36,7 +36,7 @@ fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
-/// What the world knows of the stream, kept apart from it.
+/// State of the stream as the world knows it, kept apart from the stream.
 struct World {
     stream: Stream,
     rules: Rules,
@@ -165,7 +165,7 @@ impl World {
         assert!(!self.stream.wants_more() || !self.has_ended);
     }
 
-    /// One worker more that does what it is told: everything must come to an end.
+    /// Adds an obedient worker: everything must come to an end.
     fn work_off(&mut self) {
         self.stream.end();
         self.has_ended = true;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What stock Slurm takes under topology/block, by its own steps.
+//! Nodes that stock Slurm takes under topology/block, by its own steps.
 //!
 //! Sources: `plugins/select/cons_tres/job_test.c` `_eval_nodes_block` (23.11),
 //! `plugins/topology/block/eval_nodes_block.c` `eval_nodes_block` (24.05 on). A set of
@@ -20,7 +20,7 @@ pub(in crate::place) struct Blocks {
     pub levels: Vec<u32>,
 }
 
-/// Where a job of one size may lie.
+/// Blocks among which a job of one size may lie.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::place) struct Rule {
     /// Base blocks of the aggregate that must hold all.
@@ -65,7 +65,7 @@ impl Blocks {
     }
 }
 
-/// One attempt of stock.
+/// State of one run of stock's steps.
 struct Attempt<'a> {
     rule: Rule,
     free: &'a [u32],
@@ -77,8 +77,8 @@ struct Attempt<'a> {
     more: Option<u32>,
 }
 
-/// How many nodes stock takes of each base block for a job of `wanted` nodes, when
-/// these are `free`, after all `forced` ones; without the latter. `None`: it fails.
+/// Returns the nodes that stock takes of each base block for a job of `wanted` nodes when `free`
+/// ones are free, after all `forced` ones and without them. `None`: stock fails.
 pub(in crate::place) fn place_one(
     blocks: &Blocks,
     forced: &[u32],

@@ -20,7 +20,7 @@ pub(in crate::place) struct Closed {
 }
 
 impl Closed {
-    /// Those of the jobs that run.
+    /// Collects the blocks that running jobs close.
     pub(in crate::place) fn new(cluster: &Cluster) -> Self {
         let closing = cluster.jobs().values().filter(|job| job.closes_blocks).map(|job| job.id);
         let nodes = NodeSet::new(cluster.usages().len());

@@ -15,12 +15,12 @@ pub(in crate::place) struct Counts {
     pub free: Vec<u32>,
     /// Idle nodes among `free`.
     pub free_idle: Vec<u32>,
-    /// All idle nodes that Slurm offers, whether or not the job fits there.
+    /// Idle nodes that Slurm offers, whether or not the job fits there.
     pub idle: Vec<u32>,
 }
 
 impl Counts {
-    /// No nodes on any leaf.
+    /// Sets the counts of all leaves to 0.
     pub(in crate::place) fn reset(&mut self, leaves: usize) {
         let lists = [
             &mut self.forced,

@@ -16,7 +16,7 @@ use phalanx_core::topology::{Topology, parse_conf};
 
 const CPUS: u64 = 4;
 
-/// One node of a small cluster.
+/// Node of a small cluster.
 #[derive(Debug, Clone)]
 struct Node {
     leaf: usize,
@@ -122,7 +122,7 @@ impl Small {
         node.offered && node.used + cpus <= CPUS
     }
 
-    /// By trying every set of nodes: fewest leaves, and fewest below the lowest switch that
+    /// Tries every set of nodes for the fewest leaves, and the fewest below the lowest switch that
     /// will do, of the lightest class that completes the job.
     fn exact(&self, topology: &Topology, wanted: u32, cpus: u64) -> Option<(u32, u32)> {
         let root =
@@ -168,7 +168,7 @@ impl Small {
     }
 }
 
-/// What does not depend on the names.
+/// Returns the figures of a placement that do not depend on names.
 fn figures(placed: &Placement) -> (usize, Option<u32>, u32, u64, usize) {
     let TopologyUse { leaves, fewest, level, loss, class, .. } = placed.topology.clone().unwrap();
     (leaves.len(), level, fewest, loss, class)
@@ -177,7 +177,7 @@ fn figures(placed: &Placement) -> (usize, Option<u32>, u32, u64, usize) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(3000))]
 
-    /// One to three levels, with and without a common root, busy nodes, two classes of Weight.
+    /// Clusters of one to three levels, with and without a root, busy nodes, two classes of Weight.
     #[test]
     fn never_more_leaves_than_the_best_of_all_sets(
         small in small(),
@@ -249,7 +249,7 @@ proptest! {
     }
 }
 
-/// All ways to take `wanted` nodes.
+/// Returns all ways to take `wanted` nodes.
 fn takes(free: &[u32], wanted: u32) -> Vec<Vec<u32>> {
     let Some((&first, rest)) = free.split_first() else {
         return if wanted == 0 { vec![Vec::new()] } else { Vec::new() };

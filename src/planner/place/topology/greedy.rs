@@ -7,13 +7,13 @@
 use super::counts::Counts;
 use super::tree::Tree;
 
-/// Not to be reached.
+/// Distance, in steps, of a leaf that cannot be reached.
 const FAR: u32 = u32::MAX;
 /// Steps towards the root before two switches count as equal: before 24.05.3 the
 /// parent of a root is switch 0, and the steps may go round.
 const STEPS_MAX: usize = 64;
 
-/// What changed in 24.05.3.
+/// Rules by release: they changed in 24.05.3.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::place) enum Rules {
     /// 22.05 to 24.05.2.
@@ -23,7 +23,7 @@ pub(in crate::place) enum Rules {
 }
 
 impl Rules {
-    /// Of a release as in [`Parts::slurm`](phalanx_core::topology::Parts::slurm).
+    /// Returns the rules of a release as in [`Parts::slurm`](phalanx_core::topology::Parts::slurm).
     pub(in crate::place) fn of(slurm: u32) -> Self {
         if slurm != 0 && slurm < 0x0018_0503 { Self::Old } else { Self::New }
     }
@@ -113,8 +113,8 @@ impl Greedy<'_> {
         best
     }
 
-    /// Above 0 if the first leaf is the better one; and whether it, or the last
-    /// switch above it that was looked at, holds all that is missing.
+    /// Returns a number above 0 if the first leaf is the better one, and whether the leaf, or the
+    /// last switch compared above it, holds all that is missing.
     fn compare(&self, first: u32, second: u32) -> (i32, bool) {
         let (mut i, mut j) = (self.tree.domain_of(first), self.tree.domain_of(second));
         let mut fits = false;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! From leaves to nodes: leaves taken whole need no decision, in a partial one the
-//! balance method decides.
+//! Turns leaves into nodes: leaves taken whole need no decision, in a partial one the balance
+//! method decides.
 
 use std::sync::Arc;
 
@@ -53,8 +53,8 @@ impl Chooser<'_> {
         best.map(|(_, decision)| decision).ok_or(Why::NoFit)
     }
 
-    /// One node. The balance method says of which kind; of these, busy nodes come first,
-    /// then idle ones of the leaf that has the fewest, so that whole leaves stay for jobs of
+    /// Chooses a single node. The balance method decides its kind; busy nodes of that kind come
+    /// first, then idle ones of the leaf that has the fewest, so that whole leaves stay for jobs of
     /// several nodes.
     pub(super) fn single(&mut self, at: usize, request: &Request<'_>) -> Result<Decision, Why> {
         let topology = self.topology(at)?;

@@ -69,7 +69,7 @@ pub struct TopologyUse {
 /// Rule by which the leaves of one topology are chosen.
 #[derive(Debug)]
 enum Form {
-    /// There are none, or their rules are not known.
+    /// The topology has no leaves, or their rules are not known.
     None,
     Tree(Tree),
     Block(Blocks),

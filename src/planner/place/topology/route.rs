@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Which rule a job's nodes are chosen by, from its options and the topology.
+//! Rule by which a job's nodes are chosen, from its options and the topology.
 //!
 //! The order in which stock looks at them: `select_nodes` of
 //! `plugins/topology/common/eval_nodes.c` (24.05 on), `_eval_nodes` of
@@ -17,11 +17,11 @@ pub(in crate::place) enum Route {
     Any,
     /// Leaf switches of the topology at this position.
     Tree(usize),
-    /// Blocks of it.
+    /// Blocks of the topology at this position.
     Block(usize),
-    /// One run of consecutive nodes.
+    /// A run of consecutive nodes.
     Run,
-    /// None: left to Slurm.
+    /// No rule: the choice is left to Slurm.
     Left(LeftToSlurm),
 }
 

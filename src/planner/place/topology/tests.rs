@@ -31,7 +31,7 @@ fn two_levels(free: &[u32]) -> Topology {
     tree(free, &format!("SwitchName=top Switches=s[0-{}]", free.len() - 1), 0)
 }
 
-/// All idle, all candidates of one class.
+/// Counts where all free nodes are idle, and candidates of one class.
 fn idle(free: &[u32]) -> Counts {
     counts(&vec![0; free.len()], free)
 }
@@ -229,8 +229,8 @@ proptest! {
         }
     }
 
-    /// With one, two or no switch above the leaves of several pods: never more leaves
-    /// than stock's steps take, never a higher switch, by both sets of rules.
+    /// Never more leaves than stock's steps take, and never a higher switch, by both sets of rules,
+    /// with one, two or no switch above the leaves of several pods.
     #[test]
     fn never_worse_than_stock(
         free in proptest::collection::vec(0u32..=8, 1..=6),

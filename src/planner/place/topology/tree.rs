@@ -7,7 +7,7 @@ use phalanx_core::topology::Topology;
 
 /// Plans of equal rank that the balance method compares.
 const EQUAL_MAX: usize = 4;
-/// More than any number of leaves.
+/// Number above any count of leaves.
 const MANY: u32 = u32::MAX;
 
 /// Switches, laid out for the choice.
@@ -29,7 +29,7 @@ pub(in crate::place) struct Tree {
 pub(in crate::place) struct Plans {
     /// Some of them, at least one, in Slurm's order of switches.
     pub equal: Vec<Plan>,
-    /// Where a plan is one leaf: all leaves that are as good.
+    /// Leaves that are equally good, where a plan is one leaf.
     pub leaves: Vec<u32>,
     /// Fewest leaves of any plan.
     pub fewest: u32,

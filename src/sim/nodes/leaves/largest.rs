@@ -14,9 +14,9 @@ pub(super) fn largest_job(topology: &Topology, regions: &[Vec<u32>], idle: &[u32
     regions.iter().map(sum).max().unwrap_or(0)
 }
 
-/// Under topology/block (`eval_nodes_block.c`): a job of `blocks` base blocks lies in one
-/// aggregate of the least level that holds it, and there in no more aggregates of the level
-/// below it than it fills.
+/// Returns the largest job under topology/block (`eval_nodes_block.c`): a job of `blocks` base
+/// blocks lies in one aggregate of the least level that holds it, and there in no more aggregates
+/// of the level below it than it fills.
 fn largest_in_blocks(topology: &Topology, idle: &[u32]) -> u64 {
     let parts = topology.parts();
     let size = u64::from(parts.block_size.max(1));

@@ -76,7 +76,7 @@ struct Idle {
 }
 
 impl<'a> LeafUse<'a> {
-    /// All nodes idle from `begin_s` on.
+    /// Starts with all nodes idle from `begin_s` on.
     pub(super) fn new(topology: &'a Topology, begin_s: i64) -> Self {
         let leaves = 0..u32::try_from(topology.leaf_count()).unwrap_or(0);
         let size = |leaf| u32::try_from(topology.nodes_of(leaf).len()).unwrap_or(0);

@@ -21,7 +21,7 @@ struct Bounds {
     lower_max: Option<u32>,
 }
 
-/// One job while blocks are taken one after another.
+/// A job while blocks are taken one after another.
 struct Attempt<'a> {
     bounds: Bounds,
     free: &'a [u32],

@@ -176,7 +176,7 @@ impl Greedy<'_> {
         best.map(|(at, _)| at)
     }
 
-    /// Above 0 if the first is the better leaf; whether it, or what is above it, holds the rest.
+    /// Compares leaves: above 0 if `first` is better; whether it or a switch above holds the rest.
     fn compare(&self, first: u32, second: u32) -> (i32, bool) {
         let of = |leaf| u32::try_from(self.switches.of_leaf(leaf)).unwrap_or(u32::MAX);
         let count = |switch: u32| self.count.get(switch as usize).copied().unwrap_or(0);

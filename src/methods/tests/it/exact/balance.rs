@@ -12,7 +12,7 @@ pub const STEPS_MAX: u64 = 20_000_000;
 pub struct Nodes {
     /// Total of each node by dimension.
     pub total: Vec<Vec<f64>>,
-    /// In use of each node by dimension.
+    /// Amount in use of each node by dimension.
     pub used: Vec<Vec<f64>>,
 }
 

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 /// Slack of a capacity test, relative to the capacity.
 const CAPACITY_SLACK: f64 = 1e-9;
 
-/// One feasible, gang-complete assignment and its value.
+/// A feasible, gang-complete assignment and its value.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Enumerated {
     /// Server index by job and task; empty for a pending job.

@@ -26,7 +26,7 @@ pub struct Slot<'a> {
     pub exploration: Exploration,
 }
 
-/// What the dynamic programme finds, with its rounded numbers.
+/// Result of the dynamic programme, with its rounded numbers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Esdp {
     /// ceil(m / delta).
