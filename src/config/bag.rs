@@ -11,9 +11,9 @@ use super::section::section;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum BagMode {
-    /// None: arrays are left to the other methods.
+    /// No plans: arrays are left to the other methods.
     Off,
-    /// Never below any other form.
+    /// The improved rule; never a worse result than any other form.
     #[default]
     Best,
     /// The published rule, one array after the other.
@@ -36,13 +36,13 @@ pub enum BagHold {
 section! {
     /// `[bag]`: job arrays by time and energy.
     BagConfig {
-        /// Form of the method that plans arrays, if they are planned.
+        /// Form of the method that plans arrays.
         mode: BagMode = BagMode::Best,
         /// What tasks wait for instead of starting at once.
         hold: BagHold = BagHold::Never,
         /// Money per task.
         task_price: f64 = 0.0,
-        /// Power of a fully used node, watts, by feature or class of nodes.
+        /// Power of a fully used node, in watts, by feature or class of nodes.
         watts: BTreeMap<String, f64> = BTreeMap::new(),
     }
 }

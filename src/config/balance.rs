@@ -12,18 +12,18 @@ section! {
     BalanceConfig {
         /// Form of the method that decides.
         mode: BalanceMode = BalanceMode::Best,
-        /// Relative weight of each dimension by name (`cpu`, `mem`, `gres/NAME`,
-        /// `gres/NAME:TYPE`, `license/NAME`). Empty: all equal. They are scaled to sum 1
-        /// over the dimensions that the cluster has; one that is not listed has 0.
+        /// Relative weight of each dimension by name (`cpu`, `mem`, `gres/NAME`, `gres/NAME:TYPE`,
+        /// `license/NAME`), scaled to sum 1 over the cluster's dimensions. A dimension that is not
+        /// listed has 0; if none is, all are equal.
         initial_weights: BTreeMap<String, f64> = BTreeMap::new(),
-        /// Cluster utilisation (0..=1) from which on the high branch decides.
+        /// Cluster utilisation (0..=1) at which decisions change from the low to the high branch.
         threshold: f64 = 0.5,
         /// Rule of the low branch when no node improves its dispersion.
         no_improvement: NoImprovement = NoImprovement::Fallback,
-        /// Only nodes of the least `Weight` in slurm.conf that hold the job are compared, as
-        /// Slurm does; else all candidates.
+        /// Whether only nodes of the least `Weight` in slurm.conf that hold the job are compared,
+        /// as in Slurm; else all candidates.
         respect_node_weight: bool = true,
-        /// Datum of the health of nodes; `none`: all are healthy.
+        /// Datum with the health of nodes; `none`: all are healthy.
         health: String = NONE.to_owned(),
     }
 }

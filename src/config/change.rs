@@ -16,12 +16,12 @@ pub struct Change {
     pub old: String,
     /// Value after as TOML, or `(none)`.
     pub new: String,
-    /// The running daemon cannot take it up.
+    /// Whether the change takes effect only after a restart of the daemon.
     pub needs_restart: bool,
 }
 
 impl Config {
-    /// The keys whose values differ, in the order of their paths.
+    /// Returns the keys whose values differ, in the order of their paths.
     pub fn diff(old: &Config, new: &Config) -> Vec<Change> {
         let (old, new) = (old.flatten(), new.flatten());
         let mut keys: Vec<&String> = old.keys().chain(new.keys()).collect();
@@ -43,7 +43,7 @@ impl Config {
             .collect()
     }
 
-    /// Every key with its value as TOML, by path.
+    /// Returns every key with its value as TOML, by path.
     pub fn flatten(&self) -> BTreeMap<String, String> {
         let mut out = BTreeMap::new();
         // Every field serialises: maps with text keys, numbers, text, lists.

@@ -22,7 +22,7 @@ use phalanx_core::limits::{HOSTLIST_NAMES_MAX, POWER_CAPS_MAX};
 use phalanx_messages::collect::{CONFIGURATION, HISTORY, NONE, Patch, valid_name};
 use phalanx_messages::target::Target;
 
-/// Most problems that are reported for one file.
+/// Maximum number of problems reported for one file.
 const ISSUES_MAX: usize = 50;
 
 /// Reads the text, or returns every problem, in the order of the text.
@@ -47,13 +47,13 @@ pub(super) fn parse(text: &str) -> Result<Config, Vec<Issue>> {
     if checker.issues.is_empty() { Ok(config) } else { Err(checker.finish()) }
 }
 
-/// The error of the TOML parser.
+/// Converts an error of the TOML parser.
 fn syntax(text: &str, error: &toml::de::Error) -> Issue {
     let at = error.span().map_or(text.len(), |span| span.start);
     Issue::at(text, at, "", error.message().trim_end())
 }
 
-/// Violated requirements between keys: the keys concerned and the message.
+/// Returns the violated requirements between keys: the keys concerned and the message.
 fn relations(config: &Config) -> Vec<(Vec<&'static str>, String)> {
     let mut out = Vec::new();
     if let Err(message) = config.energy.price.by_hour() {
@@ -95,7 +95,7 @@ fn relations(config: &Config) -> Vec<(Vec<&'static str>, String)> {
     out
 }
 
-/// Place of the value of a path (without quoted parts).
+/// Returns the place of the value of a path (without quoted parts).
 fn find(table: &DeTable<'_>, path: &str) -> Option<Range<usize>> {
     let mut table = table;
     let mut parts = path.split('.').peekable();
@@ -276,7 +276,7 @@ impl Checker<'_> {
     }
 }
 
-/// A user id: all of `uid_t` but -1, which means "nobody in particular".
+/// Returns the kind of a user id: all of `uid_t` but -1, which means "nobody in particular".
 const fn keys_uid() -> Kind {
     Kind::Int { min: 0, max: 4_294_967_294, unit: "" }
 }
@@ -389,7 +389,7 @@ fn file(kind: Kind, path: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Description of the values of this kind.
+/// Describes the values of this kind.
 fn expected(kind: Kind) -> String {
     match kind {
         Kind::Choice(words) => one_of(words),
@@ -428,7 +428,7 @@ fn one_of(words: &[&str]) -> String {
     }
 }
 
-/// The value with its type, short.
+/// Returns the value with its type, shortened.
 fn show(value: &DeValue<'_>) -> String {
     match value {
         DeValue::Array(_) => "a list".to_owned(),
@@ -453,7 +453,7 @@ fn show_value(value: &DeValue<'_>) -> String {
     }
 }
 
-/// The message for a path that is not in the table.
+/// Returns the message for a path that is not in the table.
 fn unknown(parts: &[&str]) -> String {
     let Some((name, parents)) = parts.split_last() else {
         return "unknown key".to_owned();

@@ -8,9 +8,9 @@ use super::section::section;
 section! {
     /// `[collect]`: the data service.
     CollectConfig {
-        /// Directories in which registered commands may lie.
+        /// Directories that registered commands must lie in.
         command_dirs: Vec<PathBuf> = vec!["/etc/phalanx/collectors".into()],
-        /// User ids whose agents may hand in values, besides administrators'.
+        /// User ids whose agents may send values, besides administrators'.
         agent_uids: Vec<u32> = Vec::new(),
     }
 }

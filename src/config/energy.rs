@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! `[energy]`: power of nodes, limits of it, prices by the hour.
+//! `[energy]`: power of nodes, limits of power, prices by the hour.
 
 use std::collections::BTreeMap;
 
@@ -12,9 +12,9 @@ use phalanx_planner::energy::DayPrices;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Prices {
-    /// One for each hour of the day from 0 on, or none at all.
+    /// One price for each hour of the day from 0 on, or no prices at all.
     Hours(Vec<f64>),
-    /// By ranges of hours: `6-22` from 6:00 until 22:00; over midnight as well.
+    /// Prices by ranges of hours; `6-22` is from 6:00 until 22:00, `22-6` over midnight.
     Ranges(BTreeMap<String, f64>),
 }
 
@@ -25,8 +25,8 @@ impl Default for Prices {
 }
 
 impl Prices {
-    /// The price of each hour; `None` where there are none, the text where an hour has none or
-    /// several.
+    /// Returns the price of each hour; `None` where there are no prices, the text of the error
+    /// where an hour has none or several.
     pub fn by_hour(&self) -> Result<Option<DayPrices>, String> {
         let mut prices = [None; 24];
         match self {
@@ -56,7 +56,7 @@ impl Prices {
     }
 }
 
-/// The hours of a range such as `6-22` or `22-6`.
+/// Returns the hours of a range such as `6-22` or `22-6`.
 pub(super) fn hours_of(range: &str) -> Result<Vec<usize>, String> {
     let wrong = || format!("expected hours such as \"6-22\", got {range:?}");
     let (from, to) = range.split_once('-').ok_or_else(wrong)?;
@@ -70,22 +70,22 @@ pub(super) fn hours_of(range: &str) -> Result<Vec<usize>, String> {
 }
 
 section! {
-    /// `[energy]`: power of nodes, limits of it, prices by the hour.
+    /// `[energy]`: power of nodes, limits of power, prices by the hour.
     EnergyConfig {
-        /// Most that all nodes draw together, watts; 0 for no limit.
+        /// Maximum power of all nodes together, in watts; 0: no limit.
         cap_w: f64 = 0.0,
-        /// Longest time that a limit of power holds a job after it could start, seconds; 0: as
-        /// slurm.conf says.
+        /// Longest time that a limit of power holds a job after it could start, in seconds; 0: the
+        /// time in slurm.conf.
         hold_max_s: u32 = 604_800,
-        /// Power of a fully used node, watts, by feature or class of nodes.
+        /// Power of a fully used node, in watts, by feature or class of nodes.
         watts: BTreeMap<String, f64> = BTreeMap::new(),
-        /// Power of an idle node, likewise.
+        /// Power of an idle node, in watts, by feature or class of nodes.
         idle_watts: BTreeMap<String, f64> = BTreeMap::new(),
-        /// Power of a node that boots, likewise.
+        /// Power of a booting node, in watts, by feature or class of nodes.
         boot_watts: BTreeMap<String, f64> = BTreeMap::new(),
         /// Prices per kWh by the hour, money or carbon; none: 0.3 at every hour.
         price: Prices = Prices::default(),
-        /// At dear hours nodes are tried by the power that a job adds there.
+        /// Whether nodes are tried by the power that a job adds there while the price is high.
         frugal_nodes: bool = false,
     }
 }

@@ -14,12 +14,12 @@ pub struct Issue {
     pub column: usize,
     /// Path of the key (`link.deadline_us`); empty when the text is not TOML.
     pub key: String,
-    /// Problem and expectation.
+    /// The problem, and what was expected.
     pub message: String,
 }
 
 impl Issue {
-    /// The problem at a byte offset of `text`.
+    /// Creates the problem at a byte offset of `text`.
     pub(super) fn at(text: &str, offset: usize, key: &str, message: &str) -> Issue {
         let head = &text[..text.floor_char_boundary(offset)];
         let line_start = head.rfind('\n').map_or(0, |at| at + 1);
@@ -48,15 +48,15 @@ pub enum ConfigError {
     /// The file could not be read.
     #[error("{}: cannot read the configuration: {source}", path.display())]
     Read {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The system's error.
+        /// Error of the system.
         source: std::io::Error,
     },
     /// The file was read and is wrong; one line for each problem.
     #[error("{}", lines(path, issues))]
     Invalid {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// Every problem found, in the order of the file; at least one.
         issues: Vec<Issue>,
@@ -64,7 +64,7 @@ pub enum ConfigError {
 }
 
 impl ConfigError {
-    /// The problems with their places; empty when the file was not read.
+    /// Returns the problems with their places; empty when the file was not read.
     pub fn issues(&self) -> &[Issue] {
         match self {
             ConfigError::Read { .. } => &[],

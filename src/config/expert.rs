@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! `[expert]`: what tests and measurements set, and sites leave alone.
+//! `[expert]`: settings for tests and measurements that sites leave alone.
 
 use super::section::section;
 
 section! {
-    /// `[expert]`: what tests and measurements set, and sites leave alone.
+    /// `[expert]`: settings for tests and measurements that sites leave alone.
     ExpertConfig {
-        /// The plugin's circuit breaker opens; else every limit is as wide as the plugin allows.
+        /// Whether the plugin's circuit breaker opens; else its limits are as wide as possible.
         breaker: bool = true,
     }
 }

@@ -11,7 +11,7 @@ use super::section::section;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum GangMode {
-    /// None: balance alone chooses their nodes.
+    /// No plans: balance alone chooses the nodes of gangs.
     Off,
     /// The genetic algorithm on whole gangs, with a certified gap.
     #[default]
@@ -20,26 +20,26 @@ pub enum GangMode {
     Seed,
 }
 
-/// What a plan's choice of gangs means for the gangs that it leaves out.
+/// Meaning of a plan's choice of gangs for the gangs that it leaves out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Admission {
-    /// Slurm starts them as ever.
+    /// Gangs that a plan leaves out start as without a plan.
     #[default]
     Advise,
-    /// Those that are worth less than their cost wait, within limits.
+    /// Gangs that are worth less than their cost wait, within limits.
     Enforce,
 }
 
 section! {
     /// `[gang]`: multi-node and het jobs where their type is fastest.
     GangConfig {
-        /// Form of the method that plans gangs, if they are planned.
+        /// Form of the method that plans gangs.
         mode: GangMode = GangMode::Ga,
-        /// Value of a unit of each resource, by dimension name; memory by GiB. Empty: by the
+        /// Value of a unit of each resource, by dimension name; memory by GiB. Empty: the
         /// TRESBillingWeights of the partitions.
         billing: BTreeMap<String, f64> = BTreeMap::new(),
-        /// Maintenance cost of a unit of each resource, likewise.
+        /// Maintenance cost of a unit of each resource, by dimension name; memory by GiB.
         cost: BTreeMap<String, f64> = BTreeMap::new(),
         /// Whether gangs that are worth less than their cost wait.
         admission: Admission = Admission::Advise,

@@ -10,7 +10,7 @@ section! {
     HistoryConfig {
         /// Path of the database.
         path: PathBuf = "/var/lib/phalanx/history.sqlite".into(),
-        /// Age at which records are deleted, days.
+        /// Age at which records are deleted, in days.
         retention_days: u32 = 30,
     }
 }

@@ -6,9 +6,9 @@ use phalanx_messages::collect::NONE;
 /// Type and range of a key's value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Kind {
-    /// One of these words.
+    /// One of a set of words.
     Choice(&'static [&'static str]),
-    /// A list of different words among these, at least one.
+    /// A list of different words of a set, at least one.
     Choices(&'static [&'static str]),
     /// An integer in a closed range, with its unit (may be empty).
     Int {
@@ -44,7 +44,7 @@ pub enum Kind {
     Text,
     /// A list of texts.
     Texts,
-    /// The name of a datum, or one of these words instead.
+    /// The name of a datum, or one of a set of words.
     Datum(&'static [&'static str]),
     /// A table from dimension names to relative weights.
     Weights,
@@ -61,9 +61,9 @@ pub enum Kind {
 pub struct Key {
     /// Path with dots; `*` stands for any partition's or collector's name.
     pub path: &'static str,
-    /// Type and range of its value.
+    /// Type and range of the key's value.
     pub kind: Kind,
-    /// A running daemon cannot take up a new value.
+    /// Whether a new value takes effect only after a restart of the daemon.
     pub needs_restart: bool,
 }
 
@@ -75,16 +75,16 @@ pub const CLASS_BY: &[&str] = &["account", "user", "name", "shape", "memory", "p
 /// Words of `learn.node_class_by`.
 pub const NODE_CLASS_BY: &[&str] = &["features", "cpus", "memory", "gres", "weight", "name"];
 
-/// Bytes of a Unix socket's path: `sun_path` without its final NUL.
+/// Maximum length of a Unix socket's path, in bytes: `sun_path` without its final NUL.
 pub const SOCKET_PATH_MAX: usize = 107;
-/// Entries of a list of user ids.
+/// Maximum number of entries in a list of user ids.
 pub const UIDS_MAX: usize = 64;
-/// Bytes of a partition's or dimension's name: the wire format's
+/// Maximum length of a partition's or dimension's name, in bytes: the wire format's
 /// `PHX_NAME_LEN` without its final NUL.
 pub const NAME_MAX: usize = 63;
-/// Bytes of the name of a class of nodes.
+/// Maximum length of the name of a class of nodes, in bytes.
 pub const CLASS_NAME_MAX: usize = 1024;
-/// Entries of a list of texts or paths.
+/// Maximum number of entries in a list of texts or paths.
 pub const LIST_MAX: usize = 64;
 /// Greatest relative weight.
 pub const WEIGHT_MAX: f64 = 1e9;
@@ -174,14 +174,14 @@ pub const KEYS: &[Key] = &[
     key("partition.*.power_cap_w", Kind::Real { min: 0.0, max: 1e9 }),
 ];
 
-/// Meaning of a path of the file.
+/// Meaning of a path in the file.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Place {
     /// A key with a value.
     Leaf(&'static Key),
     /// A table of further keys.
     Table,
-    /// Nothing known.
+    /// No known key or table.
     Unknown,
 }
 
@@ -195,7 +195,7 @@ pub fn lookup(parts: &[&str]) -> Place {
     Place::Unknown
 }
 
-/// The names known below the path given by its parts, in the table's order.
+/// Returns the names known below the path given by its parts, in the table's order.
 pub fn names_below(parts: &[&str]) -> Vec<&'static str> {
     let mut names: Vec<&str> = Vec::new();
     for key in KEYS.iter().filter(|key| matches(key.path, parts).is_some_and(|rest| rest > 0)) {
@@ -208,12 +208,12 @@ pub fn names_below(parts: &[&str]) -> Vec<&'static str> {
     names
 }
 
-/// True if a change of the key at this path (as [`join`] writes it) needs a restart.
+/// Returns whether a change of the key at this path (as [`join`] writes it) needs a restart.
 pub fn needs_restart(path: &str) -> bool {
     KEYS.iter().any(|key| key.path == path && key.needs_restart)
 }
 
-/// Number of the pattern's parts beyond `parts`, if these match its beginning.
+/// Returns the number of the pattern's parts beyond `parts`, if these match its beginning.
 fn matches(pattern: &str, parts: &[&str]) -> Option<usize> {
     let mut pattern = pattern.split('.');
     for part in parts {

@@ -13,20 +13,20 @@ section! {
         class_by: Vec<ClassKey> = CLASS_BY_DEFAULT.to_vec(),
         /// Properties that nodes of one class have in common.
         node_class_by: Vec<NodeKey> = NODE_CLASS_BY_DEFAULT.to_vec(),
-        /// How speeds are estimated.
+        /// Rule by which speeds are estimated.
         estimator: Estimator = Estimator::Shrunk,
-        /// Predicted runtimes decide; else they are only shown.
+        /// Whether predicted runtimes affect decisions; else they are only shown.
         runtimes_decide: bool = true,
     }
 }
 
 /// Age at which a run counts half, in days: clusters and programs change within months.
 const HALF_LIFE_DAYS: f64 = 30.0;
-/// Runs that the rest of a node's class counts as at most: more would hide one slow node.
+/// Most runs that a node's class counts as for one node: more would hide a slow node.
 const PRIOR_STRENGTH: f64 = 8.0;
 
 impl LearnConfig {
-    /// Half-life and prior of the table of speeds; the published mean has neither.
+    /// Returns half-life and prior of the table of speeds; the published mean has neither.
     pub fn speeds_options(&self) -> SpeedsOptions {
         let plain = self.estimator == Estimator::Document;
         SpeedsOptions {

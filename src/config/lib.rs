@@ -68,14 +68,14 @@ use phalanx_planner::energy::DayPrices;
 /// The file that `phalanxd` reads when `--config` is not given.
 pub const DEFAULT_PATH: &str = "/etc/phalanx/phalanx.toml";
 
-/// Price of energy where the file has none, in money per kWh: about that of industry in Europe.
+/// Price of energy by default, in money per kWh: about that of industry in Europe.
 const ENERGY_PRICE: f64 = 0.3;
 
 /// Treatment of a partition's jobs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
-    /// No decisions: Slurm places, nothing is recorded.
+    /// No decisions: Slurm places jobs, nothing is recorded.
     Off,
     /// Decisions are made and recorded, but Slurm decides.
     Shadow,
@@ -85,7 +85,7 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// The word used in the file, in the history and in the API.
+    /// Returns the word for the mode in the file, in the history and in the API.
     pub fn as_str(self) -> &'static str {
         match self {
             Mode::Off => "off",
@@ -101,17 +101,17 @@ impl std::fmt::Display for Mode {
     }
 }
 
-/// The whole configuration. See `config/phalanx.toml` for each key's meaning.
+/// The whole configuration. `config/phalanx.toml` explains each key.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// Mode of every partition that has none of its own.
+    /// Mode of every partition without a mode of its own.
     pub mode: Mode,
     /// The plugin's socket and its limits.
     pub link: LinkConfig,
     /// The command line's socket.
     pub control: ControlConfig,
-    /// Reading jobs and nodes from slurmctld.
+    /// Reads of jobs and nodes from slurmctld.
     pub source: SourceConfig,
     /// The background planner.
     pub planner: PlannerConfig,
@@ -129,7 +129,7 @@ pub struct Config {
     pub gang: GangConfig,
     /// Job arrays as bags of tasks.
     pub bag: BagConfig,
-    /// Power of nodes, limits of it, prices by the hour.
+    /// Power of nodes, limits of power, prices by the hour.
     pub energy: EnergyConfig,
     /// HDFS, for jobs that declare an input there.
     pub hdfs: HdfsConfig,
@@ -151,16 +151,16 @@ pub struct Config {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PartitionConfig {
-    /// Mode of this partition; `None` takes the global one.
+    /// Mode of the partition; `None`: the global one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<Mode>,
-    /// Most that its nodes draw together, watts; `None` or 0 for no limit.
+    /// Maximum power of the partition's nodes together, in watts; `None` or 0: no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub power_cap_w: Option<f64>,
 }
 
 impl Config {
-    /// Returns the configuration as TOML; read again it is the same.
+    /// Returns the configuration as TOML; parsing that gives the same configuration.
     pub fn text(&self) -> String {
         // Every value is a plain one, so this does not fail.
         toml::to_string(self).unwrap_or_default()
@@ -193,7 +193,7 @@ impl Config {
             .map_err(|issues| ConfigError::Invalid { path: path.to_path_buf(), issues })
     }
 
-    /// The registrations of `[collector.NAME]`.
+    /// Returns the registrations of `[collector.NAME]`.
     pub fn registrations(&self) -> Vec<Registration> {
         let of = |(name, patch): (&String, &Patch)| {
             let mut registration = Registration {
@@ -207,54 +207,54 @@ impl Config {
         self.collector.iter().map(of).collect()
     }
 
-    /// The mode in force for a partition.
+    /// Returns the mode in force for a partition.
     pub fn mode_for(&self, partition: &str) -> Mode {
         self.partition.get(partition).and_then(|p| p.mode).unwrap_or(self.mode)
     }
 
-    /// True if the power of any nodes is limited.
+    /// Returns whether the power of any nodes is limited.
     pub fn is_power_capped(&self) -> bool {
         self.energy.cap_w > 0.0 || self.power_caps().next().is_some()
     }
 
-    /// Seconds for which a limit of power holds a job that could start, `u32::MAX` for as long as
-    /// slurm.conf allows; `None` where there is no limit.
+    /// Returns the seconds for which a limit of power holds a job that could start, `u32::MAX` for
+    /// as long as slurm.conf allows; `None` where there is no limit.
     pub fn power_hold_s(&self) -> Option<u32> {
         let longest = if self.energy.hold_max_s == 0 { u32::MAX } else { self.energy.hold_max_s };
         self.is_power_capped().then_some(longest)
     }
 
-    /// Partitions whose nodes' power is limited, and the limits in watts.
+    /// Returns the partitions whose nodes' power is limited, with the limits in watts.
     pub fn power_caps(&self) -> impl Iterator<Item = (&str, f64)> {
         let caps = self.partition.iter().map(|(name, of)| (name.as_str(), of.power_cap_w));
         caps.filter_map(|(name, cap)| Some((name, cap.filter(|watts| *watts > 0.0)?)))
     }
 
-    /// True if the configuration says what any node draws.
+    /// Returns whether the configuration sets the power of any node.
     fn knows_power(&self) -> bool {
         let (energy, bag) = (&self.energy, &self.bag);
         [&energy.watts, &energy.idle_watts, &bag.watts].iter().any(|table| !table.is_empty())
     }
 
-    /// Prices of energy by the hour.
+    /// Returns the prices of energy by the hour.
     pub fn energy_prices(&self) -> DayPrices {
         // The file was checked.
         let prices = self.energy.price.by_hour().ok().flatten();
         prices.unwrap_or_else(|| DayPrices::flat(ENERGY_PRICE))
     }
 
-    /// True if any partition can get a decision.
+    /// Returns whether any partition can get a decision.
     pub fn any_active(&self) -> bool {
         self.mode != Mode::Off
             || self.partition.values().any(|p| p.mode.is_some_and(|m| m != Mode::Off))
     }
 
-    /// True if any partition's jobs can be touched.
+    /// Returns whether decisions apply to any partition's jobs.
     pub fn any_enforced(&self) -> bool {
         self.mode == Mode::Enforce || self.partition.values().any(|p| p.mode == Some(Mode::Enforce))
     }
 
-    /// Sentences about settings that are valid but probably not meant.
+    /// Returns sentences about settings that are valid but probably not meant.
     pub fn warnings(&self) -> Vec<String> {
         let mut out = Vec::new();
         if self.is_power_capped() && !self.knows_power() {

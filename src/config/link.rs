@@ -11,14 +11,14 @@ use super::section::section;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Proofs {
-    /// None: Slurm is asked in full each time.
+    /// No calls: Slurm is asked in full each time.
     None,
-    /// Whether a job could ever run, and when it could.
+    /// Calls that ask whether a job could ever run, and when it could.
     #[default]
     Planning,
-    /// Also starts that cannot fit now.
+    /// Calls that ask for a plan, and starts that cannot fit now.
     All,
-    /// All, and each is compared with Slurm's answer in full, which counts.
+    /// All calls, but each proof is compared with Slurm's answer in full, which counts.
     Checked,
 }
 
@@ -27,18 +27,18 @@ section! {
     LinkConfig {
         /// Path of the `SOCK_SEQPACKET` socket that the plugin connects to.
         socket: PathBuf = "/run/phalanx/plugin.sock".into(),
-        /// Longest time that the plugin waits for one answer, microseconds.
+        /// Longest time that the plugin waits for one answer, in microseconds.
         deadline_us: u32 = 2000,
-        /// Calls that a proof may answer for few nodes instead of Slurm for all.
+        /// Calls for which Slurm may test a few nodes, with a proof, instead of all.
         proofs: Proofs = Proofs::Planning,
         /// User ids that may connect besides root, SlurmUser and the daemon's own.
         allowed_uids: Vec<u32> = Vec::new(),
-        /// Jobs are placed also on a release of Slurm on which nothing was tested.
+        /// Whether jobs are placed on a release of Slurm that was never tested.
         untested_release: bool = false,
     }
 }
 
-/// Who may read without being known.
+/// Clients that may read without authentication.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PublicRead {
@@ -47,7 +47,7 @@ pub enum PublicRead {
     /// Every user of this host, by the socket.
     #[default]
     Local,
-    /// Also whoever reaches the TCP listener, as browsers and Prometheus have to.
+    /// Every user of this host, and any client of the TCP listener, such as a browser.
     All,
 }
 
@@ -58,13 +58,13 @@ section! {
         socket: PathBuf = "/run/phalanx/control.sock".into(),
         /// User ids that may read and reload besides root, SlurmUser and the daemon's own.
         allowed_uids: Vec<u32> = Vec::new(),
-        /// Who may read without being known; reload is never public.
+        /// Clients that may read without authentication; reload is never public.
         public_read: PublicRead = PublicRead::Local,
         /// Address and port of a TCP listener for agents and others; empty: none.
         listen: String = String::new(),
-        /// Socket of munged; empty: the machine's own.
+        /// Socket of munged; empty: the host's default.
         munge_socket: String = String::new(),
-        /// Daemons that commands on hosts without the socket ask: `http://HOST[:PORT]`, in order.
+        /// Addresses of daemons, `http://HOST[:PORT]`, that commands ask in turn on other hosts.
         masters: Vec<String> = Vec::new(),
     }
 }

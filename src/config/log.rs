@@ -6,18 +6,18 @@ use serde::{Deserialize, Serialize};
 
 use super::section::section;
 
-/// Least urgent message that is written.
+/// Least urgent level of messages that are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LogLevel {
-    /// Only parts that stopped working.
+    /// Messages about parts that stopped working.
     Error,
-    /// Also parts that work worse than they should.
+    /// Errors, and messages about parts that work worse than they should.
     Warn,
-    /// Also changes.
+    /// Warnings, and messages about changes.
     #[default]
     Info,
-    /// Also each decision.
+    /// Information, and each decision.
     Debug,
     /// Everything.
     Trace,
@@ -38,7 +38,7 @@ impl From<LogLevel> for LevelFilter {
 section! {
     /// `[log]`: messages on standard error, hence in the journal.
     LogConfig {
-        /// Least urgent message that is written.
+        /// Least urgent level of messages that are written.
         level: LogLevel = LogLevel::Info,
     }
 }

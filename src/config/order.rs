@@ -9,16 +9,16 @@ use super::section::section;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OrderBy {
-    /// None: Slurm's own order.
+    /// No source: Slurm's own order.
     #[default]
     Off,
     /// The order that the methods ask for, then the jobs that the plan starts now.
     Plan,
     /// The jobs with the shortest time limit.
     Shortest,
-    /// The jobs with the shortest predicted runtime, of those below an hour.
+    /// The jobs with the shortest predicted runtime, if that is below an hour.
     Learned,
-    /// At dear hours those that are expected to take little energy, at cheap ones the others.
+    /// The jobs of least expected energy while the price is high, the others while it is low.
     Price,
 }
 
@@ -27,9 +27,9 @@ section! {
     OrderConfig {
         /// Source of the preferred start order.
         by: OrderBy = OrderBy::Off,
-        /// Starts that may get ahead of one job.
+        /// Number of starts that may overtake one job.
         max_overtakes: u32 = 10,
-        /// Seconds after a job was first passed from which on no other job passes it.
+        /// Time after a job was first overtaken at which no other job may overtake it, in seconds.
         max_delay_s: u64 = 3600,
     }
 }

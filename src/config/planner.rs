@@ -6,8 +6,8 @@ use super::section::section;
 section! {
     /// `[source]`: reading jobs and nodes from slurmctld.
     SourceConfig {
-        /// Time between two reads of the queue and the nodes, and at least between two plans of
-        /// it, milliseconds.
+        /// Time between two reads of the queue and the nodes, and least time between two plans, in
+        /// milliseconds.
         poll_ms: u64 = 1000,
     }
 }
@@ -15,9 +15,9 @@ section! {
 section! {
     /// `[planner]`: the worker that plans the pending jobs in the background.
     PlannerConfig {
-        /// Pending jobs that one plan looks at, highest priority first.
+        /// Pending jobs that one plan covers, highest priority first.
         plan_jobs_max: u32 = 2000,
-        /// Longest time for which a method holds a job that Slurm could start, seconds.
+        /// Longest time for which a method holds a job that Slurm could start, in seconds.
         hold_max_s: u64 = 3600,
     }
 }

@@ -11,7 +11,7 @@ use phalanx_planner::gang::Settings;
 use phalanx_planner::place::{GangHold, Tuning};
 
 /// Longest time for which `balance.no_improvement = "hold"` leaves a job pending, in seconds: some
-/// jobs end in it.
+/// jobs end within it.
 const BALANCE_HOLD_MAX_S: u64 = 300;
 
 /// Longest time for which `bag.hold` lets an array wait between two starts, in seconds: the overlay
@@ -23,18 +23,18 @@ const REQUIRE_WAIT_S: u64 = 600;
 /// Longest time for which a gang waits that is worth less than its cost, in seconds: what users
 /// accept of a queue.
 const GANG_HOLD_MAX_S: u64 = 300;
-/// Longest time for which such gangs of one user hold one partition, in seconds: two of them.
+/// Longest time for which one user's low-value gangs hold one partition, in seconds: two holds.
 const GANG_HOLD_BUDGET_S: u64 = 600;
 
 impl Config {
-    /// Milliseconds for which a method may hold a job that Slurm could start, where that is at
-    /// most `longest_s` seconds.
+    /// Returns the milliseconds for which a method may hold a job that Slurm could start, where
+    /// that is at most `longest_s` seconds.
     fn hold_ms(&self, longest_s: u64) -> u64 {
         longest_s.min(self.planner.hold_max_s).saturating_mul(1000)
     }
 
-    /// The balance method's parameters; weights stay by name, because the
-    /// dimensions are the cluster's.
+    /// Returns the balance method's parameters; weights stay by name, because the dimensions are
+    /// the cluster's.
     pub fn tuning(&self) -> Tuning {
         let config = &self.balance;
         let params = Params {
@@ -57,8 +57,8 @@ impl Config {
         }
     }
 
-    /// Longest time for which a job with `locality=require` waits for the nodes of its input, in
-    /// seconds.
+    /// Returns the longest time for which a job with `locality=require` waits for the nodes of its
+    /// input, in seconds.
     pub fn require_wait_s(&self) -> u64 {
         REQUIRE_WAIT_S.min(self.planner.hold_max_s)
     }
@@ -69,7 +69,7 @@ impl Config {
         })
     }
 
-    /// Settings of the gang method.
+    /// Returns the settings of the gang method.
     pub fn gang_settings(&self) -> Settings {
         let gang = &self.gang;
         let seed = gang.mode == GangMode::Seed;

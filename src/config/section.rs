@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! One section of the file as a struct: each key with its type and its default.
 
-/// Declares the struct of a section; a key that the file does not set has the default beside it.
+/// Declares the struct of a section; each key has its default beside it.
 macro_rules! section {
     (
         $(#[$about:meta])*

@@ -3,8 +3,8 @@
 
 use strsim::osa_distance;
 
-/// The candidate nearest to `word`, if near enough to be meant: at most one
-/// edit for each three letters begun; ties go to the first candidate.
+/// Returns the candidate nearest to `word`, if near enough to be meant: at most one edit for each
+/// three letters begun; ties go to the first candidate.
 pub(super) fn nearest<'a>(
     word: &str,
     candidates: impl IntoIterator<Item = &'a str>,

@@ -12,14 +12,14 @@ fn parse(text: &str) -> Result<Config, String> {
     Config::parse(text, Path::new("p.toml")).map_err(|error| error.to_string())
 }
 
-/// The annotated file must say what the code does without any file.
+/// The annotated file must contain the defaults of the code.
 #[test]
 fn annotated_file_equals_the_defaults() {
     assert_eq!(parse(FILE).unwrap(), Config::default());
     assert_eq!(parse("").unwrap(), Config::default());
 }
 
-/// Every key of the structs is in the table of keys, and the other way round.
+/// Every key of the structs is in the table of keys, and every key of the table in the structs.
 #[test]
 fn key_table_equals_the_structs() {
     let mut config = Config::default();
@@ -114,7 +114,7 @@ fn defaults_pass_their_own_checks() {
     assert_eq!(parse(&text).unwrap(), Config::default());
 }
 
-/// A registration of the file is checked as one of the API.
+/// A registration of the file is checked like one of the API.
 #[test]
 fn collectors_of_the_file_are_checked_as_a_whole() {
     let text = "[collector.free]\ncmd = \"builtin:cpu\"\nevery_ms = 2000\n";
@@ -155,7 +155,7 @@ fn collectors_of_the_file_are_checked_as_a_whole() {
     }
 }
 
-/// Wrong files: text, then the whole message.
+/// Invalid files: text, then the whole message.
 const BAD: &[(&str, &str)] = &[
     ("mode = enforce\n", "p.toml:1:8: string values must be quoted, expected literal string"),
     (
@@ -311,7 +311,7 @@ fn wrong_files_are_refused_with_place_and_expectation() {
     }
 }
 
-/// Goal: the file stays a page that is read. A new key replaces another one, or is a constant.
+/// Goal: the file stays short. A new key replaces another one, or is a constant.
 #[test]
 fn keys_are_few() {
     assert!(keys::KEYS.len() <= 66, "{} keys", keys::KEYS.len());
@@ -428,8 +428,8 @@ fn warnings_for_what_has_no_effect() {
     assert!(config.warnings()[0].starts_with("energy.cap_w and power_cap_w have no effect"));
 }
 
-/// Whatever the bytes, the answer is a configuration or a message. Each byte of the annotated file
-/// is damaged and is the end once, within its section: the other sections would only take time.
+/// Any bytes give a configuration or a message. Each byte of the annotated file is damaged, and is
+/// the end, once, within its section: the other sections would only take time.
 #[test]
 fn damaged_files_never_panic() {
     let mut rest = FILE;

@@ -7,9 +7,9 @@ pub use phalanx_planner::place::TopologyPolicy;
 section! {
     /// `[topology]`: switches and blocks.
     TopologyConfig {
-        /// What they count for.
+        /// Policy by which leaf switches and blocks affect placement.
         policy: TopologyPolicy = TopologyPolicy::Pack,
-        /// Least gain in speed or locality for one leaf more; 1: none is enough.
+        /// Least gain in speed or locality that justifies one more leaf; 1: no gain does.
         leaf_cost: f64 = 1.0,
     }
 }

@@ -65,7 +65,7 @@ pub enum ValueType {
     Text,
 }
 
-/// Stands for a datum: what the nodes are configured to have. Never stale.
+/// Stands for a datum: the configured resources of the nodes. Never stale.
 pub const CONFIGURATION: &str = "configuration";
 /// Stands for a datum: what was learned from jobs that ended.
 pub const HISTORY: &str = "history";
@@ -93,7 +93,7 @@ pub struct Registration {
     pub kind: Kind,
     /// Absolute path of the program, or `builtin:NAME`.
     pub cmd: String,
-    /// Its arguments; there is no shell.
+    /// Arguments of the command; there is no shell.
     pub args: Vec<String>,
     /// Time between two runs, milliseconds.
     pub every_ms: u64,
@@ -103,7 +103,7 @@ pub struct Registration {
     pub nodes: String,
     /// Data that a processor reads.
     pub inputs: Vec<String>,
-    /// Run on so many of the nodes; 0: on each.
+    /// Number of nodes on which the registration runs; 0: each.
     pub replicas: u32,
     /// User to run as; `None`: the configured one.
     pub run_as: Option<String>,
@@ -112,18 +112,18 @@ pub struct Registration {
     /// Type of the value.
     #[serde(rename = "type")]
     pub value_type: ValueType,
-    /// Whether it runs.
+    /// Whether the registration is switched on.
     pub enabled: bool,
     /// Nodes on which it was stopped, as a hostlist.
     pub except: String,
-    /// When it starts to run ([`calendar::Calendar`], the daemon's local time); empty: it always
-    /// runs.
+    /// Times at which the registration starts to run ([`calendar::Calendar`], the daemon's local
+    /// time); empty: it always runs.
     pub start: String,
-    /// When it stops; empty: never.
+    /// Times at which the registration stops to run; empty: never.
     pub stop: String,
-    /// Grows with each change of this registration.
+    /// Number that grows with each change of this registration.
     pub version: u64,
-    /// Its origin.
+    /// Origin of the registration.
     pub origin: Origin,
     /// Last change, unix milliseconds.
     pub changed_ms: u64,
@@ -155,7 +155,7 @@ impl Default for Registration {
     }
 }
 
-/// A registration or a change of one: what is not said stays.
+/// A new registration, or a change of one: absent fields stay.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Patch {
@@ -210,7 +210,7 @@ pub struct Patch {
 }
 
 impl Patch {
-    /// Changes what is said; the name is the caller's business.
+    /// Applies the fields that are present; the caller handles the name.
     pub fn apply(self, to: &mut Registration) {
         fn set<T>(slot: &mut T, new: Option<T>) {
             if let Some(new) = new {
@@ -237,7 +237,7 @@ impl Patch {
     }
 }
 
-/// Whether this can be the name of a datum.
+/// Returns whether this can be the name of a datum.
 #[must_use]
 pub fn valid_name(name: &str) -> bool {
     let begins = name.bytes().next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'_');
@@ -245,7 +245,7 @@ pub fn valid_name(name: &str) -> bool {
     begins && name.len() <= limits::COLLECT_NAME_BYTES_MAX && name.bytes().all(rest)
 }
 
-/// Whether this can be the name of a node, or is a pseudo node.
+/// Returns whether this can be the name of a node, or is a pseudo node.
 #[must_use]
 pub fn valid_node(node: &str) -> bool {
     let part = |b: u8| b.is_ascii_alphanumeric() || b"_.-".contains(&b);
@@ -284,7 +284,7 @@ impl Registration {
         Ok(())
     }
 
-    /// Name after `builtin:`, if the command is one.
+    /// Returns the name after `builtin:`, if the command is one.
     #[must_use]
     pub fn builtin(&self) -> Option<&str> {
         self.cmd.strip_prefix(BUILTIN)
@@ -388,7 +388,7 @@ fn within(field: &str, value: u64, (min, max): (u64, u64)) -> Result<(), String>
     Err(format!("{field}: expected {min} to {max}, got {value}"))
 }
 
-/// The first characters, for messages.
+/// Returns the first characters, for messages.
 #[must_use]
 pub fn short(text: &str) -> String {
     const CHARS: usize = 60;
@@ -401,8 +401,8 @@ pub fn short(text: &str) -> String {
 /// Header by which a client asks for a proof of the answer, and in which the proof comes.
 pub const PROOF_HEADER: &str = "phalanx-proof";
 
-/// Content of the MUNGE credential that proves an answer: it is good for the request with this
-/// credential, this status and body only.
+/// Returns the content of the MUNGE credential that proves an answer: it is valid for the request
+/// with this credential, this status and body only.
 #[must_use]
 pub fn answer_text(request_credential: &str, status: u16, body: &[u8]) -> String {
     use sha2::Digest;
@@ -421,9 +421,8 @@ pub fn answer_text(request_credential: &str, status: u16, body: &[u8]) -> String
     text
 }
 
-/// Begin of the content of a request's MUNGE credential. `realm` is the one that the daemon asked
-/// names in `WWW-Authenticate`; without it the credential is as good at another daemon of the
-/// same munged users.
+/// Returns the begin of the content of a request's MUNGE credential. `realm` is the daemon's from
+/// `WWW-Authenticate`; without it the credential is valid at any daemon of the same munged users.
 #[must_use]
 pub fn request_head(realm: Option<&str>, method: &str, path: &str) -> String {
     match realm {
@@ -432,8 +431,8 @@ pub fn request_head(realm: Option<&str>, method: &str, path: &str) -> String {
     }
 }
 
-/// Content of a request's MUNGE credential: it is good for this request
-/// only. `path` is the path with its query as sent.
+/// Returns the content of a request's MUNGE credential, which is valid for this request only.
+/// `path` is the path with its query as sent.
 #[must_use]
 pub fn request_text(realm: Option<&str>, method: &str, path: &str, body: &[u8]) -> String {
     use sha2::Digest;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What `phalanxd`, its command line and its agents say to each other: plain data.
+//! Messages between `phalanxd`, its command line and its agents: plain data.
 //!
 //! [`rest`] has the JSON bodies of the API, [`collect`] registrations, values and reports of the
 //! data service and its agents, [`target`] the addresses at which the daemon listens.

@@ -35,13 +35,13 @@ use phalanx_planner::preference::MethodReport;
 /// `GET /v1/nodes`
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct NodesReport {
-    /// The dimensions of every vector here.
+    /// The dimensions of every vector of the report.
     pub dimensions: Vec<DimensionReport>,
     /// Cluster utilisation, a fraction.
     pub utilization: f64,
-    /// Threshold of the configuration.
+    /// Threshold in the configuration.
     pub threshold: f64,
-    /// `low` or `high`: which branch a decision would take now.
+    /// Branch that a decision would take now: `low` or `high`.
     pub branch: String,
     /// Source of the numbers: `plugin` (exact) or `poll`.
     pub source: String,
@@ -59,11 +59,11 @@ pub struct DimensionReport {
     pub name: String,
     /// `count` or `MiB`.
     pub unit: String,
-    /// Configured on all nodes together.
+    /// Configured amount on all nodes together.
     pub total: f64,
-    /// In use.
+    /// Amount in use.
     pub used: f64,
-    /// Pending jobs attributed to a shortage of it.
+    /// Pending jobs attributed to a shortage of the dimension.
     pub pending: u64,
     /// Weight from the configuration.
     pub weight_initial: f64,
@@ -82,17 +82,17 @@ pub struct NodeReport {
     pub name: String,
     /// State in Slurm's words.
     pub state: String,
-    /// Partitions it is in.
+    /// Partitions of the node.
     pub partitions: Vec<String>,
-    /// Configured, by dimension.
+    /// Configured amounts, by dimension.
     pub total: Vec<f64>,
-    /// In use, by dimension.
+    /// Amounts in use, by dimension.
     pub used: Vec<f64>,
     /// Weighted dispersion y with the weights in force.
     pub dispersion: f64,
-    /// Jobs on it.
+    /// Jobs on the node.
     pub jobs: u32,
-    /// Its leaf switch or block in the default topology.
+    /// Leaf switch or block of the node in the default topology.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leaf: Option<String>,
 }
@@ -100,17 +100,17 @@ pub struct NodeReport {
 /// `GET /v1/shadow`
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ShadowReport {
-    /// Start of the period.
+    /// Start of the period, unix milliseconds.
     pub since_ms: u64,
     /// Starts for which there was a shadow decision.
     pub starts: u64,
-    /// Of these, on the same nodes.
+    /// Starts on the nodes of the shadow decision.
     pub agreed: u64,
-    /// Same / starts, 0..1; absent when there were no starts.
+    /// Fraction `agreed / starts`; absent when there were no starts.
     pub agreement: Option<f64>,
-    /// Mean dispersion that Slurm's choice gave on its nodes.
+    /// Mean dispersion of Slurm's choice on its nodes.
     pub dispersion_slurm: Option<f64>,
-    /// Mean dispersion that ours would have given.
+    /// Mean dispersion that the shadow decisions would have given.
     pub dispersion_phalanx: Option<f64>,
     /// The latest differing starts, newest first.
     pub differing: Vec<ShadowDiff>,
@@ -125,24 +125,24 @@ pub struct ShadowDiff {
     pub time_ms: u64,
     /// Slurm's nodes.
     pub slurm: String,
-    /// Ours.
+    /// Nodes of the shadow decision.
     pub phalanx: String,
 }
 
 /// `GET /v1/plan`
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct PlanReport {
-    /// Snapshot epoch it was made from.
+    /// Epoch of the snapshot that was planned.
     pub epoch: u64,
     /// Time, unix milliseconds.
     pub time_ms: u64,
-    /// Duration of the planning.
+    /// Duration of the planning, in milliseconds.
     pub took_ms: u64,
     /// Jobs in the order in which they are expected to start.
     pub jobs: Vec<PlannedJob>,
     /// Pending jobs beyond the planned window.
     pub not_planned: u64,
-    /// The methods behind it, with objective and certified gap.
+    /// The methods behind the plan, with objective and certified gap.
     #[serde(default)]
     pub methods: Vec<MethodReport>,
 }
@@ -152,19 +152,19 @@ pub struct PlanReport {
 pub struct PlannedJob {
     /// Job id.
     pub job_id: u32,
-    /// Method that placed it.
+    /// Method that placed the job.
     pub method: String,
-    /// Nodes if it could start now, else empty.
+    /// Nodes if the job could start now, else empty.
     pub nodes: String,
-    /// Reason for which it cannot start now.
+    /// Reason for which the job cannot start now.
     pub reason: Option<String>,
     /// Rank in the order of starts that the methods ask for, from 0.
     #[serde(default)]
     pub rank: Option<u32>,
-    /// Delta on its site factor for that rank.
+    /// Delta on the job's site factor for that rank.
     #[serde(default)]
     pub delta: i32,
-    /// A method's node preference for it.
+    /// A method's node preference for the job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preference: Option<PreferenceReport>,
 }
@@ -172,19 +172,19 @@ pub struct PlannedJob {
 /// State of the recording.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordingStatus {
-    /// A recording is under way.
+    /// Whether a recording is under way.
     pub active: bool,
     /// The file written now, or last; empty if there was none.
     pub file: String,
     /// Start of this recording, unix milliseconds.
     pub since_ms: u64,
-    /// Time at which it ends by itself, unix milliseconds.
+    /// Time at which the recording ends by itself, unix milliseconds.
     pub until_ms: Option<u64>,
     /// Files of this recording.
     pub files: u32,
-    /// Records of it.
+    /// Records of this recording.
     pub records: u64,
-    /// Bytes of it.
+    /// Bytes of this recording.
     pub bytes: u64,
     /// Times that events were lost because the disk was too slow.
     pub gaps: u64,
@@ -198,35 +198,35 @@ pub struct RecordingStatus {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "action", rename_all = "lowercase", deny_unknown_fields)]
 pub enum RecordRequest {
-    /// Begin a recording.
+    /// Begins a recording.
     Start {
-        /// Seconds after which it ends by itself.
+        /// Seconds after which the recording ends by itself.
         #[serde(default)]
         seconds: Option<u64>,
     },
-    /// End it.
+    /// Ends the recording.
     Stop,
 }
 
 /// `POST /v1/plugin/enable`
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct EnableReport {
-    /// The breaker before, as in [`PluginStatus::breaker`].
+    /// State of the breaker before the request, as in [`PluginStatus::breaker`].
     pub before: String,
-    /// What had opened it last; empty if nothing had.
+    /// Cause of the last opening; empty if there was none.
     pub cause: String,
 }
 
 /// `POST /v1/reload`
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ReloadReport {
-    /// The new configuration is in force.
+    /// Whether the new configuration is in force.
     pub ok: bool,
     /// Generation in force afterwards.
     pub generation: u64,
     /// Keys that changed.
     pub changed: Vec<String>,
-    /// Of these, the ones that need a restart.
+    /// Changed keys that need a restart.
     pub needs_restart: Vec<String>,
     /// Reason of a refusal: file, line, column, key, expectation.
     pub error: Option<String>,
@@ -235,6 +235,6 @@ pub struct ReloadReport {
 /// Body of every error status.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ErrorBody {
-    /// Problem and expectation.
+    /// The problem, and what was expected.
     pub error: String,
 }

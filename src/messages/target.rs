@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// Port of `control.listen` where none is said.
+/// Port of `control.listen` where none is given.
 pub const DEFAULT_PORT: u16 = 6820;
 
 /// A Unix socket or a TCP address.
@@ -17,7 +17,7 @@ pub enum Target {
     Tcp(String),
 }
 
-/// An error of a text that is neither.
+/// An error of a text that is no address of the daemon.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("expected http://HOST[:PORT] or unix:/PATH, got {0:?}")]
 pub struct TargetError(String);

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Pictures of the queue as changes, and back.
+//! Snapshots of the queue as changes, and back.
 
 use std::sync::Arc;
 
 use crate::recording::{Change, Op};
 use phalanx_core::snapshot::{Job, Node, Snapshot};
 
-/// Turns pictures into a first one and changes.
+/// Turns snapshots into a first one and changes.
 #[derive(Debug, Default)]
 pub struct Follower {
     last: Option<Arc<Snapshot>>,
 }
 
 impl Follower {
-    /// The record of the next picture; `None` when nothing changed that counts.
+    /// Returns the record of the next snapshot; `None` when nothing relevant changed.
     ///
-    /// Priorities and expected ends move all the time; alone they are no change.
+    /// Priorities and expected ends change all the time; alone they are no change.
     pub fn next(&mut self, snapshot: Arc<Snapshot>) -> Option<Op> {
         let last = self.last.replace(Arc::clone(&snapshot));
         let Some(last) = last.filter(|last| same_names(last, &snapshot)) else {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The decision on one question, by the mirror and the settings alone.
 //!
-//! The plugin's questions and those of a recording go through the same
-//! function: all that it depends on are its arguments.
+//! The plugin's questions and those of a recording use the same function, which depends on nothing
+//! except its arguments.
 
 use std::time::{Duration, Instant};
 
@@ -16,8 +16,8 @@ use phalanx_planner::energy::{self, PowerMoment};
 use phalanx_planner::place::{Candidates, Holding, Placement, Wait, Why};
 use phalanx_planner::preference::{PreferenceUse, Question, Waits};
 
-/// Answers a question that came at `now` by the decision with this id; returns the preference
-/// that applied, too.
+/// Answers a question that came at `now`, with this decision id; returns the preference that
+/// applied as well.
 pub fn answer(
     state: &mut State,
     settings: &Settings,
@@ -54,7 +54,7 @@ pub fn answer(
     (answer, preference_use)
 }
 
-/// The answer for a job that would wait; `by_method`: for nodes that its method requires.
+/// Returns the answer for a job that would wait; `by_method`: for nodes that its method requires.
 fn wait_answer(
     state: &State,
     mode: Mode,
@@ -84,7 +84,7 @@ fn wait_answer(
     }
 }
 
-/// The reason for a job with an option that is left to Slurm because of refusals.
+/// Returns the reason for a job with an option that is left to Slurm because of refusals.
 fn refused(
     state: &mut State,
     mode: Mode,
@@ -145,13 +145,13 @@ fn decide(
     (decided, preference_use)
 }
 
-/// The moment for the limits of power. Only answers that Slurm starts a job by count.
+/// Returns the moment for the limits of power. Only answers that Slurm starts a job by count.
 fn moment(state: &State, mode: Mode, question: &Question<'_>, now: Instant) -> PowerMoment {
     let counts = mode == Mode::Enforce && !question.will_run;
     PowerMoment { now_ms: state.ms(now), counts }
 }
 
-/// Mode for this question.
+/// Returns the mode for this question.
 pub fn mode_of(settings: &Settings, question: &Question<'_>) -> Mode {
     match settings.mode_of(&question.partition) {
         Mode::Enforce if question.shadow_only => Mode::Shadow,

@@ -11,11 +11,11 @@ use phalanx_planner::cluster::Table;
 use phalanx_planner::place::{Placement, Wait, Why};
 use phalanx_planner::preference::{PreferenceUse, Question};
 
-/// A question with its answer and the reasons for it. All that is recorded,
-/// remembered, stored or shown of it is made from this.
+/// A question with its answer and the reasons for it: the source of all that is recorded, kept,
+/// stored or shown.
 #[derive(Debug, Clone)]
 pub struct Decision {
-    /// Its id, which the plugin's report on the answer names.
+    /// Id of the decision, which the plugin's report on the answer names.
     pub id: u64,
     /// The question.
     pub question: Question<'static>,
@@ -40,7 +40,7 @@ pub struct Decision {
 pub enum Answer {
     /// Slurm is to take the nodes.
     Take(Placement),
-    /// Slurm is to decide: the partition is in shadow mode, and this would have been the answer.
+    /// Slurm is to decide, as the partition is in shadow mode; holds the answer without that.
     Shadow(Result<Placement, Wait>),
     /// Slurm is to decide. A job that would wait counts as one without room.
     Leave(Why),
@@ -49,7 +49,7 @@ pub enum Answer {
 }
 
 impl Answer {
-    /// Returns the decided placement, also that of shadow mode.
+    /// Returns the decided placement, also in shadow mode.
     pub fn placement(&self) -> Option<&Placement> {
         match self {
             Self::Take(placement) | Self::Shadow(Ok(placement)) => Some(placement),
@@ -57,7 +57,7 @@ impl Answer {
         }
     }
 
-    /// Returns the reason for the plugin why it gets no nodes; `None`: it gets some.
+    /// Returns the reason why the plugin gets no nodes; `None`: it gets some.
     pub fn reason(&self) -> Option<Reason> {
         match self {
             Self::Take(_) => None,
@@ -67,7 +67,7 @@ impl Answer {
         }
     }
 
-    /// Returns what is particular about the reason, such as an option.
+    /// Returns the detail of the reason, such as an option.
     pub fn detail(&self) -> Option<&'static str> {
         match self {
             Self::Take(_) | Self::Shadow(Ok(_)) => None,
@@ -111,7 +111,7 @@ impl Answer {
     }
 }
 
-/// The protocol's word for a reason to leave a job to Slurm.
+/// Returns the protocol's word for a reason to leave a job to Slurm.
 fn reason_of(why: Why) -> Reason {
     match why {
         Why::Off => Reason::Off,

@@ -23,7 +23,7 @@ pub enum LinkEvent {
         job_id: u32,
         /// Slurm's state number.
         state: u32,
-        /// Unix seconds.
+        /// End of the job, unix seconds.
         end_s: u64,
     },
 }
@@ -35,9 +35,9 @@ pub struct OutcomeEvent {
     pub decision: u64,
     /// Job id.
     pub job_id: u32,
-    /// RUN_NOW or WILL_RUN.
+    /// Whether the call was WILL_RUN rather than RUN_NOW.
     pub will_run: bool,
-    /// `Reason::None`: placed on the answered set.
+    /// Reason of the outcome; `Reason::None`: placed on the answered set.
     pub reason: Option<Reason>,
     /// Return code of job_test.
     pub rc: i32,
@@ -56,6 +56,6 @@ pub struct BeganEvent {
     pub cause: Option<Cause>,
     /// Node names by index.
     pub table: Arc<Table>,
-    /// Mean dispersion of its nodes after it began, with the weights in force.
+    /// Mean dispersion of the job's nodes after it began, with the weights in force.
     pub dispersion: Option<f64>,
 }

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The file of a recording.
 //!
-//! Eight bytes that name format and version, then frames: length of the text
-//! and of its compressed form, CRC-32 of these two and of the compressed form
-//! (each 4 bytes, little endian), then that form (DEFLATE). The text of a frame
-//! is whole records, a line of JSON each; the first record of a file is its
-//! [`Head`]. What a frame holds is good or refused as a whole, so a file that
-//! was cut or damaged can be used up to there.
+//! Eight bytes that name format and version, then frames: length of the text and of its compressed
+//! form, CRC-32 of these two and of the compressed form (each 4 bytes, little endian), then that
+//! form (DEFLATE). The text of a frame is whole records, a line of JSON each; the first record of a
+//! file is its [`Head`]. A frame is valid or refused as a whole, so a cut or damaged file is usable
+//! up to the fault.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Write};
@@ -33,14 +32,14 @@ pub struct Head {
     pub name: String,
     /// Number of the file in its recording, from 1.
     pub file: u32,
-    /// Unix milliseconds at zero of the records' times.
+    /// Unix milliseconds at which the times of the records begin.
     pub zero_ms: u64,
 }
 
 /// One record.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Record {
-    /// Nanoseconds from zero of the file's times.
+    /// Nanoseconds since the zero of the file's times.
     pub t: u64,
     /// The record's content.
     pub op: Op,
@@ -72,10 +71,10 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// A new file at `path`, readable by its owner and group.
+    /// Creates a file at `path`, readable by its owner and group.
     ///
     /// # Errors
-    /// The system's.
+    /// Returns the system's error.
     pub fn create(path: &Path, head: &Head) -> io::Result<Self> {
         use std::os::unix::fs::OpenOptionsExt;
         let mut options = std::fs::OpenOptions::new();
@@ -89,7 +88,7 @@ impl Writer {
     /// Adds a record; writes a frame when one is full.
     ///
     /// # Errors
-    /// The system's.
+    /// Returns the system's error.
     pub fn add(&mut self, t: u64, op: &Op) -> io::Result<()> {
         serde_json::to_writer(&mut self.text, &RecordRef { t, op })?;
         self.text.push(b'\n');
@@ -97,10 +96,10 @@ impl Writer {
         if self.text.len() >= RECORD_FRAME_BYTES { self.flush() } else { Ok(()) }
     }
 
-    /// Writes what was added since the last frame.
+    /// Writes the records added since the last frame.
     ///
     /// # Errors
-    /// The system's; a frame that is too large.
+    /// Returns the system's error, or one for a frame that is too large.
     pub fn flush(&mut self) -> io::Result<()> {
         if self.text.is_empty() {
             return Ok(());
@@ -126,12 +125,12 @@ impl Writer {
         Ok(())
     }
 
-    /// Records added.
+    /// Number of records added.
     pub fn records(&self) -> u64 {
         self.records
     }
 
-    /// Bytes written.
+    /// Number of bytes written.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -165,7 +164,7 @@ impl Reader {
     /// Opens a file and reads its head.
     ///
     /// # Errors
-    /// The file cannot be read or is no recording of this version.
+    /// Fails if the file cannot be read or is no recording of this version.
     pub fn open(path: &Path) -> Result<Self, FileError> {
         let failed = |what: String| FileError { path: path.to_path_buf(), what };
         let file = File::open(path).map_err(|error| failed(error.to_string()))?;
@@ -193,20 +192,20 @@ impl Reader {
         Ok(reader)
     }
 
-    /// The file's head.
+    /// Returns the file's head.
     pub fn head(&self) -> &Head {
         &self.head
     }
 
-    /// Records read so far.
+    /// Number of records read so far.
     pub fn records(&self) -> u64 {
         self.records
     }
 
-    /// The next record; `None` at the end of the file.
+    /// Returns the next record; `None` at the end of the file.
     ///
     /// # Errors
-    /// The file is cut off or damaged here: what was read before is good.
+    /// Fails if the file is cut off or damaged here; the records before are valid.
     pub fn next_record(&mut self) -> Result<Option<Record>, FileError> {
         loop {
             if let Some(line) = self.line() {
@@ -222,7 +221,7 @@ impl Reader {
         }
     }
 
-    /// Place of the next line of the frame.
+    /// Returns the place of the next line of the frame.
     fn line(&mut self) -> Option<std::ops::Range<usize>> {
         let rest = self.text.get(self.at..).filter(|rest| !rest.is_empty())?;
         let len = rest.iter().position(|byte| *byte == b'\n').unwrap_or(rest.len());
@@ -273,7 +272,7 @@ impl Reader {
         done.map(|_| ()).map_err(|error| self.error(&error.to_string()))
     }
 
-    /// The error with its place in the file.
+    /// Returns the error with its place in the file.
     fn error(&self, what: &str) -> FileError {
         let (record, offset) = (self.records + 1, self.frame_at);
         let what = format!("record {record}, frame at byte {offset}: {what}");

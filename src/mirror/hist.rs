@@ -4,7 +4,7 @@
 use phalanx_ffi::wire::{PHX_LAT_BUCKETS, PHX_LAT_SUB_BITS};
 
 const BUCKETS: usize = PHX_LAT_BUCKETS as usize;
-/// Buckets of one power of two.
+/// Number of buckets for one power of two.
 const SUB: usize = 1 << PHX_LAT_SUB_BITS;
 
 /// Counts by bucket, with the edges that the wire header states: exact below
@@ -20,7 +20,7 @@ impl Default for Histogram {
     }
 }
 
-/// The bucket of a duration.
+/// Returns the bucket of a duration.
 fn bucket_of(ns: u64) -> usize {
     let shift = ns.max(1).ilog2().saturating_sub(PHX_LAT_SUB_BITS);
     // The leading one of the shifted value steps to the next power of two.
@@ -28,7 +28,7 @@ fn bucket_of(ns: u64) -> usize {
     usize::try_from(bucket).unwrap_or(BUCKETS).min(BUCKETS - 1)
 }
 
-/// Longest duration of a bucket, nanoseconds.
+/// Returns the longest duration of a bucket, in nanoseconds.
 fn upper_edge(bucket: usize) -> u64 {
     if bucket < SUB {
         return bucket as u64;
@@ -38,7 +38,7 @@ fn upper_edge(bucket: usize) -> u64 {
 }
 
 impl Histogram {
-    /// A histogram with these counts.
+    /// Creates a histogram with these counts.
     pub fn from_counts(counts: [u64; BUCKETS]) -> Self {
         Self { counts }
     }
@@ -50,19 +50,19 @@ impl Histogram {
         }
     }
 
-    /// Number of samples.
+    /// Returns the number of samples.
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }
 
-    /// Upper edge and count of each bucket that is not empty.
+    /// Returns upper edge and count of each bucket that is not empty.
     pub fn buckets(&self) -> Vec<(u64, u64)> {
         let counts = self.counts.iter().enumerate().filter(|(_, n)| **n > 0);
         counts.map(|(bucket, n)| (upper_edge(bucket), *n)).collect()
     }
 
-    /// Mean with each sample in the middle of its bucket: off by at most 1/16.
-    /// 0 without samples.
+    /// Returns the mean with each sample in the middle of its bucket: off by at most 1/16. 0
+    /// without samples.
     pub fn mean(&self) -> u64 {
         let middle = |bucket: usize| {
             let lower = if bucket == 0 { 0 } else { upper_edge(bucket - 1) + 1 };
@@ -74,8 +74,8 @@ impl Histogram {
         u64::try_from(mean).unwrap_or(u64::MAX)
     }
 
-    /// Upper edge of the bucket that holds the quantile `per_mille`/1000; 0
-    /// without samples.
+    /// Returns the upper edge of the bucket that holds the quantile `per_mille`/1000; 0 without
+    /// samples.
     pub fn quantile(&self, per_mille: u64) -> u64 {
         let rank = self.count().saturating_mul(per_mille).div_ceil(1000).max(1);
         let mut seen = 0u64;
@@ -89,7 +89,7 @@ impl Histogram {
     }
 }
 
-/// `(count, p50, p99, max)` of a histogram, each the upper edge of a bucket.
+/// Returns `(count, p50, p99, max)` of a histogram, each the upper edge of a bucket.
 pub fn upper_edge_quantiles(histogram: &Histogram) -> (u64, u64, u64, u64) {
     let at = |per_mille| histogram.quantile(per_mille);
     (histogram.count(), at(500), at(990), at(1000))

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The mirror of the nodes, one decision, recordings and their replay.
 //!
-//! [`State`] is all that answers depend on but for the [`Settings`]; the daemon's link keeps it by
-//! the plugin's events, a [`Replica`] by the records of a recording, and [`decide`] answers both
-//! alike. [`recording`] defines the records, [`Writer`] and [`Reader`] their files, [`replay`]
-//! plays them. There are no sockets and no threads here.
+//! [`State`] holds everything that answers depend on except the [`Settings`]. The daemon's link
+//! keeps it by the plugin's events, a [`Replica`] by the records of a recording, and [`decide`]
+//! answers both alike. [`recording`] defines the records, [`Writer`] and [`Reader`] their files,
+//! [`replay`] plays them. This crate has no sockets and no threads.
 #![forbid(unsafe_code)]
 
 mod changes;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Proofs of answers: which are given, how they fared, and which kind is given no longer.
+//! Proofs of answers: which are given, how they fared, and which kind is switched off.
 //!
-//! Stock says every result; a proof only says that its result for few nodes may stand for that
-//! for all. One in [`Proving::verify_every`] is held against stock in full; the first that
-//! does not hold switches its kind off until the configuration is loaded again.
+//! Stock makes every result; a proof only says that its result for few nodes may stand for that for
+//! all. One in [`Proving::verify_every`] is compared with stock in full; the first that does not
+//! hold switches its kind off until the configuration is loaded again.
 
 use log::warn;
 use phalanx_ffi::wire::{self, AnswerHead, Proof, ProofResult, WireName};
@@ -23,7 +23,7 @@ pub struct Proving {
     pub will_run: bool,
     /// Proofs of RUN_NOW calls that cannot fit.
     pub no_fit: bool,
-    /// One in so many is held against stock in full; 0: none.
+    /// Number of proofs of which one is compared with stock in full; 0: none.
     pub verify_every: u32,
 }
 
@@ -32,17 +32,17 @@ pub struct Proving {
 pub struct ProofCounts {
     /// Asks that a proof may answer.
     pub asked: u64,
-    /// Given.
+    /// Proofs given.
     pub proved: u64,
-    /// Taken in place of stock's answer in full, those that were verified included.
+    /// Proofs taken in place of stock's answer in full, verified ones included.
     pub accepted: u64,
-    /// Not taken: stock was asked in full.
+    /// Proofs not taken: stock was asked in full.
     pub rejected: u64,
-    /// Held against stock in full, and right.
+    /// Proofs compared with stock in full, and right.
     pub verified: u64,
-    /// Held against stock in full, and wrong.
+    /// Proofs compared with stock in full, and wrong.
     pub refuted: u64,
-    /// Given no longer, since one was refuted.
+    /// Whether the kind is switched off, since a proof was refuted.
     pub off: bool,
 }
 
@@ -57,13 +57,13 @@ struct Given {
     nodes: Vec<NodeIdx>,
 }
 
-/// All about the proofs.
+/// State of all proofs.
 #[derive(Debug, Default)]
 pub struct Proofs {
     prover: Prover,
     counts: [ProofCounts; 3],
     given: Given,
-    /// Scratch.
+    /// Scratch space for nodes.
     nodes: Vec<NodeIdx>,
     words: Vec<u64>,
 }
@@ -91,14 +91,14 @@ impl Proofs {
         }
     }
 
-    /// Every kind is given again.
+    /// Switches every kind on again.
     pub fn forgive(&mut self) {
         for counts in &mut self.counts {
             counts.off = false;
         }
     }
 
-    /// Counts by kind: TEST_ONLY, WILL_RUN, RUN_NOW that cannot fit.
+    /// Returns the counts by kind: TEST_ONLY, WILL_RUN, RUN_NOW that cannot fit.
     pub fn counts(&self) -> [ProofCounts; 3] {
         self.counts.clone()
     }
@@ -242,7 +242,7 @@ impl Proofs {
     }
 }
 
-/// Statement that can be proved of a call.
+/// Returns the statement that can be proved of a call.
 fn kind_of(mode: wire::Mode) -> Proof {
     match mode {
         wire::Mode::TestOnly => Proof::TestOnly,
@@ -251,7 +251,7 @@ fn kind_of(mode: wire::Mode) -> Proof {
     }
 }
 
-/// Times of a WILL_RUN ask; a start for later is one after the jobs that end before it.
+/// Returns the times of a WILL_RUN ask; a later start is one after the jobs that end before it.
 fn times(ask: &wire::Ask<'_>, now_s: u64) -> Option<Times> {
     let now_s = Second::try_from(now_s).ok()?;
     let from_s = second(ask.head.from_time);
@@ -267,7 +267,7 @@ fn second(time: u64) -> Second {
 }
 
 impl Proved {
-    /// Head of the answer with the nodes that were found.
+    /// Returns the head of the answer with the nodes that were found.
     pub fn head(
         &self,
         ask: &wire::Ask<'_>,
@@ -297,7 +297,7 @@ mod tests {
     const NOW: u64 = 1_000_000;
     const ALL: Proving = Proving { test_only: true, will_run: true, no_fit: true, verify_every: 2 };
 
-    /// 128 nodes of 8 CPUs, each full until 100 s from now and node number.
+    /// Returns 128 nodes of 8 CPUs, each full until 100 s from now and node number.
     fn cluster() -> Cluster {
         let node =
             |at: u32| TableNode { name: format!("n{at}").into(), cpus: 8, ..TableNode::default() };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The mirror's side of a recording: its changes as events, and the copy of the state at the start.
+//! Recording in the mirror: its changes as events, and the copy of the state at the start.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use phalanx_planner::cluster::{RunningJob, Table};
 use phalanx_planner::place::Candidates;
 use phalanx_planner::preference::{Method, PreferenceTable};
 
-/// Jobs copied at a time.
+/// Number of jobs copied at a time.
 const PIECE_JOBS: usize = 128;
 
 impl State {
@@ -56,7 +56,7 @@ impl State {
         }
     }
 
-    /// Copies the next piece of the state; whether there is more to do.
+    /// Copies the next piece of the state; returns whether there is more to do.
     pub fn recording_step(&mut self, settings: &Settings) -> bool {
         let Some(recording) = &self.recording else { return false };
         let now = Instant::now();
@@ -88,14 +88,14 @@ impl State {
         next != Phase::Whole
     }
 
-    /// A new mirror: the copy begins anew with it.
+    /// Begins the copy anew for a new mirror.
     pub fn restart_recording(&mut self) {
         if let Some(recording) = &mut self.recording {
             recording.phase = Phase::Fresh;
         }
     }
 
-    /// The rows of a table that is to be put in force.
+    /// Returns the rows of a table that is to be put in force.
     pub fn raw_of(&self, method: Method, table: &PreferenceTable) -> RawPreferences {
         let is_its = |t: &Arc<Table>| Arc::ptr_eq(t, table.table());
         let current = self.placer.as_ref().is_some_and(|p| is_its(p.cluster().table()));
@@ -107,7 +107,7 @@ impl State {
     }
 }
 
-/// The record that completes a copy, but for the preferences.
+/// Returns the record that completes a copy, except for the preferences.
 fn rest(state: &State, settings: &Settings) -> Rest {
     let first_seen = state.first_seen.iter();
     Rest {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! How often stock refused an answer, by the options of the request.
+//! Refusals of answers by stock, counted by the options of the request.
 //!
-//! The mirror has counts, not which cores a job holds, so an answer may be refused; stock
-//! then decides on all candidates, and only time is lost. Options whose answers are refused
-//! too often are left to Slurm for a while. Pure: times are arguments.
+//! The mirror has counts, not the cores of each job, so an answer may be refused; stock then
+//! decides on all candidates, and only time is lost. Options whose answers are refused too often
+//! are left to Slurm for a while. Pure: times are arguments.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -11,29 +11,29 @@ use serde::{Deserialize, Serialize};
 
 use phalanx_core::shape::{Shape, Sharing};
 
-/// Outcomes of an option that are looked at.
+/// Number of latest outcomes of an option that count.
 const WINDOW: usize = 200;
-/// Refused ones among them below which an option is not left to Slurm.
+/// Least number of refusals in the window at which an option is left to Slurm.
 const LEAST_REFUSED: usize = 20;
-/// Share of refused ones above which it is: one of so many.
+/// Number of outcomes per refusal below which an option is left to Slurm.
 const SHARE: usize = 20;
-/// Time for which it is left to Slurm, milliseconds.
+/// Time for which an option is left to Slurm, in milliseconds.
 const LEFT_MS: u64 = 3_600_000;
-/// Time for which a job with GRES bound to cores is, after it was refused.
+/// Time for which a job with GRES bound to cores is left to Slurm after a refusal, milliseconds.
 const BOUND_MS: u64 = 60_000;
-/// Answers whose outcome is waited for.
+/// Maximum number of answers whose outcome is awaited.
 const OPEN_MAX: usize = 4096;
-/// Jobs with GRES bound to cores that are left to Slurm at a time.
+/// Maximum number of jobs with GRES bound to cores that are left to Slurm at a time.
 const BOUND_MAX: usize = 4096;
 
-/// The option of a request without any of those that are counted.
+/// Stands for the option of a request without any counted option.
 pub(crate) const PLAIN: &str = "none";
-/// `--gres-flags=enforce-binding`.
+/// Option `--gres-flags=enforce-binding`.
 const BINDING: &str = "--gres-flags=enforce-binding";
-/// Cores that reservations keep from the job.
+/// Stands for cores that reservations keep from the job.
 const RESERVED: &str = "cores reserved";
 
-/// Options of a request on which a refusal may hang.
+/// Returns the options of a request that may cause a refusal.
 pub(crate) fn options(shape: &Shape, has_excluded: bool) -> Vec<&'static str> {
     let mut options: Vec<&'static str> = shape.layout.options().collect();
     let others = [
@@ -52,19 +52,19 @@ pub(crate) fn options(shape: &Shape, has_excluded: bool) -> Vec<&'static str> {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct OptionCount {
-    /// Answers of which the outcome is known.
+    /// Answers with known outcome.
     pub answered: u64,
-    /// Of these, refused by stock.
+    /// Answers that stock refused.
     pub refused: u64,
     /// Times that the option was left to Slurm.
     pub left: u64,
-    /// It is left to Slurm until then, milliseconds; 0 if it never was.
+    /// Time until which the option is left to Slurm, in milliseconds; 0: never was.
     pub left_until_ms: u64,
-    /// Whether each of the last was refused.
+    /// Whether each of the latest answers was refused.
     last: VecDeque<bool>,
 }
 
-/// An answer whose outcome is waited for.
+/// An answer whose outcome is awaited.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Open {
     job_id: u32,
@@ -76,24 +76,24 @@ struct Open {
 #[serde(default)]
 pub struct Refusals {
     counts: BTreeMap<String, OptionCount>,
-    /// By decision id.
+    /// Awaited answers by decision id.
     open: BTreeMap<u64, Open>,
-    /// Jobs with GRES bound to cores, and until when they are left to Slurm.
+    /// Jobs with GRES bound to cores, and the times until which they are left to Slurm.
     bound: BTreeMap<u32, u64>,
 }
 
 impl Refusals {
-    /// Whether there is nothing: not written to recordings.
+    /// Returns whether there are no counts: not written to recordings.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Counts by option.
+    /// Returns the counts by option.
     pub fn counts(&self) -> &BTreeMap<String, OptionCount> {
         &self.counts
     }
 
-    /// The first of a request's options that is left to Slurm now.
+    /// Returns the first of a request's options that is left to Slurm now.
     pub(crate) fn left(
         &self,
         job_id: u32,
@@ -108,7 +108,7 @@ impl Refusals {
         })
     }
 
-    /// An answer with nodes was given.
+    /// Records that an answer with nodes was given.
     pub(crate) fn answered(&mut self, decision: u64, job_id: u32, options: &[&'static str]) {
         let options = options.iter().map(|option| (*option).to_owned()).collect();
         self.open.insert(decision, Open { job_id, options });
@@ -117,7 +117,7 @@ impl Refusals {
         }
     }
 
-    /// Stock took the answer, or refused it; options that are left to Slurm from now on.
+    /// Records whether stock took the answer; returns options left to Slurm from now on.
     pub(crate) fn outcome(&mut self, decision: u64, refused: bool, now_ms: u64) -> Vec<String> {
         let Some(Open { job_id, mut options }) = self.open.remove(&decision) else {
             return Vec::new();
@@ -143,14 +143,14 @@ impl Refusals {
         left
     }
 
-    /// A job began or ended.
+    /// Forgets a job that began or ended.
     pub(crate) fn forget(&mut self, job_id: u32) {
         self.bound.remove(&job_id);
     }
 }
 
 impl OptionCount {
-    /// Whether the option is left to Slurm from now on.
+    /// Counts an outcome; returns whether the option is left to Slurm from now on.
     fn add(&mut self, refused: bool, now_ms: u64, may_leave: bool) -> bool {
         self.answered += 1;
         self.refused += u64::from(refused);
@@ -173,7 +173,7 @@ impl OptionCount {
 mod tests {
     use super::*;
 
-    /// `count` outcomes; the last one's options that are left from then on.
+    /// Records `count` outcomes; returns the options left to Slurm after the last.
     fn outcomes(state: &mut Refusals, id: &mut u64, refused: bool, count: u64) -> Vec<String> {
         let mut left = Vec::new();
         for _ in 0..count {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Plays recordings to the decision code: the same answers, or others under
-//! another configuration.
+//! Plays recordings to the decision code, under the recorded configuration or another.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,7 +13,7 @@ use crate::{Replica, Settings, TopologyOf};
 use phalanx_config::{BagMode, Config, DataMode, GangMode};
 use phalanx_planner::preference::Method;
 
-/// One answer that is another one.
+/// One answer that differs from the recorded one.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Difference {
     /// File, where there are several.
@@ -25,7 +24,7 @@ pub struct Difference {
     pub time_ms: u64,
     /// Job id.
     pub job: u32,
-    /// WILL_RUN instead of RUN_NOW.
+    /// Whether the call was WILL_RUN rather than RUN_NOW.
     pub will_run: bool,
     /// Text of the answer: nodes, or why none.
     pub recorded: String,
@@ -38,32 +37,32 @@ pub struct Difference {
 pub struct Then {
     /// Questions with the same answer.
     pub same: u64,
-    /// Placed on other nodes.
+    /// Questions placed on other nodes.
     pub elsewhere: u64,
-    /// Placed only under the new configuration.
+    /// Questions placed only under the new configuration.
     pub placed: u64,
-    /// Placed only under the recorded one.
+    /// Questions placed only under the recorded configuration.
     pub not_placed: u64,
-    /// Not placed under either, for another reason.
+    /// Questions placed under neither, for another reason.
     pub other_reason: u64,
     /// Jobs placed elsewhere at least once.
     pub jobs_elsewhere: u64,
-    /// Answers by what they say, recorded and then.
+    /// Answers by category, recorded and under the new configuration.
     pub answers: BTreeMap<String, [u64; 2]>,
-    /// Mean dispersion of the decided nodes, recorded and then.
+    /// Mean dispersion of the decided nodes, recorded and under the new configuration.
     pub dispersion: [Option<f64>; 2],
-    /// Mean leaf switches or blocks of answers of several nodes, recorded and then, under the
-    /// topology of the latter; null if there is none.
+    /// Mean leaf switches or blocks of answers of several nodes, recorded and under the new
+    /// configuration, by the latter's topology; null without topology.
     #[serde(default)]
     pub leaves: [Option<f64>; 2],
 }
 
-/// What is to be otherwise than it was recorded.
+/// Deviations from the recording.
 #[derive(Clone, Copy, Default)]
 pub struct Other<'a> {
-    /// The configuration.
+    /// Configuration in place of the recorded one.
     pub config: Option<&'a Config>,
-    /// The topology.
+    /// Topology in place of the recorded one.
     pub topology: Option<&'a TopologyOf<'a>>,
 }
 
@@ -78,7 +77,7 @@ impl std::fmt::Debug for Other<'_> {
 pub struct Report {
     /// Files played.
     pub files: u64,
-    /// Records in them.
+    /// Records in the files.
     pub records: u64,
     /// Time of the first record, unix milliseconds.
     pub begin_ms: u64,
@@ -88,22 +87,22 @@ pub struct Report {
     pub asks: u64,
     /// Questions that were not recorded, because a state was not complete.
     pub missed: u64,
-    /// Answered as recorded, to the last bit.
+    /// Questions answered as recorded, to the last bit.
     pub same: u64,
-    /// Answered otherwise.
+    /// Questions answered differently.
     pub differing: u64,
     /// Reason why each file ended, or that it was cut off.
     pub ends: Vec<String>,
     /// Places where a file could not be read further.
     pub broken: Vec<String>,
-    /// First differences: with another configuration from what was recorded.
+    /// First differences: under the other configuration, if there is one.
     pub first: Vec<Difference>,
     /// Effects of the other configuration, if there is one.
     pub then: Option<Then>,
 }
 
 impl Report {
-    /// Everything could be read, and every answer was the same.
+    /// Returns whether everything was readable, and every answer was the same.
     pub fn is_same(&self) -> bool {
         self.broken.is_empty() && self.differing == 0
     }
@@ -136,11 +135,11 @@ struct Tally {
     elsewhere: std::collections::BTreeSet<u32>,
 }
 
-/// Plays files in their order. `other`: decide under this too.
-/// At most `listed` differences are listed.
+/// Plays files in their order. `other`: decide under this too. At most `listed` differences are
+/// listed.
 ///
 /// # Errors
-/// The first file cannot be read at all. What breaks later is in the report.
+/// Fails if the first file cannot be read at all. Later faults are in the report.
 pub fn replay(
     files: &[PathBuf],
     other: Option<&Other<'_>>,
@@ -169,7 +168,7 @@ fn recorded_settings(generation: u64, text: &str) -> Result<Settings, String> {
     Ok(Settings::of(&config.map_err(|error| error.to_string())?, generation))
 }
 
-/// Methods that this configuration does not have.
+/// Returns the methods that this configuration does not have.
 fn switched_off(config: &Config) -> Vec<Method> {
     let methods = [
         (Method::Gang, config.gang.mode != GangMode::Off),
@@ -180,7 +179,7 @@ fn switched_off(config: &Config) -> Vec<Method> {
     methods.into_iter().filter(|(_, on)| !on).map(|(method, _)| method).collect()
 }
 
-/// One file, as far as it is good.
+/// Plays one file up to its first fault.
 fn play(
     path: &Path,
     name: &str,
@@ -258,7 +257,7 @@ fn play(
 }
 
 impl Tally {
-    /// Leaves of the recorded answer and of the one now, where both have several nodes.
+    /// Adds the leaves of the recorded answer and of the one now, where both have several nodes.
     #[allow(clippy::cast_precision_loss)] // leaves stay below 2^53
     fn add_leaves(&mut self, answers: [&RecordedAnswer; 2], then: &Replica<'_>) {
         if answers.iter().all(|answer| answer.nodes.len() > 1) {
@@ -268,7 +267,7 @@ impl Tally {
         }
     }
 
-    /// Whether the answer is the recorded one.
+    /// Returns whether the answer is the recorded one.
     fn judge(
         &mut self,
         ask: &AskOp,
@@ -336,7 +335,7 @@ impl Tally {
     }
 }
 
-/// The category of an answer, for counting.
+/// Returns the category of an answer, for counting.
 fn word(answer: &RecordedAnswer) -> String {
     let by = if answer.set.is_some() { &answer.method } else { "balance" };
     match answer.reason.as_str() {
@@ -346,7 +345,7 @@ fn word(answer: &RecordedAnswer) -> String {
     }
 }
 
-/// The text of an answer, with nodes by name.
+/// Returns the text of an answer, with nodes by name.
 fn says(answer: &RecordedAnswer, replica: &Replica<'_>) -> String {
     if answer.nodes.is_empty() {
         return word(answer);

@@ -19,16 +19,16 @@ use phalanx_planner::preference::{CandidateSet, Method, Note, Preference, Prefer
 /// A replica's answer to a recorded question.
 #[derive(Debug, Clone)]
 pub struct Replayed {
-    /// The answer, in the form of the recorded one.
+    /// The answer, in the form of the recorded answer.
     pub answer: RecordedAnswer,
     /// Mean dispersion of the nodes with the job.
     pub dispersion: Option<f64>,
 }
 
-/// The source of settings, for a recorded generation and text.
+/// A function that makes settings from a recorded generation and text.
 pub type SettingsOf<'a> = dyn Fn(u64, &str) -> Result<Settings, String> + 'a;
 
-/// A topology over a recorded node table.
+/// A function that makes a topology over a recorded node table.
 pub type TopologyOf<'a> = dyn Fn(&Table) -> Result<Topology, String> + 'a;
 
 /// A mirror that follows the records of a recording.
@@ -51,9 +51,8 @@ impl std::fmt::Debug for Replica<'_> {
 }
 
 impl<'a> Replica<'a> {
-    /// Without a state yet. `settings_of` makes the settings in force out of
-    /// those recorded; `ignored` are methods whose preferences are left out. `base` is
-    /// any time: zero of the recording's times.
+    /// Starts without a state. `settings_of` makes settings out of those recorded; the preferences
+    /// of the methods in `ignored` are left out. `base` is the zero of the recording's times.
     pub fn new(
         base: Instant,
         settings_of: &'a SettingsOf<'a>,
@@ -75,10 +74,10 @@ impl<'a> Replica<'a> {
         Self { topology, ..self }
     }
 
-    /// Takes one record; the answer if it is a question.
+    /// Takes one record; returns the answer if it is a question.
     ///
     /// # Errors
-    /// The record does not fit those before.
+    /// Fails if the record does not fit those before.
     pub fn take(&mut self, at_ns: u64, op: &Op) -> Result<Option<Replayed>, String> {
         match op {
             Op::Table(table) => self.table(table)?,
@@ -116,14 +115,14 @@ impl<'a> Replica<'a> {
         Ok(None)
     }
 
-    /// Name of a node of the table in force.
+    /// Returns the name of a node of the table in force.
     pub fn node(&self, index: NodeIdx) -> String {
         let table = self.state.placer.as_ref().map(|p| p.cluster().table());
         let node = table.and_then(|t| t.nodes.get(index.at()));
         node.map_or_else(|| format!("#{index}"), |n| n.name.to_string())
     }
 
-    /// Number of leaf switches or blocks of these nodes; `None` without a topology.
+    /// Returns the number of leaf switches or blocks of these nodes; `None` without a topology.
     pub fn leaves(&self, nodes: &[NodeIdx]) -> Option<usize> {
         let table = self.state.placer.as_ref().map(|p| p.cluster().table())?;
         let (_, topology) =

@@ -14,7 +14,7 @@ use phalanx_planner::place::Tuning;
 /// The link's settings under one configuration.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
-    /// Counts accepted configurations.
+    /// Number of the accepted configuration.
     pub generation: u64,
     /// Mode of partitions without one of their own.
     pub mode: Mode,
@@ -22,49 +22,48 @@ pub struct Settings {
     pub partition_modes: BTreeMap<String, Mode>,
     /// Longest wait of the plugin, microseconds.
     pub deadline_us: u32,
-    /// What opens the plugin's circuit breaker.
+    /// Limits that open the plugin's circuit breaker.
     pub breaker: BreakerLimits,
-    /// Whether planning calls are asked too.
+    /// Whether the plugin asks about planning calls too.
     pub ask_will_run: bool,
-    /// Which proofs are given.
+    /// Choice of the proofs that are given.
     pub proving: Proving,
-    /// Whether the order of starts is ours to change.
+    /// Whether the order of starts may be changed.
     pub order: bool,
-    /// The configuration that this is of, as TOML; for recordings.
+    /// The configuration behind the settings, as TOML; for recordings.
     pub config: Arc<str>,
     /// Parameters of the balance method.
     pub tuning: Tuning,
-    /// Longest time that a job that declares an input is held back until it was looked up,
-    /// milliseconds; 0: not at all.
+    /// Longest time that a job that declares an input is held back until the input was looked up,
+    /// in milliseconds; 0: not at all.
     pub input_wait_ms: u64,
-    /// Longest time that a job waits for the nodes of its input where it insists on them,
+    /// Longest time that a job waits for the nodes of its input where it requires them, in
     /// milliseconds.
     pub require_wait_ms: u64,
-    /// Longest time that the jobs of one user may hold one partition for their inputs,
+    /// Longest time that the jobs of one user may hold one partition for their inputs, in
     /// milliseconds; see [`phalanx_planner::preference::HoldBudget`].
     pub hold_budget_ms: u64,
-    /// Seconds after which a job that could start is not held by a limit of the nodes' power,
-    /// `u32::MAX` for ever; `None` where there is no such limit.
+    /// Seconds after which a limit of the nodes' power no longer holds a job that could start,
+    /// `u32::MAX`: never; `None` without such a limit.
     pub power_hold_s: Option<u32>,
-    /// Place jobs also on a release of Slurm on which nothing was tested.
+    /// Whether jobs are placed on a release of Slurm that was never tested.
     pub untested_release: bool,
 }
 
-/// What opens the plugin's circuit breaker, and for how long.
+/// Limits that open the plugin's circuit breaker, and the time for which it stays open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BreakerLimits {
-    /// Time for which slurmctld may wait in vain, milliseconds a minute.
+    /// Time for which slurmctld may wait in vain, in milliseconds a minute.
     pub late_budget_ms: u32,
-    /// Time that the breaker stays open, milliseconds; twice as long when a
-    /// limit is crossed anew.
+    /// Time that the breaker stays open, in milliseconds; doubled when a limit is crossed anew.
     pub open_ms: u32,
-    /// Share of the answers that Slurm may refuse, percent; 0 or 100: any.
+    /// Share of the answers that Slurm may refuse, in percent; 0 or 100: any.
     pub refused_pct: u32,
-    /// Whole states a minute that are not sent for changes in slurmctld; 0: any number.
+    /// Full states a minute beyond those for changes in slurmctld; 0: any number.
     pub syncs_a_minute: u32,
-    /// Openings within the window that eject; 0: never.
+    /// Openings within the window that eject the plugin; 0: never.
     pub eject_openings: u32,
-    /// The window, seconds.
+    /// Length of the window, in seconds.
     pub eject_window_s: u32,
 }
 
@@ -94,32 +93,32 @@ impl Default for BreakerLimits {
     }
 }
 
-/// Time a minute for which slurmctld may wait in vain, in milliseconds: below two per cent.
+/// Time for which slurmctld may wait in vain, in milliseconds a minute: below two per cent.
 const LATE_BUDGET_MS: u32 = 1000;
-/// Greatest such time that the plugin takes, in milliseconds a minute.
+/// Greatest `late_budget_ms` that the plugin accepts, in milliseconds a minute.
 const LATE_BUDGET_MAX_MS: u32 = 6000;
 /// Time for which the breaker first stays open, in milliseconds: a restart of the daemon fits in.
 const BREAKER_OPEN_MS: u32 = 5000;
 /// Share of the answers that Slurm may refuse, in percent: above it most asks are wasted.
 const REFUSED_PCT: u32 = 50;
-/// Whole states a minute that are not sent for changes in slurmctld: one takes milliseconds.
+/// Full states a minute beyond those for changes in slurmctld: one takes milliseconds.
 const SYNCS_A_MINUTE: u32 = 10;
-/// Openings within [`EJECT_WINDOW_S`] that eject the plugin: as openings grow, half an hour in
-/// which each try went wrong.
+/// Openings within [`EJECT_WINDOW_S`] that eject the plugin: as the breaker stays open longer each
+/// time, half an hour in which each try failed.
 const EJECT_OPENINGS: u32 = 10;
 /// Window in which openings of the breaker count, in seconds.
 const EJECT_WINDOW_S: u32 = 3600;
 
-/// Proofs of which one is compared with Slurm's answer in full: what that costs is not seen.
+/// Number of proofs of which one is compared with Slurm's answer in full, at no visible cost.
 const VERIFY_EVERY: u32 = 256;
 
-/// What the budget of held data jobs lets through in an hour beyond the budget, twice.
+/// Room beyond twice the budget of held data jobs, in seconds an hour.
 const HELD_ROOM_S: u64 = 600;
 
 /// Releases of Slurm on which the overlay was tested.
 const TESTED: [&str; 4] = ["22.05.", "24.11.", "25.11.", "26.05."];
 
-/// Whether the overlay was tested on this version of Slurm.
+/// Returns whether the overlay was tested on this version of Slurm.
 pub fn is_tested(slurm_version: &str) -> bool {
     TESTED.iter().any(|release| slurm_version.starts_with(release))
 }
@@ -158,12 +157,12 @@ impl Settings {
         }
     }
 
-    /// Mode for jobs of a partition.
+    /// Returns the mode for jobs of a partition.
     pub fn mode_of(&self, partition: &str) -> Mode {
         self.partition_modes.get(partition).copied().unwrap_or(self.mode)
     }
 
-    /// The settings that the plugin needs.
+    /// Returns the settings that the plugin needs.
     pub fn welcome(&self) -> wire::Welcome {
         let will_run = if self.ask_will_run { wire::PHX_W_ASK_WILL_RUN } else { 0 };
         let proving = &self.proving;
@@ -197,8 +196,8 @@ impl Settings {
         }
     }
 
-    /// Seconds an hour for which the plugin lets one user's jobs be held in one partition. It is
-    /// what the budget of data jobs comes to at most, with room; 0, no limit, where the
+    /// Returns the seconds an hour for which the plugin lets one user's jobs be held in one
+    /// partition: the most that the budget of data jobs allows, with room; 0, no limit, where the
     /// administrator lets other methods hold jobs.
     fn held_limit_s(&self) -> u32 {
         let others = self.tuning.params.no_improvement == NoImprovement::Hold

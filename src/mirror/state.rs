@@ -22,12 +22,12 @@ use phalanx_planner::energy::{PowerLedger, PowerMemory, PowerTable};
 use phalanx_planner::place::{Placer, Pool, Tuning};
 use phalanx_planner::preference::{HoldBudget, Method, PreferenceUse, Preferences, Question};
 
-/// Looks at a changed node for a waiting request before an answer; less than 0.1 ms.
+/// Number of nodes checked for a waiting request before an answer; takes less than 0.1 ms.
 const LOOKS_AT_ASK: usize = 512;
-/// Looks at a changed node for a waiting request at a time while nobody asks.
+/// Number of nodes checked for a waiting request at a time while nobody asks.
 const LOOKS_QUIET: usize = 2048;
 
-/// All that answers depend on, but for the settings.
+/// The state that answers depend on, except for the settings.
 #[derive(Debug)]
 pub struct State {
     /// Usage of the nodes and the search of nodes; `None` without a mirror.
@@ -39,32 +39,32 @@ pub struct State {
     pub(crate) pools: Vec<Pool>,
     pub(crate) pending: Demand,
     pub(crate) first_seen: BTreeMap<u32, Instant>,
-    /// Jobs that declare an input, as the plugin says, until they end.
+    /// Jobs that declare an input according to the plugin, until they end.
     pub inputs: BTreeSet<u32>,
     /// Node preferences that methods made.
     pub preferences: Preferences,
-    /// Proofs of what Slurm would answer.
+    /// Proofs that stand for Slurm's answers.
     pub proofs: Proofs,
     /// Time for which users' jobs were held for their inputs.
     pub holds: HoldBudget,
-    /// Time for which users' gangs were held that are worth less than their cost.
+    /// Time for which users' gangs that are worth less than their cost were held.
     pub(crate) gang_holds: HoldBudget,
     /// Answers that Slurm refused, by option.
     pub refusals: Refusals,
-    /// The draw of the nodes and its limits, on the node table in force; `None` where there are
-    /// no limits, and until the nodes' power is known.
+    /// Power of the nodes and its limits, on the node table in force; `None` where there are no
+    /// limits, and until the nodes' power is known.
     pub power: Option<PowerLedger>,
-    /// The latest decision to start a job where a poll chose, and where the next poll begins once
+    /// The latest decision to start a job by polling nodes, and the start of the next poll once
     /// Slurm has taken its nodes.
     pub(crate) polled: Option<(u64, usize)>,
-    /// Zero of the times in a recording.
+    /// Time at which the times in a recording begin.
     pub born: Instant,
     /// The recording under way.
     pub recording: Option<Recording>,
 }
 
 impl State {
-    /// Without a mirror.
+    /// Creates a state without a mirror.
     pub fn new(born: Instant) -> Self {
         Self {
             placer: None,
@@ -86,12 +86,12 @@ impl State {
         }
     }
 
-    /// Milliseconds of the times in a recording.
+    /// Returns the time in a recording, in milliseconds.
     pub fn ms(&self, at: Instant) -> u64 {
         nanos(self.born, at) / 1_000_000
     }
 
-    /// Stock took the nodes of an answer, or refused them.
+    /// Records whether stock took the nodes of an answer or refused them.
     pub fn outcome(&mut self, decision: u64, refused: bool, at: Instant) {
         let polled = self.polled.take_if(|(id, _)| *id == decision);
         if let (Some((_, start)), false, Some(placer)) = (polled, refused, &mut self.placer) {
@@ -106,10 +106,10 @@ impl State {
         }
     }
 
-    /// A complete mirror replaces what there is.
+    /// Replaces the mirror by a complete one.
     ///
     /// # Errors
-    /// The engine's error.
+    /// Returns the engine's error.
     pub fn set_cluster(
         &mut self,
         cluster: Cluster,
@@ -153,8 +153,8 @@ impl State {
         }
     }
 
-    /// Limits of the nodes' power on the node table in force; what is remembered of the limits
-    /// before is kept unless another memory is given.
+    /// Sets the limits of the nodes' power on the node table in force; the memory of the former
+    /// limits is kept unless another one is given.
     pub fn set_power(&mut self, table: Option<PowerTable>, memory: Option<PowerMemory>) {
         let former = self.power.take();
         let (Some(table), Some(placer)) = (table, &self.placer) else { return };
@@ -162,7 +162,7 @@ impl State {
         self.power = Some(PowerLedger::new(table, memory, placer.cluster().usages()));
     }
 
-    /// Brings the pending jobs by dimension up to date, for the next decision.
+    /// Updates the pending jobs by dimension for the next decision.
     pub fn freshen(&mut self, is_quiet: bool) {
         let looks = if is_quiet { LOOKS_QUIET } else { LOOKS_AT_ASK };
         let Some(placer) = &mut self.placer else { return };
@@ -174,7 +174,7 @@ impl State {
         });
     }
 
-    /// A job holds exactly this, since just now if it has `begun`.
+    /// Records all that a job holds, since just now if it has `begun`.
     pub fn set_job(&mut self, job: RunningJob, begun: bool) {
         self.first_seen.remove(&job.id);
         self.refusals.forget(job.id);
@@ -195,7 +195,7 @@ impl State {
         }
     }
 
-    /// The usage of these nodes has changed, because a job runs there or has gone.
+    /// Updates the power of nodes on which a job began or ended.
     fn follow_power(&mut self, job_id: u32, array: Option<u32>, nodes: &[NodeIdx]) {
         let (Some(power), Some(placer)) = (&mut self.power, &self.placer) else { return };
         power.settled(job_id, array);
@@ -204,7 +204,7 @@ impl State {
         }
     }
 
-    /// A job ends at another time than was known.
+    /// Records that a job ends at another time.
     pub fn set_end(&mut self, job_id: u32, end_s: u64) {
         let Some(placer) = &mut self.placer else { return };
         let Some(job) = placer.cluster().jobs().get(&job_id) else { return };
@@ -213,7 +213,7 @@ impl State {
         placer.set_end(job_id, end_s);
     }
 
-    /// A job gave everything back.
+    /// Records that a job gave everything back.
     pub fn end_job(&mut self, job_id: u32) {
         self.first_seen.remove(&job_id);
         self.inputs.remove(&job_id);
@@ -226,7 +226,7 @@ impl State {
         }
     }
 
-    /// Whether a job may be held for its input or as a gang, by what its user's jobs have had.
+    /// Returns whether the hold budget of the job's user allows a hold for its input or as a gang.
     pub fn may_hold(&mut self, question: &Question<'_>, settings: &Settings, now: Instant) -> bool {
         let (user, partition) = (question.origin.user_id, &*question.partition);
         if let (false, Some(hold)) = (question.input, settings.tuning.gang_hold) {
@@ -237,8 +237,8 @@ impl State {
         may
     }
 
-    /// Counts an answer in force that holds a job back: it holds the queue of a partition for an
-    /// input, or a gang.
+    /// Counts an answer in force that holds a job back and with it a partition's queue: for an
+    /// input, or as a gang.
     pub fn count_hold(
         &mut self,
         question: &Question<'_>,
@@ -259,7 +259,7 @@ impl State {
         }
     }
 
-    /// The next ids, after `after`, of jobs that waited or declared an input.
+    /// Returns the next ids, after `after`, of jobs that waited or declared an input.
     pub fn remembered(&self, after: u32, count: usize) -> Vec<u32> {
         let range = (Bound::Excluded(after), Bound::Unbounded);
         let seen = self.first_seen.range(range).map(|(id, _)| *id);
@@ -281,7 +281,7 @@ impl State {
     }
 }
 
-/// The nodes of a job, where their power is of interest.
+/// Returns the nodes of a job, where their power is of interest.
 fn nodes_of(power: &Option<PowerLedger>, job: Option<&RunningJob>) -> Vec<NodeIdx> {
     let job = job.filter(|_| power.is_some());
     job.iter().flat_map(|job| job.held.iter().map(|held| held.node)).collect()
@@ -290,12 +290,12 @@ fn nodes_of(power: &Option<PowerLedger>, job: Option<&RunningJob>) -> Vec<NodeId
 /// Finds jobs that were cancelled while they waited: no event of the plugin says so.
 #[derive(Debug, Default)]
 pub struct Gone {
-    /// Jobs that the look before did not find either. A job may be younger than a snapshot.
+    /// Jobs missing from the last snapshot; a job may be younger than a snapshot.
     missing: BTreeSet<u32>,
 }
 
 impl Gone {
-    /// Returns the jobs that two looks have not found in the queue.
+    /// Returns the jobs that are missing from two consecutive snapshots.
     pub fn sort_out(&mut self, ids: &[u32], snapshot: &Snapshot) -> Vec<u32> {
         let missing = |id: &&u32| snapshot.job(**id).is_none_or(|job| job.state == JobState::Ended);
         let now: BTreeSet<u32> = ids.iter().filter(missing).copied().collect();
@@ -317,7 +317,7 @@ mod tests {
         builder.build(1, 0).unwrap()
     }
 
-    /// Goal: who is cancelled while pending is forgotten, and nobody else.
+    /// Goal: jobs cancelled while pending are forgotten, and no others.
     #[test]
     fn jobs_that_left_the_queue_are_forgotten() {
         let now = Instant::now();

@@ -11,7 +11,7 @@ use crate::proofs::ProofCounts;
 use crate::refusals::OptionCount;
 use phalanx_planner::place::Why;
 
-/// The first reason that is the plugin's.
+/// Number of the first reason that is the plugin's.
 const PLUGINS: u16 = 16;
 
 /// Calls of one mode.
@@ -19,11 +19,11 @@ const PLUGINS: u16 = 16;
 pub struct Shares {
     /// Asks received.
     pub asked: u64,
-    /// Answered with nodes.
+    /// Asks answered with nodes.
     pub answered: u64,
-    /// Placed on exactly the answered set.
+    /// Asks placed on exactly the answered set.
     pub narrowed: u64,
-    /// The others by reason.
+    /// Asks not placed on the answered set, by reason.
     pub fallen_back: BTreeMap<&'static str, u64>,
     /// Asks that were left to Slurm for an option of the request, by option.
     pub options: BTreeMap<&'static str, u64>,
@@ -36,7 +36,7 @@ pub struct Shares {
 pub struct PluginState {
     /// Version of the overlay.
     pub overlay_version: String,
-    /// Slurm that it was built for, `22.05.8`.
+    /// Version of Slurm that the overlay was built for, such as `22.05.8`.
     pub slurm_version: String,
     /// Cluster name.
     pub cluster: String,
@@ -51,19 +51,19 @@ pub struct PluginCounters(pub Box<wire::Stats>);
 /// Counts of the link; a copy.
 #[derive(Debug, Clone, Default)]
 pub struct LinkView {
-    /// Plugin connected.
+    /// Whether a plugin is connected.
     pub connected: bool,
-    /// Mirror complete.
+    /// Whether the mirror is complete.
     pub synced: bool,
-    /// Its versions and process.
+    /// Versions and process of the plugin.
     pub plugin: PluginState,
-    /// Its counters.
+    /// Counters of the plugin.
     pub counters: Option<PluginCounters>,
     /// Calls of any mode that were not asked about or in vain, by the plugin's reasons.
     pub not_asked: BTreeMap<&'static str, u64>,
     /// Outcomes by option.
     pub options: BTreeMap<String, OptionCount>,
-    /// Time of the view, in that of [`OptionCount::left_until_ms`].
+    /// Time of the view, on the clock of [`OptionCount::left_until_ms`].
     pub now_ms: u64,
     /// RUN_NOW asks.
     pub run_now: Shares,
@@ -71,7 +71,7 @@ pub struct LinkView {
     pub will_run: Shares,
     /// Proofs by kind, in the order of the protocol.
     pub proofs: [ProofCounts; 3],
-    /// Time to answer.
+    /// Time to answer, in nanoseconds.
     pub answer_ns: Histogram,
     /// Events applied.
     pub events: u64,
@@ -85,13 +85,13 @@ pub struct LinkView {
     pub refused: u64,
     /// Connections closed for a malformed message.
     pub protocol_errors: u64,
-    /// Text of the last of these.
+    /// Text of the last protocol error.
     pub last_error: Option<String>,
     /// Comparisons of mirror and polls.
     pub comparisons: u64,
-    /// Nodes of which mirror and polls say different things for long.
+    /// Nodes on which mirror and polls differ for long.
     pub differing_nodes: u64,
-    /// Whole states asked for because of that.
+    /// Full states requested because of differing nodes.
     pub resyncs_asked: u64,
     /// Jobs that were not held for their input because their user's jobs were held long enough.
     pub holds_refused: u64,
@@ -113,7 +113,7 @@ impl LinkView {
         self.answer_ns.add(took_ns);
     }
 
-    /// A plugin connects: another slurmctld counts from zero.
+    /// Records that a plugin connected: another slurmctld counts from zero.
     pub fn greeted(&mut self, plugin: PluginState) {
         if plugin.pid != self.plugin.pid {
             self.counters = None;
@@ -121,8 +121,8 @@ impl LinkView {
         self.plugin = plugin;
     }
 
-    /// Takes the plugin's counters: what they say more than the last ones is new. The first
-    /// ones may count what was before this daemon.
+    /// Takes the plugin's counters and adds their growth since the last ones. The first ones may
+    /// include counts from before this daemon.
     pub fn counted(&mut self, counters: PluginCounters) {
         if let Some(before) = &self.counters {
             let more = |new: u64, old: u64| if new < old { new } else { new - old };
@@ -141,7 +141,7 @@ impl LinkView {
         self.counters = Some(counters);
     }
 
-    /// Counts of RUN_NOW or WILL_RUN asks.
+    /// Returns the counts of RUN_NOW or WILL_RUN asks.
     pub fn shares(&mut self, will_run: bool) -> &mut Shares {
         if will_run { &mut self.will_run } else { &mut self.run_now }
     }

@@ -4,13 +4,13 @@
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
 
-/// Unix milliseconds in the time zone of this host.
+/// Converts unix milliseconds to the time zone of this host.
 pub(crate) fn zoned(now_ms: u64) -> Zoned {
     let ms = i64::try_from(now_ms).unwrap_or(i64::MAX);
     Timestamp::from_millisecond(ms).unwrap_or_default().to_zoned(TimeZone::system())
 }
 
-/// Hour of the day, 0 to 23.
+/// Returns the hour of the day, 0 to 23.
 pub(crate) fn hour(time: &Zoned) -> usize {
     usize::try_from(time.hour()).unwrap_or(0)
 }

@@ -11,26 +11,26 @@ use super::{Put, Refused, Registration};
 pub struct RunReport {
     /// Name of the registration.
     pub name: String,
-    /// Time of its end by the agent's clock, unix milliseconds.
+    /// End of the run by the agent's clock, unix milliseconds.
     pub time_ms: u64,
-    /// Age of the end when this was sent, milliseconds.
+    /// Age of the end when this was sent, in milliseconds.
     pub age_ms: u64,
-    /// Its duration, milliseconds.
+    /// Duration of the run, in milliseconds.
     pub took_ms: u64,
-    /// Exit status, if it ended by itself.
+    /// Exit status, if the run ended by itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exit: Option<i32>,
-    /// Signal that ended it.
+    /// Signal that ended the run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub signal: Option<i32>,
     /// Reason for which there is no value; absent after a good run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// End of its standard error.
+    /// End of the run's standard error.
     pub stderr: String,
-    /// Failures in a row.
+    /// Number of consecutive failures.
     pub failures: u64,
-    /// Pause before the next try, beyond the period.
+    /// Pause before the next try beyond the period, in milliseconds.
     pub backoff_ms: u64,
 }
 
@@ -40,11 +40,11 @@ pub struct RunReport {
 pub struct SyncRequest {
     /// Generation of the assignments that the agent runs; 0: none.
     pub generation: u64,
-    /// Longest time to hold the answer while the generation stays the same.
+    /// Longest time to hold the answer while the generation stays the same, in milliseconds.
     pub wait_ms: u64,
     /// The agent's version.
     pub version: String,
-    /// Values dropped for want of room since the agent started.
+    /// Values dropped for lack of room since the agent started.
     pub dropped: u64,
     /// Values since the last sync.
     pub values: Vec<Put>,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Times that come again, as systemd's `OnCalendar` writes them.
+//! Recurring times, as systemd's `OnCalendar` writes them.
 
 use jiff::ToSpan;
 use jiff::civil::{Date, DateTime, Weekday};
 
-/// Days to look back for a time that has come: 29 February comes within 8 years.
+/// Days to search backwards for a time: 29 February recurs within 8 years.
 const DAYS_BACK: u32 = 8 * 366;
 const WEEKDAYS: [&str; 7] = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"];
 
@@ -27,7 +27,7 @@ fn has(numbers: &Numbers, number: i16) -> bool {
     numbers.iter().any(|(from, to)| (*from..=*to).contains(&number))
 }
 
-/// Numbers between bounds: `*`, or some with commas, ranges with two dots.
+/// Parses numbers between bounds: `*`, or some with commas, ranges with two dots.
 fn numbers(text: &str, (least, most): (i16, i16)) -> Option<Numbers> {
     if text == "*" {
         return Some(vec![(least, most)]);
@@ -64,7 +64,7 @@ impl Calendar {
     /// Reads an expression.
     ///
     /// # Errors
-    /// What was expected.
+    /// Returns the expected form.
     pub fn parse(text: &str) -> Result<Self, String> {
         let expected = || {
             format!(
@@ -114,7 +114,7 @@ impl Calendar {
             && has(&self.day, date.day().into())
     }
 
-    /// The latest time that has come, this minute's included.
+    /// Returns the latest past time, this minute's included.
     #[must_use]
     pub fn last(&self, now: DateTime) -> Option<DateTime> {
         let mut date = now.date();
@@ -137,8 +137,8 @@ impl Calendar {
     }
 }
 
-/// Whether something that starts and stops at these times runs now: it started later than it
-/// stopped. Without a start it always does.
+/// Returns whether a registration with these times runs now: it started after it last stopped.
+/// Without a start it always runs.
 #[must_use]
 pub fn runs(start: Option<&Calendar>, stop: Option<&Calendar>, now: DateTime) -> bool {
     let Some(start) = start else { return true };

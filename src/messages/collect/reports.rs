@@ -16,9 +16,9 @@ pub struct Row {
     pub time_ms: u64,
     /// Time of arrival by the daemon's clock, unix milliseconds.
     pub received_ms: u64,
-    /// Its age by monotonic clocks.
+    /// Age of the value by monotonic clocks, in milliseconds.
     pub age_ms: u64,
-    /// Whether it is too old to be used.
+    /// Whether the value is too old to be used.
     pub stale: bool,
 }
 
@@ -27,11 +27,11 @@ pub struct Row {
 pub struct DataReport {
     /// Name of the datum.
     pub name: String,
-    /// Period of its registration, if there is one.
+    /// Period of the datum's registration, if there is one, in milliseconds.
     pub every_ms: Option<u64>,
-    /// Age from which on a value is stale.
+    /// Age from which on a value is stale, in milliseconds.
     pub stale_after_ms: u64,
-    /// By node name.
+    /// Values by node name.
     pub values: Vec<Row>,
 }
 
@@ -42,29 +42,29 @@ pub struct DataName {
     pub name: String,
     /// Nodes with a value.
     pub nodes: u64,
-    /// Of these, usable ones.
+    /// Nodes with a usable value.
     pub fresh: u64,
-    /// Of these, too old ones.
+    /// Nodes whose value is too old.
     pub stale: u64,
-    /// Largest age.
+    /// Largest age, in milliseconds.
     pub oldest_age_ms: u64,
-    /// Smallest age.
+    /// Smallest age, in milliseconds.
     pub newest_age_ms: u64,
 }
 
 /// `GET /v1/data`
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DataNames {
-    /// By name.
+    /// Names of the data, in order.
     pub names: Vec<DataName>,
 }
 
 /// One past value.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Point {
-    /// By the source's clock, unix milliseconds.
+    /// Time by the source's clock, unix milliseconds.
     pub time_ms: u64,
-    /// By the daemon's clock, unix milliseconds.
+    /// Time of arrival by the daemon's clock, unix milliseconds.
     pub received_ms: u64,
     /// The value.
     pub value: Value,
@@ -77,7 +77,7 @@ pub struct Past {
     pub name: String,
     /// Node.
     pub node: String,
-    /// Oldest first.
+    /// Past values, oldest first.
     pub points: Vec<Point>,
 }
 
@@ -87,7 +87,7 @@ pub struct CollectorReport {
     /// The registration.
     #[serde(flatten)]
     pub registration: Registration,
-    /// All instances together.
+    /// State of all instances together.
     pub state: State,
     /// Numbers of instances by state.
     pub instances: Instances,
@@ -103,11 +103,11 @@ pub struct CollectorReport {
 pub struct InstanceReport {
     /// Node.
     pub node: String,
-    /// Its state.
+    /// State of the instance.
     pub state: State,
-    /// Age of its value.
+    /// Age of the instance's value, in milliseconds.
     pub age_ms: Option<u64>,
-    /// Its last reported run, usually a failed one.
+    /// Last reported run of the instance, usually a failed one.
     pub run: Option<RunReport>,
 }
 
@@ -116,7 +116,7 @@ pub struct InstanceReport {
 pub struct CollectorsReport {
     /// Generation of the assignments in force.
     pub generation: u64,
-    /// By name.
+    /// Registrations by name.
     pub collectors: Vec<CollectorReport>,
 }
 
@@ -125,30 +125,30 @@ pub struct CollectorsReport {
 pub struct AgentReport {
     /// Node.
     pub node: String,
-    /// Its version.
+    /// Version of the agent.
     pub version: String,
-    /// Age of its last sync.
+    /// Age of the agent's last sync, in milliseconds.
     pub last_seen_ms: u64,
-    /// Whether it counts as alive.
+    /// Whether the agent counts as alive.
     pub connected: bool,
-    /// Generation that it runs.
+    /// Generation of the assignments that the agent runs.
     pub generation: u64,
-    /// Values received.
+    /// Values received from the agent.
     pub values: u64,
-    /// Values that it dropped for want of room.
+    /// Values that the agent dropped for lack of room.
     pub dropped: u64,
-    /// Its values that were refused.
+    /// Values of the agent that were refused.
     pub refused: u64,
 }
 
 /// `GET /v1/agents`
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentsReport {
-    /// By node.
+    /// Agents by node.
     pub agents: Vec<AgentReport>,
 }
 
-/// The service in numbers.
+/// Totals of the data service.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Totals {
@@ -158,13 +158,13 @@ pub struct Totals {
     pub agents: u64,
     /// Latest values.
     pub values: u64,
-    /// Of these, too old ones.
+    /// Latest values that are too old.
     pub stale: u64,
     /// Values written to the database since the start.
     pub written: u64,
     /// Failures of the database.
     pub errors: u64,
-    /// Text of the last one, until a write succeeds.
+    /// Text of the last failure, until a write succeeds.
     pub last_error: Option<String>,
     /// Times that the wall clock was set.
     pub clock_jumps: u64,
@@ -174,21 +174,21 @@ pub struct Totals {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
-    /// No node has an agent for it, or none has run it yet.
+    /// No node has an agent for the registration, or none has run it yet.
     #[default]
     Waiting,
     /// Every instance gives values.
     Running,
     /// Some instance fails, or its value is stale.
     Failing,
-    /// Switched off.
+    /// The registration is switched off.
     Stopped,
 }
 
 /// Instances of one registration by state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Instances {
-    /// Nodes that should run it and have an agent.
+    /// Nodes that should run the registration and have an agent.
     pub assigned: u64,
     /// Nodes with a usable value.
     pub fresh: u64,

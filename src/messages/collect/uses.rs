@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Origin;
 
-/// The datum that a method uses, and its replacement when that is stale.
+/// The datum that a method uses, and a replacement for stale values.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct UseChange {
@@ -19,13 +19,13 @@ pub struct UseChange {
 /// One line of `GET /v1/use`
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UseReport {
-    /// Its user, such as `share.capability`.
+    /// Key of the use, such as `share.capability`.
     pub key: String,
     /// Name of the datum.
     pub name: String,
     /// Replacement for stale values.
     pub fallback: String,
-    /// Configuration or REST.
+    /// Origin of the choice: configuration or REST.
     pub origin: Origin,
     /// Nodes with a usable value.
     pub fresh: u64,
@@ -36,7 +36,7 @@ pub struct UseReport {
 /// `GET /v1/use`
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UsesReport {
-    /// By key.
+    /// Uses by key.
     pub uses: Vec<UseReport>,
 }
 
@@ -44,7 +44,7 @@ pub struct UsesReport {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TakenFrom {
-    /// Its own fresh value.
+    /// The node's own fresh value.
     #[default]
     Data,
     /// The fallback, scaled to the other nodes' fresh values.
@@ -60,21 +60,21 @@ pub struct UsedValue {
     pub node: String,
     /// The number.
     pub value: f64,
-    /// Its origin.
+    /// Origin of the number.
     pub from: TakenFrom,
-    /// Age of the node's own value, if it has one.
+    /// Age of the node's own value, if it has one, in milliseconds.
     pub age_ms: Option<u64>,
 }
 
 /// `GET /v1/use/{key}`
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct UsedValues {
-    /// Its user.
+    /// Key of the use, such as `share.capability`.
     pub key: String,
     /// Name of the datum.
     pub name: String,
     /// Replacement for stale values.
     pub fallback: String,
-    /// In the order asked for.
+    /// Values in the order of the request.
     pub values: Vec<UsedValue>,
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Values, and how they are handed in.
+//! Values, and the requests that store them.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,7 +17,7 @@ pub enum Value {
 }
 
 impl Value {
-    /// The number, if it is one.
+    /// Returns the number, if the value is one.
     #[must_use]
     pub fn number(&self) -> Option<f64> {
         match self {
@@ -42,7 +42,7 @@ impl Value {
         }
     }
 
-    /// A value of a request.
+    /// Reads a value of a request.
     ///
     /// # Errors
     /// Fails with the reason for which it is no such value.
@@ -101,7 +101,7 @@ pub struct Put {
     /// Time of the measurement by the source's clock, unix milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_ms: Option<u64>,
-    /// Age when it was sent, by the source's monotonic clock, milliseconds.
+    /// Age of the value when sent, by the source's monotonic clock, in milliseconds.
     #[serde(default)]
     pub age_ms: u64,
 }
@@ -110,7 +110,7 @@ pub struct Put {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Batch {
-    /// At most [`limits::COLLECT_BATCH_MAX`]; each names its node.
+    /// Values, at most [`limits::COLLECT_BATCH_MAX`]; each names its node.
     pub values: Vec<Put>,
 }
 
@@ -123,7 +123,7 @@ pub struct PutOne {
     /// Time of the measurement, see [`Put::time_ms`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_ms: Option<u64>,
-    /// Age when sent, see [`Put::age_ms`].
+    /// Age of the value when sent, see [`Put::age_ms`].
     #[serde(default)]
     pub age_ms: u64,
 }
@@ -131,9 +131,9 @@ pub struct PutOne {
 /// A value of a request that was not stored.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refused {
-    /// Its position in the request, from 0.
+    /// Position of the value in the request, from 0.
     pub index: usize,
-    /// Why.
+    /// Reason of the refusal.
     pub reason: String,
 }
 
@@ -142,6 +142,6 @@ pub struct Refused {
 pub struct Stored {
     /// Values stored.
     pub stored: usize,
-    /// The others.
+    /// Values that were not stored.
     pub refused: Vec<Refused>,
 }

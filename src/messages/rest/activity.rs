@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What happened since a time, summed up: for `phalanx report` and the page.
+//! A summary of a period: for `phalanx report` and the page.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// What the history knows of a period. What it does not know is absent, never zero.
+/// Summary of a period by the history. Unknown figures are absent, never zero.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Activity {
     /// Begin of the period asked for, unix milliseconds.
     pub since_ms: u64,
-    /// Its end.
+    /// End of the period, unix milliseconds.
     pub until_ms: u64,
-    /// The oldest record of it; absent where nothing is recorded.
+    /// Time of the period's oldest record, unix milliseconds; absent where nothing is recorded.
     pub first_ms: Option<u64>,
     /// Starts by the mode in force for them: `shadow`, `enforce`.
     pub starts: BTreeMap<String, u64>,
@@ -22,13 +22,13 @@ pub struct Activity {
     pub runs: BTreeMap<String, RunSums>,
     /// Leaf switches or blocks of jobs of several nodes on decided nodes.
     pub leaves: Option<LeafSums>,
-    /// Input read where it lies, of data jobs on planned nodes.
+    /// Local input of data jobs on planned nodes.
     pub locality: Option<LocalSums>,
-    /// Day by day in UTC, the first the oldest.
+    /// Sums day by day in UTC, oldest first.
     pub days: Vec<Day>,
     /// Queue and use over time, in equal steps; steps without a sample are left out.
     pub points: Vec<Point>,
-    /// Mean over time of what of each resource is in use or stranded, shares from 0 to 1.
+    /// Mean shares of each resource in use or stranded, from 0 to 1.
     pub use_of: BTreeMap<String, Share>,
 }
 
@@ -37,9 +37,9 @@ pub struct Activity {
 pub struct AnswerSums {
     /// Questions.
     pub asked: u64,
-    /// Answered with nodes.
+    /// Questions answered with nodes.
     pub with_nodes: u64,
-    /// Of these, placed by Slurm on exactly these nodes.
+    /// Answers with nodes that Slurm placed exactly there.
     pub placed: u64,
     /// Mean time of an answer, microseconds.
     pub mean_us: Option<f64>,
@@ -48,23 +48,23 @@ pub struct AnswerSums {
 /// Runs that ended.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RunSums {
-    /// Their number.
+    /// Number of runs.
     pub runs: u64,
-    /// CPU hours of those whose CPUs are known.
+    /// CPU hours of the runs whose CPUs are known.
     pub cpu_hours: Option<f64>,
-    /// Runs whose submission is known; the waits are theirs.
+    /// Runs whose submission is known, for the figures on waits.
     pub waits: u64,
     /// Mean wait, seconds.
     pub wait_mean_s: Option<f64>,
-    /// Median.
+    /// Median wait, seconds.
     pub wait_p50_s: Option<i64>,
-    /// 95th percentile.
+    /// 95th percentile of the wait, seconds.
     pub wait_p95_s: Option<i64>,
-    /// Longest.
+    /// Longest wait, seconds.
     pub wait_max_s: Option<i64>,
     /// Runs whose energy is known.
     pub measured: u64,
-    /// Their energy, joules.
+    /// Energy of the measured runs, joules.
     pub joules: Option<f64>,
 }
 
@@ -73,15 +73,15 @@ pub struct RunSums {
 pub struct LeafSums {
     /// Starts of several nodes.
     pub starts: u64,
-    /// Their leaves, mean.
+    /// Mean number of leaves of a start.
     pub mean: f64,
-    /// The fewest that their candidates allowed, mean.
+    /// Mean of the fewest leaves that the candidates allowed.
     pub fewest_mean: f64,
-    /// Starts on the fewest.
+    /// Starts on the fewest leaves that the candidates allowed.
     pub on_fewest: u64,
 }
 
-/// Input that is read where it lies.
+/// Input that is read on a node that holds it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LocalSums {
     /// Starts of data jobs.
@@ -93,7 +93,7 @@ pub struct LocalSums {
 /// One day.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Day {
-    /// Its begin, unix milliseconds.
+    /// Begin of the day, unix milliseconds.
     pub time_ms: u64,
     /// Runs that ended.
     pub runs: u64,
@@ -104,21 +104,21 @@ pub struct Day {
 /// Means over one step.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Point {
-    /// Its begin, unix milliseconds.
+    /// Begin of the step, unix milliseconds.
     pub time_ms: u64,
     /// Jobs pending.
     pub pending: f64,
     /// Jobs running.
     pub running: f64,
-    /// By dimension.
+    /// Shares in use or stranded, by dimension.
     pub use_of: BTreeMap<String, Share>,
 }
 
 /// Shares of a resource, 0 to 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Share {
-    /// In use.
+    /// Share in use.
     pub used: f64,
-    /// Free, but on nodes whose CPUs or memory are used up.
+    /// Share that is free, but on nodes whose CPUs or memory are used up.
     pub stranded: f64,
 }

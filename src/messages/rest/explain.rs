@@ -14,7 +14,7 @@ use phalanx_planner::preference::{DataNote, Note};
 pub struct Explain {
     /// Slurm's job id.
     pub job_id: u32,
-    /// Id as users write it: `123`, `120_7`, `130+1`.
+    /// Job id as users write it: `123`, `120_7`, `130+1`.
     pub label: String,
     /// State in Slurm's words, `UNKNOWN` when only the history knows it.
     pub state: String,
@@ -22,17 +22,17 @@ pub struct Explain {
     pub user_id: Option<u32>,
     /// Partition or partitions asked for.
     pub partition: String,
-    /// Mode that applies there.
+    /// Mode of that partition.
     pub mode: String,
     /// Request in words per resource: `cpu` -> `8 per node`.
     pub request: BTreeMap<String, String>,
     /// Set once the job started.
     pub placed: Option<Placed>,
-    /// Set while it waits.
+    /// Reasons for the wait, while the job waits.
     pub pending: Option<PendingReport>,
-    /// Its input, if it declares one, and how much of it is read where it lies.
+    /// Input of the job, if it declares one, and the local part of it.
     pub input: Option<DataNote>,
-    /// Its place in the order of starts, while it waits.
+    /// Position in the order of starts, while the job waits.
     #[serde(default)]
     pub order: Option<JobOrder>,
     /// The latest asks for this job, newest first.
@@ -46,16 +46,16 @@ pub struct Explain {
 /// A learned runtime. The user's limit stays when the job is killed.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ExpectedReport {
-    /// Mean of what is expected, seconds; at most the limit.
+    /// Expected runtime, seconds; at most the limit.
     pub runtime_s: f64,
-    /// Runs of the user behind it; old ones count less.
+    /// Runs of the user behind the expectation; old ones count less.
     pub runs: f64,
     /// The user's limit, seconds, if there is one.
     pub limit_s: Option<u64>,
-    /// Expected end of a running job, unix milliseconds; one that runs
-    /// longer than expected is expected to reach its limit.
+    /// Expected end of a running job, unix milliseconds; a job that runs longer than expected is
+    /// expected to reach its limit.
     pub end_ms: Option<u64>,
-    /// Decisions that it affects, in words; empty: it is only shown.
+    /// Decisions that the prediction affects, in words; empty: it is only shown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub used_for: Vec<String>,
 }
@@ -63,17 +63,17 @@ pub struct ExpectedReport {
 /// Placement of a job and its reasons.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Placed {
-    /// Nodes it runs on, as a hostlist.
+    /// Nodes of the job, as a hostlist.
     pub nodes: String,
-    /// Whether these are the nodes Phalanx decided.
+    /// Whether these are the nodes that Phalanx decided.
     pub by_phalanx: bool,
-    /// If not: why, as in `phalanx status`.
+    /// Reason why other nodes were taken, as in `phalanx status`.
     pub reason: Option<String>,
-    /// Unix time of the start.
+    /// Time of the start, unix milliseconds.
     pub start_ms: u64,
-    /// The decision behind it, if there was one.
+    /// The decision behind the start, if there was one.
     pub decision: Option<DecisionReport>,
-    /// Leaf switches or blocks of its nodes, where it has several.
+    /// Leaf switches or blocks of the job's nodes, where it has several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub topology: Option<LeavesReport>,
 }
@@ -87,20 +87,20 @@ pub struct LeavesReport {
     pub kind: Kind,
     /// Leaves in Slurm's order.
     pub leaves: Vec<LeafNodes>,
-    /// Fewest leaves that the candidates allowed at that moment.
+    /// Fewest leaves that the candidates allowed at that time.
     pub fewest: Option<u32>,
-    /// The lowest switch or block above all of them; absent if there is none.
+    /// The lowest switch or block above all the leaves; absent if there is none.
     pub above: Option<String>,
-    /// Its level; 0 is a leaf.
+    /// Level of `above`; 0 is a leaf.
     pub level: Option<u32>,
 }
 
 /// A leaf switch or block with a job's nodes on it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct LeafNodes {
-    /// Its name.
+    /// Name of the leaf.
     pub name: String,
-    /// Nodes of the job there.
+    /// Nodes of the job on the leaf.
     pub nodes: u32,
 }
 
@@ -111,20 +111,20 @@ pub struct LeavesAhead {
     pub topology: String,
     /// `tree` or `block`.
     pub kind: Kind,
-    /// Fewest leaves that hold it now; null if they do not.
+    /// Fewest leaves that hold the job now; null if they do not.
     pub fewest_now: Option<u32>,
-    /// The first leaf to hold all of it; null if none is known.
+    /// The first leaf to hold the whole job; null if none is known.
     pub one_leaf: Option<LeafAhead>,
 }
 
 /// The first leaf to hold a whole job.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct LeafAhead {
-    /// Its name.
+    /// Name of the leaf.
     pub name: String,
     /// Expected time, unix milliseconds; null: now.
     pub at_ms: Option<u64>,
-    /// Jobs there that are expected to end before.
+    /// Jobs on the leaf that are expected to end before.
     pub after_jobs: Vec<u32>,
 }
 
@@ -135,34 +135,34 @@ pub struct DecisionReport {
     pub id: u64,
     /// Time, unix milliseconds.
     pub time_ms: u64,
-    /// `balance`, ...
+    /// Name of the method, such as `balance`.
     pub method: String,
     /// `seed` or `best`.
     pub method_mode: String,
-    /// Configuration generation it was made under.
+    /// Generation of the configuration behind the decision.
     pub generation: u64,
     /// Decided nodes, as a hostlist.
     pub nodes: String,
     /// Candidates that Slurm offered.
     pub candidates: u64,
-    /// Of these, nodes that Slurm takes last whatever their Weight: powered down, booting, to be
+    /// Candidates that Slurm takes last whatever their Weight: powered down, booting, to be
     /// rebooted, or outside a FLEX reservation.
     #[serde(default)]
     pub not_ready: u64,
-    /// Decided nodes among them.
+    /// Decided nodes that Slurm takes last.
     #[serde(default)]
     pub not_ready_chosen: u64,
     /// The node preference that narrowed the candidates, if one did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preference: Option<PreferenceReport>,
-    /// Its leaf switches or blocks, where it has several nodes.
+    /// Leaf switches or blocks of the decision, where it has several nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub topology: Option<LeavesReport>,
     /// `low`, `high`, or `best` for the improved mode.
     pub branch: String,
     /// Cluster utilisation just before.
     pub utilization: f64,
-    /// Names of the dimensions of the vectors below.
+    /// Names of the dimensions of the decision's vectors.
     pub dimensions: Vec<String>,
     /// Weights just before.
     pub weights: Vec<f64>,
@@ -184,7 +184,7 @@ pub struct ScoredNode {
     pub dispersion_before: f64,
     /// Dispersion after.
     pub dispersion_after: f64,
-    /// Value that was minimised; the dispersion itself in mode seed.
+    /// Minimised value; the dispersion itself in mode seed.
     pub score: f64,
     /// Terms that add up to the score in mode best.
     pub terms: BTreeMap<String, f64>,
@@ -195,7 +195,7 @@ pub struct ScoredNode {
 pub struct PendingReport {
     /// Slurm's own reason word.
     pub slurm_reason: String,
-    /// Place in the queue by Slurm's priority, from 1.
+    /// Position in the queue by Slurm's priority, from 1.
     pub queue_position: Option<u64>,
     /// Nodes of the cluster.
     pub nodes_total: u64,
@@ -203,37 +203,37 @@ pub struct PendingReport {
     pub filters: Vec<FilterReport>,
     /// Nodes left after all filters.
     pub eligible: u64,
-    /// Of these, nodes with enough free now.
+    /// Eligible nodes with enough free now.
     pub fits_now: u64,
     /// Nodes needed at once.
     pub nodes_needed: u64,
     /// Resources that the eligible nodes lack, most frequent first.
     pub blockers: Vec<BlockerReport>,
-    /// One sentence in words.
+    /// Summary in one sentence.
     pub summary: String,
-    /// The node preference of a method for it, by the last plan.
+    /// A method's node preference for the job, by the last plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preference: Option<PreferenceReport>,
-    /// A method's explanation of it where the method has no preference.
+    /// A method's explanation for the job where the method has no preference.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<Note>,
-    /// Expected time at which enough of its nodes are free, unix milliseconds, by
-    /// learned runtimes alone; absent where not enough is known.
+    /// Expected time at which enough of the job's nodes are free, unix milliseconds, by learned
+    /// runtimes alone; absent where too little is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected_start_ms: Option<u64>,
-    /// Leaf switches or blocks for it, where it wants several nodes.
+    /// Leaf switches or blocks for the job, where it wants several nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub topology: Option<LeavesAhead>,
 }
 
-/// One filter of `PendingReport`.
+/// One filter of [`PendingReport`].
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct FilterReport {
-    /// `partition`, `state`, `features`, `exclude`, `reservation`, `size`...
+    /// Name of the filter: `partition`, `state`, `features`, `exclude`, `reservation`, `size`...
     pub filter: String,
-    /// Nodes removed by it.
+    /// Nodes that the filter removed.
     pub removed: u64,
-    /// The job's option that it applies.
+    /// The job's option that the filter applies.
     pub asked: String,
 }
 
@@ -242,9 +242,9 @@ pub struct FilterReport {
 pub struct BlockerReport {
     /// Name of the dimension.
     pub dimension: String,
-    /// Eligible nodes that lack it now.
+    /// Eligible nodes that lack the dimension now.
     pub nodes_lacking: u64,
-    /// Smallest amount missing on any of them.
+    /// Smallest amount missing on any eligible node.
     pub least_missing: f64,
 }
 
@@ -261,10 +261,10 @@ pub struct AskReport {
     pub reason: Option<String>,
     /// Answered nodes.
     pub nodes: String,
-    /// Some of the jobs that Slurm may preempt for it.
+    /// Some of the jobs that Slurm may preempt for the asked job.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub preemptable: Vec<u32>,
-    /// All of them.
+    /// Number of all jobs that Slurm may preempt for the asked job.
     #[serde(default)]
     pub preemptable_all: u32,
     /// The node preference for the job, if a method had one, and whether it decided.
@@ -275,7 +275,7 @@ pub struct AskReport {
 /// A method's node preference for a job, and whether it decided one question.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct PreferenceReport {
-    /// `gang`, `bag`, ...
+    /// Name of the method, such as `gang` or `bag`.
     pub method: String,
     /// Time of the plan, unix milliseconds.
     pub made_ms: u64,
@@ -283,7 +283,7 @@ pub struct PreferenceReport {
     pub candidate_set: Option<String>,
     /// Reason why the first set did not decide.
     pub unused: Option<String>,
-    /// Reasons of it.
+    /// Reasons for the preference.
     #[serde(default)]
     pub note: Note,
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The nodes' use in a compact form, for maps of thousands of them.
+//! The use of nodes in a compact form, for maps of thousands of nodes.
 
 use std::collections::BTreeMap;
 
@@ -11,27 +11,27 @@ use super::{NodeReport, NodesReport};
 /// `GET /v1/heat`
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct HeatReport {
-    /// One row each in `percent`.
+    /// Dimensions, one for each row of `percent`.
     pub dimensions: Vec<HeatDimension>,
     /// The states that nodes are in.
     pub states: Vec<String>,
     /// Nodes in Slurm's order.
     pub names: Vec<String>,
-    /// Of each node, its position in `states`.
+    /// Position of each node's state in `states`.
     pub state: Vec<usize>,
-    /// Of each node, the jobs on it.
+    /// Number of jobs on each node.
     pub jobs: Vec<u32>,
     /// Leaf switches or blocks by name; absent where there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub leaves: Vec<String>,
-    /// Of each node, its position in `leaves`; absent without these.
+    /// Position of each node's leaf in `leaves`; absent without leaves.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub leaf: Vec<Option<usize>>,
     /// `tree` or `block`; absent without leaves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub topology: Option<Kind>,
-    /// Of each dimension and node, use in percent; `null` where the node has
-    /// nothing of it.
+    /// Use of each dimension on each node, in percent; `null` where the node has nothing of the
+    /// dimension.
     pub percent: Vec<Vec<Option<u8>>>,
 }
 
@@ -42,20 +42,19 @@ pub struct HeatDimension {
     pub name: String,
     /// `count` or `MiB`.
     pub unit: String,
-    /// Configured on all nodes together.
+    /// Configured amount on all nodes together.
     pub total: f64,
-    /// In use.
+    /// Amount in use.
     pub used: f64,
-    /// Free, but on nodes whose CPUs or memory are used up.
+    /// Amount that is free, but on nodes whose CPUs or memory are used up.
     pub stranded: f64,
 }
 
-/// Below this part of a node's CPUs or memory it counts as used up.
+/// Free part of a node's CPUs or memory below which they count as used up.
 const USED_UP: f64 = 0.01;
 
 impl HeatReport {
-    /// The same nodes in this form; dimensions that no node has (licences) are
-    /// left out.
+    /// Converts the report on the nodes; dimensions that no node has (licences) are left out.
     pub fn of(nodes: &NodesReport) -> Self {
         let stranded = stranded(nodes);
         let on_nodes = |d: &usize| nodes.nodes.iter().any(|node| at(&node.total, *d) > 0.0);
@@ -111,7 +110,7 @@ fn at(vector: &[f64], index: usize) -> f64 {
     vector.get(index).copied().unwrap_or_default()
 }
 
-/// A share in percent; a small one is never shown as 0, nor a large one as 100.
+/// Converts a share to percent; a small one is never shown as 0, nor a large one as 100.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 100")]
 fn percent(share: f64) -> u8 {
     let whole = (share * 100.0).round().clamp(0.0, 100.0);
@@ -119,7 +118,7 @@ fn percent(share: f64) -> u8 {
     (if share < 1.0 { whole.min(99.0) } else { whole }) as u8
 }
 
-/// By dimension, the free amount on nodes that cannot use it.
+/// Returns the free amount on nodes that cannot use it, by dimension.
 pub fn stranded(nodes: &NodesReport) -> Vec<f64> {
     let vital: Vec<usize> = (0..nodes.dimensions.len())
         .filter(|&d| nodes.dimensions.get(d).is_some_and(|d| ["cpu", "mem"].contains(&&*d.name)))

@@ -24,26 +24,26 @@ pub struct ActivityReport {
     pub mode: String,
     /// Partitions with a mode of their own.
     pub partition_modes: BTreeMap<String, String>,
-    /// Days after which the history deletes all but runs.
+    /// Days after which the history deletes everything except runs.
     pub retention_days: u32,
-    /// What happened.
+    /// Summary of the period.
     #[serde(flatten)]
     pub activity: Activity,
-    /// Energy of all runs, also by the power of their nodes; absent where that is known of none.
+    /// Energy of all runs, measured or by the power of their nodes; absent if unknown for all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub energy: Option<EnergyShare>,
-    /// Starts in shadow mode beside what was decided.
+    /// Starts in shadow mode, compared with the decisions.
     pub shadow: ShadowReport,
 }
 
 /// `GET /v1/decisions?limit=`
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct DecisionsReport {
-    /// Newest first.
+    /// Decisions, newest first.
     pub decisions: Vec<LatestDecision>,
 }
 
-/// One of the latest decisions, and what became of it.
+/// One of the latest decisions, and its outcome.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct LatestDecision {
     /// Time, unix milliseconds.
@@ -58,11 +58,11 @@ pub struct LatestDecision {
     pub mode: String,
     /// Decided nodes; empty without an opinion.
     pub nodes: String,
-    /// Why there was no opinion.
+    /// Reason why there was no opinion.
     pub reason: Option<String>,
-    /// Why Slurm did not take the nodes, if it was told and did not.
+    /// Reason why Slurm did not take the nodes, where it did not.
     pub outcome: Option<String>,
-    /// Whether Slurm's call succeeded; absent while that is not known.
+    /// Whether Slurm's call succeeded; absent while that is unknown.
     pub placed: Option<bool>,
     /// Time of the answer, microseconds.
     pub latency_us: u64,
@@ -71,9 +71,9 @@ pub struct LatestDecision {
 /// `GET /v1/history/runs?since=&limit=`
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct RunsReport {
-    /// Runs that ended since then, unix milliseconds.
+    /// Begin of the period in which the runs ended, unix milliseconds.
     pub since_ms: u64,
-    /// Newest first.
+    /// Runs, newest first.
     pub runs: Vec<Run>,
 }
 
@@ -82,9 +82,9 @@ pub struct RunsReport {
 pub struct ImportReport {
     /// Runs not known before.
     pub new: u64,
-    /// Known ones whose energy or work is known now.
+    /// Known runs whose energy or work was added.
     pub filled: u64,
-    /// Known ones to which nothing was added.
+    /// Known runs to which nothing was added.
     pub known: u64,
 }
 
@@ -95,11 +95,11 @@ pub struct SpeedsReport {
     pub time_ms: u64,
     /// Scheduling round t: one more than the runs learned.
     pub round: u64,
-    /// Accuracy delta(t) of that round.
+    /// Accuracy delta(t) of the round.
     pub delta: f64,
     /// Exploration bonus g(t) for one task, scaled as shipped.
     pub g: f64,
-    /// (job class, node) pairs known.
+    /// Number of known (job class, node) pairs.
     pub pairs: u64,
     /// Job classes dropped for lack of space.
     pub evicted: u64,
@@ -135,9 +135,9 @@ pub struct EnergyUse {
     pub since_ms: u64,
     /// All runs together.
     pub total: EnergyShare,
-    /// By user, most energy first.
+    /// Energy by user, most energy first.
     pub users: Vec<EnergyShare>,
-    /// By account, most energy first.
+    /// Energy by account, most energy first.
     pub accounts: Vec<EnergyShare>,
 }
 
@@ -148,26 +148,26 @@ pub struct EnergyShare {
     pub name: String,
     /// Runs that ended in the period, and those under way.
     pub runs: u64,
-    /// Of these, those under way.
+    /// Runs that are under way.
     pub running: u64,
     /// Runs whose energy Slurm has measured.
     pub measured: u64,
-    /// Runs of which neither that nor the power of their nodes is known; they count nothing.
+    /// Runs without known energy or power of their nodes; they count nothing.
     pub unknown: u64,
-    /// Hours times CPUs.
+    /// CPU hours.
     pub cpu_hours: f64,
-    /// Kilowatt hours.
+    /// Energy, kilowatt hours.
     pub kwh: f64,
-    /// In the unit of the prices.
+    /// Cost, in the unit of the prices.
     pub cost: f64,
 }
 
 /// Power of one class of nodes.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct NodePower {
-    /// Its name.
+    /// Name of the class.
     pub class: String,
-    /// Nodes of it.
+    /// Nodes of the class.
     pub nodes: u64,
     /// Watts of a fully used node, if known.
     pub busy_w: Option<f64>,
@@ -186,14 +186,14 @@ pub struct EnergyRow {
     pub nodes: String,
     /// Mean seconds of a run.
     pub seconds: f64,
-    /// Runs behind it, old ones faded.
+    /// Runs behind the figures; old ones count less.
     pub runs: f64,
-    /// Watts of a run by Slurm's accounting, if any was measured; else the
-    /// class's `busy_w` counts by the run's share of a node.
+    /// Watts of a run by Slurm's accounting, if any was measured; else the class's `busy_w` counts
+    /// by the run's share of a node.
     pub watts: Option<f64>,
-    /// Runs behind that.
+    /// Runs behind `watts`.
     pub measured: f64,
-    /// Source of the power of these runs; `None`: it is not known.
+    /// Source of the power of the runs; `None`: it is not known.
     #[serde(default)]
     pub from: Option<WattsFrom>,
 }
@@ -201,21 +201,21 @@ pub struct EnergyRow {
 /// Speeds of one job class.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ClassSpeeds {
-    /// Its name.
+    /// Name of the class.
     pub class: String,
-    /// `work/s` where its jobs report work units, else `runs/s`.
+    /// Unit of speed: `work/s` where the jobs report work units, else `runs/s`.
     pub unit: String,
-    /// Runs that taught.
+    /// Runs that the speeds were learned from.
     pub runs: u64,
-    /// End of the newest, unix seconds.
+    /// End of the newest run, unix seconds.
     pub newest_s: i64,
     /// Mean seconds of a run.
     pub seconds: f64,
-    /// Their standard deviation.
+    /// Standard deviation of the seconds of a run.
     pub deviation_s: f64,
-    /// By node class.
+    /// Speeds by node class.
     pub node_classes: Vec<SpeedRow>,
-    /// By node.
+    /// Speeds by node.
     pub nodes: Vec<SpeedRow>,
 }
 
@@ -224,9 +224,9 @@ pub struct ClassSpeeds {
 pub struct SpeedRow {
     /// Node or node class.
     pub name: String,
-    /// Runs that taught.
+    /// Runs that the speed was learned from.
     pub runs: u64,
-    /// Their weight now: old ones fade.
+    /// Weight of the runs now: old ones count less.
     pub count: f64,
     /// Mean seconds of a run.
     pub seconds: f64,
@@ -234,10 +234,10 @@ pub struct SpeedRow {
     pub mean: f64,
     /// Believed speed: part of the fastest node class's speed, shrunk towards the class.
     pub speed: f64,
-    /// Weight behind that.
+    /// Weight behind `speed`.
     pub believed_count: f64,
     /// Exploration bonus of one task, the root of the variance proxy.
     pub bonus: f64,
-    /// `speed` plus `bonus`: what one task adds to the index, costs aside.
+    /// Sum of `speed` and `bonus`: what one task adds to the index, costs aside.
     pub index: f64,
 }

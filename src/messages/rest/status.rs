@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! `GET /v1/status`: the daemon, Slurm, the plugin and what works between them.
+//! `GET /v1/status`: the daemon, Slurm, the plugin and the work between them.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::RecordingStatus;
 use crate::collect::{Totals, UseReport};
 use crate::rest::order::OrderStatus;
 
-/// Words of [`LinkStatus::last_error`] where overlay and daemon are of other releases.
+/// Words in [`LinkStatus::last_error`] where overlay and daemon are of different releases.
 pub const OTHER_PROTOCOL: &str = "of the protocol between them";
 
 /// `GET /v1/status`
@@ -25,14 +25,14 @@ pub struct Status {
     pub slurm: SlurmStatus,
     /// The overlay plugin, by its own counters.
     pub plugin: PluginStatus,
-    /// RUN_NOW calls and what became of them.
+    /// RUN_NOW calls and their outcomes.
     pub run_now: CallShares,
-    /// WILL_RUN calls and what became of them.
+    /// WILL_RUN calls and their outcomes.
     pub will_run: CallShares,
     /// Proofs by kind: `test_only`, `will_run`, `no_fit`.
     #[serde(default)]
     pub proofs: BTreeMap<String, ProofStatus>,
-    /// Calls of any mode that the plugin did not ask about, or in vain, by reason.
+    /// Calls of any mode not asked about, or asked in vain, by reason.
     #[serde(default)]
     pub not_asked: BTreeMap<String, u64>,
     /// Answers that Slurm refused, by option of the request.
@@ -68,29 +68,29 @@ pub struct Status {
 /// daemon started.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct DatasetsStatus {
-    /// A source is configured.
+    /// Whether a source is configured.
     pub enabled: bool,
     /// Datasets that some node holds.
     pub cached: u64,
     /// Nodes with a fresh report of their cache.
     pub nodes: u64,
-    /// Those of them whose report is wrong.
+    /// Nodes whose fresh report is wrong.
     pub nodes_wrong: u64,
-    /// Datasets of the list.
+    /// Datasets in the list.
     pub listed: u64,
-    /// What is wrong with the list's file; a former one counts.
+    /// Error in the list's file; the previous list counts meanwhile.
     pub list_error: Option<String>,
-    /// Datasets that came to a node.
+    /// Datasets that newly appeared on a node.
     pub arrivals: u64,
     /// Datasets that a node no longer held.
     pub evictions: u64,
     /// Jobs that began on nodes that hold their datasets.
     pub hits: u64,
-    /// Jobs that began with a node that did not.
+    /// Jobs that began with a node that lacks their datasets.
     pub misses: u64,
 }
 
-/// Limits of the nodes' power, and who is held back by them.
+/// Limits of the nodes' power, and the jobs that they hold back.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct PowerStatus {
     /// The limits.
@@ -106,9 +106,9 @@ pub struct PowerStatus {
 /// One limit of the nodes' power.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct PowerCapStatus {
-    /// Partition whose nodes it is for; empty: all nodes.
+    /// Partition of the nodes; empty: all nodes.
     pub partition: String,
-    /// Estimated draw with jobs that are about to start, watts.
+    /// Estimated power with jobs that are about to start, watts.
     pub draw_w: f64,
     /// The limit, watts.
     pub cap_w: f64,
@@ -117,11 +117,11 @@ pub struct PowerCapStatus {
 /// The configuration in force.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ConfigStatus {
-    /// File it came from.
+    /// File of the configuration.
     pub path: String,
-    /// Counts accepted configurations since the start, from 1.
+    /// Number of accepted configurations since the start, from 1.
     pub generation: u64,
-    /// `off`, `shadow` or `enforce`.
+    /// Mode: `off`, `shadow` or `enforce`.
     pub mode: String,
     /// Partitions with a mode of their own.
     pub partition_modes: BTreeMap<String, String>,
@@ -138,15 +138,15 @@ pub struct SlurmStatus {
     pub cluster: String,
     /// Version that libslurm reports, e.g. `22.05.8`.
     pub version: String,
-    /// The last poll succeeded.
+    /// Whether the last poll succeeded.
     pub reachable: bool,
-    /// Age of the newest good snapshot, if there is one.
+    /// Age of the newest good snapshot, if there is one, in milliseconds.
     pub snapshot_age_ms: Option<u64>,
     /// Epoch of the newest good snapshot.
     pub snapshot_epoch: u64,
     /// Snapshots that failed their checks.
     pub snapshots_refused: u64,
-    /// Time of the last poll, from request to snapshot.
+    /// Time of the last poll from request to snapshot, in milliseconds.
     pub poll_ms: u64,
     /// Nodes of the cluster.
     pub nodes: u64,
@@ -161,15 +161,15 @@ pub struct SlurmStatus {
 /// The overlay's own counters, as of its last report.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct PluginStatus {
-    /// It is connected now.
+    /// Whether the plugin is connected now.
     pub connected: bool,
-    /// The mirror is complete.
+    /// Whether the mirror is complete.
     pub synced: bool,
     /// Version of the overlay.
     pub overlay_version: String,
-    /// Slurm that it was built for.
+    /// Version of Slurm that the overlay was built for.
     pub slurm_version: String,
-    /// Nothing was tested on that release: Slurm places, whatever the mode.
+    /// Whether Slurm places jobs whatever the mode, as its release was never tested.
     #[serde(default)]
     pub shadow_only: bool,
     /// Process id of slurmctld.
@@ -194,15 +194,15 @@ pub struct PluginStatus {
     pub connects: u64,
     /// Times the circuit breaker opened.
     pub breaker_opens: u64,
-    /// `closed`, `open`, `half-open`, or `ejected`: open until `POST /v1/plugin/enable`.
+    /// State: `closed`, `open`, `half-open`, or `ejected`: open until `POST /v1/plugin/enable`.
     pub breaker: String,
-    /// What opened the breaker last: `late`, `refused`, `syncs` or `held`; empty: nothing.
+    /// Cause of the last opening: `late`, `refused`, `syncs` or `held`; empty: none.
     #[serde(default)]
     pub breaker_cause: String,
     /// Openings by cause.
     #[serde(default)]
     pub breaches: BTreeMap<String, u64>,
-    /// How often it was ejected.
+    /// Times that the plugin was ejected.
     #[serde(default)]
     pub ejections: u64,
     /// Time for which slurmctld waited in vain, nanoseconds.
@@ -211,10 +211,10 @@ pub struct PluginStatus {
     /// Calls that failed because a job is held.
     #[serde(default)]
     pub held_calls: u64,
-    /// Of these, the ones of which Slurm was asked as well, and would have started the job.
+    /// Sampled calls that Slurm would have started despite the hold.
     #[serde(default)]
     pub held_startable: u64,
-    /// Of these calls, the ones of which Slurm was asked as well.
+    /// Calls for held jobs that Slurm was asked about as well.
     #[serde(default)]
     pub held_sampled: u64,
     /// Time for which jobs of one user in one partition were held, in all, nanoseconds.
@@ -236,16 +236,16 @@ pub struct PluginStatus {
 pub struct Quantiles {
     /// Number of samples.
     pub count: u64,
-    /// Mean; each sample counts as the middle of its bucket.
+    /// Mean, where each sample counts as the middle of its bucket.
     pub mean: u64,
     /// Median.
     pub p50: u64,
     /// 99th percentile.
     pub p99: u64,
-    /// Largest.
+    /// Largest value.
     pub max: u64,
-    /// Upper edge and count of each bucket that is not empty: the difference
-    /// of two reports has the quantiles of the time between them.
+    /// Upper edge and count of each bucket that is not empty: the difference of two reports gives
+    /// the quantiles of the time between them.
     #[serde(default)]
     pub buckets: Vec<(u64, u64)>,
 }
@@ -255,20 +255,20 @@ pub struct Quantiles {
 pub struct CallTime {
     /// Number of calls.
     pub calls: u64,
-    /// Mean, nanoseconds.
+    /// Mean time, nanoseconds.
     pub mean_ns: u64,
 }
 
 /// Answers to requests with one option, and how often Slurm refused them.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct OptionRefusals {
-    /// The option; `none` for requests without any.
+    /// Option of the request; `none` for requests without any.
     pub option: String,
-    /// Answers of which the outcome is known.
+    /// Answers with known outcome.
     pub answered: u64,
-    /// Of these, refused.
+    /// Answers that Slurm refused.
     pub refused: u64,
-    /// Seconds for which such requests are left to Slurm from now on.
+    /// Seconds for which requests with the option are left to Slurm from now on.
     pub left_s: u64,
 }
 
@@ -278,13 +278,13 @@ pub struct OptionRefusals {
 pub struct CallShares {
     /// Asks received.
     pub asked: u64,
-    /// Of these, answered with nodes.
+    /// Asks answered with nodes.
     pub answered: u64,
-    /// Of these, placed on exactly the answered set.
+    /// Asks placed on exactly the answered set.
     pub narrowed: u64,
-    /// The others by reason.
+    /// Asks not placed on the answered set, by reason.
     pub fallen_back: BTreeMap<String, u64>,
-    /// Of these, those that are left to Slurm for an option of the request, by option.
+    /// Asks left to Slurm for an option of the request, by option.
     #[serde(default)]
     pub options: BTreeMap<String, u64>,
     /// Calls of job_test in this mode, asked about or not.
@@ -293,7 +293,7 @@ pub struct CallShares {
 }
 
 impl CallShares {
-    /// Share of all calls that was answered with nodes; `None` without calls.
+    /// Returns the share of all calls that was answered with nodes; `None` without calls.
     #[allow(clippy::cast_precision_loss)] // counts stay below 2^53
     pub fn coverage(&self) -> Option<f64> {
         (self.calls > 0).then(|| self.answered as f64 / self.calls as f64)
@@ -303,21 +303,21 @@ impl CallShares {
 /// Proofs of one kind since the daemon started.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ProofStatus {
-    /// The configuration wants them.
+    /// Whether the configuration enables these proofs.
     pub enabled: bool,
-    /// Given no longer until the next reload, since one was refuted.
+    /// Whether proofs stopped until the next reload, since one was refuted.
     pub off: bool,
     /// Asks that a proof may answer.
     pub asked: u64,
-    /// Given.
+    /// Proofs given.
     pub proved: u64,
-    /// Taken in place of Slurm's answer in full.
+    /// Proofs taken in place of Slurm's answer in full.
     pub accepted: u64,
-    /// Not taken: Slurm was asked in full.
+    /// Proofs not taken: Slurm was asked in full.
     pub rejected: u64,
-    /// Held against Slurm's answer in full, and right.
+    /// Proofs compared with Slurm's answer in full, and right.
     pub verified: u64,
-    /// Held against it, and wrong.
+    /// Proofs compared with Slurm's answer in full, and wrong.
     pub refuted: u64,
 }
 
@@ -332,17 +332,17 @@ pub struct LinkStatus {
     pub refused: u64,
     /// Connections closed for a malformed message.
     pub protocol_errors: u64,
-    /// Text of the last of these.
+    /// Text of the last protocol error.
     pub last_error: Option<String>,
     /// Events applied to the mirror.
     pub events: u64,
     /// Comparisons of mirror and polls.
     #[serde(default)]
     pub comparisons: u64,
-    /// Nodes of which mirror and polls say different things for long.
+    /// Nodes on which mirror and polls differ for long.
     #[serde(default)]
     pub differing_nodes: u64,
-    /// Whole states asked of the plugin because of that.
+    /// Full states requested from the plugin because of differing nodes.
     #[serde(default)]
     pub resyncs_asked: u64,
     /// Jobs not held for their input because their user's jobs were held long enough.
@@ -363,9 +363,9 @@ pub struct PlannerStatus {
     pub plans: u64,
     /// Plans that the independent checker refused.
     pub refused: u64,
-    /// Time of the last plan.
+    /// Duration of the last planning, in milliseconds.
     pub last_plan_ms: u64,
-    /// Age of the plan in force.
+    /// Age of the plan in force, in milliseconds.
     pub plan_age_ms: Option<u64>,
     /// Error of the last refused plan.
     pub last_error: Option<String>,
@@ -374,9 +374,9 @@ pub struct PlannerStatus {
 /// The data service.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct CollectStatus {
-    /// It is switched on.
+    /// Whether the data service is switched on.
     pub enabled: bool,
-    /// Database.
+    /// Path of the database.
     pub path: String,
     /// Address of the TCP listener; empty: none.
     pub listen: String,
@@ -389,27 +389,27 @@ pub struct CollectStatus {
     pub uses: Vec<UseReport>,
 }
 
-/// The control socket and the TCP listener: what was refused.
+/// The control socket and the TCP listener: refusals.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ControlStatus {
-    /// Connections beyond a bound.
+    /// Connections refused because of a bound.
     pub connections_refused: u64,
     /// Requests of users without the right to make them.
     pub forbidden: u64,
-    /// Bodies and answers for which there was no memory.
+    /// Bodies and answers refused for lack of memory.
     pub no_room: u64,
     /// Connections closed because their client did not read.
     pub slow_readers: u64,
-    /// Why the TCP listener that is configured does not listen.
+    /// Reason why the configured TCP listener does not listen.
     pub listen_error: Option<String>,
 }
 
 /// The decision history.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct HistoryStatus {
-    /// It is switched on.
+    /// Whether the history is switched on.
     pub enabled: bool,
-    /// File.
+    /// Path of the file.
     pub path: String,
     /// Records written.
     pub written: u64,

@@ -7,15 +7,15 @@ use serde::{Deserialize, Serialize};
 /// One topology of the cluster.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct TopologyReport {
-    /// Its name, `default` before Slurm 25.05.
+    /// Name of the topology, `default` before Slurm 25.05.
     pub name: String,
     /// Slurm's plugin, such as `topology/tree`.
     pub plugin: String,
-    /// `flat`, `tree`, `block`; `other` and `unknown` leave jobs of several nodes to Slurm.
+    /// Kind: `flat`, `tree`, `block`; `other` and `unknown` leave jobs of several nodes to Slurm.
     pub kind: Kind,
-    /// Partitions that name no topology use it.
+    /// Whether partitions that name no topology use this one.
     pub is_default: bool,
-    /// Partitions that use it.
+    /// Partitions that use the topology.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub partitions: Vec<String>,
     /// Nodes of a base block.
@@ -33,41 +33,41 @@ pub struct TopologyReport {
 /// A switch, a block or an aggregate of blocks, with all nodes below it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct DomainReport {
-    /// Its name.
+    /// Name of the domain.
     pub name: String,
-    /// 0: a leaf, to which nodes are attached.
+    /// Level; 0: a leaf, to which nodes are attached.
     pub level: u32,
-    /// Name of the one above.
+    /// Name of the domain above.
     pub parent: Option<String>,
-    /// Of a leaf its nodes, as a hostlist.
+    /// Nodes of a leaf, as a hostlist.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub nodes: String,
-    /// Leaves below it; of a leaf 1.
+    /// Number of leaves below; 1 for a leaf.
     pub leaves: u32,
-    /// Of these, wholly idle ones.
+    /// Number of leaves that are wholly idle.
     pub whole_leaves: u32,
-    /// Nodes by what they do.
+    /// Nodes by use.
     #[serde(flatten)]
     pub counts: NodeCounts,
 }
 
-/// Nodes by what they do.
+/// Nodes by use.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeCounts {
-    /// All.
+    /// All nodes.
     pub total: u32,
-    /// Without a job.
+    /// Nodes without a job.
     pub idle: u32,
-    /// With a job and free CPUs.
+    /// Nodes with a job and free CPUs.
     pub mixed: u32,
-    /// Without a free CPU.
+    /// Nodes without a free CPU.
     pub allocated: u32,
-    /// Down, drained or otherwise not to be used.
+    /// Nodes that are down, drained or otherwise unusable.
     pub unavailable: u32,
 }
 
 impl NodeCounts {
-    /// Adds those of another.
+    /// Adds the counts of another.
     pub fn add(&mut self, other: Self) {
         self.total += other.total;
         self.idle += other.idle;
@@ -76,7 +76,7 @@ impl NodeCounts {
         self.unavailable += other.unavailable;
     }
 
-    /// Whether there are nodes, all of them idle.
+    /// Returns whether there are nodes, all of them idle.
     pub fn is_whole(&self) -> bool {
         self.total > 0 && self.idle == self.total
     }

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The events of a recording: every change of the state that answers depend on, in
-//! the order in which it was made, and every question with its answer.
+//! The events of a recording: every change of the state that answers depend on, in order, and every
+//! question with its answer.
 //!
-//! Under the mirror's lock an [`Event`] is only put into a bounded channel;
-//! what is costly (texts, digests) is made by whoever writes it
-//! ([`EventKind::into_op`]). When the channel is full the recording is cut: a gap could
-//! not be replayed. The state at the start is copied in pieces, as usage is
-//! for planning: allocations are given whole and replace what was known, so
-//! pieces and events may mix. [`Op::Rest`] completes the copy; only questions
-//! after it are recorded.
+//! Under the mirror's lock an [`Event`] is only put into a bounded channel; costly parts (texts,
+//! digests) are made by the writer ([`EventKind::into_op`]). When the channel is full the recording
+//! is cut: a gap could not be replayed. The state at the start is copied in pieces, as usage is for
+//! planning: allocations are given whole and replace former ones, so pieces and events may mix.
+//! [`Op::Rest`] completes the copy; only questions after it are recorded.
 
 mod ops;
 
@@ -42,16 +40,16 @@ pub enum EventKind {
     Rest(Box<Rest>, Vec<RawPreferences>),
     /// Preferences of one method, for [`Op::Preferences`].
     Preferences(RawPreferences),
-    /// A decision and what was offered, for [`Op::Ask`].
+    /// A decision and the candidates offered, for [`Op::Ask`].
     Ask(Arc<Decision>, Offer),
-    /// A picture of the queue; the writer makes it into changes.
+    /// A snapshot of the queue; the writer makes it into changes.
     Snapshot(Arc<Snapshot>),
 }
 
-/// One thing that happened, and when: nanoseconds since the responder was made.
+/// One event and its time, in nanoseconds since the responder was made.
 #[derive(Debug)]
 pub struct Event {
-    /// Time.
+    /// Time, in nanoseconds since the responder was made.
     pub at_ns: u64,
     /// The event.
     pub what: EventKind,
@@ -102,23 +100,23 @@ impl Recording {
         Self { sender, cut, phase: Phase::Fresh, missed: 0 }
     }
 
-    /// Whether allocations have to be recorded.
+    /// Returns whether allocations have to be recorded.
     pub(crate) fn follows_jobs(&self) -> bool {
         self.phase != Phase::Fresh
     }
 
-    /// Whether everything has to be recorded.
+    /// Returns whether everything has to be recorded.
     pub fn is_whole(&self) -> bool {
         self.phase == Phase::Whole
     }
 }
 
-/// Nanoseconds from one to the other.
+/// Returns the nanoseconds from `born` to `at`.
 pub fn nanos(born: Instant, at: Instant) -> u64 {
     u64::try_from(at.saturating_duration_since(born).as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Levels of collected values, as a record has them.
+/// Returns the levels of collected values, as a record has them.
 pub fn levels(tuning: &Tuning) -> Vec<(String, u32)> {
     tuning.levels.iter().map(|(name, level)| (name.to_string(), *level)).collect()
 }

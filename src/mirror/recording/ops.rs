@@ -27,11 +27,11 @@ pub enum Op {
     Table(Box<TableOp>),
     /// Jobs that run, a part of them.
     Jobs(Vec<RunningJob>),
-    /// Everything else: the state is complete.
+    /// Everything except table and jobs, which completes the state.
     Rest(Box<Rest>),
     /// The plugin has disconnected: there is no mirror.
     Gone,
-    /// Another configuration, as TOML, and its generation.
+    /// A new configuration: its generation, and its text as TOML.
     Settings(u64, String),
     /// Levels of nodes by measured values.
     Levels(Vec<(String, u32)>),
@@ -45,7 +45,7 @@ pub enum Op {
     Preferences(PreferencesOp),
     /// Greatest job id that plans know.
     Newest(Option<u32>),
-    /// A job holds exactly this; whether it began just now.
+    /// A job with all that it holds; whether it began just now.
     Job(RunningJob, bool),
     /// A job gave everything back: id, Slurm's state, unix seconds.
     Ended(u32, u32, u64),
@@ -53,11 +53,11 @@ pub enum Op {
     Ask(Box<AskOp>),
     /// The plugin's report on an answer.
     Outcome(OutcomeOp),
-    /// Queue and nodes.
+    /// Snapshot of queue and nodes.
     Picture(Box<Snapshot>),
-    /// Changes since the last picture.
+    /// Changes since the last snapshot.
     Change(Box<Change>),
-    /// The end, and why.
+    /// End of the recording, with the reason.
     End(String),
 }
 
@@ -66,14 +66,14 @@ pub enum Op {
 pub struct TableOp {
     /// Nodes by Slurm's index.
     pub table: Table,
-    /// Memory is a consumable resource.
+    /// Whether memory is a consumable resource.
     pub memory_tracked: bool,
 }
 
 /// The state beside node table and jobs.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Rest {
-    /// There is a complete mirror: that of the table and jobs before.
+    /// Whether there is a complete mirror: that of the table and jobs before.
     pub synced: bool,
     /// Generation of the configuration.
     pub generation: u64,
@@ -87,10 +87,10 @@ pub struct Rest {
     pub pools: Vec<Pool>,
     /// Node at which the engine polls next.
     pub poll_start: usize,
-    /// Decision whose outcome moves it, and where to.
+    /// Decision whose outcome moves `poll_start`, and the node it moves to.
     #[serde(default)]
     pub polled: Option<(u64, usize)>,
-    /// Jobs held back: id, and since when in nanoseconds of the recording.
+    /// Jobs held back: id, and begin of the hold in nanoseconds of the recording.
     pub first_seen: Vec<(u32, u64)>,
     /// Jobs that declare an input.
     pub inputs: Vec<u32>,
@@ -99,7 +99,7 @@ pub struct Rest {
     /// Outcomes by option.
     #[serde(default, skip_serializing_if = "Refusals::is_empty")]
     pub refusals: Refusals,
-    /// Limits of the nodes' power, what was promised of it, and who is held back.
+    /// Limits of the nodes' power, promised power, and jobs held back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub power: Option<(PowerTable, PowerMemory)>,
     /// Preferences of all methods.
@@ -138,7 +138,7 @@ pub struct RawPreferences(pub Method, pub bool, pub Rows);
 pub struct PreferencesOp {
     /// The method.
     pub method: Method,
-    /// Made for the node table in force.
+    /// Whether the preferences are for the node table in force.
     pub current: bool,
     /// Node lists that candidate sets refer to.
     pub lists: Vec<Vec<NodeIdx>>,
@@ -147,7 +147,7 @@ pub struct PreferencesOp {
 }
 
 impl PreferencesOp {
-    /// Lists that several sets share are written once.
+    /// Converts preferences; lists that several sets share are written once.
     pub fn of(RawPreferences(method, current, rows): RawPreferences) -> Self {
         let mut lists: Vec<Vec<NodeIdx>> = Vec::new();
         let mut known = HashMap::new();
@@ -177,9 +177,9 @@ impl PreferencesOp {
 /// One preference.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PreferenceRow {
-    /// The job or jobs it is for.
+    /// The job or jobs that the preference is for.
     pub key: JobKey,
-    /// The job waits for these nodes rather than going elsewhere.
+    /// Whether the job waits for these nodes rather than going elsewhere.
     pub required: bool,
     /// Name, number of the node list, quota, tasks started.
     pub sets: Vec<(String, usize, Option<u32>, u32)>,
@@ -208,7 +208,7 @@ pub struct Offer {
     /// Words of the bitmap of candidates.
     #[serde(with = "words")]
     pub candidates: Vec<u64>,
-    /// Tier and Weight of their classes, ascending; empty: those of the node table.
+    /// Tier and Weight of the candidates' classes, ascending; empty: those of the node table.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub classes: Vec<(u32, u32)>,
     /// Words of the bitmaps that number the class of each candidate.
@@ -220,7 +220,7 @@ pub struct Offer {
 }
 
 impl Offer {
-    /// A copy.
+    /// Copies the candidates.
     pub(crate) fn of(candidates: Candidates<'_>) -> Self {
         let classes = candidates.classes();
         Self {
@@ -231,7 +231,7 @@ impl Offer {
         }
     }
 
-    /// The candidates, as they were asked about.
+    /// Returns the candidates of the question.
     pub(crate) fn candidates(&self) -> Candidates<'_> {
         let candidates = Candidates::new(&self.candidates).without(&self.excluded);
         if self.classes.is_empty() {
@@ -243,7 +243,7 @@ impl Offer {
 }
 
 impl AskOp {
-    /// The record of a decision on this offer.
+    /// Returns the record of a decision on this offer.
     pub fn of(decision: &Decision, offer: Offer) -> Self {
         let answer = RecordedAnswer::of(&decision.answer, decision.preference_use.as_ref());
         Self { decision: decision.id, question: decision.question.clone(), offer, answer }
@@ -263,12 +263,12 @@ pub struct RecordedAnswer {
     pub method: String,
     /// Position of the candidate set that decided.
     pub set: Option<usize>,
-    /// Hash of every figure behind it, to the last bit; 0 without a decision.
+    /// Hash of every figure behind the answer, to the last bit; 0 without a decision.
     pub digest: u64,
 }
 
 impl RecordedAnswer {
-    /// The record of an answer and of the preference that applied.
+    /// Returns the record of an answer and of the preference that applied.
     pub fn of(answer: &Answer, used: Option<&PreferenceUse>) -> Self {
         let placement = answer.placement();
         Self {
@@ -289,16 +289,16 @@ pub struct OutcomeOp {
     pub decision: u64,
     /// Job id.
     pub job_id: u32,
-    /// WILL_RUN instead of RUN_NOW.
+    /// Whether the call was WILL_RUN rather than RUN_NOW.
     pub will_run: bool,
-    /// Empty: placed on the answered set.
+    /// Reason of the outcome; empty: placed on the answered set.
     pub reason: String,
 }
 
-/// Changes since the last picture.
+/// Changes since the last snapshot.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Change {
-    /// Time of the picture, unix milliseconds.
+    /// Time of the snapshot, unix milliseconds.
     pub time_ms: u64,
     /// Nodes that changed.
     pub nodes: Vec<Node>,
@@ -308,7 +308,7 @@ pub struct Change {
     pub gone: Vec<u32>,
 }
 
-/// FNV-1a over the bits of every figure of a decision.
+/// Hashes the bits of every figure of a decision by FNV-1a.
 fn digest(placement: &Placement) -> u64 {
     let decision = &placement.decision;
     let (candidates, branch) = (placement.candidates as u64, decision.branch as u64);

@@ -33,32 +33,32 @@ use phalanx_messages::collect::{PROOF_HEADER, answer_text, request_head, request
 
 /// Longest time that a body may take to arrive.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
-/// Bytes of a body that are read at most, stored or not.
+/// Maximum number of bytes read of a body, stored or not.
 const DRAIN_BYTES_MAX: usize = 32 << 20;
-/// The same of one that is not allowed: enough for a client to see the answer.
+/// Maximum number of bytes read of a refused body: enough for a client to see the answer.
 const REFUSED_BYTES_MAX: usize = 1 << 20;
 /// Longest wait for munged: for a thread that may ask it, and for its answer.
 const MUNGE_TIMEOUT: Duration = Duration::from_millis(if cfg!(test) { 200 } else { 5000 });
 /// Name of the scheme in `Authorization`.
 const SCHEME: &str = "Munge";
-/// The answer to a credential that was made for something else.
+/// The answer to a credential that was made for another request or daemon.
 const OF_ANOTHER: &str = "credential is for another request or another phalanxd";
-/// Paths that everybody may read.
+/// Paths that every client may read.
 const OPEN: [&str; 2] = ["/healthz", "/openapi.json"];
 
 /// Authentication on the TCP listener.
 #[derive(Debug, Clone)]
 pub struct Gate {
-    /// Reading needs no credential.
+    /// Whether reading needs no credential.
     pub public_read: bool,
-    /// Socket of munged; `None`: the machine's own.
+    /// Socket of munged; `None`: the host's default.
     pub munge_socket: Option<PathBuf>,
-    /// What a credential has to name to be good here and at no other daemon.
+    /// Name in credentials for this daemon, which makes them useless at any other.
     realm: Arc<str>,
 }
 
 impl Gate {
-    /// With a realm that no other daemon has, nor this one after its next start.
+    /// Creates a gate with a realm that no other daemon has, nor this one after its next start.
     #[must_use]
     pub fn new(public_read: bool, munge_socket: Option<PathBuf>) -> Self {
         // Keyed by the system's random numbers; a name, not a secret.
@@ -67,7 +67,7 @@ impl Gate {
     }
 }
 
-/// Largest body of a request.
+/// Returns the largest body of a request, in bytes.
 fn body_bytes_max(method: &Method, path: &str) -> usize {
     let values = ["/v1/data", "/v1/agents/"].iter().any(|start| path.starts_with(start));
     match path {
@@ -78,8 +78,8 @@ fn body_bytes_max(method: &Method, path: &str) -> usize {
     }
 }
 
-/// Lets a request over TCP pass, with its user, if its credential is good or it needs none. Who
-/// sends none is told the realm.
+/// Passes a request over TCP on, with its user, if its credential is valid or it needs none. A
+/// client that sends none gets the realm.
 pub(super) async fn authenticate(
     shared: Arc<Shared>,
     gate: Gate,
@@ -117,7 +117,7 @@ async fn admitted(shared: Arc<Shared>, gate: Gate, request: Request, next: Next)
     if asks_proof { proven(&shared, &gate, &credential, answer).await } else { answer }
 }
 
-/// The answer with the proof that it is this daemon's, and to this request.
+/// Returns the answer with the proof that it is this daemon's, and to this request.
 async fn proven(shared: &Shared, gate: &Gate, credential: &str, answer: Response) -> Response {
     let (mut parts, body) = answer.into_parts();
     let Ok(body) = body.collect().await.map(http_body_util::Collected::to_bytes) else {
@@ -149,7 +149,7 @@ pub(super) async fn bounded(shared: Arc<Shared>, request: Request, next: Next) -
     }
 }
 
-/// The body, if its user may make the request.
+/// Returns the body, if its user may make the request.
 async fn permitted(shared: &Shared, parts: &Parts, body: Body) -> Result<Body, Response> {
     let peer = parts.extensions.get::<ConnectInfo<Peer>>().map(|info| info.0).unwrap_or_default();
     let refused = match Right::of(&parts.method, parts.uri.path()) {
@@ -166,7 +166,7 @@ async fn permitted(shared: &Shared, parts: &Parts, body: Body) -> Result<Body, R
     Err(refused)
 }
 
-/// Reads so much of a body and throws it away.
+/// Reads up to `max` bytes of a body and discards them.
 async fn drain(mut body: Body, max: usize) {
     let mut seen = 0;
     while let Some(Ok(frame)) = body.frame().await {
@@ -179,8 +179,8 @@ async fn drain(mut body: Body, max: usize) {
 
 type Taken = (Bytes, Vec<OwnedSemaphorePermit>);
 
-/// A body within its bound, and the room that it takes. Of a larger one the rest is read and
-/// thrown away, within reason: a client that cannot send it would not see the answer.
+/// Returns a body within its bound, and its room. The rest of a larger one is read and discarded,
+/// within limits: a client that cannot send it would not see the answer.
 async fn whole(doors: &Doors, mut body: Body, parts: &Parts) -> Result<Taken, Response> {
     let max = body_bytes_max(&parts.method, parts.uri.path());
     let take = async {
@@ -226,7 +226,7 @@ fn unauthorized(text: &str) -> Response {
     error(StatusCode::UNAUTHORIZED, text)
 }
 
-/// Asks munged on a thread of its own. One that hangs keeps only the few such threads.
+/// Asks munged on a separate thread. A hanging munged blocks only the few such threads.
 pub(super) async fn ask_munged<T: Send + 'static>(
     doors: &Doors,
     ask: impl FnOnce() -> Result<T, MungeError> + Send + 'static,
@@ -243,8 +243,8 @@ pub(super) async fn ask_munged<T: Send + 'static>(
     answer.await.map_err(|_| late())?.unwrap_or_else(|_| Err(late()))
 }
 
-/// The request with its user, if the credential is good and meant for it, and its user may make
-/// it.
+/// Returns the request with its user, if the credential is valid and meant for it, and its user may
+/// make it.
 async fn verified(
     shared: &Shared,
     gate: &Gate,
@@ -284,8 +284,8 @@ mod tests {
     use super::*;
     use phalanx_core::limits::MUNGE_THREADS;
 
-    /// Munged never answers, until it does: each who asks it gets no more than the wait, what does
-    /// not need it is done meanwhile, and afterwards it is asked as before.
+    /// While munged hangs, each request for it ends after the wait and others go on; afterwards
+    /// munged is asked as before.
     #[test]
     fn a_munged_that_hangs_keeps_nobody_else() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

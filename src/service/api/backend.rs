@@ -31,9 +31,9 @@ pub trait Backend: Send + Sync + 'static {
     fn nodes(&self) -> Result<NodesReport, Failure>;
     /// `GET /v1/explain/{job}`, `job` as users write it.
     fn explain(&self, job: &str) -> Result<Explain, Failure>;
-    /// `GET /v1/jobs/{id}/blocks`: the block map of a running job, for `user` (`None`: somebody
-    /// who may see everybody's). [`Failure::Unavailable`] while the input is looked up, or where
-    /// another daemon is in charge.
+    /// `GET /v1/jobs/{id}/blocks`: the block map of a running job, for `user` (`None`: a user who
+    /// may see every job). [`Failure::Unavailable`] while the input is looked up, or where another
+    /// daemon is in charge.
     fn block_map(&self, job_id: u32, user: Option<u32>) -> Result<Arc<BlockMap>, Failure>;
     /// `GET /v1/shadow?since=`
     fn shadow(&self, since_ms: Option<u64>) -> Result<ShadowReport, Failure>;
@@ -63,7 +63,7 @@ pub trait Backend: Send + Sync + 'static {
     fn enable(&self) -> Result<EnableReport, Failure>;
     /// `POST /v1/record`; fails if there is a recording already, or none to stop.
     fn record(&self, request: RecordRequest) -> Result<RecordingStatus, Failure>;
-    /// The data service, if it is switched on.
+    /// Returns the data service, if it is switched on.
     fn data_service(&self) -> Option<&dyn DataService> {
         None
     }
@@ -71,7 +71,7 @@ pub trait Backend: Send + Sync + 'static {
     fn heat(&self) -> Result<HeatReport, Failure> {
         self.nodes().map(|nodes| HeatReport::of(&nodes))
     }
-    /// The reports behind `GET /metrics`.
+    /// Returns the reports behind `GET /metrics`.
     fn sources(&self) -> Sources {
         let service = self.data_service();
         Sources {
@@ -87,9 +87,9 @@ pub trait Backend: Send + Sync + 'static {
 
 /// The answers of the data service. None of them waits for a collection.
 pub trait DataService: Send + Sync + 'static {
-    /// Generation of the assignments, as it changes.
+    /// Returns the generation of the assignments, as it changes.
     fn generations(&self) -> watch::Receiver<u64>;
-    /// True if this user's agents may hand in values.
+    /// Returns whether this user's agents may send values.
     fn is_agent(&self, uid: u32) -> bool;
     /// `GET /v1/collectors`
     fn collectors(&self) -> CollectorsReport;
@@ -126,12 +126,12 @@ pub trait DataService: Send + Sync + 'static {
     ) -> Result<Stored, Failure>;
     /// `GET /v1/agents`
     fn agents(&self) -> AgentsReport;
-    /// First half of `POST /v1/agents/{node}/sync`: the number of the agent's turn, and the
-    /// refused values.
+    /// Performs the first half of `POST /v1/agents/{node}/sync`; returns the number of the agent's
+    /// turn, and the refused values.
     fn begin_sync(&self, node: &str, ask: &SyncRequest) -> Result<(u64, Vec<Refused>), Failure>;
-    /// Second half of `POST /v1/agents/{node}/sync`.
+    /// Performs the second half of `POST /v1/agents/{node}/sync`.
     fn end_sync(&self, node: &str, had: u64, refused: Vec<Refused>) -> SyncReply;
-    /// The agent's connection broke between the halves.
+    /// Records that the agent's connection broke between the halves.
     fn lost(&self, node: &str, turn: u64);
     /// `GET /v1/use`
     fn uses(&self) -> UsesReport;
@@ -149,7 +149,7 @@ pub struct PastQuery {
     pub since_ms: Option<u64>,
     /// Latest receipt, unix milliseconds.
     pub until_ms: Option<u64>,
-    /// Most points.
+    /// Maximum number of points.
     pub limit: Option<usize>,
 }
 
@@ -159,6 +159,6 @@ pub struct PastQuery {
 pub struct UseQuery {
     /// Hostlist; absent: every node of the cluster.
     pub nodes: Option<String>,
-    /// Datum to take instead of the one in force.
+    /// Datum to use instead of the one in force.
     pub name: Option<String>,
 }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The resources of the data service: registrations, values, agents, and the data that methods
-//! use.
+//! The resources of the data service: registrations, values, agents, and the data that methods use.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -83,7 +82,7 @@ pub(super) fn routes() -> Router<Arc<Shared>> {
 type OnNodes = (Arg<String>, Params<NodesQuery>);
 type OfNode = Arg<(String, String)>;
 
-/// The service, if it is switched on.
+/// Returns the service, if it is switched on.
 fn service(backend: &dyn Backend) -> Result<&dyn DataService, Failure> {
     backend
         .data_service()
@@ -165,8 +164,8 @@ async fn store_one(
     }
 }
 
-/// An answer that is held. Dropped before it is done, because the connection broke, it reports
-/// the agent as lost.
+/// A held answer. Dropped before it is done, because the connection broke, it reports the agent as
+/// lost.
 struct Held {
     shared: Arc<Shared>,
     node: String,

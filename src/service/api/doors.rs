@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What clients may take: connections, threads and memory, for each of them and in all.
+//! Bounds of connections, threads and memory, for each client and in all.
 //!
 //! Users who may not change anything share small bounds, so that none of them can keep
 //! administrators, agents or the other users from asking, or fill the memory of the host.
@@ -19,14 +19,14 @@ use phalanx_core::limits::{
 };
 use phalanx_ffi::locks::lock;
 
-/// Whose connections and questions are counted together.
+/// Owner of connections and questions that are counted together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Client {
-    /// A user who may change things: bounded in all only.
+    /// A user who may change the daemon: bounded only in all.
     Trusted,
-    /// A local user, or one by a credential.
+    /// A local user, or one known by a credential.
     User(u32),
-    /// Somebody at an address.
+    /// A client at an address.
     Address(IpAddr),
 }
 
@@ -41,19 +41,19 @@ pub struct Counters {
     pub no_room: AtomicU64,
     /// Connections closed because their client did not read.
     pub slow_readers: AtomicU64,
-    /// slurm.conf is known, and hides nothing from users; until then it may.
+    /// Whether slurm.conf is known and hides nothing from users; until then it may.
     shown: AtomicBool,
-    /// Why there is no TCP listener, where there should be one.
+    /// Reason why a configured TCP listener does not listen.
     pub listen_error: Mutex<Option<String>>,
 }
 
 impl Counters {
-    /// Takes whether slurm.conf's `PrivateData` hides anything from users.
+    /// Sets whether slurm.conf's `PrivateData` hides anything from users.
     pub fn hide(&self, hidden: bool) {
         self.shown.store(!hidden, Ordering::Relaxed);
     }
 
-    /// Whether users may see what is theirs and others', as far as slurm.conf goes.
+    /// Returns whether slurm.conf lets users see data of other users.
     pub fn is_shown(&self) -> bool {
         self.shown.load(Ordering::Relaxed)
     }
@@ -63,20 +63,20 @@ impl Counters {
     }
 }
 
-/// Kibibytes that a number of bytes takes, for semaphores.
+/// Returns the kibibytes that a number of bytes takes, for semaphores.
 fn kib(bytes: usize) -> u32 {
     u32::try_from(bytes.div_ceil(1024)).unwrap_or(u32::MAX)
 }
 
-/// The bounds, and what is taken.
+/// The bounds and their use.
 #[derive(Debug)]
 pub(super) struct Doors {
     pub(super) counters: Arc<Counters>,
     connections: Mutex<HashMap<Client, usize>>,
-    /// Questions at once: of users who may change things, and of the others.
+    /// Simultaneous questions of users who may change the daemon, and of others.
     trusted: Semaphore,
     public: Semaphore,
-    /// Questions of one user at once.
+    /// Simultaneous questions by user.
     questions: Mutex<HashMap<Client, Weak<Semaphore>>>,
     bodies: Arc<Semaphore>,
     answers: Arc<Semaphore>,
@@ -99,7 +99,7 @@ impl Doors {
         }
     }
 
-    /// A connection's place, as long as it is kept; `None`: there are too many.
+    /// Takes the place of a connection, held until dropped; `None`: there are too many.
     pub(super) fn connect(self: &Arc<Self>, client: Client) -> Option<Place> {
         let mut connections = lock(&self.connections);
         let (local, max) = match client {
@@ -122,12 +122,12 @@ impl Doors {
         Some(Place { doors: Arc::clone(self), client })
     }
 
-    /// Connections at present.
+    /// Returns the number of present connections.
     pub(super) fn connected(&self) -> usize {
         lock(&self.connections).values().sum()
     }
 
-    /// Waits for a turn to ask; `None` only when everything ends.
+    /// Waits for a turn to ask; returns `None` only at shutdown.
     pub(super) async fn turn(&self, client: Client) -> Option<Turn<'_>> {
         if client == Client::Trusted {
             let turn = self.trusted.acquire().await.ok()?;
@@ -149,7 +149,7 @@ impl Doors {
         own
     }
 
-    /// An answer whose memory is counted until it was sent; `None`: there is no room for it.
+    /// Counts the memory of an answer until it was sent; `None`: there is no room.
     pub(super) fn answer(
         &self,
         bytes: Vec<u8>,
@@ -162,7 +162,7 @@ impl Doors {
         Some(Bytes::from_owner(Counted { bytes, _room: room, _own: own }))
     }
 
-    /// Room for so many more bytes of bodies; `None`: there is none.
+    /// Takes room for more bytes of bodies; `None`: there is none.
     pub(super) fn body(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
         let room = Arc::clone(&self.bodies).try_acquire_many_owned(kib(bytes)).ok();
         if room.is_none() {
@@ -194,7 +194,7 @@ impl Drop for Place {
 /// A turn of one question.
 #[derive(Debug)]
 pub(super) struct Turn<'a> {
-    /// One of the few of its user: kept until the answer was sent.
+    /// Permit of the user's own bound, kept until the answer was sent.
     pub(super) own: Option<OwnedSemaphorePermit>,
     _turn: tokio::sync::SemaphorePermit<'a>,
 }

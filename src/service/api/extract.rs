@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Parts of a request, and errors, which all have one form.
+//! Parts of a request, and errors in their common form.
 
 use axum::Json;
 use axum::body::Bytes;
@@ -12,12 +12,12 @@ use serde::de::DeserializeOwned;
 use crate::failure::Failure;
 use phalanx_messages::rest::ErrorBody;
 
-/// An error with its text.
+/// Returns an error with its text.
 pub(super) fn error(status: StatusCode, text: impl Into<String>) -> Response {
     (status, Json(ErrorBody { error: text.into() })).into_response()
 }
 
-/// The refusal for lack of memory.
+/// Returns the refusal for lack of memory.
 pub(super) fn no_room() -> Response {
     Failure::Unavailable("what is asked at once fills the memory for it".to_owned()).into_response()
 }
@@ -38,7 +38,7 @@ impl IntoResponse for Failure {
     }
 }
 
-/// The variable parts of the path.
+/// Extracts the variable parts of the path.
 pub(super) struct Arg<T>(pub(super) T);
 
 impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Arg<T> {
@@ -52,7 +52,7 @@ impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Arg<T> 
     }
 }
 
-/// The query.
+/// Extracts the query.
 pub(super) struct Params<T>(pub(super) T);
 
 impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Params<T> {
@@ -66,7 +66,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Params<T> {
     }
 }
 
-/// A JSON body.
+/// Extracts a JSON body.
 pub(super) struct Body<T>(pub(super) T);
 
 impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {

@@ -123,13 +123,13 @@ impl Backend for Empty {
     }
 }
 
-/// A client that sends these bytes, waits for what is answered, and then goes.
+/// A client that sends these bytes, waits for the answer, and then disconnects.
 struct Wire {
     input: Vec<u8>,
     sent: usize,
-    /// Requests that are being answered: while there are, it stays.
+    /// Number of requests that are being answered: the client stays while there are any.
     under_way: Arc<AtomicUsize>,
-    /// How often more was asked for in vain.
+    /// Number of vain reads in a row.
     idle: u32,
     answer: Arc<Mutex<Vec<u8>>>,
 }
@@ -176,7 +176,7 @@ impl AsyncWrite for Wire {
     }
 }
 
-/// The answer to these bytes.
+/// Returns the answer to these bytes.
 async fn answer(
     serving: Serving,
     input: &[u8],

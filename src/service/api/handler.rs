@@ -31,7 +31,7 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    /// The refusal of a user who may not read.
+    /// Returns the refusal of a user who may not read.
     pub(super) fn unreadable(&self, peer: Peer) -> Option<Response> {
         if !self.access.may_read(peer) {
             return Some(error(StatusCode::FORBIDDEN, "control.public_read is off"));
@@ -41,13 +41,13 @@ impl Shared {
         hidden.then(|| error(StatusCode::FORBIDDEN, text))
     }
 
-    /// The refusal of a user who may not change anything.
+    /// Returns the refusal of a user who may not change anything.
     pub(super) fn unchangeable(&self, peer: Peer) -> Option<Response> {
         let text = "changes need root, SlurmUser, phalanxd's user or control.allowed_uids";
         (!self.access.may_change(peer)).then(|| error(StatusCode::FORBIDDEN, text))
     }
 
-    /// The refusal of a user whose agents may not hand in values; administrators' always may.
+    /// Returns the refusal of a user whose agents may not send values; administrators' always may.
     pub(super) fn no_agent(&self, peer: Peer) -> Option<Response> {
         let service = self.backend.data_service();
         let agent =
@@ -74,8 +74,8 @@ impl Shared {
         self.off_thread(peer, "application/json", json).await
     }
 
-    /// Answers off the runtime's thread, in any form, when it is the user's turn. The memory of
-    /// the answer is counted until it was sent.
+    /// Answers off the runtime's thread, in any form, when it is the user's turn. The memory of the
+    /// answer is counted until it was sent.
     pub(super) async fn off_thread(
         &self,
         peer: Peer,
@@ -144,8 +144,8 @@ where
 #[derive(Clone)]
 pub(super) struct Change<F>(F);
 
-/// Answers with the result of `make`, which gets the parts `A` of the request and its body `C`.
-/// The body is looked at only if the user may change something.
+/// Answers with the result of `make`, which gets the parts `A` of the request and its body `C`. The
+/// body is read only if the user may change something.
 pub(super) fn change<A, C, T, F>(make: F) -> Change<F>
 where
     F: FnOnce(&dyn Backend, A, C) -> Result<T, Failure>,
@@ -182,7 +182,7 @@ where
     }
 }
 
-/// The user of a request; nobody where the listener gave none.
+/// Returns the user of a request; none where the listener gave none.
 fn peer_of(extensions: &axum::http::Extensions) -> Peer {
     extensions.get::<ConnectInfo<Peer>>().map(|info| info.0).unwrap_or_default()
 }

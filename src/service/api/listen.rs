@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The two listeners. Unlike `axum::serve` they bound the number of connections, the time of
-//! silent ones and that of answers which nobody reads.
+//! The two listeners. Unlike `axum::serve` they bound the number of connections, the time of silent
+//! ones and the time of answers that are not read.
 
 use std::io;
 use std::net::SocketAddr;
@@ -30,11 +30,11 @@ use phalanx_ffi::locks::lock;
 
 /// Longest time for the head of a request, also of the next one on a connection.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(120);
-/// Most bytes of a request's head.
+/// Maximum length of a request's head, in bytes.
 const HEAD_BYTES_MAX: usize = 64 << 10;
 /// Longest time for [`WRITE_BYTES`] of an answer, or for its end.
 const WRITE_TIMEOUT: Duration = Duration::from_millis(if cfg!(test) { 300 } else { 10_000 });
-/// Bytes that a client must take in that time.
+/// Bytes of an answer that a client must read within [`WRITE_TIMEOUT`].
 const WRITE_BYTES: usize = 64 << 10;
 /// Pause after the system refused to accept, for example for lack of files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
@@ -43,12 +43,12 @@ const LISTEN_PAUSE: (Duration, Duration) =
     (Duration::from_millis(if cfg!(test) { 50 } else { 1000 }), Duration::from_secs(60));
 /// Longest time for answers under way at the end.
 const LAST_ANSWERS: Duration = Duration::from_secs(1);
-/// Answer to those who find no place.
+/// Answer to clients beyond the bound of connections.
 const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: 5\r\n\
     Content-Type: application/json\r\nContent-Length: 32\r\n\r\n\
     {\"error\":\"too many connections\"}";
 
-/// What both listeners need.
+/// State that both listeners need.
 #[derive(Clone)]
 pub(super) struct Serving {
     pub(super) routes: Router,
@@ -63,7 +63,7 @@ impl Serving {
         let _ = self.stop.clone().wait_for(|stop| *stop).await;
     }
 
-    /// Serves the control socket until the stop, and gives answers under way a moment.
+    /// Serves the control socket until the stop; answers under way get a moment.
     pub(super) async fn local(self, listener: UnixListener) {
         loop {
             let accepted = tokio::select! {
@@ -91,8 +91,8 @@ impl Serving {
         }
     }
 
-    /// Listens at an address until the stop. While the address is taken it tries again, and
-    /// everything else goes on.
+    /// Listens at an address until the stop. While the address is taken it tries again, and the
+    /// rest of the daemon goes on.
     pub(super) async fn remote(self, address: SocketAddr) {
         let mut wait = LISTEN_PAUSE.0;
         let listener = loop {
@@ -177,9 +177,9 @@ async fn pause(error: &io::Error) {
 struct Impatient<S> {
     inner: TokioIo<S>,
     counters: Arc<Counters>,
-    /// Runs since the other side has not read enough.
+    /// Timer that runs since the other side has not read enough.
     wait: Option<Pin<Box<Sleep>>>,
-    /// Bytes taken meanwhile.
+    /// Bytes read by the other side since the timer started.
     taken: usize,
 }
 

@@ -19,7 +19,7 @@ use phalanx_messages::rest::{
 /// Content type of the text.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// The reports behind the text; those that are `None` are left out.
+/// The reports behind the text; a report that is `None` is left out.
 #[derive(Debug, Default)]
 pub struct Sources {
     /// `GET /v1/status`
@@ -36,7 +36,7 @@ pub struct Sources {
     pub agents: Option<AgentsReport>,
 }
 
-/// Upper edges of latency buckets, nanoseconds.
+/// Upper edges of latency buckets, in nanoseconds.
 const EDGES_NS: [u64; 19] = {
     const US: u64 = 1_000;
     const MS: u64 = 1_000_000;
@@ -48,7 +48,7 @@ const EDGES_NS: [u64; 19] = {
     edges
 };
 
-/// The text, with its end mark.
+/// Returns the text, with its end mark.
 pub fn text(sources: &Sources) -> String {
     let mut text = Text::default();
     let status = &sources.status;
@@ -75,7 +75,7 @@ pub fn text(sources: &Sources) -> String {
 struct Text(String);
 
 impl Text {
-    /// The lines before a metric's samples.
+    /// Writes the lines before a metric's samples.
     fn family(&mut self, name: &str, kind: &str, unit: &str, help: &str) {
         // Writing to a String cannot fail.
         let _ = writeln!(self.0, "# TYPE {name} {kind}");
@@ -106,7 +106,7 @@ impl Text {
         self.sample(&format!("{name}_total"), &[], value);
     }
 
-    /// A family whose samples differ in one label.
+    /// Writes a family whose samples differ in one label.
     fn labelled<L: AsRef<str>, V: Display>(
         &mut self,
         (name, kind, unit): (&str, &str, &str),
@@ -121,13 +121,13 @@ impl Text {
         }
     }
 
-    /// A state of which one holds.
+    /// Writes a set of states of which one holds.
     fn states<const N: usize>(&mut self, name: &str, help: &str, states: [&str; N], now: &str) {
         let values = states.map(|state| (state, flag(state == now)));
         self.labelled((name, "stateset", ""), help, name, values);
     }
 
-    /// A histogram; a sample counts at the upper edge of its fine bucket.
+    /// Writes a histogram; a sample counts at the upper edge of its fine bucket.
     fn histogram(&mut self, name: &str, help: &str, of: &Quantiles) {
         self.family(name, "histogram", "seconds", help);
         let bucket = format!("{name}_bucket");
@@ -144,7 +144,7 @@ impl Text {
     }
 }
 
-/// Edges are numbers with a point in OpenMetrics' canonical form.
+/// Returns an edge in OpenMetrics' canonical form: a number with a point.
 fn seconds(ns: u64) -> String {
     let text = (ns as f64 / 1e9).to_string();
     if text.contains('.') { text } else { format!("{text}.0") }
@@ -171,7 +171,7 @@ fn about(text: &mut Text, status: &Status) {
     text.counter("phalanx_history_errors", "Failed history transactions.", history.errors);
 }
 
-/// What the control socket and the TCP listener refused.
+/// Writes the refusals of the control socket and the TCP listener.
 fn refusals(text: &mut Text, control: &ControlStatus) {
     let reasons = [
         ("connections", control.connections_refused),
@@ -186,7 +186,7 @@ fn refusals(text: &mut Text, control: &ControlStatus) {
     text.gauge("phalanx_listen_failed", "", help, failed);
 }
 
-/// Limits of the nodes' power; the label of that of all nodes is empty.
+/// Writes limits of the nodes' power; the limit of all nodes has an empty label.
 fn power(text: &mut Text, power: &PowerStatus) {
     let caps = || power.caps.iter().map(|cap| (cap.partition.as_str(), cap));
     let family = ("phalanx_power_draw_watts", "gauge", "watts");
@@ -262,7 +262,7 @@ fn placement(text: &mut Text, status: &Status) {
     refusals(text, &status.control);
 }
 
-/// What is left to Slurm or refused by it, by option of the request.
+/// Writes calls left to Slurm or refused by it, by option of the request.
 fn options(text: &mut Text, status: &Status, modes: [(&str, &CallShares); 2]) {
     let help = "Questions left to Slurm for an option of the request.";
     text.family("phalanx_left_options", "counter", "", help);
@@ -381,7 +381,7 @@ fn resources(text: &mut Text, nodes: &NodesReport) {
     text.gauge("phalanx_utilization_ratio", "ratio", help, nodes.utilization);
 }
 
-/// Datasets that jobs may name.
+/// Writes counts of the datasets that jobs may name.
 fn datasets(text: &mut Text, status: &Status) {
     let of = &status.datasets;
     let known = [("caches", of.cached), ("list", of.listed)];

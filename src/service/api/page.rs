@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The page for browsers: four files inside the program, which read the same
-//! JSON as every other client. It changes nothing and loads nothing from
-//! elsewhere.
+//! The page for browsers: four files inside the program, which read the same JSON as every other
+//! client. The page changes nothing and loads nothing from elsewhere.
 
 use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
 use axum::http::header::{REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS};
 use axum::response::{IntoResponse, Response};
 
-/// Own files only, no frames, no forms.
+/// Content policy: own files only, no frames, no forms.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
     connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; \
     frame-ancestors 'none'";

@@ -11,7 +11,7 @@ use super::doors::Client;
 /// Rights of users.
 #[derive(Debug, Clone, Default)]
 pub struct Access {
-    /// Every local user may read.
+    /// Whether every local user may read.
     pub public_read: bool,
     /// User ids that may read and change, besides root and the daemon's own.
     pub allowed_uids: Vec<u32>,
@@ -24,14 +24,14 @@ impl Access {
         })
     }
 
-    /// Reading is for everybody, or for those who may change. Strangers over TCP passed the gate,
-    /// which knows what is public there.
+    /// Returns whether the peer may read: anybody, or only users who may change the daemon. Peers
+    /// over TCP passed the gate, which decides what is public there.
     pub(super) fn may_read(&self, peer: Peer) -> bool {
         let stranger = peer.remote && peer.uid.is_none();
         self.public_read || stranger || self.may_change(peer)
     }
 
-    /// Whose bounds hold for this peer.
+    /// Returns the client whose bounds hold for this peer.
     pub(super) fn client(&self, peer: Peer) -> Client {
         match (peer.uid, peer.address) {
             _ if self.may_change(peer) => Client::Trusted,
@@ -48,18 +48,18 @@ impl Access {
 pub(super) struct Peer {
     /// User id, if it is known.
     pub(super) uid: Option<u32>,
-    /// The request came over TCP.
+    /// Whether the request came over TCP.
     pub(super) remote: bool,
-    /// From there.
+    /// Address of the other end.
     pub(super) address: Option<IpAddr>,
 }
 
-/// What a request needs, known before anything of its body is read.
+/// Right that a request needs, known before its body is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Right {
-    /// Reading; the resource itself knows who may.
+    /// Reading; the resource decides who may.
     Read,
-    /// Handing in values of a node.
+    /// Sending values of a node.
     HandIn,
     /// Changing something.
     Change,

@@ -98,12 +98,12 @@ async fn metrics(
     shared.off_thread(peer, metrics::CONTENT_TYPE, text).await
 }
 
-/// An answer shows that the daemon lives; the watchdog finds threads that hang.
+/// Answers as long as the daemon lives; the watchdog finds threads that hang.
 async fn healthz() -> Response {
     "ok\n".into_response()
 }
 
-/// A block map is for its job's user, also where reading is public.
+/// Answers with a block map to its job's user only, even where reading is public.
 async fn block_map(
     State(shared): State<Arc<Shared>>,
     ConnectInfo(peer): ConnectInfo<Peer>,
@@ -116,7 +116,7 @@ async fn block_map(
     shared.answer(peer, move |b| b.block_map(job, user).map(SharedMap)).await
 }
 
-/// A map that the daemon holds, which is not copied for each node that asks.
+/// A map of the daemon, not copied for each node that asks.
 struct SharedMap(Arc<BlockMap>);
 
 impl Serialize for SharedMap {
@@ -128,7 +128,7 @@ impl Serialize for SharedMap {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct SinceQuery {
-    /// Unix milliseconds.
+    /// Begin of the period, unix milliseconds.
     since: Option<u64>,
 }
 
@@ -141,7 +141,7 @@ struct ListQuery {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RunsQuery {
-    /// Unix milliseconds.
+    /// Begin of the period, unix milliseconds.
     since: Option<u64>,
     limit: Option<u32>,
 }

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The listeners: HTTP/1.1 with JSON bodies over a Unix socket, and over TCP if configured.
 //!
-//! Reading is open to every local user unless the configuration says
-//! otherwise; changes need root, SlurmUser, the daemon's own user or
-//! a listed one. The socket's peer credentials name the user.
+//! Reading is open to every local user unless the configuration says otherwise; changes need root,
+//! SlurmUser, the daemon's own user or a listed one. The socket's peer credentials name the user.
 
 use std::io;
 use std::net::SocketAddr;
@@ -48,7 +47,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Binds the socket, replacing a stale one. Its mode is 0666 if everybody may read, else 0660.
+    /// Binds the socket, replacing a stale one. Its mode is 0666 if every user may read, else 0660.
     pub fn bind(path: &Path, access: Access) -> Result<Self, ApiError> {
         let fail = |what| move |source| ApiError { path: path.to_path_buf(), what, source };
         if let Ok(meta) = std::fs::symlink_metadata(path)
@@ -66,20 +65,20 @@ impl Server {
         Ok(Self { path: path.to_path_buf(), listener, tcp: None, access, counters: Arc::default() })
     }
 
-    /// Listens on a TCP address as well, as soon as that can be had.
+    /// Listens on a TCP address as well, as soon as it is available.
     #[must_use]
     pub fn with_tcp(mut self, address: SocketAddr, gate: Gate) -> Self {
         self.tcp = Some((address, gate));
         self
     }
 
-    /// Counts of this server.
+    /// Returns the counts of this server.
     pub fn counters(&self) -> Arc<Counters> {
         Arc::clone(&self.counters)
     }
 
-    /// Serves until `stop` changes, on this thread; answers are made on threads that `prepare`
-    /// was called on.
+    /// Serves on this thread until `stop` changes; `prepare` is called on each thread that makes
+    /// answers.
     pub fn run(
         self,
         backend: Arc<impl Backend>,

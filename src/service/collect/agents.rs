@@ -7,19 +7,19 @@ use super::clock::Now;
 use phalanx_core::limits::{COLLECT_HOLD_MS_MAX, COLLECT_REPORT_BYTES_MAX, NODES_MAX};
 use phalanx_messages::collect::{AgentReport, RunReport, SyncRequest};
 
-/// Time that an agent may be silent beyond its announced wait.
+/// Time that an agent may be silent beyond its announced wait, in milliseconds.
 const GRACE_MS: u64 = 15_000;
 
 /// One agent.
 #[derive(Debug, Default)]
 pub(super) struct Agent {
-    /// Its version and counts; node, age and liveness are set in a report.
+    /// Version and counts of the agent; node, age and liveness are set in a report.
     counts: AgentReport,
     /// Monotonic time of the last sync.
     seen_ms: i64,
     /// Monotonic time after which the agent counts as dead.
     alive_until_ms: i64,
-    /// Counts syncs, so that a late loss of an old connection is known as such.
+    /// Number of syncs, so that a late loss of an old connection is recognised.
     turn: u64,
     /// Last report of each registration, with its monotonic time.
     pub(super) runs: BTreeMap<String, (i64, RunReport)>,
@@ -32,8 +32,8 @@ pub(super) struct Agents {
 }
 
 impl Agents {
-    /// Records the beginning of a sync; `known` tells which runs are known.
-    /// Returns the number of this turn, `None` if there are too many agents.
+    /// Records the beginning of a sync; `known` returns which runs are known. Returns the number of
+    /// this turn, `None` if there are too many agents.
     pub(super) fn begin(
         &mut self,
         node: &str,
@@ -78,7 +78,7 @@ impl Agents {
         }
     }
 
-    /// The connection broke while its answer was held.
+    /// Records that the connection broke while its answer was held.
     pub(super) fn lost(&mut self, node: &str, turn: u64, now: Now) {
         if let Some(agent) = self.by_node.get_mut(node)
             && agent.turn == turn
@@ -91,7 +91,7 @@ impl Agents {
         self.by_node.get(node)
     }
 
-    /// Nodes of the agents that are alive, in order.
+    /// Returns the nodes of the agents that are alive, in order.
     pub(super) fn alive(&self, now: Now) -> Vec<&str> {
         let alive = self.by_node.iter().filter(|(_, agent)| agent.alive_until_ms > now.mono_ms);
         alive.map(|(node, _)| node.as_str()).collect()
@@ -108,7 +108,7 @@ impl Agents {
     }
 }
 
-/// At most so many bytes, at a character's end.
+/// Returns at most `bytes_max` bytes, cut at a character's end.
 fn clip(text: &str, bytes_max: usize) -> String {
     text[..text.floor_char_boundary(bytes_max)].to_owned()
 }

@@ -28,19 +28,19 @@ impl Now {
         Now { wall_ms: now_ms(), mono_ms: i64::try_from(mono.as_millis()).unwrap_or(i64::MAX) }
     }
 
-    /// The wall clock in local time.
+    /// Returns the wall clock in local time.
     pub fn local(self) -> DateTime {
         let ms = i64::try_from(self.wall_ms).unwrap_or(i64::MAX);
         let time = Timestamp::from_millisecond(ms).unwrap_or(Timestamp::MAX);
         time.to_zoned(TimeZone::system()).datetime()
     }
 
-    /// Milliseconds since an earlier monotonic moment, never below 0.
+    /// Returns the milliseconds since an earlier monotonic moment, never below 0.
     pub fn since(self, mono_ms: i64) -> u64 {
         u64::try_from(self.mono_ms.saturating_sub(mono_ms)).unwrap_or(0)
     }
 
-    /// The monotonic moment so many milliseconds ago.
+    /// Returns the monotonic moment `age_ms` ago.
     pub fn ago(self, age_ms: u64) -> i64 {
         self.mono_ms.saturating_sub(i64::try_from(age_ms).unwrap_or(i64::MAX))
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The database behind the memory: it may be away for a while and is opened again.
+//! The database behind the memory: it may be unavailable for a while and is reopened.
 
 use std::path::Path;
 
@@ -8,24 +8,24 @@ use super::store::{Held, Store};
 use crate::failure::Failure;
 use crate::sqlite::Error;
 
-/// Pause before a database that failed is opened again.
+/// Pause before a database that failed is reopened, in milliseconds.
 const REOPEN_MS: u64 = 10_000;
-/// Difference between the steps of the wall clock and of the monotonic one from which on the
-/// wall clock counts as set.
+/// Least difference between the steps of the wall and the monotonic clock at which the wall clock
+/// counts as set, in milliseconds.
 const JUMP_MS: u64 = 60_000;
 
 /// The database, or the error for which there is none.
 #[derive(Debug, Default)]
 pub(super) struct CollectorStore {
     pub(super) store: Option<Store>,
-    /// Counts and the last error, for the status.
+    /// Number of values written, for the status.
     pub(super) written: u64,
     pub(super) errors: u64,
     pub(super) last_error: Option<String>,
     reopen_at_ms: i64,
     pub(super) prune_at_ms: i64,
     checked: Option<Now>,
-    /// Times that the wall clock was set.
+    /// Number of times that the wall clock was set.
     pub(super) jumps: u64,
 }
 
@@ -83,12 +83,12 @@ impl CollectorStore {
         })
     }
 
-    /// True if a failed database may be opened again.
+    /// Returns whether a failed database may be reopened.
     pub(super) fn may_reopen(&self, now: Now) -> bool {
         now.mono_ms >= self.reopen_at_ms
     }
 
-    /// True if the wall clock was set since the last check.
+    /// Returns whether the wall clock was set since the last check.
     pub(super) fn jumped(&mut self, now: Now) -> bool {
         let Some(before) = self.checked.replace(now) else { return false };
         let wall = now.wall_ms.abs_diff(before.wall_ms);

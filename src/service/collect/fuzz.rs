@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Damaged bodies of requests to the data service: what is accepted is stored, and its reports
-//! can be made. The first byte of an input picks the request.
+//! Damaged bodies of requests to the data service: accepted ones are stored, and reports can be
+//! made. The first byte of an input selects the request.
 #![allow(clippy::unwrap_used)]
 
 use phalanx_fuzz::{kind_of, run, size_of};
@@ -37,7 +37,7 @@ fn body<T: DeserializeOwned>(text: &[u8]) -> Result<T, Failure> {
     serde_json::from_slice(text).map_err(|error| Failure::BadRequest(error.to_string()))
 }
 
-/// The request's effect as a number.
+/// Performs the request; returns its effect as a number.
 fn ask(collect: &Collect, pick: u8, text: &[u8]) -> Result<usize, Failure> {
     Ok(match pick {
         b'a' => collect.add(body::<Patch>(text)?, NOW)?.name.len(),

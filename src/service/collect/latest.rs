@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The latest value of every datum on every node, in memory: readers never
-//! wait for a collection, nor for the disk.
+//! The latest value of every datum on every node, in memory: readers never wait for a collection,
+//! nor for the disk.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use phalanx_core::limits::{
 };
 use phalanx_messages::collect::{DataName, Row, Value};
 
-/// Age of a value whose real age is not known.
+/// Age assumed for a value of unknown age, in milliseconds.
 const AGE_UNKNOWN_MS: u64 = 365 * 86_400_000;
 
 /// One value.
@@ -22,7 +22,7 @@ pub(super) struct Entry {
     pub(super) received_ms: u64,
     /// Time of the measurement, by the daemon's monotonic clock.
     pub(super) made_ms: i64,
-    /// It is not in the database yet.
+    /// Whether the value is not in the database yet.
     dirty: bool,
     /// Time at which a value last went into the history, by the monotonic clock.
     logged_ms: Option<i64>,
@@ -45,7 +45,7 @@ pub(super) struct Unwritten {
     pub(super) value: Value,
     pub(super) time_ms: u64,
     pub(super) received_ms: u64,
-    /// It goes into the history as well.
+    /// Whether the value goes into the history as well.
     pub(super) historic: bool,
 }
 
@@ -62,7 +62,7 @@ pub(super) struct Latest {
 }
 
 impl Latest {
-    /// Number of values.
+    /// Returns the number of values.
     pub(super) fn len(&self) -> usize {
         self.count
     }
@@ -75,8 +75,8 @@ impl Latest {
         self.columns.get(name)?.get(node)
     }
 
-    /// Takes a value that is `age_ms` old. One that is older than the stored one
-    /// changes nothing; a new node or name is refused when there are too many values.
+    /// Stores a value that is `age_ms` old. One older than the stored one changes nothing; a new
+    /// node or name is refused when there are too many values.
     pub(super) fn put(
         &mut self,
         (name, node): (&str, &str),
@@ -122,7 +122,7 @@ impl Latest {
         Ok(())
     }
 
-    /// Takes a value from the database.
+    /// Stores a value from the database.
     pub(super) fn load(&mut self, name: &str, node: &str, stored: (Value, u64, u64), now: Now) {
         let (value, time_ms, received_ms) = stored;
         // From the future: the wall clock was set back, the age is unknown.
@@ -159,8 +159,8 @@ impl Latest {
         }
     }
 
-    /// The changes since the last call, for the database; values go into the
-    /// history at most once in `step_ms`.
+    /// Returns the changes since the last call, for the database; values go into the history at
+    /// most once in `step_ms`.
     pub(super) fn take_dirty(&mut self, step_ms: u64, now: Now) -> Vec<Unwritten> {
         let mut out = Vec::new();
         for (name, node) in std::mem::take(&mut self.dirty) {
@@ -186,7 +186,7 @@ impl Latest {
         out
     }
 
-    /// After a failed write: these are to be written again, as they are by then.
+    /// Marks values to be written again after a failed write, with their state at that time.
     pub(super) fn give_back(&mut self, unwritten: &[Unwritten]) {
         for item in unwritten {
             let column = self.columns.get_mut(&item.name);
@@ -202,7 +202,7 @@ impl Latest {
         }
     }
 
-    /// One line for each name; `stale_after` gives a name's limit.
+    /// Returns one line for each name; `stale_after` gives a name's limit.
     pub(super) fn names(&self, now: Now, stale_after: impl Fn(&str) -> u64) -> Vec<DataName> {
         let line = |(name, column): (&Arc<str>, &Column)| {
             let limit = stale_after(name);
@@ -224,14 +224,14 @@ impl Latest {
     }
 }
 
-/// The entry with its key, which is shared and not copied.
+/// Returns the entry with its key, which is shared and not copied.
 fn entry_of<'m, T>(map: &'m mut BTreeMap<Arc<str>, T>, key: &str) -> Option<(Arc<str>, &'m mut T)> {
     let key = Arc::clone(map.get_key_value(key)?.0);
     let value = map.get_mut(&key)?;
     Some((key, value))
 }
 
-/// A value as readers see it.
+/// Returns a value as readers see it.
 pub(super) fn row(node: &str, entry: &Entry, stale_after_ms: u64, now: Now) -> Row {
     let age_ms = now.since(entry.made_ms);
     Row {
@@ -290,7 +290,7 @@ mod tests {
         assert!(age("n3").stale);
     }
 
-    /// Goal: texts cannot use up the memory; those that went make room again.
+    /// Goal: texts cannot use up the memory; removed ones free their room.
     #[test]
     fn texts_have_a_limit_together() {
         let mut latest = Latest { text_bytes: COLLECT_TEXTS_BYTES_MAX - 10, ..Latest::default() };

@@ -24,7 +24,7 @@ pub struct Local {
 }
 
 impl Local {
-    /// A service whose waits end early when `stop` is set.
+    /// Creates a service whose waits end early when `stop` is set.
     pub fn new(collect: Arc<Collect>, stop: Arc<AtomicBool>) -> Local {
         Local { collect, stop }
     }

@@ -45,14 +45,14 @@ impl Nodes {
 struct Entry {
     registration: Registration,
     nodes: Nodes,
-    /// Nodes on which it was stopped.
+    /// Nodes on which the registration was stopped.
     except: BTreeSet<String>,
-    /// Its times.
+    /// Times at which the registration starts and stops.
     start: Option<Calendar>,
     stop: Option<Calendar>,
-    /// Whether it is between them.
+    /// Whether the present time is between start and stop.
     is_due: bool,
-    /// The chosen nodes, with `replicas`.
+    /// Nodes chosen for `replicas`.
     chosen: BTreeSet<String>,
 }
 
@@ -100,7 +100,7 @@ pub(super) struct Registry {
 }
 
 impl Registry {
-    /// Starts and stops what has a time for it; true if anything did.
+    /// Starts and stops registrations by their times; returns whether any changed.
     pub(super) fn set_time(&mut self, now: DateTime) -> bool {
         let minute = |time: DateTime| (time.date(), time.hour(), time.minute());
         if minute(now) == minute(self.now) {
@@ -116,7 +116,7 @@ impl Registry {
         changed
     }
 
-    /// True if it runs at all now.
+    /// Returns whether the registration is switched on and due.
     pub(super) fn is_on(&self, name: &str) -> bool {
         self.entry(name).is_some_and(Entry::is_on)
     }
@@ -129,7 +129,7 @@ impl Registry {
         self.config.get(name).or_else(|| self.api.get(name))
     }
 
-    /// In the order of their names.
+    /// Returns all registrations in the order of their names.
     pub(super) fn all(&self) -> Vec<&Registration> {
         let hidden = |name: &String| self.config.contains_key(name);
         let api = self.api.iter().filter(|(name, _)| !hidden(name));
@@ -139,7 +139,7 @@ impl Registry {
         all
     }
 
-    /// The registrations that one node runs, in the order of their names.
+    /// Returns the registrations that one node runs, in the order of their names.
     pub(super) fn assigned(&self, node: &str) -> Vec<Registration> {
         let of = |registration: &&Registration| {
             self.entry(&registration.name).is_some_and(|entry| entry.runs_on(node))
@@ -147,25 +147,25 @@ impl Registry {
         self.all().into_iter().filter(of).cloned().collect()
     }
 
-    /// True if a node runs it now.
+    /// Returns whether a node runs the registration now.
     pub(super) fn runs_on(&self, name: &str, node: &str) -> bool {
         self.entry(name).is_some_and(|entry| entry.runs_on(node))
     }
 
-    /// True if values of it may come from this node, even if it was stopped or
-    /// moved just now.
+    /// Returns whether values of the registration may come from this node, even if it was stopped
+    /// or moved just now.
     pub(super) fn may_come_from(&self, name: &str, node: &str) -> bool {
         self.entry(name).is_some_and(|entry| entry.nodes.has(node))
     }
 
-    /// Takes over the registrations of the database.
+    /// Loads the registrations of the database.
     pub(super) fn load(&mut self, registrations: Vec<Registration>) {
         for registration in registrations.into_iter().take(COLLECT_REGISTRATIONS_MAX) {
             self.api.insert(registration.name.clone(), Entry::new(registration, self.now));
         }
     }
 
-    /// Takes over the configuration's; true if anything changed.
+    /// Replaces the configuration's registrations; returns whether any changed.
     pub(super) fn set_config(&mut self, registrations: Vec<Registration>, wall_ms: u64) -> bool {
         let mut new = BTreeMap::new();
         let mut changed = false;
@@ -205,7 +205,7 @@ impl Registry {
         Ok(())
     }
 
-    /// The registration of this name if the API may change it.
+    /// Returns the registration of this name if the API may change it.
     pub(super) fn changeable(&self, name: &str) -> Result<&Registration, Failure> {
         if self.config.contains_key(name) {
             return Err(Failure::Conflict(format!(
@@ -227,9 +227,9 @@ impl Registry {
         self.api.remove(name);
     }
 
-    /// Chooses the nodes of registrations with `replicas` among the nodes whose
-    /// agents are alive: those with the greatest hash of name and node, so that
-    /// a node's death moves its own instances only. True if any choice changed.
+    /// Chooses the nodes of registrations with `replicas` among the nodes with a live agent: those
+    /// with the greatest hash of name and node, so that a node's death moves its own instances
+    /// only. Returns whether any choice changed.
     pub(super) fn elect(&mut self, alive: &[&str]) -> bool {
         let mut changed = false;
         for entry in self.config.values_mut().chain(self.api.values_mut()) {
@@ -252,7 +252,7 @@ impl Registry {
     }
 }
 
-/// A hash of both names, mixed: the same on every machine.
+/// Returns a mixed hash of both names, equal on every machine.
 fn rank(name: &str, node: &str) -> u64 {
     let hash = fnv64(name.bytes().chain([0]).chain(node.bytes()));
     (hash ^ (hash >> 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15)

@@ -17,7 +17,7 @@ use phalanx_messages::collect::{
 type Reading = (Option<f64>, Option<u64>);
 
 impl Collect {
-    /// Every registration with its state.
+    /// Returns every registration with its state.
     pub fn collectors(&self, now: Now) -> CollectorsReport {
         let all: Vec<Registration> = read(&self.registry).all().into_iter().cloned().collect();
         let report = |registration| self.report(registration, false, now);
@@ -27,7 +27,7 @@ impl Collect {
         }
     }
 
-    /// One registration with the state of each instance.
+    /// Returns one registration with the state of each instance.
     pub fn collector(&self, name: &str, now: Now) -> Result<CollectorReport, Failure> {
         let registration = read(&self.registry).get(name).cloned();
         registration
@@ -84,7 +84,7 @@ impl Collect {
         out
     }
 
-    /// The service in numbers.
+    /// Returns the totals of the service.
     pub fn totals(&self, now: Now) -> Totals {
         let names = self.names(now);
         let (written, errors, last_error, clock_jumps) = {
@@ -105,7 +105,7 @@ impl Collect {
 
     // ---- the data that methods use
 
-    /// The choice in force for a key: that made by REST, else the configuration's.
+    /// Returns the choice in force for a key: one made by REST, else the configuration's.
     fn in_force(&self, configured: &Use) -> (Use, Origin) {
         match read(&self.choices).get(&configured.key) {
             None => (configured.clone(), Origin::Config),
@@ -125,7 +125,7 @@ impl Collect {
         })
     }
 
-    /// Those of the keys that use a datum now instead of the method's own knowledge.
+    /// Returns the keys that use a datum now instead of the method's own knowledge.
     pub fn wanted(&self, keys: &[&'static str]) -> Vec<&'static str> {
         let by_datum = |key: &&&'static str| {
             let used = self.configured(key).map(|configured| self.in_force(&configured).0);
@@ -134,7 +134,7 @@ impl Collect {
         keys.iter().filter(by_datum).copied().collect()
     }
 
-    /// The datum that each method uses.
+    /// Returns the datum that each method uses.
     pub fn uses(&self, now: Now) -> UsesReport {
         let configured = read(&self.settings).uses.clone();
         let line = |configured: &Use| {
@@ -148,9 +148,9 @@ impl Collect {
         UsesReport { uses: configured.iter().map(line).collect() }
     }
 
-    /// One number for each of these nodes, also where values are stale. `name` replaces
-    /// the datum in force; `configuration` returns the configured amount of a node.
-    /// Nodes for which the method's own knowledge counts are left out.
+    /// Returns one number for each of these nodes, also where values are stale. `name` replaces the
+    /// datum in force; `configuration` returns the configured amount of a node. Nodes for which the
+    /// method's own knowledge counts are left out.
     pub fn used(
         &self,
         key: &str,
@@ -206,7 +206,7 @@ impl Collect {
         values.filter(|value| by_number || value.from == TakenFrom::Data).collect()
     }
 
-    /// The fresh number of each node, and the age of its value.
+    /// Returns the fresh number of each node, and the age of its value.
     fn readings(&self, name: &str, nodes: &[String], now: Now) -> Vec<Reading> {
         let (_, stale_after_ms) = self.limits_of(name);
         let latest = read(&self.latest);
@@ -222,8 +222,7 @@ impl Collect {
         nodes.iter().map(of).collect()
     }
 
-    /// Switches the datum that a method uses, or with `None` back to the configuration; the
-    /// choice is durable then.
+    /// Sets the datum that a method uses, with `None` the configured one; durable when it returns.
     pub fn choose(&self, key: &str, choice: Option<UseChange>) -> Result<(), Failure> {
         let configured = self.configured(key)?;
         if let Some(choice) = &choice {

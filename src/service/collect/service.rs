@@ -31,22 +31,22 @@ use phalanx_messages::collect::{
 /// Assumed period of data without a registration, milliseconds.
 const EVERY_MS: u64 = 30_000;
 
-/// Settings; a running service takes up all but the path.
+/// Settings; a running service adopts all of them except the path.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Settings {
-    /// The database; `None`: everything is in memory only.
+    /// Path of the database; `None`: values are in memory only.
     pub path: Option<PathBuf>,
     /// Directories of commands.
     pub command_dirs: Vec<PathBuf>,
     /// User that may own commands besides root: the daemon's.
     pub owner: u32,
-    /// Periods after which a value is stale.
+    /// Number of periods after which a value is stale.
     pub stale_periods: u32,
-    /// Least time between two past values of one node, seconds.
+    /// Least time between two past values of one node, in seconds.
     pub history_step_s: u32,
-    /// Age at which past values are deleted, hours.
+    /// Age at which past values are deleted, in hours.
     pub retention_hours: u32,
-    /// Size of the database at which the oldest go, MiB.
+    /// Size of the database at which the oldest values are deleted, in MiB.
     pub max_mb: u32,
     /// Registrations of the configuration.
     pub registrations: Vec<Registration>,
@@ -85,9 +85,8 @@ impl std::fmt::Debug for Collect {
 }
 
 impl Collect {
-    /// Starts with the contents of the database; while it cannot be opened,
-    /// everything stays in memory. `changed` is called with each
-    /// new generation of the assignments.
+    /// Starts with the contents of the database; while it cannot be opened, values stay in memory.
+    /// `changed` is called with each new generation of the assignments.
     pub fn new(settings: Settings, changed: Changed, now: Now) -> Collect {
         let mut database = CollectorStore::default();
         let path = settings.path.as_deref();
@@ -114,7 +113,7 @@ impl Collect {
         }
     }
 
-    /// Generation of the assignments in force.
+    /// Returns the generation of the assignments in force.
     pub fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
     }
@@ -129,7 +128,7 @@ impl Collect {
         (self.changed)(generation);
     }
 
-    /// Takes up another configuration; the path stays as it was.
+    /// Adopts another configuration; the path stays.
     pub fn set_settings(&self, settings: Settings, now: Now) {
         let registrations = settings.registrations.clone();
         let mut database = lock(&self.database);
@@ -144,7 +143,7 @@ impl Collect {
         }
     }
 
-    /// Age from which on a datum is stale, and its period if it has one.
+    /// Returns the period of a datum, if it has one, and the age from which it is stale.
     pub(super) fn limits_of(&self, name: &str) -> (Option<u64>, u64) {
         let every = read(&self.registry).get(name).map(|registration| registration.every_ms);
         let periods = u64::from(read(&self.settings).stale_periods);
@@ -165,7 +164,7 @@ impl Collect {
             .map_err(Failure::BadRequest)
     }
 
-    /// Adds a registration, which is durable then.
+    /// Adds a registration; durable when it returns.
     pub fn add(&self, patch: Patch, now: Now) -> Result<Registration, Failure> {
         let name = patch.name.clone();
         let name = name.ok_or_else(|| Failure::BadRequest("name: missing".to_owned()))?;
@@ -182,7 +181,7 @@ impl Collect {
         Ok(new)
     }
 
-    /// Changes a registration that is not the configuration's; the change is durable then.
+    /// Changes a registration that is not the configuration's; durable when it returns.
     pub fn update(&self, name: &str, patch: Patch, now: Now) -> Result<Registration, Failure> {
         if patch.name.as_deref().is_some_and(|other| other != name) {
             return Err(Failure::BadRequest("name: cannot be changed".to_owned()));
@@ -193,7 +192,7 @@ impl Collect {
         })
     }
 
-    /// Starts or stops it, everywhere or on these nodes only; the change is durable then.
+    /// Starts or stops a registration, everywhere or on some nodes; durable when it returns.
     pub fn switch(
         &self,
         name: &str,
@@ -296,7 +295,7 @@ impl Collect {
         Ok(self.store(&batch.values, Sender::Admin, now))
     }
 
-    /// The latest values of one name, of these nodes or of all.
+    /// Returns the latest values of one name, of these nodes or of all.
     pub fn data(
         &self,
         name: &str,
@@ -322,8 +321,8 @@ impl Collect {
         Ok(DataReport { name: name.to_owned(), every_ms, stale_after_ms, values })
     }
 
-    /// The fresh texts of one name: node, time of the measurement, and the text where that time is
-    /// not the `known` one of the node.
+    /// Returns the fresh texts of one name: node, time of the measurement, and the text where that
+    /// time differs from the `known` one of the node.
     pub fn texts(
         &self,
         name: &str,
@@ -345,7 +344,7 @@ impl Collect {
         column.filter(|(_, entry)| fresh(entry)).map(one).collect()
     }
 
-    /// The names of all data.
+    /// Returns the names of all data.
     pub fn names(&self, now: Now) -> DataNames {
         // Before the values are locked: nothing waits for a lock while that is held.
         let every: BTreeMap<String, u64> = {
@@ -358,7 +357,7 @@ impl Collect {
         DataNames { names: read(&self.latest).names(now, limit) }
     }
 
-    /// Past values from the database.
+    /// Returns past values from the database.
     pub fn past(
         &self,
         (name, node): (&str, &str),
@@ -399,7 +398,7 @@ impl Collect {
         Ok((turn, stored.refused))
     }
 
-    /// The answer to an agent whose generation was `had`.
+    /// Returns the answer to an agent whose generation was `had`.
     pub fn end_sync(&self, node: &str, had: u64, refused: Vec<Refused>, now: Now) -> SyncReply {
         let registry = read(&self.registry);
         let generation = self.generation();
@@ -409,12 +408,12 @@ impl Collect {
         SyncReply { generation, now_ms: now.wall_ms, refused, assignments }
     }
 
-    /// The connection of an agent broke while its answer was held.
+    /// Records that the connection of an agent broke while its answer was held.
     pub fn lost(&self, node: &str, turn: u64, now: Now) {
         lock(&self.agents).lost(node, turn, now);
     }
 
-    /// The agents.
+    /// Returns the agents.
     pub fn agents(&self, now: Now) -> AgentsReport {
         AgentsReport { agents: lock(&self.agents).report(now) }
     }
@@ -448,7 +447,7 @@ fn except(registration: &mut Registration, nodes: &str, run: bool) -> Result<(),
     Ok(())
 }
 
-/// The node and the value of a good put.
+/// Returns the node and the value of a valid put.
 fn accept<'p>(
     put: &'p Put,
     from: Sender<'p>,

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The tables on disk: registrations (`t_DP`), latest values (`t_Data`) and
-//! past ones.
+//! The tables on disk: registrations (`t_DP`), latest values (`t_Data`) and past ones.
 //!
-//! The first two have the columns of the source paper's tables, and more. Times are in
-//! milliseconds.
+//! The first two contain the columns of the source paper's tables. Times are in milliseconds.
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +12,7 @@ use super::latest::Unwritten;
 use crate::sqlite::{self, Database, Error, Schema, pragma};
 use phalanx_messages::collect::{Point, Registration, UseChange, Value};
 
-/// "PhlC" in ASCII.
+/// Application id of the file: "PhlC" in ASCII.
 const APPLICATION_ID: i64 = 0x5068_6c43;
 
 const STEPS: &[&str] = &["
@@ -61,9 +59,9 @@ CREATE TABLE t_Use (
 ) STRICT;
 "];
 
-/// Past values that one step of pruning deletes at most.
+/// Maximum number of past values that one step of pruning deletes.
 const PRUNE_ROWS: i64 = 20_000;
-/// Unused pages that are given back to the file system in one step.
+/// Maximum number of unused pages returned to the file system in one step.
 const PRUNE_PAGES: i64 = 2000;
 
 /// Contents of a database when it was opened.
@@ -71,7 +69,7 @@ const PRUNE_PAGES: i64 = 2000;
 pub(super) struct Held {
     pub(super) registrations: Vec<Registration>,
     pub(super) uses: Vec<(String, UseChange)>,
-    /// Name, node, value, time, receipt.
+    /// Rows of name, node, value, time, receipt.
     pub(super) values: Vec<(String, String, Value, u64, u64)>,
 }
 
@@ -80,7 +78,7 @@ pub(super) struct Held {
 pub(super) struct Store {
     database: Database,
     max_bytes: u64,
-    /// Deleting the oldest until the file is well below its bound.
+    /// Whether the oldest values are being deleted until the file is well below its bound.
     shrinking: bool,
 }
 
@@ -96,7 +94,7 @@ impl ToSql for Column<'_> {
     }
 }
 
-/// A number or text; anything else that another program wrote is left out.
+/// Returns a number or text; any other type, written by another program, is left out.
 fn value_of(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Value>> {
     Ok(match row.get_ref(column)? {
         ValueRef::Real(number) if number.is_finite() => Some(Value::Number(number)),
@@ -106,7 +104,7 @@ fn value_of(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Value>> {
     })
 }
 
-/// A time of the file; a negative one is 0.
+/// Returns a time of the file; a negative one is 0.
 fn time_of(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
     Ok(u64::try_from(row.get::<_, i64>(column)?).unwrap_or(0))
 }
@@ -116,7 +114,7 @@ fn time_to(ms: u64) -> i64 {
 }
 
 impl Store {
-    /// Opens or makes the file.
+    /// Opens or creates the file.
     pub(super) fn open(path: &Path, max_mb: u32) -> Result<(Store, Held), Error> {
         let schema = Schema { application_id: APPLICATION_ID, steps: STEPS };
         let database = Database::open(path, schema)?;
@@ -131,7 +129,7 @@ impl Store {
         self.database.bound(self.max_bytes)
     }
 
-    /// True if the file was deleted or replaced.
+    /// Returns whether the file was deleted or replaced.
     pub(super) fn moved(&self) -> bool {
         self.database.moved()
     }
@@ -175,7 +173,7 @@ impl Store {
         })
     }
 
-    /// Writes or, with `None`, deletes a choice of REST.
+    /// Writes a choice of REST, or deletes it with `None`.
     pub(super) fn put_use(&mut self, key: &str, change: Option<&UseChange>) -> Result<(), Error> {
         self.change(|t| {
             match change {
@@ -217,9 +215,8 @@ impl Store {
         })
     }
 
-    /// Deletes a bounded number of past values that are older than `before_ms`,
-    /// or the oldest ones if the file is too large. Returns true if there may be
-    /// more to do.
+    /// Deletes a bounded number of past values that are older than `before_ms`, or the oldest ones
+    /// if the file is too large. Returns whether there may be more to do.
     pub(super) fn prune(&mut self, before_ms: u64) -> Result<bool, Error> {
         let path = self.path();
         let failed = Error::sql(&path, "prune");
@@ -282,8 +279,7 @@ fn held(connection: &Connection) -> rusqlite::Result<Held> {
     Ok(held)
 }
 
-/// Past values of one node between two moments, the newest `limit` of them,
-/// oldest first.
+/// Returns past values of one node between two moments, the newest `limit` of them, oldest first.
 pub(super) fn past(
     path: &Path,
     (name, node): (&str, &str),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The data service as a whole, with a clock of its own.
+//! Tests of the whole data service, with a simulated clock.
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
@@ -190,7 +190,7 @@ fn agents_hand_in_what_they_run_and_nothing_else() {
     assert_eq!((agents[0].values, agents[0].refused), (1, 6));
 }
 
-/// Goal: what goes wrong on a node is seen, and goes away when it is right.
+/// Goal: faults on a node are visible until they end.
 #[test]
 fn failing_stale_and_silent_instances_are_visible() {
     let bench = bench();
@@ -218,8 +218,8 @@ fn failing_stale_and_silent_instances_are_visible() {
     assert_eq!(state(at(3500)).state, State::Stopped);
 }
 
-/// Goal: it stops on the nodes that are named and no others, outlives the daemon, and a start
-/// without nodes is one everywhere.
+/// Goal: a registration stops on the named nodes only, stays stopped over a restart of the daemon,
+/// and a start without nodes applies everywhere.
 #[test]
 fn stopped_on_some_nodes() {
     let bench = bench();
@@ -249,7 +249,7 @@ fn stopped_on_some_nodes() {
     assert!(error.contains("n3 is not among its nodes (n[1-2])"), "{error}");
 }
 
-/// Goal: outside its times it is stopped, and nothing else is touched.
+/// Goal: a registration is stopped outside its times, and nothing else changes.
 #[test]
 fn times_of_a_registration() {
     let bench = bench();
@@ -313,7 +313,7 @@ fn methods_get_a_number_for_every_node() {
     assert!(matches!(bench.collect.choose("x.y", None), Err(Failure::NotFound(_))));
 }
 
-/// Goal: where a method's own knowledge counts there is no number to mistake for it.
+/// Goal: where a method's own knowledge counts there is no number in its place.
 #[test]
 fn a_method_may_go_by_what_it_knows_itself() {
     let bench = bench();
@@ -404,8 +404,8 @@ fn a_thousand_registrations_are_fine() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
-    /// Goal: whatever is registered either passes every check again after the
-    /// way through JSON, or was refused.
+    /// Goal: a registration either passes every check again after conversion to JSON and back, or
+    /// was refused.
     #[test]
     fn checks_agree_over_json(name in ".{0,70}", cmd in ".{0,40}", nodes in ".{0,30}",
                               every_ms in any::<u64>(), run_as in proptest::option::of(".{0,40}")) {
@@ -417,8 +417,7 @@ proptest! {
         prop_assert_eq!(back, registration);
     }
 
-    /// Goal: a printed value is either finite and comes back as it was, or is
-    /// refused.
+    /// Goal: a printed value is either finite and survives conversion, or is refused.
     #[test]
     fn printed_values_are_finite(
         printed in prop_oneof![".{0,20}", any::<f64>().prop_map(|x| x.to_string())],

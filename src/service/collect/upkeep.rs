@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The upkeep of the data service: opening the database again after a failure, writing once a
-//! second, deleting old values.
+//! The upkeep of the data service: reopening the database after a failure, writing once a second,
+//! deleting old values.
 
 use super::clock::Now;
 use super::database::CollectorStore;
 use super::service::{Collect, Settings};
 use phalanx_ffi::locks::{lock, read, write};
 
-/// Time between two searches for past values to delete.
+/// Time between two searches for past values to delete, in milliseconds.
 const PRUNE_MS: u64 = 10_000;
-/// Pause of deletions after the wall clock was set: somebody may set it back.
+/// Pause of deletions after the wall clock was set, in milliseconds: it may be set back.
 const JUMP_PAUSE_MS: u64 = 3_600_000;
 
 impl Collect {
-    /// The work of every second: start and stop what has a time for it, choose the nodes of
-    /// replicas among the living, write values, delete old ones.
+    /// Performs the work of every second: start and stop registrations by their times, choose live
+    /// nodes for replicas, write values, delete old ones.
     pub fn tick(&self, now: Now) {
         let changed = {
             let mut registry = write(&self.registry);
@@ -58,7 +58,7 @@ impl Collect {
         }
     }
 
-    /// Writes the registrations in memory into a database that was away.
+    /// Writes the registrations in memory into a database that was unavailable.
     fn restore(&self, database: &mut CollectorStore) {
         let registry = read(&self.registry);
         let Some(store) = &mut database.store else { return };

@@ -3,7 +3,7 @@
 
 use phalanx_messages::collect::{CONFIGURATION, TakenFrom};
 
-/// The datum that a method uses, and another where that is stale.
+/// The datum that a method uses, and a fallback for stale values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Use {
     /// Key of the method, such as `share.capability`.
@@ -12,28 +12,28 @@ pub struct Use {
     pub name: String,
     /// Name of the fallback.
     pub fallback: String,
-    /// Words for the method's own knowledge; they stand for no number.
+    /// Words for the method's own knowledge, which stand for no number.
     pub own: &'static [&'static str],
 }
 
 impl Use {
-    /// True if the name stands for the method's own knowledge.
+    /// Returns whether the name stands for the method's own knowledge.
     pub(super) fn is_own(&self, name: &str) -> bool {
         self.own.contains(&name)
     }
 
-    /// True if the name needs no datum.
+    /// Returns whether the name needs no datum.
     pub(super) fn is_word(&self, name: &str) -> bool {
         name == CONFIGURATION || self.is_own(name)
     }
 }
 
-/// One number for each node. Nodes without a usable value of their own get the
-/// fallback in the scale of the others: times the median of value / fallback
-/// over the nodes that have both; with no such node all get the fallback.
+/// Returns one number for each node. Nodes without a usable value of their own get the fallback in
+/// the scale of the others: times the median of value / fallback over the nodes that have both;
+/// with no such node all get the fallback.
 ///
-/// A free fraction of 0.5 next to a node of 16 cores would otherwise give the
-/// silent node 32 times the work. (In the source paper whole methods fall back.)
+/// A free fraction of 0.5 next to a node of 16 cores would otherwise give the silent node 32 times
+/// the work. (In the source paper whole methods fall back.)
 pub fn resolve(own: &[Option<f64>], fallback: &[f64]) -> Vec<(f64, TakenFrom)> {
     let usable = |value: &Option<f64>| value.filter(|value| value.is_finite() && *value >= 0.0);
     let mut ratios: Vec<f64> = own

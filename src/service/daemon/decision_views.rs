@@ -14,10 +14,10 @@ use phalanx_planner::cluster::Table;
 use phalanx_planner::place::Placement;
 use phalanx_planner::preference::PreferenceUse;
 
-/// Chosen nodes whose scores are reported.
+/// Maximum number of chosen nodes whose scores are reported.
 const SCORED_MAX: usize = 64;
 
-/// The question and its answer.
+/// Reports the question and its answer.
 pub(super) fn ask_report(decision: &Decision, time_ms: u64) -> AskReport {
     let answer = &decision.answer;
     AskReport {
@@ -32,7 +32,7 @@ pub(super) fn ask_report(decision: &Decision, time_ms: u64) -> AskReport {
     }
 }
 
-/// The placement with its scores, if there is one; `mode` is the balance method's.
+/// Reports the placement with its scores, if there is one; `mode` is the balance method's.
 pub(super) fn decision_report(
     decision: &Decision,
     mode: balance::Mode,
@@ -71,14 +71,14 @@ pub(super) fn decision_report(
     })
 }
 
-/// Leaf switches or blocks of a decision.
+/// Reports the leaf switches or blocks of a decision.
 fn leaves(decision: &Decision, placement: &Placement) -> Option<LeavesReport> {
     let (_, topology) = decision.table.topology_at(decision.question.shape.topology.index)?;
     let fewest = placement.topology.as_ref().map(|used| used.fewest).filter(|fewest| *fewest > 0);
     leaves_report(topology, &placement.nodes).map(|report| LeavesReport { fewest, ..report })
 }
 
-/// Leaf switches or blocks of several nodes.
+/// Reports the leaf switches or blocks of several nodes.
 pub(super) fn leaves_report(topology: &Topology, nodes: &[NodeIdx]) -> Option<LeavesReport> {
     if nodes.len() < 2 || !topology.has_leaves() {
         return None;
@@ -100,7 +100,7 @@ pub(super) fn leaves_report(topology: &Topology, nodes: &[NodeIdx]) -> Option<Le
     })
 }
 
-/// The record for the history, from the two reports.
+/// Makes the record for the history from the two reports.
 pub(super) fn decision_record(
     decision: &Decision,
     ask: &AskReport,
@@ -124,7 +124,7 @@ pub(super) fn decision_record(
     }
 }
 
-/// A job in the history's records.
+/// Converts a job for the history's records.
 pub(super) fn job_ref(
     job_id: u32,
     array: Option<(u32, u32)>,
@@ -141,13 +141,13 @@ pub(super) fn job_ref(
     }
 }
 
-/// Nodes of a table as a hostlist in Slurm's order.
+/// Returns nodes of a table as a hostlist in Slurm's order.
 pub(super) fn names(table: &Table, nodes: &[NodeIdx]) -> String {
     let names: Vec<String> = nodes.iter().map(|&node| name(table, node)).collect();
     hostlist::compress(&names)
 }
 
-/// A preference of the last plan, with nodes by the indexes of its snapshot.
+/// Reports a preference of the last plan, with nodes by the indexes of its snapshot.
 pub(super) fn planned_preference(snapshot: &Snapshot, used: &PreferenceUse) -> PreferenceReport {
     preference_report(used, |node| {
         snapshot.nodes.get(node.at()).map_or_else(|| format!("#{node}"), |n| n.name.to_string())

@@ -42,7 +42,7 @@ fn text_line(record: &Record<'_>, journal: bool) -> String {
     line
 }
 
-/// syslog(3) priorities, as sd-daemon(3) wants them in front of a line.
+/// Returns the syslog(3) priority that sd-daemon(3) wants in front of a line.
 fn priority(level: Level) -> u8 {
     match level {
         Level::Error => 3,

@@ -10,7 +10,7 @@ use phalanx_messages::rest::heat::stranded;
 use phalanx_messages::rest::{ActivityReport, DecisionsReport, DimensionReport, LatestDecision};
 
 impl Shared {
-    /// The queue and the nodes' use now; none while slurmctld does not answer.
+    /// Returns a sample of the queue and the nodes' use; none while slurmctld does not answer.
     pub(in crate::daemon) fn sample(&self) -> Option<SampleRecord> {
         let slurm = self.cluster.status();
         if !slurm.reachable {
@@ -30,7 +30,7 @@ impl Shared {
     }
 }
 
-/// What happened since a time; by default in the last day.
+/// Returns the report on a period; by default the last day.
 pub(super) fn report(shared: &Shared, since_ms: Option<u64>) -> Result<ActivityReport, Failure> {
     let until_ms = now_ms();
     let since_ms = since_ms.unwrap_or_else(|| until_ms.saturating_sub(24 * 3600 * 1000));
@@ -55,12 +55,12 @@ fn failed(error: &HistoryError) -> Failure {
     Failure::Unavailable(error.to_string())
 }
 
-/// Decisions that one report lists, unless the question names another number.
+/// Decisions that one report lists, unless the request gives another number.
 const LATEST: u32 = 20;
-/// Most of them.
+/// Maximum number of decisions that one report lists.
 const LATEST_MAX: u32 = 1000;
 
-/// The latest decisions, newest first.
+/// Returns the latest decisions, newest first.
 pub(super) fn latest(shared: &Shared, limit: Option<u32>) -> Result<DecisionsReport, Failure> {
     let limit = limit.unwrap_or(LATEST).min(LATEST_MAX);
     let rows = shared.reader.latest(limit).map_err(|error| failed(&error))?;
@@ -83,7 +83,7 @@ fn view(row: DecisionRow) -> LatestDecision {
     }
 }
 
-/// The job as users write it; while an array waits, the array.
+/// Returns the job as users write it; while an array waits, the array.
 fn label(job: &JobRef) -> String {
     match (job.array_job_id, job.array_task_id) {
         (Some(array), Some(task)) => format!("{array}_{task}"),

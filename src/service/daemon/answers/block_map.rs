@@ -24,12 +24,12 @@ use phalanx_planner::preference::DataNote;
 /// Nodes of a job with the CPUs that it has on each.
 type Allocation = Vec<(Arc<str>, u64)>;
 
-/// Part of the bytes that could be read locally which may be read from other nodes, so that no
-/// task has much more to read than others: what that costs is in the noise of a run.
+/// Part of the local bytes that may be read from other nodes, so that no task reads much more than
+/// others: this costs less than the variation of runs.
 const REMOTE_SHARE: f64 = 0.03;
 
 impl Shared {
-    /// The map of a job for a user, or for whoever may see all; always the same for one start.
+    /// Returns a job's map for a user, or for a user who may see all; constant for one start.
     pub(super) fn block_map(
         &self,
         job_id: u32,
@@ -86,7 +86,7 @@ impl Shared {
         })
     }
 
-    /// An array task that started may be known only as part of its array.
+    /// Returns the data of an array task that is known only as part of its array.
     fn of_array(&self, job_id: u32) -> Option<JobData> {
         let array = self.responder.with_placer(|placer| {
             placer.cluster().jobs().get(&job_id).and_then(|job| job.array)
@@ -94,7 +94,7 @@ impl Shared {
         self.inputs.job(array.0)
     }
 
-    /// Start and nodes of a running job by the plugin, else by the last poll.
+    /// Returns start and nodes of a running job by the plugin, else by the last poll.
     fn allocation(&self, job_id: u32) -> Option<(i64, Allocation)> {
         let by_plugin = self.responder.with_placer(|placer| {
             let cluster = placer.cluster();
@@ -158,8 +158,8 @@ impl Shared {
         map
     }
 
-    /// Speeds of the job's tasks on its nodes as parts of the fastest one's, none where all are
-    /// alike, and MB/s of one of its CPUs there; 0 where its class never ran.
+    /// Returns the speeds of the job's tasks on its nodes relative to the fastest one, none where
+    /// all are alike, and MB/s of one of its CPUs there; 0 where its class never ran.
     fn task_speeds(
         &self,
         job_id: u32,
@@ -192,7 +192,7 @@ impl Shared {
         (on.parts, if runs > 0 { speed } else { 0.0 })
     }
 
-    /// Bytes that a job reads, and those that its nodes hold: of a task of an array, of its part.
+    /// Returns the bytes that a job or array task reads, and those that its nodes hold.
     fn read_by(&self, data: &JobData, map: &BlockMap) -> (f64, f64) {
         if data.element.is_none() {
             return (as_f64(map.bytes()), as_f64(map.local_bytes()));
@@ -204,7 +204,7 @@ impl Shared {
         (sum(&mut part.iter().map(|range| range.length)), local)
     }
 
-    /// The part on a job's input in `phalanx explain`.
+    /// Returns the part on a job's input in `phalanx explain`.
     pub(super) fn input_note(&self, job_id: u32) -> Option<DataNote> {
         let data = self.inputs.job(job_id)?;
         if let Some(error) = data.error {
@@ -232,8 +232,8 @@ impl Shared {
     }
 }
 
-/// Deals the splits to the tasks of these nodes. Where these are unequal and the splits are ours
-/// to choose, some are cut; not of an array, whose elements must all see the same splits.
+/// Assigns the splits to the tasks of these nodes. Where the nodes are unequal and the splits free
+/// to choose, some are cut; not for arrays, whose elements must all see the same splits.
 fn deal(
     config: &Config,
     data: &JobData,

@@ -17,7 +17,7 @@ use phalanx_messages::collect::{
 };
 use phalanx_messages::rest::CollectStatus;
 
-/// Past values of an answer that asks for no number.
+/// Number of past values in an answer by default.
 const POINTS: usize = 1000;
 
 fn expand(nodes: &str) -> Result<Vec<String>, Failure> {
@@ -165,7 +165,7 @@ impl DataService for Shared {
 }
 
 impl Shared {
-    /// The service in numbers.
+    /// Returns the status of the data service.
     pub(super) fn collect_status(&self) -> CollectStatus {
         let collect = self.collect();
         let config = self.config();

@@ -19,10 +19,10 @@ use phalanx_messages::rest::{EnergyShare, EnergyUse};
 use phalanx_methods::learn::{NodeKey, node_class_of};
 use phalanx_planner::energy::{PriceClock, Ran, Used, used};
 
-/// Period unless the question names one, milliseconds.
+/// Period of a report by default, in milliseconds.
 const PERIOD_MS: u64 = 7 * 24 * 3600 * 1000;
 
-/// Energy and cost by user and account since a time.
+/// Returns energy and cost by user and account since a time.
 pub(super) fn report(shared: &Shared, since_ms: Option<u64>) -> Result<EnergyUse, Failure> {
     let time_ms = now_ms();
     let since_ms = since_ms.unwrap_or_else(|| time_ms.saturating_sub(PERIOD_MS));
@@ -66,7 +66,7 @@ pub(super) fn report(shared: &Shared, since_ms: Option<u64>) -> Result<EnergyUse
     Ok(out)
 }
 
-/// A job that runs now.
+/// Converts a job that runs now.
 fn running(job: &Job, now_s: i64) -> Ran {
     let cpus = job.tres_alloc.split(',').find_map(|part| part.strip_prefix("cpu="));
     let elapsed_s = (now_s - job.start_s - job.suspended_s).max(0);
@@ -79,7 +79,7 @@ fn running(job: &Job, now_s: i64) -> Ran {
     }
 }
 
-/// CPUs of each node, and its power when full, if known.
+/// Returns the CPUs of each node, and its power when full, if known.
 fn nodes(
     snapshot: &Snapshot,
     classes: &Configured,

@@ -25,14 +25,14 @@ use phalanx_planner::ends::expected_end_s;
 use phalanx_planner::pending::waiting;
 use phalanx_planner::usage::NodeUsage;
 
-/// Asks that one explanation lists.
+/// Maximum number of asks that one explanation lists.
 const ASKS_MAX: u32 = 8;
 
 impl Shared {
     /// Explains one job, by the name that a user writes.
     ///
     /// # Errors
-    /// A wrong name; a job that neither Slurm nor the history knows.
+    /// Fails for a wrong name, or a job that neither Slurm nor the history knows.
     pub(super) fn explain_report(&self, job: &str) -> Result<Explain, Failure> {
         let key = parse_job(job).ok_or_else(|| {
             Failure::BadRequest(format!("job `{job}`: expected 123, 123_4 or 123+1"))
@@ -64,7 +64,7 @@ impl Shared {
         Ok(report)
     }
 
-    /// Leaf switches or blocks of a job that started.
+    /// Returns the leaf switches or blocks of a job that started.
     fn leaves(
         &self,
         snapshot: &Snapshot,
@@ -81,7 +81,7 @@ impl Shared {
         leaves_report(&topology, &nodes)
     }
 
-    /// The topology that a job's partition uses.
+    /// Returns the topology that a job's partition uses.
     fn topology_of(&self, snapshot: &Snapshot, job: Option<&Job>) -> Option<Topology> {
         let all = self.topologies(snapshot);
         let first = job.and_then(|job| job.partitions.split(',').next());
@@ -89,7 +89,7 @@ impl Shared {
         super::topology::of_partition(&all, partition).cloned()
     }
 
-    /// Leaf switches or blocks that a waiting job of several nodes could have.
+    /// Returns the leaf switches or blocks that a waiting job of several nodes could have.
     fn leaves_ahead(
         &self,
         snapshot: &Snapshot,
@@ -147,7 +147,7 @@ impl Shared {
         Some(ExpectedReport { runtime_s: prediction.mean_s, runs, limit_s, end_ms, used_for })
     }
 
-    /// The decisions that the prediction takes part in now.
+    /// Returns the decisions that the prediction affects now.
     fn used_for(&self, job: &Job, runs: f64) -> Vec<String> {
         let (config, pending) = (self.config(), job.state == JobState::Pending);
         let mut used = Vec::new();
@@ -163,7 +163,7 @@ impl Shared {
         used
     }
 
-    /// Earliest start of a waiting job by its nodes alone, unix milliseconds.
+    /// Returns the earliest start of a waiting job by its nodes alone, unix milliseconds.
     fn expected_start_ms(
         &self,
         snapshot: &Snapshot,
@@ -227,7 +227,7 @@ impl Shared {
         }
     }
 
-    /// The preference of the last plan for a waiting job.
+    /// Returns the preference of the last plan for a waiting job.
     fn planned_preference(&self, job_id: u32) -> Option<PreferenceReport> {
         let state = self.plans.lock();
         let planned = state.plan.as_ref()?.jobs.iter().find(|p| p.job_id == job_id)?;
@@ -261,7 +261,7 @@ impl Shared {
     }
 }
 
-/// An unreadable history leaves the explanation without its past.
+/// Adds the past from the history; an unreadable history leaves the explanation without it.
 fn add_history(report: &mut Explain, reader: &HistoryReader, key: JobKey, id: u32) {
     let placement = match key {
         JobKey::Task(array, task) => reader.placement_of_task(array, task),

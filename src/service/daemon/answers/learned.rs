@@ -16,7 +16,7 @@ use phalanx_methods::learn::{
     class_of, node_class_of,
 };
 
-/// Runs that one report lists unless the question names a number.
+/// Number of runs that one report lists by default.
 const RUNS_LIST: u32 = 1000;
 
 fn unavailable(error: &HistoryError) -> Failure {
@@ -34,7 +34,7 @@ pub(super) fn runs(
     Ok(RunsReport { since_ms, runs })
 }
 
-/// Writes through a connection of its own: the history's thread goes on beside it.
+/// Imports runs through a separate connection, beside the history's thread.
 pub(super) fn import(shared: &Shared, mut runs: Vec<Run>) -> Result<ImportReport, Failure> {
     let config = shared.config();
     for run in &mut runs {
@@ -89,7 +89,7 @@ pub(super) fn speeds(
     })
 }
 
-/// The exploration of the round that comes next, for one task.
+/// Returns the exploration of the next round, for one task.
 fn exploration(speeds: &Speeds) -> Exploration {
     // Rounds are far below 2^53.
     #[allow(clippy::cast_precision_loss)]
@@ -101,7 +101,7 @@ struct View<'a> {
     speeds: &'a Speeds,
     now_s: i64,
     exploration: Exploration,
-    /// Only this node.
+    /// Node to report; `None`: all.
     node: Option<&'a str>,
     node_class: &'a dyn Fn(&str) -> String,
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Answers to the questions of the control socket: a file for each, `Backend` names them all.
+//! Answers to the questions of the control socket: a file for each; `Backend` names them all.
 
 mod activity;
 mod block_map;
@@ -39,10 +39,10 @@ use phalanx_planner::plan::pools_of;
 use phalanx_planner::state::State as LiveState;
 use phalanx_planner::usage::NodeUsage;
 
-/// Differing starts that one shadow report lists.
+/// Maximum number of differing starts that one shadow report lists.
 const SHADOW_LIST_MAX: u32 = 50;
 
-/// The mirror's jobs, if the snapshot has its numbering; simulations know no GRES types.
+/// Returns the mirror's jobs, if the snapshot has its numbering; simulations have no GRES types.
 fn running_jobs(snapshot: &Snapshot, responder: &Responder) -> Vec<RunningJob> {
     let Some((_, mut jobs)) =
         responder.copy_jobs().filter(|(table, _)| snapshot.is_numbered_by(table))
@@ -55,7 +55,7 @@ fn running_jobs(snapshot: &Snapshot, responder: &Responder) -> Vec<RunningJob> {
 }
 
 impl Shared {
-    /// Topologies over the snapshot's nodes; none where no plugin reports them.
+    /// Returns the topologies over the snapshot's nodes; none where no plugin reports them.
     pub(super) fn topologies(&self, snapshot: &Snapshot) -> Vec<Topology> {
         let table = self.responder.table().filter(|table| snapshot.is_numbered_by(table));
         table.map(|table| table.topologies.clone()).unwrap_or_default()

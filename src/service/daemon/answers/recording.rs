@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Begins and ends recordings.
+//! Start and stop of recordings.
 
 use std::time::{Duration, Instant};
 

@@ -18,7 +18,7 @@ use phalanx_mirror::{Histogram, LinkView, OptionCount, ProofCounts, Shares, uppe
 use phalanx_planner::energy::{PowerCap, watts};
 
 impl Shared {
-    /// Everything on one page.
+    /// Returns the status of all parts.
     pub(super) fn status_report(&self) -> Status {
         let (view, queue) = (self.responder.view(), self.responder.order.report());
         Status {
@@ -158,7 +158,7 @@ fn plugin_status(view: &LinkView) -> PluginStatus {
 
 const MODES: [&str; 4] = ["run_now", "test_only", "will_run", "other"];
 
-/// What opens the plugin's breaker, by the protocol's numbers.
+/// Causes that open the plugin's breaker, by the protocol's numbers.
 const BREACHES: [&str; 5] = ["", "late", "refused", "syncs", "held"];
 
 fn fill_counters(status: &mut PluginStatus, stats: &Stats) {

@@ -7,7 +7,7 @@ use phalanx_core::{NodeIdx, hostlist};
 use phalanx_messages::rest::{DomainReport, NodeCounts, TopologyReport};
 use phalanx_planner::usage::NodeUsage;
 
-/// The topology that a partition names, else the default one.
+/// Returns the topology that a partition names, else the default one.
 pub(super) fn of_partition<'a>(
     all: &'a [Topology],
     partition: Option<&Partition>,
@@ -17,7 +17,7 @@ pub(super) fn of_partition<'a>(
     own.or_else(|| all.iter().find(|topology| topology.parts().is_default)).or(all.first())
 }
 
-/// All topologies over the snapshot's nodes.
+/// Returns all topologies over the snapshot's nodes.
 pub(super) fn reports(
     snapshot: &Snapshot,
     usages: &[NodeUsage],
@@ -144,7 +144,7 @@ mod tests {
         assert_eq!((found.outside.idle, &*found.unknown_nodes), (1, &["gone".to_owned()][..]));
     }
 
-    /// Slurm 25.05 and later: topology.yaml.
+    /// Partitions use the topology that they name in topology.yaml, as of Slurm 25.05.
     #[test]
     fn partitions_use_the_topology_that_they_name() {
         let partition = |name: &str, topology: &str| Partition {
