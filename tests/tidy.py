@@ -44,7 +44,7 @@ SUBJECT = re.compile(r"^(?:Merge |Revert \"|[a-z0-9][\w/.,+ -]*: \S)")
 LEANS = re.compile(r"(?:Of|Those|These|The same|It|So|By|What|Who|Where|Whose|Which|That|As"
                    r"|Up to here)\b")
 STAND_ALONE = ("ffi/examples/", "ffi/shim/", "ffi/tests/", "src/cli/tests/", "src/core/tests/",
-               "src/methods/verify/", "src/planner/examples/", "src/planner/tally/",
+               "src/hdfs/", "src/methods/verify/", "src/planner/examples/", "src/planner/tally/",
                "src/service/sqlite/", "tests/")
 DOC = re.compile(r"\s*(//[/!])(?: |$)(.*)")
 C_COMMENT = re.compile(r"(?:/\*+|//) *(.*)")
