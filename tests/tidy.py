@@ -43,9 +43,9 @@ SUBJECT = re.compile(r"^(?:Merge |Revert \"|[a-z0-9][\w/.,+ -]*: \S)")
 # A doc comment that begins so needs the line above it; folders that are free of that.
 LEANS = re.compile(r"(?:Of|Those|These|The same|It|So|By|What|Who|Where|Whose|Which|That|As"
                    r"|Up to here)\b")
-STAND_ALONE = ("ffi/examples/", "ffi/shim/", "ffi/tests/", "src/cli/tests/", "src/core/tests/",
-               "src/hdfs/", "src/methods/verify/", "src/planner/examples/", "src/planner/tally/",
-               "src/service/sqlite/", "tests/")
+STAND_ALONE = ("ffi/examples/", "ffi/shim/", "ffi/tests/", "src/cli/tests/", "src/client/",
+               "src/core/tests/", "src/hdfs/", "src/methods/verify/", "src/planner/examples/",
+               "src/planner/tally/", "src/service/sqlite/", "tests/")
 DOC = re.compile(r"\s*(//[/!])(?: |$)(.*)")
 C_COMMENT = re.compile(r"(?:/\*+|//) *(.*)")
 # A file that a walk names, in full or by the end of its path. Not those of the walk's own example,
