@@ -45,7 +45,7 @@ LEANS = re.compile(r"(?:Of|Those|These|The same|It|So|By|What|Who|Where|Whose|Wh
                    r"|Up to here)\b")
 STAND_ALONE = ("ffi/examples/", "ffi/shim/", "ffi/tests/", "src/cli/tests/", "src/client/",
                "src/core/tests/", "src/hdfs/", "src/methods/verify/", "src/planner/examples/",
-               "src/planner/tally/", "src/service/sqlite/", "tests/")
+               "src/planner/tally/", "src/service/sqlite/", "src/share/", "tests/")
 DOC = re.compile(r"\s*(//[/!])(?: |$)(.*)")
 C_COMMENT = re.compile(r"(?:/\*+|//) *(.*)")
 # A file that a walk names, in full or by the end of its path. Not those of the walk's own example,
