@@ -54,7 +54,7 @@ fn check_munge_header() -> Result<(), String> {
     Err("/usr/include/munge.h not found. Install libmunge-dev (Debian)".to_owned())
 }
 
-/// bindgen loads libclang at run time and panics without it.
+/// Checks for libclang, without which bindgen panics at run time.
 fn check_libclang() -> Result<(), String> {
     std::panic::catch_unwind(bindgen::clang_version).map(|_| ()).map_err(|_| {
         "bindgen cannot load libclang. Install libclang-dev (Debian: libclang-14-dev), or set \
@@ -63,14 +63,14 @@ fn check_libclang() -> Result<(), String> {
     })
 }
 
-/// Messages: data that arrives as bytes.
+/// Configures the messages: data that arrives as bytes.
 fn wire_bindings() -> bindgen::Builder {
     bindgen::Builder::default()
         .allowlist_item("(phx|PHX)_.*")
         .parse_callbacks(Box::new(ZerocopyDerives))
 }
 
-/// Types and constants of libmunge; its functions are looked up when they are needed.
+/// Configures types and constants of libmunge; its functions are looked up when they are needed.
 fn munge_bindings() -> bindgen::Builder {
     bindgen::Builder::default().allowlist_type("munge_.*").allowlist_var("(MUNGE|EMUNGE)_.*")
 }

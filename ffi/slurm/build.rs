@@ -20,7 +20,7 @@ const SHIM_HEADER: &str = "shim/slurm_shim.h";
 const SYNTH_SOURCE: &str = "shim/slurm_synth.c";
 const SYNTH_HEADER: &str = "shim/slurm_synth.h";
 
-/// bindgen reads macros as i64 and would make a 64-bit flag negative.
+/// Makes macros unsigned: bindgen reads them as i64 and would make a 64-bit flag negative.
 #[derive(Debug)]
 struct UnsignedMacros;
 
@@ -93,7 +93,7 @@ fn check_slurm_headers(include: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// bindgen loads libclang at run time and panics without it.
+/// Checks for libclang, without which bindgen panics at run time.
 fn check_libclang() -> Result<(), String> {
     std::panic::catch_unwind(bindgen::clang_version).map(|_| ()).map_err(|_| {
         "bindgen cannot load libclang. Install libclang-dev (Debian: libclang-14-dev), or set \
@@ -102,7 +102,7 @@ fn check_libclang() -> Result<(), String> {
     })
 }
 
-/// The shim: functions, and records that C allocates.
+/// Configures the shim: functions, and records that C allocates.
 fn shim_bindings() -> bindgen::Builder {
     bindgen::Builder::default()
         .allowlist_item("(pls|PLS)_.*")

@@ -3,17 +3,17 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Unix milliseconds.
+/// Returns unix milliseconds.
 pub fn now_ms() -> u64 {
     millis(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())
 }
 
-/// Unix seconds.
+/// Returns unix seconds.
 pub fn now_s() -> i64 {
     i64::try_from(now_ms() / 1000).unwrap_or(i64::MAX)
 }
 
-/// Whole milliseconds of a time.
+/// Returns the whole milliseconds of a time.
 pub fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }

@@ -19,16 +19,16 @@ use crate::sys::munge as sys;
 /// Why there is no credential, or why one does not count.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MungeError {
-    /// It was decoded before.
+    /// The credential was decoded before.
     #[error("credential was used before")]
     Replayed,
-    /// Its time to live is over.
+    /// The credential's time to live is over.
     #[error("credential has expired")]
     Expired,
-    /// It is from the future: clocks disagree.
+    /// The credential is from the future: clocks disagree.
     #[error("credential is from the future: do the clocks agree?")]
     Rewound,
-    /// It is no credential, was changed, or is not for this user.
+    /// The text is no credential, was changed, or is not for this user.
     #[error("credential is invalid: {0}")]
     Invalid(String),
     /// `munged` cannot be asked.
@@ -39,11 +39,11 @@ pub enum MungeError {
 /// Content of a valid credential.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decoded {
-    /// User who made it.
+    /// User who made the credential.
     pub uid: u32,
-    /// That user's group.
+    /// Group of the user who made the credential.
     pub gid: u32,
-    /// Its payload.
+    /// Payload of the credential.
     pub payload: Vec<u8>,
 }
 
@@ -121,7 +121,7 @@ unsafe fn symbol<F: Copy>(library: *mut c_void, name: &CStr) -> Result<F, String
     Ok(unsafe { std::mem::transmute_copy::<*mut c_void, F>(&address) })
 }
 
-/// Text of the loader's latest error in this thread.
+/// Returns the text of the loader's latest error in this thread.
 fn last_error() -> String {
     // SAFETY: has no preconditions; the text is null or lives until the thread's next call.
     let text = unsafe { libc::dlerror() };
@@ -132,7 +132,7 @@ fn last_error() -> String {
     unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
 }
 
-/// One of libmunge's contexts, freed at the end.
+/// A context of libmunge, freed on drop.
 struct Context {
     context: sys::munge_ctx_t,
     library: &'static Library,
@@ -204,13 +204,12 @@ fn option(option: sys::munge_opt_t) -> c_int {
     c_int::try_from(option).unwrap_or(-1)
 }
 
-/// A credential of this process's user that carries `payload` and is good for
-/// `ttl_s` seconds (0: munged's default). `socket` names another munged than the
-/// machine's own.
+/// Returns a credential of this process's user that carries `payload` and is good for `ttl_s`
+/// seconds (0: munged's default). `socket` names another munged than the machine's own.
 ///
 /// # Errors
-/// [`MungeError::Unavailable`] without munged; [`MungeError::Invalid`] when it
-/// refuses, for example a payload that is too large.
+/// [`MungeError::Unavailable`] without munged; [`MungeError::Invalid`] when it refuses, for example
+/// a payload that is too large.
 pub fn encode(payload: &[u8], socket: Option<&Path>, ttl_s: u16) -> Result<String, MungeError> {
     let context = Context::new(socket)?;
     context.set_ttl(c_int::from(ttl_s))?;

@@ -2,7 +2,7 @@
 //! Programs of Slurm's that the daemon runs for itself (scontrol, sacct).
 //!
 //! The process that runs collectors kills what they leave behind: all of its children that belong
-//! to no run. Those that are started here are none of them.
+//! to no run. Children that are started here are spared.
 
 use std::collections::BTreeSet;
 use std::io::{self, Read, Write};
@@ -37,7 +37,7 @@ impl OwnChild {
         Ok(Self { child: Some(child), id })
     }
 
-    /// [`Child::wait_with_output`].
+    /// Does the same as [`Child::wait_with_output`].
     ///
     /// # Errors
     /// The system's.
@@ -53,8 +53,9 @@ impl Drop for OwnChild {
     }
 }
 
-/// [`Command::output`] of a program that gets `input`; it is ended where it writes more than `most`
-/// bytes, of which one more is given. Of its standard error the first 64 KiB are.
+/// Does the same as [`Command::output`], with `input` for the program. A program that writes more
+/// than `most` bytes is ended and `most + 1` bytes are returned, with the first 64 KiB of its
+/// standard error.
 ///
 /// # Errors
 /// The system's.
@@ -88,7 +89,7 @@ pub fn output_within(command: &mut Command, input: &[u8], most: usize) -> io::Re
     Ok(Output { status, stdout: out?, stderr: errors? })
 }
 
-/// The first bytes of a stream, which is read to its end.
+/// Returns the first bytes of a stream, which is read to its end.
 fn first(mut stream: impl Read, most: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     stream.by_ref().take(most).read_to_end(&mut bytes)?;
@@ -96,7 +97,7 @@ fn first(mut stream: impl Read, most: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// [`Command::output`]; the streams are as the command says.
+/// Does the same as [`Command::output`]; the streams are as the command says.
 ///
 /// # Errors
 /// The system's.
@@ -110,7 +111,7 @@ pub fn with_ids<T>(look: impl FnOnce(&BTreeSet<u32>) -> T) -> T {
 }
 
 impl OwnChild {
-    /// The child, until it is waited for.
+    /// Returns the child, until it is waited for.
     pub fn child(&mut self) -> Option<&mut Child> {
         self.child.as_mut()
     }

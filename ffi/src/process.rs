@@ -10,11 +10,11 @@ use std::process::Command;
 /// Limits of a child.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChildLimits {
-    /// Processes and threads of its user, `RLIMIT_NPROC`; root is exempt.
+    /// Processes and threads of the child's user, `RLIMIT_NPROC`; root is exempt.
     pub processes: u64,
     /// Open files, `RLIMIT_NOFILE`.
     pub files: u64,
-    /// Bytes of one file that it writes, `RLIMIT_FSIZE`.
+    /// Bytes of one file that the child writes, `RLIMIT_FSIZE`.
     pub file_bytes: u64,
 }
 
@@ -55,7 +55,7 @@ fn lower(which: libc::__rlimit_resource_t, most: u64) -> io::Result<()> {
     }
 }
 
-/// SIGKILL when the parent ends, and no new privileges through exec.
+/// Requests SIGKILL when the parent ends, and no new privileges through exec.
 fn end_with_parent(parent: u32) -> io::Result<()> {
     // SAFETY: this option takes one integer and no pointer.
     if unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0) } != 0 {
@@ -74,8 +74,8 @@ fn end_with_parent(parent: u32) -> io::Result<()> {
     }
 }
 
-/// Libraries may hold descriptors without close-on-exec. Kernels before 5.11
-/// do not know this call; then those stay as they are.
+/// Closes descriptors that libraries hold without close-on-exec. Kernels before 5.11 do not know
+/// this call; then those stay as they are.
 fn close_inherited() {
     let (first, last, cloexec): (u32, u32, u32) = (3, u32::MAX, libc::CLOSE_RANGE_CLOEXEC);
     // SAFETY: no pointer is passed; with this flag nothing is closed before
@@ -83,7 +83,7 @@ fn close_inherited() {
     unsafe { libc::syscall(libc::SYS_close_range, first, last, cloexec) };
 }
 
-/// A descriptor that becomes readable when the process ends.
+/// Returns a descriptor that becomes readable when the process ends.
 ///
 /// # Errors
 /// The kernel's; ENOSYS before Linux 5.3.
@@ -99,8 +99,7 @@ pub fn pidfd(pid: u32) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// From now on processes whose parent has ended become children of this
-/// process instead of init's.
+/// Makes processes whose parent has ended children of this process instead of init's.
 ///
 /// # Errors
 /// The kernel's.

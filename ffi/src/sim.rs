@@ -7,12 +7,12 @@
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::path::Path;
 
-/// Jobs of [`Truth`] at most.
+/// Greatest number of jobs in [`Truth`].
 pub const JOBS_MAX: usize = 64;
-/// Nodes of [`Truth`] at most.
+/// Greatest number of nodes in [`Truth`].
 pub const NODES_MAX: usize = 16;
 
-/// One episode.
+/// Parameters of an episode.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Params {
@@ -40,7 +40,7 @@ pub struct Job {
     pub nodes: u64,
 }
 
-/// What slurmctld has.
+/// State of slurmctld.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct Truth {
@@ -50,7 +50,7 @@ pub struct Truth {
     pub jobs: [Job; JOBS_MAX],
 }
 
-/// Counters of one episode.
+/// Counters of an episode.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
@@ -129,7 +129,7 @@ library! {
     pending: fn(*mut u32) -> u32;
 }
 
-/// The library. It has one world, so there is one of these, in one thread: it is not `Send`.
+/// The library. It has one world: one instance in one thread, so it is not `Send`.
 #[derive(Debug)]
 pub struct Sim {
     functions: Functions,
@@ -137,7 +137,7 @@ pub struct Sim {
 }
 
 impl Sim {
-    /// Loads it.
+    /// Loads the library.
     ///
     /// # Errors
     /// The file is not there, or not of this version.
@@ -192,7 +192,7 @@ impl Sim {
         unsafe { (self.functions.connection)() }
     }
 
-    /// Bytes of the next packet of the plugin; 0: none now; `None`: none any more.
+    /// Takes the next packet of the plugin; returns its bytes, 0: none now; `None`: none any more.
     pub fn take(&self, connection: u32, packet: &mut [u8]) -> Option<usize> {
         let room = u32::try_from(packet.len()).unwrap_or(u32::MAX);
         // SAFETY: see `begin`; `room` bytes are there.
@@ -262,7 +262,7 @@ impl Sim {
         unsafe { (self.functions.settled)() }
     }
 
-    /// Writes what is not as it should be to the log.
+    /// Writes what differs from the expected state to the log.
     pub fn dump(&self) {
         // SAFETY: see `begin`.
         unsafe { (self.functions.dump)() }
@@ -278,7 +278,7 @@ impl Sim {
         unsafe { (self.functions.breaker)() }
     }
 
-    /// Ids of the jobs that wait.
+    /// Returns the ids of the jobs that wait.
     pub fn pending(&self) -> Vec<u32> {
         let mut ids = [0; JOBS_MAX];
         // SAFETY: see `begin`; so many fit.

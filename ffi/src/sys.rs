@@ -10,12 +10,12 @@
     clippy::undocumented_unsafe_blocks
 )]
 
-/// `include/phalanx_wire.h`; the documentation is in that header.
+/// Types of `include/phalanx_wire.h`; the documentation is in that header.
 pub mod wire {
     include!(concat!(env!("OUT_DIR"), "/wire.rs"));
 }
 
-/// libmunge's `munge.h`; the documentation is in munge(3).
+/// Types of libmunge's `munge.h`; the documentation is in munge(3).
 pub mod munge {
     include!(concat!(env!("OUT_DIR"), "/munge.rs"));
 }

@@ -22,8 +22,8 @@ struct SchedAttr {
 
 const _: () = assert!(size_of::<SchedAttr>() == 48);
 
-/// For work that nobody waits for: this thread gets less of a busy CPU.
-/// `nice` is 1 to 19; on Linux it is a property of the thread.
+/// Gives this thread less of a busy CPU, for work that nobody waits for. `nice` is 1 to 19; on
+/// Linux it is a property of the thread.
 ///
 /// # Errors
 /// The kernel's.
@@ -35,10 +35,10 @@ pub fn yield_to_others(nice: i32) -> io::Result<()> {
     }
 }
 
-/// For short work that somebody waits for: asks for turns of `slice_ns` (100
-/// microseconds to 100 milliseconds) instead of the usual few milliseconds.
-/// From Linux 6.12 on such a thread interrupts one with longer turns when it
-/// wakes; its share of the CPU stays the same. Older kernels ignore it.
+/// Asks for time slices of `slice_ns` (100 microseconds to 100 milliseconds) instead of the usual
+/// few milliseconds, for short work that somebody waits for. From Linux 6.12 on such a thread
+/// preempts one with longer slices when it wakes; its share of the CPU stays the same. Older
+/// kernels ignore it.
 ///
 /// # Errors
 /// The kernel's.

@@ -68,11 +68,11 @@ pub use sys::{
 pub type Header = sys::phx_hdr;
 /// First packet of a connection, from the plugin.
 pub type Hello = sys::phx_hello;
-/// A full state follows; everything known before is void.
+/// Start of a full state; everything known before is void.
 pub type SyncBegin = sys::phx_sync_begin;
-/// The full state is complete.
+/// End of a full state.
 pub type SyncEnd = sys::phx_sync_end;
-/// The job gave everything back.
+/// End of a job: it gave everything back.
 pub type JobEnd = sys::phx_job_end;
 /// Outcome of an ask.
 pub type Outcome = sys::phx_outcome;
@@ -80,11 +80,11 @@ pub type Outcome = sys::phx_outcome;
 pub type Stats = sys::phx_stats;
 /// Limits in force, from the daemon: the body of WELCOME and of CONFIG.
 pub type Welcome = sys::phx_welcome;
-/// The daemon lost track and wants a full state.
+/// Request of the daemon, which lost track, for a full state.
 pub type Resync = sys::phx_resync;
 /// Fixed part of [`Queue`].
 pub type QueueHead = sys::phx_queue;
-/// One pending job that is not held.
+/// A pending job that is not held.
 pub type Queued = sys::phx_queued;
 /// Fixed part of [`Order`].
 pub type OrderHead = sys::phx_order;
@@ -100,7 +100,7 @@ pub type TopologyHead = sys::phx_topology;
 pub type JobHead = sys::phx_job;
 /// Fixed part of [`Ends`].
 pub type EndsHead = sys::phx_ends;
-/// A running job that ends at another time than was told.
+/// A running job that ends at another time than the daemon knows.
 pub type End = sys::phx_end;
 /// Fixed part of [`Ask`].
 pub type AskHead = sys::phx_ask;
@@ -108,15 +108,15 @@ pub type AskHead = sys::phx_ask;
 pub type AnswerHead = sys::phx_answer;
 /// Name of one kind or type of generic resource.
 pub type GresName = sys::phx_gres_name;
-/// One kind or type of generic resource and its count on a node.
+/// A kind or type of generic resource and its count on a node.
 pub type GresCount = sys::phx_gres_count;
-/// One node of slurmctld's table; an empty slot has an empty name and zeros.
+/// A node of slurmctld's table; an empty slot has an empty name and zeros.
 pub type Node = sys::phx_node;
 /// CPUs, memory and cores that a job holds on one node.
 pub type Alloc = sys::phx_alloc;
 /// Generic resources that a job holds on one node.
 pub type JobGres = sys::phx_job_gres;
-/// One generic resource that a job asks for.
+/// A generic resource that a job asks for.
 pub type AskGres = sys::phx_ask_gres;
 /// Class of candidates: Slurm's scheduling weight.
 pub type Class = sys::phx_class;
@@ -128,7 +128,7 @@ pub type Exc = sys::phx_exc;
 pub struct GresNames<'a> {
     /// Fixed part.
     pub head: &'a GresNamesHead,
-    /// At most [`PHX_GRES_NAMES_PER_MSG`].
+    /// Names, at most [`PHX_GRES_NAMES_PER_MSG`].
     pub entries: &'a [GresName],
 }
 
@@ -137,17 +137,17 @@ pub struct GresNames<'a> {
 pub struct Nodes<'a> {
     /// Fixed part.
     pub head: &'a NodesHead,
-    /// At most [`PHX_NODES_PER_MSG`].
+    /// Nodes, at most [`PHX_NODES_PER_MSG`].
     pub entries: &'a [Node],
 }
 
-/// One topology as `scontrol show topology` prints it, or a part of it
-/// (`PHX_PART_FIRST` .. `PHX_PART_LAST` in `head.flags`).
+/// A topology as `scontrol show topology` prints it, or a part of it (`PHX_PART_FIRST` ..
+/// `PHX_PART_LAST` in `head.flags`).
 #[derive(Debug, Clone, Copy)]
 pub struct Topology<'a> {
     /// Fixed part.
     pub head: &'a TopologyHead,
-    /// At most [`PHX_TOPOLOGY_TEXT_MAX`]; empty where the topology is unknown.
+    /// Text, at most [`PHX_TOPOLOGY_TEXT_MAX`] bytes; empty where the topology is unknown.
     pub text: &'a [u8],
 }
 
@@ -157,22 +157,22 @@ pub struct Topology<'a> {
 pub struct Job<'a> {
     /// Fixed part.
     pub head: &'a JobHead,
-    /// At most [`PHX_ALLOCS_PER_MSG`].
+    /// Allocations, at most [`PHX_ALLOCS_PER_MSG`].
     pub allocs: &'a [Alloc],
-    /// At most [`PHX_JOB_GRES_PER_MSG`].
+    /// Generic resources of the allocations, at most [`PHX_JOB_GRES_PER_MSG`].
     pub gres: &'a [JobGres],
 }
 
-/// Running jobs that end at another time than was told.
+/// Running jobs that end at another time than the daemon knows.
 #[derive(Debug, Clone, Copy)]
 pub struct Ends<'a> {
     /// Fixed part.
     pub head: &'a EndsHead,
-    /// At most [`PHX_ENDS_PER_MSG`].
+    /// Jobs with their ends, at most [`PHX_ENDS_PER_MSG`].
     pub entries: &'a [End],
 }
 
-/// One `job_test()` call whose candidate set may be narrowed.
+/// A call of `job_test()` whose candidate set may be narrowed.
 #[derive(Debug, Clone, Copy)]
 pub struct Ask<'a> {
     /// Fixed part.
@@ -180,16 +180,16 @@ pub struct Ask<'a> {
     /// Bitmap of candidates: bit `i` of word `w` is node `64 * w + i`. Bits
     /// from `head.node_bits` on are zero.
     pub candidates: &'a [u64],
-    /// As many words, or none: the nodes that were left out of the candidates,
-    /// but are Slurm's.
+    /// Bitmap of the nodes that were left out of the candidates but are Slurm's; as long as
+    /// `candidates`, or empty.
     pub left_out: &'a [u64],
-    /// Ascending by tier, then weight; empty if the candidates differ by the
+    /// Classes of candidates, ascending by tier, then weight; empty if the candidates differ by the
     /// Weight of the node table alone.
     pub classes: &'a [Class],
     /// `head.class_planes` bitmaps as long as `candidates`: bit `p` of a
     /// candidate's position in `classes` is its bit of plane `p`.
     pub planes: &'a [u64],
-    /// Nodes ascending, at most [`PHX_EXC_MAX`].
+    /// Cores that reservations keep, by ascending node, at most [`PHX_EXC_MAX`].
     pub exc: &'a [Exc],
     /// Jobs that may be preempted, at most [`PHX_PREEMPT_MAX`].
     pub preempt: &'a [u32],
@@ -211,20 +211,20 @@ pub struct Answer<'a> {
 pub struct Queue<'a> {
     /// Fixed part.
     pub head: &'a QueueHead,
-    /// At most [`PHX_QUEUE_PER_MSG`].
+    /// Pending jobs, at most [`PHX_QUEUE_PER_MSG`].
     pub jobs: &'a [Queued],
 }
 
-/// The deltas that shall be in force, in parts as those of [`Queue`].
+/// The deltas that shall be in force, in parts like those of [`Queue`].
 #[derive(Debug, Clone, Copy)]
 pub struct Order<'a> {
     /// Fixed part.
     pub head: &'a OrderHead,
-    /// Job ids strictly ascending, at most [`PHX_ORDER_PER_MSG`].
+    /// Deltas, with job ids strictly ascending, at most [`PHX_ORDER_PER_MSG`].
     pub deltas: &'a [Delta],
 }
 
-/// One message, as references into its packet.
+/// A message, as references into its packet.
 #[derive(Debug, Clone, Copy)]
 #[allow(missing_docs, reason = "each variant carries the documented type of its name")]
 pub enum Message<'a> {
@@ -249,7 +249,7 @@ pub enum Message<'a> {
 }
 
 impl<'a> Message<'a> {
-    /// The message's type.
+    /// Returns the message's type.
     pub fn kind(&self) -> Type {
         match self {
             Message::Hello(_) => Type::Hello,
@@ -273,7 +273,7 @@ impl<'a> Message<'a> {
         }
     }
 
-    /// The header; of a parsed message, exactly as it came.
+    /// Returns the header; of a parsed message, exactly as it came.
     pub fn header(&self) -> &'a Header {
         match self {
             Message::Hello(m) => &m.hdr,
@@ -296,7 +296,7 @@ impl<'a> Message<'a> {
         }
     }
 
-    /// The header's sequence number.
+    /// Returns the header's sequence number.
     pub fn seq(&self) -> u64 {
         self.header().seq
     }
@@ -318,7 +318,7 @@ impl<'a> Message<'a> {
 }
 
 impl Nodes<'_> {
-    /// As [`Message::check_nodes`].
+    /// Checks node indexes like [`Message::check_nodes`].
     ///
     /// # Errors
     /// The run ends beyond the table.
@@ -333,12 +333,12 @@ impl Nodes<'_> {
 }
 
 impl Topology<'_> {
-    /// First message of this topology.
+    /// Whether this is the first message of the topology.
     pub fn is_first(&self) -> bool {
         u32::from(self.head.flags) & PHX_PART_FIRST != 0
     }
 
-    /// Last message of this topology: its text is complete.
+    /// Whether this is the last message of the topology: its text is complete.
     pub fn is_last(&self) -> bool {
         u32::from(self.head.flags) & PHX_PART_LAST != 0
     }
@@ -350,7 +350,7 @@ impl Topology<'_> {
 }
 
 impl Job<'_> {
-    /// As [`Message::check_nodes`].
+    /// Checks node indexes like [`Message::check_nodes`].
     ///
     /// # Errors
     /// An allocation or gres entry names a node beyond the table.
@@ -371,29 +371,29 @@ impl Job<'_> {
         Ok(())
     }
 
-    /// First message of this state of the job.
+    /// Whether this is the first message of this state of the job.
     pub fn is_first(&self) -> bool {
         self.head.flags & PHX_JOB_FIRST != 0
     }
 
-    /// Last message of this state of the job: the state is complete.
+    /// Whether this is the last message of this state of the job: the state is complete.
     pub fn is_last(&self) -> bool {
         self.head.flags & PHX_JOB_LAST != 0
     }
 
-    /// Why the plugin sent it; `None` for a number this version does not know.
+    /// Why the plugin sent the message; `None` for a number that this version does not know.
     pub fn cause(&self) -> Option<Cause> {
         Cause::from_raw(self.head.cause)
     }
 }
 
 impl<'a> Ask<'a> {
-    /// An ask with nothing but candidates.
+    /// Creates an ask with nothing but candidates.
     pub fn new(head: &'a AskHead, candidates: &'a [u64]) -> Self {
         Ask { head, candidates, left_out: &[], classes: &[], planes: &[], exc: &[], preempt: &[] }
     }
 
-    /// As [`Message::check_nodes`].
+    /// Checks the bitmap like [`Message::check_nodes`].
     ///
     /// # Errors
     /// The bitmap's size is not the table's.
@@ -405,7 +405,7 @@ impl<'a> Ask<'a> {
         Ok(())
     }
 
-    /// The ask's sequence number, which its answer repeats.
+    /// Returns the ask's sequence number, which its answer repeats.
     pub fn seq(&self) -> u64 {
         self.head.hdr.seq
     }
@@ -421,18 +421,18 @@ impl<'a> Ask<'a> {
         self.head.flags & flag != 0
     }
 
-    /// The generic resources asked for.
+    /// Returns the generic resources asked for.
     pub fn gres(&self) -> &[AskGres] {
         let count = (self.head.gres_count as usize).min(self.head.gres.len());
         &self.head.gres[..count]
     }
 
-    /// Number of candidate nodes.
+    /// Returns the number of candidate nodes.
     pub fn candidate_count(&self) -> u32 {
         self.candidates.iter().map(|word| word.count_ones()).sum()
     }
 
-    /// Position in `classes` of a candidate; 0 if there are none.
+    /// Returns the position in `classes` of a candidate; 0 if there are no classes.
     pub fn class_of(&self, node: u32) -> usize {
         let (word, bit) = (node as usize / 64, node % 64);
         let planes = self.planes.chunks(self.candidates.len().max(1));
@@ -440,7 +440,7 @@ impl<'a> Ask<'a> {
         bits.enumerate().map(|(p, bit)| usize::from(bit == 1) << p).sum()
     }
 
-    /// Indexes of the candidate nodes, ascending.
+    /// Returns the indexes of the candidate nodes, ascending.
     pub fn candidate_nodes(&self) -> impl Iterator<Item = u32> + '_ {
         (0u32..).zip(self.candidates).flat_map(|(w, &word)| {
             let next = |rest: &u64| Some(rest & rest.wrapping_sub(1)).filter(|r| *r != 0);
@@ -451,7 +451,7 @@ impl<'a> Ask<'a> {
 }
 
 impl Answer<'_> {
-    /// As [`Message::check_nodes`].
+    /// Checks node indexes like [`Message::check_nodes`].
     ///
     /// # Errors
     /// A node is beyond the table.
@@ -466,12 +466,12 @@ impl Answer<'_> {
         }
     }
 
-    /// The sequence number of the ask that it answers.
+    /// Returns the sequence number of the ask that the message answers.
     pub fn seq(&self) -> u64 {
         self.head.hdr.seq
     }
 
-    /// The verdict; `None` in a head that did not come from [`parse`].
+    /// Returns the verdict; `None` in a head that did not come from [`parse`].
     pub fn verdict(&self) -> Option<Verdict> {
         Verdict::from_raw(self.head.verdict)
     }
@@ -483,12 +483,12 @@ impl Answer<'_> {
 }
 
 impl Node {
-    /// An empty slot of the table.
+    /// Returns an empty slot of the table.
     pub fn empty() -> Self {
         zerocopy::FromZeros::new_zeroed()
     }
 
-    /// The generic resources on the node.
+    /// Returns the generic resources on the node.
     pub fn gres(&self) -> &[GresCount] {
         let count = (self.gres_count as usize).min(self.gres.len());
         &self.gres[..count]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Bytes from the socket never panic, and what parses builds back into the same bytes.
+//! Goal: bytes from the socket never panic, and what parses builds back into the same bytes.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
 use phalanx_ffi::wire::{
@@ -43,7 +43,7 @@ fn check_buffer(input: &PacketBuf, output: &mut PacketBuf) -> u64 {
     (1 << 40) + u64::from(message.kind().raw()) * 64 + u64::from(built.len().ilog2())
 }
 
-/// Every accessor of a parsed message.
+/// Calls every accessor of a parsed message.
 fn touch(message: &Message<'_>) {
     let _ = (message.kind().from_plugin(), message.check_nodes(100).is_ok());
     match message {

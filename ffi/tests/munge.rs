@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Credentials against the machine's munged; without one, the refusals.
+//! Tests credentials against the machine's munged; without one, the refusals.
 #![allow(clippy::unwrap_used)]
 
 use std::path::Path;

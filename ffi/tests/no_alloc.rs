@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The path from an ask to its answer allocates nothing. Its own binary: the
+//! Goal: the path from an ask to its answer allocates nothing. The test has its own binary: the
 //! counting allocator is the whole process's.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 

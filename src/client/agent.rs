@@ -49,7 +49,7 @@ pub struct AgentOptions {
     pub command_dirs: Vec<PathBuf>,
     /// User that programs run as unless their registration says otherwise.
     pub run_as: String,
-    /// Users that registrations may name besides; `None`: any.
+    /// Users that registrations may name besides `run_as`; `None`: any.
     pub run_as_allowed: Option<Vec<String>>,
     /// Address of the data service for programs, as `PHALANX_URL`.
     pub service: String,
@@ -103,12 +103,12 @@ struct Agent {
     /// State of built-in registrations between their runs, by instance.
     memories: BTreeMap<u64, Arc<std::sync::Mutex<Memory>>>,
     generation: u64,
-    /// Requests that failed in a row.
+    /// Number of consecutive failed requests.
     failures: u32,
 }
 
 impl Agent {
-    /// One request and the runs around it.
+    /// Makes one request, with the runs before and after it.
     fn turn(&mut self, service: &mut impl Service, stop: &AtomicBool) {
         let started = self.start_due(service);
         self.worker.sleep(SETTLE, started);
@@ -135,8 +135,8 @@ impl Agent {
         }
     }
 
-    /// Time that the request may be held, milliseconds: until the next run is
-    /// due, or the present ones have probably ended.
+    /// Returns how long the request may be held, in milliseconds: until the next run is due, or the
+    /// present ones have probably ended.
     fn wait(&self, now: Instant) -> u64 {
         if self.outbox.has_more() {
             return 0;
@@ -221,7 +221,7 @@ impl Agent {
         due.len()
     }
 
-    /// The work of a run; the error says why it cannot be done now.
+    /// Returns the work of a run; the error says why it cannot be done now.
     fn prepare(
         &mut self,
         id: u64,
@@ -263,7 +263,7 @@ impl Agent {
         Ok(Task::Program(self.program(registration, path, args, input)?, None))
     }
 
-    /// The inputs of a processor. A name without any value is an empty list.
+    /// Returns the inputs of a processor. A name without any value is an empty list.
     fn inputs(
         &self,
         registration: &Registration,
@@ -313,7 +313,7 @@ impl Agent {
     }
 }
 
-/// The data service while it cannot be reached.
+/// Stands for the data service while it cannot be reached.
 struct Away;
 
 impl Service for Away {

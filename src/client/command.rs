@@ -5,10 +5,9 @@ use std::fs::Metadata;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// Checks that `path`, with every symbolic link resolved, is an executable file
-/// below one of `dirs`, and that neither it nor a directory between the two,
-/// nor that directory itself, can be changed by anybody but root and `owner`
-/// (the user that checks). Returns the resolved path, which is the one to run.
+/// Checks that `path`, with every symbolic link resolved, is an executable file below one of
+/// `dirs`, and that nobody but root and `owner` (the user that checks) can change it, that
+/// directory, or one between the two. Returns the resolved path, which is the one to run.
 pub fn check(path: &Path, dirs: &[PathBuf], owner: u32) -> Result<PathBuf, String> {
     let refused = |why: String| format!("cmd {}: {why}", path.display());
     let missing = |error: std::io::Error| refused(error.to_string());
@@ -59,8 +58,7 @@ mod tests {
         path.to_path_buf()
     }
 
-    /// Goal: only safe files below the directories pass, whatever way leads
-    /// there.
+    /// Goal: only safe files below the directories pass, whatever way leads there.
     #[test]
     fn only_files_that_others_cannot_change() {
         let base = tempfile::tempdir().unwrap();

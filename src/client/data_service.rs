@@ -6,16 +6,16 @@ use phalanx_messages::collect::{DataReport, SyncReply, SyncRequest};
 /// Reason for which the data service did not answer an agent.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ServiceError {
-    /// It cannot be reached, or broke off: try again later.
+    /// The service cannot be reached, or broke off: try again later.
     #[error("data service: {0}")]
     Unreachable(String),
-    /// It has too much to do: try again after so many milliseconds.
+    /// The service is overloaded: try again after this time, in milliseconds.
     #[error("data service: busy for {0} ms")]
     Busy(u64),
-    /// It does not accept this agent or request.
+    /// The service does not accept this agent or request.
     #[error("data service: refused: {0}")]
     Refused(String),
-    /// There is no such datum.
+    /// The service has no such datum.
     #[error("data service: no such datum: {0}")]
     NotFound(String),
 }
@@ -27,6 +27,6 @@ pub trait Service: Send {
     /// the generation differs from the request's. After an error nothing of the request counts.
     fn sync(&mut self, request: &SyncRequest) -> Result<SyncReply, ServiceError>;
 
-    /// The latest values of one name, of one node or of all.
+    /// Returns the latest values of one name, of one node or of all.
     fn read(&mut self, name: &str, node: Option<&str>) -> Result<DataReport, ServiceError>;
 }

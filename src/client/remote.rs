@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! HTTP/1.1 to the daemon, from commands and agents: over its Unix socket, where the kernel names
-//! the user, or over TCP, where each request carries a MUNGE credential. One connection, one
-//! request at a time.
+//! A client of HTTP/1.1 to the daemon for commands and agents: over its Unix socket, where the
+//! kernel names the user, or over TCP, where each request carries a MUNGE credential. One
+//! connection, one request at a time.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -61,13 +61,13 @@ pub struct Answer {
     pub retry_ms: Option<u64>,
     /// The whole body.
     pub body: Vec<u8>,
-    /// Credential that proves who gave it.
+    /// Credential that proves which user answered.
     pub proof: Option<String>,
-    /// What a credential for this daemon has to name.
+    /// Realm that a credential for this daemon has to name.
     realm: Option<String>,
 }
 
-/// What is known of the realm of the daemon at the other end.
+/// Knowledge of the realm of the daemon at the other end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Realm {
     Unknown,
@@ -95,7 +95,7 @@ pub struct Connection {
     target: Target,
     munge_socket: Option<PathBuf>,
     reply_bytes_max: usize,
-    /// Users whose answers over TCP count; `None`: everybody's.
+    /// Users whose answers over TCP count; `None`: any user's.
     answered_by: Option<Vec<u32>>,
     realm: Realm,
     runtime: Runtime,
@@ -103,7 +103,7 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// `munge_socket` is that of another munged than the machine's.
+    /// Prepares a connection; `munge_socket` is that of another munged than the machine's.
     pub fn new(
         target: Target,
         munge_socket: Option<PathBuf>,
@@ -122,8 +122,8 @@ impl Connection {
         })
     }
 
-    /// Over TCP only answers count that carry a proof of one of these users: anybody may listen
-    /// at a port while phalanxd does not.
+    /// Accepts over TCP only answers with a proof of one of these users: anybody may listen at a
+    /// port while phalanxd does not.
     #[must_use]
     pub fn answered_by(mut self, uids: Vec<u32>) -> Self {
         self.answered_by = Some(uids);
@@ -160,7 +160,7 @@ impl Connection {
         self.signed(method, path, body.as_ref(), wait)
     }
 
-    /// One request with its credential, where the kernel does not name the user.
+    /// Sends one request, with a credential where the kernel does not name the user.
     fn signed(
         &mut self,
         method: Method,
@@ -225,21 +225,21 @@ impl Connection {
     }
 }
 
-/// How long an answer may take, and until when.
+/// Time limit of an answer, and when it ends.
 #[derive(Clone, Copy)]
 struct Wait {
     patience: Duration,
     end: Instant,
 }
 
-/// The realm of a challenge such as `Munge realm="7f"`.
+/// Returns the realm of a challenge such as `Munge realm="7f"`.
 fn realm_of(headers: &HeaderMap) -> Option<String> {
     let challenge = headers.get(WWW_AUTHENTICATE)?.to_str().ok()?;
     let (realm, _) = challenge.strip_prefix("Munge realm=\"")?.split_once('"')?;
     Some(realm.to_owned())
 }
 
-/// The error says why the answer does not count.
+/// Checks an answer's proof; the error says why the answer does not count.
 fn check_proof(
     answer: &Answer,
     credential: &str,
@@ -266,7 +266,7 @@ fn check_proof(
 
 type Exchanged = (SendRequest<Full<Bytes>>, Answer);
 
-/// One request and its answer; on the open connection if that still works.
+/// Sends one request and takes its answer, on the open connection if that still works.
 async fn exchange(
     target: &Target,
     open: Option<SendRequest<Full<Bytes>>>,
@@ -322,7 +322,7 @@ where
     tokio::spawn(connection);
     Ok(sender)
 }
-/// Rounded to tenths; whole ones without a point.
+/// Converts a time to seconds, rounded to tenths; whole ones without a point.
 fn seconds(time: Duration) -> f64 {
     (time.as_secs_f64() * 10.0).round() / 10.0
 }

@@ -27,14 +27,14 @@ pub use user::RunAs;
 use child::Child;
 use phalanx_core::limits::SLOT_EXIT_CHECK_MS;
 
-/// One run that has ended.
+/// A run that has ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finished {
-    /// Id that [`Slots::start`] got.
+    /// Id that was given to [`Slots::start`].
     pub id: u64,
-    /// Its output, without white space at both ends.
+    /// Standard output of the run, without white space at both ends.
     pub output: Result<String, RunError>,
-    /// Last lines of its standard error.
+    /// Last lines of the run's standard error.
     pub stderr: String,
     /// Duration of the run.
     pub took: Duration,
@@ -46,7 +46,7 @@ pub enum Refused {
     /// The greatest number of programs runs.
     #[error("all run slots are taken")]
     Full,
-    /// The last run of this id has not ended, or cannot be ended.
+    /// The previous run of this id has not ended, or cannot be ended.
     #[error("its last run has not ended")]
     Busy,
 }
@@ -56,7 +56,7 @@ pub enum Refused {
 pub struct Slots {
     most: usize,
     running: BTreeMap<u64, Child>,
-    /// Killed, reported, and not gone yet.
+    /// Runs that were killed and reported, and are not gone yet.
     dying: BTreeMap<u64, Child>,
     finished: Vec<Finished>,
 }
@@ -72,23 +72,23 @@ impl Slots {
         Self { most, running, dying, finished: Vec::new() }
     }
 
-    /// True if nothing runs.
+    /// Whether no program runs.
     pub fn is_empty(&self) -> bool {
         self.running.is_empty() && self.dying.is_empty()
     }
 
-    /// True if the greatest number of programs runs.
+    /// Whether the greatest number of programs runs.
     pub fn is_full(&self) -> bool {
         self.running.len() + self.dying.len() >= self.most
     }
 
-    /// True if the last run of this id has not ended.
+    /// Whether the previous run of this id has not ended.
     pub fn busy(&self, id: u64) -> bool {
         self.running.contains_key(&id) || self.dying.contains_key(&id)
     }
 
-    /// Starts a program, unless there is no slot for it now. [`Slots::wait`] returns a failed
-    /// start as any other failure.
+    /// Starts a program, unless there is no slot for it now. [`Slots::wait`] returns a failed start
+    /// as any other failure.
     pub fn start(&mut self, id: u64, run: Run, now: Instant) -> Result<(), Refused> {
         if self.busy(id) {
             return Err(Refused::Busy);
@@ -117,15 +117,15 @@ impl Slots {
         }
     }
 
-    /// Kills all.
+    /// Kills all programs.
     pub fn stop_all(&mut self, now: Instant) {
         for id in self.running.keys().copied().collect::<Vec<_>>() {
             self.stop(id, now);
         }
     }
 
-    /// Waits until a program has ended, `until` has come, or `wake` can be
-    /// read; returns the ended runs.
+    /// Waits until a program has ended, `until` has come, or `wake` can be read; returns the ended
+    /// runs.
     pub fn wait(&mut self, until: Instant, wake: Option<BorrowedFd<'_>>) -> Vec<Finished> {
         if self.finished.is_empty() {
             self.sleep(until, wake);

@@ -24,16 +24,16 @@ const DEPTH_MAX: usize = 20;
 pub struct NameNode {
     /// Name service, or `host:port`.
     pub name: String,
-    /// `host:port` of each for RPC.
+    /// RPC addresses (`host:port`) of the NameNodes.
     pub rpc: Vec<String>,
-    /// `host:port` of each for HTTP; empty where the configuration says none.
+    /// HTTP addresses (`host:port`) of the NameNodes; empty where the configuration says none.
     pub http: Vec<String>,
-    /// The same over TLS.
+    /// HTTPS addresses (`host:port`) of the NameNodes; empty where the configuration says none.
     pub https: Vec<String>,
 }
 
 impl NameNode {
-    /// `http://host:port` of each, or `https://host:port`.
+    /// Returns `http://host:port` of each NameNode, or `https://host:port`.
     pub fn urls(&self, tls: bool) -> Vec<String> {
         let (scheme, addresses) = if tls { ("https", &self.https) } else { ("http", &self.http) };
         addresses.iter().map(|address| format!("{scheme}://{address}")).collect()
@@ -45,11 +45,11 @@ impl NameNode {
 pub struct Site {
     /// Authority of `fs.defaultFS`.
     pub default: Option<String>,
-    /// By name service or `host:port`.
+    /// NameNodes by name service or `host:port`.
     pub services: BTreeMap<String, NameNode>,
-    /// `hadoop.security.authentication`, `simple` if not set.
+    /// Value of `hadoop.security.authentication`, `simple` if not set.
     pub authentication: String,
-    /// `dfs.http.policy` leaves nothing but TLS.
+    /// Whether `dfs.http.policy` allows only TLS.
     pub tls_only: bool,
     /// Directories that were read, for messages.
     pub looked: String,
@@ -263,7 +263,7 @@ fn with_port(authority: &str, port: u16) -> String {
     if has { authority.to_owned() } else { format!("{authority}:{port}") }
 }
 
-/// An HTTP address of the wildcard host is on the host that serves RPC.
+/// Replaces the wildcard host of an HTTP address by the host that serves RPC.
 fn on_host(http: &str, rpc: &str) -> String {
     match (http.strip_prefix("0.0.0.0:"), rpc.rsplit_once(':')) {
         (Some(port), Some((host, _))) => format!("{host}:{port}"),

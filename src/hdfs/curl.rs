@@ -18,28 +18,28 @@ use super::rpc::Timeouts;
 use phalanx_core::limits::HDFS_FRAME_BYTES_MAX;
 use phalanx_ffi::own_children;
 
-/// The program. Its place is that of the system's.
+/// Name of the program, which is looked up in [`PATH`].
 const PROGRAM: &str = "curl";
-/// Where programs are looked for.
+/// Directories in which the program is looked up.
 const PATH: &str = "/usr/bin:/bin";
-/// Status by which curl says that the time was over.
+/// Exit status by which curl says that the time was over.
 const OUT_OF_TIME: i32 = 28;
-/// What the library says first of every ticket that it could not get (RFC 2744).
+/// First words of the Kerberos library about any ticket that it could not get (RFC 2744).
 const NO_TICKET: &str = "No credentials were supplied, or the credentials were unavailable or \
                          inaccessible.";
-/// Bytes of a reason that are told.
+/// Longest reason in a message, in bytes.
 const REASON_MAX: usize = 300;
 
-/// Who asks, and whom it believes.
+/// The principal that asks, and the authorities that it believes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Identity {
     /// Keytab of the daemon's principal; empty: the tickets of this process.
     pub(super) keytab: String,
     /// Certificates of the authorities, PEM; empty: the system's.
     pub(super) ca_file: String,
-    /// It asks for others (`doas`), not for itself.
+    /// Whether requests are for other users (`doas`), not for the principal itself.
     pub(super) proxy: bool,
-    /// The NameNodes want Kerberos.
+    /// Whether the NameNodes want Kerberos.
     pub(super) kerberos: bool,
 }
 
@@ -72,7 +72,7 @@ impl Curl {
         Ok(Self { identity, tickets })
     }
 
-    /// One GET: the HTTP status and the body.
+    /// Makes one GET request; returns the HTTP status and the body.
     pub(super) fn get(
         &self,
         base: &str,
@@ -157,7 +157,7 @@ impl Curl {
     }
 }
 
-/// Bytes of an answer and of what stands behind it.
+/// Longest answer with the status behind it, in bytes.
 const BYTES_MAX: usize = HDFS_FRAME_BYTES_MAX + 16;
 
 /// A value of curl's configuration.
@@ -174,13 +174,13 @@ fn answer(output: &[u8]) -> (&[u8], u16) {
     (body, status.unwrap_or(0))
 }
 
-/// Why there was no answer: curl's last words, `curl: (60) SSL certificate problem: ...`.
+/// Returns curl's last words, `curl: (60) SSL certificate problem: ...`, on why no answer came.
 fn complaint(told: &str) -> String {
     let mut words = told.lines().rev().filter_map(|line| line.strip_prefix("curl: "));
     reason(words.next().unwrap_or("curl ended without a word"))
 }
 
-/// Why the NameNode did not believe who asks: what the Kerberos library said, if anything.
+/// Says why the NameNode refused the caller: the Kerberos library's text, if there is one.
 fn refusal(base: &str, told: &str) -> String {
     let by_library = told.lines().rev().find_map(|line| line.split_once("() failed: "));
     match by_library {
@@ -193,7 +193,7 @@ fn refusal(base: &str, told: &str) -> String {
     }
 }
 
-/// One line of bounded length.
+/// Cuts a text to one line of bounded length.
 fn reason(text: &str) -> String {
     let line = text.lines().next().unwrap_or_default().trim();
     line.chars().filter(|c| !c.is_control()).take(REASON_MAX).collect()

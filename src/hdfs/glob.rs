@@ -8,7 +8,7 @@ use super::HdfsError;
 /// One component of a path.
 #[derive(Debug, Clone)]
 pub(super) enum Component {
-    /// One name.
+    /// A component without a pattern.
     Name(String),
     /// Every name that matches a pattern.
     Pattern(Regex),

@@ -55,7 +55,7 @@ pub enum HdfsError {
     /// The Hadoop configuration cannot be read.
     #[error("{0}")]
     Configuration(String),
-    /// No connection.
+    /// The NameNode could not be connected to.
     #[error("{address}: {error}")]
     Unreachable {
         /// Host and port.
@@ -69,7 +69,7 @@ pub enum HdfsError {
     /// The time for this call is over.
     #[error("no answer in time")]
     OutOfTime,
-    /// The same at the end, with the limit that was reached.
+    /// The time limit of the whole input is over; names that limit.
     #[error("no answer in time ({0})")]
     Late(&'static str),
     /// Kerberos did not say who asks.
@@ -83,10 +83,10 @@ pub enum HdfsError {
         /// First line of its text.
         message: String,
     },
-    /// No such file, or a pattern that matches none.
+    /// The file does not exist, or no file matches the pattern.
     #[error("{0}: no such file")]
     NotFound(String),
-    /// More than the limits allow.
+    /// The input is larger than the limits allow.
     #[error("{0}")]
     TooMuch(String),
 }
@@ -101,14 +101,14 @@ impl HdfsError {
         matches!(self, Self::Remote { class, .. } if short(class) == name)
     }
 
-    /// Another NameNode of the same name service may do better.
+    /// Whether another NameNode of the same name service may do better.
     fn try_next(&self) -> bool {
         matches!(self, Self::Unreachable { .. } | Self::Broken(_) | Self::OutOfTime)
             || self.is_remote("StandbyException")
             || self.is_remote("ObserverRetryOnActiveException")
     }
 
-    /// The same question may be answered a little later.
+    /// Whether the same request may succeed a little later.
     fn try_later(&self) -> bool {
         self.is_remote("RetriableException")
             || self.is_remote("SafeModeException")
@@ -135,13 +135,13 @@ impl Limits {
     }
 }
 
-/// WebHDFS has no address.
+/// The error of a name service that has no address for WebHDFS.
 fn no_address(service: &str) -> HdfsError {
     let keys = "dfs.namenode.http-address (or https-address, as the URI and dfs.http.policy say)";
     HdfsError::Configuration(format!("{service}: no {keys} in the configuration"))
 }
 
-/// One entry of a directory, or one file.
+/// A file, or an entry of a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Entry {
     /// Absolute path.
@@ -156,7 +156,7 @@ struct Entry {
 }
 
 impl Entry {
-    /// Its blocks fit into one page.
+    /// Whether the blocks fit into one page.
     fn is_small(&self) -> bool {
         let blocks = self.length.div_ceil(self.block_size.max(1));
         blocks.saturating_mul(u64::from(self.replication.max(1))) <= HDFS_PAGE_BLOCKS
@@ -181,12 +181,12 @@ enum Kind {
 
 /// The requests of the resolver to a NameNode, by either protocol.
 trait BlockSource {
-    /// One file or directory; `None` if there is none.
+    /// Returns one file or directory; `None` if there is none.
     fn status(&mut self, path: &str) -> Result<Option<Entry>, HdfsError>;
-    /// All entries of a directory, in pages; stops with an error beyond `most`.
+    /// Returns all entries of a directory, read in pages; stops with an error beyond `most`.
     fn list(&mut self, path: &str, most: usize) -> Result<Vec<Entry>, HdfsError>;
-    /// The blocks of some files of one directory, in the order of the files. `listed`: a listing of
-    /// that directory may bring the blocks of all its files at once, for each [is small].
+    /// Returns the blocks of some files of one directory, in their order. `listed`: one listing of
+    /// that directory may bring the blocks of all its files, for each [is small].
     ///
     /// [is small]: Entry::is_small
     fn blocks(
@@ -200,7 +200,7 @@ trait BlockSource {
 /// A DataNode as a NameNode knows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DataNodeReport {
-    /// Its names.
+    /// Names of the DataNode.
     pub datanode: DataNode,
     /// `live`, `dead`, `decommissioning`, `decommissioned` or `maintenance`.
     pub state: &'static str,
@@ -227,7 +227,7 @@ impl Hdfs {
         Ok(Self { site, limits, active: BTreeMap::new(), curl })
     }
 
-    /// The file systems of `[hdfs]`, asked by the daemon for the users of jobs.
+    /// Opens the file systems of `[hdfs]`, asked by the daemon for the users of jobs.
     pub fn configured(config: &HdfsConfig) -> Result<Self, HdfsError> {
         let mut hdfs = Self::of_caller(config)?;
         let identity = hdfs.curl.identity.clone();
@@ -236,7 +236,7 @@ impl Hdfs {
         Ok(hdfs)
     }
 
-    /// The same, asked by a user for itself, with the tickets that it has.
+    /// Opens the file systems of `[hdfs]`, asked by a user for itself, with the user's tickets.
     pub fn of_caller(config: &HdfsConfig) -> Result<Self, HdfsError> {
         let mut hdfs = Self::new(&config.conf_dirs, &[], Limits::within(config.job_time()))?;
         hdfs.curl.identity.ca_file.clone_from(&config.ca_file);
@@ -253,9 +253,8 @@ impl Hdfs {
         self.limits.job = job;
     }
 
-    /// The file and its blocks, or those of a directory or pattern, as `user` may read them.
-    /// `context` stands in the NameNode's audit log.
-    /// It takes no longer than [`Limits::job`].
+    /// Locates the blocks of a file, directory or pattern that `user` may read, within
+    /// [`Limits::job`]. `context` stands in the NameNode's audit log.
     pub fn locate(
         &mut self,
         uri: &str,
@@ -308,8 +307,8 @@ impl Hdfs {
         Ok(located)
     }
 
-    /// Every DataNode of a name service: by RPC if `user` is the file system's superuser, else as
-    /// the NameNode's status page has them.
+    /// Returns every DataNode of a name service: by RPC if `user` is the file system's superuser,
+    /// else as the NameNode's status page has them.
     pub fn datanodes(&mut self, uri: &str, user: &str) -> Result<Vec<DataNodeReport>, HdfsError> {
         let timeouts = self.timeouts();
         let location = uri::parse(uri)?;
@@ -334,8 +333,8 @@ impl Hdfs {
         by_rpc.or_else(|error| urls.iter().find_map(|url| by_page(self, url).ok()).ok_or(error))
     }
 
-    /// Addresses for WebHDFS: over TLS where the URI says so, where there is nothing else, and
-    /// where Kerberos is wanted and both are there.
+    /// Returns the addresses for WebHDFS: over TLS where the URI says so, where there is nothing
+    /// else, and where Kerberos is wanted and both are there.
     fn urls(&self, service: &NameNode, scheme: Scheme) -> Vec<String> {
         let secure = self.site.wants_kerberos() && !service.https.is_empty();
         let tls = match scheme {

@@ -11,7 +11,7 @@ use super::rpc::{Connection, Timeouts};
 use super::{BlockSource, DataNodeReport, Entry, HdfsError, Kind, path_of};
 use phalanx_core::blocks::{DataNode, Storage};
 
-/// One NameNode.
+/// The connection to one NameNode.
 #[derive(Debug)]
 pub(super) struct Client {
     connection: Connection,
@@ -28,7 +28,7 @@ impl Client {
         Ok(Self { connection: Connection::open(address, user, context, &timeouts)?, timeouts })
     }
 
-    /// All DataNodes; only the superuser may ask.
+    /// Returns all DataNodes; only the superuser may ask.
     pub(super) fn datanodes(&mut self) -> Result<Vec<DataNodeReport>, HdfsError> {
         let mut ask = |kind| {
             let request = GetDatanodeReportRequest { kind };
@@ -171,8 +171,8 @@ pub(super) fn found(block: &LocatedBlock, policy: Option<&EcPolicy>) -> Found {
     }
 }
 
-/// Of the built-in policies only the id is sent (`SystemErasureCodingPolicies`), with cells of
-/// 1 MiB all.
+/// Striping of a policy; of built-in ones only the id is sent (`SystemErasureCodingPolicies`), and
+/// their cells are 1 MiB.
 fn striping(policy: &EcPolicy) -> Striping {
     let by_id = match policy.id {
         2 => 3,

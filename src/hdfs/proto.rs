@@ -7,10 +7,10 @@ use prost::Message;
 
 #[derive(Clone, PartialEq, Message)]
 pub struct RpcRequestHeader {
-    /// 2: protocol buffers.
+    /// Kind of the request: 2 for protocol buffers.
     #[prost(int32, required, tag = "1")]
     pub rpc_kind: i32,
-    /// 0: the whole request.
+    /// Operation: 0 for the whole request.
     #[prost(int32, required, tag = "2")]
     pub rpc_op: i32,
     #[prost(sint32, required, tag = "3")]
@@ -33,7 +33,7 @@ pub struct CallerContext {
 pub struct RpcResponseHeader {
     #[prost(uint32, required, tag = "1")]
     pub call_id: u32,
-    /// 0 success, 1 error, 2 fatal.
+    /// Status: 0 success, 1 error, 2 fatal.
     #[prost(int32, required, tag = "2")]
     pub status: i32,
     #[prost(string, optional, tag = "4")]
@@ -120,7 +120,7 @@ pub struct GetBlockLocationsResponse {
 
 #[derive(Clone, PartialEq, Message)]
 pub struct GetDatanodeReportRequest {
-    /// 1: all, 2: live.
+    /// Kind of DataNodes: 1 all, 2 live.
     #[prost(int32, required, tag = "1")]
     pub kind: i32,
 }
@@ -133,7 +133,7 @@ pub struct GetDatanodeReportResponse {
 
 #[derive(Clone, PartialEq, Message)]
 pub struct FileStatus {
-    /// 1 directory, 2 file, 3 symbolic link.
+    /// Kind of entry: 1 directory, 2 file, 3 symbolic link.
     #[prost(int32, required, tag = "1")]
     pub kind: i32,
     #[prost(bytes = "vec", required, tag = "2")]
@@ -192,7 +192,7 @@ pub struct DatanodeInfo {
     pub id: Option<DatanodeId>,
     #[prost(string, optional, tag = "8")]
     pub rack: Option<String>,
-    /// 0 normal, 1 decommissioning, 2 decommissioned, 3 and 4 maintenance.
+    /// State: 0 normal, 1 decommissioning, 2 decommissioned, 3 and 4 maintenance.
     #[prost(int32, optional, tag = "10")]
     pub admin_state: Option<i32>,
 }
@@ -213,7 +213,7 @@ pub struct EcPolicy {
     pub schema: Option<EcSchema>,
     #[prost(uint32, optional, tag = "3")]
     pub cell: Option<u32>,
-    /// Of the built-in policies only this is sent.
+    /// Id of the policy; the only field that is sent for built-in policies.
     #[prost(uint32, required, tag = "4")]
     pub id: u32,
 }

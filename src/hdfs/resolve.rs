@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! From a path or pattern to files and blocks, by any [`BlockSource`].
+//! Finds the files and blocks of a path or pattern, by any [`BlockSource`].
 
 use std::collections::BTreeSet;
 
@@ -13,18 +13,18 @@ use phalanx_core::limits::{
 /// Greatest number of warnings.
 const WARNINGS_MAX: usize = 10;
 
-/// One replica as a source reports it.
+/// A replica as a source reports it.
 #[derive(Debug)]
 pub(super) struct FoundReplica {
     pub(super) datanode: DataNode,
     pub(super) storage: Storage,
     pub(super) cached: bool,
     pub(super) leaving: bool,
-    /// Index of the internal block, of an erasure-coded group.
+    /// Index of the internal block of an erasure-coded group.
     pub(super) unit: Option<u32>,
 }
 
-/// Cells of one size go round over so many data units.
+/// Erasure coding that distributes cells of one size round robin over data units.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Striping {
     pub(super) data_units: u64,
@@ -42,7 +42,7 @@ impl Striping {
     }
 }
 
-/// One block as a source reports it.
+/// A block as a source reports it.
 #[derive(Debug)]
 pub(super) struct Found {
     pub(super) offset: u64,
@@ -160,7 +160,7 @@ impl Sink {
         }
     }
 
-    /// A file that was deleted or renamed since its directory was listed, or while its blocks came.
+    /// Handles a file that was deleted or renamed since its directory was listed.
     pub(super) fn gone(&mut self, entry: &Entry) {
         self.located.files.pop_if(|last| last.path == entry.path);
         self.warn(format!("{}: gone while the input was read, left out", entry.path));
@@ -188,9 +188,9 @@ fn missing(offset: u64, length: u64) -> Block {
     Block { offset, length, corrupt: true, replicas: Vec::new() }
 }
 
-/// Of an erasure-coded group each data unit holds its cells, and parity nothing that is read; if
-/// the source does not say which is which, all hold the same. `(length, among)`: bytes and hosts
-/// of the block.
+/// Converts a replica; `(length, among)` are bytes and hosts of the block. In an erasure-coded
+/// group each data unit holds its cells and parity nothing that is read; if the source does not say
+/// which unit a host has, all hold the same.
 fn replica(
     found: FoundReplica,
     (length, among): (u64, u64),
@@ -214,8 +214,8 @@ fn replica(
     })
 }
 
-/// The files of a path or pattern with their blocks. Hidden files (`_x`, `.x`) of directories are
-/// left out, as MapReduce does.
+/// Returns the files of a path or pattern with their blocks. Hidden files (`_x`, `.x`) of
+/// directories are left out, as MapReduce does.
 pub(super) fn locate(
     source: &mut impl BlockSource,
     path: &str,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! One connection of Hadoop RPC version 9 with SIMPLE authentication: a call at a time.
+//! A connection of Hadoop RPC version 9 with SIMPLE authentication: a call at a time.
 //!
 //! Frames: a length of four bytes, big endian, then protocol buffers, each with its own length
 //! before it. Nothing larger than [`HDFS_FRAME_BYTES_MAX`] is taken.
@@ -18,11 +18,11 @@ use super::proto::{
 use phalanx_core::limits::HDFS_FRAME_BYTES_MAX;
 
 const PROTOCOL: &str = "org.apache.hadoop.hdfs.protocol.ClientProtocol";
-/// `hrpc`, version 9, service class 0, SIMPLE authentication.
+/// Preamble of a connection: `hrpc`, version 9, service class 0, SIMPLE authentication.
 const PREAMBLE: [u8; 7] = *b"hrpc\x09\x00\x00";
 /// Call id of the connection's context.
 const CONTEXT_CALL: i32 = -3;
-/// `RPC_PROTOCOL_BUFFER`.
+/// Value of `RPC_PROTOCOL_BUFFER`.
 const KIND: i32 = 2;
 
 /// A connection to a NameNode on behalf of one user.
@@ -34,7 +34,7 @@ pub(super) struct Connection {
     context: String,
 }
 
-/// Longest waits.
+/// Time limits of a connection.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Timeouts {
     /// Longest wait for a connection.
@@ -95,7 +95,7 @@ impl Connection {
         }
     }
 
-    /// One call; after an error other than [`HdfsError::Remote`] the connection is not to be
+    /// Makes one call; after an error other than [`HdfsError::Remote`] the connection must not be
     /// used again.
     pub(super) fn call<Reply: Message + Default>(
         &mut self,
@@ -144,7 +144,7 @@ impl Connection {
         Ok(reply)
     }
 
-    /// As `read_exact`, but no longer than until `end` in all.
+    /// Fills the buffer like `read_exact`, but gives up at `end`.
     fn fill(&mut self, mut buffer: &mut [u8], end: Instant) -> std::io::Result<()> {
         while !buffer.is_empty() {
             let left = end.saturating_duration_since(Instant::now());
@@ -177,8 +177,8 @@ fn connect(address: &str, timeouts: &Timeouts) -> Result<TcpStream, HdfsError> {
     Err(unreachable(last))
 }
 
-/// Sixteen bytes that distinguish this connection: the NameNode's retry cache, which reads them,
-/// does not concern calls that change nothing.
+/// Returns sixteen bytes that distinguish this connection: the NameNode's retry cache, which reads
+/// them, does not concern calls that change nothing.
 fn client_id(stream: &TcpStream) -> Vec<u8> {
     let port = stream.local_addr().map_or(0, |a| a.port());
     let mut id = vec![0u8; 8];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! `hdfs://nn:8020/data/in`, `hdfs://nameservice/data`, `webhdfs://...`, `/data/in`.
+//! Parser of `hdfs://nn:8020/data/in`, `hdfs://nameservice/data`, `webhdfs://...`, `/data/in`.
 
 use super::HdfsError;
 use super::conf::NameNode;
@@ -61,7 +61,7 @@ pub fn parse(uri: &str) -> Result<Location, HdfsError> {
     Ok(Location { scheme, authority, path })
 }
 
-/// One `/` between components, none at the end.
+/// Normalises a path: one `/` between components, none at the end.
 fn normal(path: &str) -> Option<String> {
     let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
     if parts.iter().any(|part| matches!(*part, "." | "..")) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! WebHDFS: one GET a page. Hadoop's own client asks `GET_BLOCK_LOCATIONS` (1.x to 3.5);
-//! `GETFILEBLOCKLOCATIONS`, documented since 3.2, is tried where the first is refused.
+//! A client of WebHDFS: one GET a page. Hadoop's own client asks `GET_BLOCK_LOCATIONS` (1.x to
+//! 3.5); `GETFILEBLOCKLOCATIONS`, documented since 3.2, is tried where the first is refused.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -19,9 +19,9 @@ use phalanx_core::text::percent_encode;
 /// The way in which a NameNode's HTTP address is asked.
 #[derive(Debug)]
 pub(super) enum Door<'a> {
-    /// Without TLS and Kerberos.
+    /// HTTP without TLS and Kerberos.
     Plain(ureq::Agent),
-    /// With either.
+    /// HTTP with TLS, Kerberos or both.
     Curl(&'a Curl),
 }
 
@@ -34,7 +34,7 @@ impl Door<'_> {
         Self::Plain(config.build().into())
     }
 
-    /// One request: its JSON, or the refusal.
+    /// Makes one request; returns its JSON, or the refusal as an error.
     pub(super) fn get<T: DeserializeOwned>(
         &self,
         base: &str,
@@ -91,7 +91,7 @@ struct RemoteException {
     message: String,
 }
 
-/// `FileStatuses`, which holds `FileStatus`, which is a list.
+/// Answer of `LISTSTATUS`: `FileStatuses`, which holds `FileStatus`, which is a list.
 pub(super) type Statuses = Only<Only<Vec<Status>>>;
 
 #[derive(Debug, Deserialize)]
@@ -203,7 +203,7 @@ impl<'a> Client<'a> {
         self.door.get(&self.base, &path, &query, &self.timeouts)
     }
 
-    /// The blocks of a file by the documented operation, or by that of Hadoop's own client.
+    /// Returns the blocks of a file by the documented operation, or by that of Hadoop's own client.
     fn located_file(
         &self,
         file: &Entry,
@@ -281,7 +281,7 @@ impl BlockSource for Client<'_> {
     }
 }
 
-/// The status and the body of one request.
+/// Makes one request without TLS; returns the status and the body.
 fn plain(
     agent: &ureq::Agent,
     base: &str,
@@ -300,7 +300,7 @@ fn plain(
     Ok((reply.status().as_u16(), body))
 }
 
-/// The JSON of an answer, or the refusal in it.
+/// Parses the JSON of an answer, or the refusal in it.
 pub(super) fn understood<T: DeserializeOwned>(
     base: &str,
     status: u16,
@@ -338,7 +338,7 @@ pub(super) fn entry(directory: &str, status: Status) -> Entry {
     }
 }
 
-/// Host and port.
+/// Splits an address into host and port.
 pub(super) fn split(address: &str) -> (String, u16) {
     match address.rsplit_once(':') {
         Some((ip, port)) => (ip.to_owned(), port.parse().unwrap_or(0)),

@@ -15,35 +15,35 @@ use phalanx_methods::share::targets;
 /// Unit of the cuts of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Unit {
-    /// Like shares of bytes, cut after the end of a line.
+    /// Equal shares of bytes, cut after the end of a line.
     Records,
-    /// Like shares of the number of lines.
+    /// Equal shares of the number of lines.
     Lines,
     /// Shares of bytes, cut anywhere.
     Bytes,
 }
 
-/// A file here, or the blocks of one elsewhere.
+/// A local file, or the blocks of files in HDFS.
 pub enum Input {
-    /// Can be cut anywhere.
+    /// A file that can be cut anywhere.
     File(LocalFile),
-    /// Can only be dealt out block by block.
+    /// Files that can only be handed out block by block.
     Blocks(Blocks),
 }
 
 /// Files in HDFS.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Blocks {
-    /// URIs.
+    /// URIs of the files.
     pub files: Vec<String>,
-    /// By file and offset, without gaps.
+    /// Blocks of all files, by file and offset, without gaps.
     pub all: Vec<Block>,
     /// Warnings for the user.
     pub warnings: Vec<String>,
 }
 
 impl Blocks {
-    /// `nodes` names each of the DataNodes. A node that holds a block in part
+    /// Collects the blocks; `nodes` names each of the DataNodes. A node that holds a block in part
     /// (erasure coding) counts only where none holds more.
     fn of(located: &Located, nodes: &[String]) -> Self {
         let host = |replica: &Replica| nodes.get(usize::try_from(replica.datanode).ok()?).cloned();
@@ -64,15 +64,15 @@ impl Blocks {
     }
 }
 
-/// One block of a file in HDFS.
+/// A block of a file in HDFS.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Block {
-    /// Position of its file among [`Blocks::files`].
+    /// Position of the block's file among [`Blocks::files`].
     #[serde(skip)]
     pub file: usize,
-    /// First byte.
+    /// Offset of the block in its file, in bytes.
     pub offset: u64,
-    /// Bytes.
+    /// Length in bytes.
     pub length: u64,
     /// Hosts with a replica.
     #[serde(default)]
@@ -83,7 +83,7 @@ pub struct Block {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Piece {
     pub task: usize,
-    /// Position of its file among [`Blocks::files`]; 0 for a local file.
+    /// Position of the piece's file among [`Blocks::files`]; 0 for a local file.
     pub file: usize,
     pub offset: u64,
     pub length: u64,
@@ -176,7 +176,7 @@ impl LocalFile {
         Ok(pieces(&ends, None))
     }
 
-    /// Ends of the parts, each moved to a place where it may be.
+    /// Returns the ends of the parts, each moved to a place where the file may be cut.
     fn by_bytes(
         &self,
         capability: &[f64],
@@ -196,7 +196,7 @@ impl LocalFile {
         Ok(ends)
     }
 
-    /// The first end of a line at or after a byte; the end of the file if none.
+    /// Returns the first end of a line at or after a byte; the end of the file if there is none.
     fn line_end(&self, file: &mut BufReader<File>, at: u64) -> Result<u64, Failure> {
         if at == 0 || at >= self.bytes {
             return Ok(at.min(self.bytes));

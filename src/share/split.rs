@@ -16,7 +16,7 @@ use phalanx_core::text::percent_encode;
 use phalanx_messages::collect::UsedValues;
 use phalanx_methods::share::{Item, Problem, solve};
 
-/// Options that need no input: the others of the program.
+/// Options of the program's other uses, which need no input.
 const OTHER_USES: [&str; 3] = ["stream", "worker", "generate"];
 
 /// Options of the program.
@@ -70,7 +70,7 @@ enum Method {
     C,
 }
 
-/// The answer.
+/// The answer of `--input`, as `--json` prints it.
 #[derive(Debug, Serialize)]
 struct Shares {
     input: String,
@@ -78,25 +78,25 @@ struct Shares {
     capability_name: String,
     nodes: Vec<Part>,
     map: Vec<Row>,
-    /// Of the file system: entries passed over, unreadable blocks.
+    /// Warnings of the file system: entries passed over, unreadable blocks.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     warnings: Vec<String>,
 }
 
-/// One node's part as a whole.
+/// The part of one node as a whole.
 #[derive(Debug, Serialize)]
 struct Part {
     node: String,
     capability: f64,
-    /// `data`, `scaled`, `fallback` or `given`.
+    /// Origin of the capability: `data`, `scaled`, `fallback` or `given`.
     from: String,
     bytes: u64,
-    /// Lines; only where they were counted, and then also where they are none.
+    /// Number of lines, where they were counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     lines: Option<u64>,
 }
 
-/// One line of the block map.
+/// A line of the block map.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 struct Row {
     /// Position of the node in the list, from 0: the array task.
@@ -145,8 +145,8 @@ impl Args {
         global.show(&shares, text)
     }
 
-    /// What is known of the nodes of a stream before their workers have done anything. A stream
-    /// does not need phalanxd, unless a datum of its is asked for.
+    /// Returns what is known of the nodes of a stream before their workers start. A stream needs
+    /// phalanxd only if the user asks for one of its data.
     fn known(&self, global: &Global) -> Result<BTreeMap<String, f64>, Failure> {
         let is_asked =
             self.capability.is_some() || self.method.is_some() || !self.weights.is_empty();
@@ -235,8 +235,8 @@ fn given(weights: &[f64], nodes: usize) -> Result<Capability, Failure> {
     Ok(Capability { name: "--weights".to_owned(), values })
 }
 
-/// Deals blocks out by Algorithm 1. Replicas on other hosts than the nodes do
-/// not count; a block without any on them may go to each.
+/// Assigns blocks to nodes by Algorithm 1. Replicas on other hosts than the nodes do not count; a
+/// block without any on them may go to each.
 fn deal(blocks: &[Block], nodes: &[String], capability: &[f64]) -> Result<Vec<Piece>, Failure> {
     let holders = |block: &Block| -> Vec<String> {
         let held = |node: &&String| block.hosts.iter().any(|host| same_host(host, node));
@@ -270,7 +270,7 @@ fn deal(blocks: &[Block], nodes: &[String], capability: &[f64]) -> Result<Vec<Pi
     Ok(pieces)
 }
 
-/// HDFS may know hosts by their full names, Slurm by short ones.
+/// Whether a host is a node: HDFS may know hosts by their full names, Slurm by short ones.
 fn same_host(host: &str, node: &str) -> bool {
     host == node || host.split('.').next() == Some(node)
 }
@@ -314,8 +314,8 @@ fn shares(
     }
 }
 
-/// The block map: one line a piece with task, node, URI, offset, length, and 1 if the
-/// node holds it, else 0 (`-` where nothing is known); tabs between.
+/// Formats the block map: one line a piece with task, node, URI, offset, length, and 1 if the node
+/// holds it, else 0 (`-` where nothing is known); tabs between.
 fn table(rows: &[Row]) -> String {
     let mut text = String::new();
     for row in rows {
@@ -327,7 +327,7 @@ fn table(rows: &[Row]) -> String {
     text
 }
 
-/// The block map, beside the parts.
+/// File name of the block map, beside the parts.
 const MAP: &str = "map.tsv";
 
 fn write_parts(

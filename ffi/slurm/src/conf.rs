@@ -14,7 +14,7 @@ pub type Conf = Table<pls_conf>;
 pub type ConfRow<'a> = Row<'a, pls_conf>;
 
 impl Conf {
-    /// The configuration; `None` never happens with a table that was loaded.
+    /// Returns the configuration; `None` never happens with a table that was loaded.
     pub fn row(&self) -> Option<ConfRow<'_>> {
         self.get(0)
     }
@@ -48,11 +48,11 @@ impl<'a> Row<'a, pls_conf> {
         plugin_dir = text plugin_dir;
         /// `PriorityType`.
         priority_type = text priority_type;
-        /// `PRIORITY_FLAGS_*` of slurm.h.
+        /// Value of `PriorityFlags`: `PRIORITY_FLAGS_*` of slurm.h.
         priority_flags = u32 priority_flags;
         /// `PreemptType`.
         preempt_type = text preempt_type;
-        /// `PREEMPT_MODE_*` of slurm.h.
+        /// Value of `PreemptMode`: `PREEMPT_MODE_*` of slurm.h.
         preempt_mode = u32 preempt_mode;
         /// `PrioritySiteFactorPlugin`.
         site_factor_plugin = text site_factor_plugin;
@@ -80,7 +80,7 @@ impl<'a> Row<'a, pls_conf> {
         acct_gather_node_s = u32 acct_gather_node_freq;
         /// `ResumeProgram`.
         resume_program = text resume_program;
-        /// `PRIVATE_DATA_*` of slurm.h: what is hidden from other users.
+        /// Value of `PrivateData`: `PRIVATE_DATA_*` of slurm.h, what is hidden from other users.
         private_data = u32 private_data;
         /// `MessageTimeout`, seconds.
         message_timeout_s = u32 msg_timeout;
@@ -92,18 +92,18 @@ impl<'a> Row<'a, pls_conf> {
         max_job_count = u32 max_job_cnt;
         /// `MaxNodeCount`.
         max_node_count = u32 max_node_cnt;
-        /// `DEBUG_FLAG_*` of slurm.h.
+        /// Value of `DebugFlags`: `DEBUG_FLAG_*` of slurm.h.
         debug_flags = u64 debug_flags;
     }
 
-    /// Memory of a job that asks for none, where its partition says nothing.
+    /// Returns the memory of a job that asks for none, where its partition says nothing.
     pub fn memory_default(&self) -> Memory {
         values::memory(self.raw.def_mem_per_cpu)
     }
 
-    /// An option of `SchedulerParameters`: `Some("30")` for `bf_interval=30`,
-    /// `Some("")` for one without a value such as `bf_continue`, `None` if it
-    /// is not there. Names are compared without case, as Slurm does.
+    /// Returns an option of `SchedulerParameters`: `Some("30")` for `bf_interval=30`, `Some("")`
+    /// for one without a value such as `bf_continue`, `None` if it is not set. Names are compared
+    /// without case, as Slurm does.
     pub fn sched_param(&self, name: &str) -> Option<&'a str> {
         self.sched_params()?.split(',').map(str::trim).find_map(|option| {
             let (key, value) = option.split_once('=').unwrap_or((option, ""));
@@ -111,7 +111,7 @@ impl<'a> Row<'a, pls_conf> {
         })
     }
 
-    /// Interval of backfill, seconds: `bf_interval`, by default 30.
+    /// Returns the interval of backfill, seconds: `bf_interval`, by default 30.
     pub fn backfill_interval_s(&self) -> u32 {
         self.sched_param("bf_interval").and_then(|text| text.parse().ok()).unwrap_or(30)
     }

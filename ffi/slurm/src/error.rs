@@ -11,10 +11,10 @@ pub enum SlurmError {
     /// A second handle was asked for.
     #[error("libslurm is already in use by this process")]
     Busy,
-    /// No configuration to start from.
+    /// No configuration was found to start from.
     #[error("cannot read slurm.conf at {place}: {error}")]
     NoConf {
-        /// The path tried.
+        /// Path that was tried.
         place: String,
         /// The system's reason.
         error: String,

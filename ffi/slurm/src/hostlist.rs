@@ -10,7 +10,7 @@ use std::ffi::{CStr, CString, c_char};
 
 use crate::shim;
 
-/// The hosts of `list` in order; `None` if libslurm refuses the list.
+/// Returns the hosts of `list` in order; `None` if libslurm refuses the list.
 ///
 /// libslurm writes its reasons to the standard error.
 pub fn expand(list: &str) -> Option<Vec<String>> {
@@ -18,8 +18,8 @@ pub fn expand(list: &str) -> Option<Vec<String>> {
     Some(joined.split(',').filter(|host| !host.is_empty()).map(str::to_owned).collect())
 }
 
-/// The bracketed form of `list`, e.g. `n1,n2` to `n[1-2]`; `None` if libslurm
-/// refuses the list.
+/// Returns the bracketed form of `list`, e.g. `n1,n2` to `n[1-2]`; `None` if libslurm refuses the
+/// list.
 pub fn compress(list: &str) -> Option<String> {
     call(list, shim::pls_hostlist_compress)
 }

@@ -10,11 +10,11 @@ unsafe impl Record for pls_job {}
 
 /// The job table.
 pub type Jobs = Table<pls_job>;
-/// One job, or the tasks of an array that have not yet started.
+/// A job, or the tasks of an array that have not yet started.
 pub type JobRow<'a> = Row<'a, pls_job>;
 
 impl Jobs {
-    /// Time of the last backfill cycle, unix seconds.
+    /// Returns the time of the last backfill cycle, unix seconds.
     pub fn last_backfill_s(&self) -> Option<i64> {
         self.last_backfill()
     }
@@ -40,7 +40,7 @@ impl<'a> Row<'a, pls_job> {
 
         /// Number of `enum job_state_reason`: why the job waits or failed.
         reason = u32 state_reason;
-        /// More about the reason.
+        /// Further text on the reason.
         state_desc = text state_desc;
         /// The user's id.
         user_id = u32 user_id;
@@ -73,7 +73,7 @@ impl<'a> Row<'a, pls_job> {
         end_s = time end_time;
         /// Last suspension or resumption, unix seconds.
         suspend_s = time suspend_time;
-        /// Seconds that it had run before the last suspension or resumption.
+        /// Seconds that the job had run before the last suspension or resumption.
         ran_before_s = time pre_sus_time;
         /// Deadline, unix seconds.
         deadline_s = time deadline;
@@ -86,22 +86,22 @@ impl<'a> Row<'a, pls_job> {
 
         /// Nodes allocated, as a host list.
         nodes = text nodes;
-        /// Nodes that it must have, as a host list.
+        /// Nodes that the job must have, as a host list.
         req_nodes = text req_nodes;
-        /// Nodes that it must not have, as a host list.
+        /// Nodes that the job must not have, as a host list.
         exc_nodes = text exc_nodes;
-        /// Nodes that slurmctld has planned for it, as a host list.
+        /// Nodes that slurmctld has planned for the job, as a host list.
         sched_nodes = text sched_nodes;
         /// Node of the batch script.
         batch_host = text batch_host;
-        /// Features that it must have, e.g. `[rack1*2&rack2*1]`.
+        /// Features that the job's nodes must have, e.g. `[rack1*2&rack2*1]`.
         features = text features;
-        /// Features that it would like.
+        /// Features that the job would like its nodes to have.
         prefer = text prefer;
 
         /// Trackable resources asked for: `cpu=4,mem=8G,node=1,billing=4`.
         tres_req = text tres_req_str;
-        /// Trackable resources allocated, in the same form.
+        /// Trackable resources allocated: `cpu=4,mem=8G,node=1,billing=4`.
         tres_alloc = text tres_alloc_str;
         /// Generic resources for the whole job, e.g. `gres:gpu:a100:2`.
         tres_per_job = text tres_per_job;
@@ -122,11 +122,11 @@ impl<'a> Row<'a, pls_job> {
 
         /// CPUs of the job: allocated, or the least it needs.
         cpus_min = u32 num_cpus;
-        /// Most CPUs that it can use.
+        /// Most CPUs that the job can use.
         cpus_max = nonzero32 max_cpus;
         /// Nodes of the job: allocated, or the least it needs.
         nodes_min = u32 num_nodes;
-        /// Most nodes that it can use.
+        /// Most nodes that the job can use.
         nodes_max = nonzero32 max_nodes;
         /// Tasks.
         tasks = nonzero32 num_tasks;
@@ -148,11 +148,11 @@ impl<'a> Row<'a, pls_job> {
         sockets_per_node = nonzero16 sockets_per_node;
         /// Cores that a socket must have.
         cores_per_socket = nonzero16 cores_per_socket;
-        /// Threads of a core that it uses.
+        /// Threads of a core that the job uses.
         threads_per_core = nonzero16 threads_per_core;
-        /// Its nodes must have consecutive indexes.
+        /// Whether the job's nodes must have consecutive indexes.
         contiguous = flag contiguous;
-        /// Most switches that its nodes may span.
+        /// Most switches that the job's nodes may span.
         switches_max = nonzero32 req_switch;
         /// Longest wait for that many switches, seconds.
         switches_wait_s = nonzero32 wait4switch;
@@ -169,29 +169,29 @@ impl<'a> Row<'a, pls_job> {
         wckey = text wckey;
         /// Working directory.
         work_dir = text work_dir;
-        /// It has a batch script.
+        /// Whether the job has a batch script.
         is_batch = flag batch_flag;
     }
 
-    /// State with its flags.
+    /// Returns the state with its flags.
     pub fn state(&self) -> JobState {
         JobState(self.raw.job_state)
     }
 
-    /// Component of the het job; `None` if not of a het job, for which
-    /// slurmctld sends 0.
+    /// Returns the component of the het job; `None` if not of a het job, for which slurmctld sends
+    /// 0.
     pub fn het_job_offset(&self) -> Option<u32> {
         self.het_job_id()?;
         values::limit32(self.raw.het_job_offset).value()
     }
 
-    /// Exit code and signal of an ended job, as sacct writes them.
+    /// Returns exit code and signal of an ended job, as sacct writes them.
     pub fn exit(&self) -> (u8, u8) {
         let [signal, code, ..] = self.raw.exit_code.to_le_bytes();
         (code, signal & 0x7f)
     }
 
-    /// Seconds of the time from its start to `until_s` that it was suspended, as squeue counts.
+    /// Returns the seconds from the job's start to `until_s` in suspension, as squeue counts them.
     pub fn suspended_s(&self, until_s: i64) -> i64 {
         let (Some(start), Some(changed)) = (self.start_s(), self.suspend_s()) else {
             return 0;
@@ -206,32 +206,32 @@ impl<'a> Row<'a, pls_job> {
         until_s.saturating_sub(start).saturating_sub(ran).max(0)
     }
 
-    /// Held: priority 0.
+    /// Whether the job is held: priority 0.
     pub fn is_held(&self) -> bool {
         self.raw.priority == 0
     }
 
-    /// Nice value; positive lowers the priority.
+    /// Returns the nice value; positive lowers the priority.
     pub fn nice(&self) -> Option<i64> {
         values::from_nice_offset(self.raw.nice)
     }
 
-    /// Site factor; positive raises the priority.
+    /// Returns the site factor; positive raises the priority.
     pub fn site_factor(&self) -> Option<i64> {
         values::from_nice_offset(self.raw.site_factor)
     }
 
-    /// Memory asked for.
+    /// Returns the memory asked for.
     pub fn memory(&self) -> Memory {
         values::memory(self.raw.pn_min_memory)
     }
 
-    /// Whether it shares its nodes.
+    /// Returns whether the job shares its nodes.
     pub fn sharing(&self) -> Sharing {
         values::sharing(self.raw.shared)
     }
 
-    /// Cores or threads that it leaves to the system on each node.
+    /// Returns the cores or threads that the job leaves to the system on each node.
     pub fn core_spec(&self) -> Option<CoreSpec> {
         values::core_spec(self.raw.core_spec)
     }

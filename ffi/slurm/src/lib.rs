@@ -76,24 +76,24 @@ pub use values::{
 /// Fields that [`Slurm::load_nodes`] gathers beyond the cheap ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct NodeDetail {
-    /// Fill `gres_used` and `gres_drain`. slurmctld gathers them node by node
-    /// under its locks, which is slow on large clusters.
+    /// Whether to fill `gres_used` and `gres_drain`. slurmctld gathers them node by node under its
+    /// locks, which is slow on large clusters.
     pub gres_used: bool,
-    /// Fill `partitions`, at the price of one more request.
+    /// Whether to fill `partitions`, at the price of one more request.
     pub partitions: bool,
 }
 
 /// The process's use of libslurm.
 #[derive(Debug)]
 pub struct Slurm {
-    /// Cell makes the handle `!Sync`: see "Threads" above.
+    /// Makes the handle `!Sync`: see "Threads" above.
     not_sync: PhantomData<Cell<()>>,
 }
 
-/// A handle exists.
+/// Whether a handle exists.
 static IN_USE: AtomicBool = AtomicBool::new(false);
 
-/// Where libslurm looks for `slurm.conf` if the environment does not say.
+/// Places where libslurm looks for `slurm.conf` if the environment does not name one.
 const CONF_DEFAULTS: [&str; 2] = ["/etc/slurm/slurm.conf", "/run/slurm/conf/slurm.conf"];
 
 impl Slurm {
@@ -131,15 +131,14 @@ impl Slurm {
         }
     }
 
-    /// The Slurm release that this program was built for, as (major, minor,
-    /// micro).
+    /// Returns the Slurm release that this program was built for, as (major, minor, micro).
     pub fn built_for() -> (u32, u32, u32) {
         // SAFETY: returns a constant.
         let number = unsafe { shim::pls_slurm_version() };
         (number >> 16, number >> 8 & 0xff, number & 0xff)
     }
 
-    /// All jobs that slurmctld knows, ended ones until `MinJobAge`.
+    /// Loads all jobs that slurmctld knows, ended ones until `MinJobAge`.
     ///
     /// # Errors
     /// [`SlurmError::Call`] when slurmctld cannot be asked.
@@ -149,11 +148,11 @@ impl Slurm {
         Table::load("load jobs", |load| unsafe { shim::pls_load_jobs(since.0, load) })
     }
 
-    /// All nodes, in the order of slurmctld's table.
+    /// Loads all nodes, in the order of slurmctld's table.
     ///
-    /// Expensive even when nothing changed: before slurmctld compares times
-    /// it recomputes every node's allocation under its node write lock (12 ms
-    /// for 10,000 nodes, measured on 22.05.8). Poll it less often than jobs.
+    /// Expensive even when nothing changed: before slurmctld compares times it recomputes every
+    /// node's allocation under its node write lock (12 ms for 10,000 nodes, measured on 22.05.8).
+    /// Poll it less often than jobs.
     ///
     /// # Errors
     /// [`SlurmError::Call`] when slurmctld cannot be asked.
@@ -169,7 +168,7 @@ impl Slurm {
         Table::load("load nodes", |load| unsafe { shim::pls_load_nodes(since.0, flags, load) })
     }
 
-    /// All partitions, hidden ones included.
+    /// Loads all partitions, hidden ones included.
     ///
     /// # Errors
     /// [`SlurmError::Call`] when slurmctld cannot be asked.
@@ -178,7 +177,7 @@ impl Slurm {
         Table::load("load partitions", |load| unsafe { shim::pls_load_partitions(since.0, load) })
     }
 
-    /// All reservations.
+    /// Loads all reservations.
     ///
     /// # Errors
     /// [`SlurmError::Call`] when slurmctld cannot be asked.
@@ -189,7 +188,7 @@ impl Slurm {
         })
     }
 
-    /// All licences.
+    /// Loads all licences.
     ///
     /// # Errors
     /// [`SlurmError::Call`] when slurmctld cannot be asked.
@@ -198,7 +197,7 @@ impl Slurm {
         Table::load("load licences", |load| unsafe { shim::pls_load_licenses(since.0, load) })
     }
 
-    /// The controller's configuration as it is in force.
+    /// Loads the controller's configuration as it is in force.
     ///
     /// # Errors
     /// [`SlurmError::Call`] when slurmctld cannot be asked.
@@ -217,7 +216,7 @@ impl Drop for Slurm {
     }
 }
 
-/// libslurm ends the process when it finds no configuration, so look first.
+/// Checks for a configuration: libslurm ends the process when it finds none.
 fn check_conf() -> Result<(), SlurmError> {
     let readable = |path: &PathBuf| File::open(path).map(|_| ());
     if let Some(path) = std::env::var_os("SLURM_CONF").map(PathBuf::from) {

@@ -7,9 +7,9 @@ use std::fmt;
 use super::values::{JobState, NodeState};
 use crate::shim;
 
-/// Slurm's word for a number of `enum job_state_reason`, e.g. `Resources`.
+/// Returns Slurm's word for a number of `enum job_state_reason`, e.g. `Resources`.
 ///
-/// May be called from any thread: it only looks into a constant table.
+/// May be called from any thread: it only reads a constant table.
 pub fn reason_text(reason: u32) -> String {
     // SAFETY: the function takes any number and returns a string constant
     // with a final NUL that lives as long as libslurm; it has no state.
@@ -17,7 +17,7 @@ pub fn reason_text(reason: u32) -> String {
     text.to_string_lossy().into_owned()
 }
 
-/// Slurm's word for a job state number without its flags, e.g. `COMPLETED`.
+/// Returns Slurm's word for a job state number without its flags, e.g. `COMPLETED`.
 pub fn job_state_text(state: u32) -> String {
     JobState(state).base().as_str().to_owned()
 }

@@ -11,14 +11,14 @@ unsafe impl Record for pls_node {}
 /// The node table. On a cluster without dynamic nodes, a row's position is
 /// the node's index in slurmctld; otherwise go by names.
 pub type Nodes = Table<pls_node>;
-/// One node.
+/// A node.
 pub type NodeRow<'a> = Row<'a, pls_node>;
 
 impl<'a> Row<'a, pls_node> {
     accessors! {
         /// Name; `None` for a node that is hidden from the daemon's user.
         name = text name;
-        /// Host name, if it differs.
+        /// Host name, if it differs from the name.
         hostname = text node_hostname;
         /// Address.
         address = text node_addr;
@@ -54,17 +54,17 @@ impl<'a> Row<'a, pls_node> {
         gres = text gres;
         /// Generic resources in use; only with `NodeDetail::gres_used`.
         gres_used = text gres_used;
-        /// Features that it can have.
+        /// Features that the node can have.
         features = text features;
-        /// Features that it has.
+        /// Features that the node has.
         features_active = text features_act;
         /// Scheduling weight; slurmctld prefers low ones.
         weight = u32 weight;
         /// Partitions, separated by commas; only with `NodeDetail::partitions`.
         partitions = text partitions;
-        /// Why it is down or draining.
+        /// Reason for which the node is down or draining.
         reason = text reason;
-        /// Time of that reason, unix seconds.
+        /// Time at which the reason was set, unix seconds.
         reason_s = time reason_time;
         /// Configured trackable resources, e.g. `cpu=4,mem=8G,gres/gpu=2`.
         tres = text tres_fmt_str;
@@ -74,13 +74,13 @@ impl<'a> Row<'a, pls_node> {
         watts_average = option32 ave_watts;
         /// Energy used since it was first measured, joules.
         energy_j = option64 consumed_energy;
-        /// User that alone may use it.
+        /// Only user who may use the node.
         owner = option32 owner;
         /// Label of the multi-category security plugin.
         mcs_label = text mcs_label;
         /// Architecture.
         arch = text arch;
-        /// Slurm version of its slurmd.
+        /// Slurm version of the node's slurmd.
         version = text version;
         /// The administrator's comment.
         comment = text comment;
@@ -88,18 +88,18 @@ impl<'a> Row<'a, pls_node> {
         extra = text extra;
         /// Boot, unix seconds.
         boot_s = time boot_time;
-        /// Start of its slurmd, unix seconds.
+        /// Start of the node's slurmd, unix seconds.
         slurmd_start_s = time slurmd_start_time;
         /// Last time with a job, unix seconds.
         last_busy_s = time last_busy;
     }
 
-    /// State with its flags.
+    /// Returns the state with its flags.
     pub fn state(&self) -> NodeState {
         NodeState(self.raw.node_state)
     }
 
-    /// Memory that jobs can have, MiB.
+    /// Returns the memory that jobs can have, MiB.
     pub fn memory_usable_mib(&self) -> u64 {
         self.raw.real_memory.saturating_sub(self.raw.mem_spec_limit)
     }

@@ -16,15 +16,15 @@ unsafe impl Record for pls_license {}
 
 /// The partition table.
 pub type Partitions = Table<pls_partition>;
-/// One partition.
+/// A partition.
 pub type PartitionRow<'a> = Row<'a, pls_partition>;
 /// The reservation table.
 pub type Reservations = Table<pls_reservation>;
-/// One reservation.
+/// A reservation.
 pub type ReservationRow<'a> = Row<'a, pls_reservation>;
 /// The licence table.
 pub type Licenses = Table<pls_license>;
-/// One licence.
+/// A licence.
 pub type LicenseRow<'a> = Row<'a, pls_license>;
 
 impl<'a> Row<'a, pls_partition> {
@@ -33,19 +33,19 @@ impl<'a> Row<'a, pls_partition> {
         name = text name;
         /// Nodes, as a host list.
         nodes = text nodes;
-        /// `PART_FLAG_*` of slurm.h.
+        /// Flags: `PART_FLAG_*` of slurm.h.
         flags = u32 flags;
-        /// Tier: jobs of a higher tier are always looked at first.
+        /// Tier: jobs of a higher tier always come first.
         priority_tier = u32 priority_tier;
-        /// Factor of the priority of its jobs.
+        /// Factor of the priority of the partition's jobs.
         priority_job_factor = u32 priority_job_factor;
         /// Least nodes of a job.
         nodes_min = u32 min_nodes;
         /// Most nodes of a job.
         nodes_max = limit32 max_nodes;
-        /// Nodes.
+        /// Number of nodes.
         total_nodes = u32 total_nodes;
-        /// CPUs.
+        /// Number of CPUs.
         total_cpus = u32 total_cpus;
         /// Time limit of a job that names none, minutes.
         time_default_min = limit32 default_time;
@@ -55,51 +55,51 @@ impl<'a> Row<'a, pls_partition> {
         grace_s = u32 grace_time;
         /// Most CPUs of a job on a node.
         cpus_per_node_max = limit32 max_cpus_per_node;
-        /// `PREEMPT_MODE_*` of slurm.h.
+        /// Preemption mode: `PREEMPT_MODE_*` of slurm.h.
         preempt_mode = u32 preempt_mode;
-        /// Accounts that may use it; `None` for all.
+        /// Accounts that may use the partition; `None` for all.
         allow_accounts = text allow_accounts;
-        /// Accounts that may not.
+        /// Accounts that may not use the partition.
         deny_accounts = text deny_accounts;
-        /// Groups that may use it; `None` for all.
+        /// Groups that may use the partition; `None` for all.
         allow_groups = text allow_groups;
-        /// Qualities of service that may use it; `None` for all.
+        /// Qualities of service that may use the partition; `None` for all.
         allow_qos = text allow_qos;
-        /// Qualities of service that may not.
+        /// Qualities of service that may not use the partition.
         deny_qos = text deny_qos;
-        /// Quality of service with its limits.
+        /// Quality of service whose limits apply to the partition.
         qos = text qos;
         /// Billing weights, e.g. `CPU=1.0,GRES/gpu=8`.
         billing_weights = text billing_weights;
         /// Trackable resources.
         tres = text tres_fmt_str;
-        /// Partition for its jobs when it is down.
+        /// Partition that takes the jobs when this one is down.
         alternate = text alternate;
-        /// Topology that it names; `None`: the default one, as always before 25.05.
+        /// Topology that the partition names; `None`: the default one, as always before 25.05.
         topology = text topology;
     }
 
-    /// Jobs may be submitted to it.
+    /// Whether jobs may be submitted to the partition.
     pub fn accepts_jobs(&self) -> bool {
         self.raw.state_up & PLS_PARTITION_SUBMIT != 0
     }
 
-    /// Its jobs may start.
+    /// Whether the partition's jobs may start.
     pub fn starts_jobs(&self) -> bool {
         self.raw.state_up & PLS_PARTITION_SCHED != 0
     }
 
-    /// Whether jobs share resources.
+    /// Returns whether jobs share resources.
     pub fn over_subscribe(&self) -> OverSubscribe {
         values::over_subscribe(self.raw.max_share)
     }
 
-    /// Memory of a job that asks for none.
+    /// Returns the memory of a job that asks for none.
     pub fn memory_default(&self) -> Memory {
         values::memory(self.raw.def_mem_per_cpu)
     }
 
-    /// Most memory of a job.
+    /// Returns the most memory of a job.
     pub fn memory_max(&self) -> Memory {
         values::memory(self.raw.max_mem_per_cpu)
     }
@@ -117,19 +117,19 @@ impl<'a> Row<'a, pls_reservation> {
         start_s = time start_time;
         /// End, unix seconds.
         end_s = time end_time;
-        /// `RESERVE_FLAG_*` of slurm.h.
+        /// Flags: `RESERVE_FLAG_*` of slurm.h.
         flags = u64 flags;
-        /// Cores.
+        /// Number of cores.
         cores = option32 core_cnt;
         /// Number of nodes.
         node_count = option32 node_cnt;
-        /// Users that may use it.
+        /// Users that may use the reservation.
         users = text users;
-        /// Accounts that may use it.
+        /// Accounts that may use the reservation.
         accounts = text accounts;
-        /// Groups that may use it.
+        /// Groups that may use the reservation.
         groups = text groups;
-        /// Features of its nodes.
+        /// Features of the reservation's nodes.
         features = text features;
         /// Licences.
         licenses = text licenses;
@@ -142,15 +142,15 @@ impl<'a> Row<'a, pls_license> {
     accessors! {
         /// Name.
         name = text name;
-        /// All there are.
+        /// Total number of the licence.
         total = u32 total;
-        /// Held by jobs.
+        /// Number held by jobs.
         in_use = u32 in_use;
-        /// Free.
+        /// Number that is free.
         available = u32 available;
-        /// Held by reservations.
+        /// Number held by reservations.
         reserved = u32 reserved;
-        /// Defined in the accounting database, not in slurm.conf.
+        /// Whether the licence is defined in the accounting database, not in slurm.conf.
         is_remote = flag remote;
     }
 }

@@ -19,8 +19,8 @@ pub struct Cost {
 /// Defines one function for each kind of table.
 macro_rules! named {
     ($($name:ident: $table:ty = $kind:ident;)+) => {$(
-        /// `count` records whose strings are `FIELD-i` and whose numbers are
-        /// hashes of the field's name xor i; see `shim/slurm_synth.h`.
+        /// Makes `count` records whose strings are `FIELD-i` and whose numbers are hashes of the
+        /// field's name xor i; see `shim/slurm_synth.h`.
         ///
         /// # Errors
         /// Out of memory.
@@ -43,7 +43,7 @@ named! {
     named_conf: Conf = PLS_SYNTH_CONF;
 }
 
-/// `count` jobs like a busy site's, and what they took.
+/// Makes `count` jobs like a busy site's; returns them and their cost.
 ///
 /// # Errors
 /// Out of memory.
@@ -58,7 +58,7 @@ pub fn busy_jobs(count: u32) -> Result<(Jobs, Cost), SlurmError> {
     Ok((made(load)?, cost))
 }
 
-/// Invented tables are always new.
+/// Unwraps a load of invented tables, which are always new.
 fn made<T>(load: Load<T>) -> Result<T, SlurmError> {
     load.into_new().ok_or_else(|| SlurmError::call("invent a table", libc::EINVAL))
 }

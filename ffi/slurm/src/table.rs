@@ -12,10 +12,10 @@ use crate::shim;
 pub struct UpdateTime(pub(super) i64);
 
 impl UpdateTime {
-    /// Load whatever there is.
+    /// Version that is older than any table: a load with it always returns one.
     pub const NEVER: Self = Self(0);
 
-    /// slurmctld's clock at the load, unix seconds.
+    /// Returns slurmctld's clock at the load, unix seconds.
     pub fn unix_s(self) -> i64 {
         self.0
     }
@@ -24,14 +24,14 @@ impl UpdateTime {
 /// Result of a load.
 #[derive(Debug)]
 pub enum Load<T> {
-    /// Nothing changed since the time given.
+    /// The table has not changed since the time given.
     Unchanged,
     /// The whole table.
     New(T),
 }
 
 impl<T> Load<T> {
-    /// The table, if there is a new one.
+    /// Returns the table, if there is a new one.
     pub fn into_new(self) -> Option<T> {
         match self {
             Load::Unchanged => None,
@@ -41,7 +41,7 @@ impl<T> Load<T> {
 }
 
 mod sealed {
-    /// Only this crate knows what the shim fills in.
+    /// Keeps [`Record`](super::Record) to this crate, which knows what the shim fills in.
     pub trait Sealed {}
     impl Sealed for crate::shim::pls_job {}
     impl Sealed for crate::shim::pls_node {}
@@ -76,13 +76,13 @@ impl<R> Clone for Row<'_, R> {
 impl<R> Copy for Row<'_, R> {}
 
 impl<'a, R> Row<'a, R> {
-    /// The record as the shim wrote it, Slurm's sentinels included.
+    /// Returns the record as the shim wrote it, Slurm's sentinels included.
     pub fn raw(&self) -> &'a R {
         self.raw
     }
 
-    /// A string of the record. What Slurm did not send and what it sent empty
-    /// mean the same everywhere: `None`. Bytes that were not UTF-8 are `?`.
+    /// Returns a string of the record. `None` for one that Slurm did not send or sent empty, which
+    /// mean the same everywhere. Bytes that were not UTF-8 are `?`.
     pub fn text(&self, at: shim::pls_str) -> Option<&'a str> {
         if at.off == shim::PLS_ABSENT {
             return None;
@@ -171,32 +171,32 @@ impl<R: Record> Table<R> {
         unsafe { std::slice::from_raw_parts(self.raw.records.cast::<R>(), len(self.raw.count)) }
     }
 
-    /// Number of records.
+    /// Returns the number of records.
     pub fn len(&self) -> usize {
         self.records().len()
     }
 
-    /// There are no records.
+    /// Whether the table has no records.
     pub fn is_empty(&self) -> bool {
         self.records().is_empty()
     }
 
-    /// Record `index`.
+    /// Returns the record at `index`.
     pub fn get(&self, index: usize) -> Option<Row<'_, R>> {
         self.records().get(index).map(|raw| Row { raw, arena: self.arena() })
     }
 
-    /// The records, in slurmctld's order.
+    /// Returns the records, in slurmctld's order.
     pub fn iter(&self) -> Rows<'_, R> {
         Rows { records: self.records().iter(), arena: self.arena() }
     }
 
-    /// Version of the table, for the next load.
+    /// Returns the version of the table, for the next load.
     pub fn updated(&self) -> UpdateTime {
         UpdateTime(self.raw.last_update)
     }
 
-    /// Memory allocated for records and strings, bytes.
+    /// Returns the memory allocated for records and strings, in bytes.
     pub fn memory_bytes(&self) -> u64 {
         self.raw.memory_bytes
     }
@@ -254,7 +254,7 @@ impl<'a, R> Iterator for Rows<'a, R> {
 
 impl<R> ExactSizeIterator for Rows<'_, R> {}
 
-/// A length that C gave. It counts bytes or records in memory, so it fits.
+/// Converts a length that C gave. It counts bytes or records in memory, so it fits.
 fn len(from_c: u64) -> usize {
     usize::try_from(from_c).unwrap_or(usize::MAX)
 }

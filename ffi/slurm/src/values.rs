@@ -6,16 +6,16 @@ use crate::shim;
 /// A number that Slurm may leave unset or unlimited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Limit<T> {
-    /// Nobody said (`NO_VAL`).
+    /// No value was set (`NO_VAL`).
     Unset,
-    /// Said to be without limit (`INFINITE`).
+    /// The value is without limit (`INFINITE`).
     Infinite,
     /// A number.
     Value(T),
 }
 
 impl<T> Limit<T> {
-    /// The number, if there is one.
+    /// Returns the number, if there is one.
     pub fn value(self) -> Option<T> {
         match self {
             Limit::Value(value) => Some(value),
@@ -48,7 +48,7 @@ pub(super) fn limit64(raw: u64) -> Limit<u64> {
     }
 }
 
-/// `value - NICE_OFFSET`, the form of nice values and site factors.
+/// Computes `value - NICE_OFFSET`, the form of nice values and site factors.
 pub(super) fn from_nice_offset(raw: u32) -> Option<i64> {
     limit32(raw).value().map(|raw| i64::from(raw) - i64::from(shim::PLS_NICE_OFFSET))
 }
@@ -56,7 +56,7 @@ pub(super) fn from_nice_offset(raw: u32) -> Option<i64> {
 /// Memory asked for, or a limit of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Memory {
-    /// Nobody said, or 0: for a request all of the node, for a limit none.
+    /// No value was set, or 0: for a request all of the node, for a limit none.
     Unset,
     /// MiB on each node.
     PerNodeMib(u64),
@@ -94,15 +94,15 @@ pub(super) fn core_spec(raw: u16) -> Option<CoreSpec> {
 /// Whether a job shares its nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Sharing {
-    /// As the partition says.
+    /// The partition decides.
     Default,
-    /// `--exclusive`.
+    /// The job wants whole nodes, `--exclusive`.
     Exclusive,
-    /// `--oversubscribe`.
+    /// The job shares, `--oversubscribe`.
     OverSubscribe,
-    /// `--exclusive=user`: only with the user's own jobs.
+    /// The job shares with the user's own jobs only, `--exclusive=user`.
     User,
-    /// `--exclusive=mcs`: only within its MCS label.
+    /// The job shares within its MCS label only, `--exclusive=mcs`.
     Mcs,
 }
 
@@ -119,7 +119,7 @@ pub(super) fn sharing(raw: u16) -> Sharing {
 /// A partition's `OverSubscribe`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum OverSubscribe {
-    /// Whole nodes only.
+    /// Jobs get whole nodes only.
     Exclusive,
     /// No resource is given to two jobs.
     No,
@@ -160,7 +160,7 @@ macro_rules! base_state {
                 }
             }
 
-            /// Slurm's name of the state.
+            /// Returns Slurm's name of the state.
             pub fn as_str(self) -> &'static str {
                 match self {
                     $($name::$variant => $text,)+
@@ -174,11 +174,11 @@ macro_rules! base_state {
 base_state! {
     /// State of a job without its flags.
     JobBase {
-        /// Queued.
+        /// The job is queued.
         Pending = PLS_JOB_PENDING, "PENDING";
-        /// Has its resources.
+        /// The job has its resources.
         Running = PLS_JOB_RUNNING, "RUNNING";
-        /// Has its resources, does not execute.
+        /// The job has its resources, but does not execute.
         Suspended = PLS_JOB_SUSPENDED, "SUSPENDED";
         /// Ended with exit code 0.
         Complete = PLS_JOB_COMPLETE, "COMPLETED";
@@ -192,7 +192,7 @@ base_state! {
         NodeFail = PLS_JOB_NODE_FAIL, "NODE_FAIL";
         /// Preempted.
         Preempted = PLS_JOB_PREEMPTED, "PREEMPTED";
-        /// Its nodes did not boot.
+        /// The job's nodes did not boot.
         BootFail = PLS_JOB_BOOT_FAIL, "BOOT_FAIL";
         /// Reached its deadline.
         Deadline = PLS_JOB_DEADLINE, "DEADLINE";
@@ -204,19 +204,19 @@ base_state! {
 base_state! {
     /// State of a node without its flags.
     NodeBase {
-        /// Not yet registered.
+        /// The node has not yet registered.
         Unknown = PLS_NODE_UNKNOWN, "UNKNOWN";
-        /// Cannot be used.
+        /// The node cannot be used.
         Down = PLS_NODE_DOWN, "DOWN";
-        /// No jobs.
+        /// The node has no jobs.
         Idle = PLS_NODE_IDLE, "IDLE";
-        /// Fully allocated.
+        /// The node is fully allocated.
         Allocated = PLS_NODE_ALLOCATED, "ALLOCATED";
-        /// Not used by Slurm any more.
+        /// Slurm does not use this state any more.
         Error = PLS_NODE_ERROR, "ERROR";
-        /// Partly allocated.
+        /// The node is partly allocated.
         Mixed = PLS_NODE_MIXED, "MIXED";
-        /// A slot for a node to come.
+        /// The slot is kept for a node to come.
         Future = PLS_NODE_FUTURE, "FUTURE";
     }
 }
@@ -226,38 +226,37 @@ base_state! {
 pub struct JobState(pub(super) u32);
 
 impl JobState {
-    /// The state without its flags.
+    /// Returns the state without its flags.
     pub fn base(self) -> JobBase {
         JobBase::from_raw(low_byte(self.0 & shim::PLS_JOB_STATE_BASE))
     }
 
-    /// Slurm's number, flags included.
+    /// Returns Slurm's number, flags included.
     pub fn raw(self) -> u32 {
         self.0
     }
 
-    /// Queued and not about to be requeued again: a job that may start.
+    /// Whether the job is queued and not about to be requeued again, and so may start.
     pub fn is_pending(self) -> bool {
         self.base() == JobBase::Pending && !self.is_completing()
     }
 
-    /// Holds resources: running or suspended, or pending with its nodes
-    /// booting.
+    /// Whether the job holds resources: running or suspended, or pending with its nodes booting.
     pub fn holds_resources(self) -> bool {
         matches!(self.base(), JobBase::Running | JobBase::Suspended)
     }
 
-    /// Ended, though the epilog may still run.
+    /// Whether the job has ended, though the epilog may still run.
     pub fn is_finished(self) -> bool {
         !matches!(self.base(), JobBase::Pending | JobBase::Running | JobBase::Suspended)
     }
 
-    /// The epilog runs on some node.
+    /// Whether the epilog runs on some node.
     pub fn is_completing(self) -> bool {
         self.0 & shim::PLS_JOB_COMPLETING != 0
     }
 
-    /// Its nodes are booting.
+    /// Whether the job's nodes are booting.
     pub fn is_configuring(self) -> bool {
         self.0 & shim::PLS_JOB_CONFIGURING != 0
     }
@@ -268,29 +267,29 @@ impl JobState {
 pub struct NodeState(pub(super) u32);
 
 impl NodeState {
-    /// The state without its flags.
+    /// Returns the state without its flags.
     pub fn base(self) -> NodeBase {
         NodeBase::from_raw(low_byte(self.0 & shim::PLS_NODE_STATE_BASE))
     }
 
-    /// Slurm's number, flags included.
+    /// Returns Slurm's number, flags included.
     pub fn raw(self) -> u32 {
         self.0
     }
 
-    /// The flag is set; one of [`crate::shim`]'s `PLS_NODE_*` bits.
+    /// Whether a flag is set; one of [`crate::shim`]'s `PLS_NODE_*` bits.
     pub fn has(self, flag: u32) -> bool {
         self.0 & flag != 0
     }
 
-    /// No new jobs are started on it.
+    /// Whether no new jobs are started on the node.
     pub fn is_draining(self) -> bool {
         self.has(shim::PLS_NODE_DRAIN)
     }
 
-    /// New jobs may start on it, as far as its state goes: up, not draining,
-    /// failing, rebooting, in maintenance or powering down. A powered-down
-    /// node of a cloud counts: slurmctld boots it for a job.
+    /// Whether new jobs may start on the node, as far as its state goes: up, not draining, failing,
+    /// rebooting, in maintenance or powering down. A powered-down node of a cloud counts: slurmctld
+    /// boots it for a job.
     pub fn is_available(self) -> bool {
         let up = matches!(self.base(), NodeBase::Idle | NodeBase::Allocated | NodeBase::Mixed);
         up && !self.has(
@@ -307,7 +306,7 @@ impl NodeState {
     }
 }
 
-/// The lowest byte of a state that was masked to it.
+/// Returns the lowest byte of a state that was masked to it.
 fn low_byte(masked: u32) -> u8 {
     masked.to_le_bytes()[0]
 }

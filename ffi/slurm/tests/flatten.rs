@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The walk over libslurm's structs, on invented messages in which every
-//! field carries its own name: a field that is forgotten or mixed up with
-//! another one fails here.
+//! Tests of the walk over libslurm's structs, on invented messages in which every field carries its
+//! own name: a field that is forgotten or mixed up with another one fails here.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap, reason = "as C does")]
 
 use phalanx_slurm::{UpdateTime, hostlist, synth};
 
-/// FNV-1a 64, as in shim/slurm_synth.c.
+/// Hashes like shim/slurm_synth.c: FNV-1a 64.
 fn hash(name: &str) -> u64 {
     name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
     })
 }
 
-/// Numbers are compared after a cut to the width that Slurm has for them.
+/// Compares numbers after a cut to the width that Slurm has for them.
 macro_rules! numbers {
     ($row:ident, $i:ident: $($width:ident { $($field:ident)* })*) => {$($(
         assert_eq!(
@@ -25,7 +24,7 @@ macro_rules! numbers {
     )*)*};
 }
 
-/// `ours = theirs` where the shim's name is not Slurm's.
+/// Compares strings; `ours = theirs` where the shim's name is not Slurm's.
 macro_rules! texts {
     ($row:ident, $i:ident: $($field:ident $(= $theirs:ident)?)*) => {$(
         let theirs = [$(stringify!($theirs),)? stringify!($field)][0];
@@ -37,7 +36,7 @@ macro_rules! texts {
     )*};
 }
 
-/// Every row of `$table` with its number, after the table's size and time.
+/// Checks the table's size and time, then every row of `$table` with its number.
 macro_rules! rows {
     ($table:expr, $count:literal, |$row:ident, $i:ident| $check:block) => {
         let table = $table.expect("memory");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! From a message to the bytes of one packet.
+//! Writes a message as the bytes of one packet.
 
 use zerocopy::{FromZeros, Immutable, IntoBytes};
 
@@ -165,7 +165,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Zeros to a multiple of 8.
+    /// Appends zeros up to a multiple of 8.
     fn pad(&mut self) -> Result<(), WireError> {
         let missing = self.at.next_multiple_of(8) - self.at;
         self.put(&[0u8; 8][..missing])
@@ -180,7 +180,7 @@ impl Writer<'_> {
 }
 
 impl super::Answer<'_> {
-    /// Head of an answer without an opinion; send it with no nodes.
+    /// Returns the head of an answer without an opinion; send it with no nodes.
     pub fn no_opinion_head(
         job_id: u32,
         reason: Reason,
@@ -197,7 +197,7 @@ impl super::Answer<'_> {
         }
     }
 
-    /// Head of an answer that names nodes to try first.
+    /// Returns the head of an answer that names nodes to try first.
     pub fn narrow_head(job_id: u32, decision: u64, generation: u64) -> AnswerHead {
         AnswerHead {
             job_id,
@@ -211,8 +211,8 @@ impl super::Answer<'_> {
 }
 
 impl AnswerHead {
-    /// The same, with a proof: its kind, whether to verify it, and of WILL_RUN the times before
-    /// which there is no start and up to which one is as good as any.
+    /// Adds a proof: its kind, whether to verify it, and for WILL_RUN the time before which there
+    /// is no start and the time up to which a start is as good as any.
     #[must_use]
     pub fn with_proof(self, proof: Proof, verify: bool, times: (u64, u64)) -> Self {
         let verify = if verify { PHX_A_VERIFY } else { 0 };
@@ -225,13 +225,13 @@ impl AnswerHead {
         }
     }
 
-    /// The same, for a job that is to have all of these nodes.
+    /// Says whether the job is to have all of these nodes.
     #[must_use]
     pub fn with_all_nodes(self, all: bool) -> Self {
         Self { flags: if all { PHX_A_ALL_NODES } else { 0 }, ..self }
     }
 
-    /// The same, of a job that is held by a limit of the administrator's.
+    /// Says whether a limit of the administrator's holds the job.
     #[must_use]
     pub fn with_limit(self, limit: bool) -> Self {
         Self { flags: if limit { PHX_A_LIMIT } else { 0 }, ..self }
@@ -239,15 +239,15 @@ impl AnswerHead {
 }
 
 impl super::Order<'_> {
-    /// Head of one part of a set of deltas, or of the word that the last set
-    /// still holds (`PHX_PART_SAME`, no deltas).
+    /// Returns the head of one part of a set of deltas, or of the message that the last set still
+    /// holds (`PHX_PART_SAME`, no deltas).
     pub fn head(generation: u64, lease_ms: u32, flags: u32) -> OrderHead {
         OrderHead { generation, lease_ms, flags, ..OrderHead::new_zeroed() }
     }
 }
 
 impl Resync {
-    /// Body of RESYNC.
+    /// Returns the body of RESYNC.
     #[must_use]
     pub fn new() -> Self {
         Self::new_zeroed()
@@ -261,7 +261,8 @@ impl Default for Resync {
 }
 
 impl Welcome {
-    /// Body of WELCOME or CONFIG; `flags` are `PHX_W_*`. The caller fills in the limits.
+    /// Returns the body of WELCOME or CONFIG; `flags` are `PHX_W_*`. The caller fills in the
+    /// limits.
     pub fn new(generation: u64, flags: u32) -> Self {
         Self { generation, flags, ..Self::new_zeroed() }
     }

@@ -19,7 +19,7 @@ macro_rules! wire_enum {
             /// Every value, in the header's order.
             pub const ALL: &'static [$name] = &[$($name::$variant,)+];
 
-            /// The value of a number on the wire; `None` if it has no meaning.
+            /// Returns the value of a number on the wire; `None` if it has no meaning.
             pub fn from_raw(raw: $raw) -> Option<Self> {
                 match u32::from(raw) {
                     $(sys::$constant => Some($name::$variant),)+
@@ -27,7 +27,7 @@ macro_rules! wire_enum {
                 }
             }
 
-            /// The number on the wire.
+            /// Returns the number on the wire.
             pub const fn raw(self) -> $raw {
                 match self {
                     $($name::$variant => {
@@ -38,7 +38,7 @@ macro_rules! wire_enum {
                 }
             }
 
-            /// A stable name for logs and counters.
+            /// Returns a stable name for logs and counters.
             pub const fn as_str(self) -> &'static str {
                 match self {
                     $($name::$variant => $text,)+
@@ -97,16 +97,16 @@ wire_enum! {
 }
 
 impl Type {
-    /// The plugin sends it, the daemon receives it.
+    /// Whether the plugin sends this type and the daemon receives it.
     pub const fn from_plugin(self) -> bool {
         self.raw() < 64
     }
 }
 
 wire_enum! {
-    /// Whether the plugin writes deltas.
+    /// Whether the plugin writes deltas, or why it does not.
     OrderState: u32 {
-        /// The daemon did not ask for it.
+        /// The daemon did not ask for deltas.
         Off = PHX_O_OFF, "off";
         /// Deltas are written.
         Active = PHX_O_ACTIVE, "active";
@@ -138,13 +138,13 @@ wire_enum! {
 }
 
 wire_enum! {
-    /// What an answer proves.
+    /// Kind of proof that comes with an answer.
     Proof: u32 {
-        /// Nothing.
+        /// Proves nothing.
         None = PHX_P_NONE, "none";
         /// A success on some candidates is a success on all.
         TestOnly = PHX_P_TEST_ONLY, "test_only";
-        /// No start on all candidates is earlier.
+        /// No start on all candidates is earlier than that of the chosen ones.
         WillRun = PHX_P_WILL_RUN, "will_run";
         /// Too few candidates have room.
         NoFit = PHX_P_NO_FIT, "no_fit";
@@ -152,17 +152,17 @@ wire_enum! {
 }
 
 wire_enum! {
-    /// What became of a proof.
+    /// Result of a proof.
     ProofResult: u16 {
-        /// There was none.
+        /// The answer had no proof.
         None = PHX_PR_NONE, "none";
-        /// The result is that of the few.
+        /// Stock's result on the chosen nodes was taken.
         Accepted = PHX_PR_ACCEPTED, "accepted";
-        /// Stock was asked in full.
+        /// The proof was not accepted: stock was asked in full.
         Rejected = PHX_PR_REJECTED, "rejected";
-        /// Accepted, and stock in full said no better.
+        /// The proof was accepted, and stock in full found nothing better.
         Verified = PHX_PR_VERIFIED, "verified";
-        /// Stock in full said better.
+        /// The proof was accepted, but stock in full found something better.
         Refuted = PHX_PR_REFUTED, "refuted";
     }
 }
@@ -196,8 +196,8 @@ wire_enum! {
 }
 
 wire_enum! {
-    /// Why there is no opinion, or why a narrowed call was not made or not
-    /// kept. Below 16 the daemon's reasons, from 16 the plugin's.
+    /// Why there is no opinion, or why a narrowed call was not made or not kept. Numbers below 16
+    /// are the daemon's reasons, from 16 on the plugin's.
     Reason: u16 {
         /// Placed on the narrowed set.
         None = PHX_R_NONE, "none";
@@ -217,25 +217,25 @@ wire_enum! {
         Held = PHX_R_HELD, "held";
         /// The daemon saw its deadline pass.
         Late = PHX_R_LATE, "late";
-        /// Not connected.
+        /// The plugin is not connected.
         Down = PHX_R_DOWN, "down";
         /// Circuit breaker open.
         Breaker = PHX_R_BREAKER, "breaker";
-        /// No answer within the deadline.
+        /// No answer came within the deadline.
         Timeout = PHX_R_TIMEOUT, "timeout";
-        /// Answer refused: foreign, too many, too few.
+        /// The answer was refused: foreign, too many, or too few nodes.
         Invalid = PHX_R_INVALID, "invalid";
-        /// Socket full.
+        /// The socket was full.
         Send = PHX_R_SEND, "send";
-        /// `--nodelist` and the like.
+        /// The job names its nodes, by `--nodelist` and the like.
         ReqNodes = PHX_R_REQ_NODES, "req_nodes";
-        /// Not a call that may be narrowed.
+        /// The call may not be narrowed.
         Skipped = PHX_R_SKIPPED, "skipped";
         /// Stock refused the narrowed set.
         NarrowFailed = PHX_R_NARROW_FAILED, "narrow_failed";
         /// Planning: the narrowed set is free only later.
         NarrowLater = PHX_R_NARROW_LATER, "narrow_later";
-        /// Connected, state not yet sent.
+        /// The plugin is connected, but has not yet sent its state.
         Syncing = PHX_R_SYNCING, "syncing";
         /// The candidates are of too many classes.
         Classes = PHX_R_CLASSES, "classes";

@@ -15,10 +15,10 @@ type RawName = [c_char; LEN];
 
 /// Reading of a name field.
 pub trait WireName {
-    /// The bytes before the first NUL; all of them if there is none.
+    /// Returns the bytes before the first NUL; all of them if there is none.
     fn name_bytes(&self) -> &[u8];
 
-    /// The name as text; bytes that are not UTF-8 become U+FFFD.
+    /// Returns the name as text; bytes that are not UTF-8 become U+FFFD.
     fn name(&self) -> Cow<'_, str> {
         String::from_utf8_lossy(self.name_bytes())
     }
@@ -37,7 +37,7 @@ impl WireName for RawName {
 #[error("name {0:?} is longer than {max} bytes or contains a NUL", max = LEN - 1)]
 pub struct NameTooLong(String);
 
-/// `text` as a name field.
+/// Converts `text` to a name field.
 ///
 /// # Errors
 /// The text is longer than `PHX_NAME_LEN - 1` bytes or contains a NUL.
@@ -51,12 +51,12 @@ pub fn wire_name(text: &str) -> Result<RawName, NameTooLong> {
     Ok(name)
 }
 
-/// `node_hash` of SYNC_BEGIN: FNV-1a 64 over the node names in index order,
-/// each followed by a NUL; an empty slot is one NUL.
+/// Returns the `node_hash` of SYNC_BEGIN: FNV-1a 64 over the node names in index order, each
+/// followed by a NUL; an empty slot is one NUL.
 ///
 /// # Source
-/// G. Fowler, L. C. Noll, K.-P. Vo, D. Eastlake, "The FNV Non-Cryptographic
-/// Hash Algorithm", draft-eastlake-fnv.
+/// G. Fowler, L. C. Noll, K.-P. Vo, D. Eastlake, "The FNV Non-Cryptographic Hash Algorithm",
+/// draft-eastlake-fnv.
 pub fn node_hash<N: AsRef<[u8]>>(names: impl IntoIterator<Item = N>) -> u64 {
     const OFFSET_BASIS: u64 = 0xcbf2_9ce4_8422_2325;
     const PRIME: u64 = 0x0000_0100_0000_01b3;

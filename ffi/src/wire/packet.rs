@@ -10,8 +10,7 @@ const BYTES: usize = PHX_PACKET_MAX as usize;
 
 /// Room for one packet of at most `PHX_PACKET_MAX` bytes, 8-byte aligned.
 ///
-/// Make one per connection and reuse it: nothing else of this module
-/// allocates.
+/// Make one per connection and reuse it: nothing else of this module allocates.
 pub struct PacketBuf {
     words: Box<[u64]>,
     /// Bytes of the packet in the buffer.
@@ -19,13 +18,13 @@ pub struct PacketBuf {
 }
 
 impl PacketBuf {
-    /// An empty buffer.
+    /// Returns an empty buffer.
     pub fn new() -> Self {
         Self { words: vec![0; BYTES / size_of::<u64>()].into_boxed_slice(), len: 0 }
     }
 
-    /// The whole buffer, `PHX_PACKET_MAX` bytes, to receive into. The socket
-    /// must report packets that were longer (`MSG_TRUNC`); those are invalid.
+    /// Returns the whole buffer, `PHX_PACKET_MAX` bytes, to receive into. The socket must report
+    /// packets that were longer (`MSG_TRUNC`); those are invalid.
     pub fn space_mut(&mut self) -> &mut [u8] {
         self.words.as_mut_bytes()
     }
@@ -42,7 +41,7 @@ impl PacketBuf {
         Ok(())
     }
 
-    /// The packet in the buffer.
+    /// Returns the packet in the buffer.
     pub fn bytes(&self) -> &[u8] {
         &self.words.as_bytes()[..self.len]
     }
@@ -50,7 +49,7 @@ impl PacketBuf {
     /// Parses the packet in the buffer.
     ///
     /// # Errors
-    /// As [`parse`].
+    /// Those of [`parse`].
     pub fn message(&self) -> Result<Message<'_>, WireError> {
         parse(self.bytes())
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! From bytes to a checked message.
+//! Checks bytes and turns them into a message.
 
 use std::ffi::c_char;
 
@@ -20,17 +20,17 @@ use super::{
 /// Why the bytes of a packet are no message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WireError {
-    /// Fewer bytes than the part named.
+    /// The packet has fewer bytes than the part named.
     #[error("packet of {got} bytes is too short: {what} needs {need}")]
     TooShort {
         /// The part that does not fit.
         what: &'static str,
-        /// Bytes that it needs.
+        /// Bytes that the part needs.
         need: usize,
         /// Bytes of the packet.
         got: usize,
     },
-    /// More bytes than any packet may have.
+    /// The packet has more bytes than any packet may have.
     #[error("packet of {got} bytes is longer than the {PHX_PACKET_MAX} of the largest one")]
     TooLong {
         /// Bytes of the packet.
@@ -44,12 +44,12 @@ pub enum WireError {
     Header {
         /// Field of `struct phx_hdr`.
         field: &'static str,
-        /// Its only legal value.
+        /// The field's only legal value.
         expected: u64,
-        /// Its value.
+        /// Value of the field.
         got: u64,
     },
-    /// Both ends have to be built from the same protocol header.
+    /// The version is another: both ends have to be built from the same protocol header.
     #[error("version {got} of the protocol, expected {PHX_VERSION}")]
     Version {
         /// Version in the header.
@@ -78,9 +78,9 @@ pub enum WireError {
         kind: Type,
         /// The field that counts.
         field: &'static str,
-        /// Its value.
+        /// Value of the count.
         got: u64,
-        /// Its maximum.
+        /// Greatest legal value of the count.
         max: u32,
     },
     /// A field has a value that it must not have.
@@ -90,9 +90,9 @@ pub enum WireError {
         kind: Type,
         /// The field; of an array entry, the array's name first.
         field: &'static str,
-        /// Position in the array, if it is of one.
+        /// Position in the array, if the field is in one.
         index: Option<usize>,
-        /// Its value.
+        /// Value of the field.
         got: u64,
         /// The expected value.
         expected: &'static str,
@@ -104,7 +104,7 @@ pub enum WireError {
         kind: Type,
         /// The name's field.
         field: &'static str,
-        /// Position in the array, if it is of one.
+        /// Position in the array, if the name is in one.
         index: Option<usize>,
     },
 }
@@ -133,12 +133,11 @@ impl std::fmt::Display for At {
 
 type Result<T> = std::result::Result<T, WireError>;
 
-/// The message in the bytes of one packet.
+/// Returns the message in the bytes of one packet.
 ///
-/// Checks the header, the length against the counts, every count against its
-/// maximum, final NULs of names, and every value that has a limited meaning
-/// (mode, verdict, reason, order of an answer's nodes, spare bits of a
-/// bitmap). Unknown flag bits and causes pass. Node indexes are checked
+/// Checks the header, the length against the counts, every count against its maximum, final NULs of
+/// names, and every value that has a limited meaning (mode, verdict, reason, order of an answer's
+/// nodes, spare bits of a bitmap). Unknown flag bits and causes pass. Node indexes are checked
 /// against `PHX_NODES_MAX` only; see [`Message::check_nodes`].
 ///
 /// # Errors
@@ -198,7 +197,7 @@ fn only(field: &'static str, expected: u64, got: u64) -> Result<()> {
     if got == expected { Ok(()) } else { Err(WireError::Header { field, expected, got }) }
 }
 
-/// A `T` at the start of `bytes`, and what follows.
+/// Splits a `T` off the start of `bytes`; returns it and the rest.
 fn head<'a, T>(bytes: &'a [u8], what: &'static str) -> Result<(&'a T, &'a [u8])>
 where
     T: FromBytes + KnownLayout + Immutable,
@@ -209,7 +208,7 @@ where
     T::ref_from_prefix(bytes).map_err(|_| short)
 }
 
-/// A message that is exactly one `T`.
+/// Parses a message that is exactly one `T`.
 fn fixed<T>(packet: &[u8], kind: Type) -> Result<&T>
 where
     T: FromBytes + KnownLayout + Immutable,
@@ -231,8 +230,8 @@ fn at_most(kind: Type, field: &'static str, got: u32, max: u32) -> Result<()> {
     }
 }
 
-/// `count` entries of type `E` at the start of `bytes`, and what follows.
-/// `count` is bounded by its maximum before, so the product cannot overflow.
+/// Splits `count` entries of type `E` off the start of `bytes`; returns them and the rest. `count`
+/// is bounded by its maximum before, so the product cannot overflow.
 fn entries<'a, E>(
     kind: Type,
     packet: &[u8],
@@ -340,7 +339,7 @@ fn mode(kind: Type, raw: u16) -> Result<()> {
     }
 }
 
-/// Reasons index a table of counters, so an unknown one must at least fit it.
+/// Checks a reason, which indexes a table of counters, so that even an unknown one must fit it.
 fn reason(kind: Type, raw: u16) -> Result<()> {
     if u32::from(raw) < PHX_REASONS {
         return Ok(());
@@ -399,7 +398,7 @@ fn answer(packet: &[u8]) -> Result<Message<'_>> {
     Ok(Message::Answer(answer))
 }
 
-/// Parts belong together from FIRST to LAST; SAME stands alone and is empty.
+/// Checks the flags of a part: parts run from FIRST to LAST; SAME stands alone and is empty.
 fn part(kind: Type, flags: u32, count: u32) -> Result<()> {
     let known = flags & !(PHX_PART_FIRST | PHX_PART_LAST | PHX_PART_SAME) == 0;
     let same = flags & PHX_PART_SAME != 0;

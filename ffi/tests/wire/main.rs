@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The wire format: what is built parses back, what is damaged is refused or
-//! still means exactly its bytes, and every check can fail.
+//! Tests of the wire format: what is built parses back, what is damaged is refused or still means
+//! exactly its bytes, and every check can fail.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::cast_possible_truncation, reason = "test values are small")]
 
@@ -24,7 +24,7 @@ fn with<R>(bytes: &[u8], check: impl FnOnce(Result<Message<'_>, WireError>) -> R
     check(buf.message())
 }
 
-/// Either refused, or a message that means exactly these bytes.
+/// Checks that bytes are refused, or are a message that means exactly these bytes.
 fn refused_or_exact(bytes: &[u8]) {
     with(bytes, |parsed| {
         if let Ok(message) = parsed {
@@ -175,7 +175,7 @@ fn a_packet_must_be_aligned_and_not_too_long() {
     assert_eq!(buf.set_len(got), Err(WireError::TooLong { got }));
 }
 
-/// Every limited field, one step beyond its limit, by what build() says.
+/// Goal: every limited field is refused one step beyond its limit, by what build() says.
 #[test]
 fn values_beyond_their_limits_are_refused() {
     let refused = |message: &Message<'_>, text: &str| {
@@ -355,8 +355,8 @@ fn names_are_read_until_their_nul() {
     assert!(wire_name("a\0b").is_err());
 }
 
-/// Test vectors of FNV-1a 64: "" and "a" with the final NUL that the wire
-/// format adds, worked by hand from the published prime and offset basis.
+/// Checks test vectors of FNV-1a 64: "" and "a" with the final NUL that the wire format adds,
+/// worked by hand from the published prime and offset basis.
 #[test]
 fn node_hash_is_fnv_1a() {
     assert_eq!(node_hash::<&str>([]), 0xcbf2_9ce4_8422_2325);
@@ -413,7 +413,7 @@ fn orders_and_queues_out_of_bounds() {
     assert!(!queue(QueueHead { flags: 16, ..head }));
 }
 
-/// Small valid packets, one of each type: where the fuzz target starts from.
+/// Returns small valid packets, one of each type, from which the fuzz target starts.
 fn seeds() -> Vec<(&'static str, Vec<u8>)> {
     fn named(message: &Message<'_>) -> (&'static str, Vec<u8>) {
         (message.kind().as_str(), packet(1, message))
@@ -433,7 +433,7 @@ fn seeds() -> Vec<(&'static str, Vec<u8>)> {
     seeds
 }
 
-/// The seeds with names and arrays.
+/// Returns the seeds with names and arrays.
 fn array_seeds<S>(named: impl Fn(&Message<'_>) -> S) -> Vec<S> {
     let mut hello = Hello::new_zeroed();
     hello.cluster = wire_name("cluster").unwrap();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Random messages of every type, valid but otherwise of any value.
+//! Generates random messages of every type, valid but otherwise of any value.
 
 use phalanx_ffi::wire::*;
 use proptest::prelude::*;
@@ -78,7 +78,7 @@ impl Owned {
     }
 }
 
-/// A struct of random bytes: every field takes every value.
+/// Generates structs of random bytes: every field takes every value.
 fn random<T: FromBytes + std::fmt::Debug>() -> impl Strategy<Value = T> {
     prop::collection::vec(any::<u8>(), size_of::<T>())
         .prop_map(|bytes| T::read_from_bytes(&bytes).unwrap())
@@ -142,7 +142,7 @@ fn mode() -> impl Strategy<Value = u16> {
     prop::sample::select(Mode::ALL).prop_map(Mode::raw)
 }
 
-/// Words of a bitmap without bits from `bits` on.
+/// Generates words of a bitmap without bits from `bits` on.
 fn bitmap(bits: u32) -> impl Strategy<Value = Vec<u64>> {
     prop::collection::vec(any::<u64>(), bits.div_ceil(64) as usize).prop_map(move |mut words| {
         if let Some(last) = words.last_mut().filter(|_| !bits.is_multiple_of(64)) {
@@ -152,7 +152,7 @@ fn bitmap(bits: u32) -> impl Strategy<Value = Vec<u64>> {
     })
 }
 
-/// Classes, their planes, excluded cores and jobs to preempt for `node_bits`.
+/// Generates classes, their planes, excluded cores and jobs to preempt for `node_bits`.
 fn ask_arrays(node_bits: u32) -> impl Strategy<Value = OwnedAsk> {
     let classes = prop::collection::btree_set((0u32..4, any::<u32>()), 0..20);
     let of = prop::collection::vec(any::<prop::sample::Index>(), node_bits as usize);

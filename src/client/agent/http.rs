@@ -12,9 +12,9 @@ use phalanx_core::limits::AGENT_REPLY_BYTES_MAX;
 use phalanx_messages::collect::{DataReport, SyncReply, SyncRequest};
 use phalanx_messages::target::Target;
 
-/// Longest time for an answer beyond the time that it may be held.
+/// Longest time for an answer beyond the time that the request may be held.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Pause where the answer does not name one.
+/// Pause after a refusal for load that names none, in milliseconds.
 const BUSY_MS: u64 = 1000;
 
 /// A connection to the data service for one agent.
@@ -25,8 +25,8 @@ pub struct HttpService {
 }
 
 impl HttpService {
-    /// The service for the agent of this node. What it says counts only if one of the users
-    /// `answered_by` said it: an agent may run as root.
+    /// Connects the agent of this node to the service. Answers count only if one of the users
+    /// `answered_by` gave them: an agent may run as root.
     pub fn new(
         target: Target,
         node: &str,

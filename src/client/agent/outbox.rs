@@ -24,7 +24,7 @@ pub(super) struct Outbox {
 }
 
 impl Outbox {
-    /// Values dropped because the queue was full.
+    /// Returns how many values were dropped because the queue was full.
     pub(super) fn dropped(&self) -> u64 {
         self.dropped
     }
@@ -76,7 +76,7 @@ impl Outbox {
         self.batch() < self.values.len()
     }
 
-    /// Number of the oldest values that one request takes: at least one, if there are any.
+    /// Returns how many of the oldest values one request takes: at least one, if there are any.
     fn batch(&self) -> usize {
         let mut bytes = 0;
         let fits = |(_, put): &&(Instant, Put)| {
@@ -87,7 +87,7 @@ impl Outbox {
         self.values.iter().take(AGENT_BATCH_MAX).take_while(fits).count()
     }
 
-    /// The oldest values, with their ages now.
+    /// Returns the oldest values, with their ages at `now`.
     pub(super) fn values(&mut self, now: Instant) -> Vec<Put> {
         let oldest = self.values.iter().take(self.batch());
         let aged = |(at, put): &(Instant, Put)| Put { age_ms: age_ms(*at, now), ..put.clone() };
@@ -96,7 +96,7 @@ impl Outbox {
         values
     }
 
-    /// All reports, with their ages now.
+    /// Returns all reports on runs, with their ages at `now`.
     pub(super) fn runs(&mut self, now: Instant) -> Vec<RunReport> {
         self.sent_runs = self.runs.keys().cloned().collect();
         let aged = |(at, run): &(Instant, RunReport)| {
@@ -140,7 +140,7 @@ fn put(name: &str, node: Option<String>, value: Value, time_ms: u64) -> Put {
     Put { name: name.to_owned(), node, value, time_ms: Some(time_ms), age_ms: 0 }
 }
 
-/// The values in the output of a run.
+/// Returns the values in the output of a run.
 fn values(
     registration: &Registration,
     printed: &str,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The schedule of runs. It works on monotonic times that it is given, so that a jump
-//! of the clock changes nothing.
+//! The schedule of runs. It gets monotonic times from its caller, so that a jump of the clock
+//! changes nothing.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -13,18 +13,18 @@ use phalanx_messages::collect::Registration;
 
 /// Longest time to the first run of a new assignment.
 const FIRST_MAX_MS: u64 = 30_000;
-/// A period varies by so many percent to both sides.
+/// Variation of a period to both sides, in percent.
 const JITTER_PERCENT: u64 = 5;
-/// Bounds of [`Schedule::gather`].
+/// Least and greatest result of [`Schedule::gather`], in milliseconds.
 const GATHER_MS: (u64, u64) = (200, 2_000);
-/// Time after its timeout at which a run counts as lost.
+/// Time after a run's timeout at which the run counts as lost.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// An ended run.
 #[derive(Debug, Clone)]
 pub(super) struct Done {
     pub(super) registration: Registration,
-    /// Failures in a row before this run.
+    /// Number of consecutive failures before this run.
     pub(super) failures_before: u32,
 }
 
@@ -35,7 +35,7 @@ struct Instance {
     due: Instant,
     started: Option<Instant>,
     failures: u32,
-    /// Before the latest run.
+    /// Number of consecutive failures before the latest run.
     failures_before: u32,
 }
 
@@ -49,8 +49,8 @@ pub(super) struct Schedule {
     random: Xoshiro256PlusPlus,
 }
 
-/// Extra pause after so many failures in a row, milliseconds: nothing after
-/// the first, then one period, three, seven ...
+/// Returns the extra pause after consecutive failures, in milliseconds: nothing after the first,
+/// then one period, three, seven ...
 pub(super) fn backoff_ms(every_ms: u64, failures: u32) -> u64 {
     let periods = (1_u64 << failures.saturating_sub(1).min(20)) - 1;
     every_ms.saturating_mul(periods).min(COLLECTOR_BACKOFF_MS_MAX)
@@ -66,12 +66,12 @@ impl Schedule {
         self.instances.len()
     }
 
-    /// Start of the run that goes on longest.
+    /// Returns the start of the run that goes on longest.
     pub(super) fn running_since(&self) -> Option<Instant> {
         self.instances.values().filter_map(|instance| instance.started).min()
     }
 
-    /// Runs without an end, though their time is over.
+    /// Returns the runs that have not ended although their time is over.
     pub(super) fn lost(&self, now: Instant) -> Vec<(u64, Duration)> {
         let lost = |i: &Instance| {
             let timeout = Duration::from_millis(i.registration.timeout_ms);
@@ -115,25 +115,25 @@ impl Schedule {
         self.random.next_u64() % (most + 1)
     }
 
-    /// A random time between half of `ms` and `ms`.
+    /// Returns a random time between half of `ms` and `ms`.
     pub(super) fn jitter(&mut self, ms: u64) -> u64 {
         ms - self.below(ms / 2)
     }
 
-    /// Runs that are due within this time of each other go together.
+    /// Returns the time within which due runs are started together.
     pub(super) fn gather(&self) -> Duration {
         let shortest = self.instances.values().map(|i| i.registration.every_ms).min();
         let (least, most) = GATHER_MS;
         Duration::from_millis(shortest.map_or(most, |every| (every / 8).clamp(least, most)))
     }
 
-    /// Time at which the next run that is not going on is due.
+    /// Returns the time at which the next run is due, of registrations that do not run now.
     pub(super) fn next_due(&self) -> Option<Instant> {
         let waiting = self.instances.values().filter(|instance| instance.started.is_none());
         waiting.map(|instance| instance.due).min()
     }
 
-    /// Registrations that are due and do not run.
+    /// Returns the registrations that are due and do not run.
     pub(super) fn due(&self, now: Instant) -> Vec<(u64, Registration)> {
         let waiting = self.instances.values().filter(|i| i.started.is_none() && i.due <= now);
         waiting.map(|instance| (instance.id, instance.registration.clone())).collect()
@@ -168,7 +168,7 @@ impl Schedule {
         Some(Done { registration: instance.registration.clone(), failures_before })
     }
 
-    /// The run that just finished has failed after all.
+    /// Records that the run that just finished has failed after all.
     pub(super) fn failed_late(&mut self, id: u64) {
         if let Some(instance) = self.by_id(id)
             && instance.failures == 0
@@ -189,8 +189,8 @@ mod tests {
         Registration { name: name.to_owned(), every_ms, ..Registration::default() }
     }
 
-    /// Goal: a period between 95 % and 105 %, the first run within half of
-    /// one; an assignment that is unchanged is not disturbed.
+    /// Goal: a period between 95 % and 105 %, the first run within half of one; an assignment that
+    /// is unchanged is not disturbed.
     #[test]
     fn periods_jitter_and_unchanged_assignments_stay() {
         let (mut schedule, start) = (Schedule::new(1), Instant::now());

@@ -19,7 +19,7 @@ use phalanx_core::limits::AGENT_RUNS_MAX;
 use phalanx_ffi::locks::lock;
 use phalanx_messages::collect::Row;
 
-/// The work of a run.
+/// Work of a run.
 #[derive(Debug)]
 pub(super) enum Task {
     /// A program, and the parser of its output if that is not a plain value.
@@ -35,7 +35,7 @@ pub(super) enum Task {
     },
 }
 
-/// One run.
+/// A run to start.
 #[derive(Debug)]
 pub(super) struct Job {
     pub(super) id: u64,
@@ -50,7 +50,7 @@ pub(super) struct RunResult {
     pub(super) output: Result<String, RunError>,
     pub(super) stderr: String,
     pub(super) took: Duration,
-    /// Time of its end.
+    /// Time at which the run ended.
     pub(super) at: Instant,
 }
 
@@ -76,14 +76,14 @@ impl Board {
     }
 }
 
-/// The agent's end.
+/// The agent's end of the [`Board`].
 #[derive(Debug)]
 pub(super) struct Worker {
     board: Arc<Board>,
     wake: PipeWriter,
 }
 
-/// The thread's end.
+/// The slot thread's end of the [`Board`].
 #[derive(Debug)]
 pub(super) struct SlotThread {
     board: Arc<Board>,
@@ -91,7 +91,7 @@ pub(super) struct SlotThread {
 }
 
 impl Worker {
-    /// Both ends.
+    /// Creates the ends of the agent and of the slot thread.
     pub(super) fn new() -> std::io::Result<(Self, SlotThread)> {
         let (reader, writer) = std::io::pipe()?;
         for end in [writer.as_fd(), reader.as_fd()] {
@@ -111,7 +111,7 @@ impl Worker {
         }
     }
 
-    /// Kills a run, if it goes on.
+    /// Kills a run, if it has not ended.
     pub(super) fn stop(&mut self, id: u64) {
         self.order(Order::Stop(id));
     }
@@ -133,12 +133,12 @@ impl Worker {
         let _ = self.wake.write(&[1]);
     }
 
-    /// The runs that ended since the last call.
+    /// Returns the runs that ended since the last call.
     pub(super) fn results(&self) -> Vec<RunResult> {
         std::mem::take(&mut *lock(&self.board.results))
     }
 
-    /// Waits for this time, or until so many runs have ended.
+    /// Waits for `time`, or until `ends` runs have ended.
     pub(super) fn sleep(&self, time: Duration, ends: usize) {
         let results = lock(&self.board.results);
         let few = |results: &mut Vec<RunResult>| results.len() < ends;

@@ -10,8 +10,8 @@ const N: usize = 64;
 /// Least time that is measured.
 const LEAST: Duration = Duration::from_millis(40);
 
-/// 1e9 multiplications and additions per second of wall-clock time, by a
-/// multiplication of fixed matrices: relative between nodes, no FLOPS rating.
+/// Returns 1e9 multiplications and additions per second of wall-clock time, by a multiplication of
+/// fixed matrices: relative between nodes, no FLOPS rating.
 pub(super) fn speed(context: &Context<'_>) -> Result<f64, String> {
     let a: Vec<f64> = (0..N * N).map(|i| (i % 7) as f64).collect();
     let mut b: Vec<f64> = (0..N * N).map(|i| (i % 5) as f64 * 1e-3).collect();

@@ -6,12 +6,12 @@ use super::proc;
 use phalanx_messages::collect::{Row, Value, short};
 use phalanx_methods::share::capability::{by_configuration, by_cpu_load, by_history};
 
-/// Method A.
+/// Method A: capability from the node's configuration.
 pub(super) fn configuration(context: &Context<'_>) -> Result<f64, String> {
     Ok(by_configuration(proc::cpus(context.root)?, proc::ghz(context.root)?))
 }
 
-/// Method B: the first input is the free share of the CPU.
+/// Method B: capability from the free share of the CPU, which is the first input.
 pub(super) fn cpu_load(context: &Context<'_>) -> Result<f64, String> {
     let required = share_of(context, 1.0)?;
     let (name, row) = newest(context)?;
@@ -20,8 +20,8 @@ pub(super) fn cpu_load(context: &Context<'_>) -> Result<f64, String> {
         .ok_or_else(|| format!("input {name}: expected a share of 0 to 1, got {free}"))
 }
 
-/// Method C: the first input is the program's speed in its last run; `mean` is
-/// that of the runs before.
+/// Method C: capability from the program's speed in its last run, the first input; `mean` is that
+/// of the runs before.
 pub(super) fn history(context: &Context<'_>, mean: &mut Option<(f64, u64)>) -> Result<f64, String> {
     let weight = share_of(context, 0.5)?;
     let (name, row) = newest(context)?;
@@ -42,9 +42,9 @@ pub(super) fn history(context: &Context<'_>, mean: &mut Option<(f64, u64)>) -> R
     Ok(next)
 }
 
-/// Measured throughput of the node's accelerators, all or those of a GRES type: the first input is
-/// a text with a line `TYPE THROUGHPUT` for each device, or slice of one. A node without such
-/// devices can do nothing: 0.
+/// Returns the measured throughput of the node's accelerators, all or those of a GRES type. The
+/// first input is a text with a line `TYPE THROUGHPUT` for each device or slice of one. A node
+/// without such devices has 0.
 pub(super) fn accelerator(context: &Context<'_>) -> Result<f64, String> {
     let (name, row) = newest(context)?;
     let Value::Text(text) = &row.value else {
@@ -78,7 +78,7 @@ fn share_of(context: &Context<'_>, otherwise: f64) -> Result<f64, String> {
     }
 }
 
-/// This node's value of the first input, if it is not stale.
+/// Returns this node's value of the first input, if it is not stale.
 fn newest<'a>(context: &Context<'a>) -> Result<(&'a str, &'a Row), String> {
     let own = |(name, _): &&(String, Vec<Row>)| name != OWN;
     let (name, rows) = context.inputs.iter().find(own).ok_or("inputs: expected one, got none")?;

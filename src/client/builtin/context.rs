@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use phalanx_messages::collect::Row;
 
-/// Readings that only grow, but for those that wrap.
+/// Readings of counters that only grow, or wrap.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Counters {
     /// Counts by a name that the reader chooses.
@@ -39,7 +39,7 @@ pub struct Memory {
     pub(super) mean: Option<(f64, u64)>,
 }
 
-/// A small file below the root, as text.
+/// Reads a small file below the root as text.
 pub(super) fn text(root: &Path, path: &str) -> Result<String, String> {
     std::fs::read_to_string(root.join(path)).map_err(|error| format!("/{path}: {error}"))
 }

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-/// The tools, their paths in packages, and their arguments.
+/// The tools with their paths in packages and their arguments.
 const TOOLS: [(Tool, &[&str], &[&str]); 2] = [
     (
         Tool::NvidiaSmi,
@@ -29,13 +29,13 @@ pub enum Plan {
 /// A maker's tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tool {
-    /// NVIDIA's.
+    /// NVIDIA's `nvidia-smi`.
     NvidiaSmi,
-    /// AMD's.
+    /// AMD's `rocm-smi`.
     RocmSmi,
 }
 
-/// The first tool that is there.
+/// Returns the first tool that is installed.
 pub(super) fn plan(root: &Path) -> Result<Plan, String> {
     for (tool, paths, args) in TOOLS {
         let found = paths.iter().map(|path| root.join(path)).find(|path| path.exists());
@@ -47,7 +47,7 @@ pub(super) fn plan(root: &Path) -> Result<Plan, String> {
 }
 
 impl Tool {
-    /// Mean use of the GPUs, 0 to 1; those that report no use are left out.
+    /// Returns the mean use of the GPUs, 0 to 1, without those that report no use.
     pub fn parse(self, printed: &str) -> Result<f64, String> {
         let percents: Vec<f64> = match self {
             Tool::NvidiaSmi => {
@@ -64,7 +64,7 @@ impl Tool {
     }
 }
 
-/// `{"card0": {"GPU use (%)": "12"}, ...}`, with other keys beside.
+/// Parses `{"card0": {"GPU use (%)": "12"}, ...}`, with other keys beside.
 fn rocm(printed: &str) -> Result<Vec<f64>, String> {
     let cards: serde_json::Map<String, serde_json::Value> =
         serde_json::from_str(printed).map_err(|error| format!("rocm-smi: {error}"))?;

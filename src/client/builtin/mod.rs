@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Collectors and processors that are part of the agent: `builtin:NAME`.
 //!
-//! Each one returns the number that a program of that kind would print. They read below a
-//! root directory (`/` but in tests), so that tests need nothing of the machine. Rates need two
-//! readings: the earlier one is that of the last run, or, at the first run, one of a moment
-//! before.
+//! Each one returns the number that a program would print. Files are read below a root directory
+//! (`/` but in tests), so that tests need nothing of the machine. Rates need two readings: the
+//! earlier one is that of the last run, or, at the first run, one of a moment before.
 
 mod bench;
 mod capability;
@@ -34,17 +33,17 @@ pub struct Builtin {
 /// Source of a value.
 #[derive(Debug, Clone, Copy)]
 enum Source {
-    /// A reading.
+    /// A single reading.
     Read(fn(&Context<'_>) -> Result<f64, String>),
     /// The growth of counters between two readings.
     Rate(fn(&Path) -> Result<Counters, String>, Growth),
     /// The output of a tool of the GPU's maker, which runs in a slot of its own.
     Gpu,
-    /// A mean over the past runs.
+    /// The mean of the past runs.
     Mean,
 }
 
-/// A number of two readings and the seconds between them.
+/// Computes a value from two readings and the seconds between them.
 type Growth = fn(&Counters, &Counters, f64) -> Option<f64>;
 
 /// All built-ins; `docs/collectors.md` describes them.
@@ -71,12 +70,12 @@ const fn builtin(name: &'static str, source: Source) -> Builtin {
     Builtin { name, source }
 }
 
-/// The built-in of this name.
+/// Returns the built-in of this name.
 pub fn find(name: &str) -> Option<&'static Builtin> {
     BUILTINS.iter().find(|builtin| builtin.name == name)
 }
 
-/// The way to run it on the node below `root`; an error if the node has no tool for it.
+/// Returns how to run it on the node below `root`; an error if the node has no tool for it.
 pub fn plan(builtin: &Builtin, root: &Path) -> Result<Plan, String> {
     match builtin.source {
         Source::Gpu => gpu::plan(root),
@@ -94,8 +93,8 @@ pub fn run(builtin: &Builtin, context: &Context<'_>, memory: &mut Memory) -> Res
     }
 }
 
-/// Longest time between the two readings of a first run; a quarter of the
-/// time that is left for it if that is less.
+/// Longest time between the two readings of a first run; a quarter of the time left for the run if
+/// that is less.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 
 fn rate(
@@ -120,9 +119,8 @@ fn rate(
     value.ok_or_else(|| "the counters did not move on: no time has passed".to_owned())
 }
 
-/// Sum of all counters' growth per second. A counter that is new, or that went
-/// backwards without a known wrap (a device that came back), counts from the
-/// next reading on.
+/// Returns the sum of all counters' growth per second. A counter that is new, or that went
+/// backwards without a known wrap (a device that came back), counts from the next reading on.
 fn sum_rate(earlier: &Counters, now: &Counters, seconds: f64) -> Option<f64> {
     if seconds <= 0.0 {
         return None;
@@ -136,7 +134,7 @@ fn sum_rate(earlier: &Counters, now: &Counters, seconds: f64) -> Option<f64> {
     Some(sum as f64 / seconds)
 }
 
-/// Watts of counters in microjoules.
+/// Returns the watts of counters in microjoules.
 fn watts(earlier: &Counters, now: &Counters, seconds: f64) -> Option<f64> {
     sum_rate(earlier, now, seconds).map(|microwatts| microwatts / 1e6)
 }

@@ -8,8 +8,8 @@ use super::context::{Counters, text};
 
 const POWERCAP: &str = "sys/class/powercap";
 
-/// Microjoules by package. Zones below a package (`intel-rapl:0:0`) are part
-/// of it; `intel-rapl-mmio` counts the same energy again.
+/// Returns microjoules by package. Zones below a package (`intel-rapl:0:0`) are part of it;
+/// `intel-rapl-mmio` counts the same energy again.
 pub(super) fn energy(root: &Path) -> Result<Counters, String> {
     let missing = || format!("/{POWERCAP}: no package with RAPL on this node");
     let entries = fs::read_dir(root.join(POWERCAP)).map_err(|_| missing())?;

@@ -6,7 +6,7 @@ use std::path::Path;
 use super::context::{Context, Counters, text};
 use phalanx_methods::share::capability::CpuTimes;
 
-/// Bytes of a sector in `/proc/diskstats`, whatever the disk's are.
+/// Bytes of a sector in `/proc/diskstats`, whatever the disk's sector size is.
 const SECTOR_BYTES: u64 = 512;
 
 pub(super) fn cpu(root: &Path) -> Result<Counters, String> {
@@ -34,7 +34,7 @@ pub(super) fn cpu_ghz(context: &Context<'_>) -> Result<f64, String> {
     ghz(context.root)
 }
 
-/// The highest clock; where the kernel does not know it, the present one.
+/// Returns the highest clock in GHz, or the present one where the kernel does not know it.
 pub(super) fn ghz(root: &Path) -> Result<f64, String> {
     let path = "sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq";
     if let Some(khz) = text(root, path).ok().and_then(|text| text.trim().parse::<f64>().ok()) {
@@ -47,7 +47,7 @@ pub(super) fn ghz(root: &Path) -> Result<f64, String> {
         .ok_or_else(|| format!("neither /{path} nor \"cpu MHz\" in /proc/cpuinfo"))
 }
 
-/// CPUs that are online.
+/// Returns the number of CPUs that are online.
 pub(super) fn cpus(root: &Path) -> Result<u64, String> {
     let stat = text(root, "proc/stat")?;
     let cpu = |line: &&str| {
@@ -84,7 +84,7 @@ pub(super) fn load1(context: &Context<'_>) -> Result<f64, String> {
     first.parse().map_err(|_| format!("/proc/loadavg: expected a number, got {first:?}"))
 }
 
-/// Bytes in and out by interface; containers' and bridges' too.
+/// Returns bytes in and out by interface, with those of containers and bridges.
 pub(super) fn net(root: &Path) -> Result<Counters, String> {
     let text = text(root, "proc/net/dev")?;
     let mut counters = Counters::default();
@@ -101,8 +101,8 @@ pub(super) fn net(root: &Path) -> Result<Counters, String> {
     Ok(counters)
 }
 
-/// Bytes read and written by whole disks (those that `/sys/block` lists), but
-/// for the virtual ones.
+/// Returns bytes read and written by whole disks (those that `/sys/block` lists), but for the
+/// virtual ones.
 pub(super) fn disk(root: &Path) -> Result<Counters, String> {
     const VIRTUAL: [&str; 5] = ["loop", "ram", "dm-", "md", "zram"];
     let text = text(root, "proc/diskstats")?;

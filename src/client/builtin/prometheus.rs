@@ -47,7 +47,7 @@ fn number(text: &str) -> Result<f64, String> {
     text.parse().map_err(|_| format!("expected a number, got {text:?}"))
 }
 
-/// Sum of the samples of a text exposition that match a selector; an error if none matches.
+/// Adds up the samples of a text exposition that match a selector; an error if none does.
 pub(super) fn sample(exposition: &str, selector: &str) -> Result<f64, String> {
     let (name, labels) = series(selector).ok_or_else(|| {
         format!("QUERY: expected NAME or NAME{{LABEL=\"VALUE\",...}}, got {selector:?}")
@@ -67,7 +67,7 @@ pub(super) fn sample(exposition: &str, selector: &str) -> Result<f64, String> {
 
 type Labels = Vec<(String, String)>;
 
-/// `name{label="value",...}` or `name`.
+/// Parses `name{label="value",...}` or `name`.
 fn series(text: &str) -> Option<(String, Labels)> {
     let text = text.trim();
     let (name, mut rest) = match text.split_once('{') {
@@ -85,7 +85,7 @@ fn series(text: &str) -> Option<(String, Labels)> {
     (!name.is_empty()).then(|| (name.trim().to_owned(), labels))
 }
 
-/// A value in quotes with `\\`, `\"` and `\n` in it, and the text behind it.
+/// Parses a value in quotes with `\\`, `\"` and `\n`; returns it and the text behind it.
 fn quoted(text: &str) -> Option<(String, &str)> {
     let mut value = String::new();
     let mut chars = text.strip_prefix('"')?.char_indices();
@@ -102,8 +102,8 @@ fn quoted(text: &str) -> Option<(String, &str)> {
     None
 }
 
-/// One GET over plain HTTP. Encrypted or authenticated servers need a program
-/// of the site's own.
+/// Makes one GET request over plain HTTP. Encrypted or authenticated servers need a program of the
+/// site's own.
 fn fetch(url: &str, deadline: Instant) -> Result<String, String> {
     if !url.starts_with("http://") {
         return Err(format!("URL: expected http://HOST[:PORT]/PATH, got {url:?}"));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Built-ins on invented `/proc` and `/sys` trees.
+//! Tests of built-ins on invented `/proc` and `/sys` trees.
 
 #![allow(clippy::unwrap_used)]
 
@@ -42,7 +42,7 @@ fn near(value: Result<f64, String>, expected: f64) {
     assert!((value - expected).abs() <= 1e-6 * expected.abs().max(1.0), "{value} not {expected}");
 }
 
-/// Worked example 5 of docs/methods.md section 3 (g).
+/// Checks worked example 5 of docs/methods.md section 3 (g).
 #[test]
 fn cpu_usage_of_two_readings() {
     let root = tempfile::tempdir().unwrap();
@@ -143,7 +143,7 @@ fn gpu_tools() {
     assert!(Tool::RocmSmi.parse("WARNING: no card").is_err());
 }
 
-/// Worked example 4 of docs/methods.md section 3 (g).
+/// Checks worked example 4 of docs/methods.md section 3 (g).
 #[test]
 fn method_b_is_formula_1() {
     let memory = &mut Memory::default();
@@ -238,7 +238,7 @@ fn text_expositions() {
     }
 }
 
-/// A server for one request.
+/// Serves one request.
 fn serve(answer: &'static str) -> (String, std::thread::JoinHandle<String>) {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();

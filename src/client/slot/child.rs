@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! One program from its start to its end.
+//! A program from its start to its end.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -29,7 +29,7 @@ pub(super) struct Child {
     stderr: Tail,
     started: Instant,
     timeout: Duration,
-    /// Reason for which it was killed.
+    /// Reason for which the program was killed.
     killed: Option<RunError>,
     status: Option<ExitStatus>,
 }
@@ -96,7 +96,7 @@ impl Child {
         fds.extend(self.input.pipe.as_ref().map(|fd| writable(fd.as_fd())));
     }
 
-    /// Moves bytes; true when the run is over, by itself or by us.
+    /// Moves bytes of the pipes; returns whether the run is over, by itself or killed.
     pub(super) fn turn(&mut self, now: Instant) -> bool {
         self.input.turn();
         let over = self.exited();
@@ -117,8 +117,8 @@ impl Child {
         false
     }
 
-    /// True if it has ended; it stays a zombie, so that its id names its
-    /// group until that has been killed.
+    /// Whether the program has ended; it stays a zombie, so that its id names its group until that
+    /// has been killed.
     fn exited(&self) -> bool {
         let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
         !matches!(
@@ -127,7 +127,7 @@ impl Child {
         )
     }
 
-    /// Kills it with all of its group and remembers the reason.
+    /// Kills the program with all of its group and remembers the reason.
     pub(super) fn give_up(&mut self, why: RunError) {
         self.killed.get_or_insert(why);
         self.kill_group();
@@ -140,8 +140,8 @@ impl Child {
         }
     }
 
-    /// Kills the rest of the group and takes the exit status; false
-    /// while the kernel still holds the process.
+    /// Kills the rest of the group and takes the exit status; false while the kernel still holds
+    /// the process.
     pub(super) fn reap(&mut self) -> bool {
         if self.status.is_none() {
             self.kill_group();
@@ -155,7 +155,7 @@ impl Child {
         true
     }
 
-    /// The result of the run, and the end of its standard error.
+    /// Returns the result of the run, and the end of its standard error.
     pub(super) fn result(&mut self) -> (Result<String, RunError>, String) {
         let stderr = self.stderr.text();
         if let Some(why) = self.killed.clone() {

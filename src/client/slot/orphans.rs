@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Processes that left their process group (`setsid`) and outlived their
-//! parents: as this process adopts orphans, they are its children now.
+//! Kills processes that left their process group (`setsid`) and outlived their parents: as this
+//! process adopts orphans, they are its children.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -41,10 +41,10 @@ fn end_others(alive: &BTreeSet<u32>, dying: &BTreeSet<u32>, own: &BTreeSet<u32>)
     count
 }
 
-/// Generations of daemons that start daemons.
+/// Greatest number of rounds, one for each generation of daemons that start daemons.
 const ROUNDS_MAX: usize = 8;
 
-/// Children of all threads of this process.
+/// Returns the children of all threads of this process.
 fn children() -> Vec<u32> {
     let Ok(tasks) = fs::read_dir("/proc/self/task") else { return Vec::new() };
     let lists =
@@ -56,7 +56,7 @@ fn children() -> Vec<u32> {
         .collect()
 }
 
-/// Process group of a process.
+/// Returns the process group of a process.
 fn group_of(pid: u32) -> Option<u32> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // "pid (name) state parent group ..."; the name may have anything in it.

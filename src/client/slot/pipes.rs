@@ -9,7 +9,7 @@ use nix::fcntl::{FcntlArg, OFlag, fcntl};
 
 use phalanx_core::limits::{SLOT_OUTPUT_BYTES_MAX, SLOT_STDERR_BYTES_MAX};
 
-/// Bytes of one read.
+/// Size of one read, in bytes.
 const CHUNK: usize = 16 * 1024;
 /// Reads of one pipe in one turn, so that a flood does not hold up the others.
 const READS_A_TURN: usize = 16;
@@ -61,7 +61,7 @@ impl Output {
         Self { pipe, bytes: Vec::new() }
     }
 
-    /// Reads what there is; true once it is more than the cap.
+    /// Reads what there is; true once the output is longer than its cap.
     pub(super) fn turn(&mut self) -> bool {
         let bytes = &mut self.bytes;
         drain(&mut self.pipe, |chunk| {
@@ -95,8 +95,8 @@ impl Tail {
         });
     }
 
-    /// The bytes as text. Malformed bytes are replaced, and control characters other
-    /// than line ends and tabs.
+    /// Returns the bytes as text. Malformed bytes are replaced, and control characters other than
+    /// line ends and tabs.
     pub(super) fn text(&self) -> String {
         let text = String::from_utf8_lossy(&self.bytes);
         let odd = |c: char| c.is_control() && c != '\n' && c != '\t';
@@ -104,7 +104,7 @@ impl Tail {
     }
 }
 
-/// Reads until there is nothing now, `take` has enough, or the end.
+/// Reads until nothing is there now, `take` has enough, or the end.
 fn drain<P: Read>(pipe: &mut Option<P>, mut take: impl FnMut(&[u8]) -> bool) {
     let mut chunk = [0; CHUNK];
     for _ in 0..READS_A_TURN {

@@ -6,20 +6,20 @@ use std::time::Duration;
 
 use super::user::RunAs;
 
-/// One run of one program.
+/// A program to run, with its limits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Run {
     /// Absolute path of the executable.
     pub program: PathBuf,
-    /// Its arguments.
+    /// Arguments of the program.
     pub args: Vec<String>,
-    /// Its environment besides `PATH`, `LANG` and `HOME`.
+    /// Environment of the program besides `PATH`, `LANG` and `HOME`.
     pub env: Vec<(String, String)>,
-    /// Bytes of its standard input.
+    /// Bytes of the program's standard input.
     pub input: Vec<u8>,
-    /// Time after which it is killed.
+    /// Time after which the program is killed.
     pub timeout: Duration,
-    /// Its user.
+    /// User that the program runs as.
     pub run_as: RunAs,
 }
 
@@ -36,22 +36,22 @@ pub enum RunError {
     /// The program could not be started.
     #[error("cannot start: {0}")]
     Start(String),
-    /// It ended with a status other than 0.
+    /// The program ended with a status other than 0.
     #[error("exit status {0}")]
     Exit(i32),
-    /// It was ended by a signal.
+    /// The program was ended by a signal.
     #[error("ended by signal {0}")]
     Signal(i32),
-    /// It took too long.
+    /// The program took too long; the timeout in milliseconds.
     #[error("no end within its timeout of {0} ms")]
     Timeout(u128),
-    /// It printed too much.
+    /// The program printed more than this many bytes.
     #[error("printed more than {0} bytes")]
     TooLong(usize),
-    /// Its output is no text.
+    /// The program's output is no text; the position of the first malformed byte.
     #[error("printed bytes that are not UTF-8, the first at byte {0}")]
     NotUtf8(usize),
-    /// It was stopped because its value is no longer needed.
+    /// The program was stopped because its value is no longer needed.
     #[error("stopped")]
     Stopped,
 }

@@ -13,12 +13,12 @@ pub struct RunAs {
 }
 
 impl RunAs {
-    /// This process's own user and group.
+    /// Returns this process's own user and group.
     pub fn own() -> Self {
         Self { uid: Uid::effective().as_raw(), gid: Gid::effective().as_raw() }
     }
 
-    /// The user of this name; the error says why there is none.
+    /// Returns the user of this name; the error says why there is none.
     pub fn named(name: &str) -> Result<Self, String> {
         match User::from_name(name) {
             Ok(Some(user)) => Ok(Self { uid: user.uid.as_raw(), gid: user.gid.as_raw() }),
@@ -27,7 +27,7 @@ impl RunAs {
         }
     }
 
-    /// True if this process must change its user for that.
+    /// Whether this process must change its user to run as this one.
     pub fn differs(self) -> bool {
         self != Self::own()
     }

@@ -9,7 +9,7 @@ use prost::Message;
 
 use super::super::proto::{RequestHeader, RpcRequestHeader, RpcResponseHeader};
 
-/// What follows a request: its method and message, and the call's id.
+/// Answer to a request, given its method, its message and the call's id.
 pub(super) type Answer = dyn FnMut(&str, &[u8], u32) -> Option<Vec<u8>> + Send;
 
 /// Serves RPC connections, one after the other, until `answer` says `None`, which closes that

@@ -22,7 +22,7 @@ fn way<T>(found: Result<T, HdfsError>, good: impl FnOnce(T) -> u64) -> u64 {
     }
 }
 
-/// The blocks of a file as the resolver keeps them: they cover its length, whatever was found.
+/// Puts the blocks of a file into a [`Sink`] and checks that those kept cover its length.
 fn kept(file: &Entry, open: bool, found: Vec<Found>) -> u64 {
     let mut sink = Sink::default();
     let count = found.len();
@@ -85,7 +85,7 @@ fn answers_of_hadoop_rpc() {
     });
 }
 
-/// The seeds of the test above; `UPDATE_SEEDS=1` in the environment writes them anew.
+/// Checks the seeds of the fuzz test; `UPDATE_SEEDS=1` in the environment writes them anew.
 #[test]
 fn seeds_of_hadoop_rpc_are_current() {
     let id = DatanodeId { ip: "10.0.0.1".into(), host: "n1".into(), port: 9866 };
@@ -135,7 +135,7 @@ fn seeds_of_hadoop_rpc_are_current() {
     }
 }
 
-/// The first byte is the hundreds of the status.
+/// Uses the first byte as the hundreds of the status.
 #[test]
 fn answers_of_webhdfs() {
     use webhdfs::{DocumentedBlock, LocatedBlocks, Only, Page, Status, Statuses, understood};

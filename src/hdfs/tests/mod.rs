@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Without a real HDFS, which `tests/hdfs` has: names and configuration, the wire against a
-//! server that misbehaves, and what becomes of blocks that do not fit.
+//! Tests without a real HDFS, which `tests/hdfs` has: names and configuration, the wire against a
+//! server that misbehaves, and blocks that do not fit.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod fake;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! URIs, patterns, Hadoop's configuration files, host names.
+//! Tests of URIs, patterns, Hadoop's configuration files and host names.
 
 use std::path::{Path, PathBuf};
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Whatever a NameNode tells, a file's blocks cover it exactly once.
+//! Goal: whatever a NameNode reports, a file's blocks cover it exactly once.
 
 use proptest::prelude::*;
 
@@ -7,7 +7,7 @@ use super::super::resolve::{self, Found, FoundReplica, Sink, Striping};
 use super::super::{BlockSource, Entry, HdfsError, Kind};
 use phalanx_core::blocks::{DataNode, Located, Storage};
 
-/// One file with these blocks.
+/// Source of one file with given blocks.
 struct One {
     length: u64,
     open: bool,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Both protocols against servers that page, refuse, stop, or send nonsense.
+//! Tests of both protocols against servers that page, refuse, stop, or send nonsense.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -116,7 +116,7 @@ fn large_directories_come_in_pages() {
     assert_eq!(located.files[24].path, "/d/f24");
 }
 
-/// One large file beside small ones, even a hidden one: no listing may bring its blocks whole.
+/// Goal: no listing brings whole the blocks of a large file beside small ones, even a hidden one.
 #[test]
 fn large_files_are_not_listed_with_their_blocks() {
     let address = fake::rpc(Box::new(|method, request, call| match method {
@@ -224,14 +224,14 @@ fn silence_ends_with_the_limit() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
-    /// A reply of any bytes is an error or a message, nothing worse.
+    /// Goal: a reply of any bytes is an error or a message, nothing worse.
     #[test]
     fn any_bytes_are_decoded_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..80)) {
         let _ = rpc::parse::<GetListingResponse>(&bytes, 0, "m");
         let _ = rpc::parse::<GetBlockLocationsResponse>(&bytes, 0, "m");
     }
 
-    /// So is a good reply with one byte changed or its end missing.
+    /// Goal: a good reply with one byte changed or its end missing is an error or a message.
     #[test]
     fn broken_replies_are_decoded_or_refused(
         at in any::<prop::sample::Index>(),
@@ -248,7 +248,7 @@ proptest! {
     }
 }
 
-/// A server as HttpFS before 3.4 or Knox is: without the client's own operation.
+/// Emulates HttpFS before 3.4 or Knox, which lack the operation of Hadoop's own client.
 #[test]
 fn documented_operation_of_webhdfs() {
     let address = fake::http(|target| {
@@ -293,7 +293,7 @@ fn documented_operation_of_webhdfs() {
     assert_eq!(located.warnings, ["1 blocks have no readable replica"]);
 }
 
-/// Where RPC is broken, WebHDFS answers, and the user is told.
+/// Goal: where RPC is broken, WebHDFS answers, and the user is told.
 #[test]
 fn webhdfs_stands_in_for_rpc() {
     let address = fake::http(|target| {

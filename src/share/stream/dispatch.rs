@@ -21,10 +21,10 @@ use super::wire::{self, Address, HEARTBEAT};
 use phalanx_cli::common::{Exit, Failure, clean};
 use phalanx_methods::share::stream::{Answered, Failed, Item, Rules, Stream, Worker};
 
-/// Pause between two looks at workers that take longer than usual.
+/// Pause between two checks for workers that take longer than usual.
 const TICK: Duration = Duration::from_millis(250);
-/// Workers that are on their way have so long to come after what started them has ended, and what
-/// started them so long to end after the last worker.
+/// Longest wait for workers to connect after the command that started them has ended, and for the
+/// command to end after the last worker.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// An item on its way.
@@ -41,10 +41,10 @@ struct Colleague {
     say: Sender<Vec<u8>>,
 }
 
-/// What became of a stream.
+/// Result of a stream.
 #[derive(Debug, Default, Serialize)]
 pub struct Report {
-    /// Items answered for.
+    /// Items with an answer.
     items: u64,
     /// Items that the journal had already.
     passed_over: u64,
@@ -72,12 +72,12 @@ struct Account {
     /// Learned time of an item.
     #[serde(skip_serializing_if = "Option::is_none")]
     item_s: Option<f64>,
-    /// Items that it had in hand when it was lost.
+    /// Unanswered items of the worker when it was lost.
     lost: usize,
 }
 
 impl Report {
-    /// One line for people, and one for each item that is not done.
+    /// Prints one line in total, and one for each item that is not done.
     pub fn warn(&self) {
         for GivenUp { number, why, .. } in &self.given_up {
             warn(&format!("item {number} is given up: {why}"));
@@ -117,7 +117,7 @@ pub struct Dispatch {
     peers: BTreeMap<Worker, Peer>,
     source: Receiver<Message>,
     is_endless: bool,
-    /// A signal came before the end of the source.
+    /// Whether a signal came before the end of the source.
     is_cut_short: bool,
     tell: Sender<Event>,
     events: Receiver<Event>,
@@ -125,9 +125,9 @@ pub struct Dispatch {
     begun: Instant,
     /// Process of the command that starts the workers, for as long as it runs.
     launcher: Option<Pid>,
-    /// How the command ended.
+    /// Exit status of the command.
     launched: Option<io::Result<ExitStatus>>,
-    /// Since when there has been neither a worker nor a change.
+    /// Time since which there has been neither a worker nor a change.
     quiet_since: Instant,
     beat: Instant,
     report: Report,
@@ -176,7 +176,7 @@ impl Dispatch {
         door::open(at, &self.tell)
     }
 
-    /// Starts what starts the workers.
+    /// Starts the command that starts the workers.
     pub fn launch(&mut self, command: &[OsString], address: &Address) -> Result<(), Failure> {
         let Some((name, arguments)) = command.split_first() else { return Ok(()) };
         let failed = |error: io::Error| {
@@ -199,7 +199,7 @@ impl Dispatch {
         Ok(())
     }
 
-    /// Until everything is done.
+    /// Runs until everything is done.
     pub fn run(&mut self) -> Result<(), Failure> {
         let (events, nothing) = (self.events.clone(), never());
         let ended = loop {
@@ -341,7 +341,7 @@ impl Dispatch {
         self.report.workers.push(Account { worker: name, node, items, item_s, lost });
     }
 
-    /// Signs of life; and an end where nobody is left.
+    /// Sends signs of life; ends the stream where no worker is left.
     fn look_after(&mut self) -> Result<(), Failure> {
         if self.beat.elapsed() >= HEARTBEAT {
             self.beat = Instant::now();
@@ -368,7 +368,7 @@ impl Dispatch {
         }
     }
 
-    /// Lets the workers go, and waits for what started them.
+    /// Dismisses the workers, and waits for the command that started them.
     fn dismiss(&mut self) {
         self.colleagues.values().for_each(|colleague| {
             let _ = colleague.say.send(b"end\n".to_vec());

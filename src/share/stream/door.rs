@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Workers come in, each by a connection with two threads of its own.
+//! Entry of workers, each by a connection with two threads of its own.
 
 use std::io::{self, BufReader, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -16,7 +16,7 @@ use phalanx_cli::common::Failure;
 /// Number of a connection.
 pub type Peer = u64;
 
-/// What happens to a stream.
+/// An event of a stream.
 pub enum Event {
     Joined {
         peer: Peer,
@@ -28,7 +28,7 @@ pub enum Event {
     Gone(Peer, String),
     /// The command that starts the workers has ended.
     Launched(io::Result<ExitStatus>),
-    /// The user wants an end.
+    /// A signal asks for the end.
     Signal,
 }
 
@@ -65,7 +65,7 @@ pub fn open(listen: Option<&str>, events: &Sender<Event>) -> Result<Address, Fai
     Ok(address)
 }
 
-/// Writes the address where only the user reads it.
+/// Writes the address into a file that only the user can read.
 pub fn publish(address: &Address, path: &Path) -> Result<(), Failure> {
     let write = || {
         let part = path.with_extension(format!("{}.part", std::process::id()));

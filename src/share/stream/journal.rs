@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Where the answers of a stream go: standard output, or a file that also says at the next start
-//! what is done already. A line is `NUMBER`, the item and the answer, with tabs between.
+//! Output of a stream's answers: standard output, or a file that also says at the next start what
+//! is done already. A line is `NUMBER`, the item and the answer, with tabs between.
 
 use phalanx_cli::common::Failure;
 use std::collections::{BTreeMap, HashSet};
@@ -10,24 +10,24 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Longest wait for the stream that wrote to it before: file systems in a network take that long to
-/// notice that a host is gone.
+/// Longest wait for the stream that wrote to the file before: network file systems take that long
+/// to notice that a host is gone.
 pub const PATIENCE: Duration = Duration::from_secs(120);
-/// Pause between two looks.
+/// Pause between two attempts to lock the file.
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// By what an item of a former start is known.
+/// Key by which an item of a former start is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Past {
-    /// Its place in the source.
+    /// Position of the item in the source.
     Number,
-    /// Its text.
+    /// Text of the item.
     Text,
-    /// Not at all: every item is new.
+    /// No key: every item is new.
     Nothing,
 }
 
-/// Takes answers.
+/// Record of answers.
 pub struct Journal {
     out: Box<dyn Write>,
     name: String,
@@ -39,7 +39,7 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Standard output, or nothing.
+    /// A journal that prints to standard output, or nowhere if `quiet`.
     pub fn printed(quiet: bool) -> Self {
         let out: Box<dyn Write> = if quiet { Box::new(io::sink()) } else { Box::new(io::stdout()) };
         Self::new(out, "standard output".to_owned(), Past::Nothing)
@@ -49,8 +49,8 @@ impl Journal {
         Self { out, name, past, by_number: BTreeMap::new(), by_text: HashSet::new() }
     }
 
-    /// A file, which goes on where it ends; a line that was cut off is forgotten. While another
-    /// stream writes to it, as the killed one of a requeued job still may, it waits.
+    /// Opens a file and continues at its end, without a line that was cut off. Waits while another
+    /// stream writes to it, as the killed one of a requeued job still may.
     pub fn open(path: &Path, past: Past, patience: Duration) -> Result<Self, Failure> {
         let name = format!("--journal {}", path.display());
         let failed = |error: io::Error| Failure::usage(format!("{name}: {error}"));
@@ -116,7 +116,7 @@ impl Journal {
     }
 }
 
-/// Keeps its lock for as long as it is written to.
+/// A file that keeps its lock until it is closed.
 struct Locked(File);
 
 impl Write for Locked {

@@ -68,10 +68,10 @@ pub struct Options {
     command: Vec<OsString>,
 }
 
-/// Who gets the next item.
+/// Rule that chooses the worker of the next item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum By {
-    /// By learned speed and what is in hand.
+    /// Learned speed, and items that the worker has in hand.
     Speed,
     /// Round robin.
     Turn,
@@ -83,7 +83,7 @@ impl Options {
         self.stream.is_some() || self.worker
     }
 
-    /// Works for a stream.
+    /// Runs a worker of a stream.
     pub fn work(&self) -> Result<Outcome, Failure> {
         if self.command.is_empty() {
             return Err(Failure::usage("--worker: expected a program after --"));
@@ -98,7 +98,7 @@ impl Options {
         worker::run(&address, &self.command, limit)
     }
 
-    /// Hands out what the source has until its end. `capability`: of the nodes, where it is known.
+    /// Hands out all items of the source. `capability`: that of each node where it is known.
     pub fn dispatch(
         &self,
         global: &Global,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Where the items of a stream come from: lines, the files of a directory, or requests at a
-//! socket. A thread of its own reads no further than somebody takes from its channel.
+//! Sources of a stream's items: lines, the files of a directory, or requests at a socket. A thread
+//! of its own reads no further than somebody takes from its channel.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs::File;
@@ -20,23 +20,23 @@ use super::journal::Past;
 use super::wire::{LINE_BYTES_MAX, read_line};
 use phalanx_cli::common::Failure;
 
-/// Requests of one client that are not answered yet; more are not read.
+/// Greatest number of unanswered requests of one client; more are not read.
 const CLIENT_REQUESTS_MAX: usize = 64;
-/// Pause between two looks into a directory that is followed.
+/// Pause between two reads of a directory that is followed.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// One item, and who waits for its answer.
+/// An item, and the client that waits for its answer.
 pub struct Piece {
     pub text: Vec<u8>,
     pub client: Option<Client>,
 }
 
-/// What a source says.
+/// Message of a source.
 pub enum Message {
     Piece(Piece),
-    /// Nothing comes any more.
+    /// The source has ended.
     End,
-    /// It cannot be read further.
+    /// The source cannot be read further.
     Failed(String),
 }
 
@@ -54,12 +54,12 @@ impl Client {
     }
 }
 
-/// What is read.
+/// Source of a stream's items.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
     Input,
     File(PathBuf),
-    /// Files of a directory; `true`: also those that come later.
+    /// Files of a directory; `true`: also files that appear later.
     Directory(PathBuf, bool),
     Socket(PathBuf),
 }
@@ -84,12 +84,12 @@ impl Source {
         Ok(source)
     }
 
-    /// Whether only a signal ends it.
+    /// Whether the source ends only by a signal.
     pub fn is_endless(&self) -> bool {
         matches!(self, Self::Socket(_) | Self::Directory(_, true))
     }
 
-    /// By what an item is known at the next start.
+    /// Returns how an item is recognised at the next start.
     pub fn past(&self) -> Past {
         match self {
             Self::Input | Self::File(_) => Past::Number,
@@ -98,7 +98,7 @@ impl Source {
         }
     }
 
-    /// Removes what would be in the next one's way.
+    /// Removes the socket, which would block the next stream.
     pub fn close(&self) {
         if let Self::Socket(path) = self {
             let _ = std::fs::remove_file(path);
@@ -145,7 +145,7 @@ fn send(to: &Sender<Message>, text: Vec<u8>, client: Option<Client>) -> io::Resu
     to.send(Message::Piece(Piece { text, client })).map_err(|_| io::ErrorKind::BrokenPipe.into())
 }
 
-/// A last line without an end counts as well.
+/// Reads lines; a last line without an end counts as well.
 fn lines(from: &mut impl BufRead, to: &Sender<Message>) -> io::Result<()> {
     for number in 1_u64.. {
         let mut line = Vec::new();
@@ -162,7 +162,7 @@ fn lines(from: &mut impl BufRead, to: &Sender<Message>) -> io::Result<()> {
     Ok(())
 }
 
-/// Regular files by name; not those that begin with a dot, which somebody may still be writing.
+/// Reads regular files by name, but none that begins with a dot, which may be incomplete.
 fn files(directory: &Path, follow: bool, to: &Sender<Message>) -> io::Result<()> {
     let named =
         |error: io::Error| io::Error::other(format!("--stream {}: {error}", directory.display()));
@@ -192,7 +192,7 @@ fn files(directory: &Path, follow: bool, to: &Sender<Message>) -> io::Result<()>
     }
 }
 
-/// Only the user's own programs may ask.
+/// Opens a socket that only the user's own programs can reach.
 fn listen(path: &Path) -> Result<UnixListener, Failure> {
     let failed =
         |error: io::Error| Failure::usage(format!("--stream unix:{}: {error}", path.display()));
@@ -218,7 +218,7 @@ fn requests(listener: &UnixListener, to: &Sender<Message>) -> io::Result<()> {
     Ok(())
 }
 
-/// Requests that one client waits for.
+/// Number of requests that one client waits for.
 #[derive(Default)]
 struct Unanswered {
     count: Mutex<usize>,
@@ -262,8 +262,8 @@ fn client(connection: UnixStream, to: &Sender<Message>) {
     }
 }
 
-/// Answers in the order of the requests, whoever was done first. Ends when the client has closed
-/// its end and everything is answered.
+/// Sends answers in the order of the requests. Ends when the client has closed its end and
+/// everything is answered.
 fn reply(mut writer: UnixStream, ready: &Receiver<(u64, Vec<u8>)>, unanswered: &Unanswered) {
     let (mut next, mut early) = (0, BTreeMap::new());
     for (number, text) in ready {

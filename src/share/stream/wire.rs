@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What a stream and its workers say to each other: lines over TCP.
+//! Protocol between a stream and its workers: lines over TCP.
 //!
 //! Both prove first that they know the stream's key, without saying it. Then the stream sends
-//! `NUMBER`, a tab and an item; the worker answers `NUMBER`, a tab and what the program printed,
-//! or `!NUMBER`, a tab and why the program failed. A `.` says that the other end is still there,
-//! `end` that no item comes any more, and `?` with a text why a worker leaves.
+//! `NUMBER`, a tab and an item; the worker answers `NUMBER`, a tab and what the program printed, or
+//! `!NUMBER`, a tab and why the program failed. A `.` says that the other end is still there, `end`
+//! that no item comes any more, and `?` with a text why a worker leaves.
 
 use std::fmt::Write as _;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -14,32 +14,32 @@ use std::time::Duration;
 
 use sha2::Digest;
 
-/// Variable with the address and the key, for the workers that the command after `--` starts.
+/// Environment variable with the address and the key, for the workers that the command starts.
 pub const VARIABLE: &str = "PHALANX_STREAM";
-/// Bytes of an item or of an answer.
+/// Longest item or answer, in bytes.
 pub const LINE_BYTES_MAX: usize = 1 << 20;
 /// Pause between two signs of life.
 pub const HEARTBEAT: Duration = Duration::from_secs(5);
-/// An end that is silent for so long is taken for dead.
+/// Time without a sign of life after which the other end counts as dead.
 pub const SILENCE: Duration = Duration::from_secs(30);
-/// Longest time of a connection's beginning.
+/// Longest time for the handshake of a connection.
 const BEGINNING: Duration = Duration::from_secs(10);
 
 const GREETING: &str = "phalanx-stream/1";
-/// Bytes of a line's number and marks.
+/// Longest number and marks of a line, in bytes.
 const OVERHEAD: u64 = 64;
 
-/// Where a stream listens, and the key that its workers must know.
+/// Address of a stream, and the key that its workers must know.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Address {
-    /// `HOST:PORT`.
+    /// Host and port, `HOST:PORT`.
     pub at: String,
-    /// Hexadecimal digits.
+    /// Key as hexadecimal digits.
     pub key: String,
 }
 
 impl Address {
-    /// `HOST:PORT/KEY`.
+    /// Parses `HOST:PORT/KEY`.
     pub fn parse(text: &str) -> Option<Self> {
         let (at, key) = text.trim().rsplit_once('/')?;
         let valid = key.len() == 64 && key.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -51,7 +51,7 @@ impl Address {
     }
 }
 
-/// Random hexadecimal digits, two a byte.
+/// Returns random hexadecimal digits, two a byte.
 pub fn random(bytes: u64) -> io::Result<String> {
     let mut read = Vec::new();
     std::fs::File::open(Path::new("/dev/urandom"))?.take(bytes).read_to_end(&mut read)?;
@@ -66,13 +66,13 @@ fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// Proof of the key for this connection; `who` is `stream` or `worker`.
+/// Returns the proof of the key for this connection; `who` is `stream` or `worker`.
 fn proof(key: &str, who: &str, nonces: [&str; 2]) -> String {
     let [ours, theirs] = nonces;
     hex(&sha2::Sha256::digest(format!("{GREETING} {who} {key} {ours} {theirs}")))
 }
 
-/// A line without its end; `None` at the end of the input, also in the middle of a line.
+/// Reads a line without its end; `None` at the end of the input, also in the middle of a line.
 pub fn read_line(from: &mut impl BufRead) -> io::Result<Option<Vec<u8>>> {
     let mut line = Vec::new();
     let most = LINE_BYTES_MAX as u64 + OVERHEAD;
@@ -100,13 +100,13 @@ fn refused(what: &str) -> io::Error {
 pub struct Known {
     pub reader: BufReader<TcpStream>,
     pub writer: TcpStream,
-    /// What the worker calls itself.
+    /// Name of the worker.
     pub worker: String,
-    /// The node that it runs on.
+    /// Node that the worker runs on.
     pub node: String,
 }
 
-/// The stream's side of a connection's beginning.
+/// Runs the stream's side of the handshake.
 pub fn welcome(connection: TcpStream, key: &str) -> io::Result<Known> {
     prepare(&connection)?;
     let mut writer = connection.try_clone()?;
@@ -125,8 +125,8 @@ pub fn welcome(connection: TcpStream, key: &str) -> io::Result<Known> {
     Ok(Known { reader, writer, worker, node })
 }
 
-/// The worker's side. The host that `srun` was called on, as Slurm tells its tasks, is tried too:
-/// the stream's own name for itself need not be known everywhere.
+/// Runs the worker's side of the handshake. The host that `srun` was called on, as Slurm names it
+/// to its tasks, is tried too: the stream's own name for itself need not be known everywhere.
 pub fn enter(address: &Address, worker: &str, node: &str) -> io::Result<Known> {
     let port = address.at.rsplit(':').next().unwrap_or_default();
     let launched = std::env::var("SLURM_LAUNCH_NODE_IPADDR").ok();
@@ -183,14 +183,14 @@ fn prepare(connection: &TcpStream) -> io::Result<()> {
     connection.set_read_timeout(Some(BEGINNING))
 }
 
-/// `NUMBER`, a tab and the rest.
+/// Splits a line into `NUMBER` and what follows the tab.
 pub fn split(line: &[u8]) -> Option<(u64, &[u8])> {
     let tab = line.iter().position(|byte| *byte == b'\t')?;
     let number = std::str::from_utf8(line.get(..tab)?).ok()?.parse().ok()?;
     Some((number, line.get(tab + 1..)?))
 }
 
-/// The line of a number and a text.
+/// Formats the line of a number and a text.
 pub fn join(mark: &str, number: u64, text: &[u8]) -> Vec<u8> {
     let mut line = format!("{mark}{number}\t").into_bytes();
     line.extend_from_slice(text);
@@ -229,7 +229,7 @@ mod tests {
         }
     }
 
-    /// Both ends must know the key; neither says it.
+    /// Goal: both ends must know the key; neither says it.
     #[test]
     fn who_does_not_know_the_key_is_refused() {
         let meet = |theirs: &str, ours: &str| {

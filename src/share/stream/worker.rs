@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! A worker of a stream: runs a program that reads items from its standard input, one a line, and
-//! prints one line when it is done with one.
+//! prints one line for each that is done.
 
 use std::ffi::OsString;
 use std::io::{self, BufReader, Read, Write};
@@ -18,14 +18,14 @@ use nix::unistd::Pid;
 use super::wire::{self, Address, HEARTBEAT, Known, read_line};
 use phalanx_cli::common::{Failure, Outcome};
 
-/// Times in a row that the program may end without an answer.
+/// Greatest number of consecutive ends of the program without an answer.
 const DEATHS_MAX: u32 = 3;
-/// A program that has ended is given so long for what is left in its pipe.
+/// Time for what an ended program has left in its pipe.
 const DRAIN: Duration = Duration::from_millis(200);
-/// How long to wait for the file with the address, which another step writes.
+/// Longest wait for the file with the address, which another step writes.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// An item, or the end.
+/// An item, or the end of the stream.
 enum Order {
     Item(u64, Vec<u8>),
     End,
@@ -39,18 +39,18 @@ struct Program {
     lines: Receiver<io::Result<Vec<u8>>>,
 }
 
-/// How an attempt at an item ended.
+/// Result of an attempt at an item.
 enum Attempt {
     Answer(Vec<u8>),
-    /// The program is gone, or had to go.
+    /// The program has ended, or was killed.
     Died(String),
-    /// It does not keep to one line for each item.
+    /// The program does not print one line for each item.
     Broken(String),
-    /// The stream is gone: nobody wants the answer.
+    /// The stream is gone: the answer is not wanted.
     Lost(String),
 }
 
-/// The address from the environment, or from a file as soon as it is there.
+/// Returns the address from the environment, or from a file as soon as it exists.
 pub fn address(file: Option<&std::path::Path>) -> Result<Address, Failure> {
     let Some(path) = file else {
         let text = std::env::var(wire::VARIABLE).ok().filter(|text| !text.is_empty());
@@ -78,7 +78,7 @@ pub fn address(file: Option<&std::path::Path>) -> Result<Address, Failure> {
     }
 }
 
-/// Node and name: of Slurm where it says them.
+/// Returns the node and the worker's name: those of Slurm where it sets them.
 fn names() -> (String, String) {
     let variable = |name| std::env::var(name).ok().filter(|value: &String| !value.is_empty());
     let host = || {
@@ -111,14 +111,14 @@ pub fn run(
 
 struct Worker<'a> {
     command: &'a [OsString],
-    /// Longest time of an item.
+    /// Longest time for an item.
     limit: Option<Duration>,
     writer: Arc<Mutex<TcpStream>>,
     orders: Receiver<Order>,
-    /// Says something, or is closed, when the stream is gone.
+    /// Receives a message, or is closed, when the stream is gone.
     lost: Receiver<String>,
     program: Option<Program>,
-    /// Times in a row that the program ended without an answer.
+    /// Number of consecutive ends of the program without an answer.
     deaths: u32,
 }
 
@@ -246,7 +246,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Lets the program end by itself: its standard input is closed.
+    /// Closes the program's standard input and lets it end by itself.
     fn finish(&mut self) -> Result<(), Failure> {
         let Some(Program { mut child, input, lines }) = self.program.take() else { return Ok(()) };
         drop(input);
@@ -267,7 +267,7 @@ impl<'a> Worker<'a> {
         self.command.first().map_or_else(String::new, |name| name.to_string_lossy().into_owned())
     }
 
-    /// Says why it leaves.
+    /// Sends the reason for which the worker leaves.
     fn give_notice(&self, why: &str) {
         let why = why.replace(['\n', '\r'], " ");
         let _ = say(&self.writer, format!("?{why}\n").as_bytes());
@@ -292,7 +292,7 @@ fn say(writer: &Mutex<TcpStream>, line: &[u8]) -> io::Result<()> {
     writer.write_all(line)
 }
 
-/// Reads what the stream says until it is gone.
+/// Reads from the stream until the connection is lost.
 fn listen(reader: &mut BufReader<TcpStream>, orders: &Sender<Order>, lost: &Sender<String>) {
     let why = loop {
         let order = match read_line(reader) {
@@ -348,7 +348,7 @@ fn print(output: impl Read, to: &Sender<io::Result<Vec<u8>>>) {
     }
 }
 
-/// Ends a program with what it has started; says how it ended.
+/// Ends a program and its children; returns how it ended.
 fn end(mut program: Program) -> String {
     drop(program.input);
     let before = program.child.try_wait().ok().flatten();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! ASK and TOPOLOGY: the messages whose arrays depend on each other.
+//! Parser of ASK and TOPOLOGY, the messages whose arrays depend on each other.
 
 use super::super::kinds::Type;
 use super::super::{
@@ -33,8 +33,7 @@ pub(super) fn ask(packet: &[u8]) -> Result<Message<'_>> {
     Ok(Message::Ask(ask))
 }
 
-/// Every count of an ask against its maximum, so that no product of them
-/// overflows.
+/// Checks every count of an ask against its maximum, so that no product of them overflows.
 fn counts(head: &AskHead) -> Result<()> {
     at_most(ASK, "node_bits", head.node_bits, PHX_NODES_MAX)?;
     at_most(ASK, "gres_count", head.gres_count, PHX_GRES_PER_JOB)?;
@@ -63,7 +62,7 @@ fn counts(head: &AskHead) -> Result<()> {
     Ok(())
 }
 
-/// What is left of a packet: zeros, fewer than 8.
+/// Checks that the rest of a packet is fewer than 8 zeros.
 fn padding(kind: Type, packet: &[u8], rest: &[u8]) -> Result<()> {
     let used = packet.len() - rest.len();
     let expected = used.next_multiple_of(8);
@@ -74,7 +73,7 @@ fn padding(kind: Type, packet: &[u8], rest: &[u8]) -> Result<()> {
     }
 }
 
-/// A bitmap must have no bits from `node_bits` on.
+/// Checks that a bitmap has no bits from `node_bits` on.
 fn spare(head: &AskHead, field: &'static str, words: &[u64]) -> Result<()> {
     let used_bits = head.node_bits % u64::BITS;
     match words.iter().enumerate().next_back() {

@@ -55,7 +55,7 @@ impl Fake {
         });
     }
 
-    /// Waits at most 20 s for something.
+    /// Waits at most 20 s until `found` returns something.
     fn until<T>(&self, what: &str, mut found: impl FnMut(&State) -> Option<T>) -> T {
         let end = Instant::now() + Duration::from_secs(20);
         let mut state = self.0.0.lock().unwrap();
@@ -72,7 +72,7 @@ impl Fake {
         self.until(name, |state| state.values.iter().rfind(|put| put.name == name).cloned())
     }
 
-    /// A report on a run that is as it is to be.
+    /// Waits for a report on the run `name` for which `is` holds.
     fn report_that(&self, name: &str, is: impl Fn(&RunReport) -> bool) -> RunReport {
         self.until(name, |state| state.runs.get(name).filter(|report| is(report)).cloned())
     }
@@ -179,7 +179,7 @@ fn an_agent_lives_through_everything() {
     });
 }
 
-/// Ends the agent when the test ends or fails: its thread is waited for in either case.
+/// Ends the agent when the test ends or fails, and waits for its thread in either case.
 struct End<'a>(&'a Fake, &'a AtomicBool);
 
 impl Drop for End<'_> {
@@ -192,8 +192,8 @@ impl Drop for End<'_> {
     }
 }
 
-/// All kinds of programs at once: each is reported as what it is, and the good
-/// one goes on in its period.
+/// Runs all kinds of programs at once: each is reported correctly, and the good one goes on in its
+/// period.
 fn misbehaviour(fake: &Fake, directory: &Path, good: &Registration) {
     let outside = Registration {
         name: "outside".to_owned(),
@@ -257,8 +257,8 @@ fn misbehaviour(fake: &Fake, directory: &Path, good: &Registration) {
     fake.until("the good one", |state| (good_ones(state) >= before + 5).then_some(()));
 }
 
-/// While the data service is away runs go on; afterwards values come with
-/// their ages, and a changed registration takes the place of the old one.
+/// While the data service is away runs go on; afterwards values come with their ages, and a changed
+/// registration takes the place of the old one.
 fn absence(fake: &Fake, good: &Registration) {
     fake.change(|state| {
         state.generation += 1;

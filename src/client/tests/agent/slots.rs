@@ -19,7 +19,7 @@ use phalanx_ffi::own_children::OwnChild;
 
 static TURN: Mutex<()> = Mutex::new(());
 
-/// For the tests of this process that have run slots: one at a time.
+/// Lock of the tests of this process that have run slots: one at a time.
 pub fn turn() -> MutexGuard<'static, ()> {
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -62,7 +62,7 @@ impl Case {
         self.all(1).remove(0)
     }
 
-    /// Waits for so many ends; at most 20 s.
+    /// Waits at most 20 s for `count` ends.
     fn all(&mut self, count: usize) -> Vec<Finished> {
         let until = Instant::now() + Duration::from_secs(20);
         let mut finished = Vec::new();

@@ -25,7 +25,7 @@ fn err(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
-/// The manual page and the completion scripts name the options of both uses.
+/// Goal: the manual page and the completion scripts name the options of both uses.
 #[test]
 fn manual_page_and_completion_are_generated() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! `phalanx-share --stream` with workers as processes: what is answered, what a kill costs, and
-//! what users are told.
+//! Tests of `phalanx-share --stream` with workers as processes: what is answered, what a kill
+//! costs, and what users are told.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ use nix::unistd::Pid;
 
 use crate::{code, err, out, phalanx_share};
 
-/// Far above what anything here takes.
+/// Longest wait for anything, far above what it takes.
 const LONG: Duration = Duration::from_secs(60);
 /// Starts three workers that tell their process numbers.
 const THREE: &str = "for i in 1 2 3; do phalanx-share --worker -- ./program & echo $! >> workers; \
@@ -26,7 +26,7 @@ const THREE: &str = "for i in 1 2 3; do phalanx-share --worker -- ./program & ec
 struct Place(tempfile::TempDir);
 
 impl Place {
-    /// `body` is done with each `$item`; what it prints is the answer.
+    /// Writes a program that runs `body` for each `$item`; what it prints is the answer.
     fn new(body: &str) -> Self {
         let place = Self(tempfile::tempdir().unwrap());
         let program = place.path("program");
@@ -46,13 +46,13 @@ impl Place {
         text.lines().map(str::to_owned).collect()
     }
 
-    /// Items `item 1` to `item N`.
+    /// Writes items `item 1` to `item N`.
     fn items(&self, count: u64) {
         let text: String = (1..=count).map(|number| format!("item {number}\n")).collect();
         std::fs::write(self.path("items"), text).unwrap();
     }
 
-    /// A stream whose workers a shell starts by `launch`; "" for none.
+    /// Starts a stream whose workers a shell starts by `launch`; "" for none.
     fn start(&self, options: &[&str], launch: &str) -> Child {
         let binary = Path::new(env!("CARGO_BIN_EXE_phalanx-share"));
         let path =
@@ -81,7 +81,7 @@ impl Place {
     }
 }
 
-/// Answers by number, each once; with the items.
+/// Returns answers by number, each once, with the items.
 fn answers(text: &str) -> BTreeMap<u64, (String, String)> {
     let mut found = BTreeMap::new();
     for line in text.lines() {
@@ -127,7 +127,7 @@ fn every_line_is_answered_once() {
     assert_eq!((report["items"].as_u64(), report["sent_again"].as_u64()), (Some(0), Some(0)));
 }
 
-/// Workers and programs are killed, one after the other: nothing is lost, and what is answered
+/// Goal: when workers and programs are killed one after the other, nothing is lost, and each item
 /// is answered once.
 #[test]
 fn kills_lose_nothing() {
@@ -164,7 +164,7 @@ fn an_item_that_ends_every_program_is_given_up() {
     assert_eq!(answered.len(), 19);
 }
 
-/// The stream itself is killed: the next one goes on where it was, with what the file has.
+/// Goal: after a kill of the stream the next one continues with what the file has.
 #[test]
 fn a_journal_goes_on_after_a_kill() {
     let place = Place::new("echo \"$item\" >> log; sleep 0.02; echo \"did $item\"");
@@ -230,7 +230,7 @@ fn files_of_a_directory_as_they_come() {
     assert_eq!(place.lines("journal"), ["1\tin/a\ta", "2\tin/b\tb", "1\tin/0\t0"]);
 }
 
-/// Workers come from elsewhere, later, and by a file.
+/// Goal: workers may come from elsewhere, later, and by a file.
 #[test]
 fn a_worker_joins() {
     let place = Place::new("echo \"did $item\"");
@@ -252,7 +252,7 @@ fn a_worker_joins() {
     assert!(!place.path("address").exists());
 }
 
-/// An item that takes longer than it may goes to another try; a program that has hung is ended.
+/// Goal: an item that takes longer than it may gets another try; a program that hangs is ended.
 #[test]
 fn an_item_may_take_only_so_long() {
     let place =
