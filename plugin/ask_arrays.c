@@ -85,7 +85,7 @@ struct classes {
 	bool plain; /* the node table says the same */
 };
 
-/* Of each candidate, its class by the order of finding. */
+/* Class of each candidate, by the order of finding. */
 static uint8_t found[PHX_NODES_MAX]; /* of the one call at a time */
 
 static struct phx_class _class_of(const node_record_t *node_ptr, uint16_t mode)

@@ -56,7 +56,7 @@ struct breaker_limits {
 	uint32_t eject_window_s;
 };
 
-/* What is spent, in the unit of its limit, and when that was so. */
+/* Amount spent, in the unit of its limit, at a time. */
 struct bucket {
 	double level;
 	uint64_t at_ns;

@@ -13,7 +13,7 @@
 /* Remember what came of an ask. */
 extern void dump_note(const struct phx_outcome *out);
 
-/* Where the file is to be: a directory; NULL or a long one: nowhere.
+/* Set the directory of the file; NULL or a long one: none is written.
  * Called while slurmctld's configuration is held. */
 extern void dump_place(const char *dir);
 

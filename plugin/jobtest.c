@@ -173,7 +173,7 @@ static uint16_t _may_ask(const struct call *c)
 	return ask_allowed(c->mode, c->start_ns);
 }
 
-/* What a proof of this call's result must be. */
+/* Kind of proof that fits a call. */
 static uint32_t _proof_kind(const struct call *c)
 {
 	return c->mode == SELECT_MODE_TEST_ONLY ? PHX_P_TEST_ONLY :
@@ -376,7 +376,7 @@ static uint16_t _follow(struct call *c, const struct phx_answer *answer,
 	return reason;
 }
 
-/* What the answer to an ask came to: out->reason, and of a proof its result. */
+/* Act on an answer: sets out->reason and, for a proof, its result. */
 static void _act(struct call *c, const struct phx_answer *answer,
 		 struct phx_outcome *out JOB_TEST_TAIL_PARAMS)
 {

@@ -94,7 +94,7 @@ extern bool scan_under_way(void);
  */
 extern struct ledger_entry *scan_adopt(job_record_t *job_ptr);
 
-/* The same of all jobs at once; locks: WRITE job; order. */
+/* scan_adopt() of all jobs; locks: WRITE job; order. */
 extern void scan_adopt_all(void);
 
 /* Forget the walk; after the thread has ended. */

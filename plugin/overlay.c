@@ -39,7 +39,7 @@ const char plugin_type[] = "select/cons_tres";
 const uint32_t plugin_id = SELECT_PLUGIN_CONS_TRES;
 const uint32_t plugin_version = SLURM_VERSION_NUMBER;
 
-/* By this a copy of the overlay knows that the file it found is no stock. */
+/* Mark by which a copy of the overlay knows that a file is not the stock one. */
 const char phalanx_overlay[] = STOCK_FILE;
 
 /* Tentative definitions, so that the file also loads into programs that have

@@ -18,8 +18,7 @@ static int _is_shared(void *x, void *arg)
 	return part_ptr->max_share > 1;
 }
 
-/* Where CPUs may have several jobs, a CPU that a job holds is not lost to the
- * others, and nothing follows from what is free. */
+/* CPUs may have several jobs: then nothing follows from what is free. */
 static bool _cpus_are_shared(void)
 {
 	return (slurm_conf.preempt_mode & PREEMPT_MODE_GANG) || !part_list ||

@@ -7,8 +7,8 @@
 
 #include "slots.h"
 
-/* What reservations keep from the job; and of it cores by node, or as one
- * bitmap over the cores of all nodes. */
+/* Resources that reservations keep from the job, with their cores by node or as
+ * one bitmap over the cores of all nodes. */
 #if SINCE(23, 11)
 #define JOB_TEST_EXC resv_exc
 typedef resv_exc_t exc_t;

@@ -39,7 +39,7 @@ extern void state_job_end(struct pktbuf *out, job_record_t *job_ptr);
  * user or administrator, not by gang scheduling. */
 extern bool state_job_suspended(job_record_t *job_ptr);
 
-/* What of job_test()'s arguments an ASK tells beside the job. */
+/* Arguments of job_test() that an ASK carries. */
 struct ask_call {
 	job_record_t *job_ptr;
 	uint16_t mode;

@@ -105,7 +105,7 @@ static uint32_t _job_flags(const job_record_t *job_ptr)
 	       _flag(IS_WHOLE_TOPO(d->whole_node), PHX_ASK_TOPO_EXCLUSIVE);
 }
 
-/* What the partition and the cluster say. */
+/* Flags that follow from the partition and the cluster. */
 static uint32_t _site_flags(const job_record_t *job_ptr)
 {
 	const part_record_t *part_ptr = job_ptr->part_ptr;

@@ -575,7 +575,7 @@ struct phx_resync {
 	struct phx_hdr hdr;
 };
 
-/* Which part of several messages that belong together. */
+/* Part of several messages that belong together. */
 enum phx_part {
 	PHX_PART_FIRST = 1,
 	PHX_PART_LAST = 2,

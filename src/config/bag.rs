@@ -20,7 +20,7 @@ pub enum BagMode {
     Seed,
 }
 
-/// What the tasks of an array wait for.
+/// Event for which the tasks of an array wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum BagHold {
@@ -38,7 +38,7 @@ section! {
     BagConfig {
         /// Form of the method that plans arrays.
         mode: BagMode = BagMode::Best,
-        /// What tasks wait for instead of starting at once.
+        /// Event for which tasks wait instead of starting at once.
         hold: BagHold = BagHold::Never,
         /// Money per task.
         task_price: f64 = 0.0,

@@ -361,7 +361,7 @@ def whole_nodes_for_pending(suite):
     suite.toml(text)
     suite.reload()
     suite.expect(landed.get("best"), "with the term: a whole node was broken")
-    suite.expect(not landed.get("seed"), "without the term: the same node, so that this shows nothing")
+    suite.expect(not landed.get("seed"), "without the term: the same node, which shows nothing")
 
 
 @case
