@@ -245,7 +245,7 @@ extern void sim_count(struct sim_counts *out)
 	out->opens += was.opens;
 	out->ejections += was.ejections;
 	out->narrowed = stat_get(&overlay_stats.narrowed);
-	out->deltas = atomic_load(&order.written);
+	out->deltas = stat_get(&order.counts.written);
 }
 
 extern bool sim_ready(void)
