@@ -4,11 +4,9 @@
 //! Jobs, tasks and servers are tried in input order and "pending" last, and only a strictly better
 //! leaf replaces the incumbent, so among equal assignments the lexicographically first one wins.
 
-use super::clock::Clock;
+use super::dual::Prices;
 use super::instance::{Instance, NONE, narrow};
-use super::start::Start;
 use super::state::{Score, State};
-use super::values::Values;
 
 /// Tasks of one problem that `exact` accepts.
 pub const EXACT_TASKS_MAX: usize = 256;
@@ -34,34 +32,73 @@ pub struct Tree {
 
 struct Search<'a> {
     instance: &'a Instance,
-    values: &'a Values,
     state: State,
+    /// Reduced and full weight by (type, server).
+    loss: Vec<f64>,
+    /// Best reduced value of a type.
+    type_best: Vec<f64>,
     /// Job with the same task types right before, or `NONE`.
     twin: Vec<u32>,
     incumbent: Score,
     best: Option<Vec<u32>>,
     nodes: u64,
     nodes_max: u64,
-    clock: Clock<'a>,
+    stop: &'a dyn Fn() -> bool,
     stopped: bool,
 }
 
-/// Searches for an assignment at least as good as that of `start`.
-pub fn search(instance: &Instance, start: &Start, nodes_max: u64, clock: Clock<'_>) -> Tree {
+/// Searches for an assignment at least as good as `start`.
+pub fn search(
+    instance: &Instance,
+    prices: &Prices,
+    start: &Score,
+    nodes_max: u64,
+    stop: &dyn Fn() -> bool,
+) -> Tree {
+    let n = instance.servers;
+    let kinds = instance.kinds;
+    let mut loss = vec![f64::INFINITY; instance.types * n];
+    let mut type_best = vec![f64::NEG_INFINITY; instance.types];
+    for ty in 0..instance.types {
+        let request = &instance.request_f[ty * kinds..(ty + 1) * kinds];
+        let reduced = |s: usize| {
+            let option = instance.option_table[ty * n + s];
+            let opt = instance.opts.get(option as usize)?;
+            let row = &prices.lambda[opt.zone as usize * kinds..][..kinds];
+            let price: f64 = row.iter().zip(request).map(|(l, a)| l * a).sum();
+            let untried = f64::from(opt.untried) * instance.untried_weight;
+            Some(opt.lin + prices.theta * opt.s2 + untried - price)
+        };
+        type_best[ty] = (0..n).filter_map(reduced).fold(f64::NEG_INFINITY, f64::max);
+        for s in 0..n {
+            if let Some(reduced) = reduced(s) {
+                loss[ty * n + s] = type_best[ty] - reduced;
+            }
+        }
+    }
     let mut search = Search {
         instance,
-        values: &start.values,
         state: State::new(instance),
+        loss,
+        type_best,
         twin: twins(instance),
-        incumbent: start.state.score(),
+        incumbent: *start,
         best: None,
         nodes: 0,
         nodes_max,
-        clock,
+        stop,
         stopped: false,
     };
-    search.visit_job(0, start.prices.bound);
+    search.visit_job(0, prices.bound);
     Tree { server: search.best, complete: !search.stopped, nodes: search.nodes }
+}
+
+fn job_value(instance: &Instance, type_best: &[f64], job: usize) -> f64 {
+    if !instance.possible[job] {
+        return f64::NEG_INFINITY;
+    }
+    let types = &instance.task_type[instance.job_tasks(job)];
+    types.iter().map(|ty| type_best[*ty as usize]).sum()
 }
 
 fn twins(instance: &Instance) -> Vec<u32> {
@@ -75,8 +112,7 @@ impl Search<'_> {
     /// True when nothing below a node with this bound can replace the incumbent.
     fn prune(&mut self, bound: f64) -> bool {
         self.nodes += 1;
-        if self.nodes >= self.nodes_max || (self.nodes.is_multiple_of(256) && self.clock.expired())
-        {
+        if self.nodes >= self.nodes_max || (self.nodes.is_multiple_of(256) && (self.stop)()) {
             self.stopped = true;
         }
         let value = self.incumbent.scalar(self.instance);
@@ -93,14 +129,10 @@ impl Search<'_> {
             self.leaf();
             return;
         }
-        if !self.instance.possible[job] {
-            self.visit_job(job + 1, bound);
-            return;
-        }
-        let types = &self.instance.task_type[self.instance.job_tasks(job)];
-        let value: f64 = types.iter().map(|ty| self.best_reduced(*ty as usize)).sum();
+        let value = job_value(self.instance, &self.type_best, job);
         let twin = self.twin[job];
-        if twin == NONE || self.state.is_placed(twin as usize) {
+        let twin_waits = twin != NONE && !self.state.is_placed(twin as usize);
+        if self.instance.possible[job] && !twin_waits {
             // Placing a job that the bound counted as pending changes the bound by its value.
             let first = self.instance.job_start[job] as usize;
             self.visit_task(job, first, bound - value.max(0.0) + value);
@@ -135,17 +167,12 @@ impl Search<'_> {
                 continue;
             }
             self.state.put(instance, task, narrow(server), option as usize);
-            let loss = self.best_reduced(ty) - self.values.reduced[option as usize];
-            self.visit_task(job, task + 1, bound - loss);
+            self.visit_task(job, task + 1, bound - self.loss[ty * n + server]);
             self.state.take(instance, task);
             if self.stopped {
                 return;
             }
         }
-    }
-
-    fn best_reduced(&self, ty: usize) -> f64 {
-        self.values.reduced[self.values.best_option(self.instance, ty)]
     }
 
     /// An earlier task of a spread job is on this server.

@@ -65,8 +65,13 @@ impl<'a> Clock<'a> {
         self.span.is_some()
     }
 
-    /// The span is over; never without a deadline.
+    /// True once this share of the span is over; never without a deadline.
+    pub fn past(&self, share: f64) -> bool {
+        self.used().is_some_and(|used| used >= share.min(1.0))
+    }
+
+    /// The span is over.
     pub fn expired(&self) -> bool {
-        self.used().is_some_and(|used| used >= 1.0)
+        self.past(1.0)
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Numbers of tasks by type of each gang, which is all that bounds by type need to know.
+//! How many tasks of each type gangs have: all that bounds by type need to know of them.
 
 use super::instance::narrow;
 

@@ -8,11 +8,12 @@ use super::problem::GaParams;
 use super::state::{Score, State};
 use phalanx_core::random::Stream;
 
-/// Share of a plan that is broken up: at most, of the servers, in a crossover; of the gangs in a
-/// shake.
-const BROKEN_SHARE: f64 = 0.34;
+/// Largest part of the servers that one crossover takes.
+const SERVERS_MAX: f64 = 0.34;
+/// Part of the gangs that a shaken line loses.
+const SHAKEN: f64 = 0.3;
 
-/// Best plan of a line, as the other lines see it while they breed.
+/// What a line is to the others while they breed.
 #[derive(Debug)]
 pub struct Parent {
     server: Vec<u32>,
@@ -27,9 +28,9 @@ impl Parent {
 
 /// The gangs that a child has from its own line.
 enum Part {
-    /// Gangs with a task on one of `count` servers from `first` on, in a ring of `all`.
+    /// Those with a task on one of these servers.
     Servers { first: usize, count: usize, all: usize },
-    /// Gangs that are marked.
+    /// These.
     Gangs(Vec<bool>),
 }
 
@@ -41,7 +42,7 @@ impl Part {
         }
         let all = instance.servers;
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-        let most = (all as f64 * BROKEN_SHARE).ceil() as usize;
+        let most = (all as f64 * SERVERS_MAX).ceil() as usize;
         Self::Servers { first: rng.below(all), count: 1 + rng.below(most), all }
     }
 
@@ -101,7 +102,7 @@ impl Line<'_> {
     /// Removes a part of the gangs and refills in another order: the line forgets its best plan.
     pub fn shake(&mut self, clock: Clock<'_>) {
         for job in 0..self.instance.jobs() {
-            if self.state.is_placed(job) && self.rng.unit() < BROKEN_SHARE {
+            if self.state.is_placed(job) && self.rng.unit() < SHAKEN {
                 self.state.remove_job(self.instance, job);
             }
         }
@@ -131,7 +132,7 @@ mod tests {
                 0 => scattered(24, 120, 12),
                 _ => random_problem(&mut rng),
             };
-            let instance = Instance::compile(&problem);
+            let instance = Instance::compile(&problem).unwrap();
             let values = Values::new(&instance, &share_prices(&instance, 0.3));
             let start = greedy(&instance, &values);
             let by_servers = (case % 3) as f64 / 2.0;

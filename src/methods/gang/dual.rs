@@ -17,29 +17,35 @@
 //! The descent begins with one price per kind, found by bisection; then each zone's prices move by
 //! what the zone lacks or has left.
 
-use super::clock::Clock;
-use super::instance::{Instance, narrow};
+use super::instance::{Instance, Opt, narrow};
 use rayon::prelude::*;
 
-/// Evaluations of one search for the price of one kind: each halves the interval.
+/// Evaluations of the search for a common scale of all prices, and for the price of one kind: each
+/// halves the interval, and the descent corrects what is left.
 const BALANCE_STEPS: u32 = 8;
-/// Rounds over the kinds: later ones correct what the earlier did to each other.
-const BALANCE_ROUNDS: usize = 3;
-/// Largest number of steps of the descent.
-const STEPS_MAX: u32 = 600;
-/// Steps without a better bound before the step is halved.
+/// Rounds over the kinds: the second corrects what the first did to each other.
+const BALANCE_ROUNDS: usize = 2;
+/// Steps without a better bound before the step is shortened by this factor.
 const PATIENCE: u32 = 8;
-/// Step length at which the descent ends, as a share of the first.
+const SHORTENED: f64 = 0.6;
+/// The step length at which the descent ends.
 const STEP_LEAST: f64 = 1e-4;
-/// Share of the last direction that the next keeps, which damps zigzags.
+/// Part of the last direction that the next keeps, which damps zigzags.
 const MOMENTUM: f64 = 0.6;
+/// One step goes at most as far as the bound would fall by this part of it: far from the best
+/// prices, the gap to a known assignment says little about the distance.
+const STEP_BOUND_SHARE: f64 = 0.1;
+/// Weight of the newest variance, so that the tangent does not jump with every relaxed solution.
+const S2_SMOOTHING: f64 = 0.2;
+/// First price of a kind that was free: all of it costs this part of a known assignment.
+const FIRST_PRICE_SHARE: f64 = 0.01;
 /// Relative slack added to every bound for rounding.
 pub const ROUNDING: f64 = 1e-9;
 
 /// Prices and what they prove.
 #[derive(Debug, Clone)]
 pub struct Prices {
-    /// Price by (zone, kind), per unit of `kind_scale`.
+    /// By (zone, kind), per unit of `kind_scale`.
     pub lambda: Vec<f64>,
     /// Slope of the tangent to the root.
     pub theta: f64,
@@ -58,17 +64,16 @@ pub struct Dual<'a> {
     theta: f64,
     step: f64,
     stale: u32,
-    /// Variance of the last relaxed solution; at first the largest that there may be.
+    /// Variance of the last relaxed solution, and smoothed.
     s2: f64,
-    /// Capacity less usage, by (zone, kind).
+    s2_mean: f64,
+    has_s2: bool,
+    /// By (zone, kind): capacity less usage, and the direction of the last step.
     gradient: Vec<f64>,
-    /// Direction of the last step, by (zone, kind).
     direction: Vec<f64>,
-    /// Best reduced value by type.
+    /// By type: best reduced value, its option, and the tasks that the relaxed solution starts.
     type_best: Vec<f64>,
-    /// Option of the best reduced value by type.
     type_option: Vec<u32>,
-    /// Tasks that the relaxed solution starts, by type.
     type_count: Vec<f64>,
 }
 
@@ -89,7 +94,7 @@ impl<'a> Dual<'a> {
         };
         let largest: Vec<f64> = (0..instance.types).map(largest).collect();
         let counts = &instance.counts;
-        let s2 = (0..counts.len()).map(|gang| counts.sum(gang, &largest)).sum::<f64>();
+        let s2_mean = (0..counts.len()).map(|gang| counts.sum(gang, &largest)).sum::<f64>();
         let mut dual = Self {
             instance,
             capacity,
@@ -98,7 +103,9 @@ impl<'a> Dual<'a> {
             theta: 0.0,
             step: 1.0,
             stale: 0,
-            s2,
+            s2: s2_mean,
+            s2_mean,
+            has_s2: s2_mean > 0.0,
             gradient: vec![0.0; size],
             direction: vec![0.0; size],
             type_best: vec![0.0; instance.types],
@@ -114,52 +121,76 @@ impl<'a> Dual<'a> {
         self.theta
     }
 
-    /// Finds prices from nothing; `target` is the scalar of a known assignment.
-    pub fn solve(&mut self, target: f64, clock: Clock<'_>) {
-        self.find(target, clock);
-        self.descend(target, STEPS_MAX, clock);
-    }
-
     /// Descends until the step is too short to matter, for so many steps or until time is up.
-    pub fn descend(&mut self, target: f64, steps: u32, clock: Clock<'_>) {
+    pub fn descend(&mut self, target: f64, steps: u32, expired: &dyn Fn() -> bool) {
         for step in 0..steps {
             self.step(target);
-            if self.step < STEP_LEAST || (step > 0 && clock.expired()) {
+            if self.step < STEP_LEAST || (step > 0 && expired()) {
                 break;
             }
         }
     }
 
-    /// Sets the tangent at the last variance; where there is none it stays.
+    /// Goes back to the best prices with a new step length.
+    pub fn rewind(&mut self, step: f64) {
+        self.lambda.copy_from_slice(&self.best.lambda);
+        self.theta = self.best.theta;
+        self.direction.fill(0.0);
+        self.step = step;
+        self.stale = 0;
+    }
+
     fn set_theta(&mut self) {
-        if self.s2 > 0.0 {
-            self.theta = 0.5 / self.s2.sqrt();
-        }
+        self.theta = if self.has_s2 { 0.5 / self.s2_mean.max(1e-300).sqrt() } else { 0.0 };
     }
 
     /// Finds a price for each kind, the same in all zones, at which what is asked for balances what
-    /// there is.
+    /// there is; `target` is the scalar of a known assignment.
     ///
     /// Prices by zone start from there: each moves by what its own zone lacks, and would take
     /// hundreds of steps to learn that a kind is scarce everywhere.
-    pub fn find(&mut self, target: f64, clock: Clock<'_>) {
+    pub fn find(&mut self, target: f64, expired: &dyn Fn() -> bool) {
         let kinds = self.instance.kinds;
         let mut total = vec![0.0; kinds];
         for (i, c) in self.capacity.iter().enumerate() {
             total[i % kinds] += c;
         }
-        let mut common = vec![0.0; kinds];
+        let mut common = self.balance_scale(&total, target);
         let scarce = (0..kinds).filter(|k| total[*k] > 0.0);
         for k in scarce.cycle().take(kinds * BALANCE_ROUNDS) {
-            if clock.expired() {
+            if expired() {
                 break;
             }
-            // All of a kind that becomes scarce costs at first a hundredth of what is known.
-            let first = 0.01 * target.max(0.0) / total[k];
+            let first = FIRST_PRICE_SHARE * target.max(0.0) / total[k];
             self.balance(&mut common, k, first, total[k]);
         }
-        self.lambda.copy_from_slice(&self.best.lambda);
-        self.theta = self.best.theta;
+        self.rewind(1.0);
+    }
+
+    /// Finds the scale at which equal prices for equal shares of the cluster balance all kinds
+    /// together.
+    fn balance_scale(&mut self, total: &[f64], target: f64) -> Vec<f64> {
+        let (mut lo, mut hi) = (0.0, f64::INFINITY);
+        let mut scale = target.max(0.0) / total.len() as f64;
+        let wanted = total.iter().filter(|t| **t > 0.0).count() as f64;
+        let mut common = vec![0.0; total.len()];
+        for _ in 0..BALANCE_STEPS {
+            for (c, t) in common.iter_mut().zip(total) {
+                *c = if *t > 0.0 { scale / t } else { 0.0 };
+            }
+            self.try_common(&common);
+            let asked: f64 = (0..total.len())
+                .filter(|k| total[*k] > 0.0)
+                .map(|k| self.asked(k) / total[k])
+                .sum();
+            if asked > wanted {
+                lo = scale;
+            } else {
+                hi = scale;
+            }
+            scale = if hi.is_finite() { 0.5 * (lo + hi) } else { 2.0 * scale.max(1e-9) };
+        }
+        common
     }
 
     /// Bisects the common price of one kind, from the known one on, or from `first` where the kind
@@ -213,18 +244,22 @@ impl<'a> Dual<'a> {
     fn step(&mut self, target: f64) {
         let bound = self.evaluate();
         if bound < self.best.bound {
-            self.stale = 0;
+            // Progress that is too small to matter counts as none.
+            let slack = (self.best.bound - target).abs().max(1e-12);
+            let real = self.best.bound.is_infinite() || self.best.bound - bound > 2e-3 * slack;
+            self.stale = if real { 0 } else { self.stale + 1 };
             self.keep(bound);
         } else {
             self.stale += 1;
         }
         if self.stale >= PATIENCE {
             self.stale = 0;
-            self.step *= 0.5;
+            self.step *= SHORTENED;
             self.lambda.copy_from_slice(&self.best.lambda);
             self.direction.fill(0.0);
         }
         self.move_prices(bound - target);
+        self.s2_mean += S2_SMOOTHING * (self.s2 - self.s2_mean);
         self.set_theta();
     }
 
@@ -241,7 +276,8 @@ impl<'a> Dual<'a> {
             self.stale = PATIENCE;
             return;
         }
-        let length = self.step * distance.max(0.0) / norm;
+        let distance = distance.clamp(0.0, STEP_BOUND_SHARE * self.best.bound.max(0.0));
+        let length = self.step * distance / norm;
         for (i, c) in self.capacity.iter().enumerate().filter(|(_, c)| **c > 0.0) {
             self.lambda[i] = (self.lambda[i] - length * self.direction[i] / c).max(0.0);
         }
@@ -293,10 +329,16 @@ impl<'a> Dual<'a> {
 
 /// The largest reduced value of a type and its option; of equal ones the first.
 fn best_option(instance: &Instance, lambda: &[f64], theta: f64, ty: usize) -> (f64, u32) {
+    let kinds = instance.kinds;
+    let request = &instance.request_f[ty * kinds..(ty + 1) * kinds];
+    let reduced = |opt: &Opt| {
+        let row = &lambda[opt.zone as usize * kinds..][..kinds];
+        let price: f64 = row.iter().zip(request).map(|(l, a)| l * a).sum();
+        instance.worth(opt, theta) - price
+    };
     let mut best = (f64::NEG_INFINITY, 0);
     for option in instance.type_opts(ty) {
-        let opt = &instance.opts[option];
-        let value = instance.worth(opt, theta) - instance.priced(ty, lambda, opt.zone);
+        let value = reduced(&instance.opts[option]);
         if value > best.0 {
             best = (value, narrow(option));
         }

@@ -11,29 +11,35 @@
 use super::clock::{Clock, READ_EVERY};
 use super::instance::{Instance, NONE, narrow};
 use super::pattern::Pattern;
-use super::state::State;
+use super::state::{Fit, State};
 use super::values::Values;
 use phalanx_core::random::Stream;
 
-/// Evaluations of the search for one server's pattern.
+/// Evaluations of the search for one server's pattern; one that ends early has a good filling too.
 const EVALUATIONS: u32 = 1_000;
-/// Relative difference of profit below which two fillings of a server count as equally good.
+/// Fillings of a server that differ by this part are as good as each other.
 const TOLERANCE: f64 = 0.004;
-/// Share of what is left of the cluster that open gangs may need.
+/// Task types kept open at once: enough to fill any remainder; more only make passes longer.
+const OPEN_TYPES_MAX: usize = 400;
+/// Part of what is left of the cluster that open gangs may need.
 const OPEN_SHARE: f64 = 0.9;
-/// Gangs up to which a repair tries to insert all; of more it tries a tenth of that, so that it
-/// takes no longer than the reworks before it.
+/// Growth of a task's profit while a whole pass goes by after its gang opened.
+const URGENCY: f64 = 3.0;
+/// Pending gangs up to which a repair tries to insert all; of more it tries a tenth of that, so
+/// that it takes no longer than the reworks before it.
 const INSERTS_MAX: usize = 1_000;
 
-/// Objective of a filling.
+/// What a filling maximises.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Goal {
-    /// Reduced values at the task prices.
-    Reduced,
-    /// Reduced values and sizes: whatever fits.
+    /// Reduced values at the task prices; more for tasks that have been open for long at this part
+    /// of the pass.
+    Reduced { now: f64 },
+    /// The same and the sizes: whatever fits.
     Size,
-    /// The gangs' worth, shared among their tasks.
-    Worth,
+    /// The gangs' worth, shared among their tasks; a filling of less than `least` is as bad as
+    /// none.
+    Worth { least: f64 },
 }
 
 /// Task lists, prices and scratch space.
@@ -43,7 +49,7 @@ pub struct Filler<'a> {
     values: &'a Values,
     /// Price by type: what a task must be worth beyond the resources that it takes.
     price: Vec<f64>,
-    /// Worth by type from which a task's gain is counted when only worth matters.
+    /// By type: what a task's worth is counted from when only worth matters.
     base: Vec<f64>,
     /// Resource price of a task on its best server, by type, and the mean of all tasks.
     size: Vec<f64>,
@@ -57,7 +63,8 @@ pub struct Filler<'a> {
     open_types: Vec<u32>,
     /// Size of all open tasks.
     pub open_size: f64,
-    /// Share of the servers filled when a type was used up; 0 before.
+    /// Part of the servers filled when a type was opened, and when it was used up.
+    since: Vec<f64>,
     gone: Vec<f64>,
     /// Types of gangs whose tasks must be on different servers.
     spread: Vec<bool>,
@@ -85,6 +92,7 @@ impl<'a> Filler<'a> {
             open: vec![Vec::new(); types],
             open_types: Vec::new(),
             open_size: 0.0,
+            since: vec![0.0; types],
             gone: vec![0.0; types],
             spread: vec![false; types],
             order: Vec::new(),
@@ -177,31 +185,37 @@ impl<'a> Filler<'a> {
                 return false;
             }
             let now = at as f64 / servers.len() as f64;
-            while next < self.order.len() && self.open_size < OPEN_SHARE * left {
-                self.open_job(self.order[next] as usize);
+            while next < self.order.len()
+                && self.open_size < OPEN_SHARE * left
+                && self.open_types.len() < OPEN_TYPES_MAX
+            {
+                self.open_job(self.order[next] as usize, now);
                 next += 1;
             }
-            self.fill_server(*server, Goal::Reduced, now);
+            self.fill_server(*server, Goal::Reduced { now });
             left -= self.server_size(*server as usize);
         }
         for (at, server) in servers.iter().enumerate() {
             if at % READ_EVERY == 0 && clock.expired() {
                 return false;
             }
-            self.fill_server(*server, Goal::Size, 1.0);
+            self.fill_server(*server, Goal::Size);
         }
         true
     }
 
     /// Makes a gang's tasks available.
-    pub fn open_job(&mut self, job: usize) {
-        self.instance.job_tasks(job).for_each(|task| self.open_task(narrow(task)));
+    pub fn open_job(&mut self, job: usize, now: f64) {
+        for task in self.instance.job_tasks(job) {
+            self.open_task(narrow(task), now);
+        }
     }
 
-    pub fn open_task(&mut self, task: u32) {
+    pub fn open_task(&mut self, task: u32, now: f64) {
         let ty = self.instance.task_type[task as usize] as usize;
         if self.open[ty].is_empty() {
             self.open_types.push(narrow(ty));
+            self.since[ty] = now;
         }
         self.open[ty].push(task);
         self.open_size += self.size[ty];
@@ -231,13 +245,14 @@ impl<'a> Filler<'a> {
     /// Goes on from a complete plan: from now on only worth counts.
     pub fn mend_from(&mut self, plan: &State) {
         self.mends = true;
-        self.state.clone_from(plan);
+        self.state.copy_from(plan);
         self.forget_open();
     }
 
-    /// Fills a server for the most worth; returns the worth placed, counted as by [`Self::gain`].
-    pub fn fill_for_worth(&mut self, server: u32) -> f64 {
-        self.fill_server(server, Goal::Worth, 1.0)
+    /// Fills a server for the most worth, or not at all for less than `least`; returns the worth
+    /// placed, counted as by [`Self::gain`].
+    pub fn fill_for_worth(&mut self, server: u32, least: f64) -> f64 {
+        self.fill_server(server, Goal::Worth { least })
     }
 
     /// A task's share of its gang's worth, less what it loses on this server.
@@ -245,22 +260,34 @@ impl<'a> Filler<'a> {
         self.values.worth[option] - self.base[ty]
     }
 
-    /// Fills what is free on a server when the share `now` of a pass is over; returns the gain.
-    fn fill_server(&mut self, server: u32, goal: Goal, now: f64) -> f64 {
+    /// Fills what is free on a server; returns the gain.
+    fn fill_server(&mut self, server: u32, goal: Goal) -> f64 {
         self.set_items(server, goal);
-        let tolerance = if goal == Goal::Worth { 0.0 } else { TOLERANCE };
+        let tolerance = if let Goal::Worth { least } = goal {
+            self.pattern.require(least);
+            0.0
+        } else {
+            TOLERANCE
+        };
         let instance = self.instance;
         self.pattern.search(EVALUATIONS, tolerance, |ty| instance.row(ty as usize));
         let best = std::mem::take(&mut self.pattern.best);
         let mut gain = 0.0;
-        for (ty, count) in best.iter().map(|(ty, count)| (*ty as usize, *count)) {
-            gain += (0..count).map(|_| self.place(ty, server)).sum::<f64>();
+        let mut emptied = false;
+        for (ty, count) in &best {
+            let ty = *ty as usize;
+            for _ in 0..*count {
+                gain += self.place(ty, server);
+            }
             if self.open[ty].is_empty() {
-                self.gone[ty] = now;
+                self.gone[ty] = if let Goal::Reduced { now } = goal { now } else { 1.0 };
+                emptied = true;
             }
         }
         self.pattern.best = best;
-        self.drop_closed_types();
+        if emptied {
+            self.drop_closed_types();
+        }
         gain
     }
 
@@ -279,10 +306,11 @@ impl<'a> Filler<'a> {
             }
             let Some(option) = instance.option_on(ty, server) else { continue };
             let reduced = self.values.worth[option] - self.price[ty];
+            let size = self.values.priced(row, zone);
             let profit = match goal {
-                Goal::Worth => self.gain(ty, option),
-                Goal::Size => reduced + self.values.priced(row, zone),
-                Goal::Reduced => reduced,
+                Goal::Worth { .. } => self.gain(ty, option),
+                Goal::Size => reduced + size,
+                Goal::Reduced { now } => reduced * (1.0 + URGENCY * (now - self.since[ty])),
             };
             let most = if self.spread[ty] { 1 } else { narrow(self.open[ty].len()) };
             self.pattern.add(narrow(ty), profit, most, row);
@@ -322,7 +350,7 @@ impl<'a> Filler<'a> {
     pub fn complete(&mut self) {
         let instance = self.instance;
         let mut lacking = self.begun();
-        let goal = if self.mends { Goal::Worth } else { Goal::Size };
+        let goal = if self.mends { Goal::Worth { least: 0.0 } } else { Goal::Size };
         while let Some(worst) = self.worst(&lacking) {
             let job = lacking.swap_remove(worst) as usize;
             instance.job_tasks(job).for_each(|task| self.close_task(narrow(task)));
@@ -331,7 +359,7 @@ impl<'a> Filler<'a> {
                 let server = self.state.server[task];
                 if server != NONE {
                     self.state.take(instance, task);
-                    self.fill_server(server, goal, 1.0);
+                    self.fill_server(server, goal);
                 }
             }
             let placed = &self.state.server;
@@ -368,7 +396,7 @@ impl<'a> Filler<'a> {
         begun
     }
 
-    /// Index of the gang that lacks the largest share of its size.
+    /// Which of these gangs lacks the largest part of its size.
     fn worst(&self, lacking: &[u32]) -> Option<usize> {
         let lack = |job: u32| {
             let (mut missing, mut all) = (0.0, 1e-300);
@@ -393,7 +421,7 @@ impl<'a> Filler<'a> {
         for at in 0..most.min(self.order.len()) {
             let job = self.order[(first + at) % self.order.len()] as usize;
             if !self.state.is_placed(job) {
-                self.state.insert_if_better(instance, self.values, job, 0);
+                self.state.insert_if_better(instance, self.values, job, Fit::default());
             }
         }
     }

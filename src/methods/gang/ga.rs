@@ -27,30 +27,44 @@ use super::moves::Line;
 use super::problem::{GaParams, Options, Stopped};
 use super::start::{Start, closes};
 use super::state::Score;
-use super::{Found, stopped};
 use foldhash::fast::FixedState;
 use phalanx_core::random::Stream;
 use rayon::prelude::*;
 use std::hash::BuildHasher;
 
-/// Servers up to which every line of the population is a seed of its own: in larger clusters there
-/// is time to fill two.
+/// Servers up to which every line of the population is a seed of its own. In larger clusters time
+/// is enough to fill them twice.
 const FEW_SERVERS: usize = 256;
-/// Share of the time left by the start that goes to seeds.
+const LINES_MANY: usize = 2;
+/// Share of the time that the start left for seeds, the same where only patterns gain much, and the
+/// part of it for fillings from nothing; the rest is for reworks.
 const SEEDS_SHARE: f64 = 0.45;
-/// Share of the time left by the start that goes to seeds in large clusters where no task cares
-/// where it runs: there patterns gain more than moves.
 const SEEDS_SHARE_EQUAL: f64 = 0.93;
-/// Share of the time for seeds that goes to fillings from nothing; the rest is for reworks.
 const FILL_SHARE: f64 = 0.7;
-/// Work of all generations without a deadline, in servers evaluated; some seconds.
+/// Work (servers evaluated) of all generations without a deadline; some seconds.
 const WORK_MAX: u64 = 120_000_000;
-/// Temperature of the first generation, in mean values of a placed gang.
+/// Temperatures of the first and the last generation, in mean values of a placed gang.
 const TEMPERATURE_FIRST: f64 = 0.4;
-/// Temperature of the last generation, in mean values of a placed gang.
 const TEMPERATURE_LAST: f64 = 0.008;
-/// Search nodes of the exact attempt on small problems.
+/// Gangs up to which that holds; with more it falls, as there are too few steps for each to make
+/// good what a warm start would lose.
+const WARM_JOBS: f64 = 200.0;
+/// Part of the generations without a better plan at the end that counts as converged.
+const STALE_PART: u64 = 4;
+/// Search nodes, and share of the time, of the exact attempt on small problems.
 const EXACT_NODES: u64 = 10_000;
+const EXACT_SHARE: f64 = 0.3;
+/// What a mode found.
+#[derive(Debug)]
+pub struct Found {
+    /// Internal server of each task, or `NONE`.
+    pub server: Vec<u32>,
+    /// Upper bound of [`Score::scalar`].
+    pub bound: f64,
+    pub proven: bool,
+    pub generations: u64,
+    pub stopped: Stopped,
+}
 
 pub fn solve(instance: &Instance, options: &Options<'_>, clock: Clock<'_>) -> Found {
     let start = Start::new(instance, options, clock);
@@ -76,9 +90,12 @@ pub fn solve(instance: &Instance, options: &Options<'_>, clock: Clock<'_>) -> Fo
             break;
         }
     }
-    // A quarter of all generations without a better plan counts as converged.
-    let stale = !clock.expired() && population.stale * 4 >= generations;
-    found.stopped = stopped(found.proven || stale, clock);
+    found.stopped = match (found.proven, clock.expired()) {
+        (true, _) => Stopped::Converged,
+        (false, true) => Stopped::Deadline,
+        (false, false) if population.stale * STALE_PART < generations => Stopped::Limit,
+        (false, false) => Stopped::Converged,
+    };
     found.server = population.best;
     found
 }
@@ -88,7 +105,9 @@ fn solve_small(instance: &Instance, start: &Start, clock: Clock<'_>, found: &mut
     if !branch::fits(instance) {
         return false;
     }
-    let tree = branch::search(instance, start, EXACT_NODES, clock.until(0.3));
+    let clock = clock.until(EXACT_SHARE);
+    let score = start.state.score();
+    let tree = branch::search(instance, &start.prices, &score, EXACT_NODES, &|| clock.expired());
     if tree.complete {
         found.proven = true;
         found.generations = tree.nodes;
@@ -99,7 +118,8 @@ fn solve_small(instance: &Instance, start: &Start, clock: Clock<'_>, found: &mut
     tree.complete
 }
 
-/// Share of the time for seeds.
+/// Share of the time for seeds: patterns gain more than moves in large clusters where no task cares
+/// where it runs.
 fn seeding_share(instance: &Instance, start: &Start) -> f64 {
     let equal = !start.values.choosy.contains(&true);
     if equal && instance.servers > FEW_SERVERS { SEEDS_SHARE_EQUAL } else { SEEDS_SHARE }
@@ -130,7 +150,7 @@ impl<'a> Population<'a> {
         let params = &options.ga;
         let wanted = (params.population as usize).max(1);
         let few = instance.servers <= FEW_SERVERS;
-        let count = if few { wanted } else { wanted.min(2) };
+        let count = if few { wanted } else { wanted.min(LINES_MANY) };
         let threads = options.threads.max(1);
         let type_prices = start.type_prices(instance);
         let mut lines = Vec::with_capacity(count);
@@ -172,6 +192,7 @@ impl<'a> Population<'a> {
     /// Makes every line's child. Lines take turns where threads are fewer.
     fn breed(&mut self, generation: u64, clock: Clock<'_>) {
         let generations = f64::from(self.params.generations);
+        let crowd = (WARM_JOBS / self.instance.jobs().max(1) as f64).min(1.0);
         let plans: Vec<Parent> = self.lines.iter().map(Parent::of).collect();
         let batches = self.lines.len().div_ceil(self.threads) as f64;
         let (params, work) = (self.params, self.work);
@@ -181,7 +202,7 @@ impl<'a> Population<'a> {
             let used = clock.used().unwrap_or(0.0);
             let progress = used.max(generation as f64 / generations);
             let cooled = (TEMPERATURE_LAST / TEMPERATURE_FIRST).powf(progress);
-            let temperature = TEMPERATURE_FIRST * cooled;
+            let temperature = crowd * TEMPERATURE_FIRST * cooled;
             let clock = clock.until(end);
             lines.par_iter_mut().enumerate().for_each(|(at, line)| {
                 line.cross(params, &plans, number + at, (temperature, clock));

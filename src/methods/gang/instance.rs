@@ -11,6 +11,7 @@ use super::problem::{Problem, ServerNames, Task};
 use super::units::{Unit, push_units};
 use crate::learn::{Exploration, variance_proxy};
 use foldhash::fast::RandomState;
+use phalanx_core::problem::InputError;
 use rayon::prelude::*;
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -18,8 +19,10 @@ use std::hash::{BuildHasher, Hasher};
 
 /// "No server", "no option", "no task".
 pub const NONE: u32 = u32::MAX;
+/// Tasks of one problem.
+pub const TASKS_MAX: usize = 1 << 26;
 /// Options (type, zone) kept; beyond it classes are merged into coarser zones.
-pub const OPTIONS_MAX: usize = 1_500_000;
+const OPTIONS_MAX: usize = 1_500_000;
 /// Pairs of type and server up to which the option of each is kept in a table (16 MB).
 const TABLE_MAX: usize = 4_000_000;
 
@@ -43,7 +46,7 @@ pub struct Opt {
 }
 
 /// The compiled problem. Arrays by type or server have `kinds` entries per row.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Instance {
     pub kinds: usize,
     pub servers: usize,
@@ -91,12 +94,6 @@ pub struct Instance {
     pub has_untried: bool,
 }
 
-impl Opt {
-    pub fn terms(&self) -> Terms {
-        Terms { lin: self.lin, s2: self.s2, untried: self.untried }
-    }
-}
-
 /// Terms of one edge as given, before classes are known.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Terms {
@@ -125,31 +122,37 @@ impl TypeSpec<'_> {
     }
 
     fn read<'a>(
-        problem: &Problem,
+        problem: &'a Problem,
         exploration: &Exploration,
-        task: &'a Task,
+        (j, q): (usize, usize),
         (names, group_names): (&ServerNames<'_>, &HashMap<&str, u32>),
-    ) -> TypeSpec<'a> {
+    ) -> Result<TypeSpec<'a>, InputError> {
+        let task = &problem.jobs[j].tasks[q];
         let (paid, g) = (problem.cost_of(task), used_g(exploration));
-        let terms = |mean, count| Terms::new(mean, count, paid, g);
+        let mut edges: Vec<(u32, Terms)> = Vec::with_capacity(task.edges.len());
         let mut last = None;
-        let edges = task.edges.iter().filter_map(|edge| {
+        for (e, edge) in task.edges.iter().enumerate() {
             last = names.find(&edge.server, last);
-            last.map(|server| (narrow(server), terms(edge.mean, edge.count)))
-        });
-        let mut edges: Vec<(u32, Terms)> = edges.collect();
+            let Some(server) = last else {
+                let path = format!("jobs[{j}].tasks[{q}].edges[{e}].server");
+                let message = format!("unknown server {:?}", edge.server);
+                return Err(InputError::new(path, message));
+            };
+            edges.push((narrow(server), Terms::new(edge.mean, edge.count, paid, g)));
+        }
         edges.sort_unstable_by_key(|(server, _)| *server);
-        let groups = task.groups.iter().filter_map(|edge| {
-            let group = group_names.get(edge.group.as_str());
-            group.map(|group| (*group, terms(edge.mean, edge.count)))
-        });
-        let mut groups: Vec<(u32, Terms)> = groups.collect();
+        let mut groups: Vec<(u32, Terms)> = Vec::with_capacity(task.groups.len());
+        for edge in &task.groups {
+            // Unknown names were refused by the problem's own check.
+            let group = group_names.get(edge.group.as_str()).copied().unwrap_or(NONE);
+            groups.push((group, Terms::new(edge.mean, edge.count, paid, g)));
+        }
         groups.sort_unstable_by_key(|(group, _)| *group);
-        let any = task.any.map(|any| terms(any.mean, any.count));
-        TypeSpec { task, edges, groups, any }
+        let any = task.any.map(|any| Terms::new(any.mean, any.count, paid, g));
+        Ok(TypeSpec { task, edges, groups, any })
     }
 
-    /// Bits that tell types apart.
+    /// What tells types apart, in bits.
     fn words(&self) -> impl Iterator<Item = u64> {
         let request = self.task.request.iter().map(|a| a.to_bits());
         let any = self.any.iter().flat_map(|t| t.bits());
@@ -213,22 +216,9 @@ impl Instance {
         found
     }
 
-    /// The option by which a task runs on `server`, if it may.
-    pub fn opt_on(&self, task: usize, server: u32) -> Option<&Opt> {
-        let option = self.option_on(self.task_type[task] as usize, server)?;
-        Some(&self.opts[option])
-    }
-
     /// Worth of an option before prices, with the tangent of slope `theta` for the root.
     pub fn worth(&self, opt: &Opt, theta: f64) -> f64 {
         opt.lin + theta * opt.s2 + f64::from(opt.untried) * self.untried_weight
-    }
-
-    /// Price of a type's request at the prices of a zone, by (zone, kind) and `kind_scale`.
-    pub fn priced(&self, ty: usize, lambda: &[f64], zone: u32) -> f64 {
-        let request = &self.request_f[ty * self.kinds..(ty + 1) * self.kinds];
-        let price = &lambda[zone as usize * self.kinds..][..self.kinds];
-        price.iter().zip(request).map(|(l, a)| l * a).sum()
     }
 
     /// Request of a type.
@@ -243,49 +233,75 @@ impl Instance {
 
     /// True when the capacity of an empty `server` covers one task of type `ty`.
     pub fn fits_empty(&self, ty: usize, server: usize) -> bool {
-        let capacity = &self.capacity[server * self.kinds..(server + 1) * self.kinds];
-        self.row(ty).iter().zip(capacity).all(|(a, c)| a <= c)
+        let k = self.kinds;
+        let request = &self.request[ty * k..(ty + 1) * k];
+        let capacity = &self.capacity[server * k..(server + 1) * k];
+        request.iter().zip(capacity).all(|(a, c)| a <= c)
     }
 
     /// Compiles a problem that [`Problem::validate`] accepted.
-    pub fn compile(problem: &Problem) -> Instance {
+    pub fn compile(problem: &Problem) -> Result<Instance, InputError> {
+        let tasks: usize = problem.jobs.iter().map(|job| job.tasks.len()).sum();
+        if tasks > TASKS_MAX {
+            let message = format!("{tasks} tasks in all, the limit TASKS_MAX is {TASKS_MAX}");
+            return Err(InputError::new("jobs", message));
+        }
         let exploration = problem.exploration();
-        let groups = Groups::of(problem);
-        let (specs, task_type) = collect_types(problem, &exploration, &groups);
+        let (specs, task_type) = collect_types(problem, &exploration)?;
         // A problem without kinds has one that nobody needs, so that rows are never empty.
         let kinds = problem.kinds.len().max(1);
         let scale = Unit::of(problem);
-        let servers = problem.servers.len();
-        let mut input_capacity = Vec::with_capacity(servers * kinds);
+        let mut input_capacity = Vec::with_capacity(problem.servers.len() * kinds);
         for server in &problem.servers {
             push_units(&mut input_capacity, &server.capacity, &scale);
         }
-        let listed = edges_by_server(&specs, servers);
+        let groups = Groups::of(problem);
+        let listed = Rows::by_server(&specs, problem.servers.len());
         let order = order_servers(kinds, &listed, &input_capacity, &groups.of_server);
-        let mut instance = Instance {
-            kinds,
-            servers,
-            types: specs.len(),
-            task_type,
-            input_of: vec![0; servers],
-            internal_of: vec![0; servers],
-            class_of: vec![0; servers],
-            zone_of: vec![0; servers],
-            zone_start: vec![0],
-            opt_start: vec![0],
-            job_start: vec![0],
-            delta: exploration.delta(),
-            ..Instance::default()
-        };
+        let mut instance = Instance::empty(kinds, problem.servers.len(), &exploration);
         instance.set_servers(&order, &input_capacity);
         instance.set_requests(&specs, &scale);
         let by_zone = specs.iter().filter(|s| s.by_zone()).count();
         instance.set_zones(by_zone, &groups.of_server);
         instance.set_options(&specs, &listed, &groups.of_server);
         instance.set_table();
-        instance.set_jobs(problem);
+        instance.set_jobs(problem, task_type);
         instance.set_untried_weight();
-        instance
+        Ok(instance)
+    }
+
+    fn empty(kinds: usize, servers: usize, exploration: &Exploration) -> Instance {
+        Instance {
+            kinds,
+            servers,
+            input_of: vec![0; servers],
+            internal_of: vec![0; servers],
+            capacity: Vec::with_capacity(servers * kinds),
+            class_of: vec![0; servers],
+            classes: 0,
+            zone_of: vec![0; servers],
+            zones: 0,
+            zone_start: vec![0],
+            merged: false,
+            types: 0,
+            request: Vec::new(),
+            request_f: Vec::new(),
+            kind_scale: Vec::new(),
+            opt_start: vec![0],
+            opts: Vec::new(),
+            option_table: Vec::new(),
+            task_type: Vec::new(),
+            job_of: Vec::new(),
+            job_start: vec![0],
+            insert_order: Vec::new(),
+            job_request: Vec::new(),
+            counts: Counts::default(),
+            possible: Vec::new(),
+            spread: Vec::new(),
+            delta: exploration.delta(),
+            untried_weight: 0.0,
+            has_untried: false,
+        }
     }
 
     fn set_servers(&mut self, order: &[(u32, bool)], input_capacity: &[i32]) {
@@ -301,9 +317,14 @@ impl Instance {
     }
 
     fn set_requests(&mut self, specs: &[TypeSpec<'_>], scale: &[Unit]) {
+        self.types = specs.len();
         for spec in specs {
             push_units(&mut self.request, &spec.task.request, scale);
         }
+        self.set_scales();
+    }
+
+    fn set_scales(&mut self) {
         let most = |k| self.capacity.iter().skip(k).step_by(self.kinds).max().copied();
         let scale = |k| f64::from(most(k).unwrap_or(1).max(1));
         self.kind_scale = (0..self.kinds).map(scale).collect();
@@ -335,16 +356,12 @@ impl Instance {
     }
 
     fn set_options(&mut self, specs: &[TypeSpec<'_>], listed: &Rows, groups: &[u32]) {
-        let mut by_type: Rows = vec![Vec::new(); specs.len()];
-        for (internal, input) in self.input_of.iter().enumerate() {
-            for (ty, terms) in &listed[*input as usize] {
-                by_type[*ty as usize].push((narrow(internal), *terms));
-            }
-        }
+        let rows = listed.by_type(specs, &self.input_of);
+        self.opts.reserve(rows.edges.len());
         let mut row: Vec<Opt> = Vec::new();
         for (ty, spec) in specs.iter().enumerate() {
             row.clear();
-            for (server, terms) in &by_type[ty] {
+            for (server, terms) in rows.row(ty) {
                 let class = self.class_of[*server as usize];
                 let zone = self.zone_of[*server as usize];
                 let same = row.last().is_some_and(|o| self.class_of[o.lo as usize] == class);
@@ -406,9 +423,13 @@ impl Instance {
         row.sort_by_key(|o| (o.lo, std::cmp::Reverse(o.hi)));
     }
 
-    fn set_jobs(&mut self, problem: &Problem) {
-        let sizes = self.request_f.chunks_exact(self.kinds).map(|row| row.iter().sum());
-        let size: Vec<f64> = sizes.collect();
+    fn set_jobs(&mut self, problem: &Problem, task_type: Vec<u32>) {
+        let kinds = self.kinds;
+        self.task_type = task_type;
+        let mut size = vec![0.0; self.types];
+        for (ty, size) in size.iter_mut().enumerate() {
+            *size = self.request_f[ty * kinds..(ty + 1) * kinds].iter().sum();
+        }
         for (j, job) in problem.jobs.iter().enumerate() {
             let start = self.job_start[j] as usize;
             let end = start + job.tasks.len();
@@ -421,14 +442,21 @@ impl Instance {
                 size[b as usize].total_cmp(&size[a as usize]).then(a.cmp(&b))
             });
             self.insert_order.extend(order);
-            let possible =
-                types[start..end].iter().all(|ty| !self.type_opts(*ty as usize).is_empty());
+            let mut possible = true;
+            for task in start..end {
+                let ty = self.task_type[task] as usize;
+                possible &= !self.type_opts(ty).is_empty();
+            }
             self.possible.push(possible);
             if possible {
-                self.counts.push(types[start..end].to_vec());
+                self.counts.push(self.task_type[start..end].to_vec());
             }
             self.spread.push(job.spread && end - start > 1);
         }
+        self.set_job_requests();
+    }
+
+    fn set_job_requests(&mut self) {
         let kinds = self.kinds;
         self.job_request = vec![0; self.jobs() * kinds];
         for (ty, job) in self.task_type.iter().zip(&self.job_of) {
@@ -481,7 +509,7 @@ impl Terms {
 /// Groups of servers by number, in the order in which they first appear.
 struct Groups<'a> {
     by_name: HashMap<&'a str, u32>,
-    /// Group by input server; `NONE` without one.
+    /// By input server; `NONE` without a group.
     of_server: Vec<u32>,
 }
 
@@ -498,34 +526,35 @@ impl<'a> Groups<'a> {
     }
 }
 
-/// Edges by server or type: the number of the other end, with terms.
-type Rows = Vec<Vec<(u32, Terms)>>;
-
 /// Finds the task types; returns them and the type of every task.
 fn collect_types<'a>(
     problem: &'a Problem,
     exploration: &Exploration,
-    groups: &Groups<'_>,
-) -> (Vec<TypeSpec<'a>>, Vec<u32>) {
-    let mut different: Vec<&Task> = Vec::new();
+) -> Result<(Vec<TypeSpec<'a>>, Vec<u32>), InputError> {
+    let mut different: Vec<(usize, usize)> = Vec::new();
     let mut task_type = Vec::new();
-    for task in problem.jobs.iter().flat_map(|job| &job.tasks) {
-        if different.last().is_none_or(|last| *last != task) {
-            different.push(task);
+    let mut last = None;
+    for (j, job) in problem.jobs.iter().enumerate() {
+        for (q, task) in job.tasks.iter().enumerate() {
+            if last != Some(task) {
+                different.push((j, q));
+                last = Some(task);
+            }
+            task_type.push(narrow(different.len() - 1));
         }
-        task_type.push(narrow(different.len() - 1));
     }
     let names = ServerNames::of(&problem.servers);
+    let groups = Groups::of(problem).by_name;
     let hashes = RandomState::default();
-    let read = |task: &&'a Task| {
-        let spec = TypeSpec::read(problem, exploration, task, (&names, &groups.by_name));
+    let read = |at: &(usize, usize)| {
+        let spec = TypeSpec::read(problem, exploration, *at, (&names, &groups))?;
         let digest = spec.digest(&hashes);
-        (spec, digest)
+        Ok((spec, digest))
     };
-    let read: Vec<_> = different.par_iter().map(read).collect();
+    let read: Result<Vec<_>, InputError> = different.par_iter().map(read).collect();
     let mut known: HashMap<u64, Vec<u32>, RandomState> = HashMap::default();
     let mut specs: Vec<TypeSpec<'_>> = Vec::new();
-    let types = read.into_iter().map(|(spec, digest)| {
+    let types = read?.into_iter().map(|(spec, digest)| {
         let alike = known.entry(digest).or_default();
         let found = alike.iter().find(|ty| specs[**ty as usize].words().eq(spec.words()));
         found.copied().unwrap_or_else(|| {
@@ -537,18 +566,63 @@ fn collect_types<'a>(
     });
     let types: Vec<u32> = types.collect();
     task_type.iter_mut().for_each(|ty| *ty = types[*ty as usize]);
-    (specs, task_type)
+    Ok((specs, task_type))
 }
 
-/// Listed edges by input server, and then by type.
-fn edges_by_server(specs: &[TypeSpec<'_>], servers: usize) -> Rows {
-    let mut rows = vec![Vec::new(); servers];
-    for (ty, spec) in specs.iter().enumerate() {
-        for (server, terms) in &spec.edges {
-            rows[*server as usize].push((narrow(ty), *terms));
-        }
+/// Edges in rows whose lengths are known before.
+struct Rows {
+    edges: Vec<(u32, Terms)>,
+    /// First edge of each row, and where its next one goes.
+    starts: Vec<usize>,
+    next: Vec<usize>,
+}
+
+impl Rows {
+    fn of(lengths: impl Iterator<Item = usize>) -> Rows {
+        let mut all = 0;
+        let before = |length| {
+            all += length;
+            all - length
+        };
+        let starts: Vec<usize> = lengths.map(before).collect();
+        let edges = vec![(NONE, Terms { lin: 0.0, s2: 0.0, untried: 0 }); all];
+        Rows { edges, next: starts.clone(), starts }
     }
-    rows
+
+    fn push(&mut self, row: usize, edge: (u32, Terms)) {
+        self.edges[self.next[row]] = edge;
+        self.next[row] += 1;
+    }
+
+    fn row(&self, row: usize) -> &[(u32, Terms)] {
+        &self.edges[self.starts[row]..self.next[row]]
+    }
+
+    /// Edges listed one by one: by input server, and then by type.
+    fn by_server(specs: &[TypeSpec<'_>], servers: usize) -> Rows {
+        let mut lengths = vec![0; servers];
+        for (server, _) in specs.iter().flat_map(|spec| &spec.edges) {
+            lengths[*server as usize] += 1;
+        }
+        let mut rows = Rows::of(lengths.into_iter());
+        for (ty, spec) in specs.iter().enumerate() {
+            for (server, terms) in &spec.edges {
+                rows.push(*server as usize, (narrow(ty), *terms));
+            }
+        }
+        rows
+    }
+
+    /// The same by type, and then by internal server.
+    fn by_type(&self, specs: &[TypeSpec<'_>], input_of: &[u32]) -> Rows {
+        let mut rows = Rows::of(specs.iter().map(|spec| spec.edges.len()));
+        for (internal, input) in input_of.iter().enumerate() {
+            for (ty, terms) in self.row(*input as usize) {
+                rows.push(*ty as usize, (narrow(internal), *terms));
+            }
+        }
+        rows
+    }
 }
 
 fn compare_edges(a: &[(u32, Terms)], b: &[(u32, Terms)]) -> Ordering {
@@ -559,7 +633,7 @@ fn compare_edges(a: &[(u32, Terms)], b: &[(u32, Terms)]) -> Ordering {
 /// Orders servers by group, size, capacity and edges; the flag says "same class as the one before".
 fn order_servers(
     kinds: usize,
-    listed: &[Vec<(u32, Terms)>],
+    listed: &Rows,
     capacity: &[i32],
     groups: &[u32],
 ) -> Vec<(u32, bool)> {
@@ -578,7 +652,7 @@ fn order_servers(
         by_group
             .then_with(|| sizes[a as usize].total_cmp(&sizes[b as usize]))
             .then_with(|| row(a).cmp(row(b)))
-            .then_with(|| compare_edges(&listed[a as usize], &listed[b as usize]))
+            .then_with(|| compare_edges(listed.row(a as usize), listed.row(b as usize)))
     };
     order.sort_by(|a, b| compare(*a, *b).then(a.cmp(b)));
     let same = |i: usize| i > 0 && compare(order[i - 1], order[i]).is_eq();

@@ -34,45 +34,22 @@ mod values;
 mod tests;
 
 pub use branch::{EXACT_SERVERS_MAX, EXACT_TASKS_MAX};
+pub use instance::TASKS_MAX;
 pub use problem::{
     Answer, AnyEdge, Edge, Explain, GaParams, GroupEdge, Job, JobTerms, Mode, Mutation, Options,
-    Placement, Problem, Remaining, Server, SolveError, Stopped, TASKS_MAX, Task, TaskTerms,
+    Placement, Problem, Remaining, Server, SolveError, Stopped, Task, TaskTerms,
 };
 
 use crate::learn::Exploration;
 
 use clock::Clock;
 use dual::Dual;
-use instance::{Instance, NONE, Opt, Terms, used_g};
-use start::Start;
+use ga::Found;
+use instance::{Instance, NONE, Terms, used_g};
 use state::{Score, State};
 
 /// Search nodes of mode `exact` without a deadline; some ten seconds.
 const EXACT_NODES_MAX: u64 = 30_000_000;
-
-/// Result of a mode.
-#[derive(Debug)]
-struct Found {
-    /// Internal server of each task, or `NONE`.
-    server: Vec<u32>,
-    /// Upper bound of [`Score::scalar`].
-    bound: f64,
-    /// No assignment is better.
-    proven: bool,
-    /// Generations, or search nodes of `exact`.
-    generations: u64,
-    stopped: Stopped,
-}
-
-/// Returns the reason for which a search ended: nothing better is left (`done`), its time is up, or
-/// its own budget is spent.
-fn stopped(done: bool, clock: Clock<'_>) -> Stopped {
-    match (done, clock.expired()) {
-        (true, _) => Stopped::Converged,
-        (false, true) => Stopped::Deadline,
-        (false, false) => Stopped::Limit,
-    }
-}
 
 /// Decides which gangs start and where their tasks run.
 ///
@@ -89,10 +66,10 @@ pub fn solve(problem: &Problem, options: &Options<'_>) -> Result<Answer, SolveEr
     pool.install(|| solve_here(problem, options))
 }
 
-/// Solves a problem on the current threads.
+/// The same on the current threads.
 fn solve_here(problem: &Problem, options: &Options<'_>) -> Result<Answer, SolveError> {
     problem.validate()?;
-    let instance = Instance::compile(problem);
+    let instance = Instance::compile(problem)?;
     // Shares of the time are shares of what reading the problem left.
     let clock = Clock::new(options.remaining);
     let found = match options.mode {
@@ -109,7 +86,7 @@ fn bounded(instance: &Instance, mut found: Found, clock: Clock<'_>) -> Found {
     state.adopt(instance, &found.server);
     let target = state.rescore(instance).scalar(instance);
     let mut dual = Dual::new(instance);
-    dual.solve(target, clock);
+    start::find_prices(&mut dual, target, clock);
     found.bound = dual.best.bound;
     found
 }
@@ -119,23 +96,31 @@ fn exact(
     options: &Options<'_>,
     clock: Clock<'_>,
 ) -> Result<Found, SolveError> {
-    for (what, got, name, most) in [
-        ("number of tasks", instance.tasks(), "EXACT_TASKS_MAX", EXACT_TASKS_MAX),
-        ("number of servers", instance.servers, "EXACT_SERVERS_MAX", EXACT_SERVERS_MAX),
-    ] {
-        if got > most {
-            let limit = format!("{name} = {most}");
-            return Err(SolveError::TooLarge { mode: "exact", what, got, limit });
-        }
+    let tasks = instance.tasks();
+    if tasks > EXACT_TASKS_MAX || instance.servers > EXACT_SERVERS_MAX {
+        let (what, got, name, limit) = if tasks > EXACT_TASKS_MAX {
+            ("number of tasks", tasks, "EXACT_TASKS_MAX", EXACT_TASKS_MAX)
+        } else {
+            ("number of servers", instance.servers, "EXACT_SERVERS_MAX", EXACT_SERVERS_MAX)
+        };
+        let limit = format!("{name} = {limit}");
+        return Err(SolveError::TooLarge { mode: "exact", what, got, limit });
     }
-    let start = Start::new(instance, options, clock);
-    let tree = branch::search(instance, &start, EXACT_NODES_MAX, clock);
+    let start = start::Start::new(instance, options, clock);
+    let score = start.state.score();
+    let stop = || clock.expired();
+    let tree = branch::search(instance, &start.prices, &score, EXACT_NODES_MAX, &stop);
+    let stopped = match (tree.complete, clock.expired()) {
+        (true, _) => Stopped::Converged,
+        (false, true) => Stopped::Deadline,
+        (false, false) => Stopped::Limit,
+    };
     Ok(Found {
         bound: start.bound(),
         server: tree.server.unwrap_or(start.state.server),
         proven: tree.complete,
         generations: tree.nodes,
-        stopped: stopped(tree.complete, clock),
+        stopped,
     })
 }
 
@@ -153,12 +138,15 @@ fn answer(problem: &Problem, instance: &Instance, options: &Options<'_>, found: 
         let mut tasks = Vec::with_capacity(range.len());
         for task in range {
             let server = found.server[task];
-            if let Some(opt) = instance.opt_on(task, server) {
+            let ty = instance.task_type[task] as usize;
+            if let Some(option) = instance.option_on(ty, server) {
+                let opt = &instance.opts[option];
                 score.untried += u64::from(opt.untried);
                 score.lin += opt.lin;
                 score.s2 += opt.s2;
             }
-            tasks.push(problem.servers[instance.input_of[server as usize] as usize].name.clone());
+            let input = instance.input_of[server as usize] as usize;
+            tasks.push(problem.servers[input].name.clone());
         }
         assignment.push(Placement { job: job.id.clone(), tasks });
     }
@@ -193,9 +181,13 @@ fn explain(problem: &Problem, instance: &Instance, found: &Found, score: &Score)
         }
         let terms = range.zip(&job.tasks).map(|(task, spec)| {
             let server = found.server[task];
+            let ty = instance.task_type[task] as usize;
+            let terms = instance.option_on(ty, server).map(|option| {
+                let opt = &instance.opts[option];
+                Terms { lin: opt.lin, s2: opt.s2, untried: opt.untried }
+            });
             let input = &problem.servers[instance.input_of[server as usize] as usize];
             let cost = problem.cost_of(spec);
-            let terms = instance.opt_on(task, server).map(Opt::terms);
             let terms = terms.unwrap_or(Terms { lin: -cost, s2: 0.0, untried: 0 });
             TaskTerms {
                 server: input.name.clone(),

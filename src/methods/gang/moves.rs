@@ -8,22 +8,31 @@
 use super::clock::{Clock, READ_EVERY};
 use super::instance::{Instance, NONE, narrow};
 use super::problem::KINDS_MAX;
-use super::state::{Place, Saved, Score, State};
+use super::state::{Fit, Place, Saved, Score, State};
 use super::values::Values;
 use phalanx_core::random::Stream;
 
-/// Largest number of gangs that one ruin removes.
-const RUIN_JOBS_MAX: usize = 6;
+/// Gangs removed by one ruin; the smaller of two draws, so that most ruins are small.
+const RUIN_JOBS_MAX: usize = 12;
 /// Pending gangs tried again after a ruin, each the densest of as many drawn.
 const CANDIDATES: usize = 4;
-/// Largest change of a density by noise in the order of recreation, as a share of it.
+/// Most that noise changes a density in the order of recreation.
 pub const NOISE: f64 = 0.4;
-/// Share of the steps that move one task to a better server.
+/// Weights of what stays free, one of which a recreation draws.
+const TIGHT: [f32; 4] = [0.02, 0.1, 0.3, 1.0];
+/// Part of the steps that move one task to a better server, and their temperature as a part of that
+/// of whole gangs.
 const RELOCATIONS: f64 = 0.4;
-/// Servers drawn for one task that moves or takes a place.
-const SERVERS_DRAWN: usize = 8;
-/// Largest worth of the gangs that go for one that comes, as a multiple of its own.
+const RELOCATION_HEAT: f64 = 0.1;
+/// Options of a task that are tried, the best ones, and servers of each.
+const RELOCATION_OPTIONS: usize = 12;
+const RELOCATION_SERVERS: u32 = 6;
+/// Servers tried for a task that takes a place, and the most that the gangs which go for one that
+/// comes may be worth, as a multiple of it.
+const OUST_SERVERS: usize = 8;
 const OUST_LOSS_MAX: f64 = 2.0;
+/// Accepted steps between two exact sums of the score, so that rounding does not pile up.
+const RESCORE_STEPS: u32 = 512;
 
 /// One line of plans: the current one, the best one, and scratch space.
 #[derive(Debug)]
@@ -45,6 +54,7 @@ pub struct Line<'a> {
     standing: Vec<(f64, u32)>,
     going: Vec<u32>,
     cheapest: Vec<u32>,
+    accepted: u32,
     /// Mean value of a placed gang: the unit of the temperature.
     job_value: f64,
 }
@@ -75,14 +85,13 @@ impl<'a> Line<'a> {
             standing: Vec::new(),
             going: Vec::new(),
             cheapest: Vec::new(),
+            accepted: 0,
             job_value,
         }
     }
 
     /// Steps at a temperature until so much work is done or the clock expires.
     pub fn anneal(&mut self, temperature: f64, work: u64, clock: Clock<'_>) {
-        // Rounding of the running sums must not pile up.
-        self.state.rescore(self.instance);
         let end = self.state.work + work;
         let mut steps = 0_usize;
         while self.state.work < end {
@@ -94,30 +103,42 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// Relocates a task where that loses nothing, or else ruins and recreates.
     fn step(&mut self, temperature: f64) {
-        let before = self.state.score().scalar(self.instance);
+        let before = self.state.score();
         self.state.work += 4;
         self.removed.clear();
         self.saved.clear();
         self.inserted.clear();
-        let relocated = self.rng.unit() < RELOCATIONS && self.relocate();
+        let cool = temperature * RELOCATION_HEAT;
+        let slack = self.slack(cool);
+        let relocated = self.rng.unit() < RELOCATIONS && self.relocate(slack);
         if !relocated {
-            self.ruin();
-            self.recreate();
+            let first = self.ruin();
+            self.recreate(first);
         }
-        let loss = before - self.state.score().scalar(self.instance);
-        if self.accepts(loss, if relocated { 0.0 } else { temperature }) {
-            self.keep_best();
-        } else {
-            self.undo();
+        let loss = before.scalar(self.instance) - self.state.score().scalar(self.instance);
+        if !self.accepts(loss, if relocated { cool } else { temperature }) {
+            if relocated {
+                self.put_back();
+            } else {
+                self.undo();
+            }
+            return;
         }
+        self.accepted += 1;
+        if self.accepted.is_multiple_of(RESCORE_STEPS) {
+            self.state.rescore(self.instance);
+        }
+        self.keep_best();
     }
 
     /// The rule of Metropolis: the larger a loss is, the less often it is accepted.
     pub fn accepts(&mut self, loss: f64, temperature: f64) -> bool {
-        let mut slack = || -self.rng.unit().max(1e-300).ln() * temperature * self.job_value;
-        loss <= 0.0 || loss < slack()
+        loss <= 0.0 || loss < self.slack(temperature)
+    }
+
+    fn slack(&mut self, temperature: f64) -> f64 {
+        -self.rng.unit().max(1e-300).ln() * temperature * self.job_value
     }
 
     pub fn keep_best(&mut self) {
@@ -128,8 +149,8 @@ impl<'a> Line<'a> {
     }
 
     /// Moves one task to a server where it is worth more, at need in exchange with another task,
-    /// which goes elsewhere; false when nothing changed.
-    fn relocate(&mut self) -> bool {
+    /// which goes elsewhere; false when nothing changed. Reduced values may fall by `slack`.
+    fn relocate(&mut self, slack: f64) -> bool {
         if self.state.placed == 0 {
             return false;
         }
@@ -140,16 +161,16 @@ impl<'a> Line<'a> {
         if !self.values.choosy[ty] {
             return false;
         }
-        for at in self.instance.type_opts(ty).take(SERVERS_DRAWN) {
+        let options = self.instance.type_opts(ty);
+        for at in options.take(RELOCATION_OPTIONS) {
             let option = self.values.by_reduced[at];
             if option == self.state.option[task] {
                 return false;
             }
             let opt = &self.instance.opts[option as usize];
-            let servers = (opt.hi - opt.lo) as usize;
-            for _ in 0..servers.min(SERVERS_DRAWN) {
-                let server = opt.lo + narrow(self.rng.below(servers));
-                if self.move_to(Saved { task: narrow(task), server, option }) {
+            for _ in 0..(opt.hi - opt.lo).min(RELOCATION_SERVERS) {
+                let server = opt.lo + narrow(self.rng.below((opt.hi - opt.lo) as usize));
+                if self.move_to(Saved { task: narrow(task), server, option }, slack) {
                     return true;
                 }
             }
@@ -159,7 +180,7 @@ impl<'a> Line<'a> {
 
     /// Moves a task to this place; false when it does not fit there in exchange for any other
     /// either.
-    fn move_to(&mut self, to: Saved) -> bool {
+    fn move_to(&mut self, to: Saved, slack: f64) -> bool {
         let (instance, server) = (self.instance, to.server as usize);
         let ty = instance.task_type[to.task as usize] as usize;
         self.state.work += 2;
@@ -180,27 +201,27 @@ impl<'a> Line<'a> {
             }
             other = self.state.task_after(other);
         }
-        (0..self.going.len()).any(|at| self.exchange(to, self.going[at]))
+        (0..self.going.len()).any(|at| self.exchange(to, self.going[at], slack))
     }
 
     /// Moves a task to this place and the other one there to its next best.
-    fn exchange(&mut self, to: Saved, other: u32) -> bool {
+    fn exchange(&mut self, to: Saved, other: u32, slack: f64) -> bool {
         let instance = self.instance;
         let before = self.state.score().scalar(instance);
         self.lift(to.task);
         self.lift(other);
         self.state.put(instance, to.task as usize, to.server, to.option as usize);
         let ty = instance.task_type[other as usize] as usize;
-        let start = self.draw_start();
-        let place = self.state.choose(instance, self.values, ty, start);
+        let fit = Fit { start: narrow(self.rng.below(instance.servers)), ..Fit::default() };
+        let place = self.state.choose(instance, self.values, ty, fit);
         let place = place.filter(|place| !self.has_twin_on(other, place.server));
         if let Some(Place { server, option }) = place {
             self.state.put(instance, other as usize, server, option);
-            if self.state.score().scalar(instance) > before {
+            if self.state.score().scalar(instance) > before - slack {
                 return true;
             }
         }
-        self.undo();
+        self.put_back();
         false
     }
 
@@ -218,22 +239,80 @@ impl<'a> Line<'a> {
         self.state.take(self.instance, task as usize);
     }
 
-    /// Removes some gangs, or lets a pending one take its place.
-    fn ruin(&mut self) {
+    /// Puts lifted tasks back.
+    fn put_back(&mut self) {
+        for Saved { task, .. } in &self.saved {
+            if self.state.server[*task as usize] != NONE {
+                self.state.take(self.instance, *task as usize);
+            }
+        }
+        for Saved { task, server, option } in self.saved.drain(..) {
+            self.state.put(self.instance, task as usize, server, option as usize);
+        }
+    }
+
+    /// Removes some gangs; returns a pending one that should be tried first.
+    fn ruin(&mut self) -> Option<usize> {
         let pending = self.state.queue.len() - self.state.placed;
+        let count = 1 + self.rng.below(RUIN_JOBS_MAX).min(self.rng.below(RUIN_JOBS_MAX));
         if self.state.placed == 0 {
-            return;
+            return None;
         }
         if pending > 0 && self.rng.unit() < self.oust {
             let job = self.promising(1) as usize;
             if self.instance.possible[job] {
                 self.take_place(job);
             }
-            return;
+            return None;
         }
-        for _ in 0..(1 + self.rng.below(RUIN_JOBS_MAX)).min(self.state.placed) {
-            let job = self.state.queue[self.rng.below(self.state.placed)];
-            self.remove(job as usize);
+        let first = pending > 0 && self.rng.below(3) > 0;
+        let first = first.then(|| self.promising(CANDIDATES) as usize);
+        if self.rng.below(3) > 0 {
+            for _ in 0..count.min(self.state.placed) {
+                let job = self.state.queue[self.rng.below(self.state.placed)];
+                self.remove(job as usize);
+            }
+            return first;
+        }
+        // Gangs that share servers: what one frees, another can use.
+        let job = self.state.queue[self.rng.below(self.state.placed)] as usize;
+        let tasks = self.instance.job_tasks(job);
+        let server = self.state.server[tasks.start + self.rng.below(tasks.len())] as usize;
+        self.ruin_server(server, count);
+        if self.removed.len() < count {
+            let other = self.near(server);
+            self.ruin_server(other, count - self.removed.len());
+        }
+        first
+    }
+
+    /// Mostly a server of the same zone.
+    fn near(&mut self, server: usize) -> usize {
+        let zone = self.instance.zone_of[server] as usize;
+        let (lo, hi) = (self.instance.zone_start[zone], self.instance.zone_start[zone + 1]);
+        if hi - lo < 2 || self.rng.below(3) == 0 {
+            return self.rng.below(self.instance.servers);
+        }
+        lo as usize + self.rng.below((hi - lo) as usize)
+    }
+
+    /// Removes up to `count` gangs that have a task on a server.
+    fn ruin_server(&mut self, server: usize, count: usize) {
+        for _ in 0..count {
+            let mut tasks = 0;
+            let mut task = self.state.first_task(server);
+            while task != NONE {
+                tasks += 1;
+                task = self.state.task_after(task);
+            }
+            if tasks == 0 {
+                return;
+            }
+            let mut task = self.state.first_task(server);
+            for _ in 0..self.rng.below(tasks) {
+                task = self.state.task_after(task);
+            }
+            self.remove(self.instance.job_of[task as usize] as usize);
         }
     }
 
@@ -253,13 +332,17 @@ impl<'a> Line<'a> {
     }
 
     fn remove(&mut self, job: usize) {
-        self.saved.extend(self.state.saved(self.instance, job));
+        for task in self.instance.job_tasks(job) {
+            let (server, option) = (self.state.server[task], self.state.option[task]);
+            self.saved.push(Saved { task: narrow(task), server, option });
+        }
         self.removed.push(narrow(job));
         self.state.remove_job(self.instance, job);
     }
 
-    /// Tries the removed and some pending gangs again, by noisy density.
-    fn recreate(&mut self) {
+    /// Tries `first`, then the removed and some pending gangs by noisy density.
+    fn recreate(&mut self, first: Option<usize>) {
+        let fit = self.draw_fit();
         let noise = NOISE * self.rng.unit();
         self.candidates.clear();
         for at in 0..self.removed.len() {
@@ -276,12 +359,15 @@ impl<'a> Line<'a> {
                 self.push_candidate(job, noise);
             }
         }
-        self.insert_candidates(|_| false);
+        if let Some(job) = first {
+            self.insert(job, fit);
+        }
+        self.insert_candidates(fit, &|_| false);
     }
 
-    /// Draws the server at which the search of a long range begins.
-    fn draw_start(&mut self) -> u32 {
-        narrow(self.rng.below(self.instance.servers))
+    fn draw_fit(&mut self) -> Fit {
+        let tight = TIGHT[self.rng.below(TIGHT.len())];
+        Fit { tight, start: narrow(self.rng.below(self.instance.servers)) }
     }
 
     fn push_candidate(&mut self, job: u32, noise: f64) {
@@ -289,34 +375,30 @@ impl<'a> Line<'a> {
         self.candidates.push((key, job));
     }
 
-    fn insert_candidates(&mut self, stop: impl Fn(usize) -> bool) {
-        let start = self.draw_start();
+    fn insert_candidates(&mut self, fit: Fit, stop: &dyn Fn(usize) -> bool) {
         self.candidates.sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
         for at in 0..self.candidates.len() {
             if stop(at) {
                 return;
             }
-            let job = self.candidates[at].1 as usize;
-            if !self.state.is_placed(job)
-                && self.state.insert_if_better(self.instance, self.values, job, start)
-            {
-                self.inserted.push(narrow(job));
-            }
+            self.insert(self.candidates[at].1 as usize, fit);
         }
     }
 
-    /// Takes the current step back.
+    fn insert(&mut self, job: usize, fit: Fit) {
+        if !self.state.is_placed(job)
+            && self.state.insert_if_better(self.instance, self.values, job, fit)
+        {
+            self.inserted.push(narrow(job));
+        }
+    }
+
     fn undo(&mut self) {
         for at in (0..self.inserted.len()).rev() {
             self.state.remove_job(self.instance, self.inserted[at] as usize);
         }
-        for Saved { task, .. } in &self.saved {
-            if self.state.server[*task as usize] != NONE {
-                self.state.take(self.instance, *task as usize);
-            }
-        }
-        for Saved { task, server, option } in self.saved.drain(..) {
-            self.state.put(self.instance, task as usize, server, option as usize);
+        for Saved { task, server, option } in &self.saved {
+            self.state.put(self.instance, *task as usize, *server, *option as usize);
         }
         for job in &self.removed {
             self.state.mark(self.instance, *job as usize, true);
@@ -330,7 +412,8 @@ impl<'a> Line<'a> {
         for at in self.state.placed..self.state.queue.len() {
             self.push_candidate(self.state.queue[at], noise);
         }
-        self.insert_candidates(|at| at % READ_EVERY == 0 && clock.expired());
+        let fit = self.draw_fit();
+        self.insert_candidates(fit, &|at| at % READ_EVERY == 0 && clock.expired());
         self.state.rescore(self.instance);
     }
 
@@ -340,33 +423,43 @@ impl<'a> Line<'a> {
     ///
     /// A large gang hardly ever finds all that it needs where gangs were removed by chance.
     fn take_place(&mut self, job: usize) {
-        let start = self.draw_start();
+        let fit = self.draw_fit();
+        let (range, spread) = (self.instance.job_tasks(job), self.instance.spread[job]);
         let mut budget = OUST_LOSS_MAX * self.values.job_worth[job];
-        let mut state = std::mem::take(&mut self.state);
-        let placed = state.place_job(self.instance, job, |state, ty| {
-            let free = state.choose(self.instance, self.values, ty, start);
-            free.or_else(|| self.clear_for(state, (job, ty), &mut budget))
-        });
-        self.state = state;
-        if placed {
-            self.inserted.push(narrow(job));
+        let mut done = range.start;
+        while done < range.end {
+            let task = self.instance.insert_order[done] as usize;
+            let ty = self.instance.task_type[task] as usize;
+            let free = self.state.choose(self.instance, self.values, ty, fit);
+            let place = free.or_else(|| self.clear_for(job, ty, &mut budget));
+            let Some(Place { server, option }) = place else { break };
+            self.state.put(self.instance, task, server, option);
+            if spread {
+                self.state.shut(server as usize);
+            }
+            done += 1;
         }
+        let placed = &self.instance.insert_order[range.start..done];
+        if spread {
+            self.state.open(placed);
+        }
+        if done < range.end {
+            placed.iter().for_each(|task| self.state.take(self.instance, *task as usize));
+            return;
+        }
+        self.state.mark(self.instance, job, true);
+        self.inserted.push(narrow(job));
     }
 
     /// Removes the gangs in the way of one task of `job` on the server, of some, where they are
     /// worth least; none when that is more than `budget`, from which it is taken.
-    fn clear_for(
-        &mut self,
-        state: &mut State,
-        (job, ty): (usize, usize),
-        budget: &mut f64,
-    ) -> Option<Place> {
+    fn clear_for(&mut self, job: usize, ty: usize, budget: &mut f64) -> Option<Place> {
         let (mut least, mut found) = (f64::INFINITY, None);
-        for _ in 0..SERVERS_DRAWN {
-            let server = self.draw_start();
+        for _ in 0..OUST_SERVERS {
+            let server = narrow(self.rng.below(self.instance.servers));
             let Some(option) = self.instance.option_on(ty, server) else { continue };
-            state.work += 4;
-            let cost = self.cost_of_clearing(state, (job, ty), server as usize);
+            self.state.work += 4;
+            let cost = self.cost_of_clearing(job, ty, server as usize);
             if cost < least {
                 (least, found) = (cost, Some(Place { server, option }));
                 std::mem::swap(&mut self.going, &mut self.cheapest);
@@ -376,32 +469,30 @@ impl<'a> Line<'a> {
             return None;
         }
         *budget -= least;
-        for other in &self.cheapest {
-            self.saved.extend(state.saved(self.instance, *other as usize));
-            self.removed.push(*other);
-            state.remove_job(self.instance, *other as usize);
+        for at in 0..self.cheapest.len() {
+            self.remove(self.cheapest[at] as usize);
         }
         found
     }
 
-    /// Worth of the gangs that have to go for one task of type `ty` of `job`, those of the
+    /// What the gangs are worth that have to go for one task of type `ty` of `job`, those of the
     /// least density first; infinite when it does not fit without them either.
-    fn cost_of_clearing(&mut self, state: &State, (job, ty): (usize, usize), server: usize) -> f64 {
+    fn cost_of_clearing(&mut self, job: usize, ty: usize, server: usize) -> f64 {
         let instance = self.instance;
         self.standing.clear();
         self.going.clear();
-        let mut task = state.first_task(server);
+        let mut task = self.state.first_task(server);
         while task != NONE {
             let other = instance.job_of[task as usize] as usize;
             if other != job {
                 self.standing.push((self.values.density[other], task));
             }
-            task = state.task_after(task);
+            task = self.state.task_after(task);
         }
         self.standing.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
         let kinds = instance.kinds;
         let lack = &mut [0; KINDS_MAX][..kinds];
-        let free = &state.free[server * kinds..(server + 1) * kinds];
+        let free = &self.state.free[server * kinds..(server + 1) * kinds];
         for ((lack, a), f) in lack.iter_mut().zip(instance.row(ty)).zip(free) {
             *lack = a - f;
         }
@@ -448,7 +539,7 @@ mod tests {
             "servers": [{"name": "a", "capacity": [4]}, {"name": "b", "capacity": [4]}],
             "jobs": jobs,
         });
-        let instance = Instance::compile(&serde_json::from_value(problem).unwrap());
+        let instance = Instance::compile(&serde_json::from_value(problem).unwrap()).unwrap();
         let values = Values::new(&instance, &share_prices(&instance, 0.0));
         (instance, values)
     }
@@ -457,7 +548,7 @@ mod tests {
     fn after_taking<'a>(instance: &'a Instance, values: &'a Values) -> Line<'a> {
         let mut state = State::new(instance);
         for job in 0..4 {
-            assert!(state.insert_job(instance, values, job, 0));
+            assert!(state.insert_job(instance, values, job, Fit { tight: 0.1, start: 0 }));
         }
         let mut line = Line::new(instance, values, Stream::new(7), 1.0, &state);
         line.take_place(4);

@@ -16,6 +16,8 @@ const GUARDS: Pair = (1 << 63) | (1 << 31);
 const PAIRS_MAX: usize = KINDS_MAX.div_ceil(2);
 /// Items that do not fit and take about as long to pass over as one evaluation takes.
 const SKIPPED_PER_EVALUATION: usize = 16;
+/// Copies of an item that are counted one by one before a division tells the rest.
+const COUNTED_MAX: u32 = 4;
 /// Tasks of one server: type and number of each.
 pub type Filling = Vec<(u32, u32)>;
 
@@ -29,14 +31,13 @@ struct Item {
     size: f64,
     /// Profit per size: the order of the search.
     ratio: f64,
-    /// Profit above size of this and all later items.
-    excess: f64,
 }
 
 /// Scratch space and result of one search; reused, so that nothing is allocated per server.
 #[derive(Debug, Default)]
 pub struct Pattern {
     items: Vec<Item>,
+    candidates: Vec<Candidate>,
     /// Requests of `items`, and the least request of this and all later items.
     rows: Vec<Pair>,
     least: Vec<Pair>,
@@ -47,6 +48,8 @@ pub struct Pattern {
     /// Items that need no device: always taken.
     costless: Filling,
     base: f64,
+    known: Filling,
+    known_value: f64,
     /// Best filling found.
     pub best: Filling,
     /// Its profit.
@@ -63,6 +66,8 @@ impl Pattern {
         self.items.clear();
         self.costless.clear();
         self.base = 0.0;
+        self.known.clear();
+        self.known_value = 0.0;
         self.capacity.clear();
         self.capacity.extend_from_slice(free);
         self.price.clear();
@@ -84,9 +89,26 @@ impl Pattern {
             self.base += profit * f64::from(most);
             return;
         }
-        let size: f64 = request.iter().zip(&self.price).map(|(a, p)| f64::from(*a) * p).sum();
-        let size = size.max(1e-300);
-        self.items.push(Item { id, most, profit, size, ratio: profit / size, excess: 0.0 });
+        let mut item = Item { id, most, profit, size: 0.0, ratio: 0.0 };
+        item.set_size(request, &self.price);
+        self.items.push(item);
+    }
+
+    /// Begins with a filling that fits, so that a search that is cut short finds nothing worse.
+    /// Only items that were added count; their ids must have been ascending.
+    pub fn begin_with(&mut self, filling: &[(u32, u32)]) {
+        for (id, count) in filling {
+            if let Ok(at) = self.items.binary_search_by_key(id, |item| item.id) {
+                self.known.push((*id, *count));
+                self.known_value += self.items[at].profit * f64::from(*count);
+            }
+        }
+    }
+
+    /// Requires more than this value: a search that finds less finds nothing (`best` is empty but
+    /// for costless items, and [`Self::value`] is the requirement).
+    pub fn require(&mut self, value: f64) {
+        self.known_value = self.known_value.max(value - self.base);
     }
 
     fn room(&self) -> f64 {
@@ -101,9 +123,9 @@ impl Pattern {
         tolerance: f64,
         request: impl Fn(u32) -> &'r [i32],
     ) {
-        self.items.sort_unstable_by(|a, b| b.ratio.total_cmp(&a.ratio).then(a.id.cmp(&b.id)));
+        self.items.sort_unstable_by(Item::order);
         self.best_chosen.clear();
-        (self.value, self.bound, self.evaluations_left) = (0.0, 0.0, evaluations);
+        (self.value, self.bound, self.evaluations_left) = (self.known_value, 0.0, evaluations);
         let stretch = 1.0 + tolerance;
         match self.capacity.len().div_ceil(2) {
             0 | 1 => self.run::<1>(stretch, request),
@@ -121,11 +143,11 @@ impl Pattern {
         for item in &self.items {
             self.rows.extend(pairs::<PAIRS>(request(item.id)));
         }
-        self.set_bounds(PAIRS);
+        self.set_candidates(PAIRS);
         self.chosen.clear();
         let room = self.room();
         let mut tree = Tree::<PAIRS> {
-            items: &self.items,
+            candidates: &self.candidates,
             rows: self.rows.as_chunks().0,
             least: self.least.as_chunks().0,
             free: pairs(&self.capacity).map(|pair| pair | GUARDS),
@@ -144,21 +166,27 @@ impl Pattern {
             (tree.value, tree.bound, tree.evaluations);
     }
 
-    /// Sets what this and all later items need and bring.
-    fn set_bounds(&mut self, pairs: usize) {
+    /// What this and all later items need and bring.
+    fn set_candidates(&mut self, pairs: usize) {
         self.least.clone_from(&self.rows);
         for at in (0..self.rows.len().saturating_sub(pairs)).rev() {
             self.least[at] = least(self.least[at], self.least[at + pairs]);
         }
+        self.candidates.clear();
         let mut excess = 0.0;
-        for item in self.items.iter_mut().rev() {
-            excess += f64::from(item.most) * (item.profit - item.size).max(0.0);
-            item.excess = excess;
+        for item in self.items.iter().rev() {
+            excess += item.excess();
+            let Item { most, profit, size, ratio, .. } = *item;
+            self.candidates.push(Candidate { most, profit, size, ratio, excess });
         }
+        self.candidates.reverse();
     }
 
     fn finish(&mut self) {
         self.best.clear();
+        if self.best_chosen.is_empty() {
+            self.best.extend_from_slice(&self.known);
+        }
         let taken = self.best_chosen.iter();
         self.best.extend(taken.map(|chosen| (self.items[chosen.at as usize].id, chosen.count)));
         self.best.extend_from_slice(&self.costless);
@@ -167,7 +195,18 @@ impl Pattern {
     }
 }
 
-/// Number taken of an item, with profit and room before it.
+/// An item as the search sees it.
+#[derive(Debug, Clone, Copy)]
+struct Candidate {
+    most: u32,
+    profit: f64,
+    size: f64,
+    ratio: f64,
+    /// Profit above size of this and all later items.
+    excess: f64,
+}
+
+/// So many of an item, and what there was before.
 #[derive(Debug, Clone, Copy)]
 struct Chosen {
     at: u32,
@@ -179,7 +218,7 @@ struct Chosen {
 /// The search of one pattern. Its node is what is chosen, in the order of the items; it has no
 /// recursion, because a server may have room for any number of tasks.
 struct Tree<'a, const PAIRS: usize> {
-    items: &'a [Item],
+    candidates: &'a [Candidate],
     rows: &'a [[Pair; PAIRS]],
     least: &'a [[Pair; PAIRS]],
     free: [Pair; PAIRS],
@@ -188,7 +227,7 @@ struct Tree<'a, const PAIRS: usize> {
     room: f64,
     best: &'a mut Vec<Chosen>,
     value: f64,
-    /// The choice is worth more than `best`.
+    /// What is chosen is worth more than `best`.
     improved: bool,
     bound: f64,
     stretch: f64,
@@ -218,8 +257,21 @@ fn fits<const PAIRS: usize>(row: &[Pair; PAIRS], free: &[Pair; PAIRS]) -> bool {
     kept & GUARDS == GUARDS
 }
 
-/// Number of times that a row fits, at most `most`.
-fn times<const PAIRS: usize>(row: &[Pair; PAIRS], free: &[Pair; PAIRS], most: u32) -> u32 {
+/// How often a row that fits once fits, `most` times at most.
+fn times<const PAIRS: usize>(row: &[Pair; PAIRS], mut free: [Pair; PAIRS], most: u32) -> u32 {
+    let mut count = 0;
+    while count < most && fits(row, &free) {
+        if count == COUNTED_MAX {
+            return count + many(row, &free, most - count);
+        }
+        free.iter_mut().zip(row).for_each(|(f, r)| *f -= r);
+        count += 1;
+    }
+    count
+}
+
+/// The same by division.
+fn many<const PAIRS: usize>(row: &[Pair; PAIRS], free: &[Pair; PAIRS], most: u32) -> u32 {
     let kinds =
         row.iter().zip(free).flat_map(|(r, f)| halves(*r).into_iter().zip(halves(f & !GUARDS)));
     let count = kinds.filter_map(|(r, f)| f.checked_div(r)).fold(Pair::from(most), Pair::min);
@@ -243,8 +295,8 @@ impl<const PAIRS: usize> Tree<'_, PAIRS> {
             let Some(last) = self.chosen.last_mut() else { return };
             last.count -= 1;
             let (at, count) = (last.at as usize, f64::from(last.count));
-            self.profit = last.profit + count * self.items[at].profit;
-            self.room = last.room - count * self.items[at].size;
+            self.profit = last.profit + count * self.candidates[at].profit;
+            self.room = last.room - count * self.candidates[at].size;
             if last.count == 0 {
                 self.chosen.pop();
             }
@@ -259,10 +311,10 @@ impl<const PAIRS: usize> Tree<'_, PAIRS> {
         let at = self.first_fit(next);
         let found = at.filter(|at| self.pays(*at));
         // Items skipped take time too, on empty servers of large clusters most of it.
-        let skipped = at.unwrap_or(self.items.len()) - next.min(self.items.len());
+        let skipped = at.unwrap_or(self.candidates.len()) - next.min(self.candidates.len());
         let evaluations = u32::from(found.is_some()) + narrow(skipped / SKIPPED_PER_EVALUATION);
         self.evaluations = self.evaluations.saturating_sub(evaluations);
-        found.map(|at| (at, times(&self.rows[at], &self.free, self.items[at].most)))
+        found.map(|at| (at, times(&self.rows[at], self.free, self.candidates[at].most)))
     }
 
     fn first_fit(&self, next: usize) -> Option<usize> {
@@ -282,9 +334,9 @@ impl<const PAIRS: usize> Tree<'_, PAIRS> {
     /// What can be gained is at most the room at the best ratio, and at most the room and what the
     /// profits of the items left are above their sizes.
     fn pays(&mut self, at: usize) -> bool {
-        let item = &self.items[at];
-        let by_ratio = self.profit + item.ratio * self.room;
-        let by_room = self.profit + self.room + item.excess;
+        let candidate = &self.candidates[at];
+        let by_ratio = self.profit + candidate.ratio * self.room;
+        let by_room = self.profit + self.room + candidate.excess;
         let limit = if by_ratio < by_room { by_ratio } else { by_room };
         let pays = limit > self.value * self.stretch && self.evaluations > 0;
         if !pays {
@@ -294,14 +346,31 @@ impl<const PAIRS: usize> Tree<'_, PAIRS> {
     }
 
     fn take(&mut self, at: usize, count: u32) {
-        let (item, n) = (&self.items[at], f64::from(count));
+        let (candidate, n) = (&self.candidates[at], f64::from(count));
         let (profit, room) = (self.profit, self.room);
         self.chosen.push(Chosen { at: narrow(at), count, profit, room });
-        self.profit = profit + n * item.profit;
-        self.room = room - n * item.size;
+        self.profit = profit + n * candidate.profit;
+        self.room = room - n * candidate.size;
         let count = Pair::from(count);
         self.free.iter_mut().zip(&self.rows[at]).for_each(|(f, r)| *f -= count * r);
         self.improved |= self.profit > self.value;
         self.value = self.value.max(self.profit);
+    }
+}
+
+impl Item {
+    fn order(a: &Item, b: &Item) -> std::cmp::Ordering {
+        b.ratio.total_cmp(&a.ratio).then(a.id.cmp(&b.id))
+    }
+
+    fn set_size(&mut self, request: &[i32], price: &[f64]) {
+        let size: f64 = request.iter().zip(price).map(|(a, p)| f64::from(*a) * p).sum();
+        self.size = size.max(1e-300);
+        self.ratio = self.profit / self.size;
+    }
+
+    /// Profit above size of all of them.
+    fn excess(&self) -> f64 {
+        f64::from(self.most) * (self.profit - self.size).max(0.0)
     }
 }

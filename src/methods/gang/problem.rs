@@ -3,17 +3,14 @@
 
 use crate::learn::{Exploration, Growth};
 use foldhash::fast::RandomState;
-use phalanx_core::problem::{InputError, refuse};
+use phalanx_core::problem::InputError;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::{HashMap, HashSet};
-use std::fmt::{Arguments, Display};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Largest number of device kinds of a problem.
+/// Device kinds of one problem.
 pub const KINDS_MAX: usize = 255;
-/// Largest number of tasks of a problem.
-pub const TASKS_MAX: usize = 1 << 26;
 
 /// One slot's question: which gangs start, and where every task runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -156,7 +153,7 @@ fn as_whole<S: Serializer>(count: &f64, serializer: S) -> Result<S::Ok, S::Error
     serializer.serialize_u64(rounded)
 }
 
-/// Reason for which there is no answer.
+/// Why there is no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SolveError {
     /// The problem is malformed.
@@ -167,9 +164,9 @@ pub enum SolveError {
     TooLarge {
         /// Name of the mode.
         mode: &'static str,
-        /// Things that are counted.
+        /// What is counted.
         what: &'static str,
-        /// Number of them.
+        /// How many there are.
         got: usize,
         /// Name and value of the limit.
         limit: String,
@@ -184,7 +181,7 @@ pub enum SolveError {
     },
 }
 
-/// Algorithm that solves a problem.
+/// How a problem is solved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
@@ -200,7 +197,7 @@ pub enum Mode {
 
 named_modes! { Mode: "ga" => Ga, "seed" => Seed, "exact" => Exact }
 
-/// Treatment of a task's old server when the `seed` mode mutates it.
+/// What happens to a task's old server when the `seed` mode mutates it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Mutation {
     /// The task moves: its other copies are cleared.
@@ -238,7 +235,7 @@ impl Default for GaParams {
 /// Arguments of [`super::solve`] beside the problem.
 #[derive(Clone, Copy)]
 pub struct Options<'a> {
-    /// Algorithm.
+    /// How to solve.
     pub mode: Mode,
     /// Seed of every random stream; same seed, same answer.
     pub seed: u64,
@@ -271,6 +268,18 @@ impl std::fmt::Debug for Options<'_> {
     }
 }
 
+impl Problem {
+    /// Observations behind the edge of a task to a server; 0 where there is no edge.
+    pub fn count_on(&self, task: &Task, server: &Server) -> f64 {
+        let own = task.edges.iter().find(|edge| edge.server == server.name).map(|e| e.count);
+        let group = || {
+            let name = server.group.as_ref()?;
+            task.groups.iter().find(|edge| edge.group == *name).map(|e| e.count)
+        };
+        own.or_else(group).or(task.any.map(|any| any.count)).unwrap_or(0.0)
+    }
+}
+
 impl Default for Options<'_> {
     fn default() -> Self {
         Options {
@@ -296,7 +305,7 @@ pub struct Placement {
     pub tasks: Vec<String>,
 }
 
-/// Reason for which the search ended.
+/// Why the search ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Stopped {
@@ -323,14 +332,14 @@ pub struct JobTerms {
     pub untried_edges: u64,
     /// value - cost + bonus: what the gang adds to the index, never-tried edges aside.
     pub index: f64,
-    /// Shares of its tasks, in the order of the problem.
+    /// The same for each task, in the order of the problem.
     pub tasks: Vec<TaskTerms>,
 }
 
 /// One task's share of the index.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TaskTerms {
-    /// Server on which it runs.
+    /// Where it runs.
     pub server: String,
     /// Learned mean there; 0 where never tried.
     pub value: f64,
@@ -384,7 +393,7 @@ pub struct Answer {
     pub proven_optimal: bool,
     /// Generations (or search nodes of `exact`) done.
     pub generations: u64,
-    /// Reason for which the search ended.
+    /// Why the search ended.
     pub stopped: Stopped,
     /// Terms, when asked for.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -398,7 +407,7 @@ pub struct ServerNames<'a> {
 }
 
 impl<'a> ServerNames<'a> {
-    /// Makes the index; where names are equal the first counts.
+    /// Of equal names the first counts.
     pub fn of(servers: &'a [Server]) -> ServerNames<'a> {
         let mut by_name = HashMap::with_capacity_and_hasher(servers.len(), RandomState::default());
         for (i, server) in servers.iter().enumerate() {
@@ -416,16 +425,6 @@ impl<'a> ServerNames<'a> {
 }
 
 impl Problem {
-    /// Observations behind the edge of a task to a server; 0 where there is no edge.
-    pub fn count_on(&self, task: &Task, server: &Server) -> f64 {
-        let own = task.edges.iter().find(|edge| edge.server == server.name).map(|e| e.count);
-        let group = || {
-            let name = server.group.as_ref()?;
-            task.groups.iter().find(|edge| edge.group == *name).map(|e| e.count)
-        };
-        own.or_else(group).or(task.any.map(|any| any.count)).unwrap_or(0.0)
-    }
-
     /// The exploration sequences of this slot.
     #[must_use]
     pub fn exploration(&self) -> Exploration {
@@ -452,9 +451,9 @@ impl Problem {
         for (i, server) in self.servers.iter().enumerate() {
             if names.by_name.get(server.name.as_str()).is_some_and(|first| *first < i) {
                 let message = format!("duplicate server name {:?}", server.name);
-                return refuse(format_args!("servers[{i}].name"), message);
+                return Err(InputError::new(format!("servers[{i}].name"), message));
             }
-            amounts(format_args!("servers[{i}].capacity"), &server.capacity, kinds)?;
+            amounts(&format_args!("servers[{i}].capacity"), &server.capacity, kinds)?;
         }
         let groups: HashSet<&str> =
             self.servers.iter().filter_map(|server| server.group.as_deref()).collect();
@@ -465,21 +464,20 @@ impl Problem {
         for (j, job) in self.jobs.iter().enumerate() {
             if !ids.insert(job.id.as_str()) {
                 let message = format!("duplicate job id {:?}", job.id);
-                return refuse(format_args!("jobs[{j}].id"), message);
+                return Err(InputError::new(format!("jobs[{j}].id"), message));
             }
             if job.tasks.is_empty() {
-                return refuse(format_args!("jobs[{j}].tasks"), "a gang needs at least one task");
+                let message = "a gang needs at least one task";
+                return Err(InputError::new(format!("jobs[{j}].tasks"), message));
             }
             for (q, task) in job.tasks.iter().enumerate() {
                 // Gangs are mostly runs of equal tasks.
                 if q > 0 && job.tasks[q - 1] == *task {
                     continue;
                 }
-                let at = format_args!("jobs[{j}].tasks[{q}]");
                 checked += 1;
-                amounts(format_args!("{at}.request"), &task.request, kinds)?;
-                task.validate_edges(at, &names, (&mut listed, checked))?;
-                task.validate_groups(at, &groups)?;
+                self.validate_task((j, q), task, &names, (&mut listed, checked))?;
+                validate_groups((j, q), task, &groups)?;
             }
         }
         Ok(())
@@ -489,92 +487,100 @@ impl Problem {
         let mut seen = HashSet::new();
         if self.kinds.len() > KINDS_MAX {
             let message = format!("must be at most {KINDS_MAX}, got {}", self.kinds.len());
-            return refuse("kinds", message);
+            return Err(InputError::new("kinds", message));
         }
         for (k, kind) in self.kinds.iter().enumerate() {
             if !seen.insert(kind) {
-                return refuse(format_args!("kinds[{k}]"), format!("duplicate kind {kind:?}"));
+                let message = format!("duplicate kind {kind:?}");
+                return Err(InputError::new(format!("kinds[{k}]"), message));
             }
         }
         if let Some(cost) = &self.cost {
-            amounts("cost", cost, self.kinds.len())?;
-        }
-        let tasks: usize = self.jobs.iter().map(|job| job.tasks.len()).sum();
-        if tasks > TASKS_MAX {
-            let message = format!("{tasks} tasks in all, the limit TASKS_MAX is {TASKS_MAX}");
-            return refuse("jobs", message);
+            amounts(&"cost", cost, self.kinds.len())?;
         }
         if self.slot == 0 {
-            return refuse("slot", "must be at least 1, got 0");
+            return Err(InputError::new("slot", "must be at least 1, got 0"));
         }
-        amount("bonus_scale", self.bonus_scale)
+        amount(&"bonus_scale", self.bonus_scale)
     }
-}
 
-impl Task {
-    /// `listed` holds for each server the number of the task that listed it last; this one's is
-    /// `number`.
-    fn validate_edges(
+    fn validate_task(
         &self,
-        at: Arguments<'_>,
+        (j, q): (usize, usize),
+        task: &Task,
         names: &ServerNames<'_>,
         (listed, number): (&mut [u64], u64),
     ) -> Result<(), InputError> {
+        amounts(&format_args!("jobs[{j}].tasks[{q}].request"), &task.request, self.kinds.len())?;
         let mut last = None;
-        for (e, edge) in self.edges.iter().enumerate() {
-            let path = format_args!("{at}.edges[{e}]");
-            let name = &edge.server;
-            let Some(server) = names.find(name, last) else {
-                return refuse(format_args!("{path}.server"), format!("unknown server {name:?}"));
+        for (e, edge) in task.edges.iter().enumerate() {
+            let path = format_args!("jobs[{j}].tasks[{q}].edges[{e}]");
+            let Some(server) = names.find(&edge.server, last) else {
+                let message = format!("unknown server {:?}", edge.server);
+                return Err(InputError::new(format!("{path}.server"), message));
             };
             last = Some(server);
             if std::mem::replace(&mut listed[server], number) == number {
-                let message = format!("duplicate edge to server {name:?}");
-                return refuse(format_args!("{path}.server"), message);
+                let message = format!("duplicate edge to server {:?}", edge.server);
+                return Err(InputError::new(format!("{path}.server"), message));
             }
-            learned(path, edge.mean, edge.count)?;
+            finite(&format_args!("{path}.mean"), edge.mean)?;
+            amount(&format_args!("{path}.count"), edge.count)?;
         }
-        self.any.map_or(Ok(()), |any| learned(format_args!("{at}.any"), any.mean, any.count))
-    }
-
-    fn validate_groups(&self, at: Arguments<'_>, groups: &HashSet<&str>) -> Result<(), InputError> {
-        for (g, edge) in self.groups.iter().enumerate() {
-            let path = format_args!("{at}.groups[{g}]");
-            let name = edge.group.as_str();
-            if !groups.contains(name) {
-                return refuse(format_args!("{path}.group"), format!("unknown group {name:?}"));
-            }
-            if self.groups.iter().take(g).any(|other| other.group == name) {
-                let message = format!("duplicate edge to group {name:?}");
-                return refuse(format_args!("{path}.group"), message);
-            }
-            learned(path, edge.mean, edge.count)?;
+        if let Some(any) = &task.any {
+            finite(&format_args!("jobs[{j}].tasks[{q}].any.mean"), any.mean)?;
+            amount(&format_args!("jobs[{j}].tasks[{q}].any.count"), any.count)?;
         }
         Ok(())
     }
 }
 
-fn learned(path: Arguments<'_>, mean: f64, count: f64) -> Result<(), InputError> {
-    finite(format_args!("{path}.mean"), mean)?;
-    amount(format_args!("{path}.count"), count)
+fn validate_groups(
+    (j, q): (usize, usize),
+    task: &Task,
+    groups: &HashSet<&str>,
+) -> Result<(), InputError> {
+    for (g, edge) in task.groups.iter().enumerate() {
+        let path = format_args!("jobs[{j}].tasks[{q}].groups[{g}]");
+        let name = edge.group.as_str();
+        if !groups.contains(name) {
+            return Err(InputError::new(
+                format!("{path}.group"),
+                format!("unknown group {name:?}"),
+            ));
+        }
+        if task.groups.iter().take(g).any(|other| other.group == name) {
+            let message = format!("duplicate edge to group {name:?}");
+            return Err(InputError::new(format!("{path}.group"), message));
+        }
+        finite(&format_args!("{path}.mean"), edge.mean)?;
+        amount(&format_args!("{path}.count"), edge.count)?;
+    }
+    Ok(())
 }
 
-fn finite(path: impl Display, x: f64) -> Result<(), InputError> {
+fn finite(path: &dyn std::fmt::Display, x: f64) -> Result<(), InputError> {
     if x.is_finite() {
         return Ok(());
     }
-    refuse(path, format_args!("must be a finite number, got {x}"))
+    Err(InputError::new(path.to_string(), format!("must be a finite number, got {x}")))
 }
 
-fn amount(path: impl Display, x: f64) -> Result<(), InputError> {
-    finite(&path, x)?;
-    if x >= 0.0 { Ok(()) } else { refuse(path, format_args!("must be >= 0, got {x}")) }
-}
-
-fn amounts(path: impl Display, xs: &[f64], kinds: usize) -> Result<(), InputError> {
-    if xs.len() != kinds {
-        let got = xs.len();
-        return refuse(path, format_args!("must have {kinds} entries, one per kind, got {got}"));
+fn amount(path: &dyn std::fmt::Display, x: f64) -> Result<(), InputError> {
+    finite(path, x)?;
+    if x >= 0.0 {
+        return Ok(());
     }
-    xs.iter().enumerate().try_for_each(|(k, x)| amount(format_args!("{path}[{k}]"), *x))
+    Err(InputError::new(path.to_string(), format!("must be >= 0, got {x}")))
+}
+
+fn amounts(path: &dyn std::fmt::Display, xs: &[f64], kinds: usize) -> Result<(), InputError> {
+    if xs.len() != kinds {
+        let message = format!("must have {kinds} entries, one per kind, got {}", xs.len());
+        return Err(InputError::new(path.to_string(), message));
+    }
+    for (k, x) in xs.iter().enumerate() {
+        amount(&format_args!("{path}[{k}]"), *x)?;
+    }
+    Ok(())
 }

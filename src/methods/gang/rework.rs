@@ -10,30 +10,37 @@ use super::fill::Filler;
 use super::instance::{NONE, narrow};
 use super::state::{Saved, State};
 
-/// Size of open tasks during reworks, as a share of the cluster's.
+/// Reworks between two repairs: one for each server, since a repair takes time by the size of the
+/// cluster, but at least so many.
+const TRIES_MIN: usize = 64;
+/// Size of open tasks, as a part of the cluster's.
 const OPEN_SHARE: f64 = 0.05;
-/// Largest number of servers of one rework; the smallest is two.
-const SERVERS_MAX: usize = 5;
+/// Servers of one rework: two and up to so many more; a pattern search for each.
+const MORE_SERVERS: usize = 3;
 /// Servers drawn for one that should be badly filled.
 const DRAWS: usize = 4;
-/// First step of the price corrections, as a share of a task's mean size; later ones are shorter.
+/// Step of the price corrections, as a part of a task's mean size, and its decay by pass.
 const STEP: f64 = 0.05;
-/// Largest number of passes over all servers, and of repairs without a deadline.
-const ROUNDS_MAX: usize = 8;
+const STEP_DECAY: f64 = 0.9;
+
+/// Most passes over all servers; the corrections of later ones are ever smaller.
+const PASSES_MAX: usize = 6;
+/// Repairs without a deadline.
+const REPAIRS_MAX: usize = 12;
 
 impl Filler<'_> {
     /// Best of some passes and reworks, or `start` when none beats it. Passes but for the first end
     /// at this share of the time: reworks make more of one whole pass than of none.
     pub fn improve(&mut self, start: &State, clock: Clock<'_>, passes_share: f64) -> State {
         let mut best = start.clone();
-        let passes = clock.until(passes_share);
         let mut step = STEP;
-        for pass in 0..ROUNDS_MAX {
+        let passes = clock.until(passes_share);
+        for pass in 0..PASSES_MAX {
             if !self.pass(if pass == 0 { clock } else { passes }) {
                 break;
             }
             self.correct_prices(step);
-            step *= 0.9;
+            step *= STEP_DECAY;
             self.complete();
             self.keep(&mut best);
         }
@@ -46,11 +53,10 @@ impl Filler<'_> {
         let servers = self.instance.servers;
         self.mend_from(best);
         let all: f64 = (0..servers).map(|s| self.server_size(s)).sum();
-        // A repair takes time by the size of the cluster; so many reworks are worth it.
-        let tries = servers.max(4 * READ_EVERY);
+        let tries = servers.max(TRIES_MIN);
         let mut drawn = Vec::new();
         let mut saved = Vec::new();
-        let repairs = if clock.is_limited() { usize::MAX } else { ROUNDS_MAX };
+        let repairs = if clock.is_limited() { usize::MAX } else { REPAIRS_MAX };
         for _ in 0..repairs {
             for at in 0..tries {
                 if at % READ_EVERY == 0 {
@@ -72,9 +78,9 @@ impl Filler<'_> {
     /// Keeps the state in `best` if it is better, else goes back to that.
     fn keep(&mut self, best: &mut State) {
         if self.state.score().beats(&best.score(), self.instance) {
-            best.clone_from(&self.state);
+            best.copy_from(&self.state);
         } else {
-            self.state.clone_from(best);
+            self.state.copy_from(best);
         }
     }
 
@@ -91,7 +97,7 @@ impl Filler<'_> {
                 self.state.server[task] != NONE || self.open[ty].contains(&narrow(task))
             });
             if !known {
-                self.open_job(job);
+                self.open_job(job, 1.0);
             }
         }
     }
@@ -104,8 +110,15 @@ impl Filler<'_> {
         for server in drawn.iter() {
             before += self.empty_server(*server as usize, saved);
         }
-        let after: f64 = drawn.iter().map(|server| self.fill_for_worth(*server)).sum();
-        if after >= before - 1e-12 * before.abs() {
+        before -= 1e-12;
+        let mut after = 0.0;
+        for (at, server) in drawn.iter().enumerate() {
+            // The last one is not worth a search when it cannot make good what the others lost.
+            let last = at + 1 == drawn.len();
+            let least = if last { before - after - 1e-12 * before.abs() } else { 0.0 };
+            after += self.fill_for_worth(*server, least);
+        }
+        if after >= before {
             return;
         }
         let given_up = saved.len();
@@ -120,16 +133,23 @@ impl Filler<'_> {
         self.drop_closed_types();
     }
 
-    /// Draws some different servers, the first two of them badly filled.
+    /// Draws some different servers; half of them badly filled ones.
     fn draw_servers(&mut self, drawn: &mut Vec<u32>) {
         drawn.clear();
-        for at in 0..2 + self.rng.below(SERVERS_MAX - 1) {
-            let draw = |_| self.rng.below(self.instance.servers);
-            let some: Vec<usize> = (0..if at < 2 { DRAWS } else { 1 }).map(draw).collect();
-            let unused = |a: &usize, b: &usize| self.unused(*a).total_cmp(&self.unused(*b));
-            let server = some.into_iter().max_by(unused).map_or(0, narrow);
-            if !drawn.contains(&server) {
-                drawn.push(server);
+        let all = self.instance.servers;
+        let count = (2 + self.rng.below(MORE_SERVERS + 1)).min(all);
+        for at in 0..count {
+            let draws = if at < count.div_ceil(2) { DRAWS } else { 1 };
+            let mut best = (f64::NEG_INFINITY, 0);
+            for _ in 0..draws {
+                let server = self.rng.below(all);
+                let unused = self.unused(server);
+                if unused > best.0 {
+                    best = (unused, narrow(server));
+                }
+            }
+            if !drawn.contains(&best.1) {
+                drawn.push(best.1);
             }
         }
         self.rng.shuffle(drawn);
@@ -152,7 +172,7 @@ impl Filler<'_> {
             }
             gain += self.gain(instance.task_type[task as usize] as usize, option as usize);
             self.state.take(instance, task as usize);
-            self.open_task(task);
+            self.open_task(task, 1.0);
         }
     }
 }

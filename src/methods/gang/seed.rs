@@ -6,10 +6,10 @@
 //! before a chromosome is valued. Every re-draw of the document is bounded.
 
 use super::clock::Clock;
+use super::ga::Found;
 use super::instance::{Instance, NONE, narrow};
-use super::problem::{Mutation, Options};
+use super::problem::{Mutation, Options, Stopped};
 use super::state::{Score, State};
-use super::{Found, stopped};
 use phalanx_core::random::Stream;
 
 /// Chromosomes, P in the document.
@@ -19,6 +19,8 @@ const GENERATIONS: u64 = 400;
 /// Draws of one chromosome before the capacity is restored by dropping copies, and of one mutation
 /// before the chromosome stays as it is.
 const DRAWS_MAX: u32 = 16;
+/// Task copies looked at without a deadline; some seconds.
+const WORK_MAX: u64 = 400_000_000;
 /// Expected copies per chromosome above which the first draw is thinner than one half.
 const COPIES_MAX: usize = 1 << 20;
 
@@ -35,13 +37,16 @@ impl Chromosome {
     }
 
     fn room(&self, instance: &Instance, ty: usize, server: usize) -> bool {
-        let free = &self.free[server * instance.kinds..(server + 1) * instance.kinds];
-        instance.row(ty).iter().zip(free).all(|(a, f)| a <= f)
+        let k = instance.kinds;
+        let free = &self.free[server * k..(server + 1) * k];
+        instance.request[ty * k..(ty + 1) * k].iter().zip(free).all(|(a, f)| a <= f)
     }
 
     fn shift(&mut self, instance: &Instance, ty: usize, server: usize, sign: i32) {
-        let free = &mut self.free[server * instance.kinds..(server + 1) * instance.kinds];
-        free.iter_mut().zip(instance.row(ty)).for_each(|(f, a)| *f += sign * a);
+        let k = instance.kinds;
+        let free = &mut self.free[server * k..(server + 1) * k];
+        let request = &instance.request[ty * k..(ty + 1) * k];
+        free.iter_mut().zip(request).for_each(|(f, a)| *f += sign * a);
     }
 
     /// Adds a copy, whatever the capacity; true when it was not there.
@@ -56,16 +61,6 @@ impl Chromosome {
         if let Ok(at) = self.copies[task].binary_search(&server) {
             self.copies[task].remove(at);
             self.shift(instance, instance.task_type[task] as usize, server as usize, 1);
-        }
-    }
-
-    /// Replaces all copies of a task.
-    fn set_copies(&mut self, instance: &Instance, task: usize, servers: &[u32]) {
-        while let Some(old) = self.copies[task].last().copied() {
-            self.drop_copy(instance, task, old);
-        }
-        for server in servers {
-            self.add(instance, task, *server);
         }
     }
 
@@ -98,23 +93,27 @@ fn nth_reachable(instance: &Instance, ty: usize, mut n: usize) -> u32 {
 }
 
 /// Independent bits, re-drawn while (1) is violated; each draw is thinner than the one before.
-fn draw(instance: &Instance, reach: &[usize], rng: &mut Stream) -> Chromosome {
+fn draw(instance: &Instance, reach: &[usize], rng: &mut Stream, work: &mut u64) -> Chromosome {
     let expected: usize =
         instance.task_type.iter().map(|ty| reach[*ty as usize]).sum::<usize>() / 2;
     let mut probability = 0.5 * (COPIES_MAX as f64 / expected.max(1) as f64).min(1.0);
-    let mut drawn = Chromosome::empty(instance);
-    for _ in 0..DRAWS_MAX {
-        drawn = Chromosome::empty(instance);
-        for (task, ty) in instance.task_type.iter().map(|ty| *ty as usize).enumerate() {
+    for attempt in 0..DRAWS_MAX {
+        let mut drawn = Chromosome::empty(instance);
+        for task in 0..instance.tasks() {
+            let ty = instance.task_type[task] as usize;
             draw_task(instance, &mut drawn, (task, ty, reach[ty]), probability, rng);
+            *work += 1 + drawn.copies[task].len() as u64;
         }
         if drawn.within_capacity() {
             return drawn;
         }
+        if attempt + 1 == DRAWS_MAX {
+            thin(instance, &mut drawn);
+            return drawn;
+        }
         probability *= 0.7;
     }
-    thin(instance, &mut drawn);
-    drawn
+    Chromosome::empty(instance)
 }
 
 /// Sets each of a task's bits with `probability`, by jumping from one set bit to the next.
@@ -176,7 +175,9 @@ fn mutate(
             }
             let server = nth_reachable(instance, ty, rng.below(reach[ty]));
             if mutation == Mutation::Move {
-                chromosome.set_copies(instance, task, &[]);
+                while let Some(old) = chromosome.copies[task].last().copied() {
+                    chromosome.drop_copy(instance, task, old);
+                }
             }
             chromosome.add(instance, task, server);
         }
@@ -184,7 +185,12 @@ fn mutate(
             return;
         }
         for (task, kept) in range.zip(kept) {
-            chromosome.set_copies(instance, task, &kept);
+            while let Some(old) = chromosome.copies[task].last().copied() {
+                chromosome.drop_copy(instance, task, old);
+            }
+            for server in kept {
+                chromosome.add(instance, task, server);
+            }
         }
     }
 }
@@ -233,7 +239,11 @@ pub fn repair(instance: &Instance, chromosome: &Chromosome) -> State {
             }
         }
         if started && !complete {
-            range.for_each(|task| fixed.set_copies(instance, task, &[]));
+            for task in range {
+                while let Some(server) = fixed.copies[task].last().copied() {
+                    fixed.drop_copy(instance, task, server);
+                }
+            }
         }
     }
     let server: Vec<u32> =
@@ -249,23 +259,31 @@ fn keep_best_copies(instance: &Instance, fixed: &mut Chromosome, job: usize) {
     let range = instance.job_tasks(job);
     for task in range.clone() {
         let ty = instance.task_type[task] as usize;
+        let copies = fixed.copies[task].clone();
         let before = range.start..task;
         let open = |s: &u32| !instance.spread[job] || !fixed.uses(before.clone(), *s);
-        let keep = best_of(instance, ty, fixed.copies[task].iter().copied().filter(open));
-        fixed.set_copies(instance, task, keep.as_slice());
+        let keep = best_of(instance, ty, copies.iter().copied().filter(open));
+        for server in copies.into_iter().filter(|s| Some(*s) != keep) {
+            fixed.drop_copy(instance, task, server);
+        }
     }
 }
 
 /// The server of the highest mean - cost (untried edges first); ties: lowest input index.
 fn best_of(instance: &Instance, ty: usize, servers: impl Iterator<Item = u32>) -> Option<u32> {
-    let value = |server: u32| {
-        let opt = &instance.opts[instance.option_on(ty, server)?];
-        Some((opt.untried, opt.lin, instance.input_of[server as usize], server))
-    };
-    let best = servers.filter_map(value).max_by(|a, b| {
-        let order = a.0.cmp(&b.0).then(a.1.total_cmp(&b.1));
-        order.then(b.2.cmp(&a.2))
-    });
+    let mut best: Option<(u32, f64, u32, u32)> = None;
+    for server in servers {
+        let Some(option) = instance.option_on(ty, server) else { continue };
+        let opt = &instance.opts[option];
+        let input = instance.input_of[server as usize];
+        let better = best.is_none_or(|(untried, lin, at, _)| {
+            let order = opt.untried.cmp(&untried).then(opt.lin.total_cmp(&lin));
+            order.then(at.cmp(&input)).is_gt()
+        });
+        if better {
+            best = Some((opt.untried, opt.lin, input, server));
+        }
+    }
     best.map(|(.., server)| server)
 }
 
@@ -284,71 +302,65 @@ fn select(fitness: &[f64], rng: &mut Stream) -> usize {
     fitness.len().saturating_sub(1)
 }
 
-/// Chromosomes with their fitness, and the best assignment of all.
-struct Population<'a> {
-    instance: &'a Instance,
-    chromosomes: Vec<Chromosome>,
-    fitness: Vec<f64>,
-    best: State,
-    best_score: Score,
-}
-
-impl Population<'_> {
-    /// Values a chromosome that changed.
-    fn value(&mut self, at: usize) {
-        let state = repair(self.instance, &self.chromosomes[at]);
-        let score = state.score();
-        self.fitness[at] = self.instance.delta + score.scalar(self.instance);
-        if score.beats(&self.best_score, self.instance) {
-            (self.best, self.best_score) = (state, score);
-        }
-    }
-
-    /// Draws two parents, which swap one server.
-    fn cross(&mut self, rng: &mut Stream) {
-        let (a, b) = (select(&self.fitness, rng), select(&self.fitness, rng));
-        if a != b && self.instance.servers > 0 {
-            let server = narrow(rng.below(self.instance.servers));
-            let (low, high) = self.chromosomes.split_at_mut(a.max(b));
-            swap_server(self.instance, &mut low[a.min(b)], &mut high[0], server);
-            self.value(a);
-            self.value(b);
-        }
-    }
-}
-
-/// Runs the document's algorithm until its last generation or the deadline.
 pub fn solve(instance: &Instance, options: &Options<'_>, clock: Clock<'_>) -> Found {
     let mut rng = Stream::new(options.seed);
     let reach: Vec<usize> = (0..instance.types).map(|ty| reachable(instance, ty)).collect();
-    let best = State::new(instance);
-    let (best_score, chromosomes, fitness) = (best.score(), Vec::new(), Vec::new());
-    let mut population = Population { instance, chromosomes, fitness, best, best_score };
-    while population.chromosomes.len() < POPULATION && !clock.expired() {
-        population.chromosomes.push(draw(instance, &reach, &mut rng));
-        population.fitness.push(0.0);
-        population.value(population.fitness.len() - 1);
+    let mut work = 0;
+    let mut best = State::new(instance);
+    let mut best_score = best.score();
+    let mut population = Vec::with_capacity(POPULATION);
+    let mut fitness = Vec::with_capacity(POPULATION);
+    let mut stopped = Stopped::Limit;
+    let keep = |chromosome: &Chromosome, best: &mut State, best_score: &mut Score| {
+        let state = repair(instance, chromosome);
+        let score = state.score();
+        if score.beats(best_score, instance) {
+            *best = state;
+            *best_score = score;
+        }
+        instance.delta + score.scalar(instance)
+    };
+    for _ in 0..POPULATION {
+        if clock.expired() {
+            break;
+        }
+        let drawn = draw(instance, &reach, &mut rng, &mut work);
+        fitness.push(keep(&drawn, &mut best, &mut best_score));
+        population.push(drawn);
     }
-    let mut generations = 0;
-    while generations < GENERATIONS && !clock.expired() {
-        generations += 1;
-        for at in 0..POPULATION {
+    let mut generation = 0;
+    let cost = (instance.tasks() + instance.jobs() + instance.servers) as u64;
+    while generation < GENERATIONS && work < WORK_MAX && population.len() >= 2 {
+        generation += 1;
+        for i in 0..population.len() {
             if clock.expired() {
                 break;
             }
-            let chromosome = &mut population.chromosomes[at];
-            mutate(instance, chromosome, &reach, options.mutation, &mut rng);
-            population.value(at);
+            mutate(instance, &mut population[i], &reach, options.mutation, &mut rng);
+            fitness[i] = keep(&population[i], &mut best, &mut best_score);
+            work += cost;
         }
-        if !clock.expired() {
-            population.cross(&mut rng);
+        if clock.expired() {
+            break;
+        }
+        let (a, b) = (select(&fitness, &mut rng), select(&fitness, &mut rng));
+        if a != b && instance.servers > 0 {
+            let server = narrow(rng.below(instance.servers));
+            let (low, high) = population.split_at_mut(a.max(b));
+            swap_server(instance, &mut low[a.min(b)], &mut high[0], server);
+            for i in [a, b] {
+                fitness[i] = keep(&population[i], &mut best, &mut best_score);
+            }
         }
     }
+    if clock.expired() {
+        stopped = Stopped::Deadline;
+    }
     Found {
-        server: population.best.server,
+        server: best.server,
         bound: f64::INFINITY,
         proven: false,
-        generations,
-        stopped: stopped(false, clock),
+        generations: generation,
+        stopped,
     }
 }

@@ -1,28 +1,31 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Start of the search: greedy plans, dual prices with their bound, and the last plan.
+//! What the search starts from: greedy plans, dual prices with their bound, and the last plan.
 
 use super::clock::Clock;
 use super::dual::{Dual, Prices};
 use super::instance::{Instance, NONE};
 use super::problem::Options;
-use super::state::{Score, State};
+use super::state::{Fit, Score, State};
 use super::task_prices::{self, TaskPrices};
 use super::values::Values;
 
-/// Share of all time for resource prices.
+/// Shares of all time for resource prices and for task prices; the search has the rest.
 const PRICES_SHARE: f64 = 0.1;
-/// Share of all time for task prices; the search has the rest.
 const TASK_PRICES_SHARE: f64 = 0.2;
-/// Shortest deadline that leaves time for task prices, in seconds: some passes are needed to prove
+/// Shortest deadline in seconds that leaves time for task prices: they need some passes to prove
 /// more than resource prices do.
 const TASK_PRICES_LEAST_S: f64 = 0.3;
+/// Most steps of the descent.
+const STEPS_MAX: u32 = 600;
+/// Step length after a better plan is known.
+const NEW_TARGET_STEP: f64 = 0.1;
 
 /// Prices, bound and the best plan found on the way.
 #[derive(Debug)]
 pub struct Start {
     pub values: Values,
     pub prices: Prices,
-    /// Prices of task types, if they prove more than `prices`.
+    /// Where they prove more than `prices`.
     pub task_prices: Option<TaskPrices>,
     pub state: State,
 }
@@ -36,9 +39,18 @@ impl Start {
             state = better(instance, state, last_plan(instance, options.warm_start));
         }
         // A share of the time that greedy left: in a large cluster that alone takes long.
-        dual.solve(state.score().scalar(instance), clock.for_share(PRICES_SHARE));
-        let values = Values::new(instance, &dual.best);
+        let first = clock.for_share(PRICES_SHARE / 2.0);
+        find_prices(&mut dual, state.score().scalar(instance), first);
+        let mut values = Values::new(instance, &dual.best);
         state = better(instance, state, greedy(instance, &values));
+        if !first.expired() {
+            dual.rewind(NEW_TARGET_STEP);
+            let second = clock.for_share(PRICES_SHARE / 2.0);
+            let target = state.score().scalar(instance);
+            dual.descend(target, STEPS_MAX / 2, &|| second.expired());
+            values = Values::new(instance, &dual.best);
+            state = better(instance, state, greedy(instance, &values));
+        }
         let prices = dual.best;
         let mut start = Self { values, prices, task_prices: None, state };
         if clock.seconds().is_none_or(|all| all >= TASK_PRICES_LEAST_S) {
@@ -49,7 +61,7 @@ impl Start {
         start
     }
 
-    /// Upper bound that resource or task prices prove.
+    /// What resource or task prices prove.
     pub fn bound(&self) -> f64 {
         self.task_prices.as_ref().map_or(self.prices.bound, |found| found.bound)
     }
@@ -67,13 +79,19 @@ impl Start {
     }
 }
 
+/// Finds resource prices from nothing.
+pub fn find_prices(dual: &mut Dual<'_>, target: f64, clock: Clock<'_>) {
+    dual.find(target, &|| clock.expired());
+    dual.descend(target, STEPS_MAX, &|| clock.expired());
+}
+
 /// Inserts all jobs by density, those that raise the score.
 pub fn greedy(instance: &Instance, values: &Values) -> State {
     let mut state = State::new(instance);
     let mut order: Vec<usize> = (0..instance.jobs()).collect();
     order.sort_by(|a, b| values.density[*b].total_cmp(&values.density[*a]).then(a.cmp(b)));
     for job in order {
-        state.insert_if_better(instance, values, job, 0);
+        state.insert_if_better(instance, values, job, Fit::default());
     }
     state.rescore(instance);
     state

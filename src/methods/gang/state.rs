@@ -3,16 +3,15 @@
 
 use super::instance::{Instance, NONE, narrow};
 use super::tree::FreeTree;
-use super::units::TOO_MUCH;
 use super::values::Values;
 use crate::learn::confidence_index;
 
-/// Servers of one option that are compared: where there are more, the first that fits and those
-/// behind it.
+/// Servers of one option that are compared; of more, the first that fits and so many behind it.
 const WINDOW_SERVERS: usize = 64;
-/// Weight of the price of what stays free on a server beside what a task is worth there: 0 is first
-/// fit, 1 best fit.
-pub const LEFT_WEIGHT: f32 = 0.1;
+/// Servers that lost a task last and are compared too: a ruin and what it frees fit in.
+const FREED_SERVERS_MAX: usize = 24;
+/// More than any server has free, and little enough that sums still fit an `i32`.
+const SHUT: i32 = 1 << 30;
 
 /// Exact value of an assignment; `untried` is compared first.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -44,14 +43,14 @@ impl Score {
 }
 
 /// A gang-complete assignment within capacity, with indexes for fast moves.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct State {
     /// Server of each task, or `NONE`.
     pub server: Vec<u32>,
     /// Option by which each placed task runs.
     pub option: Vec<u32>,
     pub free: Vec<i32>,
-    /// Capacity of the cluster less the requests of placed jobs, by kind.
+    /// What is left of the cluster's capacity when jobs placed have theirs.
     total_free: Vec<i64>,
     /// Jobs, the placed ones first.
     pub queue: Vec<u32>,
@@ -61,11 +60,29 @@ pub struct State {
     next: Vec<u32>,
     prev: Vec<u32>,
     tree: FreeTree,
+    /// Servers that lost a task lately, the last one last.
+    freed: Vec<u32>,
     untried: u64,
     lin: f64,
     s2: f64,
     /// Servers evaluated: a measure of work that does not depend on the machine.
     pub work: u64,
+}
+
+/// How a server is chosen among those that fit.
+#[derive(Debug, Clone, Copy)]
+pub struct Fit {
+    /// Weight of the price of what stays free on the server: 0 is first fit, 1 best fit.
+    pub tight: f32,
+    /// Where the search of a long range begins, modulo its length.
+    pub start: u32,
+}
+
+impl Default for Fit {
+    /// As greedy inserts: prices tell where a task belongs, and what stays free breaks ties.
+    fn default() -> Self {
+        Self { tight: 0.1, start: 0 }
+    }
 }
 
 /// A server and the option by which a task runs there.
@@ -105,11 +122,29 @@ impl State {
             next: vec![NONE; tasks],
             prev: vec![NONE; tasks],
             tree: FreeTree::new(instance, long),
+            freed: Vec::with_capacity(FREED_SERVERS_MAX),
             untried: 0,
             lin: 0.0,
             s2: 0.0,
             work: 0,
         }
+    }
+
+    /// Makes this state equal to `other` without allocating.
+    pub fn copy_from(&mut self, other: &State) {
+        self.server.copy_from_slice(&other.server);
+        self.option.copy_from_slice(&other.option);
+        self.free.copy_from_slice(&other.free);
+        self.total_free.copy_from_slice(&other.total_free);
+        self.queue.copy_from_slice(&other.queue);
+        self.queue_at.copy_from_slice(&other.queue_at);
+        self.placed = other.placed;
+        self.head.copy_from_slice(&other.head);
+        self.next.copy_from_slice(&other.next);
+        self.prev.copy_from_slice(&other.prev);
+        self.tree.copy_from(&other.tree);
+        self.freed.clear();
+        (self.untried, self.lin, self.s2) = (other.untried, other.lin, other.s2);
     }
 
     /// Score by the running sums.
@@ -200,6 +235,7 @@ impl State {
         }
         (self.server[task], self.option[task]) = (NONE, NONE);
         self.shift_free::<false>(instance, instance.task_type[task] as usize, server);
+        self.note_freed(server);
     }
 
     /// Takes what a type requests from a server (`PUT`), or gives it back.
@@ -216,6 +252,16 @@ impl State {
         let kinds = self.total_free.len();
         if self.tree.is_used() {
             self.tree.update(server, &self.free[server * kinds..(server + 1) * kinds]);
+        }
+    }
+
+    fn note_freed(&mut self, server: usize) {
+        let server = narrow(server);
+        if self.tree.is_used() && !self.freed.contains(&server) {
+            if self.freed.len() == FREED_SERVERS_MAX {
+                self.freed.remove(0);
+            }
+            self.freed.push(server);
         }
     }
 
@@ -241,15 +287,6 @@ impl State {
         }
     }
 
-    /// Tasks of a placed job, with where they are.
-    pub fn saved(&self, instance: &Instance, job: usize) -> impl Iterator<Item = Saved> {
-        instance.job_tasks(job).map(|task| Saved {
-            task: narrow(task),
-            server: self.server[task],
-            option: self.option[task],
-        })
-    }
-
     /// Takes all tasks of a placed job off.
     pub fn remove_job(&mut self, instance: &Instance, job: usize) {
         for task in instance.job_tasks(job) {
@@ -265,35 +302,37 @@ impl State {
         instance: &Instance,
         values: &Values,
         job: usize,
-        start: u32,
+        fit: Fit,
     ) -> bool {
         self.work += 1;
-        self.may_fit(instance, job)
-            && self.place_job(instance, job, |state, ty| state.choose(instance, values, ty, start))
-    }
-
-    /// Places all tasks of a pending job by `choose`, or leaves the job pending.
-    pub fn place_job(
-        &mut self,
-        instance: &Instance,
-        job: usize,
-        mut choose: impl FnMut(&mut State, usize) -> Option<Place>,
-    ) -> bool {
-        let (range, spread) = (instance.job_tasks(job), instance.spread[job]);
+        if !self.may_fit(instance, job) {
+            return false;
+        }
+        let range = instance.job_tasks(job);
+        let spread = instance.spread[job];
         let mut done = range.start;
-        while done < range.end {
-            let task = instance.insert_order[done] as usize;
+        let mut before: Option<(usize, Place)> = None;
+        for at in range.clone() {
+            let task = instance.insert_order[at] as usize;
             let ty = instance.task_type[task] as usize;
-            let Some(Place { server, option }) = choose(self, ty) else { break };
-            self.put(instance, task, server, option);
+            // Filling a server only makes it a better choice for the next task of its type.
+            let again = before.filter(|(last, place)| {
+                *last == ty && !spread && self.fits(instance, ty, place.server as usize)
+            });
+            let place = again.map(|(_, place)| place);
+            let Some(place) = place.or_else(|| self.choose(instance, values, ty, fit)) else {
+                break;
+            };
+            before = Some((ty, place));
+            self.put(instance, task, place.server, place.option);
             if spread {
-                self.change_first_kind(server as usize, -TOO_MUCH);
+                self.shut(place.server as usize);
             }
-            done += 1;
+            done = at + 1;
         }
         let placed = &instance.insert_order[range.start..done];
-        for task in placed.iter().filter(|_| spread) {
-            self.change_first_kind(self.server[*task as usize] as usize, TOO_MUCH);
+        if spread {
+            self.open(placed);
         }
         if done < range.end {
             placed.iter().for_each(|task| self.take(instance, *task as usize));
@@ -309,10 +348,10 @@ impl State {
         instance: &Instance,
         values: &Values,
         job: usize,
-        start: u32,
+        fit: Fit,
     ) -> bool {
         let before = self.score().scalar(instance);
-        let inserted = self.insert_job(instance, values, job, start);
+        let inserted = self.insert_job(instance, values, job, fit);
         if inserted && self.score().scalar(instance) <= before {
             self.remove_job(instance, job);
             return false;
@@ -320,21 +359,31 @@ impl State {
         inserted
     }
 
-    /// Makes a server look full while the rest of a spread job is placed, and open again.
+    /// Makes a server look full while the rest of a spread job is placed.
+    pub fn shut(&mut self, server: usize) {
+        self.change_first_kind(server, -SHUT);
+    }
+
+    /// Opens the servers of tasks that were shut.
+    pub fn open(&mut self, tasks: &[u32]) {
+        for task in tasks {
+            self.change_first_kind(self.server[*task as usize] as usize, SHUT);
+        }
+    }
+
     fn change_first_kind(&mut self, server: usize, by: i32) {
         self.free[server * self.total_free.len()] += by;
         self.note_free(server);
     }
 
-    /// The server where one task of type `ty` has the largest reduced value less a part of the
-    /// price of what stays free there. The search of a long range begins at `start`, modulo its
-    /// length.
+    /// The server where one task of type `ty` has the largest reduced value less the price of what
+    /// stays free there.
     pub fn choose(
         &mut self,
         instance: &Instance,
         values: &Values,
         ty: usize,
-        start: u32,
+        fit: Fit,
     ) -> Option<Place> {
         let (mut best, mut found) = (f64::NEG_INFINITY, None);
         for at in instance.type_opts(ty) {
@@ -343,10 +392,10 @@ impl State {
             if values.reduced[option] <= best {
                 break;
             }
-            let Some((server, left)) = self.choose_in(instance, values, (ty, option), start) else {
+            let Some((server, left)) = self.choose_in(instance, values, (ty, option), fit) else {
                 continue;
             };
-            let value = values.reduced[option] - f64::from(LEFT_WEIGHT * left);
+            let value = values.reduced[option] - f64::from(fit.tight * left);
             if value > best {
                 best = value;
                 found = Some(Place { server: narrow(server), option });
@@ -362,13 +411,13 @@ impl State {
     }
 
     /// A server of one option, with the price of its leftover: the best of a window that begins at
-    /// the first that fits.
+    /// the first that fits, and of the servers freed lately.
     fn choose_in(
         &mut self,
         instance: &Instance,
         values: &Values,
         (ty, option): (usize, usize),
-        start: u32,
+        fit: Fit,
     ) -> Option<(usize, f32)> {
         let request = instance.row(ty);
         let opt = &instance.opts[option];
@@ -376,14 +425,16 @@ impl State {
         let mut first = lo;
         if hi - lo > WINDOW_SERVERS {
             self.work += 12;
-            let start = lo + start as usize % (hi - lo);
+            let start = lo + fit.start as usize % (hi - lo);
             let found = self.tree.first_fit(start, hi, request);
             first = found.or_else(|| self.tree.first_fit(lo, start, request))?;
         }
         let window = first..(first + WINDOW_SERVERS).min(hi);
         self.work += (window.len() / 16) as u64;
+        let freed = self.freed.iter().map(|s| *s as usize);
+        let freed = freed.filter(|s| (lo..hi).contains(s) && !window.contains(s));
         let mut best: Option<(usize, f32)> = None;
-        for server in window {
+        for server in window.clone().chain(freed) {
             if let Some(left) = self.leftover(request, server, &values.free_price)
                 && best.is_none_or(|(_, least)| left < least)
             {

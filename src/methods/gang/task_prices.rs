@@ -16,32 +16,33 @@
 
 use super::clock::Clock;
 use super::dual::{Prices, ROUNDING};
-use super::instance::{Instance, OPTIONS_MAX, narrow};
+use super::instance::{Instance, narrow};
 use super::pattern::{Filling, Pattern};
 use super::values::Values;
 use phalanx_core::random::Stream;
 use rayon::prelude::*;
 
-/// Evaluations of the pattern search in a step, by server of the zone.
+/// Evaluations of the pattern search by server of a zone, in a step and for a bound, and for one
+/// zone at most: where zones are few their patterns decide, and there is time for them.
 const EVALUATIONS_STEP: usize = 125;
-/// Largest number of evaluations for one zone, and that for a bound: where zones are few their
-/// patterns decide, and there is time for them.
+const EVALUATIONS_BOUND: usize = 25_000;
 const EVALUATIONS_MAX: usize = 250_000;
-/// Largest number of passes: with few zones a pass is short, and later ones change nothing.
+/// Most passes: with few zones a pass is short, and later ones change nothing any more.
 const PASSES_MAX: u32 = 64;
-/// Step of the first pass, as a share of what a task leaves to its server.
+/// Steps of the first and of the last pass, as parts of what a task leaves to its server.
 const STEP_FIRST: f64 = 0.1;
-/// Step of the last pass, as a share of what a task leaves to its server.
 const STEP_LAST: f64 = 0.004;
 /// Share of the descent's time for passes; the rest is for the last bound.
 const PASSES_SHARE: f64 = 0.8;
-/// Visits of servers in a pass, and of every zone at least four: its servers' patterns differ
-/// little.
+/// A pass visits about so many servers, and of every zone at least four: the patterns of its
+/// servers differ little.
 const VISITS: usize = 256;
-/// Largest number of zones whose patterns go by the same prices, so that threads share the work.
-const TOGETHER_MAX: usize = 32;
-/// Number of the descent's random stream, apart from those of the lines.
+/// Random stream of the descent, apart from those of the lines.
 const DESCENT_STREAM: usize = 1 << 7;
+/// Zones whose patterns go by the same prices at most, so that threads share the work.
+const TOGETHER_MAX: usize = 32;
+/// Options beyond which a pass takes longer than plans have.
+const OPTIONS_MAX: usize = 3_000_000;
 
 /// A type that a server of some zone may run.
 #[derive(Debug, Clone, Copy)]
@@ -73,6 +74,8 @@ struct Descent<'a> {
     price: Vec<f64>,
     /// Zone, and the number of its servers for which one visit stands.
     visits: Vec<(u32, f64)>,
+    /// Last best pattern by zone.
+    known: Vec<Filling>,
     rng: Stream,
 }
 
@@ -84,24 +87,25 @@ pub fn descend(
     seed: u64,
     clock: Clock<'_>,
 ) -> Option<TaskPrices> {
-    // With more options a pass takes longer than plans have.
-    if instance.merged || instance.has_untried || instance.opts.len() > 2 * OPTIONS_MAX {
+    if instance.merged || instance.has_untried || instance.opts.len() > OPTIONS_MAX {
         return None;
     }
     let mut descent = Descent::new(instance, values, prices, seed);
     let mut best = TaskPrices { price: descent.price.clone(), bound: f64::INFINITY };
     let unit = descent.mean_size();
     let passes = clock.until(PASSES_SHARE);
-    // Where steps are too long for a problem its first prices prove most.
-    descent.keep(&mut best, EVALUATIONS_STEP, clock);
     for pass in 0..PASSES_MAX {
+        // Where steps are too long for a problem its first prices prove most.
+        if pass.is_power_of_two() || pass == 0 {
+            descent.keep(&mut best, EVALUATIONS_STEP, clock);
+        }
         let progress = passes.used().unwrap_or(0.0).max(f64::from(pass) / f64::from(PASSES_MAX));
         if progress >= 1.0 {
             break;
         }
         descent.pass(unit * STEP_FIRST * (STEP_LAST / STEP_FIRST).powf(progress), passes);
     }
-    descent.keep(&mut best, EVALUATIONS_MAX, clock);
+    descent.keep(&mut best, EVALUATIONS_BOUND, clock);
     (best.bound < prices.bound).then_some(best)
 }
 
@@ -141,6 +145,7 @@ impl<'a> Descent<'a> {
             total,
             price,
             visits,
+            known: vec![Vec::new(); instance.zones],
             rng: Stream::numbered(seed, DESCENT_STREAM),
         }
     }
@@ -149,7 +154,7 @@ impl<'a> Descent<'a> {
         f64::from(self.instance.zone_start[zone + 1] - self.instance.zone_start[zone])
     }
 
-    /// Mean of what a task leaves to its server; where nothing is scarce yet, a tenth of the
+    /// What a task leaves to its server, in the mean; where nothing is scarce yet, a tenth of the
     /// largest worth.
     fn mean_size(&self) -> f64 {
         let (mut sum, mut count) = (0.0, 0.0);
@@ -180,10 +185,11 @@ impl<'a> Descent<'a> {
         let visit = |at: &u32| self.visits.get(*at as usize).copied();
         let visited: Vec<(u32, f64)> = group.iter().filter_map(visit).collect();
         let zones: Vec<u32> = visited.iter().map(|(zone, _)| *zone).collect();
-        let found = self.fill(&zones, EVALUATIONS_STEP);
-        for ((_, servers), (_, best)) in visited.iter().zip(found) {
-            for (ty, n) in best {
-                self.price[ty as usize] += step * servers * f64::from(n) / self.total[ty as usize];
+        self.fill(&zones, EVALUATIONS_STEP);
+        for (zone, servers) in visited {
+            for (ty, n) in &self.known[zone as usize] {
+                let ty = *ty as usize;
+                self.price[ty] += step * servers * f64::from(*n) / self.total[ty];
             }
         }
         let visits = narrow(self.visits.len());
@@ -207,14 +213,24 @@ impl<'a> Descent<'a> {
         }
     }
 
-    /// Finds the best patterns of these zones' servers, and bounds of their profits.
-    fn fill(&self, zones: &[u32], evaluations: usize) -> Vec<(f64, Filling)> {
+    /// Finds the best patterns of these zones' servers, which `known` keeps; returns bounds of
+    /// their profits.
+    fn fill(&mut self, zones: &[u32], evaluations: usize) -> Vec<f64> {
         let each = evaluations * self.instance.servers / self.instance.zones.max(1);
         let evaluations = narrow(each.min(EVALUATIONS_MAX));
-        let fill = |pattern: &mut Pattern, zone: &u32| {
-            self.fill_zone(pattern, *zone as usize, evaluations)
-        };
-        zones.par_iter().map_init(Pattern::default, fill).collect()
+        let descent = &*self;
+        let found: Vec<(f64, Filling)> = zones
+            .par_iter()
+            .map_init(Pattern::default, |pattern, zone| {
+                descent.fill_zone(pattern, *zone as usize, evaluations)
+            })
+            .collect();
+        let mut bounds = Vec::with_capacity(zones.len());
+        for (zone, (bound, best)) in zones.iter().zip(found) {
+            self.known[*zone as usize] = best;
+            bounds.push(bound);
+        }
+        bounds
     }
 
     fn fill_zone(&self, pattern: &mut Pattern, zone: usize, evaluations: u32) -> (f64, Filling) {
@@ -227,6 +243,7 @@ impl<'a> Descent<'a> {
             let profit = item.worth - self.price[item.ty as usize];
             pattern.add(item.ty, profit, item.most, instance.row(item.ty as usize));
         }
+        pattern.begin_with(&self.known[zone]);
         pattern.search(evaluations, 0.0, |ty| instance.row(ty as usize));
         (pattern.bound, pattern.best.clone())
     }
@@ -238,9 +255,9 @@ impl<'a> Descent<'a> {
         let mut bound = if self.theta > 0.0 { 0.25 / self.theta } else { 0.0 };
         for zones in zones.chunks(TOGETHER_MAX) {
             let evaluations = if clock.expired() { EVALUATIONS_STEP } else { evaluations };
-            let found = self.fill(zones, evaluations);
+            let bounds = self.fill(zones, evaluations);
             let servers = zones.iter().map(|zone| self.servers(*zone as usize));
-            bound += servers.zip(found).map(|(servers, (most, _))| servers * most).sum::<f64>();
+            bound += servers.zip(bounds).map(|(servers, most)| servers * most).sum::<f64>();
         }
         let counts = &instance.counts;
         bound += (0..counts.len()).map(|gang| counts.sum(gang, &self.price).max(0.0)).sum::<f64>();

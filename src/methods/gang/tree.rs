@@ -7,7 +7,7 @@ use super::instance::Instance;
 const VISITS_MAX: usize = 192;
 
 /// Maxima per kind over runs of servers; empty when the instance is small enough to scan.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct FreeTree {
     kinds: usize,
     leaves: usize,
@@ -33,6 +33,10 @@ impl FreeTree {
 
     pub fn is_used(&self) -> bool {
         self.leaves > 0
+    }
+
+    pub fn copy_from(&mut self, other: &FreeTree) {
+        self.max.copy_from_slice(&other.max);
     }
 
     fn pull(&mut self, node: usize) -> bool {

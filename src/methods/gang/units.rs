@@ -9,9 +9,8 @@ use super::problem::Problem;
 
 /// Largest capacity in units; twice the sum of any two amounts still fits an `i32`.
 const CAPACITY_MAX: i64 = 1 << 29;
-/// A request above every capacity, in units: more than any server has, and little enough that sums
-/// still fit an `i32`.
-pub const TOO_MUCH: i32 = 1 << 30;
+/// A request above every capacity: only that it does not fit matters.
+const TOO_MUCH: i32 = 1 << 30;
 /// Decimal steps per device where amounts are small enough.
 const STEPS_PER_DEVICE: f64 = 1e9;
 /// Largest step number that doubles hold exactly, with room for rounding.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Tables that the search reads: worth of options, types and gangs at dual prices.
+//! What options, types and gangs are worth at dual prices: the tables that the search reads.
 
 use super::dual::Prices;
 use super::instance::{Instance, narrow};
@@ -14,7 +14,7 @@ const FLOOR_SHARE: f64 = 0.02;
 pub struct Values {
     /// Worth of each option before prices.
     pub worth: Vec<f64>,
-    /// Worth of each option less the price of the request.
+    /// The same less the price of the request.
     pub reduced: Vec<f64>,
     /// Options of each type by descending reduced value, in the ranges of `opt_start`.
     pub by_reduced: Vec<u32>,
@@ -26,57 +26,56 @@ pub struct Values {
     pub price: Vec<f64>,
     /// Price of a unit left free, by kind: the mean of all zones.
     pub free_price: Vec<f32>,
-    /// Worth of a gang at the best options of its tasks.
+    /// Worth of a gang at the best options of its tasks, and the same per price.
     pub job_worth: Vec<f64>,
-    /// Worth of a gang per price.
     pub density: Vec<f64>,
+}
+
+/// Values of one type.
+struct TypeValues {
+    worth: Vec<f64>,
+    reduced: Vec<f64>,
+    order: Vec<u32>,
+    best_worth: f64,
+    choosy: bool,
+    /// Worth and price of the option with the largest reduced value.
+    value: f64,
+    price: f64,
 }
 
 impl Values {
     pub fn new(instance: &Instance, prices: &Prices) -> Self {
-        let kinds = instance.kinds;
         let floor = floor_price(instance, prices);
-        let worth: Vec<f64> =
-            instance.opts.iter().map(|o| instance.worth(o, prices.theta)).collect();
-        let by_type = |ty: usize| {
-            let range = instance.type_opts(ty);
-            let cost = |at: usize| instance.priced(ty, &prices.lambda, instance.opts[at].zone);
-            let reduced: Vec<f64> = range.clone().map(|at| worth[at] - cost(at)).collect();
-            let of = |option: &u32| reduced[*option as usize - range.start];
-            let mut order: Vec<u32> = (narrow(range.start)..narrow(range.end)).collect();
-            order.sort_unstable_by(|a, b| of(b).total_cmp(&of(a)).then(a.cmp(b)));
-            (reduced, order)
-        };
-        let types: Vec<(Vec<f64>, Vec<u32>)> =
-            (0..instance.types).into_par_iter().map(by_type).collect();
+        let types: Vec<TypeValues> = (0..instance.types)
+            .into_par_iter()
+            .map(|ty| TypeValues::new(instance, prices, floor, ty))
+            .collect();
+        let (job_worth, density) = (0..instance.jobs())
+            .map(|job| {
+                let tasks = instance.task_type[instance.job_tasks(job)].iter();
+                let (value, price) = tasks.fold((0.0, 0.0), |(value, price), ty| {
+                    let best = &types[*ty as usize];
+                    (value + best.value, price + best.price)
+                });
+                (value, value / f64::max(price, 1e-300))
+            })
+            .unzip();
+        let kinds = instance.kinds;
         let per_unit = |(at, l): (usize, &f64)| (l + floor) / instance.kind_scale[at % kinds];
         let price: Vec<f64> = prices.lambda.iter().enumerate().map(per_unit).collect();
         let zones = instance.zones.max(1) as f64;
         let mean = |k| to_f32(price.iter().skip(k).step_by(kinds).sum::<f64>() / zones);
-        let worths = |ty| &worth[instance.type_opts(ty)];
-        let largest = |ty| worths(ty).iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        let differ = |ty| worths(ty).windows(2).any(|pair| pair[0] != pair[1]);
-        let mut values = Self {
-            best_worth: (0..instance.types).map(largest).collect(),
-            choosy: (0..instance.types).map(differ).collect(),
-            reduced: types.iter().flat_map(|(reduced, _)| reduced).copied().collect(),
-            by_reduced: types.iter().flat_map(|(_, order)| order).copied().collect(),
+        Self {
+            worth: types.iter().flat_map(|t| &t.worth).copied().collect(),
+            reduced: types.iter().flat_map(|t| &t.reduced).copied().collect(),
+            by_reduced: types.iter().flat_map(|t| &t.order).copied().collect(),
+            best_worth: types.iter().map(|t| t.best_worth).collect(),
+            choosy: types.iter().map(|t| t.choosy).collect(),
             free_price: (0..kinds).map(mean).collect(),
-            worth,
             price,
-            job_worth: vec![0.0; instance.jobs()],
-            density: vec![0.0; instance.jobs()],
-        };
-        for job in (0..instance.jobs()).filter(|job| instance.possible[*job]) {
-            let mut price = 1e-300;
-            for ty in instance.task_type[instance.job_tasks(job)].iter().map(|ty| *ty as usize) {
-                let best = values.best_option(instance, ty);
-                values.job_worth[job] += values.worth[best];
-                price += values.priced(instance.row(ty), instance.opts[best].zone);
-            }
-            values.density[job] = values.job_worth[job] / price;
+            job_worth,
+            density,
         }
-        values
     }
 
     /// The option of a type with the largest reduced value.
@@ -88,6 +87,36 @@ impl Values {
     pub fn priced(&self, row: &[i32], zone: u32) -> f64 {
         let price = &self.price[zone as usize * row.len()..][..row.len()];
         row.iter().zip(price).map(|(a, p)| f64::from(*a) * p).sum()
+    }
+}
+
+impl TypeValues {
+    fn new(instance: &Instance, prices: &Prices, floor: f64, ty: usize) -> Self {
+        let kinds = instance.kinds;
+        let request = &instance.request_f[ty * kinds..(ty + 1) * kinds];
+        let opts = &instance.opts[instance.type_opts(ty)];
+        let price = |zone: u32| -> f64 {
+            let row = &prices.lambda[zone as usize * kinds..][..kinds];
+            row.iter().zip(request).map(|(l, a)| l * a).sum()
+        };
+        let worth: Vec<f64> = opts.iter().map(|o| instance.worth(o, prices.theta)).collect();
+        let reduced: Vec<f64> = opts.iter().zip(&worth).map(|(o, w)| w - price(o.zone)).collect();
+        let first = narrow(instance.type_opts(ty).start);
+        let mut order: Vec<u32> = (0..narrow(opts.len())).collect();
+        order.sort_unstable_by(|a, b| {
+            reduced[*b as usize].total_cmp(&reduced[*a as usize]).then(a.cmp(b))
+        });
+        let best = order.first().map(|at| *at as usize);
+        Self {
+            best_worth: worth.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+            choosy: worth.iter().any(|w| *w != worth[0]),
+            value: best.map_or(0.0, |at| worth[at]),
+            price: best.map_or(0.0, |at| price(opts[at].zone))
+                + floor * request.iter().sum::<f64>(),
+            order: order.into_iter().map(|at| first + at).collect(),
+            worth,
+            reduced,
+        }
     }
 }
 
