@@ -397,6 +397,10 @@ class Case:
             self._quietly("scancel", "-n", self.job_name(label))
         for argv in reversed(self._undo):
             self._quietly(*argv)
+        self.idle()
+
+    def idle(self):
+        """Waits until all nodes of the room are idle: a job that ended may still leave them."""
         end = CLOCK.now() + WAIT_S
         while self._busy():
             if CLOCK.now() > end:

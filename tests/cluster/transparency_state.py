@@ -210,10 +210,12 @@ def never_boots(t):
 def state_powered_down(t):
     """A job boots no node while idle ones of the same weight can have it"""
     never_boots(t)
+    # A node that still ends the job before is no idle one.
     for label, options in (("one", ("-N1", "--exclusive")), ("two", ("-N2", "--exclusive")),
                            ("small", ("-n1",)), ("tasks", ("-n6",)), ("range", ("-N1-2", "-n4"))):
         t.sbatch(label, *options, run=SLEEP)
         runs_on(t, label, {1, 2}, "powered down")
+        t.idle()
 
 
 @case("state", kind="cloud")
