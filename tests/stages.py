@@ -278,7 +278,9 @@ ROWS = (
     suite("learn", 28),
     suite("transparency", 173, *variants(OTHERS)),
     suite("transparency-layout", 80, "transparency.py", *variants(LAYOUTS)),
-    suite("node-state", 80, "transparency.py", *variants(["state"]), *skip(STATE_REBOOT)),
+    # Alone: beside a build the overlay booted nodes that stock did not, and why is not known yet.
+    suite("node-state", 80, "transparency.py", *variants(["state"]), *skip(STATE_REBOOT),
+          lane="quiet"),
     suite("topology", 55),
     suite("order", 90),
     suite("gangs", 129),
