@@ -14,13 +14,10 @@
 #define SPIN_NS 100000ull  /* looking for an answer before sleeping */
 #define SPIN_SKIP_MAX 64u  /* asks without it after it was in vain */
 
-/*
- * An answer usually comes within some tens of microseconds.  Who sleeps until
- * then gives the CPU away, and on a busy machine gets it back only after the
- * next one's turn, which is milliseconds.  So look for a short time first;
- * after looking in vain sleep at once, for one ask, then two, four ...
- * These belong to the holder of the right to read (link_rx_begin()).
- */
+/* Number of asks that still sleep at once. An answer usually comes within some tens of
+ * microseconds; a thread that sleeps gets a busy CPU back only after milliseconds. So an ask polls
+ * for a short time first; after a vain poll one ask sleeps at once, then two, four ... Protected,
+ * as spin_fails, by the right to read (link_rx_begin()). */
 static uint32_t spin_skip;  /* asks that sleep at once, still to come */
 static uint32_t spin_fails; /* in a row, at most log2(SPIN_SKIP_MAX) */
 
@@ -74,7 +71,7 @@ extern uint16_t ask_allowed(uint16_t mode, uint64_t now)
 	return PHX_R_NONE;
 }
 
-/* Read until the answer to `seq` is there; older ones are dropped. */
+/* Read until the answer to `seq` comes; older ones are dropped. */
 static uint16_t _await(uint64_t seq, uint64_t deadline_ns,
 		       const struct answer_want *want, uint32_t *nodes,
 		       struct phx_answer *answer)

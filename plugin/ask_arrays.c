@@ -11,7 +11,7 @@
 
 #define CLASSES_MAX (1u << PHX_CLASS_PLANES_MAX)
 
-/* Room behind what is written so far. */
+/* Room behind the arrays written already. */
 struct room {
 	struct phx_ask *ask;
 	size_t used; /* bytes of the packet */
@@ -29,7 +29,7 @@ static void *_take(struct room *r, size_t bytes)
 
 /* ---- candidates */
 
-/* Clear the nodes of one of slurmctld's bitmaps, if it has that. */
+/* Clear the nodes of one of slurmctld's bitmaps, if it exists. */
 static void _without(uint64_t *words, uint32_t bits, bitstr_t **bitmap)
 {
 	static uint64_t other[PHX_NODES_MAX / 64];
@@ -41,8 +41,8 @@ static void _without(uint64_t *words, uint32_t bits, bitstr_t **bitmap)
 		words[w] &= ~other[w];
 }
 
-/* Backfill would reserve these at the next second instead of starting the job,
- * again in each cycle. */
+/* Whether a node is left out: backfill would reserve it at the next second instead of starting the
+ * job, again in each cycle. */
 static bool _is_left_out(const node_record_t *node_ptr)
 {
 	return !node_ptr || IS_NODE_COMPLETING(node_ptr) ||
@@ -50,7 +50,7 @@ static bool _is_left_out(const node_record_t *node_ptr)
 	       IS_NODE_REBOOT_ISSUED(node_ptr);
 }
 
-/* RET candidates that are left */
+/* RET number of candidates left */
 static uint32_t _leave_out(uint64_t *words, uint32_t bits)
 {
 	static bitstr_t **completing, **resuming;
@@ -189,7 +189,7 @@ static bool _put_classes(struct room *r, struct classes *c,
 
 /* ---- excluded cores */
 
-/* Cores of one node that `bitmap` has from bit `first` on. */
+/* Count the cores of one node that `bitmap` has from bit `first` on. */
 static void _count_exc(struct phx_exc *out, bitstr_t *bitmap, uint32_t first,
 		       const node_record_t *node_ptr)
 {
@@ -206,7 +206,7 @@ static void _count_exc(struct phx_exc *out, bitstr_t *bitmap, uint32_t first,
 	}
 }
 
-/* Too many are not sent: then only the flag says that there are some. */
+/* Append excluded cores; if there are too many, only the flag is sent. */
 static void _put_exc(struct room *r, exc_t *exc, const uint64_t *words)
 {
 	struct phx_ask *ask = r->ask;
@@ -258,7 +258,7 @@ static int _preemptee(void *x, void *arg)
 	return 0;
 }
 
-/* The nodes that are no candidates of ours, but of stock. */
+/* Append the nodes that are candidates of stock, but not of the ask. */
 static bool _put_left_out(struct room *r, const struct ask_call *call,
 			  const uint64_t *words)
 {

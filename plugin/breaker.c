@@ -10,7 +10,7 @@
 #define MINUTE_NS (60 * NS_PER_S)
 #define HOUR_NS (3600 * NS_PER_S)
 
-/* RET what is left when it is forgotten evenly, `full` over the period */
+/* RET the amount left when `full` drains evenly over the period */
 static double _left(const struct bucket *k, uint64_t now_ns, uint64_t period_ns,
 		    double full)
 {
@@ -20,7 +20,7 @@ static double _left(const struct bucket *k, uint64_t now_ns, uint64_t period_ns,
 	return left > 0 ? left : 0;
 }
 
-/* Forget, then spend. RET true if above full */
+/* Drain, then add. RET true if above full */
 static bool _spend(struct bucket *k, uint64_t now_ns, uint64_t period_ns,
 		   double full, double amount)
 {
@@ -40,7 +40,7 @@ static void _open(struct breaker *b, uint64_t now_ns)
 	atomic_store_explicit(&b->state, BREAKER_OPEN, memory_order_release);
 }
 
-/* Each crossing opens for twice as long as the one before. */
+/* Double the opening of the crossing before. */
 static void _lengthen(struct breaker *b, const struct breaker_limits *limits)
 {
 	uint64_t ms = b->open_ms ? 2ull * b->open_ms :
@@ -181,7 +181,7 @@ extern void breaker_tried(struct breaker *b, uint64_t now_ns, uint32_t job_id,
 
 /* ---- holds */
 
-/* RET the entry of this key; of the one held longest ago if it is new */
+/* RET the entry of this key; a new key replaces the one held longest ago */
 static struct holder *_holder(struct breaker *b, uint64_t key)
 {
 	struct holder *oldest = b->holders;
@@ -198,7 +198,7 @@ static struct holder *_holder(struct breaker *b, uint64_t key)
 	return oldest;
 }
 
-/* Its own holds end; those of so many users are the daemon's fault. */
+/* End the holds of one user; with those of many users, open the breaker. */
 static void _end_holds(struct breaker *b, struct holder *h, uint64_t now_ns,
 		       double full, const struct breaker_limits *limits)
 {

@@ -1,21 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * breaker.h - circuit breaker of the ask, and the watchdog over what the daemon
- * costs.  Knows nothing of Slurm or sockets; the caller passes the time, so
- * that tests need no clock.
+/* breaker.h - circuit breaker of the ask, and the watchdog over what the daemon costs. Knows
+ * nothing of Slurm or sockets; the caller passes the time, so that tests need no clock.
  *
- * Closed: asks are made.  It opens when one of these is crossed (enum
- * phx_breach): the time waited in vain, the share of answers that stock
- * refused, the whole states sent, the users whose jobs were held in one
- * partition for longer than they may.  Each is a bucket that leaks: what is spent is
- * forgotten evenly over its period, and all of it when the breaker opens.
- * BREAKER_SILENT asks in a row without an answer in time open it as well.
- * Open: no ask is made until its time has passed; then it is half open and
- * exactly one ask is let through: a hit closes it, a miss opens it for as long
- * again.  Each crossing opens it for twice as long as the one before, until it
- * has been closed for BREAKER_QUIET_NS.  So many crossings within a window eject: then it stays
- * open until breaker_enable().
- */
+ * Closed: asks are made. The breaker opens at a limit (enum phx_breach) of the time waited in vain,
+ * the share of answers that stock refused, the whole states sent, or the users whose jobs were held
+ * in one partition for too long. Each is a leaky bucket: the amount drains evenly over its period,
+ * and fully when the breaker opens. BREAKER_SILENT consecutive asks without an answer in time open
+ * it as well.
+ * Open: no ask is made until its time has passed; then it is half open and exactly one ask is made:
+ * a hit closes it, a miss opens it for as long again. Each crossing opens it for twice as long as
+ * the one before, until it has been closed for BREAKER_QUIET_NS.
+ * Ejected: after eject_openings crossings within a window it stays open until breaker_enable(). */
 #pragma once
 
 #include <pthread.h>
@@ -25,19 +20,19 @@
 
 #include "phalanx_wire.h"
 
-#define BREAKER_QUIET_NS 600000000000ull /* then the next opening is a first */
+#define BREAKER_QUIET_NS 600000000000ull /* closed for so long: the next opening is a first */
 #define BREAKER_OPEN_MS_MAX 600000u      /* longest opening */
-#define BREAKER_CROSSINGS_MAX 16u        /* of eject_openings */
-#define BREAKER_SILENT 50u               /* misses in a row: it hangs */
+#define BREAKER_CROSSINGS_MAX 16u        /* greatest eject_openings */
+#define BREAKER_SILENT 50u               /* consecutive misses that open the breaker */
 #define BREAKER_TRIED_MIN 50u            /* answers before a share counts */
-#define BREAKER_REFUSED 1024u            /* jobs of which a refusal counted */
-#define BREAKER_SYNC_NEAR_NS 10000000000ull /* syncs nearer than this wait */
+#define BREAKER_REFUSED 1024u            /* jobs whose refusal is remembered */
+#define BREAKER_SYNC_NEAR_NS 10000000000ull /* syncs nearer than this have to wait */
 #define BREAKER_SYNC_PAUSE_MAX_NS 4000000000ull
 #define BREAKER_HOLDERS 256u             /* users in partitions remembered */
-#define BREAKER_HELD_USERS 4u           /* that many open it */
-#define BREAKER_HOLD_GAP_NS 120000000000ull /* a longer time was no hold */
+#define BREAKER_HELD_USERS 4u           /* users with ended holds that open the breaker */
+#define BREAKER_HOLD_GAP_NS 120000000000ull /* longer gaps end a hold */
 
-/* The numbers are those of phx_stats.breaker_open. */
+/* State of the breaker; the numbers are those of phx_stats.breaker_open. */
 enum breaker_state {
 	BREAKER_CLOSED = 0,
 	BREAKER_OPEN = 1,
@@ -45,13 +40,13 @@ enum breaker_state {
 	BREAKER_EJECTED = 3,
 };
 
-/* 0 means no limit, except for late_ms and open_ms, where it is 1. */
+/* Limits; 0 means no limit, except for late_ms and open_ms, where it is 1. */
 struct breaker_limits {
-	uint32_t late_ms;      /* a minute: waited in vain */
+	uint32_t late_ms;      /* waited in vain in a minute */
 	uint32_t open_ms;      /* first opening */
 	uint32_t refused_pct;  /* of the answers tried; 100: no limit either */
-	uint32_t syncs;        /* a minute */
-	uint32_t held_s;       /* an hour, of one user in one partition */
+	uint32_t syncs;        /* whole states in a minute */
+	uint32_t held_s;       /* hold of a user in a partition in an hour */
 	uint32_t eject_openings;
 	uint32_t eject_window_s;
 };
@@ -66,37 +61,37 @@ struct bucket {
 enum holder_over {
 	HOLDER_UNDER = 0,
 	HOLDER_NEW = 1,
-	HOLDER_COUNTED = 2, /* among the users for whom the breaker opened */
+	HOLDER_COUNTED = 2, /* among the users who open the breaker */
 };
 
 struct holder {
 	uint64_t key;     /* 0: free; its low half is the user */
 	enum holder_over over;
-	uint64_t last_ns; /* when it last was held */
-	struct bucket held; /* ns */
+	uint64_t last_ns; /* time of the last hold */
+	struct bucket held; /* hold in ns */
 };
 
 struct breaker {
 	_Atomic uint32_t state;    /* enum breaker_state */
 	_Atomic uint64_t until_ns; /* monotonic time at which open ends */
-	_Atomic uint64_t opens;    /* how often it opened */
+	_Atomic uint64_t opens;    /* number of openings */
 	_Atomic uint32_t silent;   /* misses since the last answer in time */
 
-	pthread_mutex_t lock; /* of what follows */
+	pthread_mutex_t lock; /* protects all members below */
 	uint64_t breaches[PHX_BREACHES]; /* crossings by cause */
 	uint64_t ejections;
-	uint64_t late_ns;   /* waited in vain, in all */
-	uint64_t held_ns;   /* jobs of one user in one partition held, in all */
+	uint64_t late_ns;   /* time waited in vain, in all */
+	uint64_t held_ns;   /* hold of jobs of one user in one partition, in all */
 	uint32_t breach;    /* enum phx_breach of the last crossing */
-	uint32_t open_ms;   /* of the last opening; 0: none, or long ago */
-	uint64_t closed_ns; /* since when it is closed */
+	uint32_t open_ms;   /* length of the last opening; 0: none, or long ago */
+	uint64_t closed_ns; /* begin of the closed state */
 	uint64_t crossed_ns[BREAKER_CROSSINGS_MAX];
 	uint64_t crossings;
 	struct bucket late, syncs;
 	double tried, refused; /* answers; halved each minute */
 	uint64_t tried_ns;
 	uint32_t refused_jobs[BREAKER_REFUSED]; /* job ids, by their remainder */
-	uint64_t sync_ns;   /* of the last sync; 0: none */
+	uint64_t sync_ns;   /* time of the last sync; 0: none */
 	uint32_t syncs_near;
 	struct holder holders[BREAKER_HOLDERS];
 };
@@ -105,52 +100,44 @@ struct breaker {
  * with exactly one of breaker_hit(), breaker_miss() and breaker_cancel(). */
 extern bool breaker_allows(struct breaker *b, uint64_t now_ns);
 
-/* A valid answer came in time. */
+/* Report a valid answer in time. */
 extern void breaker_hit(struct breaker *b, uint64_t now_ns);
 
-/* No valid answer in time. IN waited_ns - what that took */
+/* Report an ask without a valid answer in time. IN waited_ns - its duration */
 extern void breaker_miss(struct breaker *b, uint64_t now_ns, uint64_t waited_ns,
 			 const struct breaker_limits *limits);
 
-/* The ask was not made after all: decides nothing. */
+/* Report that the ask was not made after all; decides nothing. */
 extern void breaker_cancel(struct breaker *b);
 
-/*
- * Stock was tried on the nodes of an answer.  A job that is refused again and
- * again, as each pass of backfill tries it, counts once.
- * IN kept - the result of stock was
- */
+/* Report that stock was tried on the nodes of an answer. A job that is refused repeatedly, as each
+ * pass of backfill tries it, counts once.
+ * IN kept - stock's result was kept */
 extern void breaker_tried(struct breaker *b, uint64_t now_ns, uint32_t job_id,
 			  bool kept, const struct breaker_limits *limits);
 
-/*
- * A job shall be held.  If its user's jobs were held in this partition for
- * longer than held_s of an hour, stock decides there for this user alone until
- * half of that is forgotten: one user must not end placement for all.  Where
- * this befalls BREAKER_HELD_USERS at a time, it is the daemon that does not keep
- * to its own budget, and the breaker opens.
- * IN user, partition - whose; any number of its own
- * OUT ended - true once, when it begins
- * RET false if stock decides
- */
+/* Ask whether a job may be held. If its user's jobs were held in this partition for longer than
+ * held_s of an hour, stock decides there for this user alone until half of that has drained: one
+ * user must not end placement for all. Where this happens to BREAKER_HELD_USERS users at a time,
+ * the daemon does not keep to its own budget, and the breaker opens.
+ * IN user, partition - of the job; any number of the caller's own
+ * OUT ended - true once, when holds end
+ * RET false if stock decides */
 extern bool breaker_hold(struct breaker *b, uint64_t now_ns, uint32_t user,
 			 uint32_t partition,
 			 const struct breaker_limits *limits, bool *ended);
 
-/*
- * IN caused - by the daemon or its connection, not by a change in slurmctld,
- *     which is sent at once
- * RET the time until which no whole state may be sent, 0: it may now;
- *     UINT64_MAX: not before breaker_enable()
- */
+/* RET the time until which no whole state may be sent; 0: it may now; UINT64_MAX: not before
+ *     breaker_enable()
+ * IN caused - by the daemon or its connection, not by a change in slurmctld (sent at once) */
 extern uint64_t breaker_sync_at(struct breaker *b, uint64_t now_ns,
 				bool caused);
 
-/* A whole state is sent. */
+/* Report a whole state that is sent. */
 extern void breaker_sync(struct breaker *b, uint64_t now_ns, bool caused,
 			 const struct breaker_limits *limits);
 
-/* Everything as at the beginning, except for the counters. */
+/* Reset everything except for the counters. */
 extern void breaker_enable(struct breaker *b, uint64_t now_ns);
 
 extern bool breaker_is_ejected(struct breaker *b);

@@ -1,26 +1,22 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * dump.h - what an administrator looks at when the breaker has opened: the
- * counters, and the last asks with their answers and times.  Kept in memory,
- * written to a file by the overlay's thread, of which no lock is held then.
- */
+/* dump.h - file for administrators when the breaker has opened: the counters, and the last asks
+ * with their answers and times. Kept in memory, written by the overlay's thread, which holds no
+ * lock then. */
 #pragma once
 
 #include "phalanx_wire.h"
 
 #define DUMP_FILE "phalanx_breaker"
 
-/* Remember what came of an ask. */
+/* Remember the outcome of an ask. */
 extern void dump_note(const struct phx_outcome *out);
 
 /* Set the directory of the file; NULL or a long one: none is written.
  * Called while slurmctld's configuration is held. */
 extern void dump_place(const char *dir);
 
-/*
- * Write the file anew.
+/* Write the file anew.
  * IN head - a line of why
- * OUT path - room for PATH_MAX: where it is
- * RET 0 or an errno value
- */
+ * OUT path - of the file; room for PATH_MAX
+ * RET 0 or an errno value */
 extern int dump_write(const char *head, char *path);

@@ -14,13 +14,13 @@
 #include "pktbuf.h"
 #include "stats.h"
 
-/* Calls of one thread that follow each other as closely are of one hold of
- * the job lock: whoever releases it sleeps for longer. */
+/* Greatest gap between calls under one hold of the job lock, in ns: a thread that releases it
+ * sleeps for longer. */
 #define SAME_HOLD_NS 1000000ull
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-/* Open addressing; the number of slots is a power of two, half of them free.
- * Job id 0 is none. */
+/* Hash table with open addressing; the number of slots is a power of two, half of them free. Job id
+ * 0 is none. */
 static struct phx_end *slots;
 static uint32_t slot_count, used;
 static struct phx_end *changed; /* room for half as many */
@@ -88,7 +88,7 @@ static __typeof__(find_job_record) *_find_job_record(void)
 	return found;
 }
 
-/* Stock's future test lets a component go with its leader. */
+/* RET the end of a component's leader, with which stock's future test ends it. */
 static time_t _leader_end(const job_record_t *job_ptr)
 {
 	job_record_t *leader = NULL;
@@ -123,7 +123,7 @@ extern void ends_told(const job_record_t *job_ptr)
 	pthread_mutex_unlock(&lock);
 }
 
-/* Slots that follow move up, so that none is cut off from its home. */
+/* Remove a slot; those that follow move up, so that none is cut off from its home. */
 static void _remove(struct phx_end *slot)
 {
 	uint32_t hole = (uint32_t) (slot - slots), i = hole;
@@ -173,7 +173,7 @@ static bool _put(struct pktbuf *out, uint32_t count)
 	return true;
 }
 
-/* RET number of ends that are not what was told */
+/* RET number of ends that differ from the daemon's */
 static uint32_t _compare(__typeof__(find_job_record) *find)
 {
 	uint32_t count = 0;
@@ -195,8 +195,8 @@ static uint32_t _compare(__typeof__(find_job_record) *find)
 	return count;
 }
 
-/* A change sets last_job_update to its second: if that was over when the ends
- * were compared, and nothing was changed since, they are the same. */
+/* Whether nothing changed: a change sets last_job_update to its second, which was over when the
+ * ends were compared. */
 static bool _unchanged(uint64_t now)
 {
 	return (told_at && last_job_update == told_update &&

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * ends.h - when each running job ends, as the daemon was told.  Its proofs
- * stand on these times, and slurmctld changes them (a limit, a resume) without
- * telling its select plugin, so they are compared before an ask.
- */
+/* ends.h - when each running job ends, as the daemon knows it. Its proofs need these times, and
+ * slurmctld changes them (a limit, a resume) without a call of its select plugin, so they are
+ * compared before an ask. */
 #pragma once
 
 #include "slurm_api.h"
@@ -11,20 +9,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A full state begins: nothing was told. */
+/* Begin a full state: no end was sent. */
 extern void ends_clear(void);
 
-/* When stock's future test takes a running job for ended; locks: READ job. */
+/* Time from which stock's future test takes a running job for ended; locks: READ job. */
 extern uint64_t ends_of(const job_record_t *job_ptr);
 
-/* A JOB message says when the job ends. */
+/* Note that a JOB message has the job's end. */
 extern void ends_told(const job_record_t *job_ptr);
 
-/* The job ended. */
 extern void ends_drop(uint32_t job_id);
 
-/*
- * Tell what changed since; locks: READ job.
- * RET true if the daemon knows the ends as they are now
- */
+/* Send the ends that changed; locks: READ job.
+ * RET true if the daemon knows the present ends */
 extern bool ends_tell(void);

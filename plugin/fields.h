@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * fields.h - Slurm's names and numbers as the wire has them.
- */
+/* fields.h - Slurm's names and numbers as the wire has them. */
 
 #pragma once
 
@@ -22,7 +20,7 @@ static inline void field_copy_name(char *out, const char *name)
 	memset(out + len, 0, PHX_NAME_LEN - len);
 }
 
-/* Slurm's "not given" and "unlimited" of 16 bits become 0. */
+/* Convert Slurm's "not given" and "unlimited" of 16 bits to 0. */
 static inline uint32_t field_given16(uint16_t value)
 {
 	return (value == NO_VAL16 || value == INFINITE16) ? 0 : value;

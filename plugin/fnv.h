@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* fnv.h - FNV-1a with 64 bits: tells whether something has changed. */
+/* fnv.h - FNV-1a with 64 bits: shows whether something has changed. */
 #pragma once
 
 #include <stddef.h>

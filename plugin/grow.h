@@ -6,11 +6,9 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-/*
- * Make room for `need` elements of `size` bytes, twice as many as before.
+/* Make room for `need` elements of `size` bytes, twice as many as before.
  * IN/OUT array, cap - the array and the elements that it has room for
- * RET false if memory ran out: then all is as it was
- */
+ * RET false if memory ran out: then all is as it was */
 static inline bool grow(void **array, size_t *cap, size_t need, size_t size)
 {
 	size_t new_cap = *cap ? *cap : 64;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* hold.c - how long jobs may be held: what the daemon says, within what slurm.conf
- * says, which no daemon can change. */
+/* hold.c - how long jobs may be held: as the daemon says, within the bound of slurm.conf, which no
+ * daemon can change. */
 
 #include "hold.h"
 
@@ -21,7 +21,7 @@
 
 static _Atomic uint32_t conf_max_s = PHX_CONF_HOLD_S;
 
-/* RET whether it is a number of seconds in range, up to a comma or the end */
+/* RET whether the text is a number of seconds in range, up to a comma or the end */
 static bool _parse(const char *text, uint32_t *seconds)
 {
 	char *end;
@@ -57,14 +57,12 @@ extern void hold_read_conf(void)
 	errno = err;
 }
 
-/*
- * Only where the administrator allowed it, and only for a while.  In WILL_RUN
- * calls the daemon says so of tasks that wait for nodes of their own: backfill
- * then reserves none for them and goes on with the next job.
+/* Holds are allowed only where the administrator wants them, and only for a while. In WILL_RUN
+ * calls the daemon holds tasks that wait for nodes of their own: backfill then reserves none for
+ * them and goes on with the next job.
  *
- * What a limit of the administrator's holds has a time of its own and no
- * budget: a limit of power is no favour to the user who is held.
- */
+ * A hold by an administrator's limit has a time of its own and no budget: a limit of power is no
+ * favour to the user who is held. */
 extern bool hold_allowed(const job_record_t *job_ptr, bool by_limit)
 {
 	time_t eligible = job_ptr->details->begin_time;

@@ -13,7 +13,7 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t wake = PTHREAD_COND_INITIALIZER;
 
-/* all under `lock` */
+/* State under `lock`. */
 static bool woken;
 static bool open;             /* FIRST came, LAST did not */
 static struct inbox_set next; /* being received */
@@ -26,7 +26,7 @@ static void _wake_locked(void)
 	(void) pthread_cond_signal(&wake);
 }
 
-/* RET false if it has too many, or no ascending ids over all parts */
+/* RET false if the set gets too large, or ids do not ascend over all parts */
 static bool _append(const struct packet *p)
 {
 	uint32_t count = p->order.count;

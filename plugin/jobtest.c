@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * jobtest.c - job_test(): ask which of the candidate nodes to use, try stock
- * on these alone, and whatever goes wrong let stock decide as if nothing had
- * been.  The result is always what a stock call returned for the candidates
- * or for a part of them.
- */
+/* jobtest.c - job_test(): ask which of the candidate nodes to use, try stock on these alone, and
+ * let stock decide alone whatever fails. The result is always what a stock call returned for the
+ * candidates or for a part of them. */
 
 #include "slurm_api.h"
 
@@ -27,7 +24,7 @@
 #define HELD_SAMPLED 8u /* of so many held calls stock is asked once */
 #define MODE_OTHER 3u /* index of the calls that have no mode of their own */
 
-/* The arguments of one call, as the caller gave them. */
+/* Arguments of a call, as the caller gave them. */
 struct call {
 	job_record_t *job_ptr;
 	bitstr_t *node_bitmap;
@@ -48,15 +45,12 @@ struct call {
 	int err;
 };
 
-/*
- * All that a stock call may change in the job although it fails, or that a
- * second call would read.  Lists and strings that it rebuilds from the same
- * input (gres_list_req_accum, cpus_per_tres, mem_per_tres, mc_ptr, gres
- * defaults) come out the same the second time.
- * licenses_to_preempt (24.11) is stock's own: made and freed in each call.
- * Source: cons_common/job_test.c, cons_common/dist_tasks.c, cons_tres/
- * job_test.c of 22.05.8; cons_tres/job_test.c, dist_tasks.c of 24.11.5.
- */
+/* State that a stock call may change in the job although it fails, or that a second call would
+ * read. Lists and strings that it rebuilds from the same input (gres_list_req_accum, cpus_per_tres,
+ * mem_per_tres, mc_ptr, gres defaults) come out the same the second time. licenses_to_preempt
+ * (24.11) is stock's own: made and freed in each call.
+ * Source: cons_common/job_test.c, cons_common/dist_tasks.c, cons_tres/job_test.c of 22.05.8;
+ * cons_tres/job_test.c, dist_tasks.c of 24.11.5. */
 #define SAVED_OF_JOB(X) \
 	X(bit_flags) X(priority) X(req_switch) X(state_reason) X(total_cpus) \
 	X(best_switch) X(start_time) X(wait4switch_start)
@@ -74,7 +68,7 @@ struct saved {
 #endif
 };
 
-/* A call on the chosen nodes alone. */
+/* State of a call on the chosen nodes alone. */
 struct trial {
 	uint32_t count;
 	bool all;     /* the job is to have all of them */
@@ -83,7 +77,7 @@ struct trial {
 	time_t start; /* WILL_RUN: what stock said */
 };
 
-/* Scratch of the one call that may be narrowing at a time. */
+/* Scratch memory of the single call that may be narrowing. */
 static pthread_mutex_t scratch_lock = PTHREAD_MUTEX_INITIALIZER;
 static union {
 	struct phx_ask ask;
@@ -105,7 +99,7 @@ static void _save(struct saved *s, job_record_t *job_ptr)
 #endif
 }
 
-/* The trial's node_bitmap_preempt stays if it was accepted and made one. */
+/* Keep the trial's node_bitmap_preempt if it was accepted and made one. */
 static void _settle_preempt(struct saved *s, job_record_t *job_ptr,
 			    bool accepted)
 {
@@ -173,7 +167,6 @@ static uint16_t _may_ask(const struct call *c)
 	return ask_allowed(c->mode, c->start_ns);
 }
 
-/* Kind of proof that fits a call. */
 static uint32_t _proof_kind(const struct call *c)
 {
 	return c->mode == SELECT_MODE_TEST_ONLY ? PHX_P_TEST_ONLY :
@@ -209,7 +202,7 @@ static uint16_t _fill_ask(const struct call *c)
 	return reason;
 }
 
-/* Whether what stock says of the chosen nodes stands for all. */
+/* RET PHX_R_NONE if stock's result on the chosen nodes stands for all */
 static uint16_t _accept(const struct call *c, int rc, time_t until)
 {
 	if (rc != SLURM_SUCCESS)
@@ -220,12 +213,10 @@ static uint16_t _accept(const struct call *c, int rc, time_t until)
 	return PHX_R_NARROW_LATER;
 }
 
-/*
- * Try the chosen nodes alone, without preemption.
+/* Try the chosen nodes alone, without preemption.
  * IN/OUT trial - how; start is set
- * RET PHX_R_NONE: accepted, node_bitmap and the job are stock's result, unless
- *     it is not to be kept; else everything is as before
- */
+ * RET PHX_R_NONE: accepted, node_bitmap and the job are stock's result, unless it is not to be
+ *     kept; else everything is as before */
 static uint16_t _try_narrow(struct call *c, struct trial *trial
 			    JOB_TEST_TAIL_PARAMS)
 {
@@ -269,7 +260,7 @@ static uint16_t _try_narrow(struct call *c, struct trial *trial
 	return reason;
 }
 
-/* Stock on the original arguments. */
+/* Call stock with the original arguments. */
 static int _full(struct call *c, uint64_t *ns JOB_TEST_TAIL_PARAMS)
 {
 	uint32_t mode = _mode_index(c->mode);
@@ -310,11 +301,9 @@ static void _send_outcome(const struct call *c, struct phx_outcome *out)
 	}
 }
 
-/*
- * Would stock have started the job that is held?  The only way in which a job
- * starts later than with stock is a hold, so that a sample of them says how
- * often.  It is the call that backfill makes, which leaves nothing in the job.
- */
+/* Test whether stock would have started the held job. Only a hold lets a job start later than with
+ * stock, so a sample of them says how often. The call is that of backfill, which changes nothing in
+ * the job. */
 static void _sample_held(struct call *c JOB_TEST_TAIL_PARAMS)
 {
 	static uint32_t turn; /* under scratch_lock */
@@ -341,15 +330,14 @@ static void _sample_held(struct call *c JOB_TEST_TAIL_PARAMS)
 	bit_free(nodes);
 }
 
-/* Fail as stock does, and leave what it leaves, when no node is free. */
+/* Fail and leave the same state as stock when no node is free. */
 static int _fail(struct call *c)
 {
 	bit_clear_all(c->node_bitmap);
 	return SLURM_ERROR;
 }
 
-/* Try the nodes of an answer.  RET PHX_R_NONE: the call is done, or, not to be
- * kept, would be */
+/* Try the nodes of an answer. RET PHX_R_NONE: the result stands, or would if it were kept */
 static uint16_t _follow(struct call *c, const struct phx_answer *answer,
 			struct phx_outcome *out JOB_TEST_TAIL_PARAMS)
 {
@@ -397,7 +385,7 @@ static void _act(struct call *c, const struct phx_answer *answer,
 				    PHX_PR_ACCEPTED : PHX_PR_REJECTED;
 }
 
-/* Stock in full, where the answer did not do or is to be verified. */
+/* Call stock in full, where the answer failed or is to be verified. */
 static void _finish(struct call *c, const struct phx_answer *answer,
 		    struct phx_outcome *out JOB_TEST_TAIL_PARAMS)
 {
@@ -424,7 +412,7 @@ static void _finish(struct call *c, const struct phx_answer *answer,
 		proof_judge(out, answer, &full, c->from);
 }
 
-/* Send what _fill_ask() wrote, and act on the answer. */
+/* Send the ASK of _fill_ask(), and act on the answer. */
 static int _narrow(struct call *c JOB_TEST_TAIL_PARAMS)
 {
 	struct phx_outcome out = {0};

@@ -9,11 +9,8 @@
 #include "layout.h"
 #include "state.h"
 
-/*
- * Slurm's allocator keeps each record's size before it, and each record starts
- * with a number of its own: together they tell whether slurmctld was compiled
- * with the structures that this file was compiled with.
- */
+/* Whether slurmctld was compiled with this file's structures: its allocator keeps each record's
+ * size before it, and each record starts with a number of its own. */
 #define LOOKS_LIKE(record, number) \
 	((record)->magic == (number) && xsize(record) == sizeof(*(record)))
 
@@ -51,8 +48,8 @@ extern const char *layout_wrong(void)
 	return atomic_load(&wrong_job);
 }
 
-/* A cluster may have no job yet; since 23.11 slurmctld's own function makes
- * a record whose fields are known. */
+/* Check a new job record, since a cluster may have no job yet; since 23.11 slurmctld's own function
+ * makes one whose fields are known. */
 static const char *_new_job_check(void)
 {
 	job_record_t *(*create)(void) =
@@ -109,7 +106,7 @@ static const char *_nodes_check(void)
 	return wrong;
 }
 
-/* Bits are read as words, past bitstring.c. */
+/* Whether bits can be read as words, without bitstring.c. */
 static bool _reads_bitmaps(void)
 {
 	bitstr_t *bitmap = bit_alloc(130);

@@ -24,7 +24,7 @@ struct file_head {
 	uint32_t entry_size;
 };
 
-/* RET where the job's entry is or would be */
+/* RET the position of the job's entry, or where it would be */
 static uint32_t _position(const struct ledger *l, uint32_t job_id)
 {
 	uint32_t low = 0, high = l->count;
@@ -189,7 +189,7 @@ static ssize_t _read(int fd, void *data, size_t len)
 	return (ssize_t) got;
 }
 
-/* A rename is on disk when its directory is. RET 0 or an errno value */
+/* Sync a directory: a rename is on disk when its directory is. RET 0 or an errno value */
 static int _sync_dir(const char *path)
 {
 	char dir[PATH_MAX];
@@ -272,8 +272,7 @@ static const char *_check_entries(struct ledger *l)
 	return NULL;
 }
 
-/* RET NULL, or what was expected
- * OUT err - of the system, else unchanged */
+/* RET NULL, or what was expected. OUT err - the system's error, else unchanged */
 static const char *_read_entries(struct ledger *l, int fd, off_t size, int *err)
 {
 	struct file_head head;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* link.c - the overlay's thread: connects, sends the state, watches for
- * changes; and what the operations tell it.  See link.h. */
+/* link.c - the overlay's thread: connects, sends the state, watches for changes; and the reports of
+ * the operations. See link.h. */
 
 #include "slurm_api.h"
 
@@ -203,7 +203,7 @@ static bool _send_all(struct pktbuf *b)
 	return true;
 }
 
-/* Also where no state is sent: the daemon is to know why not. */
+/* Send STATS, even where no state is sent: they say why not. */
 static void _send_stats(void)
 {
 	struct phx_stats s;
@@ -218,8 +218,7 @@ static void _send_stats(void)
 	pthread_mutex_unlock(&io.lock);
 }
 
-/* For good: slurmctld's structures are others.  The last word to the daemon
- * says so. */
+/* Stop for good, because slurmctld's structures are others; the last packet says so. */
 static void _become_inert(void)
 {
 	inert = true;
@@ -228,7 +227,7 @@ static void _become_inert(void)
 	link_lose("the self-check failed", EPROTO);
 }
 
-/* Under slurmctld's locks. */
+/* Note the node table; under slurmctld's locks. */
 static void _table_seen(void)
 {
 	table_checked = time(NULL);
@@ -236,8 +235,7 @@ static void _table_seen(void)
 	part_seen = last_part_update;
 }
 
-/* Under slurmctld's READ locks: nothing changes until they are released, and
- * what changes then goes to the io.backlog. */
+/* Build a sync under slurmctld's READ locks: later changes go to io.backlog. */
 static bool _build_sync(void)
 {
 	slurmctld_lock_t locks = {
@@ -279,8 +277,7 @@ static bool _build_sync(void)
 	return ok;
 }
 
-/* Send what happened during the sync, until nothing is left.
- * RET true if READY */
+/* Send events of the sync's time, until none is left. RET true if READY */
 static bool _send_backlog(void)
 {
 	struct pktbuf late = {0};
@@ -329,7 +326,7 @@ static void _sync(void)
 		     (uint32_t) (_now_ms() - start));
 }
 
-/* Say what the breaker did since the last look, and leave a file about it. */
+/* Log what the breaker did since the last call, and write a file about it. */
 static void _log_breaker(void)
 {
 	static uint64_t opens_seen, crossings_seen, ejections_seen;
@@ -373,7 +370,7 @@ static void _log_breaker(void)
 	open_seen = !closed;
 }
 
-/* Nodes register, change and go without a call of any operation. */
+/* Compare the node table: nodes register, change and go without a call of any operation. */
 static void _check_table(void)
 {
 	slurmctld_lock_t locks = { .conf = READ_LOCK, .node = READ_LOCK,
@@ -400,7 +397,7 @@ static void _check_table(void)
 	pthread_mutex_unlock(&io.lock);
 }
 
-/* From WELCOME until the connection is lost. */
+/* Serve the connection from WELCOME until it is lost. */
 static void _serve(void)
 {
 	uint64_t stats_at = 0, table_at = _now_ms() + TABLE_MS, now;

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * link.h - the connection to phalanxd: one thread that connects, sends the
+/* link.h - the connection to phalanxd: one thread that connects, sends the
  * whole state and keeps the connection alive, and functions by which
  * slurmctld's threads send events and asks without ever blocking.
  *
  * Locks, in this order: slurmctld's own, then `rx` (who reads the socket),
- * then `io` (state, sending).  `io` is held for one send or append only.
- */
+ * then `io` (state, sending).  `io` is held for one send or append only. */
 #pragma once
 
 #include <stdbool.h>
@@ -35,17 +33,16 @@ struct link_limits {
 
 /* ---- slurmctld's state, reported by the operations; locks held by the caller */
 
-/* The structures are being rebuilt: say and ask nothing.  Starts the thread
- * the first time. */
+/* Stop all packets: the structures are being rebuilt. Starts the thread the first time. */
 extern void link_state_void(void);
 
-/* The structures are whole again: send everything. */
+/* Send everything: the structures are whole again. */
 extern void link_state_whole(void);
 
-/* slurmctld ends, or becomes a standby: its structures are nobody's any more. */
+/* End the connection: slurmctld ends, or becomes a standby. */
 extern void link_leave(void);
 
-/* A node's configuration changed: compare the table soon. */
+/* Compare the node table soon: a node's configuration changed. */
 extern void link_table_hint(void);
 
 /* End the thread, close the connection.  RET false if it did not end */
@@ -65,34 +62,29 @@ extern enum link_state link_state(void);
 extern struct link_limits link_limits(void);
 extern uint32_t link_flags(void);
 
-/*
- * Send one packet at once if READY; sets its seq.
+/* Send one packet at once if READY; sets its seq.
  * RET 0, or an errno value: ENOTCONN if not READY, EAGAIN if the socket is
- *     full, else what broke the connection
- */
+ *     full, else what broke the connection */
 extern int link_send(struct phx_hdr *hdr);
 
 /* RET true if the daemon has read all that was sent, or is gone */
 extern bool link_idle(void);
 
-/* Become the one who reads. RET false if that took until the deadline */
+/* Become the only reader. RET false if that took until the deadline */
 extern bool link_rx_begin(uint64_t deadline_ns);
 extern void link_rx_end(void);
 
-/*
- * Receive one packet and deal with it unless it is an ANSWER; between
- * link_rx_begin() and link_rx_end().
+/* Receive one packet and handle it unless it is an ANSWER; between link_rx_begin() and
+ * link_rx_end().
  * OUT p - valid until the next call
- * RET 0 p is filled; EAGAIN nothing there; EBADMSG malformed; else an errno
- *     value (after the last two the connection is lost)
- */
+ * RET 0 p is filled; EAGAIN nothing there; EBADMSG malformed; else an errno value (after the last
+ *     two the connection is lost) */
 extern int link_receive(struct packet *p);
 
 /* Wait until there is something to receive.  RET false at the deadline */
 extern bool link_wait_rx(uint64_t deadline_ns);
 
-/* Give the connection up. */
 extern void link_lose(const char *why, int err);
 
-/* The daemon answered well: a later reconnect need not wait long. */
+/* Note a good answer: a later reconnect need not wait long. */
 extern void link_proved(void);

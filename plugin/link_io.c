@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* link_io.c - the connection itself: its state, sending and receiving.  Knows
- * nothing of Slurm. */
+/* link_io.c - the connection: state, sending, receiving. Knows nothing of Slurm. */
 
 #include "link_io.h"
 
@@ -116,7 +115,6 @@ extern void link_proved(void)
 	atomic_store_explicit(&io.proved, true, memory_order_relaxed);
 }
 
-/* From READY or SYNCING back to where everything has to be sent. */
 extern void io_stale_locked(void)
 {
 	enum link_state state = link_state();
@@ -129,7 +127,6 @@ extern void io_stale_locked(void)
 
 /* ---- sending */
 
-/* A number is used only if its packet left. RET 0 or an errno value */
 extern int io_send_locked(struct phx_hdr *hdr)
 {
 	ssize_t n;
@@ -329,7 +326,6 @@ static uint64_t _last_seq(void)
 	return seq;
 }
 
-/* Read what came without being asked for; an ANSWER here is a late one. */
 extern void io_drain(void)
 {
 	struct packet p;

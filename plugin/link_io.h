@@ -8,34 +8,32 @@
 #include "link.h"
 
 struct link_io {
-	pthread_mutex_t rx_lock; /* who reads the socket */
+	pthread_mutex_t rx_lock; /* held by the reader of the socket */
 	pthread_mutex_t lock;    /* the state and all below */
-	int sock;                /* closed under both, by the thread; or -1 */
+	int sock;                /* closed under both locks, by the thread; or -1 */
 	int wake_fd;             /* eventfd that wakes the thread; or -1 */
 	uint64_t last_seq;       /* of the packets sent on this connection */
-	const char *lost_why;    /* of LOST */
-	int lost_err;            /* of LOST: errno value or 0 */
+	const char *lost_why;    /* reason of LOST */
+	int lost_err;            /* errno value of LOST, or 0 */
 	struct pktbuf backlog;   /* events while SYNCING */
 	_Atomic bool proved;     /* a valid answer came */
 };
 
 extern struct link_io io;
 
-/* `_locked`: with io.lock held. */
+/* Set the state; `_locked`: io.lock is held. */
 extern void io_set_state(enum link_state state);
 extern void io_lose_locked(const char *why, int err);
 
-/* From READY or SYNCING back to where everything has to be sent. */
+/* Go back from READY or SYNCING to the state in which everything has to be sent. */
 extern void io_stale_locked(void);
 
-/* Send one packet; its number is used only if it left.
- * RET 0, EAGAIN (no room), or an errno value */
+/* Send one packet; its number is used only if it left. RET 0, EAGAIN (no room), or errno value */
 extern int io_send_locked(struct phx_hdr *hdr);
 
 extern void io_count_event(const struct phx_hdr *hdr);
 
-/* Read what came without being asked for; an ANSWER here is a late one. */
+/* Read packets that no ask waits for; an ANSWER among them is late. */
 extern void io_drain(void);
 
-/* Wake the thread. */
 extern void io_wake(void);

@@ -104,8 +104,7 @@ static void _load(void)
 	}
 }
 
-/* Count how often the jobs were saved; ask for a save while the ledger waits
- * for one. */
+/* Count the saves of the jobs; ask for a save while the ledger waits for one. */
 static void _watch_saves(void)
 {
 	char path[PATH_MAX];
@@ -156,8 +155,8 @@ static void _fill_head(struct phx_queue *m, uint32_t state)
 	pthread_mutex_unlock(&order.lock);
 }
 
-/* A part waits until the daemon has read all before it, so that no ask and no
- * event finds the socket full.  RET false if the connection does not take it */
+/* Send a part after the daemon has read all before it, so that no ask and no event finds the socket
+ * full. RET false if the connection does not take it */
 static bool _send(struct phx_queue *m)
 {
 	for (int i = 0; i < SEND_TRIES; i++) {
@@ -170,7 +169,7 @@ static bool _send(struct phx_queue *m)
 	return false;
 }
 
-/* RET false if not all of it went out */
+/* Report the queue. RET false if a part was not sent */
 static bool _report(uint32_t state, bool all)
 {
 	static union {
@@ -213,7 +212,7 @@ static bool _asked(void)
 		state == LINK_STALE);
 }
 
-/* RET when locks that were held for so long may be taken again */
+/* RET when locks that were held for `held_ns` may be taken again */
 static uint64_t _rested(uint64_t held_ns, uint64_t most)
 {
 	return now_ns() + MIN(held_ns * READ_SHARE, most);
@@ -318,7 +317,7 @@ extern void order_whole(void)
 	_start();
 }
 
-/* The field, and the priorities that came of it. */
+/* Restore the field and the priorities computed from it. */
 static void _take_back(job_record_t *job_ptr, const struct ledger_entry *e)
 {
 	int64_t delta = (int64_t) e->written - e->base;
@@ -331,11 +330,9 @@ static void _take_back(job_record_t *job_ptr, const struct ledger_entry *e)
 		priorities[i] = (uint32_t) MAX(priorities[i] - delta, 1);
 }
 
-/*
- * Before it runs, so that a requeued job comes back as it was; before an array
- * record is split, so that neither part has anything of ours.  What remains of
- * the array is given its delta again by the next turn.
- */
+/* Called before the job runs, so that a requeued job comes back as it was, and before an array
+ * record is split, so that neither part has a value of the overlay's. The next turn gives the rest
+ * of the array its delta again. */
 extern void order_started(job_record_t *job_ptr)
 {
 	struct ledger_entry *e;
@@ -370,8 +367,8 @@ static void _restore_all(void)
 		order_api.schedule_job_save();
 }
 
-/* Another controller may use the file meanwhile: it is read anew when this one
- * works again (as after a reconfigure that fails, since 23.11). */
+/* Unload the ledger: another controller may use the file meanwhile, so it is read anew when this
+ * one works again (as after a reconfigure that fails, since 23.11). */
 static void _unload(void)
 {
 	pthread_mutex_lock(&order.lock);

@@ -67,7 +67,7 @@ extern int pass_priorities(const job_record_t *job_ptr, uint32_t **priorities)
 	return (parts ? list_count(parts) : 1) * (qos ? list_count(qos) : 1);
 }
 
-/* RET NULL if there is none, or its record is not what is expected */
+/* RET the job, or NULL if there is none, or its record is not what is expected */
 static job_record_t *_find_job(uint32_t job_id)
 {
 	job_record_t *job_ptr = order_api.find_job_record(job_id);
@@ -84,7 +84,7 @@ static uint32_t _add(uint32_t site_factor, int32_t delta)
 	return sum > (int64_t) NO_VAL - 1 ? NO_VAL - 1 : (uint32_t) sum;
 }
 
-/* Its priority is Slurm's own computation, one of one QOS, and not 0: held. */
+/* Whether the job's priority is Slurm's own computation, of one QOS, and not 0 (held). */
 static bool _touchable(const job_record_t *job_ptr)
 {
 	return IS_JOB_PENDING(job_ptr) && job_ptr->priority &&
@@ -98,7 +98,7 @@ static void _off(struct ledger_entry *e)
 	e->saves = order.saves;
 }
 
-/* An entry of the file: does the job still have a value of ours? */
+/* Resolve an entry of the file: whether the job still has a value of the overlay's. */
 static void _resolve(struct ledger_entry *e, uint32_t site_factor)
 {
 	if (ledger_is_ours(e, site_factor)) {
@@ -179,7 +179,7 @@ static void _consider(uint32_t job_id, int32_t delta)
 	}
 }
 
-/* Both lists ascend. */
+/* Compare deltas with the ledger; both lists ascend. */
 static void _compare(const struct phx_delta *want, uint32_t count)
 {
 	const struct ledger *l = &order.ledger;
@@ -200,7 +200,7 @@ static void _compare(const struct phx_delta *want, uint32_t count)
 	}
 }
 
-/* locks: READ conf, job, node, part; order */
+/* Look at the jobs; locks: READ conf, job, node, part; order */
 static void _look(const struct inbox_set *want, enum phx_order_state *state)
 {
 	*state = _ability();
@@ -263,7 +263,7 @@ extern uint64_t pass_look(const struct inbox_set *want,
 
 /* ---- the ledger ahead of the jobs */
 
-/* RET false if the change has to wait */
+/* Enter a change into the ledger. RET false if it has to wait */
 static bool _enter(const struct change *c)
 {
 	struct ledger_entry *e = ledger_find(&order.ledger, c->job_id);
@@ -309,7 +309,7 @@ extern void pass_store(void)
 		      path, strerror(err));
 }
 
-/* A delta that the file does not know must not reach a job. */
+/* Drop changes that the file does not know: they must not reach a job. */
 static void _drop_unsafe(void)
 {
 	for (uint32_t i = 0; i < change_count; i++) {
@@ -322,7 +322,7 @@ static void _drop_unsafe(void)
 
 /* ---- writing */
 
-/* locks: WRITE job, READ node, part; order.  RET true if the job changed */
+/* Write a change; locks: WRITE job, READ node, part; order. RET true if the job changed */
 static bool _write(const struct change *c)
 {
 	job_record_t *job_ptr = _find_job(c->job_id);
@@ -357,8 +357,7 @@ static void _count_hold(uint64_t ns)
 	stat_max(&order.counts.hold_ns_max, ns);
 }
 
-/* RET the first of `count` changes that is left; `count` if none or none may
- * be written */
+/* RET the first of `count` changes that is left; `count` if none is left or may be written */
 static uint32_t _write_batch(uint32_t from, uint32_t count)
 {
 	slurmctld_lock_t locks = { .conf = READ_LOCK, .job = WRITE_LOCK,

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* order_scan.c - one walk over all jobs in bounded holds of slurmctld's READ
- * locks: the report of the queue, and tasks that were split off a record with a
- * delta.  See order_pass.h. */
+/* order_scan.c - one walk over all jobs in bounded holds of slurmctld's READ locks: the report of
+ * the queue, and tasks that were split off a record with a delta. See order_pass.h. */
 
 #include "grow.h"
 #include "layout.h"
@@ -15,7 +14,7 @@
 #define LOOK_AT_CLOCK 16u /* jobs between two looks at the clock */
 #define QUEUE_MAX 1000000u
 
-/* The walk that is under way; of the order thread. */
+/* Walk in progress; of the order thread. */
 static struct {
 	__typeof__(job_list) list; /* NULL: none is; whose `at` is */
 	__typeof__(list_iterator_create(NULL)) at;
@@ -25,7 +24,7 @@ static struct {
 static time_t walked; /* begin of the last whole walk; 0: none was */
 static time_t walked_update; /* last_job_update, then */
 
-/* Distance of a value of ours above the one that others set. */
+/* Difference between a value of the overlay's and the one that others set. */
 static int32_t _delta_of(const struct ledger_entry *e, uint32_t site_factor)
 {
 	if (!e || e->state != LEDGER_ON || site_factor != e->written)
@@ -96,8 +95,8 @@ static void _fill_parts(struct phx_queued *q, job_record_t *job_ptr)
 	}
 }
 
-/* Slurm shows no priority below 1: what the sum of the factors is below that
- * (_get_priority_internal() of priority_multifactor.c). */
+/* Part of the sum of factors below 1, the least priority that Slurm shows (_get_priority_internal()
+ * of priority_multifactor.c). */
 static uint32_t _hidden(const job_record_t *job_ptr, int32_t delta)
 {
 	/* the type's name is another one in later releases */
@@ -167,7 +166,7 @@ static void _scan_job(job_record_t *job_ptr)
 		_fill(&walk.queue.jobs[walk.queue.count++], job_ptr);
 }
 
-/* The list goes with its iterators at a shutdown. */
+/* End the walk; at a shutdown the list is destroyed with its iterators. */
 static void _end_walk(void)
 {
 	if (walk.list && walk.list == job_list)
@@ -175,7 +174,7 @@ static void _end_walk(void)
 	walk.list = NULL;
 }
 
-/* locks: READ job */
+/* Begin a walk; locks: READ job */
 static void _begin_walk(bool fill)
 {
 	walk.list = job_list;
@@ -187,7 +186,7 @@ static void _begin_walk(bool fill)
 	walk.queue.update = last_job_update;
 }
 
-/* locks: READ conf, job, node, part; order.  RET true if the walk is over */
+/* Walk for a while; locks: READ conf, job, node, part; order. RET true if the walk is over */
 static bool _some(uint64_t start)
 {
 	job_record_t *job_ptr;
@@ -220,7 +219,7 @@ struct some {
 	bool fill;
 };
 
-/* A clock that was set back gives changes earlier times than the walk's. */
+/* Whether jobs changed: after a clock is set back, changes have earlier times than the walk. */
 static bool _changed(time_t taken, time_t update)
 {
 	return last_job_update >= taken || last_job_update != update;

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * overlay.c - the plugin as Slurm sees it: a select/cons_tres that is found
- * before the stock one in PluginDir, opens the stock one and forwards every
- * operation to it.  In the active slurmctld it also tells phalanxd what
- * changes, and lets it narrow job_test().  Anywhere else, and whenever there
- * is a doubt, it forwards and does nothing more.
- */
+/* overlay.c - the plugin as Slurm sees it: a select/cons_tres that is found before the stock one in
+ * PluginDir, opens the stock one and forwards every operation to it. In the active slurmctld it
+ * also reports changes to phalanxd, and lets it narrow job_test(). Anywhere else, and whenever
+ * there is a doubt, it only forwards. */
 
 #include "slurm_api.h"
 
@@ -29,11 +26,11 @@
 
 #define STOCK_FILE "select_cons_tres.so"
 
-/* All of the overlay is compiled with hidden symbols, but for what Slurm and
- * its loader look up, which this file has. */
+/* Visible symbols, which Slurm and its loader look up: all others of the overlay are compiled as
+ * hidden. */
 #pragma GCC visibility push(default)
 
-/* Required of every plugin; identical to the stock plugin's but the name. */
+/* Data required of every plugin; identical to the stock plugin's but the name. */
 const char plugin_name[] = "Trackable RESources (TRES) Selection plugin";
 const char plugin_type[] = "select/cons_tres";
 const uint32_t plugin_id = SELECT_PLUGIN_CONS_TRES;
@@ -42,8 +39,8 @@ const uint32_t plugin_version = SLURM_VERSION_NUMBER;
 /* Mark by which a copy of the overlay knows that a file is not the stock one. */
 const char phalanx_overlay[] = STOCK_FILE;
 
-/* Tentative definitions, so that the file also loads into programs that have
- * no such data; within slurmctld its own are found first. */
+/* Tentative definitions, so that the file also loads into programs that have no such data; within
+ * slurmctld its own are found first. */
 slurm_conf_t slurm_conf;
 node_record_t **node_record_table_ptr;
 int node_record_count;
@@ -95,9 +92,8 @@ static bool _has_size(const void *object, size_t size)
 	       symbol && at.dli_saddr == object && symbol->st_size == size;
 }
 
-/* The loader compared versions; a Slurm of the same version that was patched
- * or configured otherwise may still have other structures.
- * RET NULL, or what is wrong */
+/* Check the program: a Slurm of the same version that was patched or configured otherwise may have
+ * other structures. RET NULL, or the fault */
 static const char *_check_program(void)
 {
 	if (!_has_size(&slurm_conf, sizeof(slurm_conf)))
@@ -112,7 +108,7 @@ static const char *_check_program(void)
 
 /* ---- finding the stock plugin */
 
-/* The first entry of PluginDir after ours that has the file.
+/* Find the first entry of PluginDir after the overlay's that has the file.
  * OUT path - PATH_MAX bytes
  * RET false if there is none */
 static bool _find_stock(const char *self, char *path)
@@ -202,8 +198,8 @@ fail:
 	return SLURM_ERROR;
 }
 
-/* Any doubt ends in an error: Slurm's loader then takes the stock plugin from
- * the next directory itself. */
+/* Load the stock plugin. Any doubt is an error: Slurm's loader then takes the stock plugin from the
+ * next directory itself. */
 extern int init(void)
 {
 	char path[PATH_MAX];
@@ -248,11 +244,8 @@ extern int fini(void)
 
 /* ---- operations that are only forwarded */
 
-/*
- * Of these the overlay wants to know nothing, not even what they take: none
- * has more than four parameters, integers or pointers all, and six of these
- * are passed in registers, so they are passed on as they came, by a jump.
- */
+/* Forward an operation whose parameters the overlay does not know, by a jump: none has more than
+ * four, integers or pointers all, and six are passed in registers. */
 #define FORWARD(name) \
 	extern uintptr_t select_p_##name(uintptr_t a, uintptr_t b, \
 					 uintptr_t c, uintptr_t d, \
@@ -265,13 +258,10 @@ FORWARDED_OPERATIONS(FORWARD)
 
 /* ---- operations that change what the daemon knows */
 
-/*
- * slurmctld looks at errno where nothing has set it (24.11: a job's partition
- * is changed, without accounting), so after each of these it is what stock
- * left.
- */
+/* Errno after each operation below is what stock left: slurmctld reads it where nothing has set it
+ * (24.11: a job's partition is changed, without accounting). */
 
-/* In the active slurmctld, which alone builds a node table. */
+/* Start the overlay's work in the active slurmctld, which alone builds a node table. */
 static void _node_table_is_built(void)
 {
 	int err = errno;
@@ -315,9 +305,9 @@ extern int select_p_reconfigure(void)
 }
 
 #if !SINCE(25, 5)
-/* At shutdown the jobs are saved after this, for the last time.  A controller
- * that becomes a standby forgets soon after that it was told to shut down, so
- * the connection is ended here: its thread might look too late. */
+/* Called at shutdown before the jobs are saved for the last time. A controller that becomes a
+ * standby soon forgets its shutdown, so the connection is ended here: its thread might look too
+ * late. */
 extern int select_p_state_save(char *dir_name)
 {
 	if (active && slurmctld_config.shutdown_time) {
@@ -350,8 +340,8 @@ extern int select_p_job_test(job_record_t *job_ptr, bitstr_t *node_bitmap,
 				preemptee_job_list JOB_TEST_TAIL_ARGS);
 }
 
-/* Events are built here; the operations run one at a time under slurmctld's
- * job lock, the mutex only says so. */
+/* Lock of the events being built; the operations run one at a time under slurmctld's job lock
+ * anyway. */
 static pthread_mutex_t event_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct pktbuf event_buf;
 
@@ -365,7 +355,7 @@ static bool _holds_nodes(job_record_t *job_ptr)
 	return job_ptr->job_resrcs && job_ptr->job_resrcs->node_bitmap;
 }
 
-/* Tell what the jobs hold now; `other` may be NULL. */
+/* Report what the jobs hold now; `other` may be NULL. */
 static void _tell(job_record_t *job_ptr, job_record_t *other, uint32_t cause)
 {
 	bool suspended = cause == PHX_CAUSE_SUSPEND ||
@@ -385,12 +375,9 @@ static void _tell(job_record_t *job_ptr, job_record_t *other, uint32_t cause)
 	errno = err;
 }
 
-/*
- * Here, not in job_begin(), stock counts what a starting job takes and fills
- * its gres_list_alloc; also for recovered jobs at start, when nothing is sent
- * until reconfigure().  An error here need not stop the job, so it is told as
- * long as it runs.
- */
+/* Report a job that starts: here, not in job_begin(), stock counts what it takes and fills its
+ * gres_list_alloc; also for recovered jobs at start, when nothing is sent until reconfigure(). An
+ * error here need not stop the job, so it is reported as long as it runs. */
 extern int select_p_select_nodeinfo_set(job_record_t *job_ptr)
 {
 	int rc = (*(stock_ops.select_nodeinfo_set))(job_ptr);
@@ -432,7 +419,7 @@ extern int select_p_job_resized(job_record_t *job_ptr, node_record_t *node_ptr)
 	return rc;
 }
 
-/* First what gave, then what took, so that a node is never counted twice. */
+/* Report the job that gave, then the one that took, so that no node is counted twice. */
 extern int select_p_job_expand(job_record_t *from_job_ptr,
 			       job_record_t *to_job_ptr)
 {
@@ -452,7 +439,7 @@ extern void select_p_job_mem_reduce(job_record_t *job_ptr)
 }
 #endif
 
-/* Gang scheduling (not indf_susp) leaves the cores with the job. */
+/* Report a suspension; gang scheduling (not indf_susp) leaves the cores with the job. */
 extern int select_p_job_suspend(job_record_t *job_ptr, bool indf_susp)
 {
 	int rc = (*(stock_ops.job_suspend))(job_ptr, indf_susp);

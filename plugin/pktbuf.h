@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * pktbuf.h - a growing row of whole packets, one after the other; each starts
- * with a struct phx_hdr whose length says where the next one begins.
- */
+/* pktbuf.h - a growing sequence of whole packets; each starts with a struct phx_hdr whose length
+ * says where the next one begins. */
 #pragma once
 
 #include <stdbool.h>
@@ -24,11 +22,8 @@ struct pktbuf {
 	bool failed;     /* memory ran out: the contents are incomplete */
 };
 
-/*
- * Append a packet of `len` bytes (a multiple of 8, header included), zeroed
- * but for its header (magic, version, type, length).
- * RET the packet, valid until the next call; NULL if memory ran out
- */
+/* Append a packet of `len` bytes (a multiple of 8, header included), zeroed but for its header.
+ * RET the packet, valid until the next call; NULL if memory ran out */
 extern void *pktbuf_add(struct pktbuf *b, uint16_t type, size_t len);
 
 /* Append all packets of `from`. RET false if memory ran out */

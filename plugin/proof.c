@@ -9,7 +9,7 @@
 
 #include "link.h"
 
-/* Nodes, or CPUs, that jobs of this partition may share with each other. */
+/* Whether jobs of this partition may share nodes or CPUs. */
 static int _is_shared(void *x, void *arg)
 {
 	const part_record_t *part_ptr = x;
@@ -18,15 +18,15 @@ static int _is_shared(void *x, void *arg)
 	return part_ptr->max_share > 1;
 }
 
-/* CPUs may have several jobs: then nothing follows from what is free. */
+/* Whether CPUs may have several jobs: then free CPUs prove nothing. */
 static bool _cpus_are_shared(void)
 {
 	return (slurm_conf.preempt_mode & PREEMPT_MODE_GANG) || !part_list ||
 	       list_find_first(part_list, _is_shared, NULL);
 }
 
-/* The calls of one such request build on each other's nodes, so that other
- * nodes in one of them may be what another fails for. */
+/* Whether the request counts features: its calls build on each other's nodes, so that other nodes
+ * in one may make another fail. */
 static bool _counts_features(const job_details_t *d)
 {
 	return d->features && strpbrk(d->features, "[*");

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * release.h - what differs between releases in slurmctld's structures, and in
- * the functions that the overlay looks up.  The last of slurm_api.h.
- */
+/* release.h - differences between releases in slurmctld's structures, and in the functions that the
+ * overlay looks up. Included last by slurm_api.h. */
 #pragma once
 
 #include "slots.h"
@@ -14,7 +12,7 @@
 typedef resv_exc_t exc_t;
 #define EXC_BY_NODE(exc) ((exc)->exc_cores)
 #define EXC_BITMAP(exc) ((exc)->core_bitmap)
-/* Cores or gres. */
+/* Whether reservations keep cores or gres. */
 #define HAS_EXC(exc) \
 	((exc) && ((exc)->core_bitmap || (exc)->exc_cores || \
 		   (exc)->gres_list_exc || (exc)->gres_list_inc))
@@ -26,25 +24,22 @@ typedef bitstr_t exc_t;
 #define HAS_EXC(exc) ((exc) != NULL)
 #endif
 
-/* A job that may have several sizes, "-N 2,4,8". */
+/* Sizes of a job that may have several, "-N 2,4,8". */
 #if SINCE(23, 2)
 #define JOB_SIZES(details) ((details)->job_size_bitmap)
 #else
 #define JOB_SIZES(details) NULL
 #endif
 
-/*
- * Classes of nodes, as the scheduling weight that stock sorts them by.  In
- * RUN_NOW the caller has just written it: Weight in bits 8 to 39, above what
- * comes before it.  WILL_RUN makes its own since 23.11 (select/cons_tres,
- * _set_sched_weight()); before, it finds what the last RUN_NOW left there, so
- * that the same order is as good.
- */
+/* Classes of nodes: the scheduling weight by which stock sorts them. In RUN_NOW the caller has just
+ * written it: Weight in bits 8 to 39, below the tier. WILL_RUN makes its own since 23.11
+ * (select/cons_tres, _set_sched_weight()); before, it finds what the last RUN_NOW left there, so
+ * that the same order is as good. */
 #define SCHED_TIER(node_ptr) ((uint32_t) ((node_ptr)->sched_weight >> 40))
 #if SINCE(23, 11)
 #define RUN_NOW_TIER(node_ptr) SCHED_TIER(node_ptr)
 #else
-/* A node that boots already: behind the ready ones, as WILL_RUN says. */
+/* Tier of a node for RUN_NOW: one that boots comes behind the ready ones, as in WILL_RUN. */
 #define RUN_NOW_TIER(node_ptr) \
 	(SCHED_TIER(node_ptr) | (IS_NODE_POWERING_UP(node_ptr) ? 2u : 0u))
 #endif
@@ -64,11 +59,8 @@ typedef bitstr_t exc_t;
 #define WILL_RUN_WEIGHT(node_ptr) ((node_ptr)->config_ptr->weight)
 #endif
 
-/*
- * How slurmctld's topology is read.  To 23.02 there is one table of switches;
- * later a plugin's own data are got, printed and freed through functions whose
- * names and parameters these are.
- */
+/* Functions that read slurmctld's topology. To 23.02 there is one table of switches; later a
+ * plugin's own data are got, printed and freed. */
 #if !SINCE(23, 11)
 #define TOPOLOGY_TABLE 1
 #else
@@ -112,7 +104,7 @@ typedef int (*topology_get_t)(dynamic_plugin_data_t **topoinfo);
 #define TOPOLOGY_PRINT "topology_g_topology_print"
 #define TOPOLOGY_FREE "topology_g_topology_free"
 #endif
-/* The text says how large blocks are. */
+/* Whether the text says how large blocks are. */
 #define TOPOLOGY_SIZES_PRINTED SINCE(24, 11)
 
 #if SINCE(25, 11)

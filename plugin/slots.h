@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * slots.h - all that differs between releases of Slurm: the operations of the
+/* slots.h - all that differs between releases of Slurm: the operations of the
  * select plugin API, the end of job_test()'s parameters, renamed constants.
  * release.h has what differs in the structures; nothing else in the overlay asks
  * for a release.
@@ -18,8 +17,7 @@
  * version only: each needs a build of its own.
  *
  * Source: node_select_syms[] in src/common/select.c (22.05) and
- * src/interfaces/select.c (later).
- */
+ * src/interfaces/select.c (later). */
 #pragma once
 
 #define RELEASE_OF(major, minor) (((major) << 8) | (minor))
@@ -37,8 +35,8 @@
 the table above, then add it to slots.h"
 #endif
 
-/* Number of symbols that Slurm looks for, plugin_id included: a check on the lists
- * below, where a missing one would end slurmctld. */
+/* Number of symbols that Slurm looks for, plugin_id included: a check on the lists below, where a
+ * missing one would end slurmctld. */
 #if SINCE(26, 5)
 #define OPERATIONS 14
 #elif SINCE(25, 5)
@@ -77,8 +75,7 @@ typedef struct job_details job_details_t;
 #define JOB_TEST_IS_LATER(now) false
 #endif
 
-/* Times that the caller knows of: no start before the one is wanted, none
- * after the other; 0 if not given. */
+/* Times of the caller: no start before FROM is wanted, none after TO; 0 if not given. */
 #if SINCE(24, 11)
 #define JOB_TEST_FROM (will_run ? will_run->start : 0)
 #define JOB_TEST_TO (will_run ? will_run->end : 0)
@@ -87,8 +84,8 @@ typedef struct job_details job_details_t;
 #define JOB_TEST_TO ((time_t) 0)
 #endif
 
-/* Whether stock can be told to look at no end after `until` (0: the caller's
- * own bound); else it looks at ends in windows. */
+/* Whether stock takes a bound `until` (0: the caller's own) of the ends that it tries; else it
+ * tries ends in windows. */
 #if SINCE(24, 11)
 #define JOB_TEST_HAS_UNTIL true
 #define JOB_TEST_TAIL_ARGS_UNTIL(until) \
@@ -119,7 +116,7 @@ typedef struct job_details job_details_t;
 	HANDLED_UNTIL_22_05(X) \
 	HANDLED_SINCE_26_05(X)
 
-/* Later releases do not tell before they save their state. */
+/* Operation state_save: since 25.05 slurmctld does not call it before it saves its state. */
 #if SINCE(25, 5)
 #define HANDLED_UNTIL_24_11(X)
 #else
@@ -189,9 +186,8 @@ typedef struct job_details job_details_t;
 
 /* ---- what has another name or another meaning */
 
-/* details->whole_node as the wire has it (0, REQUIRED 1, USER 2, MCS 3), and
- * whether job_resrcs->whole_node means all cores: since 24.05 it is a set of
- * bits. */
+/* Wire value of details->whole_node (0, REQUIRED 1, USER 2, MCS 3), and whether
+ * job_resrcs->whole_node means all cores: since 24.05 it is a set of bits. */
 #if SINCE(24, 5)
 #define WHOLE_NODE_WIRE(value) \
 	((value) & WHOLE_NODE_REQUIRED ? 1u : \
@@ -215,20 +211,19 @@ typedef struct job_details job_details_t;
 #define CR_MEMORY SELECT_MEMORY
 #endif
 
-/* slurmctld only checks its configuration (-t, until 23.02); `extern` from its
- * headers. */
+/* Whether slurmctld has the mode that only checks its configuration (-t, until 23.02); test_config
+ * is `extern` in its headers. */
 #define HAS_TEST_CONFIG (!SINCE(23, 11))
 
-/* Words before a bitmap's bits; since 24.11 bitstring.c keeps it to itself,
- * and the self-check looks whether it still holds. */
+/* Words before a bitmap's bits; since 24.11 private to bitstring.c, and checked by layout.c. */
 #define BITMAP_HEAD_WORDS 2
 
-/* job_record_t has node_bitmap_preempt, which a trial changes. */
+/* Whether job_record_t has node_bitmap_preempt, which a trial changes. */
 #define HAS_NODE_BITMAP_PREEMPT \
 	(SLURM_VERSION_NUMBER >= VERSION_OF(24, 11, 4))
 
-/* A job's priorities, if it asks for several partitions or QOSes: by partition
- * in the order of its part_ptr_list, and within each by QOS. */
+/* Priorities of a job that asks for several partitions or QOSes: by partition in the order of its
+ * part_ptr_list, and within each by QOS. */
 #if SINCE(25, 5)
 #define JOB_PRIO_MULT prio_mult->priority_array
 #define JOB_HAS_PRIO_MULT(job_ptr) ((job_ptr)->prio_mult != NULL)
@@ -240,7 +235,7 @@ typedef struct job_details job_details_t;
 #define JOB_HAS_PRIO_MULT(job_ptr) true
 #endif
 
-/* The QOSes that it asks for, if several. */
+/* QOSes that the job asks for, if several. */
 #if SINCE(24, 11)
 #define JOB_QOS_LIST(job_ptr) ((job_ptr)->qos_list)
 #else

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * spank_phalanx.c - the option --hdfs-input of sbatch, salloc and srun.
+/* spank_phalanx.c - the option --hdfs-input of sbatch, salloc and srun.
  *
  * plugstack.conf:  optional  spank_phalanx.so
  *
@@ -9,8 +8,7 @@
  * plugin (config/slurm/job_submit.lua) writes it into admin_comment, which is
  * what the daemon reads.  Without that plugin the option has no effect.
  *
- * Built against spank.h alone, for one release of Slurm, as all SPANK plugins.
- */
+ * Built against spank.h alone, for one release of Slurm, as all SPANK plugins. */
 #include <stdlib.h>
 #include <string.h>
 

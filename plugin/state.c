@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * state.c - the node table and the jobs' allocations as wire records.
+/* state.c - the node table and the jobs' allocations as wire records.
  *
- * A job's allocation is reported as stock select/cons_tres counts it: cores by its
- * core bitmap (whole nodes by all their cores), memory by memory_allocated[],
- * gres by gres_cnt_node_alloc[].  Source: src/plugins/select/cons_common/
- * job_resources.c and cons_common.c of 22.05.8, src/stepmgr/ and
- * src/plugins/select/cons_tres/ of 24.11.5.
- */
+ * A job's allocation is reported as stock select/cons_tres counts it: cores by its core bitmap
+ * (whole nodes by all their cores), memory by memory_allocated[], gres by gres_cnt_node_alloc[].
+ * Source: src/plugins/select/cons_common/ job_resources.c and cons_common.c of 22.05.8,
+ * src/stepmgr/ and src/plugins/select/cons_tres/ of 24.11.5. */
 
 #include "slurm_api.h"
 
@@ -96,7 +93,7 @@ static void _fill_node(struct phx_node *out, const node_record_t *node_ptr)
 		(void) list_for_each(node_ptr->gres_list, _node_gres, out);
 }
 
-/* Word-wise FNV: the names of 10,000 nodes need not cost milliseconds. */
+/* Hash a node word by word with FNV: 10,000 nodes must not cost milliseconds. */
 static uint64_t _hash_node(uint64_t hash, const struct phx_node *node)
 {
 	uint64_t words[sizeof(*node) / sizeof(uint64_t)];
@@ -237,7 +234,7 @@ static bool _put_gres_names(struct pktbuf *out)
 
 /* ---- jobs ---- */
 
-/* Everything one job holds; the arrays grow once and are kept. */
+/* Resources that a job holds; the arrays grow once and are kept. */
 struct held {
 	struct phx_alloc *alloc;
 	struct phx_job_gres *gres;
@@ -247,13 +244,13 @@ struct held {
 	bool failed;
 };
 
-/* Serialized by slurmctld's job lock, or by `state_build`'s READ lock against
- * all writers; the mutex keeps the overlay's thread and a writer apart. */
+/* Scratch of `state_job`, serialized by slurmctld's job lock, or by `state_build`'s READ lock
+ * against all writers; the mutex keeps the overlay's thread and a writer apart. */
 static struct held held;
 static pthread_mutex_t held_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* CPUs and cores that the job keeps from others on its n-th node, whose cores
- * begin at `core_first` of the job's. */
+/* Get CPUs and cores that the job keeps from others on its n-th node, whose cores begin at
+ * `core_first` of the job's. */
 static void _cores_held(struct phx_alloc *out, const job_resources_t *res,
 			const node_record_t *node_ptr, uint32_t core_first)
 {
@@ -313,7 +310,7 @@ static int _job_gres(void *x, void *arg)
 	return 0;
 }
 
-/* RET false if memory ran out */
+/* Collect what a job holds. RET false if memory ran out */
 static bool _collect(struct held *h, job_record_t *job_ptr, bool suspended)
 {
 	job_resources_t *res = job_ptr->job_resrcs;
@@ -382,7 +379,7 @@ static void _fill_job(struct phx_job *msg, job_record_t *job_ptr,
 		msg->flags |= PHX_JOB_TOPOLOGY;
 }
 
-/* Split what is held into messages, FIRST to LAST. */
+/* Append a job's resources as messages, FIRST to LAST. */
 static bool _put_job(struct pktbuf *out, const struct held *h,
 		     job_record_t *job_ptr, uint32_t cause, bool suspended)
 {

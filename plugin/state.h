@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * state.h - reads slurmctld's structures into wire records.  Everything here
- * needs slurmctld's locks: the operations are called with them held, and
- * state_build() takes them itself.
- */
+/* state.h - reads slurmctld's structures into wire records. All functions need slurmctld's locks:
+ * the operations are called with them held, and state_build() takes them itself. */
 #pragma once
 
 #include "pktbuf.h"
@@ -13,30 +10,27 @@
 struct state_info {
 	uint32_t nodes;
 	uint32_t jobs;
-	uint64_t table_hash; /* state_table_hash() of what was sent */
+	uint64_t table_hash; /* state_table_hash() of the state sent */
 };
 
 /* Append SYNC_BEGIN .. SYNC_END; locks: READ conf, job, node, part.
  * RET false if memory ran out */
 extern bool state_build(struct pktbuf *out, struct state_info *info);
 
-/* Hash of all that NODES and TOPOLOGY would say, but for node_state, which
- * changes with every job; locks: READ conf, node */
+/* Hash of NODES and TOPOLOGY without node_state, which changes with every job; locks: READ conf,
+ * node */
 extern uint64_t state_table_hash(void);
 
-/*
- * Append the JOB messages of one running or suspended job.
+/* Append the JOB messages of one running or suspended job.
  * IN suspended - its CPUs are free
- * RET false if it holds nothing to speak of or memory ran out
- */
+ * RET false if the job holds nothing or memory ran out */
 extern bool state_job(struct pktbuf *out, job_record_t *job_ptr, uint32_t cause,
 		      bool suspended);
 
-/* Append a JOB_END. */
 extern void state_job_end(struct pktbuf *out, job_record_t *job_ptr);
 
-/* RET true if the job is suspended in the sense that its cores are free: by a
- * user or administrator, not by gang scheduling. */
+/* RET true if the job is suspended with its cores free: by a user or administrator, not by gang
+ *     scheduling */
 extern bool state_job_suspended(job_record_t *job_ptr);
 
 /* Arguments of job_test() that an ASK carries. */
@@ -44,16 +38,14 @@ struct ask_call {
 	job_record_t *job_ptr;
 	uint16_t mode;
 	bitstr_t *node_bitmap;
-	list_t *preemptees; /* that may be, or NULL */
-	exc_t *exc;         /* what reservations keep, or NULL */
-	bool prove; /* tell the nodes that are left out too */
+	list_t *preemptees; /* jobs that may be preempted, or NULL */
+	exc_t *exc;         /* kept by reservations, or NULL */
+	bool prove; /* send the nodes that are left out too */
 };
 
-/*
- * Write a whole ASK but for its numbers of nodes.
+/* Write an ASK without its numbers of nodes.
  * IN/OUT ask - zeroed but for its arrays; PHX_PACKET_MAX bytes of room
- * RET PHX_R_NONE, or why this call is not asked about
- */
+ * RET PHX_R_NONE, or why this call is not asked about */
 extern uint16_t state_ask(struct phx_ask *ask, const struct ask_call *call);
 
 /* Copy a bitmap to words, bit i of word w being 64*w+i; unused bits are 0.

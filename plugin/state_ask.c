@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * state_ask.c - what a job asks for, and the nodes that it may have, as wire
- * records.
- */
+/* state_ask.c - a job's request, and the nodes that it may have, as wire records. */
 
 #include "slurm_api.h"
 
@@ -50,7 +47,7 @@ static int _ask_gres(void *x, void *arg)
 	return 0;
 }
 
-/* The partition may say otherwise than the cluster what is allocated. */
+/* Allocated resources of the partition, which may differ from the cluster's. */
 static uint16_t _cr_type(const job_record_t *job_ptr)
 {
 	uint16_t type = slurm_conf.select_type_param;
@@ -62,8 +59,8 @@ static uint16_t _cr_type(const job_record_t *job_ptr)
 	return type;
 }
 
-/* The daemon reads the whole token when it polls; here only whether to wait
- * for that. */
+/* Whether a comment names an input, so that the call waits for the daemon, which reads the whole
+ * token when it polls. */
 static bool _names_input(const char *comment)
 {
 	return comment && (strstr(comment, "hdfs-input=") ||
@@ -159,7 +156,7 @@ static void _ask_details(struct phx_ask *ask, const job_details_t *d)
 	ask->segment_size = (uint16_t) field_given16(SEGMENT_SIZE(d));
 }
 
-/* stock counts from the job's first test on, which this may be. */
+/* Write the job's limit of switches; stock counts from the first test, which this may be. */
 static void _ask_switches(struct phx_ask *ask, const job_record_t *job_ptr)
 {
 	time_t start = job_ptr->wait4switch_start;

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * stats.h - counters since the overlay was loaded, as they are sent.  Written
- * by slurmctld's scheduling threads, read once a second by the overlay's own:
- * relaxed atomic operations, since each counter stands for itself.
- */
+/* stats.h - counters since the overlay was loaded, as they are sent. Written by slurmctld's
+ * scheduling threads, read once a second by the overlay's own: relaxed atomic operations, since
+ * each counter stands for itself. */
 #pragma once
 
 #include <stdint.h>
@@ -12,7 +10,7 @@
 #include "breaker.h"
 #include "phalanx_wire.h"
 
-extern struct phx_stats overlay_stats; /* what the breaker counts is 0 in it */
+extern struct phx_stats overlay_stats; /* members that the breaker counts are 0 */
 extern struct breaker overlay_breaker;
 
 static inline void stat_add(uint64_t *c, uint64_t n)
@@ -25,14 +23,14 @@ static inline uint64_t stat_get(const uint64_t *c)
 	return __atomic_load_n(c, __ATOMIC_RELAXED);
 }
 
-/* Keep the greatest; of one thread. */
+/* Raise a counter to a greater value; one thread only. */
 static inline void stat_max(uint64_t *c, uint64_t n)
 {
 	if (n > stat_get(c))
 		__atomic_store_n(c, n, __ATOMIC_RELAXED);
 }
 
-/* Count one duration; the buckets are those of phx_stats. */
+/* Count a duration in the buckets of phx_stats. */
 static inline void stat_hist(uint64_t *hist, uint64_t ns)
 {
 	uint32_t b = (uint32_t) ns;
@@ -59,5 +57,4 @@ static inline uint64_t now_ns(void)
 /* Copy counters one by one; sizes are multiples of 8. */
 extern void stat_copy(void *out, const void *counters, size_t bytes);
 
-/* Fill a whole STATS packet. */
 extern void stats_fill(struct phx_stats *out);

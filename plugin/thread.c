@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * thread.c - starting and ending a thread of the overlay.
- */
+/* thread.c - starting and ending a thread of the overlay. */
 
 #include "slurm_api.h"
 

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * thread.h - a thread of the overlay inside slurmctld.
- */
+/* thread.h - a thread of the overlay inside slurmctld. */
 
 #pragma once
 
@@ -14,11 +12,9 @@ struct thread {
 	bool started;
 };
 
-/* Starts it with all signals blocked: they are slurmctld's business. Returns
- * zero or an errno. */
+/* Start the thread with all signals blocked: they are slurmctld's. RET 0 or an errno value */
 extern int thread_start(struct thread *thread, void *(*run)(void *));
 
-/* Waits some seconds for its end: it may wait for a lock that the caller
- * holds. False where it still runs; it is then detached and its data must
- * stay. */
+/* Wait some seconds for the thread's end: it may wait for a lock that the caller holds. RET false
+ * where it still runs; it is then detached and its data must stay */
 extern bool thread_join(struct thread *thread);

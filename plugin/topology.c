@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * topology.c - see topology.h.  The text is that of `scontrol show topology`.
+/* topology.c - see topology.h.  The text is that of `scontrol show topology`.
  * Source: topo_info.c and proc_req.c of 22.05.8; topology.c and the topology
- * plugins of 23.11 to 26.05.
- */
+ * plugins of 23.11 to 26.05. */
 
 #include "slurm_api.h"
 
@@ -65,7 +63,7 @@ extern uint16_t topology_of(const part_record_t *part_ptr)
 	return (uint16_t) index;
 }
 
-/* Said once: it would come every 30 s. */
+/* Log once why a topology is unknown: it would come every 30 s. */
 static void _unknown(struct topology *t, const char *why)
 {
 	static bool said;
@@ -124,7 +122,7 @@ struct functions {
 	int (*free)(dynamic_plugin_data_t *topoinfo);
 };
 
-/* RET false if slurmctld lacks one */
+/* Look up slurmctld's functions. RET false if one is missing */
 static bool _look_up(struct functions *f)
 {
 	*(void **) &f->get = dlsym(RTLD_DEFAULT, TOPOLOGY_GET);
@@ -149,11 +147,9 @@ static const char *_plugin_of(uint32_t plugin_id)
 	}
 }
 
-/*
- * Slurm's print function takes the plugin's number for that of a topology: it
- * calls the right plugin only for the first one's, and for that of the second
- * topology.
- */
+/* Whether Slurm prints this topology: its function takes the plugin's number for that of a
+ * topology, and calls the right plugin only for the first one's, and for that of the second
+ * topology. */
 static bool _prints(const struct functions *f, uint32_t index,
 		    uint32_t plugin_id)
 {
@@ -215,7 +211,7 @@ static void _read_text(struct topology *t, uint32_t index)
 
 #endif
 
-/* Names of the topologies that partitions use. RET their number */
+/* Name the topologies that partitions use. RET their number */
 static uint32_t _name_all(void)
 {
 	uint32_t n = 1;
