@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Questions to the daemon: one request, one connection. Of several addresses the first that
-//! answers counts; one that says "not now", as the daemon of a standby controller does, is
-//! passed over.
+//! A client of the daemon: one request, one connection. Of several addresses the first that answers
+//! counts; one that says "not now", as the daemon of a standby controller does, is passed over.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -21,14 +20,14 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 /// Longest time of a request with a body, which the daemon writes down.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Puts questions to daemons.
+/// Sends requests to daemons.
 #[derive(Clone, Debug)]
 pub struct Client {
-    /// In the order in which they are asked.
+    /// Addresses of daemons, in the order in which they are asked.
     pub targets: Vec<Target>,
     /// Socket of another munged than the machine's.
     pub munge_socket: Option<PathBuf>,
-    /// Users whose answers over TCP count; `None`: everybody's.
+    /// Users whose answers over TCP count; `None`: any user's.
     pub answered_by: Option<Vec<u32>>,
 }
 
@@ -47,11 +46,11 @@ pub struct Reply {
 }
 
 impl Reply {
-    /// The body of a success.
+    /// Returns the body of a success.
     ///
     /// # Errors
-    /// The daemon's message: [`Exit::Usage`] where it says that the request
-    /// was bad, else [`Exit::Negative`].
+    /// The daemon's message: [`Exit::Usage`] where it says that the request was bad, else
+    /// [`Exit::Negative`].
     pub fn expect_success(&self) -> Result<&[u8], Failure> {
         if (200..300).contains(&self.status) {
             return Ok(&self.body);
@@ -64,12 +63,12 @@ impl Reply {
         Err(Failure::new(exit, message))
     }
 
-    /// Whether it said "not now".
+    /// Whether the daemon said "not now".
     pub fn is_unavailable(&self) -> bool {
         self.status == 503
     }
 
-    /// The body as JSON, if it is of this form.
+    /// Returns the body as JSON, if it is of this form.
     pub fn try_parse<T: DeserializeOwned>(&self) -> Option<T> {
         serde_json::from_slice(&self.body).ok()
     }
@@ -81,7 +80,7 @@ impl Client {
         Self { targets: vec![Target::Unix(socket)], munge_socket: None, answered_by: None }
     }
 
-    /// The same, but over TCP only answers of these users count.
+    /// Accepts over TCP only answers of these users.
     #[must_use]
     pub fn answered_by(mut self, uids: Vec<u32>) -> Self {
         self.answered_by = Some(uids);
@@ -136,7 +135,7 @@ impl Client {
         self.within(limit, method, path, body)
     }
 
-    /// One round: each is asked until one answers, all within `limit`.
+    /// Asks each daemon in turn until one answers, all within `limit`.
     pub fn within(
         &self,
         limit: Duration,

@@ -8,14 +8,14 @@ use std::process::ExitCode;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Exit {
-    /// Done.
+    /// The command was done.
     Ok = 0,
-    /// Done, and the answer is no: a wrong configuration, an unknown job, a
-    /// refused reload.
+    /// The command was done, and the answer is no: a wrong configuration, an unknown job, a refused
+    /// reload.
     Negative = 1,
-    /// Wrong arguments or input.
+    /// Arguments or input are wrong.
     Usage = 2,
-    /// `solve`: no feasible answer.
+    /// The problem of `solve` has no feasible answer.
     Infeasible = 3,
     /// phalanxd does not answer.
     Unreachable = 4,
@@ -74,22 +74,22 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// The program ends with `exit`.
+    /// Returns a failure that ends the program with `exit`.
     pub fn new(exit: Exit, message: impl Display) -> Self {
         Self { exit, message: message.to_string() }
     }
 
-    /// Wrong arguments or input.
+    /// Returns the failure for wrong arguments or input.
     pub fn usage(message: impl Display) -> Self {
         Self::new(Exit::Usage, message)
     }
 
-    /// The answer is no.
+    /// Returns the failure for an answer that is no.
     pub fn negative(message: impl Display) -> Self {
         Self::new(Exit::Negative, message)
     }
 
-    /// Wrong arguments or input, in one line whatever the input contained.
+    /// Returns the failure for wrong arguments or input, in one line whatever the input contained.
     pub fn usage_line(message: impl Display) -> Self {
         Self::usage(message.to_string().replace(['\n', '\r'], " "))
     }

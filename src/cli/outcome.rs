@@ -10,30 +10,30 @@ use crate::exit::{Exit, Failure};
 /// Output of a command, and exit code of the program.
 #[derive(Debug)]
 pub struct Outcome {
-    /// Goes to standard output in one piece.
+    /// Text that goes to standard output in one piece.
     pub text: String,
     /// Exit code.
     pub exit: Exit,
 }
 
 impl Outcome {
-    /// A text, and a program that ends well.
+    /// Returns a text, and success.
     pub fn ok(text: impl Into<String>) -> Self {
         Self { text: text.into(), exit: Exit::Ok }
     }
 
-    /// The same text with another exit code.
+    /// Returns the outcome with another exit code.
     pub fn ends_with(self, exit: Exit) -> Self {
         Self { exit, ..self }
     }
 
-    /// Indented JSON.
+    /// Returns indented JSON.
     pub fn json(report: &impl Serialize) -> Result<Self, Failure> {
         let text = serde_json::to_string_pretty(report);
         Ok(Self::ok(text.map_err(Failure::negative)? + "\n"))
     }
 
-    /// JSON in one line for each report.
+    /// Returns JSON in one line for each report.
     pub fn json_lines<T: Serialize>(reports: &[T]) -> Result<Self, Failure> {
         let lines: Result<Vec<String>, _> = reports.iter().map(serde_json::to_string).collect();
         let lines = lines.map_err(Failure::usage)?;

@@ -33,7 +33,7 @@ const OWNERS: [&str; 5] = ["nodename", "partitionname", "downnodes", "frontendna
 /// slurm.conf with what it includes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SlurmConf {
-    /// The file it began with.
+    /// File that was read first.
     pub path: PathBuf,
     lines: Vec<(Place, Line)>,
 }
@@ -126,7 +126,7 @@ impl SlurmConf {
         Some((found.1, found.2))
     }
 
-    /// All values of a key that may occur several times.
+    /// Returns all values of a key that may occur several times.
     pub fn all(&self, key: &str) -> impl Iterator<Item = &str> {
         self.settings().filter(move |set| set.0.eq_ignore_ascii_case(key)).map(|set| set.1)
     }
@@ -152,7 +152,7 @@ impl SlurmConf {
         out
     }
 
-    /// What each node has, in Slurm's order.
+    /// Returns the resources of each node, in Slurm's order.
     ///
     /// # Errors
     /// A sentence with the line that cannot be read, or that there are no nodes.

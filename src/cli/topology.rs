@@ -42,12 +42,12 @@ impl TopologyFile {
         Ok(Self { name, text })
     }
 
-    /// Its nodes in its order.
+    /// Returns the file's nodes in its order.
     pub fn node_names(&self) -> Result<Vec<String>, Failure> {
         topology::node_names(&self.text).map_err(|error| self.failed(error))
     }
 
-    /// The topology over these nodes.
+    /// Returns the topology over these nodes.
     pub fn over(&self, table: &Table) -> Result<Topology, Failure> {
         topology::parse_file(&self.text, table).map_err(|error| self.failed(error))
     }

@@ -101,19 +101,19 @@ impl<'a, T> Columns<'a, T> {
 
 /// Blanks between two columns, the one of the line between them aside.
 const GAP: u16 = 2;
-/// Columns of texts are never narrower than this for the sake of others.
+/// Least width of a column of texts, in characters.
 const TEXT_LEAST: usize = 8;
-/// Nor than this for a word of their heads.
+/// Least width that a word of a heading may be broken to, in characters.
 const HEAD_LEAST: usize = 16;
 
-/// Widths that a column asks for.
+/// Widths of a column, in characters.
 #[derive(Default)]
 struct Widths {
-    /// So that nothing is broken.
+    /// Width at which nothing is broken.
     whole: usize,
-    /// So that no word of its head is.
+    /// Width of the longest word of the heading.
     head_word: usize,
-    /// Of its widest cell.
+    /// Width of the widest cell.
     cell: usize,
 }
 
@@ -129,7 +129,7 @@ impl Widths {
         self.whole = self.whole.max(width);
     }
 
-    /// The narrowest that it may become: numbers are never broken, texts are.
+    /// Returns the least width: numbers are never broken, texts are.
     fn least(&self, side: CellAlignment) -> Width {
         let cell = match side {
             CellAlignment::Right => self.cell,
@@ -140,7 +140,7 @@ impl Widths {
     }
 }
 
-/// What opened the plugin's breaker, in words.
+/// Describes the cause for which the plugin's breaker opened.
 pub fn breaker_cause(cause: &str) -> String {
     match cause {
         "late" => "answers that came too late or not at all".to_owned(),

@@ -8,7 +8,7 @@ use phalanx_planner::preference::{
     BagNote, BagRow, BagShare, ClassSpeed, DataNote, GangNote, Note,
 };
 
-/// The whole preference.
+/// Appends the whole preference.
 pub fn whole(out: &mut String, preference: &PreferenceReport) {
     let made = format!("{} at {}", clean(&preference.method), time(preference.made_ms));
     let mut list = vec![("Preferred by", made)];
@@ -18,7 +18,7 @@ pub fn whole(out: &mut String, preference: &PreferenceReport) {
     tasks(out, &preference.note);
 }
 
-/// Lines of a list of facts.
+/// Returns the lines of a list of facts.
 pub fn facts_of_note(note: &Note) -> Vec<(&'static str, String)> {
     let mut list = Vec::new();
     match note {
@@ -205,7 +205,7 @@ fn worth(gang: &GangNote) -> String {
     }
 }
 
-/// Why a gang waits that could start.
+/// Says why a gang waits that could start.
 fn below_cost(gang: &GangNote) -> Option<String> {
     let less = fraction(gang.below_cost?);
     Some(format!(
@@ -219,7 +219,7 @@ fn kept(reserved_for: Option<&str>) -> String {
     reserved_for.map_or_else(String::new, |gres| format!(" (for {})", clean(gres)))
 }
 
-/// The terms of each task of a gang: where it is planned, or while it waits by class of nodes.
+/// Appends the terms of each task of a gang: where it is planned, or by class of nodes.
 pub fn tasks(out: &mut String, note: &Note) {
     let Note::Gang(gang) = note else { return };
     if gang.task_terms.is_empty() {

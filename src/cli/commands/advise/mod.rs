@@ -25,7 +25,7 @@ use phalanx_methods::learn::advice::{Advice, Past, advise};
 use phalanx_methods::learn::without_numbers;
 use phalanx_sim::input;
 
-/// Most runs that are looked at.
+/// Greatest number of runs that are read.
 const RUNS_MAX: u32 = 100_000;
 
 /// Advise users on what to request
@@ -64,12 +64,12 @@ pub struct Time {
     sacct: Option<PathBuf>,
 }
 
-/// What `--json` prints.
+/// Output of `--json`.
 #[derive(Debug, Default, Serialize)]
 struct Report {
-    /// Runs that were looked at.
+    /// Number of runs that were read.
     runs: u64,
-    /// Those with most CPU time reserved for nothing first.
+    /// Jobs, those with most unused CPU time first.
     jobs: Vec<Row>,
 }
 
@@ -80,7 +80,7 @@ struct Row {
     /// Job name without its numbers, or `=CLASS`.
     job: String,
     runs: usize,
-    /// The longest, seconds.
+    /// Duration of the longest run, in seconds.
     longest_s: u64,
     /// Limit of the latest run, minutes.
     asked_min: u32,
@@ -90,7 +90,7 @@ struct Row {
     cut: usize,
     /// Runs for which earlier ones advised a shorter limit.
     tried: usize,
-    /// Those of them that it would have ended early.
+    /// Runs among `tried` that the shorter limit would have ended early.
     too_short: usize,
     /// CPU hours that limits reserved beyond the runs' ends.
     unused_cpu_hours: f64,
@@ -118,7 +118,7 @@ impl Time {
         global.show(&report(&runs), |report| render::text(report, user.as_deref()))
     }
 
-    /// `None`: all users.
+    /// Returns the user whose jobs count; `None`: all users.
     fn user_of(&self) -> Option<String> {
         let me = geteuid();
         let all = self.allusers || (self.user.is_none() && me.is_root());
@@ -135,7 +135,7 @@ fn of_sacct(file: &std::path::Path) -> Result<Vec<Run>, Failure> {
     Ok(runs)
 }
 
-/// `runs`: the oldest first.
+/// Makes the report of `runs`, which are sorted, the oldest first.
 fn report(runs: &[Run]) -> Report {
     let mut groups: BTreeMap<(&str, String), Vec<&Run>> = BTreeMap::new();
     for run in runs.iter().filter(|run| past_of(run).is_some()) {
@@ -181,7 +181,7 @@ fn row(((user, job), group): ((&str, String), Vec<&Run>)) -> Row {
     }
 }
 
-/// `None`: the run says nothing of how long such jobs need, or had no limit.
+/// Returns what a run says of the time that such jobs need; `None` if nothing, or without a limit.
 fn past_of(run: &Run) -> Option<Past> {
     let cut = match run.state.split_whitespace().next()? {
         "COMPLETED" => false,

@@ -123,7 +123,7 @@ fn options(global: &Global, arguments: &Args) -> Result<(Target, AgentOptions), 
     Ok((target, options))
 }
 
-/// User ids whose answers over TCP count: root's, and that of phalanxd's user where there is one.
+/// Returns the user ids whose answers over TCP count: root's, and that of phalanxd's user, if any.
 pub fn servers(user: &str) -> Vec<u32> {
     let named = nix::unistd::User::from_name(user).ok().flatten();
     let id = named.map(|user| user.uid.as_raw()).or_else(|| user.parse().ok());

@@ -19,7 +19,7 @@ pub struct How {
     /// Whether it measures, or computes from its inputs [default: collector]
     #[arg(long, value_parser = one_of::<Kind>(["collector", "processor"]))]
     kind: Option<Kind>,
-    /// Where it runs: all, a hostlist, or @master [default: all]
+    /// Nodes to run it on: all, a hostlist, or @master [default: all]
     #[arg(long, value_name = "LIST")]
     nodes: Option<String>,
     /// Data that a processor reads
@@ -49,7 +49,7 @@ pub struct How {
     stop: Option<String>,
 }
 
-/// An enumeration by the words that it has in JSON.
+/// Parses an enumeration by the words that it has in JSON.
 fn one_of<T>(words: [&'static str; 2]) -> impl TypedValueParser<Value = T>
 where
     T: DeserializeOwned + Clone + Send + Sync + 'static,
@@ -57,7 +57,7 @@ where
     PossibleValuesParser::new(words).try_map(|word| serde_json::from_value(word.into()))
 }
 
-/// A duration in milliseconds; a number alone is seconds.
+/// Parses a duration into milliseconds; a number alone is seconds.
 fn milliseconds(text: &str) -> Result<u64, String> {
     let expected = || format!("expected a time such as 500ms, 30s or 5m, got {text:?}");
     if let Ok(seconds) = text.parse::<u64>() {
@@ -68,7 +68,7 @@ fn milliseconds(text: &str) -> Result<u64, String> {
 }
 
 impl How {
-    /// The change of a registration that these options ask for.
+    /// Returns the change of a registration that these options ask for.
     pub fn patch(self, name: Option<String>, cmd: Option<String>) -> Patch {
         Patch {
             name,

@@ -100,7 +100,7 @@ pub struct Stop {
     at: At,
 }
 
-/// Where a program starts or stops.
+/// Datum and nodes of a program to start or stop.
 #[derive(clap::Args, Debug)]
 struct At {
     /// Name of the datum
@@ -127,7 +127,7 @@ pub struct Data {
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXIT_CODES)]
 pub struct Use {
-    /// What uses it, such as share.capability
+    /// Key of the use, such as share.capability
     #[arg(value_name = "KEY")]
     key: Option<String>,
     /// Name of the datum, or a word that the key knows instead, such as `configuration`; without
@@ -222,7 +222,7 @@ impl Use {
     }
 }
 
-/// Path of a registration in the daemon's interface.
+/// Returns the path of a registration in the daemon's interface.
 fn path_of(name: &str) -> Result<String, Failure> {
     part(name).map(|name| format!("/v1/collectors/{name}"))
 }
@@ -240,13 +240,13 @@ fn change(
     })
 }
 
-/// The query of some nodes.
+/// Returns the query of some nodes.
 fn on(nodes: &Option<String>) -> String {
     let nodes = nodes.as_ref().map(|nodes| format!("?nodes={}", percent_encode(nodes)));
     nodes.unwrap_or_default()
 }
 
-/// A name as a part of a path.
+/// Checks a name that becomes a part of a path.
 fn part(name: &str) -> Result<&str, Failure> {
     if valid_name(name) {
         return Ok(name);

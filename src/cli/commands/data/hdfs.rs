@@ -14,7 +14,7 @@ use crate::text::{clean, table_of};
 use phalanx_core::blocks::Located;
 use phalanx_hdfs::DataNodeReport;
 
-/// Options that tell which HDFS, and which of Slurm's nodes its hosts are.
+/// Options that name the HDFS, and the nodes of Slurm that its hosts are.
 #[derive(clap::Args, Debug)]
 struct Site {
     /// Directory of core-site.xml and hdfs-site.xml; may be given several times

@@ -25,7 +25,7 @@ const DIR: &str = "/run/phalanx/jobs";
 const WAIT: Duration = Duration::from_secs(5);
 /// Longest time that the prolog takes, whatever hangs.
 const INSTALL: Duration = Duration::from_secs(8);
-/// Pause between two questions.
+/// Pause between two requests.
 const PAUSE: Duration = Duration::from_millis(200);
 /// File with the table of the map.
 const TABLE: &str = "plan.tsv";
@@ -119,7 +119,7 @@ impl Args {
     }
 }
 
-/// Position of a split, and who reads it where that is not as planned.
+/// Position of a split, and its reader where that is not the planned one.
 type Row = (usize, Option<(u64, String)>);
 
 fn text(name: &str) -> Option<String> {
@@ -149,8 +149,8 @@ fn fetch(global: &Global, job_id: u32, server_user: &str) -> Result<BlockMap, Fa
     }
 }
 
-/// A prolog that fails takes the node out of service, and one that hangs keeps the job waiting:
-/// say what is wrong, and let the job start.
+/// Fetches the map for the prolog. A prolog that fails takes the node out of service, and one that
+/// hangs keeps the job waiting: errors are printed, and the job starts.
 fn install(global: &Global, job_id: u32, dir: &Path, server_user: &str) -> Outcome {
     let (sender, done) = std::sync::mpsc::sync_channel(1);
     let (global, into, user) = (global.clone(), dir.to_owned(), server_user.to_owned());
@@ -174,7 +174,7 @@ fn install(global: &Global, job_id: u32, dir: &Path, server_user: &str) -> Outco
     Outcome::ok("")
 }
 
-/// For the job's user only: paths are nobody else's business.
+/// Writes the files for the job's user only: others must not see its paths.
 fn write_files(map: &BlockMap, dir: &Path) -> std::io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o755).create(dir)?;
     // Only root, or whoever calls, may have made what is written to: no link of anybody's.
@@ -208,12 +208,12 @@ fn step() -> Option<Step> {
     Some(Step { nodes: nodes.collect() })
 }
 
-/// A node of a step; how fast it is the map knows.
+/// Returns a node of a step; its speed comes from the map.
 fn map_node(name: String, tasks: u32) -> MapNode {
     MapNode { name, tasks, speed_permille: None }
 }
 
-/// `2(x3),1`
+/// Parses counts such as `2(x3),1`.
 fn counts(text: &str) -> Option<Vec<u32>> {
     let mut counts = Vec::new();
     for part in text.split(',') {
@@ -282,7 +282,7 @@ fn cyclic() -> bool {
     text("SLURM_DISTRIBUTION").is_some_and(|how| how.starts_with("cyclic"))
 }
 
-/// Node of a task, and which of the node's it is.
+/// Returns the node of a task, and the task's position on it.
 fn place(step: &Step, task: u64, cyclic: bool) -> Option<(String, u32)> {
     let mut left = task;
     if !cyclic {
@@ -315,7 +315,7 @@ fn values(map: &BlockMap, range: &Range) -> [String; 3] {
     [map.uri(range).to_owned(), range.offset.to_string(), range.length.to_string()]
 }
 
-/// Lines for slurmstepd. Variables of the batch script must not reach its tasks.
+/// Returns lines for slurmstepd. Variables of the batch script must not reach its tasks.
 fn environment(map: &BlockMap, dir: &Path) -> String {
     let rows = mine(map).ok();
     let first = rows.as_ref().and_then(|rows| map.ranges.get(rows.first()?.0));

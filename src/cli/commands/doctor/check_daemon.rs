@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The daemon: configuration, sockets, connection, and what it says itself.
-//! Only where slurmctld runs, or where a daemon answers.
+//! Checks of the daemon: configuration, sockets, connection, and its own findings. They run only
+//! where slurmctld runs, or where a daemon answers.
 
 use super::facts::Facts;
 use super::report::Finding;
@@ -68,7 +68,7 @@ fn configuration(facts: &Facts) -> Vec<Finding> {
     out
 }
 
-/// Names of the configuration that this cluster does not have.
+/// Finds names of the configuration that this cluster does not have.
 fn unknown_names(facts: &Facts, config: &Config) -> Vec<Finding> {
     let Ok(conf) = &facts.conf else { return Vec::new() };
     let path = facts.config_path.display();
@@ -244,7 +244,7 @@ fn plugin(facts: &Facts, status: &Status) -> Vec<Finding> {
     out
 }
 
-/// Problems that the daemon itself knows of.
+/// Lists the problems that the daemon itself knows of.
 fn said(status: &Status) -> Vec<Finding> {
     let mut out = Vec::new();
     if !status.slurm.reachable {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The data service and HDFS: names of nodes that registrations, agents and
-//! rules use against slurm.conf's, nodes without an agent, programs that fail.
+//! Checks of the data service and HDFS: names of nodes that registrations, agents and rules use
+//! against slurm.conf's, nodes without an agent, programs that fail.
 
 use std::collections::BTreeSet;
 
@@ -38,7 +38,7 @@ pub(super) fn all(facts: &Facts) -> Vec<Finding> {
     out
 }
 
-/// The nodes that a registration lists; `None` for all nodes or none of them.
+/// Returns the nodes that a registration lists; `None` for all nodes or none of them.
 fn listed(registration: &Registration) -> Option<Vec<String>> {
     if [ALL, MASTER].contains(&registration.nodes.as_str()) {
         return None;
@@ -72,7 +72,7 @@ fn unknown_nodes(
     })
 }
 
-/// Agents under names that Slurm does not have: what they send counts nowhere.
+/// Finds agents under names that Slurm does not have, whose values count nowhere.
 fn foreign_agents(facts: &Facts, nodes: &BTreeSet<String>) -> Option<Finding> {
     let agents = facts.agents.as_ref()?.agents.iter();
     let foreign: Vec<String> = agents
@@ -92,7 +92,7 @@ fn foreign_agents(facts: &Facts, nodes: &BTreeSet<String>) -> Option<Finding> {
     })
 }
 
-/// Nodes on which something is to run, and nobody is there to run it.
+/// Finds nodes on which a program is to run, but no agent runs.
 fn no_agent(
     facts: &Facts,
     registrations: &[Registration],
@@ -142,8 +142,7 @@ fn failing(report: &CollectorReport) -> Option<Finding> {
     )
 }
 
-/// Rules say which node a DataNode is; one that Slurm does not have loses its
-/// blocks without a word.
+/// Finds rules for a node that Slurm does not have: blocks on its DataNode would be lost silently.
 fn hdfs_nodes(facts: &Facts, nodes: &BTreeSet<String>) -> Option<Finding> {
     let rules = &facts.config.as_ref().ok()?.hdfs.host_map;
     let named = rules.iter().filter_map(|rule| rule.split_whitespace().nth(1));
@@ -162,7 +161,7 @@ fn hdfs_nodes(facts: &Facts, nodes: &BTreeSet<String>) -> Option<Finding> {
     })
 }
 
-/// The first few names.
+/// Lists the first few names.
 fn some(names: &[String]) -> String {
     let shown = names.iter().take(NAMES_SHOWN).cloned().collect::<Vec<_>>().join(", ");
     if names.len() > NAMES_SHOWN { format!("{shown}, ...") } else { shown }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The host itself: munge, clock, its name among the nodes.
+//! Checks of the host itself: munge, clock, its name among the nodes.
 
 use super::facts::{Facts, same_host};
 use super::report::Finding;
 
-/// Difference of clocks from which on it is worth saying, seconds.
+/// Least difference of clocks that is reported, in seconds.
 const SKEW_WARN_S: i64 = 5;
-/// munged's default time to live: beyond it nothing authenticates.
+/// Default time to live of munged, in seconds: beyond it nothing authenticates.
 const SKEW_FATAL_S: i64 = 300;
-/// Hosts named in the reminder.
+/// Greatest number of hosts named in the reminder.
 const HOSTS_SHOWN: usize = 5;
 
 pub(super) fn all(facts: &Facts) -> Vec<Finding> {
@@ -65,7 +65,7 @@ fn clock(facts: &Facts) -> Option<Finding> {
     }
 }
 
-/// The user of the daemon is the owner of its socket.
+/// Checks that the user of the daemon owns its socket.
 fn user(facts: &Facts) -> Option<Finding> {
     let private = facts
         .setting("PrivateData")
@@ -82,7 +82,7 @@ fn user(facts: &Facts) -> Option<Finding> {
     })
 }
 
-/// Collectors, agents and block locations know hosts by their NodeName.
+/// Checks the NodeName, by which collectors, agents and block locations know hosts.
 fn node_name(facts: &Facts) -> Option<Finding> {
     let conf = facts.conf.as_ref().ok()?;
     if facts.is_controller() {
@@ -114,7 +114,7 @@ fn node_name(facts: &Facts) -> Option<Finding> {
     }
 }
 
-/// A reminder of the other hosts, which this one cannot see.
+/// Reminds of the other hosts, which cannot be checked from this one.
 fn reminder(facts: &Facts) -> Option<Finding> {
     let conf = facts.conf.as_ref().ok()?;
     let first = facts.directories.first()?;

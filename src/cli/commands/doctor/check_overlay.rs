@@ -48,15 +48,15 @@ fn stock_at(facts: &Facts) -> Option<usize> {
     facts.directories.iter().position(|dir| file(dir).is_some_and(|file| !file.overlay))
 }
 
-/// The release that this host's Slurm has: of the plugin in PluginDir, else of
-/// the one in the usual place.
+/// Returns the release of this host's Slurm: that of the plugin in PluginDir, else of the one in
+/// the usual place.
 fn installed(facts: &Facts) -> Option<&PluginFile> {
     stock_at(facts)
         .and_then(|at| file(&facts.directories[at]))
         .or(facts.stock.as_ref().and_then(file))
 }
 
-/// What puts an overlay of a version there.
+/// Returns the commands that install an overlay of a version.
 fn how_to_get(facts: &Facts, version: &str) -> String {
     let installer = facts.installer;
     format!(
@@ -65,7 +65,7 @@ fn how_to_get(facts: &Facts, version: &str) -> String {
     )
 }
 
-/// `PluginDir=` as it should be: the overlay's directory first.
+/// Returns the right `PluginDir=` line: the overlay's directory first.
 fn line(facts: &Facts, overlay: &Path) -> String {
     let mut entries = vec![overlay.display().to_string()];
     let rest = facts.directories.iter().map(|dir| &dir.path).filter(|path| *path != overlay);
@@ -168,7 +168,7 @@ fn on_another_host(path: &Path) -> Finding {
     .fix("leave the directory empty on this host")
 }
 
-/// No overlay in PluginDir: nothing to say on hosts other than the controller.
+/// Reports that no overlay is in PluginDir, but only on the controller.
 fn not_found(facts: &Facts) -> Option<Finding> {
     if !facts.is_controller() {
         return None;
@@ -216,7 +216,7 @@ fn unreadable(facts: &Facts) -> Vec<Finding> {
     bad.map(finding).collect()
 }
 
-/// Whether the running slurmctld has it, and has this one.
+/// Checks whether the running slurmctld has loaded an overlay, and this one.
 fn loaded(facts: &Facts, overlay: &Directory) -> Option<Finding> {
     let slurmctld = facts.slurmctld.as_ref()?;
     let fits = file(overlay)?.version == installed(facts)?.version;

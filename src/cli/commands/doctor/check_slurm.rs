@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The settings of slurm.conf that matter for placement; slurm.conf(5).
+//! Checks of the settings of slurm.conf that matter for placement; see slurm.conf(5).
 
 use phalanx_ffi::wire::{PHX_CONF_HOLD_S, PHX_CONF_HOLD_S_MAX};
 
@@ -43,7 +43,7 @@ pub(super) fn all(facts: &Facts) -> Vec<Finding> {
     out
 }
 
-/// A PluginDir that was changed after slurmctld began.
+/// Finds a PluginDir that was changed after slurmctld began.
 fn not_in_force(facts: &Facts) -> Option<Finding> {
     let running = facts.running.as_ref().ok()?.get("PluginDir")?;
     let (file, place) = facts.in_file("PluginDir")?;
@@ -89,7 +89,7 @@ fn select(facts: &Facts) -> Vec<Finding> {
     out
 }
 
-/// One option of SchedulerParameters.
+/// Returns an option of SchedulerParameters.
 fn option<'a>(parameters: &'a str, name: &str) -> Option<&'a str> {
     parameters.split(',').map(str::trim).find_map(|option| {
         let (key, value) = option.split_once('=').unwrap_or((option, ""));
@@ -97,7 +97,7 @@ fn option<'a>(parameters: &'a str, name: &str) -> Option<&'a str> {
     })
 }
 
-/// How long the overlay may hold jobs, which no daemon can change.
+/// Checks how long the overlay may hold jobs, which no daemon can change.
 fn longest_hold(facts: &Facts, parameters: &str) -> Option<Finding> {
     let text = option(parameters, "phalanx_hold_max");
     let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
@@ -191,7 +191,7 @@ fn scheduler(facts: &Facts) -> Vec<Finding> {
     out
 }
 
-/// The number at the beginning: `30 sec` is 30.
+/// Returns the number at the beginning: `30 sec` is 30.
 fn first_number(text: &str) -> Option<u64> {
     text.split_whitespace().next()?.parse().ok()
 }
@@ -232,7 +232,7 @@ fn topology(facts: &Facts) -> Option<Finding> {
         .then(|| Finding::note("topology", format!("TopologyPlugin is {value}")).why(why))
 }
 
-/// slurmctld, this host's files and the daemon should be of one release.
+/// Checks that slurmctld, this host's files and the daemon are of one release.
 fn releases(facts: &Facts) -> Vec<Finding> {
     let mut out = Vec::new();
     let stock = facts.stock.as_ref().and_then(|dir| dir.plugin.as_ref()?.as_ref().ok());

@@ -15,7 +15,7 @@ const POLL: Duration = Duration::from_millis(10);
 /// Directories of administrators' programs; they are added to the caller's path.
 const MORE_PATH: &str = ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// The file of a program.
+/// Finds the file of a program.
 pub(super) fn find(program: &str) -> Option<PathBuf> {
     let path = std::env::var("PATH").unwrap_or_default() + MORE_PATH;
     path.split(':')

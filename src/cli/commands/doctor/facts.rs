@@ -20,13 +20,13 @@ use phalanx_config::{Config, ConfigError};
 use phalanx_messages::collect::{AgentsReport, CollectorsReport};
 use phalanx_messages::rest::Status;
 
-/// One entry of PluginDir.
+/// An entry of PluginDir.
 #[derive(Clone, Debug)]
 pub(super) struct Directory {
     pub(super) path: PathBuf,
     /// The reason why it is no usable directory.
     pub(super) error: Option<String>,
-    /// Its `select_cons_tres.so`.
+    /// The entry's `select_cons_tres.so`.
     pub(super) plugin: Option<Result<PluginFile, String>>,
 }
 
@@ -35,10 +35,10 @@ pub(super) struct Directory {
 pub(super) struct Slurmctld {
     pub(super) pid: u32,
     pub(super) uid: u32,
-    /// The overlay files that it has mapped, and whether each was replaced
-    /// since; `None` if that may not be read.
+    /// Overlay files that the process has mapped, and whether each was replaced since; `None` if
+    /// that may not be read.
     pub(super) mapped: Option<Vec<(PathBuf, bool)>>,
-    /// `PHALANX_PLUGIN_SOCKET` of its environment; `None` if not readable.
+    /// `PHALANX_PLUGIN_SOCKET` of the process's environment; `None` if not readable.
     pub(super) socket: Option<Option<PathBuf>>,
 }
 
@@ -50,11 +50,11 @@ pub(super) struct Socket {
     pub(super) mode: u32,
 }
 
-/// `scontrol show config` of the slurmctld that answers.
+/// Output of `scontrol show config` of the slurmctld that answers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Running {
     pub(super) values: BTreeMap<String, String>,
-    /// Clock of slurmctld's host when it answered, and ours, unix seconds.
+    /// Clock of slurmctld's host when it answered, and of this host, unix seconds.
     pub(super) clocks: Option<(i64, i64)>,
 }
 
@@ -68,7 +68,7 @@ impl Running {
 #[derive(Debug)]
 pub(super) struct Facts {
     pub(super) host: String,
-    /// What installs packages here.
+    /// Program that installs packages on this host.
     pub(super) installer: &'static str,
     pub(super) conf: Result<SlurmConf, String>,
     /// Entries of PluginDir as slurm.conf of this host has it.
@@ -92,7 +92,7 @@ pub(super) struct Facts {
     pub(super) munge: Result<(), String>,
 }
 
-/// The command that installs packages on a system whose os-release(5) this is. Names of Phalanx's
+/// Returns the command that installs packages on the system of an os-release(5). Names of Phalanx's
 /// packages are the same everywhere.
 pub(super) fn installer(os_release: &str) -> &'static str {
     let value = |line: &str, key: &str| {
@@ -159,19 +159,19 @@ impl Facts {
         }
     }
 
-    /// The value of a setting that counts: slurmctld's, else the file's.
+    /// Returns the value of a setting that counts: slurmctld's, else the file's.
     pub(super) fn setting(&self, key: &str) -> Option<&str> {
         let running = self.running.as_ref().ok().and_then(|running| running.get(key));
         running.or_else(|| self.in_file(key).map(|(value, _)| value))
     }
 
-    /// The value in slurm.conf and where.
+    /// Returns the value in slurm.conf and its place.
     pub(super) fn in_file(&self, key: &str) -> Option<(&str, String)> {
         let conf = self.conf.as_ref().ok()?;
         conf.get(key).map(|(value, place)| (value, place.to_string()))
     }
 
-    /// The place of a setting: its line, else the file.
+    /// Returns the place of a setting: its line, else the file.
     pub(super) fn place(&self, key: &str) -> Option<String> {
         let file = || self.conf.as_ref().ok().map(|conf| conf.path.display().to_string());
         self.in_file(key).map(|(_, place)| place).or_else(file)
@@ -211,8 +211,8 @@ fn directory(path: &Path) -> Directory {
     Directory { path: path.to_path_buf(), error, plugin: plugin::read(path) }
 }
 
-/// Slurm's own plugins: where the slurmctld that answers has them, be it under a prefix of the
-/// site's own; else Debian's places, then those of rpm packages.
+/// Returns the directory of Slurm's own plugins: that of the slurmctld that answers, which may be
+/// under a prefix of the site's own; else Debian's places, then those of rpm packages.
 fn stock_directory(running: Option<&Running>) -> Option<PathBuf> {
     let in_force = running.and_then(|running| running.get("PluginDir")).unwrap_or_default();
     let mut places: Vec<PathBuf> = in_force.split(':').map(PathBuf::from).collect();
@@ -251,8 +251,7 @@ fn slurmctld(conf: Option<&SlurmConf>) -> Option<Slurmctld> {
     found.into_iter().next()
 }
 
-/// Whether a slurmctld was started for this slurm.conf; also true where that
-/// cannot be told.
+/// Whether a slurmctld was started for this slurm.conf; also true where that is unknown.
 fn serves(base: &Path, conf: Option<&Path>) -> bool {
     let Some(conf) = conf else { return true };
     let line = std::fs::read(base.join("cmdline")).unwrap_or_default();
@@ -277,8 +276,8 @@ fn variables(base: &Path) -> Option<BTreeMap<String, String>> {
     Some(pairs.collect())
 }
 
-/// The files `select_cons_tres.so` in a process's map, each once, but for
-/// Slurm's own; and whether each was replaced.
+/// Returns the files `select_cons_tres.so` in a process's map, each once, but for Slurm's own; and
+/// whether each was replaced.
 fn overlays(maps: &str) -> Vec<(PathBuf, bool)> {
     let mut out: Vec<(PathBuf, bool)> = Vec::new();
     for line in maps.lines() {
@@ -318,13 +317,13 @@ fn built_for() -> Option<Result<String, String>> {
     Some(said.map(|said| release_of(&said).to_owned()))
 }
 
-/// The release in `phalanxd 0.1.0, built for Slurm 22.05 (headers of 22.05.8)`.
+/// Returns the release in `phalanxd 0.1.0, built for Slurm 22.05 (headers of 22.05.8)`.
 fn release_of(version: &str) -> &str {
     let rest = version.split_once("built for Slurm ").map_or("", |(_, rest)| rest);
     rest.split_whitespace().next().unwrap_or_default()
 }
 
-/// `Key   = value` lines; the first line has slurmctld's clock.
+/// Parses `Key   = value` lines; the first line has slurmctld's clock.
 pub(super) fn parse_running(text: &str, now_s: i64, zone: &TimeZone) -> Running {
     let mut out = Running::default();
     for line in text.lines() {
@@ -339,7 +338,7 @@ pub(super) fn parse_running(text: &str, now_s: i64, zone: &TimeZone) -> Running 
     out
 }
 
-/// The answer of the daemon to a reading request.
+/// Returns the answer of the daemon to a reading request.
 fn asked<T: serde::de::DeserializeOwned>(control: &Path, path: &str) -> Result<T, Failure> {
     Client::local(control.to_path_buf()).get(path)
 }
@@ -357,7 +356,7 @@ fn user_id(name: &str) -> Option<u32> {
     nix::unistd::User::from_name(name).ok().flatten().map(|user| user.uid.as_raw())
 }
 
-/// A credential made and read on this host.
+/// Makes and reads a credential on this host.
 fn munge() -> Result<(), String> {
     let credential = command::output("munge", &["-n"], b"")?;
     command::output("unmunge", &["-o", "/dev/null"], credential.as_bytes()).map(|_| ())

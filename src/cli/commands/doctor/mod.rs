@@ -42,7 +42,7 @@ pub struct Args {
 }
 
 impl Args {
-    /// Exit code 0 without errors and warnings, 1 with warnings, 2 with errors.
+    /// Runs the checks; exit code 0 without errors and warnings, 1 with warnings, 2 with errors.
     pub fn run(&self, global: &Global) -> Result<Outcome, Failure> {
         let conf = find_conf(self.slurm_conf.clone());
         // A wrong configuration is something to report, not to stop at.
@@ -76,7 +76,7 @@ fn judge(facts: &Facts, conf: &Path) -> Report {
     }
 }
 
-/// Places of slurm.conf: given, of the environment, of Debian, of a host
+/// Returns the place of slurm.conf: the given one, that of the environment, of Debian, or of a host
 /// without one of its own.
 fn find_conf(given: Option<PathBuf>) -> PathBuf {
     let variable = std::env::var_os("SLURM_CONF").filter(|path| !path.is_empty());

@@ -15,9 +15,9 @@ pub(super) const FILE: &str = "select_cons_tres.so";
 /// A file `select_cons_tres.so`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct PluginFile {
-    /// The Slurm release it was built for, such as `22.05.8`.
+    /// Slurm release that the file was built for, such as `22.05.8`.
     pub(super) version: String,
-    /// Whether it is the overlay.
+    /// Whether the file is the overlay.
     pub(super) overlay: bool,
     /// Owner.
     pub(super) uid: u32,
@@ -50,7 +50,7 @@ pub(super) fn read(directory: &Path) -> Option<Result<PluginFile, String>> {
     }))
 }
 
-/// `plugin_version`, and whether the mark of the overlay is there.
+/// Returns `plugin_version`, and whether the mark of the overlay is there.
 fn symbols(bytes: &[u8]) -> Result<(u32, bool), String> {
     let file = object::File::parse(bytes).map_err(|error| format!("is no ELF file: {error}"))?;
     let find = |name: &str| file.dynamic_symbols().find(|symbol| symbol.name() == Ok(name));
@@ -59,7 +59,7 @@ fn symbols(bytes: &[u8]) -> Result<(u32, bool), String> {
     Ok((number, find("phalanx_overlay").is_some()))
 }
 
-/// The 32-bit number at an address of the loaded file.
+/// Returns the 32-bit number at an address of the loaded file.
 fn value_at(file: &object::File<'_>, address: u64) -> Option<u32> {
     use object::ObjectSegment;
     let bytes =
@@ -72,7 +72,7 @@ fn value_at(file: &object::File<'_>, address: u64) -> Option<u32> {
     })
 }
 
-/// `0x160508` as `22.05.8`, as Slurm writes it.
+/// Formats `0x160508` as `22.05.8`, as Slurm writes it.
 pub(super) fn version_text(number: u32) -> String {
     format!("{}.{:02}.{}", number >> 16 & 0xff, number >> 8 & 0xff, number & 0xff)
 }

@@ -4,7 +4,7 @@
 use super::report::{Level, Report};
 use crate::text::{WIDTH, clean, wrap};
 
-/// The whole report: what is wrong first, what is good in one line each.
+/// Returns the whole report: problems first, what is good in one line each.
 pub fn text(report: &Report) -> String {
     let count = |number: usize, word: &str| {
         format!("{number} {word}{}", if number == 1 { "" } else { "s" })
@@ -43,14 +43,14 @@ pub fn text(report: &Report) -> String {
     out
 }
 
-/// Columns before what is said of a finding.
+/// Columns before the text of a finding.
 const INDENT: usize = 16;
 
 fn indent(columns: usize) -> String {
     format!("\n{:columns$}", "")
 }
 
-/// Text within the terminal's width behind so many columns.
+/// Wraps a text to the terminal's width behind an indent of `columns`.
 fn many(text: &str, columns: usize) -> String {
     let lines = text.lines().flat_map(|line| wrap(&clean(line), WIDTH - columns));
     lines.collect::<Vec<_>>().join(indent(columns).as_str())

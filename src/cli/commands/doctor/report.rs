@@ -11,7 +11,7 @@ use serde::Serialize;
 pub enum Level {
     /// Phalanx does not work, or Slurm's programs stop.
     Error,
-    /// It works worse than it could, or will stop doing so.
+    /// Phalanx works worse than it could, or will stop working.
     Warning,
     /// Worth knowing.
     Note,
@@ -20,7 +20,7 @@ pub enum Level {
 }
 
 impl Level {
-    /// The word in the report.
+    /// Returns the word in the report.
     pub fn as_str(self) -> &'static str {
         match self {
             Level::Error => "error",
@@ -36,11 +36,11 @@ impl Level {
 pub struct Finding {
     /// Severity.
     pub level: Level,
-    /// Which check found it: stable, for scripts.
+    /// Name of the check: stable, for scripts.
     pub check: &'static str,
     /// The fact.
     pub what: String,
-    /// Its consequence.
+    /// Consequence of the fact.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub why: String,
     /// The line to write or the command to run.
@@ -92,7 +92,7 @@ impl Finding {
 /// All findings, as `--json` prints them.
 #[derive(Debug, Serialize)]
 pub struct Report {
-    /// This host.
+    /// Name of this host.
     pub host: String,
     /// `controller`, or `other` for hosts that only read slurm.conf.
     pub role: &'static str,
@@ -102,6 +102,6 @@ pub struct Report {
     pub errors: usize,
     /// Number of warnings.
     pub warnings: usize,
-    /// Worst first.
+    /// Findings, the worst first.
     pub findings: Vec<Finding>,
 }

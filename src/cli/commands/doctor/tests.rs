@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Each thing that can be wrong, by itself, on an otherwise healthy controller.
+//! Tests each possible problem by itself, on an otherwise healthy controller.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::path::{Path, PathBuf};
@@ -102,7 +102,7 @@ fn findings(facts: &Facts) -> Vec<Finding> {
     judge(facts, Path::new("/etc/slurm/slurm.conf")).findings
 }
 
-/// The one finding of a check that is not good.
+/// Returns the one finding of a check that is not good.
 fn one(facts: &Facts, check: &str, level: Level) -> Finding {
     let all = findings(facts);
     let found = all.iter().find(|f| f.check == check && f.level == level);
@@ -250,7 +250,7 @@ fn settings_of_slurm() {
     assert!(finding.place.unwrap().ends_with(":7"), "the line to change");
 }
 
-/// The overlay's longest hold is slurm.conf's, whatever the daemon is told.
+/// Goal: the overlay's longest hold is slurm.conf's, whatever the daemon says.
 #[test]
 fn the_longest_hold() {
     let with = |parameters: &str, config: &str| {

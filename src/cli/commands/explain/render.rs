@@ -12,7 +12,7 @@ use phalanx_messages::rest::{
     PendingReport, Placed, PreferenceReport, ScoredNode,
 };
 
-/// Leaves, or jobs that end there, which are named.
+/// Greatest number of leaves, or of jobs that end there, which are named.
 const LEAVES_SHOWN: usize = 4;
 
 /// The whole report.
@@ -49,7 +49,7 @@ pub fn text(report: &Explain) -> String {
     out
 }
 
-/// Why it runs there, or waits; empty where neither is known.
+/// Says why the job runs on its nodes, or waits; empty where neither is known.
 fn sentence(report: &Explain) -> String {
     if let Some(pending) = &report.pending {
         let summary = clean(&pending.summary);
@@ -75,7 +75,7 @@ fn sentence(report: &Explain) -> String {
     }
 }
 
-/// `12 min (from 7 runs of the user; limit 1 h), until 2026-11-21 10:00:00`
+/// Formats `12 min (from 7 runs of the user; limit 1 h), until 2026-11-21 10:00:00`.
 fn runtime(expected: &ExpectedReport) -> String {
     let limit = expected.limit_s.map_or("none".to_owned(), span);
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a job's seconds
@@ -189,7 +189,7 @@ fn running(out: &mut String, placed: &Placed) {
     }
 }
 
-/// How many there were, and of how many the state of their node made Slurm take them last.
+/// Says how many candidates there were, and how many of them Slurm took last for their state.
 fn candidates(made: &DecisionReport) -> String {
     let taken = made.not_ready_chosen;
     match made.not_ready {
@@ -209,7 +209,7 @@ fn leaf_words(kind: Kind) -> (&'static str, &'static str) {
     }
 }
 
-/// Leaves that a job has: `leaf1 (4 nodes), leaf2 (1 node); fewest possible then: 1`.
+/// Lists the leaves of a job: `leaf1 (4 nodes), leaf2 (1 node); fewest possible then: 1`.
 fn leaves(report: &LeavesReport) -> Vec<(&'static str, String)> {
     let (name, _) = leaf_words(report.kind);
     let of = |leaf: &LeafNodes| {
@@ -234,7 +234,7 @@ fn leaves(report: &LeavesReport) -> Vec<(&'static str, String)> {
     rows
 }
 
-/// Leaves that a waiting job could have, and what one of its own waits for.
+/// Lists the leaves that a waiting job could have, and the reason why one of its own is not free.
 fn leaves_ahead(report: &LeavesAhead) -> Vec<(&'static str, String)> {
     let (name, word) = leaf_words(report.kind);
     let now = report.fewest_now.map_or_else(
@@ -297,7 +297,7 @@ fn decision(out: &mut String, made: &DecisionReport) {
     scores(out, &made.chosen, made.runner_up.as_ref());
 }
 
-/// Chosen nodes and the runner-up, with one column for each term.
+/// Appends the chosen nodes and the runner-up, with one column for each term.
 fn scores(out: &mut String, chosen: &[ScoredNode], runner_up: Option<&ScoredNode>) {
     let all: Vec<(&ScoredNode, &str)> = chosen.iter().map(|node| (node, "chosen")).collect();
     let all = [all, runner_up.map(|node| (node, "runner-up")).into_iter().collect()].concat();

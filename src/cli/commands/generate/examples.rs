@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Examples of the manual pages: command lines, each with what it is for.
+//! Examples of the manual pages: command lines with their purpose.
 
 use roff::{Roff, bold, roman};
 
-/// What it is for, and the line.
+/// Purpose of an example, and its command line.
 type Example = (&'static str, &'static str);
 
-/// By the words of the command.
+/// Examples by the words of their command.
 const EXAMPLES: &[(&str, &[Example])] = &[
     (
         "status",
@@ -152,7 +152,7 @@ mod tests {
     use crate::commands::Cli;
     use clap::{CommandFactory, Parser};
 
-    /// The lines are right: clap takes their options, and no command is without.
+    /// Goal: clap takes the options of every example, and no command is without one.
     #[test]
     fn every_example_is_a_command_line() {
         for (words, examples) in EXAMPLES {

@@ -111,7 +111,7 @@ fn put(path: &Path, bytes: &[u8], text: &mut String) -> std::io::Result<()> {
     Ok(())
 }
 
-/// One page for a command and for each one below it that is not hidden.
+/// Writes a page for a command and for each one below it that is not hidden.
 fn pages(
     command: &clap::Command,
     words: &[&str],

@@ -12,9 +12,9 @@ use crate::outcome::Outcome;
 use phalanx_messages::rest::heat::HeatReport;
 use phalanx_messages::rest::{DecisionsReport, PlanReport};
 
-/// Nobody waits longer for a completion.
+/// Longest wait for a completion.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// Latest decisions whose jobs are offered.
+/// Number of latest decisions whose jobs are offered.
 const DECISIONS: u32 = 500;
 
 /// Kind of names.
@@ -27,8 +27,8 @@ pub enum What {
 }
 
 impl What {
-    /// One name a line; none where phalanxd does not answer at once. Never fails: a shell would
-    /// show the error in the middle of a line.
+    /// Prints a name a line; none where phalanxd does not answer at once. Never fails: a shell
+    /// would show the error in the middle of a line.
     pub fn list(self, global: &Global) -> Outcome {
         let names = global.client().map(|client| self.names(&client)).unwrap_or_default();
         Outcome::ok(names.iter().map(|name| format!("{name}\n")).collect::<String>())

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What completion scripts have beside clap's: names of jobs and nodes, asked of phalanxd.
+//! Additions to clap's completion scripts: names of jobs and nodes, asked of phalanxd.
 
 use clap_complete::Shell;
 
@@ -38,7 +38,7 @@ complete -c phalanx -n "__fish_phalanx_using_subcommand history" -l node -x \
     -a "(phalanx generate --names nodes 2>/dev/null)"
 "#;
 
-/// clap's script with names of jobs and nodes.
+/// Returns clap's script with names of jobs and nodes.
 pub fn with_names(shell: Shell, script: &str) -> String {
     match shell {
         Shell::Bash => script.to_owned() + BASH,

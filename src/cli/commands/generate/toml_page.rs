@@ -12,11 +12,11 @@ const ANNOTATED: &str = include_str!("../../../../config/phalanx.toml");
 /// A piece of the annotated file.
 #[derive(Debug, PartialEq, Eq)]
 enum Piece<'a> {
-    /// `[name]`
+    /// Heading of a section, `[name]`.
     Section(&'a str),
     /// Comment lines, without their marks.
     Text(Vec<&'a str>),
-    /// `name = value`, below the section so far.
+    /// Setting `name = value` of the section before it.
     Setting(&'a str, &'a str),
 }
 
@@ -37,7 +37,7 @@ pub fn page() -> String {
     page.to_roff()
 }
 
-/// Text before a section or setting belongs to it.
+/// Appends the settings; text before a section or setting belongs to it.
 fn body(page: &mut Roff, pieces: &[Piece<'_>]) {
     let mut section = "";
     for (index, piece) in pieces.iter().enumerate() {
@@ -73,7 +73,7 @@ fn body(page: &mut Roff, pieces: &[Piece<'_>]) {
     }
 }
 
-/// `deadline_us = 2000 (100 to 50000 microseconds)`
+/// Formats `deadline_us = 2000 (100 to 50000 microseconds)`.
 fn heading(name: &str, value: &str, key: Option<&Key>) -> Vec<Inline> {
     let mut out = vec![bold(name), roman(" = "), italic(value)];
     if let Some(key) = key {
@@ -92,7 +92,7 @@ fn heading(name: &str, value: &str, key: Option<&Key>) -> Vec<Inline> {
     out
 }
 
-/// The values that are allowed.
+/// Describes the values that are allowed.
 fn kind(kind: Kind) -> String {
     match kind {
         Kind::Choice(words) => words.join(", "),
@@ -115,7 +115,7 @@ fn kind(kind: Kind) -> String {
     }
 }
 
-/// Running text is filled; lines that are indented keep their breaks.
+/// Appends paragraphs; lines that are indented keep their breaks.
 fn paragraphs(page: &mut Roff, lines: &[&str], macro_name: &str) {
     let mut filled = true;
     for line in lines {
@@ -135,7 +135,7 @@ fn paragraphs(page: &mut Roff, lines: &[&str], macro_name: &str) {
     }
 }
 
-/// Cuts the file; the licence line and headings of examples stay out.
+/// Cuts the file into pieces, without the licence line and headings of examples.
 fn pieces(text: &str) -> Vec<Piece<'_>> {
     let mut out = Vec::new();
     let mut comment: Vec<&str> = Vec::new();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! `phalanx history import`: from sacct's text to runs of the history.
+//! Command `phalanx history import`: reads runs from sacct's text.
 
 use std::collections::BTreeMap;
 use std::io::BufReader;
@@ -43,7 +43,7 @@ pub struct Args {
     since: String,
 }
 
-/// Lines that cannot be read and are shown.
+/// Greatest number of unreadable lines that are shown.
 const BAD_SHOWN: usize = 10;
 /// Columns that are asked for.
 const FORMAT: &str = "JobID,JobIDRaw,Cluster,User,Account,JobName,Partition,QOS,Submit,Start,End,\
@@ -55,11 +55,11 @@ const FORMAT: &str = "JobID,JobIDRaw,Cluster,User,Account,JobName,Partition,QOS,
 struct Summary {
     /// Jobs that were read.
     jobs: u64,
-    /// Runs not known before.
+    /// Runs that were not known before.
     new: u64,
-    /// Known ones whose energy or work is known now.
+    /// Known runs to which energy or work was added.
     filled: u64,
-    /// Known ones.
+    /// Runs that were known already.
     known: u64,
     /// Jobs left out, by reason.
     skipped: BTreeMap<&'static str, u64>,
@@ -67,11 +67,11 @@ struct Summary {
     steps: u64,
     /// Lines that could not be read.
     bad_lines: u64,
-    /// The first of them.
+    /// First lines that could not be read.
     bad: Vec<String>,
 }
 
-/// The daemon, which takes runs in.
+/// Connects to the daemon, which takes runs in.
 ///
 /// # Errors
 /// [`Exit::Unreachable`] where it does not listen: runs are read only for it.
@@ -192,7 +192,7 @@ fn hand_over(client: &Client, runs: &mut Vec<Run>, summary: &mut Summary) -> Res
     Ok(())
 }
 
-/// The run that a job of the accounting is, or why it is none.
+/// Converts a job of the accounting to a run; the error says why it is none.
 pub fn run_of(row: Row) -> Result<Run, &'static str> {
     if !row.is_ended() {
         return Err("not ended");

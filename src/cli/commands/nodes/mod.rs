@@ -53,7 +53,7 @@ fn text(report: &NodesReport) -> String {
     out
 }
 
-/// What of the whole is in use.
+/// Says how much of all nodes is in use.
 fn sentence(report: &NodesReport) -> String {
     let has = report.dimensions.iter().filter(|d| d.total > 0.0);
     let uses: Vec<String> =

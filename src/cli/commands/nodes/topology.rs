@@ -5,7 +5,7 @@ use crate::text::{clean, heading, table_of};
 use phalanx_core::topology::Kind;
 use phalanx_messages::rest::{DomainReport, NodesReport, TopologyReport};
 
-/// All topologies, the highest level of each first.
+/// Formats all topologies, the highest level of each first.
 pub fn text(report: &NodesReport) -> String {
     if report.topologies.is_empty() {
         return "No topology is known: only a connected plugin reports it.\n".to_owned();
@@ -84,7 +84,7 @@ fn summary(topology: &TopologyReport) -> String {
     )
 }
 
-/// Of a leaf: whether a job could have all of it now.
+/// Says whether a job could have all of a leaf now.
 fn state(leaf: &DomainReport) -> &'static str {
     match (leaf.level, leaf.counts.total, leaf.whole_leaves, leaf.counts.idle) {
         (1.., ..) => "",

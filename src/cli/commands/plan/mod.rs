@@ -75,12 +75,12 @@ fn text(report: &PlanReport) -> String {
     out
 }
 
-/// Methods with jobs, or that failed; the others have nothing to say.
+/// Returns the methods with jobs, or that failed; the others are not shown.
 fn busy(report: &PlanReport) -> impl Iterator<Item = &MethodReport> {
     report.methods.iter().filter(|method| method.jobs > 0 || method.error.is_some())
 }
 
-/// How many could start, and how far the methods are from what is possible at best.
+/// Says how many jobs could start, and how far the methods are from the best possible.
 fn sentence(report: &PlanReport) -> String {
     let waiting = report.jobs.len() as u64 + report.not_planned;
     if waiting == 0 {

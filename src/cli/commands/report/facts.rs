@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What a report says, in words: the same in text and on the page.
+//! Facts of a report in words: the same in text and on the page.
 
 use super::shadow;
 use super::simulated::Simulated;
 use crate::text::units::{KWH, count, seconds, share};
 use phalanx_messages::rest::{ActivityReport, RunSums, Share};
 
-/// A name and what is known of it.
+/// Name and text of a fact.
 pub type Fact = (&'static str, String);
 
-/// What it comes to.
+/// Sums a report up in a sentence.
 pub fn sentence(report: &ActivityReport) -> String {
     let starts: u64 = report.activity.starts.values().sum();
     let placed = report.activity.answers.placed;
@@ -35,7 +35,7 @@ fn count_of(number: u64, one: &str) -> String {
     format!("{number} {one}{}", if number == 1 { "" } else { "s" })
 }
 
-/// One line for each figure.
+/// Returns a line for each figure.
 pub fn facts(report: &ActivityReport) -> Vec<Fact> {
     let of = &report.activity;
     let modes: Vec<String> =
@@ -69,7 +69,7 @@ fn answers(report: &ActivityReport) -> String {
     )
 }
 
-/// Runs whoever chose their nodes; a percentile of several groups is not known from their own.
+/// Sums up all runs; a percentile of several groups cannot be computed from theirs.
 fn all_runs(report: &ActivityReport) -> RunSums {
     let mut all = RunSums::default();
     let mut wait = 0.0;
@@ -115,7 +115,7 @@ fn seconds_of(seconds: i64) -> f64 {
     seconds.max(0) as f64
 }
 
-/// Seconds as somebody would say them.
+/// Formats seconds in the unit that suits them.
 pub fn span(value: f64) -> String {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a wait")]
     let whole = value.max(0.0).round() as u64;
@@ -187,7 +187,7 @@ fn shadow_of(report: &ActivityReport) -> String {
     }
 }
 
-/// What a simulation comes to.
+/// Sums a simulation up in a sentence.
 pub fn simulated_sentence(of: &Simulated) -> String {
     let (Some(stock), Some(ours)) = (of.slurm.wait_mean_s, of.phalanx.wait_mean_s) else {
         return "The simulation has no waits.".to_owned();
@@ -206,7 +206,7 @@ pub fn simulated_sentence(of: &Simulated) -> String {
     )
 }
 
-/// What the simulation is of.
+/// Describes the input of a simulation.
 pub fn simulated_about(of: &Simulated) -> String {
     let skipped = match of.skipped {
         0 => String::new(),

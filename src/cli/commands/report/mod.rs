@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! `phalanx report`: what Phalanx did on this cluster, and what it would do.
+//! Command `phalanx report`: the effect of Phalanx on this cluster, past and simulated.
 
 mod energy;
 mod facts;
@@ -26,7 +26,7 @@ use simulated::{Simulated, Simulation};
 
 /// Begin of the period without `--since`.
 const SINCE: &str = "30d";
-/// A month of a large cluster is much to sum up.
+/// Longest wait for a report: a month of a large cluster is much to sum up.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Show what Phalanx did on this cluster, and what it would have done
@@ -66,11 +66,11 @@ commands! {
 /// The whole report, as `--json` prints it.
 #[derive(Debug, Default, Serialize)]
 pub struct Report {
-    /// What happened; absent where phalanxd could not say.
+    /// Activity; absent where phalanxd did not report it.
     pub activity: Option<ActivityReport>,
-    /// Why it could not.
+    /// Reason why `activity` is absent.
     pub no_activity: Option<String>,
-    /// What the accounting would have become; absent without `--sacct`.
+    /// Simulation of the accounting; absent without `--sacct`.
     pub simulated: Option<Simulated>,
 }
 

@@ -11,7 +11,7 @@ use phalanx_messages::rest::{ActivityReport, Point, Share};
 use phalanx_sim::report::svg::{Axis, Line, chart, escape};
 use phalanx_sim::report::{document, section};
 
-/// Height of a plot.
+/// Height of a plot, in pixels.
 const HEIGHT: f64 = 260.0;
 const DAY_MS: f64 = 86_400_000.0;
 
@@ -58,13 +58,13 @@ fn happened(body: &mut String, report: &ActivityReport) {
 
 const NO_SAMPLES: &str = "<p>Unknown: phalanxd took no sample in this period.</p>\n";
 
-/// Days before the end of the period, as the horizontal axis has them.
+/// Returns the days before the end of the period, as the horizontal axis has them.
 fn days_before(report: &ActivityReport, time_ms: u64) -> f64 {
     let end = report.activity.until_ms;
     -(crate::text::units::count(end.saturating_sub(time_ms)) / DAY_MS)
 }
 
-/// From the first point to the end of the period.
+/// Makes the axis from the first point to the end of the period.
 fn time_axis(report: &ActivityReport, first_ms: u64) -> (Axis, f64) {
     let low = days_before(report, first_ms);
     // Hours read better where there is less than two days.
@@ -78,7 +78,7 @@ fn time_axis(report: &ActivityReport, first_ms: u64) -> (Axis, f64) {
 /// A line's name, and its value at a point if that is known.
 type Curve<'a> = (&'a str, &'a dyn Fn(&Point) -> Option<f64>);
 
-/// Lines of values of the points over time.
+/// Plots values of the points over time.
 fn over_time(report: &ActivityReport, y: &'static str, unit: &str, lines: &[Curve<'_>]) -> String {
     let points = &report.activity.points;
     let Some(first) = points.first().filter(|_| points.len() > 1) else {

@@ -12,7 +12,7 @@ use crate::text::{clean, facts as fact_lines, heading, table_of, wrapped};
 use phalanx_messages::rest::{ActivityReport, RunSums};
 use phalanx_sim::metrics::Figures;
 
-/// Said below the table of methods.
+/// Note below the table of methods.
 pub const NOT_COMPARED: &str = "Who chooses depends on the job, so these rows do not compare the \
                                 methods.";
 
@@ -61,7 +61,7 @@ fn happened(out: &mut String, report: &ActivityReport) {
     let _ = writeln!(out, "{NOT_COMPARED}");
 }
 
-/// One row for each method.
+/// Appends a row for each method.
 pub fn by_method<'a>(
     rows: &'a [(&'a String, &'a RunSums)],
 ) -> crate::text::Columns<'a, &'a (&'a String, &'a RunSums)> {
@@ -91,7 +91,7 @@ fn would(out: &mut String, of: &Simulated) {
         .add_to(out);
 }
 
-/// A figure's name, and how it reads.
+/// Name of a figure, and its format.
 type Row = (&'static str, fn(&Figures) -> Option<String>);
 
 const ROWS: [Row; 9] = [

@@ -22,9 +22,9 @@ use phalanx_sim::policy::{PHALANX, Policy, SLURM};
 use phalanx_sim::pool::Schedule;
 use phalanx_sim::report::{self, Part};
 
-/// Slurm's file where neither `--slurm-conf` nor the daemon says what nodes there are.
+/// Path of slurm.conf where neither `--slurm-conf` nor the daemon names the nodes.
 const SLURM_CONF: &str = "/etc/slurm/slurm.conf";
-/// What stands for Slurm alone, and for Slurm with the daemon.
+/// Policies that stand for Slurm alone, and for Slurm with the daemon.
 const POLICIES: [Policy; 2] = [SLURM, PHALANX];
 
 /// Figures of both sides.
@@ -32,17 +32,17 @@ const POLICIES: [Policy; 2] = [SLURM, PHALANX];
 pub struct Simulated {
     /// File of the accounting.
     pub log: String,
-    /// Where the nodes come from.
+    /// Source of the nodes.
     pub nodes_from: String,
-    /// Nodes.
+    /// Number of nodes.
     pub nodes: usize,
-    /// CPUs of these.
+    /// Number of CPUs of all nodes.
     pub cpus: u64,
     /// Jobs of the log that cannot be run: never ran, without an end, or larger than the nodes.
     pub skipped: u64,
-    /// Slurm alone.
+    /// Figures of Slurm alone.
     pub slurm: Figures,
-    /// With Phalanx.
+    /// Figures of Slurm with Phalanx.
     pub phalanx: Figures,
 }
 
@@ -109,7 +109,7 @@ impl Simulation {
     }
 }
 
-/// The nodes, and where they come from.
+/// Returns the nodes, and their source.
 fn specs(
     conf: Option<&Path>,
     known: impl FnOnce() -> Option<NodesReport>,

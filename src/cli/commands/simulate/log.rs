@@ -21,8 +21,8 @@ pub enum Format {
 }
 
 impl Format {
-    /// The format named in `--format`, else by the file's name; `None` if only the content shows
-    /// it.
+    /// Returns the format named in `--format`, else by the file's name; `None` if only the content
+    /// shows it.
     ///
     /// # Errors
     /// Fails for a name in `--format` that is not known.
@@ -40,7 +40,7 @@ impl Format {
         }
     }
 
-    /// The format by the first line that says something; `None` if it does not say.
+    /// Returns the format by the first line with content; `None` if the line does not show it.
     pub fn by_content(start: &[u8]) -> Option<Self> {
         if start.starts_with(MAGIC.get(..6).unwrap_or_default()) {
             return Some(Self::Recording);
@@ -76,7 +76,7 @@ impl std::fmt::Debug for Log {
 }
 
 impl Log {
-    /// A log whose format is `given`, or else follows from its name or content.
+    /// Opens a log whose format is `given`, or else follows from its name or content.
     ///
     /// # Errors
     /// Fails for a log without content, or of unknown format.
@@ -96,7 +96,7 @@ impl Log {
         }
     }
 
-    /// An error of this log.
+    /// Returns an error of this log.
     pub fn failed(name: String) -> impl Fn(TraceError) -> Failure {
         move |error| InputError::new(&name, error).into()
     }
@@ -105,7 +105,7 @@ impl Log {
 /// Bytes of a log from which its format is recognised.
 const SNIFFED: u64 = 1 << 16;
 
-/// The beginning of a log, and a reader of all of it.
+/// Returns the beginning of a log, and a reader of all of it.
 ///
 /// # Errors
 /// Fails when nothing can be read.
@@ -113,7 +113,7 @@ pub fn peek(name: &str, reader: input::Reader) -> Result<(Vec<u8>, input::Reader
     Ok(input::peek(reader, SNIFFED).map_err(|error| InputError::new(name, error))?)
 }
 
-/// Wrong arguments or input, in one line whatever the input contained.
+/// Returns the failure for wrong arguments or input, in one line whatever the input contained.
 pub fn usage(message: impl std::fmt::Display) -> Failure {
     Failure::usage_line(message)
 }

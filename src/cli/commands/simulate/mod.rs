@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! `phalanx simulate`: what policies would have made of a log.
+//! Command `phalanx simulate`: runs a log under several policies.
 
 mod each;
 mod log;
@@ -146,7 +146,7 @@ impl Args {
         self.shown(global, &name, &figures, &figures)
     }
 
-    /// Text or JSON of the figures, each with its line of JSON. `name`: the log's.
+    /// Formats the figures as text or JSON, each with its line of JSON. `name`: the log's.
     ///
     /// # Errors
     /// Fails when a line cannot be written as JSON.
@@ -175,7 +175,7 @@ impl Args {
         Ok(outcome.ends_with(exit))
     }
 
-    /// Path of the log.
+    /// Returns the path of the log.
     ///
     /// # Errors
     /// Fails where there is none.
@@ -198,7 +198,7 @@ impl Args {
         Ok(())
     }
 
-    /// The policies that are asked for, of those of a program.
+    /// Returns the policies that are asked for, among those of a program.
     ///
     /// # Errors
     /// Fails with the names there are.
@@ -212,7 +212,7 @@ impl Args {
         self.policy.iter().map(find).collect()
     }
 
-    /// Title of the report: the log's name.
+    /// Returns the title of the report: the log's name.
     pub fn title(&self) -> String {
         let first = self.jobs.first().and_then(|path| path.file_name());
         input::shown(Path::new(first.unwrap_or_default()))
@@ -245,7 +245,7 @@ fn batch(
     Ok(found.into_iter().map(|(figures, _)| figures).collect())
 }
 
-/// Jobs with CPUs, memory and GRES on a cluster of nodes.
+/// Simulates jobs with CPUs, memory and GRES on a cluster of nodes.
 fn on_nodes(
     config: &Config,
     rules: &Rules,
@@ -278,7 +278,7 @@ fn on_nodes(
     Ok(found.into_iter().map(|(figures, _)| figures).collect())
 }
 
-/// Jobs of an SWF log on whole nodes.
+/// Simulates jobs of an SWF log on whole nodes.
 fn of_swf(
     args: &Args,
     program: &Program<'_>,
@@ -302,7 +302,7 @@ fn accounted(
     load.map_err(Log::failed(log.name))
 }
 
-/// The period of a recording, as far as it can be read.
+/// Returns the period of a recording, as far as it can be read.
 fn recorded(
     args: &Args,
     program: &Program<'_>,
@@ -339,7 +339,7 @@ fn write_report(
 }
 
 impl Program<'_> {
-    /// The nodes of a list if there is a file of this name, else of a specification.
+    /// Returns the nodes of a list if there is a file of this name, else of a specification.
     ///
     /// # Errors
     /// Fails for a list that cannot be read, and for a wrong specification.
@@ -354,7 +354,7 @@ impl Program<'_> {
         Err(usage(format!("--nodes {text:?}: {what}")))
     }
 
-    /// The nodes; those of a specification get the names of the topology's, in its order.
+    /// Returns the nodes; those of a specification get the names of the topology's, in its order.
     fn named(&self, text: &str, topology: Option<&TopologyFile>) -> Result<Vec<NodeSpec>, Failure> {
         let mut nodes = self.nodes(text)?;
         let Some(topology) = topology.filter(|_| !Path::new(text).exists()) else {

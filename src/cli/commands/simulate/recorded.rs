@@ -90,7 +90,7 @@ fn see(found: &mut Period, jobs: Vec<Job>) {
     }
 }
 
-/// A job with its nodes by the first picture's indexes.
+/// Returns a job with its nodes by the first table's indexes.
 fn renumbered(found: &Period, table: Option<&TableOp>, job: RunningJob) -> Option<RunningJob> {
     let table = &table?.table;
     let held: Option<Vec<Held>> = job

@@ -5,7 +5,7 @@ use crate::text::table_of;
 use crate::text::units::KWH;
 use phalanx_sim::metrics::Figures;
 
-/// One row for each policy; columns without a value in any row are left out.
+/// Formats a row for each policy; columns without a value in any row are left out.
 pub fn text(all: &[Figures]) -> String {
     table_of(all)
         .left("Policy", |f| f.policy.clone())

@@ -10,7 +10,7 @@ use phalanx_config::{Config, OrderBy as By, OrderConfig};
 use phalanx_planner::order::{Bounds, MAX_DELTA};
 use phalanx_sim::slurm::{OrderBy, OrderRule, Parameters, Rules};
 
-/// Without a configuration the daemon orders by learned runtimes, within the default bounds.
+/// Returns the rules; without a configuration, order by learned runtimes within the default bounds.
 pub fn rules(config: Option<&Config>, slurm_conf: Option<&Path>) -> Result<Rules, Failure> {
     let parameters = match slurm_conf {
         None => Parameters::default(),

@@ -7,7 +7,7 @@ use super::input;
 use super::method::{Method, Options, SolveError, write};
 use phalanx_methods::bag::{self, Mode, Problem};
 
-/// This method's line of the table.
+/// Entry of the method in the table of methods.
 pub const METHOD: Method = Method {
     name: "bag",
     modes: &["best", "seed", "exact", "integer", "template", "greedy", "average"],

@@ -8,7 +8,7 @@ use super::method::{Method, Options, SolveError, write};
 use phalanx_methods::balance::Mode;
 use phalanx_methods::balance::{Problem, solve};
 
-/// This method's line of the table.
+/// Entry of the method in the table of methods.
 pub const METHOD: Method = Method { name: "balance", modes: &["seed", "best"], run };
 
 fn run(bytes: &[u8], options: Options, out: &mut dyn Write) -> Result<(), SolveError> {

@@ -8,7 +8,7 @@ use super::input;
 use super::method::{Method, Options, SolveError, write};
 use phalanx_methods::data_jobs::bisect::{self, Mode, Problem};
 
-/// This method's line of the table.
+/// Entry of the method in the table of methods.
 pub const METHOD: Method =
     Method { name: "data_jobs", modes: &["best", "seed", "exact", "round-robin", "weighted"], run };
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::{Method, Options, SolveError, input};
 use phalanx_methods::gang::{self, Mode, Problem};
 
-/// This method's line of the table.
+/// Entry of the method in the table of methods.
 pub(super) const METHOD: Method =
     Method { name: "gang", modes: &["ga", "seed", "exact", "best"], run };
 

@@ -50,7 +50,7 @@ fn quoted<'a>(text: &'a str, before: &str) -> Option<&'a str> {
     text.strip_prefix(before)?.split('`').next()
 }
 
-/// Byte offset of a 1-based line and a column counted in bytes.
+/// Converts a 1-based line and a column counted in bytes to a byte offset.
 fn offset_of(bytes: &[u8], line: usize, column: usize) -> usize {
     let mut start = 0;
     for _ in 1..line {
@@ -67,8 +67,8 @@ enum Frame {
     Array { index: usize },
 }
 
-/// The path of the value that is being read at `offset` of a JSON text, such
-/// as `jobs[3].request[1]`; empty at top level. Only for error messages.
+/// Returns the path of the value that is being read at `offset` of a JSON text, such as
+/// `jobs[3].request[1]`; empty at top level. Only for error messages.
 fn path_at(bytes: &[u8], offset: usize) -> String {
     let mut frames: Vec<Frame> = Vec::new();
     let mut at = 0;
@@ -124,7 +124,7 @@ fn render(frames: &[Frame], closed: bool) -> String {
     path
 }
 
-/// Position of the quote that ends the string which begins at `from`.
+/// Returns the position of the quote that ends the string which begins at `from`.
 fn string_end(bytes: &[u8], from: usize) -> usize {
     let mut at = from;
     while at < bytes.len() {

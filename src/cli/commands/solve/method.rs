@@ -12,7 +12,7 @@ use phalanx_core::problem::InputError;
 /// Options of a method, beside the problem.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// One of the method's modes.
+    /// Mode of the method.
     pub mode: &'static str,
     /// Whether the answer carries `explain`.
     pub explain: bool,
@@ -42,7 +42,7 @@ pub enum SolveError {
 }
 
 impl SolveError {
-    /// Bad input in `field`.
+    /// Returns the error for bad input in `field`.
     pub fn input(field: impl std::fmt::Display, what: impl std::fmt::Display) -> Self {
         Self::Input(format!("{field}: {what}"))
     }
@@ -60,11 +60,11 @@ impl From<SolveError> for Failure {
     }
 }
 
-/// One method of `phalanx solve`.
+/// A method of `phalanx solve`.
 pub struct Method {
     /// Name on the command line.
     pub name: &'static str,
-    /// Modes; the first is the default.
+    /// Modes of the method; the first is the default.
     pub modes: &'static [&'static str],
     /// Reads the problem and writes the answer, one JSON object and a newline.
     pub run: fn(&[u8], Options, &mut dyn Write) -> Result<(), SolveError>,

@@ -60,12 +60,12 @@ pub struct Args {
 /// Name of the algorithm of `data_jobs`, which stands for the method too.
 const BISECT: &str = "bisect";
 
-/// The methods. Adding one is adding its line here.
+/// The methods; a new one is added as a line.
 const METHODS: &[Method] =
     &[bag::METHOD, balance::METHOD, data_jobs::METHOD, gang::METHOD, share::METHOD];
 
 impl Args {
-    /// Writes the answer itself: a reader that went away is an error here.
+    /// Runs and writes the answer itself: a reader that went away is an error here.
     pub fn run(&self, _: &Global) -> Result<Outcome, Failure> {
         let started = Instant::now();
         let mut out = Vec::new();
@@ -77,8 +77,8 @@ impl Args {
     }
 }
 
-/// The answer is collected before anything is printed: a failure leaves
-/// standard output empty.
+/// Solves a problem. The answer is collected before anything is printed: a failure leaves standard
+/// output empty.
 fn solve(args: &Args, started: Instant, out: &mut dyn Write) -> Result<(), SolveError> {
     let names = || METHODS.iter().map(|method| method.name).collect::<Vec<_>>().join(", ");
     let name = if args.method == BISECT { data_jobs::METHOD.name } else { args.method.as_str() };

@@ -9,7 +9,7 @@ use super::input;
 use super::method::{Method, Options, SolveError, write};
 use phalanx_methods::share::{self, Answer, Problem};
 
-/// This method's line of the table.
+/// Entry of the method in the table of methods.
 pub const METHOD: Method = Method { name: "share", modes: &["seed"], run };
 
 /// Answer with the field that `--explain` adds.

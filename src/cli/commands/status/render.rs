@@ -29,7 +29,7 @@ pub fn text(status: &Status) -> String {
     out
 }
 
-/// Who places jobs now, and why.
+/// Says who places jobs now, and why.
 pub fn verdict(status: &Status) -> String {
     let plugin = &status.plugin;
     let alone = |why: &str| format!("Slurm places jobs by itself: {why}.");
@@ -252,7 +252,7 @@ fn history(status: &Status) -> String {
     format!("{path}\n{written} records written, {dropped} dropped, {errors} failed writes")
 }
 
-/// RUN_NOW and WILL_RUN side by side, with shares of all calls.
+/// Appends RUN_NOW and WILL_RUN side by side, with shares of all calls.
 fn calls(out: &mut String, status: &Status) {
     let (run, will) = (&status.run_now, &status.will_run);
     let fallen = |calls: &CallShares| calls.fallen_back.values().sum::<u64>();
@@ -306,7 +306,7 @@ fn calls(out: &mut String, status: &Status) {
     }
 }
 
-/// The proofs that are wanted or were given.
+/// Appends the proofs that are wanted or were given.
 fn proofs(out: &mut String, status: &Status) {
     let rows: Vec<_> =
         status.proofs.iter().filter(|(_, proof)| proof.enabled || proof.proved > 0).collect();

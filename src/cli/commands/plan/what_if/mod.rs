@@ -21,9 +21,9 @@ use phalanx_sim::policy::Order;
 use phalanx_sim::slurm::Rules;
 use phalanx_sim::whatif;
 
-/// Period without `--hours`.
+/// Simulated period without `--hours`, in hours.
 const HOURS: f64 = 24.0;
-/// Jobs listed without `--list`.
+/// Number of jobs listed without `--list`.
 const LISTED: usize = 20;
 /// Largest `--hours`.
 const HOURS_MAX: f64 = 24.0 * 366.0;
@@ -51,9 +51,9 @@ pub struct Args {
     no_arrivals: bool,
 }
 
-/// Most runs from which rates of arrivals are estimated.
+/// Greatest number of runs from which rates of arrivals are estimated.
 const HISTORY_RUNS: u32 = 20_000;
-/// Largest age of these runs.
+/// Largest age of the runs for the rates of arrivals, in milliseconds.
 const HISTORY_MS: u64 = 56 * 86_400_000;
 
 impl Args {
@@ -122,7 +122,7 @@ impl Args {
     }
 }
 
-/// Power of each node, as the daemon believes it.
+/// Sets the power of each node to the daemon's estimate.
 fn power(client: &Client, config: &Config, load: &mut NodeLoad) -> Result<(), String> {
     let report = client.get::<EnergyReport>("/v1/history/energy");
     let classes = report.map_err(|failure| failure.message)?.nodes.into_iter();

@@ -58,7 +58,7 @@ fn text(report: &ShadowReport) -> String {
     out
 }
 
-/// How often the decision differs, with Wilson's 95 % interval (Wilson 1927), which holds for few
+/// Says how often the decision differs, with Wilson's 95 % interval (Wilson 1927), right for few
 /// starts too. It takes starts as independent: where they are not, less is certain than it says.
 pub fn verdict(report: &ShadowReport) -> String {
     let differ = report.starts.saturating_sub(report.agreed);
@@ -71,7 +71,7 @@ pub fn verdict(report: &ShadowReport) -> String {
     )
 }
 
-/// The interval of the share of which `hits` of `of` are a sample, 0 to 1.
+/// Returns the interval of the share of which `hits` of `of` are a sample, 0 to 1.
 fn wilson_95(hits: u64, of: u64) -> (f64, f64) {
     const Z: f64 = 1.959_964;
     let n = count(of.max(1));

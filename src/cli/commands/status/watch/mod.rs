@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! `phalanx status --watch`: what happens now, again and again.
+//! Command `phalanx status --watch`: shows the present state at intervals.
 
 mod render;
 #[cfg(test)]
@@ -17,13 +17,13 @@ use crate::global::Global;
 use crate::outcome::Outcome;
 use phalanx_messages::rest::{DecisionsReport, PlanReport, Status};
 
-/// Shortest `--interval`, seconds.
+/// Shortest `--interval`, in seconds.
 const INTERVAL_MIN: f64 = 0.2;
-/// Longest `--interval`, seconds.
+/// Longest `--interval`, in seconds.
 const INTERVAL_MAX: f64 = 3600.0;
-/// Begins at the upper left corner of an empty screen.
+/// Escape sequence that clears the screen and moves to its upper left corner.
 const CLEAR: &str = "\x1b[H\x1b[2J";
-/// Lines of a terminal that does not tell its height.
+/// Height of a terminal that does not report it, in lines.
 const LINES: usize = 24;
 
 /// Options of `--watch`.
@@ -41,15 +41,15 @@ pub struct Args {
     list: usize,
 }
 
-/// One look.
+/// Reports of the daemon at one time.
 #[derive(Debug, Default, Serialize)]
 struct Look {
-    /// Unix milliseconds.
+    /// Time of the reports, in unix milliseconds.
     time_ms: u64,
     status: Status,
-    /// Absent until there is a plan.
+    /// Plan; absent until there is one.
     plan: Option<PlanReport>,
-    /// Absent where nothing is recorded.
+    /// Decisions; absent where nothing is recorded.
     decisions: Option<DecisionsReport>,
 }
 
@@ -79,7 +79,7 @@ impl Args {
         })
     }
 
-    /// Until the terminal is gone, or Ctrl-C.
+    /// Updates the page until the terminal is gone, or Ctrl-C.
     fn watch(&self, client: &Client) -> Result<Outcome, Failure> {
         let mut before: Option<Look> = None;
         loop {

@@ -7,7 +7,7 @@ use crate::text::units::{count, micros, time};
 use crate::text::{clean, facts, heading, table_of, wrapped};
 use phalanx_messages::rest::{LatestDecision, PlannedJob, Quantiles, Status};
 
-/// The page; rates are those since `before`, or else since the daemon's start.
+/// Returns the page; rates are those since `before`, or else since the daemon's start.
 pub fn text(look: &Look, before: Option<&Look>, list: usize) -> String {
     let status = &look.status;
     let mut out = wrapped(&verdict(status), "");
@@ -59,7 +59,7 @@ fn answers(status: &Status, before: Option<&Status>) -> String {
     format!("half within {} us, 99 % within {} us {since}", micros(half), micros(most))
 }
 
-/// Count, median and 99th percentile of the samples between two reports; none without any.
+/// Returns count, median and 99th percentile of the samples between two reports, if there are any.
 fn since(now: &Quantiles, before: &Quantiles) -> Option<[u64; 3]> {
     let old = |edge: u64| {
         before.buckets.iter().find(|(own, _)| *own == edge).map_or(0, |(_, count)| *count)
@@ -125,7 +125,7 @@ fn decisions(out: &mut String, look: &Look, list: usize) {
         .add_to(out);
 }
 
-/// Hours, minutes and seconds.
+/// Formats hours, minutes and seconds.
 fn clock(ms: u64) -> String {
     let whole = time(ms);
     whole.split_whitespace().nth(1).and_then(|rest| rest.get(..8)).unwrap_or(&whole).to_owned()
