@@ -8,9 +8,9 @@ use super::dual::Prices;
 use super::instance::{Instance, NONE, narrow};
 use super::state::{Score, State};
 
-/// Tasks of one problem that `exact` accepts.
+/// Most tasks of a problem that `exact` accepts.
 pub const EXACT_TASKS_MAX: usize = 256;
-/// Servers of one problem that `exact` accepts.
+/// Most servers of a problem that `exact` accepts.
 pub const EXACT_SERVERS_MAX: usize = 64;
 
 /// True when the tree search accepts a problem of this size.
@@ -25,7 +25,7 @@ pub fn fits(instance: &Instance) -> bool {
 pub struct Tree {
     /// The best assignment found that is as good as the start, if any.
     pub server: Option<Vec<u32>>,
-    /// The whole tree was searched or pruned.
+    /// Whether the whole tree was searched or pruned.
     pub complete: bool,
     pub nodes: u64,
 }
@@ -33,7 +33,7 @@ pub struct Tree {
 struct Search<'a> {
     instance: &'a Instance,
     state: State,
-    /// Reduced and full weight by (type, server).
+    /// Reduced value that a type loses on a server against its best, by (type, server).
     loss: Vec<f64>,
     /// Best reduced value of a type.
     type_best: Vec<f64>,
@@ -175,13 +175,13 @@ impl Search<'_> {
         }
     }
 
-    /// An earlier task of a spread job is on this server.
+    /// Whether an earlier task of a spread job is on this server.
     fn is_second(&self, job: usize, task: usize, server: u32) -> bool {
         let first = self.instance.job_start[job] as usize;
         self.instance.spread[job] && self.state.server[first..task].contains(&server)
     }
 
-    /// An earlier server of the same class is as empty as this one: placing there is the same.
+    /// Whether an earlier server of the class is as empty as this one: placing there is the same.
     fn has_double(&self, server: usize, input: usize) -> bool {
         let instance = self.instance;
         if self.state.first_task(server) != NONE {

@@ -22,18 +22,18 @@ impl std::fmt::Debug for Clock<'_> {
 }
 
 impl<'a> Clock<'a> {
-    /// All time that is left.
+    /// Starts a clock with all time that is left.
     pub fn new(remaining: Remaining<'a>) -> Self {
         Self { remaining, span: remaining().map(|left| (left.as_secs_f64(), 0.0)) }
     }
 
-    /// From now on, until this share of the span is over.
+    /// Returns a clock from now on, until this share of the span is over.
     pub fn until(&self, share: f64) -> Self {
         let end = self.span.map(|(begin, end)| begin + (end - begin) * share);
         self.starting_now(end)
     }
 
-    /// From now on, for so long as this share of the span is, but not longer than that.
+    /// Returns a clock from now on for this share of the span, at most until the span's end.
     pub fn for_share(&self, share: f64) -> Self {
         let end = self.span.map(|(begin, end)| (self.left() - (begin - end) * share).max(end));
         self.starting_now(end)
@@ -60,7 +60,7 @@ impl<'a> Clock<'a> {
         self.span.map(|(begin, end)| begin - end)
     }
 
-    /// There is a deadline.
+    /// Whether there is a deadline.
     pub fn is_limited(&self) -> bool {
         self.span.is_some()
     }
@@ -70,7 +70,7 @@ impl<'a> Clock<'a> {
         self.used().is_some_and(|used| used >= share.min(1.0))
     }
 
-    /// The span is over.
+    /// Whether the span is over.
     pub fn expired(&self) -> bool {
         self.past(1.0)
     }

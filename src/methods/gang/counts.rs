@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! How many tasks of each type gangs have: all that bounds by type need to know of them.
+//! Numbers of tasks by type and gang: all that bounds by type need to know of gangs.
 
 use super::instance::narrow;
 

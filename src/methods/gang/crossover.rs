@@ -13,7 +13,7 @@ const SERVERS_MAX: f64 = 0.34;
 /// Part of the gangs that a shaken line loses.
 const SHAKEN: f64 = 0.3;
 
-/// What a line is to the others while they breed.
+/// Copy of a line's best plan, which others may take as a parent while all breed.
 #[derive(Debug)]
 pub struct Parent {
     server: Vec<u32>,
@@ -28,9 +28,9 @@ impl Parent {
 
 /// The gangs that a child has from its own line.
 enum Part {
-    /// Those with a task on one of these servers.
+    /// Gangs with a task on one of `count` servers from `first` on, modulo `all`.
     Servers { first: usize, count: usize, all: usize },
-    /// These.
+    /// Gangs that are marked.
     Gangs(Vec<bool>),
 }
 
@@ -121,7 +121,7 @@ mod tests {
     use super::super::values::Values;
     use super::*;
 
-    /// Every child is a plan of whole gangs within capacity, and no line loses its best plan.
+    /// Goal: every child is a plan of whole gangs within capacity, and no line loses its best plan.
     #[test]
     fn children_keep_the_rules_and_the_best_plan() {
         let mut rng = Stream::new(17);

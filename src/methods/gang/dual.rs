@@ -45,7 +45,7 @@ pub const ROUNDING: f64 = 1e-9;
 /// Prices and what they prove.
 #[derive(Debug, Clone)]
 pub struct Prices {
-    /// By (zone, kind), per unit of `kind_scale`.
+    /// Price by (zone, kind), per unit of `kind_scale`.
     pub lambda: Vec<f64>,
     /// Slope of the tangent to the root.
     pub theta: f64,
@@ -68,10 +68,10 @@ pub struct Dual<'a> {
     s2: f64,
     s2_mean: f64,
     has_s2: bool,
-    /// By (zone, kind): capacity less usage, and the direction of the last step.
+    /// Capacity less usage by (zone, kind), and the direction of the last step.
     gradient: Vec<f64>,
     direction: Vec<f64>,
-    /// By type: best reduced value, its option, and the tasks that the relaxed solution starts.
+    /// Best reduced value by type, its option, and the tasks that the relaxed solution starts.
     type_best: Vec<f64>,
     type_option: Vec<u32>,
     type_count: Vec<f64>,
@@ -116,7 +116,7 @@ impl<'a> Dual<'a> {
         dual
     }
 
-    /// The current tangent.
+    /// Slope of the current tangent to the root.
     pub fn theta(&self) -> f64 {
         self.theta
     }

@@ -23,19 +23,19 @@ const TOLERANCE: f64 = 0.004;
 const OPEN_TYPES_MAX: usize = 400;
 /// Part of what is left of the cluster that open gangs may need.
 const OPEN_SHARE: f64 = 0.9;
-/// Growth of a task's profit while a whole pass goes by after its gang opened.
+/// Growth of a task's profit over a whole pass after its gang opened.
 const URGENCY: f64 = 3.0;
 /// Pending gangs up to which a repair tries to insert all; of more it tries a tenth of that, so
 /// that it takes no longer than the reworks before it.
 const INSERTS_MAX: usize = 1_000;
 
-/// What a filling maximises.
+/// Aim of the search for the filling of a server.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Goal {
     /// Reduced values at the task prices; more for tasks that have been open for long at this part
     /// of the pass.
     Reduced { now: f64 },
-    /// The same and the sizes: whatever fits.
+    /// Reduced values and the sizes of tasks: whatever fits.
     Size,
     /// The gangs' worth, shared among their tasks; a filling of less than `least` is as bad as
     /// none.
@@ -49,7 +49,7 @@ pub struct Filler<'a> {
     values: &'a Values,
     /// Price by type: what a task must be worth beyond the resources that it takes.
     price: Vec<f64>,
-    /// By type: what a task's worth is counted from when only worth matters.
+    /// Base by type, from which a task's worth is counted when only worth matters.
     base: Vec<f64>,
     /// Resource price of a task on its best server, by type, and the mean of all tasks.
     size: Vec<f64>,
@@ -70,14 +70,14 @@ pub struct Filler<'a> {
     spread: Vec<bool>,
     /// Possible gangs by density.
     pub order: Vec<u32>,
-    /// Complete plans are mended: only worth counts.
+    /// Whether a complete plan is mended, so that only worth counts.
     mends: bool,
     pattern: Pattern,
     pub rng: Stream,
 }
 
 impl<'a> Filler<'a> {
-    /// `price` by type: where the corrections begin.
+    /// Makes a filler whose corrections begin at `price`, by type.
     pub fn new(instance: &'a Instance, values: &'a Values, price: &[f64], rng: Stream) -> Self {
         let types = instance.types;
         let mut filler = Self {
@@ -396,7 +396,7 @@ impl<'a> Filler<'a> {
         begun
     }
 
-    /// Which of these gangs lacks the largest part of its size.
+    /// Position of the gang in `lacking` that lacks the largest part of its size.
     fn worst(&self, lacking: &[u32]) -> Option<usize> {
         let lack = |job: u32| {
             let (mut missing, mut all) = (0.0, 1e-300);

@@ -54,7 +54,7 @@ const STALE_PART: u64 = 4;
 /// Search nodes, and share of the time, of the exact attempt on small problems.
 const EXACT_NODES: u64 = 10_000;
 const EXACT_SHARE: f64 = 0.3;
-/// What a mode found.
+/// Result of a mode: an assignment, a bound, and why the search ended.
 #[derive(Debug)]
 pub struct Found {
     /// Internal server of each task, or `NONE`.

@@ -19,7 +19,7 @@ use std::hash::{BuildHasher, Hasher};
 
 /// "No server", "no option", "no task".
 pub const NONE: u32 = u32::MAX;
-/// Tasks of one problem.
+/// Most tasks of a problem.
 pub const TASKS_MAX: usize = 1 << 26;
 /// Options (type, zone) kept; beyond it classes are merged into coarser zones.
 const OPTIONS_MAX: usize = 1_500_000;
@@ -61,7 +61,7 @@ pub struct Instance {
     pub zones: usize,
     /// First server of each zone, and `servers` at the end.
     pub zone_start: Vec<u32>,
-    /// Some zone holds servers with different edges.
+    /// Whether some zone holds servers with different edges.
     pub merged: bool,
     pub types: usize,
     pub request: Vec<i32>,
@@ -90,7 +90,7 @@ pub struct Instance {
     pub delta: f64,
     /// Weight of an untried edge in scalar objectives: above any difference of indexes.
     pub untried_weight: f64,
-    /// An untried edge with a preference exists.
+    /// Whether some option was never tried while exploration is on.
     pub has_untried: bool,
 }
 
@@ -152,7 +152,7 @@ impl TypeSpec<'_> {
         Ok(TypeSpec { task, edges, groups, any })
     }
 
-    /// What tells types apart, in bits.
+    /// Bits of request and edges: equal for tasks of one type.
     fn words(&self) -> impl Iterator<Item = u64> {
         let request = self.task.request.iter().map(|a| a.to_bits());
         let any = self.any.iter().flat_map(|t| t.bits());
@@ -480,13 +480,13 @@ impl Instance {
     }
 }
 
-/// g(t) where exploration is on.
+/// Value of g(t) in formula 11; `None` while exploration is off.
 pub fn used_g(exploration: &Exploration) -> Option<f64> {
     exploration.is_on().then(|| exploration.g())
 }
 
 impl Terms {
-    /// `g` is that of [`used_g`].
+    /// Makes the terms of an edge; `g` is that of [`used_g`].
     pub fn new(mean: f64, count: f64, cost: f64, g: Option<f64>) -> Terms {
         let tried = count > 0.0;
         let lin = if tried { mean } else { 0.0 } - cost;
@@ -509,7 +509,7 @@ impl Terms {
 /// Groups of servers by number, in the order in which they first appear.
 struct Groups<'a> {
     by_name: HashMap<&'a str, u32>,
-    /// By input server; `NONE` without a group.
+    /// Group of each input server; `NONE` without one.
     of_server: Vec<u32>,
 }
 
@@ -613,7 +613,7 @@ impl Rows {
         rows
     }
 
-    /// The same by type, and then by internal server.
+    /// The rows reordered: by type, and then by internal server.
     fn by_type(&self, specs: &[TypeSpec<'_>], input_of: &[u32]) -> Rows {
         let mut rows = Rows::of(specs.iter().map(|spec| spec.edges.len()));
         for (internal, input) in input_of.iter().enumerate() {

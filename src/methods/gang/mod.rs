@@ -66,7 +66,7 @@ pub fn solve(problem: &Problem, options: &Options<'_>) -> Result<Answer, SolveEr
     pool.install(|| solve_here(problem, options))
 }
 
-/// The same on the current threads.
+/// Decides as [`solve`] does, on the current threads.
 fn solve_here(problem: &Problem, options: &Options<'_>) -> Result<Answer, SolveError> {
     problem.validate()?;
     let instance = Instance::compile(problem)?;

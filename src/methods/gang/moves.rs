@@ -34,7 +34,7 @@ const OUST_LOSS_MAX: f64 = 2.0;
 /// Accepted steps between two exact sums of the score, so that rounding does not pile up.
 const RESCORE_STEPS: u32 = 512;
 
-/// One line of plans: the current one, the best one, and scratch space.
+/// A line of plans: the current one, the best one, and scratch space.
 #[derive(Debug)]
 pub struct Line<'a> {
     pub instance: &'a Instance,
@@ -90,7 +90,7 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// Steps at a temperature until so much work is done or the clock expires.
+    /// Takes steps at a temperature until so much work is done or the clock expires.
     pub fn anneal(&mut self, temperature: f64, work: u64, clock: Clock<'_>) {
         let end = self.state.work + work;
         let mut steps = 0_usize;
@@ -132,7 +132,7 @@ impl<'a> Line<'a> {
         self.keep_best();
     }
 
-    /// The rule of Metropolis: the larger a loss is, the less often it is accepted.
+    /// Decides by the rule of Metropolis: the larger a loss is, the less often it is accepted.
     pub fn accepts(&mut self, loss: f64, temperature: f64) -> bool {
         loss <= 0.0 || loss < self.slack(temperature)
     }
@@ -286,7 +286,7 @@ impl<'a> Line<'a> {
         first
     }
 
-    /// Mostly a server of the same zone.
+    /// Draws a server, mostly of the zone of `server`.
     fn near(&mut self, server: usize) -> usize {
         let zone = self.instance.zone_of[server] as usize;
         let (lo, hi) = (self.instance.zone_start[zone], self.instance.zone_start[zone + 1]);
@@ -475,8 +475,8 @@ impl<'a> Line<'a> {
         found
     }
 
-    /// What the gangs are worth that have to go for one task of type `ty` of `job`, those of the
-    /// least density first; infinite when it does not fit without them either.
+    /// Worth of the gangs that have to go for one task of type `ty` of `job`, the least dense
+    /// first; infinite when the task does not fit without them either.
     fn cost_of_clearing(&mut self, job: usize, ty: usize, server: usize) -> f64 {
         let instance = self.instance;
         self.standing.clear();
@@ -524,7 +524,7 @@ mod tests {
     use super::*;
     use serde_json::{Value, json};
 
-    /// One gang of two tasks that need a whole server each, and four small ones that fill the two.
+    /// Instance of a gang of two tasks that need a server each, and four small ones that fill both.
     fn full(value: f64, spread: bool) -> (Instance, Values) {
         let task = |cpus: u32, mean: f64| {
             let edge = |server| json!({"server": server, "mean": mean, "count": 1});

@@ -27,7 +27,7 @@ struct Item {
     id: u32,
     most: u32,
     profit: f64,
-    /// Amounts times prices.
+    /// Amounts of the item times prices.
     size: f64,
     /// Profit per size: the order of the search.
     ratio: f64,
@@ -52,9 +52,9 @@ pub struct Pattern {
     known_value: f64,
     /// Best filling found.
     pub best: Filling,
-    /// Its profit.
+    /// Profit of `best`, or the value that [`Self::require`] was given.
     pub value: f64,
-    /// No filling has more profit.
+    /// Upper bound of the profit of any filling.
     pub bound: f64,
     /// Evaluations that the search did without.
     pub evaluations_left: u32,
@@ -74,7 +74,7 @@ impl Pattern {
         self.price.extend_from_slice(price);
     }
 
-    /// One item with this request fits.
+    /// Whether one item with this request fits.
     pub fn admits(&self, request: &[i32]) -> bool {
         request.iter().zip(&self.capacity).all(|(a, f)| a <= f)
     }
@@ -166,7 +166,7 @@ impl Pattern {
             (tree.value, tree.bound, tree.evaluations);
     }
 
-    /// What this and all later items need and bring.
+    /// Sums up, for each item, the least need of it and all later ones, and what they can bring.
     fn set_candidates(&mut self, pairs: usize) {
         self.least.clone_from(&self.rows);
         for at in (0..self.rows.len().saturating_sub(pairs)).rev() {
@@ -206,7 +206,7 @@ struct Candidate {
     excess: f64,
 }
 
-/// So many of an item, and what there was before.
+/// Number taken of an item, and the profit and the room before that.
 #[derive(Debug, Clone, Copy)]
 struct Chosen {
     at: u32,
@@ -227,7 +227,7 @@ struct Tree<'a, const PAIRS: usize> {
     room: f64,
     best: &'a mut Vec<Chosen>,
     value: f64,
-    /// What is chosen is worth more than `best`.
+    /// Whether what is chosen is worth more than `best`.
     improved: bool,
     bound: f64,
     stretch: f64,
@@ -257,7 +257,7 @@ fn fits<const PAIRS: usize>(row: &[Pair; PAIRS], free: &[Pair; PAIRS]) -> bool {
     kept & GUARDS == GUARDS
 }
 
-/// How often a row that fits once fits, `most` times at most.
+/// How often a row fits, counted one by one at first; `most` times at most.
 fn times<const PAIRS: usize>(row: &[Pair; PAIRS], mut free: [Pair; PAIRS], most: u32) -> u32 {
     let mut count = 0;
     while count < most && fits(row, &free) {
@@ -270,7 +270,7 @@ fn times<const PAIRS: usize>(row: &[Pair; PAIRS], mut free: [Pair; PAIRS], most:
     count
 }
 
-/// The same by division.
+/// How often a row fits, by one division for each kind; `most` times at most.
 fn many<const PAIRS: usize>(row: &[Pair; PAIRS], free: &[Pair; PAIRS], most: u32) -> u32 {
     let kinds =
         row.iter().zip(free).flat_map(|(r, f)| halves(*r).into_iter().zip(halves(f & !GUARDS)));
@@ -329,7 +329,7 @@ impl<const PAIRS: usize> Tree<'_, PAIRS> {
         None
     }
 
-    /// More than the best can still be gained, and there are evaluations left.
+    /// Whether more than the best can still be gained, and evaluations are left.
     ///
     /// What can be gained is at most the room at the best ratio, and at most the room and what the
     /// profits of the items left are above their sizes.

@@ -9,10 +9,10 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Device kinds of one problem.
+/// Most device kinds of a problem.
 pub const KINDS_MAX: usize = 255;
 
-/// One slot's question: which gangs start, and where every task runs.
+/// A slot's question: which gangs start, and where every task runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Problem {
@@ -27,7 +27,7 @@ pub struct Problem {
     /// Growth of the exploration bonus.
     #[serde(default)]
     pub g: Growth,
-    /// Multiplies g(t) inside the root.
+    /// Factor of g(t) inside the root.
     #[serde(default = "one_f64")]
     pub bonus_scale: f64,
     /// m of formula 11; absent = number of tasks of all jobs.
@@ -60,12 +60,12 @@ pub struct Job {
     pub id: String,
     /// Tasks; at least one.
     pub tasks: Vec<Task>,
-    /// No two tasks on one server, as the nodes of a Slurm job.
+    /// Whether no two tasks share a server, as on the nodes of a Slurm job.
     #[serde(default, skip_serializing_if = "is_false")]
     pub spread: bool,
 }
 
-/// One task of a gang. A clone shares its edges.
+/// A task of a gang. A clone shares its edges.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Task {
@@ -164,9 +164,9 @@ pub enum SolveError {
     TooLarge {
         /// Name of the mode.
         mode: &'static str,
-        /// What is counted.
+        /// Name of what is counted, such as servers.
         what: &'static str,
-        /// How many there are.
+        /// Number of them in the problem.
         got: usize,
         /// Name and value of the limit.
         limit: String,
@@ -197,7 +197,7 @@ pub enum Mode {
 
 named_modes! { Mode: "ga" => Ga, "seed" => Seed, "exact" => Exact }
 
-/// What happens to a task's old server when the `seed` mode mutates it.
+/// Fate of a task's old server when the `seed` mode mutates the task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Mutation {
     /// The task moves: its other copies are cleared.
@@ -252,7 +252,7 @@ pub struct Options<'a> {
     pub mutation: Mutation,
     /// Previous plan to start from: for each job its servers by task, empty = pending.
     pub warm_start: &'a [Vec<u32>],
-    /// Also fill [`Answer::explain`].
+    /// Whether to fill [`Answer::explain`].
     pub explain: bool,
 }
 
@@ -317,7 +317,7 @@ pub enum Stopped {
     Limit,
 }
 
-/// One started gang's share of the index.
+/// Share of a started gang in the index.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct JobTerms {
     /// Id of the job.
@@ -332,18 +332,18 @@ pub struct JobTerms {
     pub untried_edges: u64,
     /// value - cost + bonus: what the gang adds to the index, never-tried edges aside.
     pub index: f64,
-    /// The same for each task, in the order of the problem.
+    /// Terms of each task, in the order of the problem.
     pub tasks: Vec<TaskTerms>,
 }
 
-/// One task's share of the index.
+/// Share of a task in the index.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TaskTerms {
-    /// Where it runs.
+    /// Name of the task's server.
     pub server: String,
-    /// Learned mean there; 0 where never tried.
+    /// Learned mean of the task on its server; 0 where never tried.
     pub value: f64,
-    /// Observations behind it.
+    /// Observations behind `value`.
     pub count: f64,
     /// Maintenance cost.
     pub cost: f64,
@@ -377,7 +377,7 @@ pub struct Explain {
 pub struct Answer {
     /// Started gangs in input order.
     pub assignment: Vec<Placement>,
-    /// Ids of the others in input order.
+    /// Ids of the gangs that wait, in input order.
     pub pending: Vec<String>,
     /// Formula 13 without the untried edges' infinite part.
     pub index: f64,
@@ -385,7 +385,7 @@ pub struct Answer {
     pub untried_edges: u64,
     /// Sum of mean - cost.
     pub mean_welfare: f64,
-    /// No assignment has a higher index; null when untried edges exist.
+    /// Upper bound of the index of any assignment; null when untried edges exist.
     pub upper_bound: Option<f64>,
     /// (upper_bound - index) / max(1e-12, |upper_bound|).
     pub gap: Option<f64>,
@@ -407,7 +407,7 @@ pub struct ServerNames<'a> {
 }
 
 impl<'a> ServerNames<'a> {
-    /// Of equal names the first counts.
+    /// Indexes the servers by name; of equal names the first counts.
     pub fn of(servers: &'a [Server]) -> ServerNames<'a> {
         let mut by_name = HashMap::with_capacity_and_hasher(servers.len(), RandomState::default());
         for (i, server) in servers.iter().enumerate() {

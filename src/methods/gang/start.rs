@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What the search starts from: greedy plans, dual prices with their bound, and the last plan.
+//! Start of the search: greedy plans, dual prices with their bound, and the last plan.
 
 use super::clock::Clock;
 use super::dual::{Dual, Prices};
@@ -25,7 +25,7 @@ const NEW_TARGET_STEP: f64 = 0.1;
 pub struct Start {
     pub values: Values,
     pub prices: Prices,
-    /// Where they prove more than `prices`.
+    /// Prices of task types, where they prove more than `prices`.
     pub task_prices: Option<TaskPrices>,
     pub state: State,
 }
@@ -61,7 +61,7 @@ impl Start {
         start
     }
 
-    /// What resource or task prices prove.
+    /// Bound that task prices prove, or resource prices where there are no task prices.
     pub fn bound(&self) -> f64 {
         self.task_prices.as_ref().map_or(self.prices.bound, |found| found.bound)
     }
@@ -132,7 +132,7 @@ fn last_plan(instance: &Instance, jobs: &[Vec<u32>]) -> State {
     state
 }
 
-/// No assignment can be better than `score`, up to rounding.
+/// Whether no assignment can be better than `score`, up to rounding.
 pub fn closes(instance: &Instance, bound: f64, score: &Score) -> bool {
     let value = score.scalar(instance);
     bound - value <= 4e-9 * value.abs().max(1e-3)

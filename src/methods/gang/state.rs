@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! One assignment under construction: who runs where, what is free, and its exact score.
+//! An assignment under construction: who runs where, what is free, and its exact score.
 
 use super::instance::{Instance, NONE, narrow};
 use super::tree::FreeTree;
@@ -10,7 +10,7 @@ use crate::learn::confidence_index;
 const WINDOW_SERVERS: usize = 64;
 /// Servers that lost a task last and are compared too: a ruin and what it frees fit in.
 const FREED_SERVERS_MAX: usize = 24;
-/// More than any server has free, and little enough that sums still fit an `i32`.
+/// Amount above what any server has free, and so small that sums still fit an `i32`.
 const SHUT: i32 = 1 << 30;
 
 /// Exact value of an assignment; `untried` is compared first.
@@ -27,12 +27,12 @@ impl Score {
         confidence_index(instance.delta, self.lin, self.s2)
     }
 
-    /// One number that orders scores, up to rounding.
+    /// Returns a number that orders scores, up to rounding.
     pub fn scalar(&self, instance: &Instance) -> f64 {
         self.untried as f64 * instance.untried_weight + self.lin + self.s2.max(0.0).sqrt()
     }
 
-    /// Better by more than rounding.
+    /// Whether the score is better than `other` by more than rounding.
     pub fn beats(&self, other: &Score, instance: &Instance) -> bool {
         if self.untried != other.untried {
             return self.untried > other.untried;
@@ -50,7 +50,7 @@ pub struct State {
     /// Option by which each placed task runs.
     pub option: Vec<u32>,
     pub free: Vec<i32>,
-    /// What is left of the cluster's capacity when jobs placed have theirs.
+    /// Rest of the cluster's capacity when jobs placed have theirs, by kind.
     total_free: Vec<i64>,
     /// Jobs, the placed ones first.
     pub queue: Vec<u32>,
@@ -74,12 +74,12 @@ pub struct State {
 pub struct Fit {
     /// Weight of the price of what stays free on the server: 0 is first fit, 1 best fit.
     pub tight: f32,
-    /// Where the search of a long range begins, modulo its length.
+    /// Beginning of the search of a long range, modulo its length.
     pub start: u32,
 }
 
 impl Default for Fit {
-    /// As greedy inserts: prices tell where a task belongs, and what stays free breaks ties.
+    /// Fits as greedy inserts: prices tell where a task belongs, and what stays free breaks ties.
     fn default() -> Self {
         Self { tight: 0.1, start: 0 }
     }
@@ -265,7 +265,7 @@ impl State {
         }
     }
 
-    /// A job is possible, and its whole request within what jobs placed have left.
+    /// Whether a job is possible, and its whole request within what jobs placed have left.
     pub fn may_fit(&self, instance: &Instance, job: usize) -> bool {
         let need = instance.job_row(job).iter();
         instance.possible[job] && need.zip(&self.total_free).all(|(a, f)| a <= f)

@@ -53,7 +53,7 @@ struct Item {
     worth: f64,
 }
 
-/// Prices by type, and what they prove.
+/// Prices of task types, and the bound that they prove.
 #[derive(Debug, Clone)]
 pub struct TaskPrices {
     pub price: Vec<f64>,
@@ -154,7 +154,7 @@ impl<'a> Descent<'a> {
         f64::from(self.instance.zone_start[zone + 1] - self.instance.zone_start[zone])
     }
 
-    /// What a task leaves to its server, in the mean; where nothing is scarce yet, a tenth of the
+    /// Mean of what tasks leave to their servers; where nothing is scarce yet, a tenth of the
     /// largest worth.
     fn mean_size(&self) -> f64 {
         let (mut sum, mut count) = (0.0, 0.0);
@@ -166,7 +166,7 @@ impl<'a> Descent<'a> {
         f64::max(sum / f64::max(count, 1.0), 0.1 * worth.fold(0.0_f64, |m, w| m.max(*w)))
     }
 
-    /// Every visit and every job once, in random order, while there is time.
+    /// Makes every visit and every job's step once, in random order, while there is time.
     fn pass(&mut self, step: f64, clock: Clock<'_>) {
         let visits = self.visits.len();
         let mut order: Vec<u32> = (0..narrow(visits + self.instance.counts.len())).collect();

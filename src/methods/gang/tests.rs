@@ -485,7 +485,7 @@ fn answers_where_every_server_differs_keep_the_rules() {
     }
 }
 
-/// Of tasks of 6 x 2, 2 x 6 and 5 x 5 two fit on a server of 10 x 10, and by kind half a one more.
+/// Two of the tasks of 6 x 2, 2 x 6 and 5 x 5 fit on a server of 10 x 10, by kind half a one more.
 #[test]
 fn few_classes_are_bounded_by_what_fits_in_all_kinds_at_once() {
     let servers = 300;

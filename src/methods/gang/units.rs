@@ -40,7 +40,7 @@ fn steps(x: f64, steps_per_device: f64) -> i64 {
 }
 
 impl Unit {
-    /// One unit per kind of `problem`.
+    /// Returns one unit per kind of `problem`.
     pub fn of(problem: &Problem) -> Vec<Unit> {
         (0..problem.kinds.len()).map(|k| Unit::of_kind(problem, k)).collect()
     }

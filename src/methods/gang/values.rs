@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What options, types and gangs are worth at dual prices: the tables that the search reads.
+//! Worth of options, types and gangs at dual prices: the tables that the search reads.
 
 use super::dual::Prices;
 use super::instance::{Instance, narrow};
@@ -9,12 +9,12 @@ use rayon::prelude::*;
 /// scarce.
 const FLOOR_SHARE: f64 = 0.02;
 
-/// Values at some prices.
+/// Tables of values at some prices, which the search reads.
 #[derive(Debug, Clone)]
 pub struct Values {
     /// Worth of each option before prices.
     pub worth: Vec<f64>,
-    /// The same less the price of the request.
+    /// Worth of each option less the price of the request.
     pub reduced: Vec<f64>,
     /// Options of each type by descending reduced value, in the ranges of `opt_start`.
     pub by_reduced: Vec<u32>,
@@ -26,7 +26,7 @@ pub struct Values {
     pub price: Vec<f64>,
     /// Price of a unit left free, by kind: the mean of all zones.
     pub free_price: Vec<f32>,
-    /// Worth of a gang at the best options of its tasks, and the same per price.
+    /// Worth of a gang at the best options of its tasks, and that worth per price.
     pub job_worth: Vec<f64>,
     pub density: Vec<f64>,
 }
@@ -128,7 +128,7 @@ fn floor_price(instance: &Instance, prices: &Prices) -> f64 {
     (FLOOR_SHARE * mean).max(1e-6 * scale / instance.kinds as f64)
 }
 
-/// Guidance needs no more than single precision, which fills vector registers twice as well.
+/// Narrows a price: guidance needs single precision only, which fills vector registers better.
 fn to_f32(x: f64) -> f32 {
     #[allow(clippy::cast_possible_truncation)]
     let rounded = x as f32;
