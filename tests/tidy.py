@@ -43,9 +43,7 @@ SUBJECT = re.compile(r"^(?:Merge |Revert \"|[a-z0-9][\w/.,+ -]*: \S)")
 # A doc comment that begins so needs the line above it; folders that are free of that.
 LEANS = re.compile(r"(?:Of|Those|These|The same|It|So|By|What|Who|Where|Whose|Which|That|As"
                    r"|Up to here)\b")
-STAND_ALONE = ("ffi/", "plugin/", "src/bench/", "src/cli/", "src/client/", "src/config/",
-               "src/core/", "src/hdfs/", "src/messages/", "src/methods/", "src/mirror/",
-               "src/planner/", "src/share/", "src/sim/", "tests/")
+STAND_ALONE = ("ffi/", "plugin/", "src/", "tests/")
 DOC = re.compile(r"\s*(//[/!])(?: |$)(.*)")
 C_COMMENT = re.compile(r"(?:/\*+|//) *(.*)")
 # A file that a walk names, in full or by the end of its path. Not those of the walk's own example,

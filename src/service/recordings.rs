@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The thread that writes recordings.
 //!
-//! It takes events from the link and never holds the link up: it looks
-//! for them now and then, because waking a thread that waits costs the answer
-//! more than all the rest of an event. When the disk is too slow the recording is
-//! cut, which is written, counted and logged, and the recording goes on in a
-//! new file with a new full state. A disk that fails ends the recording. Files
-//! are of limited size; a full one is followed by the next (what has not been
-//! looked at when a recording ends goes into the last), and the oldest in the
-//! directory are deleted above its limit.
+//! The thread takes events from the link and never holds the link up: it looks for them now and
+//! then, because waking a thread that waits costs the answer more than all the rest of an event.
+//! When the disk is too slow the recording is cut, which is written, counted and logged, and the
+//! recording goes on in a new file with a new full state. A disk that fails ends the recording.
+//! Files are of limited size; a full one is followed by the next (what has not been looked at when
+//! a recording ends goes into the last), and the oldest in the directory are deleted above its
+//! limit.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,9 +27,9 @@ use phalanx_messages::rest::RecordingStatus;
 use phalanx_mirror::recording::{Event, Op};
 use phalanx_mirror::{Follower, Head, Writer};
 
-/// Events written before it looks at other things.
+/// Most events written before the thread looks at other things.
 const BURST: usize = 256;
-/// Records are on disk after so long.
+/// Longest time until a record is on disk.
 const FLUSH_EVERY: Duration = Duration::from_secs(1);
 /// Ending of a recording's file name.
 const ENDING: &str = "phxrec";
@@ -53,7 +52,7 @@ pub struct Options {
 pub enum Order {
     /// Begin a recording.
     Start(Options),
-    /// End it.
+    /// End the recording.
     Stop,
 }
 
@@ -65,7 +64,7 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// Its status.
+    /// Returns the status of the recording.
     pub fn status(&self) -> RecordingStatus {
         lock(&self.status).clone()
     }
@@ -84,14 +83,14 @@ pub struct RecordingWriter {
     orders: Receiver<Order>,
 }
 
-/// The source of the last picture of the queue.
+/// Source of the last snapshot of the queue.
 type Newest<'a> = &'a dyn Fn() -> Option<Arc<Snapshot>>;
 
 /// End of a recording.
 enum Ended {
-    /// By order, and why.
+    /// The recording was told to end, for this reason.
     Told(&'static str),
-    /// The disk's word.
+    /// The disk failed with this error.
     Failed(String),
 }
 
@@ -103,12 +102,12 @@ struct Output {
     cut: Arc<AtomicBool>,
     follower: Follower,
     flushed: Instant,
-    /// Counts before this file.
+    /// Counts of the recording before this file.
     before: (u64, u64),
 }
 
 impl RecordingWriter {
-    /// A keeper that obeys through the returned [`Shared`].
+    /// Makes a writer that takes orders through the returned [`Shared`].
     pub fn new(responder: Arc<Responder>) -> (Self, Arc<Shared>) {
         let (orders, taken) = bounded(4);
         let shared = Arc::new(Shared { status: Mutex::default(), orders });
@@ -116,7 +115,7 @@ impl RecordingWriter {
         (Self { responder, shared: own, orders: taken }, shared)
     }
 
-    /// Until `stop`. `newest` is the last picture of the queue.
+    /// Writes recordings until `stop`; `newest` returns the last snapshot of the queue.
     pub fn run(self, newest: Newest<'_>, stop: &AtomicBool) {
         while !stop.load(Ordering::Relaxed) {
             match self.orders.recv_timeout(TICK) {
@@ -185,7 +184,7 @@ impl RecordingWriter {
         }
     }
 
-    /// The reason to end it now, if there is one.
+    /// Returns the reason to end the recording now, if there is one.
     fn end_reason(&self, until: Option<Instant>, stop: &AtomicBool) -> Option<&'static str> {
         if stop.load(Ordering::Relaxed) {
             return Some("phalanxd stops");
@@ -196,7 +195,7 @@ impl RecordingWriter {
         matches!(self.orders.try_recv(), Ok(Order::Stop)).then_some("it was told to end")
     }
 
-    /// The next recording begins before the last one is written out.
+    /// Opens the next file of a recording; it begins before the last one is written out.
     fn next_file(
         &self,
         options: &Options,
@@ -331,7 +330,7 @@ impl Output {
     }
 }
 
-/// Deletes the oldest recordings until one more file fits; how many.
+/// Deletes the oldest recordings until one more file fits; returns their number.
 fn make_room(dir: &Path, total_bytes: u64, file_bytes: u64) -> u64 {
     let Ok(entries) = std::fs::read_dir(dir) else { return 0 };
     let size = |entry: std::fs::DirEntry| Some((entry.path(), entry.metadata().ok()?.len()));
@@ -354,7 +353,7 @@ fn make_room(dir: &Path, total_bytes: u64, file_bytes: u64) -> u64 {
     deleted
 }
 
-/// `2026-11-21T20-15-04.123Z`.
+/// Returns a file name of a time, such as `2026-11-21T20-15-04.123Z`.
 fn name_of(unix_ms: u64) -> String {
     let ms = i64::try_from(unix_ms).unwrap_or(i64::MAX);
     let time = jiff::Timestamp::from_millisecond(ms).unwrap_or_default();

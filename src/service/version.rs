@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What a program says of its build.
+//! Version of the program, and the Slurm that it was built for.
 
 use std::sync::LazyLock;
 
@@ -11,7 +11,7 @@ static VERSION: LazyLock<String> = LazyLock::new(|| {
     format!("{own}, built for Slurm {major}.{minor:02} (headers of {major}.{minor:02}.{micro})")
 });
 
-/// This version and the release of Slurm that it was built for, in one line.
+/// Returns the version of the daemon and the release of Slurm that it was built for, in one line.
 pub fn version() -> &'static str {
     VERSION.as_str()
 }

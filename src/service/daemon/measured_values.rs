@@ -30,11 +30,11 @@ pub(super) const DATA_CAPABILITY: &str = "data_jobs.capability";
 /// Least health of a node that is not taken last: halfway between 0, bad, and 1, good.
 const HEALTH_LEAST: f64 = 0.5;
 
-/// Keys that planning reads; `share` reads by itself.
+/// Keys whose data planning reads; `share` reads its own by itself.
 const PLANNED: [&str; 5] =
     [BALANCE_CAPABILITY, BALANCE_HEALTH, GANG_SPEED, BAG_POWER_W, DATA_CAPABILITY];
 
-/// What each method goes by unless `phalanx collector use` names a datum for its key.
+/// Returns the datum or word of each key, unless `phalanx collector use` names another.
 pub(super) fn uses(config: &Config) -> Vec<Use> {
     let one = |key: &str, name: &str, fallback: &str, own: &'static [&'static str]| Use {
         key: key.to_owned(),
@@ -54,15 +54,15 @@ pub(super) fn uses(config: &Config) -> Vec<Use> {
     ]
 }
 
-/// CPUs of each node: the values of the datum `configuration`.
+/// Returns the CPUs of each node, which are the values of the datum `configuration`.
 pub(super) fn cpus(snapshot: Option<&Snapshot>) -> BTreeMap<Arc<str>, f64> {
     #[allow(clippy::cast_precision_loss)]
     let of = |node: &phalanx_core::snapshot::Node| (Arc::clone(&node.name), node.cpus as f64);
     snapshot.iter().flat_map(|s| s.named()).map(|(_, node)| of(node)).collect()
 }
 
-/// The data that methods take in one round, by key; a key whose method goes by its own
-/// knowledge is missing.
+/// Data that methods take in one round, by key; a key whose method goes by its own knowledge is
+/// missing.
 pub(super) type MeasuredValues = BTreeMap<&'static str, Measured>;
 
 /// Reads the latest values; nothing is collected for it.
@@ -83,7 +83,7 @@ pub(super) fn read(collect: &Collect, snapshot: &Snapshot) -> MeasuredValues {
     wanted.into_iter().filter_map(one).collect()
 }
 
-/// Source of how fast data jobs are on these nodes.
+/// Returns the source of the speeds of data jobs on these nodes.
 pub(super) fn data_capability(collect: &Collect, nodes: &[String]) -> Capability {
     let Ok(used) = collect.used(DATA_CAPABILITY, None, nodes, &|_| None, Now::read()) else {
         return Capability { measured: None, learned: true };
@@ -99,7 +99,7 @@ pub(super) fn data_capability(collect: &Collect, nodes: &[String]) -> Capability
     }
 }
 
-/// Levels by which nodes of equal Weight are tried, and those that are not healthy last.
+/// Returns the levels by which nodes of equal Weight are tried; unhealthy nodes come last.
 pub(super) fn levels(measured: &MeasuredValues, snapshot: &Snapshot) -> BTreeMap<Arc<str>, u32> {
     let levels = measured.get(BALANCE_CAPABILITY).map(Measured::levels).unwrap_or_default();
     match measured.get(BALANCE_HEALTH) {

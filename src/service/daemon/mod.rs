@@ -87,9 +87,9 @@ use phalanx_mirror::LinkEvent;
 
 /// Nice value of threads that no question waits for.
 const BACKGROUND_NICE: i32 = 10;
-/// Turn of the thread that answers questions, nanoseconds.
+/// Time slice of the thread that answers questions, nanoseconds.
 const ANSWER_TURN_NS: u64 = 100_000;
-/// The system has refused a thread's turns.
+/// Whether the system has refused the scheduling of a thread.
 static TURNS_REFUSED: AtomicBool = AtomicBool::new(false);
 /// Longest wait at the end for the last records to be written.
 const LAST_RECORDS_MAX: Duration = Duration::from_secs(2);
@@ -119,7 +119,7 @@ pub fn run(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Signals come through a descriptor; threads started later inherit the mask.
+/// Blocks signals, which then come through a descriptor; threads started later inherit the mask.
 fn block_signals() -> Result<SignalFd> {
     let mut signals = SigSet::empty();
     for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
@@ -133,10 +133,10 @@ fn block_signals() -> Result<SignalFd> {
 /// Scheduling of a thread by the kernel.
 #[derive(Clone, Copy)]
 enum Turns {
-    /// For the thread that answers: short turns.
+    /// Short time slices, for the thread that answers.
     Short,
     Usual,
-    /// For threads that must not delay an answer on a busy machine.
+    /// Low priority, for threads that must not delay an answer on a busy machine.
     Background,
 }
 
@@ -192,7 +192,7 @@ struct Ends {
     events: Receiver<LinkEvent>,
 }
 
-/// The table of threads, without `main` and `database`.
+/// Returns the table of threads, without `main` and `database`.
 fn rows(ends: Ends, config: &Config) -> Vec<Row> {
     use Turns::{Background, Short, Usual};
     let Ends { source, link, api, stop_api, recording, events } = ends;
@@ -347,7 +347,7 @@ impl Daemon {
         Ok(())
     }
 
-    /// Signals and the watchdog, until asked to stop.
+    /// Handles signals and the watchdog, until asked to stop.
     fn serve(&self, signals: &SignalFd) {
         let mut watchdog = Watchdog::start();
         info!("ready: plugin socket {}", self.shared.config().link.socket.display());
@@ -405,7 +405,7 @@ fn bind_api(config: &Config, owner: Option<u32>) -> Result<ApiServer> {
     Ok(server)
 }
 
-/// The history with its thread `database`.
+/// Starts the history with its thread `database`.
 fn start_history(config: &Config) -> Result<(HistorySender, HistoryThread)> {
     let options = ThreadOptions::new(&config.history.path);
     let limits = Limits::new(config.history.retention_days);

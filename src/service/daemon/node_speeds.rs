@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! How fast the tasks of a data job are on each node.
+//! Speeds of the tasks of a data job on each node.
 
 use crate::daemon::state::core_speeds::{CoreSpeeds, core_speed_class};
 use phalanx_config::Config;
@@ -9,7 +9,7 @@ use phalanx_methods::data_jobs::bisect::Attenuation;
 use phalanx_methods::learn::{JobTraits, node_class_of};
 use phalanx_planner::data_jobs::Capability;
 
-/// Where it is known from.
+/// Sources of the speeds of data jobs on nodes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct NodeSpeeds<'a> {
     pub(super) capability: &'a Capability,
@@ -21,7 +21,7 @@ pub(super) struct NodeSpeeds<'a> {
 /// Speeds of a job's tasks.
 #[derive(Debug, Default)]
 pub(super) struct TaskSpeeds {
-    /// In the order of the nodes asked for: parts of the fastest one's; empty where all are alike.
+    /// Speeds in the order of the nodes asked for, as parts of the fastest; empty if all are alike.
     pub(super) parts: Vec<f64>,
     /// MB/s of a core alone on the fastest class of nodes; `None` where that was not learned, or
     /// all are alike.
@@ -29,7 +29,7 @@ pub(super) struct TaskSpeeds {
 }
 
 impl NodeSpeeds<'_> {
-    /// MB/s of one core of a job's class alone, on average over the nodes where it ran, its
+    /// Returns MB/s of one core of a job's class alone, on average over the nodes where it ran, its
     /// attenuation, and the runs behind both.
     pub(super) fn core(&self, job: &Job) -> (f64, Attenuation, u64) {
         // Runs that report work of their own units say nothing of megabytes.
@@ -40,7 +40,7 @@ impl NodeSpeeds<'_> {
         self.core_speeds.of(&class)
     }
 
-    /// Speeds of a job on these nodes.
+    /// Returns the speeds of a job on these nodes.
     pub(super) fn of<'n>(
         &self,
         job: &Job,

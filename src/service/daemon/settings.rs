@@ -9,8 +9,8 @@ use phalanx_hdfs::Hdfs;
 use phalanx_messages::collect::NONE;
 use phalanx_mirror::Settings;
 
-/// The link's settings. Where no source of locations is configured no input is known, so no job
-/// waits for one, whatever its user declares.
+/// Returns the link's settings. Where no source of locations is configured no input is known, so no
+/// job waits for one, whatever its user declares.
 pub(super) fn settings_of_link(config: &Config, generation: u64) -> Settings {
     let data_jobs = &config.data_jobs;
     let named = data_jobs.caches != NONE || !data_jobs.locations.is_empty();
@@ -27,7 +27,7 @@ const RECORD_FILE_MB: u64 = 64;
 /// Size of all recordings at which the oldest are deleted, in MiB.
 const RECORDS_MAX_MB: u64 = 1024;
 
-/// Directory, beside the history, sizes and length of a recording.
+/// Returns directory (beside the history), sizes and length of a recording.
 pub(super) fn record_options(config: &Config, length: Option<Duration>) -> Options {
     Options {
         dir: config.history.path.with_file_name("recordings"),

@@ -66,7 +66,7 @@ impl Shared {
         }
     }
 
-    /// Puts the file of the configuration in force as it is now, or says why not.
+    /// Puts the configuration's file in force as it is now, or reports the reason why not.
     pub(super) fn reload(&self) -> ReloadReport {
         self.configuration.reload(|new, generation| {
             self.responder

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! sd_notify(3): ready, reloading, stopping, and the watchdog, which is fed
-//! only while the link and plan threads make turns. The poll thread does not
-//! count: it may hang in libslurm as long as slurmctld does not answer, and a
-//! restart of the daemon would not help.
+//! Messages to systemd, sd_notify(3): ready, reloading, stopping, and the watchdog, which is fed
+//! only while the link and plan threads make turns. The poll thread does not count: it may hang in
+//! libslurm as long as slurmctld does not answer, and a restart of the daemon would not help.
 
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,8 +13,7 @@ use nix::sys::signal::Signal;
 use nix::sys::signalfd::SignalFd;
 use sd_notify::NotifyState;
 
-/// A thread that made no turn for this long is stuck; well above a plan's
-/// deadline and slot.
+/// Time without a turn after which a thread is stuck; well above a plan's deadline and slot.
 const STUCK: Duration = Duration::from_secs(20);
 /// Time between two looks at the threads.
 const LOOK: Duration = Duration::from_secs(1);
@@ -40,7 +38,7 @@ impl Watchdog {
         Self { seen: [(0, Instant::now()); 2], warned: false }
     }
 
-    /// A signal, or `None` after a while.
+    /// Waits for a signal; returns `None` after [`LOOK`] without one.
     pub(super) fn wait(&self, signals: &SignalFd) -> Option<Signal> {
         let mut fds = [PollFd::new(signals.as_fd(), PollFlags::POLLIN)];
         let timeout = PollTimeout::try_from(LOOK).unwrap_or(PollTimeout::ZERO);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What happened since a time, summed up: for `phalanx report` and the page.
+//! Sums over the records of a period, for `phalanx report` and the page.
 
 use std::collections::BTreeMap;
 
@@ -11,12 +11,12 @@ use phalanx_messages::rest::{
     Activity, AnswerSums, Day, LeafSums, LocalSums, Point, RunSums, Share,
 };
 
-/// Points of the history of queue and use.
+/// Number of points of the curves of queue and use.
 const POINTS: u64 = 240;
 const DAY_MS: u64 = 86_400_000;
 
 impl HistoryReader {
-    /// Sums up what happened from one time to another, unix milliseconds.
+    /// Sums up the records from one time to another, unix milliseconds.
     ///
     /// # Errors
     /// SQLite's, also when there is no file yet.
@@ -61,7 +61,7 @@ fn starts(connection: &Connection, since_ms: u64) -> rusqlite::Result<BTreeMap<S
     connection.prepare(sql)?.query_map([signed(since_ms)], pair)?.collect()
 }
 
-/// A decision that Slurm carried out.
+/// SQL condition of a decision that Slurm carried out.
 const PLACED: &str = "ask = 'run_now' AND mode = 'enforce' AND nodes <> '' \
      AND outcome_ms IS NOT NULL AND outcome_reason IS NULL AND outcome_rc = 0";
 
@@ -177,7 +177,7 @@ struct Step {
     samples: f64,
     pending: f64,
     running: f64,
-    /// Shares in use and stranded, and samples that have the dimension.
+    /// Shares in use and stranded, and number of samples, by dimension.
     shares: BTreeMap<String, [f64; 3]>,
 }
 

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The record of decisions, placements and job ends in an SQLite file.
 //!
-//! Three pieces: [`History`] owns a connection and writes batches, one
-//! transaction each; [`HistoryThread`] owns a [`History`], takes records from a
-//! bounded channel and outlives every failure of the disk or the file; and
-//! [`HistoryReader`] answers questions from any thread through connections of
-//! its own. Nobody waits for the history: a record that finds the channel full
-//! or the disk failing is counted and dropped, and placement goes on.
+//! Three pieces: [`History`] owns a connection and writes batches, one transaction each;
+//! [`HistoryThread`] owns a [`History`], takes records from a bounded channel and outlives every
+//! failure of the disk or the file; and [`HistoryReader`] answers questions from any thread through
+//! connections of its own. Nobody waits for the history: a record that finds the channel full or
+//! the disk failing is counted and dropped, and placement goes on.
 //!
 //! [`crate::sqlite`] makes the file and brings it up to date.
 

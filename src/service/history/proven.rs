@@ -11,15 +11,15 @@ const DAY_MS: u64 = 86_400_000;
 /// A clock that follows the system's without its jumps ahead.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ProvenClock {
-    /// Time that is believed, as of `at_ms` of the monotonic clock.
+    /// Time that is believed, as of `at_ms` of the monotonic clock, in unix milliseconds.
     wall_ms: u64,
     at_ms: u64,
-    /// The system's clock is ahead since then: both clocks at that moment.
+    /// Both clocks at the moment since which the system's clock is ahead.
     ahead: Option<(u64, u64)>,
 }
 
 impl ProvenClock {
-    /// `newest_ms` is the time of the newest record, if there is any.
+    /// Makes a clock; `newest_ms` is the time of the newest record, if there is any.
     pub(super) fn new(newest_ms: Option<u64>, wall_ms: u64, monotonic_ms: u64) -> Self {
         let wall_ms = newest_ms.map_or(wall_ms, |newest| newest.min(wall_ms));
         Self { wall_ms, at_ms: monotonic_ms, ahead: None }

@@ -5,14 +5,14 @@ use super::HistoryError;
 use super::store::History;
 use crate::sqlite::pragma;
 
-/// Rows of each table that one step deletes at most, so that a step stays
-/// short and its write-ahead log small.
+/// Most rows of each table that one step deletes, so that a step stays short and its write-ahead
+/// log small.
 const STEP_ROWS: i64 = 2000;
-/// Unused pages that are given back to the file system in one step.
+/// Most unused pages that are given back to the file system in one step.
 const STEP_PAGES: i64 = 2000;
 const DAY_MS: u64 = 86_400_000;
 const TABLES: [&str; 4] = ["decisions", "placements", "job_ends", "samples"];
-/// Runs have a retention of their own: speeds are learned from them.
+/// Tables with the retention of runs, from which speeds are learned.
 const RUNS: [&str; 1] = ["runs"];
 
 impl History {
@@ -122,8 +122,8 @@ impl History {
         Ok(u64::try_from(pages - unused).unwrap_or(0) * self.database.page_bytes)
     }
 
-    /// Shrinks the file when a fifth or more of it is unused; below that the
-    /// unused pages serve the next records. Returns whether it did.
+    /// Shrinks the file when a fifth or more of it is unused; below that the unused pages serve the
+    /// next records. Returns whether the file shrank.
     fn give_back(&mut self) -> Result<bool, HistoryError> {
         let failed = HistoryError::sql(&self.database.path, "shrink it");
         let pages = pragma(&self.database.connection, "page_count").map_err(&failed)?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The reading side: questions of `explain` and `shadow`.
+//! The reading side of the history: queries of `explain` and `shadow`.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use super::HistoryError;
 use super::records::{DecisionRecord, JobRef, OutcomeRecord, PlacementRecord};
 use crate::sqlite;
 
-/// A decision with what became of it.
+/// A decision with its outcome.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DecisionRow {
     /// The decision.
@@ -26,11 +26,11 @@ pub type Started = (PlacementRecord, Option<DecisionRow>);
 pub struct ShadowSummary {
     /// Starts in shadow mode that had a decision.
     pub starts: u64,
-    /// Of these, on exactly the decided nodes.
+    /// Starts among `starts` on exactly the decided nodes.
     pub agreed: u64,
-    /// Mean dispersion of Slurm's choices, over the starts that have both.
+    /// Mean dispersion of the nodes that Slurm chose, over starts with both dispersions.
     pub dispersion_actual: Option<f64>,
-    /// Mean dispersion of the decided nodes, over the same starts.
+    /// Mean dispersion of the decided nodes, over starts with both dispersions.
     pub dispersion_decided: Option<f64>,
     /// The latest starts on other nodes, newest first.
     pub differing: Vec<ShadowDifference>,
@@ -41,16 +41,16 @@ pub struct ShadowSummary {
 pub struct ShadowDifference {
     /// Slurm's job id.
     pub job_id: u32,
-    /// Its start, unix milliseconds.
+    /// Start of the job, unix milliseconds.
     pub time_ms: u64,
-    /// Nodes that it runs on.
+    /// Nodes that the job runs on.
     pub actual: String,
     /// Nodes that were decided.
     pub decided: String,
 }
 
-/// Answers questions; each one opens a connection of its own, so that it may
-/// be used from any thread and finds the new file when the old one was moved.
+/// Answers queries from any thread: each one opens a connection of its own, and so finds the new
+/// file when the old one was moved.
 #[derive(Clone, Debug)]
 pub struct HistoryReader {
     path: PathBuf,
@@ -64,11 +64,11 @@ const PLACEMENT_COLUMNS: &str = "time_ms, job_id, array_job_id, array_task_id, h
      user_id, partition, mode, nodes, node_count, decision, dispersion_actual, \
      dispersion_decided, seq";
 
-/// The decision behind placement `p`: the one that it names; else the last
-/// run_now decision with nodes since the previous start of the same job.
+/// SQL term of the decision behind placement `p`: the one that it names; else the last run_now
+/// decision with nodes since the previous start of the same job.
 ///
-/// While an array waits its tasks are asked for under one job id, and a task
-/// gets its own when it starts: array tasks are matched by array and task.
+/// While an array waits its tasks are asked for under one job id, and a task gets its own when it
+/// starts: array tasks are matched by array and task.
 const DECISION_OF_PLACEMENT: &str = "coalesce(
   (SELECT max(d.seq) FROM decisions d WHERE d.decision = p.decision
       AND (d.job_id = p.job_id OR d.array_job_id = p.array_job_id)),
@@ -85,7 +85,7 @@ const DECISION_OF_PLACEMENT: &str = "coalesce(
             WHERE q.job_id = p.job_id AND q.seq < p.seq), -1)))";
 
 impl HistoryReader {
-    /// A reader of the database at this path, which need not exist yet.
+    /// Makes a reader of the database at this path, which need not exist yet.
     pub fn new(path: &Path) -> HistoryReader {
         HistoryReader { path: path.to_path_buf() }
     }
@@ -237,7 +237,7 @@ impl HistoryReader {
     }
 }
 
-/// Undoes `u64::cast_signed` of the writer.
+/// Undoes the writer's `u64::cast_signed`.
 fn unsigned(value: i64) -> u64 {
     value.cast_unsigned()
 }

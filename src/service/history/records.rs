@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The records, plain data that the daemon makes.
+//! The records of the history, plain data that the daemon makes.
 
 use std::collections::BTreeMap;
 
@@ -10,13 +10,13 @@ use phalanx_core::run::Run;
 pub struct JobRef {
     /// Slurm's job id.
     pub job_id: u32,
-    /// Id of the array that it is of.
+    /// Id of the array, if the job is of one.
     pub array_job_id: Option<u32>,
-    /// Its task of that array.
+    /// Task of the array, if the job is one.
     pub array_task_id: Option<u32>,
-    /// Id of the het job that it is a component of.
+    /// Id of the het job, if the job is a component of one.
     pub het_job_id: Option<u32>,
-    /// User id of its owner.
+    /// User id of the job's owner.
     pub user_id: u32,
     /// Partition of the call.
     pub partition: String,
@@ -25,8 +25,8 @@ pub struct JobRef {
 /// One ask and its answer.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DecisionRecord {
-    /// Id of the decision, as sent to the plugin. Ids should not repeat over
-    /// restarts (begin at the start time); where one does, the newest counts.
+    /// Id of the decision, as sent to the plugin. Ids should not repeat over restarts (begin at the
+    /// start time); where one does, the newest counts.
     pub decision: u64,
     /// Unix milliseconds.
     pub time_ms: u64,
@@ -36,12 +36,12 @@ pub struct DecisionRecord {
     pub ask: String,
     /// Mode in force for the partition: `shadow` or `enforce`.
     pub mode: String,
-    /// `narrow` or `no-opinion`.
+    /// Verdict: `narrow` or `no-opinion`.
     pub verdict: String,
-    /// Why there was no opinion.
+    /// Reason for which there was no opinion.
     pub reason: Option<String>,
-    /// Decided nodes as a hostlist, canonical, also where shadow mode did not
-    /// send them; empty without an opinion.
+    /// Decided nodes as a hostlist, canonical, also where shadow mode did not send them; empty
+    /// without an opinion.
     pub nodes: String,
     /// Number of decided nodes.
     pub node_count: u32,
@@ -63,7 +63,7 @@ pub struct OutcomeRecord {
     pub time_ms: u64,
     /// The job.
     pub job_id: u32,
-    /// `None`: placed on the answered nodes; else why not.
+    /// Reason for which the job did not get the answered nodes; `None`: it got them.
     pub reason: Option<String>,
     /// Return code of slurmctld's call, 0 for success.
     pub rc: i32,
@@ -73,37 +73,36 @@ pub struct OutcomeRecord {
     pub ask_ns: u64,
 }
 
-/// A job began.
+/// The begin of a job.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PlacementRecord {
     /// Unix milliseconds.
     pub time_ms: u64,
     /// The job.
     pub job: JobRef,
-    /// Mode in force for its partition: `off`, `shadow` or `enforce`.
+    /// Mode in force for the job's partition: `off`, `shadow` or `enforce`.
     pub mode: String,
-    /// Nodes that it runs on as a hostlist, in the same canonical form as
-    /// [`DecisionRecord::nodes`].
+    /// Nodes of the job as a hostlist, in the canonical form of [`DecisionRecord::nodes`].
     pub nodes: String,
-    /// Number of these nodes.
+    /// Number of the job's nodes.
     pub node_count: u32,
-    /// The decision behind it where that is known; without it, queries take
-    /// the job's last `run_now` decision before the start.
+    /// Decision behind the start where that is known; without it, queries take the job's last
+    /// `run_now` decision before the start.
     pub decision: Option<u64>,
-    /// Mean dispersion of these nodes with the job on them.
+    /// Mean dispersion of the job's nodes with the job on them.
     pub dispersion_actual: Option<f64>,
     /// Mean dispersion that the decided nodes would have had.
     pub dispersion_decided: Option<f64>,
 }
 
-/// A job ended.
+/// The end of a job.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct JobEndRecord {
     /// Unix milliseconds.
     pub time_ms: u64,
     /// Slurm's job id.
     pub job_id: u32,
-    /// Its state as Slurm writes it, such as `COMPLETED`.
+    /// State of the job as Slurm writes it, such as `COMPLETED`.
     pub state: String,
 }
 
@@ -116,7 +115,7 @@ pub struct SampleRecord {
     pub pending: u64,
     /// Jobs running.
     pub running: u64,
-    /// By dimension: configured, in use, and free beside CPUs or memory that are used up.
+    /// Amounts by dimension: configured, in use, and free beside CPUs or memory that are used up.
     pub resources: BTreeMap<String, [f64; 3]>,
 }
 

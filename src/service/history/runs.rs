@@ -16,15 +16,15 @@ const COLUMNS: &str = "job, job_id, array_job_id, array_task_id, het_job_id, use
 /// Counts of the runs given to [`History::import`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Imported {
-    /// Not known before.
+    /// Runs that were not known before.
     pub new: u64,
-    /// Known, but not their energy or work, which are now.
+    /// Known runs to which energy or work was added.
     pub filled: u64,
-    /// Known: nothing changed.
+    /// Known runs that did not change.
     pub known: u64,
 }
 
-/// Adds a run that is not known, else what it knows more.
+/// Adds a run that is not known, else the energy and work that the known one lacks.
 pub(super) fn insert(transaction: &Transaction<'_>, r: &Run) -> rusqlite::Result<Imported> {
     let sql = format!(
         "INSERT OR IGNORE INTO runs (time_ms, {COLUMNS}) VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,\
@@ -160,7 +160,7 @@ fn run_row(row: &Row<'_>) -> rusqlite::Result<Run> {
     })
 }
 
-/// The text of [`Run::node_class`] for nodes and their classes.
+/// Returns the text of [`Run::node_class`] for nodes and their classes.
 pub fn node_classes(nodes: &[(String, String)]) -> String {
     let mut classes: Vec<&str> = nodes.iter().map(|(_, class)| class.as_str()).collect();
     classes.sort_unstable();
@@ -176,8 +176,8 @@ pub fn node_classes(nodes: &[(String, String)]) -> String {
     classes.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// The class of each of `nodes` by the text of [`Run::node_class`]; empty where it does
-/// not say.
+/// Returns the class of each of `nodes` by the text of [`Run::node_class`]; empty where the text
+/// lacks it.
 pub fn split_node_classes(text: &str, nodes: &[String]) -> Vec<String> {
     if !text.contains('\t') {
         return vec![text.to_owned(); nodes.len()];

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The tables; see [`Schema`](crate::sqlite::Schema) for how they may change.
+//! The tables of the history; see [`Schema`](crate::sqlite::Schema) for how they may change.
 
-/// `PRAGMA application_id` of our files: "Phlx" in ASCII.
+/// `PRAGMA application_id` of the history's files: "Phlx" in ASCII.
 pub(super) const APPLICATION_ID: i64 = 0x5068_6c78;
 
-/// The steps; the first makes version 1 of an empty file.
+/// Steps of the schema; the first makes version 1 of an empty file.
 pub(super) const MIGRATIONS: &[&str] = &[
     "
 CREATE TABLE decisions (

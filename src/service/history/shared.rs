@@ -21,9 +21,9 @@ pub struct HistoryShared {
     pub lost: AtomicU64,
     /// Failed attempts to open or to write.
     pub errors: AtomicU64,
-    /// Times that the database was opened.
+    /// Number of times that the database was opened.
     pub opens: AtomicU64,
-    /// Damaged files moved aside.
+    /// Number of damaged files moved aside.
     pub moved_aside: AtomicU64,
     /// Rows deleted for age or size.
     pub pruned: AtomicU64,
@@ -34,7 +34,7 @@ pub struct HistoryShared {
 }
 
 impl HistoryShared {
-    /// Counters at zero.
+    /// Makes counters at zero.
     pub(super) fn new(limits: Limits) -> Arc<HistoryShared> {
         Arc::new(HistoryShared {
             written: AtomicU64::new(0),
@@ -55,8 +55,7 @@ impl HistoryShared {
         *lock(&self.limits)
     }
 
-    /// Puts other limits in force, as after a reload; the thread takes them up
-    /// within a second or so.
+    /// Puts other limits in force, as after a reload; the thread follows within a second or so.
     pub fn set_limits(&self, limits: Limits) {
         *lock(&self.limits) = limits;
     }
@@ -76,7 +75,7 @@ impl HistoryShared {
     }
 }
 
-/// The sending end: never waits.
+/// Sending end of the history's channel: never waits.
 #[derive(Clone, Debug)]
 pub struct HistorySender {
     sender: Sender<Record>,
@@ -84,7 +83,7 @@ pub struct HistorySender {
 }
 
 impl HistorySender {
-    /// Around the sending end of the channel that the thread reads.
+    /// Wraps the sending end of the channel that the thread reads.
     pub(super) fn new(sender: Sender<Record>, shared: Arc<HistoryShared>) -> HistorySender {
         HistorySender { sender, shared }
     }
@@ -99,7 +98,7 @@ impl HistorySender {
         }
     }
 
-    /// The counters.
+    /// Returns the counters.
     pub fn shared(&self) -> &Arc<HistoryShared> {
         &self.shared
     }

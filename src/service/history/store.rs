@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The writing side: one connection, one transaction for each batch.
+//! The writing side of the history: one connection, one transaction for each batch.
 
 use std::path::Path;
 
@@ -20,9 +20,9 @@ use phalanx_core::run::Run;
 pub struct Limits {
     /// Age at which records are deleted, days.
     pub retention_days: u32,
-    /// The same for runs, from which speeds are learned.
+    /// Age at which runs, from which speeds are learned, are deleted, in days.
     pub runs_days: u32,
-    /// Size of the database at which the oldest are deleted, MiB.
+    /// Size of the database at which the oldest records are deleted, MiB.
     pub max_mb: u32,
 }
 
@@ -33,7 +33,7 @@ pub const RUNS_DAYS: u32 = 365;
 const MAX_MB: u32 = 1024;
 
 impl Limits {
-    /// Limits with this age of decisions and placements, in days.
+    /// Returns limits with this age of decisions and placements, in days.
     pub fn new(retention_days: u32) -> Self {
         Self { retention_days, runs_days: RUNS_DAYS, max_mb: MAX_MB }
     }
@@ -44,13 +44,13 @@ impl Limits {
 pub struct History {
     pub(super) database: Database,
     pub(super) limits: Limits,
-    /// Set from reaching the size limit until well below it.
+    /// Whether the size limit was reached, and the size is not well below it yet.
     pub(super) shrinking: bool,
 }
 
 impl History {
-    /// Opens the database, making it (mode 0640) and its directory (0750) if
-    /// they are missing, and brings its tables up to date.
+    /// Opens the database, making it (mode 0640) and its directory (0750) if they are missing, and
+    /// brings its tables up to date.
     ///
     /// # Errors
     /// Anything of [`HistoryError`]; nothing is deleted or moved.
@@ -82,7 +82,7 @@ impl History {
         u64::from(self.limits.max_mb) << 20
     }
 
-    /// The file.
+    /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         &self.database.path
     }
@@ -178,7 +178,7 @@ fn insert_decision(transaction: &Transaction<'_>, d: &DecisionRecord) -> rusqlit
     Ok(())
 }
 
-/// An outcome whose decision is not (or no longer) there changes nothing.
+/// Adds an outcome to its decision; one whose decision is not there changes nothing.
 fn update_outcome(transaction: &Transaction<'_>, o: &OutcomeRecord) -> rusqlite::Result<()> {
     transaction
         .prepare_cached(

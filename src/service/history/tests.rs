@@ -56,14 +56,14 @@ fn placement(job_id: u32, time_ms: u64, nodes: &str) -> PlacementRecord {
     }
 }
 
-/// A decision of a size as in practice, about 700 bytes.
+/// Record of a decision of a size as in practice, about 700 bytes.
 fn sized(id: u64, time_ms: u64) -> Record {
     let mut record = decision(id, u32::try_from(id % 50_000).unwrap(), time_ms, "gpu[001-004]");
     record.explain = Some("x".repeat(600));
     Record::Decision(record)
 }
 
-/// The same of this moment, which upkeep does not delete for its age.
+/// Record of a decision of this moment, which upkeep does not delete for its age.
 fn fresh(id: u64) -> Record {
     sized(id, now_ms())
 }
@@ -206,8 +206,8 @@ fn latest_decisions_come_first_and_long_explanations_are_left_out() {
     assert_eq!(ids(of_job), [3, 1]);
 }
 
-/// Pairs of starts and decisions: the last decision before each start counts,
-/// each for one start only; will_run asks and other modes do not.
+/// Goal: the last decision before each start counts, each for one start only; will_run asks and
+/// other modes do not.
 #[test]
 fn shadow_counts_agreement() {
     let (_dir, path) = temp();
@@ -262,8 +262,8 @@ fn shadow_counts_agreement() {
     assert_eq!(reader.shadow(u64::MAX, 10).unwrap(), ShadowSummary::default());
 }
 
-/// Tasks are asked for under the array's id and start under their own: each
-/// start finds the decision of its task, named or not.
+/// Goal: each start finds the decision of its task, named or not, though tasks are asked for under
+/// the array's id and start under their own.
 #[test]
 fn array_tasks_are_matched_by_task() {
     let (_dir, path) = temp();
@@ -442,7 +442,7 @@ fn size_limit_deletes_the_oldest_and_gives_space_back() {
 
 const CHILD: &str = "PHALANX_TEST_HISTORY_CHILD";
 
-/// Not a test by itself: the process that `kill_in_the_middle` kills.
+/// Process that `kill_in_the_middle` kills; not a test by itself.
 #[test]
 fn child_writes_until_killed() {
     let Some(path) = std::env::var_os(CHILD) else {
@@ -457,8 +457,8 @@ fn child_writes_until_killed() {
     }
 }
 
-/// After `kill -9` in the middle of writing the file is whole, every batch
-/// that was reported is there, and no batch is there in part.
+/// Goal: after `kill -9` in the middle of writing the file is whole, every batch that was reported
+/// is there, and no batch is there in part.
 #[test]
 fn kill_in_the_middle() {
     let (_dir, path) = temp();
@@ -501,8 +501,8 @@ fn kill_in_the_middle() {
     }
 }
 
-/// 100,000 records through the thread. The bound is loose; the figure is
-/// printed (`cargo test --release ... -- --nocapture`).
+/// Goal: 100,000 records pass the thread in time. The bound is loose; the figure is printed
+/// (`cargo test --release ... -- --nocapture`).
 #[test]
 fn speed_of_100_000_records() {
     let (_dir, path) = temp();

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The thread `database` writes records in batches and outlives every failure.
 //!
-//! * No space, or the size limit: the oldest records are deleted and the batch
-//!   is tried again; if that does not help it is lost.
+//! * No space, or the size limit: the oldest records are deleted and the batch is tried again; if
+//!   that does not help it is lost.
 //! * Damaged file: moved aside as `NAME.corrupt-TIME`, a new one is begun.
 //! * File deleted or replaced: noticed within a second, opened anew.
 //! * Anything else: closed, opened again after 1 s, 2 s, ... at most 60 s.
 //!
-//! Records that arrive meanwhile are counted as lost. The log gets one line a
-//! minute at most, and one when writing works again.
+//! Records that arrive meanwhile are counted as lost. The log gets one line a minute at most, and
+//! one when writing works again.
 
 use std::fs;
 use std::io;
@@ -28,18 +28,18 @@ use super::{HistoryError, Trouble};
 use phalanx_core::limits::{HISTORY_BATCH_MAX, HISTORY_QUEUE_MAX};
 use phalanx_ffi::clock::now_ms;
 
-/// The file and the patience with it.
+/// File of the history, and times and sizes of writing it.
 #[derive(Clone, Debug)]
 pub struct ThreadOptions {
     /// The database.
     pub path: PathBuf,
-    /// Records that one transaction takes at most.
+    /// Most records of one transaction.
     pub batch_max: usize,
     /// Longest time that a record waits for others before it is written.
     pub batch_wait: Duration,
     /// First pause before opening again after a failure; doubles each time.
     pub retry_min: Duration,
-    /// Longest such pause.
+    /// Longest pause before opening again after a failure.
     pub retry_max: Duration,
     /// Time between two looks at the file's identity, limits and age.
     pub upkeep: Duration,
@@ -48,7 +48,7 @@ pub struct ThreadOptions {
 }
 
 impl ThreadOptions {
-    /// The product's values for a database at `path`.
+    /// Returns the values of the product for a database at `path`.
     pub fn new(path: &Path) -> ThreadOptions {
         ThreadOptions {
             path: path.to_path_buf(),
@@ -62,7 +62,7 @@ impl ThreadOptions {
     }
 }
 
-/// The running thread.
+/// The running thread `database`.
 #[derive(Debug)]
 pub struct HistoryThread {
     handle: JoinHandle<()>,
@@ -71,8 +71,8 @@ pub struct HistoryThread {
 impl HistoryThread {
     /// Starts the thread on the receiving end of a bounded channel.
     ///
-    /// It ends, after writing what is left, once every sender is gone. A
-    /// database that cannot be opened is no error here: see the module.
+    /// The thread ends, after writing what is left, once every sender is gone. A database that
+    /// cannot be opened is no error here: see the module.
     ///
     /// # Errors
     /// The system's, if it has no thread to give.
@@ -120,10 +120,10 @@ struct Writer {
     options: ThreadOptions,
     shared: Arc<HistoryShared>,
     database: Option<History>,
-    /// Time by which old records are deleted; made with the first file.
+    /// Clock by which old records are deleted; made with the first file.
     clock: Option<ProvenClock>,
     started: Instant,
-    /// No attempt to open or write before this time.
+    /// Time before which the thread does not open or write again.
     retry_at: Instant,
     retry_wait: Duration,
     upkeep_at: Instant,
@@ -245,8 +245,8 @@ impl Writer {
         }
     }
 
-    /// Counts and reports a failure and does what can be done about it.
-    /// Returns whether trying again at once makes sense.
+    /// Counts and reports a failure and does what can be done about it. Returns whether trying
+    /// again at once makes sense.
     fn handle_failure(&mut self, error: &HistoryError) -> bool {
         self.shared.errors.fetch_add(1, Relaxed);
         self.shared.healthy.store(false, Relaxed);
@@ -283,7 +283,7 @@ impl Writer {
         false
     }
 
-    /// One line a minute at most.
+    /// Logs a failure, one line a minute at most.
     fn report(&mut self, error: &HistoryError) {
         let now = Instant::now();
         if self.logged_at.is_some_and(|at| now < at + self.options.log_every) {
@@ -351,8 +351,8 @@ fn monotonic_ms(started: Instant) -> u64 {
     u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Renames a damaged database to `NAME.corrupt-SECONDS` and removes its
-/// write-ahead log, which must not be applied to the next one.
+/// Renames a damaged database to `NAME.corrupt-SECONDS` and removes its write-ahead log, which must
+/// not be applied to the next one.
 fn move_aside(path: &Path) -> io::Result<PathBuf> {
     let with = |suffix: &str| {
         let mut name = path.as_os_str().to_owned();

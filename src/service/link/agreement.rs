@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Whether the mirror agrees with what slurmctld says when it is polled.
+//! Agreement of the mirror with what slurmctld says when it is polled.
 //!
 //! Polls and events come at different times, so a difference counts only when it lasts while
 //! neither side changes. Then the plugin is asked for its whole state. What still differs after
@@ -14,34 +14,34 @@ use phalanx_planner::usage::NodeUsage;
 const LOOKS: u32 = 5;
 /// First and longest time between two requests for the whole state.
 const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(3600));
-/// Without a request for so long, the pause begins anew.
+/// Time without a request after which the pause is the first one again.
 const CALM: Duration = Duration::from_secs(2 * 3600);
-/// Nodes that are named.
+/// Most nodes that are named.
 const NAMED_MAX: usize = 8;
 
 /// CPUs and memory in use on one node, as one side says.
 type Used = (u64, u64);
 
-/// What one look finds.
+/// Differences that one comparison of mirror and poll finds.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Look {
-    /// Nodes that differ for so long that it counts.
+    /// Number of nodes that differ for so long that it counts.
     pub differing: u64,
-    /// The whole state is to be asked for, because of these nodes: the node's index, what the
-    /// mirror says, what the poll says.
+    /// Nodes because of which the whole state is to be asked for: index, use by the mirror, use by
+    /// the poll.
     pub repair: Vec<(usize, Used, Used)>,
-    /// Nodes that a whole state did not put right, each said once.
+    /// Nodes that a whole state did not put right, each reported once, as in `repair`.
     pub unrepaired: Vec<(usize, Used, Used)>,
 }
 
-/// Compares look by look.
+/// Memory from comparison to comparison.
 #[derive(Debug)]
 pub struct Agreement {
     /// Nodes that differ: both sides, and looks for which they did not change.
     differing: BTreeMap<usize, (Used, Used, u32)>,
     /// Differences that a whole state was asked for.
     asked: BTreeMap<usize, (Used, Used)>,
-    /// Those that it did not put right.
+    /// Differences that a whole state did not put right.
     unrepaired: BTreeMap<usize, (Used, Used)>,
     pause: Duration,
     last: Option<Instant>,
@@ -60,7 +60,7 @@ impl Default for Agreement {
 }
 
 impl Agreement {
-    /// Compares both, node by node in the same order.
+    /// Compares mirror and poll, node by node in the same order.
     pub fn look(
         &mut self,
         mirror: &[NodeUsage],
@@ -113,7 +113,7 @@ impl Agreement {
         found
     }
 
-    /// Whether it is time to ask for the whole state.
+    /// Clears `found.repair` unless it is time to ask for the whole state.
     fn ask(&mut self, found: &mut Look, now: Instant) {
         let since = self.last.map(|last| now.saturating_duration_since(last));
         if since.is_some_and(|since| since >= CALM) {

@@ -36,7 +36,7 @@ pub(super) mod test {
         pub(super) static VIRTUAL: Cell<Option<(Instant, u64)>> = const { Cell::new(None) };
     }
 
-    /// For this thread it is then, until it is told otherwise.
+    /// Sets the time of this thread, which stands until it is set again.
     pub(in crate::link) fn set(instant: Instant, unix_s: u64) {
         VIRTUAL.set(Some((instant, unix_s)));
     }

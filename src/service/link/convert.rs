@@ -19,7 +19,7 @@ use phalanx_planner::preference::{JobOrigin, Question};
 /// Slurm's NO_VAL: the value was not given.
 const NO_VAL: u32 = 0xffff_fffe;
 
-/// Names of the plugin's GRES ids and the dense ids made from them.
+/// Names of the plugin's GRES ids, and the dense ids that replace them.
 #[derive(Debug, Clone, Default)]
 pub(super) struct GresIds {
     names: BTreeMap<(u32, u32), Arc<str>>,
@@ -34,8 +34,7 @@ impl GresIds {
         }
     }
 
-    /// Gives every known kind and type an id in name order and returns the
-    /// names in that order.
+    /// Gives every known kind and type an id in name order and returns the names in that order.
     pub(super) fn number(&mut self) -> (Vec<Arc<str>>, Vec<Arc<str>>) {
         let mut kinds: Vec<_> = self.names.iter().filter(|((_, t), _)| *t == 0).collect();
         let mut types: Vec<_> = self.names.iter().filter(|((_, t), _)| *t != 0).collect();

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Copies of the mirror for planning and status.
 //!
-//! Whoever holds the mirror's lock and loses the CPU to another process keeps
-//! every question waiting until it gets it back. So while questions come, the
-//! link thread itself makes the copy, a piece after each answer; otherwise who
-//! wants it does, in pieces too.
+//! A thread that holds the mirror's lock and loses the CPU to another process keeps every question
+//! waiting until it gets it back. Therefore the link thread itself makes the copy while questions
+//! come, a piece after each answer; otherwise the thread that wants it does, in pieces too.
 
 use std::ops::Bound;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,7 +25,7 @@ pub(super) trait Partial: Default + Send {
     /// Adds the next piece; begins anew when the node table is another one than that of the
     /// piece before.
     fn add(&mut self, cluster: &Cluster) -> Piece;
-    /// Nothing was added yet.
+    /// Whether nothing was added yet.
     fn is_new(&self) -> bool;
 }
 
@@ -48,7 +47,7 @@ pub(super) struct JobsCopy {
 /// Result of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Piece {
-    /// More to come.
+    /// There is more to copy.
     More,
     /// The copy is whole.
     Done,
@@ -56,7 +55,7 @@ pub(super) enum Piece {
     Void,
 }
 
-/// True if the copy has to begin anew on the present table.
+/// Whether the copy has to begin anew on the present table, which `table` then is.
 fn renewed(table: &mut Option<Arc<Table>>, current: &Arc<Table>) -> bool {
     let same = table.as_ref().is_some_and(|table| Arc::ptr_eq(table, current));
     if !same {
@@ -66,7 +65,7 @@ fn renewed(table: &mut Option<Arc<Table>>, current: &Arc<Table>) -> bool {
 }
 
 impl Partial for UsageCopy {
-    /// The next [`COPY_NODES`] nodes.
+    /// Adds the next [`COPY_NODES`] nodes.
     fn add(&mut self, cluster: &Cluster) -> Piece {
         if renewed(&mut self.table, cluster.table()) {
             self.usages.clear();
@@ -82,7 +81,7 @@ impl Partial for UsageCopy {
 }
 
 impl Partial for JobsCopy {
-    /// The next jobs, of about [`COPY_JOB_NODES`] nodes together.
+    /// Adds the next jobs, of about [`COPY_JOB_NODES`] nodes together.
     fn add(&mut self, cluster: &Cluster) -> Piece {
         if renewed(&mut self.table, cluster.table()) {
             self.jobs.clear();
@@ -119,11 +118,11 @@ impl JobsCopy {
 /// The copies under way between the threads.
 #[derive(Debug)]
 pub(super) struct Copies<C> {
-    /// Questions come at present.
+    /// Whether questions come at present.
     busy: AtomicBool,
-    /// Somebody waits for the link thread's copy.
+    /// Whether a thread waits for the link thread's copy.
     wanted: AtomicBool,
-    /// One at a time.
+    /// Lock of the thread that wants a copy: one at a time.
     turn: Mutex<()>,
     send: Sender<Option<C>>,
     receive: Receiver<Option<C>>,
@@ -146,7 +145,7 @@ impl<C: Partial> Default for Copies<C> {
 }
 
 impl<C: Partial> Copies<C> {
-    /// A whole copy, made by the link thread or with `step`.
+    /// Returns a whole copy, made by the link thread or with `step`.
     pub(super) fn whole(&self, step: impl Fn(&mut C) -> Piece) -> Option<C> {
         let _turn = lock(&self.turn);
         if self.busy.load(Ordering::Acquire) {
@@ -169,12 +168,12 @@ impl<C: Partial> Copies<C> {
         }
     }
 
-    /// The link thread says whether questions come.
+    /// Records for the link thread whether questions come.
     pub(super) fn set_busy(&self, busy: bool) {
         self.busy.store(busy, Ordering::Release);
     }
 
-    /// One step of the link thread; true if there is more to do.
+    /// Makes one step of the link thread; returns whether there is more to do.
     pub(super) fn serve(&self, step: impl Fn(&mut C) -> Piece) -> bool {
         let mut part = lock(&self.part);
         if !self.wanted.load(Ordering::Acquire) {

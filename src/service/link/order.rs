@@ -11,12 +11,12 @@ use crate::link::clock;
 use phalanx_core::limits::ORDER_QUEUE_MAX;
 use phalanx_ffi::locks::lock;
 
-/// For so long the plugin keeps deltas without hearing of them again. It ends
-/// them within half a second after that.
+/// Time for which the plugin keeps deltas that are not renewed; it ends them within half a second
+/// after that.
 pub(super) const LEASE: Duration = Duration::from_secs(5);
-/// Interval at which the plugin is told of them.
+/// Interval at which the plugin is told that the deltas still hold.
 pub(super) const RENEW: Duration = Duration::from_secs(1);
-/// Without a sign of life from whoever decides, the lease is left to end.
+/// Longest time without a sign of life of the order thread; then the lease is left to end.
 const SILENCE: Duration = Duration::from_secs(3);
 
 /// The plugin's last report.
@@ -41,7 +41,7 @@ pub(super) struct Wanted {
 }
 
 impl Wanted {
-    /// Whether its lease is to be renewed.
+    /// Whether the set's lease is to be renewed.
     pub(super) fn alive(&self) -> bool {
         clock::since(self.renewed) < SILENCE
     }
@@ -50,7 +50,7 @@ impl Wanted {
 #[derive(Debug, Default)]
 struct State {
     report: Option<QueueReport>,
-    /// Parts of a report that is not complete.
+    /// Jobs of a report that is not complete.
     parts: Option<Vec<Queued>>,
     number: u64,
     wanted: Option<Wanted>,
@@ -68,8 +68,8 @@ impl OrderExchange {
         lock(&self.state).report.clone()
     }
 
-    /// Asks for these deltas, by ascending job id, until further notice: to be
-    /// called again at least every [`SILENCE`], also with the same.
+    /// Asks for these deltas, by ascending job id, until further notice: to be called again at
+    /// least every [`SILENCE`], also with the same deltas.
     pub fn want(&self, deltas: &[(u32, i32)]) {
         let mut state = lock(&self.state);
         let delta = |&(job_id, delta): &(u32, i32)| Delta { job_id, delta };
@@ -94,9 +94,8 @@ impl OrderExchange {
         lock(&self.state).wanted.clone()
     }
 
-    /// Whether the plugin's newest report, if it is newer than `since`, is of
-    /// another set: it forgets the one it has when slurmctld reads its
-    /// configuration.
+    /// Whether the plugin's newest report, if it is newer than `since`, is of another set: the
+    /// plugin forgets the one it has when slurmctld reads its configuration.
     pub(super) fn lost(&self, generation: u64, since: Instant) -> bool {
         let state = lock(&self.state);
         let newer = state.report.as_ref().filter(|report| report.received > since);
@@ -134,7 +133,7 @@ impl OrderExchange {
         }
     }
 
-    /// The plugin is gone: what it said is void.
+    /// Forgets the report, because the plugin is gone.
     pub(super) fn forget(&self) {
         let mut state = lock(&self.state);
         state.report = None;

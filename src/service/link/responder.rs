@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The mirror of the nodes and the answers to the plugin's questions.
 //!
-//! One lock guards the mirror: the link thread takes it for each packet, the
-//! planner and the status page for short copies. Nothing here blocks on I/O.
-//! Events for the history are returned to the link thread, which first
-//! answers and later, when no question waits, puts them into a bounded
-//! channel, so that the history thread does not compete for the CPU meanwhile.
-//! Events are dropped, and counted, when the channel is full.
+//! One lock guards the mirror: the link thread takes it for each packet, the planner and the
+//! status page for short copies. Nothing here blocks on I/O. Events for the history are returned to
+//! the link thread, which first answers and later, when no question waits, puts them into a bounded
+//! channel, so that the history thread does not compete for the CPU meanwhile. Events are dropped,
+//! and counted, when the channel is full.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -40,9 +39,9 @@ use phalanx_planner::preference::{Method, Preference, PreferenceTable};
 use phalanx_planner::tally::Tally;
 use phalanx_planner::usage::NodeUsage;
 
-/// Interval at which jobs are forgotten that left the queue unheard.
+/// Interval at which jobs are forgotten that left the queue without an event.
 const FORGET_EVERY: Duration = Duration::from_secs(30);
-/// Jobs that are looked at meanwhile while questions wait.
+/// Jobs that are looked at or forgotten under one hold of the lock, as questions wait for it.
 const FORGET_AT_ONCE: usize = 512;
 
 /// The mirror behind its lock, and the answers.
@@ -58,21 +57,21 @@ pub struct Responder {
     pending: Mutex<Arc<Demand>>,
     /// Name of the cluster, as slurmctld says when it is polled; empty before.
     cluster_name: Mutex<String>,
-    /// The plugin's Slurm is of a release on which nothing was tested.
+    /// Whether the plugin's Slurm is of a release on which nothing was tested.
     untested: AtomicBool,
-    /// The plugin is to send its whole state.
+    /// Whether the plugin is to send its whole state.
     pub(super) resync: AtomicBool,
-    /// The plugin is to forget what opened its breaker.
+    /// Whether the plugin is to close its breaker and forget what opened it.
     pub(super) enable: AtomicBool,
-    /// Jobs that left the queue unheard.
+    /// Time of the last search for jobs that left the queue without an event, and its findings.
     gone: Mutex<(Option<Instant>, Gone)>,
     /// The order of starts.
     pub order: OrderExchange,
 }
 
 impl Responder {
-    /// A responder without a plugin yet. `first_decision` is the id of its
-    /// first decision: larger than any of earlier runs.
+    /// Makes a responder without a plugin. `first_decision` is the id of its first decision: larger
+    /// than any of earlier runs.
     pub fn new(settings: Settings, events: Sender<LinkEvent>, first_decision: u64) -> Self {
         Self {
             settings: RwLock::new(Arc::new(settings)),
@@ -99,8 +98,7 @@ impl Responder {
     /// Puts a new configuration in force for the next decision.
     ///
     /// # Errors
-    /// The engine's error text, if it does not take the tuning; the old settings
-    /// then stay.
+    /// The engine's error text, if it does not take the tuning; the old settings then stay.
     pub fn set_settings(&self, mut settings: Settings) -> Result<(), String> {
         let mut state = lock(&self.state);
         // Levels come from measured values, not from the configuration.
@@ -195,15 +193,14 @@ impl Responder {
         view
     }
 
-    /// Reads the mirror, if it is complete. `look` must be quick: questions
-    /// wait meanwhile.
+    /// Reads the mirror, if it is complete. `look` must be quick: questions wait meanwhile.
     pub fn with_placer<T>(&self, look: impl FnOnce(&Placer) -> T) -> Option<T> {
         let state = lock(&self.state);
         if state.view.synced { state.placer.as_ref().map(look) } else { None }
     }
 
-    /// Node table and usage, if the mirror is complete. Copied in pieces, so
-    /// that no question waits for the whole of a large cluster.
+    /// Node table and usage, if the mirror is complete; copied in pieces, so that no question waits
+    /// for the whole of a large cluster.
     pub fn copy_usages(&self) -> Option<(Arc<Table>, Vec<NodeUsage>)> {
         self.copies.whole(|copy| self.copy_piece(copy))?.into_whole()
     }
@@ -234,7 +231,7 @@ impl Responder {
         state.set_queue(pending, pools);
     }
 
-    /// From here on changes of nodes are kept for the tally that is being made.
+    /// Begins to keep changes of nodes, for the tally that is being made.
     pub fn mark_for_tally(&self) {
         if let Some(placer) = &mut lock(&self.state).placer {
             placer.mark_for_tally();
@@ -259,8 +256,8 @@ impl Responder {
         self.with_placer(|placer| Arc::clone(placer.cluster().table()))
     }
 
-    /// Replaces the preferences of one method. Where the mirror is not complete,
-    /// or the snapshot behind them is of another numbering, there are none.
+    /// Replaces the preferences of one method. Where the mirror is not complete, or the snapshot
+    /// behind them is of another numbering, there are none.
     pub fn set_preferences(
         &self,
         method: Method,
@@ -286,7 +283,7 @@ impl Responder {
         self.enable.store(true, Ordering::Relaxed);
     }
 
-    /// Nothing is placed or ordered, whatever the mode: the plugin's Slurm was not tested.
+    /// Whether nothing is placed or ordered, whatever the mode: the plugin's Slurm was not tested.
     pub fn is_shadow_only(&self) -> bool {
         self.untested.load(Ordering::Relaxed) && !self.settings().untested_release
     }
@@ -314,7 +311,7 @@ impl Responder {
         }
     }
 
-    /// Notes that somebody may not connect; whether that is something new.
+    /// Notes why a connection was refused; returns whether the reason is another than the last.
     pub(super) fn refused(&self, why: String) -> bool {
         let mut state = lock(&self.state);
         state.view.refused += 1;
@@ -355,8 +352,8 @@ impl Responder {
         }
     }
 
-    /// Applies one step of a session. The answer to send, if any, has its
-    /// nodes in `nodes`; what is to be recorded is appended to `events`.
+    /// Applies one step of a session. The answer to send, if any, has its nodes in `nodes`; what is
+    /// to be recorded is appended to `events`.
     pub(super) fn apply(
         &self,
         session: &Session,
@@ -493,8 +490,7 @@ impl Responder {
         }
     }
 
-    /// Begins a recording; see [`recording`]. `cut` is set when the channel was full,
-    /// which ends it.
+    /// Begins a recording; see [`recording`]. A full channel ends it and sets `cut`.
     pub fn start_recording(&self, sender: Sender<Event>, cut: Arc<AtomicBool>) {
         lock(&self.state).recording = Some(Recording::new(sender, cut));
     }
@@ -535,15 +531,15 @@ impl Responder {
         }
     }
 
-    /// Copies the next piece of the state for a recording that begins; whether
-    /// there is more to do.
+    /// Copies the next piece of the state for a recording that begins; returns whether there is
+    /// more.
     pub(super) fn recording_step(&self) -> bool {
         let settings = self.settings();
         lock(&self.state).recording_step(&settings)
     }
 
-    /// Nobody asks at the moment: time for what makes later answers fast. Whether there is more of
-    /// it.
+    /// Does, while no question waits, work that makes later answers fast; returns whether there is
+    /// more.
     pub(super) fn quiet(&self) -> bool {
         let mut state = lock(&self.state);
         if let Some(placer) = &mut state.placer {
@@ -570,12 +566,12 @@ fn began(state: &mut State, job: RunningJob, cause: Option<Cause>) -> Option<Lin
     Some(LinkEvent::Began(BeganEvent { job, cause, table, dispersion }))
 }
 
-/// Whether the ask is for nodes to start on now: the balance method's business.
+/// Whether the ask is for nodes to start on now, which the balance method chooses.
 fn asks_for_nodes_now(ask: &wire::Ask<'_>) -> bool {
     ask.mode() != Some(wire::Mode::TestOnly) && ask.head.from_time <= clock::unix_s()
 }
 
-/// A proof for the ask, its nodes in `nodes`.
+/// Returns a proof for the ask, with the proof's nodes in `nodes`.
 fn prove_it(
     state: &mut State,
     settings: &Settings,

@@ -26,20 +26,20 @@ use crate::link::responder::Responder;
 use crate::link::session::{ProtocolError, Session, Step};
 use phalanx_mirror::LinkEvent;
 
-/// Interval at which the thread does other things than packets.
+/// Longest wait for a packet; then the thread does its other work.
 const TICK: Duration = Duration::from_millis(200);
-/// Without a packet for so long, no question is near: then events are handed
-/// over and the index is put in order.
+/// Time without a packet after which no question is near: events are then handed over and the
+/// index is put in order.
 const QUIET: Duration = Duration::from_millis(10);
 /// Longest time that events are held back while questions keep coming.
 const EVENTS_AGE: Duration = Duration::from_millis(200);
 /// Events held back at most.
 const EVENTS_HELD_MAX: usize = 1024;
-/// Longest wait for the first word of somebody who connects beside a plugin.
+/// Longest wait for HELLO on a second connection.
 const HELLO_WAIT: Duration = Duration::from_secs(5);
 /// Pause after the system refused to accept, for example for lack of files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
-/// Interval of the check that its socket is still at its path.
+/// Interval of the check that the socket is still at its path.
 const PATH_CHECK: Duration = Duration::from_secs(1);
 
 /// The socket, and the users who may connect.
@@ -56,10 +56,10 @@ pub struct ServerConfig {
 /// Reason why there is no socket.
 #[derive(Debug, Error)]
 pub enum LinkError {
-    /// Another daemon answers there.
+    /// Another daemon answers at the path.
     #[error("{0}: another process is listening there; expected none")]
     InUse(PathBuf),
-    /// Something else lies there.
+    /// Something else than a socket is at the path.
     #[error("{0}: exists and is not a socket; remove it or change link.socket")]
     NotASocket(PathBuf),
     /// The system refused.
@@ -80,7 +80,7 @@ pub struct Server {
     config: ServerConfig,
     listener: UnixListener,
     inode: (u64, u64),
-    /// The system refused to accept: not before then again.
+    /// Time before which the listener does not accept again, after the system refused.
     accept_after: Option<Instant>,
 }
 
@@ -89,7 +89,7 @@ pub(super) struct Connection {
     session: Session,
     generation_sent: u64,
     sent: u64,
-    /// The set of deltas that the plugin has, and when it heard of it.
+    /// Set of deltas that the plugin has, and when it was last sent or renewed.
     order_sent: Option<(u64, Instant)>,
 }
 
@@ -176,8 +176,7 @@ impl Server {
         Some(Connection::new(fd))
     }
 
-    /// Someone may delete the socket: then listen anew, or nobody could ever
-    /// connect again.
+    /// Listens anew if the socket was deleted, or nobody could ever connect again.
     fn keep_path(&mut self) {
         if inode_of(&self.config.socket) == Some(self.inode) {
             return;
@@ -222,7 +221,7 @@ impl Peers {
         }
     }
 
-    /// One turn: somebody may have connected, packets may have come, or `nothing` has.
+    /// Makes one turn: `fresh` may have connected, packets may have come, or `nothing` has.
     pub(super) fn turn(&mut self, responder: &Responder, fresh: Option<Connection>, nothing: bool) {
         let buffers = &mut self.buffers;
         if nothing && !buffers.copying && !buffers.recording {
@@ -259,7 +258,7 @@ impl Peers {
     }
 }
 
-/// A connection whose first word is waited for.
+/// A connection that has not said HELLO yet.
 struct Caller {
     connection: Connection,
     since: Instant,
@@ -314,13 +313,13 @@ struct Buffers {
     reply: PacketBuf,
     nodes: Vec<u32>,
     events: Vec<LinkEvent>,
-    /// Time of the first of the events.
+    /// Time of the first of `events`.
     events_since: Option<Instant>,
-    /// Packets came since it was last quiet.
+    /// Whether packets came since it was last quiet.
     busy: bool,
-    /// A copy of the mirror is in the making.
+    /// Whether a copy of the mirror is in the making.
     copying: bool,
-    /// The beginning of a recording is in the making.
+    /// Whether the beginning of a recording is in the making.
     recording: bool,
 }
 
@@ -345,7 +344,7 @@ impl Buffers {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Ready {
     Nothing,
-    /// Somebody connects; packets may be there too.
+    /// A new connection waits; packets may be there too.
     Peer,
     Packet,
 }
@@ -383,16 +382,16 @@ impl From<ProtocolError> for Closed {
     }
 }
 
-/// Packets handled before other things get a look.
+/// Most packets handled before the thread's other work.
 const BURST: usize = 256;
 
 impl Connection {
-    /// One that was accepted.
+    /// Makes a connection of an accepted socket.
     pub(super) fn new(fd: OwnedFd) -> Self {
         Self { fd, session: Session::default(), generation_sent: 0, sent: 0, order_sent: None }
     }
 
-    /// Handles what has arrived.
+    /// Handles the packets that have arrived.
     fn serve(&mut self, responder: &Responder, buffers: &mut Buffers) -> Result<(), Closed> {
         for _ in 0..BURST {
             let space = buffers.packet.space_mut();
@@ -440,8 +439,8 @@ impl Connection {
         self.order(responder, &mut buffers.reply)
     }
 
-    /// Sends the deltas once, and again where the plugin has lost them, and
-    /// renews their lease as long as whoever decides them is alive.
+    /// Sends the deltas once, and again where the plugin has lost them, and renews their lease as
+    /// long as the order thread is alive.
     fn order(&mut self, responder: &Responder, reply: &mut PacketBuf) -> Result<(), Closed> {
         let Some(wanted) = responder.order.wanted().filter(Wanted::alive) else { return Ok(()) };
         let allowed = responder.settings().order && !responder.is_shadow_only();
@@ -461,7 +460,7 @@ impl Connection {
         Ok(())
     }
 
-    /// `false`: the socket is full; all of it is sent the next time.
+    /// Sends the deltas, or with `whole` unset that they still hold. `false`: the socket is full.
     fn send_order(
         &mut self,
         wanted: &Wanted,
@@ -511,12 +510,12 @@ impl Connection {
         self.send(reply, self.sent, &message)
     }
 
-    /// A plugin that does not read has given up on an answer.
+    /// Sends a message, or drops it: a plugin that does not read has given up on an answer.
     fn send(&self, buf: &mut PacketBuf, seq: u64, message: &Message<'_>) -> Result<(), Closed> {
         self.try_send(buf, seq, message).map(|_| ())
     }
 
-    /// `false`: there is no room.
+    /// Sends a message; returns `false` if the socket has no room.
     fn try_send(
         &self,
         buf: &mut PacketBuf,
@@ -538,7 +537,7 @@ fn inode_of(path: &Path) -> Option<(u64, u64)> {
     std::fs::symlink_metadata(path).ok().map(|meta| (meta.dev(), meta.ino()))
 }
 
-/// The standard library's listener type also holds a SOCK_SEQPACKET socket:
+/// Listens at the path. The standard library's listener also holds a SOCK_SEQPACKET socket, as
 /// accepting is the same call.
 fn listen_at(config: &ServerConfig) -> Result<UnixListener, LinkError> {
     let path = &config.socket;

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! One connection of the plugin: protocol order, full states, events.
 //!
-//! Everything between SYNC_BEGIN and SYNC_END is collected aside and replaces
-//! the mirror at once, so that a connection that breaks in the middle leaves
-//! no half state behind.
+//! Everything between SYNC_BEGIN and SYNC_END is collected aside and replaces the mirror at once,
+//! so that a connection that breaks in the middle leaves no half state behind.
 
 use std::collections::BTreeMap;
 
@@ -32,13 +31,13 @@ pub(super) enum ProtocolError {
         wire::PHX_VERSION
     )]
     Version {
-        /// What it speaks.
+        /// Version that the overlay speaks.
         got: u16,
     },
     /// A valid message that may not come now.
     #[error("{got} came {when}")]
     Order {
-        /// Its type.
+        /// Type of the message.
         got: wire::Type,
         /// Time at which it came, in words.
         when: &'static str,
@@ -48,9 +47,9 @@ pub(super) enum ProtocolError {
     Sync {
         /// The counted thing.
         what: &'static str,
-        /// Found.
+        /// Number that was found.
         got: u64,
-        /// Announced.
+        /// Number that was announced.
         expected: u64,
     },
 }
@@ -67,9 +66,9 @@ impl From<wire::WireError> for ProtocolError {
 /// Meaning of a message to the daemon.
 #[derive(Debug)]
 pub(super) enum Step<'a> {
-    /// Nothing further.
+    /// Nothing is to be done.
     None,
-    /// First message: answer with WELCOME.
+    /// The first message, which is answered with WELCOME.
     Hello(PluginState),
     /// A full state is complete; whether memory is a consumable resource.
     Synced(Box<Cluster>, bool),
@@ -79,11 +78,11 @@ pub(super) enum Step<'a> {
     Ended(u32, u32, u64),
     /// Running jobs end at other times.
     Ends(&'a [wire::End]),
-    /// Something to answer.
+    /// A question to answer.
     Ask(wire::Ask<'a>),
     /// The plugin's report on an answer.
     Outcome(&'a wire::Outcome),
-    /// Counters.
+    /// The plugin's counters.
     Stats(&'a wire::Stats),
     /// Pending jobs and the state of their order.
     Queue(wire::Queue<'a>),

@@ -12,22 +12,22 @@ use crate::link::session::ProtocolError;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct RawTopology {
     index: u16,
-    /// Its name, `default` before Slurm 25.05.
+    /// Name of the topology, `default` before Slurm 25.05.
     name: String,
-    /// `flat`, `tree`, `block` or another.
+    /// Slurm's plugin: `flat`, `tree`, `block` or another.
     plugin: String,
-    /// Of the partitions that name none.
+    /// Whether partitions that name no topology use this one.
     default: bool,
-    /// Slurm could not tell it: what depends on it is left to Slurm.
+    /// Whether Slurm could not tell it: what depends on it is left to Slurm.
     unknown: bool,
     /// BlockSizes of the configuration where the text lacks them; else empty.
     block_sizes: Vec<u32>,
-    /// What `scontrol show topology` prints.
+    /// Text as `scontrol show topology` prints it.
     text: Vec<u8>,
 }
 
 impl RawTopology {
-    /// Reads its text; what is not understood makes it unknown, and is logged.
+    /// Reads the text; one that is not understood makes the topology unknown, and is logged.
     fn read(&self, slurm: u32, table: &Table) -> Topology {
         let unknown = || Topology::from(Parts { kind: Kind::Unknown, ..self.head(slurm) });
         if self.unknown {
@@ -76,7 +76,7 @@ pub(super) struct Topologies {
 }
 
 impl Topologies {
-    /// Takes one message.
+    /// Takes one message, a topology or a part of one.
     pub(super) fn add(&mut self, message: &wire::Topology<'_>) -> Result<(), ProtocolError> {
         let order = |when| ProtocolError::Order { got: wire::Type::Topology, when };
         let head = message.head;
@@ -98,7 +98,7 @@ impl Topologies {
         Ok(())
     }
 
-    /// A topology without its text; indexes ascend from 0.
+    /// Returns a topology without its text; `None` for an index out of order.
     fn first(&self, head: &wire::TopologyHead) -> Option<RawTopology> {
         let flags = u32::from(head.flags);
         (usize::from(head.index) == self.whole.len()).then(|| RawTopology {
@@ -112,7 +112,7 @@ impl Topologies {
         })
     }
 
-    /// All of them, or an error if a last part is missing.
+    /// Returns all topologies, or an error if a last part is missing.
     pub(super) fn finish(self) -> Result<Vec<RawTopology>, ProtocolError> {
         match self.part {
             None => Ok(self.whole),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Which datasets the nodes hold, by what a collector on each of them reports.
+//! Caches: the datasets that nodes hold, as a collector on each of them reports.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -12,27 +12,27 @@ use phalanx_methods::data_jobs::blockmap::is_dataset_name;
 pub struct Held {
     /// Bytes on each node that holds any.
     pub on: BTreeMap<Arc<str>, u64>,
-    /// How often a node no longer held it.
+    /// Number of times that a node no longer held the dataset.
     pub evictions: u64,
-    /// The last node that no longer held it.
+    /// Last node that no longer held the dataset.
     pub last_evicted: Option<Arc<str>>,
 }
 
 /// Counts since the daemon started.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CacheCounts {
-    /// Datasets that came to a node after its first report.
+    /// Number of times that a dataset came to a node after its first report.
     pub arrivals: u64,
-    /// Datasets that a node no longer holds.
+    /// Number of times that a node no longer held a dataset.
     pub evictions: u64,
-    /// The same by node.
+    /// Evictions by node.
     pub evicted_from: BTreeMap<Arc<str>, u64>,
 }
 
 /// The last report of one node.
 #[derive(Debug, Default)]
 struct Report {
-    /// Its time, as the data service has it.
+    /// Time of the report, as the data service has it.
     made_ms: i64,
     held: BTreeMap<Arc<str>, u64>,
     error: Option<String>,
@@ -43,7 +43,7 @@ struct Report {
 pub struct Caches {
     nodes: BTreeMap<Arc<str>, Report>,
     of: HashMap<Arc<str>, Arc<Held>>,
-    /// What came and went.
+    /// Arrivals and evictions of datasets.
     pub counts: CacheCounts,
 }
 
@@ -53,7 +53,7 @@ impl Caches {
         self.nodes.get(node).map(|report| report.made_ms)
     }
 
-    /// Takes the fresh reports, those that are not new without text; whether anything changed.
+    /// Takes the fresh reports, those that are not new without text; returns whether any changed.
     /// A node without a fresh report holds nothing that anybody knows of.
     pub fn take(&mut self, reports: Vec<(Arc<str>, i64, Option<String>)>) -> bool {
         let mut changed = false;
@@ -83,7 +83,7 @@ impl Caches {
         changed
     }
 
-    /// One allocation for each name, however many nodes hold it.
+    /// Returns the names with one allocation for each, however many nodes hold it.
     fn shared(&self, named: BTreeMap<String, u64>) -> BTreeMap<Arc<str>, u64> {
         let one = |(name, bytes): (String, u64)| {
             let known = self.of.get_key_value(name.as_str());
@@ -127,7 +127,7 @@ impl Caches {
         changed
     }
 
-    /// Whether there is room for one more name. What nobody holds any more makes room first.
+    /// Makes room for one more name, first of datasets that nobody holds; whether there is any.
     fn has_room(&mut self) -> bool {
         if self.of.len() >= DATASETS_MAX {
             self.of.retain(|_, held| !held.on.is_empty());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Datasets by name: what the site's list and the caches of the nodes know of them together.
+//! Datasets by name, from the site's list and the caches of the nodes together.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,30 +10,30 @@ use super::{Locations, Question};
 use phalanx_core::blocks::{Block, DataNode, File, Interner, Located, Replica, Storage};
 use phalanx_core::limits::{DATASET_PARTS, HDFS_BLOCKS_MAX};
 
-/// The sources as they were at one moment.
+/// Both sources of datasets, as they were at one moment.
 #[derive(Debug, Clone, Default)]
 pub struct Datasets {
     /// The last good list.
     pub list: Arc<List>,
-    /// What the list's file has that is wrong, so that an older list is in force.
+    /// Error in the list's file, for which an older list is in force.
     pub list_error: Option<String>,
-    /// The caches.
+    /// Datasets in the caches of nodes.
     pub held: HashMap<Arc<str>, Arc<Held>>,
-    /// Neither source is configured.
+    /// Whether neither source is configured.
     pub unconfigured: bool,
 }
 
-/// What the sources know of one name.
+/// A dataset as the two sources know it.
 #[derive(Debug, Clone, Default)]
 pub struct Dataset {
-    /// Its parts by the list.
+    /// Parts of the dataset by the list.
     pub parts: Option<Arc<[Part]>>,
-    /// Its nodes by their reports.
+    /// Nodes that hold it, by their reports.
     pub held: Option<Arc<Held>>,
 }
 
 impl Dataset {
-    /// Whether it is the same as at another moment.
+    /// Whether both sources know the same of the dataset as at another moment.
     pub fn is_same(&self, other: &Self) -> bool {
         fn same<T: ?Sized>(a: Option<&Arc<T>>, b: Option<&Arc<T>>) -> bool {
             match (a, b) {
@@ -48,7 +48,7 @@ impl Dataset {
 }
 
 impl Datasets {
-    /// What is known of a name.
+    /// Returns the dataset of a name; an unknown one has neither parts nor nodes.
     pub fn dataset(&self, name: &str) -> Dataset {
         Dataset { parts: self.list.of.get(name).cloned(), held: self.held.get(name).cloned() }
     }

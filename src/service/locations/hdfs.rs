@@ -18,7 +18,7 @@ pub struct HdfsLocations {
 }
 
 impl HdfsLocations {
-    /// The file systems of `[hdfs]`.
+    /// Opens the file systems of `[hdfs]`.
     ///
     /// # Errors
     /// Fails where Hadoop's configuration cannot be read.
@@ -28,7 +28,7 @@ impl HdfsLocations {
         Ok(Self { config: config.clone(), hdfs, cache })
     }
 
-    /// Whether it is that of this configuration.
+    /// Whether these file systems are those of this configuration.
     pub fn is_of(&self, config: &HdfsConfig) -> bool {
         self.config == *config
     }

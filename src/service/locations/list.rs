@@ -20,22 +20,22 @@ use phalanx_core::limits::{DATASET_NAME_BYTES_MAX, LOCATIONS_BYTES_MAX};
 use phalanx_core::problem::Name;
 use phalanx_methods::data_jobs::blockmap::is_dataset_name;
 
-/// Bytes of the name of a host.
+/// Most bytes of the name of a host.
 const HOST_BYTES_MAX: usize = 255;
 
 /// A part of a dataset.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Part {
-    /// Its length.
+    /// Length of the part.
     pub bytes: u64,
-    /// Hosts that hold it.
+    /// Hosts that hold the part.
     pub hosts: Box<[Arc<str>]>,
 }
 
 /// Datasets by name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct List {
-    /// The parts of each, in order.
+    /// Parts of each dataset, in order.
     pub of: HashMap<Arc<str>, Arc<[Part]>>,
 }
 
@@ -133,7 +133,7 @@ impl List {
     }
 }
 
-/// What tells one state of the file from another.
+/// Mark of a state of the file: another one has another mark.
 type Stamp = (u64, u64, u64, i64, i64);
 
 /// The file, and the last good list in it.
@@ -144,13 +144,13 @@ pub struct ListFile {
     seen: Option<Stamp>,
     /// The last good list.
     pub list: Arc<List>,
-    /// What is wrong with the file as it is now.
+    /// Error in the file as it is now.
     pub error: Option<String>,
 }
 
 impl ListFile {
-    /// Reads the file if it is another than at the last call or has changed; whether anything is
-    /// different now. An empty path stands for no list.
+    /// Reads the file if it is another than at the last call or has changed; returns whether the
+    /// list or the error differs now. An empty path stands for no list.
     pub fn refresh(&mut self, path: &str) -> bool {
         if path.is_empty() {
             let had = !self.path.is_empty();

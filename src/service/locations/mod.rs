@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Where the bytes of a job's input lie: one trait, and its sources.
+//! Locations of the bytes of a job's input: one trait, and its sources.
 //!
 //! - [`HdfsLocations`]: what `hdfs-input=` names, by the NameNodes of `[hdfs]`
 //! - [`Datasets`]: what `data-input=` names, by the file `data_jobs.locations` and what nodes
@@ -22,14 +22,14 @@ pub use list::{List, ListFile, Part};
 
 use phalanx_core::blocks::Located;
 
-/// What is asked of a source.
+/// A question to a source: which input, for which user and job.
 #[derive(Debug, Clone, Copy)]
 pub struct Question<'a> {
     /// URI, path or name, as the job says it.
     pub input: &'a str,
-    /// Directories within directories too.
+    /// Whether directories within directories count too.
     pub recursive: bool,
-    /// Who reads it.
+    /// User who reads the input.
     pub user: &'a str,
     /// The job for which it is asked.
     pub job_id: u32,
@@ -39,8 +39,8 @@ pub struct Question<'a> {
 
 /// A source of locations.
 pub trait Locations {
-    /// The files of an input, by full names, and the hosts that hold their bytes, as far as the
-    /// user may read them; or the reason, for the user, why there is no answer.
+    /// Returns the files of an input, by full names, and the hosts that hold their bytes, as far
+    /// as the user may read them; or the reason, for the user, why there is no answer.
     ///
     /// # Errors
     /// Fails for what the source does not know, and where it does not answer in time.

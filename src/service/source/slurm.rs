@@ -30,21 +30,20 @@ const CR_SOCKET: u32 = 0x2;
 const CR_CORE: u32 = 0x4;
 const CR_MEMORY: u32 = 0x10;
 const CR_ONE_TASK_PER_CORE: u32 = 0x100;
-/// `RESERVE_FLAG_PART_NODES`-like flags do not matter here; this one does:
-/// the reservation is of cores, not of whole nodes.
+/// Slurm's `INFINITE` as a time limit in minutes: the job has none.
 const MINUTES_UNLIMITED: u32 = u32::MAX;
 
-/// With a plugin, usage comes from its events and the node table is only asked
-/// for states, features and the like: slurmctld, which holds its node lock
-/// meanwhile, spends at most about 1 of so many parts of its time on it.
+/// Pause between two reads of the node table, in multiples of the time that a read takes. With a
+/// plugin, only states, features and the like come from it, and slurmctld holds its node lock
+/// meanwhile.
 const NODES_SHARE: u32 = 200;
-/// Longest pause for that reason.
+/// Longest pause between two reads of the node table.
 const NODES_PAUSE_MAX: Duration = Duration::from_secs(10);
-/// The same of jobs: slurmctld packs all of them under its job lock. The time is that until the
-/// answer is read, which is more than the lock is held.
+/// Pause between two reads of all jobs, in multiples of the time until the answer is read, which
+/// is more than slurmctld holds its job lock.
 const JOBS_SHARE: u32 = 100;
 const JOBS_PAUSE_MAX: Duration = Duration::from_secs(60);
-/// So few jobs are packed in a few milliseconds: `source.poll_ms` is bound enough.
+/// Most jobs that are read without a pause: so few are packed in some milliseconds.
 const JOBS_FEW: usize = 2000;
 
 /// Why there is no new snapshot.
@@ -53,7 +52,7 @@ pub enum SourceError {
     /// slurmctld could not be asked.
     #[error(transparent)]
     Slurm(#[from] SlurmError),
-    /// Its answer did not pass the checks.
+    /// slurmctld's answer did not pass the checks.
     #[error("snapshot refused: {0}")]
     Refused(#[from] Refused),
 }
@@ -67,11 +66,11 @@ pub struct ClusterInfo {
     pub version: String,
     /// SlurmUser.
     pub slurm_user_id: Option<u32>,
-    /// Memory is a consumable resource.
+    /// Whether memory is a consumable resource.
     pub memory_tracked: bool,
     /// SelectTypeParameters, as bits.
     pub select_param: u32,
-    /// Nodes measure energy, and slurmdbd keeps what jobs took.
+    /// Whether nodes measure energy, and slurmdbd keeps what jobs took.
     pub energy_accounted: bool,
     /// `PRIVATE_DATA_*` of slurm.h: what is hidden from other users.
     pub private_data: u32,
@@ -90,7 +89,7 @@ pub struct Source {
     detail: NodeDetail,
     /// Time of the last question for the nodes, and how long it took.
     nodes_asked: Option<(Instant, Duration)>,
-    /// The same for the jobs.
+    /// Time of the last question for the jobs, and how long it took.
     jobs_asked: Option<(Instant, Duration)>,
     /// Node table of the mirror, which the snapshots follow.
     table: Option<Arc<Table>>,
@@ -497,7 +496,7 @@ fn layout(row: &JobRow<'_>, select_param: u32) -> Layout {
     }
 }
 
-/// Where there are as many cores as CPUs, jobs are given cores.
+/// Cores and sockets of a node. Where there are as many cores as CPUs, jobs are given cores.
 fn cores(row: &NodeRow<'_>) -> NodeCores {
     let cores = row.sockets().saturating_mul(row.cores_per_socket());
     let threads = u16::try_from(row.threads_per_core()).unwrap_or(1);
@@ -539,7 +538,7 @@ fn gres_wants(builder: &Builder, row: &JobRow<'_>) -> (Vec<GresWant>, bool) {
     (wants, unknown)
 }
 
-/// A reservation of whole nodes has as many cores as its nodes.
+/// Whether a reservation is of whole nodes: it then has as many cores as its nodes.
 fn covers_whole_nodes(
     builder: &Builder,
     row: &phalanx_slurm::ReservationRow<'_>,

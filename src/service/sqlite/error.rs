@@ -28,7 +28,7 @@ pub enum Error {
     Sql {
         /// The database.
         path: PathBuf,
-        /// The attempt.
+        /// Action that failed, such as `open`.
         action: &'static str,
         /// SQLite's error.
         source: rusqlite::Error,
@@ -43,7 +43,7 @@ pub enum Error {
         /// The system's error.
         source: std::io::Error,
     },
-    /// Written by a newer version of the program.
+    /// The file was written by a newer version of the program.
     #[error(
         "database {}: its schema is version {found}, newer than {known}, \
          the newest that this program knows",
@@ -57,7 +57,7 @@ pub enum Error {
         /// Newest version known.
         known: i64,
     },
-    /// A database of some other program.
+    /// The file is a database of some other program.
     #[error(
         "database {}: this is a database of another program; \
          expected an empty or a phalanx one",
@@ -70,19 +70,19 @@ pub enum Error {
 }
 
 impl Error {
-    /// SQLite's error on the way to do something.
+    /// Makes errors of SQLite, on the way to do `action`.
     pub fn sql(path: &Path, action: &'static str) -> impl Fn(rusqlite::Error) -> Self + use<> {
         let path = path.to_path_buf();
         move |source| Error::Sql { path: path.clone(), action, source }
     }
 
-    /// The system's error on the way to do something.
+    /// Makes errors of the system, on the way to do `action`.
     pub fn io(path: &Path, action: &'static str) -> impl Fn(std::io::Error) -> Self + use<> {
         let path = path.to_path_buf();
         move |source| Error::Io { path: path.clone(), action, source }
     }
 
-    /// The remedy for this error.
+    /// Returns the remedy for this error.
     pub fn trouble(&self) -> Trouble {
         match self {
             Error::Newer { .. } | Error::Foreign { .. } => Trouble::NotOurs,

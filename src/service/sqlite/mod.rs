@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The daemon's SQLite files: they are made, recognised, brought up to date and bounded here.
 //!
-//! Files are in WAL mode with `synchronous = NORMAL`: after `kill -9` every
-//! committed transaction is there; after a power failure the last ones may not
-//! be, but the file is whole.
+//! Files are in WAL mode with `synchronous = NORMAL`: after `kill -9` every committed transaction
+//! is there; after a power failure the last ones may not be, but the file is whole.
 
 mod error;
 
@@ -18,36 +17,36 @@ pub use error::{Error, Trouble};
 
 /// Longest wait of a write for another connection's lock.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(1);
-/// Longest wait of a question for one.
+/// Longest wait of a query for another connection's lock.
 const READ_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// The tables of one kind of file, as a list of steps from one version to the
-/// next. `PRAGMA user_version` counts the steps done. A step, once released, is
-/// never changed; a new need is a new step at the end.
+/// The tables of one kind of file, as a list of steps from one version to the next, which
+/// `PRAGMA user_version` counts. A step, once released, is never changed; a new need is a new step
+/// at the end.
 #[derive(Clone, Copy, Debug)]
 pub struct Schema<'s> {
     /// `PRAGMA application_id` of such files.
     pub application_id: i64,
-    /// The steps; the first makes version 1 of an empty file.
+    /// Steps from version to version; the first makes version 1 of an empty file.
     pub steps: &'s [&'s str],
 }
 
 /// An open file that can be written.
 #[derive(Debug)]
 pub struct Database {
-    /// The connection.
+    /// Connection to the file.
     pub connection: Connection,
-    /// The file.
+    /// Path of the file.
     pub path: PathBuf,
-    /// Size of a page.
+    /// Size of a page, in bytes.
     pub page_bytes: u64,
     /// Device and inode of the file, to notice that it was deleted.
     identity: (u64, u64),
 }
 
 impl Database {
-    /// Opens the file, making it (mode 0640) and its directory (0750) if they
-    /// are missing, and brings its tables up to date.
+    /// Opens the file, making it (mode 0640) and its directory (0750) if they are missing, and
+    /// brings its tables up to date.
     ///
     /// # Errors
     /// Anything of [`Error`]; nothing is deleted or moved.
@@ -111,11 +110,11 @@ pub fn read<T>(
     question(&connection).map_err(&failed)
 }
 
-/// Makes an empty file that only owner and group may read: SQLite would make
-/// it readable for all, and its -wal and -shm files take over its mode.
+/// Makes an empty file that only owner and group may read: SQLite would make it readable for all,
+/// and its -wal and -shm files take over its mode.
 ///
-/// A file that exists is not touched: closing a descriptor of it would drop
-/// the locks that other connections of this process hold on it.
+/// A file that exists is not touched: closing a descriptor of it would drop the locks that other
+/// connections of this process hold on it.
 fn create_private(path: &Path) -> Result<(), Error> {
     let made = OpenOptions::new().write(true).create_new(true).mode(0o640).open(path);
     match made {
@@ -138,8 +137,7 @@ fn configure(connection: &Connection) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// Checks, without changing anything, that the file is ours and not newer.
-/// Returns its version.
+/// Checks, without changing anything, that the file is ours and not newer; returns its version.
 ///
 /// # Errors
 /// [`Error::Foreign`] for a file with tables of another program,

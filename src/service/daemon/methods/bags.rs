@@ -32,7 +32,7 @@ pub struct Bags {
 }
 
 impl Bags {
-    /// A planner that keeps what it sees in `power`.
+    /// Makes a planner that keeps the power of busy nodes in `power`.
     pub fn new(power: Arc<Mutex<Power>>) -> Self {
         Self { power, tempo: Tempo::default() }
     }
@@ -72,8 +72,8 @@ impl PlacementMethod for Bags {
     }
 }
 
-/// The mode that is quick enough: one that takes longer than a plan may gives way to
-/// a cheaper one, and is tried again when that has long been quick.
+/// The mode that is quick enough: one that takes longer than a plan may gives way to a cheaper one,
+/// and is tried again when the cheaper one has long been quick.
 #[derive(Debug, Default)]
 struct Tempo {
     /// Steps below the wanted mode.
@@ -123,7 +123,7 @@ fn settings(config: &Config, now_ms: u64) -> Settings {
     }
 }
 
-/// Hours of the day that begin within `wait_max_s`: seconds until then, and the price per joule
+/// Returns the hours that begin within `wait_max_s`: seconds until then, and the price per joule
 /// from then on.
 fn prices_ahead<'a>(
     prices: &'a DayPrices,
@@ -149,7 +149,7 @@ pub struct BagKnowledge<'a> {
 }
 
 impl BagKnowledge<'_> {
-    /// Power of a fully used node.
+    /// Returns the power of a fully used node of a class, watts, and its source.
     pub fn node_watts(&self, class: &str) -> Option<(f64, WattsFrom)> {
         self.classes.busy_w(self.power, class)
     }

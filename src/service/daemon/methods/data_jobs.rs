@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Data-parallel jobs in the daemon: those whose input is known go near it.
+//! Data-parallel jobs in the daemon: jobs whose input is known go near it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -89,7 +89,7 @@ impl PlacementMethod for DataJobs {
     }
 }
 
-/// As `explain` shows it.
+/// Returns an attenuation as `explain` shows it.
 fn in_words(attenuation: &Attenuation) -> String {
     match attenuation {
         Attenuation::Linear(alpha) => format!("linear alpha={alpha:.4}"),
@@ -101,7 +101,7 @@ fn in_words(attenuation: &Attenuation) -> String {
 }
 
 enum Judged<'a> {
-    /// Its input is being looked up.
+    /// The job's input is being looked up.
     Wait,
     Plan(Box<DataJob<'a>>),
     /// The next tasks of an array, each with its part of the input, and the later ones.
@@ -109,7 +109,7 @@ enum Judged<'a> {
     Nowhere(Box<Preference>),
 }
 
-/// Time for which an input counts.
+/// Returns the time for which an input that was looked up counts.
 fn keep(round: &Round<'_>) -> Duration {
     Duration::from_secs(round.config.hdfs.cache_s.max(1).into())
 }
@@ -166,8 +166,8 @@ impl DataJobs {
         Judged::Elements(elements, Box::new(near(&whole, round.now_ms)))
     }
 
-    /// Has the comment of a job written, also where there is nothing to say: slurmctld then looks
-    /// at the job again.
+    /// Has the comment of a job written, also without words: slurmctld then looks at the job
+    /// again.
     fn comment(&mut self, job: &Job, data: &JobData, words: Option<&str>) {
         if !data.commented {
             let comment = with_words(&job.comment, words);
@@ -178,8 +178,8 @@ impl DataJobs {
     }
 }
 
-/// Speed of a job's class on the fastest nodes, its attenuation, and its speeds on all nodes; the
-/// note explains the first two.
+/// Returns the speed of a job's class on the fastest nodes, its attenuation, and its speeds on all
+/// nodes; the note explains the first two.
 fn core_speed(round: &Round<'_>, job: &Job, note: &mut DataNote) -> (f64, Attenuation, Vec<f64>) {
     let node_speeds = NodeSpeeds {
         capability: round.data_capability,
@@ -196,7 +196,7 @@ fn core_speed(round: &Round<'_>, job: &Job, note: &mut DataNote) -> (f64, Attenu
     (speed, attenuation, on.parts)
 }
 
-/// The warning that `locality=require` gives to this job.
+/// Returns the warning that `locality=require` gives to a job.
 fn required_warning(pieces: &[Piece], most_s: u64) -> String {
     if pieces.iter().all(|piece| piece.nodes.is_empty()) {
         return "locality=require: no node holds any of it, so any nodes".to_owned();
@@ -204,7 +204,7 @@ fn required_warning(pieces: &[Piece], most_s: u64) -> String {
     format!("locality=require: waits at most {most_s} s for nodes that hold it")
 }
 
-/// The next tasks of a waiting array, each with the part of the input that its index stands for.
+/// Returns the next tasks of a waiting array, each with the part of the input of its index.
 fn elements<'a>(
     whole: &DataJob<'a>,
     data: &JobData,
@@ -222,7 +222,7 @@ fn elements<'a>(
     waiting.iter().take(DATA_ELEMENTS_MAX).filter_map(one).collect()
 }
 
-/// Text for the job's comment: what its user should know without asking.
+/// Returns text for the job's comment: what the user should know without asking.
 fn comment_text(note: &DataNote) -> Option<String> {
     if let Some(error) = &note.error {
         return Some(format!("{error}; placed as if it read nothing"));
@@ -238,8 +238,8 @@ fn comment_text(note: &DataNote) -> Option<String> {
     (!words.is_empty()).then(|| words.join(", "))
 }
 
-/// The splits with the nodes that hold them; one that no node holds whole counts as a part for
-/// each of its holders.
+/// Returns the splits with the nodes that hold them; one that no node holds whole counts as a part
+/// for each of its holders.
 fn pieces(input: &Input, splits: &[Split], numbers: &HashMap<Arc<str>, NodeIdx>) -> Vec<Piece> {
     let number = |node: &Option<Arc<str>>| numbers.get(node.as_ref()?).copied();
     let nodes: Vec<Option<NodeIdx>> = input.nodes.iter().map(number).collect();
@@ -264,7 +264,7 @@ fn pieces(input: &Input, splits: &[Split], numbers: &HashMap<Arc<str>, NodeIdx>)
     pieces
 }
 
-/// Seconds that a running job will still take: what its class takes, at most its limit.
+/// Returns the seconds that a running job will still take, by its class and at most its limit.
 fn remaining_s(round: &Round<'_>, job: &Job, now_s: i64) -> f64 {
     let seconds = |s: i64| f64::from(i32::try_from(s.max(0)).unwrap_or(i32::MAX));
     let limit = if job.end_s > 0 { seconds(job.end_s - now_s) } else { f64::INFINITY };

@@ -21,7 +21,7 @@ use phalanx_planner::preference::MethodPlan;
 
 pub use self::round::{PlacementMethod, Round};
 
-/// Every method, in the order in which they plan.
+/// Returns every method, in the order in which they plan.
 pub fn all(power: &Arc<Mutex<Power>>) -> Vec<Box<dyn PlacementMethod>> {
     let bags = Box::new(Bags::new(Arc::clone(power)));
     vec![Box::new(DataJobs::default()), bags, Box::new(Gangs::default()), Box::new(BackfillWindow)]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! One round of planning, as every method sees it.
+//! The round of planning, as every method sees it.
 
 use crate::daemon::measured_values::MeasuredValues;
 use crate::daemon::state::core_speeds::CoreSpeeds;
@@ -21,28 +21,28 @@ pub struct Round<'a> {
     pub snapshot: &'a Snapshot,
     /// Usage in the snapshot's node order.
     pub usages: &'a [NodeUsage],
-    /// Learned from jobs that ended.
+    /// Speeds learned from jobs that ended.
     pub speeds: &'a Speeds,
     /// Speeds of data-parallel jobs.
     pub core_speeds: &'a CoreSpeeds,
     /// Inputs of data-parallel jobs.
     pub inputs: &'a DataInputs,
-    /// Whose word counts for how fast data jobs are on the nodes.
+    /// Source of the speeds of data-parallel jobs on the nodes.
     pub data_capability: &'a Capability,
-    /// Measured on the nodes, for the methods that go by it.
+    /// Data measured on the nodes, for the methods that use it.
     pub measured: &'a MeasuredValues,
     /// Expected ends of jobs by learned runtimes, as far as these decide.
     pub outlook: &'a Outlook,
     /// Mean seconds between two jobs on a slot while others wait.
     pub pause_s: f64,
-    /// Plans of the methods before in this round.
+    /// Plans of the methods that planned before in this round.
     pub done: &'a [MethodPlan],
-    /// Unix milliseconds.
+    /// Time of the round, unix milliseconds.
     pub now_ms: u64,
 }
 
 impl Round<'_> {
-    /// Unix seconds.
+    /// Returns the time of the round, unix seconds.
     pub fn now_s(&self) -> i64 {
         i64::try_from(self.now_ms / 1000).unwrap_or(i64::MAX)
     }
@@ -52,11 +52,11 @@ impl Round<'_> {
 pub trait PlacementMethod: Send {
     /// Plans the pending jobs.
     fn plan(&mut self, round: &Round<'_>) -> MethodPlan;
-    /// Follows once the plan is in force at the link.
+    /// Is called once the plan is in force at the link.
     fn in_force(&mut self, _round: &Round<'_>) {}
 }
 
-/// The plan of a method that is switched off or has nothing to plan.
+/// Returns the plan of a method that is switched off or has nothing to plan.
 pub fn no_plan(method: Method) -> MethodPlan {
     let report = MethodReport { method: method.as_str().to_owned(), ..MethodReport::default() };
     MethodPlan::new(method, report)

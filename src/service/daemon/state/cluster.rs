@@ -36,12 +36,12 @@ impl Cluster {
         *write(&self.snapshot) = Some(snapshot);
     }
 
-    /// Memory is a consumable resource.
+    /// Whether memory is a consumable resource.
     pub fn memory_tracked(&self) -> bool {
         lock(&self.poll).info.memory_tracked
     }
 
-    /// Nodes measure energy, and slurmdbd keeps what jobs took.
+    /// Whether nodes measure energy, and slurmdbd keeps what jobs took.
     pub fn energy_accounted(&self) -> bool {
         lock(&self.poll).info.energy_accounted
     }

@@ -27,7 +27,7 @@ struct InForce {
 }
 
 impl Configuration {
-    /// The first one, of generation 1.
+    /// Makes the first configuration, of generation 1.
     pub fn new(path: &Path, config: Arc<Config>) -> Self {
         let in_force =
             InForce { config, generation: 1, needs_restart: Vec::new(), last_error: None };

@@ -13,7 +13,7 @@ use phalanx_methods::learn::{ClassKey, JobTraits, class_of};
 
 /// Speed of one core of a class of jobs without runs, in MB/s: a plain scan of text.
 const SPEED_MB_PER_S: f64 = 50.0;
-/// Part of its speed that a core of such a class loses for each further core of its job.
+/// Part of its speed that a core of a class without runs loses for each further core of the job.
 const ALPHA: f64 = 0.05;
 /// Runs of a job class on one class of nodes that count.
 const NEWEST: usize = 8;
@@ -26,12 +26,12 @@ pub struct CoreSpeeds(Mutex<HashMap<String, Samples>>);
 #[derive(Debug, Default)]
 struct Samples {
     all: VecDeque<CoreSpeed>,
-    /// Those of them whose nodes were of one class.
+    /// Runs whose nodes were of one class, by that class.
     by_node_class: BTreeMap<String, VecDeque<CoreSpeed>>,
 }
 
 impl CoreSpeeds {
-    /// Takes these in place of what there is.
+    /// Replaces all speeds.
     pub fn replace(&self, new: Self) {
         *lock(&self.0) = new.0.into_inner().unwrap_or_else(PoisonError::into_inner);
     }

@@ -32,14 +32,14 @@ pub struct Ask {
     pub decision: u64,
     pub partition: String,
     pub report: AskReport,
-    /// Its scores, a `DecisionReport` as JSON: a fifth of what it takes in memory otherwise.
+    /// Scores of the ask, a `DecisionReport` as JSON: a fifth of what it takes otherwise.
     pub scores: Option<Arc<str>>,
-    /// Placed on the answered nodes.
+    /// Whether the job was placed on the answered nodes.
     pub kept: bool,
 }
 
 impl Ask {
-    /// Its scores, if they are kept.
+    /// Returns the scores of the ask, if they are kept.
     pub fn scores(&self) -> Option<DecisionReport> {
         serde_json::from_str(self.scores.as_ref()?).ok()
     }
@@ -55,17 +55,17 @@ pub struct Start {
     pub job_id: u32,
     pub nodes: String,
     pub start_ms: u64,
-    /// The ask behind it, if one came before.
+    /// Ask behind the start, if one came before.
     pub ask: Option<Box<Ask>>,
 }
 
-/// About what an ask takes beside its nodes and scores, and a job beside its asks.
+/// Approximate bytes of an ask beside its nodes and scores, and of a job beside its asks.
 const ASK_BYTES: usize = 600;
 
 /// One job's asks and its start.
 #[derive(Debug, Clone, Default)]
 pub struct JobMemory {
-    /// Newest last. In boxes, as most jobs have one ask and the queue has room for four.
+    /// Asks, the newest last; in boxes, as most jobs have one ask and the queue has room for four.
     pub asks: VecDeque<Box<Ask>>,
     pub start: Option<Start>,
 }
@@ -177,7 +177,7 @@ impl DecisionMemory {
         }
     }
 
-    /// A job began: the latest RUN_NOW ask is the one behind it.
+    /// Takes the begin of a job: the latest RUN_NOW ask is the one behind it.
     pub fn began(&mut self, key: Key, user: u32, mut start: Start) -> Option<Ask> {
         self.task_of.insert(start.job_id, key);
         let known = self.touch(key, user);
@@ -189,7 +189,7 @@ impl DecisionMemory {
         ask.map(|ask| *ask)
     }
 
-    /// By the key of its asks, or by the id that a started task got.
+    /// Returns a job by the key of its asks, or by the id that a started task got.
     pub fn get(&self, key: Key) -> Option<&JobMemory> {
         let renamed = match key {
             Key::Job(id) => self.task_of.get(&id).copied(),

@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use phalanx_core::limits::ENERGY_RUNS_MAX;
 use phalanx_ffi::locks::lock;
 
-/// Looks after which a run without energy is given up.
+/// Looks at the accounting after which a run without energy is given up.
 const LOOKS_MAX: u8 = 3;
 
 /// A run: job as users write it, and start in unix seconds.
@@ -16,7 +16,7 @@ pub type RunKey = (String, i64);
 /// Joules by run, `None` where the accounting has none.
 pub type Joules = BTreeMap<RunKey, Option<f64>>;
 
-/// The learn thread asks, the energy thread answers.
+/// Requests of the learn thread for energy, and the energy thread's answers.
 #[derive(Debug, Default)]
 pub struct EnergyRequests(Mutex<State>);
 
@@ -43,7 +43,7 @@ impl EnergyRequests {
         true
     }
 
-    /// Takes the answers since; `None` for runs that are given up.
+    /// Takes the answers since the last call; `None` for runs that are given up.
     pub fn take(&self) -> Vec<(RunKey, Option<f64>)> {
         std::mem::take(&mut lock(&self.0).answers)
     }
@@ -55,7 +55,7 @@ impl EnergyRequests {
         ends().min().zip(ends().max())
     }
 
-    /// Answers with what one look found.
+    /// Answers with the energy that one look at the accounting found.
     pub fn found(&self, found: &Joules) {
         let mut state = lock(&self.0);
         let State { waiting, answers } = &mut *state;

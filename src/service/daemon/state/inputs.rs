@@ -31,16 +31,16 @@ use phalanx_methods::learn::teaches;
 use phalanx_planner::data_jobs::MB;
 use phalanx_planner::preference::DataNote;
 
-/// Begin of our text in a comment.
+/// Begin of Phalanx's text in a comment.
 const MARK: &str = ";phalanx: ";
-/// An input that was not found in time is kept so many times as long as others.
+/// Factor by which an input that was not found in time is kept longer than others.
 const SLOW_FACTOR: u32 = 10;
 /// Interval at which files of maps are removed.
 const TIDY_EVERY: Duration = Duration::from_secs(60);
-/// Bytes of our text in a comment.
+/// Most bytes of Phalanx's text in a comment.
 const WORDS_MAX: usize = 400;
 
-/// Whose input: one user must not see what another may read.
+/// A declaration and its user: one user must not see what another may read.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct InputKey {
     pub user: String,
@@ -55,14 +55,14 @@ pub struct Input {
     /// Node of each DataNode.
     pub nodes: Vec<Option<Arc<str>>>,
     pub note: DataNote,
-    /// It was not found within its time: not asked again soon.
+    /// Whether the input was not found within its time, and so is not asked for again soon.
     pub slow: bool,
-    /// What was known then of each dataset that it names.
+    /// Datasets that the declaration names, as they were known at that time.
     pub known: Vec<Dataset>,
 }
 
 impl Input {
-    /// Whether the same is known of its datasets now.
+    /// Whether the same is known of the input's datasets now.
     fn is_current(&self, key: &InputKey, now: &Datasets) -> bool {
         let names = key.declaration.datasets.iter();
         names.zip(&self.known).all(|(name, known)| now.dataset(name).is_same(known))
@@ -72,26 +72,26 @@ impl Input {
 /// Jobs that began, and whether their nodes held the datasets that they name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DatasetStarts {
-    /// Each node held some of it.
+    /// Jobs of which each node held some of the data.
     pub hits: u64,
-    /// Some node held none.
+    /// Jobs of which some node held none of the data.
     pub misses: u64,
-    /// Such nodes, by name.
+    /// Misses by node that held none of the data.
     pub missed_on: BTreeMap<Arc<str>, u64>,
 }
 
 /// The datasets that are known, for reports.
 #[derive(Debug, Clone, Default)]
 pub struct DatasetCounts {
-    /// Names of the list.
+    /// Number of names of the list.
     pub listed: usize,
-    /// What is wrong with the list's file now.
+    /// Error in the list's file as it is now.
     pub list_error: Option<String>,
-    /// Names that some node holds.
+    /// Number of names that some node holds.
     pub cached: usize,
     /// Nodes with a fresh report, and those of them whose report is wrong.
     pub nodes: (usize, usize),
-    /// What came and went.
+    /// Arrivals and evictions of datasets.
     pub counts: CacheCounts,
 }
 
@@ -106,19 +106,19 @@ pub struct Span {
 /// One job with a declaration.
 #[derive(Debug, Clone)]
 pub struct JobData {
-    /// Absent when the declaration is wrong; then `error` says why.
+    /// Input of the job; absent when the declaration is wrong, for the reason in `error`.
     pub key: Option<InputKey>,
     pub error: Option<String>,
     pub user_id: u32,
     pub shape: Shape,
     pub start_s: i64,
-    /// Of an array: all its tasks, as far as they were seen.
+    /// All tasks of the array, as far as they were seen, if the job is an array.
     pub elements: Option<Span>,
-    /// Of one task of an array: the array and the task.
+    /// Array and task, if the job is one task of an array.
     pub element: Option<(u32, u32)>,
-    /// Its comment was handed to the comment writer.
+    /// Whether the job's comment was handed to the comment writer.
     pub commented: bool,
-    /// Once it began: its nodes that held none of its datasets.
+    /// Nodes of the job that held none of its datasets, once it began.
     pub missed: Option<Vec<Arc<str>>>,
 }
 
@@ -128,13 +128,13 @@ struct State {
     lookups: LookupQueue,
     jobs: HashMap<u32, JobData>,
     maps: HashMap<u32, (i64, Arc<BlockMap>)>,
-    /// When files of maps were removed last.
+    /// Time at which files of maps were removed last.
     tidied: Option<Instant>,
     /// Notes of the last plan, by job.
     plans: HashMap<u32, DataNote>,
     /// Jobs that wait for the nodes of their input: since when, and their comments.
     waiting: HashMap<u32, (Instant, String)>,
-    /// Since the daemon started.
+    /// Starts since the daemon started.
     starts: DatasetStarts,
 }
 
@@ -153,7 +153,7 @@ pub struct DataInputs {
     state: Mutex<State>,
     kept: KeptMaps,
     comments: (Sender<CommentUpdate>, Receiver<CommentUpdate>),
-    /// Taken before the state's lock is, never within it.
+    /// Datasets and their counts; the lock is taken before the state's, never within it.
     datasets: RwLock<(Arc<Datasets>, DatasetCounts)>,
 }
 
@@ -170,7 +170,7 @@ impl Default for DataInputs {
 }
 
 impl DataInputs {
-    /// Block maps are kept in this directory, too.
+    /// Makes inputs whose block maps are kept in this directory, too.
     pub fn with_maps(dir: PathBuf) -> Self {
         Self { kept: KeptMaps::new(dir), ..Self::default() }
     }
@@ -180,7 +180,7 @@ impl DataInputs {
         Arc::clone(&read_lock(&self.datasets).0)
     }
 
-    /// Puts what is known of datasets in force; whether any job names one.
+    /// Puts what is known of datasets in force; returns whether any job names one.
     pub fn set_datasets(&self, datasets: Datasets, counts: DatasetCounts) -> bool {
         *write(&self.datasets) = (Arc::new(datasets), counts);
         let names = |data: &JobData| {
@@ -195,8 +195,8 @@ impl DataInputs {
         (counts, lock(&self.state).starts.clone())
     }
 
-    /// A job began on these nodes. One that was not read from Slurm yet, such as a task that has
-    /// just left its array, is judged by the next poll.
+    /// Records that a job began on these nodes. One that was not read from Slurm yet, such as a
+    /// task that has just left its array, is judged by the next poll.
     pub fn began(&self, job_id: u32, nodes: &[Arc<str>]) {
         lock(&self.state).judge_start(job_id, nodes);
     }
@@ -283,7 +283,7 @@ impl DataInputs {
         lock(&self.state).inputs.get(key).map(|(_, input)| Arc::clone(input))
     }
 
-    /// The same for a job to be planned: what is older than `keep` does not count for one that was
+    /// The input of a job to be planned: what is older than `keep` does not count for one that was
     /// not planned yet.
     pub fn input_to_plan(
         &self,
@@ -300,7 +300,7 @@ impl DataInputs {
         found.map(|(_, input)| Arc::clone(input))
     }
 
-    /// The same; when it is not there, it will be looked up.
+    /// The job's input; when it was not looked up yet, it will be.
     pub fn input_or_ask(&self, key: &InputKey, job_id: u32) -> Option<Arc<Input>> {
         let mut state = lock(&self.state);
         let found = state.inputs.get(key).map(|(_, input)| Arc::clone(input));
@@ -325,8 +325,8 @@ impl DataInputs {
         lock(&self.state).maps.get(&job_id).map(|(_, map)| Arc::clone(map))
     }
 
-    /// Keeps a new map and gives the one to hand out: of two made at once, the first.
-    /// `None` where there is no room: one that is not kept could be another for the next node.
+    /// Keeps a new map and returns the one to hand out: of two made at once, the first. `None`
+    /// where there is no room: a map that is not kept could be another for the next node.
     pub fn keep_map(&self, job_id: u32, start_s: i64, map: BlockMap) -> Option<Arc<BlockMap>> {
         let map = self.put_map(job_id, start_s, map)?;
         if let Err(error) = self.kept.write(job_id, start_s, &map) {
@@ -348,7 +348,7 @@ impl DataInputs {
         Some(map)
     }
 
-    /// The range of `total` splits that the job reads; of a task of an array its part.
+    /// The range of `total` splits that the job reads, for a task of an array its part.
     pub fn part(&self, data: &JobData, total: usize) -> Range<usize> {
         let element = data.element.and_then(|(array, task)| {
             let span = self.job(array)?.elements?;
@@ -435,7 +435,7 @@ impl State {
     }
 }
 
-/// A changed declaration counts; our own text does not change it.
+/// Whether the declaration of a job changed; Phalanx's own text in the comment does not count.
 fn job_changed(known: Option<&JobData>, job: &Job) -> bool {
     let fresh = read(job);
     known.is_none_or(|data| {
@@ -481,12 +481,12 @@ fn user_name(uid: u32) -> String {
     user.ok().flatten().map_or_else(|| uid.to_string(), |user| user.name)
 }
 
-/// A comment without what we added.
+/// A comment without Phalanx's text.
 fn without_words(comment: &str) -> &str {
     comment.split(MARK).next().unwrap_or(comment)
 }
 
-/// A comment with our text replaced by `words`, or without it.
+/// A comment with Phalanx's text replaced by `words`, or without it.
 pub fn with_words(comment: &str, words: Option<&str>) -> String {
     let own = without_words(comment);
     let Some(words) = words else { return own.to_owned() };
@@ -527,7 +527,7 @@ mod tests {
         Datasets { held: caches.of().clone(), ..Datasets::default() }
     }
 
-    /// Puts what is known of the inputs that are asked for; their number.
+    /// Puts what is known of the inputs that are asked for; returns their number.
     fn look_up(inputs: &DataInputs) -> usize {
         let next = || inputs.next().map(|(key, _)| key);
         std::iter::from_fn(next)
@@ -541,7 +541,7 @@ mod tests {
             .count()
     }
 
-    /// Goal: a job goes by what is known when it is planned, not by what was a minute ago.
+    /// Goal: a job goes by what is known when it is planned, not by what was known before.
     #[test]
     fn what_changed_of_a_dataset_is_looked_up_again() {
         let (inputs, keep) = (DataInputs::default(), Duration::from_secs(60));

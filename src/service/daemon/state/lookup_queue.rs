@@ -2,8 +2,8 @@
 //! Inputs that wait to be looked up.
 //!
 //! A listing may take as long as `hdfs.job_ms`, and a user may have any number of them. The next
-//! one is that of the user whose inputs have taken the least time; who comes anew begins with the
-//! least of the others. No user has all threads at once.
+//! one is that of the user whose inputs have taken the least time; a new user begins with the least
+//! of the others. No user has all threads at once.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::time::Duration;
@@ -14,17 +14,17 @@ use phalanx_core::limits::{DATA_INPUTS_MAX, DATA_INPUTS_USER_MAX, DATA_LOOKUPS_U
 #[derive(Debug, Default)]
 struct Of {
     wanted: VecDeque<(InputKey, u32)>,
-    /// Under way.
+    /// Number of inputs that are being looked up.
     running: usize,
-    /// Time that its inputs took, compared with that of others.
+    /// Time that the user's inputs took, compared with that of others.
     spent: Duration,
 }
 
-/// The queue.
+/// The queue of inputs, by user.
 #[derive(Debug, Default)]
 pub(super) struct LookupQueue {
     users: BTreeMap<String, Of>,
-    /// All that wait or are under way.
+    /// Inputs that wait or are being looked up.
     queued: HashSet<InputKey>,
 }
 
@@ -45,7 +45,7 @@ impl LookupQueue {
         }
     }
 
-    /// The next input, which is under way from now on.
+    /// Returns the next input, which counts as being looked up from now on.
     pub(super) fn next(&mut self) -> Option<(InputKey, u32)> {
         let may = |of: &&mut Of| !of.wanted.is_empty() && of.running < DATA_LOOKUPS_USER;
         let of = self.users.values_mut().filter(may).min_by_key(|of| (of.running, of.spent))?;
@@ -53,7 +53,7 @@ impl LookupQueue {
         of.wanted.pop_front()
     }
 
-    /// An input was looked up.
+    /// Records that an input was looked up, which took this time.
     pub(super) fn done(&mut self, key: &InputKey, took: Duration) {
         self.queued.remove(key);
         if let Some(of) = self.users.get_mut(&key.user) {

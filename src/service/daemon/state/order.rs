@@ -80,7 +80,7 @@ impl StartOrder {
     }
 }
 
-/// Why a job keeps its place whatever the methods ask for.
+/// Returns the reason why a job keeps its place whatever the methods ask for.
 fn fixed(job: &Queued) -> Option<String> {
     if job.flags & PHX_Q_FIXED != 0 {
         Some("an administrator set the job's priority".to_owned())

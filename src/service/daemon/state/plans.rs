@@ -18,11 +18,11 @@ use phalanx_planner::preference::{MethodReport, Note, StartRank};
 #[derive(Debug, Default)]
 pub struct Plans(Mutex<PlanState>);
 
-/// The plan is the last sound one, also where the last round's was refused.
+/// The last sound plan, also where the last round's was refused, and results of the last round.
 #[derive(Debug, Default)]
 pub struct PlanState {
     pub plan: Option<Arc<Plan>>,
-    /// Its nodes name the plan's node indexes.
+    /// Snapshot whose nodes the plan's indexes name.
     pub snapshot: Option<Arc<Snapshot>>,
     pub time_ms: u64,
     pub took_ms: u64,

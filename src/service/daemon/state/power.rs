@@ -17,11 +17,11 @@ use phalanx_planner::energy::{
 };
 use phalanx_planner::measured::Measured;
 
-/// Part of a node's CPUs from which on its power says what its tasks take.
+/// Used part of a node's CPUs from which on its power says what its tasks take.
 const BUSY: f64 = 0.5;
 
-/// Power of busy nodes by class, as measured: the mean of the latest readings
-/// of each node at which it was busy, scaled to a full one.
+/// Power of busy nodes by class, as measured: the mean of the latest readings of each node at which
+/// it was busy, scaled to a full one.
 #[derive(Debug, Default)]
 pub struct Power {
     slurm: BTreeMap<String, BTreeMap<String, f64>>,
@@ -77,9 +77,9 @@ fn mean(table: &BTreeMap<String, BTreeMap<String, f64>>, class: &str) -> Option<
 /// Power of nodes by class, from the configuration.
 #[derive(Debug, Default)]
 pub struct Configured {
-    /// `[energy]`: before what was measured.
+    /// Watts of busy nodes from `[energy]`, which count before what was measured.
     declared: BTreeMap<String, f64>,
-    /// `[bag]`: after it.
+    /// Watts of busy nodes from `[bag]`, which count after what was measured.
     busy: BTreeMap<String, f64>,
     idle: BTreeMap<String, f64>,
     boot: BTreeMap<String, f64>,
@@ -117,7 +117,7 @@ impl Configured {
         of(&self.declared).or_else(slurm).or_else(metric).or_else(|| of(&self.busy))
     }
 
-    /// The same, of idle nodes where nothing else is known.
+    /// Power of a fully used node, watts; that of an idle one where nothing else is known.
     pub fn full_w(&self, power: &Power, class: &str) -> Option<f64> {
         let idle = || self.idle.get(class).copied();
         self.busy_w(power, class).map(|(watts, _)| watts).or_else(idle)
@@ -188,8 +188,8 @@ pub fn power_table(config: &Config, snapshot: &Snapshot, power: &Power) -> Optio
     Some(PowerTable { caps, rows: rows.into_iter().map(row).collect() })
 }
 
-/// CPUs that a watt more keeps busy on each node, so that more is better. A node that is powered
-/// down has to start first.
+/// CPUs that one more watt keeps busy on each node: more is better. A node that is powered down has
+/// to start first.
 pub fn frugality(config: &Config, snapshot: &Snapshot, power: &Power) -> Measured {
     let classes = Configured::new(config, snapshot);
     let of = |(_, node, power): (NodeIdx, &Node, NodePower)| {

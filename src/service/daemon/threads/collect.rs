@@ -29,7 +29,7 @@ const MAX_MB: u32 = 512;
 /// User that commands run as unless their registration names one: it owns nothing.
 const RUN_AS: &str = "nobody";
 
-/// The service and who may feed it.
+/// The data service, and the users whose agents may feed it.
 #[derive(Debug)]
 pub struct DataService {
     pub collect: Arc<Collect>,
@@ -38,7 +38,7 @@ pub struct DataService {
 }
 
 impl DataService {
-    /// Starts the service of this configuration.
+    /// Starts the data service of this configuration.
     pub fn start(config: &Config) -> Self {
         let (sender, generations) = watch::channel(0);
         let changed = Box::new(move |generation| {
@@ -50,12 +50,12 @@ impl DataService {
     }
 }
 
-/// Path of the database, beside the history.
+/// Path of the data service's database, beside the history.
 pub fn path(config: &Config) -> PathBuf {
     config.history.path.with_file_name("collect.sqlite")
 }
 
-/// The settings of the service in a configuration.
+/// Returns the settings of the data service in a configuration.
 pub fn settings(config: &Config) -> Settings {
     let collect = &config.collect;
     Settings {
@@ -91,7 +91,7 @@ pub fn munge_socket(config: &Config) -> Option<PathBuf> {
     (!path.is_empty()).then(|| PathBuf::from(path))
 }
 
-/// Upkeep once a second until `stop`, and a last write.
+/// Keeps the data service up once a second until `stop`, and writes a last time.
 pub fn run(collect: &Collect, stop: &AtomicBool) {
     while !stop.load(Ordering::Relaxed) {
         collect.tick(Now::read());

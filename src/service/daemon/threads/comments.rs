@@ -14,7 +14,7 @@ use crate::sync::TICK;
 use phalanx_core::snapshot::JobState;
 use phalanx_ffi::own_children;
 
-/// Writes until `stop`.
+/// Writes comments until `stop`.
 pub fn run(
     configuration: &Configuration,
     cluster: &Cluster,

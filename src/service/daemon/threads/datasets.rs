@@ -23,7 +23,7 @@ const EVERY: Duration = Duration::from_secs(1);
 /// Interval at which the counts go into the data service.
 const PUBLISH_EVERY: Duration = Duration::from_secs(10);
 
-/// Follows both until `stop`; what changed is followed by a new plan where a job names a dataset.
+/// Follows both sources until `stop`; a change is followed by a new plan if a job names a dataset.
 pub fn run(shared: &Shared, to_plan: &Newest<Arc<Snapshot>>, stop: &Arc<AtomicBool>) {
     let (sender, lists) = Newest::channel();
     let path = Arc::new(Mutex::default());
@@ -47,7 +47,7 @@ pub fn run(shared: &Shared, to_plan: &Newest<Arc<Snapshot>>, stop: &Arc<AtomicBo
     }
 }
 
-/// What was read of the list's file.
+/// The last good list, and the error in its file as it is now.
 #[derive(Debug, Clone, Default)]
 struct Read {
     list: Arc<List>,
@@ -69,10 +69,10 @@ fn read_list(path: &Mutex<String>, to: &Newest<Read>, stop: &AtomicBool) {
     }
 }
 
-/// The sources as they were last seen.
+/// The sources of datasets as they were last seen.
 #[derive(Default)]
 struct Known {
-    /// The datum whose values the caches are.
+    /// Name of the datum whose values are the reports of caches.
     datum: String,
     caches: Caches,
     file: Read,
@@ -81,7 +81,7 @@ struct Known {
 }
 
 impl Known {
-    /// Looks at the sources; whether something changed and a job names a dataset.
+    /// Looks at the sources; returns whether something changed and a job names a dataset.
     fn follow(
         &mut self,
         config: &DataJobsConfig,
@@ -124,7 +124,7 @@ impl Known {
         inputs.set_datasets(datasets, counts)
     }
 
-    /// Evictions and misses by node, as data of their own.
+    /// Stores evictions and misses by node in the data service.
     fn publish(&mut self, collect: &Collect, inputs: &DataInputs) {
         if self.published.is_some_and(|at| at.elapsed() < PUBLISH_EVERY) {
             return;

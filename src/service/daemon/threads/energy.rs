@@ -2,8 +2,8 @@
 //! The thread `energy` asks Slurm's accounting for the energy of runs that ended.
 //!
 //! slurmctld does not report the energy of a batch script: that of its step goes to slurmdbd
-//! alone, a little after the job's end. So where energy is accounted, `sacct` is run now and then
-//! for the time in which the runs ended that miss it; its answer goes to the learn thread.
+//! alone, a little after the job's end. Where energy is accounted, `sacct` is therefore run now and
+//! then for the time in which the runs ended that miss it; its answer goes to the learn thread.
 
 use std::io::BufReader;
 use std::process::{Child, ChildStdout};
@@ -25,12 +25,12 @@ use phalanx_ffi::own_children::OwnChild;
 const EVERY: Duration = Duration::from_secs(60);
 /// Longest run of sacct.
 const SACCT_MAX: Duration = Duration::from_secs(60);
-/// Clocks and rounding: added to the time asked for at both ends.
+/// Seconds added to the time asked for at both ends, for clocks and rounding.
 const MARGIN_S: i64 = 2;
-/// Columns asked for.
+/// Columns that sacct is asked for.
 const FORMAT: &str = "JobID,JobIDRaw,State,Start,End,ElapsedRaw,NNodes,ConsumedEnergyRaw";
 
-/// Looks every [`EVERY`] until `stop`.
+/// Looks at the accounting every [`EVERY`] until `stop`.
 pub fn run(requests: &EnergyRequests, stop: &AtomicBool) {
     let mut looked = Instant::now();
     let mut failing = false;
@@ -75,7 +75,7 @@ fn look(first_s: i64, last_s: i64, stop: &AtomicBool) -> Result<Joules, String> 
     found
 }
 
-/// Reads its output; kills it when it takes too long or is to stop.
+/// Reads the output of sacct; kills it when it takes too long or is to stop.
 fn within(child: &mut Child, out: ChildStdout, stop: &AtomicBool) -> Result<Joules, String> {
     let (sender, receiver) = bounded(1);
     let reading = move || {

@@ -36,13 +36,13 @@ pub struct HistoryWriter<'a> {
     pub memory: &'a Mutex<DecisionMemory>,
     pub history: &'a HistorySender,
     pub responder: &'a Responder,
-    /// To the learn thread, if anything is learned.
+    /// Channel to the learn thread, if anything is learned.
     pub runs: Sender<RunEvent>,
     pub learned: &'a Learned,
     pub inputs: &'a DataInputs,
     /// Keys of asked decisions whose outcome is not yet known.
     pub open: BTreeMap<u64, (Key, Option<f64>)>,
-    /// The queue and the nodes' use now; none while slurmctld does not answer.
+    /// Source of samples of queue and nodes' use; none while slurmctld does not answer.
     pub sample: &'a dyn Fn() -> Option<SampleRecord>,
 }
 
@@ -76,7 +76,7 @@ impl HistoryWriter<'_> {
         self.history.send(record);
     }
 
-    /// Hands an event to the learn thread; never waits.
+    /// Hands an event to the learn thread without waiting.
     fn send_run(&self, event: RunEvent) {
         if self.runs.try_send(event).is_err() {
             self.learned.dropped.fetch_add(1, Ordering::Relaxed);
@@ -190,9 +190,9 @@ impl HistoryWriter<'_> {
 
 /// Interval of samples of queue and nodes.
 const SAMPLE_EVERY: Duration = Duration::from_secs(60);
-/// Until then the first poll has answered.
+/// Time until the first sample: the first poll has answered by then.
 const FIRST_SAMPLE: Duration = Duration::from_secs(2);
-/// Decisions kept open for their outcome.
+/// Most decisions kept open for their outcome.
 const OPEN_MAX: usize = 100_000;
 
 fn mean_after(report: &DecisionReport) -> Option<f64> {

@@ -38,7 +38,7 @@ use phalanx_methods::learn::{
     JobTraits, Observation, RunNode, Speeds, class_of, family_of, node_class_of, teaches,
 };
 
-/// Longest wait for the first picture of the nodes before runs are read without.
+/// Longest wait for the first snapshot before runs are read without the nodes.
 const FIRST_WAIT: Duration = Duration::from_secs(5);
 /// Age at which a run that was handed to the history is surely written.
 const WRITTEN_AFTER: Duration = Duration::from_secs(10);
@@ -46,10 +46,10 @@ const WRITTEN_AFTER: Duration = Duration::from_secs(10);
 const RETRY_MS: u64 = 5000;
 /// Runs that are read between two looks for events.
 const EVENTS_EVERY: u64 = 4096;
-/// Runs of an earlier daemon that a job still known to Slurm may be: newest ones.
+/// Newest runs of an earlier daemon among which jobs that Slurm still knows are looked up.
 const KNOWN_MAX: usize = 200_000;
 
-/// The table and what it is made from.
+/// The table of speeds, and the runs and settings that it is made from.
 pub struct Learner<'a> {
     data: LearnerData<'a>,
     config: LearnConfig,
@@ -57,7 +57,7 @@ pub struct Learner<'a> {
     speeds: Speeds,
     /// Classes of the nodes as the last poll showed them.
     classes: BTreeMap<Arc<str>, String>,
-    /// Their CPUs.
+    /// CPUs of the nodes.
     cpus: BTreeMap<Arc<str>, u64>,
     /// Runs that the accounting is asked about.
     unmetered: BTreeMap<RunKey, Run>,
@@ -66,7 +66,7 @@ pub struct Learner<'a> {
     changed: bool,
     /// Runs that may not be in the file yet.
     unwritten: Vec<(Instant, Run)>,
-    /// What the runs being read say of runtimes and speeds by cores; planners read the former.
+    /// Runtimes and speeds by cores of the runs being read; planners read the former tables.
     building: Option<Building>,
     started: Instant,
 }
@@ -265,7 +265,7 @@ impl<'a> Learner<'a> {
         }
     }
 
-    /// Adds a run to what is known; whether it taught a speed.
+    /// Adds a run to what is known; returns whether it taught a speed.
     fn learn(&mut self, run: &Run) -> bool {
         if tells_runtime(&run.state) && run.elapsed_ms > 0 {
             let class = JobClass::of(&JobTraits::of_run(run), run.limit_min);
@@ -295,7 +295,7 @@ impl<'a> Learner<'a> {
         class_of(&JobTraits::of_run(run), &self.config.class_by)
     }
 
-    /// Slurm counts the energy of whole nodes: a job has its share by CPUs.
+    /// Returns what a run tells of speed. Slurm counts energy of whole nodes: a job has its share.
     fn observation(&self, run: &Run) -> Observation {
         let names = hostlist::expand(&run.nodes, HOSTLIST_NAMES_MAX).unwrap_or_default();
         let cpus: Option<u64> = names.iter().map(|name| self.cpus.get(name.as_str())).sum();
@@ -312,7 +312,7 @@ impl<'a> Learner<'a> {
     }
 }
 
-/// Nodes with their classes: of today, else those of then.
+/// Returns nodes with their classes of today, else with those of the run.
 fn run_nodes<'a>(
     classes: &'a BTreeMap<Arc<str>, String>,
     names: &'a [String],
@@ -331,7 +331,7 @@ fn class_of_all<'a>(nodes: &[RunNode<'a>]) -> Option<&'a str> {
     nodes.iter().all(|node| node.class == class).then_some(class)
 }
 
-/// A table with nothing in it; options that the configuration allows are valid.
+/// Returns an empty table of speeds; options that the configuration allows are valid.
 fn empty(config: &LearnConfig) -> Speeds {
     let made: Result<Speeds, InputError> = Speeds::new(config.speeds_options());
     made.unwrap_or_default()

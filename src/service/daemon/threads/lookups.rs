@@ -22,7 +22,7 @@ use phalanx_hdfs::{HdfsError, HostMap, HostNames};
 use phalanx_methods::data_jobs::blockmap;
 use phalanx_planner::preference::DataNote;
 
-/// Hosts without a node that are named.
+/// Most hosts without a node that are named.
 const UNMAPPED_MAX: usize = 20;
 
 /// Looks inputs up until `stop`, on several threads; each is followed by a new plan.
@@ -90,7 +90,7 @@ fn log(job_id: u32, input: &Input, took: Duration) {
     }
 }
 
-/// One lookup.
+/// A lookup, and what it is made with.
 struct Asked<'a> {
     key: &'a InputKey,
     job_id: u32,
@@ -148,7 +148,7 @@ impl Client {
         Input { located, splits, nodes, note, slow: false, known }
     }
 
-    /// All that is named, together.
+    /// Returns the locations of all files and datasets that a declaration names, together.
     fn located(&mut self, config: &HdfsConfig, asked: &Asked<'_>) -> Result<Located, String> {
         let (key, mut datasets) = (asked.key, Arc::clone(&asked.datasets));
         let mut all = Located::default();
@@ -191,7 +191,7 @@ fn append(
     Ok(())
 }
 
-/// The node that each DataNode is.
+/// Returns the node that each DataNode is, if it is one.
 fn node_of(
     located: &Located,
     config: &HdfsConfig,

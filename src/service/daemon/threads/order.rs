@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The thread that decides the order of starts.
+//! The thread `order` decides the order of starts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
@@ -31,10 +31,10 @@ use phalanx_planner::preference::StartRank;
 
 /// Longest time between two decisions: the plugin forgets an order that is not renewed.
 const TURN_MAX: Duration = Duration::from_secs(2);
-/// A report that is older says nothing of the queue as it is.
+/// Age from which on a report says nothing of the queue as it is.
 const REPORT_AGE_MAX: Duration = Duration::from_secs(5);
 
-/// Versions of what the last decision was made from.
+/// Versions of the inputs of the last decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Basis {
     report: u64,
@@ -42,8 +42,8 @@ struct Basis {
     plans: u64,
 }
 
-/// The thread `order` decides the order of starts: the plugin's report of the pending jobs and
-/// the start order that the methods ask for go in, deltas come out.
+/// The deciding of the order of starts: the plugin's report of the pending jobs and the start order
+/// that the methods ask for go in, deltas come out.
 pub struct Order<'a> {
     pub configuration: &'a Configuration,
     pub cluster: &'a Cluster,
@@ -78,8 +78,8 @@ impl Order<'_> {
         }
     }
 
-    /// Without a sound basis no order is asked for: the plugin gets an empty list while it listens,
-    /// and otherwise its lease ends.
+    /// Decides once. Without a sound basis no order is asked for: the plugin gets an empty list
+    /// while it listens, and otherwise its lease ends.
     fn turn(&self, config: &Config, basis: &mut Option<Basis>) {
         let report = self.responder.order.report().filter(|r| usable(config, r));
         let (Some(report), Some(snapshot)) = (report, self.cluster.snapshot()) else {
@@ -119,7 +119,7 @@ impl Order<'_> {
 }
 
 impl Order<'_> {
-    /// By the energy that jobs are expected to take, as the hour's price has it.
+    /// Orders by the energy that jobs are expected to take, as the hour's price has it.
     fn by_price(&self, config: &Config, snapshot: &Snapshot) -> Vec<StartRank> {
         let Ok(Some(prices)) = config.energy.price.by_hour() else { return Vec::new() };
         let hour = hour(&zoned(now_ms()));
@@ -140,7 +140,7 @@ fn usable(config: &Config, report: &QueueReport) -> bool {
         && report.received.elapsed() < REPORT_AGE_MAX
 }
 
-/// The start order of the methods, then the other jobs that the plan starts now.
+/// Returns the start order of the methods, then the other jobs that the plan starts now.
 fn planned(state: &PlanState) -> Vec<StartRank> {
     let mut start_order = state.of_round.start_order.clone();
     let mut next = start_order.iter().map(|w| w.rank + 1).max().unwrap_or(0);
@@ -154,13 +154,13 @@ fn planned(state: &PlanState) -> Vec<StartRank> {
     start_order
 }
 
-/// By time limit; jobs of the same limit, or without one, are in no order.
+/// Orders by time limit; jobs of the same limit, or without one, are in no order.
 fn shortest(snapshot: &Snapshot) -> Vec<StartRank> {
     let rank_of = |job: &Job| Some(StartRank { job_id: job.id, rank: job.time_limit_min? });
     snapshot.jobs.iter().filter(|job| is_eligible(job)).filter_map(rank_of).collect()
 }
 
-/// By predicted runtime; jobs that are predicted to run long are left out.
+/// Orders by predicted runtime; jobs that are predicted to run long are left out.
 fn learned(snapshot: &Snapshot, predict: &dyn Fn(&Job) -> Prediction) -> Vec<StartRank> {
     let jobs = snapshot.jobs.iter().filter(|job| is_eligible(job));
     by_learned_runtime(jobs.map(|job| (job.id, job.submit_s, predict(job))))
@@ -171,8 +171,8 @@ fn is_eligible(job: &Job) -> bool {
     job.state == JobState::Pending && job.priority > 0 && !waits
 }
 
-/// The plugin's report with what the snapshot adds. A job that the snapshot
-/// does not know yet is left alone.
+/// Joins the plugin's report with the snapshot. A job that the snapshot does not know yet is left
+/// alone.
 fn waiting(jobs: &[Queued], snapshot: &Snapshot, config: &Config) -> Vec<Waiting> {
     let pools = Pools::of(snapshot);
     let mut partitions: BTreeMap<&str, u32> = BTreeMap::new();

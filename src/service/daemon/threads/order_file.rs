@@ -14,10 +14,10 @@ use serde::{Deserialize, Serialize};
 use phalanx_core::limits::ORDER_FILE_BYTES_MAX;
 use phalanx_planner::order::OvertakeBudget;
 
-/// Beside the history.
+/// Name of the file, which is beside the history.
 const NAME: &str = "order.json";
 const VERSION: u32 = 1;
-/// Between two writes.
+/// Time between two writes of the file.
 const WRITE_EVERY: Duration = Duration::from_secs(2);
 
 #[derive(Serialize, Deserialize)]
@@ -27,7 +27,7 @@ struct Content {
     budget: OvertakeBudget,
 }
 
-/// The file and its content.
+/// The file `order.json` and its content.
 #[derive(Debug)]
 pub struct OrderFile {
     path: PathBuf,
@@ -37,7 +37,7 @@ pub struct OrderFile {
 }
 
 impl OrderFile {
-    /// In the directory of `history`; nothing is read yet.
+    /// Makes the file's path in the directory of `history`; nothing is read yet.
     pub fn beside(history: &Path) -> Self {
         let path = history.with_file_name(NAME);
         Self { path, held: OvertakeBudget::default(), not_before: None, failing: false }
@@ -56,8 +56,8 @@ impl OrderFile {
         self.held.clone()
     }
 
-    /// A copy of `budget` if it is to be written now: it differs from what the
-    /// file holds, and the last write is long enough ago or `last` is set.
+    /// Returns a copy of `budget` if it is to be written now: it differs from what the file holds,
+    /// and the last write is long enough ago or `last` is set.
     pub fn due(&self, budget: &OvertakeBudget, last: bool) -> Option<OvertakeBudget> {
         let rests = self.not_before.is_some_and(|at| Instant::now() < at);
         ((last || !rests) && *budget != self.held).then(|| budget.clone())

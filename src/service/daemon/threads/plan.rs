@@ -24,14 +24,14 @@ use phalanx_planner::preference::MethodPlan;
 use phalanx_planner::tally::Tally;
 use phalanx_planner::usage::NodeUsage;
 
-/// Planning takes at most this part of one CPU: a plan of `t` is followed by a
-/// pause of at least `(PLAN_SHARE - 1) t`.
+/// Inverse of the largest part of one CPU that planning takes: a plan of `t` is followed by a pause
+/// of at least `(PLAN_SHARE - 1) t`.
 const PLAN_SHARE: u32 = 20;
 /// Longest time of one plan, the methods' own searches apart: a fifth of the time between two.
 pub const PLAN_DEADLINE: Duration = Duration::from_millis(200);
 /// Age at which a plan of waiting jobs is made anew though nothing changed.
 const PLAN_AGE_MAX: Duration = Duration::from_secs(10);
-/// Longest pause for that reason.
+/// Longest pause after a long plan.
 const PLAN_PAUSE_MAX: Duration = Duration::from_secs(30);
 
 /// Plans each newest snapshot, and again when the measured values or the configuration have
@@ -76,8 +76,8 @@ pub fn run(shared: &Shared, snapshots: &Receiver<Arc<Snapshot>>, stop: &AtomicBo
     }
 }
 
-/// Levels by which nodes of equal Weight are tried: by what was measured there, else at a dear
-/// hour by the power that a job adds.
+/// Returns the levels by which nodes of equal Weight are tried: by what was measured there, else in
+/// hours of a high price by the power that a job adds.
 fn levels(
     shared: &Shared,
     snapshot: &Snapshot,
@@ -93,8 +93,8 @@ fn levels(
     levels
 }
 
-/// One round: what the queue lacks, the limits of power, the methods' preferences, and what would
-/// start now.
+/// Makes one round: what the queue lacks, the limits of power, the methods' preferences, and what
+/// would start now.
 fn plan_once(
     shared: &Shared,
     snapshot: &Arc<Snapshot>,
@@ -118,7 +118,7 @@ struct Queue {
     usages: Vec<NodeUsage>,
     /// Demand of the pending jobs.
     pending: Demand,
-    /// Most jobs to plan.
+    /// Largest number of jobs to plan.
     jobs_max: usize,
     /// Time of the round, Unix seconds.
     now_s: i64,
@@ -189,7 +189,7 @@ fn plan_methods(
     all
 }
 
-/// The results of a round beside the plan; takes the remarks of the methods.
+/// Collects the results of a round beside the plan; takes the remarks of the methods.
 fn results(plans: &mut [MethodPlan]) -> OfRound {
     OfRound {
         notes: plans.iter_mut().flat_map(|plan| std::mem::take(&mut plan.notes)).collect(),

@@ -22,7 +22,7 @@ use phalanx_planner::usage::NodeUsage;
 const STALE_AFTER: Duration = Duration::from_secs(10);
 /// Interval at which the mirror is compared with polls.
 const COMPARE_EVERY: Duration = Duration::from_secs(3);
-/// The part of slurm.conf's PrivateData that hides nothing here (slurm.h).
+/// Bit of slurm.conf's PrivateData that hides nothing here: `PRIVATE_CLOUD_NODES` (slurm.h).
 const PRIVATE_CLOUD_NODES: u32 = 1 << 7;
 
 pub struct Poll<'a> {
@@ -31,7 +31,7 @@ pub struct Poll<'a> {
     pub cluster: &'a Cluster,
     pub responder: &'a Responder,
     pub to_plan: Newest<Arc<Snapshot>>,
-    /// Told whether slurm.conf hides things from users.
+    /// Counters of the API, which learn whether slurm.conf hides things from users.
     pub control: &'a Counters,
 }
 
@@ -110,7 +110,7 @@ impl Poll<'_> {
         self.to_plan.send(snapshot);
     }
 
-    /// Weighs nothing by the queue any more once the last good poll is too old; whether it is.
+    /// Empties the link's queue once the last good poll is too old; returns whether it is.
     fn forget_queue(&self, age: Option<Duration>) -> bool {
         let is_stale = age.is_some_and(|age| age > STALE_AFTER);
         if is_stale {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The thread `database` under failures of the disk, the file and others.
+//! Tests of the thread `database` under failures of the disk, the file and others.
 
 use super::*;
 
-/// The hard bound of the file: writes go on, the oldest records make room.
+/// Goal: at the hard bound of the file writes go on, as the oldest records make room.
 #[test]
 fn thread_makes_room_at_the_size_limit() {
     let (_dir, path) = temp();
@@ -50,8 +50,8 @@ impl Drop for SmallDisk {
     }
 }
 
-/// A disk that something else fills: records are lost and counted, the thread
-/// lives, and writes again as soon as there is space.
+/// Goal: on a disk that something else fills, records are lost and counted, and the thread writes
+/// again as soon as there is space.
 #[test]
 fn thread_outlives_a_full_disk() {
     let Some(disk) = SmallDisk::mount() else {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Classes of seeds: what goes wrong in their episodes, and how often.
+//! Classes of seeds: the faults of their episodes, and how often they happen.
 
 use rand::RngExt;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -8,63 +8,63 @@ use phalanx_config::{Config, Mode};
 use phalanx_ffi::sim::Params;
 use phalanx_mirror::{BreakerLimits, Proving, Settings};
 
-/// A seed's class is its remainder.
+/// Names of the classes; a seed's class is its remainder by their number.
 pub(super) const CLASSES: [&str; 10] =
     ["calm", "cuts", "slow", "wrong", "crashes", "full", "order", "holds", "storms", "all"];
 
-/// What goes wrong; times are mean intervals in milliseconds, 0: never.
+/// Faults of an episode; `_ms` are mean intervals in milliseconds, 0: never.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Faults {
-    /// The connection is cut.
+    /// Interval at which the connection is cut.
     pub cut_ms: u64,
-    /// The daemon is killed, and comes back after as long at most.
+    /// Interval at which the daemon is killed; it comes back after as long at most.
     pub daemon_ms: u64,
-    /// slurmctld is killed.
+    /// Interval at which slurmctld is killed.
     pub crash_ms: u64,
-    /// Of 100 such kills take the machine with them.
+    /// Percentage of the kills of slurmctld that take the machine with them.
     pub power: u32,
-    /// The daemon asks for the whole state.
+    /// Interval at which the daemon asks for the whole state.
     pub resync_ms: u64,
-    /// Its configuration is read again.
+    /// Interval at which the daemon's configuration is read again.
     pub reload_ms: u64,
-    /// Of 1000 turns of the daemon are late, by so many microseconds at most.
+    /// Turns of the daemon that are late, of 1000.
     pub late: u32,
-    /// See `late`.
+    /// Most that a turn is late, in microseconds.
     pub late_us: u64,
-    /// Of 1000 messages of the daemon are not what they should be.
+    /// Messages of the daemon that are not what they should be, of 1000.
     pub wrong: u32,
-    /// Of 1000 events are told twice, or after the next one.
+    /// Events that are told twice, or after the next one, of 1000.
     pub twice: u32,
     /// Seconds an hour for which jobs may be held, instead of the daemon's own number.
     pub held_s: Option<u32>,
     /// Seconds after which a limit of the administrator's holds no job.
     pub limit_s: u32,
-    /// Of 100 answers say that the job is to wait, every second one for a limit.
+    /// Percentage of answers that say that the job is to wait, every second one for a limit.
     pub hold: u32,
     /// Whether the daemon orders starts.
     pub order: bool,
 }
 
-/// All that is drawn for one episode.
+/// Parameters that are drawn for an episode.
 #[derive(Debug, Clone)]
 pub(super) struct Plan {
     pub params: Params,
     pub faults: Faults,
     pub settings: Settings,
-    /// Virtual time until it becomes quiet, nanoseconds.
+    /// Virtual time until the faults end, in nanoseconds.
     pub active_ns: u64,
-    /// What becomes of the daemon when it is quiet.
+    /// Fate of the breaker and the daemon when the faults have ended.
     pub end: End,
 }
 
-/// See [`Plan::end`].
+/// Fate of the breaker and the daemon when the faults have ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
     /// The administrator closes the breaker.
     Enabled,
-    /// Nobody does: it has to close by itself. Not where it may be ejected.
+    /// The breaker has to close by itself; not drawn where it may be ejected.
     Alone,
-    /// It is gone for good.
+    /// The daemon is gone for good.
     Dead,
 }
 

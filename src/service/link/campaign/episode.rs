@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! One episode: what happens when, until it is quiet; then what must be so.
+//! An episode: events at random times until it is quiet, and then the checks.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -19,16 +19,16 @@ use phalanx_ffi::sim::Sim;
 use phalanx_mirror::LinkEvent;
 
 const MS: u64 = 1_000_000;
-/// Longest time until all is well after it has become quiet.
+/// Longest time until all is well after the faults have ended.
 const QUIET_NS: u64 = 90_000 * MS;
-/// The same where the breaker has to close by itself.
+/// Longest time until all is well where the breaker has to close by itself.
 const ALONE_NS: u64 = 900_000 * MS;
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
-    /// A message of the daemon arrives.
+    /// A message of the daemon arrives on this connection.
     Arrives(u32, Vec<u8>),
-    /// So does the end of the connection.
+    /// The end of this connection arrives.
     Ends(u32),
     Cut,
     DaemonDies,
@@ -108,7 +108,7 @@ impl<'a> Episode<'a> {
         self.queue.push(Reverse((time, self.numbered, event)));
     }
 
-    /// At some time, on average after so many milliseconds; never if that is 0.
+    /// Puts an event at a random time, on average after `mean_ms`; never if that is 0.
     fn soon(&mut self, mean_ms: u64, event: Event) {
         if mean_ms > 0 {
             let after = self.rng.random_range(0..2 * mean_ms * MS);
@@ -116,7 +116,7 @@ impl<'a> Episode<'a> {
         }
     }
 
-    /// Runs it. `Err`: what must not be, or what is not as it must be.
+    /// Runs the episode. `Err`: what must not be, or what is not as it must be.
     pub fn run(&mut self) -> Result<(), String> {
         loop {
             if let Some(failure) = self.sim.failure() {
@@ -141,7 +141,7 @@ impl<'a> Episode<'a> {
         }
     }
 
-    /// The daemon is woken, some time after the plugin has sent.
+    /// Wakes the daemon some time after the plugin has sent.
     fn look(&mut self) {
         let signals = self.sim.signals();
         if signals != self.signals {
@@ -164,7 +164,7 @@ impl<'a> Episode<'a> {
         clock::test::set(self.born + Duration::from_nanos(self.sim.now()), wall);
     }
 
-    /// A turn of the daemon's link thread.
+    /// Makes a turn of the daemon's link thread.
     fn turn(&mut self) {
         self.set_clock();
         self.signals = self.sim.signals();
@@ -297,7 +297,7 @@ impl<'a> Episode<'a> {
         Ok(())
     }
 
-    /// Deltas are multiples of 1000, what administrators set is below 100.
+    /// Orders some jobs; deltas are multiples of 1000, those of administrators are below 100.
     fn order(&mut self) {
         self.set_clock();
         let Some(daemon) = &self.daemon else { return };
@@ -339,7 +339,7 @@ impl<'a> Episode<'a> {
         }
     }
 
-    /// Where all that slurmctld told has arrived, the mirror is exact, whatever happened.
+    /// Checks that the mirror is exact where all that slurmctld told has arrived.
     fn compare_if_settled(&mut self) -> Result<(), String> {
         let Some(daemon) = &self.daemon else { return Ok(()) };
         let one = self.wires.len() == 1 && self.wires.iter().all(Wire::is_idle);
@@ -392,7 +392,7 @@ impl<'a> Episode<'a> {
     }
 }
 
-/// The random numbers of the campaign's side.
+/// Returns the random numbers of the campaign's side for a seed.
 pub(super) fn rng_of(seed: u64) -> Xoshiro256PlusPlus {
     Xoshiro256PlusPlus::seed_from_u64(seed)
 }

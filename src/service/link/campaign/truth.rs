@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The mirror beside what slurmctld has.
+//! Comparison of the mirror with what slurmctld has.
 
 use crate::link::Responder;
 use phalanx_core::layout::BySocket;
@@ -10,7 +10,7 @@ use phalanx_planner::cluster::Cluster;
 const CPUS: u64 = 2;
 const MEMORY_MB: u64 = 100;
 
-/// `Err`: the first difference. `whole`: the node table too, which is compared every 2 s only.
+/// Compares the mirror with slurmctld; `Err`: the first difference. `whole`: the node table too.
 pub(super) fn compare(responder: &Responder, truth: &Truth, whole: bool) -> Result<(), String> {
     responder
         .with_placer(|placer| of_cluster(placer.cluster(), truth, whole))

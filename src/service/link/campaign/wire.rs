@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The connections between the two sides, and what the daemon's messages become on the way.
+//! The connections between the two sides, and faults of the daemon's messages on the way.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 
@@ -16,12 +16,12 @@ use crate::link::server::Connection;
 use phalanx_ffi::sim::Sim;
 use phalanx_ffi::wire::{self, Reason};
 
-/// Offsets of a header's type and number.
+/// Offsets of the type and the number in a header, in bytes.
 const TYPE: usize = 6;
 const SEQ: usize = 16;
 const HEADER: usize = 24;
 
-/// Types; the whole list is in `phalanx_wire.h`.
+/// Types of messages that are changed; the whole list is in `phalanx_wire.h`.
 const JOB: u16 = wire::Type::Job.raw();
 const JOB_END: u16 = wire::Type::JobEnd.raw();
 const WELCOME: u16 = wire::Type::Welcome.raw();
@@ -35,17 +35,17 @@ fn kind(packet: &[u8]) -> u16 {
 /// One connection: the daemon has the other end of a real socket, whose packets come from and
 /// go to the plugin's in virtual time.
 pub(super) struct Wire {
-    /// The plugin's number of it.
+    /// Number that the plugin has for the connection.
     pub number: u32,
     end: Option<OwnedFd>,
-    /// Read, but the daemon's socket was full.
+    /// Packets of the plugin for which the daemon's socket had no room yet.
     kept: Vec<Vec<u8>>,
-    /// No packet overtakes another: when the last one arrives.
+    /// Time at which the last packet arrives: no packet overtakes another.
     pub arrives: u64,
 }
 
 impl Wire {
-    /// A new one, and the daemon's end.
+    /// Opens a connection; returns the daemon's end too.
     pub fn open(number: u32) -> (Self, Connection) {
         let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
         let (ours, theirs) =
@@ -60,7 +60,7 @@ impl Wire {
         self.end.is_some()
     }
 
-    /// Nothing is on its way to the daemon.
+    /// Whether nothing is on its way to the daemon.
     pub fn is_idle(&self) -> bool {
         self.kept.is_empty()
     }
@@ -90,7 +90,7 @@ impl Wire {
         }
     }
 
-    /// An event is told twice, or after the next one if that is of another job.
+    /// Tells an event twice, or after the next one if that is of another job.
     fn disturb(
         &mut self,
         sim: &Sim,
@@ -114,7 +114,7 @@ impl Wire {
         }
     }
 
-    /// The daemon's next packet; `None`: there is none now. It is gone where `end` is.
+    /// Returns the daemon's next packet, if there is one now. The daemon is gone where `end` is.
     pub fn receive(&mut self) -> Option<Vec<u8>> {
         let end = self.end.as_ref()?;
         let mut space = vec![0; wire::PHX_PACKET_MAX as usize];
@@ -131,13 +131,13 @@ impl Wire {
         }
     }
 
-    /// The daemon is gone.
+    /// Closes the connection: the daemon is gone.
     pub fn close(&mut self) {
         self.end = None;
     }
 }
 
-/// What arrives instead of a message of the daemon: nothing, it, others.
+/// Returns the packets that arrive instead of a message of the daemon: none, itself, others.
 pub(super) fn mutate(
     packet: Vec<u8>,
     faults: &Faults,
@@ -165,7 +165,7 @@ pub(super) fn mutate(
     wrong(packet, kind, rng)
 }
 
-/// "The job is to wait."
+/// Turns an answer into "the job is to wait".
 fn hold(packet: &mut Vec<u8>, by_limit: bool) {
     let size = size_of::<wire::AnswerHead>();
     if let Ok((head, _)) = wire::AnswerHead::mut_from_prefix(packet) {

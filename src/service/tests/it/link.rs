@@ -157,12 +157,12 @@ impl Plugin {
         }
     }
 
-    /// `cpus` usable CPUs and 1000 MiB on each node, 4 GPUs on every second.
+    /// Sends a full state: `cpus` usable CPUs and 1000 MiB on each node, 4 GPUs on every second.
     pub fn sync(&mut self, cpus: &[u32], jobs: &[(u32, u32, u32)]) {
         self.sync_nodes(cpus, jobs, |_| {});
     }
 
-    /// The same with nodes that are changed in some way.
+    /// Sends a full state like [`Self::sync`], with nodes that `change` has altered.
     pub fn sync_nodes(
         &mut self,
         cpus: &[u32],

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What moves in balance between two polls: the poll pointer of mode seed, and the counts of the
-//! pending jobs.
+//! Tests of what moves in balance between two polls: the poll pointer of mode seed, and the counts
+//! of the pending jobs.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failed expectation ends a test")]
 

@@ -5,11 +5,11 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-/// A slot that is idle for longer waits for something else.
+/// Longest pause between two jobs: a slot that is idle for longer waits for something else.
 const PAUSE_MAX_MS: u64 = 30_000;
-/// Pauses that count alike; after so many, older ones fade.
+/// Number of pauses that count alike; after so many, older ones fade.
 const ALIKE: f64 = 10.0;
-/// Ends that are remembered for each node.
+/// Most ends that are remembered for each node.
 const ENDS_MAX: usize = 256;
 
 /// An idle time that ended with a start: of a job that waited, it is a pause.
@@ -17,7 +17,7 @@ const ENDS_MAX: usize = 256;
 pub struct Idle {
     /// End of the job before, unix milliseconds.
     since_ms: u64,
-    /// Length, milliseconds.
+    /// Length of the idle time, milliseconds.
     for_ms: u64,
 }
 
@@ -26,12 +26,12 @@ pub struct Idle {
 pub struct IdleTimes {
     ends: BTreeMap<Arc<str>, VecDeque<u64>>,
     mean_ms: f64,
-    /// Pauses seen, up to [`ALIKE`].
+    /// Number of pauses seen, up to [`ALIKE`].
     seen: f64,
 }
 
 impl IdleTimes {
-    /// A job of one node ended there.
+    /// Records that a job of one node ended there.
     pub fn ended(&mut self, node: &Arc<str>, at_ms: u64) {
         let ends = self.ends.entry(Arc::clone(node)).or_default();
         ends.push_back(at_ms);
@@ -40,7 +40,7 @@ impl IdleTimes {
         }
     }
 
-    /// A job of one node starts there; returns the idle time that this ends.
+    /// Records that a job of one node starts there; returns the idle time that this ends.
     pub fn started(&mut self, node: &Arc<str>, at_ms: u64) -> Option<Idle> {
         let ends = self.ends.get_mut(node)?;
         ends.retain(|end_ms| end_ms.saturating_add(PAUSE_MAX_MS) >= at_ms);
@@ -48,7 +48,7 @@ impl IdleTimes {
         Some(Idle { since_ms, for_ms: at_ms.saturating_sub(since_ms) })
     }
 
-    /// That job was submitted then, unix seconds.
+    /// Counts an idle time as a pause if the job that ended it was submitted before it began.
     pub fn seen(&mut self, idle: Idle, submit_s: i64) {
         let submit_ms = u64::try_from(submit_s).unwrap_or(0).saturating_add(1).saturating_mul(1000);
         if submit_ms > idle.since_ms {
@@ -60,7 +60,7 @@ impl IdleTimes {
         self.mean_ms += (pause - self.mean_ms) / self.seen;
     }
 
-    /// Mean pause, seconds; 0 where none was seen.
+    /// Returns the mean pause, seconds; 0 where none was seen.
     pub fn mean_s(&self) -> f64 {
         self.mean_ms / 1000.0
     }

@@ -2,9 +2,9 @@
 //! From events and polls to runs: one record for each run of a job that ended.
 //!
 //! The plugin's events say at once when a job began, on which nodes, and when it ended; polls of
-//! slurmctld say who it was and how it ended. A run whose end came by event waits for the next
-//! poll; one that ended unseen (the daemon was down, there is no plugin) is taken from the poll
-//! alone. Nothing here does I/O.
+//! slurmctld say which job it was and how it ended. A run whose end came by event waits for the
+//! next poll; one that ended unseen (the daemon was down, there is no plugin) is taken from the
+//! poll alone. Nothing here does I/O.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,31 +21,31 @@ use phalanx_methods::learn::{ClassKey, JobTraits, NodeKey, class_of, node_class_
 const WAIT_MS: u64 = 10_000;
 /// Longest time by which the event of an end may come after the poll that shows it.
 const EVENT_WAIT_MS: u64 = 3_000;
-/// Most by which times by events and by Slurm may differ; else Slurm's, in seconds, count.
+/// Largest difference of times by events and by Slurm; beyond it Slurm's, in seconds, count.
 const CLOCKS_DIFFER_MS: u64 = 2_500;
 
 /// An event of the link in the life of a job.
 #[derive(Debug, Clone)]
 pub enum RunEvent {
-    /// It holds these nodes, since now or since some time.
+    /// The job holds these nodes, since now or since some time.
     Holds {
         job_id: u32,
-        /// Unix seconds.
+        /// Start of the job, unix seconds.
         start_s: i64,
         nodes: Vec<Arc<str>>,
-        /// Method whose nodes it got; `stock` where Slurm chose, empty where that is not known.
+        /// Method whose nodes the job got; `stock` where Slurm chose, empty where unknown.
         placed_by: String,
         /// Arrival of the event, unix milliseconds.
         at_ms: u64,
-        /// It began just now.
+        /// Whether the job began just now.
         fresh: bool,
     },
-    /// It gave them back.
+    /// The job gave its nodes back.
     Ended {
         job_id: u32,
-        /// Its state as Slurm writes it.
+        /// State of the job as Slurm writes it.
         state: String,
-        /// Unix seconds.
+        /// End of the job, unix seconds.
         end_s: i64,
         /// Arrival of the event, unix milliseconds.
         at_ms: u64,
@@ -57,11 +57,11 @@ struct Live {
     start_s: i64,
     nodes: Vec<Arc<str>>,
     placed_by: String,
-    /// Arrival of the event of its begin; `None` without one, or if the job was suspended since.
+    /// Arrival of the event of the begin; `None` without one, or if the job was suspended since.
     began_ms: Option<u64>,
-    /// Time of a poll that showed its end without an event.
+    /// Time of a poll that showed the end without an event.
     over_ms: Option<u64>,
-    /// Idle time of its slot before.
+    /// Idle time of the job's slot before.
     idle: Option<Idle>,
 }
 
@@ -95,7 +95,7 @@ pub struct Runs {
 }
 
 impl Runs {
-    /// Runs that are recorded already: job as users write it, and start.
+    /// Takes the runs that are recorded already: job as users write it, and start.
     pub fn knows(&mut self, known: BTreeSet<(String, i64)>) {
         if self.last.is_none() {
             self.known = known;
@@ -132,7 +132,7 @@ impl Runs {
         }
     }
 
-    /// The runs that this poll completes. `now_ms` is the time at which it was taken in.
+    /// Returns the runs that a poll completes. `now_ms` is the time at which it was taken in.
     pub fn poll(&mut self, snapshot: &Arc<Snapshot>, now_ms: u64, naming: Naming<'_>) -> Vec<Run> {
         let mut runs = Vec::new();
         let waiting = std::mem::take(&mut self.ended);
@@ -165,7 +165,7 @@ impl Runs {
         runs
     }
 
-    /// A run whose end came by event, once a poll shows how it ended or shows it no more.
+    /// Returns a run whose end came by event, once a poll shows how it ended, or not at all.
     fn complete(
         &self,
         snapshot: &Snapshot,
@@ -211,7 +211,7 @@ impl Runs {
         Some(run)
     }
 
-    /// A job that a poll shows as ended: a run if no event of its end came or may come.
+    /// Returns the run of a job that a poll shows as ended, unless an event of the end may come.
     fn over(
         &mut self,
         snapshot: &Snapshot,
@@ -248,7 +248,7 @@ fn seconds_ms(seconds: i64) -> u64 {
     u64::try_from(seconds).unwrap_or(0).saturating_mul(1000)
 }
 
-/// It ran and ended, though its epilog may still run.
+/// Whether a job ran and ended, though its epilog may still run.
 fn is_over(job: &Job) -> bool {
     let words = ["PENDING", "RUNNING", "SUSPENDED", "REQUEUE", "RESIZING", "CONFIGURING"];
     let going = words.iter().any(|word| job.state_text.contains(word));
@@ -257,7 +257,7 @@ fn is_over(job: &Job) -> bool {
     (job.state == JobState::Ended || !going) && ran && job.end_s >= job.start_s
 }
 
-/// The run of a job's record, without times, nodes and who placed it.
+/// Returns the run of a job's record, without times, nodes and who placed it.
 fn of_job(job: &Job, naming: Naming<'_>) -> Run {
     let text = |t: &Arc<str>| t.to_string();
     let traits = JobTraits::of(job);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Events and polls in every order make each run once.
+//! Tests that events and polls in every order make each run once.
 
 #![allow(clippy::unwrap_used)]
 use super::*;
