@@ -41,8 +41,8 @@ CITED = re.compile(r"(?<![\w./@$-])((?:src(?!/(?:common|interfaces|slurmctld|plu
 METHODS = re.compile(r"(?<!docs/)(?<![\w/])methods\.md")
 SUBJECT = re.compile(r"^(?:Merge |Revert \"|[a-z0-9][\w/.,+ -]*: \S)")
 # A doc comment that begins so needs the line above it; folders that are free of that.
-LEANS = re.compile(r"(?:Of|Those|These|The same|It|So|By|What|Who|Where|Whose|Which|That|As"
-                   r"|Up to here)\b")
+LEANS = re.compile(r"(?:Of|Those|These|The same|Its?|They|Their|So|By|What|Who|Where|Whose|Which"
+                   r"|That|As|Up to here)\b")
 STAND_ALONE = ("ffi/", "plugin/", "src/", "tests/")
 DOC = re.compile(r"\s*(//[/!])(?: |$)(.*)")
 C_COMMENT = re.compile(r"(?:/\*+|//) *(.*)")

@@ -37,7 +37,7 @@ fn table() -> Table {
     Table { nodes, kinds: vec!["gpu".into()], ..Table::default() }
 }
 
-/// Nodes with a free GPU, from a random one on.
+/// Makes a job on nodes with a free GPU, from a random one on.
 fn job(id: u32, cluster: &Cluster, rng: &mut Rng) -> RunningJob {
     let start = rng.random_range(0..NODES);
     let wanted = rng.random_range(1..=3);

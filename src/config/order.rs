@@ -14,11 +14,11 @@ pub enum OrderBy {
     Off,
     /// The order that the methods ask for, then the jobs that the plan starts now.
     Plan,
-    /// The jobs with the shortest time limit.
+    /// First the jobs with the shortest time limit.
     Shortest,
-    /// The jobs with the shortest predicted runtime, if that is below an hour.
+    /// First the jobs with the shortest predicted runtime, if that is below an hour.
     Learned,
-    /// The jobs of least expected energy while the price is high, the others while it is low.
+    /// First the jobs of least expected energy while the price is high, the others while it is low.
     Price,
 }
 

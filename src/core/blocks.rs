@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 /// A host that stores blocks, as the file system names it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct DataNode {
-    /// Host name that it reports.
+    /// Host name that the DataNode reports.
     pub host: String,
-    /// Address that it reports.
+    /// Address that the DataNode reports.
     pub ip: String,
     /// Port of its data transfer.
     pub port: u16,
@@ -77,7 +77,7 @@ pub struct File {
     pub length: u64,
     /// Time of the last change, Unix milliseconds.
     pub modified_ms: u64,
-    /// A client is writing it.
+    /// Whether a client is writing the file.
     pub open: bool,
     /// Ascending by offset, without gaps, covering `0..length`.
     pub blocks: Vec<Block>,

@@ -30,7 +30,7 @@ pub enum HostlistError {
     Number {
         /// Byte position.
         at: usize,
-        /// Text found there.
+        /// Text found at that position.
         got: String,
     },
     /// A range that runs backwards.

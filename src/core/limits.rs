@@ -59,7 +59,7 @@ pub const API_READ_BODY_BYTES_MAX: usize = 4 << 10;
 pub const API_BODIES_BYTES_MAX: usize = 160 << 20;
 /// Bytes of all answers that were made and not read yet.
 pub const API_ANSWERS_BYTES_MAX: usize = 1 << 30;
-/// Connections over TCP, and of those who may change things.
+/// Connections over TCP, and to the control socket of users who may change things.
 pub const API_CONNECTIONS_MAX: usize = 20_000;
 /// Connections over TCP from one address.
 pub const API_ADDRESS_CONNECTIONS_MAX: usize = 1024;
@@ -95,7 +95,7 @@ pub const ENERGY_RUNS_MAX: usize = 20_000;
 pub const RUNS_WAITING_MAX: usize = 65_536;
 /// Runs of one request of an import.
 pub const IMPORT_RUNS_MAX: usize = 1000;
-/// Bytes of one such request.
+/// Bytes of one request of an import.
 pub const IMPORT_BODY_BYTES_MAX: usize = 64 << 20;
 
 const _: () = assert!(2 * IMPORT_BODY_BYTES_MAX <= API_BODIES_BYTES_MAX);
@@ -166,9 +166,9 @@ pub const BISECT_ANNEAL_CELLS_MAX: usize = 2_000;
 pub const BISECT_ANNEAL_UNITS: u64 = 6_000_000_000;
 /// Runs of annealing, each from the best of those before it.
 pub const BISECT_ANNEAL_RUNS: usize = 12;
-/// Steps of one such run.
+/// Steps of one run of annealing.
 pub const BISECT_ANNEAL_STEPS: usize = 200_000;
-/// Durations that annealing remembers.
+/// Durations of jobs that annealing remembers at most.
 pub const BISECT_DURATIONS_MAX: usize = 1_000_000;
 /// Jobs of the data jobs' mode `exact`.
 pub const BISECT_EXACT_JOBS_MAX: usize = 5;
@@ -180,7 +180,7 @@ pub const BISECT_EXACT_BLOCKS_MAX: usize = 10;
 pub const BISECT_EXACT_UNITS: u64 = 1_000_000_000;
 /// Bytes that a collector may print.
 pub const SLOT_OUTPUT_BYTES_MAX: usize = 64 << 10;
-/// Bytes kept of what it writes to standard error: the last ones.
+/// Last bytes that are kept of a collector's standard error.
 pub const SLOT_STDERR_BYTES_MAX: usize = 2 << 10;
 /// Processes and threads of the user that collectors run as, root excepted.
 pub const SLOT_PROCESSES_MAX: u64 = 512;
@@ -226,7 +226,7 @@ pub const COLLECT_TEXT_BYTES_MAX: usize = SLOT_OUTPUT_BYTES_MAX;
 pub const COLLECT_PAST_TEXT_BYTES_MAX: usize = 1024;
 /// Bytes of all latest values that are text.
 pub const COLLECT_TEXTS_BYTES_MAX: usize = 256 << 20;
-/// Registrations.
+/// Registrations of the data service.
 pub const COLLECT_REGISTRATIONS_MAX: usize = 4096;
 /// Latest values kept in memory, over all names and nodes.
 pub const COLLECT_VALUES_MAX: usize = 2_000_000;
@@ -267,9 +267,9 @@ pub const AGENT_RUNS_MAX: usize = 32;
 pub const AGENT_QUEUE_MAX: usize = 4096;
 /// Values of one sync.
 pub const AGENT_BATCH_MAX: usize = 1024;
-/// Bytes of their texts: one request stays below [`COLLECT_BODY_BYTES_MAX`].
+/// Bytes of the texts of one sync: a request stays below [`COLLECT_BODY_BYTES_MAX`].
 pub const AGENT_BATCH_TEXT_BYTES_MAX: usize = 2 << 20;
-/// Longest time an agent lets one sync be held, milliseconds.
+/// Longest time that an agent lets one sync be held, milliseconds.
 pub const AGENT_WAIT_MS_MAX: u64 = 30_000;
 /// Longest pause of an agent that cannot reach the data service, milliseconds.
 pub const AGENT_RETRY_MS_MAX: u64 = 15_000;

@@ -35,8 +35,8 @@ pub struct Run {
     pub nodes: String,
     /// Number of the run's nodes.
     pub node_count: u32,
-    /// Their class; where there are several, a line of class, tab and hostlist for each; empty
-    /// where it is not known.
+    /// Class of the nodes; where there are several, a line of class, tab and hostlist for each;
+    /// empty where it is not known.
     pub node_class: String,
     /// Submission, unix seconds; 0 if not known.
     pub submit_s: i64,
@@ -52,7 +52,7 @@ pub struct Run {
     pub state: String,
     /// Exit code.
     pub exit_code: u8,
-    /// Signal that ended it; 0 for none.
+    /// Signal that ended the run; 0 for none.
     pub exit_signal: u8,
     /// CPUs allocated; 0 if not known.
     pub cpus: u64,
@@ -60,9 +60,9 @@ pub struct Run {
     pub tres_req: String,
     /// TRES allocated, in Slurm's form.
     pub tres_alloc: String,
-    /// Work units that it reported.
+    /// Work units that the run reported.
     pub work: Option<f64>,
-    /// Energy that it took, joules.
+    /// Energy that the run took, joules.
     pub joules: Option<f64>,
     /// Method whose nodes it got, such as `balance`; `stock` where Slurm chose.
     pub placed_by: String,

@@ -30,7 +30,7 @@ pub mod bits {
 
     use crate::limits::NODES_MAX;
 
-    /// Writes it.
+    /// Writes a set of nodes as its length and the positions in it.
     ///
     /// # Errors
     /// The serializer's.
@@ -38,7 +38,7 @@ pub mod bits {
         (set.len(), set.ones().collect::<Vec<_>>()).serialize(to)
     }
 
-    /// Reads it.
+    /// Reads a set of nodes that `serialize` wrote.
     ///
     /// # Errors
     /// The deserializer's; an index out of range.

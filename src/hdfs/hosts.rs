@@ -14,9 +14,9 @@ use phalanx_core::limits::HOSTLIST_NAMES_MAX;
 pub struct HostNames {
     /// NodeName.
     pub name: String,
-    /// NodeHostName; empty if it is the same.
+    /// NodeHostName; empty if it is the NodeName.
     pub hostname: String,
-    /// NodeAddr; empty if it is the same.
+    /// NodeAddr; empty if it is the NodeName.
     pub address: String,
 }
 

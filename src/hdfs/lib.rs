@@ -80,7 +80,7 @@ pub enum HdfsError {
     Remote {
         /// Class of the exception.
         class: String,
-        /// First line of its text.
+        /// First line of the exception's text.
         message: String,
     },
     /// The file does not exist, or no file matches the pattern.

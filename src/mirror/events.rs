@@ -52,7 +52,7 @@ pub struct OutcomeEvent {
 pub struct BeganEvent {
     /// The job; `held` names its nodes.
     pub job: RunningJob,
-    /// The plugin's reason for reporting it.
+    /// The plugin's reason for reporting the job.
     pub cause: Option<Cause>,
     /// Node names by index.
     pub table: Arc<Table>,

@@ -16,11 +16,11 @@ use phalanx_planner::preference::Method;
 /// One answer that differs from the recorded one.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Difference {
-    /// File, where there are several.
+    /// Name of the file, where there are several.
     pub file: String,
     /// Record within its file.
     pub record: u64,
-    /// Unix milliseconds.
+    /// Time of the decision, unix milliseconds.
     pub time_ms: u64,
     /// Job id.
     pub job: u32,

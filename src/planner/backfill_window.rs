@@ -30,7 +30,7 @@ pub struct Inputs<'a> {
     pub usages: &'a [NodeUsage],
     /// Expected ends and runtimes.
     pub outlook: &'a Outlook,
-    /// Unix milliseconds.
+    /// Time of planning, unix milliseconds.
     pub now_ms: u64,
     /// Jobs behind the gang that are considered.
     pub jobs_max: usize,

@@ -41,7 +41,7 @@ pub struct RunningJob {
     pub array: Option<(u32, u32)>,
     /// User id.
     pub user_id: u32,
-    /// Unix seconds.
+    /// Start of the job, unix seconds.
     pub start_s: u64,
     /// Unix second at which Slurm takes it for ended; 0 if it has none.
     #[serde(default)]

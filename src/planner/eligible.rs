@@ -16,7 +16,7 @@ pub struct Step {
     pub filter: &'static str,
     /// The job's option that it applies, or its meaning.
     pub asked: String,
-    /// Nodes that it removed.
+    /// Number of nodes that the filter removed.
     pub removed: usize,
 }
 

@@ -18,7 +18,7 @@ use phalanx_core::{NodeIdx, hostlist};
 /// A running job and its expected end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct End {
-    /// Unix seconds.
+    /// Expected end of the job, unix seconds.
     pub end_s: i64,
     /// Allocation of the job.
     pub job: RunningJob,
@@ -37,7 +37,7 @@ pub struct Outlook {
 /// Earliest start of a waiting job, if no other job came.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Soonest {
-    /// Unix seconds.
+    /// Earliest start, unix seconds.
     pub at_s: i64,
     /// The wanted number of nodes, those that are free first; ascending.
     pub nodes: Vec<NodeIdx>,
@@ -120,7 +120,7 @@ pub struct SoonestLeaf {
 /// Room on leaves for a waiting job of several nodes, if no other job came.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeafOutlook {
-    /// Fewest leaves that hold it now; `None`: they do not.
+    /// Fewest leaves that hold the job now; `None`: they do not.
     pub fewest: Option<u32>,
     /// The first leaf to hold all of it; `None`: as far as is known none does.
     pub one: Option<SoonestLeaf>,

@@ -31,7 +31,7 @@ pub struct Planned {
     pub job_id: u32,
     /// Node indexes of the snapshot; empty if it cannot start now.
     pub nodes: Vec<NodeIdx>,
-    /// Reason why it cannot start.
+    /// Reason why the job cannot start.
     pub why: Option<&'static str>,
     /// Node preference for it, if a method has one, and whether it decided.
     pub preference_use: Option<PreferenceUse>,

@@ -13,7 +13,7 @@ use phalanx_core::topology::Topology;
 /// The live cluster at one moment.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct State {
-    /// Unix milliseconds.
+    /// Time of the state, unix milliseconds.
     pub time_ms: u64,
     /// Configuration in force, in the form of the file.
     pub config: serde_json::Value,

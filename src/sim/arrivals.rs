@@ -49,7 +49,7 @@ pub struct Arrivals {
     pub skipped: u64,
     /// Runs that the rates come from.
     pub runs: usize,
-    /// Hours that these runs span.
+    /// Hours that the runs behind the rates span.
     pub hours: usize,
     /// Classes of jobs.
     pub classes: usize,

@@ -80,7 +80,7 @@ pub fn peek(mut reader: Reader, most: u64) -> io::Result<(Vec<u8>, Reader)> {
     }
 }
 
-/// Gives its error, then nothing.
+/// A reader that gives its error once, and then nothing.
 struct Broken(Option<io::Error>);
 
 impl Read for Broken {

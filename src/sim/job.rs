@@ -18,7 +18,7 @@ pub struct SimJob {
     pub number: i64,
     /// Arrival, seconds.
     pub submit_s: i64,
-    /// Seconds that it runs; at least 1, at most the limit.
+    /// Seconds that the job runs; at least 1, at most the limit.
     pub run_s: u64,
     /// The user's limit, seconds.
     pub limit_s: u64,

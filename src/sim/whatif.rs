@@ -30,7 +30,7 @@ pub struct Side {
     pub starts: usize,
     /// Mean seconds from now to the start of those, of jobs that start under both.
     pub wait_mean_s: f64,
-    /// Longest of them.
+    /// Longest wait from now of jobs that start under both.
     pub wait_max_s: i64,
     /// New jobs that start within the period, of those that are likely to come.
     pub new_starts: usize,

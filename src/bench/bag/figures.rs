@@ -215,7 +215,7 @@ struct Panel {
     at: (f64, f64),
     title: &'static str,
     ticks: Vec<f64>,
-    /// Whether its axes are logarithmic.
+    /// Whether the axes of the panel are logarithmic.
     is_log: (bool, bool),
 }
 

@@ -18,7 +18,7 @@ pub struct PodShape {
     pub gpus: u32,
     /// Thousandths of each.
     pub gpu_milli: u16,
-    /// GPU models it accepts; empty: any.
+    /// GPU models that the pod accepts; empty: any.
     pub models: Vec<String>,
 }
 
@@ -39,7 +39,7 @@ impl PodShape {
         u64::from(self.gpus) * u64::from(self.gpu_milli)
     }
 
-    /// Whether it takes a part of one GPU.
+    /// Whether the pod takes a part of one GPU.
     pub fn is_part(&self) -> bool {
         self.gpus == 1 && self.gpu_milli < WHOLE
     }

@@ -27,7 +27,7 @@ impl Window {
         Self { overtakes_max, ..Self::default() }
     }
 
-    /// Requests in it.
+    /// Number of requests in the window.
     pub fn len(&self) -> usize {
         self.waiting.len()
     }

@@ -19,9 +19,9 @@ pub struct Pod {
     pub memory_mb: u64,
     /// GPUs.
     pub gpus: u32,
-    /// Thousandths of each of them; 1000 is a whole one.
+    /// Thousandths of each of the GPUs; 1000 is a whole one.
     pub gpu_milli: u32,
-    /// GPU models it accepts; empty: any.
+    /// GPU models that the pod accepts; empty: any.
     pub models: Vec<String>,
 }
 
@@ -67,7 +67,7 @@ fn value<T: std::str::FromStr>(
     })
 }
 
-/// Header, then each row through `row`; empty lines are skipped.
+/// Reads a table: the header, then each row through `row`; empty lines are skipped.
 fn table<T>(
     reader: impl BufRead,
     most: usize,

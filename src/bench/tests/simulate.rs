@@ -18,7 +18,7 @@ fn simulate(arguments: &[&str]) -> (i32, String, String) {
     (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
 }
 
-/// Runs and returns one object for each policy.
+/// Runs a simulation and returns one object for each policy.
 fn figures(arguments: &[&str]) -> Vec<Value> {
     let (code, out, error) = simulate(arguments);
     assert_eq!((code, error.as_str()), (0, ""), "{arguments:?}");

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-/// The tools with their paths in packages and their arguments.
+/// Tools that report GPUs, with their paths in packages and their arguments.
 const TOOLS: [(Tool, &[&str], &[&str]); 2] = [
     (
         Tool::NvidiaSmi,

@@ -107,14 +107,14 @@ pub struct Partition {
     /// Nodes of the partition.
     #[serde(with = "text::bits")]
     pub nodes: FixedBitSet,
-    /// Whether it starts jobs.
+    /// Whether the partition starts jobs.
     pub up: bool,
     /// Largest job in nodes, if limited.
     pub max_nodes: Option<u32>,
     /// TRESBillingWeights: `CPU=1.0,Mem=0.25G`; empty if it has none.
     #[serde(default)]
     pub billing: Arc<str>,
-    /// Topology that it names; empty: the default one.
+    /// Topology that the partition names; empty: the default one.
     #[serde(default, skip_serializing_if = "str::is_empty")]
     pub topology: Arc<str>,
 }
@@ -127,11 +127,11 @@ pub struct Reservation {
     /// Nodes of the reservation.
     #[serde(with = "text::bits")]
     pub nodes: FixedBitSet,
-    /// Unix seconds.
+    /// Begin of the reservation, unix seconds.
     pub start_s: i64,
-    /// Unix seconds.
+    /// End of the reservation, unix seconds.
     pub end_s: i64,
-    /// Whether it takes whole nodes.
+    /// Whether the reservation takes whole nodes.
     pub whole_nodes: bool,
 }
 
@@ -201,7 +201,7 @@ pub struct Job {
     pub partitions: Arc<str>,
     /// Slurm's priority; 0 is held.
     pub priority: u32,
-    /// Unix seconds.
+    /// Submission of the job, unix seconds.
     pub submit_s: i64,
     /// Unix seconds; start of a running job.
     pub start_s: i64,
@@ -223,7 +223,7 @@ pub struct Job {
     pub required_nodes: Option<Arc<str>>,
     /// `--exclude`, if any.
     pub excluded_nodes: Option<Arc<str>>,
-    /// Reservation it runs in, if any.
+    /// Reservation that the job runs in, if any.
     pub reservation: Option<Arc<str>>,
     /// Licences by name.
     pub licenses: Vec<(Arc<str>, u64)>,
@@ -231,12 +231,12 @@ pub struct Job {
     pub nodes: Arc<str>,
 }
 
-/// The picture.
+/// An immutable picture of the queue and the nodes at one moment.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Snapshot {
     /// Counts good snapshots of this process.
     pub epoch: u64,
-    /// Time at which it was taken.
+    /// Time at which the snapshot was taken, unix milliseconds.
     pub time_ms: u64,
     /// Node table of slurmctld whose order the nodes have and whose GRES ids count, where a
     /// plugin reported it; else the order is that of slurmctld's answer to the poll.

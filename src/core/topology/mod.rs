@@ -67,7 +67,7 @@ pub struct Domain {
     /// Position of the one above, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<u32>,
-    /// Nodes attached to it, ascending; of level 0 only.
+    /// Nodes attached to the domain, ascending; of level 0 only.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nodes: Vec<NodeIdx>,
 }

@@ -91,7 +91,7 @@ pub struct LeavesReport {
     pub fewest: Option<u32>,
     /// The lowest switch or block above all the leaves; absent if there is none.
     pub above: Option<String>,
-    /// Level of `above`; 0 is a leaf.
+    /// Level of the switch or block `above`; 0 is a leaf.
     pub level: Option<u32>,
 }
 

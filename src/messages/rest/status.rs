@@ -176,7 +176,7 @@ pub struct PluginStatus {
     pub pid: u32,
     /// Calls of job_test by mode: `run_now`, `test_only`, `will_run`, `other`.
     pub calls: BTreeMap<String, u64>,
-    /// Questions sent.
+    /// Questions that the plugin sent to the daemon.
     pub asks: u64,
     /// Valid answers in time.
     pub answers: u64,

@@ -16,7 +16,7 @@ pub struct Bag {
     pub task_type: usize,
     /// Number of tasks.
     pub tasks: u64,
-    /// Money for all of them.
+    /// Money for all tasks.
     pub revenue: f64,
 }
 
@@ -104,7 +104,7 @@ impl OnlinePlanner {
 
     /// Whole tasks near `share`, with what earlier roundings owe.
     fn round(&mut self, bag: &Bag, share: &[f64]) -> Vec<u64> {
-        /// Shares are compared in these parts of one.
+        /// Steps from 0 to 1 in which shares are compared.
         const PARTS: f64 = 1e15;
         let tasks = as_f64(bag.tasks);
         let owed = &mut self.owed[bag.task_type];

@@ -13,7 +13,7 @@ use phalanx_core::number::as_f64;
 pub(super) struct Totals {
     /// Rows of the rate matrices that have tasks, ascending.
     pub rows: Vec<usize>,
-    /// Tasks of each of them.
+    /// Number of tasks in each of `rows`.
     pub tasks: Vec<u64>,
 }
 

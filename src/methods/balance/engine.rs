@@ -44,7 +44,7 @@ pub enum EngineError {
     /// Weights that are negative, not finite or do not sum to 1.
     #[error("initial weights: must be >= 0 with sum 1, got sum {sum}")]
     Weights {
-        /// Their sum.
+        /// Sum of the weights.
         sum: f64,
     },
     /// The options choose no source of weights.

@@ -23,7 +23,7 @@ pub enum Lack {
     Nothing,
     /// Fewer nodes than wanted could ever run it.
     Never,
-    /// The job lacks these dimensions, ascending.
+    /// Dimensions that the job lacks, ascending.
     Dims(Vec<usize>),
 }
 

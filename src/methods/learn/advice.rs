@@ -18,9 +18,9 @@ const MARGIN_PCT: u64 = 20;
 /// A run that ended by itself, or at its limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Past {
-    /// Seconds that it ran.
+    /// Seconds that the run took.
     pub run_s: u64,
-    /// Minutes that it asked for.
+    /// Minutes that the run asked for.
     pub limit_min: u32,
     /// Whether the run ended at its limit: it would have run longer.
     pub cut: bool,

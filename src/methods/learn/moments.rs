@@ -21,7 +21,7 @@ pub struct Observation {
 pub(super) struct Spread {
     /// Weight of all numbers.
     pub(super) count: f64,
-    /// Their mean.
+    /// Mean of all numbers.
     pub(super) mean: f64,
     /// Sum of weighted squared deviations from it.
     pub(super) squares: f64,

@@ -124,7 +124,7 @@ struct User {
     errors: [f64; 2],
     /// The two latest runtimes, the newest first.
     latest: [Option<u64>; 2],
-    /// Streams that it began.
+    /// Streams that the user began.
     streams: u32,
 }
 

@@ -67,7 +67,7 @@ pub enum CpuTimesError {
         place: usize,
         /// Name of the counter.
         name: &'static str,
-        /// Text found there.
+        /// Text found at that place.
         found: String,
     },
 }

@@ -20,7 +20,7 @@ pub struct Placement {
     pub request: Vec<u64>,
     /// Whether nothing else may be on its nodes.
     pub whole_node: bool,
-    /// Nodes it may use, by position; `None`: all.
+    /// Nodes that the job may use, by position; `None`: all.
     pub candidates: Option<Vec<bool>>,
 }
 

@@ -73,7 +73,7 @@ pub struct TableOp {
 /// The state beside node table and jobs.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Rest {
-    /// Whether there is a complete mirror: that of the table and jobs before.
+    /// Whether there is a complete mirror, of the table and jobs before this record.
     pub synced: bool,
     /// Generation of the configuration.
     pub generation: u64,

@@ -60,7 +60,7 @@ pub trait Knowledge {
 /// Treatment of an array that makes a loss.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Loss {
-    /// Runs where it costs least.
+    /// The array runs where it costs least.
     #[default]
     Run,
     /// Waits for a cheaper hour while one is near.
@@ -120,7 +120,7 @@ pub struct Inputs<'a> {
     pub snapshot: &'a Snapshot,
     /// Usage in the snapshot's node order.
     pub usages: &'a [NodeUsage],
-    /// Unix milliseconds.
+    /// Time of planning, unix milliseconds.
     pub now_ms: u64,
     /// Expected ends of other jobs.
     pub outlook: &'a Outlook,

@@ -33,7 +33,7 @@ const OVERDUE: f64 = 0.1;
 /// An array on one class of nodes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Rate {
-    /// Tasks that run there at once.
+    /// Tasks that run at once on the nodes.
     pub(super) slots: f64,
     pub(super) time: Seconds,
     pub(super) watts: Watts,

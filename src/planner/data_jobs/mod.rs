@@ -60,7 +60,7 @@ pub struct DataJob<'a> {
     /// Part of `speed_mb_per_s` that a core reaches on each node, in the snapshot's order; empty:
     /// all of it everywhere.
     pub speeds: Arc<[f64]>,
-    /// Wait for these nodes.
+    /// Whether the job waits for nodes that hold its input.
     pub required: bool,
     /// Facts known before the plan, for explanations.
     pub note: DataNote,
@@ -72,7 +72,7 @@ pub struct Inputs<'a> {
     pub snapshot: &'a Snapshot,
     /// Usage in the snapshot's node order.
     pub usages: &'a [NodeUsage],
-    /// Unix milliseconds.
+    /// Time of planning, unix milliseconds.
     pub now_ms: u64,
     /// The rule by which nodes are chosen.
     pub rule: Rule,

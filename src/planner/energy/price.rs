@@ -31,7 +31,7 @@ impl DayPrices {
         self.at(hour) > self.mean() * (1.0 + STEP)
     }
 
-    /// Whether it costs clearly less.
+    /// Whether energy costs clearly less at this hour than on average.
     pub fn is_cheap(&self, hour: usize) -> bool {
         self.at(hour) < self.mean() * (1.0 - STEP)
     }

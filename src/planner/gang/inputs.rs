@@ -15,7 +15,7 @@ use phalanx_methods::learn::Growth;
 pub struct Belief {
     /// Mean speed, 1 on the best class known.
     pub speed: f64,
-    /// Runs behind it; 0 = never tried on this class.
+    /// Runs behind the speed; 0 = never tried on this class.
     pub count: f64,
 }
 
@@ -91,7 +91,7 @@ pub struct Inputs<'a> {
     pub snapshot: &'a Snapshot,
     /// Usage in the snapshot's node order.
     pub usages: &'a [NodeUsage],
-    /// Unix milliseconds.
+    /// Time of planning, unix milliseconds.
     pub now_ms: u64,
     /// Learned values.
     pub beliefs: &'a dyn Beliefs,

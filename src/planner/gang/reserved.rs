@@ -33,7 +33,7 @@ struct Wanted {
     kind: GresIdx,
     /// `gres/gpu`
     name: String,
-    /// A job waits for it now.
+    /// Whether a job waits for the kind now.
     waiting: bool,
 }
 

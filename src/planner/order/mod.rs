@@ -38,7 +38,7 @@ pub struct Waiting {
     pub priority_max: u32,
     /// The part of the priority that the daemon added.
     pub delta: i32,
-    /// Amount by which the sum without `delta` is below 1, which Slurm shows instead.
+    /// Amount by which the priority without `delta` would be below 1; Slurm shows 1 instead.
     pub hidden: u32,
     /// Lowest PriorityTier over the job's partitions.
     pub tier: u32,

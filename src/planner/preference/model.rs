@@ -83,7 +83,7 @@ pub struct CandidateSet {
 pub struct Preference {
     /// The job or jobs it is for.
     pub key: JobKey,
-    /// The method that has it.
+    /// Method that has the preference.
     pub method: Method,
     /// Sets of nodes, best first; those beyond
     /// [`CANDIDATE_SETS_MAX`](phalanx_core::limits::CANDIDATE_SETS_MAX) are ignored.
@@ -97,7 +97,7 @@ pub struct Preference {
     pub required: bool,
     /// Time of the plan behind it, unix milliseconds.
     pub made_ms: u64,
-    /// Terms behind it, for explanations.
+    /// Terms behind the preference, for explanations.
     pub note: Note,
 }
 
@@ -117,7 +117,7 @@ pub struct MethodReport {
     pub method: String,
     /// Form of the method, such as `best` or `seed`.
     pub mode: String,
-    /// Jobs that it considered.
+    /// Number of jobs that the method considered.
     pub jobs: u64,
     /// Jobs among them that are planned to start now.
     pub starts: u64,
@@ -132,7 +132,7 @@ pub struct MethodReport {
     /// Arrays, for the bag method.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub bags: Vec<BagRow>,
-    /// Time it took.
+    /// Time that the method took.
     pub took_ms: u64,
     /// Reason why there is no plan, if so.
     pub error: Option<String>,

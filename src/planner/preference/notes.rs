@@ -58,7 +58,7 @@ pub struct GangNote {
     pub job_type: String,
     /// Tasks of the gang.
     pub tasks: u64,
-    /// Expected value where it was planned; absent while it waits.
+    /// Expected value of the gang where it was planned; absent while it waits.
     pub value: Option<f64>,
     /// Maintenance cost.
     pub cost: Option<f64>,
@@ -91,7 +91,7 @@ pub struct DataNote {
     pub blocks: u64,
     /// Bytes of the input.
     pub bytes: u64,
-    /// Splits that it is cut into.
+    /// Splits that the input is cut into.
     pub splits: u64,
     /// Blocks that nobody can read now.
     pub unreadable: u64,
@@ -169,7 +169,7 @@ pub struct BagRow {
     pub price: f64,
     /// Money of the waiting tasks that the plan starts.
     pub revenue: f64,
-    /// Their energy above idle, joules.
+    /// Energy of the waiting tasks that the plan starts, above idle, joules.
     pub energy_j: f64,
     /// Whether the price covers the energy on no class of nodes.
     pub loss: bool,

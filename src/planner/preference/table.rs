@@ -33,7 +33,7 @@ pub struct PreferenceTable {
 }
 
 impl PreferenceTable {
-    /// Everything in it, by key.
+    /// All rows of the table, by key.
     pub fn rows(&self) -> Rows {
         let entries = self.by_job.values();
         let mut rows: Rows =

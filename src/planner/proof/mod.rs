@@ -75,7 +75,7 @@ struct Class {
     need: Need,
     /// Changes that are in `earliest`.
     seen: usize,
-    /// Last question about it.
+    /// Number of the last question about the need.
     asked: u64,
     earliest: Vec<Second>,
 }

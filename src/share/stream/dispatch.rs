@@ -63,7 +63,7 @@ struct GivenUp {
     why: String,
 }
 
-/// A worker's part.
+/// Account of a worker: items answered, their time, and items lost with it.
 #[derive(Debug, Serialize)]
 struct Account {
     worker: String,

@@ -116,7 +116,7 @@ pub(super) struct Sim<'a> {
     /// Slurm's clock and queue, where jobs start as slurmctld lets them.
     pub(super) slurmctld: Option<Slurmctld>,
     pub(super) events: Events,
-    /// Ends that reservations go by.
+    /// Running jobs by expected end, by which reservations are made.
     pub(super) expected: Expected,
     /// Time at which a job that waits for a better node has waited long enough.
     wake_s: Option<i64>,

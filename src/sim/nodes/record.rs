@@ -28,7 +28,7 @@ pub(super) struct Record<'a> {
 }
 
 impl<'a> Record<'a> {
-    /// Nothing has happened on these nodes.
+    /// Makes a record of nodes on which nothing has happened.
     pub(super) fn new(
         load: &'a NodeLoad,
         idle: &Cluster,
@@ -67,7 +67,7 @@ impl<'a> Record<'a> {
         self.busy_joules += self.joules_of(running, within_s);
     }
 
-    /// The usage of these nodes changed.
+    /// Records that the usage of these nodes changed.
     pub(super) fn touch(&mut self, cluster: &Cluster, mix: &GpuMix, held: &[Held]) {
         for held in held {
             if let Some(room) = cluster.usages().get(held.node.at()) {

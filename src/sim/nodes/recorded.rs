@@ -14,9 +14,9 @@ use phalanx_planner::cluster::RunningJob;
 pub struct Period {
     /// Nodes and queue at its beginning.
     pub first: Snapshot,
-    /// Unix seconds.
+    /// Begin of the period, unix seconds.
     pub begin_s: i64,
-    /// Unix seconds.
+    /// End of the period, unix seconds.
     pub end_s: i64,
     /// Whether memory is a consumable resource.
     pub memory_tracked: bool,

@@ -17,7 +17,7 @@ use crate::slurm::Windows;
 /// Nodes kept free for a job.
 #[derive(Debug, Clone)]
 pub(super) struct Reservation {
-    /// Unix seconds.
+    /// Begin of the reservation, unix seconds.
     pub(super) start_s: i64,
     /// The nodes.
     pub(super) nodes: NodeSet,

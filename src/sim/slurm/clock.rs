@@ -39,7 +39,7 @@ impl Clock {
         }
     }
 
-    /// The earliest of them.
+    /// Time of the earliest pass: of orders, main or backfill.
     pub(crate) fn next_s(&self) -> Option<i64> {
         let order = self.order_s.filter(|at| *at < i64::MAX);
         [self.main_s, self.backfill_s, order].into_iter().flatten().min()

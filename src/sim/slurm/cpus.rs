@@ -18,7 +18,7 @@ impl Cpus {
         self.0.iter().map(|(begin, end)| end - begin).sum()
     }
 
-    /// The lowest `count` of them; all if there are fewer.
+    /// The lowest `count` CPUs of the set; all if there are fewer.
     pub(crate) fn lowest(&self, mut count: u64) -> Self {
         let mut found = Vec::new();
         for &(begin, end) in &self.0 {

@@ -30,7 +30,7 @@ pub(crate) use window::Windows;
 pub struct Rules {
     /// slurm.conf.
     pub parameters: Parameters,
-    /// `[order]`, where it is enabled.
+    /// Rule of `[order]`, where it is enabled.
     pub order: Option<OrderRule>,
 }
 

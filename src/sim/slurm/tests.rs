@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Slurmctld's starts with paper and pencil, and the two machines beside each other.
+//! Tests slurmctld's starts against ones by hand, and the two machines beside each other.
 
 use proptest::prelude::*;
 

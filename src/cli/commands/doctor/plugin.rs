@@ -25,7 +25,7 @@ pub(super) struct PluginFile {
     pub(super) mode: u32,
 }
 
-/// Reads the file in a directory; `None` if there is none.
+/// Reads the `select_cons_tres.so` of a directory; `None` if there is none.
 ///
 /// # Errors
 /// A sentence: not readable, no ELF file, no plugin of Slurm.

@@ -27,7 +27,7 @@ const SLURM_CONF: &str = "/etc/slurm/slurm.conf";
 /// Policies that stand for Slurm alone, and for Slurm with the daemon.
 const POLICIES: [Policy; 2] = [SLURM, PHALANX];
 
-/// Figures of both sides.
+/// Figures of a log under Slurm alone, and with Phalanx.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Simulated {
     /// File of the accounting.

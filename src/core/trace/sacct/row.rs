@@ -77,7 +77,7 @@ impl Row {
         }
     }
 
-    /// Whether it ran at all: it had a start and nodes, or some time where nodes are not listed.
+    /// Whether the job ran: it had a start and nodes, or some time where nodes are not listed.
     #[must_use]
     pub fn ran(&self) -> bool {
         let had_nodes = if self.has_nodes { !self.nodes.is_empty() } else { self.elapsed_s > 0 };

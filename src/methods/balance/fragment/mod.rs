@@ -36,7 +36,7 @@ pub struct Want {
     pub cpu_milli: u64,
     /// GPUs; 0: not counted.
     pub gpus: u32,
-    /// Thousandths of each of them.
+    /// Thousandths of each of the GPUs.
     pub gpu_milli: u16,
     /// Frequency, in any unit.
     pub weight: f64,

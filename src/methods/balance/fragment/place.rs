@@ -29,7 +29,7 @@ pub struct Asked {
     pub cpu_milli: u64,
     /// GPUs.
     pub gpus: u32,
-    /// Thousandths of each of them: of one GPU, or all of several.
+    /// Thousandths of each of the GPUs: of one GPU, or all of several.
     pub gpu_milli: u16,
 }
 

@@ -63,7 +63,7 @@ pub struct CoreAnswer<'a> {
 pub struct BlockAnswer<'a> {
     /// The block's id.
     pub id: &'a str,
-    /// The host it is read from; `None` when it is on the core's host.
+    /// Host that the block is read from; `None` when it is on the core's host.
     pub from: Option<&'a str>,
 }
 

@@ -37,9 +37,9 @@ pub struct Assignment {
 /// Tasks of one node.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct NodeTasks {
-    /// Their number.
+    /// Number of tasks.
     pub tasks: u32,
-    /// Speed of each, relative to those of the other nodes, >= 0. Tasks of speed 0 get nothing,
+    /// Speed of each task, relative to those of other nodes, >= 0. Tasks of speed 0 get nothing,
     /// unless all have it.
     pub speed: f64,
 }
@@ -67,7 +67,7 @@ pub fn remote_share(remote_share: f64, nodes: &[NodeTasks]) -> f64 {
 /// A split as the assignment sees it.
 pub(super) struct Item {
     pub(super) length: f64,
-    /// (node, time there), ascending by node: where some of it is held.
+    /// Nodes that hold some of the split, ascending, with the time on each.
     pub(super) near: Vec<(usize, f64)>,
     /// Time on a node of speed 1 that holds nothing, beyond that of reading locally.
     extra: f64,

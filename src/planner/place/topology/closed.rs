@@ -14,7 +14,7 @@ use phalanx_core::topology::Kind;
 /// The closed blocks.
 #[derive(Debug)]
 pub(in crate::place) struct Closed {
-    /// The jobs that close them.
+    /// Jobs that close the blocks.
     jobs: BTreeSet<u32>,
     nodes: NodeSet,
 }

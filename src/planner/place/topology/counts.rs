@@ -108,7 +108,7 @@ pub(in crate::place) struct Plan {
     pub take: Vec<(u32, u32)>,
     /// Leaves that the job then has, those of forced nodes included.
     pub leaves: u32,
-    /// Root of the switches above them; `None` for blocks.
+    /// Root of the switches above the leaves; `None` for blocks.
     pub root: Option<u32>,
     /// Level of the lowest domain above all of them; `None`: there is none.
     pub level: Option<u32>,

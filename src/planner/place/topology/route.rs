@@ -13,7 +13,7 @@ use phalanx_core::topology::Kind;
 /// The rule that chooses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::place) enum Route {
-    /// The balance method alone.
+    /// The balance method alone chooses nodes.
     Any,
     /// Leaf switches of the topology at this position.
     Tree(usize),

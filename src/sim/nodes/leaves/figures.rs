@@ -8,11 +8,11 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Start {
     pub(super) nodes: u32,
-    /// Leaves that it got.
+    /// Leaves that the job got.
     pub(super) leaves: u32,
-    /// Fewest leaves for it at that moment.
+    /// Fewest leaves for the job at that moment.
     pub(super) fewest: u32,
-    /// Fewest leaves for it on the idle cluster.
+    /// Fewest leaves for the job on the idle cluster.
     pub(super) ideal: u32,
     pub(super) run_s: u64,
     pub(super) wait_s: u64,

@@ -23,7 +23,7 @@ struct Offer {
 }
 
 impl Offer {
-    /// `fitting`: weight and node, lightest first; `wanted` nodes of these.
+    /// Makes the offer of `fitting` (weight and node, lightest first) to a job of `wanted` nodes.
     fn new(topology: &Topology, fitting: &[(u32, u32)], wanted: usize) -> Self {
         let count = topology.leaf_count();
         let mut offer = Self { forced: vec![0; count], free: vec![0; count] };

@@ -28,7 +28,7 @@ enum Rule {
 type ByLeaf = BTreeMap<u32, Vec<u32>>;
 
 impl Stock {
-    /// `None` if nodes are alike there.
+    /// Makes the rule of a topology; `None` if nodes are alike there.
     pub(super) fn new(topology: &Topology) -> Option<Self> {
         let rule = match topology.kind() {
             Kind::Tree if topology.has_leaves() => Rule::Tree(Switches::new(topology)),

@@ -5,7 +5,7 @@ use super::Stock;
 use phalanx_core::snapshot::{Table, TableNode};
 use phalanx_core::topology::{Topology, parse_file};
 
-/// Leaves of these sizes, and the lines above them.
+/// Makes a topology of leaves of these sizes below the switches of the text `above`.
 fn topology(leaf: &str, sizes: &[usize], above: &str) -> Topology {
     let count: usize = sizes.iter().sum();
     let node = |at: usize| TableNode { name: format!("n{at}").into(), ..TableNode::default() };
