@@ -105,9 +105,9 @@ def doc_comments_stand_alone(_tree):
     """First lines that lean on the line above are found, others and words like them are not"""
     lines = ["//! It is.", "//! So.", "", "/// Of these.", "/// By name.", "struct A;",
              "    /// The same.", "/// Software.", "/// Itself.", "// So a plain one.",
-             "/// Whether."]
+             "/// Whether.", "", "/// Their sum."]
     found = [number for number, _ in tidy.doc_comments("a.rs", lines)]
-    check(found == [1, 4, 7], f"Rust: {found}")
+    check(found == [1, 4, 7, 13], f"Rust: {found}")
     lines = ["/* Which it is. */", "int a;", "/* The name. */", "// As it was", "// So",
              "\t/* So */"]
     found = [number for number, _ in tidy.doc_comments("a.c", lines)]

@@ -126,7 +126,7 @@ pub type Exc = sys::phx_exc;
 /// Names of generic resources.
 #[derive(Debug, Clone, Copy)]
 pub struct GresNames<'a> {
-    /// Fixed part.
+    /// Fixed part of the message.
     pub head: &'a GresNamesHead,
     /// Names, at most [`PHX_GRES_NAMES_PER_MSG`].
     pub entries: &'a [GresName],
@@ -135,7 +135,7 @@ pub struct GresNames<'a> {
 /// A run of the node table, from index `head.first`.
 #[derive(Debug, Clone, Copy)]
 pub struct Nodes<'a> {
-    /// Fixed part.
+    /// Fixed part of the message.
     pub head: &'a NodesHead,
     /// Nodes, at most [`PHX_NODES_PER_MSG`].
     pub entries: &'a [Node],
@@ -145,7 +145,7 @@ pub struct Nodes<'a> {
 /// `PHX_PART_LAST` in `head.flags`).
 #[derive(Debug, Clone, Copy)]
 pub struct Topology<'a> {
-    /// Fixed part.
+    /// Fixed part of the message.
     pub head: &'a TopologyHead,
     /// Text, at most [`PHX_TOPOLOGY_TEXT_MAX`] bytes; empty where the topology is unknown.
     pub text: &'a [u8],
@@ -155,7 +155,7 @@ pub struct Topology<'a> {
 /// `PHX_JOB_LAST` in `head.flags`).
 #[derive(Debug, Clone, Copy)]
 pub struct Job<'a> {
-    /// Fixed part.
+    /// Fixed part of the message.
     pub head: &'a JobHead,
     /// Allocations, at most [`PHX_ALLOCS_PER_MSG`].
     pub allocs: &'a [Alloc],
@@ -166,7 +166,7 @@ pub struct Job<'a> {
 /// Running jobs that end at another time than the daemon knows.
 #[derive(Debug, Clone, Copy)]
 pub struct Ends<'a> {
-    /// Fixed part.
+    /// Fixed part of the message.
     pub head: &'a EndsHead,
     /// Jobs with their ends, at most [`PHX_ENDS_PER_MSG`].
     pub entries: &'a [End],
@@ -175,7 +175,7 @@ pub struct Ends<'a> {
 /// A call of `job_test()` whose candidate set may be narrowed.
 #[derive(Debug, Clone, Copy)]
 pub struct Ask<'a> {
-    /// Fixed part.
+    /// Fixed part of the message.
     pub head: &'a AskHead,
     /// Bitmap of candidates: bit `i` of word `w` is node `64 * w + i`. Bits
     /// from `head.node_bits` on are zero.
@@ -198,7 +198,7 @@ pub struct Ask<'a> {
 /// The daemon's reply to an ask.
 #[derive(Debug, Clone, Copy)]
 pub struct Answer<'a> {
-    /// Fixed part.
+    /// Fixed part of the message.
     pub head: &'a AnswerHead,
     /// Node indexes, strictly ascending, at most [`PHX_ANSWER_NODES_MAX`];
     /// empty exactly when there is no opinion.
@@ -209,7 +209,7 @@ pub struct Answer<'a> {
 /// with `PHX_PART_SAME` only the head.
 #[derive(Debug, Clone, Copy)]
 pub struct Queue<'a> {
-    /// Fixed part.
+    /// Fixed part of the message.
     pub head: &'a QueueHead,
     /// Pending jobs, at most [`PHX_QUEUE_PER_MSG`].
     pub jobs: &'a [Queued],
@@ -218,7 +218,7 @@ pub struct Queue<'a> {
 /// The deltas that shall be in force, in parts like those of [`Queue`].
 #[derive(Debug, Clone, Copy)]
 pub struct Order<'a> {
-    /// Fixed part.
+    /// Fixed part of the message.
     pub head: &'a OrderHead,
     /// Deltas, with job ids strictly ascending, at most [`PHX_ORDER_PER_MSG`].
     pub deltas: &'a [Delta],

@@ -24,12 +24,12 @@ pub enum BagMode {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum BagHold {
-    /// Nothing: the plan is a preference.
+    /// No wait: the plan is a preference.
     #[default]
     Never,
-    /// The nodes of the plan.
+    /// Wait for the nodes of the plan.
     Plan,
-    /// The nodes of the plan, and a cheaper hour where the array makes a loss now.
+    /// Wait for the nodes of the plan, and for a cheaper hour where the array makes a loss now.
     Price,
 }
 

@@ -116,7 +116,7 @@ impl Figures {
         table.chain(users).chain(orders).filter_map(below).collect()
     }
 
-    /// Four panels.
+    /// Draws the figures as SVG, in four panels.
     pub fn svg(&self, of: &str) -> String {
         let mut out = format!(
             "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 960 720' \

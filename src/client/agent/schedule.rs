@@ -80,7 +80,7 @@ impl Schedule {
         self.instances.values().filter_map(lost).collect()
     }
 
-    /// Takes over the complete list; returns the ids of removed instances.
+    /// Takes over the complete list of registrations; returns the ids of removed instances.
     pub(super) fn assign(&mut self, all: Vec<Registration>, now: Instant) -> Vec<u64> {
         let mut before = std::mem::take(&mut self.instances);
         let mut gone = Vec::new();

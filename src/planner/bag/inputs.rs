@@ -37,7 +37,7 @@ pub enum WattsFrom {
 /// Power of one task above the idle power of what it takes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Watts {
-    /// Watts.
+    /// Power of a task, watts.
     pub watts: f64,
     /// Source of the watts.
     pub from: WattsFrom,

@@ -141,7 +141,7 @@ impl<'a> Prices<'a> {
         prices
     }
 
-    /// Amounts of one node of the job.
+    /// Price of the amounts that the job takes of one node, raised by the job's priority.
     fn payment(&self, part: &Part<'_>) -> f64 {
         let amounts = request(&part.need, self.kinds, self.per_unit.len());
         let terms = amounts.iter().zip(&self.per_unit).map(|(a, p)| a * p);

@@ -111,7 +111,7 @@ pub struct Block<'a> {
     pub id: Name<'a>,
     /// Megabytes (2^20 bytes).
     pub size_mb: f64,
-    /// Names of the hosts that hold it, at least one.
+    /// Names of the hosts that hold the block, at least one.
     #[serde(borrow)]
     pub replicas: Vec<Name<'a>>,
 }
