@@ -7,8 +7,10 @@
 # beside stock Slurm), build, plugin, slurm-24.11, check, man, deb, install, bench-10k,
 # bench-balance, clean.
 
-# The installed one; looked at when it is needed, as deps-build may be what installs it.
-INSTALLED = $(shell PATH=$$PATH:/usr/sbin slurmctld -V 2> /dev/null | awk '{ print $$2 }')
+# That of the installed libslurm-dev, else of slurmctld; looked at when it is needed, as deps-build
+# may be what installs it.
+INSTALLED = $(or $(shell dpkg-query -W libslurm-dev 2> /dev/null | sed -n 's/.*\t\(.*\)-.*/\1/p'),\
+	$(shell PATH=$$PATH:/usr/sbin slurmctld -V 2> /dev/null | awk '{ print $$2 }'))
 SLURM_VERSION ?= $(or $(INSTALLED),22.05.8)
 SLURM_SOURCE ?=
 # The prefix of a site's own Slurm, for slurm-root and test-cluster.
@@ -23,9 +25,10 @@ PYTHON ?= /usr/bin/python3
 APT := DEBIAN_FRONTEND=noninteractive apt-get -y -q --no-install-recommends
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
-PACKAGES_BUILD := build-essential pkg-config dpkg-dev ca-certificates libslurm-dev libmunge-dev libclang-dev \
-	slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge python3
-PACKAGES_RUN := $(PACKAGES_BUILD) procps
+# Nothing of Slurm but its library: what is built may be installed beside any Slurm.
+PACKAGES_BUILD := build-essential pkg-config dpkg-dev ca-certificates libslurm-dev libmunge-dev \
+	libclang-dev python3
+PACKAGES_RUN := $(PACKAGES_BUILD) procps slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge
 # A real HDFS: Java, Maven for Hadoop 3, pip for Hadoop 2 (tests/hdfs/minihdfs.py).
 PACKAGES_HDFS := openjdk-17-jdk-headless maven python3-pip python3-setuptools python3-wheel util-linux \
 	curl krb5-admin-server krb5-kdc krb5-user openssl
@@ -112,9 +115,9 @@ demo-hdfs: deps-run deps-hdfs build
 	test-cluster-24.11 test-cluster-26.05 test-packages pictures
 # Options for tests/run, as in: make test RUN=--strict
 RUN ?=
-test: deps-build rust
+test: deps-run rust
 	tests/run $(RUN)
-test-all: deps-build rust
+test-all: deps-run rust
 	tests/run --all $(RUN)
 check: rust
 	$(CARGO) fmt --all --check

@@ -138,7 +138,7 @@ extern void test_events(void)
 
 /* ---- sync under way, loss, change */
 
-/* Until asks are made again: what happened meanwhile has been sent then. */
+/* Until an ask is answered in time: what happened meanwhile has been sent then. */
 static void wait_ready(void)
 {
 	int asks = daemon_count(PHX_ASK);
@@ -146,12 +146,11 @@ static void wait_ready(void)
 	for (int i = 0; i < 500; i++) {
 		(void) call(2, 4, 3, SELECT_MODE_RUN_NOW);
 		usleep(10000);
-		if (daemon_count(PHX_ASK) > asks) {
-			(void) outcome();
+		if (daemon_count(PHX_ASK) > asks &&
+		    outcome()->reason == PHX_R_NONE)
 			return;
-		}
 	}
-	CHECK(!"asks are made again");
+	CHECK(!"asks are made and answered again");
 }
 
 static void event_burst(job_record_t *j, int n)
@@ -203,8 +202,6 @@ static void test_events_during_sync(void)
 	wait_synced(syncs + 1);
 	CHECK(daemon_count(PHX_SYNC_BEGIN) >= daemon_count(PHX_SYNC_END) + 1);
 	wait_ready();
-	CHECK_EQ(call(2, 4, 3, SELECT_MODE_RUN_NOW), 0);
-	CHECK_EQ(outcome()->reason, PHX_R_NONE);
 
 	TEST("a reconfigure during a sync: it starts again with the new table");
 	syncs = daemon_count(PHX_SYNC_END);

@@ -25,7 +25,7 @@ NODES = ("NodeName=n[1-3] CPUs=2 Sockets=1 CoresPerSocket=2 RealMemory=4000 Weig
          "NodeName=n4 CPUs=2 Sockets=1 CoresPerSocket=2 RealMemory=4000 Weight=50\n"
          "PartitionName=main Nodes=n[1-4] Default=YES MaxTime=INFINITE State=UP\n")
 EXTRA = ["PriorityType=priority/multifactor", "PriorityWeightAge=0",
-         "SchedulerParameters=bf_interval=1,bf_resolution=1,sched_min_interval=100000,"
+         "SchedulerParameters=bf_interval=3,bf_resolution=1,sched_min_interval=100000,"
          "batch_sched_delay=0,bf_continue"]
 CONFIG = PROMPT + """\
 [order]
@@ -112,36 +112,49 @@ def order(suite):
     suite.expect(begun == {True: "short", False: "long"}, f"started first: {begun}")
 
 
+def gang_waits(suite, decide):
+    """Lets a gang wait while a job comes that outlasts its start; returns the gang's wait, and
+    where the other job ran, by what.
+    """
+    jobs = [suite.submit("mid", "-n1", "-w", "n3"), suite.submit("mid", "-n1", "-w", "n3"),
+            suite.submit("long", "-n1", "-w", "n4")]
+    suite.running(*jobs)
+    gang = suite.submit("gang", "-N3", "--exclusive", "-x", "n4", run_s=1)
+    if decide:
+        suite.until(lambda: any(
+            m["method"] == "backfill_window" and m["terms"].get("gang") == gang
+            for m in phalanx_json(suite.cluster, "plan")["methods"]),
+            "the gang's nodes are spared")
+        shown = phalanx_json(suite.cluster, "explain", str(gang))["pending"]
+        suite.expect(shown.get("expected_start_ms"), f"explain {gang}: {shown}")
+    outlasting = suite.submit("long", "-n1", "-t10")
+    suite.running(outlasting)
+    node = suite.cluster.job(outlasting)["NodeList"]
+    placed = suite.until(
+        lambda: phalanx_json(suite.cluster, "explain", str(outlasting)).get("placed"),
+        "explain knows where it ran")
+    suite.running(gang)
+    record = suite.cluster.job(gang)
+    suite.cluster.run("scancel", *map(str, [*jobs, outlasting]))
+    suite.emptied()
+    by = ((placed.get("decision") or {}).get("preference") or {}).get("method")
+    return seconds(record, "StartTime") - seconds(record, "SubmitTime"), node, by
+
+
 @case(needs=["learn"])
 def gang(suite):
     """A gang is not delayed by a job that outlasts its predicted start"""
-    waited = {}
-    for decide in (True, False):
-        if not decide:
-            suite.configure("runtimes_decide = true", "runtimes_decide = false")
-        jobs = [suite.submit("mid", "-n1", "-w", "n3"), suite.submit("mid", "-n1", "-w", "n3"),
-                suite.submit("long", "-n1", "-w", "n4")]
-        suite.running(*jobs)
-        gang = suite.submit("gang", "-N3", "--exclusive", "-x", "n4", run_s=1)
-        if decide:
-            suite.until(lambda: any(
-                m["method"] == "backfill_window" and m["terms"].get("gang") == gang
-                for m in phalanx_json(suite.cluster, "plan")["methods"]),
-                "the gang's nodes are spared")
-            shown = phalanx_json(suite.cluster, "explain", str(gang))["pending"]
-            suite.expect(shown.get("expected_start_ms"), f"explain {gang}: {shown}")
-        outlasting = suite.submit("long", "-n1", "-t10")
-        suite.running(outlasting)
-        if decide:
-            node = suite.cluster.job(outlasting)["NodeList"]
-            suite.expect(node == "n4", f"the job that outlasts the gang's start is on {node}")
-        suite.running(gang)
-        record = suite.cluster.job(gang)
-        waited[decide] = seconds(record, "StartTime") - seconds(record, "SubmitTime")
-        suite.cluster.run("scancel", *map(str, [*jobs, outlasting]))
-        suite.emptied()
-    print(f"    the gang waited {waited[True]:.0f} s, without predictions {waited[False]:.0f} s")
-    suite.expect(waited[True] + 3 < waited[False], f"the gang waited {waited}")
+    # Slurm may start the job before a plan has seen it: then it is no job of this case.
+    for _ in range(4):
+        planned, node, by = gang_waits(suite, True)
+        if by == "backfill_window":
+            break
+    suite.expect((node, by) == ("n4", "backfill_window"),
+                 f"the job that outlasts the gang's start is on {node}, by {by}")
+    suite.configure("runtimes_decide = true", "runtimes_decide = false")
+    waited = gang_waits(suite, False)[0]
+    print(f"    the gang waited {planned:.0f} s, without predictions {waited:.0f} s")
+    suite.expect(planned + 3 < waited, f"the gang waited {planned} and {waited} s")
 
 
 @contextlib.contextmanager

@@ -12,7 +12,6 @@ import json
 import os
 import random
 import sys
-import time
 
 from slurmcluster import Cluster
 from slurmcluster.conf import PATIENT, write_config
@@ -61,6 +60,7 @@ OPTIONS = {
     "gpus-per-task": ("-n2", "--gpus-per-task=1", "-c2"),
 }
 ROUNDS = 4
+AT_ONCE = 12   # jobs in the queue
 ANSWERED_MIN, REFUSED_MAX = 0.95, 0.02
 # Why a job that started may rightly not be decided.
 FINE = ("no_choice",)
@@ -111,8 +111,10 @@ def options_are_decided(suite):
     random.Random(4).shuffle(jobs)
     sent = []
     for name, options in jobs:
-        sent.append((name, suite.cluster.submit(*options, "-t5", wrap="exec sleep 4")))
-        time.sleep(0.15)
+        # On a full cluster the last free cores decide, not the options.
+        suite.until(lambda: len(suite.cluster.run("squeue", "-h").stdout.splitlines()) < AT_ONCE,
+                    "fewer jobs in the queue")
+        sent.append((name, suite.cluster.submit(*options, "-t5", wrap="exec sleep 2")))
     records = suite.cluster.wait_jobs([job for _, job in sent], timeout=300)
     for record in records:
         suite.expect(record["JobState"] == "COMPLETED",

@@ -21,6 +21,8 @@ from slurmcluster.suite import Cases, Suite, check, command_line, run
 
 OURS = ("phalanx-common", "phalanx", "phalanx-agent", "phalanx-slurm-plugin-{slurm}",
         "phalanx-slurm-plugin-source")
+INSTALLER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))),
+                         "install-packages")
 STAND_INS, FOREIGN = standins.STAND_INS, standins.FOREIGN
 case = Cases()
 
@@ -57,6 +59,27 @@ def made(suite):
     standins.replace(suite.sh, f"{suite.slurm}-1")
     check(set(STAND_INS) <= suite.installed(), f"{suite.installed()}")
     check("Conflicts" not in suite.sh("apt-get check"), "conflicts")
+
+
+@case(needs=["made"])
+def left_alone(suite):
+    """What make demo, test, build and deb install takes no package of theirs away"""
+    shutil.copy(INSTALLER, os.path.join(suite.tree, "install-packages"))
+    before = suite.installed()
+    for wanted in ("slurmctld slurmd slurm-client munge", "libslurm-dev python3"):
+        # apt would take them away, were it asked.
+        said = suite.sh(f"sh /install-packages {wanted}", fails=True)
+        check("another Slurm is here (slurm-smd" in said and "stays as it is" in said, said)
+    # The same for programs that no package owns.
+    suite.sh("cp /bin/true /usr/local/sbin/slurmctld && "
+             "sed -i 's/^Package: slurm-smd/Package: other-smd/' /var/lib/dpkg/status")
+    said = suite.sh("PATH=/usr/local/sbin:$PATH sh /install-packages slurmd", fails=True)
+    suite.sh("sed -i 's/^Package: other-smd/Package: slurm-smd/' /var/lib/dpkg/status && "
+             "rm /usr/local/sbin/slurmctld")
+    check("(/usr/local/sbin/slurmctld" in said, said)
+    check(suite.installed() == before, "packages changed")
+    with open(INSTALLER, encoding="utf-8") as file:
+        check(" --no-remove" in file.read(), "apt may remove packages")
 
 
 @case(needs=["made"])

@@ -544,7 +544,8 @@ fn recorded(dir: &Path, file_bytes: u64, rounds: u32) -> Vec<PathBuf> {
         let dir = dir.to_path_buf();
         let options = Options { dir, file_bytes, total_bytes: 1 << 30, length: None };
         assert!(recording.order(Order::Start(options)));
-        until("recording", || recording.status().files == 1);
+        // Table, jobs and the rest: from here on questions are recorded.
+        until("recording", || recording.status().records >= 3);
         let mut random = 1u32;
         let mut next = |below: u32| {
             random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);

@@ -165,7 +165,8 @@ fn pending_counts_are_fresh_at_each_ask() {
         let options =
             Options { dir: path, file_bytes: 1 << 20, total_bytes: 1 << 30, length: None };
         assert!(recording.order(Order::Start(options)));
-        until("recording", || recording.status().files == 1);
+        // Table, jobs and the rest: from here on questions are recorded.
+        until("recording", || recording.status().records >= 3);
         daemon.responder.mark_for_tally();
         let (table, usages) = daemon.responder.copy_usages().unwrap();
         let snapshot = queue(&daemon, 21..26);
