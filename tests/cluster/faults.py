@@ -8,7 +8,7 @@ GPUs, whole nodes). Every job must end as COMPLETED, exactly once; squeue is
 asked all the time and must answer within a second, and three times what `scontrol
 ping` takes meanwhile (except while this suite itself has slurmctld stopped);
 afterwards the logs and `phalanx status` must say what happened, and the daemon must
-be in use again.
+be in use again. What Slurm wrote meanwhile is judged (tests/judge_history.py).
 """
 
 import contextlib
@@ -21,6 +21,7 @@ import time
 from faults_fake import EJECTED, GARBAGE, FakeDaemon
 from faults_stream import Probe, Stream
 from faults_tools import filled_disk, log_since, log_size, maps_overlay, wrong_version_copy
+from judged import Keeper, judge
 from slurmcluster import Cluster, ClusterError
 from slurmcluster.conf import write_config
 from slurmcluster.phalanx import phalanx, phalanx_json
@@ -28,6 +29,7 @@ from slurmcluster.suite import Case, Cases, Suite, command_line, run as run_suit
 
 SQUEUE_LIMIT_S = 1.0
 JOBS_MIN = 300
+KEEP_S = 5.0               # between two questions for all jobs
 STOPPED_S = 30.0           # how long the daemon is stopped with SIGSTOP
 fault = Cases()
 
@@ -37,6 +39,10 @@ class Run(Suite):
 
     stream = probe = before = None
     logs = {}
+
+    def __init__(self, cluster, keeper):
+        super().__init__(cluster)
+        self.keeper, self.submitted, self.told = keeper, {}, []
 
     @contextlib.contextmanager
     def around(self, case):
@@ -53,6 +59,16 @@ class Run(Suite):
                 self.stream.let_go()
                 self.probe.end()
                 self.judge()
+        self.judge_history(case)
+
+    def judge_history(self, case):
+        """Slurm's own history until now; what was told after a former fault is not told again."""
+        self.submitted[case.name] = self.stream.submitted
+        wrong, verdict = judge([self.keeper], [self.submitted])
+        new = [line for line in wrong if line not in self.told]
+        self.told += new
+        self.expect(not new, "\n".join(new))
+        self.summary += f"; {verdict.splitlines()[-1].partition(';')[0] if verdict else 'unjudged'}"
 
     def judge(self):
         """Enough jobs came, and squeue was answered in time."""
@@ -339,8 +355,9 @@ def setting(root, _args):
             "MinJobAge=30", "JobCompType=jobcomp/filetxt",
             f"JobCompLoc={os.path.join(root, 'jobcomp.log')}",
             "SchedulerParameters=bf_interval=2,bf_continue,sched_interval=2,batch_sched_delay=1,"
-            "default_queue_depth=500,bf_max_job_test=500"]) as cluster:
-        yield Run(cluster)
+            "default_queue_depth=500,bf_max_job_test=500"]) as cluster, \
+            Keeper(cluster, KEEP_S) as keeper:
+        yield Run(cluster, keeper)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,8 @@ blows fall on slurmctld once its state is saved: at once, at a random step on th
 order of starts, or by want of memory; in some rounds with a state directory that is full or hangs,
 few files, or a clock that jumped by up to 20 s. phalanxd is killed at any time. Every job must
 then end as COMPLETED, once, and no later than with stock by more than the stated limits. Audits
-see that no delta stays where the daemon is dead.
+see that no delta stays where the daemon is dead. In the end what Slurm wrote is judged, beside what
+stock wrote (tests/judge_history.py).
 """
 
 import contextlib
@@ -26,6 +27,7 @@ import threading
 import time
 
 from faults_tools import Disk
+from judged import Keeper, judge
 from slurmcluster import Cluster, ClusterError
 from slurmcluster.clock import CLOCK
 from slurmcluster.conf import write_config
@@ -56,6 +58,7 @@ DRAIN_S = 90.0          # until all jobs of a round have ended
 LATER_S = 15.0          # than with stock: a lease, a breaker that is open, a poll
 GONE_S = 12.0           # deltas without a daemon: a lease of 5 s, removed within a second or so
 AUDIT_EVERY = 8         # rounds
+KEEP_S = 6.0            # between two questions for all jobs
 GOOD = "COMPLETED"
 # What waits meanwhile: sbatch options, seconds.
 WAIT = ((("-n1",), 0), (("-n1", "--array=1-3"), 0.3), (("-N2", "-n2"), 0.5), (("-N1", "-n3"), 0.2),
@@ -291,6 +294,7 @@ class Kills(Suite):
         super().__init__(clusters[0])
         self.args, self.rng = args, random.Random(args.seed)
         self.sides = [Side(cluster) for cluster in clusters]
+        self.keepers = []
         self.blows, self.rounds, self.audits, self.counts, self.spells = 0, 0, 0, {}, {}
 
     def both(self, work):
@@ -403,6 +407,9 @@ def kills(suite):
                      f"{kind}: {names[:8]}, with stock {wrong[1].get(kind, [])[:8]}")
     later = max(ours.after_s) - max(stock.after_s)
     suite.expect(later <= LATER_S, f"drained {later:.1f} s later than with stock")
+    broken, verdict = judge(suite.keepers, [side.expected for side in suite.sides])
+    suite.problems += broken
+    print("".join(f"    {line}\n" for line in verdict.splitlines()), end="", flush=True)
 
 
 @contextlib.contextmanager
@@ -416,8 +423,11 @@ def setting(root, args):
                         config=write_config(place, TOML)),
                 Meddled(os.path.join(root, "s"), library, nodes=NODES, extra=EXTRA, stock=True)]
     boot(clusters)
+    suite = Kills(clusters, args)
     try:
-        yield Kills(clusters, args)
+        with contextlib.ExitStack() as stack:
+            suite.keepers = [stack.enter_context(Keeper(each, KEEP_S)) for each in clusters]
+            yield suite
     finally:
         for cluster in clusters:
             cluster.down()

@@ -8,7 +8,8 @@ arrays, pairs of nodes, cancelled arrays, reloads of the daemon, reconfigures, a
 both daemons in the first tenth, so that what follows is one long piece. Of its second half the
 slopes are told: memory and open files of phalanxd and of slurmctld beside stock's, files in the
 state directory, p99 of the asks. Before the stream 30,000 runs of as many random names
-are imported, more than the table of speeds holds.
+are imported, more than the table of speeds holds. In the end what Slurm wrote is judged, beside
+what stock wrote (tests/judge_history.py).
 """
 
 import argparse
@@ -22,6 +23,7 @@ import tempfile
 import threading
 import time
 
+from judged import Keeper, judge
 from slurmcluster import Cluster, ClusterError
 from slurmcluster.conf import PATIENT, write_config
 from slurmcluster.pair import boot
@@ -34,7 +36,7 @@ EXTRA = ["MinJobAge=20", "SchedulerParameters=bf_interval=5,sched_interval=2,bf_
                          "batch_sched_delay=1,default_queue_depth=500,max_rpc_cnt=0"]
 QUEUE_MAX = 400         # where the machine does not keep up, fewer jobs come
 NAMES = 30_000          # imported random names; the table of speeds holds 20,000
-SAMPLE_S, CHURN_S = 5.0, 30.0
+SAMPLE_S, CHURN_S, KEEP_S = 5.0, 30.0, 8.0
 # What may grow in the second half, and still be called level: of a debug build on a busy machine.
 LEVEL_MB, LEVEL_FILES = 12.0, 4
 TEACHER = "teacher"
@@ -277,11 +279,19 @@ def main():
     with tempfile.TemporaryDirectory(prefix="phx-soak-") as root:
         os.chmod(root, 0o755)
         place = os.path.join(root, "c")
-        clusters = [Cluster(place, nodes=NODES, extra=EXTRA, config=write_config(place, PATIENT)),
-                    Cluster(os.path.join(root, "s"), nodes=NODES, extra=EXTRA, stock=True)]
+        extras = [[*EXTRA, "JobCompType=jobcomp/filetxt", f"JobCompLoc={root}/{name}.jobcomp"]
+                  for name in "cs"]
+        clusters = [Cluster(place, nodes=NODES, extra=extras[0],
+                            config=write_config(place, PATIENT)),
+                    Cluster(os.path.join(root, "s"), nodes=NODES, extra=extras[1], stock=True)]
         boot(clusters)
         try:
-            problems = soak(*clusters, args)
+            with contextlib.ExitStack() as stack:
+                keepers = [stack.enter_context(Keeper(each, KEEP_S)) for each in clusters]
+                problems = soak(*clusters, args)
+                broken, verdict = judge(keepers, ({}, {}))
+            print(verdict, end="")
+            problems += broken[:1]
         finally:
             for cluster in clusters:
                 cluster.down()
