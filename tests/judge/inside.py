@@ -120,6 +120,8 @@ class Side:
                 real = os.path.realpath(path)
                 os.unlink(path)
                 shutil.copy2(real, path)
+        # And Slurm's private library where a prefix would have it.
+        os.symlink(PLUGINS, "/usr/lib/slurm")
         for path, owner in (("/run/slurm", "slurm"), ("/run/phalanx", "slurm"), (ETC, "slurm"),
                             ("/run/judge", "root"), ("/run/mysqld", "mysql"), (LOGS, "slurm"),
                             ("/run/sudo", "root"), ("/run/user", "root"),

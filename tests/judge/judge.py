@@ -25,6 +25,7 @@ import subprocess
 import sys
 import threading
 import time
+import zlib
 
 import order
 from slurmcluster.errors import ClusterError
@@ -38,7 +39,7 @@ PLUGINS = "usr/lib/x86_64-linux-gnu/slurm-wlm"
 DEBS = ("sudo", "expect")
 # Versions that the suites of both releases accept.
 PIP = ("pytest==7.4.4", "py==1.11.0", "pytest-timeout==2.3.1", "requests==2.32.3",
-       "jsondiff==2.2.1", "pyyaml==6.0.2")
+       "jsondiff==2.2.1", "pyyaml==6.0.2", "pexpect==4.9.0")
 RUNS = 3                        # of a test that differs
 NICE = 5
 PASSED, SKIPPED = "passed", "skipped"
@@ -65,8 +66,9 @@ class Root:
                  f"{out}+=/judge/out", "--", "nice", "-n", str(NICE), "/usr/bin/python3",
                  "/judge/code/inside.py", f"--limit={args.limit}",
                  *(["--phalanx"] if name == "phalanx" else [])]
+        # Its own session: an interrupt of this program is its alone, and it ends the roots.
         self.process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                        stderr=self.log, text=True)
+                                        stderr=self.log, text=True, start_new_session=True)
         self.lock = threading.Lock()
 
     def answer(self):
@@ -192,7 +194,9 @@ def verdict(args, stock, phalanx):
 
 def prepared(args):
     """What is fetched once: Debian's packages and Python's."""
-    debs, lib = (os.path.join(args.cache, name) for name in ("debs", "lib"))
+    # Other versions are another directory: one in use stays as it is.
+    debs, lib = (os.path.join(args.cache, f"{name}-{zlib.crc32(' '.join(what).encode()):08x}")
+                 for name, what in (("debs", DEBS), ("lib", PIP)))
     if not os.path.exists(debs):
         fresh(f"{debs}.new/partial")
         # Those that the machine has are in the root already.
@@ -202,7 +206,8 @@ def prepared(args):
         os.rename(f"{debs}.new", debs)
     if not os.path.exists(lib):
         shutil.rmtree(f"{lib}.new", ignore_errors=True)
-        subprocess.run(["/usr/bin/python3", "-m", "pip", "install", "-q", "--target",
+        subprocess.run(["/usr/bin/python3", "-m", "pip", "install", "-q",
+                        "--root-user-action=ignore", "--target",
                         f"{lib}.new", *PIP], check=True)
         os.rename(f"{lib}.new", lib)
     return debs, lib
@@ -211,7 +216,8 @@ def prepared(args):
 def suite_of(args):
     """The directory with `testsuite`, of a tree or taken from a repository. Raises ClusterError."""
     tag = f"slurm-{args.release.version.replace('.', '-')}-1"
-    archive = subprocess.run(["git", "-C", args.suite, "archive", tag, "testsuite"],
+    # Some tests compile programs against Slurm's own headers.
+    archive = subprocess.run(["git", "-C", args.suite, "archive", tag, "testsuite", "src", "slurm"],
                              capture_output=True, check=False)
     if archive.returncode == 0:
         into = os.path.join(args.dir, "suite")
@@ -307,8 +313,8 @@ def arguments():
                         help="units whose names hold this; may hold * and ?")
     parser.add_argument("--minutes", type=float, default=90.0,
                         help="after so many no further unit begins (default 90)")
-    parser.add_argument("--limit", type=int, default=75,
-                        help="seconds that a test may take (default 75)")
+    parser.add_argument("--limit", type=int, default=120,
+                        help="seconds that a test may take (default 120)")
     parser.add_argument("--dir", help="of roots, logs and report (default build/judge/VERSION)")
     parser.add_argument("--list", action="store_true", help="list the units and exit")
     args = parser.parse_args()

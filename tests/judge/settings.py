@@ -23,7 +23,7 @@ MpiDefault=none
 SchedulerType=sched/backfill
 SchedulerParameters=bf_interval=2,bf_continue,sched_interval=2,batch_sched_delay=1
 SelectType=select/cons_tres
-ReturnToService=2
+ReturnToService=1
 KillWait=5
 InactiveLimit=0
 MinJobAge=300
@@ -33,7 +33,7 @@ MailProg=/bin/true
 # Where a module of pytest begins: it adds nodes and all else by itself.
 SMALL = BASE + """\
 SelectTypeParameters=CR_CPU
-NodeName=node0 NodeHostname=judge NodeAddr=127.0.0.1 Port=6900 CPUs=1 RealMemory=4000
+NodeName=node0 NodeHostname=judge NodeAddr=127.0.0.1 Port=6900 RealMemory=4000
 PartitionName=primary Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 """
 # The cluster of the Expect programs, which change no configuration.
