@@ -238,6 +238,10 @@ campaign-failures: deps-test debug
 # history of one seed: make campaign-link SEEDS=1 SEED=4711
 campaign-link: deps-run rust
 	tests/campaign-link --release --seeds $(SEEDS) --seed $(SEED)
+.PHONY: faults
+faults:
+	@mkdir -p build
+	$(PYTHON) tests/faults.py > build/faults.md
 # Promises broken on purpose, one at a time: does the test of each fail? MUTANTS: its options.
 campaign-mutants: deps-test debug
 	$(PYTHON) tests/mutants.py $(MUTANTS)
