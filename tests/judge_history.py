@@ -43,7 +43,8 @@ STARTED = re.compile(r"Started (JobId=\S+) in (\S+) on (\S+)")
 INTERACTIVE = re.compile(r"_slurm_rpc_allocate_resources (JobId=\S+) NodeList=(\S+)")
 SUBMITTED = re.compile(r"_slurm_rpc_submit_batch(?:_het)?_job: (JobId=\d+)")
 SUSPENDED = re.compile(r"_slurm_rpc_suspend\(suspend\) for (\d+)")
-RESIZED = re.compile(r"(?:set (?:node count|nodes) to \S+ for|moving all resources to) (JobId=\S+)")
+RESIZED = re.compile(r"(?:set (?:node count|nodes) to \S+ for|moving all resources to) "
+                     r"(JobId=\S+)")
 NODE_SET = re.compile(r"(?:update_node: node|drain_nodes: node) (\S+) state set to (\S+)")
 NODE_BAD = re.compile(r"[Nn]odes? (\S+) (?:not responding, setting DOWN|.*setting (?:DOWN|DRAIN))")
 NODE_GOOD = re.compile(r"[Nn]ode (\S+) (?:now responding|returned to service)")
@@ -51,9 +52,9 @@ NODE_GOOD = re.compile(r"[Nn]ode (\S+) (?:now responding|returned to service)")
 BROKEN_OFF = re.compile(r"kill|requeu|preempt|exhausted|missing|cancel|terminat|fail", re.I)
 DETAIL = re.compile(r"Nodes=(\S+) CPU_IDs=(\S+) Mem=(\d+) GRES=(\S*)")
 WHERE = "where"         # of a record of scontrol: what it says of single nodes
-KEPT = {"jobstate", "starttime", "submittime", "eligibletime", "nodelist", "nodecnt", "tres", "name",
-        "numnodes", "features", "reqnodelist", "excnodelist", "dependency", "priority", "reason",
-        "partition"}
+KEPT = {"jobstate", "starttime", "submittime", "eligibletime", "nodelist", "nodecnt", "tres",
+        "name", "numnodes", "features", "reqnodelist", "excnodelist", "dependency", "priority",
+        "reason", "partition"}
 
 
 def hosts(text):
@@ -235,7 +236,8 @@ class Papers:
         for each in near:
             run.total = amounts(each.get("tres", "")) | run.total
             for names, cpus, mem, kinds in each.get(WHERE, ()):
-                exact = {"cpu": len(list(numbers(cpus))), "mem": int(mem), "ids": set(numbers(cpus))}
+                used = set(numbers(cpus))
+                exact = {"cpu": len(used), "mem": int(mem), "ids": used}
                 exact |= {f"gres/{kind}": count for kind, count in gres(kinds).items()}
                 for kind, at in re.findall(r"(\w+)[^,(]*\(IDX:([\d,-]+)\)", kinds):
                     exact.setdefault("indices", set()).update((kind, i) for i in numbers(at))
@@ -366,7 +368,8 @@ class History:
         self.judged["starts"] += 1
         self.known.setdefault(job, self.now)
         if match.group(3) is not None:
-            self.hets.setdefault((int(match.group(1)), self.restarts), {})[int(match.group(3))] = run
+            parts = self.hets.setdefault((int(match.group(1)), self.restarts), {})
+            parts[int(match.group(3))] = run
         self.starts.setdefault(job, []).append(run)
         self._choice(run)
         for name in nodes:

@@ -148,6 +148,22 @@ mod tests {
     }
 
     #[test]
+    fn jobs_held_at_one_time_count_once_and_for_as_long_as_they_are_held() {
+        let mut budget = HoldBudget::default();
+        for pass in 0..8 {
+            for job in 0..10 {
+                budget.held(job, 7, "main", 1_000_000 + 1000 * pass);
+            }
+        }
+        let spent = |budget: &HoldBudget, now| budget.report(now).map(|row| row.2).sum::<u64>();
+        // A second at first, then what went by, less the twentieth that is forgotten.
+        assert_eq!(spent(&budget, 1_007_000), 1000 + 7 * 950);
+        // Held again after an hour: nobody waited for it meanwhile.
+        budget.held(0, 7, "main", 5_000_000);
+        assert_eq!(spent(&budget, 5_000_000), FIRST_MS);
+    }
+
+    #[test]
     fn others_have_budgets_of_their_own() {
         let mut budget = HoldBudget::default();
         flood(&mut budget, 60_000, 1_000, 60_000);

@@ -6,6 +6,7 @@
 use super::*;
 use crate::cluster::{Held, Table, TableNode};
 use phalanx_core::NodeSet;
+use phalanx_core::shape::{GresWant, Memory, Sharing};
 use proptest::prelude::*;
 
 const NOW: u32 = 100_000;
@@ -279,9 +280,55 @@ fn a_suspended_job_on_a_candidate_leaves_it_to_slurm() {
     world.candidates.remove(1.into());
     assert!(ask(&world, &mut prover, true).is_some());
     world.candidates.insert(1.into());
+
+    // Where both nodes are needed, the one in use would prove it: only the suspended job does not.
+    let both = Shape { min_nodes: 2, max_nodes: 2, ..world.shape.clone() };
+    let mut world = World { shape: both, ..world };
+    let cannot_fit = |world: &World, prover: &mut Prover| {
+        let words = Candidates::new(world.candidates.words());
+        prover.cannot_fit(&world.cluster, &world.shape, words)
+    };
+    assert_eq!(ask(&world, &mut prover, true), None);
+    assert!(!cannot_fit(&world, &mut prover));
     prover.end_job(&job);
     world.cluster.end_job(2, |_| {});
-    assert_eq!(ask(&world, &mut prover, true), None, "node b is free");
+    assert_eq!(ask(&world, &mut prover, true).unwrap().0.not_before_s, 100_100);
+    assert!(cannot_fit(&world, &mut prover));
+}
+
+#[test]
+fn whatever_an_ended_job_held_is_given_back() {
+    let node = |name: &str| TableNode {
+        name: name.into(),
+        cpus: 8,
+        memory_mb: 8000,
+        kinds: vec![(0.into(), 2)],
+        ..TableNode::default()
+    };
+    let nodes = vec![node("a"), node("b")];
+    let table = Table { nodes, kinds: vec!["gpu".into()], ..Table::default() };
+    let mut cluster = Cluster::new(table);
+    for (id, end_s) in [(1, 100_100), (2, 100_200)] {
+        let gres = vec![(0.into(), None, 2)];
+        let node = (id - 1).into();
+        let held = Held { node, cpus: 4, memory_mb: 4000, gres, ..Held::default() };
+        let job = RunningJob { id, end_s, held: vec![held], ..RunningJob::default() };
+        cluster.set_job(job, |_| {});
+    }
+    let one = Shape { min_nodes: 1, max_nodes: 1, min_cpus: 1, ..Shape::default() };
+    for shape in [
+        Shape { min_cpus: 8, ..one.clone() },
+        Shape { memory: Memory::PerNode(8000), ..one.clone() },
+        Shape { memory: Memory::All, ..one.clone() },
+        Shape { sharing: Sharing::Whole, ..one.clone() },
+        Shape { gres: vec![GresWant { per_node: 2, ..GresWant::default() }], ..one.clone() },
+    ] {
+        let candidates = NodeSet::full(2);
+        let world = World { cluster: cluster.clone(), lost: vec![0; 2], candidates, shape };
+        let (earliest, few) = ask(&world, &mut Prover::new(&world.cluster), true).unwrap();
+        assert_eq!(earliest.not_before_s, 100_100, "{:?}", world.shape);
+        assert_eq!(few.iter().collect::<Vec<_>>(), [0.into()], "{:?}", world.shape);
+    }
 }
 
 #[test]
