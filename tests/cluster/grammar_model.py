@@ -10,18 +10,19 @@ import re
 import time
 from dataclasses import dataclass
 
-from grammar_sides import plain
+from grammar_sides import failed, plain
 from slurmcluster.nodes import expand_hostlist
 
 TESTED = re.compile(r"Job \d+ to start at (\S+) using (\d+) processors on nodes (\S+)"
                     r" in partition (\S+)")
+CODE = re.compile(r"=CODE \d+")
 STARTED = 1             # JOB_RUNNING
 # What --test-only says where stock finds no nodes, though there may be some.
 NOT_NOW = "allocation failure: Requested node configuration is not available"
 LATER_S = 8             # than with stock; both states were made within this
 # Whether it is a fault: else a difference in favour of the job, which is counted.
-HARMS = {"refused", "accepted", "error", "waits", "later", "reason", "more-nodes", "spread",
-         "heavier", "asleep", "leaves", "switch", "apart", "amounts", "partition", "state", "dead",
+HARMS = {"refused", "fails", "accepted", "error", "waits", "later", "reason", "more-nodes",
+         "spread", "heavier", "asleep", "leaves", "switch", "apart", "amounts", "partition",
          "taken"}
 
 
@@ -29,7 +30,7 @@ HARMS = {"refused", "accepted", "error", "waits", "later", "reason", "more-nodes
 class Outcome:
     """What one side said.
 
-    verdict  `refused`, `waits`, `starts`
+    verdict  `refused`, `waits`, `starts`, `fails`: chosen nodes and then found no cores on them
     start    seconds of the clock, of --test-only
     """
 
@@ -57,10 +58,13 @@ def outcome(answer):
         return Outcome("starts", "", names(nodes), f"cpu={cpus}", partition, start)
     for line in text.splitlines():
         if line.startswith("=JOB") and "|" in line:
-            _, state, reason, nodes, _, _, tres, partition = line.split("|")
+            _, state, nodes, tres, partition = line.split("|")
             if int(state) & 0xff == STARTED:
                 return Outcome("starts", "", names(nodes), tres, partition)
-            return Outcome("waits", f"reason {reason}, state {state}", partition=partition)
+            if failed(text):
+                return Outcome("fails", "", partition=partition)
+            # Not the reason in its record: the scheduler may have looked at it meanwhile.
+            return Outcome("waits", CODE.search(text)[0], partition=partition)
     return Outcome("refused", f"{status} {plain(text).strip()}")
 
 
@@ -78,14 +82,13 @@ def runs(nodes):
 def compare(config, state, words, stock, ours):
     """What differs between two outcomes: the name of a kind, or nothing."""
     if stock.verdict != ours.verdict:
-        if NOT_NOW in stock.text and ours.verdict == "starts":
-            return "sooner"
-        return {("starts", "waits"): "waits", ("waits", "starts"): "sooner"}.get(
-            (stock.verdict, ours.verdict),
-            "refused" if ours.verdict == "refused" else "accepted")
+        if ours.verdict == "starts":
+            return "accepted" if stock.verdict == "refused" and NOT_NOW not in stock.text \
+                else "sooner"
+        return "accepted" if stock.verdict == "refused" else ours.verdict
     if stock.verdict == "refused":
         return "error" if stock.text != ours.text else ""
-    if stock.verdict == "waits":
+    if stock.verdict != "starts":
         return "reason" if stock.text != ours.text else ""
     if ours.start > stock.start + LATER_S:
         return "later"

@@ -25,6 +25,7 @@ PROGRAMS = ("sbatch", "scontrol", "scancel", "squeue")
 UNDO = {"DRAIN": "UNDRAIN", "DOWN": "RESUME", "POWER_DOWN_FORCE": "POWER_UP"}
 WRAP = ("--parsable", "-o/dev/null", "--wrap=true")
 EVEN_S = 5.0
+FAILED = 5              # JOB_FAILED
 SEEN = re.compile(r"\b(?:NodeName|CPUAlloc|AllocMem|State)=\S+")
 
 
@@ -136,6 +137,7 @@ class Pair:
         """What both sides say to a request, whose job ends at once; `test`: to --test-only."""
         answers = self.both("sbatch", *(("--test-only",) if test else ()), *words, *WRAP,
                             keep=False, more=self.more)
+        self.spent |= any(failed(text) for _, text in answers)
         if self.asleep and not test:
             woken = {node for _, text in answers for node in nodes_of(text)} & self.asleep
             if woken:
@@ -230,10 +232,16 @@ def settled(state, down):
     return not flags & {"POWERED_DOWN", "POWERING_DOWN", "POWER_DOWN", "POWER_UP"}
 
 
+def failed(text):
+    """Whether a job has failed: Slurm 22.05 then keeps something of it until it counts anew."""
+    return any(int(line.split("|")[1]) & 0xff == FAILED for line in text.splitlines()
+               if line.startswith("=JOB") and "|" in line)
+
+
 def nodes_of(text):
     """The nodes in an answer of served.c."""
     return [node for line in text.splitlines() if line.startswith("=JOB") and "|" in line
-            for node in expand_hostlist(line.split("|")[3])]
+            for node in expand_hostlist(line.split("|")[2])]
 
 
 def plain(text):

@@ -206,10 +206,11 @@ class Walk:
         if here < SHRUNK_MAX - (not harm) and len(alike) < (SHRUNK_ALL if harm else SHRUNK_BETTER) \
                 and (spent or harm and len(alike) < 2):
             one = shrink(one, lambda state, words: self.still(pair, one, state, words))
-            if harm and not on_cluster(one, one.config, f"{self.root}/fresh{one.number}",
-                                       self.library, **self.pair):
-                # What went before on this cluster made it: both sides may no longer be even.
-                one, pair.spent = replace(one, kind=f"aged-{one.kind}"), True
+        if harm and here < SHRUNK_MAX and not on_cluster(
+                one, one.config, f"{self.root}/fresh{one.number}", self.library, **self.pair):
+            # What went before made it, as jobs that Slurm fails with BadConstraints and keeps
+            # something of: both sides are no longer even.
+            one, pair.spent = replace(one, kind=f"aged-{one.kind}"), True
         self.note(one)
         pair.apply(before)
         with self.lock:

@@ -45,9 +45,8 @@ static bool _tell(uint32_t job_id)
 		job_info_t *job = &found->job_array[i];
 
 		runs |= (job->job_state & JOB_STATE_BASE) == JOB_RUNNING;
-		printf("=JOB %u|%u|%u|%s|%u|%u|%s|%s\n", job->job_id, job->job_state,
-		       (unsigned) job->state_reason, job->nodes ? job->nodes : "",
-		       job->nodes ? job->num_nodes : 0, job->nodes ? job->num_cpus : 0,
+		printf("=JOB %u|%u|%s|%s|%s\n", job->job_id, job->job_state,
+		       job->nodes ? job->nodes : "",
 		       job->tres_alloc_str ? job->tres_alloc_str : "",
 		       job->partition ? job->partition : "");
 	}
