@@ -187,7 +187,7 @@ CLUSTER_ENV = PHALANX_BIN_DIR=$(CURDIR)/target/debug \
 	bench-topology bench-traces bench-reality bench-replay bench-data-jobs bench-gangs \
 	bench-gang-method bench-share bench-agents bench-order bench-bag bench-bags-cluster \
 	campaign-proofs campaign-kills campaign-memcheck campaign-soak campaign-flood campaign-tsan \
-	campaign-fuzz campaign-failures campaign-link campaign-mutants
+	campaign-fuzz campaign-failures campaign-link campaign-mutants campaign-grammar
 # Table and figures of the source paper on instances of our own, as numbers and as a picture; with
 # the directory of the authors' instances also beside the published numbers.
 BAG_DATA ?=
@@ -253,6 +253,10 @@ faults:
 # Promises broken on purpose, one at a time: does the test of each fail? MUTANTS: its options.
 campaign-mutants: deps-test debug
 	$(PYTHON) tests/mutants.py $(MUTANTS)
+# Requests of the grammar beside stock: make campaign-grammar REQUESTS=100000 SEED=1
+REQUESTS ?= 100000
+campaign-grammar: deps-test debug plugin
+	$(CLUSTER_ENV) $(PYTHON) tests/cluster/grammar.py --requests $(REQUESTS) --seed $(SEED) --lanes 2
 bench-order: deps-run build
 	PHALANX_BIN_DIR=$(CURDIR)/target/release PHALANX_OVERLAY_DIR=$(CURDIR)/$(dir $(OVERLAY)) \
 		$(PYTHON) tests/cluster/order.py --bench 5000

@@ -304,6 +304,7 @@ ROWS = (
     suite("node-state", 80, "transparency.py", *variants(["state"]), *skip(STATE_REBOOT),
           lane="quiet"),
     suite("topology", 55),
+    suite("grammar", 75, "--requests", "600"),
     suite("order", 90),
     suite("gangs", 129),
     suite("replay", 25),
