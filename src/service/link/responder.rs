@@ -62,8 +62,6 @@ pub struct Responder {
     untested: AtomicBool,
     /// The plugin is to send its whole state.
     pub(super) resync: AtomicBool,
-    /// The plugin is to forget what opened its breaker.
-    pub(super) enable: AtomicBool,
     /// Jobs that left the queue unheard.
     gone: Mutex<(Option<Instant>, Gone)>,
     /// The order of starts.
@@ -85,7 +83,6 @@ impl Responder {
             cluster_name: Mutex::default(),
             untested: AtomicBool::new(false),
             resync: AtomicBool::new(false),
-            enable: AtomicBool::new(false),
             gone: Mutex::default(),
             order: OrderExchange::default(),
         }
@@ -278,12 +275,6 @@ impl Responder {
         state.record(|state| EventKind::Op(Op::Newest(state.preferences.newest())));
         drop(state);
         drop(old);
-    }
-
-    /// Closes the plugin's breaker, also where it was ejected, and forgets what opened it. The
-    /// connection in place does it, or the next one.
-    pub fn enable(&self) {
-        self.enable.store(true, Ordering::Relaxed);
     }
 
     /// Nothing is placed or ordered, whatever the mode: the plugin's Slurm was not tested.
