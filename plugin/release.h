@@ -83,8 +83,7 @@ typedef int (*topology_print_t)(dynamic_plugin_data_t *topoinfo, char *nodes,
 #define PART_TOPOLOGY_NAME(part_ptr) ((char *) NULL)
 #endif
 #if SINCE(23, 11) && !SINCE(25, 5)
-typedef int (*topology_print_t)(dynamic_plugin_data_t *topoinfo, char *nodes,
-				char **out);
+typedef int (*topology_print_t)(dynamic_plugin_data_t *topoinfo, char *nodes, char **out);
 #define TOPOLOGY_PRINT_CALL(print, info, out) (*(print))(info, NULL, out)
 #if SINCE(24, 5)
 #define TOPOLOGY_GET "topology_g_get"

@@ -30,7 +30,7 @@ SCHEMATHESIS = "build/venv/bin/schemathesis"
 
 # What every change runs of the long suites. The rest of each is a row of its own for --all.
 FAULTS = ("daemon-killed", "daemon-stopped", "garbage-old", "slurmctld-restarted",
-          "overlay-wrong-version")
+          "overlay-wrong-version", "ejected")
 FAULTS_NEW = ("daemon-killed", "slurmctld-restarted", "overlay-wrong-version")
 CASES_NEW = ("backfill", "reservation-cores", "het-mixed", "gres-typed", "preempt-requeue",
              "job-expand", "job-shrink", "suspend-resume", "exclusive", "exclusive-user",
@@ -335,6 +335,7 @@ ROWS = (
     suite("inference", 55, "inference.py", "--images", "60", needs=["hadoop"]),
     suite("hdfs", 75, "test_client.py", path="hdfs", needs=["hadoop"]),
     suite("faults", 100, *only(FAULTS), lane="quiet"),
+    suite("hostile", 130, lane="quiet"),
     suite("kills", 24, "--kills", "5"),
     suite("kills-rest", 400, "kills.py", "--kills", "100", "--seed", "2", gate="all"),
     suite("flood", 60, "trust.py", *only(["flood"]), lane="quiet", gate="all"),

@@ -430,6 +430,7 @@ enum phx_reason {
 	PHX_R_SYNCING = 25,     /* connected, state not yet sent */
 	PHX_R_CLASSES = 26,     /* its candidates are of too many classes */
 	PHX_R_LAYOUT = 27,      /* slurmctld's structures are others: inert */
+	PHX_R_SPENT = 28,       /* the time for asks is spent, phalanx_ask_ms */
 };
 
 /* Why the circuit breaker opened. */
@@ -439,6 +440,7 @@ enum phx_breach {
 	PHX_B_REFUSED = 2, /* share of answers that stock refused */
 	PHX_B_SYNCS = 3,   /* whole states sent */
 	PHX_B_HELD = 4,    /* time that one user's jobs were held in a partition */
+	PHX_B_REFUTED = 5, /* a proof that stock refuted: ejected at once */
 };
 
 /* A proof that a call on few candidates, or none, has the result of the call on
@@ -464,7 +466,7 @@ enum phx_answer_flags {
 	 * each holds a part of its data. */
 	PHX_A_ALL_NODES = 1,
 	/* By `proof`: with NARROW the result on these nodes may stand for that
-	 * on all; without an opinion the call fails. */
+	 * on all; with PHX_R_NO_FIT the call fails, within a hold's bounds. */
 	PHX_A_PROOF = 2,
 	/* Ask stock in full as well, compare, and take what it says. */
 	PHX_A_VERIFY = 4,
@@ -537,19 +539,19 @@ struct phx_stats {
 	uint64_t held_startable; /* of these: stock would have started the job */
 };
 
-/* Limits in force. */
+/* Limits, as far as they are stricter than those of slurm.conf. */
 struct phx_welcome {
 	struct phx_hdr hdr;
 	uint64_t generation;
 	uint32_t deadline_us;    /* longest wait for an answer */
 	uint32_t breaker_open_ms; /* its first opening; then twice as long */
 	uint32_t flags; /* enum phx_welcome_flags */
-	/* What opens the breaker; 0: no limit, except for late_budget_ms. */
+	/* What opens the breaker; 0: as slurm.conf says. */
 	uint32_t late_budget_ms; /* a minute, waited in vain */
 	uint32_t refused_pct;    /* of the answers tried */
 	uint32_t syncs;          /* whole states a minute */
 	uint32_t held_s;         /* an hour, of one user in one partition */
-	uint32_t eject_openings; /* within the window: until PHX_W_ENABLE */
+	uint32_t eject_openings; /* within the window: for good */
 	uint32_t eject_window_s;
 	uint32_t limit_hold_s; /* of PHX_A_LIMIT; UINT32_MAX: as slurm.conf says */
 };
@@ -557,9 +559,8 @@ struct phx_welcome {
 enum phx_welcome_flags {
 	PHX_W_ASK_RUN_NOW = 1,
 	PHX_W_ASK_WILL_RUN = 2,
-	/* An ANSWER to a RUN_NOW without opinion, reason PHX_R_HELD, makes the
-	 * call fail as if no node were free.  Off by default: it holds back the
-	 * partition's later jobs for that pass. */
+	/* An ANSWER without opinion, reason PHX_R_HELD, makes the call fail as
+	 * if no node were free.  Off by default: later jobs are held back too. */
 	PHX_W_MAY_HOLD = 4,
 	/* ORDER may come; the plugin sends QUEUE. */
 	PHX_W_ORDER = 8,
@@ -567,8 +568,7 @@ enum phx_welcome_flags {
 	PHX_W_PROVE_TEST_ONLY = 16,
 	PHX_W_PROVE_WILL_RUN = 32,
 	PHX_W_PROVE_NO_FIT = 64,
-	/* Of one CONFIG: forget what opened the breaker, and close it. */
-	PHX_W_ENABLE = 128,
+	PHX_W_ENABLE = 128, /* to close the breaker: not heeded */
 };
 
 struct phx_resync {

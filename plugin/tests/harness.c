@@ -81,6 +81,26 @@ extern void wait_synced(int nth)
 	usleep(60000);
 }
 
+extern void reconfigured(const char *params)
+{
+	static char text[512];
+	int syncs = daemon_count(PHX_SYNC_END);
+
+	(void) snprintf(text, sizeof(text), "%s," NO_LIMITS, params);
+	slurm_conf.sched_params = text;
+	CHECK_EQ(o.reconfigure(), 0);
+	wait_synced(syncs + 1);
+}
+
+extern void enable(void)
+{
+	static int times;
+	char params[64];
+
+	(void) snprintf(params, sizeof(params), "phalanx_enable=%d", ++times);
+	reconfigured(params);
+}
+
 /* ---- init() */
 
 static void refused(const char *name, const char *stock)
@@ -361,6 +381,7 @@ int main(int argc, char **argv)
 	setenv("SLURM_TOPO_LEN", "10", 1);
 	ctld_switches();
 	slurm_conf.priority_type = "priority/multifactor";
+	slurm_conf.sched_params = NO_LIMITS;
 	slurm_conf.state_save_location = harness_root;
 	slurmctld_config.thread_id_save = pthread_self();
 	ctld_nodes(8);

@@ -95,7 +95,8 @@ static void test_options(void)
 	job->bit_flags = 0;
 	ctld_part.flags = 0;
 	ctld_part.max_share = 1;
-	slurm_conf.sched_params = slurm_conf.topology_param = NULL;
+	slurm_conf.sched_params = NO_LIMITS;
+	slurm_conf.topology_param = NULL;
 
 	TEST("asks: what is left of the wait for switches");
 	job->wait4switch_start = time(NULL) - 50;

@@ -208,15 +208,6 @@ pub enum RecordRequest {
     Stop,
 }
 
-/// `POST /v1/plugin/enable`
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct EnableReport {
-    /// State of the breaker before the request, as in [`PluginStatus::breaker`].
-    pub before: String,
-    /// Cause of the last opening; empty if there was none.
-    pub cause: String,
-}
-
 /// `POST /v1/reload`
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ReloadReport {

@@ -25,9 +25,8 @@ use super::routes::routes;
 use crate::failure::Failure;
 use phalanx_core::run::Run;
 use phalanx_messages::rest::{
-    ActivityReport, DecisionsReport, EnableReport, EnergyReport, Explain, ImportReport,
-    NodesReport, PlanReport, RecordRequest, RecordingStatus, ReloadReport, RunsReport,
-    ShadowReport, SpeedsReport, Status,
+    ActivityReport, DecisionsReport, EnergyReport, Explain, ImportReport, NodesReport, PlanReport,
+    RecordRequest, RecordingStatus, ReloadReport, RunsReport, ShadowReport, SpeedsReport, Status,
 };
 use phalanx_methods::data_jobs::blockmap::BlockMap;
 use phalanx_planner::state::State as LiveState;
@@ -114,9 +113,6 @@ impl Backend for Empty {
     }
     fn reload(&self) -> ReloadReport {
         ReloadReport::default()
-    }
-    fn enable(&self) -> Result<EnableReport, Failure> {
-        none()
     }
     fn record(&self, _: RecordRequest) -> Result<RecordingStatus, Failure> {
         none()

@@ -61,8 +61,6 @@ pub struct Responder {
     untested: AtomicBool,
     /// Whether the plugin is to send its whole state.
     pub(super) resync: AtomicBool,
-    /// Whether the plugin is to close its breaker and forget what opened it.
-    pub(super) enable: AtomicBool,
     /// Time of the last search for jobs that left the queue without an event, and its findings.
     gone: Mutex<(Option<Instant>, Gone)>,
     /// The order of starts.
@@ -84,7 +82,6 @@ impl Responder {
             cluster_name: Mutex::default(),
             untested: AtomicBool::new(false),
             resync: AtomicBool::new(false),
-            enable: AtomicBool::new(false),
             gone: Mutex::default(),
             order: OrderExchange::default(),
         }
@@ -275,12 +272,6 @@ impl Responder {
         state.record(|state| EventKind::Op(Op::Newest(state.preferences.newest())));
         drop(state);
         drop(old);
-    }
-
-    /// Closes the plugin's breaker, also where it was ejected, and forgets what opened it. The
-    /// connection in place does it, or the next one.
-    pub fn enable(&self) {
-        self.enable.store(true, Ordering::Relaxed);
     }
 
     /// Whether nothing is placed or ordered, whatever the mode: the plugin's Slurm was not tested.

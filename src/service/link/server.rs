@@ -433,7 +433,7 @@ impl Connection {
         self.configure(responder, &mut buffers.reply, false)?;
         if self.generation_sent > 0 && responder.resync.swap(false, Ordering::Relaxed) {
             self.sent += 1;
-            let resync = wire::Resync::new();
+            let resync = wire::Resync::default();
             self.send(&mut buffers.reply, self.sent, &Message::Resync(&resync))?;
         }
         self.order(responder, &mut buffers.reply)
@@ -485,7 +485,7 @@ impl Connection {
         Ok(true)
     }
 
-    /// Sends WELCOME once and CONFIG after each change, or to close the breaker.
+    /// Sends WELCOME once and CONFIG after each change.
     fn configure(
         &mut self,
         responder: &Responder,
@@ -496,14 +496,10 @@ impl Connection {
         if !first && self.generation_sent == 0 {
             return Ok(());
         }
-        let enable = responder.enable.swap(false, Ordering::Relaxed);
-        if self.generation_sent == settings.generation && !enable {
+        if self.generation_sent == settings.generation {
             return Ok(());
         }
-        let mut welcome = settings.welcome();
-        if enable {
-            welcome.flags |= wire::PHX_W_ENABLE;
-        }
+        let welcome = settings.welcome();
         self.generation_sent = settings.generation;
         self.sent += 1;
         let message = if first { Message::Welcome(&welcome) } else { Message::Config(&welcome) };

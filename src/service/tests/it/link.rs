@@ -439,26 +439,6 @@ fn a_reload_reaches_the_plugin_and_the_next_decision() {
 }
 
 #[test]
-fn enable_reaches_the_plugin_once() {
-    let daemon = Daemon::start(Mode::Enforce);
-    let mut plugin = Plugin::connect(&daemon.socket);
-    plugin.greet(2);
-    plugin.sync(&[8, 8], &[]);
-    daemon.responder.enable();
-    match plugin.receive() {
-        Message::Config(config) => assert_ne!(config.flags & wire::PHX_W_ENABLE, 0),
-        other => panic!("expected CONFIG, got {other:?}"),
-    }
-    // The next CONFIG, of a reload, does not close a breaker by the way.
-    let changed = Settings { generation: 2, ..settings(Mode::Enforce) };
-    daemon.responder.set_settings(changed).unwrap();
-    match plugin.receive() {
-        Message::Config(config) => assert_eq!(config.flags & wire::PHX_W_ENABLE, 0),
-        other => panic!("expected CONFIG, got {other:?}"),
-    }
-}
-
-#[test]
 fn a_second_daemon_does_not_take_the_socket() {
     let daemon = Daemon::start(Mode::Enforce);
     let config =
