@@ -185,7 +185,8 @@ pub fn power_table(config: &Config, snapshot: &Snapshot, power: &Power) -> Optio
         rows.entry((of_node, caps)).or_default().push(at);
     }
     let row = |((power, caps), nodes)| PowerRow { power, caps, nodes };
-    Some(PowerTable { caps, rows: rows.into_iter().map(row).collect() })
+    let tiers = snapshot.partitions.iter().map(|of| (Arc::clone(&of.name), of.tier)).collect();
+    Some(PowerTable { caps, rows: rows.into_iter().map(row).collect(), tiers })
 }
 
 /// CPUs that a watt more keeps busy on each node, so that more is better. A node that is powered
