@@ -264,6 +264,8 @@ pub const PROMETHEUS_BYTES_MAX: u64 = 32 << 20;
 pub const AGENT_RUNS_MAX: usize = 32;
 /// Values that an agent keeps while the data service does not take them; the
 /// oldest make room.
+/// See [`HDFS_CACHE_MAX`].
+pub const HDFS_CACHE_BYTES_MAX: usize = DATA_INPUT_BYTES_MAX;
 pub const AGENT_QUEUE_MAX: usize = 4096;
 /// Values of one sync.
 pub const AGENT_BATCH_MAX: usize = 1024;
@@ -319,6 +321,10 @@ pub const DATA_INPUTS_MAX: usize = 10_000;
 pub const DATA_INPUTS_USER_MAX: usize = 500;
 /// Threads that look inputs up.
 pub const DATA_LOOKUP_THREADS: usize = 3;
+/// Bytes of the blocks of one job's input, by estimate: a million blocks of three replicas.
+pub const DATA_INPUT_BYTES_MAX: usize = 128 << 20;
+/// Bytes of all inputs that are kept, by estimate.
+pub const DATA_INPUTS_BYTES_MAX: usize = 512 << 20;
 /// Inputs of one user that are looked up at once.
 pub const DATA_LOOKUPS_USER: usize = 2;
 
