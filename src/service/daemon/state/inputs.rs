@@ -413,6 +413,11 @@ impl DataInputs {
         }
     }
 
+    /// The job's comment was not written: its user has changed it meanwhile.
+    pub fn comment_again(&self, job_id: u32) {
+        lock(&self.state).jobs.get_mut(&job_id).into_iter().for_each(|data| data.commented = false);
+    }
+
     /// Comments to be written.
     pub fn comments(&self) -> &Receiver<CommentUpdate> {
         &self.comments.1
@@ -446,11 +451,6 @@ impl DataInputs {
 }
 
 impl State {
-    /// Counts, once, whether the nodes on which a job began hold the datasets that it names.
-    fn judge_start(&mut self, job_id: u32, nodes: &[Arc<str>]) {
-        let Some(data) = self.jobs.get_mut(&job_id) else { return };
-        let Some(key) = data.key.as_ref().filter(|_| data.missed.is_none()) else { return };
-        if key.declaration.datasets.is_empty() || nodes.is_empty() {
     /// Where all inputs together take too much, leaves out the heaviest of the user with the most.
     fn make_room(&mut self) -> Option<()> {
         let mut users: BTreeMap<&str, usize> = BTreeMap::new();
@@ -474,6 +474,11 @@ impl State {
         Some(())
     }
 
+    /// Counts, once, whether the nodes on which a job began hold the datasets that it names.
+    fn judge_start(&mut self, job_id: u32, nodes: &[Arc<str>]) {
+        let Some(data) = self.jobs.get_mut(&job_id) else { return };
+        let Some(key) = data.key.as_ref().filter(|_| data.missed.is_none()) else { return };
+        if key.declaration.datasets.is_empty() || nodes.is_empty() {
             return;
         }
         let Some((_, input)) = self.inputs.get(key) else { return };
@@ -538,6 +543,15 @@ fn user_name(uid: u32) -> String {
 /// A comment without what we added.
 fn without_words(comment: &str) -> &str {
     comment.split(MARK).next().unwrap_or(comment)
+}
+
+/// Whether a job has the comment that an update was made from, by what `scontrol show job` prints.
+pub fn still_says(shown: &str, comment: &str) -> bool {
+    let own = without_words(comment);
+    match shown.split_once(&format!("\n   Comment={own}")) {
+        Some((_, rest)) => rest.starts_with('\n') || rest.starts_with(MARK),
+        None => own.is_empty() && !shown.contains("\n   Comment="),
+    }
 }
 
 /// A comment with our text replaced by `words`, or without it.
