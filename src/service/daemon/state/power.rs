@@ -39,6 +39,10 @@ impl Power {
         if collected.is_none() {
             self.metric.clear();
         }
+        for classes in [&mut self.slurm, &mut self.metric] {
+            classes.values_mut().for_each(|of| of.retain(|name, _| snapshot.node(name).is_some()));
+            classes.retain(|_, nodes| !nodes.is_empty());
+        }
         for node in &snapshot.nodes {
             let used = as_f64(node.cpus_used) / as_f64(node.cpus.max(1));
             if used < BUSY {
@@ -216,4 +220,30 @@ pub fn cpu_watts(config: &Config, snapshot: &Snapshot, power: &Power) -> f64 {
 pub fn configured(table: &BTreeMap<String, f64>, class: &str, node: &Node) -> Option<f64> {
     let by_feature = || node.features.iter().find_map(|feature| table.get(&**feature));
     table.get(class).or_else(by_feature).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use phalanx_core::snapshot::Builder;
+
+    #[test]
+    fn nodes_that_are_gone_are_forgotten() {
+        let see = |power: &mut Power, names: &[(&str, u32)]| {
+            let node = |&(name, watts): &(&str, u32)| Node {
+                name: name.into(),
+                cpus: 8,
+                cpus_used: 8,
+                watts: Some(watts),
+                ..Node::default()
+            };
+            let mut builder = Builder::default();
+            builder.nodes(names.iter().map(node).collect()).unwrap();
+            power.see(&Config::default(), &builder.build(1, 0).unwrap(), None);
+            power.slurm.values().flat_map(|nodes| nodes.keys().cloned()).collect::<Vec<_>>()
+        };
+        let mut power = Power::default();
+        assert_eq!(see(&mut power, &[("a", 100), ("b", 900)]), ["a", "b"]);
+        assert_eq!(see(&mut power, &[("a", 100), ("c", 100)]), ["a", "c"]);
+    }
 }
