@@ -193,7 +193,7 @@ fn requests() {
     let (_stop, stop) = watch::channel(false);
     let doors = Arc::new(Doors::new(Arc::default()));
     doors.counters.hide(false);
-    let access = Access { public_read: true, allowed_uids: vec![7] };
+    let access = Access { public_read: true, allowed_uids: vec![7], ..Access::default() };
     let shared = Arc::new(Shared {
         backend: Arc::new(Empty),
         access: access.clone(),

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use phalanx_ffi::wire::{self, WireName};
 
+use crate::link::clock;
 use phalanx_core::layout::{Layout, NodeCores};
 use phalanx_core::shape::{GresWant, LeftToSlurm, Memory, Shape, Sharing};
 use phalanx_core::snapshot::parts_of_devices;
@@ -115,6 +116,9 @@ pub(super) fn question<'a>(ask: &wire::Ask<'a>, ids: &GresIds) -> Question<'a> {
         left_out: ask.has(wire::PHX_ASK_LEFT_OUT),
         preemptable: ask.preempt.to_vec(),
         preemptable_all: head.preempt_all,
+        priority: head.priority,
+        limit_s: (head.time_limit_min < NO_VAL).then(|| 60 * u64::from(head.time_limit_min)),
+        asked_s: clock::unix_s(),
         shape: Cow::Owned(shape(ask, ids)),
     }
 }

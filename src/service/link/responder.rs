@@ -171,7 +171,7 @@ impl Responder {
     /// The limit of power that holds a job back, and its partition, empty for the cluster.
     pub fn power_hold(&self, job_id: u32) -> Option<(PowerHold, Arc<str>)> {
         let state = lock(&self.state);
-        let (hold, cap) = state.power.as_ref()?.why(job_id, state.ms(clock::now()))?;
+        let (hold, cap) = state.power.as_ref()?.why(job_id)?;
         Some((hold, Arc::clone(&cap.partition)))
     }
 
