@@ -156,7 +156,7 @@ extern uint16_t ask_daemon(struct phx_ask *ask, const struct answer_want *want,
 		breaker_miss(&overlay_breaker, now, now - start_ns,
 			     &limits.breaker);
 		if (reason == PHX_R_INVALID)
-			breaker_tried(&overlay_breaker, now, ask->job_id,
+			breaker_tried(&overlay_breaker, now, ask->job_id, 0,
 				      false, &limits.breaker);
 	} else {
 		stat_add(&overlay_stats.answers, 1);
