@@ -153,24 +153,43 @@ extern void breaker_cancel(struct breaker *b)
 	(void) atomic_compare_exchange_strong(&b->state, &half_open, BREAKER_OPEN);
 }
 
-extern void breaker_tried(struct breaker *b, uint64_t now_ns, uint32_t job_id,
-			  bool kept, const struct breaker_limits *limits)
+/* RET whether the refusal counts */
+static bool _counts(struct breaker *b, uint32_t job_id, uint64_t who,
+		    const struct breaker_limits *limits)
 {
 	uint32_t *job = &b->refused_jobs[job_id % BREAKER_REFUSED];
+	uint32_t each = BREAKER_TRIED_MIN * limits->refused_pct / 100 /
+			BREAKER_REFUSED_MANY;
+	uint8_t *user = &b->refusals[(uint32_t) who % BREAKER_REFUSERS];
+	uint8_t *part = &b->refusals[BREAKER_REFUSERS +
+				     (who >> 32) % BREAKER_REFUSERS];
+
+	if (*job == job_id || (who && (*user > each || *part > each)))
+		return false;
+	*job = job_id;
+	*user += who != 0;
+	*part += who != 0;
+	return true;
+}
+
+extern void breaker_tried(struct breaker *b, uint64_t now_ns, uint32_t job_id,
+			  uint64_t who, bool kept,
+			  const struct breaker_limits *limits)
+{
 	uint64_t minutes;
 
 	pthread_mutex_lock(&b->lock);
-	if (!kept && *job == job_id) {
-		pthread_mutex_unlock(&b->lock);
-		return;
-	}
-	if (!kept)
-		*job = job_id;
 	minutes = now_ns > b->tried_ns ? (now_ns - b->tried_ns) / MINUTE_NS : 0;
 	b->tried_ns += minutes * MINUTE_NS;
 	for (; minutes && b->tried >= 1; minutes--) {
 		b->tried /= 2;
 		b->refused /= 2;
+		for (uint32_t i = 0; i < 2 * BREAKER_REFUSERS; i++)
+			b->refusals[i] /= 2;
+	}
+	if (!kept && !_counts(b, job_id, who, limits)) {
+		pthread_mutex_unlock(&b->lock);
+		return;
 	}
 	b->tried++;
 	b->refused += !kept;
@@ -233,7 +252,7 @@ extern bool breaker_hold(struct breaker *b, uint64_t now_ns, uint32_t user,
 			 uint32_t partition, bool counts,
 			 const struct breaker_limits *limits, bool *ended)
 {
-	uint64_t key = (1ull << 63) | (uint64_t) partition << 32 | user;
+	uint64_t key = BREAKER_WHO(user, partition);
 	double full = limits->held_s * (double) NS_PER_S;
 	struct holder *h;
 	uint64_t since;
@@ -325,6 +344,7 @@ extern void breaker_enable(struct breaker *b, uint64_t now_ns)
 	b->closed_ns = now_ns;
 	memset(b->holders, 0, sizeof(b->holders));
 	memset(b->refused_jobs, 0, sizeof(b->refused_jobs));
+	memset(b->refusals, 0, sizeof(b->refusals));
 	atomic_store_explicit(&b->state, BREAKER_CLOSED, memory_order_release);
 	pthread_mutex_unlock(&b->lock);
 }

@@ -29,6 +29,8 @@
 #define BREAKER_SILENT 50u               /* consecutive misses that open the breaker */
 #define BREAKER_TRIED_MIN 50u            /* answers before a share counts */
 #define BREAKER_REFUSED 1024u            /* jobs whose refusal is remembered */
+#define BREAKER_REFUSERS 256u            /* users, and partitions, that are told apart */
+#define BREAKER_REFUSED_MANY 4u          /* so many of both at least open the breaker */
 #define BREAKER_SYNC_NEAR_NS 10000000000ull /* syncs nearer than this have to wait */
 #define BREAKER_SYNC_PAUSE_MAX_NS 4000000000ull
 #define BREAKER_HOLDERS 256u             /* users in partitions remembered */
@@ -97,6 +99,7 @@ struct breaker {
 	double tried, refused; /* answers; halved each minute */
 	uint64_t tried_ns;
 	uint32_t refused_jobs[BREAKER_REFUSED]; /* job ids, by their remainder */
+	uint8_t refusals[2 * BREAKER_REFUSERS]; /* that count: of users, of partitions */
 	uint64_t sync_ns;   /* time of the last sync; 0: none */
 	uint32_t syncs_near;
 	struct holder holders[BREAKER_HOLDERS];
@@ -116,11 +119,19 @@ extern void breaker_asked(struct breaker *b, uint64_t now_ns, uint64_t waited_ns
 /* Report that the ask was not made after all; decides nothing. */
 extern void breaker_cancel(struct breaker *b);
 
+/* User and partition as one key that is never 0; both are any numbers of the caller's own. */
+#define BREAKER_WHO(user, partition) \
+	(1ull << 63 | (uint64_t) (partition) << 32 | (user))
+
 /* Report that stock was tried on the nodes of an answer. A job that is refused repeatedly, as each
- * pass of backfill tries it, counts once.
+ * pass of backfill tries it, counts once. Of one user's refusals, and of one partition's, so few
+ * count that only BREAKER_REFUSED_MANY of both open the breaker: what the daemon cannot know of
+ * them must not end placement for all.
+ * IN who - BREAKER_WHO(), or 0: an answer that no honest daemon gives
  * IN kept - stock's result was kept */
 extern void breaker_tried(struct breaker *b, uint64_t now_ns, uint32_t job_id,
-			  bool kept, const struct breaker_limits *limits);
+			  uint64_t who, bool kept,
+			  const struct breaker_limits *limits);
 
 /* Ask whether a job may be held. If its user's jobs were held in this partition for longer than
  * held_s of an hour, stock decides there for this user alone until half of that has drained: one

@@ -296,6 +296,8 @@ static void _send_outcome(const struct call *c, struct phx_outcome *out)
 		   (out->reason == PHX_R_NONE || out->reason == PHX_R_NARROW_FAILED ||
 		    out->reason == PHX_R_NARROW_LATER)) {
 		breaker_tried(&overlay_breaker, now_ns(), out->job_id,
+			      BREAKER_WHO(c->job_ptr->user_id, phx_account_key(
+					  c->job_ptr->part_ptr->name)),
 			      !out->reason, &limits.breaker);
 	}
 }

@@ -568,8 +568,8 @@ static void test_ejected(void)
 {
 	const struct phx_stats *stats;
 	int asks, syncs = daemon_count(PHX_SYNC_END);
-	uint32_t id = job->job_id;
-	char path[128], line[256];
+	uint32_t id = job->job_id, user = job->user_id;
+	char path[128], line[256], parts[25][8];
 	FILE *f;
 
 	TEST("too many refusals by stock: ejected, with a file about it");
@@ -580,10 +580,15 @@ static void test_ejected(void)
 	fake.job_test = stock_takes_all_only;
 	for (uint32_t i = 0; i < 50; i++) {
 		job->job_id = id + i;
+		job->user_id = i % 25;
+		snprintf(parts[i % 25], 8, "part%u", i % 25);
+		job->part_ptr->name = parts[i % 25];
 		CHECK_EQ(call(2, 4, 3, SELECT_MODE_RUN_NOW), 0);
 		expect_full(2);
 	}
 	job->job_id = id;
+	job->user_id = user;
+	job->part_ptr->name = "batch";
 	asks = daemon_count(PHX_ASK);
 	stats = fresh_stats();
 	CHECK_EQ(stats->breaker_open, BREAKER_EJECTED);

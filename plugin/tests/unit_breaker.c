@@ -124,29 +124,59 @@ static void test_half_open(void)
 	CHECK(breaker_allows(&b, now += S));
 }
 
+/* Answers for jobs [from, to) of so many users and partitions, until the breaker opens, every
+ * `kept`th taken. */
+static void tried(struct breaker *b, uint64_t *now, uint32_t from, uint32_t to,
+		  uint32_t users, uint32_t parts, uint32_t kept)
+{
+	for (uint32_t i = from; i < to && b->state == BREAKER_CLOSED; i++)
+		breaker_tried(b, *now += MS, i,
+			      BREAKER_WHO(1000 + i % users, 1 + i % parts),
+			      kept && i % kept == 0, &limits);
+}
+
 static void test_refused(void)
 {
 	struct breaker b = {0};
 	uint64_t now = 5 * S;
 
 	for (int i = 0; i < 1000; i++)
-		breaker_tried(&b, now += MS, i, i % 3, &limits);
+		breaker_tried(&b, now += MS, i, 0, i % 3, &limits);
 	CHECK_EQ(b.state, BREAKER_CLOSED);
 	/* One job that each pass tries in vain says nothing of the others. */
 	for (int i = 0; i < 5000; i++)
-		breaker_tried(&b, now += MS, 7, false, &limits);
+		breaker_tried(&b, now += MS, 7, 0, false, &limits);
 	CHECK_EQ(b.state, BREAKER_CLOSED);
 	for (int i = 2000; i < 2500 && b.state == BREAKER_CLOSED; i++)
-		breaker_tried(&b, now += MS, i, false, &limits);
+		breaker_tried(&b, now += MS, i, 0, false, &limits);
 	CHECK_EQ(b.breach, PHX_B_REFUSED);
 	CHECK_EQ(b.state, BREAKER_OPEN);
+	/* One user's jobs, one partition's, or those of few, for an hour: nothing opens. */
+	b = (struct breaker) {0};
+	for (uint32_t i = 0; i < 60; i++, now += 60 * S) {
+		tried(&b, &now, 5000 * i, 5000 * i + 4900, 1, 100, 0);
+		tried(&b, &now, 5000 * i + 4900, 5000 * i + 5000, 7, 7, 1);
+	}
+	CHECK_EQ(b.opens, 0);
+	for (uint32_t i = 60; i < 120; i++, now += 60 * S) {
+		tried(&b, &now, 5000 * i, 5000 * i + 4900, 100, 1, 0);
+		tried(&b, &now, 5000 * i + 4900, 5000 * i + 5000, 7, 7, 1);
+	}
+	b = (struct breaker) {0};
+	tried(&b, &now, 700000, 710000, 3, 100, 0);
+	tried(&b, &now, 710000, 710100, 7, 7, 1);
+	CHECK_EQ(b.opens, 0);
+	/* Those of many in many partitions do: the daemon is wrong. */
+	b = (struct breaker) {0};
+	tried(&b, &now, 720000, 720200, 50, 20, 0);
+	CHECK_EQ(b.breach, PHX_B_REFUSED);
 	/* Too few say nothing, and what is old is forgotten. */
 	b = (struct breaker) {0};
 	for (uint32_t i = 0; i < BREAKER_TRIED_MIN - 1; i++)
-		breaker_tried(&b, now += MS, i, false, &limits);
+		breaker_tried(&b, now += MS, i, 0, false, &limits);
 	now += 3600 * S;
 	for (uint32_t i = 0; i < BREAKER_TRIED_MIN; i++)
-		breaker_tried(&b, now += MS, i, true, &limits);
+		breaker_tried(&b, now += MS, i, 0, true, &limits);
 	CHECK_EQ(b.opens, 0);
 }
 
@@ -446,7 +476,7 @@ static void test_any(unsigned int seed)
 		} else {
 			hit(&b, now);
 			if (what < 80)
-				breaker_tried(&b, now, i, what & 1,
+				breaker_tried(&b, now, i, 0, what & 1,
 					      &limits);
 		}
 		/* A bucket that leaks lets twice its budget through at most,

@@ -28,7 +28,8 @@ pub fn answer(
 ) -> (Answer, Option<PreferenceUse>) {
     let mode = mode_of(settings, question);
     let options = refusals::options(&question.shape, !candidates.excluded().is_empty());
-    let left = state.refusals.left(question.job_id, &options, state.ms(now));
+    let who = refusals::who(question);
+    let left = state.refusals.left(question.job_id, &who, &options, state.ms(now));
     let (decided, preference_use) = match left {
         Some(option) if mode != Mode::Off => {
             (Err(refused(state, mode, question, candidates, option, now)), None)
@@ -45,7 +46,7 @@ pub fn answer(
         Err(why) => Answer::Leave(why),
     };
     if let Answer::Take(placement) = &answer {
-        state.refusals.answered(id, question.job_id, &options);
+        state.refusals.answered(id, question.job_id, who, &options);
         let start = placement.decision.next_poll();
         if let Some(start) = start.filter(|_| !question.will_run) {
             state.polled = Some((id, start));

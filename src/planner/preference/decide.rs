@@ -89,13 +89,11 @@ fn follow(
         // Waiting is decided below, for all sets together.
         match placer.decide(shape, candidates.within(&set.nodes), Holding::Never) {
             Ok(placement) => {
-                let Some(placement) = at_its_leaves(placer, shape, placement, candidates, |best| {
-                    preference.gain(at, &best.nodes)
-                }) else {
-                    unused = unused.or(Some(Unused::Leaves));
-                    continue;
-                };
-                return (Ok(placement), preference_use(Some(at), unused));
+                let gain = |best: &Placement| preference.gain(at, &best.nodes);
+                match no_worse(placer, shape, placement, candidates, gain) {
+                    Ok(placement) => return (Ok(placement), preference_use(Some(at), unused)),
+                    Err(why) => unused = unused.or(Some(why)),
+                }
             }
             Err(Why::NoFit | Why::Wait(_)) => {
                 unused = unused.or_else(|| in_the_way(placer, shape, set, candidates));
@@ -117,23 +115,30 @@ fn follow(
     (decided, preference_use(None, unused))
 }
 
-/// The placement, if all candidates together would not need fewer switches or blocks, or if the
-/// gain over what these would give is worth the difference.
-fn at_its_leaves(
+/// The placement, if all candidates together would not need fewer nodes that Slurm takes last, nor
+/// fewer switches or blocks, or if the gain over what these would give is worth the latter.
+fn no_worse(
     placer: &mut Placer,
     shape: &Shape,
     mut placement: Placement,
     candidates: Candidates<'_>,
     gain: impl FnOnce(&Placement) -> Option<f64>,
-) -> Option<Placement> {
-    let several = placement.nodes.len() > 1;
-    let Some(own) = placement.topology.as_mut().filter(|_| several) else { return Some(placement) };
-    let Ok(best) = placer.decide(shape, candidates, Holding::Never) else { return Some(placement) };
-    let Some(theirs) = &best.topology else { return Some(placement) };
+) -> Result<Placement, Unused> {
+    let (several, last) = (placement.nodes.len() > 1, placement.not_ready.1);
+    if last == 0 && (!several || placement.topology.is_none()) {
+        return Ok(placement);
+    }
+    let Ok(best) = placer.decide(shape, candidates, Holding::Never) else { return Ok(placement) };
+    if last > best.not_ready.1 {
+        return Err(Unused::NotReady);
+    }
+    let own = placement.topology.as_mut().filter(|_| several);
+    let (Some(own), Some(theirs)) = (own, &best.topology) else { return Ok(placement) };
     own.fewest = theirs.fewest;
     let more = own.leaves.len().saturating_sub(theirs.leaves.len());
     let pays = |cost: f64| gain(&best).is_some_and(|gain| gain > cost * as_f64(more as u64));
-    (more == 0 || placer.leaf_cost().is_some_and(pays)).then_some(placement)
+    let fine = more == 0 || placer.leaf_cost().is_some_and(pays);
+    if fine { Ok(placement) } else { Err(Unused::Leaves) }
 }
 
 /// Returns the request for exactly so many nodes, if it allows that.

@@ -171,6 +171,8 @@ pub enum Unused {
     Quota,
     /// The first set needs more switches or blocks than other nodes do.
     Leaves,
+    /// The first set needs more nodes that have to boot, or the like, than others do.
+    NotReady,
     /// The nodes were numbered anew since it was made.
     OtherTable,
 }
@@ -183,6 +185,7 @@ impl Unused {
             Self::Busy(node) => format!("stale: {} busy", name(node)),
             Self::Quota => "its share of tasks has started".to_owned(),
             Self::Leaves => "it needs more switches than other nodes".to_owned(),
+            Self::NotReady => "other nodes are ready".to_owned(),
             Self::OtherTable => "stale: the nodes changed".to_owned(),
         }
     }
