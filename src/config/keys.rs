@@ -128,7 +128,7 @@ pub const KEYS: &[Key] = &[
     key("balance.initial_weights", Kind::Weights),
     key("balance.threshold", SHARE),
     key("balance.no_improvement", Kind::Choice(&["fallback", "hold"])),
-    key("balance.respect_node_weight", Kind::Bool),
+    key("balance.weight_cost", SHARE),
     key("balance.health", Kind::Datum(&[NONE])),
     fixed("history.path", Kind::File),
     key("history.retention_days", int(1, 3650, "days")),

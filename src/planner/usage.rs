@@ -107,6 +107,15 @@ impl NodeUsage {
         usage
     }
 
+    /// The node as it is without jobs.
+    pub fn idle(&self) -> Self {
+        let mut idle = Self { jobs: 0, cores_used: BySocket::default(), ..self.clone() };
+        let own = [&mut idle.cpus, &mut idle.memory_mb].into_iter();
+        let gres = idle.kinds.iter_mut().chain(&mut idle.types);
+        own.chain(gres).for_each(|level| level.used = 0);
+        idle
+    }
+
     /// Whether the node could ever give this.
     pub fn could_hold(&self, need: &Need) -> bool {
         !self.totals_lack(need)

@@ -161,8 +161,8 @@ fn a_preference_boots_no_node_where_others_are_ready() {
         (placed.unwrap().not_ready.1, used.unwrap().unused)
     };
     assert_eq!(decided(1), (0, None), "its own ready one");
-    assert_eq!(decided(2), (0, Some(Unused::NotReady)));
-    assert_eq!(decided(3), (1, Some(Unused::NotReady)), "one of the two has to boot");
+    assert_eq!(decided(2), (0, Some(Unused::Weight)));
+    assert_eq!(decided(3), (1, None), "one of its own two has to boot");
 }
 
 #[test]

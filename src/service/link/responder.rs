@@ -123,7 +123,7 @@ impl Responder {
         let classes = table.as_ref().map(|table| up_to_class(table, &tuning));
         let mut state = lock(&self.state);
         let mut settings = Settings::clone(&self.settings());
-        let same = settings.tuning.ignore_node_weight == tuning.ignore_node_weight;
+        let same = settings.tuning.weight_cost == tuning.weight_cost;
         settings.tuning.levels = Arc::clone(&tuning.levels);
         if let Some(placer) = &mut state.placer {
             let is_its = |table| Arc::ptr_eq(table, placer.cluster().table());
