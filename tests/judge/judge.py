@@ -186,10 +186,9 @@ def verdict(args, stock, phalanx):
             f"with Phalanx{named(worse)}; {len(both)} passed on both, {len(with_stock)} with "
             f"stock, of {len(judged)} judged; {len(unsteady)} once not with Phalanx"
             f"{named(unsteady)}; asked {asked} times, placed {placed}")
-    for side in (stock, phalanx):
-        if side.ended:
-            return f"{line}; NOT WHOLE: {side.ended}", 1
-    return line, int(bool(worse) or not both or not placed)
+    lost = [f"NOT WHOLE: {side.ended}" for side in (stock, phalanx) if side.ended] or \
+        ([] if placed else ["NOTHING JUDGED: Phalanx placed no job"])
+    return "; ".join([line, *lost]), int(bool(worse or lost) or not both)
 
 
 def prepared(args):
@@ -216,8 +215,7 @@ def prepared(args):
 def suite_of(args):
     """The directory with `testsuite`, of a tree or taken from a repository. Raises ClusterError."""
     tag = f"slurm-{args.release.version.replace('.', '-')}-1"
-    # Some tests compile programs against Slurm's own headers.
-    archive = subprocess.run(["git", "-C", args.suite, "archive", tag, "testsuite", "src", "slurm"],
+    archive = subprocess.run(["git", "-C", args.suite, "archive", tag, "testsuite", "src"],
                              capture_output=True, check=False)
     if archive.returncode == 0:
         into = os.path.join(args.dir, "suite")
@@ -247,7 +245,11 @@ def places(args):
                 raise ClusterError(f"no {source}/{file}: {release.how_to_build()}")
             keep(os.path.join(source, file), os.path.join(copies[name], file))
     debs, lib = prepared(args)
-    return copies | {"debs": debs, "lib": lib, "code": HERE, "suite": suite_of(args)}
+    suite = suite_of(args)
+    # What the overlay was built with: some tests compile programs against a configured source.
+    headers = os.path.join(repository(), "build", f"slurm-src-{release.version}")
+    return copies | {"debs": debs, "lib": lib, "code": HERE, "suite": suite,
+                     "build": headers if os.path.isdir(headers) else suite}
 
 
 def chosen(args, suite):

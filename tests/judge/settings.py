@@ -68,7 +68,7 @@ StorageLoc=slurm_acct_db
 """
 SUITE = """\
 SlurmSourceDir=/judge/suite
-SlurmBuildDir=/judge/suite
+SlurmBuildDir=/judge/build
 SlurmInstallDir=/usr
 SlurmConfigDir=/etc/slurm
 """
