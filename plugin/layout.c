@@ -5,6 +5,7 @@
 
 #include <dlfcn.h>
 #include <stdatomic.h>
+#include <string.h>
 
 #include "layout.h"
 #include "state.h"
@@ -78,6 +79,8 @@ static const char *_node_check(node_record_t *node_ptr, uint32_t index)
 		return "a node record is not laid out as expected";
 	if ((uint32_t) node_ptr->index != index)
 		return "a node record has another index";
+	if (strlen(node_ptr->name) >= PHX_NAME_LEN)
+		return "a node's name is longer than 63 characters";
 	if (!LOOKS_LIKE(node_ptr->config_ptr, CONFIG_MAGIC))
 		return "a config record is not laid out as expected";
 	return NULL;

@@ -43,7 +43,7 @@ STATE_NEW = ("state-completing-backfill", "state-powered-down", "state-powered-d
              "state-powering-up", "state-flex")
 TOPOLOGY_NEW = ("leaves", "base-blocks")
 LAYOUTS = ("layout", "packed", "tree", "block")
-OTHERS = ("base", "gang", "accounting")
+OTHERS = ("base", "gang", "accounting", "proved")
 HARNESS_NEW = ("OnSlurm.the-release-asked-for-*",)
 
 
@@ -298,9 +298,10 @@ ROWS = (
     suite("placement", 42),
     suite("layout", 60),
     suite("learn", 28),
+    suite("capacity", 75),
     suite("transparency", 173, *variants(OTHERS)),
     suite("transparency-layout", 80, "transparency.py", *variants(LAYOUTS)),
-    # Alone: beside a build the overlay booted nodes that stock did not, and why is not known yet.
+    # Alone: a plan for nodes that are powered down needs a moment before the job starts.
     suite("node-state", 80, "transparency.py", *variants(["state"]), *skip(STATE_REBOOT),
           lane="quiet"),
     suite("topology", 55),

@@ -255,9 +255,16 @@ static void stays_inert(const char *name, uint32_t magic, size_t bytes)
 
 static void test_self_check(void)
 {
+	char *name = node_record_table_ptr[6]->name, longer[PHX_NAME_LEN + 1] = "";
+
 	TEST("records of another layout or size: inert for good");
 	stays_inert("magic", NODE_MAGIC ^ 1, 0);
 	stays_inert("size", NODE_MAGIC, sizeof(void *));
+	TEST("a node whose name would have to be cut: the same");
+	memset(longer, 'n', PHX_NAME_LEN);
+	node_record_table_ptr[6]->name = longer;
+	stays_inert("name", NODE_MAGIC, 0);
+	node_record_table_ptr[6]->name = name;
 }
 
 /* That of the last sync. */

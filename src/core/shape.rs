@@ -80,6 +80,12 @@ pub enum LeftToSlurm {
     HetJob,
     /// Too many GRES requests, or of a kind that no node has.
     Gres,
+    /// CPUs that a partition's jobs may have of a node or socket.
+    PartitionCpus,
+    /// Cores that only jobs with GPUs may have.
+    GpuCores,
+    /// GRES that reservations keep.
+    ReservedGres,
     /// `--spread-job`.
     Spread,
     /// Several sizes, `-N 2,4,8`.
@@ -109,6 +115,9 @@ impl LeftToSlurm {
             Self::PerSocket => "--gpus-per-socket",
             Self::HetJob => "het job",
             Self::Gres => "--gres",
+            Self::PartitionCpus => "MaxCPUsPerNode",
+            Self::GpuCores => "RestrictedCoresPerGPU",
+            Self::ReservedGres => "gres reserved",
             Self::Spread => "--spread-job",
             Self::Sizes => "several sizes",
             Self::Lln => "least loaded nodes",

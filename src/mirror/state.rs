@@ -57,6 +57,8 @@ pub struct State {
     /// The latest decision to start a job by polling nodes, and the start of the next poll once
     /// Slurm has taken its nodes.
     pub(crate) polled: Option<(u64, usize)>,
+    /// Whether it was said that a job holds more than there is.
+    told_beyond: bool,
     /// Time at which the times in a recording begin.
     pub born: Instant,
     /// The recording under way.
@@ -81,6 +83,7 @@ impl State {
             refusals: Refusals::default(),
             power: None,
             polled: None,
+            told_beyond: false,
             born,
             recording: None,
         }
@@ -137,7 +140,17 @@ impl State {
         }
         self.placer = Some(placer);
         self.view.synced = true;
+        self.tell_beyond();
         Ok(())
+    }
+
+    /// Says, once, that a job holds more of a GRES than its node has.
+    fn tell_beyond(&mut self) {
+        let Some(placer) = self.placer.as_ref().filter(|_| !self.told_beyond) else { return };
+        let Some((job, kind, count)) = placer.cluster().beyond() else { return };
+        self.told_beyond = true;
+        let kind = placer.cluster().table().kinds.get(kind.at()).map_or("", |name| name);
+        warn!("job {job} holds {count} {kind} of a node that has fewer: counted as all of them");
     }
 
     /// Takes the demand of the queue and the licence pools.
@@ -193,6 +206,7 @@ impl State {
             }
             placer.set_job(job);
             self.follow_power(id, array.filter(|_| begun), &nodes);
+            self.tell_beyond();
         }
     }
 

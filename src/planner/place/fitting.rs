@@ -5,6 +5,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::search::Search;
+use crate::cluster::Table;
 use crate::usage::NodeUsage;
 use phalanx_core::layout::{BySocket, NodeCores};
 use phalanx_core::shape::Need;
@@ -47,8 +48,9 @@ impl Search<'_> {
         self.unfit.drop_from(&mut self.chooser.sets.mask, need);
         let least = self.drop_by_kind(need);
         let cluster = self.chooser.cluster;
-        let divided = |kind| cluster.table().parts.iter().any(|&(p, d)| kind == p || kind == d);
-        if need.gres.iter().any(|&(kind, ..)| divided(kind)) {
+        let Table { parts, unspent, .. } = &**cluster.table();
+        let divided = |kind| parts.iter().any(|&(p, d)| kind == p || kind == d);
+        if need.gres.iter().any(|&(kind, ..)| divided(kind) || unspent.contains(&kind)) {
             let has = |usage: &NodeUsage| {
                 need.gres.iter().all(|&(kind, t, count)| usage.gres_free(kind, t) >= count)
             };

@@ -196,9 +196,13 @@ impl Placer {
     }
 
     fn fill_engine(&mut self) -> Result<(), EngineError> {
+        let table = self.cluster.table();
         for (at, usage) in self.cluster.usages().iter().enumerate() {
-            let total = vector(self.dims.len(), self.memory_tracked, usage, |l| l.total);
-            let used = vector(self.dims.len(), self.memory_tracked, usage, |l| l.used);
+            if table.nodes.get(at).is_none_or(|node| node.out) {
+                continue;
+            }
+            let total = vector(table, self.dims.len(), self.memory_tracked, usage, |l| l.total);
+            let used = vector(table, self.dims.len(), self.memory_tracked, usage, |l| l.used);
             self.engine.set_node(NodeIdx::new(at), &total, &used)?;
         }
         let first = self.dims.len() - self.pools.len();
@@ -302,7 +306,7 @@ impl Placer {
         &self.dims
     }
 
-    /// Configured and in use of a dimension over the cluster.
+    /// Configured and in use of a dimension on the nodes that take jobs.
     pub fn dimension_level(&self, dim: usize) -> (u64, u64) {
         debug_assert!(dim < self.dims.len(), "dimension {dim} of {}", self.dims.len());
         let first_pool = self.dims.len() - self.pools.len();
@@ -315,9 +319,10 @@ impl Placer {
             kind => usage.kinds.get(kind - KINDS).copied().unwrap_or_default(),
         };
         let sum = |(total, used): (u64, u64), usage: &NodeUsage| {
-            (total + level(usage).total, used + level(usage).used)
+            (total.saturating_add(level(usage).total), used.saturating_add(level(usage).used))
         };
-        self.cluster.usages().iter().fold((0, 0), sum)
+        let nodes = self.cluster.usages().iter().zip(&self.cluster.table().nodes);
+        nodes.filter(|(_, node)| !node.out).map(|(usage, _)| usage).fold((0, 0), sum)
     }
 
     /// The demand of the pending jobs, as set.
@@ -327,11 +332,11 @@ impl Placer {
 
     /// The job now holds exactly this.
     pub fn set_job(&mut self, job: RunningJob) {
-        let (engine, dims, tracked) = (&mut self.engine, self.dims.len(), self.memory_tracked);
-        let touched = &mut self.touched;
+        let (engine, tracked) = (&mut self.engine, self.memory_tracked);
+        let (touched, table) = (&mut self.touched, Arc::clone(self.cluster.table()));
         let id = job.id;
         self.cluster.set_job(job, |change| {
-            touched.push(follow(engine, dims, tracked, change));
+            touched.push(follow(engine, &table, tracked, change));
         });
         self.closed.follow(&self.cluster, id);
         self.note_touched();
@@ -344,10 +349,10 @@ impl Placer {
 
     /// The job gave everything back.
     pub fn end_job(&mut self, id: u32) -> bool {
-        let (engine, dims, tracked) = (&mut self.engine, self.dims.len(), self.memory_tracked);
-        let touched = &mut self.touched;
+        let (engine, tracked) = (&mut self.engine, self.memory_tracked);
+        let (touched, table) = (&mut self.touched, Arc::clone(self.cluster.table()));
         let known = self.cluster.end_job(id, |change| {
-            touched.push(follow(engine, dims, tracked, change));
+            touched.push(follow(engine, &table, tracked, change));
         });
         self.closed.follow(&self.cluster, id);
         self.note_touched();

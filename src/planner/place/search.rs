@@ -205,7 +205,8 @@ impl<'a> Search<'a> {
         if self.memory_tracked {
             set(MEM, need.memory_mb)?;
         }
-        for &(kind, _, count) in &need.gres {
+        let unspent = &self.chooser.cluster.table().unspent;
+        for &(kind, _, count) in need.gres.iter().filter(|gres| !unspent.contains(&gres.0)) {
             set(KINDS + kind.at(), count)?;
         }
         Ok(())

@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::cluster::{Held, TableNode};
-use phalanx_core::shape::LeftToSlurm;
+use phalanx_core::shape::{GresWant, LeftToSlurm, Sharing};
 
 fn node(name: &str, weight: u32) -> TableNode {
     TableNode { name: name.into(), cpus: 8, threads: 1, weight, ..TableNode::default() }
@@ -59,7 +59,7 @@ fn of_nodes(nodes: u32) -> Shape {
 }
 
 fn whole() -> Shape {
-    Shape { sharing: phalanx_core::shape::Sharing::Whole, ..Shape::default() }
+    Shape { sharing: Sharing::Whole, ..Shape::default() }
 }
 
 fn answer(placer: &mut Placer, shape: &Shape) -> Result<Vec<usize>, Why> {
@@ -211,6 +211,73 @@ fn tiers_come_before_weights() {
     assert_eq!((placed.nodes, placed.not_ready), ([2, 3].map(NodeIdx::new).to_vec(), (2, 0)));
     let placed = placer.decide(&of_nodes(3), candidates, Holding::After(0)).unwrap();
     assert_eq!((&placed.nodes[1..], placed.not_ready), (&[2, 3].map(NodeIdx::new)[..], (2, 1)));
+}
+
+/// A GRES that is not used up is a condition: it moves no job, whoever else asks for it.
+#[test]
+fn what_jobs_do_not_use_up_is_no_amount() {
+    let with = |vram: u64| {
+        let kinds = vec![(0.into(), 4), (1.into(), vram)];
+        TableNode { kinds, ..node("n", 1) }
+    };
+    let nodes = vec![with(97), with(97), with(97), with(10)];
+    let kinds = vec!["gpu".into(), "vram".into()];
+    let table = Table { nodes, kinds, unspent: vec![1.into()], ..Table::default() };
+    let mut placer =
+        Placer::new(Cluster::new(table), false, Tuning::default(), Vec::new()).unwrap();
+    let want =
+        |kind: u32, per_node| GresWant { kind: kind.into(), per_node, ..GresWant::default() };
+    let of = |gres| Shape { gres, sharing: Sharing::Shared, ..of_nodes(1) };
+    let (both, gpu) = (of(vec![want(0, 1), want(1, 20)]), of(vec![want(0, 1)]));
+    for id in 1..=6 {
+        let alike = placer.decide(&gpu, Candidates::new(&[0b0111]), Holding::After(0)).unwrap();
+        let placed = placer.decide(&both, Candidates::new(&[0b1111]), Holding::After(0)).unwrap();
+        assert_eq!(placed.nodes, alike.nodes, "as without it");
+        let gres = vec![(0.into(), None, 1)];
+        let held = vec![Held { node: placed.nodes[0], cpus: 1, gres, ..Held::default() }];
+        placer.set_job(RunningJob { id, held, ..RunningJob::default() });
+    }
+    assert_eq!(answer(&mut placer, &of(vec![want(1, 98)])), Err(Why::NoFit));
+    assert_eq!(placer.dimension_level(3), (301, 0));
+}
+
+/// Nodes that are down or drained are no capacity, also while jobs end on them.
+#[test]
+fn nodes_that_take_no_jobs_do_not_count() {
+    let mut nodes = vec![node("a", 1), node("b", 1), node("out", 1)];
+    nodes[2] = TableNode { cpus: 800, out: true, ..nodes[2].clone() };
+    let table = Table { nodes, ..Table::default() };
+    let mut placer =
+        Placer::new(Cluster::new(table), false, Tuning::default(), Vec::new()).unwrap();
+    let job = |id, node: u32, cpus| {
+        let held = vec![Held { node: node.into(), cpus, ..Held::default() }];
+        RunningJob { id, held, ..RunningJob::default() }
+    };
+    placer.set_job(job(1, 0, 8));
+    placer.set_job(job(2, 2, 400));
+    assert_eq!((placer.dimension_level(0), placer.engine().utilization()), ((16, 8), 0.5));
+    placer.end_job(2);
+    assert_eq!(placer.engine().utilization(), 0.5);
+}
+
+/// Counts that no node has are cut; whatever is left adds up without overflow.
+#[test]
+fn counts_beyond_a_node_are_cut() {
+    let with = TableNode { kinds: vec![(0.into(), u64::MAX - 1)], ..node("n", 1) };
+    let kinds = vec!["fs".into()];
+    let table = Table { nodes: vec![with.clone(), with], kinds, ..Table::default() };
+    let mut placer =
+        Placer::new(Cluster::new(table), false, Tuning::default(), Vec::new()).unwrap();
+    for node in 0..2u32 {
+        let gres = vec![(0.into(), None, u64::MAX - u64::from(node))];
+        let held = vec![Held { node: node.into(), cpus: 1, gres, ..Held::default() }];
+        placer.set_job(RunningJob { id: node + 1, held, ..RunningJob::default() });
+    }
+    assert_eq!(placer.dimension_level(2), (u64::MAX, u64::MAX));
+    assert_eq!(placer.cluster().beyond(), Some((1, 0.into(), u64::MAX)));
+    placer.end_job(1);
+    placer.end_job(2);
+    assert_eq!(placer.dimension_level(2), (u64::MAX, 0));
 }
 
 /// Slurm 25.05 and later: topology.yaml, and `Topology=` of the partition.
