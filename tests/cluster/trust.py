@@ -211,11 +211,13 @@ def strangers(suite):
 def too_many(suite):
     """The command line says why a connection was refused"""
     program = os.path.join(suite.cluster.paths.bin_dir, "phalanx")
-    with suite.nobody(1, stay):
-        time.sleep(1.5)
+    def refused():
         said = subprocess.run([program, "status"], env=suite.cluster.env, text=True, user=NOBODY,
                               group=NOBODY, capture_output=True, check=False)
-    suite.expect("too many connections" in said.stderr, f"{said}")
+        return "too many connections" in said.stderr
+
+    with suite.nobody(1, stay):
+        suite.until(refused, "too many connections")
 
 
 @case
