@@ -34,7 +34,7 @@ KNOWN = (
     (("leaves", "switch"), lambda one: one.config.switches == "optional",
      "TopoOptional: jobs without --switches are placed as on flat clusters, but not in a run"),
     (("leaves", "switch"), lambda one: "--contiguous" in one.words, "runs are not held by leaves"),
-    (("more-nodes", "waits"), lambda one: any("*" in word for word in one.words),
+    (("more-nodes", "leaves", "waits"), lambda one: any("*" in word for word in one.words),
      "counted features with -w"),
 )
 case = Cases()
