@@ -111,8 +111,7 @@ static struct phx_class _class_of(const node_record_t *node_ptr, uint16_t mode)
 		return (struct phx_class) { RUN_NOW_TIER(node_ptr),
 					    RUN_NOW_WEIGHT(node_ptr) };
 	return (struct phx_class) {
-		WILL_RUN_IS_LAST(node_ptr) ? WILL_RUN_TIER_LAST : 0,
-		WILL_RUN_WEIGHT(node_ptr)
+		WILL_RUN_TIER(node_ptr), WILL_RUN_WEIGHT(node_ptr)
 	};
 }
 

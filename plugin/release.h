@@ -54,22 +54,23 @@ typedef bitstr_t exc_t;
  * (select/cons_tres, _set_sched_weight()); before, it finds what the last RUN_NOW left there, so
  * that the same order is as good. */
 #define SCHED_TIER(node_ptr) ((uint32_t) ((node_ptr)->sched_weight >> 40))
+#define IS_ASLEEP(node_ptr) (IS_NODE_POWERED_DOWN(node_ptr) || IS_NODE_POWERING_DOWN(node_ptr))
 #if SINCE(23, 11)
 #define RUN_NOW_TIER(node_ptr) SCHED_TIER(node_ptr)
 #else
-/* Tier of a node for RUN_NOW: one that boots comes behind the ready ones, as in WILL_RUN. */
+/* Tier for RUN_NOW: ready, booting, asleep. Stock gives the last a weight of INFINITE - 1 only. */
 #define RUN_NOW_TIER(node_ptr) \
-	(SCHED_TIER(node_ptr) | (IS_NODE_POWERING_UP(node_ptr) ? 2u : 0u))
+	(SCHED_TIER(node_ptr) | \
+	 (IS_ASLEEP(node_ptr) ? 2u : IS_NODE_POWERING_UP(node_ptr) ? 1u : 0u))
 #endif
 #define RUN_NOW_WEIGHT(node_ptr) ((uint32_t) ((node_ptr)->sched_weight >> 8))
-#define WILL_RUN_TIER_LAST 3u
-#if SINCE(25, 5) || !SINCE(23, 11)
-#define WILL_RUN_IS_LAST(node_ptr) \
-	(IS_NODE_POWERED_DOWN(node_ptr) || IS_NODE_POWERING_DOWN(node_ptr) || \
-	 IS_NODE_POWERING_UP(node_ptr))
+#if SINCE(25, 5)
+#define WILL_RUN_TIER(node_ptr) (IS_ASLEEP(node_ptr) || IS_NODE_POWERING_UP(node_ptr) ? 3u : 0u)
+#elif SINCE(23, 11)
+#define WILL_RUN_TIER(node_ptr) (IS_ASLEEP(node_ptr) ? 3u : 0u)
 #else
-#define WILL_RUN_IS_LAST(node_ptr) \
-	(IS_NODE_POWERED_DOWN(node_ptr) || IS_NODE_POWERING_DOWN(node_ptr))
+#define WILL_RUN_TIER(node_ptr) \
+	(IS_ASLEEP(node_ptr) ? 3u : IS_NODE_POWERING_UP(node_ptr) ? 1u : 0u)
 #endif
 #if SINCE(23, 11)
 #define WILL_RUN_WEIGHT(node_ptr) ((node_ptr)->weight)

@@ -196,15 +196,24 @@ static void test_run_now_classes(void)
 	node_record_table_ptr[2]->sched_weight = 7 << 8 | 0xff;
 	node_record_table_ptr[2]->weight = 7;
 
-	TEST("asks: a node that boots already is behind the ready ones");
+	TEST("asks: a node that boots already is behind the ready ones, before those that sleep");
 	node_record_table_ptr[1]->node_state |= NODE_STATE_POWERING_UP;
 	a = ask(SELECT_MODE_RUN_NOW);
 #if SINCE(23, 11)
 	CHECK_EQ(a->class_count, 0); /* its sched_weight says so, or not */
 #else
 	CHECK_EQ(a->class_count, 2);
-	CHECK(classes(a)[1].tier == 2 && classes(a)[1].weight == 7);
+	CHECK(classes(a)[1].tier == 1 && classes(a)[1].weight == 7);
 	CHECK_EQ(planes(a)[0], 0x02);
+	node_record_table_ptr[0]->node_state |= NODE_STATE_POWERED_DOWN;
+	node_record_table_ptr[0]->sched_weight = 0xfffffeff;
+	a = ask(SELECT_MODE_RUN_NOW);
+	CHECK_EQ(a->class_count, 3);
+	CHECK(classes(a)[1].tier == 1 && classes(a)[2].tier == 2);
+	CHECK_EQ(planes(a)[0], 0x02);
+	CHECK_EQ(planes(a)[1], 0x01);
+	node_record_table_ptr[0]->node_state &= ~NODE_STATE_POWERED_DOWN;
+	node_record_table_ptr[0]->sched_weight = 7 << 8 | 0xff;
 #endif
 	node_record_table_ptr[1]->node_state &= ~NODE_STATE_POWERING_UP;
 }

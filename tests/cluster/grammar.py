@@ -26,10 +26,16 @@ SABOTAGE_REQUESTS = 30
 HEEDLESS = "[balance]\nrespect_node_weight = false\n"
 # Differences that are known: kinds, whether it is this one, reason.
 KNOWN = (
-    (("heavier", "leaves", "more-nodes"), lambda one: open_count(one),
-     "the number of nodes is left open: `-n` without a fixed `-N`"),
-    (("asleep",), lambda one: True, "before 23.11 a node that boots is behind one that sleeps"),
-    (("leaves",), lambda one: "--contiguous" in one.heads, "--contiguous counts runs, not leaves"),
+    (("heavier", "leaves", "more-nodes", "switch"), lambda one: open_count(one),
+     "`-n` without a fixed `-N`: the number of nodes and their kinds are not stock's"),
+    (("heavier", "waits", "later", "leaves", "more-nodes"),
+     lambda one: any("no_consume" in gres for kind in one.config.kinds for gres in kind.gres),
+     "a GRES that is no_consume counts as in use"),
+    (("leaves", "switch"), lambda one: one.config.switches == "optional",
+     "TopoOptional: jobs without --switches are placed as on flat clusters, but not in a run"),
+    (("leaves", "switch"), lambda one: "--contiguous" in one.words, "runs are not held by leaves"),
+    (("more-nodes", "leaves", "waits"), lambda one: any("*" in word for word in one.words),
+     "counted features with -w"),
 )
 case = Cases()
 

@@ -100,7 +100,9 @@ def compare(config, state, words, stock, ours):
 def of_nodes(config, state, words, stock, ours):
     """The same for two starts at the same time."""
     if stock.partition != ours.partition:
-        return "partition"
+        wanted = [word[2:].split(",") for word in words if word.startswith("-p")][-1:] or [[]]
+        order = [wanted[0].index(one.partition) for one in (stock, ours)]
+        return "sooner" if order[1] < order[0] else "partition"
     if len(ours.nodes) > len(stock.nodes):
         return "more-nodes"
     if len(ours.nodes) < len(stock.nodes):
