@@ -13,6 +13,8 @@ INSTALLED = $(or $(shell dpkg-query -W libslurm-dev 2> /dev/null | sed -n 's/.*\
 	$(shell PATH=$$PATH:/usr/sbin slurmctld -V 2> /dev/null | awk '{ print $$2 }'))
 SLURM_VERSION ?= $(or $(INSTALLED),22.05.8)
 SLURM_SOURCE ?=
+# A git repository of Slurm, or the source of a release, for judge.
+SLURM_TESTSUITE ?=
 # The prefix of a site's own Slurm, for slurm-root and test-cluster.
 SLURM_ROOT ?=
 PREFIX ?= /usr
@@ -112,7 +114,7 @@ demo-hdfs: deps-run deps-hdfs build
 # ---- testing: tests/run has the table of what is built and tested, in which lane
 
 .PHONY: test test-all check deny test-unit test-plugin test-page test-cluster test-hdfs test-24.11 test-26.05 \
-	test-cluster-24.11 test-cluster-26.05 test-packages pictures
+	test-cluster-24.11 test-cluster-26.05 test-packages judge pictures
 # Options for tests/run, as in: make test RUN=--strict
 RUN ?=
 test: deps-run rust
@@ -147,6 +149,12 @@ pictures: deps-build
 test-cluster: deps-build rust
 	$(if $(SLURM_ROOT),SLURM_ROOT=$(SLURM_ROOT) SLURM_SOURCE=$(SLURM_SOURCE) tests/run --all --only site,\
 		tests/run --only cluster)
+# SchedMD's own tests, on stock and with the overlay; JUDGE: options of tests/judge/judge.py.
+JUDGE ?=
+judge: deps-build rust
+	$(if $(SLURM_TESTSUITE),,$(error SLURM_TESTSUITE is not set: docs/releases.md))
+	SLURM_TESTSUITE=$(SLURM_TESTSUITE) tests/run --all --only judge -- $(JUDGE); status=$$?; \
+		tail -qn 1 build/log/judge*.log; exit $$status
 test-hdfs: deps-build rust
 	tests/run --only hdfs
 test-24.11 test-26.05: test-%: deps-build rust
@@ -179,7 +187,7 @@ CLUSTER_ENV = PHALANX_BIN_DIR=$(CURDIR)/target/debug \
 	bench-topology bench-traces bench-reality bench-replay bench-data-jobs bench-gangs \
 	bench-gang-method bench-share bench-agents bench-order bench-bag bench-bags-cluster \
 	campaign-proofs campaign-kills campaign-memcheck campaign-soak campaign-flood campaign-tsan \
-	campaign-fuzz campaign-failures campaign-link campaign-mutants
+	campaign-fuzz campaign-failures campaign-link campaign-mutants campaign-grammar
 # Table and figures of the source paper on instances of our own, as numbers and as a picture; with
 # the directory of the authors' instances also beside the published numbers.
 BAG_DATA ?=
@@ -245,6 +253,10 @@ faults:
 # Promises broken on purpose, one at a time: does the test of each fail? MUTANTS: its options.
 campaign-mutants: deps-test debug
 	$(PYTHON) tests/mutants.py $(MUTANTS)
+# Requests of the grammar beside stock: make campaign-grammar REQUESTS=100000 SEED=1
+REQUESTS ?= 100000
+campaign-grammar: deps-test debug plugin
+	$(CLUSTER_ENV) $(PYTHON) tests/cluster/grammar.py --requests $(REQUESTS) --seed $(SEED) --lanes 2
 bench-order: deps-run build
 	PHALANX_BIN_DIR=$(CURDIR)/target/release PHALANX_OVERLAY_DIR=$(CURDIR)/$(dir $(OVERLAY)) \
 		$(PYTHON) tests/cluster/order.py --bench 5000

@@ -57,8 +57,7 @@ extern uint16_t ask_allowed(uint16_t mode, uint64_t now)
 {
 	enum link_state state = link_state();
 	uint32_t flag = mode == PHX_RUN_NOW ? PHX_W_ASK_RUN_NOW :
-			mode == PHX_WILL_RUN ? PHX_W_ASK_WILL_RUN :
-					       PHX_W_PROVE_TEST_ONLY;
+			mode == PHX_WILL_RUN ? PHX_W_ASK_WILL_RUN : PHX_W_PROVE_TEST_ONLY;
 
 	if (state == LINK_STALE || state == LINK_SYNCING)
 		return PHX_R_SYNCING;
@@ -66,6 +65,8 @@ extern uint16_t ask_allowed(uint16_t mode, uint64_t now)
 		return PHX_R_DOWN;
 	if (!(link_flags() & flag))
 		return PHX_R_SKIPPED;
+	if (breaker_spent(&overlay_breaker, now))
+		return PHX_R_SPENT;
 	if (!breaker_allows(&overlay_breaker, now))
 		return PHX_R_BREAKER;
 	return PHX_R_NONE;
@@ -74,7 +75,7 @@ extern uint16_t ask_allowed(uint16_t mode, uint64_t now)
 /* Read until the answer to `seq` comes; older ones are dropped. */
 static uint16_t _await(uint64_t seq, uint64_t deadline_ns,
 		       const struct answer_want *want, uint32_t *nodes,
-		       struct phx_answer *answer)
+		       struct phx_answer *answer, enum follow *follow)
 {
 	uint64_t spin_until = _spin_until(now_ns());
 	struct packet p;
@@ -102,11 +103,11 @@ static uint16_t _await(uint64_t seq, uint64_t deadline_ns,
 				if (spin_until)
 					spin_fails = 0;
 				*answer = p.answer;
-				return answer_check(&p, want, nodes);
+				*follow = answer_check(&p, want, nodes);
+				return *follow ? answer->reason : PHX_R_INVALID;
 			}
 			if (p.answer.hdr.seq > seq) {
-				link_lose("an ANSWER to an ask that was made",
-					  EBADMSG);
+				link_lose("an ANSWER to an ask that was made", EBADMSG);
 				return PHX_R_INVALID;
 			}
 			stat_add(&overlay_stats.late_answers, 1);
@@ -123,45 +124,44 @@ static bool _is_miss(uint16_t reason)
 	       reason == PHX_R_SEND || reason == PHX_R_DOWN;
 }
 
-extern uint16_t ask_daemon(struct phx_ask *ask, const struct answer_want *want,
-			   uint64_t start_ns, uint32_t *nodes,
-			   struct phx_answer *answer)
+extern enum follow ask_daemon(struct phx_ask *ask, const struct answer_want *want,
+			      uint64_t start_ns, uint32_t *nodes,
+			      struct phx_answer *answer, uint16_t *reason)
 {
 	struct link_limits limits = link_limits();
-	uint64_t deadline = start_ns + limits.deadline_us * NS_PER_US;
-	uint16_t reason = PHX_R_TIMEOUT;
+	uint64_t deadline = start_ns + limits.deadline_us * NS_PER_US, now;
+	enum follow follow = FOLLOW_STOCK;
+	bool missed;
 	int err;
 
 	memset(answer, 0, sizeof(*answer));
+	*reason = PHX_R_TIMEOUT;
 	/* Reading is ours before the ask leaves, so that its answer is too. */
 	if (link_rx_begin(deadline)) {
 		err = link_send(&ask->hdr);
 		if (err == ENOTCONN) {
 			link_rx_end();
 			breaker_cancel(&overlay_breaker);
-			return PHX_R_DOWN;
+			*reason = PHX_R_DOWN;
+			return FOLLOW_STOCK;
 		}
 		if (!err) {
 			stat_add(&overlay_stats.asks, 1);
-			reason = _await(ask->hdr.seq, deadline, want, nodes,
-					answer);
+			*reason = _await(ask->hdr.seq, deadline, want, nodes, answer, &follow);
 		} else {
-			reason = err == EAGAIN ? PHX_R_SEND : PHX_R_DOWN;
+			*reason = err == EAGAIN ? PHX_R_SEND : PHX_R_DOWN;
 		}
 		link_rx_end();
 	}
-	if (_is_miss(reason)) {
-		uint64_t now = now_ns();
-
-		breaker_miss(&overlay_breaker, now, now - start_ns,
-			     &limits.breaker);
-		if (reason == PHX_R_INVALID)
-			breaker_tried(&overlay_breaker, now, ask->job_id,
-				      false, &limits.breaker);
-	} else {
+	now = now_ns();
+	missed = _is_miss(*reason);
+	breaker_asked(&overlay_breaker, now, now - start_ns, !missed, &limits.breaker);
+	if (*reason == PHX_R_INVALID)
+		breaker_tried(&overlay_breaker, now, ask->job_id, 0, false,
+			      &limits.breaker);
+	if (!missed) {
 		stat_add(&overlay_stats.answers, 1);
-		breaker_hit(&overlay_breaker, now_ns());
 		link_proved();
 	}
-	return reason;
+	return follow;
 }

@@ -13,7 +13,8 @@ extern uint16_t ask_allowed(uint16_t mode, uint64_t now);
  * IN start_ns - the deadline's origin
  * OUT nodes - room for PHX_ANSWER_NODES_MAX
  * OUT answer - valid unless the reason is one of the plugin's
- * RET PHX_R_NONE: try nodes[0 .. answer->count); else why there is no opinion */
-extern uint16_t ask_daemon(struct phx_ask *ask, const struct answer_want *want,
-			   uint64_t start_ns, uint32_t *nodes,
-			   struct phx_answer *answer);
+ * OUT reason - PHX_R_NONE: nodes[0 .. answer->count) are there; else why there is no opinion
+ * RET what may follow */
+extern enum follow ask_daemon(struct phx_ask *ask, const struct answer_want *want,
+			      uint64_t start_ns, uint32_t *nodes,
+			      struct phx_answer *answer, uint16_t *reason);

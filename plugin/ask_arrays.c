@@ -50,12 +50,35 @@ static bool _is_left_out(const node_record_t *node_ptr)
 	       IS_NODE_REBOOT_ISSUED(node_ptr);
 }
 
-/* RET number of candidates left */
-static uint32_t _leave_out(uint64_t *words, uint32_t bits)
+static bool _must_boot(const node_record_t *node_ptr)
+{
+	return WILL_RUN_IS_LAST(node_ptr);
+}
+
+/* Clear the nodes that are so. RET number of candidates left */
+static uint32_t _drop(uint64_t *words, uint32_t bits,
+		      bool (*is_so)(const node_record_t *node_ptr))
+{
+	uint32_t left = 0;
+
+	for (uint32_t w = 0; w < (bits + 63) / 64; w++) {
+		for (uint64_t rest = words[w]; rest; rest &= rest - 1) {
+			uint32_t bit = (uint32_t) __builtin_ctzll(rest);
+
+			if (is_so(node_record_table_ptr[64 * w + bit]))
+				words[w] &= ~(1ull << bit);
+		}
+		left += (uint32_t) __builtin_popcountll(words[w]);
+	}
+	return left;
+}
+
+/* Leave nodes out of `all` candidates. RET number of candidates left */
+static uint32_t _leave_out(uint64_t *words, uint32_t bits, uint32_t all)
 {
 	static bitstr_t **completing, **resuming;
 	static bool known;
-	uint32_t left = 0;
+	uint32_t left;
 
 	if (!known) {
 		completing = dlsym(RTLD_DEFAULT, "cg_node_bitmap");
@@ -64,16 +87,9 @@ static uint32_t _leave_out(uint64_t *words, uint32_t bits)
 	}
 	_without(words, bits, completing);
 	_without(words, bits, resuming);
-	for (uint32_t w = 0; w < (bits + 63) / 64; w++) {
-		for (uint64_t rest = words[w]; rest; rest &= rest - 1) {
-			uint32_t bit = (uint32_t) __builtin_ctzll(rest);
-
-			if (_is_left_out(node_record_table_ptr[64 * w + bit]))
-				words[w] &= ~(1ull << bit);
-		}
-		left += (uint32_t) __builtin_popcountll(words[w]);
-	}
-	return left;
+	left = _drop(words, bits, _is_left_out);
+	/* Stock waits for such a node rather than for one that has to boot. */
+	return left < all ? _drop(words, bits, _must_boot) : left;
 }
 
 /* ---- classes */
@@ -82,7 +98,8 @@ struct classes {
 	struct phx_class of[CLASSES_MAX]; /* in the order of their finding */
 	uint8_t place[CLASSES_MAX];       /* in the order of the wire */
 	uint32_t count;
-	bool plain; /* the node table says the same */
+	bool plain; /* the node table, as it was sent, says the same */
+	bool gpu_cores; /* of some candidate, NODE_GPU_CORES() */
 };
 
 /* Class of each candidate, by the order of finding. */
@@ -129,9 +146,9 @@ static bool _find_all(struct classes *c, const uint64_t *words, uint32_t bits,
 			if (!node_ptr)
 				return false;
 			key = _class_of(node_ptr, mode);
-			if (key.tier || key.weight !=
-					node_ptr->config_ptr->weight)
+			if (key.tier || key.weight != state_sent_weight(i))
 				c->plain = false;
+			c->gpu_cores |= NODE_GPU_CORES(node_ptr);
 			if (key.tier != last.tier || key.weight != last.weight)
 				at = _find_class(c, key);
 			if (at == CLASSES_MAX)
@@ -288,7 +305,7 @@ extern uint16_t ask_put_arrays(struct phx_ask *ask, const struct ask_call *call)
 		return PHX_R_SKIPPED;
 	all = left = state_bitmap_words(call->node_bitmap, bits, words);
 	if (call->mode == SELECT_MODE_WILL_RUN)
-		left = _leave_out(words, bits);
+		left = _leave_out(words, bits, all);
 	if (left < all)
 		ask->flags |= PHX_ASK_LEFT_OUT;
 	if (left < all && call->prove && !_put_left_out(&r, call, words))
@@ -299,6 +316,8 @@ extern uint16_t ask_put_arrays(struct phx_ask *ask, const struct ask_call *call)
 	if (left && call->mode != SELECT_MODE_TEST_ONLY &&
 	    !_find_all(&classes, words, bits, call->mode))
 		return PHX_R_CLASSES;
+	if (classes.gpu_cores)
+		ask->flags |= PHX_ASK_GPU_CORES;
 	if (!classes.plain && !_put_classes(&r, &classes, words))
 		return PHX_R_CLASSES;
 	if (call->exc)

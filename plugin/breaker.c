@@ -11,8 +11,7 @@
 #define HOUR_NS (3600 * NS_PER_S)
 
 /* RET the amount left when `full` drains evenly over the period */
-static double _left(const struct bucket *k, uint64_t now_ns, uint64_t period_ns,
-		    double full)
+static double _left(const struct bucket *k, uint64_t now_ns, uint64_t period_ns, double full)
 {
 	uint64_t since = now_ns > k->at_ns ? now_ns - k->at_ns : 0;
 	double left = k->level - full * ((double) since / (double) period_ns);
@@ -34,8 +33,7 @@ static bool _spend(struct bucket *k, uint64_t now_ns, uint64_t period_ns,
 
 static void _open(struct breaker *b, uint64_t now_ns)
 {
-	atomic_store_explicit(&b->until_ns, now_ns + b->open_ms * NS_PER_MS,
-			      memory_order_relaxed);
+	atomic_store_explicit(&b->until_ns, now_ns + b->open_ms * NS_PER_MS, memory_order_relaxed);
 	atomic_fetch_add_explicit(&b->opens, 1, memory_order_relaxed);
 	atomic_store_explicit(&b->state, BREAKER_OPEN, memory_order_release);
 }
@@ -43,11 +41,9 @@ static void _open(struct breaker *b, uint64_t now_ns)
 /* Double the opening of the crossing before. */
 static void _lengthen(struct breaker *b, const struct breaker_limits *limits)
 {
-	uint64_t ms = b->open_ms ? 2ull * b->open_ms :
-		      limits->open_ms ? limits->open_ms : 1;
+	uint64_t ms = b->open_ms ? 2ull * b->open_ms : limits->open_ms ? limits->open_ms : 1;
 
-	b->open_ms = (uint32_t) (ms < BREAKER_OPEN_MS_MAX ?
-				 ms : BREAKER_OPEN_MS_MAX);
+	b->open_ms = (uint32_t) (ms < BREAKER_OPEN_MS_MAX ? ms : BREAKER_OPEN_MS_MAX);
 }
 
 static bool _too_often(const struct breaker *b, uint64_t now_ns,
@@ -69,8 +65,7 @@ static void _cross(struct breaker *b, uint64_t now_ns, enum phx_breach breach,
 
 	if (state == BREAKER_EJECTED)
 		return;
-	if (state == BREAKER_CLOSED &&
-	    now_ns - b->closed_ns >= BREAKER_QUIET_NS)
+	if (state == BREAKER_CLOSED && now_ns - b->closed_ns >= BREAKER_QUIET_NS)
 		b->open_ms = 0;
 	b->breach = breach;
 	b->breaches[breach]++;
@@ -80,10 +75,9 @@ static void _cross(struct breaker *b, uint64_t now_ns, enum phx_breach breach,
 	b->silent = 0;
 	_lengthen(b, limits);
 	_open(b, now_ns);
-	if (_too_often(b, now_ns, limits)) {
+	if (breach == PHX_B_REFUTED || _too_often(b, now_ns, limits)) {
 		b->ejections++;
-		atomic_store_explicit(&b->state, BREAKER_EJECTED,
-				      memory_order_release);
+		atomic_store_explicit(&b->state, BREAKER_EJECTED, memory_order_release);
 	}
 }
 
@@ -100,45 +94,54 @@ extern bool breaker_allows(struct breaker *b, uint64_t now_ns)
 	if (now_ns < atomic_load_explicit(&b->until_ns, memory_order_relaxed))
 		return false;
 	/* Of several callers only the one that makes this change may ask. */
-	return atomic_compare_exchange_strong(&b->state, &state,
-					      BREAKER_HALF_OPEN);
+	return atomic_compare_exchange_strong(&b->state, &state, BREAKER_HALF_OPEN);
 }
 
-extern void breaker_hit(struct breaker *b, uint64_t now_ns)
+extern bool breaker_spent(const struct breaker *b, uint64_t now_ns)
 {
-	if (atomic_load_explicit(&b->state, memory_order_acquire) !=
-	    BREAKER_HALF_OPEN) {
-		atomic_store_explicit(&b->silent, 0, memory_order_relaxed);
-		return;
-	}
-	pthread_mutex_lock(&b->lock);
-	if (atomic_load(&b->state) == BREAKER_HALF_OPEN) {
-		b->closed_ns = now_ns;
-		atomic_store_explicit(&b->state, BREAKER_CLOSED,
-				      memory_order_release);
-	}
-	pthread_mutex_unlock(&b->lock);
+	return now_ns < atomic_load_explicit(&b->spent_ns, memory_order_relaxed);
 }
 
-extern void breaker_miss(struct breaker *b, uint64_t now_ns, uint64_t waited_ns,
-			 const struct breaker_limits *limits)
+/* Take an ask out of the budget of all asks. One more of the longest must have room at once; what
+ * it lacks comes with the time. */
+static void _pay(struct breaker *b, uint64_t now_ns, uint64_t waited_ns,
+		 const struct breaker_limits *limits)
 {
-	double full = (double) (limits->late_ms ? limits->late_ms : 1) *
-		      (double) NS_PER_MS;
+	double all = (limits->ask_ms ? limits->ask_ms : 1) * (double) NS_PER_MS;
+	double full = all / 4, lacks;
+
+	/* Three quarters drain in a minute, so one quarter in a third of it. */
+	(void) _spend(&b->asked, now_ns, MINUTE_NS / 3, full, (double) waited_ns);
+	lacks = b->asked.level + limits->deadline_us * 1000.0 - full;
+	if (lacks > 0)
+		atomic_store(&b->spent_ns, now_ns + (uint64_t) (lacks * (MINUTE_NS / 3) / full));
+}
+
+extern void breaker_asked(struct breaker *b, uint64_t now_ns, uint64_t waited_ns,
+			  bool answered, const struct breaker_limits *limits)
+{
+	double full = (limits->late_ms ? limits->late_ms : 1) * (double) NS_PER_MS;
 	uint32_t state;
 	bool above;
 
 	pthread_mutex_lock(&b->lock);
-	b->late_ns += waited_ns;
+	_pay(b, now_ns, waited_ns, limits);
 	state = atomic_load(&b->state);
-	above = _spend(&b->late, now_ns, MINUTE_NS, full, (double) waited_ns);
-	if (atomic_fetch_add_explicit(&b->silent, 1, memory_order_relaxed) + 1 >=
-	    BREAKER_SILENT)
-		above = true;
-	if (state == BREAKER_HALF_OPEN) /* nothing new: it lasts */
-		_open(b, now_ns);
-	else if (state == BREAKER_CLOSED && above)
-		_cross(b, now_ns, PHX_B_LATE, limits);
+	if (answered) {
+		b->silent = 0;
+		if (state == BREAKER_HALF_OPEN) {
+			b->closed_ns = now_ns;
+			atomic_store_explicit(&b->state, BREAKER_CLOSED, memory_order_release);
+		}
+	} else {
+		b->late_ns += waited_ns;
+		above = _spend(&b->late, now_ns, MINUTE_NS, full, (double) waited_ns);
+		above |= ++b->silent >= BREAKER_SILENT;
+		if (state == BREAKER_HALF_OPEN) /* nothing new: it lasts */
+			_open(b, now_ns);
+		else if (state == BREAKER_CLOSED && above)
+			_cross(b, now_ns, PHX_B_LATE, limits);
+	}
 	pthread_mutex_unlock(&b->lock);
 }
 
@@ -147,28 +150,46 @@ extern void breaker_cancel(struct breaker *b)
 	uint32_t half_open = BREAKER_HALF_OPEN;
 
 	/* until_ns has passed, so that the next ask is let through again. */
-	(void) atomic_compare_exchange_strong(&b->state, &half_open,
-					      BREAKER_OPEN);
+	(void) atomic_compare_exchange_strong(&b->state, &half_open, BREAKER_OPEN);
+}
+
+/* RET whether the refusal counts */
+static bool _counts(struct breaker *b, uint32_t job_id, uint64_t who,
+		    const struct breaker_limits *limits)
+{
+	uint32_t *job = &b->refused_jobs[job_id % BREAKER_REFUSED];
+	uint32_t each = BREAKER_TRIED_MIN * limits->refused_pct / 100 /
+			BREAKER_REFUSED_MANY;
+	uint8_t *user = &b->refusals[(uint32_t) who % BREAKER_REFUSERS];
+	uint8_t *part = &b->refusals[BREAKER_REFUSERS +
+				     (who >> 32) % BREAKER_REFUSERS];
+
+	if (*job == job_id || (who && (*user > each || *part > each)))
+		return false;
+	*job = job_id;
+	*user += who != 0;
+	*part += who != 0;
+	return true;
 }
 
 extern void breaker_tried(struct breaker *b, uint64_t now_ns, uint32_t job_id,
-			  bool kept, const struct breaker_limits *limits)
+			  uint64_t who, bool kept,
+			  const struct breaker_limits *limits)
 {
-	uint32_t *job = &b->refused_jobs[job_id % BREAKER_REFUSED];
 	uint64_t minutes;
 
 	pthread_mutex_lock(&b->lock);
-	if (!kept && *job == job_id) {
-		pthread_mutex_unlock(&b->lock);
-		return;
-	}
-	if (!kept)
-		*job = job_id;
 	minutes = now_ns > b->tried_ns ? (now_ns - b->tried_ns) / MINUTE_NS : 0;
 	b->tried_ns += minutes * MINUTE_NS;
 	for (; minutes && b->tried >= 1; minutes--) {
 		b->tried /= 2;
 		b->refused /= 2;
+		for (uint32_t i = 0; i < 2 * BREAKER_REFUSERS; i++)
+			b->refusals[i] /= 2;
+	}
+	if (!kept && !_counts(b, job_id, who, limits)) {
+		pthread_mutex_unlock(&b->lock);
+		return;
 	}
 	b->tried++;
 	b->refused += !kept;
@@ -198,13 +219,12 @@ static struct holder *_holder(struct breaker *b, uint64_t key)
 	return oldest;
 }
 
-/* End the holds of one user; with those of many users, open the breaker. */
-static void _end_holds(struct breaker *b, struct holder *h, uint64_t now_ns,
-		       double full, const struct breaker_limits *limits)
+/* Open the breaker if the holds of many users were ended. */
+static void _count_holders(struct breaker *b, uint64_t now_ns, double full,
+			   const struct breaker_limits *limits)
 {
 	uint32_t users[BREAKER_HELD_USERS], count = 0;
 
-	h->over = HOLDER_NEW;
 	for (uint32_t i = 0; i < BREAKER_HOLDERS; i++) {
 		const struct holder *other = &b->holders[i];
 		uint32_t user = (uint32_t) other->key, seen = 0;
@@ -229,10 +249,10 @@ static void _end_holds(struct breaker *b, struct holder *h, uint64_t now_ns,
 }
 
 extern bool breaker_hold(struct breaker *b, uint64_t now_ns, uint32_t user,
-			 uint32_t partition,
+			 uint32_t partition, bool counts,
 			 const struct breaker_limits *limits, bool *ended)
 {
-	uint64_t key = (1ull << 63) | (uint64_t) partition << 32 | user;
+	uint64_t key = BREAKER_WHO(user, partition);
 	double full = limits->held_s * (double) NS_PER_S;
 	struct holder *h;
 	uint64_t since;
@@ -252,7 +272,8 @@ extern bool breaker_hold(struct breaker *b, uint64_t now_ns, uint32_t user,
 	} else if (_spend(&h->held, now_ns, HOUR_NS, full, (double) since)) {
 		if (!h->over) {
 			*ended = true;
-			_end_holds(b, h, now_ns, full, limits);
+			h->over = counts ? HOLDER_NEW : HOLDER_COUNTED;
+			_count_holders(b, now_ns, full, limits);
 		}
 	} else if (h->held.level <= full / 2) {
 		h->over = HOLDER_UNDER;
@@ -274,14 +295,12 @@ extern uint64_t breaker_sync_at(struct breaker *b, uint64_t now_ns, bool caused)
 	if (b->syncs_near > 1) {
 		uint32_t steps = b->syncs_near - 2;
 
-		pause = steps > 2 ? BREAKER_SYNC_PAUSE_MAX_NS :
-				    NS_PER_S << steps;
+		pause = steps > 2 ? BREAKER_SYNC_PAUSE_MAX_NS : NS_PER_S << steps;
 	}
 	if (b->sync_ns)
 		at = b->sync_ns + pause;
 	if (b->breach == PHX_B_SYNCS &&
-	    atomic_load(&b->state) == BREAKER_OPEN &&
-	    atomic_load(&b->until_ns) > at)
+	    atomic_load(&b->state) == BREAKER_OPEN && atomic_load(&b->until_ns) > at)
 		at = atomic_load(&b->until_ns);
 	if (atomic_load(&b->state) == BREAKER_EJECTED)
 		at = UINT64_MAX;
@@ -300,13 +319,19 @@ extern void breaker_sync(struct breaker *b, uint64_t now_ns, bool caused,
 	else
 		b->syncs_near = 0;
 	b->sync_ns = now_ns;
-	if (limits->syncs &&
-	    _spend(&b->syncs, now_ns, MINUTE_NS, limits->syncs, 1))
+	if (limits->syncs && _spend(&b->syncs, now_ns, MINUTE_NS, limits->syncs, 1))
 		_cross(b, now_ns, PHX_B_SYNCS, limits);
 	pthread_mutex_unlock(&b->lock);
 }
 
 /* ---- ejection */
+
+extern void breaker_refuted(struct breaker *b, uint64_t now_ns, const struct breaker_limits *limits)
+{
+	pthread_mutex_lock(&b->lock);
+	_cross(b, now_ns, PHX_B_REFUTED, limits);
+	pthread_mutex_unlock(&b->lock);
+}
 
 extern void breaker_enable(struct breaker *b, uint64_t now_ns)
 {
@@ -319,14 +344,14 @@ extern void breaker_enable(struct breaker *b, uint64_t now_ns)
 	b->closed_ns = now_ns;
 	memset(b->holders, 0, sizeof(b->holders));
 	memset(b->refused_jobs, 0, sizeof(b->refused_jobs));
+	memset(b->refusals, 0, sizeof(b->refusals));
 	atomic_store_explicit(&b->state, BREAKER_CLOSED, memory_order_release);
 	pthread_mutex_unlock(&b->lock);
 }
 
 extern bool breaker_is_ejected(struct breaker *b)
 {
-	return atomic_load_explicit(&b->state, memory_order_acquire) ==
-	       BREAKER_EJECTED;
+	return atomic_load_explicit(&b->state, memory_order_acquire) == BREAKER_EJECTED;
 }
 
 extern const char *breaker_word(uint32_t breach)
@@ -340,6 +365,8 @@ extern const char *breaker_word(uint32_t breach)
 		return "whole states asked for";
 	case PHX_B_HELD:
 		return "jobs held back";
+	case PHX_B_REFUTED:
+		return "proofs that Slurm refuted";
 	default:
 		return "nothing";
 	}

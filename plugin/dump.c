@@ -99,8 +99,7 @@ static void _asks(FILE *f)
 	n = count;
 	memcpy(last, kept, sizeof(last));
 	pthread_mutex_unlock(&lock);
-	fputs("# unix_s job mode decision reason rc nodes ask_us narrowed_us full_us\n",
-	      f);
+	fputs("# unix_s job mode decision reason rc nodes ask_us narrowed_us full_us\n", f);
 	for (uint64_t i = n > ASKS_KEPT ? n - ASKS_KEPT : 0; i < n; i++) {
 		const struct phx_outcome *o = &last[i % ASKS_KEPT].out;
 
@@ -117,8 +116,7 @@ static void _asks(FILE *f)
 
 static int _write(const char *path, const char *head)
 {
-	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
-		      0600);
+	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
 	int err = 0;
 

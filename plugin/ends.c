@@ -135,8 +135,7 @@ static void _remove(struct phx_end *slot)
 		if (!slots[i].job_id)
 			break;
 		home = _home(slots[i].job_id);
-		if (((i - home) & (slot_count - 1)) <
-		    ((i - hole) & (slot_count - 1)))
+		if (((i - home) & (slot_count - 1)) < ((i - hole) & (slot_count - 1)))
 			continue;
 		slots[hole] = slots[i];
 		hole = i;
@@ -161,8 +160,7 @@ static bool _put(struct pktbuf *out, uint32_t count)
 	for (uint32_t at = 0; at < count;) {
 		uint32_t n = MIN(count - at, PHX_ENDS_PER_MSG);
 		size_t bytes = n * sizeof(*changed);
-		struct phx_ends *msg = pktbuf_add(out, PHX_ENDS,
-						  sizeof(*msg) + bytes);
+		struct phx_ends *msg = pktbuf_add(out, PHX_ENDS, sizeof(*msg) + bytes);
 
 		if (!msg)
 			return false;
@@ -195,14 +193,36 @@ static uint32_t _compare(__typeof__(find_job_record) *find)
 	return count;
 }
 
+extern bool ends_free(bitstr_t *candidates, bitstr_t *like, time_t at, int count)
+{
+	bitstr_t *empty = bit_copy(candidates);
+	bool found;
+
+	if (like)
+		bit_and(empty, like);
+	pthread_mutex_lock(&lock);
+	for (uint32_t i = 0; i < slot_count; i++) {
+		job_record_t *job_ptr;
+
+		if (!slots[i].job_id || slots[i].end_time <= (uint64_t) at)
+			continue;
+		job_ptr = _find_job_record()(slots[i].job_id);
+		if (job_ptr && job_ptr->job_resrcs)
+			bit_and_not(empty, job_ptr->job_resrcs->node_bitmap);
+	}
+	pthread_mutex_unlock(&lock);
+	found = bit_set_count(empty) >= count;
+	bit_free(empty);
+	return found;
+}
+
 /* Whether nothing changed: a change sets last_job_update to its second, which was over when the
  * ends were compared. */
 static bool _unchanged(uint64_t now)
 {
 	return (told_at && last_job_update == told_update &&
 		told_update < told_at) ||
-	       (told_at && pthread_equal(told_by, pthread_self()) &&
-		now - told_ns < SAME_HOLD_NS);
+	       (told_at && pthread_equal(told_by, pthread_self()) && now - told_ns < SAME_HOLD_NS);
 }
 
 extern bool ends_tell(void)

@@ -20,6 +20,10 @@ extern void ends_told(const job_record_t *job_ptr);
 
 extern void ends_drop(uint32_t job_id);
 
+/* RET whether at least `count` of the candidates are empty from `at` on at the latest, by the ends
+ * that ends_tell() told; locks: READ job. IN like - only these nodes count; or NULL */
+extern bool ends_free(bitstr_t *candidates, bitstr_t *like, time_t at, int count);
+
 /* Send the ends that changed; locks: READ job.
  * RET true if the daemon knows the present ends */
 extern bool ends_tell(void);

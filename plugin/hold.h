@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* hold.h - whether a job may be held as the daemon wants. */
+/* hold.h - whether a call may fail as the daemon wants. */
 #pragma once
 
 #include "slurm_api.h"
 
-/* Read phalanx_hold_max of SchedulerParameters: the longest hold of any job, whatever the daemon
- * says. */
-extern void hold_read_conf(void);
+enum hold_why {
+	HOLD_DAEMON = 0, /* waiting is better, it says */
+	HOLD_LIMIT = 1,  /* a limit of the administrator's, PHX_A_LIMIT */
+	HOLD_CANNOT = 2, /* a proof says that too few nodes have room */
+};
 
-/* RET whether a job may be held. IN by_limit - because of an administrator's limit (PHX_A_LIMIT) */
-extern bool hold_allowed(const job_record_t *job_ptr, bool by_limit);
+extern bool hold_allowed(const job_record_t *job_ptr, enum hold_why why);

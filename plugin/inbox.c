@@ -66,8 +66,7 @@ static bool _take(const struct packet *p, uint64_t now_ns)
 		open = false;
 		ready.generation = next.generation;
 		ready.count = next.count;
-		memcpy(ready.deltas, next.deltas,
-		       next.count * sizeof(next.deltas[0]));
+		memcpy(ready.deltas, next.deltas, next.count * sizeof(next.deltas[0]));
 		until_ns = until;
 		_wake_locked();
 	}
@@ -113,8 +112,7 @@ extern void inbox_wait(uint32_t ms)
 	until.tv_sec += (time_t) (ns / NS_PER_S);
 	until.tv_nsec = (long) (ns % NS_PER_S);
 	pthread_mutex_lock(&lock);
-	while (!woken && !pthread_cond_clockwait(&wake, &lock, CLOCK_MONOTONIC,
-						 &until))
+	while (!woken && !pthread_cond_clockwait(&wake, &lock, CLOCK_MONOTONIC, &until))
 		;
 	woken = false;
 	pthread_mutex_unlock(&lock);

@@ -21,6 +21,7 @@
 #include "state.h"
 #include "stats.h"
 
+#define WINDOW_S 60 /* within which Slurm's first windows end */
 #define HELD_SAMPLED 8u /* of so many held calls stock is asked once */
 #define MODE_OTHER 3u /* index of the calls that have no mode of their own */
 
@@ -100,8 +101,7 @@ static void _save(struct saved *s, job_record_t *job_ptr)
 }
 
 /* Keep the trial's node_bitmap_preempt if it was accepted and made one. */
-static void _settle_preempt(struct saved *s, job_record_t *job_ptr,
-			    bool accepted)
+static void _settle_preempt(struct saved *s, job_record_t *job_ptr, bool accepted)
 {
 #if HAS_NODE_BITMAP_PREEMPT
 	if (accepted && job_ptr->node_bitmap_preempt) {
@@ -150,28 +150,18 @@ static uint16_t _may_ask(const struct call *c)
 	if (!job_ptr->job_id || !job_ptr->part_ptr || !job_ptr->details)
 		return PHX_R_SKIPPED;
 	/* Which blocks are closed to others only stock knows. */
-	if (IS_WHOLE_TOPO(job_ptr->details->whole_node) ||
-	    PART_IS_TOPO(job_ptr->part_ptr))
+	if (IS_WHOLE_TOPO(job_ptr->details->whole_node) || PART_IS_TOPO(job_ptr->part_ptr))
 		return PHX_R_SKIPPED;
 	if (bit_size(c->node_bitmap) != node_record_count ||
-	    node_record_count <= 0 ||
-	    (uint32_t) node_record_count > PHX_NODES_MAX)
+	    node_record_count <= 0 || (uint32_t) node_record_count > PHX_NODES_MAX)
 		return PHX_R_SKIPPED;
 	if (job_ptr->details->req_node_bitmap)
 		return PHX_R_REQ_NODES;
 	if ((c->later && !c->prove) ||
 	    (c->mode == SELECT_MODE_TEST_ONLY &&
-	     (!c->prove ||
-	      bit_set_count(c->node_bitmap) < PROOF_TEST_ONLY_MIN)))
+	     (!c->prove || bit_set_count(c->node_bitmap) < PROOF_TEST_ONLY_MIN)))
 		return PHX_R_SKIPPED;
 	return ask_allowed(c->mode, c->start_ns);
-}
-
-static uint32_t _proof_kind(const struct call *c)
-{
-	return c->mode == SELECT_MODE_TEST_ONLY ? PHX_P_TEST_ONLY :
-	       c->mode == SELECT_MODE_WILL_RUN ? PHX_P_WILL_RUN :
-						 PHX_P_NO_FIT;
 }
 
 /* Fill the ASK in `packet`. RET PHX_R_NONE, or why it is not sent */
@@ -202,23 +192,32 @@ static uint16_t _fill_ask(const struct call *c)
 	return reason;
 }
 
-/* RET PHX_R_NONE if stock's result on the chosen nodes stands for all */
-static uint16_t _accept(const struct call *c, int rc, time_t until)
+/* RET PHX_R_NONE if stock's result on the chosen nodes stands for all
+ * IN all - candidates. Where as many of them as the job takes are empty before its start, by the
+ *     ends known here, they might do sooner: no proof is believed then. Slurm's windows are up to
+ *     twice as long as the time before them. */
+static uint16_t _accept(const struct call *c, int rc, time_t until, bitstr_t *all)
 {
+	time_t now = time(NULL), start = c->job_ptr->start_time, sooner;
+	int first = bit_ffs(c->node_bitmap);
+	bitstr_t *like = NULL;
+
 	if (rc != SLURM_SUCCESS)
 		return PHX_R_NARROW_FAILED;
-	if (c->mode != SELECT_MODE_WILL_RUN ||
-	    c->job_ptr->start_time <= MAX(until, time(NULL)))
+	if (c->mode != SELECT_MODE_WILL_RUN || start <= MAX(now, MIN(until, c->from)))
 		return PHX_R_NONE;
-	return PHX_R_NARROW_LATER;
+	sooner = proof_windows() ? now + (start - now - WINDOW_S) / 2 : start - 1;
+	if (c->job_ptr->gres_list_req && first >= 0) /* others may have none */
+		like = node_record_table_ptr[first]->config_ptr->node_bitmap;
+	return start > until || ends_free(all, like, sooner, bit_set_count(c->node_bitmap)) ?
+		       PHX_R_NARROW_LATER : PHX_R_NONE;
 }
 
 /* Try the chosen nodes alone, without preemption.
  * IN/OUT trial - how; start is set
  * RET PHX_R_NONE: accepted, node_bitmap and the job are stock's result, unless it is not to be
  *     kept; else everything is as before */
-static uint16_t _try_narrow(struct call *c, struct trial *trial
-			    JOB_TEST_TAIL_PARAMS)
+static uint16_t _try_narrow(struct call *c, struct trial *trial JOB_TEST_TAIL_PARAMS)
 {
 	job_record_t *job_ptr = c->job_ptr;
 	bitstr_t *orig = bit_copy(c->node_bitmap);
@@ -244,7 +243,7 @@ static uint16_t _try_narrow(struct call *c, struct trial *trial
 				     c->mode, NULL, NULL
 				     JOB_TEST_TAIL_ARGS_UNTIL(trial->until));
 	err = errno;
-	reason = _accept(c, rc, trial->until);
+	reason = _accept(c, rc, trial->until, orig);
 	trial->start = rc == SLURM_SUCCESS ? job_ptr->start_time : 0;
 	trial->keep = trial->keep && reason == PHX_R_NONE;
 	_settle_preempt(&saved, job_ptr, trial->keep);
@@ -281,6 +280,8 @@ static int _full(struct call *c, uint64_t *ns JOB_TEST_TAIL_PARAMS)
 
 static void _send_outcome(const struct call *c, struct phx_outcome *out)
 {
+	struct link_limits limits = link_limits();
+
 	out->hdr = PHX_HDR_OF(PHX_OUTCOME, sizeof(*out));
 	out->job_id = c->job_ptr->job_id;
 	out->mode = c->mode;
@@ -288,15 +289,15 @@ static void _send_outcome(const struct call *c, struct phx_outcome *out)
 		out->count = (uint32_t) bit_set_count(c->node_bitmap);
 	(void) link_send(&out->hdr); /* a report; its loss does no harm */
 	dump_note(out);
-	/* A proof that does not hold is no refusal: it was a try on nodes that
-	 * nobody is to have, and the daemon itself gives up a kind of proof
-	 * that was wrong. */
-	if (!out->proof_result &&
-	    (out->reason == PHX_R_NONE || out->reason == PHX_R_NARROW_FAILED ||
-	     out->reason == PHX_R_NARROW_LATER)) {
-		struct link_limits limits = link_limits();
-
+	if (out->proof_result == PHX_PR_REFUTED) {
+		breaker_refuted(&overlay_breaker, now_ns(), &limits.breaker);
+	/* A proof that says too little is no refusal: nobody is to have these nodes. */
+	} else if (!out->proof_result &&
+		   (out->reason == PHX_R_NONE || out->reason == PHX_R_NARROW_FAILED ||
+		    out->reason == PHX_R_NARROW_LATER)) {
 		breaker_tried(&overlay_breaker, now_ns(), out->job_id,
+			      BREAKER_WHO(c->job_ptr->user_id, phx_account_key(
+					  c->job_ptr->part_ptr->name)),
 			      !out->reason, &limits.breaker);
 	}
 }
@@ -337,26 +338,27 @@ static int _fail(struct call *c)
 	return SLURM_ERROR;
 }
 
-/* Try the nodes of an answer. RET PHX_R_NONE: the result stands, or would if it were kept */
-static uint16_t _follow(struct call *c, const struct phx_answer *answer,
-			struct phx_outcome *out JOB_TEST_TAIL_PARAMS)
+/* Try the nodes of an answer.
+ * IN keep - what is accepted is the result
+ * RET PHX_R_NONE: the result stands, or would if it were kept */
+static uint16_t _try(struct call *c, const struct phx_answer *answer, bool keep,
+		     struct phx_outcome *out JOB_TEST_TAIL_PARAMS)
 {
 	uint64_t start = now_ns();
 	struct trial trial = {
 		.count = answer->count,
 		.all = answer->flags & PHX_A_ALL_NODES,
-		.keep = !(answer->flags & PHX_A_VERIFY),
-		.until = answer->flags & PHX_A_PROOF &&
-			 c->mode == SELECT_MODE_WILL_RUN ?
+		.keep = keep,
+		.until = answer->proof == PHX_P_WILL_RUN ?
 				 (time_t) answer->until : 0,
 	};
 	uint16_t reason = _try_narrow(c, &trial JOB_TEST_TAIL_ARGS);
 
 	out->narrowed_ns = now_ns() - start;
-	if (answer->flags & PHX_A_PROOF)
+	if (answer->proof)
 		out->start = (uint64_t) trial.start;
 	if (!reason) {
-		if (!(answer->flags & PHX_A_PROOF))
+		if (!answer->proof)
 			stat_add(&overlay_stats.narrowed, 1);
 		stat_add(&overlay_stats.narrowed_calls, 1);
 		stat_add(&overlay_stats.narrowed_ns, out->narrowed_ns);
@@ -364,51 +366,39 @@ static uint16_t _follow(struct call *c, const struct phx_answer *answer,
 	return reason;
 }
 
-/* Act on an answer: sets out->reason and, for a proof, its result. */
-static void _act(struct call *c, const struct phx_answer *answer,
-		 struct phx_outcome *out JOB_TEST_TAIL_PARAMS)
-{
-	bool proved = answer->flags & PHX_A_PROOF;
-
-	if (!out->reason &&
-	    answer->count == (uint32_t) bit_set_count(c->node_bitmap))
-		out->reason = PHX_R_NO_CHOICE;
-	else if (!out->reason)
-		out->reason = _follow(c, answer, out JOB_TEST_TAIL_ARGS);
-	else if (out->reason != PHX_R_NO_FIT)
-		proved = false;
-	if (!proved)
-		return;
-	out->proof = (uint16_t) answer->proof;
-	out->proof_result = out->reason == PHX_R_NONE ||
-			    out->reason == PHX_R_NO_FIT ?
-				    PHX_PR_ACCEPTED : PHX_PR_REJECTED;
-}
-
-/* Call stock in full, where the answer failed or is to be verified. */
-static void _finish(struct call *c, const struct phx_answer *answer,
+/* Do what may follow an answer; stock decides whatever is left open.
+ * OUT out - reason (of a try), rc, and the result of a proof */
+static void _follow(struct call *c, enum follow follow, const struct phx_answer *answer,
 		    struct phx_outcome *out JOB_TEST_TAIL_PARAMS)
 {
-	bool accepted = out->proof_result == PHX_PR_ACCEPTED;
-	bool verify = answer->flags & PHX_A_VERIFY;
+	bool proved = follow == FOLLOW_PROOF || follow == FOLLOW_CANNOT;
+	bool verify = proved && (proof_sampled(answer->proof) || answer->flags & PHX_A_VERIFY);
 	struct proof_full full;
 
-	if (out->reason == PHX_R_HELD &&
-	    hold_allowed(c->job_ptr, answer->flags & PHX_A_LIMIT)) {
-		_sample_held(c JOB_TEST_TAIL_ARGS);
-		out->rc = _fail(c);
-		return;
+	if (follow == FOLLOW_TRY || follow == FOLLOW_PROOF)
+		out->reason = answer->count == (uint32_t) bit_set_count(c->node_bitmap) ?
+			PHX_R_NO_CHOICE : _try(c, answer, !verify, out JOB_TEST_TAIL_ARGS);
+	if (proved) {
+		out->proof = (uint16_t) answer->proof;
+		out->proof_result = !out->reason || follow == FOLLOW_CANNOT ?
+			PHX_PR_ACCEPTED : PHX_PR_REJECTED;
 	}
-	if (!out->reason && !(accepted && verify))
+	/* Of a proof no nodes were chosen that stock could have refused. */
+	stat_add(&overlay_stats.reasons[out->proof_result == PHX_PR_REJECTED ?
+						PHX_R_NO_FIT : out->reason], 1);
+	if (!out->reason && !verify)
 		return;
-	if (accepted && !verify) { /* proved not to fit */
+	if (((follow == FOLLOW_CANNOT && !verify) || follow == FOLLOW_HOLD) &&
+	    hold_allowed(c->job_ptr, proved ? HOLD_CANNOT :
+			 answer->flags & PHX_A_LIMIT ? HOLD_LIMIT : HOLD_DAEMON)) {
+		_sample_held(c JOB_TEST_TAIL_ARGS);
 		out->rc = _fail(c);
 		return;
 	}
 	out->rc = _full(c, &out->full_ns JOB_TEST_TAIL_ARGS);
 	full.found = out->rc == SLURM_SUCCESS;
 	full.start = c->job_ptr->start_time;
-	if (out->proof_result)
+	if (proved)
 		proof_judge(out, answer, &full, c->from);
 }
 
@@ -418,28 +408,26 @@ static int _narrow(struct call *c JOB_TEST_TAIL_PARAMS)
 	struct phx_outcome out = {0};
 	struct phx_answer answer;
 	struct answer_want want;
+	enum follow follow;
 
 	want = (struct answer_want) {
 		.job_id = c->job_ptr->job_id,
 		.min_nodes = c->min_nodes,
 		.max_nodes = c->max_nodes,
 		.node_bits = packet.ask.node_bits,
-		.proof = c->prove ? _proof_kind(c) : PHX_P_NONE,
+		.mode = c->mode,
+		.prove = c->prove,
 		.candidates = (const uint64_t *) (&packet.ask + 1),
 		.left_out = packet.ask.left_count ?
 			(const uint64_t *) (&packet.ask + 1) +
 			packet.ask.word_count : NULL,
 	};
-	out.reason = ask_daemon(&packet.ask, &want, now_ns(), chosen, &answer);
+	follow = ask_daemon(&packet.ask, &want, now_ns(), chosen, &answer, &out.reason);
 	out.ask_seq = packet.ask.hdr.seq;
 	out.decision = answer.decision;
 	out.ask_ns = now_ns() - c->start_ns;
 	stat_hist(overlay_stats.ask_ns_hist, out.ask_ns);
-	_act(c, &answer, &out JOB_TEST_TAIL_ARGS);
-	/* Of a proof no nodes were chosen that stock could have refused. */
-	stat_add(&overlay_stats.reasons[out.proof_result == PHX_PR_REJECTED ?
-						PHX_R_NO_FIT : out.reason], 1);
-	_finish(c, &answer, &out JOB_TEST_TAIL_ARGS);
+	_follow(c, follow, &answer, &out JOB_TEST_TAIL_ARGS);
 	_send_outcome(c, &out);
 	return out.rc;
 }

@@ -5,6 +5,7 @@
 
 #include <dlfcn.h>
 #include <stdatomic.h>
+#include <string.h>
 
 #include "layout.h"
 #include "state.h"
@@ -22,8 +23,7 @@ static const char *_job_check(job_record_t *job_ptr)
 		return "a job record is not laid out as expected";
 	if (job_ptr->details && !LOOKS_LIKE(job_ptr->details, DETAILS_MAGIC))
 		return "a job's details are not laid out as expected";
-	if (job_ptr->job_resrcs &&
-	    xsize(job_ptr->job_resrcs) != sizeof(*job_ptr->job_resrcs))
+	if (job_ptr->job_resrcs && xsize(job_ptr->job_resrcs) != sizeof(*job_ptr->job_resrcs))
 		return "a job's resources are not laid out as expected";
 	return NULL;
 }
@@ -53,10 +53,8 @@ extern const char *layout_wrong(void)
 static const char *_new_job_check(void)
 {
 	job_record_t *(*create)(void) =
-		(job_record_t *(*)(void)) dlsym(RTLD_DEFAULT,
-						"job_record_create");
-	void (*delete)(void *) =
-		(void (*)(void *)) dlsym(RTLD_DEFAULT, "job_record_delete");
+		(job_record_t *(*)(void)) dlsym(RTLD_DEFAULT, "job_record_create");
+	void (*delete)(void *) = (void (*)(void *)) dlsym(RTLD_DEFAULT, "job_record_delete");
 	static bool checked;
 	const char *wrong;
 	job_record_t *job_ptr;
@@ -77,11 +75,12 @@ static const char *_new_job_check(void)
 
 static const char *_node_check(node_record_t *node_ptr, uint32_t index)
 {
-	if (!LOOKS_LIKE(node_ptr, NODE_MAGIC) || !node_ptr->name ||
-	    !node_ptr->config_ptr)
+	if (!LOOKS_LIKE(node_ptr, NODE_MAGIC) || !node_ptr->name || !node_ptr->config_ptr)
 		return "a node record is not laid out as expected";
 	if ((uint32_t) node_ptr->index != index)
 		return "a node record has another index";
+	if (strlen(node_ptr->name) >= PHX_NAME_LEN)
+		return "a node's name is longer than 63 characters";
 	if (!LOOKS_LIKE(node_ptr->config_ptr, CONFIG_MAGIC))
 		return "a config record is not laid out as expected";
 	return NULL;
@@ -115,8 +114,7 @@ static bool _reads_bitmaps(void)
 
 	bit_set(bitmap, 3);
 	bit_set(bitmap, 129);
-	ok = state_bitmap_words(bitmap, 130, words) == 2 && words[0] == 8 &&
-	     words[2] == 2;
+	ok = state_bitmap_words(bitmap, 130, words) == 2 && words[0] == 8 && words[2] == 2;
 	bit_free(bitmap);
 	return ok;
 }

@@ -40,8 +40,7 @@ static uint32_t _position(const struct ledger *l, uint32_t job_id)
 	return low;
 }
 
-extern struct ledger_entry *ledger_find(const struct ledger *l,
-					uint32_t job_id)
+extern struct ledger_entry *ledger_find(const struct ledger *l, uint32_t job_id)
 {
 	uint32_t at = _position(l, job_id);
 
@@ -131,8 +130,7 @@ extern bool ledger_copy(struct ledger *to, const struct ledger *from)
 	if (!_reserve(to, from->count))
 		return false;
 	if (from->count)
-		memcpy(to->entries, from->entries,
-		       from->count * sizeof(*to->entries));
+		memcpy(to->entries, from->entries, from->count * sizeof(*to->entries));
 	to->count = from->count;
 	return true;
 }
@@ -147,8 +145,7 @@ extern void ledger_free(struct ledger *l)
 
 static uint64_t _hash(const struct ledger *l)
 {
-	return fnv_bytes(FNV_OFFSET, l->entries,
-			 l->count * sizeof(*l->entries));
+	return fnv_bytes(FNV_OFFSET, l->entries, l->count * sizeof(*l->entries));
 }
 
 /* RET 0 or an errno value */
@@ -219,8 +216,7 @@ static int _store_new(const struct ledger *l, const char *path)
 	int err, fd;
 
 	(void) unlink(path); /* of an attempt that was cut off */
-	fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
-		  0600);
+	fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return errno;
 	err = _write(fd, &head, sizeof(head));

@@ -40,8 +40,7 @@ struct ledger {
 };
 
 /* RET the job's entry, or NULL */
-extern struct ledger_entry *ledger_find(const struct ledger *l,
-					uint32_t job_id);
+extern struct ledger_entry *ledger_find(const struct ledger *l, uint32_t job_id);
 
 /* Add an entry without values, in state OFF.
  * RET the entry, valid until the next call; NULL if full or memory ran out */

@@ -87,8 +87,7 @@ static bool _peer_is_ours(int fd)
 	socklen_t len = sizeof(peer);
 	bool ok;
 
-	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) ||
-	    len != sizeof(peer))
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) || len != sizeof(peer))
 		return false;
 	pthread_mutex_lock(&io.lock);
 	ok = peer.uid == 0 || peer.uid == slurm_uid || peer.uid == getuid();
@@ -117,8 +116,7 @@ static int _connect(void)
 		return -1;
 	}
 	if (!_peer_is_ours(fd)) {
-		error("phalanx: %s is served by a foreign user, not used",
-		      path);
+		error("phalanx: %s is served by a foreign user, not used", path);
 		close(fd);
 		return -1;
 	}
@@ -129,8 +127,7 @@ static bool _running(void)
 {
 	enum link_state state = link_state();
 
-	return !atomic_load(&stopping) && state != LINK_LOST &&
-	       state != LINK_DOWN;
+	return !atomic_load(&stopping) && state != LINK_LOST && state != LINK_DOWN;
 }
 
 /* Send HELLO, wait for WELCOME. RET false if it did not come */
@@ -312,8 +309,7 @@ static void _sync(void)
 	uint64_t start = _now_ms();
 	bool sent;
 
-	breaker_sync(&overlay_breaker, now_ns(), !atomic_exchange(&ours, false),
-		     &limits.breaker);
+	breaker_sync(&overlay_breaker, now_ns(), !atomic_exchange(&ours, false), &limits.breaker);
 	if (!_build_sync())
 		return;
 	if (syncs_here++)
@@ -351,7 +347,8 @@ static void _log_breaker(void)
 
 		(void) snprintf(head, sizeof(head),
 				"phalanx: breaker opened, Slurm decides alone%s: too much of %s",
-				out ? " until `phalanx daemon enable`" : "", why);
+				out ? " until slurm.conf says otherwise (`phalanx daemon enable`)" :
+				      "", why);
 		err = dump_write(head, path);
 		if (out)
 			error("%s; it opened too often, %s%s", head,
@@ -382,8 +379,7 @@ static void _check_table(void)
 	 * clock that was set back gives changes earlier times than that. */
 	if (atomic_load(&usable) &&
 	    (hint || last_node_update != node_seen ||
-	     last_part_update != part_seen ||
-	     MAX(node_seen, part_seen) >= table_checked)) {
+	     last_part_update != part_seen || MAX(node_seen, part_seen) >= table_checked)) {
 		_table_seen();
 		topology_refresh();
 		changed = state_table_hash() != synced.table_hash;
@@ -412,19 +408,16 @@ static void _serve(void)
 			break;
 		}
 		if (breaker_is_ejected(&overlay_breaker) && !told_ejected) {
-			/* The next connection gets no state, and so the daemon
-			 * keeps none. */
+			/* The next connection gets no state, and so the daemon keeps none. */
 			told_ejected = true;
 			link_lose("ejected", 0);
 			break;
 		}
 		if (link_state() == LINK_STALE && atomic_load(&usable) &&
-		    !breaker_sync_at(&overlay_breaker, now_ns(),
-				     !atomic_load(&ours)))
+		    !breaker_sync_at(&overlay_breaker, now_ns(), !atomic_load(&ours)))
 			_sync();
 		else /* in READY an answer must not wake this thread */
-			_sleep(TICK_MS, link_state() == LINK_READY ? -1 : io.sock,
-			       POLLIN);
+			_sleep(TICK_MS, link_state() == LINK_READY ? -1 : io.sock, POLLIN);
 		io_drain();
 		_log_breaker();
 		now = _now_ms();
@@ -456,14 +449,12 @@ static void _disconnect(bool welcomed)
 	inbox_forget();
 	pthread_mutex_unlock(&io.rx_lock);
 	if (!welcomed && !told_unwelcome)
-		info("phalanx: phalanxd does not take this overlay: %s; see `phalanx doctor`",
-		     why);
+		info("phalanx: phalanxd does not take this overlay: %s; see `phalanx doctor`", why);
 	told_unwelcome = !welcomed;
 	if (!welcomed)
 		debug("phalanx: not connected: %s", why);
 	else if (err == EBADMSG)
-		info("phalanx: connection lost: malformed message, expected %s",
-		     why);
+		info("phalanx: connection lost: malformed message, expected %s", why);
 	else if (err)
 		info("phalanx: connection lost: %s: %s", why, strerror(err));
 	else
@@ -482,8 +473,7 @@ static void *_run(void *arg)
 		int fd;
 
 		_log_breaker();
-		if (inert || !atomic_load(&usable) ||
-		    slurmctld_config.shutdown_time) {
+		if (inert || !atomic_load(&usable) || slurmctld_config.shutdown_time) {
 			_sleep(IDLE_MS, -1, 0);
 			continue;
 		}
@@ -510,8 +500,7 @@ static void *_run(void *arg)
 		if (atomic_load(&stopping))
 			break;
 		/* Jitter of a quarter, so that daemons are not met in step */
-		_sleep(backoff + (uint32_t) rand_r(&seed) % (backoff / 4), -1,
-		       0);
+		_sleep(backoff + (uint32_t) rand_r(&seed) % (backoff / 4), -1, 0);
 		backoff = MIN(2 * backoff, BACKOFF_MAX_MS);
 	}
 	return NULL;
@@ -534,8 +523,7 @@ static void _start(void)
 	atomic_store(&stopping, false);
 	err = thread_start(&thread, _run);
 	if (err) {
-		error("phalanx: pthread_create: %s; no connection is made",
-		      strerror(err));
+		error("phalanx: pthread_create: %s; no connection is made", strerror(err));
 		(void) close(io.wake_fd);
 		io.wake_fd = -1;
 		return;

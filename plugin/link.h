@@ -10,7 +10,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "breaker.h"
 #include "packet.h"
 #include "pktbuf.h"
 
@@ -21,14 +20,6 @@ enum link_state {
 	LINK_SYNCING = 3, /* state on its way, events go to the backlog */
 	LINK_READY = 4,   /* events and asks are sent at once */
 	LINK_LOST = 5,    /* to be closed by the thread */
-};
-
-/* Limits in force, from WELCOME and CONFIG. */
-struct link_limits {
-	uint32_t deadline_us;
-	uint32_t flags; /* enum phx_welcome_flags */
-	uint32_t limit_hold_s;
-	struct breaker_limits breaker;
 };
 
 /* ---- slurmctld's state, reported by the operations; locks held by the caller */
@@ -61,6 +52,10 @@ extern void link_events(const struct pktbuf *events);
 extern enum link_state link_state(void);
 extern struct link_limits link_limits(void);
 extern uint32_t link_flags(void);
+
+/* Take the limits of slurm.conf. Another number at phalanx_enable than before closes the breaker,
+ * also where the daemon is ejected: nothing that the daemon sends does. */
+extern void link_site(const struct site *site);
 
 /* Send one packet at once if READY; sets its seq.
  * RET 0, or an errno value: ENOTCONN if not READY, EAGAIN if the socket is

@@ -28,6 +28,8 @@ struct link_io io = {
 
 static _Atomic uint32_t cur_state; /* enum link_state; written under io.lock */
 static pthread_mutex_t limits_lock = PTHREAD_MUTEX_INITIALIZER; /* no other within */
+static struct phx_welcome said; /* by the daemon */
+static struct site site;
 static struct link_limits limits;
 static _Atomic uint32_t flags; /* limits.flags, to look at without the lock */
 static uint8_t rx_buf[PHX_PACKET_MAX] __attribute__((aligned(8))); /* rx */
@@ -65,29 +67,28 @@ extern void io_wake(void)
 		(void) !write(io.wake_fd, &one, sizeof(one));
 }
 
-static void _set_limits(const struct phx_welcome *w)
+static void _set_limits(const struct phx_welcome *w, const struct site *s)
 {
 	pthread_mutex_lock(&limits_lock);
-	limits = (struct link_limits) {
-		.deadline_us = w->deadline_us,
-		.flags = w->flags & ~(uint32_t) PHX_W_ENABLE,
-		.limit_hold_s = w->limit_hold_s,
-		.breaker = {
-			.late_ms = w->late_budget_ms,
-			.open_ms = w->breaker_open_ms,
-			.refused_pct = w->refused_pct,
-			.syncs = w->syncs,
-			.held_s = w->held_s,
-			.eject_openings = w->eject_openings,
-			.eject_window_s = w->eject_window_s,
-		},
-	};
+	said = w ? *w : said;
+	site = s ? *s : site;
+	limits = limits_within(&said, &site);
 	atomic_store(&flags, limits.flags);
 	pthread_mutex_unlock(&limits_lock);
-	if (w->flags & PHX_W_ENABLE) {
+}
+
+extern void link_site(const struct site *s)
+{
+	static uint32_t enabled; /* under slurmctld's locks */
+	static bool known;
+
+	_set_limits(NULL, s);
+	if (known && s->enable != enabled) {
 		breaker_enable(&overlay_breaker, now_ns());
 		io_wake();
 	}
+	enabled = s->enable;
+	known = true;
 }
 
 extern void io_lose_locked(const char *why, int err)
@@ -139,8 +140,7 @@ extern int io_send_locked(struct phx_hdr *hdr)
 		io.last_seq++;
 		return 0;
 	}
-	if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK ||
-		      errno == ENOBUFS))
+	if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == ENOBUFS))
 		return EAGAIN;
 	return n < 0 ? errno : EIO;
 }
@@ -269,7 +269,7 @@ static int _handle(struct packet *p)
 			p->why = "WELCOME first, CONFIG later";
 			return EBADMSG;
 		}
-		_set_limits(&p->welcome);
+		_set_limits(&p->welcome, NULL);
 		return 0;
 	case PACKET_RESYNC:
 		pthread_mutex_lock(&io.lock);
@@ -294,8 +294,7 @@ extern int link_receive(struct packet *p)
 	int err;
 
 	do { /* MSG_TRUNC: the true length, so that a longer one is seen */
-		n = recv(io.sock, rx_buf, sizeof(rx_buf),
-			 MSG_DONTWAIT | MSG_TRUNC);
+		n = recv(io.sock, rx_buf, sizeof(rx_buf), MSG_DONTWAIT | MSG_TRUNC);
 	} while (n < 0 && errno == EINTR);
 	if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
 		return EAGAIN;
@@ -338,8 +337,7 @@ extern void io_drain(void)
 		if (p.kind != PACKET_ANSWER)
 			continue;
 		if (p.answer.hdr.seq > _last_seq()) {
-			link_lose("an ANSWER to an ask that was made",
-				  EBADMSG);
+			link_lose("an ANSWER to an ask that was made", EBADMSG);
 			break;
 		}
 		stat_add(&overlay_stats.late_answers, 1);

@@ -91,16 +91,14 @@ static void _load(void)
 	if (!pass_symbols())
 		info("phalanx: slurmctld lacks a function, the order of starts is Slurm's");
 	if (!err) {
-		info("phalanx: removing what is left of %u earlier deltas",
-		     order.ledger.count);
+		info("phalanx: removing what is left of %u earlier deltas", order.ledger.count);
 	} else if (err != ENOENT) {
 		refused_file = why;
 		error("phalanx: %s: %s%s; not used, the order of starts is "
 		      "Slurm's until it %s",
 		      order.path, why ? "expected " : "",
 		      why ? why : strerror(err),
-		      why ? "is removed and slurmctld restarted" :
-			    "can be read");
+		      why ? "is removed and slurmctld restarted" : "can be read");
 	}
 }
 
@@ -174,8 +172,7 @@ static bool _report(uint32_t state, bool all)
 {
 	static union {
 		struct phx_queue head;
-		uint8_t bytes[sizeof(struct phx_queue) +
-			      QUEUE_PART * sizeof(struct phx_queued)];
+		uint8_t bytes[sizeof(struct phx_queue) + QUEUE_PART * sizeof(struct phx_queued)];
 	} m;
 	uint32_t at = 0, count;
 
@@ -187,8 +184,7 @@ static bool _report(uint32_t state, bool all)
 			       (at + count < queue.count ? 0 : PHX_PART_LAST);
 		if (!all)
 			m.head.flags = PHX_PART_SAME;
-		m.head.hdr = PHX_HDR_OF(PHX_QUEUE, sizeof(m.head) +
-					count * sizeof(*queue.jobs));
+		m.head.hdr = PHX_HDR_OF(PHX_QUEUE, sizeof(m.head) + count * sizeof(*queue.jobs));
 		if (count)
 			memcpy(m.bytes + sizeof(m.head), queue.jobs + at,
 			       count * sizeof(*queue.jobs));
@@ -208,8 +204,7 @@ static bool _asked(void)
 
 	return (link_flags() & PHX_W_ORDER) &&
 	       !breaker_is_ejected(&overlay_breaker) &&
-	       (state == LINK_READY || state == LINK_SYNCING ||
-		state == LINK_STALE);
+	       (state == LINK_READY || state == LINK_SYNCING || state == LINK_STALE);
 }
 
 /* RET when locks that were held for `held_ns` may be taken again */
@@ -252,8 +247,7 @@ static void _turn(void)
 						    LINK_READY),
 				  SCAN_PAUSE_MAX_NS);
 	if (now_ns() >= look_at) {
-		look_at = _rested(pass_look(&wanted, &state),
-				  LOOK_PAUSE_MAX_NS);
+		look_at = _rested(pass_look(&wanted, &state), LOOK_PAUSE_MAX_NS);
 		if (_file_known() && pass_write())
 			inbox_wake();
 	}
@@ -290,8 +284,7 @@ static void _start(void)
 	atomic_store(&stopping, false);
 	err = thread_start(&thread, _run);
 	if (err)
-		error("phalanx: pthread_create: %s; the order of starts is Slurm's",
-		      strerror(err));
+		error("phalanx: pthread_create: %s; the order of starts is Slurm's", strerror(err));
 }
 
 /* ---- called by the operations */
@@ -308,8 +301,7 @@ extern void order_whole(void)
 	int len;
 
 	pthread_mutex_lock(&order.lock);
-	len = snprintf(order.path, sizeof(order.path), "%s/" LEDGER_FILE,
-		       dir ? dir : "");
+	len = snprintf(order.path, sizeof(order.path), "%s/" LEDGER_FILE, dir ? dir : "");
 	if (!dir || len < 0 || (size_t) len >= sizeof(order.path))
 		order.path[0] = '\0';
 	pthread_mutex_unlock(&order.lock);

@@ -88,8 +88,7 @@ static uint32_t _add(uint32_t site_factor, int32_t delta)
 static bool _touchable(const job_record_t *job_ptr)
 {
 	return IS_JOB_PENDING(job_ptr) && job_ptr->priority &&
-	       !job_ptr->direct_set_prio && !JOB_QOS_LIST(job_ptr) &&
-	       job_ptr->details;
+	       !job_ptr->direct_set_prio && !JOB_QOS_LIST(job_ptr) && job_ptr->details;
 }
 
 static void _off(struct ledger_entry *e)
@@ -118,8 +117,7 @@ static enum phx_order_state _ability(void)
 
 	if (!order_api.set_job_prio)
 		return PHX_O_SYMBOL;
-	if (!slurm_conf.priority_type ||
-	    strcmp(slurm_conf.priority_type, "priority/multifactor"))
+	if (!slurm_conf.priority_type || strcmp(slurm_conf.priority_type, "priority/multifactor"))
 		return PHX_O_PRIORITY;
 	if (slurm_conf.priority_flags & PRIORITY_FLAGS_INCR_ONLY)
 		return PHX_O_INCR_ONLY;
@@ -187,8 +185,7 @@ static void _compare(const struct phx_delta *want, uint32_t count)
 
 	while (i < count || k < l->count) {
 		uint32_t wanted = i < count ? want[i].job_id : UINT32_MAX;
-		uint32_t known = k < l->count ? l->entries[k].job_id :
-						UINT32_MAX;
+		uint32_t known = k < l->count ? l->entries[k].job_id : UINT32_MAX;
 		bool take = wanted <= known;
 		uint32_t job_id = take ? wanted : known;
 
@@ -249,8 +246,7 @@ static void _look_locked(void *arg)
 		_look(l->want, l->state);
 }
 
-extern uint64_t pass_look(const struct inbox_set *want,
-			  enum phx_order_state *state)
+extern uint64_t pass_look(const struct inbox_set *want, enum phx_order_state *state)
 {
 	struct look l = { want, state };
 
@@ -305,8 +301,7 @@ extern void pass_store(void)
 		err = ledger_store(&copy, path);
 	order.broken = err != 0;
 	if (err && !was)
-		error("phalanx: %s: %s; the order of starts is Slurm's",
-		      path, strerror(err));
+		error("phalanx: %s: %s; the order of starts is Slurm's", path, strerror(err));
 }
 
 /* Drop changes that the file does not know: they must not reach a job. */
@@ -372,8 +367,7 @@ static uint32_t _write_batch(uint32_t from, uint32_t count)
 	if (!pass_may())
 		at = count;
 	for (; at < count && at - from < BATCH_JOBS; at++) {
-		if (at > from && !((at - from) % LOOK_AT_CLOCK) &&
-		    now_ns() - start > BATCH_NS)
+		if (at > from && !((at - from) % LOOK_AT_CLOCK) && now_ns() - start > BATCH_NS)
 			break;
 		if (changes[at].job_id)
 			any |= _write(&changes[at]);

@@ -65,8 +65,7 @@ extern uint64_t pass_read(void (*look)(void *), void *arg);
  * IN want - deltas to be in force
  * OUT state - whether deltas can be written at all; if not, none is wanted
  * RET ns for which slurmctld's READ locks were held */
-extern uint64_t pass_look(const struct inbox_set *want,
-			  enum phx_order_state *state);
+extern uint64_t pass_look(const struct inbox_set *want, enum phx_order_state *state);
 
 /* Continue a walk over all jobs, or begin one if something may have changed since the last: tasks
  * that were split off a record with a delta enter the ledger.

@@ -119,8 +119,7 @@ static uint32_t _hidden(const job_record_t *job_ptr, int32_t delta)
 
 static void _fill(struct phx_queued *q, job_record_t *job_ptr)
 {
-	const struct ledger_entry *e = ledger_find(&order.ledger,
-						   job_ptr->job_id);
+	const struct ledger_entry *e = ledger_find(&order.ledger, job_ptr->job_id);
 	const slurmdb_qos_rec_t *qos = job_ptr->qos_ptr;
 	int32_t delta = _delta_of(e, job_ptr->site_factor);
 
@@ -195,8 +194,7 @@ static bool _some(uint64_t start)
 		if (!layout_has_job(job_ptr))
 			break;
 		_scan_job(job_ptr);
-		if (n == HOLD_JOBS || (!(n % LOOK_AT_CLOCK) &&
-				       now_ns() - start > HOLD_NS))
+		if (n == HOLD_JOBS || (!(n % LOOK_AT_CLOCK) && now_ns() - start > HOLD_NS))
 			return false;
 	}
 	return true;
@@ -237,8 +235,7 @@ static void _walk(void *arg)
 	const struct some *s = arg;
 	uint64_t start = now_ns();
 
-	if (!pass_may() || !job_list || walk.list != job_list ||
-	    (s->fill && !walk.fill))
+	if (!pass_may() || !job_list || walk.list != job_list || (s->fill && !walk.fill))
 		_end_walk();
 	if (!pass_may() || !job_list)
 		return;

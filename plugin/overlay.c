@@ -15,8 +15,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "conf.h"
 #include "ends.h"
-#include "hold.h"
 #include "layout.h"
 #include "link.h"
 #include "order.h"
@@ -68,8 +68,7 @@ static const char *const stock_symbols[] = {
 #define STOCK_COUNT (sizeof(stock_symbols) / sizeof(stock_symbols[0]))
 _Static_assert(sizeof(struct stock_ops) == STOCK_COUNT * sizeof(void *),
 	       "one symbol for each member");
-_Static_assert(STOCK_COUNT + 1 == OPERATIONS,
-	       "slots.h must list the operations of this release");
+_Static_assert(STOCK_COUNT + 1 == OPERATIONS, "slots.h must list the operations of this release");
 
 static void *stock_handle;
 static void (*stock_fini)(void); /* what it returns, where it does, is lost */
@@ -100,8 +99,7 @@ static const char *_check_program(void)
 		return "slurm_conf has another size";
 	if (!_has_size(&slurmctld_config, sizeof(slurmctld_config)))
 		return "slurmctld_config has another size";
-	if (slurm_conf.version &&
-	    strcmp(slurm_conf.version, SLURM_VERSION_STRING))
+	if (slurm_conf.version && strcmp(slurm_conf.version, SLURM_VERSION_STRING))
 		return "slurm_conf names another version";
 	return NULL;
 }
@@ -158,8 +156,7 @@ static const char *_check_stock(void *handle)
 	for (size_t i = 0; i < STOCK_COUNT; i++) {
 		slots[i] = dlsym(handle, stock_symbols[i]);
 		/* It must be its own, not one of a library it depends on. */
-		if (!slots[i] || !dladdr(slots[i], &at) ||
-		    at.dli_fbase != home.dli_fbase)
+		if (!slots[i] || !dladdr(slots[i], &at) || at.dli_fbase != home.dli_fbase)
 			return stock_symbols[i];
 	}
 	if (*id != plugin_id)
@@ -270,15 +267,14 @@ static void _node_table_is_built(void)
 	if (!active && running_in_slurmctld() && !test_config) {
 		/* A thread is to run this code: it must stay mapped. */
 		if (dladdr(&stock_ops, &self) &&
-		    dlopen(self.dli_fname,
-			   RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE))
+		    dlopen(self.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE))
 			active = true;
 		else
 			error("phalanx: own file cannot be kept loaded, "
 			      "forwarding only");
 	}
 	if (active) {
-		hold_read_conf();
+		conf_read();
 		order_void();
 		link_state_void();
 	}
@@ -296,7 +292,7 @@ extern int select_p_reconfigure(void)
 	int rc = (*(stock_ops.reconfigure))(), err = errno;
 
 	if (active && rc == SLURM_SUCCESS) {
-		hold_read_conf();
+		conf_read();
 		link_state_whole();
 		order_whole();
 	}
@@ -359,8 +355,7 @@ static bool _holds_nodes(job_record_t *job_ptr)
 static void _tell(job_record_t *job_ptr, job_record_t *other, uint32_t cause)
 {
 	bool suspended = cause == PHX_CAUSE_SUSPEND ||
-			 (cause != PHX_CAUSE_RESUME &&
-			  state_job_suspended(job_ptr));
+			 (cause != PHX_CAUSE_RESUME && state_job_suspended(job_ptr));
 	int err = errno;
 
 	pthread_mutex_lock(&event_lock);
@@ -368,8 +363,7 @@ static void _tell(job_record_t *job_ptr, job_record_t *other, uint32_t cause)
 	if (_holds_nodes(job_ptr))
 		(void) state_job(&event_buf, job_ptr, cause, suspended);
 	if (other && layout_has_job(other) && _holds_nodes(other))
-		(void) state_job(&event_buf, other, cause,
-				 state_job_suspended(other));
+		(void) state_job(&event_buf, other, cause, state_job_suspended(other));
 	link_events(&event_buf);
 	pthread_mutex_unlock(&event_lock);
 	errno = err;
@@ -388,8 +382,7 @@ extern int select_p_select_nodeinfo_set(job_record_t *job_ptr)
 		order_started(job_ptr);
 		errno = err;
 	}
-	if (_wanted(job_ptr) &&
-	    (IS_JOB_RUNNING(job_ptr) || IS_JOB_SUSPENDED(job_ptr)))
+	if (_wanted(job_ptr) && (IS_JOB_RUNNING(job_ptr) || IS_JOB_SUSPENDED(job_ptr)))
 		_tell(job_ptr, NULL, PHX_CAUSE_BEGIN);
 	return rc;
 }
@@ -420,8 +413,7 @@ extern int select_p_job_resized(job_record_t *job_ptr, node_record_t *node_ptr)
 }
 
 /* Report the job that gave, then the one that took, so that no node is counted twice. */
-extern int select_p_job_expand(job_record_t *from_job_ptr,
-			       job_record_t *to_job_ptr)
+extern int select_p_job_expand(job_record_t *from_job_ptr, job_record_t *to_job_ptr)
 {
 	int rc = (*(stock_ops.job_expand))(from_job_ptr, to_job_ptr);
 

@@ -6,8 +6,7 @@
 
 #pragma GCC visibility push(hidden)
 
-typedef uintptr_t (*forwarded_t)(uintptr_t, uintptr_t, uintptr_t, uintptr_t,
-				 uintptr_t, uintptr_t);
+typedef uintptr_t (*forwarded_t)(uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t);
 
 #define FORWARDED_INDEX(name) FORWARDED_##name,
 enum { FORWARDED_OPERATIONS(FORWARDED_INDEX) FORWARDED_COUNT };

@@ -5,13 +5,19 @@
 
 #include <string.h>
 
-#include "breaker.h"
+#define PROVE_FLAGS (PHX_W_PROVE_TEST_ONLY | PHX_W_PROVE_WILL_RUN | PHX_W_PROVE_NO_FIT)
 
 static uint32_t _clamp(uint32_t value, uint32_t low, uint32_t high)
 {
 	if (value < low)
 		return low;
 	return value > high ? high : value;
+}
+
+/* RET the smaller one; 0 of either says nothing */
+static uint32_t _stricter(uint32_t daemon, uint32_t site)
+{
+	return daemon && (!site || daemon < site) ? daemon : site;
 }
 
 static enum packet_kind _bad(struct packet *p, const char *why)
@@ -31,21 +37,36 @@ static enum packet_kind _limits(const void *data, size_t len, struct packet *p)
 	memcpy(w, data, sizeof(*w));
 	if (w->flags & ~(uint32_t) (PHX_W_ASK_RUN_NOW | PHX_W_ASK_WILL_RUN |
 				    PHX_W_MAY_HOLD | PHX_W_ORDER |
-				    PHX_W_ENABLE | PHX_W_PROVE_TEST_ONLY |
-				    PHX_W_PROVE_WILL_RUN |
-				    PHX_W_PROVE_NO_FIT))
+				    PHX_W_ENABLE | PROVE_FLAGS))
 		return _bad(p, "known flags in a WELCOME or CONFIG");
-	w->deadline_us = _clamp(w->deadline_us, PHX_DEADLINE_US_MIN,
-				PHX_DEADLINE_US_MAX);
-	w->late_budget_ms = _clamp(w->late_budget_ms, 1, PHX_LATE_MS_MAX);
-	w->eject_openings = _clamp(w->eject_openings, 0,
-				   BREAKER_CROSSINGS_MAX);
-	w->eject_window_s = _clamp(w->eject_window_s, 1,
-				   PHX_EJECT_WINDOW_S_MAX);
-	w->breaker_open_ms = _clamp(w->breaker_open_ms,
-				    PHX_BREAKER_OPEN_MS_MIN,
-				    PHX_BREAKER_OPEN_MS_MAX);
 	return p->kind = PACKET_LIMITS;
+}
+
+extern struct link_limits limits_within(const struct phx_welcome *w, const struct site *site)
+{
+	uint32_t off = PHX_W_ENABLE | (!site->proofs ? PROVE_FLAGS :
+				       site->proofs == 1 ? PHX_W_PROVE_NO_FIT : 0);
+	uint32_t deadline_us = _clamp(w->deadline_us, PHX_DEADLINE_US_MIN, site->deadline_us);
+
+	return (struct link_limits) {
+		.deadline_us = deadline_us,
+		.flags = w->flags & ~off,
+		.hold_s = _clamp(site->hold_max_s, 0, PHX_HOLD_S_MAX),
+		.limit_hold_s = _clamp(w->limit_hold_s, 0, site->hold_max_s),
+		.breaker = {
+			.deadline_us = deadline_us,
+			.ask_ms = site->ask_ms,
+			.late_ms = _stricter(w->late_budget_ms, site->ask_ms),
+			.open_ms = _clamp(w->breaker_open_ms, PHX_BREAKER_OPEN_MS_MIN,
+					  BREAKER_OPEN_MS_MAX),
+			.refused_pct = _stricter(w->refused_pct, site->refused_pct),
+			.syncs = _stricter(w->syncs, site->syncs),
+			.held_s = _stricter(w->held_s, site->held_s),
+			.eject_openings = _stricter(w->eject_openings, site->eject_openings),
+			.eject_window_s = _clamp(w->eject_window_s, PHX_EJECT_WINDOW_S_MIN,
+						 PHX_EJECT_WINDOW_S_MAX),
+		},
+	};
 }
 
 static enum packet_kind _answer(const void *data, size_t len, struct packet *p)
@@ -60,16 +81,9 @@ static enum packet_kind _answer(const void *data, size_t len, struct packet *p)
 	if (len != sizeof(*a) + a->count * sizeof(uint32_t))
 		return _bad(p, "length of an ANSWER with its nodes");
 	if (a->reason >= PHX_REASONS || a->proof >= PHX_PROOFS || a->pad ||
-	    (a->flags & ~(uint32_t) (PHX_A_ALL_NODES | PHX_A_PROOF |
-				     PHX_A_VERIFY | PHX_A_LIMIT)))
+	    (a->flags & ~(uint32_t) (PHX_A_ALL_NODES | PHX_A_PROOF | PHX_A_VERIFY | PHX_A_LIMIT)))
 		return _bad(p, "known reason and flags in an ANSWER");
-	if ((a->flags & PHX_A_LIMIT) && a->reason != PHX_R_HELD)
-		return _bad(p, "LIMIT of a held job only in an ANSWER");
-	/* What is verified is not kept: without a proof there is no result. */
-	if ((a->flags & PHX_A_VERIFY) && !(a->flags & PHX_A_PROOF))
-		return _bad(p, "VERIFY of a proof only in an ANSWER");
-	if (a->verdict == PHX_NO_OPINION ? a->count != 0 :
-					   a->verdict != PHX_NARROW)
+	if (a->verdict == PHX_NO_OPINION ? a->count != 0 : a->verdict != PHX_NARROW)
 		return _bad(p, "known verdict in an ANSWER");
 	p->nodes = (const uint8_t *) data + sizeof(*a);
 	return p->kind = PACKET_ANSWER;
@@ -85,8 +99,7 @@ static const char *_check_deltas(const struct packet *p)
 		memcpy(&d, p->deltas + i * sizeof(d), sizeof(d));
 		if (d.job_id <= before)
 			return "ascending job ids in an ORDER";
-		if (!d.delta || d.delta > PHX_DELTA_MAX ||
-		    d.delta < -PHX_DELTA_MAX)
+		if (!d.delta || d.delta > PHX_DELTA_MAX || d.delta < -PHX_DELTA_MAX)
 			return "deltas within their bounds in an ORDER";
 		before = d.job_id;
 	}
@@ -108,8 +121,7 @@ static enum packet_kind _order(const void *data, size_t len, struct packet *p)
 	if (o->pad || !o->generation ||
 	    o->flags & ~(uint32_t) (PHX_PART_FIRST | PHX_PART_LAST |
 				    PHX_PART_SAME) ||
-	    (o->flags & PHX_PART_SAME &&
-	     (o->flags != PHX_PART_SAME || o->count)))
+	    (o->flags & PHX_PART_SAME && (o->flags != PHX_PART_SAME || o->count)))
 		return _bad(p, "known flags and a generation in an ORDER");
 	p->deltas = (const uint8_t *) data + sizeof(*o);
 	wrong = _check_deltas(p);
@@ -120,8 +132,7 @@ static enum packet_kind _order(const void *data, size_t len, struct packet *p)
 	return p->kind = PACKET_ORDER;
 }
 
-extern enum packet_kind packet_parse(const void *data, size_t len,
-				     struct packet *p)
+extern enum packet_kind packet_parse(const void *data, size_t len, struct packet *p)
 {
 	struct phx_hdr hdr;
 
@@ -162,32 +173,62 @@ static bool _may_name(const struct answer_want *want, bool proof, uint32_t n)
 	return word >> (n % 64) & 1;
 }
 
-extern uint16_t answer_check(const struct packet *p,
-			     const struct answer_want *want, uint32_t *nodes)
+/* Every answer that is taken, and what may follow; all others are breaches. Only stock fails a
+ * TEST_ONLY. */
+enum { RUN = 1 << PHX_RUN_NOW, TEST = 1 << PHX_TEST_ONLY, PLAN = 1 << PHX_WILL_RUN };
+#define ONE(reason) (1u << PHX_R_##reason)
+static const struct {
+	uint8_t modes, verdict, proof, flags, follow;
+	uint16_t reasons;
+} answers[] = {
+	{ RUN | PLAN, PHX_NARROW, PHX_P_NONE, PHX_A_ALL_NODES, FOLLOW_TRY, ONE(NONE) },
+	{ TEST, PHX_NARROW, PHX_P_TEST_ONLY, PHX_A_VERIFY, FOLLOW_PROOF, ONE(NONE) },
+	{ PLAN, PHX_NARROW, PHX_P_WILL_RUN, PHX_A_VERIFY, FOLLOW_PROOF, ONE(NONE) },
+	{ PLAN, PHX_NO_OPINION, PHX_P_WILL_RUN, PHX_A_VERIFY, FOLLOW_CANNOT, ONE(NO_FIT) },
+	{ RUN, PHX_NO_OPINION, PHX_P_NO_FIT, PHX_A_VERIFY, FOLLOW_CANNOT, ONE(NO_FIT) },
+	{ RUN | PLAN, PHX_NO_OPINION, PHX_P_NONE, PHX_A_LIMIT, FOLLOW_HOLD, ONE(HELD) },
+	{ RUN | TEST | PLAN, PHX_NO_OPINION, PHX_P_NONE, 0, FOLLOW_STOCK,
+	  ONE(OFF) | ONE(SHADOW) | ONE(NO_FIT) | ONE(UNSUPPORTED) | ONE(NOT_SYNCED) |
+	  ONE(NO_CHOICE) | ONE(LATE) },
+};
+
+extern enum follow answer_follow(uint16_t mode, const struct phx_answer *a)
+{
+	uint32_t proof = a->proof ? PHX_A_PROOF : 0;
+
+	if (a->until < a->not_before || (a->flags & PHX_A_PROOF) != proof ||
+	    a->reason > PHX_R_LATE) /* others are the plugin's own */
+		return FOLLOW_BREACH;
+	for (size_t i = 0; i < sizeof(answers) / sizeof(answers[0]); i++) {
+		if (answers[i].modes >> mode & 1 && answers[i].verdict == a->verdict &&
+		    answers[i].reasons >> a->reason & 1 && answers[i].proof == a->proof)
+			return a->flags & ~(answers[i].flags | proof) ? FOLLOW_BREACH :
+									answers[i].follow;
+	}
+	return FOLLOW_BREACH;
+}
+
+extern enum follow answer_check(const struct packet *p,
+				const struct answer_want *want, uint32_t *nodes)
 {
 	const struct phx_answer *a = &p->answer;
+	enum follow follow = answer_follow(want->mode, a);
 
-	if (a->job_id != want->job_id ||
-	    (a->flags & PHX_A_PROOF &&
-	     (!want->proof || a->proof != want->proof ||
-	      a->until < a->not_before)))
-		return PHX_R_INVALID;
-	if (a->verdict != PHX_NARROW) /* a reason below 16 is the daemon's */
-		return a->reason && a->reason < PHX_R_DOWN ? a->reason :
-							     PHX_R_INVALID;
-	if (!a->count || a->count < want->min_nodes ||
-	    (a->count > want->max_nodes && !(a->flags & PHX_A_PROOF)))
-		return PHX_R_INVALID;
+	if (a->job_id != want->job_id || (a->proof && !want->prove))
+		return FOLLOW_BREACH;
+	if (follow != FOLLOW_TRY && follow != FOLLOW_PROOF)
+		return follow;
+	if (!a->count || a->count < want->min_nodes || (a->count > want->max_nodes && !a->proof))
+		return FOLLOW_BREACH;
 	memcpy(nodes, p->nodes, a->count * sizeof(uint32_t));
 	for (uint32_t i = 0; i < a->count; i++) {
 		uint32_t n = nodes[i];
 
-		if (n >= want->node_bits || (i && n <= nodes[i - 1]))
-			return PHX_R_INVALID;
-		if (!_may_name(want, a->flags & PHX_A_PROOF, n))
-			return PHX_R_INVALID;
+		if (n >= want->node_bits || (i && n <= nodes[i - 1]) ||
+		    !_may_name(want, a->proof, n))
+			return FOLLOW_BREACH;
 	}
-	return PHX_R_NONE;
+	return follow;
 }
 
 #define FNV_OFFSET_BASIS 0x811c9dc5u

@@ -7,22 +7,43 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "phalanx_wire.h"
+#include "breaker.h"
 
 /* Bounds of the wait and of the breaker, whatever the daemon asks for. */
 #define PHX_DEADLINE_US_MIN 100u
 #ifndef PHX_DEADLINE_US_MAX /* the harness, slowed by its checks, needs more */
 #define PHX_DEADLINE_US_MAX 20000u
+#define PHX_ASK_MS_MAX 6000u /* a tenth of a minute */
 #endif
-#define PHX_LATE_MS_MAX 6000u /* a tenth of a minute */
+#define PHX_EJECT_WINDOW_S_MIN 3600u
 #define PHX_EJECT_WINDOW_S_MAX 604800u
 #define PHX_BREAKER_OPEN_MS_MIN 100u
-#define PHX_BREAKER_OPEN_MS_MAX 600000u
+
+/* Limits of slurm.conf (conf.c), which no daemon exceeds; 0 of those of the breaker: none. */
+struct site {
+	uint32_t proofs;      /* 0 none, 1 those of plans and TEST_ONLY, 2 all */
+	uint32_t enable;      /* another number than before closes the breaker */
+	uint32_t hold_max_s;
+	uint32_t deadline_us;
+	uint32_t ask_ms;      /* a minute, between asks and their answers */
+	uint32_t refused_pct, syncs, held_s, eject_openings; /* of struct breaker_limits */
+};
+
+/* Limits in force. */
+struct link_limits {
+	uint32_t deadline_us;
+	uint32_t flags; /* enum phx_welcome_flags */
+	uint32_t hold_s, limit_hold_s; /* since a job may start, and by PHX_A_LIMIT */
+	struct breaker_limits breaker;
+};
+
+/* RET the daemon's limits where they are stricter than slurm.conf's, which count else */
+extern struct link_limits limits_within(const struct phx_welcome *w, const struct site *site);
 
 /* Result of packet_parse(). */
 enum packet_kind {
 	PACKET_BAD = 0,     /* close the connection */
-	PACKET_LIMITS = 1,  /* WELCOME or CONFIG: .welcome, already clamped */
+	PACKET_LIMITS = 1,  /* WELCOME or CONFIG: .welcome, see limits_within() */
 	PACKET_ANSWER = 2,  /* .answer and .nodes */
 	PACKET_RESYNC = 3,
 	PACKET_ORDER = 4,   /* .order, its lease clamped, and .deltas */
@@ -43,8 +64,7 @@ struct packet {
  * IN data, len - the bytes of one packet
  * OUT p - filled; p->nodes points into data
  * RET p->kind */
-extern enum packet_kind packet_parse(const void *data, size_t len,
-				     struct packet *p);
+extern enum packet_kind packet_parse(const void *data, size_t len, struct packet *p);
 
 /* Properties of the ask against which an answer is checked. */
 struct answer_want {
@@ -53,16 +73,29 @@ struct answer_want {
 	uint32_t max_nodes;
 	uint32_t node_bits;         /* nodes of the table */
 	const uint64_t *left_out;   /* as many words, of nodes that a proof may name too; or NULL */
-	uint32_t proof;             /* enum phx_proof that is allowed */
+	uint16_t mode;              /* enum phx_mode */
+	bool prove;                 /* its result may be proved */
 	const uint64_t *candidates; /* (node_bits + 63) / 64 words */
 };
 
+/* Consequences that an answer may have, by the table in packet.c. */
+enum follow {
+	FOLLOW_BREACH = 0, /* nothing: it is refused, and stock decides */
+	FOLLOW_STOCK,      /* stock decides alone */
+	FOLLOW_TRY,        /* stock tries the nodes; what it refuses is asked in full */
+	FOLLOW_PROOF,      /* the same, and its success may stand for all candidates */
+	FOLLOW_HOLD,       /* the call may fail, within the bounds of a hold */
+	FOLLOW_CANNOT,     /* the same, because too few candidates have room: a proof */
+};
+
+/* RET what may follow an answer to an ask of this mode */
+extern enum follow answer_follow(uint16_t mode, const struct phx_answer *a);
+
 /* Check an ANSWER that packet_parse() accepted and that has the ask's seq.
  * OUT nodes - the chosen indexes, ascending (room for PHX_ANSWER_NODES_MAX)
- * RET PHX_R_NONE: nodes[0 .. p->answer.count) may be tried; PHX_R_INVALID: refused; else the
- *     daemon's reason for no opinion */
-extern uint16_t answer_check(const struct packet *p,
-			     const struct answer_want *want, uint32_t *nodes);
+ * RET what may follow; TRY and PROOF with nodes[0 .. p->answer.count) */
+extern enum follow answer_check(const struct packet *p,
+				const struct answer_want *want, uint32_t *nodes);
 
 /* Return the short key of a job name, equal for names that differ in numbers only: FNV-1a 32 over
  * the bytes, each run of digits as one '#', the halves xored. IN name - NULL counts as empty */

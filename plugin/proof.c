@@ -8,6 +8,18 @@
 #include <string.h>
 
 #include "link.h"
+#include "stats.h"
+
+extern bool proof_sampled(uint32_t proof)
+{
+	static uint32_t turns[PHX_PROOFS], picked[PHX_PROOFS];
+	uint32_t turn = turns[proof % PHX_PROOFS]++ % PROOF_SAMPLE;
+	uint32_t *pick = &picked[proof % PHX_PROOFS];
+
+	if (!turn && turns[proof % PHX_PROOFS] > 1)
+		*pick = (uint32_t) now_ns() % PROOF_SAMPLE;
+	return turn == *pick;
+}
 
 /* Whether jobs of this partition may share nodes or CPUs. */
 static int _is_shared(void *x, void *arg)
@@ -32,8 +44,7 @@ static bool _counts_features(const job_details_t *d)
 	return d->features && strpbrk(d->features, "[*");
 }
 
-extern bool proof_allowed(const job_record_t *job_ptr, uint16_t mode,
-			  bool preempt, bool exc)
+extern bool proof_allowed(const job_record_t *job_ptr, uint16_t mode, bool preempt, bool exc)
 {
 	uint32_t flags = link_flags();
 
@@ -41,18 +52,15 @@ extern bool proof_allowed(const job_record_t *job_ptr, uint16_t mode,
 		return false;
 	if (mode == SELECT_MODE_TEST_ONLY) /* no job, no licence counts here */
 		return flags & PHX_W_PROVE_TEST_ONLY;
-	if (!(flags & (mode == SELECT_MODE_WILL_RUN ? PHX_W_PROVE_WILL_RUN :
-						      PHX_W_PROVE_NO_FIT)))
+	if (!(flags & (mode == SELECT_MODE_WILL_RUN ? PHX_W_PROVE_WILL_RUN : PHX_W_PROVE_NO_FIT)))
 		return false;
 	return !preempt && !exc && !job_ptr->license_list &&
-	       !job_ptr->req_switch && !(job_ptr->bit_flags & TEST_NOW_ONLY) &&
-	       !_cpus_are_shared();
+	       !job_ptr->req_switch && !(job_ptr->bit_flags & TEST_NOW_ONLY) && !_cpus_are_shared();
 }
 
 extern bool proof_windows(void)
 {
-	return !JOB_TEST_HAS_UNTIL &&
-	       !xstrcasestr(slurm_conf.sched_params, "bf_window_linear=");
+	return !JOB_TEST_HAS_UNTIL && !xstrcasestr(slurm_conf.sched_params, "bf_window_linear=");
 }
 
 extern void proof_judge(struct phx_outcome *out,

@@ -11,11 +11,17 @@
 #define PROOF_TEST_ONLY_MIN 64
 #endif
 
+/* Number of proofs of a kind of which one is compared with stock in full in any case. */
+#define PROOF_SAMPLE 256u
+
+/* RET whether to compare this proof, at a place in each PROOF_SAMPLE that the daemon cannot tell,
+ * first of all the first one. One caller at a time. */
+extern bool proof_sampled(uint32_t proof);
+
 /* RET whether the result of a call of this mode may be proved
  * IN preempt - there are candidates to preempt
  * IN exc - reservations keep cores or gres */
-extern bool proof_allowed(const job_record_t *job_ptr, uint16_t mode,
-			  bool preempt, bool exc);
+extern bool proof_allowed(const job_record_t *job_ptr, uint16_t mode, bool preempt, bool exc);
 
 /* RET true if the start times that stock finds are the ends of windows that double */
 extern bool proof_windows(void);

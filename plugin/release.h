@@ -13,15 +13,33 @@ typedef resv_exc_t exc_t;
 #define EXC_BY_NODE(exc) ((exc)->exc_cores)
 #define EXC_BITMAP(exc) ((exc)->core_bitmap)
 /* Whether reservations keep cores or gres. */
+#define EXC_HAS_GRES(exc) \
+	((exc) && ((exc)->gres_list_exc || (exc)->gres_list_inc))
 #define HAS_EXC(exc) \
 	((exc) && ((exc)->core_bitmap || (exc)->exc_cores || \
-		   (exc)->gres_list_exc || (exc)->gres_list_inc))
+		   EXC_HAS_GRES(exc)))
 #else
 #define JOB_TEST_EXC exc_core_bitmap
 typedef bitstr_t exc_t;
 #define EXC_BY_NODE(exc) ((bitstr_t **) NULL)
 #define EXC_BITMAP(exc) (exc)
+#define EXC_HAS_GRES(exc) false
 #define HAS_EXC(exc) ((exc) != NULL)
+#endif
+
+/* Limits of CPUs that jobs of a partition together have of a node or socket, and cores of a node
+ * that only jobs with GPUs may have. */
+#if SINCE(23, 2)
+#define PART_LIMITS_CPUS(part_ptr) \
+	((part_ptr)->max_cpus_per_node != INFINITE || \
+	 (part_ptr)->max_cpus_per_socket != INFINITE)
+#else
+#define PART_LIMITS_CPUS(part_ptr) ((part_ptr)->max_cpus_per_node != INFINITE)
+#endif
+#if SINCE(24, 5)
+#define NODE_GPU_CORES(node_ptr) ((node_ptr)->res_cores_per_gpu != 0)
+#else
+#define NODE_GPU_CORES(node_ptr) false
 #endif
 
 /* Sizes of a job that may have several, "-N 2,4,8". */
@@ -83,8 +101,7 @@ typedef int (*topology_print_t)(dynamic_plugin_data_t *topoinfo, char *nodes,
 #define PART_TOPOLOGY_NAME(part_ptr) ((char *) NULL)
 #endif
 #if SINCE(23, 11) && !SINCE(25, 5)
-typedef int (*topology_print_t)(dynamic_plugin_data_t *topoinfo, char *nodes,
-				char **out);
+typedef int (*topology_print_t)(dynamic_plugin_data_t *topoinfo, char *nodes, char **out);
 #define TOPOLOGY_PRINT_CALL(print, info, out) (*(print))(info, NULL, out)
 #if SINCE(24, 5)
 #define TOPOLOGY_GET "topology_g_get"

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* slots.h - all that differs between releases of Slurm: the operations of the
- * select plugin API, the end of job_test()'s parameters, renamed constants.
- * release.h has what differs in the structures; nothing else in the overlay asks
- * for a release.
+/* slots.h - all that differs between releases of Slurm: the operations of the select plugin API,
+ * the end of job_test()'s parameters, renamed constants. release.h has what differs in the
+ * structures; nothing else in the overlay asks for a release.
  *
  *   release        operations   job_test() ends with
  *   22.05          37           bitstr_t *exc_core_bitmap
@@ -12,9 +11,8 @@
  *   25.05, 25.11   13           the same
  *   26.05          14           the same
  *
- * Within a release the micro versions have the same operations, but not the
- * same structures, and Slurm's loader takes a plugin of exactly its own
- * version only: each needs a build of its own.
+ * Within a release the micro versions have the same operations, but not the same structures, and
+ * Slurm's loader takes a plugin of exactly its own version only: each needs a build of its own.
  *
  * Source: node_select_syms[] in src/common/select.c (22.05) and
  * src/interfaces/select.c (later). */

@@ -62,8 +62,7 @@ int slurm_spank_init_post_opt(spank_t sp, int ac, char **av)
 
 	(void) ac;
 	(void) av;
-	if (!value[0] ||
-	    (context != S_CTX_LOCAL && context != S_CTX_ALLOCATOR))
+	if (!value[0] || (context != S_CTX_LOCAL && context != S_CTX_ALLOCATOR))
 		return 0;
 	if (setenv("HDFS_INPUT", value, 1))
 		return -1;

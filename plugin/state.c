@@ -30,27 +30,32 @@
 
 /* ---- generic resources of nodes ---- */
 
-static bool _put_gres(struct phx_node *out, uint32_t plugin_id,
+static void _put_gres(struct phx_node *out, const gres_state_t *state,
 		      uint32_t type_id, uint64_t count)
 {
+	const gres_node_state_t *gres = state->gres_data;
+
 	struct phx_gres_count *g;
 
+	count = field_given64(count);
 	if (!count)
-		return true; /* configured elsewhere, not here */
+		return; /* configured elsewhere, not here */
 	for (uint32_t i = 0; i < out->gres_count; i++) {
 		g = &out->gres[i];
-		if (g->plugin_id == plugin_id && g->type_id == type_id) {
-			g->count += count;
-			return true;
+		if (g->plugin_id == state->plugin_id &&
+		    g->type_id == type_id) {
+			g->count += MIN(count, UINT64_MAX - g->count);
+			return;
 		}
 	}
 	if (out->gres_count >= PHX_GRES_PER_NODE)
-		return false; /* the daemon sees fewer, Slurm still decides */
+		return; /* the daemon sees fewer, Slurm still decides */
+	if (gres->no_consume)
+		out->no_consume |= (uint16_t) (1u << out->gres_count);
 	g = &out->gres[out->gres_count++];
-	g->plugin_id = plugin_id;
+	g->plugin_id = state->plugin_id;
 	g->type_id = type_id;
 	g->count = count;
-	return true;
 }
 
 static int _node_gres(void *x, void *arg)
@@ -61,13 +66,11 @@ static int _node_gres(void *x, void *arg)
 
 	if (!gres)
 		return 0;
-	(void) _put_gres(out, state->plugin_id, 0,
-			 field_given64(gres->gres_cnt_avail));
+	_put_gres(out, state, 0, gres->gres_cnt_avail);
 	for (int i = 0; i < gres->type_cnt; i++) {
 		if (gres->type_id[i])
-			(void) _put_gres(out, state->plugin_id,
-					 gres->type_id[i],
-					 field_given64(gres->type_cnt_avail[i]));
+			_put_gres(out, state, gres->type_id[i],
+				  gres->type_cnt_avail[i]);
 	}
 	return 0;
 }
@@ -75,9 +78,10 @@ static int _node_gres(void *x, void *arg)
 static void _fill_node(struct phx_node *out, const node_record_t *node_ptr)
 {
 	memset(out, 0, sizeof(*out));
-	if (!node_ptr || !node_ptr->name)
-		return; /* an empty slot */
-	field_copy_name(out->name, node_ptr->name);
+	/* A slot of a node that is not there yet is as empty. */
+	if (!node_ptr || !node_ptr->name || IS_NODE_FUTURE(node_ptr))
+		return;
+	field_copy_name(out->name, node_ptr->name); /* layout.c saw to it */
 	out->cpus = node_ptr->cpus_efctv;
 	out->cores = node_ptr->tot_cores;
 	out->threads = node_ptr->threads;
@@ -85,12 +89,21 @@ static void _fill_node(struct phx_node *out, const node_record_t *node_ptr)
 	if (node_ptr->real_memory > node_ptr->mem_spec_limit)
 		out->memory_mb = node_ptr->real_memory -
 				 node_ptr->mem_spec_limit;
-	out->state = node_ptr->node_state;
+	if (IS_NODE_DOWN(node_ptr) || IS_NODE_DRAIN(node_ptr) ||
+	    IS_NODE_FAIL(node_ptr))
+		out->flags |= PHX_NODE_OUT;
 	out->weight = node_ptr->config_ptr->weight;
 	out->cpus_per_core = node_ptr->tpc;
 	out->spec_cores = node_ptr->core_spec_cnt;
 	if (node_ptr->gres_list)
 		(void) list_for_each(node_ptr->gres_list, _node_gres, out);
+}
+
+static uint32_t sent_weight[PHX_NODES_MAX]; /* by node index */
+
+extern uint32_t state_sent_weight(uint32_t node)
+{
+	return sent_weight[node];
 }
 
 /* Hash a node word by word with FNV: 10,000 nodes must not cost milliseconds. */
@@ -112,7 +125,6 @@ extern uint64_t state_table_hash(void)
 
 	for (int i = 0; i < node_record_count; i++) {
 		_fill_node(&node, node_record_table_ptr[i]);
-		node.state = 0;
 		hash = _hash_node(hash, &node);
 	}
 	return hash ^ topology_hash();
@@ -122,7 +134,6 @@ static bool _put_nodes(struct pktbuf *out, struct state_info *info,
 		       uint64_t *name_hash)
 {
 	uint32_t total = (uint32_t) node_record_count;
-	struct phx_node hashed;
 
 	*name_hash = info->table_hash = FNV_OFFSET;
 	info->nodes = total;
@@ -142,10 +153,8 @@ static bool _put_nodes(struct pktbuf *out, struct state_info *info,
 			_fill_node(node, node_record_table_ptr[first + i]);
 			*name_hash = fnv_bytes(*name_hash, node->name,
 					       strlen(node->name) + 1);
-			hashed = *node;
-			hashed.state = 0;
-			info->table_hash = _hash_node(info->table_hash,
-						      &hashed);
+			info->table_hash = _hash_node(info->table_hash, node);
+			sent_weight[first + i] = node->weight;
 		}
 	}
 	return true;
@@ -169,16 +178,15 @@ static void _put_name(struct gres_names *names, uint32_t plugin_id,
 		if (e->plugin_id == plugin_id && e->type_id == type_id)
 			return;
 	}
-	if (names->count >= GRES_NAMES_MAX)
+	(void) snprintf(name, sizeof(name), "%s%s%s", kind, type ? ":" : "",
+			type ? type : "");
+	/* Requests of one without a name are left to Slurm. */
+	if (names->count >= GRES_NAMES_MAX ||
+	    !field_copy_name(names->entry[names->count].name, name))
 		return;
 	e = &names->entry[names->count++];
 	e->plugin_id = plugin_id;
 	e->type_id = type_id;
-	if (type)
-		(void) snprintf(name, sizeof(name), "%s:%s", kind, type);
-	else
-		(void) snprintf(name, sizeof(name), "%s", kind);
-	field_copy_name(e->name, name);
 }
 
 static int _gres_names(void *x, void *arg)
@@ -290,7 +298,7 @@ static int _job_gres(void *x, void *arg)
 		return 0; /* nothing counted, or nothing consumed */
 	n_max = MIN(gres->node_cnt, h->nhosts);
 	for (uint32_t n = 0; n < n_max; n++) {
-		uint64_t count = gres->gres_cnt_node_alloc[n];
+		uint64_t count = field_given64(gres->gres_cnt_node_alloc[n]);
 		struct phx_job_gres *out;
 
 		if (!count || h->node_of[n] == NO_VAL)
@@ -304,7 +312,7 @@ static int _job_gres(void *x, void *arg)
 		memset(out, 0, sizeof(*out));
 		out->node = h->node_of[n];
 		out->plugin_id = state->plugin_id;
-		out->type_id = gres->type_id == NO_VAL ? 0 : gres->type_id;
+		out->type_id = field_given32(gres->type_id);
 		out->count = count;
 	}
 	return 0;

@@ -17,9 +17,11 @@ struct state_info {
  * RET false if memory ran out */
 extern bool state_build(struct pktbuf *out, struct state_info *info);
 
-/* Hash of NODES and TOPOLOGY without node_state, which changes with every job; locks: READ conf,
- * node */
+/* Hash of NODES and TOPOLOGY; locks: READ conf, node */
 extern uint64_t state_table_hash(void);
+
+/* RET the Weight of a node in the last NODES: what the daemon takes it for */
+extern uint32_t state_sent_weight(uint32_t node);
 
 /* Append the JOB messages of one running or suspended job.
  * IN suspended - its CPUs are free

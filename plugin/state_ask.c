@@ -32,15 +32,15 @@ static int _ask_gres(void *x, void *arg)
 	}
 	out = &walk->ask->gres[walk->ask->gres_count++];
 	out->plugin_id = state->plugin_id;
-	out->type_id = gres->type_id == NO_VAL ? 0 : gres->type_id;
-	out->per_job = gres->gres_per_job;
-	out->per_node = gres->gres_per_node;
-	out->per_socket = gres->gres_per_socket;
-	out->per_task = gres->gres_per_task;
-	out->mem_per_gres_mb = gres->mem_per_gres ? gres->mem_per_gres :
-						    gres->def_mem_per_gres;
-	out->cpus_per_gres = gres->cpus_per_gres ? gres->cpus_per_gres :
-						   gres->def_cpus_per_gres;
+	out->type_id = field_given32(gres->type_id);
+	out->per_job = field_given64(gres->gres_per_job);
+	out->per_node = field_given64(gres->gres_per_node);
+	out->per_socket = field_given64(gres->gres_per_socket);
+	out->per_task = field_given64(gres->gres_per_task);
+	out->mem_per_gres_mb = field_given64(gres->mem_per_gres ?:
+					     gres->def_mem_per_gres);
+	out->cpus_per_gres = field_given16(gres->cpus_per_gres ?:
+					   gres->def_cpus_per_gres);
 	out->ntasks_per_gres = field_given16(gres->ntasks_per_gres);
 	if (out->mem_per_gres_mb)
 		walk->memory = true;
@@ -117,6 +117,7 @@ static uint32_t _site_flags(const job_record_t *job_ptr)
 	       _flag(type & CR_ONE_TASK_PER_CORE, PHX_ASK_ONE_PER_CORE) |
 	       _flag(type & CR_PACK_NODES, PHX_ASK_PACK_NODES) |
 	       _flag(PART_IS_TOPO(part_ptr), PHX_ASK_TOPO_EXCLUSIVE) |
+	       _flag(PART_LIMITS_CPUS(part_ptr), PHX_ASK_PART_CPUS) |
 	       _flag(_has_param(slurm_conf.sched_params,
 				"pack_serial_at_end"), PHX_ASK_PACK_SERIAL) |
 	       _flag(_has_param(slurm_conf.topology_param, "TopoOptional"),
@@ -132,16 +133,16 @@ static void _ask_layout(struct phx_ask *ask, const multi_core_data_t *mc)
 	ask->ntasks_per_socket = field_given16(mc->ntasks_per_socket);
 	ask->ntasks_per_core = field_given16(mc->ntasks_per_core);
 	ask->threads_per_core = field_given16(mc->threads_per_core);
-	ask->sockets_per_node = (uint16_t) field_given16(mc->sockets_per_node);
-	ask->cores_per_socket = (uint16_t) field_given16(mc->cores_per_socket);
+	ask->sockets_per_node = field_given16(mc->sockets_per_node);
+	ask->cores_per_socket = field_given16(mc->cores_per_socket);
 }
 
 static void _ask_details(struct phx_ask *ask, const job_details_t *d)
 {
-	ask->min_cpus = d->min_cpus;
-	ask->max_cpus = d->max_cpus;
-	ask->num_tasks = d->num_tasks;
-	ask->pn_min_cpus = d->pn_min_cpus;
+	ask->min_cpus = field_given32(d->min_cpus);
+	ask->max_cpus = field_given32(d->max_cpus);
+	ask->num_tasks = field_given32(d->num_tasks);
+	ask->pn_min_cpus = field_given16(d->pn_min_cpus);
 	ask->cpus_per_task = field_given16(d->cpus_per_task);
 	ask->ntasks_per_node = field_given16(d->ntasks_per_node);
 	_ask_layout(ask, d->mc_ptr);
@@ -152,8 +153,8 @@ static void _ask_details(struct phx_ask *ask, const job_details_t *d)
 	}
 	ask->whole_node = WHOLE_NODE_WIRE(d->whole_node);
 	ask->share_res = d->share_res;
-	ask->tmp_disk_mb = d->pn_min_tmp_disk;
-	ask->segment_size = (uint16_t) field_given16(SEGMENT_SIZE(d));
+	ask->tmp_disk_mb = field_given32(d->pn_min_tmp_disk);
+	ask->segment_size = field_given16(SEGMENT_SIZE(d));
 }
 
 /* Write the job's limit of switches; stock counts from the first test, which this may be. */
@@ -173,8 +174,18 @@ static void _ask_switches(struct phx_ask *ask, const job_record_t *job_ptr)
 				    MAX(waited, 0));
 }
 
-static void _ask_job(struct phx_ask *ask, const job_record_t *job_ptr)
+/* RET false if the partition's name is too long */
+static bool _ask_job(struct phx_ask *ask, const job_record_t *job_ptr)
 {
+	static bool told;
+	bool fits = field_copy_name(ask->partition, job_ptr->part_ptr->name);
+
+	if (!fits && !told) {
+		told = true;
+		error("phalanx: partition %s: its name is longer than %u "
+		      "characters, its jobs are left to Slurm",
+		      job_ptr->part_ptr->name, PHX_NAME_LEN - 1);
+	}
 	ask->job_id = job_ptr->job_id;
 	ask->array_job_id = job_ptr->array_job_id;
 	ask->array_task_id = job_ptr->array_job_id ? job_ptr->array_task_id :
@@ -187,7 +198,7 @@ static void _ask_job(struct phx_ask *ask, const job_record_t *job_ptr)
 	ask->time_limit_min = job_ptr->time_limit;
 	ask->topology = topology_of(job_ptr->part_ptr);
 	ask->max_share = job_ptr->part_ptr->max_share;
-	field_copy_name(ask->partition, job_ptr->part_ptr->name);
+	return fits;
 }
 
 extern uint16_t state_ask(struct phx_ask *ask, const struct ask_call *call)
@@ -195,22 +206,25 @@ extern uint16_t state_ask(struct phx_ask *ask, const struct ask_call *call)
 	job_record_t *job_ptr = call->job_ptr;
 	const job_details_t *d = job_ptr->details;
 	struct gres_walk walk = { .ask = ask };
+	uint64_t memory = field_given64(d->pn_min_memory);
 
 	ask->mode = call->mode;
 	ask->flags = _job_flags(job_ptr) | _site_flags(job_ptr) |
 		     _flag(call->preemptees, PHX_ASK_PREEMPT) |
-		     _flag(HAS_EXC(call->exc), PHX_ASK_EXC_CORES);
-	_ask_job(ask, job_ptr);
+		     _flag(HAS_EXC(call->exc), PHX_ASK_EXC_CORES) |
+		     _flag(EXC_HAS_GRES(call->exc), PHX_ASK_EXC_GRES);
+	if (!_ask_job(ask, job_ptr))
+		return PHX_R_SKIPPED;
 	_ask_details(ask, d);
 	_ask_switches(ask, job_ptr);
 	if (job_ptr->gres_list_req)
 		(void) list_for_each(job_ptr->gres_list_req, _ask_gres, &walk);
 	/* A default of memory gives way to the memory its gres bring. */
 	if (!walk.memory || (job_ptr->bit_flags & JOB_MEM_SET)) {
-		if (d->pn_min_memory & MEM_PER_CPU)
-			ask->mem_per_cpu_mb = d->pn_min_memory & ~MEM_PER_CPU;
+		if (memory & MEM_PER_CPU)
+			ask->mem_per_cpu_mb = memory & ~MEM_PER_CPU;
 		else
-			ask->mem_per_node_mb = d->pn_min_memory;
+			ask->mem_per_node_mb = memory;
 	}
 	return ask_put_arrays(ask, call);
 }

@@ -38,8 +38,7 @@ extern const char *topology_plugin(const char *name)
 		return "flat";
 	if (!strncmp(name, prefix, sizeof(prefix) - 1))
 		name += sizeof(prefix) - 1;
-	if (!strcmp(name, "none") || !strcmp(name, "default") ||
-	    !strcmp(name, "3d_torus"))
+	if (!strcmp(name, "none") || !strcmp(name, "default") || !strcmp(name, "3d_torus"))
 		return "flat";
 	return name;
 }
@@ -150,8 +149,7 @@ static const char *_plugin_of(uint32_t plugin_id)
 /* Whether Slurm prints this topology: its function takes the plugin's number for that of a
  * topology, and calls the right plugin only for the first one's, and for that of the second
  * topology. */
-static bool _prints(const struct functions *f, uint32_t index,
-		    uint32_t plugin_id)
+static bool _prints(const struct functions *f, uint32_t index, uint32_t plugin_id)
 {
 	dynamic_plugin_data_t *first = NULL;
 	bool same;
@@ -167,8 +165,7 @@ static bool _prints(const struct functions *f, uint32_t index,
 
 #else
 
-static bool _prints(const struct functions *f, uint32_t index,
-		    uint32_t plugin_id)
+static bool _prints(const struct functions *f, uint32_t index, uint32_t plugin_id)
 {
 	(void) f;
 	(void) index;
@@ -228,8 +225,7 @@ static uint32_t _name_all(void)
 			continue;
 		n = MAX(n, (uint32_t) index + 1);
 		if (PART_TOPOLOGY_NAME(part_ptr))
-			field_copy_name(topologies[index].name,
-					PART_TOPOLOGY_NAME(part_ptr));
+			field_copy_name(topologies[index].name, PART_TOPOLOGY_NAME(part_ptr));
 	}
 	if (it)
 		list_iterator_destroy(it);
@@ -239,12 +235,10 @@ static uint32_t _name_all(void)
 
 static void _read(struct topology *t, uint32_t index)
 {
-	field_copy_name(t->plugin,
-			topology_plugin(slurm_conf.topology_plugin));
+	field_copy_name(t->plugin, topology_plugin(slurm_conf.topology_plugin));
 	if (!t->name[0])
 		t->unknown = true; /* no partition uses it */
-	else if (TOPOLOGY_NAMED || !strcmp(t->plugin, "tree") ||
-		 !strcmp(t->plugin, "block"))
+	else if (TOPOLOGY_NAMED || !strcmp(t->plugin, "tree") || !strcmp(t->plugin, "block"))
 		_read_text(t, index);
 }
 
@@ -288,14 +282,12 @@ extern void topology_refresh(void)
 	atomic_store(&count, n);
 }
 
-static bool _put_part(struct pktbuf *out, uint32_t index, size_t from,
-		      size_t bytes, size_t total)
+static bool _put_part(struct pktbuf *out, uint32_t index, size_t from, size_t bytes, size_t total)
 {
 	const struct topology *t = &topologies[index];
 	struct phx_topology *msg;
 
-	msg = pktbuf_add(out, PHX_TOPOLOGY,
-			 sizeof(*msg) + ((bytes + 7) & ~(size_t) 7));
+	msg = pktbuf_add(out, PHX_TOPOLOGY, sizeof(*msg) + ((bytes + 7) & ~(size_t) 7));
 	if (!msg)
 		return false;
 	msg->index = (uint16_t) index;

@@ -6,9 +6,8 @@
 #include "pktbuf.h"
 #include "slurm_api.h"
 
-/* Read the topologies anew where needed: after topology_stale(), and at most every 30 s where nodes
- * or partitions have changed since.
- * locks: READ conf, node, part */
+/* Read the topologies anew where needed: after topology_stale(), and at most every 30 s where
+ * nodes or partitions have changed since. locks: READ conf, node, part */
 extern void topology_refresh(void);
 
 /* Note that the configuration was read again. */

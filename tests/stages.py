@@ -15,11 +15,12 @@ TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PYTHON = "/usr/bin/python3"     # the suites need nothing beyond its standard library
 OLD, NEW = "22.05.8", "24.11.5"  # Slurm as Debian 12 and 13 have it
 NEWEST = "26.05.5"               # and Debian's next release, whose source has to be given
-# Of the caller: the source of a Slurm, and the prefix of one. No row sees them but its own.
-SOURCE, ROOT = (value and os.path.abspath(value) for value in
-                (os.environ.pop("SLURM_SOURCE", ""), os.environ.pop("SLURM_ROOT", "")))
+# Of the caller: the source of a Slurm, the prefix of one, and SchedMD's tests: a git repository of
+# Slurm, or the source of a release. No row sees them but its own.
+SOURCE, ROOT, SUITE = (value and os.path.abspath(value) for value in (
+    os.environ.pop(name, "") for name in ("SLURM_SOURCE", "SLURM_ROOT", "SLURM_TESTSUITE")))
 os.environ.pop("MAKEFLAGS", "")  # has them too, if they are of make's command line
-NOT_RUN = []                     # what cannot be tested here, in sentences
+NOT_RUN = []                     # (gate, what cannot be tested here, in a sentence)
 MAKE = ("make", "-s")
 # The programs, and one small test, for whose sake cargo gives the libraries the features that
 # tests ask for: so nothing is compiled a second time when the turn of the tests comes.
@@ -29,7 +30,7 @@ SCHEMATHESIS = "build/venv/bin/schemathesis"
 
 # What every change runs of the long suites. The rest of each is a row of its own for --all.
 FAULTS = ("daemon-killed", "daemon-stopped", "garbage-old", "slurmctld-restarted",
-          "overlay-wrong-version")
+          "overlay-wrong-version", "ejected")
 FAULTS_NEW = ("daemon-killed", "slurmctld-restarted", "overlay-wrong-version")
 CASES_NEW = ("backfill", "reservation-cores", "het-mixed", "gres-typed", "preempt-requeue",
              "job-expand", "job-shrink", "suspend-resume", "exclusive", "exclusive-user",
@@ -42,7 +43,7 @@ STATE_NEW = ("state-completing-backfill", "state-powered-down", "state-powered-d
              "state-powering-up", "state-flex")
 TOPOLOGY_NEW = ("leaves", "base-blocks")
 LAYOUTS = ("layout", "packed", "tree", "block")
-OTHERS = ("base", "gang", "accounting")
+OTHERS = ("base", "gang", "accounting", "proved")
 HARNESS_NEW = ("OnSlurm.the-release-asked-for-*",)
 
 
@@ -155,9 +156,9 @@ def overlay_newest():
     """The overlay's suites on the newest Slurm, where its source is given."""
     if version_of_source(SOURCE) != NEWEST:
         found = version_of_source(SOURCE)
-        NOT_RUN.append(f"the overlay on Slurm {NEWEST}: SLURM_SOURCE is "
-                       + (f"{SOURCE}, the source of {found or 'no Slurm'}" if SOURCE
-                          else "not set; it has to be the source of exactly this version"))
+        NOT_RUN.append(("test", f"the overlay on Slurm {NEWEST}: SLURM_SOURCE is "
+                        + (f"{SOURCE}, the source of {found or 'no Slurm'}" if SOURCE
+                           else "not set; it has to be the source of exactly this version")))
         return ()
     source = (("SLURM_SOURCE", SOURCE),)
     return (
@@ -173,6 +174,23 @@ def overlay_newest():
         *(suite_on("26.05", name, seconds, gate="all") for name, seconds in
           (("bags", 65), ("doctor", 30), ("ha", 170), ("order", 90), ("gangs", 113))),
     )
+
+
+def judges():
+    """SchedMD's own tests, stock and with the overlay, of the releases whose tests are given."""
+    given = version_of_source(SUITE)
+    whole = any(os.path.exists(os.path.join(SUITE, name)) for name in (".git", "objects"))
+    found, program = (("SLURM_TESTSUITE", SUITE),), (PYTHON, "tests/judge/judge.py")
+    rows = {OLD: Row("judge", "judge", "any", 3600, program, ("debug", "plugin", "packages"),
+                     (*programs(), *found), "all"),
+            NEW: Row("judge-24.11", "judge", "any", 3600, program, ("slurm-24.11", "packages"),
+                     (("PHALANX_TEST_SLURM", "24.11"), *found), "all")}
+    lost = [version for version in rows if not SUITE or not whole and given not in ("", version)]
+    for version in lost:
+        NOT_RUN.append(("all", f"SchedMD's own tests of Slurm {version}: SLURM_TESTSUITE is "
+                        + (f"the source of {given}" if SUITE
+                           else "not set; it has to be a git repository of Slurm")))
+    return tuple(row for version, row in rows.items() if version not in lost)
 
 
 def site(rows):
@@ -192,8 +210,9 @@ def site(rows):
                                              if need not in ("debug", "plugin"))))
               for row in rows if row.group in ("cluster", "beside")]
     if given != version and version not in (OLD, NEW):
-        NOT_RUN.append(f"the overlay on {ROOT}, which is Slurm {version or 'none'}: SLURM_SOURCE "
-                       + (f"is the source of {given or 'no Slurm'}" if SOURCE else "is not set"))
+        NOT_RUN.append(("all", f"the overlay on {ROOT}, which is Slurm {version or 'none'}: "
+                        "SLURM_SOURCE " + (f"is the source of {given or 'no Slurm'}" if SOURCE
+                                           else "is not set")))
         return built, *(row for row in suites if row.name in ("harness-site", "beside-site"))
     return built, check, *suites
 
@@ -279,12 +298,14 @@ ROWS = (
     suite("placement", 42),
     suite("layout", 60),
     suite("learn", 28),
+    suite("capacity", 75),
     suite("transparency", 173, *variants(OTHERS)),
     suite("transparency-layout", 80, "transparency.py", *variants(LAYOUTS)),
-    # Alone: beside a build the overlay booted nodes that stock did not, and why is not known yet.
+    # Alone: a plan for nodes that are powered down needs a moment before the job starts.
     suite("node-state", 80, "transparency.py", *variants(["state"]), *skip(STATE_REBOOT),
           lane="quiet"),
     suite("topology", 55),
+    suite("grammar", 75, "--requests", "600"),
     suite("order", 90),
     suite("gangs", 129),
     suite("replay", 25),
@@ -315,6 +336,7 @@ ROWS = (
     suite("inference", 55, "inference.py", "--images", "60", needs=["hadoop"]),
     suite("hdfs", 75, "test_client.py", path="hdfs", needs=["hadoop"]),
     suite("faults", 100, *only(FAULTS), lane="quiet"),
+    suite("hostile", 130, lane="quiet"),
     suite("kills", 24, "--kills", "5"),
     suite("kills-rest", 400, "kills.py", "--kills", "100", "--seed", "2", gate="all"),
     suite("flood", 60, "trust.py", *only(["flood"]), lane="quiet", gate="all"),
@@ -357,6 +379,7 @@ ROWS = (
     replace(suite("beside", 26, gate="all"), group="beside"),
     suite_new("beside", 26, gate="all"),
     *overlay_newest(),
+    *judges(),
 
     # Debian packages on fresh systems.
     *packages(OLD, "bookworm", 66, "target/debug", "test", ["debug", "plugin"]),

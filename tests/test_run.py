@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Tests of the runner on small tables: lanes, needs, second runs, and what an interrupt leaves.
 
-And of the clock of all deadlines, which goes by what the machine does.
+And of the clock of all deadlines, which goes by what the machine does, and of the judge's verdict.
 """
 
 import contextlib
@@ -14,11 +14,16 @@ import signal
 import subprocess
 import sys
 import time
+import types
 
 from slurmcluster import clock
 from slurmcluster.suite import Cases, Suite, check, command_line, run, until
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "judge"))
+import inside  # noqa: E402
+import judge  # noqa: E402
+import order  # noqa: E402
 case = Cases()
 
 
@@ -309,6 +314,74 @@ def wrong_names_are_refused(_table):
                           capture_output=True, text=True, check=True)
     found = [line.split()[0] for line in done.stdout.splitlines()[1:]]
     check({"doctor", "debug", "plugin", "packages"} == set(found), f"{found}")
+
+
+class Answers(judge.Root):
+    """A side of the judge that has run, without a root."""
+
+    def __init__(self, *runs, **counts):
+        self.ended = None
+        self.answers = [{"unit": "pytest m", "tests": {name: [verdict, 1.0, "why"]
+                                                      for name, verdict in run.items()}, **counts}
+                        for run in runs]
+
+
+def judged(root, stock, phalanx, **counts):
+    """The judge's line and exit status after three runs of each test, a letter each."""
+    words = {"p": "passed", "f": "failed", "s": "skipped"}
+
+    def runs(letters):
+        return [{name: words[each[at]] for name, each in letters.items() if each[at] in words}
+                for at in range(judge.RUNS)]
+    args = types.SimpleNamespace(dir=root, release=types.SimpleNamespace(version="22.05.8"))
+    return judge.verdict(args, Answers(*runs(stock)), Answers(*runs(phalanx), **counts))
+
+
+@case
+def the_judge_takes_three_runs(table):
+    """Worse is what stock passes three times and Phalanx at most once; lost tests count too"""
+    counts = {"asked": 5, "placed": 2}
+    stock = {"good": "ppp", "bad": "ppp", "chance": "ppp", "shaky": "pfp", "not": "sss"}
+    line, status = judged(table.root, stock, stock | {"chance": "fpp", "shaky": "fff"}, **counts)
+    check(status == 0 and "0 tests pass with stock" in line and "m chance" in line
+          and "3 passed on both, 4 with stock, of 4 judged" in line, line)
+    for lost in ("fpf", "f f", "   "):
+        line, status = judged(table.root, stock, stock | {"bad": lost}, **counts)
+        check(status == 1 and "1 tests pass with stock and not with Phalanx: m bad;" in line, line)
+    line, status = judged(table.root, stock, stock, asked=5, placed=0)
+    check(status == 1 and "NOTHING JUDGED" in line, f"nothing was placed: {line}")
+
+
+@case
+def the_judge_reads_the_suite(table):
+    """A test keeps its worst outcome; what touches placement comes first, whole halves together"""
+    path = os.path.join(table.root, "junit.xml")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write('<testsuites><testsuite><testcase name="a" time="1"/><testcase name="a" '
+                   'time="2"><error message="teardown"/></testcase><testcase name="b" time="3">'
+                   '<failure message="Failed: Timeout &gt;75.0s"/></testcase><testcase name="c" '
+                   'time="0"><skipped message="no"/></testcase></testsuite></testsuites>')
+    found = {name: entry[:2] for name, entry in inside.outcomes(path).items()}
+    check(found == {"a": ["failed", 3.0], "b": ["late", 3.0], "c": ["skipped", 0.0]}, f"{found}")
+    for name in ("python/tests/test_144_2.py", "python/tests/test_1_1.py", "expect/test39.10",
+                 "expect/test1.1", "expect/globals"):
+        os.makedirs(os.path.join(table.root, "testsuite", os.path.dirname(name)), exist_ok=True)
+        with open(os.path.join(table.root, "testsuite", name), "w", encoding="utf-8"):
+            pass
+    units = order.ordered(table.root)
+    check(units == ["pytest test_144_2.py", "expect test39.10", "pytest test_1_1.py",
+                    "expect test1.1"], f"{units}")
+
+
+@case
+def a_judge_without_a_suite_is_told(_table):
+    """Rows of SchedMD's tests are there where these are given, else `NOT TESTED` says so"""
+    code = ("import stages; print(sum(row.group == 'judge' for row in stages.ROWS), "
+            "sum(gate == 'all' and 'SchedMD' in text for gate, text in stages.NOT_RUN))")
+    for suite, counts in (("", "0 2"), (HERE, "2 0")):
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
+                              check=True, cwd=HERE, env=os.environ | {"SLURM_TESTSUITE": suite})
+        check(done.stdout.strip() == counts, f"{suite}: rows, NOT TESTED: {done.stdout}")
 
 
 @case

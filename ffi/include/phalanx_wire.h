@@ -26,7 +26,7 @@
 
 #define PHX_MAGIC 0x31584850u /* "PHX1" in memory on little endian */
 #ifndef PHX_VERSION /* a test builds overlays of others */
-#define PHX_VERSION 5u
+#define PHX_VERSION 6u
 #endif
 
 /* Upper bounds; both ends check against the same numbers. */
@@ -143,7 +143,9 @@ struct phx_gres_count {
 	uint64_t count;
 };
 
-/* One node of the table.  An empty slot has name "" and zeros. */
+#define PHX_NODE_OUT 1u /* down, drained, draining, failing: it takes no job */
+
+/* One node of the table.  A slot that is empty or FUTURE has name "" and zeros. */
 struct phx_node {
 	char name[PHX_NAME_LEN];
 	uint32_t cpus;           /* usable: cpus_efctv */
@@ -151,7 +153,8 @@ struct phx_node {
 	uint32_t threads;        /* per core */
 	uint32_t sockets;        /* tot_sockets */
 	uint64_t memory_mb;      /* real_memory - mem_spec_limit */
-	uint32_t state;          /* node_state */
+	uint16_t flags;          /* PHX_NODE_OUT */
+	uint16_t no_consume;     /* bit i: jobs do not use up gres[i] */
 	uint32_t weight;         /* config_ptr->weight */
 	uint32_t gres_count;
 	uint16_t cpus_per_core;  /* that jobs are given: 1 where CPUs are cores,
@@ -170,9 +173,7 @@ struct phx_nodes {
 enum phx_topology_flags {
 	/* FIRST and LAST of enum phx_part, and: */
 	PHX_TOPOLOGY_DEFAULT = 8, /* of partitions that name none */
-	/* It cannot be told, or is too large: no text follows.  What depends on
-	 * it is left to Slurm. */
-	PHX_TOPOLOGY_UNKNOWN = 16,
+	PHX_TOPOLOGY_UNKNOWN = 16, /* or too large: no text, left to Slurm */
 };
 
 /*
@@ -226,8 +227,8 @@ enum phx_job_cause {
 	PHX_CAUSE_EXPAND = 6,
 };
 
-/* The whole present allocation of a running job; replaces what was known of
- * this job id.  Large jobs take several messages (FIRST .. LAST). */
+/* All that a running job holds; replaces what was known of this job id.  Large
+ * jobs take several messages (FIRST .. LAST). */
 struct phx_job {
 	struct phx_hdr hdr;
 	uint32_t job_id;
@@ -295,8 +296,7 @@ enum phx_ask_flags {
 	PHX_ASK_TOPO_OPTIONAL = 2097152, /* TopologyParam=TopoOptional */
 	PHX_ASK_PACK_NODES = 4194304, /* CR_PACK_NODES */
 	PHX_ASK_CORE_SPEC_THREADS = 8388608, /* core_spec counts threads */
-	/* Candidates that are completing or about to reboot were left out:
-	 * backfill would only reserve them. */
+	/* Candidates that backfill would only reserve were left out. */
 	PHX_ASK_LEFT_OUT = 16777216,
 	PHX_ASK_DRAGONFLY = 33554432, /* TopologyParam=dragonfly */
 	/* A proof may stand for the call on all candidates: none may be
@@ -305,6 +305,10 @@ enum phx_ask_flags {
 	/* WILL_RUN looks at the ends of running jobs in windows that double, so
 	 * that it may answer a later end than the one that makes room. */
 	PHX_ASK_WINDOWS = 134217728,
+	/* Limits that the daemon does not know; the ask is left to Slurm. */
+	PHX_ASK_PART_CPUS = 268435456, /* MaxCPUsPerNode, MaxCPUsPerSocket */
+	PHX_ASK_GPU_CORES = 536870912, /* RestrictedCoresPerGPU of a candidate */
+	PHX_ASK_EXC_GRES = 1073741824, /* some gres are kept by reservations */
 };
 
 /*
@@ -351,15 +355,15 @@ struct phx_ask {
 	uint32_t flags; /* enum phx_ask_flags */
 	uint32_t min_nodes, max_nodes, req_nodes; /* the call's arguments */
 	uint32_t min_cpus; /* of the whole job */
-	uint32_t max_cpus; /* 0xfffffffe if not given */
+	uint32_t max_cpus;  /* 0 if not given, as all that follow */
 	uint32_t num_tasks;
 	uint32_t pn_min_cpus;
 	uint32_t cpus_per_task;
-	uint32_t ntasks_per_node; /* 0 if not given */
-	uint32_t ntasks_per_socket; /* 0 if not given */
-	uint32_t ntasks_per_core;   /* 0 if not given */
-	uint32_t threads_per_core;  /* 0 if not given */
-	uint32_t core_spec;         /* cores or threads; 0 if not given */
+	uint32_t ntasks_per_node;
+	uint32_t ntasks_per_socket;
+	uint32_t ntasks_per_core;
+	uint32_t threads_per_core;
+	uint32_t core_spec; /* cores or threads */
 	uint32_t whole_node; /* 0, or WHOLE_NODE_REQUIRED 1, USER 2, MCS 3 */
 	uint32_t share_res;  /* details->share_res */
 	uint32_t time_limit_min;
@@ -387,8 +391,7 @@ struct phx_ask {
 	 * first, and wants none after the second. */
 	uint64_t from_time;
 	uint64_t to_time;
-	uint32_t left_count; /* word_count, or 0: no nodes were left out of the
-	                      * candidates, or it is not told which */
+	uint32_t left_count; /* word_count, or 0: none left out, or not told which */
 	uint32_t pad;
 	/* uint64_t candidates[word_count]; bit i of word w is node 64*w+i
 	 * uint64_t left_out[left_count]: the others that a proof is to cover;
@@ -430,6 +433,7 @@ enum phx_reason {
 	PHX_R_SYNCING = 25,     /* connected, state not yet sent */
 	PHX_R_CLASSES = 26,     /* its candidates are of too many classes */
 	PHX_R_LAYOUT = 27,      /* slurmctld's structures are others: inert */
+	PHX_R_SPENT = 28,       /* the time for asks is spent, phalanx_ask_ms */
 };
 
 /* Why the circuit breaker opened. */
@@ -439,10 +443,10 @@ enum phx_breach {
 	PHX_B_REFUSED = 2, /* share of answers that stock refused */
 	PHX_B_SYNCS = 3,   /* whole states sent */
 	PHX_B_HELD = 4,    /* time that one user's jobs were held in a partition */
+	PHX_B_REFUTED = 5, /* a proof that stock refuted: ejected at once */
 };
 
-/* A proof that a call on few candidates, or none, has the result of the call on
- * all of them. */
+/* A proof that a call on few candidates or none has the result of that on all. */
 enum phx_proof {
 	PHX_P_NONE = 0,
 	PHX_P_TEST_ONLY = 1, /* a success on some is a success on all */
@@ -464,7 +468,7 @@ enum phx_answer_flags {
 	 * each holds a part of its data. */
 	PHX_A_ALL_NODES = 1,
 	/* By `proof`: with NARROW the result on these nodes may stand for that
-	 * on all; without an opinion the call fails. */
+	 * on all; with PHX_R_NO_FIT the call fails, within a hold's bounds. */
 	PHX_A_PROOF = 2,
 	/* Ask stock in full as well, compare, and take what it says. */
 	PHX_A_VERIFY = 4,
@@ -537,19 +541,19 @@ struct phx_stats {
 	uint64_t held_startable; /* of these: stock would have started the job */
 };
 
-/* Limits in force. */
+/* Limits, as far as they are stricter than those of slurm.conf. */
 struct phx_welcome {
 	struct phx_hdr hdr;
 	uint64_t generation;
 	uint32_t deadline_us;    /* longest wait for an answer */
 	uint32_t breaker_open_ms; /* its first opening; then twice as long */
 	uint32_t flags; /* enum phx_welcome_flags */
-	/* What opens the breaker; 0: no limit, except for late_budget_ms. */
+	/* What opens the breaker; 0: as slurm.conf says. */
 	uint32_t late_budget_ms; /* a minute, waited in vain */
 	uint32_t refused_pct;    /* of the answers tried */
 	uint32_t syncs;          /* whole states a minute */
 	uint32_t held_s;         /* an hour, of one user in one partition */
-	uint32_t eject_openings; /* within the window: until PHX_W_ENABLE */
+	uint32_t eject_openings; /* within the window: for good */
 	uint32_t eject_window_s;
 	uint32_t limit_hold_s; /* of PHX_A_LIMIT; UINT32_MAX: as slurm.conf says */
 };
@@ -557,9 +561,8 @@ struct phx_welcome {
 enum phx_welcome_flags {
 	PHX_W_ASK_RUN_NOW = 1,
 	PHX_W_ASK_WILL_RUN = 2,
-	/* An ANSWER to a RUN_NOW without opinion, reason PHX_R_HELD, makes the
-	 * call fail as if no node were free.  Off by default: it holds back the
-	 * partition's later jobs for that pass. */
+	/* An ANSWER without opinion, reason PHX_R_HELD, makes the call fail as
+	 * if no node were free.  Off by default: later jobs are held back too. */
 	PHX_W_MAY_HOLD = 4,
 	/* ORDER may come; the plugin sends QUEUE. */
 	PHX_W_ORDER = 8,
@@ -567,8 +570,7 @@ enum phx_welcome_flags {
 	PHX_W_PROVE_TEST_ONLY = 16,
 	PHX_W_PROVE_WILL_RUN = 32,
 	PHX_W_PROVE_NO_FIT = 64,
-	/* Of one CONFIG: forget what opened the breaker, and close it. */
-	PHX_W_ENABLE = 128,
+	PHX_W_ENABLE = 128, /* to close the breaker: not heeded */
 };
 
 struct phx_resync {
@@ -588,11 +590,9 @@ struct phx_delta {
 	int32_t delta; /* not 0, within +- PHX_DELTA_MAX */
 };
 
-/*
- * All deltas that shall be in force, FIRST .. LAST; a job that is not named has
+/* All deltas that shall be in force, FIRST .. LAST; a job that is not named has
  * none, so FIRST | LAST without entries clears.  SAME keeps those of this
- * generation.  All are removed when the lease ends without another ORDER.
- */
+ * generation.  All are removed when the lease ends without another ORDER. */
 struct phx_order {
 	struct phx_hdr hdr;
 	uint64_t generation; /* counts sets of deltas, from 1 */

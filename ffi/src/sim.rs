@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! slurmctld's side of the campaign sim-link: the overlay in virtual time, in the library that
-//! `make -C plugin sim` builds (`plugin/tests/sim/sim.h`, whose structures these are).
+//! slurmctld's side of the campaign sim-link: the library of `make -C plugin sim`; see `sim.h`.
 
 #![allow(missing_docs, reason = "the fields are those of sim.h")]
 
@@ -116,7 +115,7 @@ library! {
     give: fn(u32, *const c_void, u32);
     cut: fn(u32);
     crash: fn(bool);
-    quiet: fn(bool);
+    tell: fn(bool);
     truth: fn(*mut Truth);
     count: fn(*mut Counts);
     failure: fn() -> *const c_char;
@@ -216,9 +215,9 @@ impl Sim {
         unsafe { (self.functions.crash)(power) }
     }
 
-    pub fn quiet(&self, on: bool) {
+    pub fn tell(&self, quiet: bool) {
         // SAFETY: see `begin`.
-        unsafe { (self.functions.quiet)(on) }
+        unsafe { (self.functions.tell)(quiet) }
     }
 
     pub fn truth(&self) -> Truth {

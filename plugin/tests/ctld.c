@@ -31,6 +31,10 @@ int ctld_prios, ctld_saves, ctld_writes;
 static config_record_t *config;
 size_t ctld_job_bytes = sizeof(job_record_t);
 part_record_t ctld_part = { .name = "batch", .priority_tier = 1,
+			    .max_cpus_per_node = INFINITE,
+#if SINCE(23, 2)
+			    .max_cpus_per_socket = INFINITE,
+#endif
 			    .max_share = 1 };
 static _Atomic bool writing;
 static pthread_rwlock_t big_lock = PTHREAD_RWLOCK_INITIALIZER;

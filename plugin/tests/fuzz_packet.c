@@ -27,21 +27,27 @@ static void _check_answer(const struct packet *p, size_t len)
 		.min_nodes = p->answer.hdr.seq & 3,
 		.max_nodes = 1 + (p->answer.hdr.seq >> 2 & 63),
 		.node_bits = NODE_BITS,
-		.proof = p->answer.hdr.seq >> 8 & 3,
+		.mode = p->answer.hdr.seq >> 8 & 3,
+		.prove = p->answer.hdr.seq >> 10 & 1,
 		.candidates = words,
 	};
-	uint16_t reason;
+	enum follow follow;
+	bool tries;
 
 	memset(words, (int) (p->answer.decision & 0xff), sizeof(words));
 	_expect(len == sizeof(p->answer) + 4ull * p->answer.count);
-	reason = answer_check(p, &want, nodes);
-	_expect(reason < PHX_REASONS);
-	if (reason != PHX_R_NONE)
+	follow = answer_check(p, &want, nodes);
+	tries = follow == FOLLOW_TRY || follow == FOLLOW_PROOF;
+	_expect(!follow || want.mode <= PHX_WILL_RUN);
+	_expect(want.mode != PHX_TEST_ONLY || follow < FOLLOW_HOLD);
+	_expect(!follow || tries == (p->answer.verdict == PHX_NARROW));
+	_expect(want.prove || (follow != FOLLOW_PROOF && follow != FOLLOW_CANNOT));
+	if (!tries)
 		return;
 	_expect(p->answer.count >= want.min_nodes &&
 		p->answer.count > 0 &&
 		(p->answer.count <= want.max_nodes ||
-		 (want.proof && p->answer.flags & PHX_A_PROOF)));
+		 follow == FOLLOW_PROOF));
 	for (uint32_t i = 0; i < p->answer.count; i++) {
 		_expect(nodes[i] < NODE_BITS);
 		_expect(!i || nodes[i] > nodes[i - 1]);
@@ -65,6 +71,22 @@ static void _check_order(const struct packet *p, size_t len)
 	}
 }
 
+static void _check_limits(const struct phx_welcome *w)
+{
+	const struct site site = { .proofs = 1, .hold_max_s = 60,
+				   .deadline_us = 2000, .ask_ms = 1200, .refused_pct = 50,
+				   .syncs = 10, .held_s = 600, .eject_openings = 10 };
+	struct link_limits l = limits_within(w, &site);
+	const struct breaker_limits *b = &l.breaker;
+
+	_expect(l.deadline_us - PHX_DEADLINE_US_MIN <= 2000 - PHX_DEADLINE_US_MIN);
+	_expect(!(l.flags & (PHX_W_PROVE_NO_FIT | PHX_W_ENABLE)));
+	_expect(l.hold_s <= 60 && l.limit_hold_s <= 60 && b->ask_ms == 1200);
+	_expect(b->late_ms - 1 < 1200 && b->refused_pct - 1 < 50 && b->syncs - 1 < 10);
+	_expect(b->held_s - 1 < 600 && b->eject_openings - 1 < 10);
+	_expect(b->open_ms <= BREAKER_OPEN_MS_MAX);
+}
+
 static void _parse(const uint8_t *data, size_t len)
 {
 	struct packet p;
@@ -74,11 +96,7 @@ static void _parse(const uint8_t *data, size_t len)
 		_expect(p.why != NULL);
 		break;
 	case PACKET_LIMITS:
-		_expect(p.welcome.deadline_us <= PHX_DEADLINE_US_MAX);
-		_expect(p.welcome.deadline_us >= PHX_DEADLINE_US_MIN);
-		_expect(p.welcome.late_budget_ms >= 1);
-		_expect(p.welcome.late_budget_ms <= PHX_LATE_MS_MAX);
-		_expect(p.welcome.breaker_open_ms <= PHX_BREAKER_OPEN_MS_MAX);
+		_check_limits(&p.welcome);
 		break;
 	case PACKET_ANSWER:
 		_check_answer(&p, len);
@@ -116,7 +134,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 
 		memcpy(&a, buf, sizeof(a));
 		a.count = (uint32_t) ((len - sizeof(a)) / 4);
-		a.flags &= PHX_A_ALL_NODES;
+		a.flags &= 15;
+		a.proof = a.flags & PHX_A_PROOF ? a.proof % PHX_PROOFS : 0;
+		a.pad = 0;
 		a.verdict = a.count ? PHX_NARROW : a.verdict & 1;
 		a.reason %= PHX_REASONS;
 		memcpy(buf, &a, sizeof(a));

@@ -81,6 +81,27 @@ extern void wait_synced(int nth)
 	usleep(60000);
 }
 
+extern void reconfigured(const char *params)
+{
+	static char text[512];
+	int syncs = daemon_count(PHX_SYNC_END);
+
+	(void) snprintf(text, sizeof(text), "%s," NO_LIMITS, params);
+	slurm_conf.sched_params = text;
+	CHECK_EQ(o.reconfigure(), 0);
+	wait_synced(syncs + 1);
+	usleep(200000); /* what follows is to be asked, also on a busy machine */
+}
+
+extern void enable(void)
+{
+	static int times;
+	char params[64];
+
+	(void) snprintf(params, sizeof(params), "phalanx_enable=%d", ++times);
+	reconfigured(params);
+}
+
 /* ---- init() */
 
 static void refused(const char *name, const char *stock)
@@ -235,9 +256,16 @@ static void stays_inert(const char *name, uint32_t magic, size_t bytes)
 
 static void test_self_check(void)
 {
+	char *name = node_record_table_ptr[6]->name, longer[PHX_NAME_LEN + 1] = "";
+
 	TEST("records of another layout or size: inert for good");
 	stays_inert("magic", NODE_MAGIC ^ 1, 0);
 	stays_inert("size", NODE_MAGIC, sizeof(void *));
+	TEST("a node whose name would have to be cut: the same");
+	memset(longer, 'n', PHX_NAME_LEN);
+	node_record_table_ptr[6]->name = longer;
+	stays_inert("name", NODE_MAGIC, 0);
+	node_record_table_ptr[6]->name = name;
 }
 
 /* That of the last sync. */
@@ -361,6 +389,7 @@ int main(int argc, char **argv)
 	setenv("SLURM_TOPO_LEN", "10", 1);
 	ctld_switches();
 	slurm_conf.priority_type = "priority/multifactor";
+	slurm_conf.sched_params = NO_LIMITS;
 	slurm_conf.state_save_location = harness_root;
 	slurmctld_config.thread_id_save = pthread_self();
 	ctld_nodes(8);

@@ -12,6 +12,9 @@
 
 #define DEADLINE_US 200000 /* long, so that a busy machine fails no test */
 
+/* Limits of slurm.conf: none, so that the tests set them by the daemon. */
+#define NO_LIMITS "phalanx_refused_pct=0,phalanx_syncs=0,phalanx_held_s=0,phalanx_eject=0"
+
 #define TEST(name) fprintf(stderr, "  %s\n", name)
 
 extern char harness_root[64]; /* directory of this run */
@@ -25,6 +28,12 @@ extern const char *layout(const char *name, const char *stock);
 
 /* Everything was sent, and a moment has passed for the overlay to note it. */
 extern void wait_synced(int nth);
+
+/* slurm.conf is read anew by slurmctld, with these and the limits of NO_LIMITS. */
+extern void reconfigured(const char *params);
+
+/* The same with another number at phalanx_enable: closes the breaker. */
+extern void enable(void);
 
 /* What stock's job_test() saw since the last call(). */
 struct seen {

@@ -95,9 +95,53 @@ static void test_options(void)
 	job->bit_flags = 0;
 	ctld_part.flags = 0;
 	ctld_part.max_share = 1;
-	slurm_conf.sched_params = slurm_conf.topology_param = NULL;
+	slurm_conf.sched_params = NO_LIMITS;
+	slurm_conf.topology_param = NULL;
+	job->req_switch = 0;
+}
+
+static void test_numbers(void)
+{
+	job_details_t *d = job->details;
+	const struct phx_ask *a;
+
+	TEST("asks: numbers that stand for none are none, others are as they are");
+	d->num_tasks = d->pn_min_tmp_disk = d->max_cpus = NO_VAL;
+	d->pn_min_cpus = INFINITE16;
+	d->pn_min_memory = NO_VAL64; /* has the bit of MEM_PER_CPU as well */
+	a = ask(SELECT_MODE_RUN_NOW);
+	CHECK_EQ(a->num_tasks + a->tmp_disk_mb + a->max_cpus + a->pn_min_cpus, 0);
+	CHECK_EQ(a->mem_per_cpu_mb + a->mem_per_node_mb, 0);
+	d->num_tasks = NO_VAL16; /* a number of 32 bits */
+	d->pn_min_cpus = d->pn_min_tmp_disk = 0;
+	d->pn_min_memory = MEM_PER_CPU | 300;
+	a = ask(SELECT_MODE_RUN_NOW);
+	CHECK_EQ(a->num_tasks, NO_VAL16);
+	CHECK_EQ(a->mem_per_cpu_mb, 300);
+	d->num_tasks = 0;
+	d->pn_min_memory = 100;
+
+	TEST("asks: limits that the daemon does not know are named");
+	ctld_part.max_cpus_per_node = 4;
+	CHECK(ask(SELECT_MODE_RUN_NOW)->flags & PHX_ASK_PART_CPUS);
+	ctld_part.max_cpus_per_node = INFINITE;
+#if SINCE(24, 5)
+	node_record_table_ptr[7]->res_cores_per_gpu = 2;
+	CHECK_EQ(ask(SELECT_MODE_RUN_NOW)->flags & PHX_ASK_GPU_CORES,
+		 PHX_ASK_GPU_CORES);
+	node_record_table_ptr[7]->res_cores_per_gpu = 0;
+#endif
+	CHECK_EQ(ask(SELECT_MODE_RUN_NOW)->flags &
+		 (PHX_ASK_PART_CPUS | PHX_ASK_GPU_CORES | PHX_ASK_EXC_GRES), 0);
+}
+
+static void test_switches(void)
+{
+	const struct phx_ask *a;
 
 	TEST("asks: what is left of the wait for switches");
+	job->req_switch = 2;
+	job->wait4switch = 60;
 	job->wait4switch_start = time(NULL) - 50;
 	a = ask(SELECT_MODE_RUN_NOW);
 	CHECK(a->switch_wait_left_s <= 10 && a->switch_wait_left_s >= 8);
@@ -112,6 +156,8 @@ static void test_options(void)
 
 static void test_run_now_classes(void)
 {
+	config_record_t *config = node_record_table_ptr[2]->config_ptr;
+	config_record_t light = *config;
 	const struct phx_ask *a;
 
 	TEST("asks: classes only where they differ from the table's Weight");
@@ -133,6 +179,22 @@ static void test_run_now_classes(void)
 	expect_length(a);
 	for (int i = 0; i < 5; i++)
 		node_record_table_ptr[i]->sched_weight = 7 << 8 | 0xff;
+
+	TEST("asks: a Weight that is newer than the node table is sent along");
+	light.weight = 3;
+	node_record_table_ptr[2]->config_ptr = &light;
+	node_record_table_ptr[2]->sched_weight = 3 << 8 | 0xff;
+	node_record_table_ptr[2]->weight = 3;
+	for (uint16_t mode = SELECT_MODE_RUN_NOW; mode <= SELECT_MODE_WILL_RUN;
+	     mode += SELECT_MODE_WILL_RUN - SELECT_MODE_RUN_NOW) {
+		a = ask(mode);
+		CHECK_EQ(a->class_count, 2);
+		CHECK(classes(a)[0].weight == 3 && classes(a)[1].weight == 7);
+		CHECK_EQ(planes(a)[0] & 0xdf, 0xdf & ~0x04u);
+	}
+	node_record_table_ptr[2]->config_ptr = config;
+	node_record_table_ptr[2]->sched_weight = 7 << 8 | 0xff;
+	node_record_table_ptr[2]->weight = 7;
 
 	TEST("asks: a node that boots already is behind the ready ones");
 	node_record_table_ptr[1]->node_state |= NODE_STATE_POWERING_UP;
@@ -156,20 +218,19 @@ static void test_will_run(void)
 	node_record_table_ptr[1]->node_state |= NODE_STATE_REBOOT_REQUESTED;
 	bit_set(cg_node_bitmap, 2);
 	bit_set(rs_node_bitmap, 3);
-	node_record_table_ptr[4]->node_state |= NODE_STATE_POWERED_DOWN;
-	node_record_table_ptr[4]->sched_weight = 0; /* is not looked at */
 	a = ask(SELECT_MODE_WILL_RUN);
 	CHECK_EQ(words(a)[0], 0xd0);
 	CHECK(a->flags & PHX_ASK_LEFT_OUT);
-	CHECK_EQ(a->class_count, 2);
-	CHECK(classes(a)[0].tier == 0 && classes(a)[0].weight == 7);
-	CHECK(classes(a)[1].tier == 3 && classes(a)[1].weight == 7);
-	CHECK_EQ(planes(a)[0], 0x10);
+	CHECK_EQ(a->class_count, 0);
 	expect_length(a);
-	node_record_table_ptr[4]->sched_weight = 7 << 8 | 0xff;
 	a = ask(SELECT_MODE_RUN_NOW);
 	CHECK_EQ(words(a)[0], 0xdf);
 	CHECK(!(a->flags & PHX_ASK_LEFT_OUT));
+
+	TEST("asks: none that has to boot instead of one that is soon ready");
+	node_record_table_ptr[4]->node_state |= NODE_STATE_POWERED_DOWN;
+	CHECK_EQ(words(ask(SELECT_MODE_WILL_RUN))[0], 0xc0);
+	node_record_table_ptr[4]->node_state = NODE_STATE_IDLE;
 
 	TEST("a node that was left out is refused; all that are left are narrowed");
 	fake.job_test = stock_takes;
@@ -185,6 +246,17 @@ static void test_will_run(void)
 		node_record_table_ptr[i]->node_state = NODE_STATE_IDLE;
 	bit_clear_all(cg_node_bitmap);
 	bit_clear_all(rs_node_bitmap);
+	node_record_table_ptr[4]->node_state |= NODE_STATE_POWERED_DOWN;
+	node_record_table_ptr[4]->sched_weight = 0; /* is not looked at */
+	a = ask(SELECT_MODE_WILL_RUN);
+	CHECK_EQ(words(a)[0], 0xdf);
+	CHECK_EQ(a->class_count, 2);
+	CHECK(classes(a)[0].tier == 0 && classes(a)[0].weight == 7);
+	CHECK(classes(a)[1].tier == 3 && classes(a)[1].weight == 7);
+	CHECK_EQ(planes(a)[0], 0x10);
+	expect_length(a);
+	node_record_table_ptr[4]->node_state = NODE_STATE_IDLE;
+	node_record_table_ptr[4]->sched_weight = 7 << 8 | 0xff;
 }
 
 static void test_exc(void)
@@ -237,6 +309,23 @@ static void test_preemptees(void)
 	list_destroy(cand);
 	for (uint32_t i = 0; i < 3; i++)
 		ctld_remove(lower[i]);
+}
+
+static void test_long_partition(void)
+{
+	static char longer[PHX_NAME_LEN + 1];
+	int asks = daemon_count(PHX_ASK);
+
+	TEST("never asked: a partition whose name would have to be cut");
+	memset(longer, 'p', PHX_NAME_LEN);
+	ctld_part.name = longer;
+	CHECK_EQ(call(2, 4, 3, SELECT_MODE_RUN_NOW), 0);
+	expect_full(1);
+	usleep(5000);
+	CHECK_EQ(daemon_count(PHX_ASK), asks);
+	longer[PHX_NAME_LEN - 1] = '\0';
+	CHECK(!strcmp(ask(SELECT_MODE_RUN_NOW)->partition, longer));
+	ctld_part.name = "batch";
 }
 
 static void test_closed(void)
@@ -326,10 +415,13 @@ static void test_long_topology(void)
 extern void test_asks(void)
 {
 	test_options();
+	test_numbers();
+	test_switches();
 	test_run_now_classes();
 	test_will_run();
 	test_exc();
 	test_preemptees();
+	test_long_partition();
 	test_closed();
 	test_many_classes();
 	test_long_topology();

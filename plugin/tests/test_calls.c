@@ -498,8 +498,7 @@ static void test_breaker(void)
 	int asks;
 
 	TEST("silence: three timeouts, then the breaker is open");
-	daemon_enable(); /* forgets what was waited before */
-	usleep(300000);
+	enable(); /* forgets what was waited before */
 	daemon_reply(REPLY_SILENT);
 	for (int i = 0; i < 3; i++) {
 		CHECK(timed_call() >= DEADLINE_US);
@@ -569,21 +568,27 @@ static void test_ejected(void)
 {
 	const struct phx_stats *stats;
 	int asks, syncs = daemon_count(PHX_SYNC_END);
-	uint32_t id = job->job_id;
-	char path[128], line[256];
+	uint32_t id = job->job_id, user = job->user_id;
+	char path[128], line[256], parts[25][8];
 	FILE *f;
 
 	TEST("too many refusals by stock: ejected, with a file about it");
 	daemon_watch(50, 0, 0, 1);
-	daemon_enable();
-	usleep(300000);
+	daemon_send_config();
+	enable();
+	syncs++;
 	fake.job_test = stock_takes_all_only;
 	for (uint32_t i = 0; i < 50; i++) {
 		job->job_id = id + i;
+		job->user_id = i % 25;
+		snprintf(parts[i % 25], 8, "part%u", i % 25);
+		job->part_ptr->name = parts[i % 25];
 		CHECK_EQ(call(2, 4, 3, SELECT_MODE_RUN_NOW), 0);
 		expect_full(2);
 	}
 	job->job_id = id;
+	job->user_id = user;
+	job->part_ptr->name = "batch";
 	asks = daemon_count(PHX_ASK);
 	stats = fresh_stats();
 	CHECK_EQ(stats->breaker_open, BREAKER_EJECTED);
@@ -597,7 +602,7 @@ static void test_ejected(void)
 	snprintf(path, sizeof(path), "%s/phalanx_breaker", harness_root);
 	f = fopen(path, "r");
 	CHECK(f && fgets(line, sizeof(line), f));
-	CHECK(strstr(line, "until `phalanx daemon enable`"));
+	CHECK(strstr(line, "until slurm.conf says otherwise (`phalanx daemon enable`)"));
 	CHECK(strstr(line, "nodes that Slurm refused"));
 	for (int i = 0; fgets(line, sizeof(line), f);)
 		CHECK(++i < 400);
@@ -605,14 +610,58 @@ static void test_ejected(void)
 	fclose(f);
 	CHECK(!unlink(path));
 
-	TEST("enabled again: the state is sent, and asks are made");
+	TEST("ejected for good, whatever the daemon says, until slurm.conf has another number");
 	daemon_watch(0, 0, 0, 0);
 	fake.job_test = stock_takes;
 	daemon_enable();
-	wait_synced(syncs + 1);
+	daemon_limits(DEADLINE_US, 3, 300, PHX_W_ASK_RUN_NOW | PHX_W_ASK_WILL_RUN |
+		      PHX_W_ENABLE);
+	daemon_drop(); /* now each WELCOME says it */
+	CHECK_EQ(o.node_init(), 0);
+	CHECK_EQ(o.reconfigure(), 0); /* the same number */
+	CHECK_EQ(fresh_stats()->breaker_open, BREAKER_EJECTED);
+	CHECK_EQ(call(2, 4, 3, SELECT_MODE_RUN_NOW), 0);
+	expect_full(1);
+	CHECK_EQ(daemon_count(PHX_ASK), asks);
+	CHECK_EQ(daemon_count(PHX_SYNC_END), syncs);
+	enable();
+	daemon_limits(DEADLINE_US, 3, 300, PHX_W_ASK_RUN_NOW | PHX_W_ASK_WILL_RUN);
+	daemon_send_config();
 	CHECK_EQ(call(2, 4, 3, SELECT_MODE_RUN_NOW), 0);
 	CHECK_EQ(outcome()->reason, PHX_R_NONE);
 	CHECK_EQ(fresh_stats()->breaker_open, BREAKER_CLOSED);
+}
+
+/* Answers in time, each after half of the deadline: what slurm.conf gives for all of them. */
+static void test_spent(void)
+{
+	uint64_t spent = 0, one;
+	int asks;
+
+	TEST("the time for asks is spent: not asked, which is no fault, until there is more");
+	reconfigured("phalanx_ask_ms=6000"); /* a quarter at once */
+	daemon_reply(REPLY_LATE);
+	daemon_late_ms(DEADLINE_US / 2000);
+	for (asks = daemon_count(PHX_ASK); asks <= daemon_count(PHX_ASK); asks++) {
+		one = timed_call();
+		spent += one > DEADLINE_US / 4 ? one : 0;
+		CHECK(spent <= 1500000 + DEADLINE_US / 2);
+		if (one < DEADLINE_US / 4)
+			break;
+	}
+	CHECK(spent >= 1000000);
+	asks = daemon_count(PHX_ASK);
+	CHECK_EQ(call(2, 4, 3, SELECT_MODE_RUN_NOW), 0);
+	expect_full(1);
+	CHECK_EQ(daemon_count(PHX_ASK), asks);
+	CHECK(fresh_stats()->reasons[PHX_R_SPENT] >= 2);
+	CHECK_EQ(fresh_stats()->breaker_open, BREAKER_CLOSED);
+	usleep(1500000);
+	(void) timed_call();
+	CHECK_EQ(daemon_count(PHX_ASK), asks + 1);
+	daemon_reply(REPLY_NODES);
+	reconfigured("");
+	usleep(3000000);
 }
 
 extern void test_calls(void)
@@ -628,4 +677,5 @@ extern void test_calls(void)
 	test_late();
 	test_breaker();
 	test_ejected();
+	test_spent();
 }

@@ -54,6 +54,7 @@ static void test_operations(void)
 	CHECK_EQ(j->alloc_count, 1);
 	CHECK_EQ(((const struct phx_alloc *) (j + 1))->node, 2);
 	ctld_run(b, 6, 2);
+	ctld_gres(b, NO_CONSUME_VAL64); /* nothing is used up */
 	bit_clear_all(a->job_resrcs->node_bitmap);
 	a->job_resrcs->nhosts = 0;
 	CHECK_EQ(o.job_expand(a, b), 0);
@@ -64,6 +65,7 @@ static void test_operations(void)
 	CHECK_EQ(j->job_id, 201);
 	CHECK_EQ(j->cause, PHX_CAUSE_EXPAND);
 	CHECK_EQ(j->alloc_count, 2);
+	CHECK_EQ(j->gres_count, 0);
 	b->job_state = JOB_COMPLETE;
 	b->end_time = 77;
 	CHECK_EQ(o.job_fini(b), 0);
@@ -240,6 +242,37 @@ static void test_socket_full(void)
 	ctld_remove(j);
 }
 
+/* What the `nth` sync says of nodes that take no job, and of gres that none uses up. */
+static void test_nodes_sent(int nth)
+{
+	gres_state_t *state = list_peek(node_record_table_ptr[1]->gres_list);
+	gres_node_state_t *gres = state->gres_data;
+	const struct phx_node *n;
+
+	TEST("FUTURE nodes are no nodes, drained ones are out, no_consume is said");
+	ctld_write_lock();
+	node_record_table_ptr[2]->node_state = NODE_STATE_FUTURE;
+	node_record_table_ptr[3]->node_state |= NODE_STATE_DRAIN;
+	node_record_table_ptr[4]->node_state = NODE_STATE_DOWN;
+	gres->no_consume = true;
+	gres->gres_cnt_avail = NO_VAL64;
+	last_node_update = time(NULL);
+	ctld_write_unlock();
+	wait_synced(nth);
+	n = (const struct phx_node *) ((const struct phx_nodes *) daemon_wait(
+		PHX_NODES, daemon_count(PHX_NODES)) + 1);
+	CHECK(!n[2].name[0] && !n[2].cpus);
+	CHECK_EQ(n[3].flags, PHX_NODE_OUT);
+	CHECK_EQ(n[4].flags, PHX_NODE_OUT);
+	CHECK_EQ(n[6].flags + n[0].no_consume, 0);
+	CHECK_EQ(n[1].gres_count, 2); /* of types alone */
+	CHECK_EQ(n[1].no_consume, 3);
+	gres->no_consume = false;
+	gres->gres_cnt_avail = 4;
+	for (int i = 2; i < 5; i++)
+		node_record_table_ptr[i]->node_state = NODE_STATE_IDLE;
+}
+
 static void test_resync(void)
 {
 	int syncs = daemon_count(PHX_SYNC_END), hellos;
@@ -252,6 +285,8 @@ static void test_resync(void)
 	CHECK_EQ(seen.bits[0], 2); /* the answer still counts */
 	daemon_reply(REPLY_NODES);
 	wait_synced(++syncs);
+
+	test_nodes_sent(++syncs);
 
 	TEST("node table changes unannounced: noticed and sent");
 	ctld_write_lock();

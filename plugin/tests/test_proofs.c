@@ -64,8 +64,50 @@ static void limits(uint32_t flags)
 	usleep(300000);
 }
 
+/* A wrong one is enough: nothing is asked any more, until slurm.conf has another number. */
+static void is_ejected(int calls)
+{
+	int asks = daemon_count(PHX_ASK);
+
+	ended(PHX_PR_REFUTED, calls);
+	says(0, 0, 0, 0);
+	CHECK_EQ(call(2, 4, 3, SELECT_MODE_RUN_NOW), 0);
+	expect_full(1);
+	CHECK_EQ(daemon_count(PHX_ASK), asks);
+	CHECK_EQ(((const struct phx_stats *) daemon_wait(
+			 PHX_STATS, daemon_count(PHX_STATS) + 2))->breach, PHX_B_REFUTED);
+	enable();
+}
+
 static void test_test_only(void)
 {
+	TEST("TEST_ONLY: the first one is compared, whatever the daemon says");
+	daemon_proof(PHX_P_TEST_ONLY, false, 0, 0);
+	says(0, 0, 0, 0);
+	CHECK_EQ(call(2, 4, 3, SELECT_MODE_TEST_ONLY), 0);
+	expect_full(2);
+	ended(PHX_PR_VERIFIED, 2);
+
+	TEST("TEST_ONLY: so is one in 256");
+	for (int more = 0, i = 0; i < 512; i++, more += seen.calls == 2) {
+		CHECK_EQ(call(2, 4, 3, SELECT_MODE_TEST_ONLY), 0);
+		if (i == 511)
+			CHECK(more >= 1 && more <= 3);
+	}
+
+	TEST("TEST_ONLY: never fails by what the daemon says");
+	daemon_reply(REPLY_NO_OPINION);
+	says(0, 0, 0, 0);
+	CHECK_EQ(call(2, 4, 3, SELECT_MODE_TEST_ONLY), 0);
+	expect_full(1);
+	CHECK_EQ(outcome()->reason, PHX_R_INVALID);
+	daemon_reply(REPLY_HELD);
+	daemon_proof(PHX_P_NONE, false, 0, 0);
+	CHECK_EQ(call(2, 4, 3, SELECT_MODE_TEST_ONLY), 0);
+	expect_full(1);
+	CHECK_EQ(outcome()->reason, PHX_R_INVALID);
+	daemon_reply(REPLY_NODES);
+
 	TEST("TEST_ONLY: a success on few is a success");
 	daemon_proof(PHX_P_TEST_ONLY, false, 0, 0);
 	says(0, 0, 0, 0);
@@ -89,13 +131,63 @@ static void test_test_only(void)
 	ended(PHX_PR_VERIFIED, 2);
 	says(0, 0, ESLURM_NODES_BUSY, 0);
 	CHECK_EQ(call(2, 4, 3, SELECT_MODE_TEST_ONLY), ESLURM_NODES_BUSY);
-	ended(PHX_PR_REFUTED, 2);
+	is_ejected(2);
+}
+
+/* A job that holds these nodes until then. */
+static job_record_t *runs(uint32_t id, int first, int count, time_t end)
+{
+	job_record_t *run = ctld_job(id, (uint32_t) count);
+
+	ctld_run(run, first, count);
+	run->end_time = end;
+	CHECK_EQ(o.nodeinfo_set(run), 0);
+	return run;
+}
+
+static void over(job_record_t *run)
+{
+	CHECK_EQ(o.job_fini(run), 0);
+	ctld_remove(run);
+}
+
+static void test_bound(void)
+{
+	time_t now = time(NULL), far = now + 86400;
+	job_record_t *late = runs(62, 0, 6, far + 600), *soon = runs(63, 6, 2, now + 300);
+
+	TEST("WILL_RUN: no proof puts a start behind the time at which nodes are empty");
+	daemon_proof(PHX_P_WILL_RUN, false, 0, (uint64_t) far * 2);
+	says(0, far, 0, now + 300);
+	CHECK_EQ(call(2, 4, 3, SELECT_MODE_WILL_RUN), 0);
+	CHECK_EQ(job->start_time, now + 300);
+	expect_full(2);
+	CHECK_EQ(outcome()->reason, PHX_R_NARROW_LATER);
+	ended(PHX_PR_REJECTED, 2);
+	/* Three are not, as far as is known here; then their ends come nearer. */
+	says(0, far, 0, now + 300);
+	CHECK_EQ(call(3, 4, 3, SELECT_MODE_WILL_RUN), 0);
+	ended(PHX_PR_ACCEPTED, 1);
+	late->end_time = now + 400;
+	last_job_update = time(NULL);
+	usleep(2000);
+	says(0, far, 0, now + 300);
+	CHECK_EQ(call(3, 4, 3, SELECT_MODE_WILL_RUN), 0);
+	ended(PHX_PR_REJECTED, 2);
+	over(late);
+	over(soon);
 }
 
 static void test_will_run(void)
 {
 	time_t now = time(NULL);
+	job_record_t *run = runs(61, 0, 8, now + 3600);
 
+	daemon_proof(PHX_P_WILL_RUN, false, (uint64_t) now + 100,
+		     (uint64_t) now + 130);
+	says(0, now + 130, 0, now + 130);
+	CHECK_EQ(call(2, 4, 3, SELECT_MODE_WILL_RUN), 0);
+	ended(PHX_PR_VERIFIED, 2); /* the first one of its kind */
 	TEST("WILL_RUN: a start up to the bound is accepted, a later one not");
 	daemon_proof(PHX_P_WILL_RUN, false, (uint64_t) now + 100,
 		     (uint64_t) now + 130);
@@ -134,31 +226,80 @@ static void test_will_run(void)
 	CHECK_EQ(call(2, 4, 3, SELECT_MODE_WILL_RUN), 0);
 	CHECK_EQ(job->start_time, now + 120);
 	CHECK_EQ(outcome()->full_start, (uint64_t) now + 120);
-	ended(PHX_PR_REFUTED, 2);
+	is_ejected(2);
 	says(0, now + 140, 0, now + 99);
 	CHECK_EQ(call(2, 4, 3, SELECT_MODE_WILL_RUN), 0);
-	ended(PHX_PR_REFUTED, 2);
+	is_ejected(2);
+	over(run);
+}
+
+/* Fails by a proof, but for the sample of holds. */
+static void fails(uint16_t mode)
+{
+	says(0, 0, 0, 0);
+	CHECK_EQ(call(2, 4, 3, mode), SLURM_ERROR);
+	CHECK(seen.calls <= (mode == SELECT_MODE_RUN_NOW));
+	CHECK_EQ(bit_set_count(bm), 0);
+	CHECK_EQ(outcome()->proof_result, PHX_PR_ACCEPTED);
 }
 
 static void test_no_fit(void)
 {
-	TEST("never, or not now: fails as if no node were free");
+	TEST("never, or not now: the first one is compared, whatever the daemon says");
+	job->details->begin_time = time(NULL);
 	daemon_reply(REPLY_NO_OPINION);
-	daemon_proof(PHX_P_WILL_RUN, false, UINT32_MAX, UINT32_MAX);
-	CHECK_EQ(call(2, 4, 3, SELECT_MODE_WILL_RUN), SLURM_ERROR);
-	ended(PHX_PR_ACCEPTED, 0);
 	daemon_proof(PHX_P_NO_FIT, false, 0, 0);
+	says(SLURM_ERROR, 0, 0, 0);
 	CHECK_EQ(call(2, 4, 3, SELECT_MODE_RUN_NOW), SLURM_ERROR);
-	ended(PHX_PR_ACCEPTED, 0);
+	ended(PHX_PR_VERIFIED, 1);
+
+	TEST("never, or not now: fails as if no node were free");
+	daemon_proof(PHX_P_WILL_RUN, false, UINT32_MAX, UINT32_MAX);
+	fails(SELECT_MODE_WILL_RUN);
+	daemon_proof(PHX_P_NO_FIT, false, 0, 0);
+	for (int i = 0, sampled = 0; i < 16; i++, sampled += seen.calls) {
+		fails(SELECT_MODE_RUN_NOW);
+		CHECK(i < 15 || (sampled >= 1 && sampled <= 2)); /* one in eight */
+	}
 	daemon_proof(PHX_P_NO_FIT, true, 0, 0);
 	says(SLURM_ERROR, 0, 0, 0);
 	CHECK_EQ(call(2, 4, 3, SELECT_MODE_RUN_NOW), SLURM_ERROR);
 	ended(PHX_PR_VERIFIED, 1);
 	says(0, 0, 0, 0);
 	CHECK_EQ(call(2, 4, 3, SELECT_MODE_RUN_NOW), 0);
-	ended(PHX_PR_REFUTED, 1);
+	is_ejected(1);
+
+	TEST("not now: within the bounds of a hold, then stock decides, and judges");
+	daemon_proof(PHX_P_NO_FIT, false, 0, 0);
+	fails(SELECT_MODE_RUN_NOW);
+	says(SLURM_ERROR, 0, 0, 0);
+	job->details->begin_time = time(NULL) - PHX_HOLD_S_MAX;
+	CHECK_EQ(call(2, 4, 3, SELECT_MODE_RUN_NOW), SLURM_ERROR);
+	ended(PHX_PR_VERIFIED, 1);
+	job->details->begin_time = 0;
+	CHECK_EQ(call(2, 4, 3, SELECT_MODE_RUN_NOW), SLURM_ERROR);
+	ended(PHX_PR_VERIFIED, 1);
+	job->details->begin_time = time(NULL);
+	reconfigured("phalanx_hold_max=0");
+	daemon_proof(PHX_P_WILL_RUN, false, UINT32_MAX, UINT32_MAX);
+	CHECK_EQ(call(2, 4, 3, SELECT_MODE_WILL_RUN), SLURM_ERROR);
+	ended(PHX_PR_VERIFIED, 1);
+	daemon_proof(PHX_P_NO_FIT, false, 0, 0);
+	says(0, 0, 0, 0);
+	CHECK_EQ(call(2, 4, 3, SELECT_MODE_RUN_NOW), 0);
+	is_ejected(1);
+
+	TEST("not now: the budget of the user's holds is that of slurm.conf, and its own");
+	reconfigured("phalanx_held_s=1");
+	fails(SELECT_MODE_RUN_NOW);
+	usleep(1200000);
+	says(SLURM_ERROR, 0, 0, 0);
+	CHECK_EQ(call(2, 4, 3, SELECT_MODE_RUN_NOW), SLURM_ERROR);
+	ended(PHX_PR_VERIFIED, 1);
+	reconfigured("");
 
 	TEST("a proof of another kind, or of none, is refused");
+	says(0, 0, 0, 0);
 	daemon_reply(REPLY_NODES);
 	CHECK_EQ(call(2, 4, 3, SELECT_MODE_WILL_RUN), 0);
 	CHECK_EQ(outcome()->reason, PHX_R_INVALID);
@@ -180,6 +321,22 @@ static void test_not_proved(void)
 	struct call_tail none = {0}, exc = { .exc_cores = bit_alloc(10) };
 	list_t *candidates = list_create(NULL);
 	part_record_t *part = job->part_ptr;
+
+	TEST("not proved: what slurm.conf does not let on");
+	says(0, time(NULL), 0, time(NULL));
+	for (int i = 0; i < 4; i++) {
+		const char *words[] = { "phalanx_proofs=none", "phalanx_proofs=0", "bf_x",
+					"phalanx_proofs=Planning ,bf_continue" };
+
+		reconfigured(words[i]);
+		(void) call(2, 4, 3, SELECT_MODE_WILL_RUN);
+		CHECK_EQ(!!(last_ask()->flags & PHX_ASK_PROVE), i > 1);
+		(void) outcome();
+		(void) call(2, 4, 3, SELECT_MODE_RUN_NOW);
+		CHECK_EQ(!!(last_ask()->flags & PHX_ASK_PROVE), i == 2);
+		(void) outcome();
+	}
+	reconfigured("");
 
 	TEST("not proved: preemption, excluded cores, licences, switches, "
 	     "counted features, shared CPUs");
@@ -360,6 +517,7 @@ extern void test_proofs(void)
 	limits(ALL_PROOFS);
 	test_test_only();
 	test_will_run();
+	test_bound();
 	test_no_fit();
 	test_not_proved();
 	test_ends();

@@ -13,6 +13,7 @@
 extern void test_breaker(void);
 
 static const struct breaker_limits limits = {
+	.deadline_us = 20000, .ask_ms = 1200,
 	.late_ms = 300, .open_ms = 1000, .refused_pct = 50, .syncs = 10,
 	.held_s = 600, .eject_openings = 4, .eject_window_s = 3600,
 };
@@ -22,8 +23,13 @@ static bool miss(struct breaker *b, uint64_t now)
 {
 	if (!breaker_allows(b, now))
 		return false;
-	breaker_miss(b, now, 2 * MS, &limits);
+	breaker_asked(b, now, 2 * MS, false, &limits);
 	return true;
+}
+
+static void hit(struct breaker *b, uint64_t now)
+{
+	breaker_asked(b, now, 0, true, &limits);
 }
 
 static void test_late(void)
@@ -40,12 +46,12 @@ static void test_late(void)
 	for (int i = 0; i < 10000; i++) {
 		CHECK(miss(&b, now += 400 * MS));
 		if (i % 10 == 0)
-			breaker_hit(&b, now);
+			hit(&b, now);
 	}
 	CHECK_EQ(b.opens, 0);
 	/* Mostly misses: it opens when the budget is spent. */
 	for (; miss(&b, now += 2 * MS); misses++)
-		breaker_hit(&b, now);
+		hit(&b, now);
 	CHECK(misses >= 145 && misses <= 155);
 	CHECK_EQ(b.opens, 1);
 	CHECK_EQ(b.breach, PHX_B_LATE);
@@ -67,12 +73,12 @@ static void test_silent(void)
 		CHECK_EQ(misses, BREAKER_SILENT);
 		CHECK_EQ(b.breach, PHX_B_LATE);
 		CHECK(breaker_allows(&b, now += S));
-		breaker_hit(&b, now);
+		hit(&b, now);
 		/* One answer among so many, and it is not silent. */
 		for (uint32_t n = 1; n < 2 * BREAKER_SILENT; n++) {
 			CHECK(miss(&b, now += pauses[i]));
 			if (n == BREAKER_SILENT - 1)
-				breaker_hit(&b, now);
+				hit(&b, now);
 		}
 	}
 }
@@ -92,7 +98,7 @@ static void test_half_open(void)
 	CHECK(!breaker_allows(&b, now));
 	breaker_cancel(&b); /* not asked after all: may ask again */
 	CHECK(breaker_allows(&b, now));
-	breaker_miss(&b, now, 2 * MS, &limits);
+	breaker_asked(&b, now, 2 * MS, false, &limits);
 	CHECK_EQ(b.opens, 2);
 	/* That is no new crossing, and once the daemon is well it is soon seen,
 	 * however long it was not. */
@@ -102,7 +108,7 @@ static void test_half_open(void)
 		CHECK(miss(&b, now += S));
 	}
 	CHECK(breaker_allows(&b, now += S));
-	breaker_hit(&b, now);
+	hit(&b, now);
 	CHECK_EQ(b.state, BREAKER_CLOSED);
 	breaker_cancel(&b); /* nothing to do when closed */
 	CHECK(breaker_allows(&b, now));
@@ -111,11 +117,22 @@ static void test_half_open(void)
 		;
 	CHECK(!breaker_allows(&b, now + 1900 * MS));
 	CHECK(breaker_allows(&b, now += 2 * S));
-	breaker_hit(&b, now);
+	hit(&b, now);
 	now += BREAKER_QUIET_NS;
 	while (miss(&b, now += 2 * MS))
 		;
 	CHECK(breaker_allows(&b, now += S));
+}
+
+/* Answers for jobs [from, to) of so many users and partitions, until the breaker opens, every
+ * `kept`th taken. */
+static void tried(struct breaker *b, uint64_t *now, uint32_t from, uint32_t to,
+		  uint32_t users, uint32_t parts, uint32_t kept)
+{
+	for (uint32_t i = from; i < to && b->state == BREAKER_CLOSED; i++)
+		breaker_tried(b, *now += MS, i,
+			      BREAKER_WHO(1000 + i % users, 1 + i % parts),
+			      kept && i % kept == 0, &limits);
 }
 
 static void test_refused(void)
@@ -124,23 +141,42 @@ static void test_refused(void)
 	uint64_t now = 5 * S;
 
 	for (int i = 0; i < 1000; i++)
-		breaker_tried(&b, now += MS, i, i % 3, &limits);
+		breaker_tried(&b, now += MS, i, 0, i % 3, &limits);
 	CHECK_EQ(b.state, BREAKER_CLOSED);
 	/* One job that each pass tries in vain says nothing of the others. */
 	for (int i = 0; i < 5000; i++)
-		breaker_tried(&b, now += MS, 7, false, &limits);
+		breaker_tried(&b, now += MS, 7, 0, false, &limits);
 	CHECK_EQ(b.state, BREAKER_CLOSED);
 	for (int i = 2000; i < 2500 && b.state == BREAKER_CLOSED; i++)
-		breaker_tried(&b, now += MS, i, false, &limits);
+		breaker_tried(&b, now += MS, i, 0, false, &limits);
 	CHECK_EQ(b.breach, PHX_B_REFUSED);
 	CHECK_EQ(b.state, BREAKER_OPEN);
+	/* One user's jobs, one partition's, or those of few, for an hour: nothing opens. */
+	b = (struct breaker) {0};
+	for (uint32_t i = 0; i < 60; i++, now += 60 * S) {
+		tried(&b, &now, 5000 * i, 5000 * i + 4900, 1, 100, 0);
+		tried(&b, &now, 5000 * i + 4900, 5000 * i + 5000, 7, 7, 1);
+	}
+	CHECK_EQ(b.opens, 0);
+	for (uint32_t i = 60; i < 120; i++, now += 60 * S) {
+		tried(&b, &now, 5000 * i, 5000 * i + 4900, 100, 1, 0);
+		tried(&b, &now, 5000 * i + 4900, 5000 * i + 5000, 7, 7, 1);
+	}
+	b = (struct breaker) {0};
+	tried(&b, &now, 700000, 710000, 3, 100, 0);
+	tried(&b, &now, 710000, 710100, 7, 7, 1);
+	CHECK_EQ(b.opens, 0);
+	/* Those of many in many partitions do: the daemon is wrong. */
+	b = (struct breaker) {0};
+	tried(&b, &now, 720000, 720200, 50, 20, 0);
+	CHECK_EQ(b.breach, PHX_B_REFUSED);
 	/* Too few say nothing, and what is old is forgotten. */
 	b = (struct breaker) {0};
 	for (uint32_t i = 0; i < BREAKER_TRIED_MIN - 1; i++)
-		breaker_tried(&b, now += MS, i, false, &limits);
+		breaker_tried(&b, now += MS, i, 0, false, &limits);
 	now += 3600 * S;
 	for (uint32_t i = 0; i < BREAKER_TRIED_MIN; i++)
-		breaker_tried(&b, now += MS, i, true, &limits);
+		breaker_tried(&b, now += MS, i, 0, true, &limits);
 	CHECK_EQ(b.opens, 0);
 }
 
@@ -173,7 +209,7 @@ static void test_syncs(void)
 /* RET true if a job of the user is held */
 static bool hold(struct breaker *b, uint64_t now, uint32_t user, uint32_t part)
 {
-	bool ended, may = breaker_hold(b, now, user, part, &limits, &ended);
+	bool ended, may = breaker_hold(b, now, user, part, true, &limits, &ended);
 
 	CHECK(!(may && ended));
 	return may;
@@ -202,7 +238,7 @@ static void test_held(void)
 	CHECK_EQ(b.state, BREAKER_CLOSED);
 	CHECK_EQ(b.opens, 0);
 	held_ns = b.held_ns;
-	CHECK(!breaker_hold(&b, now += S, 7, 1, &limits, &ended) && !ended);
+	CHECK(!breaker_hold(&b, now += S, 7, 1, true, &limits, &ended) && !ended);
 	CHECK(hold(&b, now, 7, 2) && hold(&b, now, 8, 1));
 	CHECK(breaker_allows(&b, now));
 	/* ... until half of it is forgotten; what is not held costs nothing. */
@@ -262,6 +298,15 @@ static void test_held_by_many(void)
 	CHECK_EQ(b.breaches[PHX_B_HELD], 2);
 	breaker_enable(&b, now);
 	CHECK(hold(&b, now, 10, 1) && hold(&b, now, 30, 1));
+	/* What cannot start by a proof has its end as well, and opens nothing. */
+	for (int i = 0; i < 80; i++, now += 10 * S) {
+		for (uint32_t user = 50; user < 50 + 2 * BREAKER_HELD_USERS; user++) {
+			bool ended, may = breaker_hold(&b, now, user, 2, false, &limits, &ended);
+
+			CHECK(may == (i < 72) || (i > 60 && i < 75));
+		}
+	}
+	CHECK_EQ(b.breaches[PHX_B_HELD], 2);
 }
 
 static void test_eject(void)
@@ -275,7 +320,7 @@ static void test_eject(void)
 			;
 		now += 600 * S;
 		if (breaker_allows(&b, now))
-			breaker_hit(&b, now);
+			hit(&b, now);
 	}
 	CHECK(breaker_is_ejected(&b));
 	CHECK_EQ(b.ejections, 1);
@@ -291,9 +336,95 @@ static void test_eject(void)
 			;
 		now += 1300 * S;
 		CHECK(breaker_allows(&b, now));
-		breaker_hit(&b, now);
+		hit(&b, now);
 	}
 	CHECK_EQ(b.ejections, 1);
+}
+
+/* One that stock refuted is enough, whatever the limits are, and in any state. */
+static void test_refuted(void)
+{
+	const struct breaker_limits none = { .open_ms = 1000 };
+	uint64_t now = 5 * S;
+
+	for (int opened = 0; opened < 2; opened++) {
+		struct breaker b = {0};
+
+		while (opened && miss(&b, now += 2 * MS))
+			;
+		breaker_refuted(&b, now += MS, &none);
+		CHECK(breaker_is_ejected(&b));
+		CHECK_EQ(b.breach, PHX_B_REFUTED);
+		breaker_refuted(&b, now += MS, &none);
+		CHECK_EQ(b.ejections, 1);
+		CHECK(!breaker_allows(&b, now + 86400 * S));
+		breaker_enable(&b, now);
+		CHECK(breaker_allows(&b, now));
+	}
+}
+
+/* Time spent in the minute before `now`; `log` has the asks' ends and durations. */
+static uint64_t of_minute(uint64_t (*log)[2], int count, uint64_t now)
+{
+	uint64_t sum = 0;
+
+	for (int i = 0; i < count; i++)
+		sum += log[i][0] + 60 * S > now ? log[i][1] : 0;
+	return sum;
+}
+
+/* Asks as soon as they are allowed, for ten minutes, each answered in time: in no minute is more
+ * waited than the budget, and over all not much less. */
+static void budget(uint64_t least_us, uint64_t most_us, unsigned int seed)
+{
+	static uint64_t log[400000][2];
+	struct breaker b = {0};
+	uint64_t now = 5 * S, sum = 0;
+	int count = 0;
+
+	while (now < 605 * S) {
+		uint64_t took = (least_us + (uint64_t) rand_r(&seed) %
+					    (most_us - least_us + 1)) * 1000;
+
+		if (breaker_spent(&b, now)) {
+			now = b.spent_ns;
+			continue;
+		}
+		now += took;
+		breaker_asked(&b, now, took, true, &limits);
+		CHECK(count < 400000);
+		log[count][0] = now;
+		log[count++][1] = took;
+		sum += took;
+		if (count % 50 == 0 || took > 10 * MS)
+			CHECK(of_minute(log + (count > 30000 ? count - 30000 : 0),
+					count > 30000 ? 30000 : count, now) <= 1200 * MS);
+	}
+	CHECK_EQ(b.state, BREAKER_CLOSED); /* it is no fault */
+	CHECK_EQ(b.opens, 0);
+	CHECK(sum >= 10 * 900 * MS && sum <= 10 * 900 * MS + 300 * MS);
+}
+
+static void test_budget(void)
+{
+	struct breaker b = {0};
+	uint64_t now = 5 * S;
+
+	budget(17500, 17500, 1); /* of 20 ms */
+	budget(50, 60, 1);
+	budget(10, 20000, 1);
+	budget(20000, 20000, 1);
+	/* 50 us each, a thousand in a burst once a second: never spent. */
+	for (int i = 0; i < 250000; i++) {
+		CHECK(!breaker_spent(&b, now));
+		breaker_asked(&b, now += 50000, 50000, true, &limits);
+		if (i % 250 == 0)
+			now += S;
+	}
+	/* One that lasted for long is paid for, and then it goes on. */
+	breaker_asked(&b, now += 2 * S, 2 * S, true, &limits);
+	CHECK(breaker_spent(&b, now + 60 * S));
+	CHECK(!breaker_spent(&b, now + 180 * S));
 }
 
 /* A daemon that stands still costs little at first, then one deadline for each
@@ -337,15 +468,15 @@ static void test_any(unsigned int seed)
 		}
 		CHECK(state != BREAKER_EJECTED);
 		if (what < 60) {
-			breaker_miss(&b, now, waited, &limits);
+			breaker_asked(&b, now, waited, false, &limits);
 			late += waited;
 			spent += waited;
 		} else if (what < 65) {
 			breaker_cancel(&b);
 		} else {
-			breaker_hit(&b, now);
+			hit(&b, now);
 			if (what < 80)
-				breaker_tried(&b, now, i, what & 1,
+				breaker_tried(&b, now, i, 0, what & 1,
 					      &limits);
 		}
 		/* A bucket that leaks lets twice its budget through at most,
@@ -367,6 +498,8 @@ extern void test_breaker(void)
 	test_held_by_many();
 	test_eject();
 	test_frozen();
+	test_refuted();
+	test_budget();
 	for (unsigned int seed = 0; seed < 100; seed++)
 		test_any(seed);
 }

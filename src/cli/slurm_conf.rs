@@ -248,8 +248,8 @@ fn gpus(gres: &str) -> (u32, String) {
         }
         let mut own = 1;
         for part in parts {
-            match part.parse::<u32>() {
-                Ok(number) => own = number,
+            match part.parse::<u64>() {
+                Ok(number) => own = u32::try_from(number).unwrap_or(u32::MAX),
                 Err(_) if part != "no_consume" => models.push(part.to_owned()),
                 Err(_) => {}
             }

@@ -20,9 +20,9 @@ section! {
         threshold: f64 = 0.5,
         /// Rule of the low branch when no node improves its dispersion.
         no_improvement: NoImprovement = NoImprovement::Fallback,
-        /// Whether only nodes of the least `Weight` in slurm.conf that hold the job are compared,
-        /// as in Slurm; else all candidates.
-        respect_node_weight: bool = true,
+        /// Least gain in speed or locality that justifies heavier nodes by `Weight` in slurm.conf
+        /// while lighter ones hold the job; 1: no gain does, as in Slurm; 0: Weight is ignored.
+        weight_cost: f64 = 1.0,
         /// Datum with the health of nodes; `none`: all are healthy.
         health: String = NONE.to_owned(),
     }

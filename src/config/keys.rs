@@ -108,7 +108,7 @@ const RATE: Kind = Kind::Real { min: 0.1, max: 1e6 };
 pub const KEYS: &[Key] = &[
     key("mode", Kind::Choice(MODES)),
     fixed("link.socket", Kind::Socket),
-    key("link.deadline_us", int(100, 50_000, "microseconds")),
+    key("link.deadline_us", int(100, 20_000, "microseconds")),
     key("link.proofs", Kind::Choice(&["none", "planning", "all", "checked"])),
     fixed("link.allowed_uids", Kind::Uids),
     key("link.untested_release", Kind::Bool),
@@ -128,7 +128,7 @@ pub const KEYS: &[Key] = &[
     key("balance.initial_weights", Kind::Weights),
     key("balance.threshold", SHARE),
     key("balance.no_improvement", Kind::Choice(&["fallback", "hold"])),
-    key("balance.respect_node_weight", Kind::Bool),
+    key("balance.weight_cost", SHARE),
     key("balance.health", Kind::Datum(&[NONE])),
     fixed("history.path", Kind::File),
     key("history.retention_days", int(1, 3650, "days")),

@@ -48,7 +48,7 @@ impl Config {
         Tuning {
             params,
             initial_weights: config.initial_weights.clone(),
-            ignore_node_weight: !config.respect_node_weight,
+            weight_cost: Some(config.weight_cost).filter(|cost| *cost < 1.0),
             preference_hold_ms: hold.then(|| self.hold_ms(BAG_HOLD_MAX_S)),
             gang_hold: self.gang_hold(),
             levels: Arc::default(),

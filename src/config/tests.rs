@@ -174,17 +174,17 @@ const BAD: &[(&str, &str)] = &[
     ),
     (
         "[link]\n  deadline_us = 99\n",
-        "p.toml:2:17: link.deadline_us: expected an integer from 100 to 50000 (microseconds), \
+        "p.toml:2:17: link.deadline_us: expected an integer from 100 to 20000 (microseconds), \
       got integer 99",
     ),
     (
-        "[link]\ndeadline_us = 50001\n",
-        "p.toml:2:15: link.deadline_us: expected an integer from 100 to 50000 (microseconds), \
+        "[link]\ndeadline_us = 20001\n",
+        "p.toml:2:15: link.deadline_us: expected an integer from 100 to 20000 (microseconds), \
       got integer 50001",
     ),
     (
         "link.deadline_us = \"2 ms\"\n",
-        "p.toml:1:20: link.deadline_us: expected an integer from 100 to 50000 (microseconds), \
+        "p.toml:1:20: link.deadline_us: expected an integer from 100 to 20000 (microseconds), \
       got string \"2 ms\"",
     ),
     (

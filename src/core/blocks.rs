@@ -109,6 +109,17 @@ impl Located {
         self.files.iter().map(|file| file.blocks.len()).sum()
     }
 
+    /// Bytes that it takes in memory, by estimate.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let block = |block: &Block| size_of::<Block>() + size_of_val(&*block.replicas);
+        let file = |file: &File| {
+            size_of::<File>() + file.path.len() + file.blocks.iter().map(block).sum::<usize>()
+        };
+        let host = |of: &DataNode| size_of::<DataNode>() + of.host.len() + of.rack.len();
+        self.files.iter().map(file).chain(self.datanodes.iter().map(host)).sum()
+    }
+
     /// Takes over the files of another input of the same file system.
     pub fn append(&mut self, other: Located) {
         let mut interner = Interner::of(std::mem::take(&mut self.datanodes));

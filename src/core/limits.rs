@@ -59,13 +59,19 @@ pub const API_READ_BODY_BYTES_MAX: usize = 4 << 10;
 pub const API_BODIES_BYTES_MAX: usize = 160 << 20;
 /// Bytes of all answers that were made and not read yet.
 pub const API_ANSWERS_BYTES_MAX: usize = 1 << 30;
-/// Connections over TCP, and to the control socket of users who may change things.
+/// Connections over TCP of agents and of those who may change things.
 pub const API_CONNECTIONS_MAX: usize = 20_000;
-/// Connections over TCP from one address.
-pub const API_ADDRESS_CONNECTIONS_MAX: usize = 1024;
-/// Connections to the control socket of all users who may only read.
+/// Connections to the control socket of those who may change things.
+pub const API_TRUSTED_CONNECTIONS_MAX: usize = 1024;
+/// Connections over TCP without a valid credential yet.
+pub const API_STRANGERS_MAX: usize = 4096;
+/// Connections over TCP from one address without a valid credential yet.
+pub const API_ADDRESS_STRANGERS_MAX: usize = 64;
+/// Clients beyond these bounds that are told so at once.
+pub const API_REFUSALS: usize = 32;
+/// Connections to the control socket, or over TCP, of all users who may only read.
 pub const API_LOCAL_CONNECTIONS_MAX: usize = 512;
-/// Connections to the control socket of one user who may only read.
+/// Connections to the control socket, or over TCP, of one user who may only read.
 pub const API_USER_CONNECTIONS_MAX: usize = 32;
 /// Questions of one user who may only read that are worked on, or whose answer is not read yet.
 pub const API_USER_QUESTIONS_MAX: usize = 2;
@@ -256,8 +262,10 @@ pub const HDFS_BLOCKS_MAX: usize = 1_000_000;
 pub const HDFS_DIRECTORIES_MAX: usize = 10_000;
 /// Bytes of one Hadoop configuration file, inclusions counted.
 pub const HDFS_CONF_BYTES_MAX: u64 = 8 << 20;
-/// Inputs whose blocks are remembered.
+/// Inputs whose blocks are remembered by one thread, and their bytes by estimate.
 pub const HDFS_CACHE_MAX: usize = 1000;
+/// See [`HDFS_CACHE_MAX`].
+pub const HDFS_CACHE_BYTES_MAX: usize = DATA_INPUT_BYTES_MAX;
 /// Bytes of a Prometheus answer.
 pub const PROMETHEUS_BYTES_MAX: u64 = 32 << 20;
 /// Programs that one agent runs at once.
@@ -313,6 +321,10 @@ pub const SPLITS_MAX: usize = 1_000_000;
 pub const DATA_ELEMENTS_MAX: usize = 64;
 /// Work (blocks and hosts visited) of one plan of data jobs of given shape.
 pub const BISECT_RIGID_UNITS: u64 = 400_000_000;
+/// Bytes of the blocks of one job's input, by estimate: a million blocks of three replicas.
+pub const DATA_INPUT_BYTES_MAX: usize = 128 << 20;
+/// Bytes of all inputs that are kept, by estimate.
+pub const DATA_INPUTS_BYTES_MAX: usize = 512 << 20;
 /// Inputs of data-parallel jobs that are kept, and that wait to be looked up.
 pub const DATA_INPUTS_MAX: usize = 10_000;
 /// Inputs of one user that wait to be looked up.

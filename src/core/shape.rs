@@ -80,6 +80,12 @@ pub enum LeftToSlurm {
     HetJob,
     /// Too many GRES requests, or of a kind that no node has.
     Gres,
+    /// CPUs that a partition's jobs may have of a node or socket.
+    PartitionCpus,
+    /// Cores that only jobs with GPUs may have.
+    GpuCores,
+    /// GRES that reservations keep.
+    ReservedGres,
     /// `--spread-job`.
     Spread,
     /// Several sizes, `-N 2,4,8`.
@@ -109,6 +115,9 @@ impl LeftToSlurm {
             Self::PerSocket => "--gpus-per-socket",
             Self::HetJob => "het job",
             Self::Gres => "--gres",
+            Self::PartitionCpus => "MaxCPUsPerNode",
+            Self::GpuCores => "RestrictedCoresPerGPU",
+            Self::ReservedGres => "gres reserved",
             Self::Spread => "--spread-job",
             Self::Sizes => "several sizes",
             Self::Lln => "least loaded nodes",
@@ -215,9 +224,16 @@ impl Shape {
         u64::from(self.num_tasks.max(1))
     }
 
-    /// Nodes wanted: the requested count within its limits, at least 1.
+    /// Nodes wanted: the requested count within its limits, at least 1, and no fewer than the tasks
+    /// need with so many on each.
     pub fn wanted_nodes(&self) -> u32 {
-        self.req_nodes.clamp(self.min_nodes.max(1), self.max_nodes.max(self.min_nodes).max(1))
+        let least = self.min_nodes.max(1);
+        self.req_nodes.max(self.nodes_for_tasks()).clamp(least, self.max_nodes.max(least))
+    }
+
+    /// Nodes that the tasks need where so many are asked for on each; else 1.
+    pub fn nodes_for_tasks(&self) -> u32 {
+        if self.ntasks_per_node == 0 { 1 } else { self.num_tasks.div_ceil(self.ntasks_per_node) }
     }
 
     /// Whether the number of nodes follows from the CPUs (`-n` without `-N`).

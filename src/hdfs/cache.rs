@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::HdfsError;
 use phalanx_core::blocks::Located;
-use phalanx_core::limits::HDFS_CACHE_MAX;
+use phalanx_core::limits::{HDFS_CACHE_BYTES_MAX, HDFS_CACHE_MAX};
 
 /// URI, recursion and user: one user must not see what another may read.
 type Key = (String, bool, String);
@@ -44,10 +44,11 @@ impl Cache {
             return known.1.clone();
         }
         let answer = ask().map(Arc::new);
-        if self.answers.len() >= HDFS_CACHE_MAX {
-            self.answers.retain(|_, known| now.saturating_duration_since(known.0) < self.valid);
-        }
-        if self.answers.len() < HDFS_CACHE_MAX {
+        self.answers.retain(|_, known| now.saturating_duration_since(known.0) < self.valid);
+        let bytes = |answer: &Answer| answer.as_ref().map_or(0, |found| found.bytes());
+        let all: usize = self.answers.values().map(|(_, answer)| bytes(answer)).sum();
+        let has_room = all + bytes(&answer) <= HDFS_CACHE_BYTES_MAX;
+        if self.answers.len() < HDFS_CACHE_MAX && has_room {
             self.answers.insert(key, (now, answer.clone()));
         }
         answer

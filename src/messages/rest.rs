@@ -59,7 +59,7 @@ pub struct DimensionReport {
     pub name: String,
     /// `count` or `MiB`.
     pub unit: String,
-    /// Configured amount on all nodes together.
+    /// Configured amount on all nodes that take jobs.
     pub total: f64,
     /// Amount in use.
     pub used: f64,
@@ -92,6 +92,9 @@ pub struct NodeReport {
     pub dispersion: f64,
     /// Jobs on the node.
     pub jobs: u32,
+    /// Whether it takes no jobs now, being down or drained: no total of the report has it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub out: bool,
     /// Leaf switch or block of the node in the default topology.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leaf: Option<String>,
@@ -206,15 +209,6 @@ pub enum RecordRequest {
     },
     /// Ends the recording.
     Stop,
-}
-
-/// `POST /v1/plugin/enable`
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct EnableReport {
-    /// State of the breaker before the request, as in [`PluginStatus::breaker`].
-    pub before: String,
-    /// Cause of the last opening; empty if there was none.
-    pub cause: String,
 }
 
 /// `POST /v1/reload`

@@ -28,7 +28,8 @@ pub fn answer(
 ) -> (Answer, Option<PreferenceUse>) {
     let mode = mode_of(settings, question);
     let options = refusals::options(&question.shape, !candidates.excluded().is_empty());
-    let left = state.refusals.left(question.job_id, &options, state.ms(now));
+    let who = refusals::who(question);
+    let left = state.refusals.left(question.job_id, &who, &options, state.ms(now));
     let (decided, preference_use) = match left {
         Some(option) if mode != Mode::Off => {
             (Err(refused(state, mode, question, candidates, option, now)), None)
@@ -40,12 +41,12 @@ pub fn answer(
     let answer = match decided {
         Ok(placement) if mode == Mode::Shadow => Answer::Shadow(Ok(placement)),
         Ok(placement) => Answer::Take(placement),
-        Err(Why::Wait(wait)) => wait_answer(state, mode, question, wait, by_method, now),
+        Err(Why::Wait(wait)) => wait_answer(state, mode, question, wait, by_method),
         Err(Why::NoFit) if question.preemptable_all > 0 => Answer::Leave(Why::MayPreempt),
         Err(why) => Answer::Leave(why),
     };
     if let Answer::Take(placement) = &answer {
-        state.refusals.answered(id, question.job_id, &options);
+        state.refusals.answered(id, question.job_id, who, &options);
         let start = placement.decision.next_poll();
         if let Some(start) = start.filter(|_| !question.will_run) {
             state.polled = Some((id, start));
@@ -61,7 +62,6 @@ fn wait_answer(
     question: &Question<'_>,
     wait: Wait,
     by_method: bool,
-    now: Instant,
 ) -> Answer {
     let backfills = question.will_run
         && match wait {
@@ -72,8 +72,7 @@ fn wait_answer(
             // A job that was held before is passed over by backfill; of others, such as those of
             // `sbatch --test-only`, Slurm says when they could start.
             Wait::PowerCap | Wait::PowerUnknown => {
-                let (job, now_ms) = (question.job_id, state.ms(now));
-                state.power.as_ref().is_none_or(|power| power.why(job, now_ms).is_none())
+                state.power.as_ref().is_none_or(|power| power.why(question.job_id).is_none())
             }
         };
     match mode {
@@ -148,7 +147,7 @@ fn decide(
 /// Returns the moment for the limits of power. Only answers that Slurm starts a job by count.
 fn moment(state: &State, mode: Mode, question: &Question<'_>, now: Instant) -> PowerMoment {
     let counts = mode == Mode::Enforce && !question.will_run;
-    PowerMoment { now_ms: state.ms(now), counts }
+    PowerMoment { now_ms: state.ms(now), now_s: question.asked_s, counts }
 }
 
 /// Returns the mode for this question.

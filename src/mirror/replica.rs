@@ -108,6 +108,7 @@ impl<'a> Replica<'a> {
                 }
                 self.state.end_job(*job_id);
             }
+            Op::Forgot(ids) => self.state.forget(ids),
             Op::Ask(ask) => return self.ask(at_ns, ask).map(Some),
             Op::Outcome(outcome) => self.outcome(at_ns, outcome),
             Op::Picture(_) | Op::Change(_) | Op::End(_) => {}

@@ -14,7 +14,7 @@ use crate::refusals::Refusals;
 use crate::settings::Settings;
 use crate::view::LinkView;
 use phalanx_core::NodeIdx;
-use phalanx_core::snapshot::{JobState, Snapshot};
+use phalanx_core::snapshot::{Job, JobState, Snapshot};
 use phalanx_methods::balance::EngineError;
 use phalanx_planner::attribution::Demand;
 use phalanx_planner::cluster::{Cluster, RunningJob};
@@ -57,6 +57,8 @@ pub struct State {
     /// The latest decision to start a job by polling nodes, and the start of the next poll once
     /// Slurm has taken its nodes.
     pub(crate) polled: Option<(u64, usize)>,
+    /// Whether it was said that a job holds more than there is.
+    told_beyond: bool,
     /// Time at which the times in a recording begin.
     pub born: Instant,
     /// The recording under way.
@@ -81,6 +83,7 @@ impl State {
             refusals: Refusals::default(),
             power: None,
             polled: None,
+            told_beyond: false,
             born,
             recording: None,
         }
@@ -133,11 +136,21 @@ impl State {
         self.proofs.set_cluster(placer.cluster());
         self.power = self.power.take().filter(|_| same);
         if let Some(power) = &mut self.power {
-            power.read(placer.cluster().usages());
+            power.read(placer.cluster());
         }
         self.placer = Some(placer);
         self.view.synced = true;
+        self.tell_beyond();
         Ok(())
+    }
+
+    /// Says, once, that a job holds more of a GRES than its node has.
+    fn tell_beyond(&mut self) {
+        let Some(placer) = self.placer.as_ref().filter(|_| !self.told_beyond) else { return };
+        let Some((job, kind, count)) = placer.cluster().beyond() else { return };
+        self.told_beyond = true;
+        let kind = placer.cluster().table().kinds.get(kind.at()).map_or("", |name| name);
+        warn!("job {job} holds {count} {kind} of a node that has fewer: counted as all of them");
     }
 
     /// Takes the demand of the queue and the licence pools.
@@ -159,7 +172,7 @@ impl State {
         let former = self.power.take();
         let (Some(table), Some(placer)) = (table, &self.placer) else { return };
         let memory = memory.or(former.map(PowerLedger::into_memory)).unwrap_or_default();
-        self.power = Some(PowerLedger::new(table, memory, placer.cluster().usages()));
+        self.power = Some(PowerLedger::new(table, memory, placer.cluster()));
     }
 
     /// Updates the pending jobs by dimension for the next decision.
@@ -187,11 +200,13 @@ impl State {
             let mut nodes = nodes_of(&self.power, before);
             nodes.extend(nodes_of(&self.power, Some(&job)));
             let (id, array) = (job.id, job.array.map(|(array, _)| array));
+            self.power.iter_mut().for_each(|power| power.ends(before, Some(&job)));
             if begun {
                 placer.began(&job);
             }
             placer.set_job(job);
             self.follow_power(id, array.filter(|_| begun), &nodes);
+            self.tell_beyond();
         }
     }
 
@@ -208,7 +223,9 @@ impl State {
     pub fn set_end(&mut self, job_id: u32, end_s: u64) {
         let Some(placer) = &mut self.placer else { return };
         let Some(job) = placer.cluster().jobs().get(&job_id) else { return };
-        let job = RunningJob { end_s, ..job.clone() };
+        let before = job;
+        let job = RunningJob { end_s, ..before.clone() };
+        self.power.iter_mut().for_each(|power| power.ends(Some(before), Some(&job)));
         self.proofs.set_job(placer.cluster(), &job);
         placer.set_end(job_id, end_s);
     }
@@ -220,7 +237,9 @@ impl State {
         self.refusals.forget(job_id);
         if let Some(placer) = &mut self.placer {
             self.proofs.end_job(placer.cluster(), job_id);
-            let nodes = nodes_of(&self.power, placer.cluster().jobs().get(&job_id));
+            let job = placer.cluster().jobs().get(&job_id);
+            let nodes = nodes_of(&self.power, job);
+            self.power.iter_mut().for_each(|power| power.ends(job, None));
             placer.end_job(job_id);
             self.follow_power(job_id, None, &nodes);
         }
@@ -265,6 +284,7 @@ impl State {
         let seen = self.first_seen.range(range).map(|(id, _)| *id);
         let mut ids: Vec<u32> = seen.take(count).collect();
         ids.extend(self.inputs.range(range).take(count));
+        ids.extend(self.power.iter().flat_map(|power| power.held(after).take(count)));
         ids.sort_unstable();
         ids.dedup();
         // Beyond the first so many the two lists may have a gap.
@@ -277,7 +297,9 @@ impl State {
         for id in gone {
             self.first_seen.remove(id);
             self.inputs.remove(id);
+            self.power.iter_mut().for_each(|power| power.settled(*id, None));
         }
+        self.record(|_| EventKind::Op(Op::Forgot(gone.to_vec())));
     }
 }
 
@@ -297,7 +319,12 @@ pub struct Gone {
 impl Gone {
     /// Returns the jobs that are missing from two consecutive snapshots.
     pub fn sort_out(&mut self, ids: &[u32], snapshot: &Snapshot) -> Vec<u32> {
-        let missing = |id: &&u32| snapshot.job(**id).is_none_or(|job| job.state == JobState::Ended);
+        // One that its user holds back is not asked about.
+        let waits = |job: &Job| match job.state {
+            JobState::Pending => job.priority > 0,
+            state => state != JobState::Ended,
+        };
+        let missing = |id: &&u32| !snapshot.job(**id).is_some_and(waits);
         let now: BTreeSet<u32> = ids.iter().filter(missing).copied().collect();
         let gone = now.intersection(&self.missing).copied().collect();
         self.missing = now;
@@ -309,11 +336,12 @@ impl Gone {
 mod tests {
     use super::*;
     use phalanx_core::limits::HELD_JOBS_MAX;
-    use phalanx_core::snapshot::{Builder, Job};
+    use phalanx_core::snapshot::Builder;
 
     fn snapshot(pending: &[u32]) -> Snapshot {
         let mut builder = Builder::default();
-        builder.draft.jobs = pending.iter().map(|&id| Job { id, ..Job::default() }).collect();
+        builder.draft.jobs =
+            pending.iter().map(|&id| Job { id, priority: 1, ..Job::default() }).collect();
         builder.build(1, 0).unwrap()
     }
 

@@ -68,13 +68,14 @@ pub struct Cluster {
     table: Arc<Table>,
     usages: Vec<NodeUsage>,
     jobs: BTreeMap<u32, RunningJob>,
+    beyond: Option<(u32, GresIdx, u64)>,
 }
 
 impl Cluster {
     /// An idle cluster with these nodes.
     pub fn new(table: Table) -> Self {
         let usages = table.nodes.iter().map(|node| idle_usage(&table, node)).collect();
-        Self { usages, jobs: BTreeMap::new(), table: Arc::new(table) }
+        Self { usages, table: Arc::new(table), ..Self::default() }
     }
 
     /// A cluster whose usage is known but not who causes it.
@@ -111,6 +112,11 @@ impl Cluster {
         usage
     }
 
+    /// First job that was said to hold more of a GRES kind than the node has, and how much.
+    pub fn beyond(&self) -> Option<(u32, GresIdx, u64)> {
+        self.beyond
+    }
+
     /// Jobs by id.
     pub fn jobs(&self) -> &BTreeMap<u32, RunningJob> {
         &self.jobs
@@ -118,10 +124,19 @@ impl Cluster {
 
     /// The job now holds exactly this. Calls `changed` for every node entry
     /// given back or taken.
-    pub fn set_job(&mut self, job: RunningJob, mut changed: impl FnMut(Change<'_>)) {
+    ///
+    /// Of a GRES no node gives more than it has: such a count is cut, see [`beyond`](Self::beyond).
+    pub fn set_job(&mut self, mut job: RunningJob, mut changed: impl FnMut(Change<'_>)) {
         self.end_job(job.id, &mut changed);
-        for held in &job.held {
+        for held in &mut job.held {
             if let Some(usage) = self.usages.get_mut(held.node.at()) {
+                for (kind, _, count) in &mut held.gres {
+                    let most = usage.kinds.get(kind.at()).map_or(0, |level| level.total);
+                    if *count > most {
+                        self.beyond.get_or_insert((job.id, *kind, *count));
+                        *count = most;
+                    }
+                }
                 apply(usage, held, u64::saturating_add, u16::saturating_add);
                 usage.jobs = usage.jobs.saturating_add(1);
                 changed(Change::Take(held));

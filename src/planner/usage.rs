@@ -3,7 +3,7 @@
 
 use phalanx_core::layout::{BySocket, FreeCores, NodeCores};
 use phalanx_core::shape::Need;
-use phalanx_core::snapshot::{Snapshot, parts_of_devices};
+use phalanx_core::snapshot::{NodeGres, Snapshot, parts_of_devices};
 use phalanx_core::{GresIdx, GresTypeIdx};
 
 /// Amount of one resource on a node.
@@ -19,6 +19,11 @@ impl Level {
     /// Returns the amount that is not in use.
     pub fn free(self) -> u64 {
         self.total.saturating_sub(self.used)
+    }
+
+    fn add(&mut self, gres: &NodeGres) {
+        self.total = self.total.saturating_add(gres.total);
+        self.used = self.used.saturating_add(gres.used);
     }
 }
 
@@ -94,17 +99,24 @@ impl NodeUsage {
         for gres in &node.gres {
             let kind = snapshot.gres_kind(&gres.kind).and_then(|k| usage.kinds.get_mut(k.at()));
             if let Some(level) = kind {
-                level.total += gres.total;
-                level.used += gres.used;
+                level.add(gres);
             }
             let Some(gres_type) = &gres.gres_type else { continue };
             let id = snapshot.gres_type(&gres.kind, gres_type);
             if let Some(level) = id.and_then(|t| usage.types.get_mut(t.at())) {
-                level.total += gres.total;
-                level.used += gres.used;
+                level.add(gres);
             }
         }
         usage
+    }
+
+    /// The node as it is without jobs.
+    pub fn idle(&self) -> Self {
+        let mut idle = Self { jobs: 0, cores_used: BySocket::default(), ..self.clone() };
+        let own = [&mut idle.cpus, &mut idle.memory_mb].into_iter();
+        let gres = idle.kinds.iter_mut().chain(&mut idle.types);
+        own.chain(gres).for_each(|level| level.used = 0);
+        idle
     }
 
     /// Whether the node could ever give this.

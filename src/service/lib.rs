@@ -22,3 +22,13 @@ mod sync;
 mod version;
 
 pub use version::version;
+
+/// Makes a panic of any thread end the process, whatever the build's profile says: systemd starts
+/// it again, and without a thread it would go on answering wrong or not at all.
+pub fn abort_on_panic() {
+    let report = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        report(info);
+        std::process::abort();
+    }));
+}

@@ -8,6 +8,7 @@ use clap::{CommandFactory, FromArgMatches};
 use phalanx_config::args::Args;
 
 fn main() -> ExitCode {
+    phalanx_service::abort_on_panic();
     let command = Args::command().long_version(phalanx_service::version());
     let args = match Args::from_arg_matches(&command.get_matches()) {
         Ok(args) => args,

@@ -20,7 +20,8 @@ import time
 
 from faults_fake import EJECTED, GARBAGE, FakeDaemon
 from faults_stream import Probe, Stream
-from faults_tools import filled_disk, log_since, log_size, maps_overlay, wrong_version_copy
+from faults_tools import (filled_disk, log_since, log_size, maps_overlay, site,
+                          wrong_version_copy)
 from judged import Keeper, judge
 from slurmcluster import Cluster, ClusterError
 from slurmcluster.conf import write_config
@@ -31,6 +32,7 @@ SQUEUE_LIMIT_S = 1.0
 JOBS_MIN = 300
 KEEP_S = 5.0               # between two questions for all jobs
 STOPPED_S = 30.0           # how long the daemon is stopped with SIGSTOP
+FOR_GOOD = "until slurm.conf says otherwise"
 fault = Cases()
 
 
@@ -319,20 +321,23 @@ for one_kind in GARBAGE:
 
 @fault
 def ejected(run):
-    """A false daemon is wrong until it is ejected: stock decides, until `phalanx daemon enable`"""
+    """A false daemon is wrong until it is ejected: stock decides until slurm.conf says otherwise"""
     wrong = next(kind for kind in GARBAGE if kind.name == "foreign")
     run.cluster.stop_phalanxd()
-    with FakeDaemon(run.cluster.paths.plugin_socket, wrong, eject_openings=1) as fake:
+    with run.probe.paused():
+        site(run.cluster, "phalanx_eject=1", "phalanx_enable=1")
+    with FakeDaemon(run.cluster.paths.plugin_socket, wrong) as fake:
         run.stream.waves(4)
         run.stream.finish()
         run.until(lambda: fake.breaker == EJECTED, "the plugin tells the false daemon")
-        asks = fake.asks
+        asks, hellos = fake.asks, fake.hellos
         run.stream.one()
         run.stream.finish()
         run.expect(fake.asks == asks, "asked after it was ejected")
+        run.until(lambda: fake.hellos >= hellos, "a WELCOME that asks to be readmitted")
         run.problems += fake.problems()
     log = log_since(run.cluster, "slurmctld", run.logs["slurmctld"])
-    said = log.count("until `phalanx daemon enable`")
+    said = log.count(FOR_GOOD)
     run.expect(said == 1, f"log of slurmctld: {said} lines of an ejection, expected 1")
     run.cluster.start_phalanxd()
     run.until(lambda: run.status().get("plugin", {}).get("breaker") == "ejected",
@@ -341,8 +346,11 @@ def ejected(run):
     run.expect(not run.in_use(), "status: synced although ejected")
     with open(os.path.join(run.cluster.paths.state, "phalanx_breaker"), encoding="utf-8") as dump:
         head = dump.readline()
-    run.expect("until `phalanx daemon enable`" in head, f"phalanx_breaker begins {head[:200]!r}")
-    phalanx(run.cluster, "daemon", "enable")
+    run.expect(FOR_GOOD in head, f"phalanx_breaker begins {head[:200]!r}")
+    run.expect("phalanx_enable=N" in phalanx(run.cluster, "daemon", "enable").stdout,
+               "`phalanx daemon enable` does not say what to do")
+    with run.probe.paused():
+        site(run.cluster, "phalanx_enable=2")
     run.recovered()
 
 

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A false daemon on the plugin's socket that answers with garbage.
+"""A false daemon on the plugin's socket that answers with garbage, or well-formed and hostile.
 
 It speaks enough of the wire format (ffi/include/phalanx_wire.h) to be asked:
-WELCOME after HELLO, then one kind of bad packet for every ASK. What the plugin
-made of it is read from the STATS it sends.
+WELCOME after HELLO, then one kind of bad packet for every ASK. It sets itself no
+limit: all are 0, every proof and hold is on, and each WELCOME asks to close the
+breaker. What the plugin made of it is read from the STATS it sends.
 """
 
 import contextlib
@@ -18,17 +19,21 @@ from random import Random
 MAGIC, VERSION, PACKET_MAX = 0x31584850, 5, 131072
 HELLO, ASK, STATS, WELCOME, ANSWER = 1, 8, 10, 64, 66
 NARROW = 1
+RUN_NOW, TEST_ONLY, WILL_RUN = range(3)            # enum phx_mode
+OFF, NO_FIT, HELD = 1, 3, 7                        # enum phx_reason
+A_PROOF = 2                                        # PHX_A_PROOF
+P_TEST_ONLY, P_WILL_RUN, P_NO_FIT = 1, 2, 3        # enum phx_proof
 HEADER = struct.Struct("<IHHIIQ")                  # phx_hdr
 ANSWER_FIXED = struct.Struct("<IHHQQIIIIQQ")       # phx_answer after its header
 WELCOME_FIXED = struct.Struct("<Q10I")             # phx_welcome after its header
-ASK_JOB_AT, ASK_LIMITS_AT = 24, 56                 # job_id; min_nodes, max_nodes, req_nodes
+ASK_JOB_AT, ASK_MODE_AT, ASK_LIMITS_AT = 24, 48, 56     # job_id; mode; min, max, req_nodes
 ASK_BITS_AT = 24 + 160 + 16 * 56 + 64               # node_bits, word_count
 ASK_FIXED = ASK_BITS_AT + 8 + 24                   # sizeof(struct phx_ask)
 STATS_COUNTERS = struct.Struct("<4Q3Q32QQ")        # calls .. reasons, late_answers
 STATS_BREAKER_AT = HEADER.size + STATS_COUNTERS.size + 32    # breaker_open
 EJECTED = 3                                        # enum breaker_state
-DEADLINE_US, LATE_BUDGET_MS, REFUSED_PCT, BREAKER_OPEN_MS = 10_000, 100, 50, 300
-ASK_BOTH = 3                                       # PHX_W_ASK_RUN_NOW, PHX_W_ASK_WILL_RUN
+DEADLINE_US, BREAKER_OPEN_MS = 10_000, 300
+ALL_FLAGS = 1 | 2 | 4 | 16 | 32 | 64 | 128         # ASK_*, MAY_HOLD, PROVE_*, ENABLE
 INVALID, TIMEOUT = 19, 18                          # enum phx_reason
 
 
@@ -54,6 +59,7 @@ class Ask:
 
     seq: int
     job_id: int
+    mode: int
     min_nodes: int
     max_nodes: int
     node_bits: int
@@ -66,9 +72,16 @@ def packet(kind, seq, body, *, version=VERSION, length=None):
     return HEADER.pack(MAGIC, version, kind, total, 0, seq) + body
 
 
-def answer(ask, nodes, *, seq=None, **header):
+def leave(ask, reason=OFF, *, proof=0, until=0):
+    """An ANSWER without an opinion."""
+    return packet(ANSWER, ask.seq, ANSWER_FIXED.pack(
+        ask.job_id, 0, reason, 1, 1, 0, A_PROOF if proof else 0, proof, 0, 0, until))
+
+
+def answer(ask, nodes, *, seq=None, proof=0, until=0, **header):
     """An ANSWER that narrows to these node indexes."""
-    body = ANSWER_FIXED.pack(ask.job_id, NARROW, 0, 1, 1, len(nodes), 0, 0, 0, 0, 0)
+    body = ANSWER_FIXED.pack(ask.job_id, NARROW, 0, 1, 1, len(nodes), A_PROOF if proof else 0,
+                             proof, 0, 0, until)
     body += struct.pack(f"<{len(nodes)}I", *nodes)
     return packet(ANSWER, ask.seq if seq is None else seq, body, **header)
 
@@ -116,9 +129,9 @@ GARBAGE = (
 class FakeDaemon:
     """Listens on the socket's path on a thread while in a `with` block."""
 
-    def __init__(self, path, kind, *, eject_openings=0):
+    def __init__(self, path, kind, *, deadline_us=DEADLINE_US):
         self.path, self.kind, self.random = path, kind, Random(2)
-        self.eject_openings, self.breaker = eject_openings, 0
+        self.deadline_us, self.breaker, self.asked = deadline_us, 0, [0, 0, 0]
         self.asks, self.hellos, self.error, self._first, self._last = 0, 0, "", None, None
         self._stop = threading.Event()
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -176,11 +189,13 @@ class FakeDaemon:
             if kind == HELLO:
                 self.hellos += 1
                 client.send(packet(WELCOME, 1, WELCOME_FIXED.pack(
-                    1, DEADLINE_US, BREAKER_OPEN_MS, ASK_BOTH, LATE_BUDGET_MS, REFUSED_PCT, 0, 0,
-                    self.eject_openings, 3600, 0)))
+                    1, self.deadline_us, BREAKER_OPEN_MS, ALL_FLAGS, 0, 0, 0, 0, 0, 0,
+                    0xffffffff)))
             elif kind == ASK:
                 self.asks += 1
-                for reply in self.kind.answer(self, parse_ask(data, seq)):
+                ask = parse_ask(data, seq)
+                self.asked[ask.mode] += 1
+                for reply in self.kind.answer(self, ask):
                     client.send(reply)
             elif kind == STATS:
                 self._last = STATS_COUNTERS.unpack_from(data, HEADER.size)
@@ -198,4 +213,5 @@ def parse_ask(data, seq):
     bits, words = struct.unpack_from("<II", data, ASK_BITS_AT)
     bitmap = struct.unpack_from(f"<{words}Q", data, ASK_FIXED)
     candidates = [i for i in range(bits) if bitmap[i // 64] >> (i % 64) & 1]
-    return Ask(seq, job_id, least, most, bits, candidates)
+    mode, = struct.unpack_from("<H", data, ASK_MODE_AT)
+    return Ask(seq, job_id, mode, least, most, bits, candidates)

@@ -9,6 +9,7 @@ import subprocess
 from faults_stream import FaultError
 
 DISK_BYTES = 1024 * 1024
+SITE_WORDS = ("phalanx_enable=", "phalanx_eject=")    # see site()
 
 
 class Disk:
@@ -117,3 +118,17 @@ def symbol_offset(image, name):
                 if address <= value < address + in_file:
                     return value - address + file_at
     raise FaultError(f"the overlay has no symbol {name.decode()}")
+
+
+def site(cluster, *words):
+    """Puts these in front of SchedulerParameters, in place of those of the last time."""
+    path, name = cluster.paths.slurm_conf, "SchedulerParameters="
+    with open(path, encoding="utf-8") as file:
+        lines = file.read().splitlines()
+    at = next(at for at, line in enumerate(lines) if line.startswith(name))
+    own = [word for word in lines[at].removeprefix(name).split(",")
+           if not word.startswith(SITE_WORDS)]
+    lines[at] = name + ",".join([*words, *own])
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("\n".join(lines) + "\n")
+    cluster.run("scontrol", "reconfigure")

@@ -46,6 +46,13 @@ PartitionName=main Nodes=x[1-2],y[1-4] Default=YES MaxTime=INFINITE State=UP
 """
 SWITCHES = "SwitchName=s1 Nodes=x1,y[1-2]\nSwitchName=s2 Nodes=x2,y[3-4]\n" \
     "SwitchName=top Switches=s[1-2]\n"
+# The heavy nodes g are the faster ones.
+WEIGHTS = """\
+NodeName=x[1-4] CPUs=4 Sockets=1 CoresPerSocket=4 RealMemory=8000 Weight=1
+NodeName=g[1-2] CPUs=4 Sockets=1 CoresPerSocket=4 RealMemory=8000 Weight=100
+PartitionName=main Nodes=x[1-4],g[1-2] Default=YES MaxTime=INFINITE State=UP
+"""
+OPEN, OPEN_GAP_S = 24, 1.2       # jobs with -n16 and without -N
 case = Cases()
 
 
@@ -169,6 +176,33 @@ def gangs_learn(suite):
     suite.fast_share(suite.learned(max(24, LEARN // 3), 2), "after learning")
     restart(suite)
     suite.fast_share(suite.learned(24, 3), "after a restart")
+
+
+def mixed_without_need(records):
+    """Jobs on both classes though one class alone had two idle nodes for them."""
+    return [r for r in records if len(classes_of(r)) > 1 and had_choice(r, records)]
+
+
+@case(where="types")
+def open_jobs(suite):
+    """-n16 without -N: two nodes of one class, and the fast one once it is known"""
+    text, ids = script("mpi", 1, 3), []
+    for _ in range(OPEN):
+        ids.append(suite.cluster.submit("-J", "mpi", "-n16", "-t2", wrap=text))
+        time.sleep(OPEN_GAP_S)
+    records = suite.cluster.wait_jobs(ids, timeout=120)
+    for record in records:
+        nodes = expand_hostlist(record["NodeList"])
+        suite.expect(len(nodes) == 2, f"job {record['JobId']} on {sorted(nodes)}")
+    astray = [r["NodeList"] for r in mixed_without_need(records)]
+    suite.expect(not astray, f"on both classes without need: {astray}")
+    late = records[-OPEN // 3:]
+    fast = sum(classes_of(record) == {"x"} for record in late)
+    print(f"    {fast} of the last {len(late)} on the fast class")
+    suite.expect(fast >= SHARE_MIN * len(late), f"only {fast} of {len(late)} on the fast class")
+    classes = {row["class"] for row in phalanx_json(
+        suite.cluster, "history", "speeds")["classes"]}
+    suite.expect(any("/mpi/n2:c16" in name for name in classes), f"classes {sorted(classes)}")
 
 
 def het(suite):
@@ -310,6 +344,25 @@ def leaf_cost(suite):
     suite.expect(nodes == {"x1", "x2"}, f"with leaf_cost 0.3 on {sorted(nodes)}")
 
 
+@case(where="weights")
+def weight_first(suite):
+    """Faster nodes of a higher Weight are left alone, and taken with balance.weight_cost"""
+    text = script("pair", 4, 1)
+    runs = [pair(suite, "-w", nodes, wrap=text) for nodes in 2 * ("g1,g2", "x1,x2", "x3,x4")]
+    suite.cluster.wait_jobs(runs, timeout=60)
+    suite.until(lambda: any(len(row["node_classes"]) == 2 for row in phalanx_json(
+        suite.cluster, "history", "speeds")["classes"]), "speeds of both classes")
+    # Both find lighter nodes.
+    jobs = [pair(suite, wrap="sleep 3") for _ in range(2)]
+    for record in suite.cluster.wait_jobs(jobs, timeout=60):
+        suite.expect(classes_of(record) == {"x"}, f"by default on {record['NodeList']}")
+    with open(suite.cluster.paths.phalanx_toml, "a", encoding="utf-8") as file:
+        file.write("[balance]\nweight_cost = 0.3\n")
+    reload(suite.cluster)
+    record, = suite.cluster.wait_jobs([pair(suite)], timeout=60)
+    suite.expect(classes_of(record) == {"g"}, f"with weight_cost 0.3 on {record['NodeList']}")
+
+
 HOLD_S = 8       # planner.hold_max_s of the case below
 ADMISSION = f"""[planner]
 hold_max_s = {HOLD_S}
@@ -379,6 +432,14 @@ def on_leaves(root, _args):
         yield Gangs(cluster)
 
 
+@contextlib.contextmanager
+def by_weight(root, _args):
+    """Light nodes and faster heavy ones."""
+    place = os.path.join(root, "c")
+    with Cluster(place, nodes=WEIGHTS, extra=EXTRA, config=write_config(place, PROMPT)) as cluster:
+        yield Gangs(cluster)
+
+
 def bench(root, count, whole):
     """The same list on stock and on Phalanx, and many gangs under contention.
 
@@ -423,7 +484,7 @@ def main():
     """Runs the cases, or measures; returns the exit status."""
     args = command_line(__doc__, case, options)
     if not args.bench:
-        return run(args, {"types": setting, "leaves": on_leaves})
+        return run(args, {"types": setting, "leaves": on_leaves, "weights": by_weight})
     with directory(args) as root:
         return 1 if bench(root, args.bench, args.whole) else 0
 

@@ -205,6 +205,38 @@ def held(s):
     s.summary = f"peak {meter.peak(''):.0f} W of {CAPS['']:.0f} W"
 
 
+@case
+def claim(s):
+    """A waiting job's power is reserved: nobody waits who is done by then or comes first"""
+    def submit(cpus, minutes, length, *more):
+        return s.cluster.submit("-n1", f"-c{cpus}", f"-t{minutes}", "-p", "hot", *more,
+                                wrap=f"sleep {length}")
+
+    def start(job):
+        return seconds(s.cluster.wait_jobs([job], timeout=90)[0], "StartTime")
+
+    lost = CLOCK.lost()
+    first = submit(2, 3, 25)
+    s.until(lambda: s.cluster.job(first)["JobState"] == "RUNNING", "the first job runs")
+    # 800 W of 600 W now, 600 W once the first has ended.
+    big = submit(4, 1, 3)
+    s.until(lambda: phalanx_json(s.cluster, "status")["power"]["held"] > 0, "the big job is held")
+    long = submit(1, 60, 1)
+    words = f"job {big} of root has the power from"
+
+    def told():
+        said = phalanx(s.cluster, "explain", str(long), check=False).stdout
+        return words in " ".join(said.split())
+
+    s.until(told, f"explain says {words!r}")
+    short, urgent = submit(1, 1, 1), submit(1, 10, 1, "--nice=-5000")
+    at = {job: start(job) for job in (short, urgent, big, long)}
+    ended = seconds(s.cluster.job(first), "EndTime")
+    s.expect(at[short] < ended and at[urgent] < ended, f"who need not wait waited: {at}")
+    s.expect(ended <= at[big] <= ended + 8 + CLOCK.lost() - lost, f"{at}, first until {ended}")
+    s.expect(at[long] >= at[big], f"the long job took the power: {at}")
+
+
 def ends(s):
     """A limit ends after HOLD_S, and Slurm starts the job"""
     meter, lost = Meter(s.cluster), CLOCK.lost()

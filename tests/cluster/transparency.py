@@ -23,6 +23,7 @@ import time
 import transparency_accounting  # noqa: F401
 import transparency_control  # noqa: F401
 import transparency_flow  # noqa: F401
+import transparency_gres  # noqa: F401
 import transparency_layout  # noqa: F401
 import transparency_select  # noqa: F401
 import transparency_shapes  # noqa: F401

@@ -34,6 +34,7 @@ class Variant:
     extra: list = field(default_factory=list)
     files: dict = field(default_factory=dict)
     partitions: dict = field(default_factory=dict)   # beside PARTITIONS
+    alone: bool = False     # instead of them: one partition a room, not shared
     slurmdbd: bool = False
     since: tuple = (22, 5)  # the first release that can have it
 
@@ -79,6 +80,11 @@ KINDS = {
     "mps": (3, (
         "NodeName={room}n[1-3] CPUs=8 Sockets=2 CoresPerSocket=4 RealMemory=32000 "
         "Gres=gpu:2,mps:200",
+    )),
+    # GRES that jobs do not use up, beside GPUs.
+    "unspent": (4, (
+        "NodeName={room}n[1-4] CPUs=8 Sockets=1 CoresPerSocket=8 RealMemory=8000 "
+        "Gres=gpu:4,fs:no_consume:1,vram:no_consume:97G,band:lustre:no_consume:4G",
     )),
     # The first two are powered down, and nothing ever boots them. At this address nobody answers
     # at once: where a name has to be looked up in vain, messages to other nodes wait as well.
@@ -134,7 +140,8 @@ def fragment(variant):
     for room in variant.rooms:
         lines += [line.format(room=room.name) for line in KINDS[room.kind][1]]
     for room in variant.rooms:
-        for suffix, keys in (PARTITIONS | variant.partitions).items():
+        usual = {"": ""} if variant.alone else PARTITIONS
+        for suffix, keys in (usual | variant.partitions).items():
             lines.append(f"PartitionName={room.name}{suffix} Nodes={','.join(room.nodes)} "
                          f"MaxTime=INFINITE DefaultTime=30 State=UP {keys}")
     return "\n".join(dict_keys_once(line) for line in lines) + "\n"
@@ -198,6 +205,7 @@ def variants():
         "block": Variant("block", block, [
             SCHEDULER, *preempting, "TopologyPlugin=topology/block",
         ], {"topology.conf": block_topology(block)}, since=(24, 11)),
+        "proved": Variant("proved", make_rooms(unspent=2), [SCHEDULER], alone=True),
         "state": Variant("state", make_rooms(plain=4, cloud=3), [
             SCHEDULER,
             f"Epilog={os.path.join(os.path.dirname(os.path.abspath(__file__)), 'epilog')}",

@@ -19,6 +19,7 @@ import time
 
 from faults_tools import log_since, log_size
 from slurmcluster import Cluster
+from slurmcluster.clock import CLOCK
 from slurmcluster.conf import set_toml_raw, write_config
 from slurmcluster.phalanx import phalanx, phalanx_json
 from slurmcluster.suite import Cases, Suite, check, command_line, run
@@ -169,6 +170,54 @@ def connections(suite):
         suite.summary = f"{files} open files"
         suite.expect(files < 200, f"the daemon has {files} open files")
         phalanx_json(suite.cluster, "status")
+
+
+def stay_over_tcp(_path, port):
+    """Fills 24 addresses with silent connections, again and again."""
+    streams = []
+    for at in range(24 * 100):
+        stream = socket.socket()
+        stream.settimeout(5)
+        with contextlib.suppress(OSError):
+            stream.bind((f"127.0.7.{at % 24 + 1}", 0))
+            stream.connect(("127.0.0.1", port))
+            streams.append(stream)
+        if at == 0:
+            reached()
+    time.sleep(1)
+
+
+@case
+def strangers(suite):
+    """Silent connections over TCP keep neither root nor its agents out"""
+    url = f"http://127.0.0.1:{suite.port}"
+    pid = suite.cluster.process("phalanxd").pid
+    slowest, lost = 0.0, CLOCK.lost()
+    with suite.nobody(1, stay_over_tcp, suite.port):
+        suite.until(lambda: len(os.listdir(f"/proc/{pid}/fd")) > 1000, "connections")
+        for _ in range(10):
+            begin = time.monotonic()
+            phalanx_json(suite.cluster, "status")
+            slowest = max(slowest, time.monotonic() - begin)
+            phalanx_json(suite.cluster, "--master", url, "status")
+        files = len(os.listdir(f"/proc/{pid}/fd"))
+    suite.summary = f"root's slowest answer {slowest:.2f} s, {files} open files"
+    suite.expect(slowest < 1 + CLOCK.lost() - lost, suite.summary)
+    suite.expect(files < 24 * 64 + 200, suite.summary)
+    suite.until(lambda: len(os.listdir(f"/proc/{pid}/fd")) < 200, "they are gone", limit=15)
+
+
+@case
+def too_many(suite):
+    """The command line says why a connection was refused"""
+    program = os.path.join(suite.cluster.paths.bin_dir, "phalanx")
+    def refused():
+        said = subprocess.run([program, "status"], env=suite.cluster.env, text=True, user=NOBODY,
+                              group=NOBODY, capture_output=True, check=False)
+        return "too many connections" in said.stderr
+
+    with suite.nobody(1, stay):
+        suite.until(refused, "too many connections")
 
 
 @case

@@ -246,17 +246,9 @@ impl super::Order<'_> {
     }
 }
 
-impl Resync {
-    /// Returns the body of RESYNC.
-    #[must_use]
-    pub fn new() -> Self {
-        Self::new_zeroed()
-    }
-}
-
 impl Default for Resync {
     fn default() -> Self {
-        Self::new()
+        Self::new_zeroed()
     }
 }
 

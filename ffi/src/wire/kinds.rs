@@ -3,8 +3,7 @@
 
 use super::sys;
 
-/// Defines an enum over constants of `phalanx_wire.h`, with `from_raw`, `raw`
-/// and a name for logs.
+/// Defines an enum over constants of the header, with `from_raw`, `raw` and a name for logs.
 macro_rules! wire_enum {
     ($(#[$doc:meta])* $name:ident: $raw:ty {
         $($(#[$vdoc:meta])* $variant:ident = $constant:ident, $text:literal;)+
@@ -241,5 +240,7 @@ wire_enum! {
         Classes = PHX_R_CLASSES, "classes";
         /// slurmctld's structures are not those of the overlay: it is inert.
         Layout = PHX_R_LAYOUT, "layout";
+        /// The time for asks is spent.
+        Spent = PHX_R_SPENT, "spent";
     }
 }

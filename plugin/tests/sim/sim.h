@@ -87,7 +87,8 @@ extern void sim_cut(uint32_t connection); /* by the daemon */
 
 /* slurmctld is killed and starts again; IN power - so is the machine */
 extern void sim_crash(bool power);
-extern void sim_quiet(bool on); /* nothing changes any more, nothing fails */
+/* Nothing changes any more, nothing fails; else slurm.conf gets another phalanx_enable. */
+extern void sim_tell(bool quiet);
 extern void sim_truth(struct sim_truth *out);
 extern void sim_count(struct sim_counts *out);
 extern const char *sim_failure(void); /* the first one, or NULL */
@@ -105,7 +106,7 @@ extern uint32_t sim_pending(uint32_t *ids);
 
 extern struct sim_params sim;
 extern uint64_t sim_clock;
-extern bool sim_is_quiet;
+extern bool sim_is_quiet, sim_enable_wanted;
 extern uint64_t sim_signal_count;
 extern uint32_t sim_acting; /* actions under way */
 extern bool sim_in_list; /* Slurm's own lock of a list is held */
@@ -156,5 +157,6 @@ extern void sim_check_sent(const void *packet);
 extern void sim_check_read(const void *packet, uint32_t len);
 extern void sim_check_call(bool begin);
 extern void sim_check_held(uint32_t user, int64_t age);
+extern void sim_check_enabled(void);
 
 #endif

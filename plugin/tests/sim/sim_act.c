@@ -5,6 +5,7 @@
 #include "sim_ctld.h"
 
 #include <dlfcn.h>
+#include <stdio.h>
 #include <string.h>
 
 extern void sim_save_soon(void);
@@ -367,6 +368,18 @@ static void _reconfigure(void)
 	(void) select_p_reconfigure();
 }
 
+static void _enable(void)
+{
+	static uint32_t times;
+	static char params[128];
+
+	sim_enable_wanted = false;
+	(void) snprintf(params, sizeof(params), SIM_PARAMS "phalanx_enable=%u", ++times);
+	slurm_conf.sched_params = params;
+	sim_check_enabled();
+	_reconfigure();
+}
+
 static void _time_limit(void)
 {
 	struct wjob *w = _some(_running);
@@ -434,6 +447,14 @@ extern void *ctld_thread(void *arg)
 	(void) arg;
 	for (;;) {
 		sim_sleep(sim_random(sim.pause_us) * 1000ull);
+		if (sim_enable_wanted && !slurmctld_config.shutdown_time) {
+			lock_slurmctld(write);
+			sim_acting = 1;
+			if (sim_enable_wanted)
+				_enable();
+			sim_acting = 0;
+			unlock_slurmctld(write);
+		}
 		if (sim_is_quiet || slurmctld_config.shutdown_time) {
 			sim_sleep(100000000);
 			continue;

@@ -11,6 +11,7 @@
 /* Beyond its deadline an ask may look at a clock and lose the processor. */
 #define SLACK_NS 300000ull
 #define USERS 8
+#define ASKS 4096
 
 static struct {
 	uint32_t state, open_ms, opens;
@@ -21,11 +22,15 @@ static uint32_t half_open_asks;
 static uint64_t half_open_answers; /* there were, as it became so */
 static uint32_t silent;
 static bool call_open; /* it was open as the call began */
-static bool by_limit; /* the answer that was read last, or an earlier one */
+static bool by_limit, by_proof; /* the answer that was read last, or an earlier one */
+static struct {
+	uint64_t end, took;
+} asked[ASKS]; /* a ring */
+static uint32_t asked_count;
 static uint64_t call_at, call_stock, call_asks, call_answers;
 static struct {
 	uint64_t last, held, since;
-} users[USERS];
+} users[2 * USERS]; /* those of proofs have budgets of their own */
 
 extern void sim_check_begin(void)
 {
@@ -33,6 +38,7 @@ extern void sim_check_begin(void)
 	memset(users, 0, sizeof(users));
 	enabled_at = ejected_at = silent = 0;
 	half_open_asks = 0;
+	memset(asked, 0, sizeof(asked));
 }
 
 /* A new process has a breaker of its own. */
@@ -150,17 +156,38 @@ extern void sim_check_sent(const void *packet)
 extern void sim_check_read(const void *packet, uint32_t len)
 {
 	const struct phx_hdr *hdr = packet;
-	const struct phx_welcome *w = packet;
 	const struct phx_answer *a = packet;
 
-	if (len >= sizeof(*a) && hdr->type == PHX_ANSWER)
+	if (len >= sizeof(*a) && hdr->type == PHX_ANSWER) {
 		by_limit = a->flags & PHX_A_LIMIT;
-	if (len == sizeof(*w) &&
-	    (hdr->type == PHX_CONFIG || hdr->type == PHX_WELCOME) &&
-	    (w->flags & PHX_W_ENABLE)) {
-		enabled_at = sim_clock;
-		memset(users, 0, sizeof(users));
+		by_proof = a->flags & PHX_A_PROOF;
 	}
+}
+
+/* By slurm.conf, which alone closes it. */
+extern void sim_check_enabled(void)
+{
+	enabled_at = sim_clock;
+	memset(users, 0, sizeof(users));
+}
+
+/* In no minute the asks take longer than slurm.conf gives. */
+static void _check_asked(uint64_t took)
+{
+	uint64_t sum = 0, count = 0, most = link_limits().breaker.ask_ms * NS_PER_MS;
+
+	asked[asked_count % ASKS].end = sim_clock;
+	asked[asked_count++ % ASKS].took = took;
+	for (uint32_t i = 0; i < ASKS; i++) {
+		if (asked[i].end + 60 * NS_PER_S > sim_clock && asked[i].took) {
+			sum += asked[i].took;
+			count++;
+		}
+	}
+	/* What a call takes beside the wait for its answer is not counted. */
+	if (sum > most + count * SLACK_NS / 8 + SLACK_NS)
+		sim_fail("asks took %llu us of a minute, the limit is %llu us",
+			 (unsigned long long) sum / 1000, (unsigned long long) most / 1000);
 }
 
 /* A call of job_test() begins or ends. */
@@ -189,6 +216,7 @@ extern void sim_check_call(bool begin)
 			 (unsigned long long) deadline / 1000);
 	if (stat_get(&overlay_stats.asks) == call_asks)
 		return;
+	_check_asked(took);
 	if (stat_get(&overlay_stats.answers) != call_answers) {
 		silent = 0;
 		sim_counts.answers++;
@@ -207,13 +235,13 @@ extern void sim_check_call(bool begin)
 extern void sim_check_held(uint32_t user, int64_t age)
 {
 	int64_t longest = by_limit ? link_limits().limit_hold_s :
-				     PHX_HOLD_S_MAX;
+				     link_limits().hold_s;
 	struct breaker *b = &overlay_breaker;
 	uint64_t limit = link_limits().breaker.held_s * NS_PER_S, room;
-	uint32_t u = user % USERS;
+	uint32_t u = user % USERS + (by_proof ? USERS : 0);
 
 	sim_counts.checks++;
-	if (!(link_flags() & PHX_W_MAY_HOLD))
+	if (!(link_flags() & PHX_W_MAY_HOLD) && !by_proof)
 		sim_fail("a job is held although the daemon may not");
 	if (age > longest)
 		sim_fail("a job is held %lld s after it could start, the limit is %lld s",

@@ -369,6 +369,13 @@ static void _set_site(void)
 	slurm_conf.priority_type = "priority/multifactor";
 	slurm_conf.state_save_location = "/state";
 	slurm_conf.slurm_user_id = 0;
+	slurm_conf.sched_params = sim_random(4) ? SIM_PARAMS "bf_continue" :
+						  SIM_PARAMS "phalanx_ask_ms=30";
+	if (!part_list) { /* proofs need to know that no CPU has several jobs */
+		part_list = list_create(NULL);
+		ctld_part.max_share = 1;
+		list_append(part_list, &ctld_part);
+	}
 }
 
 extern void sim_ctld_begin(void)

@@ -40,7 +40,7 @@ struct sim_params sim;
 struct sim_counts sim_counts;
 uint64_t sim_clock;
 int64_t sim_wall_offset;
-bool sim_is_quiet, sim_reborn, sim_in_list;
+bool sim_is_quiet, sim_reborn, sim_in_list, sim_enable_wanted;
 
 /* ---- random numbers: xorshift128+ */
 
@@ -581,7 +581,7 @@ extern void sim_begin(const struct sim_params *params)
 	state[1] = _split(&seed);
 	sim_clock = NS_PER_S; /* 0 means never to some */
 	sim_wall_offset = 0;
-	sim_is_quiet = sim_reborn = sim_in_list = false;
+	sim_is_quiet = sim_reborn = sim_in_list = sim_enable_wanted = false;
 	births = 0;
 	failure[0] = '\0';
 	memset(&sim_counts, 0, sizeof(sim_counts));
@@ -593,7 +593,8 @@ extern void sim_begin(const struct sim_params *params)
 	sim_ctld_begin();
 }
 
-extern void sim_quiet(bool on)
+extern void sim_tell(bool quiet)
 {
-	sim_is_quiet = on;
+	sim_is_quiet |= quiet;
+	sim_enable_wanted |= !quiet;
 }

@@ -21,7 +21,7 @@ type Fail = Box<dyn std::error::Error>;
 struct Known;
 
 impl Beliefs for Known {
-    fn job_type(&self, job: &Job) -> String {
+    fn job_type(&self, job: &Job, _: Option<u32>) -> String {
         job.account.to_string()
     }
     fn job_class_rule(&self) -> JobClassRule {

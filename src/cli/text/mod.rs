@@ -147,6 +147,7 @@ pub fn breaker_cause(cause: &str) -> String {
         "refused" => "nodes that Slurm refused".to_owned(),
         "syncs" => "whole states that had to be sent".to_owned(),
         "held" => "jobs held back".to_owned(),
+        "refuted" => "proofs that Slurm refuted".to_owned(),
         other => format!("`{}`", clean(other)),
     }
 }

@@ -117,6 +117,9 @@ pub struct Partition {
     /// Topology that the partition names; empty: the default one.
     #[serde(default, skip_serializing_if = "str::is_empty")]
     pub topology: Arc<str>,
+    /// PriorityTier.
+    #[serde(default)]
+    pub tier: u32,
 }
 
 /// An advance reservation that is active now or will be.

@@ -32,6 +32,9 @@ pub struct TableNode {
     pub kinds: Vec<(GresIdx, u64)>,
     /// GRES counts: type id and count.
     pub types: Vec<(GresTypeIdx, u64)>,
+    /// Whether it takes no job, being down, drained or draining: no capacity.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub out: bool,
 }
 
 /// The node table with the names of its GRES.
@@ -46,6 +49,9 @@ pub struct Table {
     /// Kinds that are parts of devices of another kind, and that kind: `shard` or `mps` of `gpu`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<(GresIdx, GresIdx)>,
+    /// Kinds that jobs do not use up (`no_consume`): conditions on a node, no amounts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unspent: Vec<GresIdx>,
     /// Topologies by slurmctld's index; empty if none was reported.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub topologies: Vec<Topology>,
@@ -69,15 +75,15 @@ impl Table {
             cores: node.cores,
             memory_mb: node.memory_mb,
             weight: node.weight,
-            kinds: Vec::new(),
-            types: Vec::new(),
+            out: !node.available,
+            ..TableNode::default()
         });
         Self {
             nodes: nodes.collect(),
             kinds: snapshot.gres_kinds.clone(),
             types: snapshot.gres_types.clone(),
             parts: parts_of_devices(&snapshot.gres_kinds),
-            topologies: Vec::new(),
+            ..Self::default()
         }
     }
 

@@ -4,7 +4,7 @@
 
 use std::collections::HashSet;
 
-use super::parse::{error, expand, lines};
+use super::parse::{NAMES_MAX, error, expand, lines};
 use super::{Parts, Topology, TopologyError, parse, parse_conf};
 use crate::slurm_conf::{self, Form};
 use crate::snapshot::Table;
@@ -55,12 +55,12 @@ pub fn parse_file(text: &str, table: &Table) -> Result<Topology, TopologyError> 
 /// The first line that is not understood.
 pub fn node_names(text: &str) -> Result<Vec<String>, TopologyError> {
     let mut names = Vec::new();
-    let mut seen = HashSet::new();
+    let (mut seen, mut room) = (HashSet::new(), NAMES_MAX);
     for line in &lines(text, form_of(text))? {
         if line.get("switches").is_some() || line.get("aggregatedblock").is_some() {
             continue;
         }
-        for name in expand(line, "nodes")? {
+        for name in expand(line, "nodes", &mut room)? {
             if seen.insert(name.clone()) {
                 names.push(name);
             }

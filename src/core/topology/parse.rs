@@ -11,6 +11,8 @@ use crate::limits::{HOSTLIST_NAMES_MAX, TOPOLOGY_DEPTH_MAX, TOPOLOGY_DOMAINS_MAX
 use crate::slurm_conf::{self, Form};
 use crate::snapshot::Table;
 
+/// Names that a whole text expands to: a node may be on several switches.
+pub(super) const NAMES_MAX: usize = 4 * HOSTLIST_NAMES_MAX;
 /// Unknown nodes that are named.
 const UNKNOWN_NODES_NAMED: usize = 8;
 /// Slurm's levels of aggregated blocks.
@@ -129,6 +131,7 @@ fn read(
     let mut names = Names {
         nodes: named.map(|(at, node)| (&*node.name, NodeIdx::new(at))).collect(),
         unknown: Vec::new(),
+        room: NAMES_MAX,
     };
     if lines.len() > TOPOLOGY_DOMAINS_MAX {
         return error(0, format!("more than {TOPOLOGY_DOMAINS_MAX} switches or blocks"));
@@ -146,13 +149,15 @@ fn read(
 struct Names<'a> {
     nodes: HashMap<&'a str, NodeIdx>,
     unknown: Vec<Arc<str>>,
+    /// Names that the rest of the text may still expand to.
+    room: usize,
 }
 
 impl Names<'_> {
     /// The nodes of a line; Slurm only warns of unknown ones.
     fn nodes(&mut self, line: &Line) -> Result<Vec<NodeIdx>, TopologyError> {
         let mut nodes = Vec::new();
-        for name in expand(line, "nodes")? {
+        for name in expand(line, "nodes", &mut self.room)? {
             match self.nodes.get(&*name) {
                 Some(node) => nodes.push(*node),
                 None if self.unknown.len() < UNKNOWN_NODES_NAMED => self.unknown.push(name.into()),
@@ -163,9 +168,16 @@ impl Names<'_> {
     }
 }
 
-pub(super) fn expand(line: &Line, key: &str) -> Result<Vec<String>, TopologyError> {
-    let names = hostlist::expand(line.get(key).unwrap_or(""), HOSTLIST_NAMES_MAX);
-    names.or_else(|why| error(line.0.number, format!("{key}: {why}")))
+/// The names of a line; `room` falls by their number.
+pub(super) fn expand(
+    line: &Line,
+    key: &str,
+    room: &mut usize,
+) -> Result<Vec<String>, TopologyError> {
+    let names = hostlist::expand(line.get(key).unwrap_or(""), HOSTLIST_NAMES_MAX.min(*room));
+    let names = names.or_else(|why| error(line.0.number, format!("{key}: {why}")))?;
+    *room -= names.len();
+    Ok(names)
 }
 
 fn name_of(line: &Line, key: &str, what: &str) -> Result<Arc<str>, TopologyError> {
@@ -195,7 +207,7 @@ fn switches(
         if domains[at as usize].level == 0 {
             continue;
         }
-        for child in expand(line, "switches")? {
+        for child in expand(line, "switches", &mut names.room)? {
             match by_name.get(&*child) {
                 Some(&below) if below != at => domains[below as usize].parent = Some(at),
                 _ => {

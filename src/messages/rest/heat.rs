@@ -124,7 +124,7 @@ pub fn stranded(nodes: &NodesReport) -> Vec<f64> {
         .filter(|&d| nodes.dimensions.get(d).is_some_and(|d| ["cpu", "mem"].contains(&&*d.name)))
         .collect();
     let mut sums = vec![0.0; nodes.dimensions.len()];
-    for node in &nodes.nodes {
+    for node in nodes.nodes.iter().filter(|node| !node.out) {
         let free = |d: usize| (at(&node.total, d) - at(&node.used, d)).max(0.0);
         for (d, sum) in sums.iter_mut().enumerate() {
             // Without CPUs and memory nothing else of the node can be used.

@@ -194,7 +194,7 @@ pub struct PluginStatus {
     pub connects: u64,
     /// Times the circuit breaker opened.
     pub breaker_opens: u64,
-    /// State: `closed`, `open`, `half-open`, or `ejected`: open until `POST /v1/plugin/enable`.
+    /// State: `closed`, `open`, `half-open`, or `ejected`: open until slurm.conf says otherwise.
     pub breaker: String,
     /// Cause of the last opening: `late`, `refused`, `syncs` or `held`; empty: none.
     #[serde(default)]

@@ -76,6 +76,8 @@ pub struct JobTraits<'a> {
     pub declared: Option<&'a str>,
     /// TRES asked for, in Slurm's words: `cpu=4,mem=8G,node=1,gres/gpu=2`.
     pub tres: &'a str,
+    /// Nodes that it takes; `None`: as many as it asks for.
+    pub nodes: Option<u32>,
     /// Partition.
     pub partition: &'a str,
     /// Quality of service.
@@ -92,6 +94,7 @@ impl<'a> JobTraits<'a> {
             name: &job.name,
             declared: comment::token(&job.comment, "class"),
             tres: &job.tres_req,
+            nodes: nodes_of(&job.tres_alloc),
             partition: &job.partitions,
             qos: &job.qos,
         }
@@ -106,6 +109,7 @@ impl<'a> JobTraits<'a> {
             name: &run.name,
             declared: run.declared.as_deref(),
             tres: &run.tres_req,
+            nodes: Some(run.node_count).filter(|nodes| *nodes > 0),
             partition: &run.partition,
             qos: &run.qos,
         }
@@ -126,7 +130,7 @@ pub fn class_of(job: &JobTraits<'_>, by: &[ClassKey]) -> String {
             Some(class) => part(&format!("={class}")),
             None => part(&without_numbers(job.name)),
         },
-        ClassKey::Shape => shape(job.tres),
+        ClassKey::Shape => shape(job.tres, job.nodes),
         ClassKey::Memory => memory_class(job.tres),
         ClassKey::Partition => part(job.partition),
         ClassKey::Qos => part(job.qos),
@@ -236,12 +240,18 @@ pub fn account_key(account: &str) -> u32 {
     fnv32(account.bytes())
 }
 
-/// Nodes, CPUs and GRES of a TRES text as `n2:c16:gpu:a100=4`; `-` where none is known.
+/// Number of nodes in a TRES text.
 #[must_use]
-pub fn shape(tres: &str) -> String {
+pub fn nodes_of(tres: &str) -> Option<u32> {
+    tres.split(',').find_map(|t| t.strip_prefix("node="))?.parse().ok()
+}
+
+/// Nodes, CPUs and GRES of a TRES text as `n2:c16:gpu:a100=4`; `-` where none is known. A job that
+/// leaves the number of nodes open is known by the `nodes` that it takes.
+fn shape(tres: &str, nodes: Option<u32>) -> String {
     let counts: BTreeMap<&str, &str> = tres.split(',').filter_map(|t| t.split_once('=')).collect();
     let mut parts = Vec::new();
-    parts.extend(counts.get("node").map(|count| format!("n{count}")));
+    parts.extend(nodes.or_else(|| nodes_of(tres)).map(|count| format!("n{count}")));
     parts.extend(counts.get("cpu").map(|count| format!("c{count}")));
     for (name, count) in &counts {
         let Some(gres) = name.strip_prefix("gres/") else { continue };
@@ -252,7 +262,7 @@ pub fn shape(tres: &str) -> String {
             parts.push(format!("{gres}={count}"));
         }
     }
-    if parts.is_empty() { "-".to_owned() } else { part(&parts.join(":")) }
+    if counts.is_empty() { "-".to_owned() } else { part(&parts.join(":")) }
 }
 
 fn memory_class(tres: &str) -> String {
@@ -329,6 +339,8 @@ mod tests {
         assert_eq!(class_of(&job, &by), "physics/lqcd/n2:c16:gpu:a100=4");
         let declared = JobTraits { declared: Some("big/one"), account: "", ..job };
         assert_eq!(class_of(&declared, &by), "eve/=big_one/n2:c16:gpu:a100=4");
+        let open = JobTraits { tres: "cpu=16,mem=4G,node=1", nodes: Some(4), ..job };
+        assert_eq!(class_of(&open, &by), "physics/lqcd/n4:c16");
         let all = [ClassKey::User, ClassKey::Memory, ClassKey::Partition, ClassKey::Qos];
         assert_eq!(class_of(&job, &all), "eve/m64/-/-");
         assert_eq!(class_of(&JobTraits::default(), &by), "-/-/-");

@@ -27,7 +27,7 @@ mod tests;
 
 pub use class::{
     CLASS_BY_DEFAULT, ClassKey, JobTraits, NODE_CLASS_BY_DEFAULT, NodeKey, account_key, class_of,
-    family_of, memory_mib, name_key, node_class_of, shape, teaches, without_numbers,
+    family_of, memory_mib, name_key, node_class_of, nodes_of, teaches, without_numbers,
 };
 pub use estimate::{Estimate, Stat};
 pub use index::{Exploration, Growth, confidence_index, delta, variance_proxy};

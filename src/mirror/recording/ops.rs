@@ -49,6 +49,8 @@ pub enum Op {
     Job(RunningJob, bool),
     /// A job gave everything back: id, Slurm's state, unix seconds.
     Ended(u32, u32, u64),
+    /// Jobs that left the queue without having held anything.
+    Forgot(Vec<u32>),
     /// A question and its answer.
     Ask(Box<AskOp>),
     /// The plugin's report on an answer.

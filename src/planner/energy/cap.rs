@@ -1,22 +1,60 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Limits of the draw: what the nodes draw by the mirror, and whether one more job fits.
 
-use super::memory::{PowerHold, PowerMemory};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::decide::PowerMoment;
+use super::memory::{Claim, KeptFor, PowerHold, PowerMemory, Rank};
 use super::power::{NodePower, PowerCap, PowerTable};
+use crate::cluster::{Cluster, RunningJob};
 use crate::place::Placement;
 use crate::usage::NodeUsage;
 use phalanx_core::NodeIdx;
 use phalanx_core::shape::Shape;
 
+/// Claims at one time: those of the jobs that come first in Slurm's order.
+const CLAIMS_MAX: usize = 16;
+/// Time for which claims of one user under one limit may hold other jobs although their power is
+/// there, milliseconds.
+const KEPT_MS: u64 = 3_600_000;
+
 /// Power that a job would add under each limit.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PowerAsk {
     /// Job id.
     pub job_id: u32,
     /// Array of the job, if it belongs to one.
     pub array: Option<u32>,
+    /// User id.
+    pub user_id: u32,
+    /// Tier of its partition, and priority: jobs with more come first.
+    pub order: (u32, u32),
+    /// Seconds after which it ends at the latest.
+    pub limit_s: u64,
     /// Power under each limit, in milliwatts.
     pub extra_mw: Vec<u64>,
+}
+
+impl PowerAsk {
+    pub(super) fn rank(&self) -> Rank {
+        (self.order.0, self.order.1, Reverse(self.job_id))
+    }
+
+    /// The power as that of a job that starts now.
+    fn from(&self, from_s: u64, drawn_mw: &[u64]) -> Claim {
+        Claim {
+            job: self.job_id,
+            user_id: self.user_id,
+            rank: self.rank(),
+            from_s,
+            until_s: from_s.saturating_add(self.limit_s),
+            extra_mw: self.extra_mw.clone(),
+            drawn_mw: drawn_mw.to_vec(),
+        }
+    }
 }
 
 /// A limit and its draw, for reports.
@@ -42,6 +80,10 @@ pub struct PowerLedger {
     sums: Vec<u64>,
     /// Draw of idle nodes under each limit, in milliwatts.
     floor: Vec<u64>,
+    /// Power that running jobs give back, by the unix second at which they end at the latest.
+    ends: BTreeMap<u64, Vec<u64>>,
+    /// Claims as of a second; `None`: something has changed since.
+    claims: Option<(u64, Vec<Claim>)>,
     memory: PowerMemory,
 }
 
@@ -67,8 +109,9 @@ impl NodeDraw {
 }
 
 impl PowerLedger {
-    /// The ledger of nodes with this usage; `memory` is that of the ledger before.
-    pub fn new(source: PowerTable, memory: PowerMemory, usages: &[NodeUsage]) -> Self {
+    /// The ledger of these nodes and jobs; `memory` is that of the ledger before.
+    pub fn new(source: PowerTable, memory: PowerMemory, cluster: &Cluster) -> Self {
+        let usages = cluster.usages();
         let node = |usage: &NodeUsage| NodeDraw { cpus: usage.cpus.total, ..NodeDraw::default() };
         let mut nodes: Vec<NodeDraw> = usages.iter().map(node).collect();
         for row in &source.rows {
@@ -80,8 +123,9 @@ impl PowerLedger {
             }
         }
         let zeros = vec![0; source.caps.len()];
-        let mut ledger = Self { source, nodes, sums: zeros.clone(), floor: zeros, memory };
-        ledger.read(usages);
+        let (sums, floor, ends) = (zeros.clone(), zeros, BTreeMap::new());
+        let mut ledger = Self { source, nodes, sums, floor, ends, claims: None, memory };
+        ledger.read(cluster);
         for node in &ledger.nodes {
             add(&mut ledger.floor, node.caps, node.power.draw_mw(0, 1));
         }
@@ -103,10 +147,32 @@ impl PowerLedger {
         self.memory
     }
 
-    /// Takes the usage of all nodes.
-    pub fn read(&mut self, usages: &[NodeUsage]) {
+    /// Takes the usage of all nodes, and the ends of all jobs.
+    pub fn read(&mut self, cluster: &Cluster) {
+        self.ends.clear();
+        cluster.jobs().values().for_each(|job| self.ends(None, Some(job)));
         for at in 0..self.nodes.len() {
-            self.changed(usages, NodeIdx::new(at));
+            self.changed(cluster.usages(), NodeIdx::new(at));
+        }
+    }
+
+    /// A job's end is no longer as it was `before`, but as `after`.
+    pub fn ends(&mut self, before: Option<&RunningJob>, after: Option<&RunningJob>) {
+        self.claims = None;
+        let ops: [fn(u64, u64) -> u64; 2] = [u64::saturating_sub, u64::saturating_add];
+        for (job, op) in [before, after].into_iter().zip(ops) {
+            let Some(job) = job.filter(|job| job.end_s > 0) else { continue };
+            let mut freed = vec![0; self.sums.len()];
+            for held in &job.held {
+                let Some(node) = self.nodes.get(held.node.at()) else { continue };
+                let share = node.power.above_idle_mw().saturating_mul(held.cpus.min(node.cpus));
+                add(&mut freed, node.caps, share.div_ceil(node.cpus.max(1)));
+            }
+            let all = self.ends.entry(job.end_s).or_insert_with(|| vec![0; freed.len()]);
+            all.iter_mut().zip(freed).for_each(|(all, freed)| *all = op(*all, freed));
+            if all.iter().all(|mw| *mw == 0) {
+                self.ends.remove(&job.end_s);
+            }
         }
     }
 
@@ -131,6 +197,7 @@ impl PowerLedger {
 
     /// A job runs, or has gone.
     pub fn settled(&mut self, job: u32, array: Option<u32>) {
+        self.claims = None;
         self.memory.forget(job, array);
     }
 
@@ -191,61 +258,146 @@ impl PowerLedger {
     }
 
     /// Returns the limit that keeps a job from a start now. `None`: the job may start, and is
-    /// expected to, if `keep` says that this is remembered.
-    pub fn judge(&mut self, ask: &PowerAsk, now_ms: u64, keep: bool) -> Option<PowerHold> {
-        let why = self.over(ask, now_ms);
-        if keep {
+    /// expected to, if the moment counts.
+    pub fn judge(&mut self, ask: &PowerAsk, at: PowerMoment) -> Option<PowerHold> {
+        let why = self.over(ask, at);
+        if at.counts {
+            // The claims of others stay as they are while one of them only asks again.
+            self.claims.take_if(|_| why.is_none() || !self.memory.held.contains_key(&ask.job_id));
             match why {
-                Some(why) => self.memory.hold(ask.job_id, &ask.extra_mw, why, now_ms),
-                None => self.memory.promise(ask.job_id, ask.array, &ask.extra_mw, now_ms),
+                Some(why) => self.memory.hold(ask, why),
+                None => {
+                    let claim = ask.from(at.now_s, &[]);
+                    self.memory.promise(ask.array, claim, at.now_ms);
+                }
             }
+        } else if let Some((held, _)) = self.memory.held.get_mut(&ask.job_id) {
+            held.order = ask.order;
         }
         why
     }
 
-    fn over(&mut self, ask: &PowerAsk, now_ms: u64) -> Option<PowerHold> {
-        let claim = self.memory.claim(ask.job_id, now_ms).map(|(id, mw)| (id, mw.to_vec()));
+    fn over(&mut self, ask: &PowerAsk, at: PowerMoment) -> Option<PowerHold> {
         debug_assert_eq!(ask.extra_mw.len(), self.source.caps.len(), "an amount for each limit");
-        let draws = self.sums.iter().zip(&self.floor);
-        let limits = self.source.caps.iter().zip(&ask.extra_mw).zip(draws).enumerate();
-        let mut found: Option<PowerHold> = None;
-        for (at, ((PowerCap { cap_mw, .. }, extra), (sum, floor))) in limits {
-            if *extra == 0 {
-                continue;
-            }
-            let promised = self.memory.promised_mw(at, Some(ask.job_id), now_ms);
-            let drawn = sum.saturating_add(promised);
-            let with_job_mw = drawn.saturating_add(*extra);
-            let claimed = claim.as_ref().and_then(|(_, mw)| mw.get(at)).copied().unwrap_or(0);
-            if with_job_mw.saturating_add(claimed) <= *cap_mw {
-                continue;
-            }
-            let over = with_job_mw > *cap_mw;
-            let kept_for = claim.as_ref().map(|(id, _)| *id).filter(|_| !over);
-            let never = floor.saturating_add(*extra) > *cap_mw;
-            let hold = PowerHold { cap: at, with_job_mw, cap_mw: *cap_mw, never, kept_for };
-            // A limit that is crossed says more than power that is kept.
-            if over {
-                return Some(hold);
-            }
-            found = found.or(Some(hold));
+        let own = ask.from(at.now_s, &self.sums);
+        let mut before: Vec<Claim> =
+            self.memory.promised(Some(ask.job_id), at.now_ms).cloned().collect();
+        let promised = before.len();
+        let mut crossed = self.crossed(&own, &before);
+        if crossed.is_none() && own.extra_mw.iter().any(|extra| *extra > 0) {
+            let claims = self.claims(at);
+            let first = |claim: &&Claim| claim.rank > own.rank && claim.job != own.job;
+            before.extend(claims.iter().filter(first).cloned());
+            crossed = self.crossed(&own, &before);
         }
-        found
+        let (cap, of) = crossed?;
+        let claim = of.filter(|of| *of >= promised).and_then(|of| before.get(of));
+        let limit = self.source.caps.get(cap)?;
+        // Its power is there: from now on it is counted how long it does not start.
+        if let Some(claim) = claim.filter(|claim| at.counts && claim.from_s <= at.now_s + 1) {
+            let kept = &mut self.memory.kept;
+            kept.held(ask.job_id, claim.user_id, &limit.partition, at.now_ms);
+        }
+        let of = |mw: &[u64]| mw.get(cap).copied().unwrap_or(0);
+        let promised_mw: u64 = before.iter().take(promised).map(|claim| of(&claim.extra_mw)).sum();
+        let extra = of(&ask.extra_mw);
+        Some(PowerHold {
+            cap,
+            with_job_mw: of(&self.sums).saturating_add(promised_mw).saturating_add(extra),
+            cap_mw: limit.cap_mw,
+            never: of(&self.floor).saturating_add(extra) > limit.cap_mw,
+            claim: claim.map(|claim| KeptFor {
+                job: claim.job,
+                user_id: claim.user_id,
+                from_s: claim.from_s,
+            }),
+        })
+    }
+
+    /// Returns the first limit that a job would cross beside these claims, at its begin or at the
+    /// begin of one of them, and the position of a claim then in force: in between the draw falls.
+    fn crossed(&self, job: &Claim, claims: &[Claim]) -> Option<(usize, Option<usize>)> {
+        let over = |drawn: &[u64], at_s: u64| {
+            let active = |claim: &Claim| (claim.from_s..claim.until_s).contains(&at_s);
+            let of = |mw: &[u64], bit: usize| mw.get(bit).copied().unwrap_or(0);
+            self.source.caps.iter().enumerate().find_map(|(bit, cap)| {
+                let extra = of(&job.extra_mw, bit);
+                let with = claims.iter().filter(|claim| active(claim));
+                let sum = with.fold(of(drawn, bit).saturating_add(extra), |sum, claim| {
+                    sum.saturating_add(of(&claim.extra_mw, bit))
+                });
+                let last = || {
+                    claims.iter().rposition(|claim| of(&claim.extra_mw, bit) > 0 && active(claim))
+                };
+                (extra > 0 && sum > cap.cap_mw).then(|| (bit, last()))
+            })
+        };
+        let later = claims.iter().filter(|c| c.from_s > job.from_s && c.from_s < job.until_s);
+        let mut later = later.map(|claim| over(&claim.drawn_mw, claim.from_s));
+        over(&job.drawn_mw, job.from_s).or_else(|| later.find_map(|found| found))
+    }
+
+    /// Returns the claims of held jobs in Slurm's order, each with regard to those before it.
+    fn claims(&mut self, at: PowerMoment) -> &[Claim] {
+        if self.claims.as_ref().is_none_or(|(as_of_s, _)| *as_of_s != at.now_s) {
+            let may = |(ask, why): &&(PowerAsk, PowerHold)| {
+                let partition = self.source.caps.get(why.cap).map_or("", |cap| &*cap.partition);
+                let kept = &self.memory.kept;
+                !why.never && kept.allows(ask.user_id, partition, at.now_ms, KEPT_MS)
+            };
+            let mut held: Vec<&PowerAsk> =
+                self.memory.held.values().filter(may).map(|(ask, _)| ask).collect();
+            held.sort_unstable_by_key(|ask| Reverse(ask.rank()));
+            let mut found: Vec<Claim> = self.memory.promised(None, at.now_ms).cloned().collect();
+            let promised = found.len();
+            for ask in held.into_iter().take(CLAIMS_MAX) {
+                found.extend(self.reserve(ask, &found, at.now_s));
+            }
+            self.claims = Some((at.now_s, found.split_off(promised)));
+        }
+        self.claims.as_ref().map_or(&[], |(_, claims)| claims)
+    }
+
+    /// Returns the claim of a job: from the first time at which the ends of running jobs, and of
+    /// the claims before it, leave the power that it asks for. `None`: as far as is known none do.
+    fn reserve(&self, ask: &PowerAsk, before: &[Claim], now_s: u64) -> Option<Claim> {
+        let mut claim = ask.from(now_s, &self.sums);
+        let mut ends = self.ends.iter().peekable();
+        while self.crossed(&claim, before).is_some() {
+            let of_claims = before.iter().map(|claim| claim.until_s);
+            let of_claims = of_claims.filter(|s| (claim.from_s + 1..u64::MAX).contains(s)).min();
+            let next = ends.peek().map(|(end_s, _)| (**end_s).max(claim.from_s + 1));
+            // What should have ended by now may end at any moment.
+            let from_s = next.into_iter().chain(of_claims).min()?;
+            let mut drawn_mw = std::mem::take(&mut claim.drawn_mw);
+            while let Some((_, freed)) = ends.next_if(|(end_s, _)| **end_s <= from_s) {
+                let idle = drawn_mw.iter_mut().zip(freed).zip(&self.floor);
+                idle.for_each(|((mw, freed), floor)| *mw = mw.saturating_sub(*freed).max(*floor));
+            }
+            claim = ask.from(from_s, &drawn_mw);
+        }
+        Some(claim)
     }
 
     /// Returns the reason why a job is held back, and its limit.
-    pub fn why(&self, job: u32, now_ms: u64) -> Option<(PowerHold, &PowerCap)> {
-        let why = self.memory.why(job, now_ms)?;
-        Some((why, self.source.caps.get(why.cap)?))
+    pub fn why(&self, job: u32) -> Option<(PowerHold, &PowerCap)> {
+        let (_, why) = self.memory.held.get(&job)?;
+        Some((*why, self.source.caps.get(why.cap)?))
+    }
+
+    /// Returns the held jobs after this one, in the order of their ids.
+    pub fn held(&self, after: u32) -> impl Iterator<Item = u32> {
+        self.memory.held.range(after.saturating_add(1)..).map(|(job, _)| *job)
     }
 
     /// Returns the limits and their draw for reports.
     pub fn view(&self, now_ms: u64) -> PowerView {
         let caps = self.source.caps.iter().cloned().zip(&self.sums).enumerate();
         let with = |(at, (cap, sum)): (usize, (PowerCap, &u64))| {
-            (cap, sum.saturating_add(self.memory.promised_mw(at, None, now_ms)))
+            let promised = self.memory.promised(None, now_ms).map(|claim| claim.extra_mw.get(at));
+            (cap, promised.flatten().fold(*sum, |sum, mw| sum.saturating_add(*mw)))
         };
-        let (held, holds) = (self.memory.held_now(now_ms), self.memory.holds);
+        let (held, holds) = (self.memory.held.len() as u64, self.memory.holds);
         let known_nodes = self.source.rows.iter().map(|row| row.nodes.len() as u64).sum();
         PowerView { caps: caps.map(with).collect(), known_nodes, held, holds }
     }

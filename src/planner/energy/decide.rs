@@ -9,8 +9,10 @@ use crate::preference::{self, PreferenceUse, Preferences, Question, Waits};
 /// Moment of a question, for what the limits of power remember.
 #[derive(Debug, Clone, Copy)]
 pub struct PowerMoment {
-    /// Time of the question, in milliseconds.
+    /// Time of the question, in milliseconds of any monotonic clock.
     pub now_ms: u64,
+    /// Unix second of the question.
+    pub now_s: u64,
     /// Whether the answer starts the job: only such answers give power away.
     pub counts: bool,
 }
@@ -69,14 +71,15 @@ impl PowerLedger {
         at: PowerMoment,
     ) -> Result<Option<Placement>, PowerHold> {
         let mut moved = None;
-        let mut ask = ask(question, self.extra_of(placer.cluster().usages(), placement));
-        if let (Some(hold), Some(candidates)) = (self.judge(&ask, at.now_ms, false), others)
+        let mut ask = self.ask(question, self.extra_of(placer.cluster().usages(), placement));
+        let only = PowerMoment { counts: false, ..at };
+        if let (Some(hold), Some(candidates)) = (self.judge(&ask, only), others)
             && let Some((other, less)) =
-                self.elsewhere_within(placer, question, placement, &hold, candidates, at)
+                self.elsewhere_within(placer, question, placement, &hold, candidates, only)
         {
             (moved, ask) = (Some(other), less);
         }
-        match self.judge(&ask, at.now_ms, at.counts) {
+        match self.judge(&ask, at) {
             Some(hold) => Err(hold),
             None => Ok(moved),
         }
@@ -96,8 +99,8 @@ impl PowerLedger {
         let nodes = self.elsewhere(hold, &placement.nodes, candidates.iter());
         let candidates = candidates.within(&nodes);
         let other = placer.decide(&question.shape, candidates, Holding::Never).ok()?;
-        let less = ask(question, self.extra_of(placer.cluster().usages(), &other));
-        self.judge(&less, at.now_ms, false).is_none().then_some((other, less))
+        let less = self.ask(question, self.extra_of(placer.cluster().usages(), &other));
+        self.judge(&less, at).is_none().then_some((other, less))
     }
 
     /// Judges a job whose nodes Slurm chooses; returns the limit that it may cross.
@@ -110,10 +113,17 @@ impl PowerLedger {
     ) -> Option<PowerHold> {
         let usages = placer.cluster().usages();
         let extra_mw = self.extra_at_most(usages, &question.shape, candidates.iter());
-        self.judge(&ask(question, extra_mw), at.now_ms, at.counts)
+        self.judge(&self.ask(question, extra_mw), at)
     }
-}
 
-fn ask(question: &Question<'_>, extra_mw: Vec<u64>) -> PowerAsk {
-    PowerAsk { job_id: question.job_id, array: question.array_job_id, extra_mw }
+    fn ask(&self, question: &Question<'_>, extra_mw: Vec<u64>) -> PowerAsk {
+        PowerAsk {
+            job_id: question.job_id,
+            array: question.array_job_id,
+            user_id: question.origin.user_id,
+            order: (self.source().tier(&question.partition), question.priority),
+            limit_s: question.limit_s.unwrap_or(u64::MAX),
+            extra_mw,
+        }
+    }
 }

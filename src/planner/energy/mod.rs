@@ -7,6 +7,8 @@
 //! is powered down nothing.
 
 mod cap;
+#[cfg(test)]
+mod claims_tests;
 mod decide;
 mod memory;
 mod power;
@@ -17,7 +19,7 @@ mod usage;
 
 pub use cap::{PowerAsk, PowerLedger, PowerView};
 pub use decide::{PowerMoment, decide};
-pub use memory::{PowerHold, PowerMemory};
+pub use memory::{KeptFor, PowerHold, PowerMemory};
 pub use power::{NodePower, PowerCap, PowerRow, PowerState, PowerTable, milliwatts, watts};
 pub use price::{DayPrices, by_price};
 pub use usage::{PriceClock, Ran, Used, used};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The power of one node, and of which limits it is part.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -111,4 +112,13 @@ pub struct PowerTable {
     pub caps: Vec<PowerCap>,
     /// Nodes grouped by power and limits.
     pub rows: Vec<PowerRow>,
+    /// Tiers of the partitions by name: jobs of a higher one come first.
+    #[serde(default)]
+    pub tiers: BTreeMap<Arc<str>, u32>,
+}
+
+impl PowerTable {
+    pub(super) fn tier(&self, partition: &str) -> u32 {
+        self.tiers.get(partition).copied().unwrap_or(1)
+    }
 }

@@ -62,11 +62,21 @@ fn caps(nodes: u32, cap_w: u64, part_w: u64) -> PowerTable {
     PowerTable {
         caps: vec![of("", cap_w), of("gpu", part_w)],
         rows: vec![row(1, 0, nodes / 2), row(3, nodes / 2, nodes)],
+        ..PowerTable::default()
     }
 }
 
+/// A job of five minutes.
+fn power_ask(job_id: u32, extra_mw: Vec<u64>) -> PowerAsk {
+    PowerAsk { job_id, limit_s: 300, extra_mw, ..PowerAsk::default() }
+}
+
+fn at(now_ms: u64) -> PowerMoment {
+    PowerMoment { now_ms, now_s: now_ms / 1000, counts: true }
+}
+
 fn ledger(placer: &Placer, source: PowerTable) -> PowerLedger {
-    PowerLedger::new(source, PowerMemory::default(), placer.cluster().usages())
+    PowerLedger::new(source, PowerMemory::default(), placer.cluster())
 }
 
 fn shape(nodes: u32, cpus: u32) -> Shape {
@@ -102,14 +112,14 @@ fn a_job_that_would_cross_the_limit_is_held() {
         let found =
             placed.decide(&shape(1, cpus), Candidates::new(&[word]), Holding::Never).unwrap();
         let extra_mw = ledger.extra_of(placer.cluster().usages(), &found);
-        ledger.judge(&PowerAsk { job_id, array: None, extra_mw }, now_ms, true)
+        ledger.judge(&power_ask(job_id, extra_mw), at(now_ms))
     };
     // Both idle draw 200 W; a full node 200 W more.
     assert_eq!(ask(&mut ledger, &placer, 1, 8, 0), None);
     // Its start was not told yet, but its power is given away.
     let held = ask(&mut ledger, &placer, 2, 8, 1).unwrap();
     assert_eq!((held.with_job_mw / W, held.cap_mw / W, held.never), (600, 500, false));
-    assert_eq!(ledger.why(2, 1).unwrap().0, held);
+    assert_eq!(ledger.why(2).unwrap().0, held);
     assert_eq!(ask(&mut ledger, &placer, 3, 4, 2), None, "500 W are not more than 500 W");
     // Job 1 starts, job 3 does not.
     placer.set_job(running(1, &[0.into()], 8));
@@ -132,7 +142,7 @@ fn each_limit_counts_for_its_own_nodes() {
         let mut other = self::placer(4);
         let found = other.decide(&shape(1, 8), Candidates::new(words), Holding::Never).unwrap();
         let extra_mw = ledger.extra_of(placer.cluster().usages(), &found);
-        ledger.judge(&PowerAsk { job_id, array: None, extra_mw }, 0, true)
+        ledger.judge(&power_ask(job_id, extra_mw), at(0))
     };
     assert_eq!(on(1, &[0b0001]), None);
     let held = on(2, &[0b0100]).unwrap();
@@ -175,35 +185,6 @@ fn what_slurm_places_counts_at_most() {
     assert_eq!(ledger.extra_at_most(usages, &shape(2, 8), all()), [1900 * W, 1900 * W]);
 }
 
-/// Goal: smaller jobs do not keep a large one waiting for ever.
-#[test]
-fn power_is_kept_for_who_waits_long() {
-    let placer = placer(2);
-    let mut ledger = ledger(&placer, caps(2, 500, 10_000));
-    let mut ask = |job_id, watts: u64, now_ms| {
-        let extra_mw = vec![watts * W, 0];
-        let ask = PowerAsk { job_id, array: None, extra_mw };
-        assert_eq!(ledger.judge(&ask, now_ms, false), ledger.judge(&ask, now_ms, true));
-        ledger.why(job_id, now_ms).map(|(why, _)| why)
-    };
-    assert_eq!(ask(1, 250, 0), None);
-    assert!(ask(2, 200, 100).is_some(), "450 W and 200 W");
-    assert!(ask(9, 400, 100).is_some_and(|hold| hold.never), "the idle nodes draw 200 W");
-    assert_eq!(ask(3, 50, 200), None, "it fits meanwhile");
-    for now_ms in (30_000..=60_000).step_by(10_000) {
-        assert_eq!(ask(1, 250, now_ms), None, "it runs on, by promises");
-        assert!(ask(2, 200, now_ms).is_some() && ask(9, 400, now_ms).is_some());
-    }
-    assert_eq!(ask(1, 250, 60_500), None);
-    let held = ask(3, 50, 61_500).unwrap();
-    assert_eq!((held.kept_for, held.with_job_mw / W), (Some(2), 500), "{held:?}");
-    assert_eq!(ask(2, 200, 63_500), None);
-    ledger.settled(2, None);
-    let extra_mw = vec![50 * W, 0];
-    let ask = PowerAsk { job_id: 3, array: None, extra_mw };
-    assert_eq!(ledger.judge(&ask, 70_000, true), None, "nothing is kept any more");
-}
-
 proptest! {
     /// Goal: in any stream of questions, starts and ends no limit is ever crossed by what was
     /// answered, also where Slurm tells of the starts late.
@@ -240,8 +221,7 @@ proptest! {
             let found = placer.decide(&shape(nodes, cpus), candidates, Holding::Never);
             let Ok(found) = found else { continue };
             let extra_mw = ledger.extra_of(placer.cluster().usages(), &found);
-            let ask = PowerAsk { job_id: id, array: None, extra_mw };
-            if ledger.judge(&ask, now_ms, true).is_none() {
+            if ledger.judge(&power_ask(id, extra_mw), at(now_ms)).is_none() {
                 let job = running(id, &found.nodes, cpus.into());
                 told.push((now_ms + late_ms, job));
                 ends.push((now_ms + late_ms + 900, id, found.nodes.clone()));
@@ -323,16 +303,21 @@ fn energy_and_cost_of_a_run() {
 #[test]
 fn a_hold_is_told_in_one_sentence() {
     let hold = PowerHold { with_job_mw: 3_210 * W, cap_mw: 3_000 * W, ..PowerHold::default() };
-    assert_eq!(hold.text(""), "held by the power cap: 3,210 W of 3,000 W with this job");
+    let text = |hold: &PowerHold, partition| {
+        hold.text(partition, |claim| (format!("u{}", claim.user_id), claim.from_s.to_string()))
+    };
+    assert_eq!(text(&hold, ""), "held by the power cap: 3,210 W of 3,000 W with this job");
     let never = PowerHold { never: true, cap_mw: 900 * W, with_job_mw: 1_234_567 * W, ..hold };
     assert_eq!(
-        never.text("gpu"),
+        text(&never, "gpu"),
         "held by the power cap of partition gpu: 1,234,567 W of 900 W with this job, more than it \
          allows on idle nodes"
     );
-    let kept = PowerHold { kept_for: Some(7), with_job_mw: 2_900 * W, ..hold };
+    let claim = Some(KeptFor { job: 7, user_id: 5, from_s: 90 });
+    let kept = PowerHold { claim, with_job_mw: 2_900 * W, ..hold };
     assert_eq!(
-        kept.text(""),
-        "held by the power cap: 2,900 W of 3,000 W with this job, and job 7 waits for more"
+        text(&kept, ""),
+        "held by the power cap: 2,900 W of 3,000 W with this job, and job 7 of u5 has the power \
+         from 90 on"
     );
 }

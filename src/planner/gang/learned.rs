@@ -47,8 +47,9 @@ impl<'a> Learned<'a> {
 }
 
 impl Beliefs for Learned<'_> {
-    fn job_type(&self, job: &Job) -> String {
-        class_of(&JobTraits::of(job), self.class_by)
+    fn job_type(&self, job: &Job, nodes: Option<u32>) -> String {
+        let traits = JobTraits::of(job);
+        class_of(&JobTraits { nodes: nodes.or(traits.nodes), ..traits }, self.class_by)
     }
 
     fn job_class_rule(&self) -> JobClassRule {

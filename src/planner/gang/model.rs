@@ -1,17 +1,29 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The queue in the method's terms: gangs, groups of nodes, and what is known.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
 
 use fixedbitset::FixedBitSet;
 
 use crate::eligible::eligible;
 use crate::gang::inputs::{Belief, Inputs};
 use crate::gang::reserved::Reserved;
+use crate::place::nodes_when_idle;
 use phalanx_core::limits::{GANG_ARRAY_TASKS_MAX, GANG_PLACES_MAX};
-use phalanx_core::shape::{LeftToSlurm, Need};
+use phalanx_core::shape::{LeftToSlurm, Need, Shape};
 use phalanx_core::snapshot::{Job, JobState, Node, NodeGres, Snapshot};
 use phalanx_core::{GresIdx, GresTypeIdx, NodeIdx, hostlist};
+use phalanx_methods::gang;
+use phalanx_methods::learn::nodes_of;
+
+/// Runs of a type on a class of nodes after which it is not explored.
+const EXPLORED_RUNS_MAX: f64 = 3.0;
+/// Node-minutes by time limit of the largest job that explores: a day of one node.
+const EXPLORED_NODE_MINUTES_MAX: u64 = 24 * 60;
+/// Runs that a class counts as known from where it may not be explored.
+const KNOWN: f64 = 1e9;
 
 /// "In no group".
 pub(super) const NONE: u32 = u32::MAX;
@@ -26,8 +38,29 @@ pub(super) struct Part<'a> {
     pub(super) need: Need,
     /// Position of its type among [`Model::types`].
     pub(super) job_type: usize,
+    pub(super) sizes: Sizes,
     /// Position among the places: which nodes it may use.
     pub(super) place: usize,
+}
+
+/// Nodes that a job takes of a class of nodes, 0 for never, and the position of the type that it
+/// is then.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Size {
+    pub(super) nodes: u32,
+    pub(super) job_type: usize,
+}
+
+/// Sizes of a job by class of nodes; one for all where they are equal.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Sizes(Rc<[Size]>);
+
+impl Sizes {
+    /// Size on this class; `None`: the class never holds the job.
+    pub(super) fn on(&self, class: usize) -> Option<Size> {
+        let at = if self.0.len() == 1 { 0 } else { class };
+        self.0.get(at).copied().filter(|size| size.nodes > 0)
+    }
 }
 
 /// A gang.
@@ -77,13 +110,18 @@ pub(super) struct Model<'a> {
     /// Classes of the nodes of each place.
     place_classes: Vec<Vec<usize>>,
     reserved: Reserved,
+    /// Least Weight of the nodes of each class.
+    weights: Vec<u32>,
+    /// Whether trying classes of nodes is limited.
+    thrifty: bool,
     /// Highest priority of the queue, at least 1.
     pub(super) priority_max: f64,
 }
 
 impl<'a> Model<'a> {
     pub(super) fn new(inputs: &Inputs<'a>) -> Self {
-        let mut model = Self { priority_max: 1.0, ..Self::default() };
+        let thrifty = inputs.settings.mode != gang::Mode::Seed;
+        let mut model = Self { priority_max: 1.0, thrifty, ..Self::default() };
         model.set_classes(inputs);
         model.reserved = Reserved::new(inputs, &model.class_of, model.classes.len());
         let het = components(inputs.snapshot);
@@ -104,6 +142,7 @@ impl<'a> Model<'a> {
         }
         model.set_groups(&finder);
         model.set_beliefs(inputs);
+        model.set_sizes();
         model.drop_indifferent();
         model
     }
@@ -117,6 +156,12 @@ impl<'a> Model<'a> {
             let class = *known.entry(name).or_insert(next);
             if let Some(slot) = self.class_of.get_mut(at.at()) {
                 *slot = class;
+            }
+        }
+        self.weights = vec![u32::MAX; known.len()];
+        for (node, class) in inputs.snapshot.nodes.iter().zip(&self.class_of) {
+            if let Some(least) = self.weights.get_mut(*class) {
+                *least = node.weight.min(*least);
             }
         }
         self.classes = vec![String::new(); known.len()];
@@ -135,14 +180,14 @@ impl<'a> Model<'a> {
                 return;
             }
             let Some(place) = finder.place(inputs, job) else { return };
-            let job_type = finder.job_type(inputs.beliefs.job_type(job), &mut self.types);
-            let nodes = job.shape.wanted_nodes();
-            parts.push(Part { job, nodes, need: job.shape.need(nodes), job_type, place });
+            let sizes = finder.sizes(inputs, &self.class_of, job, &mut self.types);
+            let Some(&Size { nodes, job_type }) = sizes.0.first() else { return };
+            parts.push(Part { job, nodes, need: job.shape.need(nodes), job_type, sizes, place });
         }
         let Some(first) = jobs.first() else { return };
         let copies = if jobs.len() == 1 { first.task_count.min(GANG_ARRAY_TASKS_MAX) } else { 1 };
         for copy in 1..copies {
-            let again = |p: &Part<'a>| Part { need: p.need.clone(), ..*p };
+            let again = |p: &Part<'a>| Part { need: p.need.clone(), sizes: p.sizes.clone(), ..*p };
             self.gangs.push(Gang { id: first.id, copy, parts: parts.iter().map(again).collect() });
         }
         if copies > 0 {
@@ -190,7 +235,8 @@ impl<'a> Model<'a> {
             self.types.iter().enumerate().map(|(at, name)| (name.as_str(), at)).collect();
         let running = |j: &&Job| j.state == JobState::Running;
         for job in inputs.snapshot.jobs.iter().filter(running) {
-            let Some(&at) = types.get(inputs.beliefs.job_type(job).as_str()) else { continue };
+            let name = inputs.beliefs.job_type(job, None);
+            let Some(&at) = types.get(name.as_str()) else { continue };
             let Some(node) = first_node(inputs.snapshot, &job.nodes) else { continue };
             let class = self.class_of.get(node.at()).copied().unwrap_or(NO_CLASS);
             if let Some(belief) = self.beliefs.get_mut(at).and_then(|row| row.get_mut(class)) {
@@ -199,19 +245,39 @@ impl<'a> Model<'a> {
         }
     }
 
+    /// A job whose number of nodes is open is planned with that of the class where it is fastest;
+    /// of equal ones with the fewest.
+    fn set_sizes(&mut self) {
+        let mut gangs = std::mem::take(&mut self.gangs);
+        for part in gangs.iter_mut().flat_map(|gang| &mut gang.parts) {
+            let classes = self.classes_of(part.place).iter();
+            let sizes = classes.filter_map(|&class| {
+                let belief = self.belief(part, class);
+                let speed = if belief.count > 0.0 { belief.speed } else { 0.0 };
+                Some((speed, part.sizes.on(class)?))
+            });
+            let best = |a: &(f64, Size), b: &(f64, Size)| {
+                a.0.total_cmp(&b.0).then(b.1.nodes.cmp(&a.1.nodes))
+            };
+            if let Some((_, Size { nodes, job_type })) = sizes.max_by(best) {
+                (part.nodes, part.job_type) = (nodes, job_type);
+                part.need = part.job.shape.need(nodes);
+            }
+        }
+        self.gangs = gangs;
+    }
+
     /// Jobs of one node stay only where knowledge tells their classes apart.
     fn drop_indifferent(&mut self) {
         let mut gangs = std::mem::take(&mut self.gangs);
         gangs.retain(|gang| {
             let choice = |part: &Part<'_>| {
-                let row = self.beliefs.get(part.job_type);
-                let tried = |class: &&usize| {
-                    row.and_then(|row| row.get(**class)).is_some_and(|b| b.count > 0.0)
-                };
                 let classes = self.classes_of(part.place);
-                classes.len() > 1 && classes.iter().any(|class| tried(&class))
+                let tried = |class: &usize| self.belief(part, *class).count > 0.0;
+                classes.len() > 1 && classes.iter().any(tried)
             };
-            gang.tasks() > 1 || gang.parts.iter().any(choice)
+            let somewhere = gang.parts.iter().all(|part| part.nodes > 0);
+            somewhere && (gang.tasks() > 1 || gang.parts.iter().any(choice))
         });
         self.gangs = gangs;
     }
@@ -221,20 +287,42 @@ impl<'a> Model<'a> {
         self.groups.iter().enumerate().filter(move |(_, g)| g.places >> place & 1 == 1)
     }
 
+    /// Groups where a job takes as many nodes as it is planned with.
+    pub(super) fn groups_for(&self, part: &Part<'_>) -> impl Iterator<Item = (usize, &Group)> {
+        let sizes = part.sizes.clone();
+        let nodes = part.nodes;
+        let fits = move |class| sizes.on(class).is_some_and(|size: Size| size.nodes == nodes);
+        self.groups_of(part.place).filter(move |(_, group)| fits(group.class))
+    }
+
     /// Classes of the nodes of a place.
     pub(super) fn classes_of(&self, place: usize) -> &[usize] {
         self.place_classes.get(place).map_or(&[], Vec::as_slice)
     }
 
     pub(super) fn belief(&self, part: &Part<'_>, class: usize) -> Belief {
-        let row = self.beliefs.get(part.job_type);
+        let row = part.sizes.on(class).and_then(|size| self.beliefs.get(size.job_type));
         row.and_then(|row| row.get(class)).copied().unwrap_or_default()
     }
 
-    /// The belief that the plan uses: less where the class is reserved for other jobs.
+    /// The belief that the plan uses: less where the class is reserved for other jobs, and as sure
+    /// as can be where it may not be explored.
     pub(super) fn estimate(&self, part: &Part<'_>, class: usize) -> Belief {
         let classes = self.classes_of(part.place);
-        self.reserved.estimate(self.belief(part, class), &part.need, class, classes)
+        let belief = self.belief(part, class);
+        let estimate = self.reserved.estimate(belief, &part.need, class, classes);
+        let count = if self.may_explore(part, class, belief) { estimate.count } else { KNOWN };
+        Belief { count, ..estimate }
+    }
+
+    /// Whether the job may try the class: among the lightest, few times, and at little cost.
+    fn may_explore(&self, part: &Part<'_>, class: usize, belief: Belief) -> bool {
+        let weight = |class: &usize| self.weights.get(*class).copied();
+        let lightest = self.classes_of(part.place).iter().filter_map(weight).min();
+        let minutes = part.job.time_limit_min.map_or(u64::MAX, u64::from);
+        let is_cheap = minutes.saturating_mul(part.nodes.into()) <= EXPLORED_NODE_MINUTES_MAX;
+        let is_new = belief.count < EXPLORED_RUNS_MAX;
+        !self.thrifty || (is_new && is_cheap && weight(&class) == lightest)
     }
 
     /// The GRES for whose jobs the class is reserved, if it is reserved from this part.
@@ -246,10 +334,12 @@ impl<'a> Model<'a> {
 
 /// Numbers places and types as they come.
 #[derive(Default)]
-struct Finder<'a> {
+pub(super) struct Finder<'a> {
     known: HashMap<Where<'a>, usize>,
     places: Vec<FixedBitSet>,
     types: HashMap<String, usize>,
+    /// Nodes that each request takes of each class.
+    counts: HashMap<Shape, Rc<[u32]>>,
 }
 
 impl<'a> Finder<'a> {
@@ -275,6 +365,31 @@ impl<'a> Finder<'a> {
         Some(self.places.len() - 1)
     }
 
+    /// Sizes of a job on the classes of nodes, where `class_of` has the class of each node.
+    pub(super) fn sizes(
+        &mut self,
+        inputs: &Inputs<'_>,
+        class_of: &[usize],
+        job: &Job,
+        types: &mut Vec<String>,
+    ) -> Sizes {
+        let shape = asked(job);
+        let is_open = shape.node_count_is_free();
+        let counts = match self.counts.get(&*shape) {
+            Some(counts) => Rc::clone(counts),
+            None => {
+                let counts = counts(inputs, class_of, &shape);
+                self.counts.insert(shape.into_owned(), Rc::clone(&counts));
+                counts
+            }
+        };
+        let mut of = |&nodes: &u32| {
+            let name = inputs.beliefs.job_type(job, Some(nodes).filter(|_| is_open));
+            Size { nodes, job_type: self.job_type(name, types) }
+        };
+        Sizes(counts.iter().map(&mut of).collect())
+    }
+
     fn job_type(&mut self, name: String, types: &mut Vec<String>) -> usize {
         if let Some(&at) = self.types.get(&name) {
             return at;
@@ -283,6 +398,38 @@ impl<'a> Finder<'a> {
         self.types.insert(name, types.len() - 1);
         types.len() - 1
     }
+}
+
+/// The request of a job; of one that began Slurm tells the number of nodes that it has instead.
+pub(super) fn asked(job: &Job) -> Cow<'_, Shape> {
+    match nodes_of(&job.tres_req).filter(|_| job.state != JobState::Pending) {
+        Some(nodes) => {
+            Cow::Owned(Shape { min_nodes: nodes, req_nodes: nodes, ..job.shape.clone() })
+        }
+        None => Cow::Borrowed(&job.shape),
+    }
+}
+
+/// Nodes that a request takes of each class, one count where all are equal.
+fn counts(inputs: &Inputs<'_>, class_of: &[usize], shape: &Shape) -> Rc<[u32]> {
+    let wanted = shape.wanted_nodes();
+    if !shape.node_count_is_free() {
+        return Rc::new([wanted]);
+    }
+    let mut counts: Vec<Option<u32>> = Vec::new();
+    for (usage, &class) in inputs.usages.iter().zip(class_of).filter(|(_, c)| **c != NO_CLASS) {
+        if counts.len() <= class {
+            counts.resize(class + 1, None);
+        }
+        if let Some(count) = counts.get_mut(class).filter(|count| count.is_none()) {
+            *count = Some(nodes_when_idle(shape, usage).unwrap_or(0));
+        }
+    }
+    let mut counts: Vec<u32> = counts.into_iter().map(|count| count.unwrap_or(0)).collect();
+    if counts.iter().all(|count| *count == wanted) {
+        counts = vec![wanted];
+    }
+    counts.into()
 }
 
 /// The nodes that have some of a GRES, of this type where one is said.

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use crate::gang::admission::below_cost;
-use crate::gang::inputs::{Beliefs, Inputs};
-use crate::gang::model::{Gang, Gres, Model, Part, nodes_with};
+use crate::gang::inputs::{Belief, Beliefs, Inputs};
+use crate::gang::model::{Finder, Gang, Gres, Model, Part, Sizes, asked, nodes_with};
 use crate::gang::terms;
 use crate::preference::{
     CandidateSet, ClassSpeed, GangNote, JobKey, JobOrigin, Method, Note, Preference, StartRank,
@@ -29,34 +29,36 @@ const JOB_CLASSES_MAX: usize = 4096;
 /// that Slurm remembers have. Where these disagree there is none.
 pub(super) fn class_preferences(inputs: &Inputs<'_>, model: &Model<'_>) -> Vec<Preference> {
     let by = inputs.beliefs.job_class_rule();
-    let mut types: BTreeMap<JobKey, (BTreeSet<String>, BTreeSet<Vec<Gres>>)> = BTreeMap::new();
+    let (mut finder, mut names) = (Finder::default(), Vec::new());
+    let mut types: BTreeMap<JobKey, (BTreeSet<Sizes>, BTreeSet<Vec<Gres>>)> = BTreeMap::new();
     for job in &inputs.snapshot.jobs {
         if job.shape.left_to_slurm.is_none() && types.len() < JOB_CLASSES_MAX {
-            let key = JobKey::Class(by.key(JobOrigin::of(job), &job.shape));
-            let (names, asked) = types.entry(key).or_default();
-            names.insert(inputs.beliefs.job_type(job));
-            asked.insert(job.shape.gres.iter().map(|g| (g.kind, g.gres_type)).collect());
+            let key = JobKey::Class(by.key(JobOrigin::of(job), &asked(job)));
+            let (sizes, gres) = types.entry(key).or_default();
+            sizes.insert(finder.sizes(inputs, &model.class_of, job, &mut names));
+            gres.insert(job.shape.gres.iter().map(|g| (g.kind, g.gres_type)).collect());
         }
     }
+    let known = Known { beliefs: inputs.beliefs, model, names: &names };
     let mut usable: BTreeMap<BTreeSet<Vec<Gres>>, Vec<usize>> = BTreeMap::new();
     let mut sets: HashMap<Vec<usize>, CandidateSet> = HashMap::new();
     let mut preferences = Vec::new();
-    for (key, (names, asked)) in types {
-        let one_type = names.len() == 1;
+    for (key, (sizes, asked)) in types {
+        let one_type = sizes.len() == 1;
         let classes = &*usable.entry(asked).or_insert_with_key(|asked| {
             let has = |gres: &Vec<Gres>| classes_with(inputs.snapshot, model, gres);
             asked.iter().flat_map(has).collect::<BTreeSet<usize>>().into_iter().collect()
         });
-        let Some((mut ranked, name)) = agreed(inputs, model, names, classes) else { continue };
+        let Some((mut ranked, sizes)) = known.agreed(sizes, classes) else { continue };
         ranked.truncate(CANDIDATE_SETS_MAX);
-        let speeds = speeds_of(inputs, model, &name, classes);
+        let speeds = known.speeds(&sizes, classes);
         let worth = match one_type {
-            true => worth(&ranked, classes.iter().copied(), |class| {
-                known_speed(inputs.beliefs, &name, model.classes.get(class)?)
-            }),
+            true => worth(&ranked, classes.iter().copied(), |class| known.speed(&sizes, class)),
             false => Vec::new(),
         };
-        let note = GangNote { job_type: name, speeds, ..GangNote::default() };
+        let first = ranked.first().and_then(|set| known.name(&sizes, *set.first()?));
+        let job_type = first.cloned().unwrap_or_default();
+        let note = GangNote { job_type, speeds, ..GangNote::default() };
         let set = |set| set_of(model, &mut sets, set);
         preferences.push(Preference {
             key,
@@ -71,29 +73,58 @@ pub(super) fn class_preferences(inputs: &Inputs<'_>, model: &Model<'_>) -> Vec<P
     preferences
 }
 
-/// The preference that all of these types share that have any, and one of the types.
-fn agreed(
-    inputs: &Inputs<'_>,
-    model: &Model<'_>,
-    names: BTreeSet<String>,
-    classes: &[usize],
-) -> Option<(Vec<Vec<usize>>, String)> {
-    let mut agreed: Option<(Vec<Vec<usize>>, String)> = None;
-    for name in names {
-        let known = classes.iter().filter_map(|&class| {
-            let text = model.classes.get(class)?;
-            let belief = inputs.beliefs.belief(&name, text);
-            (belief.count > 0.0).then_some((belief.speed, class))
-        });
-        let sets = by_rank(known.collect());
-        match &agreed {
-            _ if sets.is_empty() => {}
-            None => agreed = Some((sets, name)),
-            Some((others, _)) if *others == sets => {}
-            Some(_) => return None,
-        }
+/// Knowledge of types of jobs, by the positions of their names.
+struct Known<'a> {
+    beliefs: &'a dyn Beliefs,
+    model: &'a Model<'a>,
+    names: &'a [String],
+}
+
+impl<'a> Known<'a> {
+    fn name(&self, sizes: &Sizes, class: usize) -> Option<&'a String> {
+        self.names.get(sizes.on(class)?.job_type)
     }
-    agreed
+
+    fn belief(&self, sizes: &Sizes, class: usize) -> Option<Belief> {
+        let name = self.name(sizes, class)?;
+        Some(self.beliefs.belief(name, self.model.classes.get(class)?))
+    }
+
+    fn speed(&self, sizes: &Sizes, class: usize) -> Option<f64> {
+        self.belief(sizes, class).filter(|b| b.count > 0.0).map(|belief| belief.speed)
+    }
+
+    /// The preference that all of these types share that have any, and one of the types.
+    fn agreed(
+        &self,
+        types: BTreeSet<Sizes>,
+        classes: &[usize],
+    ) -> Option<(Vec<Vec<usize>>, Sizes)> {
+        let mut agreed: Option<(Vec<Vec<usize>>, Sizes)> = None;
+        for sizes in types {
+            let known = classes.iter().filter_map(|&c| Some((self.speed(&sizes, c)?, c)));
+            let sets = by_rank(known.collect());
+            match &agreed {
+                _ if sets.is_empty() => {}
+                None => agreed = Some((sets, sizes)),
+                Some((others, _)) if *others == sets => {}
+                Some(_) => return None,
+            }
+        }
+        agreed
+    }
+
+    fn speeds(&self, sizes: &Sizes, classes: &[usize]) -> Vec<ClassSpeed> {
+        let one = |&class: &usize| {
+            let belief = self.belief(sizes, class)?;
+            let speed = (belief.count > 0.0).then_some(belief.speed);
+            let nodes = self.model.classes.get(class)?.clone();
+            Some(ClassSpeed { nodes, speed, runs: belief.count, reserved_for: None })
+        };
+        let mut speeds: Vec<ClassSpeed> = classes.iter().filter_map(one).collect();
+        best_first(&mut speeds);
+        speeds
+    }
 }
 
 /// Classes of which some node has all of these GRES.
@@ -102,23 +133,6 @@ fn classes_with(snapshot: &Snapshot, model: &Model<'_>, gres: &[Gres]) -> BTreeS
     let named = snapshot.named().map(|(node, _)| node.at());
     let nodes = named.filter(|node| has.iter().all(|set| set.contains(*node)));
     nodes.filter_map(|node| model.class_of.get(node).copied()).collect()
-}
-
-fn speeds_of(
-    inputs: &Inputs<'_>,
-    model: &Model<'_>,
-    name: &str,
-    classes: &[usize],
-) -> Vec<ClassSpeed> {
-    let one = |class: &String| {
-        let belief = inputs.beliefs.belief(name, class);
-        let speed = (belief.count > 0.0).then_some(belief.speed);
-        ClassSpeed { nodes: class.clone(), speed, runs: belief.count, reserved_for: None }
-    };
-    let usable = classes.iter().filter_map(|&class| model.classes.get(class));
-    let mut speeds: Vec<ClassSpeed> = usable.map(one).collect();
-    best_first(&mut speeds);
-    speeds
 }
 
 fn best_first(speeds: &mut [ClassSpeed]) {
@@ -146,11 +160,6 @@ fn by_rank(mut ranked: Vec<(f64, usize)>) -> Vec<Vec<usize>> {
         set.sort_unstable();
     }
     sets
-}
-
-fn known_speed(beliefs: &dyn Beliefs, job_type: &str, class: &str) -> Option<f64> {
-    let belief = beliefs.belief(job_type, class);
-    (belief.count > 0.0).then_some(belief.speed)
 }
 
 /// Speed of the slowest class of each set, and last that of the fastest of the others; `None`
@@ -303,9 +312,15 @@ impl Maker<'_, '_> {
     ) -> (Vec<CandidateSet>, Vec<Option<f64>>) {
         let het = gang.parts.len() > 1;
         let mut sets = Vec::with_capacity(CANDIDATE_SETS_MAX);
-        // One node among equal ones: the balance method chooses better.
-        if part.nodes > 1 || het {
+        // One node among equal ones, or several where their number is open: the placement chooses
+        // better.
+        let classes: BTreeSet<usize> =
+            own.iter().filter_map(|node| self.model.class_of.get(node.at()).copied()).collect();
+        if het || (part.nodes > 1 && !part.job.shape.node_count_is_free()) {
             sets.extend(planned(own));
+        } else if part.nodes > 1 && classes.len() < self.model.classes_of(part.place).len() {
+            let classes = Some(classes.into_iter().collect()).filter(|c: &Vec<_>| !c.is_empty());
+            sets.extend(classes.map(|set| set_of(self.model, &mut self.sets, set)));
         }
         let mut ranked = self.classes(part);
         ranked.truncate(CANDIDATE_SETS_MAX - sets.len());
@@ -327,9 +342,9 @@ impl Maker<'_, '_> {
         planned: &[CandidateSet],
         ranked: &[Vec<usize>],
     ) -> Vec<Option<f64>> {
-        let Some(job_type) = self.model.types.get(part.job_type) else { return Vec::new() };
-        let speed =
-            |class: usize| known_speed(self.beliefs, job_type, self.model.classes.get(class)?);
+        let types = &self.model.types;
+        let known = Known { beliefs: self.beliefs, model: self.model, names: types };
+        let speed = |class: usize| known.speed(&part.sizes, class);
         let of = |node: &NodeIdx| speed(*self.model.class_of.get(node.at())?);
         let slowest = own.iter().map(of).reduce(|a, b| Some(a?.min(b?))).flatten();
         let classes = self.model.classes_of(part.place).iter().copied();
@@ -353,14 +368,16 @@ impl Maker<'_, '_> {
     fn classes(&mut self, part: &Part<'_>) -> Vec<Vec<usize>> {
         let mut ranked: Vec<(f64, usize)> = Vec::new();
         for &class in self.model.classes_of(part.place) {
-            ranked.push((self.index(part, class), class));
+            if let Some(size) = part.sizes.on(class) {
+                ranked.push((self.index(part, class, size.job_type), class));
+            }
         }
         by_rank(ranked)
     }
 
     /// Optimistic speed; an untried class goes first, for one job at a time, unless it is reserved
     /// for others.
-    fn index(&mut self, part: &Part<'_>, class: usize) -> f64 {
+    fn index(&mut self, part: &Part<'_>, class: usize, job_type: usize) -> f64 {
         let belief = self.model.estimate(part, class);
         if !self.exploration.is_on() {
             return belief.speed;
@@ -368,7 +385,7 @@ impl Maker<'_, '_> {
         if belief.count > 0.0 {
             return belief.speed + variance_proxy(self.exploration.g(), belief.count).sqrt();
         }
-        let first = self.exploring.insert((part.job_type, class));
+        let first = self.exploring.insert((job_type, class));
         if first { f64::MAX } else { belief.speed }
     }
 

@@ -181,7 +181,7 @@ fn job(model: &Model<'_>, prices: &Prices<'_>, gang: &Gang<'_>, dims: usize) -> 
         };
         let task = Task {
             request: request(&part.need, prices.kinds, dims),
-            groups: model.groups_of(part.place).map(edge).collect(),
+            groups: model.groups_for(part).map(edge).collect(),
             ..Task::default()
         };
         tasks.extend(std::iter::repeat_n(task, part.nodes as usize));

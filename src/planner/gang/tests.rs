@@ -15,8 +15,9 @@ use phalanx_methods::learn::{ClassKey, Growth};
 struct Known(BTreeMap<(&'static str, &'static str), Belief>);
 
 impl Beliefs for Known {
-    fn job_type(&self, job: &Job) -> String {
-        job.account.to_string()
+    fn job_type(&self, job: &Job, nodes: Option<u32>) -> String {
+        let by_nodes = nodes.filter(|_| &*job.account == "open");
+        by_nodes.map_or(job.account.to_string(), |nodes| format!("open n{nodes}"))
     }
     fn job_class_rule(&self) -> JobClassRule {
         JobClassRule::new(&[ClassKey::Name, ClassKey::Shape])
@@ -62,6 +63,7 @@ fn job(id: u32, account: &str, nodes: u32) -> Job {
         account: account.into(),
         priority: 10,
         task_count: 1,
+        time_limit_min: Some(60),
         reason: "Resources".into(),
         partitions: "main".into(),
         shape,
@@ -212,7 +214,7 @@ fn jobs_pay_by_the_billing_weights_of_their_partition() {
 
 #[test]
 fn the_terms_are_told_task_by_task_also_of_a_gang_that_waits() {
-    let known = knows(&[("a", "fast", 1.0, 9.0), ("a", "slow", 0.5, 4.0)]);
+    let known = knows(&[("a", "fast", 1.0, 2.0), ("a", "slow", 0.5, 2.0)]);
     let mut settings = Settings::default();
     settings.cost.insert("cpu".to_owned(), 0.001);
     let server = component(10, 0, 1);
@@ -460,4 +462,82 @@ fn sets_of_nodes_are_worth_the_speed_of_their_slowest() {
     // Two of its six nodes are slow.
     assert_eq!(worth(job(1, "a", 6)), (names, vec![Some(0.4), Some(1.0), Some(0.4)]));
     assert_eq!(worth(job(1, "b", 2)).1.last(), Some(&None), "never tried");
+}
+
+/// `-n TASKS` on fast nodes of 8 CPUs and slow ones of `slow`.
+fn open_snapshot(slow: u64, jobs: Vec<Job>) -> Snapshot {
+    let mut snapshot = snapshot(jobs);
+    snapshot.nodes.iter_mut().skip(4).for_each(|node| node.cpus = slow);
+    snapshot
+}
+
+fn open(id: u32, tasks: u32) -> Job {
+    let mut job = Job { tres_req: "cpu=16,node=1".into(), ..job(id, "open", 1) };
+    let shape = &mut job.shape;
+    (shape.max_nodes, shape.min_cpus, shape.num_tasks) = (u32::MAX, tasks, tasks);
+    job
+}
+
+/// 16 tasks are two nodes of 8 CPUs and four of 4: a type of its own on each class.
+#[test]
+fn an_open_number_of_nodes_is_that_of_each_class() {
+    let best = |fast: f64, slow: f64| {
+        let known = knows(&[
+            ("open n2", "fast", fast, 9.0),
+            ("open n4", "slow", slow, 9.0),
+            ("open n2", "slow", 1.0, 9.0),
+        ]);
+        let plan = planned(&open_snapshot(4, vec![open(1, 16)]), &known, &greedy());
+        let found = preference_of(&plan, 1);
+        let Note::Gang(note) = &found.note else { panic!("no gang") };
+        let speeds: Vec<_> = note.speeds.iter().map(|s| s.speed).collect();
+        assert_eq!(speeds, [Some(1.0), Some(0.5)], "{note:?}");
+        assert_eq!(plan.report.starts, 1);
+        (nodes_of(&plan, 1), note.job_type.clone(), note.tasks)
+    };
+    // Which nodes of a class, and whether neighbours, the placement decides.
+    assert_eq!(best(1.0, 0.5), (vec![0, 1, 2, 3], "open n2".to_owned(), 2));
+    assert_eq!(best(0.5, 1.0), (vec![4, 5, 6, 7], "open n4".to_owned(), 4));
+    // A task of 9 CPUs fits nowhere; tasks of 8 not on the small nodes.
+    let of = |cpus_per_task: u32| {
+        let mut job = open(1, 2);
+        (job.shape.cpus_per_task, job.shape.min_cpus) = (cpus_per_task, 2 * cpus_per_task);
+        planned(&open_snapshot(4, vec![job]), &Known::default(), &Settings::default()).report.jobs
+    };
+    assert_eq!((of(9), of(8), of(2)), (0, 1, 0));
+}
+
+/// Slurm tells the nodes of a job that began; the next one of its like asks for one.
+#[test]
+fn a_job_of_an_open_number_of_nodes_goes_as_its_like_that_ran() {
+    let known = knows(&[("open n2", "fast", 1.0, 9.0), ("open n4", "slow", 0.5, 9.0)]);
+    let mut ran = Job { state: JobState::Ended, ..open(1, 16) };
+    (ran.shape.min_nodes, ran.shape.req_nodes) = (2, 2);
+    let plan = planned(&open_snapshot(4, vec![ran]), &known, &greedy());
+    let asks = open(2, 16);
+    let key = JobKey::Class(known.job_class_rule().key(JobOrigin::of(&asks), &asks.shape));
+    let found = plan.preferences.iter().find(|preference| preference.key == key).unwrap();
+    assert_eq!(&*found.sets[0].name, "fast");
+    assert_eq!(found.worth, [Some(1.0), Some(0.5)]);
+}
+
+/// Exploration stays within its budget: three runs, small jobs, the lightest nodes.
+#[test]
+fn trying_nodes_costs_no_more_than_its_budget() {
+    let explores = |fast_runs: f64, minutes: Option<u32>, fast_weight: u32, mode: gang::Mode| {
+        let known = knows(&[("a", "slow", 1.0, 99.0), ("a", "fast", 0.999, fast_runs)]);
+        let job = Job { time_limit_min: minutes, ..job(1, "a", 1) };
+        let mut snapshot = snapshot(vec![job]);
+        snapshot.nodes.iter_mut().take(4).for_each(|node| node.weight = fast_weight);
+        let plan = planned(&snapshot, &known, &Settings { mode, ..Settings::default() });
+        let own = plan.preferences.iter().find(|p| p.key == JobKey::Job(1));
+        own.is_some_and(|own| &*own.sets[0].name == "fast")
+    };
+    let ga = gang::Mode::Ga;
+    assert!(explores(0.0, Some(60), 0, ga) && explores(1.0, Some(60), 0, ga));
+    assert!(!explores(3.0, Some(60), 0, ga), "three runs are enough");
+    assert!(!explores(0.0, Some(60), 1, ga), "heavier nodes are not explored");
+    assert!(explores(0.0, Some(24 * 60), 0, ga) && !explores(0.0, Some(24 * 60 + 1), 0, ga));
+    assert!(!explores(0.0, None, 0, ga), "who knows how long");
+    assert!(explores(0.0, None, 1, gang::Mode::Seed), "the published form knows no budget");
 }

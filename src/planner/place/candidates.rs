@@ -10,6 +10,8 @@ use phalanx_core::{NodeIdx, NodeSet};
 pub struct Candidates<'a> {
     words: &'a [u64],
     within: Option<&'a [NodeIdx]>,
+    /// Whether heavier ones within the list do where lighter ones outside hold the job.
+    any_weight: bool,
     excluded: &'a [Excluded],
     classes: Option<Classes<'a>>,
 }
@@ -17,7 +19,7 @@ pub struct Candidates<'a> {
 impl<'a> Candidates<'a> {
     /// Takes all nodes whose bit is set.
     pub fn new(words: &'a [u64]) -> Self {
-        Self { words, within: None, excluded: &[], classes: None }
+        Self { words, within: None, any_weight: false, excluded: &[], classes: None }
     }
 
     /// Replaces the classes of the node table by `classes`.
@@ -30,9 +32,25 @@ impl<'a> Candidates<'a> {
         self.classes
     }
 
-    /// Keeps only the candidates among `nodes`.
+    /// Keeps only the candidates among `nodes`; as with Slurm, lighter ones outside come before
+    /// heavier ones inside.
     pub fn within(self, nodes: &'a [NodeIdx]) -> Self {
         Self { within: Some(nodes), ..self }
+    }
+
+    /// Keeps heavier candidates within the list before lighter ones outside.
+    pub fn of_any_weight(self) -> Self {
+        Self { any_weight: true, ..self }
+    }
+
+    /// The candidates also outside the list.
+    pub(super) fn everywhere(self) -> Self {
+        Self { within: None, ..self }
+    }
+
+    /// Whether lighter candidates outside the list come first.
+    pub(super) fn is_by_weight(&self) -> bool {
+        self.within.is_some() && !self.any_weight
     }
 
     /// Leaves out the cores in `excluded`.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::cluster::{Change, Cluster, Held};
+use crate::cluster::{Change, Cluster, Held, Table};
 use crate::usage::{Level, NodeUsage};
 use phalanx_core::{Amount, NodeIdx};
 use phalanx_methods::balance::Engine;
@@ -47,7 +47,9 @@ pub(super) fn initial_weights(dims: &[Arc<str>], by_name: &BTreeMap<String, f64>
     if sum > 0.0 { given.iter().map(|w| w / sum).collect() } else { Vec::new() }
 }
 
+/// Amounts by dimension; there is none of what jobs do not use up.
 pub(super) fn vector(
+    table: &Table,
     dims: usize,
     memory_tracked: bool,
     usage: &NodeUsage,
@@ -59,16 +61,24 @@ pub(super) fn vector(
     amounts.push(Amount::saturating(memory));
     amounts.extend(usage.kinds.iter().map(|&level| Amount::saturating(of(level))));
     amounts.resize(dims, Amount::ZERO);
+    for slot in table.unspent.iter().map(|kind| KINDS + kind.at()) {
+        amounts[slot] = Amount::ZERO;
+    }
     amounts
 }
 
-/// Passes a change on to the engine; returns the node.
+/// Passes a change on to the engine, but of a node that takes no jobs; returns the node.
 pub(super) fn follow(
     engine: &mut Engine,
-    dims: usize,
+    table: &Table,
     memory_tracked: bool,
     change: Change<'_>,
 ) -> NodeIdx {
+    let (Change::Take(held) | Change::Give(held)) = change;
+    if table.nodes.get(held.node.at()).is_none_or(|node| node.out) {
+        return held.node;
+    }
+    let dims = engine.dims();
     let amounts = |held: &Held| {
         let mut amounts = vec![Amount::ZERO; dims];
         let mut set = |dim: usize, value: u64| {
@@ -85,10 +95,10 @@ pub(super) fn follow(
         amounts
     };
     // Both ends have the same dimensions and nodes, so the engine accepts.
-    let (node, done) = match change {
-        Change::Take(held) => (held.node, engine.add_used(held.node, &amounts(held))),
-        Change::Give(held) => (held.node, engine.sub_used(held.node, &amounts(held))),
+    let done = match change {
+        Change::Take(held) => engine.add_used(held.node, &amounts(held)),
+        Change::Give(held) => engine.sub_used(held.node, &amounts(held)),
     };
     debug_assert!(done.is_ok());
-    node
+    held.node
 }

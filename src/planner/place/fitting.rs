@@ -5,6 +5,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::search::Search;
+use crate::cluster::Table;
 use crate::usage::NodeUsage;
 use phalanx_core::layout::{BySocket, NodeCores};
 use phalanx_core::shape::Need;
@@ -47,8 +48,9 @@ impl Search<'_> {
         self.unfit.drop_from(&mut self.chooser.sets.mask, need);
         let least = self.drop_by_kind(need);
         let cluster = self.chooser.cluster;
-        let divided = |kind| cluster.table().parts.iter().any(|&(p, d)| kind == p || kind == d);
-        if need.gres.iter().any(|&(kind, ..)| divided(kind)) {
+        let Table { parts, unspent, .. } = &**cluster.table();
+        let divided = |kind| parts.iter().any(|&(p, d)| kind == p || kind == d);
+        if need.gres.iter().any(|&(kind, ..)| divided(kind) || unspent.contains(&kind)) {
             let has = |usage: &NodeUsage| {
                 need.gres.iter().all(|&(kind, t, count)| usage.gres_free(kind, t) >= count)
             };
@@ -224,7 +226,7 @@ mod tests {
         assert_eq!(placed(&mut placer, &whole(12), 0b1101), [(0, 12, 1200)]);
     }
 
-    /// An open number of nodes is as many whole nodes as hold all tasks.
+    /// An open number of nodes is as many whole nodes as hold all tasks, of one kind if it can be.
     #[test]
     fn whole_nodes_are_split_by_what_they_hold() {
         let mut placer = placer();
@@ -236,7 +238,7 @@ mod tests {
             ..shape(20, Layout::default())
         };
         let nodes: Vec<usize> = placed(&mut placer, &open, 0b1111).iter().map(|p| p.0).collect();
-        assert_eq!(nodes, [0, 3]);
+        assert_eq!(nodes, [0, 1]);
     }
 
     #[test]

@@ -11,6 +11,8 @@ mod candidates;
 mod classes;
 mod dims;
 mod fitting;
+#[cfg(test)]
+mod open_tests;
 mod search;
 #[cfg(test)]
 mod tests;
@@ -31,7 +33,7 @@ pub use fitting::Excluded;
 use search::Search;
 use topology::{Chooser, Closed, Route, Routes, Sets, Topologies};
 pub use topology::{TopologyPolicy, TopologyUse};
-pub use uneven::{capacity, may_split_otherwise};
+pub use uneven::{capacity, may_split_otherwise, nodes_when_idle};
 use unfit::Unfit;
 pub use why::{Wait, Why};
 
@@ -52,9 +54,10 @@ pub struct Tuning {
     pub params: Params,
     /// Relative initial weights; empty means all equal.
     pub initial_weights: BTreeMap<String, f64>,
-    /// Choose among all candidates, not among those of the least Weight in
-    /// slurm.conf that hold the job.
-    pub ignore_node_weight: bool,
+    /// Least gain for which a preference may use heavier nodes by slurm.conf's Weight while lighter
+    /// ones hold the job, as [`leaf_cost`](Self::leaf_cost). `None`: none is enough. 0: Weight
+    /// counts for nothing.
+    pub weight_cost: Option<f64>,
     /// Longest time that a job waits for preferred nodes where its method requires them; `None`:
     /// not at all.
     pub preference_hold_ms: Option<u64>,
@@ -87,7 +90,7 @@ pub struct GangHold {
 impl Tuning {
     /// Returns the class of a node, the best first: its health and Weight, then its level.
     fn class_of(&self, name: &str, weight: u32) -> ((bool, u32), u32) {
-        let weight = if self.ignore_node_weight { 0 } else { weight };
+        let weight = if self.weight_cost == Some(0.0) { 0 } else { weight };
         if self.levels.is_empty() {
             return ((false, weight), 0);
         }
@@ -118,6 +121,9 @@ pub struct Placement {
     /// above tier 0 of [`Classes::keys`].
     pub not_ready: (usize, usize),
 }
+
+/// Tier, whether unhealthy, and Weight; then the level.
+type ClassKey = ((u32, (bool, u32)), u32);
 
 /// Named terms of a score.
 pub type Terms = Vec<(&'static str, f64)>;
@@ -190,9 +196,13 @@ impl Placer {
     }
 
     fn fill_engine(&mut self) -> Result<(), EngineError> {
+        let table = self.cluster.table();
         for (at, usage) in self.cluster.usages().iter().enumerate() {
-            let total = vector(self.dims.len(), self.memory_tracked, usage, |l| l.total);
-            let used = vector(self.dims.len(), self.memory_tracked, usage, |l| l.used);
+            if table.nodes.get(at).is_none_or(|node| node.out) {
+                continue;
+            }
+            let total = vector(table, self.dims.len(), self.memory_tracked, usage, |l| l.total);
+            let used = vector(table, self.dims.len(), self.memory_tracked, usage, |l| l.used);
             self.engine.set_node(NodeIdx::new(at), &total, &used)?;
         }
         let first = self.dims.len() - self.pools.len();
@@ -296,7 +306,7 @@ impl Placer {
         &self.dims
     }
 
-    /// Configured and in use of a dimension over the cluster.
+    /// Configured and in use of a dimension on the nodes that take jobs.
     pub fn dimension_level(&self, dim: usize) -> (u64, u64) {
         debug_assert!(dim < self.dims.len(), "dimension {dim} of {}", self.dims.len());
         let first_pool = self.dims.len() - self.pools.len();
@@ -309,9 +319,10 @@ impl Placer {
             kind => usage.kinds.get(kind - KINDS).copied().unwrap_or_default(),
         };
         let sum = |(total, used): (u64, u64), usage: &NodeUsage| {
-            (total + level(usage).total, used + level(usage).used)
+            (total.saturating_add(level(usage).total), used.saturating_add(level(usage).used))
         };
-        self.cluster.usages().iter().fold((0, 0), sum)
+        let nodes = self.cluster.usages().iter().zip(&self.cluster.table().nodes);
+        nodes.filter(|(_, node)| !node.out).map(|(usage, _)| usage).fold((0, 0), sum)
     }
 
     /// The demand of the pending jobs, as set.
@@ -321,11 +332,11 @@ impl Placer {
 
     /// The job now holds exactly this.
     pub fn set_job(&mut self, job: RunningJob) {
-        let (engine, dims, tracked) = (&mut self.engine, self.dims.len(), self.memory_tracked);
-        let touched = &mut self.touched;
+        let (engine, tracked) = (&mut self.engine, self.memory_tracked);
+        let (touched, table) = (&mut self.touched, Arc::clone(self.cluster.table()));
         let id = job.id;
         self.cluster.set_job(job, |change| {
-            touched.push(follow(engine, dims, tracked, change));
+            touched.push(follow(engine, &table, tracked, change));
         });
         self.closed.follow(&self.cluster, id);
         self.note_touched();
@@ -338,10 +349,10 @@ impl Placer {
 
     /// The job gave everything back.
     pub fn end_job(&mut self, id: u32) -> bool {
-        let (engine, dims, tracked) = (&mut self.engine, self.dims.len(), self.memory_tracked);
-        let touched = &mut self.touched;
+        let (engine, tracked) = (&mut self.engine, self.memory_tracked);
+        let (touched, table) = (&mut self.touched, Arc::clone(self.cluster.table()));
         let known = self.cluster.end_job(id, |change| {
-            touched.push(follow(engine, dims, tracked, change));
+            touched.push(follow(engine, &table, tracked, change));
         });
         self.closed.follow(&self.cluster, id);
         self.note_touched();
@@ -419,9 +430,32 @@ impl Placer {
         params.no_improvement == NoImprovement::Hold && holding.is_within(params.hold_max_ms)
     }
 
-    /// [`Tuning::leaf_cost`].
-    pub fn leaf_cost(&self) -> Option<f64> {
-        self.tuning.leaf_cost
+    /// Parameters by which preferences are weighed.
+    pub(crate) fn tuning(&self) -> &Tuning {
+        &self.tuning
+    }
+
+    /// Tier, health and Weight of the heaviest of these candidates.
+    pub(crate) fn heaviest(
+        &self,
+        nodes: &[NodeIdx],
+        candidates: Candidates<'_>,
+    ) -> Option<(u32, (bool, u32))> {
+        nodes.iter().filter_map(|&node| Some(self.key_of(node, candidates.classes())?.0)).max()
+    }
+
+    /// Tier, health with Weight, and level of a node.
+    fn key_of(&self, node: NodeIdx, classes: Option<Classes<'_>>) -> Option<ClassKey> {
+        let known = self.cluster.table().nodes.get(node.at())?;
+        let key = |classes: Classes<'_>| classes.key(node).unwrap_or((u32::MAX, 0));
+        let (tier, weight) = classes.map_or((0, known.weight), key);
+        let (weight, level) = self.tuning.class_of(&known.name, weight);
+        Some(((tier, weight), level))
+    }
+
+    /// Whether some of the candidates may be heavier than others.
+    pub(crate) fn has_weights(&self, candidates: Candidates<'_>) -> bool {
+        candidates.classes().is_some() || !self.up_to_class.is_empty()
     }
 
     /// Whether a job may wait for its preferred nodes, by the balance method's setting or by that
@@ -502,19 +536,16 @@ impl Placer {
         candidates: Candidates<'_>,
         classes: Classes<'_>,
     ) -> (Vec<UpToClass>, usize) {
-        let mut by_class: BTreeMap<(u32, (bool, u32), u32), NodeSet> = BTreeMap::new();
-        let table = self.cluster.table();
-        let mut all = NodeSet::new(table.nodes.len());
+        let mut by_class: BTreeMap<ClassKey, NodeSet> = BTreeMap::new();
+        let mut all = NodeSet::new(self.cluster.usages().len());
         candidates.put_all_into(&mut all);
         for node in all.iter() {
-            let (tier, weight) = classes.key(node).unwrap_or((u32::MAX, 0));
-            let (weight, level) = self.tuning.class_of(&table.nodes[node.at()].name, weight);
-            let set = by_class.entry((tier, weight, level));
-            set.or_insert_with(|| NodeSet::new(all.len())).insert(node);
+            let Some(key) = self.key_of(node, Some(classes)) else { continue };
+            by_class.entry(key).or_insert_with(|| NodeSet::new(all.len())).insert(node);
         }
-        let last = by_class.iter().filter(|((tier, ..), _)| *tier > 0);
+        let last = by_class.iter().filter(|(((tier, _), _), _)| *tier > 0);
         let last = last.map(|(_, set)| set.count()).sum();
-        let keyed = by_class.into_iter().map(|((tier, weight, _), set)| ((tier, weight), set));
+        let keyed = by_class.into_iter().map(|((key, _), set)| (key, set));
         (classes::up_to(keyed, all.len()), last)
     }
 }

@@ -5,7 +5,7 @@
 use super::classes::UpToClass;
 use super::dims::{CPU, KINDS, MEM};
 use super::fitting::CoreKinds;
-use super::topology::{Chooser, Closed, Route};
+use super::topology::{Chooser, Closed, Route, Sets};
 use super::uneven::may_split_otherwise;
 use super::unfit::Unfit;
 use super::{Candidates, Placement, Terms, Wait, Why};
@@ -74,22 +74,33 @@ impl<'a> Search<'a> {
             let step = up_to.get(class);
             let lighter = step.and_then(|step| up_to.get(step.lighter.checked_sub(1)?));
             self.chooser.lighter = lighter.map(|lighter| &lighter.nodes);
-            match self.split(step.map(|step| &step.nodes)) {
+            let is_last = class + 1 >= up_to.len();
+            match self.split(step.map(|step| &step.nodes), is_last) {
                 Err(Why::NoFit) => {}
                 placed => return placed.map(|split| (class, split)),
+            }
+            let is_heavier = |next: &UpToClass| step.is_some_and(|s| s.lighter != next.lighter);
+            if self.candidates.is_by_weight() && up_to.get(class + 1).is_some_and(is_heavier) {
+                let all = self.candidates.everywhere();
+                let own = std::mem::replace(&mut self.candidates, all);
+                let held = self.split(step.map(|step| &step.nodes), false);
+                self.candidates = own;
+                if !matches!(held, Err(Why::NoFit)) {
+                    return Err(Why::NoFit);
+                }
             }
         }
         Err(Why::NoFit)
     }
 
     /// Splits the job evenly, else unevenly, among the candidates up to a class of Weight.
-    fn split(&mut self, up_to: Option<&NodeSet>) -> Result<Split, Why> {
+    fn split(&mut self, up_to: Option<&NodeSet>, is_last: bool) -> Result<Split, Why> {
         self.offer(up_to);
         match self.even_split(self.wanted) {
             Err(Why::NoFit) if self.waits_for_switches() => self.fewer_nodes(up_to),
             Err(Why::NoFit) if may_split_otherwise(self.shape) => {
                 self.offer(up_to);
-                self.other_split_by_route()
+                self.other_split_by_route(is_last)
             }
             other => other,
         }
@@ -97,8 +108,13 @@ impl<'a> Search<'a> {
 
     /// Puts the candidates up to a class on offer.
     fn offer(&mut self, up_to: Option<&NodeSet>) {
-        let mask = &mut self.chooser.sets.mask;
+        let Sets { mask, part, .. } = &mut *self.chooser.sets;
         self.candidates.put_into(mask);
+        if let Some(lighter) = self.chooser.lighter.filter(|_| self.candidates.is_by_weight()) {
+            self.candidates.put_all_into(part);
+            part.intersect_with(lighter);
+            mask.union_with(part);
+        }
         self.closed.drop_from(mask);
         if let Some(light) = up_to {
             mask.intersect_with(light);
@@ -189,7 +205,8 @@ impl<'a> Search<'a> {
         if self.memory_tracked {
             set(MEM, need.memory_mb)?;
         }
-        for &(kind, _, count) in &need.gres {
+        let unspent = &self.chooser.cluster.table().unspent;
+        for &(kind, _, count) in need.gres.iter().filter(|gres| !unspent.contains(&gres.0)) {
             set(KINDS + kind.at(), count)?;
         }
         Ok(())

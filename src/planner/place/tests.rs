@@ -1,22 +1,18 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Tests of placement: classes of Weight and level, fewest nodes.
+//! Tests of placement: classes of Weight and level, topology.
 
-use std::cmp::Reverse;
-
-use proptest::prelude::*;
-
-use super::uneven::fewest_nodes;
 use super::*;
 use crate::cluster::{Held, TableNode};
-use phalanx_core::shape::LeftToSlurm;
+use phalanx_core::shape::{GresWant, LeftToSlurm, Sharing};
 
 fn node(name: &str, weight: u32) -> TableNode {
     TableNode { name: name.into(), cpus: 8, threads: 1, weight, ..TableNode::default() }
 }
 
-fn leveled(levels: &[(&str, u32)], ignore_node_weight: bool) -> Tuning {
+fn leveled(levels: &[(&str, u32)], ignores_weight: bool) -> Tuning {
     let levels = levels.iter().map(|&(name, level)| (Arc::from(name), level)).collect();
-    Tuning { levels: Arc::new(levels), ignore_node_weight, ..Tuning::default() }
+    let weight_cost = ignores_weight.then_some(0.0);
+    Tuning { levels: Arc::new(levels), weight_cost, ..Tuning::default() }
 }
 
 /// Measured levels order nodes of one Weight, and never those of several.
@@ -48,58 +44,6 @@ fn nodes_of_one_weight_are_tried_by_level() {
     assert_eq!(decided(&mut placer, 8), [0]);
 }
 
-/// The rule in words: all nodes in order, most tasks first; as few as hold
-/// all tasks; the last one exchanged for the smallest that suffices.
-fn by_sorting(
-    mut tasks_on: Vec<(u64, NodeIdx)>,
-    needed: u64,
-    wanted: usize,
-    max_nodes: usize,
-) -> Option<Vec<NodeIdx>> {
-    tasks_on.sort_unstable_by_key(|&(tasks, node)| (Reverse(tasks), node));
-    let sum = |n: usize| tasks_on.iter().take(n).map(|(tasks, _)| tasks).sum::<u64>();
-    let taken = (wanted..=tasks_on.len()).find(|&n| sum(n) >= needed)?;
-    if taken > max_nodes {
-        return None;
-    }
-    let missing = needed.saturating_sub(sum(taken - 1)).max(1);
-    let last = tasks_on.iter().skip(taken - 1).rfind(|(tasks, _)| *tasks >= missing)?;
-    let mut nodes: Vec<NodeIdx> =
-        tasks_on.iter().take(taken - 1).chain([last]).map(|(_, node)| *node).collect();
-    nodes.sort_unstable();
-    Some(nodes)
-}
-
-proptest! {
-    #[test]
-    fn the_heap_takes_the_nodes_that_sorting_would(
-        tasks in proptest::collection::vec(1u64..20, 0..40),
-        needed in 1u32..200,
-        wanted in 1usize..6,
-        max_nodes in 1usize..40,
-    ) {
-        let nodes = (0..).map(NodeIdx::new);
-        let tasks_on: Vec<(u64, NodeIdx)> = tasks.iter().copied().zip(nodes).collect();
-        let shape = Shape {
-            num_tasks: needed,
-            min_nodes: 1,
-            max_nodes: u32::try_from(max_nodes).unwrap(),
-            ..Shape::default()
-        };
-        let needed = shape.tasks();
-        let expected = by_sorting(tasks_on.clone(), needed, wanted, max_nodes);
-        let found = fewest_nodes(tasks_on.clone(), &shape, u32::try_from(wanted).unwrap());
-        let nodes = |shares: &Vec<(u64, NodeIdx)>| shares.iter().map(|(_, n)| *n).collect();
-        prop_assert_eq!(found.as_ref().map(nodes), expected);
-        for (share, node) in found.iter().flatten() {
-            prop_assert!(*share >= 1 && *share <= tasks_on[node.at()].0);
-        }
-        if let Some(shares) = found {
-            prop_assert!(shares.iter().map(|(share, _)| share).sum::<u64>() >= needed);
-        }
-    }
-}
-
 /// Nodes `n0`, `n1`, ... of these Weights, and a topology.conf.
 fn on(weights: &[u32], conf: &str) -> Placer {
     let nodes = weights.iter().enumerate().map(|(at, weight)| node(&format!("n{at}"), *weight));
@@ -115,7 +59,7 @@ fn of_nodes(nodes: u32) -> Shape {
 }
 
 fn whole() -> Shape {
-    Shape { sharing: phalanx_core::shape::Sharing::Whole, ..Shape::default() }
+    Shape { sharing: Sharing::Whole, ..Shape::default() }
 }
 
 fn answer(placer: &mut Placer, shape: &Shape) -> Result<Vec<usize>, Why> {
@@ -267,6 +211,73 @@ fn tiers_come_before_weights() {
     assert_eq!((placed.nodes, placed.not_ready), ([2, 3].map(NodeIdx::new).to_vec(), (2, 0)));
     let placed = placer.decide(&of_nodes(3), candidates, Holding::After(0)).unwrap();
     assert_eq!((&placed.nodes[1..], placed.not_ready), (&[2, 3].map(NodeIdx::new)[..], (2, 1)));
+}
+
+/// A GRES that is not used up is a condition: it moves no job, whoever else asks for it.
+#[test]
+fn what_jobs_do_not_use_up_is_no_amount() {
+    let with = |vram: u64| {
+        let kinds = vec![(0.into(), 4), (1.into(), vram)];
+        TableNode { kinds, ..node("n", 1) }
+    };
+    let nodes = vec![with(97), with(97), with(97), with(10)];
+    let kinds = vec!["gpu".into(), "vram".into()];
+    let table = Table { nodes, kinds, unspent: vec![1.into()], ..Table::default() };
+    let mut placer =
+        Placer::new(Cluster::new(table), false, Tuning::default(), Vec::new()).unwrap();
+    let want =
+        |kind: u32, per_node| GresWant { kind: kind.into(), per_node, ..GresWant::default() };
+    let of = |gres| Shape { gres, sharing: Sharing::Shared, ..of_nodes(1) };
+    let (both, gpu) = (of(vec![want(0, 1), want(1, 20)]), of(vec![want(0, 1)]));
+    for id in 1..=6 {
+        let alike = placer.decide(&gpu, Candidates::new(&[0b0111]), Holding::After(0)).unwrap();
+        let placed = placer.decide(&both, Candidates::new(&[0b1111]), Holding::After(0)).unwrap();
+        assert_eq!(placed.nodes, alike.nodes, "as without it");
+        let gres = vec![(0.into(), None, 1)];
+        let held = vec![Held { node: placed.nodes[0], cpus: 1, gres, ..Held::default() }];
+        placer.set_job(RunningJob { id, held, ..RunningJob::default() });
+    }
+    assert_eq!(answer(&mut placer, &of(vec![want(1, 98)])), Err(Why::NoFit));
+    assert_eq!(placer.dimension_level(3), (301, 0));
+}
+
+/// Nodes that are down or drained are no capacity, also while jobs end on them.
+#[test]
+fn nodes_that_take_no_jobs_do_not_count() {
+    let mut nodes = vec![node("a", 1), node("b", 1), node("out", 1)];
+    nodes[2] = TableNode { cpus: 800, out: true, ..nodes[2].clone() };
+    let table = Table { nodes, ..Table::default() };
+    let mut placer =
+        Placer::new(Cluster::new(table), false, Tuning::default(), Vec::new()).unwrap();
+    let job = |id, node: u32, cpus| {
+        let held = vec![Held { node: node.into(), cpus, ..Held::default() }];
+        RunningJob { id, held, ..RunningJob::default() }
+    };
+    placer.set_job(job(1, 0, 8));
+    placer.set_job(job(2, 2, 400));
+    assert_eq!((placer.dimension_level(0), placer.engine().utilization()), ((16, 8), 0.5));
+    placer.end_job(2);
+    assert_eq!(placer.engine().utilization(), 0.5);
+}
+
+/// Counts that no node has are cut; whatever is left adds up without overflow.
+#[test]
+fn counts_beyond_a_node_are_cut() {
+    let with = TableNode { kinds: vec![(0.into(), u64::MAX - 1)], ..node("n", 1) };
+    let kinds = vec!["fs".into()];
+    let table = Table { nodes: vec![with.clone(), with], kinds, ..Table::default() };
+    let mut placer =
+        Placer::new(Cluster::new(table), false, Tuning::default(), Vec::new()).unwrap();
+    for node in 0..2u32 {
+        let gres = vec![(0.into(), None, u64::MAX - u64::from(node))];
+        let held = vec![Held { node: node.into(), cpus: 1, gres, ..Held::default() }];
+        placer.set_job(RunningJob { id: node + 1, held, ..RunningJob::default() });
+    }
+    assert_eq!(placer.dimension_level(2), (u64::MAX, u64::MAX));
+    assert_eq!(placer.cluster().beyond(), Some((1, 0.into(), u64::MAX)));
+    placer.end_job(1);
+    placer.end_job(2);
+    assert_eq!(placer.dimension_level(2), (u64::MAX, 0));
 }
 
 /// Slurm 25.05 and later: topology.yaml, and `Topology=` of the partition.

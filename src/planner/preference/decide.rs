@@ -6,7 +6,9 @@ use std::sync::Arc;
 use super::model::{CandidateSet, Method, PreferenceUse, Unused};
 use super::question::{Question, Waits};
 use super::table::{Entry, Preferences};
-use crate::place::{Candidates, Holding, Placement, Placer, Wait, Why};
+use crate::place::{
+    Candidates, Holding, Placement, Placer, Wait, Why, may_split_otherwise, nodes_when_idle,
+};
 use phalanx_core::limits::FIRST_PLAN_WAIT_MS;
 use phalanx_core::number::as_f64;
 use phalanx_core::shape::{LeftToSlurm, Shape};
@@ -87,15 +89,27 @@ fn follow(
                 .then(|| on_all(shape, set.nodes.len()));
         let shape = spread.as_ref().unwrap_or(shape);
         // Waiting is decided below, for all sets together.
-        match placer.decide(shape, candidates.within(&set.nodes), Holding::Never) {
+        let within = candidates.within(&set.nodes);
+        let mut placed = placer.decide(shape, within, Holding::Never);
+        let mut is_heavier = false;
+        if matches!(placed, Err(Why::NoFit)) && placer.has_weights(candidates) {
+            placed = placer.decide(shape, within.of_any_weight(), Holding::Never);
+            is_heavier = true;
+        }
+        if let (true, Ok(placed)) = (spread.is_some() && placer.has_weights(candidates), &placed)
+            && let Ok(plain) = placer.decide(&question.shape, candidates, Holding::Never)
+        {
+            // On fewer nodes lighter ones might hold it.
+            let heaviest = |p: &Placement| placer.heaviest(&p.nodes, candidates);
+            is_heavier |= heaviest(placed) > heaviest(&plain);
+        }
+        let gain = |best: &Placement| preference.gain(at, &best.nodes);
+        match placed {
             Ok(placement) => {
-                let Some(placement) = at_its_leaves(placer, shape, placement, candidates, |best| {
-                    preference.gain(at, &best.nodes)
-                }) else {
-                    unused = unused.or(Some(Unused::Leaves));
-                    continue;
-                };
-                return (Ok(placement), preference_use(Some(at), unused));
+                match worth_it(placer, shape, placement, is_heavier, candidates, gain) {
+                    Ok(placement) => return (Ok(placement), preference_use(Some(at), unused)),
+                    Err(reason) => unused = unused.or(Some(reason)),
+                }
             }
             Err(Why::NoFit | Why::Wait(_)) => {
                 unused = unused.or_else(|| in_the_way(placer, shape, set, candidates));
@@ -117,23 +131,53 @@ fn follow(
     (decided, preference_use(None, unused))
 }
 
-/// The placement, if all candidates together would not need fewer switches or blocks, or if the
-/// gain over what these would give is worth the difference.
-fn at_its_leaves(
+/// The placement, if all candidates together would be no lighter, and not need fewer switches or
+/// blocks, nor fewer nodes where their number is open; or if the gain over what these would give is
+/// worth the difference.
+fn worth_it(
     placer: &mut Placer,
     shape: &Shape,
     mut placement: Placement,
+    is_heavier: bool,
     candidates: Candidates<'_>,
     gain: impl FnOnce(&Placement) -> Option<f64>,
-) -> Option<Placement> {
-    let several = placement.nodes.len() > 1;
-    let Some(own) = placement.topology.as_mut().filter(|_| several) else { return Some(placement) };
-    let Ok(best) = placer.decide(shape, candidates, Holding::Never) else { return Some(placement) };
-    let Some(theirs) = &best.topology else { return Some(placement) };
-    own.fewest = theirs.fewest;
-    let more = own.leaves.len().saturating_sub(theirs.leaves.len());
-    let pays = |cost: f64| gain(&best).is_some_and(|gain| gain > cost * as_f64(more as u64));
-    (more == 0 || placer.leaf_cost().is_some_and(pays)).then_some(placement)
+) -> Result<Placement, Unused> {
+    let count = placement.nodes.len();
+    let leaves = placement.topology.as_ref().filter(|_| count > 1);
+    // As many as the set would need without other jobs are no reason against it.
+    let usages = placement.nodes.iter().filter_map(|node| placer.cluster().usage(*node));
+    let mut idle = usages.filter_map(|usage| nodes_when_idle(shape, usage));
+    let is_spread =
+        count > 1 && shape.node_count_is_free() && idle.all(|nodes| count > nodes as usize);
+    if !is_heavier && !is_spread && leaves.is_none() {
+        return Ok(placement);
+    }
+    let Ok(best) = placer.decide(shape, candidates, Holding::Never) else { return Ok(placement) };
+    if is_spread && count > best.nodes.len() {
+        return Err(Unused::Nodes);
+    }
+    let mut more = 0;
+    if let (Some(own), Some(theirs), true) =
+        (placement.topology.as_mut(), &best.topology, count > 1)
+    {
+        own.fewest = theirs.fewest;
+        more = own.leaves.len().saturating_sub(theirs.leaves.len());
+    }
+    let tuning = placer.tuning();
+    let costs = [
+        (u64::from(is_heavier), tuning.weight_cost, Unused::Weight),
+        (more as u64, tuning.leaf_cost, Unused::Leaves),
+    ];
+    let mut all = 0.0;
+    let mut last = None;
+    for (times, cost, reason) in costs.into_iter().filter(|(times, ..)| *times > 0) {
+        all += cost.ok_or(reason)? * as_f64(times);
+        last = Some(reason);
+    }
+    match last {
+        Some(reason) if gain(&best).is_none_or(|gain| gain <= all) => Err(reason),
+        _ => Ok(placement),
+    }
 }
 
 /// Returns the request for exactly so many nodes, if it allows that.
@@ -150,7 +194,10 @@ fn in_the_way(
     set: &CandidateSet,
     candidates: Candidates<'_>,
 ) -> Option<Unused> {
-    let need = shape.need(shape.wanted_nodes());
+    let need = match may_split_otherwise(shape) {
+        true => shape.need_for(1, 1, u64::MAX),
+        false => shape.need(shape.wanted_nodes()),
+    };
     let cluster = placer.cluster();
     set.nodes.iter().find_map(|&node| {
         if !candidates.has(node) {

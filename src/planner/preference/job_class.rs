@@ -46,7 +46,7 @@ pub enum Owner {
     Both(u32, u32),
 }
 
-/// Nodes, CPUs of the whole job, whether GRES are asked for.
+/// Fewest nodes, CPUs of the whole job, whether GRES are asked for.
 type Request = (u32, u32, bool);
 
 /// Key of the jobs that are taken for one class; `None` where classes do not go by it.
@@ -90,7 +90,7 @@ impl JobClassRule {
             (true, false) => Owner::Account(account),
             (true, true) => Owner::Both(account, user_id),
         };
-        let request = (shape.wanted_nodes(), shape.min_cpus, !shape.gres.is_empty());
+        let request = (shape.min_nodes.max(1), shape.min_cpus, !shape.gres.is_empty());
         JobClassKey {
             who,
             name_key: self.name.then_some(name_key),

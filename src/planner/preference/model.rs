@@ -171,6 +171,10 @@ pub enum Unused {
     Quota,
     /// The first set needs more switches or blocks than other nodes do.
     Leaves,
+    /// Lighter nodes by Weight than those of the first set hold the job.
+    Weight,
+    /// The job needs more nodes of the first set than of others.
+    Nodes,
     /// The nodes were numbered anew since it was made.
     OtherTable,
 }
@@ -183,6 +187,8 @@ impl Unused {
             Self::Busy(node) => format!("stale: {} busy", name(node)),
             Self::Quota => "its share of tasks has started".to_owned(),
             Self::Leaves => "it needs more switches than other nodes".to_owned(),
+            Self::Weight => "lighter nodes by Weight hold it".to_owned(),
+            Self::Nodes => "it needs more nodes there than elsewhere".to_owned(),
             Self::OtherTable => "stale: the nodes changed".to_owned(),
         }
     }

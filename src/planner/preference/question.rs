@@ -29,10 +29,10 @@ pub struct Question<'a> {
     pub input: bool,
     /// The job may not wait for its input, or for being worth its cost: its user's jobs have held
     /// the queue long enough.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub no_wait: bool,
     /// The asker's Slurm was not tested: whatever the mode, Slurm places.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub shadow_only: bool,
     /// Nodes of the asker's table.
     pub nodes: u32,
@@ -46,13 +46,17 @@ pub struct Question<'a> {
     /// Number of all jobs that Slurm may preempt for the job.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub preemptable_all: u32,
+    /// Slurm's priority.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub priority: u32,
+    /// Time limit, seconds; `None`: it has none, or none is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit_s: Option<u64>,
+    /// Unix second at which Slurm asks.
+    #[serde(default)]
+    pub asked_s: u64,
     /// Request.
     pub shape: Cow<'a, Shape>,
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
-fn is_false(value: &bool) -> bool {
-    !*value
 }
 
 impl<'a> Question<'a> {
@@ -87,6 +91,9 @@ impl<'a> Question<'a> {
             left_out: self.left_out,
             preemptable: self.preemptable,
             preemptable_all: self.preemptable_all,
+            priority: self.priority,
+            limit_s: self.limit_s,
+            asked_s: self.asked_s,
         }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::cluster::{Cluster, Held, RunningJob, Table, TableNode};
-use crate::place::{Candidates, GangHold, Holding, Placement, Placer, Tuning, Wait, Why};
+use crate::place::{Candidates, Classes, GangHold, Holding, Placement, Placer, Tuning, Wait, Why};
 use phalanx_core::NodeIdx;
 use phalanx_core::limits::FIRST_PLAN_WAIT_MS;
 use phalanx_core::shape::{LeftToSlurm, Shape};
@@ -141,6 +141,28 @@ fn the_first_set_with_room_decides_then_anything() {
     assert_eq!((seen.set, seen.unused), (None, Some(Unused::NotOffered(2.into()))));
     let other = ask(&two, &[0b1111], None).of(8);
     assert!(decide(&mut placer, &mut preferences, &other).1.is_none());
+}
+
+/// A plan sees nodes that are powered down as free ones; Slurm boots as few as it must.
+#[test]
+fn a_preference_boots_no_node_where_others_are_ready() {
+    let mut placer = placer(Tuning::default());
+    let sets = vec![set(&[0, 1, 2], None)];
+    let mut preferences = preferences(&placer, vec![preference(JobKey::Job(7), sets)]);
+    let keys = [(0, 1), (2, 1)];
+    let classes = Classes { keys: &keys, planes: &[0b0011], words: 1 };
+    let candidates = Candidates::new(&[0b1111]).in_classes(classes);
+    let mut decided = |nodes| {
+        let shape = shape(nodes, 8);
+        let question = ask(&shape, &[], None).question;
+        let waits = Waits::default();
+        let (placed, used) =
+            super::decide(&mut placer, &mut preferences, &question, candidates, waits);
+        (placed.unwrap().not_ready.1, used.unwrap().unused)
+    };
+    assert_eq!(decided(1), (0, None), "its own ready one");
+    assert_eq!(decided(2), (0, Some(Unused::Weight)));
+    assert_eq!(decided(3), (1, None), "one of its own two has to boot");
 }
 
 #[test]

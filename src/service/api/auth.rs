@@ -22,7 +22,7 @@ use phalanx_ffi::munge::{self, MungeError};
 
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::doors::{Counters, Doors};
+use super::doors::{Client, Counters, Doors, Place};
 use super::extract::{error, no_room};
 use super::handler::Shared;
 use super::peer::{Peer, Right};
@@ -271,6 +271,12 @@ async fn verified(
     let before = parts.extensions.get::<ConnectInfo<Peer>>().map(|info| info.0);
     let peer = Peer { uid: Some(decoded.uid), remote: true, ..before.unwrap_or_default() };
     parts.extensions.insert(ConnectInfo(peer));
+    // Agents have a connection from each node.
+    let agent = shared.no_agent(peer).is_none();
+    let client = if agent { Client::Trusted } else { shared.access.client(peer) };
+    if parts.extensions.get::<Arc<Place>>().is_some_and(|place| !place.known(client)) {
+        return Err(error(StatusCode::SERVICE_UNAVAILABLE, "too many connections"));
+    }
     let body = permitted(shared, &parts, body).await?;
     let (body, room) = whole(&shared.doors, body, &parts).await?;
     if decoded.payload != request_text(realm, method, &path, &body).as_bytes() {

@@ -16,9 +16,9 @@ use phalanx_messages::collect::{
 };
 use phalanx_messages::rest::heat::HeatReport;
 use phalanx_messages::rest::{
-    ActivityReport, DecisionsReport, EnableReport, EnergyReport, EnergyUse, Explain, ImportReport,
-    NodesReport, PlanReport, RecordRequest, RecordingStatus, ReloadReport, RunsReport,
-    ShadowReport, SpeedsReport, Status,
+    ActivityReport, DecisionsReport, EnergyReport, EnergyUse, Explain, ImportReport, NodesReport,
+    PlanReport, RecordRequest, RecordingStatus, ReloadReport, RunsReport, ShadowReport,
+    SpeedsReport, Status,
 };
 use phalanx_methods::data_jobs::blockmap::BlockMap;
 use phalanx_planner::state::State as LiveState;
@@ -59,8 +59,6 @@ pub trait Backend: Send + Sync + 'static {
     fn import(&self, runs: Vec<Run>) -> Result<ImportReport, Failure>;
     /// `POST /v1/reload`
     fn reload(&self) -> ReloadReport;
-    /// `POST /v1/plugin/enable`; fails if no plugin is connected.
-    fn enable(&self) -> Result<EnableReport, Failure>;
     /// `POST /v1/record`; fails if there is a recording already, or none to stop.
     fn record(&self, request: RecordRequest) -> Result<RecordingStatus, Failure>;
     /// Returns the data service, if it is switched on.

@@ -4,17 +4,18 @@
 //! Users who may not change anything share small bounds, so that none of them can keep
 //! administrators, agents or the other users from asking, or fill the memory of the host.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
 use axum::body::Bytes;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 use phalanx_core::limits::{
-    API_ADDRESS_CONNECTIONS_MAX, API_ANSWERS_BYTES_MAX, API_BLOCKING_THREADS, API_BODIES_BYTES_MAX,
-    API_CONNECTIONS_MAX, API_LOCAL_CONNECTIONS_MAX, API_PUBLIC_THREADS, API_USER_CONNECTIONS_MAX,
+    API_ADDRESS_STRANGERS_MAX, API_ANSWERS_BYTES_MAX, API_BLOCKING_THREADS, API_BODIES_BYTES_MAX,
+    API_CONNECTIONS_MAX, API_LOCAL_CONNECTIONS_MAX, API_PUBLIC_THREADS, API_REFUSALS,
+    API_STRANGERS_MAX, API_TRUSTED_CONNECTIONS_MAX, API_USER_CONNECTIONS_MAX,
     API_USER_QUESTIONS_MAX, MUNGE_THREADS,
 };
 use phalanx_ffi::locks::lock;
@@ -72,7 +73,12 @@ fn kib(bytes: usize) -> u32 {
 #[derive(Debug)]
 pub(super) struct Doors {
     pub(super) counters: Arc<Counters>,
-    connections: Mutex<HashMap<Client, usize>>,
+    /// Connections whose user is known, those over TCP apart.
+    connections: Mutex<HashMap<(Client, bool), usize>>,
+    /// Connections over TCP without a valid credential yet, the oldest first.
+    strangers: Mutex<VecDeque<(IpAddr, Arc<Notify>)>>,
+    /// Clients beyond the bounds that are told so at once.
+    pub(super) refusals: Arc<Semaphore>,
     /// Simultaneous questions of users who may change the daemon, and of others.
     trusted: Semaphore,
     public: Semaphore,
@@ -90,6 +96,8 @@ impl Doors {
         Self {
             counters,
             connections: Mutex::default(),
+            strangers: Mutex::default(),
+            refusals: Arc::new(Semaphore::new(API_REFUSALS)),
             trusted: Semaphore::new(API_BLOCKING_THREADS),
             public: Semaphore::new(API_PUBLIC_THREADS),
             questions: Mutex::default(),
@@ -99,32 +107,53 @@ impl Doors {
         }
     }
 
-    /// Takes the place of a connection, held until dropped; `None`: there are too many.
+    /// Takes the place of a connection, held until dropped; `None`: there are too many. One
+    /// without a user has a place at once: the oldest such at its address, or of all, leaves.
     pub(super) fn connect(self: &Arc<Self>, client: Client) -> Option<Place> {
+        let leave = Arc::new(Notify::new());
+        match client {
+            Client::Address(address) => self.let_in(address, Arc::clone(&leave)),
+            _ => self.take(client, false)?,
+        }
+        let place = Mutex::new(Some((client, false)));
+        Some(Place { doors: Arc::clone(self), place, leave })
+    }
+
+    fn let_in(&self, address: IpAddr, leave: Arc<Notify>) {
+        let mut strangers = lock(&self.strangers);
+        let full = strangers.iter().filter(|(of, _)| *of == address).count();
+        let at = strangers.iter().position(|(of, _)| *of == address);
+        let at = at.filter(|_| full >= API_ADDRESS_STRANGERS_MAX);
+        let at = at.or((strangers.len() >= API_STRANGERS_MAX).then_some(0));
+        if let Some((_, oldest)) = at.and_then(|at| strangers.remove(at)) {
+            oldest.notify_one();
+            Counters::count(&self.counters.connections_refused);
+        }
+        strangers.push_back((address, leave));
+    }
+
+    fn take(&self, client: Client, remote: bool) -> Option<()> {
         let mut connections = lock(&self.connections);
-        let (local, max) = match client {
-            Client::Trusted => (false, API_CONNECTIONS_MAX),
-            Client::User(_) => (true, API_USER_CONNECTIONS_MAX),
-            Client::Address(_) => (false, API_ADDRESS_CONNECTIONS_MAX),
+        let is_user = |client: &Client| matches!(client, Client::User(_));
+        let (max, all_max) = match (is_user(&client), remote) {
+            (true, _) => (API_USER_CONNECTIONS_MAX, API_LOCAL_CONNECTIONS_MAX),
+            (false, true) => (API_CONNECTIONS_MAX, API_CONNECTIONS_MAX),
+            (false, false) => (API_TRUSTED_CONNECTIONS_MAX, API_TRUSTED_CONNECTIONS_MAX),
         };
-        let counted = |c: &Client| matches!(c, Client::User(_)) == local;
-        let all: usize = connections.iter().filter(|(c, _)| counted(c)).map(|(_, n)| n).sum();
-        let all_max = if local { API_LOCAL_CONNECTIONS_MAX } else { API_CONNECTIONS_MAX };
-        let own = connections.entry(client).or_default();
-        if *own >= max || all >= all_max {
-            if *own == 0 {
-                connections.remove(&client);
-            }
+        let beside = |(c, r): &(Client, bool)| is_user(c) == is_user(&client) && *r == remote;
+        let all: usize = connections.iter().filter(|(of, _)| beside(of)).map(|(_, n)| n).sum();
+        let own = connections.get(&(client, remote)).copied().unwrap_or(0);
+        if own >= max || all >= all_max {
             Counters::count(&self.counters.connections_refused);
             return None;
         }
-        *own += 1;
-        Some(Place { doors: Arc::clone(self), client })
+        connections.insert((client, remote), own + 1);
+        Some(())
     }
 
     /// Returns the number of present connections.
     pub(super) fn connected(&self) -> usize {
-        lock(&self.connections).values().sum()
+        lock(&self.connections).values().sum::<usize>() + lock(&self.strangers).len()
     }
 
     /// Waits for a turn to ask; returns `None` only at shutdown.
@@ -176,16 +205,45 @@ impl Doors {
 #[derive(Debug)]
 pub(super) struct Place {
     doors: Arc<Doors>,
-    client: Client,
+    /// Client, and whether it was known by a credential over TCP; `None`: it has no place any more.
+    place: Mutex<Option<(Client, bool)>>,
+    /// Tells that somebody else needs the place.
+    pub(super) leave: Arc<Notify>,
+}
+
+impl Place {
+    pub(super) fn is_strange(&self) -> bool {
+        matches!(*lock(&self.place), Some((Client::Address(_), _)))
+    }
+
+    /// Gives a place among the known ones after the first valid credential; whether there is one.
+    pub(super) fn known(&self, client: Client) -> bool {
+        let mut place = lock(&self.place);
+        if !matches!(*place, Some((Client::Address(_), _))) {
+            return true;
+        }
+        let taken = self.doors.take(client, true).is_some();
+        if taken {
+            self.leave_strangers();
+            *place = Some((client, true));
+        }
+        taken
+    }
+
+    fn leave_strangers(&self) {
+        lock(&self.doors.strangers).retain(|(_, leave)| !Arc::ptr_eq(leave, &self.leave));
+    }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
+        let Some(place) = lock(&self.place).take() else { return };
+        self.leave_strangers();
         let mut connections = lock(&self.doors.connections);
-        if let Some(count) = connections.get_mut(&self.client) {
+        if let Some(count) = connections.get_mut(&place) {
             *count -= 1;
             if *count == 0 {
-                connections.remove(&self.client);
+                connections.remove(&place);
             }
         }
     }
@@ -229,6 +287,36 @@ mod tests {
         assert!(doors.connect(Client::User(7)).is_some());
         assert_eq!(doors.counters.connections_refused.load(Ordering::Relaxed), 2);
         drop(others);
+        assert_eq!(doors.connected(), 0);
+    }
+
+    /// Goal: strangers push out each other, and nobody else; who is known has a place of its own.
+    #[test]
+    fn strangers_have_a_pool_of_their_own() {
+        let doors = Arc::new(Doors::new(Arc::default()));
+        let byte = |of: usize| u8::try_from(of).unwrap();
+        let address = |at: usize| Client::Address([10, 0, byte(at / 256), byte(at % 256)].into());
+        let come = |at| doors.connect(address(at)).unwrap();
+        let first: Vec<_> = (0..API_ADDRESS_STRANGERS_MAX).map(|_| come(0)).collect();
+        let asked_to_leave = |place: &Place| {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+            let left =
+                async { tokio::time::timeout(Default::default(), place.leave.notified()).await };
+            runtime.unwrap().block_on(left).is_ok()
+        };
+        assert!(first[0].known(Client::Trusted) && !first[0].is_strange());
+        let newest = [come(0), come(0)];
+        let left: Vec<bool> = first.iter().map(asked_to_leave).collect();
+        assert_eq!(left.iter().position(|left| *left), Some(1), "the oldest that is not known");
+        assert_eq!(left.iter().filter(|left| **left).count(), 1);
+        let many: Vec<_> = (1..=API_STRANGERS_MAX).map(come).collect();
+        assert_eq!(lock(&doors.strangers).len(), API_STRANGERS_MAX);
+        let users: Vec<_> = many.iter().take_while(|place| place.known(Client::User(7))).collect();
+        assert_eq!(users.len(), API_USER_CONNECTIONS_MAX);
+        assert!(
+            doors.connect(Client::Trusted).is_some() && doors.connect(Client::User(7)).is_some()
+        );
+        drop((first, many, newest));
         assert_eq!(doors.connected(), 0);
     }
 

@@ -25,9 +25,8 @@ use super::routes::routes;
 use crate::failure::Failure;
 use phalanx_core::run::Run;
 use phalanx_messages::rest::{
-    ActivityReport, DecisionsReport, EnableReport, EnergyReport, Explain, ImportReport,
-    NodesReport, PlanReport, RecordRequest, RecordingStatus, ReloadReport, RunsReport,
-    ShadowReport, SpeedsReport, Status,
+    ActivityReport, DecisionsReport, EnergyReport, Explain, ImportReport, NodesReport, PlanReport,
+    RecordRequest, RecordingStatus, ReloadReport, RunsReport, ShadowReport, SpeedsReport, Status,
 };
 use phalanx_methods::data_jobs::blockmap::BlockMap;
 use phalanx_planner::state::State as LiveState;
@@ -115,9 +114,6 @@ impl Backend for Empty {
     fn reload(&self) -> ReloadReport {
         ReloadReport::default()
     }
-    fn enable(&self) -> Result<EnableReport, Failure> {
-        none()
-    }
     fn record(&self, _: RecordRequest) -> Result<RecordingStatus, Failure> {
         none()
     }
@@ -197,7 +193,7 @@ fn requests() {
     let (_stop, stop) = watch::channel(false);
     let doors = Arc::new(Doors::new(Arc::default()));
     doors.counters.hide(false);
-    let access = Access { public_read: true, allowed_uids: vec![7] };
+    let access = Access { public_read: true, allowed_uids: vec![7], ..Access::default() };
     let shared = Arc::new(Shared {
         backend: Arc::new(Empty),
         access: access.clone(),

@@ -20,9 +20,9 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use log::{debug, info, warn};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, UnixListener};
-use tokio::sync::watch;
-use tokio::time::{Sleep, sleep};
+use tokio::net::{TcpListener, UnixListener, UnixStream};
+use tokio::sync::{Semaphore, watch};
+use tokio::time::{Sleep, sleep, timeout};
 
 use super::doors::{Client, Counters, Doors, Place};
 use super::peer::{Access, Peer};
@@ -30,6 +30,8 @@ use phalanx_ffi::locks::lock;
 
 /// Longest time for the head of a request, also of the next one on a connection.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(120);
+/// Life of a connection over TCP without a valid credential; an answer under way gets as much.
+const STRANGER: Duration = Duration::from_millis(if cfg!(test) { 300 } else { 10_000 });
 /// Maximum length of a request's head, in bytes.
 const HEAD_BYTES_MAX: usize = 64 << 10;
 /// Longest time for [`WRITE_BYTES`] of an answer, or for its end.
@@ -81,8 +83,8 @@ impl Serving {
             let peer = Peer { uid, ..Peer::default() };
             match self.doors.connect(self.access.client(peer)) {
                 Some(place) => drop(tokio::spawn(self.clone().connection(stream, peer, place))),
-                // It is told if it listens.
-                None => drop(stream.try_write(FULL)),
+                // It is told if it asks soon.
+                None => drop(tokio::spawn(refuse(stream, Arc::clone(&self.doors.refusals)))),
             }
         }
         let end = tokio::time::Instant::now() + LAST_ANSWERS;
@@ -126,24 +128,24 @@ impl Serving {
                 }
             };
             let peer = Peer { uid: None, remote: true, address: Some(from.ip()) };
-            match self.doors.connect(Client::Address(from.ip())) {
-                Some(place) => {
-                    // Small answers go out at once.
-                    let _ = stream.set_nodelay(true);
-                    tokio::spawn(self.clone().connection(stream, peer, place));
-                }
-                None => drop(stream.try_write(FULL)),
+            if let Some(place) = self.doors.connect(Client::Address(from.ip())) {
+                // Small answers go out at once.
+                let _ = stream.set_nodelay(true);
+                tokio::spawn(self.clone().connection(stream, peer, place));
             }
         }
     }
 
-    pub(super) async fn connection<S>(self, stream: S, peer: Peer, _place: Place)
+    pub(super) async fn connection<S>(self, stream: S, peer: Peer, place: Place)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let routes = TowerToHyperService::new(self.routes.clone());
+        let place = Arc::new(place);
+        let of = Arc::clone(&place);
         let service = service_fn(move |mut request: Request<Incoming>| {
             request.extensions_mut().insert(ConnectInfo(peer));
+            request.extensions_mut().insert(Arc::clone(&of));
             routes.call(request)
         });
         let counters = Arc::clone(&self.doors.counters);
@@ -160,11 +162,32 @@ impl Serving {
                 serving.as_mut().graceful_shutdown();
                 serving.await
             }
+            () = stays_strange(&place) => {
+                serving.as_mut().graceful_shutdown();
+                let Ok(done) = timeout(STRANGER, serving).await else { return };
+                done
+            }
             done = serving.as_mut() => done,
         };
         if let Err(error) = done {
             debug!("control: connection: {error}");
         }
+    }
+}
+
+/// Answers one request of a client beyond the bounds; of many only the first.
+async fn refuse(stream: UnixStream, at_once: Arc<Semaphore>) {
+    let Ok(_turn) = at_once.try_acquire() else { return };
+    let _ = timeout(Duration::from_secs(1), stream.readable()).await;
+    let _ = stream.try_read(&mut [0; 4096]);
+    let _ = stream.try_write(FULL);
+}
+
+/// Waits until a connection has lived long enough without a credential, or has to make room.
+async fn stays_strange(place: &Place) {
+    let _ = timeout(STRANGER, place.leave.notified()).await;
+    if !place.is_strange() {
+        std::future::pending::<()>().await;
     }
 }
 
@@ -270,7 +293,7 @@ mod tests {
         let answer = axum::routing::get(|| async { vec![b'x'; ANSWER_BYTES] });
         let serving = Serving {
             routes: Router::new().route("/", answer),
-            access: Access { public_read: true, allowed_uids: Vec::new() },
+            access: Access { public_read: true, ..Access::default() },
             doors: Arc::new(Doors::new(Arc::default())),
             stop: stopped,
         };
@@ -309,6 +332,47 @@ mod tests {
         assert!(answer.len() > ANSWER_BYTES && answer.starts_with(b"HTTP/1.1 200"));
         stop.send(true).unwrap();
         thread.join().unwrap();
+    }
+
+    /// Goal: addresses full of silent connections keep nobody from the control socket, and each
+    /// is gone after its time; a request half said is no credential.
+    #[test]
+    fn silent_strangers_are_gone_soon_and_keep_nobody() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("s");
+        let socket = std::os::unix::net::UnixListener::bind(&path).unwrap();
+        socket.set_nonblocking(true).unwrap();
+        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let (mut serving, stop) = serving();
+        serving.routes = Router::new().route("/", axum::routing::get(|| async { "here" }));
+        let (local, doors) = (serving.clone(), Arc::clone(&serving.doors));
+        let threads = [
+            run(async { local.local(UnixListener::from_std(socket).unwrap()).await }),
+            run(serving.remote(port)),
+        ];
+        until("it listens", || std::net::TcpStream::connect(port).is_ok());
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let connect = |at: u8| {
+            let from = SocketAddr::from(([127, 0, 9, at], 0));
+            let stream = runtime.block_on(async {
+                let socket = tokio::net::TcpSocket::new_v4().unwrap();
+                socket.bind(from).unwrap();
+                socket.connect(port).await.unwrap()
+            });
+            stream.try_write(b"GET / HT").unwrap();
+            stream
+        };
+        let silent: Vec<_> = (1..4).flat_map(|at| [at; 70]).map(connect).collect();
+        let asked = Instant::now();
+        let mut root = std::os::unix::net::UnixStream::connect(&path).unwrap();
+        root.write_all(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        root.read_to_string(&mut answer).unwrap();
+        assert!(answer.ends_with("here") && asked.elapsed() < Duration::from_secs(1));
+        until("they are gone", || doors.connected() == 0);
+        drop(silent);
+        stop.send(true).unwrap();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
     }
 
     #[test]

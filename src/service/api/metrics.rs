@@ -356,7 +356,7 @@ fn resources(text: &mut Text, nodes: &NodesReport) {
     let stranded = stranded(nodes);
     let pairs = || nodes.dimensions.iter().zip(&stranded);
     type Pick = fn(&DimensionReport, f64) -> f64;
-    let help = "Configured on all nodes; memory in bytes.";
+    let help = "Configured on the nodes that take jobs; memory in bytes.";
     let help_stranded = "Free, but on nodes whose CPUs or memory are used up.";
     let amounts: [(&str, &str, Pick); 3] = [
         ("phalanx_resource_total_amount", help, |dimension, _| dimension.total),
@@ -377,6 +377,8 @@ fn resources(text: &mut Text, nodes: &NodesReport) {
     let pending = pairs().map(|(dimension, _)| (&dimension.name, dimension.pending));
     let family = ("phalanx_resource_pending_jobs", "gauge", "");
     text.labelled(family, "Pending jobs attributed to a shortage.", "dimension", pending);
+    let out = nodes.nodes.iter().filter(|node| node.out).count();
+    text.gauge("phalanx_nodes_out", "", "Nodes that are down, drained or draining.", out);
     let help = "Cluster utilisation of balance.";
     text.gauge("phalanx_utilization_ratio", "ratio", help, nodes.utilization);
 }

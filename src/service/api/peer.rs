@@ -2,6 +2,7 @@
 //! The user of a request and that user's rights.
 
 use std::net::IpAddr;
+use std::sync::{Arc, OnceLock};
 
 use axum::http::Method;
 use nix::unistd::Uid;
@@ -13,14 +14,17 @@ use super::doors::Client;
 pub struct Access {
     /// Whether every local user may read.
     pub public_read: bool,
-    /// User ids that may read and change, besides root and the daemon's own.
+    /// User ids that may read and change, besides root, the daemon's own and SlurmUser.
     pub allowed_uids: Vec<u32>,
+    /// SlurmUser, once slurmctld has told it.
+    pub owner: Arc<OnceLock<u32>>,
 }
 
 impl Access {
     pub(super) fn may_change(&self, peer: Peer) -> bool {
         peer.uid.is_some_and(|uid| {
-            uid == 0 || uid == Uid::effective().as_raw() || self.allowed_uids.contains(&uid)
+            let known = uid == 0 || self.owner.get() == Some(&uid);
+            known || uid == Uid::effective().as_raw() || self.allowed_uids.contains(&uid)
         })
     }
 

@@ -58,7 +58,6 @@ pub(super) fn routes(shared: Arc<Shared>) -> Router {
             })),
         )
         .route("/v1/reload", post(change(|b, (), _: Request| Ok(b.reload()))))
-        .route("/v1/plugin/enable", post(change(|b, (), _: Request| b.enable())))
         .route("/v1/record", post(change(|b, (), Body(request)| b.record(request))))
         .merge(collect::routes())
         .route("/openapi.json", get(openapi))

@@ -40,7 +40,7 @@ mod watchdog;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -107,8 +107,7 @@ pub fn run(path: &Path) -> Result<()> {
     let signals = block_signals()?;
     let slurm = Slurm::init().context("libslurm")?;
     let mut source = Source::new(slurm);
-    // The owner of the sockets is SlurmUser; if slurmctld is down, root's or
-    // the daemon's own credentials have to do until the next start.
+    // The owner of the sockets is SlurmUser; if slurmctld is down, they are given to it later.
     let first = source.poll(true, None, now_ms());
     if let Err(error) = &first {
         warn!("slurmctld: {error}; trying again");
@@ -190,12 +189,13 @@ struct Ends {
     stop_api: watch::Receiver<bool>,
     recording: RecordingWriter,
     events: Receiver<LinkEvent>,
+    owner: Arc<OnceLock<u32>>,
 }
 
 /// Returns the table of threads, without `main` and `database`.
 fn rows(ends: Ends, config: &Config) -> Vec<Row> {
     use Turns::{Background, Short, Usual};
-    let Ends { source, link, api, stop_api, recording, events } = ends;
+    let Ends { source, link, api, stop_api, recording, events, owner } = ends;
     let (to_plan, snapshots) = Newest::channel();
     let (replan, to_lookups) = (to_plan.clone(), to_plan.clone());
     let (runs, ended) = bounded(NOTES_QUEUE_MAX);
@@ -220,7 +220,7 @@ fn rows(ends: Ends, config: &Config) -> Vec<Row> {
         Row::new("comments", Background, |all, stop| {
             comments::run(&all.configuration, &all.cluster, &all.inputs, stop);
         }),
-        Row::new("poll", Background, move |all, stop| poll(all, source, to_plan).run(stop)),
+        Row::new("poll", Background, move |all, stop| poll(all, source, to_plan, owner).run(stop)),
         Row::new("energy", Background, |all, stop| {
             energy::run(&all.energy, stop);
         }),
@@ -264,9 +264,14 @@ fn writer<'a>(
     }
 }
 
-fn poll(all: &Shared, source: Source, to_plan: Newest<Arc<Snapshot>>) -> Poll<'_> {
+fn poll(
+    all: &Shared,
+    source: Source,
+    to_plan: Newest<Arc<Snapshot>>,
+    owner: Arc<OnceLock<u32>>,
+) -> Poll<'_> {
     let Shared { configuration, cluster, responder, control, .. } = all;
-    Poll { source, configuration, cluster, responder, to_plan, control }
+    Poll { source, configuration, cluster, responder, to_plan, control, owner }
 }
 
 fn order(all: &Shared) -> Order<'_> {
@@ -290,7 +295,8 @@ struct Daemon {
 
 impl Daemon {
     fn start(path: &Path, config: Arc<Config>, source: Source) -> Result<Self> {
-        let owner = source.info().slurm_user_id;
+        let owner: Arc<OnceLock<u32>> = Arc::default();
+        let _ = source.info().slurm_user_id.map(|uid| owner.set(uid));
         let (notes, events) = bounded::<LinkEvent>(NOTES_QUEUE_MAX);
         // Ids grow over restarts and stay below 2^53, exact in JSON.
         let first_decision = (now_ms() / 1000) << 20;
@@ -299,15 +305,16 @@ impl Daemon {
         let (history, database) = start_history(&config)?;
         let (writer, recording) = RecordingWriter::new(Arc::clone(&responder));
         let (stop_api, api_stops) = watch::channel(false);
-        let api = bind_api(&config, owner)?;
+        let api = bind_api(&config, Arc::clone(&owner))?;
         let control = api.counters();
         let ends = Ends {
             source,
-            link: bind_link(&config, owner)?,
+            link: bind_link(&config, Arc::clone(&owner))?,
             api,
             stop_api: api_stops,
             recording: writer,
             events,
+            owner,
         };
         let shared = Arc::new(Shared {
             started: Instant::now(),
@@ -375,9 +382,8 @@ impl Daemon {
         // Nobody listens any more if the API thread has ended already.
         let _ = stop_api.send(true);
         for thread in threads {
-            if thread.join().is_err() {
-                error!("a thread ended by a panic");
-            }
+            // A panic would have ended the process.
+            let _ = thread.join();
         }
         // The database's thread ends, after a last write, when its last sender is gone.
         drop(shared);
@@ -385,18 +391,16 @@ impl Daemon {
     }
 }
 
-fn bind_link(config: &Config, owner: Option<u32>) -> Result<LinkServer> {
-    let mut allowed_uids = config.link.allowed_uids.clone();
-    allowed_uids.extend(owner);
+fn bind_link(config: &Config, owner: Arc<OnceLock<u32>>) -> Result<LinkServer> {
+    let allowed_uids = config.link.allowed_uids.clone();
     let socket = config.link.socket.clone();
     Ok(LinkServer::bind(ServerConfig { socket, allowed_uids, owner })?)
 }
 
-fn bind_api(config: &Config, owner: Option<u32>) -> Result<ApiServer> {
-    let mut allowed_uids = config.control.allowed_uids.clone();
-    allowed_uids.extend(owner);
+fn bind_api(config: &Config, owner: Arc<OnceLock<u32>>) -> Result<ApiServer> {
+    let allowed_uids = config.control.allowed_uids.clone();
     let public = config.control.public_read;
-    let access = Access { public_read: public != PublicRead::None, allowed_uids };
+    let access = Access { public_read: public != PublicRead::None, allowed_uids, owner };
     let mut server = ApiServer::bind(&config.control.socket, access)?;
     if let Ok(address) = config.control.listen.parse() {
         let gate = Gate::new(public == PublicRead::All, collect::munge_socket(config));

@@ -110,9 +110,6 @@ impl HistoryThread {
             }
             thread::sleep(Duration::from_millis(5));
         }
-        if self.handle.join().is_err() {
-            log::error!("history: the writing thread panicked");
-        }
     }
 }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use phalanx_ffi::wire::{self, WireName};
 
+use crate::link::clock;
 use phalanx_core::layout::{Layout, NodeCores};
 use phalanx_core::shape::{GresWant, LeftToSlurm, Memory, Shape, Sharing};
 use phalanx_core::snapshot::parts_of_devices;
@@ -16,7 +17,7 @@ use phalanx_planner::cluster::{Held, RunningJob, Table, TableNode};
 use phalanx_planner::place::Excluded;
 use phalanx_planner::preference::{JobOrigin, Question};
 
-/// Slurm's NO_VAL: the value was not given.
+/// Slurm's NO_VAL: the task of a job that is of no array.
 const NO_VAL: u32 = 0xffff_fffe;
 
 /// Names of the plugin's GRES ids, and the dense ids that replace them.
@@ -62,7 +63,20 @@ impl GresIds {
 pub(super) fn table(raw: &[wire::Node], ids: &mut GresIds) -> Table {
     let (kinds, types) = ids.number();
     let nodes = raw.iter().map(|node| table_node(node, ids)).collect();
-    Table { parts: parts_of_devices(&kinds), nodes, kinds, types, ..Table::default() }
+    let (parts, unspent) = (parts_of_devices(&kinds), unspent(raw, ids));
+    Table { parts, unspent, nodes, kinds, types, ..Table::default() }
+}
+
+/// Kinds that no node's jobs use up.
+fn unspent(raw: &[wire::Node], ids: &GresIds) -> Vec<GresIdx> {
+    let mut kinds: BTreeMap<GresIdx, bool> = BTreeMap::new();
+    for node in raw {
+        for (at, gres) in node.gres().iter().enumerate() {
+            let Some(kind) = ids.kind(gres.plugin_id) else { continue };
+            *kinds.entry(kind).or_insert(true) &= node.no_consume >> at & 1 == 1;
+        }
+    }
+    kinds.into_iter().filter(|(_, unspent)| *unspent).map(|(kind, _)| kind).collect()
 }
 
 fn table_node(raw: &wire::Node, ids: &GresIds) -> TableNode {
@@ -78,6 +92,7 @@ fn table_node(raw: &wire::Node, ids: &GresIds) -> TableNode {
         },
         memory_mb: raw.memory_mb,
         weight: raw.weight,
+        out: u32::from(raw.flags) & wire::PHX_NODE_OUT != 0,
         ..TableNode::default()
     };
     for gres in raw.gres() {
@@ -115,6 +130,9 @@ pub(super) fn question<'a>(ask: &wire::Ask<'a>, ids: &GresIds) -> Question<'a> {
         left_out: ask.has(wire::PHX_ASK_LEFT_OUT),
         preemptable: ask.preempt.to_vec(),
         preemptable_all: head.preempt_all,
+        priority: head.priority,
+        limit_s: (head.time_limit_min < NO_VAL).then(|| 60 * u64::from(head.time_limit_min)),
+        asked_s: clock::unix_s(),
         shape: Cow::Owned(shape(ask, ids)),
     }
 }
@@ -201,10 +219,10 @@ fn shape(ask: &wire::Ask<'_>, ids: &GresIds) -> Shape {
         max_nodes: head.max_nodes,
         req_nodes: head.req_nodes,
         min_cpus: head.min_cpus,
-        num_tasks: given(head.num_tasks),
-        pn_min_cpus: given(head.pn_min_cpus),
-        cpus_per_task: given(head.cpus_per_task),
-        ntasks_per_node: given(head.ntasks_per_node),
+        num_tasks: head.num_tasks,
+        pn_min_cpus: head.pn_min_cpus,
+        cpus_per_task: head.cpus_per_task,
+        ntasks_per_node: head.ntasks_per_node,
         memory: memory(ask),
         gres,
         sharing,
@@ -218,7 +236,7 @@ fn shape(ask: &wire::Ask<'_>, ids: &GresIds) -> Shape {
 
 fn layout(ask: &wire::Ask<'_>) -> Layout {
     let head = ask.head;
-    let count = |value| u16::try_from(given(value)).unwrap_or(0);
+    let count = |value: u32| u16::try_from(value).unwrap_or(0);
     Layout {
         threads_per_core: count(head.threads_per_core),
         ntasks_per_core: count(head.ntasks_per_core),
@@ -254,11 +272,6 @@ fn topology(ask: &wire::Ask<'_>) -> TopologyAsk {
     }
 }
 
-fn given(value: u32) -> u32 {
-    // NO_VAL16 and NO_VAL, as different fields of Slurm have them.
-    if value >= NO_VAL || value == 0xfffe || value == 0xffff { 0 } else { value }
-}
-
 fn memory(ask: &wire::Ask<'_>) -> Memory {
     if !ask.has(wire::PHX_ASK_MEM_TRACKED) {
         Memory::Untracked
@@ -275,6 +288,9 @@ fn left_to_slurm(ask: &wire::Ask<'_>) -> Option<LeftToSlurm> {
     let checks = [
         (ask.gres().iter().any(|g| g.per_socket > 0), LeftToSlurm::PerSocket),
         (ask.has(wire::PHX_ASK_MORE_GRES), LeftToSlurm::Gres),
+        (ask.has(wire::PHX_ASK_PART_CPUS), LeftToSlurm::PartitionCpus),
+        (ask.has(wire::PHX_ASK_GPU_CORES), LeftToSlurm::GpuCores),
+        (ask.has(wire::PHX_ASK_EXC_GRES), LeftToSlurm::ReservedGres),
         // Last: a component with a preference is decided all the same.
         (ask.has(wire::PHX_ASK_HET), LeftToSlurm::HetJob),
     ];
@@ -293,8 +309,8 @@ fn gres_want(raw: &wire::AskGres, ids: &GresIds) -> Option<GresWant> {
         per_job: raw.per_job,
         per_task: raw.per_task,
         per_socket: raw.per_socket,
-        cpus_per_gres: given(raw.cpus_per_gres),
+        cpus_per_gres: raw.cpus_per_gres,
         mem_per_gres_mb: raw.mem_per_gres_mb,
-        ntasks_per_gres: given(raw.ntasks_per_gres),
+        ntasks_per_gres: raw.ntasks_per_gres,
     })
 }

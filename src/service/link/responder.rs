@@ -61,8 +61,6 @@ pub struct Responder {
     untested: AtomicBool,
     /// Whether the plugin is to send its whole state.
     pub(super) resync: AtomicBool,
-    /// Whether the plugin is to close its breaker and forget what opened it.
-    pub(super) enable: AtomicBool,
     /// Time of the last search for jobs that left the queue without an event, and its findings.
     gone: Mutex<(Option<Instant>, Gone)>,
     /// The order of starts.
@@ -84,7 +82,6 @@ impl Responder {
             cluster_name: Mutex::default(),
             untested: AtomicBool::new(false),
             resync: AtomicBool::new(false),
-            enable: AtomicBool::new(false),
             gone: Mutex::default(),
             order: OrderExchange::default(),
         }
@@ -126,7 +123,7 @@ impl Responder {
         let classes = table.as_ref().map(|table| up_to_class(table, &tuning));
         let mut state = lock(&self.state);
         let mut settings = Settings::clone(&self.settings());
-        let same = settings.tuning.ignore_node_weight == tuning.ignore_node_weight;
+        let same = settings.tuning.weight_cost == tuning.weight_cost;
         settings.tuning.levels = Arc::clone(&tuning.levels);
         if let Some(placer) = &mut state.placer {
             let is_its = |table| Arc::ptr_eq(table, placer.cluster().table());
@@ -174,7 +171,7 @@ impl Responder {
     /// The limit of power that holds a job back, and its partition, empty for the cluster.
     pub fn power_hold(&self, job_id: u32) -> Option<(PowerHold, Arc<str>)> {
         let state = lock(&self.state);
-        let (hold, cap) = state.power.as_ref()?.why(job_id, state.ms(clock::now()))?;
+        let (hold, cap) = state.power.as_ref()?.why(job_id)?;
         Some((hold, Arc::clone(&cap.partition)))
     }
 
@@ -275,12 +272,6 @@ impl Responder {
         state.record(|state| EventKind::Op(Op::Newest(state.preferences.newest())));
         drop(state);
         drop(old);
-    }
-
-    /// Closes the plugin's breaker, also where it was ejected, and forgets what opened it. The
-    /// connection in place does it, or the next one.
-    pub fn enable(&self) {
-        self.enable.store(true, Ordering::Relaxed);
     }
 
     /// Whether nothing is placed or ordered, whatever the mode: the plugin's Slurm was not tested.

@@ -7,6 +7,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use log::{info, warn};
@@ -47,10 +48,21 @@ const PATH_CHECK: Duration = Duration::from_secs(1);
 pub struct ServerConfig {
     /// Path of the socket.
     pub socket: PathBuf,
-    /// User ids that may connect, besides root and the daemon's own.
+    /// User ids that may connect, besides root, the daemon's own and the owner.
     pub allowed_uids: Vec<u32>,
-    /// Owner to give the socket when running as root: SlurmUser.
-    pub owner: Option<u32>,
+    /// Owner to give the socket when running as root: SlurmUser, once slurmctld has told it.
+    pub owner: Arc<OnceLock<u32>>,
+}
+
+impl ServerConfig {
+    /// Gives the socket to its owner; whether it is known.
+    fn give(&self) -> io::Result<bool> {
+        let Some(owner) = self.owner.get() else { return Ok(false) };
+        if Uid::effective().is_root() {
+            std::os::unix::fs::chown(&self.socket, Some(*owner), None)?;
+        }
+        Ok(true)
+    }
 }
 
 /// Reason why there is no socket.
@@ -80,6 +92,8 @@ pub struct Server {
     config: ServerConfig,
     listener: UnixListener,
     inode: (u64, u64),
+    /// Whether the socket is its owner's.
+    given: bool,
     /// Time before which the listener does not accept again, after the system refused.
     accept_after: Option<Instant>,
 }
@@ -99,9 +113,9 @@ impl Server {
     /// # Errors
     /// The socket is in use, is no socket, or the system refuses.
     pub fn bind(config: ServerConfig) -> Result<Self, LinkError> {
-        let listener = listen_at(&config)?;
+        let (listener, given) = listen_at(&config)?;
         let inode = inode_of(&config.socket).unwrap_or_default();
-        Ok(Self { config, listener, inode, accept_after: None })
+        Ok(Self { config, listener, inode, given, accept_after: None })
     }
 
     /// Serves until `stop`. Increments `beat` at every turn, for the watchdog.
@@ -161,7 +175,8 @@ impl Server {
         let peer = getsockopt(&fd, sockopt::PeerCredentials).ok()?;
         let own = Uid::effective().as_raw();
         let uid = peer.uid();
-        if uid != 0 && uid != own && !self.config.allowed_uids.contains(&uid) {
+        let owns = self.config.owner.get() == Some(&uid);
+        if uid != 0 && uid != own && !owns && !self.config.allowed_uids.contains(&uid) {
             let why = format!(
                 "user id {uid} (pid {}) may not connect to the plugin socket: expected root, \
                  SlurmUser or one of link.allowed_uids",
@@ -179,12 +194,19 @@ impl Server {
     /// Listens anew if the socket was deleted, or nobody could ever connect again.
     fn keep_path(&mut self) {
         if inode_of(&self.config.socket) == Some(self.inode) {
+            // slurmctld may have been down when it was bound.
+            if !self.given {
+                self.given = self.config.give().unwrap_or_else(|error| {
+                    warn!("{}: give to SlurmUser: {error}", self.config.socket.display());
+                    true
+                });
+            }
             return;
         }
         match listen_at(&self.config) {
-            Ok(listener) => {
+            Ok((listener, given)) => {
                 warn!("{}: socket was gone, listening anew", self.config.socket.display());
-                self.listener = listener;
+                (self.listener, self.given) = (listener, given);
                 self.inode = inode_of(&self.config.socket).unwrap_or_default();
             }
             Err(error) => warn!("socket is gone and cannot be made anew: {error}"),
@@ -433,7 +455,7 @@ impl Connection {
         self.configure(responder, &mut buffers.reply, false)?;
         if self.generation_sent > 0 && responder.resync.swap(false, Ordering::Relaxed) {
             self.sent += 1;
-            let resync = wire::Resync::new();
+            let resync = wire::Resync::default();
             self.send(&mut buffers.reply, self.sent, &Message::Resync(&resync))?;
         }
         self.order(responder, &mut buffers.reply)
@@ -485,7 +507,7 @@ impl Connection {
         Ok(true)
     }
 
-    /// Sends WELCOME once and CONFIG after each change, or to close the breaker.
+    /// Sends WELCOME once and CONFIG after each change.
     fn configure(
         &mut self,
         responder: &Responder,
@@ -496,14 +518,10 @@ impl Connection {
         if !first && self.generation_sent == 0 {
             return Ok(());
         }
-        let enable = responder.enable.swap(false, Ordering::Relaxed);
-        if self.generation_sent == settings.generation && !enable {
+        if self.generation_sent == settings.generation {
             return Ok(());
         }
-        let mut welcome = settings.welcome();
-        if enable {
-            welcome.flags |= wire::PHX_W_ENABLE;
-        }
+        let welcome = settings.welcome();
         self.generation_sent = settings.generation;
         self.sent += 1;
         let message = if first { Message::Welcome(&welcome) } else { Message::Config(&welcome) };
@@ -539,7 +557,7 @@ fn inode_of(path: &Path) -> Option<(u64, u64)> {
 
 /// Listens at the path. The standard library's listener also holds a SOCK_SEQPACKET socket, as
 /// accepting is the same call.
-fn listen_at(config: &ServerConfig) -> Result<UnixListener, LinkError> {
+fn listen_at(config: &ServerConfig) -> Result<(UnixListener, bool), LinkError> {
     let path = &config.socket;
     let fail = |what: &'static str| {
         move |source: io::Error| LinkError::Io { path: path.clone(), what, source }
@@ -553,16 +571,14 @@ fn listen_at(config: &ServerConfig) -> Result<UnixListener, LinkError> {
     bind(fd.as_raw_fd(), &address).map_err(errno("bind"))?;
     // Whoever else may connect needs the file's permission too; each is asked who it is anyway.
     let own = Uid::effective().as_raw();
-    let known = |uid: &&u32| **uid == 0 || **uid == own || Some(**uid) == config.owner;
+    let known = |uid: &&u32| **uid == 0 || **uid == own || Some(*uid) == config.owner.get();
     let others = config.allowed_uids.iter().any(|uid| !known(&uid));
     let mode = if others { 0o666 } else { 0o660 };
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))
         .map_err(fail("set the socket's mode"))?;
-    if let Some(owner) = config.owner.filter(|_| Uid::effective().is_root()) {
-        std::os::unix::fs::chown(path, Some(owner), None).map_err(fail("give to SlurmUser"))?;
-    }
+    let given = config.give().map_err(fail("give to SlurmUser"))?;
     listen(&fd, Backlog::new(4).unwrap_or(Backlog::MAXCONN)).map_err(errno("listen"))?;
-    Ok(UnixListener::from(fd))
+    Ok((UnixListener::from(fd), given))
 }
 
 /// Removes a socket that nobody listens on.

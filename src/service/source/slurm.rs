@@ -265,6 +265,7 @@ impl Source {
                 max_nodes: row.nodes_max().value(),
                 billing: builder.names.get(row.billing_weights().unwrap_or_default()),
                 topology: builder.names.get(row.topology().unwrap_or_default()),
+                tier: row.priority_tier(),
             };
             builder.draft.partitions.push(partition);
         }

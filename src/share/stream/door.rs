@@ -1,17 +1,23 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Entry of workers, each by a connection with two threads of its own.
 
+use std::collections::VecDeque;
 use std::io::{self, BufReader, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::process::ExitStatus;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
 
 use super::wire::{self, Address, Known, read_line};
 use phalanx_cli::common::Failure;
+
+/// Connections that have not shown yet that they know the key; more push out the oldest.
+const STRANGERS_MAX: usize = 64;
 
 /// Number of a connection.
 pub type Peer = u64;
@@ -56,10 +62,24 @@ pub fn open(listen: Option<&str>, events: &Sender<Event>) -> Result<Address, Fai
     let address = Address { at: format!("{host}:{port}"), key };
     let (key, events) = (address.key.clone(), events.clone());
     thread::spawn(move || {
+        let mut strangers: VecDeque<(Arc<AtomicBool>, TcpStream)> = VecDeque::new();
         for (peer, connection) in (0..).zip(listener.incoming()) {
-            let Ok(connection) = connection else { continue };
+            let Ok((connection, same)) = connection.and_then(|c| Ok((c.try_clone()?, c))) else {
+                continue;
+            };
+            strangers.retain(|(known, _)| !known.load(Ordering::Relaxed));
+            if strangers.len() >= STRANGERS_MAX
+                && let Some((_, oldest)) = strangers.pop_front()
+            {
+                let _ = oldest.shutdown(Shutdown::Both);
+            }
+            let known = Arc::new(AtomicBool::new(false));
+            strangers.push_back((Arc::clone(&known), same));
             let (key, events) = (key.clone(), events.clone());
-            thread::spawn(move || serve(peer, connection, &key, &events));
+            thread::spawn(move || {
+                serve(peer, connection, &key, &events, &known);
+                known.store(true, Ordering::Relaxed);
+            });
         }
     });
     Ok(address)
@@ -79,11 +99,12 @@ pub fn publish(address: &Address, path: &Path) -> Result<(), Failure> {
     write().map_err(failed)
 }
 
-fn serve(peer: Peer, connection: TcpStream, key: &str, events: &Sender<Event>) {
+fn serve(peer: Peer, connection: TcpStream, key: &str, events: &Sender<Event>, known: &AtomicBool) {
     // Who does not know the key hears why in its own error.
     let Ok(Known { mut reader, writer, worker, node }) = wire::welcome(connection, key) else {
         return;
     };
+    known.store(true, Ordering::Relaxed);
     let (say, lines) = unbounded();
     thread::spawn(move || write(writer, &lines));
     if events.send(Event::Joined { peer, worker, node, say }).is_err() {
@@ -120,4 +141,32 @@ fn write(mut writer: TcpStream, lines: &Receiver<Vec<u8>>) {
         }
     }
     let _ = writer.shutdown(Shutdown::Both);
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::io::Read;
+    use std::time::Duration;
+
+    use super::*;
+
+    /// Goal: who does not know the key has few threads of the stream, and keeps no worker out.
+    #[test]
+    fn strangers_push_out_each_other() {
+        let (events, joined) = unbounded();
+        let address = open(Some("127.0.0.1"), &events).unwrap();
+        let silent: Vec<TcpStream> =
+            (0..3 * STRANGERS_MAX).map(|_| TcpStream::connect(&address.at).unwrap()).collect();
+        let worker = wire::enter(&address, "w", "n1").map(|_| ());
+        worker.unwrap();
+        let first = joined.recv_timeout(Duration::from_secs(5)).unwrap();
+        assert!(matches!(first, Event::Joined { .. }));
+        let open = silent.into_iter().filter(|stream| {
+            stream.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
+            let read = (&*stream).read_to_end(&mut Vec::new());
+            read.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
+        });
+        assert!(open.count() <= STRANGERS_MAX);
+    }
 }

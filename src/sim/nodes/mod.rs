@@ -113,7 +113,7 @@ impl Setup {
 pub struct NoBeliefs;
 
 impl Beliefs for NoBeliefs {
-    fn job_type(&self, job: &Job) -> String {
+    fn job_type(&self, job: &Job, _: Option<u32>) -> String {
         job.name.to_string()
     }
 

@@ -21,7 +21,9 @@ breaker = false
 [source]
 poll_ms = 500
 """
-# The same, and queue and plan are read and made more often than by default.
+# What slurm.conf has to allow such a daemon.
+PATIENT_SITE = "phalanx_ask_ms=6000,phalanx_syncs=0,phalanx_eject=0"
+# The configuration, and queue and plan are read and made more often than by default.
 PROMPT = PATIENT.replace("poll_ms = 500", "poll_ms = 300")
 CLOUD_MAX = 65_000   # Slurm's own limit is 64k nodes
 SCHEDULER = ("bf_interval=2,bf_continue,bf_window=1440,bf_yield_interval=1000000,"
@@ -139,6 +141,14 @@ def apply_extra(base, extra):
         if value:
             result[key] = value
     return result, lines
+
+
+def be_patient(result, toml):
+    """Widens the overlay's limits where the daemon's configuration does so."""
+    if re.search(r"^breaker = false", toml, re.MULTILINE):
+        key = next((key for key in result if key.lower() == "schedulerparameters"),
+                   "SchedulerParameters")
+        result[key] = ",".join(filter(None, (result.get(key), PATIENT_SITE)))
 
 
 def slurm_conf(result, repeatable, fragment, names, cloud):

@@ -385,8 +385,10 @@ class Cluster(jobs.JobsMixin):
         if not self.stock:
             self.install_overlay()
             base["PluginDir"] = f"{paths.overlay}:{self.release.plugin_dir()}"
-            self._write_toml()
+            text = self._write_toml()
         result, repeatable = conf.apply_extra(base, self.extra)
+        if not self.stock:
+            conf.be_patient(result, text)
         conf.write_gres(paths, self.fragment)
         for name, text in (conf.release_files(self.release) | self.files).items():
             _write(os.path.join(paths.etc, os.path.basename(name)), text)
@@ -403,6 +405,7 @@ class Cluster(jobs.JobsMixin):
                 raise UsageError(f"--config {self.config}: {error}") from None
         _write(self.paths.phalanx_toml,
                conf.phalanx_toml(self.paths, text, self.config or "phalanx.toml"))
+        return text or ""
 
     def spawn(self, role, argv, variables=None):
         """Starts a daemon of this cluster; `down` will end it.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Checks of the settings of slurm.conf that matter for placement; see slurm.conf(5).
 
-use phalanx_ffi::wire::{PHX_CONF_HOLD_S, PHX_CONF_HOLD_S_MAX};
+use phalanx_ffi::wire::{PHX_CONF_HOLD_S, PHX_CONF_HOLD_S_MAX, PHX_NAME_LEN};
 
 use super::facts::Facts;
 use super::report::Finding;
@@ -34,6 +34,7 @@ pub(super) fn all(facts: &Facts) -> Vec<Finding> {
         );
     }
     out.extend(not_in_force(facts));
+    out.extend(long_names(facts));
     out.extend(select(facts));
     out.extend(scheduler(facts));
     out.extend(priority(facts));
@@ -41,6 +42,26 @@ pub(super) fn all(facts: &Facts) -> Vec<Finding> {
     out.extend(releases(facts));
     out.extend(backup(facts));
     out
+}
+
+/// Finds names that the overlay does not send, because they would have to be cut.
+fn long_names(facts: &Facts) -> Vec<Finding> {
+    let Ok(conf) = &facts.conf else { return Vec::new() };
+    let most = PHX_NAME_LEN as usize - 1;
+    let nodes = conf.nodes().into_iter().map(|(name, _)| name);
+    let node = nodes.max_by_key(String::len).filter(|name| name.len() > most);
+    let partition = conf.partitions().into_iter().max_by_key(|name| name.len());
+    let partition = partition.filter(|name| name.len() > most);
+    let node = node.map(|name| {
+        Finding::error("long-names", format!("node {name}: its name is longer than {most}"))
+            .why("the overlay stays inert: Slurm places all jobs by itself")
+    });
+    let partition = partition.map(|name| {
+        Finding::warning("long-names", format!("partition {name}: its name is longer than {most}"))
+            .why("its jobs are left to Slurm")
+    });
+    let fix = format!("names of at most {most} characters");
+    node.into_iter().chain(partition).map(|finding| finding.fix(fix.clone())).collect()
 }
 
 /// Finds a PluginDir that was changed after slurmctld began.

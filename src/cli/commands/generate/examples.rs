@@ -81,7 +81,7 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         )],
     ),
     ("daemon reload", &[("Put the changed configuration in force", "phalanx daemon reload")]),
-    ("daemon enable", &[("Let an ejected plugin ask again", "phalanx daemon enable")]),
+    ("daemon enable", &[("How an ejected plugin asks again", "phalanx daemon enable")]),
     ("doctor", &[("What is wrong on this host", "phalanx doctor")]),
     ("solve", &[("One problem of method gang", "phalanx solve gang problem.json")]),
     (

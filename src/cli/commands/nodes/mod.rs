@@ -35,13 +35,17 @@ fn text(report: &NodesReport) -> String {
         other => other,
     };
     out.push_str(&wrapped(&sentence(report), ""));
+    let others = match report.nodes.iter().filter(|node| node.out).count() {
+        0 => String::new(),
+        count => format!(" and {count} that take no jobs and are not counted"),
+    };
     out.push_str(&wrapped(
         &format!(
-            "Utilisation {}, threshold {}: branch {}; {} nodes, {}",
+            "Utilisation {}, threshold {}: branch {}; {} nodes{others}, {}",
             fraction(report.utilization),
             fraction(report.threshold),
             clean(&report.branch),
-            report.nodes.len(),
+            report.nodes.iter().filter(|node| !node.out).count(),
             clean(source)
         ),
         "",

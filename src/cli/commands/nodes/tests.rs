@@ -103,7 +103,7 @@ fn nodes_report() -> NodesReport {
                 used: vec![8.5, 16_000.0, 0.0],
                 dispersion: 0.25,
                 jobs: 2,
-                leaf: None,
+                ..NodeReport::default()
             },
             NodeReport {
                 name: "gpu\u{1b}[31m1".into(),

@@ -38,9 +38,7 @@ pub fn verdict(status: &Status) -> String {
     }
     if plugin.breaker == "ejected" {
         let why = breaker_cause(&plugin.breaker_cause);
-        return alone(&format!(
-            "the overlay was ejected for {why}; `phalanx daemon enable` ends that"
-        ));
+        return alone(&format!("the overlay was ejected for {why}; see `phalanx daemon enable`"));
     }
     if plugin.shadow_only {
         return alone("nothing was tested on this release of Slurm");
@@ -158,7 +156,7 @@ fn plugin(plugin: &PluginStatus) -> String {
     );
     if plugin.breaker == "ejected" {
         return format!(
-            "{text}\nEJECTED for {}: Slurm places jobs by itself until `phalanx daemon enable`",
+            "{text}\nEJECTED for {}: Slurm places jobs by itself (`phalanx daemon enable`)",
             breaker_cause(&plugin.breaker_cause)
         );
     }

@@ -22,7 +22,7 @@ fn ejected_says_why_and_what_to_do() {
     // However the lines are broken.
     let text = render::text(&status).split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(text.contains("EJECTED for nodes that Slurm refused"), "{text}");
-    assert!(text.contains("until `phalanx daemon enable`"), "{text}");
+    assert!(text.contains("(`phalanx daemon enable`)"), "{text}");
     assert!(text.contains("opened 0 times, 3 times for nodes that Slurm refused, ej"), "{text}");
 }
 

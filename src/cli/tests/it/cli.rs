@@ -15,8 +15,8 @@ use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use phalanx_messages::rest::heat::HeatReport;
 use phalanx_messages::rest::{
-    ActivityReport, DecisionsReport, EnableReport, ErrorBody, Explain, LatestDecision, NodeReport,
-    NodesReport, PlanReport, PlannedJob, ReloadReport, ShadowReport, Status,
+    ActivityReport, DecisionsReport, ErrorBody, Explain, LatestDecision, NodeReport, NodesReport,
+    PlanReport, PlannedJob, ReloadReport, ShadowReport, Status,
 };
 
 type Requests = Arc<Mutex<Vec<String>>>;
@@ -107,10 +107,6 @@ async fn answer(State(requests): State<Requests>, request: Request) -> (StatusCo
             (StatusCode::OK, json(&HeatReport { names, ..HeatReport::default() }))
         }
         "POST /v1/reload" => (StatusCode::OK, reload_report(requests.lock().unwrap().len())),
-        "POST /v1/plugin/enable" => {
-            let report = EnableReport { before: "ejected".into(), cause: "late".into() };
-            (StatusCode::OK, json(&report))
-        }
         line if line.starts_with("GET /v1/report?since=1000") => {
             (StatusCode::OK, json(&ActivityReport { cluster: "c1".into(), ..<_>::default() }))
         }
@@ -283,12 +279,12 @@ fn negative_answers_end_with_1_and_bad_requests_with_2() {
 }
 
 #[test]
-fn enable_says_what_was_wrong() {
+fn enable_says_what_to_do() {
     let server = Server::start();
     let done = server.run(&["daemon", "enable"]);
     assert_eq!(code(&done), 0, "{}", err(&done));
-    assert_eq!(server.last_request(), "POST /v1/plugin/enable");
-    assert!(out(&done).contains("before: ejected, last opened by: late"), "{}", out(&done));
+    assert!(out(&done).contains("phalanx_enable=N"), "{}", out(&done));
+    assert!(out(&done).contains("scontrol reconfigure"), "{}", out(&done));
 }
 
 #[test]

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The tokens in a job's comment that name its input.
 
+use std::collections::HashSet;
+
 use phalanx_core::comment::token;
 use phalanx_core::limits::{DATA_URIS_MAX, DATASET_NAME_BYTES_MAX, SPLITS_MAX};
 
@@ -82,7 +84,7 @@ pub fn of_job(comment: &str, admin_comment: &str) -> Result<Option<Declaration>,
 /// The declaration in a comment; `None` without a token `hdfs-input=` or `data-input=`.
 ///
 /// `hdfs-input=URI[,URI...]` names files, `data-input=NAME[,NAME...]` datasets that a list of the
-/// site or its nodes name; and anywhere beside them, between semicolons,
+/// site or its nodes name, each once; and anywhere beside them, between semicolons,
 /// `split=block|COUNT|SIZE{K,M,G}`, `recursive`, `locality=prefer|require|off`. Within a URI or
 /// name `%2C`, `%3B`, `%20` and `%25` stand for comma, semicolon, space and percent sign.
 ///
@@ -138,7 +140,9 @@ fn listed(
         let good = decoded(text.trim()).and_then(one);
         good.map_err(|why| DeclareError(format!("{key}: {why}")))
     };
-    let all = value.split(',').map(each).collect::<Result<Vec<_>, _>>()?;
+    let mut all = value.split(',').map(each).collect::<Result<Vec<_>, _>>()?;
+    let mut known = HashSet::new();
+    all.retain(|name| known.insert(name.clone()));
     if all.len() > DATA_URIS_MAX {
         return error(format!("{key}: {} names: at most {DATA_URIS_MAX} are taken", all.len()));
     }

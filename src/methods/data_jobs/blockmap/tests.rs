@@ -56,6 +56,8 @@ fn map(input: &Located, by: SplitBy, tasks: &[u32]) -> BlockMap {
 fn declarations() {
     let good = |text: &str| declared(text).unwrap().unwrap();
     assert_eq!(declared("class=x; no input").unwrap(), None);
+    let often = good("data-input=d,e,d,%64,d;hdfs-input=/a,/a");
+    assert_eq!((often.datasets, often.uris), (vec!["d".into(), "e".into()], vec!["/a".into()]));
     let one =
         good("note;hdfs-input=/data/a%2Cb,hdfs://nn:8020/c; split=8 ;recursive;locality=require");
     assert_eq!(one.uris, ["/data/a,b", "hdfs://nn:8020/c"]);

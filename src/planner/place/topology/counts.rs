@@ -79,10 +79,11 @@ impl Counts {
         self.free[leaf as usize]
     }
 
-    /// Adds to what counts as candidates of a leaf.
-    pub(super) fn add_free(&mut self, leaf: u32, more: u32) {
-        let free = &mut self.free[leaf as usize];
-        *free = free.saturating_add(more);
+    /// Adds to what counts as candidates of a leaf, or as taken there whatever is chosen.
+    pub(super) fn add(&mut self, leaf: u32, more: u32, is_forced: bool) {
+        let list = if is_forced { &mut self.forced } else { &mut self.free };
+        let count = &mut list[leaf as usize];
+        *count = count.saturating_add(more);
     }
 
     /// Returns the loss of the leaf by the forced nodes and `take` others: with f idle nodes

@@ -30,11 +30,13 @@ use serde::{Deserialize, Serialize};
 
 use super::Why;
 use crate::cluster::Cluster;
+use phalanx_core::NodeIdx;
 use phalanx_core::NodeSet;
 use phalanx_core::shape::Shape;
 use phalanx_core::snapshot::{Table, TableNode};
 use phalanx_core::topology::{Kind, Topology};
 use phalanx_methods::balance::{Decision, Engine, Request};
+use phalanx_methods::learn::without_numbers;
 
 /// Use that the placement makes of a topology.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -81,6 +83,8 @@ pub(super) struct Topologies {
     forms: Vec<Form>,
     /// Number of each node's totals among the different ones.
     kinds: Vec<u32>,
+    /// Number of each node's totals and name without numbers, which tells machines bought together.
+    families: Vec<u32>,
 }
 
 impl Topologies {
@@ -90,7 +94,9 @@ impl Topologies {
             Kind::Block if topology.has_leaves() => Form::Block(Blocks::new(topology)),
             _ => Form::None,
         };
-        Self { forms: table.topologies.iter().map(form).collect(), kinds: kinds(table) }
+        let kinds = |named| kinds(table, named);
+        let forms = table.topologies.iter().map(form).collect();
+        Self { forms, kinds: kinds(false), families: kinds(true) }
     }
 }
 
@@ -132,7 +138,7 @@ pub(super) struct Chooser<'a> {
     /// Nodes on offer, and those chosen.
     pub sets: &'a mut Sets,
     /// Fewest leaves of the latest choice.
-    fewest: u32,
+    pub fewest: u32,
     /// Ordered pairs of idle nodes that no longer share a leaf after the latest choice.
     loss: u64,
 }
@@ -169,6 +175,17 @@ impl<'a> Chooser<'a> {
         }
     }
 
+    /// Number of the node's kind by totals and name.
+    pub(super) fn family_of(&self, node: NodeIdx) -> u32 {
+        self.topologies.families.get(node.at()).copied().unwrap_or(u32::MAX)
+    }
+
+    /// Whether no other node lies between two; empty slots of the node table do not count.
+    pub(super) fn are_neighbours(&self, a: NodeIdx, b: NodeIdx) -> bool {
+        let nodes = &self.cluster.table().nodes;
+        (a.at() + 1..b.at()).all(|at| nodes.get(at).is_some_and(|node| node.name.is_empty()))
+    }
+
     /// Returns the topology at this position. Lives as long as the cluster.
     fn topology(&self, at: usize) -> Result<&'a Topology, Why> {
         let topology = self.cluster.table().topologies.get(at);
@@ -177,13 +194,14 @@ impl<'a> Chooser<'a> {
     }
 }
 
-/// Nodes of equal totals have equal numbers.
-fn kinds(table: &Table) -> Vec<u32> {
+/// Nodes of equal totals have equal numbers; `named`: if their names differ in numbers only.
+fn kinds(table: &Table, named: bool) -> Vec<u32> {
     let mut known = BTreeMap::new();
     let number = |node: &TableNode| {
         let next = u32::try_from(known.len()).unwrap_or(u32::MAX);
+        let name = named.then(|| without_numbers(&node.name));
         let totals = (node.cpus, node.memory_mb, node.kinds.clone(), node.types.clone());
-        *known.entry(totals).or_insert(next)
+        *known.entry((name, totals)).or_insert(next)
     };
     table.nodes.iter().map(number).collect()
 }

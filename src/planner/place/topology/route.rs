@@ -45,6 +45,10 @@ impl Routes {
         let is_block = matches!(routes.many, Route::Block(_));
         match routes.one {
             Route::Left(_) => routes,
+            // The opposite of what is done here; on one node it would not be spread at all.
+            _ if ask.spread && shape.node_count_is_free() && !is_block => {
+                Self { one: Route::Left(LeftToSlurm::Spread), ..routes }
+            }
             // The site asked for another order of nodes; a block comes before it.
             _ if ask.lln && !is_block => {
                 Self { one: Route::Left(LeftToSlurm::Lln), many: Route::Left(LeftToSlurm::Lln) }
@@ -124,11 +128,7 @@ fn many(kind: Kind, at: usize, shape: &Shape) -> Route {
 
 /// Nodes that the block plugin places: the fewest that are asked for.
 pub(in crate::place) fn block_nodes(shape: &Shape) -> u32 {
-    let tasks = match shape.ntasks_per_node {
-        0 => 1,
-        per_node => shape.num_tasks.div_ceil(per_node),
-    };
-    shape.min_nodes.max(tasks).max(1)
+    shape.min_nodes.max(shape.nodes_for_tasks()).max(1)
 }
 
 #[cfg(test)]

@@ -4,7 +4,6 @@
 use super::Chooser;
 use crate::place::Why;
 use phalanx_core::NodeIdx;
-use phalanx_core::snapshot::Table;
 use phalanx_methods::balance::{Decision, Request};
 
 /// Windows of a run that are compared.
@@ -13,12 +12,15 @@ const WINDOWS_MAX: usize = 8;
 impl Chooser<'_> {
     /// The tightest run of nodes on offer that suffices, there the window of least mean score.
     pub(super) fn in_a_run(&mut self, request: &Request<'_>) -> Result<Decision, Why> {
-        let sets = &mut *self.sets;
-        self.engine.retain_fitting(&mut sets.mask, request);
-        let nodes: Vec<NodeIdx> = sets.mask.iter().collect();
-        let run = tightest(self.cluster.table(), &nodes, request.nodes).ok_or(Why::NoFit)?;
+        self.engine.retain_fitting(&mut self.sets.mask, request);
+        let nodes: Vec<NodeIdx> = self.sets.mask.iter().collect();
+        // The shortest run that suffices; the first of equal ones.
+        let runs = nodes.chunk_by(|a, b| self.are_neighbours(*a, *b));
+        let runs = runs.filter(|run| run.len() >= request.nodes);
+        let run = runs.min_by_key(|run| run.len()).ok_or(Why::NoFit)?;
         let starts = run.len() - request.nodes;
         let step = starts.div_ceil(WINDOWS_MAX - 1).max(1);
+        let sets = &mut *self.sets;
         let mut best: Option<(f64, Decision)> = None;
         for window in run.windows(request.nodes).step_by(step) {
             sets.chosen.clear();
@@ -33,12 +35,4 @@ impl Chooser<'_> {
         }
         best.map(|(_, decided)| decided).ok_or(Why::NoFit)
     }
-}
-
-/// The shortest run of at least `wanted` nodes; the first of equal ones. Empty slots of
-/// the node table do not end a run.
-fn tightest<'a>(table: &Table, nodes: &'a [NodeIdx], wanted: usize) -> Option<&'a [NodeIdx]> {
-    let empty = |at: usize| table.nodes.get(at).is_some_and(|node| node.name.is_empty());
-    let joined = |a: &NodeIdx, b: &NodeIdx| (a.at() + 1..b.at()).all(empty);
-    nodes.chunk_by(joined).filter(|run| run.len() >= wanted).min_by_key(|run| run.len())
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::api::Failure;
+use crate::clock::zoned;
 use crate::daemon::decision_views::{leaves_report, planned_preference};
 use crate::daemon::shared::Shared;
 use crate::daemon::state::decision_memory::{JobMemory, Key};
@@ -217,7 +218,12 @@ impl Shared {
             nodes_needed: u64::from(found.nodes_needed),
             blockers,
             summary: match self.responder.power_hold(job.id) {
-                Some((hold, partition)) => hold.text(&partition),
+                Some((hold, partition)) => hold.text(&partition, |claim| {
+                    let of = snapshot.job(claim.job).map(|job| job.user.to_string());
+                    let from = zoned(claim.from_s.saturating_mul(1000));
+                    let from = from.strftime("%Y-%m-%d %H:%M:%S").to_string();
+                    (of.unwrap_or_else(|| format!("user {}", claim.user_id)), from)
+                }),
                 None => found.summary(&job.reason),
             },
             preference: self.planned_preference(job.id),

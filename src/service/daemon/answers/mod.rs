@@ -27,9 +27,9 @@ use phalanx_core::topology::Topology;
 use phalanx_core::{NodeIdx, hostlist};
 use phalanx_ffi::clock::now_ms;
 use phalanx_messages::rest::{
-    ActivityReport, DecisionsReport, EnableReport, EnergyReport, EnergyUse, Explain, ImportReport,
-    NodesReport, PlanReport, PlannedJob, RecordRequest, RecordingStatus, ReloadReport, RunsReport,
-    ShadowDiff, ShadowReport, SpeedsReport, Status,
+    ActivityReport, DecisionsReport, EnergyReport, EnergyUse, Explain, ImportReport, NodesReport,
+    PlanReport, PlannedJob, RecordRequest, RecordingStatus, ReloadReport, RunsReport, ShadowDiff,
+    ShadowReport, SpeedsReport, Status,
 };
 use phalanx_methods::data_jobs::blockmap::BlockMap;
 use phalanx_planner::attribution::Demand;
@@ -194,15 +194,6 @@ impl Backend for Shared {
 
     fn record(&self, request: RecordRequest) -> Result<RecordingStatus, Failure> {
         recording::record(self, &request)
-    }
-
-    fn enable(&self) -> Result<EnableReport, Failure> {
-        let plugin = self.status_report().plugin;
-        if !plugin.connected {
-            return Err(Failure::Unavailable("no plugin is connected".into()));
-        }
-        self.responder.enable();
-        Ok(EnableReport { before: plugin.breaker, cause: plugin.breaker_cause })
     }
 
     fn reload(&self) -> ReloadReport {

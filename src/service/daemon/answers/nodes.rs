@@ -51,6 +51,7 @@ pub(super) fn nodes_report(
             used,
             dispersion: engine.dispersion(at, &weights).unwrap_or(0.0),
             jobs: usage.jobs,
+            out: !node.available,
             leaf: leaf_of(NodeIdx::new(at)),
         }
     });

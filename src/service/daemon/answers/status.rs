@@ -159,7 +159,7 @@ fn plugin_status(view: &LinkView) -> PluginStatus {
 const MODES: [&str; 4] = ["run_now", "test_only", "will_run", "other"];
 
 /// Causes that open the plugin's breaker, by the protocol's numbers.
-const BREACHES: [&str; 5] = ["", "late", "refused", "syncs", "held"];
+const BREACHES: [&str; 6] = ["", "late", "refused", "syncs", "held", "refuted"];
 
 fn fill_counters(status: &mut PluginStatus, stats: &Stats) {
     let by_mode = |counts: &[u64; 4]| -> BTreeMap<String, u64> {

@@ -16,11 +16,12 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, Sender, bounded};
 
 use super::kept_maps::KeptMaps;
+use super::lookup_marks::LookupMarks;
 use super::lookup_queue::LookupQueue;
 use crate::locations::{CacheCounts, Dataset, Datasets};
 use phalanx_core::blocks::Located;
 use phalanx_core::hostlist;
-use phalanx_core::limits::{DATA_INPUTS_MAX, DATA_MAPS_MAX, SPLITS_MAX};
+use phalanx_core::limits::{DATA_INPUTS_BYTES_MAX, DATA_INPUTS_MAX, DATA_MAPS_MAX, SPLITS_MAX};
 use phalanx_core::number::as_f64;
 use phalanx_core::run::Run;
 use phalanx_core::shape::Shape;
@@ -39,6 +40,8 @@ const SLOW_FACTOR: u32 = 10;
 const TIDY_EVERY: Duration = Duration::from_secs(60);
 /// Most bytes of Phalanx's text in a comment.
 const WORDS_MAX: usize = 400;
+/// Least bytes that an input counts as: the bound of all bytes is one of their number as well.
+const INPUT_BYTES_MIN: usize = DATA_INPUTS_BYTES_MAX / DATA_INPUTS_MAX;
 
 /// A declaration and its user: one user must not see what another may read.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -50,7 +53,7 @@ pub struct InputKey {
 /// One input as it was found.
 #[derive(Debug, Default)]
 pub struct Input {
-    pub located: Located,
+    pub located: Arc<Located>,
     pub splits: Vec<Split>,
     /// Node of each DataNode.
     pub nodes: Vec<Option<Arc<str>>>,
@@ -59,9 +62,18 @@ pub struct Input {
     pub slow: bool,
     /// Datasets that the declaration names, as they were known at that time.
     pub known: Vec<Dataset>,
+    /// Bytes that it takes, by estimate; known once it is kept.
+    pub bytes: usize,
 }
 
 impl Input {
+    /// Makes an input that is not looked up or not kept, and why; not asked again soon.
+    fn left_out(key: &InputKey, known: Vec<Dataset>, why: &str) -> Self {
+        let (input, error) = (key.declaration.names(), Some(why.to_owned()));
+        let note = DataNote { input, error, ..DataNote::default() };
+        Self { note, slow: true, known, bytes: INPUT_BYTES_MIN, ..Self::default() }
+    }
+
     /// Whether the same is known of the input's datasets now.
     fn is_current(&self, key: &InputKey, now: &Datasets) -> bool {
         let names = key.declaration.datasets.iter();
@@ -152,6 +164,7 @@ pub struct CommentUpdate {
 pub struct DataInputs {
     state: Mutex<State>,
     kept: KeptMaps,
+    marks: LookupMarks,
     comments: (Sender<CommentUpdate>, Receiver<CommentUpdate>),
     /// Datasets and their counts; the lock is taken before the state's, never within it.
     datasets: RwLock<(Arc<Datasets>, DatasetCounts)>,
@@ -163,6 +176,7 @@ impl Default for DataInputs {
         Self {
             state: Mutex::default(),
             kept: KeptMaps::default(),
+            marks: LookupMarks::default(),
             comments: bounded(1024),
             datasets: RwLock::new((Arc::new(unknown), DatasetCounts::default())),
         }
@@ -170,9 +184,10 @@ impl Default for DataInputs {
 }
 
 impl DataInputs {
-    /// Makes inputs whose block maps are kept in this directory, too.
+    /// Makes inputs whose block maps, and marks of what is looked up, are kept in this directory.
     pub fn with_maps(dir: PathBuf) -> Self {
-        Self { kept: KeptMaps::new(dir), ..Self::default() }
+        let marks = LookupMarks::new(dir.join("lookups"));
+        Self { kept: KeptMaps::new(dir), marks, ..Self::default() }
     }
 
     /// The datasets as they are known now.
@@ -261,16 +276,32 @@ impl DataInputs {
     /// The next input to look up, and a job that has it. Users take turns by the time that their
     /// inputs took.
     pub fn next(&self) -> Option<(InputKey, u32)> {
-        lock(&self.state).lookups.next()
+        loop {
+            let (key, job_id) = lock(&self.state).lookups.next()?;
+            if self.marks.begin(&key) {
+                return Some((key, job_id));
+            }
+            let datasets = self.datasets();
+            let known = key.declaration.datasets.iter().map(|name| datasets.dataset(name));
+            let why = "phalanxd ended while it looked for it: not tried again";
+            let input = Input::left_out(&key, known.collect(), why);
+            self.keep(key, input, Duration::ZERO);
+        }
     }
 
     /// Keeps an input that [`DataInputs::next`] named, which took this time.
     pub fn put(&self, key: InputKey, input: Input, took: Duration) {
+        let split = |split: &Split| size_of::<Split>() + size_of_val(&*split.held);
+        let bytes = input.located.bytes() + input.splits.iter().map(split).sum::<usize>();
+        self.marks.end(&key);
+        self.keep(key, Input { bytes: bytes.max(INPUT_BYTES_MIN), ..input }, took);
+    }
+
+    fn keep(&self, key: InputKey, input: Input, took: Duration) {
         let mut state = lock(&self.state);
         state.lookups.done(&key, took);
-        if state.inputs.len() < DATA_INPUTS_MAX {
-            state.inputs.insert(key, (Instant::now(), Arc::new(input)));
-        }
+        state.inputs.insert(key, (Instant::now(), Arc::new(input)));
+        while state.make_room().is_some() {}
     }
 
     /// The job's declaration, if it has one.
@@ -382,6 +413,11 @@ impl DataInputs {
         }
     }
 
+    /// The job's comment was not written: its user has changed it meanwhile.
+    pub fn comment_again(&self, job_id: u32) {
+        lock(&self.state).jobs.get_mut(&job_id).into_iter().for_each(|data| data.commented = false);
+    }
+
     /// Comments to be written.
     pub fn comments(&self) -> &Receiver<CommentUpdate> {
         &self.comments.1
@@ -415,6 +451,29 @@ impl DataInputs {
 }
 
 impl State {
+    /// Where all inputs together take too much, leaves out the heaviest of the user with the most.
+    fn make_room(&mut self) -> Option<()> {
+        let mut users: BTreeMap<&str, usize> = BTreeMap::new();
+        for (key, (_, input)) in &self.inputs {
+            *users.entry(&key.user).or_default() += input.bytes;
+        }
+        if users.values().sum::<usize>() <= DATA_INPUTS_BYTES_MAX {
+            return None;
+        }
+        let (most, _) = users.into_iter().max_by_key(|(_, bytes)| *bytes)?;
+        let own = self.inputs.iter().filter(|(key, _)| key.user == most);
+        let (key, (_, heaviest)) = own.max_by_key(|(_, (_, input))| input.bytes)?;
+        let key = key.clone();
+        if heaviest.bytes > INPUT_BYTES_MIN {
+            let why = "the inputs of all jobs take too much memory";
+            let input = Input::left_out(&key, heaviest.known.clone(), why);
+            self.inputs.insert(key, (Instant::now(), Arc::new(input)));
+        } else {
+            self.inputs.remove(&key);
+        }
+        Some(())
+    }
+
     /// Counts, once, whether the nodes on which a job began hold the datasets that it names.
     fn judge_start(&mut self, job_id: u32, nodes: &[Arc<str>]) {
         let Some(data) = self.jobs.get_mut(&job_id) else { return };
@@ -486,6 +545,15 @@ fn without_words(comment: &str) -> &str {
     comment.split(MARK).next().unwrap_or(comment)
 }
 
+/// Whether a job has the comment that an update was made from, by what `scontrol show job` prints.
+pub fn still_says(shown: &str, comment: &str) -> bool {
+    let own = without_words(comment);
+    match shown.split_once(&format!("\n   Comment={own}")) {
+        Some((_, rest)) => rest.starts_with('\n') || rest.starts_with(MARK),
+        None => own.is_empty() && !shown.contains("\n   Comment="),
+    }
+}
+
 /// A comment with Phalanx's text replaced by `words`, or without it.
 pub fn with_words(comment: &str, words: Option<&str>) -> String {
     let own = without_words(comment);
@@ -499,98 +567,4 @@ pub fn with_words(comment: &str, words: Option<&str>) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::locations::Caches;
-    use phalanx_core::snapshot::{Builder, Node};
-
-    fn snapshot(state: JobState) -> Snapshot {
-        let mut builder = Builder::default();
-        builder.nodes(vec![Node { name: "n1".into(), ..Node::default() }]).unwrap();
-        let job = |(id, comment): (u32, &str)| Job {
-            id,
-            priority: 1,
-            state,
-            user: "u".into(),
-            comment: comment.into(),
-            nodes: if state == JobState::Running { "n1".into() } else { "".into() },
-            ..Job::default()
-        };
-        let comments = ["data-input=a", "x;data-input=b;locality=off", "no input"];
-        builder.draft.jobs = (1..).zip(comments).map(job).collect();
-        builder.build(1, 1).unwrap()
-    }
-
-    fn datasets(held: &str) -> Datasets {
-        let mut caches = Caches::default();
-        caches.take(vec![("n1".into(), 1, Some(held.to_owned()))]);
-        Datasets { held: caches.of().clone(), ..Datasets::default() }
-    }
-
-    /// Puts what is known of the inputs that are asked for; returns their number.
-    fn look_up(inputs: &DataInputs) -> usize {
-        let next = || inputs.next().map(|(key, _)| key);
-        std::iter::from_fn(next)
-            .map(|key| {
-                let known = inputs.datasets().dataset(&key.declaration.datasets[0]);
-                let on = known.held.iter().flat_map(|held| held.on.keys().cloned());
-                let nodes = on.map(Some).collect();
-                let input = Input { nodes, known: vec![known], ..Input::default() };
-                inputs.put(key, input, Duration::ZERO);
-            })
-            .count()
-    }
-
-    /// Goal: a job goes by what is known when it is planned, not by what was known before.
-    #[test]
-    fn what_changed_of_a_dataset_is_looked_up_again() {
-        let (inputs, keep) = (DataInputs::default(), Duration::from_secs(60));
-        let (pending, first) = (snapshot(JobState::Pending), datasets(r#"{"a":1,"b":1}"#));
-        inputs.observe(&pending, keep);
-        assert!(inputs.set_datasets(first.clone(), DatasetCounts::default()), "jobs name some");
-        assert_eq!(look_up(&inputs), 2);
-        let planned = |job: u32| {
-            let key = inputs.job(job).unwrap().key.unwrap();
-            inputs.input_to_plan(&key, keep, false).is_some()
-        };
-        inputs.observe(&pending, keep);
-        assert_eq!((look_up(&inputs), planned(1), planned(2)), (0, true, true));
-        let mut held = first.held.clone();
-        held.remove("b");
-        let second = Datasets { held, ..first };
-        inputs.set_datasets(second, DatasetCounts::default());
-        assert_eq!((planned(1), planned(2)), (true, false));
-        inputs.observe(&pending, keep);
-        assert_eq!((look_up(&inputs), planned(2)), (1, true));
-    }
-
-    /// Goal: a start counts once, whether the plugin or a poll tells of it first.
-    #[test]
-    fn starts_on_nodes_without_the_data_are_misses() {
-        let (inputs, keep) = (DataInputs::default(), Duration::from_secs(60));
-        inputs.observe(&snapshot(JobState::Pending), keep);
-        inputs.set_datasets(datasets(r#"{"a":1}"#), DatasetCounts::default());
-        look_up(&inputs);
-        inputs.began(1, &["n1".into(), "n2".into()]);
-        inputs.began(3, &["n1".into()]);
-        inputs.observe(&snapshot(JobState::Running), keep);
-        inputs.observe(&snapshot(JobState::Running), keep);
-        let (_, starts) = inputs.dataset_counts();
-        assert_eq!((starts.hits, starts.misses), (0, 2));
-        assert_eq!(starts.missed_on, BTreeMap::from([("n1".into(), 1), ("n2".into(), 1)]));
-        assert_eq!(inputs.job(1).unwrap().missed, Some(vec!["n2".into()]));
-        assert!(inputs.job(3).is_none());
-    }
-
-    /// Goal: every node of a job reads the same map, also where there are many such jobs.
-    #[test]
-    fn a_map_that_cannot_be_kept_is_not_handed_out() {
-        let inputs = DataInputs::default();
-        for job in 0..u32::try_from(DATA_MAPS_MAX).unwrap() {
-            assert!(inputs.keep_map(job, 7, BlockMap::default()).is_some());
-        }
-        assert!(inputs.keep_map(u32::MAX, 7, BlockMap::default()).is_none());
-        assert!(inputs.keep_map(0, 7, BlockMap::default()).is_some(), "the one that is kept");
-        assert!(inputs.keep_map(0, 8, BlockMap::default()).is_some(), "it began again");
-    }
-}
+mod tests;

@@ -10,6 +10,7 @@ pub mod energy;
 pub mod inputs;
 mod kept_maps;
 pub mod learned;
+mod lookup_marks;
 mod lookup_queue;
 pub mod order;
 pub mod plans;

@@ -39,6 +39,10 @@ impl Power {
         if collected.is_none() {
             self.metric.clear();
         }
+        for classes in [&mut self.slurm, &mut self.metric] {
+            classes.values_mut().for_each(|of| of.retain(|name, _| snapshot.node(name).is_some()));
+            classes.retain(|_, nodes| !nodes.is_empty());
+        }
         for node in &snapshot.nodes {
             let used = as_f64(node.cpus_used) / as_f64(node.cpus.max(1));
             if used < BUSY {
@@ -185,7 +189,8 @@ pub fn power_table(config: &Config, snapshot: &Snapshot, power: &Power) -> Optio
         rows.entry((of_node, caps)).or_default().push(at);
     }
     let row = |((power, caps), nodes)| PowerRow { power, caps, nodes };
-    Some(PowerTable { caps, rows: rows.into_iter().map(row).collect() })
+    let tiers = snapshot.partitions.iter().map(|of| (Arc::clone(&of.name), of.tier)).collect();
+    Some(PowerTable { caps, rows: rows.into_iter().map(row).collect(), tiers })
 }
 
 /// CPUs that one more watt keeps busy on each node: more is better. A node that is powered down has
@@ -215,4 +220,30 @@ pub fn cpu_watts(config: &Config, snapshot: &Snapshot, power: &Power) -> f64 {
 pub fn configured(table: &BTreeMap<String, f64>, class: &str, node: &Node) -> Option<f64> {
     let by_feature = || node.features.iter().find_map(|feature| table.get(&**feature));
     table.get(class).or_else(by_feature).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use phalanx_core::snapshot::Builder;
+
+    #[test]
+    fn nodes_that_are_gone_are_forgotten() {
+        let see = |power: &mut Power, names: &[(&str, u32)]| {
+            let node = |&(name, watts): &(&str, u32)| Node {
+                name: name.into(),
+                cpus: 8,
+                cpus_used: 8,
+                watts: Some(watts),
+                ..Node::default()
+            };
+            let mut builder = Builder::default();
+            builder.nodes(names.iter().map(node).collect()).unwrap();
+            power.see(&Config::default(), &builder.build(1, 0).unwrap(), None);
+            power.slurm.values().flat_map(|nodes| nodes.keys().cloned()).collect::<Vec<_>>()
+        };
+        let mut power = Power::default();
+        assert_eq!(see(&mut power, &[("a", 100), ("b", 900)]), ["a", "b"]);
+        assert_eq!(see(&mut power, &[("a", 100), ("c", 100)]), ["a", "c"]);
+    }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The thread `comments` writes comments of jobs, by `scontrol`.
 
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use log::{info, warn};
 
 use crate::daemon::state::cluster::Cluster;
 use crate::daemon::state::configuration::Configuration;
-use crate::daemon::state::inputs::{CommentUpdate, DataInputs};
+use crate::daemon::state::inputs::{CommentUpdate, DataInputs, still_says};
 use crate::sync::TICK;
 use phalanx_core::snapshot::JobState;
 use phalanx_ffi::own_children;
@@ -23,7 +23,7 @@ pub fn run(
 ) {
     while !stop.load(Ordering::Relaxed) {
         if let Ok(update) = inputs.comments().recv_timeout(TICK) {
-            write(&update);
+            write(&update, inputs);
         }
         let wait = Duration::from_secs(configuration.get().require_wait_s());
         for update in inputs.overdue(wait) {
@@ -31,22 +31,28 @@ pub fn run(
             let job = snapshot.as_ref().and_then(|snapshot| snapshot.job(update.job_id));
             if job.is_some_and(|job| job.state == JobState::Pending) {
                 info!("job {}: waited {wait:?} for the nodes of its input", update.job_id);
-                write(&update);
+                write(&update, inputs);
             }
         }
     }
 }
 
-fn write(update: &CommentUpdate) {
+fn scontrol(args: &[&str]) -> std::io::Result<Output> {
     let mut command = Command::new("scontrol");
-    command
-        .arg("update")
-        .arg(format!("JobId={}", update.job_id))
-        .arg(format!("Comment={}", update.comment))
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    let done = own_children::output(&mut command);
+    command.args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    own_children::output(&mut command)
+}
+
+/// Writes a comment, unless its user has changed it since the poll.
+fn write(update: &CommentUpdate, inputs: &DataInputs) {
+    let (job, comment) = (update.job_id.to_string(), &update.comment);
+    let done = scontrol(&["show", "job", &job]).and_then(|shown| {
+        if !shown.status.success() || still_says(&String::from_utf8_lossy(&shown.stdout), comment) {
+            return scontrol(&["update", &format!("JobId={job}"), &format!("Comment={comment}")]);
+        }
+        inputs.comment_again(update.job_id);
+        Ok(shown)
+    });
     match done {
         Ok(done) if done.status.success() => {}
         Ok(done) => {

@@ -16,7 +16,7 @@ use crate::sync::{Newest, TICK};
 use phalanx_config::{Config, HdfsConfig};
 use phalanx_core::blocks::Located;
 use phalanx_core::hostlist;
-use phalanx_core::limits::DATA_LOOKUP_THREADS;
+use phalanx_core::limits::{DATA_INPUT_BYTES_MAX, DATA_LOOKUP_THREADS};
 use phalanx_core::snapshot::Snapshot;
 use phalanx_hdfs::{HdfsError, HostMap, HostNames};
 use phalanx_methods::data_jobs::blockmap;
@@ -24,6 +24,8 @@ use phalanx_planner::preference::DataNote;
 
 /// Most hosts without a node that are named.
 const UNMAPPED_MAX: usize = 20;
+/// Bytes of the blocks of one job's input.
+const INPUT_BYTES_MAX: usize = if cfg!(test) { 1 << 16 } else { DATA_INPUT_BYTES_MAX };
 
 /// Looks inputs up until `stop`, on several threads; each is followed by a new plan.
 pub fn run(
@@ -145,29 +147,46 @@ impl Client {
             evictions: known.iter().flat_map(|d| &d.held).map(|held| held.evictions).sum(),
             ..note
         };
-        Input { located, splits, nodes, note, slow: false, known }
+        Input { located, splits, nodes, note, known, ..Input::default() }
     }
 
-    /// Returns the locations of all files and datasets that a declaration names, together.
-    fn located(&mut self, config: &HdfsConfig, asked: &Asked<'_>) -> Result<Located, String> {
+    /// Returns the locations of all that a declaration names, together. One name is not copied.
+    fn located(&mut self, config: &HdfsConfig, asked: &Asked<'_>) -> Result<Arc<Located>, String> {
         let (key, mut datasets) = (asked.key, Arc::clone(&asked.datasets));
-        let mut all = Located::default();
+        let mut all = Found::default();
         if !key.declaration.uris.is_empty() {
             if !self.hdfs.as_ref().is_some_and(|hdfs| hdfs.is_of(config)) {
                 self.hdfs = Some(HdfsLocations::new(config)?);
             }
             let Some(hdfs) = &mut self.hdfs else { return Err("no file system".to_owned()) };
             let limit = Duration::from_millis(config.job_ms.into());
-            append(&mut all, hdfs, &key.declaration.uris, asked, limit)?;
+            find(&mut all, hdfs, &key.declaration.uris, asked, limit)?;
         }
-        append(&mut all, &mut datasets, &key.declaration.datasets, asked, Duration::MAX)?;
-        Ok(all)
+        find(&mut all, &mut datasets, &key.declaration.datasets, asked, Duration::MAX)?;
+        Ok(all.joined())
     }
 }
 
-/// Adds what a source knows of these inputs, within a time for all of them.
-fn append(
-    all: &mut Located,
+/// What was found of an input, and the bytes of it.
+#[derive(Default)]
+struct Found {
+    parts: Vec<Arc<Located>>,
+    bytes: usize,
+}
+
+impl Found {
+    fn joined(self) -> Arc<Located> {
+        let joined = self.parts.into_iter().reduce(|mut joined, part| {
+            Arc::make_mut(&mut joined).append(Arc::unwrap_or_clone(part));
+            joined
+        });
+        joined.unwrap_or_default()
+    }
+}
+
+/// Adds what a source knows of these inputs, within a time and a size for all of them.
+fn find(
+    all: &mut Found,
     source: &mut dyn Locations,
     named: &[String],
     asked: &Asked<'_>,
@@ -186,7 +205,11 @@ fn append(
             job_id: asked.job_id,
             limit: left,
         })?;
-        all.append(Located::clone(&found));
+        all.bytes += found.bytes();
+        if all.bytes > INPUT_BYTES_MAX {
+            return Err(format!("its blocks take more than {INPUT_BYTES_MAX} bytes in all"));
+        }
+        all.parts.push(found);
     }
     Ok(())
 }
@@ -206,4 +229,50 @@ fn node_of(
     let map = HostMap::new(&config.host_map, &names).map_err(|error| error.to_string())?;
     let name = |at: u32| names.get(at as usize).map(|node| Arc::from(node.name.as_str()));
     Ok(located.datanodes.iter().map(|d| map.node(d).and_then(name)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::locations::{List, Locations};
+    use phalanx_methods::data_jobs::blockmap::of_job;
+
+    /// Goal: what many names take together is bounded before anything is copied.
+    #[test]
+    fn names_have_one_bound_together() {
+        let part = r#"{"bytes": 1, "hosts": ["n1"]}"#;
+        let parts = [part; 300].join(",");
+        let list: Vec<String> = (0..9).map(|at| format!(r#""d{at}": [{parts}]"#)).collect();
+        let list = List::parse(format!("{{{}}}", list.join(",")).as_bytes()).unwrap();
+        let datasets = Arc::new(Datasets { list: Arc::new(list), ..Datasets::default() });
+        let ask = |names: &str| {
+            let declaration = of_job(&format!("data-input={names}"), "").unwrap().unwrap();
+            let key = InputKey { user: "u".to_owned(), declaration };
+            let asked = Asked { key: &key, job_id: 1, datasets: Arc::clone(&datasets) };
+            Client::default().located(&HdfsConfig::default(), &asked)
+        };
+        assert_eq!(ask("d0").unwrap().blocks(), 300);
+        assert_eq!(ask("d0,d1").unwrap().blocks(), 600);
+        assert_eq!(ask(&["d0"; 500].join(",")).unwrap().blocks(), 300);
+        let error = ask("d0,d1,d2,d3,d4,d5,d6,d7,d8").unwrap_err();
+        assert_eq!(error, "its blocks take more than 65536 bytes in all");
+    }
+
+    /// Goal: the blocks of one name are not copied.
+    #[test]
+    fn one_name_is_shared() {
+        struct One(Arc<Located>);
+        impl Locations for One {
+            fn locate(&mut self, _: &Question<'_>) -> Result<Arc<Located>, String> {
+                Ok(Arc::clone(&self.0))
+            }
+        }
+        let mut source = One(Arc::default());
+        let declaration = of_job("data-input=d", "").unwrap().unwrap();
+        let key = InputKey { user: "u".to_owned(), declaration };
+        let asked = Asked { key: &key, job_id: 1, datasets: Arc::default() };
+        let mut all = Found::default();
+        find(&mut all, &mut source, &["d".to_owned()], &asked, Duration::MAX).unwrap();
+        assert!(Arc::ptr_eq(&all.joined(), &source.0));
+    }
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The thread `poll` reads slurmctld every `source.poll_ms`.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use log::{info, warn};
@@ -33,6 +33,8 @@ pub struct Poll<'a> {
     pub to_plan: Newest<Arc<Snapshot>>,
     /// Counters of the API, which learn whether slurm.conf hides things from users.
     pub control: &'a Counters,
+    /// SlurmUser, for the sockets.
+    pub owner: Arc<OnceLock<u32>>,
 }
 
 impl Poll<'_> {
@@ -53,6 +55,7 @@ impl Poll<'_> {
                     }
                     is_queue_forgotten = false;
                     let info = self.source.info();
+                    let _ = info.slurm_user_id.map(|uid| self.owner.set(uid));
                     self.responder.set_cluster_name(&info.cluster);
                     self.control.hide(info.private_data & !PRIVATE_CLOUD_NODES != 0);
                     self.cluster.answered(started.elapsed(), info);

@@ -41,6 +41,8 @@ pub(super) struct Faults {
     pub limit_s: u32,
     /// Percentage of answers that say that the job is to wait, every second one for a limit.
     pub hold: u32,
+    /// Of 100 answers are proofs of nothing.
+    pub forge: u32,
     /// Whether the daemon orders starts.
     pub order: bool,
 }
@@ -76,13 +78,16 @@ fn faults(class: &str, rng: &mut Xoshiro256PlusPlus) -> Faults {
             let late = rng.random_range(20..400);
             Faults { late, late_us: rng.random_range(500..400_000), ..base }
         }
-        "wrong" => Faults { wrong: rng.random_range(20..400), twice: 100, hold: 5, ..base },
+        "wrong" => {
+            Faults { wrong: rng.random_range(20..400), twice: 100, hold: 5, forge: 5, ..base }
+        }
         "crashes" => Faults { crash_ms: 3500, power: 30, ..base },
         "full" => Faults { late: 300, late_us: rng.random_range(10_000..3_000_000), ..base },
         "order" => Faults { crash_ms: 4000, power: 40, daemon_ms: 9000, order: true, ..base },
         "holds" => {
             let (hold, held_s) = (rng.random_range(40..100), Some(rng.random_range(1..6)));
-            Faults { hold, held_s, limit_s: rng.random_range(3590..3610), ..base }
+            let (limit_s, forge) = (rng.random_range(3590..3610), rng.random_range(0..60));
+            Faults { hold, held_s, limit_s, forge, ..base }
         }
         "storms" => {
             Faults { resync_ms: rng.random_range(100..3000), reload_ms: 2000, cut_ms: 4000, ..base }
@@ -101,6 +106,7 @@ fn faults(class: &str, rng: &mut Xoshiro256PlusPlus) -> Faults {
             held_s: Some(2),
             limit_s: 3605,
             hold: 20,
+            forge: 3,
             ..base
         },
         _ => base,
@@ -160,7 +166,7 @@ pub(super) fn draw(seed: u64, rng: &mut Xoshiro256PlusPlus, config: &Config) -> 
     };
     let end = match rng.random_range(0..64) {
         0..8 => End::Dead,
-        8 if settings.breaker.eject_openings == 0 => End::Alone,
+        8 if settings.breaker.eject_openings == 0 && faults.forge == 0 => End::Alone,
         _ => End::Enabled,
     };
     let active_ns = rng.random_range(2_000_000_000..12_000_000_000);

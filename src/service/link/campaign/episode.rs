@@ -292,7 +292,7 @@ impl<'a> Episode<'a> {
         self.plan.settings.generation += 1;
         daemon.responder.set_settings(self.plan.settings.clone())?;
         if self.rng.random_bool(0.1) {
-            daemon.responder.enable();
+            self.sim.tell(false);
         }
         Ok(())
     }
@@ -319,16 +319,15 @@ impl<'a> Episode<'a> {
         daemon.responder.order.want(&deltas);
     }
 
+    /// The administrator closes the breaker.
     fn enable(&mut self) {
-        if self.plan.end == End::Enabled
-            && let Some(daemon) = &self.daemon
-        {
-            daemon.responder.enable();
+        if self.plan.end == End::Enabled {
+            self.sim.tell(false);
         }
     }
 
     fn become_quiet(&mut self) {
-        self.sim.quiet(true);
+        self.sim.tell(true);
         self.quiet_at = Some(self.sim.now());
         if self.plan.end == End::Dead {
             self.end_daemon();

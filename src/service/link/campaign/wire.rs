@@ -28,6 +28,9 @@ const WELCOME: u16 = wire::Type::Welcome.raw();
 const CONFIG: u16 = wire::Type::Config.raw();
 const ANSWER: u16 = wire::Type::Answer.raw();
 
+/// `PHX_W_ENABLE`, which the daemon does not send.
+const ENABLE: u32 = 128;
+
 fn kind(packet: &[u8]) -> u16 {
     packet.get(TYPE..TYPE + 2).map_or(0, |b| u16::from_ne_bytes([b[0], b[1]]))
 }
@@ -152,8 +155,17 @@ pub(super) fn mutate(
     {
         (welcome.held_s, welcome.limit_hold_s) = (held_s, faults.limit_s);
     }
+    if faults.forge > 0
+        && [WELCOME, CONFIG].contains(&kind)
+        && let Ok((welcome, _)) = wire::Welcome::mut_from_prefix(&mut packet)
+    {
+        welcome.flags |= wire::PHX_W_PROVE_WILL_RUN | wire::PHX_W_PROVE_NO_FIT | ENABLE;
+    }
     if quiet {
         return vec![packet];
+    }
+    if kind == ANSWER && rng.random_range(0..100) < faults.forge {
+        forge(&mut packet, rng);
     }
     if kind == ANSWER && rng.random_range(0..100) < faults.hold {
         hold(&mut packet, rng.random_bool(0.5));
@@ -176,6 +188,22 @@ fn hold(packet: &mut Vec<u8>, by_limit: bool) {
         head.proof = 0;
         head.hdr.length = u32::try_from(size).unwrap();
         packet.truncate(size);
+    }
+}
+
+/// "It cannot start", or "these nodes are as good as all", which nobody proved. Whether it is of
+/// the ask's kind is left to chance.
+fn forge(packet: &mut Vec<u8>, rng: &mut Xoshiro256PlusPlus) {
+    let cannot = rng.random_bool(0.5);
+    if cannot {
+        hold(packet, false);
+    }
+    if let Ok((head, _)) = wire::AnswerHead::mut_from_prefix(packet) {
+        head.reason = if cannot { Reason::NoFit.raw() } else { head.reason };
+        head.flags = wire::PHX_A_PROOF | [0, wire::PHX_A_VERIFY][rng.random_range(0..2)];
+        head.proof = rng.random_range(1..4);
+        head.until = [0, u64::MAX >> 1, 1_700_000_300][rng.random_range(0..3)];
+        head.not_before = head.until.min([0, 1_700_000_300][rng.random_range(0..2)]);
     }
 }
 
@@ -221,7 +249,7 @@ fn wrong(mut packet: Vec<u8>, kind: u16, rng: &mut Xoshiro256PlusPlus) -> Vec<Ve
             rng.fill_bytes(&mut noise);
             vec![packet, noise]
         }
-        7 => vec![wire::Resync::new().as_bytes().to_vec(), packet],
+        7 => vec![wire::Resync::default().as_bytes().to_vec(), packet],
         _ => vec![packet],
     }
 }

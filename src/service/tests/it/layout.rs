@@ -151,6 +151,41 @@ fn refused_options_are_left_to_slurm() {
     assert_eq!((fallen_back("narrow_failed"), fallen_back("not_proved")), (Some(20), Some(1)));
 }
 
+/// Goal: limits that Slurm alone knows leave an ask to it by name, and numbers are what they are,
+/// also those that mean "not given" in shorter fields.
+#[test]
+fn limits_that_are_not_known_are_left_to_slurm() {
+    let daemon = Daemon::start(Mode::Enforce);
+    let mut plugin = busy(&daemon);
+    for flag in [wire::PHX_ASK_PART_CPUS, wire::PHX_ASK_GPU_CORES, wire::PHX_ASK_EXC_GRES] {
+        let head = AskHead { flags: wire::PHX_ASK_CORES | flag, ..tasks(1) };
+        assert_eq!(ask(&mut plugin, &head, 0b1111, &[]).reason, Reason::Unsupported);
+    }
+    let names = daemon.responder.view().run_now.options;
+    let named = ["MaxCPUsPerNode", "RestrictedCoresPerGPU", "gres reserved"];
+    assert_eq!(names.into_keys().collect::<Vec<_>>(), named);
+    for many in [65_534, 65_535] {
+        let head = AskHead { num_tasks: many, ..tasks(1) };
+        assert_eq!(ask(&mut plugin, &head, 0b1111, &[]).reason, Reason::NoFit);
+    }
+}
+
+/// Goal: of each node the table says whether it takes jobs, of each GRES whether it is used up.
+#[test]
+fn the_table_knows_what_counts() {
+    let daemon = Daemon::start(Mode::Enforce);
+    let mut plugin = Plugin::connect(&daemon.socket);
+    plugin.greet(2);
+    plugin.sync_nodes(&[8; 2], &[], |node| {
+        node.no_consume = 1;
+        node.flags = u16::from(node.gres_count == 0);
+    });
+    until("mirror", || daemon.responder.view().synced);
+    let table = daemon.responder.table().unwrap();
+    assert_eq!(table.nodes.iter().map(|node| node.out).collect::<Vec<_>>(), [true, false]);
+    assert_eq!(table.unspent, [phalanx_core::GresIdx::new(0)]);
+}
+
 /// Goal: questions with core layout, reserved cores and refusals are decided again to the
 /// last bit.
 #[test]

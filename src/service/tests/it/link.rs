@@ -6,8 +6,8 @@
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -64,7 +64,11 @@ impl Daemon {
         let socket = dir.path().join("plugin.sock");
         let (sender, events) = bounded(1000);
         let responder = Arc::new(Responder::new(settings(mode), sender, 1));
-        let config = ServerConfig { socket: socket.clone(), allowed_uids: Vec::new(), owner: None };
+        let config = ServerConfig {
+            socket: socket.clone(),
+            allowed_uids: Vec::new(),
+            owner: Arc::default(),
+        };
         let server = Server::bind(config).unwrap();
         let stop = Arc::new(AtomicBool::new(false));
         let (own, own_stop) = (Arc::clone(&responder), Arc::clone(&stop));
@@ -439,37 +443,45 @@ fn a_reload_reaches_the_plugin_and_the_next_decision() {
 }
 
 #[test]
-fn enable_reaches_the_plugin_once() {
-    let daemon = Daemon::start(Mode::Enforce);
-    let mut plugin = Plugin::connect(&daemon.socket);
-    plugin.greet(2);
-    plugin.sync(&[8, 8], &[]);
-    daemon.responder.enable();
-    match plugin.receive() {
-        Message::Config(config) => assert_ne!(config.flags & wire::PHX_W_ENABLE, 0),
-        other => panic!("expected CONFIG, got {other:?}"),
-    }
-    // The next CONFIG, of a reload, does not close a breaker by the way.
-    let changed = Settings { generation: 2, ..settings(Mode::Enforce) };
-    daemon.responder.set_settings(changed).unwrap();
-    match plugin.receive() {
-        Message::Config(config) => assert_eq!(config.flags & wire::PHX_W_ENABLE, 0),
-        other => panic!("expected CONFIG, got {other:?}"),
-    }
-}
-
-#[test]
 fn a_second_daemon_does_not_take_the_socket() {
     let daemon = Daemon::start(Mode::Enforce);
-    let config =
-        ServerConfig { socket: daemon.socket.clone(), allowed_uids: Vec::new(), owner: None };
+    let config = ServerConfig {
+        socket: daemon.socket.clone(),
+        allowed_uids: Vec::new(),
+        owner: Arc::default(),
+    };
     let error = Server::bind(config).unwrap_err().to_string();
     assert!(error.contains("another process is listening"), "{error}");
     let file = daemon.socket.with_file_name("file");
     std::fs::write(&file, "x").unwrap();
-    let config = ServerConfig { socket: file.clone(), allowed_uids: Vec::new(), owner: None };
+    let config =
+        ServerConfig { socket: file.clone(), allowed_uids: Vec::new(), owner: Arc::default() };
     assert!(Server::bind(config).unwrap_err().to_string().contains("not a socket"));
     assert!(file.exists());
+}
+
+/// Goal: a daemon that was there before slurmctld gives the socket away once it knows to whom.
+#[test]
+fn the_socket_is_given_to_slurm_user_when_slurmctld_tells_who_that_is() {
+    use std::os::unix::fs::MetadataExt;
+    if !nix::unistd::Uid::effective().is_root() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let (socket, owner) = (dir.path().join("plugin.sock"), Arc::<OnceLock<u32>>::default());
+    let config =
+        ServerConfig { socket: socket.clone(), allowed_uids: Vec::new(), owner: owner.clone() };
+    let server = Server::bind(config).unwrap();
+    let responder = Responder::new(settings(Mode::Enforce), bounded(10).0, 1);
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| server.run(&responder, &stop, &AtomicU64::new(0)));
+        let uid = || std::fs::metadata(&socket).unwrap().uid();
+        assert_eq!(uid(), 0);
+        owner.set(65_533).unwrap();
+        until("the socket is given away", || uid() == 65_533);
+        stop.store(true, Ordering::Relaxed);
+    });
 }
 
 /// A snapshot of the nodes of the mirror.

@@ -31,6 +31,7 @@ pub fn limit(responder: &Responder, cap_w: u64) {
     let table = PowerTable {
         caps: vec![PowerCap { partition: "".into(), cap_mw: cap_w * 1000 }],
         rows: vec![row(90, nodes(other)), row(50, nodes(frugal))],
+        ..PowerTable::default()
     };
     responder.set_power(&snapshot, Some(table));
 }
@@ -52,7 +53,7 @@ fn a_job_waits_below_the_limit() {
     assert_eq!(plugin.flags, PHX_A_LIMIT);
     let (hold, partition) = responder.power_hold(99).unwrap();
     let text = "held by the power cap: 200 W of 160 W with this job";
-    assert_eq!(hold.text(&partition), text);
+    assert_eq!(hold.text(&partition, |_| Default::default()), text);
     assert_eq!(plugin.ask(8, 0, 4, 0b1110).2, [2], "160 W on the frugal node");
     let view = responder.power().unwrap();
     assert_eq!((view.caps[0].1, view.known_nodes, view.holds), (160_000, 4, 1));

@@ -2,6 +2,7 @@
 //! The systemd unit and the Slurm fragments are well-formed and fit together.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -17,6 +18,22 @@ const EXPOSURE_MAX: &str = "20";
 fn value(key: &str) -> &'static str {
     let start = format!("{key}=");
     UNIT.lines().find_map(|line| line.strip_prefix(start.as_str())).expect(key)
+}
+
+/// Goal: no thread is lost silently, in a debug build neither.
+#[test]
+fn a_panic_in_a_thread_ends_the_process() {
+    const SELF: &str = "service::a_panic_in_a_thread_ends_the_process";
+    if std::env::var_os("PHALANX_TEST_PANICS").is_some() {
+        phalanx_service::abort_on_panic();
+        let _ = std::thread::spawn(|| Vec::<u8>::with_capacity(usize::MAX)).join();
+        return;
+    }
+    let mut child = Command::new(std::env::current_exe().unwrap());
+    child.args(["--exact", SELF]).env("PHALANX_TEST_PANICS", "1");
+    let ended = child.output().unwrap();
+    assert_eq!(ended.status.signal(), Some(6), "{ended:?}");
+    assert!(String::from_utf8_lossy(&ended.stderr).contains("capacity overflow"), "{ended:?}");
 }
 
 /// Goal: the unit's directories are those of the default configuration.

@@ -1,0 +1,362 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Jobs whose number of nodes is open: as few nodes as possible, never more than with stock,
+//! neighbours, of one kind, the lightest.
+#![allow(clippy::cast_possible_truncation)] // a few nodes
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use proptest::prelude::*;
+
+use super::uneven::{Ask, Room, Units};
+use super::*;
+use crate::cluster::{Held, TableNode};
+use crate::preference::{
+    CandidateSet, JobKey, Method, Note, Preference, PreferenceTable, Preferences, Question, Waits,
+};
+use phalanx_core::shape::{GresWant, LeftToSlurm, Memory};
+
+const CPUS: u64 = 8;
+
+/// Nodes by name and Weight, and a topology.conf.
+fn cluster(nodes: &[(&str, u32)], conf: &str) -> Placer {
+    let node = |&(name, weight): &(&str, u32)| TableNode {
+        name: name.into(),
+        cpus: CPUS,
+        threads: 1,
+        memory_mb: 8000,
+        weight,
+        kinds: vec![(0.into(), 4)],
+        ..TableNode::default()
+    };
+    let nodes = nodes.iter().map(node).collect();
+    let mut table = Table { nodes, kinds: vec![Arc::from("gpu")], ..Table::default() };
+    if !conf.is_empty() {
+        table.topologies = vec![phalanx_core::topology::parse_conf(conf, 0, &table).unwrap()];
+    }
+    Placer::new(Cluster::new(table), true, Tuning::default(), Vec::new()).unwrap()
+}
+
+fn named(names: &str, count: usize) -> Vec<String> {
+    names.chars().flat_map(|c| (1..=count).map(move |n| format!("{c}{n}"))).collect()
+}
+
+/// `count` nodes of Weight 1 of each letter.
+fn equal(names: &str, count: usize, conf: &str) -> Placer {
+    let names = named(names, count);
+    cluster(&names.iter().map(|name| (name.as_str(), 1)).collect::<Vec<_>>(), conf)
+}
+
+fn hold(placer: &mut Placer, node: usize, cpus: u64) {
+    let held = vec![Held { node: NodeIdx::new(node), cpus, ..Held::default() }];
+    let id = node as u32 + 100;
+    placer.set_job(RunningJob { id, held, ..RunningJob::default() });
+}
+
+/// `-n TASKS`.
+fn tasks(count: u32) -> Shape {
+    Shape {
+        min_nodes: 1,
+        max_nodes: u32::MAX,
+        req_nodes: 1,
+        min_cpus: count,
+        num_tasks: count,
+        ..Shape::default()
+    }
+}
+
+fn answer(placer: &mut Placer, shape: &Shape) -> Result<Vec<usize>, Why> {
+    let all = NodeSet::full(placer.cluster().usages().len());
+    let placed = placer.decide(shape, Candidates::new(all.words()), Holding::After(0))?;
+    Ok(placed.nodes.iter().map(|node| node.at()).collect())
+}
+
+#[test]
+fn nodes_that_are_alike_are_taken_in_a_row() {
+    let mut eight = equal("n", 8, "");
+    assert_eq!(answer(&mut eight, &tasks(10)), Ok(vec![0, 1]));
+    assert_eq!(answer(&mut eight, &tasks(24)), Ok(vec![0, 1, 2]));
+    // The tightest run that suffices, as stock's best fit.
+    hold(&mut eight, 3, 8);
+    hold(&mut eight, 6, 8);
+    assert_eq!(answer(&mut eight, &tasks(16)), Ok(vec![4, 5]));
+    assert_eq!(answer(&mut eight, &tasks(40)), Ok(vec![0, 1, 2, 4, 5]));
+    // Nodes in part free would make it three.
+    hold(&mut eight, 4, 4);
+    assert_eq!(answer(&mut eight, &tasks(12)), Ok(vec![4, 5]));
+    assert_eq!(answer(&mut eight, &tasks(16)), Ok(vec![0, 1]));
+}
+
+/// `TopologyParam=TopoOptional`: stock looks at no switch and takes neighbours.
+#[test]
+fn without_a_say_of_switches_neighbours_are_on_as_few_leaves_as_with_stock() {
+    let conf = "SwitchName=a Nodes=n[1-2]\nSwitchName=b Nodes=n[3-4]\nSwitchName=t Switches=a,b\n";
+    let mut placer = equal("n", 4, conf);
+    let mut shape = tasks(10);
+    shape.topology.optional = true;
+    assert_eq!(answer(&mut placer, &shape), Ok(vec![0, 1]));
+    let placed = answer(&mut placer, &tasks(10));
+    assert_eq!(placed, Ok(vec![0, 1]));
+    hold(&mut placer, 0, 8);
+    assert_eq!(answer(&mut placer, &tasks(10)), Ok(vec![2, 3]));
+    // Of two leaves one is taken whole.
+    assert_eq!(answer(&mut placer, &tasks(24)), Ok(vec![1, 2, 3]));
+}
+
+#[test]
+fn a_leaf_is_taken_whole_before_the_next_one_is_begun() {
+    let conf = "SwitchName=a Nodes=n[1-3]\nSwitchName=b Nodes=n[4-7]\nSwitchName=t Switches=a,b\n";
+    let mut placer = equal("n", 7, conf);
+    assert_eq!(answer(&mut placer, &tasks(40)), Ok(vec![0, 3, 4, 5, 6]));
+}
+
+#[test]
+fn kinds_of_nodes_are_chosen_before_they_are_mixed() {
+    let mut placer = equal("xy", 8, "");
+    let kinds = |nodes: &[usize]| (nodes.iter().any(|n| *n < 8), nodes.iter().any(|n| *n >= 8));
+    for busy in 0..8 {
+        hold(&mut placer, busy, 8);
+        let nodes = answer(&mut placer, &tasks(16)).unwrap();
+        assert_eq!((nodes.len(), kinds(&nodes)), (2, (busy < 6, busy >= 6)), "{nodes:?}");
+    }
+    // Two idle nodes of each: only both kinds together hold it.
+    let mut placer = equal("xy", 2, "");
+    assert_eq!(answer(&mut placer, &tasks(24)).unwrap().len(), 3);
+    // Of x it would need three nodes; stock, which goes by index, takes three as well.
+    let mut placer = equal("xy", 3, "");
+    for (node, cpus) in [(0, 0), (1, 4), (2, 4), (3, 4), (4, 4), (5, 0)] {
+        hold(&mut placer, node, cpus);
+    }
+    assert_eq!(answer(&mut placer, &tasks(16)), Ok(vec![0, 1, 2]));
+}
+
+/// Each option that decides the number of nodes.
+#[test]
+fn the_number_of_nodes_follows_from_what_is_asked() {
+    let mut placer = equal("n", 8, "");
+    let mut count = |shape: Shape| answer(&mut placer, &shape).map(|nodes| nodes.len());
+    assert_eq!(count(tasks(16)), Ok(2));
+    // -N2-4, and with --use-min-nodes: without the option Slurm takes as many as there are.
+    let between = Shape { min_nodes: 2, max_nodes: 4, req_nodes: 4, ..tasks(16) };
+    assert_eq!(count(between.clone()), Ok(4));
+    assert_eq!(count(Shape { req_nodes: 2, ..between.clone() }), Ok(2));
+    assert_eq!(count(Shape { ntasks_per_node: 4, ..tasks(16) }), Ok(4));
+    assert_eq!(count(Shape { ntasks_per_node: 4, ..tasks(15) }), Ok(4));
+    assert_eq!(count(Shape { cpus_per_task: 3, min_cpus: 12, ..tasks(4) }), Ok(2));
+    assert_eq!(count(Shape { memory: Memory::PerCpu(2000), ..tasks(10) }), Ok(3));
+    let gpus = |want: GresWant, count| Shape { gres: vec![want], ..tasks(count) };
+    assert_eq!(count(gpus(GresWant { per_job: 10, ..GresWant::default() }, 10)), Ok(3));
+    assert_eq!(count(gpus(GresWant { per_task: 1, ..GresWant::default() }, 10)), Ok(3));
+    assert_eq!(count(gpus(GresWant { per_job: 5, ..GresWant::default() }, 16)), Ok(2));
+    // No node without a task.
+    assert_eq!(count(gpus(GresWant { per_job: 10, ..GresWant::default() }, 2)), Err(Why::NoFit));
+    let mut spread = tasks(4);
+    spread.topology.spread = true;
+    assert_eq!(count(spread), Err(Why::Left(LeftToSlurm::Spread)));
+    let names: Vec<usize> = (0..8).filter(|n| *n != 2 && *n != 5 && *n != 6).collect();
+    names.iter().for_each(|node| hold(&mut placer, *node, 8));
+    assert_eq!(answer(&mut placer, &between), Ok(vec![2, 5, 6]), "three of four");
+}
+
+#[test]
+fn gpus_of_a_job_are_taken_where_they_are_free() {
+    let mut placer = equal("n", 4, "");
+    let gres = vec![(0.into(), None, 2)];
+    let held = vec![Held { node: 0.into(), cpus: 1, gres, ..Held::default() }];
+    placer.set_job(RunningJob { id: 1, held, ..RunningJob::default() });
+    let want = GresWant { per_job: 10, ..GresWant::default() };
+    let shape = Shape { gres: vec![want], ..tasks(10) };
+    assert_eq!(answer(&mut placer, &shape), Ok(vec![0, 1, 2]), "2 + 4 + 4");
+    let shape = Shape { gres: vec![GresWant { per_job: 12, ..want }], ..tasks(12) };
+    assert_eq!(answer(&mut placer, &shape), Ok(vec![1, 2, 3]));
+}
+
+#[test]
+fn lighter_nodes_are_taken_whole_before_heavier_ones() {
+    let nodes = [("a1", 1), ("b1", 9), ("b2", 9), ("b3", 9)];
+    let mut placer = cluster(&nodes, "");
+    hold(&mut placer, 0, 4);
+    assert_eq!(answer(&mut placer, &tasks(12)), Ok(vec![0, 1]));
+    assert_eq!(answer(&mut placer, &tasks(16)), Ok(vec![0, 1, 2]), "as with stock");
+    let two = Shape { max_nodes: 2, ..tasks(16) };
+    assert_eq!(answer(&mut placer, &two), Ok(vec![1, 2]), "where it may have no third");
+}
+
+#[test]
+fn idle_nodes_tell_the_number_of_nodes_of_a_kind() {
+    let placer = equal("n", 1, "");
+    let usage = placer.cluster().usage(0.into()).unwrap();
+    let nodes = |shape: &Shape| nodes_when_idle(shape, usage);
+    assert_eq!(nodes(&tasks(16)), Some(2));
+    assert_eq!(nodes(&Shape { max_nodes: 1, ..tasks(16) }), Some(1), "closed: as it says");
+    assert_eq!(nodes(&Shape { max_nodes: 2, ..tasks(17) }), None);
+    assert_eq!(nodes(&Shape { cpus_per_task: 9, ..tasks(2) }), None);
+}
+
+/// Stock's steps as in Slurm's source: sets of neighbours, best fit first, by index inside.
+fn stock_count(sets: &[Vec<u64>], needed: u64) -> Option<usize> {
+    let (mut sets, mut left, mut taken) = (sets.to_vec(), needed, 0);
+    while !sets.is_empty() {
+        let mut best = 0;
+        for at in 1..sets.len() {
+            let (new, old) = (sets[at].iter().sum::<u64>(), sets[best].iter().sum::<u64>());
+            let better = match (new >= left, old >= left) {
+                (true, false) => true,
+                (true, true) => new < old,
+                (false, false) => new > old,
+                (false, true) => false,
+            };
+            best = if better { at } else { best };
+        }
+        let set = sets.remove(best);
+        // With one node to go, a node that does alone.
+        if set.iter().any(|room| *room >= left) && taken == 0 {
+            return Some(1);
+        }
+        for room in set {
+            taken += 1;
+            left = left.saturating_sub(room);
+            if left == 0 {
+                return Some(taken);
+            }
+        }
+    }
+    None
+}
+
+fn rooms_of(tasks: &[u64]) -> Vec<Room> {
+    let room = |(at, tasks): (usize, &u64)| Room { node: NodeIdx::new(at), units: only(*tasks) };
+    tasks.iter().enumerate().filter(|(_, tasks)| **tasks > 0).map(room).collect()
+}
+
+fn only(tasks: u64) -> Units {
+    let mut units = Units::default();
+    units[0] = tasks;
+    units
+}
+
+fn joined(a: &Room, b: &Room) -> bool {
+    a.node.at() + 1 == b.node.at()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn never_more_nodes_than_the_least_possible_nor_than_stock(
+        free in prop::collection::vec(prop::sample::select(vec![0u64, 2, 4, 8, 8, 8]), 1..24),
+        needed in 1u64..100,
+        most in 1usize..24,
+    ) {
+        let rooms = rooms_of(&free);
+        let sets: Vec<&[Room]> = rooms.chunk_by(joined).collect();
+        let ask = Ask { need: only(needed), least: 1, most };
+        let mut sorted = free.clone();
+        sorted.sort_unstable_by(|a, b| b.cmp(a));
+        let sum = |count: usize| sorted.iter().take(count).sum::<u64>();
+        let least = (1..=sorted.len()).find(|count| sum(*count) >= needed);
+        let picked = ask.pick(&sets);
+        prop_assert_eq!(picked.as_ref().map(|p| p.0.len()), least.filter(|count| *count <= most));
+        let Some((chosen, limit)) = picked else { return Ok(()) };
+        prop_assert!(chosen.iter().map(|room| room.units[0]).sum::<u64>() >= needed);
+        prop_assert!(chosen.is_sorted_by_key(|room| room.node));
+        let plain: Vec<Vec<u64>> =
+            sets.iter().map(|set| set.iter().map(|room| room.units[0]).collect()).collect();
+        if most == 23 {
+            let stock = stock_count(&plain, needed);
+            prop_assert!(stock.is_none_or(|stock| limit <= stock.max(chosen.len())));
+        }
+    }
+
+    /// On idle equal nodes: the tightest run that holds it, from its first node on.
+    #[test]
+    fn consecutive_on_an_idle_flat_cluster(
+        offered in prop::collection::vec(prop::bool::weighted(0.8), 1..40),
+        wanted in 1usize..12,
+    ) {
+        let mut placer = equal("n", offered.len(), "");
+        let free: Vec<u64> = offered.iter().map(|&offered| u64::from(offered) * CPUS).collect();
+        for (node, _) in free.iter().enumerate().filter(|(_, free)| **free == 0) {
+            hold(&mut placer, node, CPUS);
+        }
+        let rooms = rooms_of(&free);
+        let runs = rooms.chunk_by(joined).filter(|run| run.len() >= wanted);
+        let tightest = runs.min_by_key(|run| run.len());
+        let answer = answer(&mut placer, &tasks((wanted as u64 * CPUS) as u32));
+        if let (Some(run), true) = (tightest, wanted > 1) {
+            let first: Vec<usize> = run.iter().take(wanted).map(|room| room.node.at()).collect();
+            prop_assert_eq!(answer, Ok(first));
+        } else {
+            let all = rooms.len() >= wanted;
+            prop_assert_eq!(answer.map(|nodes| nodes.len()).ok(), all.then_some(wanted));
+        }
+    }
+
+    /// With the preferences of every method, an open number of nodes or one that is given.
+    #[test]
+    fn never_a_heavier_node_while_lighter_ones_hold_the_job(
+        nodes in prop::collection::vec((1u32..=3, prop::sample::select(vec![0u64, 0, 4, 8])), 2..12),
+        preferred in prop::collection::vec(any::<bool>(), 12),
+        method in prop::sample::select(vec![
+            Method::DataJobs, Method::Bag, Method::Gang, Method::BackfillWindow,
+        ]),
+        given in prop::option::of(1u32..4),
+        count in 1u32..40,
+        required in any::<bool>(),
+    ) {
+        let names = named("n", nodes.len());
+        let rows = names.iter().zip(&nodes).map(|(name, (weight, _))| (name.as_str(), *weight));
+        let mut placer = cluster(&rows.collect::<Vec<_>>(), "");
+        for (node, (_, used)) in nodes.iter().enumerate().filter(|(_, (_, used))| *used > 0) {
+            hold(&mut placer, node, *used);
+        }
+        let shape = match given {
+            Some(n) => Shape { min_nodes: n, max_nodes: n, req_nodes: n, ..tasks(count.max(n)) },
+            None => tasks(count),
+        };
+        let of = |keep: &dyn Fn(usize) -> bool| {
+            (0..nodes.len()).filter(|n| keep(*n)).map(NodeIdx::new).collect::<Vec<_>>()
+        };
+        let words = |set: &[NodeIdx]| [set.iter().fold(0u64, |word, n| word | 1 << n.at())];
+        let lightest = (1..=3).find(|weight| {
+            let light = words(&of(&|n| nodes[n].0 <= *weight));
+            placer.decide(&shape, Candidates::new(&light), Holding::Never).is_ok()
+        });
+        let set = CandidateSet {
+            name: "set".into(),
+            nodes: of(&|n| preferred[n]).into(),
+            quota: None,
+        };
+        let preference = Preference {
+            key: JobKey::Job(7),
+            method,
+            sets: vec![set],
+            worth: vec![Some(1.0), Some(0.1)],
+            required,
+            made_ms: 1,
+            note: Note::None,
+        };
+        let table = PreferenceTable::new(Arc::clone(placer.cluster().table()), vec![preference]);
+        let mut preferences = Preferences::default();
+        preferences.replace(method, table);
+        let question = Question { job_id: 7, shape: Cow::Borrowed(&shape), ..Question::default() };
+        let all = words(&of(&|_| true));
+        let mut decide = |placer: &mut Placer| {
+            let candidates = Candidates::new(&all);
+            crate::preference::decide(placer, &mut preferences, &question, candidates, Waits::OVER)
+        };
+        let (placed, _) = decide(&mut placer);
+        prop_assert_eq!(placed.is_ok(), lightest.is_some());
+        let heaviest = |placed: &Placement| placed.nodes.iter().map(|n| nodes[n.at()].0).max();
+        if let Ok(placed) = &placed {
+            prop_assert!(heaviest(placed) <= lightest, "{:?}", placed.nodes);
+        }
+        // An exchange rate lets the set pay.
+        placer.tune(Tuning { weight_cost: Some(0.01), ..Tuning::default() }).unwrap();
+        let (_, used) = decide(&mut placer);
+        let own = words(&of(&|n| preferred[n]));
+        let holds = placer.decide(&shape, Candidates::new(&own), Holding::Never).is_ok();
+        let taken = used.and_then(|used| used.set).is_some();
+        prop_assert!(given.is_none() || taken || !holds, "{:?}", shape);
+    }
+}

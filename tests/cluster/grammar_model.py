@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The model of "the same outcome": what Phalanx must keep of what stock Slurm says to a request.
+
+Where both sides start a job, which nodes it gets may differ, by these rules: the same number of
+nodes, none heavier by Weight, none asleep while stock has awake ones, no more leaf switches, no
+higher common switch, and on nodes of the same kinds the same CPUs, memory and GRES.
+"""
+
+import re
+import time
+from dataclasses import dataclass
+
+from grammar_sides import failed, plain
+from slurmcluster.nodes import expand_hostlist
+
+TESTED = re.compile(r"Job \d+ to start at (\S+) using (\d+) processors on nodes (\S+)"
+                    r" in partition (\S+)")
+CODE = re.compile(r"=CODE \d+")
+STARTED = 1             # JOB_RUNNING
+# What --test-only says where stock finds no nodes, though there may be some.
+NOT_NOW = "allocation failure: Requested node configuration is not available"
+LATER_S = 8             # than with stock; both states were made within this
+# Whether it is a fault: else a difference in favour of the job, which is counted.
+HARMS = {"refused", "fails", "accepted", "error", "waits", "later", "reason", "more-nodes",
+         "spread", "heavier", "asleep", "leaves", "switch", "apart", "amounts", "partition",
+         "taken"}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one side said.
+
+    verdict  `refused`, `waits`, `starts`, `fails`: chosen nodes and then found no cores on them
+    start    seconds of the clock, of --test-only
+    """
+
+    verdict: str
+    text: str
+    nodes: tuple = ()
+    amounts: str = ""
+    partition: str = ""
+    start: float = 0.0
+
+    def __str__(self):
+        where = f" on {','.join(self.nodes)} ({self.amounts}) in {self.partition}" \
+            if self.nodes else ""
+        at = time.strftime(" at %H:%M:%S", time.localtime(self.start)) if self.start else ""
+        return f"{self.verdict}{at}{where}" if self.nodes else f"{self.verdict}: {self.text}"
+
+
+def outcome(answer):
+    """The Outcome of an answer."""
+    status, text = answer
+    tested = TESTED.search(text)
+    if tested:
+        when, cpus, nodes, partition = tested.groups()
+        start = time.mktime(time.strptime(when, "%Y-%m-%dT%H:%M:%S"))
+        return Outcome("starts", "", names(nodes), f"cpu={cpus}", partition, start)
+    for line in text.splitlines():
+        if line.startswith("=JOB") and "|" in line:
+            _, state, nodes, tres, partition = line.split("|")
+            if int(state) & 0xff == STARTED:
+                return Outcome("starts", "", names(nodes), tres, partition)
+            if failed(text):
+                return Outcome("fails", "", partition=partition)
+            # Not the reason in its record: the scheduler may have looked at it meanwhile.
+            return Outcome("waits", CODE.search(text)[0], partition=partition)
+    return Outcome("refused", f"{status} {plain(text).strip()}")
+
+
+def names(text):
+    """Nodes in the order of their numbers."""
+    return tuple(sorted(expand_hostlist(text), key=lambda node: int(node[1:])))
+
+
+def runs(nodes):
+    """How many runs of neighbours these nodes are."""
+    numbers = [int(node[1:]) for node in nodes]
+    return sum(number - 1 not in numbers for number in numbers)
+
+
+def compare(config, state, words, stock, ours):
+    """What differs between two outcomes: the name of a kind, or nothing."""
+    if stock.verdict != ours.verdict:
+        if ours.verdict == "starts":
+            return "accepted" if stock.verdict == "refused" and NOT_NOW not in stock.text \
+                else "sooner"
+        return "accepted" if stock.verdict == "refused" else ours.verdict
+    if stock.verdict == "refused":
+        return "error" if stock.text != ours.text else ""
+    if stock.verdict != "starts":
+        return "reason" if stock.text != ours.text else ""
+    if ours.start > stock.start + LATER_S:
+        return "later"
+    if ours.start < stock.start - LATER_S:
+        return "earlier"
+    return of_nodes(config, state, words, stock, ours)
+
+
+def of_nodes(config, state, words, stock, ours):
+    """The same for two starts at the same time."""
+    if stock.partition != ours.partition:
+        return "partition"
+    if len(ours.nodes) > len(stock.nodes):
+        return "more-nodes"
+    if len(ours.nodes) < len(stock.nodes):
+        return "spread" if "--spread-job" in words else "fewer-nodes"
+    asleep = {node for node, mark in state.marks if mark == "POWER_DOWN_FORCE"}
+    cost = [(len(asleep & set(one.nodes)), sum(config.kind(node).weight for node in one.nodes))
+            for one in (stock, ours)]
+    if cost[1] != cost[0]:
+        return ("asleep" if cost[1][0] > cost[0][0] else "awake") if cost[1][0] != cost[0][0] \
+            else "heavier" if cost[1][1] > cost[0][1] else "lighter"
+    if "--exclusive" in words and "--oversubscribe" not in words and not ours.start and \
+            taken(state) & set(ours.nodes) and not taken(state) & set(stock.nodes):
+        return "taken"
+    topology = config.topology()
+    if topology:
+        used, theirs = topology.used(ours.nodes), topology.used(stock.nodes)
+        if used != theirs:
+            return "leaves" if used > theirs else "fewer-leaves"
+        if topology.common(ours.nodes) < topology.common(stock.nodes):
+            return "switch"
+    if "--contiguous" in words and runs(ours.nodes) > runs(stock.nodes):
+        return "apart"
+    kinds = [sorted(map(config.kind, one.nodes), key=repr) for one in (stock, ours)]
+    if kinds[0] == kinds[1]:
+        return "amounts" if stock.amounts != ours.amounts else ""
+    return "other-kinds"
+
+
+def taken(state):
+    """The nodes that the jobs of a state are on."""
+    return {word[2:] for job in state.jobs for word in job if word.startswith("-w")}

@@ -1,0 +1,255 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Two slurmctlds without slurmds that are put into the same state and asked the same."""
+
+import contextlib
+import os
+import re
+import select
+import subprocess
+import time
+from dataclasses import replace
+
+from grammar_requests import State
+from slurmcluster import Cluster, ClusterError
+from slurmcluster.conf import PATIENT, write_config
+from slurmcluster.nodes import expand_hostlist
+from slurmcluster.pair import boot
+from slurmcluster.phalanx import read_status
+from slurmcluster.procs import MARKER
+from slurmcluster.suite import until
+
+ANSWER_S = 60.0
+POWER_S = 30.0
+SEPARATOR = "\x1f"
+PROGRAMS = ("sbatch", "scontrol", "scancel", "squeue")
+UNDO = {"DRAIN": "UNDRAIN", "DOWN": "RESUME", "POWER_DOWN_FORCE": "POWER_UP"}
+WRAP = ("--parsable", "-o/dev/null", "--wrap=true")
+EVEN_S = 5.0
+FAILED = 5              # JOB_FAILED
+SEEN = re.compile(r"\b(?:NodeName|CPUAlloc|AllocMem|State)=\S+")
+
+
+class Uneven(Exception):
+    """Both sides were put into the same state and are not in it."""
+
+
+class Room(Cluster):
+    """A cluster whose nodes are at a port of loopback where nobody listens.
+
+    Slurmctld tells nodes of ended jobs: a name that cannot be resolved costs it seconds.
+    """
+
+    def _write_files(self):
+        super()._write_files()
+        with open(self.paths.slurm_conf, encoding="utf-8") as file:
+            lines = file.read().splitlines()
+        for index, line in enumerate(lines):
+            if line.startswith("NodeName=") and "NodeAddr=" not in line:
+                lines[index] += f" NodeAddr=127.0.0.1 Port={index + 1}"
+        with open(self.paths.slurm_conf, "w", encoding="utf-8") as file:
+            file.write("\n".join(lines) + "\n")
+
+
+class Served:
+    """A command of Slurm that stays, so that a call of it costs a fork (served.c)."""
+
+    def __init__(self, cluster, library, program):
+        self.program = program
+        # Ended by close().
+        # pylint: disable-next=consider-using-with
+        self.process = subprocess.Popen(
+            [program], env=cluster.env | {"LD_PRELOAD": library, MARKER: cluster.id},
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+
+    def send(self, words, keep=True):
+        """Begins a call."""
+        line = SEPARATOR.join(["k" if keep else "e", *words]) + "\n"
+        self.process.stdin.write(line.encode())
+        self.process.stdin.flush()
+
+    def receive(self):
+        """(exit status, what it printed) of the call. Raises ClusterError if none comes."""
+        if not select.select([self.process.stdout], [], [], ANSWER_S)[0]:
+            self.process.kill()
+            raise ClusterError(f"{self.program}: no answer within {ANSWER_S:.0f} s")
+        head = self.process.stdout.readline().split()
+        if len(head) != 2:
+            raise ClusterError(f"{self.program} has ended")
+        return int(head[0]), self.process.stdout.read(int(head[1])).decode(errors="replace")
+
+    def close(self):
+        """Ends it."""
+        self.process.terminate()
+        self.process.wait(ANSWER_S)
+        with contextlib.suppress(OSError):
+            self.process.stdin.close()
+        self.process.stdout.close()
+
+
+class Pair:
+    """Both sides of one configuration.
+
+    second   what is held against stock: `ours`, or another name for stock again
+    toml     the daemon's configuration
+    extra    lines of slurm.conf and `more` words of each request that only the second side has,
+             so that it is not equal: sabotage
+    """
+
+    def __init__(self, root, library, config, second="ours", toml=PATIENT, extra=(), more=()):
+        self.config, self.more, self.state, self.number = config, tuple(more), None, 0
+        self.doing, self.spent = "boot", False
+        files = {"topology.conf": config.switch_conf()} if config.switches else {}
+        toml = write_config(os.path.join(root, "ours"), toml)
+        self.clusters = [
+            Room(os.path.join(root, name), stock=name != "ours", nodes=config.nodes_text(),
+                 extra=[*config.settings(), *more_lines], files=files,
+                 config=toml if name == "ours" else None)
+            for name, more_lines in (("stock", ()), (second, extra))]
+        self.served = {}
+        boot(self.clusters)
+        self.served = {program: [Served(cluster, library, program) for cluster in self.clusters]
+                       for program in PROGRAMS}
+        self.asleep = set()
+        if config.cloud:
+            self.power("POWER_UP", config.names)
+        if second == "ours":
+            until(lambda: read_status(self.clusters[1])["raw"]["plugin"].get("synced"),
+                  "the daemon knows the cluster")
+
+    def close(self):
+        """Ends both."""
+        for sides in self.served.values():
+            for one in sides:
+                one.close()
+        for cluster in self.clusters:
+            # In order it would wait for what it tells nodes that are not there.
+            if cluster.alive("slurmctld"):
+                cluster.stop_slurmctld(kill=True)
+            cluster.down(quick=True)
+
+    def both(self, program, *words, keep=True, more=()):
+        """The answers of both sides to a command."""
+        for index, one in enumerate(self.served[program]):
+            one.send((*words, *(more if index else ())), keep)
+        return [one.receive() for one in self.served[program]]
+
+    def ask(self, words, test=False):
+        """What both sides say to a request, whose job ends at once; `test`: to --test-only."""
+        answers = self.both("sbatch", *(("--test-only",) if test else ()), *words, *WRAP,
+                            keep=False, more=self.more)
+        self.spent |= any(failed(text) for _, text in answers)
+        if self.asleep and not test:
+            woken = {node for _, text in answers for node in nodes_of(text)} & self.asleep
+            if woken:
+                self.power("POWER_DOWN_FORCE", woken)
+        return answers
+
+    def apply(self, state):
+        """Puts both sides into a state; the index of a job of it whose outcomes differ, or None."""
+        if state == self.state:
+            return None
+        before, self.state = self.state, None
+        if before:
+            self.undo(before)
+            self.even()
+        self.state = State()
+        for index, words in enumerate(state.jobs):
+            if unlike(self.both("sbatch", *words, *WRAP)):
+                self.state = replace(self.state, jobs=state.jobs[:index + 1])
+                return index
+        self.state = state
+        for node, mark in state.marks:
+            if mark == "POWER_DOWN_FORCE":
+                self.power(mark, {node})
+            else:
+                self.both("scontrol", "update", f"nodename={node}", f"state={mark}", "reason=x")
+        for name, nodes, words in state.kept:
+            answers = self.both("scontrol", "create", "reservation", f"reservationname={name}",
+                                f"nodes={nodes}", *words)
+            if unlike(answers):
+                raise ClusterError(f"reservation {nodes}: {answers}")
+        self.even()
+        return None
+
+    def even(self):
+        """Waits until nodes and jobs are the same on both sides. Raises Uneven if they stay so."""
+        end = time.monotonic() + EVEN_S
+        while True:
+            first, second = self.view()
+            if first == second:
+                return
+            if time.monotonic() > end:
+                raise Uneven("; ".join(f"stock {one}, ours {other}" for one, other
+                                       in zip(first, second) if one != other))
+            time.sleep(0.1)
+
+    def view(self):
+        """Lines of both sides: states of nodes and what is in use of them, jobs and where."""
+        nodes = self.both("scontrol", "-o", "show", "node")
+        jobs = self.both("squeue", "-h", "-o", "%T %N %C %m")
+        return [[" ".join(SEEN.findall(line)) for line in text.splitlines() if line]
+                + sorted(listed.splitlines()) for (_, text), (_, listed) in zip(nodes, jobs)]
+
+    def undo(self, state):
+        """Takes a state back."""
+        for name, _, _ in state.kept:
+            self.both("scontrol", "delete", f"reservationname={name}")
+        if state.jobs:
+            self.both("scancel", "--user=root")
+            end = time.monotonic() + POWER_S
+            while any(text.strip() for _, text in self.both("squeue", "-h", "-o", "%i")):
+                if time.monotonic() > end:
+                    raise ClusterError("the jobs of a state do not end")
+        for node, mark in state.marks:
+            if mark == "POWER_DOWN_FORCE":
+                self.power("POWER_UP", {node})
+            else:
+                self.both("scontrol", "update", f"nodename={node}", f"state={UNDO[mark]}")
+
+    def power(self, how, nodes):
+        """Powers nodes up or down and waits until both sides have done so."""
+        # A job that boots it would end with the node: those go first.
+        listed = ",".join(sorted(nodes))
+        self.both("scontrol", "update", f"nodename={listed}", f"state={how}")
+        down, end = how != "POWER_UP", time.monotonic() + POWER_S
+        while True:
+            texts = self.both("scontrol", "-o", "show", "node", listed)
+            states = [line.split(" State=")[1].split()[0] for _, text in texts
+                      for line in text.splitlines() if " State=" in line]
+            if all(settled(state, down) for state in states):
+                break
+            if time.monotonic() > end:
+                raise ClusterError(f"{how} {listed}: {states}")
+            time.sleep(0.1)
+        self.asleep = self.asleep | set(nodes) if down else self.asleep - set(nodes)
+
+
+def settled(state, down):
+    """Whether a node's state is that after a power command."""
+    flags = set(state.split("+"))
+    if down:
+        return "POWERED_DOWN" in flags and not flags & {"POWERING_DOWN", "POWER_DOWN"}
+    return not flags & {"POWERED_DOWN", "POWERING_DOWN", "POWER_DOWN", "POWER_UP"}
+
+
+def failed(text):
+    """Whether a job has failed: Slurm 22.05 then keeps something of it until it counts anew."""
+    return any(int(line.split("|")[1]) & 0xff == FAILED for line in text.splitlines()
+               if line.startswith("=JOB") and "|" in line)
+
+
+def nodes_of(text):
+    """The nodes in an answer of served.c."""
+    return [node for line in text.splitlines() if line.startswith("=JOB") and "|" in line
+            for node in expand_hostlist(line.split("|")[2])]
+
+
+def plain(text):
+    """An answer without the numbers of jobs."""
+    text = re.sub(r"^=JOB \d+", "=JOB", text, flags=re.MULTILINE)
+    return re.sub(r"\b[Jj]ob \d+", "job", re.sub(r"^\d+$", "", text, flags=re.MULTILINE))
+
+
+def unlike(answers):
+    """Whether the answers of both sides differ."""
+    return len({(status, plain(text)) for status, text in answers}) > 1
