@@ -429,6 +429,26 @@ static void test_ends(void)
 	ctld_remove(run);
 }
 
+static void test_end_set_late(void)
+{
+	job_record_t *run = ctld_job(71, 1);
+	time_t now = time(NULL);
+	uint64_t end = 0;
+
+	TEST("an end set after its job was told of, in the same hold");
+	says(0, now, 0, now);
+	asks_after(now - 10);
+	ctld_run(run, 1, 1);
+	run->end_time = now + 600;
+	CHECK_EQ(o.nodeinfo_set(run), 0);
+	run->end_time = now + 60;
+	asks_after(now - 10);
+	CHECK_EQ(told_ends(71, &end), 1);
+	CHECK_EQ(end, (uint64_t) now + 60);
+	CHECK_EQ(o.job_fini(run), 0);
+	ctld_remove(run);
+}
+
 static void test_het_ends(void)
 {
 	job_record_t *leader = ctld_job(80, 1), *part = ctld_job(81, 1);
@@ -460,6 +480,29 @@ static void test_het_ends(void)
 	ctld_remove(leader);
 }
 
+static void test_untold(void)
+{
+	job_record_t *run = ctld_job(0, 1); /* without an id, no end is told */
+	int syncs = daemon_count(PHX_SYNC_END);
+	struct call_tail none = {0};
+	time_t now = time(NULL);
+
+	TEST("an end that cannot be told: nothing is proved before a sync");
+	says(0, now, 0, now);
+	ctld_run(run, 1, 1);
+	CHECK_EQ(o.nodeinfo_set(run), 0);
+	usleep(2000);
+	unproved(NULL, &none);
+	ctld_remove(run);
+	ctld_write_lock();
+	CHECK_EQ(o.node_init(), 0);
+	CHECK_EQ(o.reconfigure(), 0);
+	ctld_write_unlock();
+	wait_synced(syncs + 1);
+	asks_after(time(NULL));
+	CHECK(last_ask()->flags & PHX_ASK_PROVE);
+}
+
 extern void test_proofs(void)
 {
 	list_t *parts = list_create(NULL);
@@ -478,7 +521,9 @@ extern void test_proofs(void)
 	test_no_fit();
 	test_not_proved();
 	test_ends();
+	test_end_set_late();
 	test_het_ends();
+	test_untold();
 	part_list = NULL;
 	job->part_ptr->max_share = max_share;
 	list_destroy(parts);
