@@ -9,7 +9,7 @@ use fixedbitset::FixedBitSet;
 
 use crate::eligible::eligible;
 use crate::gang::inputs::{Belief, Inputs};
-use crate::gang::reserved::Reserved;
+use crate::gang::reserved::{RUNS, Reserved};
 use crate::place::nodes_when_idle;
 use phalanx_core::limits::{GANG_ARRAY_TASKS_MAX, GANG_PLACES_MAX};
 use phalanx_core::shape::{LeftToSlurm, Need, Shape};
@@ -310,7 +310,9 @@ impl<'a> Model<'a> {
     pub(super) fn estimate(&self, part: &Part<'_>, class: usize) -> Belief {
         let classes = self.classes_of(part.place);
         let belief = self.belief(part, class);
-        let estimate = self.reserved.estimate(belief, &part.need, class, classes);
+        // A reserved one waits until another is known better than it counts.
+        let is_early = !classes.iter().any(|&other| self.belief(part, other).count > RUNS);
+        let estimate = self.reserved.estimate(belief, &part.need, class, classes, is_early);
         let count = if self.may_explore(part, class, belief) { estimate.count } else { KNOWN };
         Belief { count, ..estimate }
     }

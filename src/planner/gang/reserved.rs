@@ -20,7 +20,7 @@ use phalanx_core::{GresIdx, GresTypeIdx};
 const LOSS: f64 = 0.15;
 /// Runs that a reserved class counts as known from: it is explored when the others are known as
 /// well.
-const RUNS: f64 = 4.0;
+pub(super) const RUNS: f64 = 4.0;
 /// Runs that a reserved class counts as known from while a job waits for its GRES: nothing is
 /// left to explore.
 const RUNS_WAITING: f64 = 1e9;
@@ -80,11 +80,13 @@ impl Reserved {
         need: &Need,
         class: usize,
         classes: &[usize],
+        is_early: bool,
     ) -> Belief {
         let Some(wanted) = self.wanted(need, class, classes) else { return belief };
-        let runs = if wanted.waiting { RUNS_WAITING } else { RUNS };
+        let is_sure = wanted.waiting || is_early;
+        let runs = if is_sure { RUNS_WAITING } else { RUNS };
         // An untried one that nobody waits for is to be tried some day.
-        let loss = if wanted.waiting || belief.count > 0.0 { LOSS } else { 0.0 };
+        let loss = if is_sure || belief.count > 0.0 { LOSS } else { 0.0 };
         Belief { speed: belief.speed * (1.0 - loss), count: belief.count + runs }
     }
 
