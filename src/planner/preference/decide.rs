@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::model::{CandidateSet, Method, PreferenceUse, Unused};
 use super::question::{Question, Waits};
 use super::table::{Entry, Preferences};
-use crate::place::{Candidates, Holding, Placement, Placer, Wait, Why};
+use crate::place::{Candidates, Holding, Placement, Placer, TopologyUse, Wait, Why};
 use phalanx_core::limits::FIRST_PLAN_WAIT_MS;
 use phalanx_core::number::as_f64;
 use phalanx_core::shape::{LeftToSlurm, Shape};
@@ -118,7 +118,8 @@ fn follow(
 }
 
 /// The placement, if all candidates together would not need fewer switches or blocks, or if the
-/// gain over what these would give is worth the difference.
+/// gain over what these would give is worth the difference. On as many leaves any gain is, also
+/// an unknown one; without one the nodes must not break leaves that others would leave whole.
 fn at_its_leaves(
     placer: &mut Placer,
     shape: &Shape,
@@ -131,9 +132,14 @@ fn at_its_leaves(
     let Ok(best) = placer.decide(shape, candidates, Holding::Never) else { return Some(placement) };
     let Some(theirs) = &best.topology else { return Some(placement) };
     own.fewest = theirs.fewest;
-    let more = own.leaves.len().saturating_sub(theirs.leaves.len());
-    let pays = |cost: f64| gain(&best).is_some_and(|gain| gain > cost * as_f64(more as u64));
-    (more == 0 || placer.leaf_cost().is_some_and(pays)).then_some(placement)
+    let rank = |of: &TopologyUse| (of.leaves.len(), of.level.unwrap_or(u32::MAX), of.loss);
+    let (own, theirs) = (rank(own), rank(theirs));
+    let (cost, gain) = (placer.leaf_cost(), gain(&best));
+    let pays = match own.0.saturating_sub(theirs.0) {
+        0 => own <= theirs || gain.is_none_or(|gain| gain > 0.0),
+        more => cost.zip(gain).is_some_and(|(cost, gain)| gain > cost * as_f64(more as u64)),
+    };
+    pays.then_some(placement)
 }
 
 /// Returns the request for exactly so many nodes, if it allows that.
