@@ -324,7 +324,10 @@ impl Maker<'_, '_> {
         }
         let mut ranked = self.classes(part);
         ranked.truncate(CANDIDATE_SETS_MAX - sets.len());
-        let worth = if het { Vec::new() } else { self.worth(part, own, &sets, &ranked) };
+        // Without ranks all classes are equally good.
+        let alike = ranked.is_empty().then(|| vec![Some(0.0); sets.len() + 1]);
+        let worth = || alike.unwrap_or_else(|| self.worth(part, own, &sets, &ranked));
+        let worth = if het { Vec::new() } else { worth() };
         let ranked = ranked.into_iter().map(|set| set_of(self.model, &mut self.sets, set));
         if !het {
             sets.extend(ranked);
@@ -423,12 +426,10 @@ impl Maker<'_, '_> {
 }
 
 fn planned(nodes: &[NodeIdx]) -> Option<CandidateSet> {
-    if nodes.is_empty() {
-        return None;
-    }
-    let mut nodes = nodes.to_vec();
-    nodes.sort_unstable();
-    Some(CandidateSet { name: Arc::from("planned"), nodes: nodes.into(), quota: None })
+    let nodes: BTreeSet<NodeIdx> = nodes.iter().copied().collect();
+    let list = nodes.iter().copied().collect();
+    let set = CandidateSet { name: Arc::from("planned"), nodes: list, quota: None };
+    (!nodes.is_empty()).then_some(set)
 }
 
 /// A class less the nodes planned for the gang's other components.

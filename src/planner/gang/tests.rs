@@ -461,7 +461,8 @@ fn sets_of_nodes_are_worth_the_speed_of_their_slowest() {
     assert_eq!(worth(job(1, "a", 2)), (names.clone(), vec![Some(1.0), Some(1.0), Some(0.4)]));
     // Two of its six nodes are slow.
     assert_eq!(worth(job(1, "a", 6)), (names, vec![Some(0.4), Some(1.0), Some(0.4)]));
-    assert_eq!(worth(job(1, "b", 2)).1.last(), Some(&None), "never tried");
+    // Without exploration the class that was never tried counts as no better, and no worse.
+    assert_eq!(worth(job(1, "b", 2)).1.last(), Some(&Some(0.0)));
 }
 
 /// `-n TASKS` on fast nodes of 8 CPUs and slow ones of `slow`.

@@ -7,7 +7,8 @@ use super::model::{CandidateSet, Method, PreferenceUse, Unused};
 use super::question::{Question, Waits};
 use super::table::{Entry, Preferences};
 use crate::place::{
-    Candidates, Holding, Placement, Placer, Wait, Why, may_split_otherwise, nodes_when_idle,
+    Candidates, Holding, Placement, Placer, TopologyUse, Wait, Why, may_split_otherwise,
+    nodes_when_idle,
 };
 use phalanx_core::limits::FIRST_PLAN_WAIT_MS;
 use phalanx_core::number::as_f64;
@@ -133,7 +134,8 @@ fn follow(
 
 /// The placement, if all candidates together would be no lighter, and not need fewer switches or
 /// blocks, nor fewer nodes where their number is open; or if the gain over what these would give is
-/// worth the difference.
+/// worth the difference. On as many leaves any gain is, also an unknown one; without one the nodes
+/// must not break leaves that others would leave whole.
 fn worth_it(
     placer: &mut Placer,
     shape: &Shape,
@@ -156,13 +158,16 @@ fn worth_it(
     if is_spread && count > best.nodes.len() {
         return Err(Unused::Nodes);
     }
-    let mut more = 0;
+    let (mut more, mut breaks) = (0, false);
     if let (Some(own), Some(theirs), true) =
         (placement.topology.as_mut(), &best.topology, count > 1)
     {
         own.fewest = theirs.fewest;
         more = own.leaves.len().saturating_sub(theirs.leaves.len());
+        let rank = |of: &TopologyUse| (of.leaves.len(), of.level.unwrap_or(u32::MAX), of.loss);
+        breaks = more == 0 && rank(own) > rank(theirs);
     }
+    let gain = gain(&best);
     let tuning = placer.tuning();
     let costs = [
         (u64::from(is_heavier), tuning.weight_cost, Unused::Weight),
@@ -175,7 +180,8 @@ fn worth_it(
         last = Some(reason);
     }
     match last {
-        Some(reason) if gain(&best).is_none_or(|gain| gain <= all) => Err(reason),
+        Some(reason) if gain.is_none_or(|gain| gain <= all) => Err(reason),
+        None if breaks && gain.is_some_and(|gain| gain <= 0.0) => Err(Unused::Leaves),
         _ => Ok(placement),
     }
 }

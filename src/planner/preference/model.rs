@@ -169,7 +169,7 @@ pub enum Unused {
     Busy(NodeIdx),
     /// The array may start no further task there.
     Quota,
-    /// The first set needs more switches or blocks than other nodes do.
+    /// The first set needs more switches or blocks than other nodes do, or breaks more of them.
     Leaves,
     /// Lighter nodes by Weight than those of the first set hold the job.
     Weight,
@@ -186,7 +186,7 @@ impl Unused {
             Self::NotOffered(node) => format!("stale: {} not offered", name(node)),
             Self::Busy(node) => format!("stale: {} busy", name(node)),
             Self::Quota => "its share of tasks has started".to_owned(),
-            Self::Leaves => "it needs more switches than other nodes".to_owned(),
+            Self::Leaves => "it needs more switches than other nodes, or breaks more".to_owned(),
             Self::Weight => "lighter nodes by Weight hold it".to_owned(),
             Self::Nodes => "it needs more nodes there than elsewhere".to_owned(),
             Self::OtherTable => "stale: the nodes changed".to_owned(),

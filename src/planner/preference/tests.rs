@@ -376,3 +376,27 @@ fn an_extra_leaf_is_taken_where_the_gain_is_worth_it() {
     // A gang is as slow as its slowest node.
     assert!(is_planned(&gang(Some(0.5), vec![Some(0.8), Some(0.0)])));
 }
+
+/// Leaves {a, b, c} and {d, e}, and a preference for two nodes of the first. Where these are worth
+/// no more, the leaf of two is taken and the other stays whole.
+#[test]
+fn planned_nodes_that_gain_nothing_break_no_leaf() {
+    let text = "SwitchName=l Nodes=a,b,c\nSwitchName=r Nodes=d,e\nSwitchName=top Switches=l,r\n";
+    let decided = |worth| {
+        let mut table = table(&["a", "b", "c", "d", "e"]);
+        table.topologies = vec![parse_conf(text, 0, &table).unwrap()];
+        let cluster = Cluster::new(table);
+        let mut placer = Placer::new(cluster, false, Tuning::default(), Vec::new()).unwrap();
+        let planned = preference(JobKey::Job(7), vec![set(&[0, 1], None)]);
+        let mut preferences = preferences(&placer, vec![Preference { worth, ..planned }]);
+        let two = shape(2, 8);
+        let (placed, used) = decide(&mut placer, &mut preferences, &ask(&two, &[0b11111], None));
+        (numbers(&placed.unwrap().nodes), used.unwrap().unused)
+    };
+    let other = (vec![3, 4], Some(Unused::Leaves));
+    assert_eq!(decided(vec![Some(0.0), Some(0.0)]), other);
+    assert_eq!(decided(vec![Some(0.5), Some(0.6)]), other);
+    // Faster nodes, and such as are to be tried, are worth it.
+    assert_eq!(decided(vec![Some(0.6), Some(0.5)]), (vec![0, 1], None));
+    assert_eq!(decided(vec![None, Some(0.5)]), (vec![0, 1], None));
+}

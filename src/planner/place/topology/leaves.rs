@@ -71,19 +71,18 @@ impl Chooser<'_> {
         let kinds = &self.topologies.kinds;
         let alike = |node: NodeIdx| kinds[node.at()] == kinds[first.at()];
         sets.part.clone_from(&sets.mask);
-        sets.part.retain(|node| alike(node) && !sets.idle.contains(node));
-        if sets.part.is_empty() {
+        sets.part.retain(alike);
+        self.loss = 0;
+        if sets.part.iter().all(|node| sets.idle.contains(node)) {
             let counts = &mut sets.counts;
             counts.count(topology, &sets.mask, &sets.idle, self.lighter);
             let idle =
                 |node: NodeIdx| topology.leaf_of(node).map_or(0, |leaf| counts.idle_on(leaf));
-            sets.part.clone_from(&sets.mask);
-            sets.part.retain(alike);
             let least = sets.part.iter().map(idle).min().unwrap_or(0);
             sets.part.retain(|node| idle(node) == least);
             self.loss = (2 * u64::from(least)).saturating_sub(1);
         } else {
-            self.loss = 0;
+            sets.part.subtract(&sets.idle);
         }
         if sets.part.contains(first) {
             return Ok(decided);
@@ -189,16 +188,14 @@ impl Chooser<'_> {
             }
             let some = Request { nodes: take as usize, runner_up: true, ..*request };
             let decided = self.engine.decide(&sets.part, &some).map_err(|_| Why::NoFit)?;
-            match &decided.outcome {
-                Outcome::Placed(choices) => {
-                    for choice in choices {
-                        sets.chosen.insert(choice.node);
-                    }
-                }
+            for choice in decided.choices() {
+                sets.chosen.insert(choice.node);
+            }
+            match decided.outcome {
+                Outcome::Placed(_) => runner_up = decided.runner_up,
                 Outcome::NoFit { .. } => return Err(Why::NoFit),
                 Outcome::Held => return Err(Why::Wait(Wait::Gain)),
             }
-            runner_up = decided.runner_up;
         }
         let all = Request { runner_up: false, ..*request };
         let decided = self.engine.decide(&sets.chosen, &all).map_err(|_| Why::NoFit)?;
@@ -236,14 +233,11 @@ impl Chooser<'_> {
             sets.part.subtract(&sets.chosen);
             let rest = Request { nodes: request.nodes - forced, ..*request };
             let decided = self.engine.decide(&sets.part, &rest).map_err(|_| Why::NoFit)?;
-            match &decided.outcome {
-                Outcome::Placed(_) if forced == 0 => return Ok(decided),
-                Outcome::Placed(choices) => {
-                    for choice in choices {
-                        sets.chosen.insert(choice.node);
-                    }
-                }
-                Outcome::NoFit { .. } | Outcome::Held => return Ok(decided),
+            if forced == 0 || !matches!(decided.outcome, Outcome::Placed(_)) {
+                return Ok(decided);
+            }
+            for choice in decided.choices() {
+                sets.chosen.insert(choice.node);
             }
             runner_up = decided.runner_up;
         }

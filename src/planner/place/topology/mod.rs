@@ -119,8 +119,7 @@ impl Sets {
     /// Empty sets over a table of `len` nodes.
     pub(super) fn new(len: usize) -> Self {
         let set = || NodeSet::new(len);
-        let counts = Counts::default();
-        Self { mask: set(), idle: set(), part: set(), chosen: set(), counts }
+        Self { mask: set(), idle: set(), part: set(), chosen: set(), counts: Counts::default() }
     }
 }
 
