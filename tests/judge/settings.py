@@ -21,7 +21,6 @@ JobAcctGatherType=jobacct_gather/linux
 JobAcctGatherFrequency=1
 MpiDefault=none
 SchedulerType=sched/backfill
-SchedulerParameters=bf_interval=2,bf_continue,sched_interval=2,batch_sched_delay=1
 SelectType=select/cons_tres
 ReturnToService=1
 KillWait=5
@@ -30,7 +29,8 @@ MinJobAge=300
 SlurmdTimeout=300
 MailProg=/bin/true
 """
-# Where a module of pytest begins: it adds nodes and all else by itself.
+# Where a module of pytest begins: it adds nodes and all else by itself. With Slurm's own intervals:
+# some tests want to see a job pending before it starts.
 SMALL = BASE + """\
 SelectTypeParameters=CR_CPU
 NodeName=node0 NodeHostname=judge NodeAddr=127.0.0.1 Port=6900 RealMemory=4000
@@ -39,6 +39,7 @@ PartitionName=primary Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 # The cluster of the Expect programs, which change no configuration.
 NODES = [f"n{number}" for number in range(1, 9)]
 LARGE = BASE + """\
+SchedulerParameters=bf_interval=2,bf_continue,sched_interval=2,batch_sched_delay=1
 SelectTypeParameters=CR_Core_Memory
 DefMemPerCPU=100
 GresTypes=gpu
