@@ -94,13 +94,11 @@ class Walk:
         for thread in threads:
             thread.start()
         try:
-            for thread in threads:
-                thread.join()
+            wait(threads)
         finally:
             # Whatever ends this thread: the others end with the state that they are at.
             self.left, self.ends = 0, True
-            for thread in threads:
-                thread.join()
+            wait(threads)
         self.tally.seconds = time.monotonic() - self.begin
 
     def work(self):
@@ -147,12 +145,12 @@ class Walk:
     def states(self, pair, rng, requests):
         """One state after the other, and requests in it."""
         for done in range(0, requests, OF_STATE):
-            if pair.spent:
+            if pair.spent or self.ends:
                 with self.lock:
-                    self.left += requests - done
+                    self.left += 0 if self.ends else requests - done
                 return
             state = make_state(rng, pair.config)
-            count = 0 if self.ends else min(OF_STATE, requests - done)
+            count = min(OF_STATE, requests - done)
             mine = [make_request(rng, pair.config, state) for _ in range(count)]
             tested = [rng.random() < TESTED_SHARE for _ in mine]
             pair.doing = f"state {state}"
@@ -237,6 +235,12 @@ class Walk:
                 with open(os.path.join(self.root, "differences"), "a", encoding="utf-8") as file:
                     file.write(f"==== {one.kind} cluster {one.number} {one.config.traits()}"
                                f" : {one.heads}\n{one}\n")
+
+
+def wait(threads):
+    """Waits for threads; a join() that a signal interrupts would take its thread for ended."""
+    while any(thread.is_alive() for thread in threads):
+        time.sleep(0.1)
 
 
 def shrink(one, still):
