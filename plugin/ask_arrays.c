@@ -52,7 +52,7 @@ static bool _is_left_out(const node_record_t *node_ptr)
 
 static bool _must_boot(const node_record_t *node_ptr)
 {
-	return WILL_RUN_IS_LAST(node_ptr);
+	return WILL_RUN_TIER(node_ptr) != 0;
 }
 
 /* Clear the nodes that are so. RET number of candidates left */

@@ -15,7 +15,7 @@ use crate::outcome::Outcome;
 #[command(after_help = EXIT_CODES)]
 pub struct Args;
 
-/// What root or SlurmUser does.
+/// Steps that root or SlurmUser takes.
 const STEPS: &str = "\
 Only slurm.conf lets an ejected plugin ask again, as root or SlurmUser:
 1. In SchedulerParameters put phalanx_enable=N, with another number than before.

@@ -451,7 +451,7 @@ impl DataInputs {
 }
 
 impl State {
-    /// Where all inputs together take too much, leaves out the heaviest of the user with the most.
+    /// Leaves out the heaviest of the user with the most while all inputs take too much.
     fn make_room(&mut self) -> Option<()> {
         let mut users: BTreeMap<&str, usize> = BTreeMap::new();
         for (key, (_, input)) in &self.inputs {

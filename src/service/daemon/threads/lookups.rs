@@ -167,7 +167,7 @@ impl Client {
     }
 }
 
-/// What was found of an input, and the bytes of it.
+/// Parts of an input that were found, and their bytes.
 #[derive(Default)]
 struct Found {
     parts: Vec<Arc<Located>>,

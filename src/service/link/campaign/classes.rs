@@ -41,7 +41,7 @@ pub(super) struct Faults {
     pub limit_s: u32,
     /// Percentage of answers that say that the job is to wait, every second one for a limit.
     pub hold: u32,
-    /// Of 100 answers are proofs of nothing.
+    /// Percentage of answers that are proofs of nothing.
     pub forge: u32,
     /// Whether the daemon orders starts.
     pub order: bool,
