@@ -157,8 +157,7 @@ extern enum follow ask_daemon(struct phx_ask *ask, const struct answer_want *wan
 	missed = _is_miss(*reason);
 	breaker_asked(&overlay_breaker, now, now - start_ns, !missed, &limits.breaker);
 	if (*reason == PHX_R_INVALID)
-		breaker_tried(&overlay_breaker, now, ask->job_id, 0, false,
-			      &limits.breaker);
+		breaker_tried(&overlay_breaker, now, ask->job_id, 0, false, &limits.breaker);
 	if (!missed) {
 		stat_add(&overlay_stats.answers, 1);
 		link_proved();

@@ -46,8 +46,7 @@ static void _without(uint64_t *words, uint32_t bits, bitstr_t **bitmap)
 static bool _is_left_out(const node_record_t *node_ptr)
 {
 	return !node_ptr || IS_NODE_COMPLETING(node_ptr) ||
-	       IS_NODE_REBOOT_REQUESTED(node_ptr) ||
-	       IS_NODE_REBOOT_ISSUED(node_ptr);
+	       IS_NODE_REBOOT_REQUESTED(node_ptr) || IS_NODE_REBOOT_ISSUED(node_ptr);
 }
 
 static bool _must_boot(const node_record_t *node_ptr)
@@ -56,8 +55,7 @@ static bool _must_boot(const node_record_t *node_ptr)
 }
 
 /* Clear the nodes that are so. RET number of candidates left */
-static uint32_t _drop(uint64_t *words, uint32_t bits,
-		      bool (*is_so)(const node_record_t *node_ptr))
+static uint32_t _drop(uint64_t *words, uint32_t bits, bool (*is_so)(const node_record_t *node_ptr))
 {
 	uint32_t left = 0;
 
@@ -120,8 +118,7 @@ static uint32_t _find_class(struct classes *c, struct phx_class key)
 {
 	uint32_t i = 0;
 
-	while (i < c->count && (c->of[i].tier != key.tier ||
-				c->of[i].weight != key.weight))
+	while (i < c->count && (c->of[i].tier != key.tier || c->of[i].weight != key.weight))
 		i++;
 	if (i == c->count && i < CLASSES_MAX)
 		c->of[c->count++] = key;
@@ -129,16 +126,14 @@ static uint32_t _find_class(struct classes *c, struct phx_class key)
 }
 
 /* RET false if there are too many classes, or a candidate is no node */
-static bool _find_all(struct classes *c, const uint64_t *words, uint32_t bits,
-		      uint16_t mode)
+static bool _find_all(struct classes *c, const uint64_t *words, uint32_t bits, uint16_t mode)
 {
 	struct phx_class last = { UINT32_MAX, 0 };
 	uint32_t at = 0;
 
 	for (uint32_t w = 0; w < (bits + 63) / 64; w++) {
 		for (uint64_t rest = words[w]; rest; rest &= rest - 1) {
-			uint32_t i = 64 * w +
-				     (uint32_t) __builtin_ctzll(rest);
+			uint32_t i = 64 * w + (uint32_t) __builtin_ctzll(rest);
 			node_record_t *node_ptr = node_record_table_ptr[i];
 			struct phx_class key;
 
@@ -165,8 +160,7 @@ static bool _before(const struct phx_class *a, const struct phx_class *b)
 }
 
 /* RET false if there is no room */
-static bool _put_classes(struct room *r, struct classes *c,
-			 const uint64_t *words)
+static bool _put_classes(struct room *r, struct classes *c, const uint64_t *words)
 {
 	struct phx_ask *ask = r->ask;
 	uint32_t count = ask->word_count, planes = 0;
@@ -189,13 +183,11 @@ static bool _put_classes(struct room *r, struct classes *c,
 	for (uint32_t w = 0; w < count; w++) {
 		for (uint64_t rest = words[w]; rest; rest &= rest - 1) {
 			uint64_t bit = rest & -rest;
-			uint32_t i = 64 * w +
-				     (uint32_t) __builtin_ctzll(rest);
+			uint32_t i = 64 * w + (uint32_t) __builtin_ctzll(rest);
 			uint8_t place = c->place[found[i]];
 
 			for (uint32_t p = 0; p < planes; p++)
-				bits[p * count + w] |=
-					place >> p & 1 ? bit : 0;
+				bits[p * count + w] |= place >> p & 1 ? bit : 0;
 		}
 	}
 	ask->class_count = c->count;
@@ -216,8 +208,7 @@ static void _count_exc(struct phx_exc *out, bitstr_t *bitmap, uint32_t first,
 		if (!bit_test(bitmap, (bitoff_t) (first + core)))
 			continue;
 		out->cores++;
-		if (sockets && sockets <= PHX_SOCKETS_MAX &&
-		    !(cores % sockets))
+		if (sockets && sockets <= PHX_SOCKETS_MAX && !(cores % sockets))
 			out->sockets[core / (cores / sockets)]++;
 	}
 }
@@ -275,8 +266,7 @@ static int _preemptee(void *x, void *arg)
 }
 
 /* Append the nodes that are candidates of stock, but not of the ask. */
-static bool _put_left_out(struct room *r, const struct ask_call *call,
-			  const uint64_t *words)
+static bool _put_left_out(struct room *r, const struct ask_call *call, const uint64_t *words)
 {
 	uint32_t count = r->ask->word_count;
 	uint64_t *out = _take(r, count * sizeof(*out));

@@ -161,8 +161,7 @@ static bool _counts(struct breaker *b, uint32_t job_id, uint64_t who,
 	uint32_t each = BREAKER_TRIED_MIN * limits->refused_pct / 100 /
 			BREAKER_REFUSED_MANY;
 	uint8_t *user = &b->refusals[(uint32_t) who % BREAKER_REFUSERS];
-	uint8_t *part = &b->refusals[BREAKER_REFUSERS +
-				     (who >> 32) % BREAKER_REFUSERS];
+	uint8_t *part = &b->refusals[BREAKER_REFUSERS + (who >> 32) % BREAKER_REFUSERS];
 
 	if (*job == job_id || (who && (*user > each || *part > each)))
 		return false;

@@ -42,8 +42,7 @@ static void _put_gres(struct phx_node *out, const gres_state_t *state,
 		return; /* configured elsewhere, not here */
 	for (uint32_t i = 0; i < out->gres_count; i++) {
 		g = &out->gres[i];
-		if (g->plugin_id == state->plugin_id &&
-		    g->type_id == type_id) {
+		if (g->plugin_id == state->plugin_id && g->type_id == type_id) {
 			g->count += MIN(count, UINT64_MAX - g->count);
 			return;
 		}
@@ -69,8 +68,7 @@ static int _node_gres(void *x, void *arg)
 	_put_gres(out, state, 0, gres->gres_cnt_avail);
 	for (int i = 0; i < gres->type_cnt; i++) {
 		if (gres->type_id[i])
-			_put_gres(out, state, gres->type_id[i],
-				  gres->type_cnt_avail[i]);
+			_put_gres(out, state, gres->type_id[i], gres->type_cnt_avail[i]);
 	}
 	return 0;
 }
@@ -89,8 +87,7 @@ static void _fill_node(struct phx_node *out, const node_record_t *node_ptr)
 	if (node_ptr->real_memory > node_ptr->mem_spec_limit)
 		out->memory_mb = node_ptr->real_memory -
 				 node_ptr->mem_spec_limit;
-	if (IS_NODE_DOWN(node_ptr) || IS_NODE_DRAIN(node_ptr) ||
-	    IS_NODE_FAIL(node_ptr))
+	if (IS_NODE_DOWN(node_ptr) || IS_NODE_DRAIN(node_ptr) || IS_NODE_FAIL(node_ptr))
 		out->flags |= PHX_NODE_OUT;
 	out->weight = node_ptr->config_ptr->weight;
 	out->cpus_per_core = node_ptr->tpc;
@@ -130,8 +127,7 @@ extern uint64_t state_table_hash(void)
 	return hash ^ topology_hash();
 }
 
-static bool _put_nodes(struct pktbuf *out, struct state_info *info,
-		       uint64_t *name_hash)
+static bool _put_nodes(struct pktbuf *out, struct state_info *info, uint64_t *name_hash)
 {
 	uint32_t total = (uint32_t) node_record_count;
 
@@ -142,8 +138,7 @@ static bool _put_nodes(struct pktbuf *out, struct state_info *info,
 		struct phx_nodes *msg;
 		struct phx_node *node;
 
-		msg = pktbuf_add(out, PHX_NODES,
-				 sizeof(*msg) + count * sizeof(*node));
+		msg = pktbuf_add(out, PHX_NODES, sizeof(*msg) + count * sizeof(*node));
 		if (!msg)
 			return false;
 		msg->first = first;
@@ -151,8 +146,7 @@ static bool _put_nodes(struct pktbuf *out, struct state_info *info,
 		node = (struct phx_node *) (msg + 1);
 		for (uint32_t i = 0; i < count; i++, node++) {
 			_fill_node(node, node_record_table_ptr[first + i]);
-			*name_hash = fnv_bytes(*name_hash, node->name,
-					       strlen(node->name) + 1);
+			*name_hash = fnv_bytes(*name_hash, node->name, strlen(node->name) + 1);
 			info->table_hash = _hash_node(info->table_hash, node);
 			sent_weight[first + i] = node->weight;
 		}
@@ -178,8 +172,7 @@ static void _put_name(struct gres_names *names, uint32_t plugin_id,
 		if (e->plugin_id == plugin_id && e->type_id == type_id)
 			return;
 	}
-	(void) snprintf(name, sizeof(name), "%s%s%s", kind, type ? ":" : "",
-			type ? type : "");
+	(void) snprintf(name, sizeof(name), "%s%s%s", kind, type ? ":" : "", type ? type : "");
 	/* Requests of one without a name are left to Slurm. */
 	if (names->count >= GRES_NAMES_MAX ||
 	    !field_copy_name(names->entry[names->count].name, name))
@@ -218,13 +211,11 @@ static bool _put_gres_names(struct pktbuf *out)
 		node_record_t *node_ptr = node_record_table_ptr[i];
 
 		if (node_ptr && node_ptr->gres_list)
-			(void) list_for_each(node_ptr->gres_list, _gres_names,
-					     &names);
+			(void) list_for_each(node_ptr->gres_list, _gres_names, &names);
 	}
 	for (uint32_t first = 0; ok && first < names.count;
 	     first += PHX_GRES_NAMES_PER_MSG) {
-		uint32_t count = MIN(names.count - first,
-				     PHX_GRES_NAMES_PER_MSG);
+		uint32_t count = MIN(names.count - first, PHX_GRES_NAMES_PER_MSG);
 		size_t bytes = count * sizeof(*names.entry);
 		struct phx_gres_names *msg;
 
@@ -303,8 +294,7 @@ static int _job_gres(void *x, void *arg)
 
 		if (!count || h->node_of[n] == NO_VAL)
 			continue;
-		if (!grow((void **) &h->gres, &h->gres_cap,
-			  h->gres_count + 1, sizeof(*h->gres))) {
+		if (!grow((void **) &h->gres, &h->gres_cap, h->gres_count + 1, sizeof(*h->gres))) {
 			h->failed = true;
 			return -1;
 		}
@@ -330,8 +320,7 @@ static bool _collect(struct held *h, job_record_t *job_ptr, bool suspended)
 	h->nhosts = res->nhosts;
 	if (!grow((void **) &h->node_of, &h->node_of_cap, h->nhosts,
 		  sizeof(*h->node_of)) ||
-	    !grow((void **) &h->alloc, &h->alloc_cap, h->nhosts,
-		  sizeof(*h->alloc)))
+	    !grow((void **) &h->alloc, &h->alloc_cap, h->nhosts, sizeof(*h->alloc)))
 		return false;
 	for (int i = bit_ffs(res->node_bitmap);
 	     i >= 0 && i <= last && i < node_record_count && n < h->nhosts;
@@ -349,8 +338,7 @@ static bool _collect(struct held *h, job_record_t *job_ptr, bool suspended)
 			out->node = (uint32_t) i;
 			if (!suspended)
 				_cores_held(out, res, node_ptr, core_first);
-			out->memory_mb = res->memory_allocated ?
-					 res->memory_allocated[n] : 0;
+			out->memory_mb = res->memory_allocated ? res->memory_allocated[n] : 0;
 		}
 		if (node_ptr)
 			core_first += node_ptr->tot_cores;
@@ -362,15 +350,13 @@ static bool _collect(struct held *h, job_record_t *job_ptr, bool suspended)
 	return !h->failed;
 }
 
-static void _fill_job(struct phx_job *msg, job_record_t *job_ptr,
-		      uint32_t cause, bool suspended)
+static void _fill_job(struct phx_job *msg, job_record_t *job_ptr, uint32_t cause, bool suspended)
 {
 	job_resources_t *res = job_ptr->job_resrcs;
 
 	msg->job_id = job_ptr->job_id;
 	msg->array_job_id = job_ptr->array_job_id;
-	msg->array_task_id = job_ptr->array_job_id ? job_ptr->array_task_id :
-						     NO_VAL;
+	msg->array_task_id = job_ptr->array_job_id ? job_ptr->array_task_id : NO_VAL;
 	msg->het_job_id = job_ptr->het_job_id;
 	msg->user_id = job_ptr->user_id;
 	msg->cause = cause;
@@ -379,8 +365,7 @@ static void _fill_job(struct phx_job *msg, job_record_t *job_ptr,
 	msg->end_time = ends_of(job_ptr);
 	if (suspended)
 		msg->flags |= PHX_JOB_SUSPENDED;
-	if (IS_WHOLE_NODE(res->whole_node) ||
-	    res->node_req == NODE_CR_RESERVED)
+	if (IS_WHOLE_NODE(res->whole_node) || res->node_req == NODE_CR_RESERVED)
 		msg->flags |= PHX_JOB_WHOLE;
 	if (IS_WHOLE_TOPO(res->whole_node) ||
 	    (job_ptr->part_ptr && PART_IS_TOPO(job_ptr->part_ptr)))
@@ -400,8 +385,7 @@ static bool _put_job(struct pktbuf *out, const struct held *h,
 		size_t g_bytes = ng * sizeof(*h->gres);
 		struct phx_job *msg;
 
-		msg = pktbuf_add(out, PHX_JOB, sizeof(*msg) + a_bytes +
-				 g_bytes);
+		msg = pktbuf_add(out, PHX_JOB, sizeof(*msg) + a_bytes + g_bytes);
 		if (!msg)
 			return false;
 		_fill_job(msg, job_ptr, cause, suspended);
@@ -410,8 +394,7 @@ static bool _put_job(struct pktbuf *out, const struct held *h,
 		if (na)
 			memcpy(msg + 1, h->alloc + a, a_bytes);
 		if (ng)
-			memcpy((uint8_t *) (msg + 1) + a_bytes, h->gres + g,
-			       g_bytes);
+			memcpy((uint8_t *) (msg + 1) + a_bytes, h->gres + g, g_bytes);
 		a += na;
 		g += ng;
 		msg->flags |= flags;
@@ -422,8 +405,7 @@ static bool _put_job(struct pktbuf *out, const struct held *h,
 	return true;
 }
 
-extern bool state_job(struct pktbuf *out, job_record_t *job_ptr, uint32_t cause,
-		      bool suspended)
+extern bool state_job(struct pktbuf *out, job_record_t *job_ptr, uint32_t cause, bool suspended)
 {
 	job_resources_t *res = job_ptr->job_resrcs;
 	bool ok;
@@ -431,8 +413,7 @@ extern bool state_job(struct pktbuf *out, job_record_t *job_ptr, uint32_t cause,
 	if (!res || !res->node_bitmap || !res->cpus)
 		return false;
 	pthread_mutex_lock(&held_lock);
-	ok = _collect(&held, job_ptr, suspended) &&
-	     _put_job(out, &held, job_ptr, cause, suspended);
+	ok = _collect(&held, job_ptr, suspended) && _put_job(out, &held, job_ptr, cause, suspended);
 	pthread_mutex_unlock(&held_lock);
 	if (ok)
 		ends_told(job_ptr);
@@ -471,8 +452,7 @@ static int _sync_job(void *x, void *arg)
 		return -1;
 	if (!IS_JOB_RUNNING(job_ptr) && !IS_JOB_SUSPENDED(job_ptr))
 		return 0;
-	if (state_job(walk->out, job_ptr, PHX_CAUSE_SYNC,
-		      state_job_suspended(job_ptr)))
+	if (state_job(walk->out, job_ptr, PHX_CAUSE_SYNC, state_job_suspended(job_ptr)))
 		walk->jobs++;
 	return walk->out->failed ? -1 : 0;
 }
@@ -488,8 +468,7 @@ extern bool state_build(struct pktbuf *out, struct state_info *info)
 	memset(info, 0, sizeof(*info));
 	ends_clear();
 	if (!pktbuf_add(out, PHX_SYNC_BEGIN, sizeof(*begin)) ||
-	    !_put_gres_names(out) || !_put_nodes(out, info, &name_hash) ||
-	    !topology_put(out))
+	    !_put_gres_names(out) || !_put_nodes(out, info, &name_hash) || !topology_put(out))
 		return false;
 	info->table_hash ^= topology_hash();
 	if (job_list)

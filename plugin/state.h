@@ -26,8 +26,7 @@ extern uint32_t state_sent_weight(uint32_t node);
 /* Append the JOB messages of one running or suspended job.
  * IN suspended - its CPUs are free
  * RET false if the job holds nothing or memory ran out */
-extern bool state_job(struct pktbuf *out, job_record_t *job_ptr, uint32_t cause,
-		      bool suspended);
+extern bool state_job(struct pktbuf *out, job_record_t *job_ptr, uint32_t cause, bool suspended);
 
 extern void state_job_end(struct pktbuf *out, job_record_t *job_ptr);
 
@@ -52,8 +51,7 @@ extern uint16_t state_ask(struct phx_ask *ask, const struct ask_call *call);
 
 /* Copy a bitmap to words, bit i of word w being 64*w+i; unused bits are 0.
  * RET bits set */
-extern uint32_t state_bitmap_words(bitstr_t *bitmap, uint32_t bits,
-				   uint64_t *words);
+extern uint32_t state_bitmap_words(bitstr_t *bitmap, uint32_t bits, uint64_t *words);
 
 /* Fill a HELLO's fixed part; locks: READ conf, node. */
 extern void state_hello(struct phx_hello *hello, time_t loaded);

@@ -37,10 +37,8 @@ static int _ask_gres(void *x, void *arg)
 	out->per_node = field_given64(gres->gres_per_node);
 	out->per_socket = field_given64(gres->gres_per_socket);
 	out->per_task = field_given64(gres->gres_per_task);
-	out->mem_per_gres_mb = field_given64(gres->mem_per_gres ?:
-					     gres->def_mem_per_gres);
-	out->cpus_per_gres = field_given16(gres->cpus_per_gres ?:
-					   gres->def_cpus_per_gres);
+	out->mem_per_gres_mb = field_given64(gres->mem_per_gres ?: gres->def_mem_per_gres);
+	out->cpus_per_gres = field_given16(gres->cpus_per_gres ?: gres->def_cpus_per_gres);
 	out->ntasks_per_gres = field_given16(gres->ntasks_per_gres);
 	if (out->mem_per_gres_mb)
 		walk->memory = true;
@@ -63,14 +61,12 @@ static uint16_t _cr_type(const job_record_t *job_ptr)
  * token when it polls. */
 static bool _names_input(const char *comment)
 {
-	return comment && (strstr(comment, "hdfs-input=") ||
-			   strstr(comment, "data-input="));
+	return comment && (strstr(comment, "hdfs-input=") || strstr(comment, "data-input="));
 }
 
 static bool _declares_input(const job_record_t *job_ptr)
 {
-	return _names_input(job_ptr->comment) ||
-	       _names_input(job_ptr->admin_comment);
+	return _names_input(job_ptr->comment) || _names_input(job_ptr->admin_comment);
 }
 
 static bool _has_param(const char *params, const char *name)
@@ -112,18 +108,15 @@ static uint32_t _site_flags(const job_record_t *job_ptr)
 	return _flag(cr_type & CR_MEMORY, PHX_ASK_MEM_TRACKED) |
 	       _flag(cr_type & (CR_CORE | CR_SOCKET), PHX_ASK_CORES) |
 	       _flag(cr_type & CR_SOCKET, PHX_ASK_SOCKETS) |
-	       _flag((type & CR_LLN) || (part_ptr->flags & PART_FLAG_LLN),
-		     PHX_ASK_LLN) |
+	       _flag((type & CR_LLN) || (part_ptr->flags & PART_FLAG_LLN), PHX_ASK_LLN) |
 	       _flag(type & CR_ONE_TASK_PER_CORE, PHX_ASK_ONE_PER_CORE) |
 	       _flag(type & CR_PACK_NODES, PHX_ASK_PACK_NODES) |
 	       _flag(PART_IS_TOPO(part_ptr), PHX_ASK_TOPO_EXCLUSIVE) |
 	       _flag(PART_LIMITS_CPUS(part_ptr), PHX_ASK_PART_CPUS) |
 	       _flag(_has_param(slurm_conf.sched_params,
 				"pack_serial_at_end"), PHX_ASK_PACK_SERIAL) |
-	       _flag(_has_param(slurm_conf.topology_param, "TopoOptional"),
-		     PHX_ASK_TOPO_OPTIONAL) |
-	       _flag(_has_param(slurm_conf.topology_param, "dragonfly"),
-		     PHX_ASK_DRAGONFLY);
+	       _flag(_has_param(slurm_conf.topology_param, "TopoOptional"), PHX_ASK_TOPO_OPTIONAL) |
+	       _flag(_has_param(slurm_conf.topology_param, "dragonfly"), PHX_ASK_DRAGONFLY);
 }
 
 static void _ask_layout(struct phx_ask *ask, const multi_core_data_t *mc)
@@ -170,8 +163,7 @@ static void _ask_switches(struct phx_ask *ask, const job_record_t *job_ptr)
 		ask->switch_wait_left_s = INFINITE;
 	else if (waited < (int64_t) job_ptr->wait4switch)
 		ask->switch_wait_left_s =
-			(uint32_t) ((int64_t) job_ptr->wait4switch -
-				    MAX(waited, 0));
+			(uint32_t) ((int64_t) job_ptr->wait4switch - MAX(waited, 0));
 }
 
 /* RET false if the partition's name is too long */
@@ -188,8 +180,7 @@ static bool _ask_job(struct phx_ask *ask, const job_record_t *job_ptr)
 	}
 	ask->job_id = job_ptr->job_id;
 	ask->array_job_id = job_ptr->array_job_id;
-	ask->array_task_id = job_ptr->array_job_id ? job_ptr->array_task_id :
-						     NO_VAL;
+	ask->array_task_id = job_ptr->array_job_id ? job_ptr->array_task_id : NO_VAL;
 	ask->het_job_id = job_ptr->het_job_id;
 	ask->user_id = job_ptr->user_id;
 	ask->name_key = phx_name_key(job_ptr->name);
@@ -229,8 +220,7 @@ extern uint16_t state_ask(struct phx_ask *ask, const struct ask_call *call)
 	return ask_put_arrays(ask, call);
 }
 
-extern uint32_t state_bitmap_words(bitstr_t *bitmap, uint32_t bits,
-				   uint64_t *words)
+extern uint32_t state_bitmap_words(bitstr_t *bitmap, uint32_t bits, uint64_t *words)
 {
 	uint32_t n = (bits + 63) / 64, set = 0;
 
