@@ -73,7 +73,7 @@ fn body(page: &mut Roff, pieces: &[Piece<'_>]) {
     }
 }
 
-/// Formats `deadline_us = 2000 (100 to 50000 microseconds)`.
+/// Formats `deadline_us = 2000 (100 to 20000 microseconds)`.
 fn heading(name: &str, value: &str, key: Option<&Key>) -> Vec<Inline> {
     let mut out = vec![bold(name), roman(" = "), italic(value)];
     if let Some(key) = key {
@@ -183,7 +183,7 @@ mod tests {
             assert!(found.iter().any(|path| path == key.path), "{} is not in the page", key.path);
         }
         let page = page();
-        assert!(page.contains("100 to 50000 microseconds"), "ranges come from the table");
+        assert!(page.contains("100 to 20000 microseconds"), "ranges come from the table");
         assert!(page.contains("Longest wait of the plugin"), "texts come from the file");
         assert!(!page.contains("SPDX"));
     }
