@@ -180,7 +180,7 @@ const BAD: &[(&str, &str)] = &[
     (
         "[link]\ndeadline_us = 20001\n",
         "p.toml:2:15: link.deadline_us: expected an integer from 100 to 20000 (microseconds), \
-      got integer 50001",
+      got integer 20001",
     ),
     (
         "link.deadline_us = \"2 ms\"\n",

@@ -29,7 +29,7 @@ from slurmcluster.suite import until
 
 TOML = """mode = "enforce"
 [link]
-deadline_us = 50000
+deadline_us = 20000
 proofs = "all"
 [expert]
 breaker = false

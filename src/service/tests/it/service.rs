@@ -30,7 +30,7 @@ fn a_panic_in_a_thread_ends_the_process() {
         return;
     }
     let mut child = Command::new(std::env::current_exe().unwrap());
-    child.args(["--exact", SELF]).env("PHALANX_TEST_PANICS", "1");
+    child.args(["--exact", SELF, "--nocapture"]).env("PHALANX_TEST_PANICS", "1");
     let ended = child.output().unwrap();
     assert_eq!(ended.status.signal(), Some(6), "{ended:?}");
     assert!(String::from_utf8_lossy(&ended.stderr).contains("capacity overflow"), "{ended:?}");
