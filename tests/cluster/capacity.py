@@ -7,8 +7,10 @@ a queue opens no breaker.
 """
 
 import contextlib
+import json
 import os
 import sys
+import time
 
 from slurmcluster import Cluster
 from slurmcluster.clock import CLOCK
@@ -23,7 +25,7 @@ PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 PartitionName=capped Nodes=n[1-4] MaxCPUsPerNode=2 MaxTime=INFINITE State=UP
 """
 EXTRA = ("SchedulerParameters=bf_interval=2,sched_interval=2,bf_continue,batch_sched_delay=1",)
-QUEUE_S = 40.0
+QUEUE_S, QUEUED = 40.0, 300
 case = Cases()
 
 
@@ -32,7 +34,10 @@ class Capacity(Suite):
 
     def total(self):
         """CPUs that count, those in use, utilisation, and nodes that take no jobs."""
-        report = phalanx_json(self.cluster, "nodes")
+        done = phalanx(self.cluster, "nodes", "--json", check=False)
+        if done.returncode:
+            return None     # nothing is read yet
+        report = json.loads(done.stdout)
         cpus = next(row for row in report["dimensions"] if row["name"] == "cpu")
         out = sorted(node["name"] for node in report["nodes"] if node.get("out"))
         return cpus["total"], cpus["used"], out
@@ -61,6 +66,9 @@ def capped_queue(suite):
     until = CLOCK.now() + QUEUE_S
     jobs = []
     while CLOCK.now() < until:
+        if len(jobs) >= QUEUED:
+            time.sleep(0.2)
+            continue
         jobs.append(suite.cluster.submit("-p", "capped", "-n1", "-t1", "--mem=10",
                                          wrap="exec sleep 5"))
     status = phalanx_json(suite.cluster, "status")

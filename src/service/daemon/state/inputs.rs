@@ -545,11 +545,12 @@ fn without_words(comment: &str) -> &str {
     comment.split(MARK).next().unwrap_or(comment)
 }
 
-/// Whether a job has the comment that an update was made from, by what `scontrol show job` prints.
+/// Whether a job has the comment that an update was made from, by what `scontrol show job` prints,
+/// which up to some release ends each line with a blank.
 pub fn still_says(shown: &str, comment: &str) -> bool {
     let own = without_words(comment);
     match shown.split_once(&format!("\n   Comment={own}")) {
-        Some((_, rest)) => rest.starts_with('\n') || rest.starts_with(MARK),
+        Some((_, rest)) => ["\n", " \n", MARK].iter().any(|end| rest.starts_with(end)),
         None => own.is_empty() && !shown.contains("\n   Comment="),
     }
 }
