@@ -56,7 +56,7 @@ def future_and_down(suite):
     suite.expect("1 nodes and 3 that take no jobs" in " ".join(text.split()), text[:400])
     suite.cluster.run("scontrol", "update", "NodeName=n[2-4]", "State=RESUME")
     suite.until(lambda: suite.total() == (32, 16, []), "all count again")
-    suite.cluster.run("scancel", *jobs)
+    suite.cluster.run("scancel", *map(str, jobs))
     suite.cluster.wait_jobs(jobs, timeout=30)
 
 

@@ -23,7 +23,7 @@ from slurmcluster.suite import Cases, Suite, command_line, run
 HERE = os.path.dirname(os.path.abspath(__file__))
 SHOWN_MAX = 40          # differences that are printed whole
 SABOTAGE_REQUESTS = 30
-HEEDLESS = "[balance]\nrespect_node_weight = false\n"
+HEEDLESS = "[balance]\nweight_cost = 0.0\n"
 # Differences that are known: kinds, whether it is this one, reason.
 KNOWN = (
     (("heavier", "leaves", "more-nodes", "switch"), lambda one: open_count(one),
