@@ -545,8 +545,7 @@ fn without_words(comment: &str) -> &str {
     comment.split(MARK).next().unwrap_or(comment)
 }
 
-/// Whether a job has the comment that an update was made from, by what `scontrol show job` prints,
-/// which up to some release ends each line with a blank.
+/// Whether `scontrol show job`, which may end lines with a blank, shows the comment of an update.
 pub fn still_says(shown: &str, comment: &str) -> bool {
     let own = without_words(comment);
     match shown.split_once(&format!("\n   Comment={own}")) {
