@@ -20,9 +20,8 @@ from slurmcluster.jobs import seconds
 from slurmcluster.phalanx import phalanx, phalanx_json
 from slurmcluster.suite import Cases, Suite, command_line, run
 
-# Slurm takes the last node last.
-NODES = ("NodeName=n[1-3] CPUs=2 Sockets=1 CoresPerSocket=2 RealMemory=4000 Weight=1\n"
-         "NodeName=n4 CPUs=2 Sockets=1 CoresPerSocket=2 RealMemory=4000 Weight=50\n"
+# Of idle nodes the last is taken last.
+NODES = ("NodeName=n[1-4] CPUs=2 Sockets=1 CoresPerSocket=2 RealMemory=4000\n"
          "PartitionName=main Nodes=n[1-4] Default=YES MaxTime=INFINITE State=UP\n")
 EXTRA = ["PriorityType=priority/multifactor", "PriorityWeightAge=0",
          "SchedulerParameters=bf_interval=3,bf_resolution=1,sched_min_interval=100000,"
@@ -116,8 +115,7 @@ def gang_waits(suite, decide):
     """Lets a gang wait while a job comes that outlasts its start; returns the gang's wait, and
     where the other job ran, by what.
     """
-    jobs = [suite.submit("mid", "-n1", "-w", "n3"), suite.submit("mid", "-n1", "-w", "n3"),
-            suite.submit("long", "-n1", "-w", "n4")]
+    jobs = [suite.submit("mid", "-n1", "-w", "n3") for _ in range(2)]
     suite.running(*jobs)
     gang = suite.submit("gang", "-N3", "--exclusive", "-x", "n4", run_s=1)
     if decide:
