@@ -411,10 +411,11 @@ class History:
                                    f"jobs {ids(inside)}")
 
     def _whole(self, run):
-        least = re.match(r"\d+", self.papers.asked(run.job).get("numnodes", ""))
+        # A count that stands alone, or begins a range, is slurmctld's guess for tasks.
+        fixed = re.match(r"(\d+)-\1$", self.papers.asked(run.job).get("numnodes", ""))
         waited = self.papers.asked(run.job).get("jobstate") == "PENDING"
-        if waited and least and len(run.nodes) < int(least.group()):
-            self.tell("whole", f"job {run.job} begins on {len(run.nodes)} of {least.group()} nodes")
+        if waited and fixed and len(run.nodes) < int(fixed[1]):
+            self.tell("whole", f"job {run.job} begins on {len(run.nodes)} of {fixed[1]} nodes")
         for end in self.papers.ends.get(run.job, []):
             began = moment(end.get("starttime", ""))
             if began is None or abs(began - run.at) > 2:

@@ -327,9 +327,13 @@ def ejected(run):
     with run.probe.paused():
         site(run.cluster, "phalanx_eject=1", "phalanx_enable=1")
     with FakeDaemon(run.cluster.paths.plugin_socket, wrong) as fake:
-        run.stream.waves(4)
+        # Fifty answers count; asks are as many as their time in a minute allows.
+        for _ in range(6):
+            if fake.breaker != EJECTED:
+                run.stream.waves(2)
         run.stream.finish()
-        run.until(lambda: fake.breaker == EJECTED, "the plugin tells the false daemon")
+        run.until(lambda: fake.breaker == EJECTED, "the plugin tells the false daemon: "
+                  f"{fake.asks} asks")
         asks, hellos = fake.asks, fake.hellos
         run.stream.one()
         run.stream.finish()

@@ -9,6 +9,7 @@ breaker. What the plugin made of it is read from the STATS it sends.
 
 import contextlib
 import os
+import re
 import select
 import socket
 import struct
@@ -16,7 +17,11 @@ import threading
 from dataclasses import dataclass
 from random import Random
 
-MAGIC, VERSION, PACKET_MAX = 0x31584850, 5, 131072
+from slurmcluster.paths import repository
+
+MAGIC, PACKET_MAX = 0x31584850, 131072
+with open(os.path.join(repository(), "ffi", "include", "phalanx_wire.h"), encoding="utf-8") as wire:
+    VERSION = int(re.search(r"define PHX_VERSION (\d+)u", wire.read())[1])
 HELLO, ASK, STATS, WELCOME, ANSWER = 1, 8, 10, 64, 66
 NARROW = 1
 RUN_NOW, TEST_ONLY, WILL_RUN = range(3)            # enum phx_mode
