@@ -215,8 +215,10 @@ class Report:
         return EXIT_FAILED if self.failed or not self.passed else 0
 
 
-def command_line(doc, cases, more=None):
+def command_line(doc, cases, more=None, keep=None):
     """The options of a suite: those that all have, and what `more(parser)` adds.
+
+    `keep(args, case)` says whether a chosen case is of those that the options let run.
 
     Returns them with `cases`: the chosen ones and those that they need, in order. Ends the
     program after --list, and with 2 on a bad command line.
@@ -245,6 +247,8 @@ def command_line(doc, cases, more=None):
         for one in args.cases:
             print(f"{one.name:<34} {one.title}")
         sys.exit(0)
+    if keep:
+        args.cases = [one for one in args.cases if keep(args, one)]
     args.results = Results(args.cases)
     return args
 
