@@ -5,7 +5,22 @@ use std::io::{ErrorKind, Write};
 
 use serde::Serialize;
 
+use phalanx_core::trace::LeftOut;
+
 use crate::exit::{Exit, Failure};
+
+/// Tells people something beside the output.
+pub fn note(text: impl std::fmt::Display) {
+    // Nothing can be done where standard error is closed.
+    let _ = writeln!(std::io::stderr(), "phalanx: {text}");
+}
+
+/// Tells which lines of a text were left out.
+pub fn note_left_out(name: &str, left_out: &LeftOut) {
+    if let Some(sentence) = left_out.sentence() {
+        note(format_args!("{name}: {sentence}"));
+    }
+}
 
 /// Output of a command, and exit code of the program.
 #[derive(Debug)]

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The jobs of a log as the simulator runs them.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::io::BufRead;
 
 use jiff::tz::TimeZone;
 
 use phalanx_core::limits::TRACE_JOBS_MAX;
 use phalanx_core::trace::swf::{SwfHeader, SwfJob, SwfReader};
-use phalanx_core::trace::{TraceError, sacct};
+use phalanx_core::trace::{LeftOut, TraceError, sacct};
 use phalanx_methods::learn::runtime::JobClass;
 
 /// A job on a machine whose CPUs are all alike.
@@ -42,8 +42,11 @@ impl SimJob {
 pub struct Workload {
     /// Jobs by arrival; jobs of one second in the log's order.
     pub jobs: Vec<SimJob>,
-    /// Jobs that cannot be run: no runtime, no size, larger than the machine.
+    /// Jobs that cannot be run: no runtime, no size, larger than the machine; and lines that cannot
+    /// be read.
     pub skipped: u64,
+    /// Lines that cannot be read.
+    pub left_out: LeftOut,
     /// CPUs of the machine.
     pub cpus: u64,
     /// Seconds from a job's end until its CPUs take the next one, under Slurm's rules.
@@ -96,11 +99,12 @@ pub fn read_swf(reader: impl BufRead, cpus: Option<u64>) -> Result<Workload, Tra
 }
 
 /// Reads a whole `sacct --parsable2` text for a machine of `cpus`, or of as many
-/// as were in use at once. Jobs that did not end or never ran are skipped.
+/// as were in use at once. Jobs that did not end or never ran are skipped, as are lines that cannot
+/// be read.
 ///
 /// # Errors
-/// Fails as [`sacct::read_whole`] does; a text without a
-/// job that ran; too many jobs.
+/// Fails as [`sacct::read`] does; a text without a job that ran and has a size, or of several
+/// clusters.
 ///
 /// A job of which only the number of nodes is known has `node_cpus` CPUs on each.
 pub fn read_sacct(
@@ -113,6 +117,7 @@ pub fn read_sacct(
     let mut load = Workload::default();
     let mut uses: Vec<(i64, i64)> = Vec::new();
     let (mut users, mut names) = (Ids::new(), Ids::new());
+    let mut sizeless = false;
     let job = |_, row: sacct::Row| {
         if load.jobs.len() >= TRACE_JOBS_MAX {
             load.skipped += 1;
@@ -126,13 +131,25 @@ pub fn read_sacct(
                 uses.push((start_s.saturating_add_unsigned(job.run_s), -size));
                 load.jobs.push(job);
             }
-            None => load.skipped += 1,
+            None => {
+                sizeless |= row.is_ended() && row.ran();
+                load.skipped += 1;
+            }
         }
     };
-    sacct::read_whole(reader, zone, job)?;
+    let mut left_out = LeftOut::default();
+    sacct::read(reader, zone, job, |line, what| left_out.add(line, what))?;
+    seen.one_cluster()?;
     if load.jobs.is_empty() {
-        return Err(TraceError::Empty("no job in it that ran and ended".to_owned()));
+        return Err(left_out.nothing_but(match sizeless {
+            true => {
+                "no job in it has a number of CPUs: expected column NCPUS, AllocTRES or ReqTRES"
+            }
+            false => "no job in it that ran and ended",
+        }));
     }
+    load.skipped += left_out.lines;
+    load.left_out = left_out;
     load.cpus = cpus.unwrap_or_else(|| most_at_once(uses));
     load.drop_too_large();
     load.jobs.sort_by_key(|job| job.submit_s);
@@ -141,7 +158,10 @@ pub fn read_sacct(
 
 /// Runs read so far: a dump may list one twice. A requeued job has several.
 #[derive(Debug, Default)]
-pub(super) struct RunsRead(HashSet<(u32, u32, i64)>);
+pub(super) struct RunsRead {
+    runs: HashSet<(u32, u32, i64)>,
+    clusters: BTreeSet<String>,
+}
 
 impl RunsRead {
     /// Whether this run was not listed before.
@@ -149,7 +169,24 @@ impl RunsRead {
         // The task of an array or the component of a het job, from 1; 0 for neither.
         let offset = row.job.split_once('+').and_then(|(_, n)| n.parse::<u32>().ok());
         let part = row.array.map(|(_, task)| task).or(offset);
-        self.0.insert((row.job_id, part.map_or(0, |n| n.saturating_add(1)), start_s))
+        if !self.clusters.contains(&row.cluster) {
+            self.clusters.insert(row.cluster.clone());
+        }
+        self.runs.insert((row.job_id, part.map_or(0, |n| n.saturating_add(1)), start_s))
+    }
+
+    /// Refuses runs of several clusters: they are not one machine.
+    pub(super) fn one_cluster(&self) -> Result<(), TraceError> {
+        if self.clusters.len() < 2 {
+            return Ok(());
+        }
+        let names: Vec<&str> = self.clusters.iter().map(String::as_str).collect();
+        let names = names.join(", ");
+        let what = format!(
+            "jobs of {} clusters ({names}): expected one's, sacct -M NAME",
+            self.clusters.len()
+        );
+        Err(TraceError::Empty(what))
     }
 }
 

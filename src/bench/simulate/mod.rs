@@ -147,7 +147,7 @@ impl Args {
             report::prepare(directory)?;
         }
         let name = input::shown(self.log.log()?);
-        let pods = openb::pods(reader).map_err(Log::failed(name.clone()))?;
+        let pods = openb::pods(reader).map_err(Log::failed(&name))?;
         let text = self.log.nodes.as_deref().ok_or_else(|| usage("--nodes is missing"))?;
         let nodes = program.nodes(text)?;
         let how = Inflation {

@@ -43,6 +43,44 @@ impl TraceError {
     }
 }
 
+/// Lines of a text that cannot be read: how many, and the first.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LeftOut {
+    /// Number of lines.
+    pub lines: u64,
+    first: Option<(u64, String)>,
+}
+
+impl LeftOut {
+    /// Adds a line.
+    pub fn add(&mut self, line: u64, what: String) {
+        self.lines += 1;
+        if self.first.as_ref().is_none_or(|(first, _)| line < *first) {
+            self.first = Some((line, what));
+        }
+    }
+
+    /// Returns the sentence for people; `None` where every line was read.
+    pub fn sentence(&self) -> Option<String> {
+        let (line, what) = self.first.as_ref()?;
+        Some(match self.lines {
+            1 => format!("line {line} cannot be read and is left out: {what}"),
+            lines => {
+                format!("{lines} lines cannot be read and are left out, as line {line}: {what}")
+            }
+        })
+    }
+
+    /// Returns the error of a text in which nothing else was: its first line that cannot be read,
+    /// else `what`.
+    pub fn nothing_but(self, what: &str) -> TraceError {
+        self.first.map_or_else(
+            || TraceError::Empty(what.to_owned()),
+            |(line, what)| TraceError::Line { line, what },
+        )
+    }
+}
+
 /// The mark that some programs put before the first line of a text.
 const BYTE_ORDER_MARK: &[u8] = &[0xef, 0xbb, 0xbf];
 

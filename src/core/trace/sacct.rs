@@ -4,9 +4,10 @@
 //!
 //! Needed are `JobID` (or `JobIDRaw`), `State`, and two of `Start`, `End` and `Elapsed` (or
 //! `ElapsedRaw`); other columns are used where they are there. Fields are separated by whatever
-//! stands after the first column's name; separators and line ends inside free texts (job name,
-//! comment, command line) are recognised by whether the other fields can then be read. A line that
-//! cannot be read is an error that names line and field; reading goes on behind it.
+//! stands after the first column's name, one character or several; separators and line ends inside
+//! texts (job name, comment, command line, columns that are not known) are recognised by whether
+//! the other fields can then be read. A line that cannot be read is reported with line and field;
+//! reading goes on behind it.
 
 mod column;
 mod fields;
@@ -17,11 +18,10 @@ mod tests;
 mod unread;
 
 use std::io::BufRead;
-use std::ops::ControlFlow;
 
 use jiff::tz::TimeZone;
 
-use column::{Column, FREE_TEXT};
+use column::Column;
 use fields::Fields;
 pub use fields::{count, duration};
 pub use row::{Entry, Row, Step};
@@ -35,7 +35,7 @@ use super::{Lines, TraceError, shorten};
 pub struct Header {
     text: String,
     columns: Vec<Option<Column>>,
-    separator: char,
+    separator: String,
     /// Whether lines end with a separator (`--parsable`).
     closed: bool,
     zone: TimeZone,
@@ -47,9 +47,10 @@ impl Header {
     /// # Errors
     /// Fails with the columns that it lacks.
     pub fn parse(line: &str, zone: TimeZone) -> Result<Header, String> {
-        let line = line.trim_end();
-        let name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '%';
-        let separator = line.chars().find(|&c| !name(c)).unwrap_or('|');
+        let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '%';
+        let behind = line.trim_start_matches(is_name);
+        let separator = behind.split(is_name).next().filter(|text| !text.is_empty());
+        let separator = separator.unwrap_or("|");
         let open = line.strip_suffix(separator);
         let columns: Vec<Option<Column>> = open
             .unwrap_or(line)
@@ -77,7 +78,7 @@ impl Header {
                 shorten(line)
             ));
         }
-        if separator == ' ' {
+        if separator.trim_matches(' ').is_empty() {
             return Err("the columns are padded with blanks: expected them separated by |, as \
                         `sacct --parsable2` prints them"
                 .to_owned());
@@ -85,8 +86,8 @@ impl Header {
         let missing = wanted.iter().filter(|(_, any)| !has(any)).map(|(name, _)| *name);
         let missing: Vec<&str> = missing.collect();
         if missing.is_empty() {
-            let closed = open.is_some();
-            return Ok(Header { text: line.to_owned(), columns, separator, closed, zone });
+            let (text, separator) = (line.trim_end().to_owned(), separator.to_owned());
+            return Ok(Header { text, columns, separator, closed: open.is_some(), zone });
         }
         Err(format!(
             "column {} is missing from the header; sacct prints it with \
@@ -131,8 +132,8 @@ impl Header {
     /// header are part of free texts.
     fn readings<'a>(&self, line: &'a str) -> Result<Vec<Vec<&'a str>>, String> {
         let count = self.columns.len();
-        let open = line.strip_suffix(self.separator);
-        let split = Split::of(open.filter(|_| self.closed).unwrap_or(line), self.separator);
+        let open = line.strip_suffix(&self.separator);
+        let split = Split::of(open.filter(|_| self.closed).unwrap_or(line), &self.separator);
         let found = split.count();
         if found == count {
             return Ok(vec![split.first(count)]);
@@ -140,7 +141,13 @@ impl Header {
         let wrong = || format!("expected {count} fields as in the header, got {found}");
         let more = found.checked_sub(count).ok_or_else(wrong)?;
         let places: Vec<usize> = (0..count).filter(|at| self.is_free(*at)).collect();
-        let mut readings = split.ways(count, more, &places);
+        let (users, others): (Vec<usize>, Vec<usize>) =
+            places.iter().partition(|at| self.columns.get(**at).is_some_and(Option::is_some));
+        // What users wrote comes first.
+        let mut readings = split.ways(count, more, &users);
+        if !others.is_empty() {
+            readings.extend(split.ways(count, more, &places));
+        }
         // `--parsable` ends its lines with a separator, and some tools drop it from the header.
         if more == 1 && !self.closed && open.is_some() {
             readings.insert(0, split.first(count));
@@ -150,7 +157,7 @@ impl Header {
 
     /// Whether a column holds text that may hold separators and line ends.
     fn is_free(&self, column: usize) -> bool {
-        self.columns.get(column).copied().flatten().is_some_and(|c| FREE_TEXT.contains(&c))
+        self.columns.get(column).is_some_and(|column| column.is_none_or(Column::is_text))
     }
 
     /// Whether a line that cannot be read goes on with the text that the one before it ends with.
@@ -159,7 +166,7 @@ impl Header {
             Some(Some(Column::JobId | Column::JobIdRaw)) => {
                 !line.starts_with(|c: char| c.is_ascii_digit())
             }
-            _ => !line.contains(self.separator),
+            _ => !line.contains(&self.separator),
         };
         first && !self.closed && self.is_free(self.columns.len().saturating_sub(1))
     }
@@ -179,36 +186,7 @@ pub fn read<R: BufRead>(
     reader: R,
     zone: &TimeZone,
     job: impl FnMut(u64, Row),
-    mut bad: impl FnMut(u64, String),
-) -> Result<u64, TraceError> {
-    each(reader, zone, job, |line, what| {
-        bad(line, what);
-        ControlFlow::Continue(())
-    })
-}
-
-/// Reads a whole text of which every line must be readable.
-///
-/// # Errors
-/// Fails as [`read`] does, and at the first line that cannot be read.
-pub fn read_whole<R: BufRead>(
-    reader: R,
-    zone: &TimeZone,
-    job: impl FnMut(u64, Row),
-) -> Result<u64, TraceError> {
-    let mut first = None;
-    let steps = each(reader, zone, job, |line, what| {
-        first.get_or_insert(TraceError::Line { line, what });
-        ControlFlow::Break(())
-    });
-    first.map_or(steps, Err)
-}
-
-fn each<R: BufRead>(
-    reader: R,
-    zone: &TimeZone,
-    job: impl FnMut(u64, Row),
-    bad: impl FnMut(u64, String) -> ControlFlow<()>,
+    bad: impl FnMut(u64, String),
 ) -> Result<u64, TraceError> {
     let mut lines = Lines::new(reader);
     let mut header = None;
@@ -226,9 +204,7 @@ fn each<R: BufRead>(
             }
             continue;
         };
-        if entries.take_line(header, number, &line).is_break() {
-            break None;
-        }
+        entries.take_line(header, number, &line);
     };
     let steps = entries.end();
     if let Some(error) = broke {
@@ -250,10 +226,8 @@ struct Entries<J, B> {
     steps: u64,
 }
 
-impl<J: FnMut(u64, Row), B: FnMut(u64, String) -> ControlFlow<()>> Entries<J, B> {
-    /// Takes the next line; breaks where `bad` does.
-    fn take_line(&mut self, header: &Header, number: u64, line: &str) -> ControlFlow<()> {
-        let mut flow = ControlFlow::Continue(());
+impl<J: FnMut(u64, Row), B: FnMut(u64, String)> Entries<J, B> {
+    fn take_line(&mut self, header: &Header, number: u64, line: &str) {
         let entry = match (header.entry(line), self.unread.take()) {
             (Ok(entry), None) => entry,
             (Err(_), None) if self.latest.is_some() && header.goes_on(line) => None,
@@ -264,7 +238,7 @@ impl<J: FnMut(u64, Row), B: FnMut(u64, String) -> ControlFlow<()>> Entries<J, B>
             // A line that can be read by itself belongs to no other.
             (Ok(Some(entry)), Some(open)) => {
                 if !(header.is_free(0) && open.is_text()) {
-                    flow = self.report(open);
+                    self.report(open);
                 }
                 Some(entry)
             }
@@ -273,7 +247,7 @@ impl<J: FnMut(u64, Row), B: FnMut(u64, String) -> ControlFlow<()>> Entries<J, B>
                 match open.is_open() {
                     _ if entry.is_some() => {}
                     true => self.unread = Some(open),
-                    false => flow = self.report(open),
+                    false => self.report(open),
                 }
                 entry
             }
@@ -292,18 +266,16 @@ impl<J: FnMut(u64, Row), B: FnMut(u64, String) -> ControlFlow<()>> Entries<J, B>
             }
             None => {}
         }
-        flow
     }
 
-    fn report(&mut self, unread: Unread) -> ControlFlow<()> {
-        unread.bad.into_iter().try_for_each(|(line, what)| (self.bad)(line, what))
+    fn report(&mut self, unread: Unread) {
+        unread.bad.into_iter().for_each(|(line, what)| (self.bad)(line, what));
     }
 
     /// Hands out what is left; returns the number of steps.
     fn end(mut self) -> u64 {
         if let Some(unread) = self.unread.take() {
-            // Nothing follows that a break would end.
-            let _ = self.report(unread);
+            self.report(unread);
         }
         if let Some((line, whole)) = self.latest {
             (self.job)(line, whole);

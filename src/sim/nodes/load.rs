@@ -2,6 +2,7 @@
 //! Clusters from node specifications, and the jobs of an accounting text on
 //! them.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io::BufRead;
 use std::sync::Arc;
@@ -18,7 +19,7 @@ use phalanx_core::limits::TRACE_JOBS_MAX;
 use phalanx_core::shape::{GresWant, Memory, Shape, Sharing};
 use phalanx_core::snapshot::{Builder, Job, Node, NodeGres, Partition, Snapshot};
 use phalanx_core::trace::spec::NodeSpec;
-use phalanx_core::trace::{TraceError, sacct};
+use phalanx_core::trace::{LeftOut, TraceError, sacct};
 use phalanx_methods::learn::runtime::JobClass;
 use phalanx_methods::learn::without_numbers;
 
@@ -74,12 +75,12 @@ pub fn idle(nodes: &[NodeSpec]) -> Result<NodeLoad, String> {
     })
 }
 
-/// Reads a whole `sacct --parsable2` text for a cluster of nodes. Jobs that did
-/// not end, never ran or fit nowhere are skipped.
+/// Reads a whole `sacct --parsable2` text for a cluster of nodes. Jobs that did not end, never ran
+/// or fit nowhere are skipped, as are lines that cannot be read.
 ///
 /// # Errors
-/// Fails as [`sacct::read_whole`] does; a text without a
-/// job that ran; too many jobs.
+/// Fails as [`sacct::read`] does; a text without a job that ran, or of several clusters; too many
+/// jobs.
 pub fn read_sacct(
     reader: impl BufRead,
     zone: &TimeZone,
@@ -87,10 +88,10 @@ pub fn read_sacct(
 ) -> Result<NodeLoad, TraceError> {
     let mut load = idle(nodes).map_err(TraceError::Empty)?;
     let (mut users, mut names) = (Ids::new(), Ids::new());
-    let mut first_bad = None;
     let mut jobs: Vec<NodeJob> = Vec::new();
     let mut too_many = false;
     let mut seen = RunsRead::default();
+    let left_out = RefCell::new(LeftOut::default());
     let visit = |line, row: sacct::Row| {
         if jobs.len() >= TRACE_JOBS_MAX {
             too_many = true;
@@ -99,22 +100,20 @@ pub fn read_sacct(
         match job_of(&row, &load, &mut users, &mut names) {
             Ok(Some(job)) if seen.is_first(&row, row.start_s.unwrap_or(0)) => jobs.push(job),
             Ok(_) => load.skipped += 1,
-            Err(what) => {
-                first_bad.get_or_insert(TraceError::Line { line, what });
-            }
+            Err(what) => left_out.borrow_mut().add(line, what),
         }
     };
-    let read = sacct::read_whole(reader, zone, visit);
-    if let Some(bad) = first_bad {
-        return Err(bad);
-    }
-    read?;
+    sacct::read(reader, zone, visit, |line, what| left_out.borrow_mut().add(line, what))?;
+    let left_out = left_out.into_inner();
+    seen.one_cluster()?;
     if too_many {
         return Err(TraceError::Empty(format!("more than {TRACE_JOBS_MAX} jobs")));
     }
     if jobs.is_empty() {
-        return Err(TraceError::Empty("no job in it that ran and ended".to_owned()));
+        return Err(left_out.nothing_but("no job in it that ran and ended"));
     }
+    load.skipped += left_out.lines;
+    load.left_out = left_out;
     jobs.sort_by_key(|job| job.job.submit_s);
     load.begin_s = jobs.first().map_or(0, |job| job.job.submit_s);
     load.jobs = jobs;
@@ -221,7 +220,7 @@ pub(crate) fn shape_of(row: &sacct::Row, cluster: &Snapshot) -> Result<Shape, St
     let mut cpus = row.cpus;
     let mut nodes = u64::from(row.node_count);
     let mut memory_mb = None;
-    let mut gres: Vec<GresWant> = Vec::new();
+    let mut gres: BTreeMap<&str, Vec<(&str, u64)>> = BTreeMap::new();
     for (name, value) in tres.split(',').filter_map(|part| part.split_once('=')) {
         let count = || -> Result<u64, String> {
             let number = sacct::count(value);
@@ -234,7 +233,11 @@ pub(crate) fn shape_of(row: &sacct::Row, cluster: &Snapshot) -> Result<Shape, St
                 let mb = phalanx_methods::learn::memory_mib(value);
                 memory_mb = Some(mb.ok_or_else(|| format!("TRES mem: not a size: {value:?}"))?);
             }
-            _ => add_gres(&mut gres, name, value, cluster),
+            _ => {
+                let Some(name) = name.strip_prefix("gres/") else { continue };
+                let (kind, of_type) = name.split_once(':').unwrap_or((name, ""));
+                gres.entry(kind).or_default().push((of_type, count()?));
+            }
         }
     }
     let nodes = u32::try_from(nodes.max(1)).unwrap_or(u32::MAX);
@@ -245,6 +248,7 @@ pub(crate) fn shape_of(row: &sacct::Row, cluster: &Snapshot) -> Result<Shape, St
         cpus = per_node.saturating_mul(of_node);
     }
     let memory_mb = memory_mb.or_else(|| row.req_mem_mb(per_node, cpus));
+    let mut gres: Vec<_> = gres.iter().flat_map(|(kind, of)| wants(cluster, kind, of)).collect();
     gres.iter_mut().for_each(|want| want.per_node = want.per_node.div_ceil(per_node));
     Ok(Shape {
         min_nodes: nodes,
@@ -260,23 +264,34 @@ pub(crate) fn shape_of(row: &sacct::Row, cluster: &Snapshot) -> Result<Shape, St
     })
 }
 
-/// `gres/gpu=2` and, where the cluster knows the type, `gres/gpu:a100=2`. What
-/// no node has is left out, as is billing and energy.
-fn add_gres(gres: &mut Vec<GresWant>, name: &str, value: &str, cluster: &Snapshot) {
-    let (Some(name), Ok(count)) = (name.strip_prefix("gres/"), value.parse::<u64>()) else {
-        return;
+/// Wants of one kind: `gres/gpu=2` is the sum of types such as `gres/gpu:a100=2`, which accountings
+/// have with or without it. A type that the cluster does not know counts as any; what no node has
+/// is left out.
+fn wants(cluster: &Snapshot, kind: &str, counts: &[(&str, u64)]) -> Vec<GresWant> {
+    let Some(kind_id) = cluster.gres_kind(kind) else { return Vec::new() };
+    let want = |gres_type, per_node| GresWant {
+        kind: kind_id,
+        gres_type,
+        per_node,
+        ..GresWant::default()
     };
-    let (kind, gres_type) = name.split_once(':').map_or((name, None), |(k, t)| (k, Some(t)));
-    let Some(kind_id) = cluster.gres_kind(kind) else { return };
-    let gres_type = gres_type.and_then(|t| cluster.gres_type(kind, &t.to_lowercase()));
-    match gres.iter_mut().find(|want| want.kind == kind_id) {
-        Some(want) => {
-            want.gres_type = want.gres_type.or(gres_type);
-            want.per_node = want.per_node.max(count);
-        }
-        None => {
-            gres.push(GresWant { kind: kind_id, gres_type, per_node: count, ..GresWant::default() })
-        }
+    let typed = counts.iter().filter(|(of_type, _)| !of_type.is_empty());
+    let known: Vec<_> = typed
+        .clone()
+        .filter_map(|(of_type, count)| {
+            let known = cluster.gres_type(kind, &of_type.to_lowercase())?;
+            Some(want(Some(known), *count))
+        })
+        .collect();
+    let sum = |counts: &mut dyn Iterator<Item = u64>| counts.fold(0, u64::saturating_add);
+    let all = sum(&mut typed.map(|(_, count)| *count));
+    let named = counts.iter().filter(|(of_type, _)| of_type.is_empty()).map(|(_, count)| *count);
+    let all = named.fold(all, u64::max);
+    let rest = all.saturating_sub(sum(&mut known.iter().map(|want| want.per_node)));
+    match known.as_slice() {
+        [one] => vec![GresWant { per_node: one.per_node.saturating_add(rest), ..one.clone() }],
+        _ if rest > 0 => known.into_iter().chain([want(None, rest)]).collect(),
+        _ => known,
     }
 }
 
@@ -314,6 +329,7 @@ impl NodeLoad {
         Workload {
             jobs: pairs().map(job).collect(),
             skipped: self.skipped,
+            left_out: self.left_out.clone(),
             cpus: sum(|node| node.cpus),
             turnaround_s: self.turnaround_s,
             others: others.into_iter().filter(|d| d.amounts.iter().any(|a| *a > 0)).collect(),

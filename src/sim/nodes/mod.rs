@@ -26,6 +26,7 @@ pub use leaves::LeafFigures;
 
 use phalanx_core::snapshot::{Job, Node, Snapshot};
 use phalanx_core::topology::Topology;
+use phalanx_core::trace::LeftOut;
 use phalanx_methods::learn::ClassKey;
 use phalanx_methods::learn::runtime::JobClass;
 use phalanx_planner::cluster::RunningJob;
@@ -65,8 +66,10 @@ pub struct NodeLoad {
     pub cluster: Snapshot,
     /// Jobs by submission; jobs of one second in the input's order.
     pub jobs: Vec<NodeJob>,
-    /// Jobs of the input that can never run.
+    /// Jobs of the input that can never run, and lines that cannot be read.
     pub skipped: u64,
+    /// Lines of the input that cannot be read.
+    pub left_out: LeftOut,
     /// Whether memory is a resource.
     pub memory_tracked: bool,
     /// Watts of each node: idle, and with all CPUs in use; empty: not known.

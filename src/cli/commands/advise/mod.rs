@@ -15,11 +15,11 @@ use serde::Serialize;
 use crate::commands::history::run_of;
 use crate::exit::{EXIT_CODES, Failure};
 use crate::global::Global;
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, note_left_out};
 use crate::time::since_ms;
 use phalanx_core::number::as_f64;
 use phalanx_core::run::Run;
-use phalanx_core::trace::sacct;
+use phalanx_core::trace::{LeftOut, sacct};
 use phalanx_messages::rest::RunsReport;
 use phalanx_methods::learn::advice::{Advice, Past, advise};
 use phalanx_methods::learn::without_numbers;
@@ -130,8 +130,11 @@ impl Time {
 fn of_sacct(file: &std::path::Path) -> Result<Vec<Run>, Failure> {
     let mut runs = Vec::new();
     let take = |_, row| runs.extend(run_of(row).ok());
-    sacct::read_whole(input::open(file)?, &TimeZone::system(), take)
+    let mut left_out = LeftOut::default();
+    let bad = |line, what| left_out.add(line, what);
+    sacct::read(input::open(file)?, &TimeZone::system(), take, bad)
         .map_err(|error| Failure::usage(format!("{}: {error}", input::shown(file))))?;
+    note_left_out(&input::shown(file), &left_out);
     Ok(runs)
 }
 

@@ -11,7 +11,9 @@ const SHOWN: usize = 30;
 pub fn text(report: &Report, user: Option<&str>) -> String {
     if report.jobs.is_empty() {
         let whose = user.map_or(String::new(), |user| format!(" of {user}"));
-        return format!("No job{whose} completed or reached its time limit in this period.\n");
+        return format!(
+            "No job{whose} with a time limit completed or reached it in this period.\n"
+        );
     }
     let mut out = wrapped(&sentence(report), "");
     out.push('\n');

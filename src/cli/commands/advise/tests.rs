@@ -38,5 +38,5 @@ fn advice_text() {
 #[test]
 fn nothing_to_go_by() {
     let said = text(&Report::default(), Some("dora"));
-    assert_eq!(said, "No job of dora completed or reached its time limit in this period.\n");
+    assert_eq!(said, "No job of dora with a time limit completed or reached it in this period.\n");
 }

@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use crate::commands::simulate::rules::rules;
 use crate::exit::Failure;
+use crate::outcome::note_left_out;
 use crate::slurm_conf::SlurmConf;
 use phalanx_config::Config;
 use phalanx_core::problem::InputError;
@@ -68,6 +69,7 @@ impl Simulation {
         let name = input::shown(file);
         let load = nodes::load::read_sacct(input::open(file)?, &TimeZone::system(), &specs)
             .map_err(|error| Failure::usage_line(InputError::new(&name, error)))?;
+        note_left_out(&name, &load.left_out);
         let pool = load.workload();
         if load.jobs.is_empty() {
             let skipped = load.skipped;

@@ -97,8 +97,8 @@ impl Log {
     }
 
     /// Returns an error of this log.
-    pub fn failed(name: String) -> impl Fn(TraceError) -> Failure {
-        move |error| InputError::new(&name, error).into()
+    pub fn failed(name: &str) -> impl Fn(TraceError) -> Failure {
+        move |error| InputError::new(name, error).into()
     }
 }
 

@@ -7,7 +7,7 @@ mod recorded;
 mod render;
 pub(super) mod rules;
 
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
 use jiff::tz::TimeZone;
@@ -15,7 +15,7 @@ use serde::Serialize;
 
 use crate::exit::{EXIT_CODES, Exit, Failure};
 use crate::global::Global;
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, note, note_left_out};
 use crate::topology::TopologyFile;
 pub use each::each;
 pub use log::{Format, Log, peek, usage};
@@ -160,9 +160,7 @@ impl Args {
         let exit = if figures.iter().all(|figures| figures.jobs == 0) {
             let skipped = figures.first().map_or(0, |figures| figures.skipped);
             let why = "without runtime or size, or larger than the nodes";
-            // Nothing can be done where standard error is closed.
-            let _ =
-                writeln!(std::io::stderr(), "phalanx: {name}: all {skipped} jobs skipped: {why}");
+            note(format_args!("{name}: all {skipped} jobs skipped: {why}"));
             Exit::Negative
         } else {
             Exit::Ok
@@ -235,7 +233,8 @@ fn batch(
         Format::Sacct => job::read_sacct(log.reader, &TimeZone::system(), cpus, 1),
         _ => job::read_swf(log.reader, cpus),
     };
-    let mut load = load.map_err(Log::failed(log.name))?;
+    let mut load = load.map_err(Log::failed(&log.name))?;
+    note_left_out(&log.name, &load.left_out);
     load.turnaround_s = args.turnaround;
     let found = each(args.threads, policies, load.jobs.len(), |policy, progress| {
         let schedule = pool::run(&load, policy, rules, progress);
@@ -287,7 +286,7 @@ fn of_swf(
 ) -> Result<NodeLoad, Failure> {
     let text = args.nodes.as_deref();
     let specs = program.named(text.ok_or_else(|| usage(NO_NODES))?, names)?;
-    let pool = job::read_swf(log.reader, Some(cpus_of(&specs))).map_err(Log::failed(log.name))?;
+    let pool = job::read_swf(log.reader, Some(cpus_of(&specs))).map_err(Log::failed(&log.name))?;
     nodes::load::of_pool(&pool, &specs).map_err(|what| usage(format!("--nodes: {what}")))
 }
 
@@ -299,7 +298,9 @@ fn accounted(
 ) -> Result<NodeLoad, Failure> {
     let specs = program.named(args.nodes.as_deref().unwrap_or_default(), names)?;
     let load = nodes::load::read_sacct(log.reader, &TimeZone::system(), &specs);
-    load.map_err(Log::failed(log.name))
+    let load = load.map_err(Log::failed(&log.name))?;
+    note_left_out(&log.name, &load.left_out);
+    Ok(load)
 }
 
 /// Returns the period of a recording, as far as it can be read.
@@ -310,8 +311,7 @@ fn recorded(
 ) -> Result<NodeLoad, Failure> {
     let (period, broken) = recorded::period(&args.jobs).map_err(usage)?;
     if let Some(error) = broken {
-        // Nothing can be done where standard error is closed.
-        let _ = writeln!(std::io::stderr(), "phalanx: {error}; what comes before is used");
+        note(format_args!("{error}; what comes before is used"));
     }
     let other = match args.nodes.as_deref() {
         Some(text) => Some(nodes::load::idle(&program.named(text, names)?).map_err(usage)?),

@@ -290,7 +290,20 @@ fn accounting_goes_in_as_sacct_prints_it() {
     let wide = &figures(&["--jobs", log, "--nodes", "1x(cpu=10)", "--policy", "phalanx"])[0];
     assert_eq!(wide["wait_max_s"], 0);
     let bad = file(directory.path(), "bad.psv", (text + "4|ann\n").as_bytes());
-    refused(&["--jobs", bad.to_str().unwrap()], "bad.psv: line 6: ");
+    for nodes in [&[][..], &["--nodes", "1x(cpu=10)"]] {
+        let found =
+            &figures(&[&["--jobs", bad.to_str().unwrap(), "--policy", "slurm"], nodes].concat())[0];
+        assert_eq!((found["jobs"].as_u64(), found["skipped"].as_u64()), (Some(2), Some(2)));
+    }
+    let only_bad = file(directory.path(), "only.psv", format!("{head}4|ann\n").as_bytes());
+    refused(&["--jobs", only_bad.to_str().unwrap()], "only.psv: line 2: expected 11 fields");
+    let sizeless = b"JobID|State|Start|Elapsed\n1|COMPLETED|7|00:00:03\n";
+    let sizeless = file(directory.path(), "sizeless.psv", sizeless);
+    refused(&["--jobs", sizeless.to_str().unwrap()], "expected column NCPUS");
+    let two =
+        b"Cluster|JobID|State|Start|Elapsed|NCPUS\na|1|FAILED|7|00:03|1\nb|1|FAILED|7|00:03|1\n";
+    let two = file(directory.path(), "two.psv", two);
+    refused(&["--jobs", two.to_str().unwrap()], "jobs of 2 clusters (a, b)");
     let whole = text_of_several_lines(directory.path());
     let found = &figures(&["--jobs", &whole, "--nodes", "1x(cpu=10)", "--policy", "phalanx"])[0];
     assert_eq!((found["jobs"].as_u64(), found["skipped"].as_u64()), (Some(2), Some(0)));

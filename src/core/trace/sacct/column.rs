@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The columns that are understood.
 
-/// Columns that may hold separators and line ends as text.
-pub(super) const FREE_TEXT: [Column; 4] =
-    [Column::Name, Column::Comment, Column::AdminComment, Column::OtherText];
-
 /// A column that is understood.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Column {
@@ -37,11 +33,16 @@ pub(super) enum Column {
     Energy,
     EnergyRaw,
     ReqMem,
-    /// Text that is not used.
+    /// Text of users that is not used.
     OtherText,
 }
 
 impl Column {
+    /// Whether the column may hold separators and line ends as text.
+    pub(super) fn is_text(self) -> bool {
+        matches!(self, Self::Name | Self::Comment | Self::AdminComment | Self::OtherText)
+    }
+
     /// Returns the column of sacct's name, in any case.
     pub(super) fn of(name: &str) -> Option<Column> {
         Some(match name.to_ascii_lowercase().as_str() {
@@ -75,7 +76,9 @@ impl Column {
             "consumedenergyraw" => Column::EnergyRaw,
             "reqmem" => Column::ReqMem,
             "submitline" | "workdir" | "systemcomment" | "extra" | "failednode" | "constraints"
-            | "container" | "reason" | "wckey" | "licenses" => Column::OtherText,
+            | "container" | "reason" | "wckey" | "licenses" | "stderr" | "stdin" | "stdout" => {
+                Column::OtherText
+            }
             _ => return None,
         })
     }

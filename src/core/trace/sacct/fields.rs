@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Turns the fields of a line into a job.
 
+use jiff::Timestamp;
 use jiff::civil::DateTime;
 
 use super::column::Column;
@@ -39,9 +40,7 @@ impl<'a> Fields<'a> {
             qos: text(Column::Qos),
             comment: text(Column::Comment),
             admin_comment: text(Column::AdminComment),
-            submit_s: self.time("Submit", Column::Submit)?,
-            start_s: self.time("Start", Column::Start)?,
-            end_s: self.time("End", Column::End)?,
+            submit_s: self.time("Submit", Column::Submit)?.map(|[earlier, _]| earlier),
             tres_alloc: text(Column::AllocTres),
             tres_req: self.tres_req(),
             has_nodes: self.header.columns.contains(&Some(Column::NodeList)),
@@ -66,7 +65,7 @@ impl<'a> Fields<'a> {
     fn cpus(&self, row: &Row) -> Result<u64, String> {
         let cpu = |tres: &str| {
             let count = tres.split(',').find_map(|part| part.strip_prefix("cpu="));
-            count.and_then(|count| count.parse::<u64>().ok())
+            count.and_then(|count| count.parse::<u64>().ok()).filter(is_amount)
         };
         let own = self.number("NCPUS", Column::Cpus)?.or_else(|| cpu(&row.tres_alloc));
         let own = own.filter(|cpus| *cpus > 0);
@@ -112,13 +111,9 @@ impl<'a> Fields<'a> {
                 })?),
             },
         };
-        let from_ends = match (row.start_s, row.end_s) {
-            (Some(start), Some(end)) if end < start => {
-                return Err(format!("field End: {end} is before Start {start} (unix seconds)"));
-            }
-            (Some(start), Some(end)) => u64::try_from(end.saturating_sub(start)).ok(),
-            _ => None,
-        };
+        (row.start_s, row.end_s) = self.ends(seconds)?;
+        let from_ends = row.start_s.zip(row.end_s).map(|(start, end)| end.saturating_sub(start));
+        let from_ends = from_ends.and_then(|seconds| u64::try_from(seconds).ok());
         row.elapsed_s = seconds.or(from_ends).unwrap_or(0);
         let has = |column| self.header.columns.contains(&Some(column));
         if let (false, Some(end), Some(seconds)) = (has(Column::Start), row.end_s, seconds) {
@@ -142,11 +137,40 @@ impl<'a> Fields<'a> {
         Ok(())
     }
 
+    /// Start and end. Where a clock was set back, or shows an hour twice, they are those that agree
+    /// best with how long the job ran.
+    fn ends(&self, elapsed_s: Option<u64>) -> Result<(Option<i64>, Option<i64>), String> {
+        let (start, end) = (self.time("Start", Column::Start)?, self.time("End", Column::End)?);
+        let (Some(starts), Some(ends)) = (start, end) else {
+            let earlier = |times: Option<[i64; 2]>| times.map(|[earlier, _]| earlier);
+            return Ok((earlier(start), earlier(end)));
+        };
+        let pairs = starts.iter().flat_map(|start| ends.iter().map(move |end| (*start, *end)));
+        let apart = |(start, end): &(i64, i64)| {
+            let seconds = i128::from(*end) - i128::from(*start);
+            (seconds < 0, (seconds - i128::from(elapsed_s.unwrap_or(0))).abs())
+        };
+        let [first, _] = starts;
+        let (start, end) = pairs.min_by_key(apart).unwrap_or((first, first));
+        if start <= end {
+            return Ok((Some(start), Some(end)));
+        }
+        let by_elapsed = elapsed_s.and_then(|seconds| start.checked_add_unsigned(seconds));
+        by_elapsed.map(|end| (Some(start), Some(end))).ok_or_else(|| {
+            format!("field End: {end} is before Start {start} (unix seconds), without Elapsed")
+        })
+    }
+
     fn nodes(&self, row: &mut Row) -> Result<(), String> {
         let count = self.number("NNodes", Column::Nodes)?;
         row.node_count = count.and_then(|count| u32::try_from(count).ok()).unwrap_or(0);
         let text = self.get(Column::NodeList);
         if matches!(text, "" | "None assigned" | "(null)" | "None") {
+            return Ok(());
+        }
+        // Cut off by sacct, as `n[001-003,0+`.
+        if text.ends_with('+') {
+            row.has_nodes = false;
             return Ok(());
         }
         let names = hostlist::expand(text, HOSTLIST_NAMES_MAX)
@@ -171,7 +195,8 @@ impl<'a> Fields<'a> {
         parts.collect::<Vec<_>>().join(",")
     }
 
-    fn time(&self, name: &str, column: Column) -> Result<Option<i64>, String> {
+    /// Seconds of a time, in both readings where the zone's clock shows it twice.
+    fn time(&self, name: &str, column: Column) -> Result<Option<[i64; 2]>, String> {
         let text = self.get(column);
         if matches!(text, "" | "Unknown" | "None" | "N/A" | "0") {
             return Ok(None);
@@ -179,22 +204,25 @@ impl<'a> Fields<'a> {
         if text.bytes().all(|b| b.is_ascii_digit())
             && let Ok(seconds) = text.parse()
         {
-            return Ok(Some(seconds));
+            return Ok(Some([seconds; 2]));
+        }
+        if let Ok(at) = text.parse::<Timestamp>() {
+            return Ok(Some([at.as_second(); 2]));
         }
         let wrong = || expected(name, "a time such as 2026-11-21T10:00:00 or Unknown", text);
         let time: DateTime = text.parse().map_err(|_| wrong())?;
-        let zone = &self.header.zone;
-        let at = zone.to_timestamp(time).map_err(|_| wrong())?;
-        Ok(Some(at.as_second()))
+        let read = || self.header.zone.to_ambiguous_timestamp(time);
+        let seconds = |at: Result<Timestamp, _>| at.map(Timestamp::as_second).map_err(|_| wrong());
+        Ok(Some([seconds(read().earlier())?, seconds(read().later())?]))
     }
 
     fn number(&self, name: &str, column: Column) -> Result<Option<u64>, String> {
         let text = self.get(column);
-        if matches!(text, "" | "Unknown" | "None" | "N/A") {
+        if matches!(text, "" | "Unknown" | "None" | "N/A" | "INVALID") {
             return Ok(None);
         }
         let number = count(text).ok_or_else(|| expected(name, "a whole number", text))?;
-        Ok(Some(number))
+        Ok(Some(number).filter(is_amount))
     }
 
     fn exit(&self) -> Result<(u8, u8), String> {
@@ -202,9 +230,8 @@ impl<'a> Fields<'a> {
         if text.is_empty() {
             return Ok((0, 0));
         }
-        let pair = text
-            .split_once(':')
-            .and_then(|(code, signal)| Some((code.parse().ok()?, signal.parse().ok()?)));
+        let pair =
+            text.split_once(':').and_then(|(code, signal)| Some((byte(code)?, byte(signal)?)));
         pair.ok_or_else(|| expected("ExitCode", "CODE:SIGNAL such as 0:0", text))
     }
 
@@ -229,6 +256,16 @@ impl<'a> Fields<'a> {
         let joules = digits.parse::<f64>().map_err(|_| wrong())? * unit;
         Ok((joules > 0.0 && joules < NO_VALUE).then_some(joules))
     }
+}
+
+/// Whether a number is none of Slurm's of 32 bits for "no value" and "without limit".
+fn is_amount(number: &u64) -> bool {
+    ![0xffff_fffe, 0xffff_ffff].contains(number)
+}
+
+/// The byte that a waiting parent sees of a number.
+fn byte(text: &str) -> Option<u8> {
+    u8::try_from(text.parse::<i64>().ok()?.rem_euclid(256)).ok()
 }
 
 fn expected(field: &str, what: &str, got: &str) -> String {

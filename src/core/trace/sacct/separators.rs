@@ -17,11 +17,11 @@ pub(super) struct Split<'a> {
 }
 
 impl<'a> Split<'a> {
-    pub(super) fn of(line: &'a str, separator: char) -> Self {
+    pub(super) fn of(line: &'a str, separator: &str) -> Self {
         let (mut begin, mut pieces) = (0, Vec::new());
         for piece in line.split(separator) {
             pieces.push((begin, begin + piece.len()));
-            begin += piece.len() + separator.len_utf8();
+            begin += piece.len() + separator.len();
         }
         Self { line, pieces }
     }

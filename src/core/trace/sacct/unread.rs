@@ -20,7 +20,7 @@ pub(super) struct Unread {
 
 impl Unread {
     pub(super) fn new(header: &Header, line: u64, text: &str, what: String) -> Self {
-        let separators = text.matches(header.separator).count();
+        let separators = text.matches(&header.separator).count();
         Self { bad: vec![(line, what)], text: text.to_owned(), separators, lines: 1, tries: 0 }
     }
 
@@ -37,7 +37,7 @@ impl Unread {
         self.text.push('\n');
         self.text.push_str(text);
         self.lines += 1;
-        self.separators += text.matches(header.separator).count();
+        self.separators += text.matches(&header.separator).count();
         if self.separators + 1 < header.columns.len() {
             return None;
         }
