@@ -78,9 +78,9 @@ pub enum Mode {
     /// No decisions: Slurm places jobs, nothing is recorded.
     Off,
     /// Decisions are made and recorded, but Slurm decides.
+    #[default]
     Shadow,
     /// Decisions are sent to the plugin, which tries them first.
-    #[default]
     Enforce,
 }
 

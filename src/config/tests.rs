@@ -17,6 +17,7 @@ fn parse(text: &str) -> Result<Config, String> {
 fn annotated_file_equals_the_defaults() {
     assert_eq!(parse(FILE).unwrap(), Config::default());
     assert_eq!(parse("").unwrap(), Config::default());
+    assert_eq!(Config::default().mode, Mode::Shadow, "nothing is placed before somebody says so");
 }
 
 /// Every key of the structs is in the table of keys, and every key of the table in the structs.

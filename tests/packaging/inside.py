@@ -260,7 +260,8 @@ def placed_here():
 @case(needs=["install"])
 def shadow(system):
     """First look, then enforce: as the README has it, its outputs as they are read."""
-    set_mode("shadow")
+    with open("/etc/phalanx/phalanx.toml", encoding="utf-8") as file:
+        ok('\nmode = "shadow"\n' in file.read(), "the packages ship mode shadow")
     add_lines()
     sh("service phalanxd start")
     sh("service slurmctld restart")

@@ -64,8 +64,9 @@ impl Simulation {
         config: Option<&Config>,
     ) -> Result<Self, Failure> {
         let (specs, nodes_from) = specs(conf, known)?;
-        let rules = rules(config, conf)?;
+        // Without a file it is what is shipped that is simulated.
         let config = config.cloned().unwrap_or_default();
+        let rules = rules(Some(&config), conf)?;
         let name = input::shown(file);
         let load = nodes::load::read_sacct(input::open(file)?, &TimeZone::system(), &specs)
             .map_err(|error| Failure::usage_line(InputError::new(&name, error)))?;
