@@ -17,6 +17,7 @@ import argparse
 import fnmatch
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -112,13 +113,17 @@ def run(command, where):
                         "PHALANX_OVERLAY_DIR": os.path.join(TOP, "build",
                                                             f"slurm-{stages.slurm()}")}
     limit = LIMIT_S["make" if command.startswith("make") else "cargo"]
-    try:
-        done = subprocess.run(command, shell=True, cwd=where, env=env, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, text=True, errors="replace", timeout=limit,
-                              check=False)
-        return done.returncode, done.stdout, time.monotonic() - begin
-    except subprocess.TimeoutExpired as error:
-        return 124, str(error.stdout or ""), time.monotonic() - begin
+    # A session of its own: what the shell began ends with it, else its output is waited for.
+    with subprocess.Popen(command, shell=True, cwd=where, env=env, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True, errors="replace",
+                          start_new_session=True) as done:
+        try:
+            said, _ = done.communicate(timeout=limit)
+            return done.returncode, said, time.monotonic() - begin
+        except subprocess.TimeoutExpired:
+            os.killpg(done.pid, signal.SIGKILL)
+            said, _ = done.communicate()
+            return 124, said, time.monotonic() - begin
 
 
 def tree(where):

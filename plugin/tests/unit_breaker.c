@@ -50,7 +50,7 @@ static void test_late(void)
 	}
 	CHECK_EQ(b.opens, 0);
 	/* Mostly misses: it opens when the budget is spent. */
-	for (; miss(&b, now += 2 * MS); misses++)
+	for (; misses < 1000 && miss(&b, now += 2 * MS); misses++)
 		hit(&b, now);
 	CHECK(misses >= 145 && misses <= 155);
 	CHECK_EQ(b.opens, 1);
@@ -182,6 +182,7 @@ static void test_refused(void)
 
 static void test_syncs(void)
 {
+	static const uint64_t pauses[] = { 0, 0, 0, 1 * S, 2 * S, 4 * S, 4 * S };
 	struct breaker b = {0};
 	uint64_t now = 5 * S, at;
 	int sent = 0;
@@ -190,6 +191,13 @@ static void test_syncs(void)
 	for (int i = 0; i < 100; i++) {
 		CHECK(!breaker_sync_at(&b, now += MS, false));
 		breaker_sync(&b, now, false, &limits);
+	}
+	CHECK_EQ(b.opens, 0);
+	/* One that asks again at once has to wait, longer each time. */
+	for (int i = 0; i < 7; i++) {
+		at = breaker_sync_at(&b, now, true);
+		CHECK_EQ(at, pauses[i] ? now + pauses[i] : 0);
+		breaker_sync(&b, now += pauses[i], true, &limits);
 	}
 	CHECK_EQ(b.opens, 0);
 	/* A daemon that asks again and again. */
@@ -326,6 +334,7 @@ static void test_eject(void)
 	CHECK_EQ(b.ejections, 1);
 	CHECK(!breaker_allows(&b, now + 86400 * S)); /* for good */
 	CHECK_EQ(breaker_sync_at(&b, now + 86400 * S, false), UINT64_MAX);
+	CHECK_EQ(breaker_sync_at(&b, now + 86400 * S, true), UINT64_MAX);
 	breaker_enable(&b, now);
 	CHECK(breaker_allows(&b, now));
 	CHECK_EQ(breaker_sync_at(&b, now, true), 0);
