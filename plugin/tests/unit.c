@@ -73,6 +73,9 @@ static void test_parse(void)
 	for (size_t len = 0; len < m.a.hdr.length; len++)
 		CHECK_EQ(packet_parse(&m, len, &p), PACKET_BAD);
 	CHECK_EQ(packet_parse(&m, m.a.hdr.length + 4, &p), PACKET_BAD);
+	/* As long as its nodes need, but the header says otherwise. */
+	m.a.hdr.length += 4;
+	CHECK_EQ(packet_parse(&m, m.a.hdr.length - 4, &p), PACKET_BAD);
 }
 
 static const struct site site = {
