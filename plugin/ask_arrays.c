@@ -125,7 +125,7 @@ static uint32_t _find_class(struct classes *c, struct phx_class key)
 	return i;
 }
 
-/* RET false if there are too many classes, or a candidate is no node */
+/* RET false if there are too many classes, or a candidate is no node or out to the daemon */
 static bool _find_all(struct classes *c, const uint64_t *words, uint32_t bits, uint16_t mode)
 {
 	struct phx_class last = { UINT32_MAX, 0 };
@@ -137,7 +137,7 @@ static bool _find_all(struct classes *c, const uint64_t *words, uint32_t bits, u
 			node_record_t *node_ptr = node_record_table_ptr[i];
 			struct phx_class key;
 
-			if (!node_ptr)
+			if (!node_ptr || state_sent_weight(i) == INFINITE)
 				return false;
 			key = _class_of(node_ptr, mode);
 			if (key.tier || key.weight != state_sent_weight(i))

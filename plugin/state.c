@@ -148,7 +148,7 @@ static bool _put_nodes(struct pktbuf *out, struct state_info *info, uint64_t *na
 			_fill_node(node, node_record_table_ptr[first + i]);
 			*name_hash = fnv_bytes(*name_hash, node->name, strlen(node->name) + 1);
 			info->table_hash = _hash_node(info->table_hash, node);
-			sent_weight[first + i] = node->weight;
+			sent_weight[first + i] = node->flags ? INFINITE : node->weight;
 		}
 	}
 	return true;

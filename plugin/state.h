@@ -20,7 +20,7 @@ extern bool state_build(struct pktbuf *out, struct state_info *info);
 /* Hash of NODES and TOPOLOGY; locks: READ conf, node */
 extern uint64_t state_table_hash(void);
 
-/* RET the Weight of a node in the last NODES: what the daemon takes it for */
+/* RET the Weight of a node in the last NODES, INFINITE if it was out: the daemon's view */
 extern uint32_t state_sent_weight(uint32_t node);
 
 /* Append the JOB messages of one running or suspended job.

@@ -377,13 +377,31 @@ static void test_many_classes(void)
 	expect_full(1);
 	usleep(5000);
 	CHECK_EQ(daemon_count(PHX_ASK), asks);
-	daemon_reply(REPLY_NODES);
 	ctld_write_lock();
 	CHECK_EQ(o.node_init(), 0);
 	ctld_nodes(8);
 	CHECK_EQ(o.reconfigure(), 0);
 	ctld_write_unlock();
 	wait_synced(syncs + 2);
+
+	TEST("never asked: a candidate that was out when the nodes were sent");
+	ctld_write_lock();
+	node_record_table_ptr[3]->node_state |= NODE_STATE_DRAIN;
+	CHECK_EQ(o.reconfigure(), 0);
+	ctld_write_unlock();
+	wait_synced(syncs + 3);
+	node_record_table_ptr[3]->node_state = NODE_STATE_IDLE;
+	asks = daemon_count(PHX_ASK);
+	CHECK_EQ(call(2, 4, 3, SELECT_MODE_RUN_NOW), 0);
+	expect_full(1);
+	usleep(5000);
+	CHECK_EQ(daemon_count(PHX_ASK), asks);
+	ctld_write_lock();
+	CHECK_EQ(o.reconfigure(), 0);
+	ctld_write_unlock();
+	wait_synced(syncs + 4);
+	CHECK_EQ(ask(SELECT_MODE_RUN_NOW)->class_count, 0);
+	daemon_reply(REPLY_NODES);
 }
 
 static void test_long_topology(void)
