@@ -18,19 +18,16 @@ from grammar_config import Config, Kind, Part
 from grammar_model import HARMS
 from grammar_walk import Tally, Walk, shrink_config
 from slurmcluster.conf import PATIENT
+from slurmcluster.release import Release
 from slurmcluster.suite import Cases, Suite, command_line, run
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SHOWN_MAX = 40          # differences that are printed whole
+PASSED_MAX = 5          # that were there once, not again
 SABOTAGE_REQUESTS = 30
 HEEDLESS = "[balance]\nweight_cost = 0.0\n"
 # Differences that are known: kinds, whether it is this one, reason.
 KNOWN = (
-    (("heavier", "leaves", "more-nodes", "switch"), lambda one: open_count(one),
-     "`-n` without a fixed `-N`: the number of nodes and their kinds are not stock's"),
-    (("heavier", "waits", "later", "leaves", "more-nodes"),
-     lambda one: any("no_consume" in gres for kind in one.config.kinds for gres in kind.gres),
-     "a GRES that is no_consume counts as in use"),
     (("leaves", "switch"), lambda one: one.config.switches == "optional",
      "TopoOptional: jobs without --switches are placed as on flat clusters, but not in a run"),
     (("leaves", "switch"), lambda one: "--contiguous" in one.words, "runs are not held by leaves"),
@@ -47,8 +44,10 @@ class Grammar(Suite):
         super().__init__()
         self.root, self.args = root, args
         self.library = os.path.join(root, "served.so")
+        tree = Release().tree
         subprocess.run([os.environ.get("CC", "gcc"), "-std=gnu11", "-O1", "-shared", "-fPIC", "-o",
-                        self.library, os.path.join(HERE, "served.c"), "-ldl"], check=True)
+                        self.library, os.path.join(HERE, "served.c"), "-ldl",
+                        *([f"-I{tree}/usr/include"] if tree else [])], check=True)
 
     def walk(self, requests, name, lanes=1, **pair):
         """The Tally of so many requests."""
@@ -70,15 +69,10 @@ def told(tally):
             f"differences: {kinds or 'none'}" + (f"; unsteady {unsteady}" if unsteady else ""))
 
 
-def open_count(one):
-    """Whether a request leaves the number of its nodes open."""
-    counts = [word[2:] for word in one.words if word.startswith("-N")]
-    return not counts or "-" in counts[0] or any(word.startswith("-n") for word in one.words)
-
-
 def known(one):
     """The reason of a difference that is known, or nothing."""
-    return next((reason for kinds, found, reason in KNOWN if one.kind in kinds and found(one)), "")
+    return next((reason for kinds, found, reason in KNOWN
+                 if one.kind.removeprefix("stale-") in kinds and found(one)), "")
 
 
 @case
@@ -139,7 +133,7 @@ def requests(suite):
                 else faults[0]
             suite.expect(False, f"{kind} ({len(faults)} times): {one}")
     print(f"unsteady: {dict(tally.unsteady)}; uneven {len(tally.uneven)}", *tally.uneven[:5],
-          sep="\n")
+          *(f"once {one.kind}: {one}" for one in tally.passed[:PASSED_MAX]), sep="\n")
     suite.expect(tally.narrowed > tally.requests // 20,
                  f"Phalanx chose only {tally.narrowed} of {tally.requests}")
     suite.summary = f"{told(tally)}; asked {tally.asked}, narrowed {tally.narrowed}"

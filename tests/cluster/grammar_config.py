@@ -2,11 +2,13 @@
 """The grammar of clusters: kinds of nodes, partitions, switches, and what slurmctld counts.
 
 A cluster has 4 to 12 nodes. Half of the clusters have nodes of State=CLOUD, which need no slurmd:
-slurmctld gives them to jobs at once and waits for them to boot. The others have a slurmd a node.
+slurmctld gives them to jobs at once and waits for them to boot. The others have a slurmd a node,
+some with an Epilog that keeps nodes completing. Some have slurmdbd and QOS.
 """
 
 from dataclasses import dataclass, replace
 
+from slurmcluster.release import Release
 from topology_model import Topology, tree
 
 SELECTS = {"CR_Core_Memory": 12, "CR_CPU_Memory": 4, "CR_Core": 2, "CR_CPU": 2,
@@ -16,10 +18,18 @@ SELECTS = {"CR_Core_Memory": 12, "CR_CPU_Memory": 4, "CR_Core": 2, "CR_CPU": 2,
 SWITCHES = {"": 10, "tree": 5, "optional": 2, "pods": 3, "dragonfly": 1}
 LIMITS = {"": 8, "MaxNodes=2": 2, "MaxCPUsPerNode=2": 2, "MinNodes=2": 1, "LLN=YES": 1,
           "MaxMemPerCPU=1000": 1, "DefMemPerNode=1500": 1, "ExclusiveUser=YES": 1}
+if Release().number >= (23, 2):
+    LIMITS |= {"MaxCPUsPerSocket=1": 1, "MaxCPUsPerSocket=2": 1}
 SHARES = {"": 10, "OverSubscribe=EXCLUSIVE": 3, "OverSubscribe=YES:2": 2,
           "OverSubscribe=FORCE:2": 1}
 GRES = {"": 6, "gpu:2": 2, "gpu:4": 2, "gpu:a:2": 2, "gpu:b:1": 1, "gpu:a:1,gpu:b:2": 1,
         "tmpd:10": 1}
+SHARED = {"gpu:2,shard:8": 2, "gpu:a:1,gpu:b:1,shard:4": 1, "gpu:2,mps:200": 1}
+SHARED_SHARE = 0.2      # of kinds of nodes with slurmd, which tell what shares what
+QOS = {"tight": "MaxTRESPerJob=cpu=4,node=2", "group": "GrpTRES=cpu=6", "least": "MinTRES=cpu=3",
+       "strict": "MaxTRESPerNode=cpu=2 Flags=DenyOnLimit"}
+QOS_SHARE = 0.12
+EPILOG_SHARE = 0.3      # of clusters with slurmd
 SCHEDULER = "batch_sched_delay=0,bf_interval=600,sched_interval=600"
 CLOUD_SHARE = 0.5
 SPEC = "AllowSpecResourcesUsage=YES"
@@ -76,6 +86,8 @@ class Config:
     switches: str = ""
     cloud: bool = True
     extra: tuple = ()
+    qos: bool = False
+    epilog: bool = False
 
     @property
     def names(self):
@@ -138,14 +150,15 @@ class Config:
     def traits(self):
         """What a table of differences says of it."""
         words = [self.select.replace("CR_", ""), self.switches or "flat"]
-        words += ["cloud"] if self.cloud else []
+        words += [name for name in ("cloud", "qos", "epilog") if getattr(self, name)]
         words += ["threads"] if any(kind.threads > 1 for kind in self.kinds) else []
         return " ".join(words)
 
     def simpler(self):
         """Clusters with one thing less, for shrinking."""
-        if self.switches:
-            yield replace(self, switches="")
+        for change in ({"switches": ""}, {"qos": False}, {"epilog": False}):
+            if replace(self, **change) != self:
+                yield replace(self, **change)
         if self.select != "CR_Core_Memory":
             yield replace(self, select="CR_Core_Memory")
         for index in range(len(self.extra)):
@@ -175,10 +188,11 @@ def pick(rng, weighted):
     return rng.choices(list(weighted), list(weighted.values()))[0]
 
 
-def make_kind(rng, fs, weighty):
+def make_kind(rng, fs, weighty, cloud):
     """A kind of nodes."""
     threads = rng.choice((1, 1, 1, 2))
-    gres = [text for text in pick(rng, GRES).split(",") if text]
+    shared = not cloud and rng.random() < SHARED_SHARE
+    gres = [text for text in pick(rng, SHARED if shared else GRES).split(",") if text]
     gres += ["fs:no_consume:4"] if fs else []
     return Kind(sockets=rng.choice((1, 1, 2)), cores=rng.choice((2, 4, 4)), threads=threads,
                 memory=rng.choice((4000, 8000, 16000)),
@@ -197,7 +211,8 @@ def make_part(rng, name, last):
 def make_config(rng):
     """A cluster of the grammar."""
     count, fs, weighty = rng.randint(4, 12), rng.random() < 0.15, rng.random() < 0.6
-    distinct = [make_kind(rng, fs, weighty) for _ in range(rng.choice((1, 1, 2, 2, 3)))]
+    cloud, qos = rng.random() < CLOUD_SHARE, rng.random() < QOS_SHARE
+    distinct = [make_kind(rng, fs, weighty, cloud) for _ in range(rng.choice((1, 1, 2, 2, 3)))]
     if rng.random() < 0.3:
         kinds = tuple(rng.choice(distinct) for _ in range(count))
     else:
@@ -213,5 +228,5 @@ def make_config(rng):
              if rng.random() < share]
     if sum(line.startswith("Enforce") for line in extra) > 1:
         extra = [line for line in extra if line != "EnforcePartLimits=ANY"]
-    return Config(kinds, tuple(parts), pick(rng, SELECTS), pick(rng, SWITCHES),
-                  rng.random() < CLOUD_SHARE, tuple(extra))
+    return Config(kinds, tuple(parts), pick(rng, SELECTS), pick(rng, SWITCHES), cloud,
+                  tuple(extra), qos, not cloud and rng.random() < EPILOG_SHARE)

@@ -3,7 +3,8 @@
 
 Where both sides start a job, which nodes it gets may differ, by these rules: the same number of
 nodes, none heavier by Weight, none asleep while stock has awake ones, no more leaf switches, no
-higher common switch, and on nodes of the same kinds the same CPUs, memory and GRES.
+higher common switch, and on nodes of the same kinds the same CPUs, memory and GRES. Fewer nodes are
+better, but not where one is heavier than stock's heaviest, or where they are on more leaves.
 """
 
 import re
@@ -24,6 +25,8 @@ LATER_S = 8             # than with stock; both states were made within this
 HARMS = {"refused", "fails", "accepted", "error", "waits", "later", "reason", "more-nodes",
          "spread", "heavier", "asleep", "leaves", "switch", "apart", "amounts", "partition",
          "taken"}
+# On a cluster that had other requests before, and not on a fresh one: it has to be one that failed.
+HARMS |= {f"stale-{kind}" for kind in HARMS}
 
 
 @dataclass(frozen=True)
@@ -106,7 +109,7 @@ def of_nodes(config, state, words, stock, ours):
     if len(ours.nodes) > len(stock.nodes):
         return "more-nodes"
     if len(ours.nodes) < len(stock.nodes):
-        return "spread" if "--spread-job" in words else "fewer-nodes"
+        return "spread" if "--spread-job" in words else fewer(config, stock, ours)
     asleep = {node for node, mark in state.marks if mark == "POWER_DOWN_FORCE"}
     cost = [(len(asleep & set(one.nodes)), sum(config.kind(node).weight for node in one.nodes))
             for one in (stock, ours)]
@@ -129,6 +132,17 @@ def of_nodes(config, state, words, stock, ours):
     if kinds[0] == kinds[1]:
         return "amounts" if stock.amounts != ours.amounts else ""
     return "other-kinds"
+
+
+def fewer(config, stock, ours):
+    """The same for two starts of which ours has fewer nodes."""
+    heaviest = [max(config.kind(node).weight for node in one.nodes) for one in (stock, ours)]
+    topology = config.topology()
+    if heaviest[1] > heaviest[0]:
+        return "heavier"
+    if topology and topology.used(ours.nodes) > topology.used(stock.nodes):
+        return "leaves"
+    return "fewer-nodes"
 
 
 def taken(state):

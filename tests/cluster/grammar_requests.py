@@ -3,11 +3,11 @@
 
 from dataclasses import dataclass, replace
 
-from grammar_config import SPEC, pick, without
+from grammar_config import QOS, SPEC, pick, without
 
 MINUTES = (10, 20, 40, 80)
-ASLEEP = "POWER_DOWN_FORCE"
-STATES = {"DRAIN": 12, "DOWN": 6, ASLEEP: 1}
+ASLEEP, ENDING = "POWER_DOWN_FORCE", "COMPLETING"
+STATES = {"DRAIN": 12, "DOWN": 6, ASLEEP: 1, ENDING: 8}
 
 
 @dataclass(frozen=True)
@@ -15,7 +15,7 @@ class State:
     """What a cluster is busy with, the same on both sides.
 
     jobs   sbatch's words of each job, `-w` among them
-    marks  (node, state) by scontrol
+    marks  (node, state) by scontrol; a node is COMPLETING by a job that an Epilog keeps
     kept   (name, nodes, further words) of reservations
     """
 
@@ -57,6 +57,8 @@ def make_job(rng, config, names):
         words.append(f"--mem={rng.choice((100, 500, 1000, kind.memory // 2))}")
     if kind.gres and rng.random() < 0.5:
         words.append(f"--gres={one_gres(rng, rng.choice(kind.gres))}")
+    if config.qos and rng.random() < 0.3:
+        words.append("-qgroup")
     return tuple(words)
 
 
@@ -73,8 +75,9 @@ def make_state(rng, config):
     density = rng.choice((0, 0.3, 0.6, 0.9, 1.3))
     jobs = tuple(make_job(rng, config, names) for _ in range(int(density * len(names))))
     marks = tuple((node, pick(rng, STATES)) for node in names if rng.random() < 0.06)
-    if not config.cloud:
-        marks = tuple((node, "DRAIN" if mark == ASLEEP else mark) for node, mark in marks)
+    never = {ASLEEP} if not config.cloud else set()
+    never |= {ENDING} if not config.epilog else set()
+    marks = tuple((node, "DRAIN" if mark in never else mark) for node, mark in marks)
     kept = ()
     if rng.random() < 0.25:
         first = rng.randint(1, len(names))
@@ -83,6 +86,8 @@ def make_state(rng, config):
         flags = rng.choice(("", "", "MAINT", "FLEX", "MAGNETIC"))
         flags = ",".join(filter(None, (flags, "IGNORE_JOBS")))
         words = (f"StartTime={start}", "Duration=120", "Users=root", f"Flags={flags}")
+        if rng.random() < 0.2:
+            words += ("CoreCnt=" + ",".join("1" * (last - first + 1)),)
         kept = (("r1", f"n[{first}-{last}]", words),)
     return State(jobs, marks, kept)
 
@@ -206,6 +211,6 @@ def others(rng, config):
                ("--begin=now+1hour", 0.01), ("--deadline=now+2hours", 0.02), ("--tmp=100", 0.005),
                ("--requeue", 0.02), ("--wait-all-nodes=1", 0.01), ("--reboot", 0.01),
                ("--power=level", 0.01), ("--bb=none", 0.005), ("--signal=USR1@60", 0.01),
-               ("--delay-boot=5", 0.01), ("--dependency=afterok:1", 0.01))
-    del config
+               ("--delay-boot=5", 0.01), ("--dependency=afterok:1", 0.01),
+               ("-q" + rng.choice(("normal", "low", "high", *QOS)), 0.6 * config.qos))
     return [word for word, chance in chances if rng.random() < chance]

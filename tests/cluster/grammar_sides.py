@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Two slurmctlds without slurmds that are put into the same state and asked the same."""
+"""Two slurmctlds that are put into the same state and asked the same."""
 
 import contextlib
 import os
@@ -9,8 +9,9 @@ import subprocess
 import time
 from dataclasses import replace
 
-from grammar_requests import State
-from slurmcluster import Cluster, ClusterError
+from grammar_config import QOS
+from grammar_requests import ASLEEP, ENDING, State
+from slurmcluster import Cluster, ClusterError, dbd
 from slurmcluster.conf import PATIENT, write_config
 from slurmcluster.nodes import expand_hostlist
 from slurmcluster.pair import boot
@@ -22,11 +23,14 @@ ANSWER_S = 60.0
 POWER_S = 30.0
 SEPARATOR = "\x1f"
 PROGRAMS = ("sbatch", "scontrol", "scancel", "squeue")
-UNDO = {"DRAIN": "UNDRAIN", "DOWN": "RESUME", "POWER_DOWN_FORCE": "POWER_UP"}
+UNDO = {"DRAIN": "UNDRAIN", "DOWN": "RESUME"}
+ENDS = ("-N1", "-n1", "--mem=1", "-Jends")
+EPILOG = "#!/bin/sh\nwhile [ -e {}/$SLURMD_NODENAME ]; do sleep 0.05; done\n"
 WRAP = ("--parsable", "-o/dev/null", "--wrap=true")
 EVEN_S = 5.0
 FAILED = 5              # JOB_FAILED
-SEEN = re.compile(r"\b(?:NodeName|CPUAlloc|AllocMem|State)=\S+")
+SEEN = re.compile(r"\b(?:NodeName|CPUAlloc|AllocMem|State|AllocTRES)=\S*")
+KEPT = re.compile(r"\bNodeName=(\S+).* AllocTRES=(\S+)")
 
 
 class Uneven(Exception):
@@ -58,7 +62,8 @@ class Served:
         # Ended by close().
         # pylint: disable-next=consider-using-with
         self.process = subprocess.Popen(
-            [program], env=cluster.env | {"LD_PRELOAD": library, MARKER: cluster.id},
+            [program], env=cluster.env | {"LD_PRELOAD": library, MARKER: cluster.id,
+                                          "SERVED": program},
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
 
     def send(self, words, keep=True):
@@ -97,16 +102,23 @@ class Pair:
 
     def __init__(self, root, library, config, second="ours", toml=PATIENT, extra=(), more=()):
         self.config, self.more, self.state, self.number = config, tuple(more), None, 0
-        self.doing, self.spent = "boot", False
+        self.doing, self.spent, self.failed = "boot", False, False
         files = {"topology.conf": config.switch_conf()} if config.switches else {}
         toml = write_config(os.path.join(root, "ours"), toml)
+        self.held = os.path.join(root, "held")
+        common = [*config.settings(), *self.epilog(root, config)]
         self.clusters = [
             Room(os.path.join(root, name), stock=name != "ours", nodes=config.nodes_text(),
-                 extra=[*config.settings(), *more_lines], files=files,
+                 extra=[*common, *more_lines], files=files, slurmdbd=config.qos,
                  config=toml if name == "ours" else None)
             for name, more_lines in (("stock", ()), (second, extra))]
         self.served = {}
         boot(self.clusters)
+        for cluster in self.clusters if config.qos else ():
+            for name, limits in QOS.items():
+                dbd.sacctmgr(cluster, "add", "qos", name, *limits.split())
+            dbd.sacctmgr(cluster, "modify", "account", dbd.ACCOUNT, "set",
+                         "qos=" + ",".join(("normal", *dbd.QOS, *QOS)))
         self.served = {program: [Served(cluster, library, program) for cluster in self.clusters]
                        for program in PROGRAMS}
         self.asleep = set()
@@ -115,6 +127,17 @@ class Pair:
         if second == "ours":
             until(lambda: read_status(self.clusters[1])["raw"]["plugin"].get("synced"),
                   "the daemon knows the cluster")
+
+    def epilog(self, root, config):
+        """Lines of slurm.conf: an Epilog that ends when a node's name is no longer in `held`."""
+        if not config.epilog:
+            return []
+        os.makedirs(self.held)
+        path = os.path.join(root, "epilog")
+        with open(path, "w", encoding="utf-8",
+                  opener=lambda name, flags: os.open(name, flags, 0o755)) as file:
+            file.write(EPILOG.format(self.held))
+        return [f"Epilog={path}"]
 
     def close(self):
         """Ends both."""
@@ -137,7 +160,8 @@ class Pair:
         """What both sides say to a request, whose job ends at once; `test`: to --test-only."""
         answers = self.both("sbatch", *(("--test-only",) if test else ()), *words, *WRAP,
                             keep=False, more=self.more)
-        self.spent |= any(failed(text) for _, text in answers)
+        self.failed |= any(failed(text) for _, text in answers)
+        self.spent |= self.failed
         if self.asleep and not test:
             woken = {node for _, text in answers for node in nodes_of(text)} & self.asleep
             if woken:
@@ -159,10 +183,15 @@ class Pair:
                 return index
         self.state = state
         for node, mark in state.marks:
-            if mark == "POWER_DOWN_FORCE":
+            if mark == ASLEEP:
                 self.power(mark, {node})
+            elif mark == ENDING:
+                with open(os.path.join(self.held, node), "wb"):
+                    self.both("sbatch", f"-w{node}", *ENDS, *WRAP)
             else:
                 self.both("scontrol", "update", f"nodename={node}", f"state={mark}", "reason=x")
+        if ENDING in dict(state.marks).values():
+            self.both("scancel", "--name=ends")
         for name, nodes, words in state.kept:
             answers = self.both("scontrol", "create", "reservation", f"reservationname={name}",
                                 f"nodes={nodes}", *words)
@@ -194,17 +223,32 @@ class Pair:
         """Takes a state back."""
         for name, _, _ in state.kept:
             self.both("scontrol", "delete", f"reservationname={name}")
-        if state.jobs:
+        ending = {node for node, mark in state.marks if mark == ENDING}
+        for node in ending:
+            os.unlink(os.path.join(self.held, node))
+        if state.jobs or ending:
             self.both("scancel", "--user=root")
             end = time.monotonic() + POWER_S
             while any(text.strip() for _, text in self.both("squeue", "-h", "-o", "%i")):
                 if time.monotonic() > end:
                     raise ClusterError("the jobs of a state do not end")
+            self.leaks()
         for node, mark in state.marks:
-            if mark == "POWER_DOWN_FORCE":
+            if mark == ASLEEP:
                 self.power("POWER_UP", {node})
-            else:
+            elif mark != ENDING:
                 self.both("scontrol", "update", f"nodename={node}", f"state={UNDO[mark]}")
+
+    def leaks(self):
+        """Looks what Slurm keeps of jobs that are gone, which ends the cluster.
+
+        Raises ClusterError if stock keeps nothing.
+        """
+        kept = [KEPT.findall(text) for _, text in self.both("scontrol", "-o", "show", "node")]
+        if kept[1] and not kept[0]:
+            raise ClusterError(f"in use without a job, not with stock: {kept[1]}")
+        self.failed |= bool(kept[0])
+        self.spent |= self.failed
 
     def power(self, how, nodes):
         """Powers nodes up or down and waits until both sides have done so."""

@@ -63,6 +63,7 @@ class Tally:
     verdicts: Counter = field(default_factory=Counter)
     unsteady: Counter = field(default_factory=Counter)
     found: list = field(default_factory=list)
+    passed: list = field(default_factory=list)      # faults that were there once
     counted: Counter = field(default_factory=Counter)   # by kind
     narrowed: int = 0
     asked: int = 0
@@ -177,10 +178,15 @@ class Walk:
                 self.tally.verdicts[stock.verdict] += not test
             if not kind:
                 continue
+            # The jobs that are ending have ended on both sides then.
+            pair.even()
             again, *others = self.ask(pair, state, words, test)
             if again != kind:
                 with self.lock:
                     self.tally.unsteady[f"{kind}/{again}"] += 1
+                    if kind in HARMS:
+                        self.tally.passed.append(Difference(kind, pair.config, state, words, test,
+                                                            stock, ours, pair.number))
                 continue
             self.difference(pair, Difference(kind, pair.config, state, words, test, *others,
                                              pair.number))
@@ -206,9 +212,10 @@ class Walk:
             one = shrink(one, lambda state, words: self.still(pair, one, state, words))
         if harm and here < SHRUNK_MAX and not on_cluster(
                 one, one.config, f"{self.root}/fresh{one.number}", self.library, **self.pair):
-            # What went before made it, as jobs that Slurm fails with BadConstraints and keeps
-            # something of: both sides are no longer even.
-            one, pair.spent = replace(one, kind=f"aged-{one.kind}"), True
+            # What went before made it: where that is a job that Slurm fails with BadConstraints,
+            # it keeps something of it, and both sides are no longer even.
+            one = replace(one, kind=f"{'aged' if pair.failed else 'stale'}-{one.kind}")
+            pair.spent = True
         self.note(one)
         pair.apply(before)
         with self.lock:

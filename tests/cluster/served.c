@@ -2,6 +2,7 @@
 /*
  * served.c - LD_PRELOAD of grammar.py: a command of Slurm that reads its command
  * lines from standard input and forks for each, so that nothing is loaded twice.
+ * Its name is that in SERVED: what starts it may be scripts (slurm-tree).
  * A line is a letter, then the words, each behind a 0x1f: `k` keeps the job that
  * sbatch submits if it starts at once, `e` ends it as soon as its record has been
  * read.  An answer is a line with exit status and length, then as many bytes.
@@ -159,6 +160,10 @@ extern int __libc_start_main(main_f entry, int argc, char **argv, void (*init)(v
 {
 	start_f next = (start_f) dlsym(RTLD_NEXT, "__libc_start_main");
 
+	const char *served = getenv("SERVED"), *name = strrchr(argv[0], '/');
+
+	if (!served || strcmp(served, name ? name + 1 : argv[0]))
+		return next(entry, argc, argv, init, fini, rtld_fini, stack_end);
 	slurm_main = entry;
 	return next(_serve, argc, argv, init, fini, rtld_fini, stack_end);
 }
