@@ -98,10 +98,14 @@ class Order(Suite):
         """scontrol update of one job."""
         self.cluster.run("scontrol", "update", f"JobId={job}", *words)
 
+    def config(self, text=None):
+        """The configuration of the daemon; writes another one."""
+        with open(self.cluster.paths.phalanx_toml, "w" if text else "r", encoding="utf-8") as file:
+            return file.write(text) if text else file.read()
+
     def reload(self, text):
         """Puts another configuration in force."""
-        with open(self.cluster.paths.phalanx_toml, "w", encoding="utf-8") as file:
-            file.write(text)
+        self.config(text)
         phalanx(self.cluster, "daemon", "reload")
 
     def cancel(self, *jobs):
@@ -117,6 +121,31 @@ class Order(Suite):
             since = time.time()
             self.update(self.long, f"Comment={word}")
             self.until(lambda since=since: os.path.getmtime(path) > since, "the jobs are saved")
+
+    def raised(self):
+        """Site factors of an administrator, one with a delta on top; returns {job: its own}."""
+        own = {self.mid: 11, self.short: 11}
+        for job, site in own.items():
+            self.update(job, f"SiteFactor={site}")
+        self.until(lambda: self.sites().get(self.short, 0) > 11
+                   and self.sites().get(self.mid) == 11,
+                   "a delta on top of an administrator's site factor")
+        return own
+
+    def without_overlay(self):
+        """slurmctld and the daemon crash; slurmctld starts again without the overlay."""
+        self.cluster.stop_slurmctld(kill=True)
+        self.cluster.stop_phalanxd(kill=True)
+        self.cluster.remove_overlay()
+        self.cluster.start_slurmctld()
+
+    def reload_overlay(self):
+        """Everything is as it was in the beginning."""
+        self.cluster.stop_slurmctld()
+        self.cluster.install_overlay()
+        self.cluster.start_slurmctld()
+        self.cluster.start_phalanxd()
+        self.until(lambda: self.queue()[0] == self.short, "in order again with the overlay")
 
     def stays(self, condition, text, seconds=2.0):
         """What must not happen does not happen for a while."""
@@ -156,8 +185,7 @@ def prices(text, now, then):
 def by_price(s):
     """jobs that take much energy start first at a cheap hour and last at a dear one"""
     large = s.submit(240)
-    with open(s.cluster.paths.phalanx_toml, encoding="utf-8") as file:
-        before = file.read()
+    before = s.config()
     s.reload(prices(before, 0.1, 1.0))
     s.until(lambda: s.queue()[:4] == [large, s.long, s.mid, s.short], "cheap: the largest first")
     s.reload(prices(before, 1.0, 0.1))
@@ -261,12 +289,7 @@ def daemon_lost(s):
 @case(needs=["in_order"])
 def slurmctld_lost(s):
     """a crash, a restart, a reconfigure and a removal of the overlay leave nothing behind"""
-    mid, short = s.mid, s.short
-    own = {mid: 11, short: 11}
-    for job, site in own.items():
-        s.update(job, f"SiteFactor={site}")
-    s.until(lambda: s.sites().get(short, 0) > 11 and s.sites().get(mid) == 11,
-            "a delta on top of an administrator's site factor")
+    short, own = s.short, s.raised()
     s.saved()
     s.cluster.stop_slurmctld(kill=True)
     s.cluster.stop_phalanxd(kill=True)
@@ -283,11 +306,57 @@ def slurmctld_lost(s):
     s.cluster.remove_overlay()
     s.cluster.start_slurmctld()
     check(s.sites() == own, f"the saved state has deltas: {s.sites()}")
-    s.cluster.stop_slurmctld()
-    s.cluster.install_overlay()
-    s.cluster.start_slurmctld()
-    s.cluster.start_phalanxd()
-    s.until(lambda: s.queue()[0] == short, "in order again with the overlay")
+    s.reload_overlay()
+
+
+@case(needs=["in_order"])
+def switched_off(s):
+    """switched off by a reload, the order of starts leaves nothing in the saved state"""
+    own, before = s.raised(), s.config()
+    s.reload(before.replace('"shortest"', '"off"'))
+    s.gone("a reload", own)
+    s.saved()
+    s.without_overlay()
+    check(s.sites() == own, f"the saved state has deltas: {s.sites()}")
+    s.config(before)
+    s.reload_overlay()
+
+
+@case(needs=["in_order"])
+def overlay_lost(s):
+    """a crash, and no overlay any more: `phalanx daemon restore` takes the deltas away"""
+    own, array = s.raised(), s.submit(2, "--array=0-3%2")
+    s.until(lambda: s.sites().get(array), "a delta of an array")
+    refused = phalanx(s.cluster, "daemon", "restore", check=False)
+    check(refused.returncode == 1 and "has the plugin loaded" in refused.stderr, f"{refused}")
+    s.saved()
+    s.without_overlay()
+    left = s.sites()
+    check(left[s.short] > own[s.short] and left[array], f"the saved state has no delta: {left}")
+    said = phalanx(s.cluster, "doctor", check=False).stdout
+    check("phalanx daemon restore" in said, f"doctor does not find the ledger: {said}")
+    phalanx(s.cluster, "daemon", "restore", "--dry-run")
+    check(s.sites() == left, f"a dry run changes nothing: {s.sites()}")
+    s.update(s.short, f"SiteFactor={left[s.short] + 1}")
+    phalanx(s.cluster, "daemon", "restore")
+    check(s.sites() == {**own, s.short: left[s.short] + 1},
+          f"what is not Phalanx's stays: {s.sites()}, before {left}")
+    s.update(s.short, f"SiteFactor={left[s.short]}")
+    s.cluster.run("scontrol", "hold", s.short)
+    unseen = phalanx(s.cluster, "daemon", "restore", check=False)
+    check(unseen.returncode == 1 and "not seen" in unseen.stdout, f"a held job: {unseen}")
+    s.cluster.run("scontrol", "release", s.short)
+    s.until(lambda: s.short in s.sprio(), "eligible again")
+    phalanx(s.cluster, "daemon", "restore")
+    check(s.sites() == own, f"restored: {s.sites()}, before {left}")
+    ledger = os.path.join(s.cluster.paths.state, "phalanx_order")
+    phalanx(s.cluster, "daemon", "restore")
+    check(os.path.exists(ledger), "the ledger stays until all is saved")
+    os.utime(ledger, (0, 0))
+    phalanx(s.cluster, "daemon", "restore")
+    check(not os.path.exists(ledger), "the ledger is gone")
+    s.cancel(array)
+    s.reload_overlay()
 
 
 @case(needs=["in_order"])

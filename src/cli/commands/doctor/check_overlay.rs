@@ -30,6 +30,7 @@ pub(super) fn all(facts: &Facts) -> Vec<Finding> {
         None => out.extend(not_found(facts)),
     }
     out.extend(unreadable(facts));
+    out.extend(left(facts));
     if let (Some(at), Some(_)) = (at, &facts.slurmctld) {
         out.extend(loaded(facts, &facts.directories[at]));
     }
@@ -214,6 +215,16 @@ fn unreadable(facts: &Facts) -> Vec<Finding> {
             .fix("install the package that it belongs to again")
     };
     bad.map(finding).collect()
+}
+
+/// Finds a ledger of the order of starts that no overlay reads.
+fn left(facts: &Facts) -> Option<Finding> {
+    let (path, slurmctld) = (facts.ledger.as_ref()?, facts.slurmctld.as_ref()?);
+    (slurmctld.mapped.is_some() && !slurmctld.has_overlay()).then(|| {
+        Finding::warning("order-ledger", format!("{} is there, the overlay is not", path.display()))
+            .why("waiting jobs may keep what order.by added to their priority")
+            .fix("phalanx daemon restore")
+    })
 }
 
 /// Checks whether the running slurmctld has loaded an overlay, and this one.

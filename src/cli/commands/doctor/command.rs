@@ -28,7 +28,11 @@ pub(super) fn find(program: &str) -> Option<PathBuf> {
 ///
 /// # Errors
 /// A sentence: not installed, no end in time, or its own message.
-pub(super) fn output(program: &str, arguments: &[&str], input: &[u8]) -> Result<String, String> {
+pub(in crate::commands) fn output(
+    program: &str,
+    arguments: &[&str],
+    input: &[u8],
+) -> Result<String, String> {
     let file = find(program).ok_or_else(|| format!("{program} is not installed"))?;
     let mut child = Command::new(file)
         .args(arguments)

@@ -42,6 +42,12 @@ pub(super) struct Slurmctld {
     pub(super) socket: Option<Option<PathBuf>>,
 }
 
+impl Slurmctld {
+    pub(super) fn has_overlay(&self) -> bool {
+        self.mapped.as_ref().is_some_and(|files| !files.is_empty())
+    }
+}
+
 /// A socket's file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Socket {
@@ -89,6 +95,8 @@ pub(super) struct Facts {
     pub(super) agents: Option<AgentsReport>,
     pub(super) plugin_socket: Option<Socket>,
     pub(super) slurm_uid: Option<u32>,
+    /// The ledger of the order of starts, if there is one.
+    pub(super) ledger: Option<PathBuf>,
     pub(super) munge: Result<(), String>,
 }
 
@@ -145,6 +153,7 @@ impl Facts {
             stock,
             built_for: built_for(),
             slurmctld: slurmctld(conf.as_ref().ok()),
+            ledger: running.as_ref().ok().and_then(ledger).filter(|path| path.exists()),
             running,
             status: asked(control, "/v1/status"),
             collectors: asked(control, "/v1/collectors").ok(),
@@ -228,7 +237,7 @@ fn stock_directory(running: Option<&Running>) -> Option<PathBuf> {
     places.into_iter().find(|place| matches!(plugin::read(place), Some(Ok(file)) if !file.overlay))
 }
 
-fn slurmctld(conf: Option<&SlurmConf>) -> Option<Slurmctld> {
+pub(super) fn slurmctld(conf: Option<&SlurmConf>) -> Option<Slurmctld> {
     let path = conf.map(|conf| conf.path.clone());
     let mut found: Vec<Slurmctld> = Vec::new();
     for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
@@ -303,7 +312,11 @@ fn overlays(maps: &str) -> Vec<(PathBuf, bool)> {
     out
 }
 
-fn running() -> Result<Running, String> {
+pub(super) fn ledger(running: &Running) -> Option<PathBuf> {
+    Some(Path::new(running.get("StateSaveLocation")?).join("phalanx_order"))
+}
+
+pub(super) fn running() -> Result<Running, String> {
     let text = command::output("scontrol", &["show", "config"], b"")?;
     Ok(parse_running(&text, Timestamp::now().as_second(), &TimeZone::system()))
 }

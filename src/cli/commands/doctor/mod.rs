@@ -25,6 +25,8 @@ use std::path::{Path, PathBuf};
 use crate::exit::{DOCTOR_EXIT_CODES, Exit, Failure};
 use crate::global::Global;
 use crate::outcome::Outcome;
+use crate::slurm_conf::SlurmConf;
+pub(super) use command::output;
 use facts::Facts;
 use phalanx_config::{Config, DEFAULT_PATH};
 use report::{Level, Report};
@@ -56,6 +58,19 @@ impl Args {
         };
         Ok(global.show(&report, render::text)?.ends_with(exit))
     }
+}
+
+/// Returns the ledger of the order of starts, and the slurmctld of this host that has the overlay
+/// loaded.
+///
+/// # Errors
+/// A sentence: slurmctld does not answer.
+pub(super) fn ledger() -> Result<(PathBuf, Option<u32>), String> {
+    let conf = SlurmConf::read(&find_conf(None))?;
+    let slurmctld = facts::slurmctld(Some(&conf)).filter(facts::Slurmctld::has_overlay);
+    let running = facts::running()?;
+    let ledger = facts::ledger(&running).ok_or("slurmctld has no StateSaveLocation")?;
+    Ok((ledger, slurmctld.map(|one| one.pid)))
 }
 
 fn judge(facts: &Facts, conf: &Path) -> Report {

@@ -94,6 +94,7 @@ fn healthy() -> Facts {
         agents: None,
         plugin_socket: Some(Socket { is_socket: true, uid: 64030, mode: 0o660 }),
         slurm_uid: Some(64030),
+        ledger: None,
         munge: Ok(()),
     }
 }
@@ -215,8 +216,12 @@ fn what_slurmctld_has_loaded() {
     assert!(one(&facts, "overlay-loaded", Level::Error).fix.contains("restart slurmctld"));
     facts.slurmctld.as_mut().unwrap().mapped = Some(vec![(PathBuf::from("/o/x.so"), true)]);
     one(&facts, "overlay-loaded", Level::Warning);
+    facts.ledger = Some("/state/phalanx_order".into());
+    assert!(findings(&facts).iter().all(|finding| finding.check != "order-ledger"));
     facts.running = Ok(running(&[("plugindir", STOCK)]));
     one(&facts, "plugin-dir-in-force", Level::Warning);
+    facts.slurmctld.as_mut().unwrap().mapped = Some(Vec::new());
+    assert_eq!(one(&facts, "order-ledger", Level::Warning).fix, "phalanx daemon restore");
 }
 
 #[test]

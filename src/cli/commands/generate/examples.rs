@@ -82,6 +82,7 @@ const EXAMPLES: &[(&str, &[Example])] = &[
     ),
     ("daemon reload", &[("Put the changed configuration in force", "phalanx daemon reload")]),
     ("daemon enable", &[("How an ejected plugin asks again", "phalanx daemon enable")]),
+    ("daemon restore", &[("What a lost plugin left", "phalanx daemon restore --dry-run")]),
     ("doctor", &[("What is wrong on this host", "phalanx doctor")]),
     ("solve", &[("One problem of method gang", "phalanx solve gang problem.json")]),
     (

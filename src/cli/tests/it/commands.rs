@@ -25,6 +25,7 @@ const COMMANDS: &[&str] = &[
     "config check",
     "daemon reload",
     "daemon enable",
+    "daemon restore",
     "data splits",
     "data check",
     "data ls",
