@@ -37,7 +37,7 @@ PACKAGES_HDFS := openjdk-17-jdk-headless maven python3-pip python3-setuptools py
 PACKAGES_DEB := debhelper dpkg-dev lintian python3
 # What only test-all needs of them: rpms and images.
 PACKAGES_RPM := rpm rpmlint cpio buildah
-PACKAGES_TEST := $(PACKAGES_RUN) clang libclang-rt-dev sqlite3 \
+PACKAGES_TEST := $(PACKAGES_RUN) clang libclang-rt-dev sqlite3 systemd libseccomp2 \
 	slurmdbd mariadb-server python3-venv chromium chromium-driver fonts-dejavu-core \
 	python3-prometheus-client shellcheck debootstrap tesseract-ocr tesseract-ocr-eng python3-pil \
 	$(PACKAGES_HDFS) $(PACKAGES_DEB)

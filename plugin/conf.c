@@ -35,6 +35,7 @@ static const struct {
 	{ "phalanx_eject=", 10, 0, BREAKER_CROSSINGS_MAX,
 	  offsetof(struct site, eject_openings) },
 	{ "phalanx_enable=", 0, 0, UINT32_MAX, offsetof(struct site, enable) },
+	{ "phalanx_uid=", 0, 0, UINT32_MAX - 1, offsetof(struct site, uid) },
 	{ "phalanx_proofs=", ALL_PROOFS, 0, ALL_PROOFS, offsetof(struct site, proofs) },
 };
 /* Most of what `link.proofs` of the daemon may be. */

@@ -40,7 +40,7 @@
 /* ---- called by the operations */
 
 static struct phx_hello hello;     /* io.lock */
-static uid_t slurm_uid;            /* io.lock */
+static _Atomic uid_t slurm_uid;
 static _Atomic bool usable;        /* slurmctld's structures are whole */
 static _Atomic bool stopping;
 static _Atomic bool table_hint;
@@ -85,14 +85,10 @@ static bool _peer_is_ours(int fd)
 {
 	struct ucred peer;
 	socklen_t len = sizeof(peer);
-	bool ok;
 
-	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) || len != sizeof(peer))
-		return false;
-	pthread_mutex_lock(&io.lock);
-	ok = peer.uid == 0 || peer.uid == slurm_uid || peer.uid == getuid();
-	pthread_mutex_unlock(&io.lock);
-	return ok;
+	return !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) && len == sizeof(peer) &&
+	       (!peer.uid || peer.uid == atomic_load(&slurm_uid) || peer.uid == getuid() ||
+		peer.uid == link_limits().uid);
 }
 
 /* RET a connected socket, or -1 */
@@ -547,9 +543,9 @@ extern void link_state_whole(void)
 	dump_place(slurm_conf.state_save_location);
 	state_hello(&h, loaded);
 	atomic_store(&ours, true);
+	atomic_store(&slurm_uid, slurm_conf.slurm_user_id);
 	pthread_mutex_lock(&io.lock);
 	hello = h;
-	slurm_uid = slurm_conf.slurm_user_id;
 	io_stale_locked();
 	pthread_mutex_unlock(&io.lock);
 	atomic_store(&usable, true);

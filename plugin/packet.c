@@ -51,6 +51,7 @@ extern struct link_limits limits_within(const struct phx_welcome *w, const struc
 	return (struct link_limits) {
 		.deadline_us = deadline_us,
 		.flags = w->flags & ~off,
+		.uid = site->uid,
 		.hold_s = _clamp(site->hold_max_s, 0, PHX_HOLD_S_MAX),
 		.limit_hold_s = _clamp(w->limit_hold_s, 0, site->hold_max_s),
 		.breaker = {

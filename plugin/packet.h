@@ -23,6 +23,7 @@
 struct site {
 	uint32_t proofs;      /* 0 none, 1 those of plans and TEST_ONLY, 2 all */
 	uint32_t enable;      /* another number than before closes the breaker */
+	uint32_t uid;         /* of the daemon, besides root and SlurmUser */
 	uint32_t hold_max_s;
 	uint32_t deadline_us;
 	uint32_t ask_ms;      /* a minute, between asks and their answers */
@@ -33,6 +34,7 @@ struct site {
 struct link_limits {
 	uint32_t deadline_us;
 	uint32_t flags; /* enum phx_welcome_flags */
+	uint32_t uid;   /* of struct site */
 	uint32_t hold_s, limit_hold_s; /* since a job may start, and by PHX_A_LIMIT */
 	struct breaker_limits breaker;
 };

@@ -348,18 +348,13 @@ static void test_gone(void)
 	/* more than one connection may have been waiting to be accepted */
 }
 
-/* A listener of another user is not trusted. */
-static void test_foreign_peer(void)
+/* A daemon of another user, in a process of its own. RET whether the overlay said HELLO to it */
+static bool hello_to_foreigner(void)
 {
+	int ready[2], status;
 	pid_t pid;
-	int ready[2];
 	char c;
 
-	if (getuid() != 0) {
-		fputs("  foreign daemon: not run, needs harness_root\n", stderr);
-		return;
-	}
-	TEST("a socket served by another user is not used");
 	daemon_stop();
 	CHECK(!chmod(harness_root, 0777) && !pipe(ready));
 	unlink(sock_path);
@@ -374,14 +369,31 @@ static void test_foreign_peer(void)
 		_exit(daemon_count(PHX_HELLO) ? 1 : 0);
 	}
 	CHECK(read(ready[0], &c, 1) == 1);
-	{
-		int status;
-
-		CHECK(waitpid(pid, &status, 0) == pid);
-		CHECK_EQ(status, 0);
-	}
+	close(ready[0]);
+	close(ready[1]);
+	CHECK(waitpid(pid, &status, 0) == pid);
+	CHECK(WIFEXITED(status) && WEXITSTATUS(status) <= 1);
 	daemon_start(sock_path);
 	wait_synced(1);
+	return WEXITSTATUS(status);
+}
+
+/* A listener of another user is trusted only where slurm.conf names it. */
+static void test_foreign_peer(void)
+{
+	if (getuid() != 0) {
+		fputs("  foreign daemon: not run, needs harness_root\n", stderr);
+		return;
+	}
+	TEST("a socket served by another user is not used");
+	CHECK(!hello_to_foreigner());
+	reconfigured("phalanx_uid=65533");
+	CHECK(!hello_to_foreigner());
+	TEST("but by the one that slurm.conf names");
+	reconfigured("phalanx_uid=65534");
+	CHECK(hello_to_foreigner());
+	reconfigured("");
+	CHECK(!hello_to_foreigner());
 }
 
 extern void test_loss(void)

@@ -9,7 +9,7 @@ import subprocess
 from faults_stream import FaultError
 
 DISK_BYTES = 1024 * 1024
-SITE_WORDS = ("phalanx_enable=", "phalanx_eject=")    # see site()
+SITE_WORDS = ("phalanx_enable=", "phalanx_eject=", "phalanx_uid=")    # see site()
 
 
 class Disk:

@@ -17,7 +17,7 @@ import sys
 import threading
 import time
 
-from faults_tools import log_since, log_size
+from faults_tools import log_since, log_size, site
 from slurmcluster import Cluster
 from slurmcluster.clock import CLOCK
 from slurmcluster.conf import set_toml_raw, write_config
@@ -28,6 +28,7 @@ NODES = ("NodeName=n[1-4] CPUs=48 Sockets=1 CoresPerSocket=48 RealMemory=64000\n
          "PartitionName=main Nodes=n[1-4] Default=YES MaxTime=INFINITE State=UP\n")
 EXTRA = ["SchedulerParameters=bf_interval=1,sched_interval=1,bf_continue,default_queue_depth=300"]
 CONFIG = 'mode = "enforce"\n'
+OWN_UID = 64_911     # of phalanxd, in one case; has no name and no rights in Slurm
 NOBODY = pwd.getpwnam("nobody").pw_uid
 BODY_BYTES = 60_000_000
 BODIES = 12
@@ -519,6 +520,48 @@ def plugin_socket(suite):
         file.write(kept)
     cluster.start_phalanxd()
     suite.until(lambda: phalanx_json(cluster, "status")["plugin"]["synced"], "the mirror")
+
+
+def give_to(user, places):
+    """The daemon's directories, and what is in them, belong to a user."""
+    for place in places:
+        for folder, _, names in os.walk(place):
+            for path in (folder, *(os.path.join(folder, name) for name in names)):
+                os.lchown(path, user, user)
+
+
+@case
+def own_user(suite):
+    """A user of its own, without rights in Slurm and under the unit's filter, places jobs"""
+    cluster = suite.cluster
+    def status():
+        return phalanx_json(cluster, "status")
+
+    kept = (cluster.paths.run, cluster.paths.var)
+    cluster.stop_phalanxd()
+    give_to(OWN_UID, kept)
+    seen = log_size(cluster, "slurmctld")
+    # Any call beyond the unit's filter ends it.
+    filtered = os.path.join(os.path.dirname(os.path.abspath(__file__)), "filtered.py")
+    cluster.start_phalanxd(before=["setpriv", f"--reuid={OWN_UID}", f"--regid={OWN_UID}",
+                                   "--clear-groups", sys.executable, filtered])
+    suite.until(lambda: "is served by a foreign user, not used" in
+                log_since(cluster, "slurmctld", seen), "the overlay refuses it")
+    suite.expect(not status()["plugin"]["connected"], "connected to a user that nobody named")
+    site(cluster, f"phalanx_uid={OWN_UID}")
+    suite.until(lambda: status()["plugin"]["synced"], "connected to the user that slurm.conf names")
+    before = status()["run_now"]["narrowed"]
+    jobs = [cluster.submit("-n1", "-t1", "--mem=10", wrap="exit 0") for _ in range(3)]
+    cluster.wait_jobs(jobs)
+    suite.until(lambda: status()["run_now"]["narrowed"] >= before + len(jobs), "placed")
+    suite.until(lambda: phalanx_json(cluster, "history", "runs")["runs"], "runs in the database")
+    phalanx(cluster, "daemon", "reload")
+    phalanx_json(cluster, "--master", f"http://127.0.0.1:{suite.port}", "status")
+    cluster.stop_phalanxd()
+    give_to(0, kept)
+    site(cluster)
+    cluster.start_phalanxd()
+    suite.until(lambda: status()["plugin"]["synced"], "the mirror")
 
 
 @case(needs=["queue"])

@@ -55,14 +55,24 @@ pub struct ServerConfig {
 }
 
 impl ServerConfig {
-    /// Gives the socket to its owner; whether it is known.
+    /// Lets SlurmUser and the others connect; whether SlurmUser is known.
     fn give(&self) -> io::Result<bool> {
-        let Some(owner) = self.owner.get() else { return Ok(false) };
-        if Uid::effective().is_root() {
-            std::os::unix::fs::chown(&self.socket, Some(*owner), None)?;
+        let (own, owner) = (Uid::effective().as_raw(), self.owner.get().copied());
+        if own == 0 {
+            std::os::unix::fs::chown(&self.socket, owner, None)?;
         }
-        Ok(true)
+        let mode = mode(own, owner, &self.allowed_uids);
+        std::fs::set_permissions(&self.socket, std::fs::Permissions::from_mode(mode))?;
+        Ok(owner.is_some())
     }
+}
+
+/// Returns the mode of a socket that the daemon, as root, gives to its owner. Whoever else may
+/// connect needs the file's permission too; each is asked who it is anyway.
+fn mode(own: u32, owner: Option<u32>, allowed: &[u32]) -> u32 {
+    let reaches = |uid: u32| uid == 0 || uid == own || own == 0 && Some(uid) == owner;
+    let all = owner.iter().chain(allowed).all(|uid| reaches(*uid));
+    if all { 0o660 } else { 0o666 }
 }
 
 /// Reason why there is no socket.
@@ -569,13 +579,6 @@ fn listen_at(config: &ServerConfig) -> Result<(UnixListener, bool), LinkError> {
     let fd =
         socket(AddressFamily::Unix, SockType::SeqPacket, flags, None).map_err(errno("socket"))?;
     bind(fd.as_raw_fd(), &address).map_err(errno("bind"))?;
-    // Whoever else may connect needs the file's permission too; each is asked who it is anyway.
-    let own = Uid::effective().as_raw();
-    let known = |uid: &&u32| **uid == 0 || **uid == own || Some(*uid) == config.owner.get();
-    let others = config.allowed_uids.iter().any(|uid| !known(&uid));
-    let mode = if others { 0o666 } else { 0o660 };
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))
-        .map_err(fail("set the socket's mode"))?;
     let given = config.give().map_err(fail("give to SlurmUser"))?;
     listen(&fd, Backlog::new(4).unwrap_or(Backlog::MAXCONN)).map_err(errno("listen"))?;
     Ok((UnixListener::from(fd), given))
@@ -599,4 +602,21 @@ fn clear_stale(path: &Path) -> Result<(), LinkError> {
         what: "remove the stale socket",
         source,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::mode;
+
+    #[test]
+    fn who_cannot_reach_a_socket_of_another_opens_it() {
+        let (root, slurm, own) = (0, 64030, 990);
+        assert_eq!(mode(slurm, Some(slurm), &[]), 0o660);
+        assert_eq!(mode(root, Some(slurm), &[root, slurm]), 0o660, "it is given to SlurmUser");
+        assert_eq!(mode(own, Some(root), &[]), 0o660, "root reaches all");
+        assert_eq!(mode(own, None, &[]), 0o660, "until SlurmUser is known");
+        assert_eq!(mode(own, Some(slurm), &[]), 0o666);
+        assert_eq!(mode(root, None, &[slurm]), 0o666);
+        assert_eq!(mode(slurm, Some(slurm), &[own]), 0o666);
+    }
 }

@@ -241,13 +241,13 @@ class Cluster(jobs.JobsMixin):
         """Ends the slurmd of one node."""
         self._stop(f"slurmd:{name}", kill, 5.0)
 
-    def start_phalanxd(self, timeout=20):
-        """Starts phalanxd and waits until its control socket answers."""
-        argv = [os.path.join(self.paths.bin_dir, "phalanxd"), "--config", self.paths.phalanx_toml]
-        if not os.access(argv[0], os.X_OK):
-            raise ClusterError(f"{argv[0]} is missing: run `cargo build --release`, "
+    def start_phalanxd(self, timeout=20, before=()):
+        """Starts phalanxd, by the words `before`, and waits until its control socket answers."""
+        program = os.path.join(self.paths.bin_dir, "phalanxd")
+        if not os.access(program, os.X_OK):
+            raise ClusterError(f"{program} is missing: run `cargo build --release`, "
                                "or set PHALANX_BIN_DIR")
-        self.spawn("phalanxd", argv)
+        self.spawn("phalanxd", [*before, program, "--config", self.paths.phalanx_toml])
         self._wait_for(self.phalanxd_answers, timeout, "phalanxd", "accept on its control socket")
 
     def start_agent(self, name, *arguments):

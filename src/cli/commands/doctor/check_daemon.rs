@@ -143,15 +143,16 @@ fn plugin_socket(facts: &Facts) -> Vec<Finding> {
                 .fix(format!("rm {path}; systemctl restart phalanxd")),
         );
     }
-    let trusted = [Some(0), facts.slurm_uid, slurmctld.map(|one| one.uid)];
+    let own = facts.daemon_uid();
+    let trusted = [Some(0), facts.slurm_uid, slurmctld.map(|one| one.uid), own];
     if !trusted.contains(&Some(socket.uid)) {
         out.push(
             Finding::error("socket-owner", format!("{path} belongs to user id {}", socket.uid))
-                .why("the overlay only trusts a daemon of root, SlurmUser or slurmctld's own user")
-                .fix("User= of phalanxd.service must be SlurmUser"),
+                .why("the overlay only trusts a daemon of root, SlurmUser or phalanx_uid")
+                .fix(format!("phalanx_uid={} in SchedulerParameters", socket.uid)),
         );
     }
-    if socket.mode & 0o007 != 0 {
+    if socket.mode & 0o007 != 0 && Some(socket.uid) != own {
         out.push(
             Finding::warning("socket-mode", format!("{path} has mode {:04o}", socket.mode))
                 .why("others than slurmctld need not connect; the daemon makes it 0660")

@@ -72,13 +72,15 @@ fn user(facts: &Facts) -> Option<Finding> {
         .filter(|value| !["", "(null)", "none", "cloud"].contains(value))?;
     let socket = facts.plugin_socket?;
     let sees_all = socket.uid == 0 || Some(socket.uid) == facts.slurm_uid;
+    let named = Some(socket.uid) == facts.daemon_uid();
+    let finding = if named { Finding::note } else { Finding::warning };
     (!sees_all).then(|| {
-        Finding::warning(
+        finding(
             "private-data",
             format!("PrivateData={private}, and the daemon runs as user id {}", socket.uid),
         )
-        .why("it sees its own jobs only")
-        .fix("User= of phalanxd.service must be SlurmUser")
+        .why("without the right of an operator it sees its own jobs only")
+        .fix("sacctmgr modify user NAME set AdminLevel=Operator")
     })
 }
 

@@ -111,7 +111,7 @@ fn select(facts: &Facts) -> Vec<Finding> {
 }
 
 /// Returns an option of SchedulerParameters.
-fn option<'a>(parameters: &'a str, name: &str) -> Option<&'a str> {
+pub(super) fn option<'a>(parameters: &'a str, name: &str) -> Option<&'a str> {
     parameters.split(',').map(str::trim).find_map(|option| {
         let (key, value) = option.split_once('=').unwrap_or((option, ""));
         key.eq_ignore_ascii_case(name).then_some(value)

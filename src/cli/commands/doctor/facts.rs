@@ -11,6 +11,7 @@ use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 
+use super::check_slurm::option;
 use super::command;
 use super::plugin::{self, PluginFile};
 use crate::client::Client;
@@ -184,6 +185,11 @@ impl Facts {
     pub(super) fn place(&self, key: &str) -> Option<String> {
         let file = || self.conf.as_ref().ok().map(|conf| conf.path.display().to_string());
         self.in_file(key).map(|(_, place)| place).or_else(file)
+    }
+
+    /// Returns the user of the daemon that slurm.conf names.
+    pub(super) fn daemon_uid(&self) -> Option<u32> {
+        option(self.setting("SchedulerParameters")?, "phalanx_uid")?.parse().ok()
     }
 
     /// Whether this host is to run slurmctld.

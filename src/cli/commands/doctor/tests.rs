@@ -324,6 +324,10 @@ fn sockets() {
     facts.plugin_socket = Some(Socket { is_socket: true, uid: 1000, mode: 0o666 });
     one(&facts, "socket-owner", Level::Error);
     one(&facts, "socket-mode", Level::Warning);
+    let named = [("schedulerparameters", "bf_continue,phalanx_uid=1000"), ("privatedata", "jobs")];
+    facts.running = Ok(running(&named));
+    assert!(findings(&facts).iter().all(|finding| !finding.check.starts_with("socket-")));
+    one(&facts, "private-data", Level::Note);
     facts.plugin_socket = None;
     one(&facts, "socket", Level::Error);
     facts.slurmctld.as_mut().unwrap().socket = Some(Some("/elsewhere.sock".into()));
