@@ -328,6 +328,7 @@ install: build man
 	install -m 755 config/slurm/phalanx-* $(DESTDIR)$(PREFIX)/share/phalanx/slurm/
 	install -m 644 config/slurm/job_submit.lua $(DESTDIR)$(PREFIX)/share/phalanx/slurm/
 	install -m 755 config/examples/* $(DESTDIR)$(PREFIX)/share/phalanx/examples/
+	chmod 644 $(DESTDIR)$(PREFIX)/share/phalanx/examples/phalanx.toml
 	install -m 644 $(dir $(OVERLAY))spank_phalanx.so $(DESTDIR)$(OVERLAY_DIR)/
 	install -D -m 644 config/phalanx.tmpfiles $(DESTDIR)$(PREFIX)/lib/tmpfiles.d/phalanx.conf
 	[ -e $(DESTDIR)/etc/phalanx/phalanx.toml ] || \

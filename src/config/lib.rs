@@ -5,7 +5,7 @@
 //! does not set a key leaves it at its default, so an empty file is valid and
 //! equals [`Config::default`]. Every key, its range and whether a change needs
 //! a restart stand in one table ([`keys::KEYS`]); the annotated file
-//! `config/phalanx.toml` documents each of them, and tests hold the three
+//! `config/examples/phalanx.toml` documents each of them, and tests hold the three
 //! together. Errors name file, line, column, key and what was expected, all of
 //! them at once rather than the first only.
 #![forbid(unsafe_code)]
@@ -101,7 +101,7 @@ impl std::fmt::Display for Mode {
     }
 }
 
-/// The whole configuration. `config/phalanx.toml` explains each key.
+/// The whole configuration. `config/examples/phalanx.toml` explains each key.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {

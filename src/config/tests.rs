@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::*;
 
-const FILE: &str = include_str!("../../config/phalanx.toml");
+const FILE: &str = include_str!("../../config/examples/phalanx.toml");
 
 fn parse(text: &str) -> Result<Config, String> {
     Config::parse(text, Path::new("p.toml")).map_err(|error| error.to_string())
@@ -17,6 +17,11 @@ fn parse(text: &str) -> Result<Config, String> {
 fn annotated_file_equals_the_defaults() {
     assert_eq!(parse(FILE).unwrap(), Config::default());
     assert_eq!(parse("").unwrap(), Config::default());
+    let shipped = include_str!("../../config/phalanx.toml");
+    assert_eq!(parse(shipped).unwrap(), Config::default());
+    assert!(shipped.lines().count() <= 20);
+    let all = shipped.replace("# [", "[").replace("# mode", "mode").replace("# listen", "listen");
+    parse(&all.replace("# public", "public")).unwrap();
     assert_eq!(Config::default().mode, Mode::Shadow, "nothing is placed before somebody says so");
 }
 

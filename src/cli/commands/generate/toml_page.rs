@@ -7,7 +7,7 @@ use roff::{Inline, Roff, bold, italic, roman};
 use phalanx_config::keys::{KEYS, Key, Kind};
 
 /// The annotated file; tests hold it to the defaults.
-const ANNOTATED: &str = include_str!("../../../../config/phalanx.toml");
+const ANNOTATED: &str = include_str!("../../../../config/examples/phalanx.toml");
 
 /// A piece of the annotated file.
 #[derive(Debug, PartialEq, Eq)]
