@@ -18,9 +18,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 use figures::Figures;
 use generate::Case;
-use phalanx_methods::bag::{
-    Bag, Forecast, MachineType, Mode, OnlinePlanner, Options, Problem, User, solve,
-};
+use phalanx_methods::bag::{MachineType, Mode, Options, Problem, User, solve};
 
 /// An instance: task type and tasks of each user in the order of arrival.
 type Instance = Vec<(usize, u64)>;
@@ -36,10 +34,8 @@ const RAW_OFF_MAX: f64 = 0.003;
 const INSTANCES: usize = 100;
 
 /// Columns of the tables.
-const COLUMNS: [&str; 10] = [
-    "seed", "greedy", "average", "exact", "integer", "template", "best", "revise", "forecast",
-    "LP bound",
-];
+const COLUMNS: [&str; 9] =
+    ["seed", "greedy", "average", "exact", "integer", "template", "best", "revise", "LP bound"];
 
 /// Authors' raw results (Online, Greedy, Average) and the clean implementation
 /// of the seed's rule, experiment 1.
@@ -117,8 +113,7 @@ fn published(data: &Path, rates: &Rates, limit: usize, report: &mut Report) -> R
     println!(
         "\nseed, greedy, average, exact, integer: every bag alone, final on arrival\n\
          template, best: final on arrival, the totals of each task type are known before\n\
-         revise: best, tasks may move at each arrival\n\
-         forecast: final on arrival, only the mean bag and the number of bags are known"
+         revise: best, tasks may move at each arrival"
     );
     experiment_1(rates, &load(data, "case1_gamma_n30", limit)?, report);
     for (case, paper) in [
@@ -228,7 +223,7 @@ fn objective(problem: &Problem, mode: Mode) -> (f64, f64) {
 }
 
 /// Returns all columns for one instance, in the order of [`COLUMNS`].
-fn columns(rates: &Rates, gamma: f64, instance: &Instance, mean: f64) -> [f64; 10] {
+fn columns(rates: &Rates, gamma: f64, instance: &Instance) -> [f64; 9] {
     let mut problem = problem(rates, gamma, instance);
     let modes = [
         Mode::Seed,
@@ -239,49 +234,22 @@ fn columns(rates: &Rates, gamma: f64, instance: &Instance, mean: f64) -> [f64; 1
         Mode::Template,
         Mode::Best,
     ];
-    let mut row = [0.0; 10];
+    let mut row = [0.0; 9];
     for (cell, mode) in row.iter_mut().zip(modes) {
         *cell = objective(&problem, mode).0;
     }
-    row[8] = forecast(rates, gamma, &problem, mean);
     problem.revise = true;
-    (row[7], row[9]) = objective(&problem, Mode::Best);
+    (row[7], row[8]) = objective(&problem, Mode::Best);
     row
-}
-
-/// Plans with a forecast that knows no future bag: only the number of bags still to come, that all
-/// types are equally likely, and the mean bag of the other instances.
-fn forecast(rates: &Rates, gamma: f64, problem: &Problem, mean: f64) -> f64 {
-    let Ok(mut planner) = OnlinePlanner::new(problem) else { return f64::NAN };
-    let users = problem.users.len();
-    for (i, user) in problem.users.iter().enumerate() {
-        let each = mean * (users - i - 1) as f64 / rates.etc.len() as f64;
-        let bag = |task_type| {
-            let tasks = whole(each);
-            Bag { task_type, tasks, revenue: tasks as f64 * price(rates, gamma, task_type) }
-        };
-        let later = Forecast { bags: (0..rates.etc.len()).map(bag).collect() };
-        let now = Bag { task_type: user.task_type, tasks: user.tasks, revenue: user.revenue };
-        if planner.arrive(&now, &later).is_err() {
-            return f64::NAN;
-        }
-    }
-    planner.objective().unwrap_or(f64::NAN)
 }
 
 /// Means over the instances, and the instances in which `best` or `revise` is
 /// below another mode.
-fn means(rates: &Rates, gamma: f64, instances: &[Instance]) -> ([f64; 10], usize) {
-    let mut sum = [0.0; 10];
+fn means(rates: &Rates, gamma: f64, instances: &[Instance]) -> ([f64; 9], usize) {
+    let mut sum = [0.0; 9];
     let mut below = 0;
-    let tasks = |instance: &Instance| instance.iter().map(|&(_, tasks)| tasks).sum::<u64>();
-    let all: u64 = instances.iter().map(tasks).sum();
-    let bags: usize = instances.iter().map(Vec::len).sum();
     for instance in instances {
-        // The mean bag of the other instances: the past, not this one.
-        let others = (bags - instance.len()).max(1) as f64;
-        let mean = (all - tasks(instance)) as f64 / others;
-        let row = columns(rates, gamma, instance, mean);
+        let row = columns(rates, gamma, instance);
         let other = row[..6].iter().copied().fold(f64::NEG_INFINITY, f64::max);
         below += usize::from(row[6] < other - 1e-9 || row[7] < row[6] - 1e-9);
         sum.iter_mut().zip(row).for_each(|(sum, cell)| *sum += cell);
@@ -305,7 +273,7 @@ fn experiment_1(rates: &Rates, instances: &[Instance], report: &mut Report) {
     let title = format!("Experiment 1: {} instances, 30 users", instances.len());
     print_head(&title, &["p.online", "p.greedy", "p.average", "clean"]);
     let (mut worst, mut below) = ([0.0_f64; 3], 0);
-    let (mut gain, mut committed, mut revised, mut blind) = (0.0, 0.0, 0.0, 0.0);
+    let (mut gain, mut committed, mut revised) = (0.0, 0.0, 0.0);
     for (gamma, [online, greedy, average, clean]) in EXPERIMENT_1 {
         let (row, bad) = means(rates, gamma, instances);
         below += bad;
@@ -318,9 +286,8 @@ fn experiment_1(rates: &Rates, instances: &[Instance], report: &mut Report) {
         }
         if [1.2, 1.3, 1.5].contains(&gamma) {
             gain += (row[6] / row[0] - 1.0) / 3.0;
-            committed += row[6] / row[9] / 3.0;
-            revised += row[7] / row[9] / 3.0;
-            blind += row[8] / row[9] / 3.0;
+            committed += row[6] / row[8] / 3.0;
+            revised += row[7] / row[8] / 3.0;
         }
     }
     for (name, worst) in ["seed", "greedy", "average"].iter().zip(worst) {
@@ -335,10 +302,6 @@ fn experiment_1(rates: &Rates, instances: &[Instance], report: &mut Report) {
     );
     report
         .check(revised >= 0.9, format!("exp. 1: revise reaches {} of the bound", percent(revised)));
-    report.check(
-        blind >= 0.78,
-        format!("exp. 1: with a forecast of the mix only {} of the bound", percent(blind)),
-    );
     report.check(below == 0, format!("exp. 1: best below another mode in {below} cases"));
 }
 

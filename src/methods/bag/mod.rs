@@ -15,7 +15,6 @@
 //! profit maximising"; the offline programme is Tarplee's (CCGrid 2014).
 
 mod answer;
-mod forecast;
 mod integer;
 mod lp;
 mod model;
@@ -28,7 +27,6 @@ mod problem;
 mod totals;
 
 pub use answer::{Answer, Explanation, Final, ModeResult, UserAnswer};
-pub use forecast::{Bag, Forecast, OnlinePlanner};
 pub use problem::{MachineType, Problem, User};
 
 use lp::Optimum;

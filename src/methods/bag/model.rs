@@ -61,16 +61,11 @@ impl Model {
         for user in &problem.users {
             used[user.task_type] = true;
         }
-        Self::with_types(problem, &used)
-    }
-
-    /// Ranks the machines of the task types that are `used`.
-    pub fn with_types(problem: &Problem, used: &[bool]) -> Self {
         let counts: Vec<u64> = problem.machine_types.iter().map(|machine| machine.count).collect();
         let idle = problem.idle_w.as_deref();
         let rows = problem.etc_s.iter().zip(&problem.apc_w).zip(used);
         let types = rows
-            .map(|((times, watts), &used)| used.then(|| TaskType::new(times, watts, idle, &counts)))
+            .map(|((times, watts), used)| used.then(|| TaskType::new(times, watts, idle, &counts)))
             .collect();
         let load = |j: usize| problem.initial_load_s.as_ref().map_or(0.0, |loads| loads[j]);
         let makespan = |(j, &count): (usize, &u64)| match count {
