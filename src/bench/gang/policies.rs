@@ -8,7 +8,7 @@
 //! regret against the ideal, which knows the means; draws the welfare into the file.
 
 use phalanx_methods::gang::{Edge, Job, Mode, Options, Problem, Server, Task, solve};
-use phalanx_methods::learn::{BONUS_SCALE_SHIPPED, Estimate, Growth};
+use phalanx_methods::learn::{BONUS_SCALE_SHIPPED, Growth, Stat};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
@@ -187,14 +187,14 @@ impl World {
 /// Cumulative social welfare after each slot.
 fn play(world: &World, policy: Policy, slots: usize, seed: u64) -> Result<Vec<f64>, Fail> {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
-    let mut known = vec![[Estimate::default(); SERVERS]; TYPES * TASKS];
+    let mut known = vec![[Stat::default(); SERVERS]; TYPES * TASKS];
     let truth = world.problem(1, Growth::None, |at, s| (world.means[at][s].unwrap_or(0.0), 1.0));
     let ideal = world.solved(&truth, Mode::Exact, 1)?;
     let mut sum = 0.0;
     let mut curve = Vec::with_capacity(slots);
     for slot in 1..=slots as u64 {
         let seen = |at: usize, s: usize| {
-            let stat = known[at][s].at(slot, 1.0);
+            let stat = known[at][s];
             (stat.mean, stat.count)
         };
         let by_index = || world.problem(slot, Growth::Source, seen);
@@ -221,7 +221,7 @@ fn play(world: &World, policy: Policy, slots: usize, seed: u64) -> Result<Vec<f6
         for &(at, s) in &placed {
             let mean = world.means[at][s].ok_or("a task where it has no edge")?;
             let value = mean + NOISE * (2.0 * uniform(&mut rng) - 1.0);
-            known[at][s].observe(value, slot, 1.0)?;
+            known[at][s] = known[at][s].merge(Stat { count: 1.0, mean: value });
         }
         sum += world.gain(&placed);
         curve.push(sum);

@@ -8,7 +8,7 @@
 //! into the file.
 
 use phalanx_methods::gang::{Edge, Job, Mode, Options, Problem, Server, Task, solve};
-use phalanx_methods::learn::{BONUS_SCALE_SHIPPED, Estimate, Growth};
+use phalanx_methods::learn::{BONUS_SCALE_SHIPPED, Growth, Stat};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
@@ -66,12 +66,12 @@ fn cost(at: usize) -> f64 {
 /// Cumulative regret after each slot.
 fn play(scale: f64, slots: usize, seed: u64, best: f64) -> Result<Vec<f64>, Fail> {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
-    let mut known = [[Estimate::default(); 3]; 5];
+    let mut known = [[Stat::default(); 3]; 5];
     let mut regret = Vec::with_capacity(slots);
     let mut sum = 0.0;
     for slot in 1..=slots as u64 {
         let edge = |at: usize, s: usize| {
-            let stat = known[at][s].at(slot, 1.0);
+            let stat = known[at][s];
             (stat.mean, stat.count)
         };
         let problem = model(edge, slot, Growth::Source, scale);
@@ -83,7 +83,8 @@ fn play(scale: f64, slots: usize, seed: u64, best: f64) -> Result<Vec<f64>, Fail
             for (q, name) in placement.tasks.iter().enumerate() {
                 let (at, s) = (first + q, SERVERS.iter().position(|n| n == name).ok_or("name")?);
                 let noise = (rng.next_u64() >> 11) as f64 / 9_007_199_254_740_992.0;
-                known[at][s].observe(VALUES[at][s] + 0.4 * noise - 0.2, slot, 1.0)?;
+                let mean = VALUES[at][s] + 0.4 * noise - 0.2;
+                known[at][s] = known[at][s].merge(Stat { count: 1.0, mean });
                 gained += VALUES[at][s] - cost(at);
             }
         }

@@ -4,7 +4,7 @@
 
 use crate::exact::{gang as oracle, gang_esdp};
 use phalanx_methods::gang::{Answer, Edge, Job, Mode, Options, Problem, Server, Task, solve};
-use phalanx_methods::learn::{Estimate, Exploration, Growth, delta, variance_proxy};
+use phalanx_methods::learn::{Exploration, Growth, Stat, delta, variance_proxy};
 
 /// Requests, reachable servers and true values of the five tasks, job by job.
 const REQUESTS: [[f64; 2]; 5] = [[2.0, 0.0], [2.0, 1.0], [2.0, 1.0], [1.0, 0.0], [3.0, 1.0]];
@@ -94,6 +94,11 @@ fn functions() {
     }
 }
 
+/// One observation.
+fn one(value: f64) -> Stat {
+    Stat { count: 1.0, mean: value }
+}
+
 #[test]
 fn statistics() {
     let g = Growth::Source.value(8.0, 5.0);
@@ -103,11 +108,7 @@ fn statistics() {
         (&[], 0.0, 0.0, f64::INFINITY),
     ];
     for (history, count, mean, proxy) in cases {
-        let mut estimate = Estimate::default();
-        for (slot, value) in history.iter().enumerate() {
-            estimate.observe(*value, slot as u64 + 1, 1.0).unwrap();
-        }
-        let stat = estimate.at(8, 1.0);
+        let stat = history.iter().fold(Stat::default(), |stat, value| stat.merge(one(*value)));
         close(stat.count, count);
         close(stat.mean, mean);
         let got = variance_proxy(g, stat.count);
@@ -194,12 +195,12 @@ fn index_argmax_of_slot_9() {
 
 /// Plays `slots` slots with the exact argmax; returns choices, welfare and regret.
 fn play(g: Growth, scale: f64, slots: usize) -> (Vec<Vec<i64>>, f64, f64) {
-    let mut known = [[Estimate::default(); 3]; 5];
+    let mut known = [[Stat::default(); 3]; 5];
     let (mut choices, mut total, mut regret) = (Vec::new(), 0.0, 0.0);
     for slot in 1..=slots {
         let at_slot = slot as u64;
         let edge = |at: usize, s: usize| {
-            let stat = known[at][s].at(at_slot, 1.0);
+            let stat = known[at][s];
             (stat.mean, stat.count)
         };
         let mut problem = model(edge, at_slot, g, scale);
@@ -209,7 +210,7 @@ fn play(g: Growth, scale: f64, slots: usize) -> (Vec<Vec<i64>>, f64, f64) {
         for at in 0..5 {
             let Ok(s) = usize::try_from(x[at]) else { continue };
             let value = realised(slot, at, s);
-            known[at][s].observe(value, at_slot, 1.0).unwrap();
+            known[at][s] = known[at][s].merge(one(value));
             total += value - cost(at);
             expected += VALUES[at][s] - cost(at);
         }
