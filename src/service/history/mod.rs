@@ -22,7 +22,7 @@ mod store;
 mod tests;
 mod thread;
 
-pub use queries::{DecisionRow, HistoryReader, ShadowDifference, ShadowSummary, Started};
+pub use queries::{DecisionRow, HistoryReader, Started};
 pub use records::{
     DecisionRecord, JobEndRecord, JobRef, OutcomeRecord, PlacementRecord, Record, SampleRecord,
 };

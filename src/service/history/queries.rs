@@ -8,6 +8,8 @@ use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
 use super::HistoryError;
 use super::records::{DecisionRecord, JobRef, OutcomeRecord, PlacementRecord};
 use crate::sqlite;
+use phalanx_core::number::as_f64;
+use phalanx_messages::rest::{ShadowDiff, ShadowReport};
 
 /// A decision with its outcome.
 #[derive(Clone, Debug, PartialEq)]
@@ -20,34 +22,6 @@ pub struct DecisionRow {
 
 /// A start with the decision behind it, if that is known.
 pub type Started = (PlacementRecord, Option<DecisionRow>);
-
-/// Agreement of Slurm's choices with shadow decisions.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct ShadowSummary {
-    /// Starts in shadow mode that had a decision.
-    pub starts: u64,
-    /// Starts among `starts` on exactly the decided nodes.
-    pub agreed: u64,
-    /// Mean dispersion of the nodes that Slurm chose, over starts with both dispersions.
-    pub dispersion_actual: Option<f64>,
-    /// Mean dispersion of the decided nodes, over starts with both dispersions.
-    pub dispersion_decided: Option<f64>,
-    /// The latest starts on other nodes, newest first.
-    pub differing: Vec<ShadowDifference>,
-}
-
-/// A start on other nodes than decided.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ShadowDifference {
-    /// Slurm's job id.
-    pub job_id: u32,
-    /// Start of the job, unix milliseconds.
-    pub time_ms: u64,
-    /// Nodes that the job runs on.
-    pub actual: String,
-    /// Nodes that were decided.
-    pub decided: String,
-}
 
 /// Answers queries from any thread: each one opens a connection of its own, and so finds the new
 /// file when the old one was moved.
@@ -192,7 +166,7 @@ impl HistoryReader {
     ///
     /// # Errors
     /// SQLite's, also when there is no file yet.
-    pub fn shadow(&self, since_ms: u64, limit: u32) -> Result<ShadowSummary, HistoryError> {
+    pub fn shadow(&self, since_ms: u64, limit: u32) -> Result<ShadowReport, HistoryError> {
         let pairs = format!(
             "SELECT p.seq, p.job_id, p.time_ms, p.nodes AS actual, d.nodes AS decided, \
              p.dispersion_actual AS da, p.dispersion_decided AS dd \
@@ -212,27 +186,30 @@ impl HistoryReader {
         self.ask(|connection| {
             // One read transaction: counts and list belong together.
             connection.execute_batch("BEGIN")?;
-            let mut summary = connection.query_row(&counts, [since], |row| {
-                Ok(ShadowSummary {
-                    starts: unsigned(row.get(0)?),
-                    agreed: unsigned(row.get(1)?),
-                    dispersion_actual: row.get(2)?,
-                    dispersion_decided: row.get(3)?,
+            let mut report = connection.query_row(&counts, [since], |row| {
+                let (starts, agreed) = (unsigned(row.get(0)?), unsigned(row.get(1)?));
+                Ok(ShadowReport {
+                    since_ms,
+                    starts,
+                    agreed,
+                    agreement: (starts > 0).then(|| as_f64(agreed) / as_f64(starts)),
+                    dispersion_slurm: row.get(2)?,
+                    dispersion_phalanx: row.get(3)?,
                     differing: Vec::new(),
                 })
             })?;
-            summary.differing = connection
+            report.differing = connection
                 .prepare(&differing)?
                 .query_map(params![since, limit], |row| {
-                    Ok(ShadowDifference {
+                    Ok(ShadowDiff {
                         job_id: row.get(0)?,
                         time_ms: unsigned(row.get(1)?),
-                        actual: row.get(2)?,
-                        decided: row.get(3)?,
+                        slurm: row.get(2)?,
+                        phalanx: row.get(3)?,
                     })
                 })?
                 .collect::<rusqlite::Result<_>>()?;
-            Ok(summary)
+            Ok(report)
         })
     }
 }

@@ -16,6 +16,7 @@ use rusqlite::Connection;
 use super::*;
 use phalanx_core::run::Run;
 use phalanx_ffi::clock::now_ms;
+use phalanx_messages::rest::{ShadowDiff, ShadowReport};
 
 mod activity;
 mod failures;
@@ -251,15 +252,15 @@ fn shadow_counts_agreement() {
     let reader = HistoryReader::new(&path);
     let all = reader.shadow(0, 10).unwrap();
     assert_eq!((all.starts, all.agreed), (3, 2));
-    assert!((all.dispersion_actual.unwrap() - 0.35).abs() < 1e-12);
-    assert!((all.dispersion_decided.unwrap() - 0.15).abs() < 1e-12);
-    let diff =
-        ShadowDifference { job_id: 2, time_ms: 200, actual: "c".into(), decided: "b".into() };
+    assert!((all.dispersion_slurm.unwrap() - 0.35).abs() < 1e-12);
+    assert!((all.dispersion_phalanx.unwrap() - 0.15).abs() < 1e-12);
+    let diff = ShadowDiff { job_id: 2, time_ms: 200, slurm: "c".into(), phalanx: "b".into() };
     assert_eq!(all.differing, [diff]);
     assert_eq!(reader.shadow(0, 0).unwrap().differing, []);
     let later = reader.shadow(201, 10).unwrap();
-    assert_eq!((later.starts, later.agreed, later.dispersion_actual), (1, 1, None));
-    assert_eq!(reader.shadow(u64::MAX, 10).unwrap(), ShadowSummary::default());
+    assert_eq!((later.starts, later.agreed, later.dispersion_slurm), (1, 1, None));
+    let none = ShadowReport { since_ms: u64::MAX, ..ShadowReport::default() };
+    assert_eq!(reader.shadow(u64::MAX, 10).unwrap(), none);
 }
 
 /// Goal: each start finds the decision of its task, named or not, though tasks are asked for under

@@ -20,7 +20,6 @@ use crate::api::{Backend, DataService, Failure};
 use crate::daemon::decision_views::planned_preference;
 use crate::daemon::shared::Shared;
 use crate::link::Responder;
-use phalanx_core::number::as_f64;
 use phalanx_core::run::Run;
 use phalanx_core::snapshot::{Job, JobState, Snapshot};
 use phalanx_core::topology::Topology;
@@ -28,8 +27,8 @@ use phalanx_core::{NodeIdx, hostlist};
 use phalanx_ffi::clock::now_ms;
 use phalanx_messages::rest::{
     ActivityReport, DecisionsReport, EnergyReport, EnergyUse, Explain, ImportReport, NodesReport,
-    PlanReport, PlannedJob, RecordRequest, RecordingStatus, ReloadReport, RunsReport, ShadowDiff,
-    ShadowReport, SpeedsReport, Status,
+    PlanReport, PlannedJob, RecordRequest, RecordingStatus, ReloadReport, RunsReport, ShadowReport,
+    SpeedsReport, Status,
 };
 use phalanx_methods::data_jobs::blockmap::BlockMap;
 use phalanx_planner::attribution::Demand;
@@ -93,25 +92,9 @@ impl Backend for Shared {
     fn shadow(&self, since_ms: Option<u64>) -> Result<ShadowReport, Failure> {
         let day_ms = 24 * 3600 * 1000;
         let since_ms = since_ms.unwrap_or_else(|| now_ms().saturating_sub(day_ms));
-        let summary = self
-            .reader
+        self.reader
             .shadow(since_ms, SHADOW_LIST_MAX)
-            .map_err(|error| Failure::Unavailable(error.to_string()))?;
-        let diff = |d: crate::history::ShadowDifference| ShadowDiff {
-            job_id: d.job_id,
-            time_ms: d.time_ms,
-            slurm: d.actual,
-            phalanx: d.decided,
-        };
-        Ok(ShadowReport {
-            since_ms,
-            starts: summary.starts,
-            agreed: summary.agreed,
-            agreement: ratio(summary.agreed, summary.starts),
-            dispersion_slurm: summary.dispersion_actual,
-            dispersion_phalanx: summary.dispersion_decided,
-            differing: summary.differing.into_iter().map(diff).collect(),
-        })
+            .map_err(|error| Failure::Unavailable(error.to_string()))
     }
 
     fn report(&self, since_ms: Option<u64>) -> Result<ActivityReport, Failure> {
@@ -222,8 +205,4 @@ fn node_names(snapshot: &Snapshot, nodes: &[NodeIdx]) -> String {
     let name = |n: &NodeIdx| snapshot.nodes.get(n.at()).map(|node| node.name.to_string());
     let names: Vec<String> = nodes.iter().filter_map(name).collect();
     hostlist::compress(&names)
-}
-
-fn ratio(part: u64, whole: u64) -> Option<f64> {
-    (whole > 0).then(|| as_f64(part) / as_f64(whole))
 }
