@@ -23,7 +23,7 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser};
+use clap::Parser;
 
 pub use commands::simulate;
 use commands::{Cli, Command};
@@ -44,13 +44,13 @@ pub mod common {
 
 /// The commands with their options, as help, manual pages and completion show them.
 pub fn command() -> clap::Command {
-    Cli::command()
+    Cli::described()
 }
 
 /// Runs the command line with these arguments, the program's name first.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
-    let exit = match Cli::try_parse_from(&arguments) {
+    let exit = match Cli::parsed(&arguments) {
         Ok(cli) => {
             // An error of `solve` begins with the field of the problem.
             let is_solve = matches!(cli.command, Command::Solve(_));

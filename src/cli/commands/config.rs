@@ -5,36 +5,22 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use crate::exit::{EXIT_CODES, Exit, Failure};
+use crate::exit::{Exit, Failure};
 use crate::global::Global;
 use crate::outcome::Outcome;
 use phalanx_config::{Config, ConfigError, DEFAULT_PATH, Issue};
 
-/// Check a configuration without the daemon
-#[derive(clap::Args, Debug)]
-#[command(after_help = EXIT_CODES)]
-pub struct Args {
-    #[command(subcommand)]
-    command: Command,
-}
-
-commands! {
+group! {
+    /// Check a configuration without the daemon
     Check(Check),
 }
 
 /// Check a file: every problem with line, column, key and what was expected
 #[derive(clap::Args, Debug)]
-#[command(after_help = EXIT_CODES)]
 pub struct Check {
     /// File to check [default: the one of --config, or /etc/phalanx/phalanx.toml]
     #[arg(value_name = "FILE")]
     file: Option<PathBuf>,
-}
-
-impl Args {
-    pub fn run(&self, global: &Global) -> Result<Outcome, Failure> {
-        self.command.run(global)
-    }
 }
 
 impl Check {

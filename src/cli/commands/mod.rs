@@ -27,6 +27,31 @@ macro_rules! commands {
     };
 }
 
+/// Declares a command that has others below it: its help text, then the list of these.
+macro_rules! group {
+    ($(#[$about:meta])* $($name:ident($args:ty),)*) => {
+        $(#[$about])*
+        #[derive(clap::Args, Debug)]
+        pub struct Args {
+            #[command(subcommand)]
+            command: Command,
+        }
+
+        impl Args {
+            pub fn run(
+                &self,
+                global: &crate::global::Global,
+            ) -> Result<crate::outcome::Outcome, crate::exit::Failure> {
+                self.command.run(global)
+            }
+        }
+
+        commands! {
+            $($name($args),)*
+        }
+    };
+}
+
 mod advise;
 mod collector;
 mod config;
@@ -44,7 +69,9 @@ pub mod simulate;
 mod solve;
 mod status;
 
-use clap::Parser;
+use std::ffi::OsString;
+
+use clap::{CommandFactory, FromArgMatches, Parser};
 
 use crate::exit::{ABOUT_ALL, EXIT_CODES};
 use crate::global::Global;
@@ -52,8 +79,8 @@ use crate::global::Global;
 /// Show how jobs are placed, check the installation, and run the methods without a cluster
 #[derive(Debug, Parser)]
 #[command(name = "phalanx", version)]
-#[command(max_term_width = 100, after_help = EXIT_CODES)]
-#[command(after_long_help = ABOUT_ALL, subcommand_required = true, arg_required_else_help = true)]
+#[command(max_term_width = 100, after_long_help = ABOUT_ALL)]
+#[command(subcommand_required = true, arg_required_else_help = true)]
 pub struct Cli {
     #[command(flatten)]
     pub global: Global,
@@ -78,4 +105,27 @@ commands! {
     Simulate(simulate::Args),
     Solve(solve::Args),
     Generate(generate::Args),
+}
+
+impl Cli {
+    /// The commands with their options, as help, manual pages and completion show them.
+    pub fn described() -> clap::Command {
+        with_exit_codes(Self::command())
+    }
+
+    /// Parses the arguments of the process, the program's name first.
+    pub fn parsed(arguments: &[OsString]) -> Result<Self, clap::Error> {
+        let mut command = Self::described();
+        let matches = command.try_get_matches_from_mut(arguments)?;
+        Self::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
+    }
+}
+
+/// Ends the help of a command, and of those below it, with the exit codes, unless it has its own.
+fn with_exit_codes(command: clap::Command) -> clap::Command {
+    let command = match command.get_after_help() {
+        Some(_) => command,
+        None => command.after_help(EXIT_CODES),
+    };
+    command.mut_subcommands(with_exit_codes)
 }

@@ -13,7 +13,7 @@ use nix::unistd::{User, geteuid};
 use serde::Serialize;
 
 use crate::commands::history::run_of;
-use crate::exit::{EXIT_CODES, Failure};
+use crate::exit::Failure;
 use crate::global::Global;
 use crate::outcome::{Outcome, note_left_out};
 use crate::time::since_ms;
@@ -28,15 +28,8 @@ use phalanx_sim::input;
 /// Greatest number of runs that are read.
 const RUNS_MAX: u32 = 100_000;
 
-/// Advise users on what to request
-#[derive(clap::Args, Debug)]
-#[command(after_help = EXIT_CODES)]
-pub struct Args {
-    #[command(subcommand)]
-    command: Command,
-}
-
-commands! {
+group! {
+    /// Advise users on what to request
     Time(Time),
 }
 
@@ -47,7 +40,6 @@ commands! {
 /// limit is the longest of the latest 100 runs plus 20 %, if there are at least 10; runs that
 /// completed or reached their limit count. Nothing is changed.
 #[derive(clap::Args, Debug)]
-#[command(after_help = EXIT_CODES)]
 pub struct Time {
     /// Begin of the period: a duration back from now (24h, 30d) or a time (2026-11-20)
     #[arg(long, value_name = "TIME", default_value = "60d")]
@@ -94,12 +86,6 @@ struct Row {
     too_short: usize,
     /// CPU hours that limits reserved beyond the runs' ends.
     unused_cpu_hours: f64,
-}
-
-impl Args {
-    pub fn run(&self, global: &Global) -> Result<Outcome, Failure> {
-        self.command.run(global)
-    }
 }
 
 impl Time {

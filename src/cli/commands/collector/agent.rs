@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::{SigSet, Signal};
 
-use crate::exit::{EXIT_CODES, Failure};
+use crate::exit::Failure;
 use crate::global::Global;
 use crate::outcome::Outcome;
 use phalanx_client::agent::{AgentOptions, HttpService, run};
@@ -16,7 +16,6 @@ use phalanx_messages::target::Target;
 
 /// Run the programs that phalanxd assigns to this node, until a signal
 #[derive(clap::Args, Debug)]
-#[command(after_help = EXIT_CODES)]
 pub struct Args {
     /// Name of this node in Slurm [default: $SLURMD_NODENAME, else the host's name
     /// up to its first dot]

@@ -11,22 +11,15 @@ pub use agent::servers;
 use serde::Serialize;
 
 use crate::client::Method;
-use crate::exit::{EXIT_CODES, Failure};
+use crate::exit::Failure;
 use crate::global::Global;
 use crate::outcome::Outcome;
 use how::How;
 use phalanx_core::text::percent_encode;
 use phalanx_messages::collect::{Patch, Registration, UseChange, valid_name};
 
-/// Register programs that measure the nodes, show their values, and run them on a node
-#[derive(clap::Args, Debug)]
-#[command(after_help = EXIT_CODES)]
-pub struct Args {
-    #[command(subcommand)]
-    command: Command,
-}
-
-commands! {
+group! {
+    /// Register programs that measure the nodes, show their values, and run them on a node
     Add(Add),
     Update(Update),
     List(List),
@@ -40,7 +33,6 @@ commands! {
 
 /// Register a program that makes a datum
 #[derive(clap::Args, Debug)]
-#[command(after_help = EXIT_CODES)]
 pub struct Add {
     /// Name of the datum
     #[arg(value_name = "NAME")]
@@ -54,7 +46,6 @@ pub struct Add {
 
 /// Change a registration: options not given stay as they are
 #[derive(clap::Args, Debug)]
-#[command(after_help = EXIT_CODES)]
 pub struct Update {
     /// Name of the datum
     #[arg(value_name = "NAME")]
@@ -68,7 +59,6 @@ pub struct Update {
 
 /// List registered programs with their state; with NAME, each of its nodes
 #[derive(clap::Args, Debug)]
-#[command(after_help = EXIT_CODES)]
 pub struct List {
     /// Name of the datum
     #[arg(value_name = "NAME")]
@@ -77,7 +67,6 @@ pub struct List {
 
 /// Delete a registration and its latest values
 #[derive(clap::Args, Debug)]
-#[command(after_help = EXIT_CODES)]
 pub struct Remove {
     /// Name of the datum
     #[arg(value_name = "NAME")]
@@ -86,7 +75,6 @@ pub struct Remove {
 
 /// Run a stopped program again, everywhere or on some nodes
 #[derive(clap::Args, Debug)]
-#[command(after_help = EXIT_CODES)]
 pub struct Start {
     #[command(flatten)]
     at: At,
@@ -94,7 +82,6 @@ pub struct Start {
 
 /// Stop running a program, everywhere or on some nodes; its values grow stale
 #[derive(clap::Args, Debug)]
-#[command(after_help = EXIT_CODES)]
 pub struct Stop {
     #[command(flatten)]
     at: At,
@@ -113,7 +100,6 @@ struct At {
 
 /// Show which data there are, or the latest values of one
 #[derive(clap::Args, Debug)]
-#[command(after_help = EXIT_CODES)]
 pub struct Data {
     /// Name of the datum
     #[arg(value_name = "NAME")]
@@ -125,7 +111,6 @@ pub struct Data {
 
 /// Show which data the methods use, or switch one
 #[derive(clap::Args, Debug)]
-#[command(after_help = EXIT_CODES)]
 pub struct Use {
     /// Key of the use, such as share.capability
     #[arg(value_name = "KEY")]
@@ -140,12 +125,6 @@ pub struct Use {
     /// Go back to the configuration
     #[arg(long, requires = "key", conflicts_with = "name")]
     reset: bool,
-}
-
-impl Args {
-    pub fn run(&self, global: &Global) -> Result<Outcome, Failure> {
-        self.command.run(global)
-    }
 }
 
 impl Add {

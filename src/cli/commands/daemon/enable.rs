@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! `phalanx daemon enable`
 
-use crate::exit::{EXIT_CODES, Failure};
+use crate::exit::Failure;
 use crate::global::Global;
 use crate::outcome::Outcome;
 
@@ -12,7 +12,6 @@ use crate::outcome::Outcome;
 /// and nothing that phalanxd sends changes that. Look at the cause first, in phalanx status and in
 /// the file phalanx_breaker in StateSaveLocation.
 #[derive(clap::Args, Debug)]
-#[command(after_help = EXIT_CODES)]
 pub struct Args;
 
 /// Steps that root or SlurmUser takes.

@@ -5,26 +5,9 @@ mod enable;
 mod reload;
 mod restore;
 
-use crate::exit::{EXIT_CODES, Failure};
-use crate::global::Global;
-use crate::outcome::Outcome;
-
-/// Reload the configuration, enable an ejected plugin, restore what a lost plugin left
-#[derive(clap::Args, Debug)]
-#[command(after_help = EXIT_CODES)]
-pub struct Args {
-    #[command(subcommand)]
-    command: Command,
-}
-
-commands! {
+group! {
+    /// Reload the configuration, enable an ejected plugin, restore what a lost plugin left
     Reload(reload::Args),
     Enable(enable::Args),
     Restore(restore::Args),
-}
-
-impl Args {
-    pub fn run(&self, global: &Global) -> Result<Outcome, Failure> {
-        self.command.run(global)
-    }
 }

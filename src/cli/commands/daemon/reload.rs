@@ -2,7 +2,7 @@
 //! `phalanx daemon reload`
 
 use crate::client::Method;
-use crate::exit::{EXIT_CODES, Exit, Failure};
+use crate::exit::{Exit, Failure};
 use crate::global::Global;
 use crate::json;
 use crate::outcome::Outcome;
@@ -14,7 +14,6 @@ use phalanx_messages::rest::ReloadReport;
 /// A wrong file is refused and the configuration in force stays. Allowed to root, SlurmUser and the
 /// users of [control] allowed_uids.
 #[derive(clap::Args, Debug)]
-#[command(after_help = EXIT_CODES)]
 pub struct Args;
 
 impl Args {

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use serde::Serialize;
 
-use crate::exit::{EXIT_CODES, Exit, Failure};
+use crate::exit::{Exit, Failure};
 use crate::global::Global;
 use crate::hdfs::{self, Access};
 use crate::outcome::Outcome;
@@ -30,7 +30,6 @@ struct Site {
 
 /// Show every DataNode of HDFS with the Slurm node it is, or UNMAPPED
 #[derive(clap::Args, Debug)]
-#[command(after_help = EXIT_CODES)]
 pub struct Check {
     /// File system: hdfs://host:port/ or hdfs://nameservice/ [default: fs.defaultFS]
     #[arg(value_name = "URI", default_value = "/")]
@@ -41,7 +40,6 @@ pub struct Check {
 
 /// Show the blocks of an input in HDFS by node
 #[derive(clap::Args, Debug)]
-#[command(after_help = EXIT_CODES)]
 pub struct Ls {
     /// File, directory or pattern: /data/in, hdfs://nn:8020/data/*.csv, webhdfs://...
     #[arg(value_name = "URI")]

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use crate::client::Method;
 use crate::commands::collector::servers;
-use crate::exit::{EXIT_CODES, Failure};
+use crate::exit::Failure;
 use crate::global::Global;
 use crate::outcome::Outcome;
 use phalanx_core::hostlist;
@@ -34,7 +34,6 @@ const WHOLE: &str = "plan.json";
 
 /// Show which task of a job reads which blocks of its input, or run a command for each
 #[derive(clap::Args, Debug)]
-#[command(after_help = EXIT_CODES)]
 pub struct Args {
     /// Job id [default: $SLURM_JOB_ID]
     #[arg(long, value_name = "ID")]

@@ -5,13 +5,12 @@ mod render;
 #[cfg(test)]
 mod tests;
 
-use crate::exit::{EXIT_CODES, Failure};
+use crate::exit::Failure;
 use crate::global::Global;
 use crate::outcome::Outcome;
 
 /// Show why a job runs where it runs, or why it waits
 #[derive(clap::Args, Debug)]
-#[command(after_help = EXIT_CODES)]
 pub struct Args {
     /// Job: 123, 120_7 (array task) or 130+1 (component of a het job)
     #[arg(value_name = "JOB")]

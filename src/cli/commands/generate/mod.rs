@@ -49,7 +49,7 @@ fn write(directory: &Path) -> std::io::Result<String> {
     for section in ["man1", "man5", "man8"] {
         fs::create_dir_all(man.join(section))?;
     }
-    let mut command = Cli::command();
+    let mut command = Cli::described();
     command.build();
     pages(&command, &[], &man.join("man1"), &mut text)?;
     let daemon = clap_mangen::Man::new(DaemonArgs::command()).section("8");
@@ -57,7 +57,7 @@ fn write(directory: &Path) -> std::io::Result<String> {
     daemon.render(&mut bytes)?;
     put(&man.join("man8/phalanxd.8"), &bytes, &mut text)?;
     put(&man.join("man5/phalanx.toml.5"), toml_page::page().as_bytes(), &mut text)?;
-    scripts(Cli::command(), directory, shells::with_names, &mut text)?;
+    scripts(Cli::described(), directory, shells::with_names, &mut text)?;
     Ok(text)
 }
 

@@ -3,14 +3,14 @@
 
 use std::collections::BTreeMap;
 use std::io::BufReader;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Child;
 
 use jiff::tz::TimeZone;
 use serde::Serialize;
 
 use crate::client::{Client, Method};
-use crate::exit::{EXIT_CODES, Exit, Failure};
+use crate::exit::{Exit, Failure};
 use crate::global::Global;
 use crate::outcome::Outcome;
 use crate::time::since_ms;
@@ -30,7 +30,6 @@ use phalanx_sim::input;
 /// that is known already is not counted again. phalanxd takes the runs in: root, SlurmUser and the
 /// users of [control] allowed_uids may do this.
 #[derive(clap::Args, Debug)]
-#[command(after_help = EXIT_CODES)]
 pub struct Args {
     /// Text of sacct; - for standard input
     #[arg(value_name = "FILE", required_unless_present = "sacct", conflicts_with = "sacct")]
@@ -100,15 +99,10 @@ impl Args {
                 ended(child)?;
                 fed?;
             }
-            (Some(path), _) if path.as_os_str() != "-" => {
+            (file, _) => {
+                let path = file.as_deref().unwrap_or(Path::new("-"));
                 let reader = input::open(path).map_err(Failure::usage)?;
-                let name = path.display().to_string();
-                feed(reader, &name, &TimeZone::system(), &client, &mut summary)?;
-            }
-            _ => {
-                let reader = input::decode(std::io::stdin())
-                    .map_err(|error| Failure::usage(format!("standard input: {error}")))?;
-                feed(reader, "standard input", &TimeZone::system(), &client, &mut summary)?;
+                feed(reader, &input::shown(path), &TimeZone::system(), &client, &mut summary)?;
             }
         }
         global.show(&summary, text)

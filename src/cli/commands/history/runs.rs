@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! `phalanx history runs`.
 
-use crate::exit::{EXIT_CODES, Failure};
+use crate::exit::Failure;
 use crate::global::Global;
 use crate::outcome::Outcome;
 use crate::text::units::{amount, count, seconds_fine, time};
@@ -11,7 +11,6 @@ use phalanx_messages::rest::RunsReport;
 
 /// Show runs of jobs that ended, newest first
 #[derive(clap::Args, Debug)]
-#[command(after_help = EXIT_CODES)]
 pub struct Args {
     /// Begin of the period: a duration back from now (90min, 24h, 7d) or a time
     /// (2026-11-20, 2026-11-20T08:00, 2026-11-20T08:00:00Z)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! `phalanx history speeds`.
 
-use crate::exit::{EXIT_CODES, Failure};
+use crate::exit::Failure;
 use crate::global::Global;
 use crate::outcome::Outcome;
 use crate::text::units::{fraction, seconds_fine, time};
@@ -11,7 +11,6 @@ use phalanx_messages::rest::{ClassSpeeds, SpeedRow, SpeedsReport};
 
 /// Show how fast job classes run on which nodes
 #[derive(clap::Args, Debug)]
-#[command(after_help = EXIT_CODES)]
 pub struct Args {
     /// Only this job class
     #[arg(long, value_name = "CLASS")]

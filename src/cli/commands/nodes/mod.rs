@@ -5,7 +5,7 @@
 mod tests;
 mod topology;
 
-use crate::exit::{EXIT_CODES, Failure};
+use crate::exit::Failure;
 use crate::global::Global;
 use crate::outcome::Outcome;
 use crate::text::units::{amount, fraction, percent};
@@ -14,7 +14,6 @@ use phalanx_messages::rest::NodesReport;
 
 /// Show usage and weight of each resource, and usage and dispersion of each node
 #[derive(clap::Args, Debug)]
-#[command(after_help = EXIT_CODES)]
 pub struct Args {
     /// Show leaf switches or blocks instead, with the number of idle nodes in each
     #[arg(long)]

@@ -6,7 +6,7 @@ mod bags;
 mod tests;
 mod what_if;
 
-use crate::exit::{EXIT_CODES, Failure};
+use crate::exit::Failure;
 use crate::global::Global;
 use crate::outcome::Outcome;
 use crate::text::units::{amount, fraction_or_dash, millis, time};
@@ -22,7 +22,6 @@ use phalanx_planner::preference::MethodReport;
 /// something else than resources are left out. FILE does not name the control socket then: that
 /// is the one of --socket, $PHALANX_SOCKET or /etc/phalanx/phalanx.toml.
 #[derive(clap::Args, Debug)]
-#[command(after_help = EXIT_CODES)]
 pub struct Args {
     /// Show only job arrays as bags of tasks: split, makespan, energy, profit and its bound
     #[arg(long)]

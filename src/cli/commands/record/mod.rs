@@ -4,7 +4,7 @@
 mod replay;
 
 use crate::client::Method;
-use crate::exit::{EXIT_CODES, Failure};
+use crate::exit::Failure;
 use crate::global::Global;
 use crate::outcome::Outcome;
 use crate::text::units::time;
@@ -15,15 +15,8 @@ use phalanx_messages::rest::{RecordRequest, RecordingStatus, Status};
 /// Longest `--for`, seconds.
 const LENGTH_MAX_S: u64 = 366 * 86_400;
 
-/// Record what phalanxd decides and all inputs, and replay it
-#[derive(clap::Args, Debug)]
-#[command(after_help = EXIT_CODES)]
-pub struct Args {
-    #[command(subcommand)]
-    command: Command,
-}
-
-commands! {
+group! {
+    /// Record what phalanxd decides and all inputs, and replay it
     Start(Start),
     Stop(Stop),
     Status(ShowStatus),
@@ -34,7 +27,6 @@ commands! {
 ///
 /// Allowed to root, SlurmUser and the users of [control] allowed_uids.
 #[derive(clap::Args, Debug)]
-#[command(after_help = EXIT_CODES)]
 pub struct Start {
     /// How long: 90s, 30min, 24h, 7d [default: until `phalanx record stop`]
     #[arg(long = "for", value_name = "DURATION")]
@@ -43,19 +35,11 @@ pub struct Start {
 
 /// End the recording
 #[derive(clap::Args, Debug)]
-#[command(after_help = EXIT_CODES)]
 pub struct Stop;
 
 /// Show the recording that is under way, or the last one
 #[derive(clap::Args, Debug)]
-#[command(after_help = EXIT_CODES)]
 pub struct ShowStatus;
-
-impl Args {
-    pub fn run(&self, global: &Global) -> Result<Outcome, Failure> {
-        self.command.run(global)
-    }
-}
 
 impl Start {
     fn run(&self, global: &Global) -> Result<Outcome, Failure> {

@@ -16,7 +16,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::client::{Client, Method};
-use crate::exit::{EXIT_CODES, Exit, Failure};
+use crate::exit::{Exit, Failure};
 use crate::global::Global;
 use crate::outcome::Outcome;
 use crate::time::since_ms;
@@ -37,7 +37,6 @@ const PATIENCE: Duration = Duration::from_secs(60);
 ///
 /// Unknown figures are named as unknown and never counted as zero.
 #[derive(clap::Args, Debug)]
-#[command(after_help = EXIT_CODES)]
 pub struct Args {
     /// Begin of the period: a duration back from now (24h, 30d) or a time (2026-11-20)
     /// [default: 30d]

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use jiff::tz::TimeZone;
 use serde::Serialize;
 
-use crate::exit::{EXIT_CODES, Exit, Failure};
+use crate::exit::{Exit, Failure};
 use crate::global::Global;
 use crate::outcome::{Outcome, note, note_left_out};
 use crate::topology::TopologyFile;
@@ -37,7 +37,6 @@ const TURNAROUND_MAX: u64 = 86_400;
 
 /// Simulate a log under one or several policies, without the daemon
 #[derive(clap::Args, Debug)]
-#[command(after_help = EXIT_CODES)]
 pub struct Args {
     /// Log: SWF, sacct --parsable2 (both plain, .gz or .zst; - is standard input) or a recording
     /// of phalanxd; the files of one recording may be given one by one

@@ -19,7 +19,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::exit::{EXIT_CODES, Failure};
+use crate::exit::Failure;
 use crate::global::Global;
 use crate::outcome::Outcome;
 use method::{Method, Options, SolveError};
@@ -32,7 +32,6 @@ const HALVED_BYTES: u64 = 16 << 20;
 // like any other bad input: in one line, with exit code 2.
 /// Solve one problem given as JSON, without the daemon
 #[derive(clap::Args, Debug)]
-#[command(after_help = EXIT_CODES)]
 pub struct Args {
     /// Method: bag, balance, data_jobs, gang, share
     pub method: String,

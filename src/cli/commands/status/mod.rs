@@ -6,7 +6,7 @@ mod render;
 mod tests;
 mod watch;
 
-use crate::exit::{EXIT_CODES, Failure};
+use crate::exit::Failure;
 use crate::global::Global;
 use crate::outcome::Outcome;
 
@@ -15,7 +15,6 @@ use crate::outcome::Outcome;
 /// With --watch: queue, questions and the latest decisions, on a terminal again and again until
 /// Ctrl-C; elsewhere, and with --once or --json, once.
 #[derive(clap::Args, Debug)]
-#[command(after_help = EXIT_CODES)]
 pub struct Args {
     /// Show queue, questions and the latest decisions, live
     #[arg(long, short)]

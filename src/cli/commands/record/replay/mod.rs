@@ -6,7 +6,7 @@ mod render;
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 
-use crate::exit::{EXIT_CODES, Exit, Failure};
+use crate::exit::{Exit, Failure};
 use crate::global::Global;
 use crate::outcome::Outcome;
 use crate::topology::TopologyFile;
@@ -24,7 +24,6 @@ const PROGRESS_EVERY: u64 = 20_000;
 /// decided under that, in the recorded state. Plans of gangs, bags and data jobs are not made
 /// again; those of the recording are followed.
 #[derive(clap::Args, Debug)]
-#[command(after_help = EXIT_CODES)]
 pub struct Args {
     /// Files of one recording, in their order
     #[arg(value_name = "FILE", required = true)]

@@ -3,7 +3,7 @@
 
 mod power;
 
-use crate::exit::{EXIT_CODES, Failure};
+use crate::exit::Failure;
 use crate::global::Global;
 use crate::outcome::Outcome;
 use crate::text::units::time;
@@ -17,7 +17,6 @@ use phalanx_messages::rest::{EnergyShare, EnergyUse};
 /// load times its duration; a run that shares a node counts by its share of the CPUs. Cost is in
 /// the unit of energy.price, money or carbon.
 #[derive(clap::Args, Debug)]
-#[command(after_help = EXIT_CODES)]
 pub struct Args {
     /// Begin of the period: a duration back from now (90min, 24h, 7d) or a time
     /// (2026-11-20, 2026-11-20T08:00, 2026-11-20T08:00:00Z)

@@ -6,7 +6,7 @@ mod tests;
 
 use std::fmt::Write;
 
-use crate::exit::{EXIT_CODES, Failure};
+use crate::exit::Failure;
 use crate::global::Global;
 use crate::outcome::Outcome;
 use crate::text::units::{count, fraction_or_dash, share, time};
@@ -16,7 +16,6 @@ use phalanx_messages::rest::ShadowReport;
 
 /// Show how often Slurm and the decisions of shadow mode agreed
 #[derive(clap::Args, Debug)]
-#[command(after_help = EXIT_CODES)]
 pub struct Args {
     /// Begin of the period: a duration back from now (90min, 24h, 7d) or a time
     /// (2026-11-20, 2026-11-20T08:00, 2026-11-20T08:00:00Z)
