@@ -105,7 +105,7 @@ impl Client {
 
     /// Asks for a report.
     pub fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Failure> {
-        let reply = self.ask(Method::Get, path, None::<&()>)?;
+        let reply = self.ask(Method::GET, path, None::<&()>)?;
         self.parse(reply.expect_success()?)
     }
 
@@ -147,7 +147,7 @@ impl Client {
         let (mut silent, mut busy) = (Vec::new(), None);
         for target in &self.targets {
             let left = until.saturating_duration_since(Instant::now());
-            match self.ask_one(target, left, (method, path, body.clone())) {
+            match self.ask_one(target, left, (&method, path, body.clone())) {
                 Ok(Answer { status, body, .. }) => {
                     let reply = Reply { status, body };
                     if !reply.is_unavailable() {
@@ -165,7 +165,7 @@ impl Client {
         &self,
         target: &Target,
         limit: Duration,
-        (method, path, body): (Method, &str, Option<Vec<u8>>),
+        (method, path, body): (&Method, &str, Option<Vec<u8>>),
     ) -> Result<Answer, String> {
         if limit.is_zero() {
             return Err("no time left".to_owned());

@@ -53,7 +53,7 @@ impl Global {
         path: &str,
         text: fn(&T) -> String,
     ) -> Result<Outcome, Failure> {
-        self.exchange(Method::Get, path, None::<&()>, text)
+        self.exchange(Method::GET, path, None::<&()>, text)
     }
 
     /// Asks for anything, with a JSON body or without, and shows the answer as

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use http_body_util::{BodyExt, Full, Limited};
+pub use hyper::Method;
 use hyper::body::Bytes;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderMap, RETRY_AFTER, WWW_AUTHENTICATE};
@@ -25,33 +26,6 @@ const UNAUTHORIZED: u16 = 401;
 /// Longest time in which an open connection shows that it still works.
 const READY: Duration = Duration::from_secs(1);
 
-/// Kind of request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Method {
-    /// `GET`
-    Get,
-    /// `POST`
-    Post,
-    /// `PUT`
-    Put,
-    /// `PATCH`
-    Patch,
-    /// `DELETE`
-    Delete,
-}
-
-impl Method {
-    fn http(self) -> hyper::Method {
-        match self {
-            Method::Get => hyper::Method::GET,
-            Method::Post => hyper::Method::POST,
-            Method::Put => hyper::Method::PUT,
-            Method::Patch => hyper::Method::PATCH,
-            Method::Delete => hyper::Method::DELETE,
-        }
-    }
-}
-
 /// Answer of the daemon.
 #[derive(Clone, Debug)]
 pub struct Answer {
@@ -67,28 +41,6 @@ pub struct Answer {
     realm: Option<String>,
 }
 
-/// Knowledge of the realm of the daemon at the other end.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Realm {
-    Unknown,
-    /// A daemon of an older release, whose credentials name none.
-    Unnamed,
-    Named(String),
-}
-
-impl Realm {
-    fn of(answer: &Answer) -> Self {
-        answer.realm.clone().map_or(Self::Unnamed, Self::Named)
-    }
-
-    fn name(&self) -> Option<&str> {
-        match self {
-            Self::Named(realm) => Some(realm),
-            Self::Unknown | Self::Unnamed => None,
-        }
-    }
-}
-
 /// A connection to the daemon, opened with the first request.
 #[derive(Debug)]
 pub struct Connection {
@@ -97,7 +49,8 @@ pub struct Connection {
     reply_bytes_max: usize,
     /// Users whose answers over TCP count; `None`: any user's.
     answered_by: Option<Vec<u32>>,
-    realm: Realm,
+    /// Realm of the daemon at the other end; `None`: not known.
+    realm: Option<String>,
     runtime: Runtime,
     open: Option<SendRequest<Full<Bytes>>>,
 }
@@ -116,7 +69,7 @@ impl Connection {
             munge_socket,
             reply_bytes_max,
             answered_by: None,
-            realm: Realm::Unknown,
+            realm: None,
             runtime,
             open: None,
         })
@@ -138,32 +91,32 @@ impl Connection {
     /// Sends a request and takes its whole answer, within `patience`. `body` is JSON.
     pub fn ask(
         &mut self,
-        method: Method,
+        method: &Method,
         path: &str,
         body: Option<Vec<u8>>,
         patience: Duration,
     ) -> Result<Answer, String> {
         let wait = Wait { patience, end: Instant::now() + patience };
         let body = body.map(Bytes::from);
-        if self.realm == Realm::Unknown && matches!(self.target, Target::Tcp(_)) {
-            let unsigned = self.builder(Method::Get, "/healthz").body(Full::default());
+        if self.realm.is_none() && matches!(self.target, Target::Tcp(_)) {
+            let unsigned = self.builder(&Method::GET, "/healthz").body(Full::default());
             let unsigned = unsigned.map_err(|error| error.to_string())?;
-            self.realm = Realm::of(&self.send(unsigned, wait)?);
+            self.realm = self.send(unsigned, wait)?.realm;
         }
         let answer = self.signed(method, path, body.as_ref(), wait)?;
-        let realm = Realm::of(&answer);
-        if answer.status != UNAUTHORIZED || realm == Realm::Unnamed || realm == self.realm {
+        let known = answer.realm.is_none() || answer.realm == self.realm;
+        if answer.status != UNAUTHORIZED || known {
             return Ok(answer);
         }
         // It was started since, and has another realm.
-        self.realm = realm;
+        self.realm = answer.realm;
         self.signed(method, path, body.as_ref(), wait)
     }
 
     /// Sends one request, with a credential where the kernel does not name the user.
     fn signed(
         &mut self,
-        method: Method,
+        method: &Method,
         path: &str,
         body: Option<&Bytes>,
         wait: Wait,
@@ -189,17 +142,17 @@ impl Connection {
         Ok(answer)
     }
 
-    fn builder(&self, method: Method, path: &str) -> hyper::http::request::Builder {
+    fn builder(&self, method: &Method, path: &str) -> hyper::http::request::Builder {
         let host = match &self.target {
             Target::Unix(_) => "localhost",
             Target::Tcp(authority) => authority,
         };
-        hyper::Request::builder().method(method.http()).uri(path).header(HOST, host)
+        hyper::Request::builder().method(method).uri(path).header(HOST, host)
     }
 
     fn request(
         &self,
-        method: Method,
+        method: &Method,
         path: &str,
         body: Option<&Bytes>,
     ) -> Result<(hyper::Request<Full<Bytes>>, Option<String>), String> {
@@ -210,7 +163,7 @@ impl Connection {
         }
         let body = body.cloned().unwrap_or_default();
         if let Target::Tcp(_) = &self.target {
-            let text = request_text(self.realm.name(), method.http().as_str(), path, &body);
+            let text = request_text(self.realm.as_deref(), method.as_str(), path, &body);
             let socket = self.munge_socket.as_deref();
             let credential = phalanx_ffi::munge::encode(text.as_bytes(), socket, 0)
                 .map_err(|error| error.to_string())?;

@@ -40,7 +40,7 @@ impl HttpService {
 
     fn ask<T: DeserializeOwned>(
         &mut self,
-        method: Method,
+        method: &Method,
         path: &str,
         body: Option<Vec<u8>>,
         patience: Duration,
@@ -62,7 +62,7 @@ impl Service for HttpService {
             .map_err(|error| ServiceError::Refused(error.to_string()))?;
         let path = format!("/v1/agents/{}/sync", self.node);
         let patience = Duration::from_millis(request.wait_ms) + PATIENCE;
-        self.ask(Method::Post, &path, Some(body), patience)
+        self.ask(&Method::POST, &path, Some(body), patience)
     }
 
     fn read(&mut self, name: &str, node: Option<&str>) -> Result<DataReport, ServiceError> {
@@ -70,7 +70,7 @@ impl Service for HttpService {
             Some(node) => format!("/v1/data/{name}/{node}"),
             None => format!("/v1/data/{name}"),
         };
-        self.ask(Method::Get, &path, None, PATIENCE)
+        self.ask(&Method::GET, &path, None, PATIENCE)
     }
 }
 

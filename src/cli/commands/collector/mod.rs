@@ -130,7 +130,7 @@ pub struct Use {
 impl Add {
     fn run(&self, global: &Global) -> Result<Outcome, Failure> {
         let patch = self.how.clone().patch(Some(self.name.clone()), Some(self.cmd.clone()));
-        change(global, Method::Post, "/v1/collectors", Some(&patch), "registered")
+        change(global, Method::POST, "/v1/collectors", Some(&patch), "registered")
     }
 }
 
@@ -140,7 +140,7 @@ impl Update {
         if patch == Patch::default() {
             return Err(Failure::usage("nothing to change: give an option; see --help"));
         }
-        change(global, Method::Patch, &path_of(&self.name)?, Some(&patch), "updated")
+        change(global, Method::PATCH, &path_of(&self.name)?, Some(&patch), "updated")
     }
 }
 
@@ -155,21 +155,21 @@ impl List {
 
 impl Remove {
     fn run(&self, global: &Global) -> Result<Outcome, Failure> {
-        change(global, Method::Delete, &path_of(&self.name)?, None::<&()>, "removed")
+        change(global, Method::DELETE, &path_of(&self.name)?, None::<&()>, "removed")
     }
 }
 
 impl Start {
     fn run(&self, global: &Global) -> Result<Outcome, Failure> {
         let path = path_of(&self.at.name)? + "/start" + &on(&self.at.nodes);
-        change(global, Method::Post, &path, None::<&()>, "started")
+        change(global, Method::POST, &path, None::<&()>, "started")
     }
 }
 
 impl Stop {
     fn run(&self, global: &Global) -> Result<Outcome, Failure> {
         let path = path_of(&self.at.name)? + "/stop" + &on(&self.at.nodes);
-        change(global, Method::Post, &path, None::<&()>, "stopped")
+        change(global, Method::POST, &path, None::<&()>, "stopped")
     }
 }
 
@@ -191,11 +191,11 @@ impl Use {
         let path = format!("/v1/use/{}", part(key)?);
         let fallback = self.fallback.clone();
         match &self.name {
-            None if self.reset => global.exchange(Method::Delete, &path, None::<&()>, render::uses),
+            None if self.reset => global.exchange(Method::DELETE, &path, None::<&()>, render::uses),
             None => global.report(&path, render::used),
             Some(name) => {
                 let change = UseChange { name: name.clone(), fallback };
-                global.exchange(Method::Put, &path, Some(&change), render::uses)
+                global.exchange(Method::PUT, &path, Some(&change), render::uses)
             }
         }
     }

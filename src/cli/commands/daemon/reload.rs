@@ -20,7 +20,7 @@ impl Args {
     /// A refused configuration is an answer, whatever its HTTP status.
     pub fn run(&self, global: &Global) -> Result<Outcome, Failure> {
         let client = global.client()?;
-        let reply = client.ask(Method::Post, "/v1/reload", None::<&()>)?;
+        let reply = client.ask(Method::POST, "/v1/reload", None::<&()>)?;
         let report: ReloadReport = match reply.try_parse() {
             Some(report) => report,
             None => client.parse(reply.expect_success()?)?,

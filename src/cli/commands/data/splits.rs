@@ -140,7 +140,7 @@ fn fetch(global: &Global, job_id: u32, server_user: &str) -> Result<BlockMap, Fa
     let until = Instant::now() + WAIT;
     loop {
         let left = until.saturating_duration_since(Instant::now());
-        let reply = client.within(left, Method::Get, &path, None)?;
+        let reply = client.within(left, Method::GET, &path, None)?;
         if !reply.is_unavailable() || left <= 2 * PAUSE {
             return client.parse(reply.expect_success()?);
         }

@@ -56,6 +56,6 @@ impl What {
 }
 
 fn ask<T: DeserializeOwned>(client: &Client, path: &str) -> Option<T> {
-    let reply = client.within(PATIENCE, Method::Get, path, None).ok()?;
+    let reply = client.within(PATIENCE, Method::GET, path, None).ok()?;
     client.parse(reply.expect_success().ok()?).ok()
 }

@@ -178,7 +178,7 @@ fn feed(
 
 fn hand_over(client: &Client, runs: &mut Vec<Run>, summary: &mut Summary) -> Result<(), Failure> {
     let runs = std::mem::take(runs);
-    let reply = client.ask(Method::Post, "/v1/history/import", Some(&runs))?;
+    let reply = client.ask(Method::POST, "/v1/history/import", Some(&runs))?;
     let done: ImportReport = client.parse(reply.expect_success()?)?;
     summary.new += done.new;
     summary.filled += done.filled;

@@ -63,7 +63,7 @@ impl ShowStatus {
 
 fn change(global: &Global, request: &RecordRequest) -> Result<Outcome, Failure> {
     let client = global.client()?;
-    let reply = client.ask(Method::Post, "/v1/record", Some(request))?;
+    let reply = client.ask(Method::POST, "/v1/record", Some(request))?;
     let status: RecordingStatus = client.parse(reply.expect_success()?)?;
     global.show(&status, text)
 }

@@ -111,7 +111,7 @@ impl Args {
 }
 
 fn activity(client: &Client, since: i64) -> Result<ActivityReport, Failure> {
-    let reply = client.within(PATIENCE, Method::Get, &format!("/v1/report?since={since}"), None)?;
+    let reply = client.within(PATIENCE, Method::GET, &format!("/v1/report?since={since}"), None)?;
     match reply.expect_success() {
         Ok(body) => client.parse(body),
         Err(failure) if failure.message.contains("no such resource") => Err(Failure::new(
