@@ -8,7 +8,6 @@
 #![forbid(unsafe_code)]
 
 pub mod arrivals;
-pub mod backfill;
 mod events;
 pub mod input;
 pub mod job;

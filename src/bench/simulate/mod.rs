@@ -2,6 +2,7 @@
 //! `phalanx-bench simulate`: what `phalanx simulate` does, under more policies, and the filling of
 //! a GPU cluster by pods.
 
+mod backfill;
 mod fleet;
 mod inflate;
 mod line;

@@ -7,12 +7,12 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use phalanx_core::number::whole;
 use phalanx_methods::learn::runtime::{JobClass, Prediction, Runtimes};
 use phalanx_planner::order::Rank;
-use phalanx_sim::backfill::{Backfill, Request};
 use phalanx_sim::job::{SimJob, Workload};
 use phalanx_sim::nodes::NodeJob;
 use phalanx_sim::nodes::line::Line;
 use phalanx_sim::pool::Scheduler;
 
+use super::backfill::{Backfill, Request};
 use super::line::Ranked;
 use super::starvation::StarvationLimit;
 
@@ -352,7 +352,8 @@ impl Line for Learned {
     }
 }
 
-fn seconds(s: u64) -> i64 {
+/// Seconds as a signed number.
+pub(super) fn seconds(s: u64) -> i64 {
     i64::try_from(s).unwrap_or(i64::MAX)
 }
 

@@ -11,7 +11,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use phalanx_planner::order::Rank;
-use phalanx_sim::backfill::{Backfill, Request};
+
+use super::backfill::{Backfill, Request};
 
 /// Share of the longest fair wait after which a job is passed no more, percent.
 /// The rest is left for its start to become possible.

@@ -14,9 +14,10 @@ mod list;
 
 use std::collections::BTreeMap;
 
-use crate::events::seconds;
-use list::{Blocks, Entry, Summary};
 use phalanx_planner::order::Rank;
+
+use super::orders::seconds;
+use list::{Blocks, Entry, Summary};
 
 /// A job that may be started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
