@@ -38,12 +38,35 @@ struct Running {
     corrections: usize,
 }
 
+/// The two latest runtimes of each user, the newest first.
+#[derive(Debug, Default)]
+struct Latest(BTreeMap<u64, [Option<u64>; 2]>);
+
+impl Latest {
+    /// The mean of the user's two latest runtimes, at most the limit: the
+    /// prediction of EASY++ (Tsafrir, Etsion, Feitelson 2007). The limit for a
+    /// user without any.
+    fn mean_of_two(&self, job: &JobClass) -> u64 {
+        let mean = match self.0.get(&job.user) {
+            Some([Some(new), Some(old)]) => new.midpoint(*old),
+            Some([Some(only), None]) => *only,
+            _ => job.limit_s,
+        };
+        mean.clamp(1, job.limit_s.max(1))
+    }
+
+    fn observe(&mut self, job: &JobClass, run_s: u64) {
+        let latest = self.0.entry(job.user).or_default();
+        *latest = [Some(run_s), latest[0]];
+    }
+}
+
 /// EASY with the mean of the user's two latest runtimes, shortest first.
 #[derive(Debug)]
 pub(super) struct EasyPlus<'a> {
     jobs: &'a [SimJob],
     pool: Backfill,
-    runtimes: Runtimes,
+    latest: Latest,
     /// Running jobs by expected end.
     ends: BTreeSet<(i64, u32)>,
     running: BTreeMap<u32, Running>,
@@ -55,7 +78,7 @@ impl<'a> EasyPlus<'a> {
         Self {
             jobs: &load.jobs,
             pool: Backfill::new(load.cpus, true),
-            runtimes: Runtimes::new(),
+            latest: Latest::default(),
             ends: BTreeSet::new(),
             running: BTreeMap::new(),
             waiting_of: BTreeMap::new(),
@@ -85,7 +108,7 @@ impl Scheduler for EasyPlus<'_> {
     }
 
     fn arrived(&mut self, id: u32, job: &SimJob, _: i64, _: &mut Vec<u32>) {
-        let window_s = self.runtimes.mean_of_two(&job.class());
+        let window_s = self.latest.mean_of_two(&job.class());
         self.waiting_of.entry(job.user).or_default().insert(id);
         self.pool.submit(Request { id, size: job.size, window_s, rank: Rank::shortest(window_s) });
     }
@@ -93,13 +116,13 @@ impl Scheduler for EasyPlus<'_> {
     /// The user's waiting jobs are expected anew.
     fn ended(&mut self, id: u32, job: &SimJob, _: i64) {
         self.pool.finish(id);
-        self.runtimes.observe(&job.class(), job.run_s);
+        self.latest.observe(&job.class(), job.run_s);
         if let Some(Running { end_s, .. }) = self.running.remove(&id) {
             self.ends.remove(&(end_s, id));
         }
         for &other in self.waiting_of.get(&job.user).into_iter().flatten() {
             let Some(job) = self.jobs.get(other as usize) else { continue };
-            let window_s = self.runtimes.mean_of_two(&job.class());
+            let window_s = self.latest.mean_of_two(&job.class());
             self.pool.revise(other, window_s, Rank::shortest(window_s));
         }
     }
@@ -110,7 +133,7 @@ impl Scheduler for EasyPlus<'_> {
         self.pool.pass(now_s, u32::MAX, started);
         for &id in started.iter().skip(before) {
             let Some(job) = self.jobs.get(id as usize) else { continue };
-            let end_s = now_s.saturating_add(seconds(self.runtimes.mean_of_two(&job.class())));
+            let end_s = now_s.saturating_add(seconds(self.latest.mean_of_two(&job.class())));
             let last_s = now_s.saturating_add(seconds(job.limit_s));
             self.ends.insert((end_s, id));
             self.running.insert(id, Running { end_s, last_s, corrections: 0 });
@@ -257,14 +280,14 @@ impl Scheduler for Research {
 #[derive(Debug, Default)]
 pub(super) struct Shortest {
     line: Ranked,
-    runtimes: Runtimes,
+    latest: Latest,
     waiting: BTreeMap<u32, JobClass>,
 }
 
 impl Line for Shortest {
     fn arrived(&mut self, id: u32, job: &NodeJob, submit_s: i64) {
         if job.held.is_none() {
-            self.line.push(id, Rank::shortest(self.runtimes.mean_of_two(&job.class)), submit_s);
+            self.line.push(id, Rank::shortest(self.latest.mean_of_two(&job.class)), submit_s);
             self.waiting.insert(id, job.class);
         }
     }
@@ -276,14 +299,14 @@ impl Line for Shortest {
 
     /// The user's waiting jobs are expected anew.
     fn ended(&mut self, _: u32, job: &NodeJob, _: i64) {
-        self.runtimes.observe(&job.class, job.run_s);
+        self.latest.observe(&job.class, job.run_s);
         for (id, class) in self.waiting.iter().filter(|(_, class)| class.user == job.class.user) {
-            self.line.revise(*id, Rank::shortest(self.runtimes.mean_of_two(class)));
+            self.line.revise(*id, Rank::shortest(self.latest.mean_of_two(class)));
         }
     }
 
     fn window_s(&self, job: &NodeJob) -> u64 {
-        self.runtimes.mean_of_two(&job.class)
+        self.latest.mean_of_two(&job.class)
     }
 
     fn order(&self) -> Box<dyn Iterator<Item = u32> + '_> {
@@ -384,5 +407,15 @@ mod tests {
         assert_eq!(pass(&mut research, 101), [] as [u32; 0], "would end at 125");
         research.pool.finish(2);
         assert_eq!(pass(&mut research, 119), [1]);
+    }
+    #[test]
+    fn two_runtimes_make_a_mean() {
+        let mut latest = Latest::default();
+        let job = |limit_s| JobClass { user: 1, class: 0, limit_s, size: 1 };
+        assert_eq!(latest.mean_of_two(&job(500)), 500);
+        latest.observe(&job(9_000), 8_000);
+        assert_eq!(latest.mean_of_two(&job(500)), 500);
+        latest.observe(&job(9_000), 100);
+        assert_eq!(latest.mean_of_two(&job(9_000)), 4_050);
     }
 }

@@ -122,8 +122,6 @@ struct User {
     shares: Tally,
     /// Fading errors (of logarithms) by runtimes and by shares.
     errors: [f64; 2],
-    /// The two latest runtimes, the newest first.
-    latest: [Option<u64>; 2],
     /// Streams that the user began.
     streams: u32,
 }
@@ -163,19 +161,6 @@ impl Runtimes {
         }
     }
 
-    /// The mean of the user's two latest runtimes, at most the limit: the
-    /// prediction of EASY++ (Tsafrir, Etsion, Feitelson 2007). The limit for a
-    /// user without any.
-    pub fn mean_of_two(&self, job: &JobClass) -> u64 {
-        let latest = self.users.get(&job.user).map_or([None, None], |user| user.latest);
-        let mean = match latest {
-            [Some(new), Some(old)] => new.midpoint(old),
-            [Some(only), None] => only,
-            _ => job.limit_s,
-        };
-        mean.clamp(1, job.limit_s.max(1))
-    }
-
     /// A job ended after `run_s` seconds.
     pub fn observe(&mut self, job: &JobClass, run_s: u64) {
         let run = as_f64(run_s);
@@ -206,7 +191,6 @@ impl Runtimes {
             let guessed = (1.0 / guess).max(SHORTEST_S);
             *error = *error * FADE + (guessed / run.max(SHORTEST_S)).ln().abs();
         }
-        user.latest = [Some(run_s), user.latest[0]];
     }
 
     fn by_runtime(&self, job: &JobClass) -> (f64, f64) {
@@ -294,13 +278,10 @@ mod tests {
     }
 
     #[test]
-    fn predictions_stay_within_limit_and_two_make_a_mean() {
+    fn predictions_stay_within_limit() {
         let mut runtimes = Runtimes::new();
-        assert_eq!(runtimes.mean_of_two(&job(1, 500)), 500);
         runtimes.observe(&job(1, 9_000), 8_000);
-        assert_eq!(runtimes.mean_of_two(&job(1, 500)), 500);
         runtimes.observe(&job(1, 9_000), 100);
-        assert_eq!(runtimes.mean_of_two(&job(1, 9_000)), 4_050);
         let short = runtimes.predict(&job(1, 60));
         assert!(short.mean_s <= 60.0 && short.urgency <= 0.1);
         assert_eq!([1, 2, 3, 4, 6].map(half_octave), [0, 2, 3, 4, 5]);
