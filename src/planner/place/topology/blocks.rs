@@ -2,7 +2,7 @@
 //! The choice of blocks under topology/block: only what stock accepts.
 
 use super::accept::{Blocks, Rule, place_one};
-use super::counts::{Counts, Plan, fill, pick, pick_by};
+use super::counts::{Counts, Plan, fill, largest_first};
 use phalanx_core::topology::Topology;
 
 /// Base blocks of one group above which stock's steps take too long to be run.
@@ -70,7 +70,7 @@ impl Blocks {
             if spread { segments.min(1) } else { segments }
         };
         let all: Vec<u32> = (0..u32::try_from(self.count).ok()?).collect();
-        let mut take = pick_by(counts, &all, wanted / segment, size)?;
+        let mut take = largest_first(counts, &all, wanted / segment, size)?;
         for (_, segments) in &mut take {
             *segments *= segment;
         }
@@ -133,7 +133,7 @@ fn take_of(
     let mut take = fill(counts, &held, missing);
     let left = missing - take.iter().map(|(_, take)| take).sum::<u32>();
     if left > 0 {
-        take.extend(pick(counts, &others, left)?);
+        take.extend(largest_first(counts, &others, left, |leaf| counts.free[leaf])?);
         take.sort_unstable();
     }
     Some(take)

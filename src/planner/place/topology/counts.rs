@@ -95,11 +95,6 @@ impl Counts {
         let taken = u64::from(self.forced_idle[leaf] + take.saturating_sub(busy)).min(idle);
         idle * idle - (idle - taken) * (idle - taken)
     }
-
-    /// Idle nodes of a leaf that are no candidates of this class.
-    fn others_idle(&self, leaf: usize) -> u32 {
-        self.idle[leaf].saturating_sub(self.free_idle[leaf])
-    }
 }
 
 /// Nodes to take of each leaf.
@@ -117,8 +112,8 @@ pub(in crate::place) struct Plan {
     pub loss: u64,
 }
 
-/// Takes `wanted` nodes of as few of `leaves` as hold them: the largest whole, as stock
-/// does, and the last part of the smallest that holds it. `None`: too few.
+/// Takes `wanted` of as few of `leaves`, which hold `size`: the largest whole, as stock does, and
+/// the last part of the smallest that holds it. `None`: too few.
 ///
 /// Other leaves of the same number may leave more idle nodes together now; but a leaf
 /// that one job has whole is whole again when it ends. Measured, that counts for more.
@@ -126,8 +121,9 @@ pub(super) fn largest_first(
     counts: &Counts,
     leaves: &[u32],
     wanted: u32,
+    size: impl Fn(usize) -> u32,
 ) -> Option<Vec<(u32, u32)>> {
-    let size = |leaf: &u32| counts.free[*leaf as usize];
+    let size = |leaf: &u32| size(*leaf as usize);
     let mut sorted: Vec<u32> = leaves.iter().copied().filter(|leaf| size(leaf) > 0).collect();
     sorted.sort_unstable_by_key(|leaf| (std::cmp::Reverse(size(leaf)), *leaf));
     let count = fewest(sorted.iter().map(size), wanted)?;
@@ -141,53 +137,6 @@ pub(super) fn largest_first(
     Some(take)
 }
 
-/// Takes `wanted` nodes of as few of `leaves` as hold them, so that little is
-/// lost: of leaves in ascending order the first neighbours that suffice; then,
-/// the largest first, each is replaced by the smallest other that suffices too.
-/// What is too much stays on the leaf where most idle nodes do. `None`: too few.
-///
-/// Within a few percent of the least loss; the number of leaves is the least.
-pub(super) fn pick(counts: &Counts, leaves: &[u32], wanted: u32) -> Option<Vec<(u32, u32)>> {
-    pick_by(counts, leaves, wanted, |leaf| counts.free[leaf])
-}
-
-/// [`pick`] where a leaf holds `size` of what is wanted.
-pub(super) fn pick_by(
-    counts: &Counts,
-    leaves: &[u32],
-    wanted: u32,
-    size: impl Fn(usize) -> u32,
-) -> Option<Vec<(u32, u32)>> {
-    let mut sorted: Vec<(u32, u32, u32)> = leaves
-        .iter()
-        .map(|&leaf| (size(leaf as usize), counts.idle[leaf as usize], leaf))
-        .filter(|(size, ..)| *size > 0)
-        .collect();
-    sorted.sort_unstable();
-    let fewest = fewest(sorted.iter().rev().map(|(size, ..)| *size), wanted)?;
-    let first = first_window(&sorted, fewest, wanted)?;
-    let mut chosen: Vec<usize> = (first..first + fewest).collect();
-    let mut sum: u32 = chosen.iter().map(|&at| sorted[at].0).sum();
-    for slot in (0..fewest).rev() {
-        let old = sorted[chosen[slot]].0;
-        let least = wanted.saturating_sub(sum - old);
-        let from = sorted.partition_point(|(size, ..)| *size < least);
-        let other = (from..sorted.len()).find(|at| !chosen.contains(at));
-        if let Some(other) = other.filter(|&other| sorted[other].0 < old) {
-            sum = sum - old + sorted[other].0;
-            chosen[slot] = other;
-        }
-    }
-    let excess = sum - wanted;
-    let others = |at: usize| counts.others_idle(sorted[at].2 as usize);
-    let rest = chosen.iter().copied().filter(|&at| sorted[at].0 > excess);
-    let rest = rest.max_by_key(|&at| (others(at), sorted[at].0, sorted[at].2));
-    let taken = |at: usize| sorted[at].0 - if Some(at) == rest { excess } else { 0 };
-    let mut take: Vec<(u32, u32)> = chosen.iter().map(|&at| (sorted[at].2, taken(at))).collect();
-    take.sort_unstable();
-    Some(take)
-}
-
 /// Returns how many of the sizes, in this order, reach what is wanted.
 fn fewest(sizes: impl Iterator<Item = u32>, wanted: u32) -> Option<usize> {
     let mut sum = 0;
@@ -196,18 +145,6 @@ fn fewest(sizes: impl Iterator<Item = u32>, wanted: u32) -> Option<usize> {
         if sum >= wanted {
             return Some(count);
         }
-    }
-    None
-}
-
-/// Returns the start of the first `count` neighbours that hold what is wanted.
-fn first_window(sorted: &[(u32, u32, u32)], count: usize, wanted: u32) -> Option<usize> {
-    let mut sum: u32 = sorted.iter().take(count).map(|(size, ..)| *size).sum();
-    for first in 0.. {
-        if sum >= wanted {
-            return Some(first);
-        }
-        sum = sum - sorted.get(first)?.0 + sorted.get(first + count)?.0;
     }
     None
 }

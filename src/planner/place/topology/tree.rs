@@ -207,7 +207,8 @@ impl Tree {
         {
             let inside: Vec<u32> =
                 order.iter().copied().filter(|&l| self.above(l).contains(domain)).collect();
-            let Some(mut take) = largest_first(counts, &inside, missing) else { continue };
+        let free = |leaf: usize| counts.free[leaf];
+            let Some(mut take) = largest_first(counts, &inside, missing, free) else { continue };
             let rest = held.iter().map(|&leaf| (leaf, size(leaf))).filter(|(_, size)| *size > 0);
             take.extend(rest);
             take.sort_unstable();
