@@ -120,6 +120,16 @@ fn one_node_goes_where_no_whole_leaf_is_broken() {
     assert!([4, 5, 7].contains(&chosen[0]), "{chosen:?}");
 }
 
+/// Busy nodes are filled on the leaf that has the fewest idle ones, where the next job needs none.
+#[test]
+fn one_node_of_a_busy_leaf_comes_before_one_of_an_idle_leaf() {
+    let mut placer = on(&[1; 8], TWO_SWITCHES);
+    occupy(&mut placer, &[0, 5, 6, 7]);
+    let shape = Shape { min_cpus: 2, ..of_shared(1) };
+    let chosen = answer(&mut placer, &shape).unwrap();
+    assert!(chosen[0] >= 5, "{chosen:?}");
+}
+
 fn of_shared(nodes: u32) -> Shape {
     Shape { sharing: phalanx_core::shape::Sharing::Shared, ..of_nodes(nodes) }
 }

@@ -54,9 +54,14 @@ impl Chooser<'_> {
     }
 
     /// Chooses a single node. The balance method decides its kind; busy nodes of that kind come
-    /// first, then idle ones of the leaf that has the fewest, so that whole leaves stay for jobs of
-    /// several nodes.
-    pub(super) fn single(&mut self, at: usize, request: &Request<'_>) -> Result<Decision, Why> {
+    /// first, then idle ones, each on the leaf that has the fewest idle, so that whole leaves stay
+    /// for jobs of several nodes.
+    pub(super) fn single(
+        &mut self,
+        at: usize,
+        shape: &Shape,
+        request: &Request<'_>,
+    ) -> Result<Decision, Why> {
         let topology = self.topology(at)?;
         let sets = &mut *self.sets;
         self.engine.retain_fitting(&mut sets.mask, request);
@@ -72,18 +77,15 @@ impl Chooser<'_> {
         let alike = |node: NodeIdx| kinds[node.at()] == kinds[first.at()];
         sets.part.clone_from(&sets.mask);
         sets.part.retain(alike);
-        self.loss = 0;
-        if sets.part.iter().all(|node| sets.idle.contains(node)) {
-            let counts = &mut sets.counts;
-            counts.count(topology, &sets.mask, &sets.idle, self.lighter);
-            let idle =
-                |node: NodeIdx| topology.leaf_of(node).map_or(0, |leaf| counts.idle_on(leaf));
-            let least = sets.part.iter().map(idle).min().unwrap_or(0);
-            sets.part.retain(|node| idle(node) == least);
-            self.loss = (2 * u64::from(least)).saturating_sub(1);
-        } else {
-            sets.part.subtract(&sets.idle);
-        }
+        let (counts, idle) = (&mut sets.counts, &sets.idle);
+        counts.count(topology, &sets.mask, idle, self.lighter);
+        let harm = |node: NodeIdx| {
+            let rest = topology.leaf_of(node).map_or(0, |leaf| counts.idle_on(leaf));
+            (idle.contains(node), rest)
+        };
+        let least = sets.part.iter().map(harm).min().unwrap_or_default();
+        sets.part.retain(|node| harm(node) == least);
+        self.loss = if least.0 { (2 * u64::from(least.1)).saturating_sub(1) } else { 0 };
         if sets.part.contains(first) {
             return Ok(decided);
         }

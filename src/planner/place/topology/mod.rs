@@ -170,7 +170,7 @@ impl<'a> Chooser<'a> {
             Route::Any => self.engine.decide(&self.sets.mask, request).map_err(|_| Why::NoFit),
             Route::Run => self.in_a_run(request),
             Route::Tree(at) | Route::Block(at) if nodes > 1 => self.on_leaves(at, shape, request),
-            Route::Tree(at) | Route::Block(at) => self.single(at, request),
+            Route::Tree(at) | Route::Block(at) => self.single(at, shape, request),
         }
     }
 
