@@ -68,7 +68,7 @@ impl<'a> Search<'a> {
     /// tried, too.
     fn by_class(&mut self, up_to: &'a [UpToClass]) -> Result<(usize, Split), Why> {
         // A run may go over nodes of all classes.
-        let all = self.wanted > 1 && self.chooser.routes.many == Route::Run;
+        let all = self.wanted > 1 && matches!(self.chooser.routes.many, Route::Run(_));
         let up_to = if all { &[] } else { up_to };
         for class in 0..up_to.len().max(1) {
             let step = up_to.get(class);

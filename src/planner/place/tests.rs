@@ -130,6 +130,45 @@ fn one_node_of_a_busy_leaf_comes_before_one_of_an_idle_leaf() {
     assert!(chosen[0] >= 5, "{chosen:?}");
 }
 
+/// A run over both leaves was as good as one on a leaf, and the shortest was taken.
+#[test]
+fn a_run_is_on_few_leaves() {
+    let mut placer = on(&[1; 8], TWO_SWITCHES);
+    let mut shape = of_nodes(3);
+    shape.topology.contiguous = true;
+    // Of nodes 2 to 4 the shortest run would be over both.
+    occupy(&mut placer, &[0, 1]);
+    let all = NodeSet::full(8);
+    let decide = |placer: &mut Placer| {
+        let placed = placer.decide(&shape, Candidates::new(all.words()), Holding::After(0));
+        let placed = placed.unwrap();
+        let used = placed.topology.unwrap();
+        (placed.nodes.iter().map(|n| n.at()).collect::<Vec<_>>(), used.leaves.len(), used.fewest)
+    };
+    assert_eq!(decide(&mut placer), (vec![4, 5, 6], 1, 1));
+    occupy(&mut placer, &[6]);
+    assert_eq!(decide(&mut placer), (vec![2, 3, 4], 2, 2));
+}
+
+/// `TopologyParam=TopoOptional`: stock takes nodes as on a flat cluster, of whatever leaves.
+#[test]
+fn jobs_without_a_say_of_switches_are_on_few_leaves_too() {
+    let mut placer = on(&[1; 8], TWO_SWITCHES);
+    // Balance alone would take nodes of both: it prefers the busy ones.
+    occupy(&mut placer, &[0, 4, 5, 6]);
+    let mut shape = Shape { min_cpus: 6, ..of_shared(3) };
+    shape.topology.optional = true;
+    let chosen = answer(&mut placer, &shape).unwrap();
+    assert!(chosen.iter().all(|node| *node < 4) || chosen.iter().all(|node| *node >= 4));
+    // What no switch joins stock joins, as it comes.
+    let apart = "SwitchName=a Nodes=n[0-3]\nSwitchName=b Nodes=n[4-6]\n";
+    let mut placer = on(&[1; 8], apart);
+    assert_eq!(answer(&mut placer, &shape), Err(Why::Left(LeftToSlurm::TopologyOther)));
+    shape = Shape { topology: shape.topology, ..of_nodes(1) };
+    occupy(&mut placer, &[0, 1, 2, 3, 4, 5, 6]);
+    assert_eq!(answer(&mut placer, &shape), Ok(vec![7]), "a node on no switch");
+}
+
 fn of_shared(nodes: u32) -> Shape {
     Shape { sharing: phalanx_core::shape::Sharing::Shared, ..of_nodes(nodes) }
 }

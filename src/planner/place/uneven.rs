@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 
 use super::Why;
 use super::search::{Search, Split};
-use super::topology::{Chooser, Route};
+use super::topology::{Chooser, Route, by_switches};
 use crate::usage::NodeUsage;
 use phalanx_core::NodeIdx;
 use phalanx_core::layout::{self, BySocket};
@@ -216,10 +216,10 @@ impl Search<'_> {
     pub(super) fn other_split_by_route(&mut self, is_last: bool) -> Result<Split, Why> {
         let tree = match self.chooser.routes.many {
             Route::Left(option) => return Err(Why::Left(option)),
-            Route::Run => return Err(Why::Left(LeftToSlurm::Contiguous)),
+            Route::Run(_) => return Err(Why::Left(LeftToSlurm::Contiguous)),
             // It places the fewest nodes and no other number.
             Route::Block(_) => return Err(Why::NoFit),
-            Route::Tree(at) => Some(at),
+            Route::Tree(at) => by_switches(&self.shape.topology).then_some(at),
             Route::Any => None,
         };
         let mut ask = Ask::new(self.shape, self.wanted).ok_or(Why::NoFit)?;

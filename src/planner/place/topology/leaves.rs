@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::counts::Plan;
 use super::tree::Plans;
-use super::{Chooser, Form, Route, TopologyUse};
+use super::{Chooser, Form, Route, TopologyUse, by_switches};
 use crate::place::{Wait, Why};
 use phalanx_core::NodeIdx;
 use phalanx_core::shape::{LeftToSlurm, Shape};
@@ -65,7 +65,7 @@ impl Chooser<'_> {
         let topology = self.topology(at)?;
         let sets = &mut *self.sets;
         self.engine.retain_fitting(&mut sets.mask, request);
-        if topology.kind() == Kind::Tree {
+        if topology.kind() == Kind::Tree && by_switches(&shape.topology) {
             sets.mask.retain(|node| topology.leaf_of(node).is_some());
         }
         let decided = self.engine.decide(&sets.mask, request).map_err(|_| Why::NoFit)?;
@@ -103,15 +103,20 @@ impl Chooser<'_> {
         let counts = &self.sets.counts;
         match self.topologies.forms.get(at) {
             Some(Form::Tree(tree)) => {
-                let limit = if ask.dragonfly { Some(1) } else { ask.switches_now() };
+                // Dragonfly goes round robin beyond a leaf; flat rules join what no switch does.
+                let left = Why::Left(LeftToSlurm::TopologyOther);
+                let looks = by_switches(ask);
+                if !looks && !tree.joins_all {
+                    return Err(left);
+                }
+                let round = ask.dragonfly && looks;
+                let limit = if round { Some(1) } else { ask.switches_now() };
                 let plans = tree.choose(counts, wanted, limit).ok_or(Why::NoFit)?;
                 let too_many = |plan: &Plan| limit.is_some_and(|limit| plan.leaves > limit);
                 if !plans.equal.iter().any(too_many) {
                     return Ok(plans);
                 }
-                // Slurm's own rule for a job beyond one leaf is to go round robin.
-                let left = Why::Left(LeftToSlurm::TopologyOther);
-                Err(if ask.dragonfly { left } else { Why::NoFit })
+                Err(if round { left } else { Why::NoFit })
             }
             Some(Form::Block(blocks)) => {
                 let misfit = ask.segment > blocks.size
@@ -254,14 +259,17 @@ impl Chooser<'_> {
         class: usize,
     ) -> Option<TopologyUse> {
         let route = self.routes.of(u32::try_from(nodes.len()).unwrap_or(u32::MAX));
-        let (Route::Tree(at) | Route::Block(at)) = route else { return None };
+        let (Route::Tree(at) | Route::Block(at) | Route::Run(Some(at))) = route else {
+            return None;
+        };
         let topology = self.topology(at).ok()?;
         let leaves = topology.leaves(nodes.iter().copied());
+        let on = u32::try_from(leaves.len()).unwrap_or(u32::MAX);
         Some(TopologyUse {
             topology: Arc::clone(topology.name()),
             level: topology.common_level(leaves.iter().map(|(leaf, _)| *leaf)),
+            fewest: if self.fewest > 0 { self.fewest } else { on },
             leaves,
-            fewest: self.fewest,
             loss: self.loss,
             class,
         })

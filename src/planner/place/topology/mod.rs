@@ -23,7 +23,7 @@ use std::sync::Arc;
 use accept::Blocks;
 pub(super) use closed::Closed;
 use counts::Counts;
-pub(super) use route::{Route, Routes, block_nodes};
+pub(super) use route::{Route, Routes, block_nodes, by_switches};
 use tree::Tree;
 
 use serde::{Deserialize, Serialize};
@@ -168,7 +168,7 @@ impl<'a> Chooser<'a> {
             Route::Left(option) => Err(Why::Left(option)),
             Route::Any if nodes > 1 && self.lighter.is_some() => self.lighter_first(request),
             Route::Any => self.engine.decide(&self.sets.mask, request).map_err(|_| Why::NoFit),
-            Route::Run => self.in_a_run(request),
+            Route::Run(at) => self.in_a_run(at, request),
             Route::Tree(at) | Route::Block(at) if nodes > 1 => self.on_leaves(at, shape, request),
             Route::Tree(at) | Route::Block(at) => self.single(at, shape, request),
         }

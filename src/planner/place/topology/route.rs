@@ -8,7 +8,7 @@
 use super::TopologyPolicy;
 use phalanx_core::shape::{LeftToSlurm, Shape};
 use phalanx_core::snapshot::Table;
-use phalanx_core::topology::Kind;
+use phalanx_core::topology::{Kind, TopologyAsk};
 
 /// The rule that chooses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,8 +19,8 @@ pub(in crate::place) enum Route {
     Tree(usize),
     /// Blocks of the topology at this position.
     Block(usize),
-    /// A run of consecutive nodes.
-    Run,
+    /// A run of consecutive nodes, on few leaf switches of the topology at this position.
+    Run(Option<usize>),
     /// No rule: the choice is left to Slurm.
     Left(LeftToSlurm),
 }
@@ -100,11 +100,9 @@ impl Routes {
 }
 
 fn one(kind: Kind, at: usize, shape: &Shape) -> Route {
-    let ask = &shape.topology;
-    let plain = ask.contiguous || (ask.optional && ask.switches == 0);
     match kind {
-        Kind::Tree if !plain => Route::Tree(at),
-        Kind::Block if ask.segment > 1 => Route::Left(LeftToSlurm::Segment),
+        Kind::Tree => Route::Tree(at),
+        Kind::Block if shape.topology.segment > 1 => Route::Left(LeftToSlurm::Segment),
         Kind::Block => Route::Block(at),
         _ => Route::Any,
     }
@@ -119,11 +117,16 @@ fn many(kind: Kind, at: usize, shape: &Shape) -> Route {
         Kind::Other => Route::Left(LeftToSlurm::TopologyOther),
         Kind::Unknown => Route::Left(LeftToSlurm::TopologyUnknown),
         Kind::Flat | Kind::Tree if ask.spread => Route::Left(LeftToSlurm::Spread),
-        Kind::Flat | Kind::Tree if ask.contiguous => Route::Run,
+        Kind::Flat if ask.contiguous => Route::Run(None),
+        Kind::Tree if ask.contiguous => Route::Run(Some(at)),
         Kind::Flat => Route::Any,
-        Kind::Tree if ask.optional && ask.switches == 0 => Route::Any,
         Kind::Tree => Route::Tree(at),
     }
+}
+
+/// Whether stock looks at the switches of a tree; else it takes nodes as on a flat cluster.
+pub(in crate::place) fn by_switches(ask: &TopologyAsk) -> bool {
+    !ask.contiguous && (!ask.optional || ask.switches > 0)
 }
 
 /// Nodes that the block plugin places: the fewest that are asked for.

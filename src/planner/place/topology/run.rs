@@ -10,19 +10,42 @@ use phalanx_methods::balance::{Decision, Request};
 const WINDOWS_MAX: usize = 8;
 
 impl Chooser<'_> {
-    /// The tightest run of nodes on offer that suffices, there the window of least mean score.
-    pub(super) fn in_a_run(&mut self, request: &Request<'_>) -> Result<Decision, Why> {
+    /// Windows of the fewest leaves, the lowest common switch and the shortest run that suffices,
+    /// of these the one of least mean score.
+    pub(super) fn in_a_run(
+        &mut self,
+        at: Option<usize>,
+        request: &Request<'_>,
+    ) -> Result<Decision, Why> {
+        let topology = at.map(|at| self.topology(at)).transpose()?;
         self.engine.retain_fitting(&mut self.sets.mask, request);
         let nodes: Vec<NodeIdx> = self.sets.mask.iter().collect();
-        // The shortest run that suffices; the first of equal ones.
-        let runs = nodes.chunk_by(|a, b| self.are_neighbours(*a, *b));
-        let runs = runs.filter(|run| run.len() >= request.nodes);
-        let run = runs.min_by_key(|run| run.len()).ok_or(Why::NoFit)?;
-        let starts = run.len() - request.nodes;
-        let step = starts.div_ceil(WINDOWS_MAX - 1).max(1);
+        let leaf = |node: NodeIdx| topology.and_then(|topology| topology.leaf_of(node));
+        let mut ranked = Vec::new();
+        for run in nodes.chunk_by(|a, b| self.are_neighbours(*a, *b)) {
+            let mut before = None;
+            for window in run.windows(request.nodes) {
+                let first = window.first().copied().and_then(leaf);
+                // One that begins inside a leaf has no fewer than one that begins with it.
+                if std::mem::replace(&mut before, first) == first && first.is_some() {
+                    continue;
+                }
+                let rank = topology.map(|topology| {
+                    let leaves = topology.leaves(window.iter().copied());
+                    let level = topology.common_level(leaves.iter().map(|leaf| leaf.0));
+                    (leaves.len(), level.unwrap_or(u32::MAX))
+                });
+                ranked.push(((rank, run.len()), window));
+            }
+        }
+        let least = ranked.iter().map(|(rank, _)| *rank).min().ok_or(Why::NoFit)?;
+        ranked.retain(|(rank, _)| *rank == least);
+        let step = ranked.len().saturating_sub(1).div_ceil(WINDOWS_MAX - 1).max(1);
+        self.fewest = least.0.map_or(0, |(leaves, _)| u32::try_from(leaves).unwrap_or(u32::MAX));
+        self.loss = 0;
         let sets = &mut *self.sets;
         let mut best: Option<(f64, Decision)> = None;
-        for window in run.windows(request.nodes).step_by(step) {
+        for (_, window) in ranked.into_iter().step_by(step) {
             sets.chosen.clear();
             for &node in window {
                 sets.chosen.insert(node);

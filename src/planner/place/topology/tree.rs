@@ -22,6 +22,8 @@ pub(in crate::place) struct Tree {
     below: Vec<Vec<u32>>,
     /// Domains without a parent.
     roots: Vec<u32>,
+    /// Whether one of them is above all nodes.
+    pub(super) joins_all: bool,
 }
 
 /// Plans of equal rank.
@@ -48,11 +50,14 @@ impl Tree {
             }
         }
         let roots = (0u32..).zip(domains).filter(|(_, d)| d.parent.is_none());
+        let roots: Vec<u32> = roots.map(|(at, _)| at).collect();
+        let is_leaf = |leaf: &u32| (*leaf as usize) < topology.leaf_count();
         Self {
+            joins_all: roots.len() == 1 && topology.leaf_by_node().iter().all(is_leaf),
             rules: Rules::of(topology.parts().slurm),
             parent: domains.iter().map(|domain| domain.parent).collect(),
             level: domains.iter().map(|domain| domain.level).collect(),
-            roots: roots.map(|(at, _)| at).collect(),
+            roots,
             above,
             below,
         }
@@ -202,12 +207,12 @@ impl Tree {
             highest = self.common_level(&all).unwrap_or(MANY);
         }
         let fewest = least(highest);
+        let free = |leaf: usize| counts.free[leaf];
         let mut plans = Vec::new();
         for (domain, _) in needed.iter().filter(|(d, k)| self.level(*d) <= highest && *k == fewest)
         {
             let inside: Vec<u32> =
                 order.iter().copied().filter(|&l| self.above(l).contains(domain)).collect();
-        let free = |leaf: usize| counts.free[leaf];
             let Some(mut take) = largest_first(counts, &inside, missing, free) else { continue };
             let rest = held.iter().map(|&leaf| (leaf, size(leaf))).filter(|(_, size)| *size > 0);
             take.extend(rest);
