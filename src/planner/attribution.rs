@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::eligible::{Eligible, eligible};
+use crate::place::nodes_needed;
 use crate::usage::{Lack, NodeUsage};
 use phalanx_core::GresIdx;
 use phalanx_core::shape::{Need, Shape};
@@ -100,7 +101,7 @@ pub fn count(snapshot: &Snapshot, usages: &[NodeUsage], now_s: i64, requests_max
     let gpu = snapshot.gres_kind(GPU);
     for (index, tasks) in groups.into_values() {
         if let Some(job) = snapshot.jobs.get(index as usize) {
-            counts.gpus.extend(gpu.and_then(|gpu| want_of(&job.shape, gpu, tasks)));
+            counts.gpus.extend(gpu.and_then(|gpu| want_of(&job.shape, usages, gpu, tasks)));
             attribute(snapshot, usages, job, now_s, tasks, &mut counts);
         }
     }
@@ -109,8 +110,8 @@ pub fn count(snapshot: &Snapshot, usages: &[NodeUsage], now_s: i64, requests_max
 
 /// The GPUs that jobs of a shape ask for on each node; `None` without any.
 #[allow(clippy::cast_precision_loss)] // counts stay below 2^53
-fn want_of(shape: &Shape, gpu: GresIdx, tasks: u64) -> Option<Want> {
-    let nodes = shape.wanted_nodes();
+fn want_of(shape: &Shape, usages: &[NodeUsage], gpu: GresIdx, tasks: u64) -> Option<Want> {
+    let nodes = nodes_needed(shape, usages);
     let need = shape.need(nodes);
     let of_kind = need.gres.iter().filter(|(kind, ..)| *kind == gpu);
     let gpus = of_kind.map(|(_, _, count)| u32::try_from(*count).unwrap_or(u32::MAX));
@@ -190,13 +191,11 @@ pub(crate) fn short_licences<'a>(
 /// Dimensions lacking on the eligible nodes that lack the fewest; empty when
 /// the job fits now or never.
 pub fn lacking_dimensions(usages: &[NodeUsage], eligible: &Eligible, shape: &Shape) -> Vec<Lack> {
-    let wanted = shape.wanted_nodes();
+    let wanted = nodes_needed(shape, eligible.usages(usages));
     let need = shape.need(wanted);
     let mut found = Lacking::default();
-    for node in eligible.nodes.ones() {
-        if let Some(usage) = usages.get(node) {
-            found.look(usage, &need, true);
-        }
+    for usage in eligible.usages(usages) {
+        found.look(usage, &need, true);
     }
     dimensions_of(found.rule(wanted)).collect()
 }

@@ -11,6 +11,7 @@
 use std::sync::Arc;
 
 use crate::ends::{Outlook, Soonest};
+use crate::place::nodes_needed;
 use crate::preference::{
     CandidateSet, JobKey, JobOrigin, Method, MethodPlan, MethodReport, Note, Preference,
 };
@@ -72,7 +73,7 @@ fn first_gang<'a>(inputs: &Inputs<'a>) -> Option<(usize, &'a Job, Soonest)> {
     let now_s = now_s(inputs);
     let queue = inputs.snapshot.queue.iter().enumerate().take(LOOKED_AT);
     let jobs = queue.filter_map(|(at, &job)| Some((at, inputs.snapshot.jobs.get(job as usize)?)));
-    let gangs = jobs.filter(|(_, job)| waits(job) && job.shape.wanted_nodes() > 1);
+    let gangs = jobs.filter(|(_, job)| waits(job) && nodes_needed(&job.shape, inputs.usages) > 1);
     let mut soon = gangs.filter_map(|(at, job)| {
         let soonest = inputs.outlook.soonest(inputs.snapshot, inputs.usages, job, now_s)?;
         (soonest.at_s > now_s).then_some((at, job, soonest))

@@ -3,6 +3,7 @@
 
 use fixedbitset::FixedBitSet;
 
+use crate::usage::NodeUsage;
 use phalanx_core::hostlist;
 use phalanx_core::limits;
 use phalanx_core::snapshot::features::Constraint;
@@ -54,6 +55,11 @@ pub fn eligible(snapshot: &Snapshot, job: &Job, now_s: i64) -> Eligible {
 }
 
 impl Eligible {
+    /// Returns the usages of the nodes.
+    pub fn usages<'a>(&self, usages: &'a [NodeUsage]) -> impl Iterator<Item = &'a NodeUsage> {
+        self.nodes.ones().filter_map(|node| usages.get(node))
+    }
+
     fn keep(&mut self, filter: &'static str, asked: &str, allowed: &FixedBitSet) {
         let before = self.nodes.count_ones(..);
         self.nodes.intersect_with(allowed);

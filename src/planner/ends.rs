@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 
 use crate::cluster::{Held, RunningJob, give_back};
 use crate::eligible::eligible;
+use crate::place::nodes_needed;
 use crate::usage::NodeUsage;
 use phalanx_core::shape::Need;
 use phalanx_core::snapshot::{Job, JobState, Snapshot};
@@ -72,9 +73,10 @@ impl Outlook {
         job: &Job,
         now_s: i64,
     ) -> Option<Soonest> {
-        let wanted = job.shape.wanted_nodes();
+        let eligible = eligible(snapshot, job, now_s);
+        let wanted = nodes_needed(&job.shape, eligible.usages(usages));
         let need = job.shape.need(wanted);
-        let mut usages: BTreeMap<NodeIdx, NodeUsage> = eligible(snapshot, job, now_s)
+        let mut usages: BTreeMap<NodeIdx, NodeUsage> = eligible
             .nodes
             .ones()
             .map_while(|n| Some((NodeIdx::new(n), usages.get(n)?.clone())))
@@ -136,14 +138,15 @@ impl Outlook {
         job: &Job,
         now_s: i64,
     ) -> LeafOutlook {
-        let wanted = job.shape.wanted_nodes();
+        let eligible = eligible(snapshot, job, now_s);
+        let wanted = nodes_needed(&job.shape, eligible.usages(usages));
         let need = job.shape.need(wanted);
         let fits = |usage: &NodeUsage| usage.could_hold(&need) && !lacks(usage, &need);
         let mut free = vec![0u32; topology.leaf_count()];
         let mut ended: Vec<Vec<u32>> = vec![Vec::new(); free.len()];
         let mut later: BTreeMap<NodeIdx, NodeUsage> = BTreeMap::new();
         let leaf_of = |node| topology.leaf_of(node).map(|leaf| leaf as usize);
-        for node in eligible(snapshot, job, now_s).nodes.ones().map(NodeIdx::new) {
+        for node in eligible.nodes.ones().map(NodeIdx::new) {
             let Some(usage) = usages.get(node.at()) else { continue };
             if let Some(count) = leaf_of(node).and_then(|leaf| free.get_mut(leaf)) {
                 *count += u32::from(fits(usage));

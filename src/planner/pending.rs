@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::eligible::{Eligible, eligible};
+use crate::place::nodes_needed;
 use crate::usage::{Lack, NodeUsage};
 use phalanx_core::shape::Need;
 use phalanx_core::snapshot::{Job, Snapshot};
@@ -28,7 +29,7 @@ pub struct Waiting {
 /// Examines every eligible node for one job.
 pub fn waiting(snapshot: &Snapshot, usages: &[NodeUsage], job: &Job, now_s: i64) -> Waiting {
     let eligible = eligible(snapshot, job, now_s);
-    let nodes_needed = job.shape.wanted_nodes();
+    let nodes_needed = nodes_needed(&job.shape, eligible.usages(usages));
     let need = job.shape.need(nodes_needed);
     let mut found = Waiting {
         eligible,
@@ -38,8 +39,8 @@ pub fn waiting(snapshot: &Snapshot, usages: &[NodeUsage], job: &Job, now_s: i64)
         blockers: BTreeMap::new(),
         licenses: short_licenses(snapshot, job),
     };
-    let nodes: Vec<usize> = found.eligible.nodes.ones().collect();
-    for usage in nodes.into_iter().filter_map(|node| usages.get(node)) {
+    let own: Vec<&NodeUsage> = found.eligible.usages(usages).collect();
+    for usage in own {
         found.look(snapshot, usage, &need);
     }
     found

@@ -15,6 +15,7 @@ use crate::attribution::{Demand, Dimensions, Key, Lacking, dimensions_of};
 use crate::attribution::{short_licences, waits_for_resources};
 use crate::cluster::RunningJob;
 use crate::eligible::eligible;
+use crate::place::nodes_needed;
 use crate::usage::{Lack, NodeUsage};
 use phalanx_core::NodeIdx;
 use phalanx_core::shape::{Need, Shape};
@@ -103,10 +104,11 @@ impl Tally {
     }
 
     fn add(&mut self, shape: &Shape, eligible: FixedBitSet) {
-        let wanted = shape.wanted_nodes();
+        let usages = || eligible.ones().filter_map(|node| self.usages.get(node));
+        let wanted = nodes_needed(shape, usages());
         let need = shape.need(wanted);
         let mut lacking = Lacking::default();
-        for usage in eligible.ones().filter_map(|node| self.usages.get(node)) {
+        for usage in usages() {
             lacking.look(usage, &need, true);
         }
         self.requests.push(Request { need, wanted, tasks: 0, eligible, lacking });

@@ -10,7 +10,7 @@ use super::decide::PowerMoment;
 use super::memory::{Claim, KeptFor, PowerHold, PowerMemory, Rank};
 use super::power::{NodePower, PowerCap, PowerTable};
 use crate::cluster::{Cluster, RunningJob};
-use crate::place::Placement;
+use crate::place::{Placement, nodes_needed};
 use crate::usage::NodeUsage;
 use phalanx_core::NodeIdx;
 use phalanx_core::shape::Shape;
@@ -237,8 +237,8 @@ impl PowerLedger {
         shape: &Shape,
         candidates: impl Iterator<Item = NodeIdx>,
     ) -> Vec<u64> {
-        let nodes = u64::from(shape.wanted_nodes().max(1));
-        let need = shape.need(shape.wanted_nodes());
+        let nodes = nodes_needed(shape, usages);
+        let (nodes, need) = (u64::from(nodes), shape.need(nodes));
         let cpus = u64::from(shape.min_cpus).max(need.cpus.saturating_mul(nodes));
         let mut extra = vec![0; self.sums.len()];
         for node in candidates {

@@ -33,7 +33,7 @@ pub use fitting::Excluded;
 use search::Search;
 use topology::{Chooser, Closed, Route, Routes, Sets, Topologies};
 pub use topology::{TopologyPolicy, TopologyUse};
-pub use uneven::{capacity, may_split_otherwise, nodes_when_idle};
+pub use uneven::{capacity, may_split_otherwise, nodes_needed, nodes_when_idle};
 use unfit::Unfit;
 pub use why::{Wait, Why};
 

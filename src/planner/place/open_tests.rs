@@ -360,3 +360,21 @@ proptest! {
         prop_assert!(given.is_none() || taken || !holds, "{:?}", shape);
     }
 }
+
+/// `-n` without `-N` says one node; what waits for nodes must count those that hold the tasks.
+#[test]
+fn tasks_need_as_many_nodes_as_hold_them() {
+    let placer = equal("n", 4, "");
+    let usages = placer.cluster().usages();
+    assert_eq!((tasks(24).wanted_nodes(), nodes_needed(&tasks(24), usages)), (1, 3));
+    assert_eq!(nodes_needed(&tasks(8), usages), 1);
+    let fixed = Shape { min_nodes: 2, max_nodes: 2, req_nodes: 2, ..tasks(24) };
+    assert_eq!(nodes_needed(&fixed, usages), 2);
+    // Nodes of 8 CPUs are not too small for 24 tasks: CPUs are missing.
+    let mut placer = placer;
+    (0..4).for_each(|node| hold(&mut placer, node, 4));
+    let eligible = crate::eligible::Eligible { nodes: (0..4).collect(), steps: Vec::new() };
+    let usages = placer.cluster().usages();
+    let lacking = crate::attribution::lacking_dimensions(usages, &eligible, &tasks(24));
+    assert_eq!(lacking, [crate::usage::Lack::Cpu]);
+}

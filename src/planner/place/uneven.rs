@@ -378,6 +378,15 @@ pub fn nodes_when_idle(shape: &Shape, usage: &NodeUsage) -> Option<u32> {
     (nodes as usize <= ask.most).then_some(nodes)
 }
 
+/// Nodes that a job takes of the largest of these where they are idle; as many as it wants, if
+/// none holds a part of it.
+pub fn nodes_needed<'a>(shape: &Shape, usages: impl IntoIterator<Item = &'a NodeUsage>) -> u32 {
+    let open = may_split_otherwise(shape) && shape.node_count_is_free();
+    let usages = open.then_some(usages).into_iter().flatten();
+    let fewest = usages.filter_map(|usage| nodes_when_idle(shape, usage)).min();
+    fewest.unwrap_or_else(|| shape.wanted_nodes())
+}
+
 /// Amounts of one task, with one of each GRES that is asked for per job.
 fn one_task(shape: &Shape) -> Need {
     shape.need_for(1, 1, u64::MAX)

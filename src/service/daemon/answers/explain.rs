@@ -98,7 +98,7 @@ impl Shared {
         job: &Job,
     ) -> Option<LeavesAhead> {
         let topology = self.topology_of(snapshot, Some(job))?;
-        if job.shape.wanted_nodes() < 2 || !topology.has_leaves() {
+        if phalanx_planner::place::nodes_needed(&job.shape, usages) < 2 || !topology.has_leaves() {
             return None;
         }
         let now_s = now_s();
