@@ -155,7 +155,8 @@ static uint16_t _may_ask(const struct call *c)
 	if (bit_size(c->node_bitmap) != node_record_count ||
 	    node_record_count <= 0 || (uint32_t) node_record_count > PHX_NODES_MAX)
 		return PHX_R_SKIPPED;
-	if (job_ptr->details->req_node_bitmap)
+	/* Calls of counted features hide the bitmap of --nodelist. */
+	if (job_ptr->details->req_node_bitmap || job_ptr->details->req_nodes)
 		return PHX_R_REQ_NODES;
 	if ((c->later && !c->prove) ||
 	    (c->mode == SELECT_MODE_TEST_ONLY &&

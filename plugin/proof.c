@@ -63,8 +63,7 @@ extern bool proof_windows(void)
 	return !JOB_TEST_HAS_UNTIL && !xstrcasestr(slurm_conf.sched_params, "bf_window_linear=");
 }
 
-extern void proof_judge(struct phx_outcome *out,
-			const struct phx_answer *answer,
+extern void proof_judge(struct phx_outcome *out, const struct phx_answer *answer,
 			const struct proof_full *full, time_t from)
 {
 	bool accepted = out->proof_result == PHX_PR_ACCEPTED;

@@ -36,6 +36,5 @@ struct proof_full {
  * rejected) are those of the chosen nodes.
  * IN from - the caller takes an earlier start for this one
  * OUT out->proof_result, out->full_start */
-extern void proof_judge(struct phx_outcome *out,
-			const struct phx_answer *answer,
+extern void proof_judge(struct phx_outcome *out, const struct phx_answer *answer,
 			const struct proof_full *full, time_t from);

@@ -369,6 +369,10 @@ static void test_pass_through(void)
 	d->req_node_bitmap = bm;
 	passes(2, 4, SELECT_MODE_RUN_NOW);
 	d->req_node_bitmap = NULL;
+	/* Slurm's call for one of several counted features */
+	d->req_nodes = "n1";
+	passes(2, 4, SELECT_MODE_RUN_NOW);
+	d->req_nodes = NULL;
 	small = bit_alloc(4);
 	bit_set_all(small);
 	memset(&seen, 0, sizeof(seen));
@@ -539,7 +543,7 @@ static void test_breaker(void)
 	CHECK(stats->late_ns >= 4 * DEADLINE_US * 1000ull);
 	CHECK(stats->reasons[PHX_R_BREAKER] >= 101);
 	CHECK(stats->reasons[PHX_R_TIMEOUT] >= 4);
-	CHECK(stats->reasons[PHX_R_REQ_NODES] == 1);
+	CHECK(stats->reasons[PHX_R_REQ_NODES] == 2);
 	CHECK(stats->late_answers >= 1);
 	CHECK_EQ(stats->held_calls, 19);
 	CHECK_EQ(stats->held_sampled, 3);
