@@ -118,7 +118,7 @@ fn pages(
     man: &Path,
     text: &mut String,
 ) -> std::io::Result<()> {
-    page(command, examples::of(&words.join(" ")).map(examples::section), man, text)?;
+    page(command, examples::of(&words.join(" ")).map(|all| examples::section(&all)), man, text)?;
     for inner in command.get_subcommands() {
         if !inner.is_hide_set() && inner.get_name() != "help" {
             pages(inner, &[words, &[inner.get_name()]].concat(), man, text)?;
