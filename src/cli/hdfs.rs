@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
 
+use crate::command;
 use crate::exit::{Exit, Failure};
 use crate::global::{Global, default_config};
 use phalanx_config::HdfsConfig;
@@ -89,15 +89,8 @@ fn user() -> Result<String, Failure> {
 
 /// Slurm's nodes under all their names, by `scontrol`: of any release, also where no daemon runs.
 fn node_names() -> Result<Vec<HostNames>, String> {
-    let mut scontrol = Command::new("scontrol");
-    scontrol.args(["show", "node", "--oneliner"]).stdin(Stdio::null());
-    let done = scontrol.output().map_err(|error| format!("cannot run scontrol: {error}"))?;
-    if !done.status.success() {
-        let said = String::from_utf8_lossy(&done.stderr);
-        let line = said.lines().find(|line| !line.trim().is_empty()).unwrap_or("it says nothing");
-        return Err(format!("scontrol failed ({}): {}", done.status, line.trim()));
-    }
-    Ok(parse_nodes(&String::from_utf8_lossy(&done.stdout)))
+    let text = command::output("scontrol", &["show", "node", "--oneliner"], b"")?;
+    Ok(parse_nodes(&text))
 }
 
 /// Reads lines such as `NodeName=n1 Arch=x86_64 ... NodeAddr=10.0.0.1 NodeHostName=n1 ...`. The

@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod client;
+mod command;
 mod commands;
 mod exit;
 mod global;

@@ -17,8 +17,6 @@ pub const SLURM_CONF_BYTES_MAX: u64 = 16 << 20;
 pub const SLURM_CONF_INCLUDES_MAX: usize = 64;
 /// Bytes of a plugin's file that `phalanx doctor` reads.
 pub const PLUGIN_BYTES_MAX: u64 = 16 << 20;
-/// Bytes of output of one program that `phalanx doctor` runs.
-pub const DOCTOR_OUTPUT_BYTES_MAX: u64 = 64 << 20;
 /// Nodes of one cluster (the wire format's `PHX_NODES_MAX`).
 pub const NODES_MAX: usize = 131_072;
 /// Topologies of one cluster (the wire format's `PHX_TOPOLOGIES_MAX`).

@@ -9,7 +9,8 @@ use std::time::{Duration, SystemTime};
 
 use phalanx_core::hash::fnv64;
 
-use crate::commands::doctor::{self, output};
+use crate::command::output;
+use crate::commands::doctor;
 use crate::exit::{EXIT_CODES, Exit, Failure};
 use crate::global::Global;
 use crate::outcome::Outcome;

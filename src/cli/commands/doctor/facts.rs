@@ -12,9 +12,9 @@ use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 
 use super::check_slurm::option;
-use super::command;
 use super::plugin::{self, PluginFile};
 use crate::client::Client;
+use crate::command;
 use crate::exit::Failure;
 use crate::slurm_conf::SlurmConf;
 use phalanx_config::{Config, ConfigError};
@@ -101,32 +101,6 @@ pub(super) struct Facts {
     pub(super) munge: Result<(), String>,
 }
 
-/// Returns the command that installs packages on the system of an os-release(5). Names of Phalanx's
-/// packages are the same everywhere.
-pub(super) fn installer(os_release: &str) -> &'static str {
-    let value = |line: &str, key: &str| {
-        line.strip_prefix(key)?
-            .strip_prefix('=')
-            .map(|value| value.trim_matches(['"', '\'']).to_owned())
-    };
-    let ids = ["ID", "ID_LIKE"].map(|key| os_release.lines().find_map(|line| value(line, key)));
-    let names: Vec<String> = ids
-        .into_iter()
-        .flatten()
-        .flat_map(|ids| ids.split_whitespace().map(str::to_lowercase).collect::<Vec<_>>())
-        .collect();
-    let is = |known: &[&str]| names.iter().any(|name| known.contains(&name.as_str()));
-    if is(&["debian", "ubuntu"]) {
-        "apt"
-    } else if is(&["rhel", "fedora", "centos", "rocky", "almalinux", "ol"]) {
-        "dnf"
-    } else if is(&["suse", "sles", "opensuse"]) || names.iter().any(|n| n.starts_with("opensuse")) {
-        "zypper"
-    } else {
-        "apt"
-    }
-}
-
 impl Facts {
     /// Gathers the facts of this host.
     pub(super) fn gather(conf: &Path, config: &Path, control: &Path) -> Facts {
@@ -149,7 +123,11 @@ impl Facts {
             conf.as_ref().ok().and_then(|c| c.get("SlurmUser").map(|v| v.0.to_owned()));
         Facts {
             host: host(),
-            installer: installer(&std::fs::read_to_string("/etc/os-release").unwrap_or_default()),
+            // Names of Phalanx's packages are the same everywhere.
+            installer: ["apt", "dnf", "zypper"]
+                .into_iter()
+                .find(|program| command::find(program).is_some())
+                .unwrap_or("apt"),
             home: directory(&home),
             stock,
             built_for: built_for(),
