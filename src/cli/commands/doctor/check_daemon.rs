@@ -55,11 +55,10 @@ fn configuration(facts: &Facts) -> Vec<Finding> {
         .map(|text| Finding::warning("config", format!("{path}: {text}")))
         .collect();
     if config.any_active() && config.mode == Mode::Shadow {
-        out.push(
-            Finding::note("mode", format!("{path}: mode is \"shadow\""))
-                .why("decisions are recorded only: phalanx report shadow")
-                .fix("mode = \"enforce\""),
-        );
+        Finding::note("mode", format!("{path}: mode is \"shadow\""))
+            .why("decisions are recorded only: phalanx report shadow")
+            .fix("mode = \"enforce\"")
+            .to(&mut out);
     }
     out.extend(unknown_names(facts, config));
     if out.is_empty() {
@@ -75,28 +74,26 @@ fn unknown_names(facts: &Facts, config: &Config) -> Vec<Finding> {
     let partitions = conf.partitions();
     let mut out = Vec::new();
     for name in config.partition.keys().filter(|name| !partitions.contains(&name.as_str())) {
-        out.push(
-            Finding::warning(
-                "config-partition",
-                format!("{path}: [partition.{name}] is no partition of slurm.conf"),
-            )
-            .why("it has no effect")
-            .fix(format!("partitions: {}", partitions.join(", "))),
-        );
+        Finding::warning(
+            "config-partition",
+            format!("{path}: [partition.{name}] is no partition of slurm.conf"),
+        )
+        .why("it has no effect")
+        .fix(format!("partitions: {}", partitions.join(", ")))
+        .to(&mut out);
     }
     let known = conf.get("GresTypes").map_or("", |(value, _)| value);
     for name in config.balance.initial_weights.keys() {
         let Some(gres) = name.strip_prefix("gres/") else { continue };
         let kind = gres.split(':').next().unwrap_or(gres);
         if !known.split(',').any(|one| one.trim() == kind) {
-            out.push(
-                Finding::warning(
-                    "config-weights",
-                    format!("{path}: initial_weights names \"{name}\", which GresTypes does not"),
-                )
-                .why("the weight has no effect")
-                .at(facts.place("GresTypes")),
-            );
+            Finding::warning(
+                "config-weights",
+                format!("{path}: initial_weights names \"{name}\", which GresTypes does not"),
+            )
+            .why("the weight has no effect")
+            .at(facts.place("GresTypes"))
+            .to(&mut out);
         }
     }
     out
@@ -111,67 +108,61 @@ fn plugin_socket(facts: &Facts) -> Vec<Finding> {
     if let Some(asked) = variable {
         let asked = asked.unwrap_or_else(|| Config::default().link.socket);
         if asked != config.link.socket {
-            out.push(
-                Finding::error(
-                    "socket-path",
-                    format!(
-                        "slurmctld looks for the daemon at {}, which listens at {path}",
-                        asked.display()
-                    ),
-                )
-                .why("the plugin never connects")
-                .fix(format!(
-                    "PHALANX_PLUGIN_SOCKET={path} in slurmctld's environment \
-                     (/etc/default/slurmctld), or link.socket"
-                )),
-            );
+            Finding::error(
+                "socket-path",
+                format!(
+                    "slurmctld looks for the daemon at {}, which listens at {path}",
+                    asked.display()
+                ),
+            )
+            .why("the plugin never connects")
+            .fix(format!(
+                "PHALANX_PLUGIN_SOCKET={path} in slurmctld's environment \
+                 (/etc/default/slurmctld), or link.socket"
+            ))
+            .to(&mut out);
         }
     }
     let Some(socket) = facts.plugin_socket else {
         if facts.status.is_ok() {
-            out.push(
-                Finding::error("socket", format!("{path} is not there, although the daemon runs"))
-                    .why("the plugin cannot connect")
-                    .fix("systemctl restart phalanxd"),
-            );
+            Finding::error("socket", format!("{path} is not there, although the daemon runs"))
+                .why("the plugin cannot connect")
+                .fix("systemctl restart phalanxd")
+                .to(&mut out);
         }
         return out;
     };
     if !socket.is_socket {
-        out.push(
-            Finding::error("socket", format!("{path} is no socket"))
-                .fix(format!("rm {path}; systemctl restart phalanxd")),
-        );
+        Finding::error("socket", format!("{path} is no socket"))
+            .fix(format!("rm {path}; systemctl restart phalanxd"))
+            .to(&mut out);
     }
     let own = facts.daemon_uid();
     let trusted = [Some(0), facts.slurm_uid, slurmctld.map(|one| one.uid), own];
     if !trusted.contains(&Some(socket.uid)) {
-        out.push(
-            Finding::error("socket-owner", format!("{path} belongs to user id {}", socket.uid))
-                .why("the overlay only trusts a daemon of root, SlurmUser or phalanx_uid")
-                .fix(format!("phalanx_uid={} in SchedulerParameters", socket.uid)),
-        );
+        Finding::error("socket-owner", format!("{path} belongs to user id {}", socket.uid))
+            .why("the overlay only trusts a daemon of root, SlurmUser or phalanx_uid")
+            .fix(format!("phalanx_uid={} in SchedulerParameters", socket.uid))
+            .to(&mut out);
     }
     if socket.mode & 0o007 != 0 && Some(socket.uid) != own {
-        out.push(
-            Finding::warning("socket-mode", format!("{path} has mode {:04o}", socket.mode))
-                .why("others than slurmctld need not connect; the daemon makes it 0660")
-                .fix(format!("chmod 660 {path}")),
-        );
+        Finding::warning("socket-mode", format!("{path} has mode {:04o}", socket.mode))
+            .why("others than slurmctld need not connect; the daemon makes it 0660")
+            .fix(format!("chmod 660 {path}"))
+            .to(&mut out);
     }
     out
 }
 
 fn versions(status: &Status) -> Option<Finding> {
     let own = env!("CARGO_PKG_VERSION");
-    (status.version != own).then(|| {
-        Finding::warning(
-            "daemon-version",
-            format!("phalanxd is {}, this program is {own}", status.version),
-        )
-        .why("after an upgrade the old daemon runs until it is restarted")
-        .fix("systemctl restart phalanxd")
-    })
+    Finding::warning(
+        "daemon-version",
+        format!("phalanxd is {}, this program is {own}", status.version),
+    )
+    .why("after an upgrade the old daemon runs until it is restarted")
+    .fix("systemctl restart phalanxd")
+    .when(status.version != own)
 }
 
 fn plugin(facts: &Facts, status: &Status) -> Vec<Finding> {
@@ -198,16 +189,16 @@ fn plugin(facts: &Facts, status: &Status) -> Vec<Finding> {
             }
             false => "grep phalanx in SlurmctldLogFile",
         };
-        out.push(
-            level("plugin", "no slurmctld is connected to the daemon".to_owned()).why(why).fix(fix),
-        );
+        level("plugin", "no slurmctld is connected to the daemon".to_owned())
+            .why(why)
+            .fix(fix)
+            .to(&mut out);
         return out;
     }
     if !plugin.synced {
-        out.push(
-            Finding::warning("plugin", "the plugin is connected, its state is not complete yet")
-                .why("asks get no answer until then"),
-        );
+        Finding::warning("plugin", "the plugin is connected, its state is not complete yet")
+            .why("asks get no answer until then")
+            .to(&mut out);
     } else {
         out.push(Finding::ok(
             "plugin",
@@ -215,32 +206,29 @@ fn plugin(facts: &Facts, status: &Status) -> Vec<Finding> {
         ));
     }
     if plugin.breaker == "ejected" {
-        out.push(
-            Finding::error("breaker", "the plugin was ejected: Slurm places jobs by itself")
-                .why(format!("it opened too often for {}", breaker_cause(&plugin.breaker_cause)))
-                .fix("see phalanx_breaker in StateSaveLocation; then phalanx daemon enable"),
-        );
+        Finding::error("breaker", "the plugin was ejected: Slurm places jobs by itself")
+            .why(format!("it opened too often for {}", breaker_cause(&plugin.breaker_cause)))
+            .fix("see phalanx_breaker in StateSaveLocation; then phalanx daemon enable")
+            .to(&mut out);
     } else if plugin.breaker == "open" {
-        out.push(
-            Finding::warning("breaker", "the circuit breaker is open")
-                .why(format!(
-                    "it opened for {}; the daemon is asked again by itself",
-                    breaker_cause(&plugin.breaker_cause)
-                ))
-                .fix("check the host's load; link.deadline_us"),
-        );
+        Finding::warning("breaker", "the circuit breaker is open")
+            .why(format!(
+                "it opened for {}; the daemon is asked again by itself",
+                breaker_cause(&plugin.breaker_cause)
+            ))
+            .fix("check the host's load; link.deadline_us")
+            .to(&mut out);
     }
     if plugin.overlay_version != status.version {
-        out.push(
-            Finding::warning(
-                "overlay-build",
-                format!(
-                    "the loaded overlay is {}, the daemon {}",
-                    plugin.overlay_version, status.version
-                ),
-            )
-            .fix("systemctl restart slurmctld    # jobs keep running"),
-        );
+        Finding::warning(
+            "overlay-build",
+            format!(
+                "the loaded overlay is {}, the daemon {}",
+                plugin.overlay_version, status.version
+            ),
+        )
+        .fix("systemctl restart slurmctld    # jobs keep running")
+        .to(&mut out);
     }
     out
 }
@@ -250,44 +238,39 @@ fn said(status: &Status) -> Vec<Finding> {
     let mut out = Vec::new();
     if !status.slurm.reachable {
         let error = status.slurm.last_error.clone().unwrap_or_default();
-        out.push(
-            Finding::error("daemon-slurm", format!("the daemon does not reach slurmctld: {error}"))
-                .why("weights and explanations get old; placement goes on")
-                .fix("scontrol ping, as the daemon's user"),
-        );
+        Finding::error("daemon-slurm", format!("the daemon does not reach slurmctld: {error}"))
+            .why("weights and explanations get old; placement goes on")
+            .fix("scontrol ping, as the daemon's user")
+            .to(&mut out);
     }
     if let Some(error) = &status.config.last_error {
-        out.push(
-            Finding::warning("daemon-config", format!("the last reload was refused: {error}"))
-                .why("the configuration before it stays in force")
-                .fix("phalanx config check && phalanx daemon reload"),
-        );
+        Finding::warning("daemon-config", format!("the last reload was refused: {error}"))
+            .why("the configuration before it stays in force")
+            .fix("phalanx config check && phalanx daemon reload")
+            .to(&mut out);
     }
     if !status.config.needs_restart.is_empty() {
         let keys = status.config.needs_restart.join(", ");
-        out.push(
-            Finding::warning(
-                "daemon-config",
-                format!("changed, and not in force before a restart: {keys}"),
-            )
-            .fix("systemctl restart phalanxd"),
-        );
+        Finding::warning(
+            "daemon-config",
+            format!("changed, and not in force before a restart: {keys}"),
+        )
+        .fix("systemctl restart phalanxd")
+        .to(&mut out);
     }
     if status.link.refused > 0 {
-        out.push(
-            Finding::warning(
-                "link-refused",
-                format!("{} connections to the plugin socket were refused", status.link.refused),
-            )
-            .why("somebody else than slurmctld connected, or SlurmUser is not known to the daemon")
-            .fix("link.allowed_uids, or restart phalanxd once slurmctld runs"),
-        );
+        Finding::warning(
+            "link-refused",
+            format!("{} connections to the plugin socket were refused", status.link.refused),
+        )
+        .why("somebody else than slurmctld connected, or SlurmUser is not known to the daemon")
+        .fix("link.allowed_uids, or restart phalanxd once slurmctld runs")
+        .to(&mut out);
     }
     if let Some(error) = &status.history.last_error {
-        out.push(
-            Finding::warning("history", error.clone())
-                .why("decisions are not recorded; placement goes on"),
-        );
+        Finding::warning("history", error.clone())
+            .why("decisions are not recorded; placement goes on")
+            .to(&mut out);
     }
     out
 }

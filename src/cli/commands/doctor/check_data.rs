@@ -61,15 +61,14 @@ fn unknown_nodes(
         ),
         _ => (None, format!("phalanx collector update {name} --nodes LIST")),
     };
-    (!unknown.is_empty()).then(|| {
-        Finding::warning(
-            "collector-nodes",
-            format!("{name} is to run on {}, no node of slurm.conf", some(&unknown)),
-        )
-        .why("Slurm knows data and agents by NodeName only")
-        .fix(fix)
-        .at(place)
-    })
+    Finding::warning(
+        "collector-nodes",
+        format!("{name} is to run on {}, no node of slurm.conf", some(&unknown)),
+    )
+    .why("Slurm knows data and agents by NodeName only")
+    .fix(fix)
+    .at(place)
+    .when(!unknown.is_empty())
 }
 
 /// Finds agents under names that Slurm does not have, whose values count nowhere.
@@ -79,17 +78,13 @@ fn foreign_agents(facts: &Facts, nodes: &BTreeSet<String>) -> Option<Finding> {
         .filter(|agent| agent.connected && agent.node != MASTER && !nodes.contains(&agent.node))
         .map(|agent| agent.node.clone())
         .collect();
-    (!foreign.is_empty()).then(|| {
-        Finding::warning(
-            "agent-node",
-            format!("agent of {}, no node of slurm.conf", some(&foreign)),
-        )
+    Finding::warning("agent-node", format!("agent of {}, no node of slurm.conf", some(&foreign)))
         .why("what it measures is filed under a name that no job runs on")
         .fix(
             "phalanx collector agent --node NODENAME (/etc/default/phalanx-agent: \
-             PHALANX_AGENT_OPTIONS)",
+         PHALANX_AGENT_OPTIONS)",
         )
-    })
+        .when(!foreign.is_empty())
 }
 
 /// Finds nodes on which a program is to run, but no agent runs.
@@ -116,14 +111,13 @@ fn no_agent(
     }
     let without: Vec<String> =
         wanted.iter().filter(|name| !connected.contains(name.as_str())).cloned().collect();
-    (!without.is_empty()).then(|| {
-        Finding::warning(
-            "agent",
-            format!("no agent on {} of {} nodes: {}", without.len(), wanted.len(), some(&without)),
-        )
-        .why("nothing is measured there; methods take their fallback")
-        .fix("systemctl enable --now phalanx-agent there; --node if the host is named otherwise")
-    })
+    Finding::warning(
+        "agent",
+        format!("no agent on {} of {} nodes: {}", without.len(), wanted.len(), some(&without)),
+    )
+    .why("nothing is measured there; methods take their fallback")
+    .fix("systemctl enable --now phalanx-agent there; --node if the host is named otherwise")
+    .when(!without.is_empty())
 }
 
 fn failing(report: &CollectorReport) -> Option<Finding> {
@@ -132,14 +126,13 @@ fn failing(report: &CollectorReport) -> Option<Finding> {
     }
     let name = &report.registration.name;
     let error = report.last_error.as_deref().unwrap_or("its values are stale");
-    Some(
-        Finding::warning("collector", format!("{name} fails: {error}"))
-            .why(format!(
-                "{} nodes with a fresh value, {} stale, {} failing",
-                report.instances.fresh, report.instances.stale, report.instances.failing
-            ))
-            .fix(format!("phalanx collector list {name}")),
-    )
+    Finding::warning("collector", format!("{name} fails: {error}"))
+        .why(format!(
+            "{} nodes with a fresh value, {} stale, {} failing",
+            report.instances.fresh, report.instances.stale, report.instances.failing
+        ))
+        .fix(format!("phalanx collector list {name}"))
+        .some()
 }
 
 /// Finds rules for a node that Slurm does not have: blocks on its DataNode would be lost silently.
@@ -150,15 +143,14 @@ fn hdfs_nodes(facts: &Facts, nodes: &BTreeSet<String>) -> Option<Finding> {
         .flat_map(|list| hostlist::expand(list, HOSTLIST_NAMES_MAX).unwrap_or_default())
         .filter(|name| !nodes.contains(name))
         .collect();
-    (!unknown.is_empty()).then(|| {
-        Finding::warning(
-            "hdfs-nodes",
-            format!("hdfs.host_map names {}, no node of slurm.conf", some(&unknown)),
-        )
-        .why("jobs are not placed near the blocks of these DataNodes")
-        .fix("[hdfs] host_map = [\"DATANODES NODENAMES\"]; then: phalanx data check")
-        .at(Some(facts.config_path.display().to_string()))
-    })
+    Finding::warning(
+        "hdfs-nodes",
+        format!("hdfs.host_map names {}, no node of slurm.conf", some(&unknown)),
+    )
+    .why("jobs are not placed near the blocks of these DataNodes")
+    .fix("[hdfs] host_map = [\"DATANODES NODENAMES\"]; then: phalanx data check")
+    .at(Some(facts.config_path.display().to_string()))
+    .when(!unknown.is_empty())
 }
 
 /// Lists the first few names.

@@ -37,11 +37,10 @@ fn clock(facts: &Facts) -> Option<Finding> {
             let skew = theirs - ours;
             let what = format!("slurmctld's clock is {skew:+} s against this host's");
             if skew.abs() >= SKEW_FATAL_S {
-                return Some(
-                    Finding::error("clock", what)
-                        .why("munge refuses credentials that old")
-                        .fix(fix),
-                );
+                return Finding::error("clock", what)
+                    .why("munge refuses credentials that old")
+                    .fix(fix)
+                    .some();
             }
             if skew.abs() >= SKEW_WARN_S {
                 let why = format!("from {SKEW_FATAL_S} s on munge refuses every credential");
@@ -55,11 +54,10 @@ fn clock(facts: &Facts) -> Option<Finding> {
                 || error.contains("Rewound")
                 || error.contains("expired") =>
         {
-            Some(
-                Finding::error("clock", "credentials are refused as too old or from the future")
-                    .why(error.clone())
-                    .fix(fix),
-            )
+            Finding::error("clock", "credentials are refused as too old or from the future")
+                .why(error.clone())
+                .fix(fix)
+                .some()
         }
         Err(_) => None,
     }
@@ -74,14 +72,13 @@ fn user(facts: &Facts) -> Option<Finding> {
     let sees_all = socket.uid == 0 || Some(socket.uid) == facts.slurm_uid;
     let named = Some(socket.uid) == facts.daemon_uid();
     let finding = if named { Finding::note } else { Finding::warning };
-    (!sees_all).then(|| {
-        finding(
-            "private-data",
-            format!("PrivateData={private}, and the daemon runs as user id {}", socket.uid),
-        )
-        .why("without the right of an operator it sees its own jobs only")
-        .fix("sacctmgr modify user NAME set AdminLevel=Operator")
-    })
+    finding(
+        "private-data",
+        format!("PrivateData={private}, and the daemon runs as user id {}", socket.uid),
+    )
+    .why("without the right of an operator it sees its own jobs only")
+    .fix("sacctmgr modify user NAME set AdminLevel=Operator")
+    .when(!sees_all)
 }
 
 /// Checks the NodeName, by which collectors, agents and block locations know hosts.
@@ -132,15 +129,11 @@ fn reminder(facts: &Facts) -> Option<Finding> {
     }
     let shown = hosts.iter().take(HOSTS_SHOWN).cloned().collect::<Vec<_>>().join(" ");
     let more = if hosts.len() > HOSTS_SHOWN { " ..." } else { "" };
-    Some(
-        Finding::note(
-            "other-hosts",
-            format!("{} more hosts read slurm.conf: {shown}{more}", hosts.len()),
-        )
-        .why(format!("Slurm's programs stop on each of them that lacks {}", first.path.display()))
-        .fix(format!(
-            "{} install phalanx-common there; or check with: phalanx doctor",
-            facts.installer
-        )),
+    Finding::note(
+        "other-hosts",
+        format!("{} more hosts read slurm.conf: {shown}{more}", hosts.len()),
     )
+    .why(format!("Slurm's programs stop on each of them that lacks {}", first.path.display()))
+    .fix(format!("{} install phalanx-common there; or check with: phalanx doctor", facts.installer))
+    .some()
 }

@@ -134,11 +134,10 @@ fn version(facts: &Facts, at: usize) -> Option<Finding> {
         overlay.version,
         stock.version
     );
-    Some(
-        Finding::error("overlay-version", what)
-            .why("slurmctld skips it, and Slurm places jobs by itself; no job is lost")
-            .fix(how_to_get(facts, &stock.version)),
-    )
+    Finding::error("overlay-version", what)
+        .why("slurmctld skips it, and Slurm places jobs by itself; no job is lost")
+        .fix(how_to_get(facts, &stock.version))
+        .some()
 }
 
 fn rights(directory: &Directory) -> Option<Finding> {
@@ -180,12 +179,11 @@ fn not_found(facts: &Facts) -> Option<Finding> {
     let version = installed(facts).map(|file| file.version.as_str()).or_else(running);
     if file(&facts.home).is_some_and(|file| file.overlay) {
         let what = format!("slurm.conf does not name {}, where the overlay is", home.display());
-        return Some(
-            Finding::error("plugin-dir", what)
-                .why("slurmctld loads Slurm's own plugin only")
-                .fix(format!("{}    # then restart slurmctld", line(facts, home)))
-                .at(facts.place("PluginDir")),
-        );
+        return Finding::error("plugin-dir", what)
+            .why("slurmctld loads Slurm's own plugin only")
+            .fix(format!("{}    # then restart slurmctld", line(facts, home)))
+            .at(facts.place("PluginDir"))
+            .some();
     }
     let version = version.unwrap_or("VERSION");
     let what = match listed {
@@ -197,11 +195,10 @@ fn not_found(facts: &Facts) -> Option<Finding> {
             )
         }
     };
-    Some(
-        Finding::error("overlay", what)
-            .why("Slurm places jobs by itself")
-            .fix(how_to_get(facts, version)),
-    )
+    Finding::error("overlay", what)
+        .why("Slurm places jobs by itself")
+        .fix(how_to_get(facts, version))
+        .some()
 }
 
 fn unreadable(facts: &Facts) -> Vec<Finding> {
@@ -220,11 +217,10 @@ fn unreadable(facts: &Facts) -> Vec<Finding> {
 /// Finds a ledger of the order of starts that no overlay reads.
 fn left(facts: &Facts) -> Option<Finding> {
     let (path, slurmctld) = (facts.ledger.as_ref()?, facts.slurmctld.as_ref()?);
-    (slurmctld.mapped.is_some() && !slurmctld.has_overlay()).then(|| {
-        Finding::warning("order-ledger", format!("{} is there, the overlay is not", path.display()))
-            .why("waiting jobs may keep what order.by added to their priority")
-            .fix("phalanx daemon restore")
-    })
+    Finding::warning("order-ledger", format!("{} is there, the overlay is not", path.display()))
+        .why("waiting jobs may keep what order.by added to their priority")
+        .fix("phalanx daemon restore")
+        .when(slurmctld.mapped.is_some() && !slurmctld.has_overlay())
 }
 
 /// Checks whether the running slurmctld has loaded an overlay, and this one.

@@ -13,13 +13,10 @@ pub(super) fn all(facts: &Facts) -> Vec<Finding> {
     let mut out = Vec::new();
     match &facts.conf {
         Err(error) => {
-            out.push(
-                Finding::error("slurm-conf", error.clone())
-                    .why(
-                        "without slurm.conf neither Slurm's programs nor the daemon find slurmctld",
-                    )
-                    .fix("phalanx doctor --slurm-conf FILE, or set SLURM_CONF"),
-            );
+            Finding::error("slurm-conf", error.clone())
+                .why("without slurm.conf neither Slurm's programs nor the daemon find slurmctld")
+                .fix("phalanx doctor --slurm-conf FILE, or set SLURM_CONF")
+                .to(&mut out);
             return out;
         }
         Ok(conf) => out.push(Finding::ok("slurm-conf", conf.path.display().to_string())),
@@ -27,11 +24,10 @@ pub(super) fn all(facts: &Facts) -> Vec<Finding> {
     if let Err(error) = &facts.running
         && facts.directories.iter().all(|dir| dir.error.is_none())
     {
-        out.push(
-            Finding::error("slurmctld", format!("slurmctld does not answer: {error}"))
-                .why("what follows is judged by the file alone")
-                .fix("systemctl status slurmctld; scontrol ping"),
-        );
+        Finding::error("slurmctld", format!("slurmctld does not answer: {error}"))
+            .why("what follows is judged by the file alone")
+            .fix("systemctl status slurmctld; scontrol ping")
+            .to(&mut out);
     }
     out.extend(not_in_force(facts));
     out.extend(long_names(facts));
@@ -68,14 +64,11 @@ fn long_names(facts: &Facts) -> Vec<Finding> {
 fn not_in_force(facts: &Facts) -> Option<Finding> {
     let running = facts.running.as_ref().ok()?.get("PluginDir")?;
     let (file, place) = facts.in_file("PluginDir")?;
-    (running != file).then(|| {
-        Finding::warning("plugin-dir-in-force", format!("slurmctld works with PluginDir={running}"))
-            .why(format!(
-                "slurm.conf says PluginDir={file}; slurmctld reads that at its start only"
-            ))
-            .fix("systemctl restart slurmctld    # jobs keep running")
-            .at(Some(place))
-    })
+    Finding::warning("plugin-dir-in-force", format!("slurmctld works with PluginDir={running}"))
+        .why(format!("slurm.conf says PluginDir={file}; slurmctld reads that at its start only"))
+        .fix("systemctl restart slurmctld    # jobs keep running")
+        .at(Some(place))
+        .when(running != file)
 }
 
 fn select(facts: &Facts) -> Vec<Finding> {
@@ -93,12 +86,11 @@ fn select(facts: &Facts) -> Vec<Finding> {
     }
     let parameters = facts.setting("SelectTypeParameters").unwrap_or("").to_ascii_uppercase();
     if !parameters.contains("MEMORY") {
-        out.push(
-            Finding::warning("select-memory", "memory is no consumable resource")
-                .why("Slurm does not count the memory of jobs, so it cannot be balanced either")
-                .fix("SelectTypeParameters=CR_Core_Memory")
-                .at(facts.place("SelectTypeParameters")),
-        );
+        Finding::warning("select-memory", "memory is no consumable resource")
+            .why("Slurm does not count the memory of jobs, so it cannot be balanced either")
+            .fix("SelectTypeParameters=CR_Core_Memory")
+            .at(facts.place("SelectTypeParameters"))
+            .to(&mut out);
     }
     let lln = "all jobs are left to Slurm, which then takes the least loaded nodes";
     let packing = "it counts only where Slurm decides alone; Phalanx chooses the nodes otherwise";
@@ -129,12 +121,11 @@ fn longest_hold(facts: &Facts, parameters: &str) -> Option<Finding> {
     let place = facts.place("SchedulerParameters");
     if parsed == Some(None) {
         let title = format!("phalanx_hold_max={} is no time", text.unwrap_or_default());
-        return Some(
-            Finding::warning("hold-max", title)
-                .why(format!("the overlay holds jobs for up to {PHX_CONF_HOLD_S} s, its default"))
-                .fix(format!("seconds from 0 to {PHX_CONF_HOLD_S_MAX} in SchedulerParameters"))
-                .at(place),
-        );
+        return Finding::warning("hold-max", title)
+            .why(format!("the overlay holds jobs for up to {PHX_CONF_HOLD_S} s, its default"))
+            .fix(format!("seconds from 0 to {PHX_CONF_HOLD_S_MAX} in SchedulerParameters"))
+            .at(place)
+            .some();
     }
     let wanted = facts.config.as_ref().ok()?.power_hold_s()?;
     let most = parsed.flatten().unwrap_or(PHX_CONF_HOLD_S);
@@ -160,24 +151,22 @@ fn scheduler(facts: &Facts) -> Vec<Finding> {
     let parameters = facts.setting("SchedulerParameters").filter(|p| !empty(p)).unwrap_or("");
     let place = facts.place("SchedulerParameters");
     if facts.setting("SchedulerType").is_some_and(|value| value != "sched/backfill") {
-        out.push(
-            Finding::warning("scheduler", "SchedulerType is not sched/backfill")
-                .why("one large job at the head of the queue leaves the others waiting")
-                .fix("SchedulerType=sched/backfill")
-                .at(facts.place("SchedulerType")),
-        );
+        Finding::warning("scheduler", "SchedulerType is not sched/backfill")
+            .why("one large job at the head of the queue leaves the others waiting")
+            .fix("SchedulerType=sched/backfill")
+            .at(facts.place("SchedulerType"))
+            .to(&mut out);
     }
     if option(parameters, "bf_continue").is_none() {
         let line = if parameters.is_empty() { String::new() } else { format!("{parameters},") };
-        out.push(
-            Finding::warning("bf-continue", "SchedulerParameters lacks bf_continue")
-                .why(
-                    "backfill begins again whenever a job changed while it slept, also by new \
-                     priorities",
-                )
-                .fix(format!("SchedulerParameters={line}bf_continue"))
-                .at(place.clone()),
-        );
+        Finding::warning("bf-continue", "SchedulerParameters lacks bf_continue")
+            .why(
+                "backfill begins again whenever a job changed while it slept, also by new \
+                 priorities",
+            )
+            .fix(format!("SchedulerParameters={line}bf_continue"))
+            .at(place.clone())
+            .to(&mut out);
     } else {
         out.push(Finding::ok("bf-continue", "SchedulerParameters has bf_continue"));
     }
@@ -186,27 +175,23 @@ fn scheduler(facts: &Facts) -> Vec<Finding> {
     if let Some(max) = option(parameters, "max_sched_time").and_then(first_number)
         && max > half
     {
-        out.push(
-            Finding::warning(
-                "max-sched-time",
-                format!("max_sched_time={max} is above half of MessageTimeout"),
-            )
-            .why("slurmctld silently takes 2 s instead")
-            .fix(format!(
-                "max_sched_time={half} in SchedulerParameters, or a larger MessageTimeout"
-            ))
-            .at(place.clone()),
-        );
+        Finding::warning(
+            "max-sched-time",
+            format!("max_sched_time={max} is above half of MessageTimeout"),
+        )
+        .why("slurmctld silently takes 2 s instead")
+        .fix(format!("max_sched_time={half} in SchedulerParameters, or a larger MessageTimeout"))
+        .at(place.clone())
+        .to(&mut out);
     }
     if let Some(depth) = option(parameters, "bf_max_job_test").and_then(first_number)
         && depth < 100
     {
-        out.push(
-            Finding::note("bf-max-job-test", format!("backfill tests {depth} jobs in a round"))
-                .why("jobs beyond that are not offered to Phalanx by backfill")
-                .fix("bf_max_job_test=1000 in SchedulerParameters")
-                .at(place),
-        );
+        Finding::note("bf-max-job-test", format!("backfill tests {depth} jobs in a round"))
+            .why("jobs beyond that are not offered to Phalanx by backfill")
+            .fix("bf_max_job_test=1000 in SchedulerParameters")
+            .at(place)
+            .to(&mut out);
     }
     out.extend(longest_hold(facts, parameters));
     out
@@ -220,22 +205,20 @@ fn first_number(text: &str) -> Option<u64> {
 fn priority(facts: &Facts) -> Vec<Finding> {
     let mut out = Vec::new();
     if facts.setting("PriorityType").is_some_and(|value| value != "priority/multifactor") {
-        out.push(
-            Finding::note("priority-type", "PriorityType is not priority/multifactor")
-                .why(
-                    "placement works; the order of jobs can be changed with priority/multifactor \
-                     only",
-                )
-                .fix("PriorityType=priority/multifactor")
-                .at(facts.place("PriorityType")),
-        );
+        Finding::note("priority-type", "PriorityType is not priority/multifactor")
+            .why(
+                "placement works; the order of jobs can be changed with priority/multifactor \
+                 only",
+            )
+            .fix("PriorityType=priority/multifactor")
+            .at(facts.place("PriorityType"))
+            .to(&mut out);
     }
     if facts.setting("PriorityFlags").is_some_and(|flags| flags.contains("INCR_ONLY")) {
-        out.push(
-            Finding::note("priority-flags", "PriorityFlags has INCR_ONLY")
-                .why("Slurm then never lowers a priority again, also not one that Phalanx raised")
-                .at(facts.place("PriorityFlags")),
-        );
+        Finding::note("priority-flags", "PriorityFlags has INCR_ONLY")
+            .why("Slurm then never lowers a priority again, also not one that Phalanx raised")
+            .at(facts.place("PriorityFlags"))
+            .to(&mut out);
     }
     out
 }
@@ -262,14 +245,13 @@ fn releases(facts: &Facts) -> Vec<Finding> {
         && facts.is_controller()
         && stock.version != running
     {
-        out.push(
-            Finding::warning(
-                "slurmctld-version",
-                format!("slurmctld runs {running}, but Slurm {} is installed", stock.version),
-            )
-            .why("it was upgraded and not restarted: it cannot load a plugin of the new release")
-            .fix("systemctl restart slurmctld    # jobs keep running"),
-        );
+        Finding::warning(
+            "slurmctld-version",
+            format!("slurmctld runs {running}, but Slurm {} is installed", stock.version),
+        )
+        .why("it was upgraded and not restarted: it cannot load a plugin of the new release")
+        .fix("systemctl restart slurmctld    # jobs keep running")
+        .to(&mut out);
     }
     let version = stock.map(|stock| stock.version.as_str()).or(running);
     out.extend(library(facts, version));
@@ -302,11 +284,8 @@ fn library(facts: &Facts, version: Option<&str>) -> Option<Finding> {
 fn backup(facts: &Facts) -> Option<Finding> {
     let conf = facts.conf.as_ref().ok()?;
     let hosts = conf.controllers();
-    (hosts.len() > 1).then(|| {
-        Finding::note("backup", format!("controllers: {}", hosts.join(", ")))
-            .why(
-                "each needs the overlay and a daemon of its own; the overlay is inert on a standby",
-            )
-            .fix("phalanx doctor on each of them; docs/ha.md")
-    })
+    Finding::note("backup", format!("controllers: {}", hosts.join(", ")))
+        .why("each needs the overlay and a daemon of its own; the overlay is inert on a standby")
+        .fix("phalanx doctor on each of them; docs/ha.md")
+        .when(hosts.len() > 1)
 }

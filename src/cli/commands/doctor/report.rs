@@ -87,6 +87,18 @@ impl Finding {
         self.place = place;
         self
     }
+
+    pub fn to(self, all: &mut Vec<Finding>) {
+        all.push(self);
+    }
+
+    pub fn some(self) -> Option<Finding> {
+        Some(self)
+    }
+
+    pub fn when(self, found: bool) -> Option<Finding> {
+        found.then_some(self)
+    }
 }
 
 /// All findings, as `--json` prints them.
