@@ -70,9 +70,8 @@ impl ServerConfig {
 /// Returns the mode of a socket that the daemon, as root, gives to its owner. Whoever else may
 /// connect needs the file's permission too; each is asked who it is anyway.
 fn mode(own: u32, owner: Option<u32>, allowed: &[u32]) -> u32 {
-    let reaches = |uid: u32| uid == 0 || uid == own || own == 0 && Some(uid) == owner;
-    let all = owner.iter().chain(allowed).all(|uid| reaches(*uid));
-    if all { 0o660 } else { 0o666 }
+    let reaches = |uid: &u32| [0, own].contains(uid) || own == 0 && Some(*uid) == owner;
+    if owner.iter().chain(allowed).all(reaches) { 0o660 } else { 0o666 }
 }
 
 /// Reason why there is no socket.
@@ -144,7 +143,9 @@ impl Server {
             peers.turn(responder, fresh, ready == Ready::Nothing);
         }
         peers.buffers.record(responder, true);
-        self.unlink();
+        if inode_of(&self.config.socket) == Some(self.inode) {
+            let _ = std::fs::remove_file(&self.config.socket);
+        }
     }
 
     /// Waits for something to do.
@@ -220,12 +221,6 @@ impl Server {
                 self.inode = inode_of(&self.config.socket).unwrap_or_default();
             }
             Err(error) => warn!("socket is gone and cannot be made anew: {error}"),
-        }
-    }
-
-    fn unlink(&self) {
-        if inode_of(&self.config.socket) == Some(self.inode) {
-            let _ = std::fs::remove_file(&self.config.socket);
         }
     }
 }
