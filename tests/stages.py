@@ -306,7 +306,7 @@ ROWS = (
           lane="quiet"),
     suite("topology", 55),
     suite("grammar", 75, "--requests", "600"),
-    suite("order", 90),
+    suite("order", 115),
     suite("gangs", 129),
     suite("replay", 25),
     suite("data-jobs", 181, "data_jobs.py", needs=["hadoop"]),

@@ -13,6 +13,7 @@ import contextlib
 import json
 import os
 import re
+import struct
 import sys
 
 from slurmcluster import Cluster
@@ -146,6 +147,35 @@ def order_is_read(suite):
         suite.expect(job in order and not order[job]["delta"], f"plan of {job}: {order.get(job)}")
         factor = suite.cluster.run("sprio", "-h", "-j", str(job), "-o", "%S").stdout.split()
         suite.expect(factor == ["0"], f"site factor of {job}: {factor}")
+
+
+def ledger_of(entries):
+    """The overlay's ledger, as plugin/ledger.c writes it, of {job: (site factor, that of ours)}."""
+    zero, body, offset = 1 << 31, b"", 0xcbf29ce484222325
+    for job, (base, ours) in sorted(entries.items()):
+        body += struct.pack("16I", job, 0, zero + base, 0, 1, 0, 0, 1, zero + ours, *[0] * 7)
+    for byte in body:
+        offset = (offset ^ byte) * 0x100000001b3 % (1 << 64)
+    return struct.pack("8sQ2I", b"PHLXODR1", offset, len(entries), 64) + body
+
+
+@case(needs=["jobs_run"], where="full")
+def restores(suite):
+    """What a lost overlay left in priorities is found by the doctor and taken away"""
+    cluster, (long, short) = suite.cluster, (suite.ids["long"], suite.ids["short"])
+    path = os.path.join(cluster.paths.state, "phalanx_order")
+    with open(path, "wb") as file:
+        file.write(ledger_of({long: (0, 600), short: (7, 500)}))
+    for job in (long, short):
+        cluster.run("scontrol", "update", f"JobId={job}", "SiteFactor=500")
+    suite.expect("order-ledger" in phalanx(cluster, "doctor", check=False).stdout, "not found")
+    told = phalanx_json(cluster, "daemon", "restore")
+    factors = [cluster.run("sprio", "-h", "-j", str(job), "-o", "%S").stdout.strip()
+               for job in (long, short)]
+    suite.expect(factors == ["500", "7"] and not told["left"], f"{factors}: {told}")
+    cluster.run("scontrol", "update", f"JobId={long}", "SiteFactor=0")
+    os.utime(path, (0, 0))
+    suite.expect(phalanx_json(cluster, "daemon", "restore")["ledger_removed"], "the ledger stays")
 
 
 @case(needs=["jobs_run"], where="full")
