@@ -7,8 +7,8 @@ use std::process::{Command, Stdio};
 
 /// Longest time that one program may take, seconds.
 const TIMEOUT_S: &str = "10";
-/// Status of `timeout` after it has killed the program.
-const KILLED: i32 = 137;
+/// Status of `timeout` after it has ended the program; none, if that took SIGKILL.
+const ENDED: i32 = 124;
 /// Directories of administrators' programs; they are added to the caller's path.
 const MORE_PATH: &str = ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
@@ -26,10 +26,14 @@ pub fn find(program: &str) -> Option<PathBuf> {
 /// # Errors
 /// A sentence: not installed, no end in time, or its own message.
 pub fn output(program: &str, arguments: &[&str], input: &[u8]) -> Result<String, String> {
+    within(TIMEOUT_S, program, arguments, input)
+}
+
+fn within(limit_s: &str, program: &str, args: &[&str], input: &[u8]) -> Result<String, String> {
     let file = find(program).ok_or_else(|| format!("{program} is not installed"))?;
     let failed = |error: std::io::Error| format!("{program}: {error}");
     let mut command = Command::new("timeout");
-    command.args(["-s", "KILL", TIMEOUT_S]).arg(file).args(arguments);
+    command.args(["-k", "1", limit_s]).arg(file).args(args);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(failed)?;
     // What is written is small: it fits the pipe.
@@ -41,8 +45,8 @@ pub fn output(program: &str, arguments: &[&str], input: &[u8]) -> Result<String,
     if done.status.success() {
         return Ok(out.into_owned());
     }
-    if done.status.code() == Some(KILLED) {
-        return Err(format!("{program}: no end within {TIMEOUT_S} s"));
+    if matches!(done.status.code(), None | Some(ENDED)) {
+        return Err(format!("{program}: no end within {limit_s} s"));
     }
     let said = if err.trim().is_empty() { out } else { err };
     let said: Vec<&str> = said.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
@@ -53,7 +57,7 @@ pub fn output(program: &str, arguments: &[&str], input: &[u8]) -> Result<String,
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use super::output;
+    use super::{output, within};
 
     #[test]
     fn what_programs_say() {
@@ -63,6 +67,10 @@ mod tests {
             output("no-such-program", &[], b"").unwrap_err(),
             "no-such-program is not installed"
         );
+        for script in ["exec sleep 9", "trap '' TERM; while :; do :; done"] {
+            let error = within("0.1", "sh", &["-c", script], b"").unwrap_err();
+            assert_eq!(error, "sh: no end within 0.1 s");
+        }
         let long = output("sh", &["-c", "yes | head -c 3000000"], b"").unwrap();
         assert_eq!(long.len(), 3_000_000);
     }
