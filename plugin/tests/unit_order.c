@@ -156,6 +156,8 @@ static void test_entries(void)
 	CHECK(!ledger_note(e, 999));
 	CHECK(ledger_is_ours(e, 101) && !ledger_is_ours(e, 100) &&
 	      !ledger_is_ours(e, 999));
+	e->base = 103; /* an administrator's value, as ours was once */
+	CHECK(!ledger_is_ours(e, 103) && ledger_is_ours(e, 104));
 	e->state = LEDGER_ON;
 	e->written = 105;
 	CHECK(!ledger_prune(&l, LEDGER_SAVES - 1)); /* one save may be older */
@@ -198,6 +200,8 @@ static void test_bad_files(struct ledger *l, const char *path)
 	refused(other, EINVAL);
 	CHECK(!unlink(other) && !chmod(path, 0620));
 	refused(path, EPERM);
+	CHECK(!chmod(path, 0602));
+	refused(path, EPERM);
 	CHECK(!chmod(path, 0600));
 	poke(path, 0, 'X');               /* magic */
 	refused(path, EINVAL);
@@ -208,6 +212,8 @@ static void test_bad_files(struct ledger *l, const char *path)
 	}
 	CHECK(!ledger_store(l, path));
 	poke(path, 24 + 64 + 5, 'X');     /* an entry */
+	refused(path, EINVAL);
+	CHECK(!ledger_store(l, path) && !truncate(path, 24 + 2 * 64 + 1));
 	refused(path, EINVAL);
 	for (off_t len = 0; len < 24 + 2 * 64; len += 7) {
 		CHECK(!ledger_store(l, path) && !truncate(path, len));
