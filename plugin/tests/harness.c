@@ -261,7 +261,10 @@ static void test_self_check(void)
 	TEST("records of another layout or size: inert for good");
 	stays_inert("magic", NODE_MAGIC ^ 1, 0);
 	stays_inert("size", NODE_MAGIC, sizeof(void *));
-	TEST("a node whose name would have to be cut: the same");
+	TEST("a node of another index, or whose name would have to be cut: the same");
+	node_record_table_ptr[6]->index++;
+	stays_inert("index", NODE_MAGIC, 0);
+	node_record_table_ptr[6]->index--;
 	memset(longer, 'n', PHX_NAME_LEN);
 	node_record_table_ptr[6]->name = longer;
 	stays_inert("name", NODE_MAGIC, 0);

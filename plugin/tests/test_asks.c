@@ -236,6 +236,10 @@ static void test_will_run(void)
 	CHECK_EQ(words(a)[0], 0xdf);
 	CHECK(!(a->flags & PHX_ASK_LEFT_OUT));
 
+	node_record_table_ptr[6]->node_state |= NODE_STATE_REBOOT_ISSUED;
+	CHECK_EQ(words(ask(SELECT_MODE_WILL_RUN))[0], 0x90);
+	node_record_table_ptr[6]->node_state &= ~NODE_STATE_REBOOT_ISSUED;
+
 	TEST("asks: none that has to boot instead of one that is soon ready");
 	node_record_table_ptr[4]->node_state |= NODE_STATE_POWERED_DOWN;
 	CHECK_EQ(words(ask(SELECT_MODE_WILL_RUN))[0], 0xc0);
