@@ -17,6 +17,7 @@ mod separators;
 mod tests;
 mod unread;
 
+use std::cell::Cell;
 use std::io::BufRead;
 
 use jiff::tz::TimeZone;
@@ -30,6 +31,11 @@ use unread::Unread;
 
 use super::{Lines, TraceError, shorten};
 
+/// Columns that a text has at most; sacct knows some 120.
+const COLUMNS_MAX: usize = 1000;
+/// Readings that may fail in a whole text, beside the second number of each job that is read.
+const TRIES: (u64, u64) = (50_000, 20);
+
 /// The columns of a text, and the time zone that its times are in.
 #[derive(Debug, Clone)]
 pub struct Header {
@@ -39,6 +45,8 @@ pub struct Header {
     /// Whether lines end with a separator (`--parsable`).
     closed: bool,
     zone: TimeZone,
+    /// Readings that may still fail: then no separator is part of a text.
+    tries: Cell<u64>,
 }
 
 impl Header {
@@ -85,9 +93,13 @@ impl Header {
         }
         let missing = wanted.iter().filter(|(_, any)| !has(any)).map(|(name, _)| *name);
         let missing: Vec<&str> = missing.collect();
+        if columns.len() > COLUMNS_MAX {
+            return Err(format!("more than {COLUMNS_MAX} columns"));
+        }
         if missing.is_empty() {
             let (text, separator) = (line.trim_end().to_owned(), separator.to_owned());
-            return Ok(Header { text, columns, separator, closed: open.is_some(), zone });
+            let (closed, tries) = (open.is_some(), Cell::new(TRIES.0));
+            return Ok(Header { text, columns, separator, closed, zone, tries });
         }
         Err(format!(
             "column {} is missing from the header; sacct prints it with \
@@ -105,8 +117,9 @@ impl Header {
         if line.trim().is_empty() || line.trim_end() == self.text {
             return Ok(None);
         }
-        let mut first = None;
+        let (mut first, tries) = (None, self.tries.get());
         for fields in self.readings(line)? {
+            self.tries.set(self.tries.get().saturating_sub(1));
             let mut raw = Fields { header: self, fields };
             if !self.is_plain(&raw.fields) {
                 first = first.or_else(|| Some("line ends in other fields than texts".to_owned()));
@@ -121,7 +134,10 @@ impl Header {
                 return Ok(Some(Entry::Step(step)));
             }
             match raw.row() {
-                Ok(row) => return Ok(Some(Entry::Job(Box::new(row)))),
+                Ok(row) => {
+                    self.tries.set(tries.min(self.tries.get() + TRIES.1));
+                    return Ok(Some(Entry::Job(Box::new(row))));
+                }
                 Err(what) => first = first.or(Some(what)),
             }
         }
@@ -139,7 +155,7 @@ impl Header {
             return Ok(vec![split.first(count)]);
         }
         let wrong = || format!("expected {count} fields as in the header, got {found}");
-        let more = found.checked_sub(count).ok_or_else(wrong)?;
+        let more = found.checked_sub(count).filter(|_| self.tries.get() > 0).ok_or_else(wrong)?;
         let places: Vec<usize> = (0..count).filter(|at| self.is_free(*at)).collect();
         let (users, others): (Vec<usize>, Vec<usize>) =
             places.iter().partition(|at| self.columns.get(**at).is_some_and(Option::is_some));

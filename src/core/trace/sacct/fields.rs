@@ -29,9 +29,18 @@ impl<'a> Fields<'a> {
         columns.iter().map(|c| self.get(*c)).find(|text| !text.is_empty()).unwrap_or("")
     }
 
+    /// Looks first at what wrong readings fail by, before anything is copied.
     pub(super) fn row(&mut self) -> Result<Row, String> {
         let text = |column| self.get(column).to_owned();
+        let mut row = Row::default();
+        self.identity(&mut row)?;
+        let state = self.get(Column::State);
+        let word = state.split([' ', '+']).next().unwrap_or_default();
+        if word.is_empty() || !word.bytes().all(|b| b.is_ascii_uppercase() || b == b'_') {
+            return Err(expected("State", "a state such as COMPLETED", state));
+        }
         let mut row = Row {
+            state: word.to_owned(),
             cluster: text(Column::Cluster),
             user: text(Column::User),
             account: text(Column::Account),
@@ -45,14 +54,8 @@ impl<'a> Fields<'a> {
             tres_req: self.tres_req(),
             has_nodes: self.header.columns.contains(&Some(Column::NodeList)),
             req_mem: text(Column::ReqMem),
-            ..Row::default()
+            ..row
         };
-        self.identity(&mut row)?;
-        let state = self.get(Column::State);
-        state.split([' ', '+']).next().unwrap_or_default().clone_into(&mut row.state);
-        if row.state.is_empty() || !row.state.bytes().all(|b| b.is_ascii_uppercase() || b == b'_') {
-            return Err(expected("State", "a state such as COMPLETED", state));
-        }
         self.durations(&mut row)?;
         self.nodes(&mut row)?;
         row.cpus = self.cpus(&row)?;
@@ -173,10 +176,10 @@ impl<'a> Fields<'a> {
             row.has_nodes = false;
             return Ok(());
         }
-        let names = hostlist::expand(text, HOSTLIST_NAMES_MAX)
-            .map_err(|error| format!("field NodeList: {error}"))?;
-        row.nodes = hostlist::compress(&names);
-        row.node_count = u32::try_from(names.len()).unwrap_or(u32::MAX);
+        let count = hostlist::count(text, HOSTLIST_NAMES_MAX);
+        let count = count.map_err(|error| format!("field NodeList: {error}"))?;
+        row.node_count = u32::try_from(count).unwrap_or(u32::MAX);
+        text.clone_into(&mut row.nodes);
         Ok(())
     }
 

@@ -40,7 +40,7 @@ pub struct Row {
     pub state: String,
     /// Exit code and signal.
     pub exit: (u8, u8),
-    /// Nodes as a canonical hostlist.
+    /// Nodes as a hostlist.
     pub nodes: String,
     /// Whether the text has a column of nodes: without it they are not known.
     pub has_nodes: bool,

@@ -337,3 +337,26 @@ fn headers_that_are_not_enough_say_what_to_ask_for() {
     let padded = refused("JobID           State               Start\n----- -----\n");
     assert!(padded.contains("padded with blanks"), "{padded}");
 }
+
+/// Goal: what a text costs depends on its length, not on what its lists stand for or on the ways
+/// in which its lines could be read.
+#[test]
+fn a_text_made_to_take_long_ends_soon() {
+    let begin = std::time::Instant::now();
+    let line = "7|COMPLETED|1700000000|00:01:00|n[1-131072]\n";
+    let listed = format!("JobID|State|Start|Elapsed|NodeList\n{}", line.repeat(20_000));
+    let (jobs, bad, _) = rows(&listed);
+    assert_eq!((jobs.len(), bad.len(), jobs[0].node_count), (20_000, 0, 131_072));
+    let head = "JobID|State|Start|Elapsed|JobName|Comment|WorkDir|SubmitLine|Timelimit\n";
+    let good = "7|COMPLETED|1700000000|00:01:00||||a|b|00:05:00\n";
+    let (jobs, bad, _) = rows(&format!("{head}{}", good.repeat(14_000)));
+    assert_eq!((jobs.len(), bad.len()), (14_000, 0), "what can be read leaves readings to others");
+    let unread = format!("{}\n", "|".repeat(15)).repeat(5000);
+    let (jobs, bad, _) = rows(&format!("{head}{unread}{good}"));
+    assert_eq!((jobs.len(), bad.len()), (0, 5001));
+    assert_eq!(bad[5000].1, "expected 9 fields as in the header, got 10");
+    let wide = format!("JobID|State|Start|Elapsed|JobName{}\n", "|".repeat(1000));
+    let error = read(wide.as_bytes(), &TimeZone::UTC, |_, _| (), |_, _| ()).unwrap_err();
+    assert_eq!(error.to_string(), "line 1: more than 1000 columns");
+    assert!(begin.elapsed().as_secs() < 20);
+}
