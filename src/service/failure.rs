@@ -17,3 +17,10 @@ pub enum Failure {
     #[error("{0}")]
     Unavailable(String),
 }
+
+/// A database that cannot be asked now.
+impl From<crate::sqlite::Error> for Failure {
+    fn from(error: crate::sqlite::Error) -> Self {
+        Self::Unavailable(error.to_string())
+    }
+}

@@ -369,8 +369,7 @@ impl Collect {
         }
         let path = read(&self.settings).path.clone();
         let path = path.ok_or_else(|| Failure::Unavailable("there is no database".to_owned()))?;
-        let points = store::past(&path, (name, node), period_ms, limit.min(COLLECT_POINTS_MAX))
-            .map_err(|error| Failure::Unavailable(error.to_string()))?;
+        let points = store::past(&path, (name, node), period_ms, limit.min(COLLECT_POINTS_MAX))?;
         Ok(Past { name: name.to_owned(), node: node.to_owned(), points })
     }
 

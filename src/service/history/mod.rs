@@ -26,7 +26,7 @@ pub use queries::{DecisionRow, HistoryReader, Started};
 pub use records::{
     DecisionRecord, JobEndRecord, JobRef, OutcomeRecord, PlacementRecord, Record, SampleRecord,
 };
-pub use runs::{Imported, node_classes, split_node_classes};
+pub use runs::{node_classes, split_node_classes};
 pub use shared::{HistorySender, HistoryShared};
 pub use store::{History, Limits, RUNS_DAYS};
 pub use thread::{HistoryThread, ThreadOptions};

@@ -7,25 +7,15 @@ use super::HistoryError;
 use super::queries::HistoryReader;
 use phalanx_core::hostlist;
 use phalanx_core::run::Run;
+use phalanx_messages::rest::ImportReport;
 
 const COLUMNS: &str = "job, job_id, array_job_id, array_task_id, het_job_id, user, account, name, \
      declared, class, partition, qos, nodes, node_count, node_class, submit_s, start_s, end_s, \
      elapsed_ms, limit_min, state, exit_code, exit_signal, cpus, tres_req, tres_alloc, work, \
      joules, placed_by, source";
 
-/// Counts of the runs given to [`History::import`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Imported {
-    /// Runs that were not known before.
-    pub new: u64,
-    /// Known runs to which energy or work was added.
-    pub filled: u64,
-    /// Known runs that did not change.
-    pub known: u64,
-}
-
 /// Adds a run that is not known, else the energy and work that the known one lacks.
-pub(super) fn insert(transaction: &Transaction<'_>, r: &Run) -> rusqlite::Result<Imported> {
+pub(super) fn insert(transaction: &Transaction<'_>, r: &Run) -> rusqlite::Result<ImportReport> {
     let sql = format!(
         "INSERT OR IGNORE INTO runs (time_ms, {COLUMNS}) VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,\
          ?11,?12,?13,?14,?15,?16,?17,?18,?19,?20,?21,?22,?23,?24,?25,?26,?27,?28,?29,?30,?31)"
@@ -64,7 +54,7 @@ pub(super) fn insert(transaction: &Transaction<'_>, r: &Run) -> rusqlite::Result
         r.source,
     ])?;
     if new > 0 {
-        return Ok(Imported { new: 1, ..Imported::default() });
+        return Ok(ImportReport { new: 1, ..ImportReport::default() });
     }
     let more = transaction
         .prepare_cached(
@@ -74,8 +64,8 @@ pub(super) fn insert(transaction: &Transaction<'_>, r: &Run) -> rusqlite::Result
         )?
         .execute(params![r.job, r.start_s, r.work, r.joules])?;
     Ok(match more {
-        0 => Imported { known: 1, ..Imported::default() },
-        _ => Imported { filled: 1, ..Imported::default() },
+        0 => ImportReport { known: 1, ..ImportReport::default() },
+        _ => ImportReport { filled: 1, ..ImportReport::default() },
     })
 }
 

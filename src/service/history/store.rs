@@ -9,11 +9,12 @@ use super::HistoryError;
 use super::records::{
     DecisionRecord, JobEndRecord, OutcomeRecord, PlacementRecord, Record, SampleRecord,
 };
-use super::runs::{self, Imported};
+use super::runs;
 use super::schema::{APPLICATION_ID, MIGRATIONS};
 use crate::sqlite::{Database, Schema};
 use phalanx_core::limits::EXPLAIN_BYTES_MAX;
 use phalanx_core::run::Run;
+use phalanx_messages::rest::ImportReport;
 
 /// Age and size at which records are deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,10 +118,10 @@ impl History {
     ///
     /// # Errors
     /// SQLite's; none of them is in the file then.
-    pub fn import(&mut self, runs: &[Run]) -> Result<Imported, HistoryError> {
+    pub fn import(&mut self, runs: &[Run]) -> Result<ImportReport, HistoryError> {
         let failed = HistoryError::sql(&self.database.path, "import");
         let transaction = self.begin().map_err(&failed)?;
-        let mut sum = Imported::default();
+        let mut sum = ImportReport::default();
         for run in runs {
             let one = runs::insert(&transaction, run).map_err(&failed)?;
             sum.new += one.new;

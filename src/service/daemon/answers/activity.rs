@@ -4,7 +4,7 @@
 use super::energy_use;
 use crate::api::{Backend, Failure};
 use crate::daemon::shared::Shared;
-use crate::history::{DecisionRow, HistoryError, JobRef, SampleRecord};
+use crate::history::{DecisionRow, JobRef, SampleRecord};
 use phalanx_ffi::clock::now_ms;
 use phalanx_messages::rest::heat::stranded;
 use phalanx_messages::rest::{ActivityReport, DecisionsReport, DimensionReport, LatestDecision};
@@ -34,7 +34,7 @@ impl Shared {
 pub(super) fn report(shared: &Shared, since_ms: Option<u64>) -> Result<ActivityReport, Failure> {
     let until_ms = now_ms();
     let since_ms = since_ms.unwrap_or_else(|| until_ms.saturating_sub(24 * 3600 * 1000));
-    let activity = shared.reader.activity(since_ms, until_ms).map_err(|error| failed(&error))?;
+    let activity = shared.reader.activity(since_ms, until_ms)?;
     let slurm = shared.cluster.status();
     let config = shared.configuration.status();
     let energy = energy_use::report(shared, Some(since_ms)).ok().map(|report| report.total);
@@ -51,10 +51,6 @@ pub(super) fn report(shared: &Shared, since_ms: Option<u64>) -> Result<ActivityR
     })
 }
 
-fn failed(error: &HistoryError) -> Failure {
-    Failure::Unavailable(error.to_string())
-}
-
 /// Decisions that one report lists, unless the request gives another number.
 const LATEST: u32 = 20;
 /// Maximum number of decisions that one report lists.
@@ -63,7 +59,7 @@ const LATEST_MAX: u32 = 1000;
 /// Returns the latest decisions, newest first.
 pub(super) fn latest(shared: &Shared, limit: Option<u32>) -> Result<DecisionsReport, Failure> {
     let limit = limit.unwrap_or(LATEST).min(LATEST_MAX);
-    let rows = shared.reader.latest(limit).map_err(|error| failed(&error))?;
+    let rows = shared.reader.latest(limit)?;
     Ok(DecisionsReport { decisions: rows.into_iter().map(view).collect() })
 }
 

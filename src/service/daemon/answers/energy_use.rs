@@ -53,7 +53,7 @@ pub(super) fn report(shared: &Shared, since_ms: Option<u64>) -> Result<EnergyUse
         };
         sum.add(&run.user, &run.account, &run.nodes, &ran, false);
     });
-    visited.map_err(|error| Failure::Unavailable(error.to_string()))?;
+    visited?;
     let jobs = snapshot.iter().flat_map(|s| &s.jobs);
     for job in jobs.filter(|job| job.state == JobState::Running && job.start_s > 0) {
         let ran = running(job, seconds(time_ms));

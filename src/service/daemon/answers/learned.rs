@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use crate::api::Failure;
 use crate::daemon::shared::Shared;
-use crate::history::{History, HistoryError, Limits};
+use crate::history::{History, Limits};
 use phalanx_core::limits::RUNS_LIST_MAX;
 use phalanx_core::run::Run;
 use phalanx_core::snapshot::Snapshot;
@@ -19,10 +19,6 @@ use phalanx_methods::learn::{
 /// Number of runs that one report lists by default.
 const RUNS_LIST: u32 = 1000;
 
-fn unavailable(error: &HistoryError) -> Failure {
-    Failure::Unavailable(error.to_string())
-}
-
 pub(super) fn runs(
     shared: &Shared,
     since_ms: Option<u64>,
@@ -30,7 +26,7 @@ pub(super) fn runs(
 ) -> Result<RunsReport, Failure> {
     let since_ms = since_ms.unwrap_or(0);
     let limit = limit.unwrap_or(RUNS_LIST).min(RUNS_LIST_MAX);
-    let runs = shared.reader.runs(since_ms, limit).map_err(|error| unavailable(&error))?;
+    let runs = shared.reader.runs(since_ms, limit)?;
     Ok(RunsReport { since_ms, runs })
 }
 
@@ -41,11 +37,10 @@ pub(super) fn import(shared: &Shared, mut runs: Vec<Run>) -> Result<ImportReport
         run.class = class_of(&JobTraits::of_run(run), &config.learn.class_by);
     }
     let mut history =
-        History::open(&config.history.path, Limits::new(config.history.retention_days))
-            .map_err(|error| unavailable(&error))?;
-    let done = history.import(&runs).map_err(|error| unavailable(&error))?;
+        History::open(&config.history.path, Limits::new(config.history.retention_days))?;
+    let report = history.import(&runs)?;
     shared.learned.imported(now_ms());
-    Ok(ImportReport { new: done.new, filled: done.filled, known: done.known })
+    Ok(report)
 }
 
 pub(super) fn speeds(

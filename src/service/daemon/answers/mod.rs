@@ -92,9 +92,7 @@ impl Backend for Shared {
     fn shadow(&self, since_ms: Option<u64>) -> Result<ShadowReport, Failure> {
         let day_ms = 24 * 3600 * 1000;
         let since_ms = since_ms.unwrap_or_else(|| now_ms().saturating_sub(day_ms));
-        self.reader
-            .shadow(since_ms, SHADOW_LIST_MAX)
-            .map_err(|error| Failure::Unavailable(error.to_string()))
+        Ok(self.reader.shadow(since_ms, SHADOW_LIST_MAX)?)
     }
 
     fn report(&self, since_ms: Option<u64>) -> Result<ActivityReport, Failure> {
