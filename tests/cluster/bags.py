@@ -26,6 +26,7 @@ from slurmcluster.clock import CLOCK
 from slurmcluster.conf import PROMPT, write_config
 from slurmcluster.jobs import seconds
 from slurmcluster.phalanx import phalanx, phalanx_json
+from slurmcluster.shipped import shipped_config
 from slurmcluster.suite import Cases, Suite, check, command_line, directory, run, until
 
 CLASSES = ("fast", "mid", "eco")
@@ -345,6 +346,9 @@ def partly_known(suite):
     suite.until(lambda: on_class(cluster, job, UNKNOWN)[0] > 1, "its use, as watts say it pays")
     suite.summary = f"{ended} trials beside {others} tasks, one at a time"
     cluster.run("scancel", str(job))
+
+
+case(shipped_config)
 
 
 @contextlib.contextmanager

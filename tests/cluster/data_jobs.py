@@ -26,6 +26,7 @@ from slurmcluster import ClusterError
 from slurmcluster.clock import CLOCK
 from slurmcluster.nodes import expand_hostlist
 from slurmcluster.phalanx import phalanx, phalanx_json
+from slurmcluster.shipped import shipped_config
 from slurmcluster.suite import Cases, command_line, directory, run
 
 case = Cases()
@@ -359,6 +360,9 @@ def namenode_dies(suite):
     """A silent NameNode, then a dead one: jobs start as stock would, and are told"""
     with suite.settings(PATIENT, IMPATIENT):
         namenode_lost(suite)
+
+
+case(shipped_config)
 
 
 def namenode_lost(suite):

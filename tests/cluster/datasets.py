@@ -21,6 +21,7 @@ from slurmcluster.conf import PROMPT
 from slurmcluster.nodes import expand_hostlist
 from slurmcluster.phalanx import phalanx, phalanx_json
 from slurmcluster.ports import free_port
+from slurmcluster.shipped import shipped_config
 from slurmcluster.suite import Cases, Suite, command_line, run
 
 COUNT = 12
@@ -257,6 +258,9 @@ def collector_fails(suite):
     suite.expect(suite.datasets()["evictions"] == before["evictions"], "evictions")
     nodes = suite.nodes_of([suite.submit("set0", "-N1", seconds=1)])
     suite.expect(nodes == [["n2"]], f"on {nodes}")
+
+
+case(shipped_config)
 
 
 def list_of(datasets):

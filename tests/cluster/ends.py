@@ -18,6 +18,7 @@ from slurmcluster import Cluster
 from slurmcluster.conf import PROMPT, write_config
 from slurmcluster.jobs import seconds
 from slurmcluster.phalanx import phalanx, phalanx_json
+from slurmcluster.shipped import shipped_config
 from slurmcluster.suite import Cases, Suite, command_line, run
 
 # Of idle nodes the last is taken last.
@@ -153,6 +154,9 @@ def gang(suite):
     waited = gang_waits(suite, False)[0]
     print(f"    the gang waited {planned:.0f} s, without predictions {waited:.0f} s")
     suite.expect(planned + 3 < waited, f"the gang waited {planned} and {waited} s")
+
+
+case(shipped_config)
 
 
 @contextlib.contextmanager

@@ -24,6 +24,7 @@ from slurmcluster import Cluster
 from slurmcluster.clock import CLOCK
 from slurmcluster.conf import PROMPT, write_config
 from slurmcluster.phalanx import phalanx, phalanx_json
+from slurmcluster.shipped import shipped_config
 from slurmcluster.suite import Cases, Suite, command_line, run
 
 WATTS = 150.0               # of each node
@@ -168,6 +169,9 @@ def loss(suite):
     suite.expect(set(states) == {"PENDING"}, f"it waits for a cheaper hour: {states}")
     suite.configure(falling, 5, "price")
     suite.until(lambda: suite.ended(job), "the end of its wait")
+
+
+case(shipped_config)
 
 
 @contextlib.contextmanager

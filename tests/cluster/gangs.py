@@ -24,6 +24,7 @@ from slurmcluster.conf import PROMPT, write_config
 from slurmcluster.jobs import seconds
 from slurmcluster.nodes import expand_hostlist
 from slurmcluster.phalanx import fresh_plan, phalanx, phalanx_json, reload
+from slurmcluster.shipped import shipped_config
 from slurmcluster.suite import Cases, Suite, command_line, directory, run
 
 NODES = """\
@@ -411,6 +412,9 @@ def admission_waits(suite):
     advised, = suite.cluster.wait_jobs([pair(suite)], timeout=60)
     late = CLOCK.lost() - lost
     suite.expect(waited(advised) < HOLD_S - 1 + late, f"advice held it for {waited(advised)} s")
+
+
+case(where="types")(shipped_config)
 
 
 @contextlib.contextmanager

@@ -27,6 +27,7 @@ from PIL import Image, ImageDraw, ImageFont
 from slow_nodes import slow_nodes
 from slurmcluster import Cluster
 from slurmcluster.ports import free_port
+from slurmcluster.shipped import shipped_config
 from slurmcluster.suite import Cases, Suite, command_line, run
 
 HERE = os.path.dirname(os.path.realpath(__file__))
@@ -227,6 +228,9 @@ def item_by_item(suite):
     done = {row["node"]: row["items"] for row in told["workers"]}
     suite.row("one by one", [done[node] for node in NAMES], [told["seconds"]] * len(NAMES), "-",
               suite.rows[-1]["speeds"])
+
+
+case(shipped_config)
 
 
 def picture(rng):

@@ -21,6 +21,7 @@ from slurmcluster.clock import CLOCK
 from slurmcluster.conf import write_config
 from slurmcluster.nodes import expand_hostlist
 from slurmcluster.phalanx import fresh_plan, phalanx, phalanx_json, read_status
+from slurmcluster.shipped import shipped_config
 from slurmcluster.suite import Cases, Suite, command_line, run
 
 EXIT_NEGATIVE, EXIT_UNREACHABLE = 1, 4     # of the phalanx command line
@@ -408,6 +409,9 @@ def exit_codes(suite):
                  "a job without the daemon does not complete")
     suite.cluster.start_phalanxd()
     suite.until(lambda: read_status(suite.cluster)["raw"]["plugin"]["synced"], "plugin synced")
+
+
+case(shipped_config)
 
 
 @contextlib.contextmanager

@@ -23,6 +23,7 @@ from slurmcluster.conf import PROMPT, write_config
 from slurmcluster.jobs import seconds
 from slurmcluster.nodes import expand_hostlist
 from slurmcluster.phalanx import phalanx, phalanx_json
+from slurmcluster.shipped import shipped_config
 from slurmcluster.suite import Cases, Suite, command_line, run
 
 CPUS = 4                                        # of each node
@@ -290,6 +291,9 @@ def beside_stock(s):
     s.summary = (f"above {CAPS['']:.0f} W for {ours.in_all('', CAPS['']):.1f} s, stock "
                  f"{theirs.in_all('', CAPS['']):.1f} s; peak {ours.peak(''):.0f} W, stock "
                  f"{theirs.peak(''):.0f} W")
+
+
+case(shipped_config)
 
 
 @contextlib.contextmanager

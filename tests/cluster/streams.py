@@ -15,6 +15,7 @@ import signal
 import sys
 
 from slurmcluster import Cluster
+from slurmcluster.shipped import shipped_config
 from slurmcluster.suite import Cases, Suite, command_line, run
 
 FRAGMENT = """\
@@ -162,6 +163,9 @@ def a_step_joins(suite):
     names = [row["worker"] for row in report["workers"]]
     suite.expect(len(names) == 4 and all(row["items"] for row in report["workers"]), f"{report}")
     suite.expect(not os.path.exists(address), "the address is still there")
+
+
+case(shipped_config)
 
 
 @contextlib.contextmanager

@@ -17,6 +17,7 @@ from slurmcluster import Cluster
 from slurmcluster.conf import write_config
 from slurmcluster.pair import boot
 from slurmcluster.release import Release
+from slurmcluster.shipped import shipped_config
 from slurmcluster.suite import Cases, command_line, directory, run
 from topology_model import Topology, blocks, tree
 from topology_steps import NODE_CPUS, Steps, allocate, backfill_only, backfilled
@@ -258,6 +259,9 @@ def closed_blocks(suite):
     narrowed, refused = suite.narrowed_since(before, len(others))
     suite.expect(narrowed >= len(others), f"Phalanx chose {narrowed} of {len(others)} jobs")
     suite.expect(not refused, f"slurmctld refused {refused} of the sets that Phalanx chose")
+
+
+case(where="tree")(shipped_config)
 
 
 def options(parser):

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A case of every suite that places: its cluster with the configuration that is shipped."""
+
+import os
+
+from . import conf
+from .paths import repository
+from .phalanx import phalanx, read_status
+
+FILE = os.path.join(repository(), "config", "phalanx.toml")
+JOB = ("sbatch", "-N1", "-n1", "-t1", "-Jshipped", "-o/dev/null", "--wrap=true")
+
+
+def put(cluster, text):
+    """Puts a configuration in force."""
+    with open(cluster.paths.phalanx_toml, "w", encoding="utf-8") as file:
+        file.write(text)
+    phalanx(cluster, "daemon", "reload")
+
+
+def shipped_config(suite):
+    """With config/phalanx.toml as it is shipped, but for its paths, jobs are placed"""
+    cluster = suite.cluster
+    with open(FILE, encoding="utf-8") as file:
+        text = conf.phalanx_toml(cluster.paths, file.read(), FILE)
+    with open(cluster.paths.phalanx_toml, encoding="utf-8") as file:
+        own = file.read()
+    put(cluster, text)
+    before = read_status(cluster)["narrowed"]
+
+    def placed():
+        cluster.run(*JOB)
+        return read_status(cluster)["narrowed"] > before
+
+    try:
+        # Its 2 ms may be too few now and then.
+        suite.until(placed, "a job is placed", every=0.5)
+    finally:
+        cluster.run("scancel", "--name=shipped")
+        put(cluster, own)
+    suite.until(lambda: not cluster.run("squeue", "-h", "--name=shipped").stdout.strip(),
+                "the jobs have ended")
