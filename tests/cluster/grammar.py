@@ -30,9 +30,13 @@ HEEDLESS = "[balance]\nweight_cost = 0.0\n"
 KNOWN = (
     (("leaves", "switch"), lambda one: one.config.switches == "optional",
      "TopoOptional: jobs without --switches are placed as on flat clusters, but not in a run"),
-    (("leaves", "switch"), lambda one: "--contiguous" in one.words, "runs are not held by leaves"),
-    (("more-nodes", "leaves", "waits"), lambda one: any("*" in word for word in one.words),
-     "counted features with -w"),
+    (("leaves", "switch", "heavier"), lambda one: "--contiguous" in one.words,
+     "runs are not held by leaves, and are chosen by Weight, by stock never"),
+    (("more-nodes", "leaves", "switch", "waits", "refused"),
+     lambda one: any("*" in word for word in one.words), "counted features"),
+    (("heavier", "leaves", "switch", "more-nodes"),
+     lambda one: {"-N", "-n"} <= {word[:2] for word in one.words},
+     "`-N` with `-n`: each node has to take as many tasks as the most filled one"),
 )
 case = Cases()
 
