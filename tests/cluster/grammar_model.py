@@ -16,7 +16,7 @@ from slurmcluster.nodes import expand_hostlist
 
 TESTED = re.compile(r"Job \d+ to start at (\S+) using (\d+) processors on nodes (\S+)"
                     r" in partition (\S+)")
-CODE = re.compile(r"=CODE \d+")
+CODE, WAITS = re.compile(r"=CODE \d+"), re.compile(r"=CODE \d+ waits")
 STARTED = 1             # JOB_RUNNING
 # What --test-only says where stock finds no nodes, though there may be some.
 NOT_NOW = "allocation failure: Requested node configuration is not available"
@@ -62,7 +62,7 @@ def outcome(answer):
     for line in text.splitlines():
         if line.startswith("=JOB") and "|" in line:
             _, state, nodes, tres, partition = line.split("|")
-            if int(state) & 0xff == STARTED:
+            if int(state) & 0xff == STARTED and not WAITS.search(text):
                 return Outcome("starts", "", names(nodes), tres, partition)
             if failed(text):
                 return Outcome("fails", "", partition=partition)

@@ -85,7 +85,8 @@ extern int slurm_submit_batch_job(job_desc_msg_t *job, submit_response_msg_t **a
 		return SLURM_ERROR;
 	*answer = calloc(1, sizeof(**answer));
 	(*answer)->job_id = got->job_id;
-	printf("=CODE %u\n", got->error_code);
+	/* The scheduler may start it before its record is read. */
+	printf("=CODE %u%s\n", got->error_code, got->node_list ? "" : " waits");
 	if (!_tell(got->job_id) || !keep)
 		_end(got->job_id);
 	/* sbatch frees the answer its own way, so end here. */
