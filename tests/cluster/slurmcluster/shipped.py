@@ -19,22 +19,29 @@ def put(cluster, text):
 
 
 def shipped_config(suite):
-    """With config/phalanx.toml as it is shipped, but for its paths, jobs are placed"""
+    """With config/phalanx.toml as it is shipped, but for paths, Phalanx decides, then places too"""
     cluster = suite.cluster
     with open(FILE, encoding="utf-8") as file:
         text = conf.phalanx_toml(cluster.paths, file.read(), FILE)
     with open(cluster.paths.phalanx_toml, encoding="utf-8") as file:
         own = file.read()
-    put(cluster, text)
-    before = read_status(cluster)["narrowed"]
 
-    def placed():
-        cluster.run(*JOB)
-        return read_status(cluster)["narrowed"] > before
+    def more(count):
+        """Whether a count of the status has grown, once another job has come."""
+        before = count(read_status(cluster))
+
+        def grown():
+            # Its 2 ms may be too few now and then.
+            cluster.run(*JOB)
+            return count(read_status(cluster)) > before
+        return grown
 
     try:
-        # Its 2 ms may be too few now and then.
-        suite.until(placed, "a job is placed", every=0.5)
+        put(cluster, text)
+        suite.until(more(lambda status: status["fallen_back"].get("shadow", 0)),
+                    "a decision in mode shadow", every=0.5)
+        put(cluster, text.replace('mode = "shadow"', 'mode = "enforce"', 1))
+        suite.until(more(lambda status: status["narrowed"]), "a job is placed", every=0.5)
     finally:
         cluster.run("scancel", "--name=shipped")
         put(cluster, own)
