@@ -94,9 +94,10 @@ fn functions() {
     }
 }
 
-/// One observation.
-fn one(value: f64) -> Stat {
-    Stat { count: 1.0, mean: value }
+/// Takes an observation into the running mean.
+fn observe(stat: &mut Stat, value: f64) {
+    stat.count += 1.0;
+    stat.mean += (value - stat.mean) / stat.count;
 }
 
 #[test]
@@ -108,7 +109,8 @@ fn statistics() {
         (&[], 0.0, 0.0, f64::INFINITY),
     ];
     for (history, count, mean, proxy) in cases {
-        let stat = history.iter().fold(Stat::default(), |stat, value| stat.merge(one(*value)));
+        let mut stat = Stat::default();
+        history.iter().for_each(|value| observe(&mut stat, *value));
         close(stat.count, count);
         close(stat.mean, mean);
         let got = variance_proxy(g, stat.count);
@@ -210,7 +212,7 @@ fn play(g: Growth, scale: f64, slots: usize) -> (Vec<Vec<i64>>, f64, f64) {
         for at in 0..5 {
             let Ok(s) = usize::try_from(x[at]) else { continue };
             let value = realised(slot, at, s);
-            known[at][s] = known[at][s].merge(one(value));
+            observe(&mut known[at][s], value);
             total += value - cost(at);
             expected += VALUES[at][s] - cost(at);
         }
