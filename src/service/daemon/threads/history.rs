@@ -165,7 +165,7 @@ impl HistoryWriter<'_> {
         let start_ms = note.job.start_s.saturating_mul(1000);
         let start = Start { job_id: note.job.id, nodes: text.clone(), start_ms, ask: None };
         let ask = lock(self.memory).began(key, note.job.user_id, start);
-        let kept = ask.as_ref().filter(|ask| ask.kept);
+        let kept = ask.as_ref().filter(|ask| ask.kept && ask.report.nodes == text);
         let scores = kept.and_then(Ask::scores);
         self.holds(note, scores.as_ref().map_or("stock", |scores| &scores.method), time_ms);
         let partition = ask.as_ref().map(|a| a.partition.as_str()).unwrap_or_default();
@@ -205,24 +205,26 @@ fn mean_after(report: &DecisionReport) -> Option<f64> {
 mod tests {
     use super::*;
     use crate::history::{HistoryThread, Limits, ThreadOptions};
+    use phalanx_core::snapshot::{Table, TableNode};
+    use phalanx_messages::rest::AskReport;
     use phalanx_mirror::Settings;
+    use phalanx_planner::cluster::RunningJob;
 
-    #[test]
-    fn events_that_wait_at_the_end_reach_the_database() {
+    /// Writes events; returns the numbers of records that were written and that were not, and what
+    /// the learn thread got.
+    fn write(memory: DecisionMemory, all: Vec<LinkEvent>) -> ((u64, u64), Vec<RunEvent>) {
         let dir = tempfile::tempdir().unwrap();
         let options = ThreadOptions::new(&dir.path().join("history.sqlite"));
         let limits = Limits { retention_days: 1, runs_days: 1, max_mb: 64 };
         let (history, database) = HistoryThread::start(options, limits).unwrap();
         let (sender, events) = crossbeam_channel::bounded(10);
-        let (runs, _ended) = crossbeam_channel::bounded(10);
+        let (runs, learned) = crossbeam_channel::bounded(10);
         let settings = Settings::of(&phalanx_config::Config::default(), 1);
         let responder = Responder::new(settings, sender.clone(), 1);
-        for job_id in 1..=5 {
-            sender.send(LinkEvent::Ended { job_id, state: 3, end_s: 1 }).unwrap();
-        }
+        all.into_iter().for_each(|event| sender.send(event).unwrap());
         let writer = HistoryWriter {
             events,
-            memory: &Mutex::default(),
+            memory: &Mutex::new(memory),
             history: &history,
             responder: &responder,
             runs,
@@ -235,6 +237,40 @@ mod tests {
         let counters = std::sync::Arc::clone(history.shared());
         drop(history);
         database.join(Duration::from_secs(60));
-        assert_eq!((counters.written.load(Ordering::Relaxed), counters.not_written()), (5, 0));
+        let written = (counters.written.load(Ordering::Relaxed), counters.not_written());
+        (written, learned.try_iter().collect())
+    }
+
+    #[test]
+    fn events_that_wait_at_the_end_reach_the_database() {
+        let ended = |job_id| LinkEvent::Ended { job_id, state: 3, end_s: 1 };
+        let (written, _) = write(DecisionMemory::default(), (1..=5).map(ended).collect());
+        assert_eq!(written, (5, 0));
+    }
+
+    /// Goal: a method is named for the nodes that it chose, not where it chose a part of a job's,
+    /// as for each of counted features.
+    #[test]
+    fn a_method_that_chose_a_part_of_the_nodes_did_not_place_the_job() {
+        let node = |at: usize| TableNode { name: format!("n{at}").into(), ..TableNode::default() };
+        let table = Table { nodes: (0..3).map(node).collect(), ..Table::default() };
+        let table = Arc::new(table);
+        for (chosen, expected) in [("n[0-1]", "gang"), ("n1", "stock"), ("n[0-2]", "stock")] {
+            let mut memory = DecisionMemory::default();
+            let mut report = AskReport { mode: "run_now".to_owned(), ..AskReport::default() };
+            chosen.clone_into(&mut report.nodes);
+            let scores = DecisionReport { method: "gang".to_owned(), ..DecisionReport::default() };
+            let scores = Some(serde_json::to_string(&scores).unwrap().into());
+            let (partition, kept) = (String::new(), false);
+            memory.asked(Key::Job(7), 0, Ask { decision: 1, partition, report, scores, kept });
+            memory.outcome(Key::Job(7), 1, None);
+            let held = (0..2).map(|at| Held { node: NodeIdx::new(at), ..Held::default() });
+            let job = RunningJob { id: 7, held: held.collect(), ..RunningJob::default() };
+            let (cause, table) = (Some(Cause::Begin), Arc::clone(&table));
+            let began = BeganEvent { job, cause, table, dispersion: None };
+            let (_, learned) = write(memory, vec![LinkEvent::Began(began)]);
+            let [RunEvent::Holds { placed_by, .. }] = &learned[..] else { panic!("{learned:?}") };
+            assert_eq!(placed_by, expected, "{chosen}");
+        }
     }
 }
