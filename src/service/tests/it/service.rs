@@ -43,6 +43,7 @@ fn unit_fits_the_default_configuration() {
     let run = Path::new("/run").join(value("RuntimeDirectory"));
     assert_eq!(config.link.socket.parent(), Some(run.as_path()));
     assert_eq!(config.control.socket.parent(), Some(run.as_path()));
+    assert_eq!(value("RuntimeDirectoryPreserve"), "yes", "running jobs read their block maps");
     let state = Path::new("/var/lib").join(value("StateDirectory"));
     assert_eq!(config.history.path.parent(), Some(state.as_path()));
     assert!(value("ExecStart").contains(&format!("--config {DEFAULT_PATH}")));
