@@ -3,12 +3,11 @@
 //! that a finding can say which line to change. libslurm ends the process on a file that it cannot
 //! use, which is just when somebody asks the doctor.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use phalanx_core::hostlist;
-use phalanx_core::limits::{
-    HOSTLIST_NAMES_MAX, NODES_MAX, SLURM_CONF_BYTES_MAX, SLURM_CONF_INCLUDES_MAX,
-};
+use phalanx_core::limits::{NODES_MAX, SLURM_CONF_BYTES_MAX, SLURM_CONF_INCLUDES_MAX};
 use phalanx_core::slurm_conf::{Form, Line, lines};
 use phalanx_core::trace::spec::{NodeSpec, memory_mb as memory_mb_of};
 
@@ -134,15 +133,14 @@ impl SlurmConf {
     /// Every node's name with the host that it runs on; empty where a list
     /// cannot be read.
     pub fn nodes(&self) -> Vec<(String, String)> {
-        let mut out = Vec::new();
+        let (mut out, mut room, mut hosts_room) = (Vec::new(), NODES_MAX, NODES_MAX);
         for (names, line, _) in self.owned("nodename") {
             if names.eq_ignore_ascii_case("DEFAULT") {
                 continue;
             }
-            let names = hostlist::expand(names, HOSTLIST_NAMES_MAX).unwrap_or_default();
-            let hosts = line
-                .get("nodehostname")
-                .and_then(|list| hostlist::expand(list, HOSTLIST_NAMES_MAX).ok());
+            let names = hostlist::expand_within(names, &mut room).unwrap_or_default();
+            let hosts = line.get("nodehostname");
+            let hosts = hosts.and_then(|list| hostlist::expand_within(list, &mut hosts_room).ok());
             for (index, name) in names.into_iter().enumerate() {
                 let host = hosts.as_ref().and_then(|all| all.get(index).or(all.last())).cloned();
                 let host = host.unwrap_or_else(|| name.clone());
@@ -157,23 +155,18 @@ impl SlurmConf {
     /// # Errors
     /// A sentence with the line that cannot be read, or that there are no nodes.
     pub fn node_specs(&self) -> Result<Vec<NodeSpec>, String> {
-        // DEFAULT lines, the newest first: its values win over those of earlier ones.
-        let mut defaults: Vec<&Line> = Vec::new();
-        let mut out = Vec::new();
+        // Values of DEFAULT lines, the latest of each key.
+        let mut defaults: HashMap<&str, &str> = HashMap::new();
+        let (mut out, mut room) = (Vec::new(), NODES_MAX);
         for (names, line, place) in self.owned("nodename") {
             if names.eq_ignore_ascii_case("DEFAULT") {
-                defaults.insert(0, line);
+                defaults.extend(line.settings.iter().map(|pair| (&*pair.key, &*pair.value)));
                 continue;
             }
-            let value = |key: &str| {
-                line.get(key).or_else(|| defaults.iter().find_map(|default| default.get(key)))
-            };
+            let value = |key: &str| line.get(key).or_else(|| defaults.get(key).copied());
             let node = node_spec(&value).map_err(|what| format!("{place}: {what}"))?;
-            let names = hostlist::expand(names, HOSTLIST_NAMES_MAX)
+            let names = hostlist::expand_within(names, &mut room)
                 .map_err(|error| format!("{place}: NodeName: {error}"))?;
-            if out.len() + names.len() > NODES_MAX {
-                return Err(format!("{place}: more than {NODES_MAX} nodes"));
-            }
             // FUTURE nodes are not there yet.
             if value("state").is_some_and(|state| state.eq_ignore_ascii_case("FUTURE")) {
                 continue;
@@ -343,9 +336,26 @@ mod tests {
         assert_eq!(row(1), ("a2".into(), 32_000, 2000, 3, "a100".into(), 5));
         assert_eq!(row(2), ("b".into(), 4000, 2000, 2, String::new(), 1));
         assert_eq!((row(3).1, specs.len()), (4000, 5));
+        let many = &parse("NodeName=x Gres=gpu:5000000000").node_specs().unwrap()[0];
+        assert_eq!((many.gpus, many.model.as_str()), (u32::MAX, ""), "a count, and no model");
         let error = parse("A=b\nNodeName=x CPUs=many\n").node_specs().unwrap_err();
         assert_eq!(error, "/etc/slurm/slurm.conf:2: CPUs: expected a number, got \"many\"");
         assert!(parse("ClusterName=x").node_specs().unwrap_err().contains("no NodeName line"));
+    }
+
+    /// Goal: a file is bounded by the nodes that it names, not by its length.
+    #[test]
+    fn a_file_made_to_take_long_ends_soon() {
+        let begin = std::time::Instant::now();
+        let conf = parse(&"NodeName=n[1-131072] NodeHostname=h[1-131072]\n".repeat(5000));
+        assert_eq!(conf.nodes().len(), NODES_MAX);
+        let conf = parse(&"NodeName=n[1-131072] State=FUTURE\n".repeat(5000));
+        let error = conf.node_specs().unwrap_err();
+        assert!(error.starts_with("/etc/slurm/slurm.conf:2: NodeName: hostlist: more"), "{error}");
+        let defaults = "NodeName=DEFAULT CPUs=4 RealMemory=1\n".repeat(20_000);
+        let conf = parse(&format!("{defaults}{}", "NodeName=n\n".repeat(20_000)));
+        assert_eq!(conf.node_specs().unwrap().len(), 20_000);
+        assert!(begin.elapsed().as_secs() < 20);
     }
 
     #[test]
@@ -366,7 +376,9 @@ mod tests {
         #[test]
         fn any_text_is_taken(text in "\\PC{0,200}") {
             let mut read = |_: &Path| Ok(text.clone());
-            let _ = SlurmConf::parse(Path::new("/x"), &mut read);
+            if let Ok(conf) = SlurmConf::parse(Path::new("/x"), &mut read) {
+                let _ = (conf.node_specs(), conf.nodes());
+            }
         }
     }
 }

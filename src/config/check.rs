@@ -18,7 +18,7 @@ use super::error::Issue;
 use super::keys::{self, Kind, Place};
 use super::suggest::nearest;
 use phalanx_core::hostlist;
-use phalanx_core::limits::{HOSTLIST_NAMES_MAX, POWER_CAPS_MAX};
+use phalanx_core::limits::{POWER_CAPS_MAX, TEXT_NAMES_MAX};
 use phalanx_messages::collect::{CONFIGURATION, HISTORY, NONE, Patch, valid_name};
 use phalanx_messages::target::Target;
 
@@ -28,7 +28,7 @@ const ISSUES_MAX: usize = 50;
 /// Reads the text, or returns every problem, in the order of the text.
 pub(super) fn parse(text: &str) -> Result<Config, Vec<Issue>> {
     let tree = DeTable::parse(text).map_err(|error| vec![syntax(text, &error)])?;
-    let mut checker = Checker { text, issues: Vec::new() };
+    let mut checker = Checker { text, issues: Vec::new(), found: 0 };
     checker.table(tree.get_ref(), &mut Vec::new());
     if !checker.issues.is_empty() {
         return Err(checker.finish());
@@ -71,8 +71,9 @@ fn relations(config: &Config) -> Vec<(Vec<&'static str>, String)> {
             "expected at least one weight above 0".to_owned(),
         ));
     }
+    let mut room = TEXT_NAMES_MAX;
     for rule in &config.hdfs.host_map {
-        if let Err(message) = hostlist::pairs(rule, HOSTLIST_NAMES_MAX) {
+        if let Err(message) = hostlist::pairs(rule, &mut room) {
             out.push((vec!["hdfs.host_map"], message));
         }
     }
@@ -112,21 +113,21 @@ fn find(table: &DeTable<'_>, path: &str) -> Option<Range<usize>> {
 struct Checker<'t> {
     text: &'t str,
     issues: Vec<Issue>,
+    found: usize,
 }
 
 impl Checker<'_> {
     fn add(&mut self, span: Range<usize>, path: &str, message: &str) {
-        self.issues.push(Issue::at(self.text, span.start, path, message));
+        self.found += 1;
+        if self.found <= ISSUES_MAX {
+            self.issues.push(Issue::at(self.text, span.start, path, message));
+        }
     }
 
     fn finish(mut self) -> Vec<Issue> {
         self.issues.sort_by_key(|issue| (issue.line, issue.column));
-        if self.issues.len() > ISSUES_MAX {
-            let more = self.issues.len() - ISSUES_MAX;
-            self.issues.truncate(ISSUES_MAX);
-            if let Some(last) = self.issues.last_mut() {
-                last.message.push_str(&format!(" (and {more} more problems)"));
-            }
+        if let (more @ 1.., Some(last)) = (self.found - self.issues.len(), self.issues.last_mut()) {
+            last.message.push_str(&format!(" (and {more} more problems)"));
         }
         self.issues
     }
@@ -154,8 +155,9 @@ impl Checker<'_> {
     /// Checks each `[collector.NAME]` as a whole.
     fn collectors(&mut self, config: &Config, tree: &DeTable<'_>) {
         let table = tree.get("collector").and_then(|table| table.get_ref().as_table());
+        let mut room = TEXT_NAMES_MAX;
         for registration in config.registrations() {
-            if let Err(message) = registration.check() {
+            if let Err(message) = registration.check_within(&mut room) {
                 let name = registration.name.as_str();
                 let place = table.and_then(|table| table.get_key_value(name));
                 let span = place.map_or(0..0, |(key, _)| key.span());
@@ -184,10 +186,8 @@ impl Checker<'_> {
                         self.add(value.span(), &path, &message);
                     }
                 },
-                Place::Unknown => {
-                    let message = unknown(&borrowed);
-                    self.add(name.span(), &path, &message);
-                }
+                Place::Unknown if self.found >= ISSUES_MAX => self.found += 1,
+                Place::Unknown => self.add(name.span(), &path, &unknown(&borrowed)),
             }
             parts.pop();
         }

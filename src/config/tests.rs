@@ -357,6 +357,24 @@ fn many_problems_are_cut_short() {
     assert!(error.to_string().ends_with("(and 450 more problems)"), "{error}");
 }
 
+/// Goal: what a text costs depends on its length, not on what its lists stand for or on how much
+/// is wrong.
+#[test]
+fn a_text_made_to_take_long_ends_soon() {
+    let begin = std::time::Instant::now();
+    let wrong: String = (0..50_000).map(|i| format!("wrong_{i} = 1\n")).collect();
+    assert!(parse(&wrong).unwrap_err().ends_with("(and 49950 more problems)"));
+    let rules = "\"dn[1-131072] n[1-131072]\",".repeat(60);
+    let error = parse(&format!("[hdfs]\nhost_map = [{rules}]")).unwrap_err();
+    assert!(error.contains("hostlist: more names than"), "{error}");
+    let one = |i| format!("[collector.c{i}]\ncmd = \"builtin:loadavg\"\nnodes = \"n[1-131072]\"\n");
+    let few: String = (0..3).map(one).collect();
+    assert!(parse(&few).is_ok());
+    let error = parse(&(0..5000).map(one).collect::<String>()).unwrap_err();
+    assert!(error.contains("nodes: hostlist: more names than"), "{error}");
+    assert!(begin.elapsed().as_secs() < 20);
+}
+
 #[test]
 fn files_that_cannot_be_read() {
     let dir = tempfile::tempdir().unwrap();

@@ -9,57 +9,13 @@ use std::fmt::Write as _;
 
 use crate::limits::{HOSTLIST_DIGITS_MAX, HOSTLIST_NAME_BYTES_MAX};
 
-/// An error of an expression that is no hostlist; `at` is the byte position, from 0.
+/// An error of an expression that is no hostlist, with its byte position, from 0.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum HostlistError {
-    /// Two commas in a row, or one at either end.
-    #[error("hostlist, byte {at}: a name is missing")]
-    EmptyName {
-        /// Byte position.
-        at: usize,
-    },
-    /// A `[` without its `]`, or the reverse, or one inside another.
-    #[error("hostlist, byte {at}: brackets do not match")]
-    Brackets {
-        /// Byte position.
-        at: usize,
-    },
-    /// Something else than digits where a number belongs.
-    #[error("hostlist, byte {at}: expected a number of 1 to {max} digits, got \"{got}\"",
-        max = HOSTLIST_DIGITS_MAX)]
-    Number {
-        /// Byte position.
-        at: usize,
-        /// Text found at that position.
-        got: String,
-    },
-    /// A range that runs backwards.
-    #[error("hostlist, byte {at}: the range {low}-{high} ends before it begins")]
-    Backwards {
-        /// Byte position.
-        at: usize,
-        /// First number.
-        low: u64,
-        /// Last number.
-        high: u64,
-    },
-    /// A character that no node name has.
-    #[error("hostlist, byte {at}: unexpected character {got:?}")]
-    Character {
-        /// Byte position.
-        at: usize,
-        /// The character.
-        got: char,
-    },
-    /// The list has more names than allowed.
-    #[error("hostlist: more than {max} names")]
-    TooMany {
-        /// The limit that was passed.
-        max: usize,
-    },
-    /// A name is longer than [`HOSTLIST_NAME_BYTES_MAX`].
-    #[error("hostlist: a name is longer than {max} bytes", max = HOSTLIST_NAME_BYTES_MAX)]
-    NameTooLong,
+#[error("hostlist{0}")]
+pub struct HostlistError(String);
+
+fn wrong<T>(at: usize, what: &str) -> Result<T, HostlistError> {
+    Err(HostlistError(format!(", byte {at}: {what}")))
 }
 
 /// A piece of one name: fixed text, or the numbers of one bracket.
@@ -94,25 +50,49 @@ struct Range {
 /// ```
 pub fn expand(text: &str, names_max: usize) -> Result<Vec<String>, HostlistError> {
     let mut names = Vec::new();
-    if text.is_empty() {
-        return Ok(names);
-    }
-    let mut from = 0;
-    loop {
+    each(text, names_max, |parts| append(parts, &mut String::new(), &mut names))?;
+    Ok(names)
+}
+
+/// The names of one of several lists; `room`, what all may have together, falls by their number.
+///
+/// # Errors
+/// Fails as [`expand`] does.
+pub fn expand_within(text: &str, room: &mut usize) -> Result<Vec<String>, HostlistError> {
+    let names = expand(text, *room)?;
+    *room -= names.len();
+    Ok(names)
+}
+
+/// Number of names that `text` stands for; takes time by its length, whatever that number.
+///
+/// # Errors
+/// Fails as [`expand`] does, but where a name is too long.
+pub fn count(text: &str, names_max: usize) -> Result<usize, HostlistError> {
+    each(text, names_max, |_| Ok(()))
+}
+
+/// Hands on the parts of each name between commas; the number of names that they stand for.
+fn each(
+    text: &str,
+    names_max: usize,
+    mut take: impl FnMut(&[Part<'_>]) -> Result<(), HostlistError>,
+) -> Result<usize, HostlistError> {
+    let (mut from, mut found) = (0, 0);
+    while from <= text.len() && !text.is_empty() {
         let (parts, end) = parse_name(text, from)?;
         if parts.is_empty() {
-            return Err(HostlistError::EmptyName { at: from });
+            return wrong(from, "a name is missing");
         }
-        let room = names_max - names.len();
-        if count(&parts, room).is_none() {
-            return Err(HostlistError::TooMany { max: names_max });
-        }
-        append(&parts, &mut String::new(), &mut names)?;
-        if end == text.len() {
-            return Ok(names);
-        }
+        let Some(more) = product(&parts, names_max - found) else {
+            let text = format!(": more names than the {names_max} that are left to it");
+            return Err(HostlistError(text));
+        };
+        found += more;
+        take(&parts)?;
         from = end + 1;
     }
+    Ok(found)
 }
 
 /// Reads one name up to the next comma outside brackets; returns its parts and
@@ -128,14 +108,16 @@ fn parse_name(text: &str, from: usize) -> Result<(Vec<Part<'_>>, usize), Hostlis
                 if at > text_from {
                     parts.push(Part::Text(&text[text_from..at]));
                 }
-                let close = text[at..].find(']').ok_or(HostlistError::Brackets { at })? + at;
+                let Some(close) = text[at..].find(']').map(|inside| at + inside) else {
+                    return wrong(at, "brackets do not match");
+                };
                 parts.push(Part::Ranges(parse_ranges(text, at + 1, close)?));
                 at = close + 1;
                 text_from = at;
             }
-            b']' => return Err(HostlistError::Brackets { at }),
+            b']' => return wrong(at, "brackets do not match"),
             byte if byte.is_ascii_whitespace() || byte.is_ascii_control() => {
-                return Err(HostlistError::Character { at, got: char::from(byte) });
+                return wrong(at, &format!("unexpected character {:?}", char::from(byte)));
             }
             _ => at += 1,
         }
@@ -150,14 +132,14 @@ fn parse_ranges(text: &str, from: usize, to: usize) -> Result<Vec<Range>, Hostli
     let mut ranges = Vec::new();
     let mut at = from;
     if let Some(inner) = text[from..to].find('[') {
-        return Err(HostlistError::Brackets { at: from + inner });
+        return wrong(from + inner, "brackets do not match");
     }
     for piece in text[from..to].split(',') {
         let (low_text, high_text) = piece.split_once('-').unwrap_or((piece, piece));
         let low = number(low_text, at)?;
         let high = number(high_text, at + piece.len() - high_text.len())?;
         if low > high {
-            return Err(HostlistError::Backwards { at, low, high });
+            return wrong(at, &format!("the range {low}-{high} ends before it begins"));
         }
         let padded = low_text.len() > 1 && low_text.starts_with('0');
         ranges.push(Range { low, high, width: if padded { low_text.len() } else { 0 } });
@@ -174,11 +156,12 @@ fn number(text: &str, at: usize) -> Result<u64, HostlistError> {
     {
         return Ok(value);
     }
-    Err(HostlistError::Number { at, got: text.to_owned() })
+    let digits = HOSTLIST_DIGITS_MAX;
+    wrong(at, &format!("expected a number of 1 to {digits} digits, got \"{text}\""))
 }
 
 /// Number of names of `parts` if it is at most `max`.
-fn count(parts: &[Part<'_>], max: usize) -> Option<usize> {
+fn product(parts: &[Part<'_>], max: usize) -> Option<usize> {
     let mut product: u64 = 1;
     for part in parts {
         if let Part::Ranges(ranges) = part {
@@ -198,7 +181,8 @@ fn append(
     names: &mut Vec<String>,
 ) -> Result<(), HostlistError> {
     if name.len() > HOSTLIST_NAME_BYTES_MAX {
-        return Err(HostlistError::NameTooLong);
+        let text = format!(": a name is longer than {HOSTLIST_NAME_BYTES_MAX} bytes");
+        return Err(HostlistError(text));
     }
     let Some((first, rest)) = parts.split_first() else {
         names.push(name.clone());
@@ -225,16 +209,18 @@ fn append(
     Ok(())
 }
 
-/// Names that stand for names: two hostlists of as many names with white space between, in pairs.
+/// Names that stand for names: two hostlists of as many names with white space between, in pairs;
+/// `room` falls by their number.
 ///
 /// # Errors
 /// Fails with the text that was expected.
-pub fn pairs(text: &str, names_max: usize) -> Result<Vec<(String, String)>, String> {
+pub fn pairs(text: &str, room: &mut usize) -> Result<Vec<(String, String)>, String> {
     let words: Vec<&str> = text.split_whitespace().collect();
     let [from, to] = words.as_slice() else {
         return Err(format!("expected two hostlists with a space between, got {text:?}"));
     };
-    let list = |word: &str| expand(word, names_max).map_err(|error| format!("{word:?}: {error}"));
+    let mut list =
+        |word: &str| expand_within(word, room).map_err(|error| format!("{word:?}: {error}"));
     let (left, right) = (list(from)?, list(to)?);
     if left.len() != right.len() {
         let (many, other) = (left.len(), right.len());
@@ -365,6 +351,7 @@ mod tests {
 
     #[test]
     fn errors_name_the_place() {
+        let many = "hostlist: more names than the 100 that are left to it";
         for (text, expected) in [
             ("a,,b", "hostlist, byte 2: a name is missing"),
             ("a,", "hostlist, byte 2: a name is missing"),
@@ -376,8 +363,8 @@ mod tests {
             ("n[1-]", "hostlist, byte 4: expected a number of 1 to 18 digits, got \"\""),
             ("n[1,9-7]", "hostlist, byte 4: the range 9-7 ends before it begins"),
             ("n 1", "hostlist, byte 1: unexpected character ' '"),
-            ("n[1-999]", "hostlist: more than 100 names"),
-            ("n[1-999999999999999999][1-999999999999999999]", "hostlist: more than 100 names"),
+            ("n[1-999]", many),
+            ("n[1-999999999999999999][1-999999999999999999]", many),
         ] {
             assert_eq!(expand(text, 100).unwrap_err().to_string(), expected, "{text}");
         }
@@ -406,6 +393,8 @@ mod tests {
 
         #[test]
         fn any_text_is_read_or_refused(text in "[a-b0-9,\\[\\]\\- ]{0,24}") {
+            let count = count(&text, 1000);
+            prop_assert_eq!(count, expand(&text, 1000).map(|names| names.len()));
             if let Ok(names) = expand(&text, 1000) {
                 prop_assert_eq!(expand(&compress(&names), 1000).unwrap(), names);
             }

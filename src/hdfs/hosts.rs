@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use super::HdfsError;
 use phalanx_core::blocks::DataNode;
 use phalanx_core::hostlist;
-use phalanx_core::limits::HOSTLIST_NAMES_MAX;
+use phalanx_core::limits::TEXT_NAMES_MAX;
 
 /// The names of one Slurm node.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -36,9 +36,9 @@ impl HostMap {
     /// `rules`: names as DataNodes report themselves and the nodes they are, see
     /// [`hostlist::pairs`]. Node indexes are those of `nodes`.
     pub fn new(rules: &[String], nodes: &[HostNames]) -> Result<Self, HdfsError> {
-        let mut map = Self::default();
+        let (mut map, mut room) = (Self::default(), TEXT_NAMES_MAX);
         for rule in rules {
-            let pairs = hostlist::pairs(rule, HOSTLIST_NAMES_MAX)
+            let pairs = hostlist::pairs(rule, &mut room)
                 .map_err(|error| HdfsError::Configuration(format!("host map: {error}")))?;
             map.rules.extend(pairs.into_iter().map(|(from, to)| (from.to_ascii_lowercase(), to)));
         }

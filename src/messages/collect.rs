@@ -259,6 +259,14 @@ impl Registration {
     /// # Errors
     /// The first field that is wrong, and what was expected.
     pub fn check(&self) -> Result<(), String> {
+        self.check_within(&mut limits::TEXT_NAMES_MAX.clone())
+    }
+
+    /// Checks one of several registrations; `room`, the nodes that all may list, falls.
+    ///
+    /// # Errors
+    /// Fails as [`check`](Self::check) does.
+    pub fn check_within(&self, room: &mut usize) -> Result<(), String> {
         if !valid_name(&self.name) {
             return Err(format!(
                 "name: expected 1 to {} letters, digits, `_`, `.`, `:` or `-`, a letter or `_` \
@@ -273,7 +281,7 @@ impl Registration {
         self.check_command()?;
         within("every_ms", self.every_ms, limits::COLLECT_EVERY_MS)?;
         within("timeout_ms", self.timeout_ms, limits::COLLECT_TIMEOUT_MS)?;
-        self.check_nodes()?;
+        self.check_nodes(room)?;
         self.check_times()?;
         self.check_inputs()?;
         let user = self.run_as.as_deref().unwrap_or("nobody");
@@ -319,13 +327,15 @@ impl Registration {
         Ok(())
     }
 
-    fn check_nodes(&self) -> Result<(), String> {
-        if self.nodes.len() > limits::COLLECT_NODES_BYTES_MAX {
-            let max = limits::COLLECT_NODES_BYTES_MAX;
-            return Err(format!("nodes: expected at most {max} bytes, got {}", self.nodes.len()));
+    fn check_nodes(&self, room: &mut usize) -> Result<(), String> {
+        let max = limits::COLLECT_NODES_BYTES_MAX;
+        for (key, bytes) in [("nodes", self.nodes.len()), ("except", self.except.len())] {
+            if bytes > max {
+                return Err(format!("{key}: expected at most {max} bytes, got {bytes}"));
+            }
         }
-        let names = |text: &str| {
-            let names = hostlist::expand(text, limits::NODES_MAX).map_err(|e| e.to_string())?;
+        let mut names = |text: &str| {
+            let names = hostlist::expand_within(text, room).map_err(|e| e.to_string())?;
             match names.iter().all(|name| valid_node(name)) {
                 true => Ok(names),
                 false => Err(format!("expected a hostlist, got {:?}", short(text))),
@@ -336,10 +346,6 @@ impl Registration {
             && names(&self.nodes).map_err(|error| format!("nodes: {error}"))?.is_empty()
         {
             return Err("nodes: expected `all`, `@master` or a hostlist, got \"\"".to_owned());
-        }
-        if self.except.len() > limits::COLLECT_NODES_BYTES_MAX {
-            let max = limits::COLLECT_NODES_BYTES_MAX;
-            return Err(format!("except: expected at most {max} bytes, got {}", self.except.len()));
         }
         names(&self.except).map_err(|error| format!("except: {error}"))?;
         if self.output == Output::Nodes && self.nodes != MASTER {

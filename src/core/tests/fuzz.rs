@@ -29,7 +29,8 @@ fn hostlists() {
     let words = ["[", "]", ",", "-", "[1-3]", "[001-100]", "n", "999999999", "[0-9][0-9]"];
     run("hostlist", &words, |input| {
         let text = text(input);
-        let pairs = way(hostlist::pairs(&text, NAMES_MAX), |pairs| size_of(pairs.len()));
+        let pairs =
+            way(hostlist::pairs(&text, &mut NAMES_MAX.clone()), |pairs| size_of(pairs.len()));
         let one = way(hostlist::expand(&text, NAMES_MAX), |names| {
             assert!(names.len() <= NAMES_MAX && names.iter().all(|name| !name.is_empty()));
             let short = hostlist::compress(&names);
@@ -78,6 +79,7 @@ fn sacct_texts() {
         ".batch",
         "cpu=8,mem=4G",
         "n[1-2]",
+        "n[1-131072]",
         "9223372036854775807",
     ];
     run("sacct", &words, |input| {
@@ -135,6 +137,7 @@ fn topologies() {
         "Switches=",
         "Nodes=",
         "n[0-39]",
+        "n[1-131072]",
         "Level=",
         "LinkSpeed=1",
         "BlockName=",

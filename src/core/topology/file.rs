@@ -4,8 +4,9 @@
 
 use std::collections::HashSet;
 
-use super::parse::{NAMES_MAX, error, expand, lines};
+use super::parse::{error, expand, lines};
 use super::{Parts, Topology, TopologyError, parse, parse_conf};
+use crate::limits::TEXT_NAMES_MAX;
 use crate::slurm_conf::{self, Form};
 use crate::snapshot::Table;
 
@@ -55,7 +56,7 @@ pub fn parse_file(text: &str, table: &Table) -> Result<Topology, TopologyError> 
 /// The first line that is not understood.
 pub fn node_names(text: &str) -> Result<Vec<String>, TopologyError> {
     let mut names = Vec::new();
-    let (mut seen, mut room) = (HashSet::new(), NAMES_MAX);
+    let (mut seen, mut room) = (HashSet::new(), TEXT_NAMES_MAX);
     for line in &lines(text, form_of(text))? {
         if line.get("switches").is_some() || line.get("aggregatedblock").is_some() {
             continue;

@@ -7,12 +7,10 @@ use std::sync::Arc;
 use super::{Domain, Kind, Parts, Topology};
 use crate::NodeIdx;
 use crate::hostlist;
-use crate::limits::{HOSTLIST_NAMES_MAX, TOPOLOGY_DEPTH_MAX, TOPOLOGY_DOMAINS_MAX};
+use crate::limits::{TEXT_NAMES_MAX, TOPOLOGY_DEPTH_MAX, TOPOLOGY_DOMAINS_MAX};
 use crate::slurm_conf::{self, Form};
 use crate::snapshot::Table;
 
-/// Names that a whole text expands to: a node may be on several switches.
-pub(super) const NAMES_MAX: usize = 4 * HOSTLIST_NAMES_MAX;
 /// Unknown nodes that are named.
 const UNKNOWN_NODES_NAMED: usize = 8;
 /// Slurm's levels of aggregated blocks.
@@ -131,7 +129,7 @@ fn read(
     let mut names = Names {
         nodes: named.map(|(at, node)| (&*node.name, NodeIdx::new(at))).collect(),
         unknown: Vec::new(),
-        room: NAMES_MAX,
+        room: TEXT_NAMES_MAX,
     };
     if lines.len() > TOPOLOGY_DOMAINS_MAX {
         return error(0, format!("more than {TOPOLOGY_DOMAINS_MAX} switches or blocks"));
@@ -169,15 +167,9 @@ impl Names<'_> {
 }
 
 /// The names of a line; `room` falls by their number.
-pub(super) fn expand(
-    line: &Line,
-    key: &str,
-    room: &mut usize,
-) -> Result<Vec<String>, TopologyError> {
-    let names = hostlist::expand(line.get(key).unwrap_or(""), HOSTLIST_NAMES_MAX.min(*room));
-    let names = names.or_else(|why| error(line.0.number, format!("{key}: {why}")))?;
-    *room -= names.len();
-    Ok(names)
+pub(super) fn expand(at: &Line, key: &str, room: &mut usize) -> Result<Vec<String>, TopologyError> {
+    let names = hostlist::expand_within(at.get(key).unwrap_or(""), room);
+    names.or_else(|why| error(at.0.number, format!("{key}: {why}")))
 }
 
 fn name_of(line: &Line, key: &str, what: &str) -> Result<Arc<str>, TopologyError> {
