@@ -169,19 +169,24 @@ class Pair:
         return answers
 
     def apply(self, state):
-        """Puts both sides into a state; the index of a job of it whose outcomes differ, or None."""
+        """Puts both sides into a state; the index of a job of it whose outcomes differ, or None.
+
+        `self.state` is it then, without the jobs that have not started: those are not kept.
+        """
         if state == self.state:
             return None
         before, self.state = self.state, None
         if before:
             self.undo(before)
             self.even()
-        self.state = State()
+        self.state, runs = State(), []
         for index, words in enumerate(state.jobs):
-            if unlike(self.both("sbatch", *words, *WRAP)):
+            answers = self.both("sbatch", *words, *WRAP)
+            if unlike(answers):
                 self.state = replace(self.state, jobs=state.jobs[:index + 1])
                 return index
-        self.state = state
+            runs += [words] if nodes_of(answers[0][1]) else []
+        self.state = replace(state, jobs=tuple(runs))
         for node, mark in state.marks:
             if mark == ASLEEP:
                 self.power(mark, {node})

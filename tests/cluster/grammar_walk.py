@@ -164,7 +164,7 @@ class Walk:
                     pair.apply(state)
                 for words, test in zip(mine, tested):
                     pair.doing = f"sbatch {' '.join(words)}"
-                    self.request(pair, state, words, test)
+                    self.request(pair, pair.state, words, test)
             except Uneven as error:
                 self.tally.uneven.append(f"cluster {pair.number}: {error}")
 
@@ -228,10 +228,10 @@ class Walk:
                 return None
         except Uneven:
             return None
-        kind, stock, ours = self.ask(pair, state, words, one.test)
+        kind, stock, ours = self.ask(pair, pair.state, words, one.test)
         if kind != one.kind:
             return None
-        return replace(one, state=state, words=words, stock=stock, ours=ours, shrunk=True)
+        return replace(one, state=pair.state, words=words, stock=stock, ours=ours, shrunk=True)
 
     def note(self, one):
         """Keeps a difference."""
