@@ -18,8 +18,8 @@ pub enum Constraint {
     Any(Vec<Constraint>),
 }
 
-/// Deepest nesting of parentheses that is followed.
-const DEPTH_MAX: usize = 32;
+/// Parentheses in one another, and operators in all, at most: each may nest what is made of it.
+const NESTED_MAX: (usize, usize) = (32, 1000);
 
 impl Constraint {
     /// Parses an expression.
@@ -27,7 +27,7 @@ impl Constraint {
     /// # Errors
     /// The byte position and what was expected there.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let mut parser = Parser { text: text.as_bytes(), at: 0 };
+        let mut parser = Parser { text: text.as_bytes(), at: 0, operators: 0 };
         let parsed = parser.expression(false, 0)?;
         if parser.at != parser.text.len() {
             return Err(format!("position {}: unexpected `{}`", parser.at, parser.rest()));
@@ -48,6 +48,7 @@ impl Constraint {
 struct Parser<'a> {
     text: &'a [u8],
     at: usize,
+    operators: usize,
 }
 
 impl Parser<'_> {
@@ -64,7 +65,7 @@ impl Parser<'_> {
     fn expression(&mut self, counted: bool, depth: usize) -> Result<Constraint, String> {
         let mut left = self.operand(depth)?;
         while let Some(op @ (b'&' | b'|' | b',')) = self.peek() {
-            self.at += 1;
+            (self.at, self.operators) = (self.at + 1, self.operators + 1);
             let right = self.operand(depth)?;
             let join_all = op != b'|' && !counted;
             left = join(left, right, join_all);
@@ -73,8 +74,8 @@ impl Parser<'_> {
     }
 
     fn operand(&mut self, depth: usize) -> Result<Constraint, String> {
-        if depth > DEPTH_MAX {
-            return Err(format!("position {}: nested deeper than {DEPTH_MAX}", self.at));
+        if depth > NESTED_MAX.0 || self.operators > NESTED_MAX.1 {
+            return Err(format!("position {}: nested too deeply", self.at));
         }
         match self.peek() {
             Some(open @ (b'[' | b'(')) => {
@@ -167,5 +168,9 @@ mod tests {
             assert!(error.starts_with(&format!("position {position}:")), "{text}: {error}");
         }
         assert!(Constraint::parse(&"(".repeat(100)).is_err());
+        let deep = Constraint::parse(&"a&b|".repeat(100_000)).unwrap_err();
+        assert_eq!(deep, "position 2002: nested too deeply");
+        let deepest = format!("{}a", "a&b|".repeat(500));
+        assert!(Constraint::parse(&deepest).unwrap().matches(&["a"]));
     }
 }
