@@ -120,14 +120,20 @@ fn one_node_goes_where_no_whole_leaf_is_broken() {
     assert!([4, 5, 7].contains(&chosen[0]), "{chosen:?}");
 }
 
-/// Busy nodes are filled on the leaf that has the fewest idle ones, where the next job needs none.
+/// Best fit by leaf, as stock's; busy nodes come first on the leaf alone.
 #[test]
-fn one_node_of_a_busy_leaf_comes_before_one_of_an_idle_leaf() {
+fn one_node_is_on_the_leaf_of_the_fewest_candidates() {
     let mut placer = on(&[1; 8], TWO_SWITCHES);
     occupy(&mut placer, &[0, 5, 6, 7]);
     let shape = Shape { min_cpus: 2, ..of_shared(1) };
     let chosen = answer(&mut placer, &shape).unwrap();
     assert!(chosen[0] >= 5, "{chosen:?}");
+    // Nodes 4 and 5, of which none is busy, against three, of which one is.
+    let mut placer = on(&[1; 8], TWO_SWITCHES);
+    occupy(&mut placer, &[0]);
+    let offered = Candidates::new(&[0b0011_0111]);
+    let placed = placer.decide(&shape, offered, Holding::After(0)).unwrap();
+    assert!(placed.nodes[0].at() >= 4, "{:?}", placed.nodes);
 }
 
 /// A run over both leaves was as good as one on a leaf, and the shortest was taken.

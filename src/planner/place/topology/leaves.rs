@@ -53,9 +53,8 @@ impl Chooser<'_> {
         best.map(|(_, decision)| decision).ok_or(Why::NoFit)
     }
 
-    /// Chooses a single node. The balance method decides its kind; busy nodes of that kind come
-    /// first, then idle ones, each on the leaf that has the fewest idle, so that whole leaves stay
-    /// for jobs of several nodes.
+    /// Chooses a single node. The balance method decides its kind; of that kind it is on the leaf
+    /// of the fewest candidates, as stock's best fit, and there busy nodes come first.
     pub(super) fn single(
         &mut self,
         at: usize,
@@ -80,12 +79,13 @@ impl Chooser<'_> {
         let (counts, idle) = (&mut sets.counts, &sets.idle);
         counts.count(topology, &sets.mask, idle, self.lighter);
         let harm = |node: NodeIdx| {
-            let rest = topology.leaf_of(node).map_or(0, |leaf| counts.idle_on(leaf));
-            (idle.contains(node), rest)
+            let on =
+                topology.leaf_of(node).map_or((0, 0), |l| (counts.free_on(l), counts.idle_on(l)));
+            (on.0, idle.contains(node), on.1)
         };
         let least = sets.part.iter().map(harm).min().unwrap_or_default();
         sets.part.retain(|node| harm(node) == least);
-        self.loss = if least.0 { (2 * u64::from(least.1)).saturating_sub(1) } else { 0 };
+        self.loss = if least.1 { (2 * u64::from(least.2)).saturating_sub(1) } else { 0 };
         if sets.part.contains(first) {
             return Ok(decided);
         }
