@@ -37,6 +37,9 @@ KNOWN = (
     (("heavier", "leaves", "switch", "more-nodes"),
      lambda one: {"-N", "-n"} <= {word[:2] for word in one.words},
      "`-N` with `-n`: each node has to take as many tasks as the most filled one"),
+    (("heavier", "more-nodes", "amounts"),
+     lambda one: any("FLEX" in word for kept in one.state.kept for word in kept[2]),
+     "a node that boots and one outside of a FLEX reservation are of one tier"),
 )
 case = Cases()
 
