@@ -3,10 +3,11 @@
 //!
 //! A target is a test that calls [`run`]. It takes the seeds of its directory in
 //! `tests/fuzz/seeds` as they are, then as many mutations of them as it shall: few in a run of
-//! the tests, as many as `FUZZ_RUNS` says in `make campaign-fuzz`. What a target returns for an
-//! input stands for the way that the input took; an input with a new way is mutated further. The
-//! same seed and the same build make the same inputs. An input that panics is kept in
-//! `build/fuzz`, and belongs into the target's seeds when the fault is mended.
+//! the tests, as many as `FUZZ_RUNS` says in `make campaign-fuzz`; a few are grown to what readers
+//! take. What a target returns for an input stands for the way that the input took; an input with
+//! a new way is mutated further. The same seed and the same build make the same inputs. An input
+//! that panics is kept in `build/fuzz`, and belongs into the target's seeds when the fault is
+//! mended.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
 
 mod mutate;
@@ -17,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 pub use mutate::Random;
-use mutate::mutate;
+use mutate::{grow, mutate};
 
 /// Inputs of a target where `FUZZ_RUNS` does not say how many.
 const RUNS: u64 = 20_000;
@@ -27,8 +28,13 @@ const SECONDS: u64 = 3;
 const INPUT_MAX: Duration = Duration::from_secs(20);
 /// Inputs with a new way that are kept.
 const KEPT_MAX: usize = 2000;
-/// Longest input.
+/// Longest input but those that are grown.
 const BYTES_MAX: usize = 16 << 10;
+/// One input of so many is grown, up to `GROWN_BYTES_MAX`: what takes time by the square of the
+/// length, or by what a short text stands for, is not seen in short ones.
+const GROWN: u64 = 512;
+/// Longest input that is grown: 1 MiB, as long as a configuration or the line of a trace.
+const GROWN_BYTES_MAX: usize = 1 << 20;
 /// Panics after which a target ends.
 const FAILURES_MAX: u64 = 20;
 
@@ -57,8 +63,12 @@ pub fn run(name: &str, words: &[&str], mut target: impl FnMut(&[u8]) -> u64) {
         input.clone_from(base);
         mutate(&mut input, &kept, words, &mut random);
         input.truncate(BYTES_MAX);
+        let is_grown = report.inputs % GROWN == GROWN - 1;
+        if is_grown {
+            grow(&mut input, GROWN_BYTES_MAX >> random.below(6), &mut random);
+        }
         let Some(way) = report.try_one(name, &input, &mut target) else { continue };
-        if ways.len() < KEPT_MAX && ways.insert(way) {
+        if !is_grown && ways.len() < KEPT_MAX && ways.insert(way) {
             kept.push(input.clone());
         }
     }
@@ -110,9 +120,9 @@ impl Report {
         target: &mut impl FnMut(&[u8]) -> u64,
     ) -> Option<u64> {
         self.inputs += 1;
-        let begin = Instant::now();
+        let begin = now();
         let way = catch_unwind(AssertUnwindSafe(|| target(input)));
-        let took = begin.elapsed();
+        let took = now().saturating_sub(begin);
         if took > self.slowest {
             self.slowest = took;
             if took > INPUT_MAX {
@@ -125,6 +135,13 @@ impl Report {
         }
         way.ok()
     }
+}
+
+/// The processor's time of this thread: a busy machine makes no input slow.
+fn now() -> Duration {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let spent = text.split(' ').next().and_then(|text| text.parse().ok());
+    Duration::from_nanos(spent.unwrap_or(0))
 }
 
 fn setting(name: &str) -> Option<u64> {

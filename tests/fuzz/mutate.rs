@@ -91,6 +91,30 @@ pub(crate) fn mutate(input: &mut Vec<u8>, others: &[Vec<u8>], words: &[&str], ra
     }
 }
 
+/// Repeats a part of `input`, half of the time a whole line, until there are `bytes`; half of the
+/// time each has another number in it.
+pub(crate) fn grow(input: &mut Vec<u8>, bytes: usize, random: &mut Random) {
+    let mut from = random.below(input.len());
+    let mut to = (from + 1 + random.below(64)).min(input.len());
+    if random.below(2) == 0 {
+        let is_end = |byte: &u8| *byte == b'\n';
+        from = input[..from].iter().rposition(is_end).map_or(0, |at| at + 1);
+        to = input[to..].iter().position(is_end).map_or(input.len(), |at| to + at + 1);
+    }
+    let part = input[from..to].to_vec();
+    let number = part.iter().position(u8::is_ascii_digit).filter(|_| random.below(2) == 0);
+    let mut all = Vec::with_capacity(bytes + part.len());
+    for count in 0..bytes.saturating_sub(input.len()).div_ceil(part.len().max(1)) {
+        let (head, tail) = part.split_at(number.unwrap_or(part.len()));
+        all.extend_from_slice(head);
+        if let Some((_, rest)) = tail.split_first() {
+            all.extend(count.to_string().bytes());
+            all.extend_from_slice(rest);
+        }
+    }
+    insert(input, to, &all);
+}
+
 fn flip(input: &mut [u8], at: usize, random: &mut Random) {
     let bit = random.below(8);
     if let Some(byte) = input.get_mut(at) {
