@@ -289,7 +289,7 @@ fn wants(cluster: &Snapshot, kind: &str, counts: &[(&str, u64)]) -> Vec<GresWant
     let all = named.fold(all, u64::max);
     let rest = all.saturating_sub(sum(&mut known.iter().map(|want| want.per_node)));
     match known.as_slice() {
-        [one] => vec![GresWant { per_node: one.per_node.saturating_add(rest), ..one.clone() }],
+        [one] => vec![GresWant { per_node: one.per_node.saturating_add(rest), ..*one }],
         _ if rest > 0 => known.into_iter().chain([want(None, rest)]).collect(),
         _ => known,
     }
