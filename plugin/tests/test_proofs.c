@@ -351,6 +351,8 @@ static void test_not_proved(void)
 	job->req_switch = 0;
 	job->details->features = "[a*2&b*1]";
 	unproved(NULL, &none);
+	job->details->features = "a*2";
+	unproved(NULL, &none);
 	job->details->features = "a&b";
 	(void) call_with(SELECT_MODE_WILL_RUN, NULL, &none);
 	CHECK(last_ask()->flags & PHX_ASK_PROVE);
