@@ -28,16 +28,7 @@ SABOTAGE_REQUESTS = 30
 HEEDLESS = "[balance]\nweight_cost = 0.0\n"
 # Differences that are known: kinds, whether it is this one, reason.
 KNOWN = (
-    (("leaves", "switch"), lambda one: one.config.switches == "optional",
-     "TopoOptional: jobs without --switches are placed as on flat clusters, but not in a run"),
-    (("leaves", "switch", "heavier"), lambda one: "--contiguous" in one.words,
-     "runs are not held by leaves, and are chosen by Weight, by stock never"),
-    (("more-nodes", "leaves", "switch", "waits", "refused"),
-     lambda one: any("*" in word for word in one.words), "counted features"),
-    (("heavier", "leaves", "switch", "more-nodes"),
-     lambda one: {"-N", "-n"} <= {word[:2] for word in one.words},
-     "`-N` with `-n`: each node has to take as many tasks as the most filled one"),
-    (("heavier", "more-nodes", "amounts"),
+    (("heavier", "leaves", "more-nodes", "amounts"),
      lambda one: any("FLEX" in word for kept in one.state.kept for word in kept[2]),
      "a node that boots and one outside of a FLEX reservation are of one tier"),
 )

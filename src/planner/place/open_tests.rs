@@ -103,6 +103,40 @@ fn without_a_say_of_switches_neighbours_are_on_as_few_leaves_as_with_stock() {
     assert_eq!(answer(&mut placer, &tasks(24)), Ok(vec![1, 2, 3]));
 }
 
+/// `-N NODES -n TASKS`.
+fn tasks_on(nodes: u32, count: u32) -> Shape {
+    Shape { min_nodes: nodes, max_nodes: nodes, req_nodes: nodes, ..tasks(count) }
+}
+
+/// Goal: no node has to hold an even share of the tasks where that costs heavier nodes or leaves.
+#[test]
+fn tasks_are_shared_unevenly_before_heavier_nodes_or_more_leaves_are_taken() {
+    let nodes = [("n1", 1), ("n2", 1), ("n3", 1), ("n4", 50), ("n5", 50)];
+    let mut placer = cluster(&nodes, "");
+    for (node, cpus) in [(0, 4), (1, 6), (2, 6)] {
+        hold(&mut placer, node, cpus);
+    }
+    assert_eq!(answer(&mut placer, &tasks_on(2, 11)), Ok(vec![0, 3]));
+    assert_eq!(answer(&mut placer, &tasks_on(2, 16)), Ok(vec![3, 4]));
+    assert_eq!(answer(&mut placer, &tasks_on(3, 8)), Ok(vec![0, 1, 2]));
+    assert_eq!(answer(&mut placer, &tasks_on(3, 13)), Ok(vec![0, 1, 3]));
+
+    let leaves = [(1, "1-2"), (2, "3-5"), (3, "6-7"), (4, "8-10"), (5, "11")];
+    let leaf = |(at, nodes): (i32, &str)| format!("SwitchName=l{at} Nodes=n[{nodes}]\n");
+    let conf = leaves.map(leaf).concat() + "SwitchName=top Switches=l[1-5]\n";
+    let mut placer = equal("n", 11, &conf);
+    for node in 0..11 {
+        hold(&mut placer, node, [4, 8, 4, 4, 4, 6, 4, 4, 7, 4, 4][node]);
+    }
+    assert_eq!(answer(&mut placer, &tasks_on(7, 15)).map(|nodes| leaves_of(&nodes)), Ok(3));
+}
+
+/// Number of those leaves that nodes are on.
+fn leaves_of(nodes: &[usize]) -> usize {
+    let of = |node: &usize| [0, 0, 1, 1, 1, 2, 2, 3, 3, 3, 4][*node];
+    nodes.iter().map(of).collect::<std::collections::BTreeSet<i32>>().len()
+}
+
 #[test]
 fn a_leaf_is_taken_whole_before_the_next_one_is_begun() {
     let conf = "SwitchName=a Nodes=n[1-3]\nSwitchName=b Nodes=n[4-7]\nSwitchName=t Switches=a,b\n";

@@ -67,9 +67,6 @@ impl<'a> Search<'a> {
     /// Takes the lightest nodes that hold the job, as Slurm does. Returns the last class that was
     /// tried, too.
     fn by_class(&mut self, up_to: &'a [UpToClass]) -> Result<(usize, Split), Why> {
-        // A run may go over nodes of all classes.
-        let all = self.wanted > 1 && matches!(self.chooser.routes.many, Route::Run(_));
-        let up_to = if all { &[] } else { up_to };
         for class in 0..up_to.len().max(1) {
             let step = up_to.get(class);
             let lighter = step.and_then(|step| up_to.get(step.lighter.checked_sub(1)?));
@@ -102,8 +99,43 @@ impl<'a> Search<'a> {
                 self.offer(up_to);
                 self.other_split_by_route(is_last)
             }
+            Ok(even) if may_split_otherwise(self.shape) && even.0.len() > 1 => {
+                Ok(self.less_harmful(even, up_to, is_last))
+            }
             other => other,
         }
+    }
+
+    /// Returns the even split, or an uneven one that takes fewer heavier nodes, or as many of them
+    /// on fewer leaves: Slurm asks no node for an even share.
+    fn less_harmful(&mut self, even: Split, up_to: Option<&NodeSet>, is_last: bool) -> Split {
+        let harm = self.harm(&even.0);
+        if harm == (0, 0) {
+            return even;
+        }
+        let (fewest, loss) = (self.chooser.fewest, self.chooser.loss);
+        self.offer(up_to);
+        if let Ok(other) = self.other_split_by_route(is_last)
+            && other.0.len() <= even.0.len()
+            && self.harm(&other.0) < harm
+        {
+            return other;
+        }
+        (self.chooser.fewest, self.chooser.loss) = (fewest, loss);
+        even
+    }
+
+    /// Number of nodes beyond the lighter ones, and of leaves beyond the first.
+    fn harm(&self, nodes: &[NodeIdx]) -> (usize, usize) {
+        let lighter = self.chooser.lighter;
+        let heavier = |node: &&NodeIdx| lighter.is_some_and(|set| !set.contains(**node));
+        let leaves = match self.chooser.routes.many {
+            Route::Tree(at) => self.chooser.topology(at).map_or(0, |topology| {
+                topology.leaves(nodes.iter().copied()).len().saturating_sub(1)
+            }),
+            _ => 0,
+        };
+        (nodes.iter().filter(heavier).count(), leaves)
     }
 
     /// Puts the candidates up to a class on offer.

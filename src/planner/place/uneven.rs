@@ -280,17 +280,38 @@ impl Search<'_> {
 
     /// Chooses among rooms; those of lighter classes are taken whole, as stock does.
     fn choose(&mut self, ask: &Ask, rooms: &[Room], tree: Option<usize>) -> Option<Picked> {
-        let (forced, rest) = self.lighter_and_rest(rooms);
+        let (mut forced, rest) = self.lighter_and_rest(rooms);
+        if let Some(picked) = self.choose_beside(ask, &forced, &rest, tree) {
+            return Some(picked);
+        }
+        // Beside all lighter ones the job has too many nodes: beside the largest of them.
+        forced.sort_by_key(|room| Reverse(ask.share(&room.units)));
+        let mut count = forced.len().min(ask.most);
+        while count > 0 {
+            let mut largest = forced.get(..count)?.to_vec();
+            largest.sort_unstable_by_key(|room| room.node);
+            if let Some(picked) = self.choose_beside(ask, &largest, &rest, tree) {
+                return Some(picked);
+            }
+            // The last node alone may have to hold what is left.
+            count = if count == ask.most { count - 1 } else { count / 2 };
+        }
+        self.choose_beside(ask, &[], rooms, tree)
+    }
+
+    fn choose_beside(
+        &mut self,
+        ask: &Ask,
+        forced: &[Room],
+        rest: &[Room],
+        tree: Option<usize>,
+    ) -> Option<Picked> {
         if let Some(at) = tree {
-            return self.on_leaves_of(at, ask, &forced, &rest);
+            return self.on_leaves_of(at, ask, forced, rest);
         }
         let join = |a: &Room, b: &Room| self.chooser.are_neighbours(a.node, b.node);
-        let picked = |forced: &[Room], rest: &[Room]| {
-            let sets: Vec<&[Room]> = rest.chunk_by(join).collect();
-            Picked::new(ask, forced, &sets)
-        };
-        // Beside all lighter ones the job might have too many nodes.
-        picked(&forced, &rest).or_else(|| picked(&[], rooms))
+        let sets: Vec<&[Room]> = rest.chunk_by(join).collect();
+        Picked::new(ask, forced, &sets)
     }
 
     fn lighter_and_rest(&self, rooms: &[Room]) -> (Vec<Room>, Vec<Room>) {

@@ -291,8 +291,10 @@ fn accounting_goes_in_as_sacct_prints_it() {
     assert_eq!(wide["wait_max_s"], 0);
     let bad = file(directory.path(), "bad.psv", (text + "4|ann\n").as_bytes());
     for nodes in [&[][..], &["--nodes", "1x(cpu=10)"]] {
-        let found =
-            &figures(&[&["--jobs", bad.to_str().unwrap(), "--policy", "slurm"], nodes].concat())[0];
+        let arguments = [&["--jobs", bad.to_str().unwrap(), "--policy", "slurm"], nodes].concat();
+        let (code, out, error) = simulate(&arguments);
+        assert!(code == 0 && error.contains("bad.psv: line 6 cannot be read"), "{error}");
+        let found: Value = serde_json::from_str(&out).unwrap();
         assert_eq!((found["jobs"].as_u64(), found["skipped"].as_u64()), (Some(2), Some(2)));
     }
     let only_bad = file(directory.path(), "only.psv", format!("{head}4|ann\n").as_bytes());

@@ -139,7 +139,7 @@ pub(super) struct Chooser<'a> {
     /// Fewest leaves of the latest choice.
     pub fewest: u32,
     /// Ordered pairs of idle nodes that no longer share a leaf after the latest choice.
-    loss: u64,
+    pub loss: u64,
 }
 
 impl<'a> Chooser<'a> {
@@ -186,7 +186,7 @@ impl<'a> Chooser<'a> {
     }
 
     /// Returns the topology at this position. Lives as long as the cluster.
-    fn topology(&self, at: usize) -> Result<&'a Topology, Why> {
+    pub(in crate::place) fn topology(&self, at: usize) -> Result<&'a Topology, Why> {
         let topology = self.cluster.table().topologies.get(at);
         debug_assert!(topology.is_some(), "a route over topology {at}, which the table lacks");
         topology.ok_or(Why::NoFit)

@@ -10,8 +10,8 @@ use phalanx_methods::balance::{Decision, Request};
 const WINDOWS_MAX: usize = 8;
 
 impl Chooser<'_> {
-    /// Windows of the fewest leaves, the lowest common switch and the shortest run that suffices,
-    /// of these the one of least mean score.
+    /// Windows of the fewest heavier nodes, the fewest leaves, the lowest common switch and the
+    /// shortest run that suffices, of these the one of least mean score.
     pub(super) fn in_a_run(
         &mut self,
         at: Option<usize>,
@@ -27,7 +27,8 @@ impl Chooser<'_> {
             for window in run.windows(request.nodes) {
                 let first = window.first().copied().and_then(leaf);
                 // One that begins inside a leaf has no fewer than one that begins with it.
-                if std::mem::replace(&mut before, first) == first && first.is_some() {
+                let inside = std::mem::replace(&mut before, first) == first && first.is_some();
+                if inside && self.lighter.is_none() {
                     continue;
                 }
                 let rank = topology.map(|topology| {
@@ -35,13 +36,15 @@ impl Chooser<'_> {
                     let level = topology.common_level(leaves.iter().map(|leaf| leaf.0));
                     (leaves.len(), level.unwrap_or(u32::MAX))
                 });
-                ranked.push(((rank, run.len()), window));
+                let heavier =
+                    |node: &&NodeIdx| self.lighter.is_some_and(|set| !set.contains(**node));
+                ranked.push(((window.iter().filter(heavier).count(), rank, run.len()), window));
             }
         }
         let least = ranked.iter().map(|(rank, _)| *rank).min().ok_or(Why::NoFit)?;
         ranked.retain(|(rank, _)| *rank == least);
         let step = ranked.len().saturating_sub(1).div_ceil(WINDOWS_MAX - 1).max(1);
-        self.fewest = least.0.map_or(0, |(leaves, _)| u32::try_from(leaves).unwrap_or(u32::MAX));
+        self.fewest = least.1.map_or(0, |(leaves, _)| u32::try_from(leaves).unwrap_or(u32::MAX));
         self.loss = 0;
         let sets = &mut *self.sets;
         let mut best: Option<(f64, Decision)> = None;

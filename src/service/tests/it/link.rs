@@ -53,7 +53,7 @@ pub fn settings(mode: Mode) -> Settings {
         power_hold_s: None,
         untested_release: false,
         order: true,
-        config: Config::default().text().into(),
+        config: Config { mode, ..Config::default() }.text().into(),
         tuning: Config::default().tuning(),
     }
 }
@@ -611,7 +611,7 @@ fn a_recording_is_replayed_bit_for_bit() {
     assert!(same.asks + same.missed >= 3900, "{same:?}");
     assert_eq!((same.same, same.differing, &same.broken), (same.asks, 0, &Vec::new()));
     assert!(same.asks > 2000, "{same:?}");
-    let mut other = Config::default();
+    let mut other = Config { mode: Mode::Enforce, ..Config::default() };
     other.balance.mode = phalanx_config::BalanceMode::Seed;
     let config = Other { config: Some(&other), ..Other::default() };
     let then = replay(&files, Some(&config), 5, &|_| {}).unwrap();

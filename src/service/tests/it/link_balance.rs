@@ -49,7 +49,7 @@ fn tell(plugin: &mut Plugin, decision: u64, job: u32, mode: wire::Mode, reason: 
 
 /// Settings of mode seed with this threshold.
 fn seed(threshold: f64) -> Settings {
-    let mut config = Config::default();
+    let mut config = Config { mode: Mode::Enforce, ..Config::default() };
     config.balance.mode = BalanceMode::Seed;
     config.balance.threshold = threshold;
     let (config, tuning) = (config.text().into(), config.tuning());
