@@ -355,7 +355,7 @@ mod tests {
         let defaults = "NodeName=DEFAULT CPUs=4 RealMemory=1\n".repeat(20_000);
         let conf = parse(&format!("{defaults}{}", "NodeName=n\n".repeat(20_000)));
         assert_eq!(conf.node_specs().unwrap().len(), 20_000);
-        assert!(begin.elapsed().as_secs() < 20);
+        assert!(begin.elapsed().as_secs() < 120);
     }
 
     #[test]

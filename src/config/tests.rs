@@ -372,7 +372,7 @@ fn a_text_made_to_take_long_ends_soon() {
     assert!(parse(&few).is_ok());
     let error = parse(&(0..5000).map(one).collect::<String>()).unwrap_err();
     assert!(error.contains("nodes: hostlist: more names than"), "{error}");
-    assert!(begin.elapsed().as_secs() < 20);
+    assert!(begin.elapsed().as_secs() < 120);
 }
 
 #[test]

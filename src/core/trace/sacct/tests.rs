@@ -339,10 +339,9 @@ fn headers_that_are_not_enough_say_what_to_ask_for() {
 }
 
 /// Goal: what a text costs depends on its length, not on what its lists stand for or on the ways
-/// in which its lines could be read.
+/// in which its lines could be read: without the bounds this test takes many minutes.
 #[test]
 fn a_text_made_to_take_long_ends_soon() {
-    let begin = std::time::Instant::now();
     let line = "7|COMPLETED|1700000000|00:01:00|n[1-131072]\n";
     let listed = format!("JobID|State|Start|Elapsed|NodeList\n{}", line.repeat(20_000));
     let (jobs, bad, _) = rows(&listed);
@@ -358,5 +357,4 @@ fn a_text_made_to_take_long_ends_soon() {
     let wide = format!("JobID|State|Start|Elapsed|JobName{}\n", "|".repeat(1000));
     let error = read(wide.as_bytes(), &TimeZone::UTC, |_, _| (), |_, _| ()).unwrap_err();
     assert_eq!(error.to_string(), "line 1: more than 1000 columns");
-    assert!(begin.elapsed().as_secs() < 20);
 }
