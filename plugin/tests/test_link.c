@@ -348,8 +348,9 @@ static void test_gone(void)
 	/* more than one connection may have been waiting to be accepted */
 }
 
-/* A daemon of another user, in a process of its own. RET whether the overlay said HELLO to it */
-static bool hello_to_foreigner(void)
+/* A daemon of another user, in a process of its own. RET whether the overlay said HELLO to it
+ * within so long; each refusal makes it try more rarely. */
+static bool hello_to_foreigner(unsigned int seconds)
 {
 	int ready[2], status;
 	pid_t pid;
@@ -365,7 +366,8 @@ static bool hello_to_foreigner(void)
 		daemon_start(sock_path);
 		if (write(ready[1], "x", 1) != 1)
 			_exit(9);
-		usleep(2500000);
+		for (unsigned int i = 0; i < 20 * seconds && !daemon_count(PHX_HELLO); i++)
+			usleep(50000);
 		_exit(daemon_count(PHX_HELLO) ? 1 : 0);
 	}
 	CHECK(read(ready[0], &c, 1) == 1);
@@ -386,14 +388,14 @@ static void test_foreign_peer(void)
 		return;
 	}
 	TEST("a socket served by another user is not used");
-	CHECK(!hello_to_foreigner());
+	CHECK(!hello_to_foreigner(2));
 	reconfigured("phalanx_uid=65533");
-	CHECK(!hello_to_foreigner());
+	CHECK(!hello_to_foreigner(2));
 	TEST("but by the one that slurm.conf names");
 	reconfigured("phalanx_uid=65534");
-	CHECK(hello_to_foreigner());
+	CHECK(hello_to_foreigner(60));
 	reconfigured("");
-	CHECK(!hello_to_foreigner());
+	CHECK(!hello_to_foreigner(2));
 }
 
 extern void test_loss(void)

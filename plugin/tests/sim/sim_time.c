@@ -358,10 +358,11 @@ struct lock {
 	uint32_t readers;
 };
 
-/* A thread may lose the processor anywhere; here that matters. */
+/* A thread may lose the processor anywhere; here that matters. The checks between two turns are of
+ * no thread. */
 static void _preempt(void)
 {
-	if (!sim_in_list && !sim_random(16))
+	if (current && !sim_in_list && !sim_random(16))
 		sim_sleep(sim_random(20000));
 }
 
