@@ -349,7 +349,7 @@ static void test_gone(void)
 }
 
 /* A daemon of another user, in a process of its own. RET whether the overlay said HELLO to it
- * within so long; each refusal makes it try more rarely. */
+ * within so long: it tries once in 2.5 s, at the rarest. */
 static bool hello_to_foreigner(unsigned int seconds)
 {
 	int ready[2], status;
@@ -388,14 +388,14 @@ static void test_foreign_peer(void)
 		return;
 	}
 	TEST("a socket served by another user is not used");
-	CHECK(!hello_to_foreigner(2));
+	CHECK(!hello_to_foreigner(3));
 	reconfigured("phalanx_uid=65533");
-	CHECK(!hello_to_foreigner(2));
+	CHECK(!hello_to_foreigner(3));
 	TEST("but by the one that slurm.conf names");
 	reconfigured("phalanx_uid=65534");
 	CHECK(hello_to_foreigner(60));
 	reconfigured("");
-	CHECK(!hello_to_foreigner(2));
+	CHECK(!hello_to_foreigner(3));
 }
 
 extern void test_loss(void)
