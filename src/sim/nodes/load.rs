@@ -236,7 +236,7 @@ pub(crate) fn shape_of(row: &sacct::Row, cluster: &Snapshot) -> Result<Shape, St
             _ => {
                 let Some(name) = name.strip_prefix("gres/") else { continue };
                 let (kind, of_type) = name.split_once(':').unwrap_or((name, ""));
-                gres.entry(kind).or_default().push((of_type, count()?));
+                gres.entry(kind).or_default().extend(count().ok().map(|count| (of_type, count)));
             }
         }
     }
@@ -265,8 +265,8 @@ pub(crate) fn shape_of(row: &sacct::Row, cluster: &Snapshot) -> Result<Shape, St
 }
 
 /// Wants of one kind: `gres/gpu=2` is the sum of types such as `gres/gpu:a100=2`, which accountings
-/// have with or without it. A type that the cluster does not know counts as any; what no node has
-/// is left out.
+/// have with or without it. A type that the cluster does not know counts as any; what no node has,
+/// or what is no number, is left out.
 fn wants(cluster: &Snapshot, kind: &str, counts: &[(&str, u64)]) -> Vec<GresWant> {
     let Some(kind_id) = cluster.gres_kind(kind) else { return Vec::new() };
     let want = |gres_type, per_node| GresWant {
