@@ -158,6 +158,12 @@ static void test_run_now_classes(void)
 {
 	config_record_t *config = node_record_table_ptr[2]->config_ptr;
 	config_record_t light = *config;
+	/* Outside of a FLEX reservation, and a set of nodes to boot, of stock's bits 40 and 41. */
+#if SINCE(23, 11)
+	const uint32_t outside = 1, boots = 2;
+#else
+	const uint32_t outside = 4, boots = 8;
+#endif
 	const struct phx_ask *a;
 
 	TEST("asks: classes only where they differ from the table's Weight");
@@ -173,7 +179,7 @@ static void test_run_now_classes(void)
 	CHECK_EQ(a->class_planes, 2);
 	CHECK(classes(a)[0].tier == 0 && classes(a)[0].weight == 5);
 	CHECK(classes(a)[1].tier == 0 && classes(a)[1].weight == 7);
-	CHECK(classes(a)[2].tier == 2 && classes(a)[2].weight == 7);
+	CHECK(classes(a)[2].tier == boots && classes(a)[2].weight == 7);
 	CHECK_EQ(planes(a)[0], 0xdf & ~0x09u);
 	CHECK_EQ(planes(a)[1], 0x01);
 	expect_length(a);
@@ -215,6 +221,13 @@ static void test_run_now_classes(void)
 	node_record_table_ptr[0]->node_state &= ~NODE_STATE_POWERED_DOWN;
 	node_record_table_ptr[0]->sched_weight = 7 << 8 | 0xff;
 #endif
+
+	TEST("asks: a node that boots is before one outside of a FLEX reservation");
+	node_record_table_ptr[0]->sched_weight |= 0x10000000000;
+	a = ask(SELECT_MODE_RUN_NOW);
+	CHECK(classes(a)[a->class_count - 1].tier == outside);
+	CHECK_EQ(planes(a)[a->class_count - 2] & 0xdf, 0x01);
+	node_record_table_ptr[0]->sched_weight = 7 << 8 | 0xff;
 	node_record_table_ptr[1]->node_state &= ~NODE_STATE_POWERING_UP;
 }
 
