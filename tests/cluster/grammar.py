@@ -26,12 +26,6 @@ SHOWN_MAX = 40          # differences that are printed whole
 PASSED_MAX = 5          # that were there once, not again
 SABOTAGE_REQUESTS = 30
 HEEDLESS = "[balance]\nweight_cost = 0.0\n"
-# Differences that are known: kinds, whether it is this one, reason.
-KNOWN = (
-    (("heavier", "leaves", "more-nodes", "amounts"),
-     lambda one: any("FLEX" in word for kept in one.state.kept for word in kept[2]),
-     "a node that boots and one outside of a FLEX reservation are of one tier"),
-)
 case = Cases()
 
 
@@ -65,12 +59,6 @@ def told(tally):
     return (f"{tally.requests} requests on {tally.clusters} clusters, {tally.asks} asks, "
             f"{tally.requests / max(tally.seconds, 0.001):.1f} a second; stock: {verdicts}; "
             f"differences: {kinds or 'none'}" + (f"; unsteady {unsteady}" if unsteady else ""))
-
-
-def known(one):
-    """The reason of a difference that is known, or nothing."""
-    return next((reason for kinds, found, reason in KNOWN
-                 if one.kind.removeprefix("stale-") in kinds and found(one)), "")
 
 
 @case
@@ -122,9 +110,8 @@ def requests(suite):
     rows = sorted(groups.items(), key=lambda item: (item[0][0] not in HARMS, -len(item[1])))
     shown = 0
     for (kind, heads), found in rows:
-        faults = kind in HARMS and [one for one in found if not known(one)]
-        mark = "FAULT" if faults else "known" if kind in HARMS else "other"
-        print(f"{mark:<6} {kind:<13} {len(found):>5}  {heads}")
+        faults = kind in HARMS and found
+        print(f"{'FAULT' if faults else 'other':<6} {kind:<13} {len(found):>5}  {heads}")
         if faults and shown < SHOWN_MAX:
             shown += 1
             one = shrink_config(faults[0], suite.root, suite.library) if suite.args.plain \
