@@ -58,7 +58,7 @@ typedef bitstr_t exc_t;
 #if SINCE(23, 11)
 #define RUN_NOW_TIER(node_ptr) SCHED_TIER(node_ptr)
 #else
-/* Within stock's tier: ready, booting, asleep. Stock gives the last a weight of INFINITE - 1 only. */
+/* Within stock's tier: ready, booting, asleep. Stock makes the Weight of the last INFINITE - 1. */
 #define RUN_NOW_TIER(node_ptr) \
 	(SCHED_TIER(node_ptr) << 2 | \
 	 (IS_ASLEEP(node_ptr) ? 2u : IS_NODE_POWERING_UP(node_ptr) ? 1u : 0u))

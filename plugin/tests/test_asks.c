@@ -154,16 +154,17 @@ static void test_switches(void)
 	CHECK_EQ(a->switches + a->switch_wait_left_s, 0);
 }
 
+/* Tier of a node outside of a FLEX reservation, and of a set that boots: stock's bits 40 and 41. */
+#if SINCE(23, 11)
+static const uint32_t outside = 1, boots = 2;
+#else
+static const uint32_t outside = 4, boots = 8;
+#endif
+
 static void test_run_now_classes(void)
 {
 	config_record_t *config = node_record_table_ptr[2]->config_ptr;
 	config_record_t light = *config;
-	/* Outside of a FLEX reservation, and a set of nodes to boot, of stock's bits 40 and 41. */
-#if SINCE(23, 11)
-	const uint32_t outside = 1, boots = 2;
-#else
-	const uint32_t outside = 4, boots = 8;
-#endif
 	const struct phx_ask *a;
 
 	TEST("asks: classes only where they differ from the table's Weight");
@@ -201,6 +202,11 @@ static void test_run_now_classes(void)
 	node_record_table_ptr[2]->config_ptr = config;
 	node_record_table_ptr[2]->sched_weight = 7 << 8 | 0xff;
 	node_record_table_ptr[2]->weight = 7;
+}
+
+static void test_run_now_tiers(void)
+{
+	const struct phx_ask *a;
 
 	TEST("asks: a node that boots already is behind the ready ones, before those that sleep");
 	node_record_table_ptr[1]->node_state |= NODE_STATE_POWERING_UP;
@@ -462,6 +468,7 @@ extern void test_asks(void)
 	test_numbers();
 	test_switches();
 	test_run_now_classes();
+	test_run_now_tiers();
 	test_will_run();
 	test_exc();
 	test_preemptees();
