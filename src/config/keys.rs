@@ -59,7 +59,7 @@ pub enum Kind {
 /// One key of the file.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Key {
-    /// Path with dots; `*` stands for any partition's or collector's name.
+    /// Path with dots; `*` stands for any partition's, account's or collector's name.
     pub path: &'static str,
     /// Type and range of the key's value.
     pub kind: Kind,
@@ -119,7 +119,6 @@ pub const KEYS: &[Key] = &[
     fixed("control.munge_socket", Kind::MaybeFile),
     key("control.masters", Kind::Texts),
     key("source.poll_ms", int(200, 5000, "milliseconds")),
-    key("planner.plan_jobs_max", int(1, 1_000_000, "jobs")),
     key("planner.hold_max_s", int(0, 3600, "seconds")),
     key("order.by", Kind::Choice(&["off", "plan", "shortest", "learned", "price"])),
     key("order.max_overtakes", int(0, 1_000_000, "")),
@@ -172,6 +171,7 @@ pub const KEYS: &[Key] = &[
     key("collector.*", Kind::Registration),
     key("partition.*.mode", Kind::Choice(MODES)),
     key("partition.*.power_cap_w", Kind::Real { min: 0.0, max: 1e9 }),
+    key("account.*", Kind::Choice(MODES)),
 ];
 
 /// Meaning of a path in the file.

@@ -58,7 +58,7 @@ pub use learn::LearnConfig;
 pub use link::{ControlConfig, LinkConfig, Proofs, PublicRead};
 pub use log::{LogConfig, LogLevel};
 pub use order::{OrderBy, OrderConfig};
-pub use planner::{PlannerConfig, SourceConfig};
+pub use planner::{PLAN_JOBS_MAX, PlannerConfig, SourceConfig};
 pub use topology::{TopologyConfig, TopologyPolicy};
 
 use phalanx_core::limits::CONFIG_BYTES_MAX;
@@ -68,10 +68,7 @@ use phalanx_planner::energy::DayPrices;
 /// The file that `phalanxd` reads when `--config` is not given.
 pub const DEFAULT_PATH: &str = "/etc/phalanx/phalanx.toml";
 
-/// Price of energy by default, in money per kWh: about that of industry in Europe.
-const ENERGY_PRICE: f64 = 0.3;
-
-/// Treatment of a partition's jobs.
+/// Treatment of jobs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
@@ -95,17 +92,11 @@ impl Mode {
     }
 }
 
-impl std::fmt::Display for Mode {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.pad(self.as_str())
-    }
-}
-
 /// The whole configuration. `config/examples/phalanx.toml` explains each key.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// Mode of every partition without a mode of its own.
+    /// Mode of jobs whose partition and account have no mode of their own.
     pub mode: Mode,
     /// The plugin's socket and its limits.
     pub link: LinkConfig,
@@ -145,6 +136,8 @@ pub struct Config {
     pub collector: BTreeMap<String, Patch>,
     /// `[partition.NAME]`: settings of one partition.
     pub partition: BTreeMap<String, PartitionConfig>,
+    /// `[account]`: mode of the jobs of an account, in all partitions.
+    pub account: BTreeMap<String, Mode>,
 }
 
 /// `[partition.NAME]`: settings of one partition.
@@ -152,10 +145,8 @@ pub struct Config {
 #[serde(default, deny_unknown_fields)]
 pub struct PartitionConfig {
     /// Mode of the partition; `None`: the global one.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<Mode>,
     /// Maximum power of the partition's nodes together, in watts; `None` or 0: no limit.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub power_cap_w: Option<f64>,
 }
 
@@ -207,9 +198,21 @@ impl Config {
         self.collector.iter().map(of).collect()
     }
 
-    /// Returns the mode in force for a partition.
-    pub fn mode_for(&self, partition: &str) -> Mode {
-        self.partition.get(partition).and_then(|p| p.mode).unwrap_or(self.mode)
+    /// Returns the mode in force for jobs of a partition and an account.
+    pub fn mode_for(&self, partition: &str, account: &str) -> Mode {
+        let of_partition = || self.partition.get(partition).and_then(|p| p.mode);
+        self.account.get(account).copied().or_else(of_partition).unwrap_or(self.mode)
+    }
+
+    /// Returns the partitions with a mode of their own.
+    pub fn partition_modes(&self) -> impl Iterator<Item = (&String, Mode)> {
+        self.partition.iter().filter_map(|(name, own)| Some((name, own.mode?)))
+    }
+
+    /// Returns the modes of any jobs.
+    fn modes(&self) -> impl Iterator<Item = Mode> {
+        let own = self.partition_modes().map(|(_, mode)| mode);
+        std::iter::once(self.mode).chain(own).chain(self.account.values().copied())
     }
 
     /// Returns whether the power of any nodes is limited.
@@ -238,20 +241,19 @@ impl Config {
 
     /// Returns the prices of energy by the hour.
     pub fn energy_prices(&self) -> DayPrices {
-        // The file was checked.
+        // The file was checked. By default about what industry in Europe pays for a kWh.
         let prices = self.energy.price.by_hour().ok().flatten();
-        prices.unwrap_or_else(|| DayPrices::flat(ENERGY_PRICE))
+        prices.unwrap_or_else(|| DayPrices::flat(0.3))
     }
 
-    /// Returns whether any partition can get a decision.
+    /// Returns whether any job can get a decision.
     pub fn any_active(&self) -> bool {
-        self.mode != Mode::Off
-            || self.partition.values().any(|p| p.mode.is_some_and(|m| m != Mode::Off))
+        self.modes().any(|mode| mode != Mode::Off)
     }
 
-    /// Returns whether decisions apply to any partition's jobs.
+    /// Returns whether decisions apply to any jobs.
     pub fn any_enforced(&self) -> bool {
-        self.mode == Mode::Enforce || self.partition.values().any(|p| p.mode == Some(Mode::Enforce))
+        self.modes().any(|mode| mode == Mode::Enforce)
     }
 
     /// Returns sentences about settings that are valid but probably not meant.
@@ -268,7 +270,7 @@ impl Config {
             out.push("order.by = \"price\" has no effect: energy.price is empty".to_owned());
         }
         if self.order.by != OrderBy::Off && !self.any_enforced() {
-            out.push("order.by has no effect: no partition is in mode \"enforce\"".to_owned());
+            out.push("order.by has no effect: no jobs are in mode \"enforce\"".to_owned());
         }
         if !self.any_active() {
             out.push("mode is \"off\" everywhere: Slurm places every job".to_owned());

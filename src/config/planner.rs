@@ -3,6 +3,9 @@
 
 use super::section::section;
 
+/// Pending jobs that one plan covers, highest priority first.
+pub const PLAN_JOBS_MAX: usize = 2000;
+
 section! {
     /// `[source]`: reading jobs and nodes from slurmctld.
     SourceConfig {
@@ -15,8 +18,6 @@ section! {
 section! {
     /// `[planner]`: the worker that plans the pending jobs in the background.
     PlannerConfig {
-        /// Pending jobs that one plan covers, highest priority first.
-        plan_jobs_max: u32 = 2000,
         /// Longest time for which a method holds a job that Slurm could start, in seconds.
         hold_max_s: u64 = 3600,
     }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::{Admission, BagHold, BagMode, Config, GangMode};
+use super::{Admission, BagHold, BagMode, Config, GangMode, PLAN_JOBS_MAX};
 use phalanx_methods::balance::Params;
 use phalanx_methods::gang::Mode;
 use phalanx_methods::learn::BONUS_SCALE_SHIPPED;
@@ -80,7 +80,7 @@ impl Config {
             billing: gang.billing.clone(),
             cost: gang.cost.clone(),
             enforce_admission: gang.admission == Admission::Enforce,
-            jobs_max: self.planner.plan_jobs_max as usize,
+            jobs_max: PLAN_JOBS_MAX,
             ..Settings::default()
         }
     }

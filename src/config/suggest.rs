@@ -10,12 +10,7 @@ pub(super) fn nearest<'a>(
     candidates: impl IntoIterator<Item = &'a str>,
 ) -> Option<&'a str> {
     let limit = (word.chars().count() / 3 + 1).min(3);
-    let mut best: Option<(usize, &str)> = None;
-    for candidate in candidates {
-        let distance = osa_distance(&word.to_lowercase(), candidate);
-        if distance <= limit && best.is_none_or(|(least, _)| distance < least) {
-            best = Some((distance, candidate));
-        }
-    }
-    best.map(|(_, candidate)| candidate)
+    let distance = |candidate: &&str| osa_distance(&word.to_lowercase(), candidate);
+    let near = candidates.into_iter().filter(|candidate| distance(candidate) <= limit);
+    near.min_by_key(distance)
 }

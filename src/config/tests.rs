@@ -31,6 +31,7 @@ fn key_table_equals_the_structs() {
     let mut config = Config::default();
     let all = PartitionConfig { mode: Some(Mode::Off), power_cap_w: Some(0.0) };
     config.partition.insert("*".into(), all);
+    config.account.insert("*".into(), Mode::Off);
     let mut from_structs: Vec<String> =
         config.flatten().into_keys().map(|key| key.replace("\"*\"", "*")).collect();
     // Empty, so not flattened.
@@ -75,12 +76,14 @@ fn annotated_file_documents_every_key() {
         let section = match table {
             "" => FILE.split("\n[").next().unwrap(),
             "partition.*" => FILE.split("# [partition.debug]").nth(1).unwrap(),
+            "account" => FILE.split("# [account]").nth(1).unwrap(),
             table => {
                 let at = FILE.find(&format!("\n[{table}]\n")).expect(table);
                 FILE[at + 2..].split("\n[").next().unwrap()
             }
         };
-        let example = table.ends_with('*');
+        let example = key.path.contains('*');
+        let leaf = leaf.replace('*', "physics");
         let line = format!("\n{}{leaf} = ", if example { "# " } else { "" });
         let (before, _) =
             section.split_once(line.as_str()).unwrap_or_else(|| panic!("{}", key.path));
@@ -221,9 +224,9 @@ const BAD: &[(&str, &str)] = &[
         "p.toml:2:10: control.socket: same path as link.socket: /run/phalanx/plugin.sock",
     ),
     (
-        "[planner]\nplan_jobs_max = 0\n",
-        "p.toml:2:17: planner.plan_jobs_max: expected an integer from 1 to 1000000 (jobs), \
-      got integer 0",
+        "[planner]\nhold_max_s = 3601\n",
+        "p.toml:2:14: planner.hold_max_s: expected an integer from 0 to 3600 (seconds), \
+      got integer 3601",
     ),
     (
         "[hdfs]\nhost_map = [\"dn[1-2] n[1-2]\", \"dn[3-5] n3\"]\n",
@@ -398,7 +401,8 @@ fn values_reach_their_fields() {
         "mode = \"shadow\"\nlink.deadline_us = 0x7d0\nlink.allowed_uids = [4_294_967_294]\n\
          [balance]\nthreshold = 1\nno_improvement = \"hold\"\n\
          mode = \"seed\"\ninitial_weights = { \"license/matlab\" = 2, \"gres/gpu:a100\" = 1e3 }\n\
-         [partition.debug]\nmode = \"off\"\n[partition.\"a.b\"]\n",
+         [partition.debug]\nmode = \"off\"\n[partition.\"a.b\"]\n\
+         [account]\nphysics = \"enforce\"\n",
     )
     .unwrap();
     assert_eq!(config.link.deadline_us, 2000);
@@ -408,15 +412,17 @@ fn values_reach_their_fields() {
     assert_eq!(config.balance.no_improvement, NoImprovement::Hold);
     assert_eq!(config.balance.initial_weights["license/matlab"], 2.0);
     assert_eq!(config.balance.initial_weights["gres/gpu:a100"], 1000.0);
-    assert_eq!(config.mode_for("debug"), Mode::Off);
-    assert_eq!(config.mode_for("a.b"), Mode::Shadow);
-    assert_eq!(config.mode_for("main"), Mode::Shadow);
+    assert_eq!(config.mode_for("debug", "chemistry"), Mode::Off);
+    assert_eq!(config.mode_for("a.b", ""), Mode::Shadow);
+    assert_eq!(config.mode_for("main", ""), Mode::Shadow);
+    assert_eq!(config.mode_for("debug", "physics"), Mode::Enforce);
     assert!(config.any_active());
 }
 
 #[test]
-fn off_everywhere_unless_a_partition_says_otherwise() {
+fn off_everywhere_unless_a_partition_or_account_says_otherwise() {
     assert!(!parse("mode = \"off\"").unwrap().any_active());
+    assert!(parse("mode = \"off\"\n[account]\na = \"shadow\"").unwrap().any_active());
     assert!(parse("mode = \"off\"\n[partition.a]\nmode = \"shadow\"").unwrap().any_active());
 }
 

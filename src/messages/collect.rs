@@ -160,52 +160,37 @@ impl Default for Registration {
 #[serde(default, deny_unknown_fields)]
 pub struct Patch {
     /// New [`Registration::name`].
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// New [`Registration::kind`].
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<Kind>,
     /// New [`Registration::cmd`].
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub cmd: Option<String>,
     /// New [`Registration::args`].
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub args: Option<Vec<String>>,
     /// New [`Registration::every_ms`].
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub every_ms: Option<u64>,
     /// New [`Registration::timeout_ms`].
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
     /// New [`Registration::nodes`].
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub nodes: Option<String>,
     /// New [`Registration::inputs`].
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub inputs: Option<Vec<String>>,
     /// New [`Registration::replicas`].
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub replicas: Option<u32>,
     /// New [`Registration::run_as`]; empty: the configured one.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub run_as: Option<String>,
     /// New [`Registration::output`].
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub output: Option<Output>,
     /// New [`Registration::value_type`].
-    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "type")]
     pub value_type: Option<ValueType>,
     /// New [`Registration::enabled`].
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub enabled: Option<bool>,
     /// New [`Registration::except`].
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub except: Option<String>,
     /// New [`Registration::start`].
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub start: Option<String>,
     /// New [`Registration::stop`].
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub stop: Option<String>,
 }
 

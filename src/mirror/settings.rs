@@ -9,6 +9,7 @@ use phalanx_ffi::wire;
 use crate::proofs::Proving;
 use phalanx_config::{Config, DataMode, Mode, OrderBy, Proofs};
 use phalanx_methods::balance::NoImprovement;
+use phalanx_methods::learn::account_key;
 use phalanx_planner::place::Tuning;
 
 /// The link's settings under one configuration.
@@ -16,10 +17,12 @@ use phalanx_planner::place::Tuning;
 pub struct Settings {
     /// Number of the accepted configuration.
     pub generation: u64,
-    /// Mode of partitions without one of their own.
+    /// Mode of jobs whose partition and account have none of their own.
     pub mode: Mode,
     /// Mode by partition.
     pub partition_modes: BTreeMap<String, Mode>,
+    /// Mode by the key of an account, before that of the partition.
+    pub account_modes: BTreeMap<u32, Mode>,
     /// Longest wait of the plugin, microseconds.
     pub deadline_us: u32,
     /// Limits that open the plugin's circuit breaker.
@@ -78,12 +81,17 @@ impl BreakerLimits {
 
     /// Limits of a daemon that serves jobs.
     const DEFAULT: Self = Self {
-        late_budget_ms: LATE_BUDGET_MS,
-        open_ms: BREAKER_OPEN_MS,
-        refused_pct: REFUSED_PCT,
-        syncs_a_minute: SYNCS_A_MINUTE,
-        eject_openings: EJECT_OPENINGS,
-        eject_window_s: EJECT_WINDOW_S,
+        // Below two per cent of a minute.
+        late_budget_ms: 1000,
+        // A restart of the daemon fits in.
+        open_ms: 5000,
+        // Above it most asks are wasted.
+        refused_pct: 50,
+        // One takes milliseconds.
+        syncs_a_minute: 10,
+        // As the breaker stays open longer each time, half an hour in which each try failed.
+        eject_openings: 10,
+        eject_window_s: 3600,
     };
 }
 
@@ -93,22 +101,8 @@ impl Default for BreakerLimits {
     }
 }
 
-/// Time for which slurmctld may wait in vain, in milliseconds a minute: below two per cent.
-const LATE_BUDGET_MS: u32 = 1000;
 /// Greatest `late_budget_ms` that the plugin accepts, in milliseconds a minute.
 const LATE_BUDGET_MAX_MS: u32 = 6000;
-/// Time for which the breaker first stays open, in milliseconds: a restart of the daemon fits in.
-const BREAKER_OPEN_MS: u32 = 5000;
-/// Share of the answers that Slurm may refuse, in percent: above it most asks are wasted.
-const REFUSED_PCT: u32 = 50;
-/// Full states a minute beyond those for changes in slurmctld: one takes milliseconds.
-const SYNCS_A_MINUTE: u32 = 10;
-/// Openings within [`EJECT_WINDOW_S`] that eject the plugin: as the breaker stays open longer each
-/// time, half an hour in which each try failed.
-const EJECT_OPENINGS: u32 = 10;
-/// Window in which openings of the breaker count, in seconds.
-const EJECT_WINDOW_S: u32 = 3600;
-
 /// Number of proofs of which one is compared with Slurm's answer in full, at no visible cost.
 const VERIFY_EVERY: u32 = 256;
 
@@ -128,11 +122,13 @@ impl Settings {
     pub fn of(config: &Config, generation: u64) -> Self {
         let is_on = config.data_jobs.mode != DataMode::Off;
         let proofs = if config.any_enforced() { config.link.proofs } else { Proofs::None };
-        let modes = config.partition.iter().filter_map(|(name, p)| Some((name.clone(), p.mode?)));
+        let modes = config.partition_modes().map(|(name, mode)| (name.clone(), mode));
+        let accounts = config.account.iter().map(|(name, mode)| (account_key(name), *mode));
         Self {
             generation,
             mode: config.mode,
             partition_modes: modes.collect(),
+            account_modes: accounts.collect(),
             deadline_us: config.link.deadline_us,
             breaker: if config.expert.breaker {
                 BreakerLimits::default()
@@ -157,9 +153,10 @@ impl Settings {
         }
     }
 
-    /// Returns the mode for jobs of a partition.
-    pub fn mode_of(&self, partition: &str) -> Mode {
-        self.partition_modes.get(partition).copied().unwrap_or(self.mode)
+    /// Returns the mode for jobs of a partition and an account, see [`account_key`].
+    pub fn mode_of(&self, partition: &str, account_key: u32) -> Mode {
+        let of_partition = || self.partition_modes.get(partition);
+        self.account_modes.get(&account_key).or_else(of_partition).copied().unwrap_or(self.mode)
     }
 
     /// Returns the settings that the plugin needs.

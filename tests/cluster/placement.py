@@ -270,24 +270,28 @@ def bad_file_refused(suite):
 
 @case
 def partition_modes(suite):
-    """Partitions off, shadow and enforce: who decides, and what is recorded"""
+    """Partitions and accounts off, shadow and enforce: who decides, and what is recorded"""
     text, since = suite.read_toml(), phalanx_json(suite.cluster, "report", "shadow")
-    suite.toml(text + '\n[partition.gpu]\nmode = "shadow"\n[partition.bigmem]\nmode = "off"\n')
+    suite.toml(text + '\n[partition.gpu]\nmode = "shadow"\n[partition.bigmem]\nmode = "off"\n'
+               '[account]\nphysics = "enforce"\nexempt = "shadow"\n')
     suite.reload()
-    modes = read_status(suite.cluster)["raw"]["config"]["partition_modes"]
-    suite.expect(modes == {"gpu": "shadow", "bigmem": "off"}, f"partition_modes are {modes}")
+    config = read_status(suite.cluster)["raw"]["config"]
+    for key, wanted in (("partition_modes", {"gpu": "shadow", "bigmem": "off"}),
+                        ("account_modes", {"physics": "enforce", "exempt": "shadow"})):
+        suite.expect(config[key] == wanted, f"{key} are {config[key]}")
     before = read_status(suite.cluster)
-    for partition, mode, ours in (("gpu", "shadow", False), ("bigmem", "off", False),
-                                  ("main", "enforce", True)):
-        reports = [suite.one_job("-p", partition, "-N1", "-n2")[1] for _ in range(3)]
+    for words, mode, ours in (("-p gpu", "shadow", False), ("-p bigmem", "off", False),
+                              ("-p main", "enforce", True), ("-p gpu -A physics", "enforce", True),
+                              ("-p main -A exempt", "shadow", False)):
+        reports = [suite.one_job(*words.split(), "-N1", "-n2")[1] for _ in range(3)]
         found = {report["mode"] for report in reports}
-        suite.expect(found == {mode}, f"{partition}: explain says mode {found}")
+        suite.expect(found == {mode}, f"{words}: explain says mode {found}")
         by_us = [report["placed"]["by_phalanx"] for report in reports if report.get("placed")]
         suite.expect(len(by_us) == 3 and (any(by_us) if ours else not any(by_us)),
-                     f"{partition}: placed by Phalanx: {by_us}")
+                     f"{words}: placed by Phalanx: {by_us}")
         reasons = {report["placed"].get("reason") for report in reports if report.get("placed")}
         # In mode off nothing is recorded, so that explain may know no more than that.
-        suite.expect(ours or reasons <= {mode, "not asked"}, f"{partition}: reasons {reasons}")
+        suite.expect(ours or reasons <= {mode, "not asked"}, f"{words}: reasons {reasons}")
     after = read_status(suite.cluster)
     for reason in ("shadow", "off"):
         grown = after["fallen_back"].get(reason, 0) - before["fallen_back"].get(reason, 0)

@@ -125,6 +125,9 @@ pub struct ConfigStatus {
     pub mode: String,
     /// Partitions with a mode of their own.
     pub partition_modes: BTreeMap<String, String>,
+    /// Accounts with a mode of their own.
+    #[serde(default)]
+    pub account_modes: BTreeMap<String, String>,
     /// Changed keys that take effect only after a restart.
     pub needs_restart: Vec<String>,
     /// Error of the last refused reload, until one succeeds.

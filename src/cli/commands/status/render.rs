@@ -43,17 +43,18 @@ pub fn verdict(status: &Status) -> String {
     if plugin.shadow_only {
         return alone("nothing was tested on this release of Slurm");
     }
-    let own: Vec<String> = status
-        .config
+    let config = &status.config;
+    let own: Vec<String> = config
         .partition_modes
         .iter()
-        .filter(|(_, mode)| **mode != status.config.mode)
-        .map(|(partition, mode)| format!("{} in {}", clean(partition), clean(mode)))
+        .chain(&config.account_modes)
+        .filter(|(_, mode)| **mode != config.mode)
+        .map(|(name, mode)| format!("{} in {}", clean(name), clean(mode)))
         .collect();
     let except = match own.len() {
         0 => String::new(),
         1..=4 => format!(", but {}", own.join(", ")),
-        many => format!(", but {many} partitions in another"),
+        many => format!(", but {many} partitions or accounts in another"),
     };
     let breaker = match plugin.breaker.as_str() {
         "closed" => String::new(),
@@ -119,6 +120,9 @@ fn configuration(status: &Status) -> String {
     let mut text = format!("mode {mode}, generation {}, {path}", config.generation);
     for (partition, mode) in &config.partition_modes {
         text.push_str(&format!("\npartition {}: mode {}", clean(partition), clean(mode)));
+    }
+    for (account, mode) in &config.account_modes {
+        text.push_str(&format!("\naccount {}: mode {}", clean(account), clean(mode)));
     }
     if !config.needs_restart.is_empty() {
         text.push_str(&format!("\nrestart needed for {}", clean(&config.needs_restart.join(", "))));

@@ -128,7 +128,7 @@ impl Shared {
             state: job.state_text.to_string(),
             user_id: Some(job.user_id),
             partition: job.partitions.to_string(),
-            mode: self.config().mode_for(first).as_str().to_owned(),
+            mode: self.config().mode_for(first, &job.account).as_str().to_owned(),
             request: request(snapshot, job),
             expected: self.expected_report(job),
             ..Explain::default()

@@ -16,6 +16,7 @@ use self::bags::Bags;
 use self::data_jobs::DataJobs;
 use self::gangs::Gangs;
 use crate::daemon::state::power::Power;
+use phalanx_config::PLAN_JOBS_MAX;
 use phalanx_planner::backfill_window;
 use phalanx_planner::preference::MethodPlan;
 
@@ -37,7 +38,7 @@ impl PlacementMethod for BackfillWindow {
             usages: round.usages,
             outlook: round.outlook,
             now_ms: round.now_ms,
-            jobs_max: round.config.planner.plan_jobs_max as usize,
+            jobs_max: PLAN_JOBS_MAX,
             done: round.done,
         })
     }

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The configuration in force and where it came from.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, RwLock};
 
 use log::{info, warn};
 
-use phalanx_config::{Config, PartitionConfig};
+use phalanx_config::{Config, Mode};
 use phalanx_ffi::locks::{read, write};
 use phalanx_messages::rest::{ConfigStatus, ReloadReport};
 
@@ -46,16 +45,13 @@ impl Configuration {
     pub fn status(&self) -> ConfigStatus {
         let in_force = read(&self.in_force);
         let config = &in_force.config;
-        let own = |(name, partition): (&String, &PartitionConfig)| {
-            Some((name.clone(), partition.mode?.as_str().to_owned()))
-        };
-        let partition_modes: BTreeMap<String, String> =
-            config.partition.iter().filter_map(own).collect();
+        let text = |(name, mode): (&String, Mode)| (name.clone(), mode.as_str().to_owned());
         ConfigStatus {
             path: self.path.display().to_string(),
             generation: in_force.generation,
             mode: config.mode.as_str().to_owned(),
-            partition_modes,
+            partition_modes: config.partition_modes().map(text).collect(),
+            account_modes: config.account.iter().map(|(name, mode)| text((name, *mode))).collect(),
             needs_restart: in_force.needs_restart.clone(),
             last_error: in_force.last_error.clone(),
         }
@@ -102,7 +98,6 @@ impl Configuration {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use phalanx_config::Mode;
 
     #[test]
     fn a_reload_is_whole_or_not_at_all() {

@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
+use phalanx_config::Mode;
 use phalanx_core::limits::{RECENT_ASKS_MAX, RECENT_BYTES_MAX, RECENT_JOBS_MAX};
 use phalanx_messages::rest::{AskReport, DecisionReport};
 
@@ -30,6 +31,7 @@ impl Key {
 #[derive(Debug, Clone)]
 pub struct Ask {
     pub decision: u64,
+    pub mode: Mode,
     pub partition: String,
     pub report: AskReport,
     /// Scores of the ask, a `DecisionReport` as JSON: a fifth of what it takes otherwise.
@@ -205,7 +207,14 @@ mod tests {
 
     fn ask(decision: u64, mode: &str) -> Ask {
         let report = AskReport { mode: mode.to_owned(), ..AskReport::default() };
-        Ask { decision, partition: String::new(), report, scores: None, kept: false }
+        Ask {
+            decision,
+            mode: Mode::Enforce,
+            partition: String::new(),
+            report,
+            scores: None,
+            kept: false,
+        }
     }
 
     fn start(job_id: u32) -> Start {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, RwLock};
 
 use super::core_speeds::CoreSpeeds;
-use phalanx_config::Config;
+use phalanx_config::{Config, PLAN_JOBS_MAX};
 use phalanx_core::limits::RUNTIME_RUNS_MIN;
 use phalanx_core::snapshot::{Job, Snapshot};
 use phalanx_ffi::locks::{read, write};
@@ -75,7 +75,7 @@ impl Learned {
             let known = self.expected(job).filter(|(_, runs)| *runs >= RUNTIME_RUNS_MIN);
             known.map(|(prediction, _)| prediction.mean_s)
         };
-        Outlook::new(snapshot, now_s, config.planner.plan_jobs_max as usize, &expected)
+        Outlook::new(snapshot, now_s, PLAN_JOBS_MAX, &expected)
     }
 
     /// Mean seconds between two jobs on a slot while others wait.

@@ -87,9 +87,9 @@ impl HistoryWriter<'_> {
         let time_ms = now_ms();
         let question = &decision.question;
         let key = Key::of(question.job_id, question.array);
-        let mode = self.responder.settings().tuning.params.mode;
+        let params = &self.responder.settings().tuning.params;
         let report = ask_report(decision, time_ms);
-        let scores = decision_report(decision, mode, time_ms);
+        let scores = decision_report(decision, params.mode, time_ms);
         self.open.insert(decision.id, (key, scores.as_ref().and_then(mean_after)));
         while self.open.len() > OPEN_MAX {
             self.open.pop_first();
@@ -97,7 +97,8 @@ impl HistoryWriter<'_> {
         let record = decision_record(decision, &report, scores.as_ref());
         let partition = question.partition.to_string();
         let scores = record.explain.as_deref().map(Arc::from);
-        let ask = Ask { decision: decision.id, partition, report, scores, kept: false };
+        let (id, mode) = (decision.id, decision.mode);
+        let ask = Ask { decision: id, mode, partition, report, scores, kept: false };
         lock(self.memory).asked(key, question.origin.user_id, ask);
         self.record(Record::Decision(record));
     }
@@ -169,7 +170,7 @@ impl HistoryWriter<'_> {
         let scores = kept.and_then(Ask::scores);
         self.holds(note, scores.as_ref().map_or("stock", |scores| &scores.method), time_ms);
         let partition = ask.as_ref().map(|a| a.partition.as_str()).unwrap_or_default();
-        let mode = self.responder.settings().mode_of(partition);
+        let mode = ask.as_ref().map_or_else(|| self.responder.settings().mode, |ask| ask.mode);
         if mode == Mode::Off {
             return;
         }
@@ -262,7 +263,11 @@ mod tests {
             let scores = DecisionReport { method: "gang".to_owned(), ..DecisionReport::default() };
             let scores = Some(serde_json::to_string(&scores).unwrap().into());
             let (partition, kept) = (String::new(), false);
-            memory.asked(Key::Job(7), 0, Ask { decision: 1, partition, report, scores, kept });
+            memory.asked(
+                Key::Job(7),
+                0,
+                Ask { decision: 1, mode: Mode::Enforce, partition, report, scores, kept },
+            );
             memory.outcome(Key::Job(7), 1, None);
             let held = (0..2).map(|at| Held { node: NodeIdx::new(at), ..Held::default() });
             let job = RunningJob { id: 7, held: held.collect(), ..RunningJob::default() };

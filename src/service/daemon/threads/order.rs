@@ -177,7 +177,9 @@ fn waiting(jobs: &[Queued], snapshot: &Snapshot, config: &Config) -> Vec<Waiting
     let pools = Pools::of(snapshot);
     let mut partitions: BTreeMap<&str, u32> = BTreeMap::new();
     let of = |job: &Queued| {
-        let names = snapshot.job(job.job_id).map_or("", |j| &*j.partitions);
+        let (names, account) = snapshot
+            .job(job.job_id)
+            .map_or(("", ""), |known| (&*known.partitions, &*known.account));
         let count = u32::try_from(partitions.len()).unwrap_or(u32::MAX);
         let partition = *partitions.entry(names).or_insert(count);
         let mut each = names.split(',').filter(|name| !name.is_empty()).peekable();
@@ -200,7 +202,7 @@ fn waiting(jobs: &[Queued], snapshot: &Snapshot, config: &Config) -> Vec<Waiting
             submit_s: job.submit_time,
             tasks: job.tasks.max(1),
             fixed: job.flags & (PHX_Q_FIXED | PHX_Q_QOSES) != 0,
-            enforced: known && each.all(|name| config.mode_for(name) == Mode::Enforce),
+            enforced: known && each.all(|name| config.mode_for(name, account) == Mode::Enforce),
         }
     };
     jobs.iter().map(of).collect()

@@ -14,7 +14,7 @@ use crate::daemon::state::plans::OfRound;
 use crate::daemon::state::power::{frugality, power_table};
 use crate::sync::{TICK, sleep_until};
 use crossbeam_channel::{Receiver, RecvTimeoutError};
-use phalanx_config::Config;
+use phalanx_config::{Config, PLAN_JOBS_MAX};
 use phalanx_core::snapshot::Snapshot;
 use phalanx_ffi::clock::{millis, now_ms, now_s};
 use phalanx_ffi::locks::lock;
@@ -118,8 +118,6 @@ struct Queue {
     usages: Vec<NodeUsage>,
     /// Demand of the pending jobs.
     pending: Demand,
-    /// Largest number of jobs to plan.
-    jobs_max: usize,
     /// Time of the round, Unix seconds.
     now_s: i64,
 }
@@ -132,14 +130,13 @@ fn count_queue(shared: &Shared, config: &Config, snapshot: &Arc<Snapshot>, now_s
     }
     let table = shared.responder.table();
     let (usages, exact) = shared.usages(snapshot);
-    let jobs_max = config.planner.plan_jobs_max as usize;
-    let pending = attribution::count(snapshot, &usages, now_s, jobs_max).demand(snapshot);
+    let pending = attribution::count(snapshot, &usages, now_s, PLAN_JOBS_MAX).demand(snapshot);
     let tally = (exact && follows).then(|| Tally::new(snapshot, usages.clone(), now_s, &pending));
     shared.responder.set_queue(pending.clone(), pools_of(snapshot));
     if let Some((tally, table)) = tally.zip(table) {
         shared.responder.set_tally(tally, &table);
     }
-    Queue { usages, pending, jobs_max, now_s }
+    Queue { usages, pending, now_s }
 }
 
 /// Takes the power of busy nodes, and puts the limits of power in force.
@@ -214,7 +211,7 @@ fn plan_queue(
         tuning: shared.responder.settings().tuning.clone(),
         pending: queue.pending,
         memory_tracked: shared.cluster.memory_tracked(),
-        jobs_max: queue.jobs_max,
+        jobs_max: PLAN_JOBS_MAX,
         now_s: queue.now_s,
         preferences: plans.into_iter().map(|plan| (plan.method, plan.preferences)).collect(),
         poll_start: shared.responder.with_placer(|p| p.engine().poll_start()).unwrap_or(0),

@@ -43,6 +43,7 @@ pub fn settings(mode: Mode) -> Settings {
         generation: 1,
         mode,
         partition_modes: [("gpu".to_owned(), Mode::Off)].into(),
+        account_modes: [].into(),
         deadline_us: 2000,
         breaker: BreakerLimits::default(),
         ask_will_run: true,

@@ -137,7 +137,7 @@ fn power(client: &Client, config: &Config, load: &mut NodeLoad) -> Result<(), St
 /// Settings of the simulation that stand for this configuration.
 fn setup(config: &Config, state: &State) -> Setup {
     let partitions = state.snapshot.partitions.iter().map(|partition| partition.name.to_string());
-    let by_slurm = |name: &String| config.mode_for(name) != Mode::Enforce;
+    let by_slurm = |name: &String| config.mode_for(name, "") != Mode::Enforce;
     Setup {
         order: Order::Easy,
         rules: Rules::default(),
