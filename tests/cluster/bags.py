@@ -52,13 +52,12 @@ EXTRA = ["SchedulerParameters=bf_interval=1,bf_resolution=1,sched_min_interval=1
          "batch_sched_delay=0,bf_yield_interval=100000,bf_max_job_test=5000,"
          "default_queue_depth=2000,bf_continue,bf_max_job_array_resv=1,bf_min_age_reserve=3600",
          "MinJobAge=7200"]
-CONFIG = PROMPT + """\
+SETTINGS = f"""\
 [energy]
-price = {{ 0-24 = {price} }}
+price = {{ 0-24 = {PRICE_KWH} }}
 [bag]
-mode = "{mode}"
 hold = "plan"
-watts = {{ fast = {fast}, mid = {mid}, eco = {eco} }}
+watts = {{ {', '.join(f'{kind} = {watts}' for kind, watts in WATTS.items())} }}
 """
 
 
@@ -179,7 +178,7 @@ def earn(cluster, tasks, planned):
 
 def config_of(mode):
     """The daemon's configuration."""
-    return CONFIG.format(mode=mode, price=PRICE_KWH, **WATTS)
+    return PROMPT + SETTINGS.replace("[bag]", f'[bag]\nmode = "{mode}"')
 
 
 def stock_policy(root, nodes, tasks, up=None, begin=None):

@@ -103,13 +103,13 @@ def job_options(seed, count):
     return options
 
 
-def run_list(cluster, options, held=False, prepare=None):
+def run_list(cluster, options, held=False, prepare=None, partition="cloud"):
     """Submits the list, calls `prepare`, lets the list start; returns starts per second, span.
 
-    held: the jobs wait by --hold instead of in a partition that is DOWN
+    held: the jobs wait by --hold instead of in the partition, the default one, that is DOWN
     """
     if not held:
-        cluster.run("scontrol", "update", "PartitionName=cloud", "State=DOWN")
+        cluster.run("scontrol", "update", f"PartitionName={partition}", "State=DOWN")
     begin = time.monotonic()
     ids = {cluster.submit(*words, *(["--hold"] if held else [])) for words in options}
     submit_s = time.monotonic() - begin
@@ -119,7 +119,7 @@ def run_list(cluster, options, held=False, prepare=None):
     if held:
         cluster.run("scontrol", "release", ",".join(map(str, sorted(ids))))
     else:
-        cluster.run("scontrol", "update", "PartitionName=cloud", "State=UP")
+        cluster.run("scontrol", "update", f"PartitionName={partition}", "State=UP")
     log = os.path.join(cluster.paths.log, "slurmctld.log")
     end = time.monotonic() + START_LIMIT_S
     while True:

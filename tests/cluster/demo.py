@@ -18,8 +18,9 @@ import threading
 import time
 
 import demo_page
-from demo_rows import ROWS, SIDES
+from demo_rows import ROWS, SIDES, Large
 from slurmcluster import ClusterError
+from slurmcluster.conf import CLOUD_MAX
 from slurmcluster.pair import boot
 from slurmcluster.release import Release
 from slurmcluster.suite import text_of
@@ -137,6 +138,7 @@ def result_of(args, rows, runs, texts):
     for row in rows:
         measures = [compare(measure, [run[row.name] for run in runs]) for measure in row.measures]
         found.append({"name": row.name, "title": row.title, "why": row.why,
+                      "needs": row.needs,
                       "explain": " ".join(("phalanx", *row.explain)),
                       "measures": [one for one in measures if one],
                       "explained": texts.get(row.name, "")})
@@ -167,8 +169,9 @@ def table(result):
                 lines.append(f"  {one['title']:48}{number(one['stock'], one):>13}"
                              f"{number(one['phalanx'], one):>12}{difference(one):>9}  "
                              f"{one['verdict']}")
-        lines += [f"    {row['why']}", f"    {row['explain']}"]
-    lines.append("gain: better by more than two runs of stock Slurm differ on the same list")
+        lines += [f"    {row['why']}", f"    {row['explain']}; {demo_page.configuration(row)}"]
+    lines += ["gain: better by more than two runs of stock Slurm differ on the same list",
+              "shipped: config/phalanx.toml in mode enforce; slurm.conf is the same on both sides"]
     return lines
 
 
@@ -179,6 +182,8 @@ def arguments():
     parser.add_argument("--seed", type=int, default=1, help="of the job lists (default 1)")
     parser.add_argument("--only", nargs="+", choices=list(ROWS), metavar="ROW",
                         help=f"these rows: {', '.join(ROWS)}")
+    parser.add_argument("--nodes", type=int, default=Large.nodes, metavar="N",
+                        help="of the rows starts and backfill (default %(default)s)")
     parser.add_argument("--repeat", type=int, default=1, metavar="N",
                         help="measure N times and show the means (default 1)")
     parser.add_argument("--null", action="store_true",
@@ -190,12 +195,15 @@ def arguments():
     args = parser.parse_args()
     if not 1 <= args.repeat <= REPEAT_MAX:
         parser.error(f"--repeat: expected 1 to {REPEAT_MAX}")
+    if not 160 <= args.nodes <= CLOUD_MAX:
+        parser.error(f"--nodes: expected 160 to {CLOUD_MAX}")
     return args
 
 
 def work(args, root):
     """Measures what is asked for, as often as is asked for."""
     rows = [ROWS[name](args.seed, root) for name in args.only or ROWS]
+    Large.nodes = args.nodes
     together, runs, texts = [row for row in rows if not row.alone], [], {}
     for at in range(args.repeat):
         run = {}

@@ -33,14 +33,22 @@ def page(result):
             f"gains here</title><style>{STYLE}</style><h1>What Phalanx gains on this machine</h1>"
             f"<p class=\"faint\">Slurm {escape(result['slurm'])}, seed {result['seed']}, {runs}: "
             f"the same work on real clusters of stock Slurm and of Phalanx.{null} A gain is a "
-            f"difference larger than that of two runs of stock Slurm.</p>{rows}</html>\n")
+            f"difference larger than that of two runs of stock Slurm. As shipped: "
+            f"<code>config/phalanx.toml</code> in mode enforce; <code>slurm.conf</code>, its "
+            f"Weights included, is the same on both sides.</p>{rows}</html>\n")
+
+
+def configuration(row):
+    """With which configuration of Phalanx a row was measured, as a few words."""
+    return f"needs {row['needs']}" if row["needs"] else "as shipped"
 
 
 def section(row):
     """A row with its measures and what the explaining command said."""
     more = (f"<details><summary><code>{escape(row['explain'])}</code></summary>"
             f"<pre>{escape(row['explained'])}</pre></details>" if row["explained"] else "")
-    return (f"<section><h2>{escape(row['title'])}</h2><p>{escape(row['why'])}</p>"
+    return (f"<section><h2>{escape(row['title'])}</h2><p>{escape(row['why'])}; "
+            f"Phalanx: {escape(configuration(row))}</p>"
             f"{''.join(map(measure, row['measures']))}{more}</section>")
 
 

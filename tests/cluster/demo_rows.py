@@ -2,7 +2,8 @@
 """The rows of the demo: what is measured on stock Slurm and on Phalanx, and what to look at then.
 
 A row is a pair of clusters that do the same work. `measures` says what is compared; `work` does
-it on one cluster and returns the numbers.
+it on one cluster and returns the numbers. Phalanx runs with config/phalanx.toml as it is shipped,
+in mode enforce; `settings` is what a row needs besides, which the table names.
 """
 
 import os
@@ -10,6 +11,7 @@ import pwd
 import random
 import re
 import time
+import tomllib
 from dataclasses import dataclass
 
 import bags
@@ -20,13 +22,12 @@ import topology_stream
 from slurmcluster import Cluster
 from slurmcluster.conf import write_config
 from slurmcluster.measure import job_values
-from slurmcluster.nodes import DEFAULT_FRAGMENT
+from slurmcluster.shipped import shipped
 from slurmcluster.suite import until
-from slurmcluster.workload import last_week, mixed
+from slurmcluster.workload import PRIORITIES, SITE, last_week, mixed
 
 SIDES = {"stock": "stock Slurm", "phalanx": "Phalanx"}
 PACE = 0.6      # of the mixed list's run times, so that the demo takes a minute and a half
-ENFORCE = 'mode = "enforce"\n'
 
 
 @dataclass(frozen=True)
@@ -55,15 +56,22 @@ class Row:
     alone = False       # measured without anything beside it, one side after the other
     measures = ()
     cluster = {}        # arguments of both clusters
-    config = ENFORCE
+    settings = ""       # of Phalanx, beside the shipped configuration
 
     def __init__(self, seed, root):
         self.seed, self.root = seed, os.path.join(root, self.name)
 
-    def make(self, side, stock):
+    @property
+    def needs(self):
+        """Its settings in words; "" for none."""
+        return ", ".join(f"{table}.{key}" + (f' = "{value}"' if isinstance(value, str) else "")
+                         for table, keys in tomllib.loads(self.settings).items()
+                         for key, value in keys.items())
+
+    def make(self, side, stock, mode="enforce"):
         """A cluster that has not been started."""
         place = os.path.join(self.root, side)
-        config = None if stock else write_config(place, self.config)
+        config = None if stock else write_config(place, shipped(mode, self.settings))
         return Cluster(place, stock=stock, config=config, **self.cluster)
 
     def prepare(self, cluster):
@@ -81,30 +89,15 @@ class Row:
 
 
 class Waits(Row):
-    """A mixed queue, ordered by what Phalanx has learned of its programs' runtimes."""
+    """A mixed queue of a site."""
 
     name, title = "waits", "60 mixed jobs on 16 nodes of four kinds"
-    why = ("short programs start first, within limits: runtimes are learned from last week's "
-           "accounting")
-    explain = ("history", "speeds")
+    why = "jobs fill nodes so that those that wait find room, by Weight as with Slurm"
+    explain = ("report",)
     measures = (Measure("wait_mean_s", "mean wait", "s", 1, False, 0.06),
                 Measure("wait_max_s", "longest wait", "s", 0, False, 0.17, False),
                 Measure("makespan_s", "makespan", "s", 0, False, 0.17, False))
-    cluster = {
-        # The default nodes as slurm.conf has them when nobody wrote a Weight.
-        "nodes": re.sub(r"Weight=\d+ ", "", DEFAULT_FRAGMENT),
-        # Priorities that can be changed, by themselves first come first served.
-        "extra": ["PriorityType=priority/multifactor", "PriorityWeightAge=0"]}
-    config = ENFORCE + ("[order]\nby = \"learned\"\nmax_overtakes = 20\n"
-                        "max_delay_s = 60\n")
-
-    def prepare(self, cluster):
-        """Imports what Slurm's accounting knows of last week, as an administrator would."""
-        path = os.path.join(self.root, "last-week.txt")
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(last_week(self.seed, pwd.getpwuid(os.getuid()).pw_name, PACE))
-        program = os.path.join(cluster.paths.bin_dir, "phalanx")
-        cluster.run(program, "history", "import", path, timeout=60)
+    cluster = {"nodes": SITE, "extra": PRIORITIES}
 
     def work(self, cluster):
         """Submits on time and waits for the last end."""
@@ -116,21 +109,38 @@ class Waits(Row):
         return job_values(wait_all(cluster, ids))
 
 
+class Order(Waits):
+    """The same queue, ordered by what Phalanx has learned of its programs' runtimes."""
+
+    name, title = "order", "the same jobs, short programs first"
+    why = "runtimes are learned from last week's accounting; a job is overtaken within limits"
+    explain = ("history", "speeds")
+    settings = '[order]\nby = "learned"\n'
+
+    def prepare(self, cluster):
+        """Imports what Slurm's accounting knows of last week, as an administrator would."""
+        path = os.path.join(self.root, "last-week.txt")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(last_week(self.seed, pwd.getpwuid(os.getuid()).pw_name, PACE))
+        program = os.path.join(cluster.paths.bin_dir, "phalanx")
+        cluster.run(program, "history", "import", path, timeout=60)
+
+
 class Speeds(Row):
     """Multi-node jobs on nodes of unequal speed, from no knowledge."""
 
-    name, title = "speeds", "multi-node jobs, each kind fast on other nodes"
+    name, title = "speeds", "MPI jobs (-n), each kind fast on other nodes of equal Weight"
     why = "which nodes are fast for which jobs is learned from the first ones that end"
     explain = ("history", "speeds")
     measures = (Measure("turnaround_s", "mean turnaround", "s", 1, False, 0.12),
                 Measure("run_s", "mean run time", "s", 1, False, 0.10, False))
     cluster = {"nodes": gangs.NODES, "extra": gangs.EXTRA}
-    config = ENFORCE + "[source]\npoll_ms = 300\n"
     jobs = 72
 
     def work(self, cluster):
         """Submits on time and waits for the last end."""
-        records = gangs.run_list(cluster, gangs.work_list(self.jobs, self.seed))
+        records = gangs.run_list(cluster, gangs.work_list(self.jobs, self.seed),
+                                 lambda nodes: (f"-n{8 * nodes}",))
         completion, _, ran = gangs.totals(records)
         return {"turnaround_s": completion / self.jobs, "run_s": ran / self.jobs}
 
@@ -138,7 +148,7 @@ class Speeds(Row):
 class Leaves(Row):
     """Multi-node jobs under leaf switches."""
 
-    name, title = "leaves", "multi-node jobs under four leaf switches"
+    name, title = "leaves", "MPI jobs (-n) under four leaf switches"
     why = "jobs of few nodes stay off whole leaves, so that large ones find them"
     explain = ("nodes", "--topology")
     measures = (Measure("extra", "switches a job beyond the fewest", "", 2, False, 0.25),
@@ -154,7 +164,7 @@ class Leaves(Row):
         """Runs the list to its end."""
         topology = topology_model.Topology.of_conf(self.conf)
         return topology_stream.measure(cluster, topology,
-                                       topology_stream.job_list(self.seed, self.jobs))
+                                       topology_stream.job_list(self.seed, self.jobs, tasks=4))
 
 
 class Profit(Row):
@@ -167,7 +177,7 @@ class Profit(Row):
                 Measure("energy_j", "energy", "J", 0, False, 0.05, False),
                 Measure("makespan_s", "makespan", "s", 0, False, 0.05, False))
     cluster = {"nodes": bags.conf(2), "extra": bags.EXTRA}
-    config = bags.config_of("best")
+    settings = bags.SETTINGS
 
     def prepare(self, cluster):
         """A few tasks of every array on every kind of node."""
@@ -180,53 +190,79 @@ class Profit(Row):
 
 
 class Large(Row):
-    """A machine of thousands of nodes, on which slurmctld's own time counts."""
+    """A machine on which slurmctld's own time counts: a quarter of its nodes has GPUs."""
 
     alone = True
     nodes = 4_000
+    extra = ()
+
+    @property
+    def cluster(self):
+        """A partition of all nodes, in which Weight keeps CPU jobs off those with GPUs."""
+        gpus = self.nodes // 4
+        cpus = f"cpu[1-{self.nodes - gpus}]"
+        return {"cloud": gpus, "extra": (
+            *self.extra, f"NodeName={cpus} CPUs=64 Sockets=2 CoresPerSocket=32 RealMemory=256000 "
+            "Weight=10 State=CLOUD", f"PartitionName=cpu Nodes={cpus} MaxTime=INFINITE State=UP",
+            "PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP")}
 
 
 class Starts(Large):
     """How fast slurmctld starts what fits."""
 
-    name, title = "starts", "GPU jobs on 4,000 nodes that are free"
-    why = "the daemon names the nodes, so that slurmctld need not look at thousands"
+    name, why = "starts", "the daemon names the nodes, so that slurmctld need not look at all"
     explain = ("status",)
     measures = (Measure("starts_per_s", "jobs started a second", "", 0, True, 0.45),)
-    cluster = {"cloud": Large.nodes, "extra": bench_10k.EXTRA}
-    jobs = 150
+    extra = bench_10k.EXTRA
+
+    @property
+    def title(self):
+        """What starts, and where."""
+        return f"GPU and MPI jobs on {self.nodes:,} free nodes"
 
     def work(self, cluster):
         """Lets a list start at once."""
         if not cluster.stock:
             bench_10k.wait_ready(cluster)
-        return bench_10k.run_list(cluster, bench_10k.job_options(self.seed, self.jobs))
+        rng, count = random.Random(self.seed), min(150, self.nodes // 8)
+        options = [gpu if number % 2 else
+                   (f"-n{rng.choice([16, 64, 128, 256])}", "--mem-per-cpu=2G", "--time=60")
+                   for number, gpu in enumerate(bench_10k.job_options(self.seed, count))]
+        return bench_10k.run_list(cluster, options, partition="main")
 
 
 class Backfill(Large):
     """How long slurmctld takes to plan what does not fit."""
 
-    name, title = "backfill", "GPU jobs that wait for 4,000 busy nodes"
+    name = "backfill"
     why = "the daemon proves when each can start at the earliest; Slurm looks at few nodes then"
     explain = ("status",)
     measures = (Measure("backfill_ms", "one backfill cycle", "ms", 0, False, 0.35),
                 Measure("sbatch_ms", "a submission beyond process start", "ms", 1, False, 0.3))
-    cluster = {"cloud": Large.nodes, "extra": (
-        "MessageTimeout=200", "SchedulerParameters=bf_interval=2,bf_continue,bf_window=10080,"
-        "bf_resolution=60,bf_max_time=300,sched_interval=60,batch_sched_delay=1")}
+    extra = ("MessageTimeout=200", "SchedulerParameters=bf_interval=2,bf_continue,bf_window=10080,"
+             "bf_resolution=60,bf_max_time=300,sched_interval=60,batch_sched_delay=1")
     running, waiting = 40, 60
+
+    @property
+    def title(self):
+        """What waits, and for what."""
+        return f"GPU and MPI jobs that wait for {self.nodes:,} busy nodes"
 
     def work(self, cluster):
         """Fills the machine and queues more."""
         if not cluster.stock:
             bench_10k.wait_ready(cluster)
         rng, size = random.Random(self.seed), self.nodes // self.running
-        for _ in range(self.running):
-            cluster.submit(f"-N{size}", "--ntasks-per-node=1", "--gres=gpu:4",
-                           f"--time={rng.randint(60, 3000)}")
-        for _ in range(self.waiting):
-            cluster.submit(f"-N{rng.choice([1, 2, 4, 8])}", "--gres=gpu:2", "--time=60",
-                           "--ntasks-per-node=1")
+        for number in range(self.running):
+            # Those with GPUs first: by Weight the others then fill what is left.
+            kind = (f"-N{size}", "--ntasks-per-node=1", "--gres=gpu:4", "--exclusive") \
+                if number < self.running // 4 else (f"-n{64 * size}",)
+            cluster.submit(*kind, f"--time={rng.randint(60, 3000)}")
+        for number in range(self.waiting):
+            size = rng.choice([1, 2, 4, 8])
+            kind = (f"-N{size}", "--gres=gpu:2", "--ntasks-per-node=1") if number % 2 else \
+                (f"-n{64 * size}",)
+            cluster.submit(*kind, "--time=60")
         return {"backfill_ms": self.backfill_ms(cluster), "sbatch_ms": sbatch_ms(cluster)}
 
     def backfill_ms(self, cluster):
@@ -275,5 +311,5 @@ def wait_all(cluster, ids, limit=420):
             if record.get("ArrayJobId", record["JobId"]) in mine]
 
 
-ROWS = {row.name: row for row in (Waits, Speeds, Leaves, Profit, Starts, Backfill)}
+ROWS = {row.name: row for row in (Waits, Order, Speeds, Leaves, Profit, Starts, Backfill)}
 

@@ -74,13 +74,12 @@ def work_list(count, seed):
     return jobs
 
 
-def run_list(cluster, jobs):
+def run_list(cluster, jobs, ask=lambda nodes: (f"-N{nodes}", "--ntasks-per-node=8")):
     """Submits on time, waits for all; returns their records in order."""
     start, ids = time.monotonic(), []
     for at, name, nodes, text in jobs:
         time.sleep(max(0.0, at - (time.monotonic() - start)))
-        ids.append(cluster.submit("-J", name, f"-N{nodes}", "--ntasks-per-node=8", "-t2",
-                                  wrap=text))
+        ids.append(cluster.submit("-J", name, *ask(nodes), "-t2", wrap=text))
     records = {int(r["JobId"]): r for r in cluster.wait_jobs(ids, timeout=240)}
     return [records[job] for job in ids]
 

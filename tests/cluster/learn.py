@@ -163,9 +163,10 @@ def accounting(suite):
 
 @contextlib.contextmanager
 def setting(root, _args):
-    """One cluster with accounting."""
+    """One cluster with accounting, in which fair share and QOS count."""
     place = os.path.join(root, "c")
-    with Cluster(place, config=write_config(place, PROMPT), slurmdbd=True) as cluster:
+    with Cluster(place, config=write_config(place, PROMPT), slurmdbd=True,
+                 extra=["PriorityWeightFairshare=1000", "PriorityWeightQOS=1000"]) as cluster:
         yield Learning(cluster)
 
 

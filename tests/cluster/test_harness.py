@@ -18,7 +18,7 @@ import demo
 import demo_page
 import demo_rows
 from slurmcluster import Cluster, ClusterError, UsageError, conf, core, measure, nodes
-from slurmcluster import ports, procs, workload
+from slurmcluster import ports, procs, shipped, workload
 from slurmcluster.clock import CLOCK
 from slurmcluster.paths import Paths
 from slurmcluster.suite import Cases, Suite, command_line, run
@@ -135,16 +135,45 @@ class Measures(unittest.TestCase):
     def test_table_and_page(self):
         wait = demo_rows.Measure("wait", "wait", "s", 1, False, 0.05)
         one = demo.compare(wait, [{"stock": {"wait": 10}, "phalanx": {"wait": 2}}])
-        row = {"name": "x", "title": "a <b>", "why": "because", "explain": "phalanx status",
-               "measures": [one], "explained": "x < y"}
+        row = {"name": "x", "title": "a <b>", "why": "because", "needs": "order.by = \"plan\"",
+               "explain": "phalanx status", "measures": [one], "explained": "x < y"}
         result = {"rows": [row], "seed": 1, "repeat": 1, "null": False, "slurm": "22.05.8"}
         lines = demo.table(result)
         self.assertLessEqual(max(map(len, lines)), 100)
         self.assertRegex(lines[2], r"^  wait +10\.0 s +2\.0 s +x 5\.0  gain$")
+        self.assertRegex(lines[4], r"^    phalanx status; needs order.by = \"plan\"$")
         html = demo_page.page(result)
+        self.assertIn("needs order.by = &quot;plan&quot;", html)
         self.assertIn("a &lt;b&gt;", html)
         self.assertIn("x &lt; y", html)
         self.assertNotRegex(html, r"(src|href)=|https?:")
+
+
+    def test_rows_have_the_shipped_configuration(self):
+        defaults = shipped.shipped("shadow")
+        for mode in ("shadow", "enforce"):
+            self.assertEqual(tomllib.loads(shipped.shipped(mode)), {"mode": mode})
+        for name, row in demo_rows.ROWS.items():
+            one = row(1, "/nowhere")
+            text = shipped.shipped("enforce", one.settings)
+            self.assertEqual(text.replace('mode = "enforce"', 'mode = "shadow"', 1),
+                             defaults + one.settings)
+            for table, keys in tomllib.loads(one.settings).items():
+                for key in keys:
+                    self.assertIn(f"{table}.{key}", one.needs, name)
+        self.assertEqual(demo_rows.Order(1, "/nowhere").needs, 'order.by = "learned"')
+
+    def test_the_site_is_one(self):
+        fragment = nodes.parse_fragment(workload.SITE)
+        gpus = {node.name for node in fragment.nodes if "gpu" in node.get("Gres")}
+        light = [int(node.get("Weight")) for node in fragment.nodes if node.name not in gpus]
+        self.assertTrue(all(int(node.get("Weight")) > max(light)
+                            for node in fragment.nodes if node.name in gpus))
+        self.assertTrue(all("no_consume" in node.get("Gres") for node in fragment.nodes))
+        asked = [set(job.options) for job in workload.mixed(1)]
+        self.assertTrue(any(not {"-N", "-N1"} & {word[:2] for word in words} and
+                            any(word.startswith("--mem-per-cpu") for word in words)
+                            for words in asked))
 
 
 class Processes(unittest.TestCase):

@@ -26,12 +26,12 @@ JOB_S = (0.2, 3.0)
 END_S = 300
 
 
-def job_list(seed, count, segments=False):
-    """sbatch options and seconds of `count` jobs of 1 to 10 nodes."""
+def job_list(seed, count, segments=False, tasks=0):
+    """sbatch options and seconds of `count` jobs of 1 to 10 nodes; `tasks` of a node: by -n."""
     rng, jobs = random.Random(seed), []
     for _ in range(count):
         nodes = rng.randint(1, 10)
-        options = [f"-N{nodes}", "--exclusive", "-t1"]
+        options = [f"-n{nodes * tasks}" if tasks else f"-N{nodes}", "--exclusive", "-t1"]
         if segments and nodes > 2 and nodes % 2 == 0 and rng.random() < 0.5:
             options.append("--segment=2")
         jobs.append((options, round(rng.uniform(*JOB_S), 2)))

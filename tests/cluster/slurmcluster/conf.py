@@ -118,7 +118,7 @@ def cloud_lines(count):
         raise UsageError(f"--cloud {count}: expected 1 to {CLOUD_MAX}")
     return [
         f"NodeName=cloud[1-{count}] CPUs=64 Sockets=2 CoresPerSocket=32 RealMemory=256000 "
-        "Gres=gpu:4 Weight=1 State=CLOUD",
+        "Gres=gpu:4 Weight=50 State=CLOUD",
         f"PartitionName=cloud Nodes=cloud[1-{count}] Default=YES MaxTime=INFINITE State=UP",
     ]
 

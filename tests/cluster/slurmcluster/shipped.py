@@ -11,6 +11,12 @@ FILE = os.path.join(repository(), "config", "phalanx.toml")
 JOB = ("sbatch", "-N1", "-n1", "-t1", "-Jshipped", "-o/dev/null", "--wrap=true")
 
 
+def shipped(mode, settings=""):
+    """config/phalanx.toml as it is shipped, but for its mode, and further settings."""
+    with open(FILE, encoding="utf-8") as file:
+        return file.read().replace('mode = "shadow"', f'mode = "{mode}"', 1) + settings
+
+
 def put(cluster, text):
     """Puts a configuration in force."""
     with open(cluster.paths.phalanx_toml, "w", encoding="utf-8") as file:
@@ -21,8 +27,7 @@ def put(cluster, text):
 def shipped_config(suite):
     """With config/phalanx.toml as it is shipped, but for paths, Phalanx decides, then places too"""
     cluster = suite.cluster
-    with open(FILE, encoding="utf-8") as file:
-        text = conf.phalanx_toml(cluster.paths, file.read(), FILE)
+    text = conf.phalanx_toml(cluster.paths, shipped("shadow"), FILE)
     with open(cluster.paths.phalanx_toml, encoding="utf-8") as file:
         own = file.read()
 

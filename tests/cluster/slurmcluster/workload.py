@@ -1,12 +1,34 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A mixed list of jobs, the same for the same seed."""
+"""A site of 16 nodes and a mixed list of jobs for it, the same for the same seed."""
 
+import math
 import random
 import re
 import time
 from dataclasses import dataclass
 
-from .nodes import DEFAULT_FRAGMENT, parse_fragment
+from .nodes import parse_fragment
+
+# Four kinds of nodes; Weight keeps jobs without GPUs off the nodes with GPUs, and MaxCPUsPerNode
+# lets a few of their CPUs be used. Every node says that it mounts `fs`, which no job uses up.
+SITE = """\
+NodeName=DEFAULT Sockets=1 CoresPerSocket=8 CPUs=8
+NodeName=cpu[1-6] RealMemory=16000 Weight=10 Feature=cpu,amd Gres=fs:no_consume:1
+NodeName=mem[1-4] RealMemory=64000 Weight=20 Feature=bigmem,amd Gres=fs:no_consume:1
+NodeName=gpu[1-4] RealMemory=32000 Weight=50 Feature=a100,intel Gres=gpu:a100:4,fs:no_consume:1
+NodeName=fat[1-2] CPUs=16 Sockets=2 RealMemory=64000 Weight=80 Feature=v100,fat,intel \
+Gres=gpu:v100:2,fs:no_consume:1
+PartitionName=DEFAULT MaxTime=INFINITE State=UP
+PartitionName=main Nodes=cpu[1-6],mem[1-4],gpu[1-4],fat[1-2] Default=YES
+PartitionName=gpu Nodes=gpu[1-4],fat[1-2]
+PartitionName=bigmem Nodes=mem[1-4],fat[1-2]
+PartitionName=spare Nodes=gpu[1-4],fat[1-2] MaxCPUsPerNode=4
+"""
+# Priorities as sites have them. QOS and fair share need slurmdbd and MariaDB, which the demo does
+# not install: the suites learn and order have them.
+PRIORITIES = ("PriorityType=priority/multifactor", "PriorityWeightAge=1000",
+              "PriorityWeightJobSize=1000")
+NODE_CPUS = 8
 
 MEAN_GAP_S = 0.3    # between two submissions
 SLEEP_S = (5, 30)   # typical seconds of the quickest and the longest program
@@ -33,6 +55,11 @@ def _single(rng):
     return ["-n1", f"-c{cpus}", f"--mem={cpus * rng.choice([500, 1000, 1800])}M"]
 
 
+def _mpi(rng):
+    return [f"-n{rng.choice([8, 12, 16, 16, 24])}",
+            f"--mem-per-cpu={rng.choice([500, 1000, 1500])}M"]
+
+
 def _multi_node(rng):
     return [f"-N{rng.choice([2, 2, 3, 4])}", f"--ntasks-per-node={rng.choice([2, 4, 6])}",
             f"--mem={rng.choice([2, 4, 6])}G"]
@@ -40,22 +67,29 @@ def _multi_node(rng):
 
 def _array(rng):
     return [f"--array=1-{rng.choice([6, 8, 10])}", "-n1", f"-c{rng.choice([2, 3, 4])}",
-            f"--mem={rng.choice([1, 2, 4])}G"]
+            f"--mem={rng.choice([1, 2, 4])}G", *rng.choice([[], [], ["--gres=fs:1"]])]
+
+
+def _spare(rng):
+    return ["-pspare", "-n1", f"-c{rng.choice([2, 4])}", f"--mem={rng.choice([1, 2])}G"]
 
 
 def _gpu(rng):
     gpus = rng.choice([1, 2, 2, 3, 4, 4])
     kind = "a100:" if gpus > 2 else rng.choice(["", "", "a100:", "v100:"])
-    return ["-N1", "-n1", f"-c{gpus * rng.choice([1, 2])}", f"--gres=gpu:{kind}{gpus}",
+    return ["-pgpu", "-N1", "-n1", f"-c{gpus * rng.choice([1, 2])}", f"--gres=gpu:{kind}{gpus}",
             f"--mem={gpus * rng.choice([2, 4])}G"]
 
 
 def _gpu_gang(rng):
-    return ["-N2", "--ntasks-per-node=2", f"--gres=gpu:{rng.choice([2, 2, 4])}", "--mem=8G"]
+    return ["-pgpu", "-N2", "--ntasks-per-node=2", f"--gres=gpu:{rng.choice([2, 2, 4])}",
+            "--mem=8G"]
 
 
 def _memory(rng):
-    return ["-n1", f"-c{rng.choice([1, 2])}", f"--mem={rng.choice([15, 24, 31, 48, 60])}G"]
+    gigabytes = rng.choice([15, 24, 31, 48, 60])
+    return [*(["-pbigmem"] if gigabytes > 31 else []), "-n1", f"-c{rng.choice([1, 2])}",
+            f"--mem={gigabytes}G"]
 
 
 def _exclusive(rng):
@@ -63,9 +97,9 @@ def _exclusive(rng):
 
 
 # Kind, how many of 60, how to draw one.
-MIX = (("single", 13, _single), ("multi-node", 8, _multi_node), ("array", 7, _array),
-       ("gpu", 16, _gpu), ("gpu gang", 3, _gpu_gang), ("memory", 9, _memory),
-       ("exclusive", 4, _exclusive))
+MIX = (("single", 11, _single), ("mpi", 8, _mpi), ("multi-node", 5, _multi_node),
+       ("array", 7, _array), ("spare", 3, _spare), ("gpu", 13, _gpu), ("gpu gang", 3, _gpu_gang),
+       ("memory", 7, _memory), ("exclusive", 3, _exclusive))
 
 
 def mixed(seed, mix=MIX, pace=1.0):
@@ -91,7 +125,7 @@ def typical_s(name):
 
 def last_week(seed, user, pace=1.0):
     """What `sacct --parsable2` says of such lists of a week ago."""
-    nodes, rng = parse_fragment(DEFAULT_FRAGMENT).nodes, random.Random(seed)
+    nodes, rng = parse_fragment(SITE).nodes, random.Random(seed)
     lines = ["JobID|User|JobName|State|Start|End|NodeList|ReqTRES"]
     job_id, now = 900_000, time.time() - WEEK_S
     for week_seed in range(seed + 1000, seed + 1000 + WEEK_LISTS):
@@ -107,17 +141,21 @@ def last_week(seed, user, pace=1.0):
 def _ran(nodes, options, rng):
     """(nodes, requested TRES) of a job with these options: neighbours that can hold it."""
     asked = dict(re.match(r"(--[^=]+|-.)=?(.*)", text).groups() for text in options)
-    count = int(asked.get("-N", 1))
-    cpus = int(asked.get("-c", asked.get("--ntasks-per-node", 1)))
-    memory_mb = int(asked["--mem"][:-1]) * {"M": 1, "G": 1024}[asked["--mem"][-1]]
-    tres = f"billing={count * cpus},cpu={count * cpus},mem={count * memory_mb}M,node={count}"
+    tasks = int(asked.get("-n", 1))
+    count = int(asked.get("-N", math.ceil(tasks / NODE_CPUS)))
+    cpus = int(asked.get("-c", asked.get("--ntasks-per-node", math.ceil(tasks / count))))
+    memory_mb = cpus * int(asked["--mem-per-cpu"][:-1]) if "--mem-per-cpu" in asked else \
+        int(asked["--mem"][:-1]) * {"M": 1, "G": 1024}[asked["--mem"][-1]]
+    total = max(tasks, count * cpus)
+    tres = f"billing={total},cpu={total},mem={count * memory_mb}M,node={asked.get('-N', 1)}"
     kind, gpus = None, 0
-    if "--gres" in asked:
+    if asked.get("--gres", "").startswith("gpu"):
         _, *typed, gpus = asked["--gres"].split(":")
         kind, gpus = (typed or [None])[0], int(gpus)
         tres += f",gres/gpu={count * gpus}" + (f",gres/gpu:{kind}={count * gpus}" if kind else "")
     fit = [node.name for node in nodes
            if int(node.get("CPUs")) >= cpus and int(node.get("RealMemory")) >= memory_mb
-           and (not gpus or any(kind in (None, of) and n >= gpus for _, of, n in node.gres()))]
+           and (not gpus or any(name == "gpu" and kind in (None, of) and n >= gpus
+                                for name, of, n in node.gres()))]
     first = rng.randrange(len(fit) - count + 1)
     return ",".join(fit[first:first + count]), tres
