@@ -30,7 +30,8 @@ SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 # Nothing of Slurm but its library: what is built may be installed beside any Slurm.
 PACKAGES_BUILD := build-essential pkg-config dpkg-dev ca-certificates libslurm-dev libmunge-dev \
 	libclang-dev python3
-PACKAGES_RUN := $(PACKAGES_BUILD) procps slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge
+PACKAGES_DEMO := $(PACKAGES_BUILD) procps munge
+PACKAGES_RUN := $(PACKAGES_DEMO) slurmctld slurmd slurm-client slurm-wlm-basic-plugins
 # A real HDFS: Java, Maven for Hadoop 3, pip for Hadoop 2 (tests/hdfs/minihdfs.py).
 PACKAGES_HDFS := openjdk-17-jdk-headless maven python3-pip python3-setuptools python3-wheel util-linux \
 	curl krb5-admin-server krb5-kdc krb5-user openssl
@@ -50,9 +51,10 @@ all: build
 
 # ---- what the machine must have
 
-.PHONY: deps-build deps-run deps-test deps-hdfs deps-deb deps-rpm rust crates
+.PHONY: deps-build deps-demo deps-run deps-test deps-hdfs deps-deb deps-rpm rust crates
 deps-build: ; @tests/install-packages $(PACKAGES_BUILD)
 deps-run: ; @tests/install-packages $(PACKAGES_RUN)
+deps-demo: ; @tests/install-packages $(PACKAGES_DEMO)
 deps-test: ; @tests/install-packages $(PACKAGES_TEST)
 deps-hdfs: ; @tests/install-packages $(PACKAGES_HDFS)
 deps-deb: ; @tests/install-packages $(PACKAGES_DEB)
@@ -98,11 +100,18 @@ man: build
 .PHONY: demo demo-programs demo-hdfs
 # Options for demo.py, as in: make demo DEMO="--repeat 3 --seed 2"
 DEMO ?=
+# Its Slurm is the installed one, else a tree of Debian's packages, so that nothing of Slurm but its
+# library gets installed; where no command may have a /usr of its own, the packages.
+DEMO_TREE = $(shell PATH=$$PATH:/usr/sbin command -v slurmctld > /dev/null || \
+	! tests/cluster/slurm-tree can-run || echo build/demo-tree-$(SLURM_VERSION))
 demo: rust
-	$(MAKE) -j2 deps-run crates
-	$(MAKE) -j2 plugin demo-programs
+	$(MAKE) -j2 $(if $(DEMO_TREE),deps-demo,deps-run) crates
+	$(MAKE) -j3 plugin demo-programs $(DEMO_TREE)
 	PHALANX_BIN_DIR=$(CURDIR)/target/demo PHALANX_OVERLAY_DIR=$(CURDIR)/$(dir $(OVERLAY)) \
+		$(addprefix tests/cluster/slurm-tree run ,$(DEMO_TREE)) \
 		$(PYTHON) tests/cluster/demo.py --page build/demo.html $(DEMO)
+build/demo-tree-%:
+	tests/cluster/slurm-tree make $@ $*
 demo-programs: deps-build
 	$(CARGO) build --profile demo --bins
 
