@@ -192,7 +192,7 @@ deb: deps-deb build
 BENCH = $(CARGO) run --release -p phalanx-bench --
 CLUSTER_ENV = PHALANX_BIN_DIR=$(CURDIR)/target/debug \
 	PHALANX_OVERLAY_DIR=$(CURDIR)/$(dir $(OVERLAY))
-.PHONY: tuning-pictures bench-10k bench-backfill bench-pending bench-balance bench-proof \
+.PHONY: tuning-pictures bench-demo bench-site bench-10k bench-backfill bench-pending bench-balance bench-proof \
 	bench-topology bench-traces bench-reality bench-replay bench-data-jobs bench-gangs \
 	bench-gang-method bench-share bench-agents bench-order bench-bag bench-bags-cluster \
 	campaign-proofs campaign-kills campaign-memcheck campaign-soak campaign-flood campaign-tsan \
@@ -205,6 +205,15 @@ bench-bag: rust
 		$(if $(BAG_DATA),--data $(BAG_DATA),--svg docs/bag-experiments.svg)
 bench-bags-cluster: deps-test debug plugin
 	$(CLUSTER_ENV) $(PYTHON) tests/cluster/bags.py --bench 200
+# The tables of README and BENCHMARKS: the demo with three seeds, half an hour; a site of NODES nodes.
+NODES ?= 400
+bench-demo:
+	for seed in 1 2 3; do $(MAKE) demo \
+		DEMO="--repeat 3 --seed $$seed --json build/demo-$$seed.json" || exit 1; done
+	$(PYTHON) tests/cluster/demo.py --table build/demo-1.json build/demo-2.json build/demo-3.json
+bench-site: deps-run build
+	PHALANX_BIN_DIR=$(CURDIR)/target/release PHALANX_OVERLAY_DIR=$(CURDIR)/$(dir $(OVERLAY)) \
+		$(PYTHON) tests/cluster/bench_site.py --nodes $(NODES)
 bench-10k: deps-run build
 	PHALANX_BIN_DIR=$(CURDIR)/target/release PHALANX_OVERLAY_DIR=$(CURDIR)/$(dir $(OVERLAY)) \
 		$(PYTHON) tests/cluster/bench_10k.py

@@ -175,6 +175,22 @@ def table(result):
     return lines
 
 
+def markdown(results):
+    """README's table: numbers of the first result, in brackets the gains of the others."""
+    lines = ["| The same work on both | stock Slurm | Phalanx | gain |", "|---|---|---|---|"]
+    for row in results[0]["rows"]:
+        needs = f", with `{row['needs']}`" if row["needs"] else ""
+        for one in filter(lambda measure: measure["headline"], row["measures"]):
+            gains = [difference(same) + {"gain": "", "no gain": " none", "loss": " loss"}
+                     [same["verdict"]] for result in results for other in result["rows"]
+                     for same in other["measures"] if other["name"] == row["name"]
+                     and same["key"] == one["key"]]
+            lines.append(f"| {row['title']}{needs}: {one['title']} | {number(one['stock'], one)} "
+                         f"| {number(one['phalanx'], one)} | {gains[0]}"
+                         + (f" ({', '.join(gains[1:])}) |" if gains[1:] else " |"))
+    return lines
+
+
 def arguments():
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False,
@@ -190,6 +206,8 @@ def arguments():
                         help="stock Slurm on both sides: how far two runs are apart")
     parser.add_argument("--dir", help="where the clusters live (default: a temporary directory)")
     parser.add_argument("--json", metavar="FILE", help="write the numbers here as well")
+    parser.add_argument("--table", metavar="FILE", nargs="+",
+                        help="measure nothing, print README's table of what --json wrote")
     parser.add_argument("--page", metavar="FILE", help="write a page of the result, which opens "
                                                        "without network")
     args = parser.parse_args()
@@ -222,6 +240,13 @@ def main():
     """Boots, measures, compares; ends everything whatever happens."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     args = arguments()
+    if args.table:
+        results = []
+        for path in args.table:
+            with open(path, encoding="utf-8") as file:
+                results.append(json.load(file))
+        print(*markdown(results), sep="\n")
+        return 0
     root = args.dir or tempfile.mkdtemp(prefix="phalanx-demo-")
     try:
         result = work(args, root)

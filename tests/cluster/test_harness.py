@@ -142,6 +142,8 @@ class Measures(unittest.TestCase):
         self.assertLessEqual(max(map(len, lines)), 100)
         self.assertRegex(lines[2], r"^  wait +10\.0 s +2\.0 s +x 5\.0  gain$")
         self.assertRegex(lines[4], r"^    phalanx status; needs order.by = \"plan\"$")
+        self.assertEqual(demo.markdown([result, result])[2], '| a <b>, with `order.by = "plan"`: '
+                         'wait | 10.0 s | 2.0 s | x 5.0 (x 5.0) |')
         html = demo_page.page(result)
         self.assertIn("needs order.by = &quot;plan&quot;", html)
         self.assertIn("a &lt;b&gt;", html)
