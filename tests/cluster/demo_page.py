@@ -61,6 +61,6 @@ def measure(one):
         f"<span>{one[side]:,.{one['digits']}f} {escape(one['unit'])}</span></div>"
         for side in NAMES)
     return (f"<div class=\"measure\"><b>{escape(one['title'])}</b> "
-            f"<span class=\"{one['verdict'].split()[-1]}\">{one['change']:+.0%}, "
+            f"<span class=\"{one['verdict'].replace('no gain', 'faint')}\">{one['change']:+.0%}, "
             f"{one['verdict']}</span> <span class=\"faint\">(spread of stock Slurm "
             f"{one['spread']:.0%})</span>{bars}</div>")

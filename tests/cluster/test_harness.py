@@ -146,6 +146,8 @@ class Measures(unittest.TestCase):
                          'wait | 10.0 s | 2.0 s | x 5.0 (x 5.0) |')
         html = demo_page.page(result)
         self.assertIn("needs order.by = &quot;plan&quot;", html)
+        none = row | {"measures": [one | {"verdict": "no gain"}]}
+        self.assertNotIn('class="gain"', demo_page.page(result | {"rows": [none]}))
         self.assertIn("a &lt;b&gt;", html)
         self.assertIn("x &lt; y", html)
         self.assertNotRegex(html, r"(src|href)=|https?:")
