@@ -184,7 +184,7 @@ $(SCHEMATHESIS):
 .PHONY: deb
 # For another Slurm than the installed one: make deb SLURM_VERSION=24.11.5
 deb: deps-deb build
-	CARGO="$(CARGO)" MAKE="$(MAKE)" packaging/make-deb $(SLURM_VERSION) $(INSTALLED)
+	CARGO="$(CARGO)" packaging/make-deb $(SLURM_VERSION) $(INSTALLED)
 
 # ---- measuring; nothing here passes or fails
 

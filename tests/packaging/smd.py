@@ -21,8 +21,8 @@ from slurmcluster.suite import Cases, Suite, check, command_line, run
 
 OURS = ("phalanx-common", "phalanx", "phalanx-agent", "phalanx-slurm-plugin-{slurm}",
         "phalanx-slurm-plugin-source")
-INSTALLER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))),
-                         "install-packages")
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+INSTALLER = os.path.join(TOP, "tests", "install-packages")
 STAND_INS, FOREIGN = standins.STAND_INS, standins.FOREIGN
 case = Cases()
 
@@ -61,15 +61,34 @@ def made(suite):
     check("Conflicts" not in suite.sh("apt-get check"), "conflicts")
 
 
+def wanted_by(target):
+    """The packages that a target of make would have, in its order."""
+    done = subprocess.run(["make", "-n", "-C", TOP, target], capture_output=True, text=True,
+                          check=True)
+    return [line.split()[1:] for line in done.stdout.splitlines()
+            if line.startswith("tests/install-packages ")]
+
+
+def asked(suite, target, fails):
+    """What a target asks apt for, which is a script here; and what was said."""
+    suite.sh(": > /asked")
+    said = [suite.sh(f"PATH=/tells:$PATH sh /install-packages {' '.join(names)}",
+                     fails=fails and "libslurm-dev" in names) for names in wanted_by(target)]
+    check(said, f"make {target} looks for no packages")
+    return suite.sh("cat /asked").split(), "".join(said)
+
+
 @case(needs=["made"])
 def left_alone(suite):
-    """What make demo, test, build and deb install takes no package of theirs away"""
+    """No target takes a package of theirs away, or brings a Slurm of Debian's"""
     shutil.copy(INSTALLER, os.path.join(suite.tree, "install-packages"))
+    suite.sh("mkdir /tells && printf '#!/bin/sh\\necho \"$@\" >> /asked\\n' > /tells/apt-get && "
+             "chmod 755 /tells/apt-get")
     before = suite.installed()
-    for wanted in ("slurmctld slurmd slurm-client munge", "libslurm-dev python3"):
-        # apt would take them away, were it asked.
-        said = suite.sh(f"sh /install-packages {wanted}", fails=True)
-        check("another Slurm is here (slurm-smd" in said and "stays as it is" in said, said)
+    for target in ("demo", "test", "build", "deb", "install"):
+        names, said = asked(suite, target, fails=True)
+        check("another Slurm is here (slurm-smd" in said and "slurm-smd-dev" in said, said)
+        check(not [name for name in names if "slurm" in name], f"{target}: {names}")
     # The same for programs that no package owns.
     suite.sh("cp /bin/true /usr/local/sbin/slurmctld && "
              "sed -i 's/^Package: slurm-smd/Package: other-smd/' /var/lib/dpkg/status")
@@ -78,8 +97,21 @@ def left_alone(suite):
              "rm /usr/local/sbin/slurmctld")
     check("(/usr/local/sbin/slurmctld" in said, said)
     check(suite.installed() == before, "packages changed")
-    with open(INSTALLER, encoding="utf-8") as file:
-        check(" --no-remove" in file.read(), "apt may remove packages")
+
+
+@case(needs=["left_alone"])
+def built_beside(suite):
+    """With SchedMD's headers what builds needs nothing of Debian's Slurm; the rest is refused"""
+    suite.sh("mkdir -p /dev-deb/DEBIAN && printf 'Package: slurm-smd-dev\\nVersion: 1\\n"
+             "Architecture: all\\nMaintainer: nobody <nobody@example.org>\\nDescription: stand-in"
+             "\\n' > /dev-deb/DEBIAN/control && dpkg-deb --build /dev-deb /dev.deb > /dev/null && "
+             "dpkg -i /dev.deb")
+    for target in ("build", "deb", "install"):
+        names, _said = asked(suite, target, fails=False)
+        check("--no-remove" in names and "libmunge-dev" in names, f"{target}: {names}")
+        check(not [name for name in names if "slurm" in name], f"{target}: {names}")
+    suite.sh("sh /install-packages slurmctld", fails=True)
+    suite.sh("dpkg --purge slurm-smd-dev && rm -r /tells /dev-deb /dev.deb")
 
 
 @case(needs=["made"])
