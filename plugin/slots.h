@@ -9,7 +9,7 @@
  *   23.11, 24.05   32           resv_exc_t *
  *   24.11          32           resv_exc_t *, will_run_data_t *
  *   25.05, 25.11   13           the same
- *   26.05          14           the same
+ *   26.05, 26.11   14           the same
  *
  * Within a release the micro versions have the same operations, but not the same structures, and
  * Slurm's loader takes a plugin of exactly its own version only: each needs a build of its own.
@@ -24,11 +24,10 @@
 #define SINCE(major, minor) (SLURM_RELEASE >= RELEASE_OF(major, minor))
 
 #if SLURM_RELEASE != RELEASE_OF(22, 5) && SLURM_RELEASE != RELEASE_OF(23, 2) && \
-	SLURM_RELEASE != RELEASE_OF(23, 11) && \
-	SLURM_RELEASE != RELEASE_OF(24, 5) && \
-	SLURM_RELEASE != RELEASE_OF(24, 11) && \
-	SLURM_RELEASE != RELEASE_OF(25, 5) && \
-	SLURM_RELEASE != RELEASE_OF(25, 11) && SLURM_RELEASE != RELEASE_OF(26, 5)
+	SLURM_RELEASE != RELEASE_OF(23, 11) && SLURM_RELEASE != RELEASE_OF(24, 5) && \
+	SLURM_RELEASE != RELEASE_OF(24, 11) && SLURM_RELEASE != RELEASE_OF(25, 5) && \
+	SLURM_RELEASE != RELEASE_OF(25, 11) && SLURM_RELEASE != RELEASE_OF(26, 5) && \
+	SLURM_RELEASE != RELEASE_OF(26, 11)
 #error "this release of Slurm is not known: compare its select plugin API with \
 the table above, then add it to slots.h"
 #endif

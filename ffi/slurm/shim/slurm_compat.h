@@ -10,6 +10,7 @@
  *   25.05    .so.43    the same      plain fields      the same                the same
  *   25.11    .so.44    the same      the same          the same                the same
  *   26.05    .so.45    the same      the same          the same                free_conf
+ *   26.11    .so.46    the same      the same          the same                the same
  *
  * The functions begin with slurm_ in each.  All else that the shim reads has
  * one name in all of these; job ids too: 25.11 moved them into step_id, and
@@ -44,9 +45,11 @@
 #define LIBSLURM_API 44u
 #elif PLS_RELEASE == PLS_RELEASE_OF(26, 5)
 #define LIBSLURM_API 45u
+#elif PLS_RELEASE == PLS_RELEASE_OF(26, 11)
+#define LIBSLURM_API 46u
 #else
 #error "this release of Slurm is not known to the shim: compare its slurm.h \
-with 26.05's, then add it to slurm_compat.h"
+with 26.11's, then add it to slurm_compat.h"
 #endif
 
 /* A host list as libslurm's functions take it. */

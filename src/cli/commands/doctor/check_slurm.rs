@@ -243,7 +243,7 @@ fn releases(facts: &Facts) -> Vec<Finding> {
     let running = facts.running.as_ref().ok().and_then(|running| running.get("SLURM_VERSION"));
     if let (Some(stock), Some(running)) = (stock, running)
         && facts.is_controller()
-        && stock.version != running
+        && running.split('-').next() != Some(&stock.version)
     {
         Finding::warning(
             "slurmctld-version",
