@@ -109,12 +109,12 @@ const VERIFY_EVERY: u32 = 256;
 /// Room beyond twice the budget of held data jobs, in seconds an hour.
 const HELD_ROOM_S: u64 = 600;
 
-/// Releases of Slurm on which the overlay was tested.
-const TESTED: [&str; 4] = ["22.05.", "24.11.", "25.11.", "26.05."];
+/// Versions of Slurm on which the overlay was tested, as docs/releases.md has them.
+const TESTED: [&str; 4] = ["22.05.8", "24.11.5", "25.11.7", "26.05.3"];
 
 /// Returns whether the overlay was tested on this version of Slurm.
 pub fn is_tested(slurm_version: &str) -> bool {
-    TESTED.iter().any(|release| slurm_version.starts_with(release))
+    TESTED.contains(&slurm_version)
 }
 
 impl Settings {

@@ -57,7 +57,7 @@ pub struct Responder {
     pending: Mutex<Arc<Demand>>,
     /// Name of the cluster, as slurmctld says when it is polled; empty before.
     cluster_name: Mutex<String>,
-    /// Whether the plugin's Slurm is of a release on which nothing was tested.
+    /// Whether the plugin's Slurm is of a version that was not tested.
     untested: AtomicBool,
     /// Whether the plugin is to send its whole state.
     pub(super) resync: AtomicBool,
@@ -360,7 +360,7 @@ impl Responder {
                 self.untested.store(!is_tested(&plugin.slurm_version), Ordering::Relaxed);
                 if self.is_shadow_only() {
                     warn!(
-                        "Slurm {}: nothing was tested on this release: decisions are recorded \
+                        "Slurm {}: this version was not tested: decisions are recorded \
                          only, until link.untested_release = true",
                         plugin.slurm_version
                     );

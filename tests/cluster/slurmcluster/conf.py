@@ -221,6 +221,8 @@ def phalanx_toml(paths, source_text, where):
         ("history", "path", os.path.join(paths.var, "history.sqlite")),
     ):
         text = set_toml_string(text, section, key, value)
+    # The Slurm of a test may be of a version that was not tested yet.
+    text = set_toml_raw(text, "link", "untested_release", "true")
     if source_text is None:
         text = set_toml_raw(text, "source", "poll_ms", "500")
     try:

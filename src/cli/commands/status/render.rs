@@ -41,7 +41,7 @@ pub fn verdict(status: &Status) -> String {
         return alone(&format!("the overlay was ejected for {why}; see `phalanx daemon enable`"));
     }
     if plugin.shadow_only {
-        return alone("nothing was tested on this release of Slurm");
+        return alone("this version of Slurm was not tested");
     }
     let config = &status.config;
     let own: Vec<String> = config
@@ -166,7 +166,7 @@ fn plugin(plugin: &PluginStatus) -> String {
     }
     if plugin.shadow_only {
         return format!(
-            "{text}\nnothing was tested on this release: Slurm places jobs by itself \
+            "{text}\nthis version was not tested: Slurm places jobs by itself \
              (link.untested_release)"
         );
     }
