@@ -40,6 +40,8 @@ TESTS = {
     "daemon": f"{CARGO} test -q -p phalanx-service --test it",
     "tcp": f"{CARGO} build -q --workspace --bins && "
            f"{stages.PYTHON} tests/cluster/data_service.py --only strangers-are-refused",
+    "trust": f"{CARGO} build -q --workspace --bins && "
+             f"{stages.PYTHON} tests/cluster/trust.py --only",
 }
 # Said by compilers: then no test was run.
 UNCOMPILED = re.compile(r"could not compile|^\S+\.[ch]:\d+:\d+: (?:fatal )?error:", re.MULTILINE)
