@@ -199,6 +199,8 @@ static void test_table(void)
 		CHECK_EQ(answer_follow(mode, &a), FOLLOW_BREACH);
 		a.until = 1;
 		CHECK_EQ(answer_follow(mode, &a), follow);
+		a.reason += 32; /* a bit beyond those of the table's reasons */
+		CHECK_EQ(answer_follow(mode, &a), FOLLOW_BREACH);
 	}
 	CHECK_EQ(counts[FOLLOW_STOCK], 3 * 7);
 	CHECK_EQ(counts[FOLLOW_TRY], 2 * 2);
