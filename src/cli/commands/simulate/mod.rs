@@ -46,9 +46,9 @@ pub struct Args {
     /// SWF log's header says, or as sacct shows in use at once; of a recording its own]
     #[arg(long, value_name = "SPEC")]
     pub nodes: Option<String>,
-    /// Leaf switches or blocks of the nodes: a topology.conf, or what scontrol show topology
-    /// printed; the nodes of a specification get its names, in its order, and an SWF log runs
-    /// on whole nodes
+    /// Leaf switches or blocks of the nodes: topology.conf, topology.yaml, or what scontrol show
+    /// topology printed; the nodes of a specification get its names, in its order, and an SWF log
+    /// runs on whole nodes
     #[arg(long, value_name = "FILE")]
     pub topology: Option<PathBuf>,
     /// Policy, may be repeated: fcfs, easy, stock, balance-seed, balance, gang-seed, gang, slurm,

@@ -43,7 +43,7 @@ pub struct Args {
     /// [default: 0]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// Topology to use instead of Slurm's: a topology.conf, or the output of scontrol show topology
+    /// Topology to use, not Slurm's: topology.conf, .yaml, or what scontrol show topology says
     #[arg(long, value_name = "FILE")]
     topology: Option<PathBuf>,
     /// Simulate only the jobs that are there: no new ones arrive

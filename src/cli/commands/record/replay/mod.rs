@@ -28,7 +28,7 @@ pub struct Args {
     /// Files of one recording, in their order
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
-    /// Also decide under this topology: a topology.conf, or the output of scontrol show topology
+    /// Also decide under this topology: topology.conf, .yaml, or what scontrol show topology says
     #[arg(long, value_name = "FILE")]
     topology: Option<PathBuf>,
     /// Number of differences listed, the first ones first
