@@ -9,6 +9,7 @@ use crate::exit::{Exit, Failure};
 use crate::global::{Global, default_config};
 use phalanx_config::HdfsConfig;
 use phalanx_core::blocks::{DataNode, Located};
+use phalanx_core::slurm_conf::{Form, Line, lines};
 use phalanx_hdfs::{Hdfs, HdfsError, HostMap, HostNames};
 
 /// HDFS and the names of its hosts.
@@ -96,16 +97,13 @@ fn node_names() -> Result<Vec<HostNames>, String> {
 /// Reads lines such as `NodeName=n1 Arch=x86_64 ... NodeAddr=10.0.0.1 NodeHostName=n1 ...`. The
 /// names stand before all that an administrator writes as free text.
 fn parse_nodes(text: &str) -> Vec<HostNames> {
-    let node = |line: &str| {
-        let value = |key: &str| {
-            line.split_whitespace().find_map(|word| word.strip_prefix(key)).unwrap_or_default()
-        };
-        let [name, hostname, address] =
-            ["NodeName=", "NodeHostName=", "NodeAddr="].map(|key| value(key).to_owned());
+    let node = |line: Line| {
+        let [name, hostname, address] = ["nodename", "nodehostname", "nodeaddr"]
+            .map(|key| line.get(key).unwrap_or_default().to_owned());
         (name.clone(), HostNames { name, hostname, address })
     };
-    let nodes: BTreeMap<_, _> =
-        text.lines().map(node).filter(|(name, _)| !name.is_empty()).collect();
+    let nodes = lines(text, Form::Printed).into_iter().map(node);
+    let nodes: BTreeMap<_, _> = nodes.filter(|(name, _)| !name.is_empty()).collect();
     nodes.into_values().collect()
 }
 

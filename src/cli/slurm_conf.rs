@@ -3,38 +3,66 @@
 //! that a finding can say which line to change. libslurm ends the process on a file that it cannot
 //! use, which is just when somebody asks the doctor.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use phalanx_core::hostlist;
-use phalanx_core::limits::{NODES_MAX, SLURM_CONF_BYTES_MAX, SLURM_CONF_INCLUDES_MAX};
+use phalanx_core::limits::{
+    NODES_MAX, SLURM_CONF_BYTES_MAX, SLURM_CONF_INCLUDES_MAX, TEXT_NAMES_MAX,
+};
 use phalanx_core::slurm_conf::{Form, Line, lines};
-use phalanx_core::trace::spec::{NodeSpec, memory_mb as memory_mb_of};
-
-/// A place in a file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
-    /// File.
-    pub file: PathBuf,
-    /// Line, from 1.
-    pub line: usize,
-}
-
-impl std::fmt::Display for Place {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}:{}", self.file.display(), self.line)
-    }
-}
+use phalanx_core::snapshot::gres;
+use phalanx_core::trace::spec::NodeSpec;
 
 /// First keys of the lines whose other pairs describe what the first one names.
 const OWNERS: [&str; 5] = ["nodename", "partitionname", "downnodes", "frontendname", "nodeset"];
 
+/// Reader of a file.
+type Read<'r> = &'r mut dyn FnMut(&Path) -> Result<String, String>;
+/// Settings of a node, a partition or a set by their keys in small letters.
+type Get<'s, 'a> = &'s dyn Fn(&str) -> Option<&'a str>;
+
+/// A node.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Node {
+    /// Host that the node runs on.
+    pub host: String,
+    /// Features, with commas.
+    features: Arc<str>,
+    /// Not there yet.
+    pub future: bool,
+    /// Name and resources.
+    pub spec: NodeSpec,
+}
+
+/// A partition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Partition {
+    /// Name of the partition.
+    pub name: String,
+    /// Nodes and sets of them, or ALL; see [`SlurmConf::nodes_of`].
+    nodes: String,
+    /// Longest time limit as written, empty where there is none.
+    pub max_time: String,
+    /// Line of the partition.
+    pub place: String,
+}
+
 /// slurm.conf with what it includes.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct SlurmConf {
     /// File that was read first.
     pub path: PathBuf,
-    lines: Vec<(Place, Line)>,
+    /// All nodes, in the order of the file.
+    pub nodes: Vec<Node>,
+    /// All partitions, in the order of the file.
+    pub partitions: Vec<Partition>,
+    /// Lines with their places, `FILE:NUMBER`.
+    lines: Vec<(String, Line)>,
+    /// Settings of the cluster by their keys in small letters, in order, with their places.
+    values: HashMap<String, Vec<(String, String)>>,
+    includes: usize,
 }
 
 impl SlurmConf {
@@ -55,34 +83,40 @@ impl SlurmConf {
     }
 
     /// Reads a file and what it includes by means of `read`.
-    fn parse(
-        path: &Path,
-        read: &mut dyn FnMut(&Path) -> Result<String, String>,
-    ) -> Result<SlurmConf, String> {
-        let mut conf = SlurmConf { path: path.to_path_buf(), lines: Vec::new() };
-        let mut includes_left = SLURM_CONF_INCLUDES_MAX;
-        conf.add(path, read, &mut includes_left)?;
-        Ok(conf)
+    fn parse(path: &Path, read: Read<'_>) -> Result<SlurmConf, String> {
+        let mut conf = SlurmConf { path: path.to_path_buf(), ..SlurmConf::default() };
+        conf.add(path, &read(path)?, read)?;
+        conf.cluster()
     }
 
-    fn add(
-        &mut self,
-        path: &Path,
-        read: &mut dyn FnMut(&Path) -> Result<String, String>,
-        includes_left: &mut usize,
-    ) -> Result<(), String> {
-        for line in lines(&read(path)?, Form::File) {
-            let place = Place { file: path.to_path_buf(), line: line.number };
+    fn add(&mut self, path: &Path, text: &str, read: Read<'_>) -> Result<(), String> {
+        for mut line in lines(text, Form::File) {
+            for pair in line.settings.iter_mut().filter(|pair| pair.key == "features") {
+                pair.key.truncate(7);
+            }
+            let place = format!("{}:{}", path.display(), line.number);
             let Some(name) = line.include() else {
+                let first = line.settings.first().map_or("", |pair| &pair.key);
+                let own = if OWNERS.contains(&first) { 1 } else { line.settings.len() };
+                for pair in &line.settings[..own] {
+                    let set = (pair.value.clone(), place.clone());
+                    self.values.entry(pair.key.clone()).or_default().push(set);
+                }
                 self.lines.push((place, line));
                 continue;
             };
-            *includes_left = includes_left
-                .checked_sub(1)
-                .ok_or_else(|| format!("{place}: more than {SLURM_CONF_INCLUDES_MAX} includes"))?;
+            self.includes += 1;
+            if self.includes > SLURM_CONF_INCLUDES_MAX {
+                return Err(format!("{place}: more than {SLURM_CONF_INCLUDES_MAX} includes"));
+            }
             let name = self.with_cluster(name).map_err(|what| format!("{place}: {what}"))?;
-            let beside = path.parent().unwrap_or(Path::new("/")).join(name);
-            self.add(&beside, read, includes_left)?;
+            // Since 23.02 beside the first file, before that beside the file with the line.
+            let beside = |file: &Path| file.parent().unwrap_or(Path::new("/")).join(&name);
+            let (first, own) = (beside(&self.path), beside(path));
+            let found = read(&first).map(|text| (first, text));
+            let other = |error| read(&own).map(|text| (own, text)).map_err(|_| error);
+            let (file, text) = found.or_else(other)?;
+            self.add(&file, &text, read)?;
         }
         Ok(())
     }
@@ -102,155 +136,194 @@ impl SlurmConf {
         self.lines.iter().map(|(_, line)| format!("{}\n", line.text)).collect()
     }
 
-    /// Pairs of the whole file that set something for the cluster, and their places.
-    fn settings(&self) -> impl DoubleEndedIterator<Item = (&str, &str, &Place)> {
-        self.lines.iter().flat_map(|(place, line)| {
-            let first = line.settings.first().map_or("", |pair| &pair.key);
-            let own = if OWNERS.contains(&first) { 1 } else { line.settings.len() };
-            line.settings[..own].iter().map(move |pair| (&*pair.key, &*pair.value, place))
-        })
-    }
-
-    /// Lines that begin with a key, with the value that it has there.
-    fn owned(&self, key: &str) -> impl Iterator<Item = (&str, &Line, &Place)> {
-        self.lines.iter().filter_map(move |(place, line)| {
-            let first = line.settings.first().filter(|pair| pair.key == key)?;
-            Some((&*first.value, line, place))
-        })
-    }
-
     /// The value in force and its place: Slurm takes the last one.
-    pub fn get(&self, key: &str) -> Option<(&str, &Place)> {
-        let found = self.settings().rev().find(|(name, ..)| name.eq_ignore_ascii_case(key))?;
-        Some((found.1, found.2))
+    pub fn get(&self, key: &str) -> Option<(&str, &str)> {
+        self.all(key).last()
     }
 
-    /// Returns all values of a key that may occur several times.
-    pub fn all(&self, key: &str) -> impl Iterator<Item = &str> {
-        self.settings().filter(move |set| set.0.eq_ignore_ascii_case(key)).map(|set| set.1)
+    /// Returns all values of a key that may occur several times, and their places.
+    fn all(&self, key: &str) -> impl Iterator<Item = (&str, &str)> {
+        let found = self.values.get(&key.to_ascii_lowercase()).into_iter().flatten();
+        found.map(|(value, place)| (value.as_str(), place.as_str()))
     }
 
-    /// Every node's name with the host that it runs on; empty where a list
-    /// cannot be read.
-    pub fn nodes(&self) -> Vec<(String, String)> {
-        let (mut out, mut room, mut hosts_room) = (Vec::new(), NODES_MAX, NODES_MAX);
-        for (names, line, _) in self.owned("nodename") {
-            if names.eq_ignore_ascii_case("DEFAULT") {
+    /// Hands on each line that begins with a key: the name there, and the settings in force for it,
+    /// those of the DEFAULT lines before it included.
+    fn records<'a>(
+        &'a self,
+        key: &str,
+        take: &mut dyn FnMut(&'a str, &'a str, Get<'_, 'a>) -> Result<(), String>,
+    ) -> Result<(), String> {
+        // Values of DEFAULT lines, the latest of each key.
+        let mut defaults: HashMap<&str, &str> = HashMap::new();
+        for (place, line) in &self.lines {
+            let Some(first) = line.settings.first().filter(|pair| pair.key == key) else {
+                continue;
+            };
+            if first.value.eq_ignore_ascii_case("DEFAULT") {
+                defaults.extend(line.settings.iter().map(|pair| (&*pair.key, &*pair.value)));
                 continue;
             }
-            let names = hostlist::expand_within(names, &mut room).unwrap_or_default();
-            let hosts = line.get("nodehostname");
-            let hosts = hosts.and_then(|list| hostlist::expand_within(list, &mut hosts_room).ok());
-            for (index, name) in names.into_iter().enumerate() {
-                let host = hosts.as_ref().and_then(|all| all.get(index).or(all.last())).cloned();
-                let host = host.unwrap_or_else(|| name.clone());
-                out.push((name, host));
-            }
+            let get = |key: &str| line.get(key).or_else(|| defaults.get(key).copied());
+            take(&first.value, place, &get).map_err(|what| format!("{place}: {what}"))?;
         }
-        out
+        Ok(())
+    }
+
+    /// Reads the lines of nodes and partitions.
+    fn cluster(mut self) -> Result<SlurmConf, String> {
+        let (mut nodes, mut room, mut hosts_room) = (Vec::new(), NODES_MAX, NODES_MAX);
+        self.records("nodename", &mut |names, _, get| {
+            let list = |names: &str, room: &mut usize| {
+                hostlist::expand_within(names, room).map_err(|error| format!("NodeName: {error}"))
+            };
+            let spec = node_spec(get)?;
+            let hosts =
+                get("nodehostname").map(|hosts| list(hosts, &mut hosts_room)).transpose()?;
+            let features: Arc<str> = get("feature").unwrap_or("").into();
+            let future = get("state").is_some_and(|state| state.eq_ignore_ascii_case("FUTURE"));
+            for (at, name) in list(names, &mut room)?.into_iter().enumerate() {
+                let host = hosts.as_ref().and_then(|all| all.get(at).or(all.last()));
+                let host = host.unwrap_or(&name).clone();
+                let features = Arc::clone(&features);
+                nodes.push(Node {
+                    host,
+                    features,
+                    future,
+                    spec: NodeSpec { name, ..spec.clone() },
+                });
+            }
+            Ok(())
+        })?;
+        let mut partitions = Vec::new();
+        self.records("partitionname", &mut |name, place, get| {
+            let text = |key: &str| get(key).unwrap_or_default().to_owned();
+            let (nodes, max_time) = (text("nodes"), text("maxtime"));
+            partitions.push(Partition {
+                name: name.to_owned(),
+                nodes,
+                max_time,
+                place: place.to_owned(),
+            });
+            Ok(())
+        })?;
+        (self.nodes, self.partitions) = (nodes, partitions);
+        Ok(self)
+    }
+
+    /// Returns the nodes of a partition by their positions, ascending; FUTURE ones are not there
+    /// yet.
+    ///
+    /// # Errors
+    /// A sentence with the line whose list cannot be read.
+    pub fn nodes_of(&self, partition: &Partition) -> Result<Vec<usize>, String> {
+        let there = self.nodes.iter().enumerate().filter(|(_, node)| !node.future);
+        if partition.nodes.eq_ignore_ascii_case("ALL") {
+            return Ok(there.map(|(at, _)| at).collect());
+        }
+        let mut room = TEXT_NAMES_MAX;
+        let mut list = |key: &str, text: &str| {
+            hostlist::expand_within(text, &mut room).map_err(|error| format!("{key}: {error}"))
+        };
+        let names = list("Nodes", &partition.nodes);
+        let names = names.map_err(|what| format!("{}: {what}", partition.place))?;
+        let (mut names, mut found): (HashSet<String>, Vec<usize>) =
+            (names.into_iter().collect(), Vec::new());
+        // A later set may stand in an earlier one.
+        self.records("nodeset", &mut |set, _, get| {
+            if names.remove(set) {
+                let has =
+                    |all: &str| get("feature").is_some_and(|f| all.split(',').any(|a| a == f));
+                found.extend(there.clone().filter(|(_, n)| has(&n.features)).map(|(at, _)| at));
+                names.extend(list("NodeSet", get("nodes").unwrap_or_default())?);
+            }
+            Ok(())
+        })?;
+        found.extend(there.filter(|(_, n)| names.contains(&n.spec.name)).map(|(at, _)| at));
+        found.sort_unstable();
+        found.dedup();
+        Ok(found)
     }
 
     /// Returns the resources of each node, in Slurm's order.
     ///
     /// # Errors
-    /// A sentence with the line that cannot be read, or that there are no nodes.
+    /// A sentence: there are no nodes.
     pub fn node_specs(&self) -> Result<Vec<NodeSpec>, String> {
-        // Values of DEFAULT lines, the latest of each key.
-        let mut defaults: HashMap<&str, &str> = HashMap::new();
-        let (mut out, mut room) = (Vec::new(), NODES_MAX);
-        for (names, line, place) in self.owned("nodename") {
-            if names.eq_ignore_ascii_case("DEFAULT") {
-                defaults.extend(line.settings.iter().map(|pair| (&*pair.key, &*pair.value)));
-                continue;
-            }
-            let value = |key: &str| line.get(key).or_else(|| defaults.get(key).copied());
-            let node = node_spec(&value).map_err(|what| format!("{place}: {what}"))?;
-            let names = hostlist::expand_within(names, &mut room)
-                .map_err(|error| format!("{place}: NodeName: {error}"))?;
-            // FUTURE nodes are not there yet.
-            if value("state").is_some_and(|state| state.eq_ignore_ascii_case("FUTURE")) {
-                continue;
-            }
-            out.extend(names.into_iter().map(|name| NodeSpec { name, ..node.clone() }));
-        }
-        if out.is_empty() {
-            let path = self.path.display();
-            return Err(format!("{path}: no NodeName line; nodes are not listed in it"));
-        }
-        Ok(out)
+        let there = self.nodes.iter().filter(|node| !node.future);
+        let specs: Vec<NodeSpec> = there.map(|node| node.spec.clone()).collect();
+        let none =
+            || format!("{}: no NodeName line; nodes are not listed in it", self.path.display());
+        if specs.is_empty() { Err(none()) } else { Ok(specs) }
     }
 
-    /// Names of the partitions.
-    pub fn partitions(&self) -> Vec<&str> {
-        self.all("PartitionName").filter(|name| !name.eq_ignore_ascii_case("DEFAULT")).collect()
+    /// Returns the first line that Slurm cannot read to its end, and the text there.
+    pub fn unread(&self) -> Option<(&str, &str)> {
+        let line = self.lines.iter().find(|(_, line)| !line.rest.is_empty())?;
+        Some((&*line.0, &*line.1.rest))
     }
 
     /// Hosts of slurmctld, the primary first.
     pub fn controllers(&self) -> Vec<&str> {
-        let name = |value: &'_ str| value.find('(').map_or(value.len(), |at| at);
-        let mut out: Vec<&str> = self.all("SlurmctldHost").map(|v| &v[..name(v)]).collect();
+        let name = |(value, _): (&'_ str, _)| value.find('(').map_or(value.len(), |at| at);
+        let mut out: Vec<&str> = self.all("SlurmctldHost").map(|v| &v.0[..name(v)]).collect();
         if out.is_empty() {
-            out.extend(self.all("ControlMachine"));
-            out.extend(self.all("BackupController"));
+            let old = self.all("ControlMachine").chain(self.all("BackupController"));
+            out.extend(old.map(|(value, _)| value));
         }
         out
     }
 }
 
-/// A node by the settings of its line and of the DEFAULT lines before it (slurm.conf(5)).
-fn node_spec<'a>(value: &impl Fn(&str) -> Option<&'a str>) -> Result<NodeSpec, String> {
-    let number = |key: &str, default: u64| match value(&key.to_ascii_lowercase()) {
-        None => Ok(default),
+/// A node by the settings of its line (slurm.conf(5)).
+fn node_spec(get: Get<'_, '_>) -> Result<NodeSpec, String> {
+    let given = |key: &str| match get(&key.to_ascii_lowercase()) {
+        None => Ok(None),
         Some(text) => {
-            text.parse::<u64>().map_err(|_| format!("{key}: expected a number, got {text:?}"))
+            number(text).map(Some).ok_or_else(|| format!("{key}: expected a number, got {text:?}"))
         }
     };
-    let sockets = number("Boards", 1)?.saturating_mul(number("SocketsPerBoard", 1)?);
-    let sockets = number("Sockets", sockets)?;
-    let cores = sockets.saturating_mul(number("CoresPerSocket", 1)?);
-    let threads = cores.saturating_mul(number("ThreadsPerCore", 1)?);
-    let cpus = number("CPUs", number("Procs", threads)?)?;
-    let memory_mb = value("realmemory").unwrap_or("1");
-    let memory_mb = memory_mb_of(memory_mb)
-        .ok_or_else(|| format!("RealMemory: expected a size, got {memory_mb:?}"))?;
-    let (gpus, model) = gpus(value("gres").unwrap_or_default());
-    let weight = u32::try_from(number("Weight", 1)?).unwrap_or(u32::MAX);
+    let above_0 = |key: &str| Ok::<_, String>(given(key)?.map(|number| number.max(1)));
+    let (boards, cores) =
+        (above_0("Boards")?.unwrap_or(1), above_0("CoresPerSocket")?.unwrap_or(1));
+    let threads = cores.saturating_mul(above_0("ThreadsPerCore")?.unwrap_or(1));
+    let cpus = above_0("CPUs")?.or(above_0("Procs")?);
+    let sockets = match (above_0("SocketsPerBoard")?, above_0("Sockets")?, cpus) {
+        (Some(sockets), ..) => boards.saturating_mul(sockets),
+        (None, Some(sockets), _) => sockets,
+        (None, None, Some(cpus)) if cpus.is_multiple_of(threads) => cpus / threads,
+        _ => boards,
+    };
+    // Slurm takes no other number of CPUs than one for each socket, core or thread.
+    let [cores, threads] = [cores, threads].map(|each| sockets.saturating_mul(each));
+    let cpus = cpus.filter(|cpus| [sockets, cores].contains(cpus)).unwrap_or(threads);
+    let mut gpus = gres::parse(get("gres").unwrap_or_default())?;
+    gpus.retain(|one| one.kind == "gpu");
+    let count = gpus.iter().fold(0_u64, |sum, one| sum.saturating_add(one.count));
+    gpus.dedup_by(|one, other| one.gres_type == other.gres_type);
     Ok(NodeSpec {
-        cpu_milli: cpus.max(1).saturating_mul(1000),
-        memory_mb,
-        gpus,
-        model,
-        weight,
+        cpu_milli: cpus.saturating_mul(1000),
+        memory_mb: given("RealMemory")?.unwrap_or(1),
+        gpus: u32::try_from(count).unwrap_or(u32::MAX),
+        model: if let [one] = &mut gpus[..] { one.gres_type.take() } else { None }
+            .unwrap_or_default(),
+        weight: u32::try_from(given("Weight")?.unwrap_or(1)).unwrap_or(u32::MAX),
         ..NodeSpec::default()
     })
 }
 
-/// GPUs of `Gres=gpu:a100:4(S:0-1),nvme:1`, and their type if all are of one.
-fn gpus(gres: &str) -> (u32, String) {
-    let (mut count, mut models) = (0_u32, Vec::new());
-    let mut depth = 0;
-    let split = |c: char| {
-        depth += i32::from(c == '(') - i32::from(c == ')');
-        c == ',' && depth == 0
-    };
-    for item in gres.split(split) {
-        let bare = item.split('(').next().unwrap_or_default();
-        let mut parts = bare.split(':');
-        if parts.next() != Some("gpu") {
-            continue;
-        }
-        let mut own = 1;
-        for part in parts {
-            match part.parse::<u64>() {
-                Ok(number) => own = u32::try_from(number).unwrap_or(u32::MAX),
-                Err(_) if part != "no_consume" => models.push(part.to_owned()),
-                Err(_) => {}
-            }
-        }
-        count = count.saturating_add(own);
+/// A number as Slurm's programs read one, by C's rule and with `K`.
+fn number(text: &str) -> Option<u64> {
+    if ["UNLIMITED", "INFINITE"].iter().any(|word| text.eq_ignore_ascii_case(word)) {
+        return Some(u64::MAX);
     }
-    models.dedup();
-    (count, if let [model] = &models[..] { model.clone() } else { String::new() })
+    let (digits, unit) = text.strip_suffix(['k', 'K']).map_or((text, 1), |digits| (digits, 1024));
+    let (digits, radix) = match (digits.strip_prefix("0x"), digits.strip_prefix('0')) {
+        (Some(hex), _) => (hex, 16),
+        (_, Some(octal)) if !octal.is_empty() => (octal, 8),
+        _ => (digits, 10),
+    };
+    u64::from_str_radix(digits, radix).ok()?.checked_mul(unit)
 }
 
 #[cfg(test)]
@@ -258,7 +331,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    fn parse(text: &str) -> SlurmConf {
+    fn read(text: &str) -> Result<SlurmConf, String> {
         SlurmConf::parse(Path::new("/etc/slurm/slurm.conf"), &mut |path| match path
             .to_str()
             .unwrap()
@@ -266,10 +339,177 @@ mod tests {
             "/etc/slurm/slurm.conf" => Ok(text.to_owned()),
             "/etc/slurm/nodes.conf" => Ok("NodeName=m[01-02] CPUs=4\n".to_owned()),
             "/etc/slurm/big-nodes.conf" => Ok("NodeName=c1 CPUs=2\n".to_owned()),
-            "/etc/slurm/loop.conf" => Ok("Include loop.conf".to_owned()),
+            "/etc/slurm/sub/part.conf" => Ok("Include nodes.conf\nInclude own.conf".to_owned()),
+            "/etc/slurm/sub/own.conf" => Ok("NodeName=o1".to_owned()),
             other => Err(format!("{other}: none")),
         })
-        .unwrap()
+    }
+
+    fn parse(text: &str) -> SlurmConf {
+        read(text).unwrap()
+    }
+
+    fn refused(text: &str) -> String {
+        read(text).unwrap_err()
+    }
+
+    fn names(conf: &SlurmConf) -> Vec<&str> {
+        conf.partitions.iter().map(|one| one.name.as_str()).collect()
+    }
+
+    /// Names of a partition's nodes.
+    fn of(conf: &SlurmConf, at: usize) -> String {
+        let nodes = conf.nodes_of(&conf.partitions[at]).unwrap();
+        let names: Vec<&str> = nodes.iter().map(|at| &*conf.nodes[*at].spec.name).collect();
+        hostlist::compress(&names)
+    }
+
+    #[test]
+    fn partitions_have_nodes_sets_and_features() {
+        let conf = parse(
+            "NodeName=DEFAULT Feature=ib\nNodeName=n[1-4]\nNodeName=g[1-2] Features=gpu,ib\n\
+             NodeName=f[1-9] State=FUTURE\nNodeSet=fast Feature=ib Nodes=more\n\
+             NodeSet=gpus Feature=gpu\nNodeSet=more Nodes=n4,f1\n\
+             PartitionName=all Nodes=all\nPartitionName=p Nodes=gpus,n[2-3],gone\n\
+             PartitionName=DEFAULT Nodes=more MaxTime=1:00:00\nPartitionName=q\n\
+             PartitionName=fast Nodes=fast MaxTime=1-0\nPartitionName=none Nodes=\"\"\n",
+        );
+        let of: Vec<String> = (0..5).map(|at| of(&conf, at)).collect();
+        assert_eq!(of, ["n[1-4],g[1-2]", "n[2-3],g[1-2]", "n4", "n[1-4],g[1-2]", ""]);
+        let limits = conf.partitions.iter().map(|one| one.max_time.as_str());
+        assert_eq!(limits.collect::<Vec<_>>(), ["", "", "1:00:00", "1-0", "1:00:00"]);
+        let wrong = parse("NodeName=n\n\nPartitionName=p Nodes=n[2-1]\n");
+        let error = wrong.nodes_of(&wrong.partitions[0]).unwrap_err();
+        assert!(error.starts_with("/etc/slurm/slurm.conf:3: Nodes: hostlist"), "{error}");
+    }
+
+    /// Goal: CPUs of nodes are those that slurmctld of 22.05.8 prints for these lines.
+    #[test]
+    fn cpus_are_those_of_slurm() {
+        for (line, cpus) in [
+            ("CPUs=4 ThreadsPerCore=1", 4),
+            ("CPUs=64 Sockets=2 CoresPerSocket=16", 32),
+            ("Procs=20 Sockets=2 CoresPerSocket=10 ThreadsPerCore=2", 20),
+            ("CPUs=96 Procs=48 Sockets=2 CoresPerSocket=24 ThreadsPerCore=2", 96),
+            ("CPUs=0x10", 16),
+            ("CPUs=010", 8),
+            ("CPUs=0", 1),
+            ("CPUs=5 CoresPerSocket=2", 2),
+            ("Boards=2 SocketsPerBoard=2 Sockets=9 CoresPerSocket=0", 4),
+            ("Boards=2 CoresPerSocket=3", 6),
+        ] {
+            let conf = parse(&format!("NodeName=n {line} RealMemory=4K\n"));
+            let spec = &conf.nodes[0].spec;
+            assert_eq!((spec.cpu_milli, spec.memory_mb), (cpus * 1000, 4096), "{line}");
+        }
+        assert!(refused("NodeName=n RealMemory=64G").contains("RealMemory: expected a number"));
+    }
+
+    #[test]
+    fn what_is_included_lies_beside_the_first_file_or_its_own() {
+        assert_eq!(parse("Include sub/part.conf\n").nodes.len(), 3);
+        assert_eq!(refused("Include sub/gone.conf\n"), "/etc/slurm/sub/gone.conf: none");
+    }
+
+    /// Files that hold these lines, spelled as `choices` decide.
+    fn odd(lines: &[&[(&str, &str)]], choices: &[u8]) -> HashMap<PathBuf, String> {
+        let mut choices = choices.iter().copied().cycle();
+        let mut among = |all: &[&'static str]| all[choices.next().unwrap() as usize % all.len()];
+        let mut files: HashMap<PathBuf, String> = HashMap::new();
+        let mut file = "/e/slurm.conf".to_owned();
+        for (number, pairs) in lines.iter().enumerate() {
+            let mut text = among(&["", "", "# A=1\n", " \t\n", "#\\\n"]).to_owned();
+            let back = among(&["", "back"]) == "back";
+            let rest = pairs[1..].iter();
+            let order: Vec<_> = if back { rest.rev().collect() } else { rest.collect() };
+            for (at, (key, value)) in std::iter::once(&pairs[0]).chain(order).enumerate() {
+                let blank = [" ", "\t", "  \t", " \\\n", " \\ \n\t", " \\\n\\\n "];
+                text += if at == 0 { among(&["", "", "  "]) } else { among(&blank) };
+                let key = match among(&["as it is", "small", "large"]) {
+                    "small" => key.to_ascii_lowercase(),
+                    "large" => key.to_ascii_uppercase(),
+                    _ => (*key).to_owned(),
+                };
+                let quote = if value.contains([' ', '#']) || value.is_empty() {
+                    "\""
+                } else {
+                    among(&["", "\""])
+                };
+                let value = value.replace('\\', "\\\\").replace('#', "\\#");
+                let space = ["", "", " ", "\t ", " \\\n"];
+                let (before, operator, after) =
+                    (among(&space), among(&["", "+", "-"]), among(&space));
+                text += &format!("{key}{before}{operator}={after}{quote}{value}{quote}");
+            }
+            text += among(&["\n", " \n", "# B=2\n", "\t# x \\\\\n", "\n\n"]);
+            if among(&["", "", "here"]) == "here" {
+                let name = format!("sub/{number}.conf");
+                let word = among(&["Include ", "include\t", "INCLUDE  "]);
+                *files.entry(file.clone().into()).or_default() += &format!("{word}{name} # c\n");
+                file = format!("/e/{name}");
+            }
+            *files.entry(file.clone().into()).or_default() += &text;
+        }
+        files
+    }
+
+    const PLAIN: [&[(&str, &str)]; 11] = [
+        &[("ClusterName", "c1")],
+        &[("PluginDir", "/a:/b")],
+        &[("SchedulerParameters", "bf_continue,bf_window=2880")],
+        &[("MailProg", "/bin/a #b \\c")],
+        &[
+            ("NodeName", "DEFAULT"),
+            ("CoresPerSocket", "4"),
+            ("RealMemory", "1000"),
+            ("State", "UNKNOWN"),
+        ],
+        &[
+            ("NodeName", "n[01-12,14]"),
+            ("Sockets", "2"),
+            ("Reason", "bad CPUs=1 dimm"),
+            ("Weight", "7"),
+        ],
+        &[
+            ("NodeName", "g[1-2]"),
+            ("NodeHostname", "h[1-2]"),
+            ("Gres", "gpu:a100:4(S:0-1)"),
+            ("Feature", "a,b"),
+        ],
+        &[("NodeName", "f[1-3]"), ("State", "FUTURE"), ("CPUs", "64")],
+        &[("NodeSet", "fast"), ("Feature", "b"), ("Nodes", "n14")],
+        &[("PartitionName", "DEFAULT"), ("MaxTime", "2-00:00:00"), ("Nodes", "ALL")],
+        &[("PartitionName", "p"), ("Nodes", "fast,n[01-02]"), ("MaxTime", "30"), ("QOS", "")],
+    ];
+
+    proptest::proptest! {
+        /// Goal: blanks, letters, order, quotes, continued lines and files change nothing.
+        #[test]
+        fn the_same_configuration_is_read_however_it_is_written(
+            choices in proptest::collection::vec(proptest::prelude::any::<u8>(), 1..400)
+        ) {
+            let of_files = |files: HashMap<PathBuf, String>| {
+                let mut read = |path: &Path| files.get(path).cloned().ok_or(format!("{path:?}"));
+                SlurmConf::parse(Path::new("/e/slurm.conf"), &mut read).unwrap()
+            };
+            let line = |pairs: &[(&str, &str)]| {
+                let pair = |(key, value): &(&str, &str)| {
+                    format!("{key}=\"{}\" ", value.replace('\\', "\\\\").replace('#', "\\#"))
+                };
+                pairs.iter().map(pair).collect::<String>() + "\n"
+            };
+            let plain: String = PLAIN.iter().map(|pairs| line(pairs)).collect();
+            let plain = of_files(HashMap::from([("/e/slurm.conf".into(), plain)]));
+            let other = of_files(odd(&PLAIN, &choices));
+            proptest::prop_assert_eq!(&other.nodes, &plain.nodes);
+            proptest::prop_assert_eq!(of(&other, 0), "n[01-02,14],g[1-2]");
+            proptest::prop_assert_eq!(of(&plain, 0), "n[01-02,14],g[1-2]");
+            proptest::prop_assert_eq!(&other.partitions[0].max_time, "30");
+            proptest::prop_assert_eq!(other.unread(), None);
+            for (key, value) in PLAIN[..4].iter().map(|pairs| pairs[0]) {
+                proptest::prop_assert_eq!(other.get(key).unwrap().0, value);
+            }
+        }
     }
 
     #[test]
@@ -278,10 +518,10 @@ mod tests {
                     SchedulerParameters=bf_continue,\\\ndefer\nPluginDir=/c\nA=b\\#c\n";
         let conf = parse(text);
         let (value, place) = conf.get("PluginDir").unwrap();
-        assert_eq!((value, place.to_string().as_str()), ("/c", "/etc/slurm/slurm.conf:6"));
+        assert_eq!((value, place), ("/c", "/etc/slurm/slurm.conf:6"));
         assert_eq!(conf.get("clustername").unwrap().0, "x y");
         let (value, place) = conf.get("SchedulerParameters").unwrap();
-        assert_eq!((value, place.line), ("bf_continue,defer", 4));
+        assert_eq!((value, place), ("bf_continue,defer", "/etc/slurm/slurm.conf:4"));
         assert_eq!(conf.get("A").unwrap().0, "b#c");
         assert_eq!(conf.get("B"), None);
     }
@@ -295,7 +535,7 @@ mod tests {
         );
         assert_eq!(conf.get("clustername").unwrap().0, "big");
         assert_eq!(conf.get("DebugFlags").unwrap().0, "backfill");
-        assert_eq!(conf.partitions(), ["p"]);
+        assert_eq!(names(&conf), ["p"]);
         let specs = conf.node_specs().unwrap();
         let row = |at: usize| {
             let node: &NodeSpec = &specs[at];
@@ -313,9 +553,12 @@ mod tests {
              NodeName=n[1-2] NodeHostname=h CPUs=2\nInclude nodes.conf\n\
              PartitionName=DEFAULT State=UP\nPartitionName=gpu Nodes=ALL\n",
         );
-        let nodes = [("n1", "h"), ("n2", "h"), ("m01", "m01"), ("m02", "m02")];
-        assert_eq!(conf.nodes(), nodes.map(|(a, b)| (a.to_owned(), b.to_owned())));
-        assert_eq!(conf.partitions(), ["gpu"]);
+        let nodes = conf.nodes.iter().map(|node| (&*node.spec.name, &*node.host));
+        assert_eq!(
+            nodes.collect::<Vec<_>>(),
+            [("n1", "h"), ("n2", "h"), ("m01", "m01"), ("m02", "m02")]
+        );
+        assert_eq!(names(&conf), ["gpu"]);
         assert_eq!(conf.controllers(), ["a", "b"]);
         assert_eq!(parse("ControlMachine=x").controllers(), ["x"]);
     }
@@ -326,7 +569,7 @@ mod tests {
             "NodeName=DEFAULT Sockets=2 CoresPerSocket=8 ThreadsPerCore=2 RealMemory=1000\n\
              NodeName=DEFAULT RealMemory=2000\n\
              NodeName=a[1-2] Weight=5 Gres=gpu:a100:2(S:0,1),gpu:a100:1,nvme:3\n\
-             NodeName=b CPUs=4 Gres=gpu:x:1,gpu:y:1\nInclude nodes.conf\n",
+             NodeName=b CPUs=16 Gres=gpu:x:1,gpu:y:1\nInclude nodes.conf\n",
         );
         let specs = conf.node_specs().unwrap();
         let row = |at: usize| {
@@ -334,11 +577,15 @@ mod tests {
             (n.name.clone(), n.cpu_milli, n.memory_mb, n.gpus, n.model.clone(), n.weight)
         };
         assert_eq!(row(1), ("a2".into(), 32_000, 2000, 3, "a100".into(), 5));
-        assert_eq!(row(2), ("b".into(), 4000, 2000, 2, String::new(), 1));
-        assert_eq!((row(3).1, specs.len()), (4000, 5));
+        assert_eq!(row(2), ("b".into(), 16_000, 2000, 2, String::new(), 1));
+        assert_eq!(
+            (row(3).1, specs.len()),
+            (32_000, 5),
+            "4 are no cores, no sockets of 32 threads"
+        );
         let many = &parse("NodeName=x Gres=gpu:5000000000").node_specs().unwrap()[0];
         assert_eq!((many.gpus, many.model.as_str()), (u32::MAX, ""), "a count, and no model");
-        let error = parse("A=b\nNodeName=x CPUs=many\n").node_specs().unwrap_err();
+        let error = refused("A=b\nNodeName=x CPUs=many\n");
         assert_eq!(error, "/etc/slurm/slurm.conf:2: CPUs: expected a number, got \"many\"");
         assert!(parse("ClusterName=x").node_specs().unwrap_err().contains("no NodeName line"));
     }
@@ -347,11 +594,11 @@ mod tests {
     #[test]
     fn a_file_made_to_take_long_ends_soon() {
         let begin = std::time::Instant::now();
-        let conf = parse(&"NodeName=n[1-131072] NodeHostname=h[1-131072]\n".repeat(5000));
-        assert_eq!(conf.nodes().len(), NODES_MAX);
-        let conf = parse(&"NodeName=n[1-131072] State=FUTURE\n".repeat(5000));
-        let error = conf.node_specs().unwrap_err();
-        assert!(error.starts_with("/etc/slurm/slurm.conf:2: NodeName: hostlist: more"), "{error}");
+        for more in ["NodeHostname=h[1-131072]", "State=FUTURE"] {
+            let error = refused(&format!("NodeName=n[1-131072] {more}\n").repeat(5000));
+            let wanted = "/etc/slurm/slurm.conf:2: NodeName: hostlist: more";
+            assert!(error.starts_with(wanted), "{error}");
+        }
         let defaults = "NodeName=DEFAULT CPUs=4 RealMemory=1\n".repeat(20_000);
         let conf = parse(&format!("{defaults}{}", "NodeName=n\n".repeat(20_000)));
         assert_eq!(conf.node_specs().unwrap().len(), 20_000);
@@ -377,7 +624,7 @@ mod tests {
         fn any_text_is_taken(text in "\\PC{0,200}") {
             let mut read = |_: &Path| Ok(text.clone());
             if let Ok(conf) = SlurmConf::parse(Path::new("/x"), &mut read) {
-                let _ = (conf.node_specs(), conf.nodes());
+                let _ = (conf.node_specs(), conf.partitions.iter().map(|one| conf.nodes_of(one)));
             }
         }
     }

@@ -279,6 +279,26 @@ def data_service(doctor):
 
 
 @case
+def file_to_come(doctor):
+    """A file is judged by what it says, whatever slurmctld works with: nodes as sinfo has them."""
+    cluster = doctor.cluster
+    with open(cluster.paths.slurm_conf, encoding="utf-8") as file:
+        text = file.read().replace("select/cons_tres", "select/linear")
+    with tempfile.TemporaryDirectory() as directory:
+        write(os.path.join(directory, "to-come.conf"), text)
+        done = cluster.run("phalanx", "doctor", "--json", "--slurm-conf", "to-come.conf",
+                           "--config", cluster.paths.phalanx_toml, check=False, cwd=directory)
+    found = {one["check"]: one for one in json.loads(done.stdout)["findings"]}
+    wrong = {name for name, one in found.items() if one["level"] in ("error", "warning")}
+    check(wrong == {"select-type"}, f"wrong: {[found[name] for name in wrong]}")
+    place = found["select-type"]["place"]
+    check(place.startswith("to-come.conf:"), f"place: {place}")
+    shown = cluster.run("sinfo", "-h", "-o", "%R (%D)").stdout.split("\n")[:-1]
+    read = found["slurm-conf"]["what"]
+    check(read == f"to-come.conf: 2 nodes; partitions: {', '.join(shown)}", f"{read}: {shown}")
+
+
+@case
 def no_bf_continue(doctor):
     """SchedulerParameters without bf_continue, in force."""
     with doctor.conf(lambda text: text.replace("bf_continue,", "")):

@@ -17,7 +17,7 @@ mod window;
 
 use super::policy::Order;
 
-pub use parameters::{Parameters, Priority};
+pub use parameters::{Parameters, Priority, duration_s};
 pub use queue::{OrderBy, OrderRule};
 
 pub(crate) use clock::{Clock, Due};

@@ -127,8 +127,8 @@ fn priority<'a>(get: &dyn Fn(&str) -> Option<&'a str>) -> Result<Priority, Strin
     })
 }
 
-/// `minutes`, `minutes:seconds`, `hours:minutes:seconds`, `days-hours[:minutes[:seconds]]`.
-fn duration_s(text: &str, bare_s: i64) -> Option<i64> {
+/// Seconds of `m:s`, `h:m:s` or `d-h[:m[:s]]`; a number alone counts units of `bare_s` seconds.
+pub fn duration_s(text: &str, bare_s: i64) -> Option<i64> {
     let (days, rest) = text.split_once('-').map_or((None, text), |(d, rest)| (Some(d), rest));
     let parts: Option<Vec<i64>> = rest.split(':').map(|part| part.parse().ok()).collect();
     let parts = parts?;

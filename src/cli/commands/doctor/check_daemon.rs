@@ -2,19 +2,20 @@
 //! Checks of the daemon: configuration, sockets, connection, and its own findings. They run only
 //! where slurmctld runs, or where a daemon answers.
 
-use super::facts::Facts;
+use super::facts::{Facts, Socket};
 use super::report::Finding;
 use crate::text::breaker_cause;
 use phalanx_config::{Config, ConfigError, Mode};
 use phalanx_messages::rest::{OTHER_PROTOCOL, Status};
 
 pub(super) fn all(facts: &Facts) -> Vec<Finding> {
-    if !facts.is_controller() && facts.status.is_err() {
+    let mut out = configuration(facts);
+    let Some(status) = &facts.status else { return out };
+    if !facts.is_controller() && status.is_err() {
         return Vec::new();
     }
-    let mut out = configuration(facts);
     out.extend(plugin_socket(facts));
-    match &facts.status {
+    match status {
         Ok(status) => {
             out.extend(versions(status));
             out.extend(plugin(facts, status));
@@ -23,9 +24,7 @@ pub(super) fn all(facts: &Facts) -> Vec<Finding> {
         Err(failure) => out.push(
             Finding::error("daemon", failure.message.clone())
                 .why("without the daemon Slurm places jobs by itself")
-                .fix(
-                    "systemctl enable --now phalanxd    # without systemd: service phalanxd start",
-                ),
+                .fix("systemctl enable --now phalanxd    # else: service phalanxd start"),
         ),
     }
     out
@@ -71,29 +70,26 @@ fn configuration(facts: &Facts) -> Vec<Finding> {
 fn unknown_names(facts: &Facts, config: &Config) -> Vec<Finding> {
     let Ok(conf) = &facts.conf else { return Vec::new() };
     let path = facts.config_path.display();
-    let partitions = conf.partitions();
+    let partitions: Vec<&str> = conf.partitions.iter().map(|one| one.name.as_str()).collect();
     let mut out = Vec::new();
     for name in config.partition.keys().filter(|name| !partitions.contains(&name.as_str())) {
-        Finding::warning(
-            "config-partition",
-            format!("{path}: [partition.{name}] is no partition of slurm.conf"),
-        )
-        .why("it has no effect")
-        .fix(format!("partitions: {}", partitions.join(", ")))
-        .to(&mut out);
+        let what = format!("{path}: [partition.{name}] is no partition of slurm.conf");
+        Finding::warning("config-partition", what)
+            .why("it has no effect")
+            .fix(format!("partitions: {}", partitions.join(", ")))
+            .to(&mut out);
     }
     let known = conf.get("GresTypes").map_or("", |(value, _)| value);
     for name in config.balance.initial_weights.keys() {
         let Some(gres) = name.strip_prefix("gres/") else { continue };
         let kind = gres.split(':').next().unwrap_or(gres);
         if !known.split(',').any(|one| one.trim() == kind) {
-            Finding::warning(
-                "config-weights",
-                format!("{path}: initial_weights names \"{name}\", which GresTypes does not"),
-            )
-            .why("the weight has no effect")
-            .at(facts.place("GresTypes"))
-            .to(&mut out);
+            let what =
+                format!("{path}: initial_weights names \"{name}\", which GresTypes does not");
+            Finding::warning("config-weights", what)
+                .why("the weight has no effect")
+                .at(facts.place("GresTypes"))
+                .to(&mut out);
         }
     }
     out
@@ -108,23 +104,20 @@ fn plugin_socket(facts: &Facts) -> Vec<Finding> {
     if let Some(asked) = variable {
         let asked = asked.unwrap_or_else(|| Config::default().link.socket);
         if asked != config.link.socket {
-            Finding::error(
-                "socket-path",
-                format!(
-                    "slurmctld looks for the daemon at {}, which listens at {path}",
-                    asked.display()
-                ),
-            )
-            .why("the plugin never connects")
-            .fix(format!(
-                "PHALANX_PLUGIN_SOCKET={path} in slurmctld's environment \
+            let asked = asked.display();
+            let what =
+                format!("slurmctld looks for the daemon at {asked}, which listens at {path}");
+            Finding::error("socket-path", what)
+                .why("the plugin never connects")
+                .fix(format!(
+                    "PHALANX_PLUGIN_SOCKET={path} in slurmctld's environment \
                  (/etc/default/slurmctld), or link.socket"
-            ))
-            .to(&mut out);
+                ))
+                .to(&mut out);
         }
     }
     let Some(socket) = facts.plugin_socket else {
-        if facts.status.is_ok() {
+        if matches!(facts.status, Some(Ok(_))) {
             Finding::error("socket", format!("{path} is not there, although the daemon runs"))
                 .why("the plugin cannot connect")
                 .fix("systemctl restart phalanxd")
@@ -145,6 +138,23 @@ fn plugin_socket(facts: &Facts) -> Vec<Finding> {
             .fix(format!("phalanx_uid={} in SchedulerParameters", socket.uid))
             .to(&mut out);
     }
+    let user = slurmctld.map(|one| one.uid).or(facts.slurm_uid);
+    let bit = match user {
+        Some(user) if user == socket.uid => 0o200,
+        _ if facts.slurm_groups.contains(&socket.gid) => 0o020,
+        _ => 0o002,
+    };
+    if let Some(user) = user.filter(|user| *user != 0 && socket.mode & bit == 0) {
+        let Socket { uid, gid, mode, .. } = socket;
+        let what =
+            format!("{path} of {uid}:{gid} with mode {mode:04o} is closed to user id {user}");
+        Finding::error("socket-mode", what)
+            .why("slurmctld, which runs as that user, cannot connect again")
+            .fix(format!(
+                "systemctl restart phalanxd    # or: chown {user} {path}; chmod 660 {path}"
+            ))
+            .to(&mut out);
+    }
     if socket.mode & 0o007 != 0 && Some(socket.uid) != own {
         Finding::warning("socket-mode", format!("{path} has mode {:04o}", socket.mode))
             .why("others than slurmctld need not connect; the daemon makes it 0660")
@@ -156,13 +166,11 @@ fn plugin_socket(facts: &Facts) -> Vec<Finding> {
 
 fn versions(status: &Status) -> Option<Finding> {
     let own = env!("CARGO_PKG_VERSION");
-    Finding::warning(
-        "daemon-version",
-        format!("phalanxd is {}, this program is {own}", status.version),
-    )
-    .why("after an upgrade the old daemon runs until it is restarted")
-    .fix("systemctl restart phalanxd")
-    .when(status.version != own)
+    let what = format!("phalanxd is {}, this program is {own}", status.version);
+    Finding::warning("daemon-version", what)
+        .why("after an upgrade the old daemon runs until it is restarted")
+        .fix("systemctl restart phalanxd")
+        .when(status.version != own)
 }
 
 fn plugin(facts: &Facts, status: &Status) -> Vec<Finding> {
@@ -220,15 +228,11 @@ fn plugin(facts: &Facts, status: &Status) -> Vec<Finding> {
             .to(&mut out);
     }
     if plugin.overlay_version != status.version {
-        Finding::warning(
-            "overlay-build",
-            format!(
-                "the loaded overlay is {}, the daemon {}",
-                plugin.overlay_version, status.version
-            ),
-        )
-        .fix("systemctl restart slurmctld    # jobs keep running")
-        .to(&mut out);
+        let (loaded, daemon) = (&plugin.overlay_version, &status.version);
+        let what = format!("the loaded overlay is {loaded}, the daemon {daemon}");
+        Finding::warning("overlay-build", what)
+            .fix("systemctl restart slurmctld    # jobs keep running")
+            .to(&mut out);
     }
     out
 }
@@ -251,21 +255,15 @@ fn said(status: &Status) -> Vec<Finding> {
     }
     if !status.config.needs_restart.is_empty() {
         let keys = status.config.needs_restart.join(", ");
-        Finding::warning(
-            "daemon-config",
-            format!("changed, and not in force before a restart: {keys}"),
-        )
-        .fix("systemctl restart phalanxd")
-        .to(&mut out);
+        let what = format!("changed, and not in force before a restart: {keys}");
+        Finding::warning("daemon-config", what).fix("systemctl restart phalanxd").to(&mut out);
     }
     if status.link.refused > 0 {
-        Finding::warning(
-            "link-refused",
-            format!("{} connections to the plugin socket were refused", status.link.refused),
-        )
-        .why("somebody else than slurmctld connected, or SlurmUser is not known to the daemon")
-        .fix("link.allowed_uids, or restart phalanxd once slurmctld runs")
-        .to(&mut out);
+        let what = format!("{} connections to the plugin socket were refused", status.link.refused);
+        Finding::warning("link-refused", what)
+            .why("somebody else than slurmctld connected, or SlurmUser is not known to the daemon")
+            .fix("link.allowed_uids, or restart phalanxd once slurmctld runs")
+            .to(&mut out);
     }
     if let Some(error) = &status.history.last_error {
         Finding::warning("history", error.clone())

@@ -15,7 +15,7 @@ const NAMES_SHOWN: usize = 5;
 
 pub(super) fn all(facts: &Facts) -> Vec<Finding> {
     let Ok(conf) = &facts.conf else { return Vec::new() };
-    let nodes: BTreeSet<String> = conf.nodes().into_iter().map(|(name, _)| name).collect();
+    let nodes: BTreeSet<String> = conf.nodes.iter().map(|node| node.spec.name.clone()).collect();
     let configured = || facts.config.as_ref().map(|c| c.registrations()).unwrap_or_default();
     let registrations: Vec<Registration> = match &facts.collectors {
         Some(report) => report.collectors.iter().map(|one| one.registration.clone()).collect(),
@@ -61,14 +61,12 @@ fn unknown_nodes(
         ),
         _ => (None, format!("phalanx collector update {name} --nodes LIST")),
     };
-    Finding::warning(
-        "collector-nodes",
-        format!("{name} is to run on {}, no node of slurm.conf", some(&unknown)),
-    )
-    .why("Slurm knows data and agents by NodeName only")
-    .fix(fix)
-    .at(place)
-    .when(!unknown.is_empty())
+    let what = format!("{name} is to run on {}, no node of slurm.conf", some(&unknown));
+    Finding::warning("collector-nodes", what)
+        .why("Slurm knows data and agents by NodeName only")
+        .fix(fix)
+        .at(place)
+        .when(!unknown.is_empty())
 }
 
 /// Finds agents under names that Slurm does not have, whose values count nowhere.
@@ -80,10 +78,7 @@ fn foreign_agents(facts: &Facts, nodes: &BTreeSet<String>) -> Option<Finding> {
         .collect();
     Finding::warning("agent-node", format!("agent of {}, no node of slurm.conf", some(&foreign)))
         .why("what it measures is filed under a name that no job runs on")
-        .fix(
-            "phalanx collector agent --node NODENAME (/etc/default/phalanx-agent: \
-         PHALANX_AGENT_OPTIONS)",
-        )
+        .fix("PHALANX_AGENT_OPTIONS=\"--node NODENAME\" in /etc/default/phalanx-agent there")
         .when(!foreign.is_empty())
 }
 
@@ -111,13 +106,12 @@ fn no_agent(
     }
     let without: Vec<String> =
         wanted.iter().filter(|name| !connected.contains(name.as_str())).cloned().collect();
-    Finding::warning(
-        "agent",
-        format!("no agent on {} of {} nodes: {}", without.len(), wanted.len(), some(&without)),
-    )
-    .why("nothing is measured there; methods take their fallback")
-    .fix("systemctl enable --now phalanx-agent there; --node if the host is named otherwise")
-    .when(!without.is_empty())
+    let what =
+        format!("no agent on {} of {} nodes: {}", without.len(), wanted.len(), some(&without));
+    Finding::warning("agent", what)
+        .why("nothing is measured there; methods take their fallback")
+        .fix("systemctl enable --now phalanx-agent there; --node if the host is named otherwise")
+        .when(!without.is_empty())
 }
 
 fn failing(report: &CollectorReport) -> Option<Finding> {
@@ -143,14 +137,12 @@ fn hdfs_nodes(facts: &Facts, nodes: &BTreeSet<String>) -> Option<Finding> {
         .flat_map(|list| hostlist::expand(list, HOSTLIST_NAMES_MAX).unwrap_or_default())
         .filter(|name| !nodes.contains(name))
         .collect();
-    Finding::warning(
-        "hdfs-nodes",
-        format!("hdfs.host_map names {}, no node of slurm.conf", some(&unknown)),
-    )
-    .why("jobs are not placed near the blocks of these DataNodes")
-    .fix("[hdfs] host_map = [\"DATANODES NODENAMES\"]; then: phalanx data check")
-    .at(Some(facts.config_path.display().to_string()))
-    .when(!unknown.is_empty())
+    let what = format!("hdfs.host_map names {}, no node of slurm.conf", some(&unknown));
+    Finding::warning("hdfs-nodes", what)
+        .why("jobs are not placed near the blocks of these DataNodes")
+        .fix("[hdfs] host_map = [\"DATANODES NODENAMES\"]; then: phalanx data check")
+        .at(Some(facts.config_path.display().to_string()))
+        .when(!unknown.is_empty())
 }
 
 /// Lists the first few names.

@@ -3,13 +3,12 @@
 
 use super::facts::{Facts, same_host};
 use super::report::Finding;
+use phalanx_core::hostlist;
 
 /// Least difference of clocks that is reported, in seconds.
 const SKEW_WARN_S: i64 = 5;
 /// Default time to live of munged, in seconds: beyond it nothing authenticates.
 const SKEW_FATAL_S: i64 = 300;
-/// Greatest number of hosts named in the reminder.
-const HOSTS_SHOWN: usize = 5;
 
 pub(super) fn all(facts: &Facts) -> Vec<Finding> {
     let mut out = vec![munge(facts)];
@@ -23,6 +22,12 @@ pub(super) fn all(facts: &Facts) -> Vec<Finding> {
 fn munge(facts: &Facts) -> Finding {
     match &facts.munge {
         Ok(()) => Finding::ok("munge", "munge encodes and decodes"),
+        Err(error) if facts.setting("AuthType") == Some("auth/slurm") => {
+            Finding::note("munge", format!("AuthType is auth/slurm, and {error}"))
+                .why("the daemon needs slurm.key or sackd; munge only for control.listen")
+                .fix("/etc/slurm/slurm.key of SlurmUser, mode 0600; munge where agents send values")
+                .at(facts.place("AuthType"))
+        }
         Err(error) => Finding::error("munge", error.clone())
             .why("Slurm's programs and the daemon authenticate with it")
             .fix("systemctl restart munge; the same /etc/munge/munge.key on all hosts"),
@@ -65,9 +70,8 @@ fn clock(facts: &Facts) -> Option<Finding> {
 
 /// Checks that the user of the daemon owns its socket.
 fn user(facts: &Facts) -> Option<Finding> {
-    let private = facts
-        .setting("PrivateData")
-        .filter(|value| !["", "(null)", "none", "cloud"].contains(value))?;
+    let private =
+        facts.setting("PrivateData").filter(|value| !["none", "cloud"].contains(value))?;
     let socket = facts.plugin_socket?;
     let sees_all = socket.uid == 0 || Some(socket.uid) == facts.slurm_uid;
     let named = Some(socket.uid) == facts.daemon_uid();
@@ -87,30 +91,20 @@ fn node_name(facts: &Facts) -> Option<Finding> {
     if facts.is_controller() {
         return None;
     }
-    let nodes = conf.nodes();
-    let mine: Vec<&str> = nodes
-        .iter()
-        .filter(|(_, host)| same_host(host, &facts.host))
-        .map(|(name, _)| name.as_str())
-        .collect();
-    match mine.as_slice() {
-        [] => Some(
-            Finding::note("node-name", format!("{} is no node of slurm.conf", facts.host))
-                .why("right for a login host; an agent or a data node here needs its NodeName")
-                .fix("NodeName=... NodeHostname=..., or phalanx collector agent --node NAME"),
-        ),
-        [name] if same_host(name, &facts.host) => {
-            Some(Finding::ok("node-name", format!("this host is node {name}")))
+    let mine = conf.nodes.iter().filter(|node| same_host(&node.host, &facts.host));
+    let mine: Vec<&str> = mine.map(|node| node.spec.name.as_str()).collect();
+    let (host, names) = (&facts.host, mine.join(", "));
+    Some(match mine.as_slice() {
+        [] => Finding::note("node-name", format!("{host} is no node of slurm.conf"))
+            .why("right for a login host; an agent or a data node here needs its NodeName")
+            .fix("NodeName=... NodeHostname=..., or phalanx collector agent --node NAME"),
+        [name] if same_host(name, host) => {
+            Finding::ok("node-name", format!("this host is node {name}"))
         }
-        names => Some(
-            Finding::note(
-                "node-name",
-                format!("{} is the host of node {}", facts.host, names.join(", ")),
-            )
+        _ => Finding::note("node-name", format!("{host} is the host of node {names}"))
             .why("what is collected here must be filed under the node's name")
             .fix("phalanx collector agent --node NAME"),
-        ),
-    }
+    })
 }
 
 /// Reminds of the other hosts, which cannot be checked from this one.
@@ -120,20 +114,17 @@ fn reminder(facts: &Facts) -> Option<Finding> {
     if !facts.is_controller() || facts.directories.len() < 2 {
         return None;
     }
-    let mut hosts: Vec<String> = conf.nodes().into_iter().map(|(_, host)| host).collect();
-    hosts.sort();
+    let mut hosts: Vec<&str> = conf.nodes.iter().map(|node| node.host.as_str()).collect();
     hosts.dedup();
     hosts.retain(|host| !same_host(host, &facts.host));
-    if hosts.is_empty() {
-        return None;
-    }
-    let shown = hosts.iter().take(HOSTS_SHOWN).cloned().collect::<Vec<_>>().join(" ");
-    let more = if hosts.len() > HOSTS_SHOWN { " ..." } else { "" };
-    Finding::note(
-        "other-hosts",
-        format!("{} more hosts read slurm.conf: {shown}{more}", hosts.len()),
-    )
-    .why(format!("Slurm's programs stop on each of them that lacks {}", first.path.display()))
-    .fix(format!("{} install phalanx-common there; or check with: phalanx doctor", facts.installer))
-    .some()
+    let (path, installer, list) =
+        (first.path.display(), facts.installer, hostlist::compress(&hosts));
+    Finding::note("other-hosts", format!("{} more hosts of nodes read slurm.conf", hosts.len()))
+        .why(format!("Slurm's programs stop on each that lacks {path}, login hosts too"))
+        .fix(format!(
+            "clush -bw {list} test -d {path}    # without clush: srun -N{0} -w NODES ...\n\
+             {installer} install phalanx-common where that fails",
+            hosts.len()
+        ))
+        .when(!hosts.is_empty())
 }

@@ -9,7 +9,7 @@
 use std::path::Path;
 
 use super::facts::{Directory, Facts};
-use super::plugin::{FILE, PluginFile};
+use super::plugin::FILE;
 use super::report::Finding;
 
 pub(super) fn all(facts: &Facts) -> Vec<Finding> {
@@ -37,24 +37,12 @@ pub(super) fn all(facts: &Facts) -> Vec<Finding> {
     out
 }
 
-fn file(directory: &Directory) -> Option<&PluginFile> {
-    directory.plugin.as_ref()?.as_ref().ok()
-}
-
 fn overlay_at(facts: &Facts) -> Option<usize> {
-    facts.directories.iter().position(|dir| file(dir).is_some_and(|file| file.overlay))
+    facts.directories.iter().position(|dir| dir.file().is_some_and(|file| file.overlay))
 }
 
 fn stock_at(facts: &Facts) -> Option<usize> {
-    facts.directories.iter().position(|dir| file(dir).is_some_and(|file| !file.overlay))
-}
-
-/// Returns the release of this host's Slurm: that of the plugin in PluginDir, else of the one in
-/// the usual place.
-fn installed(facts: &Facts) -> Option<&PluginFile> {
-    stock_at(facts)
-        .and_then(|at| file(&facts.directories[at]))
-        .or(facts.stock.as_ref().and_then(file))
+    facts.directories.iter().position(|dir| dir.stock().is_some())
 }
 
 /// Returns the commands that install an overlay of a version.
@@ -109,24 +97,20 @@ fn order(facts: &Facts, at: usize) -> Finding {
         }
         None => {
             let what = format!("no {FILE} of Slurm after {} in PluginDir", path.display());
-            Finding::error("plugin-dir-stock", what).why(
-                "the overlay hands every call on to Slurm's own plugin and refuses to load \
-                 without it",
-            )
+            Finding::error("plugin-dir-stock", what)
+                .why("the overlay hands every call on to Slurm's own, and does not load without")
         }
     };
     finding.fix(line(facts, path)).at(facts.place("PluginDir"))
 }
 
 fn version(facts: &Facts, at: usize) -> Option<Finding> {
-    let overlay = file(&facts.directories[at])?;
-    let stock = installed(facts)?;
+    let overlay = facts.directories[at].file()?;
+    let stock = facts.installed()?;
     let path = facts.directories[at].path.join(FILE);
     if overlay.version == stock.version {
-        return Some(Finding::ok(
-            "overlay-version",
-            format!("overlay and Slurm are of {}", stock.version),
-        ));
+        let what = format!("overlay and Slurm are of {}", stock.version);
+        return Some(Finding::ok("overlay-version", what));
     }
     let what = format!(
         "{} is built for Slurm {}, but this host has Slurm {}",
@@ -141,7 +125,7 @@ fn version(facts: &Facts, at: usize) -> Option<Finding> {
 }
 
 fn rights(directory: &Directory) -> Option<Finding> {
-    let file = file(directory)?;
+    let file = directory.file()?;
     let path = directory.path.join(FILE);
     let open = file.mode & 0o022 != 0;
     if !open && file.uid == 0 {
@@ -160,12 +144,10 @@ fn rights(directory: &Directory) -> Option<Finding> {
 }
 
 fn on_another_host(path: &Path) -> Finding {
-    Finding::note(
-        "overlay-elsewhere",
-        format!("{} has the overlay, but slurmctld does not run here", path.display()),
-    )
-    .why("it does nothing here; until Slurm 24.11 slurmd and clients load it for nothing")
-    .fix("leave the directory empty on this host")
+    let what = format!("{} has the overlay, but slurmctld does not run here", path.display());
+    Finding::note("overlay-elsewhere", what)
+        .why("it does nothing here; until Slurm 24.11 slurmd and clients load it for nothing")
+        .fix("leave the directory empty on this host")
 }
 
 /// Reports that no overlay is in PluginDir, but only on the controller.
@@ -176,8 +158,8 @@ fn not_found(facts: &Facts) -> Option<Finding> {
     let home = &facts.home.path;
     let listed = facts.directories.iter().find(|dir| dir.path == *home);
     let running = || facts.running.as_ref().ok()?.get("SLURM_VERSION");
-    let version = installed(facts).map(|file| file.version.as_str()).or_else(running);
-    if file(&facts.home).is_some_and(|file| file.overlay) {
+    let version = facts.installed().map(|file| file.version.as_str()).or_else(running);
+    if facts.home.file().is_some_and(|file| file.overlay) {
         let what = format!("slurm.conf does not name {}, where the overlay is", home.display());
         return Finding::error("plugin-dir", what)
             .why("slurmctld loads Slurm's own plugin only")
@@ -226,10 +208,10 @@ fn left(facts: &Facts) -> Option<Finding> {
 /// Checks whether the running slurmctld has loaded an overlay, and this one.
 fn loaded(facts: &Facts, overlay: &Directory) -> Option<Finding> {
     let slurmctld = facts.slurmctld.as_ref()?;
-    let fits = file(overlay)?.version == installed(facts)?.version;
+    let fits = overlay.file()?.version == facts.installed()?.version;
     let pid = slurmctld.pid;
     let Some(mapped) = &slurmctld.mapped else {
-        let connected = facts.status.as_ref().is_ok_and(|status| status.plugin.connected);
+        let connected = matches!(&facts.status, Some(Ok(status)) if status.plugin.connected);
         let what = format!("what slurmctld (pid {pid}) has loaded is visible to root only");
         return (!connected)
             .then(|| Finding::note("overlay-loaded", what).fix("sudo phalanx doctor"));

@@ -4,10 +4,14 @@
 use phalanx_ffi::wire::{PHX_CONF_HOLD_S, PHX_CONF_HOLD_S_MAX, PHX_NAME_LEN};
 
 use super::facts::Facts;
-use super::report::Finding;
+use super::report::{Finding, Level};
+use crate::slurm_conf::{Partition, SlurmConf};
+use phalanx_config::OrderBy;
+use phalanx_planner::order::MAX_DELTA;
+use phalanx_sim::slurm::{Parameters, duration_s};
 
-/// Largest `max_sched_time` that slurmctld takes is half of MessageTimeout.
-const MESSAGE_TIMEOUT_DEFAULT_S: u64 = 10;
+/// Greatest number of partitions that are listed.
+const PARTITIONS_SHOWN: usize = 16;
 
 pub(super) fn all(facts: &Facts) -> Vec<Finding> {
     let mut out = Vec::new();
@@ -19,7 +23,7 @@ pub(super) fn all(facts: &Facts) -> Vec<Finding> {
                 .to(&mut out);
             return out;
         }
-        Ok(conf) => out.push(Finding::ok("slurm-conf", conf.path.display().to_string())),
+        Ok(conf) => out.extend(read(conf)),
     }
     if let Err(error) = &facts.running
         && facts.directories.iter().all(|dir| dir.error.is_none())
@@ -35,8 +39,35 @@ pub(super) fn all(facts: &Facts) -> Vec<Finding> {
     out.extend(scheduler(facts));
     out.extend(priority(facts));
     out.extend(topology(facts));
+    out.extend(topology_file(facts));
+    out.extend(preemption(facts));
     out.extend(releases(facts));
     out.extend(backup(facts));
+    out
+}
+
+/// Says what a file has, and what of it Slurm cannot read.
+fn read(conf: &SlurmConf) -> Vec<Finding> {
+    let shown = |partition: &Partition| {
+        Ok(format!("{} ({})", partition.name, conf.nodes_of(partition)?.len()))
+    };
+    let some = conf.partitions.iter().take(PARTITIONS_SHOWN).map(shown);
+    let mut out = vec![match some.collect::<Result<Vec<String>, String>>() {
+        Ok(partitions) => {
+            let nodes = conf.nodes.iter().filter(|node| !node.future).count();
+            let more = if conf.partitions.len() > PARTITIONS_SHOWN { ", ..." } else { "" };
+            let (path, partitions) = (conf.path.display(), partitions.join(", "));
+            let what = format!("{path}: {nodes} nodes; partitions: {partitions}{more}");
+            Finding::ok("slurm-conf", what)
+        }
+        Err(error) => Finding::error("slurm-conf", error),
+    }];
+    out.extend(conf.unread().map(|(place, rest)| {
+        Finding::error("slurm-conf", format!("expected KEY=VALUE, got {rest:?}"))
+            .why("slurmctld does not start with a line that it cannot read")
+            .fix("KEY=VALUE, with quotes around a value with blanks; # before a comment")
+            .at(Some(place.to_string()))
+    }));
     out
 }
 
@@ -44,17 +75,17 @@ pub(super) fn all(facts: &Facts) -> Vec<Finding> {
 fn long_names(facts: &Facts) -> Vec<Finding> {
     let Ok(conf) = &facts.conf else { return Vec::new() };
     let most = PHX_NAME_LEN as usize - 1;
-    let nodes = conf.nodes().into_iter().map(|(name, _)| name);
-    let node = nodes.max_by_key(String::len).filter(|name| name.len() > most);
-    let partition = conf.partitions().into_iter().max_by_key(|name| name.len());
-    let partition = partition.filter(|name| name.len() > most);
+    let node = conf.nodes.iter().map(|node| &node.spec.name).find(|name| name.len() > most);
+    let partition = conf.partitions.iter().find(|partition| partition.name.len() > most);
     let node = node.map(|name| {
         Finding::error("long-names", format!("node {name}: its name is longer than {most}"))
             .why("the overlay stays inert: Slurm places all jobs by itself")
     });
-    let partition = partition.map(|name| {
-        Finding::warning("long-names", format!("partition {name}: its name is longer than {most}"))
+    let partition = partition.map(|one| {
+        let what = format!("partition {}: its name is longer than {most}", one.name);
+        Finding::warning("long-names", what)
             .why("its jobs are left to Slurm")
+            .at(Some(one.place.clone()))
     });
     let fix = format!("names of at most {most} characters");
     node.into_iter().chain(partition).map(|finding| finding.fix(fix.clone())).collect()
@@ -67,7 +98,7 @@ fn not_in_force(facts: &Facts) -> Option<Finding> {
     Finding::warning("plugin-dir-in-force", format!("slurmctld works with PluginDir={running}"))
         .why(format!("slurm.conf says PluginDir={file}; slurmctld reads that at its start only"))
         .fix("systemctl restart slurmctld    # jobs keep running")
-        .at(Some(place))
+        .at(Some(place.to_owned()))
         .when(running != file)
 }
 
@@ -102,17 +133,9 @@ fn select(facts: &Facts) -> Vec<Finding> {
     out
 }
 
-/// Returns an option of SchedulerParameters.
-pub(super) fn option<'a>(parameters: &'a str, name: &str) -> Option<&'a str> {
-    parameters.split(',').map(str::trim).find_map(|option| {
-        let (key, value) = option.split_once('=').unwrap_or((option, ""));
-        key.eq_ignore_ascii_case(name).then_some(value)
-    })
-}
-
 /// Checks how long the overlay may hold jobs, which no daemon can change.
-fn longest_hold(facts: &Facts, parameters: &str) -> Option<Finding> {
-    let text = option(parameters, "phalanx_hold_max");
+fn longest_hold(facts: &Facts) -> Option<Finding> {
+    let text = facts.parameter("phalanx_hold_max");
     let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
     let parsed = text.map(|text| {
         let seconds = text.parse().ok().filter(|_| digits(text));
@@ -137,9 +160,7 @@ fn longest_hold(facts: &Facts, parameters: &str) -> Option<Finding> {
         let title =
             format!("limits of power hold jobs for {most} s, not energy.hold_max_s ({says})");
         Finding::warning("hold-max", title)
-            .why(
-                "the overlay holds no job longer than slurm.conf says, whatever the daemon answers",
-            )
+            .why("the overlay holds no job longer than slurm.conf says, whatever it is told")
             .fix(format!("phalanx_hold_max={fix} in SchedulerParameters"))
             .at(place)
     })
@@ -147,8 +168,6 @@ fn longest_hold(facts: &Facts, parameters: &str) -> Option<Finding> {
 
 fn scheduler(facts: &Facts) -> Vec<Finding> {
     let mut out = Vec::new();
-    let empty = |text: &str| text.is_empty() || text == "(null)";
-    let parameters = facts.setting("SchedulerParameters").filter(|p| !empty(p)).unwrap_or("");
     let place = facts.place("SchedulerParameters");
     if facts.setting("SchedulerType").is_some_and(|value| value != "sched/backfill") {
         Finding::warning("scheduler", "SchedulerType is not sched/backfill")
@@ -157,63 +176,75 @@ fn scheduler(facts: &Facts) -> Vec<Finding> {
             .at(facts.place("SchedulerType"))
             .to(&mut out);
     }
-    if option(parameters, "bf_continue").is_none() {
-        let line = if parameters.is_empty() { String::new() } else { format!("{parameters},") };
+    if facts.parameter("bf_continue").is_none() {
+        let set = facts.setting("SchedulerParameters");
+        let line = set.map_or(String::new(), |set| format!("{set},"));
         Finding::warning("bf-continue", "SchedulerParameters lacks bf_continue")
-            .why(
-                "backfill begins again whenever a job changed while it slept, also by new \
-                 priorities",
-            )
+            .why("backfill begins again whenever a job changed, also by a new priority")
             .fix(format!("SchedulerParameters={line}bf_continue"))
             .at(place.clone())
             .to(&mut out);
     } else {
         out.push(Finding::ok("bf-continue", "SchedulerParameters has bf_continue"));
     }
-    let timeout = facts.setting("MessageTimeout").and_then(first_number);
-    let half = timeout.unwrap_or(MESSAGE_TIMEOUT_DEFAULT_S) / 2;
-    if let Some(max) = option(parameters, "max_sched_time").and_then(first_number)
-        && max > half
-    {
-        Finding::warning(
-            "max-sched-time",
-            format!("max_sched_time={max} is above half of MessageTimeout"),
-        )
-        .why("slurmctld silently takes 2 s instead")
-        .fix(format!("max_sched_time={half} in SchedulerParameters, or a larger MessageTimeout"))
-        .at(place.clone())
-        .to(&mut out);
-    }
-    if let Some(depth) = option(parameters, "bf_max_job_test").and_then(first_number)
-        && depth < 100
-    {
-        Finding::note("bf-max-job-test", format!("backfill tests {depth} jobs in a round"))
+    let parameters = Parameters::of_conf(&|key| facts.setting(key)).unwrap_or_else(|what| {
+        Finding::warning("scheduler-parameters", what)
+            .why("Slurm takes its default instead")
+            .fix("SchedulerParameters=bf_window=MINUTES,bf_max_job_test=JOBS,...")
+            .at(place.clone())
+            .to(&mut out);
+        Parameters::default()
+    });
+    if parameters.bf_max_job_test < 100 {
+        let what = format!("backfill tests {} jobs in a round", parameters.bf_max_job_test);
+        Finding::note("bf-max-job-test", what)
             .why("jobs beyond that are not offered to Phalanx by backfill")
             .fix("bf_max_job_test=1000 in SchedulerParameters")
             .at(place)
             .to(&mut out);
     }
-    out.extend(longest_hold(facts, parameters));
+    out.extend(longest_hold(facts));
+    out.extend(window(facts, parameters.bf_window_s / 60));
     out
 }
 
-/// Returns the number at the beginning: `30 sec` is 30.
-fn first_number(text: &str) -> Option<u64> {
-    text.split_whitespace().next()?.parse().ok()
+/// Finds time limits beyond the minutes that backfill looks ahead.
+fn window(facts: &Facts, window: i64) -> Option<Finding> {
+    let limit = |partition: &'_ Partition| duration_s(&partition.max_time, 60);
+    let partitions = facts.conf.as_ref().ok()?.partitions.iter();
+    let longest = partitions.max_by_key(|partition| limit(partition))?;
+    let minutes = (limit(longest)? + 59) / 60;
+    let name = &longest.name;
+    let what = format!("bf_window={window}, but MaxTime of partition {name} is {minutes} minutes");
+    Finding::warning("bf-window", what)
+        .why("backfill keeps no nodes for a job further ahead: long jobs may be overtaken for ever")
+        .fix(format!("bf_window={minutes} in SchedulerParameters    # minutes"))
+        .at(facts.place("SchedulerParameters"))
+        .when(window < minutes)
+}
+
+/// Says where preemption leaves the choice to Slurm.
+fn preemption(facts: &Facts) -> Option<Finding> {
+    let kind = facts.setting("PreemptType").filter(|kind| *kind != "preempt/none")?;
+    Finding::note("preempt", format!("PreemptType is {kind}"))
+        .why("where only preemption makes room, and for jobs that may preempt, Slurm decides")
+        .fix("nothing; docs/tuning.md says which jobs are left to Slurm")
+        .at(facts.place("PreemptType"))
+        .some()
 }
 
 fn priority(facts: &Facts) -> Vec<Finding> {
     let mut out = Vec::new();
-    if facts.setting("PriorityType").is_some_and(|value| value != "priority/multifactor") {
-        Finding::note("priority-type", "PriorityType is not priority/multifactor")
-            .why(
-                "placement works; the order of jobs can be changed with priority/multifactor \
-                 only",
-            )
+    let ordered = facts.config.as_ref().is_ok_and(|config| config.order.by != OrderBy::Off);
+    if facts.setting("PriorityType") != Some("priority/multifactor") {
+        let level = if ordered { Level::Warning } else { Level::Note };
+        Finding::new(level, "priority-type", "PriorityType is not priority/multifactor")
+            .why("placement works; the order of jobs can be changed with that only")
             .fix("PriorityType=priority/multifactor")
             .at(facts.place("PriorityType"))
             .to(&mut out);
     }
+    out.extend(weights(facts).filter(|_| ordered));
     if facts.setting("PriorityFlags").is_some_and(|flags| flags.contains("INCR_ONLY")) {
         Finding::note("priority-flags", "PriorityFlags has INCR_ONLY")
             .why("Slurm then never lowers a priority again, also not one that Phalanx raised")
@@ -223,9 +254,64 @@ fn priority(facts: &Facts) -> Vec<Finding> {
     out
 }
 
+/// Finds weights that the order of starts outdoes.
+fn weights(facts: &Facts) -> Option<Finding> {
+    let names = ["Fairshare", "Age", "Assoc", "JobSize", "Partition", "QOS", "TRES"];
+    let keys = names.map(|name| format!("PriorityWeight{name}"));
+    let set = keys.iter().filter_map(|key| facts.setting(key));
+    let one =
+        |item: &str| item.rsplit('=').next().and_then(|number| number.trim().parse::<u64>().ok());
+    let sum: u64 = set.flat_map(|text| text.split(',')).filter_map(one).sum();
+    let place = keys.iter().find(|key| facts.in_file(key).is_some());
+    let what = format!("order.by adds up to {MAX_DELTA} to a priority, all weights have {sum}");
+    Finding::warning("priority-weights", what)
+        .why("it may turn every difference round that the site's weights make, fair share too")
+        .fix(format!("PriorityWeightFairshare={0}    # all above {MAX_DELTA}", 10 * MAX_DELTA))
+        .at(facts.place(place.unwrap_or(&keys[0])))
+        .when((1..u64::from(MAX_DELTA)).contains(&sum))
+}
+
+/// Checks the file of switches or blocks beside slurm.conf.
+fn topology_file(facts: &Facts) -> Option<Finding> {
+    let (conf, plugin) = (facts.conf.as_ref().ok()?, facts.setting("TopologyPlugin"));
+    let plugin = plugin.filter(|name| ["topology/tree", "topology/block"].contains(name));
+    let Some((path, read)) = &facts.topology else {
+        let record = if plugin? == "topology/tree" { "SwitchName" } else { "BlockName" };
+        let path = conf.path.with_file_name("topology.conf");
+        let nodes = conf.nodes.first().map_or("n1", |node| &node.spec.name);
+        return Finding::error("topology-file", format!("no {} for {}", path.display(), plugin?))
+            .why("slurmctld does not start without")
+            .fix(format!("{record}=s1 Nodes={nodes},... in it, or no TopologyPlugin"))
+            .at(facts.place("TopologyPlugin"))
+            .when(facts.is_controller() || facts.status.is_none());
+    };
+    let yaml = path.extension().is_some_and(|end| end == "yaml");
+    let early = yaml && facts.installed().is_some_and(|file| file.version.as_str() < "25.05");
+    let (level, what, fix) = match read {
+        _ if plugin.is_none() && !yaml => return None,
+        _ if early => {
+            let fix = "topology.conf and TopologyPlugin=topology/tree or topology/block";
+            (Level::Warning, "Slurm before 25.05 does not read it".to_owned(), fix)
+        }
+        Err(error) => (Level::Error, error.clone(), "as topology.conf(5) or topology.yaml(5) says"),
+        Ok(unknown) => {
+            let name = unknown.first()?;
+            let what = format!("{name}, one of {} names, is no node of slurm.conf", unknown.len());
+            (Level::Warning, what, "names of NodeName, not of hosts")
+        }
+    };
+    let why = "Slurm does not start with it, or leaves out what it does not know";
+    Some(
+        Finding::new(level, "topology-file", what)
+            .why(why)
+            .fix(fix)
+            .at(Some(path.display().to_string())),
+    )
+}
+
 fn topology(facts: &Facts) -> Option<Finding> {
     let value = facts.setting("TopologyPlugin")?;
-    let plain = ["", "(null)", "topology/none", "topology/default", "topology/flat"];
+    let plain = ["topology/none", "topology/default", "topology/flat"];
     let why = match value {
         "topology/tree" | "topology/block" => {
             "jobs get no more leaf switches or blocks than with Slurm alone: [topology] policy"
@@ -239,19 +325,17 @@ fn topology(facts: &Facts) -> Option<Finding> {
 /// Checks that slurmctld, this host's files and the daemon are of one release.
 fn releases(facts: &Facts) -> Vec<Finding> {
     let mut out = Vec::new();
-    let stock = facts.stock.as_ref().and_then(|dir| dir.plugin.as_ref()?.as_ref().ok());
+    let stock = facts.installed();
     let running = facts.running.as_ref().ok().and_then(|running| running.get("SLURM_VERSION"));
     if let (Some(stock), Some(running)) = (stock, running)
         && facts.is_controller()
         && running.split('-').next() != Some(&stock.version)
     {
-        Finding::warning(
-            "slurmctld-version",
-            format!("slurmctld runs {running}, but Slurm {} is installed", stock.version),
-        )
-        .why("it was upgraded and not restarted: it cannot load a plugin of the new release")
-        .fix("systemctl restart slurmctld    # jobs keep running")
-        .to(&mut out);
+        let what = format!("slurmctld runs {running}, but Slurm {} is installed", stock.version);
+        Finding::warning("slurmctld-version", what)
+            .why("it was upgraded and not restarted: it cannot load a plugin of the new release")
+            .fix("systemctl restart slurmctld    # jobs keep running")
+            .to(&mut out);
     }
     let version = stock.map(|stock| stock.version.as_str()).or(running);
     out.extend(library(facts, version));
@@ -263,10 +347,7 @@ fn library(facts: &Facts, version: Option<&str>) -> Option<Finding> {
     let wrong = |what: String| {
         Finding::error("libslurm", what)
             .why("libslurm differs with every release: the daemon refuses to start")
-            .fix(
-                "install the phalanx package of this release of Debian    # or build it with \
-                 SLURM_INCLUDE_DIR and SLURM_LIB_DIR of this Slurm: docs/install.md",
-            )
+            .fix("the phalanx package of this release of Debian    # or a build: docs/install.md")
     };
     let own = match facts.built_for.as_ref()? {
         Ok(own) => own,

@@ -2,7 +2,7 @@
 //! Gathers what the checks judge. Nothing here decides anything, and nothing
 //! is changed; a sentence stands for whatever cannot be found out.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -11,12 +11,12 @@ use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 
-use super::check_slurm::option;
 use super::plugin::{self, PluginFile};
 use crate::client::Client;
 use crate::command;
 use crate::exit::Failure;
 use crate::slurm_conf::SlurmConf;
+use crate::topology::TopologyFile;
 use phalanx_config::{Config, ConfigError};
 use phalanx_messages::collect::{AgentsReport, CollectorsReport};
 use phalanx_messages::rest::Status;
@@ -29,6 +29,18 @@ pub(super) struct Directory {
     pub(super) error: Option<String>,
     /// The entry's `select_cons_tres.so`.
     pub(super) plugin: Option<Result<PluginFile, String>>,
+}
+
+impl Directory {
+    /// Returns the plugin, where it can be read.
+    pub(super) fn file(&self) -> Option<&PluginFile> {
+        self.plugin.as_ref()?.as_ref().ok()
+    }
+
+    /// Returns the plugin, where it is Slurm's own.
+    pub(super) fn stock(&self) -> Option<&PluginFile> {
+        self.file().filter(|file| !file.overlay)
+    }
 }
 
 /// A slurmctld that runs on this host.
@@ -54,6 +66,7 @@ impl Slurmctld {
 pub(super) struct Socket {
     pub(super) is_socket: bool,
     pub(super) uid: u32,
+    pub(super) gid: u32,
     pub(super) mode: u32,
 }
 
@@ -90,25 +103,30 @@ pub(super) struct Facts {
     pub(super) running: Result<Running, String>,
     pub(super) config_path: PathBuf,
     pub(super) config: Result<Config, ConfigError>,
-    pub(super) status: Result<Status, Failure>,
+    /// Answer of the daemon; `None` where the file alone is judged.
+    pub(super) status: Option<Result<Status, Failure>>,
     /// The daemon's registrations and agents; `None` without an answer.
     pub(super) collectors: Option<CollectorsReport>,
     pub(super) agents: Option<AgentsReport>,
     pub(super) plugin_socket: Option<Socket>,
     pub(super) slurm_uid: Option<u32>,
+    pub(super) slurm_groups: Vec<u32>,
+    /// File that lies beside slurm.conf, and its nodes that slurm.conf lacks, or what is wrong.
+    pub(super) topology: Option<(PathBuf, Result<Vec<String>, String>)>,
     /// The ledger of the order of starts, if there is one.
     pub(super) ledger: Option<PathBuf>,
     pub(super) munge: Result<(), String>,
 }
 
 impl Facts {
-    /// Gathers the facts of this host.
-    pub(super) fn gather(conf: &Path, config: &Path, control: &Path) -> Facts {
+    /// Gathers the facts of this host; `alone`: without what runs.
+    pub(super) fn gather(conf: &Path, config: &Path, control: &Path, alone: bool) -> Facts {
         let conf = SlurmConf::read(conf);
         let directories = conf.as_ref().map_or_else(|_| Vec::new(), plugin_dirs);
-        // With a directory missing Slurm's programs only say that again.
         let running = match directories.iter().all(|directory| directory.error.is_none()) {
+            _ if alone => Ok(Running::default()),
             true => running(),
+            // Slurm's programs only say that again.
             false => Err("a directory of PluginDir is missing".into()),
         };
         let stock = stock_directory(running.as_ref().ok()).map(|path| directory(&path));
@@ -119,8 +137,8 @@ impl Facts {
         let config_path = config.to_path_buf();
         let config = Config::load(config);
         let socket = config.as_ref().ok().map(|config| config.link.socket.clone());
-        let slurm_user =
-            conf.as_ref().ok().and_then(|c| c.get("SlurmUser").map(|v| v.0.to_owned()));
+        let slurm_user = conf.as_ref().ok().and_then(|conf| Some(conf.get("SlurmUser")?.0));
+        let (slurm_uid, slurm_groups) = user(slurm_user.unwrap_or("root"));
         Facts {
             host: host(),
             // Names of Phalanx's packages are the same everywhere.
@@ -131,14 +149,16 @@ impl Facts {
             home: directory(&home),
             stock,
             built_for: built_for(),
-            slurmctld: slurmctld(conf.as_ref().ok()),
+            slurmctld: slurmctld(conf.as_ref().ok()).filter(|_| !alone),
             ledger: running.as_ref().ok().and_then(ledger).filter(|path| path.exists()),
             running,
-            status: asked(control, "/v1/status"),
-            collectors: asked(control, "/v1/collectors").ok(),
-            agents: asked(control, "/v1/agents").ok(),
+            status: (!alone).then(|| asked(control, "/v1/status")),
+            collectors: asked(control, "/v1/collectors").ok().filter(|_| !alone),
+            agents: asked(control, "/v1/agents").ok().filter(|_| !alone),
             plugin_socket: socket.as_deref().and_then(socket_file),
-            slurm_uid: user_id(slurm_user.as_deref().unwrap_or("root")),
+            slurm_uid,
+            slurm_groups,
+            topology: conf.as_ref().ok().and_then(topology),
             munge: munge(),
             conf,
             directories,
@@ -147,27 +167,49 @@ impl Facts {
         }
     }
 
-    /// Returns the value of a setting that counts: slurmctld's, else the file's.
+    /// Returns the value of a setting that counts: slurmctld's, else the file's, else the default.
     pub(super) fn setting(&self, key: &str) -> Option<&str> {
         let running = self.running.as_ref().ok().and_then(|running| running.get(key));
-        running.or_else(|| self.in_file(key).map(|(value, _)| value))
+        let default = || {
+            let (since, value) = match key {
+                "SelectType" => ("23.11", "select/cons_tres"),
+                "SelectTypeParameters" => ("24.05", "CR_Core_Memory"),
+                "PriorityType" => ("23.11", "priority/multifactor"),
+                _ => return None,
+            };
+            (self.installed()?.version.as_str() >= since).then_some(value)
+        };
+        let set = running.or_else(|| self.in_file(key).map(|(value, _)| value)).or_else(default);
+        set.filter(|value| !["", "(null)"].contains(value))
+    }
+
+    /// Returns Slurm's own plugin on this host: that in PluginDir, else that in the usual place.
+    pub(super) fn installed(&self) -> Option<&PluginFile> {
+        self.directories.iter().find_map(Directory::stock).or_else(|| self.stock.as_ref()?.file())
     }
 
     /// Returns the value in slurm.conf and its place.
-    pub(super) fn in_file(&self, key: &str) -> Option<(&str, String)> {
-        let conf = self.conf.as_ref().ok()?;
-        conf.get(key).map(|(value, place)| (value, place.to_string()))
+    pub(super) fn in_file(&self, key: &str) -> Option<(&str, &str)> {
+        self.conf.as_ref().ok()?.get(key)
     }
 
     /// Returns the place of a setting: its line, else the file.
     pub(super) fn place(&self, key: &str) -> Option<String> {
         let file = || self.conf.as_ref().ok().map(|conf| conf.path.display().to_string());
-        self.in_file(key).map(|(_, place)| place).or_else(file)
+        self.in_file(key).map(|(_, place)| place.to_owned()).or_else(file)
     }
 
     /// Returns the user of the daemon that slurm.conf names.
     pub(super) fn daemon_uid(&self) -> Option<u32> {
-        option(self.setting("SchedulerParameters")?, "phalanx_uid")?.parse().ok()
+        self.parameter("phalanx_uid")?.parse().ok()
+    }
+
+    /// Returns an option of SchedulerParameters.
+    pub(super) fn parameter(&self, name: &str) -> Option<&str> {
+        self.setting("SchedulerParameters")?.split(',').map(str::trim).find_map(|option| {
+            let (key, value) = option.split_once('=').unwrap_or((option, ""));
+            key.eq_ignore_ascii_case(name).then_some(value)
+        })
     }
 
     /// Whether this host is to run slurmctld.
@@ -342,15 +384,35 @@ fn asked<T: serde::de::DeserializeOwned>(control: &Path, path: &str) -> Result<T
 
 fn socket_file(path: &Path) -> Option<Socket> {
     let meta = std::fs::metadata(path).ok()?;
-    let (uid, mode) = (meta.uid(), meta.mode() & 0o7777);
-    Some(Socket { is_socket: meta.file_type().is_socket(), uid, mode })
+    let (uid, gid, mode) = (meta.uid(), meta.gid(), meta.mode() & 0o7777);
+    Some(Socket { is_socket: meta.file_type().is_socket(), uid, gid, mode })
 }
 
-fn user_id(name: &str) -> Option<u32> {
-    if let Ok(number) = name.parse() {
-        return Some(number);
-    }
-    nix::unistd::User::from_name(name).ok().flatten().map(|user| user.uid.as_raw())
+/// Ids of a user and of its groups.
+fn user(name: &str) -> (Option<u32>, Vec<u32>) {
+    use nix::unistd::{Uid, User, getgrouplist};
+    let known = match name.parse() {
+        Ok(number) => User::from_uid(Uid::from_raw(number)),
+        Err(_) => User::from_name(name),
+    };
+    let Ok(Some(user)) = known else { return (name.parse().ok(), Vec::new()) };
+    let groups = std::ffi::CString::new(user.name).ok();
+    let groups = groups.and_then(|name| getgrouplist(&name, user.gid).ok()).unwrap_or_default();
+    (Some(user.uid.as_raw()), groups.into_iter().map(|group| group.as_raw()).collect())
+}
+
+/// Reads the topology that lies beside slurm.conf, as slurmctld looks for it.
+fn topology(conf: &SlurmConf) -> Option<(PathBuf, Result<Vec<String>, String>)> {
+    let beside = ["topology.yaml", "topology.conf"].map(|name| conf.path.with_file_name(name));
+    let path = beside.into_iter().find(|path| path.exists())?;
+    let known: BTreeSet<&str> = conf.nodes.iter().map(|node| node.spec.name.as_str()).collect();
+    let read = TopologyFile::open(&path).and_then(|file| file.node_names());
+    let read = read.map_err(|failure| failure.message);
+    let unknown = |mut names: Vec<String>| {
+        names.retain(|name| !known.contains(name.as_str()));
+        names
+    };
+    Some((path, read.map(unknown)))
 }
 
 /// Makes and reads a credential on this host.

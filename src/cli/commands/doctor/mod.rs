@@ -36,7 +36,8 @@ use report::{Level, Report};
 #[derive(clap::Args, Debug)]
 #[command(after_help = DOCTOR_EXIT_CODES)]
 pub struct Args {
-    /// slurm.conf to look at [default: $SLURM_CONF, else /etc/slurm/slurm.conf]
+    /// slurm.conf to judge by itself, whatever runs [default: what slurmctld works with, and
+    /// $SLURM_CONF, else /etc/slurm/slurm.conf]
     #[arg(long, value_name = "FILE")]
     slurm_conf: Option<PathBuf>,
 }
@@ -48,7 +49,8 @@ impl Args {
         // A wrong configuration is something to report, not to stop at.
         let socket = global.control_socket().unwrap_or_else(|_| Config::default().control.socket);
         let config = global.config.as_deref().unwrap_or(Path::new(DEFAULT_PATH));
-        let report = judge(&Facts::gather(&conf, config, &socket), &conf);
+        let facts = Facts::gather(&conf, config, &socket, self.slurm_conf.is_some());
+        let report = judge(&facts, &conf);
         let exit = match (report.errors, report.warnings) {
             (0, 0) => Exit::Ok,
             (0, _) => Exit::Negative,

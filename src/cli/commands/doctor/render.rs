@@ -18,7 +18,7 @@ pub fn text(report: &Report) -> String {
         count(report.warnings, "warning"),
     );
     for finding in &report.findings {
-        let level = finding.level.as_str();
+        let level = format!("{:?}", finding.level).to_lowercase();
         let head = format!("{level:<8} {:<20} ", finding.check);
         out.push_str(&format!("{head}{}\n", many(&finding.what, head.len())));
         if finding.level == Level::Ok {

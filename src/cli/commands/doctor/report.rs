@@ -19,18 +19,6 @@ pub enum Level {
     Ok,
 }
 
-impl Level {
-    /// Returns the word in the report.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Level::Error => "error",
-            Level::Warning => "warning",
-            Level::Note => "note",
-            Level::Ok => "ok",
-        }
-    }
-}
-
 /// Result of one check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
@@ -52,7 +40,7 @@ pub struct Finding {
 }
 
 impl Finding {
-    fn new(level: Level, check: &'static str, what: impl Into<String>) -> Finding {
+    pub fn new(level: Level, check: &'static str, what: impl Into<String>) -> Finding {
         let (why, fix) = (String::new(), String::new());
         Finding { level, check, what: what.into(), why, fix, place: None }
     }

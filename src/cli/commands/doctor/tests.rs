@@ -89,11 +89,13 @@ fn healthy() -> Facts {
         running: Ok(running(&[])),
         config_path: "/etc/phalanx/phalanx.toml".into(),
         config: Ok(Config::default()),
-        status: Ok(status()),
+        status: Some(Ok(status())),
         collectors: None,
         agents: None,
-        plugin_socket: Some(Socket { is_socket: true, uid: 64030, mode: 0o660 }),
+        plugin_socket: Some(Socket { is_socket: true, uid: 64030, gid: 7, mode: 0o660 }),
         slurm_uid: Some(64030),
+        slurm_groups: vec![64030],
+        topology: None,
         ledger: None,
         munge: Ok(()),
     }
@@ -191,7 +193,7 @@ fn no_overlay_at_all() {
     facts.built_for = Some(Ok("26.05".into()));
     facts.host = "n2".into();
     facts.slurmctld = None;
-    facts.status = Err(Failure::new(Exit::Unreachable, "none"));
+    facts.status = Some(Err(Failure::new(Exit::Unreachable, "none")));
     let report = judge(&facts, Path::new("/x"));
     assert_eq!((report.errors, report.warnings, report.role), (0, 0, "other"), "{report:#?}");
 }
@@ -221,12 +223,11 @@ fn a_file_that_others_may_write() {
 
 #[test]
 fn settings_of_slurm() {
-    let cases: [(&str, &str, &str, Level); 9] = [
+    let cases: [(&str, &str, &str, Level); 8] = [
         ("selecttype", "select/linear", "select-type", Level::Error),
         ("selecttypeparameters", "CR_CORE", "select-memory", Level::Warning),
         ("selecttypeparameters", "CR_CORE_MEMORY,CR_LLN", "select-parameters", Level::Note),
         ("schedulerparameters", "defer", "bf-continue", Level::Warning),
-        ("schedulerparameters", "bf_continue,max_sched_time=9", "max-sched-time", Level::Warning),
         ("schedulerparameters", "bf_continue,bf_max_job_test=5", "bf-max-job-test", Level::Note),
         ("prioritytype", "priority/basic", "priority-type", Level::Note),
         ("topologyplugin", "topology/tree", "topology", Level::Note),
@@ -244,6 +245,125 @@ fn settings_of_slurm() {
     let finding = one(&facts, "bf-continue", Level::Warning);
     assert_eq!(finding.fix, "SchedulerParameters=defer,bf_continue");
     assert!(finding.place.unwrap().ends_with(":7"), "the line to change");
+}
+
+/// Goal: a file is judged by what it says, whatever slurmctld works with.
+#[test]
+fn a_file_to_come() {
+    let alone = |more: &str| Facts {
+        conf: Ok(conf(more)),
+        running: Ok(Running::default()),
+        slurmctld: None,
+        status: None,
+        plugin_socket: None,
+        ..healthy()
+    };
+    let report = judge(&alone("PriorityType=priority/multifactor"), Path::new("/x"));
+    assert_eq!((report.errors, report.warnings), (0, 0), "{report:#?}");
+    let read = one(&alone(""), "slurm-conf", Level::Ok).what;
+    assert!(read.ends_with(": 3 nodes; partitions: gpu (3)"), "{read}");
+    let linear = one(&alone("SelectType=select/linear"), "select-type", Level::Error);
+    assert!(linear.place.unwrap().ends_with(":10"), "the line to change");
+    // What a release takes where nothing is said.
+    let mut facts = alone("");
+    let text = "SlurmctldHost=ctl1\nNodeName=n1\n";
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), text).unwrap();
+    facts.conf = SlurmConf::read(file.path());
+    facts.directories.clear();
+    for (version, level) in [("22.05.8", Level::Error), ("24.11.5", Level::Ok)] {
+        facts.stock = Some(dir(STOCK, version, false));
+        one(&facts, "select-type", level);
+    }
+    let wrong = one(&alone("\nMailProg=a b"), "slurm-conf", Level::Error);
+    assert!(wrong.what.contains("got \"b\"") && wrong.place.unwrap().ends_with(":11"));
+    assert!(
+        one(&alone("PartitionName=q Nodes=n[1"), "slurm-conf", Level::Error)
+            .what
+            .contains(":10: Nodes")
+    );
+}
+
+/// Goal: each finding says what to write, and where.
+#[test]
+fn settings_that_do_not_go_together() {
+    let with = |more: &str, config: &str| {
+        let config = Config::parse(config, Path::new("/p.toml"));
+        Facts { conf: Ok(conf(more)), config, ..healthy() }
+    };
+    let silent = |facts: &Facts, check: &str| {
+        let found = findings(facts);
+        assert!(found.iter().all(|finding| finding.check != check), "{found:#?}");
+    };
+    let days = with("PartitionName=a MaxTime=60\nPartitionName=long MaxTime=7-0", "");
+    let window = one(&days, "bf-window", Level::Warning);
+    assert!(window.what.contains("bf_window=1440, but MaxTime of partition long is 10080 minutes"));
+    assert!(window.fix.starts_with("bf_window=10080 "), "{}", window.fix);
+    let wide = [("schedulerparameters", "bf_continue,bf_window=10080")];
+    silent(&Facts { running: Ok(running(&wide)), ..days }, "bf-window");
+    silent(
+        &with("PartitionName=a MaxTime=UNLIMITED\nPartitionName=b MaxTime=1-0", ""),
+        "bf-window",
+    );
+    let wrong = [("schedulerparameters", "bf_continue,bf_window=soon")];
+    let facts = Facts { running: Ok(running(&wrong)), ..healthy() };
+    one(&facts, "scheduler-parameters", Level::Warning);
+
+    let light = "PriorityWeightAge=1000\nPriorityWeightTRES=\"cpu=2000,gres/gpu=3000\"";
+    let ordered = "mode = \"enforce\"\norder.by = \"plan\"\n";
+    let weights = one(&with(light, ordered), "priority-weights", Level::Warning);
+    assert!(weights.what.contains("up to 10000 to a priority, all weights have 6000"));
+    assert!(weights.place.unwrap().ends_with(":10"), "the line of a weight");
+    for (more, config) in [
+        (light, ""),
+        ("PriorityWeightQOS=4000\nPriorityWeightFairshare=6000", ordered),
+        ("PriorityWeightAge=0", ordered),
+    ] {
+        silent(&with(more, config), "priority-weights");
+    }
+    let basic = Ok(running(&[("prioritytype", "priority/basic")]));
+    one(&Facts { running: basic, ..with("", ordered) }, "priority-type", Level::Warning);
+
+    let preempt = Ok(running(&[("preempttype", "preempt/qos")]));
+    one(&Facts { running: preempt, ..healthy() }, "preempt", Level::Note);
+    let none = Ok(running(&[("preempttype", "preempt/none")]));
+    silent(&Facts { running: none, ..healthy() }, "preempt");
+    let slurm = Ok(running(&[("authtype", "auth/slurm")]));
+    let munge = Err("munge is not installed".into());
+    let finding = one(&Facts { running: slurm, munge, ..healthy() }, "munge", Level::Note);
+    assert!(finding.fix.contains("slurm.key"), "{finding:?}");
+    let finding = one(&healthy(), "other-hosts", Level::Note);
+    assert!(
+        finding.fix.starts_with(&format!("clush -bw n[1-3] test -d {OVERLAY} ")),
+        "{finding:?}"
+    );
+}
+
+#[test]
+fn topology_and_its_file() {
+    let with = |plugin: &str, topology| Facts {
+        running: Ok(running(&[("topologyplugin", plugin)])),
+        topology,
+        ..healthy()
+    };
+    let file = |name: &str, read| Some((Path::new("/etc/slurm").join(name), read));
+    let none = one(&with("topology/block", None), "topology-file", Level::Error);
+    assert!(none.fix.starts_with("BlockName=") && none.what.contains("topology.conf"), "{none:?}");
+    let bad = file("topology.conf", Err("line 3: no".to_owned()));
+    let bad = one(&with("topology/tree", bad), "topology-file", Level::Error);
+    assert_eq!(bad.place.unwrap(), "/etc/slurm/topology.conf");
+    let other = file("topology.conf", Ok(vec!["x7".to_owned()]));
+    assert!(
+        one(&with("topology/tree", other), "topology-file", Level::Warning).what.starts_with("x7,")
+    );
+    let early = file("topology.yaml", Ok(Vec::new()));
+    one(&with("topology/tree", early.clone()), "topology-file", Level::Warning);
+    let mut late = with("topology/flat", early);
+    late.directories = vec![dir(OVERLAY, "25.05.1", true), dir(STOCK, "25.05.1", false)];
+    let mut unused = with("topology/flat", file("topology.conf", Err("no".to_owned())));
+    for facts in [&mut late, &mut unused] {
+        assert!(findings(facts).iter().all(|f| f.check != "topology-file"));
+    }
 }
 
 /// Goal: the overlay's longest hold is slurm.conf's, whatever the daemon says.
@@ -284,12 +404,12 @@ fn the_longest_hold() {
 #[test]
 fn the_daemon() {
     let mut facts = healthy();
-    facts.status = Err(Failure::new(Exit::Unreachable, "no answer"));
+    facts.status = Some(Err(Failure::new(Exit::Unreachable, "no answer")));
     one(&facts, "daemon", Level::Error);
 
     let with = |change: fn(&mut Status)| {
         let mut facts = healthy();
-        change(facts.status.as_mut().unwrap());
+        change(facts.status.as_mut().unwrap().as_mut().unwrap());
         facts
     };
     one(&with(|s| s.plugin.connected = false), "plugin", Level::Error);
@@ -312,13 +432,30 @@ fn the_daemon() {
 #[test]
 fn sockets() {
     let mut facts = healthy();
-    facts.plugin_socket = Some(Socket { is_socket: true, uid: 1000, mode: 0o666 });
+    facts.plugin_socket = Some(Socket { is_socket: true, uid: 1000, gid: 1000, mode: 0o666 });
     one(&facts, "socket-owner", Level::Error);
     one(&facts, "socket-mode", Level::Warning);
     let named = [("schedulerparameters", "bf_continue,phalanx_uid=1000"), ("privatedata", "jobs")];
     facts.running = Ok(running(&named));
     assert!(findings(&facts).iter().all(|finding| !finding.check.starts_with("socket-")));
     one(&facts, "private-data", Level::Note);
+    // Who may open it is decided by the first of owner, group and others that fits.
+    for (uid, gid, mode, open) in [
+        (64030, 0, 0o200, true),
+        (64030, 64030, 0o077, false),
+        (0, 64030, 0o660, true),
+        (0, 64030, 0o602, false),
+        (0, 0, 0o660, false),
+        (0, 0, 0o602, true),
+        (64030, 64030, 0o000, false),
+    ] {
+        facts.plugin_socket = Some(Socket { is_socket: true, uid, gid, mode });
+        let closed =
+            findings(&facts).iter().any(|f| (f.check, f.level) == ("socket-mode", Level::Error));
+        assert_eq!(closed, !open, "{uid}:{gid} {mode:o}");
+    }
+    facts.slurmctld.as_mut().unwrap().uid = 0;
+    assert!(findings(&facts).iter().all(|finding| finding.check != "socket-mode"), "root may");
     facts.plugin_socket = None;
     one(&facts, "socket", Level::Error);
     facts.slurmctld.as_mut().unwrap().socket = Some(Some("/elsewhere.sock".into()));
