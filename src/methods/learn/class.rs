@@ -86,7 +86,6 @@ pub struct JobTraits<'a> {
 
 impl<'a> JobTraits<'a> {
     /// Returns the traits of a job as Slurm has it.
-    #[must_use]
     pub fn of(job: &'a Job) -> Self {
         JobTraits {
             account: &job.account,
@@ -101,7 +100,6 @@ impl<'a> JobTraits<'a> {
     }
 
     /// Returns the traits of a run that ended.
-    #[must_use]
     pub fn of_run(run: &'a Run) -> Self {
         JobTraits {
             account: &run.account,
@@ -120,7 +118,6 @@ impl<'a> JobTraits<'a> {
 ///
 /// An account without name is the user. A declared class is written `=NAME`, so that it never
 /// meets a job name. Components of a het job are jobs of their own with shapes of their own.
-#[must_use]
 pub fn class_of(job: &JobTraits<'_>, by: &[ClassKey]) -> String {
     let parts = by.iter().map(|key| match key {
         ClassKey::Account if job.account.is_empty() => part(job.user),
@@ -128,7 +125,7 @@ pub fn class_of(job: &JobTraits<'_>, by: &[ClassKey]) -> String {
         ClassKey::User => part(job.user),
         ClassKey::Name => match job.declared {
             Some(class) => part(&format!("={class}")),
-            None => part(&without_numbers(job.name)),
+            None => part(&program_name(job.name)),
         },
         ClassKey::Shape => shape(job.tres, job.nodes),
         ClassKey::Memory => memory_class(job.tres),
@@ -140,7 +137,6 @@ pub fn class_of(job: &JobTraits<'_>, by: &[ClassKey]) -> String {
 
 /// The family of a class made by [`class_of`] with the same `by`: all but its shape and memory.
 /// `None` where that is the class itself, or nothing.
-#[must_use]
 pub fn family_of(class: &str, by: &[ClassKey]) -> Option<String> {
     let size = |key: &ClassKey| matches!(key, ClassKey::Shape | ClassKey::Memory);
     let kept: Vec<&str> =
@@ -152,7 +148,6 @@ pub fn family_of(class: &str, by: &[ClassKey]) -> Option<String> {
 ///
 /// A completed run does. One that was stopped (time limit, cancellation, preemption) did an
 /// unknown part of its work: it teaches only where it says how much. A failure teaches nothing.
-#[must_use]
 pub fn teaches(state: &str, reports_work: bool) -> bool {
     match state.split_whitespace().next().unwrap_or_default() {
         "COMPLETED" => true,
@@ -162,7 +157,6 @@ pub fn teaches(state: &str, reports_work: bool) -> bool {
 }
 
 /// The class of a node: its parts, in the order of `by`, joined by `/`.
-#[must_use]
 pub fn node_class_of(node: &Node, by: &[NodeKey]) -> String {
     let parts = by.iter().filter_map(|key| match key {
         NodeKey::Features => {
@@ -202,18 +196,42 @@ fn part(text: &str) -> String {
     if clean.is_empty() { "-".to_owned() } else { clean }
 }
 
-/// A job name with what numbers it taken out: `train_007` is `train`, `fold3of5.sh` is
-/// `fold#of#.sh`; a name of nothing but numbers is `#`.
-#[must_use]
+/// Words that count something: their numbers are no part of a program's name.
+const COUNTED: [&str; 16] = [
+    "array", "batch", "case", "chunk", "fold", "iter", "job", "of", "part", "rep", "run", "seed",
+    "sim", "step", "task", "test",
+];
+
+/// A name with each number taken out: `r1old07` is `r#old`; one of nothing but numbers is `#`.
 pub fn without_numbers(name: &str) -> String {
-    let mut out = String::with_capacity(name.len());
-    for c in name.trim().chars() {
-        if !c.is_ascii_digit() {
-            out.push(c);
-        } else if !out.ends_with('#') {
-            out.push('#');
-        }
+    folded(name, |_, _, _| false)
+}
+
+/// A job name with what numbers it taken out: `train_007` is `train`, `fold3of5.sh` is
+/// `fold#of#.sh`. Short numbers that touch a word are part of it: `cp2k`, `llama70b`, `namd3`.
+pub fn program_name(name: &str) -> String {
+    folded(name, |before, digits, after| {
+        let touches = !before.is_empty() || after.starts_with(char::is_alphabetic);
+        let most = if before.chars().count() < 3 { 2 } else { 4 };
+        let counts = digits.len() > most || (digits.len() > 1 && digits.starts_with('0'));
+        touches && !counts && !COUNTED.contains(&&*before.to_lowercase())
+    })
+}
+
+/// A name with each number taken out that `keeps` does not keep, which gets the letters before it,
+/// the number and what follows.
+fn folded(name: &str, keeps: impl Fn(&str, &str, &str) -> bool) -> String {
+    let (mut out, mut rest) = (String::with_capacity(name.len()), name.trim());
+    while let Some(at) = rest.find(|c: char| c.is_ascii_digit()) {
+        let (before, from) = rest.split_at(at);
+        let end = from.find(|c: char| !c.is_ascii_digit()).unwrap_or(from.len());
+        let (digits, after) = from.split_at(end);
+        let word = before.rsplit(|c: char| !c.is_alphabetic()).next().unwrap_or_default();
+        out.push_str(before);
+        out.push_str(if keeps(word, digits, after) { digits } else { "#" });
+        rest = after;
     }
+    out.push_str(rest);
     let numbering = |c: char| matches!(c, '#' | '_' | '-' | '.' | ' ' | ':' | '[' | ']' | '%');
     let base = out.trim_end_matches(numbering);
     if base.is_empty() && !out.is_empty() { "#".to_owned() } else { base.to_owned() }
@@ -222,26 +240,20 @@ pub fn without_numbers(name: &str) -> String {
 /// `name_key` of the plugin's ASK (`plugin/packet.c`): short key of a job name, the same for names
 /// that differ in numbers only. FNV-1a 32 over the bytes, each run of digits as one `#`, the
 /// halves of the result xored.
-#[must_use]
 pub fn name_key(name: &str) -> u16 {
-    let mut in_number = false;
-    let plain = name.bytes().filter_map(|byte| {
-        let goes_on = std::mem::replace(&mut in_number, byte.is_ascii_digit());
-        let first = (!goes_on).then_some(b'#');
-        if in_number { first } else { Some(byte) }
-    });
+    let runs = name.as_bytes().chunk_by(|a, b| a.is_ascii_digit() && b.is_ascii_digit());
+    let of = |byte: &u8| if byte.is_ascii_digit() { b'#' } else { *byte };
+    let plain = runs.filter_map(|run| run.first().map(of));
     let [high_0, high_1, low_0, low_1] = fnv32(plain).to_be_bytes();
     u16::from_be_bytes([high_0 ^ low_0, high_1 ^ low_1])
 }
 
 /// `account_key` of the plugin's ASK (`plugin/packet.c`): FNV-1a 32 over an account's bytes.
-#[must_use]
 pub fn account_key(account: &str) -> u32 {
     fnv32(account.bytes())
 }
 
 /// Number of nodes in a TRES text.
-#[must_use]
 pub fn nodes_of(tres: &str) -> Option<u32> {
     tres.split(',').find_map(|t| t.strip_prefix("node="))?.parse().ok()
 }
@@ -272,7 +284,6 @@ fn memory_class(tres: &str) -> String {
 }
 
 /// Memory of a TRES text in MiB, rounded up: `8G`, `62.50G`, `31000M`, `512` (MiB).
-#[must_use]
 pub fn memory_mib(text: &str) -> Option<u64> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let shift = match text.get(digits.len()..)?.chars().next() {
@@ -304,6 +315,45 @@ mod tests {
             ("run.[13]", "run"),
         ] {
             assert_eq!(without_numbers(name), base, "{name}");
+            assert_eq!(program_name(name), base, "{name}");
+        }
+        assert_eq!(without_numbers("r1old07"), "r#old");
+    }
+
+    /// Goal: two programs are not one for the sake of their digits; what counts runs of one does
+    /// not make several of it, whichever way it is written.
+    #[test]
+    fn programs_keep_the_digits_of_their_names() {
+        let programs = [
+            "cp2k",
+            "llama7b",
+            "llama70b",
+            "llama405b",
+            "namd3",
+            "gromacs2023",
+            "g16",
+            "h2o",
+            "vasp6.std",
+            "2d-heat",
+            "openfoam10",
+            "qe7",
+            "train",
+            "lqcd",
+        ];
+        for program in programs {
+            assert_eq!(program_name(program), program);
+            for count in ["1", "7", "12", "0001", "007", "20260101", "100000"] {
+                for form in ["P_N", "P-N", "P.N", "P N", "P_[N]", "P_runN", "P-step_N", "P.taskN"] {
+                    let name = form.replace('P', program).replace('N', count);
+                    let base = program_name(&form.replace('P', program).replace('N', "3"));
+                    assert_eq!(program_name(&name), base, "{name}");
+                    assert!(base.starts_with(program), "{name}: {base}");
+                }
+            }
+        }
+        for counted in ["run0001", "run7", "job12", "Test3", "sim00042", "a0001", "mesh20260101"] {
+            let letters = counted.trim_end_matches(|c: char| c.is_ascii_digit());
+            assert_eq!(program_name(counted), letters, "{counted}");
         }
     }
 

@@ -20,7 +20,6 @@ impl Growth {
     /// g(t) for slot `slot` (1, 2, ...) and `m` = the largest number of tasks placed at once.
     ///
     /// Slots below 1 count as 1, where g is 0.
-    #[must_use]
     pub fn value(self, slot: f64, m: f64) -> f64 {
         let log = slot.max(1.0).ln();
         let slow = 4.0 * m * log.ln_1p();
@@ -33,19 +32,16 @@ impl Growth {
 }
 
 /// delta(t) = 1 / (ln(ln t + 1) + 1): the accuracy asked of the solver in slot `slot`; 1 at t = 1.
-#[must_use]
 pub fn delta(slot: f64) -> f64 {
     1.0 / (slot.max(1.0).ln().ln_1p() + 1.0)
 }
 
 /// sigma2 = g / (2 n), the variance proxy of an edge tried `count` times; infinite when untried.
-#[must_use]
 pub fn variance_proxy(g: f64, count: f64) -> f64 {
     if count > 0.0 { g / (2.0 * count) } else { f64::INFINITY }
 }
 
 /// Formula 13: `delta + sum(mean - cost) + sqrt(sum sigma2)`.
-#[must_use]
 pub fn confidence_index(delta: f64, linear: f64, variance: f64) -> f64 {
     delta + linear + variance.max(0.0).sqrt()
 }
@@ -65,19 +61,16 @@ pub struct Exploration {
 
 impl Exploration {
     /// True when untried edges go first and tried ones carry a bonus.
-    #[must_use]
     pub fn is_on(&self) -> bool {
         self.growth != Growth::None && self.bonus_scale > 0.0
     }
 
     /// Scaled g(t).
-    #[must_use]
     pub fn g(&self) -> f64 {
         if self.is_on() { self.bonus_scale * self.growth.value(self.slot, self.m) } else { 0.0 }
     }
 
     /// delta(t) of this slot.
-    #[must_use]
     pub fn delta(&self) -> f64 {
         delta(self.slot)
     }

@@ -149,7 +149,6 @@ impl Moments {
 
     /// Weight and mean speed as of `now_s`: work units per second if `by_work`, else runs per
     /// second.
-    #[must_use]
     pub fn speed(&self, by_work: bool, now_s: i64, half_life_s: f64) -> Stat {
         let (count, mean) = if by_work {
             (self.work_count, self.work_rate)
@@ -160,13 +159,11 @@ impl Moments {
     }
 
     /// Weight and mean seconds of a run as of `now_s`.
-    #[must_use]
     pub fn seconds(&self, now_s: i64, half_life_s: f64) -> Stat {
         self.aged(self.seconds.count, self.seconds.mean, now_s, half_life_s)
     }
 
     /// Weight and mean watts of a run, all its nodes together, as of `now_s`.
-    #[must_use]
     pub fn watts(&self, now_s: i64, half_life_s: f64) -> Stat {
         self.aged(self.energy_count, self.watts, now_s, half_life_s)
     }
@@ -191,7 +188,6 @@ impl Moments {
     }
 
     /// Standard deviation of the seconds of a run; 0 for less than two.
-    #[must_use]
     pub fn deviation(&self) -> f64 {
         if self.runs < 2 || self.seconds.count <= 0.0 {
             return 0.0;
@@ -200,19 +196,16 @@ impl Moments {
     }
 
     /// Whether a run reported its work.
-    #[must_use]
     pub fn has_work(&self) -> bool {
         self.work_count > 0.0
     }
 
     /// Runs, whatever their age.
-    #[must_use]
     pub fn runs(&self) -> u64 {
         self.runs
     }
 
     /// Unix seconds of the newest run.
-    #[must_use]
     pub fn newest_s(&self) -> i64 {
         self.newest_s
     }

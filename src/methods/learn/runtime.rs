@@ -14,7 +14,7 @@
 
 use std::collections::BTreeMap;
 
-use super::class::{JobTraits, without_numbers};
+use super::class::{JobTraits, program_name};
 use phalanx_core::hash::fnv64;
 use phalanx_core::limits::{RUNTIME_STREAMS_MAX, RUNTIME_USER_STREAMS_MAX};
 use phalanx_core::number::as_f64;
@@ -47,7 +47,7 @@ impl JobClass {
     pub fn of(traits: &JobTraits<'_>, limit_min: Option<u32>) -> Self {
         let program = match traits.declared {
             Some(declared) => format!("={declared}"),
-            None => without_numbers(traits.name),
+            None => program_name(traits.name),
         };
         let cpus = traits.tres.split(',').find_map(|part| part.strip_prefix("cpu="));
         Self {

@@ -20,8 +20,8 @@ use phalanx_core::shape::{GresWant, Memory, Shape, Sharing};
 use phalanx_core::snapshot::{Builder, Job, Node, NodeGres, Partition, Snapshot};
 use phalanx_core::trace::spec::NodeSpec;
 use phalanx_core::trace::{LeftOut, TraceError, sacct};
+use phalanx_methods::learn::program_name;
 use phalanx_methods::learn::runtime::JobClass;
-use phalanx_methods::learn::without_numbers;
 
 /// The one partition of a cluster that is only specified.
 pub(super) const PARTITION: &str = "all";
@@ -183,7 +183,7 @@ fn job_of(
     let shape = shape_of(row, &load.cluster)?;
     let class = JobClass {
         user: id_of(users, &row.user),
-        class: id_of(names, &without_numbers(&row.name)),
+        class: id_of(names, &program_name(&row.name)),
         limit_s,
         size: u64::from(shape.min_cpus),
     };

@@ -22,7 +22,7 @@ use phalanx_core::run::Run;
 use phalanx_core::trace::{LeftOut, sacct};
 use phalanx_messages::rest::RunsReport;
 use phalanx_methods::learn::advice::{Advice, Past, advise};
-use phalanx_methods::learn::without_numbers;
+use phalanx_methods::learn::program_name;
 use phalanx_sim::input;
 
 /// Greatest number of runs that are read.
@@ -130,7 +130,7 @@ fn report(runs: &[Run]) -> Report {
     for run in runs.iter().filter(|run| past_of(run).is_some()) {
         let job = match &run.declared {
             Some(class) => format!("={class}"),
-            None => without_numbers(&run.name),
+            None => program_name(&run.name),
         };
         groups.entry((&run.user, job)).or_default().push(run);
     }
