@@ -4,6 +4,7 @@
 //! `core-site.xml` and `hdfs-site.xml` as Hadoop reads them: later files over earlier ones unless
 //! a property is `final`, `${name}` replaced, `xi:include` followed.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -18,6 +19,9 @@ const RPC_PORT: u16 = 8020;
 const KERBEROS: &str = "kerberos";
 /// Replacements of `${}` in one value, and depth of inclusions.
 const DEPTH_MAX: usize = 20;
+/// Bytes of names and values that may be looked at: four times what files may have. Lists of names,
+/// `${}` and a service named often make them as many as they like.
+const LOOKED_AT_MAX: usize = 32 << 20;
 
 /// The NameNodes of one file system.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -65,8 +69,14 @@ impl Site {
                 values.read(&path, 0)?;
             }
         }
+        let site = values.site(namenodes);
         let looked: Vec<String> = dirs.iter().map(|dir| dir.display().to_string()).collect();
-        Ok(Site { looked: looked.join(", "), ..values.site(namenodes)? })
+        let looked = looked.join(", ");
+        if values.looked_at.get() > LOOKED_AT_MAX {
+            let what = format!("{looked}: more than {LOOKED_AT_MAX} bytes of values to look at");
+            return Err(HdfsError::Configuration(what));
+        }
+        Ok(Site { looked, ..site? })
     }
 
     /// The NameNodes that a URI means. Others than the configured ones are refused: users cannot
@@ -110,6 +120,7 @@ struct Values {
     values: BTreeMap<String, String>,
     fixed: BTreeSet<String>,
     bytes: u64,
+    looked_at: Cell<usize>,
 }
 
 impl Values {
@@ -175,19 +186,22 @@ impl Values {
         self.values.insert(name, value);
     }
 
-    /// A value with `${...}` replaced; a name without a value stays as it is, as in Hadoop.
+    /// A value with `${...}` replaced; a name without a value stays as it is, as in Hadoop. None
+    /// once too much was looked at.
     fn get(&self, name: &str) -> Option<String> {
+        let looked_at = |bytes| {
+            self.looked_at.set(self.looked_at.get().saturating_add(bytes));
+            (self.looked_at.get() <= LOOKED_AT_MAX).then_some(())
+        };
         let mut value = self.values.get(name)?.clone();
+        looked_at(name.len() + value.len())?;
         for _ in 0..DEPTH_MAX {
             let Some(start) = value.find("${") else { break };
             let Some(length) = value.get(start..).and_then(|rest| rest.find('}')) else { break };
             let inner = value.get(start + 2..start + length).unwrap_or_default();
             let Some(text) = self.values.get(inner) else { break };
-            value = format!(
-                "{}{text}{}",
-                value.get(..start).unwrap_or_default(),
-                value.get(start + length + 1..).unwrap_or_default()
-            );
+            looked_at(value.len() + text.len())?;
+            value.replace_range(start..=start + length, text);
         }
         Some(value).filter(|v| !v.is_empty())
     }
@@ -239,9 +253,8 @@ impl Values {
         };
         for suffix in suffixes {
             let key = format!("dfs.namenode.rpc-address.{suffix}");
-            let address = self.get(&key).ok_or_else(|| {
-                HdfsError::Configuration(format!("name service {name}: {key} is not set"))
-            })?;
+            let unset = || format!("name service {name}: {key} is not set");
+            let address = self.get(&key).ok_or_else(|| HdfsError::Configuration(unset()))?;
             let rpc = with_port(&address, RPC_PORT);
             for (scheme, list) in [("http", &mut service.http), ("https", &mut service.https)] {
                 let address = self.get(&format!("dfs.namenode.{scheme}-address.{suffix}"));

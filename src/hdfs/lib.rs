@@ -40,9 +40,6 @@ use phalanx_core::limits::HDFS_PAGE_BLOCKS;
 use rpc::Timeouts;
 use webhdfs::Door;
 
-/// Time before the limit at which a call may give up.
-const CLOSE: Duration = Duration::from_millis(20);
-
 /// A reason for which an input could not be located.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HdfsError {
@@ -89,6 +86,12 @@ pub enum HdfsError {
     /// The input is larger than the limits allow.
     #[error("{0}")]
     TooMuch(String),
+}
+
+/// Fails where there are more than the limit.
+fn at_most(most: usize, count: usize, path: &str, what: &str) -> Result<(), HdfsError> {
+    let more = || HdfsError::TooMuch(format!("{path}: more than {most} {what}"));
+    if count > most { Err(more()) } else { Ok(()) }
 }
 
 /// The exception's name without its package.
@@ -262,12 +265,8 @@ impl Hdfs {
         user: &str,
         context: &str,
     ) -> Result<Located, HdfsError> {
-        let timeouts = self.timeouts();
-        let located = self.locate_until(timeouts, uri, recursive, (user, context));
+        let located = self.locate_until(self.timeouts(), uri, recursive, (user, context));
         located.map_err(|error| match error {
-            HdfsError::OutOfTime if Instant::now() + CLOSE >= timeouts.end => {
-                HdfsError::Late("hdfs.job_ms")
-            }
             HdfsError::OutOfTime => HdfsError::Late("hdfs.job_ms"),
             other => other,
         })

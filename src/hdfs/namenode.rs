@@ -8,7 +8,7 @@ use super::proto::{
 };
 use super::resolve::{Found, FoundReplica, Sink, Striping};
 use super::rpc::{Connection, Timeouts};
-use super::{BlockSource, DataNodeReport, Entry, HdfsError, Kind, path_of};
+use super::{BlockSource, DataNodeReport, Entry, HdfsError, Kind, at_most, path_of};
 use phalanx_core::blocks::{DataNode, Storage};
 
 /// The connection to one NameNode.
@@ -128,9 +128,7 @@ impl BlockSource for Client {
             found.extend(entries.iter().map(|status| {
                 entry(path_of(path, &String::from_utf8_lossy(&status.path)), status)
             }));
-            if found.len() > most {
-                return Err(HdfsError::TooMuch(format!("{path}: more than {most} entries")));
-            }
+            at_most(most, found.len(), path, "entries")?;
             if remaining == 0 {
                 break;
             }

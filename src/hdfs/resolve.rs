@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::glob::{self, Component};
-use super::{BlockSource, Entry, HdfsError, Kind};
+use super::{BlockSource, Entry, HdfsError, Kind, at_most};
 use phalanx_core::blocks::{Block, DataNode, File, Interner, Located, Replica, Storage};
 use phalanx_core::limits::{
     HDFS_BLOCKS_MAX, HDFS_DIRECTORIES_MAX, HDFS_FILES_MAX, HDFS_PAGE_BLOCKS,
@@ -253,11 +253,7 @@ fn directory(
     let mut seen = 0usize;
     while let Some(path) = open.pop_first() {
         seen += 1;
-        if seen > HDFS_DIRECTORIES_MAX {
-            return Err(HdfsError::TooMuch(format!(
-                "{root}: more than {HDFS_DIRECTORIES_MAX} directories"
-            )));
-        }
+        at_most(HDFS_DIRECTORIES_MAX, seen, root, "directories")?;
         let mut files = Vec::new();
         let entries = source.list(&path, HDFS_FILES_MAX)?;
         let listed = entries.iter().all(Entry::is_small);
@@ -296,22 +292,14 @@ fn expand(source: &mut impl BlockSource, path: &str) -> Result<Vec<Entry>, HdfsE
         let mut next = Vec::new();
         for directory in &found {
             step(source, directory, component, &mut next)?;
-            if next.len() > HDFS_FILES_MAX {
-                return Err(HdfsError::TooMuch(format!(
-                    "{path}: matches more than {HDFS_FILES_MAX} files"
-                )));
-            }
+            at_most(HDFS_FILES_MAX, next.len(), path, "files match")?;
         }
         if last {
             entries = next;
         } else {
             let inner = next.into_iter().filter(|e| e.kind == Kind::Directory);
             found = inner.map(|e| e.path).collect();
-            if found.len() > HDFS_DIRECTORIES_MAX {
-                return Err(HdfsError::TooMuch(format!(
-                    "{path}: matches more than {HDFS_DIRECTORIES_MAX} directories"
-                )));
-            }
+            at_most(HDFS_DIRECTORIES_MAX, found.len(), path, "directories match")?;
         }
     }
     if entries.is_empty() { Err(nothing()) } else { Ok(entries) }

@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer};
 use super::curl::Curl;
 use super::resolve::{Found, FoundReplica, Sink, Striping};
 use super::rpc::Timeouts;
-use super::{BlockSource, Entry, HdfsError, Kind, path_of};
+use super::{BlockSource, Entry, HdfsError, Kind, at_most, path_of};
 use phalanx_core::blocks::{DataNode, Storage};
 use phalanx_core::limits::HDFS_FRAME_BYTES_MAX;
 use phalanx_core::text::percent_encode;
@@ -254,9 +254,7 @@ impl BlockSource for Client<'_> {
             let Some(last) = entries.last() else { break };
             after.clone_from(&last.path_suffix);
             found.extend(entries.into_iter().map(|status| entry(path, status)));
-            if found.len() > most {
-                return Err(HdfsError::TooMuch(format!("{path}: more than {most} entries")));
-            }
+            at_most(most, found.len(), path, "entries")?;
             if remaining_entries == 0 {
                 break;
             }

@@ -154,6 +154,32 @@ fn configurations_that_are_none() {
     refused(&text, "hadoop.security.authentication: expected simple or kerberos, got token");
 }
 
+/// Goal: a file of a few kilobytes takes no longer than its length: names given often, NameNodes
+/// given often, and values that stand for long ones multiply.
+#[test]
+fn configurations_made_to_take_long_end_soon() {
+    let dir = tempfile::tempdir().unwrap();
+    let address = property("dfs.namenode.rpc-address.n.a", "h:1");
+    let often = |services: usize, namenodes: usize| {
+        let named = property("dfs.nameservices", &"n,".repeat(services));
+        named + &property("dfs.ha.namenodes.n", &"a,".repeat(namenodes)) + &address
+    };
+    let twice = |name: &str, of: &str| property(name, &format!("${{{of}}}${{{of}}}"));
+    let long = property("dfs.nameservices", "n")
+        + &twice("dfs.ha.namenodes.n", "b")
+        + &twice("b", "c")
+        + &twice("c", "d")
+        + &property("d", &"a,".repeat(1_000_000))
+        + &address;
+    for elements in [often(20_000, 20_000), long] {
+        write(dir.path(), "core-site.xml", &elements);
+        let error = site(dir.path()).unwrap_err().to_string();
+        assert!(error.contains("more than 33554432 bytes of values"), "{error}");
+    }
+    write(dir.path(), "core-site.xml", &often(100, 100));
+    assert_eq!(ask(&site(dir.path()).unwrap(), "hdfs://n/x").unwrap(), ["h:1"; 100]);
+}
+
 /// Goal: with Kerberos nothing is asked by RPC, which would go without it, nor without TLS where
 /// there is TLS.
 #[test]
