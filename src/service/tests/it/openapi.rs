@@ -5,6 +5,8 @@
 
 use std::collections::BTreeSet;
 
+use phalanx_messages::collect::request_head;
+
 const DOCUMENT: &str = include_str!("../../api/openapi.json");
 const SOURCES: [&str; 2] =
     [include_str!("../../api/routes.rs"), include_str!("../../api/collect.rs")];
@@ -49,6 +51,17 @@ fn the_document_lists_what_is_served() {
     assert!(missing.is_empty(), "describe in src/service/api/openapi.json: {missing:?}");
     let gone: Vec<&String> = listed.difference(&served).collect();
     assert!(gone.is_empty(), "src/service/api/openapi.json describes what is not served: {gone:?}");
+}
+
+/// Goal: a client written by the document is let in, and knows what an older one risks.
+#[test]
+fn the_document_has_the_payload_of_a_credential() {
+    let document: serde_json::Value = serde_json::from_str(DOCUMENT).unwrap();
+    let said = document["info"]["description"].as_str().unwrap();
+    for realm in [Some("REALM"), None] {
+        let head = request_head(realm, "METHOD", "PATH?QUERY").replace('\n', "\\n");
+        assert!(said.contains(&format!("`{head}SHA256-OF-BODY\\n`")), "{head}");
+    }
 }
 
 /// Every reference inside the document leads somewhere, every operation has a

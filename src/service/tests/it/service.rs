@@ -143,8 +143,10 @@ fn the_filter_leaves_priorities_alone() {
 /// Goal: nothing that users do makes the daemon take the host from slurmctld.
 #[test]
 fn the_unit_bounds_what_the_daemon_takes() {
-    for key in ["MemoryHigh", "MemoryMax", "TasksMax", "CPUWeight", "LimitNOFILE"] {
-        assert!(!value(key).is_empty());
+    let most = [("MemoryHigh", 50), ("MemoryMax", 50), ("TasksMax", 4096), ("CPUWeight", 100)];
+    for (key, most) in most.into_iter().chain([("LimitNOFILE", 1 << 17)]) {
+        let bound = value(key).trim_end_matches('%').parse::<u32>();
+        assert!(bound.is_ok_and(|bound| (1..=most).contains(&bound)), "{key}={}", value(key));
     }
     assert_eq!(value("OOMScoreAdjust"), "500");
 }
