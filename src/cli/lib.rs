@@ -34,7 +34,6 @@ pub use outcome::Outcome;
 
 /// Parts of this command line that the other programs of Phalanx are made of.
 pub mod common {
-    pub use crate::commands::generate::program as generate;
     pub use crate::exit::EXIT_CODES;
     pub use crate::hdfs::Access;
     pub use crate::run;

@@ -22,6 +22,8 @@ pub use history::{
     ActivityReport, ClassSpeeds, DecisionsReport, EnergyReport, EnergyRow, EnergyShare, EnergyUse,
     ImportReport, LatestDecision, NodePower, RunsReport, SpeedRow, SpeedsReport,
 };
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 pub use status::{
     CallShares, CallTime, CollectStatus, ConfigStatus, ControlStatus, DatasetsStatus,
@@ -111,10 +113,16 @@ pub struct ShadowReport {
     pub agreed: u64,
     /// Fraction `agreed / starts`; absent when there were no starts.
     pub agreement: Option<f64>,
-    /// Mean dispersion of Slurm's choice on its nodes.
-    pub dispersion_slurm: Option<f64>,
-    /// Mean dispersion that the shadow decisions would have given.
-    pub dispersion_phalanx: Option<f64>,
+    /// Starts on other nodes, by what the decided ones would have been: better, the same (or some
+    /// of each), worse; by partition.
+    #[serde(default)]
+    pub partitions: BTreeMap<String, [u64; 3]>,
+    /// Starts on other nodes by measure: `gpus`, `idle`, `leaves`, `nodes`, `weight`.
+    #[serde(default)]
+    pub measures: BTreeMap<String, [u64; 3]>,
+    /// GPU hours less on nodes without a free CPU, were nothing else changed.
+    #[serde(default)]
+    pub gpu_hours: f64,
     /// The latest differing starts, newest first.
     pub differing: Vec<ShadowDiff>,
 }
@@ -152,9 +160,12 @@ pub struct PlanReport {
 
 /// One job of the plan.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct PlannedJob {
     /// Job id.
     pub job_id: u32,
+    /// Job id as squeue prints it: `123`, `120_[1-9]`, `130+1`.
+    pub label: String,
     /// Method that placed the job.
     pub method: String,
     /// Nodes if the job could start now, else empty.
@@ -162,10 +173,8 @@ pub struct PlannedJob {
     /// Reason for which the job cannot start now.
     pub reason: Option<String>,
     /// Rank in the order of starts that the methods ask for, from 0.
-    #[serde(default)]
     pub rank: Option<u32>,
     /// Delta on the job's site factor for that rank.
-    #[serde(default)]
     pub delta: i32,
     /// A method's node preference for the job.
     #[serde(default, skip_serializing_if = "Option::is_none")]

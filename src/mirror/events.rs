@@ -56,6 +56,4 @@ pub struct BeganEvent {
     pub cause: Option<Cause>,
     /// Node names by index.
     pub table: Arc<Table>,
-    /// Mean dispersion of the job's nodes after it began, with the weights in force.
-    pub dispersion: Option<f64>,
 }

@@ -16,6 +16,8 @@ pub struct Waiting {
     pub eligible: Eligible,
     /// Nodes that the job needs at once.
     pub nodes_needed: u32,
+    /// Whether it may take more nodes (`-n` without `-N`).
+    pub is_open: bool,
     /// Eligible nodes too small for its share even when empty.
     pub too_small: usize,
     /// Eligible nodes with enough free now.
@@ -34,6 +36,7 @@ pub fn waiting(snapshot: &Snapshot, usages: &[NodeUsage], job: &Job, now_s: i64)
     let mut found = Waiting {
         eligible,
         nodes_needed,
+        is_open: job.shape.node_count_is_free(),
         too_small: 0,
         fits_now: 0,
         blockers: BTreeMap::new(),
@@ -62,34 +65,39 @@ impl Waiting {
         self.fits_now += usize::from(fits);
     }
 
+    /// Returns whether nothing that was looked at keeps the job from starting.
+    pub fn has_room(&self) -> bool {
+        self.licenses.is_empty() && self.fits_now >= self.nodes_needed as usize
+    }
+
     /// Returns one sentence for the user.
     pub fn summary(&self, reason: &str) -> String {
         let capable = self.eligible.nodes.count_ones(..) - self.too_small;
         let needed = self.nodes_needed as usize;
+        let more = if self.is_open { "at least " } else { "" };
+        let nodes = if needed == 1 { "1 node".to_owned() } else { format!("{needed} nodes") };
         if let Some((name, wanted, free)) = self.licenses.first() {
-            return format!("waits for licence {name}: {wanted} wanted, {free} free");
+            return format!("licence {name} is short: {wanted} wanted, {free} free");
         }
         if capable < needed {
             let worst = self.eligible.steps.iter().max_by_key(|s| s.removed);
             let filter = worst.map_or("none", |s| s.filter);
             return format!(
-                "can not start on the present nodes: needs {needed}, {capable} are eligible and \
-                 large enough (filter that removed most: {filter})"
+                "it can not start on the present nodes: it needs {more}{nodes}, {capable} eligible \
+                 and large enough (filter that removed most: {filter})"
             );
         }
-        if self.fits_now >= needed {
+        let fit = self.fits_now;
+        if self.has_room() {
             return format!(
-                "{} nodes have room now, {needed} needed: Slurm holds it back for another \
-                 reason ({reason})",
-                self.fits_now
+                "it needs {more}{nodes}, {fit} have room now: Slurm holds it back ({reason})"
             );
         }
         let most = self.blockers.iter().max_by_key(|(_, (nodes, _))| *nodes);
         let (name, (lacking, missing)) = most.map_or(("nothing", (0, 0)), |(n, v)| (n, *v));
         format!(
-            "needs {needed} nodes, {} have room now; {name} is short on {lacking} of {capable} \
-             eligible nodes (at least {missing} more)",
-            self.fits_now
+            "it needs {more}{nodes}, {fit} have room now; {lacking} of {capable} eligible nodes \
+             lack {name} ({missing} or more)"
         )
     }
 }

@@ -65,7 +65,6 @@ pub struct Tally {
 impl Tally {
     /// Tallies a poll's queue on nodes with these usages, in the snapshot's order; `whole` is the
     /// demand that [`attribution::count`](crate::attribution::count) found.
-    #[must_use]
     pub fn new(snapshot: &Snapshot, usages: Vec<NodeUsage>, now_s: i64, whole: &Demand) -> Self {
         let kinds = snapshot.gres_kinds.iter().map(|kind| format!("gres/{kind}").into());
         let mut tally = Self {

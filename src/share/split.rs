@@ -17,7 +17,7 @@ use phalanx_messages::collect::UsedValues;
 use phalanx_methods::share::{Item, Problem, solve};
 
 /// Options of the program's other uses, which need no input.
-const OTHER_USES: [&str; 3] = ["stream", "worker", "generate"];
+const OTHER_USES: [&str; 2] = ["stream", "worker"];
 
 /// Options of the program.
 #[derive(clap::Args, Debug)]

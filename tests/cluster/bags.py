@@ -329,7 +329,7 @@ def partly_known(suite):
         job = cluster.submit(*array, "--array=1-60", "--hold", f"--comment=price={PRICE}",
                              wrap=script(ZETA))
         cluster.run("scontrol", "release", str(job))
-        explain = functools.partial(phalanx, cluster, "explain", f"{job}_60", check=False)
+        explain = functools.partial(phalanx, cluster, "explain", "-v", f"{job}_60", check=False)
         told = suite.until(lambda: "Not known" in (text := explain().stdout) and text,
                            "what is missing")
         suite.expect(re.search(rf"Not known +the power of {UNKNOWN}/", told), told)

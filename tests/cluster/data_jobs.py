@@ -236,7 +236,7 @@ def learned(suite):
                                    "hdfs-input=/data/one", wrap="sleep 60")
         suite.cluster.wait_jobs([job], states=("RUNNING",), timeout=30)
         note = phalanx_json(suite.cluster, "explain", str(job))["input"] or {}
-        told = phalanx(suite.cluster, "explain", str(job)).stdout
+        told = phalanx(suite.cluster, "explain", "--verbose", str(job)).stdout
         # One that was stopped teaches nothing.
         suite.cluster.run("scancel", str(job))
         runs = note.get("speed_runs", 0)
@@ -267,7 +267,7 @@ def required(suite):
     suite.cluster.wait_jobs([near], timeout=20)
     waits = suite.cluster.job(job)
     suite.expect(waits["JobState"] == "PENDING", f"did not wait: {waits['JobState']}")
-    told = phalanx(suite.cluster, "explain", str(job)).stdout
+    told = phalanx(suite.cluster, "explain", "--verbose", str(job)).stdout
     suite.expect("waits at most 600 s" in told and "Planned local" in told,
                  f"explain of the waiting: {told}")
     record = suite.cluster.wait_jobs([job], timeout=60)[0]

@@ -165,7 +165,7 @@ def followed(suite):
     second = suite.submit("moving", "-N1")
     nodes = suite.nodes_of([first, second])
     suite.expect(nodes == [["n3"], ["n9"]], f"on {nodes}")
-    told = phalanx(suite.cluster, "explain", str(second)).stdout
+    told = phalanx(suite.cluster, "explain", "--verbose", str(second)).stdout
     suite.expect("Evictions" in told and "each node of the job held it" in told
                  and suite.explained(second)["holders"] == "n9", f"explain: {told}")
     suite.evict("n9", "moving")
@@ -235,7 +235,7 @@ def strange_names(suite):
     for name, job in zip(names, jobs):
         told = suite.explained(job).get("error")
         suite.expect(told, f"{name[:40]}: nothing is told")
-        text = phalanx(suite.cluster, "explain", str(job)).stdout
+        text = phalanx(suite.cluster, "explain", "--verbose", str(job)).stdout
         suite.expect("\0" not in text and len(text) < 20_000, f"{name[:40]}: {text[:300]}")
         comment = suite.cluster.job(job).get("Comment", "")
         suite.expect(f"data-input={name}"[:40] in comment, f"{name[:40]}: {comment[:80]}")

@@ -97,7 +97,7 @@ def order(suite):
             said = suite.until(lambda: suite.explained(jobs[2]), "a prediction")
             suite.expect(said["runtime_s"] < 60 and said["runs"] >= 2 and said["limit_s"] == 3600
                          and "the order of starts" in said["used_for"], f"explain: {said}")
-            text = phalanx(suite.cluster, "explain", str(jobs[2])).stdout
+            text = phalanx(suite.cluster, "explain", "--verbose", str(jobs[2])).stdout
             suite.expect("decides the order of starts" in text, text)
             suite.until(lambda: phalanx_json(suite.cluster, "status")["order"]["active"], "deltas")
             queue = ("squeue", "-h", "-t", "PD", "-S", "-p,i", "-o", "%i")

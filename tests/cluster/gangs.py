@@ -396,7 +396,7 @@ def admission_waits(suite):
         note = (pending.get("preference") or {}).get("note") or {}
         return note.get("below_cost", 0.0) > 0.0
     suite.until(explained, "explain says that the gang is worth less than its cost")
-    text = phalanx(suite.cluster, "explain", str(job)).stdout
+    text = phalanx(suite.cluster, "explain", "--verbose", str(job)).stdout
     suite.expect("less than its cost" in text, f"explain says {text!r}")
     # Others start meanwhile: the nodes are free, and only this gang waits.
     single = suite.cluster.submit("-N1", "-n1", "-t1", wrap="sleep 0")

@@ -59,7 +59,6 @@ mod daemon;
 mod data;
 mod doctor;
 mod explain;
-pub mod generate;
 mod history;
 mod nodes;
 mod plan;
@@ -104,7 +103,6 @@ commands! {
     Record(record::Args),
     Simulate(simulate::Args),
     Solve(solve::Args),
-    Generate(generate::Args),
 }
 
 impl Cli {

@@ -8,9 +8,8 @@ pub mod preference;
 pub mod tests;
 pub mod units;
 
-use comfy_table::{
-    Cell, CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, Table, TableStyle, Width,
-};
+use std::io::IsTerminal;
+use std::sync::OnceLock;
 
 /// A cell that stays empty; an empty text is shown as `-`.
 pub const BLANK: &str = " ";
@@ -23,7 +22,7 @@ pub struct Columns<'a, T> {
 
 struct Column<'a, T> {
     head: String,
-    side: CellAlignment,
+    is_number: bool,
     cell: Box<dyn Fn(&T) -> String + 'a>,
 }
 
@@ -35,21 +34,16 @@ pub fn table_of<'a, T>(rows: impl IntoIterator<Item = T>) -> Columns<'a, T> {
 impl<'a, T> Columns<'a, T> {
     /// Adds a column of texts.
     pub fn left<S: ToString>(self, head: impl ToString, cell: impl Fn(&T) -> S + 'a) -> Self {
-        self.column(head.to_string(), CellAlignment::Left, move |row| cell(row).to_string())
+        self.column(head.to_string(), false, move |row| cell(row).to_string())
     }
 
     /// Adds a column of numbers.
     pub fn right<S: ToString>(self, head: impl ToString, cell: impl Fn(&T) -> S + 'a) -> Self {
-        self.column(head.to_string(), CellAlignment::Right, move |row| cell(row).to_string())
+        self.column(head.to_string(), true, move |row| cell(row).to_string())
     }
 
-    fn column(
-        mut self,
-        head: String,
-        side: CellAlignment,
-        cell: impl Fn(&T) -> String + 'a,
-    ) -> Self {
-        self.columns.push(Column { head, side, cell: Box::new(cell) });
+    fn column(mut self, head: String, is_number: bool, cell: impl Fn(&T) -> String + 'a) -> Self {
+        self.columns.push(Column { head, is_number, cell: Box::new(cell) });
         self
     }
 
@@ -62,35 +56,50 @@ impl<'a, T> Columns<'a, T> {
 
     /// The table, with a line below its heads and no blanks at the ends of lines.
     pub fn text(self) -> String {
-        let line = LineStyle::none().fill('-').junction('-');
-        let mut table = Table::new();
-        table.load_style(TableStyle::new().header_separator(line));
-        table.set_header(self.columns.iter().map(|column| Cell::new(clean(&column.head))));
-        let mut widths: Vec<Widths> =
-            self.columns.iter().map(|column| Widths::of_head(&column.head)).collect();
-        for row in &self.rows {
-            let cells: Vec<String> =
-                self.columns.iter().map(|column| clean(&(column.cell)(row))).collect();
-            widths.iter_mut().zip(&cells).for_each(|(width, cell)| width.add(cell));
-            table.add_row(cells);
+        self.within(width())
+    }
+
+    /// The table in lines of at most so many characters, if its numbers leave room: what is wider
+    /// goes on below, first between words, then anywhere.
+    pub(super) fn within(self, room: usize) -> String {
+        let heads: Vec<String> = self.columns.iter().map(|column| clean(&column.head)).collect();
+        let cells = |row: &T| self.columns.iter().map(|of| clean(&(of.cell)(row))).collect();
+        let rows: Vec<Vec<String>> =
+            std::iter::once(heads).chain(self.rows.iter().map(cells)).collect();
+        let of =
+            |at: usize| rows.iter().enumerate().filter_map(move |(y, r)| Some((y, r.get(at)?)));
+        let longest = |text: &str| parts(text).iter().map(|part| part.chars().count()).max();
+        let mut columns: Vec<Widths> = Vec::new();
+        for (at, column) in self.columns.iter().enumerate() {
+            let whole = of(at).map(|(_, text)| text.chars().count()).max().unwrap_or(0);
+            // Numbers are never broken; the words of a heading are, from some length on.
+            let words = of(at).map(|(y, text)| match column.is_number && y > 0 {
+                true => text.chars().count(),
+                false => longest(text).unwrap_or(0),
+            });
+            let words = words.max().unwrap_or(0);
+            let head = of(at).next().and_then(|(_, head)| longest(head)).unwrap_or(0);
+            let number = of(at).skip(1).map(|(_, text)| text.chars().count()).max().unwrap_or(0);
+            let least = if column.is_number { number } else { TEXT_LEAST.min(words) };
+            let least = least.max(head.min(HEAD_LEAST));
+            columns.push(Widths { is_number: column.is_number, now: whole, words, least });
         }
-        // The line below the heads has the blanks of the last column too.
-        let too_wide = widths.iter().map(|width| width.whole + usize::from(GAP) + 1).sum::<usize>()
-            > WIDTH + 1;
-        for (index, (of, width)) in self.columns.iter().zip(&widths).enumerate() {
-            if let Some(column) = table.column_mut(index) {
-                column.set_padding((0, GAP));
-                column.set_cell_alignment(of.side);
-                if too_wide {
-                    column.set_constraint(ColumnConstraint::LowerBoundary(width.least(of.side)));
-                }
+        let gaps = |gap: usize| gap * columns.len().saturating_sub(1) + 2;
+        let whole: usize = columns.iter().map(|column| column.now).sum();
+        let gap = if whole + gaps(GAP) <= room { GAP } else { GAP - 1 };
+        let left = room.saturating_sub(gaps(gap));
+        shrink(&mut columns, left, |column| column.words);
+        shrink(&mut columns, left, |column| column.least);
+        let mut out = String::new();
+        for (y, row) in rows.iter().enumerate() {
+            line(&mut out, row, &columns, gap);
+            if y == 0 {
+                let all: usize = columns.iter().map(|column| column.now).sum();
+                out.push_str(&"-".repeat(all + gap * columns.len().saturating_sub(1) + 2));
+                out.push('\n');
             }
         }
-        if too_wide {
-            let width = u16::try_from(WIDTH).unwrap_or(u16::MAX);
-            table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
-        }
-        table.lines().fold(String::new(), |out, line| out + line.trim_end() + "\n")
+        out
     }
 
     /// Adds the table to a text.
@@ -99,44 +108,52 @@ impl<'a, T> Columns<'a, T> {
     }
 }
 
-/// Blanks between two columns, the one of the line between them aside.
-const GAP: u16 = 2;
+/// Blanks between two columns where there is room.
+const GAP: usize = 3;
 /// Least width of a column of texts, in characters.
 const TEXT_LEAST: usize = 8;
 /// Least width that a word of a heading may be broken to, in characters.
 const HEAD_LEAST: usize = 16;
 
-/// Widths of a column, in characters.
-#[derive(Default)]
+/// Widths of a column, in characters: its own, and those below which words and anything break.
 struct Widths {
-    /// Width at which nothing is broken.
-    whole: usize,
-    /// Width of the longest word of the heading.
-    head_word: usize,
-    /// Width of the widest cell.
-    cell: usize,
+    is_number: bool,
+    now: usize,
+    words: usize,
+    least: usize,
 }
 
-impl Widths {
-    fn of_head(head: &str) -> Self {
-        let word = head.split_whitespace().map(|word| word.chars().count()).max();
-        Self { whole: head.chars().count(), head_word: word.unwrap_or(0), cell: 0 }
+/// Takes from the widest columns, down to their bounds, until all fit.
+fn shrink(columns: &mut [Widths], room: usize, bound: impl Fn(&Widths) -> usize) {
+    while columns.iter().map(|column| column.now).sum::<usize>() > room {
+        let wide = columns.iter_mut().filter(|column| column.now > bound(column));
+        let Some(widest) = wide.max_by_key(|column| column.now) else { return };
+        widest.now -= 1;
     }
+}
 
-    fn add(&mut self, cell: &str) {
-        let width = cell.chars().count();
-        self.cell = self.cell.max(width);
-        self.whole = self.whole.max(width);
-    }
-
-    /// Returns the least width: numbers are never broken, texts are.
-    fn least(&self, side: CellAlignment) -> Width {
-        let cell = match side {
-            CellAlignment::Right => self.cell,
-            _ => self.cell.min(TEXT_LEAST),
-        };
-        let head = self.head_word.min(HEAD_LEAST);
-        Width::Fixed(u16::try_from(head.max(cell)).unwrap_or(u16::MAX).saturating_add(GAP))
+/// Appends the cells of a row, numbers to the right, in as many lines as the longest one takes.
+fn line(out: &mut String, cells: &[String], columns: &[Widths], gap: usize) {
+    let cells: Vec<Vec<String>> = cells
+        .iter()
+        .zip(columns)
+        .map(|(cell, column)| match cell.chars().count() > column.now {
+            true => wrap(cell, column.now),
+            false => vec![cell.clone()],
+        })
+        .collect();
+    for y in 0..cells.iter().map(Vec::len).max().unwrap_or(0) {
+        let mut text = String::new();
+        for (cell, column) in cells.iter().zip(columns) {
+            let (piece, width) = (cell.get(y).map_or("", String::as_str), column.now);
+            text += &match column.is_number {
+                true => format!("{piece:>width$}"),
+                false => format!("{piece:<width$}"),
+            };
+            text.push_str(&" ".repeat(gap));
+        }
+        out.push_str(text.trim_end());
+        out.push('\n');
     }
 }
 
@@ -174,34 +191,65 @@ pub fn heading(out: &mut String, text: &str) {
     out.push_str(&wrapped(text, ""));
 }
 
-/// Columns of a terminal that every text fits into, names of users aside.
+/// Most columns that a text takes, names of users aside.
 pub const WIDTH: usize = 100;
+/// Fewest columns that a text is fitted into.
+const WIDTH_LEAST: usize = 60;
 
-/// Lines of at most so many characters, broken at blanks, a longer word anywhere.
+/// Columns that texts take: those of the terminal, or of `COLUMNS`, within bounds.
+fn width() -> usize {
+    static FOUND: OnceLock<usize> = OnceLock::new();
+    *FOUND.get_or_init(|| {
+        let shown = std::io::stdout().is_terminal().then(terminal_size::terminal_size).flatten();
+        let given = || std::env::var("COLUMNS").ok()?.parse().ok();
+        let found = shown.map(|(width, _)| usize::from(width.0)).or_else(given);
+        found.unwrap_or(WIDTH).clamp(WIDTH_LEAST, WIDTH)
+    })
+}
+
+/// Lines of at most so many characters, broken at blanks; a longer word behind a comma, slash or
+/// plus sign, or anywhere.
 pub fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     let width = width.max(1);
-    for word in text.split_whitespace().flat_map(|word| pieces(word, width)) {
-        match lines.last_mut() {
-            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
-                line.push(' ');
-                line.push_str(&word);
+    for word in text.split_whitespace() {
+        let mut joint = " ";
+        for part in pieces(word, width) {
+            let room = width.saturating_sub(joint.len());
+            match lines.last_mut() {
+                Some(line) if line.chars().count() + part.chars().count() <= room => {
+                    line.push_str(joint);
+                    line.push_str(&part);
+                }
+                _ => lines.push(part),
             }
-            _ => lines.push(word),
+            joint = "";
         }
     }
     lines
 }
 
-/// A word in pieces of at most so many characters.
-fn pieces(word: &str, width: usize) -> Vec<String> {
-    let letters: Vec<char> = word.chars().collect();
-    letters.chunks(width).map(|piece| piece.iter().collect()).collect()
+/// The parts of a text that stay whole where there is room for them.
+fn parts(text: &str) -> Vec<&str> {
+    let words = text.split_whitespace();
+    words.flat_map(|word| word.split_inclusive([',', '/', '+'])).collect()
 }
 
-/// A paragraph within [`WIDTH`], each line behind an indent.
+/// A word in pieces of at most so many characters.
+fn pieces(word: &str, width: usize) -> Vec<String> {
+    if word.chars().count() <= width {
+        return vec![word.to_owned()];
+    }
+    let cut = |part: &str| {
+        let letters: Vec<char> = part.chars().collect();
+        letters.chunks(width).map(|piece| piece.iter().collect()).collect::<Vec<String>>()
+    };
+    parts(word).into_iter().flat_map(cut).collect()
+}
+
+/// A paragraph, each line behind an indent.
 pub fn wrapped(text: &str, indent: &str) -> String {
-    let lines = wrap(text, WIDTH - indent.chars().count());
+    let lines = wrap(text, width() - indent.chars().count());
     lines.iter().fold(String::new(), |out, line| out + indent + line + "\n")
 }
 
@@ -209,7 +257,7 @@ pub fn wrapped(text: &str, indent: &str) -> String {
 pub fn facts(facts: &[(&str, String)]) -> String {
     let width = facts.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
     let mut out = String::new();
-    let room = WIDTH.saturating_sub(width + 4).max(TEXT_LEAST);
+    let room = self::width().saturating_sub(width + 4).max(TEXT_LEAST);
     for (name, value) in facts {
         let lines = value.lines().flat_map(|line| match line.chars().count() > room {
             true => wrap(line, room),

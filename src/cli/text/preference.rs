@@ -39,7 +39,7 @@ pub fn short(preference: &PreferenceReport) -> String {
     match &preference.note {
         Note::Gang(gang) => match below_cost(gang) {
             Some(why) => format!("{}; {why}", outcome(preference)),
-            None => format!("{}; {}", outcome(preference), speeds(gang)),
+            None => outcome(preference),
         },
         Note::Data(data) => match (&data.error, data.local_share) {
             (Some(error), _) => format!("input not planned: {}", clean(error)),
@@ -226,8 +226,9 @@ pub fn tasks(out: &mut String, note: &Note) {
         return;
     }
     out.push('\n');
+    let is_het = gang.task_terms.iter().any(|row| row.component > 0);
     table_of(&gang.task_terms)
-        .right("Het", |row| row.component)
+        .right("Het", |row| if is_het { row.component.to_string() } else { String::new() })
         .right("Tasks", |row| if row.tasks > 0 { row.tasks.to_string() } else { String::new() })
         .left("Nodes", |row| row.nodes.clone())
         .left("Node class", |row| clean(&row.class) + &kept(row.reserved_for.as_deref()))
@@ -237,5 +238,6 @@ pub fn tasks(out: &mut String, note: &Note) {
         .right("- cost", |row| fraction(row.cost))
         .right("+ bonus", |row| fraction(row.bonus))
         .right("= index", |row| fraction(row.index))
+        .without_empty_columns()
         .add_to(out);
 }

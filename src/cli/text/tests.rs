@@ -52,6 +52,32 @@ proptest::proptest! {
     }
 }
 
+/// Goal: at 80 columns, as at 100, words, hosts and times stay whole where the table has room.
+#[test]
+fn words_stay_whole_in_a_narrow_table() {
+    let words = [
+        ("2026-11-27T01:14:20", "28_3", "physics/lattice-qcd/n2:c16:gpu:a100=4", "builtin:load1"),
+        ("2026-11-27T01:14:21", "29", "-", "node[001-016,021-036],gpu[1-4]"),
+    ];
+    let table = || {
+        table_of(&words)
+            .left("Ended", |row| row.0)
+            .left("Job", |row| row.1)
+            .left("Class", |row| row.2)
+            .right("Energy [J]", |_| 123_456)
+            .left("Nodes", |row| row.3)
+    };
+    for room in [70, 80, 100] {
+        let text = table().within(room);
+        for whole in
+            ["2026-11-27T01:14:20", "28_3", "n2:c16:gpu:a100=4", "builtin:load1", "gpu[1-4]"]
+        {
+            assert!(text.contains(whole), "{whole} at {room}:\n{text}");
+        }
+        assert!(text.lines().all(|line| line.chars().count() <= room), "{room}:\n{text}");
+    }
+}
+
 /// Planned on these nodes, or waiting.
 pub fn gang_note(on: Option<&str>) -> Note {
     let speed = |nodes: &str, speed: Option<f64>, runs| ClassSpeed {

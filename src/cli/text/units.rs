@@ -13,6 +13,11 @@ pub fn amount(value: f64) -> String {
     if value.fract() == 0.0 { format!("{value:.0}") } else { format!("{value:.2}") }
 }
 
+/// A number of things: `1 job`, `2 jobs`.
+pub fn many(number: u64, thing: &str) -> String {
+    if number == 1 { format!("1 {thing}") } else { format!("{number} {thing}s") }
+}
+
 /// `part` of `whole` in percent; a dash where there is no whole.
 pub fn percent(part: f64, whole: f64) -> String {
     if whole > 0.0 { format!("{:.1}", part / whole * 100.0) } else { "-".to_owned() }
@@ -72,15 +77,20 @@ pub fn millis(ms: u64) -> String {
     }
 }
 
-/// Unix milliseconds as local time with its offset.
+/// Unix milliseconds as local time, as Slurm prints it.
 pub fn time(ms: u64) -> String {
-    time_in(ms, &TimeZone::system())
+    time_in(ms, &TimeZone::system(), "%Y-%m-%dT%H:%M:%S")
 }
 
-fn time_in(ms: u64, zone: &TimeZone) -> String {
+/// Hours, minutes and seconds of unix milliseconds in local time.
+pub fn clock(ms: u64) -> String {
+    time_in(ms, &TimeZone::system(), "%H:%M:%S")
+}
+
+fn time_in(ms: u64, zone: &TimeZone, format: &str) -> String {
     i64::try_from(ms).ok().and_then(|ms| Timestamp::from_millisecond(ms).ok()).map_or_else(
         || format!("{ms} ms"),
-        |time| time.to_zoned(zone.clone()).strftime("%Y-%m-%d %H:%M:%S%:z").to_string(),
+        |time| time.to_zoned(zone.clone()).strftime(format).to_string(),
     )
 }
 
@@ -121,7 +131,8 @@ mod tests {
         assert_eq!(millis(1550), "1.5 s");
         assert_eq!(millis(61_000), "00:01:01");
         let zone = TimeZone::fixed(jiff::tz::offset(1));
-        assert_eq!(time_in(1_795_262_400_000, &zone), "2026-11-21 13:00:00+01:00");
-        assert_eq!(time_in(u64::MAX, &zone), "18446744073709551615 ms");
+        let form = "%Y-%m-%dT%H:%M:%S";
+        assert_eq!(time_in(1_795_262_400_000, &zone, form), "2026-11-21T13:00:00");
+        assert_eq!(time_in(u64::MAX, &zone, form), "18446744073709551615 ms");
     }
 }

@@ -163,6 +163,7 @@ pub struct SlurmStatus {
 
 /// The overlay's own counters, as of its last report.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct PluginStatus {
     /// Whether the plugin is connected now.
     pub connected: bool,
@@ -173,7 +174,6 @@ pub struct PluginStatus {
     /// Version of Slurm that the overlay was built for.
     pub slurm_version: String,
     /// Whether Slurm places jobs whatever the mode, as its release was never tested.
-    #[serde(default)]
     pub shadow_only: bool,
     /// Process id of slurmctld.
     pub pid: u32,
@@ -200,28 +200,20 @@ pub struct PluginStatus {
     /// State: `closed`, `open`, `half-open`, or `ejected`: open until slurm.conf says otherwise.
     pub breaker: String,
     /// Cause of the last opening: `late`, `refused`, `syncs` or `held`; empty: none.
-    #[serde(default)]
     pub breaker_cause: String,
     /// Openings by cause.
-    #[serde(default)]
     pub breaches: BTreeMap<String, u64>,
     /// Times that the plugin was ejected.
-    #[serde(default)]
     pub ejections: u64,
     /// Time for which slurmctld waited in vain, nanoseconds.
-    #[serde(default)]
     pub late_ns: u64,
     /// Calls that failed because a job is held.
-    #[serde(default)]
     pub held_calls: u64,
     /// Sampled calls that Slurm would have started despite the hold.
-    #[serde(default)]
     pub held_startable: u64,
     /// Calls for held jobs that Slurm was asked about as well.
-    #[serde(default)]
     pub held_sampled: u64,
     /// Time for which jobs of one user in one partition were held, in all, nanoseconds.
-    #[serde(default)]
     pub held_ns: u64,
     /// The plugin's own time per asked call, nanoseconds.
     pub ask_ns: Quantiles,
@@ -326,6 +318,7 @@ pub struct ProofStatus {
 
 /// The daemon's side of the plugin socket.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct LinkStatus {
     /// Socket path.
     pub socket: String,
@@ -340,16 +333,12 @@ pub struct LinkStatus {
     /// Events applied to the mirror.
     pub events: u64,
     /// Comparisons of mirror and polls.
-    #[serde(default)]
     pub comparisons: u64,
     /// Nodes on which mirror and polls differ for long.
-    #[serde(default)]
     pub differing_nodes: u64,
     /// Full states requested from the plugin because of differing nodes.
-    #[serde(default)]
     pub resyncs_asked: u64,
     /// Jobs not held for their input because their user's jobs were held long enough.
-    #[serde(default)]
     pub holds_refused: u64,
     /// Running jobs in the mirror.
     pub mirror_jobs: u64,

@@ -21,7 +21,6 @@ impl Capability {
     /// Speeds of a job's tasks on these nodes, given with what was learned of the job's class
     /// there, as parts of the fastest one's. A node of which nothing is known counts as the median
     /// of the others; where nothing is known of any, all are equal.
-    #[must_use]
     pub fn speeds<'a>(&self, nodes: impl Iterator<Item = (&'a str, Option<f64>)>) -> Vec<f64> {
         let usable = |speed: f64| (speed.is_finite() && speed >= 0.0).then_some(speed);
         let of = |(name, learned): (&str, Option<f64>)| {
@@ -53,14 +52,12 @@ impl Capability {
 }
 
 /// Thousandths of a part.
-#[must_use]
 pub fn permille(part: f64) -> u32 {
     u32::try_from(whole((1000.0 * part).round())).unwrap_or(1000)
 }
 
 /// The speeds of nodes, in thousandths, for people: equal ones together, the fastest first; empty
 /// where all are alike.
-#[must_use]
 pub fn speeds_in_words(speeds: &[(&str, u32)]) -> String {
     let mut values: Vec<u32> = speeds.iter().map(|(_, permille)| *permille).collect();
     values.sort_unstable_by(|a, b| b.cmp(a));

@@ -91,19 +91,16 @@ impl std::fmt::Debug for Inputs<'_> {
 }
 
 /// Whether a pending job is not held.
-#[must_use]
 pub fn may_start(job: &Job) -> bool {
     job.state == JobState::Pending && job.priority > 0
 }
 
 /// Whether Slurm could start it, and where is a question.
-#[must_use]
 pub fn can_be_planned(job: &Job) -> bool {
     may_start(job) && job.required_nodes.is_none() && job.shape.left_to_slurm.is_none()
 }
 
 /// The key of a job in preferences.
-#[must_use]
 pub fn key_of(job: &Job) -> JobKey {
     match job.array_job_id {
         Some(array) if job.array_task_id.is_none() => JobKey::Array(array),
@@ -112,7 +109,6 @@ pub fn key_of(job: &Job) -> JobKey {
 }
 
 /// Plans these jobs together.
-#[must_use]
 pub fn plan(inputs: &Inputs<'_>, jobs: Vec<DataJob<'_>>) -> MethodPlan {
     let mut report = MethodReport {
         method: Method::DataJobs.as_str().to_owned(),
@@ -324,7 +320,6 @@ fn holders(pieces: &[Piece]) -> Vec<NodeIdx> {
 }
 
 /// A preference without nodes: it says that the job need not wait for a plan, and why.
-#[must_use]
 pub fn nowhere(job: &Job, now_ms: u64, note: DataNote) -> Preference {
     Preference {
         key: key_of(job),
@@ -338,7 +333,6 @@ pub fn nowhere(job: &Job, now_ms: u64, note: DataNote) -> Preference {
 }
 
 /// The preference for the tasks of an array without plans of their own: the nodes that hold any
-#[must_use]
 pub fn near(data: &DataJob<'_>, now_ms: u64) -> Preference {
     let nodes = holders(&data.pieces);
     let enough = !nodes.is_empty() && nodes.len() >= data.job.shape.wanted_nodes() as usize;
@@ -349,7 +343,6 @@ pub fn near(data: &DataJob<'_>, now_ms: u64) -> Preference {
 }
 
 /// Names for the nodes of a snapshot.
-#[must_use]
 pub fn node_numbers(snapshot: &Snapshot) -> HashMap<Arc<str>, NodeIdx> {
     snapshot.named().map(|(at, node)| (Arc::clone(&node.name), at)).collect()
 }

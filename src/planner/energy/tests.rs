@@ -291,7 +291,10 @@ fn energy_and_cost_of_a_run() {
     let measured = Ran { joules: Some(3.6e6), ..ran };
     near(used(&measured, Some(&nodes), &clock).unwrap(), 0.5, 7.5);
     near(used(&measured, None, &clock).unwrap(), 1.0, 15.0);
-    assert_eq!(used(&ran, None, &clock), None, "nothing is known of its nodes");
+    let unknown = used(&ran, None, &clock).unwrap();
+    assert!(!unknown.known && unknown.kwh == 0.0, "nothing is known of its nodes: {unknown:?}");
+    let hours = used(&ran, Some(&nodes), &clock).unwrap().cpu_hours;
+    assert!(hours > 0.0 && unknown.cpu_hours == hours, "CPU hours need no power: {unknown:?}");
     let before = Ran { start_s: -7200, end_s: -3600, ..ran };
     assert_eq!(used(&before, Some(&nodes), &clock), None);
     // Quarters and parts of them.

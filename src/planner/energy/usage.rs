@@ -75,6 +75,8 @@ pub struct Ran {
 /// Energy of a job.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Used {
+    /// Whether its energy is known; else that is 0 here.
+    pub known: bool,
     /// Kilowatt hours, its nodes' idle power by its share included.
     pub kwh: f64,
     /// Cost of the energy at the prices of the hours in which it was used.
@@ -87,7 +89,7 @@ pub struct Used {
 
 /// The energy of a job within the clock's time: what was measured, else the power of its full
 /// nodes, in either case by its share of their CPUs. Nodes come with their CPUs and their power
-/// when full; `None` where that is not known of all of them, or none of its time lies within.
+/// when full; without them CPU hours alone are known. `None`: none of its time lies within.
 pub fn used(ran: &Ran, nodes: Option<&[(u64, f64)]>, clock: &PriceClock) -> Option<Used> {
     let (from_s, to_s) = clock.within(ran.start_s, ran.end_s.max(ran.start_s + 1))?;
     let whole = (ran.end_s - ran.start_s).max(1);
@@ -96,11 +98,12 @@ pub fn used(ran: &Ran, nodes: Option<&[(u64, f64)]>, clock: &PriceClock) -> Opti
     let share = if all > ran.cpus && ran.cpus > 0 { as_f64(ran.cpus) / as_f64(all) } else { 1.0 };
     let watts = || Some(nodes?.iter().map(|(_, watts)| watts).sum::<f64>());
     let joules = match ran.joules {
-        Some(joules) => joules * share,
-        None => watts()? * share * ran.elapsed_s,
+        Some(joules) => Some(joules * share),
+        None => watts().map(|watts| watts * share * ran.elapsed_s),
     };
-    let kwh = joules * part / KWH;
+    let kwh = joules.unwrap_or(0.0) * part / KWH;
     Some(Used {
+        known: joules.is_some(),
         kwh,
         cost: kwh * clock.mean(from_s, to_s),
         cpu_hours: as_f64(ran.cpus) * ran.elapsed_s * part / 3600.0,

@@ -44,7 +44,7 @@ const SCHEME: &str = "Munge";
 /// The answer to a credential that was made for another request or daemon.
 const OF_ANOTHER: &str = "credential is for another request or another phalanxd";
 /// Paths that every client may read.
-const OPEN: [&str; 2] = ["/healthz", "/openapi.json"];
+const OPEN: [&str; 3] = ["/healthz", "/metrics", "/openapi.json"];
 
 /// Authentication on the TCP listener.
 #[derive(Debug, Clone)]
@@ -59,7 +59,6 @@ pub struct Gate {
 
 impl Gate {
     /// Creates a gate with a realm that no other daemon has, nor this one after its next start.
-    #[must_use]
     pub fn new(public_read: bool, munge_socket: Option<PathBuf>) -> Self {
         // Keyed by the system's random numbers; a name, not a secret.
         let [high, low] = [0, 1].map(|half| RandomState::new().hash_one(half));

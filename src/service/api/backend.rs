@@ -29,11 +29,11 @@ pub trait Backend: Send + Sync + 'static {
     fn status(&self) -> Status;
     /// `GET /v1/nodes`
     fn nodes(&self) -> Result<NodesReport, Failure>;
-    /// `GET /v1/explain/{job}`, `job` as users write it.
-    fn explain(&self, job: &str) -> Result<Explain, Failure>;
-    /// `GET /v1/jobs/{id}/blocks`: the block map of a running job, for `user` (`None`: a user who
-    /// may see every job). [`Failure::Unavailable`] while the input is looked up, or where another
-    /// daemon is in charge.
+    /// `GET /v1/explain/{job}`, `job` as users write it, for `user` (`None`: one who may see every
+    /// job).
+    fn explain(&self, job: &str, user: Option<u32>) -> Result<Explain, Failure>;
+    /// `GET /v1/jobs/{id}/blocks`: the block map of a running job, for `user` as above;
+    /// [`Failure::Unavailable`] while the input is looked up, or where another daemon is in charge.
     fn block_map(&self, job_id: u32, user: Option<u32>) -> Result<Arc<BlockMap>, Failure>;
     /// `GET /v1/shadow?since=`
     fn shadow(&self, since_ms: Option<u64>) -> Result<ShadowReport, Failure>;

@@ -65,7 +65,7 @@ const WORDS: [&str; 30] = [
 ];
 
 /// A daemon that knows nothing yet.
-struct Empty;
+pub(super) struct Empty;
 
 fn none<T>() -> Result<T, Failure> {
     Err(Failure::Unavailable("nothing yet".to_owned()))
@@ -78,8 +78,8 @@ impl Backend for Empty {
     fn nodes(&self) -> Result<NodesReport, Failure> {
         none()
     }
-    fn explain(&self, _: &str) -> Result<Explain, Failure> {
-        none()
+    fn explain(&self, _: &str, user: Option<u32>) -> Result<Explain, Failure> {
+        Err(Failure::Conflict(format!("for {user:?}")))
     }
     fn block_map(&self, _: u32, _: Option<u32>) -> Result<Arc<BlockMap>, Failure> {
         none()

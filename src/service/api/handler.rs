@@ -36,7 +36,8 @@ impl Shared {
         if !self.access.may_read(peer) {
             return Some(error(StatusCode::FORBIDDEN, "control.public_read is off"));
         }
-        let text = "slurm.conf's PrivateData hides this from users, or was not read yet";
+        let text = "slurm.conf's PrivateData hides this from users, or was not read yet; your own \
+                    jobs: phalanx explain JOB";
         let hidden = !self.doors.counters.is_shown() && !self.access.may_change(peer);
         hidden.then(|| error(StatusCode::FORBIDDEN, text))
     }

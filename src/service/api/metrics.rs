@@ -1,19 +1,21 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! `GET /metrics`: the status as OpenMetrics text.
 //!
-//! Counters restart at 0 with the daemon, those of the plugin with slurmctld.
-//! Durations are in seconds, memory in bytes, shares from 0 to 1.
+//! Counters restart at 0 with the daemon, those of the plugin with slurmctld. Durations are in
+//! seconds, memory in bytes, shares from 0 to 1. No label names a user or a job: everybody may
+//! read the text, also where slurm.conf hides jobs from users. `metrics.txt` has the families.
 //!
 //! # Source
 //! OpenMetrics 1.0.
 
+use std::collections::BTreeMap;
 use std::fmt::{Display, Write};
 
 use phalanx_messages::collect::{AgentsReport, CollectorsReport, DataNames, State};
 use phalanx_messages::rest::heat::stranded;
 use phalanx_messages::rest::{
-    CallShares, ControlStatus, DimensionReport, NodesReport, PlanReport, PowerStatus, ProofStatus,
-    Quantiles, Status,
+    CallShares, DimensionReport, NodesReport, PlanReport, PowerStatus, ProofStatus, Quantiles,
+    Status,
 };
 
 /// Content type of the text.
@@ -57,10 +59,15 @@ pub fn text(sources: &Sources) -> String {
     if let Some(limits) = &status.power {
         power(&mut text, limits);
     }
-    latencies(&mut text, status);
+    text.histogram("phalanx_answer_seconds", &status.link.answer_ns);
+    text.histogram("phalanx_plugin_ask_seconds", &status.plugin.ask_ns);
+    text.histogram("phalanx_plugin_skip_seconds", &status.plugin.skip_ns);
     source(&mut text, status);
     if let Some(plan) = &sources.plan {
-        gaps(&mut text, plan);
+        let gaps = plan.methods.iter().filter_map(|method| Some(([&method.method], method.gap?)));
+        text.many("phalanx_plan_gap_ratio", gaps.filter(|(_, gap)| gap.is_finite()));
+        let jobs = plan.methods.iter().map(|method| ([&method.method], method.jobs));
+        text.many("phalanx_plan_method_jobs", jobs);
     }
     if let Some(nodes) = &sources.nodes {
         resources(&mut text, nodes);
@@ -71,18 +78,26 @@ pub fn text(sources: &Sources) -> String {
     text.0
 }
 
+/// Families of metrics, one a line: name, kind, unit, labels, help.
+const FAMILIES: &str = include_str!("metrics.txt");
+
 #[derive(Default)]
 struct Text(String);
 
 impl Text {
-    /// Writes the lines before a metric's samples.
-    fn family(&mut self, name: &str, kind: &str, unit: &str, help: &str) {
+    /// Writes the lines before a metric's samples; returns what follows its name, and its labels.
+    fn family(&mut self, name: &str) -> (&'static str, &'static str) {
+        let row = FAMILIES.lines().find_map(|row| row.strip_prefix(name)?.strip_prefix('|'));
+        debug_assert!(row.is_some(), "{name} is not in metrics.txt");
+        let mut parts = row.unwrap_or_default().splitn(4, '|');
+        let [kind, unit, labels, help] = [(); 4].map(|()| parts.next().unwrap_or_default());
         // Writing to a String cannot fail.
         let _ = writeln!(self.0, "# TYPE {name} {kind}");
         if !unit.is_empty() {
             let _ = writeln!(self.0, "# UNIT {name} {unit}");
         }
         let _ = writeln!(self.0, "# HELP {name} {help}");
+        (if kind == "counter" { "_total" } else { "" }, labels)
     }
 
     fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl Display) {
@@ -96,40 +111,33 @@ impl Text {
         let _ = writeln!(self.0, "{end} {value}");
     }
 
-    fn gauge(&mut self, name: &str, unit: &str, help: &str, value: impl Display) {
-        self.family(name, "gauge", unit, help);
-        self.sample(name, &[], value);
+    /// Writes a family of one sample.
+    fn one(&mut self, name: &str, value: impl Display) {
+        self.many(name, [([""; 0], value)]);
     }
 
-    fn counter(&mut self, name: &str, help: &str, value: u64) {
-        self.family(name, "counter", "", help);
-        self.sample(&format!("{name}_total"), &[], value);
-    }
-
-    /// Writes a family whose samples differ in one label.
-    fn labelled<L: AsRef<str>, V: Display>(
+    /// Writes a family whose samples have these values of its labels.
+    fn many<const N: usize, L: AsRef<str>, V: Display>(
         &mut self,
-        (name, kind, unit): (&str, &str, &str),
-        help: &str,
-        label: &str,
-        values: impl IntoIterator<Item = (L, V)>,
+        name: &str,
+        samples: impl IntoIterator<Item = ([L; N], V)>,
     ) {
-        self.family(name, kind, unit, help);
-        let total = if kind == "counter" { "_total" } else { "" };
-        for (key, value) in values {
-            self.sample(&format!("{name}{total}"), &[(label, key.as_ref())], value);
+        let (end, labels) = self.family(name);
+        for (values, value) in samples {
+            let named =
+                labels.split(',').zip(&values).map(|(label, value)| (label, value.as_ref()));
+            self.sample(&format!("{name}{end}"), &named.collect::<Vec<_>>(), value);
         }
     }
 
     /// Writes a set of states of which one holds.
-    fn states<const N: usize>(&mut self, name: &str, help: &str, states: [&str; N], now: &str) {
-        let values = states.map(|state| (state, flag(state == now)));
-        self.labelled((name, "stateset", ""), help, name, values);
+    fn states<const N: usize>(&mut self, name: &str, states: [&str; N], now: &str) {
+        self.many(name, states.map(|state| ([state], flag(state == now))));
     }
 
     /// Writes a histogram; a sample counts at the upper edge of its fine bucket.
-    fn histogram(&mut self, name: &str, help: &str, of: &Quantiles) {
-        self.family(name, "histogram", "seconds", help);
+    fn histogram(&mut self, name: &str, of: &Quantiles) {
+        self.family(name);
         let bucket = format!("{name}_bucket");
         for edge in EDGES_NS {
             let below = of.buckets.iter().filter(|(upper, _)| *upper <= edge);
@@ -154,252 +162,148 @@ fn flag(on: bool) -> u8 {
     u8::from(on)
 }
 
-fn about(text: &mut Text, status: &Status) {
-    text.family("phalanx_build", "info", "", "Version of phalanxd.");
-    text.sample("phalanx_build_info", &[("version", &status.version)], 1);
-    text.gauge("phalanx_uptime_seconds", "seconds", "Time since the start.", status.uptime_s);
-    let generation = status.config.generation;
-    text.gauge("phalanx_config_generation", "", "Accepted configurations.", generation);
-    let refused = flag(status.config.last_error.is_some());
-    let help = "1 if the last reload was refused.";
-    text.gauge("phalanx_config_reload_refused", "", help, refused);
-    let help = "Mode of partitions without one of their own.";
-    text.states("phalanx_mode", help, ["off", "shadow", "enforce"], &status.config.mode);
-    let history = &status.history;
-    text.counter("phalanx_history_written", "History records written.", history.written);
-    text.counter("phalanx_history_dropped", "History records dropped.", history.dropped);
-    text.counter("phalanx_history_errors", "Failed history transactions.", history.errors);
-}
-
-/// Writes the refusals of the control socket and the TCP listener.
-fn refusals(text: &mut Text, control: &ControlStatus) {
-    let reasons = [
-        ("connections", control.connections_refused),
-        ("forbidden", control.forbidden),
-        ("no_room", control.no_room),
-        ("slow_readers", control.slow_readers),
-    ];
-    let help = "Requests and connections refused, by reason.";
-    text.labelled(("phalanx_control_refused", "counter", ""), help, "reason", reasons);
-    let help = "1 if the TCP listener that is configured does not listen.";
-    let failed = flag(control.listen_error.is_some());
-    text.gauge("phalanx_listen_failed", "", help, failed);
-}
-
-/// Writes limits of the nodes' power; the limit of all nodes has an empty label.
-fn power(text: &mut Text, power: &PowerStatus) {
-    let caps = || power.caps.iter().map(|cap| (cap.partition.as_str(), cap));
-    let family = ("phalanx_power_draw_watts", "gauge", "watts");
-    let help = "Estimated draw of the nodes under a limit, with jobs about to start.";
-    text.labelled(family, help, "partition", caps().map(|(name, cap)| (name, cap.draw_w)));
-    let family = ("phalanx_power_cap_watts", "gauge", "watts");
-    let help = "Limit of their draw.";
-    text.labelled(family, help, "partition", caps().map(|(name, cap)| (name, cap.cap_w)));
-    let help = "Jobs that a limit of power holds back now.";
-    text.gauge("phalanx_power_held_jobs", "", help, power.held);
-    let help = "Answers that held a job back for a limit of power.";
-    text.counter("phalanx_power_holds", help, power.holds);
-}
-
-fn placement(text: &mut Text, status: &Status) {
-    let modes = [("run_now", &status.run_now), ("will_run", &status.will_run)];
-    type Pick = fn(&CallShares) -> u64;
-    let families: [(&str, &str, Pick); 4] = [
-        ("phalanx_calls", "Calls of job_test, asked about or not.", |shares| shares.calls),
-        ("phalanx_asks", "Questions of the plugin.", |shares| shares.asked),
-        ("phalanx_answers", "Questions answered with nodes.", |shares| shares.answered),
-        ("phalanx_narrowed", "Calls that Slurm placed on the answered nodes.", |s| s.narrowed),
-    ];
-    for (name, help, pick) in families {
-        let values = modes.map(|(mode, shares)| (mode, pick(shares)));
-        text.labelled((name, "counter", ""), help, "mode", values);
-    }
-    let help = "Calls that Slurm placed by itself, by reason.";
-    text.family("phalanx_fallbacks", "counter", "", help);
-    for (mode, shares) in modes {
-        for (reason, count) in &shares.fallen_back {
-            let labels = [("mode", mode), ("reason", reason.as_str())];
-            text.sample("phalanx_fallbacks_total", &labels, count);
-        }
-    }
-    proofs(text, status);
-    options(text, status, modes);
-    let plugin = &status.plugin;
-    text.gauge("phalanx_plugin_connected", "", "1 if the overlay is.", flag(plugin.connected));
-    text.gauge("phalanx_plugin_synced", "", "1 if the mirror is complete.", flag(plugin.synced));
-    let help = "The plugin's circuit breaker.";
-    let states = ["closed", "half-open", "open", "ejected"];
-    text.states("phalanx_breaker", help, states, &plugin.breaker);
-    let opens = plugin.breaker_opens;
-    let family = ("phalanx_breaker_breaches", "counter", "");
-    text.labelled(family, "Openings of the breaker by cause.", "cause", &plugin.breaches);
-    text.counter("phalanx_plugin_ejections", "Times the plugin was ejected.", plugin.ejections);
-    let help = "Calls that failed for a job that is held.";
-    text.counter("phalanx_held_calls", help, plugin.held_calls);
-    let help = "Held calls of which Slurm was asked as well.";
-    text.counter("phalanx_held_sampled", help, plugin.held_sampled);
-    let help = "Of these, the ones that Slurm would have started.";
-    text.counter("phalanx_held_startable", help, plugin.held_startable);
-    text.counter("phalanx_breaker_opens", "Times the breaker opened.", opens);
-    text.counter("phalanx_plugin_late_answers", "Answers too late.", plugin.late_answers);
-    text.counter("phalanx_plugin_resyncs", "Full states sent.", plugin.resyncs);
-    let family = ("phalanx_plugin_calls", "counter", "");
-    text.labelled(family, "Calls of job_test by mode.", "mode", &plugin.calls);
-    let family = ("phalanx_plugin_reasons", "counter", "");
-    let help = "Calls not asked about, not answered or answered in vain, by reason.";
-    text.labelled(family, help, "reason", &plugin.reasons);
-    let link = &status.link;
-    text.counter("phalanx_link_events", "Events applied to the mirror.", link.events);
-    text.counter("phalanx_link_refused", "Connections refused.", link.refused);
-    let help = "Connections closed for a malformed message.";
-    text.counter("phalanx_link_protocol_errors", help, link.protocol_errors);
-    let help = "Nodes of which the mirror and polls say different things for long.";
-    text.gauge("phalanx_differing_nodes", "", help, link.differing_nodes);
-    let help = "Whole states asked of the plugin because the mirror differed.";
-    text.counter("phalanx_resyncs_asked", help, link.resyncs_asked);
-    let help = "Jobs not held for their input: their user's jobs were held long enough.";
-    text.counter("phalanx_holds_refused", help, link.holds_refused);
-    refusals(text, &status.control);
-}
-
-/// Writes calls left to Slurm or refused by it, by option of the request.
-fn options(text: &mut Text, status: &Status, modes: [(&str, &CallShares); 2]) {
-    let help = "Questions left to Slurm for an option of the request.";
-    text.family("phalanx_left_options", "counter", "", help);
-    for (mode, shares) in modes {
-        for (option, count) in &shares.options {
-            let labels = [("mode", mode), ("option", option.as_str())];
-            text.sample("phalanx_left_options_total", &labels, count);
-        }
-    }
-    let help = "Calls not asked about, or in vain, by the plugin's reason.";
-    text.labelled(("phalanx_not_asked", "counter", ""), help, "reason", &status.not_asked);
-    let known = || status.refused.iter();
-    let help = "Answers whose outcome is known, by option of the request.";
-    let answered = known().map(|row| (row.option.as_str(), row.answered));
-    text.labelled(("phalanx_option_answers", "counter", ""), help, "option", answered);
-    let help = "Answers that Slurm refused, by option of the request.";
-    let refused = known().map(|row| (row.option.as_str(), row.refused));
-    text.labelled(("phalanx_option_refused", "counter", ""), help, "option", refused);
-    let help = "1 while requests with the option are left to Slurm.";
-    let left = known().map(|row| (row.option.as_str(), flag(row.left_s > 0)));
-    text.labelled(("phalanx_option_left", "gauge", ""), help, "option", left);
-}
-
-fn proofs(text: &mut Text, status: &Status) {
-    type Pick = fn(&ProofStatus) -> u64;
-    let families: [(&str, &str, Pick); 6] = [
-        ("phalanx_proof_asks", "Asks that a proof may answer.", |proof| proof.asked),
-        ("phalanx_proofs", "Proofs given.", |proof| proof.proved),
-        ("phalanx_proofs_accepted", "Proofs taken for Slurm's answer in full.", |p| p.accepted),
-        ("phalanx_proofs_rejected", "Proofs not taken: Slurm was asked in full.", |p| p.rejected),
-        ("phalanx_proofs_verified", "Proofs that Slurm's answer in full bore out.", |p| p.verified),
-        ("phalanx_proofs_refuted", "Proofs that Slurm's answer in full refuted.", |p| p.refuted),
-    ];
-    for (name, help, pick) in families {
-        let values = status.proofs.iter().map(|(kind, proof)| (kind.as_str(), pick(proof)));
-        text.labelled((name, "counter", ""), help, "kind", values);
-    }
-    let help = "1 while a kind is given no longer because a proof was refuted.";
-    let values = status.proofs.iter().map(|(kind, proof)| (kind.as_str(), flag(proof.off)));
-    text.labelled(("phalanx_proofs_off", "gauge", ""), help, "kind", values);
-}
-
-fn latencies(text: &mut Text, status: &Status) {
-    let help = "Time of phalanxd for one answer.";
-    text.histogram("phalanx_answer_seconds", help, &status.link.answer_ns);
-    let help = "The plugin's own time in slurmctld for a call that it asked about.";
-    text.histogram("phalanx_plugin_ask_seconds", help, &status.plugin.ask_ns);
-    let help = "The plugin's own time for a call that it did not ask about.";
-    text.histogram("phalanx_plugin_skip_seconds", help, &status.plugin.skip_ns);
-}
-
 fn millis(ms: u64) -> f64 {
     ms as f64 / 1e3
 }
 
-fn source(text: &mut Text, status: &Status) {
-    let slurm = &status.slurm;
-    let help = "1 if slurmctld answered the last poll.";
-    text.gauge("phalanx_slurm_reachable", "", help, flag(slurm.reachable));
-    if let Some(age) = slurm.snapshot_age_ms {
-        let help = "Age of what was read from slurmctld.";
-        text.gauge("phalanx_snapshot_age_seconds", "seconds", help, millis(age));
-    }
-    text.counter("phalanx_snapshots_refused", "Snapshots refused.", slurm.snapshots_refused);
-    let jobs = [("pending", slurm.jobs_pending), ("running", slurm.jobs_running)];
-    text.labelled(("phalanx_jobs", "gauge", ""), "Jobs in Slurm.", "state", jobs);
-    text.gauge("phalanx_nodes", "", "Nodes in Slurm.", slurm.nodes);
-    let planner = &status.planner;
-    text.counter("phalanx_plans", "Plans made.", planner.plans);
-    let help = "Plans that the independent check refused.";
-    text.counter("phalanx_plans_refused", help, planner.refused);
-    let took = millis(planner.last_plan_ms);
-    text.gauge("phalanx_plan_seconds", "seconds", "Time of the last plan.", took);
-    if let Some(age) = planner.plan_age_ms {
-        let help = "Age of the plan in force.";
-        text.gauge("phalanx_plan_age_seconds", "seconds", help, millis(age));
-    }
+fn about(text: &mut Text, status: &Status) {
+    text.family("phalanx_build");
+    text.sample("phalanx_build_info", &[("version", &status.version)], 1);
+    text.one("phalanx_uptime_seconds", status.uptime_s);
+    text.one("phalanx_config_generation", status.config.generation);
+    text.one("phalanx_config_reload_refused", flag(status.config.last_error.is_some()));
+    text.states("phalanx_mode", ["off", "shadow", "enforce"], &status.config.mode);
+    text.one("phalanx_history_written", status.history.written);
+    text.one("phalanx_history_dropped", status.history.dropped);
+    text.one("phalanx_history_errors", status.history.errors);
 }
 
-fn gaps(text: &mut Text, plan: &PlanReport) {
-    let help = "(bound - objective) / bound of the plan in force, by method.";
-    let gaps = plan.methods.iter().filter_map(|method| Some((&method.method, method.gap?)));
-    let finite = gaps.filter(|(_, gap)| gap.is_finite());
-    text.labelled(("phalanx_plan_gap_ratio", "gauge", "ratio"), help, "method", finite);
-    let jobs = plan.methods.iter().map(|method| (&method.method, method.jobs));
-    let family = ("phalanx_plan_method_jobs", "gauge", "");
-    text.labelled(family, "Jobs that a method looked at.", "method", jobs);
+/// Writes limits of the nodes' power; the limit of all nodes has an empty label.
+fn power(text: &mut Text, power: &PowerStatus) {
+    let caps = || power.caps.iter().map(|cap| ([cap.partition.as_str()], cap));
+    text.many("phalanx_power_draw_watts", caps().map(|(name, cap)| (name, cap.draw_w)));
+    text.many("phalanx_power_cap_watts", caps().map(|(name, cap)| (name, cap.cap_w)));
+    text.one("phalanx_power_held_jobs", power.held);
+    text.one("phalanx_power_holds", power.holds);
+}
+
+fn placement(text: &mut Text, status: &Status) {
+    let modes = [("run_now", &status.run_now), ("will_run", &status.will_run)];
+    let mut each = |name, pick: fn(&CallShares) -> u64| {
+        text.many(name, modes.map(|(mode, shares)| ([mode], pick(shares))));
+    };
+    each("phalanx_calls", |shares| shares.calls);
+    each("phalanx_asks", |shares| shares.asked);
+    each("phalanx_answers", |shares| shares.answered);
+    each("phalanx_narrowed", |shares| shares.narrowed);
+    let reasons = modes.iter().flat_map(|(mode, shares)| {
+        shares.fallen_back.iter().map(|(reason, count)| ([*mode, reason.as_str()], count))
+    });
+    text.many("phalanx_fallbacks", reasons);
+    proofs(text, status);
+    let options = modes.iter().flat_map(|(mode, shares)| {
+        shares.options.iter().map(|(option, count)| ([*mode, option.as_str()], count))
+    });
+    text.many("phalanx_left_options", options);
+    let named = |of: &BTreeMap<String, u64>| -> Vec<([String; 1], u64)> {
+        of.iter().map(|(name, count)| ([name.clone()], *count)).collect()
+    };
+    text.many("phalanx_not_asked", named(&status.not_asked));
+    let known = || status.refused.iter().map(|row| ([row.option.as_str()], row));
+    text.many("phalanx_option_answers", known().map(|(name, row)| (name, row.answered)));
+    text.many("phalanx_option_refused", known().map(|(name, row)| (name, row.refused)));
+    text.many("phalanx_option_left", known().map(|(name, row)| (name, flag(row.left_s > 0))));
+    let plugin = &status.plugin;
+    text.one("phalanx_plugin_connected", flag(plugin.connected));
+    text.one("phalanx_plugin_synced", flag(plugin.synced));
+    let states = ["closed", "half-open", "open", "ejected"];
+    text.states("phalanx_breaker", states, &plugin.breaker);
+    text.many("phalanx_breaker_breaches", named(&plugin.breaches));
+    text.one("phalanx_plugin_ejections", plugin.ejections);
+    text.one("phalanx_held_calls", plugin.held_calls);
+    text.one("phalanx_held_sampled", plugin.held_sampled);
+    text.one("phalanx_held_startable", plugin.held_startable);
+    text.one("phalanx_breaker_opens", plugin.breaker_opens);
+    text.one("phalanx_plugin_late_answers", plugin.late_answers);
+    text.one("phalanx_plugin_resyncs", plugin.resyncs);
+    text.many("phalanx_plugin_calls", named(&plugin.calls));
+    text.many("phalanx_plugin_reasons", named(&plugin.reasons));
+    let (link, control) = (&status.link, &status.control);
+    text.one("phalanx_link_events", link.events);
+    text.one("phalanx_link_refused", link.refused);
+    text.one("phalanx_link_protocol_errors", link.protocol_errors);
+    text.one("phalanx_differing_nodes", link.differing_nodes);
+    text.one("phalanx_resyncs_asked", link.resyncs_asked);
+    text.one("phalanx_holds_refused", link.holds_refused);
+    let reasons = [
+        (["connections"], control.connections_refused),
+        (["forbidden"], control.forbidden),
+        (["no_room"], control.no_room),
+        (["slow_readers"], control.slow_readers),
+    ];
+    text.many("phalanx_control_refused", reasons);
+    text.one("phalanx_listen_failed", flag(control.listen_error.is_some()));
+}
+
+fn proofs(text: &mut Text, status: &Status) {
+    let mut each = |name, pick: fn(&ProofStatus) -> u64| {
+        let all = status.proofs.iter();
+        text.many(name, all.map(|(kind, proof)| ([kind.as_str()], pick(proof))));
+    };
+    each("phalanx_proof_asks", |proof| proof.asked);
+    each("phalanx_proofs", |proof| proof.proved);
+    each("phalanx_proofs_accepted", |proof| proof.accepted);
+    each("phalanx_proofs_rejected", |proof| proof.rejected);
+    each("phalanx_proofs_verified", |proof| proof.verified);
+    each("phalanx_proofs_refuted", |proof| proof.refuted);
+    each("phalanx_proofs_off", |proof| u64::from(proof.off));
+}
+
+fn source(text: &mut Text, status: &Status) {
+    let (slurm, planner) = (&status.slurm, &status.planner);
+    text.one("phalanx_slurm_reachable", flag(slurm.reachable));
+    if let Some(age) = slurm.snapshot_age_ms {
+        text.one("phalanx_snapshot_age_seconds", millis(age));
+    }
+    text.one("phalanx_snapshots_refused", slurm.snapshots_refused);
+    let jobs = [(["pending"], slurm.jobs_pending), (["running"], slurm.jobs_running)];
+    text.many("phalanx_jobs", jobs);
+    text.one("phalanx_nodes", slurm.nodes);
+    text.one("phalanx_plans", planner.plans);
+    text.one("phalanx_plans_refused", planner.refused);
+    text.one("phalanx_plan_seconds", millis(planner.last_plan_ms));
+    if let Some(age) = planner.plan_age_ms {
+        text.one("phalanx_plan_age_seconds", millis(age));
+    }
 }
 
 fn resources(text: &mut Text, nodes: &NodesReport) {
     let stranded = stranded(nodes);
-    let pairs = || nodes.dimensions.iter().zip(&stranded);
-    type Pick = fn(&DimensionReport, f64) -> f64;
-    let help = "Configured on the nodes that take jobs; memory in bytes.";
-    let help_stranded = "Free, but on nodes whose CPUs or memory are used up.";
-    let amounts: [(&str, &str, Pick); 3] = [
-        ("phalanx_resource_total_amount", help, |dimension, _| dimension.total),
-        ("phalanx_resource_used_amount", "In use.", |dimension, _| dimension.used),
-        ("phalanx_resource_stranded_amount", help_stranded, |_, stranded| stranded),
-    ];
-    for (name, help, pick) in amounts {
-        let values = pairs().map(|(dimension, stranded)| {
-            // Memory is in MiB in the report.
-            let factor = if dimension.unit == "MiB" { 1_048_576.0 } else { 1.0 };
-            (&dimension.name, pick(dimension, *stranded) * factor)
-        });
-        text.labelled((name, "gauge", ""), help, "dimension", values);
-    }
-    let weights = pairs().map(|(dimension, _)| (&dimension.name, dimension.weight));
-    let family = ("phalanx_resource_weight", "gauge", "");
-    text.labelled(family, "Weight of balance in force.", "dimension", weights);
-    let pending = pairs().map(|(dimension, _)| (&dimension.name, dimension.pending));
-    let family = ("phalanx_resource_pending_jobs", "gauge", "");
-    text.labelled(family, "Pending jobs attributed to a shortage.", "dimension", pending);
-    let out = nodes.nodes.iter().filter(|node| node.out).count();
-    text.gauge("phalanx_nodes_out", "", "Nodes that are down, drained or draining.", out);
-    let help = "Cluster utilisation of balance.";
-    text.gauge("phalanx_utilization_ratio", "ratio", help, nodes.utilization);
+    let pairs = || nodes.dimensions.iter().zip(&stranded).map(|(of, by)| ([&of.name], of, *by));
+    // Memory is in MiB in the report.
+    let unit = |of: &DimensionReport| if of.unit == "MiB" { 1_048_576.0 } else { 1.0 };
+    let total = pairs().map(|(name, of, _)| (name, of.total * unit(of)));
+    text.many("phalanx_resource_total_amount", total);
+    let used = pairs().map(|(name, of, _)| (name, of.used * unit(of)));
+    text.many("phalanx_resource_used_amount", used);
+    let stranded = pairs().map(|(name, of, stranded)| (name, stranded * unit(of)));
+    text.many("phalanx_resource_stranded_amount", stranded);
+    text.many("phalanx_resource_weight", pairs().map(|(name, of, _)| (name, of.weight)));
+    text.many("phalanx_resource_pending_jobs", pairs().map(|(name, of, _)| (name, of.pending)));
+    text.one("phalanx_nodes_out", nodes.nodes.iter().filter(|node| node.out).count());
+    text.one("phalanx_utilization_ratio", nodes.utilization);
 }
 
 /// Writes counts of the datasets that jobs may name.
 fn datasets(text: &mut Text, status: &Status) {
     let of = &status.datasets;
-    let known = [("caches", of.cached), ("list", of.listed)];
-    let family = ("phalanx_datasets", "gauge", "");
-    text.labelled(family, "Datasets that are known, by source.", "source", known);
-    let help = "Nodes with a fresh report of their cache, by whether it could be read.";
-    let nodes = [("good", of.nodes - of.nodes_wrong.min(of.nodes)), ("wrong", of.nodes_wrong)];
-    text.labelled(("phalanx_dataset_nodes", "gauge", ""), help, "report", nodes);
-    let help = "1 if the file of data_jobs.locations is wrong and a former list counts.";
-    text.gauge("phalanx_dataset_list_failed", "", help, flag(of.list_error.is_some()));
-    text.counter("phalanx_dataset_arrivals", "Datasets that came to a node.", of.arrivals);
-    let help = "Datasets that a node no longer held.";
-    text.counter("phalanx_dataset_evictions", help, of.evictions);
-    let starts = [("held", of.hits), ("missed", of.misses)];
-    let help = "Jobs that began, by whether each of their nodes held the datasets they name.";
-    text.labelled(("phalanx_dataset_jobs", "counter", ""), help, "nodes", starts);
+    text.many("phalanx_datasets", [(["caches"], of.cached), (["list"], of.listed)]);
+    let good = of.nodes - of.nodes_wrong.min(of.nodes);
+    text.many("phalanx_dataset_nodes", [(["good"], good), (["wrong"], of.nodes_wrong)]);
+    text.one("phalanx_dataset_list_failed", flag(of.list_error.is_some()));
+    text.one("phalanx_dataset_arrivals", of.arrivals);
+    text.one("phalanx_dataset_evictions", of.evictions);
+    text.many("phalanx_dataset_jobs", [(["held"], of.hits), (["missed"], of.misses)]);
 }
 
 fn collected(text: &mut Text, sources: &Sources) {
@@ -411,39 +315,94 @@ fn collected(text: &mut Text, sources: &Sources) {
             ("stopped", State::Stopped),
         ];
         let of = |state| report.collectors.iter().filter(|c| c.state == state).count();
-        let counts = states.map(|(name, state)| (name, of(state)));
-        let family = ("phalanx_collectors", "gauge", "");
-        text.labelled(family, "Collectors and processors by state.", "state", counts);
-        let failing = report.collectors.iter().map(|c| (&c.registration.name, c.instances.failing));
-        let family = ("phalanx_collector_failing_nodes", "gauge", "");
-        text.labelled(family, "Nodes where a collector's last run failed.", "collector", failing);
+        text.many("phalanx_collectors", states.map(|(name, state)| ([name], of(state))));
+        let all = report.collectors.iter();
+        let failing = all.map(|c| ([&c.registration.name], c.instances.failing));
+        text.many("phalanx_collector_failing_nodes", failing);
     }
     if let Some(report) = &sources.data {
-        text.family("phalanx_data_nodes", "gauge", "", "Nodes with a value.");
-        for name in &report.names {
-            for (state, count) in [("fresh", name.fresh), ("stale", name.stale)] {
-                let labels = [("name", name.name.as_str()), ("state", state)];
-                text.sample("phalanx_data_nodes", &labels, count);
-            }
-        }
-        let ages = report.names.iter().map(|name| (&name.name, millis(name.oldest_age_ms)));
-        let family = ("phalanx_data_oldest_age_seconds", "gauge", "seconds");
-        text.labelled(family, "Age of the oldest value.", "name", ages);
+        let values = report.names.iter().flat_map(|of| {
+            let name = of.name.as_str();
+            [([name, "fresh"], of.fresh), ([name, "stale"], of.stale)]
+        });
+        text.many("phalanx_data_nodes", values);
+        let ages = report.names.iter().map(|name| ([&name.name], millis(name.oldest_age_ms)));
+        text.many("phalanx_data_oldest_age_seconds", ages);
     }
-    let help = "Nodes with a value of the datum that a method uses.";
-    text.family("phalanx_use_nodes", "gauge", "", help);
-    for used in &sources.status.collect.uses {
-        for (state, count) in [("fresh", used.fresh), ("stale", used.stale)] {
-            let labels = [("key", &*used.key), ("name", &*used.name), ("state", state)];
-            text.sample("phalanx_use_nodes", &labels, count);
-        }
-    }
+    let uses = sources.status.collect.uses.iter().flat_map(|of| {
+        let (key, name) = (of.key.as_str(), of.name.as_str());
+        [([key, name, "fresh"], of.fresh), ([key, name, "stale"], of.stale)]
+    });
+    text.many("phalanx_use_nodes", uses);
     if let Some(report) = &sources.agents {
         let connected = report.agents.iter().filter(|agent| agent.connected).count();
-        let counts = [("connected", connected), ("gone", report.agents.len() - connected)];
-        text.labelled(("phalanx_agents", "gauge", ""), "Agents by state.", "state", counts);
-        let dropped = report.agents.iter().map(|agent| agent.dropped).sum();
-        let help = "Values that agents dropped because their queue was full.";
-        text.counter("phalanx_agent_values_dropped", help, dropped);
+        let gone = report.agents.len() - connected;
+        text.many("phalanx_agents", [(["connected"], connected), (["gone"], gone)]);
+        let dropped: u64 = report.agents.iter().map(|agent| agent.dropped).sum();
+        text.one("phalanx_agent_values_dropped", dropped);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use phalanx_messages::rest::{PlannedJob, SlurmStatus};
+
+    /// Labels that name parts of Slurm, of Phalanx and of the administrator's configuration.
+    const LABELS: [&str; 20] = [
+        "cause",
+        "collector",
+        "dimension",
+        "key",
+        "kind",
+        "le",
+        "method",
+        "mode",
+        "name",
+        "nodes",
+        "option",
+        "partition",
+        "phalanx_breaker",
+        "phalanx_mode",
+        "reason",
+        "report",
+        "source",
+        "state",
+        "version",
+        "",
+    ];
+
+    /// Goal: everybody may read the text: no label is of a user or a job, and none of their names
+    /// gets into it.
+    #[test]
+    fn metrics_name_nobody() {
+        for row in FAMILIES.lines() {
+            let parts: Vec<&str> = row.splitn(5, '|').collect();
+            let [name, kind, _, labels, help] = parts[..] else { panic!("{row}") };
+            assert!(name.starts_with("phalanx_") && help.ends_with('.'), "{row}");
+            assert!(["counter", "gauge", "histogram", "info", "stateset"].contains(&kind), "{row}");
+            for label in labels.split(',') {
+                assert!(LABELS.contains(&label), "{label}");
+            }
+        }
+        let job = PlannedJob {
+            job_id: 4711,
+            label: "4711_[1-9]".into(),
+            reason: Some("behind ada".into()),
+            ..PlannedJob::default()
+        };
+        let slurm = SlurmStatus { last_error: Some("ada".into()), ..SlurmStatus::default() };
+        let sources = Sources {
+            status: Status { slurm, ..Status::default() },
+            plan: Some(PlanReport { jobs: vec![job], ..PlanReport::default() }),
+            nodes: Some(NodesReport::default()),
+            collectors: Some(CollectorsReport::default()),
+            data: Some(DataNames::default()),
+            agents: Some(AgentsReport::default()),
+        };
+        let text = text(&sources);
+        assert!(!text.contains("ada") && !text.contains("4711"), "{text}");
+        let families = text.lines().filter(|line| line.starts_with("# TYPE ")).count();
+        assert!(families > 70, "{families} families: {text}");
     }
 }

@@ -28,7 +28,7 @@ pub(super) fn routes(shared: Arc<Shared>) -> Router {
         .route("/v1/status", get(read(|b, ()| Ok(b.status()))))
         .route("/v1/nodes", get(read(|b, ()| b.nodes())))
         .route("/v1/heat", get(read(|b, ()| b.heat())))
-        .route("/v1/explain/{job}", get(read(|b, Arg(job): Arg<String>| b.explain(&job))))
+        .route("/v1/explain/{job}", get(explain))
         .route("/v1/jobs/{id}/blocks", get(block_map))
         .route("/v1/shadow", get(read(|b, Params(q): Params<SinceQuery>| b.shadow(q.since))))
         .route("/v1/report", get(read(|b, Params(q): Params<SinceQuery>| b.report(q.since))))
@@ -86,13 +86,11 @@ async fn openapi() -> Response {
     ([(header::CONTENT_TYPE, "application/json")], OPENAPI).into_response()
 }
 
+/// Answers what names no user and no job, and so to everybody.
 async fn metrics(
     State(shared): State<Arc<Shared>>,
     ConnectInfo(peer): ConnectInfo<Peer>,
 ) -> Response {
-    if let Some(refused) = shared.unreadable(peer) {
-        return refused;
-    }
     let text = |b: &dyn Backend| Ok(Ok(metrics::text(&b.sources()).into_bytes()));
     shared.off_thread(peer, metrics::CONTENT_TYPE, text).await
 }
@@ -100,6 +98,20 @@ async fn metrics(
 /// Answers as long as the daemon lives; the watchdog finds threads that hang.
 async fn healthz() -> Response {
     "ok\n".into_response()
+}
+
+/// Explains a job to whoever may read; to its user also where slurm.conf hides jobs from users.
+async fn explain(
+    State(shared): State<Arc<Shared>>,
+    ConnectInfo(peer): ConnectInfo<Peer>,
+    Arg(job): Arg<String>,
+) -> Response {
+    let refused = shared.unreadable(peer);
+    let own = peer.uid.filter(|_| refused.is_some() && shared.access.may_read(peer));
+    match refused.filter(|_| own.is_none()) {
+        Some(refused) => refused,
+        None => shared.answer(peer, move |b| b.explain(&job, own)).await,
+    }
 }
 
 /// Answers with a block map to its job's user only, even where reading is public.
@@ -150,4 +162,47 @@ struct RunsQuery {
 struct SpeedsQuery {
     class: Option<String>,
     node: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::doors::Doors;
+    use crate::api::fuzz::Empty;
+    use crate::api::peer::Access;
+    use http_body_util::BodyExt;
+
+    /// Goal: where slurm.conf hides jobs users are answered for their own jobs, a stranger is not,
+    /// nobody is where reading is off, and all may read what names nobody.
+    #[test]
+    fn what_is_hidden_from_whom() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let ask = |hidden: bool, public_read: bool, uid: Option<u32>| {
+            let doors = Arc::new(Doors::new(Arc::default()));
+            doors.counters.hide(hidden);
+            let access = Access { public_read, allowed_uids: vec![7], ..Access::default() };
+            let (_sender, stop) = tokio::sync::watch::channel(false);
+            let shared = Arc::new(Shared { backend: Arc::new(Empty), access, doors, stop });
+            let peer = || ConnectInfo(Peer { uid, remote: uid.is_none(), address: None });
+            runtime.block_on(async {
+                let open = metrics(State(Arc::clone(&shared)), peer()).await;
+                assert_eq!(open.status(), StatusCode::OK, "/metrics for {uid:?}");
+                let answer = explain(State(shared), peer(), Arg("7".to_owned())).await;
+                let body = answer.into_body().collect().await.unwrap().to_bytes();
+                String::from_utf8_lossy(&body).into_owned()
+            })
+        };
+        for (hidden, public_read, uid, said) in [
+            (false, true, Some(5), "for None"),
+            (false, true, None, "for None"),
+            (true, true, Some(5), "for Some(5)"),
+            (true, true, Some(7), "for None"),
+            (true, true, None, "PrivateData hides"),
+            (true, false, Some(5), "public_read is off"),
+            (true, false, Some(7), "for None"),
+        ] {
+            let body = ask(hidden, public_read, uid);
+            assert!(body.contains(said), "{hidden} {public_read} {uid:?}: {body}");
+        }
+    }
 }

@@ -66,7 +66,6 @@ impl Server {
     }
 
     /// Listens on a TCP address as well, as soon as it is available.
-    #[must_use]
     pub fn with_tcp(mut self, address: SocketAddr, gate: Gate) -> Self {
         self.tcp = Some((address, gate));
         self

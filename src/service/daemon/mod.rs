@@ -26,6 +26,7 @@
 //! the plugin sees a closed socket and Slurm places jobs by itself.
 
 mod answers;
+mod comparison;
 mod decision_views;
 mod logging;
 mod measured_values;

@@ -17,9 +17,6 @@ const DAY_MS: u64 = 86_400_000;
 
 impl HistoryReader {
     /// Sums up the records from one time to another, unix milliseconds.
-    ///
-    /// # Errors
-    /// SQLite's, also when there is no file yet.
     pub fn activity(&self, since_ms: u64, until_ms: u64) -> Result<Activity, HistoryError> {
         self.ask(|connection| {
             // One read transaction: all figures are of the same records.

@@ -7,7 +7,7 @@
 //! connections of its own. Nobody waits for the history: a record that finds the channel full or
 //! the disk failing is counted and dropped, and placement goes on.
 //!
-//! [`crate::sqlite`] makes the file and brings it up to date.
+//! [`crate::sqlite`] makes the file; errors are its own, for a reader also that there is no file.
 
 pub mod activity;
 mod proven;

@@ -18,9 +18,6 @@ const RUNS: [&str; 1] = ["runs"];
 impl History {
     /// Deletes, in one short step, rows that are older than the retention or beyond the size:
     /// returns the number of rows deleted, and whether there is more to do.
-    ///
-    /// # Errors
-    /// SQLite's.
     pub(super) fn prune_step(&mut self, now_ms: u64) -> Result<(u64, bool), HistoryError> {
         let cutoff = |days: u32| now_ms.saturating_sub(u64::from(days) * DAY_MS).cast_signed();
         let limits = self.limits;
@@ -46,9 +43,6 @@ impl History {
     }
 
     /// Time of the newest record of any kind that is not from after `now_ms`.
-    ///
-    /// # Errors
-    /// SQLite's.
     pub(super) fn newest_ms(&self, now_ms: u64) -> Result<Option<u64>, HistoryError> {
         let failed = HistoryError::sql(&self.database.path, "find its newest record");
         let mut newest = None;
@@ -65,9 +59,6 @@ impl History {
     }
 
     /// Deletes the oldest rows whatever their age; returns their number.
-    ///
-    /// # Errors
-    /// SQLite's.
     pub(super) fn delete_oldest(&mut self) -> Result<u64, HistoryError> {
         let failed = HistoryError::sql(&self.database.path, "find its oldest records");
         let mut deleted = 0;
@@ -112,9 +103,6 @@ impl History {
     }
 
     /// Bytes of the database without its unused pages.
-    ///
-    /// # Errors
-    /// SQLite's.
     pub(super) fn used_bytes(&self) -> Result<u64, HistoryError> {
         let failed = HistoryError::sql(&self.database.path, "measure it");
         let pages = pragma(&self.database.connection, "page_count").map_err(&failed)?;

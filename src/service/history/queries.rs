@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The reading side of the history: queries of `explain` and `shadow`.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
@@ -35,8 +36,7 @@ const DECISION_COLUMNS: &str = "decision, time_ms, job_id, array_job_id, array_t
      latency_us, explain, outcome_ms, outcome_reason, outcome_rc, outcome_nodes, ask_ns";
 
 const PLACEMENT_COLUMNS: &str = "time_ms, job_id, array_job_id, array_task_id, het_job_id, \
-     user_id, partition, mode, nodes, node_count, decision, dispersion_actual, \
-     dispersion_decided, seq";
+     user_id, partition, mode, nodes, node_count, decision, compared, seq";
 
 /// SQL term of the decision behind placement `p`: the one that it names; else the last run_now
 /// decision with nodes since the previous start of the same job.
@@ -72,9 +72,6 @@ impl HistoryReader {
     }
 
     /// The latest decisions under a job id, newest first.
-    ///
-    /// # Errors
-    /// SQLite's, also when there is no file yet.
     pub fn decisions_of_job(
         &self,
         job_id: u32,
@@ -84,9 +81,6 @@ impl HistoryReader {
     }
 
     /// The latest decisions for a task of an array, newest first.
-    ///
-    /// # Errors
-    /// SQLite's, also when there is no file yet.
     pub fn decisions_of_task(
         &self,
         array_job_id: u32,
@@ -98,9 +92,6 @@ impl HistoryReader {
     }
 
     /// The latest decisions, newest first.
-    ///
-    /// # Errors
-    /// SQLite's, also when there is no file yet.
     pub fn latest(&self, limit: u32) -> Result<Vec<DecisionRow>, HistoryError> {
         self.decisions("", params![limit])
     }
@@ -116,17 +107,11 @@ impl HistoryReader {
     }
 
     /// The latest start under a job id with the decision behind it.
-    ///
-    /// # Errors
-    /// SQLite's, also when there is no file yet.
     pub fn placement_of_job(&self, job_id: u32) -> Result<Option<Started>, HistoryError> {
         self.placement("job_id = ?1", params![job_id])
     }
 
     /// The latest start of a task of an array with the decision behind it.
-    ///
-    /// # Errors
-    /// SQLite's, also when there is no file yet.
     pub fn placement_of_task(
         &self,
         array_job_id: u32,
@@ -163,21 +148,18 @@ impl HistoryReader {
     }
 
     /// Agreement of the starts in shadow mode since a time.
-    ///
-    /// # Errors
-    /// SQLite's, also when there is no file yet.
     pub fn shadow(&self, since_ms: u64, limit: u32) -> Result<ShadowReport, HistoryError> {
         let pairs = format!(
             "SELECT p.seq, p.job_id, p.time_ms, p.nodes AS actual, d.nodes AS decided, \
-             p.dispersion_actual AS da, p.dispersion_decided AS dd \
+             p.partition, p.compared, (coalesce((SELECT min(e.time_ms) FROM job_ends e \
+             WHERE e.job_id = p.job_id AND e.time_ms >= p.time_ms), unixepoch() * 1000) \
+             - p.time_ms) / 3600000.0 AS hours \
              FROM placements p JOIN decisions d ON d.seq = {DECISION_OF_PLACEMENT} \
              WHERE p.mode = 'shadow' AND d.nodes <> '' AND p.time_ms >= ?1"
         );
-        let counts = format!(
-            "SELECT count(*), coalesce(sum(actual = decided), 0), \
-             avg(CASE WHEN dd IS NOT NULL THEN da END), \
-             avg(CASE WHEN da IS NOT NULL THEN dd END) FROM ({pairs})"
-        );
+        let counts = format!("SELECT count(*), coalesce(sum(actual = decided), 0) FROM ({pairs})");
+        let compared =
+            format!("SELECT partition, compared, hours FROM ({pairs}) WHERE compared IS NOT NULL");
         let differing = format!(
             "SELECT job_id, time_ms, actual, decided FROM ({pairs}) \
              WHERE actual <> decided ORDER BY seq DESC LIMIT ?2"
@@ -193,11 +175,14 @@ impl HistoryReader {
                     starts,
                     agreed,
                     agreement: (starts > 0).then(|| as_f64(agreed) / as_f64(starts)),
-                    dispersion_slurm: row.get(2)?,
-                    dispersion_phalanx: row.get(3)?,
-                    differing: Vec::new(),
+                    ..ShadowReport::default()
                 })
             })?;
+            let mut rows = connection.prepare(&compared)?;
+            let mut rows = rows.query([since])?;
+            while let Some(row) = rows.next()? {
+                add_compared(&mut report, row.get(0)?, row.get(1)?, row.get(2)?);
+            }
             report.differing = connection
                 .prepare(&differing)?
                 .query_map(params![since, limit], |row| {
@@ -212,6 +197,20 @@ impl HistoryReader {
             Ok(report)
         })
     }
+}
+
+/// Counts a start on other nodes than the decided ones.
+fn add_compared(report: &mut ShadowReport, partition: String, compared: String, hours: f64) {
+    let by: BTreeMap<String, f64> = serde_json::from_str(&compared).unwrap_or_default();
+    let of = |better: bool, worse: bool| usize::from(!better) + usize::from(!better && worse);
+    for (name, value) in &by {
+        report.measures.entry(name.clone()).or_default()[of(*value > 0.0, *value < 0.0)] += 1;
+    }
+    let any = |is: fn(f64) -> bool| by.values().any(|value| is(*value));
+    let (better, worse) = (any(|value| value > 0.0), any(|value| value < 0.0));
+    let at = of(better && !worse, worse && !better);
+    report.partitions.entry(partition).or_default()[at] += 1;
+    report.gpu_hours += by.get("gpus").unwrap_or(&0.0) * hours;
 }
 
 /// Undoes the writer's `u64::cast_signed`.
@@ -268,7 +267,6 @@ fn placement_row(row: &Row<'_>) -> rusqlite::Result<PlacementRecord> {
         nodes: row.get("nodes")?,
         node_count: row.get("node_count")?,
         decision: row.get::<_, Option<i64>>("decision")?.map(unsigned),
-        dispersion_actual: row.get("dispersion_actual")?,
-        dispersion_decided: row.get("dispersion_decided")?,
+        compared: row.get("compared")?,
     })
 }

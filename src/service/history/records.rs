@@ -89,10 +89,8 @@ pub struct PlacementRecord {
     /// Decision behind the start where that is known; without it, queries take the job's last
     /// `run_now` decision before the start.
     pub decision: Option<u64>,
-    /// Mean dispersion of the job's nodes with the job on them.
-    pub dispersion_actual: Option<f64>,
-    /// Mean dispersion that the decided nodes would have had.
-    pub dispersion_decided: Option<f64>,
+    /// JSON: by how much other decided nodes would have been better, by measure.
+    pub compared: Option<String>,
 }
 
 /// The end of a job.

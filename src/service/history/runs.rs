@@ -71,9 +71,6 @@ pub(super) fn insert(transaction: &Transaction<'_>, r: &Run) -> rusqlite::Result
 
 impl HistoryReader {
     /// The latest runs that ended since a time, unix milliseconds, newest first.
-    ///
-    /// # Errors
-    /// SQLite's, also when there is no file yet.
     pub fn runs(&self, since_ms: u64, limit: u32) -> Result<Vec<Run>, HistoryError> {
         let sql = format!(
             "SELECT {COLUMNS} FROM runs WHERE time_ms >= ?1 \
@@ -86,9 +83,6 @@ impl HistoryReader {
     }
 
     /// Shows the runs that ended since a time, unix milliseconds, to `visit`.
-    ///
-    /// # Errors
-    /// SQLite's, also when there is no file yet.
     pub fn each_run_since(
         &self,
         since_ms: u64,
@@ -107,9 +101,6 @@ impl HistoryReader {
     }
 
     /// Shows all runs to `visit`, in the order of their ends.
-    ///
-    /// # Errors
-    /// SQLite's, also when there is no file yet.
     pub fn each_run(&self, visit: impl FnMut(Run)) -> Result<(), HistoryError> {
         self.each_run_since(0, visit)
     }

@@ -116,4 +116,5 @@ CREATE TABLE samples (
 ) STRICT;
 CREATE INDEX samples_time ON samples (time_ms);
 ",
+    "ALTER TABLE placements ADD COLUMN compared TEXT;",
 ];

@@ -137,9 +137,6 @@ impl History {
     }
 
     /// Moves everything from the write-ahead log into the database.
-    ///
-    /// # Errors
-    /// SQLite's.
     pub fn checkpoint(&mut self) -> Result<(), HistoryError> {
         self.database
             .connection
@@ -203,8 +200,8 @@ fn insert_placement(transaction: &Transaction<'_>, p: &PlacementRecord) -> rusql
     transaction
         .prepare_cached(
             "INSERT INTO placements (time_ms, job_id, array_job_id, array_task_id, het_job_id, \
-             user_id, partition, mode, nodes, node_count, decision, dispersion_actual, \
-             dispersion_decided) VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13)",
+             user_id, partition, mode, nodes, node_count, decision, compared) \
+             VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12)",
         )?
         .execute(params![
             p.time_ms.cast_signed(),
@@ -218,8 +215,7 @@ fn insert_placement(transaction: &Transaction<'_>, p: &PlacementRecord) -> rusql
             p.nodes,
             p.node_count,
             p.decision.map(u64::cast_signed),
-            p.dispersion_actual,
-            p.dispersion_decided,
+            p.compared,
         ])?;
     Ok(())
 }

@@ -2,6 +2,7 @@
 //! Tests of the history: contents, faults, retention, speed.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -162,7 +163,7 @@ fn what_is_written_is_read() {
     };
     let mut start = placement(7, 1_700_000_000_002, "node[3-4]");
     start.decision = Some(u64::MAX);
-    start.dispersion_actual = Some(0.25);
+    start.compared = Some("{}".into());
     let batch = [
         Record::Decision(full.clone()),
         Record::Outcome(outcome.clone()),
@@ -219,9 +220,8 @@ fn shadow_counts_agreement() {
     enforced.mode = "enforce".into();
     let mut named = placement(6, 600, "b");
     named.decision = Some(60);
-    let with = |mut p: PlacementRecord, actual: f64, decided: f64| {
-        p.dispersion_actual = Some(actual);
-        p.dispersion_decided = Some(decided);
+    let with = |mut p: PlacementRecord, compared: &str| {
+        p.compared = Some(compared.to_owned());
         Record::Placement(p)
     };
     let batch = [
@@ -229,12 +229,27 @@ fn shadow_counts_agreement() {
         Record::Decision(decision(10, 1, 80, "old")),
         Record::Decision(decision(10, 1, 90, "a")),
         Record::Decision(will_run),
-        with(placement(1, 100, "a"), 0.2, 0.2),
+        Record::Placement(placement(1, 100, "a")),
         // Job 1 again after a requeue, without a decision of its own: no pair.
         Record::Placement(placement(1, 150, "q")),
         // Job 2: differs.
         Record::Decision(decision(20, 2, 190, "b")),
-        with(placement(2, 200, "c"), 0.5, 0.1),
+        with(placement(2, 200, "c"), r#"{"gpus": 2.0, "idle": 0.0, "weight": 5.5}"#),
+        Record::JobEnd(JobEndRecord {
+            time_ms: 200 + 90 * 60_000,
+            job_id: 2,
+            state: "COMPLETED".into(),
+        }),
+        // Job 7: some of each. Job 8: worse, and damaged.
+        Record::Decision(decision(70, 7, 650, "b")),
+        with(placement(7, 700, "c"), r#"{"gpus": -1.0, "idle": 1.0}"#),
+        Record::JobEnd(JobEndRecord {
+            time_ms: 700 + 30 * 60_000,
+            job_id: 7,
+            state: "COMPLETED".into(),
+        }),
+        Record::Decision(decision(80, 8, 750, "b")),
+        with(placement(8, 800, "c"), "{"),
         // Job 3: no opinion: no pair. Job 4: decision after the start: no pair.
         Record::Decision(decision(30, 3, 290, "")),
         Record::Placement(placement(3, 300, "c")),
@@ -251,14 +266,17 @@ fn shadow_counts_agreement() {
     history.record(&batch).unwrap();
     let reader = HistoryReader::new(&path);
     let all = reader.shadow(0, 10).unwrap();
-    assert_eq!((all.starts, all.agreed), (3, 2));
-    assert!((all.dispersion_slurm.unwrap() - 0.35).abs() < 1e-12);
-    assert!((all.dispersion_phalanx.unwrap() - 0.15).abs() < 1e-12);
+    assert_eq!((all.starts, all.agreed), (5, 2));
+    assert_eq!(all.partitions, BTreeMap::from([("main".to_owned(), [1, 2, 0])]));
+    let measures = [("gpus", [1, 0, 1]), ("idle", [1, 1, 0]), ("weight", [1, 0, 0])];
+    let measures: BTreeMap<_, _> = measures.map(|(name, n)| (name.to_owned(), n)).into();
+    assert_eq!(all.measures, measures);
+    assert!((all.gpu_hours - (2.0 * 1.5 - 0.5)).abs() < 1e-9, "{}", all.gpu_hours);
     let diff = ShadowDiff { job_id: 2, time_ms: 200, slurm: "c".into(), phalanx: "b".into() };
-    assert_eq!(all.differing, [diff]);
+    assert_eq!(all.differing.last(), Some(&diff));
     assert_eq!(reader.shadow(0, 0).unwrap().differing, []);
     let later = reader.shadow(201, 10).unwrap();
-    assert_eq!((later.starts, later.agreed, later.dispersion_slurm), (1, 1, None));
+    assert_eq!((later.starts, later.agreed), (3, 1));
     let none = ShadowReport { since_ms: u64::MAX, ..ShadowReport::default() };
     assert_eq!(reader.shadow(u64::MAX, 10).unwrap(), none);
 }

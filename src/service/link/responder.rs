@@ -546,15 +546,8 @@ fn began(state: &mut State, job: RunningJob, cause: Option<Cause>) -> Option<Lin
     let begun = cause == Some(Cause::Begin);
     state.record_job(|| Op::Job(job.clone(), begun));
     state.set_job(job.clone(), begun);
-    let placer = state.placer.as_mut()?;
-    let engine = placer.engine();
-    let weights = engine.weights();
-    let dispersions =
-        job.held.iter().filter_map(|held| engine.dispersion(held.node.at(), &weights));
-    let (sum, count) = dispersions.fold((0.0, 0u32), |(s, n), y| (s + y, n + 1));
-    let dispersion = (count > 0).then(|| sum / f64::from(count));
-    let table = Arc::clone(placer.cluster().table());
-    Some(LinkEvent::Began(BeganEvent { job, cause, table, dispersion }))
+    let table = Arc::clone(state.placer.as_ref()?.cluster().table());
+    Some(LinkEvent::Began(BeganEvent { job, cause, table }))
 }
 
 /// Whether the ask is for nodes to start on now, which the balance method chooses.

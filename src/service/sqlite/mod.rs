@@ -77,15 +77,11 @@ impl Database {
     }
 
     /// Whether the file at the path is no longer the one that is open.
-    #[must_use]
     pub fn moved(&self) -> bool {
         fs::metadata(&self.path).map_or(true, |m| (m.dev(), m.ino()) != self.identity)
     }
 
     /// Sets a hard bound a little above the size at which pruning begins.
-    ///
-    /// # Errors
-    /// SQLite's.
     pub fn bound(&self, max_bytes: u64) -> Result<(), Error> {
         let pages = (max_bytes / self.page_bytes).saturating_mul(21) / 20;
         let pages = i64::try_from(pages.max(64)).unwrap_or(i64::MAX).min(0xffff_fffe);
@@ -96,9 +92,6 @@ impl Database {
 }
 
 /// Asks a file through a connection of its own, which cannot write.
-///
-/// # Errors
-/// SQLite's, also when there is no file yet.
 pub fn read<T>(
     path: &Path,
     question: impl FnOnce(&Connection) -> rusqlite::Result<T>,
@@ -190,9 +183,6 @@ fn migrate(
 }
 
 /// The integer value of a pragma.
-///
-/// # Errors
-/// SQLite's.
 pub fn pragma(connection: &Connection, name: &str) -> rusqlite::Result<i64> {
     connection.pragma_query_value(None, name, |row| row.get(0))
 }

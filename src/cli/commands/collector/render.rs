@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The texts of `phalanx collector`.
 
-use crate::text::{BLANK, clean, clean_or_dash, facts, table_of};
+use crate::text::units::many;
+use crate::text::{BLANK, clean, clean_or_dash, facts, heading, table_of};
 use phalanx_messages::collect::{
     CollectorReport, CollectorsReport, DataNames, DataReport, InstanceReport, Kind, Origin, State,
     TakenFrom, UsedValues, UsesReport, Value,
@@ -12,18 +13,27 @@ pub fn list(report: &CollectorsReport) -> String {
     if report.collectors.is_empty() {
         return "Nothing is registered.\n".to_owned();
     }
-    table_of(&report.collectors)
+    let all = &report.collectors;
+    let failing: Vec<_> = all.iter().filter(|one| one.state == State::Failing).collect();
+    let programs = many(all.len() as u64, "program");
+    let mut out = match failing.len() {
+        0 => format!("{programs}, none of them fails.\n"),
+        fail => format!("{programs}, {fail} of them failing.\n"),
+    };
+    out.push('\n');
+    table_of(all)
         .left("NAME", |one| one.registration.name.clone())
-        .left("KIND", |one| kind(one.registration.kind))
         .left("STATE", |one| state(one.state))
         .right("EVERY", |one| seconds(one.registration.every_ms))
         .left("NODES", |one| one.registration.nodes.clone())
         .right("FRESH", |one| format!("{}/{}", one.instances.fresh, one.instances.assigned))
-        .right("STALE", |one| one.instances.stale)
-        .right("FAILING", |one| one.instances.failing)
         .left("COMMAND", |one| one.registration.cmd.clone())
-        .left("LAST ERROR", |one| one.last_error.clone().unwrap_or_default())
-        .text()
+        .add_to(&mut out);
+    for one in failing {
+        let error = clean_or_dash(one.last_error.as_deref());
+        heading(&mut out, &format!("{}: {error}", clean(&one.registration.name)));
+    }
+    out
 }
 
 /// `phalanx collector list NAME`

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::text::units::{amount, fraction, fraction_or_dash, time};
+use crate::text::units::{amount, fraction, fraction_or_dash, many, time};
 use crate::text::{clean, facts, heading, preference, table_of, wrapped};
 use phalanx_core::topology::Kind;
 use phalanx_messages::rest::order::JobOrder;
@@ -18,10 +18,9 @@ const LEAVES_SHOWN: usize = 4;
 /// The whole report.
 pub fn text(report: &Explain) -> String {
     let mut out = String::new();
-    heading(&mut out, &format!("Job {}: {}", clean(&report.label), clean(&report.state)));
-    out.push_str(&wrapped(&sentence(report), ""));
-    let mut list =
-        vec![("Partition", format!("{} (mode {})", clean(&report.partition), clean(&report.mode)))];
+    heading(&mut out, &format!("Job {} {}", clean(&report.label), sentence(report)));
+    let partition = format!("{} (mode {})", clean(&report.partition), clean(&report.mode));
+    let mut list = vec![("State", clean(&report.state)), ("Partition", partition)];
     if let Some(user) = report.user_id {
         list.push(("User id", user.to_string()));
     }
@@ -49,7 +48,22 @@ pub fn text(report: &Explain) -> String {
     out
 }
 
-/// Says why the job runs on its nodes, or waits; empty where neither is known.
+/// The answer in three lines.
+pub fn short(report: &Explain) -> String {
+    let mut out = wrapped(&format!("Job {} {}", clean(&report.label), sentence(report)), "");
+    let mut more = Vec::new();
+    if let Some(start_ms) = report.pending.as_ref().and_then(|p| p.expected_start_ms) {
+        more.push(format!("Enough is expected to be free at {}.", time(start_ms)));
+    }
+    if let Some(expected) = &report.expected {
+        more.push(format!("Expected to run {}.", span(rounded(expected.runtime_s))));
+    }
+    more.push("More: --verbose.".to_owned());
+    out.push_str(&wrapped(&more.join(" "), ""));
+    out
+}
+
+/// Says why the job runs on its nodes, or waits.
 fn sentence(report: &Explain) -> String {
     if let Some(pending) = &report.pending {
         let summary = clean(&pending.summary);
@@ -59,28 +73,31 @@ fn sentence(report: &Explain) -> String {
             Some(at) => format!("; {} jobs are in front of it", at.saturating_sub(1)),
             None => String::new(),
         };
-        return format!("It waits: {summary}{place}.");
+        return format!("waits: {summary}{place}.");
     }
-    let Some(placed) = &report.placed else { return String::new() };
+    let Some(placed) = &report.placed else {
+        return format!("is {}; no start of it is known.", clean(&report.state));
+    };
     let nodes = clean(&placed.nodes);
-    match (&placed.reason, placed.by_phalanx, &placed.decision) {
+    let by = match (&placed.reason, placed.by_phalanx, &placed.decision) {
         (_, true, made) => {
             let method = made.as_ref().map_or_else(String::new, |made| {
                 format!(" by {}, best of {} candidates", clean(&made.method), made.candidates)
             });
-            format!("It got {nodes}, which Phalanx decided{method}.")
+            format!("which Phalanx decided{method}")
         }
-        (Some(reason), false, _) => format!("It got {nodes} from Slurm itself: {}.", clean(reason)),
-        (None, false, _) => format!("It got {nodes} from Slurm itself."),
-    }
+        (Some(reason), false, _) => format!("from Slurm itself: {}", clean(reason)),
+        (None, false, _) => "from Slurm itself".to_owned(),
+    };
+    format!("got {nodes} at {}, {by}.", time(placed.start_ms))
 }
 
 /// Formats `12 min (from 7 runs of the user; limit 1 h), until 2026-11-21 10:00:00`.
 fn runtime(expected: &ExpectedReport) -> String {
     let limit = expected.limit_s.map_or("none".to_owned(), span);
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a job's seconds
-    let mean = span(expected.runtime_s.max(0.0).round() as u64);
-    let mut text = format!("{mean} (from {:.0} runs of the user; limit {limit})", expected.runs);
+    let mean = span(rounded(expected.runtime_s));
+    let mut text =
+        format!("{mean} (from {} of the user; limit {limit})", many(rounded(expected.runs), "run"));
     if let Some(end_ms) = expected.end_ms {
         text.push_str(&format!(", until {}", time(end_ms)));
     }
@@ -88,6 +105,11 @@ fn runtime(expected: &ExpectedReport) -> String {
         text.push_str(&format!("; decides {}", expected.used_for.join(", ")));
     }
     text
+}
+
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a job's seconds
+fn rounded(seconds: f64) -> u64 {
+    seconds.max(0.0).round() as u64
 }
 
 /// A duration in the unit that a person would choose.
@@ -106,27 +128,26 @@ fn as_hours(seconds: u64) -> f64 {
 }
 
 fn waiting(out: &mut String, pending: &PendingReport) {
-    heading(out, &format!("Why it waits: {}", clean(&pending.summary)));
+    heading(out, "Why it waits");
     let position = pending
         .queue_position
         .map_or_else(|| "unknown".to_owned(), |position| position.to_string());
-    out.push_str(&facts(&[
+    let mut list = vec![
         ("Slurm's reason", clean(&pending.slurm_reason)),
         ("Place in the queue", position),
         ("Nodes needed", pending.nodes_needed.to_string()),
         ("Nodes with room now", format!("{} of {} eligible", pending.fits_now, pending.eligible)),
-    ]));
+    ];
     if let Some(start_ms) = pending.expected_start_ms {
-        out.push_str(&facts(&[("Enough expected free", time(start_ms))]));
+        list.push(("Enough expected free", time(start_ms)));
     }
-    if let Some(topology) = &pending.topology {
-        out.push_str(&facts(&leaves_ahead(topology)));
-    }
+    list.extend(pending.topology.iter().flat_map(leaves_ahead));
+    list.extend(pending.note.iter().flat_map(preference::facts_of_note));
+    out.push_str(&facts(&list));
     if let Some(preferred) = &pending.preference {
         preference::whole(out, preferred);
     }
     if let Some(note) = &pending.note {
-        out.push_str(&facts(&preference::facts_of_note(note)));
         preference::tasks(out, note);
     }
     let mut left_over = pending.nodes_total;
@@ -174,13 +195,6 @@ fn place(out: &mut String, order: &JobOrder) {
 }
 
 fn running(out: &mut String, placed: &Placed) {
-    let by = match (&placed.reason, placed.by_phalanx) {
-        (_, true) => "as Phalanx decided".to_owned(),
-        (Some(reason), false) => format!("by Slurm itself: {}", clean(reason)),
-        (None, false) => "by Slurm itself".to_owned(),
-    };
-    heading(out, &format!("Placed on {}, {by}", clean(&placed.nodes)));
-    out.push_str(&facts(&[("Started", time(placed.start_ms))]));
     if let Some(topology) = &placed.topology {
         out.push_str(&facts(&leaves(topology)));
     }

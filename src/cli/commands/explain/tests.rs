@@ -13,14 +13,52 @@ use phalanx_messages::rest::*;
 fn explain_texts() {
     assert_text(&render::text(&pending_report()), include_str!("snapshots/pending.txt"));
     assert_text(&render::text(&placed_report()), include_str!("snapshots/placed.txt"));
+    assert_text(&render::short(&pending_report()), include_str!("snapshots/short.txt"));
+}
+
+/// Goal: whatever is known of a job, the answer takes three lines.
+#[test]
+fn an_answer_has_three_lines() {
+    let summary = "component 4711+10 has to start with it: that needs 16 nodes, 0 have room now; \
+                   16 of 16 eligible nodes lack gres/gpu (4 or more)";
+    let mut long = pending_report();
+    let pending = long.pending.as_mut().unwrap();
+    (pending.summary, pending.queue_position) = (summary.into(), Some(12_345));
+    pending.expected_start_ms = Some(1_795_262_400_000);
+    long.expected = Some(ExpectedReport { runtime_s: 86_399.0, ..ExpectedReport::default() });
+    let unknown = Explain { label: "7".into(), state: "UNKNOWN".into(), ..Explain::default() };
+    for report in [pending_report(), placed_report(), long, unknown] {
+        let text = render::short(&report);
+        assert!(text.lines().count() <= 3, "{text}");
+        assert!(text.starts_with(&format!("Job {} ", report.label)), "{text}");
+        assert!(text.ends_with("More: --verbose.\n"), "{text}");
+    }
 }
 
 #[test]
 fn jobs() {
-    for good in ["1", "4294967295", "120_7", "130+1", "120_7+0"] {
+    for good in
+        ["1", "4294967295", "120_7", "130+1", "120_7+0", "28_[1-6]", "28_[1,3-5:2%4]", "28_[1,...]"]
+    {
         assert_eq!(job_id(good).unwrap(), good);
     }
-    for bad in ["", "x", "-1", "+1", "1+", "_1", "1_", "1_[2-3]", "1.0", "4294967296", "1/2"] {
+    for bad in [
+        "",
+        "x",
+        "-1",
+        "+1",
+        "1+",
+        "_1",
+        "1_",
+        "1_[",
+        "1_[]",
+        "1_[a]",
+        "1_[1]/x",
+        "[1]",
+        "1.0",
+        "4294967296",
+        "1/2",
+    ] {
         let failure = job_id(bad).unwrap_err();
         assert_eq!(failure.exit, Exit::Usage, "{bad}");
     }

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! `phalanx history runs`.
 
+use std::collections::BTreeMap;
+
 use crate::exit::Failure;
 use crate::global::Global;
 use crate::outcome::Outcome;
-use crate::text::units::{amount, count, seconds_fine, time};
-use crate::text::{heading, table_of};
+use crate::text::units::{amount, count, many, seconds_fine, time};
+use crate::text::{clean, heading, table_of};
 use crate::time::since_ms;
+use phalanx_core::run::Run;
 use phalanx_messages::rest::RunsReport;
 
 /// Show runs of jobs that ended, newest first
@@ -31,11 +34,11 @@ impl Args {
 
 fn text(report: &RunsReport) -> String {
     let mut out = String::new();
-    heading(&mut out, &format!("Runs that ended since {}", time(report.since_ms)));
+    heading(&mut out, &sentence(report));
     if report.runs.is_empty() {
-        out.push_str("  none\n");
         return out;
     }
+    out.push('\n');
     let ended = |end_s: i64| time(u64::try_from(end_s).unwrap_or(0).saturating_mul(1000));
     table_of(&report.runs)
         .left("Ended", |run| ended(run.end_s))
@@ -43,10 +46,28 @@ fn text(report: &RunsReport) -> String {
         .left("Class", |run| run.class.clone())
         .left("Nodes", |run| run.nodes.clone())
         .left("State", |run| run.state.clone())
-        .right("Elapsed [s]", |run| seconds_fine(count(run.elapsed_ms) / 1000.0))
+        .right("Time [s]", |run| seconds_fine(count(run.elapsed_ms) / 1000.0))
         .right("Work", |run| run.work.map(amount).unwrap_or_default())
         .right("Energy [J]", |run| run.joules.map(amount).unwrap_or_default())
         .left("Placed by", |run| run.placed_by.clone())
+        .without_empty_columns()
         .add_to(&mut out);
     out
+}
+
+/// Says how many runs ended, in which states, and what they took.
+fn sentence(report: &RunsReport) -> String {
+    let mut states: BTreeMap<&str, u64> = BTreeMap::new();
+    for run in &report.runs {
+        *states.entry(&run.state).or_default() += 1;
+    }
+    let states: Vec<String> =
+        states.iter().map(|(state, runs)| format!("{runs} {}", clean(state))).collect();
+    let hours = |run: &Run| count(run.cpus) * count(run.elapsed_ms) / 3.6e6;
+    let hours: f64 = report.runs.iter().map(hours).sum();
+    let (runs, since) = (many(report.runs.len() as u64, "run"), time(report.since_ms));
+    match states.len() {
+        0 => format!("No run ended since {since}."),
+        _ => format!("{runs} since {since}, {hours:.2} CPU hours: {}.", states.join(", ")),
+    }
 }

@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! `phalanx history speeds`.
 
+use crate::client::Method;
 use crate::exit::Failure;
 use crate::global::Global;
 use crate::outcome::Outcome;
-use crate::text::units::{fraction, seconds_fine, time};
-use crate::text::{clean, facts, heading, table_of};
+use crate::text::units::{fraction, many, seconds_fine, time};
+use crate::text::{clean, heading, table_of};
 use phalanx_core::text::percent_encode;
 use phalanx_messages::rest::{ClassSpeeds, SpeedRow, SpeedsReport};
 
 /// Show how fast job classes run on which nodes
+///
+/// By class of nodes; with --class or --node, also by node.
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// Only this job class
@@ -26,38 +29,58 @@ impl Args {
         let given = given.iter().filter_map(|(name, value)| Some((name, value.as_ref()?)));
         let query: Vec<String> =
             given.map(|(name, value)| format!("{name}={}", percent_encode(value))).collect();
-        global.report(&format!("/v1/history/speeds?{}", query.join("&")), text)
+        let (path, with_nodes) =
+            (format!("/v1/history/speeds?{}", query.join("&")), !query.is_empty());
+        global.exchange(Method::GET, &path, None::<&()>, |report: &SpeedsReport| {
+            text(report, with_nodes)
+        })
     }
 }
 
-fn text(report: &SpeedsReport) -> String {
+/// The whole report: every class of nodes, and the nodes themselves where they are asked for.
+fn text(report: &SpeedsReport, with_nodes: bool) -> String {
     let mut out = String::new();
-    heading(&mut out, "Learned speeds");
-    out.push_str(&facts(&[
-        ("Round", format!("{} (delta {})", report.round, fraction(report.delta))),
-        ("Job classes", report.classes.len().to_string()),
-        ("Pairs of job class and node", report.pairs.to_string()),
-    ]));
+    heading(&mut out, &sentence(report));
     for class in &report.classes {
-        one(&mut out, class);
-    }
-    if report.classes.is_empty() {
-        out.push_str("  nothing was learned yet: no job has completed\n");
+        one(&mut out, class, with_nodes);
     }
     out
 }
 
-fn one(out: &mut String, class: &ClassSpeeds) {
-    heading(out, &format!("Job class {}", clean(&class.class)));
-    out.push_str(&facts(&[
-        ("Runs", class.runs.to_string()),
-        (
-            "Seconds of a run",
-            format!("{} +- {}", seconds_fine(class.seconds), seconds_fine(class.deviation_s)),
-        ),
-        ("Newest ended", time(u64::try_from(class.newest_s).unwrap_or(0) * 1000)),
-    ]));
-    for (name, list) in [("Node class", &class.node_classes), ("Node", &class.nodes)] {
+/// Says how much was learned, and where the nodes differ most.
+fn sentence(report: &SpeedsReport) -> String {
+    let runs: u64 = report.classes.iter().map(|class| class.runs).sum();
+    if report.classes.is_empty() {
+        return "Nothing was learned yet: no job has completed.".to_owned();
+    }
+    let classes = report.classes.len();
+    let of = if classes == 1 { "1 job class".to_owned() } else { format!("{classes} job classes") };
+    let mut text = format!("Learned from {} of {of}", many(runs, "run"));
+    let ratios = report.classes.iter().filter_map(|class| {
+        let rows = || class.node_classes.iter().filter(|row| row.runs > 0 && row.mean > 0.0);
+        let fast = rows().max_by(|a, b| a.mean.total_cmp(&b.mean))?;
+        let slow = rows().min_by(|a, b| a.mean.total_cmp(&b.mean))?;
+        Some((fast.mean / slow.mean, class, fast, slow))
+    });
+    if let Some((ratio, class, fast, slow)) = ratios.max_by(|a, b| a.0.total_cmp(&b.0))
+        && ratio >= 1.05
+    {
+        let (of, fast, slow) = (clean(&class.class), clean(&fast.name), clean(&slow.name));
+        text.push_str(&format!(
+            "; most different: {of}, {ratio:.1} times as fast on {fast} as on {slow}"
+        ));
+    }
+    text + "."
+}
+
+fn one(out: &mut String, class: &ClassSpeeds, with_nodes: bool) {
+    let newest = time(u64::try_from(class.newest_s).unwrap_or(0) * 1000);
+    let (mean, deviation) = (seconds_fine(class.seconds), seconds_fine(class.deviation_s));
+    let (name, runs) = (clean(&class.class), many(class.runs, "run"));
+    let text = format!("{name}: {runs} of {mean} s (deviation {deviation} s), newest {newest}");
+    heading(out, &text);
+    let nodes = Some(("Node", &class.nodes)).filter(|_| with_nodes);
+    for (name, list) in [Some(("Node class", &class.node_classes)), nodes].into_iter().flatten() {
         if !list.is_empty() {
             out.push_str(&rows(name, &class.unit, list));
         }
@@ -68,11 +91,8 @@ fn rows(name: &str, unit: &str, list: &[SpeedRow]) -> String {
     table_of(list)
         .left(name, |row| row.name.clone())
         .right("Runs", |row| row.runs)
-        .right("Weight", |row| format!("{:.1}", row.count))
-        .right("Seconds", |row| seconds_fine(row.seconds))
+        .right("Time [s]", |row| seconds_fine(row.seconds))
         .right(format!("Speed [{unit}]"), |row| fraction(row.mean))
         .right("Believed", |row| fraction(row.speed))
-        .right("Bonus", |row| fraction(row.bonus))
-        .right("Index", |row| fraction(row.index))
         .text()
 }

@@ -8,7 +8,7 @@ mod topology;
 use crate::exit::Failure;
 use crate::global::Global;
 use crate::outcome::Outcome;
-use crate::text::units::{amount, fraction, percent};
+use crate::text::units::{amount, fraction, many, percent};
 use crate::text::{clean, table_of, wrapped};
 use phalanx_messages::rest::NodesReport;
 
@@ -38,17 +38,9 @@ fn text(report: &NodesReport) -> String {
         0 => String::new(),
         count => format!(" and {count} that take no jobs and are not counted"),
     };
-    out.push_str(&wrapped(
-        &format!(
-            "Utilisation {}, threshold {}: branch {}; {} nodes{others}, {}",
-            fraction(report.utilization),
-            fraction(report.threshold),
-            clean(&report.branch),
-            report.nodes.iter().filter(|node| !node.out).count(),
-            clean(source)
-        ),
-        "",
-    ));
+    let counted = report.nodes.iter().filter(|node| !node.out).count() as u64;
+    let about = format!("{}{others}, {}.", many(counted, "node"), clean(source));
+    out.push_str(&wrapped(&about, ""));
     out.push('\n');
     dimensions(&mut out, report);
     out.push('\n');
@@ -76,9 +68,6 @@ fn dimensions(out: &mut String, report: &NodesReport) {
         .right("Used [%]", |d| percent(d.used, d.total))
         .right("Jobs lacking", |d| d.pending)
         .right("Weight", |d| fraction(d.weight))
-        .right("initial", |d| fraction(d.weight_initial))
-        .right("pending", |d| fraction(d.weight_pending))
-        .right("usage", |d| fraction(d.weight_usage))
         .add_to(out);
 }
 

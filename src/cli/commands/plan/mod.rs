@@ -9,9 +9,9 @@ mod what_if;
 use crate::exit::Failure;
 use crate::global::Global;
 use crate::outcome::Outcome;
-use crate::text::units::{amount, fraction_or_dash, millis, time};
-use crate::text::{clean, facts, heading, preference, table_of, wrapped};
-use phalanx_messages::rest::PlanReport;
+use crate::text::units::{many, millis, time};
+use crate::text::{clean, heading, preference, table_of, wrapped};
+use phalanx_messages::rest::{PlanReport, PlannedJob};
 use phalanx_planner::preference::MethodReport;
 
 /// Show the plan for the pending jobs, or with --config what another configuration would change
@@ -42,35 +42,31 @@ impl Args {
 
 fn text(report: &PlanReport) -> String {
     let mut out = wrapped(&sentence(report), "");
-    out.push_str(&wrapped(
-        &format!(
-            "Plan of {} from snapshot {}, made in {}: {} jobs, {} not planned",
-            time(report.time_ms),
-            report.epoch,
-            millis(report.took_ms),
-            report.jobs.len(),
-            report.not_planned
-        ),
-        "",
-    ));
-    busy(report).for_each(|method| methods(&mut out, method));
-    if report.jobs.is_empty() {
-        return out;
+    if !report.jobs.is_empty() {
+        out.push('\n');
+        let delta = |delta: i32| if delta == 0 { String::new() } else { format!("{delta:+}") };
+        let id = |job: &PlannedJob| match job.label.as_str() {
+            "" => job.job_id.to_string(),
+            label => label.to_owned(),
+        };
+        table_of(report.jobs.iter().enumerate())
+            .right("Order", |(index, _)| index + 1)
+            .left("Job", |(_, job)| id(job))
+            .left("Method", |(_, job)| job.method.clone())
+            .right("Rank", |(_, job)| job.rank.map_or(String::new(), |rank| (rank + 1).to_string()))
+            .right("Delta", |(_, job)| delta(job.delta))
+            .left("Room now on", |(_, job)| job.nodes.clone())
+            .left("Waits for", |(_, job)| job.reason.clone().unwrap_or_default())
+            .left("Preference", |(_, job)| {
+                job.preference.as_ref().map(preference::short).unwrap_or_default()
+            })
+            .without_empty_columns()
+            .add_to(&mut out);
     }
-    out.push('\n');
-    let delta = |delta: i32| if delta == 0 { String::new() } else { format!("{delta:+}") };
-    table_of(report.jobs.iter().enumerate())
-        .right("Order", |(index, _)| index + 1)
-        .right("Job", |(_, job)| job.job_id)
-        .left("Method", |(_, job)| job.method.clone())
-        .right("Rank", |(_, job)| job.rank.map_or(String::new(), |rank| (rank + 1).to_string()))
-        .right("Delta", |(_, job)| delta(job.delta))
-        .left("Nodes now", |(_, job)| job.nodes.clone())
-        .left("Waits for", |(_, job)| job.reason.clone().unwrap_or_default())
-        .left("Why there", |(_, job)| {
-            job.preference.as_ref().map(preference::short).unwrap_or_default()
-        })
-        .add_to(&mut out);
+    let (at, took) = (time(report.time_ms), millis(report.took_ms));
+    let made = format!("Planned at {at} in {took}, from snapshot {}.", report.epoch);
+    heading(&mut out, &made);
+    busy(report).for_each(|method| out.push_str(&wrapped(&of_method(method), "  ")));
     out
 }
 
@@ -79,45 +75,32 @@ fn busy(report: &PlanReport) -> impl Iterator<Item = &MethodReport> {
     report.methods.iter().filter(|method| method.jobs > 0 || method.error.is_some())
 }
 
-/// Says how many jobs could start, and how far the methods are from the best possible.
+/// Says how many jobs could start, and what keeps most of the others.
 fn sentence(report: &PlanReport) -> String {
     let waiting = report.jobs.len() as u64 + report.not_planned;
     if waiting == 0 {
-        return "Nobody waits.".to_owned();
+        return "No job waits.".to_owned();
     }
     let starts = report.jobs.iter().filter(|job| job.reason.is_none()).count();
-    let gaps = busy(report).filter_map(|method| Some((&method.method, method.gap?)));
-    let proofs: Vec<String> = gaps
-        .map(|(method, gap)| {
-            format!("; {} is at most {:.1} % from the best possible", clean(method), gap * 100.0)
-        })
-        .collect();
-    format!("{starts} of {waiting} waiting jobs could start now{}.", proofs.concat())
+    let wait = if waiting == 1 { "waits" } else { "wait" };
+    let mut text = format!("{} {wait}; there is room for {starts} now", many(waiting, "job"));
+    if report.not_planned > 0 {
+        text.push_str(&format!(", {} were not looked at", report.not_planned));
+    }
+    text + "."
 }
 
-/// Objective, terms and certified gap of one method.
-fn methods(out: &mut String, method: &MethodReport) {
-    let name = format!("Method {} {}", clean(&method.method), clean(&method.mode));
-    let text = match &method.error {
-        Some(error) => format!("{name}: {}", clean(error)),
-        None => format!(
-            "{}: {} jobs, {} start now, made in {}",
-            name.trim_end(),
-            method.jobs,
-            method.starts,
-            millis(method.took_ms)
-        ),
-    };
-    heading(out, &text);
-    let mut list = Vec::new();
-    if method.objective.is_some() {
-        list.push(("Objective", fraction_or_dash(method.objective)));
-        list.push(("No plan exceeds", fraction_or_dash(method.upper_bound)));
-        list.push(("Certified gap", fraction_or_dash(method.gap)));
+/// Says what a method did, and how far its plan may be from the best one.
+fn of_method(method: &MethodReport) -> String {
+    let name = format!("{} {}", clean(&method.method), method.mode);
+    let name = name.trim_end();
+    if let Some(error) = &method.error {
+        return format!("{name}: {}", clean(error));
     }
-    for (at, (term, value)) in method.terms.iter().enumerate() {
-        let title = if at == 0 { "Terms" } else { "" };
-        list.push((title, format!("{} {}", clean(term), amount(*value))));
+    let (jobs, starts, took) = (method.jobs, method.starts, millis(method.took_ms));
+    let mut text = format!("{name}: {starts} of {jobs} jobs and tasks start now, made in {took}");
+    if let (Some(of), Some(bound)) = (method.objective, method.upper_bound) {
+        text.push_str(&format!("; worth {of:.2}, no plan more than {bound:.2}"));
     }
-    out.push_str(&facts(&list));
+    text
 }

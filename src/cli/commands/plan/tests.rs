@@ -31,6 +31,7 @@ fn method_report() -> MethodReport {
 fn plan_report() -> PlanReport {
     let job = |job_id: u32, nodes: &str, reason: Option<&str>| PlannedJob {
         job_id,
+        label: if job_id == 7 { "7_[1-3]".into() } else { String::new() },
         method: "balance".into(),
         nodes: nodes.into(),
         reason: reason.map(str::to_owned),

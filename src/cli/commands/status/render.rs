@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use crate::text::units::{micros, millis, seconds, share};
+use crate::text::units::{many, micros, millis, seconds, share};
 use crate::text::{breaker_cause, clean, facts, heading, table_of, wrapped};
 use phalanx_messages::rest::order::OrderStatus;
 use phalanx_messages::rest::{
@@ -14,17 +14,19 @@ use phalanx_messages::rest::{
 
 /// The whole report.
 pub fn text(status: &Status) -> String {
-    let mut out = String::new();
-    let version = clean(&status.version);
-    heading(&mut out, &format!("phalanxd {version}, up {}", seconds(status.uptime_s)));
-    out.push_str(&wrapped(&verdict(status), ""));
+    let mut out = wrapped(&verdict(status), "");
     daemon(&mut out, status);
-    heading(&mut out, "Placement calls of slurmctld since the daemon started");
-    calls(&mut out, status);
+    if status.run_now.calls + status.will_run.calls == 0 {
+        heading(&mut out, "Slurm has not called for a placement since the daemon started.");
+    } else {
+        heading(&mut out, "Placement calls of slurmctld since the daemon started");
+        calls(&mut out, status);
+    }
     proofs(&mut out, status);
-    heading(&mut out, "Calls of slurmctld since the plugin was loaded");
-    plugin_calls(&mut out, &status.plugin);
-    heading(&mut out, "Times");
+    if status.plugin.connected {
+        heading(&mut out, "Calls of slurmctld since the plugin was loaded");
+        plugin_calls(&mut out, &status.plugin);
+    }
     times(&mut out, status);
     out
 }
@@ -70,7 +72,9 @@ pub fn verdict(status: &Status) -> String {
 }
 
 fn daemon(out: &mut String, status: &Status) {
+    let version = clean(&status.version);
     let mut list = vec![
+        ("Daemon", format!("phalanxd {version}, up {}", seconds(status.uptime_s))),
         ("Configuration", configuration(status)),
         ("Slurm", slurm(status)),
         ("Plugin", plugin(&status.plugin)),
@@ -142,7 +146,9 @@ fn slurm(status: &Status) -> String {
     let (cluster, version) = (clean(&slurm.cluster), clean(&slurm.version));
     format!(
         "{cluster} {version}, {reachable}\n\
-         {nodes} nodes, {jobs_pending} jobs pending, {jobs_running} running\n{snapshot}"
+         {}, {} pending, {jobs_running} running\n{snapshot}",
+        many(nodes, "node"),
+        many(jobs_pending, "job")
     )
 }
 
@@ -177,9 +183,12 @@ fn link(status: &Status) -> String {
     let LinkStatus { mirror_nodes, mirror_jobs, events, .. } = status.link;
     let LinkStatus { connections, refused, protocol_errors, .. } = status.link;
     let mut text = format!(
-        "{}\n{mirror_nodes} nodes and {mirror_jobs} running jobs mirrored, {events} events\n\
-         {connections} connections, {refused} refused, {protocol_errors} protocol errors",
-        clean(&status.link.socket)
+        "{}\nmirrors {} and {} on them, {events} events\n\
+         {}, {refused} refused, {protocol_errors} protocol errors",
+        clean(&status.link.socket),
+        many(mirror_nodes, "node"),
+        many(mirror_jobs, "job"),
+        many(connections, "connection"),
     );
     let LinkStatus { differing_nodes, resyncs_asked, .. } = status.link;
     // Writing to a String cannot fail.
@@ -342,13 +351,15 @@ fn plugin_calls(out: &mut String, plugin: &PluginStatus) {
     let asked = format!(
         "{asks}, {answers} answered in time, {late_answers} late, {narrowed} placed as answered"
     );
-    let link =
-        format!("{connects} connections, state sent anew {resyncs} times, {events} events sent");
+    let link = format!(
+        "{}, state sent anew {resyncs} times, {events} events sent",
+        many(connects, "connection")
+    );
     let causes: Vec<String> = plugin
         .breaches
         .iter()
         .filter(|(_, count)| **count > 0)
-        .map(|(cause, count)| format!(", {count} times for {}", breaker_cause(cause)))
+        .map(|(cause, count)| format!(", {} for {}", many(*count, "time"), breaker_cause(cause)))
         .collect();
     let breaker = format!(
         "opened {breaker_opens} times{}, ejected {} times; waited in vain {}",
@@ -390,6 +401,11 @@ fn times(out: &mut String, status: &Status) {
     ];
     let full = &status.plugin.full_stock;
     rows.extend(full.iter().map(|(mode, t)| mean(format!("Slurm's, all candidates, {mode}"), t)));
+    rows.retain(|(_, calls, _)| *calls > 0);
+    if rows.is_empty() {
+        return;
+    }
+    heading(out, "Times; an answer later than link.deadline_us counts as late");
     table_of(rows)
         .left("Per call", |(name, ..)| name.clone())
         .right("Calls", |(_, calls, _)| *calls)

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Every command has help, a manual page and completion. To add one: write its module in
+//! Every command has help. To add one: write its module in
 //! `src/cli/commands` with `Args` (the options; their comments are the help text) and `Args::run`,
 //! add its line to the list of `src/cli/commands/mod.rs`, and its name to [`COMMANDS`] here, which
 //! lists them as the help text does.
 #![allow(clippy::unwrap_used)]
 
-use std::path::Path;
-
-use crate::cli::{Server, code, err, out, phalanx};
+use crate::cli::{code, err, out, phalanx};
 
 const COMMANDS: &[&str] = &[
     "status",
@@ -46,8 +44,8 @@ const COMMANDS: &[&str] = &[
     "solve",
 ];
 
-/// Most commands at top level, those for packages included.
-const TOP_LEVEL_MAX: usize = 16;
+/// Most commands at top level.
+const TOP_LEVEL_MAX: usize = 15;
 
 /// The commands that users see and that do something by themselves, each with its words.
 fn listed(command: &clap::Command, words: &[&str], found: &mut Vec<(String, clap::Command)>) {
@@ -100,63 +98,6 @@ fn every_command_and_option_has_help() {
         let help = command.render_long_help().to_string();
         assert!(help.starts_with(&about) && help.contains("Exit status:"), "{name}: {help}");
     }
-}
-
-#[test]
-fn every_command_has_a_manual_page_and_completion() {
-    let dir = tempfile::tempdir().unwrap();
-    let output = phalanx(&["generate", dir.path().to_str().unwrap()]);
-    assert_eq!(code(&output), 0, "{}", err(&output));
-    let read = |path: &str| std::fs::read_to_string(dir.path().join(Path::new(path))).unwrap();
-    let scripts = ["bash/phalanx.bash", "zsh/_phalanx", "fish/phalanx.fish"].map(read);
-    for (name, command) in all() {
-        let page = read(&format!("man/man1/phalanx-{}.1", name.replace(' ', "-")));
-        let options = command.get_arguments().filter_map(|option| option.get_long());
-        for option in options {
-            // Roff writes a minus sign as `\-`.
-            let written = format!("\\-\\-{}", option.replace('-', "\\-"));
-            assert!(page.contains(&written), "{name}: --{option} is not in its page");
-            for script in &scripts {
-                assert!(script.contains(option), "{name}: --{option} is not completed");
-            }
-        }
-        assert!(page.contains(".SH EXAMPLES"), "{name} has no example");
-        let last = name.rsplit(' ').next().unwrap();
-        assert!(scripts.iter().all(|script| script.contains(last)), "{name} is not completed");
-    }
-}
-
-/// The script of a real bash, with phalanxd there and gone.
-#[test]
-fn bash_completes_jobs_and_nodes() {
-    let dir = tempfile::tempdir().unwrap();
-    assert_eq!(code(&phalanx(&["generate", dir.path().to_str().unwrap()])), 0);
-    let server = Server::start();
-    let complete = |words: &[&str], socket: &Path| {
-        let script = dir.path().join("bash/phalanx.bash");
-        let text = format!(
-            "source {}; COMP_WORDS=({}); COMP_CWORD={}; \
-             _phalanx_names phalanx \"${{COMP_WORDS[COMP_CWORD]}}\" \
-             \"${{COMP_WORDS[COMP_CWORD-1]}}\"; echo \"${{COMPREPLY[*]}}\"",
-            script.display(),
-            words.join(" "),
-            words.len() - 1
-        );
-        let program = Path::new(env!("CARGO_BIN_EXE_phalanx")).parent().unwrap().to_owned();
-        let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap());
-        let mut bash = std::process::Command::new("bash");
-        bash.args(["-c", &text]).env("PATH", path).env("PHALANX_SOCKET", socket);
-        let output = bash.output().unwrap();
-        assert_eq!(err(&output), "");
-        out(&output).trim().to_owned()
-    };
-    let socket = server.socket();
-    assert_eq!(complete(&["phalanx", "explain", "41"], socket), "41 413_7");
-    assert_eq!(complete(&["phalanx", "--json", "explain", "42"], socket), "42");
-    assert_eq!(complete(&["phalanx", "history", "speeds", "--node", "gpu"], socket), "gpu1 gpu2");
-    assert_eq!(complete(&["phalanx", "expl"], socket), "explain", "clap's own");
-    let gone = Path::new("/nowhere/control.sock");
-    assert_eq!(complete(&["phalanx", "explain", "41"], gone), "");
 }
 
 #[test]

@@ -108,10 +108,7 @@ impl Sum {
         };
         let known: Option<Vec<(u64, f64)>> = names.iter().map(of).collect();
         let known = known.filter(|known| !known.is_empty());
-        if self.clock.within(ran.start_s, ran.end_s.max(ran.start_s + 1)).is_none() {
-            return;
-        }
-        let found = used(ran, known.as_deref(), &self.clock);
+        let Some(found) = used(ran, known.as_deref(), &self.clock) else { return };
         let out = &mut self.out;
         for (list, name) in [(&mut out.users, user), (&mut out.accounts, account)] {
             let at = list.iter().position(|row| row.name == name).unwrap_or_else(|| {
@@ -119,20 +116,17 @@ impl Sum {
                 list.len() - 1
             });
             if let Some(row) = list.get_mut(at) {
-                add(row, found.as_ref(), runs_now);
+                add(row, &found, runs_now);
             }
         }
-        add(&mut out.total, found.as_ref(), runs_now);
+        add(&mut out.total, &found, runs_now);
     }
 }
 
-fn add(row: &mut EnergyShare, found: Option<&Used>, runs_now: bool) {
+fn add(row: &mut EnergyShare, found: &Used, runs_now: bool) {
     row.runs += 1;
     row.running += u64::from(runs_now);
-    let Some(found) = found else {
-        row.unknown += 1;
-        return;
-    };
+    row.unknown += u64::from(!found.known);
     row.measured += u64::from(found.measured);
     row.kwh += found.kwh;
     row.cost += found.cost;

@@ -23,20 +23,45 @@ use phalanx_messages::rest::{
     LeavesAhead, LeavesReport, PendingReport, Placed, PreferenceReport,
 };
 use phalanx_planner::ends::expected_end_s;
-use phalanx_planner::pending::waiting;
+use phalanx_planner::pending::{Waiting, waiting};
 use phalanx_planner::usage::NodeUsage;
 
 /// Maximum number of asks that one explanation lists.
 const ASKS_MAX: u32 = 8;
+
+/// Returns the explanation for its job's user alone, without the ids of others' jobs; `None`: for
+/// one who may see every job. A job of another user is as unknown as one that there is not.
+pub(super) fn for_user(
+    made: Result<Explain, Failure>,
+    job: &str,
+    user: Option<u32>,
+) -> Result<Explain, Failure> {
+    let Some(_) = user else { return made };
+    let own = made.ok().filter(|report| report.user_id == user);
+    let mut report = own.ok_or_else(|| unknown(job))?;
+    report.asks.iter_mut().for_each(|ask| ask.preemptable.clear());
+    if let Some(order) = &mut report.order {
+        order.stop_job = None;
+    }
+    let leaves = report.pending.as_mut().and_then(|pending| pending.topology.as_mut());
+    if let Some(one) = leaves.and_then(|leaves| leaves.one_leaf.as_mut()) {
+        one.after_jobs.clear();
+    }
+    Ok(report)
+}
+
+fn unknown(job: &str) -> Failure {
+    Failure::NotFound(format!("job {job}: Slurm does not know it, nor does the history"))
+}
 
 impl Shared {
     /// Explains one job, by the name that a user writes.
     ///
     /// # Errors
     /// Fails for a wrong name, or a job that neither Slurm nor the history knows.
-    pub(super) fn explain_report(&self, job: &str) -> Result<Explain, Failure> {
+    pub(super) fn explain_report(&self, job: &str, user: Option<u32>) -> Result<Explain, Failure> {
         let key = parse_job(job).ok_or_else(|| {
-            Failure::BadRequest(format!("job `{job}`: expected 123, 123_4 or 123+1"))
+            Failure::BadRequest(format!("job `{job}`: expected 123, 123_4, 123_[1-6] or 123+1"))
         })?;
         let snapshot = self.cluster.snapshot();
         let in_queue = snapshot.as_ref().and_then(|s| find(s, key));
@@ -48,7 +73,7 @@ impl Shared {
         if let (Some(snapshot), Some(job)) = (&snapshot, in_queue)
             && job.state == JobState::Pending
         {
-            report.pending = Some(self.pending(snapshot, job));
+            report.pending = Some(self.pending(snapshot, job, user));
             let queue = self.responder.order.report();
             report.order = queue.and_then(|queue| self.order.of_job(&queue, job.id));
         }
@@ -59,8 +84,7 @@ impl Shared {
             placed.topology = self.leaves(snapshot, in_queue, placed);
         }
         if !found && report.placed.is_none() && report.asks.is_empty() {
-            let text = format!("job {job}: Slurm does not know it, nor does the history");
-            return Err(Failure::NotFound(text));
+            return Err(unknown(job));
         }
         Ok(report)
     }
@@ -177,7 +201,7 @@ impl Shared {
         u64::try_from(soonest.at_s).ok().map(|s| s.saturating_mul(1000))
     }
 
-    fn pending(&self, snapshot: &Snapshot, job: &Job) -> PendingReport {
+    fn pending(&self, snapshot: &Snapshot, job: &Job, user: Option<u32>) -> PendingReport {
         let (usages, _) = self.usages(snapshot);
         let now_s = now_s();
         let found = waiting(snapshot, &usages, job, now_s);
@@ -219,12 +243,15 @@ impl Shared {
             blockers,
             summary: match self.responder.power_hold(job.id) {
                 Some((hold, partition)) => hold.text(&partition, |claim| {
-                    let of = snapshot.job(claim.job).map(|job| job.user.to_string());
+                    let of = match user {
+                        Some(uid) if uid != claim.user_id => Some("another user".to_owned()),
+                        _ => snapshot.job(claim.job).map(|job| job.user.to_string()),
+                    };
                     let from = zoned(claim.from_s.saturating_mul(1000));
                     let from = from.strftime("%Y-%m-%d %H:%M:%S").to_string();
                     (of.unwrap_or_else(|| format!("user {}", claim.user_id)), from)
                 }),
-                None => found.summary(&job.reason),
+                None => summary(snapshot, &usages, job, &found),
             },
             preference: self.planned_preference(job.id),
             note: self.plans.lock().of_round.notes.get(&job.id).cloned(),
@@ -243,6 +270,7 @@ impl Shared {
     /// Adds the job's asks and its start from memory, else from the history.
     fn add_past(&self, report: &mut Explain, key: JobKey, known: Option<JobMemory>) {
         if let Some(known) = known {
+            report.user_id = report.user_id.or(Some(known.user));
             report.asks = known.asks.iter().rev().map(|ask| ask.report.clone()).collect();
             if let Some(start) = known.start {
                 if report.job_id == 0 {
@@ -267,6 +295,22 @@ impl Shared {
     }
 }
 
+/// Says why a job waits; of a het job that has room, the component that has none.
+fn summary(snapshot: &Snapshot, usages: &[NodeUsage], job: &Job, found: &Waiting) -> String {
+    let of_job = |other: &&Job| {
+        job.het_job_id.is_some() && other.het_job_id == job.het_job_id && other.id != job.id
+    };
+    let others = snapshot.jobs.iter().filter(of_job).filter(|o| o.state == JobState::Pending);
+    let looked = others.map(|other| (other, waiting(snapshot, usages, other, now_s())));
+    match looked.filter(|_| found.has_room()).find(|(_, why)| !why.has_room()) {
+        Some((other, why)) => {
+            let why = why.summary("").replacen("it ", "that ", 1);
+            format!("component {} has to start with it: {why}", other.label)
+        }
+        None => found.summary(&job.reason),
+    }
+}
+
 /// Adds the past from the history; an unreadable history leaves the explanation without it.
 fn add_history(report: &mut Explain, reader: &HistoryReader, key: JobKey, id: u32) {
     let placement = match key {
@@ -281,6 +325,7 @@ fn add_history(report: &mut Explain, reader: &HistoryReader, key: JobKey, id: u3
         let reason = decision.as_ref().and_then(reason_of);
         let scores = decision.as_ref().and_then(scores_of);
         report.job_id = placement.job.job_id;
+        report.user_id.get_or_insert(placement.job.user_id);
         report.placed = Some(placed(placement.nodes, placement.time_ms, scores, kept, reason));
     }
     if report.asks.is_empty() {
@@ -288,7 +333,10 @@ fn add_history(report: &mut Explain, reader: &HistoryReader, key: JobKey, id: u3
             JobKey::Task(array, task) => reader.decisions_of_task(array, task, ASKS_MAX),
             _ => reader.decisions_of_job(id, ASKS_MAX),
         };
-        report.asks = rows.unwrap_or_default().iter().map(ask_of).collect();
+        let rows = rows.unwrap_or_default();
+        let user = rows.first().map(|row| row.decision.job.user_id);
+        report.user_id = report.user_id.or(user);
+        report.asks = rows.iter().map(ask_of).collect();
     }
 }
 
@@ -334,6 +382,8 @@ fn ask_of(row: &DecisionRow) -> AskReport {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum JobKey {
     Id(u32),
+    /// Tasks of an array that wait.
+    Array(u32),
     Task(u32, u32),
     Component(u32, u32),
 }
@@ -341,13 +391,16 @@ enum JobKey {
 impl JobKey {
     fn first(self) -> u32 {
         match self {
-            Self::Id(id) | Self::Task(id, _) | Self::Component(id, _) => id,
+            Self::Id(id) | Self::Array(id) | Self::Task(id, _) | Self::Component(id, _) => id,
         }
     }
 }
 
 fn parse_job(text: &str) -> Option<JobKey> {
     if let Some((array, task)) = text.split_once('_') {
+        if task.starts_with('[') && task.ends_with(']') {
+            return Some(JobKey::Array(array.parse().ok()?));
+        }
         return Some(JobKey::Task(array.parse().ok()?, task.parse().ok()?));
     }
     if let Some((leader, offset)) = text.split_once('+') {
@@ -360,6 +413,7 @@ fn find(snapshot: &Snapshot, key: JobKey) -> Option<&Job> {
     match key {
         JobKey::Id(id) => snapshot.job(id),
         JobKey::Task(array, task) => snapshot.array_task(array, task),
+        JobKey::Array(id) => snapshot.array_task(id, u32::MAX).or_else(|| snapshot.job(id)),
         JobKey::Component(leader, offset) => {
             let label = format!("{leader}+{offset}");
             snapshot.jobs.iter().find(|job| *job.label == *label)
@@ -370,7 +424,9 @@ fn find(snapshot: &Snapshot, key: JobKey) -> Option<&Job> {
 fn recent_key(key: JobKey, job: Option<&Job>) -> Key {
     match key {
         JobKey::Task(array, task) => Key::Task(array, task),
-        JobKey::Id(id) | JobKey::Component(id, _) => Key::Job(job.map_or(id, |j| j.id)),
+        JobKey::Id(id) | JobKey::Array(id) | JobKey::Component(id, _) => {
+            Key::Job(job.map_or(id, |j| j.id))
+        }
     }
 }
 
@@ -378,17 +434,24 @@ fn request(snapshot: Option<&Snapshot>, job: &Job) -> BTreeMap<String, String> {
     let shape = &job.shape;
     let wanted = shape.wanted_nodes();
     let need = shape.need(wanted);
+    // Its nodes follow from its tasks: what one node would need is what it needs in all.
+    let is_open = wanted == 1 && shape.node_count_is_free();
+    let per = |by_node: bool| if is_open && !by_node { "in all" } else { "per node" };
     let nodes = match (shape.min_nodes, shape.max_nodes) {
         (min, u32::MAX) => format!("{} or more", min.max(1)),
         (min, max) if min == max => max.to_string(),
         (min, max) => format!("{min} to {max}"),
     };
-    let mut words = BTreeMap::from([
-        ("nodes".to_owned(), nodes),
-        ("cpu".to_owned(), format!("{} per node, {} in all", need.cpus, shape.min_cpus)),
-    ]);
+    let cpus = match is_open {
+        true => format!("{} in all", need.cpus),
+        false => format!("{} per node, {} in all", need.cpus, shape.min_cpus),
+    };
+    let mut words = BTreeMap::from([("nodes".to_owned(), nodes), ("cpu".to_owned(), cpus)]);
     if need.memory_mb > 0 {
-        words.insert("mem".to_owned(), format!("{} MiB per node", need.memory_mb));
+        words.insert(
+            "mem".to_owned(),
+            format!("{} MiB {}", need.memory_mb, per(need.mem_per_cpu_mb == 0)),
+        );
     } else if need.all_memory {
         words.insert("mem".to_owned(), "all of each node".to_owned());
     }
@@ -401,7 +464,7 @@ fn request(snapshot: Option<&Snapshot>, job: &Job) -> BTreeMap<String, String> {
         };
         let kind = name(|s| &s.gres_kinds, want.kind.at());
         let full = want.gres_type.map_or(kind, |t| name(|s| &s.gres_types, t.at()));
-        words.insert(format!("gres/{full}"), format!("{count} per node"));
+        words.insert(format!("gres/{full}"), format!("{count} {}", per(want.per_node > 0)));
     }
     for (name, count) in &job.licenses {
         words.insert(format!("license/{name}"), count.to_string());
@@ -412,15 +475,94 @@ fn request(snapshot: Option<&Snapshot>, job: &Job) -> BTreeMap<String, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use phalanx_core::shape::Shape;
+    use phalanx_core::snapshot::{Builder, Node, Partition};
+    use phalanx_messages::rest::order::JobOrder;
+    use phalanx_planner::usage::Level;
 
     #[test]
     fn job_names() {
         assert_eq!(parse_job("12"), Some(JobKey::Id(12)));
         assert_eq!(parse_job("12_3"), Some(JobKey::Task(12, 3)));
         assert_eq!(parse_job("12+1"), Some(JobKey::Component(12, 1)));
-        for bad in ["", "x", "12_", "_3", "12_3_4", "-1", "4294967296", "12.5", "../x"] {
+        assert_eq!(parse_job("12_[1-6%2]"), Some(JobKey::Array(12)));
+        for bad in
+            ["", "x", "12_", "12_[", "x_[1]", "_3", "12_3_4", "-1", "4294967296", "12.5", "../x"]
+        {
             assert_eq!(parse_job(bad), None, "{bad}");
         }
+    }
+
+    /// Goal: users get their own jobs, without ids of others' jobs; another job looks as one that
+    /// there is not; who may see all gets what there is.
+    #[test]
+    fn users_get_their_own_jobs_only() {
+        let one_leaf = Some(LeafAhead { after_jobs: vec![8, 9], ..LeafAhead::default() });
+        let topology = Some(LeavesAhead { one_leaf, ..LeavesAhead::default() });
+        let ask = AskReport { preemptable: vec![41], preemptable_all: 1, ..AskReport::default() };
+        let made = || {
+            Ok(Explain {
+                user_id: Some(5),
+                pending: Some(PendingReport { topology: topology.clone(), ..<_>::default() }),
+                order: Some(JobOrder { stop_job: Some(99), ..JobOrder::default() }),
+                asks: vec![ask.clone()],
+                ..Explain::default()
+            })
+        };
+        let text = |report: &Explain| serde_json::to_string(report).unwrap();
+        assert_eq!(for_user(made(), "7", None).unwrap(), made().unwrap());
+        let own = text(&for_user(made(), "7", Some(5)).unwrap());
+        for hidden in ["8,9", "41", "99"] {
+            assert!(text(&made().unwrap()).contains(hidden) && !own.contains(hidden), "{own}");
+        }
+        let refused = |made, user| for_user(made, "7", Some(user)).unwrap_err().to_string();
+        let nobodys = || Ok(Explain::default());
+        assert_eq!(refused(made(), 6), refused(Err(unknown("7")), 6));
+        assert_eq!(refused(nobodys(), 0), unknown("7").to_string(), "an unknown user is nobody");
+    }
+
+    /// Goal: of a het job the component without room is the reason, by its name.
+    #[test]
+    fn the_component_without_room_is_named() {
+        let node = |name: &str| Node {
+            name: name.into(),
+            state: "IDLE".into(),
+            available: true,
+            cpus: 8,
+            ..Node::default()
+        };
+        let part = |offset: u32, cpus: u32| Job {
+            id: 12 + offset,
+            label: format!("12+{offset}").into(),
+            het_job_id: Some(12),
+            partitions: "main".into(),
+            reason: "Resources".into(),
+            shape: Shape { min_cpus: cpus, min_nodes: 1, max_nodes: 1, ..Shape::default() },
+            ..Job::default()
+        };
+        let mut builder = Builder::default();
+        builder.nodes(vec![node("n1"), node("n2")]).unwrap();
+        let mut snapshot = builder.draft;
+        let nodes = [0, 1].into_iter().collect();
+        snapshot.partitions =
+            vec![Partition { name: "main".into(), up: true, nodes, ..<_>::default() }];
+        snapshot.jobs = vec![part(0, 4), part(1, 16)];
+        let usage = |_: &str| NodeUsage { cpus: Level { total: 8, used: 0 }, ..<_>::default() };
+        let usages = ["n1", "n2"].map(usage);
+        let why = |at: usize| {
+            let job = &snapshot.jobs[at];
+            summary(&snapshot, &usages, job, &waiting(&snapshot, &usages, job, now_s()))
+        };
+        assert!(
+            why(0).starts_with("component 12+1 has to start with it: that can not"),
+            "{}",
+            why(0)
+        );
+        assert!(why(1).starts_with("it can not start on the present nodes"), "{}", why(1));
+        snapshot.jobs[1].het_job_id = Some(99);
+        let job = &snapshot.jobs[0];
+        let alone = summary(&snapshot, &usages, job, &waiting(&snapshot, &usages, job, now_s()));
+        assert_eq!(alone, "it needs 1 node, 2 have room now: Slurm holds it back (Resources)");
     }
 
     #[test]

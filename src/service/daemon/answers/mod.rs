@@ -81,8 +81,8 @@ impl Backend for Shared {
         Ok(nodes_report(&snapshot, &placer, &topologies, threshold, exact))
     }
 
-    fn explain(&self, job: &str) -> Result<Explain, Failure> {
-        self.explain_report(job)
+    fn explain(&self, job: &str, user: Option<u32>) -> Result<Explain, Failure> {
+        explain::for_user(self.explain_report(job, user), job, user)
     }
 
     fn block_map(&self, job_id: u32, user: Option<u32>) -> Result<Arc<BlockMap>, Failure> {
@@ -117,6 +117,10 @@ impl Backend for Shared {
                 rank: place.and_then(|p| p.0),
                 delta: place.map_or(0, |p| p.1),
                 job_id: planned.job_id,
+                label: snapshot
+                    .job(planned.job_id)
+                    .map(|j| j.label.to_string())
+                    .unwrap_or_default(),
                 method: decided.map_or("balance", |s| s.preference.method.as_str()).to_owned(),
                 nodes: node_names(snapshot, &planned.nodes),
                 reason: planned.why.map(str::to_owned),

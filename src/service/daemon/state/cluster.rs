@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, RwLock};
 use std::time::{Duration, Instant};
 
 use crate::source::slurm::{ClusterInfo, SourceError};
-use phalanx_core::snapshot::{JobState, Snapshot};
+use phalanx_core::snapshot::{Job, JobState, Snapshot};
 use phalanx_ffi::clock::millis;
 use phalanx_ffi::locks::{lock, read, write};
 use phalanx_messages::rest::SlurmStatus;
@@ -69,8 +69,10 @@ impl Cluster {
     pub fn status(&self) -> SlurmStatus {
         let poll = lock(&self.poll);
         let snapshot = self.snapshot();
+        // Those that are being cleaned up run no more.
+        let is = |j: &Job, state| j.state == state && !j.state_text.contains("COMPLETING");
         let jobs = |state| {
-            let count = |s: &Arc<Snapshot>| s.jobs.iter().filter(|j| j.state == state).count();
+            let count = |s: &Arc<Snapshot>| s.jobs.iter().filter(|j| is(j, state)).count();
             snapshot.as_ref().map_or(0, count) as u64
         };
         SlurmStatus {

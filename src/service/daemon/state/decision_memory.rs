@@ -67,6 +67,8 @@ const ASK_BYTES: usize = 600;
 /// One job's asks and its start.
 #[derive(Debug, Clone, Default)]
 pub struct JobMemory {
+    /// User of the job.
+    pub user: u32,
     /// Asks, the newest last; in boxes, as most jobs have one ask and the queue has room for four.
     pub asks: VecDeque<Box<Ask>>,
     pub start: Option<Start>,
@@ -82,10 +84,9 @@ impl JobMemory {
     }
 }
 
-/// A job with its user, when it was last heard of, and what it takes.
+/// A job, when it was last heard of, and what it takes.
 #[derive(Debug, Default)]
 struct Remembered {
-    user: u32,
     age: u64,
     bytes: usize,
     memory: JobMemory,
@@ -108,14 +109,14 @@ impl DecisionMemory {
         self.clock += 1;
         let clock = self.clock;
         if let Some(known) = self.jobs.get(&key) {
-            let (of, age) = (known.user, known.age);
+            let (of, age) = (known.memory.user, known.age);
             self.change(of, |jobs| jobs.remove(&age));
         } else if self.jobs.len() >= RECENT_JOBS_MAX {
             self.make_room();
         }
         self.change(user, |jobs| jobs.insert(clock, key));
         let known = self.jobs.entry(key).or_default();
-        (known.user, known.age) = (user, clock);
+        (known.memory.user, known.age) = (user, clock);
         &mut known.memory
     }
 

@@ -3,7 +3,7 @@
 //! reads, and into the history's records. It is a thread of its own so that neither names nor
 //! JSON cost time between a question and its answer.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -13,6 +13,7 @@ use phalanx_ffi::wire::{Cause, Reason};
 use phalanx_slurm::job_state_text;
 
 use super::learn::runs::RunEvent;
+use crate::daemon::comparison::compare;
 use crate::daemon::decision_views::{ask_report, decision_record, decision_report, job_ref, names};
 use crate::daemon::state::decision_memory::{Ask, DecisionMemory, Key, Start};
 use crate::daemon::state::inputs::DataInputs;
@@ -23,7 +24,8 @@ use crate::history::{
 use crate::link::Responder;
 use crate::sync::TICK;
 use phalanx_config::Mode;
-use phalanx_core::NodeIdx;
+use phalanx_core::limits::HOSTLIST_NAMES_MAX;
+use phalanx_core::{NodeIdx, hostlist};
 use phalanx_ffi::clock::now_ms;
 use phalanx_ffi::locks::lock;
 use phalanx_messages::rest::DecisionReport;
@@ -41,7 +43,7 @@ pub struct HistoryWriter<'a> {
     pub learned: &'a Learned,
     pub inputs: &'a DataInputs,
     /// Keys of asked decisions whose outcome is not yet known.
-    pub open: BTreeMap<u64, (Key, Option<f64>)>,
+    pub open: BTreeMap<u64, Key>,
     /// Source of samples of queue and nodes' use; none while slurmctld does not answer.
     pub sample: &'a dyn Fn() -> Option<SampleRecord>,
 }
@@ -90,7 +92,7 @@ impl HistoryWriter<'_> {
         let params = &self.responder.settings().tuning.params;
         let report = ask_report(decision, time_ms);
         let scores = decision_report(decision, params.mode, time_ms);
-        self.open.insert(decision.id, (key, scores.as_ref().and_then(mean_after)));
+        self.open.insert(decision.id, key);
         while self.open.len() > OPEN_MAX {
             self.open.pop_first();
         }
@@ -109,7 +111,7 @@ impl HistoryWriter<'_> {
             Some(reason) => Some(reason.as_str().to_owned()),
             None => Some("unknown".to_owned()),
         };
-        let key = self.open.get(&note.decision).map(|(key, _)| *key);
+        let key = self.open.get(&note.decision).copied();
         if let Some(key) = key {
             lock(self.memory).outcome(key, note.decision, reason.clone());
         }
@@ -174,18 +176,35 @@ impl HistoryWriter<'_> {
         if mode == Mode::Off {
             return;
         }
-        let decision = ask.as_ref().map(|ask| ask.decision);
-        let decided = decision.and_then(|id| self.open.get(&id)).and_then(|(_, after)| *after);
+        let shadow = ask.as_ref().filter(|a| mode == Mode::Shadow && a.report.nodes != text);
+        let compared = shadow.and_then(Ask::scores).and_then(|made| self.compare(note, &made));
         self.record(Record::Placement(PlacementRecord {
             time_ms,
             job: job_ref(note.job.id, note.job.array, note.job.user_id, partition),
             mode: mode.as_str().to_owned(),
             nodes: text,
             node_count: u32::try_from(nodes.len()).unwrap_or(u32::MAX),
-            decision,
-            dispersion_actual: note.dispersion,
-            dispersion_decided: decided,
+            decision: ask.as_ref().map(|ask| ask.decision),
+            compared,
         }));
+    }
+
+    /// Compares Slurm's nodes with those of a decision, as JSON; none where the node table is
+    /// another one by now.
+    fn compare(&self, note: &BeganEvent, made: &DecisionReport) -> Option<String> {
+        let names = hostlist::expand(&made.nodes, HOSTLIST_NAMES_MAX).ok()?;
+        let names: BTreeSet<&str> = names.iter().map(String::as_str).collect();
+        let all = note.table.nodes.iter().enumerate();
+        let decided = all.filter(|(_, node)| names.contains(&*node.name));
+        let decided = decided.map(|(at, _)| NodeIdx::new(at)).collect();
+        let on = made.topology.as_ref().map(|on| on.topology.as_str());
+        let topology = note.table.topologies.iter().find(|t| on == Some(&**t.name()));
+        let found = self.responder.with_placer(|placer| {
+            let cluster = Some(placer.cluster()).filter(|c| Arc::ptr_eq(c.table(), &note.table))?;
+            let usage = |node: NodeIdx| cluster.usages().get(node.at()).cloned();
+            compare((&note.table, topology), usage, &note.job.held, &decided)
+        });
+        serde_json::to_string(&found??).ok()
     }
 }
 
@@ -195,12 +214,6 @@ const SAMPLE_EVERY: Duration = Duration::from_secs(60);
 const FIRST_SAMPLE: Duration = Duration::from_secs(2);
 /// Most decisions kept open for their outcome.
 const OPEN_MAX: usize = 100_000;
-
-fn mean_after(report: &DecisionReport) -> Option<f64> {
-    let count = u32::try_from(report.chosen.len()).ok().filter(|n| *n > 0)?;
-    let sum: f64 = report.chosen.iter().map(|c| c.dispersion_after).sum();
-    Some(sum / f64::from(count))
-}
 
 #[cfg(test)]
 mod tests {
@@ -272,7 +285,7 @@ mod tests {
             let held = (0..2).map(|at| Held { node: NodeIdx::new(at), ..Held::default() });
             let job = RunningJob { id: 7, held: held.collect(), ..RunningJob::default() };
             let (cause, table) = (Some(Cause::Begin), Arc::clone(&table));
-            let began = BeganEvent { job, cause, table, dispersion: None };
+            let began = BeganEvent { job, cause, table };
             let (_, learned) = write(memory, vec![LinkEvent::Began(began)]);
             let [RunEvent::Holds { placed_by, .. }] = &learned[..] else { panic!("{learned:?}") };
             assert_eq!(placed_by, expected, "{chosen}");

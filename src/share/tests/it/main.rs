@@ -24,21 +24,3 @@ fn out(output: &Output) -> String {
 fn err(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
-
-/// Goal: the manual page and the completion scripts name the options of both uses.
-#[test]
-fn manual_page_and_completion_are_generated() {
-    let dir = tempfile::tempdir().unwrap();
-    let output = phalanx_share(&["--generate", dir.path().to_str().unwrap()]);
-    assert_eq!(code(&output), 0, "{}", err(&output));
-    let read = |path: &str| std::fs::read_to_string(dir.path().join(path)).unwrap();
-    let page = read("man/man1/phalanx-share.1");
-    for text in ["\\-\\-input", "\\-\\-worker", ".SH EXAMPLES", "4  phalanxd does not answer"] {
-        assert!(page.contains(text), "{text}: {page}");
-    }
-    for script in ["bash/phalanx-share.bash", "zsh/_phalanx-share", "fish/phalanx-share.fish"] {
-        assert!(read(script).contains("item-timeout"), "{script}");
-    }
-    let help = out(&phalanx_share(&["--help"]));
-    assert!(help.contains("Exit status:") && !help.contains("--generate"), "{help}");
-}

@@ -6,7 +6,7 @@ mod power;
 use crate::exit::Failure;
 use crate::global::Global;
 use crate::outcome::Outcome;
-use crate::text::units::time;
+use crate::text::units::{many, time};
 use crate::text::{heading, table_of};
 use crate::time::since_ms;
 use phalanx_messages::rest::{EnergyShare, EnergyUse};
@@ -39,35 +39,53 @@ impl Args {
 
 fn text(report: &EnergyUse) -> String {
     let mut out = String::new();
-    heading(&mut out, &format!("Energy since {}", time(report.since_ms)));
-    if report.total.runs == 0 {
-        out.push_str("  no job ran\n");
+    let (all, since) = (&report.total, time(report.since_ms));
+    if all.runs == 0 {
+        heading(&mut out, &format!("No job ran since {since}."));
         return out;
     }
+    let counted = all.runs.saturating_sub(all.unknown);
+    let used = match counted {
+        0 => "the power of their nodes is not known (energy.watts)".to_owned(),
+        _ => format!("{counted} of them used {:.2} kWh for {:.2}", all.kwh, all.cost),
+    };
+    heading(
+        &mut out,
+        &format!(
+            "{} of {:.2} CPU hours since {since}; {used}. Costs are in the unit of energy.price.",
+            many(all.runs, "run"),
+            all.cpu_hours
+        ),
+    );
+    out.push('\n');
     let named = |row: &EnergyShare, none: &str| match row.name.as_str() {
         "" => none.to_owned(),
         name => name.to_owned(),
     };
+    let known = |row: &EnergyShare, amount: f64| match row.runs == row.unknown {
+        true => String::new(),
+        false => format!("{amount:.4}"),
+    };
     for (what, rows) in [("User", &report.users), ("Account", &report.accounts)] {
-        let all = [report.total.clone()];
+        let total = [report.total.clone()];
         table_of(
             rows.iter()
                 .map(|row| (named(row, "(none)"), row))
-                .chain(all.iter().filter(|_| what == "User").map(|row| ("all".to_owned(), row))),
+                .chain(total.iter().filter(|_| what == "User").map(|row| ("all".to_owned(), row))),
         )
         .left(what, |(name, _)| name.clone())
         .right("Runs", |(_, row)| row.runs)
         .right("Running", |(_, row)| row.running)
         .right("CPU hours", |(_, row)| format!("{:.2}", row.cpu_hours))
-        .right("kWh", |(_, row)| format!("{:.4}", row.kwh))
-        .right("Cost", |(_, row)| format!("{:.4}", row.cost))
+        .right("kWh", |(_, row)| known(row, row.kwh))
+        .right("Cost", |(_, row)| known(row, row.cost))
         .right("Measured", |(_, row)| row.measured)
         .right("Unknown", |(_, row)| row.unknown)
         .add_to(&mut out);
         out.push('\n');
     }
-    if report.total.unknown > 0 {
-        out.push_str("The power of some nodes is not known: energy.watts says it.\n");
+    if all.unknown > 0 && counted > 0 {
+        out.push_str("Unknown: runs on nodes whose power is not known; energy.watts says it.\n");
     }
     out
 }
@@ -109,6 +127,8 @@ mod tests {
         assert!(has(&[long, "12", "1", "1234.57", "20.0000", "5.0000", "4", "2"]), "{text}");
         assert!(text.contains("energy.watts") && text.lines().all(|line| line.len() <= 100));
         let none = super::text(&EnergyUse::default());
-        assert!(none.contains("no job ran"), "{none}");
+        assert!(none.contains("No job ran since"), "{none}");
+        let first = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(first.starts_with("12 runs of 1234.57 CPU hours since"), "{text}");
     }
 }

@@ -74,7 +74,7 @@ impl Args {
             status: client.get("/v1/status")?,
             // "No plan yet" and "history off" are no reason to show nothing.
             plan: client.get("/v1/plan").ok(),
-            decisions: client.get(&format!("/v1/decisions?limit={}", self.list)).ok(),
+            decisions: client.get(&format!("/v1/decisions?limit={}", 8 * self.list)).ok(),
             time_ms: u64::try_from(Timestamp::now().as_millisecond()).unwrap_or_default(),
         })
     }

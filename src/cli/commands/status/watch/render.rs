@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The text of `phalanx status --watch`.
 
+use std::collections::BTreeSet;
+
 use super::Look;
 use crate::commands::status::render::verdict;
-use crate::text::units::{count, micros, time};
+use crate::text::units::{clock, count, micros, time};
 use crate::text::{clean, facts, heading, table_of, wrapped};
 use phalanx_messages::rest::{LatestDecision, PlannedJob, Quantiles, Status};
 
@@ -96,10 +98,13 @@ fn queue(out: &mut String, look: &Look, list: usize) {
     }
     heading(out, &format!("Queue{more}"));
     let what = |job: &&PlannedJob| {
-        job.reason.clone().unwrap_or_else(|| format!("nothing: could start on {}", job.nodes))
+        job.reason.clone().unwrap_or_else(|| format!("its turn; there is room on {}", job.nodes))
     };
     table_of(plan.jobs.iter().take(list))
-        .right("Job", |job| job.job_id)
+        .left(
+            "Job",
+            |job| if job.label.is_empty() { job.job_id.to_string() } else { job.label.clone() },
+        )
         .left("Method", |job| job.method.clone())
         .left("Waits for", what)
         .add_to(out);
@@ -115,7 +120,10 @@ fn decisions(out: &mut String, look: &Look, list: usize) {
         return;
     }
     heading(out, "Latest decisions");
-    table_of(latest.decisions.iter().take(list))
+    // Slurm asks of a waiting job again and again: its latest question says all.
+    let mut seen = BTreeSet::new();
+    let once = latest.decisions.iter().filter(|made| seen.insert((&made.job, &made.ask)));
+    table_of(once.take(list))
         .left("Time", |made| clock(made.time_ms))
         .left("Job", |made| made.job.clone())
         .left("Partition", |made| made.partition.clone())
@@ -123,12 +131,6 @@ fn decisions(out: &mut String, look: &Look, list: usize) {
         .left("Nodes", |made| made.nodes.clone())
         .left("What became of it", |made| became(made))
         .add_to(out);
-}
-
-/// Formats hours, minutes and seconds.
-fn clock(ms: u64) -> String {
-    let whole = time(ms);
-    whole.split_whitespace().nth(1).and_then(|rest| rest.get(..8)).unwrap_or(&whole).to_owned()
 }
 
 fn became(made: &LatestDecision) -> String {

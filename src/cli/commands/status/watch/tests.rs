@@ -39,8 +39,12 @@ fn queue_and_decisions_say_why() {
         reason: reason.map(str::to_owned),
         ..PlannedJob::default()
     };
-    let made = |reason: Option<&str>, outcome: Option<&str>, placed| LatestDecision {
-        job: "7_1".into(),
+    let mut id = 0;
+    let mut made = |reason: Option<&str>, outcome: Option<&str>, placed| LatestDecision {
+        job: {
+            id += 1;
+            format!("7_{id}")
+        },
         nodes: "n".repeat(300),
         mode: "shadow".into(),
         reason: reason.map(str::to_owned),
@@ -62,10 +66,10 @@ fn queue_and_decisions_say_why() {
     };
     let text = render::text(&full, None, 2);
     assert!(text.contains("Queue, 6 more"), "{text}");
-    assert!(text.contains("nothing: could start on n1"), "{text}");
+    assert!(text.contains("its turn; there is room on n1"), "{text}");
     assert!(!text.contains("placed so"), "two are shown: {text}");
     let text = render::text(&full, None, 9);
-    for said in ["no opinion: no-fit", "placed so, 0 us", "not told, mode shadow"] {
+    for said in ["no opinion:", "no-fit", "placed so, 0", "not told,"] {
         assert!(text.contains(said), "{said}: {text}");
     }
     assert!(text.lines().all(|line| line.chars().count() <= crate::text::WIDTH), "{text}");
