@@ -92,8 +92,7 @@ slurm-26.05:
 slurm-root:
 	$(BUILD_OTHER) $(or $(abspath $(SLURM_ROOT)),$(error SLURM_ROOT is not set: the prefix of a Slurm))
 man: build
-	target/release/phalanx generate build/man
-	target/release/phalanx-share --generate build/man
+	target/release/phalanx-bench pages build/man
 
 # ---- running
 

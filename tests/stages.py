@@ -222,7 +222,7 @@ def packages(version, release, seconds, programs_dir, gate, needs):
     debs, tree = f"build/deb-test/{version}", f"build/trees/{release}"
     overlay = f"build/slurm-{version}/select_cons_tres.so"
     other = () if version == OLD else (
-        ("PHALANX_DEBIAN", "13"), ("PHALANX_GENERATE", f"{TOP}/target/debug/phalanx"))
+        ("PHALANX_DEBIAN", "13"), ("PHALANX_PAGES", f"{TOP}/target/debug/phalanx-bench"))
     return (
         build(f"system-{release}", 90, "tests/packaging/tree", release, tree, lane="any",
               needs=["packages"], gate=gate),

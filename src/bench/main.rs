@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The program `phalanx-bench`: measurements of the methods, and simulations under the policies
-//! that they are compared with. Nothing here is part of the product.
+//! that they are compared with. Also the maker of the manual pages. It is no part of the product.
 
 mod bag;
 mod balance;
 mod data;
 mod gang;
+mod pages;
 mod proof;
 mod simulate;
 mod timing;
 mod topology;
 
 use std::error::Error;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -48,6 +50,10 @@ enum Command {
     GangQuality(Words),
     /// Regret of the learned index: [SLOTS] [RUNS] [FILE.svg]
     GangRegret(Words),
+    /// Manual pages and completion scripts into a directory: man/, bash/, zsh/, fish/ below it
+    Pages {
+        directory: PathBuf,
+    },
     /// Time of one proof of a planned start on 10,000 nodes
     Proof,
     Simulate(Box<simulate::Args>),
@@ -97,6 +103,7 @@ impl Command {
             Self::GangPolicies(args) => gang::policies::run(&args.words)?,
             Self::GangQuality(args) => gang::quality::run(&args.words)?,
             Self::GangRegret(args) => gang::regret::run(&args.words)?,
+            Self::Pages { directory } => pages::run(directory)?,
             Self::Proof => proof::run(),
             Self::Simulate(_) => {}
             Self::Topology => topology::run(),
