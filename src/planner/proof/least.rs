@@ -42,26 +42,21 @@ pub(super) fn least(shape: &Shape, largest: &Largest) -> Option<(usize, Need)> {
     if shape.left_to_slurm.is_some() || shape.max_nodes == 0 || of_cores {
         return None;
     }
+    let per_node = u64::from(shape.ntasks_per_node.max(1)) * u64::from(shape.cpus_per_task.max(1));
+    // Slurm may have raised `pn_min_cpus` for the memory, and then takes CPUs for granted
+    // that are not there.
+    let counted = !shape.overcommit && u64::from(shape.pn_min_cpus) <= per_node;
+    let total = if counted { u64::from(shape.min_cpus) } else { 1 };
     // Slurm raises the number of nodes to what holds all tasks.
-    let tasked = match shape.ntasks_per_node {
-        0 => 1,
-        per_node => shape.num_tasks.div_ceil(per_node),
-    };
-    let nodes = shape.min_nodes.max(tasked).max(1);
+    let filled = u32::try_from(total.div_ceil(largest.cpus.max(1))).ok()?;
+    let nodes = shape.min_nodes.max(shape.nodes_for_tasks()).max(filled).max(1);
     if nodes > shape.max_nodes {
         return None;
     }
     // All but one of the nodes give at most what the largest node has.
     let others = u64::from(shape.max_nodes - 1);
     let rest = |total: u64, most: u64| total.saturating_sub(others.saturating_mul(most));
-    let per_node = u64::from(shape.ntasks_per_node.max(1));
-    let per_task = u64::from(shape.cpus_per_task.max(1));
-    let mut cpus = 1;
-    // Slurm may have raised `pn_min_cpus` for the memory, and then takes CPUs for granted
-    // that are not there.
-    if !shape.overcommit && u64::from(shape.pn_min_cpus) <= per_node * per_task {
-        cpus = (per_node * per_task).max(rest(u64::from(shape.min_cpus), largest.cpus));
-    }
+    let cpus = if counted { per_node.max(rest(total, largest.cpus)) } else { 1 };
     let gres = shape.gres.iter().map(|want| {
         let most = largest.kinds.get(want.kind.at()).copied().unwrap_or(0);
         let of_tasks = want.per_task.saturating_mul(u64::from(shape.ntasks_per_node.max(1)));
@@ -116,6 +111,10 @@ mod tests {
         assert_eq!(least(&shape(1, 16), &largest()).unwrap().1.cpus, 16);
         let free = Shape { max_nodes: 500, ..shape(1, 16) };
         assert_eq!(least(&free, &largest()).unwrap(), (1, Need { cpus: 1, ..Need::default() }));
+        // Where the number of nodes is open, 100 tasks are on two nodes at least.
+        let free = Shape { max_nodes: 500, ..shape(1, 100) };
+        assert_eq!(least(&free, &largest()).unwrap(), (2, Need { cpus: 1, ..Need::default() }));
+        assert!(least(&Shape { max_nodes: 1, ..free }, &largest()).is_none());
     }
 
     #[test]

@@ -31,7 +31,11 @@ impl World {
             usage.cpus.free() + held.map(|held| held.cpus).sum::<u64>()
         };
         let per_node = u64::from(self.shape.ntasks_per_node) * u64::from(self.shape.cpus_per_task);
-        let fit = |node: &NodeIdx| free(*node).saturating_sub(self.lost[node.at()]) >= per_node;
+        let given = |node: NodeIdx| free(node).saturating_sub(self.lost[node.at()]);
+        if self.shape.node_count_is_free() {
+            return candidates.iter().map(given).sum::<u64>() >= self.shape.min_cpus.into();
+        }
+        let fit = |node: &NodeIdx| given(*node) >= per_node;
         candidates.iter().filter(fit).count() >= self.shape.min_nodes as usize
     }
 
@@ -115,6 +119,7 @@ prop_compose! {
         left_out in prop::collection::vec(0..nodes, 0..4),
         count in 1..4u32,
         cpus in 1..8u32,
+        open in any::<bool>(),
         nodes in Just(nodes),
     ) -> World {
         let table_node = |node: u32| TableNode {
@@ -140,13 +145,16 @@ prop_compose! {
         for node in left_out {
             candidates.remove(node.into());
         }
+        // `-N` with `--ntasks-per-node`, or `-n` alone, with more tasks than nodes of 8 hold.
+        let count_of = if open { 1 } else { count };
+        let tasks = if open { 4 * count * cpus } else { count * cpus };
         let shape = Shape {
-            min_nodes: count,
-            max_nodes: count,
-            req_nodes: count,
-            min_cpus: count * cpus,
-            ntasks_per_node: cpus,
-            num_tasks: count * cpus,
+            min_nodes: count_of,
+            max_nodes: if open { 500 } else { count },
+            req_nodes: count_of,
+            min_cpus: tasks,
+            ntasks_per_node: if open { 0 } else { cpus },
+            num_tasks: tasks,
             cpus_per_task: 1,
             ..Shape::default()
         };
@@ -203,7 +211,8 @@ proptest! {
             prop_assert!(start <= full);
         }
         // Nothing that the planner does not know: then it is found there.
-        if world.lost.iter().all(|lost| *lost == 0) && earliest.until_s < NEVER {
+        let known = world.lost.iter().all(|lost| *lost == 0) && !world.shape.node_count_is_free();
+        if known && earliest.until_s < NEVER {
             prop_assert_eq!(start, Some(earliest.until_s.into()));
         }
     }
@@ -266,6 +275,16 @@ fn the_first_end_that_makes_room_is_the_earliest_start() {
         &world.shape,
         Candidates::new(world.candidates.words())
     ));
+}
+
+#[test]
+fn tasks_of_more_than_a_node_need_as_many_nodes() {
+    let shape = Shape { min_nodes: 1, max_nodes: 500, min_cpus: 9, ..Shape::default() };
+    let world = World { shape: Shape { num_tasks: 9, ..shape }, ..two() };
+    let (earliest, few) = ask(&world, &mut Prover::new(&world.cluster), true).unwrap();
+    assert_eq!((earliest.not_before_s, earliest.until_s), (100_200, 100_200));
+    assert_eq!(few.iter().count(), 2);
+    assert_eq!(world.stock(&few, false, None), Some(100_200));
 }
 
 #[test]
