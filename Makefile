@@ -5,7 +5,7 @@
 #   make test    install what is needed, build, and test what every change must pass
 # Others: test-all (with the long matrix), demo-hdfs (word count over the blocks of a real HDFS,
 # beside stock Slurm), build, plugin, slurm-24.11, check, man, deb, install, bench-10k,
-# bench-balance, clean.
+# bench-balance, release, vendor, clean.
 
 # That of the installed libslurm-dev, else of slurmctld; looked at when it is needed, as deps-build
 # may be what installs it.
@@ -51,7 +51,7 @@ all: build
 
 # ---- what the machine must have
 
-.PHONY: deps-build deps-demo deps-run deps-test deps-hdfs deps-deb deps-rpm rust crates
+.PHONY: deps-build deps-demo deps-run deps-test deps-hdfs deps-deb deps-rpm deps-release rust crates
 deps-build: ; @tests/install-packages $(PACKAGES_BUILD)
 deps-run: ; @tests/install-packages $(PACKAGES_RUN)
 deps-demo: ; @tests/install-packages $(PACKAGES_DEMO)
@@ -59,6 +59,10 @@ deps-test: ; @tests/install-packages $(PACKAGES_TEST)
 deps-hdfs: ; @tests/install-packages $(PACKAGES_HDFS)
 deps-deb: ; @tests/install-packages $(PACKAGES_DEB)
 deps-rpm: ; @tests/install-packages $(PACKAGES_RPM)
+# The static phalanx needs musl's C library and Rust's.
+deps-release: rust
+	@tests/install-packages musl-tools
+	rustup target add $$(uname -m)-unknown-linux-musl
 rust: ; @tests/need-rust 1.95.0
 # Downloads beside what installs packages.
 crates: rust
@@ -184,6 +188,20 @@ $(SCHEMATHESIS):
 # For another Slurm than the installed one: make deb SLURM_VERSION=24.11.5
 deb: deps-deb build
 	CARGO="$(CARGO)" packaging/make-deb $(SLURM_VERSION) $(INSTALLED)
+
+# Packages, a static phalanx, source, crates, SBOM, checksums and the tag of a release, into
+# build/release. Once before: make release RELEASE=--rehearse
+.PHONY: release vendor
+RELEASE ?=
+CYCLONEDX := build/tools/bin/cargo-cyclonedx
+release: deps-deb deps-release build $(CARGO_DENY) $(CYCLONEDX)
+	CARGO="$(CARGO)" packaging/release $(INSTALLED) $(RELEASE)
+$(CYCLONEDX):
+	CARGO_PROFILE_DEV_DEBUG=0 $(CARGO) install -q cargo-cyclonedx --version 0.5.9 --locked --debug \
+		--root build/tools
+# All crates into vendor/, for a build of this tree without network: docs/install.md
+vendor: rust
+	mkdir -p .cargo && $(CARGO) vendor --locked > .cargo/config.toml
 
 # ---- measuring; nothing here passes or fails
 
