@@ -32,7 +32,7 @@ struct Range {
     width: usize,
 }
 
-/// The names that `text` stands for, in order; an empty text is no names.
+/// The names that `text` stands for, in order; commas and blanks part them, as many as there are.
 ///
 /// # Errors
 /// Fails as [`HostlistError`] lists; more than `names_max` names are refused before they
@@ -81,8 +81,9 @@ fn each(
     let (mut from, mut found) = (0, 0);
     while from <= text.len() && !text.is_empty() {
         let (parts, end) = parse_name(text, from)?;
+        from = end + 1;
         if parts.is_empty() {
-            return wrong(from, "a name is missing");
+            continue;
         }
         let Some(more) = product(&parts, names_max - found) else {
             let text = format!(": more names than the {names_max} that are left to it");
@@ -90,19 +91,18 @@ fn each(
         };
         found += more;
         take(&parts)?;
-        from = end + 1;
     }
     Ok(found)
 }
 
-/// Reads one name up to the next comma outside brackets; returns its parts and
+/// Reads one name up to the next comma or blank outside brackets; returns its parts and
 /// where it ends.
 fn parse_name(text: &str, from: usize) -> Result<(Vec<Part<'_>>, usize), HostlistError> {
     let bytes = text.as_bytes();
     let mut parts = Vec::new();
     let mut at = from;
     let mut text_from = from;
-    while at < bytes.len() && bytes[at] != b',' {
+    while at < bytes.len() && !b", \t\n".contains(&bytes[at]) {
         match bytes[at] {
             b'[' => {
                 if at > text_from {
@@ -116,7 +116,7 @@ fn parse_name(text: &str, from: usize) -> Result<(Vec<Part<'_>>, usize), Hostlis
                 text_from = at;
             }
             b']' => return wrong(at, "brackets do not match"),
-            byte if byte.is_ascii_whitespace() || byte.is_ascii_control() => {
+            byte if byte.is_ascii_control() => {
                 return wrong(at, &format!("unexpected character {:?}", char::from(byte)));
             }
             _ => at += 1,
@@ -346,15 +346,16 @@ mod tests {
     fn brackets_multiply_the_last_fastest() {
         let names = expand("r[1-2]n[09-10]-ib,login", 100).unwrap();
         assert_eq!(names, ["r1n09-ib", "r1n10-ib", "r2n09-ib", "r2n10-ib", "login"]);
-        assert_eq!(expand("", 0).unwrap(), Vec::<String>::new());
+        for none in ["", ",", " , "] {
+            assert_eq!(expand(none, 0).unwrap(), Vec::<String>::new());
+        }
+        assert_eq!(expand(",a,, b\tc[1-2],\n", 100).unwrap(), ["a", "b", "c1", "c2"]);
     }
 
     #[test]
     fn errors_name_the_place() {
         let many = "hostlist: more names than the 100 that are left to it";
         for (text, expected) in [
-            ("a,,b", "hostlist, byte 2: a name is missing"),
-            ("a,", "hostlist, byte 2: a name is missing"),
             ("n[1-2", "hostlist, byte 1: brackets do not match"),
             ("n1-2]", "hostlist, byte 4: brackets do not match"),
             ("n[1[2]]", "hostlist, byte 3: brackets do not match"),
@@ -362,7 +363,7 @@ mod tests {
             ("n[]", "hostlist, byte 2: expected a number of 1 to 18 digits, got \"\""),
             ("n[1-]", "hostlist, byte 4: expected a number of 1 to 18 digits, got \"\""),
             ("n[1,9-7]", "hostlist, byte 4: the range 9-7 ends before it begins"),
-            ("n 1", "hostlist, byte 1: unexpected character ' '"),
+            ("n\r1", "hostlist, byte 1: unexpected character '\\r'"),
             ("n[1-999]", many),
             ("n[1-999999999999999999][1-999999999999999999]", many),
         ] {
