@@ -21,7 +21,7 @@ const OWNERS: [&str; 5] = ["nodename", "partitionname", "downnodes", "frontendna
 /// Reader of a file.
 type Read<'r> = &'r mut dyn FnMut(&Path) -> Result<String, String>;
 /// Settings of a node, a partition or a set by their keys in small letters.
-type Get<'s, 'a> = &'s dyn Fn(&str) -> Option<&'a str>;
+pub type Get<'s, 'a> = &'s dyn Fn(&str) -> Option<&'a str>;
 
 /// A node.
 #[derive(Clone, Debug, PartialEq)]
@@ -42,7 +42,7 @@ pub struct Partition {
     /// Name of the partition.
     pub name: String,
     /// Nodes and sets of them, or ALL; see [`SlurmConf::nodes_of`].
-    nodes: String,
+    pub nodes: String,
     /// Longest time limit as written, empty where there is none.
     pub max_time: String,
     /// Line of the partition.
@@ -149,7 +149,10 @@ impl SlurmConf {
 
     /// Hands on each line that begins with a key: the name there, and the settings in force for it,
     /// those of the DEFAULT lines before it included.
-    fn records<'a>(
+    ///
+    /// # Errors
+    /// What `take` says, with the line.
+    pub fn records<'a>(
         &'a self,
         key: &str,
         take: &mut dyn FnMut(&'a str, &'a str, Get<'_, 'a>) -> Result<(), String>,
@@ -211,31 +214,29 @@ impl SlurmConf {
         Ok(self)
     }
 
-    /// Returns the nodes of a partition by their positions, ascending; FUTURE ones are not there
-    /// yet.
+    /// Returns the nodes of a partition's list by their positions, ascending; FUTURE ones are not
+    /// there yet.
     ///
     /// # Errors
-    /// A sentence with the line whose list cannot be read.
-    pub fn nodes_of(&self, partition: &Partition) -> Result<Vec<usize>, String> {
+    /// A sentence: the list, or that of a set in it, cannot be read.
+    pub fn nodes_of(&self, list: &str) -> Result<Vec<usize>, String> {
         let there = self.nodes.iter().enumerate().filter(|(_, node)| !node.future);
-        if partition.nodes.eq_ignore_ascii_case("ALL") {
+        if list.eq_ignore_ascii_case("ALL") {
             return Ok(there.map(|(at, _)| at).collect());
         }
         let mut room = TEXT_NAMES_MAX;
-        let mut list = |key: &str, text: &str| {
+        let mut expand = |key: &str, text: &str| {
             hostlist::expand_within(text, &mut room).map_err(|error| format!("{key}: {error}"))
         };
-        let names = list("Nodes", &partition.nodes);
-        let names = names.map_err(|what| format!("{}: {what}", partition.place))?;
-        let (mut names, mut found): (HashSet<String>, Vec<usize>) =
-            (names.into_iter().collect(), Vec::new());
+        let mut names: HashSet<String> = expand("Nodes", list)?.into_iter().collect();
+        let mut found: Vec<usize> = Vec::new();
         // A later set may stand in an earlier one.
         self.records("nodeset", &mut |set, _, get| {
             if names.remove(set) {
                 let has =
                     |all: &str| get("feature").is_some_and(|f| all.split(',').any(|a| a == f));
                 found.extend(there.clone().filter(|(_, n)| has(&n.features)).map(|(at, _)| at));
-                names.extend(list("NodeSet", get("nodes").unwrap_or_default())?);
+                names.extend(expand("NodeSet", get("nodes").unwrap_or_default())?);
             }
             Ok(())
         })?;
@@ -359,7 +360,7 @@ mod tests {
 
     /// Names of a partition's nodes.
     fn of(conf: &SlurmConf, at: usize) -> String {
-        let nodes = conf.nodes_of(&conf.partitions[at]).unwrap();
+        let nodes = conf.nodes_of(&conf.partitions[at].nodes).unwrap();
         let names: Vec<&str> = nodes.iter().map(|at| &*conf.nodes[*at].spec.name).collect();
         hostlist::compress(&names)
     }
@@ -379,8 +380,8 @@ mod tests {
         let limits = conf.partitions.iter().map(|one| one.max_time.as_str());
         assert_eq!(limits.collect::<Vec<_>>(), ["", "", "1:00:00", "1-0", "1:00:00"]);
         let wrong = parse("NodeName=n\n\nPartitionName=p Nodes=n[2-1]\n");
-        let error = wrong.nodes_of(&wrong.partitions[0]).unwrap_err();
-        assert!(error.starts_with("/etc/slurm/slurm.conf:3: Nodes: hostlist"), "{error}");
+        let error = wrong.nodes_of(&wrong.partitions[0].nodes).unwrap_err();
+        assert!(error.starts_with("Nodes: hostlist"), "{error}");
     }
 
     /// Goal: CPUs of nodes are those that slurmctld of 22.05.8 prints for these lines.
@@ -624,7 +625,7 @@ mod tests {
         fn any_text_is_taken(text in "\\PC{0,200}") {
             let mut read = |_: &Path| Ok(text.clone());
             if let Ok(conf) = SlurmConf::parse(Path::new("/x"), &mut read) {
-                let _ = (conf.node_specs(), conf.partitions.iter().map(|one| conf.nodes_of(one)));
+                let _ = (conf.node_specs(), conf.nodes_of(&text));
             }
         }
     }

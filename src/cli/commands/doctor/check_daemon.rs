@@ -34,6 +34,7 @@ fn configuration(facts: &Facts) -> Vec<Finding> {
     let path = facts.config_path.display();
     let config = match &facts.config {
         Ok(config) => config,
+        Err(ConfigError::Read { .. }) if facts.status.is_none() => return Vec::new(),
         Err(error @ ConfigError::Read { .. }) => {
             return vec![
                 Finding::warning("config", error.to_string())

@@ -117,14 +117,13 @@ fn reminder(facts: &Facts) -> Option<Finding> {
     let mut hosts: Vec<&str> = conf.nodes.iter().map(|node| node.host.as_str()).collect();
     hosts.dedup();
     hosts.retain(|host| !same_host(host, &facts.host));
-    let (path, installer, list) =
-        (first.path.display(), facts.installer, hostlist::compress(&hosts));
+    let (path, installer) = (first.path.display(), facts.installer);
+    let list = hostlist::compress(&hosts);
     Finding::note("other-hosts", format!("{} more hosts of nodes read slurm.conf", hosts.len()))
         .why(format!("Slurm's programs stop on each that lacks {path}, login hosts too"))
         .fix(format!(
-            "clush -bw {list} test -d {path}    # without clush: srun -N{0} -w NODES ...\n\
-             {installer} install phalanx-common where that fails",
-            hosts.len()
+            "clush -bw {list} test -d {path}    # else: {installer} install phalanx-common there"
         ))
+        .at(facts.place("PluginDir"))
         .when(!hosts.is_empty())
 }

@@ -48,8 +48,9 @@ pub(super) fn all(facts: &Facts) -> Vec<Finding> {
 
 /// Says what a file has, and what of it Slurm cannot read.
 fn read(conf: &SlurmConf) -> Vec<Finding> {
-    let shown = |partition: &Partition| {
-        Ok(format!("{} ({})", partition.name, conf.nodes_of(partition)?.len()))
+    let shown = |one: &Partition| {
+        let nodes = conf.nodes_of(&one.nodes).map_err(|what| format!("{}: {what}", one.place))?;
+        Ok(format!("{} ({})", one.name, nodes.len()))
     };
     let some = conf.partitions.iter().take(PARTITIONS_SHOWN).map(shown);
     let mut out = vec![match some.collect::<Result<Vec<String>, String>>() {
