@@ -155,6 +155,7 @@ def strangers_are_refused(suite):
     suite.expect(realm in suite.remote("GET", "/healthz", sign=False)[1]["WWW-Authenticate"],
                  "healthz has another realm")
     for header in ("Munge", "Munge x", "Munge MUNGE:AAAA:", "Basic cm9vdDo=", "Bearer x",
+                   "Basic " + credential(*post, json.dumps(new).encode()),
                    "Munge " + credential("GET", "/v1/collectors"),
                    "Munge " + credential("POST", "/v1/data", json.dumps(new).encode()),
                    "Munge " + credential(*post, b"{}"),

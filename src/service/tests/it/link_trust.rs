@@ -48,6 +48,55 @@ fn two_clusters_at_one_socket() {
     assert!(plugin.closed());
 }
 
+/// Returns the words of the daemon on a state with these nodes, announced by names, and one job.
+fn refusal(daemon: &Daemon, sent: &[&str], announced: [&str; 2], job: u32) -> String {
+    let before = daemon.responder.view().protocol_errors;
+    let mut plugin = Plugin::connect(&daemon.socket);
+    plugin.send(&Message::Hello(&hello_of("")));
+    assert!(matches!(plugin.receive(), Message::Welcome(_)));
+    let mut begin = wire::SyncBegin::new_zeroed();
+    (begin.node_count, begin.job_count) = (2, 1);
+    begin.node_hash = wire::node_hash(announced);
+    plugin.send(&Message::SyncBegin(&begin));
+    let node = |name: &&str| {
+        let name = wire::wire_name(name).unwrap();
+        wire::Node { name, cpus: 8, cores: 8, threads: 1, ..wire::Node::empty() }
+    };
+    let nodes: Vec<wire::Node> = sent.iter().map(node).collect();
+    let head = wire::NodesHead::new_zeroed();
+    plugin.send(&Message::Nodes(wire::Nodes { head: &head, entries: &nodes }));
+    let mut head = wire::JobHead::new_zeroed();
+    (head.job_id, head.flags) = (1, wire::PHX_JOB_FIRST | job);
+    plugin.send(&Message::Job(wire::Job { head: &head, allocs: &[], gres: &[] }));
+    let mut end = wire::SyncEnd::new_zeroed();
+    (end.node_count, end.job_count) = (2, 1);
+    plugin.send(&Message::SyncEnd(&end));
+    let view = || daemon.responder.view();
+    until("a verdict", || view().synced || view().protocol_errors > before);
+    if view().synced { "taken".to_owned() } else { view().last_error.unwrap() }
+}
+
+/// Goal: only a whole state of the nodes that were announced becomes the mirror, and who said
+/// HELLO is not somebody else later.
+#[test]
+fn a_state_that_is_not_whole_is_refused() {
+    let daemon = Daemon::start(Mode::Enforce);
+    let (both, whole) = (["n0", "n1"], wire::PHX_JOB_LAST);
+    for (sent, announced, job, expected) in [
+        (&both[..1], ["n0", ""], whole, "nodes: 1, expected 2"),
+        (&both, both, 0, "complete jobs: 0, expected 1"),
+        (&both, ["n0", "n2"], whole, "hash of the node names"),
+    ] {
+        let said = refusal(&daemon, sent, announced, job);
+        assert!(said.contains(expected), "{expected}: {said}");
+    }
+    let mut plugin = Plugin::connect(&daemon.socket);
+    plugin.greet(2);
+    plugin.send(&Message::Hello(&hello_of("")));
+    until("an error", || daemon.responder.view().protocol_errors == 4);
+    assert!(daemon.responder.view().last_error.unwrap().contains("twice"));
+}
+
 /// Goal: a mirror that stays different from polls is put right by a whole state.
 #[test]
 fn a_lasting_difference_asks_for_the_whole_state() {
