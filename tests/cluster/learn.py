@@ -163,10 +163,9 @@ def accounting(suite):
 
 @contextlib.contextmanager
 def setting(root, _args):
-    """One cluster with accounting, in which fair share and QOS count."""
+    """One cluster with accounting."""
     place = os.path.join(root, "c")
-    with Cluster(place, config=write_config(place, PROMPT), slurmdbd=True,
-                 extra=["PriorityWeightFairshare=1000", "PriorityWeightQOS=1000"]) as cluster:
+    with Cluster(place, config=write_config(place, PROMPT), slurmdbd=True) as cluster:
         yield Learning(cluster)
 
 

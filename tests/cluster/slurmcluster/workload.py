@@ -25,7 +25,7 @@ PartitionName=bigmem Nodes=mem[1-4],fat[1-2]
 PartitionName=spare Nodes=gpu[1-4],fat[1-2] MaxCPUsPerNode=4
 """
 # Priorities as sites have them. QOS and fair share need slurmdbd and MariaDB, which the demo does
-# not install: the suites learn and order have them.
+# not install: the suites order and grammar have QOS.
 PRIORITIES = ("PriorityType=priority/multifactor", "PriorityWeightAge=1000",
               "PriorityWeightJobSize=1000")
 NODE_CPUS = 8
