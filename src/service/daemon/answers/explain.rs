@@ -23,6 +23,7 @@ use phalanx_messages::rest::{
     LeavesAhead, LeavesReport, PendingReport, Placed, PreferenceReport,
 };
 use phalanx_planner::ends::expected_end_s;
+use phalanx_planner::energy::PowerHold;
 use phalanx_planner::pending::{Waiting, waiting};
 use phalanx_planner::usage::NodeUsage;
 
@@ -40,9 +41,7 @@ pub(super) fn for_user(
     let own = made.ok().filter(|report| report.user_id == user);
     let mut report = own.ok_or_else(|| unknown(job))?;
     report.asks.iter_mut().for_each(|ask| ask.preemptable.clear());
-    if let Some(order) = &mut report.order {
-        order.stop_job = None;
-    }
+    report.order.iter_mut().for_each(|order| order.stop_job = None);
     let leaves = report.pending.as_mut().and_then(|pending| pending.topology.as_mut());
     if let Some(one) = leaves.and_then(|leaves| leaves.one_leaf.as_mut()) {
         one.after_jobs.clear();
@@ -242,11 +241,12 @@ impl Shared {
             nodes_needed: u64::from(found.nodes_needed),
             blockers,
             summary: match self.responder.power_hold(job.id) {
+                // Whose claim it is would name another's job.
+                Some((PowerHold { claim: Some(_), never: false, .. }, _)) if user.is_some() => {
+                    "held by the power cap, for a job that waits longer".to_owned()
+                }
                 Some((hold, partition)) => hold.text(&partition, |claim| {
-                    let of = match user {
-                        Some(uid) if uid != claim.user_id => Some("another user".to_owned()),
-                        _ => snapshot.job(claim.job).map(|job| job.user.to_string()),
-                    };
+                    let of = snapshot.job(claim.job).map(|job| job.user.to_string());
                     let from = zoned(claim.from_s.saturating_mul(1000));
                     let from = from.strftime("%Y-%m-%d %H:%M:%S").to_string();
                     (of.unwrap_or_else(|| format!("user {}", claim.user_id)), from)
