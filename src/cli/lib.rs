@@ -15,6 +15,7 @@ mod global;
 mod hdfs;
 mod json;
 mod outcome;
+mod site;
 mod slurm_conf;
 mod text;
 mod time;

@@ -298,13 +298,20 @@ fn node_spec(get: Get<'_, '_>) -> Result<NodeSpec, String> {
     // Slurm takes no other number of CPUs than one for each socket, core or thread.
     let [cores, threads] = [cores, threads].map(|each| sockets.saturating_mul(each));
     let cpus = cpus.filter(|cpus| [sockets, cores].contains(cpus)).unwrap_or(threads);
+    // Less what is kept for the system.
+    let per_core = above_0("ThreadsPerCore")?.unwrap_or(1);
+    let kept = given("CoreSpecCount")?.unwrap_or(0).saturating_mul(per_core).min(cpus);
+    let features = get("feature").unwrap_or_default().split(',').filter(|name| !name.is_empty());
     let mut gpus = gres::parse(get("gres").unwrap_or_default())?;
     gpus.retain(|one| one.kind == "gpu");
     let count = gpus.iter().fold(0_u64, |sum, one| sum.saturating_add(one.count));
     gpus.dedup_by(|one, other| one.gres_type == other.gres_type);
     Ok(NodeSpec {
-        cpu_milli: cpus.saturating_mul(1000),
-        memory_mb: given("RealMemory")?.unwrap_or(1),
+        cpu_milli: (cpus - kept).saturating_mul(1000),
+        memory_mb: given("RealMemory")?
+            .unwrap_or(1)
+            .saturating_sub(given("MemSpecLimit")?.unwrap_or(0)),
+        features: features.map(str::to_owned).collect(),
         gpus: u32::try_from(count).unwrap_or(u32::MAX),
         model: if let [one] = &mut gpus[..] { one.gres_type.take() } else { None }
             .unwrap_or_default(),

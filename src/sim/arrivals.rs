@@ -224,13 +224,14 @@ fn job_of(run: &Run, submit_s: i64, mean_s: f64, load: &NodeLoad) -> Option<Node
     };
     let expected_s = Some(mean_s.clamp(1.0, class.limit_s.max(1) as f64));
     let limit_s = class.limit_s;
-    Some(NodeJob { job, run_s, limit_s, class, expected_s, held: None, sampled: true })
+    let job = NodeJob { job, run_s, limit_s, class, expected_s, ..NodeJob::default() };
+    Some(NodeJob { sampled: true, ..job })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::nodes::load::idle;
+    use crate::nodes::load::{Site, idle};
     use phalanx_core::trace::spec;
 
     const NOW_S: i64 = 1_700_000_000 / 3600 * 3600;
@@ -251,7 +252,7 @@ mod tests {
 
     fn sampled(runs: &[Run], seed: u64) -> (Arrivals, Vec<(i64, u32)>) {
         let nodes = spec::parse("4x(cpu=8)").unwrap();
-        let mut load = NodeLoad { begin_s: NOW_S, ..idle(&nodes).unwrap() };
+        let mut load = NodeLoad { begin_s: NOW_S, ..idle(&Site::of(&nodes)).unwrap() };
         let told = add(&mut load, runs, 48.0, seed, &TimeZone::UTC);
         let jobs = load.jobs.iter().map(|j| (j.job.submit_s, j.job.shape.min_cpus)).collect();
         (told, jobs)

@@ -227,7 +227,7 @@ fn of_sacct(
 }
 
 /// Most CPUs in use at one time; what ends then is given back first.
-fn most_at_once(mut uses: Vec<(i64, i64)>) -> u64 {
+pub(super) fn most_at_once(mut uses: Vec<(i64, i64)>) -> u64 {
     uses.sort_unstable();
     let (mut used, mut most) = (0i128, 0i128);
     for (_, change) in uses {

@@ -39,6 +39,8 @@ pub struct Figures {
     pub utilization: Utilization,
     /// Mean wait, seconds.
     pub wait_mean_s: Option<f64>,
+    /// Median of the wait, seconds.
+    pub wait_p50_s: Option<i64>,
     /// 95th percentile of the wait, seconds.
     pub wait_p95_s: Option<i64>,
     /// Longest wait, seconds.
@@ -66,6 +68,99 @@ pub struct Figures {
     /// Leaf switches or blocks, where there is a topology.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub topology: Option<LeafFigures>,
+}
+
+/// Unit of a figure, as people read it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Unit {
+    Count,
+    Seconds,
+    /// A fraction, shown in percent.
+    Share,
+    Percent,
+    Ratio,
+    /// Joules, shown in kWh.
+    Energy,
+}
+
+/// A figure of a table.
+#[derive(Debug, Clone, Copy)]
+pub struct Figure {
+    /// Name for people.
+    pub name: &'static str,
+    /// Name for programs.
+    pub key: &'static str,
+    unit: Unit,
+    /// Whether a smaller one is better.
+    pub less: bool,
+    /// The figure of a policy, where it has one.
+    pub of: fn(&Figures) -> Option<f64>,
+}
+
+const fn figure(
+    name: &'static str,
+    key: &'static str,
+    unit: Unit,
+    less: bool,
+    of: fn(&Figures) -> Option<f64>,
+) -> Figure {
+    Figure { name, key, unit, less, of }
+}
+
+#[allow(clippy::cast_precision_loss)] // seconds stay below 2^53
+fn whole(seconds: Option<i64>) -> Option<f64> {
+    seconds.map(|seconds| seconds as f64)
+}
+
+/// The figures of every table, in its order.
+pub const FIGURES: [Figure; 15] = [
+    figure("Jobs", "jobs", Unit::Count, false, |f| Some(f.jobs as f64)),
+    figure("Skipped", "skipped", Unit::Count, false, |f| Some(f.skipped as f64)),
+    figure("Makespan", "makespan_s", Unit::Seconds, true, |f| whole(f.makespan_s)),
+    figure("Mean wait", "wait_mean_s", Unit::Seconds, true, |f| f.wait_mean_s),
+    figure("Half waited at most", "wait_p50_s", Unit::Seconds, true, |f| whole(f.wait_p50_s)),
+    figure("95 % waited at most", "wait_p95_s", Unit::Seconds, true, |f| whole(f.wait_p95_s)),
+    figure("Longest wait", "wait_max_s", Unit::Seconds, true, |f| whole(f.wait_max_s)),
+    figure("Mean slowdown", "bounded_slowdown_mean", Unit::Ratio, true, |f| {
+        f.bounded_slowdown_mean
+    }),
+    figure("99 % slowed down at most", "bounded_slowdown_p99", Unit::Ratio, true, |f| {
+        f.bounded_slowdown_p99
+    }),
+    figure("CPUs in use", "cpu_utilization", Unit::Share, false, |f| f.utilization.cpu),
+    figure("Memory in use", "mem_utilization", Unit::Share, false, |f| f.utilization.mem),
+    figure("GPUs in use", "gpu_allocated_pct", Unit::Percent, false, |f| f.gpu_allocated_pct),
+    figure("GPUs stranded", "gpu_stranded_pct", Unit::Percent, true, |f| {
+        f.stranded.get("gpu").copied()
+    }),
+    figure("GPUs unusable", "gpu_fragmented_pct", Unit::Percent, true, |f| f.gpu_fragmented_pct),
+    figure("Energy", "energy_j", Unit::Energy, true, |f| f.energy_j),
+];
+
+impl Figure {
+    /// The figure of a policy as people read it; a dash where it has none.
+    pub fn shown(&self, of: &Figures) -> String {
+        let Some(value) = (self.of)(of) else { return "-".to_owned() };
+        match self.unit {
+            Unit::Count => format!("{value:.0}"),
+            Unit::Seconds => span(value),
+            Unit::Share => format!("{:.1} %", value * 100.0),
+            Unit::Percent => format!("{value:.1} %"),
+            Unit::Ratio => format!("{value:.2}"),
+            Unit::Energy => format!("{:.1} kWh", value / 3.6e6),
+        }
+    }
+}
+
+/// Seconds as `42.3 s`, `1:02:03` or `3d 04:05:06`.
+pub fn span(seconds: f64) -> String {
+    if seconds < 120.0 {
+        return format!("{:.1} s", seconds.max(0.0));
+    }
+    let total = phalanx_core::number::whole(seconds.round());
+    let (days, rest) = (total / 86_400, total % 86_400);
+    let clock = format!("{:02}:{:02}:{:02}", rest / 3600, rest / 60 % 60, rest % 60);
+    if days > 0 { format!("{days}d {clock}") } else { clock }
 }
 
 /// Wait of a job, seconds.
@@ -101,6 +196,7 @@ pub fn of_pool(policy: &str, load: &Workload, schedule: &Schedule) -> Figures {
     let makespan = ends.max().unwrap_or(first).saturating_sub(first);
     let work: u128 = load.jobs.iter().map(|j| u128::from(j.size) * u128::from(j.run_s)).sum();
     let capacity = load.cpus as f64 * makespan as f64;
+    let gpus = load.others.iter().find(|of| of.name == "GPUs in use");
     let mean = |sum: f64| (count > 0).then(|| sum / count as f64);
     let mut figures = Figures {
         policy: policy.to_owned(),
@@ -112,11 +208,18 @@ pub fn of_pool(policy: &str, load: &Workload, schedule: &Schedule) -> Figures {
             ..Utilization::default()
         },
         wait_mean_s: mean(wait as f64),
+        wait_p50_s: Some(percentile(&waits, 50)),
         wait_p95_s: Some(percentile(&waits, 95)),
         wait_max_s: Some(percentile(&waits, 100)),
         bounded_slowdown_mean: mean(slowdown),
         bounded_slowdown_p99: (count > 0).then(|| percentile(&slowdowns, 99)),
         decisions: count,
+        gpu_allocated_pct: gpus.and_then(|of| {
+            let held = of.amounts.iter().zip(&load.jobs);
+            let used: u128 = held.map(|(n, j)| u128::from(*n) * u128::from(j.run_s)).sum();
+            let whole = of.total as f64 * makespan as f64;
+            (whole > 0.0).then(|| used as f64 / whole * 100.0)
+        }),
         ..Figures::default()
     };
     figures.time(schedule.wall, schedule.pass_us.clone());

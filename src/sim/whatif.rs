@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::arrivals::Arrivals;
 use super::metrics::Figures;
 use super::nodes::engine::{self, Outcome};
-use super::nodes::{LeafFigures, NoBeliefs, NodeLoad, Setup};
+use super::nodes::{LeafFigures, NodeLoad, Setup};
 
 /// Change of one job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -89,7 +89,7 @@ pub fn compare(
     listed: usize,
 ) -> Result<WhatIf, String> {
     let until_s = load.begin_s.saturating_add_unsigned(whole((hours * 3600.0).clamp(1.0, 1e9)));
-    let run = |setup: &Setup| engine::run_until(load, setup, &NoBeliefs, Some(until_s), &|_| {});
+    let run = |setup: &Setup| engine::run(load, setup, Some(until_s), &|_| {});
     let outcomes = [run(today)?, run(then)?];
     let [before, after] = outcomes.each_ref().map(|outcome| waits(load, outcome, until_s));
     let mut report = WhatIf {
@@ -168,7 +168,8 @@ mod tests {
     use jiff::tz::TimeZone;
 
     use super::*;
-    use crate::nodes::load::read_sacct;
+    use crate::nodes::accounted::read_sacct;
+    use crate::nodes::load::Site;
     use crate::policy::{BALANCE, BALANCE_SEED};
     use crate::slurm::Rules;
     use phalanx_core::trace::spec;
@@ -181,7 +182,7 @@ mod tests {
         let text =
             format!("JobID|State|Submit|Start|End|NCPUS|Timelimit\n{}{}{}", row(1), row(2), row(3));
         let nodes = spec::parse("1x(cpu=8,idle=100,busy=300)").unwrap();
-        read_sacct(text.as_bytes(), &TimeZone::UTC, &nodes).unwrap()
+        read_sacct(text.as_bytes(), &TimeZone::UTC, &Site::of(&nodes)).unwrap()
     }
 
     /// Goal: in mode seed each poll begins behind the node of the one before, as in the daemon.
@@ -196,11 +197,11 @@ mod tests {
         let rows = (0..4).map(|at| row(at, 4, 10)).chain((4..8).map(|at| row(at, 1, 100)));
         let text = format!("{columns}{}", rows.collect::<String>());
         let nodes = spec::parse("4x(cpu=8,mem=400M)").unwrap();
-        let load = read_sacct(text.as_bytes(), &TimeZone::UTC, &nodes).unwrap();
+        let load = read_sacct(text.as_bytes(), &TimeZone::UTC, &Site::of(&nodes)).unwrap();
         let params = phalanx_methods::balance::Params { threshold: 0.9, ..Default::default() };
         let tuning = Tuning { params, ..Tuning::default() };
         let setup = Setup::of(&BALANCE_SEED, &tuning, &Settings::default(), &Rules::default());
-        let outcome = engine::run_until(&load, &setup, &NoBeliefs, None, &|_| {}).unwrap();
+        let outcome = engine::run(&load, &setup, None, &|_| {}).unwrap();
         let nodes: Vec<u32> = outcome.nodes.iter().flatten().copied().collect();
         assert_eq!(nodes[4..], [0, 1, 2, 3], "{nodes:?}");
     }

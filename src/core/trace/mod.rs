@@ -127,11 +127,6 @@ impl<R: BufRead> Lines<R> {
         let text = self.buffer.get(if mark { BYTE_ORDER_MARK.len() } else { 0 }..);
         Ok(Some((self.number, String::from_utf8_lossy(text.unwrap_or_default()))))
     }
-
-    /// Lines read so far.
-    pub fn number(&self) -> u64 {
-        self.number
-    }
 }
 
 /// The part of `text` that fits an error line.

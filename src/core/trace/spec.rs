@@ -3,6 +3,7 @@
 
 use super::shorten;
 use crate::limits::NODES_MAX;
+use crate::number::whole;
 
 /// A simulated node.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -19,6 +20,8 @@ pub struct NodeSpec {
     pub model: String,
     /// Slurm's Weight: low ones are taken first.
     pub weight: u32,
+    /// Features, by which jobs choose nodes.
+    pub features: Vec<String>,
     /// Watts idle, and with all CPUs in use, if known.
     pub watts: Option<[f64; 2]>,
 }
@@ -102,19 +105,20 @@ fn wanted_number(key: &str, value: &str) -> String {
     format!("{key}: expected a whole number, got {:?}", shorten(value))
 }
 
-/// `256G`, `1T`, `512M`, or MiB without a unit.
-pub fn memory_mb(value: &str) -> Option<u64> {
-    let split = value.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(value.len());
-    let (digits, unit) = value.split_at_checked(split)?;
-    let number: u64 = digits.parse().ok()?;
-    let factor = match unit.trim_end_matches(['B', 'b', 'i']) {
-        "" | "M" | "m" => 1,
-        "G" | "g" => 1 << 10,
-        "T" | "t" => 1 << 20,
-        "K" | "k" => return Some(number.div_ceil(1 << 10)),
-        _ => return None,
+/// `256G`, `62.50GB`, `31000M`, or MiB without a unit: in MiB, rounded up.
+pub fn memory_mb(text: &str) -> Option<u64> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let shift = match text.get(digits.len()..)?.chars().next().map(|c| c.to_ascii_uppercase()) {
+        Some('K') => -10,
+        None | Some('M') => 0,
+        Some('G') => 10,
+        Some('T') => 20,
+        Some('P') => 30,
+        Some(_) => return None,
     };
-    number.checked_mul(factor)
+    let mib = digits.parse::<f64>().ok()? * 2.0_f64.powi(shift);
+    // Below 2^53 a double is exact.
+    (0.0..9e15).contains(&mib).then(|| whole(mib.ceil()))
 }
 
 #[cfg(test)]
@@ -128,6 +132,18 @@ mod tests {
         let (cpu, mem, gpus) = (nodes[1].cpu_milli, nodes[1].memory_mb, nodes[1].gpus);
         assert_eq!((cpu, mem, gpus), (64_000, 262_144, 4));
         assert_eq!((nodes[2].name.as_str(), nodes[2].model.as_str()), ("n00002", "T4"));
+    }
+
+    #[test]
+    fn memory_has_units() {
+        for (text, mib) in
+            [("8G", 8192), ("62.50G", 64_000), ("31000M", 31_000), ("1K", 1), ("2T", 2_097_152)]
+        {
+            assert_eq!(memory_mb(text), Some(mib), "{text}");
+        }
+        assert_eq!(memory_mb("8X"), None);
+        assert_eq!(memory_mb("-8G"), None);
+        assert_eq!(memory_mb("G"), None);
     }
 
     #[test]

@@ -9,26 +9,9 @@ use super::{Lines, TraceError, shorten};
 /// Fields of a line.
 const FIELDS: usize = 18;
 /// Names of the fields for errors, in their order.
-const NAMES: [&str; FIELDS] = [
-    "job number",
-    "submit time",
-    "wait time",
-    "run time",
-    "allocated processors",
-    "average CPU time",
-    "used memory",
-    "requested processors",
-    "requested time",
-    "requested memory",
-    "status",
-    "user",
-    "group",
-    "executable",
-    "queue",
-    "partition",
-    "preceding job",
-    "think time",
-];
+const NAMES: &str = "job number,submit time,wait time,run time,allocated processors,\
+    average CPU time,used memory,requested processors,requested time,requested memory,status,\
+    user,group,executable,queue,partition,preceding job,think time";
 
 /// A line. Unknown numbers are -1 as in the file; fractions are cut off.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -119,7 +102,7 @@ fn job_of(line: u64, text: &str) -> Result<SwfJob, TraceError> {
             return Err(TraceError::line(line, what));
         };
         *slot = number(field).ok_or_else(|| {
-            let name = NAMES.get(count).copied().unwrap_or_default();
+            let name = NAMES.split(',').nth(count).unwrap_or_default();
             let got = shorten(field);
             let at = count + 1;
             TraceError::line(line, format!("field {at} ({name}): expected a number, got {got:?}"))

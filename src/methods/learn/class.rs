@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 
 use phalanx_core::comment;
 use phalanx_core::hash::fnv32;
-use phalanx_core::number::whole;
 use phalanx_core::run::Run;
 use phalanx_core::snapshot::{Job, Node};
+use phalanx_core::trace::spec::memory_mb;
 
 /// Bytes of one part of a key; longer text is cut.
 const PART_BYTES_MAX: usize = 96;
@@ -279,24 +279,8 @@ fn shape(tres: &str, nodes: Option<u32>) -> String {
 
 fn memory_class(tres: &str) -> String {
     let value = tres.split(',').find_map(|t| t.strip_prefix("mem="));
-    let Some(mib) = value.and_then(memory_mib) else { return "-".to_owned() };
+    let Some(mib) = value.and_then(memory_mb) else { return "-".to_owned() };
     format!("m{}", mib.div_ceil(1024).max(1).next_power_of_two())
-}
-
-/// Memory of a TRES text in MiB, rounded up: `8G`, `62.50G`, `31000M`, `512` (MiB).
-pub fn memory_mib(text: &str) -> Option<u64> {
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let shift = match text.get(digits.len()..)?.chars().next() {
-        Some('K') => -10,
-        None | Some('M') => 0,
-        Some('G') => 10,
-        Some('T') => 20,
-        Some('P') => 30,
-        Some(_) => return None,
-    };
-    let mib = digits.parse::<f64>().ok()? * 2.0_f64.powi(shift);
-    // Cast of a checked range: below 2^53 it is exact.
-    (mib.is_finite() && (0.0..9e15).contains(&mib)).then(|| whole(mib.ceil()))
 }
 
 #[cfg(test)]
@@ -394,18 +378,6 @@ mod tests {
         let all = [ClassKey::User, ClassKey::Memory, ClassKey::Partition, ClassKey::Qos];
         assert_eq!(class_of(&job, &all), "eve/m64/-/-");
         assert_eq!(class_of(&JobTraits::default(), &by), "-/-/-");
-    }
-
-    #[test]
-    fn memory_has_units() {
-        for (text, mib) in
-            [("8G", 8192), ("62.50G", 64_000), ("31000M", 31_000), ("1K", 1), ("2T", 2_097_152)]
-        {
-            assert_eq!(memory_mib(text), Some(mib), "{text}");
-        }
-        assert_eq!(memory_mib("8X"), None);
-        assert_eq!(memory_mib("-8G"), None);
-        assert_eq!(memory_mib("G"), None);
     }
 
     #[test]

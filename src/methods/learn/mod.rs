@@ -27,8 +27,7 @@ mod tests;
 
 pub use class::{
     CLASS_BY_DEFAULT, ClassKey, JobTraits, NODE_CLASS_BY_DEFAULT, NodeKey, account_key, class_of,
-    family_of, memory_mib, name_key, node_class_of, nodes_of, program_name, teaches,
-    without_numbers,
+    family_of, name_key, node_class_of, nodes_of, program_name, teaches, without_numbers,
 };
 pub use estimate::Stat;
 pub use index::{Exploration, Growth, confidence_index, delta, variance_proxy};

@@ -4,18 +4,19 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::choose::{GpuMix, Rule, fitting};
 use super::classes::idle_rooms;
 use super::leaves::LeafUse;
 use super::stock::Stock;
-use super::{NodeJob, NodeLoad, Setup};
+use super::{NoBeliefs, NodeJob, NodeLoad, Setup};
 use phalanx_core::shape::{Need, Shape};
 use phalanx_core::snapshot::{Job, Snapshot};
 use phalanx_core::{NodeIdx, NodeSet};
 use phalanx_planner::attribution;
 use phalanx_planner::cluster::{Cluster, Held, RunningJob};
-use phalanx_planner::gang::{self, Beliefs, Last};
+use phalanx_planner::gang::{self, Last};
 use phalanx_planner::place::{Candidates, Holding, Placer, Why};
 use phalanx_planner::plan::pools_of;
 use phalanx_planner::preference::{
@@ -54,14 +55,16 @@ pub(super) struct Placed {
 }
 
 /// Choice of nodes: by a rule, or by the daemon.
-enum By<'a> {
+enum By {
     Rule(Rule),
-    Daemon(Box<Daemon<'a>>),
+    Daemon(Box<Daemon>),
 }
 
 /// State of the daemon between its answers.
-struct Daemon<'a> {
-    beliefs: &'a dyn Beliefs,
+struct Daemon {
+    /// Time to search for better plans of gangs: none in a long log, as where no speed is known
+    /// the plan that is made at once is hardly improved.
+    search: Option<Duration>,
     preferences: Preferences,
     last: Last,
     /// Queue and nodes as the planner's methods see them.
@@ -84,7 +87,7 @@ pub(super) struct Chooser<'a> {
     stock: Option<Stock>,
     /// Licences in use by name.
     licences: BTreeMap<Arc<str>, u64>,
-    by: By<'a>,
+    by: By,
 }
 
 impl<'a> Chooser<'a> {
@@ -92,18 +95,15 @@ impl<'a> Chooser<'a> {
     ///
     /// # Errors
     /// Fails with the balance engine's error for a tuning that it does not take.
-    pub(super) fn new(
-        load: &'a NodeLoad,
-        setup: &'a Setup,
-        beliefs: &'a dyn Beliefs,
-    ) -> Result<Self, String> {
+    pub(super) fn new(load: &'a NodeLoad, setup: &'a Setup) -> Result<Self, String> {
         let idle = Cluster::with_usages(load.table(), idle_rooms(load));
         let pools = pools_of(&load.cluster);
         let placer = Placer::new(idle, load.memory_tracked, setup.tuning.clone(), pools)
             .map_err(|error| error.to_string())?;
         let last_s = load.jobs.last().map_or(load.begin_s, |job| job.job.submit_s);
+        let long = load.jobs.len() > LOOKED_AT;
         let daemon = || Daemon {
-            beliefs,
+            search: long.then_some(Duration::ZERO),
             preferences: Preferences::default(),
             last: Last::new(),
             view: load.cluster.clone(),
@@ -296,6 +296,7 @@ impl<'a> Chooser<'a> {
             return;
         }
         daemon.planned_s = Some(now_s);
+        let search = daemon.search;
         let waiting = line.take(LOOKED_AT).filter_map(|id| {
             let job = self.load.jobs.get(id as usize)?;
             Some(Job { id, reason: "Resources".into(), ..job.job.clone() })
@@ -311,9 +312,9 @@ impl<'a> Chooser<'a> {
             snapshot: &daemon.view,
             usages: &rooms,
             now_ms: u64::try_from(now_s).unwrap_or(0).saturating_mul(1000),
-            beliefs: daemon.beliefs,
+            beliefs: &NoBeliefs,
             settings,
-            remaining: &|| None,
+            remaining: &|| search,
             last: &daemon.last,
         };
         let (method_plan, last) = gang::plan(&inputs);

@@ -2,7 +2,7 @@
 //! The clock of a cluster of nodes: ends, arrivals, one pass over all that waits. Decisions are
 //! the planner's: filters, attribution, balance, gangs, rank and guard.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use super::chooser::{Chooser, LOOKED_AT, NoFit, NoStart, Placed};
@@ -10,15 +10,14 @@ use super::classes::Classes;
 use super::leaves::LeafFigures;
 use super::line::{ByArrival, Line};
 use super::record::Record;
-use super::reserve::{Reservation, reserve};
+use super::reserve::{Ask, Expected, Reservation};
 use super::slurmctld::Slurmctld;
 use super::usage::Usage;
-use super::{NodeJob, NodeLoad, Setup};
+use super::{NodeJob, NodeLoad, Ran, Setup};
 use crate::events::{Events, seconds};
 use crate::policy::Order;
 use phalanx_core::NodeSet;
 use phalanx_planner::cluster::RunningJob;
-use phalanx_planner::gang::Beliefs;
 
 /// Result of a simulation.
 #[derive(Debug, Clone, Default)]
@@ -39,32 +38,19 @@ pub struct Outcome {
     pub wall: Duration,
 }
 
-/// Runs all jobs; calls `progress` with the number of jobs ended so far.
+/// Runs the jobs until the last one has ended, or at most to `until_s`, Unix seconds; calls
+/// `progress` with the number of jobs ended so far.
 ///
 /// # Errors
 /// Fails with the balance engine's error for a tuning that it does not take.
 pub fn run(
     load: &NodeLoad,
     setup: &Setup,
-    beliefs: &dyn Beliefs,
-    progress: &dyn Fn(usize),
-) -> Result<Outcome, String> {
-    run_until(load, setup, beliefs, None, progress)
-}
-
-/// Runs the jobs until the last one has ended, or at most to `until_s`, Unix seconds.
-///
-/// # Errors
-/// Fails as [`run`] does.
-pub fn run_until(
-    load: &NodeLoad,
-    setup: &Setup,
-    beliefs: &dyn Beliefs,
     until_s: Option<i64>,
     progress: &dyn Fn(usize),
 ) -> Result<Outcome, String> {
     let began = Instant::now();
-    let mut sim = Sim::new(load, setup, beliefs, until_s)?;
+    let mut sim = Sim::new(load, setup, until_s)?;
     sim.begin();
     while let Some(now_s) = sim.next_s() {
         if let Some(until_s) = until_s.filter(|until_s| now_s >= *until_s) {
@@ -79,29 +65,25 @@ pub fn run_until(
     Ok(sim.record.outcome(began.elapsed()))
 }
 
-/// Running jobs by the ends that are expected of them.
-#[derive(Debug, Default)]
-pub(super) struct Expected {
-    by_end: BTreeSet<(i64, u32)>,
-    end_of: BTreeMap<u32, i64>,
-}
-
-impl Expected {
-    /// Ends and jobs, the earliest first.
-    pub(super) fn by_end(&self) -> &BTreeSet<(i64, u32)> {
-        &self.by_end
+/// Runs the jobs when and where the accounting says that they ran; `None` if it does not of each.
+pub(super) fn replay(load: &NodeLoad, setup: &Setup) -> Option<Outcome> {
+    let mut sim = Sim::new(load, setup, None).ok()?;
+    let known = |ran: &&Ran| !ran.nodes.is_empty();
+    let ran = |(id, job): (u32, &'_ NodeJob)| Some((job.ran.as_ref().filter(known)?.start_s, id));
+    let starts: Option<Vec<(i64, u32)>> = (0u32..).zip(&load.jobs).map(ran).collect();
+    let mut starts = starts?;
+    starts.sort_unstable();
+    for (start_s, id) in starts {
+        sim.end_until(start_s);
+        let (job, class) = (sim.job(id)?, sim.classes.of_job(id)?);
+        let nodes = &job.ran.as_ref()?.nodes;
+        let need = job.job.shape.need(u32::try_from(nodes.len()).ok()?);
+        let nodes = nodes.iter().map(|node| (*node, need.clone())).collect();
+        sim.record.advance(start_s);
+        sim.start(id, job, class, &Placed { nodes, fewest: None }, start_s);
     }
-
-    fn insert(&mut self, id: u32, end_s: i64) {
-        self.by_end.insert((end_s, id));
-        self.end_of.insert(id, end_s);
-    }
-
-    fn remove(&mut self, id: u32) {
-        if let Some(end_s) = self.end_of.remove(&id) {
-            self.by_end.remove(&(end_s, id));
-        }
-    }
+    sim.end_until(i64::MAX);
+    Some(sim.record.outcome(Duration::ZERO))
 }
 
 /// A simulation between two events.
@@ -124,13 +106,8 @@ pub(super) struct Sim<'a> {
 }
 
 impl<'a> Sim<'a> {
-    fn new(
-        load: &'a NodeLoad,
-        setup: &'a Setup,
-        beliefs: &'a dyn Beliefs,
-        until_s: Option<i64>,
-    ) -> Result<Self, String> {
-        let chooser = Chooser::new(load, setup, beliefs)?;
+    fn new(load: &'a NodeLoad, setup: &'a Setup, until_s: Option<i64>) -> Result<Self, String> {
+        let chooser = Chooser::new(load, setup)?;
         let record = Record::new(load, chooser.cluster(), &chooser.mix, until_s);
         let cpus = load.cluster.nodes.iter().map(|node| node.cpus).sum();
         let line: Box<dyn Line> = match setup.order {
@@ -217,6 +194,13 @@ impl<'a> Sim<'a> {
         }
     }
 
+    fn end_until(&mut self, until_s: i64) {
+        while let Some(now_s) = self.events.next_s(None).filter(|end_s| *end_s <= until_s) {
+            self.record.advance(now_s);
+            self.end_jobs(now_s);
+        }
+    }
+
     fn pass(&mut self, now_s: i64) {
         let began = Instant::now();
         self.plan(now_s);
@@ -262,10 +246,10 @@ impl<'a> Sim<'a> {
         }
     }
 
-    fn reserve(&self, class: u32, now_s: i64) -> Option<Reservation> {
-        let class = self.classes.get(class)?;
+    fn reserve(&mut self, class: u32, now_s: i64) -> Option<Reservation> {
         let (cluster, stock) = (self.chooser.cluster(), self.chooser.kept_topology());
-        reserve(cluster, stock, self.expected.by_end(), &class.shape, &class.nodes, now_s)
+        let ask = Ask { cluster, stock, class: (class, self.classes.get(class)?) };
+        self.expected.reserve(&ask, now_s)
     }
 
     /// Nodes for a job of a class among the candidates.
@@ -319,7 +303,8 @@ impl<'a> Sim<'a> {
         // Its nodes are what matters from here on.
         let after_s = now_s.saturating_add(seconds(self.load.turnaround_s));
         self.events.end_at(id, after_s.saturating_add(seconds(job.run_s)));
-        self.expected.insert(id, after_s.saturating_add(seconds(self.line.window_s(job))));
+        let end_s = after_s.saturating_add(seconds(self.line.window_s(job)));
+        self.expected.insert(id, end_s, &running.held);
         self.line.started(id, now_s);
         let held = running.held.clone();
         self.chooser.hold(running);

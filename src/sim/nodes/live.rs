@@ -93,8 +93,7 @@ fn waiting(state: &State, job: &Job, begin_s: i64) -> NodeJob {
         limit_s: class.limit_s,
         class,
         expected_s: Some(expected_s),
-        held: None,
-        sampled: false,
+        ..NodeJob::default()
     }
 }
 
@@ -110,9 +109,8 @@ fn running(state: &State, job: &Job, held: RunningJob, begin_s: i64) -> NodeJob 
         run_s: run_s.clamp(1, limit_s),
         limit_s,
         class,
-        expected_s: None,
         held: Some(held),
-        sampled: false,
+        ..NodeJob::default()
     }
 }
 

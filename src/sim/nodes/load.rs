@@ -1,36 +1,62 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Clusters from node specifications, and the jobs of an accounting text on
-//! them.
+//! Clusters from node specifications, and what jobs ask of them.
 
-use std::cell::RefCell;
-use std::collections::BTreeMap;
-use std::io::BufRead;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use fixedbitset::FixedBitSet;
-use jiff::tz::TimeZone;
 
-use super::engine::Outcome;
-use super::{NodeJob, NodeLoad};
-use crate::job::{Dimension, Ids, RunsRead, SimJob, Workload, id_of};
+use super::engine::{self, Outcome};
+use super::{NodeJob, NodeLoad, Setup};
+use crate::job::{Dimension, SimJob, Workload};
 use crate::metrics::{self, Figures};
 use crate::pool::Schedule;
-use phalanx_core::limits::TRACE_JOBS_MAX;
 use phalanx_core::shape::{GresWant, Memory, Shape, Sharing};
 use phalanx_core::snapshot::{Builder, Job, Node, NodeGres, Partition, Snapshot};
-use phalanx_core::trace::spec::NodeSpec;
-use phalanx_core::trace::{LeftOut, TraceError, sacct};
-use phalanx_methods::learn::program_name;
-use phalanx_methods::learn::runtime::JobClass;
+use phalanx_core::trace::sacct;
+use phalanx_core::trace::spec::{NodeSpec, memory_mb};
 
 /// The one partition of a cluster that is only specified.
 pub(super) const PARTITION: &str = "all";
+
+/// Nodes and partitions of a cluster.
+#[derive(Debug, Clone, Default)]
+pub struct Site {
+    /// Nodes; of an accounting with none, those that its jobs ran on.
+    pub nodes: Vec<NodeSpec>,
+    /// Partitions; of an accounting with none, those of its jobs; else there is one of all nodes.
+    pub partitions: Vec<PartitionSpec>,
+}
+
+/// A partition, as far as it decides where and when jobs start.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PartitionSpec {
+    /// Name.
+    pub name: String,
+    /// Names of its nodes; those that are not there do not count.
+    pub nodes: BTreeSet<String>,
+    /// `PriorityTier`.
+    pub tier: u32,
+    /// Minutes that a job without a limit of its own has.
+    pub limit_min: Option<u32>,
+    /// Whether jobs get whole nodes.
+    pub exclusive: bool,
+    /// Settings that are not modelled, each as a job of it is told of.
+    pub unmodelled: Vec<String>,
+}
+
+impl Site {
+    /// Nodes of one partition.
+    pub fn of(nodes: &[NodeSpec]) -> Self {
+        Self { nodes: nodes.to_vec(), partitions: Vec::new() }
+    }
+}
 
 /// A cluster of these nodes, idle.
 ///
 /// # Errors
 /// One line: two nodes of one name, or too many.
-pub fn cluster(nodes: &[NodeSpec]) -> Result<Snapshot, String> {
+pub fn cluster(site: &Site) -> Result<Snapshot, String> {
     let node = |spec: &NodeSpec| Node {
         name: spec.name.as_str().into(),
         state: "IDLE".into(),
@@ -38,16 +64,29 @@ pub fn cluster(nodes: &[NodeSpec]) -> Result<Snapshot, String> {
         cpus: spec.cpu_milli / 1000,
         memory_mb: spec.memory_mb,
         weight: spec.weight,
+        features: spec.features.iter().map(|name| name.as_str().into()).collect(),
         gres: gres_of(spec),
         ..Node::default()
     };
+    let nodes: Vec<Node> = site.nodes.iter().map(node).collect();
+    let one = PartitionSpec {
+        name: PARTITION.to_owned(),
+        nodes: site.nodes.iter().map(|node| node.name.clone()).collect(),
+        ..PartitionSpec::default()
+    };
+    let one = Some(&one).filter(|_| site.partitions.is_empty());
+    let partition = |spec: &PartitionSpec| {
+        let in_it = |node: &Node| spec.nodes.contains(&*node.name);
+        let own = nodes.iter().enumerate().filter(|(_, node)| in_it(node)).map(|(at, _)| at);
+        let mut bits: FixedBitSet = own.collect();
+        bits.grow(nodes.len());
+        let (name, tier) = (spec.name.as_str().into(), spec.tier);
+        Partition { name, nodes: bits, up: true, tier, ..Partition::default() }
+    };
+    let partitions = site.partitions.iter().chain(one).map(partition).collect();
     let mut builder = Builder::default();
-    builder.nodes(nodes.iter().map(node).collect()).map_err(|error| error.to_string())?;
-    let mut all = FixedBitSet::with_capacity(nodes.len());
-    all.insert_range(..);
-    let partition =
-        Partition { name: PARTITION.into(), nodes: all, up: true, ..Partition::default() };
-    builder.draft.partitions.push(partition);
+    builder.nodes(nodes).map_err(|error| error.to_string())?;
+    builder.draft.partitions = partitions;
     builder.build(1, 0).map_err(|error| error.to_string())
 }
 
@@ -65,60 +104,14 @@ fn gres_of(spec: &NodeSpec) -> Vec<NodeGres> {
 ///
 /// # Errors
 /// Fails as [`cluster`] does.
-pub fn idle(nodes: &[NodeSpec]) -> Result<NodeLoad, String> {
-    let watts: Vec<[f64; 2]> = nodes.iter().filter_map(|node| node.watts).collect();
+pub fn idle(site: &Site) -> Result<NodeLoad, String> {
+    let watts: Vec<[f64; 2]> = site.nodes.iter().filter_map(|node| node.watts).collect();
     Ok(NodeLoad {
-        memory_tracked: nodes.iter().any(|node| node.memory_mb > 0),
-        watts: if watts.len() == nodes.len() { watts } else { Vec::new() },
-        cluster: cluster(nodes)?,
+        memory_tracked: site.nodes.iter().any(|node| node.memory_mb > 0),
+        watts: if watts.len() == site.nodes.len() { watts } else { Vec::new() },
+        cluster: cluster(site)?,
         ..NodeLoad::default()
     })
-}
-
-/// Reads a whole `sacct --parsable2` text for a cluster of nodes. Jobs that did not end, never ran
-/// or fit nowhere are skipped, as are lines that cannot be read.
-///
-/// # Errors
-/// Fails as [`sacct::read`] does; a text without a job that ran, or of several clusters; too many
-/// jobs.
-pub fn read_sacct(
-    reader: impl BufRead,
-    zone: &TimeZone,
-    nodes: &[NodeSpec],
-) -> Result<NodeLoad, TraceError> {
-    let mut load = idle(nodes).map_err(TraceError::Empty)?;
-    let (mut users, mut names) = (Ids::new(), Ids::new());
-    let mut jobs: Vec<NodeJob> = Vec::new();
-    let mut too_many = false;
-    let mut seen = RunsRead::default();
-    let left_out = RefCell::new(LeftOut::default());
-    let visit = |line, row: sacct::Row| {
-        if jobs.len() >= TRACE_JOBS_MAX {
-            too_many = true;
-            return;
-        }
-        match job_of(&row, &load, &mut users, &mut names) {
-            Ok(Some(job)) if seen.is_first(&row, row.start_s.unwrap_or(0)) => jobs.push(job),
-            Ok(_) => load.skipped += 1,
-            Err(what) => left_out.borrow_mut().add(line, what),
-        }
-    };
-    sacct::read(reader, zone, visit, |line, what| left_out.borrow_mut().add(line, what))?;
-    let left_out = left_out.into_inner();
-    seen.one_cluster()?;
-    if too_many {
-        return Err(TraceError::Empty(format!("more than {TRACE_JOBS_MAX} jobs")));
-    }
-    if jobs.is_empty() {
-        return Err(left_out.nothing_but("no job in it that ran and ended"));
-    }
-    load.skipped += left_out.lines;
-    load.left_out = left_out;
-    jobs.sort_by_key(|job| job.job.submit_s);
-    load.begin_s = jobs.first().map_or(0, |job| job.job.submit_s);
-    load.jobs = jobs;
-    load.drop_impossible();
-    Ok(load)
 }
 
 /// The jobs of a pool on whole nodes: as many as hold a job's CPUs, where each has as many as
@@ -127,7 +120,7 @@ pub fn read_sacct(
 /// # Errors
 /// Fails as [`cluster`] does.
 pub fn of_pool(pool: &Workload, nodes: &[NodeSpec]) -> Result<NodeLoad, String> {
-    let mut load = idle(nodes)?;
+    let mut load = idle(&Site::of(nodes))?;
     let mut counts: BTreeMap<u64, usize> = BTreeMap::new();
     load.cluster.nodes.iter().for_each(|node| *counts.entry(node.cpus).or_default() += 1);
     let usual = counts.into_iter().max_by_key(|(_, count)| *count).map_or(1, |(cpus, _)| cpus);
@@ -168,87 +161,88 @@ pub fn of_pool(pool: &Workload, nodes: &[NodeSpec]) -> Result<NodeLoad, String> 
     Ok(load)
 }
 
-/// The job of a row; `None` if it did not end or never ran.
-fn job_of(
-    row: &sacct::Row,
-    load: &NodeLoad,
-    users: &mut Ids,
-    names: &mut Ids,
-) -> Result<Option<NodeJob>, String> {
-    let Some(start_s) = row.start_s.filter(|_| row.is_ended() && row.ran()) else {
-        return Ok(None);
-    };
-    let run_s = row.elapsed_s.max(1);
-    let limit_s = row.limit_min.map_or(run_s, |minutes| u64::from(minutes.max(1)) * 60);
-    let shape = shape_of(row, &load.cluster)?;
-    let class = JobClass {
-        user: id_of(users, &row.user),
-        class: id_of(names, &program_name(&row.name)),
-        limit_s,
-        size: u64::from(shape.min_cpus),
-    };
-    let job = Job {
-        id: row.job_id,
-        label: row.job.as_str().into(),
-        task_count: 1,
-        user_id: u32::try_from(class.user).unwrap_or(0),
-        user: row.user.as_str().into(),
-        account: row.account.as_str().into(),
-        name: row.name.as_str().into(),
-        tres_req: row.tres_req.as_str().into(),
-        partitions: PARTITION.into(),
-        priority: 1,
-        submit_s: row.submit_s.unwrap_or(start_s),
-        time_limit_min: row.limit_min,
-        shape,
-        ..Job::default()
-    };
-    Ok(Some(NodeJob {
-        job,
-        run_s: run_s.min(limit_s),
-        limit_s,
-        class,
-        expected_s: None,
-        held: None,
-        sampled: false,
-    }))
+/// TRES of a job, as asked for and as allocated.
+#[derive(Debug, Default)]
+pub(super) struct Tres<'a> {
+    /// CPUs asked for.
+    pub(super) cpus: Option<u64>,
+    /// CPUs allocated, as far as known.
+    pub(super) held: u64,
+    nodes: Option<u64>,
+    /// Memory asked for, else allocated, MiB.
+    pub(super) memory_mb: Option<u64>,
+    /// GRES by name with its type: those asked for, else allocated.
+    pub(super) gres: BTreeMap<&'a str, u64>,
+    /// Whether it names licences.
+    pub(super) has_licences: bool,
+}
+
+impl<'a> Tres<'a> {
+    /// Reads the TRES of a row.
+    ///
+    /// # Errors
+    /// What is no number, and what was expected.
+    pub(super) fn of(row: &'a sacct::Row) -> Result<Self, String> {
+        let asked = Self::read(&row.tres_req)?;
+        let mut held = Self::read(&row.tres_alloc)?;
+        held.held =
+            held.cpus.or(Some(row.cpus).filter(|cpus| *cpus > 0)).or(asked.cpus).unwrap_or(0);
+        // Of whole nodes it may have what it did not ask for.
+        let more = asked.cpus.is_some_and(|cpus| held.held > cpus) || !asked.gres.is_empty();
+        Ok(Self {
+            cpus: asked.cpus,
+            nodes: asked.nodes.or(held.nodes),
+            memory_mb: asked.memory_mb.filter(|mb| *mb > 0).or(held.memory_mb),
+            gres: if more { asked.gres } else { held.gres },
+            has_licences: asked.has_licences || held.has_licences,
+            held: held.held,
+        })
+    }
+
+    fn read(text: &'a str) -> Result<Self, String> {
+        let mut found = Self::default();
+        for (name, value) in text.split(',').filter_map(|part| part.split_once('=')) {
+            let count = || -> Result<Option<u64>, String> {
+                let wrong = || format!("TRES {name}: expected a number, got {value:?}");
+                sacct::count(value).map(Some).ok_or_else(wrong)
+            };
+            match name {
+                "cpu" => found.cpus = count()?,
+                "node" => found.nodes = count()?,
+                "mem" => {
+                    let wrong = || format!("TRES mem: not a size: {value:?}");
+                    found.memory_mb = Some(memory_mb(value).ok_or_else(wrong)?);
+                }
+                _ => {
+                    found.has_licences |= name.starts_with("license/");
+                    let gres = name.strip_prefix("gres/").zip(sacct::count(value));
+                    found.gres.extend(gres);
+                }
+            }
+        }
+        Ok(found)
+    }
 }
 
 /// The request in Slurm's terms, from TRES and the numbers of nodes and CPUs.
 pub(crate) fn shape_of(row: &sacct::Row, cluster: &Snapshot) -> Result<Shape, String> {
-    let tres = if row.tres_req.is_empty() { &row.tres_alloc } else { &row.tres_req };
-    let mut cpus = row.cpus;
-    let mut nodes = u64::from(row.node_count);
-    let mut memory_mb = None;
-    let mut gres: BTreeMap<&str, Vec<(&str, u64)>> = BTreeMap::new();
-    for (name, value) in tres.split(',').filter_map(|part| part.split_once('=')) {
-        let count = || -> Result<u64, String> {
-            let number = sacct::count(value);
-            number.ok_or_else(|| format!("TRES {name}: expected a number, got {value:?}"))
-        };
-        match name {
-            "cpu" => cpus = count()?,
-            "node" => nodes = count()?,
-            "mem" => {
-                let mb = phalanx_methods::learn::memory_mib(value);
-                memory_mb = Some(mb.ok_or_else(|| format!("TRES mem: not a size: {value:?}"))?);
-            }
-            _ => {
-                let Some(name) = name.strip_prefix("gres/") else { continue };
-                let (kind, of_type) = name.split_once(':').unwrap_or((name, ""));
-                gres.entry(kind).or_default().extend(count().ok().map(|count| (of_type, count)));
-            }
-        }
-    }
+    let tres = Tres::of(row)?;
+    let nodes = tres.nodes.unwrap_or(u64::from(row.node_count));
     let nodes = u32::try_from(nodes.max(1)).unwrap_or(u32::MAX);
     let per_node = u64::from(nodes);
-    if cpus == 0 {
-        // Only the nodes are known: whole ones.
-        let of_node = cluster.nodes.iter().map(|node| node.cpus).max().unwrap_or(1);
-        cpus = per_node.saturating_mul(of_node);
+    // Where only the nodes are known, they are whole.
+    let of_node = || cluster.nodes.iter().map(|node| node.cpus).max().unwrap_or(1);
+    let cpus = match tres.held.max(tres.cpus.unwrap_or(0)) {
+        0 => per_node.saturating_mul(of_node()),
+        cpus => cpus,
+    };
+    let memory_mb = tres.memory_mb.or_else(|| row.req_mem_mb(per_node, cpus));
+    let mut by_kind: BTreeMap<&str, Vec<(&str, u64)>> = BTreeMap::new();
+    for (name, count) in &tres.gres {
+        let (kind, of_type) = name.split_once(':').unwrap_or((name, ""));
+        by_kind.entry(kind).or_default().push((of_type, *count));
     }
-    let memory_mb = memory_mb.or_else(|| row.req_mem_mb(per_node, cpus));
-    let mut gres: Vec<_> = gres.iter().flat_map(|(kind, of)| wants(cluster, kind, of)).collect();
+    let mut gres: Vec<_> = by_kind.iter().flat_map(|(kind, of)| wants(cluster, kind, of)).collect();
     gres.iter_mut().for_each(|want| want.per_node = want.per_node.div_ceil(per_node));
     Ok(Shape {
         min_nodes: nodes,
@@ -310,9 +304,9 @@ impl NodeLoad {
         let memory: Vec<u64> = pairs().map(|(job, need)| need.memory_mb * nodes_of(job)).collect();
         let gpu: Vec<u64> = pairs().map(|(job, need)| mix.gpus_of(need) * nodes_of(job)).collect();
         let others = [
-            Dimension { name: "Memory", total: sum(|node| node.memory_mb), amounts: memory },
+            Dimension { name: "Memory in use", total: sum(|node| node.memory_mb), amounts: memory },
             Dimension {
-                name: "GPUs",
+                name: "GPUs in use",
                 total: self.cluster.nodes.iter().map(gpus).sum(),
                 amounts: gpu,
             },
@@ -350,6 +344,19 @@ pub fn figures(policy: &str, load: &Workload, outcome: &Outcome) -> (Figures, Sc
     outcome.usage.fill(&mut figures, outcome.joules);
     figures.topology.clone_from(&outcome.leaves);
     (figures, schedule)
+}
+
+/// The figures of what happened by the accounting, and its schedule; what was in use only in sum
+/// where it is not known on which nodes.
+pub fn happened(load: &NodeLoad, pool: &Workload, setup: &Setup) -> (Figures, Schedule) {
+    let name = "What happened";
+    if let Some(outcome) = engine::replay(load, setup) {
+        return figures(name, pool, &outcome);
+    }
+    let start = |job: &NodeJob| job.ran.as_ref().map_or(job.job.submit_s, |ran| ran.start_s);
+    let starts_s = load.jobs.iter().map(start).collect();
+    let schedule = Schedule { starts_s, ..Schedule::default() };
+    (metrics::of_pool(name, pool, &schedule), schedule)
 }
 
 /// Names of nodes by their indexes.

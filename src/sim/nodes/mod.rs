@@ -2,9 +2,10 @@
 //! Batch jobs on a cluster of nodes with CPUs, memory and GRES: the planner's
 //! filters, choice of nodes, gangs and order, in simulated time.
 //!
-//! [`load`] makes clusters and jobs, [`engine`] runs them, [`choose`] has
-//! placement rules, [`line`] the order of starts, [`usage`] adds up what was in use.
+//! [`load`] makes clusters and jobs, [`accounted`] those of an accounting, [`engine`] runs them,
+//! [`choose`] has placement rules, [`line`] the order of starts, [`usage`] adds up what was in use.
 
+pub mod accounted;
 pub mod choose;
 mod chooser;
 mod classes;
@@ -20,7 +21,7 @@ mod slurmctld;
 mod stock;
 pub mod usage;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 pub use leaves::LeafFigures;
 
@@ -57,6 +58,17 @@ pub struct NodeJob {
     pub held: Option<RunningJob>,
     /// Whether the job is none of the input, but one that is likely to come.
     pub sampled: bool,
+    /// Start and nodes by the accounting.
+    pub ran: Option<Ran>,
+}
+
+/// Start and nodes that a job really had.
+#[derive(Debug, Clone, Default)]
+pub struct Ran {
+    /// Start, Unix seconds.
+    pub start_s: i64,
+    /// Indexes of the nodes; empty where they are not known.
+    pub nodes: Vec<u32>,
 }
 
 /// A cluster and its jobs by submission.
@@ -70,6 +82,8 @@ pub struct NodeLoad {
     pub skipped: u64,
     /// Lines of the input that cannot be read.
     pub left_out: LeftOut,
+    /// Number of jobs by what of them is not modelled.
+    pub unmodelled: BTreeMap<String, u64>,
     /// Whether memory is a resource.
     pub memory_tracked: bool,
     /// Watts of each node: idle, and with all CPUs in use; empty: not known.
@@ -113,7 +127,7 @@ impl Setup {
 
 /// Beliefs where no speeds were learned: all nodes are alike to all jobs.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct NoBeliefs;
+struct NoBeliefs;
 
 impl Beliefs for NoBeliefs {
     fn job_type(&self, job: &Job, _: Option<u32>) -> String {

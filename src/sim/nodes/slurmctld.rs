@@ -7,10 +7,10 @@ use std::time::Instant;
 
 use super::chooser::{NoFit, NoStart};
 use super::engine::Sim;
-use super::reserve::will_run;
+use super::reserve::{Ask, NOW_S};
 use super::{NodeJob, NodeLoad, Setup};
 use crate::policy::Order;
-use crate::slurm::{Clock, Due, Planned, Queue, Rules, Slots};
+use crate::slurm::{Clock, Due, Place, Planned, Queue, Rules, Slots};
 use phalanx_core::{NodeIdx, NodeSet};
 use phalanx_methods::learn::runtime::JobClass;
 use phalanx_planner::order::Pools;
@@ -20,8 +20,8 @@ pub(super) struct Slurmctld {
     rules: Rules,
     clock: Clock,
     queue: Queue,
-    /// Number and pool of each set of partitions.
-    partitions: BTreeMap<Arc<str>, (u32, u32)>,
+    /// Each set of partitions.
+    partitions: BTreeMap<Arc<str>, Place>,
 }
 
 impl Slurmctld {
@@ -33,8 +33,12 @@ impl Slurmctld {
         let mut partitions = BTreeMap::new();
         for job in &load.jobs {
             let names = &job.job.partitions;
-            let next = u32::try_from(partitions.len()).unwrap_or(u32::MAX);
-            let place = (next, pools.of_job(names));
+            let tier = |name| load.cluster.partition(name).map_or(0, |partition| partition.tier);
+            let place = Place {
+                number: u32::try_from(partitions.len()).unwrap_or(u32::MAX),
+                pool: pools.of_job(names),
+                tier: names.split(',').map(tier).max().unwrap_or(0),
+            };
             partitions.entry(Arc::clone(names)).or_insert(place);
         }
         let clock = Clock::new(&rules.parameters, queue.is_ordered());
@@ -65,7 +69,8 @@ impl Sim<'_> {
         let Some(slurmctld) = &mut self.slurmctld else { return };
         let place = slurmctld.partitions.get(&job.job.partitions).copied().unwrap_or_default();
         let submit_s = job.job.submit_s;
-        slurmctld.queue.push(id, submit_s, job.class, job.expected_s, place);
+        let started = job.ran.as_ref().map(|ran| (job.job.priority, ran.start_s - submit_s));
+        slurmctld.queue.push(id, submit_s, job.class, job.expected_s, place, started);
         if !slurmctld.rules.parameters.defer && slurmctld.queue.is_top(id, now_s) {
             self.plan(now_s);
             if self.try_now(id, job, None, now_s) {
@@ -184,8 +189,9 @@ impl Sim<'_> {
         waiting.truncate(parameters.bf_max_job_test);
         let all = NodeSet::full(self.load.cluster.nodes.len());
         let mut slots = Slots::new(all, now_s, parameters.bf_window_s, parameters.bf_resolution_s);
+        let mut last = self.last_that_fits(&waiting);
         for (at, &id) in waiting.iter().enumerate() {
-            if !waiting.get(at..).unwrap_or_default().iter().any(|id| self.may_fit(*id)) {
+            if last.is_none_or(|last| at > last) {
                 return;
             }
             let (Some(job), Some(class)) = (self.job(id), self.classes.of_job(id)) else {
@@ -194,18 +200,27 @@ impl Sim<'_> {
             let Some(own) = self.classes.get(class) else { continue };
             let limit_s = i64::try_from(job.limit_s).unwrap_or(i64::MAX);
             let (cluster, stock) = (self.chooser.cluster(), self.chooser.kept_topology());
-            let expected = self.expected.by_end();
-            let mut start =
-                |nodes: &NodeSet| will_run(cluster, stock, expected, &own.shape, nodes, now_s);
-            let planned = slots.plan(&own.nodes, limit_s, &mut start);
-            if let Planned::Now(nodes) = planned {
-                self.try_now(id, job, Some(&nodes), now_s);
+            let ask = Ask { cluster, stock, class: (class, own) };
+            let Some(earliest_s) = self.expected.earliest_s(&ask) else { continue };
+            let mut start = |nodes: &NodeSet| self.expected.will_run(&ask, nodes, now_s);
+            let planned = slots.plan(&own.nodes, limit_s, earliest_s, &mut start);
+            if let Planned::Now(nodes) = planned
+                && self.try_now(id, job, Some(&nodes), now_s)
+            {
+                last = self.last_that_fits(&waiting);
             }
         }
     }
 
-    /// Whether it was not seen since the last end that jobs like it do not fit.
-    fn may_fit(&self, id: u32) -> bool {
-        self.classes.of_job(id).is_some_and(|class| !self.failed.contains_key(&class))
+    /// The last of the waiting jobs that the free nodes hold, reservations aside.
+    fn last_that_fits(&mut self, waiting: &[u32]) -> Option<usize> {
+        let (cluster, stock) = (self.chooser.cluster(), self.chooser.kept_topology());
+        waiting.iter().rposition(|id| {
+            let class = self.classes.of_job(*id).filter(|class| !self.failed.contains_key(class));
+            let own = class.and_then(|class| Some((class, self.classes.get(class)?)));
+            own.is_some_and(|class| {
+                self.expected.earliest_s(&Ask { cluster, stock, class }) == Some(NOW_S)
+            })
+        })
     }
 }

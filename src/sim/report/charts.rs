@@ -2,7 +2,7 @@
 //! The curves of a report.
 
 use super::super::job::Workload;
-use super::super::metrics::{bounded_slowdown, wait_s};
+use super::super::metrics::wait_s;
 use super::Part;
 use super::svg::{Axis, Line, chart};
 
@@ -35,11 +35,7 @@ pub(super) fn resources(load: &Workload, mut each: impl FnMut(&Resource<'_>)) {
     each(&Resource { name: "CPUs in use", total: load.cpus, amount: &cpus });
     for other in &load.others {
         let amount = |at: usize| other.amounts.get(at).copied().unwrap_or(0);
-        let name = match other.name {
-            "GPUs" => "GPUs in use",
-            _ => "Memory in use",
-        };
-        each(&Resource { name, total: other.total, amount: &amount });
+        each(&Resource { name: other.name, total: other.total, amount: &amount });
     }
 }
 
@@ -128,40 +124,12 @@ pub(super) fn waits(load: &Workload, parts: &[Part<'_>]) -> String {
         (7.0 * DAY_S, "1 wk"),
         (30.0 * DAY_S, "30 d"),
     ];
-    let of = |part: &Part<'_>| {
-        let pairs = load.jobs.iter().zip(&part.schedule.starts_s);
-        pairs.map(|(job, start_s)| wait_s(job, *start_s) as f64).collect()
-    };
-    distribution("waited at most", &marks, parts, of)
-}
-
-/// Share of the jobs with no larger bounded slowdown.
-pub(super) fn slowdowns(load: &Workload, parts: &[Part<'_>]) -> String {
-    let marks = [
-        (1.0, "1"),
-        (10.0, "10"),
-        (100.0, "100"),
-        (1e3, "1,000"),
-        (1e4, "10,000"),
-        (1e5, "100,000"),
-    ];
-    let of = |part: &Part<'_>| {
-        let pairs = load.jobs.iter().zip(&part.schedule.starts_s);
-        pairs.map(|(job, start_s)| bounded_slowdown(job, *start_s)).collect()
-    };
-    distribution("bounded slowdown at most", &marks, parts, of)
-}
-
-fn distribution(
-    name: &'static str,
-    marks: &[(f64, &str)],
-    parts: &[Part<'_>],
-    of: impl Fn(&Part<'_>) -> Vec<f64>,
-) -> String {
     let mut high: f64 = 10.0;
     let mut lines = Vec::new();
     for part in parts {
-        let mut values = of(part);
+        let pairs = load.jobs.iter().zip(&part.schedule.starts_s);
+        let mut values: Vec<f64> =
+            pairs.map(|(job, start_s)| wait_s(job, *start_s) as f64).collect();
         values.sort_unstable_by(f64::total_cmp);
         high = values.last().map_or(high, |last| high.max(*last));
         lines.push(Line { name: &part.figures.policy, points: steps(&values) });
@@ -172,7 +140,7 @@ fn distribution(
     }
     let shown = marks.iter().filter(|(at, _)| *at <= high);
     let marks = shown.map(|(at, text)| (*at, (*text).to_owned())).collect();
-    let x = Axis { name, low: 1.0, high, log: true, marks };
+    let x = Axis { name: "waited at most", low: 1.0, high, log: true, marks };
     let floor = lines.iter().filter_map(|l| l.points.first()).map(|(_, y)| *y);
     let low = (floor.fold(100.0, f64::min) / 10.0).floor() * 10.0;
     let y = Axis::linear("jobs", low.min(90.0), 100.0, " %");

@@ -4,36 +4,16 @@
 use std::fmt::Write as _;
 
 use super::super::job::Workload;
-use super::super::metrics::{Figures, bounded_slowdown, wait_s};
+use super::super::metrics::{FIGURES, Figure, Figures, bounded_slowdown, wait_s};
 use super::Part;
-
-/// Name and figure of a column.
-type Column = (&'static str, fn(&Figures) -> Option<f64>);
-
-/// Name and figure of each column behind the policy's; whole numbers print without a fraction.
-const COLUMNS: [Column; 13] = [
-    ("jobs", |f| Some(f.jobs as f64)),
-    ("skipped", |f| Some(f.skipped as f64)),
-    ("makespan_s", |f| f.makespan_s.map(|s| s as f64)),
-    ("cpu_utilization", |f| f.utilization.cpu),
-    ("gpu_allocated_pct", |f| f.gpu_allocated_pct),
-    ("gpu_fragmented_pct", |f| f.gpu_fragmented_pct),
-    ("wait_mean_s", |f| f.wait_mean_s),
-    ("wait_p95_s", |f| f.wait_p95_s.map(|s| s as f64)),
-    ("wait_max_s", |f| f.wait_max_s.map(|s| s as f64)),
-    ("bounded_slowdown_mean", |f| f.bounded_slowdown_mean),
-    ("bounded_slowdown_p99", |f| f.bounded_slowdown_p99),
-    ("mem_utilization", |f| f.utilization.mem),
-    ("energy_j", |f| f.energy_j),
-];
 
 /// Writes one line for each policy.
 pub(super) fn summary(figures: &[&Figures]) -> String {
-    let names: Vec<&str> = COLUMNS.iter().map(|(name, _)| *name).collect();
+    let names: Vec<&str> = FIGURES.iter().map(|figure| figure.key).collect();
     let mut out = format!("policy,{}\n", names.join(","));
     for own in figures {
-        let field = |(_, of): &Column| of(own).map_or(String::new(), |value| value.to_string());
-        let fields: Vec<String> = COLUMNS.iter().map(field).collect();
+        let field = |figure: &Figure| (figure.of)(own).map_or(String::new(), |v| v.to_string());
+        let fields: Vec<String> = FIGURES.iter().map(field).collect();
         let _ = writeln!(out, "{},{}", own.policy, fields.join(","));
     }
     out

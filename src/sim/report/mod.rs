@@ -5,14 +5,13 @@
 
 mod charts;
 mod csv;
-mod gantt;
 pub mod svg;
 
 use std::fmt::Write as _;
 use std::path::Path;
 
 use super::job::Workload;
-use super::metrics::Figures;
+use super::metrics::{FIGURES, Figure, Figures};
 use super::pool::Schedule;
 use phalanx_core::problem::InputError;
 
@@ -69,8 +68,6 @@ pub fn pictures(load: &Workload, parts: &[Part<'_>]) -> String {
         section(&mut body, of.name, &charts::utilization(load, parts, of));
     });
     section(&mut body, "How long jobs wait", &charts::waits(load, parts));
-    section(&mut body, "Bounded slowdown", &charts::slowdowns(load, parts));
-    section(&mut body, "Who runs when", &gantt::around_longest_wait(load, parts));
     body
 }
 
@@ -127,7 +124,7 @@ section,.wide{overflow-x:auto}svg text{font:12px system-ui,sans-serif;fill:#444}
 fn page(title: &str, about: &str, figures: &[&Figures], body: &str) -> String {
     let version = env!("CARGO_PKG_VERSION");
     let about = format!("{about}, simulated by phalanx {version}");
-    document(title, &about, &(table(figures) + body))
+    document(title, &about, &(table(figures, &[]) + body))
 }
 
 /// A page that needs nothing else; `title` and `about` are texts, `body` is HTML.
@@ -141,41 +138,29 @@ pub fn document(title: &str, about: &str, body: &str) -> String {
     )
 }
 
-/// Heading, decimals, whether less is better, and the figure.
-type Row = (&'static str, usize, bool, fn(&Figures) -> Option<f64>);
-
-const ROWS: [Row; 11] = [
-    ("Makespan [h]", 2, true, |f| f.makespan_s.map(|s| s as f64 / 3600.0)),
-    ("CPU [%]", 1, false, |f| f.utilization.cpu.map(|u| u * 100.0)),
-    ("Memory [%]", 1, false, |f| f.utilization.mem.map(|u| u * 100.0)),
-    ("GPU [%]", 2, false, |f| f.gpu_allocated_pct),
-    ("GPU unusable [%]", 2, true, |f| f.gpu_fragmented_pct),
-    ("Mean wait [s]", 0, true, |f| f.wait_mean_s),
-    ("95 % wait at most [s]", 0, true, |f| f.wait_p95_s.map(|s| s as f64)),
-    ("Longest wait [s]", 0, true, |f| f.wait_max_s.map(|s| s as f64)),
-    ("Mean slowdown", 2, true, |f| f.bounded_slowdown_mean),
-    ("99 % slowdown at most", 1, true, |f| f.bounded_slowdown_p99),
-    ("Energy [kWh]", 1, true, |f| f.energy_j.map(|joules| joules / 3.6e6)),
-];
-
-/// The policies' figures as an HTML table.
-pub fn table(figures: &[&Figures]) -> String {
-    let has = |row: &&Row| figures.iter().any(|f| row.3(f).is_some());
-    let rows: Vec<&Row> = ROWS.iter().filter(has).collect();
-    let mut out = String::from("<div class=\"wide\"><table><tr><th>Policy</th>");
-    rows.iter().for_each(|row| _ = write!(out, "<th>{}</th>", row.0));
-    out.push_str("</tr>\n");
-    for (at, own) in figures.iter().enumerate() {
+/// The policies' figures as an HTML table: those of these keys, or all; the best one bold.
+pub fn table(policies: &[&Figures], keys: &[&str]) -> String {
+    let mut out = String::from("<div class=\"wide\"><table><tr><th></th>");
+    for (at, own) in policies.iter().enumerate() {
         let (colour, name) = (svg::colour(at), svg::escape(&own.policy));
-        let _ = write!(out, "<tr><td><i style=\"background:{colour}\"></i>{name}</td>");
-        for (_, decimals, less, of) in &rows {
-            let all = figures.iter().filter_map(|f| of(f));
-            let best = if *less { all.reduce(f64::min) } else { all.reduce(f64::max) };
-            let class = if of(own) == best && figures.len() > 1 { " class=\"best\"" } else { "" };
-            let value = of(own).map_or("-".to_owned(), |v| format!("{v:.decimals$}"));
-            let _ = write!(out, "<td{class}>{value}</td>");
-        }
-        out.push_str("</tr>\n");
+        let _ = write!(out, "<th><i style=\"background:{colour}\"></i>{name}</th>");
     }
-    out + "</table></div>\n"
+    for figure in figures(policies, keys) {
+        let _ = write!(out, "</tr>\n<tr><td>{}</td>", figure.name);
+        let all = policies.iter().filter_map(|own| (figure.of)(own));
+        let best = if figure.less { all.reduce(f64::min) } else { all.reduce(f64::max) };
+        for own in policies {
+            let is_best = keys.is_empty() && (figure.of)(own) == best;
+            let class = if is_best { " class=\"best\"" } else { "" };
+            let _ = write!(out, "<td{class}>{}</td>", figure.shown(own));
+        }
+    }
+    out + "</tr>\n</table></div>\n"
+}
+
+/// The figures of a table that any policy has: those of these keys, or all.
+pub fn figures(policies: &[&Figures], keys: &[&str]) -> Vec<Figure> {
+    let is_there = |figure: &Figure| policies.iter().any(|own| (figure.of)(own).is_some());
+    let is_asked = |figure: &Figure| keys.is_empty() || keys.contains(&figure.key);
+    FIGURES.into_iter().filter(|figure| is_asked(figure) && is_there(figure)).collect()
 }

@@ -21,7 +21,7 @@ pub use parameters::{Parameters, Priority, duration_s};
 pub use queue::{OrderBy, OrderRule};
 
 pub(crate) use clock::{Clock, Due};
-pub(crate) use queue::Queue;
+pub(crate) use queue::{Place, Queue};
 pub(crate) use slots::{Planned, Slots};
 pub(crate) use window::Windows;
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::cpus::Cpus;
 use super::slots::Group;
-use super::{Clock, Planned, Queue, Rules, Slots, Windows};
+use super::{Clock, Place, Planned, Queue, Rules, Slots, Windows};
 use crate::job::{SimJob, Workload};
 use crate::pool::{Schedule, Scheduler, schedule};
 
@@ -33,7 +33,7 @@ impl Scheduler for State<'_> {
     }
 
     fn arrived(&mut self, id: u32, job: &SimJob, now_s: i64, started: &mut Vec<u32>) {
-        self.queue.push(id, job.submit_s, job.class(), None, (0, 0));
+        self.queue.push(id, job.submit_s, job.class(), None, Place::default(), None);
         let tried = !self.rules.parameters.defer && self.queue.is_top(id, now_s);
         if tried && job.size <= self.free.count() {
             self.start(id, job, &self.free.lowest(job.size), now_s);
@@ -132,7 +132,7 @@ impl<'a> State<'a> {
             let Some(job) = self.job(id) else { continue };
             let limit_s = i64::try_from(job.limit_s).unwrap_or(i64::MAX);
             let mut will_run = |cpus: &Cpus| self.will_run(job.size, cpus, now_s);
-            if let Planned::Now(cpus) = slots.plan(&self.all, limit_s, &mut will_run) {
+            if let Planned::Now(cpus) = slots.plan(&self.all, limit_s, now_s, &mut will_run) {
                 self.start(id, job, &cpus.both(&self.free).lowest(job.size), now_s);
                 started.push(id);
                 last = looked_at.iter().rposition(|id| fits(self, id));

@@ -29,6 +29,17 @@ pub struct OrderRule {
     pub bounds: Bounds,
 }
 
+/// Partitions of a job.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Place {
+    /// Number of the set of partitions.
+    pub(crate) number: u32,
+    /// Number of those that share nodes with them.
+    pub(crate) pool: u32,
+    /// `PriorityTier`.
+    pub(crate) tier: u32,
+}
+
 /// A waiting job.
 #[derive(Debug, Clone)]
 struct Job {
@@ -38,8 +49,9 @@ struct Job {
     expected_s: Option<f64>,
     /// The latest prediction, and the number of ends of the user that it was made from.
     prediction: Option<(u64, Prediction)>,
-    /// Number of its partitions, and of those that share nodes with them.
-    partition: (u32, u32),
+    place: Place,
+    /// Priority beside that of age.
+    base: u32,
     delta: i32,
 }
 
@@ -79,16 +91,19 @@ impl Queue {
         self.jobs.is_empty()
     }
 
-    /// A job is submitted. Ids ascend with submission.
+    /// A job is submitted. Ids ascend with submission. `started`: its priority when it really
+    /// started, and after how many seconds that was.
     pub(crate) fn push(
         &mut self,
         id: u32,
         submit_s: i64,
         class: JobClass,
         expected_s: Option<f64>,
-        partition: (u32, u32),
+        place: Place,
+        started: Option<(u32, i64)>,
     ) {
-        let job = Job { submit_s, class, expected_s, prediction: None, partition, delta: 0 };
+        let base = started.map_or(0, |(all, age_s)| all.saturating_sub(self.points(age_s)));
+        let job = Job { submit_s, class, expected_s, prediction: None, place, base, delta: 0 };
         self.jobs.insert(id, job);
     }
 
@@ -104,37 +119,43 @@ impl Queue {
         }
     }
 
-    /// Slurm tries a job as it comes if no other has a higher priority.
+    /// Slurm tries a job as it comes if no other on its nodes has a higher priority.
     pub(crate) fn is_top(&self, id: u32, now_s: i64) -> bool {
-        match self.priority {
-            Priority::Basic => self.jobs.keys().next() == Some(&id),
-            Priority::Multifactor { .. } => {
-                let own = self.jobs.get(&id).map_or(0, |job| self.priority_of(job, now_s));
-                self.jobs.values().all(|job| self.priority_of(job, now_s) <= own)
+        let Some(own) = self.jobs.get(&id) else { return false };
+        let key = (own.place.tier, self.priority_of(own, now_s));
+        self.jobs.iter().filter(|(_, job)| job.place.pool == own.place.pool).all(|(other, job)| {
+            match self.priority {
+                Priority::Basic => *other >= id || job.place.tier < own.place.tier,
+                Priority::Multifactor { .. } => {
+                    (job.place.tier, self.priority_of(job, now_s)) <= key
+                }
             }
-        }
+        })
     }
 
-    /// Ids as Slurm goes through them: by priority, then by submission.
+    /// Ids as Slurm goes through them: by tier, by priority, then by submission.
     pub(crate) fn order(&self, now_s: i64) -> Vec<u32> {
-        let mut order: Vec<(Reverse<u32>, i64, u32)> = self
-            .jobs
-            .iter()
-            .map(|(id, job)| (Reverse(self.priority_of(job, now_s)), job.submit_s, *id))
-            .collect();
+        let key = |job: &Job| Reverse((job.place.tier, self.priority_of(job, now_s)));
+        let jobs = self.jobs.iter();
+        let mut order: Vec<_> = jobs.map(|(id, job)| (key(job), job.submit_s, *id)).collect();
         order.sort_unstable();
         order.into_iter().map(|(_, _, id)| id).collect()
     }
 
     /// Returns the priority without the daemon's part; Slurm computes it anew every period.
     fn natural(&self, job: &Job, now_s: i64) -> u32 {
-        let Priority::Multifactor { weight_age, max_age_s, period_s } = self.priority else {
-            return 1;
-        };
+        let Priority::Multifactor { period_s, .. } = self.priority else { return 1 };
         let at_s = now_s.div_euclid(period_s) * period_s;
-        let age_s = at_s.saturating_sub(job.submit_s).clamp(0, max_age_s);
+        let age = self.points(at_s.saturating_sub(job.submit_s));
+        job.base.saturating_add(age).max(1)
+    }
+
+    /// The priority of an age.
+    fn points(&self, age_s: i64) -> u32 {
+        let Priority::Multifactor { weight_age, max_age_s, .. } = self.priority else { return 0 };
+        let age_s = age_s.clamp(0, max_age_s);
         let points = i128::from(weight_age) * i128::from(age_s) / i128::from(max_age_s.max(1));
-        u32::try_from(points).unwrap_or(u32::MAX).max(1)
+        u32::try_from(points).unwrap_or(u32::MAX)
     }
 
     fn priority_of(&self, job: &Job, now_s: i64) -> u32 {
@@ -159,10 +180,10 @@ impl Queue {
                 priority,
                 priority_max: priority,
                 delta: job.delta,
-                tier: 1,
-                tier_max: 1,
-                partition: job.partition.0,
-                pool: job.partition.1,
+                tier: job.place.tier,
+                tier_max: job.place.tier,
+                partition: job.place.number,
+                pool: job.place.pool,
                 submit_s: seconds(job.submit_s),
                 tasks: 1,
                 enforced: true,

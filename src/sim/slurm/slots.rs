@@ -27,9 +27,7 @@ impl Group for NodeSet {
     }
 
     fn is_within(&self, other: &Self) -> bool {
-        let mut rest = self.clone();
-        rest.subtract(other);
-        rest.is_empty()
+        self.words().iter().zip(other.words()).all(|(own, other)| own & !other == 0)
     }
 }
 
@@ -99,17 +97,23 @@ impl<S: Group> Slots<S> {
     }
 
     /// Plans one job of this limit: `will_run` says when at the earliest it can start on these
-    /// nodes, and on which of them, by the limits of the running jobs.
+    /// nodes, and on which of them, by the limits of the running jobs; on all of its own not before
+    /// `earliest_s`.
     pub(crate) fn plan(
         &mut self,
         own: &S,
         limit_s: i64,
+        earliest_s: i64,
         will_run: &mut dyn FnMut(&S) -> Option<(i64, S)>,
     ) -> Planned<S> {
         let mut from_s = self.now_s;
         for _ in 0..TRIES_MAX {
             let end_s = from_s.saturating_add(limit_s);
             let (free, later) = self.candidates(own, from_s, end_s);
+            if let Some(later) = later.filter(|later| earliest_s > *later) {
+                from_s = later;
+                continue;
+            }
             let Some((start_s, nodes)) = will_run(&free) else {
                 let Some(later) = later else { return Planned::Never };
                 from_s = later;

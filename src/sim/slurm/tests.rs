@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::job::{SimJob, Workload};
-use crate::nodes::{NoBeliefs, Setup, engine, load};
+use crate::nodes::{Setup, engine, load};
 use phalanx_core::trace::spec;
 use phalanx_planner::gang::Settings;
 use phalanx_planner::order::Bounds;
@@ -125,7 +125,7 @@ proptest! {
         let (tuning, gangs) = (Tuning::default(), Settings::default());
         let setup = Setup::of(&crate::policy::SLURM, &tuning, &gangs, &rules);
         let setup = Setup { rules: rules.clone(), ..setup };
-        let found = engine::run(&load, &setup, &NoBeliefs, &|_| {}).unwrap();
+        let found = engine::run(&load, &setup, None, &|_| {}).unwrap();
         let found: Vec<i64> = found.starts_s.into_iter().flatten().collect();
         prop_assert_eq!(found, starts(&pool, &rules));
     }

@@ -3,8 +3,9 @@
 
 use super::shadow;
 use super::simulated::Simulated;
-use crate::text::units::{KWH, count, seconds, share};
+use crate::text::units::{KWH, count, share};
 use phalanx_messages::rest::{ActivityReport, RunSums, Share};
+use phalanx_sim::metrics::span;
 
 /// Name and text of a fact.
 pub type Fact = (&'static str, String);
@@ -115,13 +116,6 @@ fn seconds_of(seconds: i64) -> f64 {
     seconds.max(0) as f64
 }
 
-/// Formats seconds in the unit that suits them.
-pub fn span(value: f64) -> String {
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a wait")]
-    let whole = value.max(0.0).round() as u64;
-    if value < 120.0 { format!("{value:.1} s") } else { seconds(whole) }
-}
-
 fn use_of(share: Option<f64>, what: &str) -> String {
     share.map_or_else(
         || unknown(&format!("no sample of {what} yet")),
@@ -187,34 +181,20 @@ fn shadow_of(report: &ActivityReport) -> String {
     }
 }
 
-/// Sums a simulation up in a sentence.
-pub fn simulated_sentence(of: &Simulated) -> String {
-    let (Some(stock), Some(ours)) = (of.slurm.wait_mean_s, of.phalanx.wait_mean_s) else {
-        return "The simulation has no waits.".to_owned();
-    };
-    let jobs = count_of(of.slurm.jobs as u64, "job");
-    let change = if stock > 0.0 {
-        format!(" ({:+.0} %)", (ours / stock - 1.0) * 100.0)
-    } else {
-        String::new()
-    };
-    format!(
-        "On {jobs} of this accounting the simulated mean wait is {} with Phalanx{change}, {} with \
-         Slurm alone.",
-        span(ours),
-        span(stock)
-    )
-}
-
 /// Describes the input of a simulation.
 pub fn simulated_about(of: &Simulated) -> String {
     let skipped = match of.skipped {
         0 => String::new(),
         skipped => format!("; {skipped} jobs that cannot be run are left out"),
     };
+    let jobs = count_of(of.slurm.jobs as u64, "job");
     format!(
-        "{} on {} nodes with {} CPUs ({}){skipped}. Both sides are simulated: priorities, QOS, \
-         dependencies and reservations are not in an accounting.",
+        "{jobs} of {} on {} nodes with {} CPUs ({}){skipped}.",
         of.log, of.nodes, of.cpus, of.nodes_from
     )
+}
+
+/// Names what a simulation does not model, with the number of jobs that it concerns.
+pub fn unmodelled(of: &Simulated) -> Vec<String> {
+    of.unmodelled.iter().map(|(what, jobs)| format!("{} {what}", count_of(*jobs, "job"))).collect()
 }

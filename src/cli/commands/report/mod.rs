@@ -9,6 +9,7 @@ mod shadow;
 mod simulated;
 #[cfg(test)]
 mod tests;
+mod verdict;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -32,8 +33,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Show what Phalanx did on this cluster, and what it would have done
 ///
 /// The first part comes from the history of phalanxd. With --sacct, the jobs of the accounting are
-/// simulated on the nodes of slurm.conf as well, under Slurm's own rules and with Phalanx; this
-/// needs no daemon.
+/// simulated on the nodes of slurm.conf as well, under Slurm's own rules and with Phalanx, beside
+/// what happened; this needs no daemon.
 ///
 /// Unknown figures are named as unknown and never counted as zero.
 #[derive(clap::Args, Debug)]
@@ -49,10 +50,14 @@ pub struct Args {
     /// input)
     #[arg(long, value_name = "FILE")]
     sacct: Option<PathBuf>,
-    /// With --sacct: slurm.conf with nodes and scheduling [default: the nodes that phalanxd knows,
-    /// else those of /etc/slurm/slurm.conf, with Slurm's default scheduling]
+    /// With --sacct: slurm.conf with nodes, partitions and scheduling [default:
+    /// /etc/slurm/slurm.conf, else the nodes that phalanxd knows, else those of the accounting]
     #[arg(long, value_name = "FILE", requires = "sacct")]
     slurm_conf: Option<PathBuf>,
+    /// With --sacct: leaf switches or blocks: topology.conf, topology.yaml, or what scontrol show
+    /// topology printed
+    #[arg(long, value_name = "FILE", requires = "sacct")]
+    topology: Option<PathBuf>,
     #[command(subcommand)]
     command: Option<Command>,
 }
@@ -95,9 +100,9 @@ impl Args {
         let simulation = match &self.sacct {
             Some(file) => {
                 let known = || client.get::<NodesReport>("/v1/nodes").ok();
-                let conf = self.slurm_conf.as_deref();
+                let files = (self.slurm_conf.as_deref(), self.topology.as_deref());
                 let config = global.given_config()?;
-                Some(Simulation::run(file, conf, known, config.as_ref())?)
+                Some(Simulation::run(file, files, known, config.as_ref())?)
             }
             None => None,
         };
@@ -106,7 +111,7 @@ impl Args {
         if let Some(file) = &self.html {
             write_file(file, &page::text(&report, simulation.as_ref()))?;
         }
-        global.show(&report, |report| render::text(report, self.html.as_deref()))
+        global.show(&report, render::text)
     }
 }
 

@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use super::Report;
-use super::facts::{self, simulated_about, simulated_sentence};
+use super::facts::{self, simulated_about};
 use super::render::{NOT_COMPARED, by_method, period};
 use super::simulated::Simulation;
 use phalanx_messages::rest::{ActivityReport, Point, Share};
@@ -18,20 +18,22 @@ const DAY_MS: f64 = 86_400_000.0;
 /// The whole page.
 pub fn text(report: &Report, simulation: Option<&Simulation>) -> String {
     let mut body = String::new();
-    let (title, about) = match (&report.activity, &report.no_activity) {
-        (Some(activity), _) => {
+    let (title, about) = match &report.activity {
+        Some(activity) => {
             happened(&mut body, activity);
             (format!("Phalanx on {}", activity.cluster), period(activity))
         }
-        (None, why) => {
-            let why = why.as_deref().unwrap_or_default();
-            ("Phalanx".to_owned(), format!("What Phalanx did is unknown: {why}"))
-        }
+        _ => ("Phalanx".to_owned(), "By the accounting alone, without phalanxd".to_owned()),
     };
     if let Some(simulation) = simulation {
         let of = &simulation.summary;
-        let words = [simulated_sentence(of), simulated_about(of)].map(|text| escape(&text));
-        let lead = format!("<p><b>{}</b></p><p>{}</p>", words[0], words[1]);
+        let words = [&of.judged.sentence, &simulated_about(of)].map(|text| escape(text));
+        let mut lead = format!("<p><b>{}</b></p><p>{}</p>", words[0], words[1]);
+        let items = facts::unmodelled(of);
+        let items: String = items.iter().map(|what| format!("<li>{}</li>", escape(what))).collect();
+        if !items.is_empty() {
+            let _ = write!(lead, "<p>Not modelled:</p><ul>{items}</ul>");
+        }
         section(&mut body, "What it would have done", &(lead + &simulation.html()));
     }
     document(&title, &about, &body)
@@ -48,7 +50,8 @@ fn happened(body: &mut String, report: &ActivityReport) {
     let rows: Vec<_> = report.activity.runs.iter().collect();
     if !rows.is_empty() {
         let text = by_method(&rows).text();
-        let text = format!("<pre>{}</pre><p>{NOT_COMPARED}</p>", escape(&text));
+        let lines: Vec<String> = text.lines().map(escape).collect();
+        let text = format!("<pre>{}</pre><p>{NOT_COMPARED}</p>", lines.join("\n"));
         section(body, "By who chose the nodes", &text);
     }
     section(body, "The queue", &queue(report));

@@ -2,35 +2,27 @@
 //! The text of `phalanx report`.
 
 use std::fmt::Write as _;
-use std::path::Path;
 
 use super::Report;
-use super::facts::{self, simulated_about, simulated_sentence, span};
-use super::simulated::Simulated;
+use super::facts::{self, simulated_about};
+use super::simulated::{SHOWN, Simulated};
+use crate::commands::simulate::figures_text;
 use crate::text::units::time;
 use crate::text::{clean, facts as fact_lines, heading, table_of, wrapped};
 use phalanx_messages::rest::{ActivityReport, RunSums};
-use phalanx_sim::metrics::Figures;
+use phalanx_sim::metrics::span;
 
 /// Note below the table of methods.
 pub const NOT_COMPARED: &str = "Who chooses depends on the job, so these rows do not compare the \
                                 methods.";
 
-pub fn text(report: &Report, page: Option<&Path>) -> String {
+pub fn text(report: &Report) -> String {
     let mut out = String::new();
-    match (&report.activity, &report.no_activity) {
-        (Some(activity), _) => happened(&mut out, activity),
-        (None, Some(why)) => {
-            out.push_str("What Phalanx did is unknown.\n");
-            out.push_str(&wrapped(&clean(why), "  "));
-        }
-        (None, None) => {}
+    if let Some(activity) = &report.activity {
+        happened(&mut out, activity);
     }
     if let Some(simulated) = &report.simulated {
         would(&mut out, simulated);
-    }
-    if let Some(page) = page {
-        let _ = writeln!(out, "\nWith plots: {}", clean(&page.display().to_string()));
     }
     out
 }
@@ -74,46 +66,21 @@ pub fn by_method<'a>(
         .right("Jobs", |(_, of)| of.runs)
         .right("CPU hours", |(_, of)| of.cpu_hours.map_or("-".to_owned(), |h| format!("{h:.1}")))
         .right("Mean wait", |(_, of)| of.wait_mean_s.map_or("-".to_owned(), span))
-        .right("Half within", move |(_, of)| wait(of.wait_p50_s))
-        .right("95 % within", move |(_, of)| wait(of.wait_p95_s))
+        .right("Median", move |(_, of)| wait(of.wait_p50_s))
+        .right("95 %", move |(_, of)| wait(of.wait_p95_s))
         .right("Longest", move |(_, of)| wait(of.wait_max_s))
 }
 
 fn would(out: &mut String, of: &Simulated) {
     heading(out, "What it would have done");
-    out.push_str(&wrapped(&simulated_sentence(of), "  "));
     out.push_str(&wrapped(&simulated_about(of), "  "));
     out.push('\n');
-    table_of(rows(of))
-        .left("Figure", |(name, ..)| *name)
-        .right("Slurm alone", |(_, stock, _)| stock.clone())
-        .right("With Phalanx", |(.., ours)| ours.clone())
-        .add_to(out);
-}
-
-/// Name of a figure, and its format.
-type Row = (&'static str, fn(&Figures) -> Option<String>);
-
-const ROWS: [Row; 9] = [
-    ("Mean wait", |f| f.wait_mean_s.map(span)),
-    ("95 % wait at most", |f| f.wait_p95_s.map(whole)),
-    ("Longest wait", |f| f.wait_max_s.map(whole)),
-    ("Mean bounded slowdown", |f| f.bounded_slowdown_mean.map(|s| format!("{s:.2}"))),
-    ("Makespan", |f| f.makespan_s.map(whole)),
-    ("CPUs in use [%]", |f| f.utilization.cpu.map(|u| format!("{:.1}", u * 100.0))),
-    ("GPUs in use [%]", |f| f.utilization.gpu.map(|u| format!("{:.1}", u * 100.0))),
-    ("GPUs stranded [%]", |f| f.stranded.get("gpu").map(|p| format!("{p:.2}"))),
-    ("Energy [kWh]", |f| f.energy_j.map(|j| format!("{:.1}", j / 3.6e6))),
-];
-
-#[allow(clippy::cast_precision_loss)]
-fn whole(seconds: i64) -> String {
-    span(seconds as f64)
-}
-
-fn rows(of: &Simulated) -> Vec<(&'static str, String, String)> {
-    let known = |value: Option<String>| value.unwrap_or_else(|| "unknown".to_owned());
-    let both = ROWS.iter().map(|(name, read)| (*name, read(&of.slurm), read(&of.phalanx)));
-    let some = both.filter(|(_, stock, ours)| stock.is_some() || ours.is_some());
-    some.map(|(name, stock, ours)| (name, known(stock), known(ours))).collect()
+    out.push_str(&figures_text(&of.columns(), &SHOWN));
+    let unmodelled = facts::unmodelled(of);
+    if !unmodelled.is_empty() {
+        heading(out, "Not modelled, with the number of jobs that it concerns:");
+        unmodelled.iter().for_each(|what| out.push_str(&wrapped(what, "  ")));
+    }
+    out.push('\n');
+    out.push_str(&wrapped(&of.judged.sentence, ""));
 }

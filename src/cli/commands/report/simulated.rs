@@ -1,34 +1,44 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The jobs of an accounting, simulated as Slurm and as Phalanx place them.
+//! The jobs of an accounting: what happened, and simulated as Slurm and as Phalanx place them.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use jiff::tz::TimeZone;
 use serde::Serialize;
 
-use crate::commands::simulate::rules::rules;
+use super::verdict::{Judged, judge};
+use crate::commands::simulate::{each, rules::rules};
 use crate::exit::Failure;
 use crate::outcome::note_left_out;
-use crate::slurm_conf::SlurmConf;
+use crate::site;
+use crate::topology::TopologyFile;
 use phalanx_config::Config;
 use phalanx_core::problem::InputError;
-use phalanx_core::trace::spec::NodeSpec;
 use phalanx_messages::rest::NodesReport;
 use phalanx_planner::gang::Settings as GangSettings;
 use phalanx_sim::input;
 use phalanx_sim::job::Workload;
 use phalanx_sim::metrics::Figures;
-use phalanx_sim::nodes::{self, NoBeliefs, Setup};
+use phalanx_sim::nodes::accounted::read_sacct;
+use phalanx_sim::nodes::load::{Site, figures, happened};
+use phalanx_sim::nodes::{Setup, engine};
 use phalanx_sim::policy::{PHALANX, Policy, SLURM};
 use phalanx_sim::pool::Schedule;
 use phalanx_sim::report::{self, Part};
 
-/// Path of slurm.conf where neither `--slurm-conf` nor the daemon names the nodes.
+/// Path of slurm.conf where `--slurm-conf` names none.
 const SLURM_CONF: &str = "/etc/slurm/slurm.conf";
-/// Policies that stand for Slurm alone, and for Slurm with the daemon.
-const POLICIES: [Policy; 2] = [SLURM, PHALANX];
+/// Figures that are shown, by their keys.
+pub const SHOWN: [&str; 6] = [
+    "wait_mean_s",
+    "wait_p50_s",
+    "wait_p95_s",
+    "cpu_utilization",
+    "gpu_allocated_pct",
+    "gpu_stranded_pct",
+];
 
-/// Figures of a log under Slurm alone, and with Phalanx.
+/// Figures of a log as it happened, under Slurm alone, and with Phalanx.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Simulated {
     /// File of the accounting.
@@ -41,10 +51,23 @@ pub struct Simulated {
     pub cpus: u64,
     /// Jobs of the log that cannot be run: never ran, without an end, or larger than the nodes.
     pub skipped: u64,
+    /// Number of jobs by what of them is not modelled, most jobs first.
+    pub unmodelled: Vec<(String, u64)>,
+    /// Figures of what happened by the accounting.
+    pub happened: Figures,
     /// Figures of Slurm alone.
     pub slurm: Figures,
     /// Figures of Slurm with Phalanx.
     pub phalanx: Figures,
+    /// Verdict on the three.
+    pub judged: Judged,
+}
+
+impl Simulated {
+    /// The columns of the tables.
+    pub fn columns(&self) -> [&Figures; 3] {
+        [&self.happened, &self.slurm, &self.phalanx]
+    }
 }
 
 /// Figures, and schedules for pictures.
@@ -52,26 +75,29 @@ pub struct Simulated {
 pub struct Simulation {
     pub summary: Simulated,
     pool: Workload,
-    schedules: [Schedule; 2],
+    schedules: [Schedule; 3],
 }
 
 impl Simulation {
-    /// Simulates the jobs of `file` on the nodes of `conf`, else on `known` ones.
+    /// Simulates the jobs of an accounting on the nodes of slurm.conf, else on `known` ones, else
+    /// on those that its jobs ran on. `files`: slurm.conf and topology, where they are named.
     pub fn run(
-        file: &Path,
-        conf: Option<&Path>,
+        sacct: &Path,
+        files: (Option<&Path>, Option<&Path>),
         known: impl FnOnce() -> Option<NodesReport>,
         config: Option<&Config>,
     ) -> Result<Self, Failure> {
-        let (specs, nodes_from) = specs(conf, known)?;
         // Without a file it is what is shipped that is simulated.
         let config = config.cloned().unwrap_or_default();
-        let rules = rules(Some(&config), conf)?;
-        let name = input::shown(file);
-        let load = nodes::load::read_sacct(input::open(file)?, &TimeZone::system(), &specs)
+        let (site, nodes_from, conf) = site(files.0, known)?;
+        let rules = rules(Some(&config), conf.as_deref())?;
+        let name = input::shown(sacct);
+        let mut load = read_sacct(input::open(sacct)?, &TimeZone::system(), &site)
             .map_err(|error| Failure::usage_line(InputError::new(&name, error)))?;
         note_left_out(&name, &load.left_out);
-        let pool = load.workload();
+        if let Some(file) = TopologyFile::given(files.1)? {
+            load.set_topology(file.over(&load.table())?);
+        }
         if load.jobs.is_empty() {
             let skipped = load.skipped;
             return Err(Failure::usage_line(format!(
@@ -79,78 +105,67 @@ impl Simulation {
                  {nodes_from}"
             )));
         }
+        let pool = load.workload();
         let gangs = GangSettings { bonus_scale: 0.0, ..config.gang_settings() };
-        let simulate = |policy: Policy| {
-            let setup = Setup::of(&policy, &config.tuning(), &gangs, &rules);
-            let outcome = nodes::engine::run(&load, &setup, &NoBeliefs, &|_| {})
-                .map_err(|error| Failure::usage_line(format!("balance: {error}")))?;
-            Ok::<_, Failure>(nodes::load::figures(policy.name, &pool, &outcome))
+        let setup = |policy: &Policy| Setup::of(policy, &config.tuning(), &gangs, &rules);
+        let (happened, as_was) = happened(&load, &pool, &setup(&SLURM));
+        let found = each(None, &[SLURM, PHALANX], load.jobs.len(), |policy, progress| {
+            let outcome = engine::run(&load, &setup(policy), None, progress)?;
+            let is_slurm = policy.name == SLURM.name;
+            let name = if is_slurm { "Slurm simulated" } else { "With Phalanx" };
+            Ok(figures(name, &pool, &outcome))
+        });
+        let found: Result<Vec<_>, String> = found.into_iter().collect();
+        let found = found.map_err(|error| Failure::usage_line(format!("balance: {error}")))?;
+        let Ok([(slurm, stock), (phalanx, ours)]) = <[_; 2]>::try_from(found) else {
+            return Err(Failure::usage_line("the simulation broke off"));
         };
-        let [slurm, phalanx] = POLICIES.map(simulate);
-        let ((mut slurm, stock), (mut phalanx, ours)) = (slurm?, phalanx?);
-        slurm.policy = "Slurm alone".to_owned();
-        phalanx.policy = "with Phalanx".to_owned();
+        let mut unmodelled: Vec<(String, u64)> = load.unmodelled.into_iter().collect();
+        unmodelled.sort_by_key(|(_, jobs)| std::cmp::Reverse(*jobs));
+        let judged = judge(&pool, &happened, &slurm, &phalanx);
         let summary = Simulated {
             log: name,
             nodes_from,
-            nodes: specs.len(),
-            cpus: specs.iter().map(|node| node.cpu_milli / 1000).sum(),
+            nodes: load.cluster.nodes.len(),
+            cpus: pool.cpus,
             skipped: load.skipped,
+            unmodelled,
+            happened,
             slurm,
             phalanx,
+            judged,
         };
-        Ok(Self { summary, pool, schedules: [stock, ours] })
+        Ok(Self { summary, pool, schedules: [as_was, stock, ours] })
     }
 
     /// Table and plots as HTML.
     pub fn html(&self) -> String {
-        let figures = [&self.summary.slurm, &self.summary.phalanx];
-        let pairs = figures.iter().zip(&self.schedules);
+        let columns = self.summary.columns();
+        let pairs = columns.into_iter().zip(&self.schedules);
         let parts: Vec<Part<'_>> =
             pairs.map(|(figures, schedule)| Part { figures, schedule }).collect();
-        report::table(&figures) + &report::pictures(&self.pool, &parts)
+        report::table(&columns, &SHOWN) + &report::pictures(&self.pool, &parts)
     }
 }
 
-/// Returns the nodes, and their source.
-fn specs(
+/// Returns nodes and partitions, their source, and the slurm.conf that was read.
+fn site(
     conf: Option<&Path>,
     known: impl FnOnce() -> Option<NodesReport>,
-) -> Result<(Vec<NodeSpec>, String), Failure> {
-    let read = |path: &Path| {
-        let conf = SlurmConf::read(path).map_err(Failure::usage_line)?;
-        let specs = conf.node_specs().map_err(Failure::usage_line)?;
-        Ok((specs, path.display().to_string()))
+) -> Result<(Site, String, Option<PathBuf>), Failure> {
+    let of = |path: &Path| {
+        let read = site::of_conf(path);
+        read.map(|site| (site, path.display().to_string(), Some(path.to_owned())))
     };
     if let Some(path) = conf {
-        return read(path);
+        return of(path);
+    }
+    if let Ok(found) = of(Path::new(SLURM_CONF)) {
+        return Ok(found);
     }
     if let Some(report) = known().filter(|report| !report.nodes.is_empty()) {
-        return Ok((of_report(&report), "phalanxd".to_owned()));
+        return Ok((site::of_report(&report), "phalanxd".to_owned(), None));
     }
-    read(Path::new(SLURM_CONF)).map_err(|failure: Failure| {
-        Failure::usage_line(format!(
-            "{}; name the cluster's nodes by --slurm-conf FILE",
-            failure.message
-        ))
-    })
-}
-
-/// Nodes as the daemon knows them.
-fn of_report(report: &NodesReport) -> Vec<NodeSpec> {
-    let at = |name: &str| report.dimensions.iter().position(|of| of.name == name);
-    let (cpu, mem, gpu) = (at("cpu"), at("mem"), at("gres/gpu"));
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "counts and MiB")]
-    let amount = |total: &[f64], at: Option<usize>| {
-        at.and_then(|at| total.get(at)).map_or(0, |value| value.max(0.0) as u64)
-    };
-    let spec = |node: &phalanx_messages::rest::NodeReport| NodeSpec {
-        name: node.name.clone(),
-        cpu_milli: amount(&node.total, cpu).max(1) * 1000,
-        memory_mb: amount(&node.total, mem),
-        gpus: u32::try_from(amount(&node.total, gpu)).unwrap_or(u32::MAX),
-        weight: 1,
-        ..NodeSpec::default()
-    };
-    report.nodes.iter().map(spec).collect()
+    let learned = "each as large as what jobs used of it at once; better: --slurm-conf FILE";
+    Ok((Site::default(), learned.to_owned(), None))
 }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use super::simulated::Simulated;
+use super::verdict::{Judged, Verdict};
 use super::{Report, page, render};
 use crate::text::tests::{assert_text, map};
 use phalanx_messages::rest::{
@@ -54,15 +55,23 @@ fn report() -> ActivityReport {
 }
 
 fn simulated() -> Simulated {
-    let figures = |wait| Figures { jobs: 10, wait_mean_s: Some(wait), ..Figures::default() };
+    let figures = |policy: &str, wait| Figures {
+        policy: policy.into(),
+        jobs: 10,
+        wait_mean_s: Some(wait),
+        ..Figures::default()
+    };
     Simulated {
         log: "month.txt".into(),
         nodes_from: "/etc/slurm/slurm.conf".into(),
         nodes: 4,
         cpus: 64,
         skipped: 2,
-        slurm: figures(100.0),
-        phalanx: figures(75.0),
+        unmodelled: vec![("in a reservation: its nodes are free to all".into(), 3)],
+        happened: figures("What happened", 95_000.0),
+        slurm: figures("Slurm simulated", 100_000.0),
+        phalanx: figures("With Phalanx", 75.0),
+        judged: Judged { verdict: Verdict::Install, sentence: "Install: it is good.".into() },
     }
 }
 
@@ -70,24 +79,24 @@ fn simulated() -> Simulated {
 fn report_texts() {
     let whole =
         Report { activity: Some(report()), no_activity: None, simulated: Some(simulated()) };
-    assert_text(&render::text(&whole, None), include_str!("snapshots/report.txt"));
+    assert_text(&render::text(&whole), include_str!("snapshots/report.txt"));
     let used = EnergyShare { runs: 9, unknown: 1, kwh: 12.5, cost: 3.0, ..EnergyShare::default() };
     let priced = ActivityReport { energy: Some(used), ..report() };
     let priced = Report { activity: Some(priced), ..Report::default() };
-    let text = render::text(&priced, None);
+    let text = render::text(&priced);
     assert!(text.contains("12.50 kWh of 8 runs, cost 3.00"), "{text}");
     let none = Report { activity: Some(ActivityReport::default()), ..Report::default() };
-    let text = render::text(&none, None);
+    let text = render::text(&none);
     assert!(text.starts_with("Nothing is recorded in this period"), "{text}");
     assert_eq!(text.matches("unknown: ").count(), 11, "nothing is zero that is not known:\n{text}");
     let mut young = report();
     young.cluster = "a-cluster-of-some-name".into();
     young.activity.first_ms = Some(90_000_000_000);
     young.activity.until_ms = 90_100_000_000;
-    let text = render::text(&Report { activity: Some(young), ..Report::default() }, None);
+    let text = render::text(&Report { activity: Some(young), ..Report::default() });
     assert!(text.contains("recorded") && text.lines().all(|line| line.len() <= 100), "{text}");
     let gone = Report { no_activity: Some("no daemon".into()), ..Report::default() };
-    assert_eq!(render::text(&gone, None), "What Phalanx did is unknown.\n  no daemon\n");
+    assert_eq!(render::text(&gone), "", "what is not known is not the first thing to say");
 }
 
 #[test]

@@ -4,8 +4,12 @@
 use std::io::{IsTerminal, Write};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use phalanx_sim::policy::Policy;
+
+/// Time between two lines of progress.
+const LINE_EVERY: Duration = Duration::from_secs(10);
 
 /// Runs the policies side by side and gives their figures in the order asked for.
 pub fn each<T: Send>(
@@ -18,13 +22,14 @@ pub fn each<T: Send>(
     let threads = threads.unwrap_or(cores).min(policies.len()).max(1);
     let next = AtomicUsize::new(0);
     let found: Mutex<Vec<(usize, T)>> = Mutex::new(Vec::new());
-    let shown = std::io::stderr().is_terminal();
+    let terminal = std::io::stderr().is_terminal();
+    let done = Mutex::new((vec![0; policies.len()], Instant::now()));
+    let shown = Shown { terminal, steps, done };
     let work = || {
         loop {
             let at = next.fetch_add(1, Ordering::Relaxed);
             let Some(policy) = policies.get(at) else { break };
-            let progress = |done: usize| show_progress(shown, policy, done, steps);
-            let figures = simulate(policy, &progress);
+            let figures = simulate(policy, &|done| shown.show(at, done));
             if let Ok(mut found) = found.lock() {
                 found.push((at, figures));
             }
@@ -36,7 +41,7 @@ pub fn each<T: Send>(
         }
         work();
     });
-    if shown {
+    if terminal {
         let _ = write!(std::io::stderr(), "\r\x1b[K");
     }
     let mut found = found.into_inner().unwrap_or_default();
@@ -44,10 +49,29 @@ pub fn each<T: Send>(
     found.into_iter().map(|(_, figures)| figures).collect()
 }
 
-fn show_progress(shown: bool, policy: &Policy, done: usize, steps: usize) {
-    if shown {
-        let percent = done * 100 / steps.max(1);
-        let bar = "#".repeat(percent / 5);
-        let _ = write!(std::io::stderr(), "\r\x1b[K{:<12} [{bar:<20}] {percent} %", policy.name);
+/// Progress of all policies together: a bar on a terminal, else a line now and then.
+struct Shown {
+    terminal: bool,
+    steps: usize,
+    /// Steps done of each policy, and the time of the latest bar or line.
+    done: Mutex<(Vec<usize>, Instant)>,
+}
+
+impl Shown {
+    fn show(&self, at: usize, steps: usize) {
+        let Ok(mut done) = self.done.lock() else { return };
+        done.0.get_mut(at).into_iter().for_each(|own| *own = steps);
+        let every = if self.terminal { Duration::from_millis(100) } else { LINE_EVERY };
+        if done.1.elapsed() < every {
+            return;
+        }
+        done.1 = Instant::now();
+        let percent = done.0.iter().sum::<usize>() * 100 / (self.steps * done.0.len()).max(1);
+        let _ = if self.terminal {
+            let bar = "#".repeat(percent / 5);
+            write!(std::io::stderr(), "\r\x1b[Ksimulating [{bar:<20}] {percent} %")
+        } else {
+            writeln!(std::io::stderr(), "phalanx: simulated {percent} %")
+        };
     }
 }

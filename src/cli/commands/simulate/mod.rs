@@ -16,6 +16,7 @@ use serde::Serialize;
 use crate::exit::{Exit, Failure};
 use crate::global::Global;
 use crate::outcome::{Outcome, note, note_left_out};
+use crate::site;
 use crate::topology::TopologyFile;
 pub use each::each;
 pub use log::{Format, Log, peek, usage};
@@ -26,11 +27,13 @@ use phalanx_planner::gang::Settings as GangSettings;
 use phalanx_sim::input;
 use phalanx_sim::job::{self, Workload};
 use phalanx_sim::metrics::{self, Figures};
-use phalanx_sim::nodes::{self, NoBeliefs, NodeLoad, Setup};
+use phalanx_sim::nodes::load::Site;
+use phalanx_sim::nodes::{self, NodeLoad, Setup};
 use phalanx_sim::policy::{self, POLICIES, Policy};
 use phalanx_sim::pool::{self, Schedule};
 use phalanx_sim::report::{self, Part};
 use phalanx_sim::slurm::Rules;
+pub use render::text as figures_text;
 
 /// Largest `--turnaround`, seconds.
 const TURNAROUND_MAX: u64 = 86_400;
@@ -43,7 +46,8 @@ pub struct Args {
     #[arg(long, value_name = "FILE", required = true, visible_alias = "trace")]
     pub jobs: Vec<PathBuf>,
     /// Nodes, such as 128x(cpu=64,mem=256G,gpu=4), several joined by + [default: as large as an
-    /// SWF log's header says, or as sacct shows in use at once; of a recording its own]
+    /// SWF log's header says; of sacct those of --slurm-conf, else as many CPUs as were in use at
+    /// once; of a recording its own]
     #[arg(long, value_name = "SPEC")]
     pub nodes: Option<String>,
     /// Leaf switches or blocks of the nodes: topology.conf, topology.yaml, or what scontrol show
@@ -132,7 +136,7 @@ impl Args {
         }
         let whole_nodes = match log.format {
             Format::Swf => self.topology.is_some(),
-            Format::Sacct => self.nodes.is_some(),
+            Format::Sacct => self.nodes.is_some() || self.slurm_conf.is_some(),
             Format::Recording => true,
         };
         let figures = if whole_nodes {
@@ -167,7 +171,7 @@ impl Args {
         let outcome = if global.json || !std::io::stdout().is_terminal() {
             Outcome::json_lines(lines)?
         } else {
-            Outcome::ok(render::text(figures))
+            Outcome::ok(render::text(&figures.iter().collect::<Vec<_>>(), &[]))
         };
         Ok(outcome.ends_with(exit))
     }
@@ -267,7 +271,7 @@ fn on_nodes(
     let pool = load.workload();
     let found = each(args.threads, policies, load.jobs.len(), |policy, progress| {
         let setup = Setup::of(policy, &config.tuning(), &gangs, rules);
-        let outcome = nodes::engine::run(&load, &setup, &NoBeliefs, progress)?;
+        let outcome = nodes::engine::run(&load, &setup, None, progress)?;
         Ok(nodes::load::figures(policy.name, &pool, &outcome))
     });
     let found: Result<Vec<_>, String> = found.into_iter().collect();
@@ -295,10 +299,16 @@ fn accounted(
     log: Log,
     names: Option<&TopologyFile>,
 ) -> Result<NodeLoad, Failure> {
-    let specs = program.named(args.nodes.as_deref().unwrap_or_default(), names)?;
-    let load = nodes::load::read_sacct(log.reader, &TimeZone::system(), &specs);
+    let site = match (args.nodes.as_deref(), args.slurm_conf.as_deref()) {
+        (None, Some(conf)) => site::of_conf(conf)?,
+        (text, _) => Site::of(&program.named(text.unwrap_or_default(), names)?),
+    };
+    let load = nodes::accounted::read_sacct(log.reader, &TimeZone::system(), &site);
     let load = load.map_err(Log::failed(&log.name))?;
     note_left_out(&log.name, &load.left_out);
+    for (what, jobs) in load.unmodelled.iter().filter(|(what, _)| !what.starts_with("without")) {
+        note(format_args!("{}: not modelled: {jobs} jobs {what}", log.name));
+    }
     Ok(load)
 }
 
@@ -313,7 +323,10 @@ fn recorded(
         note(format_args!("{error}; what comes before is used"));
     }
     let other = match args.nodes.as_deref() {
-        Some(text) => Some(nodes::load::idle(&program.named(text, names)?).map_err(usage)?),
+        Some(text) => {
+            let site = Site::of(&program.named(text, names)?);
+            Some(nodes::load::idle(&site).map_err(usage)?)
+        }
         None => None,
     };
     let load = nodes::recorded::load(&period, other);

@@ -4,5 +4,6 @@
 mod cli;
 mod collectors;
 mod commands;
+mod report;
 mod simulate;
 mod solve_balance;

@@ -15,6 +15,10 @@ pub(super) enum Column {
     Comment,
     AdminComment,
     Submit,
+    Eligible,
+    Priority,
+    Reservation,
+    Constraints,
     Start,
     End,
     Elapsed,
@@ -40,7 +44,8 @@ pub(super) enum Column {
 impl Column {
     /// Whether the column may hold separators and line ends as text.
     pub(super) fn is_text(self) -> bool {
-        matches!(self, Self::Name | Self::Comment | Self::AdminComment | Self::OtherText)
+        use Column::{AdminComment, Comment, Constraints, Name, OtherText};
+        matches!(self, Name | Comment | AdminComment | Constraints | OtherText)
     }
 
     /// Returns the column of sacct's name, in any case.
@@ -57,6 +62,10 @@ impl Column {
             "comment" => Column::Comment,
             "admincomment" => Column::AdminComment,
             "submit" => Column::Submit,
+            "eligible" => Column::Eligible,
+            "priority" => Column::Priority,
+            "reservation" => Column::Reservation,
+            "constraints" => Column::Constraints,
             "start" => Column::Start,
             "end" => Column::End,
             "elapsed" => Column::Elapsed,
@@ -75,10 +84,8 @@ impl Column {
             "consumedenergy" => Column::Energy,
             "consumedenergyraw" => Column::EnergyRaw,
             "reqmem" => Column::ReqMem,
-            "submitline" | "workdir" | "systemcomment" | "extra" | "failednode" | "constraints"
-            | "container" | "reason" | "wckey" | "licenses" | "stderr" | "stdin" | "stdout" => {
-                Column::OtherText
-            }
+            "submitline" | "workdir" | "systemcomment" | "extra" | "failednode" | "container"
+            | "reason" | "wckey" | "licenses" | "stderr" | "stdin" | "stdout" => Column::OtherText,
             _ => return None,
         })
     }

@@ -50,6 +50,10 @@ impl<'a> Fields<'a> {
             comment: text(Column::Comment),
             admin_comment: text(Column::AdminComment),
             submit_s: self.time("Submit", Column::Submit)?.map(|[earlier, _]| earlier),
+            eligible_s: self.time("Eligible", Column::Eligible)?.map(|[earlier, _]| earlier),
+            priority: self.get(Column::Priority).parse().ok(),
+            reservation: text(Column::Reservation),
+            constraints: text(Column::Constraints),
             tres_alloc: text(Column::AllocTres),
             tres_req: self.tres_req(),
             has_nodes: self.header.columns.contains(&Some(Column::NodeList)),
@@ -246,17 +250,7 @@ impl<'a> Fields<'a> {
         if text.is_empty() {
             return Ok(None);
         }
-        let wrong = || expected("ConsumedEnergyRaw", "joules", text);
-        let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-        let unit = match text.get(digits.len()..).unwrap_or_default() {
-            "" | "J" => 1.0,
-            "K" => 1e3,
-            "M" => 1e6,
-            "G" => 1e9,
-            "T" => 1e12,
-            _ => return Err(wrong()),
-        };
-        let joules = digits.parse::<f64>().map_err(|_| wrong())? * unit;
+        let joules = scaled(text).ok_or_else(|| expected("ConsumedEnergyRaw", "joules", text))?;
         Ok((joules > 0.0 && joules < NO_VALUE).then_some(joules))
     }
 }
@@ -278,16 +272,21 @@ fn expected(field: &str, what: &str, got: &str) -> String {
 /// `12`, or as sacct shortens large numbers: `1.50K`, `2M`.
 #[must_use]
 pub fn count(text: &str) -> Option<u64> {
-    if let Ok(number) = text.parse() {
-        return Some(number);
-    }
-    let (digits, factor) = match text.split_at_checked(text.len().checked_sub(1)?)? {
-        (digits, "K") => (digits, 1e3),
-        (digits, "M") => (digits, 1e6),
+    let short = || scaled(text).filter(|n| text.ends_with(['K', 'M']) && (0.0..1e15).contains(n));
+    text.parse().ok().or_else(|| short().map(|number| whole(number.round())))
+}
+
+fn scaled(text: &str) -> Option<f64> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let factor = match text.get(digits.len()..)? {
+        "" | "J" => 1.0,
+        "K" => 1e3,
+        "M" => 1e6,
+        "G" => 1e9,
+        "T" => 1e12,
         _ => return None,
     };
-    let number = digits.parse::<f64>().ok()? * factor;
-    (0.0..1e15).contains(&number).then(|| whole(number.round()))
+    Some(digits.parse::<f64>().ok()? * factor)
 }
 
 /// Seconds of `[DAYS-]HOURS:MINUTES:SECONDS[.FRACTION]`, `MINUTES:SECONDS` or `DAYS-HOURS`.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The content of one line of the text.
 
+use crate::trace::spec::memory_mb;
+
 /// A job of the accounting; text is empty and numbers are `None` where sacct gives none.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Row {
@@ -24,12 +26,20 @@ pub struct Row {
     pub partition: String,
     /// Quality of service.
     pub qos: String,
+    /// Priority at its start.
+    pub priority: Option<u32>,
+    /// Reservation that it ran in.
+    pub reservation: String,
+    /// Features of nodes asked for.
+    pub constraints: String,
     /// The user's comment.
     pub comment: String,
     /// The administrator's comment.
     pub admin_comment: String,
     /// Submission, unix seconds.
     pub submit_s: Option<i64>,
+    /// Time from which it could start: it waited for no other job and no hour; unix seconds.
+    pub eligible_s: Option<i64>,
     /// Start, unix seconds; `None` if it never started.
     pub start_s: Option<i64>,
     /// End, unix seconds; `None` if it did not end.
@@ -87,21 +97,12 @@ impl Row {
     /// Memory of the whole job by `ReqMem`, MiB, on so many nodes and CPUs.
     #[must_use]
     pub fn req_mem_mb(&self, nodes: u64, cpus: u64) -> Option<u64> {
-        let (text, times) = match self.req_mem.as_bytes().last()? {
-            b'n' => (self.req_mem.trim_end_matches('n'), nodes),
-            b'c' => (self.req_mem.trim_end_matches('c'), cpus),
-            _ => (self.req_mem.as_str(), 1),
+        let times = match self.req_mem.as_bytes().last()? {
+            b'n' => nodes,
+            b'c' => cpus,
+            _ => 1,
         };
-        let (digits, unit) = text.split_at(text.trim_end_matches(char::is_alphabetic).len());
-        let number: f64 = digits.parse().ok().filter(|n| (0.0..=1e12).contains(n))?;
-        let mb = match unit.chars().next().map(|c| c.to_ascii_uppercase()) {
-            None | Some('M') => number,
-            Some('K') => number / 1024.0,
-            Some('G') => number * 1024.0,
-            Some('T') => number * 1024.0 * 1024.0,
-            Some(_) => return None,
-        };
-        Some(crate::number::whole(mb.ceil()).saturating_mul(times.max(1)))
+        Some(memory_mb(self.req_mem.trim_end_matches(['n', 'c']))?.saturating_mul(times.max(1)))
     }
 }
 

@@ -38,16 +38,15 @@ impl Stock {
         Some(Self { topology: topology.clone(), rule })
     }
 
-    /// The topology.
-    pub(super) fn topology(&self) -> &Topology {
-        &self.topology
-    }
-
-    /// Whether nodes that lie so on the leaves hold a job of `wanted` nodes.
-    pub(super) fn holds(&self, by_leaf: &[u32], wanted: u32) -> bool {
+    /// Whether a job of `wanted` nodes may run on some of these.
+    pub(super) fn holds(&self, nodes: &[u32], wanted: u32) -> bool {
+        let mut by_leaf = vec![0; self.topology.leaf_count()];
+        for leaf in nodes.iter().filter_map(|node| self.topology.leaf_of((*node).into())) {
+            by_leaf.get_mut(leaf as usize).into_iter().for_each(|count| *count += 1);
+        }
         match &self.rule {
-            Rule::Tree(switches) => switches.holds(by_leaf, wanted),
-            Rule::Block(blocks) => blocks.place_one(by_leaf, wanted).is_some(),
+            Rule::Tree(switches) => switches.holds(&by_leaf, wanted),
+            Rule::Block(blocks) => blocks.place_one(&by_leaf, wanted).is_some(),
         }
     }
 

@@ -19,18 +19,23 @@ fn topology(leaf: &str, sizes: &[usize], above: &str) -> Topology {
     parse_file(&(text + above), &table).unwrap()
 }
 
+/// Nodes, so many of each leaf.
+fn nodes(stock: &Stock, free: &[usize]) -> Vec<u32> {
+    let of = |(leaf, count): (u32, &usize)| {
+        let nodes = stock.topology.nodes_of(leaf).iter().take(*count);
+        nodes.map(|node| node.raw()).collect::<Vec<u32>>()
+    };
+    (0u32..).zip(free).flat_map(of).collect()
+}
+
 /// Nodes taken of each leaf, where so many of it are free.
 fn taken(stock: &Stock, free: &[usize], wanted: u32) -> Option<Vec<usize>> {
-    let mut fitting = Vec::new();
-    for (leaf, &count) in (0u32..).zip(free) {
-        let nodes = stock.topology().nodes_of(leaf).iter().take(count);
-        fitting.extend(nodes.map(|node| (1, node.raw())));
-    }
+    let fitting: Vec<(u32, u32)> = nodes(stock, free).into_iter().map(|node| (1, node)).collect();
     let chosen = stock.choose(&fitting, wanted)?;
     assert_eq!(chosen.len(), wanted as usize);
     let mut counts = vec![0; free.len()];
     for node in chosen {
-        counts[stock.topology().leaf_of(node.into()).unwrap() as usize] += 1;
+        counts[stock.topology.leaf_of(node.into()).unwrap() as usize] += 1;
     }
     Some(counts)
 }
@@ -49,7 +54,8 @@ fn switches_are_taken_tightest_first() {
         assert_eq!(taken(&stock, free, wanted).as_deref(), Some(expected), "{free:?} {wanted}");
     }
     assert_eq!(taken(&stock, &[8, 5, 3, 2, 0], 19), None);
-    assert!(stock.holds(&[8, 5, 3, 2, 0], 18) && !stock.holds(&[8, 5, 3, 2, 0], 19));
+    let free = nodes(&stock, &[8, 5, 3, 2, 0]);
+    assert!(stock.holds(&free, 18) && !stock.holds(&free, 19));
 }
 
 #[test]
@@ -87,8 +93,7 @@ fn blocks_keep_to_pairs() {
     ];
     for (free, wanted, expected) in cases {
         assert_eq!(taken(&stock, free, wanted).as_deref(), expected, "{free:?} {wanted}");
-        let counts: Vec<u32> = free.iter().map(|n| u32::try_from(*n).unwrap()).collect();
-        assert_eq!(stock.holds(&counts, wanted), expected.is_some());
+        assert_eq!(stock.holds(&nodes(&stock, free), wanted), expected.is_some());
     }
 }
 

@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! `phalanx report --sacct` on accountings whose answer is known: right, or said.
+#![allow(clippy::unwrap_used)]
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+/// Columns of every text, in this order.
+const COLUMNS: [&str; 18] = [
+    "JobID",
+    "User",
+    "JobName",
+    "Partition",
+    "QOS",
+    "Submit",
+    "Eligible",
+    "Start",
+    "End",
+    "Elapsed",
+    "State",
+    "ReqTRES",
+    "AllocTRES",
+    "Timelimit",
+    "Priority",
+    "Constraints",
+    "Reservation",
+    "NodeList",
+];
+
+/// A job that was submitted, started and ran at these minutes, with fields beside.
+type Job<'a> = (u32, u32, u32, &'a [(&'a str, &'a str)]);
+
+/// An accounting, and what is known of it.
+struct Case<'a> {
+    name: &'a str,
+    conf: &'a str,
+    jobs: &'a [Job<'a>],
+    /// Mean wait in minutes of simulated Slurm; what happened is in the text.
+    wait: f64,
+    /// Part of what is not modelled; empty: nothing is.
+    said: &'a str,
+}
+
+fn clock(minutes: u32) -> String {
+    format!("2026-11-{:02}T{:02}:{:02}:00", 1 + minutes / 1440, minutes / 60 % 24, minutes % 60)
+}
+
+fn text(jobs: &[Job<'_>], separator: &str) -> String {
+    let mut text = COLUMNS.join(separator) + "\n";
+    for (id, (submit, start, run, more)) in (1..).zip(jobs) {
+        let value = |column: &&str| {
+            let given = more.iter().find(|(name, _)| name == column);
+            given.map_or_else(
+                || match *column {
+                    "JobID" => format!("{id}"),
+                    "Submit" | "Eligible" => clock(*submit),
+                    "Start" => clock(*start),
+                    "End" => clock(start + run),
+                    "Elapsed" => format!("{:02}:{:02}:00", run / 60, run % 60),
+                    "State" => "COMPLETED".to_owned(),
+                    "ReqTRES" | "AllocTRES" => "cpu=4,node=1".to_owned(),
+                    "Timelimit" => format!("{:02}:{:02}:00", run / 60, run % 60),
+                    "Priority" => "1".to_owned(),
+                    "NodeList" => "n1".to_owned(),
+                    _ => String::new(),
+                },
+                |(_, value)| (*value).to_owned(),
+            )
+        };
+        text += &(COLUMNS.iter().map(value).collect::<Vec<_>>().join(separator) + "\n");
+    }
+    text
+}
+
+/// The report as JSON, and standard error.
+fn report(directory: &Path, sacct: &str, conf: &str, more: &[&str]) -> (Value, String) {
+    let [log, file] = [("month.sacct", sacct), ("slurm.conf", conf)].map(|(name, text)| {
+        fs::write(directory.join(name), text).unwrap();
+        directory.join(name)
+    });
+    let mut command = Command::new(env!("CARGO_BIN_EXE_phalanx"));
+    command.args(["--socket", "/nowhere/control.sock", "--json", "report", "--sacct"]).arg(log);
+    let output = command.arg("--slurm-conf").arg(file).args(more).env("TZ", "UTC").output();
+    let output = output.unwrap();
+    let error = String::from_utf8(output.stderr).unwrap();
+    let value: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{error}"));
+    (value["simulated"].clone(), error)
+}
+
+/// Two jobs of the whole node `n1`, an hour each, one after the other.
+const TWO: [Job<'_>; 2] = [(0, 0, 60, &[]), (0, 60, 60, &[])];
+const N1: &str = "NodeName=n[1-2] CPUs=4\nPartitionName=p Nodes=n1\nPartitionName=q Nodes=n2\n";
+
+fn with<'a>(more: &'a [(&'a str, &'a str)]) -> [Job<'a>; 2] {
+    TWO.map(|(submit, start, run, _)| (submit, start, run, more))
+}
+
+/// Goal: simulated Slurm does what the accounting says, or the report says what it does not know.
+/// Method: small accountings whose waits follow from paper and pencil.
+#[test]
+fn known_accountings_come_out_right_or_are_said() {
+    let p: &[(&str, &str)] = &[("Partition", "p")];
+    let q: &[(&str, &str)] = &[("Partition", "q"), ("NodeList", "n2")];
+    let exclusive: &[(&str, &str)] =
+        &[("ReqTRES", "cpu=1,node=1"), ("AllocTRES", "cpu=4,node=1"), ("Partition", "p")];
+    let one: &[(&str, &str)] =
+        &[("ReqTRES", "cpu=1,node=1"), ("AllocTRES", "cpu=1,node=1"), ("Partition", "x")];
+    let big: &[(&str, &str)] = &[("Constraints", "big|huge")];
+    let gone: &[(&str, &str)] = &[("Constraints", "vast")];
+    let later: &[(&str, &str)] = &[("Eligible", "2026-11-01T10:00:00"), ("Partition", "p")];
+    let rounded: &[(&str, &str)] = &[("ReqTRES", "cpu=1,node=1"), ("AllocTRES", "cpu=2,node=1")];
+    let back: &[(&str, &str)] = &[("End", "2026-11-01T00:30:00"), ("Partition", "p")];
+    let both: &[(&str, &str)] =
+        &[("AllocTRES", "cpu=8,node=2"), ("ReqTRES", "cpu=8,node=2"), ("NodeList", "n[1-2]")];
+    let half: &[(&str, &str)] = &[("AllocTRES", "cpu=2,node=1"), ("ReqTRES", "cpu=2,node=1")];
+    let mem: &[(&str, &str)] =
+        &[("ReqTRES", "cpu=1,mem=3G,node=1"), ("AllocTRES", "cpu=1,mem=3G,node=1")];
+    let cases = [
+        Case { name: "partition", conf: N1, jobs: &with(p), wait: 30.0, said: "" },
+        Case {
+            name: "partition as its jobs show it",
+            conf: "NodeName=n[1-2] CPUs=4\n",
+            jobs: &[(0, 0, 60, p), (0, 60, 60, p), (0, 0, 9, q)],
+            wait: 20.0,
+            said: "",
+        },
+        Case { name: "--exclusive", conf: N1, jobs: &with(exclusive), wait: 30.0, said: "" },
+        Case {
+            name: "a partition of whole nodes",
+            conf: "NodeName=n1 CPUs=4\nPartitionName=x Nodes=ALL OverSubscribe=EXCLUSIVE\n",
+            jobs: &with(one),
+            wait: 30.0,
+            said: "",
+        },
+        Case {
+            name: "features",
+            conf: "NodeName=n1 CPUs=4 Feature=big,new\nNodeName=n2 CPUs=4\n",
+            jobs: &with(big),
+            wait: 30.0,
+            said: "",
+        },
+        Case {
+            name: "features of a node",
+            conf: "NodeName=n1 CPUs=4 Features=big,huge\nNodeName=n2 CPUs=4\n",
+            jobs: &with(big),
+            wait: 30.0,
+            said: "",
+        },
+        Case {
+            name: "features that no node has",
+            conf: "NodeName=n1 CPUs=4\n",
+            jobs: &with(gone),
+            wait: 30.0,
+            said: "2 with features",
+        },
+        Case {
+            name: "a dependency",
+            conf: N1,
+            jobs: &[(0, 0, 60, p), (0, 600, 60, later)],
+            wait: 0.0,
+            said: "",
+        },
+        Case {
+            name: "--begin, and then a wait",
+            conf: N1,
+            jobs: &[(599, 599, 61, p), (0, 660, 60, later)],
+            wait: 30.0,
+            said: "",
+        },
+        Case {
+            name: "whole cores",
+            conf: "NodeName=n1 CPUs=4\n",
+            jobs: &[(0, 0, 60, rounded), (0, 0, 60, rounded), (0, 60, 60, rounded)],
+            wait: 20.0,
+            said: "",
+        },
+        Case {
+            name: "a clock set back",
+            conf: N1,
+            jobs: &[(0, 0, 60, p), (0, 60, 60, back)],
+            wait: 30.0,
+            said: "",
+        },
+        Case {
+            name: "a reservation",
+            conf: N1,
+            jobs: &with(&[("Partition", "p"), ("QOS", "normal"), ("Reservation", "maint")]),
+            wait: 30.0,
+            said: "2 in a reservation",
+        },
+        Case {
+            name: "QOS",
+            conf: N1,
+            jobs: &with(&[("QOS", "long"), ("Partition", "p")]),
+            wait: 30.0,
+            said: "2 under a QOS",
+        },
+        Case {
+            name: "priority",
+            conf: N1,
+            jobs: &[
+                (0, 0, 60, p),
+                (1, 71, 60, &[("Partition", "p"), ("Priority", "10")]),
+                (2, 60, 11, &[("Partition", "p"), ("Priority", "1000")]),
+            ],
+            wait: 42.7,
+            said: "",
+        },
+        Case {
+            name: "the limit of a partition",
+            conf: "NodeName=n[1-2] CPUs=4\nPartitionName=p Nodes=ALL MaxTime=30\n",
+            jobs: &[
+                (0, 0, 60, p),
+                (1, 60, 60, &[both[0], both[1], both[2], p[0]]),
+                (2, 2, 20, &[p[0], ("Timelimit", "Partition_Limit"), ("NodeList", "n2")]),
+            ],
+            wait: 19.7,
+            said: "",
+        },
+        Case {
+            name: "cores of the system",
+            conf: "NodeName=n1 CPUs=4 CoreSpecCount=2\n",
+            jobs: &with(half),
+            wait: 30.0,
+            said: "",
+        },
+        Case {
+            name: "nodes that are down",
+            conf: "NodeName=n[1-2] CPUs=4\nDownNodes=n2 State=DOWN\n",
+            jobs: &TWO,
+            wait: 30.0,
+            said: "",
+        },
+        Case {
+            name: "memory that nobody counts",
+            conf: "NodeName=n1 CPUs=4 RealMemory=4096\nSelectTypeParameters=CR_Core\n",
+            jobs: &[(0, 0, 60, mem), (0, 0, 60, mem)],
+            wait: 0.0,
+            said: "",
+        },
+        Case {
+            name: "a limit of the partition's CPUs",
+            conf: "NodeName=n1 CPUs=4\nPartitionName=p Nodes=n1 MaxCPUsPerNode=3\n",
+            jobs: &with(p),
+            wait: 30.0,
+            said: "2 in a partition with MaxCPUsPerNode",
+        },
+        Case {
+            name: "other nodes",
+            conf: "NodeName=m[1-2] CPUs=4\n",
+            jobs: &TWO,
+            wait: 0.0,
+            said: "2 that ran on nodes that are not given",
+        },
+    ];
+    let directory = tempfile::tempdir().unwrap();
+    for Case { name, conf, jobs, wait, said } in cases {
+        let (found, error) = report(directory.path(), &text(jobs, "|"), conf, &[]);
+        assert_eq!(error, "", "{name}");
+        let mean = |side: &str| found[side]["wait_mean_s"].as_f64().unwrap() / 60.0;
+        assert!((mean("slurm") - wait).abs() < 2.0, "{name}: {} for {wait}", mean("slurm"));
+        let list = |(what, jobs): (&Value, &Value)| format!("{jobs} {}", what.as_str().unwrap());
+        let unmodelled: Vec<String> = found["unmodelled"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|row| list((&row[0], &row[1])))
+            .collect();
+        let told = unmodelled.iter().any(|what| what.starts_with(said));
+        assert!(
+            if said.is_empty() { unmodelled.is_empty() } else { told },
+            "{name}: {unmodelled:?}"
+        );
+        // What differs from what happened has no verdict.
+        let apart = (mean("slurm") - mean("happened")).abs() > (mean("happened") * 0.2).max(1.0);
+        let refused = found["judged"]["verdict"] == "refused";
+        assert_eq!(refused, apart, "{name}: {}", found["judged"]);
+    }
+}
+
+#[test]
+fn cut_lines_and_odd_separators_are_read_or_said() {
+    let directory = tempfile::tempdir().unwrap();
+    let mean = |found: &Value| found["slurm"]["wait_mean_s"].as_f64().unwrap();
+    for separator in ["^", "||", "\t", " ; "] {
+        let (found, error) =
+            report(directory.path(), &text(&with(&[("Partition", "p")]), separator), N1, &[]);
+        assert_eq!((error.as_str(), found["skipped"].as_u64()), ("", Some(0)), "{separator:?}");
+        assert!((mean(&found) - 1800.0).abs() < 120.0, "{separator:?}: {found}");
+    }
+    let whole = text(
+        &[TWO[0], TWO[1], TWO[0]].map(|(a, b, c, _)| (a, b, c, &[("Partition", "p")][..])),
+        "|",
+    );
+    let cut = &whole[..whole.len() - 30];
+    let (found, error) = report(directory.path(), cut, N1, &[]);
+    assert!(error.contains("line 4 cannot be read"), "{error}");
+    assert_eq!((found["skipped"].as_u64(), found["slurm"]["jobs"].as_u64()), (Some(1), Some(2)));
+    assert!((mean(&found) - 1800.0).abs() < 120.0, "{found}");
+}
+
+/// Goal: a topology counts, and one of other nodes is refused. Method: a job of two nodes that no
+/// switch joins waits for two that one does.
+#[test]
+fn a_topology_is_kept() {
+    let directory = tempfile::tempdir().unwrap();
+    let conf = "NodeName=n[1-4] CPUs=4\n";
+    let two: &[(&str, &str)] =
+        &[("ReqTRES", "cpu=8,node=2"), ("AllocTRES", "cpu=8,node=2"), ("NodeList", "n[3-4]")];
+    let jobs = text(&[(0, 0, 60, &[]), (0, 0, 60, &[("NodeList", "n3")]), (1, 60, 60, two)], "|");
+    let file = directory.path().join("topology.conf");
+    let leaves = "SwitchName=a Nodes=n[1,3]\nSwitchName=b Nodes=n[2,4]\n";
+    fs::write(&file, leaves).unwrap();
+    let topology = ["--topology", file.to_str().unwrap()];
+    let (plain, _) = report(directory.path(), &jobs, conf, &[]);
+    let (kept, _) = report(directory.path(), &jobs, conf, &topology);
+    let wait = |found: &Value| found["slurm"]["wait_max_s"].as_i64().unwrap();
+    assert!(wait(&plain) < 120 && kept["slurm"]["topology"]["leaves"] == 2, "{kept}");
+    fs::write(&file, "SwitchName=a Nodes=n[1,4]\nSwitchName=b Nodes=n[2,3]\n").unwrap();
+    let (kept, _) = report(directory.path(), &jobs, conf, &topology);
+    assert!(wait(&kept) < 120 || wait(&kept) > 3000, "{kept}");
+}
