@@ -55,7 +55,12 @@ pub fn page(command: &Command, section: &str, words: &str) -> String {
     for text in [paragraphs(&after), examples::section(words), see_also(words)] {
         bytes.extend(text.into_bytes());
     }
-    String::from_utf8_lossy(&bytes).into_owned()
+    titled(&String::from_utf8_lossy(&bytes))
+}
+
+/// A page whose title has an empty date, which the crate that writes it does not quote.
+pub fn titled(page: &str) -> String {
+    page.replacen(&format!("  \"{SOURCE}\""), &format!(" \"\" \"{SOURCE}\""), 1)
 }
 
 /// The line of use: own options with their values, arguments, then what every command takes.

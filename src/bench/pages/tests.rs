@@ -59,7 +59,7 @@ fn every_command_has_a_manual_page_and_completion() {
             assert!(page.contains(&format!(".SH {section}")), "{name}: {section}: {page}");
         }
         assert!(!page.contains(".SH EXTRA"), "{name}");
-        assert!(page.contains("Phalanx Manual"), "{name} has no footer");
+        assert!(page.contains(" 1 \"\" \"Phalanx "), "{name} has no footer: {page}");
         let last = name.rsplit(' ').next().unwrap();
         assert!(scripts.iter().all(|script| script.contains(last)), "{name} is not completed");
     }

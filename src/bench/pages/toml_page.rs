@@ -4,7 +4,7 @@
 
 use roff::{Inline, Roff, bold, italic, roman};
 
-use super::man::{MANUAL, SOURCE};
+use super::man::{MANUAL, SOURCE, titled};
 use phalanx_config::keys::{KEYS, Key, Kind};
 
 /// The annotated file; tests hold it to the defaults.
@@ -34,7 +34,7 @@ pub fn page() -> String {
     page.control("SH", ["SEE ALSO"]);
     let pages = [bold("phalanx"), roman("(1), "), bold("phalanxd"), roman("(8), ")];
     page.text(pages.into_iter().chain([bold("slurm.conf"), roman("(5)")]).collect::<Vec<_>>());
-    page.to_roff()
+    titled(&page.to_roff())
 }
 
 /// Appends the settings; text before a section or setting belongs to it.
