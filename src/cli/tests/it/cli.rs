@@ -75,7 +75,7 @@ async fn answer(State(requests): State<Requests>, request: Request) -> (StatusCo
             let report = NodesReport { nodes: vec![node; 5000], ..NodesReport::default() };
             (StatusCode::OK, json(&report))
         }
-        "GET /v1/explain/130+1" => {
+        "GET /v1/explain/130%2B1" => {
             let report =
                 Explain { label: "130+1".into(), state: "PENDING".into(), ..<_>::default() };
             (StatusCode::OK, json(&report))
@@ -168,7 +168,8 @@ fn reports_are_rendered_or_passed_on() {
     let server = Server::start();
     let text = server.run(&["status"]);
     assert_eq!((code(&text), err(&text)), (0, String::new()));
-    assert!(out(&text).starts_with("phalanxd 9.9.9, up 00:00:00\n"), "{}", out(&text));
+    assert!(out(&text).starts_with("Slurm places jobs by itself: "), "{}", out(&text));
+    assert!(out(&text).contains("phalanxd 9.9.9, up 00:00:00\n"), "{}", out(&text));
 
     // The daemon's own JSON: order and unknown fields stay.
     let json = server.run(&["status", "--json"]);
@@ -178,8 +179,8 @@ fn reports_are_rendered_or_passed_on() {
     let report: Status = serde_json::from_str(&out(&json)).unwrap();
     assert_eq!(report.version, "9.9.9");
 
-    assert!(out(&server.run(&["explain", "130+1"])).starts_with("Job 130+1: PENDING\n"));
-    assert!(out(&server.run(&["plan"])).starts_with("2 of 2 waiting jobs could start now."));
+    assert!(out(&server.run(&["explain", "130+1"])).starts_with("Job 130+1 is PENDING; "));
+    assert!(out(&server.run(&["plan"])).starts_with("2 jobs wait; there is room for 2 now."));
     assert!(out(&server.run(&["nodes"])).starts_with("No node has anything."));
     assert!(out(&server.run(&["report", "shadow"])).starts_with("No start in shadow mode"));
     let since = server.run(&["report", "shadow", "--since", "1970-01-01T00:01:00Z"]);
