@@ -7,7 +7,7 @@ use super::*;
 use crate::cluster::{Cluster, Held, RunningJob, Table, TableNode};
 use crate::place::{Candidates, Holding, Placer, Tuning};
 use phalanx_core::NodeIdx;
-use phalanx_core::shape::Shape;
+use phalanx_core::shape::{Shape, Sharing};
 
 const W: u64 = 1000;
 
@@ -132,6 +132,18 @@ fn a_job_that_would_cross_the_limit_is_held() {
     follow(&mut ledger, &placer, 1, &[0.into()]);
     assert_eq!(ask(&mut ledger, &placer, 2, 8, 6000), None, "there is room again");
     assert_eq!(ledger.view(6000).holds, 1);
+}
+
+#[test]
+fn a_whole_node_draws_for_all_its_cpus() {
+    let mut placer = placer(2);
+    let ledger = ledger(&placer, caps(2, 10_000, 10_000));
+    let mut extra = |sharing| {
+        let shape = Shape { sharing, ..shape(1, 2) };
+        let found = placer.decide(&shape, Candidates::new(&[0b01]), Holding::Never).unwrap();
+        ledger.extra_of(placer.cluster().usages(), &found)[0] / W
+    };
+    assert_eq!((extra(Sharing::default()), extra(Sharing::Whole)), (50, 200));
 }
 
 #[test]

@@ -202,6 +202,17 @@ fn deltas_in_force_that_still_do_are_kept() {
     assert_eq!(once(&queue, &[]).deltas, [], "no wish, no delta");
 }
 
+/// Each of two equal jobs is near enough to the one that they pass; the second to rise is not.
+#[test]
+fn a_job_that_rises_above_a_risen_one_keeps_to_the_bound() {
+    let bounds = Bounds { max_delta: 11, ..BOUNDS };
+    let queue = [job(1, 110), job(2, 100), job(3, 100)];
+    let mut budget = OvertakeBudget::default();
+    let decision = decide(&mut budget, 1, &queue, &preferred(&[3, 2]), &bounds, 1);
+    assert!(!decision.deltas.is_empty());
+    assert!(decision.deltas.iter().all(|(_, delta)| *delta <= 11), "{:?}", decision.deltas);
+}
+
 /// 6 passed 4 and 9 passed 11 while they were ranked. Then 19 is, and each of the two rises
 /// behind the one that it passed as long as that one's budget is not free.
 #[test]

@@ -267,6 +267,14 @@ fn the_first_end_that_makes_room_is_the_earliest_start() {
     let (earliest, few) = ask(&world, &mut prover, true).unwrap();
     assert_eq!((earliest.not_before_s, earliest.until_s), (100_100, 100_100));
     assert_eq!(few.iter().collect::<Vec<_>>(), [0.into()]);
+    // Slurm asks for a start from some time on.
+    for (from_s, expected) in [(100_050, 100_100), (100_150, 100_150), (100_300, 100_300)] {
+        let (times, words) = (Times { from_s, ..times(true) }, world.candidates.words());
+        let mut find = |nodes: &mut Vec<NodeIdx>| {
+            prover.find(&world.cluster, &world.shape, Candidates::new(words), times, nodes)
+        };
+        assert_eq!(find(&mut Vec::new()).unwrap().not_before_s, expected);
+    }
     let both = Shape { min_nodes: 2, max_nodes: 2, ..world.shape.clone() };
     let world = World { shape: both, ..world };
     assert_eq!(ask(&world, &mut prover, true).unwrap().0.not_before_s, 100_200);
