@@ -67,7 +67,7 @@ fn read(conf: &SlurmConf) -> Result<Site, String> {
         });
         Ok(())
     })?;
-    Ok(Site { nodes, partitions })
+    Ok(Site { nodes, partitions, named: true })
 }
 
 /// Names of the nodes that are down by slurm.conf.
@@ -116,5 +116,5 @@ pub fn of_report(report: &NodesReport) -> Site {
             own.nodes.insert(node.name.clone());
         }
     }
-    Site { nodes, partitions: partitions.into_values().collect() }
+    Site { nodes, partitions: partitions.into_values().collect(), named: true }
 }

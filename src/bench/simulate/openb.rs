@@ -140,6 +140,7 @@ pub fn nodes(reader: impl BufRead) -> Result<Vec<NodeSpec>, TraceError> {
             gpus: value(line, fields, columns.need(1, "gpu")?, "gpu")?,
             model: text(columns.find("model")).trim().to_owned(),
             weight: 1,
+            features: Vec::new(),
             watts: None,
         })
     })

@@ -57,7 +57,7 @@ pub fn read_sacct(
         return Err(left_out.nothing_but("no job in it that ran and ended"));
     }
     let ran_on = names_of(&rows);
-    let learned = Site { nodes: learned(&rows, &ran_on), partitions: Vec::new() };
+    let learned = Site { nodes: learned(&rows, &ran_on), named: true, ..Site::default() };
     let site = if site.nodes.is_empty() { &learned } else { site };
     if site.nodes.is_empty() {
         let what = "no column NodeList from which nodes could be learned: name the nodes";
@@ -130,6 +130,7 @@ struct Reader<'a> {
     users: Ids,
     names: Ids,
     unmodelled: BTreeMap<String, u64>,
+    named: bool,
 }
 
 impl<'a> Reader<'a> {
@@ -145,7 +146,7 @@ impl<'a> Reader<'a> {
         }
         partitions.retain(|name, own| !name.is_empty() && !own.nodes.is_empty());
         let all: Vec<PartitionSpec> = partitions.values().cloned().collect();
-        let load = idle(&Site { nodes: site.nodes.clone(), partitions: all })?;
+        let load = idle(&Site { partitions: all, ..site.clone() })?;
         Ok(Self {
             load,
             partitions,
@@ -153,6 +154,7 @@ impl<'a> Reader<'a> {
             users: Ids::new(),
             names: Ids::new(),
             unmodelled: lacking(site, rows),
+            named: site.named,
         })
     }
 
@@ -225,7 +227,8 @@ impl<'a> Reader<'a> {
         let of = Tres::of(row).unwrap_or_default();
         let qos = !matches!(&*row.qos, "" | "normal");
         let partitioned = partition.is_none() && !row.partition.is_empty();
-        let moved = !row.nodes.is_empty() && known_nodes < row.node_count as usize;
+        let elsewhere = !row.nodes.is_empty() && known_nodes < row.node_count as usize;
+        let moved = self.named && elsewhere;
         let found: [(bool, &str); 10] = [
             (partitioned, "in a partition of unknown nodes: they run on any"),
             (moved, "that ran on nodes that are not given"),
@@ -257,9 +260,12 @@ fn constraint<'t>(load: &NodeLoad, text: &'t str) -> Option<&'t str> {
     load.cluster.nodes.iter().any(|node| known.matches(&node.features)).then_some(text)
 }
 
+/// Whether a job has what a column says.
+type Has = fn(&Row) -> bool;
+
 /// Columns that matter and that no job has.
 fn lacking(site: &Site, rows: &[Row]) -> BTreeMap<String, u64> {
-    let columns: [(&str, fn(&Row) -> bool); 5] = [
+    let columns: [(&str, Has); 5] = [
         ("Partition: all nodes are of one", |row| !row.partition.is_empty()),
         ("Eligible: dependencies and begin times count as waits", |row| row.eligible_s.is_some()),
         ("Priority: age decides", |row| row.priority.is_some()),

@@ -26,6 +26,8 @@ pub struct Site {
     pub nodes: Vec<NodeSpec>,
     /// Partitions; of an accounting with none, those of its jobs; else there is one of all nodes.
     pub partitions: Vec<PartitionSpec>,
+    /// Whether the nodes have the names that jobs ran on; those of a specification are made up.
+    pub named: bool,
 }
 
 /// A partition, as far as it decides where and when jobs start.
@@ -48,7 +50,7 @@ pub struct PartitionSpec {
 impl Site {
     /// Nodes of one partition.
     pub fn of(nodes: &[NodeSpec]) -> Self {
-        Self { nodes: nodes.to_vec(), partitions: Vec::new() }
+        Self { nodes: nodes.to_vec(), ..Self::default() }
     }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! `phalanx report --sacct` on accountings whose answer is known: right, or said.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::expect_used, clippy::unwrap_used)]
 
 use std::fs;
 use std::path::Path;
@@ -86,7 +86,7 @@ fn report(directory: &Path, sacct: &str, conf: &str, more: &[&str]) -> (Value, S
     let output = command.arg("--slurm-conf").arg(file).args(more).env("TZ", "UTC").output();
     let output = output.unwrap();
     let error = String::from_utf8(output.stderr).unwrap();
-    let value: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{error}"));
+    let value: Value = serde_json::from_slice(&output.stdout).expect(&error);
     (value["simulated"].clone(), error)
 }
 
@@ -94,170 +94,173 @@ fn report(directory: &Path, sacct: &str, conf: &str, more: &[&str]) -> (Value, S
 const TWO: [Job<'_>; 2] = [(0, 0, 60, &[]), (0, 60, 60, &[])];
 const N1: &str = "NodeName=n[1-2] CPUs=4\nPartitionName=p Nodes=n1\nPartitionName=q Nodes=n2\n";
 
-fn with<'a>(more: &'a [(&'a str, &'a str)]) -> [Job<'a>; 2] {
-    TWO.map(|(submit, start, run, _)| (submit, start, run, more))
+const fn with<'a>(more: &'a [(&'a str, &'a str)]) -> [Job<'a>; 2] {
+    [(0, 0, 60, more), (0, 60, 60, more)]
 }
+
+/// Columns of a job with other values than usual.
+type Fields<'a> = &'a [(&'a str, &'a str)];
+
+const P: Fields<'_> = &[("Partition", "p")];
+const Q: Fields<'_> = &[("Partition", "q"), ("NodeList", "n2")];
+const EXCLUSIVE: Fields<'_> =
+    &[("ReqTRES", "cpu=1,node=1"), ("AllocTRES", "cpu=4,node=1"), ("Partition", "p")];
+const ONE: Fields<'_> =
+    &[("ReqTRES", "cpu=1,node=1"), ("AllocTRES", "cpu=1,node=1"), ("Partition", "x")];
+const BIG: Fields<'_> = &[("Constraints", "big|huge")];
+const GONE: Fields<'_> = &[("Constraints", "vast")];
+const LATER: Fields<'_> = &[("Eligible", "2026-11-01T10:00:00"), ("Partition", "p")];
+const ROUNDED: Fields<'_> = &[("ReqTRES", "cpu=1,node=1"), ("AllocTRES", "cpu=2,node=1")];
+const BACK: Fields<'_> = &[("End", "2026-11-01T00:30:00"), ("Partition", "p")];
+const BOTH: Fields<'_> =
+    &[("AllocTRES", "cpu=8,node=2"), ("ReqTRES", "cpu=8,node=2"), ("NodeList", "n[1-2]")];
+const HALF: Fields<'_> = &[("AllocTRES", "cpu=2,node=1"), ("ReqTRES", "cpu=2,node=1")];
+const MEM: Fields<'_> = &[("ReqTRES", "cpu=1,mem=3G,node=1"), ("AllocTRES", "cpu=1,mem=3G,node=1")];
+const CASES: &[Case<'_>] = &[
+    Case { name: "partition", conf: N1, jobs: &with(P), wait: 30.0, said: "" },
+    Case {
+        name: "partition as its jobs show it",
+        conf: "NodeName=n[1-2] CPUs=4\n",
+        jobs: &[(0, 0, 60, P), (0, 60, 60, P), (0, 0, 9, Q)],
+        wait: 20.0,
+        said: "",
+    },
+    Case { name: "--exclusive", conf: N1, jobs: &with(EXCLUSIVE), wait: 30.0, said: "" },
+    Case {
+        name: "a partition of whole nodes",
+        conf: "NodeName=n1 CPUs=4\nPartitionName=x Nodes=ALL OverSubscribe=EXCLUSIVE\n",
+        jobs: &with(ONE),
+        wait: 30.0,
+        said: "",
+    },
+    Case {
+        name: "features",
+        conf: "NodeName=n1 CPUs=4 Feature=big,new\nNodeName=n2 CPUs=4\n",
+        jobs: &with(BIG),
+        wait: 30.0,
+        said: "",
+    },
+    Case {
+        name: "features of a node",
+        conf: "NodeName=n1 CPUs=4 Features=big,huge\nNodeName=n2 CPUs=4\n",
+        jobs: &with(BIG),
+        wait: 30.0,
+        said: "",
+    },
+    Case {
+        name: "features that no node has",
+        conf: "NodeName=n1 CPUs=4\n",
+        jobs: &with(GONE),
+        wait: 30.0,
+        said: "2 with features",
+    },
+    Case {
+        name: "a dependency",
+        conf: N1,
+        jobs: &[(0, 0, 60, P), (0, 600, 60, LATER)],
+        wait: 0.0,
+        said: "",
+    },
+    Case {
+        name: "--begin, and then a wait",
+        conf: N1,
+        jobs: &[(599, 599, 61, P), (0, 660, 60, LATER)],
+        wait: 30.0,
+        said: "",
+    },
+    Case {
+        name: "whole cores",
+        conf: "NodeName=n1 CPUs=4\n",
+        jobs: &[(0, 0, 60, ROUNDED), (0, 0, 60, ROUNDED), (0, 60, 60, ROUNDED)],
+        wait: 20.0,
+        said: "",
+    },
+    Case {
+        name: "a clock set back",
+        conf: N1,
+        jobs: &[(0, 0, 60, P), (0, 60, 60, BACK)],
+        wait: 30.0,
+        said: "",
+    },
+    Case {
+        name: "a reservation",
+        conf: N1,
+        jobs: &with(&[("Partition", "p"), ("QOS", "normal"), ("Reservation", "maint")]),
+        wait: 30.0,
+        said: "2 in a reservation",
+    },
+    Case {
+        name: "QOS",
+        conf: N1,
+        jobs: &with(&[("QOS", "long"), ("Partition", "p")]),
+        wait: 30.0,
+        said: "2 under a QOS",
+    },
+    Case {
+        name: "priority",
+        conf: N1,
+        jobs: &[
+            (0, 0, 60, P),
+            (1, 71, 60, &[("Partition", "p"), ("Priority", "10")]),
+            (2, 60, 11, &[("Partition", "p"), ("Priority", "1000")]),
+        ],
+        wait: 42.7,
+        said: "",
+    },
+    Case {
+        name: "the limit of a partition",
+        conf: "NodeName=n[1-2] CPUs=4\nPartitionName=p Nodes=ALL MaxTime=30\n",
+        jobs: &[
+            (0, 0, 60, P),
+            (1, 60, 60, &[BOTH[0], BOTH[1], BOTH[2], P[0]]),
+            (2, 2, 20, &[P[0], ("Timelimit", "Partition_Limit"), ("NodeList", "n2")]),
+        ],
+        wait: 19.7,
+        said: "",
+    },
+    Case {
+        name: "cores of the system",
+        conf: "NodeName=n1 CPUs=4 CoreSpecCount=2\n",
+        jobs: &with(HALF),
+        wait: 30.0,
+        said: "",
+    },
+    Case {
+        name: "nodes that are down",
+        conf: "NodeName=n[1-2] CPUs=4\nDownNodes=n2 State=DOWN\n",
+        jobs: &TWO,
+        wait: 30.0,
+        said: "",
+    },
+    Case {
+        name: "memory that nobody counts",
+        conf: "NodeName=n1 CPUs=4 RealMemory=4096\nSelectTypeParameters=CR_Core\n",
+        jobs: &[(0, 0, 60, MEM), (0, 0, 60, MEM)],
+        wait: 0.0,
+        said: "",
+    },
+    Case {
+        name: "a limit of the partition's CPUs",
+        conf: "NodeName=n1 CPUs=4\nPartitionName=p Nodes=n1 MaxCPUsPerNode=3\n",
+        jobs: &with(P),
+        wait: 30.0,
+        said: "2 in a partition with MaxCPUsPerNode",
+    },
+    Case {
+        name: "other nodes",
+        conf: "NodeName=m[1-2] CPUs=4\n",
+        jobs: &TWO,
+        wait: 0.0,
+        said: "2 that ran on nodes that are not given",
+    },
+];
 
 /// Goal: simulated Slurm does what the accounting says, or the report says what it does not know.
 /// Method: small accountings whose waits follow from paper and pencil.
 #[test]
 fn known_accountings_come_out_right_or_are_said() {
-    let p: &[(&str, &str)] = &[("Partition", "p")];
-    let q: &[(&str, &str)] = &[("Partition", "q"), ("NodeList", "n2")];
-    let exclusive: &[(&str, &str)] =
-        &[("ReqTRES", "cpu=1,node=1"), ("AllocTRES", "cpu=4,node=1"), ("Partition", "p")];
-    let one: &[(&str, &str)] =
-        &[("ReqTRES", "cpu=1,node=1"), ("AllocTRES", "cpu=1,node=1"), ("Partition", "x")];
-    let big: &[(&str, &str)] = &[("Constraints", "big|huge")];
-    let gone: &[(&str, &str)] = &[("Constraints", "vast")];
-    let later: &[(&str, &str)] = &[("Eligible", "2026-11-01T10:00:00"), ("Partition", "p")];
-    let rounded: &[(&str, &str)] = &[("ReqTRES", "cpu=1,node=1"), ("AllocTRES", "cpu=2,node=1")];
-    let back: &[(&str, &str)] = &[("End", "2026-11-01T00:30:00"), ("Partition", "p")];
-    let both: &[(&str, &str)] =
-        &[("AllocTRES", "cpu=8,node=2"), ("ReqTRES", "cpu=8,node=2"), ("NodeList", "n[1-2]")];
-    let half: &[(&str, &str)] = &[("AllocTRES", "cpu=2,node=1"), ("ReqTRES", "cpu=2,node=1")];
-    let mem: &[(&str, &str)] =
-        &[("ReqTRES", "cpu=1,mem=3G,node=1"), ("AllocTRES", "cpu=1,mem=3G,node=1")];
-    let cases = [
-        Case { name: "partition", conf: N1, jobs: &with(p), wait: 30.0, said: "" },
-        Case {
-            name: "partition as its jobs show it",
-            conf: "NodeName=n[1-2] CPUs=4\n",
-            jobs: &[(0, 0, 60, p), (0, 60, 60, p), (0, 0, 9, q)],
-            wait: 20.0,
-            said: "",
-        },
-        Case { name: "--exclusive", conf: N1, jobs: &with(exclusive), wait: 30.0, said: "" },
-        Case {
-            name: "a partition of whole nodes",
-            conf: "NodeName=n1 CPUs=4\nPartitionName=x Nodes=ALL OverSubscribe=EXCLUSIVE\n",
-            jobs: &with(one),
-            wait: 30.0,
-            said: "",
-        },
-        Case {
-            name: "features",
-            conf: "NodeName=n1 CPUs=4 Feature=big,new\nNodeName=n2 CPUs=4\n",
-            jobs: &with(big),
-            wait: 30.0,
-            said: "",
-        },
-        Case {
-            name: "features of a node",
-            conf: "NodeName=n1 CPUs=4 Features=big,huge\nNodeName=n2 CPUs=4\n",
-            jobs: &with(big),
-            wait: 30.0,
-            said: "",
-        },
-        Case {
-            name: "features that no node has",
-            conf: "NodeName=n1 CPUs=4\n",
-            jobs: &with(gone),
-            wait: 30.0,
-            said: "2 with features",
-        },
-        Case {
-            name: "a dependency",
-            conf: N1,
-            jobs: &[(0, 0, 60, p), (0, 600, 60, later)],
-            wait: 0.0,
-            said: "",
-        },
-        Case {
-            name: "--begin, and then a wait",
-            conf: N1,
-            jobs: &[(599, 599, 61, p), (0, 660, 60, later)],
-            wait: 30.0,
-            said: "",
-        },
-        Case {
-            name: "whole cores",
-            conf: "NodeName=n1 CPUs=4\n",
-            jobs: &[(0, 0, 60, rounded), (0, 0, 60, rounded), (0, 60, 60, rounded)],
-            wait: 20.0,
-            said: "",
-        },
-        Case {
-            name: "a clock set back",
-            conf: N1,
-            jobs: &[(0, 0, 60, p), (0, 60, 60, back)],
-            wait: 30.0,
-            said: "",
-        },
-        Case {
-            name: "a reservation",
-            conf: N1,
-            jobs: &with(&[("Partition", "p"), ("QOS", "normal"), ("Reservation", "maint")]),
-            wait: 30.0,
-            said: "2 in a reservation",
-        },
-        Case {
-            name: "QOS",
-            conf: N1,
-            jobs: &with(&[("QOS", "long"), ("Partition", "p")]),
-            wait: 30.0,
-            said: "2 under a QOS",
-        },
-        Case {
-            name: "priority",
-            conf: N1,
-            jobs: &[
-                (0, 0, 60, p),
-                (1, 71, 60, &[("Partition", "p"), ("Priority", "10")]),
-                (2, 60, 11, &[("Partition", "p"), ("Priority", "1000")]),
-            ],
-            wait: 42.7,
-            said: "",
-        },
-        Case {
-            name: "the limit of a partition",
-            conf: "NodeName=n[1-2] CPUs=4\nPartitionName=p Nodes=ALL MaxTime=30\n",
-            jobs: &[
-                (0, 0, 60, p),
-                (1, 60, 60, &[both[0], both[1], both[2], p[0]]),
-                (2, 2, 20, &[p[0], ("Timelimit", "Partition_Limit"), ("NodeList", "n2")]),
-            ],
-            wait: 19.7,
-            said: "",
-        },
-        Case {
-            name: "cores of the system",
-            conf: "NodeName=n1 CPUs=4 CoreSpecCount=2\n",
-            jobs: &with(half),
-            wait: 30.0,
-            said: "",
-        },
-        Case {
-            name: "nodes that are down",
-            conf: "NodeName=n[1-2] CPUs=4\nDownNodes=n2 State=DOWN\n",
-            jobs: &TWO,
-            wait: 30.0,
-            said: "",
-        },
-        Case {
-            name: "memory that nobody counts",
-            conf: "NodeName=n1 CPUs=4 RealMemory=4096\nSelectTypeParameters=CR_Core\n",
-            jobs: &[(0, 0, 60, mem), (0, 0, 60, mem)],
-            wait: 0.0,
-            said: "",
-        },
-        Case {
-            name: "a limit of the partition's CPUs",
-            conf: "NodeName=n1 CPUs=4\nPartitionName=p Nodes=n1 MaxCPUsPerNode=3\n",
-            jobs: &with(p),
-            wait: 30.0,
-            said: "2 in a partition with MaxCPUsPerNode",
-        },
-        Case {
-            name: "other nodes",
-            conf: "NodeName=m[1-2] CPUs=4\n",
-            jobs: &TWO,
-            wait: 0.0,
-            said: "2 that ran on nodes that are not given",
-        },
-    ];
     let directory = tempfile::tempdir().unwrap();
-    for Case { name, conf, jobs, wait, said } in cases {
+    for Case { name, conf, jobs, wait, said } in CASES {
         let (found, error) = report(directory.path(), &text(jobs, "|"), conf, &[]);
         assert_eq!(error, "", "{name}");
         let mean = |side: &str| found[side]["wait_mean_s"].as_f64().unwrap() / 60.0;

@@ -39,7 +39,7 @@ fn text(report: &ShadowReport) -> String {
     }
     heading(&mut out, &verdict(report));
     heading(&mut out, &format!("{} since {since}", many(report.starts, "start")));
-    rows(&mut out, "By partition", &report.partitions, |name| clean(name));
+    rows(&mut out, "By partition", &report.partitions, clean);
     rows(&mut out, "By measure", &report.measures, |name| match name {
         "gpus" => "free GPUs on nodes without a free CPU".to_owned(),
         "idle" => "idle nodes that it takes".to_owned(),
