@@ -232,7 +232,7 @@ def learned(suite):
     end = CLOCK.now() + 15
     runs, note = 0, {}
     while runs < 4 and CLOCK.now() < end:
-        job = suite.cluster.submit("-t1", "-J", "learnt2", "-N1", "-n4", "--comment="
+        job = suite.cluster.submit("-t1", "-J", "learnt_2", "-N1", "-n4", "--comment="
                                    "hdfs-input=/data/one", wrap="sleep 60")
         suite.cluster.wait_jobs([job], states=("RUNNING",), timeout=30)
         note = phalanx_json(suite.cluster, "explain", str(job))["input"] or {}
