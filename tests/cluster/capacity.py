@@ -53,7 +53,7 @@ def future_and_down(suite):
     suite.cluster.run("scontrol", "update", "NodeName=n[3-4]", "State=DRAIN", "Reason=test")
     suite.until(lambda: suite.total() == (8, 8, ["n2", "n3", "n4"]), "one node counts")
     text = phalanx(suite.cluster, "nodes").stdout
-    suite.expect("1 nodes and 3 that take no jobs" in " ".join(text.split()), text[:400])
+    suite.expect("1 node and 3 that take no jobs" in " ".join(text.split()), text[:400])
     suite.cluster.run("scontrol", "update", "NodeName=n[2-4]", "State=RESUME")
     suite.until(lambda: suite.total() == (32, 16, []), "all count again")
     suite.cluster.run("scancel", *map(str, jobs))
