@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use phalanx_sim::policy::Policy;
 
-/// Time between two lines of progress.
-const LINE_EVERY: Duration = Duration::from_secs(10);
+/// Time between two pictures of the bar.
+const BAR_EVERY: Duration = Duration::from_millis(100);
 
 /// Runs the policies side by side and gives their figures in the order asked for.
 pub fn each<T: Send>(
@@ -49,11 +49,11 @@ pub fn each<T: Send>(
     found.into_iter().map(|(_, figures)| figures).collect()
 }
 
-/// Progress of all policies together: a bar on a terminal, else a line now and then.
+/// Progress of all policies together, as a bar on a terminal.
 struct Shown {
     terminal: bool,
     steps: usize,
-    /// Steps done of each policy, and the time of the latest bar or line.
+    /// Steps done of each policy, and the time of the latest bar.
     done: Mutex<(Vec<usize>, Instant)>,
 }
 
@@ -61,17 +61,12 @@ impl Shown {
     fn show(&self, at: usize, steps: usize) {
         let Ok(mut done) = self.done.lock() else { return };
         done.0.get_mut(at).into_iter().for_each(|own| *own = steps);
-        let every = if self.terminal { Duration::from_millis(100) } else { LINE_EVERY };
-        if done.1.elapsed() < every {
+        if !self.terminal || done.1.elapsed() < BAR_EVERY {
             return;
         }
         done.1 = Instant::now();
         let percent = done.0.iter().sum::<usize>() * 100 / (self.steps * done.0.len()).max(1);
-        let _ = if self.terminal {
-            let bar = "#".repeat(percent / 5);
-            write!(std::io::stderr(), "\r\x1b[Ksimulating [{bar:<20}] {percent} %")
-        } else {
-            writeln!(std::io::stderr(), "phalanx: simulated {percent} %")
-        };
+        let bar = "#".repeat(percent / 5);
+        let _ = write!(std::io::stderr(), "\r\x1b[Ksimulating [{bar:<20}] {percent} %");
     }
 }
