@@ -149,9 +149,9 @@ static uint16_t _may_ask(const struct call *c)
 		return PHX_R_LAYOUT;
 	if (!job_ptr->job_id || !job_ptr->part_ptr || !job_ptr->details)
 		return PHX_R_SKIPPED;
-	/* Closed blocks, and the nodes of counted features in a reservation, only stock knows. */
+	/* Only stock knows closed blocks, and asks once for each of several counted features. */
 	if (IS_WHOLE_TOPO(job_ptr->details->whole_node) || PART_IS_TOPO(job_ptr->part_ptr) ||
-	    (job_ptr->resv_name && strchr(job_ptr->details->features ?: "", '*')))
+	    strchr(job_ptr->details->features ?: "", '*'))
 		return PHX_R_SKIPPED;
 	if (bit_size(c->node_bitmap) != node_record_count ||
 	    node_record_count <= 0 || (uint32_t) node_record_count > PHX_NODES_MAX)

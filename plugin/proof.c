@@ -37,18 +37,12 @@ static bool _cpus_are_shared(void)
 	       list_find_first(part_list, _is_shared, NULL);
 }
 
-/* Whether the request counts features: its calls build on each other's nodes, so that other nodes
- * in one may make another fail. */
-static bool _counts_features(const job_details_t *d)
-{
-	return d->features && strpbrk(d->features, "[*");
-}
-
 extern bool proof_allowed(const job_record_t *job_ptr, uint16_t mode, bool preempt, bool exc)
 {
 	uint32_t flags = link_flags();
 
-	if (_counts_features(job_ptr->details))
+	/* Calls for alternative features build on each other's nodes: others make one fail. */
+	if (strchr(job_ptr->details->features ?: "", '['))
 		return false;
 	if (mode == SELECT_MODE_TEST_ONLY) /* no job, no licence counts here */
 		return flags & PHX_W_PROVE_TEST_ONLY;

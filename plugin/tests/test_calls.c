@@ -374,9 +374,10 @@ static void test_pass_through(void)
 	passes(2, 4, SELECT_MODE_RUN_NOW);
 	d->req_nodes = NULL;
 	d->features = "[a*1&b*1]";
-	job->resv_name = "r1";
 	passes(2, 4, SELECT_MODE_RUN_NOW);
-	d->features = job->resv_name = NULL;
+	d->features = "a*2";
+	passes(2, 4, SELECT_MODE_RUN_NOW);
+	d->features = NULL;
 	small = bit_alloc(4);
 	bit_set_all(small);
 	memset(&seen, 0, sizeof(seen));

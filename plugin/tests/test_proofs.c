@@ -339,7 +339,7 @@ static void test_not_proved(void)
 	reconfigured("");
 
 	TEST("not proved: preemption, excluded cores, licences, switches, "
-	     "counted features, shared CPUs");
+	     "alternative features, shared CPUs");
 	says(0, time(NULL), 0, time(NULL));
 	unproved(candidates, &none);
 	unproved(NULL, &exc);
@@ -349,9 +349,7 @@ static void test_not_proved(void)
 	job->req_switch = 1;
 	unproved(NULL, &none);
 	job->req_switch = 0;
-	job->details->features = "[a*2&b*1]";
-	unproved(NULL, &none);
-	job->details->features = "a*2";
+	job->details->features = "[a|b]";
 	unproved(NULL, &none);
 	job->details->features = "a&b";
 	(void) call_with(SELECT_MODE_WILL_RUN, NULL, &none);

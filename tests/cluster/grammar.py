@@ -116,7 +116,8 @@ def requests(suite):
             shown += 1
             one = shrink_config(faults[0], suite.root, suite.library) if suite.args.plain \
                 else faults[0]
-            suite.expect(False, f"{kind} ({len(faults)} times): {one}")
+            print(f"{kind} ({len(faults)} times): {one}")
+            suite.expect(False, f"{kind} ({len(faults)} times): sbatch {' '.join(one.words)}")
     print(f"unsteady: {dict(tally.unsteady)}; uneven {len(tally.uneven)}", *tally.uneven[:5],
           *(f"once {one.kind}: {one}" for one in tally.passed[:PASSED_MAX]), sep="\n")
     suite.expect(tally.narrowed > tally.requests // 20,
