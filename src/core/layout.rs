@@ -80,7 +80,7 @@ impl NodeCores {
         let count = |cores: &BySocket| cores.iter().map(|&n| u64::from(n)).sum::<u64>();
         let mut free = FreeCores { cores: [0; SOCKETS_MAX], sockets, per_socket: 0 };
         if sockets == 1 || count(used) < used_cores {
-            let gone = used_cores.max(count(used)) + count(excluded) + spec;
+            let gone = used_cores.max(count(used)).max(count(excluded)) + spec;
             free.sockets = 1;
             free.per_socket = u64::from(self.cores);
             free.cores[0] = free.per_socket.saturating_sub(gone);
@@ -92,7 +92,7 @@ impl NodeCores {
             let behind = (sockets - 1 - at) as u64;
             let kept = spec.saturating_sub(behind).div_ceil(sockets as u64);
             let taken = |cores: &BySocket| cores.get(at).map_or(0, |&n| u64::from(n));
-            *slot = free.per_socket.saturating_sub(taken(used) + taken(excluded) + kept);
+            *slot = free.per_socket.saturating_sub(taken(used).max(taken(excluded)) + kept);
         }
         free
     }

@@ -150,8 +150,7 @@ impl NodeUsage {
     /// `None`: none.
     pub fn cpus_missing(&self, need: &Need, excluded: &BySocket) -> Option<u64> {
         let Some(cpus) = need.cpus_on(&self.cores) else { return Some(need.cpus.max(1)) };
-        let kept: u64 = excluded.iter().map(|&cores| u64::from(cores)).sum();
-        let free = self.cpus.free().saturating_sub(kept * self.cores.per_core());
+        let free = self.free_cpus(excluded);
         if cpus > free {
             return Some(cpus - free);
         }
@@ -159,7 +158,15 @@ impl NodeUsage {
         (by_socket && !need.cores.fits(&self.cores, &self.free_cores(need, excluded))).then_some(1)
     }
 
-    /// Cores by socket that `need` may have, all but the excluded ones.
+    /// Most CPUs that may be free beside excluded cores, some of which may be in use as well.
+    pub fn free_cpus(&self, excluded: &BySocket) -> u64 {
+        let kept: u64 = excluded.iter().map(|&cores| u64::from(cores)).sum();
+        let not_kept = self.cpus.total.saturating_sub(kept * self.cores.per_core());
+        self.cpus.free().min(not_kept)
+    }
+
+    /// Most cores by socket that `need` may have beside excluded ones, some of which may be in use
+    /// as well.
     pub fn free_cores(&self, need: &Need, excluded: &BySocket) -> FreeCores {
         self.cores.free(&need.cores, self.cpus.used, &self.cores_used, excluded)
     }
@@ -266,7 +273,9 @@ mod tests {
         assert_eq!((missing(&spread), smt.could_hold(&spread)), (Some(1), true));
         spread.cores.layout.sockets_per_node = 3;
         assert!(!smt.could_hold(&spread));
-        assert_eq!(smt.cpus_missing(&of_cpus(2), &[0, 1, 0, 0, 0, 0, 0, 0]), Some(2));
+        let excluded = |cores| [cores, cores, 0, 0, 0, 0, 0, 0];
+        assert_eq!(smt.cpus_missing(&of_cpus(2), &excluded(1)), None);
+        assert_eq!(smt.cpus_missing(&of_cpus(2), &excluded(2)), Some(2));
         let by_cpu = Need { memory_mb: 93, mem_per_cpu_mb: 93, ..of_cpus(1) };
         assert_eq!(by_cpu.memory_on(&cores), 93);
         let mut charged = by_cpu.clone();

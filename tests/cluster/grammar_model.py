@@ -129,9 +129,19 @@ def of_nodes(config, state, words, stock, ours):
     if "--contiguous" in words and runs(ours.nodes) > runs(stock.nodes):
         return "apart"
     kinds = [sorted(map(config.kind, one.nodes), key=repr) for one in (stock, ours)]
-    if kinds[0] == kinds[1]:
-        return "amounts" if stock.amounts != ours.amounts else ""
-    return "other-kinds"
+    if kinds[0] != kinds[1]:
+        return "other-kinds"
+    if stock.amounts == ours.amounts:
+        return ""
+    # Of whole sockets stock may give more than the job asks for.
+    (more, theirs), (fewer_cpus, rest) = map(cpus, (stock.amounts, ours.amounts))
+    return "fewer-cpus" if fewer_cpus < more and rest == theirs else "amounts"
+
+
+def cpus(amounts):
+    """CPUs, and the other amounts without what is billed."""
+    items = [item for item in amounts.split(",") if not item.startswith(("cpu=", "billing="))]
+    return int(re.search(r"\bcpu=(\d+)", amounts)[1]), items
 
 
 def fewer(config, stock, ours):

@@ -112,7 +112,8 @@ fn cores_for_the_system() {
 fn used_and_excluded_cores_are_not_free() {
     let plain = ask(1, Layout::default());
     let free = SMT.free(&plain, 8, &[3, 1, 0, 0, 0, 0, 0, 0], &[0, 2, 0, 0, 0, 0, 0, 0]);
-    assert_eq!(free, FreeCores::new(&[1, 1], 4));
+    // Which of the excluded ones are in use as well is not known: Slurm reserves used cores too.
+    assert_eq!(free, FreeCores::new(&[1, 2], 4));
     // More CPUs in use than cores by socket: only the sum is known.
     let free = SMT.free(&plain, 8, &[1, 0, 0, 0, 0, 0, 0, 0], &[0; 8]);
     assert_eq!(free, FreeCores::new(&[4], 8));

@@ -259,6 +259,20 @@ mod tests {
         assert_eq!(decided(&both), Ok(0));
     }
 
+    /// A core may be in use and kept by a reservation that ignores jobs.
+    #[test]
+    fn cores_in_use_that_a_reservation_keeps_are_left_out_once() {
+        let mut placer = placer();
+        hold(&mut placer, 0, 6, [3, 3, 0, 0, 0, 0, 0, 0]);
+        let excluded = [Excluded { node: 0.into(), cores: [3, 3, 0, 0, 0, 0, 0, 0] }];
+        for (cpus, nodes) in [(4, 1), (24, 0), (20, 2)] {
+            let candidates = Candidates::new(if nodes == 1 { &[0b0001] } else { &[0b0011] });
+            let shape = Shape { max_nodes: 2, ..shape(cpus, Layout::default()) };
+            let placed = placer.decide(&shape, candidates.without(&excluded), Holding::After(0));
+            assert_eq!(placed.map_or(0, |placed| placed.nodes.len()), nodes, "{cpus} CPUs");
+        }
+    }
+
     #[test]
     fn shards_are_not_given_of_gpus_that_are_taken() {
         let mut placer = placer();

@@ -205,6 +205,18 @@ fn gpus_of_a_job_are_taken_where_they_are_free() {
     assert_eq!(answer(&mut placer, &shape), Ok(vec![1, 2, 3]));
 }
 
+/// Whole nodes are counted by their CPUs where Slurm gives CPUs and not cores.
+#[test]
+fn whole_nodes_are_lighter_ones_before_fewer_ones() {
+    let rows = [("n1", 1), ("n2", 1), ("n3", 50), ("n4", 1)];
+    let mut placer = cluster(&rows, "");
+    hold(&mut placer, 1, 1);
+    let whole = Shape { sharing: phalanx_core::shape::Sharing::Whole, ..tasks(12) };
+    assert_eq!(answer(&mut placer, &whole), Ok(vec![0, 3]));
+    let more = Shape { num_tasks: 20, min_cpus: 20, ..whole };
+    assert_eq!(answer(&mut placer, &more), Ok(vec![0, 2, 3]));
+}
+
 #[test]
 fn lighter_nodes_are_taken_whole_before_heavier_ones() {
     let nodes = [("a1", 1), ("b1", 9), ("b2", 9), ("b3", 9)];

@@ -17,7 +17,7 @@ use crate::usage::NodeUsage;
 use phalanx_core::NodeIdx;
 use phalanx_core::layout::{self, BySocket};
 use phalanx_core::number::as_f64;
-use phalanx_core::shape::{LeftToSlurm, Memory, Need, Shape, Sharing};
+use phalanx_core::shape::{LeftToSlurm, Memory, Need, Shape};
 use phalanx_methods::balance::{Decision, Holding, Outcome, Request};
 
 /// Nodes of one uneven split whose scores are kept.
@@ -379,10 +379,7 @@ fn mean(decision: &Decision) -> f64 {
 
 /// Whether another number of nodes or an uneven number of tasks is allowed.
 pub fn may_split_otherwise(shape: &Shape) -> bool {
-    // Whole nodes have been split since the daemon knows their cores.
-    (shape.sharing == Sharing::Shared || shape.layout.whole_cores)
-        && (shape.node_count_is_free() || shape.tasks() > 1)
-        && shape.ntasks_per_node == 0
+    (shape.node_count_is_free() || shape.tasks() > 1) && shape.ntasks_per_node == 0
 }
 
 /// Nodes that a job takes where all are idle and like this one; `None`: they never hold it.
@@ -451,9 +448,8 @@ pub fn capacity(shape: &Shape, one: &Need, usage: &NodeUsage, excluded: &BySocke
 
 /// Tasks that a node's CPUs hold now.
 fn by_cores(one: &Need, usage: &NodeUsage, excluded: &BySocket) -> u64 {
-    let kept: u64 = excluded.iter().map(|&cores| u64::from(cores)).sum();
     let per_core = usage.cores.per_core();
-    let free = usage.cpus.free().saturating_sub(kept * per_core);
+    let free = usage.free_cpus(excluded);
     let each = one.cpus.max(1);
     if usage.cores.cores == 0 {
         return free / each;
