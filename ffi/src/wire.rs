@@ -428,26 +428,12 @@ impl<'a> Ask<'a> {
         &self.head.gres[..count]
     }
 
-    /// Returns the number of candidate nodes.
-    pub fn candidate_count(&self) -> u32 {
-        self.candidates.iter().map(|word| word.count_ones()).sum()
-    }
-
     /// Returns the position in `classes` of a candidate; 0 if there are no classes.
     pub fn class_of(&self, node: u32) -> usize {
         let (word, bit) = (node as usize / 64, node % 64);
         let planes = self.planes.chunks(self.candidates.len().max(1));
         let bits = planes.map(|plane| plane.get(word).map_or(0, |w| w >> bit & 1));
         bits.enumerate().map(|(p, bit)| usize::from(bit == 1) << p).sum()
-    }
-
-    /// Returns the indexes of the candidate nodes, ascending.
-    pub fn candidate_nodes(&self) -> impl Iterator<Item = u32> + '_ {
-        (0u32..).zip(self.candidates).flat_map(|(w, &word)| {
-            let next = |rest: &u64| Some(rest & rest.wrapping_sub(1)).filter(|r| *r != 0);
-            std::iter::successors(Some(word).filter(|bits| *bits != 0), next)
-                .map(move |rest| 64 * w + rest.trailing_zeros())
-        })
     }
 }
 

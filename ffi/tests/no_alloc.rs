@@ -47,8 +47,7 @@ fn from_ask_to_answer_nothing_is_allocated() {
 
     let before = CALLS.get();
     let Message::Ask(ask) = received.message().unwrap() else { panic!("an ask") };
-    assert_eq!((ask.mode(), ask.candidate_count()), (Some(Mode::RunNow), PHX_NODES_MAX));
-    assert_eq!(ask.candidate_nodes().last(), Some(PHX_NODES_MAX - 1));
+    assert_eq!((ask.mode(), ask.candidates), (Some(Mode::RunNow), &words[..]));
     for nodes in [&[7u32, 9][..], &[]] {
         let head = if nodes.is_empty() {
             Answer::no_opinion_head(ask.head.job_id, Reason::NoFit, 1, 1)

@@ -19,8 +19,6 @@ pub const SLURM_CONF_INCLUDES_MAX: usize = 64;
 pub const PLUGIN_BYTES_MAX: u64 = 16 << 20;
 /// Nodes of one cluster (the wire format's `PHX_NODES_MAX`).
 pub const NODES_MAX: usize = 131_072;
-/// Topologies of one cluster (the wire format's `PHX_TOPOLOGIES_MAX`).
-pub const TOPOLOGIES_MAX: usize = 16;
 /// Switches, or blocks with their aggregates, of one topology.
 pub const TOPOLOGY_DOMAINS_MAX: usize = 65_535;
 /// Switches above a leaf switch; Slurm refuses more.

@@ -206,11 +206,6 @@ impl<'a> Row<'a, pls_job> {
         until_s.saturating_sub(start).saturating_sub(ran).max(0)
     }
 
-    /// Whether the job is held: priority 0.
-    pub fn is_held(&self) -> bool {
-        self.raw.priority == 0
-    }
-
     /// Returns the nice value; positive lowers the priority.
     pub fn nice(&self) -> Option<i64> {
         values::from_nice_offset(self.raw.nice)

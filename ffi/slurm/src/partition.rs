@@ -3,9 +3,7 @@
 
 use super::table::{Record, Row, Table, accessors};
 use super::values::{self, Memory, OverSubscribe};
-use crate::shim::{
-    PLS_PARTITION_SCHED, PLS_PARTITION_SUBMIT, pls_license, pls_partition, pls_reservation,
-};
+use crate::shim::{PLS_PARTITION_SCHED, pls_license, pls_partition, pls_reservation};
 
 // SAFETY: pls_load_partitions() and synth's load fill in pls_partition.
 unsafe impl Record for pls_partition {}
@@ -79,11 +77,6 @@ impl<'a> Row<'a, pls_partition> {
         topology = text topology;
     }
 
-    /// Whether jobs may be submitted to the partition.
-    pub fn accepts_jobs(&self) -> bool {
-        self.raw.state_up & PLS_PARTITION_SUBMIT != 0
-    }
-
     /// Whether the partition's jobs may start.
     pub fn starts_jobs(&self) -> bool {
         self.raw.state_up & PLS_PARTITION_SCHED != 0
@@ -97,11 +90,6 @@ impl<'a> Row<'a, pls_partition> {
     /// Returns the memory of a job that asks for none.
     pub fn memory_default(&self) -> Memory {
         values::memory(self.raw.def_mem_per_cpu)
-    }
-
-    /// Returns the most memory of a job.
-    pub fn memory_max(&self) -> Memory {
-        values::memory(self.raw.max_mem_per_cpu)
     }
 }
 

@@ -282,11 +282,6 @@ impl NodeState {
         self.0 & flag != 0
     }
 
-    /// Whether no new jobs are started on the node.
-    pub fn is_draining(self) -> bool {
-        self.has(shim::PLS_NODE_DRAIN)
-    }
-
     /// Whether new jobs may start on the node, as far as its state goes: up, not draining, failing,
     /// rebooting, in maintenance or powering down. A powered-down node of a cloud counts: slurmctld
     /// boots it for a job.

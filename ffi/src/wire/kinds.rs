@@ -95,13 +95,6 @@ wire_enum! {
     }
 }
 
-impl Type {
-    /// Whether the plugin sends this type and the daemon receives it.
-    pub const fn from_plugin(self) -> bool {
-        self.raw() < 64
-    }
-}
-
 wire_enum! {
     /// Whether the plugin writes deltas, or why it does not.
     OrderState: u32 {
