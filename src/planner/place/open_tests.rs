@@ -205,6 +205,22 @@ fn gpus_of_a_job_are_taken_where_they_are_free() {
     assert_eq!(answer(&mut placer, &shape), Ok(vec![1, 2, 3]));
 }
 
+/// Of leaves that are as few and as near those are taken where the job needs the fewest nodes.
+#[test]
+fn leaves_where_fewer_nodes_hold_the_job_come_first() {
+    let conf = "SwitchName=a Nodes=n[1-2]\nSwitchName=b Nodes=n[3-5]\nSwitchName=c Nodes=n[6-7]\n\
+                SwitchName=top Switches=a,b,c\n";
+    let names = named("n", 7);
+    let rows = names.iter().map(|name| (name.as_str(), 1)).collect::<Vec<_>>();
+    let mut placer = cluster(&rows, conf);
+    hold(&mut placer, 2, 4);
+    hold(&mut placer, 4, 4);
+    // Two idle nodes, or one and two halves: the same room, on leaves that lose less.
+    assert_eq!(answer(&mut placer, &tasks(16)), Ok(vec![0, 1]));
+    assert_eq!(answer(&mut placer, &tasks(32)), Ok(vec![0, 1, 5, 6]));
+    assert_eq!(answer(&mut placer, &tasks(12)), Ok(vec![2, 3]));
+}
+
 /// Whole nodes are counted by their CPUs where Slurm gives CPUs and not cores.
 #[test]
 fn whole_nodes_are_lighter_ones_before_fewer_ones() {

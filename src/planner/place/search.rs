@@ -9,7 +9,7 @@ use super::topology::{Chooser, Closed, Route, Sets};
 use super::uneven::may_split_otherwise;
 use super::unfit::Unfit;
 use super::{Candidates, Placement, Terms, Wait, Why};
-use phalanx_core::shape::{Need, Shape};
+use phalanx_core::shape::{LeftToSlurm, Need, Shape};
 use phalanx_core::{Amount, NodeIdx, NodeSet};
 use phalanx_methods::balance::{Decision, Holding, Outcome, Request};
 
@@ -94,7 +94,14 @@ impl<'a> Search<'a> {
     fn split(&mut self, up_to: Option<&NodeSet>, is_last: bool) -> Result<Split, Why> {
         self.offer(up_to);
         match self.even_split(self.wanted) {
-            Err(Why::NoFit) if self.waits_for_switches() => self.fewer_nodes(up_to),
+            // Slurm takes the most nodes that do on so few switches.
+            Err(Why::NoFit)
+                if matches!(self.chooser.routes.many, Route::Tree(_))
+                    && self.shape.topology.switches_now().is_some()
+                    && self.shape.min_nodes.max(1) < self.wanted =>
+            {
+                Err(Why::Left(LeftToSlurm::Switches))
+            }
             Err(Why::NoFit) if may_split_otherwise(self.shape) => {
                 self.offer(up_to);
                 self.other_split_by_route(is_last)
@@ -151,31 +158,6 @@ impl<'a> Search<'a> {
         if let Some(light) = up_to {
             mask.intersect_with(light);
         }
-    }
-
-    /// Whether fewer nodes than wanted might do on fewer switches.
-    fn waits_for_switches(&self) -> bool {
-        matches!(self.chooser.routes.many, Route::Tree(_))
-            && self.shape.topology.switches_now().is_some()
-            && self.shape.min_nodes.max(1) < self.wanted
-    }
-
-    /// Takes the most nodes that do on so few switches (`--switches`).
-    fn fewer_nodes(&mut self, up_to: Option<&NodeSet>) -> Result<Split, Why> {
-        let mut best = Err(Why::NoFit);
-        let (mut low, mut high) = (self.shape.min_nodes.max(1), self.wanted - 1);
-        while low <= high {
-            let nodes = low + (high - low) / 2;
-            self.offer(up_to);
-            match self.even_split(nodes) {
-                Err(Why::NoFit) => high = nodes - 1,
-                other => {
-                    best = other;
-                    low = nodes + 1;
-                }
-            }
-        }
-        best
     }
 
     fn terms(

@@ -79,11 +79,13 @@ impl Counts {
         self.free[leaf as usize]
     }
 
-    /// Adds to what counts as candidates of a leaf, or as taken there whatever is chosen.
-    pub(super) fn add(&mut self, leaf: u32, more: u32, is_forced: bool) {
+    /// Adds a node that counts as so many candidates of a leaf, or as taken there whatever is
+    /// chosen, and as one idle node: of leaves with as much room those on fewer nodes come first.
+    pub(super) fn add_room(&mut self, leaf: u32, parts: u32, is_forced: bool) {
         let list = if is_forced { &mut self.forced } else { &mut self.free };
         let count = &mut list[leaf as usize];
-        *count = count.saturating_add(more);
+        *count = count.saturating_add(parts);
+        self.idle[leaf as usize] += 1;
     }
 
     /// Returns the loss of the leaf by the forced nodes and `take` others: with f idle nodes

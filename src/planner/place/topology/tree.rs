@@ -184,7 +184,8 @@ impl Tree {
             .copied()
             .filter(|&l| size(l) > 0 && counts.forced[l as usize] == 0)
             .collect();
-        order.sort_unstable_by_key(|&leaf| (std::cmp::Reverse(size(leaf)), leaf));
+        let rank_of = |leaf: u32| (std::cmp::Reverse(size(leaf)), counts.idle[leaf as usize], leaf);
+        order.sort_unstable_by_key(|&leaf| rank_of(leaf));
         let needed = self.leaves_needed(&order, held, missing, counts);
         let in_all = u32::try_from(held.len()).unwrap_or(MANY);
         let lowest = needed.iter().map(|&(domain, _)| self.level(domain)).min()?;
