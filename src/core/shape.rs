@@ -82,6 +82,8 @@ pub enum LeftToSlurm {
     Gres,
     /// CPUs that a partition's jobs may have of a node or socket.
     PartitionCpus,
+    /// CPUs that other jobs may use as well.
+    Oversubscribe,
     /// Cores that only jobs with GPUs may have.
     GpuCores,
     /// GRES that reservations keep.
@@ -116,6 +118,7 @@ impl LeftToSlurm {
             Self::HetJob => "het job",
             Self::Gres => "--gres",
             Self::PartitionCpus => "MaxCPUsPerNode",
+            Self::Oversubscribe => "OverSubscribe",
             Self::GpuCores => "RestrictedCoresPerGPU",
             Self::ReservedGres => "gres reserved",
             Self::Spread => "--spread-job",

@@ -161,8 +161,18 @@ fn limits_that_are_not_known_are_left_to_slurm() {
         let head = AskHead { flags: wire::PHX_ASK_CORES | flag, ..tasks(1) };
         assert_eq!(ask(&mut plugin, &head, 0b1111, &[]).reason, Reason::Unsupported);
     }
+    // FORCE:2 always, YES:2 where the job asks; FORCE and YES:2 without leave CPUs to one job.
+    for (max_share, share_res, reason) in [
+        (0x8002, 0, Reason::Unsupported),
+        (2, 1, Reason::Unsupported),
+        (0x8001, 1, Reason::None),
+        (2, 0xff, Reason::None),
+    ] {
+        let head = AskHead { max_share, share_res, ..tasks(1) };
+        assert_eq!(ask(&mut plugin, &head, 0b1111, &[]).reason, reason, "{max_share:x}");
+    }
     let names = daemon.responder.view().run_now.options;
-    let named = ["MaxCPUsPerNode", "RestrictedCoresPerGPU", "gres reserved"];
+    let named = ["MaxCPUsPerNode", "OverSubscribe", "RestrictedCoresPerGPU", "gres reserved"];
     assert_eq!(names.into_keys().collect::<Vec<_>>(), named);
     for many in [65_534, 65_535] {
         let head = AskHead { num_tasks: many, ..tasks(1) };
