@@ -106,6 +106,9 @@ def of_nodes(config, state, words, stock, ours):
         wanted = [word[2:].split(",") for word in words if word.startswith("-p")][-1:] or [[]]
         order = [wanted[0].index(one.partition) for one in (stock, ours)]
         return "sooner" if order[1] < order[0] else "partition"
+    avoided = (set(stock.nodes) - set(ours.nodes)) & parted(state)
+    if avoided and any("gpu" in word for word in words):
+        return "whole-gpus"
     if len(ours.nodes) > len(stock.nodes):
         return "more-nodes"
     if len(ours.nodes) < len(stock.nodes):
@@ -120,7 +123,9 @@ def of_nodes(config, state, words, stock, ours):
             taken(state) & set(ours.nodes) and not taken(state) & set(stock.nodes):
         return "taken"
     topology = config.topology()
-    if topology:
+    # Under TopoOptional the switches are nothing to jobs that do not ask for them.
+    if topology and (config.switches != "optional" or
+                     any(word.startswith("--switches") for word in words)):
         used, theirs = topology.used(ours.nodes), topology.used(stock.nodes)
         if used != theirs:
             return "leaves" if used > theirs else "fewer-leaves"
@@ -133,9 +138,11 @@ def of_nodes(config, state, words, stock, ours):
         return "other-kinds"
     if stock.amounts == ours.amounts:
         return ""
-    # Of whole sockets stock may give more than the job asks for.
-    (more, theirs), (fewer_cpus, rest) = map(cpus, (stock.amounts, ours.amounts))
-    return "fewer-cpus" if fewer_cpus < more and rest == theirs else "amounts"
+    # Of whole sockets stock may give more than the job asks for, beside reserved cores less.
+    (theirs, rest), (count, others) = map(cpus, (stock.amounts, ours.amounts))
+    asked = {word[:2]: word[2:] for word in words if word.startswith(("-n", "-c"))}
+    lacks = theirs < int(asked.get("-n", 0)) * int(asked.get("-c", 0)) <= count
+    return "other-cpus" if rest == others and (count < theirs or lacks) else "amounts"
 
 
 def cpus(amounts):
@@ -153,6 +160,12 @@ def fewer(config, stock, ours):
     if topology and topology.used(ours.nodes) > topology.used(stock.nodes):
         return "leaves"
     return "fewer-nodes"
+
+
+def parted(state):
+    """Nodes that have parts of GPUs in use: stock gives the same GPUs whole as well."""
+    return {word[2:] for job in state.jobs if any("shard" in word or "mps" in word for word in job)
+            for word in job if word.startswith("-w")}
 
 
 def taken(state):

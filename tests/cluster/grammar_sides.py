@@ -255,6 +255,12 @@ class Pair:
         self.failed |= bool(kept[0])
         self.spent |= self.failed
 
+    def overallocated(self):
+        """Whether stock gave a job more GRES of a node than it has."""
+        log = os.path.join(self.clusters[0].paths.log, "slurmctld.log")
+        with open(log, encoding="utf-8", errors="replace") as file:
+            return "overallocated" in file.read()
+
     def power(self, how, nodes):
         """Powers nodes up or down and waits until both sides have done so."""
         # A job that boots it would end with the node: those go first.

@@ -212,9 +212,10 @@ class Walk:
             one = shrink(one, lambda state, words: self.still(pair, one, state, words))
         if harm and here < SHRUNK_MAX and not on_cluster(
                 one, one.config, f"{self.root}/fresh{one.number}", self.library, **self.pair):
-            # What went before made it: where that is a job that Slurm fails with BadConstraints,
-            # it keeps something of it, and both sides are no longer even.
-            one = replace(one, kind=f"{'aged' if pair.failed else 'stale'}-{one.kind}")
+            # What went before made it: where that is a job that Slurm fails with BadConstraints or
+            # gives more GRES than there are, it keeps something of it, and the sides are not even.
+            aged = pair.failed or pair.overallocated()
+            one = replace(one, kind=f"{'aged' if aged else 'stale'}-{one.kind}")
             pair.spent = True
         self.note(one)
         pair.apply(before)
