@@ -7,8 +7,12 @@ use crate::global::Global;
 use crate::outcome::Outcome;
 use crate::text::units::{fraction, many, seconds_fine, time};
 use crate::text::{clean, heading, table_of};
+use phalanx_core::number::as_f64;
 use phalanx_core::text::percent_encode;
 use phalanx_messages::rest::{ClassSpeeds, SpeedRow, SpeedsReport};
+
+/// Runs of a job class on a class of nodes that may have been trials.
+const TRIALS_MAX: u64 = 3;
 
 /// Show how fast job classes run on which nodes
 ///
@@ -77,7 +81,11 @@ fn one(out: &mut String, class: &ClassSpeeds, with_nodes: bool) {
     let newest = time(u64::try_from(class.newest_s).unwrap_or(0) * 1000);
     let (mean, deviation) = (seconds_fine(class.seconds), seconds_fine(class.deviation_s));
     let (name, runs) = (clean(&class.class), many(class.runs, "run"));
-    let text = format!("{name}: {runs} of {mean} s (deviation {deviation} s), newest {newest}");
+    let mut text = format!("{name}: {runs} of {mean} s (deviation {deviation} s), newest {newest}");
+    let cost = trials_s(class);
+    if cost >= 1.0 {
+        text.push_str(&format!("; trying slower nodes cost at most {} s", seconds_fine(cost)));
+    }
     heading(out, &text);
     let nodes = Some(("Node", &class.nodes)).filter(|_| with_nodes);
     for (name, list) in [Some(("Node class", &class.node_classes)), nodes].into_iter().flatten() {
@@ -85,6 +93,15 @@ fn one(out: &mut String, class: &ClassSpeeds, with_nodes: bool) {
             out.push_str(&rows(name, &class.unit, list));
         }
     }
+}
+
+/// Seconds by which the first runs on slower classes of nodes, as many as explore, took longer
+/// than on the fastest.
+fn trials_s(class: &ClassSpeeds) -> f64 {
+    let rows = || class.node_classes.iter().filter(|row| row.runs > 0);
+    let fastest = rows().map(|row| row.seconds).fold(f64::INFINITY, f64::min);
+    let cost = |row: &SpeedRow| as_f64(row.runs.min(TRIALS_MAX)) * (row.seconds - fastest);
+    rows().map(cost).sum()
 }
 
 fn rows(name: &str, unit: &str, list: &[SpeedRow]) -> String {
