@@ -82,6 +82,7 @@ static void _load(void)
 	ledger_free(&order.ledger);
 	order.ledger = fresh;
 	atomic_store(&order.entries, order.ledger.count);
+	order.dirty = !err; /* it may not be on the disk yet: written anew before any value */
 	pthread_mutex_unlock(&order.lock);
 	/* A file that cannot be opened or read now may be in a while. */
 	order.broken = err && err != ENOENT;
@@ -96,8 +97,7 @@ static void _load(void)
 		refused_file = why;
 		error("phalanx: %s: %s%s; not used, the order of starts is "
 		      "Slurm's until it %s",
-		      order.path, why ? "expected " : "",
-		      why ? why : strerror(err),
+		      order.path, why ? "expected " : "", why ? why : strerror(err),
 		      why ? "is removed and slurmctld restarted" : "can be read");
 	}
 }
@@ -253,8 +253,6 @@ static void _turn(void)
 	}
 	if (asked)
 		_tell(state);
-	if (_file_known())
-		pass_store();
 }
 
 static void *_run(void *arg)
@@ -271,6 +269,8 @@ static void *_run(void *arg)
 			_load();
 		if (atomic_load(&loaded))
 			_turn();
+		if (_file_known()) /* also where no entry is left: it may not go at once */
+			pass_store();
 	}
 	return NULL;
 }

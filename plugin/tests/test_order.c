@@ -358,24 +358,29 @@ static void test_batches(void)
 	again();
 }
 
-/* Three saves of the jobs beside the one that is there: the ledger has nothing
- * left to remember. */
-static void test_forgotten(void)
+/* Three saves of the jobs beside the first: the ledger has nothing left to remember. */
+static void save_jobs(void)
 {
 	char path[160];
-	struct stat st;
 
-	TEST("order: the ledger's file ends with the last saved delta");
-	send_order(NULL, 0);
-	SOON(a->site_factor == SITE(7));
 	snprintf(path, sizeof(path), "%s/job_state", harness_root);
-	CHECK(!stat(ledger, &st));
 	for (int i = 0; i < 4; i++) {
 		FILE *f = fopen(path, "w");
 
 		CHECK(f && !fclose(f));
 		usleep(600000);
 	}
+}
+
+static void test_forgotten(void)
+{
+	struct stat st;
+
+	TEST("order: the ledger's file ends with the last saved delta");
+	send_order(NULL, 0);
+	SOON(a->site_factor == SITE(7));
+	CHECK(!stat(ledger, &st));
+	save_jobs();
 	SOON(stat(ledger, &st));
 	again();
 }
@@ -439,12 +444,15 @@ extern void test_order_end(void)
 {
 	struct overlay x;
 	struct stat st;
+	ino_t read;
 
 	TEST("order: fini removes what is left");
 	CHECK_EQ(a->site_factor, SITE(7));
 
 	TEST("order: what a crash left behind is removed at start");
 	copy_ledger(ledger_copy, ledger);
+	CHECK(!stat(ledger, &st));
+	read = st.st_ino;
 	a->site_factor = SITE(108);  /* as saved: ours */
 	array->site_factor = SITE(4); /* as saved: not ours */
 	x = overlay_open(layout("crash", "good.so"));
@@ -454,6 +462,17 @@ extern void test_order_end(void)
 	SOON(a->site_factor == SITE(7));
 	CHECK_EQ(a->priority, 1007);
 	CHECK_EQ(array->site_factor, SITE(4));
+
+	TEST("order: a ledger that was read is written anew, it may not be on the disk yet");
+	SOON(!stat(ledger, &st) && st.st_ino != read);
+
+	TEST("order: a file that cannot be removed goes when it can, without a daemon");
+	CHECK(!unlink(ledger) && !mkdir(ledger, 0700));
+	save_jobs();
+	usleep(1500000);
+	CHECK(!rmdir(ledger));
+	copy_ledger(ledger_copy, ledger);
+	SOON(stat(ledger, &st));
 	CHECK_EQ(x.fini(), 0);
 	dlclose(x.handle);
 
