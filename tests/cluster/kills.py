@@ -7,13 +7,15 @@ side only. Slurm itself, killed within the 5 s in which its state is not saved, 
 drains nodes for it and holds jobs. So each round fills all nodes with jobs, lets others wait, and
 blows fall on slurmctld once its state is saved: at once, at a random step on the ledger of the
 order of starts, or by want of memory; in some rounds with a state directory that is full or hangs,
-few files, or a clock that jumped by up to 20 s. phalanxd is killed at any time. Every job must
-then end as COMPLETED, once, and no later than with stock by more than the stated limits. Audits
-see that no delta stays where the daemon is dead. In the end what Slurm wrote is judged, beside what
-stock wrote (tests/judge_history.py).
+few files, or a clock that jumped by up to 20 s. The jobs that fill the nodes end only when the
+suite lets them, after the last blow, however slow the machine is. phalanxd is killed at any time.
+Every job must then end as COMPLETED, once, and no later than with stock by more than the stated
+limits. Audits see that no delta stays where the daemon is dead. In the end what Slurm wrote is
+judged, beside what stock wrote (tests/judge_history.py).
 """
 
 import contextlib
+import fcntl
 import mmap
 import os
 import random
@@ -50,8 +52,8 @@ breaker = false
 [source]
 poll_ms = 300
 """
-RUN_S, AUDIT_RUN_S = 14.0, 30.0     # of the jobs that fill the nodes while blows fall
-REGISTER_S = 4.0        # before they end: nodes register anew, and no job may start just then
+BLOWS_S = 7.0           # in which blows on slurmctld fall, in a round
+REGISTER_S = 4.0        # after them: nodes register anew, and no job may start just then
 DISK_MB = 4            # of the state directory
 SAVED_AFTER_S = 1.1     # a state file so much younger than a change has it
 DRAIN_S = 90.0          # until all jobs of a round have ended
@@ -143,14 +145,14 @@ class Side:
     def __init__(self, cluster):
         self.cluster = cluster
         self.name = "stock" if cluster.stock else "phalanx"
-        self.expected, self.begun, self.after_s = {}, 0.0, []
+        self.expected, self.after_s = {}, []
 
     def submit(self, jobs):
-        """Submits [(name, options, seconds)]."""
-        for name, options, seconds in jobs:
+        """Submits [(name, options, command)]."""
+        for name, options, command in jobs:
             tasks = next((int(word.split("-")[-1]) for word in options if "--array" in word), 1)
             self.cluster.run("sbatch", "-J", name, "-o", "/dev/null", *options, "--wrap",
-                             f"exec sleep {seconds}")
+                             f"exec {command}")
             self.expected[name] = tasks
 
     def settle(self, names):
@@ -158,12 +160,15 @@ class Side:
         def running():
             done = self.cluster.run("squeue", "-h", "-t", "R", "-n", ",".join(names), "-o", "%i",
                                     check=False)
-            return len(done.stdout.split()) == len(names)
-        until(running, "the jobs that fill the nodes run", 20.0)
-        self.begun = time.time()
+            return done.stdout.split() if len(done.stdout.split()) == len(names) else None
+        job = until(running, "the jobs that fill the nodes run", 20.0)[0]
+        saved = time.time() + SAVED_AFTER_S
         state = os.path.join(self.cluster.paths.state, "job_state")
-        until(lambda: os.path.exists(state)
-              and os.stat(state).st_mtime > self.begun + SAVED_AFTER_S, "a saved state", 60.0)
+        time.sleep(SAVED_AFTER_S)
+        # Where it was saved just before, nothing else would have it saved for five minutes.
+        self.cluster.run("scontrol", "update", f"JobId={job}", "Comment=saved")
+        until(lambda: os.path.exists(state) and os.stat(state).st_mtime > saved,
+              "a saved state", 60.0)
 
     # --- blows
 
@@ -294,7 +299,8 @@ class Kills(Suite):
         super().__init__(clusters[0])
         self.args, self.rng = args, random.Random(args.seed)
         self.sides = [Side(cluster) for cluster in clusters]
-        self.keepers = []
+        self.keepers, self.gate_path = [], clusters[0].paths.root + ".gate"
+        self.gate = os.open(self.gate_path, os.O_CREAT | os.O_WRONLY, 0o644)
         self.blows, self.rounds, self.audits, self.counts, self.spells = 0, 0, 0, {}, {}
 
     def both(self, work):
@@ -346,24 +352,29 @@ class Kills(Suite):
         """Jobs that fill the nodes, jobs that wait, blows, and all jobs end."""
         self.rounds += 1
         audit = self.rounds % AUDIT_EVERY == 0
-        run_s = AUDIT_RUN_S if audit else RUN_S
-        fill = [(f"r{self.rounds}f{i}", ("-N1", "--exclusive", "-t60"), run_s) for i in range(6)]
-        wait = [(f"r{self.rounds}w{i}", (*options, f"-t{self.rng.choice((5, 20, 40))}"), seconds)
+        fcntl.flock(self.gate, fcntl.LOCK_EX)
+        fill = [(f"r{self.rounds}f{i}", ("-N1", "--exclusive", "-t60"),
+                 f"flock -s {self.gate_path} true") for i in range(6)]
+        wait = [(f"r{self.rounds}w{i}", (*options, f"-t{self.rng.choice((5, 20, 40))}"),
+                 f"sleep {seconds}")
                 for i, (options, seconds) in enumerate(self.rng.choices(WAIT, k=12))]
         self.both(lambda side: side.submit(fill))
         self.both(lambda side: side.submit(wait))
         self.at_the_daemon()
         self.both(lambda side: side.settle([name for name, _, _ in fill]))
-        end = min(side.begun for side in self.sides) + run_s - REGISTER_S
+        end = time.monotonic() + BLOWS_S
         kind = self.spell(SPELLS)
-        while time.time() < end - (17 if audit else 3):
+        while time.monotonic() < end:
             self.blow(BLOWS)
         self.ease()
         if kind == "clock":     # set back, slurmctld saves nothing more until it is restarted
             self.both(lambda side: side.blow("slurmctld-term", 0, 0))
         if audit:
             self.audit()
-        time.sleep(max(0.0, end + REGISTER_S - time.time()))
+        end = CLOCK.now() + REGISTER_S
+        while CLOCK.now() < end:
+            time.sleep(0.1)
+        fcntl.flock(self.gate, fcntl.LOCK_UN)
         self.at_the_daemon()
         self.both(Side.drain)
 
