@@ -34,6 +34,7 @@ CARGO = os.environ.get("CARGO", "cargo")
 TESTS = {
     "unit": "make -s -C plugin check-unit",
     "harness": "make -s -C plugin check-host",
+    "failures": "make -s -C plugin failures FAILURES=1000 SAN='-O1 -g'",
     "planner": f"{CARGO} test -q -p phalanx-planner --lib",
     "mirror": f"{CARGO} test -q -p phalanx-mirror --lib",
     "service": f"{CARGO} test -q -p phalanx-service --lib",

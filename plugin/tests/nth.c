@@ -51,12 +51,12 @@ static bool _fails(const char *name)
 	return true;
 }
 
-static _Atomic bool stall;
+static const char *_Atomic stall;
 static _Atomic int stalled;
 
-extern void nth_stall(bool on)
+extern void nth_stall(const char *name)
 {
-	atomic_store(&stall, on);
+	atomic_store(&stall, name);
 }
 
 extern int nth_stalled(void)
@@ -64,9 +64,11 @@ extern int nth_stalled(void)
 	return atomic_load(&stalled);
 }
 
-static void _wait(void)
+static void _wait(const char *name)
 {
-	if (!atomic_load(&stall))
+	const char *of = atomic_load(&stall);
+
+	if (!of || strcmp(of, name))
 		return;
 	atomic_fetch_add(&stalled, 1);
 	while (atomic_load(&stall))
@@ -80,7 +82,7 @@ static void _wait(void)
 	extern ret __wrap_##name params; \
 	ret __wrap_##name params \
 	{ \
-		_wait(); \
+		_wait(#name); \
 		return _fails(#name) ? (failure) : __real_##name args; \
 	}
 
@@ -124,7 +126,7 @@ int __wrap_open(const char *path, int flags, ...)
 	va_list list;
 	mode_t mode;
 
-	_wait();
+	_wait("open");
 	if (_fails("open"))
 		return -1;
 	va_start(list, flags);

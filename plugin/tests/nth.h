@@ -20,8 +20,8 @@ extern bool nth_failed(void);
 /* RET the name of the function that failed last */
 extern const char *nth_what(void);
 
-/* Files hang: each call for one waits until they do not. */
-extern void nth_stall(bool stall);
+/* Each call of this function for a file waits until there is another one; NULL: none does. */
+extern void nth_stall(const char *name);
 
 /* RET how many calls wait */
 extern int nth_stalled(void);

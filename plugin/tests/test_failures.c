@@ -122,13 +122,14 @@ static bool one(int n, int error, job_record_t *run, job_record_t *pending)
 
 /* StateSaveLocation on a file server that hangs: the thread that writes the
  * ledger waits, slurmctld does not.  Were it to, the alarm would end this. */
-static void test_stalled_files(job_record_t *run, job_record_t *pending)
+static void test_stalled_file(job_record_t *run, job_record_t *pending, const char *call)
 {
 	struct phx_delta delta = { pending->job_id, 100 };
-	void (*stall)(bool);
+	static int32_t value = 50;
+	void (*stall)(const char *);
 	int (*stalled)(void);
 
-	o = overlay_open(layout("stalled", "good.so"));
+	o = overlay_open(layout(call, "good.so"));
 	*(void **) &stall = dlsym(o.handle, "nth_stall");
 	*(void **) &stalled = dlsym(o.handle, "nth_stalled");
 	CHECK(stall && stalled);
@@ -137,8 +138,8 @@ static void test_stalled_files(job_record_t *run, job_record_t *pending)
 	CHECK_EQ(o.reconfigure(), 0);
 	CHECK(places());
 	ordered(pending, 1, true);
-	delta.delta = 50;
-	stall(true);
+	delta.delta = value++; /* that no ledger has */
+	stall(call);
 	for (int i = 0; i < WAIT_STEPS && !stalled(); i++) {
 		if (i % 50 == 0)
 			daemon_send_order(2000 + (uint64_t) i,
@@ -159,7 +160,7 @@ static void test_stalled_files(job_record_t *run, job_record_t *pending)
 	ctld_write_unlock();
 	(void) alarm(0);
 	CHECK(stalled());
-	stall(false);
+	stall(NULL);
 	CHECK(places());
 	CHECK_EQ(o.fini(), 0);
 	CHECK_EQ(pending->site_factor, SITE(0));
@@ -169,6 +170,7 @@ static void test_stalled_files(job_record_t *run, job_record_t *pending)
 extern void test_failures(int every)
 {
 	static const int errors[] = { ENOMEM, EIO, ENOSPC, EMFILE };
+	static const char *const calls[] = { "stat", "unlink", "open", "fsync", "rename" };
 	job_record_t *run = ctld_job(700, 2), *pending = ctld_job(701, 1);
 	int n = 1;
 
@@ -183,7 +185,8 @@ extern void test_failures(int every)
 	while (one(n, errors[n % 4], run, pending))
 		n += every;
 	fprintf(stderr, "  each %d. of %d calls failed once\n", every, n - 1);
-	test_stalled_files(run, pending);
+	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
+		test_stalled_file(run, pending, calls[i]);
 	ctld_remove(run);
 	ctld_remove(pending);
 }
