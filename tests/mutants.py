@@ -37,6 +37,8 @@ TESTS = {
     "failures": "make -s -C plugin failures FAILURES=1000 SAN='-O1 -g'",
     "planner": f"{CARGO} test -q -p phalanx-planner --lib",
     "mirror": f"{CARGO} test -q -p phalanx-mirror --lib",
+    "hdfs": f"{CARGO} test -q -p phalanx-hdfs --lib",
+    "methods": f"{CARGO} test -q -p phalanx-methods --lib",
     "service": f"{CARGO} test -q -p phalanx-service --lib",
     "daemon": f"{CARGO} test -q -p phalanx-service --test it",
     "tcp": f"{CARGO} build -q --workspace --bins && "

@@ -29,8 +29,7 @@ pub trait Backend: Send + Sync + 'static {
     fn status(&self) -> Status;
     /// `GET /v1/nodes`
     fn nodes(&self) -> Result<NodesReport, Failure>;
-    /// `GET /v1/explain/{job}`, `job` as users write it, for `user` (`None`: one who may see every
-    /// job).
+    /// `GET /v1/explain/{job}`, `job` as users write it, for `user`; `None` may see every job.
     fn explain(&self, job: &str, user: Option<u32>) -> Result<Explain, Failure>;
     /// `GET /v1/jobs/{id}/blocks`: the block map of a running job, for `user` as above;
     /// [`Failure::Unavailable`] while the input is looked up, or where another daemon is in charge.

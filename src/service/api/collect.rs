@@ -164,8 +164,7 @@ async fn store_one(
     }
 }
 
-/// A held answer. Dropped before it is done, because the connection broke, it reports the agent as
-/// lost.
+/// A held answer. Dropped before it is done, as the connection broke, it reports the agent lost.
 struct Held {
     shared: Arc<Shared>,
     node: String,
@@ -183,8 +182,7 @@ impl Drop for Held {
     }
 }
 
-/// Takes an agent's values at once, and holds the answer until its assignments change or its
-/// time is over.
+/// Takes an agent's values at once; the answer waits for new assignments or the end of its time.
 async fn sync(
     State(shared): State<Arc<Shared>>,
     ConnectInfo(peer): ConnectInfo<Peer>,

@@ -86,8 +86,9 @@ pub(super) struct Doors {
     questions: Mutex<HashMap<Client, Weak<Semaphore>>>,
     bodies: Arc<Semaphore>,
     answers: Arc<Semaphore>,
-    /// Threads that may wait for munged.
+    /// Threads that may wait for munged, and those of them that strangers may have.
     pub(super) munge: Arc<Semaphore>,
+    checks: Arc<Semaphore>,
 }
 
 impl Doors {
@@ -104,6 +105,7 @@ impl Doors {
             bodies: room(API_BODIES_BYTES_MAX),
             answers: room(API_ANSWERS_BYTES_MAX),
             munge: Arc::new(Semaphore::new(MUNGE_THREADS)),
+            checks: Arc::new(Semaphore::new(MUNGE_THREADS / 2)),
         }
     }
 
@@ -115,8 +117,7 @@ impl Doors {
             Client::Address(address) => self.let_in(address, Arc::clone(&leave)),
             _ => self.take(client, false)?,
         }
-        let place = Mutex::new(Some((client, false)));
-        Some(Place { doors: Arc::clone(self), place, leave })
+        Some(Place { doors: Arc::clone(self), place: Mutex::new((client, false)), leave })
     }
 
     fn let_in(&self, address: IpAddr, leave: Arc<Notify>) {
@@ -205,27 +206,33 @@ impl Doors {
 #[derive(Debug)]
 pub(super) struct Place {
     doors: Arc<Doors>,
-    /// Client, and whether it was known by a credential over TCP; `None`: it has no place any more.
-    place: Mutex<Option<(Client, bool)>>,
+    /// Client, and whether it was known by a credential over TCP.
+    place: Mutex<(Client, bool)>,
     /// Tells that somebody else needs the place.
     pub(super) leave: Arc<Notify>,
 }
 
 impl Place {
-    pub(super) fn is_strange(&self) -> bool {
-        matches!(*lock(&self.place), Some((Client::Address(_), _)))
+    /// Returns the client while it has sent no valid credential.
+    pub(super) fn stranger(&self) -> Option<Client> {
+        Some(lock(&self.place).0).filter(|client| matches!(client, Client::Address(_)))
+    }
+
+    /// Waits for a stranger's turn to have its credential checked: an address has few, and all of
+    /// them together leave threads for those who are known.
+    pub(super) async fn check(place: Option<&Self>) -> Option<[OwnedSemaphorePermit; 2]> {
+        let (doors, client) = (&place?.doors, place?.stranger()?);
+        let own = doors.questions_of(client).acquire_owned().await.ok()?;
+        Some([own, Arc::clone(&doors.checks).acquire_owned().await.ok()?])
     }
 
     /// Gives a place among the known ones after the first valid credential; whether there is one.
     pub(super) fn known(&self, client: Client) -> bool {
-        let mut place = lock(&self.place);
-        if !matches!(*place, Some((Client::Address(_), _))) {
-            return true;
-        }
-        let taken = self.doors.take(client, true).is_some();
-        if taken {
+        let strange = self.stranger().is_some();
+        let taken = !strange || self.doors.take(client, true).is_some();
+        if strange && taken {
             self.leave_strangers();
-            *place = Some((client, true));
+            *lock(&self.place) = (client, true);
         }
         taken
     }
@@ -237,7 +244,7 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let Some(place) = lock(&self.place).take() else { return };
+        let place = *lock(&self.place);
         self.leave_strangers();
         let mut connections = lock(&self.doors.connections);
         if let Some(count) = connections.get_mut(&place) {
@@ -304,7 +311,7 @@ mod tests {
                 async { tokio::time::timeout(Default::default(), place.leave.notified()).await };
             runtime.unwrap().block_on(left).is_ok()
         };
-        assert!(first[0].known(Client::Trusted) && !first[0].is_strange());
+        assert!(first[0].known(Client::Trusted) && first[0].stranger().is_none());
         let newest = [come(0), come(0)];
         let left: Vec<bool> = first.iter().map(asked_to_leave).collect();
         assert_eq!(left.iter().position(|left| *left), Some(1), "the oldest that is not known");
@@ -318,6 +325,66 @@ mod tests {
         );
         drop((first, many, newest));
         assert_eq!(doors.connected(), 0);
+    }
+
+    /// Goal: credentials of an address that floods keep neither those of others nor, of who is
+    /// known, a thread.
+    #[test]
+    fn credentials_of_strangers_take_turns_by_address() {
+        let doors = Arc::new(Doors::new(Arc::default()));
+        let come = |at| doors.connect(Client::Address([10, 0, 0, at].into())).unwrap();
+        let (flood, other, known) = ([(); 4].map(|()| come(1)), come(2), come(1));
+        assert!(known.known(Client::Trusted));
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        runtime.block_on(async {
+            let soon = tokio::time::timeout(Default::default(), Place::check(Some(&known))).await;
+            assert!(soon.is_ok_and(|turn| turn.is_none()), "it needs no turn");
+            let mut held = Vec::new();
+            for place in &flood[..2] {
+                held.push(Place::check(Some(place)).await.unwrap());
+            }
+            let mut third = Box::pin(Place::check(Some(&flood[2])));
+            let mut fourth = Box::pin(Place::check(Some(&flood[3])));
+            let mut others = Box::pin(Place::check(Some(&other)));
+            // They come one after the other, the address that floods first.
+            for wait in [&mut third, &mut fourth, &mut others] {
+                assert!(tokio::time::timeout(Default::default(), wait).await.is_err());
+            }
+            held.pop();
+            let got = tokio::select! {
+                biased;
+                _ = third => "the flood",
+                _ = fourth => "the flood",
+                _ = others => "the other",
+            };
+            assert_eq!(got, "the other");
+        });
+    }
+
+    /// Goal: of the questions that wait, those of one user are few.
+    #[test]
+    fn questions_take_turns_by_user() {
+        let doors = Arc::new(Doors::new(Arc::default()));
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        runtime.block_on(async {
+            let mut held = Vec::new();
+            for _ in 0..API_USER_QUESTIONS_MAX {
+                held.push(doors.turn(Client::User(7)).await.unwrap());
+            }
+            let mut more = Box::pin(doors.turn(Client::User(7)));
+            let mut others = Box::pin(doors.turn(Client::User(8)));
+            for wait in [&mut more, &mut others] {
+                assert!(tokio::time::timeout(Default::default(), wait).await.is_err());
+            }
+            held.pop();
+            let got = tokio::select! {
+                biased;
+                _ = more => 7,
+                _ = others => 8,
+            };
+            assert_eq!(got, 8);
+            assert!(doors.turn(Client::Trusted).await.is_some());
+        });
     }
 
     #[test]

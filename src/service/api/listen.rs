@@ -3,7 +3,7 @@
 //! ones and the time of answers that are not read.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -20,7 +20,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use log::{debug, info, warn};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, UnixListener, UnixStream};
+use tokio::net::{TcpListener, TcpSocket, UnixListener, UnixStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{Sleep, sleep, timeout};
 
@@ -38,6 +38,10 @@ const HEAD_BYTES_MAX: usize = 64 << 10;
 const WRITE_TIMEOUT: Duration = Duration::from_millis(if cfg!(test) { 300 } else { 10_000 });
 /// Bytes of an answer that a client must read within [`WRITE_TIMEOUT`].
 const WRITE_BYTES: usize = 64 << 10;
+/// Answers of one connection that the system keeps, in bytes: more costs the thread of all.
+const SEND_BYTES: u32 = 256 << 10;
+/// Connections that wait to be accepted; the system takes less where it allows no more.
+const BACKLOG: u32 = 4096;
 /// Pause after the system refused to accept, for example for lack of files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
 /// First and longest pause between attempts to listen.
@@ -65,20 +69,23 @@ impl Serving {
         let _ = self.stop.clone().wait_for(|stop| *stop).await;
     }
 
+    /// Returns what comes, or nothing after the system refused it; `None` at the stop.
+    async fn accepted<T>(&self, comes: impl Future<Output = io::Result<T>>) -> Option<Option<T>> {
+        let accepted = tokio::select! {
+            () = self.stopped() => return None,
+            accepted = comes => accepted,
+        };
+        if let Err(error) = &accepted {
+            warn!("control: accept: {error}");
+            sleep(ACCEPT_PAUSE).await;
+        }
+        Some(accepted.ok())
+    }
+
     /// Serves the control socket until the stop; answers under way get a moment.
     pub(super) async fn local(self, listener: UnixListener) {
-        loop {
-            let accepted = tokio::select! {
-                () = self.stopped() => break,
-                accepted = listener.accept() => accepted,
-            };
-            let stream = match accepted {
-                Ok((stream, _)) => stream,
-                Err(error) => {
-                    pause(&error).await;
-                    continue;
-                }
-            };
+        while let Some(accepted) = self.accepted(listener.accept()).await {
+            let Some((stream, _)) = accepted else { continue };
             let uid = stream.peer_cred().ok().map(|credentials| credentials.uid());
             let peer = Peer { uid, ..Peer::default() };
             match self.doors.connect(self.access.client(peer)) {
@@ -98,7 +105,7 @@ impl Serving {
     pub(super) async fn remote(self, address: SocketAddr) {
         let mut wait = LISTEN_PAUSE.0;
         let listener = loop {
-            match TcpListener::bind(address).await {
+            match bind(address) {
                 Ok(listener) => break listener,
                 Err(error) => {
                     let text = format!("{address}: {error}");
@@ -115,20 +122,11 @@ impl Serving {
         };
         info!("control: listening on {address}");
         *lock(&self.doors.counters.listen_error) = None;
-        loop {
-            let accepted = tokio::select! {
-                () = self.stopped() => return,
-                accepted = listener.accept() => accepted,
-            };
-            let (stream, from) = match accepted {
-                Ok(accepted) => accepted,
-                Err(error) => {
-                    pause(&error).await;
-                    continue;
-                }
-            };
-            let peer = Peer { uid: None, remote: true, address: Some(from.ip()) };
-            if let Some(place) = self.doors.connect(Client::Address(from.ip())) {
+        while let Some(accepted) = self.accepted(listener.accept()).await {
+            let Some((stream, from)) = accepted else { continue };
+            let host = host_of(from.ip());
+            let peer = Peer { uid: None, remote: true, address: Some(host) };
+            if let Some(place) = self.doors.connect(Client::Address(host)) {
                 // Small answers go out at once.
                 let _ = stream.set_nodelay(true);
                 tokio::spawn(self.clone().connection(stream, peer, place));
@@ -162,9 +160,9 @@ impl Serving {
                 serving.as_mut().graceful_shutdown();
                 serving.await
             }
-            () = stays_strange(&place) => {
+            grace = stays_strange(&place) => {
                 serving.as_mut().graceful_shutdown();
-                let Ok(done) = timeout(STRANGER, serving).await else { return };
+                let Ok(done) = timeout(grace, serving).await else { return };
                 done
             }
             done = serving.as_mut() => done,
@@ -183,17 +181,31 @@ async fn refuse(stream: UnixStream, at_once: Arc<Semaphore>) {
     let _ = stream.try_write(FULL);
 }
 
-/// Waits until a connection has lived long enough without a credential, or has to make room.
-async fn stays_strange(place: &Place) {
-    let _ = timeout(STRANGER, place.leave.notified()).await;
-    if !place.is_strange() {
-        std::future::pending::<()>().await;
+/// Waits until a connection has lived long enough without a credential, or has to make room;
+/// returns the time for an answer under way.
+async fn stays_strange(place: &Place) -> Duration {
+    let pushed_out = timeout(STRANGER, place.leave.notified()).await.is_ok();
+    if place.stranger().is_none() {
+        return std::future::pending().await;
+    }
+    if pushed_out { Duration::ZERO } else { STRANGER }
+}
+
+/// Returns the address that stands for a host: with IPv6 it has a network of 64 bits.
+fn host_of(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
+        address => address,
     }
 }
 
-async fn pause(error: &io::Error) {
-    warn!("control: accept: {error}");
-    sleep(ACCEPT_PAUSE).await;
+fn bind(address: SocketAddr) -> io::Result<TcpListener> {
+    let v4 = address.is_ipv4();
+    let socket = if v4 { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    socket.set_reuseaddr(true)?;
+    socket.set_send_buffer_size(SEND_BYTES)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
 }
 
 /// A stream whose other side must read.
@@ -286,7 +298,9 @@ mod tests {
     use std::sync::atomic::Ordering;
     use std::time::Instant;
 
-    const ANSWER_BYTES: usize = 16 << 20;
+    use phalanx_core::limits::API_ADDRESS_STRANGERS_MAX;
+
+    const ANSWER_BYTES: usize = 4 << 20;
 
     fn serving() -> (Serving, watch::Sender<bool>) {
         let (stop, stopped) = watch::channel(false);
@@ -373,6 +387,29 @@ mod tests {
         drop(silent);
         stop.send(true).unwrap();
         threads.into_iter().for_each(|thread| thread.join().unwrap());
+    }
+
+    /// Goal: who is pushed out keeps no file by an answer that it does not read.
+    #[test]
+    fn who_is_pushed_out_leaves_at_once() {
+        let doors = Arc::new(Doors::new(Arc::default()));
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let client = Client::Address(host_of([10, 0, 0, 1].into()));
+        let place = doors.connect(client).unwrap();
+        assert_eq!(runtime.block_on(stays_strange(&place)), STRANGER);
+        let first = doors.connect(client).unwrap();
+        let rest: Vec<_> = (0..API_ADDRESS_STRANGERS_MAX).map(|_| doors.connect(client)).collect();
+        assert_eq!(runtime.block_on(stays_strange(&first)), Duration::ZERO);
+        drop(rest);
+    }
+
+    #[test]
+    fn a_host_has_one_address() {
+        let host = |text: &str| host_of(text.parse().unwrap()).to_string();
+        assert_eq!(host("10.1.2.3"), "10.1.2.3");
+        assert_eq!(host("::ffff:10.1.2.3"), "10.1.2.3");
+        assert_eq!(host("2001:db8:1:2:3:4:5:6"), "2001:db8:1:2::");
+        assert_ne!(host("2001:db8:1:3:3:4:5:6"), host("2001:db8:1:2:3:4:5:6"));
     }
 
     #[test]

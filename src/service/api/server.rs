@@ -76,8 +76,7 @@ impl Server {
         Arc::clone(&self.counters)
     }
 
-    /// Serves on this thread until `stop` changes; `prepare` is called on each thread that makes
-    /// answers.
+    /// Serves on this thread until `stop` changes; each thread that makes answers calls `prepare`.
     pub fn run(
         self,
         backend: Arc<impl Backend>,

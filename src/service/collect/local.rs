@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The data service for the agent inside the daemon, which runs the registrations of
-//! `@master`.
+//! The data service for the agent inside the daemon, which runs what is registered for `@master`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -61,8 +61,7 @@ pub(super) fn cpus(snapshot: Option<&Snapshot>) -> BTreeMap<Arc<str>, f64> {
     snapshot.iter().flat_map(|s| s.named()).map(|(_, node)| of(node)).collect()
 }
 
-/// Data that methods take in one round, by key; a key whose method goes by its own knowledge is
-/// missing.
+/// Data that methods take in one round, by key; keys are missing whose method knows better.
 pub(super) type MeasuredValues = BTreeMap<&'static str, Measured>;
 
 /// Reads the latest values; nothing is collected for it.

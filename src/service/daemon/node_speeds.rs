@@ -23,8 +23,7 @@ pub(super) struct NodeSpeeds<'a> {
 pub(super) struct TaskSpeeds {
     /// Speeds in the order of the nodes asked for, as parts of the fastest; empty if all are alike.
     pub(super) parts: Vec<f64>,
-    /// MB/s of a core alone on the fastest class of nodes; `None` where that was not learned, or
-    /// all are alike.
+    /// MB/s of a core alone on the fastest class of nodes; `None`: not learned, or all are alike.
     pub(super) core: Option<f64>,
 }
 

@@ -57,8 +57,7 @@ impl Shared {
         self.configuration.get()
     }
 
-    /// Usage in the snapshot's node order, and whether it is exact because a plugin reports every
-    /// change.
+    /// Usage in the snapshot's node order, and whether it is exact: a plugin reports every change.
     pub(super) fn usages(&self, snapshot: &Snapshot) -> (Vec<NodeUsage>, bool) {
         match self.responder.copy_usages() {
             Some((table, usages)) if snapshot.is_numbered_by(&table) => (usages, true),

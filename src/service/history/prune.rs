@@ -5,8 +5,7 @@ use super::HistoryError;
 use super::store::History;
 use crate::sqlite::pragma;
 
-/// Most rows of each table that one step deletes, so that a step stays short and its write-ahead
-/// log small.
+/// Most rows of each table that one step deletes: steps and write-ahead log stay short.
 const STEP_ROWS: i64 = 2000;
 /// Most unused pages that are given back to the file system in one step.
 const STEP_PAGES: i64 = 2000;

@@ -27,8 +27,7 @@ type Used = (u64, u64);
 pub struct Look {
     /// Number of nodes that differ for so long that it counts.
     pub differing: u64,
-    /// Nodes because of which the whole state is to be asked for: index, use by the mirror, use by
-    /// the poll.
+    /// Nodes for which the whole state is to be asked for: index, use by mirror, use by poll.
     pub repair: Vec<(usize, Used, Used)>,
     /// Nodes that a whole state did not put right, each reported once, as in `repair`.
     pub unrepaired: Vec<(usize, Used, Used)>,
@@ -162,6 +161,22 @@ mod tests {
         assert_eq!((found.differing, found.repair), (1, vec![(1, (2, 0), (0, 0))]));
         // The whole state has put it right.
         assert_eq!(look(105, &[4, 0], &[4, 0]), Look::default());
+    }
+
+    /// Goal: memory counts exactly where Slurm tracks it.
+    #[test]
+    fn memory_differs_only_where_it_is_tracked() {
+        let mut other = usages(&[2]);
+        other[0].memory_mb.used = 500;
+        let differing = |tracked| {
+            let (mut agreement, start) = (Agreement::default(), Instant::now());
+            let look = |second| {
+                let now = start + Duration::from_secs(second);
+                agreement.look(&usages(&[2]), &other, tracked, now).differing
+            };
+            (0..10).map(look).max()
+        };
+        assert_eq!((differing(true), differing(false)), (Some(1), Some(0)));
     }
 
     #[test]

@@ -22,8 +22,7 @@ const WAIT: Duration = Duration::from_millis(500);
 
 /// Something that is copied from the mirror piece by piece.
 pub(super) trait Partial: Default + Send {
-    /// Adds the next piece; begins anew when the node table is another one than that of the
-    /// piece before.
+    /// Adds the next piece; begins anew when the node table is not that of the piece before.
     fn add(&mut self, cluster: &Cluster) -> Piece;
     /// Whether nothing was added yet.
     fn is_new(&self) -> bool;
@@ -36,8 +35,7 @@ pub(super) struct UsageCopy {
     usages: Vec<NodeUsage>,
 }
 
-/// A copy of the running jobs in the making. Those that start or end meanwhile may be in it or
-/// not.
+/// A copy of the running jobs in the making, with or without those that start or end meanwhile.
 #[derive(Debug, Default)]
 pub(super) struct JobsCopy {
     table: Option<Arc<Table>>,

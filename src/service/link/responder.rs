@@ -202,8 +202,7 @@ impl Responder {
         self.copies.whole(|copy| self.copy_piece(copy))?.into_whole()
     }
 
-    /// Node table and running jobs, if the mirror is complete; copied in pieces too, and so not
-    /// of one moment.
+    /// Node table and running jobs, if the mirror is complete; in pieces, so not of one moment.
     pub fn copy_jobs(&self) -> Option<(Arc<Table>, Vec<RunningJob>)> {
         self.job_copies.whole(|copy| self.copy_piece(copy))?.into_whole()
     }
@@ -331,8 +330,7 @@ impl Responder {
         })
     }
 
-    /// Notes what a comparison of mirror and poll has found; asks the plugin for its whole state
-    /// if that helps.
+    /// Notes how mirror and poll differ; asks the plugin for its whole state if that helps.
     pub fn compared(&self, found: &Look) {
         let mut state = lock(&self.state);
         state.view.comparisons += 1;
@@ -529,8 +527,7 @@ impl Responder {
         lock(&self.state).recording_step(&settings)
     }
 
-    /// Does, while no question waits, work that makes later answers fast; returns whether there is
-    /// more.
+    /// Works, while no question waits, for later answers; returns whether there is more to do.
     pub(super) fn quiet(&self) -> bool {
         let mut state = lock(&self.state);
         if let Some(placer) = &mut state.placer {

@@ -166,8 +166,7 @@ impl DataJobs {
         Judged::Elements(elements, Box::new(near(&whole, round.now_ms)))
     }
 
-    /// Has the comment of a job written, also without words: slurmctld then looks at the job
-    /// again.
+    /// Has the comment of a job written, even an empty one: slurmctld looks at the job anew.
     fn comment(&mut self, job: &Job, data: &JobData, words: Option<&str>) {
         if !data.commented {
             let comment = with_words(&job.comment, words);

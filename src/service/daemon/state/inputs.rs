@@ -273,8 +273,7 @@ impl DataInputs {
         state.inputs.retain(|key, _| used.contains(key));
     }
 
-    /// The next input to look up, and a job that has it. Users take turns by the time that their
-    /// inputs took.
+    /// The next input to look up, and a job that has it. Users take turns by the time theirs took.
     pub fn next(&self) -> Option<(InputKey, u32)> {
         loop {
             let (key, job_id) = lock(&self.state).lookups.next()?;
@@ -314,8 +313,7 @@ impl DataInputs {
         lock(&self.state).inputs.get(key).map(|(_, input)| Arc::clone(input))
     }
 
-    /// The input of a job to be planned: what is older than `keep` does not count for one that was
-    /// not planned yet.
+    /// The input of a job to be planned; older than `keep` it counts for one planned before only.
     pub fn input_to_plan(
         &self,
         key: &InputKey,

@@ -11,8 +11,7 @@ use std::time::Duration;
 use super::inputs::InputKey;
 use phalanx_core::hash::fnv64;
 
-/// Age of a mark from which on the next start takes it for void: it may have been the power that
-/// failed.
+/// Age of a mark from which on the next start takes it for void: the power may have failed.
 const VOID_AFTER: Duration = Duration::from_secs(24 * 3600);
 
 /// A directory of marks; without one there are none.

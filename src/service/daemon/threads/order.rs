@@ -171,8 +171,7 @@ fn is_eligible(job: &Job) -> bool {
     job.state == JobState::Pending && job.priority > 0 && !waits
 }
 
-/// Joins the plugin's report with the snapshot. A job that the snapshot does not know yet is left
-/// alone.
+/// Joins the plugin's report with the snapshot; leaves jobs alone that the latter does not know.
 fn waiting(jobs: &[Queued], snapshot: &Snapshot, config: &Config) -> Vec<Waiting> {
     let pools = Pools::of(snapshot);
     let mut partitions: BTreeMap<&str, u32> = BTreeMap::new();

@@ -93,8 +93,7 @@ fn levels(
     levels
 }
 
-/// Makes one round: what the queue lacks, the limits of power, the methods' preferences, and what
-/// would start now.
+/// Makes one round: what the queue lacks, limits of power, preferences, and what would start now.
 fn plan_once(
     shared: &Shared,
     snapshot: &Arc<Snapshot>,
