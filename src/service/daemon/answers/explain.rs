@@ -9,6 +9,7 @@ use crate::clock::zoned;
 use crate::daemon::decision_views::{leaves_report, planned_preference};
 use crate::daemon::shared::Shared;
 use crate::daemon::state::decision_memory::{JobMemory, Key};
+use crate::daemon::state::inputs::tasks_of;
 use crate::history::{DecisionRow, HistoryReader};
 use phalanx_config::OrderBy;
 use phalanx_core::limits::{HOSTLIST_NAMES_MAX, RUNTIME_RUNS_MIN};
@@ -179,10 +180,8 @@ impl Shared {
             used.push("the order of starts".to_owned());
         }
         if config.learn.runtimes_decide && runs >= RUNTIME_RUNS_MIN {
-            used.push(
-                if pending { "whether it may delay a gang" } else { "when its nodes are free" }
-                    .to_owned(),
-            );
+            let ends = "when its nodes are free";
+            used.push(if pending { "whether it may delay a gang" } else { ends }.to_owned());
         }
         used
     }
@@ -412,7 +411,10 @@ fn parse_job(text: &str) -> Option<JobKey> {
 fn find(snapshot: &Snapshot, key: JobKey) -> Option<&Job> {
     match key {
         JobKey::Id(id) => snapshot.job(id),
-        JobKey::Task(array, task) => snapshot.array_task(array, task),
+        // Of a list that Slurm has shortened nothing can be said.
+        JobKey::Task(array, task) => snapshot.array_task(array, task).filter(|job| {
+            job.array_task_id.is_some() || tasks_of(job).is_none_or(|all| all.contains(&task))
+        }),
         JobKey::Array(id) => snapshot.array_task(id, u32::MAX).or_else(|| snapshot.job(id)),
         JobKey::Component(leader, offset) => {
             let label = format!("{leader}+{offset}");
@@ -424,9 +426,7 @@ fn find(snapshot: &Snapshot, key: JobKey) -> Option<&Job> {
 fn recent_key(key: JobKey, job: Option<&Job>) -> Key {
     match key {
         JobKey::Task(array, task) => Key::Task(array, task),
-        JobKey::Id(id) | JobKey::Array(id) | JobKey::Component(id, _) => {
-            Key::Job(job.map_or(id, |j| j.id))
-        }
+        _ => Key::Job(job.map_or(key.first(), |j| j.id)),
     }
 }
 
@@ -491,6 +491,26 @@ mod tests {
         {
             assert_eq!(parse_job(bad), None, "{bad}");
         }
+    }
+
+    /// Goal: a task that an array does not have, or that no longer waits, is none that waits.
+    #[test]
+    fn an_array_that_waits_stands_for_its_own_tasks_only() {
+        let job = |id, task, label: &str| Job {
+            id,
+            array_job_id: Some(28),
+            array_task_id: task,
+            label: label.into(),
+            ..Job::default()
+        };
+        let mut snapshot = Snapshot::default();
+        snapshot.set_queue(vec![job(30, Some(2), "28_2"), job(28, None, "28_[3-6,8:2%1]")]);
+        let found = |name: &str| find(&snapshot, parse_job(name).unwrap()).map(|job| job.id);
+        assert_eq!(["28_2", "28_3", "28_8", "28_[3-6]"].map(found), [30, 28, 28, 28].map(Some));
+        assert_eq!(["28_1", "28_7", "28_999", "29_3"].map(found), [None; 4]);
+        snapshot.set_queue(vec![job(28, None, "28_[1,3,5,...]")]);
+        let found = find(&snapshot, JobKey::Task(28, 999)).map(|job| job.id);
+        assert_eq!(found, Some(28), "a shortened list");
     }
 
     /// Goal: users get their own jobs, without ids of others' jobs; another job looks as one that
