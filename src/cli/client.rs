@@ -109,15 +109,6 @@ impl Client {
         self.parse(reply.expect_success()?)
     }
 
-    /// Whether somebody listens at the control socket.
-    pub fn is_listening(&self) -> bool {
-        let listens = |target: &Target| match target {
-            Target::Unix(path) => std::os::unix::net::UnixStream::connect(path).is_ok(),
-            Target::Tcp(_) => false,
-        };
-        self.targets.iter().any(listens)
-    }
-
     /// Sends a request, with a JSON body or without, and takes the whole answer.
     ///
     /// # Errors

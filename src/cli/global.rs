@@ -9,7 +9,6 @@ use serde::de::DeserializeOwned;
 
 use crate::client::{Client, Method};
 use crate::exit::Failure;
-use crate::json;
 use crate::outcome::Outcome;
 use phalanx_config::{Config, DEFAULT_PATH};
 use phalanx_messages::target::Target;
@@ -47,8 +46,8 @@ pub struct Global {
 }
 
 impl Global {
-    /// Asks for a report and renders it, or passes its JSON on as it came.
-    pub fn report<T: DeserializeOwned>(
+    /// Asks for a report and shows it.
+    pub fn report<T: DeserializeOwned + Serialize>(
         &self,
         path: &str,
         text: fn(&T) -> String,
@@ -58,7 +57,7 @@ impl Global {
 
     /// Asks for anything, with a JSON body or without, and shows the answer as
     /// [`Global::report`] does.
-    pub fn exchange<T: DeserializeOwned>(
+    pub fn exchange<T: DeserializeOwned + Serialize>(
         &self,
         method: Method,
         path: &str,
@@ -67,9 +66,7 @@ impl Global {
     ) -> Result<Outcome, Failure> {
         let client = self.client()?;
         let reply = client.ask(method, path, body)?;
-        let body = reply.expect_success()?;
-        let report: T = client.parse(body)?;
-        Ok(Outcome::ok(if self.json { json::indent(body) } else { text(&report) }))
+        self.show(&client.parse::<T>(reply.expect_success()?)?, text)
     }
 
     /// Shows a report of this program's own.

@@ -13,7 +13,6 @@ mod commands;
 mod exit;
 mod global;
 mod hdfs;
-mod json;
 mod outcome;
 mod site;
 mod slurm_conf;

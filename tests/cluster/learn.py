@@ -148,7 +148,7 @@ def accounting(suite):
         if os.path.exists(path + suffix):
             os.remove(path + suffix)
     without = phalanx(cluster, "history", "import", file, check=False)
-    suite.expect(without.returncode == 4 and "start it first" in without.stderr,
+    suite.expect(without.returncode == 4 and "is phalanxd running" in without.stderr,
                  f"without phalanxd: {without.stderr}")
     cluster.start_phalanxd()
     done = suite.imported(file)

@@ -10,7 +10,7 @@ pub type Example = (&'static str, &'static str);
 const EXAMPLES: &str = "\
 status: Who places jobs, and how placement calls were answered: phalanx status
 status: Watch queue and decisions, every second: phalanx status --watch -d 1
-status: The same once, into a mail: phalanx status -w --once | mail -s phalanx root
+status: The same once, into a mail: phalanx status -w | mail -s phalanx root
 nodes: Use of each resource and node: phalanx nodes
 nodes: Leaf switches and their idle nodes: phalanx nodes --topology
 explain: Why job 4711 runs where it runs, or waits: phalanx explain 4711
@@ -25,7 +25,6 @@ report shadow: Agreement of the last week: phalanx report shadow --since 7d
 report energy: Energy and cost of the last month: phalanx report energy --since 30d
 report energy: Power that decisions use: phalanx report energy --power
 plan: What would start now: phalanx plan
-plan: How job arrays are split, with energy and profit: phalanx plan --bags
 plan: The queue's next day under another configuration: phalanx plan --config new.toml
 config check: Check a file before a reload: phalanx config check /etc/phalanx/phalanx.toml
 history speeds: How fast jobs run on one node: phalanx history speeds --node n1

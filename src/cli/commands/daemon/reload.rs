@@ -4,7 +4,6 @@
 use crate::client::Method;
 use crate::exit::{Exit, Failure};
 use crate::global::Global;
-use crate::json;
 use crate::outcome::Outcome;
 use crate::text::clean;
 use phalanx_messages::rest::ReloadReport;
@@ -27,7 +26,7 @@ impl Args {
         };
         let exit = if report.ok { Exit::Ok } else { Exit::Negative };
         if global.json {
-            return Ok(Outcome::ok(json::indent(&reply.body)).ends_with(exit));
+            return Ok(Outcome::json(&report)?.ends_with(exit));
         }
         if report.ok {
             return Ok(Outcome::ok(text(&report)));

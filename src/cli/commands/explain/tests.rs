@@ -2,8 +2,7 @@
 //! The texts of `phalanx explain`, from fixed reports.
 #![allow(clippy::unwrap_used)]
 
-use super::{job_id, render};
-use crate::exit::Exit;
+use super::render;
 use crate::text::tests::{assert_text, gang_note, map, preference_report};
 use phalanx_core::topology::Kind;
 use phalanx_messages::rest::order::JobOrder;
@@ -32,35 +31,6 @@ fn an_answer_has_three_lines() {
         assert!(text.lines().count() <= 3, "{text}");
         assert!(text.starts_with(&format!("Job {} ", report.label)), "{text}");
         assert!(text.ends_with("More: --verbose.\n"), "{text}");
-    }
-}
-
-#[test]
-fn jobs() {
-    for good in
-        ["1", "4294967295", "120_7", "130+1", "120_7+0", "28_[1-6]", "28_[1,3-5:2%4]", "28_[1,...]"]
-    {
-        assert_eq!(job_id(good).unwrap(), good);
-    }
-    for bad in [
-        "",
-        "x",
-        "-1",
-        "+1",
-        "1+",
-        "_1",
-        "1_",
-        "1_[",
-        "1_[]",
-        "1_[a]",
-        "1_[1]/x",
-        "[1]",
-        "1.0",
-        "4294967296",
-        "1/2",
-    ] {
-        let failure = job_id(bad).unwrap_err();
-        assert_eq!(failure.exit, Exit::Usage, "{bad}");
     }
 }
 

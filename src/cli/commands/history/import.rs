@@ -10,7 +10,7 @@ use jiff::tz::TimeZone;
 use serde::Serialize;
 
 use crate::client::{Client, Method};
-use crate::exit::{Exit, Failure};
+use crate::exit::Failure;
 use crate::global::Global;
 use crate::outcome::Outcome;
 use crate::time::since_ms;
@@ -70,24 +70,10 @@ struct Summary {
     bad: Vec<String>,
 }
 
-/// Connects to the daemon, which takes runs in.
-///
-/// # Errors
-/// [`Exit::Unreachable`] where it does not listen: runs are read only for it.
-fn daemon(global: &Global) -> Result<Client, Failure> {
-    let socket = global.control_socket()?;
-    let client = Client::local(socket.clone());
-    if client.is_listening() {
-        return Ok(client);
-    }
-    let message = format!("phalanxd does not listen at {}: start it first", socket.display());
-    Err(Failure::new(Exit::Unreachable, message))
-}
-
 impl Args {
     pub fn run(&self, global: &Global) -> Result<Outcome, Failure> {
         let since_ms = self.file.is_none().then(|| since_ms(&self.since)).transpose()?;
-        let client = daemon(global)?;
+        let client = global.client()?;
         let mut summary = Summary::default();
         match (&self.file, since_ms) {
             (None, Some(since_ms)) => {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! `phalanx plan`
 
-mod bags;
 #[cfg(test)]
 mod tests;
 mod what_if;
@@ -23,20 +22,16 @@ use phalanx_planner::preference::MethodReport;
 /// is the one of --socket, $PHALANX_SOCKET or /etc/phalanx/phalanx.toml.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// Show only job arrays as bags of tasks: split, makespan, energy, profit and its bound
-    #[arg(long)]
-    bags: bool,
     #[command(flatten)]
     what_if: what_if::Args,
 }
 
 impl Args {
     pub fn run(&self, global: &Global) -> Result<Outcome, Failure> {
-        if global.config.is_some() && !self.bags {
+        if global.config.is_some() {
             return self.what_if.run(global);
         }
-        self.what_if.refuse()?;
-        global.report("/v1/plan", if self.bags { bags::text } else { text })
+        global.report("/v1/plan", text)
     }
 }
 

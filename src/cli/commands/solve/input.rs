@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Reading a JSON problem with errors that name the field.
 
-use std::fmt::Write as _;
-
 use serde::Deserialize;
 
 use super::method::SolveError;
@@ -13,128 +11,40 @@ use super::method::SolveError;
 /// Bad input that begins with the path of the offending field, for example
 /// ``jobs[3].nodes: invalid value: integer `-1`, expected u64 (line 1, column 90)``.
 pub fn parse<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, SolveError> {
-    serde_json::from_slice(bytes).map_err(|error| locate(bytes, &error))
+    serde_json::from_slice(bytes).map_err(|error| {
+        // Read once more: keeping the path takes time that a good problem does not need.
+        let mut reader = serde_json::Deserializer::from_slice(bytes);
+        let again = serde_path_to_error::deserialize::<_, T>(&mut reader);
+        let path = again.err().map_or(String::new(), |error| error.path().to_string());
+        // A dot stands for the whole, a question mark for where the text ends.
+        located(path.trim_end_matches(['.', '?']), &error)
+    })
 }
 
 /// Turns a serde error, which knows line and column, into one with a path.
-fn locate(bytes: &[u8], error: &serde_json::Error) -> SolveError {
+fn located(path: &str, error: &serde_json::Error) -> SolveError {
     let (line, column) = (error.line(), error.column());
     let full = error.to_string();
     let text = full.strip_suffix(&format!(" at line {line} column {column}")).unwrap_or(&full);
-    let mut path = path_at(bytes, offset_of(bytes, line, column));
     let place = format!("(line {line}, column {column})");
-    if let Some(field) = quoted(text, "missing field `") {
-        if !path.is_empty() {
-            path.push('.');
-        }
-        return SolveError::input(format!("{path}{field}"), format!("missing {place}"));
+    let named = |kind: &str| Some((text.strip_prefix(kind)?.split('`').next()?, path));
+    let within = |(field, path): (&str, &str)| match path.rsplit('.').next() {
+        Some(last) if last == field => path.to_owned(),
+        _ if path.is_empty() => field.to_owned(),
+        _ => format!("{path}.{field}"),
+    };
+    if let Some(field) = named("missing field `").map(within) {
+        return SolveError::input(field, format!("missing {place}"));
     }
-    let unknown = quoted(text, "unknown field `").map(|field| {
+    if let Some(field) = named("unknown field `").map(within) {
         let expected = text.split_once(", ").map_or("no fields", |(_, expected)| expected);
-        (field, format!("unknown field, {expected} {place}"))
-    });
-    let duplicate = quoted(text, "duplicate field `")
-        .map(|field| (field, format!("given more than once {place}")));
-    if let Some((field, what)) = unknown.or(duplicate) {
-        // The scan has usually just read this key.
-        if path.rsplit('.').next() != Some(field) {
-            let _ = write!(path, "{}{field}", if path.is_empty() { "" } else { "." });
-        }
-        return SolveError::input(path, what);
+        return SolveError::input(field, format!("unknown field, {expected} {place}"));
     }
-    let path = if path.is_empty() { "problem".to_owned() } else { path };
+    if let Some(field) = named("duplicate field `").map(within) {
+        return SolveError::input(field, format!("given more than once {place}"));
+    }
+    let path = if path.is_empty() { "problem" } else { path };
     SolveError::input(path, format!("{text} {place}"))
-}
-
-fn quoted<'a>(text: &'a str, before: &str) -> Option<&'a str> {
-    text.strip_prefix(before)?.split('`').next()
-}
-
-/// Converts a 1-based line and a column counted in bytes to a byte offset.
-fn offset_of(bytes: &[u8], line: usize, column: usize) -> usize {
-    let mut start = 0;
-    for _ in 1..line {
-        match bytes[start..].iter().position(|&byte| byte == b'\n') {
-            Some(at) => start += at + 1,
-            None => return bytes.len(),
-        }
-    }
-    (start + column).min(bytes.len())
-}
-
-enum Frame {
-    Object { key: String, reads_key: bool },
-    Array { index: usize },
-}
-
-/// Returns the path of the value that is being read at `offset` of a JSON text, such as
-/// `jobs[3].request[1]`; empty at top level. Only for error messages.
-fn path_at(bytes: &[u8], offset: usize) -> String {
-    let mut frames: Vec<Frame> = Vec::new();
-    let mut at = 0;
-    while at < offset {
-        match bytes[at] {
-            b'"' => {
-                let end = string_end(bytes, at + 1);
-                if let Some(Frame::Object { key, reads_key: reads_key @ true }) = frames.last_mut()
-                {
-                    *key = String::from_utf8_lossy(&bytes[at + 1..end]).into_owned();
-                    *reads_key = false;
-                }
-                at = end;
-            }
-            b'{' => frames.push(Frame::Object { key: String::new(), reads_key: true }),
-            b'[' => frames.push(Frame::Array { index: 0 }),
-            // The last byte before the error may close the very value that is
-            // wrong (a field is missing in it): it stays in the path.
-            b'}' | b']' if at + 1 < offset => {
-                frames.pop();
-            }
-            b',' => match frames.last_mut() {
-                Some(Frame::Object { reads_key, .. }) => *reads_key = true,
-                Some(Frame::Array { index }) => *index += 1,
-                None => {}
-            },
-            _ => {}
-        }
-        at += 1;
-    }
-    let closed = offset > 0 && matches!(bytes[offset - 1], b'}' | b']');
-    render(&frames, closed)
-}
-
-fn render(frames: &[Frame], closed: bool) -> String {
-    let mut path = String::new();
-    for (depth, frame) in frames.iter().enumerate() {
-        if closed && depth + 1 == frames.len() {
-            break;
-        }
-        match frame {
-            Frame::Object { key, reads_key } => {
-                if !reads_key {
-                    let dot = if path.is_empty() { "" } else { "." };
-                    let _ = write!(path, "{dot}{key}");
-                }
-            }
-            Frame::Array { index } => {
-                let _ = write!(path, "[{index}]");
-            }
-        }
-    }
-    path
-}
-
-/// Returns the position of the quote that ends the string which begins at `from`.
-fn string_end(bytes: &[u8], from: usize) -> usize {
-    let mut at = from;
-    while at < bytes.len() {
-        match bytes[at] {
-            b'"' => return at,
-            b'\\' => at += 2,
-            _ => at += 1,
-        }
-    }
-    bytes.len()
 }
 
 #[cfg(test)]
@@ -189,7 +99,7 @@ mod tests {
             (r#"{"jobs":[{"id":7,"request":[]}]}"#, "jobs[0].id: invalid type: integer `7`"),
             (r#"{"jobs":[],"more":1}"#, "more: unknown field, expected `jobs`"),
             (r#"{"jobs":{}}"#, "jobs: invalid type: map, expected a sequence"),
-            (r#"{"jobs":[{"id":"a","request":[1]"#, "jobs[0].request: EOF while parsing"),
+            (r#"{"jobs":[{"id":"a","request":[1]"#, "jobs[0]: EOF while parsing an object"),
         ] {
             let error = parse::<Problem<'_>>(text.as_bytes()).unwrap_err().to_string();
             assert!(error.starts_with(expected), "{text}\n{error}\nis not\n{expected}");

@@ -13,7 +13,7 @@ use crate::outcome::Outcome;
 /// Show daemon and plugin state and how placement calls were answered
 ///
 /// With --watch: queue, questions and the latest decisions, on a terminal again and again until
-/// Ctrl-C; elsewhere, and with --once or --json, once.
+/// Ctrl-C; elsewhere, and with --json, once.
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// Show queue, questions and the latest decisions, live

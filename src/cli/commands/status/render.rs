@@ -43,7 +43,7 @@ pub fn verdict(status: &Status) -> String {
         return alone(&format!("the overlay was ejected for {why}; see `phalanx daemon enable`"));
     }
     if plugin.shadow_only {
-        return alone("this version of Slurm was not tested");
+        return alone("this version of Slurm was not tested (link.untested_release)");
     }
     let config = &status.config;
     let own: Vec<String> = config
@@ -156,27 +156,14 @@ fn plugin(plugin: &PluginStatus) -> String {
     if !plugin.connected {
         return "NOT connected: Slurm places jobs by itself".to_owned();
     }
-    let text = format!(
+    format!(
         "connected, {}, breaker {}\nversion {} for Slurm {} in slurmctld {}",
         if plugin.synced { "synchronised" } else { "NOT synchronised" },
         clean(&plugin.breaker),
         clean(&plugin.overlay_version),
         clean(&plugin.slurm_version),
         plugin.pid
-    );
-    if plugin.breaker == "ejected" {
-        return format!(
-            "{text}\nEJECTED for {}: Slurm places jobs by itself (`phalanx daemon enable`)",
-            breaker_cause(&plugin.breaker_cause)
-        );
-    }
-    if plugin.shadow_only {
-        return format!(
-            "{text}\nthis version was not tested: Slurm places jobs by itself \
-             (link.untested_release)"
-        );
-    }
-    text
+    )
 }
 
 fn link(status: &Status) -> String {
@@ -373,14 +360,6 @@ fn plugin_calls(out: &mut String, plugin: &PluginStatus) {
         ("Link", link),
         ("Breaker", breaker),
     ]));
-    if plugin.reasons.is_empty() {
-        return;
-    }
-    out.push('\n');
-    table_of(&plugin.reasons)
-        .left("Left to Slurm because", |row| row.0.clone())
-        .right("Calls", |row| row.1)
-        .add_to(out);
 }
 
 fn times(out: &mut String, status: &Status) {

@@ -21,8 +21,8 @@ fn ejected_says_why_and_what_to_do() {
     status.plugin.breaches = map(&[("late", 0), ("refused", 3)]);
     // However the lines are broken.
     let text = render::text(&status).split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(text.contains("EJECTED for nodes that Slurm refused"), "{text}");
-    assert!(text.contains("(`phalanx daemon enable`)"), "{text}");
+    assert!(text.contains("the overlay was ejected for nodes that Slurm refused"), "{text}");
+    assert!(text.contains("see `phalanx daemon enable`"), "{text}");
     assert!(text.contains("opened 0 times, 3 times for nodes that Slurm refused, ej"), "{text}");
 }
 

@@ -164,17 +164,17 @@ pub fn err(output: &Output) -> String {
 }
 
 #[test]
-fn reports_are_rendered_or_passed_on() {
+fn reports_are_rendered_or_printed_as_json() {
     let server = Server::start();
     let text = server.run(&["status"]);
     assert_eq!((code(&text), err(&text)), (0, String::new()));
     assert!(out(&text).starts_with("Slurm places jobs by itself: "), "{}", out(&text));
     assert!(out(&text).contains("phalanxd 9.9.9, up 00:00:00\n"), "{}", out(&text));
 
-    // The daemon's own JSON: order and unknown fields stay.
+    // The order is the daemon's; fields of a later version are left out.
     let json = server.run(&["status", "--json"]);
     assert_eq!(code(&json), 0);
-    let head = "{\n  \"zz_new\": [\n    1.50\n  ],\n  \"version\": \"9.9.9\",\n";
+    let head = "{\n  \"version\": \"9.9.9\",\n  \"uptime_s\": 0,\n";
     assert!(out(&json).starts_with(head), "{}", out(&json));
     let report: Status = serde_json::from_str(&out(&json)).unwrap();
     assert_eq!(report.version, "9.9.9");
@@ -264,7 +264,6 @@ fn negative_answers_end_with_1_and_bad_requests_with_2() {
         ("400", 2, "not a job"),
         ("500", 1, "phalanxd answered 500"),
         ("3", 4, "of the same version?"),
-        ("3x", 2, "expected a job such as"),
     ] {
         for json in [&[][..], &["--json"]] {
             let output = server.run(&[&["explain", job], json].concat());

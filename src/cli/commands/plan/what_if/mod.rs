@@ -23,7 +23,7 @@ use phalanx_sim::whatif;
 
 /// Simulated period without `--hours`, in hours.
 const HOURS: f64 = 24.0;
-/// Number of jobs listed without `--list`.
+/// Number of jobs listed, those with the largest change first.
 const LISTED: usize = 20;
 /// Largest `--hours`.
 const HOURS_MAX: f64 = 24.0 * 366.0;
@@ -34,20 +34,13 @@ const HOURS_MAX: f64 = 24.0 * 366.0;
 #[command(next_help_heading = "With --config FILE")]
 pub struct Args {
     /// Length of the simulated period, from now on [default: 24]
-    #[arg(long, value_name = "HOURS")]
+    #[arg(long, value_name = "HOURS", requires = "config")]
     hours: Option<f64>,
-    /// Number of jobs listed, those with the largest change first [default: 20]
-    #[arg(long, value_name = "COUNT")]
-    list: Option<usize>,
-    /// Seed of the random jobs that arrive within the period, as the history makes likely
-    /// [default: 0]
-    #[arg(long, value_name = "N")]
-    seed: Option<u64>,
     /// Topology to use, not Slurm's: topology.conf, .yaml, or what scontrol show topology says
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", requires = "config")]
     topology: Option<PathBuf>,
     /// Simulate only the jobs that are there: no new ones arrive
-    #[arg(long)]
+    #[arg(long, requires = "config")]
     no_arrivals: bool,
 }
 
@@ -76,32 +69,10 @@ impl Args {
         let arrivals = self.arrivals(&client, hours, state.time_ms, &mut load);
         let no_energy = power(&client, &today, &mut load).err();
         let (today, then) = (setup(&today, &state), setup(&then, &state));
-        let list = self.list.unwrap_or(LISTED);
-        let report = whatif::compare(&load, &today, &then, hours, list)
+        let report = whatif::compare(&load, &today, &then, hours, LISTED)
             .map_err(|error| Failure::usage_line(format!("balance: {error}")))?;
         let report = whatif::WhatIf { arrivals, no_energy, ..report };
-        if global.json {
-            return Outcome::json_lines(&[report]);
-        }
-        Ok(Outcome::ok(render::text(&report)))
-    }
-
-    /// Refuses these options where no other configuration is given.
-    pub fn refuse(&self) -> Result<(), Failure> {
-        let given = [
-            ("--hours", self.hours.is_some()),
-            ("--list", self.list.is_some()),
-            ("--seed", self.seed.is_some()),
-            ("--topology", self.topology.is_some()),
-            ("--no-arrivals", self.no_arrivals),
-        ];
-        match given.iter().find(|(_, given)| *given) {
-            Some((option, _)) => Err(Failure::usage(format!(
-                "{option}: expected --config FILE with it, the configuration to be compared with \
-                 the one in force, and no --bags"
-            ))),
-            None => Ok(()),
-        }
+        global.show(&report, render::text)
     }
 
     /// Adds the jobs that the history makes likely.
@@ -113,10 +84,7 @@ impl Args {
         let since = now_ms.saturating_sub(HISTORY_MS);
         let path = format!("/v1/history/runs?since={since}&limit={HISTORY_RUNS}");
         match client.get::<RunsReport>(&path) {
-            Ok(report) => {
-                let seed = self.seed.unwrap_or(0);
-                arrivals::add(load, &report.runs, hours, seed, &TimeZone::system())
-            }
+            Ok(report) => arrivals::add(load, &report.runs, hours, 0, &TimeZone::system()),
             Err(failure) => none(format!("no history: {}", failure.message)),
         }
     }

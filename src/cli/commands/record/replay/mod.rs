@@ -62,11 +62,6 @@ impl Args {
         }
         let report = report.map_err(Failure::usage_line)?;
         let exit = if report.is_same() { Exit::Ok } else { Exit::Negative };
-        let outcome = if global.json {
-            Outcome::json_lines(&[report])?
-        } else {
-            Outcome::ok(render::text(&report))
-        };
-        Ok(outcome.ends_with(exit))
+        Ok(global.show(&report, render::text)?.ends_with(exit))
     }
 }

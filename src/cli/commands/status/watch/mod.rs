@@ -17,12 +17,10 @@ use crate::global::Global;
 use crate::outcome::Outcome;
 use phalanx_messages::rest::{DecisionsReport, PlanReport, Status};
 
-/// Shortest `--interval`, in seconds.
-const INTERVAL_MIN: f64 = 0.2;
-/// Longest `--interval`, in seconds.
-const INTERVAL_MAX: f64 = 3600.0;
 /// Escape sequence that clears the screen and moves to its upper left corner.
 const CLEAR: &str = "\x1b[H\x1b[2J";
+/// Number of waiting jobs, and of decisions, shown.
+const LIST: usize = 8;
 /// Height of a terminal that does not report it, in lines.
 const LINES: usize = 24;
 
@@ -31,14 +29,9 @@ const LINES: usize = 24;
 #[group(skip)]
 pub struct Args {
     /// With --watch: seconds between two updates
-    #[arg(long, short = 'd', value_name = "SECONDS", default_value_t = 2.0, requires = "watch")]
-    interval: f64,
-    /// With --watch: show it once
-    #[arg(long, short = '1', requires = "watch")]
-    once: bool,
-    /// With --watch: number of waiting jobs, and of decisions, shown
-    #[arg(long, value_name = "COUNT", default_value_t = 8, requires = "watch")]
-    list: usize,
+    #[arg(long, short = 'd', value_name = "SECONDS", default_value_t = 2, requires = "watch")]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..=3600))]
+    interval: u64,
 }
 
 /// Reports of the daemon at one time.
@@ -55,16 +48,10 @@ struct Look {
 
 impl Args {
     pub fn run(&self, global: &Global) -> Result<Outcome, Failure> {
-        if !(INTERVAL_MIN..=INTERVAL_MAX).contains(&self.interval) {
-            return Err(Failure::usage(format!(
-                "--interval: expected {INTERVAL_MIN} to {INTERVAL_MAX} seconds, got {}",
-                self.interval
-            )));
-        }
         let client = global.client()?;
-        if self.once || global.json || !std::io::stdout().is_terminal() {
+        if global.json || !std::io::stdout().is_terminal() {
             let look = self.look(&client)?;
-            return global.show(&look, |look| render::text(look, None, self.list));
+            return global.show(&look, |look| render::text(look, None, LIST));
         }
         self.watch(&client)
     }
@@ -74,7 +61,7 @@ impl Args {
             status: client.get("/v1/status")?,
             // "No plan yet" and "history off" are no reason to show nothing.
             plan: client.get("/v1/plan").ok(),
-            decisions: client.get(&format!("/v1/decisions?limit={}", 8 * self.list)).ok(),
+            decisions: client.get(&format!("/v1/decisions?limit={}", 8 * LIST)).ok(),
             time_ms: u64::try_from(Timestamp::now().as_millisecond()).unwrap_or_default(),
         })
     }
@@ -85,7 +72,7 @@ impl Args {
         loop {
             let text = match self.look(client) {
                 Ok(look) => {
-                    let text = render::text(&look, before.as_ref(), self.list);
+                    let text = render::text(&look, before.as_ref(), LIST);
                     before = Some(look);
                     text
                 }
@@ -103,7 +90,7 @@ impl Args {
             if written.is_err() {
                 return Ok(Outcome::ok(""));
             }
-            std::thread::sleep(Duration::from_secs_f64(self.interval));
+            std::thread::sleep(Duration::from_secs(self.interval));
         }
     }
 }

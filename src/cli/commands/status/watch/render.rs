@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 
 use super::Look;
 use crate::commands::status::render::verdict;
-use crate::text::units::{clock, count, micros, time};
+use crate::text::units::{clock, count, time};
 use crate::text::{clean, facts, heading, table_of, wrapped};
-use phalanx_messages::rest::{LatestDecision, PlannedJob, Quantiles, Status};
+use phalanx_messages::rest::{LatestDecision, PlannedJob, Status};
 
 /// Returns the page; rates are those since `before`, or else since the daemon's start.
 pub fn text(look: &Look, before: Option<&Look>, list: usize) -> String {
@@ -19,7 +19,6 @@ pub fn text(look: &Look, before: Option<&Look>, list: usize) -> String {
         ("Cluster", format!("{cluster}, {} nodes, {}", slurm.nodes, time(look.time_ms))),
         ("Jobs", format!("{} waiting, {} running", slurm.jobs_pending, slurm.jobs_running)),
         ("Questions", questions(look, before)),
-        ("Answers", answers(status, before.map(|look| &look.status))),
         ("Placed", placed(status)),
     ]));
     queue(&mut out, look, list);
@@ -46,38 +45,6 @@ fn questions(look: &Look, before: Option<&Look>) -> String {
         return format!("{all}, rate unknown");
     }
     format!("{all}, {:.1} a second {since}", count(number) / seconds)
-}
-
-fn answers(status: &Status, before: Option<&Status>) -> String {
-    let now = &status.link.answer_ns;
-    let (of, since) = match before.and_then(|before| since(now, &before.link.answer_ns)) {
-        Some(of) => (of, "now"),
-        None => ([now.count, now.p50, now.p99], "since the start"),
-    };
-    let [number, half, most] = of;
-    if number == 0 {
-        return "none yet".to_owned();
-    }
-    format!("half within {} us, 99 % within {} us {since}", micros(half), micros(most))
-}
-
-/// Returns count, median and 99th percentile of the samples between two reports, if there are any.
-fn since(now: &Quantiles, before: &Quantiles) -> Option<[u64; 3]> {
-    let old = |edge: u64| {
-        before.buckets.iter().find(|(own, _)| *own == edge).map_or(0, |(_, count)| *count)
-    };
-    let buckets: Vec<(u64, u64)> =
-        now.buckets.iter().map(|(edge, count)| (*edge, count.saturating_sub(old(*edge)))).collect();
-    let all: u64 = buckets.iter().map(|(_, count)| count).sum();
-    let at = |percent: u64| {
-        let rank = (all * percent).div_ceil(100);
-        let mut seen = 0;
-        buckets.iter().find_map(|(edge, count)| {
-            seen += count;
-            (seen >= rank).then_some(*edge)
-        })
-    };
-    Some([all, at(50)?, at(99)?]).filter(|_| all > 0)
 }
 
 fn placed(status: &Status) -> String {
