@@ -5,7 +5,7 @@
     tests/standalone.py [--program target/debug/phalanx] [--control target/debug/phalanxd]
 
 Goal: the command line needs the C library and no other; it compiles nothing of the daemon; and
-`doctor`, `config check`, `simulate` and `solve` run where nothing else is installed.
+`doctor`, `daemon check`, `simulate` and `solve` run where nothing else is installed.
 
 Method: `readelf -d`, `cargo tree`, and a root directory with the program, the libraries that ldd
 names and the inputs. The control is a program that is linked with libslurm: each check of a

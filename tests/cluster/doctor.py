@@ -11,6 +11,7 @@ import contextlib
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -334,6 +335,67 @@ def clock_wrong(doctor):
     with in_its_place(doctor, "scontrol", "echo \"Configuration data as of "
                       "$(date -d '+1 minute' '+%Y-%m-%dT%H:%M:%S')\""):
         doctor.finds("warning", "clock", "against this host")
+
+
+SYSTEMCTL = """\
+case $1 in
+show) printf 'MainPID=%s\\nRestart=always\\n' "$(cat {pid})" ;;
+restart) kill "$(cat {pid})"; while kill -0 "$(cat {pid})"; do sleep 0.1; done; {start} ;;
+start) {start} ;;
+esac 2> /dev/null
+"""
+
+
+def drill(doctor, start, *words):
+    """`phalanx drill` where a systemctl starts phalanxd by this line; phalanxd is new after it."""
+    cluster = doctor.cluster
+    pid = cluster.paths.phalanx_toml + ".pid"
+    write(pid, str(cluster.process("phalanxd").pid))
+    script = SYSTEMCTL.format(pid=pid, start=start.format(
+        program=os.path.join(cluster.paths.bin_dir, "phalanxd"), pid=pid,
+        toml=cluster.paths.phalanx_toml))
+    try:
+        with in_its_place(doctor, "systemctl", script):
+            env = {**cluster.env, "PATH": doctor.first + cluster.env["PATH"]}
+            done = cluster.run("phalanx", "drill", *words, check=False, env=env, timeout=180)
+    finally:
+        with open(pid, encoding="utf-8") as file, contextlib.suppress(ProcessLookupError):
+            os.kill(int(file.read()), signal.SIGKILL)
+        cluster.stop_phalanxd(kill=True)
+        cluster.start_phalanxd()
+    print(done.stdout, done.stderr, flush=True)
+    return done
+
+
+@case
+def drills(doctor):
+    """Failures of README in mode shadow: each holds; one does not where no daemon comes back."""
+    cluster, toml = doctor.cluster, doctor.cluster.paths.phalanx_toml
+    doctor.healthy()
+    refused = cluster.run("phalanx", "drill", check=False)
+    check(refused.returncode == 1 and "mode is enforce" in refused.stderr, f"{refused}")
+    with open(toml, encoding="utf-8") as file:
+        before = file.read()
+    write(toml, before.replace('mode = "enforce"', 'mode = "shadow"'))
+    try:
+        cluster.run("phalanx", "daemon", "reload")
+        doctor.healthy()
+        begins = "setsid {program} --config {toml} > /dev/null & echo $! > {pid}"
+        done = drill(doctor, begins, "--json")
+        report = json.loads(done.stdout)
+        names = [row["done"] for row in report["rows"]]
+        check(done.returncode == 0 and report["held"] and len(report["not_tried"]) == 9
+              and names == ["nothing", "hangs, 10x 90 ms", "killed", "restarted"], f"{report}")
+        quiet, hung, *_ = report["rows"]
+        check(quiet["asks"] > 0 and hung["in_vain"] > 0 and hung["in_vain_ms"] > 0, f"{report}")
+        doctor.healthy()
+        done = drill(doctor, "true")
+        check(done.returncode == 1 and done.stdout.startswith("NOT HELD: 1 of 2 failures")
+              and "killed: NOT HELD: not as before within 30 s." in done.stdout
+              and max(map(len, done.stdout.splitlines())) <= 80, "it holds without a daemon")
+    finally:
+        write(toml, before)
+        cluster.run("phalanx", "daemon", "reload")
 
 
 @contextlib.contextmanager

@@ -258,7 +258,7 @@ def bad_file_refused(suite):
                      f"last_error {now['last_error']!r}")
         done = phalanx(suite.cluster, "config", "check", suite.cluster.paths.phalanx_toml,
                        check=False)
-        suite.expect(done.returncode == EXIT_NEGATIVE, f"{what}: config check exits "
+        suite.expect(done.returncode == EXIT_NEGATIVE, f"{what}: daemon check exits "
                                                        f"{done.returncode}")
     suite.expect(suite.decided()["generation"] == before["generation"],
                  "a decision of another generation after refused files")

@@ -88,7 +88,7 @@ def phalanxd(images):
     """phalanxd: runs as SlurmUser, its directories are there, and its configuration is valid"""
     images.build("phalanxd", "SLURM=localhost/base", "PROGRAMS=programs")
     made = images.buildah("from", "localhost/phalanxd").split()[-1]
-    said = images.inside(made, "id -un && phalanxd --version && phalanx config check && "
+    said = images.inside(made, "id -un && phalanxd --version && phalanx daemon check && "
                                "touch /run/phalanx/x /var/lib/phalanx/x && stat -c %a "
                                "/var/lib/phalanx")
     check(said.startswith("slurm\n") and said.rstrip().endswith("750"), said)

@@ -235,7 +235,7 @@ def placed_jobs():
 def set_mode(mode):
     """The mode of all partitions, in the file and in the daemon if it runs."""
     sh(f"sed -i '0,/^mode = /s/^mode = .*/mode = \"{mode}\"/' /etc/phalanx/phalanx.toml")
-    sh("phalanx config check")
+    sh("phalanx daemon check")
     if pids("phalanxd"):
         sh("service phalanxd reload")
         wait(lambda: status().get("config", {}).get("mode") == mode, f"mode {mode}")

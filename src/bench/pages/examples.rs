@@ -26,11 +26,12 @@ report energy: Energy and cost of the last month: phalanx report energy --since 
 report energy: Power that decisions use: phalanx report energy --power
 plan: What would start now: phalanx plan
 plan: The queue's next day under another configuration: phalanx plan --config new.toml
-config check: Check a file before a reload: phalanx config check /etc/phalanx/phalanx.toml
+daemon check: Check a file before a reload: phalanx daemon check /etc/phalanx/phalanx.toml
 history speeds: How fast jobs run on one node: phalanx history speeds --node n1
 history runs: The last day's runs: phalanx history runs --since 24h
 history import: Learn from last month: sacct -a -P -S now-30days -E now -o ALL | phalanx history \
     import -
+drill: What a hanging or dead phalanxd costs here: phalanx drill
 daemon reload: Put the changed configuration in force: phalanx daemon reload
 daemon enable: How an ejected plugin asks again: phalanx daemon enable
 daemon restore: What a lost plugin left: phalanx daemon restore --dry-run

@@ -6,11 +6,11 @@
 /// Declares the commands of one level, in the order of the help text, each with the type of its
 /// arguments, and the call of the one that was given.
 macro_rules! commands {
-    ($($name:ident($args:ty),)*) => {
+    ($($(#[$more:meta])* $name:ident($args:ty),)*) => {
         /// One command with its arguments.
         #[derive(Debug, clap::Subcommand)]
         pub enum Command {
-            $($name($args),)*
+            $($(#[$more])* $name($args),)*
         }
 
         impl Command {
@@ -54,10 +54,10 @@ macro_rules! group {
 
 mod advise;
 mod collector;
-mod config;
 mod daemon;
 mod data;
 mod doctor;
+mod drill;
 mod explain;
 mod history;
 mod nodes;
@@ -96,7 +96,8 @@ commands! {
     Advise(advise::Args),
     History(history::Args),
     Doctor(doctor::Args),
-    Config(config::Args),
+    Drill(drill::Args),
+    #[command(alias = "config")]
     Daemon(daemon::Args),
     Data(data::Args),
     Collector(collector::Args),

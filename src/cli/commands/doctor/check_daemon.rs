@@ -45,7 +45,7 @@ fn configuration(facts: &Facts) -> Vec<Finding> {
             return vec![
                 Finding::error("config", error.to_string())
                     .why("the daemon does not start with it, and refuses it at a reload")
-                    .fix(format!("phalanx config check {path}")),
+                    .fix(format!("phalanx daemon check {path}")),
             ];
         }
     };
@@ -251,7 +251,7 @@ fn said(status: &Status) -> Vec<Finding> {
     if let Some(error) = &status.config.last_error {
         Finding::warning("daemon-config", format!("the last reload was refused: {error}"))
             .why("the configuration before it stays in force")
-            .fix("phalanx config check && phalanx daemon reload")
+            .fix("phalanx daemon check && phalanx daemon reload")
             .to(&mut out);
     }
     if !status.config.needs_restart.is_empty() {

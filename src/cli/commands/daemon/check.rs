@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! `phalanx config check`: needs no daemon.
+//! `phalanx daemon check`: needs no daemon.
 
 use std::path::{Path, PathBuf};
 
@@ -10,21 +10,18 @@ use crate::global::Global;
 use crate::outcome::Outcome;
 use phalanx_config::{Config, ConfigError, DEFAULT_PATH, Issue};
 
-group! {
-    /// Check a configuration without the daemon
-    Check(Check),
-}
-
-/// Check a file: every problem with line, column, key and what was expected
+/// Check a configuration: every problem with line, column, key and what was expected
+///
+/// The daemon is not asked: it need not run.
 #[derive(clap::Args, Debug)]
-pub struct Check {
+pub struct Args {
     /// File to check [default: the one of --config, or /etc/phalanx/phalanx.toml]
     #[arg(value_name = "FILE")]
     file: Option<PathBuf>,
 }
 
-impl Check {
-    fn run(&self, global: &Global) -> Result<Outcome, Failure> {
+impl Args {
+    pub fn run(&self, global: &Global) -> Result<Outcome, Failure> {
         let file = self.file.as_ref().or(global.config.as_ref());
         check(file.map_or(Path::new(DEFAULT_PATH), PathBuf::as_path), global.json)
     }
