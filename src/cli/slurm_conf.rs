@@ -115,7 +115,8 @@ impl SlurmConf {
             let (first, own) = (beside(&self.path), beside(path));
             let found = read(&first).map(|text| (first, text));
             let other = |error| read(&own).map(|text| (own, text)).map_err(|_| error);
-            let (file, text) = found.or_else(other)?;
+            let (file, text) =
+                found.or_else(other).map_err(|what: String| format!("{place}: Include: {what}"))?;
             self.add(&file, &text, read)?;
         }
         Ok(())
@@ -244,6 +245,23 @@ impl SlurmConf {
         found.sort_unstable();
         found.dedup();
         Ok(found)
+    }
+
+    /// Returns partitions with a name in their list that is neither a node nor a set, and the name.
+    pub fn without_node(&self) -> Result<Vec<(&Partition, String)>, String> {
+        let nodes = self.nodes.iter().map(|node| node.spec.name.as_str());
+        let mut known: HashSet<&str> = nodes.chain(["ALL"]).collect();
+        self.records("nodeset", &mut |set, _, _| {
+            known.insert(set);
+            Ok(())
+        })?;
+        let mut room = TEXT_NAMES_MAX;
+        let unknown = self.partitions.iter().filter_map(|one| {
+            let names = hostlist::expand_within(&one.nodes, &mut room).ok()?;
+            let is = |name: &String| !known.contains(name.as_str()) && name != "all";
+            Some((one, names.into_iter().find(is)?))
+        });
+        Ok(unknown.collect())
     }
 
     /// Returns the resources of each node, in Slurm's order.
@@ -384,6 +402,8 @@ mod tests {
         );
         let of: Vec<String> = (0..5).map(|at| of(&conf, at)).collect();
         assert_eq!(of, ["n[1-4],g[1-2]", "n[2-3],g[1-2]", "n4", "n[1-4],g[1-2]", ""]);
+        let unknown = conf.without_node().unwrap();
+        assert_eq!(unknown, [(&conf.partitions[1], "gone".to_owned())]);
         let limits = conf.partitions.iter().map(|one| one.max_time.as_str());
         assert_eq!(limits.collect::<Vec<_>>(), ["", "", "1:00:00", "1-0", "1:00:00"]);
         let wrong = parse("NodeName=n\n\nPartitionName=p Nodes=n[2-1]\n");
@@ -416,7 +436,8 @@ mod tests {
     #[test]
     fn what_is_included_lies_beside_the_first_file_or_its_own() {
         assert_eq!(parse("Include sub/part.conf\n").nodes.len(), 3);
-        assert_eq!(refused("Include sub/gone.conf\n"), "/etc/slurm/sub/gone.conf: none");
+        let gone = "/etc/slurm/slurm.conf:1: Include: /etc/slurm/sub/gone.conf: none";
+        assert_eq!(refused("Include sub/gone.conf\n"), gone);
     }
 
     /// Files that hold these lines, spelled as `choices` decide.

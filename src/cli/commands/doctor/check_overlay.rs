@@ -71,12 +71,13 @@ fn missing_directories(facts: &Facts) -> Vec<Finding> {
     let missing = facts.directories.iter().filter_map(|dir| Some((dir, dir.error.as_ref()?)));
     let finding = |(dir, error): (&Directory, &String)| {
         let path = dir.path.display();
-        Finding::error("plugin-dir-exists", format!("{path}, an entry of PluginDir, {error}"))
+        let fix = match stock_at(facts).is_some() {
+            true => format!("{} install phalanx-common  # or: install -d {path}", facts.installer),
+            false => "the directory of Slurm's own plugins there, or no such entry".to_owned(),
+        };
+        Finding::error("plugin-dir-exists", format!("{path}, an entry of PluginDir, {error} here"))
             .why("every program of Slurm on this host stops with an error: slurmd, sbatch, squeue")
-            .fix(format!(
-                "{} install phalanx-common    # or: install -d -m 755 {path}",
-                facts.installer
-            ))
+            .fix(fix)
             .at(facts.place("PluginDir"))
     };
     missing.map(finding).collect()

@@ -19,8 +19,13 @@ pub(super) fn all(facts: &Facts) -> Vec<Finding> {
         Err(error) => {
             Finding::error("slurm-conf", error.clone())
                 .why("without slurm.conf neither Slurm's programs nor the daemon find slurmctld")
-                .fix("phalanx doctor --slurm-conf FILE, or set SLURM_CONF")
+                .fix("phalanx doctor --slurm-conf FILE, with what it includes; or set SLURM_CONF")
                 .to(&mut out);
+            return out;
+        }
+        Ok(conf) if conf.nodes.is_empty() && conf.partitions.is_empty() => {
+            let what = format!("{} has neither NodeName nor PartitionName", conf.path.display());
+            Finding::error("slurm-conf", what).why("it is no slurm.conf").to(&mut out);
             return out;
         }
         Ok(conf) => out.extend(read(conf)),
@@ -63,6 +68,12 @@ fn read(conf: &SlurmConf) -> Vec<Finding> {
         }
         Err(error) => Finding::error("slurm-conf", error),
     }];
+    out.extend(conf.without_node().unwrap_or_default().into_iter().map(|(one, name)| {
+        Finding::error("slurm-conf", format!("partition {}: {name} is no node", one.name))
+            .why("slurmctld does not start with it")
+            .fix(format!("NodeName={name} ..., or another name in Nodes"))
+            .at(Some(one.place.clone()))
+    }));
     out.extend(conf.unread().map(|(place, rest)| {
         Finding::error("slurm-conf", format!("expected KEY=VALUE, got {rest:?}"))
             .why("slurmctld does not start with a line that it cannot read")
@@ -297,7 +308,7 @@ fn topology_file(facts: &Facts) -> Option<Finding> {
         Err(error) => (Level::Error, error.clone(), "as topology.conf(5) or topology.yaml(5) says"),
         Ok(unknown) => {
             let name = unknown.first()?;
-            let what = format!("{name}, one of {} names, is no node of slurm.conf", unknown.len());
+            let what = format!("{} names, such as {name}, are no node's", unknown.len());
             (Level::Warning, what, "names of NodeName, not of hosts")
         }
     };
@@ -350,7 +361,7 @@ fn library(facts: &Facts, version: Option<&str>) -> Option<Finding> {
             .why("libslurm differs with every release: the daemon refuses to start")
             .fix("the phalanx package of this release of Debian    # or a build: docs/install.md")
     };
-    let own = match facts.built_for.as_ref()? {
+    let own = match facts.built_for.as_ref().filter(|_| facts.status.is_some())? {
         Ok(own) => own,
         Err(error) => return Some(wrong(format!("phalanxd does not start: {error}"))),
     };

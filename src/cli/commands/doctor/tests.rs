@@ -134,6 +134,9 @@ fn a_missing_directory_stops_everything() {
         "{finding:?}"
     );
     assert!(finding.place.unwrap().ends_with(":3"), "the line of PluginDir");
+    facts.directories.truncate(1);
+    let stock = one(&facts, "plugin-dir-exists", Level::Error).fix;
+    assert!(!stock.contains("phalanx-common"), "Phalanx does not bring Slurm's own: {stock}");
 }
 
 #[test]
@@ -275,6 +278,16 @@ fn a_file_to_come() {
         facts.stock = Some(dir(STOCK, version, false));
         one(&facts, "select-type", level);
     }
+    // Nothing of this host, of which the file need not be.
+    let elsewhere = Facts { munge: Err("munge: no socket".into()), host: "pc".into(), ..alone("") };
+    let host = ["munge", "clock", "node-name", "libslurm"];
+    assert!(findings(&elsewhere).iter().all(|finding| !host.contains(&finding.check)));
+    let wrong = one(&alone("PartitionName=q Nodes=n2,old1"), "slurm-conf", Level::Error);
+    assert_eq!(wrong.what, "partition q: old1 is no node");
+    let mut other = alone("");
+    other.conf = SlurmConf::read(Path::new("/dev/null"));
+    let wrong = one(&other, "slurm-conf", Level::Error);
+    assert_eq!(wrong.what, "/dev/null has neither NodeName nor PartitionName");
     let wrong = one(&alone("\nMailProg=a b"), "slurm-conf", Level::Error);
     assert!(wrong.what.contains("got \"b\"") && wrong.place.unwrap().ends_with(":11"));
     assert!(
@@ -354,7 +367,9 @@ fn topology_and_its_file() {
     assert_eq!(bad.place.unwrap(), "/etc/slurm/topology.conf");
     let other = file("topology.conf", Ok(vec!["x7".to_owned()]));
     assert!(
-        one(&with("topology/tree", other), "topology-file", Level::Warning).what.starts_with("x7,")
+        one(&with("topology/tree", other), "topology-file", Level::Warning)
+            .what
+            .starts_with("1 names, such as x7,")
     );
     let early = file("topology.yaml", Ok(Vec::new()));
     one(&with("topology/tree", early.clone()), "topology-file", Level::Warning);
