@@ -390,7 +390,7 @@ uninstall:
 		$(DESTDIR)$(PREFIX)/share/phalanx/collectors/* \
 		$(DESTDIR)$(PREFIX)/share/phalanx/monitoring/* \
 		$(DESTDIR)$(PREFIX)/share/phalanx/slurm/* $(DESTDIR)$(PREFIX)/share/phalanx/examples/* \
-		$(DESTDIR)$(OVERLAY_DIR)/spank_phalanx.so \
+		$(DESTDIR)$(OVERLAY_DIR)/spank_phalanx.so $(DESTDIR)$(PREFIX)/lib/tmpfiles.d/phalanx.conf \
 		$(DESTDIR)$(PREFIX)/share/man/man5/phalanx.toml.5 \
 		$(DESTDIR)$(PREFIX)/share/man/man8/phalanxd.8 \
 		$(DESTDIR)$(PREFIX)/share/bash-completion/completions/phalanx* \

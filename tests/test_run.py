@@ -405,6 +405,19 @@ def an_interrupt_ends_what_runs(table):
     until(lambda: naps() == 0, "its processes are gone", 5)
 
 
+@case
+def what_is_installed_is_uninstalled(_table):
+    """make uninstall removes each file that make install names, but the configuration"""
+    def lines(target):
+        words = ["make", "-n", "-o", "build", "-o", "man", target, "DESTDIR=/x"]
+        done = subprocess.run(words, cwd=os.path.dirname(HERE), capture_output=True, text=True,
+                              check=True)
+        return done.stdout.splitlines()
+    files = {line.split()[-1] for line in lines("install") if line.startswith("install -D ")}
+    removed = {word for line in lines("uninstall") for word in line.split()}
+    check(len(files) > 5 and files <= removed, f"they stay: {sorted(files - removed)}")
+
+
 @contextlib.contextmanager
 def setting(root, _args):
     """A place for logs and times."""
