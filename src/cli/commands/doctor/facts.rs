@@ -17,7 +17,7 @@ use crate::command;
 use crate::exit::Failure;
 use crate::slurm_conf::SlurmConf;
 use crate::topology::TopologyFile;
-use phalanx_config::{Config, ConfigError};
+use phalanx_config::{Config, ConfigError, DEFAULT_PATH};
 use phalanx_messages::collect::{AgentsReport, CollectorsReport};
 use phalanx_messages::rest::Status;
 
@@ -120,7 +120,7 @@ pub(super) struct Facts {
 
 impl Facts {
     /// Gathers the facts of this host; `alone`: without what runs.
-    pub(super) fn gather(conf: &Path, config: &Path, control: &Path, alone: bool) -> Facts {
+    pub(super) fn gather(conf: &Path, config: Option<&Path>, control: &Path, alone: bool) -> Facts {
         let conf = SlurmConf::read(conf);
         let directories = conf.as_ref().map_or_else(|_| Vec::new(), plugin_dirs);
         let running = match directories.iter().all(|directory| directory.error.is_none()) {
@@ -134,8 +134,12 @@ impl Facts {
             Some(stock) => stock.path.with_file_name("phalanx").join("slurm"),
             None => PathBuf::from("/usr/lib/phalanx/slurm"),
         };
-        let config_path = config.to_path_buf();
-        let config = Config::load(config);
+        let status = (!alone).then(|| asked::<Status>(control, "/v1/status"));
+        // The daemon that answers says which file it reads.
+        let used = status.as_ref().and_then(|status| Some(&*status.as_ref().ok()?.config.path));
+        let used = Path::new(used.filter(|path| !path.is_empty()).unwrap_or(DEFAULT_PATH));
+        let config_path = config.unwrap_or(used).to_path_buf();
+        let config = Config::load(&config_path);
         let socket = config.as_ref().ok().map(|config| config.link.socket.clone());
         let slurm_user = conf.as_ref().ok().and_then(|conf| Some(conf.get("SlurmUser")?.0));
         let (slurm_uid, slurm_groups) = user(slurm_user.unwrap_or("root"));
@@ -152,7 +156,7 @@ impl Facts {
             slurmctld: slurmctld(conf.as_ref().ok()).filter(|_| !alone),
             ledger: running.as_ref().ok().and_then(ledger).filter(|path| path.exists()),
             running,
-            status: (!alone).then(|| asked(control, "/v1/status")),
+            status,
             collectors: asked(control, "/v1/collectors").ok().filter(|_| !alone),
             agents: asked(control, "/v1/agents").ok().filter(|_| !alone),
             plugin_socket: socket.as_deref().and_then(socket_file),

@@ -26,7 +26,7 @@ use crate::global::Global;
 use crate::outcome::Outcome;
 use crate::slurm_conf::SlurmConf;
 use facts::Facts;
-use phalanx_config::{Config, DEFAULT_PATH};
+use phalanx_config::Config;
 use report::{Level, Report};
 
 /// Check this host: PluginDir, versions, sockets, munge, slurm.conf, clock
@@ -48,7 +48,7 @@ impl Args {
         let conf = find_conf(self.slurm_conf.clone());
         // A wrong configuration is something to report, not to stop at.
         let socket = global.control_socket().unwrap_or_else(|_| Config::default().control.socket);
-        let config = global.config.as_deref().unwrap_or(Path::new(DEFAULT_PATH));
+        let config = global.config.as_deref();
         let facts = Facts::gather(&conf, config, &socket, self.slurm_conf.is_some());
         let report = judge(&facts, &conf);
         let exit = match (report.errors, report.warnings) {

@@ -44,6 +44,7 @@ const TRIED: [(&str, &str, Provoke); 3] = [
     (KILLED, "killed", die),
     (KILLED, "restarted", restart),
 ];
+const SBATCH: &str = "sbatch --test-only (its options: behind --)";
 const KILLED: &str = "daemon killed, stopped, or not there";
 /// Rows of README's table that are not tried, and the reason.
 const NOT_TRIED: [(&str, &str); 9] = [
@@ -71,7 +72,7 @@ const COMMAND_MS: f64 = 1000.0;
 /// Milliseconds that all asks of a minute may wait in vain.
 const IN_VAIN_MS: f64 = 1200.0;
 
-type Provoke = fn(&Drill, Pid) -> Result<(), String>;
+type Provoke = fn(Pid) -> Result<(), String>;
 
 /// A daemon under test.
 struct Drill {
@@ -162,7 +163,7 @@ impl Drill {
         for command in std::mem::take(&mut self.commands) {
             match ask(&command) {
                 Ok(_) => self.commands.push(command),
-                Err(error) if command.0 == "sbatch" => not_tried.push((command.0, error)),
+                Err(error) if command.0 == "sbatch" => not_tried.push((SBATCH, error)),
                 Err(error) => return Err(Failure::negative(error)),
             }
         }
@@ -205,7 +206,7 @@ impl Drill {
         let begin = Instant::now();
         let (done, back) = scope(|threads| {
             let failing = threads.spawn(|| {
-                let done = provoke(self, pid);
+                let done = provoke(pid);
                 let over = Instant::now();
                 while over.elapsed() < BACK {
                     if self.is_as(before) {
@@ -285,7 +286,7 @@ fn ask((program, words): &(&'static str, Vec<String>)) -> Result<String, String>
 }
 
 /// Stops the daemon again and again. A process of its own lets it go on when this one ends.
-fn hang(_: &Drill, pid: Pid) -> Result<(), String> {
+fn hang(pid: Pid) -> Result<(), String> {
     let words = ["-c".to_owned(), format!("read -r _; kill -CONT {pid}")];
     let mut guard = Command::new("/bin/sh");
     let guard = guard.args(words).stdin(Stdio::piped()).process_group(0).spawn();
@@ -302,13 +303,13 @@ fn hang(_: &Drill, pid: Pid) -> Result<(), String> {
 }
 
 /// Kills the daemon, which systemd would start again by itself.
-fn die(_: &Drill, pid: Pid) -> Result<(), String> {
+fn die(pid: Pid) -> Result<(), String> {
     kill(pid, Signal::SIGKILL).map_err(|error| format!("phalanxd: {error}"))?;
     sleep(WATCH);
     output("systemctl", &["start", "phalanxd"], b"").map(|_| ())
 }
 
-fn restart(_: &Drill, _: Pid) -> Result<(), String> {
+fn restart(_: Pid) -> Result<(), String> {
     output("systemctl", &["restart", "phalanxd"], b"").map(|_| ())
 }
 

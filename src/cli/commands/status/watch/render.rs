@@ -13,13 +13,13 @@ use phalanx_messages::rest::{LatestDecision, PlannedJob, Status};
 pub fn text(look: &Look, before: Option<&Look>, list: usize) -> String {
     let status = &look.status;
     let mut out = wrapped(&verdict(status), "");
-    let slurm = &status.slurm;
+    let (slurm, run) = (&status.slurm, &status.run_now);
     let cluster = clean(&slurm.cluster);
     out.push_str(&facts(&[
         ("Cluster", format!("{cluster}, {} nodes, {}", slurm.nodes, time(look.time_ms))),
         ("Jobs", format!("{} waiting, {} running", slurm.jobs_pending, slurm.jobs_running)),
         ("Questions", questions(look, before)),
-        ("Placed", placed(status)),
+        ("Placed", format!("{} of {} answers for starts", run.narrowed, run.answered)),
     ]));
     queue(&mut out, look, list);
     decisions(&mut out, look, list);
@@ -45,11 +45,6 @@ fn questions(look: &Look, before: Option<&Look>) -> String {
         return format!("{all}, rate unknown");
     }
     format!("{all}, {:.1} a second {since}", count(number) / seconds)
-}
-
-fn placed(status: &Status) -> String {
-    let run = &status.run_now;
-    format!("{} of {} answers for starts were followed by Slurm", run.narrowed, run.answered)
 }
 
 fn queue(out: &mut String, look: &Look, list: usize) {
