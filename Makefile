@@ -62,7 +62,7 @@ deps-rpm: ; @tests/install-packages $(PACKAGES_RPM)
 # The static phalanx needs musl's C library and Rust's.
 deps-release: rust
 	@tests/install-packages musl-tools
-	rustup target add $$(uname -m)-unknown-linux-musl
+	-rustup target add $$(uname -m)-unknown-linux-musl
 rust: ; @tests/need-rust 1.95.0
 # Downloads beside what installs packages.
 crates: rust
@@ -194,7 +194,8 @@ deb: deps-deb build
 .PHONY: release vendor
 RELEASE ?=
 CYCLONEDX := build/tools/bin/cargo-cyclonedx
-release: deps-deb deps-release build $(CARGO_DENY) $(CYCLONEDX)
+release: deps-deb deps-release build
+	-$(MAKE) $(CARGO_DENY) $(CYCLONEDX)
 	CARGO="$(CARGO)" packaging/release $(INSTALLED) $(RELEASE)
 $(CYCLONEDX):
 	CARGO_PROFILE_DEV_DEBUG=0 $(CARGO) install -q cargo-cyclonedx --version 0.5.9 --locked --debug \
