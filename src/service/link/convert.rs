@@ -286,8 +286,8 @@ fn memory(ask: &wire::Ask<'_>) -> Memory {
 
 fn left_to_slurm(ask: &wire::Ask<'_>) -> Option<LeftToSlurm> {
     // Slurm gives CPUs that are in use as well: forced, or as the job asks.
-    let shares = ask.head.max_share >> 15 == 1 || ask.head.share_res == 1;
-    let shares = shares && ask.head.max_share & 0x7fff > 1;
+    let wire::AskHead { max_share, share_res, .. } = *ask.head;
+    let shares = max_share & 0x7fff > 1 && (max_share >> 15 == 1 || share_res == 1);
     let checks = [
         (ask.gres().iter().any(|g| g.per_socket > 0), LeftToSlurm::PerSocket),
         (ask.has(wire::PHX_ASK_MORE_GRES), LeftToSlurm::Gres),
