@@ -15,6 +15,26 @@ fn leveled(levels: &[(&str, u32)], ignores_weight: bool) -> Tuning {
     Tuning { levels: Arc::new(levels), weight_cost, ..Tuning::default() }
 }
 
+/// A job is charged for all CPUs of a whole node: an account's limit may be what the smallest has,
+/// and stock takes that one. Balance alone would spare its GPUs.
+#[test]
+fn whole_nodes_are_the_smallest_that_hold_the_job() {
+    let small = TableNode { cpus: 4, kinds: vec![(0.into(), 2)], ..node("small", 1) };
+    let nodes = vec![node("a", 1), node("b", 1), small.clone(), small, node("light", 0)];
+    let table = Table { nodes, kinds: vec![Arc::from("gpu")], ..Table::default() };
+    let cluster = Cluster::new(table);
+    let mut placer = Placer::new(cluster, false, Tuning::default(), Vec::new()).unwrap();
+    let mut decided = |nodes, mask| {
+        let shape = Shape { min_cpus: nodes, sharing: Sharing::Whole, ..of_nodes(nodes) };
+        let placed = placer.decide(&shape, Candidates::new(&[mask]), Holding::After(0)).unwrap();
+        placed.nodes.iter().map(|node| node.at()).collect::<Vec<_>>()
+    };
+    assert_eq!(decided(1, 0b0111), [2]);
+    assert_eq!(decided(2, 0b1111), [2, 3]);
+    assert_eq!(decided(2, 0b1_0111), [2, 4], "the lighter one first");
+    assert_eq!(decided(3, 0b0111), [0, 1, 2]);
+}
+
 /// Measured levels order nodes of one Weight, and never those of several.
 #[test]
 fn nodes_of_one_weight_are_tried_by_level() {
