@@ -26,11 +26,8 @@ pub fn text(look: &Look, before: Option<&Look>, list: usize) -> String {
     out
 }
 
-fn asked(status: &Status) -> u64 {
-    status.run_now.asked + status.will_run.asked
-}
-
 fn questions(look: &Look, before: Option<&Look>) -> String {
+    let asked = |status: &Status| status.run_now.asked + status.will_run.asked;
     let all = asked(&look.status);
     // A daemon that was started anew counts from zero.
     let since = before.filter(|before| look.status.uptime_s >= before.status.uptime_s);
