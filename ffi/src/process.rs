@@ -24,6 +24,20 @@ pub struct ChildLimits {
 /// starts it.
 pub fn restrict(command: &mut Command, limits: ChildLimits) {
     let parent = std::process::id();
+    // Lowers a limit of this process; one that is lower already stays. A closure, because the type
+    // of a limit's number is not the same in all C libraries.
+    let lower = |which, most: u64| {
+        let mut now = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        // SAFETY: `now` is a valid rlimit, which the first call fills and the second only reads.
+        let done = unsafe {
+            libc::getrlimit(which, &raw mut now) == 0 && {
+                now.rlim_max = most.min(now.rlim_max);
+                now.rlim_cur = now.rlim_max;
+                libc::setrlimit(which, &raw const now) == 0
+            }
+        };
+        if done { Ok(()) } else { Err(io::Error::last_os_error()) }
+    };
     let prepare = move || {
         lower(libc::RLIMIT_NPROC, limits.processes)?;
         lower(libc::RLIMIT_NOFILE, limits.files)?;
@@ -37,22 +51,6 @@ pub fn restrict(command: &mut Command, limits: ChildLimits) {
     // (getrlimit, setrlimit, prctl, getppid, close_range): no allocation, no
     // lock, no memory of other threads.
     unsafe { command.pre_exec(prepare) };
-}
-
-/// Lowers a limit of this process; one that is lower already stays.
-fn lower(which: libc::__rlimit_resource_t, most: u64) -> io::Result<()> {
-    let mut now = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: `now` is a valid rlimit that the call fills.
-    if unsafe { libc::getrlimit(which, &raw mut now) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    let most = most.min(now.rlim_max);
-    let wanted = libc::rlimit { rlim_cur: most, rlim_max: most };
-    // SAFETY: `wanted` is a valid rlimit that the call only reads.
-    match unsafe { libc::setrlimit(which, &raw const wanted) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
 }
 
 /// Requests SIGKILL when the parent ends, and no new privileges through exec.
