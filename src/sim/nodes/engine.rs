@@ -150,7 +150,7 @@ impl<'a> Sim<'a> {
             return None;
         }
         let arrival_s = arriving.map(|job| job.job.submit_s.max(self.load.begin_s));
-        let slurm_s = self.slurmctld.as_ref().and_then(Slurmctld::next_s);
+        let slurm_s = self.slurmctld.as_ref().and_then(|of| of.clock.next_s());
         let own_s = [self.line.next_s(), slurm_s].into_iter().flatten();
         let own_s = own_s.filter(|_| !self.line.is_empty());
         self.events.next_s(arrival_s).into_iter().chain(self.wake_s).chain(own_s).min()
@@ -161,7 +161,7 @@ impl<'a> Sim<'a> {
         if self.wake_s.is_some_and(|at| at <= now_s) {
             self.wake_s = None;
             self.failed.clear();
-            self.slurmctld.iter_mut().for_each(|slurmctld| slurmctld.ended(now_s));
+            self.slurmctld.iter_mut().for_each(|of| of.clock.ended(now_s));
         }
         self.end_jobs(now_s);
         while let Some(job) = self.job(self.events.arriving()).filter(|j| j.job.submit_s <= now_s) {
@@ -188,8 +188,8 @@ impl<'a> Sim<'a> {
             self.record.touch(self.chooser.cluster(), &self.chooser.mix, &held);
             self.line.ended(id, job, now_s);
             if let Some(slurmctld) = &mut self.slurmctld {
-                slurmctld.observe(&job.class, job.run_s);
-                slurmctld.ended(now_s);
+                slurmctld.queue.observe(&job.class, job.run_s);
+                slurmctld.clock.ended(now_s);
             }
         }
     }

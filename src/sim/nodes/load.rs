@@ -2,7 +2,6 @@
 //! Clusters from node specifications, and what jobs ask of them.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use fixedbitset::FixedBitSet;
 
@@ -359,10 +358,4 @@ pub fn happened(load: &NodeLoad, pool: &Workload, setup: &Setup) -> (Figures, Sc
     let starts_s = load.jobs.iter().map(start).collect();
     let schedule = Schedule { starts_s, ..Schedule::default() };
     (metrics::of_pool(name, pool, &schedule), schedule)
-}
-
-/// Names of nodes by their indexes.
-pub fn names(cluster: &Snapshot, nodes: &[u32]) -> Vec<Arc<str>> {
-    let name = |node: &u32| cluster.nodes.get(*node as usize).map(|node| Arc::clone(&node.name));
-    nodes.iter().filter_map(name).collect()
 }

@@ -8,7 +8,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use phalanx_core::shape::Shape;
+use phalanx_core::shape::{Need, Shape};
 use phalanx_core::{NodeIdx, NodeSet};
 use phalanx_planner::cluster::{Cluster, Held, give_back};
 use phalanx_planner::place::{capacity, may_split_otherwise};
@@ -18,8 +18,8 @@ use super::classes::Class;
 use super::stock::Stock;
 use crate::slurm::Windows;
 
-/// Classes whose rooms are kept at once; then all are forgotten.
-const CLASSES_KEPT: usize = 2_000;
+/// Classes and changes of nodes that are kept at once; then all are forgotten.
+const KEPT: (usize, usize) = (2_000, 1 << 20);
 /// A time before every end: what fits then fits now.
 pub(super) const NOW_S: i64 = i64::MIN;
 
@@ -39,24 +39,25 @@ pub(super) struct Expected {
     by_end: Vec<((i64, u32), Vec<NodeIdx>)>,
     end_of: BTreeMap<u32, i64>,
     on_node: Vec<Vec<(i64, u32)>>,
-    /// Changes of each node so far, and of all.
-    changes: Vec<u64>,
-    changed: u64,
+    /// Nodes as they changed, and for each node the place of its latest change.
+    changed: Vec<NodeIdx>,
+    latest: Vec<usize>,
     rooms: BTreeMap<u32, Rooms>,
+    /// Nodes and ends that were looked at.
+    looks: u64,
 }
 
 /// When the nodes have room for a class of jobs.
 #[derive(Debug, Default)]
 struct Rooms {
-    /// Changes of each node, and of all, when it was looked at, plus one.
-    seen: Vec<u64>,
-    seen_all: u64,
-    /// The end with which a whole share fits; `i64::MAX`: none.
+    /// Changes that are known.
+    seen: usize,
+    /// The end with which a whole share fits on each node; `i64::MAX`: none.
     fits_s: Vec<i64>,
+    /// Nodes on which it ever fits, by that end.
+    order: Vec<(i64, NodeIdx)>,
     /// Tasks that fit from an end on, where an uneven split is allowed.
     tasks: Vec<Vec<(i64, u64)>>,
-    /// Nodes of the class with room, from each end on that adds some.
-    sets: Vec<(i64, NodeSet)>,
     /// The earliest end with which the job fits on the nodes of its class.
     earliest_s: Option<i64>,
 }
@@ -77,19 +78,26 @@ impl<'a> Ask<'a> {
 
     /// Nodes of these that have room with the end `at_s`.
     fn fitting(&self, rooms: &Rooms, nodes: &NodeSet, at_s: i64) -> Vec<u32> {
-        let Some(set) = rooms.with_room(at_s) else { return Vec::new() };
-        let mut both = nodes.clone();
-        both.intersect_with(set);
-        both.iter().map(NodeIdx::raw).collect()
+        let until = rooms.order.partition_point(|(from_s, _)| *from_s <= at_s);
+        let some = rooms.order.get(..until).unwrap_or_default().iter().map(|(_, node)| *node);
+        let mut found: Vec<u32> =
+            some.filter(|node| nodes.contains(*node)).map(NodeIdx::raw).collect();
+        found.sort_unstable();
+        found
     }
 
-    /// Whether the job fits these nodes with the end `at_s`: evenly, else unevenly.
-    fn is_met(&self, rooms: &Rooms, nodes: &NodeSet, at_s: i64) -> bool {
+    /// The earliest end with which enough of these nodes have room for an even share.
+    fn evenly_s(&self, rooms: &Rooms, nodes: &NodeSet) -> Option<i64> {
+        let mut fitting = rooms.order.iter().filter(|(_, node)| nodes.contains(*node));
+        fitting.nth(self.shape().wanted_nodes() as usize - 1).map(|(at_s, _)| *at_s)
+    }
+
+    /// Whether the job fits these nodes with the end `at_s`: evenly, if `evenly_s` is no later,
+    /// else unevenly.
+    fn is_met(&self, rooms: &Rooms, nodes: &NodeSet, evenly_s: Option<i64>, at_s: i64) -> bool {
         let wanted = self.shape().wanted_nodes();
-        let both = rooms.with_room(at_s).map(|set| set.words().iter().zip(nodes.words()));
-        let count: u32 = both.into_iter().flatten().map(|(a, b)| (a & b).count_ones()).sum();
         let holds = |stock: &Stock| stock.holds(&self.fitting(rooms, nodes, at_s), wanted);
-        if count >= wanted && self.stock.is_none_or(holds) {
+        if evenly_s.is_some_and(|from_s| from_s <= at_s) && self.stock.is_none_or(holds) {
             return true;
         }
         let sum = |sum: u64, node: NodeIdx| sum.saturating_add(rooms.tasks_on(node, at_s));
@@ -126,50 +134,36 @@ impl<'a> Ask<'a> {
 
     /// The earliest end with which the job fits these nodes: [`NOW_S`] if it fits already.
     fn earliest_s(&self, rooms: &Rooms, nodes: &NodeSet) -> Option<i64> {
-        if self.is_met(rooms, nodes, NOW_S) {
-            return Some(NOW_S);
+        let evenly_s = self.evenly_s(rooms, nodes);
+        if self.stock.is_none() && rooms.tasks.is_empty() {
+            return evenly_s;
         }
+        let is_met = |at_s: i64| self.is_met(rooms, nodes, evenly_s, at_s);
         let steps = rooms.tasks.iter().flatten().map(|(at_s, _)| *at_s);
-        let mut times: Vec<i64> = rooms.sets.iter().map(|(at_s, _)| *at_s).chain(steps).collect();
-        times.sort_unstable();
-        times.dedup();
-        let at = times.partition_point(|at_s| !self.is_met(rooms, nodes, *at_s));
-        times.get(at).copied()
+        let mut ends: Vec<i64> = rooms.order.iter().map(|(at_s, _)| *at_s).chain(steps).collect();
+        ends.sort_unstable();
+        ends.dedup();
+        let at = ends.partition_point(|at_s| !is_met(*at_s));
+        if is_met(NOW_S) { Some(NOW_S) } else { ends.get(at).copied() }
     }
 }
 
 impl Rooms {
-    /// Nodes of the class with room with the end `at_s`.
-    fn with_room(&self, at_s: i64) -> Option<&NodeSet> {
-        let behind = self.sets.partition_point(|(from_s, _)| *from_s <= at_s);
-        Some(&self.sets.get(behind.checked_sub(1)?)?.1)
-    }
-
-    /// Makes the sets of nodes anew.
-    fn gather(&mut self, nodes: &NodeSet) {
-        let fits_s = |node: NodeIdx| Some((*self.fits_s.get(node.at())?, node));
-        let mut order: Vec<(i64, NodeIdx)> = nodes.iter().filter_map(fits_s).collect();
-        order.retain(|(at_s, _)| *at_s < i64::MAX);
-        order.sort_unstable();
-        let mut set = NodeSet::new(nodes.len());
-        self.sets.clear();
-        for same in order.chunk_by(|a, b| a.0 == b.0) {
-            same.iter().for_each(|(_, node)| _ = set.insert(*node));
-            self.sets.extend(same.first().map(|(at_s, _)| (*at_s, set.clone())));
-        }
-    }
-
     fn tasks_on(&self, node: NodeIdx, at_s: i64) -> u64 {
         let steps = self.tasks.get(node.at()).map_or(&[][..], Vec::as_slice);
         steps.iter().take_while(|(from_s, _)| *from_s <= at_s).last().map_or(0, |(_, n)| *n)
     }
 
-    /// Looks at a node again: `ends` are those of the jobs on it, in order.
-    fn look(&mut self, ask: &Ask<'_>, node: NodeIdx, ends: &[(i64, u32)]) {
-        let Some(own) = ask.cluster.usages().get(node.at()) else { return };
-        let shape = ask.shape();
-        let need = shape.need(shape.wanted_nodes());
-        let one = may_split_otherwise(shape).then(|| shape.need_for(1, 1, 1));
+    /// Looks at a node again: `ends` are those of the jobs on it, in order. Whether that changed
+    /// anything.
+    fn look(
+        &mut self,
+        ask: &Ask<'_>,
+        (need, one): (&Need, Option<&Need>),
+        node: NodeIdx,
+        ends: &[(i64, u32)],
+    ) -> bool {
+        let Some(own) = ask.cluster.usages().get(node.at()) else { return false };
         let (mut fits_s, mut tasks) = (i64::MAX, Vec::new());
         let mut room = Cow::Borrowed(own);
         for end in std::iter::once(None).chain(ends.iter().map(Some)) {
@@ -180,21 +174,29 @@ impl Rooms {
                 let here = held.iter().filter(|held| held.node == node);
                 here.for_each(|held| give_back(room.to_mut(), held));
             }
-            if fits_s == i64::MAX && fits(&room, &need) {
+            if fits_s == i64::MAX && fits(&room, need) {
                 fits_s = at_s;
             }
-            match &one {
-                Some(one) => tasks.push((at_s, capacity(shape, one, &room, &[0; 8]))),
+            match one {
+                Some(one) => tasks.push((at_s, capacity(ask.shape(), one, &room, &[0; 8]))),
                 None if fits_s < i64::MAX => break,
                 None => {}
             }
         }
-        if let Some(slot) = self.fits_s.get_mut(node.at()) {
-            *slot = fits_s;
+        let before = self.fits_s.get_mut(node.at()).map(|slot| std::mem::replace(slot, fits_s));
+        let moved = before.is_some_and(|before| before != fits_s);
+        if moved {
+            if let Ok(place) = self.order.binary_search(&(before.unwrap_or(i64::MAX), node)) {
+                self.order.remove(place);
+            }
+            if let (Err(place), true) =
+                (self.order.binary_search(&(fits_s, node)), fits_s < i64::MAX)
+            {
+                self.order.insert(place, (fits_s, node));
+            }
         }
-        if let Some(slot) = self.tasks.get_mut(node.at()) {
-            *slot = tasks;
-        }
+        let slot = self.tasks.get_mut(node.at());
+        moved | slot.is_some_and(|slot| std::mem::replace(slot, tasks) != *slot)
     }
 }
 
@@ -227,39 +229,51 @@ impl Expected {
     }
 
     fn touch(&mut self, nodes: &[NodeIdx]) {
-        self.changed += 1;
         for node in nodes {
-            self.changes.resize(self.changes.len().max(node.at() + 1), 0);
-            self.changes.get_mut(node.at()).into_iter().for_each(|changes| *changes += 1);
+            self.latest.resize(self.latest.len().max(node.at() + 1), 0);
+            let place = self.changed.len();
+            self.latest.get_mut(node.at()).into_iter().for_each(|latest| *latest = place);
+            self.changed.push(*node);
         }
     }
 
     /// The rooms of a class, as they are now.
     fn rooms(&mut self, ask: &Ask<'_>) -> &Rooms {
         let (number, class) = ask.class;
-        if self.rooms.len() >= CLASSES_KEPT && !self.rooms.contains_key(&number) {
+        let is_full = self.rooms.len() >= KEPT.0 && !self.rooms.contains_key(&number);
+        if is_full || self.changed.len() > KEPT.1 {
             self.rooms.clear();
+            self.changed.clear();
         }
         let rooms = self.rooms.entry(number).or_default();
-        if rooms.seen_all == self.changed + 1 {
+        let is_new = rooms.fits_s.is_empty();
+        if rooms.seen == self.changed.len() && !is_new {
             return rooms;
         }
-        let nodes = ask.cluster.usages().len();
-        rooms.seen.resize(nodes, 0);
-        rooms.fits_s.resize(nodes, i64::MAX);
-        if may_split_otherwise(ask.shape()) {
-            rooms.tasks.resize_with(nodes, Vec::new);
+        let shape = ask.shape();
+        let need = shape.need(shape.wanted_nodes());
+        let one = may_split_otherwise(shape).then(|| shape.need_for(1, 1, 1));
+        let mut again: Vec<NodeIdx> = Vec::new();
+        if is_new {
+            rooms.fits_s.resize(ask.cluster.usages().len(), i64::MAX);
+            rooms.tasks.resize_with(one.as_ref().map_or(0, |_| rooms.fits_s.len()), Vec::new);
+            again.extend(class.nodes.iter());
+        } else {
+            let places = (rooms.seen..).zip(self.changed.get(rooms.seen..).unwrap_or_default());
+            let is_latest = |place, node: NodeIdx| self.latest.get(node.at()) == Some(&place);
+            let last = places.filter(|(place, node)| is_latest(*place, **node));
+            again.extend(last.map(|(_, node)| *node).filter(|node| class.nodes.contains(*node)));
         }
-        for node in class.nodes.iter() {
-            let changes = self.changes.get(node.at()).copied().unwrap_or(0) + 1;
-            let seen = rooms.seen.get_mut(node.at());
-            if seen.is_some_and(|seen| std::mem::replace(seen, changes) != changes) {
-                rooms.look(ask, node, self.on_node.get(node.at()).map_or(&[], Vec::as_slice));
-            }
+        rooms.seen = self.changed.len();
+        self.looks += again.len() as u64;
+        let mut moved = is_new;
+        for node in again {
+            let ends = self.on_node.get(node.at()).map_or(&[][..], Vec::as_slice);
+            moved |= rooms.look(ask, (&need, one.as_ref()), node, ends);
         }
-        rooms.seen_all = self.changed + 1;
-        rooms.gather(&class.nodes);
-        rooms.earliest_s = ask.earliest_s(rooms, &class.nodes);
+        if moved {
+            rooms.earliest_s = ask.earliest_s(rooms, &class.nodes);
+        }
         rooms
     }
 
@@ -277,36 +291,108 @@ impl Expected {
         Some(Reservation { start_s, nodes })
     }
 
-    /// The start that Slurm's backfill finds on these nodes, and the nodes. `None`: there is none.
+    /// The start that Slurm's backfill finds on these nodes from now on, and the nodes if it is not
+    /// later than a time. `None`: there is none by then.
     pub(super) fn will_run(
         &mut self,
         ask: &Ask<'_>,
         candidates: &NodeSet,
-        now_s: i64,
+        (now_s, until_s): (i64, i64),
     ) -> Option<(i64, NodeSet)> {
         self.rooms(ask);
         let rooms = self.rooms.get(&ask.class.0)?;
-        if ask.is_met(rooms, candidates, NOW_S) {
-            return Some((now_s, ask.kept(rooms, candidates, NOW_S, true)));
-        }
-        if !ask.is_met(rooms, candidates, i64::MAX - 1) {
+        let evenly_s = ask.evenly_s(rooms, candidates).filter(|at_s| *at_s <= until_s);
+        if evenly_s.is_none() && rooms.tasks.is_empty() {
             return None;
         }
-        let (mut windows, mut last_s) = (Windows::new(), None);
-        let mut ends = self.by_end.iter().peekable();
-        while let Some(((end_s, _), nodes)) = ends.next() {
-            let next_s = ends.peek().map(|((end_s, _), _)| *end_s);
-            if nodes.iter().any(|node| candidates.contains(*node)) {
-                last_s = Some(*end_s);
-            } else if next_s.is_some() {
-                continue;
-            }
-            let last_s = last_s?;
-            if windows.is_full(last_s, next_s) && ask.is_met(rooms, candidates, last_s) {
-                let nodes = ask.kept(rooms, candidates, last_s, true);
-                return Some((last_s.max(now_s + 1), nodes));
-            }
+        let is_met = |at_s: i64| ask.is_met(rooms, candidates, evenly_s, at_s);
+        if is_met(NOW_S) {
+            return Some((now_s, ask.kept(rooms, candidates, NOW_S, true)));
         }
-        None
+        if !is_met(i64::MAX - 1) {
+            return None;
+        }
+        let counts = |(_, nodes): &((i64, u32), Vec<NodeIdx>)| {
+            nodes.iter().any(|node| candidates.contains(*node))
+        };
+        let mut windows = Windows::new();
+        let ends = self.by_end.get(..=self.by_end.iter().rposition(counts)?)?;
+        let mut at = ends.iter().position(counts)?;
+        loop {
+            self.looks += 1;
+            let end_s = ends.get(at)?.0.0;
+            let next_s = ends.get(at + 1).map(|((end_s, _), _)| *end_s);
+            if windows.is_full(end_s, next_s) && is_met(end_s) {
+                let none = || NodeSet::new(candidates.len());
+                let kept = || ask.kept(rooms, candidates, end_s, true);
+                let nodes = if end_s > until_s { none() } else { kept() };
+                return Some((end_s.max(now_s + 1), nodes));
+            }
+            // Of those that end within a window only the last one is tested behind.
+            let inside = ends.partition_point(|((end_s, _), _)| *end_s <= windows.reach_s());
+            at = (at + 1).max(inside.saturating_sub(1));
+            at += ends.get(at..)?.iter().position(counts)?;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::NodeLoad;
+    use super::super::classes::{Classes, idle_rooms};
+    use super::super::load::{Site, idle};
+    use super::super::{NodeJob, load::PARTITION};
+    use super::*;
+    use phalanx_core::snapshot::Job;
+    use phalanx_core::trace::spec;
+    use phalanx_planner::cluster::RunningJob;
+
+    const NODES: u32 = 512;
+
+    fn job(nodes: u32) -> NodeJob {
+        let shape = Shape {
+            min_nodes: nodes,
+            max_nodes: nodes,
+            req_nodes: nodes,
+            min_cpus: nodes,
+            ..Shape::default()
+        };
+        let job = Job { shape, partitions: PARTITION.into(), ..Job::default() };
+        NodeJob { job, ..NodeJob::default() }
+    }
+
+    /// Goal: a search costs windows, not jobs that run, and a change what changed. Method: nodes
+    /// taken by a job each, with ends a minute apart; jobs of all sizes ask, as one after another
+    /// ends.
+    #[test]
+    fn a_search_looks_at_windows_and_changes() {
+        let nodes = spec::parse(&format!("{NODES}x(cpu=1)")).unwrap();
+        let jobs = (1..=NODES).map(job).collect();
+        let load = NodeLoad { jobs, ..idle(&Site::of(&nodes)).unwrap() };
+        let classes = Classes::of(&load);
+        let mut cluster = Cluster::with_usages(load.table(), idle_rooms(&load));
+        let mut expected = Expected::default();
+        for id in 0..NODES {
+            let held = vec![Held { node: id.into(), cpus: 1, ..Held::default() }];
+            expected.insert(id, i64::from(id + 1) * 60, &held);
+            cluster.set_job(RunningJob { id, held, ..RunningJob::default() }, |_| {});
+        }
+        let all = NodeSet::full(NODES as usize);
+        for ended in 0..4 {
+            let before = expected.looks;
+            for size in ended + 1..=NODES {
+                let class = (size - 1, classes.get(size - 1).unwrap());
+                let ask = Ask { cluster: &cluster, stock: None, class };
+                let earliest_s = expected.earliest_s(&ask).unwrap();
+                assert_eq!(earliest_s, i64::from(size) * 60);
+                let (start_s, kept) = expected.will_run(&ask, &all, (0, i64::MAX)).unwrap();
+                assert!(start_s >= earliest_s && kept.count() == size as usize);
+            }
+            let a_size = (expected.looks - before) / u64::from(NODES);
+            let most = if ended == 0 { u64::from(NODES) + 24 } else { 24 };
+            assert!(a_size <= most, "{a_size} looks for a size, {ended} jobs ended");
+            expected.remove(ended);
+            cluster.end_job(ended, |_| {});
+        }
     }
 }

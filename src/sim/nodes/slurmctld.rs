@@ -12,14 +12,13 @@ use super::{NodeJob, NodeLoad, Setup};
 use crate::policy::Order;
 use crate::slurm::{Clock, Due, Place, Planned, Queue, Rules, Slots};
 use phalanx_core::{NodeIdx, NodeSet};
-use phalanx_methods::learn::runtime::JobClass;
 use phalanx_planner::order::Pools;
 
 /// Clock and queue of slurmctld.
 pub(super) struct Slurmctld {
     rules: Rules,
-    clock: Clock,
-    queue: Queue,
+    pub(super) clock: Clock,
+    pub(super) queue: Queue,
     /// Each set of partitions.
     partitions: BTreeMap<Arc<str>, Place>,
 }
@@ -43,18 +42,6 @@ impl Slurmctld {
         }
         let clock = Clock::new(&rules.parameters, queue.is_ordered());
         Some(Self { rules: rules.clone(), clock, queue, partitions })
-    }
-
-    pub(super) fn next_s(&self) -> Option<i64> {
-        self.clock.next_s()
-    }
-
-    pub(super) fn observe(&mut self, class: &JobClass, run_s: u64) {
-        self.queue.observe(class, run_s);
-    }
-
-    pub(super) fn ended(&mut self, now_s: i64) {
-        self.clock.ended(now_s);
     }
 
     pub(super) fn started(&mut self, id: u32, now_s: i64) {
@@ -202,7 +189,8 @@ impl Sim<'_> {
             let (cluster, stock) = (self.chooser.cluster(), self.chooser.kept_topology());
             let ask = Ask { cluster, stock, class: (class, own) };
             let Some(earliest_s) = self.expected.earliest_s(&ask) else { continue };
-            let mut start = |nodes: &NodeSet| self.expected.will_run(&ask, nodes, now_s);
+            let mut start =
+                |nodes: &NodeSet, until_s| self.expected.will_run(&ask, nodes, (now_s, until_s));
             let planned = slots.plan(&own.nodes, limit_s, earliest_s, &mut start);
             if let Planned::Now(nodes) = planned
                 && self.try_now(id, job, Some(&nodes), now_s)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The curves of a report.
 
-use super::super::job::Workload;
+use super::super::job::{Dimension, Workload};
 use super::super::metrics::wait_s;
 use super::Part;
 use super::svg::{Axis, Line, chart};
@@ -21,26 +21,14 @@ pub(super) fn span(load: &Workload, parts: &[Part<'_>]) -> (i64, i64) {
     (first, first + longest.unwrap_or(0).max(1))
 }
 
-/// A resource that is drawn over time: the machine's total, and each job's amount.
-pub(super) struct Resource<'a> {
-    /// Name on the axis, such as `CPUs in use`.
-    pub(super) name: &'static str,
-    total: u64,
-    amount: &'a dyn Fn(usize) -> u64,
-}
-
-/// Calls `each` with CPUs and every other resource that the jobs ask for.
-pub(super) fn resources(load: &Workload, mut each: impl FnMut(&Resource<'_>)) {
-    let cpus = |at: usize| load.jobs.get(at).map_or(0, |job| job.size);
-    each(&Resource { name: "CPUs in use", total: load.cpus, amount: &cpus });
-    for other in &load.others {
-        let amount = |at: usize| other.amounts.get(at).copied().unwrap_or(0);
-        each(&Resource { name: other.name, total: other.total, amount: &amount });
-    }
+/// CPUs as a resource.
+pub(super) fn cpus(load: &Workload) -> Dimension {
+    let amounts = load.jobs.iter().map(|job| job.size).collect();
+    Dimension { name: "CPUs in use", total: load.cpus, amounts }
 }
 
 /// Share of a resource in use over time.
-pub(super) fn utilization(load: &Workload, parts: &[Part<'_>], of: &Resource<'_>) -> String {
+pub(super) fn utilization(load: &Workload, parts: &[Part<'_>], of: &Dimension) -> String {
     let (first, last) = span(load, parts);
     let (name, unit_s) = time_unit(last - first);
     let length = (last - first) as f64 / unit_s;
@@ -68,20 +56,15 @@ pub(super) fn time_unit(seconds: i64) -> (&'static str, f64) {
 }
 
 /// Mean share in use in each bin.
-fn used(
-    load: &Workload,
-    starts_s: &[i64],
-    (first, last): (i64, i64),
-    of: &Resource<'_>,
-) -> Vec<f64> {
+fn used(load: &Workload, starts_s: &[i64], (first, last): (i64, i64), of: &Dimension) -> Vec<f64> {
     let width = (last - first) as f64 / BINS as f64;
     let mut busy = vec![0.0; BINS];
     // Whole bins go into a running sum, so that long jobs cost no more.
     let mut change = vec![0.0; BINS + 1];
-    for (at, (job, start_s)) in load.jobs.iter().zip(starts_s).enumerate() {
+    for ((job, start_s), amount) in load.jobs.iter().zip(starts_s).zip(&of.amounts) {
         let begin = (*start_s - first) as f64 / width;
         let end = begin + job.run_s as f64 / width;
-        let size = (of.amount)(at) as f64;
+        let size = *amount as f64;
         let (low, high) = (bin(begin), bin(end));
         if low == high {
             add(&mut busy, low, size * (end - begin));

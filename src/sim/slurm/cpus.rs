@@ -93,8 +93,9 @@ impl Group for Cpus {
         self.0 = left;
     }
 
-    fn is_within(&self, other: &Self) -> bool {
-        self.both(other).count() == self.count()
+    fn gains(&self, next: &Self, free: &Self, now: &Self) -> bool {
+        let after = self.both(next);
+        after.both(&free.both(now)).count() < after.count()
     }
 }
 
@@ -126,7 +127,7 @@ mod tests {
                 rest.drop_all(&other);
                 assert_eq!(members(&rest), &left - &right, "{a:b} without {b:b}");
                 assert_eq!(rest, set(a & !b), "ranges do not touch");
-                assert_eq!(one.is_within(&other), left.is_subset(&right));
+                assert_eq!(one.gains(&one, &other, &other), !left.is_subset(&right));
                 let lowest: BTreeSet<u64> = left.iter().copied().take(5).collect();
                 assert_eq!(members(&one.lowest(5)), lowest);
             }

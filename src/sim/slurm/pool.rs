@@ -131,7 +131,7 @@ impl<'a> State<'a> {
             at += 1;
             let Some(job) = self.job(id) else { continue };
             let limit_s = i64::try_from(job.limit_s).unwrap_or(i64::MAX);
-            let mut will_run = |cpus: &Cpus| self.will_run(job.size, cpus, now_s);
+            let mut will_run = |cpus: &Cpus, _| self.will_run(job.size, cpus, now_s);
             if let Planned::Now(cpus) = slots.plan(&self.all, limit_s, now_s, &mut will_run) {
                 self.start(id, job, &cpus.both(&self.free).lowest(job.size), now_s);
                 started.push(id);

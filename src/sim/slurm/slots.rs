@@ -13,8 +13,8 @@ pub(crate) trait Group: Clone + PartialEq {
     fn keep(&mut self, other: &Self);
     /// Takes out what the other has.
     fn drop_all(&mut self, other: &Self);
-    /// Whether all of the group is in `other`.
-    fn is_within(&self, other: &Self) -> bool;
+    /// Whether `next` has something of the group that is not both in `free` and in `now`.
+    fn gains(&self, next: &Self, free: &Self, now: &Self) -> bool;
 }
 
 impl Group for NodeSet {
@@ -26,8 +26,10 @@ impl Group for NodeSet {
         self.subtract(other);
     }
 
-    fn is_within(&self, other: &Self) -> bool {
-        self.words().iter().zip(other.words()).all(|(own, other)| own & !other == 0)
+    fn gains(&self, next: &Self, free: &Self, now: &Self) -> bool {
+        let after = self.words().iter().zip(next.words()).map(|(own, next)| own & next);
+        let before = free.words().iter().zip(now.words()).map(|(free, now)| free & now);
+        after.zip(before).any(|(after, before)| after & !before != 0)
     }
 }
 
@@ -72,20 +74,16 @@ impl<S: Group> Slots<S> {
     }
 
     /// Nodes of `own` that nobody has reserved from `start_s` to `end_s`, and when another set of
-    /// nodes is worth a look.
-    fn candidates(&self, own: &S, start_s: i64, end_s: i64) -> (S, Option<i64>) {
-        let (mut free, mut later) = (own.clone(), None);
-        for (at, slot) in self.slots.iter().enumerate() {
-            if slot.end_s <= start_s {
-                continue;
-            }
+    /// nodes is worth a look; that alone counts if it is before `earliest_s`.
+    fn candidates(&self, own: &S, during: (i64, i64), earliest_s: i64) -> (S, Option<i64>) {
+        let (mut free, mut later, (start_s, end_s)) = (own.clone(), None, during);
+        let first = self.slots.partition_point(|slot| slot.end_s <= start_s);
+        for (at, slot) in self.slots.iter().enumerate().skip(first) {
             let next = self.slots.get(at + 1).filter(|_| later.is_none());
-            if let Some(next) = next {
-                let (mut after, mut current) = (own.clone(), free.clone());
-                after.keep(&next.free);
-                current.keep(&slot.free);
-                if !after.is_within(&current) {
-                    later = Some(slot.end_s);
+            if next.is_some_and(|next| own.gains(&next.free, &free, &slot.free)) {
+                later = Some(slot.end_s);
+                if earliest_s > slot.end_s {
+                    break;
                 }
             }
             if slot.begin_s > end_s {
@@ -97,24 +95,25 @@ impl<S: Group> Slots<S> {
     }
 
     /// Plans one job of this limit: `will_run` says when at the earliest it can start on these
-    /// nodes, and on which of them, by the limits of the running jobs; on all of its own not before
-    /// `earliest_s`.
+    /// nodes, and on which of them, by the limits of the running jobs, of no use beyond a time; on
+    /// all of its own not before `earliest_s`.
     pub(crate) fn plan(
         &mut self,
         own: &S,
         limit_s: i64,
         earliest_s: i64,
-        will_run: &mut dyn FnMut(&S) -> Option<(i64, S)>,
+        will_run: &mut dyn FnMut(&S, i64) -> Option<(i64, S)>,
     ) -> Planned<S> {
         let mut from_s = self.now_s;
         for _ in 0..TRIES_MAX {
             let end_s = from_s.saturating_add(limit_s);
-            let (free, later) = self.candidates(own, from_s, end_s);
+            let (free, later) = self.candidates(own, (from_s, end_s), earliest_s);
             if let Some(later) = later.filter(|later| earliest_s > *later) {
                 from_s = later;
                 continue;
             }
-            let Some((start_s, nodes)) = will_run(&free) else {
+            let until_s = later.unwrap_or(self.now_s.saturating_add(self.window_s));
+            let Some((start_s, nodes)) = will_run(&free, until_s) else {
                 let Some(later) = later else { return Planned::Never };
                 from_s = later;
                 continue;
@@ -143,7 +142,7 @@ impl<S: Group> Slots<S> {
 
     fn overlaps(&self, nodes: &S, start_s: i64, end_s: i64) -> bool {
         let during = |slot: &&Slot<S>| slot.end_s > start_s && slot.begin_s < end_s;
-        self.slots.iter().filter(during).any(|slot| !nodes.is_within(&slot.free))
+        self.slots.iter().filter(during).any(|slot| nodes.gains(nodes, &slot.free, &slot.free))
     }
 
     fn reserve(&mut self, nodes: &S, start_s: i64, end_s: i64) {

@@ -34,6 +34,11 @@ impl Windows {
         }
         true
     }
+
+    /// The end of the window that is open, once it has a job.
+    pub(crate) fn reach_s(&self) -> i64 {
+        self.base_s.map_or(i64::MIN, |base_s| base_s.saturating_add(self.width_s))
+    }
 }
 
 #[cfg(test)]
