@@ -52,6 +52,9 @@ pub(crate) enum Planned<S> {
     Never,
 }
 
+/// Search for a start on these nodes, and for the nodes, up to a time.
+type WillRun<'a, S> = dyn FnMut(&S, i64) -> Option<(i64, S)> + 'a;
+
 /// The stretches of one pass.
 #[derive(Debug, Clone)]
 pub(crate) struct Slots<S> {
@@ -102,7 +105,7 @@ impl<S: Group> Slots<S> {
         own: &S,
         limit_s: i64,
         earliest_s: i64,
-        will_run: &mut dyn FnMut(&S, i64) -> Option<(i64, S)>,
+        will_run: &mut WillRun<'_, S>,
     ) -> Planned<S> {
         let mut from_s = self.now_s;
         for _ in 0..TRIES_MAX {
