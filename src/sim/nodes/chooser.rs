@@ -24,8 +24,9 @@ use phalanx_planner::preference::{
 };
 use phalanx_planner::usage::NodeUsage;
 
-/// Waiting jobs in one pass; gangs and weights are made from these too.
-pub(super) const LOOKED_AT: usize = 2_000;
+/// Waiting jobs in one pass; gangs and weights are made from these too. Of a log of more no better
+/// plans of gangs are searched for.
+pub const LOOKED_AT: usize = 2_000;
 /// Rounds of planning over the whole time of a long log.
 const ROUNDS: i64 = 20_000;
 

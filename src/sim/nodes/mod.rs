@@ -23,6 +23,7 @@ pub mod usage;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+pub use chooser::LOOKED_AT;
 pub use leaves::LeafFigures;
 
 use phalanx_core::snapshot::{Job, Node, Snapshot};

@@ -6,6 +6,7 @@ use super::simulated::Simulated;
 use crate::text::units::{KWH, count, share};
 use phalanx_messages::rest::{ActivityReport, RunSums, Share};
 use phalanx_sim::metrics::span;
+use phalanx_sim::nodes::LOOKED_AT;
 
 /// Name and text of a fact.
 pub type Fact = (&'static str, String);
@@ -188,8 +189,12 @@ pub fn simulated_about(of: &Simulated) -> String {
         skipped => format!("; {skipped} jobs that cannot be run are left out"),
     };
     let jobs = count_of(of.slurm.jobs as u64, "job");
+    let of_gangs = match of.slurm.jobs {
+        ..=LOOKED_AT => "",
+        _ => " Of so many jobs gangs are planned without the search.",
+    };
     format!(
-        "{jobs} of {} on {} nodes with {} CPUs ({}){skipped}.",
+        "{jobs} of {} on {} nodes with {} CPUs ({}){skipped}.{of_gangs}",
         of.log, of.nodes, of.cpus, of.nodes_from
     )
 }

@@ -4,7 +4,7 @@
 
 use super::simulated::Simulated;
 use super::verdict::{Judged, Verdict};
-use super::{Report, page, render};
+use super::{Report, facts, page, render};
 use crate::text::tests::{assert_text, map};
 use phalanx_messages::rest::{
     Activity, ActivityReport, AnswerSums, Day, EnergyShare, LeafSums, Point, RunSums, ShadowReport,
@@ -109,4 +109,15 @@ fn the_page_stands_alone() {
     for outside in ["http://", "https://", "<script", "<link", "src="] {
         assert!(!html.contains(outside), "{outside}");
     }
+}
+
+#[test]
+fn a_report_of_many_jobs_says_that_no_plan_of_gangs_was_searched() {
+    let about = |jobs| {
+        let slurm = Figures { jobs, ..Figures::default() };
+        facts::simulated_about(&Simulated { slurm, ..simulated() })
+    };
+    let said = " Of so many jobs gangs are planned without the search.";
+    assert!(about(2_001).ends_with(said), "{}", about(2_001));
+    assert!(!about(2_000).contains(said), "{}", about(2_000));
 }
