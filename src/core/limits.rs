@@ -131,9 +131,6 @@ pub const COPY_NODES: usize = 512;
 /// Nodes of the jobs that are copied from the mirror while its lock is held once.
 pub const COPY_JOB_NODES: usize = 256;
 
-/// Different sizes of requests for parts of a GPU that a mix prices.
-pub const FRAGMENT_SIZES_MAX: usize = 96;
-
 /// Tasks of one bag problem, and machines of one type: up to 2^53 every integer
 /// is exactly a double, so that counts and loads can be mixed without rounding.
 pub const BAG_TASKS_MAX: u64 = 1 << 53;

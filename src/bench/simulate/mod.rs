@@ -9,7 +9,9 @@ mod line;
 mod lookahead;
 mod openb;
 mod orders;
+mod packing;
 mod policies;
+mod price;
 mod reference;
 mod starvation;
 

@@ -4,7 +4,8 @@
 //! published figures come out.
 
 use super::fleet::{FleetNode, PodShape, WHOLE};
-use phalanx_methods::balance::fragment::{Asked, Free, Mix, Want};
+use super::packing::{Asked, Free, Packing};
+use phalanx_methods::balance::fragment::Want;
 
 /// Share of the pods that the typical shapes of FGD cover.
 const TYPICAL: f64 = 0.95;
@@ -32,7 +33,7 @@ pub enum Scorer {
     /// Least rise of the cost under a mix of requests.
     Mix {
         /// The mix.
-        mix: Box<Mix>,
+        mix: Box<Packing>,
         /// Rounding of FGD.
         fgd: bool,
     },
@@ -45,9 +46,11 @@ impl Scorer {
             "best-fit" => Self::Tightest { largest: largest(nodes) },
             "dot-product" => Self::Product { largest: largest(nodes) },
             "k8s-balanced" | "balance-seed" => Self::Spread,
-            "fgd" => Self::Mix { mix: Box::new(Mix::new(&typical(wants))), fgd: true },
+            "fgd" => {
+                Self::Mix { mix: Box::new(Packing::fragmentation(&typical(wants))), fgd: true }
+            }
             "balance" | "phalanx" | "research" => {
-                Self::Mix { mix: Box::new(Mix::for_packing(wants)), fgd: false }
+                Self::Mix { mix: Box::new(Packing::new(wants)), fgd: false }
             }
             _ => Self::First,
         }

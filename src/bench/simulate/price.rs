@@ -8,8 +8,10 @@
 //! of 810 is worth a whole one. A piece is worth what the best filling of it is.
 //! A placement is free of regret when the piece loses just the part's price.
 
-use super::WHOLE;
-use phalanx_core::limits::FRAGMENT_SIZES_MAX;
+use phalanx_methods::balance::fragment::WHOLE;
+
+/// Sizes of parts that are told apart.
+const SIZES_MAX: usize = 96;
 
 /// Simplex steps; far more than ever seen. What is reached then is still a
 /// valid price list, if not the best one.
@@ -26,7 +28,7 @@ pub(super) fn worths(parts: &[(u16, f64)]) -> Vec<f64> {
         parts.iter().copied().filter(|(size, often)| *size > 0 && *often > 0.0).collect();
     // The rarest of very many decide nothing.
     parts.sort_by(|a, b| b.1.total_cmp(&a.1).then(b.0.cmp(&a.0)));
-    parts.truncate(FRAGMENT_SIZES_MAX);
+    parts.truncate(SIZES_MAX);
     let sizes: Vec<u16> = parts.iter().map(|(size, _)| *size).collect();
     let (worth, _) = fill(&sizes, &prices(&parts));
     // A price list that stopped early may make a pattern worth more than its GPU.

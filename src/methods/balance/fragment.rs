@@ -4,28 +4,14 @@
 //! *Fragmentation* (Weng et al., "Beware of Fragmentation", ATC'23), in
 //! thousandths of a GPU: the free GPU share that a request drawn from the mix
 //! cannot use, on average, because the node lacks CPUs or because the free
-//! pieces are too small. Judging phalanx's own placements adds two figures:
-//! - *loss*: what of each piece will be left in the end. Fragmentation asks about
-//!   one request; a piece of 0.53 is of use to many single requests, but which
-//!   ones come often enough to fill it decides what is lost (see [`price`]);
-//! - *starvation*: free GPU share beyond what the node's free CPUs can feed, at
-//!   the CPUs that the mix asks for with each GPU.
-//!
-//! The cost of a placement is by how much it raises the sum.
-
-mod place;
-mod price;
-
-pub use place::{Asked, Free, GPUS_MAX};
+//! pieces are too small.
 
 use serde::{Deserialize, Serialize};
 
-use std::collections::BTreeMap;
-
 /// Thousandths of a GPU.
 pub const WHOLE: u16 = 1000;
-/// Weight of the loss beside fragmentation.
-const LOSS: f64 = 8.0;
+/// GPUs of one node.
+pub const GPUS_MAX: usize = 64;
 /// Thousandths of a GPU, and nothing.
 const SIZES: usize = WHOLE as usize + 1;
 
@@ -59,40 +45,11 @@ pub struct Mix {
     /// Cost of one free piece by CPU step and size.
     pieces: Vec<f64>,
     several: Vec<Several>,
-    /// Loss of one free piece, by size; empty: not counted.
-    losses: Vec<f64>,
-    /// Thousandths of a CPU for each thousandth of a GPU, at which a GPU counts
-    /// as starved; 0: never.
-    feed: [f64; 3],
-}
-
-/// CPUs for each GPU, in parts of the mix's mean, below which GPUs starve: one
-/// after the other, so that the cost rises before it is too late.
-const FEED: [f64; 3] = [0.3, 0.6, 0.9];
-
-/// CPUs that the mix asks for with each GPU, times [`FEED`].
-fn feed(wants: &[Want]) -> [f64; 3] {
-    let with_gpu = || wants.iter().filter(|want| want.gpus > 0);
-    let cpus: f64 = with_gpu().map(|want| want.cpu_milli as f64 * want.weight).sum();
-    let size = |want: &Want| f64::from(want.gpus) * f64::from(want.gpu_milli) * want.weight;
-    let gpus: f64 = with_gpu().map(size).sum();
-    FEED.map(|part| if gpus > 0.0 { part * cpus / gpus } else { 0.0 })
 }
 
 impl Mix {
-    /// Fragmentation alone.
+    /// Makes the mix of these requests.
     pub fn new(wants: &[Want]) -> Self {
-        Self::weighted(wants, &[0.0; SIZES])
-    }
-
-    /// Fragmentation plus loss plus starvation.
-    pub fn for_packing(wants: &[Want]) -> Self {
-        let losses = losses(wants);
-        let weighted = Self::weighted(wants, &losses.map(|loss| loss * LOSS));
-        Self { feed: feed(wants), losses: losses.to_vec(), ..weighted }
-    }
-
-    fn weighted(wants: &[Want], losses: &[f64; SIZES]) -> Self {
         let total: f64 = wants.iter().map(|want| want.weight).sum();
         let total = if total > 0.0 { total } else { 1.0 };
         let with_gpu = || wants.iter().filter(|want| want.gpus > 0);
@@ -111,17 +68,17 @@ impl Mix {
                 }
             }
             let mut below = 0.0;
-            for (size, (weight, loss)) in (0u16..).zip(usable.iter().zip(losses)) {
+            for (size, weight) in (0u16..).zip(usable) {
                 below += weight;
-                pieces.push(f64::from(size) * (single - below) / total + loss);
+                pieces.push(f64::from(size) * (single - below) / total);
             }
         }
         let several = several(wants, &cpus, total);
-        Self { cpus, pieces, several, losses: Vec::new(), feed: [0.0; 3] }
+        Self { cpus, pieces, several }
     }
 
     /// The step that this amount of CPUs reaches in the mix: costs of two amounts at the
-    /// same step are equal where nothing starves ([`Mix::new`]).
+    /// same step are equal.
     pub(super) fn step(&self, cpu_milli: u64) -> usize {
         self.cpus.partition_point(|cpu| *cpu <= cpu_milli)
     }
@@ -140,9 +97,6 @@ impl Mix {
             cost += row.get(usize::from(*gpu)).copied().unwrap_or_default();
             free += f64::from(*gpu);
             whole += u32::from(*gpu == WHOLE);
-        }
-        for feed in self.feed.iter().filter(|feed| **feed > 0.0) {
-            cost += (free - cpu_milli as f64 / feed).max(0.0);
         }
         for several in &self.several {
             let below = several.below.get(step).copied().unwrap_or_default();
@@ -169,21 +123,6 @@ fn several(wants: &[Want], cpus: &[u64], total: f64) -> Vec<Several> {
     counts.into_iter().map(of).collect()
 }
 
-/// Loss of a piece by its size, thousandths: its size less what it
-/// is [worth](price). Below 0 where it is worth more than its size.
-fn losses(wants: &[Want]) -> [f64; SIZES] {
-    let mut parts: BTreeMap<u16, f64> = BTreeMap::new();
-    for want in wants.iter().filter(|w| w.gpus == 1 && (1..WHOLE).contains(&w.gpu_milli)) {
-        *parts.entry(want.gpu_milli).or_default() += want.weight;
-    }
-    let mut losses = [0.0; SIZES];
-    let worths = price::worths(&parts.into_iter().collect::<Vec<_>>());
-    for (loss, (size, worth)) in losses.iter_mut().zip((0u16..).zip(worths)) {
-        *loss = f64::from(size) - f64::from(WHOLE) * worth;
-    }
-    losses
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -194,11 +133,6 @@ mod tests {
 
     fn near(a: f64, b: f64) {
         assert!((a - b).abs() < 1e-9, "{a} {b}");
-    }
-
-    /// 470 comes in pairs; nothing ever fits beside 810.
-    fn pieces() -> Vec<Want> {
-        vec![want(1_000, 1, 470, 3.0), want(1_000, 1, 810, 1.0)]
     }
 
     #[test]
@@ -219,29 +153,5 @@ mod tests {
         near(mix.cost(4_000, &[1000, 1000]), (0.0 + 2000.0 + 2000.0) / 4.0);
         near(mix.cost(3_000, &[1000]), 3000.0 / 4.0);
         near(mix.cost(64_000, &[]), 0.0);
-    }
-
-    #[test]
-    fn losses_know_which_pieces_will_be_filled() {
-        let wants = pieces();
-        let found = losses(&wants);
-        let near = |a: f64, b: f64| assert!((a - b).abs() < 1e-3, "{a} {b}");
-        near(found[530], 30.0);
-        near(found[190], 190.0);
-        near(found[60], 60.0);
-        near(found[1000], 0.0);
-        assert_eq!(found, losses(&wants), "the same every time");
-    }
-
-    #[test]
-    fn who_wastes_most_of_a_gpu_goes_last() {
-        let mut wants = pieces();
-        wants.extend([want(1_000, 1, 1000, 3.0), want(1_000, 0, 0, 3.0)]);
-        let mix = Mix::for_packing(&wants);
-        let idle = Free { cpu_milli: 64_000, gpus: &[1000, 1000] };
-        let urgency =
-            |gpus, gpu_milli| mix.urgency(idle, Asked { cpu_milli: 1_000, gpus, gpu_milli });
-        assert!(urgency(1, 1000) < urgency(1, 470) && urgency(1, 470) < urgency(1, 810));
-        assert!(urgency(1, 1000) < urgency(0, 0) && urgency(0, 0) < urgency(1, 810));
     }
 }
