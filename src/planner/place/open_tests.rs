@@ -205,7 +205,7 @@ fn gpus_of_a_job_are_taken_where_they_are_free() {
     assert_eq!(answer(&mut placer, &shape), Ok(vec![1, 2, 3]));
 }
 
-/// Of leaves that are as few and as near those are taken where the job needs the fewest nodes.
+/// Among leaves that are as few and as near those win where the job needs the fewest nodes.
 #[test]
 fn leaves_where_fewer_nodes_hold_the_job_come_first() {
     let conf = "SwitchName=a Nodes=n[1-2]\nSwitchName=b Nodes=n[3-5]\nSwitchName=c Nodes=n[6-7]\n\
