@@ -186,9 +186,6 @@ impl<'a> Search<'a> {
     pub(super) fn even_split(&mut self, nodes: u32) -> Result<Split, Why> {
         let need = self.shape.need(nodes);
         let least = self.fitting(&need);
-        if need.whole && self.chooser.routes.of(nodes) == Route::Any {
-            self.keep_smallest(nodes as usize);
-        }
         self.fill_amounts(&least)?;
         let request = Request {
             amounts: self.amounts,
@@ -197,6 +194,9 @@ impl<'a> Search<'a> {
             holding: self.holding,
             runner_up: true,
         };
+        if need.whole && self.chooser.routes.of(nodes) == Route::Any {
+            self.chooser.keep_smallest(&request);
+        }
         let decision = self.chooser.by_route(self.shape, &request)?;
         match &decision.outcome {
             Outcome::Placed(choices) => {
@@ -207,22 +207,6 @@ impl<'a> Search<'a> {
             }
             Outcome::NoFit { .. } => Err(Why::NoFit),
             Outcome::Held => Err(Why::Wait(Wait::Gain)),
-        }
-    }
-
-    /// Leaves only nodes with the fewest CPUs on offer, beside lighter ones: a job is charged for
-    /// all of a whole node, and stock takes the smallest too.
-    fn keep_smallest(&mut self, nodes: usize) {
-        let Chooser { cluster, lighter, ref mut sets, .. } = self.chooser;
-        let cpus = |node| match lighter {
-            Some(lighter) if lighter.contains(node) => 0,
-            _ => cluster.usage(node).map_or(u64::MAX, |usage| usage.cpus.total),
-        };
-        let mut sizes: Vec<u64> = sets.mask.iter().map(&cpus).collect();
-        if let Some(last) = nodes.checked_sub(1).filter(|last| *last < sizes.len()) {
-            let (_, most, _) = sizes.select_nth_unstable(last);
-            let most = *most;
-            sets.mask.retain(|node| cpus(node) <= most);
         }
     }
 

@@ -24,11 +24,13 @@ fn whole_nodes_are_the_smallest_that_hold_the_job() {
     let table = Table { nodes, kinds: vec![Arc::from("gpu")], ..Table::default() };
     let cluster = Cluster::new(table);
     let mut placer = Placer::new(cluster, false, Tuning::default(), Vec::new()).unwrap();
-    let mut decided = |nodes, mask| {
-        let shape = Shape { min_cpus: nodes, sharing: Sharing::Whole, ..of_nodes(nodes) };
+    let mut of_cpus = |nodes, cpus, mask| {
+        let shape = Shape { min_cpus: cpus, sharing: Sharing::Whole, ..of_nodes(nodes) };
         let placed = placer.decide(&shape, Candidates::new(&[mask]), Holding::After(0)).unwrap();
         placed.nodes.iter().map(|node| node.at()).collect::<Vec<_>>()
     };
+    assert_eq!(of_cpus(1, 8, 0b1110), [1], "the smallest are too small");
+    let mut decided = |nodes, mask| of_cpus(nodes, nodes, mask);
     assert_eq!(decided(1, 0b0111), [2]);
     assert_eq!(decided(2, 0b1111), [2, 3]);
     assert_eq!(decided(2, 0b1_0111), [2, 4], "the lighter one first");

@@ -174,6 +174,22 @@ impl<'a> Chooser<'a> {
         }
     }
 
+    /// Leaves only the nodes on offer that fit with the fewest CPUs, beside lighter ones: a job is
+    /// charged for all of a whole node, and stock takes the smallest too.
+    pub(super) fn keep_smallest(&mut self, request: &Request<'_>) {
+        let (cluster, lighter, mask) = (self.cluster, self.lighter, &mut self.sets.mask);
+        self.engine.retain_fitting(mask, request);
+        let cpus = |node| match lighter {
+            Some(lighter) if lighter.contains(node) => 0,
+            _ => cluster.usage(node).map_or(u64::MAX, |usage| usage.cpus.total),
+        };
+        let mut sizes: Vec<u64> = mask.iter().map(cpus).collect();
+        if let Some(last) = request.nodes.checked_sub(1).filter(|last| *last < sizes.len()) {
+            let most = *sizes.select_nth_unstable(last).1;
+            mask.retain(|node| cpus(node) <= most);
+        }
+    }
+
     /// Number of the node's kind by totals and name.
     pub(super) fn family_of(&self, node: NodeIdx) -> u32 {
         self.topologies.families.get(node.at()).copied().unwrap_or(u32::MAX)
