@@ -143,7 +143,7 @@ static uint16_t _may_ask(const struct call *c)
 		return PHX_R_SKIPPED;
 	if (!overlay_active())
 		return PHX_R_DOWN;
-	if (!c->max_nodes || !c->node_bitmap || !job_ptr)
+	if (c->max_nodes < MAX(c->min_nodes, 1) || !c->node_bitmap || !job_ptr)
 		return PHX_R_SKIPPED;
 	if (!layout_has_job(job_ptr))
 		return PHX_R_LAYOUT;

@@ -354,12 +354,14 @@ static void test_pass_through(void)
 	struct call_tail tail = {0};
 	bitstr_t *small;
 
-	TEST("never asked: TEST_ONLY, other modes, job 0, no nodes, --nodelist");
+	TEST("never asked: TEST_ONLY, other modes, job 0, no nodes, fewer than the least");
 	fake.job_test = stock_takes;
 	passes(2, 4, SELECT_MODE_TEST_ONLY);
 	passes(2, 4, SELECT_MODE_RESV);
 	passes(2, 4, SELECT_MODE_PREEMPT_FLAG);
 	passes(0, 0, SELECT_MODE_RUN_NOW);
+	/* -N3 in a partition of MaxNodes=2, for an answer to --test-only */
+	passes(3, 2, SELECT_MODE_WILL_RUN);
 	job->job_id = 0;
 	passes(2, 4, SELECT_MODE_RUN_NOW);
 	job->job_id = 100;

@@ -203,10 +203,8 @@ impl Need {
 
     /// Memory that a node gives, MiB.
     pub fn memory_on(&self, node: &NodeCores) -> u64 {
-        if self.mem_per_cpu_mb == 0 {
-            return self.memory_mb;
-        }
-        self.memory_mb.max(self.mem_per_cpu_mb.saturating_mul(self.cores.cpus_charged(node)))
+        let cpus = if self.mem_per_cpu_mb == 0 { 0 } else { self.cores.cpus_charged(node) };
+        self.memory_mb.max(self.mem_per_cpu_mb.saturating_mul(cpus))
     }
 
     /// Replaces the number of CPUs, for one task.
@@ -216,8 +214,7 @@ impl Need {
 
     /// The amounts of this node; `None` if it can never hold the job.
     pub fn on(&self, node: &NodeCores) -> Option<Self> {
-        let (cpus, memory_mb) = (self.cpus_on(node)?, self.memory_on(node));
-        Some(Self { cpus, memory_mb, ..self.clone() })
+        Some(Self { cpus: self.cpus_on(node)?, memory_mb: self.memory_on(node), ..self.clone() })
     }
 }
 
@@ -227,11 +224,13 @@ impl Shape {
         u64::from(self.num_tasks.max(1))
     }
 
-    /// Nodes wanted: the requested count within its limits, at least 1, and no fewer than the tasks
-    /// need with so many on each.
+    /// Nodes wanted: the requested count within its limits, or the fewest where GRES are counted
+    /// per job; at least 1, and no fewer than the tasks need with so many on each.
     pub fn wanted_nodes(&self) -> u32 {
         let least = self.min_nodes.max(1);
-        self.req_nodes.max(self.nodes_for_tasks()).clamp(least, self.max_nodes.max(least))
+        let per_job = self.gres.iter().any(|want| want.per_job > 0);
+        let nodes = if per_job { 0 } else { self.req_nodes };
+        nodes.max(self.nodes_for_tasks()).clamp(least, self.max_nodes.max(least))
     }
 
     /// Nodes that the tasks need where so many are asked for on each; else 1.
@@ -368,5 +367,9 @@ mod tests {
         assert_eq!(shape.wanted_nodes(), 4);
         let shape = Shape { min_nodes: 0, max_nodes: 0, req_nodes: 0, ..Shape::default() };
         assert_eq!(shape.wanted_nodes(), 1);
+        let per_job = vec![GresWant { per_job: 2, ..GresWant::default() }];
+        let shape = Shape { min_nodes: 2, max_nodes: 4, req_nodes: 4, ..Shape::default() };
+        assert_eq!(shape.wanted_nodes(), 4);
+        assert_eq!(Shape { gres: per_job, ..shape }.wanted_nodes(), 2);
     }
 }
