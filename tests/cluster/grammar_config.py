@@ -98,6 +98,12 @@ class Config:
         """The kind of a node."""
         return self.kinds[int(node[1:]) - 1]
 
+    def nodes_max(self, partition):
+        """The most nodes of a job in a partition."""
+        limits = [int(word[9:]) for part in self.parts if part.name == partition
+                  for word in part.words if word.startswith("MaxNodes=")]
+        return min(limits, default=len(self.kinds))
+
     def nodes_text(self):
         """Lines of nodes and partitions."""
         lines, first = [], 0

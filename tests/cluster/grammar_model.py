@@ -11,6 +11,7 @@ import re
 import time
 from dataclasses import dataclass
 
+from grammar_requests import ENDING
 from grammar_sides import failed, plain
 from slurmcluster.nodes import expand_hostlist
 
@@ -88,6 +89,10 @@ def compare(config, state, words, stock, ours):
         if ours.verdict == "starts":
             return "accepted" if stock.verdict == "refused" and NOT_NOW not in stock.text \
                 else "sooner"
+        # Stock's --test-only takes such a job at times, by what it was asked before, also beside
+        # a second stock that was asked the same; a job is never started so.
+        if stock.start and len(stock.nodes) > config.nodes_max(stock.partition):
+            return "beyond-limit"
         return "accepted" if stock.verdict == "refused" else ours.verdict
     if stock.verdict == "refused":
         return "error" if stock.text != ours.text else ""
@@ -97,7 +102,17 @@ def compare(config, state, words, stock, ours):
         return "later"
     if ours.start < stock.start - LATER_S:
         return "earlier"
-    return of_nodes(config, state, words, stock, ours)
+    kind = of_nodes(config, state, words, stock, ours)
+    return f"foreseen-{kind}" if kind and not_now(state, stock) else kind
+
+
+def not_now(state, stock):
+    """Whether stock's --test-only names nodes that a job that starts now would not get.
+
+    They are in use until a later start, or end a job: once it starts, the job gets others.
+    """
+    ending = {node for node, mark in state.marks if mark == ENDING}
+    return stock.start > time.time() + LATER_S or bool(stock.start and ending & set(stock.nodes))
 
 
 def of_nodes(config, state, words, stock, ours):
@@ -138,16 +153,21 @@ def of_nodes(config, state, words, stock, ours):
         return "other-kinds"
     if stock.amounts == ours.amounts:
         return ""
-    # Of whole sockets stock may give more than the job asks for, beside reserved cores less.
-    (theirs, rest), (count, others) = map(cpus, (stock.amounts, ours.amounts))
+    # Of whole sockets stock may give more than the job asks for, beside reserved cores less, with
+    # the memory of so many CPUs.
+    reserved = {node for _, nodes, how in state.kept if "CoreCnt" in " ".join(how)
+                for node in expand_hostlist(nodes)} & (set(stock.nodes) ^ set(ours.nodes))
+    by_cpus = reserved and not any(word.startswith("--mem") for word in words)
+    left_out = ("cpu=", "billing=", "mem=") if by_cpus else ("cpu=", "billing=")
+    (theirs, rest), (count, others) = (cpus(one.amounts, left_out) for one in (stock, ours))
     asked = {word[:2]: word[2:] for word in words if word.startswith(("-n", "-c"))}
     lacks = theirs < int(asked.get("-n", 0)) * int(asked.get("-c", 0)) <= count
-    return "other-cpus" if rest == others and (count < theirs or lacks) else "amounts"
+    return "other-cpus" if rest == others and (count <= theirs or lacks) else "amounts"
 
 
-def cpus(amounts):
-    """CPUs, and the other amounts without what is billed."""
-    items = [item for item in amounts.split(",") if not item.startswith(("cpu=", "billing="))]
+def cpus(amounts, left_out):
+    """CPUs, and the other amounts without those that are left out."""
+    items = [item for item in amounts.split(",") if not item.startswith(left_out)]
     return int(re.search(r"\bcpu=(\d+)", amounts)[1]), items
 
 

@@ -198,6 +198,7 @@ class Pair:
         if ENDING in dict(state.marks).values():
             self.both("scancel", "--name=ends")
         for name, nodes, words in state.kept:
+            self.even()
             answers = self.both("scontrol", "create", "reservation", f"reservationname={name}",
                                 f"nodes={nodes}", *words)
             if unlike(answers):
