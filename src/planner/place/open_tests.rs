@@ -132,6 +132,17 @@ fn tasks_are_shared_unevenly_before_heavier_nodes_or_more_leaves_are_taken() {
 }
 
 /// Number of those leaves that nodes are on.
+/// A leaf has room for all tasks, and too few nodes.
+#[test]
+fn fewer_nodes_than_asked_for_on_a_leaf_take_the_next_leaf_too() {
+    let conf = "SwitchName=a Nodes=n[1-2]\nSwitchName=b Nodes=n[3-5]\nSwitchName=c Nodes=n6\n\
+                SwitchName=t Switches=a,b,c\n";
+    let mut placer = equal("n", 6, conf);
+    hold(&mut placer, 0, 8);
+    hold(&mut placer, 4, 4);
+    assert_eq!(answer(&mut placer, &tasks_on(4, 20)), Ok(vec![1, 2, 3, 4]));
+}
+
 fn leaves_of(nodes: &[usize]) -> usize {
     let of = |node: &usize| [0, 0, 1, 1, 1, 2, 2, 3, 3, 3, 4][*node];
     nodes.iter().map(of).collect::<std::collections::BTreeSet<i32>>().len()

@@ -30,9 +30,7 @@ impl Search<'_> {
         let sets: Vec<&[Room]> = rest.chunk_by(|a, b| leaf(a) == leaf(b)).collect();
         let plan = self.plan_for(topology, at, ask, [&forced, &rest])?;
         self.chooser.fewest = plan.leaves;
-        if plan.leaves == 1 && forced.is_empty() {
-            return self.on_one_leaf(ask, &sets);
-        }
+        let alone = (plan.leaves == 1 && forced.is_empty()).then_some(&sets);
         let pick = |inside: &[u32]| {
             let is_in = |room: &&Room| leaf(room).is_some_and(|at| inside.contains(&at));
             let on = |set: &&[Room]| set.first().as_ref().is_some_and(is_in);
@@ -46,7 +44,8 @@ impl Search<'_> {
         let held = forced.iter().filter_map(leaf).filter(|leaf| below(leaf, plan.root));
         let planned: Vec<u32> = plan.take.iter().map(|(leaf, _)| *leaf).chain(held).collect();
         let mut above = topology.common(planned.iter().copied());
-        let mut best = pick(&planned);
+        let one = alone.and_then(|sets| self.on_one_leaf(ask, sets));
+        let mut best = one.or_else(|| pick(&planned));
         while let (None, Some(domain)) = (&best, above) {
             let leaves = 0..u32::try_from(topology.leaf_count()).ok()?;
             best = pick(&leaves.filter(|leaf| below(leaf, above)).collect::<Vec<_>>());
