@@ -67,9 +67,9 @@ fn host_list(instance: &Instance, chooser: &Chooser<'_>) -> Vec<usize> {
     chooser.chosen().iter().map(|&core| instance.host_of[core]).collect()
 }
 
-/// Bisection between two bounds. The upper one is doubled until it is feasible, because
-/// it knows nothing of queueing. With `tighten` it becomes what a feasible probe really
-/// reached, when that is less. Returns the earliest end of all feasible probes.
+/// Bisection between two bounds. The upper one, which knows nothing of queueing, is doubled until
+/// it is feasible; the lower one stays, because less may be feasible. With `tighten` the upper one
+/// becomes what a feasible probe really reached. Returns the earliest end of all feasible probes.
 pub(super) fn bisect(
     (up, down): (f64, f64),
     tighten: bool,
@@ -96,11 +96,11 @@ pub(super) fn bisect(
             up = if tighten { makespan.min(schedule.end) } else { makespan };
             expanding = false;
             Schedule::improve(&mut best, schedule);
+        } else if expanding {
+            up = 2.0 * makespan;
         } else {
             down = makespan;
-            if expanding {
-                up = 2.0 * makespan;
-            } else if makespan >= up {
+            if makespan >= up {
                 break;
             }
         }

@@ -2,8 +2,11 @@
 //! Worked examples 1 to 4 of `docs/methods.md`, section Data jobs, (g), formula by formula.
 
 use super::assignment::{Assignment, migrate};
+use super::budget::Budget;
 use super::instance::{Instance, whole_ms};
 use super::problem::Problem;
+use super::schedule::Schedule;
+use super::seed::bisect;
 use super::weights::Chooser;
 use serde_json::{Value, json};
 
@@ -125,4 +128,17 @@ fn exchange_only() {
     assert!(migrate(&case, &case.jobs[0], &[0, 0], &mut assignment, 1450.0, 100));
     near(assignment.loads[0], 8_526.315_789);
     near(assignment.loads[1], 7_263.157_895);
+}
+
+#[test]
+fn an_upper_bound_that_is_doubled_leaves_the_lower_one() {
+    let mut prober = |makespan: f64, _: &mut Budget<'_>| {
+        let feasible = makespan >= 8.0 && !(9.5..11.5).contains(&makespan);
+        feasible.then(|| Schedule { end: makespan, ..Schedule::default() }).into()
+    };
+    let (mut probes, mut budget) = (Vec::new(), Budget::new(1000, &|| false));
+    let best = bisect((10.0, 4.0), false, &mut prober, &mut probes, &mut budget).unwrap();
+    near(best.end, 8.0);
+    let first: Vec<(f64, bool)> = probes.iter().map(|p| (p.makespan, p.feasible)).collect();
+    assert_eq!(first[..4], [(10.0, false), (20.0, true), (12.0, true), (8.0, true)]);
 }
