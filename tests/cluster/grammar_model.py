@@ -9,7 +9,7 @@ better, but not where one is heavier than stock's heaviest, or where they are on
 
 import re
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from grammar_requests import ENDING
 from grammar_sides import failed, plain
@@ -104,6 +104,14 @@ def compare(config, state, words, stock, ours):
         return "earlier"
     kind = of_nodes(config, state, words, stock, ours)
     return f"foreseen-{kind}" if kind and not_now(state, stock) else kind
+
+
+def truer(config, state, words, stock, ours, real):
+    """Whether our answer to --test-only is what stock does with the job, which stock's is not."""
+    if not (real.verdict == ours.verdict == stock.verdict == "starts"):
+        return False
+    real = replace(real, start=stock.start, amounts=ours.amounts)
+    return of_nodes(config, state, words, real, ours) not in HARMS
 
 
 def not_now(state, stock):

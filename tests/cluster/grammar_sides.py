@@ -31,6 +31,7 @@ EVEN_S = 5.0
 FAILED = 5              # JOB_FAILED
 SEEN = re.compile(r"\b(?:NodeName|CPUAlloc|AllocMem|State|AllocTRES)=\S*")
 KEPT = re.compile(r"\bNodeName=(\S+).* AllocTRES=(\S+)")
+OWNED = re.compile(r"\bOwner=\S+\(")
 
 
 class Uneven(Exception):
@@ -256,8 +257,10 @@ class Pair:
         self.failed |= bool(kept[0])
         self.spent |= self.failed
 
-    def overallocated(self):
-        """Whether stock gave a job more GRES of a node than it has."""
+    def keeps(self):
+        """Whether stock gave a job more GRES of a node than it has, or keeps a node for a user."""
+        if OWNED.search(self.both("scontrol", "-o", "show", "node")[0][1]):
+            return True
         log = os.path.join(self.clusters[0].paths.log, "slurmctld.log")
         with open(log, encoding="utf-8", errors="replace") as file:
             return "overallocated" in file.read()

@@ -10,7 +10,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 
 from grammar_config import make_config, without
-from grammar_model import HARMS, compare, outcome
+from grammar_model import HARMS, compare, outcome, truer
 from grammar_requests import State, head, make_request, make_state
 from grammar_sides import Pair, Uneven
 from slurmcluster import ClusterError
@@ -170,10 +170,14 @@ class Walk:
 
     def request(self, pair, state, words, tested):
         """One request, to --test-only as well if it is `tested`."""
+        real = None
         with self.lock:
             self.tally.requests += 1
         for test in (False, True) if tested else (False,):
             kind, stock, ours = self.ask(pair, state, words, test)
+            real = real if test else stock
+            if kind in HARMS and test and truer(pair.config, state, words, stock, ours, real):
+                kind = "truer"
             with self.lock:
                 self.tally.verdicts[stock.verdict] += not test
             if not kind:
@@ -181,7 +185,7 @@ class Walk:
             # The jobs that are ending have ended on both sides then.
             pair.even()
             again, *others = self.ask(pair, state, words, test)
-            if again != kind:
+            if kind != "truer" and again != kind:
                 with self.lock:
                     self.tally.unsteady[f"{kind}/{again}"] += 1
                     if kind in HARMS:
@@ -212,9 +216,10 @@ class Walk:
             one = shrink(one, lambda state, words: self.still(pair, one, state, words))
         if harm and here < SHRUNK_MAX and not on_cluster(
                 one, one.config, f"{self.root}/fresh{one.number}", self.library, **self.pair):
-            # What went before made it: where that is a job that Slurm fails with BadConstraints or
-            # gives more GRES than there are, it keeps something of it, and the sides are not even.
-            aged = pair.failed or pair.overallocated()
+            # What went before made it: of a job that Slurm fails with BadConstraints, gives more
+            # GRES than there are, or whole nodes of a user, it keeps something, and the sides are
+            # not even.
+            aged = pair.failed or pair.keeps()
             one = replace(one, kind=f"{'aged' if aged else 'stale'}-{one.kind}")
             pair.spent = True
         self.note(one)
