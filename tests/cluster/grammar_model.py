@@ -161,22 +161,18 @@ def of_nodes(config, state, words, stock, ours):
         return "other-kinds"
     if stock.amounts == ours.amounts:
         return ""
-    # Of whole sockets stock may give more than the job asks for, beside reserved cores less, with
-    # the memory of so many CPUs.
+    # Of whole sockets, or of cores of several threads, stock may give more than the job asks for,
+    # beside reserved cores less, with the memory of so many CPUs.
     reserved = {node for _, nodes, how in state.kept if "CoreCnt" in " ".join(how)
                 for node in expand_hostlist(nodes)} & (set(stock.nodes) ^ set(ours.nodes))
-    by_cpus = reserved and not any(word.startswith("--mem") for word in words)
-    left_out = ("cpu=", "billing=", "mem=") if by_cpus else ("cpu=", "billing=")
-    (theirs, rest), (count, others) = (cpus(one.amounts, left_out) for one in (stock, ours))
+    theirs, count = (int(re.search(r"\bcpu=(\d+)", one.amounts)[1]) for one in (stock, ours))
+    by_cpus = (reserved or count != theirs) and not any(word.startswith("--mem") for word in words)
+    left_out = ("cpu=", "billing=") + ("mem=",) * bool(by_cpus)
+    rest, others = ([item for item in one.amounts.split(",") if not item.startswith(left_out)]
+                    for one in (stock, ours))
     asked = {word[:2]: word[2:] for word in words if word.startswith(("-n", "-c"))}
     lacks = theirs < int(asked.get("-n", 0)) * int(asked.get("-c", 0)) <= count
     return "other-cpus" if rest == others and (count <= theirs or lacks) else "amounts"
-
-
-def cpus(amounts, left_out):
-    """CPUs, and the other amounts without those that are left out."""
-    items = [item for item in amounts.split(",") if not item.startswith(left_out)]
-    return int(re.search(r"\bcpu=(\d+)", amounts)[1]), items
 
 
 def fewer(config, stock, ours):
