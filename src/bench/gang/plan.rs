@@ -33,7 +33,11 @@ impl Beliefs for Known {
     fn belief(&self, job_type: &str, node_class: &str) -> Belief {
         let mix = job_type.bytes().chain(node_class.bytes());
         let hash = mix.fold(7u32, |h, b| h.wrapping_mul(31).wrapping_add(u32::from(b)));
-        Belief { speed: 0.4 + f64::from(hash % 61) / 100.0, count: f64::from(1 + hash % 50) }
+        Belief {
+            speed: 0.4 + f64::from(hash % 61) / 100.0,
+            count: f64::from(1 + hash % 50),
+            error: None,
+        }
     }
     fn runs(&self) -> u64 {
         5000

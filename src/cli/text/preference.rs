@@ -175,7 +175,10 @@ pub fn percent(share: f64) -> String {
 fn speeds(gang: &GangNote) -> String {
     let known = |s: &ClassSpeed| match s.speed {
         // Old runs count less than one.
-        Some(speed) => format!("{} {} ({:.1} runs)", clean(&s.nodes), fraction(speed), s.runs),
+        Some(speed) => {
+            let error = s.error.map(|e| format!(" ± {}", percent(e))).unwrap_or_default();
+            format!("{} {}{error} ({:.1} runs)", clean(&s.nodes), fraction(speed), s.runs)
+        }
         None => format!("{} never tried", clean(&s.nodes)),
     };
     let one = |s| format!("{}{}", known(s), reserved(s.reserved_for.as_deref()));

@@ -85,6 +85,7 @@ pub fn gang_note(on: Option<&str>) -> Note {
         nodes: nodes.into(),
         speed,
         runs,
+        error: speed.map(|_| 0.03125),
     };
     let row = |class: &str, speed: Option<f64>, value| TaskRow {
         tasks: if on.is_some() { 2 } else { 0 },

@@ -26,6 +26,8 @@ pub(super) const OWN_EFFECT: f64 = 0.02;
 /// Variance of the noise before any run (a quarter), and the runs that this counts as.
 const NOISE: f64 = 0.0625;
 const NOISE_RUNS: f64 = 8.0;
+/// Standard errors by which the effects of two node classes differ at least, else they are one.
+const SURE: f64 = 3.0;
 /// Runs that the noise of all job classes counts as beside that of one.
 const COMMON_RUNS: f64 = 4.0;
 
@@ -88,6 +90,32 @@ pub(super) fn effects(
     seen.iter().map(|(class, pair)| (*class, shrunk(pair))).collect()
 }
 
+/// Gives classes whose effects differ by no more than their errors allow the mean of them, by the
+/// runs behind each (id: effect, runs), so that nobody prefers one for what is noise.
+pub(super) fn pool(by_class: &mut BTreeMap<u32, (f64, f64)>, noise: f64) {
+    let known = by_class.iter().filter(|(_, (_, runs))| *runs > 0.0);
+    let mut ranked: Vec<(f64, f64, Vec<u32>)> =
+        known.map(|(id, e)| (e.0, e.1, vec![*id])).collect();
+    ranked.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let mut groups: Vec<(f64, f64, Vec<u32>)> = Vec::new();
+    for (mut mean, mut runs, mut ids) in ranked {
+        let near = |of: &mut (f64, f64, Vec<u32>), mean: f64, runs: f64| {
+            of.0 - mean <= SURE * (noise * (1.0 / of.1 + 1.0 / runs)).sqrt()
+        };
+        while let Some(faster) = groups.pop_if(|faster| near(faster, mean, runs)) {
+            mean = (mean * runs + faster.0 * faster.1) / (runs + faster.1);
+            runs += faster.1;
+            ids.extend(faster.2);
+        }
+        groups.push((mean, runs, ids));
+    }
+    for (mean, _, ids) in groups {
+        for id in ids {
+            by_class.entry(id).and_modify(|effect| effect.0 = mean);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -127,5 +155,23 @@ mod tests {
         // What was taken can be taken back.
         noise.change(spread(&[2.0; 1000]), Spread::default());
         assert!((noise.of([].iter()) - NOISE).abs() < 1e-12);
+    }
+
+    #[test]
+    fn classes_that_are_not_surely_apart_are_one() {
+        let pooled = |classes: &[(f64, f64)], noise: f64| {
+            let mut by_class = (0..).zip(classes.iter().copied()).collect();
+            pool(&mut by_class, noise);
+            by_class.values().map(|(effect, _)| *effect).collect::<Vec<_>>()
+        };
+        // Of the difference's errors it is 3.1, then 2.7.
+        assert_eq!(pooled(&[(0.2, 10.0), (0.1, 30.0)], 0.008), [0.2, 0.1]);
+        assert_eq!(pooled(&[(0.2, 10.0), (0.1, 30.0)], 0.01), [0.125, 0.125]);
+        assert_eq!(pooled(&[(0.25, 5.0), (0.125, 15.0)], 0.01), [0.15625, 0.15625]);
+        // A first run that was lucky takes nothing from what is known of the others.
+        let lucky = pooled(&[(0.5, 1.0), (0.4, 19.0), (0.0, 20.0)], 0.01);
+        assert!((lucky[0] - 0.405).abs() < 1e-12 && lucky[0] == lucky[1] && lucky[2] == 0.0);
+        assert_eq!(pooled(&[(0.0, 0.0), (0.1, 9.0)], 1.0), [0.0, 0.1], "nothing is known of one");
+        assert_eq!(pooled(&[(0.1, 1.0), (0.0, 1.0)], 0.0), [0.1, 0.0], "runs never differ");
     }
 }

@@ -10,7 +10,7 @@ use super::Stat;
 use super::asked::Asked;
 use super::index::{Exploration, variance_proxy};
 use super::moments::{Fading, Moments, Observation, Spread};
-use super::relative::{EFFECT, Expected, Noise, OWN_EFFECT, effects};
+use super::relative::{EFFECT, Expected, Noise, OWN_EFFECT, effects, pool};
 use phalanx_core::limits;
 use phalanx_core::problem::{InputError, refuse};
 
@@ -455,10 +455,11 @@ impl Speeds {
             let kin = family.and_then(|family| family.classes.get(id));
             own.max(kin.map_or(0.0, |effect| effect.count(now_s, self.half_life())))
         };
-        let by_class: BTreeMap<u32, (f64, f64)> =
+        let mut by_class: BTreeMap<u32, (f64, f64)> =
             effects.iter().map(|(id, e)| (*id, (e.prior, count(id)))).collect();
+        pool(&mut by_class, noise);
         let top = by_class.values().map(|(effect, _)| *effect).fold(f64::NEG_INFINITY, f64::max);
-        Trust { table: self, by_class, top: if top.is_finite() { top } else { 0.0 } }
+        Trust { table: self, by_class, noise, top: if top.is_finite() { top } else { 0.0 } }
     }
 
     fn measured(&self, job: Option<&JobClass>, now_s: i64) -> Trust<'_> {
@@ -469,7 +470,7 @@ impl Speeds {
         let by_class: BTreeMap<u32, (f64, f64)> =
             known.map(|(id, stat)| (id, (stat.mean.ln(), stat.count))).collect();
         let top = by_class.values().map(|(log, _)| *log).fold(f64::NEG_INFINITY, f64::max);
-        Trust { table: self, by_class, top }
+        Trust { table: self, by_class, noise: 0.0, top }
     }
 
     fn half_life(&self) -> f64 {
@@ -598,6 +599,8 @@ pub struct Trust<'a> {
     table: &'a Speeds,
     /// Effect on the logarithm of the speed, and runs behind it.
     by_class: BTreeMap<u32, (f64, f64)>,
+    /// Variance of the logarithm of a run's speed.
+    noise: f64,
     /// Effect of the fastest class.
     top: f64,
 }
@@ -614,6 +617,12 @@ impl Trust<'_> {
         }
         let (effect, count) = known.unwrap_or_default();
         Stat { count, mean: (effect - self.top).min(0.0).exp() }
+    }
+
+    /// Standard error of a speed, as a part of it.
+    #[must_use]
+    pub fn error(&self, speed: Stat) -> Option<f64> {
+        (speed.count > 0.0 && self.noise > 0.0).then(|| (self.noise / speed.count).sqrt())
     }
 }
 

@@ -181,6 +181,36 @@ fn what_differs_on_equal_nodes_too_is_not_believed() {
     assert_eq!(table.trust("t", None, 9).on("old").mean, 1.0);
 }
 
+/// On equal nodes whose runs differ by a tenth none is preferred, whatever came by chance; nodes
+/// that are slower by a third are known after some runs.
+#[test]
+fn only_what_exceeds_its_error_is_preferred() {
+    let kinds = ["x", "y", "z"];
+    let (mut checks, mut preferred, mut late) = (0, 0, 0);
+    for seed in 0..100_u64 {
+        let (mut equal, mut unequal) =
+            (speeds(SpeedsOptions::default()), speeds(SpeedsOptions::default()));
+        let mut state = seed;
+        for at in 0..60 {
+            // Uniform within 0.83 to 1.17: a standard deviation of a tenth.
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695);
+            let seconds = 10.0 * (0.83 + 0.34 * (state >> 40) as f64 / (1 << 24) as f64);
+            let kind = kinds[at as usize % 3];
+            equal.learn("t", None, &on(&[(kind, kind)]), &run(seconds, at)).unwrap();
+            let slower = if kind == "z" { 1.33 } else { 1.0 };
+            let nodes = on(&[(kind, kind)]);
+            unequal.learn("t", None, &nodes, &run(slower * seconds, at)).unwrap();
+            let trust = equal.trust("t", None, at);
+            checks += 1;
+            preferred += i32::from(kinds.iter().any(|kind| trust.on(kind).mean < 1.0));
+            let known = unequal.trust("t", None, at).on("z").mean < 0.9;
+            late += i32::from(at >= 30 && !known);
+        }
+    }
+    assert!(preferred * 50 < checks, "{preferred} of {checks} checks prefer nodes by chance");
+    assert!(late * 50 < checks, "{late} of {checks} checks do not know the slow nodes");
+}
+
 #[test]
 fn a_program_is_known_in_sizes_never_seen() {
     let mut table = speeds(SpeedsOptions::default());

@@ -17,6 +17,8 @@ pub struct Belief {
     pub speed: f64,
     /// Runs behind the speed; 0 = never tried on this class.
     pub count: f64,
+    /// Standard error of the speed, as a part of it, where it is known.
+    pub error: Option<f64>,
 }
 
 /// Learned values, by names.

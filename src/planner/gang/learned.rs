@@ -65,7 +65,7 @@ impl Beliefs for Learned<'_> {
 
     fn belief(&self, job_type: &str, node_class: &str) -> Belief {
         if let Some(&speed) = self.measured.speed.get(node_class) {
-            return Belief { speed, count: MEASURED };
+            return Belief { speed, count: MEASURED, error: None };
         }
         let mut trusts = self.trusts.borrow_mut();
         let trust = trusts.entry(job_type.to_owned()).or_insert_with(|| {
@@ -73,7 +73,7 @@ impl Beliefs for Learned<'_> {
             self.speeds.trust(job_type, family.as_deref(), self.now_s)
         });
         let found = trust.on(node_class);
-        Belief { speed: found.mean, count: found.count }
+        Belief { speed: found.mean, count: found.count, error: trust.error(found) }
     }
 
     fn runs(&self) -> u64 {

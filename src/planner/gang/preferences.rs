@@ -119,7 +119,13 @@ impl<'a> Known<'a> {
             let belief = self.belief(sizes, class)?;
             let speed = (belief.count > 0.0).then_some(belief.speed);
             let nodes = self.model.classes.get(class)?.clone();
-            Some(ClassSpeed { nodes, speed, runs: belief.count, reserved_for: None })
+            Some(ClassSpeed {
+                nodes,
+                speed,
+                runs: belief.count,
+                error: belief.error,
+                reserved_for: None,
+            })
         };
         let mut speeds: Vec<ClassSpeed> = classes.iter().filter_map(one).collect();
         best_first(&mut speeds);
@@ -406,6 +412,7 @@ impl Maker<'_, '_> {
                 nodes: self.model.classes.get(class).cloned().unwrap_or_default(),
                 speed: (belief.count > 0.0).then_some(belief.speed),
                 runs: belief.count,
+                error: belief.error,
                 reserved_for: self.model.reserved_for(part, class),
             });
         }

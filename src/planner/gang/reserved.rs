@@ -87,7 +87,7 @@ impl Reserved {
         let runs = if is_sure { RUNS_WAITING } else { RUNS };
         // An untried one that nobody waits for is to be tried some day.
         let loss = if is_sure || belief.count > 0.0 { LOSS } else { 0.0 };
-        Belief { speed: belief.speed * (1.0 - loss), count: belief.count + runs }
+        Belief { speed: belief.speed * (1.0 - loss), count: belief.count + runs, ..belief }
     }
 
     fn wanted(&self, need: &Need, class: usize, classes: &[usize]) -> Option<&Wanted> {

@@ -27,7 +27,7 @@ impl Beliefs for Known {
     }
     fn belief(&self, job_type: &str, node_class: &str) -> Belief {
         let found = self.0.iter().find(|((t, c), _)| (*t, *c) == (job_type, node_class));
-        found.map_or(Belief { speed: 1.0, count: 0.0 }, |(_, belief)| *belief)
+        found.map_or(Belief { speed: 1.0, ..Belief::default() }, |(_, belief)| *belief)
     }
     fn runs(&self) -> u64 {
         100
@@ -35,7 +35,11 @@ impl Beliefs for Known {
 }
 
 fn knows(rows: &[(&'static str, &'static str, f64, f64)]) -> Known {
-    Known(rows.iter().map(|&(t, c, speed, count)| ((t, c), Belief { speed, count })).collect())
+    Known(
+        rows.iter()
+            .map(|&(t, c, speed, count)| ((t, c), Belief { speed, count, error: None }))
+            .collect(),
+    )
 }
 
 fn node(name: &str, class: &str) -> Node {

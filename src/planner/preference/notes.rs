@@ -14,6 +14,9 @@ pub struct ClassSpeed {
     pub speed: Option<f64>,
     /// Runs behind it, those under way included.
     pub runs: f64,
+    /// Standard error of the speed, as a part of it, where it is known.
+    #[serde(default)]
+    pub error: Option<f64>,
     /// GRES that the gang does not ask for and others do: the class is reserved for them, counts as
     /// somewhat slower and is not explored.
     #[serde(default)]

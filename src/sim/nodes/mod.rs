@@ -144,7 +144,7 @@ impl Beliefs for NoBeliefs {
     }
 
     fn belief(&self, _: &str, _: &str) -> Belief {
-        Belief { speed: 1.0, count: 0.0 }
+        Belief { speed: 1.0, ..Belief::default() }
     }
 
     fn runs(&self) -> u64 {
