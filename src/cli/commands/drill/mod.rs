@@ -358,6 +358,56 @@ mod tests {
         assert!(but(|s| s.plugin.connected = false).contains("not in use"));
     }
 
+    /// State of a process, as `ps` writes it.
+    fn state(pid: Pid) -> char {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        stat.rsplit(") ").next().and_then(|rest| rest.chars().next()).unwrap_or('?')
+    }
+
+    fn until(what: &str, holds: impl Fn() -> bool) {
+        let end = Instant::now() + Duration::from_secs(60);
+        while !holds() {
+            assert!(Instant::now() < end, "{what}");
+            sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Process that the next test kills: it lets the process that it is told hang.
+    #[test]
+    #[ignore = "run by a_daemon_goes_on_when_the_drill_is_killed"]
+    fn a_drill_to_kill() {
+        let pid = std::env::var("PHALANX_DRILLED").unwrap().parse().unwrap();
+        hang(Pid::from_raw(pid)).unwrap();
+    }
+
+    /// Goal: a drill that is killed while the daemon hangs does not leave it so.
+    #[test]
+    fn a_daemon_goes_on_when_the_drill_is_killed() {
+        let pid_of = |child: &std::process::Child| Pid::from_raw(child.id().try_into().unwrap());
+        let mut daemon = Command::new("sleep").arg("600").spawn().unwrap();
+        let test = "commands::drill::tests::a_drill_to_kill";
+        let mut drill = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", test, "--ignored"])
+            .env("PHALANX_DRILLED", daemon.id().to_string())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        let (hung, killer) = (pid_of(&daemon), pid_of(&drill));
+        until("the daemon never hung", || {
+            let hangs = state(hung) == 'T';
+            // Whoever is stopped cannot end the hang between this look and the kill.
+            kill(killer, Signal::SIGSTOP).unwrap();
+            until("the drill never stopped", || state(killer) == 'T');
+            let both = hangs && state(hung) == 'T';
+            kill(killer, if both { Signal::SIGKILL } else { Signal::SIGCONT }).unwrap();
+            both
+        });
+        drill.wait().unwrap();
+        until("the daemon still hangs", || state(hung) != 'T');
+        daemon.kill().unwrap();
+        daemon.wait().unwrap();
+    }
+
     #[test]
     fn costs_are_those_of_the_failure() {
         let plugin = |asks, answers, late_ns, buckets: &[(u64, u64)]| PluginStatus {

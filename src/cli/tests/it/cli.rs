@@ -163,6 +163,15 @@ pub fn err(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
+/// Goal: what is at stake is asked before a signal is sent; this server has no mode at all.
+#[test]
+fn a_drill_is_for_mode_shadow() {
+    let output = Server::start().run(&["drill"]);
+    assert_eq!(output.status.code(), Some(1));
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(text.contains("a drill is for mode shadow"), "{text}");
+}
+
 #[test]
 fn reports_are_rendered_or_printed_as_json() {
     let server = Server::start();
