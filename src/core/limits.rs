@@ -201,8 +201,8 @@ pub const ORDER_PASSES_MAX: usize = 200_000;
 pub const ORDER_TRIES_MAX: usize = 50;
 /// Pending jobs of one report of the queue.
 pub const ORDER_QUEUE_MAX: usize = 1_000_000;
-/// Bytes of the file that remembers who was overtaken.
-pub const ORDER_FILE_BYTES_MAX: u64 = 64 << 20;
+/// Bytes of a file of the daemon's state, such as that of who was overtaken.
+pub const STATE_FILE_BYTES_MAX: u64 = 64 << 20;
 
 /// Bytes of the name of a datum or a node of the data service.
 pub const COLLECT_NAME_BYTES_MAX: usize = 63;

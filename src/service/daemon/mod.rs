@@ -35,6 +35,7 @@ mod node_speeds;
 mod settings;
 mod shared;
 mod state;
+mod state_file;
 mod threads;
 mod watchdog;
 

@@ -3,10 +3,11 @@
 //! when the daemon is restarted between their prologs.
 
 use std::fs;
-use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 
+use crate::daemon::state_file;
 use phalanx_methods::data_jobs::blockmap::BlockMap;
 
 /// A directory of maps; without one nothing is kept.
@@ -36,16 +37,7 @@ impl KeptMaps {
         if let Some(dir) = &self.dir {
             fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
         }
-        let part = path.with_extension("part");
-        let mut file = fs::OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .open(&part)?;
-        file.write_all(&serde_json::to_vec(map)?)?;
-        file.sync_data()?;
-        fs::rename(&part, &path)
+        state_file::write(&path, map)
     }
 
     /// Removes the maps of other jobs than these.

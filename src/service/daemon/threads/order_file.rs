@@ -2,16 +2,14 @@
 //! The file `order.json` keeps who was overtaken, so that a restart of the daemon does not give
 //! a job's budget anew to those that pass it.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use log::warn;
 use serde::{Deserialize, Serialize};
 
-use phalanx_core::limits::ORDER_FILE_BYTES_MAX;
+use crate::daemon::state_file;
 use phalanx_planner::order::OvertakeBudget;
 
 /// Name of the file, which is beside the history.
@@ -45,7 +43,12 @@ impl OrderFile {
 
     /// Reads the file; one that cannot be read is logged and counts as empty.
     pub fn load(&mut self) -> OvertakeBudget {
-        match read(&self.path) {
+        let read =
+            state_file::read(&self.path).and_then(|content: Content| match content.version {
+                VERSION => Ok(content.budget),
+                _ => Err(io::Error::other(format!("expected version {VERSION}"))),
+            });
+        match read {
             Ok(budget) => self.held = budget,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => warn!(
@@ -67,7 +70,7 @@ impl OrderFile {
     pub fn save(&mut self, budget: OvertakeBudget) {
         self.not_before = Some(Instant::now() + WRITE_EVERY);
         let content = Content { version: VERSION, budget };
-        match write(&self.path, &content) {
+        match state_file::write(&self.path, &content) {
             Ok(()) => {
                 self.held = content.budget;
                 self.failing = false;
@@ -81,40 +84,12 @@ impl OrderFile {
     }
 }
 
-fn read(path: &Path) -> io::Result<OvertakeBudget> {
-    let mut text = String::new();
-    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
-    if !file.metadata()?.is_file() {
-        return Err(io::Error::other("expected a regular file"));
-    }
-    file.take(ORDER_FILE_BYTES_MAX + 1).read_to_string(&mut text)?;
-    if u64::try_from(text.len()).is_ok_and(|len| len > ORDER_FILE_BYTES_MAX) {
-        return Err(io::Error::other(format!("expected at most {ORDER_FILE_BYTES_MAX} bytes")));
-    }
-    let content: Content = serde_json::from_str(&text)?;
-    if content.version != VERSION {
-        return Err(io::Error::other(format!("expected version {VERSION}")));
-    }
-    Ok(content.budget)
-}
-
-fn write(path: &Path, content: &Content) -> io::Result<()> {
-    let new = path.with_extension("json.new");
-    match fs::remove_file(&new) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let mut file: File = OpenOptions::new().write(true).create_new(true).mode(0o640).open(&new)?;
-    file.write_all(&serde_json::to_vec(content)?)?;
-    file.sync_all()?;
-    fs::rename(&new, path)
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
+    use std::fs;
 
     fn budget(text: &str) -> OvertakeBudget {
         serde_json::from_str(text).unwrap()
