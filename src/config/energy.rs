@@ -81,8 +81,6 @@ section! {
         watts: BTreeMap<String, f64> = BTreeMap::new(),
         /// Power of an idle node, in watts, by feature or class of nodes.
         idle_watts: BTreeMap<String, f64> = BTreeMap::new(),
-        /// Power of a booting node, in watts, by feature or class of nodes.
-        boot_watts: BTreeMap<String, f64> = BTreeMap::new(),
         /// Prices per kWh by the hour, money or carbon; none: 0.3 at every hour.
         price: Prices = Prices::default(),
         /// Whether nodes are tried by the power that a job adds there while the price is high.

@@ -147,7 +147,6 @@ pub const KEYS: &[Key] = &[
     key("energy.hold_max_s", int(0, 31_536_000, "seconds")),
     key("energy.watts", Kind::Amounts),
     key("energy.idle_watts", Kind::Amounts),
-    key("energy.boot_watts", Kind::Amounts),
     key("energy.price", Kind::DayPrices),
     key("energy.frugal_nodes", Kind::Bool),
     key("hdfs.conf_dirs", Kind::Dirs),

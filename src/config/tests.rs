@@ -38,7 +38,6 @@ fn key_table_equals_the_structs() {
     let empty = [
         "balance.initial_weights",
         "bag.watts",
-        "energy.boot_watts",
         "energy.idle_watts",
         "energy.watts",
         "gang.billing",

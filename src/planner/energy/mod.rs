@@ -3,8 +3,7 @@
 //! back, and prices by the hour.
 //!
 //! The model is one for all: a node draws its idle power and, by the share of its CPUs in use,
-//! the difference to its power when full; one that boots draws its boot power at least, one that
-//! is powered down nothing.
+//! the difference to its power when full; one that is powered down draws nothing.
 
 mod cap;
 #[cfg(test)]

@@ -16,21 +16,15 @@ pub enum PowerState {
     /// The node is on.
     #[default]
     On,
-    /// The node is booting.
-    Booting,
     /// Slurm has powered the node down; a job that is given the node boots it.
     Off,
 }
 
 impl PowerState {
-    /// Reads a node's state as Slurm writes it. A node that is being powered down still draws.
+    /// Reads a node's state as Slurm writes it. A node that boots, or is being powered
+    /// down, draws.
     pub fn of(state: &str) -> Self {
-        let has = |word: &str| state.split('+').any(|part| part == word);
-        match () {
-            () if has("POWERED_DOWN") => Self::Off,
-            () if has("POWERING_UP") => Self::Booting,
-            () => Self::On,
-        }
+        if state.split('+').any(|part| part == "POWERED_DOWN") { Self::Off } else { Self::On }
     }
 }
 
@@ -41,8 +35,6 @@ pub struct NodePower {
     pub idle_mw: u64,
     /// Power while all CPUs of the node are in use.
     pub busy_mw: u64,
-    /// Power while the node boots.
-    pub boot_mw: u64,
     /// Whether the node is switched on.
     pub state: PowerState,
 }
@@ -54,9 +46,8 @@ impl NodePower {
         let share = above.div_ceil(u128::from(total.max(1)));
         let on = self.idle_mw.saturating_add(u64::try_from(share).unwrap_or(u64::MAX));
         match self.state {
-            PowerState::On => on,
             PowerState::Off if used == 0 => 0,
-            PowerState::Off | PowerState::Booting => on.max(self.boot_mw),
+            _ => on,
         }
     }
 
@@ -68,8 +59,8 @@ impl NodePower {
     /// The draw that a job adds by the start of the node alone.
     pub fn start_mw(&self) -> u64 {
         match self.state {
-            PowerState::Off => self.idle_mw.max(self.boot_mw),
-            PowerState::On | PowerState::Booting => 0,
+            PowerState::Off => self.idle_mw,
+            PowerState::On => 0,
         }
     }
 }

@@ -86,7 +86,6 @@ pub struct Configured {
     /// Watts of busy nodes from `[bag]`, which count after what was measured.
     busy: BTreeMap<String, f64>,
     idle: BTreeMap<String, f64>,
-    boot: BTreeMap<String, f64>,
 }
 
 impl Configured {
@@ -99,7 +98,6 @@ impl Configured {
                 (&mut out.declared, configured(&energy.watts, &class, node)),
                 (&mut out.busy, configured(&bag.watts, &class, node)),
                 (&mut out.idle, configured(&energy.idle_watts, &class, node)),
-                (&mut out.boot, configured(&energy.boot_watts, &class, node)),
             ];
             for (table, value) in values {
                 if let Some(watts) = value {
@@ -140,7 +138,6 @@ impl Configured {
         Some(NodePower {
             idle_mw: whole(idle.unwrap_or(0.0)),
             busy_mw: whole(self.full_w(power, class)?),
-            boot_mw: whole(self.boot.get(class).copied().unwrap_or(0.0)),
             state,
         })
     }

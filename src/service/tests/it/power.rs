@@ -15,12 +15,7 @@ use crate::link::{Daemon, Plugin, settings, snapshot};
 /// Puts a limit in force. Nodes draw 10 to 90 W, every fourth 10 to 50 W.
 pub fn limit(responder: &Responder, cap_w: u64) {
     let row = |busy_w: u64, nodes: Vec<NodeIdx>| PowerRow {
-        power: NodePower {
-            idle_mw: 10_000,
-            busy_mw: busy_w * 1000,
-            boot_mw: 0,
-            state: PowerState::On,
-        },
+        power: NodePower { idle_mw: 10_000, busy_mw: busy_w * 1000, state: PowerState::On },
         caps: 1,
         nodes,
     };
