@@ -10,6 +10,7 @@
 //! [`crate::sqlite`] makes the file; errors are its own, for a reader also that there is no file.
 
 pub mod activity;
+mod columns;
 mod proven;
 mod prune;
 mod queries;

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
 
 use super::HistoryError;
-use super::records::{DecisionRecord, JobRef, OutcomeRecord, PlacementRecord};
+use super::columns::Columns;
+use super::records::{DecisionRecord, OutcomeRecord, PlacementRecord};
 use crate::sqlite;
 use phalanx_core::number::as_f64;
 use phalanx_messages::rest::{ShadowDiff, ShadowReport};
@@ -30,13 +31,6 @@ pub type Started = (PlacementRecord, Option<DecisionRow>);
 pub struct HistoryReader {
     path: PathBuf,
 }
-
-const DECISION_COLUMNS: &str = "decision, time_ms, job_id, array_job_id, array_task_id, \
-     het_job_id, user_id, partition, ask, mode, verdict, reason, nodes, node_count, generation, \
-     latency_us, explain, outcome_ms, outcome_reason, outcome_rc, outcome_nodes, ask_ns";
-
-const PLACEMENT_COLUMNS: &str = "time_ms, job_id, array_job_id, array_task_id, het_job_id, \
-     user_id, partition, mode, nodes, node_count, decision, compared, seq";
 
 /// SQL term of the decision behind placement `p`: the one that it names; else the last run_now
 /// decision with nodes since the previous start of the same job.
@@ -101,8 +95,7 @@ impl HistoryReader {
         filter: &str,
         values: &[&dyn ToSql],
     ) -> Result<Vec<DecisionRow>, HistoryError> {
-        let sql =
-            format!("SELECT {DECISION_COLUMNS} FROM decisions {filter} ORDER BY seq DESC LIMIT ?1");
+        let sql = format!("SELECT * FROM decisions {filter} ORDER BY seq DESC LIMIT ?1");
         self.ask(|connection| connection.prepare(&sql)?.query_map(values, decision_row)?.collect())
     }
 
@@ -126,17 +119,16 @@ impl HistoryReader {
         filter: &str,
         values: &[&dyn ToSql],
     ) -> Result<Option<Started>, HistoryError> {
-        let placement = format!(
-            "SELECT {PLACEMENT_COLUMNS} FROM placements WHERE {filter} ORDER BY seq DESC LIMIT 1"
-        );
+        let placement =
+            format!("SELECT * FROM placements WHERE {filter} ORDER BY seq DESC LIMIT 1");
         let decision = format!(
-            "SELECT {DECISION_COLUMNS} FROM decisions WHERE seq = \
+            "SELECT * FROM decisions WHERE seq = \
              (SELECT {DECISION_OF_PLACEMENT} FROM placements p WHERE p.seq = ?1)"
         );
         self.ask(|connection| {
             let found = connection
                 .query_row(&placement, values, |row| {
-                    Ok((placement_row(row)?, row.get::<_, i64>("seq")?))
+                    Ok((PlacementRecord::read(row)?, row.get::<_, i64>("seq")?))
                 })
                 .optional()?;
             let Some((placement, seq)) = found else {
@@ -218,32 +210,8 @@ fn unsigned(value: i64) -> u64 {
     value.cast_unsigned()
 }
 
-fn job(row: &Row<'_>) -> rusqlite::Result<JobRef> {
-    Ok(JobRef {
-        job_id: row.get("job_id")?,
-        array_job_id: row.get("array_job_id")?,
-        array_task_id: row.get("array_task_id")?,
-        het_job_id: row.get("het_job_id")?,
-        user_id: row.get("user_id")?,
-        partition: row.get("partition")?,
-    })
-}
-
 fn decision_row(row: &Row<'_>) -> rusqlite::Result<DecisionRow> {
-    let decision = DecisionRecord {
-        decision: unsigned(row.get("decision")?),
-        time_ms: unsigned(row.get("time_ms")?),
-        job: job(row)?,
-        ask: row.get("ask")?,
-        mode: row.get("mode")?,
-        verdict: row.get("verdict")?,
-        reason: row.get("reason")?,
-        nodes: row.get("nodes")?,
-        node_count: row.get("node_count")?,
-        generation: unsigned(row.get("generation")?),
-        latency_us: unsigned(row.get("latency_us")?),
-        explain: row.get("explain")?,
-    };
+    let decision = DecisionRecord::read(row)?;
     let outcome = match row.get::<_, Option<i64>>("outcome_ms")? {
         None => None,
         Some(time_ms) => Some(OutcomeRecord {
@@ -257,16 +225,4 @@ fn decision_row(row: &Row<'_>) -> rusqlite::Result<DecisionRow> {
         }),
     };
     Ok(DecisionRow { decision, outcome })
-}
-
-fn placement_row(row: &Row<'_>) -> rusqlite::Result<PlacementRecord> {
-    Ok(PlacementRecord {
-        time_ms: unsigned(row.get("time_ms")?),
-        job: job(row)?,
-        mode: row.get("mode")?,
-        nodes: row.get("nodes")?,
-        node_count: row.get("node_count")?,
-        decision: row.get::<_, Option<i64>>("decision")?.map(unsigned),
-        compared: row.get("compared")?,
-    })
 }

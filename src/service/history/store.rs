@@ -6,9 +6,8 @@ use std::path::Path;
 use rusqlite::{Transaction, TransactionBehavior, params};
 
 use super::HistoryError;
-use super::records::{
-    DecisionRecord, JobEndRecord, OutcomeRecord, PlacementRecord, Record, SampleRecord,
-};
+use super::columns::insert;
+use super::records::{DecisionRecord, OutcomeRecord, Record, SampleRecord};
 use super::runs;
 use super::schema::{APPLICATION_ID, MIGRATIONS};
 use crate::sqlite::{Database, Schema};
@@ -104,9 +103,11 @@ impl History {
             match record {
                 Record::Decision(decision) => insert_decision(&transaction, decision),
                 Record::Outcome(outcome) => update_outcome(&transaction, outcome),
-                Record::Placement(placement) => insert_placement(&transaction, placement),
-                Record::JobEnd(end) => insert_job_end(&transaction, end),
-                Record::Run(run) => runs::insert(&transaction, run).map(|_| ()),
+                Record::Placement(placement) => {
+                    insert(&transaction, "INTO placements", placement, None)
+                }
+                Record::JobEnd(end) => insert(&transaction, "INTO job_ends", end, None),
+                Record::Run(run) => runs::add(&transaction, run).map(|_| 0),
                 Record::Sample(sample) => insert_sample(&transaction, sample),
             }
             .map_err(&failed)?;
@@ -123,7 +124,7 @@ impl History {
         let transaction = self.begin().map_err(&failed)?;
         let mut sum = ImportReport::default();
         for run in runs {
-            let one = runs::insert(&transaction, run).map_err(&failed)?;
+            let one = runs::add(&transaction, run).map_err(&failed)?;
             sum.new += one.new;
             sum.filled += one.filled;
             sum.known += one.known;
@@ -145,39 +146,16 @@ impl History {
     }
 }
 
-fn insert_decision(transaction: &Transaction<'_>, d: &DecisionRecord) -> rusqlite::Result<()> {
-    let explain = d.explain.as_deref().filter(|text| text.len() <= EXPLAIN_BYTES_MAX);
-    transaction
-        .prepare_cached(
-            "INSERT INTO decisions (decision, time_ms, job_id, array_job_id, array_task_id, \
-             het_job_id, user_id, partition, ask, mode, verdict, reason, nodes, node_count, \
-             generation, latency_us, explain) \
-             VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17)",
-        )?
-        .execute(params![
-            d.decision.cast_signed(),
-            d.time_ms.cast_signed(),
-            d.job.job_id,
-            d.job.array_job_id,
-            d.job.array_task_id,
-            d.job.het_job_id,
-            d.job.user_id,
-            d.job.partition,
-            d.ask,
-            d.mode,
-            d.verdict,
-            d.reason,
-            d.nodes,
-            d.node_count,
-            d.generation.cast_signed(),
-            d.latency_us.cast_signed(),
-            explain,
-        ])?;
-    Ok(())
+fn insert_decision(transaction: &Transaction<'_>, d: &DecisionRecord) -> rusqlite::Result<usize> {
+    if d.explain.as_ref().is_some_and(|text| text.len() > EXPLAIN_BYTES_MAX) {
+        let short = DecisionRecord { explain: None, ..d.clone() };
+        return insert(transaction, "INTO decisions", &short, None);
+    }
+    insert(transaction, "INTO decisions", d, None)
 }
 
 /// Adds an outcome to its decision; one whose decision is not there changes nothing.
-fn update_outcome(transaction: &Transaction<'_>, o: &OutcomeRecord) -> rusqlite::Result<()> {
+fn update_outcome(transaction: &Transaction<'_>, o: &OutcomeRecord) -> rusqlite::Result<usize> {
     transaction
         .prepare_cached(
             "UPDATE decisions SET outcome_ms = ?3, outcome_reason = ?4, outcome_rc = ?5, \
@@ -192,42 +170,10 @@ fn update_outcome(transaction: &Transaction<'_>, o: &OutcomeRecord) -> rusqlite:
             o.rc,
             o.node_count,
             o.ask_ns.cast_signed(),
-        ])?;
-    Ok(())
+        ])
 }
 
-fn insert_placement(transaction: &Transaction<'_>, p: &PlacementRecord) -> rusqlite::Result<()> {
-    transaction
-        .prepare_cached(
-            "INSERT INTO placements (time_ms, job_id, array_job_id, array_task_id, het_job_id, \
-             user_id, partition, mode, nodes, node_count, decision, compared) \
-             VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12)",
-        )?
-        .execute(params![
-            p.time_ms.cast_signed(),
-            p.job.job_id,
-            p.job.array_job_id,
-            p.job.array_task_id,
-            p.job.het_job_id,
-            p.job.user_id,
-            p.job.partition,
-            p.mode,
-            p.nodes,
-            p.node_count,
-            p.decision.map(u64::cast_signed),
-            p.compared,
-        ])?;
-    Ok(())
-}
-
-fn insert_job_end(transaction: &Transaction<'_>, e: &JobEndRecord) -> rusqlite::Result<()> {
-    transaction
-        .prepare_cached("INSERT INTO job_ends (time_ms, job_id, state) VALUES (?1, ?2, ?3)")?
-        .execute(params![e.time_ms.cast_signed(), e.job_id, e.state])?;
-    Ok(())
-}
-
-fn insert_sample(transaction: &Transaction<'_>, s: &SampleRecord) -> rusqlite::Result<()> {
+fn insert_sample(transaction: &Transaction<'_>, s: &SampleRecord) -> rusqlite::Result<usize> {
     let resources = serde_json::to_string(&s.resources).unwrap_or_default();
     let sql = "INSERT INTO samples (time_ms, pending, running, resources) VALUES (?1, ?2, ?3, ?4)";
     transaction.prepare_cached(sql)?.execute(params![
@@ -235,6 +181,5 @@ fn insert_sample(transaction: &Transaction<'_>, s: &SampleRecord) -> rusqlite::R
         s.pending.cast_signed(),
         s.running.cast_signed(),
         resources
-    ])?;
-    Ok(())
+    ])
 }

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Records as rows: one list of columns for each table, by which rows are written and read.
+
+use rusqlite::types::{Null, ToSqlOutput};
+use rusqlite::{Row, ToSql, Transaction, params_from_iter};
+
+use super::records::{DecisionRecord, JobEndRecord, JobRef, PlacementRecord};
+use phalanx_core::run::Run;
+
+/// A value of a column. SQLite has no unsigned numbers of 64 bits: they are kept as signed ones.
+trait Cell: Sized {
+    fn put(&self) -> rusqlite::Result<ToSqlOutput<'_>>;
+    fn take(row: &Row<'_>, name: &str) -> rusqlite::Result<Self>;
+}
+
+macro_rules! cells {
+    ($($kind:ty),*) => {
+        $(impl Cell for $kind {
+            fn put(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+                self.to_sql()
+            }
+            fn take(row: &Row<'_>, name: &str) -> rusqlite::Result<Self> {
+                row.get(name)
+            }
+        })*
+    };
+}
+
+cells!(u8, u32, i64, String, Option<u32>, Option<String>, Option<f64>);
+
+impl Cell for u64 {
+    fn put(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(self.cast_signed().into())
+    }
+    fn take(row: &Row<'_>, name: &str) -> rusqlite::Result<Self> {
+        row.get(name).map(i64::cast_unsigned)
+    }
+}
+
+impl Cell for Option<u64> {
+    fn put(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(self.map_or_else(|| Null.into(), |number| number.cast_signed().into()))
+    }
+    fn take(row: &Row<'_>, name: &str) -> rusqlite::Result<Self> {
+        Ok(row.get::<_, Option<i64>>(name)?.map(i64::cast_unsigned))
+    }
+}
+
+/// A record whose fields are columns.
+pub(super) trait Columns: Sized {
+    fn names() -> Vec<&'static str>;
+    fn values<'r>(&'r self, out: &mut Vec<ToSqlOutput<'r>>) -> rusqlite::Result<()>;
+    fn read(row: &Row<'_>) -> rusqlite::Result<Self>;
+}
+
+macro_rules! columns {
+    ($record:ident { $($name:ident)* } $($inner:ident: $kind:ident)?) => {
+        impl Columns for $record {
+            fn names() -> Vec<&'static str> {
+                [&[$(stringify!($name)),*][..] $(, &$kind::names())?].concat()
+            }
+            fn values<'r>(&'r self, out: &mut Vec<ToSqlOutput<'r>>) -> rusqlite::Result<()> {
+                $(out.push(self.$name.put()?);)*
+                $(self.$inner.values(out)?;)?
+                Ok(())
+            }
+            fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
+                Ok(Self {
+                    $($name: Cell::take(row, stringify!($name))?,)*
+                    $($inner: $kind::read(row)?,)?
+                })
+            }
+        }
+    };
+}
+
+columns!(JobRef { job_id array_job_id array_task_id het_job_id user_id partition });
+columns!(DecisionRecord {
+    decision time_ms ask mode verdict reason nodes node_count generation latency_us explain
+} job: JobRef);
+columns!(PlacementRecord { time_ms mode nodes node_count decision compared } job: JobRef);
+columns!(JobEndRecord { time_ms job_id state });
+columns!(Run {
+    job job_id array_job_id array_task_id het_job_id user account name declared class partition qos
+    nodes node_count node_class submit_s start_s end_s elapsed_ms limit_min state exit_code
+    exit_signal cpus tres_req tres_alloc work joules placed_by source
+});
+
+/// Inserts a record, and one more column where there is one; returns the number of new rows.
+pub(super) fn insert<R: Columns>(
+    transaction: &Transaction<'_>,
+    into: &str,
+    record: &R,
+    more: Option<(&'static str, i64)>,
+) -> rusqlite::Result<usize> {
+    let (mut names, mut values) = (R::names(), Vec::new());
+    record.values(&mut values)?;
+    names.extend(more.map(|(name, _)| name));
+    values.extend(more.map(|(_, value)| ToSqlOutput::from(value)));
+    let places = vec!["?"; names.len()].join(",");
+    let sql = format!("INSERT {into} ({}) VALUES ({places})", names.join(","));
+    transaction.prepare_cached(&sql)?.execute(params_from_iter(values))
+}
