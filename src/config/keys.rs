@@ -165,6 +165,7 @@ pub const KEYS: &[Key] = &[
     fixed("collect.agent_uids", Kind::Uids),
     key("topology.policy", Kind::Choice(&["pack", "leave", "ignore"])),
     key("topology.leaf_cost", Kind::Real { min: 0.0, max: 1.0 }),
+    key("compare.share", SHARE),
     key("log.level", Kind::Choice(&["error", "warn", "info", "debug", "trace"])),
     key("expert.breaker", Kind::Bool),
     key("collector.*", Kind::Registration),

@@ -16,6 +16,7 @@ mod balance;
 mod change;
 mod check;
 mod collect;
+mod compare;
 mod data_jobs;
 mod energy;
 mod error;
@@ -47,6 +48,7 @@ pub use bag::{BagConfig, BagHold, BagMode};
 pub use balance::{BalanceConfig, BalanceMode, NoImprovement};
 pub use change::Change;
 pub use collect::CollectConfig;
+pub use compare::{CompareConfig, Draw};
 pub use data_jobs::{DataJobsConfig, DataMode};
 pub use energy::{EnergyConfig, Prices};
 pub use error::{ConfigError, Issue};
@@ -128,6 +130,8 @@ pub struct Config {
     pub data_jobs: DataJobsConfig,
     /// The data service.
     pub collect: CollectConfig,
+    /// The live comparison with Slurm alone.
+    pub compare: CompareConfig,
     /// Logging.
     pub log: LogConfig,
     /// Settings of tests and measurements.
@@ -271,6 +275,9 @@ impl Config {
         }
         if self.order.by != OrderBy::Off && !self.any_enforced() {
             out.push("order.by has no effect: no jobs are in mode \"enforce\"".to_owned());
+        }
+        if self.compare.share < 1.0 && !self.any_enforced() {
+            out.push("compare.share has no effect: no jobs are in mode \"enforce\"".to_owned());
         }
         if !self.any_active() {
             out.push("mode is \"off\" everywhere: Slurm places every job".to_owned());

@@ -66,6 +66,8 @@ pub struct Run {
     pub joules: Option<f64>,
     /// Method whose nodes it got, such as `balance`; `stock` where Slurm chose.
     pub placed_by: String,
+    /// Arm of a live comparison and `compare.share`, such as `slurm 0.5`; empty outside of one.
+    pub arm: String,
     /// `live`, or `sacct` for imported ones.
     pub source: String,
 }

@@ -153,6 +153,7 @@ fn moment(state: &State, mode: Mode, question: &Question<'_>, now: Instant) -> P
 /// Returns the mode for this question.
 pub fn mode_of(settings: &Settings, question: &Question<'_>) -> Mode {
     match settings.mode_of(&question.partition, question.origin.account_key) {
+        _ if question.slurm_only => Mode::Off,
         Mode::Enforce if question.shadow_only => Mode::Shadow,
         mode => mode,
     }

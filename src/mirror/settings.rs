@@ -7,7 +7,7 @@ use std::sync::Arc;
 use phalanx_ffi::wire;
 
 use crate::proofs::Proving;
-use phalanx_config::{Config, DataMode, Mode, OrderBy, Proofs};
+use phalanx_config::{Config, DataMode, Draw, Mode, OrderBy, Proofs};
 use phalanx_methods::balance::NoImprovement;
 use phalanx_methods::learn::account_key;
 use phalanx_planner::place::Tuning;
@@ -23,6 +23,8 @@ pub struct Settings {
     pub partition_modes: BTreeMap<String, Mode>,
     /// Mode by the key of an account, before that of the partition.
     pub account_modes: BTreeMap<u32, Mode>,
+    /// Draw of the jobs that Slurm alone treats, in a live comparison.
+    pub draw: Option<Draw>,
     /// Longest wait of the plugin, microseconds.
     pub deadline_us: u32,
     /// Limits that open the plugin's circuit breaker.
@@ -129,6 +131,7 @@ impl Settings {
             mode: config.mode,
             partition_modes: modes.collect(),
             account_modes: accounts.collect(),
+            draw: None,
             deadline_us: config.link.deadline_us,
             breaker: if config.expert.breaker {
                 BreakerLimits::default()

@@ -22,6 +22,7 @@ report: What Phalanx did in the last 30 days: phalanx report
 report: With what it would have done to last month's jobs, as a page: sacct -a -X -P -S \
     now-30days -E now -o ALL | phalanx report --sacct - --html r.html
 report shadow: Agreement of the last week: phalanx report shadow --since 7d
+report compare: Slurm alone and Phalanx, job by job: phalanx report compare --since 30d
 report energy: Energy and cost of the last month: phalanx report energy --since 30d
 report energy: Power that decisions use: phalanx report energy --power
 plan: What would start now: phalanx plan

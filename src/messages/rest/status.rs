@@ -128,6 +128,10 @@ pub struct ConfigStatus {
     /// Accounts with a mode of their own.
     #[serde(default)]
     pub account_modes: BTreeMap<String, String>,
+    /// Share of the jobs that are not Slurm's alone, and the unix second of its begin, in a live
+    /// comparison.
+    #[serde(default)]
+    pub compare: Option<(f64, i64)>,
     /// Changed keys that take effect only after a restart.
     pub needs_restart: Vec<String>,
     /// Error of the last refused reload, until one succeeds.

@@ -34,6 +34,9 @@ pub struct Question<'a> {
     /// The asker's Slurm was not tested: whatever the mode, Slurm places.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub shadow_only: bool,
+    /// Slurm alone treats the job, whatever the mode: it is of that arm of a live comparison.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub slurm_only: bool,
     /// Nodes of the asker's table.
     pub nodes: u32,
     /// Candidates that are completing or about to reboot were left out: all candidates are
@@ -87,6 +90,7 @@ impl<'a> Question<'a> {
             input: self.input,
             no_wait: self.no_wait,
             shadow_only: self.shadow_only,
+            slurm_only: self.slurm_only,
             nodes: self.nodes,
             left_out: self.left_out,
             preemptable: self.preemptable,

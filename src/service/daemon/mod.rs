@@ -282,9 +282,9 @@ fn order(all: &Shared) -> Order<'_> {
 }
 
 fn learner_data(all: &Shared) -> LearnerData<'_> {
-    let Shared { configuration, cluster, inputs, energy, learned, .. } = all;
-    let (history, reader) = (&all.history, &all.reader);
-    LearnerData { configuration, cluster, inputs, energy, learned, history, reader }
+    let Shared { configuration, cluster, inputs, energy, learned, history, .. } = all;
+    let (responder, reader) = (&all.responder, &all.reader);
+    LearnerData { configuration, cluster, inputs, energy, learned, history, responder, reader }
 }
 
 struct Daemon {

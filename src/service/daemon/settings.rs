@@ -1,10 +1,17 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Settings of the parts that do not read the configuration themselves.
 
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
 use std::time::Duration;
 
+use log::warn;
+
+use crate::daemon::state_file;
 use crate::recordings::Options;
-use phalanx_config::{Config, DataMode};
+use phalanx_config::{Config, DataMode, Draw};
+use phalanx_ffi::clock::now_s;
 use phalanx_hdfs::Hdfs;
 use phalanx_messages::collect::NONE;
 use phalanx_mirror::Settings;
@@ -14,12 +21,41 @@ use phalanx_mirror::Settings;
 pub(super) fn settings_of_link(config: &Config, generation: u64) -> Settings {
     let data_jobs = &config.data_jobs;
     let named = data_jobs.caches != NONE || !data_jobs.locations.is_empty();
-    if data_jobs.mode == DataMode::Off || named || Hdfs::is_configured(&config.hdfs) {
-        return Settings::of(config, generation);
+    let mut config = config.clone();
+    if !named && !Hdfs::is_configured(&config.hdfs) {
+        config.data_jobs.mode = DataMode::Off;
     }
-    let mut without = config.clone();
-    without.data_jobs.mode = DataMode::Off;
-    Settings::of(&without, generation)
+    let kept = config.history.path.with_file_name("compare.json");
+    let draw = draw(&kept, config.compare.share, now_s()).unwrap_or_else(|error| {
+        warn!("{}: {error}; there is no live comparison", kept.display());
+        None
+    });
+    Settings { draw, ..Settings::of(&config, generation) }
+}
+
+/// Returns the draw of a live comparison. Its secret and its begin are kept; another share begins
+/// another comparison, as does a file that cannot be read.
+fn draw(kept: &Path, share: f64, now_s: i64) -> io::Result<Option<Draw>> {
+    let known: io::Result<Draw> = state_file::read(kept);
+    let is_missing = known.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
+    let draw = match known {
+        Err(_) if is_missing && share >= 1.0 => return Ok(None),
+        Ok(known) if known.share.total_cmp(&share).is_eq() => known,
+        known => {
+            let key = known.map(|known| known.key).or_else(|error| {
+                if !is_missing {
+                    warn!("{}: {error}; a comparison begins anew", kept.display());
+                }
+                let mut bytes = [0; 16];
+                File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+                Ok::<_, io::Error>(format!("{:032x}", u128::from_le_bytes(bytes)))
+            })?;
+            let draw = Draw { key, share, since_s: now_s };
+            state_file::write(kept, &draw)?;
+            draw
+        }
+    };
+    Ok(Some(draw).filter(|draw| draw.share < 1.0))
 }
 
 /// Size at which the next file of a recording is begun, in MiB: it is copied and read whole.
@@ -40,6 +76,38 @@ pub(super) fn record_options(config: &Config, length: Option<Duration>) -> Optio
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Goal: the same arms over restarts and reloads; a comparison begins with its share, and
+    /// whatever was between two does not count.
+    #[test]
+    fn a_comparison_keeps_its_secret_and_begins_with_its_share() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("compare.json");
+        let at = |share, now_s| draw(&path, share, now_s).unwrap();
+        assert_eq!(at(1.0, 10), None);
+        assert!(!path.exists(), "nothing is kept where there never was a comparison");
+        let first = at(0.5, 20).unwrap();
+        assert_eq!((first.key.len(), first.share, first.since_s), (32, 0.5, 20));
+        let mode = std::os::unix::fs::PermissionsExt::mode(&path.metadata().unwrap().permissions());
+        assert_eq!(mode & 0o777, 0o600, "a secret");
+        assert_eq!(at(0.5, 30), Some(first.clone()));
+        let more = at(0.6, 40).unwrap();
+        assert_eq!((&more.key, more.since_s), (&first.key, 40));
+        assert_eq!((at(1.0, 50), at(1.0, 55)), (None, None));
+        let again = at(0.6, 60).unwrap();
+        assert_eq!((&again.key, again.since_s), (&first.key, 60));
+        assert!(at(0.0, 70).unwrap().is_slurms(1, None, None));
+        for damaged in ["", "{", "[]", "{\"key\":\"k\",\"share\":2}"] {
+            std::fs::write(&path, damaged).unwrap();
+            let anew = at(0.6, 80).unwrap();
+            assert!(anew.key != first.key && anew.since_s == 80, "{damaged}");
+        }
+        let other = tempfile::tempdir().unwrap();
+        let other = draw(&other.path().join("compare.json"), 0.5, 1).unwrap().unwrap();
+        assert_ne!(other.key, first.key, "a secret for each cluster");
+        let nowhere = Path::new("/nonexistent/compare.json");
+        assert!(draw(nowhere, 0.5, 1).is_err());
+    }
 
     /// Goal: without HDFS no user can hold the queue by declaring an input.
     #[test]

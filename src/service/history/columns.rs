@@ -83,7 +83,7 @@ columns!(JobEndRecord { time_ms job_id state });
 columns!(Run {
     job job_id array_job_id array_task_id het_job_id user account name declared class partition qos
     nodes node_count node_class submit_s start_s end_s elapsed_ms limit_min state exit_code
-    exit_signal cpus tres_req tres_alloc work joules placed_by source
+    exit_signal cpus tres_req tres_alloc work joules placed_by arm source
 });
 
 /// Inserts a record, and one more column where there is one; returns the number of new rows.

@@ -117,4 +117,5 @@ CREATE TABLE samples (
 CREATE INDEX samples_time ON samples (time_ms);
 ",
     "ALTER TABLE placements ADD COLUMN compared TEXT;",
+    "ALTER TABLE runs ADD COLUMN arm TEXT NOT NULL DEFAULT '';",
 ];

@@ -126,6 +126,7 @@ pub(super) fn question<'a>(ask: &wire::Ask<'a>, ids: &GresIds) -> Question<'a> {
         input: ask.has(wire::PHX_ASK_INPUT),
         no_wait: false,
         shadow_only: false,
+        slurm_only: false,
         nodes: head.node_bits,
         left_out: ask.has(wire::PHX_ASK_LEFT_OUT),
         preemptable: ask.preempt.to_vec(),

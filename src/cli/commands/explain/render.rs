@@ -18,7 +18,7 @@ const LEAVES_SHOWN: usize = 4;
 /// The whole report.
 pub fn text(report: &Explain) -> String {
     let mut out = String::new();
-    heading(&mut out, &format!("Job {} {}", clean(&report.label), sentence(report)));
+    heading(&mut out, &first(report));
     let partition = format!("{} (mode {})", clean(&report.partition), clean(&report.mode));
     let mut list = vec![("State", clean(&report.state)), ("Partition", partition)];
     if let Some(user) = report.user_id {
@@ -50,7 +50,7 @@ pub fn text(report: &Explain) -> String {
 
 /// The answer in three lines.
 pub fn short(report: &Explain) -> String {
-    let mut out = wrapped(&format!("Job {} {}", clean(&report.label), sentence(report)), "");
+    let mut out = wrapped(&first(report), "");
     let mut more = Vec::new();
     if let Some(start_ms) = report.pending.as_ref().and_then(|p| p.expected_start_ms) {
         more.push(format!("Enough is expected to be free at {}.", time(start_ms)));
@@ -63,7 +63,13 @@ pub fn short(report: &Explain) -> String {
     out
 }
 
-/// Says why the job runs on its nodes, or waits.
+/// Says of a job why it runs on its nodes, or waits, and whose it is in a live comparison.
+fn first(report: &Explain) -> String {
+    let arm = report.mode.strip_prefix("off, ");
+    let arm = arm.map_or_else(String::new, |arm| format!(" It is {}.", clean(arm)));
+    format!("Job {} {}{arm}", clean(&report.label), sentence(report))
+}
+
 fn sentence(report: &Explain) -> String {
     if let Some(pending) = &report.pending {
         let summary = clean(&pending.summary);

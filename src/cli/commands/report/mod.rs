@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Command `phalanx report`: the effect of Phalanx on this cluster, past and simulated.
 
+mod compare;
 mod energy;
 mod facts;
 mod page;
@@ -64,6 +65,7 @@ pub struct Args {
 
 commands! {
     Shadow(shadow::Args),
+    Compare(compare::Args),
     Energy(energy::Args),
 }
 
@@ -82,7 +84,7 @@ impl Args {
     pub fn run(&self, global: &Global) -> Result<Outcome, Failure> {
         if let Some(command) = &self.command {
             if self.since.is_some() || self.html.is_some() || self.sacct.is_some() {
-                let text = "report: give options after shadow or energy; --html, --sacct and \
+                let text = "report: give options after its command; --html, --sacct and \
                             --slurm-conf belong to the whole report";
                 return Err(Failure::usage(text));
             }

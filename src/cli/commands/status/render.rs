@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use crate::text::units::{many, micros, millis, seconds, share};
+use crate::text::units::{many, micros, millis, seconds, share, time};
 use crate::text::{breaker_cause, clean, facts, heading, table_of, wrapped};
 use phalanx_messages::rest::order::OrderStatus;
 use phalanx_messages::rest::{
@@ -127,6 +127,11 @@ fn configuration(status: &Status) -> String {
     }
     for (account, mode) in &config.account_modes {
         text.push_str(&format!("\naccount {}: mode {}", clean(account), clean(mode)));
+    }
+    if let Some((share, since_s)) = config.compare {
+        let since = time(u64::try_from(since_s).unwrap_or(0).saturating_mul(1000));
+        let slurms = (1.0 - share) * 100.0;
+        text.push_str(&format!("\nlive comparison since {since}: {slurms:.0} % by Slurm alone"));
     }
     if !config.needs_restart.is_empty() {
         text.push_str(&format!("\nrestart needed for {}", clean(&config.needs_restart.join(", "))));

@@ -55,6 +55,7 @@ fn status_report() -> Status {
             mode: "enforce".into(),
             partition_modes: map(&[("debug", "shadow".to_owned())]),
             account_modes: map(&[("physics", "off".to_owned())]),
+            compare: None,
             needs_restart: vec!["link.socket".into()],
             last_error: Some("p.toml:2:1: mod: unknown key\np.toml:3:1: x: bad".into()),
         },

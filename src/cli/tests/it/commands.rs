@@ -14,6 +14,7 @@ const COMMANDS: &[&str] = &[
     "plan",
     "report",
     "report shadow",
+    "report compare",
     "report energy",
     "advise time",
     "history speeds",

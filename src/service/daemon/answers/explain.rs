@@ -30,6 +30,8 @@ use phalanx_planner::usage::NodeUsage;
 
 /// Maximum number of asks that one explanation lists.
 const ASKS_MAX: u32 = 8;
+/// Mode of a job that is of Slurm's arm.
+const SLURM_ONLY: &str = "off, treated by Slurm alone: live comparison";
 
 /// Returns the explanation for its job's user alone, without the ids of others' jobs; `None`: for
 /// one who may see every job. A job of another user is as unknown as one that there is not.
@@ -152,11 +154,19 @@ impl Shared {
             state: job.state_text.to_string(),
             user_id: Some(job.user_id),
             partition: job.partitions.to_string(),
-            mode: self.config().mode_for(first, &job.account).as_str().to_owned(),
+            mode: match self.is_slurms(job) {
+                true => SLURM_ONLY.to_owned(),
+                false => self.config().mode_for(first, &job.account).as_str().to_owned(),
+            },
             request: request(snapshot, job),
             expected: self.expected_report(job),
             ..Explain::default()
         }
+    }
+
+    /// Whether Slurm alone treats a job, for a live comparison.
+    fn is_slurms(&self, job: &Job) -> bool {
+        self.responder.settings().draw.as_ref().is_some_and(|draw| draw.is_slurms_job(job))
     }
 
     fn expected_report(&self, job: &Job) -> Option<ExpectedReport> {
@@ -252,7 +262,7 @@ impl Shared {
                 }),
                 None => summary(snapshot, &usages, job, &found),
             },
-            preference: self.planned_preference(job.id),
+            preference: self.planned_preference(job.id).filter(|_| !self.is_slurms(job)),
             note: self.plans.lock().of_round.notes.get(&job.id).cloned(),
             expected_start_ms: self.expected_start_ms(snapshot, &usages, job),
             topology: self.leaves_ahead(snapshot, &usages, job),
@@ -279,7 +289,8 @@ impl Shared {
                 let decided = start.ask.as_ref().and_then(|ask| ask.scores());
                 let kept = start.ask.as_ref().is_some_and(|ask| ask.kept);
                 let reason = start.ask.as_ref().and_then(|ask| ask.report.reason.clone());
-                let reason = reason.or_else(|| (report.mode == "off").then(|| "off".to_owned()));
+                let off = report.mode.starts_with("off").then(|| "off".to_owned());
+                let reason = reason.or(off);
                 report.placed = Some(placed(start.nodes, start.start_ms, decided, kept, reason));
             }
         }
@@ -323,6 +334,9 @@ fn add_history(report: &mut Explain, reader: &HistoryReader, key: JobKey, id: u3
         let kept = outcome.is_some_and(|o| o.reason.is_none());
         let reason = decision.as_ref().and_then(reason_of);
         let scores = decision.as_ref().and_then(scores_of);
+        if placement.mode == "off" {
+            SLURM_ONLY.clone_into(&mut report.mode);
+        }
         report.job_id = placement.job.job_id;
         report.user_id.get_or_insert(placement.job.user_id);
         report.placed = Some(placed(placement.nodes, placement.time_ms, scores, kept, reason));

@@ -11,20 +11,25 @@ use crate::daemon::shared::Shared;
 use phalanx_config::OrderBy;
 use phalanx_ffi::locks::lock;
 use phalanx_messages::rest::{
-    CallShares, CallTime, ControlStatus, DatasetsStatus, HistoryStatus, LinkStatus, OptionRefusals,
-    PluginStatus, PowerCapStatus, PowerStatus, ProofStatus, Quantiles, Status,
+    CallShares, CallTime, ConfigStatus, ControlStatus, DatasetsStatus, HistoryStatus, LinkStatus,
+    OptionRefusals, PluginStatus, PowerCapStatus, PowerStatus, ProofStatus, Quantiles, Status,
 };
 use phalanx_mirror::{Histogram, LinkView, OptionCount, ProofCounts, Shares, upper_edge_quantiles};
 use phalanx_planner::energy::{PowerCap, watts};
 
 impl Shared {
+    /// Returns share and begin of a live comparison.
+    fn comparison(&self) -> Option<(f64, i64)> {
+        self.responder.settings().draw.as_ref().map(|draw| (draw.share, draw.since_s))
+    }
+
     /// Returns the status of all parts.
     pub(super) fn status_report(&self) -> Status {
         let (view, queue) = (self.responder.view(), self.responder.order.report());
         Status {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             uptime_s: self.started.elapsed().as_secs(),
-            config: self.configuration.status(),
+            config: ConfigStatus { compare: self.comparison(), ..self.configuration.status() },
             slurm: self.cluster.status(),
             plugin: PluginStatus {
                 shadow_only: self.responder.is_shadow_only(),

@@ -52,6 +52,7 @@ impl Configuration {
             mode: config.mode.as_str().to_owned(),
             partition_modes: config.partition_modes().map(text).collect(),
             account_modes: config.account.iter().map(|(name, mode)| text((name, *mode))).collect(),
+            compare: None,
             needs_restart: in_force.needs_restart.clone(),
             last_error: in_force.last_error.clone(),
         }

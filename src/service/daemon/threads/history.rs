@@ -23,7 +23,7 @@ use crate::history::{
 };
 use crate::link::Responder;
 use crate::sync::TICK;
-use phalanx_config::Mode;
+use phalanx_config::{Draw, Mode};
 use phalanx_core::limits::HOSTLIST_NAMES_MAX;
 use phalanx_core::{NodeIdx, hostlist};
 use phalanx_ffi::clock::now_ms;
@@ -172,8 +172,13 @@ impl HistoryWriter<'_> {
         let scores = kept.and_then(Ask::scores);
         self.holds(note, scores.as_ref().map_or("stock", |scores| &scores.method), time_ms);
         let partition = ask.as_ref().map(|a| a.partition.as_str()).unwrap_or_default();
-        let mode = ask.as_ref().map_or_else(|| self.responder.settings().mode, |ask| ask.mode);
-        if mode == Mode::Off {
+        let settings = self.responder.settings();
+        let array = note.job.array.map(|(array, _)| array);
+        let drawn = |draw: &Draw| ask.is_none() && draw.is_slurms(note.job.id, array, None);
+        let alone = settings.draw.as_ref().is_some_and(drawn);
+        let mode = ask.as_ref().map_or(settings.mode, |ask| ask.mode);
+        let mode = if alone { Mode::Off } else { mode };
+        if mode == Mode::Off && !alone {
             return;
         }
         let shadow = ask.as_ref().filter(|a| mode == Mode::Shadow && a.report.nodes != text);

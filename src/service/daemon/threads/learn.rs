@@ -24,6 +24,7 @@ use crate::daemon::state::energy::{EnergyRequests, RunKey};
 use crate::daemon::state::inputs::DataInputs;
 use crate::daemon::state::learned::Learned;
 use crate::history::{HistoryReader, HistorySender, Record, split_node_classes};
+use crate::link::Responder;
 use crate::sync::TICK;
 use phalanx_config::LearnConfig;
 use phalanx_core::hostlist;
@@ -87,6 +88,7 @@ pub struct LearnerData<'a> {
     pub energy: &'a EnergyRequests,
     pub learned: &'a Learned,
     pub history: &'a HistorySender,
+    pub responder: &'a Responder,
     pub reader: &'a HistoryReader,
 }
 
@@ -193,7 +195,9 @@ impl<'a> Learner<'a> {
         let ended = self.runs.poll(snapshot, now_ms(), naming);
         self.data.learned.set_pause_s(self.runs.idle_times.mean_s());
         self.unwritten.retain(|(at, _)| at.elapsed() < WRITTEN_AFTER);
+        let settings = self.data.responder.settings();
         for mut run in ended {
+            run.arm = settings.draw.as_ref().map(|draw| draw.arm(&run)).unwrap_or_default();
             run.work = run.work.or_else(|| self.data.inputs.megabytes(&run));
             if self.learn(&run) {
                 self.ask_energy(&run);

@@ -18,7 +18,7 @@ use crate::daemon::state::plans::{PlanState, Plans};
 use crate::daemon::state::power::{Power, cpu_watts};
 use crate::link::{QueueReport, Responder};
 use crate::sync::sleep_until;
-use phalanx_config::{Config, Mode, OrderBy};
+use phalanx_config::{Config, Draw, Mode, OrderBy};
 use phalanx_core::snapshot::{Job, JobState, Snapshot};
 use phalanx_ffi::clock::now_ms;
 use phalanx_ffi::locks::lock;
@@ -103,7 +103,8 @@ impl Order<'_> {
         let mut view = self.order.lock();
         if *basis != Some(now) {
             *basis = Some(now);
-            let waiting = waiting(&report.jobs, &snapshot, config);
+            let settings = self.responder.settings();
+            let waiting = waiting(&report.jobs, &snapshot, config, settings.draw.as_ref());
             let bounds = Bounds {
                 max_delta: MAX_DELTA,
                 max_overtakes: config.order.max_overtakes,
@@ -172,17 +173,23 @@ fn is_eligible(job: &Job) -> bool {
 }
 
 /// Joins the plugin's report with the snapshot; leaves jobs alone that the latter does not know.
-fn waiting(jobs: &[Queued], snapshot: &Snapshot, config: &Config) -> Vec<Waiting> {
+fn waiting(
+    jobs: &[Queued],
+    snapshot: &Snapshot,
+    config: &Config,
+    draw: Option<&Draw>,
+) -> Vec<Waiting> {
     let pools = Pools::of(snapshot);
     let mut partitions: BTreeMap<&str, u32> = BTreeMap::new();
     let of = |job: &Queued| {
-        let (names, account) = snapshot
-            .job(job.job_id)
-            .map_or(("", ""), |known| (&*known.partitions, &*known.account));
+        let known = snapshot.job(job.job_id);
+        let (names, account) =
+            known.map_or(("", ""), |known| (&*known.partitions, &*known.account));
+        let drawn = draw.zip(known).is_some_and(|(draw, job)| draw.is_slurms_job(job));
         let count = u32::try_from(partitions.len()).unwrap_or(u32::MAX);
         let partition = *partitions.entry(names).or_insert(count);
         let mut each = names.split(',').filter(|name| !name.is_empty()).peekable();
-        let known = each.peek().is_some();
+        let known = each.peek().is_some() && !drawn;
         Waiting {
             job_id: job.job_id,
             priority: job.priority,
@@ -233,5 +240,20 @@ mod tests {
         let start_order = learned(&snapshot, &predict);
         let of: Vec<(u32, u32)> = start_order.iter().map(|w| (w.job_id, w.rank)).collect();
         assert_eq!(of, [(2, 0), (4, 0), (1, 1)], "the long one keeps its place");
+    }
+
+    /// Goal: a job of Slurm's arm is neither moved nor passed.
+    #[test]
+    fn slurms_arm_of_a_comparison_keeps_its_order() {
+        let mut builder = Builder::default();
+        builder.draft.jobs = vec![Job { id: 7, partitions: "main".into(), ..Job::default() }];
+        let snapshot = builder.build(1, 1).unwrap_or_default();
+        let queued = Queued { job_id: 7, ..zerocopy::FromZeros::new_zeroed() };
+        let config = Config { mode: Mode::Enforce, ..Config::default() };
+        let enforced = |share| {
+            let draw = Draw { key: "a".to_owned(), share, since_s: 0 };
+            waiting(&[queued], &snapshot, &config, Some(&draw)).iter().all(|job| job.enforced)
+        };
+        assert_eq!([0.0, 1.0].map(enforced), [false, true]);
     }
 }

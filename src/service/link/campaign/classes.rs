@@ -152,6 +152,7 @@ pub(super) fn draw(seed: u64, rng: &mut Xoshiro256PlusPlus, config: &Config) -> 
         mode: Mode::Enforce,
         partition_modes: [].into(),
         account_modes: [].into(),
+        draw: None,
         deadline_us: rng.random_range(300..3000),
         breaker: breaker(class, rng),
         ask_will_run: rng.random_bool(0.7),

@@ -16,7 +16,7 @@ use nix::poll::{PollFd, PollFlags, poll};
 use nix::sys::socket::{
     AddressFamily, MsgFlags, SockFlag, SockType, UnixAddr, connect, recv, send, socket,
 };
-use phalanx_config::{Config, Mode};
+use phalanx_config::{Config, Draw, Mode};
 use phalanx_core::NodeIdx;
 use phalanx_core::snapshot::{Builder, Node, Snapshot, TableNode};
 use phalanx_ffi::wire::{self, Message, PacketBuf, Reason, Verdict};
@@ -44,6 +44,7 @@ pub fn settings(mode: Mode) -> Settings {
         mode,
         partition_modes: [("gpu".to_owned(), Mode::Off)].into(),
         account_modes: [].into(),
+        draw: None,
         deadline_us: 2000,
         breaker: BreakerLimits::default(),
         ask_will_run: true,
@@ -358,6 +359,23 @@ fn shadow_decides_and_records_but_leaves_it_to_slurm() {
         }
         other => panic!("{other:?}"),
     }
+}
+
+/// Goal: in a live comparison Slurm's jobs get no nodes, and no decision on them is recorded.
+#[test]
+fn slurms_arm_of_a_comparison_gets_nothing() {
+    let daemon = Daemon::start(Mode::Enforce);
+    let mut plugin = Plugin::connect(&daemon.socket);
+    plugin.greet(2);
+    plugin.sync(&[8, 8], &[]);
+    let mut answer = |share| {
+        let draw = Some(Draw { key: "a".to_owned(), share, since_s: 0 });
+        daemon.responder.set_settings(Settings { draw, ..settings(Mode::Enforce) }).unwrap();
+        plugin.ask(2, 0, 2, 0b11).1
+    };
+    assert_eq!([1.0, 0.0].map(&mut answer), [Reason::None, Reason::Off]);
+    until("one note", || !daemon.events.is_empty());
+    assert_eq!((answer(0.0), daemon.events.len()), (Reason::Off, 1));
 }
 
 #[test]
