@@ -111,9 +111,10 @@ impl NodeSet {
 
     /// Keeps only the members that `other` has too.
     pub fn intersect_with(&mut self, other: &Self) {
-        for (at, word) in self.words.iter_mut().enumerate() {
-            *word &= other.words.get(at).copied().unwrap_or(0);
+        for (word, kept) in self.words.iter_mut().zip(&other.words) {
+            *word &= kept;
         }
+        self.words.iter_mut().skip(other.words.len()).for_each(|word| *word = 0);
     }
 
     /// Adds the members that `other` has, as far as they are below `len`.

@@ -20,6 +20,8 @@ use crate::slurm::Windows;
 
 /// Classes and changes of nodes that are kept at once; then all are forgotten.
 const KEPT: (usize, usize) = (2_000, 1 << 20);
+/// Nodes that are looked at together.
+const BLOCK: usize = 32;
 /// A time before every end: what fits then fits now.
 pub(super) const NOW_S: i64 = i64::MIN;
 
@@ -56,6 +58,8 @@ struct Rooms {
     fits_s: Vec<i64>,
     /// Nodes on which it ever fits, by that end.
     order: Vec<(i64, NodeIdx)>,
+    /// Sets of so many of them, one after the other.
+    blocks: Vec<u64>,
     /// Tasks that fit from an end on, where an uneven split is allowed.
     tasks: Vec<Vec<(i64, u64)>>,
     /// The earliest end with which the job fits on the nodes of its class.
@@ -86,10 +90,30 @@ impl<'a> Ask<'a> {
         found
     }
 
-    /// The earliest end with which enough of these nodes have room for an even share.
-    fn evenly_s(&self, rooms: &Rooms, nodes: &NodeSet) -> Option<i64> {
-        let mut fitting = rooms.order.iter().filter(|(_, node)| nodes.contains(*node));
-        fitting.nth(self.shape().wanted_nodes() as usize - 1).map(|(at_s, _)| *at_s)
+    /// The earliest end with which enough of these nodes have room for an even share, if that is
+    /// no later than a time.
+    fn evenly_s(&self, rooms: &Rooms, nodes: &NodeSet, until_s: i64) -> Option<i64> {
+        let wanted = self.shape().wanted_nodes();
+        // By whole blocks as far as these do not suffice, then one by one.
+        let blocks = rooms.blocks.chunks_exact(nodes.words().len().max(1));
+        let of = |block: &[u64]| -> u32 {
+            nodes.words().iter().zip(block).map(|(own, block)| (own & block).count_ones()).sum()
+        };
+        let (mut at, mut left) = (0, wanted);
+        let in_time = |(at, _): &(usize, &[u64])| {
+            let last = rooms.order.get((at + 1) * BLOCK - 1);
+            last.is_some_and(|(at_s, _)| *at_s <= until_s)
+        };
+        for (_, block) in (0..).zip(blocks).take_while(in_time) {
+            let here = of(block);
+            if here >= left {
+                break;
+            }
+            (at, left) = (at + BLOCK, left - here);
+        }
+        let rest = rooms.order.get(at..)?.iter().take_while(|(at_s, _)| *at_s <= until_s);
+        let mut fitting = rest.filter(|(_, node)| nodes.contains(*node));
+        fitting.nth((left as usize).checked_sub(1)?).map(|(at_s, _)| *at_s)
     }
 
     /// Whether the job fits these nodes with the end `at_s`: evenly, if `evenly_s` is no later,
@@ -134,7 +158,7 @@ impl<'a> Ask<'a> {
 
     /// The earliest end with which the job fits these nodes: [`NOW_S`] if it fits already.
     fn earliest_s(&self, rooms: &Rooms, nodes: &NodeSet) -> Option<i64> {
-        let evenly_s = self.evenly_s(rooms, nodes);
+        let evenly_s = self.evenly_s(rooms, nodes, i64::MAX);
         if self.stock.is_none() && rooms.tasks.is_empty() {
             return evenly_s;
         }
@@ -272,6 +296,13 @@ impl Expected {
             moved |= rooms.look(ask, (&need, one.as_ref()), node, ends);
         }
         if moved {
+            let words = class.nodes.words().len();
+            rooms.blocks.clear();
+            for block in rooms.order.chunks_exact(BLOCK) {
+                let mut set = NodeSet::new(words * 64);
+                block.iter().for_each(|(_, node)| _ = set.insert(*node));
+                rooms.blocks.extend(set.words());
+            }
             rooms.earliest_s = ask.earliest_s(rooms, &class.nodes);
         }
         rooms
@@ -291,6 +322,15 @@ impl Expected {
         Some(Reservation { start_s, nodes })
     }
 
+    /// Whether a job of the class may start by a time on these nodes: enough of them have room,
+    /// whatever the topology says, or it may be split in other ways.
+    pub(super) fn may_run(&mut self, ask: &Ask<'_>, nodes: &NodeSet, until_s: i64) -> bool {
+        let rooms = self.rooms(ask);
+        let evenly_s = ask.evenly_s(rooms, nodes, until_s);
+        let unevenly = until_s > NOW_S && !rooms.tasks.is_empty();
+        unevenly || Ask { stock: None, ..*ask }.is_met(rooms, nodes, evenly_s, until_s)
+    }
+
     /// The start that Slurm's backfill finds on these nodes from now on, and the nodes if it is not
     /// later than a time. `None`: there is none by then.
     pub(super) fn will_run(
@@ -301,7 +341,7 @@ impl Expected {
     ) -> Option<(i64, NodeSet)> {
         self.rooms(ask);
         let rooms = self.rooms.get(&ask.class.0)?;
-        let evenly_s = ask.evenly_s(rooms, candidates).filter(|at_s| *at_s <= until_s);
+        let evenly_s = ask.evenly_s(rooms, candidates, until_s);
         if evenly_s.is_none() && rooms.tasks.is_empty() {
             return None;
         }

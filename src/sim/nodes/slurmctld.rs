@@ -7,10 +7,10 @@ use std::time::Instant;
 
 use super::chooser::{NoFit, NoStart};
 use super::engine::Sim;
-use super::reserve::{Ask, NOW_S};
+use super::reserve::{Ask, Expected, NOW_S};
 use super::{NodeJob, NodeLoad, Setup};
 use crate::policy::Order;
-use crate::slurm::{Clock, Due, Place, Planned, Queue, Rules, Slots};
+use crate::slurm::{Clock, Due, Place, Planned, Queue, Rules, Search, Slots};
 use phalanx_core::{NodeIdx, NodeSet};
 use phalanx_planner::order::Pools;
 
@@ -47,6 +47,23 @@ impl Slurmctld {
     pub(super) fn started(&mut self, id: u32, now_s: i64) {
         self.queue.remove(id);
         self.clock.reorder_at(now_s + 1);
+    }
+}
+
+/// Search for the start of a job.
+struct OfJob<'s> {
+    expected: &'s mut Expected,
+    ask: Ask<'s>,
+    now_s: i64,
+}
+
+impl Search<NodeSet> for OfJob<'_> {
+    fn may_run(&mut self, nodes: &NodeSet, until_s: i64) -> bool {
+        self.expected.may_run(&self.ask, nodes, until_s)
+    }
+
+    fn will_run(&mut self, nodes: &NodeSet, until_s: i64) -> Option<(i64, NodeSet)> {
+        self.expected.will_run(&self.ask, nodes, (self.now_s, until_s))
     }
 }
 
@@ -168,7 +185,7 @@ impl Sim<'_> {
         }
     }
 
-    /// Plans are made anew in each pass, so those behind the last job that may fit need none.
+    /// Plans are made anew in each pass, so those behind the last job that may start need none.
     fn backfill(&mut self, now_s: i64) {
         let Some(slurmctld) = &self.slurmctld else { return };
         let parameters = slurmctld.rules.parameters.clone();
@@ -176,11 +193,10 @@ impl Sim<'_> {
         waiting.truncate(parameters.bf_max_job_test);
         let all = NodeSet::full(self.load.cluster.nodes.len());
         let mut slots = Slots::new(all, now_s, parameters.bf_window_s, parameters.bf_resolution_s);
-        let mut last = self.last_that_fits(&waiting);
-        for (at, &id) in waiting.iter().enumerate() {
-            if last.is_none_or(|last| at > last) {
-                return;
-            }
+        waiting.truncate(self.until_last(&waiting, &slots));
+        let mut at = 0;
+        while let Some(&id) = waiting.get(at) {
+            at += 1;
             let (Some(job), Some(class)) = (self.job(id), self.classes.of_job(id)) else {
                 continue;
             };
@@ -189,26 +205,33 @@ impl Sim<'_> {
             let (cluster, stock) = (self.chooser.cluster(), self.chooser.kept_topology());
             let ask = Ask { cluster, stock, class: (class, own) };
             let Some(earliest_s) = self.expected.earliest_s(&ask) else { continue };
-            let mut start =
-                |nodes: &NodeSet, until_s| self.expected.will_run(&ask, nodes, (now_s, until_s));
-            let planned = slots.plan(&own.nodes, limit_s, earliest_s, &mut start);
-            if let Planned::Now(nodes) = planned
-                && self.try_now(id, job, Some(&nodes), now_s)
-            {
-                last = self.last_that_fits(&waiting);
+            let mut search = OfJob { expected: &mut self.expected, ask, now_s };
+            let planned = slots.plan(&own.nodes, limit_s, earliest_s, &mut search);
+            match planned {
+                Planned::Now(nodes) => _ = self.try_now(id, job, Some(&nodes), now_s),
+                Planned::Later => {}
+                Planned::Never => continue,
             }
+            // What starts or is reserved takes room from those behind, and never gives any.
+            let behind = waiting.get(at..).unwrap_or_default();
+            waiting.truncate(at + self.until_last(behind, &slots));
         }
     }
 
-    /// The last of the waiting jobs that the free nodes hold, reservations aside.
-    fn last_that_fits(&mut self, waiting: &[u32]) -> Option<usize> {
+    /// The number of these waiting jobs up to the last one that free nodes hold which are not
+    /// reserved.
+    fn until_last(&mut self, waiting: &[u32], slots: &Slots<NodeSet>) -> usize {
         let (cluster, stock) = (self.chooser.cluster(), self.chooser.kept_topology());
-        waiting.iter().rposition(|id| {
-            let class = self.classes.of_job(*id).filter(|class| !self.failed.contains_key(class));
-            let own = class.and_then(|class| Some((class, self.classes.get(class)?)));
-            own.is_some_and(|class| {
-                self.expected.earliest_s(&Ask { cluster, stock, class }) == Some(NOW_S)
-            })
-        })
+        let (jobs, classes, expected) = (&self.load.jobs, &self.classes, &mut self.expected);
+        let last = waiting.iter().rposition(|id| {
+            let class = classes.of_job(*id).filter(|class| !self.failed.contains_key(class));
+            let own = class.and_then(|class| Some((class, classes.get(class)?)));
+            let (Some(class), Some(job)) = (own, jobs.get(*id as usize)) else { return false };
+            let ask = Ask { cluster, stock, class };
+            let limit_s = i64::try_from(job.limit_s).unwrap_or(i64::MAX);
+            expected.earliest_s(&ask) == Some(NOW_S)
+                && expected.may_run(&ask, &slots.free(&class.1.nodes, limit_s), NOW_S)
+        });
+        last.map_or(0, |last| last + 1)
     }
 }

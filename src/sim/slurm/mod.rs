@@ -22,7 +22,7 @@ pub use queue::{OrderBy, OrderRule};
 
 pub(crate) use clock::{Clock, Due};
 pub(crate) use queue::{Place, Queue};
-pub(crate) use slots::{Planned, Slots};
+pub(crate) use slots::{Planned, Search, Slots};
 pub(crate) use window::Windows;
 
 /// Slurm's settings and the daemon's order; `None`: without the daemon.

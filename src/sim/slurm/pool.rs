@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::cpus::Cpus;
-use super::slots::Group;
+use super::slots::{Group, Search};
 use super::{Clock, Place, Planned, Queue, Rules, Slots, Windows};
 use crate::job::{SimJob, Workload};
 use crate::pool::{Schedule, Scheduler, schedule};
@@ -12,6 +12,23 @@ use crate::pool::{Schedule, Scheduler, schedule};
 /// Runs all jobs; calls `progress` with the number of jobs ended so far.
 pub fn run(load: &Workload, rules: &Rules, progress: &dyn Fn(usize)) -> Schedule {
     schedule(load, load.turnaround_s, &mut State::new(load, rules), progress)
+}
+
+/// Search for the start of a job.
+struct OfJob<'s, 'a> {
+    state: &'s State<'a>,
+    size: u64,
+    now_s: i64,
+}
+
+impl Search<Cpus> for OfJob<'_, '_> {
+    fn may_run(&mut self, cpus: &Cpus, _: i64) -> bool {
+        cpus.count() >= self.size
+    }
+
+    fn will_run(&mut self, cpus: &Cpus, _: i64) -> Option<(i64, Cpus)> {
+        self.state.start_of(self.size, cpus, self.now_s).filter(|_| self.may_run(cpus, 0))
+    }
 }
 
 struct State<'a> {
@@ -114,37 +131,46 @@ impl<'a> State<'a> {
         }
     }
 
-    /// Plans are made anew in each pass, so those behind the last job that fits need none.
+    /// Plans are made anew in each pass, so those behind the last job that may start need none.
     fn backfill(&mut self, waiting: &[u32], now_s: i64, started: &mut Vec<u32>) {
         let parameters = &self.rules.parameters;
-        let left: Vec<u32> =
-            waiting.iter().copied().filter(|id| !self.held.contains_key(id)).collect();
-        let looked_at = left.get(..parameters.bf_max_job_test.min(left.len())).unwrap_or_default();
-        let fits = |state: &Self, id: &u32| {
-            state.job(*id).is_some_and(|job| job.size <= state.free.count())
-        };
+        let left = waiting.iter().copied().filter(|id| !self.held.contains_key(id));
+        let mut left: Vec<u32> = left.take(parameters.bf_max_job_test).collect();
         let mut slots =
             Slots::new(self.all.clone(), now_s, parameters.bf_window_s, parameters.bf_resolution_s);
-        let mut last = looked_at.iter().rposition(|id| fits(self, id));
+        left.truncate(self.until_last(&left, &slots));
         let mut at = 0;
-        while let Some(&id) = last.filter(|last| at <= *last).and_then(|_| looked_at.get(at)) {
+        while let Some(&id) = left.get(at) {
             at += 1;
             let Some(job) = self.job(id) else { continue };
             let limit_s = i64::try_from(job.limit_s).unwrap_or(i64::MAX);
-            let mut will_run = |cpus: &Cpus, _| self.will_run(job.size, cpus, now_s);
-            if let Planned::Now(cpus) = slots.plan(&self.all, limit_s, now_s, &mut will_run) {
-                self.start(id, job, &cpus.both(&self.free).lowest(job.size), now_s);
-                started.push(id);
-                last = looked_at.iter().rposition(|id| fits(self, id));
+            let mut search = OfJob { state: self, size: job.size, now_s };
+            match slots.plan(&self.all, limit_s, now_s, &mut search) {
+                Planned::Now(cpus) => {
+                    self.start(id, job, &cpus.both(&self.free).lowest(job.size), now_s);
+                    started.push(id);
+                }
+                Planned::Later => {}
+                Planned::Never => continue,
             }
+            let behind = left.get(at..).unwrap_or_default();
+            left.truncate(at + self.until_last(behind, &slots));
         }
     }
 
+    /// The number of these jobs up to the last one that free CPUs hold which are not reserved.
+    fn until_last(&self, waiting: &[u32], slots: &Slots<Cpus>) -> usize {
+        let last = waiting.iter().rposition(|id| {
+            self.job(*id).filter(|job| job.size <= self.free.count()).is_some_and(|job| {
+                let limit_s = i64::try_from(job.limit_s).unwrap_or(i64::MAX);
+                job.size <= slots.free(&self.free, limit_s).count()
+            })
+        });
+        last.map_or(0, |last| last + 1)
+    }
+
     /// The earliest start on these CPUs, and the CPUs, by the limits of what runs.
-    fn will_run(&self, size: u64, cpus: &Cpus, now_s: i64) -> Option<(i64, Cpus)> {
-        if cpus.count() < size {
-            return None;
-        }
+    fn start_of(&self, size: u64, cpus: &Cpus, now_s: i64) -> Option<(i64, Cpus)> {
         let mut room = cpus.both(&self.free);
         if room.count() >= size {
             return Some((now_s, room.lowest(size)));

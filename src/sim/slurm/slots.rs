@@ -52,8 +52,13 @@ pub(crate) enum Planned<S> {
     Never,
 }
 
-/// Search for a start on these nodes, and for the nodes, up to a time.
-type WillRun<'a, S> = dyn FnMut(&S, i64) -> Option<(i64, S)> + 'a;
+/// A search for the start of a job by the limits of the running ones.
+pub(crate) trait Search<S> {
+    /// Whether the job may start on some of these nodes by a time: fewer never do what more do not.
+    fn may_run(&mut self, nodes: &S, until_s: i64) -> bool;
+    /// The start on these nodes, of no use beyond a time, and the nodes for it.
+    fn will_run(&mut self, nodes: &S, until_s: i64) -> Option<(i64, S)>;
+}
 
 /// The stretches of one pass.
 #[derive(Debug, Clone)]
@@ -76,47 +81,67 @@ impl<S: Group> Slots<S> {
         at_s.div_euclid(self.resolution_s) * self.resolution_s
     }
 
-    /// Nodes of `own` that nobody has reserved from `start_s` to `end_s`, and when another set of
-    /// nodes is worth a look; that alone counts if it is before `earliest_s`.
-    fn candidates(&self, own: &S, during: (i64, i64), earliest_s: i64) -> (S, Option<i64>) {
-        let (mut free, mut later, (start_s, end_s)) = (own.clone(), None, during);
+    /// Takes out of `free` what is reserved from `start_s` on, until another set of `own` nodes is
+    /// worth a look: returns where the stretches behind begin, and that time.
+    fn until_change(
+        &self,
+        own: &S,
+        free: &mut S,
+        start_s: i64,
+        end_s: i64,
+    ) -> (usize, Option<i64>) {
         let first = self.slots.partition_point(|slot| slot.end_s <= start_s);
         for (at, slot) in self.slots.iter().enumerate().skip(first) {
-            let next = self.slots.get(at + 1).filter(|_| later.is_none());
-            if next.is_some_and(|next| own.gains(&next.free, &free, &slot.free)) {
-                later = Some(slot.end_s);
-                if earliest_s > slot.end_s {
-                    break;
-                }
+            let next = self.slots.get(at + 1);
+            if next.is_some_and(|next| own.gains(&next.free, free, &slot.free)) {
+                return (at, Some(slot.end_s));
             }
             if slot.begin_s > end_s {
-                break;
+                return (at, None);
             }
             free.keep(&slot.free);
         }
-        (free, later)
+        (self.slots.len(), None)
     }
 
-    /// Plans one job of this limit: `will_run` says when at the earliest it can start on these
-    /// nodes, and on which of them, by the limits of the running jobs, of no use beyond a time; on
-    /// all of its own not before `earliest_s`.
+    /// Takes out of `free` what is reserved in these stretches until `end_s`.
+    fn keep_until(&self, free: &mut S, from: usize, end_s: i64) {
+        let behind = self.slots.get(from..).unwrap_or_default();
+        let during = behind.iter().take_while(|slot| slot.begin_s <= end_s);
+        during.for_each(|slot| free.keep(&slot.free));
+    }
+
+    /// Nodes of `own` that nobody has reserved from now on for so long: fewer with each
+    /// reservation.
+    pub(crate) fn free(&self, own: &S, limit_s: i64) -> S {
+        let mut free = own.clone();
+        self.keep_until(&mut free, 0, self.now_s.saturating_add(limit_s));
+        free
+    }
+
+    /// Plans one job of this limit on nodes of its own, on all of which it starts not before
+    /// `earliest_s`.
     pub(crate) fn plan(
         &mut self,
         own: &S,
         limit_s: i64,
         earliest_s: i64,
-        will_run: &mut WillRun<'_, S>,
+        search: &mut dyn Search<S>,
     ) -> Planned<S> {
         let mut from_s = self.now_s;
         for _ in 0..TRIES_MAX {
             let end_s = from_s.saturating_add(limit_s);
-            let (free, later) = self.candidates(own, (from_s, end_s), earliest_s);
-            if let Some(later) = later.filter(|later| earliest_s > *later) {
-                from_s = later;
-                continue;
-            }
+            let mut free = own.clone();
+            let (behind, later) = self.until_change(own, &mut free, from_s, end_s);
             let until_s = later.unwrap_or(self.now_s.saturating_add(self.window_s));
-            let Some((start_s, nodes)) = will_run(&free, until_s) else {
+            let too_early = later.is_some_and(|later| earliest_s > later);
+            let found = if !too_early && search.may_run(&free, until_s) {
+                self.keep_until(&mut free, behind, end_s);
+                search.will_run(&free, until_s)
+            } else {
+                None
+            };
+            let Some((start_s, nodes)) = found else {
                 let Some(later) = later else { return Planned::Never };
                 from_s = later;
                 continue;
