@@ -40,6 +40,11 @@ pub use problem::{
     Placement, Problem, Remaining, Server, SolveError, Stopped, Task, TaskTerms,
 };
 
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rayon::ThreadPool;
+
 use crate::learn::Exploration;
 
 use clock::Clock;
@@ -57,13 +62,22 @@ const EXACT_NODES_MAX: u64 = 30_000_000;
 /// [`SolveError::Input`] when the problem is malformed, [`SolveError::TooLarge`] when the mode
 /// cannot do its size, [`SolveError::Threads`] when the system refuses threads.
 pub fn solve(problem: &Problem, options: &Options<'_>) -> Result<Answer, SolveError> {
-    let threads = options.threads.max(1);
+    pool(options.threads.max(1))?.install(|| solve_here(problem, options))
+}
+
+/// The threads that work side by side, kept: to start them takes longer than many a problem.
+fn pool(threads: usize) -> Result<Arc<ThreadPool>, SolveError> {
+    static POOLS: Mutex<BTreeMap<usize, Arc<ThreadPool>>> = Mutex::new(BTreeMap::new());
+    let mut pools = POOLS.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(pool) = pools.get(&threads) {
+        return Ok(Arc::clone(pool));
+    }
     let pool = rayon::ThreadPoolBuilder::new()
         .num_threads(threads)
         .thread_name(|i| format!("gang-{i}"))
         .build()
         .map_err(|e| SolveError::Threads { threads, reason: e.to_string() })?;
-    pool.install(|| solve_here(problem, options))
+    Ok(Arc::clone(pools.entry(threads).or_insert(Arc::new(pool))))
 }
 
 /// Decides as [`solve`] does, on the current threads.

@@ -303,15 +303,15 @@ impl<'a> Chooser<'a> {
             Some(Job { id, reason: "Resources".into(), ..job.job.clone() })
         });
         daemon.view.set_queue(waiting.collect());
-        let rooms = self.placer.cluster().usages().to_vec();
-        let counts = attribution::count(&daemon.view, &rooms, now_s, LOOKED_AT);
+        let rooms = self.placer.cluster().usages();
+        let counts = attribution::count(&daemon.view, rooms, now_s, LOOKED_AT);
         // Dimensions and values are the engine's own: it takes them.
         let taken = self.placer.set_pending(counts.demand(&daemon.view));
         debug_assert!(taken.is_ok());
         let Some(settings) = &self.setup.gangs else { return };
         let inputs = gang::Inputs {
             snapshot: &daemon.view,
-            usages: &rooms,
+            usages: self.placer.cluster().usages(),
             now_ms: u64::try_from(now_s).unwrap_or(0).saturating_mul(1000),
             beliefs: &NoBeliefs,
             settings,
