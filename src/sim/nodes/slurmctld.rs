@@ -127,8 +127,8 @@ impl Sim<'_> {
         if order {
             self.reorder(now_s);
         }
-        if main {
-            self.main_pass(now_s);
+        if main > 0 {
+            self.main_pass(now_s, main);
         }
         if backfill {
             self.backfill(now_s);
@@ -140,11 +140,7 @@ impl Sim<'_> {
 
     fn reorder(&mut self, now_s: i64) {
         let Some(Slurmctld { queue, clock, .. }) = &mut self.slurmctld else { return };
-        let (changed, next_s) = queue.decide(now_s, self.chooser.start_order());
-        if changed {
-            clock.reordered(now_s);
-        }
-        next_s.into_iter().for_each(|at_s| clock.reorder_at(at_s));
+        clock.decided(queue.decide(now_s, self.chooser.start_order()), now_s);
     }
 
     fn waiting(&self, now_s: i64) -> Vec<u32> {
@@ -153,10 +149,15 @@ impl Sim<'_> {
 
     /// Starts jobs by priority; once a job does not fit, no other one of its partitions starts in
     /// this pass, nor any on their nodes.
-    fn main_pass(&mut self, now_s: i64) {
+    fn main_pass(&mut self, now_s: i64, most: usize) {
         let mut left = NodeSet::full(self.load.cluster.nodes.len());
         let mut failed: BTreeSet<&str> = BTreeSet::new();
-        for id in self.waiting(now_s) {
+        let mut waiting = self.waiting(now_s);
+        if let Some(of) = self.slurmctld.as_mut().filter(|_| waiting.len() > most) {
+            of.clock.left(now_s);
+            waiting.truncate(most);
+        }
+        for id in waiting {
             let Some(job) = self.job(id) else { continue };
             let mut names = job.job.partitions.split(',');
             if names.clone().any(|name| failed.contains(name)) {
@@ -169,6 +170,9 @@ impl Sim<'_> {
             if job.job.required_nodes.is_some() {
                 let own = self.classes.of_job(id).map(|class| self.classes.free_for(class, None));
                 own.iter().for_each(|nodes| left.subtract(nodes));
+                continue;
+            }
+            if !self.slurmctld.as_ref().is_some_and(|of| of.queue.holds_back(id, now_s)) {
                 continue;
             }
             for partition in &self.load.cluster.partitions {
@@ -194,7 +198,7 @@ impl Sim<'_> {
         let all = NodeSet::full(self.load.cluster.nodes.len());
         let mut slots = Slots::new(all, now_s, parameters.bf_window_s, parameters.bf_resolution_s);
         waiting.truncate(self.until_last(&waiting, &slots));
-        let mut at = 0;
+        let (mut at, mut made) = (0, BTreeMap::new());
         while let Some(&id) = waiting.get(at) {
             at += 1;
             let (Some(job), Some(class)) = (self.job(id), self.classes.of_job(id)) else {
@@ -205,11 +209,14 @@ impl Sim<'_> {
             let (cluster, stock) = (self.chooser.cluster(), self.chooser.kept_topology());
             let ask = Ask { cluster, stock, class: (class, own) };
             let Some(earliest_s) = self.expected.earliest_s(&ask) else { continue };
+            let of = self.slurmctld.as_ref();
+            let count = of.and_then(|of| of.queue.may_reserve(id, now_s, &mut made));
             let mut search = OfJob { expected: &mut self.expected, ask, now_s };
-            let planned = slots.plan(&own.nodes, limit_s, earliest_s, &mut search);
+            let planned =
+                slots.plan(&own.nodes, limit_s, (earliest_s, count.is_some()), &mut search);
             match planned {
                 Planned::Now(nodes) => _ = self.try_now(id, job, Some(&nodes), now_s),
-                Planned::Later => {}
+                Planned::Later => count.into_iter().for_each(|count| *count += 1),
                 Planned::Never => continue,
             }
             // What starts or is reserved takes room from those behind, and never gives any.

@@ -13,6 +13,8 @@ const POLL_S: i64 = 1;
 pub(crate) struct Clock {
     parameters: Parameters,
     main_s: Option<i64>,
+    /// The next main pass through the whole queue.
+    full_s: Option<i64>,
     backfill_s: Option<i64>,
     order_s: Option<i64>,
     last_main_s: i64,
@@ -23,7 +25,8 @@ pub(crate) struct Clock {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Due {
     pub(crate) order: bool,
-    pub(crate) main: bool,
+    /// Jobs that the main pass looks at; 0: there is none.
+    pub(crate) main: usize,
     pub(crate) backfill: bool,
 }
 
@@ -32,6 +35,7 @@ impl Clock {
         Self {
             parameters: parameters.clone(),
             main_s: None,
+            full_s: None,
             backfill_s: None,
             order_s: ordered.then_some(i64::MAX),
             last_main_s: i64::MIN / 2,
@@ -42,7 +46,7 @@ impl Clock {
     /// Time of the earliest pass: of orders, main or backfill.
     pub(crate) fn next_s(&self) -> Option<i64> {
         let order = self.order_s.filter(|at| *at < i64::MAX);
-        [self.main_s, self.backfill_s, order].into_iter().flatten().min()
+        [self.main_s, self.full_s, self.backfill_s, order].into_iter().flatten().min()
     }
 
     /// Takes the passes that are due now.
@@ -50,14 +54,18 @@ impl Clock {
         let due = |at: Option<i64>| at.is_some_and(|at| at <= now_s);
         let found = Due {
             order: due(self.order_s),
-            main: due(self.main_s),
+            main: match (due(self.full_s), due(self.main_s)) {
+                (true, _) => usize::MAX,
+                (_, true) => self.parameters.queue_depth.saturating_add(1),
+                _ => 0,
+            },
             backfill: due(self.backfill_s),
         };
         if found.order {
             self.order_s = Some(i64::MAX);
         }
-        if found.main {
-            self.main_s = None;
+        if found.main > 0 {
+            (self.main_s, self.full_s) = (None, self.full_s.filter(|at| *at > now_s));
             self.last_main_s = now_s;
         }
         if found.backfill {
@@ -84,10 +92,20 @@ impl Clock {
         }
     }
 
-    /// Priorities changed; that alone starts no main pass.
-    pub(crate) fn reordered(&mut self, now_s: i64) {
-        self.main_by(now_s + self.parameters.sched_interval_s);
-        self.changed(now_s);
+    /// The daemon decided: whether priorities changed, which alone starts no main pass, and when
+    /// to decide again.
+    pub(crate) fn decided(&mut self, (changed, next_s): (bool, Option<i64>), now_s: i64) {
+        if changed {
+            self.left(now_s);
+            self.changed(now_s);
+        }
+        next_s.into_iter().for_each(|at_s| self.reorder_at(at_s));
+    }
+
+    /// Something is left to the next pass through the whole queue.
+    pub(crate) fn left(&mut self, now_s: i64) {
+        let at_s = now_s + self.parameters.sched_interval_s;
+        self.full_s = Some(self.full_s.map_or(at_s, |at| at.min(at_s)));
     }
 
     /// The order is to be decided again at this time.

@@ -12,12 +12,22 @@ pub struct Parameters {
     pub bf_resolution_s: i64,
     /// `bf_max_job_test`.
     pub bf_max_job_test: usize,
+    /// `bf_job_part_count_reserve`: jobs of a partition with nodes reserved at once; 0: all.
+    pub bf_job_part_count_reserve: usize,
+    /// `bf_min_age_reserve`, seconds.
+    pub bf_min_age_reserve_s: i64,
+    /// `bf_min_prio_reserve`.
+    pub bf_min_prio_reserve: u32,
+    /// `default_queue_depth`.
+    pub queue_depth: usize,
     /// `sched_interval`, seconds.
     pub sched_interval_s: i64,
     /// `batch_sched_delay`, seconds.
     pub batch_sched_delay_s: i64,
     /// `defer`: no job is tried as it is submitted.
     pub defer: bool,
+    /// Keys of `SchedulerParameters` that are not simulated.
+    pub ignored: Vec<String>,
     /// Priorities.
     pub priority: Priority,
 }
@@ -49,9 +59,14 @@ impl Default for Parameters {
             bf_window_s: 86_400,
             bf_resolution_s: 60,
             bf_max_job_test: 500,
+            bf_job_part_count_reserve: 0,
+            bf_min_age_reserve_s: 0,
+            bf_min_prio_reserve: 0,
+            queue_depth: 100,
             sched_interval_s: 60,
             batch_sched_delay_s: 3,
             defer: false,
+            ignored: Vec::new(),
             priority: Priority::Multifactor {
                 weight_age: 1000,
                 max_age_s: MAX_AGE_S,
@@ -81,6 +96,7 @@ impl Parameters {
                     if n > 0 { Ok(n) } else { Err(wrong()) }
                 })
             };
+            let size = || number().map(|n| usize::try_from(n).unwrap_or(0));
             match key.to_ascii_lowercase().as_str() {
                 "bf_interval" => found.bf_interval_s = Some(number()?).filter(|n| *n > 0),
                 "bf_window" => found.bf_window_s = above_0()?.saturating_mul(60),
@@ -88,10 +104,18 @@ impl Parameters {
                 "bf_max_job_test" | "max_job_bf" => {
                     found.bf_max_job_test = usize::try_from(above_0()?).unwrap_or(usize::MAX);
                 }
+                "bf_job_part_count_reserve" => found.bf_job_part_count_reserve = size()?,
+                "bf_min_age_reserve" => found.bf_min_age_reserve_s = number()?.max(0),
+                "bf_min_prio_reserve" => {
+                    found.bf_min_prio_reserve = u32::try_from(number()?).unwrap_or(0);
+                }
+                "default_queue_depth" => found.queue_depth = size()?,
                 "sched_interval" => found.sched_interval_s = number()?.max(1),
                 "batch_sched_delay" => found.batch_sched_delay_s = number()?.max(0),
                 "defer" => found.defer = true,
-                _ => {}
+                // Passes here are never cut, so they have nothing to go on with.
+                "" | "bf_continue" => {}
+                _ => found.ignored.push(key.to_owned()),
             }
         }
         if get("SchedulerType").is_some_and(|kind| kind.ends_with("builtin")) {
@@ -158,8 +182,9 @@ mod tests {
         let Priority::Multifactor { weight_age: 0, .. } = empty.priority else {
             panic!("{empty:?}");
         };
-        let text =
-            "bf_continue,bf_interval=2, bf_window=10,defer,bf_resolution=1,bf_max_job_test=7";
+        let text = "bf_continue,bf_interval=2, bf_window=10,defer,bf_resolution=1,\
+                    bf_max_job_test=7,bf_min_prio_reserve=9,max_rpc_cnt=8,bf_min_age_reserve=60,\
+                    bf_job_part_count_reserve=3,default_queue_depth=5,time_min_as_soft_limit";
         let found = of(&[
             ("SchedulerParameters", text),
             ("PriorityWeightAge", "10"),
@@ -169,6 +194,9 @@ mod tests {
         .unwrap();
         assert_eq!((found.bf_interval_s, found.bf_window_s), (Some(2), 600));
         assert_eq!((found.bf_resolution_s, found.bf_max_job_test, found.defer), (1, 7, true));
+        assert_eq!((found.bf_min_prio_reserve, found.bf_min_age_reserve_s), (9, 60));
+        assert_eq!((found.bf_job_part_count_reserve, found.queue_depth), (3, 5));
+        assert_eq!(found.ignored, ["max_rpc_cnt", "time_min_as_soft_limit"]);
         let priority = Priority::Multifactor { weight_age: 10, max_age_s: 86_400, period_s: 120 };
         assert_eq!(found.priority, priority);
         assert!(!of(&[("PriorityType", "priority/basic")]).unwrap().takes_order());

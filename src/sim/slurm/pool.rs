@@ -75,15 +75,13 @@ impl Scheduler for State<'_> {
             return;
         }
         if due.order {
-            let (changed, next_s) = self.queue.decide(now_s, &[]);
-            if changed {
-                self.clock.reordered(now_s);
-            }
-            next_s.into_iter().for_each(|at_s| self.clock.reorder_at(at_s));
+            self.clock.decided(self.queue.decide(now_s, &[]), now_s);
         }
         let waiting = self.queue.order(now_s);
-        if due.main {
-            self.main_pass(&waiting, now_s, started);
+        let looked_at = waiting.get(..due.main).unwrap_or(&waiting);
+        self.main_pass(looked_at, now_s, started);
+        if looked_at.len() < waiting.len() && due.main > 0 {
+            self.clock.left(now_s);
         }
         if due.backfill {
             self.backfill(&waiting, now_s, started);
@@ -123,11 +121,12 @@ impl<'a> State<'a> {
     fn main_pass(&mut self, waiting: &[u32], now_s: i64, started: &mut Vec<u32>) {
         for &id in waiting {
             let Some(job) = self.job(id) else { continue };
-            if job.size > self.free.count() {
+            if job.size <= self.free.count() {
+                self.start(id, job, &self.free.lowest(job.size), now_s);
+                started.push(id);
+            } else if self.queue.holds_back(id, now_s) {
                 return;
             }
-            self.start(id, job, &self.free.lowest(job.size), now_s);
-            started.push(id);
         }
     }
 
@@ -139,18 +138,19 @@ impl<'a> State<'a> {
         let mut slots =
             Slots::new(self.all.clone(), now_s, parameters.bf_window_s, parameters.bf_resolution_s);
         left.truncate(self.until_last(&left, &slots));
-        let mut at = 0;
+        let (mut at, mut made) = (0, BTreeMap::new());
         while let Some(&id) = left.get(at) {
             at += 1;
             let Some(job) = self.job(id) else { continue };
             let limit_s = i64::try_from(job.limit_s).unwrap_or(i64::MAX);
             let mut search = OfJob { state: self, size: job.size, now_s };
-            match slots.plan(&self.all, limit_s, now_s, &mut search) {
+            let count = self.queue.may_reserve(id, now_s, &mut made);
+            match slots.plan(&self.all, limit_s, (now_s, count.is_some()), &mut search) {
                 Planned::Now(cpus) => {
                     self.start(id, job, &cpus.both(&self.free).lowest(job.size), now_s);
                     started.push(id);
                 }
-                Planned::Later => {}
+                Planned::Later => count.into_iter().for_each(|count| *count += 1),
                 Planned::Never => continue,
             }
             let behind = left.get(at..).unwrap_or_default();

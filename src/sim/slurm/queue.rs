@@ -58,7 +58,7 @@ struct Job {
 /// The queue of slurmctld beside the daemon that orders it.
 #[derive(Debug, Clone)]
 pub(crate) struct Queue {
-    priority: Priority,
+    parameters: Parameters,
     rule: Option<OrderRule>,
     jobs: BTreeMap<u32, Job>,
     runtimes: Runtimes,
@@ -72,7 +72,7 @@ impl Queue {
     /// `rule`: the daemon's, where it orders at all.
     pub(crate) fn new(parameters: &Parameters, rule: Option<OrderRule>) -> Self {
         Self {
-            priority: parameters.priority.clone(),
+            parameters: parameters.clone(),
             rule: rule.filter(|_| parameters.takes_order()),
             jobs: BTreeMap::new(),
             runtimes: Runtimes::new(),
@@ -124,7 +124,7 @@ impl Queue {
         let Some(own) = self.jobs.get(&id) else { return false };
         let key = (own.place.tier, self.priority_of(own, now_s));
         self.jobs.iter().filter(|(_, job)| job.place.pool == own.place.pool).all(|(other, job)| {
-            match self.priority {
+            match self.parameters.priority {
                 Priority::Basic => *other >= id || job.place.tier < own.place.tier,
                 Priority::Multifactor { .. } => {
                     (job.place.tier, self.priority_of(job, now_s)) <= key
@@ -142,9 +142,33 @@ impl Queue {
         order.into_iter().map(|(_, _, id)| id).collect()
     }
 
+    /// Whether a job that does not fit holds nodes back: not of low priority, nor if it is young.
+    pub(crate) fn holds_back(&self, id: u32, now_s: i64) -> bool {
+        let Parameters { bf_min_age_reserve_s, bf_min_prio_reserve, .. } = self.parameters;
+        self.jobs.get(&id).is_some_and(|job| {
+            let is_old = now_s.saturating_sub(job.submit_s) >= bf_min_age_reserve_s;
+            let is_basic = self.parameters.priority == Priority::Basic;
+            is_old && (is_basic || self.priority_of(job, now_s) >= bf_min_prio_reserve)
+        })
+    }
+
+    /// The number of reservations `made` for jobs of a job's partitions, if backfill may make one
+    /// for it.
+    pub(crate) fn may_reserve<'m>(
+        &self,
+        id: u32,
+        now_s: i64,
+        made: &'m mut BTreeMap<u32, usize>,
+    ) -> Option<&'m mut usize> {
+        let job = self.jobs.get(&id).filter(|_| self.holds_back(id, now_s))?;
+        let count = made.entry(job.place.number).or_default();
+        let most = self.parameters.bf_job_part_count_reserve;
+        (most == 0 || *count < most).then_some(count)
+    }
+
     /// Returns the priority without the daemon's part; Slurm computes it anew every period.
     fn natural(&self, job: &Job, now_s: i64) -> u32 {
-        let Priority::Multifactor { period_s, .. } = self.priority else { return 1 };
+        let Priority::Multifactor { period_s, .. } = self.parameters.priority else { return 1 };
         let at_s = now_s.div_euclid(period_s) * period_s;
         let age = self.points(at_s.saturating_sub(job.submit_s));
         job.base.saturating_add(age).max(1)
@@ -152,7 +176,9 @@ impl Queue {
 
     /// The priority of an age.
     fn points(&self, age_s: i64) -> u32 {
-        let Priority::Multifactor { weight_age, max_age_s, .. } = self.priority else { return 0 };
+        let Priority::Multifactor { weight_age, max_age_s, .. } = self.parameters.priority else {
+            return 0;
+        };
         let age_s = age_s.clamp(0, max_age_s);
         let points = i128::from(weight_age) * i128::from(age_s) / i128::from(max_age_s.max(1));
         u32::try_from(points).unwrap_or(u32::MAX)

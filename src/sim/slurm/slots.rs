@@ -120,16 +120,16 @@ impl<S: Group> Slots<S> {
     }
 
     /// Plans one job of this limit on nodes of its own, on all of which it starts not before
-    /// `earliest_s`.
+    /// `earliest_s`: now or, if it `reserves`, later.
     pub(crate) fn plan(
         &mut self,
         own: &S,
         limit_s: i64,
-        earliest_s: i64,
+        (earliest_s, reserves): (i64, bool),
         search: &mut dyn Search<S>,
     ) -> Planned<S> {
         let mut from_s = self.now_s;
-        for _ in 0..TRIES_MAX {
+        for _ in 0..if reserves { TRIES_MAX } else { 1 } {
             let end_s = from_s.saturating_add(limit_s);
             let mut free = own.clone();
             let (behind, later) = self.until_change(own, &mut free, from_s, end_s);
@@ -154,7 +154,7 @@ impl<S: Group> Slots<S> {
                 from_s = later;
                 continue;
             }
-            if start_s > self.now_s.saturating_add(self.window_s) {
+            if !reserves || start_s > self.now_s.saturating_add(self.window_s) {
                 return Planned::Never;
             }
             let until_s = self.down(start_s.saturating_add(limit_s));

@@ -73,6 +73,35 @@ fn among_equal_priorities_the_newest_is_tried_as_it_comes() {
     assert_eq!(of(equal, true), [1, 52, 83]);
 }
 
+/// Goal: jobs without a reservation hold nobody back. Method: a job that fits beside the first in
+/// line, but not beside the second, under each setting that leaves the second without one.
+#[test]
+fn who_reserves_is_as_set() {
+    let jobs = vec![job(0, 100, 100, 6), job(1, 50, 50, 8), job(2, 50, 200, 10)];
+    let load = machine(10, [jobs, vec![job(3, 999, 999, 2)]].concat());
+    let with = |set: fn(&mut Parameters)| {
+        let mut rules = prompt();
+        set(&mut rules.parameters);
+        starts(&load, &rules)[3]
+    };
+    assert!(with(|_| {}) >= 200, "all reserve");
+    assert!(with(|of| of.bf_job_part_count_reserve = 2) >= 200, "both do");
+    assert!(with(|of| of.bf_job_part_count_reserve = 1) < 10, "the first does");
+    assert!(with(|of| of.bf_min_age_reserve_s = 1000) < 10, "none is old enough");
+    assert!(with(|of| of.bf_min_prio_reserve = u32::MAX) < 10, "none has the priority");
+}
+
+#[test]
+fn the_main_pass_looks_no_deeper_than_set() {
+    let load = machine(10, (0..3).map(|_| job(0, 100, 100, 1)).collect());
+    let with = |queue_depth| {
+        let only_main = Parameters { bf_interval_s: None, defer: true, ..prompt().parameters };
+        let parameters = Parameters { queue_depth, ..only_main };
+        starts(&load, &Rules { parameters, order: None })
+    };
+    assert_eq!((with(2), with(1)), (vec![1, 1, 1], vec![1, 1, 61]));
+}
+
 /// The daemon lets learned short jobs pass long ones, as often as it may.
 #[test]
 fn the_order_is_the_daemons_within_its_budgets() {
@@ -114,12 +143,19 @@ proptest! {
     #[test]
     fn nodes_of_one_cpu_are_a_pool(
         mut jobs in prop::collection::vec(any_job(), 1..40), ordered: bool, daemon in 1i64..31,
+        reserve in 0usize..3, age in 0i64..40, depth in 0usize..9,
     ) {
         jobs.sort_by_key(|job| job.submit_s);
         let pool = machine(8, jobs);
         let bounds = Bounds { max_delta: 10_000, max_overtakes: 3, max_delay_s: 100 };
         let order = ordered.then_some(OrderRule { by: OrderBy::Learned, bounds });
-        let parameters = Parameters { bf_interval_s: Some(daemon), ..prompt().parameters };
+        let parameters = Parameters {
+            bf_interval_s: Some(daemon),
+            bf_job_part_count_reserve: reserve,
+            bf_min_age_reserve_s: age,
+            queue_depth: depth,
+            ..prompt().parameters
+        };
         let rules = Rules { parameters, order };
         let load = load::of_pool(&pool, &spec::parse("8x(cpu=1)").unwrap()).unwrap();
         let (tuning, gangs) = (Tuning::default(), Settings::default());

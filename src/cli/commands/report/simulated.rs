@@ -7,7 +7,7 @@ use jiff::tz::TimeZone;
 use serde::Serialize;
 
 use super::verdict::{Judged, judge};
-use crate::commands::simulate::{each, rules::rules};
+use crate::commands::simulate::{each, rules};
 use crate::exit::Failure;
 use crate::outcome::note_left_out;
 use crate::site;
@@ -90,7 +90,7 @@ impl Simulation {
         // Without a file it is what is shipped that is simulated.
         let config = config.cloned().unwrap_or_default();
         let (site, nodes_from, conf) = site(files.0, known)?;
-        let rules = rules(Some(&config), conf.as_deref())?;
+        let rules = rules::rules(Some(&config), conf.as_deref())?;
         let name = input::shown(sacct);
         let mut load = read_sacct(input::open(sacct)?, &TimeZone::system(), &site)
             .map_err(|error| Failure::usage_line(InputError::new(&name, error)))?;
@@ -106,6 +106,7 @@ impl Simulation {
             )));
         }
         let pool = load.workload();
+        rules::note_window(&rules, pool.jobs.iter().map(|job| job.limit_s));
         let gangs = GangSettings { bonus_scale: 0.0, ..config.gang_settings() };
         let setup = |policy: &Policy| Setup::of(policy, &config.tuning(), &gangs, &rules);
         let (happened, as_was) = happened(&load, &pool, &setup(&SLURM));

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use super::log::usage;
 use crate::exit::Failure;
+use crate::outcome::note;
 use crate::slurm_conf::SlurmConf;
 use phalanx_config::{Config, OrderBy as By, OrderConfig};
 use phalanx_planner::order::{Bounds, MAX_DELTA};
@@ -17,13 +18,33 @@ pub fn rules(config: Option<&Config>, slurm_conf: Option<&Path>) -> Result<Rules
         Some(path) => {
             let conf =
                 SlurmConf::read(path).map_err(|what| usage(format!("--slurm-conf {what}")))?;
-            Parameters::of_conf(&|key| conf.get(key).map(|(value, _)| value))
-                .map_err(|what| usage(format!("--slurm-conf {}: {what}", path.display())))?
+            let name = path.display();
+            let found = Parameters::of_conf(&|key| conf.get(key).map(|(value, _)| value))
+                .map_err(|what| usage(format!("--slurm-conf {name}: {what}")))?;
+            if !found.ignored.is_empty() {
+                let keys = found.ignored.join(", ");
+                note(format_args!("{name}: SchedulerParameters not simulated: {keys}"));
+            }
+            found
         }
     };
     let learned = || OrderConfig { by: By::Learned, ..OrderConfig::default() };
     let order = config.map_or_else(learned, |config| config.order.clone());
     Ok(Rules { parameters, order: rule(&order) })
+}
+
+/// Says where the window of backfill is shorter than limits of jobs.
+pub fn note_window(rules: &Rules, mut limits_s: impl Iterator<Item = u64>) {
+    let window_s = rules.parameters.bf_window_s;
+    if rules.parameters.bf_interval_s.is_some()
+        && limits_s.any(|limit| limit > window_s.unsigned_abs())
+    {
+        note(format_args!(
+            "bf_window ({} min) is below the limits of jobs: who waits for the end of such a one \
+             gets no reservation",
+            window_s / 60
+        ));
+    }
 }
 
 fn rule(order: &OrderConfig) -> Option<OrderRule> {
