@@ -258,8 +258,21 @@ class Pair:
         self.spent |= self.failed
 
     def keeps(self):
-        """Whether stock gave a job more GRES of a node than it has, or keeps a node for a user."""
+        """Whether stock gave a job more GRES of a node than it has, or keeps a node for a user, or
+        GRES, of which it tells nothing: it does not give all of an idle node's, which a side does.
+        """
         if OWNED.search(self.both("scontrol", "-o", "show", "node")[0][1]):
+            return True
+        self.apply(State())
+        given = []
+        for node in self.config.names:
+            gres = [one.replace("no_consume:", "") for one in self.config.kind(node).gres
+                    if not one.startswith(("shard", "mps"))]
+            if gres:
+                answers = self.both("sbatch", f"-w{node}", "-N1", f"--gres={','.join(gres)}", *WRAP,
+                                    keep=False)
+                given.append([bool(nodes_of(text)) for _, text in answers])
+        if any(map(any, given)) and not all(stock for stock, _ in given):
             return True
         log = os.path.join(self.clusters[0].paths.log, "slurmctld.log")
         with open(log, encoding="utf-8", errors="replace") as file:
