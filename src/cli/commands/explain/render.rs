@@ -86,11 +86,12 @@ fn sentence(report: &Explain) -> String {
     };
     let nodes = clean(&placed.nodes);
     let by = match (&placed.reason, placed.by_phalanx, &placed.decision) {
-        (_, true, made) => {
+        (reason, true, made) => {
             let method = made.as_ref().map_or_else(String::new, |made| {
                 format!(" by {}, best of {} candidates", clean(&made.method), made.candidates)
             });
-            format!("which Phalanx decided{method}")
+            let reason = reason.as_ref().map_or_else(String::new, |r| format!(" ({})", clean(r)));
+            format!("which Phalanx decided{method}{reason}")
         }
         (Some(reason), false, _) => format!("from Slurm itself: {}", clean(reason)),
         (None, false, _) => "from Slurm itself".to_owned(),

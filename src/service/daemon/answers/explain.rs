@@ -30,6 +30,8 @@ use phalanx_planner::usage::NodeUsage;
 
 /// Maximum number of asks that one explanation lists.
 const ASKS_MAX: u32 = 8;
+/// Said of an answer of which the overlay's report is lost.
+const NOT_REPORTED: &str = "not reported";
 /// Mode of a job that is of Slurm's arm.
 const SLURM_ONLY: &str = "off, treated by Slurm alone: live comparison";
 
@@ -287,8 +289,12 @@ impl Shared {
                     report.label = start.job_id.to_string();
                 }
                 let decided = start.ask.as_ref().and_then(|ask| ask.scores());
-                let kept = start.ask.as_ref().is_some_and(|ask| ask.kept);
-                let reason = start.ask.as_ref().and_then(|ask| ask.report.reason.clone());
+                let ask = start.ask.as_ref();
+                let kept = ask.is_some_and(|ask| ask.put_on(&start.nodes));
+                let reason = match ask.filter(|ask| kept && !ask.reported) {
+                    Some(_) => Some(NOT_REPORTED.to_owned()),
+                    None => ask.and_then(|ask| ask.report.reason.clone()),
+                };
                 let off = report.mode.starts_with("off").then(|| "off".to_owned());
                 let reason = reason.or(off);
                 report.placed = Some(placed(start.nodes, start.start_ms, decided, kept, reason));
@@ -331,8 +337,10 @@ fn add_history(report: &mut Explain, reader: &HistoryReader, key: JobKey, id: u3
         && let Ok(Some((placement, decision))) = placement
     {
         let outcome = decision.as_ref().and_then(|d| d.outcome.as_ref());
-        let kept = outcome.is_some_and(|o| o.reason.is_none());
         let reason = decision.as_ref().and_then(reason_of);
+        let kept = reason.is_none() && placement.mode == "enforce";
+        let lost = (kept && outcome.is_none()).then(|| NOT_REPORTED.to_owned());
+        let reason = reason.or(lost);
         let scores = decision.as_ref().and_then(scores_of);
         if placement.mode == "off" {
             SLURM_ONLY.clone_into(&mut report.mode);
@@ -362,8 +370,7 @@ fn placed(
 ) -> Placed {
     let same = decision.as_ref().is_some_and(|d| d.nodes == nodes);
     let reason = match (kept && same, reason) {
-        (true, _) => None,
-        (false, Some(reason)) => Some(reason),
+        (true, reason) | (false, reason @ Some(_)) => reason,
         (false, None) if decision.is_some() => Some("Slurm took other nodes".to_owned()),
         (false, None) => Some("not asked".to_owned()),
     };
@@ -609,8 +616,11 @@ mod tests {
             (other.by_phalanx, other.reason.as_deref()),
             (false, Some("Slurm took other nodes"))
         );
-        let shadow = placed("n1".to_owned(), 1, Some(decision), false, Some("shadow".to_owned()));
+        let shadow =
+            placed("n1".to_owned(), 1, Some(decision.clone()), false, Some("shadow".to_owned()));
         assert_eq!((shadow.by_phalanx, shadow.reason.as_deref()), (false, Some("shadow")));
+        let lost = placed("n1".to_owned(), 1, Some(decision), true, Some(NOT_REPORTED.to_owned()));
+        assert_eq!((lost.by_phalanx, lost.reason.as_deref()), (true, Some("not reported")));
         let unasked = placed("n1".to_owned(), 1, None, false, None);
         assert_eq!(unasked.reason.as_deref(), Some("not asked"));
     }

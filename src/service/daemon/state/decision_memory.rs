@@ -36,14 +36,19 @@ pub struct Ask {
     pub report: AskReport,
     /// Scores of the ask, a `DecisionReport` as JSON: a fifth of what it takes otherwise.
     pub scores: Option<Arc<str>>,
-    /// Whether the job was placed on the answered nodes.
-    pub kept: bool,
+    /// Whether the overlay said what became of the answer.
+    pub reported: bool,
 }
 
 impl Ask {
     /// Returns the scores of the ask, if they are kept.
     pub fn scores(&self) -> Option<DecisionReport> {
         serde_json::from_str(self.scores.as_ref()?).ok()
+    }
+
+    /// Whether it put a job on these nodes. Nobody refused it then, even where its report is lost.
+    pub fn put_on(&self, nodes: &str) -> bool {
+        self.mode == Mode::Enforce && self.report.reason.is_none() && self.report.nodes == nodes
     }
 
     fn bytes(&self) -> usize {
@@ -174,7 +179,7 @@ impl DecisionMemory {
         let Some(ask) = known.memory.asks.iter_mut().rev().find(|a| a.decision == decision) else {
             return;
         };
-        ask.kept = reason.is_none();
+        ask.reported = true;
         if reason.is_some() {
             ask.report.reason = reason;
         }
@@ -214,7 +219,7 @@ mod tests {
             partition: String::new(),
             report,
             scores: None,
-            kept: false,
+            reported: false,
         }
     }
 
@@ -230,7 +235,7 @@ mod tests {
         memory.asked(key, 7, ask(2, "will_run"));
         memory.outcome(key, 1, None);
         let behind = memory.began(key, 7, start(107)).unwrap();
-        assert_eq!((behind.decision, behind.kept), (1, true));
+        assert_eq!((behind.decision, behind.reported), (1, true));
         let by_id = memory.get(Key::Job(107)).unwrap();
         assert_eq!(by_id.start.as_ref().unwrap().ask.as_ref().unwrap().decision, 1);
         assert!(memory.get(Key::Task(100, 7)).is_some());

@@ -100,7 +100,7 @@ impl HistoryWriter<'_> {
         let partition = question.partition.to_string();
         let scores = record.explain.as_deref().map(Arc::from);
         let (id, mode) = (decision.id, decision.mode);
-        let ask = Ask { decision: id, mode, partition, report, scores, kept: false };
+        let ask = Ask { decision: id, mode, partition, report, scores, reported: false };
         lock(self.memory).asked(key, question.origin.user_id, ask);
         self.record(Record::Decision(record));
     }
@@ -168,8 +168,7 @@ impl HistoryWriter<'_> {
         let start_ms = note.job.start_s.saturating_mul(1000);
         let start = Start { job_id: note.job.id, nodes: text.clone(), start_ms, ask: None };
         let ask = lock(self.memory).began(key, note.job.user_id, start);
-        let kept = ask.as_ref().filter(|ask| ask.kept && ask.report.nodes == text);
-        let scores = kept.and_then(Ask::scores);
+        let scores = ask.as_ref().filter(|ask| ask.put_on(&text)).and_then(Ask::scores);
         self.holds(note, scores.as_ref().map_or("stock", |scores| &scores.method), time_ms);
         let partition = ask.as_ref().map(|a| a.partition.as_str()).unwrap_or_default();
         let settings = self.responder.settings();
@@ -274,19 +273,29 @@ mod tests {
         let node = |at: usize| TableNode { name: format!("n{at}").into(), ..TableNode::default() };
         let table = Table { nodes: (0..3).map(node).collect(), ..Table::default() };
         let table = Arc::new(table);
-        for (chosen, expected) in [("n[0-1]", "gang"), ("n1", "stock"), ("n[0-2]", "stock")] {
+        let cases = [
+            ("n[0-1]", Some(None), "gang"),
+            ("n[0-1]", None, "gang"), // its report is lost
+            ("n[0-1]", Some(Some("narrow_failed")), "stock"),
+            ("n1", Some(None), "stock"),
+            ("n1", None, "stock"),
+            ("n[0-2]", Some(None), "stock"),
+        ];
+        for (chosen, outcome, expected) in cases {
             let mut memory = DecisionMemory::default();
             let mut report = AskReport { mode: "run_now".to_owned(), ..AskReport::default() };
             chosen.clone_into(&mut report.nodes);
             let scores = DecisionReport { method: "gang".to_owned(), ..DecisionReport::default() };
             let scores = Some(serde_json::to_string(&scores).unwrap().into());
-            let (partition, kept) = (String::new(), false);
+            let (partition, reported) = (String::new(), false);
             memory.asked(
                 Key::Job(7),
                 0,
-                Ask { decision: 1, mode: Mode::Enforce, partition, report, scores, kept },
+                Ask { decision: 1, mode: Mode::Enforce, partition, report, scores, reported },
             );
-            memory.outcome(Key::Job(7), 1, None);
+            if let Some(reason) = outcome {
+                memory.outcome(Key::Job(7), 1, reason.map(str::to_owned));
+            }
             let held = (0..2).map(|at| Held { node: NodeIdx::new(at), ..Held::default() });
             let job = RunningJob { id: 7, held: held.collect(), ..RunningJob::default() };
             let (cause, table) = (Some(Cause::Begin), Arc::clone(&table));
