@@ -189,10 +189,10 @@ fn what_slurm_places_counts_at_most() {
     let ledger = ledger(&placer, table);
     let usages = placer.cluster().usages();
     let all = || [NodeIdx::from(0), NodeIdx::from(1)].into_iter();
-    // 2 CPUs of 8 of 800 W, and the start of the node, of 150 W.
-    assert_eq!(ledger.extra_at_most(usages, &shape(1, 2), all()), [350 * W, 350 * W]);
+    // 2 CPUs of 8 of 800 W.
+    assert_eq!(ledger.extra_at_most(usages, &shape(1, 2), all()), [200 * W, 200 * W]);
     assert_eq!(ledger.extra_at_most(usages, &shape(1, 2), all().take(1)), [50 * W, 0]);
-    assert_eq!(ledger.extra_at_most(usages, &shape(2, 8), all()), [1900 * W, 1900 * W]);
+    assert_eq!(ledger.extra_at_most(usages, &shape(2, 8), all()), [1600 * W, 1600 * W]);
 }
 
 proptest! {
