@@ -132,6 +132,16 @@ fn tasks_are_shared_unevenly_before_heavier_nodes_or_more_leaves_are_taken() {
 }
 
 /// Number of those leaves that nodes are on.
+/// `--gres=gpu:2 --cpus-per-gpu=2`: four CPUs of each node at least, and not of each task.
+#[test]
+fn cpus_that_gres_of_a_node_bring_are_not_each_tasks() {
+    let mut placer = equal("n", 4, "");
+    let gres = vec![GresWant { per_node: 2, cpus_per_gres: 2, ..GresWant::default() }];
+    assert_eq!(answer(&mut placer, &Shape { gres, ..tasks(12) }), Ok(vec![0, 1]));
+    let gres = vec![GresWant { per_node: 2, cpus_per_gres: 5, ..GresWant::default() }];
+    assert!(answer(&mut placer, &Shape { gres, ..tasks(12) }).is_err());
+}
+
 /// A leaf has room for all tasks, and too few nodes.
 #[test]
 fn fewer_nodes_than_asked_for_on_a_leaf_take_the_next_leaf_too() {

@@ -15,7 +15,7 @@ use super::search::{Search, Split};
 use super::topology::{Chooser, Route, by_switches};
 use crate::usage::NodeUsage;
 use phalanx_core::NodeIdx;
-use phalanx_core::layout::{self, BySocket};
+use phalanx_core::layout::{self, BySocket, CoreAsk};
 use phalanx_core::number::as_f64;
 use phalanx_core::shape::{LeftToSlurm, Memory, Need, Shape};
 use phalanx_methods::balance::{Decision, Holding, Outcome, Request};
@@ -405,9 +405,14 @@ pub fn nodes_needed<'a>(shape: &Shape, usages: impl IntoIterator<Item = &'a Node
     fewest.unwrap_or_else(|| shape.wanted_nodes())
 }
 
-/// Amounts of one task, with one of each GRES that is asked for per job.
+/// Amounts of one task, with one of each GRES that is asked for per job. CPUs that GRES per node
+/// bring are the node's, and not each task's.
 fn one_task(shape: &Shape) -> Need {
-    shape.need_for(1, 1, u64::MAX)
+    let mut own = shape.clone();
+    own.gres.iter_mut().filter(|want| want.per_node > 0).for_each(|want| want.cpus_per_gres = 0);
+    let one = own.need_for(1, 1, u64::MAX);
+    let cores = CoreAsk { cpus_per_gres: shape.need(1).cores.cpus_per_gres, ..one.cores };
+    Need { cores, ..one }
 }
 
 /// Amounts of a job for which a node has room now; `None`: for none of it.
@@ -437,7 +442,8 @@ pub fn capacity(shape: &Shape, one: &Need, usage: &NodeUsage, excluded: &BySocke
     let mut tasks = by_memory.min(by_cores(one, usage, excluded));
     for want in &shape.gres {
         let free = usage.gres_free(want.kind, want.gres_type);
-        if want.per_node > free {
+        let cpus = want.per_node.saturating_mul(want.cpus_per_gres.into());
+        if want.per_node > free || cpus > usage.cpus.free() {
             return 0;
         }
         tasks = tasks.min(per(free, want.per_task));
