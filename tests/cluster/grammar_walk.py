@@ -218,8 +218,8 @@ class Walk:
                 one, one.config, f"{self.root}/fresh{one.number}", self.library, **self.pair):
             # What went before made it: of a job that Slurm fails with BadConstraints, gives more
             # GRES than there are, or whole nodes of a user, it keeps something, and the sides are
-            # not even.
-            aged = pair.failed or pair.keeps()
+            # not even; a job that ended satisfies a dependency once slurmctld has purged it.
+            aged = pair.failed or pair.keeps() or "--dependency" in one.heads
             one = replace(one, kind=f"{'aged' if aged else 'stale'}-{one.kind}")
             pair.spent = True
         self.note(one)
