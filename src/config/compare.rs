@@ -54,6 +54,7 @@ impl Draw {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
 
     fn draw(key: &str, share: f64) -> Draw {
@@ -81,6 +82,24 @@ mod tests {
             // 16 degrees of freedom: above 39.3 in one of 1,000.
             let chi: f64 = cells.iter().map(chi).sum();
             assert!(chi < 39.3, "{share}: {chi}");
+        }
+    }
+
+    #[test]
+    fn a_share_is_from_0_to_1() {
+        let parse = |share: &str| {
+            let text = format!("[compare]\nshare = {share}\n");
+            crate::Config::parse(&text, std::path::Path::new("p.toml"))
+        };
+        for (share, is) in [("0", 0.0), ("0.25", 0.25), ("1.0", 1.0)] {
+            assert_eq!(parse(share).map_err(|error| error.to_string()).unwrap().compare.share, is);
+        }
+        for wrong in ["-0.1", "1.5", "nan", "true", "\"half\""] {
+            let error = parse(wrong).unwrap_err().to_string();
+            assert!(
+                error.contains("p.toml:2:9: compare.share: expected a number from 0"),
+                "{error}"
+            );
         }
     }
 
