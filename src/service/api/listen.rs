@@ -6,6 +6,7 @@ use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -19,12 +20,15 @@ use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use log::{debug, info, warn};
+use nix::sys::socket::{setsockopt, sockopt};
+use nix::sys::time::{TimeVal, TimeValLike};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, TcpSocket, UnixListener, UnixStream};
+use tokio::net::{TcpSocket, TcpStream, UnixListener, UnixStream};
 use tokio::sync::{Semaphore, watch};
+use tokio::task::yield_now;
 use tokio::time::{Sleep, sleep, timeout};
 
-use super::doors::{Client, Counters, Doors, Place};
+use super::doors::{Counters, Doors, Place};
 use super::peer::{Access, Peer};
 use phalanx_ffi::locks::lock;
 
@@ -38,8 +42,9 @@ const HEAD_BYTES_MAX: usize = 64 << 10;
 const WRITE_TIMEOUT: Duration = Duration::from_millis(if cfg!(test) { 300 } else { 10_000 });
 /// Bytes of an answer that a client must read within [`WRITE_TIMEOUT`].
 const WRITE_BYTES: usize = 64 << 10;
-/// Answers of one connection that the system keeps, in bytes: more costs the thread of all.
-const SEND_BYTES: u32 = 256 << 10;
+/// Answers of one connection over TCP that the system keeps, in bytes: whoever asks and does not
+/// read costs the thread of all no more; less than a packet of the loopback would cost its readers.
+const SEND_BYTES: u32 = 64 << 10;
 /// Connections that wait to be accepted; the system takes less where it allows no more.
 const BACKLOG: u32 = 4096;
 /// Pause after the system refused to accept, for example for lack of files.
@@ -69,23 +74,18 @@ impl Serving {
         let _ = self.stop.clone().wait_for(|stop| *stop).await;
     }
 
-    /// Returns what comes, or nothing after the system refused it; `None` at the stop.
-    async fn accepted<T>(&self, comes: impl Future<Output = io::Result<T>>) -> Option<Option<T>> {
-        let accepted = tokio::select! {
-            () = self.stopped() => return None,
-            accepted = comes => accepted,
-        };
-        if let Err(error) = &accepted {
-            warn!("control: accept: {error}");
-            sleep(ACCEPT_PAUSE).await;
-        }
-        Some(accepted.ok())
-    }
-
     /// Serves the control socket until the stop; answers under way get a moment.
     pub(super) async fn local(self, listener: UnixListener) {
-        while let Some(accepted) = self.accepted(listener.accept()).await {
-            let Some((stream, _)) = accepted else { continue };
+        loop {
+            let accepted = tokio::select! {
+                () = self.stopped() => break,
+                accepted = listener.accept() => accepted,
+            };
+            let Ok((stream, _)) = accepted.inspect_err(|error| warn!("control: accept: {error}"))
+            else {
+                sleep(ACCEPT_PAUSE).await;
+                continue;
+            };
             let uid = stream.peer_cred().ok().map(|credentials| credentials.uid());
             let peer = Peer { uid, ..Peer::default() };
             match self.doors.connect(self.access.client(peer)) {
@@ -122,21 +122,30 @@ impl Serving {
         };
         info!("control: listening on {address}");
         *lock(&self.doors.counters.listen_error) = None;
-        while let Some(accepted) = self.accepted(listener.accept()).await {
-            let Some((stream, from)) = accepted else { continue };
-            let host = host_of(from.ip());
-            let peer = Peer { uid: None, remote: true, address: Some(host) };
-            if let Some(place) = self.doors.connect(Client::Address(host)) {
-                // Small answers go out at once.
-                let _ = stream.set_nodelay(true);
-                tokio::spawn(self.clone().connection(stream, peer, place));
+        let (doors, stop) = (Arc::clone(&self.doors), self.stop.clone());
+        let accepts = move || accept(&listener, &doors, &stop);
+        if let Err(error) = std::thread::Builder::new().name("accept".to_owned()).spawn(accepts) {
+            warn!("control: start thread accept: {error}");
+        }
+        loop {
+            tokio::select! {
+                () = self.stopped() => return,
+                () = self.doors.came.notified() => {}
+            }
+            while let Some((host, stream, place)) = self.doors.next_stranger() {
+                let peer = Peer { uid: None, remote: true, address: Some(host) };
+                if let Ok(stream) = TcpStream::from_std(stream) {
+                    tokio::spawn(self.clone().connection(stream, peer, place));
+                }
+                // Those who are in first: who waits, or is pushed out meanwhile, costs nothing.
+                yield_now().await;
             }
         }
     }
 
     pub(super) async fn connection<S>(self, stream: S, peer: Peer, place: Place)
     where
-        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        S: AsyncRead + AsyncWrite + Abort + Unpin + Send + 'static,
     {
         let routes = TowerToHyperService::new(self.routes.clone());
         let place = Arc::new(place);
@@ -147,7 +156,9 @@ impl Serving {
             routes.call(request)
         });
         let counters = Arc::clone(&self.doors.counters);
-        let stream = Impatient { inner: TokioIo::new(stream), counters, wait: None, taken: 0 };
+        let cut = Arc::new(AtomicBool::new(false));
+        let (inner, of) = (TokioIo::new(stream), Arc::clone(&cut));
+        let stream = Impatient { inner, counters, wait: None, taken: 0, cut: of };
         let mut serving = pin!(
             http1::Builder::new()
                 .timer(TokioTimer::new())
@@ -156,19 +167,44 @@ impl Serving {
                 .serve_connection(stream, service)
         );
         let done = tokio::select! {
+            biased;
             () = self.stopped() => {
                 serving.as_mut().graceful_shutdown();
                 serving.await
             }
             grace = stays_strange(&place) => {
+                cut.store(true, Ordering::Relaxed);
                 serving.as_mut().graceful_shutdown();
-                let Ok(done) = timeout(grace, serving).await else { return };
+                let Ok(done) = timeout(grace, serving.as_mut()).await else { return };
+                cut.store(grace.is_zero() || done.is_err(), Ordering::Relaxed);
                 done
             }
             done = serving.as_mut() => done,
         };
         if let Err(error) = done {
             debug!("control: connection: {error}");
+        }
+    }
+}
+
+/// Lets connections in until the stop, on a thread of its own: however busy those who are in keep
+/// the API's thread, nobody waits behind a queue of the system that is full.
+fn accept(listener: &std::net::TcpListener, doors: &Doors, stop: &watch::Receiver<bool>) {
+    // An error means that the sender is gone: stop as well.
+    while stop.has_changed().is_ok() && !*stop.borrow() {
+        match listener.accept() {
+            Ok((stream, from)) => {
+                // Small answers go out at once.
+                let ready = stream.set_nodelay(true).and_then(|()| stream.set_nonblocking(true));
+                if ready.is_ok() {
+                    doors.let_in(host_of(from.ip()), Some(stream));
+                }
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => {
+                warn!("control: accept: {error}");
+                std::thread::sleep(ACCEPT_PAUSE);
+            }
         }
     }
 }
@@ -199,26 +235,57 @@ fn host_of(address: IpAddr) -> IpAddr {
     }
 }
 
-fn bind(address: SocketAddr) -> io::Result<TcpListener> {
+fn bind(address: SocketAddr) -> io::Result<std::net::TcpListener> {
     let v4 = address.is_ipv4();
     let socket = if v4 { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
     socket.set_reuseaddr(true)?;
     socket.set_send_buffer_size(SEND_BYTES)?;
     socket.bind(address)?;
-    socket.listen(BACKLOG)
+    let listener = socket.listen(BACKLOG)?.into_std()?;
+    listener.set_nonblocking(false)?;
+    // So that an accept ends soon after the stop.
+    setsockopt(&listener, sockopt::ReceiveTimeout, &TimeVal::milliseconds(200))?;
+    Ok(listener)
 }
 
-/// A stream whose other side must read.
-struct Impatient<S> {
+/// A stream of which the system may keep what was not sent.
+pub(super) trait Abort {
+    /// Lets the end of the stream drop that.
+    fn abort(&self) {}
+}
+
+impl Abort for UnixStream {}
+
+impl Abort for TcpStream {
+    fn abort(&self) {
+        let at_once = libc::linger { l_onoff: 1, l_linger: 0 };
+        // A connection that is gone has nothing left to drop.
+        let _ = setsockopt(self, sockopt::Linger, &at_once);
+    }
+}
+
+/// A stream whose other side must read. Of one that is cut off the system keeps nothing: it would
+/// try for minutes to send what nobody reads.
+struct Impatient<S: Abort> {
     inner: TokioIo<S>,
     counters: Arc<Counters>,
     /// Timer that runs since the other side has not read enough.
     wait: Option<Pin<Box<Sleep>>>,
     /// Bytes read by the other side since the timer started.
     taken: usize,
+    /// Whether the connection was cut off.
+    cut: Arc<AtomicBool>,
 }
 
-impl<S> Impatient<S> {
+impl<S: Abort> Drop for Impatient<S> {
+    fn drop(&mut self) {
+        if self.cut.load(Ordering::Relaxed) {
+            self.inner.inner().abort();
+        }
+    }
+}
+
+impl<S: Abort> Impatient<S> {
     fn progress(
         &mut self,
         written: Poll<io::Result<usize>>,
@@ -239,6 +306,7 @@ impl<S> Impatient<S> {
                     Poll::Pending => Poll::Pending,
                     Poll::Ready(()) => {
                         Counters::count(&self.counters.slow_readers);
+                        self.cut.store(true, Ordering::Relaxed);
                         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
                     }
                 }
@@ -247,7 +315,7 @@ impl<S> Impatient<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> Read for Impatient<S> {
+impl<S: AsyncRead + Abort + Unpin> Read for Impatient<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -257,7 +325,7 @@ impl<S: AsyncRead + Unpin> Read for Impatient<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> Write for Impatient<S> {
+impl<S: AsyncWrite + Abort + Unpin> Write for Impatient<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -295,12 +363,11 @@ impl<S: AsyncWrite + Unpin> Write for Impatient<S> {
 mod tests {
     use super::*;
     use std::io::{Read as _, Write as _};
-    use std::sync::atomic::Ordering;
     use std::time::Instant;
 
     use phalanx_core::limits::API_ADDRESS_STRANGERS_MAX;
 
-    const ANSWER_BYTES: usize = 4 << 20;
+    const ANSWER_BYTES: usize = 1 << 20;
 
     fn serving() -> (Serving, watch::Sender<bool>) {
         let (stop, stopped) = watch::channel(false);
@@ -394,13 +461,41 @@ mod tests {
     fn who_is_pushed_out_leaves_at_once() {
         let doors = Arc::new(Doors::new(Arc::default()));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-        let client = Client::Address(host_of([10, 0, 0, 1].into()));
-        let place = doors.connect(client).unwrap();
+        let client = host_of([10, 0, 0, 1].into());
+        let place = doors.come(client);
         assert_eq!(runtime.block_on(stays_strange(&place)), STRANGER);
-        let first = doors.connect(client).unwrap();
-        let rest: Vec<_> = (0..API_ADDRESS_STRANGERS_MAX).map(|_| doors.connect(client)).collect();
+        let first = doors.come(client);
+        let rest: Vec<_> = (0..API_ADDRESS_STRANGERS_MAX).map(|_| doors.come(client)).collect();
         assert_eq!(runtime.block_on(stays_strange(&first)), Duration::ZERO);
         drop(rest);
+    }
+
+    /// Goal: an answer that nobody reads takes little of the host's memory, and none once its
+    /// reader is cut off; else a flood of these kept root from the port.
+    #[test]
+    fn answers_that_nobody_reads_leave_nothing_behind() {
+        let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let kept = {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            let listener = runtime.unwrap().block_on(async { bind(address).unwrap() });
+            nix::sys::socket::getsockopt(&listener, sockopt::SndBuf).unwrap()
+        };
+        assert!(kept <= 2 * SEND_BYTES as usize && kept < 256 << 10, "{kept}");
+        let (serving, stop) = serving();
+        let doors = Arc::clone(&serving.doors);
+        let thread = run(serving.remote(address));
+        until("it listens", || std::net::TcpStream::connect(address).is_ok());
+        let mut client = std::net::TcpStream::connect(address).unwrap();
+        client.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+        until("it is cut off", || doors.counters.slow_readers.load(Ordering::Relaxed) == 1);
+        until("its place is free", || doors.connected() == 0);
+        let mut rest = Vec::new();
+        // What the system keeps it would send, and then end the connection in order.
+        let end = client.read_to_end(&mut rest).map_err(|error| error.kind());
+        assert_eq!(end, Err(io::ErrorKind::ConnectionReset));
+        assert!(rest.len() < ANSWER_BYTES);
+        stop.send(true).unwrap();
+        thread.join().unwrap();
     }
 
     #[test]

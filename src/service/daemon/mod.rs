@@ -17,6 +17,7 @@
 //! | `energy` | asks Slurm's accounting for the energy of runs | `threads/energy.rs` |
 //! | `recording` | writes recordings of the link's events | `recordings::RecordingWriter` |
 //! | `api` | the control socket | `api::Server` |
+//! | `accept` | lets connections over TCP in | `api::listen` |
 //! | `collect` | upkeep of the data service | `threads/collect.rs` |
 //! | `agent` | runs the collectors registered for `@master` | `client::agent` |
 //!
