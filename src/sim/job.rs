@@ -53,6 +53,10 @@ pub struct Workload {
     pub turnaround_s: u64,
     /// Other resources of its nodes, where it has nodes.
     pub others: Vec<Dimension>,
+    /// Names of the users by their ids, where the log has names.
+    pub users: BTreeMap<u64, String>,
+    /// Account and partition of each job as numbers, where the log has them.
+    pub owners: Vec<(u64, u64)>,
 }
 
 /// A resource beside CPUs.
@@ -151,6 +155,7 @@ pub fn read_sacct(
     load.skipped += left_out.lines;
     load.left_out = left_out;
     load.cpus = cpus.unwrap_or_else(|| most_at_once(uses));
+    load.users = users.into_iter().map(|(name, id)| (id, name)).collect();
     load.drop_too_large();
     load.jobs.sort_by_key(|job| job.submit_s);
     Ok(load)
@@ -242,6 +247,12 @@ fn of_header(header: SwfHeader) -> Option<u64> {
 }
 
 impl Workload {
+    /// CPUs as a resource.
+    pub fn cpus_in_use(&self) -> Dimension {
+        let amounts = self.jobs.iter().map(|job| job.size).collect();
+        Dimension { name: "CPUs in use", total: self.cpus, amounts }
+    }
+
     fn drop_too_large(&mut self) {
         let before = self.jobs.len();
         self.jobs.retain(|job| job.size <= self.cpus);

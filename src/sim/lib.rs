@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 pub mod arrivals;
+pub mod card;
 mod events;
 pub mod input;
 pub mod job;

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::card::Card;
 use super::job::{SimJob, Workload};
 use super::nodes::LeafFigures;
 use super::pool::Schedule;
@@ -68,6 +69,9 @@ pub struct Figures {
     /// Leaf switches or blocks, where there is a topology.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub topology: Option<LeafFigures>,
+    /// Card of waits by class, and what they cost whom.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub card: Option<Card>,
 }
 
 /// Unit of a figure, as people read it.
@@ -112,20 +116,44 @@ fn whole(seconds: Option<i64>) -> Option<f64> {
     seconds.map(|seconds| seconds as f64)
 }
 
+#[allow(clippy::cast_precision_loss)] // counts stay below 2^53
+fn count(of: Option<u64>) -> Option<f64> {
+    of.map(|count| count as f64)
+}
+
+fn idle(figures: &Figures, name: &str) -> Option<f64> {
+    figures.card.as_ref()?.idle_pct.get(name).copied()
+}
+
 /// The figures of every table, in its order.
-pub const FIGURES: [Figure; 15] = [
+pub const FIGURES: [Figure; 22] = [
     figure("Jobs", "jobs", Unit::Count, false, |f| Some(f.jobs as f64)),
     figure("Skipped", "skipped", Unit::Count, false, |f| Some(f.skipped as f64)),
     figure("Makespan", "makespan_s", Unit::Seconds, true, |f| whole(f.makespan_s)),
     figure("Mean wait", "wait_mean_s", Unit::Seconds, true, |f| f.wait_mean_s),
+    figure("Mean wait by node-hours", "wait_by_work_s", Unit::Seconds, true, |f| {
+        f.card.as_ref()?.wait_by_work_s
+    }),
     figure("Half waited at most", "wait_p50_s", Unit::Seconds, true, |f| whole(f.wait_p50_s)),
     figure("95 % waited at most", "wait_p95_s", Unit::Seconds, true, |f| whole(f.wait_p95_s)),
     figure("Longest wait", "wait_max_s", Unit::Seconds, true, |f| whole(f.wait_max_s)),
+    figure("Users better off", "users_better", Unit::Count, false, |f| {
+        count(f.card.as_ref()?.users_better)
+    }),
+    figure("Users worse off", "users_worse", Unit::Count, true, |f| {
+        count(f.card.as_ref()?.users_worse)
+    }),
+    figure("Accounts' shares moved", "shares_moved_pct", Unit::Percent, true, |f| {
+        f.card.as_ref()?.shares_moved_pct
+    }),
+    figure("Promise missed by", "slip_s", Unit::Seconds, true, |f| whole(f.card.as_ref()?.slip_s)),
+    figure("Older equals passed", "inversions", Unit::Count, true, |f| {
+        count(Some(f.card.as_ref()?.inversions))
+    }),
+    figure("CPUs idle beside work", "cpu_idle_pct", Unit::Percent, true, |f| idle(f, "cpu")),
+    figure("GPUs idle beside work", "gpu_idle_pct", Unit::Percent, true, |f| idle(f, "gpu")),
     figure("Mean slowdown", "bounded_slowdown_mean", Unit::Ratio, true, |f| {
         f.bounded_slowdown_mean
-    }),
-    figure("99 % slowed down at most", "bounded_slowdown_p99", Unit::Ratio, true, |f| {
-        f.bounded_slowdown_p99
     }),
     figure("CPUs in use", "cpu_utilization", Unit::Share, false, |f| f.utilization.cpu),
     figure("Memory in use", "mem_utilization", Unit::Share, false, |f| f.utilization.mem),

@@ -20,6 +20,11 @@ pub trait Scheduler {
         None
     }
 
+    /// Longest time from the first start promised to a job in front to its start, seconds.
+    fn slip_s(&self) -> Option<i64> {
+        None
+    }
+
     /// A job arrives; adds those that start at once to `started`.
     fn arrived(&mut self, id: u32, job: &SimJob, now_s: i64, started: &mut Vec<u32>);
 
@@ -39,6 +44,9 @@ pub struct Schedule {
     pub pass_us: Vec<f32>,
     /// Real time of everything.
     pub wall: Duration,
+    /// Longest time from the first start that backfill planned for the job in front to its start,
+    /// seconds.
+    pub slip_s: Option<i64>,
 }
 
 /// Runs all jobs under a policy; calls `progress` with the number of jobs ended so far. Only
@@ -93,8 +101,7 @@ pub(crate) fn schedule(
             progress(events.ended());
         }
     }
-    schedule.wall = began.elapsed();
-    schedule
+    Schedule { wall: began.elapsed(), slip_s: scheduler.slip_s(), ..schedule }
 }
 
 /// A job that waits.

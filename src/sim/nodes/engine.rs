@@ -32,6 +32,8 @@ pub struct Outcome {
     pub joules: Option<f64>,
     /// Leaf switches or blocks, where there is a topology.
     pub leaves: Option<LeafFigures>,
+    /// Longest time from a first start promised to a start, as [`Schedule`](crate::pool::Schedule).
+    pub slip_s: Option<i64>,
     /// Real time of each pass that started jobs, microseconds.
     pub pass_us: Vec<f32>,
     /// Real time of everything.
@@ -62,7 +64,8 @@ pub fn run(
             progress(sim.events.ended());
         }
     }
-    Ok(sim.record.outcome(began.elapsed()))
+    let slip_s = sim.slurmctld.as_ref().and_then(|of| of.queue.slip_s);
+    Ok(Outcome { slip_s, ..sim.record.outcome(began.elapsed()) })
 }
 
 /// Runs the jobs when and where the accounting says that they ran; `None` if it does not of each.

@@ -7,7 +7,7 @@ use fixedbitset::FixedBitSet;
 
 use super::engine::{self, Outcome};
 use super::{NodeJob, NodeLoad, Setup};
-use crate::job::{Dimension, SimJob, Workload};
+use crate::job::{Dimension, Ids, SimJob, Workload, id_of};
 use crate::metrics::{self, Figures};
 use crate::pool::Schedule;
 use phalanx_core::shape::{GresWant, Memory, Shape, Sharing};
@@ -321,7 +321,15 @@ impl NodeLoad {
             user: job.class.user,
             class: job.class.class,
         };
+        let (mut accounts, mut places) = (Ids::new(), Ids::new());
+        let mut owner = |job: &NodeJob| {
+            let of = &job.job;
+            (id_of(&mut accounts, &of.account), id_of(&mut places, &of.partitions))
+        };
+        let named = self.jobs.iter().filter(|job| !job.job.user.is_empty());
         Workload {
+            users: named.map(|job| (job.class.user, job.job.user.to_string())).collect(),
+            owners: self.jobs.iter().map(&mut owner).collect(),
             jobs: pairs().map(job).collect(),
             skipped: self.skipped,
             left_out: self.left_out.clone(),
@@ -340,6 +348,7 @@ pub fn figures(policy: &str, load: &Workload, outcome: &Outcome) -> (Figures, Sc
         starts_s: starts.map(|(start, job)| start.unwrap_or(job.submit_s)).collect(),
         pass_us: outcome.pass_us.clone(),
         wall: outcome.wall,
+        slip_s: outcome.slip_s,
     };
     let mut figures = metrics::of_pool(policy, load, &schedule);
     outcome.usage.fill(&mut figures, outcome.joules);

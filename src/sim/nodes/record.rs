@@ -103,6 +103,7 @@ impl<'a> Record<'a> {
     pub(super) fn outcome(self, wall: Duration) -> Outcome {
         let (joules, leaves) = (self.joules(), self.leaves.as_ref().map(LeafUse::figures));
         let Self { starts_s, nodes, usage, pass_us, .. } = self;
-        Outcome { starts_s, nodes, usage, joules, leaves, pass_us, wall }
+        let found = Outcome { starts_s, nodes, usage, joules, leaves, ..Outcome::default() };
+        Outcome { pass_us, wall, ..found }
     }
 }

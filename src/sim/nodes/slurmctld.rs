@@ -45,7 +45,7 @@ impl Slurmctld {
     }
 
     pub(super) fn started(&mut self, id: u32, now_s: i64) {
-        self.queue.remove(id);
+        self.queue.remove(id, now_s);
         self.clock.reorder_at(now_s + 1);
     }
 }
@@ -197,7 +197,9 @@ impl Sim<'_> {
         waiting.truncate(parameters.bf_max_job_test);
         let all = NodeSet::full(self.load.cluster.nodes.len());
         let mut slots = Slots::new(all, now_s, parameters.bf_window_s, parameters.bf_resolution_s);
-        waiting.truncate(self.until_last(&waiting, &slots));
+        // Who comes to the front is told when it starts.
+        let is_new = self.slurmctld.as_ref().is_some_and(|of| of.queue.is_new(&waiting));
+        waiting.truncate(self.until_last(&waiting, &slots).max(usize::from(is_new)));
         let (mut at, mut made) = (0, BTreeMap::new());
         while let Some(&id) = waiting.get(at) {
             at += 1;
@@ -216,7 +218,12 @@ impl Sim<'_> {
                 slots.plan(&own.nodes, limit_s, (earliest_s, count.is_some()), &mut search);
             match planned {
                 Planned::Now(nodes) => _ = self.try_now(id, job, Some(&nodes), now_s),
-                Planned::Later => count.into_iter().for_each(|count| *count += 1),
+                Planned::Later(start_s) => {
+                    count.into_iter().for_each(|count| *count += 1);
+                    if let Some(of) = self.slurmctld.as_mut().filter(|_| at == 1) {
+                        of.queue.promise(id, start_s);
+                    }
+                }
                 Planned::Never => continue,
             }
             // What starts or is reserved takes room from those behind, and never gives any.

@@ -21,12 +21,6 @@ pub(super) fn span(load: &Workload, parts: &[Part<'_>]) -> (i64, i64) {
     (first, first + longest.unwrap_or(0).max(1))
 }
 
-/// CPUs as a resource.
-pub(super) fn cpus(load: &Workload) -> Dimension {
-    let amounts = load.jobs.iter().map(|job| job.size).collect();
-    Dimension { name: "CPUs in use", total: load.cpus, amounts }
-}
-
 /// Share of a resource in use over time.
 pub(super) fn utilization(load: &Workload, parts: &[Part<'_>], of: &Dimension) -> String {
     let (first, last) = span(load, parts);

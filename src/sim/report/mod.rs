@@ -64,7 +64,7 @@ pub fn summary(
 /// The sections of a report: resources over time, waits, slowdowns, who runs when.
 pub fn pictures(load: &Workload, parts: &[Part<'_>]) -> String {
     let mut body = String::new();
-    for of in [&charts::cpus(load)].into_iter().chain(&load.others) {
+    for of in [&load.cpus_in_use()].into_iter().chain(&load.others) {
         section(&mut body, of.name, &charts::utilization(load, parts, of));
     }
     section(&mut body, "How long jobs wait", &charts::waits(load, parts));

@@ -49,6 +49,10 @@ impl Scheduler for State<'_> {
         self.clock.next_s().filter(|_| !self.queue.is_empty())
     }
 
+    fn slip_s(&self) -> Option<i64> {
+        self.queue.slip_s
+    }
+
     fn arrived(&mut self, id: u32, job: &SimJob, now_s: i64, started: &mut Vec<u32>) {
         self.queue.push(id, job.submit_s, job.class(), None, Place::default(), None);
         let tried = !self.rules.parameters.defer && self.queue.is_top(id, now_s);
@@ -109,7 +113,7 @@ impl<'a> State<'a> {
     }
 
     fn start(&mut self, id: u32, job: &SimJob, cpus: &Cpus, now_s: i64) {
-        self.queue.remove(id);
+        self.queue.remove(id, now_s);
         self.free.drop_all(cpus);
         let limit_s = now_s.saturating_add_unsigned(job.limit_s);
         self.held.insert(id, (cpus.clone(), limit_s));
@@ -137,7 +141,8 @@ impl<'a> State<'a> {
         let mut left: Vec<u32> = left.take(parameters.bf_max_job_test).collect();
         let mut slots =
             Slots::new(self.all.clone(), now_s, parameters.bf_window_s, parameters.bf_resolution_s);
-        left.truncate(self.until_last(&left, &slots));
+        // Who comes to the front is told when it starts.
+        left.truncate(self.until_last(&left, &slots).max(usize::from(self.queue.is_new(&left))));
         let (mut at, mut made) = (0, BTreeMap::new());
         while let Some(&id) = left.get(at) {
             at += 1;
@@ -150,7 +155,12 @@ impl<'a> State<'a> {
                     self.start(id, job, &cpus.both(&self.free).lowest(job.size), now_s);
                     started.push(id);
                 }
-                Planned::Later => count.into_iter().for_each(|count| *count += 1),
+                Planned::Later(start_s) => {
+                    count.into_iter().for_each(|count| *count += 1);
+                    if at == 1 {
+                        self.queue.promise(id, start_s);
+                    }
+                }
                 Planned::Never => continue,
             }
             let behind = left.get(at..).unwrap_or_default();

@@ -66,6 +66,10 @@ pub(crate) struct Queue {
     ends_of: BTreeMap<u64, u64>,
     budget: OvertakeBudget,
     report: u64,
+    /// The first start planned for jobs as they came to the front.
+    promised: BTreeMap<u32, i64>,
+    /// Longest time from there to the start, seconds.
+    pub(crate) slip_s: Option<i64>,
 }
 
 impl Queue {
@@ -79,6 +83,8 @@ impl Queue {
             ends_of: BTreeMap::new(),
             budget: OvertakeBudget::default(),
             report: 0,
+            promised: BTreeMap::new(),
+            slip_s: None,
         }
     }
 
@@ -107,8 +113,21 @@ impl Queue {
         self.jobs.insert(id, job);
     }
 
-    pub(crate) fn remove(&mut self, id: u32) {
+    /// A job starts.
+    pub(crate) fn remove(&mut self, id: u32, now_s: i64) {
         self.jobs.remove(&id);
+        let slip_s = self.promised.remove(&id).map(|at_s| now_s.saturating_sub(at_s).max(0));
+        self.slip_s = self.slip_s.max(slip_s);
+    }
+
+    /// The start planned for the job in front; the first one counts.
+    pub(crate) fn promise(&mut self, id: u32, start_s: i64) {
+        self.promised.entry(id).or_insert(start_s);
+    }
+
+    /// Whether the job in front of these has no start planned yet.
+    pub(crate) fn is_new(&self, waiting: &[u32]) -> bool {
+        waiting.first().is_some_and(|id| !self.promised.contains_key(id))
     }
 
     /// A job ended: its runtime is learned.

@@ -46,8 +46,8 @@ struct Slot<S> {
 pub(crate) enum Planned<S> {
     /// The job starts, on some of these nodes.
     Now(S),
-    /// The job gets a reservation.
-    Later,
+    /// The job gets a reservation from this time on.
+    Later(i64),
     /// The job starts beyond the window or not at all; nothing is reserved.
     Never,
 }
@@ -163,7 +163,7 @@ impl<S: Group> Slots<S> {
                 continue;
             }
             self.reserve(&nodes, self.down(start_s), until_s);
-            return Planned::Later;
+            return Planned::Later(start_s);
         }
         Planned::Never
     }

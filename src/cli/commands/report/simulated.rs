@@ -16,6 +16,7 @@ use phalanx_config::Config;
 use phalanx_core::problem::InputError;
 use phalanx_messages::rest::NodesReport;
 use phalanx_planner::gang::Settings as GangSettings;
+use phalanx_sim::card;
 use phalanx_sim::input;
 use phalanx_sim::job::Workload;
 use phalanx_sim::metrics::Figures;
@@ -29,10 +30,19 @@ use phalanx_sim::report::{self, Part};
 /// Path of slurm.conf where `--slurm-conf` names none.
 const SLURM_CONF: &str = "/etc/slurm/slurm.conf";
 /// Figures that are shown, by their keys.
-pub const SHOWN: [&str; 6] = [
+pub const SHOWN: [&str; 15] = [
     "wait_mean_s",
+    "wait_by_work_s",
     "wait_p50_s",
     "wait_p95_s",
+    "wait_max_s",
+    "users_better",
+    "users_worse",
+    "shares_moved_pct",
+    "slip_s",
+    "inversions",
+    "cpu_idle_pct",
+    "bounded_slowdown_mean",
     "cpu_utilization",
     "gpu_allocated_pct",
     "gpu_stranded_pct",
@@ -109,7 +119,9 @@ impl Simulation {
         rules::note_window(&rules, pool.jobs.iter().map(|job| job.limit_s));
         let gangs = GangSettings { bonus_scale: 0.0, ..config.gang_settings() };
         let setup = |policy: &Policy| Setup::of(policy, &config.tuning(), &gangs, &rules);
-        let (happened, as_was) = happened(&load, &pool, &setup(&SLURM));
+        let mut as_was = [happened(&load, &pool, &setup(&SLURM))];
+        card::fill(&pool, &mut as_was, 0);
+        let [(happened, as_was)] = as_was;
         let found = each(None, &[SLURM, PHALANX], load.jobs.len(), |policy, progress| {
             let outcome = engine::run(&load, &setup(policy), None, progress)?;
             let is_slurm = policy.name == SLURM.name;
@@ -117,7 +129,8 @@ impl Simulation {
             Ok(figures(name, &pool, &outcome))
         });
         let found: Result<Vec<_>, String> = found.into_iter().collect();
-        let found = found.map_err(|error| Failure::usage_line(format!("balance: {error}")))?;
+        let mut found = found.map_err(|error| Failure::usage_line(format!("balance: {error}")))?;
+        card::fill(&pool, &mut found, 0);
         let Ok([(slurm, stock), (phalanx, ours)]) = <[_; 2]>::try_from(found) else {
             return Err(Failure::usage_line("the simulation broke off"));
         };

@@ -24,6 +24,7 @@ use phalanx_config::Config;
 use phalanx_core::problem::InputError;
 use phalanx_core::trace::spec::{self, NodeSpec};
 use phalanx_planner::gang::Settings as GangSettings;
+use phalanx_sim::card;
 use phalanx_sim::input;
 use phalanx_sim::job::{self, Workload};
 use phalanx_sim::metrics::{self, Figures};
@@ -240,12 +241,18 @@ fn batch(
     note_left_out(&log.name, &load.left_out);
     load.turnaround_s = args.turnaround;
     rules::note_window(rules, load.jobs.iter().map(|job| job.limit_s));
-    let found = each(args.threads, policies, load.jobs.len(), |policy, progress| {
+    let mut found = each(args.threads, policies, load.jobs.len(), |policy, progress| {
         let schedule = pool::run(&load, policy, rules, progress);
         (metrics::of_pool(policy.name, &load, &schedule), schedule)
     });
+    card::fill(&load, &mut found, base(policies));
     write_report(args, &load, &found)?;
     Ok(found.into_iter().map(|(figures, _)| figures).collect())
+}
+
+/// The policy that others are compared with: Slurm, else the first.
+fn base(policies: &[Policy]) -> usize {
+    policies.iter().position(|policy| policy.name == policy::SLURM.name).unwrap_or(0)
 }
 
 /// Simulates jobs with CPUs, memory and GRES on a cluster of nodes.
@@ -277,7 +284,8 @@ fn on_nodes(
         Ok(nodes::load::figures(policy.name, &pool, &outcome))
     });
     let found: Result<Vec<_>, String> = found.into_iter().collect();
-    let found = found.map_err(|what| usage(format!("balance: {what}")))?;
+    let mut found = found.map_err(|what| usage(format!("balance: {what}")))?;
+    card::fill(&pool, &mut found, base(policies));
     write_report(args, &pool, &found)?;
     Ok(found.into_iter().map(|(figures, _)| figures).collect())
 }
