@@ -153,7 +153,7 @@ fn moved(load: &Workload, base: &[i64], starts_s: &[i64]) -> f64 {
     change.values().fold(0.0, |most: f64, work| most.max(work.abs() / whole * 100.0))
 }
 
-/// What is free of a resource, and the jobs that wait for some of it, by how much.
+/// A resource with the amount that is free, and the jobs that wait for some of it, by how much.
 struct Free<'a> {
     of: &'a Dimension,
     free: i128,

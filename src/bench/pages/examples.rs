@@ -18,6 +18,8 @@ explain: The same of a task of an array, as JSON: phalanx explain 4711_3 --json
 advise time: Time limits that would have covered your jobs: phalanx advise time
 advise time: Those of all users, from the accounting and without phalanxd: sacct -a -X -P -S \
     now-60days -E now -o ALL | phalanx advise time -a --sacct -
+advise slurm.conf: Settings of backfill for last month's jobs: phalanx advise slurm.conf --sacct \
+    month.sacct
 report: What Phalanx did in the last 30 days: phalanx report
 report: With what it would have done to last month's jobs, as a page: sacct -a -X -P -S \
     now-30days -E now -o ALL | phalanx report --sacct - --html r.html

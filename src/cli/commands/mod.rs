@@ -29,7 +29,7 @@ macro_rules! commands {
 
 /// Declares a command that has others below it: its help text, then the list of these.
 macro_rules! group {
-    ($(#[$about:meta])* $($name:ident($args:ty),)*) => {
+    ($(#[$about:meta])* $($name:ident($args:ty) $(as $text:literal)?,)*) => {
         $(#[$about])*
         #[derive(clap::Args, Debug)]
         pub struct Args {
@@ -47,7 +47,7 @@ macro_rules! group {
         }
 
         commands! {
-            $($name($args),)*
+            $($(#[command(name = $text)])? $name($args),)*
         }
     };
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! `phalanx advise`: what users could ask for instead.
+//! `phalanx advise`: what users could ask for instead, and what sites could set.
 
 mod render;
+mod slurm_conf;
 #[cfg(test)]
 mod tests;
 
@@ -29,8 +30,9 @@ use phalanx_sim::input;
 const RUNS_MAX: u32 = 100_000;
 
 group! {
-    /// Advise users on what to request
+    /// Advise users on what to request, and sites on what to set
     Time(Time),
+    SlurmConf(slurm_conf::SlurmConf) as "slurm.conf",
 }
 
 /// Show time limits that would have covered your jobs

@@ -6,17 +6,15 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use phalanx_sim::policy::Policy;
-
 /// Time between two pictures of the bar.
 const BAR_EVERY: Duration = Duration::from_millis(100);
 
 /// Runs the policies side by side and gives their figures in the order asked for.
-pub fn each<T: Send>(
+pub fn each<P: Sync, T: Send>(
     threads: Option<usize>,
-    policies: &[Policy],
+    policies: &[P],
     steps: usize,
-    simulate: impl Fn(&Policy, &dyn Fn(usize)) -> T + Sync,
+    simulate: impl Fn(&P, &dyn Fn(usize)) -> T + Sync,
 ) -> Vec<T> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let threads = threads.unwrap_or(cores).min(policies.len()).max(1);

@@ -13,15 +13,17 @@ pub fn text(policies: &[&Figures], keys: &[&str]) -> String {
     for own in policies {
         table = table.right(&own.policy, |figure| figure.shown(own));
     }
-    table.text() + &classes(policies)
+    let mut out = table.text();
+    classes(&mut out, policies);
+    out
 }
 
-/// Formats median and 95th percentile of the waits by size and runtime.
-fn classes(policies: &[&Figures]) -> String {
+/// Adds median and 95th percentile of the waits by size and runtime.
+fn classes(out: &mut String, policies: &[&Figures]) {
     let card = |of: &Figures| of.card.clone().unwrap_or_default();
     let Some(first) = policies.iter().map(|of| card(of)).find(|card| !card.classes.is_empty())
     else {
-        return String::new();
+        return;
     };
     let rows = first.classes.iter().map(Some).chain([None]).enumerate();
     let mut table = table_of(rows)
@@ -37,11 +39,8 @@ fn classes(policies: &[&Figures]) -> String {
             None => String::new(),
         });
     }
-    let mut out = String::new();
-    out.push('\n');
-    heading(&mut out, "Median wait / 95 % waited at most");
-    table.add_to(&mut out);
-    out
+    heading(out, "Median wait / 95 % waited at most");
+    table.add_to(out);
 }
 
 /// Formats seconds in the unit that reads best.

@@ -17,6 +17,7 @@ const COMMANDS: &[&str] = &[
     "report compare",
     "report energy",
     "advise time",
+    "advise slurm.conf",
     "history speeds",
     "history runs",
     "history import",
