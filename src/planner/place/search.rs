@@ -114,17 +114,17 @@ impl<'a> Search<'a> {
     }
 
     /// Returns the even split, or an uneven one that takes fewer heavier nodes, or as many of them
-    /// on fewer leaves: Slurm asks no node for an even share.
+    /// on fewer leaves, or fewer CPUs of whole sockets: Slurm asks no node for an even share.
     fn less_harmful(&mut self, even: Split, up_to: Option<&NodeSet>, is_last: bool) -> Split {
-        let harm = self.harm(&even.0);
-        if harm == (0, 0) {
+        let harm = self.harm(&even);
+        if harm == (0, 0, 0) {
             return even;
         }
         let (fewest, loss) = (self.chooser.fewest, self.chooser.loss);
         self.offer(up_to);
         if let Ok(other) = self.other_split_by_route(is_last)
             && other.0.len() <= even.0.len()
-            && self.harm(&other.0) < harm
+            && self.harm(&other) < harm
         {
             return other;
         }
@@ -132,8 +132,9 @@ impl<'a> Search<'a> {
         even
     }
 
-    /// Number of nodes beyond the lighter ones, and of leaves beyond the first.
-    fn harm(&self, nodes: &[NodeIdx]) -> (usize, usize) {
+    /// Number of nodes beyond the lighter ones, of leaves beyond the first, and of CPUs beyond what
+    /// is asked where sockets are given whole.
+    fn harm(&self, (nodes, needs, _): &Split) -> (usize, usize, u64) {
         let lighter = self.chooser.lighter;
         let heavier = |node: &&NodeIdx| lighter.is_some_and(|set| !set.contains(**node));
         let leaves = match self.chooser.routes.many {
@@ -142,7 +143,10 @@ impl<'a> Search<'a> {
             }),
             _ => 0,
         };
-        (nodes.iter().filter(heavier).count(), leaves)
+        let given = needs.iter().map(|need| need.cpus).sum::<u64>();
+        let asked = u64::from(self.shape.min_cpus);
+        let beyond = if self.shape.layout.whole_sockets { given.saturating_sub(asked) } else { 0 };
+        (nodes.iter().filter(heavier).count(), leaves, beyond)
     }
 
     /// Puts the candidates up to a class on offer.
