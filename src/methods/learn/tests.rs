@@ -191,11 +191,10 @@ fn only_what_exceeds_its_error_is_preferred() {
         let (mut equal, mut unequal) =
             (speeds(SpeedsOptions::default()), speeds(SpeedsOptions::default()));
         let mut state = seed;
-        for at in 0..60 {
+        for (at, kind) in (0..60).zip(kinds.into_iter().cycle()) {
             // Uniform within 0.83 to 1.17: a standard deviation of a tenth.
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695);
             let seconds = 10.0 * (0.83 + 0.34 * (state >> 40) as f64 / (1 << 24) as f64);
-            let kind = kinds[at as usize % 3];
             equal.learn("t", None, &on(&[(kind, kind)]), &run(seconds, at)).unwrap();
             let slower = if kind == "z" { 1.33 } else { 1.0 };
             let nodes = on(&[(kind, kind)]);
