@@ -19,10 +19,11 @@ fn simulate(arguments: &[&str]) -> (i32, String, String) {
     (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
 }
 
-/// One object for each policy.
+/// One object for each policy; of a log with limits above a day this is said.
 fn figures(arguments: &[&str]) -> Vec<Value> {
     let (code, out, error) = simulate(arguments);
-    assert_eq!((code, error.as_str()), (0, ""), "{arguments:?}");
+    let mut said = error.lines().filter(|line| !line.contains("bf_window (1440 min) is below"));
+    assert_eq!((code, said.next()), (0, None), "{arguments:?}");
     out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
