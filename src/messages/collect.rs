@@ -17,6 +17,7 @@ pub use reports::{
     InstanceReport, Instances, Past, Point, Row, State, Totals,
 };
 use serde::{Deserialize, Serialize};
+use sha2::Digest;
 pub use uses::{TakenFrom, UseChange, UseReport, UsedValue, UsedValues, UsesReport};
 pub use value::{Batch, Put, PutOne, Refused, Stored, Value};
 
@@ -155,71 +156,54 @@ impl Default for Registration {
     }
 }
 
-/// A new registration, or a change of one: absent fields stay.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Patch {
-    /// New [`Registration::name`].
-    pub name: Option<String>,
-    /// New [`Registration::kind`].
-    pub kind: Option<Kind>,
-    /// New [`Registration::cmd`].
-    pub cmd: Option<String>,
-    /// New [`Registration::args`].
-    pub args: Option<Vec<String>>,
-    /// New [`Registration::every_ms`].
-    pub every_ms: Option<u64>,
-    /// New [`Registration::timeout_ms`].
-    pub timeout_ms: Option<u64>,
-    /// New [`Registration::nodes`].
-    pub nodes: Option<String>,
-    /// New [`Registration::inputs`].
-    pub inputs: Option<Vec<String>>,
-    /// New [`Registration::replicas`].
-    pub replicas: Option<u32>,
-    /// New [`Registration::run_as`]; empty: the configured one.
-    pub run_as: Option<String>,
-    /// New [`Registration::output`].
-    pub output: Option<Output>,
-    /// New [`Registration::value_type`].
-    #[serde(rename = "type")]
-    pub value_type: Option<ValueType>,
-    /// New [`Registration::enabled`].
-    pub enabled: Option<bool>,
-    /// New [`Registration::except`].
-    pub except: Option<String>,
-    /// New [`Registration::start`].
-    pub start: Option<String>,
-    /// New [`Registration::stop`].
-    pub stop: Option<String>,
-}
+/// Declares [`Patch`] with these fields of a [`Registration`], and how each is applied.
+macro_rules! patch {
+    ($($(#[$more:meta])* $field:ident: $kind:ty,)*) => {
+        /// A new registration, or a change of one: absent fields stay.
+        #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+        #[serde(default, deny_unknown_fields)]
+        pub struct Patch {
+            /// New [`Registration::name`].
+            pub name: Option<String>,
+            $(
+                #[doc = concat!("New [`Registration::", stringify!($field), "`].")]
+                $(#[$more])*
+                pub $field: Option<$kind>,
+            )*
+        }
 
-impl Patch {
-    /// Applies the fields that are present; the caller handles the name.
-    pub fn apply(self, to: &mut Registration) {
-        fn set<T>(slot: &mut T, new: Option<T>) {
-            if let Some(new) = new {
-                *slot = new;
+        impl Patch {
+            /// Applies the fields that are present; the caller handles the name.
+            pub fn apply(self, to: &mut Registration) {
+                $(
+                    if let Some(new) = self.$field {
+                        to.$field = new.into();
+                    }
+                )*
+                to.run_as.take_if(|user| user.is_empty());
             }
         }
-        set(&mut to.kind, self.kind);
-        set(&mut to.cmd, self.cmd);
-        set(&mut to.args, self.args);
-        set(&mut to.every_ms, self.every_ms);
-        set(&mut to.timeout_ms, self.timeout_ms);
-        set(&mut to.nodes, self.nodes);
-        set(&mut to.inputs, self.inputs);
-        set(&mut to.replicas, self.replicas);
-        if let Some(user) = self.run_as {
-            to.run_as = (!user.is_empty()).then_some(user);
-        }
-        set(&mut to.output, self.output);
-        set(&mut to.value_type, self.value_type);
-        set(&mut to.enabled, self.enabled);
-        set(&mut to.except, self.except);
-        set(&mut to.start, self.start);
-        set(&mut to.stop, self.stop);
-    }
+    };
+}
+
+patch! {
+    kind: Kind,
+    cmd: String,
+    args: Vec<String>,
+    every_ms: u64,
+    timeout_ms: u64,
+    nodes: String,
+    inputs: Vec<String>,
+    replicas: u32,
+    /// Empty: the configured one.
+    run_as: String,
+    output: Output,
+    #[serde(rename = "type")]
+    value_type: ValueType,
+    enabled: bool,
+    except: String,
+    start: String,
+    stop: String,
 }
 
 /// Returns whether this can be the name of a datum.
@@ -396,20 +380,18 @@ pub const PROOF_HEADER: &str = "phalanx-proof";
 /// with this credential, this status and body only.
 #[must_use]
 pub fn answer_text(request_credential: &str, status: u16, body: &[u8]) -> String {
-    use sha2::Digest;
-    use std::fmt::Write as _;
     let mut hash = sha2::Sha256::new();
     // Of known length, so that nothing of the body counts as credential.
     hash.update((request_credential.len() as u64).to_le_bytes());
     hash.update(request_credential.as_bytes());
     hash.update(body);
-    let mut text = format!("phalanx-answer/1\n{status}\n");
-    for byte in hash.finalize() {
-        // Writing to a String cannot fail.
-        let _ = write!(text, "{byte:02x}");
-    }
-    text.push('\n');
-    text
+    with_hash(format!("phalanx-answer/1\n{status}\n"), hash)
+}
+
+/// Appends a hash and the end of its line.
+fn with_hash(text: String, hash: sha2::Sha256) -> String {
+    let hex = |byte: u8| format!("{byte:02x}");
+    text + &hash.finalize().into_iter().map(hex).collect::<String>() + "\n"
 }
 
 /// Returns the begin of the content of a request's MUNGE credential. `realm` is the daemon's from
@@ -426,13 +408,5 @@ pub fn request_head(realm: Option<&str>, method: &str, path: &str) -> String {
 /// `path` is the path with its query as sent.
 #[must_use]
 pub fn request_text(realm: Option<&str>, method: &str, path: &str, body: &[u8]) -> String {
-    use sha2::Digest;
-    use std::fmt::Write as _;
-    let mut text = request_head(realm, method, path);
-    for byte in sha2::Sha256::digest(body) {
-        // Writing to a String cannot fail.
-        let _ = write!(text, "{byte:02x}");
-    }
-    text.push('\n');
-    text
+    with_hash(request_head(realm, method, path), sha2::Sha256::new_with_prefix(body))
 }
