@@ -11,31 +11,18 @@
 #![forbid(unsafe_code)]
 
 pub mod args;
-mod bag;
-mod balance;
 mod change;
 mod check;
-mod collect;
 mod compare;
-mod data_jobs;
 mod energy;
 mod error;
-mod expert;
-mod gang;
-mod hdfs;
-mod history;
 pub mod keys;
-mod learn;
-mod link;
-mod log;
-mod order;
-mod planner;
 mod planning;
 mod section;
+mod sections;
 mod suggest;
 #[cfg(test)]
 mod tests;
-mod topology;
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -44,24 +31,17 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-pub use bag::{BagConfig, BagHold, BagMode};
-pub use balance::{BalanceConfig, BalanceMode, NoImprovement};
 pub use change::Change;
-pub use collect::CollectConfig;
 pub use compare::{CompareConfig, Draw};
-pub use data_jobs::{DataJobsConfig, DataMode};
 pub use energy::{EnergyConfig, Prices};
 pub use error::{ConfigError, Issue};
-pub use expert::ExpertConfig;
-pub use gang::{Admission, GangConfig, GangMode};
-pub use hdfs::HdfsConfig;
-pub use history::HistoryConfig;
-pub use learn::LearnConfig;
-pub use link::{ControlConfig, LinkConfig, Proofs, PublicRead};
-pub use log::{LogConfig, LogLevel};
-pub use order::{OrderBy, OrderConfig};
-pub use planner::{PLAN_JOBS_MAX, PlannerConfig, SourceConfig};
-pub use topology::{TopologyConfig, TopologyPolicy};
+pub use sections::{
+    Admission, BagConfig, BagHold, BagMode, BalanceConfig, BalanceMode, CollectConfig,
+    ControlConfig, DataJobsConfig, DataMode, ExpertConfig, GangConfig, GangMode, HdfsConfig,
+    HistoryConfig, LearnConfig, LinkConfig, LogConfig, LogLevel, NoImprovement, OrderBy,
+    OrderConfig, PLAN_JOBS_MAX, PlannerConfig, Proofs, PublicRead, SourceConfig, TopologyConfig,
+    TopologyPolicy,
+};
 
 use phalanx_core::limits::CONFIG_BYTES_MAX;
 use phalanx_messages::collect::{Origin, Patch, Registration};

@@ -1,0 +1,411 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The sections of the file: the keys of each, with their types and defaults.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use log::LevelFilter;
+use serde::{Deserialize, Serialize};
+
+use super::section::section;
+use phalanx_messages::collect::NONE;
+pub use phalanx_methods::balance::{Mode as BalanceMode, NoImprovement};
+use phalanx_methods::data_jobs::bisect::rigid::Rule;
+use phalanx_methods::learn::{
+    CLASS_BY_DEFAULT, ClassKey, Estimator, NODE_CLASS_BY_DEFAULT, NodeKey, SpeedsOptions,
+};
+pub use phalanx_planner::place::TopologyPolicy;
+
+/// Calls of Slurm that a proof may answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Proofs {
+    /// No calls: Slurm is asked in full each time.
+    None,
+    /// Calls that ask whether a job could ever run, and when it could.
+    #[default]
+    Planning,
+    /// Calls that ask for a plan, and starts that cannot fit now.
+    All,
+    /// All calls, but each proof is compared with Slurm's answer in full, which counts.
+    Checked,
+}
+
+section! {
+    /// `[link]`: the Unix socket between the overlay plugin and the daemon.
+    LinkConfig {
+        /// Path of the `SOCK_SEQPACKET` socket that the plugin connects to.
+        socket: PathBuf = "/run/phalanx/plugin.sock".into(),
+        /// Longest time that the plugin waits for one answer, in microseconds.
+        deadline_us: u32 = 2000,
+        /// Calls for which Slurm may test a few nodes, with a proof, instead of all.
+        proofs: Proofs = Proofs::Planning,
+        /// User ids that may connect besides root, SlurmUser and the daemon's own.
+        allowed_uids: Vec<u32> = Vec::new(),
+        /// Whether jobs are placed on a release of Slurm that was never tested.
+        untested_release: bool = false,
+    }
+}
+
+/// Clients that may read without authentication.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PublicRead {
+    /// Nobody: only the users that may administer.
+    None,
+    /// Every user of this host, by the socket.
+    #[default]
+    Local,
+    /// Every user of this host, and any client of the TCP listener, such as a browser.
+    All,
+}
+
+section! {
+    /// `[control]`: the HTTP socket of the command line.
+    ControlConfig {
+        /// Path of the Unix socket.
+        socket: PathBuf = "/run/phalanx/control.sock".into(),
+        /// User ids that may read and reload besides root, SlurmUser and the daemon's own.
+        allowed_uids: Vec<u32> = Vec::new(),
+        /// Clients that may read without authentication; reload is never public.
+        public_read: PublicRead = PublicRead::Local,
+        /// Address and port of a TCP listener for agents and others; empty: none.
+        listen: String = String::new(),
+        /// Socket of munged; empty: the host's default.
+        munge_socket: String = String::new(),
+        /// Addresses of daemons, `http://HOST[:PORT]`, that commands ask in turn on other hosts.
+        masters: Vec<String> = Vec::new(),
+    }
+}
+
+/// Pending jobs that one plan covers, highest priority first.
+pub const PLAN_JOBS_MAX: usize = 2000;
+
+section! {
+    /// `[source]`: reading jobs and nodes from slurmctld.
+    SourceConfig {
+        /// Time between two reads of the queue and the nodes, and least time between two plans, in
+        /// milliseconds.
+        poll_ms: u64 = 1000,
+    }
+}
+
+section! {
+    /// `[planner]`: the worker that plans the pending jobs in the background.
+    PlannerConfig {
+        /// Longest time for which a method holds a job that Slurm could start, in seconds.
+        hold_max_s: u64 = 3600,
+    }
+}
+
+/// Source of the preferred start order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OrderBy {
+    /// No source: Slurm's own order.
+    #[default]
+    Off,
+    /// The order that the methods ask for, then the jobs that the plan starts now.
+    Plan,
+    /// First the jobs with the shortest time limit.
+    Shortest,
+    /// First the jobs with the shortest predicted runtime, if that is below an hour.
+    Learned,
+    /// First the jobs of least expected energy while the price is high, the others while it is low.
+    Price,
+}
+
+section! {
+    /// `[order]`: deltas on the `site_factor` of pending jobs.
+    OrderConfig {
+        /// Source of the preferred start order.
+        by: OrderBy = OrderBy::Off,
+        /// Number of starts that may overtake one job.
+        max_overtakes: u32 = 10,
+        /// Time after a job was first overtaken at which no other job may overtake it, in seconds.
+        max_delay_s: u64 = 3600,
+    }
+}
+
+section! {
+    /// `[balance]`: placement by weighted dispersion of the resource usage.
+    BalanceConfig {
+        /// Form of the method that decides.
+        mode: BalanceMode = BalanceMode::Best,
+        /// Relative weight of each dimension by name (`cpu`, `mem`, `gres/NAME`, `gres/NAME:TYPE`,
+        /// `license/NAME`), scaled to sum 1 over the cluster's dimensions. A dimension that is not
+        /// listed has 0; if none is, all are equal.
+        initial_weights: BTreeMap<String, f64> = BTreeMap::new(),
+        /// Cluster utilisation (0..=1) at which decisions change from the low to the high branch.
+        threshold: f64 = 0.5,
+        /// Rule of the low branch when no node improves its dispersion.
+        no_improvement: NoImprovement = NoImprovement::Fallback,
+        /// Least gain in speed or locality that justifies heavier nodes by `Weight` in slurm.conf
+        /// while lighter ones hold the job; 1: no gain does, as in Slurm; 0: Weight is ignored.
+        weight_cost: f64 = 1.0,
+        /// Datum with the health of nodes; `none`: all are healthy.
+        health: String = NONE.to_owned(),
+    }
+}
+
+section! {
+    /// `[topology]`: switches and blocks.
+    TopologyConfig {
+        /// Policy by which leaf switches and blocks affect placement.
+        policy: TopologyPolicy = TopologyPolicy::Pack,
+        /// Least gain in speed or locality that justifies one more leaf; 1: no gain does.
+        leaf_cost: f64 = 1.0,
+    }
+}
+
+section! {
+    /// `[history]`: the SQLite file with decisions and placements.
+    HistoryConfig {
+        /// Path of the database.
+        path: PathBuf = "/var/lib/phalanx/history.sqlite".into(),
+        /// Age at which records are deleted, in days.
+        retention_days: u32 = 30,
+    }
+}
+
+section! {
+    /// `[learn]`: speeds of job classes on nodes, from jobs that ended.
+    LearnConfig {
+        /// Properties that jobs of one class have in common.
+        class_by: Vec<ClassKey> = CLASS_BY_DEFAULT.to_vec(),
+        /// Properties that nodes of one class have in common.
+        node_class_by: Vec<NodeKey> = NODE_CLASS_BY_DEFAULT.to_vec(),
+        /// Rule by which speeds are estimated.
+        estimator: Estimator = Estimator::Shrunk,
+        /// Whether predicted runtimes affect decisions; else they are only shown.
+        runtimes_decide: bool = true,
+    }
+}
+
+/// Age at which a run counts half, in days: clusters and programs change within months.
+const HALF_LIFE_DAYS: f64 = 30.0;
+/// Most runs that a node's class counts as for one node: more would hide a slow node.
+const PRIOR_STRENGTH: f64 = 8.0;
+
+impl LearnConfig {
+    /// Returns half-life and prior of the table of speeds; the published mean has neither.
+    pub fn speeds_options(&self) -> SpeedsOptions {
+        let plain = self.estimator == Estimator::Document;
+        SpeedsOptions {
+            estimator: self.estimator,
+            half_life_s: if plain { f64::INFINITY } else { HALF_LIFE_DAYS * 86_400.0 },
+            prior_strength: if plain { 0.0 } else { PRIOR_STRENGTH },
+            ..SpeedsOptions::default()
+        }
+    }
+}
+
+/// Form of the gang method that plans.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum GangMode {
+    /// No plans: balance alone chooses the nodes of gangs.
+    Off,
+    /// The genetic algorithm on whole gangs, with a certified gap.
+    #[default]
+    Ga,
+    /// The published genetic algorithm.
+    Seed,
+}
+
+/// Meaning of a plan's choice of gangs for the gangs that it leaves out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Admission {
+    /// Gangs that a plan leaves out start as without a plan.
+    #[default]
+    Advise,
+    /// Gangs that are worth less than their cost wait, within limits.
+    Enforce,
+}
+
+section! {
+    /// `[gang]`: multi-node and het jobs where their type is fastest.
+    GangConfig {
+        /// Form of the method that plans gangs.
+        mode: GangMode = GangMode::Ga,
+        /// Value of a unit of each resource, by dimension name; memory by GiB. Empty: the
+        /// TRESBillingWeights of the partitions.
+        billing: BTreeMap<String, f64> = BTreeMap::new(),
+        /// Maintenance cost of a unit of each resource, by dimension name; memory by GiB.
+        cost: BTreeMap<String, f64> = BTreeMap::new(),
+        /// Whether gangs that are worth less than their cost wait.
+        admission: Admission = Admission::Advise,
+    }
+}
+
+/// Form of the bag method that plans.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum BagMode {
+    /// No plans: arrays are left to the other methods.
+    Off,
+    /// The improved rule; never a worse result than any other form.
+    #[default]
+    Best,
+    /// The published rule, one array after the other.
+    Seed,
+}
+
+/// Event for which the tasks of an array wait.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum BagHold {
+    /// No wait: the plan is a preference.
+    #[default]
+    Never,
+    /// Wait for the nodes of the plan.
+    Plan,
+    /// Wait for the nodes of the plan, and for a cheaper hour where the array makes a loss now.
+    Price,
+}
+
+section! {
+    /// `[bag]`: job arrays by time and energy.
+    BagConfig {
+        /// Form of the method that plans arrays.
+        mode: BagMode = BagMode::Best,
+        /// Event for which tasks wait instead of starting at once.
+        hold: BagHold = BagHold::Never,
+        /// Money per task.
+        task_price: f64 = 0.0,
+        /// Power of a fully used node, in watts, by feature or class of nodes.
+        watts: BTreeMap<String, f64> = BTreeMap::new(),
+    }
+}
+
+impl HdfsConfig {
+    /// Returns the longest time to look up one input.
+    pub fn job_time(&self) -> Duration {
+        Duration::from_millis(self.job_ms.into())
+    }
+}
+
+section! {
+    /// `[hdfs]`: the file systems whose block locations are read.
+    HdfsConfig {
+        /// Directories of `core-site.xml` and `hdfs-site.xml`; later ones override earlier ones.
+        conf_dirs: Vec<PathBuf> = vec!["/etc/hadoop/conf".into()],
+        /// Rules `DATANODES NODES`: hostlists of equal length.
+        host_map: Vec<String> = Vec::new(),
+        /// Keytab for clusters that want Kerberos; empty: the daemon's tickets.
+        keytab: String = String::new(),
+        /// PEM file of the authorities that certify NameNodes; empty: the system's.
+        ca_file: String = String::new(),
+        /// Longest time to look up one input, in milliseconds.
+        job_ms: u32 = 20_000,
+        /// Time for which an answer is reused, in seconds.
+        cache_s: u32 = 60,
+    }
+}
+
+/// Rule by which the nodes of data jobs are chosen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DataMode {
+    /// No rule: inputs are not looked up.
+    Off,
+    /// The improved rule: nodes by the expected end of the job.
+    #[default]
+    Best,
+    /// The published weights, core by core; blocks migrate once all jobs are placed.
+    Seed,
+    /// `Seed`, except that blocks migrate before a job is tried against the makespan.
+    #[serde(rename = "seed-early")]
+    SeedEarly,
+    /// `Seed`, except that blocks migrate at the very end.
+    #[serde(rename = "seed-late")]
+    SeedLate,
+}
+
+impl DataJobsConfig {
+    /// Returns the rule with its settings.
+    pub fn rule(&self) -> Rule {
+        match self.mode {
+            DataMode::Off | DataMode::Best => Rule::Best,
+            DataMode::SeedEarly => Rule::Seed { moment: 1 },
+            DataMode::Seed => Rule::Seed { moment: 2 },
+            DataMode::SeedLate => Rule::Seed { moment: 3 },
+        }
+    }
+}
+
+section! {
+    /// `[data_jobs]`: jobs that declare an input.
+    DataJobsConfig {
+        /// Rule by which the nodes of data jobs are chosen.
+        mode: DataMode = DataMode::Best,
+        /// Longest time that a job is held back until its input was looked up, in milliseconds.
+        wait_ms: u32 = 10_000,
+        /// Longest time that the jobs of one user hold one partition's queue for their inputs, in
+        /// seconds; this budget refills within twenty times as long.
+        hold_budget_s: u32 = 60,
+        /// Rate at which input is read from another node, in MB/s.
+        transfer_mb_per_s: f64 = 125.0,
+        /// Datum of the data service that lists the datasets of each node, or `none`.
+        caches: String = NONE.to_owned(),
+        /// File that lists the hosts of each dataset; empty: none.
+        locations: String = String::new(),
+    }
+}
+
+section! {
+    /// `[collect]`: the data service.
+    CollectConfig {
+        /// Directories that registered commands must lie in.
+        command_dirs: Vec<PathBuf> = vec!["/etc/phalanx/collectors".into()],
+        /// User ids whose agents may send values, besides administrators'.
+        agent_uids: Vec<u32> = Vec::new(),
+    }
+}
+
+/// Least urgent level of messages that are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogLevel {
+    /// Messages about parts that stopped working.
+    Error,
+    /// Errors, and messages about parts that work worse than they should.
+    Warn,
+    /// Warnings, and messages about changes.
+    #[default]
+    Info,
+    /// Information, and each decision.
+    Debug,
+    /// Everything.
+    Trace,
+}
+
+impl From<LogLevel> for LevelFilter {
+    fn from(level: LogLevel) -> Self {
+        match level {
+            LogLevel::Error => LevelFilter::Error,
+            LogLevel::Warn => LevelFilter::Warn,
+            LogLevel::Info => LevelFilter::Info,
+            LogLevel::Debug => LevelFilter::Debug,
+            LogLevel::Trace => LevelFilter::Trace,
+        }
+    }
+}
+
+section! {
+    /// `[log]`: messages on standard error, hence in the journal.
+    LogConfig {
+        /// Least urgent level of messages that are written.
+        level: LogLevel = LogLevel::Info,
+    }
+}
+
+section! {
+    /// `[expert]`: settings for tests and measurements that sites leave alone.
+    ExpertConfig {
+        /// Whether the plugin's circuit breaker opens; else its limits are as wide as possible.
+        breaker: bool = true,
+    }
+}
