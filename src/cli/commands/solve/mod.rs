@@ -1,17 +1,12 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! `phalanx solve METHOD`: one problem in, one answer out, without a daemon.
 //!
-//! A method is one entry of [`METHODS`] and one module beside `balance`. It
-//! gets the problem's bytes and writes the answer; reading, modes, error lines
-//! and exit codes are common.
+//! A method is one entry of [`METHODS`]. It gets the problem's bytes and writes the answer;
+//! reading, modes, error lines and exit codes are common.
 
-mod bag;
-mod balance;
-mod data_jobs;
-mod gang;
 mod input;
 mod method;
-mod share;
+mod methods;
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -22,7 +17,8 @@ use std::time::{Duration, Instant};
 use crate::exit::Failure;
 use crate::global::Global;
 use crate::outcome::Outcome;
-use method::{Method, Options, SolveError};
+use method::{Options, SolveError};
+use methods::{DATA_JOBS, METHODS};
 use phalanx_core::limits::PROBLEM_BYTES_MAX;
 
 /// Size from which on a file is read by two threads.
@@ -59,10 +55,6 @@ pub struct Args {
 /// Name of the algorithm of `data_jobs`, which stands for the method too.
 const BISECT: &str = "bisect";
 
-/// The methods; a new one is added as a line.
-const METHODS: &[Method] =
-    &[bag::METHOD, balance::METHOD, data_jobs::METHOD, gang::METHOD, share::METHOD];
-
 impl Args {
     /// Runs and writes the answer itself: a reader that went away is an error here.
     pub fn run(&self, _: &Global) -> Result<Outcome, Failure> {
@@ -80,7 +72,7 @@ impl Args {
 /// output empty.
 fn solve(args: &Args, started: Instant, out: &mut dyn Write) -> Result<(), SolveError> {
     let names = || METHODS.iter().map(|method| method.name).collect::<Vec<_>>().join(", ");
-    let name = if args.method == BISECT { data_jobs::METHOD.name } else { args.method.as_str() };
+    let name = if args.method == BISECT { DATA_JOBS } else { args.method.as_str() };
     let method = METHODS.iter().find(|method| method.name == name).ok_or_else(|| {
         SolveError::input("METHOD", format!("expected one of {}, got {:?}", names(), args.method))
     })?;
