@@ -28,7 +28,7 @@ pub use decision::{Answer, Decision};
 pub use events::{BeganEvent, LinkEvent, OutcomeEvent};
 pub use file::{FileError, Head, MAGIC, Reader, Record, Writer};
 pub use hist::{Histogram, upper_edge_quantiles};
-pub use proofs::{ProofCounts, Proofs, Proved, Proving};
+pub use proofs::{Proofs, Proved, Proving};
 pub use refusals::{OptionCount, Refusals};
 pub use replay::{Difference, Other, Report, Then, replay};
 pub use replica::{Replayed, Replica, TopologyOf};

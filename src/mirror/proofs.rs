@@ -10,6 +10,7 @@ use phalanx_ffi::wire::{self, AnswerHead, Proof, ProofResult, WireName};
 
 use phalanx_core::NodeIdx;
 use phalanx_core::shape::Shape;
+use phalanx_messages::rest::ProofStatus;
 use phalanx_planner::cluster::{Cluster, RunningJob};
 use phalanx_planner::place::Candidates;
 use phalanx_planner::proof::{Earliest, NEVER, Prover, Second, Times};
@@ -27,25 +28,6 @@ pub struct Proving {
     pub verify_every: u32,
 }
 
-/// Outcomes of the proofs of one kind.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ProofCounts {
-    /// Asks that a proof may answer.
-    pub asked: u64,
-    /// Proofs given.
-    pub proved: u64,
-    /// Proofs taken in place of stock's answer in full, verified ones included.
-    pub accepted: u64,
-    /// Proofs not taken: stock was asked in full.
-    pub rejected: u64,
-    /// Proofs compared with stock in full, and right.
-    pub verified: u64,
-    /// Proofs compared with stock in full, and wrong.
-    pub refuted: u64,
-    /// Whether the kind is switched off, since a proof was refuted.
-    pub off: bool,
-}
-
 /// A proof that was given, until its outcome comes.
 #[derive(Debug, Clone, Default)]
 struct Given {
@@ -61,7 +43,7 @@ struct Given {
 #[derive(Debug, Default)]
 pub struct Proofs {
     prover: Prover,
-    counts: [ProofCounts; 3],
+    counts: [ProofStatus; 3],
     given: Given,
     /// Scratch space for nodes.
     nodes: Vec<NodeIdx>,
@@ -99,11 +81,11 @@ impl Proofs {
     }
 
     /// Returns the counts by kind: TEST_ONLY, WILL_RUN, RUN_NOW that cannot fit.
-    pub fn counts(&self) -> [ProofCounts; 3] {
+    pub fn counts(&self) -> [ProofStatus; 3] {
         self.counts.clone()
     }
 
-    fn of(&mut self, kind: Proof) -> Option<&mut ProofCounts> {
+    fn of(&mut self, kind: Proof) -> Option<&mut ProofStatus> {
         self.counts.get_mut(usize::try_from(kind.raw().checked_sub(1)?).ok()?)
     }
 

@@ -7,8 +7,8 @@ use phalanx_ffi::wire::{self, Reason};
 
 use crate::decision::Answer;
 use crate::hist::Histogram;
-use crate::proofs::ProofCounts;
 use crate::refusals::OptionCount;
+use phalanx_messages::rest::{LinkStatus, ProofStatus};
 use phalanx_planner::place::Why;
 
 /// Number of the first reason that is the plugin's.
@@ -70,31 +70,11 @@ pub struct LinkView {
     /// WILL_RUN asks.
     pub will_run: Shares,
     /// Proofs by kind, in the order of the protocol.
-    pub proofs: [ProofCounts; 3],
+    pub proofs: [ProofStatus; 3],
     /// Time to answer, in nanoseconds.
     pub answer_ns: Histogram,
-    /// Events applied.
-    pub events: u64,
-    /// Running jobs.
-    pub mirror_jobs: u64,
-    /// Nodes.
-    pub mirror_nodes: u64,
-    /// Connections accepted.
-    pub connections: u64,
-    /// Connections refused for credentials.
-    pub refused: u64,
-    /// Connections closed for a malformed message.
-    pub protocol_errors: u64,
-    /// Text of the last protocol error.
-    pub last_error: Option<String>,
-    /// Comparisons of mirror and polls.
-    pub comparisons: u64,
-    /// Nodes on which mirror and polls differ for long.
-    pub differing_nodes: u64,
-    /// Full states requested because of differing nodes.
-    pub resyncs_asked: u64,
-    /// Jobs that were not held for their input because their user's jobs were held long enough.
-    pub holds_refused: u64,
+    /// Counts of the plugin's connections and of the mirror, without [`LinkView::answer_ns`].
+    pub link: LinkStatus,
     /// Notes dropped because the recorder was behind.
     pub notes_dropped: u64,
 }

@@ -183,10 +183,10 @@ impl Responder {
         view.options = state.refusals.counts().clone();
         view.now_ms = state.ms(clock::now());
         if let Some(placer) = &state.placer {
-            view.mirror_jobs = placer.cluster().jobs().len() as u64;
-            view.mirror_nodes = placer.cluster().usages().len() as u64;
+            view.link.mirror_jobs = placer.cluster().jobs().len() as u64;
+            view.link.mirror_nodes = placer.cluster().usages().len() as u64;
         }
-        view.holds_refused = state.holds.refused;
+        view.link.holds_refused = state.holds.refused;
         view
     }
 
@@ -285,7 +285,7 @@ impl Responder {
 
     pub(super) fn connected(&self) {
         let mut state = lock(&self.state);
-        state.view.connections += 1;
+        state.view.link.connections += 1;
         state.view.connected = true;
     }
 
@@ -296,16 +296,16 @@ impl Responder {
         state.view.connected = false;
         state.view.synced = false;
         if error.is_some() {
-            state.view.protocol_errors += 1;
-            state.view.last_error = error;
+            state.view.link.protocol_errors += 1;
+            state.view.link.last_error = error;
         }
     }
 
     /// Notes why a connection was refused; returns whether the reason is another than the last.
     pub(super) fn refused(&self, why: String) -> bool {
         let mut state = lock(&self.state);
-        state.view.refused += 1;
-        state.view.last_error.replace(why.clone()) != Some(why)
+        state.view.link.refused += 1;
+        state.view.link.last_error.replace(why.clone()) != Some(why)
     }
 
     /// Takes the name of the cluster that is polled: plugins of others are refused.
@@ -333,10 +333,10 @@ impl Responder {
     /// Notes how mirror and poll differ; asks the plugin for its whole state if that helps.
     pub fn compared(&self, found: &Look) {
         let mut state = lock(&self.state);
-        state.view.comparisons += 1;
-        state.view.differing_nodes = found.differing;
+        state.view.link.comparisons += 1;
+        state.view.link.differing_nodes = found.differing;
         if !found.repair.is_empty() && state.view.synced {
-            state.view.resyncs_asked += 1;
+            state.view.link.resyncs_asked += 1;
             self.resync.store(true, Ordering::Relaxed);
         }
     }
@@ -370,7 +370,7 @@ impl Responder {
             }
             Step::Job(job, cause) => events.extend(began(&mut state, job, cause)),
             Step::Ended(job_id, job_state, end_s) => {
-                state.view.events += 1;
+                state.view.link.events += 1;
                 state.end_job(job_id);
                 state.record_job(|| Op::Ended(job_id, job_state, end_s));
                 events.push(LinkEvent::Ended { job_id, state: job_state, end_s });
@@ -394,7 +394,7 @@ impl Responder {
             Ok(()) => state.restart_recording(),
             Err(error) => {
                 warn!("mirror not built: {error}");
-                state.view.last_error = Some(error.to_string());
+                state.view.link.last_error = Some(error.to_string());
             }
         }
     }
@@ -543,7 +543,7 @@ impl Responder {
 }
 
 fn began(state: &mut State, job: RunningJob, cause: Option<Cause>) -> Option<LinkEvent> {
-    state.view.events += 1;
+    state.view.link.events += 1;
     let begun = cause == Some(Cause::Begin);
     state.record_job(|| Op::Job(job.clone(), begun));
     state.set_job(job.clone(), begun);

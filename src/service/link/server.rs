@@ -454,7 +454,10 @@ impl Connection {
             }
             if synced {
                 let view = responder.view();
-                info!("mirror complete: {} nodes, {} jobs", view.mirror_nodes, view.mirror_jobs);
+                info!(
+                    "mirror complete: {} nodes, {} jobs",
+                    view.link.mirror_nodes, view.link.mirror_jobs
+                );
             }
         }
         self.configure(responder, &mut buffers.reply, false)?;

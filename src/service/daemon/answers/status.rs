@@ -14,7 +14,7 @@ use phalanx_messages::rest::{
     CallShares, CallTime, ConfigStatus, ControlStatus, DatasetsStatus, HistoryStatus, LinkStatus,
     OptionRefusals, PluginStatus, PowerCapStatus, PowerStatus, ProofStatus, Quantiles, Status,
 };
-use phalanx_mirror::{Histogram, LinkView, OptionCount, ProofCounts, Shares, upper_edge_quantiles};
+use phalanx_mirror::{Histogram, LinkView, OptionCount, Shares, upper_edge_quantiles};
 use phalanx_planner::energy::{PowerCap, watts};
 
 impl Shared {
@@ -56,35 +56,16 @@ impl Shared {
         let proving = self.responder.settings().proving;
         let enabled = [proving.test_only, proving.will_run, proving.no_fit];
         let kinds = [Proof::TestOnly, Proof::WillRun, Proof::NoFit];
-        let status = |counts: &ProofCounts, enabled| ProofStatus {
-            enabled,
-            off: counts.off,
-            asked: counts.asked,
-            proved: counts.proved,
-            accepted: counts.accepted,
-            rejected: counts.rejected,
-            verified: counts.verified,
-            refuted: counts.refuted,
-        };
         let each = kinds.iter().zip(view.proofs.iter().zip(enabled));
+        let status = |counts: &ProofStatus, enabled| ProofStatus { enabled, ..counts.clone() };
         each.map(|(kind, (counts, on))| (kind.to_string(), status(counts, on))).collect()
     }
 
     fn link_status(&self, view: &LinkView) -> LinkStatus {
         LinkStatus {
             socket: self.config().link.socket.display().to_string(),
-            connections: view.connections,
-            refused: view.refused,
-            protocol_errors: view.protocol_errors,
-            last_error: view.last_error.clone(),
-            events: view.events,
-            comparisons: view.comparisons,
-            differing_nodes: view.differing_nodes,
-            resyncs_asked: view.resyncs_asked,
-            holds_refused: view.holds_refused,
-            mirror_jobs: view.mirror_jobs,
-            mirror_nodes: view.mirror_nodes,
             answer_ns: quantiles(&view.answer_ns),
+            ..view.link.clone()
         }
     }
 

@@ -387,7 +387,7 @@ fn a_new_full_state_replaces_everything() {
     assert_eq!(plugin.ask(1, 0, 2, 0b11).1, Reason::NoFit);
     plugin.sync(&[8, 16], &[(1, 0, 8)]);
     assert_eq!(plugin.ask(16, 0, 2, 0b11).2, [1]);
-    assert_eq!(daemon.responder.view().mirror_jobs, 1);
+    assert_eq!(daemon.responder.view().link.mirror_jobs, 1);
     // An ask for a table of another size is no error, only not answerable.
     assert_eq!(plugin.ask(1, 0, 3, 0b111).1, Reason::NotSynced);
 }
@@ -419,16 +419,16 @@ fn malformed_messages_close_the_connection_and_the_next_one_works() {
     wrong.greet(2);
     wrong.job(1, 70, 1);
     assert!(wrong.closed(), "a node beyond the table");
-    until("errors counted", || daemon.responder.view().protocol_errors == 6);
-    let text = daemon.responder.view().last_error.unwrap();
+    until("errors counted", || daemon.responder.view().link.protocol_errors == 6);
+    let text = daemon.responder.view().link.last_error.unwrap();
     assert!(text.contains("allocs.node[0] is 70"), "{text}");
     let mut outside = Plugin::connect(&daemon.socket);
     outside.greet(2);
     let head = wire::TopologyHead::new_zeroed();
     outside.send(&Message::Topology(wire::Topology { head: &head, text: b"" }));
     assert!(outside.closed(), "a topology outside a full state");
-    until("errors counted", || daemon.responder.view().protocol_errors == 7);
-    let text = daemon.responder.view().last_error.unwrap();
+    until("errors counted", || daemon.responder.view().link.protocol_errors == 7);
+    let text = daemon.responder.view().link.last_error.unwrap();
     assert!(text.contains("TOPOLOGY came outside a full state"), "{text}");
     let mut plugin = Plugin::connect(&daemon.socket);
     plugin.greet(2);

@@ -40,8 +40,8 @@ fn two_clusters_at_one_socket() {
     }
     assert_eq!(plugin.ask(2, 0, 2, 0b11).0, Verdict::Narrow, "the first is still served");
     let view = daemon.responder.view();
-    assert!(view.connected && view.refused == 4 && view.plugin.cluster == "one", "{view:?}");
-    assert!(view.last_error.unwrap().contains("\"two\""));
+    assert!(view.connected && view.link.refused == 4 && view.plugin.cluster == "one", "{view:?}");
+    assert!(view.link.last_error.unwrap().contains("\"two\""));
     let mut again = Plugin::connect(&daemon.socket);
     again.send(&Message::Hello(&hello_of("one")));
     assert!(matches!(again.receive(), Message::Welcome(_)));
@@ -50,7 +50,7 @@ fn two_clusters_at_one_socket() {
 
 /// Returns the words of the daemon on a state with these nodes, announced by names, and one job.
 fn refusal(daemon: &Daemon, sent: &[&str], announced: [&str; 2], job: u32) -> String {
-    let before = daemon.responder.view().protocol_errors;
+    let before = daemon.responder.view().link.protocol_errors;
     let mut plugin = Plugin::connect(&daemon.socket);
     plugin.send(&Message::Hello(&hello_of("")));
     assert!(matches!(plugin.receive(), Message::Welcome(_)));
@@ -72,8 +72,8 @@ fn refusal(daemon: &Daemon, sent: &[&str], announced: [&str; 2], job: u32) -> St
     (end.node_count, end.job_count) = (2, 1);
     plugin.send(&Message::SyncEnd(&end));
     let view = || daemon.responder.view();
-    until("a verdict", || view().synced || view().protocol_errors > before);
-    if view().synced { "taken".to_owned() } else { view().last_error.unwrap() }
+    until("a verdict", || view().synced || view().link.protocol_errors > before);
+    if view().synced { "taken".to_owned() } else { view().link.last_error.unwrap() }
 }
 
 /// Goal: only a whole state of the nodes that were announced becomes the mirror, and who said
@@ -93,8 +93,8 @@ fn a_state_that_is_not_whole_is_refused() {
     let mut plugin = Plugin::connect(&daemon.socket);
     plugin.greet(2);
     plugin.send(&Message::Hello(&hello_of("")));
-    until("an error", || daemon.responder.view().protocol_errors == 4);
-    assert!(daemon.responder.view().last_error.unwrap().contains("twice"));
+    until("an error", || daemon.responder.view().link.protocol_errors == 4);
+    assert!(daemon.responder.view().link.last_error.unwrap().contains("twice"));
 }
 
 /// Goal: a mirror that stays different from polls is put right by a whole state.
@@ -109,11 +109,11 @@ fn a_lasting_difference_asks_for_the_whole_state() {
     daemon.responder.compared(&look);
     assert!(matches!(plugin.receive(), Message::Resync(_)));
     let view = daemon.responder.view();
-    assert_eq!((view.differing_nodes, view.resyncs_asked), (1, 1));
+    assert_eq!((view.link.differing_nodes, view.link.resyncs_asked), (1, 1));
     plugin.sync(&[8, 8], &[]);
     daemon.responder.compared(&Look::default());
     assert_eq!(plugin.ask(1, 0, 2, 0b11).0, Verdict::Narrow);
-    assert_eq!(daemon.responder.view().differing_nodes, 0);
+    assert_eq!(daemon.responder.view().link.differing_nodes, 0);
 }
 
 /// Goal: on a version of Slurm that nobody has tested, though others of its release were, nothing
