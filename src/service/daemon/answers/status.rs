@@ -11,8 +11,8 @@ use crate::daemon::shared::Shared;
 use phalanx_config::OrderBy;
 use phalanx_ffi::locks::lock;
 use phalanx_messages::rest::{
-    CallShares, CallTime, ConfigStatus, ControlStatus, DatasetsStatus, HistoryStatus, LinkStatus,
-    OptionRefusals, PluginStatus, PowerCapStatus, PowerStatus, ProofStatus, Quantiles, Status,
+    CallShares, CallTime, ConfigStatus, ControlStatus, HistoryStatus, LinkStatus, OptionRefusals,
+    PluginStatus, PowerCapStatus, PowerStatus, ProofStatus, Quantiles, Status,
 };
 use phalanx_mirror::{Histogram, LinkView, OptionCount, Shares, upper_edge_quantiles};
 use phalanx_planner::energy::{PowerCap, watts};
@@ -47,7 +47,7 @@ impl Shared {
             power: self.power_status(),
             history: self.history_status(),
             collect: self.collect_status(),
-            datasets: self.datasets_status(),
+            datasets: self.inputs.dataset_counts(),
             recording: self.recording.status(),
         }
     }
@@ -78,23 +78,6 @@ impl Shared {
             no_room: value(no_room),
             slow_readers: value(slow_readers),
             listen_error: lock(&self.control.listen_error).clone(),
-        }
-    }
-
-    fn datasets_status(&self) -> DatasetsStatus {
-        let (known, starts) = self.inputs.dataset_counts();
-        let number = |count: usize| count as u64;
-        DatasetsStatus {
-            enabled: !self.inputs.datasets().unconfigured,
-            cached: number(known.cached),
-            nodes: number(known.nodes.0),
-            nodes_wrong: number(known.nodes.1),
-            listed: number(known.listed),
-            list_error: known.list_error,
-            arrivals: known.counts.arrivals,
-            evictions: known.counts.evictions,
-            hits: starts.hits,
-            misses: starts.misses,
         }
     }
 

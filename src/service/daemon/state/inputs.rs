@@ -18,7 +18,7 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 use super::kept_maps::KeptMaps;
 use super::lookup_marks::LookupMarks;
 use super::lookup_queue::LookupQueue;
-use crate::locations::{CacheCounts, Dataset, Datasets};
+use crate::locations::{Dataset, Datasets};
 use phalanx_core::blocks::Located;
 use phalanx_core::hostlist;
 use phalanx_core::limits::{DATA_INPUTS_BYTES_MAX, DATA_INPUTS_MAX, DATA_MAPS_MAX, SPLITS_MAX};
@@ -27,6 +27,7 @@ use phalanx_core::run::Run;
 use phalanx_core::shape::Shape;
 use phalanx_core::snapshot::{Job, JobState, Snapshot};
 use phalanx_ffi::locks::{lock, read as read_lock, write};
+use phalanx_messages::rest::DatasetsStatus;
 use phalanx_methods::data_jobs::blockmap::{self, BlockMap, Declaration, Elements, Split};
 use phalanx_methods::learn::teaches;
 use phalanx_planner::data_jobs::MB;
@@ -92,21 +93,6 @@ pub struct DatasetStarts {
     pub missed_on: BTreeMap<Arc<str>, u64>,
 }
 
-/// The datasets that are known, for reports.
-#[derive(Debug, Clone, Default)]
-pub struct DatasetCounts {
-    /// Number of names of the list.
-    pub listed: usize,
-    /// Error in the list's file as it is now.
-    pub list_error: Option<String>,
-    /// Number of names that some node holds.
-    pub cached: usize,
-    /// Nodes with a fresh report, and those of them whose report is wrong.
-    pub nodes: (usize, usize),
-    /// Arrivals and evictions of datasets.
-    pub counts: CacheCounts,
-}
-
 /// The tasks of an array.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span {
@@ -167,7 +153,7 @@ pub struct DataInputs {
     marks: LookupMarks,
     comments: (Sender<CommentUpdate>, Receiver<CommentUpdate>),
     /// Datasets and their counts; the lock is taken before the state's, never within it.
-    datasets: RwLock<(Arc<Datasets>, DatasetCounts)>,
+    datasets: RwLock<(Arc<Datasets>, DatasetsStatus)>,
 }
 
 impl Default for DataInputs {
@@ -178,7 +164,7 @@ impl Default for DataInputs {
             kept: KeptMaps::default(),
             marks: LookupMarks::default(),
             comments: bounded(1024),
-            datasets: RwLock::new((Arc::new(unknown), DatasetCounts::default())),
+            datasets: RwLock::new((Arc::new(unknown), DatasetsStatus::default())),
         }
     }
 }
@@ -196,7 +182,7 @@ impl DataInputs {
     }
 
     /// Puts what is known of datasets in force; returns whether any job names one.
-    pub fn set_datasets(&self, datasets: Datasets, counts: DatasetCounts) -> bool {
+    pub fn set_datasets(&self, datasets: Datasets, counts: DatasetsStatus) -> bool {
         *write(&self.datasets) = (Arc::new(datasets), counts);
         let names = |data: &JobData| {
             data.key.as_ref().is_some_and(|key| !key.declaration.datasets.is_empty())
@@ -205,9 +191,15 @@ impl DataInputs {
     }
 
     /// Counts of datasets, and of the jobs that named them.
-    pub fn dataset_counts(&self) -> (DatasetCounts, DatasetStarts) {
-        let counts = read_lock(&self.datasets).1.clone();
-        (counts, lock(&self.state).starts.clone())
+    pub fn dataset_counts(&self) -> DatasetsStatus {
+        let (datasets, counts) = read_lock(&self.datasets).clone();
+        let DatasetStarts { hits, misses, .. } = lock(&self.state).starts;
+        DatasetsStatus { enabled: !datasets.unconfigured, hits, misses, ..counts }
+    }
+
+    /// Jobs that began, and whether their nodes held the datasets that they name.
+    pub fn dataset_starts(&self) -> DatasetStarts {
+        lock(&self.state).starts.clone()
     }
 
     /// Records that a job began on these nodes. One that was not read from Slurm yet, such as a

@@ -10,13 +10,14 @@ use std::time::{Duration, Instant};
 
 use crate::collect::{Collect, Now, Sender};
 use crate::daemon::shared::Shared;
-use crate::daemon::state::inputs::{DataInputs, DatasetCounts};
+use crate::daemon::state::inputs::DataInputs;
 use crate::locations::{Caches, Datasets, List, ListFile};
 use crate::sync::{Newest, sleep_until};
 use phalanx_config::DataJobsConfig;
 use phalanx_core::snapshot::Snapshot;
 use phalanx_ffi::locks::lock;
 use phalanx_messages::collect::{NONE, Put, valid_name};
+use phalanx_messages::rest::DatasetsStatus;
 
 /// Interval at which the sources are looked at.
 const EVERY: Duration = Duration::from_secs(1);
@@ -108,12 +109,16 @@ impl Known {
             return false;
         }
         let held = self.caches.of();
-        let counts = DatasetCounts {
-            listed: self.file.list.of.len(),
+        let (nodes, nodes_wrong) = self.caches.nodes();
+        let counts = DatasetsStatus {
+            listed: self.file.list.of.len() as u64,
             list_error: self.file.error.clone(),
-            cached: held.values().filter(|held| !held.on.is_empty()).count(),
-            nodes: self.caches.nodes(),
-            counts: self.caches.counts.clone(),
+            cached: held.values().filter(|held| !held.on.is_empty()).count() as u64,
+            nodes: nodes as u64,
+            nodes_wrong: nodes_wrong as u64,
+            arrivals: self.caches.counts.arrivals,
+            evictions: self.caches.counts.evictions,
+            ..DatasetsStatus::default()
         };
         let datasets = Datasets {
             list: Arc::clone(&self.file.list),
@@ -130,7 +135,7 @@ impl Known {
             return;
         }
         self.published = Some(Instant::now());
-        let (_, starts) = inputs.dataset_counts();
+        let starts = inputs.dataset_starts();
         let mut values = Vec::new();
         let mut add = |what: &str, by_node: &BTreeMap<Arc<str>, u64>| {
             let name = format!("{}.{what}", self.datum);

@@ -48,7 +48,7 @@ fn what_changed_of_a_dataset_is_looked_up_again() {
     let (inputs, keep) = (DataInputs::default(), Duration::from_secs(60));
     let (pending, first) = (snapshot(JobState::Pending), datasets(r#"{"a":1,"b":1}"#));
     inputs.observe(&pending, keep);
-    assert!(inputs.set_datasets(first.clone(), DatasetCounts::default()), "jobs name some");
+    assert!(inputs.set_datasets(first.clone(), DatasetsStatus::default()), "jobs name some");
     assert_eq!(look_up(&inputs), 2);
     let planned = |job: u32| {
         let key = inputs.job(job).unwrap().key.unwrap();
@@ -59,7 +59,7 @@ fn what_changed_of_a_dataset_is_looked_up_again() {
     let mut held = first.held.clone();
     held.remove("b");
     let second = Datasets { held, ..first };
-    inputs.set_datasets(second, DatasetCounts::default());
+    inputs.set_datasets(second, DatasetsStatus::default());
     assert_eq!((planned(1), planned(2)), (true, false));
     inputs.observe(&pending, keep);
     assert_eq!((look_up(&inputs), planned(2)), (1, true));
@@ -70,13 +70,13 @@ fn what_changed_of_a_dataset_is_looked_up_again() {
 fn starts_on_nodes_without_the_data_are_misses() {
     let (inputs, keep) = (DataInputs::default(), Duration::from_secs(60));
     inputs.observe(&snapshot(JobState::Pending), keep);
-    inputs.set_datasets(datasets(r#"{"a":1}"#), DatasetCounts::default());
+    inputs.set_datasets(datasets(r#"{"a":1}"#), DatasetsStatus::default());
     look_up(&inputs);
     inputs.began(1, &["n1".into(), "n2".into()]);
     inputs.began(3, &["n1".into()]);
     inputs.observe(&snapshot(JobState::Running), keep);
     inputs.observe(&snapshot(JobState::Running), keep);
-    let (_, starts) = inputs.dataset_counts();
+    let starts = inputs.dataset_starts();
     assert_eq!((starts.hits, starts.misses), (0, 2));
     assert_eq!(starts.missed_on, BTreeMap::from([("n1".into(), 1), ("n2".into(), 1)]));
     assert_eq!(inputs.job(1).unwrap().missed, Some(vec!["n2".into()]));
