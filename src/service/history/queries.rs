@@ -52,6 +52,14 @@ const DECISION_OF_PLACEMENT: &str = "coalesce(
       AND d.time_ms > coalesce((SELECT max(q.time_ms) FROM placements q
             WHERE q.job_id = p.job_id AND q.seq < p.seq), -1)))";
 
+/// Returns the SQL condition of the records of job `?2`; of array `?2` where there is a task `?3`.
+fn of_job(task: Option<u32>) -> &'static str {
+    match task {
+        None => "job_id = ?2 AND ?3 IS NULL",
+        Some(_) => "array_job_id = ?2 AND array_task_id = ?3",
+    }
+}
+
 impl HistoryReader {
     /// Makes a reader of the database at this path, which need not exist yet.
     pub fn new(path: &Path) -> HistoryReader {
@@ -65,24 +73,13 @@ impl HistoryReader {
         sqlite::read(&self.path, question)
     }
 
-    /// The latest decisions under a job id, newest first.
-    pub fn decisions_of_job(
+    /// The latest decisions under a job id or for a task of an array, newest first.
+    pub fn decisions_of(
         &self,
-        job_id: u32,
+        (id, task): (u32, Option<u32>),
         limit: u32,
     ) -> Result<Vec<DecisionRow>, HistoryError> {
-        self.decisions("WHERE job_id = ?2", params![limit, job_id])
-    }
-
-    /// The latest decisions for a task of an array, newest first.
-    pub fn decisions_of_task(
-        &self,
-        array_job_id: u32,
-        array_task_id: u32,
-        limit: u32,
-    ) -> Result<Vec<DecisionRow>, HistoryError> {
-        let filter = "WHERE array_job_id = ?2 AND array_task_id = ?3";
-        self.decisions(filter, params![limit, array_job_id, array_task_id])
+        self.decisions(&format!("WHERE {}", of_job(task)), params![limit, id, task])
     }
 
     /// The latest decisions, newest first.
@@ -99,35 +96,20 @@ impl HistoryReader {
         self.ask(|connection| connection.prepare(&sql)?.query_map(values, decision_row)?.collect())
     }
 
-    /// The latest start under a job id with the decision behind it.
-    pub fn placement_of_job(&self, job_id: u32) -> Result<Option<Started>, HistoryError> {
-        self.placement("job_id = ?1", params![job_id])
-    }
-
-    /// The latest start of a task of an array with the decision behind it.
-    pub fn placement_of_task(
+    /// The latest start under a job id or of a task of an array, with the decision behind it.
+    pub fn placement_of(
         &self,
-        array_job_id: u32,
-        array_task_id: u32,
+        (id, task): (u32, Option<u32>),
     ) -> Result<Option<Started>, HistoryError> {
-        let filter = "array_job_id = ?1 AND array_task_id = ?2";
-        self.placement(filter, params![array_job_id, array_task_id])
-    }
-
-    fn placement(
-        &self,
-        filter: &str,
-        values: &[&dyn ToSql],
-    ) -> Result<Option<Started>, HistoryError> {
-        let placement =
-            format!("SELECT * FROM placements WHERE {filter} ORDER BY seq DESC LIMIT 1");
+        let of = of_job(task);
+        let placement = format!("SELECT * FROM placements WHERE {of} ORDER BY seq DESC LIMIT ?1");
         let decision = format!(
             "SELECT * FROM decisions WHERE seq = \
              (SELECT {DECISION_OF_PLACEMENT} FROM placements p WHERE p.seq = ?1)"
         );
         self.ask(|connection| {
             let found = connection
-                .query_row(&placement, values, |row| {
+                .query_row(&placement, params![1, id, task], |row| {
                     Ok((PlacementRecord::read(row)?, row.get::<_, i64>("seq")?))
                 })
                 .optional()?;

@@ -40,7 +40,8 @@ impl HistoryReader {
         })
     }
 
-    /// Shows the runs that ended since a time, unix milliseconds, to `visit`.
+    /// Shows the runs that ended since a time, unix milliseconds, to `visit`, in the order of
+    /// their ends.
     pub fn each_run_since(
         &self,
         since_ms: u64,
@@ -56,11 +57,6 @@ impl HistoryReader {
             }
             Ok(())
         })
-    }
-
-    /// Shows all runs to `visit`, in the order of their ends.
-    pub fn each_run(&self, visit: impl FnMut(Run)) -> Result<(), HistoryError> {
-        self.each_run_since(0, visit)
     }
 }
 

@@ -11,7 +11,7 @@ use super::store::Limits;
 use phalanx_ffi::locks::lock;
 
 /// Counters since the start, the state, and the limits in force.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct HistoryShared {
     /// Records written.
     pub written: AtomicU64,
@@ -36,18 +36,7 @@ pub struct HistoryShared {
 impl HistoryShared {
     /// Makes counters at zero.
     pub(super) fn new(limits: Limits) -> Arc<HistoryShared> {
-        Arc::new(HistoryShared {
-            written: AtomicU64::new(0),
-            dropped: AtomicU64::new(0),
-            lost: AtomicU64::new(0),
-            errors: AtomicU64::new(0),
-            opens: AtomicU64::new(0),
-            moved_aside: AtomicU64::new(0),
-            pruned: AtomicU64::new(0),
-            healthy: AtomicBool::new(false),
-            last_error: Mutex::new(None),
-            limits: Mutex::new(limits),
-        })
+        Arc::new(HistoryShared { limits: Mutex::new(limits), ..HistoryShared::default() })
     }
 
     /// The limits in force.

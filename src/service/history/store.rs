@@ -16,7 +16,7 @@ use phalanx_core::run::Run;
 use phalanx_messages::rest::ImportReport;
 
 /// Age and size at which records are deleted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
     /// Age at which records are deleted, days.
     pub retention_days: u32,

@@ -176,11 +176,11 @@ fn what_is_written_is_read() {
     history.record(&batch).unwrap();
     let reader = HistoryReader::new(&path);
     let row = DecisionRow { decision: full, outcome: Some(outcome) };
-    assert_eq!(reader.decisions_of_job(7, 10).unwrap(), std::slice::from_ref(&row));
-    assert_eq!(reader.decisions_of_job(8, 10).unwrap(), []);
+    assert_eq!(reader.decisions_of((7, None), 10).unwrap(), std::slice::from_ref(&row));
+    assert_eq!(reader.decisions_of((8, None), 10).unwrap(), []);
     assert_eq!(decisions(&path, 10), std::slice::from_ref(&row));
-    assert_eq!(reader.placement_of_job(7).unwrap(), Some((start, Some(row))));
-    assert_eq!(reader.placement_of_job(8).unwrap(), None);
+    assert_eq!(reader.placement_of((7, None)).unwrap(), Some((start, Some(row))));
+    assert_eq!(reader.placement_of((8, None)).unwrap(), None);
     assert_eq!(counts(&path), [1, 1, 1]);
     assert_eq!(value(&path, OLDEST), 1_700_000_000_000);
     assert!(bytes(&path) > 0);
@@ -203,7 +203,7 @@ fn latest_decisions_come_first_and_long_explanations_are_left_out() {
         rows.iter().map(|row| row.decision.decision).collect()
     };
     assert_eq!(ids(decisions(&path, 2)), [3, 2]);
-    let of_job = reader.decisions_of_job(1, 10).unwrap();
+    let of_job = reader.decisions_of((1, None), 10).unwrap();
     assert_eq!(of_job[0].decision.explain, None);
     assert_eq!(ids(of_job), [3, 1]);
 }
@@ -307,16 +307,16 @@ fn array_tasks_are_matched_by_task() {
     let summary = reader.shadow(0, 10).unwrap();
     assert_eq!((summary.starts, summary.agreed), (3, 3));
     for number in 1..=3 {
-        let (start, made) = reader.placement_of_task(100, number).unwrap().unwrap();
+        let (start, made) = reader.placement_of((100, Some(number))).unwrap().unwrap();
         assert_eq!(start.nodes, format!("n{number}"));
         assert_eq!(made.unwrap().decision.decision, u64::from(number));
-        let rows = reader.decisions_of_task(100, number, 10).unwrap();
+        let rows = reader.decisions_of((100, Some(number)), 10).unwrap();
         assert_eq!(rows.len(), 1);
         assert_eq!(rows[0].decision.decision, u64::from(number));
     }
-    assert_eq!(reader.placement_of_job(102).unwrap().unwrap().0.nodes, "n2");
-    assert_eq!(reader.placement_of_task(100, 4).unwrap(), None);
-    assert_eq!(reader.decisions_of_job(100, 10).unwrap().len(), 3);
+    assert_eq!(reader.placement_of((102, None)).unwrap().unwrap().0.nodes, "n2");
+    assert_eq!(reader.placement_of((100, Some(4))).unwrap(), None);
+    assert_eq!(reader.decisions_of((100, None), 10).unwrap().len(), 3);
 }
 
 #[test]
@@ -572,7 +572,7 @@ fn a_run_counts_once() {
     assert_eq!(reader.runs(0, 10).unwrap(), [again.clone(), first.clone()]);
     assert_eq!(reader.runs(20_001, 10).unwrap(), std::slice::from_ref(&again));
     let mut seen = Vec::new();
-    reader.each_run(|run| seen.push(run)).unwrap();
+    reader.each_run_since(0, |run| seen.push(run)).unwrap();
     assert_eq!(seen, [first, again]);
 }
 

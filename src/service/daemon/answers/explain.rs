@@ -329,12 +329,12 @@ fn summary(snapshot: &Snapshot, usages: &[NodeUsage], job: &Job, found: &Waiting
 
 /// Adds the past from the history; an unreadable history leaves the explanation without it.
 fn add_history(report: &mut Explain, reader: &HistoryReader, key: JobKey, id: u32) {
-    let placement = match key {
-        JobKey::Task(array, task) => reader.placement_of_task(array, task),
-        _ => reader.placement_of_job(id),
+    let of = match key {
+        JobKey::Task(array, task) => (array, Some(task)),
+        _ => (id, None),
     };
     if report.state != "PENDING"
-        && let Ok(Some((placement, decision))) = placement
+        && let Ok(Some((placement, decision))) = reader.placement_of(of)
     {
         let outcome = decision.as_ref().and_then(|d| d.outcome.as_ref());
         let reason = decision.as_ref().and_then(reason_of);
@@ -350,11 +350,7 @@ fn add_history(report: &mut Explain, reader: &HistoryReader, key: JobKey, id: u3
         report.placed = Some(placed(placement.nodes, placement.time_ms, scores, kept, reason));
     }
     if report.asks.is_empty() {
-        let rows = match key {
-            JobKey::Task(array, task) => reader.decisions_of_task(array, task, ASKS_MAX),
-            _ => reader.decisions_of_job(id, ASKS_MAX),
-        };
-        let rows = rows.unwrap_or_default();
+        let rows = reader.decisions_of(of, ASKS_MAX).unwrap_or_default();
         let user = rows.first().map(|row| row.decision.job.user_id);
         report.user_id = report.user_id.or(user);
         report.asks = rows.iter().map(ask_of).collect();

@@ -237,7 +237,7 @@ impl<'a> Learner<'a> {
                 known.pop_front();
             }
         };
-        let read = reader.each_run(visit);
+        let read = reader.each_run_since(0, visit);
         match read {
             Ok(()) => {
                 unwritten.values().for_each(|run| {
