@@ -24,7 +24,7 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::doors::{Client, Counters, Doors, Place};
 use super::extract::{error, no_room};
-use super::handler::Shared;
+use super::handler::{Shared, peer_of};
 use super::peer::{Peer, Right};
 use phalanx_core::limits::{
     API_BODY_BYTES_MAX, API_READ_BODY_BYTES_MAX, COLLECT_BODY_BYTES_MAX, IMPORT_BODY_BYTES_MAX,
@@ -150,7 +150,7 @@ pub(super) async fn bounded(shared: Arc<Shared>, request: Request, next: Next) -
 
 /// Returns the body, if its user may make the request.
 async fn permitted(shared: &Shared, parts: &Parts, body: Body) -> Result<Body, Response> {
-    let peer = parts.extensions.get::<ConnectInfo<Peer>>().map(|info| info.0).unwrap_or_default();
+    let peer = peer_of(&parts.extensions);
     let refused = match Right::of(&parts.method, parts.uri.path()) {
         Right::Read => None,
         Right::HandIn => shared.no_agent(peer),
@@ -269,8 +269,8 @@ async fn verified(
     if !decoded.payload.starts_with(request_head(realm, method, &path).as_bytes()) {
         return Err(unauthorized(OF_ANOTHER));
     }
-    let before = parts.extensions.get::<ConnectInfo<Peer>>().map(|info| info.0);
-    let peer = Peer { uid: Some(decoded.uid), remote: true, ..before.unwrap_or_default() };
+    let before = peer_of(&parts.extensions);
+    let peer = Peer { uid: Some(decoded.uid), remote: true, ..before };
     parts.extensions.insert(ConnectInfo(peer));
     // Agents have a connection from each node.
     let agent = shared.no_agent(peer).is_none();

@@ -3,17 +3,11 @@
 
 use std::sync::Arc;
 
-use serde::Deserialize;
-use tokio::sync::watch;
-
 use super::metrics::Sources;
+use crate::collect::{DataService, Now};
 use crate::failure::Failure;
 use phalanx_core::run::Run;
-use phalanx_messages::collect::{
-    AgentsReport, Batch, CollectorReport, CollectorsReport, DataNames, DataReport, Past, Patch,
-    PutOne, Refused, Registration, Stored, SyncReply, SyncRequest, UseChange, UsedValues,
-    UsesReport,
-};
+use phalanx_messages::collect::UsedValues;
 use phalanx_messages::rest::heat::HeatReport;
 use phalanx_messages::rest::{
     ActivityReport, DecisionsReport, EnergyReport, EnergyUse, Explain, ImportReport, NodesReport,
@@ -60,9 +54,18 @@ pub trait Backend: Send + Sync + 'static {
     fn reload(&self) -> ReloadReport;
     /// `POST /v1/record`; fails if there is a recording already, or none to stop.
     fn record(&self, request: RecordRequest) -> Result<RecordingStatus, Failure>;
-    /// Returns the data service, if it is switched on.
-    fn data_service(&self) -> Option<&dyn DataService> {
+    /// Returns the data service, if it is switched on. None of its answers waits for a collection.
+    fn data_service(&self) -> Option<&DataService> {
         None
+    }
+    /// `GET /v1/use/{key}`, of these nodes or of all, and of this datum or the one in force.
+    fn used(
+        &self,
+        _key: &str,
+        _nodes: Option<Vec<String>>,
+        _name: Option<&str>,
+    ) -> Result<UsedValues, Failure> {
+        Err(Failure::Unavailable("there is no data service here".to_owned()))
     }
     /// `GET /v1/heat`
     fn heat(&self) -> Result<HeatReport, Failure> {
@@ -70,92 +73,14 @@ pub trait Backend: Send + Sync + 'static {
     }
     /// Returns the reports behind `GET /metrics`.
     fn sources(&self) -> Sources {
-        let service = self.data_service();
+        let (service, now) = (self.data_service().map(|service| &service.collect), Now::read());
         Sources {
             status: self.status(),
             nodes: self.nodes().ok(),
             plan: self.plan().ok(),
-            collectors: service.map(DataService::collectors),
-            data: service.map(DataService::data_names),
-            agents: service.map(DataService::agents),
+            collectors: service.map(|collect| collect.collectors(now)),
+            data: service.map(|collect| collect.names(now)),
+            agents: service.map(|collect| collect.agents(now)),
         }
     }
-}
-
-/// The answers of the data service. None of them waits for a collection.
-pub trait DataService: Send + Sync + 'static {
-    /// Returns the generation of the assignments, as it changes.
-    fn generations(&self) -> watch::Receiver<u64>;
-    /// Returns whether this user's agents may send values.
-    fn is_agent(&self, uid: u32) -> bool;
-    /// `GET /v1/collectors`
-    fn collectors(&self) -> CollectorsReport;
-    /// `GET /v1/collectors/{name}`
-    fn collector(&self, name: &str) -> Result<CollectorReport, Failure>;
-    /// `POST /v1/collectors`
-    fn add_collector(&self, patch: Patch) -> Result<Registration, Failure>;
-    /// `PATCH /v1/collectors/{name}`
-    fn update_collector(&self, name: &str, patch: Patch) -> Result<Registration, Failure>;
-    /// `POST /v1/collectors/{name}/start` and `/stop`, of these nodes (a hostlist) or of all.
-    fn switch_collector(
-        &self,
-        name: &str,
-        nodes: Option<&str>,
-        run: bool,
-    ) -> Result<Registration, Failure>;
-    /// `DELETE /v1/collectors/{name}`
-    fn remove_collector(&self, name: &str) -> Result<Registration, Failure>;
-    /// `GET /v1/data`
-    fn data_names(&self) -> DataNames;
-    /// `GET /v1/data/{name}`, of these nodes (a hostlist) or of all.
-    fn data(&self, name: &str, nodes: Option<&str>) -> Result<DataReport, Failure>;
-    /// `GET /v1/data/{name}/{node}/history`
-    fn past(&self, name: &str, node: &str, ask: &PastQuery) -> Result<Past, Failure>;
-    /// `POST /v1/data`
-    fn store(&self, batch: &Batch) -> Result<Stored, Failure>;
-    /// `PUT /v1/data/{name}/{node}`, by the node's agent or an administrator.
-    fn store_one(
-        &self,
-        name: &str,
-        node: &str,
-        put: PutOne,
-        admin: bool,
-    ) -> Result<Stored, Failure>;
-    /// `GET /v1/agents`
-    fn agents(&self) -> AgentsReport;
-    /// Performs the first half of `POST /v1/agents/{node}/sync`; returns the number of the agent's
-    /// turn, and the refused values.
-    fn begin_sync(&self, node: &str, ask: &SyncRequest) -> Result<(u64, Vec<Refused>), Failure>;
-    /// Performs the second half of `POST /v1/agents/{node}/sync`.
-    fn end_sync(&self, node: &str, had: u64, refused: Vec<Refused>) -> SyncReply;
-    /// Records that the agent's connection broke between the halves.
-    fn lost(&self, node: &str, turn: u64);
-    /// `GET /v1/use`
-    fn uses(&self) -> UsesReport;
-    /// `GET /v1/use/{key}`
-    fn used(&self, key: &str, ask: &UseQuery) -> Result<UsedValues, Failure>;
-    /// `PUT` and `DELETE /v1/use/{key}`
-    fn choose(&self, key: &str, choice: Option<UseChange>) -> Result<(), Failure>;
-}
-
-/// Query of `GET /v1/data/{name}/{node}/history`
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct PastQuery {
-    /// Earliest receipt, unix milliseconds.
-    pub since_ms: Option<u64>,
-    /// Latest receipt, unix milliseconds.
-    pub until_ms: Option<u64>,
-    /// Maximum number of points.
-    pub limit: Option<usize>,
-}
-
-/// Query of `GET /v1/use/{key}`
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct UseQuery {
-    /// Hostlist; absent: every node of the cluster.
-    pub nodes: Option<String>,
-    /// Datum to use instead of the one in force.
-    pub name: Option<String>,
 }

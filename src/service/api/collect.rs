@@ -12,15 +12,21 @@ use axum::routing::{get, post};
 use axum::{Json, Router};
 use serde::Deserialize;
 
-use super::backend::{Backend, DataService, PastQuery, UseQuery};
+use super::backend::Backend;
 use super::extract::{Arg, Body, Params};
-use super::handler::{Change, Read, Shared};
+use super::handler::{Ask, Shared, Told};
 use super::peer::Peer;
+use crate::collect::{Collect, DataService, Now, Sender};
 use crate::failure::Failure;
-use phalanx_core::limits::COLLECT_HOLD_MS_MAX;
+use phalanx_core::hostlist;
+use phalanx_core::limits::{COLLECT_HOLD_MS_MAX, COLLECT_POINTS_MAX, NODES_MAX};
 use phalanx_messages::collect::{
-    Batch, DataReport, Patch, PutOne, Registration, SyncRequest, UseChange,
+    Batch, DataReport, Past, Patch, Put, PutOne, Registration, Stored, SyncRequest, UseChange,
+    UsedValues, UsesReport,
 };
+
+/// Number of past values in an answer by default.
+const POINTS: usize = 1000;
 
 /// Query of `GET /v1/data/{name}`, and of starting and stopping
 #[derive(Debug, Default, Deserialize)]
@@ -29,16 +35,38 @@ struct NodesQuery {
     nodes: Option<String>,
 }
 
+/// Query of `GET /v1/data/{name}/{node}/history`
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PastQuery {
+    /// Earliest receipt, unix milliseconds.
+    since_ms: Option<u64>,
+    /// Latest receipt, unix milliseconds.
+    until_ms: Option<u64>,
+    /// Maximum number of points.
+    limit: Option<usize>,
+}
+
+/// Query of `GET /v1/use/{key}`
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct UseQuery {
+    /// Hostlist; absent: every node of the cluster.
+    nodes: Option<String>,
+    /// Datum to use instead of the one in force.
+    name: Option<String>,
+}
+
 pub(super) fn routes() -> Router<Arc<Shared>> {
     Router::new()
-        .route("/v1/collectors", get(read(|s, ()| Ok(s.collectors()))).post(add))
+        .route("/v1/collectors", get(read(|s, ()| Ok(s.collectors(Now::read())))).post(add))
         .route(
             "/v1/collectors/{name}",
-            get(read(|s, Arg(name): Arg<String>| s.collector(&name)))
+            get(read(|s, Arg(name): Arg<String>| s.collector(&name, Now::read())))
                 .patch(change(|s, Arg(name): Arg<String>, Body(patch)| {
-                    s.update_collector(&name, patch)
+                    s.update(&name, patch, Now::read())
                 }))
-                .delete(change(|s, Arg(name): Arg<String>, _: Request| s.remove_collector(&name))),
+                .delete(change(|s, Arg(name): Arg<String>, _: Request| s.remove(&name))),
         )
         .route(
             "/v1/collectors/{name}/start",
@@ -50,32 +78,23 @@ pub(super) fn routes() -> Router<Arc<Shared>> {
         )
         .route(
             "/v1/data",
-            get(read(|s, ()| Ok(s.data_names())))
-                .post(change(|s, (), Body(batch): Body<Batch>| s.store(&batch))),
+            get(read(|s, ()| Ok(s.names(Now::read()))))
+                .post(change(|s, (), Body(batch): Body<Batch>| s.store_batch(&batch, Now::read()))),
         )
         .route(
             "/v1/data/{name}",
-            get(read(|s, (Arg(name), Params(query)): (Arg<String>, Params<NodesQuery>)| {
-                s.data(&name, query.nodes.as_deref())
-            })),
+            get(read(|s, (Arg(name), Params(query)): OnNodes| data(s, &name, query.nodes))),
         )
         .route("/v1/data/{name}/{node}", get(read(data_of_node)).put(store_one))
-        .route(
-            "/v1/data/{name}/{node}/history",
-            get(read(|s, (Arg((name, node)), Params(query)): (OfNode, Params<PastQuery>)| {
-                s.past(&name, &node, &query)
-            })),
-        )
-        .route("/v1/agents", get(read(|s, ()| Ok(s.agents()))))
+        .route("/v1/data/{name}/{node}/history", get(read(past)))
+        .route("/v1/agents", get(read(|s, ()| Ok(s.agents(Now::read())))))
         .route("/v1/agents/{node}/sync", post(sync))
-        .route("/v1/use", get(read(|s, ()| Ok(s.uses()))))
+        .route("/v1/use", get(read(|s, ()| Ok(s.uses(Now::read())))))
         .route(
             "/v1/use/{key}",
-            get(read(|s, (Arg(key), Params(query)): (Arg<String>, Params<UseQuery>)| {
-                s.used(&key, &query)
-            }))
-            .put(change(|s, Arg(key): Arg<String>, Body(choice)| choose(s, &key, Some(choice))))
-            .delete(change(|s, Arg(key): Arg<String>, _: Request| choose(s, &key, None))),
+            get(super::handler::read(used))
+                .put(change(|s, Arg(key): Arg<String>, Body(choice)| choose(s, &key, Some(choice))))
+                .delete(change(|s, Arg(key): Arg<String>, _: Request| choose(s, &key, None))),
         )
 }
 
@@ -83,7 +102,7 @@ type OnNodes = (Arg<String>, Params<NodesQuery>);
 type OfNode = Arg<(String, String)>;
 
 /// Returns the service, if it is switched on.
-fn service(backend: &dyn Backend) -> Result<&dyn DataService, Failure> {
+fn service(backend: &dyn Backend) -> Result<&DataService, Failure> {
     backend
         .data_service()
         .ok_or_else(|| Failure::Unavailable("there is no data service here".to_owned()))
@@ -91,26 +110,26 @@ fn service(backend: &dyn Backend) -> Result<&dyn DataService, Failure> {
 
 fn read<A, T, F>(
     ask: F,
-) -> Read<impl FnOnce(&dyn Backend, A) -> Result<T, Failure> + Clone + Send + Sync + 'static>
+) -> Ask<impl FnOnce(&dyn Backend, A, Request) -> Told<T> + Clone + Send + Sync + 'static>
 where
-    F: FnOnce(&dyn DataService, A) -> Result<T, Failure> + Clone + Send + Sync + 'static,
+    F: FnOnce(&Collect, A) -> Result<T, Failure> + Clone + Send + Sync + 'static,
 {
-    super::handler::read(move |backend: &dyn Backend, args| ask(service(backend)?, args))
+    super::handler::read(move |backend: &dyn Backend, args| ask(&service(backend)?.collect, args))
 }
 
 fn change<A, C, T, F>(
     make: F,
-) -> Change<impl FnOnce(&dyn Backend, A, C) -> Result<T, Failure> + Clone + Send + Sync + 'static>
+) -> Ask<impl FnOnce(&dyn Backend, A, C) -> Result<T, Failure> + Clone + Send + Sync + 'static>
 where
-    F: FnOnce(&dyn DataService, A, C) -> Result<T, Failure> + Clone + Send + Sync + 'static,
+    F: FnOnce(&Collect, A, C) -> Result<T, Failure> + Clone + Send + Sync + 'static,
 {
     super::handler::change(move |backend: &dyn Backend, args, body| {
-        make(service(backend)?, args, body)
+        make(&service(backend)?.collect, args, body)
     })
 }
 
 async fn add(State(shared): State<Arc<Shared>>, request: Request) -> Response {
-    let add = change(|s, (), Body(patch): Body<Patch>| s.add_collector(patch));
+    let add = change(|s, (), Body(patch): Body<Patch>| s.add(patch, Now::read()));
     let mut response = add.call(request, shared).await;
     if response.status() == StatusCode::OK {
         *response.status_mut() = StatusCode::CREATED;
@@ -119,37 +138,81 @@ async fn add(State(shared): State<Arc<Shared>>, request: Request) -> Response {
 }
 
 fn switch(
-    service: &dyn DataService,
+    collect: &Collect,
     (Arg(name), Params(query)): OnNodes,
     run: bool,
 ) -> Result<Registration, Failure> {
-    service.switch_collector(&name, query.nodes.as_deref(), run)
+    collect.switch(&name, query.nodes.as_deref(), run, Now::read())
 }
 
-fn choose(
-    service: &dyn DataService,
-    key: &str,
-    choice: Option<UseChange>,
-) -> Result<phalanx_messages::collect::UsesReport, Failure> {
-    service.choose(key, choice)?;
-    Ok(service.uses())
+fn choose(collect: &Collect, key: &str, choice: Option<UseChange>) -> Result<UsesReport, Failure> {
+    collect.choose(key, choice)?;
+    Ok(collect.uses(Now::read()))
 }
 
-fn data_of_node(
-    service: &dyn DataService,
-    Arg((name, node)): OfNode,
-) -> Result<DataReport, Failure> {
-    let report = service.data(&name, Some(&node))?;
-    if report.values.is_empty() {
-        return Err(Failure::NotFound(format!("data {name} of {node}: there is none")));
+/// Expands the hostlist of a query.
+fn expand(nodes: &str) -> Result<Vec<String>, Failure> {
+    hostlist::expand(nodes, NODES_MAX)
+        .map_err(|error| Failure::BadRequest(format!("nodes: {error}")))
+}
+
+fn data(collect: &Collect, name: &str, nodes: Option<String>) -> Result<DataReport, Failure> {
+    // The pseudo nodes are no hostlist.
+    let expand = |nodes: String| match nodes.starts_with('@') {
+        true => Ok(vec![nodes]),
+        false => expand(&nodes),
+    };
+    let nodes = nodes.map(expand).transpose()?;
+    collect.data(name, nodes.as_deref(), Now::read())
+}
+
+fn data_of_node(collect: &Collect, Arg((name, node)): OfNode) -> Result<DataReport, Failure> {
+    let none = Failure::NotFound(format!("data {name} of {node}: there is none"));
+    let report = data(collect, &name, Some(node))?;
+    if report.values.is_empty() { Err(none) } else { Ok(report) }
+}
+
+fn past(
+    collect: &Collect,
+    (Arg((name, node)), Params(ask)): (OfNode, Params<PastQuery>),
+) -> Result<Past, Failure> {
+    let period = (ask.since_ms.unwrap_or(0), ask.until_ms.unwrap_or(u64::MAX));
+    let limit = ask.limit.unwrap_or(POINTS);
+    if !(1..=COLLECT_POINTS_MAX).contains(&limit) {
+        let text = format!("limit: expected 1 to {COLLECT_POINTS_MAX}, got {limit}");
+        return Err(Failure::BadRequest(text));
     }
-    Ok(report)
+    collect.past((&name, &node), period, limit)
+}
+
+fn used(
+    backend: &dyn Backend,
+    (Arg(key), Params(ask)): (Arg<String>, Params<UseQuery>),
+) -> Result<UsedValues, Failure> {
+    let nodes = ask.nodes.as_deref().map(expand).transpose()?;
+    backend.used(&key, nodes, ask.name.as_deref())
+}
+
+/// Stores a value of a node, by the node's agent or an administrator.
+fn put_one(
+    collect: &Collect,
+    (name, node): (String, String),
+    PutOne { value, time_ms, age_ms }: PutOne,
+    admin: bool,
+) -> Result<Stored, Failure> {
+    let put = Put { name, node: Some(node.clone()), value, time_ms, age_ms };
+    let from = if admin { Sender::Admin } else { Sender::Agent(&node) };
+    let mut stored = collect.store(&[put], from, Now::read());
+    match stored.refused.pop() {
+        Some(refused) => Err(Failure::BadRequest(refused.reason)),
+        None => Ok(stored),
+    }
 }
 
 async fn store_one(
     State(shared): State<Arc<Shared>>,
     ConnectInfo(peer): ConnectInfo<Peer>,
-    Arg((name, node)): OfNode,
+    Arg(named): OfNode,
     body: Result<Body<PutOne>, Response>,
 ) -> Response {
     if let Some(refused) = shared.no_agent(peer) {
@@ -158,7 +221,8 @@ async fn store_one(
     let admin = shared.access.may_change(peer);
     match body {
         Ok(Body(put)) => {
-            shared.answer(peer, move |b| service(b)?.store_one(&name, &node, put, admin)).await
+            let ask = move |b: &dyn Backend| put_one(&service(b)?.collect, named, put, admin);
+            shared.answer(peer, ask).await
         }
         Err(response) => response,
     }
@@ -177,7 +241,7 @@ impl Drop for Held {
         if !self.done
             && let Some(service) = self.shared.backend.data_service()
         {
-            service.lost(&self.node, self.turn);
+            service.collect.lost(&self.node, self.turn, Now::read());
         }
     }
 }
@@ -196,9 +260,14 @@ async fn sync(
         Ok(ask) => ask,
         Err(response) => return response,
     };
-    let begun = service(&*shared.backend)
-        .and_then(|service| Ok((service.begin_sync(&node, &ask)?, service.generations())));
-    let ((turn, refused), mut generations) = match begun {
+    let begin = |service: &DataService| {
+        if node.starts_with('@') {
+            return Err(Failure::BadRequest(format!("{node}: no node has that name")));
+        }
+        let begun = service.collect.begin_sync(&node, &ask, Now::read())?;
+        Ok((begun, service.generations.clone()))
+    };
+    let ((turn, refused), mut generations) = match service(&*shared.backend).and_then(begin) {
         Ok(begun) => begun,
         Err(failure) => return failure.into_response(),
     };
@@ -212,7 +281,10 @@ async fn sync(
     }
     held.done = true;
     match service(&*held.shared.backend) {
-        Ok(service) => Json(service.end_sync(&held.node, ask.generation, refused)).into_response(),
+        Ok(DataService { collect, .. }) => {
+            let had = ask.generation;
+            Json(collect.end_sync(&held.node, had, refused, Now::read())).into_response()
+        }
         Err(failure) => failure.into_response(),
     }
 }

@@ -51,8 +51,8 @@ impl Shared {
     /// Returns the refusal of a user whose agents may not send values; administrators' always may.
     pub(super) fn no_agent(&self, peer: Peer) -> Option<Response> {
         let service = self.backend.data_service();
-        let agent =
-            peer.uid.is_some_and(|uid| service.is_some_and(|service| service.is_agent(uid)));
+        let agent = peer.uid.zip(service);
+        let agent = agent.is_some_and(|(uid, service)| service.agent_uids.contains(&uid));
         let text = "handing in values needs root, SlurmUser, phalanxd's user, \
                     control.allowed_uids or collect.agent_uids";
         let refused = || error(StatusCode::FORBIDDEN, text);
@@ -105,56 +105,37 @@ impl Shared {
 
 type Answer = Pin<Box<dyn Future<Output = Response> + Send>>;
 
-/// A handler for users who may read.
-#[derive(Clone)]
-pub(super) struct Read<F>(F);
+/// An answer, or the reason why there is none.
+pub(super) type Told<T> = Result<T, Failure>;
 
-/// Answers with the result of `ask`, which gets the parts `A` of the request.
-pub(super) fn read<A, T, F>(ask: F) -> Read<F>
-where
-    F: FnOnce(&dyn Backend, A) -> Result<T, Failure>,
-{
-    Read(ask)
+/// A handler for users whom `refuse` does not refuse.
+#[derive(Clone)]
+pub(super) struct Ask<F> {
+    refuse: fn(&Shared, Peer) -> Option<Response>,
+    make: F,
 }
 
-impl<A, T, F> Handler<(A, T), Arc<Shared>> for Read<F>
+/// Answers users who may read with the result of `ask`, which gets the parts `A` of the request.
+pub(super) fn read<A, T, F>(
+    ask: F,
+) -> Ask<impl FnOnce(&dyn Backend, A, Request) -> Told<T> + Clone + Send + Sync + 'static>
 where
-    A: FromRequestParts<Arc<Shared>> + Send + 'static,
-    T: Serialize + 'static,
     F: FnOnce(&dyn Backend, A) -> Result<T, Failure> + Clone + Send + Sync + 'static,
 {
-    type Future = Answer;
-
-    fn call(self, request: Request, shared: Arc<Shared>) -> Answer {
-        Box::pin(async move {
-            let (mut parts, _) = request.into_parts();
-            let peer = peer_of(&parts.extensions);
-            if let Some(refused) = shared.unreadable(peer) {
-                return refused;
-            }
-            let args = A::from_request_parts(&mut parts, &shared).await;
-            match args.map_err(IntoResponse::into_response) {
-                Ok(args) => shared.answer(peer, move |backend| (self.0)(backend, args)).await,
-                Err(rejected) => rejected,
-            }
-        })
-    }
+    let make = move |backend: &dyn Backend, args, _: Request| ask(backend, args);
+    Ask { refuse: Shared::unreadable, make }
 }
 
-/// A handler for users who may change something.
-#[derive(Clone)]
-pub(super) struct Change<F>(F);
-
-/// Answers with the result of `make`, which gets the parts `A` of the request and its body `C`. The
-/// body is read only if the user may change something.
-pub(super) fn change<A, C, T, F>(make: F) -> Change<F>
+/// Answers users who may change something with the result of `make`, which gets the parts `A` of
+/// the request and its body `C`. The body is read only then.
+pub(super) fn change<A, C, T, F>(make: F) -> Ask<F>
 where
     F: FnOnce(&dyn Backend, A, C) -> Result<T, Failure>,
 {
-    Change(make)
+    Ask { refuse: Shared::unchangeable, make }
 }
 
-impl<A, C, T, F> Handler<(A, C, T), Arc<Shared>> for Change<F>
+impl<A, C, T, F> Handler<(A, C, T), Arc<Shared>> for Ask<F>
 where
     A: FromRequestParts<Arc<Shared>> + Send + 'static,
     C: FromRequest<Arc<Shared>> + Send + 'static,
@@ -167,7 +148,7 @@ where
         Box::pin(async move {
             let (mut parts, body) = request.into_parts();
             let peer = peer_of(&parts.extensions);
-            if let Some(refused) = shared.unchangeable(peer) {
+            if let Some(refused) = (self.refuse)(&shared, peer) {
                 return refused;
             }
             let args = match A::from_request_parts(&mut parts, &shared).await {
@@ -176,7 +157,9 @@ where
             };
             let body = C::from_request(Request::from_parts(parts, body), &shared).await;
             match body.map_err(IntoResponse::into_response) {
-                Ok(body) => shared.answer(peer, move |backend| (self.0)(backend, args, body)).await,
+                Ok(body) => {
+                    shared.answer(peer, move |backend| (self.make)(backend, args, body)).await
+                }
                 Err(rejected) => rejected,
             }
         })
@@ -184,6 +167,6 @@ where
 }
 
 /// Returns the user of a request; none where the listener gave none.
-fn peer_of(extensions: &axum::http::Extensions) -> Peer {
+pub(super) fn peer_of(extensions: &axum::http::Extensions) -> Peer {
     extensions.get::<ConnectInfo<Peer>>().map(|info| info.0).unwrap_or_default()
 }

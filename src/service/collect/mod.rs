@@ -20,5 +20,5 @@ mod uses;
 
 pub use clock::Now;
 pub use local::Local;
-pub use service::{Collect, Sender, Settings};
+pub use service::{Collect, DataService, Sender, Settings};
 pub use uses::{Use, resolve};

@@ -10,6 +10,8 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 
+use tokio::sync::watch;
+
 use super::agents::Agents;
 use super::clock::Now;
 use super::database::CollectorStore;
@@ -61,6 +63,17 @@ pub enum Sender<'n> {
     Admin,
     /// The agent of this node, for its own registrations and node.
     Agent(&'n str),
+}
+
+/// The service as the daemon runs it, and the users whose agents may feed it.
+#[derive(Debug)]
+pub struct DataService {
+    /// The service.
+    pub collect: Arc<Collect>,
+    /// Generation of the assignments, as it changes.
+    pub generations: watch::Receiver<u64>,
+    /// Users whose agents may send values.
+    pub agent_uids: Vec<u32>,
 }
 
 type Changed = Box<dyn Fn(u64) + Send + Sync>;
@@ -178,6 +191,7 @@ impl Collect {
         read(&self.registry).may_add(&new)?;
         database.write(|store| store.put_registration(&new))?;
         self.put(new.clone(), now);
+        log::info!("collector {}: registered {}", new.name, new.cmd);
         Ok(new)
     }
 
@@ -186,10 +200,12 @@ impl Collect {
         if patch.name.as_deref().is_some_and(|other| other != name) {
             return Err(Failure::BadRequest("name: cannot be changed".to_owned()));
         }
-        self.change(name, now, |new| {
+        let updated = self.change(name, now, |new| {
             patch.apply(new);
             Ok(())
-        })
+        })?;
+        log::info!("collector {name}: changed to version {}", updated.version);
+        Ok(updated)
     }
 
     /// Starts or stops a registration, everywhere or on some nodes; durable when it returns.
@@ -200,7 +216,7 @@ impl Collect {
         run: bool,
         now: Now,
     ) -> Result<Registration, Failure> {
-        self.change(name, now, |new| match nodes {
+        let updated = self.change(name, now, |new| match nodes {
             None => {
                 new.enabled = run;
                 if run {
@@ -209,7 +225,10 @@ impl Collect {
                 Ok(())
             }
             Some(nodes) => except(new, nodes, run).map_err(Failure::BadRequest),
-        })
+        })?;
+        let (done, on) = (if run { "started" } else { "stopped" }, nodes.unwrap_or("all nodes"));
+        log::info!("collector {name}: {done} on {}, version {}", short(on), updated.version);
+        Ok(updated)
     }
 
     fn change(
@@ -250,6 +269,7 @@ impl Collect {
         write(&self.registry).remove(name);
         write(&self.latest).drop_name(name);
         self.bump();
+        log::info!("collector {name}: removed");
         Ok(old)
     }
 

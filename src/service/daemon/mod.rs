@@ -66,13 +66,12 @@ use crate::daemon::state::inputs::DataInputs;
 use crate::daemon::state::learned::Learned;
 use crate::daemon::state::order::StartOrder;
 use crate::daemon::state::plans::Plans;
-use crate::daemon::threads::collect::{self, DataService};
 use crate::daemon::threads::history::HistoryWriter;
 use crate::daemon::threads::learn::runs::RunEvent;
 use crate::daemon::threads::learn::{Learner, LearnerData};
 use crate::daemon::threads::order::Order;
 use crate::daemon::threads::poll::Poll;
-use crate::daemon::threads::{comments, datasets, energy, lookups, plan};
+use crate::daemon::threads::{collect, comments, datasets, energy, lookups, plan};
 use crate::daemon::watchdog::{Heartbeats, Watchdog};
 use crate::history::{
     HistoryReader, HistorySender, HistoryThread, Limits, SampleRecord, ThreadOptions,
@@ -329,7 +328,7 @@ impl Daemon {
             decisions: Mutex::default(),
             reader: HistoryReader::new(&config.history.path),
             history,
-            data_service: DataService::start(&config),
+            data_service: collect::start(&config),
             learned: Learned::default(),
             energy: EnergyRequests::default(),
             inputs: DataInputs::with_maps(config.history.path.with_file_name("maps")),

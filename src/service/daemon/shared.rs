@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use crate::api::Counters;
-use crate::collect::Now;
+use crate::collect::{DataService, Now};
 use crate::daemon::logging;
 use crate::daemon::settings::settings_of_link;
 use crate::daemon::state::cluster::Cluster;
@@ -18,7 +18,7 @@ use crate::daemon::state::learned::Learned;
 use crate::daemon::state::order::StartOrder;
 use crate::daemon::state::plans::Plans;
 use crate::daemon::state::power::Power;
-use crate::daemon::threads::collect::{self, DataService};
+use crate::daemon::threads::collect;
 use crate::daemon::watchdog::Heartbeats;
 use crate::history::{HistoryReader, HistorySender, Limits};
 use crate::link::Responder;

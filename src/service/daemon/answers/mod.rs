@@ -3,7 +3,6 @@
 
 mod activity;
 mod block_map;
-mod data_service;
 mod energy;
 mod energy_use;
 mod explain;
@@ -16,8 +15,10 @@ mod topology;
 use std::sync::Arc;
 
 use self::nodes::nodes_report;
-use crate::api::{Backend, DataService, Failure};
+use crate::api::{Backend, Failure};
+use crate::collect::{DataService, Now};
 use crate::daemon::decision_views::planned_preference;
+use crate::daemon::measured_values;
 use crate::daemon::shared::Shared;
 use crate::link::Responder;
 use phalanx_core::run::Run;
@@ -25,6 +26,7 @@ use phalanx_core::snapshot::{Job, JobState, Snapshot};
 use phalanx_core::topology::Topology;
 use phalanx_core::{NodeIdx, hostlist};
 use phalanx_ffi::clock::now_ms;
+use phalanx_messages::collect::UsedValues;
 use phalanx_messages::rest::{
     ActivityReport, DecisionsReport, EnergyReport, EnergyUse, Explain, ImportReport, NodesReport,
     PlanReport, PlannedJob, RecordRequest, RecordingStatus, ReloadReport, RunsReport, ShadowReport,
@@ -62,8 +64,22 @@ impl Shared {
 }
 
 impl Backend for Shared {
-    fn data_service(&self) -> Option<&dyn DataService> {
-        Some(self)
+    fn data_service(&self) -> Option<&DataService> {
+        Some(&self.data_service)
+    }
+
+    fn used(
+        &self,
+        key: &str,
+        nodes: Option<Vec<String>>,
+        name: Option<&str>,
+    ) -> Result<UsedValues, Failure> {
+        let snapshot = self.cluster.snapshot();
+        let named = |s: &Arc<Snapshot>| s.named().map(|(_, node)| node.name.to_string()).collect();
+        let nodes = nodes.or_else(|| snapshot.as_ref().map(named)).ok_or_else(no_snapshot)?;
+        let cpus = measured_values::cpus(snapshot.as_deref());
+        let cpus = |node: &str| cpus.get(node).copied();
+        self.data_service.collect.used(key, name, &nodes, &cpus, Now::read())
     }
 
     fn status(&self) -> Status {

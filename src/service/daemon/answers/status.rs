@@ -7,12 +7,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use phalanx_ffi::wire::{Proof, Reason, Stats};
 
 use crate::api::Counters;
+use crate::collect::Now;
 use crate::daemon::shared::Shared;
+use crate::daemon::threads::collect;
 use phalanx_config::OrderBy;
 use phalanx_ffi::locks::lock;
 use phalanx_messages::rest::{
-    CallShares, CallTime, ConfigStatus, ControlStatus, HistoryStatus, LinkStatus, OptionRefusals,
-    PluginStatus, PowerCapStatus, PowerStatus, ProofStatus, Quantiles, Status,
+    CallShares, CallTime, CollectStatus, ConfigStatus, ControlStatus, HistoryStatus, LinkStatus,
+    OptionRefusals, PluginStatus, PowerCapStatus, PowerStatus, ProofStatus, Quantiles, Status,
 };
 use phalanx_mirror::{Histogram, LinkView, OptionCount, Shares, upper_edge_quantiles};
 use phalanx_planner::energy::{PowerCap, watts};
@@ -49,6 +51,18 @@ impl Shared {
             collect: self.collect_status(),
             datasets: self.inputs.dataset_counts(),
             recording: self.recording.status(),
+        }
+    }
+
+    fn collect_status(&self) -> CollectStatus {
+        let (collect, config, now) = (&self.data_service.collect, self.config(), Now::read());
+        CollectStatus {
+            enabled: true,
+            path: collect::path(&config).display().to_string(),
+            listen: config.control.listen.clone(),
+            generation: collect.generation(),
+            totals: collect.totals(now),
+            uses: collect.uses(now).uses,
         }
     }
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use nix::unistd::Uid;
 use tokio::sync::watch;
 
-use crate::collect::{Collect, Now, Settings};
+use crate::collect::{Collect, DataService, Now, Settings};
 use crate::daemon::measured_values;
 use crate::sync::sleep_until;
 use phalanx_client::agent::AgentOptions;
@@ -29,25 +29,15 @@ const MAX_MB: u32 = 512;
 /// User that commands run as unless their registration names one: it owns nothing.
 const RUN_AS: &str = "nobody";
 
-/// The data service, and the users whose agents may feed it.
-#[derive(Debug)]
-pub struct DataService {
-    pub collect: Arc<Collect>,
-    pub generations: watch::Receiver<u64>,
-    pub agent_uids: Vec<u32>,
-}
-
-impl DataService {
-    /// Starts the data service of this configuration.
-    pub fn start(config: &Config) -> Self {
-        let (sender, generations) = watch::channel(0);
-        let changed = Box::new(move |generation| {
-            let _ = sender.send_replace(generation);
-        });
-        let collect = Arc::new(Collect::new(settings(config), changed, Now::read()));
-        collect.announce();
-        Self { collect, generations, agent_uids: config.collect.agent_uids.clone() }
-    }
+/// Starts the data service of this configuration.
+pub fn start(config: &Config) -> DataService {
+    let (sender, generations) = watch::channel(0);
+    let changed = Box::new(move |generation| {
+        sender.send_replace(generation);
+    });
+    let collect = Arc::new(Collect::new(settings(config), changed, Now::read()));
+    collect.announce();
+    DataService { collect, generations, agent_uids: config.collect.agent_uids.clone() }
 }
 
 /// Path of the data service's database, beside the history.
