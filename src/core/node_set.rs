@@ -111,9 +111,7 @@ impl NodeSet {
 
     /// Keeps only the members that `other` has too.
     pub fn intersect_with(&mut self, other: &Self) {
-        for (word, kept) in self.words.iter_mut().zip(&other.words) {
-            *word &= kept;
-        }
+        self.words.iter_mut().zip(&other.words).for_each(|(word, kept)| *word &= kept);
         self.words.iter_mut().skip(other.words.len()).for_each(|word| *word = 0);
     }
 
