@@ -245,4 +245,15 @@ mod tests {
         assert!(text.contains("url = \"https://a/\\\"\\noutput = \\\"/x\"\n"), "{text}");
         assert!(!text.contains("negotiate") && !text.contains("cacert"));
     }
+
+    /// Goal: a NameNode is believed by its certificate alone, of the authority that is named.
+    #[test]
+    fn certificates_are_checked() {
+        let mut curl = Curl::default();
+        for (file, cacert) in [("", ""), ("/ca.pem", "cacert = \"/ca.pem\"\n")] {
+            file.clone_into(&mut curl.identity.ca_file);
+            let text = curl.options("https://a/", Duration::ZERO, Duration::MAX);
+            assert!(text.ends_with(cacert) && !text.contains("insecure"), "{text}");
+        }
+    }
 }
