@@ -319,9 +319,17 @@ def pair(suite, *options, wrap="sleep 1"):
     return suite.cluster.submit("-N2", "--exclusive", "-J", "pair", "-t2", *options, wrap=wrap)
 
 
-def switches_of(suite):
+def six_runs(suite):
+    """Waits until what six jobs took is known."""
+    def known():
+        classes = phalanx_json(suite.cluster, "history", "speeds")["classes"]
+        return any(sum(of["runs"] for of in row["node_classes"]) >= 6 for row in classes)
+    suite.until(known, "speeds of both classes")
+
+
+def switches_of(suite, text):
     """Nodes of a job of two nodes on the idle cluster, and how many leaves these are."""
-    record, = suite.cluster.wait_jobs([pair(suite)], timeout=60)
+    record, = suite.cluster.wait_jobs([pair(suite, wrap=text)], timeout=60)
     nodes = set(expand_hostlist(record["NodeList"]))
     return nodes, len({int(node[1:]) > (1 if node[0] == "x" else 2) for node in nodes})
 
@@ -333,14 +341,13 @@ def leaf_cost(suite):
     runs = [pair(suite, "-w", nodes, wrap=text)
             for nodes in 2 * ("x1,x2", "y1,y2", "y3,y4")]
     suite.cluster.wait_jobs(runs, timeout=60)
-    suite.until(lambda: any(len(row["node_classes"]) == 2 for row in phalanx_json(
-        suite.cluster, "history", "speeds")["classes"]), "speeds of both classes")
-    nodes, leaves = switches_of(suite)
+    six_runs(suite)
+    nodes, leaves = switches_of(suite, text)
     suite.expect(leaves == 1, f"by default on {sorted(nodes)}, {leaves} leaves")
     with open(suite.cluster.paths.phalanx_toml, "a", encoding="utf-8") as file:
         file.write("[topology]\nleaf_cost = 0.3\n")
     reload(suite.cluster)
-    nodes, leaves = switches_of(suite)
+    nodes, leaves = switches_of(suite, text)
     suite.expect(nodes == {"x1", "x2"}, f"with leaf_cost 0.3 on {sorted(nodes)}")
 
 
@@ -350,8 +357,7 @@ def weight_first(suite):
     text = script("pair", 4, 1)
     runs = [pair(suite, "-w", nodes, wrap=text) for nodes in 2 * ("g1,g2", "x1,x2", "x3,x4")]
     suite.cluster.wait_jobs(runs, timeout=60)
-    suite.until(lambda: any(len(row["node_classes"]) == 2 for row in phalanx_json(
-        suite.cluster, "history", "speeds")["classes"]), "speeds of both classes")
+    six_runs(suite)
     # Both find lighter nodes.
     jobs = [pair(suite, wrap="sleep 3") for _ in range(2)]
     for record in suite.cluster.wait_jobs(jobs, timeout=60):

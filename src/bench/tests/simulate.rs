@@ -18,10 +18,11 @@ fn simulate(arguments: &[&str]) -> (i32, String, String) {
     (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
 }
 
-/// Runs a simulation and returns one object for each policy.
+/// Runs a simulation and returns one object for each policy; of limits above a day it is told.
 fn figures(arguments: &[&str]) -> Vec<Value> {
     let (code, out, error) = simulate(arguments);
-    assert_eq!((code, error.as_str()), (0, ""), "{arguments:?}");
+    let mut said = error.lines().filter(|line| !line.contains("bf_window (1440 min) is below"));
+    assert_eq!((code, said.next()), (0, None), "{arguments:?}");
     out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
