@@ -328,8 +328,8 @@ def ejected(run):
         site(run.cluster, "phalanx_eject=1", "phalanx_enable=1")
     with FakeDaemon(run.cluster.paths.plugin_socket, wrong) as fake:
         # Fifty answers count; asks are as many as their time in a minute allows.
-        for _ in range(6):
-            if fake.breaker != EJECTED:
+        for at in range(6):
+            if at < 2 or fake.breaker != EJECTED:
                 run.stream.waves(2)
         run.stream.finish()
         run.until(lambda: fake.breaker == EJECTED, "the plugin tells the false daemon: "

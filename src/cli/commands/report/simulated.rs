@@ -116,7 +116,7 @@ impl Simulation {
             )));
         }
         let pool = load.workload();
-        rules::note_window(&rules, pool.jobs.iter().map(|job| job.limit_s));
+        rules::note_window(&rules, &[SLURM], pool.jobs.iter().map(|job| job.limit_s));
         let gangs = GangSettings { bonus_scale: 0.0, ..config.gang_settings() };
         let setup = |policy: &Policy| Setup::of(policy, &config.tuning(), &gangs, &rules);
         let mut as_was = [happened(&load, &pool, &setup(&SLURM))];

@@ -240,7 +240,7 @@ fn batch(
     let mut load = load.map_err(Log::failed(&log.name))?;
     note_left_out(&log.name, &load.left_out);
     load.turnaround_s = args.turnaround;
-    rules::note_window(rules, load.jobs.iter().map(|job| job.limit_s));
+    rules::note_window(rules, policies, load.jobs.iter().map(|job| job.limit_s));
     let mut found = each(args.threads, policies, load.jobs.len(), |policy, progress| {
         let schedule = pool::run(&load, policy, rules, progress);
         (metrics::of_pool(policy.name, &load, &schedule), schedule)
@@ -277,7 +277,7 @@ fn on_nodes(
     // Nothing was learned of speeds: trying nodes teaches nothing.
     let gangs = GangSettings { seed: args.seed, bonus_scale: 0.0, ..config.gang_settings() };
     let pool = load.workload();
-    rules::note_window(rules, pool.jobs.iter().map(|job| job.limit_s));
+    rules::note_window(rules, policies, pool.jobs.iter().map(|job| job.limit_s));
     let found = each(args.threads, policies, load.jobs.len(), |policy, progress| {
         let setup = Setup::of(policy, &config.tuning(), &gangs, rules);
         let outcome = nodes::engine::run(&load, &setup, None, progress)?;

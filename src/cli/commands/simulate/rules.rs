@@ -9,6 +9,7 @@ use crate::outcome::note;
 use crate::slurm_conf::SlurmConf;
 use phalanx_config::{Config, OrderBy as By, OrderConfig};
 use phalanx_planner::order::{Bounds, MAX_DELTA};
+use phalanx_sim::policy::Policy;
 use phalanx_sim::slurm::{OrderBy, OrderRule, Parameters, Rules};
 
 /// Returns the rules; without a configuration, order by learned runtimes within the default bounds.
@@ -33,12 +34,11 @@ pub fn rules(config: Option<&Config>, slurm_conf: Option<&Path>) -> Result<Rules
     Ok(Rules { parameters, order: rule(&order) })
 }
 
-/// Says where the window of backfill is shorter than limits of jobs.
-pub fn note_window(rules: &Rules, mut limits_s: impl Iterator<Item = u64>) {
-    let window_s = rules.parameters.bf_window_s;
-    if rules.parameters.bf_interval_s.is_some()
-        && limits_s.any(|limit| limit > window_s.unsigned_abs())
-    {
+/// Says where the window of Slurm's backfill is shorter than limits of jobs.
+pub fn note_window(rules: &Rules, by: &[Policy], mut limits_s: impl Iterator<Item = u64>) {
+    let (window_s, interval) = (rules.parameters.bf_window_s, rules.parameters.bf_interval_s);
+    let plans = interval.is_some() && by.iter().any(|p| matches!(p.name, "slurm" | "phalanx"));
+    if plans && limits_s.any(|limit| limit > window_s.unsigned_abs()) {
         note(format_args!(
             "bf_window ({} min) is below the limits of jobs: who waits for the end of such a one \
              gets no reservation",
