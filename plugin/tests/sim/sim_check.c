@@ -89,8 +89,6 @@ static void _check_change(const struct breaker *b, uint32_t state)
 	    (was.state != BREAKER_HALF_OPEN ||
 	     stat_get(&overlay_stats.answers) == half_open_answers))
 		_say("closed without an answer");
-	if (was.state == BREAKER_HALF_OPEN)
-		half_open_asks = 0;
 	if (state == BREAKER_HALF_OPEN) {
 		half_open_answers = stat_get(&overlay_stats.answers);
 		if (was.state != BREAKER_OPEN || was.until > sim_clock)
@@ -113,6 +111,9 @@ extern void sim_check_slice(void)
 	    atomic_load(&b->state) == BREAKER_OPEN && !sim_random(64))
 		atomic_store(&b->state, BREAKER_CLOSED);
 	state = atomic_load(&b->state);
+	/* It may have been half open and opened again within a slice. */
+	if (state != BREAKER_HALF_OPEN || b->crossings != was.crossings)
+		half_open_asks = 0;
 	if (b->crossings != was.crossings || state != was.state)
 		_check_change(b, state);
 	if (state != was.state && sim.log)
