@@ -310,61 +310,6 @@ def partition_modes(suite):
 
 
 @case
-def live_comparison(suite):
-    """Half of the jobs by Slurm alone: both arms appear, and Slurm's has nothing of Phalanx"""
-    text, cluster = suite.read_toml(), suite.cluster
-    suite.toml(text + "\n[compare]\nshare = 0.5\n")
-    suite.reload()
-    config = read_status(cluster)["raw"]["config"]
-    suite.expect(config["compare"] and config["compare"][0] == 0.5, f"status: {config}")
-    # All of one arm: once in 32,768 times.
-    jobs = [cluster.submit("-N1", "-n2") for _ in range(16)]
-    array = cluster.submit("-n1", "--array=0-3")
-    cluster.wait_jobs([*jobs, array], timeout=120)
-
-    def runs():
-        every = phalanx_json(cluster, "history", "runs", "--since", "1h")["runs"]
-        return {run["job"]: run for run in every if run["arm"]}
-    names = [str(job) for job in jobs] + [f"{array}_{task}" for task in range(4)]
-    suite.until(lambda: set(names) <= set(runs()), "each run is recorded with its arm")
-    found = runs()
-    suite.expect({found[name]["arm"] for name in names} == {"slurm 0.5", "phalanx 0.5"},
-                 f"arms: {found}")
-    suite.expect(len({found[name]["arm"] for name in names[16:]}) == 1, "an array in two arms")
-
-    for job in jobs:
-        run, report = found[str(job)], suite.explain(job)
-        mode = report["mode"]
-        slurms, alone = run["arm"] == "slurm 0.5", "treated by Slurm alone: live comparison"
-        said = " ".join(phalanx(cluster, "explain", str(job)).stdout.split())
-        suite.expect(slurms == (alone in mode) and slurms == (alone in said),
-                     f"job {job}, {run['arm']}: explain says {mode}: {said}")
-        suite.expect(not slurms or not report["asks"] and not report["placed"]["by_phalanx"]
-                     and run["placed_by"] == "stock", f"job {job} of Slurm's arm: {report}")
-    suite.expect(any(found[str(job)]["placed_by"] != "stock" for job in jobs),
-                 "Phalanx placed no job of its arm")
-    compared = phalanx_json(cluster, "report", "compare")
-    suite.expect(compared["slurm"]["runs"] + compared["phalanx"]["runs"] >= len(names)
-                 and compared["share"] == 0.5, f"report compare: {compared}")
-    print(phalanx(cluster, "report", "compare").stdout)
-    held = [cluster.submit("-H", "-n1") for _ in range(12)]
-
-    def arms():
-        suite.until(lambda: all(suite.pending(job) for job in held), "the held jobs are known")
-        return [phalanx_json(cluster, "explain", str(job))["mode"] for job in held]
-    before = arms()
-    cluster.stop_phalanxd()
-    cluster.start_phalanxd()
-    suite.until(lambda: read_status(cluster)["raw"]["plugin"]["synced"], "it is connected again")
-    suite.expect(arms() == before and len(set(before)) == 2, f"a restart draws anew: {before}")
-    cluster.run("scancel", *map(str, held))
-    suite.toml(text)
-    suite.reload()
-    config = read_status(cluster)["raw"]["config"]
-    suite.expect(not config["compare"], "it goes on without [compare]")
-
-
-@case
 def pending_explained(suite):
     """A waiting job: the filters and the nodes left add up, and the blocker is named"""
     holder = suite.cluster.submit("-p", "gpu", "-N4", "-C", "a100", "--gres=gpu:a100:4", "-t5",
@@ -455,6 +400,61 @@ def polls_go_round(suite):
     suite.reload()
     first = nodes.index(landed[0])
     suite.expect(landed == [nodes[(first + turn) % 4] for turn in range(5)], f"on {landed}")
+
+
+@case
+def live_comparison(suite):
+    """Half of the jobs by Slurm alone: both arms appear, and Slurm's has nothing of Phalanx"""
+    text, cluster = suite.read_toml(), suite.cluster
+    suite.toml(text + "\n[compare]\nshare = 0.5\n")
+    suite.reload()
+    config = read_status(cluster)["raw"]["config"]
+    suite.expect(config["compare"] and config["compare"][0] == 0.5, f"status: {config}")
+    # All of one arm: once in 32,768 times.
+    jobs = [cluster.submit("-N1", "-n2") for _ in range(16)]
+    array = cluster.submit("-n1", "--array=0-3")
+    cluster.wait_jobs([*jobs, array], timeout=120)
+
+    def runs():
+        every = phalanx_json(cluster, "history", "runs", "--since", "1h")["runs"]
+        return {run["job"]: run for run in every if run["arm"]}
+    names = [str(job) for job in jobs] + [f"{array}_{task}" for task in range(4)]
+    suite.until(lambda: set(names) <= set(runs()), "each run is recorded with its arm")
+    found = runs()
+    suite.expect({found[name]["arm"] for name in names} == {"slurm 0.5", "phalanx 0.5"},
+                 f"arms: {found}")
+    suite.expect(len({found[name]["arm"] for name in names[16:]}) == 1, "an array in two arms")
+
+    for job in jobs:
+        run, report = found[str(job)], suite.explain(job)
+        mode = report["mode"]
+        slurms, alone = run["arm"] == "slurm 0.5", "treated by Slurm alone: live comparison"
+        said = " ".join(phalanx(cluster, "explain", str(job)).stdout.split())
+        suite.expect(slurms == (alone in mode) and slurms == (alone in said),
+                     f"job {job}, {run['arm']}: explain says {mode}: {said}")
+        suite.expect(not slurms or not report["asks"] and not report["placed"]["by_phalanx"]
+                     and run["placed_by"] == "stock", f"job {job} of Slurm's arm: {report}")
+    suite.expect(any(found[str(job)]["placed_by"] != "stock" for job in jobs),
+                 "Phalanx placed no job of its arm")
+    compared = phalanx_json(cluster, "report", "compare")
+    suite.expect(compared["slurm"]["runs"] + compared["phalanx"]["runs"] >= len(names)
+                 and compared["share"] == 0.5, f"report compare: {compared}")
+    print(phalanx(cluster, "report", "compare").stdout)
+    held = [cluster.submit("-H", "-n1") for _ in range(12)]
+
+    def arms():
+        suite.until(lambda: all(suite.pending(job) for job in held), "the held jobs are known")
+        return [phalanx_json(cluster, "explain", str(job))["mode"] for job in held]
+    before = arms()
+    cluster.stop_phalanxd()
+    cluster.start_phalanxd()
+    suite.until(lambda: read_status(cluster)["raw"]["plugin"]["synced"], "it is connected again")
+    suite.expect(arms() == before and len(set(before)) == 2, f"a restart draws anew: {before}")
+    cluster.run("scancel", *map(str, held))
+    suite.toml(text)
+    suite.reload()
+    config = read_status(cluster)["raw"]["config"]
+    suite.expect(not config["compare"], "it goes on without [compare]")
 
 
 @case
