@@ -103,51 +103,53 @@ struct classes {
 /* Class of each candidate, by the order of finding. */
 static uint8_t found[PHX_NODES_MAX]; /* of the one call at a time */
 
-static struct phx_class _class_of(const node_record_t *node_ptr, uint16_t mode)
+/* The class of a node as one number: the tier above the weight. */
+static inline uint64_t _key_of(const node_record_t *node_ptr, bool run_now)
 {
-	if (mode == SELECT_MODE_RUN_NOW)
-		return (struct phx_class) { RUN_NOW_TIER(node_ptr),
-					    RUN_NOW_WEIGHT(node_ptr) };
-	return (struct phx_class) {
-		WILL_RUN_TIER(node_ptr), WILL_RUN_WEIGHT(node_ptr)
-	};
+	return run_now ? (uint64_t) RUN_NOW_TIER(node_ptr) << 32 | RUN_NOW_WEIGHT(node_ptr) :
+			 (uint64_t) WILL_RUN_TIER(node_ptr) << 32 | WILL_RUN_WEIGHT(node_ptr);
 }
 
 /* RET position of the class, CLASSES_MAX if there are too many */
-static uint32_t _find_class(struct classes *c, struct phx_class key)
+static uint32_t _find_class(struct classes *c, uint64_t key)
 {
+	struct phx_class of = { (uint32_t) (key >> 32), (uint32_t) key };
 	uint32_t i = 0;
 
-	while (i < c->count && (c->of[i].tier != key.tier || c->of[i].weight != key.weight))
+	while (i < c->count && (c->of[i].tier != of.tier || c->of[i].weight != of.weight))
 		i++;
 	if (i == c->count && i < CLASSES_MAX)
-		c->of[c->count++] = key;
+		c->of[c->count++] = of;
 	return i;
 }
 
 /* RET false if there are too many classes, or a candidate is no node or out to the daemon */
-static bool _find_all(struct classes *c, const uint64_t *words, uint32_t bits, uint16_t mode)
+static inline bool _find_all(struct classes *c, const uint64_t *words, uint32_t bits, bool run_now)
 {
-	struct phx_class last = { UINT32_MAX, 0 };
-	uint32_t at = 0;
+	const uint32_t *sent = state_sent_weight;
+	/* Most nodes are as the one before them. */
+	uint64_t weight = 0, key = 0;
+	uint32_t states = UINT32_MAX, at = 0;
 
 	for (uint32_t w = 0; w < (bits + 63) / 64; w++) {
 		for (uint64_t rest = words[w]; rest; rest &= rest - 1) {
 			uint32_t i = 64 * w + (uint32_t) __builtin_ctzll(rest);
-			node_record_t *node_ptr = node_record_table_ptr[i];
-			struct phx_class key;
+			const node_record_t *node_ptr = node_record_table_ptr[i];
+			uint64_t own;
 
-			if (!node_ptr || state_sent_weight(i) == INFINITE)
+			if (!node_ptr || sent[i] == INFINITE)
 				return false;
-			key = _class_of(node_ptr, mode);
-			if (key.tier || key.weight != state_sent_weight(i))
-				c->plain = false;
-			c->gpu_cores |= NODE_GPU_CORES(node_ptr);
-			if (key.tier != last.tier || key.weight != last.weight)
+			own = run_now ? node_ptr->sched_weight : WILL_RUN_WEIGHT(node_ptr);
+			if (own != weight || (node_ptr->node_state & CLASS_STATES) != states) {
+				weight = own;
+				states = node_ptr->node_state & CLASS_STATES;
+				key = _key_of(node_ptr, run_now);
 				at = _find_class(c, key);
-			if (at == CLASSES_MAX)
-				return false;
-			last = key;
+				if (at == CLASSES_MAX)
+					return false;
+			}
+			c->plain &= key == sent[i];
+			c->gpu_cores |= NODE_GPU_CORES(node_ptr);
 			found[i] = (uint8_t) at;
 		}
 	}
@@ -303,7 +305,8 @@ extern uint16_t ask_put_arrays(struct phx_ask *ask, const struct ask_call *call)
 		return PHX_R_SKIPPED;
 	/* Whether a job could ever run does not depend on classes. */
 	if (left && call->mode != SELECT_MODE_TEST_ONLY &&
-	    !_find_all(&classes, words, bits, call->mode))
+	    !(call->mode == SELECT_MODE_RUN_NOW ? _find_all(&classes, words, bits, true) :
+						  _find_all(&classes, words, bits, false)))
 		return PHX_R_CLASSES;
 	if (classes.gpu_cores)
 		ask->flags |= PHX_ASK_GPU_CORES;

@@ -54,6 +54,8 @@ typedef bitstr_t exc_t;
  * (select/cons_tres, _set_sched_weight()); before, it finds what the last RUN_NOW left there, so
  * that the same order is as good. */
 #define SCHED_TIER(node_ptr) ((uint32_t) ((node_ptr)->sched_weight >> 40))
+/* The states that have to do with it. */
+#define CLASS_STATES (NODE_STATE_POWERED_DOWN | NODE_STATE_POWERING_DOWN | NODE_STATE_POWERING_UP)
 #define IS_ASLEEP(node_ptr) (IS_NODE_POWERED_DOWN(node_ptr) || IS_NODE_POWERING_DOWN(node_ptr))
 #if SINCE(23, 11)
 #define RUN_NOW_TIER(node_ptr) SCHED_TIER(node_ptr)

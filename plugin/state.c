@@ -96,12 +96,7 @@ static void _fill_node(struct phx_node *out, const node_record_t *node_ptr)
 		(void) list_for_each(node_ptr->gres_list, _node_gres, out);
 }
 
-static uint32_t sent_weight[PHX_NODES_MAX]; /* by node index */
-
-extern uint32_t state_sent_weight(uint32_t node)
-{
-	return sent_weight[node];
-}
+uint32_t state_sent_weight[PHX_NODES_MAX];
 
 /* Hash a node word by word with FNV: 10,000 nodes must not cost milliseconds. */
 static uint64_t _hash_node(uint64_t hash, const struct phx_node *node)
@@ -148,7 +143,7 @@ static bool _put_nodes(struct pktbuf *out, struct state_info *info, uint64_t *na
 			_fill_node(node, node_record_table_ptr[first + i]);
 			*name_hash = fnv_bytes(*name_hash, node->name, strlen(node->name) + 1);
 			info->table_hash = _hash_node(info->table_hash, node);
-			sent_weight[first + i] = node->flags ? INFINITE : node->weight;
+			state_sent_weight[first + i] = node->flags ? INFINITE : node->weight;
 		}
 	}
 	return true;

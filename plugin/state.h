@@ -20,8 +20,8 @@ extern bool state_build(struct pktbuf *out, struct state_info *info);
 /* Hash of NODES and TOPOLOGY; locks: READ conf, node */
 extern uint64_t state_table_hash(void);
 
-/* RET the Weight of a node in the last NODES, INFINITE if it was out: the daemon's view */
-extern uint32_t state_sent_weight(uint32_t node);
+/* The Weight of each node in the last NODES, INFINITE if it was out: the daemon's view */
+extern uint32_t state_sent_weight[];
 
 /* Append the JOB messages of one running or suspended job.
  * IN suspended - its CPUs are free
