@@ -24,8 +24,6 @@ OVERLAY = build/slurm-$(SLURM_VERSION)/select_cons_tres.so
 CARGO ?= cargo
 # The system's Python: the suites need nothing beyond its standard library.
 PYTHON ?= /usr/bin/python3
-APT := DEBIAN_FRONTEND=noninteractive apt-get -y -q --no-install-recommends
-SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
 # Nothing of Slurm but its library: what is built may be installed beside any Slurm.
 PACKAGES_BUILD := build-essential pkg-config dpkg-dev ca-certificates libslurm-dev libmunge-dev \
@@ -40,7 +38,7 @@ PACKAGES_DEB := debhelper dpkg-dev lintian python3
 PACKAGES_RPM := rpm rpmlint cpio buildah
 PACKAGES_TEST := $(PACKAGES_RUN) clang libclang-rt-dev sqlite3 systemd libseccomp2 \
 	slurmdbd mariadb-server python3-venv chromium chromium-driver fonts-dejavu-core \
-	python3-prometheus-client shellcheck debootstrap tesseract-ocr tesseract-ocr-eng python3-pil \
+	python3-prometheus-client shellcheck valgrind debootstrap tesseract-ocr tesseract-ocr-eng python3-pil \
 	$(PACKAGES_HDFS) $(PACKAGES_DEB)
 
 export CARGO_TERM_COLOR ?= never
@@ -261,7 +259,6 @@ RATE ?= 20
 campaign-kills: deps-test debug plugin
 	$(CLUSTER_ENV) $(PYTHON) tests/cluster/kills.py --kills $(KILLS) --seed $(SEED)
 campaign-memcheck: deps-test debug plugin
-	command -v valgrind > /dev/null || $(SUDO) $(APT) install valgrind
 	$(MAKE) -C plugin sabotage SLURM_VERSION=$(SLURM_VERSION)
 	$(CLUSTER_ENV) PHALANX_OVERLAY_DIR=$(CURDIR)/$(dir $(OVERLAY))sabotage \
 		$(PYTHON) tests/cluster/memcheck.py --jobs 25 --seed $(SEED) --sabotage

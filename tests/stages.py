@@ -288,6 +288,9 @@ ROWS = (
         ("tests", "plugin")),
     Row("plugin-check", "check", "build", 85, (*MAKE, "-C", "plugin", "check"),
         ("plugin", "packages", "debug")),
+    # Instructions and allocations of fixed work, beside those of the commit.
+    Row("counts", "check", "build", 60, (PYTHON, "tests/counts.py"),
+        ("plugin", "packages", "debug"), programs()),
     Row("plugin-check-24.11", "24.11", "build", 70,
         (*MAKE, "-C", "plugin", "check", f"SLURM_VERSION={NEW}"), ("slurm-24.11", "packages")),
     Row("page", "page", "any", 25, (PYTHON, "tests/page/page.py"), ("packages",), again=True),

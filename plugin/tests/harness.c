@@ -4,6 +4,7 @@
  * small, a scripted stock plugin and a scripted daemon.
  *
  * usage: harness OVERLAY.so DIRECTORY-OF-FAKE-STOCKS [K: each Kth call fails]
+ *        harness OVERLAY.so DIRECTORY-OF-FAKE-STOCKS run|will NODES
  */
 
 #include "harness.h"
@@ -377,7 +378,7 @@ int main(int argc, char **argv)
 {
 	log_options_t log = LOG_OPTS_INITIALIZER;
 
-	CHECK(argc == 3 || argc == 4);
+	CHECK(argc >= 3 && argc <= 5);
 	overlay_file = argv[1];
 	stock_dir = argv[2];
 	log.stderr_level = getenv("VERBOSE") ? LOG_LEVEL_DEBUG :
@@ -398,13 +399,17 @@ int main(int argc, char **argv)
 	ctld_nodes(8);
 	job = ctld_job(100, 2);
 
-	if (argc == 4) {
+	if (argc > 3) {
 		in_slurmctld = true;
-		daemon_start(sock_path);
-		test_failures(atoi(argv[3]));
+		if (argc == 4) {
+			daemon_start(sock_path);
+			test_failures(atoi(argv[3]));
+		} else {
+			test_count(!strcmp(argv[3], "will"), atoi(argv[4]));
+		}
 		daemon_stop();
 		remove_root();
-		puts("harness: failures: ok");
+		puts("harness: ok");
 		return 0;
 	}
 	test_init();

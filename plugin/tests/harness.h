@@ -78,5 +78,6 @@ extern void test_loss(void);   /* test_link.c */
 extern void test_order(void);  /* test_order.c */
 extern void test_order_end(void); /* the same, after fini() */
 extern void test_failures(int every); /* test_failures.c */
+extern void test_count(bool will_run, int nodes); /* test_count.c */
 
 #endif

@@ -4,6 +4,7 @@
 
 mod bag;
 mod balance;
+mod counts;
 mod data;
 mod gang;
 mod pages;
@@ -40,6 +41,8 @@ enum Command {
     BalancePacking(Words),
     /// Makespans of the bisection method beside published ones: [--large] [FILE...]
     BisectQuality(Words),
+    /// One piece of work whose instructions are counted (tests/counts.py): NAME
+    Counts(Words),
     /// Time and quality of plans of data jobs
     DataPlan,
     /// Time and memory of one plan of gangs: [NODES] [GANGS] [DEADLINE_MS]
@@ -98,6 +101,7 @@ impl Command {
             Self::Balance => balance::decisions::run(),
             Self::BalancePacking(args) => balance::packing::run(&args.words),
             Self::BisectQuality(args) => return Ok(data::bisect::run(&args.words)?),
+            Self::Counts(args) => counts::run(&args.words)?,
             Self::DataPlan => data::plan::run(),
             Self::GangPlan(args) => gang::plan::run(&args.words)?,
             Self::GangPolicies(args) => gang::policies::run(&args.words)?,

@@ -18,7 +18,8 @@ use phalanx_planner::proof::{Prover, Times};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus as Rng;
 
-const NODES: u32 = 10_000;
+/// Nodes of the cluster.
+pub const NODES: u32 = 10_000;
 const JOBS: u32 = 20_000;
 const QUESTIONS: u32 = 20_000;
 const NOW: u32 = 1_700_000_000;
@@ -73,34 +74,67 @@ fn shape(rng: &mut Rng) -> Shape {
     }
 }
 
-fn measure(name: &str, candidates: &NodeSet, windows: bool) {
-    let mut rng = Rng::seed_from_u64(7);
-    let mut cluster = Cluster::new(table());
-    let mut prover = Prover::new(&cluster);
-    let mut next = 1;
-    let mut add = |cluster: &mut Cluster, prover: &mut Prover, rng: &mut Rng| {
-        let job = job(next, cluster, rng);
-        prover.set_job(None, &job);
-        cluster.set_job(job, |_| {});
-        next += 1;
-    };
-    for _ in 0..JOBS {
-        add(&mut cluster, &mut prover, &mut rng);
+/// The full cluster.
+pub struct Full {
+    rng: Rng,
+    cluster: Cluster,
+    prover: Prover,
+    next: u32,
+    turns: usize,
+}
+
+impl Full {
+    /// With so many running jobs.
+    pub fn new(jobs: u32) -> Self {
+        let cluster = Cluster::new(table());
+        let prover = Prover::new(&cluster);
+        let rng = Rng::seed_from_u64(7);
+        let mut full = Self { rng, cluster, prover, next: 1, turns: 0 };
+        (0..jobs).for_each(|_| full.add());
+        full
     }
-    let times = Times { now_s: NOW, from_s: 0, windows };
+
+    fn add(&mut self) {
+        let job = job(self.next, &self.cluster, &mut self.rng);
+        self.prover.set_job(None, &job);
+        self.cluster.set_job(job, |_| {});
+        self.next += 1;
+    }
+
+    /// One job ends and another begins; returns the next question.
+    pub fn turn(&mut self) -> Shape {
+        let ended = self.cluster.jobs().keys().nth(self.turns % 50).copied().unwrap();
+        self.turns += 1;
+        self.prover.end_job(&self.cluster.jobs()[&ended].clone());
+        self.cluster.end_job(ended, |_| {});
+        self.add();
+        shape(&mut self.rng)
+    }
+
+    /// Whether a start is proved among these candidates, with its nodes.
+    pub fn prove(
+        &mut self,
+        shape: &Shape,
+        candidates: &NodeSet,
+        windows: bool,
+        nodes: &mut Vec<NodeIdx>,
+    ) -> bool {
+        let times = Times { now_s: NOW, from_s: 0, windows };
+        let words = Candidates::new(candidates.words());
+        self.prover.earliest(&self.cluster, shape, words, times, nodes).is_some()
+    }
+}
+
+fn measure(name: &str, candidates: &NodeSet, windows: bool) {
+    let mut full = Full::new(JOBS);
     let (mut took, mut proved, mut few) = (Vec::with_capacity(QUESTIONS as usize), 0usize, 0);
     let mut nodes: Vec<NodeIdx> = Vec::new();
-    for turn in 0..QUESTIONS {
-        let ended = cluster.jobs().keys().nth(turn as usize % 50).copied().unwrap();
-        prover.end_job(&cluster.jobs()[&ended].clone());
-        cluster.end_job(ended, |_| {});
-        add(&mut cluster, &mut prover, &mut rng);
-        let shape = shape(&mut rng);
-        let words = Candidates::new(candidates.words());
+    for _ in 0..QUESTIONS {
+        let shape = full.turn();
         let start = Instant::now();
-        let earliest = prover.earliest(&cluster, &shape, words, times, &mut nodes);
+        let is_proved = full.prove(&shape, candidates, windows, &mut nodes);
         took.push(start.elapsed());
-        proved += usize::from(earliest.is_some());
+        proved += usize::from(is_proved);
         few += nodes.len();
     }
     took.sort_unstable();

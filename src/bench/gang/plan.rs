@@ -18,7 +18,7 @@ use phalanx_planner::usage::NodeUsage;
 type Fail = Box<dyn std::error::Error>;
 
 /// Speeds that differ by type and class; some pairs were never tried.
-struct Known;
+pub struct Known;
 
 impl Beliefs for Known {
     fn job_type(&self, job: &Job, _: Option<u32>) -> String {
@@ -44,7 +44,8 @@ impl Beliefs for Known {
     }
 }
 
-fn snapshot(nodes: u32, gangs: u32) -> Result<Snapshot, Fail> {
+/// The nodes and the queue.
+pub fn snapshot(nodes: u32, gangs: u32) -> Result<Snapshot, Fail> {
     let mut builder = Builder::default();
     let node = |at: u32| Node {
         name: Arc::from(format!("n{at:05}")),
