@@ -122,14 +122,14 @@ impl SlurmConf {
         Ok(())
     }
 
-    /// The name of an included file with the cluster's name for `%c`.
+    /// The name of an included file with the cluster's name, in small letters, for `%c`.
     fn with_cluster(&self, name: &str) -> Result<String, String> {
         if !name.contains("%c") {
             return Ok(name.to_owned());
         }
         let (cluster, _) =
             self.get("ClusterName").ok_or("Include: %c needs a ClusterName line before it")?;
-        Ok(name.replace("%c", cluster))
+        Ok(name.replace("%c", &cluster.to_ascii_lowercase()))
     }
 
     /// Lines of the whole file without comments, included files in place.
@@ -558,11 +558,11 @@ mod tests {
     #[test]
     fn values_are_read_by_the_rule_of_slurm() {
         let conf = parse(
-            "ClusterName = big DebugFlags=backfill\nNodeName = b[1-2] CPUs = 8 RealMemory = 32000 \
+            "ClusterName = Big DebugFlags=backfill\nNodeName = b[1-2] CPUs = 8 RealMemory = 32000 \
              Reason=\"bad RealMemory=1 dimm CPUs=1\"\nNodeName=f[1-9] State=FUTURE CPUs=64\n\
              Include %c-nodes.conf\nPartitionName = p Nodes+=ALL ClusterName=no\n",
         );
-        assert_eq!(conf.get("clustername").unwrap().0, "big");
+        assert_eq!(conf.get("clustername").unwrap().0, "Big");
         assert_eq!(conf.get("DebugFlags").unwrap().0, "backfill");
         assert_eq!(names(&conf), ["p"]);
         let specs = conf.node_specs().unwrap();

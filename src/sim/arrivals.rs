@@ -231,7 +231,7 @@ fn job_of(run: &Run, submit_s: i64, mean_s: f64, load: &NodeLoad) -> Option<Node
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::nodes::load::{Site, idle};
+    use crate::nodes::load::{PARTITION, Site, idle};
     use phalanx_core::trace::spec;
 
     const NOW_S: i64 = 1_700_000_000 / 3600 * 3600;
@@ -241,7 +241,7 @@ mod tests {
             user: user.to_owned(),
             class: "train".to_owned(),
             name: "train".to_owned(),
-            partition: "all".to_owned(),
+            partition: PARTITION.to_owned(),
             submit_s: NOW_S - hours_ago * HOUR_S,
             elapsed_ms: 600_000,
             limit_min: Some(60),

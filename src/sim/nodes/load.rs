@@ -15,15 +15,15 @@ use phalanx_core::snapshot::{Builder, Job, Node, NodeGres, Partition, Snapshot};
 use phalanx_core::trace::sacct;
 use phalanx_core::trace::spec::{NodeSpec, memory_mb};
 
-/// The one partition of a cluster that is only specified.
-pub(super) const PARTITION: &str = "all";
+/// The partition of all nodes, of jobs whose own is not known; no name that Slurm takes.
+pub(crate) const PARTITION: &str = "(all)";
 
 /// Nodes and partitions of a cluster.
 #[derive(Debug, Clone, Default)]
 pub struct Site {
     /// Nodes; of an accounting with none, those that its jobs ran on.
     pub nodes: Vec<NodeSpec>,
-    /// Partitions; of an accounting with none, those of its jobs; else there is one of all nodes.
+    /// Partitions; of an accounting with none, those of its jobs. One of all nodes is always there.
     pub partitions: Vec<PartitionSpec>,
     /// Whether the nodes have the names that jobs ran on; those of a specification are made up.
     pub named: bool,
@@ -73,9 +73,9 @@ pub fn cluster(site: &Site) -> Result<Snapshot, String> {
     let one = PartitionSpec {
         name: PARTITION.to_owned(),
         nodes: site.nodes.iter().map(|node| node.name.clone()).collect(),
+        tier: 1,
         ..PartitionSpec::default()
     };
-    let one = Some(&one).filter(|_| site.partitions.is_empty());
     let partition = |spec: &PartitionSpec| {
         let in_it = |node: &Node| spec.nodes.contains(&*node.name);
         let own = nodes.iter().enumerate().filter(|(_, node)| in_it(node)).map(|(at, _)| at);
@@ -84,7 +84,7 @@ pub fn cluster(site: &Site) -> Result<Snapshot, String> {
         let (name, tier) = (spec.name.as_str().into(), spec.tier);
         Partition { name, nodes: bits, up: true, tier, ..Partition::default() }
     };
-    let partitions = site.partitions.iter().chain(one).map(partition).collect();
+    let partitions = site.partitions.iter().chain([&one]).map(partition).collect();
     let mut builder = Builder::default();
     builder.nodes(nodes).map_err(|error| error.to_string())?;
     builder.draft.partitions = partitions;

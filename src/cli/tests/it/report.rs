@@ -119,6 +119,14 @@ const MEM: Fields<'_> = &[("ReqTRES", "cpu=1,mem=3G,node=1"), ("AllocTRES", "cpu
 const CASES: &[Case<'_>] = &[
     Case { name: "partition", conf: N1, jobs: &with(P), wait: 30.0, said: "" },
     Case {
+        name: "a partition that is gone",
+        conf: N1,
+        jobs: &[(0, 0, 60, &[("Partition", "old")]), (0, 0, 60, Q), (0, 0, 60, P)],
+        wait: 20.0,
+        said: "1 in a partition of unknown nodes",
+    },
+    Case { name: "no partitions", conf: N1, jobs: &TWO, wait: 0.0, said: "2 without Partition" },
+    Case {
         name: "partition as its jobs show it",
         conf: "NodeName=n[1-2] CPUs=4\n",
         jobs: &[(0, 0, 60, P), (0, 60, 60, P), (0, 0, 9, Q)],
