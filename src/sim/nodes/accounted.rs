@@ -86,11 +86,10 @@ fn names_of(rows: &[Row]) -> Vec<Vec<String>> {
 /// The amounts of CPUs, memory in MiB and GPUs that a job had of each of so many nodes.
 fn shares(row: &Row, nodes: usize) -> [u64; 3] {
     let of = Tres::of(row).unwrap_or_default();
-    let cpus = of.held;
     let gpus = of.gres.iter().filter(|(name, _)| **name == "gpu" || name.starts_with("gpu:"));
     let gpus = gpus.map(|(_, count)| *count).max();
     let nodes = nodes.max(1) as u64;
-    [cpus, of.memory_mb.unwrap_or(0), gpus.unwrap_or(0)].map(|amount| amount.div_ceil(nodes))
+    [of.held, of.memory_mb.unwrap_or(0), gpus.unwrap_or(0)].map(|amount| amount.div_ceil(nodes))
 }
 
 /// The nodes that the jobs ran on, each as large as what was in use on it at once.
@@ -178,6 +177,11 @@ impl<'a> Reader<'a> {
         }
         if partition.is_some_and(|of| of.exclusive) || self.is_whole(load, row, &nodes) {
             shape.sharing = Sharing::Whole;
+            // They may differ in size: the smallest holds a part as well.
+            let own = nodes.iter().filter_map(|at| load.cluster.nodes.get(*at as usize));
+            let least = own.map(|node| u32::try_from(node.cpus).unwrap_or(u32::MAX)).min();
+            let most = least.unwrap_or(u32::MAX).saturating_mul(shape.req_nodes);
+            shape.min_cpus = shape.min_cpus.min(most);
         }
         let class = JobClass {
             user: id_of(&mut self.users, &row.user),

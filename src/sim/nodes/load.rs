@@ -10,7 +10,7 @@ use super::{NodeJob, NodeLoad, Setup};
 use crate::job::{Dimension, Ids, SimJob, Workload, id_of};
 use crate::metrics::{self, Figures};
 use crate::pool::Schedule;
-use phalanx_core::shape::{GresWant, Memory, Shape, Sharing};
+use phalanx_core::shape::{GresWant, Memory, Need, Shape, Sharing};
 use phalanx_core::snapshot::{Builder, Job, Node, NodeGres, Partition, Snapshot};
 use phalanx_core::trace::sacct;
 use phalanx_core::trace::spec::{NodeSpec, memory_mb};
@@ -302,17 +302,13 @@ impl NodeLoad {
             node.gres.iter().filter(|g| &*g.kind == "gpu").map(|g| g.total).sum::<u64>()
         };
         let pairs = || self.jobs.iter().zip(&needs);
-        let memory: Vec<u64> = pairs().map(|(job, need)| need.memory_mb * nodes_of(job)).collect();
-        let gpu: Vec<u64> = pairs().map(|(job, need)| mix.gpus_of(need) * nodes_of(job)).collect();
+        let all = |of: &dyn Fn(&Need) -> u64| pairs().map(|(j, n)| of(n) * nodes_of(j)).collect();
         let others = [
-            Dimension { name: "Memory in use", total: sum(|node| node.memory_mb), amounts: memory },
-            Dimension {
-                name: "GPUs in use",
-                total: self.cluster.nodes.iter().map(gpus).sum(),
-                amounts: gpu,
-            },
+            ("Memory in use", sum(|node| node.memory_mb), all(&|need| need.memory_mb)),
+            ("GPUs in use", self.cluster.nodes.iter().map(gpus).sum(), all(&|n| mix.gpus_of(n))),
         ];
-        let job = |(job, need): (&NodeJob, &phalanx_core::shape::Need)| SimJob {
+        let others = others.map(|(name, total, amounts)| Dimension { name, total, amounts });
+        let job = |(job, need): (&NodeJob, &Need)| SimJob {
             number: i64::from(job.job.id),
             submit_s: job.job.submit_s,
             run_s: job.run_s,

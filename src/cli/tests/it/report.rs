@@ -107,6 +107,12 @@ const EXCLUSIVE: Fields<'_> =
     &[("ReqTRES", "cpu=1,node=1"), ("AllocTRES", "cpu=4,node=1"), ("Partition", "p")];
 const ONE: Fields<'_> =
     &[("ReqTRES", "cpu=1,node=1"), ("AllocTRES", "cpu=1,node=1"), ("Partition", "x")];
+const SIZES: Fields<'_> = &[
+    ("ReqTRES", "cpu=2,node=2"),
+    ("AllocTRES", "cpu=6,node=2"),
+    ("NodeList", "n[1-2]"),
+    ("Partition", "x"),
+];
 const BIG: Fields<'_> = &[("Constraints", "big|huge")];
 const GONE: Fields<'_> = &[("Constraints", "vast")];
 const LATER: Fields<'_> = &[("Eligible", "2026-11-01T10:00:00"), ("Partition", "p")];
@@ -134,6 +140,13 @@ const CASES: &[Case<'_>] = &[
         said: "",
     },
     Case { name: "--exclusive", conf: N1, jobs: &with(EXCLUSIVE), wait: 30.0, said: "" },
+    Case {
+        name: "whole nodes of two sizes",
+        conf: "NodeName=n1 CPUs=4\nNodeName=n2 CPUs=2\nPartitionName=x Nodes=ALL\n",
+        jobs: &with(SIZES),
+        wait: 30.0,
+        said: "",
+    },
     Case {
         name: "a partition of whole nodes",
         conf: "NodeName=n1 CPUs=4\nPartitionName=x Nodes=ALL OverSubscribe=EXCLUSIVE\n",
