@@ -19,7 +19,10 @@ const OUTPUTS: &[(&str, &str)] = &[
     ("nodes", include_str!("output/nodes.txt")),
     ("history runs", include_str!("output/history-runs.txt")),
     ("history speeds", include_str!("output/history-speeds.txt")),
+    ("report", include_str!("output/report.txt")),
     ("report shadow", include_str!("output/report-shadow.txt")),
+    ("report compare", include_str!("output/report-compare.txt")),
+    ("doctor", include_str!("output/doctor.txt")),
 ];
 
 /// Pages that a reader may want next, beside phalanx(1): words of a command, names with section.
@@ -31,6 +34,7 @@ const SEE_ALSO: &[(&str, &str)] = &[
     ("nodes", "phalanx-plan(1) phalanx-history-speeds(1) sinfo(1)"),
     ("history runs", "phalanx-history-speeds(1) phalanx-report(1) sacct(1)"),
     ("history speeds", "phalanx-history-runs(1) phalanx-explain(1)"),
+    ("report", "phalanx-report-shadow(1) phalanx-report-compare(1) phalanx-simulate(1) sacct(1)"),
     ("report shadow", "phalanx-report(1) phalanx-plan(1) phalanx-simulate(1) phalanx.toml(5)"),
     ("share", "phalanx-data-splits(1) phalanx-collector-list(1) srun(1)"),
     ("phalanxd", "phalanx-doctor(1) phalanx.toml(5) slurm.conf(5)"),
@@ -38,8 +42,11 @@ const SEE_ALSO: &[(&str, &str)] = &[
 
 /// The page of a command, as troff; `words` name it below `phalanx`.
 pub fn page(command: &Command, section: &str, words: &str) -> String {
-    let clap =
-        clap_mangen::Man::new(command.clone()).section(section).source(SOURCE).manual(MANUAL);
+    let mut shown = command.clone();
+    if shown.find_subcommand("help").is_some() {
+        shown = shown.mut_subcommand("help", |help| help.hide(true));
+    }
+    let clap = clap_mangen::Man::new(shown).section(section).source(SOURCE).manual(MANUAL);
     // Writing into memory does not fail.
     let mut bytes = Vec::new();
     let _ = clap.render_title(&mut bytes).and_then(|()| clap.render_name_section(&mut bytes));
@@ -77,7 +84,8 @@ fn synopsis(command: &Command) -> Roff {
         }
     }
     if command.has_subcommands() {
-        line.push(italic(" COMMAND"));
+        let required = command.is_subcommand_required_set();
+        line.push(italic(if required { " COMMAND" } else { " [COMMAND]" }));
     }
     line.push(roman(" [global options]"));
     for arg in command.get_positionals().filter(|arg| !arg.is_hide_set()) {
