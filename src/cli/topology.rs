@@ -3,7 +3,7 @@
 //! show topology` printed.
 
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::exit::Failure;
 use crate::slurm_conf::SlurmConf;
@@ -69,9 +69,13 @@ fn of_yaml(text: &str) -> Result<String, serde_norway::Error> {
 }
 
 impl TopologyFile {
-    /// Reads the file, if one is given.
-    pub fn given(path: Option<&Path>) -> Result<Option<Self>, Failure> {
-        path.map(Self::open).transpose()
+    /// The file beside slurm.conf for slurmctld: topology.yaml, or topology.conf if it is asked for.
+    pub fn beside(conf: &SlurmConf) -> Option<PathBuf> {
+        let file = |name| conf.path.with_file_name(name);
+        let (plugin, _) = conf.get("TopologyPlugin").unwrap_or_default();
+        let asked = ["topology/tree", "topology/block"].contains(&plugin);
+        let yaml = Some(file("topology.yaml")).filter(|yaml| yaml.exists());
+        yaml.or_else(|| asked.then(|| file("topology.conf")))
     }
 
     /// Reads the file.

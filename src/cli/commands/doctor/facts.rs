@@ -407,8 +407,7 @@ fn user(name: &str) -> (Option<u32>, Vec<u32>) {
 
 /// Reads the topology that lies beside slurm.conf, as slurmctld looks for it.
 fn topology(conf: &SlurmConf) -> Option<(PathBuf, Result<Vec<String>, String>)> {
-    let beside = ["topology.yaml", "topology.conf"].map(|name| conf.path.with_file_name(name));
-    let path = beside.into_iter().find(|path| path.exists())?;
+    let path = TopologyFile::beside(conf).filter(|path| path.exists())?;
     let known: BTreeSet<&str> = conf.nodes.iter().map(|node| node.spec.name.as_str()).collect();
     let read = TopologyFile::open(&path).and_then(|file| file.node_names());
     let read = read.map_err(|failure| failure.message);

@@ -56,7 +56,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE", requires = "sacct")]
     slurm_conf: Option<PathBuf>,
     /// With --sacct: leaf switches or blocks: topology.conf, topology.yaml, or what scontrol show
-    /// topology printed
+    /// topology printed [default: the file beside slurm.conf]
     #[arg(long, value_name = "FILE", requires = "sacct")]
     topology: Option<PathBuf>,
     #[command(subcommand)]

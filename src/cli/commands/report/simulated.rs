@@ -11,6 +11,7 @@ use crate::commands::simulate::{each, rules};
 use crate::exit::Failure;
 use crate::outcome::note_left_out;
 use crate::site;
+use crate::slurm_conf::SlurmConf;
 use crate::topology::TopologyFile;
 use phalanx_config::Config;
 use phalanx_core::problem::InputError;
@@ -105,14 +106,17 @@ impl Simulation {
         let mut load = read_sacct(input::open(sacct)?, &TimeZone::system(), &site)
             .map_err(|error| Failure::usage_line(InputError::new(&name, error)))?;
         note_left_out(&name, &load.left_out);
-        if let Some(file) = TopologyFile::given(files.1)? {
-            load.set_topology(file.over(&load.table())?);
+        let own = conf.and_then(|conf| TopologyFile::beside(&SlurmConf::read(&conf).ok()?));
+        if let Some(path) = files.1.or(own.as_deref().filter(|path| path.exists())) {
+            load.set_topology(TopologyFile::open(path)?.over(&load.table())?);
+        } else if own.is_some() {
+            let what = "without leaf switches or blocks: no file of them beside slurm.conf";
+            load.unmodelled.insert(what.to_owned(), load.jobs.len() as u64);
         }
         if load.jobs.is_empty() {
             let skipped = load.skipped;
             return Err(Failure::usage_line(format!(
-                "{name}: all {skipped} jobs never ran, have no end or are larger than the nodes of \
-                 {nodes_from}"
+                "{name}: no job of {skipped} ran, ended, and fits the nodes of {nodes_from}"
             )));
         }
         let pool = load.workload();

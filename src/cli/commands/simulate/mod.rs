@@ -264,7 +264,7 @@ fn on_nodes(
     log: Log,
     policies: &[Policy],
 ) -> Result<Vec<Figures>, Failure> {
-    let topology = TopologyFile::given(args.topology.as_deref())?;
+    let topology = args.topology.as_deref().map(TopologyFile::open).transpose()?;
     let mut load = match log.format {
         Format::Recording => recorded(args, program, topology.as_ref())?,
         Format::Swf => of_swf(args, program, log, topology.as_ref())?,

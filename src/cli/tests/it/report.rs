@@ -343,6 +343,12 @@ fn a_topology_is_kept() {
     let (kept, _) = report(directory.path(), &jobs, conf, &topology);
     let wait = |found: &Value| found["slurm"]["wait_max_s"].as_i64().unwrap();
     assert!(wait(&plain) < 120 && kept["slurm"]["topology"]["leaves"] == 2, "{kept}");
+    let conf = "TopologyPlugin=topology/tree\nNodeName=n[1-4] CPUs=4\n";
+    let (own, _) = report(directory.path(), &jobs, conf, &[]);
+    assert_eq!(own["slurm"]["topology"]["leaves"], 2, "the file beside slurm.conf: {own}");
+    let (moved, _) = report(tempfile::tempdir().unwrap().path(), &jobs, conf, &[]);
+    let said = moved["unmodelled"][0][0].as_str().unwrap();
+    assert!(said.starts_with("without leaf switches"), "{moved}");
     fs::write(&file, "SwitchName=a Nodes=n[1,4]\nSwitchName=b Nodes=n[2,3]\n").unwrap();
     let (kept, _) = report(directory.path(), &jobs, conf, &topology);
     assert!(wait(&kept) < 120 || wait(&kept) > 3000, "{kept}");

@@ -57,7 +57,7 @@ impl Args {
             let what = format!("--hours: expected above 0 and at most {HOURS_MAX}");
             return Err(Failure::usage(format!("{what}, got {hours}")));
         }
-        let file = TopologyFile::given(self.topology.as_deref())?;
+        let file = self.topology.as_deref().map(TopologyFile::open).transpose()?;
         // The file is the other configuration: it says nothing of the daemon that runs.
         let client = Global { config: None, ..global.clone() }.client()?;
         let state: State = client.get("/v1/state")?;

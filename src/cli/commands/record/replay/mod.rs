@@ -42,7 +42,7 @@ impl Args {
             return Err(Failure::usage(format!("--list: expected at most {REPLAY_LIST_MAX}")));
         }
         let config = global.given_config().map_err(Failure::usage_line)?;
-        let file = TopologyFile::given(self.topology.as_deref())?;
+        let file = self.topology.as_deref().map(TopologyFile::open).transpose()?;
         let topology = file.as_ref().map(|file| {
             |table: &Table| file.over(table).map_err(|failure| failure.message.clone())
         });
