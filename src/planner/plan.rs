@@ -133,7 +133,7 @@ fn one(
     now_s: i64,
 ) -> (Result<Placement, &'static str>, Option<PreferenceUse>) {
     if &*job.reason == "Dependency" || &*job.reason == "BeginTime" {
-        return (Err("waits for another reason"), None);
+        return (Err("a dependency or its begin time"), None);
     }
     let mut nodes = eligible(snapshot, job, now_s).nodes;
     drop_occupied(&mut nodes, placer, &job.shape.need(job.shape.wanted_nodes()));

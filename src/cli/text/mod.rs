@@ -197,7 +197,7 @@ pub const WIDTH: usize = 100;
 const WIDTH_LEAST: usize = 60;
 
 /// Columns that texts take: those of the terminal, or of `COLUMNS`, within bounds.
-fn width() -> usize {
+pub fn width() -> usize {
     static FOUND: OnceLock<usize> = OnceLock::new();
     *FOUND.get_or_init(|| {
         let shown = std::io::stdout().is_terminal().then(terminal_size::terminal_size).flatten();

@@ -218,7 +218,7 @@ pub struct PendingReport {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<Note>,
     /// Expected time at which enough of the job's nodes are free, unix milliseconds, by learned
-    /// runtimes alone; absent where too little is known.
+    /// runtimes alone; absent where they are now, or too little is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected_start_ms: Option<u64>,
     /// Leaf switches or blocks for the job, where it wants several nodes.

@@ -67,7 +67,7 @@ impl Axis {
         let mut marks = Vec::new();
         let mut at = (low / step).ceil() * step;
         while at <= high + step * 1e-9 && marks.len() < 20 {
-            marks.push((at, format!("{}{unit}", (at * 1e6).round() / 1e6)));
+            marks.push((at, format!("{}{unit}", (at * 1e6).round() / 1e6 + 0.0)));
             at += step;
         }
         Self { name, low, high, log: false, marks }

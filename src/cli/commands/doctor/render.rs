@@ -2,20 +2,18 @@
 //! The text of `phalanx doctor`.
 
 use super::report::{Level, Report};
-use crate::text::{WIDTH, clean, wrap};
+use crate::text::units::many as plural;
+use crate::text::{clean, width, wrap};
 
 /// Returns the whole report: problems first, what is good in one line each.
 pub fn text(report: &Report) -> String {
-    let count = |number: usize, word: &str| {
-        format!("{number} {word}{}", if number == 1 { "" } else { "s" })
-    };
     let mut out = format!(
         "{} ({}), {}: {}, {}\n\n",
         clean(&report.host),
         report.role,
         report.slurm_conf.display(),
-        count(report.errors, "error"),
-        count(report.warnings, "warning"),
+        plural(report.errors as u64, "error"),
+        plural(report.warnings as u64, "warning"),
     );
     for finding in &report.findings {
         let level = format!("{:?}", finding.level).to_lowercase();
@@ -52,6 +50,6 @@ fn indent(columns: usize) -> String {
 
 /// Wraps a text to the terminal's width behind an indent of `columns`.
 fn many(text: &str, columns: usize) -> String {
-    let lines = text.lines().flat_map(|line| wrap(&clean(line), WIDTH - columns));
+    let lines = text.lines().flat_map(|line| wrap(&clean(line), width() - columns));
     lines.collect::<Vec<_>>().join(indent(columns).as_str())
 }

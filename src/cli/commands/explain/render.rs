@@ -55,7 +55,8 @@ pub fn short(report: &Explain) -> String {
     if let Some(start_ms) = report.pending.as_ref().and_then(|p| p.expected_start_ms) {
         more.push(format!("Enough is expected to be free at {}.", time(start_ms)));
     }
-    if let Some(expected) = &report.expected {
+    // Without a limit the share of it that the user's jobs run says nothing.
+    if let Some(expected) = report.expected.as_ref().filter(|of| of.limit_s.is_some()) {
         more.push(format!("Expected to run {}.", span(rounded(expected.runtime_s))));
     }
     more.push("More: --verbose.".to_owned());
@@ -84,19 +85,19 @@ fn sentence(report: &Explain) -> String {
     let Some(placed) = &report.placed else {
         return format!("is {}; no start of it is known.", clean(&report.state));
     };
-    let nodes = clean(&placed.nodes);
-    let by = match (&placed.reason, placed.by_phalanx, &placed.decision) {
-        (reason, true, made) => {
-            let method = made.as_ref().map_or_else(String::new, |made| {
-                format!(" by {}, best of {} candidates", clean(&made.method), made.candidates)
-            });
-            let reason = reason.as_ref().map_or_else(String::new, |r| format!(" ({})", clean(r)));
-            format!("which Phalanx decided{method}{reason}")
-        }
-        (Some(reason), false, _) => format!("from Slurm itself: {}", clean(reason)),
-        (None, false, _) => "from Slurm itself".to_owned(),
-    };
-    format!("got {nodes} at {}, {by}.", time(placed.start_ms))
+    let method =
+        placed.decision.iter().filter(|_| placed.by_phalanx).map(|made| {
+            format!(" by {}, best of {} candidates", clean(&made.method), made.candidates)
+        });
+    let reason = placed.reason.iter().map(|reason| match reason.as_str() {
+        "shadow" => ": Phalanx only watches (mode shadow)".to_owned(),
+        "no_choice" => ": it takes every node offered".to_owned(),
+        "unsupported" => ": Phalanx leaves such requests to it".to_owned(),
+        reason => format!(" ({})", clean(reason)),
+    });
+    let by = if placed.by_phalanx { "which Phalanx decided" } else { "from Slurm itself" };
+    let more: String = method.chain(reason).collect();
+    format!("got {} at {}, {by}{more}.", clean(&placed.nodes), time(placed.start_ms))
 }
 
 /// Formats `12 min (from 7 runs of the user; limit 1 h), until 2026-11-21 10:00:00`.
@@ -230,6 +231,13 @@ fn leaf_words(kind: Kind) -> (&'static str, &'static str) {
     }
 }
 
+/// The first of a list, and the number of the others.
+fn few(mut all: Vec<String>) -> String {
+    let more = all.len().saturating_sub(LEAVES_SHOWN);
+    all.truncate(LEAVES_SHOWN);
+    all.join(", ") + &if more > 0 { format!(" and {more} more") } else { String::new() }
+}
+
 /// Lists the leaves of a job: `leaf1 (4 nodes), leaf2 (1 node); fewest possible then: 1`.
 fn leaves(report: &LeavesReport) -> Vec<(&'static str, String)> {
     let (name, _) = leaf_words(report.kind);
@@ -237,10 +245,8 @@ fn leaves(report: &LeavesReport) -> Vec<(&'static str, String)> {
         let nodes = if leaf.nodes == 1 { "node" } else { "nodes" };
         format!("{} ({} {nodes})", clean(&leaf.name), leaf.nodes)
     };
-    let shown: Vec<String> = report.leaves.iter().take(LEAVES_SHOWN).map(of).collect();
-    let more = report.leaves.len().saturating_sub(shown.len());
-    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    let mut rows = vec![(name, format!("{}: {}{more}", report.leaves.len(), shown.join(", ")))];
+    let shown = few(report.leaves.iter().map(of).collect());
+    let mut rows = vec![(name, format!("{}: {shown}", report.leaves.len()))];
     if let Some(fewest) = report.fewest {
         rows.push(("Fewest possible then", fewest.to_string()));
     }
@@ -266,16 +272,8 @@ fn leaves_ahead(report: &LeavesAhead) -> Vec<(&'static str, String)> {
         None => format!("no {word} is expected to hold all of it"),
         Some(LeafAhead { name, at_ms: None, .. }) => format!("{} holds all of it now", clean(name)),
         Some(LeafAhead { name, at_ms: Some(at_ms), after_jobs }) => {
-            let jobs: Vec<String> =
-                after_jobs.iter().take(LEAVES_SHOWN).map(u32::to_string).collect();
-            let more = after_jobs.len().saturating_sub(jobs.len());
-            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-            format!(
-                "{} will, expected {}, after jobs {}{more}",
-                clean(name),
-                time(*at_ms),
-                jobs.join(", ")
-            )
+            let jobs = few(after_jobs.iter().map(u32::to_string).collect());
+            format!("{} will, expected {}, after jobs {jobs}", clean(name), time(*at_ms))
         }
     };
     vec![(name, now), ("All on one", alone)]

@@ -24,7 +24,9 @@ fn an_answer_has_three_lines() {
     let pending = long.pending.as_mut().unwrap();
     (pending.summary, pending.queue_position) = (summary.into(), Some(12_345));
     pending.expected_start_ms = Some(1_795_262_400_000);
-    long.expected = Some(ExpectedReport { runtime_s: 86_399.0, ..ExpectedReport::default() });
+    let expected =
+        ExpectedReport { runtime_s: 86_399.0, limit_s: Some(90_000), ..ExpectedReport::default() };
+    long.expected = Some(expected);
     let unknown = Explain { label: "7".into(), state: "UNKNOWN".into(), ..Explain::default() };
     for report in [pending_report(), placed_report(), long, unknown] {
         let text = render::short(&report);

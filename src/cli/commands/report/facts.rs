@@ -3,7 +3,7 @@
 
 use super::shadow;
 use super::simulated::Simulated;
-use crate::text::units::{KWH, count, share};
+use crate::text::units::{KWH, count, many, share};
 use phalanx_messages::rest::{ActivityReport, RunSums, Share};
 use phalanx_sim::metrics::span;
 use phalanx_sim::nodes::LOOKED_AT;
@@ -20,7 +20,7 @@ pub fn sentence(report: &ActivityReport) -> String {
             .to_owned();
     }
     if placed > 0 {
-        let of = count_of(starts.max(placed), "start");
+        let of = many(starts.max(placed), "start");
         let percent = share(placed, starts.max(placed));
         return format!("Phalanx chose the nodes of {placed} of {of} ({percent} %).");
     }
@@ -29,12 +29,8 @@ pub fn sentence(report: &ActivityReport) -> String {
     }
     match starts {
         0 => "Phalanx placed no job in this period.".to_owned(),
-        starts => format!("Slurm placed all of {} by itself.", count_of(starts, "start")),
+        starts => format!("Slurm placed all of {} by itself.", many(starts, "start")),
     }
-}
-
-fn count_of(number: u64, one: &str) -> String {
-    format!("{number} {one}{}", if number == 1 { "" } else { "s" })
 }
 
 /// Returns a line for each figure.
@@ -45,7 +41,7 @@ pub fn facts(report: &ActivityReport) -> Vec<Fact> {
     let all = all_runs(report);
     vec![
         ("Starts", if modes.is_empty() { unknown("none recorded") } else { modes.join(", ") }),
-        ("Answers", answers(report)),
+        ("Decisions", answers(report)),
         ("Jobs that ended", ended(&all)),
         ("Waits", waits(&all)),
         ("CPUs in use", use_of(of.use_of.get("cpu").map(|share| share.used), "CPUs")),
@@ -66,7 +62,7 @@ fn answers(report: &ActivityReport) -> String {
     let of = &report.activity.answers;
     let Some(mean) = of.mean_us else { return unknown("no question was asked") };
     format!(
-        "{} of {} questions with nodes, {} of these placed so; {mean:.0} us each in phalanxd",
+        "nodes for {} of {} questions, {} of these placed so; {mean:.0} us each in phalanxd",
         of.with_nodes, of.asked, of.placed
     )
 }
@@ -147,7 +143,7 @@ fn locality(report: &ActivityReport) -> String {
     let Some(of) = &report.activity.locality else {
         return unknown("no job that declares an input in HDFS was placed");
     };
-    let jobs = count_of(of.starts, "data job");
+    let jobs = many(of.starts, "data job");
     format!("{:.1} % of the bytes by plan, mean of {jobs}", of.share * 100.0)
 }
 
@@ -157,7 +153,7 @@ fn energy(report: &ActivityReport, all: &RunSums) -> String {
         Some(of) => format!(
             "{:.2} kWh of {}, cost {:.2}, by the nodes' power; measured {measured}",
             of.kwh,
-            count_of(of.runs - of.unknown, "run"),
+            many(of.runs - of.unknown, "run"),
             of.cost
         ),
         None => measured,
@@ -172,7 +168,7 @@ fn measured(all: &RunSums) -> String {
         0 => String::new(),
         rest => format!("; of {rest} more unknown"),
     };
-    format!("{:.2} kWh of {}{rest}", joules / KWH, count_of(all.measured, "job"))
+    format!("{:.2} kWh of {}{rest}", joules / KWH, many(all.measured, "job"))
 }
 
 fn shadow_of(report: &ActivityReport) -> String {
@@ -186,20 +182,21 @@ fn shadow_of(report: &ActivityReport) -> String {
 pub fn simulated_about(of: &Simulated) -> String {
     let skipped = match of.skipped {
         0 => String::new(),
-        skipped => format!("; {skipped} jobs that cannot be run are left out"),
+        skipped => format!("; left out: {} that cannot be run", many(skipped, "job")),
     };
-    let jobs = count_of(of.slurm.jobs as u64, "job");
+    let jobs = many(of.slurm.jobs as u64, "job");
+    let nodes = many(of.nodes as u64, "node");
     let of_gangs = match of.slurm.jobs {
         ..=LOOKED_AT => "",
         _ => " Of so many jobs gangs are planned without the search.",
     };
     format!(
-        "{jobs} of {} on {} nodes with {} CPUs ({}){skipped}.{of_gangs}",
-        of.log, of.nodes, of.cpus, of.nodes_from
+        "{jobs} of {} on {nodes} with {} CPUs ({}){skipped}.{of_gangs}",
+        of.log, of.cpus, of.nodes_from
     )
 }
 
 /// Names what a simulation does not model, with the number of jobs that it concerns.
 pub fn unmodelled(of: &Simulated) -> Vec<String> {
-    of.unmodelled.iter().map(|(what, jobs)| format!("{} {what}", count_of(*jobs, "job"))).collect()
+    of.unmodelled.iter().map(|(what, jobs)| format!("{} {what}", many(*jobs, "job"))).collect()
 }

@@ -106,6 +106,7 @@ fn the_page_stands_alone() {
     assert!(html.contains("Phalanx on c&lt;1&gt;"), "names are text");
     assert_eq!(html.matches("<svg").count(), 2, "queue and use; of the waits too little is known");
     assert!(html.contains("Unknown: fewer than two days"));
+    assert!(!html.contains(">-0</text>"), "the end of the period is 0: {html}");
     for outside in ["http://", "https://", "<script", "<link", "src="] {
         assert!(!html.contains(outside), "{outside}");
     }

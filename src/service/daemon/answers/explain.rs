@@ -198,7 +198,7 @@ impl Shared {
         used
     }
 
-    /// Returns the earliest start of a waiting job by its nodes alone, unix milliseconds.
+    /// Returns the soonest start by a waiting job's nodes alone, unix milliseconds, if not now.
     fn expected_start_ms(
         &self,
         snapshot: &Snapshot,
@@ -207,7 +207,7 @@ impl Shared {
     ) -> Option<u64> {
         let now_s = now_s();
         let outlook = self.learned.outlook(&self.config(), snapshot, now_s);
-        let soonest = outlook.soonest(snapshot, usages, job, now_s)?;
+        let soonest = outlook.soonest(snapshot, usages, job, now_s).filter(|s| s.at_s > now_s)?;
         u64::try_from(soonest.at_s).ok().map(|s| s.saturating_mul(1000))
     }
 

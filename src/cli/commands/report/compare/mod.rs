@@ -45,7 +45,7 @@ fn text(of: &Comparison) -> String {
     if !of.figures.is_empty() {
         out.push('\n');
         table_of(&of.figures)
-            .left("", |of| of.name)
+            .left("Figure", |of| of.name)
             .right("Slurm alone", |of| shown(of, of.slurm))
             .right("Phalanx", |of| shown(of, of.phalanx))
             .right("Difference", |of| signed(of, of.phalanx - of.slurm))
@@ -70,7 +70,7 @@ fn text(of: &Comparison) -> String {
         rows.push((format!("{} [%]", clean(name)), part(slurm), part(phalanx)));
     }
     table_of(&rows)
-        .left("", |row| row.0.clone())
+        .left("Of the jobs", |row| row.0.clone())
         .right("Slurm alone", |row| row.1.clone())
         .right("Phalanx", |row| row.2.clone())
         .add_to(&mut out);
@@ -106,7 +106,7 @@ fn verdict(of: &Comparison) -> String {
             "Too few jobs yet: {slurm} by Slurm alone, {phalanx} with Phalanx; each arm needs \
              {LEAST}."
         ),
-        _ if !differing.is_empty() => format!("With Phalanx {}.", differing.join(", ")),
+        _ if !differing.is_empty() => format!("With Phalanx, {}.", differing.join(", ")),
         (_, more) if more < 1.0 => {
             "No difference: one of 5 % of the mean wait would have shown.".to_owned()
         }
@@ -120,7 +120,7 @@ fn verdict(of: &Comparison) -> String {
 fn difference(of: &Figure) -> String {
     let by = of.phalanx - of.slurm;
     let word = if by < 0.0 { "less" } else { "more" };
-    format!("{}: {} {word} than {}", of.name.to_lowercase(), shown(of, by.abs()), {
+    format!("{} is {} {word} than {}", of.name.to_lowercase(), shown(of, by.abs()), {
         shown(of, of.slurm)
     })
 }
@@ -168,8 +168,8 @@ mod tests {
         let some = [(100.0, 70.0, 20.0), (1.0, 1.0, 0.0), (9.0, 9.0, 1.0), (1.5, 2.75, 1.0)];
         assert_eq!(
             of([400, 410], &some),
-            "With Phalanx mean wait: 30.0 s less than 100.0 s, mean bounded slowdown: 1.25 more \
-             than 1.50."
+            "With Phalanx, mean wait is 30.0 s less than 100.0 s, mean bounded slowdown is 1.25 \
+             more than 1.50."
         );
         assert!(of([3, 4], &[]).starts_with("Too few jobs yet: 3 by Slurm alone, 4 with Phalanx"));
         assert!(of([0, 0], &[]).contains("see compare.share"));
