@@ -43,7 +43,7 @@ pub(super) fn run(instance: &Instance, which: Baseline) -> Schedule {
             let Some(host) = turns.next(instance, &left, which) else { break };
             cores.extend(left[host].pop());
         }
-        let hosts: Vec<usize> = cores.iter().map(|&core| instance.host_of[core]).collect();
+        let hosts = instance.hosts_of(&cores);
         let assignment = deal(instance, job, &hosts, which);
         let placed = Placed::new(instance, i, cores, assignment, &mut available);
         schedule.end = schedule.end.max(placed.end);

@@ -167,7 +167,7 @@ fn assign_again(instance: &Instance, schedule: &Schedule) -> Schedule {
     let mut available = instance.available.clone();
     let mut again = Schedule::default();
     for placed in &schedule.placed {
-        let hosts = placed.hosts(instance);
+        let hosts = instance.hosts_of(&placed.cores);
         let waits = offsets(instance, &placed.cores, &available);
         let mut assignment = best_assignment(instance, &instance.jobs[placed.job], &hosts, &waits);
         let end = |assignment| Placed::end_of(instance, &placed.cores, assignment, &available);

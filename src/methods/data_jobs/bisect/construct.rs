@@ -148,7 +148,7 @@ impl<'a> Constructor<'a> {
                 return Probe::OutOfBudget;
             }
             let cores = self.choose(job, n, available, free);
-            let hosts: Vec<usize> = cores.iter().map(|&core| self.instance.host_of[core]).collect();
+            let hosts = self.instance.hosts_of(&cores);
             let waits = offsets(self.instance, &cores, available);
             let assignment = best_assignment(self.instance, job, &hosts, &waits);
             let end = Placed::end_of(self.instance, &cores, &assignment, available);

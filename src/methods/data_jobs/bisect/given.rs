@@ -9,10 +9,10 @@ use std::cell::Cell;
 
 use super::assignment::{local_first, migrate};
 use super::budget::Budget;
-use super::instance::{Instance, Job, SLACK_MS};
+use super::instance::{Instance, SLACK_MS};
 use super::rigid::{self, Form};
 use super::schedule::{Placed, Schedule};
-use super::seed::{Probe, Probed, bisect, migrate_all};
+use super::seed::{Probe, Probed, bisect, migrate_all, on_one_core};
 use phalanx_core::limits::BISECT_MIGRATIONS_MAX;
 
 /// Bounds that the forms of one number of cores have in common.
@@ -53,28 +53,42 @@ pub(super) fn run(
     probes: &mut Vec<Probed>,
     budget: &mut Budget<'_>,
 ) -> Option<Schedule> {
-    let alone = |job: &Job| 1000.0 * job.total * (1.0 / job.speed + 1.0 / instance.transfer);
-    let up = instance.jobs.iter().map(alone).fold(0.0, f64::max);
-    let jobs: Vec<(usize, Vec<Room>)> = instance
-        .queue
-        .iter()
-        .map(|&i| (i, rooms(&problem.jobs[i].forms)))
-        .filter(|(i, rooms)| {
-            let idle = vec![0.0; instance.host_of.len()];
-            let fits = |room: &Room| choose(problem, instance, *i, *room, &idle, 1.0).is_some();
-            rooms.iter().any(fits)
-        })
-        .collect();
+    let (mut up, mut down, mut jobs) = (0.0_f64, 0.0_f64, Vec::new());
+    let idle = vec![0.0; instance.host_of.len()];
+    for &i in &instance.queue {
+        let (job, rooms) = (&instance.jobs[i], rooms(&problem.jobs[i].forms));
+        let allowed = |host| problem.jobs[i].allowed.binary_search_by_key(&host, |a| a.0).is_ok();
+        let mut least = f64::INFINITY;
+        for room in &rooms {
+            if !budget.spend(work(problem, i, *room)) {
+                return None;
+            }
+            if let Some(cores) = choose(problem, instance, i, *room, &idle, 1.0) {
+                let hosts = instance.hosts_of(&cores);
+                least = least.min(local_first(instance, job, &hosts).longest());
+            }
+        }
+        if least.is_finite() {
+            up = up.max(on_one_core(instance, job, &allowed));
+            down = down.max(least);
+            jobs.push((i, rooms));
+        }
+    }
     let mut prober = |makespan: f64, budget: &mut Budget<'_>| {
         let found = probe(problem, instance, &jobs, makespan, budget);
         feasible.set(feasible.get() || matches!(found, Probe::Feasible(_)));
         found
     };
-    let mut best = bisect((up, 0.0), false, &mut prober, probes, budget)?;
+    let mut best = bisect((up, down), false, &mut prober, probes, budget)?;
     if instance.moment == 3 {
         migrate_all(instance, &mut best);
     }
     Some(best)
+}
+
+/// Steps that it takes to choose the cores of a form and to assign the blocks.
+fn work(problem: &rigid::Problem, i: usize, room: Room) -> usize {
+    room.cores * (problem.jobs[i].allowed.len() + problem.jobs[i].blocks.len())
 }
 
 fn probe(
@@ -90,14 +104,13 @@ fn probe(
         let mut placed = None;
         for room in rooms {
             let job = &instance.jobs[*i];
-            let steps = room.cores * (problem.jobs[*i].allowed.len() + job.blocks.len());
-            if !budget.spend(steps + available.len()) {
+            if !budget.spend(work(problem, *i, *room) + available.len()) {
                 return Probe::OutOfBudget;
             }
             let Some(cores) = choose(problem, instance, *i, *room, &available, makespan) else {
                 continue;
             };
-            let hosts: Vec<usize> = cores.iter().map(|&core| instance.host_of[core]).collect();
+            let hosts = instance.hosts_of(&cores);
             let mut assignment = local_first(instance, job, &hosts);
             if instance.moment == 1 {
                 let threshold = job.threshold_ms();
@@ -130,7 +143,8 @@ struct Place {
     count: usize,
 }
 
-/// Cores one by one: the largest phi beta t; equal: larger t, larger phi, lower index.
+/// Cores one by one: the largest phi beta t; equal: larger t, larger phi, lower index. Phi is that
+/// of as many cores as there are then, so those of fewer stay where the forms allow it.
 fn choose(
     problem: &rigid::Problem,
     instance: &Instance,
@@ -170,7 +184,7 @@ fn choose(
             if (place.count == 0 && !new) || (place.count > 0 && only_new) {
                 continue;
             }
-            let phi = 1.0 - place.count as f64 / room.cores as f64;
+            let phi = 1.0 - place.count as f64 / (chosen.len() + 1) as f64;
             let t = if from <= 0.0 { 1.0 } else { (1.0 - from / makespan).max(0.0) };
             let weight = (phi * place.beta * t, t, phi);
             if best.is_none_or(|(most, _)| weight > most) {
@@ -195,7 +209,7 @@ mod tests {
     use crate::data_jobs::bisect::rigid::{Block, Plan, Problem, Rule, plan};
 
     /// Worked example 3 of docs/methods.md, Data jobs: two hosts of two cores, one job.
-    fn example(forms: &[(usize, usize)], available: [[f64; 2]; 2]) -> Problem {
+    fn example<const N: usize>(forms: &[(usize, usize)], available: [[f64; N]; 2]) -> Problem {
         let block = |(size_mb, on): (f64, &[usize])| Block { size_mb, replicas: on.to_vec() };
         let blocks: [(f64, &[usize]); 4] =
             [(64.0, &[0, 1]), (64.0, &[0]), (32.0, &[1]), (16.0, &[0])];
@@ -229,6 +243,33 @@ mod tests {
         assert_eq!(cores(&problem, one), [1, 0]);
         let two = Room { cores: 2, per_host: 1, hosts_min: 2, hosts_max: 2 };
         assert_eq!(cores(&problem, two), [1, 3]);
+    }
+
+    #[test]
+    fn earlier_cores_stay_as_their_number_grows() {
+        let problem = example(&[(1, 3)], [[0.0; 3]; 2]);
+        let open = |cores| Room { cores, per_host: 3, hosts_min: 1, hosts_max: 2 };
+        let mut fewer = Vec::new();
+        for n in 1..=6 {
+            let more = cores(&problem, open(n));
+            assert!(more.len() == n && more.starts_with(&fewer), "{fewer:?} {more:?}");
+            fewer = more;
+        }
+        assert_eq!(fewer[..2], [0, 3]);
+    }
+
+    /// The document's bounds: all on one core, and the least that the forms lead to.
+    #[test]
+    fn the_first_probe_is_the_upper_bound_and_the_second_half_way_to_the_lower() {
+        let problem = example(&[(1, 1), (1, 2)], [[0.0; 2]; 2]);
+        let (instance, mut probes) = (rigid::index(&problem, 2), Vec::new());
+        let mut budget = Budget::new(u64::MAX, &|| false);
+        run(&problem, &instance, &Cell::new(false), &mut probes, &mut budget).unwrap();
+        // 176 MB at 200 MB/s, 32 of them remote; two cores: 64 + 16 and 64 at f = 0.95, 32 remote.
+        let up: f64 = 1000.0 * (176.0 / 200.0 + 32.0 / 125.0);
+        assert_eq!(probes[0], Probed { makespan: up.round(), feasible: true });
+        let two = 1000.0 * (96.0 / 190.0 + 32.0 / 125.0);
+        assert_eq!(probes[1].makespan, ((up.round() + two) / 2.0).ceil());
     }
 
     #[test]

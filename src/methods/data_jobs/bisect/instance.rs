@@ -120,6 +120,11 @@ impl Instance {
         Self { hosts, host_of, available, jobs, transfer, start, moment, queue }
     }
 
+    /// Host of each of these cores.
+    pub(super) fn hosts_of(&self, cores: &[usize]) -> Vec<usize> {
+        cores.iter().map(|&core| self.host_of[core]).collect()
+    }
+
     /// Times at which the cores of each host are free, ascending.
     pub(super) fn free_times(&self) -> Vec<Vec<f64>> {
         let times = |host: &Host| {

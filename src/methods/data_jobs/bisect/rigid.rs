@@ -153,7 +153,7 @@ fn by_weight(problem: &Problem, moment: u8, expired: &dyn Fn() -> bool) -> Plan 
 
 /// Hosts instead of cores.
 fn placement(instance: &Instance, placed: &Placed) -> Placement {
-    let on = placed.hosts(instance);
+    let on = instance.hosts_of(&placed.cores);
     let mut hosts = on.clone();
     hosts.sort_unstable();
     hosts.dedup();

@@ -86,11 +86,6 @@ impl Placed {
             }
         }
     }
-
-    /// Hosts of the cores.
-    pub(super) fn hosts(&self, instance: &Instance) -> Vec<usize> {
-        self.cores.iter().map(|&core| instance.host_of[core]).collect()
-    }
 }
 
 impl Schedule {
@@ -107,7 +102,7 @@ impl Schedule {
     /// Computes loads and times again from the blocks alone.
     pub(super) fn recompute(&mut self, instance: &Instance) {
         for placed in &mut self.placed {
-            let hosts = placed.hosts(instance);
+            let hosts = instance.hosts_of(&placed.cores);
             placed.assignment.recompute(instance, &instance.jobs[placed.job], &hosts);
         }
         self.shift_left(instance);

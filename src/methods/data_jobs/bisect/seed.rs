@@ -4,7 +4,7 @@
 
 use super::assignment::{Assignment, local_first, migrate};
 use super::budget::Budget;
-use super::instance::{Instance, SLACK_MS, whole_ms};
+use super::instance::{Instance, Job, SLACK_MS, whole_ms};
 use super::schedule::{Placed, Schedule};
 use super::weights::Chooser;
 use phalanx_core::limits::{BISECT_MIGRATIONS_MAX, BISECT_PROBES_MAX};
@@ -44,27 +44,28 @@ pub(super) fn bounds(instance: &Instance, budget: &mut Budget<'_>) -> Option<(f6
     let (mut up, mut down) = (0.0_f64, 0.0_f64);
     for &i in &instance.queue {
         let job = &instance.jobs[i];
-        let alone = job.total / job.speed;
-        let usable = |host: usize| instance.hosts[host].cores > 0;
-        let held = job.held.iter().filter(|(host, _)| usable(*host));
-        let local = held.map(|&(_, held)| held).fold(0.0, f64::max);
-        let remote = (job.total - local).max(0.0);
-        up = up.max(1000.0 * (alone + remote / instance.transfer));
+        up = up.max(on_one_core(instance, job, &|_| true));
         let mut chooser = Chooser::new(instance, job, &idle, 1.0, 0.0);
         let mut least = f64::INFINITY;
         for n in 1..=job.cap {
             if !budget.spend(instance.hosts.len() + job.blocks.len() * n) || !chooser.add(n) {
                 return None;
             }
-            least = least.min(local_first(instance, job, &host_list(instance, &chooser)).longest());
+            let hosts = instance.hosts_of(chooser.chosen());
+            least = least.min(local_first(instance, job, &hosts).longest());
         }
         down = down.max(least);
     }
     Some((up, down))
 }
 
-fn host_list(instance: &Instance, chooser: &Chooser<'_>) -> Vec<usize> {
-    chooser.chosen().iter().map(|&core| instance.host_of[core]).collect()
+/// Milliseconds of a job on one core, that of the host that it may use with most of its blocks.
+pub(super) fn on_one_core(instance: &Instance, job: &Job, may: &dyn Fn(usize) -> bool) -> f64 {
+    let usable = |host: usize| instance.hosts[host].cores > 0 && may(host);
+    let held = job.held.iter().filter(|(host, _)| usable(*host));
+    let local = held.map(|&(_, held)| held).fold(0.0, f64::max);
+    let remote = (job.total - local).max(0.0);
+    1000.0 * (job.total / job.speed + remote / instance.transfer)
 }
 
 /// Bisection between two bounds. The upper one, which knows nothing of queueing, is doubled until
@@ -162,7 +163,7 @@ fn place(
         if !chooser.add(n) {
             break;
         }
-        let hosts = host_list(instance, &chooser);
+        let hosts = instance.hosts_of(chooser.chosen());
         let mut assignment = local_first(instance, job, &hosts);
         if instance.moment == 1 {
             let threshold = job.threshold_ms();
@@ -184,7 +185,7 @@ fn place(
 pub(super) fn migrate_all(instance: &Instance, schedule: &mut Schedule) {
     for placed in &mut schedule.placed {
         let job = &instance.jobs[placed.job];
-        let hosts = placed.hosts(instance);
+        let hosts = instance.hosts_of(&placed.cores);
         let threshold = job.threshold_ms();
         let assignment = &mut placed.assignment;
         migrate(instance, job, &hosts, assignment, threshold, BISECT_MIGRATIONS_MAX);
