@@ -325,6 +325,11 @@ pub enum DataMode {
 }
 
 impl DataJobsConfig {
+    /// Whether anything says where datasets are.
+    pub fn finds_datasets(&self) -> bool {
+        self.caches != NONE || !self.locations.is_empty()
+    }
+
     /// Returns the rule with its settings.
     pub fn rule(&self) -> Rule {
         match self.mode {

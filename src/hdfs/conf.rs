@@ -84,7 +84,7 @@ impl Site {
     pub fn service(&self, location: &Location) -> Result<NameNode, HdfsError> {
         let unset = |what: &str| Err(HdfsError::Configuration(what.to_owned()));
         if self.services.is_empty() {
-            return unset(&format!("no NameNode is configured in {}", self.looked));
+            return unset(&format!("hdfs.conf_dirs: no NameNode is configured in {}", self.looked));
         }
         if !["simple", KERBEROS].contains(&self.authentication.as_str()) {
             let found = &self.authentication;

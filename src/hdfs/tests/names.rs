@@ -215,7 +215,7 @@ fn nothing_configured_is_told() {
     let mut hdfs =
         Hdfs::new(&[gone], &[], Limits::within(HdfsConfig::default().job_time())).unwrap();
     let error = hdfs.locate("/x", false, "u", "c").unwrap_err().to_string();
-    assert_eq!(error, "no NameNode is configured in /nonexistent/conf");
+    assert_eq!(error, "hdfs.conf_dirs: no NameNode is configured in /nonexistent/conf");
 }
 
 fn node(name: &str, hostname: &str, address: &str) -> HostNames {

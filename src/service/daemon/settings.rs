@@ -13,16 +13,13 @@ use crate::recordings::Options;
 use phalanx_config::{Config, DataMode, Draw};
 use phalanx_ffi::clock::now_s;
 use phalanx_hdfs::Hdfs;
-use phalanx_messages::collect::NONE;
 use phalanx_mirror::Settings;
 
 /// Returns the link's settings. Where no source of locations is configured no input is known, so no
 /// job waits for one, whatever its user declares.
 pub(super) fn settings_of_link(config: &Config, generation: u64) -> Settings {
-    let data_jobs = &config.data_jobs;
-    let named = data_jobs.caches != NONE || !data_jobs.locations.is_empty();
     let mut config = config.clone();
-    if !named && !Hdfs::is_configured(&config.hdfs) {
+    if !config.data_jobs.finds_datasets() && !Hdfs::is_configured(&config.hdfs) {
         config.data_jobs.mode = DataMode::Off;
     }
     let kept = config.history.path.with_file_name("compare.json");
@@ -76,6 +73,7 @@ pub(super) fn record_options(config: &Config, length: Option<Duration>) -> Optio
 #[cfg(test)]
 mod tests {
     use super::*;
+    use phalanx_messages::collect::NONE;
 
     /// Goal: the same arms over restarts and reloads; a comparison begins with its share, and
     /// whatever was between two does not count.

@@ -21,7 +21,12 @@ pub struct Datasets {
     pub held: HashMap<Arc<str>, Arc<Held>>,
     /// Whether neither source is configured.
     pub unconfigured: bool,
+    /// Whether a source was not read yet, so that an unknown name means nothing.
+    pub unread: bool,
 }
+
+/// Error where neither source is configured.
+pub const UNCONFIGURED: &str = "neither data_jobs.caches nor data_jobs.locations is set";
 
 /// A dataset as the two sources know it.
 #[derive(Debug, Clone, Default)]
@@ -58,7 +63,7 @@ impl Locations for Arc<Datasets> {
     fn locate(&mut self, question: &Question<'_>) -> Result<Arc<Located>, String> {
         let name = question.input;
         if self.unconfigured {
-            return Err("neither data_jobs.caches nor data_jobs.locations is set".to_owned());
+            return Err(UNCONFIGURED.to_owned());
         }
         let Dataset { parts, held } = self.dataset(name);
         let held = held.unwrap_or_default();

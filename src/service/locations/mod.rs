@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use caches::{CacheCounts, Caches, Held};
-pub use datasets::{Dataset, Datasets};
+pub use datasets::{Dataset, Datasets, UNCONFIGURED};
 pub use hdfs::HdfsLocations;
 pub use list::{List, ListFile, Part};
 

@@ -9,14 +9,16 @@ use crate::daemon::measured_values::data_capability;
 use crate::daemon::node_speeds::NodeSpeeds;
 use crate::daemon::shared::Shared;
 use crate::daemon::state::inputs::{Input, JobData};
+use crate::locations::UNCONFIGURED;
 use phalanx_config::Config;
 use phalanx_core::number::as_f64;
 use phalanx_core::snapshot::{JobState, Snapshot};
 use phalanx_core::{NodeIdx, hostlist};
+use phalanx_hdfs::Hdfs;
 use phalanx_methods::data_jobs::bisect::rigid::Rule;
 use phalanx_methods::data_jobs::blockmap::{
-    Assignment, BlockMap, Locality, MapNode, NodeTasks, Pace, Range, Split, SplitBy, assign, level,
-    remote_share,
+    Assignment, BlockMap, Declaration, Locality, MapNode, NodeTasks, Pace, Range, Split, SplitBy,
+    assign, level, remote_share,
 };
 use phalanx_planner::data_jobs::{MB, layout, permille, speeds_in_words};
 use phalanx_planner::preference::DataNote;
@@ -204,15 +206,29 @@ impl Shared {
         (sum(&mut part.iter().map(|range| range.length)), local)
     }
 
+    /// Returns what is said of an input that was not looked up.
+    fn not_looked_up(&self, named: &Declaration) -> DataNote {
+        let config = self.config();
+        let error = if !named.datasets.is_empty() && !config.data_jobs.finds_datasets() {
+            UNCONFIGURED
+        } else if !named.uris.is_empty() && !Hdfs::is_configured(&config.hdfs) {
+            "hdfs.conf_dirs: no NameNode is configured"
+        } else {
+            "not looked up"
+        };
+        DataNote { input: named.names(), error: Some(error.to_owned()), ..DataNote::default() }
+    }
+
     /// Returns the part on a job's input in `phalanx explain`.
     pub(super) fn input_note(&self, job_id: u32) -> Option<DataNote> {
         let data = self.inputs.job(job_id)?;
         if let Some(error) = data.error {
             return Some(DataNote { error: Some(error), ..DataNote::default() });
         }
-        let input = self.inputs.input(data.key.as_ref()?);
-        let looked_up = || input.map(|input| input.note.clone());
-        let mut note = self.inputs.plan_of(job_id).or_else(looked_up).unwrap_or_default();
+        let key = data.key.as_ref()?;
+        let looked_up = || self.inputs.input(key).map(|input| input.note.clone());
+        let planned = self.inputs.plan_of(job_id).or_else(looked_up);
+        let mut note = planned.unwrap_or_else(|| self.not_looked_up(&key.declaration));
         if let Some(missed) = &data.missed {
             let names: Vec<&str> = missed.iter().map(|node| &**node).collect();
             note.missed = Some(hostlist::compress(&names));

@@ -158,7 +158,7 @@ pub struct DataInputs {
 
 impl Default for DataInputs {
     fn default() -> Self {
-        let unknown = Datasets { unconfigured: true, ..Datasets::default() };
+        let unknown = Datasets { unconfigured: true, unread: true, ..Datasets::default() };
         Self {
             state: Mutex::default(),
             kept: KeptMaps::default(),
@@ -244,6 +244,10 @@ impl DataInputs {
             let Some(key) = state.jobs.get(&job.id).and_then(|data| data.key.clone()) else {
                 continue;
             };
+            // No verdict about a name before the first look.
+            if datasets.unread && !key.declaration.datasets.is_empty() {
+                continue;
+            }
             let keep_of = |input: &Input| if input.slow { SLOW_FACTOR * keep } else { keep };
             let is_old = |(at, input): &(Instant, Arc<Input>)| {
                 at.elapsed() >= keep_of(input) || !input.is_current(&key, &datasets)

@@ -78,6 +78,10 @@ struct Known {
     caches: Caches,
     file: Read,
     is_configured: bool,
+    /// Time of the first look, whether the list was read, and whether a source was still missing.
+    since: Option<Instant>,
+    is_read: bool,
+    unread: bool,
     published: Option<Instant>,
 }
 
@@ -90,8 +94,11 @@ impl Known {
         read: Option<Read>,
         inputs: &DataInputs,
     ) -> bool {
-        let is_configured = config.caches != NONE || !config.locations.is_empty();
-        let mut changed = read.is_some() || is_configured != self.is_configured;
+        let is_configured = config.finds_datasets();
+        let first = self.since.is_none();
+        let since = *self.since.get_or_insert_with(Instant::now);
+        let mut changed = read.is_some() || first || is_configured != self.is_configured;
+        self.is_read |= read.is_some();
         self.is_configured = is_configured;
         self.file = read.unwrap_or_else(|| std::mem::take(&mut self.file));
         if self.datum != config.caches {
@@ -105,6 +112,11 @@ impl Known {
             changed |= self.caches.take(reports);
             self.publish(collect, inputs);
         }
+        let early = since.elapsed() < Duration::from_millis(config.wait_ms.into());
+        let unread = early
+            && (!self.is_read && !config.locations.is_empty()
+                || self.datum != NONE && self.caches.nodes().0 == 0);
+        changed |= unread != std::mem::replace(&mut self.unread, unread);
         if !changed {
             return false;
         }
@@ -125,6 +137,7 @@ impl Known {
             list_error: self.file.error.clone(),
             held: held.clone(),
             unconfigured: !is_configured,
+            unread,
         };
         inputs.set_datasets(datasets, counts)
     }

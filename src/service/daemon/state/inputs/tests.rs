@@ -48,7 +48,9 @@ fn what_changed_of_a_dataset_is_looked_up_again() {
     let (inputs, keep) = (DataInputs::default(), Duration::from_secs(60));
     let (pending, first) = (snapshot(JobState::Pending), datasets(r#"{"a":1,"b":1}"#));
     inputs.observe(&pending, keep);
+    assert_eq!(look_up(&inputs), 0, "no verdict before the first look");
     assert!(inputs.set_datasets(first.clone(), DatasetsStatus::default()), "jobs name some");
+    inputs.observe(&pending, keep);
     assert_eq!(look_up(&inputs), 2);
     let planned = |job: u32| {
         let key = inputs.job(job).unwrap().key.unwrap();
@@ -69,8 +71,8 @@ fn what_changed_of_a_dataset_is_looked_up_again() {
 #[test]
 fn starts_on_nodes_without_the_data_are_misses() {
     let (inputs, keep) = (DataInputs::default(), Duration::from_secs(60));
-    inputs.observe(&snapshot(JobState::Pending), keep);
     inputs.set_datasets(datasets(r#"{"a":1}"#), DatasetsStatus::default());
+    inputs.observe(&snapshot(JobState::Pending), keep);
     look_up(&inputs);
     inputs.began(1, &["n1".into(), "n2".into()]);
     inputs.began(3, &["n1".into()]);
