@@ -197,16 +197,6 @@ pub enum Mode {
 
 named_modes! { Mode: "ga" => Ga, "seed" => Seed, "exact" => Exact }
 
-/// Fate of a task's old server when the `seed` mode mutates the task.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Mutation {
-    /// The task moves: its other copies are cleared.
-    #[default]
-    Move,
-    /// The document's words: the new copy is added, the old ones stay.
-    Literal,
-}
-
 /// Time left before the answer is due; `None` = no deadline. Called from several threads.
 pub type Remaining<'a> = &'a (dyn Fn() -> Option<Duration> + Sync);
 
@@ -248,8 +238,6 @@ pub struct Options<'a> {
     /// Work after which the search of `ga` ends, in servers evaluated (about 10^8 a second and
     /// thread); `None` = the search's own limit. Unlike a deadline it keeps answers repeatable.
     pub work_max: Option<u64>,
-    /// Mutation operator of the `seed` mode.
-    pub mutation: Mutation,
     /// Previous plan to start from: for each job its servers by task, empty = pending.
     pub warm_start: &'a [Vec<u32>],
     /// Whether to fill [`Answer::explain`].
@@ -262,7 +250,6 @@ impl std::fmt::Debug for Options<'_> {
             .field("mode", &self.mode)
             .field("seed", &self.seed)
             .field("threads", &self.threads)
-            .field("mutation", &self.mutation)
             .field("explain", &self.explain)
             .finish_non_exhaustive()
     }
@@ -289,7 +276,6 @@ impl Default for Options<'_> {
             threads: 1,
             remaining: &|| None,
             work_max: None,
-            mutation: Mutation::Move,
             warm_start: &[],
             explain: false,
         }

@@ -8,7 +8,7 @@
 use super::clock::Clock;
 use super::ga::Found;
 use super::instance::{Instance, NONE, narrow};
-use super::problem::{Mutation, Options, Stopped};
+use super::problem::{Options, Stopped};
 use super::state::{Score, State};
 use phalanx_core::random::Stream;
 
@@ -61,6 +61,12 @@ impl Chromosome {
         if let Ok(at) = self.copies[task].binary_search(&server) {
             self.copies[task].remove(at);
             self.shift(instance, instance.task_type[task] as usize, server as usize, 1);
+        }
+    }
+
+    fn drop_copies(&mut self, instance: &Instance, task: usize) {
+        while let Some(old) = self.copies[task].last().copied() {
+            self.drop_copy(instance, task, old);
         }
     }
 
@@ -153,14 +159,8 @@ fn thin(instance: &Instance, chromosome: &mut Chromosome) {
     }
 }
 
-/// Mutation: every task of a random job gets a copy on a random connected server.
-fn mutate(
-    instance: &Instance,
-    chromosome: &mut Chromosome,
-    reach: &[usize],
-    mutation: Mutation,
-    rng: &mut Stream,
-) {
+/// Mutation: every task of a random job moves to a random connected server.
+fn mutate(instance: &Instance, chromosome: &mut Chromosome, reach: &[usize], rng: &mut Stream) {
     if instance.jobs() == 0 {
         return;
     }
@@ -174,20 +174,14 @@ fn mutate(
                 continue;
             }
             let server = nth_reachable(instance, ty, rng.below(reach[ty]));
-            if mutation == Mutation::Move {
-                while let Some(old) = chromosome.copies[task].last().copied() {
-                    chromosome.drop_copy(instance, task, old);
-                }
-            }
+            chromosome.drop_copies(instance, task);
             chromosome.add(instance, task, server);
         }
         if chromosome.within_capacity() {
             return;
         }
         for (task, kept) in range.zip(kept) {
-            while let Some(old) = chromosome.copies[task].last().copied() {
-                chromosome.drop_copy(instance, task, old);
-            }
+            chromosome.drop_copies(instance, task);
             for server in kept {
                 chromosome.add(instance, task, server);
             }
@@ -336,7 +330,7 @@ pub fn solve(instance: &Instance, options: &Options<'_>, clock: Clock<'_>) -> Fo
             if clock.expired() {
                 break;
             }
-            mutate(instance, &mut population[i], &reach, options.mutation, &mut rng);
+            mutate(instance, &mut population[i], &reach, &mut rng);
             fitness[i] = keep(&population[i], &mut best, &mut best_score);
             work += cost;
         }

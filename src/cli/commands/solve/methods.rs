@@ -37,7 +37,7 @@ const RESERVE: Duration = Duration::from_millis(5);
 const RESERVE_GANG: Duration = Duration::from_millis(2);
 const RESERVE_PER_TASK: Duration = Duration::from_nanos(250);
 const RESERVE_PER_MB: Duration = Duration::from_micros(50);
-/// Threads by default: the islands of the search are few.
+/// Threads by default: the lines of the search are few.
 const THREADS_MAX: usize = 4;
 
 /// Returns when a search must end for an answer in time. However short the deadline, most of it is
