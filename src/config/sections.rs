@@ -110,7 +110,7 @@ pub enum OrderBy {
     Plan,
     /// First the jobs with the shortest time limit.
     Shortest,
-    /// First the jobs with the shortest predicted runtime, if that is below an hour.
+    /// First the jobs with the shortest predicted runtime, if that is at most `short_s`.
     Learned,
     /// First the jobs of least expected energy while the price is high, the others while it is low.
     Price,
@@ -121,10 +121,12 @@ section! {
     OrderConfig {
         /// Source of the preferred start order.
         by: OrderBy = OrderBy::Off,
-        /// Number of starts that may overtake one job.
-        max_overtakes: u32 = 10,
-        /// Time after a job was first overtaken at which no other job may overtake it, in seconds.
-        max_delay_s: u64 = 3600,
+        /// Predicted runtime up to which `learned` puts a job in front, in seconds.
+        short_s: u64 = 600,
+        /// Wait after which none passes a job, in percent of the longest in Slurm's own order.
+        fair_share_percent: u32 = 40,
+        /// Largest number added to a priority, in percent of the largest `PriorityWeight...`.
+        max_delta_percent: u32 = 100,
     }
 }
 

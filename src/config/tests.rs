@@ -196,8 +196,8 @@ const BAD: &[(&str, &str)] = &[
       got string \"2 ms\"",
     ),
     (
-        "[order]\nmax_overtakes = -3\n",
-        "p.toml:2:17: order.max_overtakes: expected an integer from 0 to 1000000, got integer -3",
+        "[order]\nshort_s = -3\n",
+        "p.toml:2:11: order.short_s: expected an integer from 0 to 604800 seconds, got integer -3",
     ),
     (
         "[link]\nuntested_release = \"yes\"\n",

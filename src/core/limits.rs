@@ -196,12 +196,12 @@ pub const SLOT_EXIT_CHECK_MS: u64 = 50;
 /// takes twice as many.
 pub const ORDER_DELTAS_MAX: usize = 4096;
 /// Pairs of a job and one that it is put in front of, in one group of jobs.
-pub const ORDER_PASSES_MAX: usize = 200_000;
+pub const ORDER_PASSES_MAX: usize = 2_000_000;
 /// Attempts to arrange one group before everybody stays where they are.
 pub const ORDER_TRIES_MAX: usize = 50;
 /// Pending jobs of one report of the queue.
 pub const ORDER_QUEUE_MAX: usize = 1_000_000;
-/// Bytes of a file of the daemon's state, such as that of who was overtaken.
+/// Bytes of a file of the daemon's state, such as that of the maps it keeps.
 pub const STATE_FILE_BYTES_MAX: u64 = 64 << 20;
 
 /// Bytes of the name of a datum or a node of the data service.

@@ -113,7 +113,7 @@ class Order(Waits):
     """The same queue, ordered by what Phalanx has learned of its programs' runtimes."""
 
     name, title = "order", "the same jobs, short programs first"
-    why = "runtimes are learned from last week's accounting; a job is overtaken within limits"
+    why = "runtimes are learned from last week's accounting; nobody waits long for it"
     explain = ("history", "speeds")
     settings = '[order]\nby = "learned"\n'
 

@@ -45,8 +45,6 @@ EXTRA = ["MinJobAge=60", "JobCompType=jobcomp/filetxt", "SchedulerParameters=bf_
 TOML = """mode = "enforce"
 [order]
 by = "shortest"
-max_overtakes = 10
-max_delay_s = 20
 [expert]
 breaker = false
 [source]

@@ -139,8 +139,7 @@ class ReplayLog(Suite):
     def one(self, side):
         """One side, real and simulated."""
         where = os.path.join(self.root, side)
-        text = ORDER + (f"max_overtakes = {self.args.max_overtakes}\n"
-                        f"max_delay_s = {self.args.max_delay}\n")
+        text = ORDER + f"short_s = {self.args.short}\n"
         config = None if SIDES[side] else write_config(where, text)
         with Cluster(where, stock=SIDES[side], config=config, nodes=nodes(self.args.slots),
                      extra=EXTRA) as cluster:
@@ -194,9 +193,8 @@ def options(parser):
     parser.add_argument("--span", type=float, default=260.0, metavar="S",
                         help="seconds in which they are submitted (default 260)")
     parser.add_argument("--segment", type=int, default=0, help="which busy stretch (default 0)")
-    parser.add_argument("--max-overtakes", type=int, default=20, help="[order] (default 20)")
-    parser.add_argument("--max-delay", type=int, default=60, metavar="S",
-                        help="[order] max_delay_s (default 60)")
+    parser.add_argument("--short", type=int, default=1, metavar="S",
+                        help="[order] short_s (default 1, which stands for 19 to 25 minutes)")
     parser.add_argument("--turnaround", type=int, default=0, metavar="S",
                         help="of the simulation (default 0)")
     parser.add_argument("--report", metavar="STEM",

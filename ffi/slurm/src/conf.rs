@@ -28,14 +28,8 @@ impl<'a> Row<'a, pls_conf> {
         cluster_name = text cluster_name;
         /// Path of slurm.conf.
         slurm_conf = text slurm_conf;
-        /// Hash of slurm.conf.
-        conf_hash = u32 hash_val;
-        /// Start of slurmctld, unix seconds.
-        boot_s = time boot_time;
         /// User id of slurmctld.
         slurm_user_id = u32 slurm_user_id;
-        /// User of slurmctld.
-        slurm_user_name = text slurm_user_name;
         /// `SelectType`, e.g. `select/cons_tres`.
         select_type = text select_type;
         /// `SelectTypeParameters`: `CR_*` of slurm.h.
@@ -50,6 +44,12 @@ impl<'a> Row<'a, pls_conf> {
         priority_type = text priority_type;
         /// Value of `PriorityFlags`: `PRIORITY_FLAGS_*` of slurm.h.
         priority_flags = u32 priority_flags;
+        /// `PriorityWeightAge`.
+        priority_weight_age = u32 priority_weight_age;
+        /// `PriorityWeightTRES`.
+        priority_weight_tres = text priority_weight_tres;
+        /// `PriorityMaxAge`, seconds.
+        priority_max_age_s = u32 priority_max_age;
         /// `PreemptType`.
         preempt_type = text preempt_type;
         /// Value of `PreemptMode`: `PREEMPT_MODE_*` of slurm.h.
@@ -76,24 +76,23 @@ impl<'a> Row<'a, pls_conf> {
         accounting_storage_tres = text accounting_storage_tres;
         /// `AcctGatherEnergyType`.
         acct_gather_energy_type = text acct_gather_energy_type;
-        /// `AcctGatherNodeFreq`, seconds.
-        acct_gather_node_s = u32 acct_gather_node_freq;
-        /// `ResumeProgram`.
-        resume_program = text resume_program;
         /// Value of `PrivateData`: `PRIVATE_DATA_*` of slurm.h, what is hidden from other users.
         private_data = u32 private_data;
-        /// `MessageTimeout`, seconds.
-        message_timeout_s = u32 msg_timeout;
         /// `MinJobAge`, seconds.
         min_job_age_s = u32 min_job_age;
-        /// `MaxArraySize`.
-        max_array_size = u32 max_array_sz;
-        /// `MaxJobCount`.
-        max_job_count = u32 max_job_cnt;
-        /// `MaxNodeCount`.
-        max_node_count = u32 max_node_cnt;
-        /// Value of `DebugFlags`: `DEBUG_FLAG_*` of slurm.h.
-        debug_flags = u64 debug_flags;
+    }
+
+    /// Returns the weights of the factors of priorities but TRES.
+    pub fn priority_weights(&self) -> [u32; 6] {
+        let raw = self.raw;
+        [
+            raw.priority_weight_age,
+            raw.priority_weight_assoc,
+            raw.priority_weight_fs,
+            raw.priority_weight_js,
+            raw.priority_weight_part,
+            raw.priority_weight_qos,
+        ]
     }
 
     /// Returns the memory of a job that asks for none, where its partition says nothing.

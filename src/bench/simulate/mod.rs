@@ -13,7 +13,6 @@ mod packing;
 mod policies;
 mod price;
 mod reference;
-mod starvation;
 
 use std::path::Path;
 

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use phalanx_core::number::whole;
 use phalanx_methods::learn::runtime::{JobClass, Prediction, Runtimes};
-use phalanx_planner::order::Rank;
+use phalanx_planner::order::{self, Rank, StarvationLimit};
 use phalanx_sim::job::{SimJob, Workload};
 use phalanx_sim::nodes::NodeJob;
 use phalanx_sim::nodes::line::Line;
@@ -14,7 +14,13 @@ use phalanx_sim::pool::Scheduler;
 
 use super::backfill::{Backfill, Request};
 use super::line::Ranked;
-use super::starvation::StarvationLimit;
+
+/// Share of the longest fair wait after which a job is passed no more, percent. The rest is left
+/// for its start to become possible.
+const SHARE_PERCENT: u32 = 40;
+
+/// Predicted runtime up to which a job passes others, seconds.
+const SHORT_S: u64 = 3600;
 
 /// Limit of jobs that need not wait for a reservation, seconds.
 const EXPRESS_S: u64 = 24;
@@ -171,7 +177,7 @@ impl Research {
         Self {
             pool: Backfill::new(load.cpus, true),
             runtimes: Runtimes::new(),
-            guard: StarvationLimit::new(load.cpus),
+            guard: StarvationLimit::new(load.cpus, SHARE_PERCENT),
             young: VecDeque::new(),
             passed_no_more: 0,
             led: VecDeque::new(),
@@ -255,9 +261,10 @@ impl Scheduler for Research {
 
     fn arrived(&mut self, id: u32, job: &SimJob, _: i64, _: &mut Vec<u32>) {
         let prediction = self.runtimes.predict(&job.class());
-        let rank = Rank::learned(&prediction, job.submit_s);
+        let rank = Rank::learned(&prediction, job.submit_s, SHORT_S);
         let request = Request { id, size: job.size, window_s: job.limit_s, rank };
-        self.guard.arrived(request, job.submit_s, whole(prediction.mean_s.round()));
+        let twin = by_arrival(id, job.size, job.limit_s);
+        self.guard.arrived(twin, job.submit_s, whole(prediction.mean_s.round()));
         self.submit(request, job.submit_s);
     }
 
@@ -329,7 +336,7 @@ pub(super) struct Learned {
 impl Learned {
     pub(super) fn new(cpus: u64) -> Self {
         let (line, runtimes) = (Ranked::default(), Runtimes::new());
-        Self { line, runtimes, guard: StarvationLimit::new(cpus) }
+        Self { line, runtimes, guard: StarvationLimit::new(cpus, SHARE_PERCENT) }
     }
 }
 
@@ -339,11 +346,10 @@ impl Line for Learned {
             Some(mean_s) => Prediction { mean_s, urgency: 1.0 / mean_s.max(1.0) },
             None => self.runtimes.predict(&job.class),
         };
-        let (size, window_s) = (job.class.size.max(1), job.limit_s);
-        let request = Request { id, size, window_s, rank: Rank::ARRIVAL };
-        self.guard.arrived(request, submit_s, whole(prediction.mean_s));
+        let twin = by_arrival(id, job.class.size.max(1), job.limit_s);
+        self.guard.arrived(twin, submit_s, whole(prediction.mean_s));
         if job.held.is_none() {
-            self.line.push(id, Rank::learned(&prediction, submit_s), submit_s);
+            self.line.push(id, Rank::learned(&prediction, submit_s, SHORT_S), submit_s);
         }
     }
 
@@ -373,6 +379,11 @@ impl Line for Learned {
     fn is_empty(&self) -> bool {
         self.line.is_empty()
     }
+}
+
+/// A job of the fair schedule.
+fn by_arrival(id: u32, size: u64, limit_s: u64) -> order::Request {
+    order::Request { id, size, limit_s, rank: Rank::ARRIVAL }
 }
 
 /// Seconds as a signed number.

@@ -29,7 +29,7 @@ const MORE: [Policy; 6] = [
     Policy { name: "k8s-balanced", rule: Some(Rule::Least(spread)), ..EASY },
     // Fragmentation gradient descent (Weng et al., ATC'23).
     Policy { name: "fgd", rule: Some(Rule::Least(fragmentation)), ..EASY },
-    // The order and the backfill of the research: more than Slurm can be made to do.
+    // The order and the backfill of the research.
     Policy {
         name: "research",
         order: Order::Other {

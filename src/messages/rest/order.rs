@@ -18,8 +18,8 @@ pub struct OrderStatus {
     pub decided: u64,
     /// Jobs that others overtake now.
     pub overtaken: u64,
-    /// Starts ahead of another job since the daemon started.
-    pub starts_ahead: u64,
+    /// Wait from which on none passes a job, where that is longest, seconds.
+    pub passable_s: u64,
     /// Deltas written since the plugin was loaded.
     pub written: u64,
     /// Deltas removed while the job was pending.
@@ -60,10 +60,8 @@ pub struct JobOrder {
     pub priority: u32,
     /// Jobs that the job overtakes.
     pub passes: u32,
-    /// Starts that overtook the job because of a delta.
-    pub overtaken: u32,
-    /// Time since which others overtake the job, unix seconds.
-    pub overtaken_since_s: Option<u64>,
+    /// Time from which on none passes the job, unix seconds; none before it waits for resources.
+    pub due_s: Option<u64>,
     /// Reason for which the job is not further in front.
     pub stop: Option<String>,
     /// The job that it may not overtake.

@@ -4,9 +4,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::overtakes::OvertakeBudget;
-use super::{Bounds, Placed, Stop, Waiting};
-use phalanx_core::limits::{ORDER_PASSES_MAX, ORDER_TRIES_MAX};
+use super::{Placed, Stop, Waiting};
+use phalanx_core::limits::{ORDER_DELTAS_MAX, ORDER_PASSES_MAX, ORDER_TRIES_MAX};
 
 /// Place in the queue.
 #[derive(Debug, Clone, Copy)]
@@ -28,8 +27,8 @@ pub(super) struct Row {
 pub(super) struct Arranged {
     pub(super) deltas: Vec<(u32, i32)>,
     pub(super) jobs: BTreeMap<u32, Placed>,
-    /// Pairs of a job and one that it is put in front of.
-    pub(super) passes: Vec<(u32, u32)>,
+    /// Jobs in front of which others are put.
+    pub(super) passed: BTreeSet<u32>,
 }
 
 /// Jobs of one pool and tier in Slurm's order without our deltas; groups
@@ -38,10 +37,6 @@ pub(super) fn groups(waiting: &[Waiting], ranks: &BTreeMap<u32, u32>) -> Vec<Vec
     let mut groups: BTreeMap<(u32, u32), Vec<Row>> = BTreeMap::new();
     for (at, job) in waiting.iter().enumerate() {
         let rank = ranks.get(&job.job_id).copied();
-        let natural = |priority: u32| {
-            let own = if job.hidden > 0 { 1 } else { i64::from(priority) - i64::from(job.delta) };
-            u32::try_from(own.max(1)).unwrap_or(u32::MAX)
-        };
         let split = job.priority != job.priority_max || job.tier != job.tier_max;
         // Where a split job stands depends on the partition: nobody passes its
         // ends, and it is not moved.
@@ -49,7 +44,7 @@ pub(super) fn groups(waiting: &[Waiting], ranks: &BTreeMap<u32, u32>) -> Vec<Vec
             .into_iter()
             .chain([(job.tier_max, job.priority), (job.tier_max, job.priority_max)]);
         for (tier, priority) in ends.collect::<BTreeSet<_>>() {
-            let row = Row { at, natural: natural(priority), hidden: job.hidden, rank, split };
+            let row = Row { at, natural: job.natural(priority), hidden: job.hidden, rank, split };
             groups.entry((job.pool, tier)).or_default().push(row);
         }
     }
@@ -70,9 +65,7 @@ fn tie(waiting: &[Waiting], row: &Row) -> (u64, u32) {
 struct Group<'a> {
     rows: Vec<Row>,
     waiting: &'a [Waiting],
-    budget: &'a OvertakeBudget,
-    bounds: &'a Bounds,
-    now_s: u64,
+    max_delta: u32,
     /// Ranked jobs that go less far than their ranks would have them.
     held: BTreeMap<u32, HeldBack>,
 }
@@ -84,27 +77,24 @@ struct HeldBack {
     why: (Stop, u32),
 }
 
-/// Attempt: the sequence and who passes whom.
+/// Attempt: the sequence, who passes and who is passed.
 #[derive(Default)]
 struct Attempt {
     rows: Vec<Row>,
-    passes: Vec<(u32, u32)>,
+    /// Jobs that pass others: how many, and the highest natural priority of these.
+    moved: BTreeMap<u32, (u32, u32)>,
+    passed: BTreeSet<u32>,
+    passes: usize,
     stops: BTreeMap<u32, (Stop, u32)>,
 }
 
-/// Decides one group; `None` if no job is moved and none has a rank.
-pub(super) fn arrange(
-    rows: Vec<Row>,
-    waiting: &[Waiting],
-    budget: &OvertakeBudget,
-    bounds: &Bounds,
-    now_s: u64,
-) -> Option<Arranged> {
-    let mut group = Group { rows, waiting, budget, bounds, now_s, held: BTreeMap::new() };
+/// Decides one group.
+pub(super) fn arrange(rows: Vec<Row>, waiting: &[Waiting], max_delta: u32) -> Arranged {
+    let mut group = Group { rows, waiting, max_delta, held: BTreeMap::new() };
     for _ in 0..ORDER_TRIES_MAX {
         let attempt = group.attempt();
         match group.raise(&attempt) {
-            Ok(raised) => return Some(group.finish(attempt, &raised)),
+            Ok(raised) => return group.finish(attempt, &raised),
             Err((at, stuck)) => group.hold_back(&attempt, at, &stuck),
         }
     }
@@ -114,7 +104,7 @@ pub(super) fn arrange(
         group.rows.iter().filter(|r| r.rank.is_some()).map(|r| group.id(r)).collect();
     group.held.extend(ranked.into_iter().map(|id| (id, stays)));
     let attempt = group.attempt();
-    Some(group.finish(attempt, &BTreeMap::new()))
+    group.finish(attempt, &BTreeMap::new())
 }
 
 impl Group<'_> {
@@ -138,41 +128,42 @@ impl Group<'_> {
     /// Puts the ranked jobs, best rank first, each as far in front as it may be.
     fn attempt(&self) -> Attempt {
         let mut attempt = Attempt { rows: self.rows.clone(), ..Attempt::default() };
-        let mut added: BTreeMap<u32, u32> = BTreeMap::new();
         let mut ranked: Vec<&Row> = self.rows.iter().filter(|r| r.rank.is_some()).collect();
         ranked.sort_by_key(|row| row.rank); // stable: equal ranks keep their order
+        ranked.truncate(ORDER_DELTAS_MAX / 2); // others may have to rise along
         for row in ranked {
             match self.own_stop(row) {
                 Some(stop) => {
                     attempt.stops.insert(self.id(row), (stop, 0));
                 }
-                None => self.advance(row, &mut attempt, &mut added),
+                None => self.advance(row, &mut attempt),
             }
         }
         attempt
     }
 
-    fn advance(&self, row: &Row, attempt: &mut Attempt, added: &mut BTreeMap<u32, u32>) {
+    fn advance(&self, row: &Row, attempt: &mut Attempt) {
         let Some(from) = attempt.rows.iter().position(|r| r.at == row.at) else { return };
         let id = self.id(row);
         let held = self.held.get(&id);
         let mut to = from;
         while let Some(front) = to.checked_sub(1).and_then(|i| attempt.rows.get(i)) {
             let other = self.id(front);
-            let already = added.get(&other).copied().unwrap_or(0);
             if let Some(held) = held.filter(|held| front.natural >= held.natural) {
                 attempt.stops.insert(id, held.why);
                 break;
             }
-            match self.may_pass(row, front, already) {
-                _ if attempt.passes.len() >= ORDER_PASSES_MAX => break,
-                Ok(Some(cost)) => {
-                    *added.entry(other).or_default() += cost;
-                    attempt.passes.push((id, other));
+            match self.may_pass(row, front) {
+                _ if attempt.passes >= ORDER_PASSES_MAX => break,
+                Ok(true) => {
+                    let (count, highest) = attempt.moved.entry(id).or_default();
+                    (*count, *highest) = (*count + 1, front.natural.max(*highest));
+                    attempt.passed.insert(other);
+                    attempt.passes += 1;
                     to -= 1;
                 }
                 // In front by its own rank.
-                Ok(None) => break,
+                Ok(false) => break,
                 Err(stop) => {
                     attempt.stops.insert(id, (stop, other));
                     break;
@@ -184,13 +175,13 @@ impl Group<'_> {
         }
     }
 
-    /// `Ok(None)`: the ranks themselves have the other one in front.
-    fn may_pass(&self, row: &Row, front: &Row, added: u32) -> Result<Option<u32>, Stop> {
+    /// `Ok(false)`: the ranks themselves have the other one in front.
+    fn may_pass(&self, row: &Row, front: &Row) -> Result<bool, Stop> {
         let (Some(job), Some(other)) = (self.job(row), self.job(front)) else {
             return Err(Stop::Own);
         };
         if front.rank.is_some_and(|rank| Some(rank) <= row.rank) {
-            return Ok(None);
+            return Ok(false);
         }
         let qos = job.qos_id == other.qos_id || job.qos_priority > other.qos_priority;
         let stop = if other.fixed || front.split {
@@ -206,12 +197,13 @@ impl Group<'_> {
         } else if job.site < other.site {
             Stop::Site
         } else if front.natural.saturating_sub(row.natural).saturating_add(row.hidden)
-            >= self.bounds.max_delta
+            >= self.max_delta
         {
             Stop::Delta
+        } else if other.due {
+            Stop::Due
         } else {
-            let allowed = self.budget.allows(job, other.job_id, added, self.bounds, self.now_s);
-            return allowed.map(Some);
+            return Ok(true);
         };
         Err(stop)
     }
@@ -235,7 +227,7 @@ impl Group<'_> {
             let mut priority = row.natural;
             if least > priority {
                 let delta = (least - priority).saturating_add(row.hidden);
-                let far = delta > self.bounds.max_delta || least == u32::MAX;
+                let far = delta > self.max_delta || least == u32::MAX;
                 if far || self.own_stop(row).is_some() {
                     return Err((position, run));
                 }
@@ -251,25 +243,17 @@ impl Group<'_> {
     }
 
     /// Lets the moved jobs of a run, which does not fit behind the job at `stuck`, go less far: not
-    /// past the first ones that they passed. How far has to depend on the queue alone: who went
-    /// nowhere for this reason, and further while a budget kept it back, never came to rest.
+    /// past the first ones that they passed.
     fn hold_back(&mut self, attempt: &Attempt, stuck: usize, run: &[usize]) {
         let at = attempt.rows.get(stuck).copied();
         let other = at.map_or(0, |row| self.id(&row));
-        let natural: BTreeMap<u32, u32> =
-            self.rows.iter().map(|row| (self.id(row), row.natural)).collect();
-        // By mover, the highest priority that it passed.
-        let mut moved: BTreeMap<u32, u32> = BTreeMap::new();
-        for (id, passed) in &attempt.passes {
-            let highest = moved.entry(*id).or_default();
-            *highest = natural.get(passed).copied().unwrap_or(0).max(*highest);
-        }
+        let mut moved = attempt.moved.clone();
         let in_run = run.iter().chain([&stuck]).filter_map(|&p| attempt.rows.get(p));
         let in_run: BTreeSet<u32> = in_run.map(|row| self.id(row)).collect();
         if in_run.iter().any(|id| moved.contains_key(id)) {
             moved.retain(|id, _| in_run.contains(id));
         }
-        for (id, natural) in moved {
+        for (id, (_, natural)) in moved {
             let why = (Stop::Room, if id == other { 0 } else { other });
             self.held.insert(id, HeldBack { natural, why });
         }
@@ -277,7 +261,7 @@ impl Group<'_> {
 
     /// Deltas in force that realise the same sequence stay.
     fn keeps(&self, attempt: &Attempt, raised: &BTreeMap<usize, u32>) -> bool {
-        let max = i64::from(self.bounds.max_delta);
+        let max = i64::from(self.max_delta);
         let now = |row: &Row| {
             let delta = self.job(row).map_or(0, |job| i64::from(job.delta));
             let risen = i64::from(row.natural) - i64::from(row.hidden) + delta;
@@ -316,12 +300,10 @@ impl Group<'_> {
                 out.deltas.push((job.job_id, delta));
             }
         }
-        for &(id, _) in &attempt.passes {
-            if let Some(placed) = out.jobs.get_mut(&id) {
-                placed.passes += 1;
-            }
+        for (id, (count, _)) in &attempt.moved {
+            out.jobs.get_mut(id).into_iter().for_each(|placed| placed.passes = *count);
         }
-        out.passes = attempt.passes;
+        out.passed = attempt.passed;
         out
     }
 }

@@ -7,25 +7,33 @@
 //! Only raising is used: a ranked job is put just above the jobs that it is to
 //! pass, so the jobs without a rank keep what they have, unless one of
 //! them has to rise with the others to stay in front. What may be passed is
-//! bounded: see [`Stop`]. The result depends on the priorities without our
-//! deltas only, so that the same queue gives the same deltas; those in force
-//! stay as long as they realise the same sequence.
+//! bounded: see [`Stop`]; above all, nobody passes a job that has waited for a
+//! share of what jobs wait in Slurm's own order ([`Guard`]). The result depends
+//! on the priorities without our deltas only, so that the same queue gives the
+//! same deltas; those in force stay as long as they realise the same sequence.
 
 mod arrange;
-mod overtakes;
+mod easy;
+mod guard;
 mod pools;
 mod rank;
 mod ranks;
+mod scarcity;
+mod starvation;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-pub use overtakes::OvertakeBudget;
+pub use easy::{Easy, Request};
+pub use guard::{Guard, GuardRule, competes};
 pub use pools::Pools;
 pub use rank::Rank;
 pub use ranks::by_learned_runtime;
+pub use scarcity::Scarcity;
+pub use starvation::StarvationLimit;
 
 use crate::preference::StartRank;
 use phalanx_core::limits::ORDER_DELTAS_MAX;
+use phalanx_core::number::whole;
 
 /// A pending job that is not held, as slurmctld sorts it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -61,27 +69,45 @@ pub struct Waiting {
     pub site: i32,
     /// Submission, unix seconds.
     pub submit_s: u64,
-    /// Starts that are behind this record: waiting tasks of an array, else 1.
-    pub tasks: u32,
     /// An administrator set its priority, or it asks for several QOSes.
     pub fixed: bool,
     /// Whether all partitions of the job are in mode `enforce`.
     pub enforced: bool,
+    /// Whether the job has waited long enough to be passed by none.
+    pub due: bool,
 }
 
-/// Largest number that is added to a priority, in priority points: a usual weight of one factor.
-pub const MAX_DELTA: u32 = 10_000;
+impl Waiting {
+    /// A priority of the job as it would be without our delta.
+    fn natural(&self, priority: u32) -> u32 {
+        let own = if self.hidden > 0 { 1 } else { i64::from(priority) - i64::from(self.delta) };
+        u32::try_from(own.max(1)).unwrap_or(u32::MAX)
+    }
 
-/// Limits from the configuration.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Bounds {
-    /// Largest delta, priority points.
-    pub max_delta: u32,
-    /// Starts that may get ahead of one job.
-    pub max_overtakes: u32,
-    /// Seconds after the first time that a job was passed; from then on none
-    /// passes it.
-    pub max_delay_s: u64,
+    /// The place of the job in Slurm's own order, where priorities rise by so much a day.
+    pub fn rank(&self, points_a_day: f64, now_s: i64) -> Rank {
+        let (priority, now_s) = (self.natural(self.priority_max), now_s.max(0).unsigned_abs());
+        Rank::natural(self.tier_max, priority, points_a_day, now_s)
+    }
+}
+
+/// Greatest number that the plugin adds to a priority.
+const DELTA_MAX: u32 = 1_000_000_000;
+/// Largest weight of a priority factor that counts where all are 0: then nothing is outdone.
+const WEIGHT_DEFAULT: u32 = 1000;
+
+/// Largest number that is added to a priority: a share of the largest weight of its factors.
+pub fn max_delta(percent: u32, largest_weight: u32) -> u32 {
+    let weight = if largest_weight == 0 { WEIGHT_DEFAULT } else { largest_weight };
+    let points = u64::from(weight) * u64::from(percent) / 100;
+    u32::try_from(points).unwrap_or(u32::MAX).min(DELTA_MAX)
+}
+
+/// Finds the largest of weights as slurm.conf writes them: numbers, or lists as `cpu=10,gres/a=2`.
+pub fn largest_weight<'a>(texts: impl Iterator<Item = &'a str>) -> u32 {
+    let number = |item: &str| item.rsplit('=').next()?.trim().parse::<f64>().ok();
+    let largest = texts.flat_map(|text| text.split(',')).filter_map(number).fold(0.0, f64::max);
+    u32::try_from(whole(largest)).unwrap_or(u32::MAX)
 }
 
 /// Reason why a ranked job is not further in front.
@@ -99,10 +125,8 @@ pub enum Stop {
     Nice,
     /// An administrator gave the job in front a higher site factor.
     Site,
-    /// The job in front was overtaken often enough.
-    Overtakes,
-    /// The job in front was delayed long enough.
-    Delay,
+    /// The job in front has waited long enough.
+    Due,
     /// The delta would exceed its bound.
     Delta,
     /// A job in front cannot be raised and would be passed with the others.
@@ -124,8 +148,7 @@ impl Stop {
             Self::Partition => "its partition has a higher PriorityJobFactor",
             Self::Nice => "its nice value is lower",
             Self::Site => "its site factor is higher",
-            Self::Overtakes => "it was overtaken order.max_overtakes times",
-            Self::Delay => "it was delayed for order.max_delay_s",
+            Self::Due => "it has waited order.fair_share_percent of the longest fair wait",
             Self::Delta => "it is further ahead than an order may turn round",
             Self::Room => "it cannot be raised and would be passed too",
             Self::Own => "the job's own priority cannot be raised",
@@ -158,32 +181,22 @@ pub struct Decision {
     pub overtaken: u32,
 }
 
-/// Decides the deltas on a report of the queue; `report` is its number, another
-/// one for each. `budget` remembers who was overtaken; `now_s` in unix seconds.
-pub fn decide(
-    budget: &mut OvertakeBudget,
-    report: u64,
-    waiting: &[Waiting],
-    start_order: &[StartRank],
-    bounds: &Bounds,
-    now_s: u64,
-) -> Decision {
-    budget.observe(report, waiting);
+/// Decides the deltas, of at most `max_delta` points, on a report of the queue.
+pub fn decide(waiting: &[Waiting], start_order: &[StartRank], max_delta: u32) -> Decision {
     let ranks: BTreeMap<u32, u32> = start_order.iter().map(|w| (w.job_id, w.rank)).collect();
     let mut decision = Decision::default();
-    let mut passes = Vec::new();
+    let mut passed = BTreeSet::new();
     for rows in arrange::groups(waiting, &ranks) {
-        let Some(group) = arrange::arrange(rows, waiting, budget, bounds, now_s) else { continue };
-        let raised = group.deltas.len();
-        if decision.deltas.len() + raised > ORDER_DELTAS_MAX {
+        let group = arrange::arrange(rows, waiting, max_delta);
+        if decision.deltas.len() + group.deltas.len() > ORDER_DELTAS_MAX {
             continue;
         }
         decision.deltas.extend(group.deltas);
         decision.jobs.extend(group.jobs);
-        passes.extend(group.passes);
+        passed.extend(group.passed);
     }
     decision.deltas.sort_unstable();
-    decision.overtaken = budget.commit(waiting, &passes, now_s);
+    decision.overtaken = u32::try_from(passed.len()).unwrap_or(u32::MAX);
     decision
 }
 

@@ -3,7 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use phalanx_core::snapshot::{JobState, Partition, Snapshot};
+use fixedbitset::FixedBitSet;
+use phalanx_core::snapshot::{Job, JobState, Partition, Snapshot};
 
 /// Partitions that compete: those that share nodes, directly or through others or through a
 /// job that waits for several.
@@ -13,8 +14,18 @@ pub struct Pools<'a> {
 }
 
 impl<'a> Pools<'a> {
-    /// Groups the partitions of a snapshot and of its waiting jobs.
+    /// Groups the partitions of a snapshot by their nodes and by its waiting jobs.
     pub fn of(snapshot: &'a Snapshot) -> Self {
+        let several = snapshot.jobs.iter().filter(|j| j.partitions.contains(','));
+        Self::joined(snapshot, several.filter(|j| j.state == JobState::Pending))
+    }
+
+    /// Groups the partitions by their nodes alone.
+    pub fn of_nodes(snapshot: &'a Snapshot) -> Self {
+        Self::joined(snapshot, std::iter::empty())
+    }
+
+    fn joined<'j>(snapshot: &'a Snapshot, several: impl Iterator<Item = &'j Job>) -> Self {
         let list: &[Partition] = &snapshot.partitions;
         let mut pool: Vec<usize> = (0..list.len()).collect();
         for (i, a) in list.iter().enumerate() {
@@ -26,8 +37,7 @@ impl<'a> Pools<'a> {
         }
         let index: BTreeMap<&str, usize> =
             list.iter().enumerate().map(|(i, p)| (&*p.name, i)).collect();
-        let several = snapshot.jobs.iter().filter(|j| j.partitions.contains(','));
-        for job in several.filter(|j| j.state == JobState::Pending) {
+        for job in several {
             let mut each = job.partitions.split(',').filter_map(|name| index.get(name));
             let Some(&first) = each.next() else { continue };
             each.for_each(|&other| join(&mut pool, first, other));
@@ -36,6 +46,16 @@ impl<'a> Pools<'a> {
             (name, pool.get(i).map_or(0, |&p| u32::try_from(p + 1).unwrap_or(u32::MAX)))
         };
         Self { by_name: index.into_iter().map(number).collect() }
+    }
+
+    /// The nodes of each pool.
+    pub fn nodes(&self, snapshot: &Snapshot) -> BTreeMap<u32, FixedBitSet> {
+        let mut found: BTreeMap<u32, FixedBitSet> = BTreeMap::new();
+        for partition in &snapshot.partitions {
+            let pool = self.of_job(&partition.name);
+            found.entry(pool).or_default().union_with(&partition.nodes);
+        }
+        found
     }
 
     /// The number of a job's pool: 0 for a job whose partition is not known: with others like it.

@@ -5,10 +5,8 @@
 //! their waiting costs most slowdown and they hardly delay anyone. All others
 //! keep the order of their arrival, so that long jobs do not starve each other.
 
+use phalanx_core::number::as_f64;
 use phalanx_methods::learn::runtime::Prediction;
-
-/// Expected runtime up to which a job may pass others, seconds.
-const SHORT_S: f64 = 3_600.0;
 
 /// Place in the order; less starts first. Ties: by arrival.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -18,10 +16,11 @@ impl Rank {
     /// The order of arrival alone.
     pub const ARRIVAL: Self = Self(0, 0);
 
-    /// Ranks by learned runtime, else by arrival (Unix seconds).
-    pub fn learned(prediction: &Prediction, submit_s: i64) -> Self {
+    /// Ranks by learned runtime, if that is at most `short_s` seconds, else by arrival (Unix
+    /// seconds).
+    pub fn learned(prediction: &Prediction, submit_s: i64, short_s: u64) -> Self {
         let typical = prediction.typical_s();
-        if typical <= SHORT_S {
+        if typical <= as_f64(short_s) {
             return Self(0, typical.max(0.0).to_bits());
         }
         // Keeps the order of the whole range of i64.
@@ -31,6 +30,15 @@ impl Rank {
     /// Whether the job may pass others.
     pub fn is_short(self) -> bool {
         self.0 == 0
+    }
+
+    /// Ranks as Slurm does at a time (Unix seconds): by tier, then by a priority that rises by so
+    /// much a day, so that those who come later rank behind by what they are younger.
+    pub fn natural(tier: u32, priority: u32, points_a_day: f64, now_s: u64) -> Self {
+        let bits = (f64::from(priority) - points_a_day / 86_400.0 * as_f64(now_s)).to_bits();
+        // The order of floats, the greatest first.
+        let descending = if bits >> 63 == 1 { bits } else { !bits & !(1 << 63) };
+        Self(u8::MAX - u8::try_from(tier).unwrap_or(u8::MAX), descending)
     }
 
     /// Ranks the shortest first, by whole seconds.
@@ -44,7 +52,7 @@ mod tests {
     use super::*;
 
     fn rank(typical: f64, submit_s: i64) -> Rank {
-        Rank::learned(&Prediction { mean_s: typical, urgency: 1.0 / typical }, submit_s)
+        Rank::learned(&Prediction { mean_s: typical, urgency: 1.0 / typical }, submit_s, 3600)
     }
 
     #[test]
@@ -52,5 +60,15 @@ mod tests {
         let mut ranks = [rank(9e9, 5), rank(10.0, 90), rank(4_000.0, -7), rank(3_000.0, 1)];
         ranks.sort();
         assert_eq!(ranks, [rank(10.0, 90), rank(3_000.0, 1), rank(5e3, -7), rank(5e3, 5)]);
+    }
+
+    #[test]
+    fn naturally_the_tier_goes_first_then_the_priority_with_the_age() {
+        let natural =
+            |tier, priority, days: u64| Rank::natural(tier, priority, 10.0, days * 86_400);
+        let ranks = [natural(2, 0, 9), natural(1, 35, 3), natural(1, 4, 0), natural(1, 33, 3)];
+        assert!(ranks.is_sorted(), "{ranks:?}");
+        assert!(natural(0, 900, 1) < natural(0, 11, 1), "positive ones too");
+        assert_eq!(natural(1, 10, 0), natural(1, 20, 1));
     }
 }

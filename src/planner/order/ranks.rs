@@ -5,11 +5,14 @@ use super::Rank;
 use crate::preference::StartRank;
 use phalanx_methods::learn::runtime::Prediction;
 
-/// The jobs that are predicted to run for a short time, the shortest first; the others have no
-/// rank and keep Slurm's order. Each job with its time of submission, Unix seconds.
-pub fn by_learned_runtime(jobs: impl Iterator<Item = (u32, i64, Prediction)>) -> Vec<StartRank> {
+/// The jobs that are predicted to run for at most `short_s` seconds, the shortest first; the
+/// others have no rank and keep Slurm's order. Each job with its time of submission, Unix seconds.
+pub fn by_learned_runtime(
+    jobs: impl Iterator<Item = (u32, i64, Prediction)>,
+    short_s: u64,
+) -> Vec<StartRank> {
     let mut ranks: Vec<(Rank, u32)> = jobs
-        .map(|(job_id, submit_s, prediction)| (Rank::learned(&prediction, submit_s), job_id))
+        .map(|(id, submit_s, prediction)| (Rank::learned(&prediction, submit_s, short_s), id))
         .filter(|(rank, _)| rank.is_short())
         .collect();
     ranks.sort_unstable();

@@ -24,6 +24,7 @@ use phalanx_core::snapshot::{
     Builder, Job, JobState, License, Node, NodeGres, Partition, Refused, Reservation, Snapshot,
     Table, gres,
 };
+use phalanx_planner::order::largest_weight;
 
 /// Bits of SelectTypeParameters (`slurm/slurm.h`).
 const CR_SOCKET: u32 = 0x2;
@@ -58,7 +59,7 @@ pub enum SourceError {
 }
 
 /// The part of the controller's configuration that the daemon needs.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct ClusterInfo {
     /// ClusterName.
     pub cluster: String,
@@ -74,6 +75,17 @@ pub struct ClusterInfo {
     pub energy_accounted: bool,
     /// `PRIVATE_DATA_*` of slurm.h: what is hidden from other users.
     pub private_data: u32,
+    /// Weights of priorities.
+    pub priorities: Priorities,
+}
+
+/// Weights of the factors of priorities.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Priorities {
+    /// The largest of all.
+    pub largest_weight: u32,
+    /// Points by which a job's priority rises in a day of waiting.
+    pub points_a_day: f64,
 }
 
 /// Reads slurmctld, keeping what did not change.
@@ -155,6 +167,14 @@ impl Source {
             slurm_user_id: Some(row.slurm_user_id()),
             memory_tracked: row.select_type_param() & CR_MEMORY != 0,
             private_data: row.private_data(),
+            priorities: Priorities {
+                largest_weight: row
+                    .priority_weights()
+                    .into_iter()
+                    .fold(largest_weight(row.priority_weight_tres().into_iter()), u32::max),
+                points_a_day: f64::from(row.priority_weight_age()) * 86_400.0
+                    / f64::from(row.priority_max_age_s().max(1)),
+            },
             select_param: row.select_type_param(),
             energy_accounted: is_energy_accounted(
                 row.acct_gather_energy_type().unwrap_or_default(),

@@ -138,6 +138,7 @@ impl<'a> Sim<'a> {
         for (id, job) in (0u32..).zip(&load.jobs) {
             if let Some(held) = &job.held {
                 self.line.arrived(id, job, load.begin_s);
+                self.slurmctld.iter_mut().for_each(|of| of.began(id, job, load.begin_s));
                 self.hold(id, job, RunningJob { id, ..held.clone() }, load.begin_s);
             }
         }
@@ -191,7 +192,7 @@ impl<'a> Sim<'a> {
             self.record.touch(self.chooser.cluster(), &self.chooser.mix, &held);
             self.line.ended(id, job, now_s);
             if let Some(slurmctld) = &mut self.slurmctld {
-                slurmctld.queue.observe(&job.class, job.run_s);
+                slurmctld.queue.ended(id, &job.class, job.run_s, now_s);
                 slurmctld.clock.ended(now_s);
             }
         }

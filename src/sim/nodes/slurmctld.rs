@@ -12,7 +12,7 @@ use super::{NodeJob, NodeLoad, Setup};
 use crate::policy::Order;
 use crate::slurm::{Clock, Due, Place, Planned, Queue, Rules, Search, Slots};
 use phalanx_core::{NodeIdx, NodeSet};
-use phalanx_planner::order::Pools;
+use phalanx_planner::order::{Pools, Scarcity};
 
 /// Clock and queue of slurmctld.
 pub(super) struct Slurmctld {
@@ -21,14 +21,23 @@ pub(super) struct Slurmctld {
     pub(super) queue: Queue,
     /// Each set of partitions.
     partitions: BTreeMap<Arc<str>, Place>,
+    /// Amounts that jobs take of what their pools have least of, by id.
+    sizes: Vec<u64>,
 }
 
 impl Slurmctld {
     /// `None` where jobs do not start by Slurm's rules.
     pub(super) fn new(load: &NodeLoad, setup: &Setup) -> Option<Self> {
         let Setup { order: Order::Slurm { .. }, rules, .. } = setup else { return None };
-        let queue = Queue::new(&rules.parameters, rules.order);
         let pools = Pools::of(&load.cluster);
+        let scarcity = Scarcity::of(&load.cluster, load.jobs.iter().map(|job| &job.job));
+        let scarcest: BTreeMap<u32, usize> = scarcity.scarcest().collect();
+        let totals = scarcest.iter().map(|(pool, of)| (*pool, scarcity.total(*pool, *of)));
+        let queue = Queue::new(&rules.parameters, rules.order, totals);
+        let size = |job: &NodeJob| {
+            let of = scarcest.get(&scarcity.pool_of(&job.job));
+            of.map_or(0, |of| scarcity.size(&job.job, *of))
+        };
         let mut partitions = BTreeMap::new();
         for job in &load.jobs {
             let names = &job.job.partitions;
@@ -37,11 +46,25 @@ impl Slurmctld {
                 number: u32::try_from(partitions.len()).unwrap_or(u32::MAX),
                 pool: pools.of_job(names),
                 tier: names.split(',').map(tier).max().unwrap_or(0),
+                fair: scarcity.pool_of(&job.job),
+                size: 0,
             };
             partitions.entry(Arc::clone(names)).or_insert(place);
         }
         let clock = Clock::new(&rules.parameters, queue.is_ordered());
-        Some(Self { rules: rules.clone(), clock, queue, partitions })
+        let sizes = load.jobs.iter().map(size).collect();
+        Some(Self { rules: rules.clone(), clock, queue, partitions, sizes })
+    }
+
+    fn place(&self, id: u32, job: &NodeJob) -> Place {
+        let place = self.partitions.get(&job.job.partitions).copied().unwrap_or_default();
+        Place { size: self.sizes.get(id as usize).copied().unwrap_or(0), ..place }
+    }
+
+    /// A job runs from the beginning.
+    pub(super) fn began(&mut self, id: u32, job: &NodeJob, now_s: i64) {
+        self.queue.push(id, now_s, job.class, job.expected_s, self.place(id, job), None);
+        self.queue.remove(id, now_s);
     }
 
     pub(super) fn started(&mut self, id: u32, now_s: i64) {
@@ -71,7 +94,7 @@ impl Sim<'_> {
     /// A job comes.
     pub(super) fn submit(&mut self, id: u32, job: &NodeJob, now_s: i64) {
         let Some(slurmctld) = &mut self.slurmctld else { return };
-        let place = slurmctld.partitions.get(&job.job.partitions).copied().unwrap_or_default();
+        let place = slurmctld.place(id, job);
         let submit_s = job.job.submit_s;
         let started = job.ran.as_ref().map(|ran| (job.job.priority, ran.start_s - submit_s));
         slurmctld.queue.push(id, submit_s, job.class, job.expected_s, place, started);

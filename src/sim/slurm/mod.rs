@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Slurmctld and phalanxd together: Slurm's main pass and backfill, which go by limits,
-//! and the daemon's order of starts within its budgets, which is the planner's own code.
+//! and the daemon's order of starts with its guard, which is the planner's own code.
 //!
 //! Written from what Slurm 22.05.8 does (`job_scheduler.c`, `backfill.c`, `job_test.c`): a job is
 //! tried as it comes if none of higher priority waits; the main pass goes through the queue until
@@ -17,7 +17,7 @@ mod window;
 
 use super::policy::Order;
 
-pub use parameters::{Parameters, Priority, duration_s};
+pub use parameters::{Parameters, Priority, WEIGHTS, duration_s};
 pub use queue::{OrderBy, OrderRule};
 
 pub(crate) use clock::{Clock, Due};

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Settings of scheduling in slurm.conf, with Slurm's own defaults.
 
+use phalanx_core::number::as_f64;
+use phalanx_planner::order::largest_weight;
+
 /// `SchedulerParameters` and priorities, as far as they decide when jobs start.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parameters {
@@ -30,7 +33,20 @@ pub struct Parameters {
     pub ignored: Vec<String>,
     /// Priorities.
     pub priority: Priority,
+    /// The largest weight of a factor of priorities.
+    pub largest_weight: u32,
 }
+
+/// Keys of slurm.conf with the weights of the factors of priorities.
+pub const WEIGHTS: [&str; 7] = [
+    "PriorityWeightAge",
+    "PriorityWeightAssoc",
+    "PriorityWeightFairshare",
+    "PriorityWeightJobSize",
+    "PriorityWeightPartition",
+    "PriorityWeightQOS",
+    "PriorityWeightTRES",
+];
 
 /// `PriorityType` and what makes priorities differ.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -72,6 +88,7 @@ impl Default for Parameters {
                 max_age_s: MAX_AGE_S,
                 period_s: 300,
             },
+            largest_weight: 1000,
         }
     }
 }
@@ -125,7 +142,14 @@ impl Parameters {
             Some(kind) if kind.ends_with("basic") => Priority::Basic,
             _ => priority(get)?,
         };
+        found.largest_weight = largest_weight(WEIGHTS.into_iter().filter_map(get));
         Ok(found)
+    }
+
+    /// Points by which a priority rises in a day of waiting.
+    pub(crate) fn points_a_day(&self) -> f64 {
+        let Priority::Multifactor { weight_age, max_age_s, .. } = self.priority else { return 0.0 };
+        f64::from(weight_age) * 86_400.0 / as_f64(max_age_s.max(1).unsigned_abs())
     }
 
     /// Whether the daemon can change the order of starts.
@@ -199,6 +223,7 @@ mod tests {
         assert_eq!(found.ignored, ["max_rpc_cnt", "time_min_as_soft_limit"]);
         let priority = Priority::Multifactor { weight_age: 10, max_age_s: 86_400, period_s: 120 };
         assert_eq!(found.priority, priority);
+        assert_eq!((found.largest_weight, found.points_a_day()), (10, 10.0));
         assert!(!of(&[("PriorityType", "priority/basic")]).unwrap().takes_order());
         assert_eq!(of(&[("SchedulerType", "sched/builtin")]).unwrap().bf_interval_s, None);
         let wrong = of(&[("SchedulerParameters", "bf_window=x")]).unwrap_err();

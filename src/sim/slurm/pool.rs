@@ -54,7 +54,8 @@ impl Scheduler for State<'_> {
     }
 
     fn arrived(&mut self, id: u32, job: &SimJob, now_s: i64, started: &mut Vec<u32>) {
-        self.queue.push(id, job.submit_s, job.class(), None, Place::default(), None);
+        let place = Place { size: job.size, ..Place::default() };
+        self.queue.push(id, job.submit_s, job.class(), None, place, None);
         let tried = !self.rules.parameters.defer && self.queue.is_top(id, now_s);
         if tried && job.size <= self.free.count() {
             self.start(id, job, &self.free.lowest(job.size), now_s);
@@ -69,7 +70,7 @@ impl Scheduler for State<'_> {
             self.free.add(&cpus);
             self.limits.remove(&(limit_s, id));
         }
-        self.queue.observe(&job.class(), job.run_s);
+        self.queue.ended(id, &job.class(), job.run_s, now_s);
         self.clock.ended(now_s);
     }
 
@@ -95,7 +96,8 @@ impl Scheduler for State<'_> {
 
 impl<'a> State<'a> {
     fn new(load: &'a Workload, rules: &'a Rules) -> Self {
-        let queue = Queue::new(&rules.parameters, rules.order);
+        let pool = std::iter::once((0, load.cpus));
+        let queue = Queue::new(&rules.parameters, rules.order, pool);
         Self {
             jobs: &load.jobs,
             rules,

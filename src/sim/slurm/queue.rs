@@ -5,8 +5,9 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use super::parameters::{Parameters, Priority};
+use phalanx_core::number::whole;
 use phalanx_methods::learn::runtime::{JobClass, Prediction, Runtimes};
-use phalanx_planner::order::{Bounds, OvertakeBudget, Waiting, by_learned_runtime, decide};
+use phalanx_planner::order::{Request, StarvationLimit, Waiting, by_learned_runtime, decide};
 use phalanx_planner::preference::StartRank;
 
 /// Criterion of the order of starts.
@@ -16,7 +17,7 @@ pub enum OrderBy {
     Plan,
     /// The shortest limit first.
     Shortest,
-    /// The shortest learned runtime first, of those below an hour.
+    /// The shortest learned runtime first, of the short ones.
     Learned,
 }
 
@@ -25,8 +26,12 @@ pub enum OrderBy {
 pub struct OrderRule {
     /// Criterion.
     pub by: OrderBy,
-    /// Bounds on changes of the order.
-    pub bounds: Bounds,
+    /// Learned runtime up to which a job is short, seconds.
+    pub short_s: u64,
+    /// Share of the longest fair wait after which a job is passed by none, percent.
+    pub fair_share_percent: u32,
+    /// Largest number added to a priority.
+    pub max_delta: u32,
 }
 
 /// Partitions of a job.
@@ -38,6 +43,10 @@ pub(crate) struct Place {
     pub(crate) pool: u32,
     /// `PriorityTier`.
     pub(crate) tier: u32,
+    /// Number of the pool whose fair schedule the job is in.
+    pub(crate) fair: u32,
+    /// Amount that the job takes of what that pool has least of.
+    pub(crate) size: u64,
 }
 
 /// A waiting job.
@@ -64,8 +73,8 @@ pub(crate) struct Queue {
     runtimes: Runtimes,
     /// Ends by user.
     ends_of: BTreeMap<u64, u64>,
-    budget: OvertakeBudget,
-    report: u64,
+    /// The guard of the daemon's order, by pool.
+    fair: BTreeMap<u32, StarvationLimit>,
     /// The first start planned for jobs as they came to the front.
     promised: BTreeMap<u32, i64>,
     /// Longest time from there to the start, seconds.
@@ -73,16 +82,24 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    /// `rule`: the daemon's, where it orders at all.
-    pub(crate) fn new(parameters: &Parameters, rule: Option<OrderRule>) -> Self {
+    /// `rule`: the daemon's, where it orders at all; pools have so much of what is scarce there.
+    pub(crate) fn new(
+        parameters: &Parameters,
+        rule: Option<OrderRule>,
+        pools: impl Iterator<Item = (u32, u64)>,
+    ) -> Self {
+        let rule = rule.filter(|_| parameters.takes_order());
+        let fair = |rule: OrderRule| {
+            let limit = |total| StarvationLimit::new(total, rule.fair_share_percent);
+            pools.map(|(number, total)| (number, limit(total))).collect()
+        };
         Self {
             parameters: parameters.clone(),
-            rule: rule.filter(|_| parameters.takes_order()),
+            fair: rule.map(fair).unwrap_or_default(),
+            rule,
             jobs: BTreeMap::new(),
             runtimes: Runtimes::new(),
             ends_of: BTreeMap::new(),
-            budget: OvertakeBudget::default(),
-            report: 0,
             promised: BTreeMap::new(),
             slip_s: None,
         }
@@ -109,13 +126,23 @@ impl Queue {
         started: Option<(u32, i64)>,
     ) {
         let base = started.map_or(0, |(all, age_s)| all.saturating_sub(self.points(age_s)));
-        let job = Job { submit_s, class, expected_s, prediction: None, place, base, delta: 0 };
+        let mut job = Job { submit_s, class, expected_s, prediction: None, place, base, delta: 0 };
+        let rank = self.waiting(id, &job, submit_s).rank(self.parameters.points_a_day(), submit_s);
+        if let Some(limit) = self.fair.get_mut(&place.fair) {
+            let mean_s = predicted(&self.runtimes, &self.ends_of, &mut job).mean_s;
+            let request = Request { id, size: place.size, limit_s: class.limit_s, rank };
+            limit.advance(submit_s);
+            limit.arrived(request, submit_s, whole(mean_s.round()));
+            limit.advance(submit_s);
+        }
         self.jobs.insert(id, job);
     }
 
     /// A job starts.
     pub(crate) fn remove(&mut self, id: u32, now_s: i64) {
-        self.jobs.remove(&id);
+        let place = self.jobs.remove(&id).map(|job| job.place.fair);
+        let limit = place.and_then(|pool| self.fair.get_mut(&pool));
+        limit.into_iter().for_each(|limit| limit.started(id, now_s));
         let slip_s = self.promised.remove(&id).map(|at_s| now_s.saturating_sub(at_s).max(0));
         self.slip_s = self.slip_s.max(slip_s);
     }
@@ -131,11 +158,13 @@ impl Queue {
     }
 
     /// A job ended: its runtime is learned.
-    pub(crate) fn observe(&mut self, class: &JobClass, run_s: u64) {
-        if self.rule.is_some_and(|rule| rule.by == OrderBy::Learned) {
+    pub(crate) fn ended(&mut self, id: u32, class: &JobClass, run_s: u64, now_s: i64) {
+        if self.is_ordered() {
             self.runtimes.observe(class, run_s);
             *self.ends_of.entry(class.user).or_default() += 1;
         }
+        let run_s = i64::try_from(run_s).unwrap_or(i64::MAX);
+        self.fair.values_mut().for_each(|limit| limit.ended(id, run_s, now_s));
     }
 
     /// Slurm tries a job as it comes if no other on its nodes has a higher priority.
@@ -214,30 +243,12 @@ impl Queue {
         let ranks = match rule.by {
             OrderBy::Plan => planned.to_vec(),
             OrderBy::Shortest => self.shortest(),
-            OrderBy::Learned => self.learned(),
+            OrderBy::Learned => self.learned(rule.short_s),
         };
-        self.report += 1;
-        let seconds = |at_s: i64| u64::try_from(at_s).unwrap_or(0);
-        let waiting = self.jobs.iter().map(|(id, job)| {
-            let priority = self.priority_of(job, now_s);
-            Waiting {
-                job_id: *id,
-                priority,
-                priority_max: priority,
-                delta: job.delta,
-                tier: job.place.tier,
-                tier_max: job.place.tier,
-                partition: job.place.number,
-                pool: job.place.pool,
-                submit_s: seconds(job.submit_s),
-                tasks: 1,
-                enforced: true,
-                ..Waiting::default()
-            }
-        });
-        let waiting: Vec<Waiting> = waiting.collect();
-        let (bounds, now) = (&rule.bounds, seconds(now_s));
-        let decision = decide(&mut self.budget, self.report, &waiting, &ranks, bounds, now);
+        self.fair.values_mut().for_each(|limit| limit.advance(now_s));
+        let jobs = self.jobs.iter();
+        let waiting: Vec<Waiting> = jobs.map(|(id, job)| self.waiting(*id, job, now_s)).collect();
+        let decision = decide(&waiting, &ranks, rule.max_delta);
         let deltas: BTreeMap<u32, i32> = decision.deltas.into_iter().collect();
         let mut changed = false;
         for (id, job) in &mut self.jobs {
@@ -245,15 +256,39 @@ impl Queue {
             changed |= delta != job.delta;
             job.delta = delta;
         }
-        (changed, self.next_s(&rule, now_s))
+        (changed, self.next_s(now_s))
     }
 
-    /// The next time that a job has been delayed long enough.
-    fn next_s(&self, rule: &OrderRule, now_s: i64) -> Option<i64> {
-        let delay_s = i64::try_from(rule.bounds.max_delay_s).unwrap_or(i64::MAX);
-        let since = self.jobs.keys().filter_map(|id| self.budget.since_s(*id));
-        let until = since.map(|s| i64::try_from(s).unwrap_or(i64::MAX).saturating_add(delay_s));
-        until.filter(|at_s| *at_s > now_s).min()
+    /// A waiting job as the daemon sees it.
+    fn waiting(&self, id: u32, job: &Job, now_s: i64) -> Waiting {
+        let priority = self.priority_of(job, now_s);
+        Waiting {
+            job_id: id,
+            priority,
+            priority_max: priority,
+            delta: job.delta,
+            tier: job.place.tier,
+            tier_max: job.place.tier,
+            partition: job.place.number,
+            pool: job.place.pool,
+            submit_s: u64::try_from(job.submit_s).unwrap_or(0),
+            enforced: true,
+            due: self.due_s(job) <= now_s,
+            ..Waiting::default()
+        }
+    }
+
+    /// The time from which on none passes a job.
+    fn due_s(&self, job: &Job) -> i64 {
+        let limit = self.fair.get(&job.place.fair);
+        limit.map_or(i64::MAX, |limit| job.submit_s.saturating_add(limit.limit_s()))
+    }
+
+    /// The next time that a job is due, or that the fair schedules change.
+    fn next_s(&self, now_s: i64) -> Option<i64> {
+        let due = self.jobs.values().map(|job| self.due_s(job));
+        let ends = self.fair.values().filter_map(StarvationLimit::next_s);
+        due.chain(ends).filter(|at_s| *at_s > now_s).min()
     }
 
     fn shortest(&self) -> Vec<StartRank> {
@@ -262,22 +297,25 @@ impl Queue {
         ranks.map(|(id, job)| StartRank { job_id: *id, rank: rank(job.class.limit_s) }).collect()
     }
 
-    fn learned(&mut self) -> Vec<StartRank> {
+    fn learned(&mut self, short_s: u64) -> Vec<StartRank> {
         let (runtimes, ends_of) = (&self.runtimes, &self.ends_of);
-        let predicted = self.jobs.iter_mut().map(|(id, job)| {
-            if let Some(mean_s) = job.expected_s {
-                let prediction = Prediction { mean_s, urgency: 1.0 / mean_s.max(1.0) };
-                return (*id, job.submit_s, prediction);
-            }
-            // Without an end of its user little changes; the common streams hardly move.
-            let ends = ends_of.get(&job.class.user).copied().unwrap_or(0);
-            let prediction = match job.prediction {
-                Some((seen, prediction)) if seen == ends && ends > 0 => prediction,
-                _ => runtimes.predict(&job.class),
-            };
-            job.prediction = Some((ends, prediction));
-            (*id, job.submit_s, prediction)
-        });
-        by_learned_runtime(predicted)
+        let jobs = self.jobs.iter_mut();
+        let predicted =
+            jobs.map(|(id, job)| (*id, job.submit_s, predicted(runtimes, ends_of, job)));
+        by_learned_runtime(predicted, short_s)
     }
+}
+
+fn predicted(runtimes: &Runtimes, ends_of: &BTreeMap<u64, u64>, job: &mut Job) -> Prediction {
+    if let Some(mean_s) = job.expected_s {
+        return Prediction { mean_s, urgency: 1.0 / mean_s.max(1.0) };
+    }
+    // Without an end of its user little changes; the common streams hardly move.
+    let ends = ends_of.get(&job.class.user).copied().unwrap_or(0);
+    let prediction = match job.prediction {
+        Some((seen, prediction)) if seen == ends && ends > 0 => prediction,
+        _ => runtimes.predict(&job.class),
+    };
+    job.prediction = Some((ends, prediction));
+    prediction
 }

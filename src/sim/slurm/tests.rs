@@ -8,7 +8,6 @@ use crate::job::{SimJob, Workload};
 use crate::nodes::{Setup, engine, load};
 use phalanx_core::trace::spec;
 use phalanx_planner::gang::Settings;
-use phalanx_planner::order::Bounds;
 use phalanx_planner::place::Tuning;
 
 fn job(submit_s: i64, run_s: u64, limit_s: u64, size: u64) -> SimJob {
@@ -102,25 +101,28 @@ fn the_main_pass_looks_no_deeper_than_set() {
     assert_eq!((with(2), with(1)), (vec![1, 1, 1], vec![1, 1, 61]));
 }
 
-/// The daemon lets learned short jobs pass long ones, as often as it may.
+fn learned(short_s: u64, fair_share_percent: u32, max_delta: u32) -> Option<OrderRule> {
+    Some(OrderRule { by: OrderBy::Learned, short_s, fair_share_percent, max_delta })
+}
+
+/// The daemon lets learned short jobs pass long ones until these are due.
 #[test]
-fn the_order_is_the_daemons_within_its_budgets() {
+fn the_order_is_the_daemons_within_its_guard() {
     let short = |submit_s| SimJob { class: 2, ..job(submit_s, 20, 7200, 8) };
     let long = |submit_s| SimJob { user: 2, ..job(submit_s, 7000, 7200, 8) };
     let mut jobs: Vec<SimJob> = (0..6).map(short).collect();
     jobs.extend([long(200), long(201), short(202), short(203), short(204)]);
     let load = machine(8, jobs);
-    let with = |max_overtakes, max_delay_s| {
-        let bounds = Bounds { max_delta: 10_000_000, max_overtakes, max_delay_s };
-        let order = Some(OrderRule { by: OrderBy::Learned, bounds });
+    let with = |short_s, share_percent, max_delta| {
+        let order = learned(short_s, share_percent, max_delta);
         starts(&load, &Rules { order, ..prompt() })[7..].to_vec()
     };
     let by_submission = [7200, 14_200, 14_220, 14_240];
     assert_eq!(starts(&load, &prompt())[7..], by_submission);
-    assert_eq!(with(9, 100_000), [7260, 7200, 7220, 7240], "the short ones first");
-    assert_eq!(with(1, 100_000), [7220, 7200, 14_220, 14_240], "one may pass");
-    assert_eq!(with(0, 100_000), by_submission, "none may pass");
-    assert_eq!(with(9, 60), by_submission, "it was passed for long enough");
+    assert_eq!(with(60, 100_000, 10_000_000), [7260, 7200, 7220, 7240], "the short ones first");
+    assert_eq!(with(10, 100_000, 10_000_000), by_submission, "none is short enough");
+    assert_eq!(with(60, 100, 10_000_000), by_submission, "who waited as long as others is due");
+    assert_eq!(with(60, 100_000, 0), by_submission, "none rises");
 }
 
 prop_compose! {
@@ -147,8 +149,7 @@ proptest! {
     ) {
         jobs.sort_by_key(|job| job.submit_s);
         let pool = machine(8, jobs);
-        let bounds = Bounds { max_delta: 10_000, max_overtakes: 3, max_delay_s: 100 };
-        let order = ordered.then_some(OrderRule { by: OrderBy::Learned, bounds });
+        let order = learned(60, 200, 10_000).filter(|_| ordered);
         let parameters = Parameters {
             bf_interval_s: Some(daemon),
             bf_job_part_count_reserve: reserve,

@@ -7,11 +7,13 @@ use super::facts::Facts;
 use super::report::{Finding, Level};
 use crate::slurm_conf::{Partition, SlurmConf};
 use phalanx_config::OrderBy;
-use phalanx_planner::order::MAX_DELTA;
-use phalanx_sim::slurm::{Parameters, duration_s};
+use phalanx_planner::order::{largest_weight, max_delta};
+use phalanx_sim::slurm::{Parameters, WEIGHTS, duration_s};
 
 /// Greatest number of partitions that are listed.
 const PARTITIONS_SHOWN: usize = 16;
+/// Priority points below which the order of starts has little room.
+const STEPS_MIN: u32 = 100;
 
 pub(super) fn all(facts: &Facts) -> Vec<Finding> {
     let mut out = Vec::new();
@@ -266,21 +268,25 @@ fn priority(facts: &Facts) -> Vec<Finding> {
     out
 }
 
-/// Finds weights that the order of starts outdoes.
+/// Finds a fair share that the order of starts outdoes, and weights that leave it no room.
 fn weights(facts: &Facts) -> Option<Finding> {
-    let names = ["Fairshare", "Age", "Assoc", "JobSize", "Partition", "QOS", "TRES"];
-    let keys = names.map(|name| format!("PriorityWeight{name}"));
-    let set = keys.iter().filter_map(|key| facts.setting(key));
-    let one =
-        |item: &str| item.rsplit('=').next().and_then(|number| number.trim().parse::<u64>().ok());
-    let sum: u64 = set.flat_map(|text| text.split(',')).filter_map(one).sum();
-    let place = keys.iter().find(|key| facts.in_file(key).is_some());
-    let what = format!("order.by adds up to {MAX_DELTA} to a priority, all weights have {sum}");
+    let percent = facts.config.as_ref().ok()?.order.max_delta_percent;
+    let of = |keys: &[&str]| largest_weight(keys.iter().filter_map(|key| facts.setting(key)));
+    let (largest, fair) = (of(&WEIGHTS), of(&["PriorityWeightFairshare"]));
+    let points = max_delta(percent, largest);
+    let what = format!("order.max_delta_percent = {percent} adds up to {points} to a priority");
+    let (what, why) = if (1..STEPS_MIN).contains(&points) {
+        (what, "among so few steps of priority many jobs cannot be put in front")
+    } else {
+        let what = format!("{what}, PriorityWeightFairshare has {fair}");
+        (what, "it may turn every difference round that fair share makes")
+    };
+    let place = WEIGHTS.iter().find(|key| facts.in_file(key).is_some()).unwrap_or(&WEIGHTS[0]);
     Finding::warning("priority-weights", what)
-        .why("it may turn every difference round that the site's weights make, fair share too")
-        .fix(format!("PriorityWeightFairshare={0}    # all above {MAX_DELTA}", 10 * MAX_DELTA))
-        .at(facts.place(place.unwrap_or(&keys[0])))
-        .when((1..u64::from(MAX_DELTA)).contains(&sum))
+        .why(why)
+        .fix(format!("PriorityWeightFairshare={}    # and no other above", points.max(10_000)))
+        .at(facts.place(place))
+        .when((1..STEPS_MIN).contains(&points) || (1..points).contains(&fair))
 }
 
 /// Checks the file of switches or blocks beside slurm.conf.

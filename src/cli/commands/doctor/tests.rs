@@ -322,14 +322,18 @@ fn settings_that_do_not_go_together() {
     let facts = Facts { running: Ok(running(&wrong)), ..healthy() };
     one(&facts, "scheduler-parameters", Level::Warning);
 
-    let light = "PriorityWeightAge=1000\nPriorityWeightTRES=\"cpu=2000,gres/gpu=3000\"";
+    let light = "PriorityWeightFairshare=1000\nPriorityWeightTRES=\"cpu=2000,gres/gpu=3000\"";
     let ordered = "mode = \"enforce\"\norder.by = \"plan\"\n";
     let weights = one(&with(light, ordered), "priority-weights", Level::Warning);
-    assert!(weights.what.contains("up to 10000 to a priority, all weights have 6000"));
+    assert!(weights.what.ends_with("to 3000 to a priority, PriorityWeightFairshare has 1000"));
     assert!(weights.place.unwrap().ends_with(":10"), "the line of a weight");
+    one(&with("PriorityWeightAge=99", ordered), "priority-weights", Level::Warning);
+    let third = format!("{ordered}order.max_delta_percent = 33\n");
     for (more, config) in [
         (light, ""),
+        (light, &third),
         ("PriorityWeightQOS=4000\nPriorityWeightFairshare=6000", ordered),
+        ("PriorityWeightQOS=4000\nPriorityWeightAge=100", ordered),
         ("PriorityWeightAge=0", ordered),
     ] {
         silent(&with(more, config), "priority-weights");

@@ -190,11 +190,9 @@ fn place(out: &mut String, order: &JobOrder) {
         ("Priority", format!("{}, {:+} of it ours", order.priority, order.delta_now)),
         ("Delta", format!("{:+}, in front of {} jobs", order.delta, order.passes)),
     ];
-    let mut overtaken = format!("{} times", order.overtaken);
-    if let Some(since) = order.overtaken_since_s {
-        overtaken.push_str(&format!(", first {}", time(since.saturating_mul(1000))));
+    if let Some(due_s) = order.due_s {
+        list.push(("Passed by none from", time(due_s.saturating_mul(1000))));
     }
-    list.push(("Overtaken", overtaken));
     if let Some(stop) = &order.stop {
         let behind = order.stop_job.map_or_else(String::new, |job| format!("behind {job}: "));
         list.push(("Not further in front", format!("{behind}{}", clean(stop))));

@@ -8,11 +8,11 @@ use crate::exit::Failure;
 use crate::outcome::note;
 use crate::slurm_conf::SlurmConf;
 use phalanx_config::{Config, OrderBy as By, OrderConfig};
-use phalanx_planner::order::{Bounds, MAX_DELTA};
+use phalanx_planner::order::max_delta;
 use phalanx_sim::policy::Policy;
 use phalanx_sim::slurm::{OrderBy, OrderRule, Parameters, Rules};
 
-/// Returns the rules; without a configuration, order by learned runtimes within the default bounds.
+/// Returns the rules; without a configuration, order by learned runtimes within the defaults.
 pub fn rules(config: Option<&Config>, slurm_conf: Option<&Path>) -> Result<Rules, Failure> {
     let parameters = match slurm_conf {
         None => Parameters::default(),
@@ -31,7 +31,8 @@ pub fn rules(config: Option<&Config>, slurm_conf: Option<&Path>) -> Result<Rules
     };
     let learned = || OrderConfig { by: By::Learned, ..OrderConfig::default() };
     let order = config.map_or_else(learned, |config| config.order.clone());
-    Ok(Rules { parameters, order: rule(&order) })
+    let order = rule(&order, parameters.largest_weight);
+    Ok(Rules { parameters, order })
 }
 
 /// Says where the window of Slurm's backfill is shorter than limits of jobs.
@@ -47,7 +48,7 @@ pub fn note_window(rules: &Rules, by: &[Policy], mut limits_s: impl Iterator<Ite
     }
 }
 
-fn rule(order: &OrderConfig) -> Option<OrderRule> {
+fn rule(order: &OrderConfig, largest_weight: u32) -> Option<OrderRule> {
     Some(OrderRule {
         by: match order.by {
             By::Off => return None,
@@ -56,10 +57,8 @@ fn rule(order: &OrderConfig) -> Option<OrderRule> {
             By::Shortest => OrderBy::Shortest,
             By::Learned => OrderBy::Learned,
         },
-        bounds: Bounds {
-            max_delta: MAX_DELTA,
-            max_overtakes: order.max_overtakes,
-            max_delay_s: order.max_delay_s,
-        },
+        short_s: order.short_s,
+        fair_share_percent: order.fair_share_percent,
+        max_delta: max_delta(order.max_delta_percent, largest_weight),
     })
 }

@@ -210,12 +210,11 @@ fn order(order: &OrderStatus) -> String {
     if !order.enabled {
         return "off: Slurm's own order of starts".to_owned();
     }
-    let OrderStatus { active, pending, overtaken, starts_ahead, lock_holds, read_holds, .. } =
-        *order;
+    let OrderStatus { active, pending, overtaken, passable_s, lock_holds, read_holds, .. } = *order;
     let OrderStatus { written, removed, started, refused, deferred, .. } = *order;
     format!(
         "{}\n{active} of {pending} pending jobs with a delta, {overtaken} passed, \
-         {starts_ahead} started ahead of another\n\
+         none that has waited {passable_s} s\n\
          {written} written, {removed} removed, {started} started, {refused} refused now, \
          {deferred} put off\n\
          slurmctld's job lock held {lock_holds} times to write, mean {} us, longest {} us,\n\

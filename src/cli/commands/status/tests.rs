@@ -193,7 +193,7 @@ fn order_status() -> OrderStatus {
         active: 3,
         decided: 3,
         overtaken: 5,
-        starts_ahead: 7,
+        passable_s: 7,
         written: 20,
         removed: 12,
         started: 5,

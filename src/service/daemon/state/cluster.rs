@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex, RwLock};
 use std::time::{Duration, Instant};
 
-use crate::source::slurm::{ClusterInfo, SourceError};
+use crate::source::slurm::{ClusterInfo, Priorities, SourceError};
 use phalanx_core::snapshot::{Job, JobState, Snapshot};
 use phalanx_ffi::clock::millis;
 use phalanx_ffi::locks::{lock, read, write};
@@ -44,6 +44,10 @@ impl Cluster {
     /// Whether nodes measure energy, and slurmdbd keeps what jobs took.
     pub fn energy_accounted(&self) -> bool {
         lock(&self.poll).info.energy_accounted
+    }
+
+    pub fn priorities(&self) -> Priorities {
+        lock(&self.poll).info.priorities
     }
 
     /// Notes a poll that slurmctld answered.

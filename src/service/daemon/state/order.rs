@@ -9,16 +9,16 @@ use phalanx_ffi::wire::{OrderState, PHX_Q_FIXED, PHX_Q_QOSES, Queued};
 use crate::link::QueueReport;
 use phalanx_ffi::locks::lock;
 use phalanx_messages::rest::order::{JobOrder, OrderStatus};
-use phalanx_planner::order::{Decision, OvertakeBudget};
+use phalanx_planner::order::{Decision, Guard};
 
-/// The last decision of the order thread, and who was overtaken how often.
+/// The last decision of the order thread, and the guard of those who wait.
 #[derive(Debug, Default)]
 pub struct StartOrder(Mutex<OrderView>);
 
 #[derive(Debug, Default)]
 pub struct OrderView {
     pub decision: Decision,
-    pub budget: OvertakeBudget,
+    pub guard: Guard,
 }
 
 impl StartOrder {
@@ -41,7 +41,7 @@ impl StartOrder {
             active: u64::from(head.active),
             decided: view.decision.deltas.len() as u64,
             overtaken: u64::from(view.decision.overtaken),
-            starts_ahead: view.budget.starts(),
+            passable_s: u64::try_from(view.guard.limit_s()).unwrap_or(0),
             written: head.written,
             removed: head.removed,
             started: head.started,
@@ -72,8 +72,7 @@ impl StartOrder {
             delta_now: job.delta,
             priority: job.priority,
             passes: placed.passes,
-            overtaken: view.budget.overtaken(job_id),
-            overtaken_since_s: view.budget.since_s(job_id),
+            due_s: view.guard.due_s(job_id).and_then(|at_s| u64::try_from(at_s).ok()),
             stop: placed.stop.map(|(stop, _)| stop.as_str().to_owned()).or_else(|| fixed(job)),
             stop_job: placed.stop.map(|(_, job)| job).filter(|job| *job != 0),
         })

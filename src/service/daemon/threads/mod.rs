@@ -10,6 +10,5 @@ pub mod history;
 pub mod learn;
 pub mod lookups;
 pub mod order;
-mod order_file;
 pub mod plan;
 pub mod poll;

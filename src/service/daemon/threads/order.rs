@@ -2,13 +2,13 @@
 //! The thread `order` decides the order of starts.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use phalanx_ffi::wire::{OrderState, PHX_Q_FIXED, PHX_Q_QOSES, Queued};
 
-use super::order_file::OrderFile;
 use crate::clock::{hour, zoned};
 use crate::daemon::state::cluster::Cluster;
 use crate::daemon::state::configuration::Configuration;
@@ -16,6 +16,7 @@ use crate::daemon::state::learned::Learned;
 use crate::daemon::state::order::StartOrder;
 use crate::daemon::state::plans::{PlanState, Plans};
 use crate::daemon::state::power::{Power, cpu_watts};
+use crate::daemon::state_file;
 use crate::link::{QueueReport, Responder};
 use crate::sync::sleep_until;
 use phalanx_config::{Config, Draw, Mode, OrderBy};
@@ -25,12 +26,16 @@ use phalanx_ffi::locks::lock;
 use phalanx_methods::learn::runtime::Prediction;
 use phalanx_planner::energy::by_price;
 use phalanx_planner::order::{
-    Bounds, Decision, MAX_DELTA, Pools, Waiting, by_learned_runtime, decide,
+    Decision, Guard, GuardRule, Pools, Waiting, by_learned_runtime, competes, decide, max_delta,
 };
 use phalanx_planner::preference::StartRank;
 
 /// Longest time between two decisions: the plugin forgets an order that is not renewed.
 const TURN_MAX: Duration = Duration::from_secs(2);
+/// Name of the file, which is beside the history, with the longest fair wait of each pool.
+const FILE: &str = "order.json";
+/// Time between two writes of the file.
+const WRITE_EVERY: Duration = Duration::from_secs(2);
 /// Age from which on a report says nothing of the queue as it is.
 const REPORT_AGE_MAX: Duration = Duration::from_secs(5);
 
@@ -58,23 +63,28 @@ impl Order<'_> {
     /// Decides at most once per `source.poll_ms`, and at least once per [`TURN_MAX`], until `stop`.
     pub fn run(&self, stop: &AtomicBool) {
         let mut basis = None;
-        let mut file = OrderFile::beside(&self.configuration.get().history.path);
-        self.order.lock().budget = file.load();
+        let path = self.configuration.get().history.path.with_file_name(FILE);
+        let longest_s: BTreeMap<String, i64> = state_file::read(&path).unwrap_or_default();
+        let mut saved = (longest_s, Instant::now());
+        self.order.lock().guard = Guard::remembering(saved.0.clone());
         while !stop.load(Ordering::Relaxed) {
             let started = Instant::now();
             let config = self.configuration.get();
             self.turn(&config, &mut basis);
-            self.save(&mut file, false);
+            self.save(&path, &mut saved);
             let pause = Duration::from_millis(config.source.poll_ms).min(TURN_MAX);
             sleep_until(started + pause, stop);
         }
-        self.save(&mut file, true);
     }
 
-    fn save(&self, file: &mut OrderFile, last: bool) {
-        let due = file.due(&self.order.lock().budget, last);
-        if let Some(budget) = due {
-            file.save(budget);
+    /// Keeps the longest waits; where that fails a restart begins with those of before.
+    fn save(&self, path: &Path, (saved, at): &mut (BTreeMap<String, i64>, Instant)) {
+        let longest_s = self.order.lock().guard.longest_s().clone();
+        if longest_s != *saved && at.elapsed() >= WRITE_EVERY {
+            *at = Instant::now();
+            if state_file::write(path, &longest_s).is_ok() {
+                *saved = longest_s;
+            }
         }
     }
 
@@ -95,7 +105,9 @@ impl Order<'_> {
                 OrderBy::Plan => planned(&plan),
                 OrderBy::Shortest => shortest(&snapshot),
                 OrderBy::Price => self.by_price(config, &snapshot),
-                OrderBy::Learned => learned(&snapshot, &|job| self.learned.prediction(job)),
+                OrderBy::Learned => {
+                    learned(&snapshot, config.order.short_s, &|job| self.learned.prediction(job))
+                }
             };
             (start_order, plan.plans)
         };
@@ -104,16 +116,22 @@ impl Order<'_> {
         if *basis != Some(now) {
             *basis = Some(now);
             let settings = self.responder.settings();
-            let waiting = waiting(&report.jobs, &snapshot, config, settings.draw.as_ref());
-            let bounds = Bounds {
-                max_delta: MAX_DELTA,
-                max_overtakes: config.order.max_overtakes,
-                max_delay_s: config.order.max_delay_s,
+            let mut waiting = waiting(&report.jobs, &snapshot, config, settings.draw.as_ref());
+            let (now_s, priorities) = (i64::try_from(now_ms() / 1000), self.cluster.priorities());
+            let now_s = now_s.unwrap_or(i64::MAX);
+            let rule = GuardRule {
+                share_percent: config.order.fair_share_percent,
+                points_a_day: priorities.points_a_day,
             };
-            let now_s = now_ms() / 1000;
-            let number = report.number;
-            view.decision =
-                decide(&mut view.budget, number, &waiting, &start_order, &bounds, now_s);
+            let expected_s = |job: &Job| self.learned.prediction(job).mean_s;
+            view.guard.observe(now_s, rule, &snapshot, &waiting, &expected_s);
+            for job in &mut waiting {
+                // Who waits for a limit or another job loses nothing.
+                job.due = snapshot.job(job.job_id).is_some_and(competes)
+                    && view.guard.due_s(job.job_id).is_none_or(|due_s| due_s <= now_s);
+            }
+            let max_delta = max_delta(config.order.max_delta_percent, priorities.largest_weight);
+            view.decision = decide(&waiting, &start_order, max_delta);
         }
         self.responder.order.want(&view.decision.deltas);
     }
@@ -161,10 +179,15 @@ fn shortest(snapshot: &Snapshot) -> Vec<StartRank> {
     snapshot.jobs.iter().filter(|job| is_eligible(job)).filter_map(rank_of).collect()
 }
 
-/// Orders by predicted runtime; jobs that are predicted to run long are left out.
-fn learned(snapshot: &Snapshot, predict: &dyn Fn(&Job) -> Prediction) -> Vec<StartRank> {
+/// Orders by predicted runtime; jobs that are predicted to run for more than `short_s` seconds are
+/// left out.
+fn learned(
+    snapshot: &Snapshot,
+    short_s: u64,
+    predict: &dyn Fn(&Job) -> Prediction,
+) -> Vec<StartRank> {
     let jobs = snapshot.jobs.iter().filter(|job| is_eligible(job));
-    by_learned_runtime(jobs.map(|job| (job.id, job.submit_s, predict(job))))
+    by_learned_runtime(jobs.map(|job| (job.id, job.submit_s, predict(job))), short_s)
 }
 
 fn is_eligible(job: &Job) -> bool {
@@ -206,9 +229,9 @@ fn waiting(
             nice: job.nice,
             site: job.site,
             submit_s: job.submit_time,
-            tasks: job.tasks.max(1),
             fixed: job.flags & (PHX_Q_FIXED | PHX_Q_QOSES) != 0,
             enforced: known && each.all(|name| config.mode_for(name, account) == Mode::Enforce),
+            due: false,
         }
     };
     jobs.iter().map(of).collect()
@@ -237,7 +260,7 @@ mod tests {
             let seconds = [0.0, 90.0, 30.0, 7200.0, 30.0][job.id as usize % 5];
             Prediction { mean_s: seconds, urgency: 1.0 / f64::max(seconds, 1.0) }
         };
-        let start_order = learned(&snapshot, &predict);
+        let start_order = learned(&snapshot, 600, &predict);
         let of: Vec<(u32, u32)> = start_order.iter().map(|w| (w.job_id, w.rank)).collect();
         assert_eq!(of, [(2, 0), (4, 0), (1, 1)], "the long one keeps its place");
     }

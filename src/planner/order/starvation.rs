@@ -1,27 +1,21 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The limit on how long a job may be passed by others: as long as jobs would
-//! have to wait anyway.
+//! The limit on how long a job may be passed by others: a share of what jobs would have to wait
+//! anyway.
 //!
-//! A [`StarvationLimit`] carries a second schedule along in which nobody is preferred:
-//! EASY by order of arrival, with the runtimes of the jobs that ended and the
-//! predictions for those that did not. The longest wait it has seen there is
-//! what users of this cluster are used to; a job that has waited for a share of
-//! it is passed no more. As long as nobody would have to wait, nobody is passed.
+//! A [`StarvationLimit`] carries a second schedule along in which nobody is preferred: EASY in
+//! Slurm's own order, with the runtimes of the jobs that ended and the predictions for those that
+//! did not. The longest wait it has seen there is what users of this cluster are used to; a job
+//! that has waited for a share of it is passed no more. As long as nobody would have to wait,
+//! nobody is passed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use phalanx_planner::order::Rank;
-
-use super::backfill::{Backfill, Request};
-
-/// Share of the longest fair wait after which a job is passed no more, percent.
-/// The rest is left for its start to become possible.
-const SHARE_PERCENT: i64 = 40;
+use super::easy::{Easy, Request};
 
 /// A job in both schedules.
 #[derive(Debug, Clone, Copy)]
 struct Twin {
-    limit_s: i64,
+    job: Request,
     expected_s: i64,
     /// Real start.
     started_s: Option<i64>,
@@ -36,7 +30,8 @@ struct Twin {
 /// The fair schedule beside the real one.
 #[derive(Debug, Clone)]
 pub struct StarvationLimit {
-    fair: Backfill,
+    share_percent: u32,
+    fair: Easy,
     jobs: BTreeMap<u32, Twin>,
     ends: BTreeSet<(i64, u32)>,
     longest_s: i64,
@@ -44,11 +39,11 @@ pub struct StarvationLimit {
 }
 
 impl StarvationLimit {
-    /// Makes the limit for a pool of so many CPUs.
-    pub fn new(cpus: u64) -> Self {
-        let fair = Backfill::new(cpus, true);
+    /// Makes the limit for a pool of so much, at this share of the longest fair wait.
+    pub fn new(total: u64, share_percent: u32) -> Self {
         Self {
-            fair,
+            share_percent,
+            fair: Easy::new(total, true),
             jobs: BTreeMap::new(),
             ends: BTreeSet::new(),
             longest_s: 0,
@@ -56,9 +51,25 @@ impl StarvationLimit {
         }
     }
 
+    /// Changes the pool and the share.
+    pub fn adapt(&mut self, total: u64, share_percent: u32) {
+        self.fair.resize(total);
+        self.share_percent = share_percent;
+    }
+
+    /// The longest wait in the fair schedule, seconds.
+    pub fn longest_s(&self) -> i64 {
+        self.longest_s
+    }
+
+    /// Recalls a longest wait of earlier.
+    pub fn recall(&mut self, longest_s: i64) {
+        self.longest_s = self.longest_s.max(longest_s);
+    }
+
     /// Waiting time from which on a job is passed no more, seconds.
     pub fn limit_s(&self) -> i64 {
-        self.longest_s.saturating_mul(SHARE_PERCENT) / 100
+        self.longest_s.saturating_mul(i64::from(self.share_percent)) / 100
     }
 
     /// The time of the next end in the fair schedule.
@@ -66,12 +77,21 @@ impl StarvationLimit {
         self.ends.first().map(|(end_s, _)| *end_s)
     }
 
-    /// A job arrives at `submit_s`; `job.window_s` is the user's limit.
+    /// Number of jobs that are kept in mind.
+    pub fn len(&self) -> usize {
+        self.jobs.len()
+    }
+
+    /// Whether no job is kept in mind.
+    pub fn is_empty(&self) -> bool {
+        self.jobs.is_empty()
+    }
+
+    /// A job arrives at `submit_s`.
     pub fn arrived(&mut self, job: Request, submit_s: i64, expected_s: u64) {
-        let seconds = |s: u64| i64::try_from(s).unwrap_or(i64::MAX);
         let twin = Twin {
-            limit_s: seconds(job.window_s),
-            expected_s: seconds(expected_s),
+            job,
+            expected_s: i64::try_from(expected_s).unwrap_or(i64::MAX),
             started_s: None,
             run_s: None,
             fair: None,
@@ -79,7 +99,15 @@ impl StarvationLimit {
             gone: false,
         };
         self.jobs.insert(job.id, twin);
-        self.fair.submit(Request { rank: Rank::ARRIVAL, ..job });
+        self.fair.submit(job);
+    }
+
+    /// A job is seen that runs already: it does so in both schedules.
+    pub fn found(&mut self, job: Request, started_s: i64, expected_s: u64) {
+        self.arrived(job, started_s, expected_s);
+        self.started(job.id, started_s);
+        self.fair.start(&job, started_s);
+        self.start(job.id, started_s);
     }
 
     /// A job really started.
@@ -107,8 +135,23 @@ impl StarvationLimit {
         }
     }
 
+    /// A job will never start.
+    pub fn cancelled(&mut self, id: u32) {
+        let Some(twin) = self.jobs.remove(&id) else { return };
+        self.fair.withdraw(&twin.job);
+        self.fair.finish(id);
+        twin.fair.iter().for_each(|(_, end_s)| _ = self.ends.remove(&(*end_s, id)));
+    }
+
     /// Brings the fair schedule up to `now_s`; call after arrivals and ends.
     pub fn advance(&mut self, now_s: i64) {
+        while let Some(end_s) = self.next_s().filter(|end_s| *end_s < now_s) {
+            self.pass(end_s);
+        }
+        self.pass(now_s);
+    }
+
+    fn pass(&mut self, now_s: i64) {
         while let Some(&(end_s, id)) = self.ends.first() {
             if end_s > now_s {
                 break;
@@ -117,7 +160,7 @@ impl StarvationLimit {
             self.end_or_extend(id, now_s);
         }
         let mut starts = std::mem::take(&mut self.starts);
-        self.fair.pass(now_s, u32::MAX, &mut starts);
+        self.fair.pass(now_s, &mut starts);
         for id in starts.drain(..) {
             self.start(id, now_s);
         }
@@ -130,7 +173,7 @@ impl StarvationLimit {
         let Some(twin) = self.jobs.get_mut(&id) else { return };
         let Some((start_s, _)) = twin.fair else { return };
         let runs = twin.run_s.is_none() && twin.started_s.is_some_and(|real| real <= start_s);
-        let last_s = start_s.saturating_add(twin.limit_s);
+        let last_s = start_s.saturating_add_unsigned(twin.job.limit_s);
         if runs && last_s > now_s {
             let longer = (now_s - start_s) / 4;
             let end_s = last_s.min(now_s + longer.max(60));
@@ -158,14 +201,15 @@ impl StarvationLimit {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::order::Rank;
 
     fn job(id: u32) -> Request {
-        Request { id, size: 4, window_s: 100, rank: Rank::ARRIVAL }
+        Request { id, size: 4, limit_s: 100, rank: Rank::ARRIVAL }
     }
 
     #[test]
     fn the_limit_follows_the_longest_fair_wait() {
-        let mut limit = StarvationLimit::new(4);
+        let mut limit = StarvationLimit::new(4, 40);
         limit.arrived(job(0), 0, 50);
         limit.arrived(job(1), 0, 50);
         limit.advance(0);
@@ -179,6 +223,34 @@ mod tests {
         limit.started(1, 80);
         limit.ended(1, 10, 90);
         limit.advance(200);
-        assert_eq!(limit.jobs.len(), 0, "nothing is kept of jobs that ended");
+        assert!(limit.is_empty(), "nothing is kept of jobs that ended");
+    }
+
+    /// Goal: a look that comes late sees what earlier ones would have. Method: the first of two
+    /// jobs is over long before the look.
+    #[test]
+    fn ends_count_when_they_were() {
+        let mut limit = StarvationLimit::new(4, 100);
+        limit.arrived(job(0), 0, 50);
+        limit.arrived(job(1), 0, 50);
+        limit.advance(0);
+        limit.advance(1000);
+        assert_eq!((limit.limit_s(), limit.next_s()), (50, None));
+        limit.cancelled(0);
+        limit.cancelled(1);
+        assert!(limit.is_empty());
+    }
+
+    #[test]
+    fn who_is_cancelled_no_longer_holds_or_waits() {
+        let mut limit = StarvationLimit::new(4, 100);
+        limit.found(job(0), -20, 50);
+        limit.arrived(job(1), 0, 50);
+        limit.arrived(job(2), 0, 50);
+        limit.advance(5);
+        limit.cancelled(1);
+        limit.cancelled(0);
+        limit.advance(6);
+        assert_eq!((limit.limit_s(), limit.next_s()), (6, Some(56)), "the third runs");
     }
 }
