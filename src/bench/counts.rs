@@ -185,11 +185,11 @@ fn accounting() {
     let mut text = "JobID|User|Submit|Start|End|State|NNodes|AllocTRES|NodeList\n".to_owned();
     for at in 0..2_000 {
         let second = at % 60;
+        let (user, last) = (at % 40, at + 1);
         text += &format!(
-            "{at}|u{}|2026-03-01T10:00:{second:02}|2026-03-01T11:00:00|\
-             2026-03-01T12:00:{second:02}|COMPLETED|2|billing=4,cpu=4,gres/gpu=2,mem=8G,node=2|n[{at}-{}]\n",
-            at % 40,
-            at + 1
+            "{at}|u{user}|2026-03-01T10:00:{second:02}|2026-03-01T11:00:00|\
+             2026-03-01T12:00:{second:02}|COMPLETED|2|billing=4,cpu=4,gres/gpu=2,mem=8G,node=2|\
+             n[{at}-{last}]\n"
         );
     }
     let mut read = 0;
