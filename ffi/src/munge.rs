@@ -2,15 +2,18 @@
 //! MUNGE credentials: who sent a request, sealed by the machine's `munged`.
 //!
 //! libmunge is loaded by the first call, so that programs start on hosts without it; such a host
-//! has no `munged` either, and every call says what to install.
+//! has no `munged` either, and every call says what to install. A static program loads nothing: it
+//! has its credentials made by the program `munge`, and decodes none.
 //!
 //! `munged` vouches for the user id of whoever asked for the credential, gives
 //! it a time to live, and refuses to decode one twice. Both calls talk to
 //! `munged` over its local socket and block for it.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::io::{Error, Write as _};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::process::{Command, Stdio};
 use std::ptr;
 use std::sync::OnceLock;
 
@@ -76,23 +79,21 @@ struct Library {
 impl Library {
     /// Returns libmunge, loaded by the first call and kept; the error names what is missing.
     fn get() -> Result<&'static Self, MungeError> {
-        static LOADED: OnceLock<Result<Library, String>> = OnceLock::new();
-        let loaded = LOADED.get_or_init(Self::load).as_ref();
-        loaded.map_err(|error| {
-            MungeError::Unavailable(format!("{error}: install MUNGE (Debian: libmunge2)"))
-        })
+        static LOADED: OnceLock<Option<Library>> = OnceLock::new();
+        let missing = || format!("{LIBRARY:?} does not load: install MUNGE (Debian: libmunge2)");
+        LOADED.get_or_init(Self::load).as_ref().ok_or_else(|| MungeError::Unavailable(missing()))
     }
 
-    fn load() -> Result<Self, String> {
+    fn load() -> Option<Self> {
         // SAFETY: the name is a C string; libmunge's constructors have no preconditions.
         let handle = unsafe { libc::dlopen(LIBRARY.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
         if handle.is_null() {
-            return Err(last_error());
+            return None;
         }
         // SAFETY: the handle is libmunge's and is never closed, and each type is that of the
         // function in munge.h, whose version the library's name fixes.
         unsafe {
-            Ok(Self {
+            Some(Self {
                 ctx_create: symbol(handle, c"munge_ctx_create")?,
                 ctx_destroy: symbol(handle, c"munge_ctx_destroy")?,
                 ctx_set: symbol(handle, c"munge_ctx_set")?,
@@ -109,27 +110,14 @@ impl Library {
 ///
 /// # Safety
 /// `F` is the type of a pointer to this function, and the library stays loaded.
-unsafe fn symbol<F: Copy>(library: *mut c_void, name: &CStr) -> Result<F, String> {
+unsafe fn symbol<F: Copy>(library: *mut c_void, name: &CStr) -> Option<F> {
     const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
     // SAFETY: the handle is that of a loaded library, the name a C string.
     let address = unsafe { libc::dlsym(library, name.as_ptr()) };
-    if address.is_null() {
-        return Err(last_error());
-    }
+    ptr::NonNull::new(address)?;
     // SAFETY: as large as a pointer, and a pointer to a function of this type by the caller's
     // promise.
-    Ok(unsafe { std::mem::transmute_copy::<*mut c_void, F>(&address) })
-}
-
-/// Returns the text of the loader's latest error in this thread.
-fn last_error() -> String {
-    // SAFETY: has no preconditions; the text is null or lives until the thread's next call.
-    let text = unsafe { libc::dlerror() };
-    if text.is_null() {
-        return "cannot load libmunge".to_owned();
-    }
-    // SAFETY: a C string, copied before another call of the loader.
-    unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
+    Some(unsafe { std::mem::transmute_copy::<*mut c_void, F>(&address) })
 }
 
 /// A context of libmunge, freed on drop.
@@ -211,6 +199,10 @@ fn option(option: sys::munge_opt_t) -> c_int {
 /// [`MungeError::Unavailable`] without munged; [`MungeError::Invalid`] when it refuses, for example
 /// a payload that is too large.
 pub fn encode(payload: &[u8], socket: Option<&Path>, ttl_s: u16) -> Result<String, MungeError> {
+    if cfg!(target_env = "musl") && socket.is_none() && ttl_s == 0 {
+        return by_program(payload)
+            .map_err(|error| MungeError::Unavailable(format!("the program munge: {error}")));
+    }
     let context = Context::new(socket)?;
     context.set_ttl(c_int::from(ttl_s))?;
     let length = c_int::try_from(payload.len())
@@ -222,17 +214,23 @@ pub fn encode(payload: &[u8], socket: Option<&Path>, ttl_s: u16) -> Result<Strin
         let payload = payload.as_ptr().cast::<c_void>();
         (context.library.encode)(&raw mut credential, context.context, payload, length)
     };
-    let text = if credential.is_null() {
-        None
-    } else {
-        // SAFETY: a C string from libmunge, not freed before the copy.
-        let text = unsafe { CStr::from_ptr(credential) }.to_string_lossy().into_owned();
-        // SAFETY: libmunge's documentation has the caller free() it.
-        unsafe { libc::free(credential.cast()) };
-        Some(text)
-    };
     context.check(rc)?;
-    text.ok_or_else(|| MungeError::Invalid("no credential".to_owned()))
+    if credential.is_null() {
+        return Err(MungeError::Invalid("no credential".to_owned()));
+    }
+    // SAFETY: a C string from libmunge, not freed before the copy.
+    let text = unsafe { CStr::from_ptr(credential) }.to_string_lossy().into_owned();
+    // SAFETY: libmunge's documentation has the caller free() it.
+    unsafe { libc::free(credential.cast()) };
+    Ok(text)
+}
+
+fn by_program(payload: &[u8]) -> Result<String, Error> {
+    let mut child = Command::new("munge").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+    child.stdin.take().map_or(Ok(()), |mut pipe| pipe.write_all(payload))?;
+    let done = child.wait_with_output()?;
+    let text = String::from_utf8_lossy(&done.stdout).trim().to_owned();
+    if done.status.success() { Ok(text) } else { Err(Error::other(done.status.to_string())) }
 }
 
 /// Returns the credential's maker and payload. It can be decoded once.
@@ -271,4 +269,22 @@ pub fn decode(credential: &str, socket: Option<&Path>) -> Result<Decoded, MungeE
     // Some errors (replayed, expired) come with a payload: it must not count.
     context.check(rc)?;
     Ok(Decoded { uid, gid, payload: bytes })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    /// The way of static programs, which this one is not.
+    #[test]
+    fn the_program_makes_the_same_credential() {
+        if encode(b"", None, 0).is_err() {
+            assert!(std::env::var_os("PHALANX_NEED_MUNGED").is_none(), "munged does not answer");
+            return;
+        }
+        let credential = by_program(b"GET\0 /v1\n\xff").unwrap();
+        assert!(!credential.ends_with('\n'));
+        assert_eq!(decode(&credential, None).unwrap().payload, b"GET\0 /v1\n\xff");
+    }
 }
