@@ -141,7 +141,7 @@ pub const KEYS: &[Key] = &[
     key("gang.cost", Kind::Weights),
     key("gang.admission", Kind::Choice(&["advise", "enforce"])),
     key("bag.mode", Kind::Choice(&["off", "best", "seed"])),
-    key("bag.hold", Kind::Choice(&["never", "plan", "price"])),
+    key("bag.hold", Kind::Choice(&["never", "brief", "plan", "price"])),
     key("bag.task_price", Kind::Real { min: 0.0, max: 1e9 }),
     key("bag.watts", Kind::Amounts),
     key("energy.cap_w", Kind::Real { min: 0.0, max: 1e9 }),

@@ -17,6 +17,8 @@ const BALANCE_HOLD_MAX_S: u64 = 300;
 /// Longest time for which `bag.hold` lets an array wait between two starts, in seconds: the overlay
 /// holds no job back longer.
 const BAG_HOLD_MAX_S: u64 = 3600;
+/// Longest time for which an array waits between two starts by default, in seconds.
+pub const BAG_BRIEF_S: u64 = 10;
 /// Longest time for which `locality=require` waits for the nodes of the input, in seconds: more
 /// than most remote reads cost.
 const REQUIRE_WAIT_S: u64 = 600;
@@ -44,12 +46,14 @@ impl Config {
             hold_max_ms: Some(self.hold_ms(BALANCE_HOLD_MAX_S)),
             ..Params::default()
         };
-        let hold = self.bag.mode != BagMode::Off && self.bag.hold != BagHold::Never;
+        let hold = if self.bag.mode == BagMode::Off { BagHold::Never } else { self.bag.hold };
+        let whole = matches!(hold, BagHold::Plan | BagHold::Price);
         Tuning {
             params,
             initial_weights: config.initial_weights.clone(),
             weight_cost: Some(config.weight_cost).filter(|cost| *cost < 1.0),
-            preference_hold_ms: hold.then(|| self.hold_ms(BAG_HOLD_MAX_S)),
+            preference_hold_ms: whole.then(|| self.hold_ms(BAG_HOLD_MAX_S)),
+            brief_hold_ms: (hold == BagHold::Brief).then(|| self.hold_ms(BAG_BRIEF_S)),
             gang_hold: self.gang_hold(),
             levels: Arc::default(),
             topology: self.topology.policy,

@@ -260,8 +260,10 @@ pub enum BagMode {
 #[serde(rename_all = "lowercase")]
 pub enum BagHold {
     /// No wait: the plan is a preference.
-    #[default]
     Never,
+    /// Wait for seconds, within the user's budget, where nodes of the plan come free that soon.
+    #[default]
+    Brief,
     /// Wait for the nodes of the plan.
     Plan,
     /// Wait for the nodes of the plan, and for a cheaper hour where the array makes a loss now.
@@ -274,7 +276,7 @@ section! {
         /// Form of the method that plans arrays.
         mode: BagMode = BagMode::Best,
         /// Event for which tasks wait instead of starting at once.
-        hold: BagHold = BagHold::Never,
+        hold: BagHold = BagHold::Brief,
         /// Money per task.
         task_price: f64 = 0.0,
         /// Power of a fully used node, in watts, by feature or class of nodes.

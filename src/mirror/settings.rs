@@ -174,7 +174,7 @@ impl Settings {
         let proofs = proofs.iter().filter(|(given, _)| *given).map(|(_, flag)| flag).sum::<u32>();
         let order = if self.order { wire::PHX_W_ORDER } else { 0 };
         let may_hold = self.tuning.params.no_improvement == NoImprovement::Hold
-            || self.tuning.preference_hold_ms.is_some()
+            || self.tuning.preference_hold_ms.or(self.tuning.brief_hold_ms).is_some()
             || self.power_hold_s.is_some()
             || self.tuning.gang_hold.is_some()
             || self.input_wait_ms.max(self.require_wait_ms) > 0;

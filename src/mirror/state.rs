@@ -19,7 +19,7 @@ use phalanx_methods::balance::EngineError;
 use phalanx_planner::attribution::Demand;
 use phalanx_planner::cluster::{Cluster, RunningJob};
 use phalanx_planner::energy::{PowerLedger, PowerMemory, PowerTable};
-use phalanx_planner::place::{Placer, Pool, Tuning};
+use phalanx_planner::place::{Holding, Placer, Pool, Tuning};
 use phalanx_planner::preference::{HoldBudget, Method, PreferenceUse, Preferences, Question};
 
 /// Number of nodes checked for a waiting request before an answer; takes less than 0.1 ms.
@@ -192,6 +192,8 @@ impl State {
         self.first_seen.remove(&job.id);
         self.refusals.forget(job.id);
         if let (Some((array, _)), true) = (job.array, begun) {
+            // What waits on is the array's record: it waits from this start on.
+            self.first_seen.remove(&array);
             self.preferences.began(array, job.held.iter().map(|held| held.node));
         }
         if let Some(placer) = &mut self.placer {
@@ -271,7 +273,9 @@ impl State {
         let several = question.shape.left_to_slurm.is_some() || question.shape.wanted_nodes() > 1;
         let of_gang = |used: &PreferenceUse| used.preference.method == Method::Gang;
         let unplanned = used.is_none() && several;
-        if question.input {
+        let brief = self.placer.as_ref().is_some_and(|p| p.may_wait_briefly(Holding::After(0)));
+        let of_bag = |used: &PreferenceUse| brief && used.preference.method == Method::Bag;
+        if question.input || used.is_some_and(of_bag) {
             self.holds.held(question.job_id, user, &question.partition, ms);
         } else if used.is_some_and(of_gang) || unplanned {
             self.gang_holds.held(question.job_id, user, &question.partition, ms);
@@ -343,6 +347,18 @@ mod tests {
         builder.draft.jobs =
             pending.iter().map(|&id| Job { id, priority: 1, ..Job::default() }).collect();
         builder.build(1, 0).unwrap()
+    }
+
+    /// Goal: a task that begins ends the wait of its array's record.
+    #[test]
+    fn an_array_waits_from_its_last_start_on() {
+        let mut state = State::new(Instant::now());
+        state.first_seen.extend([7, 8].map(|id| (id, state.born)));
+        let task = RunningJob { id: 9, array: Some((7, 1)), ..RunningJob::default() };
+        state.set_job(task.clone(), false);
+        assert_eq!(state.first_seen.len(), 2, "it ran before");
+        state.set_job(task, true);
+        assert_eq!(state.first_seen.keys().copied().collect::<Vec<_>>(), [8]);
     }
 
     /// Goal: jobs cancelled while pending are forgotten, and no others.

@@ -262,7 +262,7 @@ class Bags(Suite):
             self._up.set()
 
 
-@case
+@case(where="plan")
 def profit(suite):
     """Profit per hour near the promise, and above that of stock Slurm"""
     cluster = suite.cluster
@@ -283,7 +283,7 @@ def profit(suite):
     suite.expect(ours > stock, f"stock earns more: {stock:.2f}, not {ours:.2f}")
 
 
-@case(needs=["profit"])
+@case(needs=["profit"], where="plan")
 def drained(suite):
     """Draining all nodes of a class moves its tasks elsewhere in the next plan"""
     ids = [submit(suite.cluster, name, 40, "--hold") for name in ("beta", "gamma")]
@@ -315,7 +315,7 @@ def on_class(cluster, job, kind):
     return running, sum(r["JobState"] == "COMPLETED" for r in records)
 
 
-@case
+@case(where="plan")
 def partly_known(suite):
     """A class without runs and watts, too dear by a guess, is tried by one task at a time"""
     cluster = suite.cluster
@@ -346,7 +346,55 @@ def partly_known(suite):
     cluster.run("scancel", str(job))
 
 
-case(shipped_config)
+# An array that is worth most on the two frugal classes: seconds, earnings of a task.
+ETA, ETA_PRICE, ETA_TASKS, BRIEF_S = (4, 5, 6), 260 * PRICE_KWH / 3.6e6, 120, 10
+
+
+@case(where="brief")
+def briefly(suite):
+    """By default tasks wait for seconds: 90 % go where the plan wants them, for 20 % more profit"""
+    cluster = suite.cluster
+
+    def array(partition, tasks=ETA_TASKS, *options):    # pylint: disable=keyword-arg-before-vararg
+        job = cluster.submit("-J", "eta", "-n1", "-p", partition, f"--array=1-{tasks}", "-t5",
+                             f"--comment=price={ETA_PRICE}", *options, wrap=script(ETA))
+        return wait_ended(cluster, [job], 300)
+
+    def profit_per_hour(records):
+        begin = min(seconds(r, "StartTime") for r in records)
+        lasted = max(seconds(r, "EndTime") for r in records) - begin
+        watts = (WATTS[r["NodeList"].rstrip("0123456789")] / CPUS *
+                 (seconds(r, "EndTime") - seconds(r, "StartTime")) for r in records)
+        return (len(records) * ETA_PRICE - sum(watts) * PRICE_KWH / 3.6e6) / lasted * 3600
+
+    for kind in CLASSES:
+        array("main", 2, "-C", kind)
+    cluster.wait_idle(30)
+    ours, stock = array("main"), array("stock")
+    on = [r["NodeList"].rstrip("0123456789") for r in ours]
+    planned = sum(on.count(kind) for kind in (CHEAP, UNKNOWN))
+    suite.expect(planned >= 0.9 * ETA_TASKS, f"{planned} of {ETA_TASKS} where the plan wants them")
+    earns = profit_per_hour(ours), profit_per_hour(stock)
+    suite.expect(earns[0] > earns[1] + 0.2 * abs(earns[1]), f"profit per hour {earns}")
+    starts = sorted(seconds(r, "StartTime") for r in ours)
+    longest = max(later - one for one, later in zip(starts, starts[1:]))
+    suite.expect(longest <= BRIEF_S + 2, f"{longest} s between two starts")
+    suite.summary = f"{planned} of {ETA_TASKS}, profit {earns[0]:.1f}, stock {earns[1]:.1f}"
+
+
+case(where="plan")(shipped_config)
+
+
+@contextlib.contextmanager
+def brief(root, _args):
+    """The default of `bag.hold`, and a partition that is left to Slurm."""
+    place = os.path.join(root, "b")
+    config = config_of("best").replace('hold = "plan"\n', "")
+    config += '[partition.stock]\nmode = "off"\n'
+    nodes = conf(4)
+    nodes += nodes.splitlines()[-1].replace("=main", "=stock").replace("Default=YES ", "") + "\n"
+    with Cluster(place, nodes=nodes, extra=EXTRA, config=write_config(place, config)) as cluster:
+        yield Suite(cluster)
 
 
 @contextlib.contextmanager
@@ -396,7 +444,7 @@ def main():
     """Runs the cases, or measures; returns the exit status."""
     args = command_line(__doc__, case, options)
     if not args.bench:
-        return run(args, setting)
+        return run(args, {"plan": setting, "brief": brief})
     with directory(args) as root:
         bench(root, args.modes.split(","), args.nodes, args.bench)
     return 0

@@ -86,6 +86,8 @@ pub struct Settings {
     pub margin: f64,
     /// Tasks rather wait than go where the plan does not want them.
     pub required: bool,
+    /// Longest time in which a slot of the plan must come free for that, seconds; `None`: any.
+    pub soon_s: Option<f64>,
     /// Treatment of arrays that make a loss.
     pub loss: Loss,
     /// Longest wait of a loss-making array since its submission, seconds.
@@ -105,6 +107,7 @@ impl Default for Settings {
             task_price: 0.0,
             margin: MARGIN,
             required: false,
+            soon_s: None,
             loss: Loss::Run,
             wait_max_s: 3600,
             pause_s: 0.0,

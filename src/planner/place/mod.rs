@@ -61,6 +61,8 @@ pub struct Tuning {
     /// Longest time that a job waits for preferred nodes where its method requires them; `None`:
     /// not at all.
     pub preference_hold_ms: Option<u64>,
+    /// Longest time that a task of an array waits so within its user's budget; `None`: not at all.
+    pub brief_hold_ms: Option<u64>,
     /// Limits of the wait of gangs that are worth less than their cost; `None`: no wait.
     pub gang_hold: Option<GangHold>,
     /// Level of each node by name, 0 the best, by what was measured there: of
@@ -467,6 +469,11 @@ impl Placer {
     /// Whether a job may wait for its preferred nodes by the setting of its own method.
     pub fn preference_may_hold(&self, holding: Holding) -> bool {
         self.tuning.preference_hold_ms.is_some_and(|limit_ms| holding.is_before(limit_ms))
+    }
+
+    /// Whether a job may wait so for a moment, if its user's budget allows it.
+    pub fn may_wait_briefly(&self, holding: Holding) -> bool {
+        self.tuning.brief_hold_ms.is_some_and(|limit_ms| holding.is_before(limit_ms))
     }
 
     /// Whether a gang that is worth less than its cost may wait.

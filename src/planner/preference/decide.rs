@@ -78,6 +78,8 @@ fn follow(
         }
         _ => &*question.shape,
     };
+    // Where a retry goes counts more than Weight, but it waits for no node to boot.
+    let retry = preference.method == Method::BackfillWindow && !preference.worth.is_empty();
     let mut unused = None;
     for (at, (set, taken)) in preference.sets.iter().zip(&entry.taken).enumerate() {
         if set.quota.is_some_and(|quota| *taken >= quota) {
@@ -96,6 +98,12 @@ fn follow(
         if matches!(placed, Err(Why::NoFit)) && placer.has_weights(candidates) {
             placed = placer.decide(shape, within.of_any_weight(), Holding::Never);
             is_heavier = true;
+        }
+        if let (true, Ok(placed)) = (retry && is_heavier, &placed)
+            && let Ok(best) = placer.decide(shape, candidates, Holding::Never)
+        {
+            let tier = |p: &Placement| Some(placer.heaviest(&p.nodes, candidates)?.0);
+            is_heavier = tier(placed) > tier(&best);
         }
         if let (true, Ok(placed)) = (spread.is_some() && placer.has_weights(candidates), &placed)
             && let Ok(plain) = placer.decide(&question.shape, candidates, Holding::Never)
@@ -122,6 +130,7 @@ fn follow(
     let may_wait = match preference.method {
         Method::Gang => !question.no_wait && placer.gang_may_hold(holding),
         Method::DataJobs if holding.is_before(waits.require_ms) => true,
+        Method::Bag if !question.no_wait && placer.may_wait_briefly(holding) => true,
         _ => placer.may_wait_for_preference(holding),
     };
     let decided = if preference.required && may_wait {

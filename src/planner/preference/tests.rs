@@ -166,6 +166,30 @@ fn a_preference_boots_no_node_where_others_are_ready() {
 }
 
 #[test]
+fn a_retry_goes_to_heavier_nodes_but_boots_none() {
+    let mut placer = placer(Tuning::default());
+    let mut decided = |worth: Vec<Option<f64>>, heavy| {
+        let retry = Preference {
+            method: Method::BackfillWindow,
+            worth,
+            ..preference(JobKey::Job(7), vec![set(&[0, 1], None)])
+        };
+        let keys = [(0, 1), heavy];
+        let classes = Classes { keys: &keys, planes: &[0b0011], words: 1 };
+        let candidates = Candidates::new(&[0b1111]).in_classes(classes);
+        let mut preferences = preferences(&placer, vec![retry]);
+        let shape = shape(1, 8);
+        let question = ask(&shape, &[], None).question;
+        let waits = Waits::default();
+        super::decide(&mut placer, &mut preferences, &question, candidates, waits).1.unwrap().unused
+    };
+    let away = || vec![Some(1.0), Some(0.0)];
+    assert_eq!(decided(away(), (0, 5)), None, "its Weight is larger");
+    assert_eq!(decided(Vec::new(), (0, 5)), Some(Unused::Weight), "spared, not avoided");
+    assert_eq!(decided(away(), (2, 1)), Some(Unused::Weight), "it would have to boot");
+}
+
+#[test]
 fn quotas_count_starts_not_questions() {
     let mut placer = placer(Tuning::default());
     let sets = vec![set(&[3], Some(1)), set(&[1], None)];
@@ -289,6 +313,17 @@ fn strict_waits_only_where_holding_is_allowed_and_not_for_ever() {
     );
     let late = array.held(FIRST_PLAN_WAIT_MS);
     assert!(decide(&mut preference_use, &mut table, &late).0.is_ok());
+    // For a moment: within its user's budget, and never for the first plan.
+    let mut brief = placer(Tuning { brief_hold_ms: Some(1000), ..Tuning::default() });
+    let mut table = required(&brief);
+    table.saw(&snapshot(&["a"]));
+    let mut held = |ask: &Ask<'_>| decide(&mut brief, &mut table, ask).0.err();
+    let asked = ask(&one, &[0b0011], None);
+    assert_eq!(held(&asked), Some(Why::Wait(Wait::Gain)));
+    assert_eq!((held(&asked.held(1000)), held(&array)), (None, None));
+    let mut used_up = asked.clone();
+    used_up.question.no_wait = true;
+    assert_eq!(held(&used_up), None);
 }
 
 /// Goal: a gang that is to wait does so within its own limits, and a new one for its first plan.

@@ -10,7 +10,8 @@ use super::round::{PlacementMethod, Round, no_plan};
 use crate::clock::{hour, zoned};
 use crate::daemon::state::power::{Configured, Power};
 use crate::daemon::threads::plan::PLAN_DEADLINE;
-use phalanx_config::{BagHold, BagMode, Config};
+use phalanx_config::{BAG_BRIEF_S, BagHold, BagMode, Config};
+use phalanx_core::number::as_f64;
 use phalanx_core::snapshot::{Job, Node};
 use phalanx_ffi::locks::lock;
 use phalanx_methods::bag::Mode;
@@ -117,6 +118,7 @@ fn settings(config: &Config, now_ms: u64) -> Settings {
         ahead: prices_ahead(&prices, wait_max_s, &now).collect(),
         task_price: bag.task_price,
         required: bag.hold != BagHold::Never,
+        soon_s: (bag.hold == BagHold::Brief).then_some(as_f64(BAG_BRIEF_S)),
         loss: if bag.hold == BagHold::Price { Loss::Wait } else { Loss::Run },
         wait_max_s,
         ..Settings::default()
