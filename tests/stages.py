@@ -301,6 +301,7 @@ ROWS = (
         ("packages",), again=True),
     suite("placement", 42),
     suite("layout", 60),
+    suite("deaths", 60),
     suite("learn", 28),
     suite("capacity", 75),
     suite("transparency", 173, *variants(OTHERS)),

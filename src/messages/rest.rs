@@ -97,6 +97,9 @@ pub struct NodeReport {
     /// Whether it takes no jobs now, being down or drained: no total of the report has it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub out: bool,
+    /// Why it comes last: jobs die there that live elsewhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub accused: Option<String>,
     /// Leaf switch or block of the node in the default topology.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leaf: Option<String>,

@@ -6,8 +6,10 @@
 //! believes the gang's start to be far away and gives its nodes to jobs that
 //! then delay it. A job that would outlast the gang's expected start prefers
 //! all other nodes; it still gets the gang's when nothing is free
-//! elsewhere, so nobody waits for this.
+//! elsewhere, so nobody waits for this. In the same way a requeued job prefers all other nodes than
+//! those that failed it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::ends::{Outlook, Soonest};
@@ -16,8 +18,8 @@ use crate::preference::{
     CandidateSet, JobKey, JobOrigin, Method, MethodPlan, MethodReport, Note, Preference,
 };
 use crate::usage::NodeUsage;
-use phalanx_core::NodeIdx;
 use phalanx_core::snapshot::{Job, JobState, Snapshot};
+use phalanx_core::{NodeIdx, hostlist};
 
 /// Waiting jobs among which the first gang is searched.
 const LOOKED_AT: usize = 64;
@@ -37,23 +39,28 @@ pub struct Inputs<'a> {
     pub jobs_max: usize,
     /// Plans of the other methods: jobs with a preference there are left alone.
     pub done: &'a [MethodPlan],
+    /// Nodes that failed jobs, by job id.
+    pub failed_on: &'a BTreeMap<u32, Vec<Arc<str>>>,
 }
 
 /// Makes the jobs that would delay the first waiting gang prefer other nodes.
 pub fn plan(inputs: &Inputs<'_>) -> MethodPlan {
     let method = Method::BackfillWindow.as_str().to_owned();
     let mut report = MethodReport { method, ..MethodReport::default() };
-    let mut preferences = Vec::new();
+    let mut preferences = retries(inputs);
     if let Some((place, gang, soonest)) = first_gang(inputs) {
-        let set = others(inputs.snapshot, gang, &soonest);
+        let name = format!("nodes that job {} does not wait for", gang.label);
+        let set = others(inputs.snapshot, &soonest.nodes, name);
         let left_s = soonest.at_s - now_s(inputs);
         let queue = inputs.snapshot.queue.iter().skip(place + 1);
         let behind = queue.filter_map(|&at| inputs.snapshot.jobs.get(at as usize));
         let outlasts =
             |job: &&Job| waits(job) && runtime_s(inputs.outlook, job).is_none_or(|s| s > left_s);
         let chosen = behind.take(inputs.jobs_max).filter(outlasts);
-        let free = chosen.filter(|job| !has_preference(inputs.done, job));
-        preferences = free.map(|job| preference(inputs, job, &set)).collect();
+        let retried = |job: &&Job| inputs.failed_on.contains_key(&job.id);
+        let free = chosen.filter(|job| !has_preference(inputs.done.iter(), job) && !retried(job));
+        let key = |job: &Job| job.array_job_id.map_or(JobKey::Job(job.id), JobKey::Array);
+        preferences.extend(free.map(|job| preference(inputs, key(job), set.clone())));
         report.jobs = 1;
         report.terms.insert("gang".to_owned(), f64::from(gang.id));
         #[allow(clippy::cast_precision_loss)] // seconds
@@ -95,26 +102,42 @@ fn runtime_s(outlook: &Outlook, job: &Job) -> Option<i64> {
     outlook.runtimes_s.get(&job.id).map(|s| s.ceil() as i64).or(limit)
 }
 
-fn has_preference(done: &[MethodPlan], job: &Job) -> bool {
+fn has_preference<'a>(done: impl Iterator<Item = &'a MethodPlan>, job: &Job) -> bool {
     let origin = JobOrigin::of(job);
-    done.iter()
-        .flat_map(|method_plan| &method_plan.preferences)
+    done.flat_map(|method_plan| &method_plan.preferences)
         .any(|preference| preference.key.holds(job, origin))
 }
 
-fn others(snapshot: &Snapshot, gang: &Job, soonest: &Soonest) -> CandidateSet {
-    let spared = |node: &NodeIdx| soonest.nodes.binary_search(node).is_ok();
-    let all = (0..snapshot.nodes.len()).map(NodeIdx::new);
-    let nodes = all.filter(|node| !spared(node)).collect();
-    let name: Arc<str> = format!("nodes that job {} does not wait for", gang.label).into();
-    CandidateSet { name, nodes, quota: None }
+/// Preferences of waiting jobs for other nodes than those that failed them.
+fn retries(inputs: &Inputs<'_>) -> Vec<Preference> {
+    let one = |(id, failed): (&u32, &Vec<Arc<str>>)| {
+        let job = inputs.snapshot.job(*id).filter(|job| job.state == JobState::Pending)?;
+        let mut spared: Vec<NodeIdx> =
+            failed.iter().filter_map(|node| inputs.snapshot.node(node)).collect();
+        spared.sort_unstable();
+        let name = format!("nodes other than {}, where it failed", hostlist::compress(failed));
+        let set = others(inputs.snapshot, &spared, name);
+        let near = inputs.done.iter().filter(|plan| plan.method == Method::DataJobs);
+        (!has_preference(near, job)).then(|| Preference {
+            worth: vec![Some(1.0), Some(0.0)],
+            ..preference(inputs, JobKey::Job(*id), set)
+        })
+    };
+    inputs.failed_on.iter().filter_map(one).collect()
 }
 
-fn preference(inputs: &Inputs<'_>, job: &Job, set: &CandidateSet) -> Preference {
+/// All nodes but these, ascending.
+fn others(snapshot: &Snapshot, spared: &[NodeIdx], name: String) -> CandidateSet {
+    let all = (0..snapshot.nodes.len()).map(NodeIdx::new);
+    let nodes = all.filter(|node| spared.binary_search(node).is_err()).collect();
+    CandidateSet { name: name.into(), nodes, quota: None }
+}
+
+fn preference(inputs: &Inputs<'_>, key: JobKey, set: CandidateSet) -> Preference {
     Preference {
-        key: job.array_job_id.map_or(JobKey::Job(job.id), JobKey::Array),
+        key,
         method: Method::BackfillWindow,
-        sets: vec![set.clone()],
+        sets: vec![set],
         worth: Vec::new(),
         required: false,
         made_ms: inputs.now_ms,
@@ -133,7 +156,7 @@ fn as_f64(n: usize) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
+    #![allow(clippy::unwrap_used, clippy::panic)]
 
     use super::*;
     use phalanx_core::shape::Shape;
@@ -200,6 +223,7 @@ mod tests {
             now_ms: 100_000,
             jobs_max: 100,
             done: &[],
+            failed_on: &[(3, vec!["b".into()]), (1, vec!["a".into()])].into(),
         };
         plan(&inputs)
     }
@@ -229,6 +253,16 @@ mod tests {
         assert_eq!(of, [(JobKey::Job(21), c), (JobKey::Job(22), c)]);
         assert!(method_plan.preferences.iter().all(|s| !s.required));
         assert_eq!(method_plan.report.terms["expected_wait_s"], 30.0);
+    }
+
+    #[test]
+    fn requeued_jobs_are_wished_elsewhere_than_where_they_failed() {
+        // Job 3 waits again; of the running job 1 nothing is asked.
+        let method_plan = planned(&snapshot(vec![job(3, 1, 9, 60), job(4, 1, 8, 60)]), &expected);
+        let [one] = &method_plan.preferences[..] else { panic!("{method_plan:?}") };
+        assert_eq!((one.key, one.required), (JobKey::Job(3), false));
+        assert_eq!(*one.sets[0].nodes, [0, 2].map(NodeIdx::new));
+        assert!(one.sets[0].name.contains("other than b"), "{}", one.sets[0].name);
     }
 
     #[test]

@@ -75,20 +75,19 @@ impl Measured {
     }
 }
 
-/// The levels of all nodes, those last whose health is measured and below `least`. `levels` are
-/// by capability; a node that is in neither comes after those that have one.
+/// The levels of all nodes, those last that are ill. `levels` are by capability; a node without one
+/// comes after those that have one.
 #[must_use]
 pub fn with_health(
     levels: &BTreeMap<Arc<str>, u32>,
-    health: &Measured,
-    least: f64,
+    is_ill: &dyn Fn(&str) -> bool,
     nodes: impl Iterator<Item = Arc<str>>,
 ) -> BTreeMap<Arc<str>, u32> {
     let none = if levels.is_empty() { 0 } else { LEVELS };
     let level = |node: Arc<str>| {
         let own = levels.get(&node).copied().unwrap_or(none);
-        let is_ill = health.of.get(&node).is_some_and(|value| *value < least);
-        (node, if is_ill { own + UNHEALTHY } else { own })
+        let own = if is_ill(&node) { own + UNHEALTHY } else { own };
+        (node, own)
     };
     nodes.map(level).collect()
 }
@@ -116,12 +115,13 @@ mod tests {
     }
 
     #[test]
-    fn only_a_measured_value_below_the_least_makes_a_node_ill() {
-        let nodes = || ["n0", "n1", "n2"].map(Arc::from).into_iter();
-        let ill = with_health(&BTreeMap::new(), &measured(&[1.0, 0.4]), 0.5, nodes());
+    fn ill_nodes_come_last() {
+        let (nodes, is_ill) =
+            (|| ["n0", "n1", "n2"].map(Arc::from).into_iter(), |n: &str| n == "n1");
+        let ill = with_health(&BTreeMap::new(), &is_ill, nodes());
         assert_eq!(ill.into_values().collect::<Vec<_>>(), [0, UNHEALTHY, 0]);
         let levels = [("n1".into(), 2)].into();
-        let both = with_health(&levels, &measured(&[0.5, 0.4]), 0.5, nodes());
+        let both = with_health(&levels, &is_ill, nodes());
         assert_eq!(both.into_values().collect::<Vec<_>>(), [LEVELS, UNHEALTHY + 2, LEVELS]);
     }
 

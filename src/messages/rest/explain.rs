@@ -41,6 +41,9 @@ pub struct Explain {
     /// Slurm knows the job and it has not ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected: Option<ExpectedReport>,
+    /// Nodes that come last for jobs that died there, and why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub last: Vec<String>,
 }
 
 /// A learned runtime. The user's limit stays when the job is killed.

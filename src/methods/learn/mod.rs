@@ -16,6 +16,7 @@
 pub mod advice;
 mod asked;
 mod class;
+pub mod deaths;
 mod estimate;
 mod index;
 mod moments;

@@ -291,6 +291,8 @@ fn resources(text: &mut Text, nodes: &NodesReport) {
     text.many("phalanx_resource_weight", pairs().map(|(name, of, _)| (name, of.weight)));
     text.many("phalanx_resource_pending_jobs", pairs().map(|(name, of, _)| (name, of.pending)));
     text.one("phalanx_nodes_out", nodes.nodes.iter().filter(|node| node.out).count());
+    let accused = nodes.nodes.iter().filter(|node| node.accused.is_some()).count();
+    text.one("phalanx_nodes_accused", accused);
     text.one("phalanx_utilization_ratio", nodes.utilization);
 }
 

@@ -9,6 +9,7 @@ use crate::collect::{Collect, Now, Use};
 use phalanx_config::Config;
 use phalanx_core::snapshot::Snapshot;
 use phalanx_messages::collect::{CONFIGURATION, HISTORY, NONE};
+use phalanx_methods::learn::deaths::Accused;
 use phalanx_planner::data_jobs::Capability;
 use phalanx_planner::measured::{Measured, with_health};
 
@@ -98,14 +99,22 @@ pub(super) fn data_capability(collect: &Collect, nodes: &[String]) -> Capability
     }
 }
 
-/// Returns the levels by which nodes of equal Weight are tried; unhealthy nodes come last.
-pub(super) fn levels(measured: &MeasuredValues, snapshot: &Snapshot) -> BTreeMap<Arc<str>, u32> {
+/// Returns the levels by which nodes of equal Weight are tried; those of a measured value below the
+/// least, and those on which jobs die, come last.
+pub(super) fn levels(
+    measured: &MeasuredValues,
+    accused: &[Accused],
+    snapshot: &Snapshot,
+) -> BTreeMap<Arc<str>, u32> {
     let levels = measured.get(BALANCE_CAPABILITY).map(Measured::levels).unwrap_or_default();
-    match measured.get(BALANCE_HEALTH) {
-        Some(health) => {
-            let nodes = snapshot.named().map(|(_, node)| Arc::clone(&node.name));
-            with_health(&levels, health, HEALTH_LEAST, nodes)
-        }
-        None => levels,
+    let health = measured.get(BALANCE_HEALTH);
+    if health.is_none() && accused.is_empty() {
+        return levels;
     }
+    let is_ill = |node: &str| {
+        health.and_then(|health| health.of.get(node)).is_some_and(|value| *value < HEALTH_LEAST)
+            || accused.iter().any(|one| &*one.node == node)
+    };
+    let nodes = snapshot.named().map(|(_, node)| Arc::clone(&node.name));
+    with_health(&levels, &is_ill, nodes)
 }

@@ -31,6 +31,7 @@ pub fn text(report: &Explain) -> String {
     if let Some(expected) = &report.expected {
         list.push(("Expected to run", runtime(expected)));
     }
+    list.extend(report.last.iter().map(|why| ("Comes last", clean(why))));
     out.push_str(&facts(&list));
     if let Some(input) = &report.input {
         out.push_str(&facts(&preference::input(input)));
@@ -59,6 +60,7 @@ pub fn short(report: &Explain) -> String {
     if let Some(expected) = report.expected.as_ref().filter(|of| of.limit_s.is_some()) {
         more.push(format!("Expected to run {}.", span(rounded(expected.runtime_s))));
     }
+    more.extend(report.last.iter().map(|why| format!("Node {} comes last.", clean(why))));
     more.push("More: --verbose.".to_owned());
     out.push_str(&wrapped(&more.join(" "), ""));
     out

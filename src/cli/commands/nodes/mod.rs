@@ -94,4 +94,9 @@ fn nodes(out: &mut String, report: &NodesReport) {
         });
     }
     table.add_to(out);
+    for (name, why) in
+        report.nodes.iter().filter_map(|node| Some((&node.name, node.accused.as_ref()?)))
+    {
+        out.push_str(&wrapped(&format!("Node {} comes last: {}.", clean(name), clean(why)), ""));
+    }
 }

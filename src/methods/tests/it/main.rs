@@ -11,6 +11,7 @@ mod golden_share;
 mod prop_bag;
 mod prop_balance;
 mod prop_bisect;
+mod prop_deaths;
 #[allow(clippy::disallowed_methods, reason = "a search with a deadline needs a clock")]
 mod prop_gang;
 mod prop_share;

@@ -82,6 +82,8 @@ impl Shared {
             report.order = queue.and_then(|queue| self.order.of_job(&queue, job.id));
         }
         report.input = in_queue.and_then(|job| self.input_note(job.id));
+        let failures = self.learned.failures();
+        report.last = failures.accused.iter().map(|one| format!("{}: {one}", one.node)).collect();
         let found = in_queue.is_some() || known.is_some();
         self.add_past(&mut report, key, known);
         if let (Some(snapshot), Some(placed)) = (&snapshot, &mut report.placed) {

@@ -94,7 +94,8 @@ impl Backend for Shared {
         // are there, and the mirror stays free for questions.
         let placer = self.placer_for(&snapshot, usages).map_err(Failure::Unavailable)?;
         let topologies = self.topologies(&snapshot);
-        Ok(nodes_report(&snapshot, &placer, &topologies, threshold, exact))
+        let accused = &self.learned.failures().accused;
+        Ok(nodes_report(&snapshot, &placer, &topologies, accused, threshold, exact))
     }
 
     fn explain(&self, job: &str, user: Option<u32>) -> Result<Explain, Failure> {

@@ -10,12 +10,14 @@ use phalanx_core::snapshot::{Partition, Snapshot};
 use phalanx_core::topology::Topology;
 use phalanx_messages::rest::{DimensionReport, NodeReport, NodesReport};
 use phalanx_methods::balance::WeightsBySource;
+use phalanx_methods::learn::deaths::Accused;
 use phalanx_planner::place::Placer;
 
 pub(super) fn nodes_report(
     snapshot: &Snapshot,
     placer: &Placer,
     topologies: &[Topology],
+    accused: &[Accused],
     threshold: f64,
     exact: bool,
 ) -> NodesReport {
@@ -52,6 +54,7 @@ pub(super) fn nodes_report(
             dispersion: engine.dispersion(at, &weights).unwrap_or(0.0),
             jobs: usage.jobs,
             out: !node.available,
+            accused: accused.iter().find(|one| one.node == node.name).map(Accused::to_string),
             leaf: leaf_of(NodeIdx::new(at)),
         }
     });

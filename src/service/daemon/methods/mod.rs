@@ -18,7 +18,7 @@ use self::gangs::Gangs;
 use crate::daemon::state::power::Power;
 use phalanx_config::PLAN_JOBS_MAX;
 use phalanx_planner::backfill_window;
-use phalanx_planner::preference::MethodPlan;
+use phalanx_planner::preference::{JobKey, Method, MethodPlan};
 
 pub use self::round::{PlacementMethod, Round};
 
@@ -28,7 +28,17 @@ pub fn all(power: &Arc<Mutex<Power>>) -> Vec<Box<dyn PlacementMethod>> {
     vec![Box::new(DataJobs::default()), bags, Box::new(Gangs::default()), Box::new(BackfillWindow)]
 }
 
-/// Leaves the nodes of a waiting gang to jobs that end before it starts.
+/// Takes requeued jobs out of the plans that may want the nodes which failed them; the last method
+/// makes them prefer all others. Data jobs keep their plan: their input lies where it lies.
+pub fn avoid(round: &Round<'_>, plan: &mut MethodPlan) {
+    let failed = |key: &JobKey| matches!(key, JobKey::Job(id) if round.failed_on.contains_key(id));
+    if plan.method != Method::DataJobs {
+        plan.preferences.retain(|one| !failed(&one.key) || one.method == Method::BackfillWindow);
+    }
+}
+
+/// Leaves the nodes of a waiting gang to jobs that end before it starts, and keeps requeued jobs
+/// off those that failed them.
 struct BackfillWindow;
 
 impl PlacementMethod for BackfillWindow {
@@ -40,6 +50,7 @@ impl PlacementMethod for BackfillWindow {
             now_ms: round.now_ms,
             jobs_max: PLAN_JOBS_MAX,
             done: round.done,
+            failed_on: round.failed_on,
         })
     }
 }

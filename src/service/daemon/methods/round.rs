@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The round of planning, as every method sees it.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use crate::daemon::measured_values::MeasuredValues;
 use crate::daemon::state::core_speeds::CoreSpeeds;
 use crate::daemon::state::inputs::DataInputs;
@@ -23,6 +26,8 @@ pub struct Round<'a> {
     pub usages: &'a [NodeUsage],
     /// Speeds learned from jobs that ended.
     pub speeds: &'a Speeds,
+    /// Nodes that failed jobs, which run or wait again, by job id.
+    pub failed_on: &'a BTreeMap<u32, Vec<Arc<str>>>,
     /// Speeds of data-parallel jobs.
     pub core_speeds: &'a CoreSpeeds,
     /// Inputs of data-parallel jobs.

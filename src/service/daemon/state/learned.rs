@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Speeds and runtimes as the learn thread last published them.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, RwLock};
 
@@ -9,6 +10,7 @@ use phalanx_config::{Config, PLAN_JOBS_MAX};
 use phalanx_core::limits::RUNTIME_RUNS_MIN;
 use phalanx_core::snapshot::{Job, Snapshot};
 use phalanx_ffi::locks::{read, write};
+use phalanx_methods::learn::deaths::Accused;
 use phalanx_methods::learn::runtime::{JobClass, Prediction, Runtimes};
 use phalanx_methods::learn::{JobTraits, Speeds};
 use phalanx_planner::ends::Outlook;
@@ -16,10 +18,20 @@ use phalanx_planner::ends::Outlook;
 /// Pause after the last part of an import before the table is built anew.
 const IMPORT_PAUSE_MS: u64 = 300;
 
+/// Knowledge from runs that failed.
+#[derive(Debug, Default)]
+pub struct Failures {
+    /// Nodes on which jobs die that live elsewhere.
+    pub accused: Vec<Accused>,
+    /// Nodes that failed jobs which Slurm has requeued, by job id.
+    pub of_jobs: BTreeMap<u32, Vec<Arc<str>>>,
+}
+
 /// Knowledge from runs that ended.
 #[derive(Debug, Default)]
 pub struct Learned {
     speeds: RwLock<Arc<Speeds>>,
+    failures: RwLock<Arc<Failures>>,
     runtimes: RwLock<Runtimes>,
     pub core_speeds: CoreSpeeds,
     /// Events that found the learner's channel full.
@@ -38,6 +50,15 @@ impl Learned {
 
     pub fn set_speeds(&self, speeds: Speeds) {
         *write(&self.speeds) = Arc::new(speeds);
+    }
+
+    /// Knowledge from runs that failed.
+    pub fn failures(&self) -> Arc<Failures> {
+        Arc::clone(&read(&self.failures))
+    }
+
+    pub fn set_failures(&self, failures: Failures) {
+        *write(&self.failures) = Arc::new(failures);
     }
 
     /// Replaces the runtimes; returns those before.

@@ -22,7 +22,7 @@ use crate::daemon::state::configuration::Configuration;
 use crate::daemon::state::core_speeds::CoreSpeeds;
 use crate::daemon::state::energy::{EnergyRequests, RunKey};
 use crate::daemon::state::inputs::DataInputs;
-use crate::daemon::state::learned::Learned;
+use crate::daemon::state::learned::{Failures, Learned};
 use crate::history::{HistoryReader, HistorySender, Record, split_node_classes};
 use crate::link::Responder;
 use crate::sync::TICK;
@@ -33,7 +33,8 @@ use phalanx_core::number::as_f64;
 use phalanx_core::problem::InputError;
 use phalanx_core::run::Run;
 use phalanx_core::snapshot::Snapshot;
-use phalanx_ffi::clock::now_ms;
+use phalanx_ffi::clock::{now_ms, now_s};
+use phalanx_methods::learn::deaths::{Accused, Deaths, may_be_the_nodes_fault};
 use phalanx_methods::learn::runtime::{JobClass, Runtimes, tells_runtime};
 use phalanx_methods::learn::{
     JobTraits, Observation, RunNode, Speeds, class_of, family_of, node_class_of, teaches,
@@ -56,6 +57,9 @@ pub struct Learner<'a> {
     config: LearnConfig,
     runs: Runs,
     speeds: Speeds,
+    deaths: Deaths,
+    /// Nodes that failed jobs which Slurm still knows, by job id.
+    failed_on: BTreeMap<u32, Vec<Arc<str>>>,
     /// Classes of the nodes as the last poll showed them.
     classes: BTreeMap<Arc<str>, String>,
     /// CPUs of the nodes.
@@ -100,6 +104,8 @@ impl<'a> Learner<'a> {
             speeds: empty(&config),
             config,
             runs: Runs::default(),
+            deaths: Deaths::default(),
+            failed_on: BTreeMap::new(),
             classes: BTreeMap::new(),
             cpus: BTreeMap::new(),
             unmetered: BTreeMap::new(),
@@ -202,9 +208,18 @@ impl<'a> Learner<'a> {
             if self.learn(&run) {
                 self.ask_energy(&run);
             }
+            if may_be_the_nodes_fault(&run.state) {
+                let nodes = hostlist::expand(&run.nodes, HOSTLIST_NAMES_MAX).unwrap_or_default();
+                let on = self.failed_on.entry(run.job_id).or_default();
+                on.extend(nodes.into_iter().map(Arc::from));
+            }
             self.data.history.send(Record::Run(Box::new(run.clone())));
             self.unwritten.push((Instant::now(), run));
         }
+        self.failed_on.retain(|id, _| snapshot.job(*id).is_some());
+        let accused = self.deaths.accused(now_s());
+        tell(&self.data.learned.failures().accused, &accused);
+        self.data.learned.set_failures(Failures { accused, of_jobs: self.failed_on.clone() });
     }
 
     /// Builds the table from the history's runs.
@@ -215,6 +230,7 @@ impl<'a> Learner<'a> {
         }
         let LearnerData { learned, reader, .. } = self.data;
         let before = std::mem::replace(&mut self.speeds, empty(&self.config));
+        self.deaths = Deaths::default();
         self.building = Some(Building::default());
         let mut late = Vec::new();
         let mut unwritten: BTreeMap<(String, i64), Run> = std::mem::take(&mut self.unwritten)
@@ -279,13 +295,15 @@ impl<'a> Learner<'a> {
                 None => self.data.learned.observe(&class, seconds),
             }
         }
+        let class = self.class_of(run);
+        self.deaths.saw(run, &class);
         self.changed |= self.speeds.saw_request(&run.tres_req, run.end_s);
         if !teaches(&run.state, run.work.is_some()) || run.elapsed_ms == 0 {
             return false;
         }
         let Ok(names) = hostlist::expand(&run.nodes, HOSTLIST_NAMES_MAX) else { return false };
         let then = split_node_classes(&run.node_class, &names);
-        let (class, seen) = (self.class_of(run), self.observation(run));
+        let seen = self.observation(run);
         self.changed = true;
         let nodes = run_nodes(&self.classes, &names, &then);
         let core_speeds = self.building.as_ref().map(|building| &building.core_speeds);
@@ -313,6 +331,17 @@ impl<'a> Learner<'a> {
             joules: run.joules.map(|joules| joules * share),
             end_s: run.end_s,
         }
+    }
+}
+
+/// Says which nodes are accused now, and which no more.
+fn tell(before: &[Accused], now: &[Accused]) {
+    let is_in = |all: &[Accused], one: &Accused| all.iter().any(|other| other.node == one.node);
+    for one in now.iter().filter(|one| !is_in(before, one)) {
+        warn!("node {} comes last: {one}", one.node);
+    }
+    for one in before.iter().filter(|one| !is_in(now, one)) {
+        info!("node {}: no longer last for its failed jobs", one.node);
     }
 }
 

@@ -84,7 +84,7 @@ fn levels(
     measured: &MeasuredValues,
 ) -> BTreeMap<Arc<str>, u32> {
     let config = shared.config();
-    let levels = measured_values::levels(measured, snapshot);
+    let levels = measured_values::levels(measured, &shared.learned.failures().accused, snapshot);
     let hour = hour(&zoned(now_ms()));
     let dear = || config.energy_prices().is_dear(hour);
     if levels.is_empty() && config.energy.frugal_nodes && dear() {
@@ -166,6 +166,7 @@ fn plan_methods(
         snapshot,
         usages: &queue.usages,
         speeds: &shared.learned.speeds(),
+        failed_on: &shared.learned.failures().of_jobs,
         measured,
         outlook: &shared.learned.outlook(config, snapshot, queue.now_s),
         pause_s: shared.learned.pause_s(),
@@ -177,6 +178,7 @@ fn plan_methods(
         shared.heartbeats.plan.fetch_add(1, Ordering::Relaxed);
         let started = Instant::now();
         let mut plan = method.plan(&Round { done: &all, ..round });
+        methods::avoid(&round, &mut plan);
         plan.report.took_ms = millis(started.elapsed());
         shared.responder.set_preferences(plan.method, snapshot, plan.preferences.clone());
         method.in_force(&round);
