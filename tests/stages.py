@@ -31,6 +31,7 @@ SCHEMATHESIS = "build/venv/bin/schemathesis"
 # What every change runs of the long suites. The rest of each is a row of its own for --all.
 FAULTS = ("daemon-killed", "daemon-stopped", "garbage-old", "slurmctld-restarted",
           "overlay-wrong-version", "ejected")
+MODES = ("gang-seed", "gang-document", "bag-seed", "data-seed-late")
 FAULTS_NEW = ("daemon-killed", "slurmctld-restarted", "overlay-wrong-version")
 CASES_NEW = ("backfill", "reservation-cores", "het-mixed", "gres-typed", "preempt-requeue",
              "job-expand", "job-shrink", "suspend-resume", "exclusive", "exclusive-user",
@@ -313,6 +314,8 @@ ROWS = (
     suite("grammar", 75, "--requests", "600"),
     suite("order", 115),
     suite("gangs", 129),
+    suite("modes", 25, *only(MODES)),
+    suite("modes-rest", 40, "modes.py", *skip(MODES), gate="all"),
     suite("replay", 25),
     suite("data-jobs", 181, "data_jobs.py", needs=["hadoop"]),
     suite("datasets", 20, *only(["near-the-caches", "followed"])),
