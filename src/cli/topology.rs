@@ -69,7 +69,7 @@ fn of_yaml(text: &str) -> Result<String, serde_norway::Error> {
 }
 
 impl TopologyFile {
-    /// The file beside slurm.conf for slurmctld: topology.yaml, or topology.conf if it is asked for.
+    /// The file beside slurm.conf for slurmctld: topology.yaml, or topology.conf if asked for.
     pub fn beside(conf: &SlurmConf) -> Option<PathBuf> {
         let file = |name| conf.path.with_file_name(name);
         let (plugin, _) = conf.get("TopologyPlugin").unwrap_or_default();

@@ -87,18 +87,13 @@ impl Waiting {
                  and large enough (filter that removed most: {filter})"
             );
         }
-        let fit = self.fits_now;
-        if self.has_room() {
-            return format!(
-                "it needs {more}{nodes}, {fit} have room now: Slurm holds it back ({reason})"
-            );
+        let needs = format!("it needs {more}{nodes}, {} have room now", self.fits_now);
+        if self.has_room() || !["", "None", "Resources", "Priority"].contains(&reason) {
+            return format!("{needs}: Slurm holds it back ({reason})");
         }
         let most = self.blockers.iter().max_by_key(|(_, (nodes, _))| *nodes);
         let (name, (lacking, missing)) = most.map_or(("nothing", (0, 0)), |(n, v)| (n, *v));
-        format!(
-            "it needs {more}{nodes}, {fit} have room now; {lacking} of {capable} eligible nodes \
-             lack {name} ({missing} or more)"
-        )
+        format!("{needs}; {lacking} of {capable} eligible nodes lack {name} ({missing} or more)")
     }
 }
 
@@ -120,4 +115,28 @@ fn short_licenses(snapshot: &Snapshot, job: &Job) -> Vec<(String, u64, u64)> {
         (*wanted > free).then(|| (name.to_string(), *wanted, free))
     };
     job.licenses.iter().filter_map(short).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_slurm_waits_for_goes_before_a_shortage() {
+        let mut nodes = fixedbitset::FixedBitSet::with_capacity(2);
+        nodes.insert_range(..);
+        let found = Waiting {
+            eligible: Eligible { nodes, steps: Vec::new() },
+            nodes_needed: 1,
+            is_open: false,
+            too_small: 0,
+            fits_now: 0,
+            blockers: BTreeMap::from([("cpu".to_owned(), (2, 4))]),
+            licenses: Vec::new(),
+        };
+        let short = "it needs 1 node, 0 have room now; 2 of 2 eligible nodes lack cpu (4 or more)";
+        let held = "it needs 1 node, 0 have room now: Slurm holds it back (Dependency)";
+        assert_eq!(found.summary("Resources"), short);
+        assert_eq!(found.summary("Dependency"), held);
+    }
 }

@@ -15,6 +15,25 @@ fn explain_texts() {
     assert_text(&render::short(&pending_report()), include_str!("snapshots/short.txt"));
 }
 
+/// Goal: what is not known is not said, and words of tables are sentences.
+#[test]
+fn the_first_day_in_words() {
+    let expected = ExpectedReport { runtime_s: 432_000.0, ..ExpectedReport::default() };
+    let endless = Explain { expected: Some(expected), ..pending_report() };
+    assert!(!render::short(&endless).contains("Expected to run"), "a share of no limit");
+    let by_slurm = |reason: &str| {
+        let placed = Placed {
+            reason: Some(reason.into()),
+            by_phalanx: false,
+            ..placed_report().placed.unwrap()
+        };
+        render::short(&Explain { placed: Some(placed), ..placed_report() })
+    };
+    assert!(by_slurm("shadow").contains("from Slurm itself: Phalanx only watches"));
+    assert!(by_slurm("no_choice").contains("every node offered"));
+    assert!(by_slurm("timeout").contains("from Slurm itself (timeout)."));
+}
+
 /// Goal: whatever is known of a job, the answer takes three lines.
 #[test]
 fn an_answer_has_three_lines() {
