@@ -15,7 +15,7 @@
 #include "fnv.h"
 #include "grow.h"
 
-#define MAGIC 0x3152444f584c4850ull /* "PHLXODR1" in memory */
+#define MAGIC 0x3252444f584c4850ull /* "PHLXODR2" in memory */
 
 struct file_head {
 	uint64_t magic;
@@ -121,7 +121,8 @@ extern uint32_t ledger_count(const struct ledger *l, enum ledger_state state)
 	uint32_t n = 0;
 
 	for (uint32_t i = 0; i < l->count; i++)
-		n += l->entries[i].state == (uint32_t) state;
+		n += l->entries[i].state == (uint32_t) state &&
+		     !(l->entries[i].job_id & LEDGER_TIME_MIN);
 	return n;
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* ledger.h - which jobs have a site_factor of the overlay's, and what others want it to be. Slurm
- * saves the field with the job, so the ledger has a file beside Slurm's own state: written before a
- * value is, it names every value of the overlay's that a saved job may come back with. Knows
- * nothing of Slurm. */
+/* ledger.h - which jobs have a site_factor or a TimeMin of the overlay's, and what others want it
+ * to be. Slurm saves both with the job, so the ledger has a file beside Slurm's own state: written
+ * before a value is, it names every value of the overlay's that a saved job may come back with.
+ * Knows nothing of Slurm. */
 #pragma once
 
 #include <stdbool.h>
@@ -10,10 +10,13 @@
 #include <stdint.h>
 
 #define LEDGER_MAX 16384u /* entries, those that only wait included */
-#define LEDGER_VALUES 8u
+#define LEDGER_VALUES 7u
 /* Saves after which every saved state has a change: the first save seen may have ended before it,
  * the second have begun before it. */
 #define LEDGER_SAVES 3u
+
+/* In the id of an entry: it is of the job's TimeMin. Slurm's ids are smaller. */
+#define LEDGER_TIME_MIN 0x80000000u
 
 enum ledger_state {
 	LEDGER_ON = 1,     /* the job has `written` */
@@ -22,19 +25,20 @@ enum ledger_state {
 };
 
 struct ledger_entry {
-	uint32_t job_id;
+	uint32_t job_id;       /* maybe with LEDGER_TIME_MIN */
 	uint32_t array_job_id; /* 0 if not of an array */
 	uint32_t base;         /* the field as others set it */
 	uint32_t written;      /* the value that the overlay wrote */
 	uint32_t state;        /* enum ledger_state */
 	uint32_t saves;        /* the count of saves at the last change */
 	uint32_t recalc;       /* restored, the priority not yet recomputed */
+	uint32_t limit;        /* of TimeMin: the time limit when it was written */
 	uint32_t count;        /* values in use */
 	uint32_t values[LEDGER_VALUES]; /* the overlay's, maybe in a saved state */
 };
 
 struct ledger {
-	struct ledger_entry *entries; /* by ascending job id */
+	struct ledger_entry *entries; /* by ascending id */
 	uint32_t count;
 	size_t cap;
 };
@@ -56,6 +60,7 @@ extern bool ledger_is_ours(const struct ledger_entry *e, uint32_t value);
 /* Forget what no saved state can hold after `saves` saves. RET true if there was something */
 extern bool ledger_prune(struct ledger *l, uint32_t saves);
 
+/* RET entries of that state, without those of TimeMin */
 extern uint32_t ledger_count(const struct ledger *l, enum ledger_state state);
 
 /* Copy all entries. RET false if memory ran out */

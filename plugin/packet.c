@@ -100,8 +100,9 @@ static const char *_check_deltas(const struct packet *p)
 		memcpy(&d, p->deltas + i * sizeof(d), sizeof(d));
 		if (d.job_id <= before)
 			return "ascending job ids in an ORDER";
-		if (!d.delta || d.delta > PHX_DELTA_MAX || d.delta < -PHX_DELTA_MAX)
-			return "deltas within their bounds in an ORDER";
+		if (d.delta > PHX_DELTA_MAX || d.delta < -PHX_DELTA_MAX ||
+		    d.time_min > PHX_DELTA_MAX || (!d.delta && !d.time_min) || d.pad)
+			return "deltas and minutes within their bounds in an ORDER";
 		before = d.job_id;
 	}
 	return NULL;

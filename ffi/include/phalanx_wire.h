@@ -26,7 +26,7 @@
 
 #define PHX_MAGIC 0x31584850u /* "PHX1" in memory on little endian */
 #ifndef PHX_VERSION /* a test builds overlays of others */
-#define PHX_VERSION 6u
+#define PHX_VERSION 7u
 #endif
 
 /* Upper bounds; both ends check against the same numbers. */
@@ -443,7 +443,7 @@ enum phx_breach {
 	PHX_B_REFUSED = 2, /* share of answers that stock refused */
 	PHX_B_SYNCS = 3,   /* whole states sent */
 	PHX_B_HELD = 4,    /* time that one user's jobs were held in a partition */
-	PHX_B_REFUTED = 5, /* a proof that stock refuted: ejected at once */
+	PHX_B_REFUTED = 5, /* a proof, or a limit that TimeMin changed: ejected at once */
 };
 
 /* A proof that a call on few candidates or none has the result of that on all. */
@@ -584,10 +584,11 @@ enum phx_part {
 	PHX_PART_SAME = 4, /* alone: nothing but the head, the rest as before */
 };
 
-/* Amount that is added to a pending job's site_factor. */
+/* Amount that is added to a pending job's site_factor, and its TimeMin; not both 0. */
 struct phx_delta {
 	uint32_t job_id;
-	int32_t delta; /* not 0, within +- PHX_DELTA_MAX */
+	int32_t delta;          /* within +- PHX_DELTA_MAX */
+	uint32_t time_min, pad; /* minutes, at most PHX_DELTA_MAX */
 };
 
 /* All deltas that shall be in force, FIRST .. LAST; a job that is not named has
@@ -636,9 +637,8 @@ struct phx_queued {
 	int32_t site;         /* site_factor of others, 0 is neutral */
 	int32_t delta;        /* of ours, in force */
 	int32_t nice;         /* 0 is neutral, above puts the job back */
-	uint32_t hidden;      /* how far the sum without our delta is below 1,
-	                       * which no priority is */
-	uint32_t pad;
+	uint32_t hidden;      /* how far the sum without our delta is below 1 */
+	uint32_t time_min;    /* of ours, in force */
 };
 
 /* The pending jobs, FIRST .. LAST, or with SAME only the head. */
@@ -691,7 +691,7 @@ _Static_assert(PHX_LAT_BUCKETS % (1u << PHX_LAT_SUB_BITS) == 0,
 	       "PHX_LAT_BUCKETS: whole powers of two");
 _Static_assert(sizeof(struct phx_welcome) == 24 + 48, "phx_welcome");
 _Static_assert(sizeof(struct phx_resync) == 24, "phx_resync");
-_Static_assert(sizeof(struct phx_delta) == 8, "phx_delta");
+_Static_assert(sizeof(struct phx_delta) == 16, "phx_delta");
 _Static_assert(sizeof(struct phx_order) == 24 + 24, "phx_order");
 _Static_assert(sizeof(struct phx_queued) == 72, "phx_queued");
 _Static_assert(sizeof(struct phx_queue) == 24 + 24 + 96, "phx_queue");

@@ -59,15 +59,17 @@ static void _check_order(const struct packet *p, size_t len)
 {
 	static struct inbox_set got;
 
-	_expect(len == sizeof(p->order) + 8ull * p->order.count);
+	_expect(len == sizeof(p->order) + sizeof(struct phx_delta) * p->order.count);
 	_expect(p->order.lease_ms <= PHX_LEASE_MS_MAX);
 	(void) inbox_take(p, 1);
 	inbox_get(&got, 1);
 	_expect(got.count <= PHX_ORDER_JOBS_MAX);
 	for (uint32_t i = 0; i < got.count; i++) {
 		_expect(got.deltas[i].job_id > (i ? got.deltas[i - 1].job_id : 0));
-		_expect(got.deltas[i].delta && got.deltas[i].delta <= PHX_DELTA_MAX &&
-			got.deltas[i].delta >= -PHX_DELTA_MAX);
+		_expect((got.deltas[i].delta || got.deltas[i].time_min) &&
+			got.deltas[i].delta <= PHX_DELTA_MAX &&
+			got.deltas[i].delta >= -PHX_DELTA_MAX &&
+			got.deltas[i].time_min <= PHX_DELTA_MAX);
 	}
 }
 

@@ -23,10 +23,11 @@ static struct message order(uint64_t generation, uint32_t flags, uint32_t count)
 	struct message m = {
 		.o = { .hdr = { .magic = PHX_MAGIC, .version = PHX_VERSION,
 				.type = PHX_ORDER,
-				.length = (uint32_t) (sizeof(m.o) + 8 * count) },
+				.length = (uint32_t) (sizeof(m.o) + sizeof(m.deltas[0]) * count) },
 		       .generation = generation, .flags = flags,
 		       .lease_ms = 1000, .count = count },
-		.deltas = { { 3, 10 }, { 5, -7 }, { 9, 1 }, { 12, 4 } },
+		.deltas = { { 3, 10, 0, 0 }, { 5, -7, 2, 0 }, { 9, 0, 1, 0 },
+			    { 12, 4, 0, 0 } },
 	};
 	return m;
 }
@@ -60,7 +61,9 @@ static void test_packet(void)
 	REFUSED(o.flags, PHX_PART_SAME);
 	REFUSED(deltas[0].job_id, 0);
 	REFUSED(deltas[0].job_id, 5);
-	REFUSED(deltas[1].delta, 0);
+	REFUSED(deltas[0].delta, 0);
+	REFUSED(deltas[1].time_min, PHX_DELTA_MAX + 1);
+	REFUSED(deltas[1].pad, 1);
 	REFUSED(deltas[1].delta, PHX_DELTA_MAX + 1);
 	REFUSED(deltas[1].delta, -PHX_DELTA_MAX - 1);
 	m.o.lease_ms = 0xffffffffu; /* the daemon may be gone any moment */
@@ -129,7 +132,7 @@ static void test_too_many(void)
 		m.o.hdr.length = sizeof(m);
 		for (uint32_t i = 0; i < PHX_ORDER_PER_MSG; i++)
 			m.d[i] = (struct phx_delta) {
-				part * PHX_ORDER_PER_MSG + i + 1, 1 };
+				part * PHX_ORDER_PER_MSG + i + 1, 1, 0, 0 };
 		CHECK_EQ(packet_parse(&m, sizeof(m), &p), PACKET_ORDER);
 		CHECK_EQ(inbox_take(&p, 0), part < 2);
 	}

@@ -438,9 +438,10 @@ fn order(packet: &[u8]) -> Result<Message<'_>> {
         if id <= before {
             return Err(WireError::value(kind, "job_id", Some(i), id, "more than the one before"));
         }
-        if entry.delta == 0 || entry.delta.unsigned_abs() > PHX_DELTA_MAX {
-            let got = u64::from(entry.delta.unsigned_abs());
-            return Err(WireError::value(kind, "delta", Some(i), got, "1 to PHX_DELTA_MAX"));
+        let got = entry.delta.unsigned_abs().max(entry.time_min);
+        if got == 0 || got > PHX_DELTA_MAX || entry.pad != 0 {
+            let got = u64::from(got);
+            return Err(WireError::value(kind, "delta", Some(i), got, "1 to PHX_DELTA_MAX, pad 0"));
         }
         before = id;
     }

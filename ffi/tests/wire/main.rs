@@ -376,8 +376,10 @@ fn enums_are_the_headers_numbers() {
 fn orders_and_queues_out_of_bounds() {
     let good = Order::head(1, 5000, PHX_PART_FIRST);
     let fails = |head: &OrderHead, deltas: &[(u32, i32)]| {
-        let deltas: Vec<Delta> =
-            deltas.iter().map(|&(job_id, delta)| Delta { job_id, delta }).collect();
+        let deltas: Vec<Delta> = deltas
+            .iter()
+            .map(|&(job_id, delta)| Delta { job_id, delta, time_min: 0, pad: 0 })
+            .collect();
         let message = Message::Order(Order { head, deltas: &deltas });
         build(&mut PacketBuf::new(), 1, &message).is_err()
     };
@@ -462,7 +464,10 @@ fn array_seeds<S>(named: impl Fn(&Message<'_>) -> S) -> Vec<S> {
         named(&Message::Ask(ask)),
         named(&Message::Answer(answer)),
         named(&Message::Queue(Queue { head: &QueueHead::new_zeroed(), jobs: &[queued] })),
-        named(&Message::Order(Order { head: &order, deltas: &[Delta { job_id: 7, delta: 30 }] })),
+        named(&Message::Order(Order {
+            head: &order,
+            deltas: &[Delta { job_id: 7, delta: 30, time_min: 0, pad: 0 }],
+        })),
     ]
 }
 

@@ -269,7 +269,9 @@ fn order() -> impl Strategy<Value = Owned> {
     (1u64.., any::<u32>(), 0..=PHX_PART_SAME, deltas).prop_map(
         |(generation, lease_ms, flags, deltas)| {
             let head = Order::head(generation, lease_ms, part(flags, deltas.is_empty()));
-            let deltas = deltas.into_iter().map(|(job_id, delta)| Delta { job_id, delta });
+            let time_min = lease_ms.min(PHX_DELTA_MAX);
+            let delta = |(job_id, delta)| Delta { job_id, delta, time_min, pad: 0 };
+            let deltas = deltas.into_iter().map(delta);
             Owned::Order(head, deltas.collect())
         },
     )

@@ -2,10 +2,11 @@
 //! The order of starts on its way: the plugin's report of the pending jobs,
 //! and the deltas that the daemon wants.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use phalanx_ffi::wire::{self, Delta, Queue, QueueHead, Queued};
+use phalanx_ffi::wire::{self, Delta, PHX_ORDER_JOBS_MAX, Queue, QueueHead, Queued};
 
 use crate::link::clock;
 use phalanx_core::limits::ORDER_QUEUE_MAX;
@@ -68,18 +69,19 @@ impl OrderExchange {
         lock(&self.state).report.clone()
     }
 
-    /// Asks for these deltas, by ascending job id, until further notice: to be called again at
-    /// least every [`SILENCE`], also with the same deltas.
-    pub fn want(&self, deltas: &[(u32, i32)]) {
+    /// Asks for these deltas, and for these minutes by which jobs are planned, until further
+    /// notice: to be called again at least every [`SILENCE`], also with the same.
+    pub fn want(&self, deltas: &[(u32, i32)], minutes: &BTreeMap<u32, u32>) {
         let mut state = lock(&self.state);
-        let delta = |&(job_id, delta): &(u32, i32)| Delta { job_id, delta };
-        let fresh: Vec<Delta> = deltas.iter().map(delta).collect();
-        let same = |old: &Delta, new: &Delta| (old.job_id, old.delta) == (new.job_id, new.delta);
+        let soft = minutes.iter().map(|(id, time_min)| (*id, (0, *time_min)));
+        let mut fresh: BTreeMap<u32, (i32, u32)> = soft.collect();
+        deltas.iter().for_each(|(id, delta)| fresh.entry(*id).or_default().0 = *delta);
+        let one = |(job_id, (delta, time_min))| Delta { job_id, delta, time_min, pad: 0 };
+        let fresh: Vec<Delta> =
+            fresh.into_iter().take(PHX_ORDER_JOBS_MAX as usize).map(one).collect();
+        let values = |delta: &Delta| (delta.job_id, delta.delta, delta.time_min);
         match &mut state.wanted {
-            Some(wanted)
-                if wanted.deltas.len() == fresh.len()
-                    && wanted.deltas.iter().zip(&fresh).all(|(a, b)| same(a, b)) =>
-            {
+            Some(wanted) if wanted.deltas.iter().map(values).eq(fresh.iter().map(values)) => {
                 wanted.renewed = clock::now();
             }
             slot => {

@@ -14,6 +14,7 @@ use crate::commands::doctor;
 use crate::exit::{EXIT_CODES, Exit, Failure};
 use crate::global::Global;
 use crate::outcome::Outcome;
+use phalanx_sim::slurm::duration_s;
 
 /// Take away what order.by added to waiting jobs, without plugin and phalanxd
 ///
@@ -34,6 +35,8 @@ const SAVED: Duration = Duration::from_secs(10);
 const LEDGER_BYTES_MAX: u64 = 2 << 20;
 /// `NICE_OFFSET` of Slurm: a site factor of 0.
 const ZERO: i64 = 1 << 31;
+/// In the id of an entry of the ledger: it is of the job's TimeMin.
+const TIME_MIN: u32 = 1 << 31;
 
 /// Ledger by job: what others want the site factor to be, and values of the overlay's.
 type Ledger = BTreeMap<u32, (u32, Vec<u32>)>;
@@ -95,7 +98,27 @@ impl Args {
                 false => report.left.push(format!("scontrol update {id} {value} fails")),
             }
         }
+        for (id, (_, values)) in ledger.range(TIME_MIN..) {
+            self.lengthen(&(id & !TIME_MIN).to_string(), values, &mut report);
+        }
         Ok(report)
+    }
+
+    /// Takes a TimeMin of the overlay's away from a job that waits.
+    fn lengthen(&self, job: &str, values: &[u32], report: &mut Report) {
+        // Jobs that are gone are none.
+        let Ok(shown) = output("scontrol", &["show", "job", job], b"") else { return };
+        let of = |key| shown.split_whitespace().find_map(|word| word.strip_prefix(key));
+        let minutes = of("TimeMin=").and_then(|text| duration_s(text, 60)).unwrap_or(0) / 60;
+        let is_ours = values.iter().any(|value| i64::from(*value) == minutes && minutes > 0);
+        if of("JobState=") != Some("PENDING") || !is_ours {
+            return;
+        }
+        let id = format!("JobId={job}");
+        match self.dry_run || output("scontrol", &["update", &id, "TimeMin=0"], b"").is_ok() {
+            true => report.restored.push(format!("job {job}: TimeMin {minutes}, now 0")),
+            false => report.left.push(format!("scontrol update {id} TimeMin=0 fails")),
+        }
     }
 
     fn text(&self, report: &Report, path: &Path) -> String {
@@ -159,10 +182,10 @@ fn parse(bytes: &[u8]) -> Option<Ledger> {
     let words: Vec<u32> = words.iter().map(|word| u32::from_ne_bytes(*word)).collect();
     let (entries, more) = words.get(6..)?.as_chunks::<16>();
     let head = [u32::try_from(entries.len()).ok()?, 64];
-    let good = bytes.starts_with(b"PHLXODR1")
+    let good = bytes.starts_with(b"PHLXODR2")
         && (words.get(4..6)? == head && rest.is_empty() && more.is_empty())
         && hash == fnv64(bytes.get(24..)?.iter().copied());
-    let entry = |[job, _, base, _, _, _, _, count, values @ ..]: &[u32; 16]| {
+    let entry = |[job, _, base, _, _, _, _, _, count, values @ ..]: &[u32; 16]| {
         Some((*job, (*base, values.get(..*count as usize)?.to_vec())))
     };
     entries.iter().map(entry).collect::<Option<Ledger>>().filter(|_| good)
@@ -179,12 +202,12 @@ mod tests {
         let body: Vec<u8> = entries.as_flattened().iter().flat_map(|w| w.to_ne_bytes()).collect();
         let hash = fnv64(body.iter().copied()).to_ne_bytes();
         let count = u32::try_from(entries.len()).unwrap().to_ne_bytes();
-        [&b"PHLXODR1"[..], &hash, &count, &64_u32.to_ne_bytes(), &body].concat()
+        [&b"PHLXODR2"[..], &hash, &count, &64_u32.to_ne_bytes(), &body].concat()
     }
 
     #[test]
     fn ours_are_values_of_the_ledger() {
-        let entry = [5, 0, BASE + 70, 0, 1, 0, 0, 2, BASE + 90, BASE - 3, 8, 0, 0, 0, 0, 0];
+        let entry = [5, 0, BASE + 70, 0, 1, 0, 0, 0, 2, BASE + 90, BASE - 3, 8, 0, 0, 0, 0];
         let ledger = parse(&file(&[entry])).unwrap();
         let base = |site| base_of(&ledger[&5], site);
         assert_eq!([90, -3, 70, 8, 0].map(base), [Some(70), Some(70), None, None, None]);
@@ -192,7 +215,7 @@ mod tests {
 
     #[test]
     fn damaged_ledgers_are_refused() {
-        let entry = [5, 0, BASE, 0, 1, 0, 0, 1, BASE + 9, 0, 0, 0, 0, 0, 0, 0];
+        let entry = [5, 0, BASE, 0, 1, 0, 0, 0, 1, BASE + 9, 0, 0, 0, 0, 0, 0];
         let good = file(&[entry, entry]);
         assert!(parse(&good).is_some() && parse(&file(&[])).is_some());
         for at in 0..good.len() {
@@ -202,7 +225,7 @@ mod tests {
         }
         assert!(parse(&[&good[..], b"more"].concat()).is_none());
         let mut many = entry;
-        many[7] = 9;
+        many[8] = 8;
         assert!(parse(&file(&[many])).is_none());
     }
 

@@ -95,7 +95,7 @@ impl Order<'_> {
         let (Some(report), Some(snapshot)) = (report, self.cluster.snapshot()) else {
             *basis = None;
             self.order.lock().decision = Decision::default();
-            self.responder.order.want(&[]);
+            self.responder.order.want(&[], &BTreeMap::new());
             return;
         };
         let (start_order, plans) = {
@@ -133,7 +133,7 @@ impl Order<'_> {
             let max_delta = max_delta(config.order.max_delta_percent, priorities.largest_weight);
             view.decision = decide(&waiting, &start_order, max_delta);
         }
-        self.responder.order.want(&view.decision.deltas);
+        self.responder.order.want(&view.decision.deltas, &BTreeMap::new());
     }
 }
 

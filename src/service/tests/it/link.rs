@@ -136,7 +136,7 @@ impl Plugin {
     /// The next ORDER, while `wanted` is asked for again and again as whoever decides would.
     fn order(&mut self, desk: &OrderExchange, wanted: &[(u32, i32)]) -> wire::Order<'_> {
         until("ORDER", || {
-            desk.want(wanted);
+            desk.want(wanted, &std::collections::BTreeMap::from([(3, 7)]));
             let mut fds = [PollFd::new(self.fd.as_fd(), PollFlags::POLLIN)];
             poll(&mut fds, 100u8).unwrap() > 0
         });
