@@ -355,6 +355,7 @@ ROWS = (
           lane="quiet", gate="all"),
 
     # The same on the newer Slurm.
+    suite_new("soft_limits", 175),
     suite_new("harness", 5, *only(HARNESS_NEW)),
     suite_new("placement", 40),
     suite_new("layout", 60, gate="all"),

@@ -124,6 +124,8 @@ pub const KEYS: &[Key] = &[
     key("order.short_s", int(0, 604_800, "seconds")),
     key("order.fair_share_percent", int(0, 100_000, "percent")),
     key("order.max_delta_percent", int(0, 10_000, "percent")),
+    key("soft_limits.enabled", Kind::Bool),
+    key("soft_limits.max_slip_s", int(0, 31_536_000, "seconds")),
     key("balance.mode", Kind::Choice(&["best", "seed"])),
     key("balance.initial_weights", Kind::Weights),
     key("balance.threshold", SHARE),

@@ -40,8 +40,8 @@ pub use sections::{
     Admission, BagConfig, BagHold, BagMode, BalanceConfig, BalanceMode, CollectConfig,
     ControlConfig, DataJobsConfig, DataMode, ExpertConfig, GangConfig, GangMode, HdfsConfig,
     HistoryConfig, LearnConfig, LinkConfig, LogConfig, LogLevel, NoImprovement, OrderBy,
-    OrderConfig, PLAN_JOBS_MAX, PlannerConfig, Proofs, PublicRead, SourceConfig, TopologyConfig,
-    TopologyPolicy,
+    OrderConfig, PLAN_JOBS_MAX, PlannerConfig, Proofs, PublicRead, SoftLimitsConfig, SourceConfig,
+    TopologyConfig, TopologyPolicy,
 };
 
 use phalanx_core::limits::CONFIG_BYTES_MAX;
@@ -91,6 +91,8 @@ pub struct Config {
     pub planner: PlannerConfig,
     /// The order in which pending jobs start.
     pub order: OrderConfig,
+    /// `[soft_limits]`
+    pub soft_limits: SoftLimitsConfig,
     /// Placement by weighted balance.
     pub balance: BalanceConfig,
     /// Switches and blocks.
@@ -234,6 +236,11 @@ impl Config {
     /// Returns whether any job can get a decision.
     pub fn any_active(&self) -> bool {
         self.modes().any(|mode| mode != Mode::Off)
+    }
+
+    /// Returns whether pending jobs get deltas or soft limits.
+    pub fn orders(&self) -> bool {
+        self.order.by != OrderBy::Off || self.soft_limits.enabled
     }
 
     /// Returns whether decisions apply to any jobs.

@@ -131,6 +131,17 @@ section! {
 }
 
 section! {
+    /// `[soft_limits]`: predicted runtimes as `TimeMin` of pending jobs.
+    SoftLimitsConfig {
+        /// Whether Slurm's backfill plans by them.
+        enabled: bool = false,
+        /// Time after the start first promised to the job in front by which such a job has reached
+        /// its limit, in seconds.
+        max_slip_s: u64 = 14_400,
+    }
+}
+
+section! {
     /// `[balance]`: placement by weighted dispersion of the resource usage.
     BalanceConfig {
         /// Form of the method that decides.

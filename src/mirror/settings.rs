@@ -7,7 +7,7 @@ use std::sync::Arc;
 use phalanx_ffi::wire;
 
 use crate::proofs::Proving;
-use phalanx_config::{Config, DataMode, Draw, Mode, OrderBy, Proofs};
+use phalanx_config::{Config, DataMode, Draw, Mode, Proofs};
 use phalanx_methods::balance::NoImprovement;
 use phalanx_methods::learn::account_key;
 use phalanx_planner::place::Tuning;
@@ -150,7 +150,7 @@ impl Settings {
             hold_budget_ms: u64::from(config.data_jobs.hold_budget_s) * 1000,
             power_hold_s: config.power_hold_s(),
             untested_release: config.link.untested_release,
-            order: config.order.by != OrderBy::Off && config.any_enforced(),
+            order: config.orders() && config.any_enforced(),
             config: config.text().into(),
             tuning: config.tuning(),
         }

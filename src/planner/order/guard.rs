@@ -33,7 +33,7 @@ struct Known {
     pool: u32,
     /// First time that it waited for resources, Unix seconds.
     since_s: i64,
-    /// Its tasks in the fair schedule that have not really started.
+    /// Tasks in the fair schedule that have not really started.
     waiting: VecDeque<u32>,
     /// The one that runs, and since when.
     running: Option<(u32, i64)>,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What a pool of partitions has least of, measured by what its jobs ask for.
+//! Finds the resource that a pool of partitions has least of, by what its jobs ask for.
 
 use std::collections::BTreeMap;
 

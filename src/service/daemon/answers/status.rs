@@ -10,7 +10,6 @@ use crate::api::Counters;
 use crate::collect::Now;
 use crate::daemon::shared::Shared;
 use crate::daemon::threads::collect;
-use phalanx_config::OrderBy;
 use phalanx_ffi::locks::lock;
 use phalanx_messages::rest::{
     CallShares, CallTime, CollectStatus, ConfigStatus, ControlStatus, HistoryStatus, LinkStatus,
@@ -45,7 +44,7 @@ impl Shared {
             link: self.link_status(&view),
             control: self.control_status(),
             planner: self.plans.status(),
-            order: self.order.status(self.config().order.by != OrderBy::Off, queue.as_ref()),
+            order: self.order.status(self.config().orders(), queue.as_ref()),
             power: self.power_status(),
             history: self.history_status(),
             collect: self.collect_status(),

@@ -9,7 +9,7 @@ use phalanx_ffi::wire::{OrderState, PHX_Q_FIXED, PHX_Q_QOSES, Queued};
 use crate::link::QueueReport;
 use phalanx_ffi::locks::lock;
 use phalanx_messages::rest::order::{JobOrder, OrderStatus};
-use phalanx_planner::order::{Decision, Guard};
+use phalanx_planner::order::{Decision, Guard, SoftLimits};
 
 /// The last decision of the order thread, and the guard of those who wait.
 #[derive(Debug, Default)]
@@ -19,6 +19,7 @@ pub struct StartOrder(Mutex<OrderView>);
 pub struct OrderView {
     pub decision: Decision,
     pub guard: Guard,
+    pub soft: SoftLimits,
 }
 
 impl StartOrder {

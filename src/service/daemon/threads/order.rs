@@ -20,13 +20,15 @@ use crate::daemon::state_file;
 use crate::link::{QueueReport, Responder};
 use crate::sync::sleep_until;
 use phalanx_config::{Config, Draw, Mode, OrderBy};
+use phalanx_core::limits::RUNTIME_RUNS_MIN;
 use phalanx_core::snapshot::{Job, JobState, Snapshot};
 use phalanx_ffi::clock::now_ms;
 use phalanx_ffi::locks::lock;
 use phalanx_methods::learn::runtime::Prediction;
 use phalanx_planner::energy::by_price;
 use phalanx_planner::order::{
-    Decision, Guard, GuardRule, Pools, Waiting, by_learned_runtime, competes, decide, max_delta,
+    Decision, Guard, GuardRule, Pools, SoftLimits, Waiting, by_learned_runtime, competes, decide,
+    max_delta,
 };
 use phalanx_planner::preference::StartRank;
 
@@ -45,6 +47,8 @@ struct Basis {
     report: u64,
     epoch: u64,
     plans: u64,
+    /// Unix seconds, where time alone changes something.
+    now_s: i64,
 }
 
 /// The deciding of the order of starts: the plugin's report of the pending jobs and the start order
@@ -111,14 +115,15 @@ impl Order<'_> {
             };
             (start_order, plan.plans)
         };
-        let now = Basis { report: report.number, epoch: snapshot.epoch, plans };
+        let now_s = i64::try_from(now_ms() / 1000).unwrap_or(i64::MAX);
+        let slips_s = if config.soft_limits.enabled { now_s } else { 0 };
+        let now = Basis { report: report.number, epoch: snapshot.epoch, plans, now_s: slips_s };
         let mut view = self.order.lock();
         if *basis != Some(now) {
             *basis = Some(now);
             let settings = self.responder.settings();
             let mut waiting = waiting(&report.jobs, &snapshot, config, settings.draw.as_ref());
-            let (now_s, priorities) = (i64::try_from(now_ms() / 1000), self.cluster.priorities());
-            let now_s = now_s.unwrap_or(i64::MAX);
+            let priorities = self.cluster.priorities();
             let rule = GuardRule {
                 share_percent: config.order.fair_share_percent,
                 points_a_day: priorities.points_a_day,
@@ -132,8 +137,33 @@ impl Order<'_> {
             }
             let max_delta = max_delta(config.order.max_delta_percent, priorities.largest_weight);
             view.decision = decide(&waiting, &start_order, max_delta);
+            view.soft =
+                self.soften(config, now_s, std::mem::take(&mut view.soft), (&snapshot, &waiting));
         }
-        self.responder.order.want(&view.decision.deltas, &BTreeMap::new());
+        self.responder.order.want(&view.decision.deltas, &view.soft.minutes);
+    }
+
+    /// Decides which jobs backfill may plan by their predicted runtimes.
+    fn soften(
+        &self,
+        config: &Config,
+        now_s: i64,
+        mut soft: SoftLimits,
+        (snapshot, waiting): (&Snapshot, &[Waiting]),
+    ) -> SoftLimits {
+        if !config.soft_limits.enabled {
+            return SoftLimits::default();
+        }
+        let expected_s = |job: &Job| {
+            let known = self.learned.expected(job).filter(|(_, runs)| *runs >= RUNTIME_RUNS_MIN);
+            known.map(|(prediction, _)| prediction.mean_s)
+        };
+        let slip_s = config.soft_limits.max_slip_s;
+        soft.decide(now_s, slip_s, (snapshot, waiting), &expected_s);
+        let enforced = waiting.iter().filter(|job| job.enforced).map(|job| job.job_id);
+        let enforced: BTreeSet<u32> = enforced.collect();
+        soft.minutes.retain(|id, _| enforced.contains(id));
+        soft
     }
 }
 
@@ -154,7 +184,7 @@ impl Order<'_> {
 }
 
 fn usable(config: &Config, report: &QueueReport) -> bool {
-    config.order.by != OrderBy::Off
+    config.orders()
         && report.head.state == OrderState::Active.raw()
         && report.received.elapsed() < REPORT_AGE_MAX
 }
