@@ -78,8 +78,10 @@ fn follow(
         }
         _ => &*question.shape,
     };
-    // Where a retry goes counts more than Weight, but it waits for no node to boot.
-    let retry = preference.method == Method::BackfillWindow && !preference.worth.is_empty();
+    // Nodes that failed a job are worth nothing to its retry: that counts more than Weight, but the
+    // retry waits for no node to boot.
+    let worthless = preference.worth.last() == Some(&Some(0.0));
+    let retry = preference.method == Method::BackfillWindow && worthless;
     let mut unused = None;
     for (at, (set, taken)) in preference.sets.iter().zip(&entry.taken).enumerate() {
         if set.quota.is_some_and(|quota| *taken >= quota) {
