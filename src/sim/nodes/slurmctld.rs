@@ -33,7 +33,7 @@ impl Slurmctld {
         let scarcity = Scarcity::of(&load.cluster, load.jobs.iter().map(|job| &job.job));
         let scarcest: BTreeMap<u32, usize> = scarcity.scarcest().collect();
         let totals = scarcest.iter().map(|(pool, of)| (*pool, scarcity.total(*pool, *of)));
-        let queue = Queue::new(&rules.parameters, rules.order, totals);
+        let queue = Queue::new(rules, totals);
         let size = |job: &NodeJob| {
             let of = scarcest.get(&scarcity.pool_of(&job.job));
             of.map_or(0, |of| scarcity.size(&job.job, *of))
@@ -218,11 +218,13 @@ impl Sim<'_> {
         let parameters = slurmctld.rules.parameters.clone();
         let mut waiting = self.waiting(now_s);
         waiting.truncate(parameters.bf_max_job_test);
+        let first = waiting.first().copied();
         let all = NodeSet::full(self.load.cluster.nodes.len());
         let mut slots = Slots::new(all, now_s, parameters.bf_window_s, parameters.bf_resolution_s);
         // Who comes to the front is told when it starts.
         let is_new = self.slurmctld.as_ref().is_some_and(|of| of.queue.is_new(&waiting));
-        waiting.truncate(self.until_last(&waiting, &slots).max(usize::from(is_new)));
+        waiting
+            .truncate(self.until_last(&waiting, &slots, (first, now_s)).max(usize::from(is_new)));
         let (mut at, mut made) = (0, BTreeMap::new());
         while let Some(&id) = waiting.get(at) {
             at += 1;
@@ -230,11 +232,12 @@ impl Sim<'_> {
                 continue;
             };
             let Some(own) = self.classes.get(class) else { continue };
-            let limit_s = i64::try_from(job.limit_s).unwrap_or(i64::MAX);
+            let of = self.slurmctld.as_ref();
+            let limit_s =
+                of.map_or(0, |of| of.queue.planned_s(id, job.limit_s, first.as_ref(), now_s));
             let (cluster, stock) = (self.chooser.cluster(), self.chooser.kept_topology());
             let ask = Ask { cluster, stock, class: (class, own) };
             let Some(earliest_s) = self.expected.earliest_s(&ask) else { continue };
-            let of = self.slurmctld.as_ref();
             let count = of.and_then(|of| of.queue.may_reserve(id, now_s, &mut made));
             let mut search = OfJob { expected: &mut self.expected, ask, now_s };
             let planned =
@@ -251,13 +254,19 @@ impl Sim<'_> {
             }
             // What starts or is reserved takes room from those behind, and never gives any.
             let behind = waiting.get(at..).unwrap_or_default();
-            waiting.truncate(at + self.until_last(behind, &slots));
+            waiting.truncate(at + self.until_last(behind, &slots, (first, now_s)));
         }
     }
 
     /// The number of these waiting jobs up to the last one that free nodes hold which are not
     /// reserved.
-    fn until_last(&mut self, waiting: &[u32], slots: &Slots<NodeSet>) -> usize {
+    fn until_last(
+        &mut self,
+        waiting: &[u32],
+        slots: &Slots<NodeSet>,
+        (first, now_s): (Option<u32>, i64),
+    ) -> usize {
+        let Some(queue) = self.slurmctld.as_ref().map(|of| &of.queue) else { return 0 };
         let (cluster, stock) = (self.chooser.cluster(), self.chooser.kept_topology());
         let (jobs, classes, expected) = (&self.load.jobs, &self.classes, &mut self.expected);
         let last = waiting.iter().rposition(|id| {
@@ -265,7 +274,7 @@ impl Sim<'_> {
             let own = class.and_then(|class| Some((class, classes.get(class)?)));
             let (Some(class), Some(job)) = (own, jobs.get(*id as usize)) else { return false };
             let ask = Ask { cluster, stock, class };
-            let limit_s = i64::try_from(job.limit_s).unwrap_or(i64::MAX);
+            let limit_s = queue.planned_s(*id, job.limit_s, first.as_ref(), now_s);
             expected.earliest_s(&ask) == Some(NOW_S)
                 && expected.may_run(&ask, &slots.free(&class.1.nodes, limit_s), NOW_S)
         });

@@ -32,13 +32,17 @@ pub struct Rules {
     pub parameters: Parameters,
     /// Rule of `[order]`, where it is enabled.
     pub order: Option<OrderRule>,
+    /// `soft_limits.max_slip_s`, where it and Slurm's parameter are enabled.
+    pub max_slip_s: Option<i64>,
 }
 
 impl Rules {
     /// Rules under this order: without the daemon's where the daemon does not order.
     pub fn of(&self, order: Order) -> Self {
-        let by_daemon = matches!(order, Order::Slurm { by_daemon: true });
-        Self { order: self.order.filter(|_| by_daemon), ..self.clone() }
+        match order {
+            Order::Slurm { by_daemon: true } => self.clone(),
+            _ => Self { order: None, max_slip_s: None, ..self.clone() },
+        }
     }
 }
 

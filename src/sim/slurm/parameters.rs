@@ -29,6 +29,8 @@ pub struct Parameters {
     pub batch_sched_delay_s: i64,
     /// `defer`: no job is tried as it is submitted.
     pub defer: bool,
+    /// `time_min_as_soft_limit`.
+    pub soft_limits: bool,
     /// Keys of `SchedulerParameters` that are not simulated.
     pub ignored: Vec<String>,
     /// Priorities.
@@ -82,6 +84,7 @@ impl Default for Parameters {
             sched_interval_s: 60,
             batch_sched_delay_s: 3,
             defer: false,
+            soft_limits: false,
             ignored: Vec::new(),
             priority: Priority::Multifactor {
                 weight_age: 1000,
@@ -130,6 +133,7 @@ impl Parameters {
                 "sched_interval" => found.sched_interval_s = number()?.max(1),
                 "batch_sched_delay" => found.batch_sched_delay_s = number()?.max(0),
                 "defer" => found.defer = true,
+                "time_min_as_soft_limit" => found.soft_limits = true,
                 // Passes here are never cut, so they have nothing to go on with.
                 "" | "bf_continue" => {}
                 _ => found.ignored.push(key.to_owned()),
@@ -220,7 +224,8 @@ mod tests {
         assert_eq!((found.bf_resolution_s, found.bf_max_job_test, found.defer), (1, 7, true));
         assert_eq!((found.bf_min_prio_reserve, found.bf_min_age_reserve_s), (9, 60));
         assert_eq!((found.bf_job_part_count_reserve, found.queue_depth), (3, 5));
-        assert_eq!(found.ignored, ["max_rpc_cnt", "time_min_as_soft_limit"]);
+        assert!(found.soft_limits);
+        assert_eq!(found.ignored, ["max_rpc_cnt"]);
         let priority = Priority::Multifactor { weight_age: 10, max_age_s: 86_400, period_s: 120 };
         assert_eq!(found.priority, priority);
         assert_eq!((found.largest_weight, found.points_a_day()), (10, 10.0));

@@ -97,7 +97,7 @@ impl Scheduler for State<'_> {
 impl<'a> State<'a> {
     fn new(load: &'a Workload, rules: &'a Rules) -> Self {
         let pool = std::iter::once((0, load.cpus));
-        let queue = Queue::new(&rules.parameters, rules.order, pool);
+        let queue = Queue::new(rules, pool);
         Self {
             jobs: &load.jobs,
             rules,
@@ -141,15 +141,17 @@ impl<'a> State<'a> {
         let parameters = &self.rules.parameters;
         let left = waiting.iter().copied().filter(|id| !self.held.contains_key(id));
         let mut left: Vec<u32> = left.take(parameters.bf_max_job_test).collect();
+        let first = left.first().copied();
         let mut slots =
             Slots::new(self.all.clone(), now_s, parameters.bf_window_s, parameters.bf_resolution_s);
         // Who comes to the front is told when it starts.
-        left.truncate(self.until_last(&left, &slots).max(usize::from(self.queue.is_new(&left))));
+        let last = self.until_last(&left, &slots, (first.as_ref(), now_s));
+        left.truncate(last.max(usize::from(self.queue.is_new(&left))));
         let (mut at, mut made) = (0, BTreeMap::new());
         while let Some(&id) = left.get(at) {
             at += 1;
             let Some(job) = self.job(id) else { continue };
-            let limit_s = i64::try_from(job.limit_s).unwrap_or(i64::MAX);
+            let limit_s = self.queue.planned_s(id, job.limit_s, first.as_ref(), now_s);
             let mut search = OfJob { state: self, size: job.size, now_s };
             let count = self.queue.may_reserve(id, now_s, &mut made);
             match slots.plan(&self.all, limit_s, (now_s, count.is_some()), &mut search) {
@@ -166,15 +168,20 @@ impl<'a> State<'a> {
                 Planned::Never => continue,
             }
             let behind = left.get(at..).unwrap_or_default();
-            left.truncate(at + self.until_last(behind, &slots));
+            left.truncate(at + self.until_last(behind, &slots, (first.as_ref(), now_s)));
         }
     }
 
     /// The number of these jobs up to the last one that free CPUs hold which are not reserved.
-    fn until_last(&self, waiting: &[u32], slots: &Slots<Cpus>) -> usize {
+    fn until_last(
+        &self,
+        waiting: &[u32],
+        slots: &Slots<Cpus>,
+        (first, now_s): (Option<&u32>, i64),
+    ) -> usize {
         let last = waiting.iter().rposition(|id| {
             self.job(*id).filter(|job| job.size <= self.free.count()).is_some_and(|job| {
-                let limit_s = i64::try_from(job.limit_s).unwrap_or(i64::MAX);
+                let limit_s = self.queue.planned_s(*id, job.limit_s, first, now_s);
                 job.size <= slots.free(&self.free, limit_s).count()
             })
         });

@@ -4,7 +4,9 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+use super::Rules;
 use super::parameters::{Parameters, Priority};
+use phalanx_core::limits::RUNTIME_RUNS_MIN;
 use phalanx_core::number::whole;
 use phalanx_methods::learn::runtime::{JobClass, Prediction, Runtimes};
 use phalanx_planner::order::{Request, StarvationLimit, Waiting, by_learned_runtime, decide};
@@ -69,6 +71,7 @@ struct Job {
 pub(crate) struct Queue {
     parameters: Parameters,
     rule: Option<OrderRule>,
+    max_slip_s: Option<i64>,
     jobs: BTreeMap<u32, Job>,
     runtimes: Runtimes,
     /// Ends by user.
@@ -82,13 +85,10 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    /// `rule`: the daemon's, where it orders at all; pools have so much of what is scarce there.
-    pub(crate) fn new(
-        parameters: &Parameters,
-        rule: Option<OrderRule>,
-        pools: impl Iterator<Item = (u32, u64)>,
-    ) -> Self {
-        let rule = rule.filter(|_| parameters.takes_order());
+    /// Pools have so much of what is scarce there.
+    pub(crate) fn new(rules: &Rules, pools: impl Iterator<Item = (u32, u64)>) -> Self {
+        let parameters = &rules.parameters;
+        let rule = rules.order.filter(|_| parameters.takes_order());
         let fair = |rule: OrderRule| {
             let limit = |total| StarvationLimit::new(total, rule.fair_share_percent);
             pools.map(|(number, total)| (number, limit(total))).collect()
@@ -97,6 +97,7 @@ impl Queue {
             parameters: parameters.clone(),
             fair: rule.map(fair).unwrap_or_default(),
             rule,
+            max_slip_s: rules.max_slip_s,
             jobs: BTreeMap::new(),
             runtimes: Runtimes::new(),
             ends_of: BTreeMap::new(),
@@ -128,8 +129,8 @@ impl Queue {
         let base = started.map_or(0, |(all, age_s)| all.saturating_sub(self.points(age_s)));
         let mut job = Job { submit_s, class, expected_s, prediction: None, place, base, delta: 0 };
         let rank = self.waiting(id, &job, submit_s).rank(self.parameters.points_a_day(), submit_s);
+        let mean_s = predicted(&self.runtimes, &self.ends_of, &mut job).mean_s;
         if let Some(limit) = self.fair.get_mut(&place.fair) {
-            let mean_s = predicted(&self.runtimes, &self.ends_of, &mut job).mean_s;
             let request = Request { id, size: place.size, limit_s: class.limit_s, rank };
             limit.advance(submit_s);
             limit.arrived(request, submit_s, whole(mean_s.round()));
@@ -159,7 +160,7 @@ impl Queue {
 
     /// A job ended: its runtime is learned.
     pub(crate) fn ended(&mut self, id: u32, class: &JobClass, run_s: u64, now_s: i64) {
-        if self.is_ordered() {
+        if self.is_ordered() || self.max_slip_s.is_some() {
             self.runtimes.observe(class, run_s);
             *self.ends_of.entry(class.user).or_default() += 1;
         }
@@ -188,6 +189,23 @@ impl Queue {
         let mut order: Vec<_> = jobs.map(|(id, job)| (key(job), job.submit_s, *id)).collect();
         order.sort_unstable();
         order.into_iter().map(|(_, _, id)| id).collect()
+    }
+
+    /// How long backfill plans a job to last: as predicted, if by its limit it ends soon enough
+    /// after the start promised to the first of these.
+    pub(crate) fn planned_s(&self, id: u32, limit_s: u64, first: Option<&u32>, now_s: i64) -> i64 {
+        let limit_s = i64::try_from(limit_s).unwrap_or(i64::MAX);
+        let promised_s = first.and_then(|first| self.promised.get(first));
+        let until_s = promised_s.zip(self.max_slip_s).map(|(at, slip)| at.saturating_add(slip));
+        if until_s.is_none_or(|until_s| now_s.saturating_add(limit_s) > until_s) {
+            return limit_s;
+        }
+        let Some(job) = self.jobs.get(&id) else { return limit_s };
+        let known = self.runtimes.seen(&job.class) >= RUNTIME_RUNS_MIN;
+        let mean_s = job.prediction.filter(|_| known).map(|(_, prediction)| prediction.mean_s);
+        let minutes = job.expected_s.or(mean_s).map(|mean_s| whole((mean_s / 60.0).ceil()).max(1));
+        minutes
+            .map_or(limit_s, |minutes| limit_s.min(i64::try_from(minutes * 60).unwrap_or(limit_s)))
     }
 
     /// Whether a job that does not fit holds nodes back: not of low priority, nor if it is young.

@@ -216,7 +216,7 @@ fn under(load: &NodeLoad, settings: &[(String, Parameters)]) -> Result<Vec<Figur
     let pool = load.workload();
     let config = Config::default();
     let found = each(None, settings, load.jobs.len(), |(name, parameters), progress| {
-        let rules = Rules { parameters: parameters.clone(), order: None };
+        let rules = Rules { parameters: parameters.clone(), ..Rules::default() };
         let setup = Setup::of(&SLURM, &config.tuning(), &config.gang_settings(), &rules);
         Ok(figures(name, &pool, &engine::run(load, &setup, None, progress)?))
     });
