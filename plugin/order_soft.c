@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* order_soft.c - soft limits: which pending jobs backfill may plan by a TimeMin of the overlay's, and
- * what they have when they start. See order_pass.h.
+/* order_soft.c - soft limits: which pending jobs backfill may plan by a TimeMin of the overlay's,
+ * and what they have when they start. See order_pass.h.
  *
  * Only where SchedulerParameters has time_min_as_soft_limit: then also a slurmctld without the
  * overlay, that reads such a job after a crash, starts it with its whole limit. */
 
+#include "layout.h"
 #include "link.h"
 #include "order_pass.h"
 
@@ -99,15 +100,18 @@ extern void soft_check(void)
 {
 	struct link_limits limits;
 
-	for (uint32_t i = order.ledger.count; i-- && order.ledger.entries[i].job_id & LEDGER_TIME_MIN;) {
+	for (uint32_t i = order.ledger.count; i--;) {
 		struct ledger_entry *e = &order.ledger.entries[i];
-		const job_record_t *job_ptr =
-			order_api.find_job_record(e->job_id & ~LEDGER_TIME_MIN);
+		job_record_t *job_ptr;
 
-		if (e->state == LEDGER_ON || !job_ptr || !IS_JOB_RUNNING(job_ptr) ||
+		if (!(e->job_id & LEDGER_TIME_MIN))
+			return; /* they come last */
+		job_ptr = order_api.find_job_record(e->job_id & ~LEDGER_TIME_MIN);
+		if (e->state == LEDGER_ON || !job_ptr || !layout_has_job(job_ptr) ||
+		    !IS_JOB_RUNNING(job_ptr) ||
 		    job_ptr->time_limit != e->written || e->limit == e->written)
 			continue;
-		error("phalanx: %pJ runs with a limit of %u minutes that was to plan it alone, not %u",
+		error("phalanx: %pJ runs with a limit of %u minutes, which was to plan it; not %u",
 		      job_ptr, e->written, e->limit);
 		limits = link_limits();
 		breaker_refuted(&overlay_breaker, now_ns(), &limits.breaker);

@@ -17,7 +17,7 @@ const LOOKED_AT: usize = 500;
 /// The jobs in front, the starts promised to them, and the minutes by which jobs are planned.
 #[derive(Debug, Default)]
 pub struct SoftLimits {
-    /// By pool, the job in front and its promised start, Unix seconds.
+    /// The job in front of each pool and its promised start, Unix seconds.
     promised: BTreeMap<u32, (u32, i64)>,
     /// Minutes by job.
     pub minutes: BTreeMap<u32, u32>,
