@@ -80,7 +80,7 @@ fn placer(nodes: usize) -> Placer {
         cpus: 64,
         threads: 1,
         memory_mb: 256_000,
-        weight: if at % 3 == 0 { 1 } else { 2 },
+        weight: if at.is_multiple_of(3) { 1 } else { 2 },
         kinds: vec![(0.into(), 4)],
         ..TableNode::default()
     };
