@@ -145,7 +145,7 @@ mod tests {
         let mut soft = SoftLimits::default();
         let running = Job { state: JobState::Running, ..job(9, 6, 20) };
         let waiting = [job(1, 8, 60), job(2, 2, 30), job(3, 2, 29), job(4, 2, 3), job(5, 2, 5)];
-        let jobs = |running: &Job| [&[running.clone()], &waiting[..]].concat();
+        let jobs = |running: &Job| [std::slice::from_ref(running), &waiting[..]].concat();
         let at = |soft: &mut SoftLimits, now_s, running: &Job| decide(soft, now_s, jobs(running));
         assert_eq!(at(&mut soft, 0, &running), BTreeMap::from([(2, 3), (3, 4)]));
         assert_eq!(at(&mut soft, 61, &running), BTreeMap::new(), "both would end too late");
