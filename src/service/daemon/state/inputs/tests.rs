@@ -130,13 +130,17 @@ fn an_input_whose_lookup_ended_a_process_is_left_out() {
     let dir = tempfile::tempdir().unwrap();
     let keep = Duration::from_secs(60);
     let first = DataInputs::with_maps(dir.path().to_owned());
-    first.observe(&snapshot(JobState::Pending), keep);
+    let looked_at = |inputs: &DataInputs| {
+        inputs.set_datasets(Datasets::default(), DatasetsStatus::default());
+        inputs.observe(&snapshot(JobState::Pending), keep);
+    };
+    looked_at(&first);
     let (done, _) = first.next().unwrap();
     first.put(done.clone(), Input::default(), Duration::ZERO);
     let (fatal, _) = first.next().unwrap();
     drop(first);
     let second = DataInputs::with_maps(dir.path().to_owned());
-    second.observe(&snapshot(JobState::Pending), keep);
+    looked_at(&second);
     let asked: Vec<InputKey> = std::iter::from_fn(|| second.next()).map(|(key, _)| key).collect();
     assert_eq!(asked, [done]);
     let error = second.input(&fatal).unwrap().note.error.clone().unwrap();
