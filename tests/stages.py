@@ -98,6 +98,14 @@ def programs():
             ("PHALANX_OVERLAY_DIR", os.path.join(TOP, "build", f"slurm-{slurm()}")))
 
 
+def by_increments(programs=os.path.join(TOP, "target", "debug")):
+    """Whether cargo has compiled by increments into this directory; it makes theirs anyway."""
+    try:
+        return any(os.scandir(os.path.join(programs, "incremental")))
+    except FileNotFoundError:
+        return False
+
+
 def slurm():
     """The version of the installed Slurm, or the one that is going to be installed."""
     program = shutil.which("slurmctld", path=os.environ.get("PATH", "") + ":/usr/sbin")
