@@ -197,7 +197,8 @@ const BAD: &[(&str, &str)] = &[
     ),
     (
         "[order]\nshort_s = -3\n",
-        "p.toml:2:11: order.short_s: expected an integer from 0 to 604800 seconds, got integer -3",
+        "p.toml:2:11: order.short_s: expected an integer from 0 to 604800 (seconds), \
+         got integer -3",
     ),
     (
         "[link]\nuntested_release = \"yes\"\n",
