@@ -48,12 +48,14 @@ impl Config {
         };
         let hold = if self.bag.mode == BagMode::Off { BagHold::Never } else { self.bag.hold };
         let whole = matches!(hold, BagHold::Plan | BagHold::Price);
+        // Who says what nodes draw wants the plan; nobody else's jobs wait by default.
+        let has_watts = !self.bag.watts.is_empty() || !self.energy.watts.is_empty();
         Tuning {
             params,
             initial_weights: config.initial_weights.clone(),
             weight_cost: Some(config.weight_cost).filter(|cost| *cost < 1.0),
             preference_hold_ms: whole.then(|| self.hold_ms(BAG_HOLD_MAX_S)),
-            brief_hold_ms: (hold == BagHold::Brief).then(|| self.hold_ms(BAG_BRIEF_S)),
+            brief_hold_ms: (hold == BagHold::Brief && has_watts).then(|| self.hold_ms(BAG_BRIEF_S)),
             gang_hold: self.gang_hold(),
             levels: Arc::default(),
             topology: self.topology.policy,
