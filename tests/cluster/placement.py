@@ -356,13 +356,15 @@ def whole_nodes_for_pending(suite):
         try:
             suite.until(lambda: suite.pending(waits), "explain shows the waiting job")
             fresh_plan(suite.cluster)   # it tells the mix of the queue
-            # On a busy machine an answer may be late: stock decides then, and shows nothing.
+            # On a busy machine an answer may be late: stock decides then, and shows nothing. Mode
+            # seed goes round, and comes to that node in its turn.
             for _ in range(5):
                 one = suite.cluster.submit(*a100, "--gres=gpu:a100:1", "-t1", wrap="sleep 2")
                 jobs.append(one)
                 record = suite.cluster.wait_jobs([one], timeout=60)[0]
                 landed[mode] = nodes_of(record["NodeList"]) == first
-                if suite.explain(one)["placed"]["by_phalanx"]:
+                if suite.explain(one)["placed"]["by_phalanx"] and (
+                        mode == "best" or not landed[mode]):
                     break
         finally:
             suite.cluster.run("scancel", *jobs, check=False)
