@@ -153,10 +153,10 @@ def ledger_of(entries):
     """The overlay's ledger, as plugin/ledger.c writes it, of {job: (site factor, that of ours)}."""
     zero, body, offset = 1 << 31, b"", 0xcbf29ce484222325
     for job, (base, ours) in sorted(entries.items()):
-        body += struct.pack("16I", job, 0, zero + base, 0, 1, 0, 0, 1, zero + ours, *[0] * 7)
+        body += struct.pack("16I", job, 0, zero + base, 0, 1, 0, 0, 0, 1, zero + ours, *[0] * 6)
     for byte in body:
         offset = (offset ^ byte) * 0x100000001b3 % (1 << 64)
-    return struct.pack("8sQ2I", b"PHLXODR1", offset, len(entries), 64) + body
+    return struct.pack("8sQ2I", b"PHLXODR2", offset, len(entries), 64) + body
 
 
 @case(needs=["jobs_run"], where="full")
