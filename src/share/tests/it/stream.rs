@@ -109,7 +109,9 @@ fn signal(pid: &str, signal: Signal) {
 
 #[test]
 fn every_line_is_answered_once() {
-    let place = Place::new("echo \"did $item\"");
+    // Items wait until three programs have one: the first could do all before others have come.
+    let three = ": > has.$$; until [ $(ls has.* | wc -l) -ge 3 ]; do sleep 0.01; done";
+    let place = Place::new(&format!("{three}\necho \"did $item\""));
     place.items(300);
     let output = place.run(&["--stream", "items"], THREE);
     assert_eq!(code(&output), 0, "{}", err(&output));
