@@ -156,11 +156,6 @@ static inline bool _find_all(struct classes *c, const uint64_t *words, uint32_t 
 	return true;
 }
 
-static bool _before(const struct phx_class *a, const struct phx_class *b)
-{
-	return a->tier != b->tier ? a->tier < b->tier : a->weight < b->weight;
-}
-
 /* RET false if there is no room */
 static bool _put_classes(struct room *r, struct classes *c, const uint64_t *words)
 {
@@ -178,7 +173,8 @@ static bool _put_classes(struct room *r, struct classes *c, const uint64_t *word
 	for (uint32_t i = 0; i < c->count; i++) {
 		c->place[i] = 0;
 		for (uint32_t k = 0; k < c->count; k++)
-			c->place[i] += _before(&c->of[k], &c->of[i]);
+			c->place[i] += c->of[k].tier != c->of[i].tier ?
+				c->of[k].tier < c->of[i].tier : c->of[k].weight < c->of[i].weight;
 		out[c->place[i]] = c->of[i];
 	}
 	memset(bits, 0, planes * count * sizeof(*bits));

@@ -38,14 +38,6 @@ static void _open(struct breaker *b, uint64_t now_ns)
 	atomic_store_explicit(&b->state, BREAKER_OPEN, memory_order_release);
 }
 
-/* Double the opening of the crossing before. */
-static void _lengthen(struct breaker *b, const struct breaker_limits *limits)
-{
-	uint64_t ms = b->open_ms ? 2ull * b->open_ms : limits->open_ms ? limits->open_ms : 1;
-
-	b->open_ms = (uint32_t) (ms < BREAKER_OPEN_MS_MAX ? ms : BREAKER_OPEN_MS_MAX);
-}
-
 static bool _too_often(const struct breaker *b, uint64_t now_ns,
 		       const struct breaker_limits *limits)
 {
@@ -62,6 +54,7 @@ static void _cross(struct breaker *b, uint64_t now_ns, enum phx_breach breach,
 		   const struct breaker_limits *limits)
 {
 	uint32_t state = atomic_load(&b->state);
+	uint64_t ms;
 
 	if (state == BREAKER_EJECTED)
 		return;
@@ -73,7 +66,8 @@ static void _cross(struct breaker *b, uint64_t now_ns, enum phx_breach breach,
 	/* The next one has to be crossed anew. */
 	b->late.level = b->syncs.level = b->tried = b->refused = 0;
 	b->silent = 0;
-	_lengthen(b, limits);
+	ms = b->open_ms ? 2ull * b->open_ms : limits->open_ms ? limits->open_ms : 1;
+	b->open_ms = (uint32_t) (ms < BREAKER_OPEN_MS_MAX ? ms : BREAKER_OPEN_MS_MAX);
 	_open(b, now_ns);
 	if (breach == PHX_B_REFUTED || _too_often(b, now_ns, limits)) {
 		b->ejections++;
@@ -102,19 +96,20 @@ extern bool breaker_spent(const struct breaker *b, uint64_t now_ns)
 	return now_ns < atomic_load_explicit(&b->spent_ns, memory_order_relaxed);
 }
 
-/* Take an ask out of the budget of all asks. One more of the longest must have room at once; what
- * it lacks comes with the time. */
-static void _pay(struct breaker *b, uint64_t now_ns, uint64_t waited_ns,
-		 const struct breaker_limits *limits)
+extern void breaker_pay(struct breaker *b, uint64_t now_ns, uint64_t waited_ns,
+			uint64_t saved_ns, const struct breaker_limits *limits)
 {
-	double all = (limits->ask_ms ? limits->ask_ms : 1) * (double) NS_PER_MS;
-	double full = all / 4, lacks;
+	double full = (limits->ask_ms ? limits->ask_ms : 1) * (double) NS_PER_MS / 4, lacks;
+	uint64_t least = waited_ns / BREAKER_SAVED_COSTS;
 
+	pthread_mutex_lock(&b->lock);
 	/* Three quarters drain in a minute, so one quarter in a third of it. */
-	(void) _spend(&b->asked, now_ns, MINUTE_NS / 3, full, (double) waited_ns);
+	(void) _spend(&b->asked, now_ns, MINUTE_NS / 3, full,
+		      (double) (saved_ns < waited_ns - least ? waited_ns - saved_ns : least));
 	lacks = b->asked.level + limits->deadline_us * 1000.0 - full;
 	if (lacks > 0)
 		atomic_store(&b->spent_ns, now_ns + (uint64_t) (lacks * (MINUTE_NS / 3) / full));
+	pthread_mutex_unlock(&b->lock);
 }
 
 extern void breaker_asked(struct breaker *b, uint64_t now_ns, uint64_t waited_ns,
@@ -125,7 +120,6 @@ extern void breaker_asked(struct breaker *b, uint64_t now_ns, uint64_t waited_ns
 	bool above;
 
 	pthread_mutex_lock(&b->lock);
-	_pay(b, now_ns, waited_ns, limits);
 	state = atomic_load(&b->state);
 	if (answered) {
 		b->silent = 0;

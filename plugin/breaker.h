@@ -13,7 +13,8 @@
  * proof was wrong, it stays open until breaker_enable().
  *
  * All time between asks and answers has a budget of its own, ask_ms in any minute: a quarter at
- * once and the rest as the minute passes. While it is spent no ask is made, which is no fault. */
+ * once and the rest as the minute passes. While it is spent no ask is made, which is no fault. What
+ * answers save is an estimate: an ask costs a part of its time however much it saved. */
 #pragma once
 
 #include <pthread.h>
@@ -27,6 +28,7 @@
 #define BREAKER_OPEN_MS_MAX 600000u      /* longest opening */
 #define BREAKER_CROSSINGS_MAX 16u        /* greatest eject_openings */
 #define BREAKER_SILENT 50u               /* consecutive misses that open the breaker */
+#define BREAKER_SAVED_COSTS 8u           /* so many parts; one of them is always paid */
 #define BREAKER_TRIED_MIN 50u            /* answers before a share counts */
 #define BREAKER_REFUSED 1024u            /* jobs whose refusal is remembered */
 #define BREAKER_REFUSERS 256u            /* users, and partitions, that are told apart */
@@ -115,6 +117,11 @@ extern bool breaker_spent(const struct breaker *b, uint64_t now_ns);
 /* Report an ask. IN waited_ns - its duration; answered - whether a valid answer came in time */
 extern void breaker_asked(struct breaker *b, uint64_t now_ns, uint64_t waited_ns,
 			  bool answered, const struct breaker_limits *limits);
+
+/* Take an ask out of the budget, less what its answer saved stock. One more of the longest must
+ * have room at once; what it lacks comes with the time. */
+extern void breaker_pay(struct breaker *b, uint64_t now_ns, uint64_t waited_ns,
+			uint64_t saved_ns, const struct breaker_limits *limits);
 
 /* Report that the ask was not made after all; decides nothing. */
 extern void breaker_cancel(struct breaker *b);

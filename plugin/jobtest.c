@@ -23,6 +23,7 @@
 
 #define WINDOW_S 60 /* within which Slurm's first windows end */
 #define HELD_SAMPLED 8u /* of so many held calls stock is asked once */
+#define FULL_RECENT 8u /* about so many of stock's own tests say what one takes */
 #define MODE_OTHER 3u /* index of the calls that have no mode of their own */
 
 /* Arguments of a call, as the caller gave them. */
@@ -261,11 +262,14 @@ static uint16_t _try_narrow(struct call *c, struct trial *trial JOB_TEST_TAIL_PA
 	return reason;
 }
 
+/* Mean time of stock's own recent tests, by mode; 0: none yet. */
+static _Atomic uint64_t full_mean_ns[MODE_OTHER + 1];
+
 /* Call stock with the original arguments. */
 static int _full(struct call *c, uint64_t *ns JOB_TEST_TAIL_PARAMS)
 {
 	uint32_t mode = _mode_index(c->mode);
-	uint64_t start = now_ns();
+	uint64_t start = now_ns(), mean = full_mean_ns[mode];
 	int rc;
 
 	errno = c->err;
@@ -277,13 +281,19 @@ static int _full(struct call *c, uint64_t *ns JOB_TEST_TAIL_PARAMS)
 	*ns = now_ns() - start;
 	stat_add(&overlay_stats.full_calls[mode], 1);
 	stat_add(&overlay_stats.full_ns[mode], *ns);
+	full_mean_ns[mode] = mean ? mean - mean / FULL_RECENT + *ns / FULL_RECENT : *ns;
 	return rc;
 }
 
 static void _send_outcome(const struct call *c, struct phx_outcome *out)
 {
 	struct link_limits limits = link_limits();
+	uint64_t mean = full_mean_ns[_mode_index(c->mode)];
+	/* A hold saves nothing. */
+	bool saved = !out->full_ns && (!out->rc || out->proof) && mean > out->narrowed_ns;
 
+	breaker_pay(&overlay_breaker, now_ns(), out->ask_ns,
+		    saved ? mean - out->narrowed_ns : 0, &limits.breaker);
 	out->hdr = PHX_HDR_OF(PHX_OUTCOME, sizeof(*out));
 	out->job_id = c->job_ptr->job_id;
 	out->mode = c->mode;
@@ -331,13 +341,6 @@ static void _sample_held(struct call *c JOB_TEST_TAIL_PARAMS)
 	_settle_preempt(&saved, job_ptr, false);
 	_restore(&saved, job_ptr);
 	bit_free(nodes);
-}
-
-/* Fail and leave the same state as stock when no node is free. */
-static int _fail(struct call *c)
-{
-	bit_clear_all(c->node_bitmap);
-	return SLURM_ERROR;
 }
 
 /* Try the nodes of an answer.
@@ -394,7 +397,9 @@ static void _follow(struct call *c, enum follow follow, const struct phx_answer 
 	    hold_allowed(c->job_ptr, proved ? HOLD_CANNOT :
 			 answer->flags & PHX_A_LIMIT ? HOLD_LIMIT : HOLD_DAEMON)) {
 		_sample_held(c JOB_TEST_TAIL_ARGS);
-		out->rc = _fail(c);
+		/* As stock where no node is free. */
+		bit_clear_all(c->node_bitmap);
+		out->rc = SLURM_ERROR;
 		return;
 	}
 	out->rc = _full(c, &out->full_ns JOB_TEST_TAIL_ARGS);

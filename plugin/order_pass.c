@@ -417,11 +417,6 @@ static uint32_t _write_batch(uint32_t from, uint32_t count)
 	return at;
 }
 
-static void _rest(uint64_t ns)
-{
-	(void) usleep((useconds_t) (MAX(ns * REST_SHARE, REST_MIN_NS) / 1000));
-}
-
 extern bool pass_write(void)
 {
 	uint32_t at = 0, count;
@@ -446,7 +441,8 @@ extern bool pass_write(void)
 
 		at = _write_batch(at, count);
 		if (at < count)
-			_rest(now_ns() - start);
+			(void) usleep((useconds_t) (MAX((now_ns() - start) * REST_SHARE,
+							REST_MIN_NS) / 1000));
 	}
 	return more;
 }

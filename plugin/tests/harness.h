@@ -59,6 +59,11 @@ extern int call_with(uint16_t mode, list_t *candidates, struct call_tail *tail);
 /* The same with these other arguments. */
 extern int call_tailed(uint32_t min, uint32_t max, uint32_t req, uint16_t mode,
 		       struct call_tail *tail);
+/* The counters as a report says them that was sent after now. */
+extern const struct phx_stats *fresh_stats(void);
+
+/* call() for a start; RET its duration in us */
+extern uint64_t timed_call(void);
 extern bitstr_t *bm; /* node_bitmap of the last call */
 
 /* Stock was called so often, at last with all nodes. */
@@ -68,6 +73,7 @@ extern void expect_full(int calls);
 extern const struct phx_outcome *outcome(void);
 
 extern void test_calls(void);  /* test_calls.c */
+extern void test_spent(void);  /* test_budget.c */
 extern void test_hold(void);   /* test_holds.c */
 extern void test_limit(void);  /* test_holds.c */
 extern void test_proofs(void); /* test_proofs.c */

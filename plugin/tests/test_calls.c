@@ -455,7 +455,7 @@ static void test_malformed(void)
 	malformed(REPLY_CLOSE);
 }
 
-static uint64_t timed_call(void)
+extern uint64_t timed_call(void)
 {
 	uint64_t start, end;
 	struct timespec ts;
@@ -570,7 +570,7 @@ static int stock_takes_all_only(void *job, void *bitmap, uint32_t min,
 	return bits > 2 ? rc : SLURM_ERROR;
 }
 
-static const struct phx_stats *fresh_stats(void)
+extern const struct phx_stats *fresh_stats(void)
 {
 	return daemon_wait(PHX_STATS, daemon_count(PHX_STATS) + 2);
 }
@@ -641,38 +641,6 @@ static void test_ejected(void)
 	CHECK_EQ(call(2, 4, 3, SELECT_MODE_RUN_NOW), 0);
 	CHECK_EQ(outcome()->reason, PHX_R_NONE);
 	CHECK_EQ(fresh_stats()->breaker_open, BREAKER_CLOSED);
-}
-
-/* Answers in time, each after half of the deadline: what slurm.conf gives for all of them. */
-static void test_spent(void)
-{
-	uint64_t spent = 0, one;
-	int asks;
-
-	TEST("the time for asks is spent: not asked, which is no fault, until there is more");
-	reconfigured("phalanx_ask_ms=6000"); /* a quarter at once */
-	daemon_reply(REPLY_LATE);
-	daemon_late_ms(DEADLINE_US / 2000);
-	for (asks = daemon_count(PHX_ASK); asks <= daemon_count(PHX_ASK); asks++) {
-		one = timed_call();
-		spent += one > DEADLINE_US / 4 ? one : 0;
-		CHECK(spent <= 1500000 + DEADLINE_US / 2);
-		if (one < DEADLINE_US / 4)
-			break;
-	}
-	CHECK(spent >= 1000000);
-	asks = daemon_count(PHX_ASK);
-	CHECK_EQ(call(2, 4, 3, SELECT_MODE_RUN_NOW), 0);
-	expect_full(1);
-	CHECK_EQ(daemon_count(PHX_ASK), asks);
-	CHECK(fresh_stats()->reasons[PHX_R_SPENT] >= 2);
-	CHECK_EQ(fresh_stats()->breaker_open, BREAKER_CLOSED);
-	usleep(1500000);
-	(void) timed_call();
-	CHECK_EQ(daemon_count(PHX_ASK), asks + 1);
-	daemon_reply(REPLY_NODES);
-	reconfigured("");
-	usleep(3000000);
 }
 
 extern void test_calls(void)

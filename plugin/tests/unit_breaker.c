@@ -400,7 +400,7 @@ static void budget(uint64_t least_us, uint64_t most_us, unsigned int seed)
 			continue;
 		}
 		now += took;
-		breaker_asked(&b, now, took, true, &limits);
+		breaker_pay(&b, now, took, 0, &limits);
 		CHECK(count < 400000);
 		log[count][0] = now;
 		log[count++][1] = took;
@@ -426,12 +426,24 @@ static void test_budget(void)
 	/* 50 us each, a thousand in a burst once a second: never spent. */
 	for (int i = 0; i < 250000; i++) {
 		CHECK(!breaker_spent(&b, now));
-		breaker_asked(&b, now += 50000, 50000, true, &limits);
+		breaker_pay(&b, now += 50000, 50000, 0, &limits);
 		if (i % 250 == 0)
 			now += S;
 	}
+	/* Asks of 1 ms: one in a thousand saves nothing, the rest more than they take. */
+	for (int i = 0; i < 20000; i++) {
+		CHECK(!breaker_spent(&b, now));
+		breaker_pay(&b, now += 100 * MS, 1 * MS, i % 1000 ? 14 * MS : 0, &limits);
+	}
+	/* An eighth is paid, and what was not saved. */
+	b = (struct breaker) {0};
+	breaker_pay(&b, now, 80 * MS, 10 * S, &limits);
+	CHECK_EQ((uint64_t) b.asked.level, 10 * MS);
+	breaker_pay(&b, now, 80 * MS, 50 * MS, &limits);
+	CHECK_EQ((uint64_t) b.asked.level, 40 * MS);
+	CHECK(!breaker_spent(&b, now));
 	/* One that lasted for long is paid for, and then it goes on. */
-	breaker_asked(&b, now += 2 * S, 2 * S, true, &limits);
+	breaker_pay(&b, now += 2 * S, 2 * S, 0, &limits);
 	CHECK(breaker_spent(&b, now + 60 * S));
 	CHECK(!breaker_spent(&b, now + 180 * S));
 }
