@@ -103,6 +103,8 @@ def measured(rows, null):
             for side in batch:
                 side.start()
             watch(batch)
+            if len(batch) == 1 and batch[0] is not sides[-1]:  # its jobs wait: it would plan on
+                batch[0].cluster.down(quick=True)
         errors = [side.error for side in sides if side.error]
         if errors:
             raise ClusterError("; ".join(errors))
