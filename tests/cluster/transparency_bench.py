@@ -333,7 +333,7 @@ class Case:
             if condition(records):
                 return records
             if CLOCK.now() > end:
-                seen = sorted(f"{r['JobState']} ({r.get('Reason')})" for r in records)
+                seen = sorted(f"{r['JobState']} ({r.get('Reason')}){wrote(r)}" for r in records)
                 raise CaseError(f"job {label}: not {what} within {limit:.0f} s, "
                                 f"but {', '.join(seen) or 'unknown'}")
             self.left_s()
@@ -434,6 +434,18 @@ def split_components(options):
         else:
             parts[-1].append(option)
     return parts
+
+
+def wrote(record):
+    """Exit code and end of the output of a job that failed; "" of any other."""
+    if record["JobState"] != "FAILED":
+        return ""
+    try:
+        with open(record.get("StdOut", ""), encoding="utf-8", errors="replace") as file:
+            text = file.read()[-300:]
+    except OSError as error:
+        text = str(error)
+    return f" {record.get('ExitCode')} {record.get('BatchHost')} {text!r}"
 
 
 def outcome_text(done, ordered=True):
