@@ -320,14 +320,21 @@ bench-replay: deps-run debug
 	$(CLUSTER_ENV) $(PYTHON) tests/cluster/replay_log.py $(REPLAY)
 # Every figure of the documents anew, from the repository alone; one rule each. Those with times
 # (figure 2 of bag-experiments, share-experiment) are of this machine.
-FIGURES := gang-regret gang-policies bag-experiments tuning share-experiment
+FIGURES := gang-regret gang-policies data-turns bag-experiments balance-example tuning \
+	share-experiment
 .PHONY: figures $(FIGURES:%=figure-%)
 figures: $(FIGURES:%=figure-%)
 figure-gang-regret: rust
 	$(BENCH) gang-regret 3000 20 docs/gang-regret.svg
 # The gang document's experiment: random, least loaded, greedy, index, GA, ideal.
 figure-gang-policies: rust
-	$(BENCH) gang-policies 3000 2 docs/gang-policies.svg
+	$(BENCH) gang-policies 3000 5 docs/gang-policies.svg
+# The data job document's claim: better than round robin and weighted round robin.
+figure-data-turns: rust
+	$(BENCH) bisect-turns 5 docs/data-turns.svg
+# The balance document's worked example, in its three readings.
+figure-balance-example: rust
+	$(BENCH) balance-example docs/balance-example.svg
 figure-bag-experiments: bench-bag
 figure-tuning: build
 	$(PYTHON) tests/bench/tuning_pictures.py target/release/phalanx docs/tuning.svg

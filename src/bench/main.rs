@@ -8,6 +8,7 @@ mod counts;
 mod data;
 mod gang;
 mod pages;
+mod plot;
 mod proof;
 mod simulate;
 mod timing;
@@ -37,10 +38,14 @@ enum Command {
     BagExperiments(Words),
     /// Time of one decision of balance on 10,000 nodes
     Balance,
+    /// The worked example of the balance method's source: [FILE.svg]
+    BalanceExample(Words),
     /// Jobs that fit before the first one waits, by policy: [RUNS]
     BalancePacking(Words),
     /// Makespans of the bisection method beside published ones: [--large] [FILE...]
     BisectQuality(Words),
+    /// The bisection method beside round robin, over the number of jobs: [RUNS] [FILE.svg]
+    BisectTurns(Words),
     /// One piece of work whose instructions are counted (tests/counts.py): NAME
     Counts(Words),
     /// Time and quality of plans of data jobs
@@ -99,8 +104,10 @@ impl Command {
         match self {
             Self::BagExperiments(args) => return Ok(bag::run(&args.words)?),
             Self::Balance => balance::decisions::run(),
+            Self::BalanceExample(args) => balance::example::run(&args.words)?,
             Self::BalancePacking(args) => balance::packing::run(&args.words),
             Self::BisectQuality(args) => return Ok(data::bisect::run(&args.words)?),
+            Self::BisectTurns(args) => data::turns::run(&args.words)?,
             Self::Counts(args) => counts::run(&args.words)?,
             Self::DataPlan => data::plan::run(),
             Self::GangPlan(args) => gang::plan::run(&args.words)?,

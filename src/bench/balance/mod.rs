@@ -2,4 +2,5 @@
 //! Measurements of balance.
 
 pub mod decisions;
+pub mod example;
 pub mod packing;

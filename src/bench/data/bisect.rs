@@ -21,7 +21,7 @@ pub fn run(words: &[String]) -> Result<bool> {
     let mut good = true;
     for argument in words {
         if argument == "--large" {
-            good &= report("large", &large(1000, 32, 200, 500), f64::INFINITY)?;
+            good &= report("large", &drawn(1, 1000, |_| 32, 200, 500), f64::INFINITY)?;
             continue;
         }
         let text = std::fs::read_to_string(argument).with_context(|| argument.clone())?;
@@ -84,13 +84,19 @@ fn parse(text: &str) -> Option<Value> {
 }
 
 /// Blocks of 64 to 128 MB with three replicas each, by a small congruential generator.
-fn large(hosts: usize, cores: usize, jobs: usize, blocks: usize) -> Value {
-    let mut state = 1_u64;
+pub fn drawn(
+    seed: u64,
+    hosts: usize,
+    cores: impl Fn(usize) -> usize,
+    jobs: usize,
+    blocks: usize,
+) -> Value {
+    let mut state = seed;
     let mut below = move |limit: u64| {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         (state >> 33) % limit
     };
-    let host = |k: usize| json!({"name": format!("h{k}"), "cores": cores});
+    let host = |k: usize| json!({"name": format!("h{k}"), "cores": cores(k)});
     let list: Vec<Value> = (0..hosts).map(host).collect();
     let mut job = |i: usize| {
         let mut block = |b: usize| {

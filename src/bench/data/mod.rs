@@ -3,3 +3,4 @@
 
 pub mod bisect;
 pub mod plan;
+pub mod turns;

@@ -5,12 +5,15 @@
 //! each, four servers, two kinds of devices. Every slot one job of each type arrives and ends. A
 //! task's value is the mean of its edge plus uniform noise in (-0.2, 0.2); policies that learn
 //! know the values that they saw. Prints the social welfare (docs/methods.md, formula 6) and the
-//! regret against the ideal, which knows the means; draws the welfare into the file.
+//! regret against the ideal, which knows the means: mean and standard deviation over the runs, each
+//! on servers and values of its own; draws the regret into the file.
 
 use phalanx_methods::gang::{Edge, Job, Mode, Options, Problem, Server, Task, solve};
 use phalanx_methods::learn::{BONUS_SCALE_SHIPPED, Growth, Stat};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
+
+use crate::plot::{self, Line, Panel, Spread};
 
 type Fail = Box<dyn std::error::Error>;
 
@@ -20,7 +23,7 @@ const SERVERS: usize = 4;
 const COST: [f64; 2] = [0.02, 0.1];
 const NOISE: f64 = 0.2;
 /// Slots at which the regret is printed.
-const MARKS: [usize; 4] = [100, 300, 1000, 3000];
+const MARKS: [usize; 5] = [30, 100, 300, 1000, 3000];
 
 /// Policies that place a slot's jobs.
 #[derive(Clone, Copy, PartialEq)]
@@ -44,7 +47,7 @@ enum Policy {
 const POLICIES: [(Policy, &str, &str); 7] = [
     (Policy::Random, "random", "#b2182b"),
     (Policy::LeastLoaded, "least loaded", "#ef8a62"),
-    (Policy::Greedy, "greedy", "#999999"),
+    (Policy::Greedy, "greedy", "#777777"),
     (Policy::SeedGa, "GA, mode seed", "#67a9cf"),
     (Policy::Ga, "GA", "#2166ac"),
     (Policy::Index, "index", "#053061"),
@@ -229,70 +232,65 @@ fn play(world: &World, policy: Policy, slots: usize, seed: u64) -> Result<Vec<f6
     Ok(curve)
 }
 
-/// Cumulative welfare over the slots.
-fn svg(curves: &[Vec<f64>]) -> String {
-    let count = curves.first().map_or(1, Vec::len).max(1);
-    let slots = count as f64;
-    let top = curves.iter().filter_map(|curve| curve.last()).copied().fold(1.0, f64::max);
-    let x = |t: f64| 70.0 + 480.0 * t / slots;
-    let y = |w: f64| 340.0 - 300.0 * w / top;
-    let mut out = String::from(
-        "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 720 400' \
-         font-family='sans-serif' font-size='12'>\n<rect width='720' height='400' fill='white'/>\n",
-    );
-    for part in [0.0, 0.25, 0.5, 0.75, 1.0] {
-        let at = y(part * top);
-        out += &format!("<path d='M70 {at:.0}H550' stroke='#dddddd'/>");
-        out += &format!("<text x='64' y='{:.0}' text-anchor='end'>", at + 4.0);
-        out += &format!("{:.0}</text>\n", part * top);
-        let t = part * slots;
-        out += &format!("<text x='{:.0}' y='358' text-anchor='middle'>{t:.0}</text>\n", x(t));
-    }
-    out += "<text x='310' y='384' text-anchor='middle'>slot</text>\n";
-    out += "<text x='70' y='24'>cumulative social welfare, mean of the runs</text>\n";
-    // The names must not lie over each other: from the top down, 15 apart.
-    let mut ends: Vec<(f64, usize)> =
-        curves.iter().enumerate().map(|(i, c)| (y(c.last().copied().unwrap_or(0.0)), i)).collect();
-    ends.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let mut last = 0.0_f64;
-    for (end, index) in ends {
-        let (_, name, colour) = POLICIES[index];
-        last = end.max(last + 15.0);
-        let step = (count / 60).max(1);
-        let kept = curves[index].iter().enumerate().filter(|(i, _)| (i + 1) % step == 0);
-        let points: Vec<String> =
-            kept.map(|(i, w)| format!("{:.1},{:.1}", x((i + 1) as f64), y(*w))).collect();
-        out += &format!("<polyline fill='none' stroke='{colour}' points='{}'/>", points.join(" "));
-        out += &format!("<text x='556' y='{:.0}' fill='{colour}'>{name}</text>\n", last + 4.0);
-    }
-    out + "</svg>\n"
+/// Regret of each policy over the slots, a curve for each run.
+type Regrets = Vec<Vec<Vec<f64>>>;
+
+/// Mean regret over the slots, with its deviation at the marks.
+fn svg(regrets: &Regrets, marks: &[usize]) -> String {
+    let line = |(at, regret): (usize, &Vec<Vec<f64>>)| {
+        // Bars of neighbours do not lie on each other.
+        let aside = 1.0 + 0.04 * (at as f64 - 2.5);
+        let slots = regret.first().map_or(0, Vec::len);
+        let kept = (1..=slots).filter(|slot| *slot <= 30 || slot.is_multiple_of(30));
+        Line {
+            name: POLICIES[at].1.to_owned(),
+            colour: POLICIES[at].2,
+            points: kept.map(|slot| (slot as f64, Spread::after(regret, slot).mean)).collect(),
+            bars: marks.iter().map(|m| (*m as f64 * aside, Spread::after(regret, *m))).collect(),
+        }
+    };
+    // The ideal has no regret.
+    let shown = regrets.iter().take(POLICIES.len() - 1).enumerate();
+    let runs = regrets.first().map_or(0, Vec::len);
+    let panel = Panel {
+        at: (70.0, 40.0),
+        size: (520.0, 380.0),
+        title: &format!("regret against the ideal, mean and deviation of {runs} runs"),
+        across: "slot",
+        ticks: [1, 10].iter().chain(marks).map(|slot| *slot as f64).collect(),
+        is_log: (true, true),
+        least: 0.1,
+        lines: shown.map(line).collect(),
+    };
+    plot::page((720.0, 480.0), &panel.draw())
 }
 
 pub fn run(words: &[String]) -> Result<(), Fail> {
     let mut args = words.iter();
     let slots: usize = args.next().map_or(Ok(3000), |s| s.parse())?;
-    let runs: u64 = args.next().map_or(Ok(2), |s| s.parse())?;
+    let runs: u64 = args.next().map_or(Ok(5), |s| s.parse())?;
     let marks: Vec<usize> = MARKS.into_iter().filter(|mark| *mark <= slots).collect();
-    let mut curves = vec![vec![0.0; slots]; POLICIES.len()];
+    let mut regrets: Regrets = vec![Vec::new(); POLICIES.len()];
+    let mut shares = vec![Vec::new(); POLICIES.len()];
     for seed in 1..=runs {
         let world = World::new(&mut Xoshiro256PlusPlus::seed_from_u64(seed));
-        for ((policy, ..), mean) in POLICIES.iter().zip(&mut curves) {
+        let ideal = play(&world, Policy::Ideal, slots, seed)?;
+        for (at, (policy, ..)) in POLICIES.iter().enumerate() {
             let curve = play(&world, *policy, slots, seed)?;
-            mean.iter_mut().zip(curve).for_each(|(m, w)| *m += w / runs as f64);
+            let last = |curve: &[f64]| curve.last().copied().unwrap_or(0.0);
+            shares[at].push(100.0 * last(&curve) / last(&ideal));
+            regrets[at].push(ideal.iter().zip(curve).map(|(best, own)| best - own).collect());
         }
     }
-    let ideal = curves.last().ok_or("no policy")?;
     println!("{runs} runs of {slots} slots; bonus scale {BONUS_SCALE_SHIPPED}");
-    println!("policy         welfare  of ideal  regret after {marks:?} slots");
-    for ((_, name, _), curve) in POLICIES.iter().zip(&curves) {
-        let all = curve.last().copied().unwrap_or(0.0);
-        let best = ideal.last().copied().unwrap_or(1.0);
+    println!("policy         % of the ideal  regret after {marks:?} slots");
+    for (((_, name, _), share), regret) in POLICIES.iter().zip(&shares).zip(&regrets) {
         let row: Vec<String> =
-            marks.iter().map(|mark| format!("{:.1}", ideal[mark - 1] - curve[mark - 1])).collect();
-        println!("{name:<13} {all:8.1}  {:6.1} %  {}", 100.0 * all / best, row.join("  "));
+            marks.iter().map(|m| format!("{:.1}", Spread::after(regret, *m))).collect();
+        println!("{name:<13} {:.2}  {}", Spread::of(share), row.join("  "));
     }
     if let Some(file) = args.next() {
-        std::fs::write(file, svg(&curves))?;
+        std::fs::write(file, svg(&regrets, &marks))?;
     }
     Ok(())
 }

@@ -4,13 +4,15 @@
 //! `phalanx-bench gang-regret [SLOTS] [RUNS] [FILE.svg]`: every slot both jobs arrive, the exact
 //! argmax of the index runs, each task's value is its mean plus uniform noise in (-0.2, 0.2).
 //! Prints the regret against the best assignment by bonus scale, mean and worst over the runs, and
-//! how well the curve of the shipped scale fits a line in ln t; draws the mean curves over ln t
-//! into the file.
+//! how well the curve of the shipped scale fits a line in ln t; draws the mean curves over ln t,
+//! with the deviation of the runs, into the file.
 
 use phalanx_methods::gang::{Edge, Job, Mode, Options, Problem, Server, Task, solve};
 use phalanx_methods::learn::{BONUS_SCALE_SHIPPED, Growth, Stat};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
+
+use crate::plot::{self, Line, Panel, Spread};
 
 #[path = "../../methods/tests/it/exact/gang.rs"]
 mod oracle;
@@ -22,7 +24,7 @@ const VALUES: [&[f64]; 5] =
     [&[0.50, 0.40], &[0.80, 0.55], &[0.70, 0.65], &[0.30, 0.45, 0.35], &[0.60, 0.75, 0.90]];
 const SERVERS: [&str; 3] = ["s0", "s1", "s2"];
 /// Slots at which the regret is printed and the line is fitted.
-const MARKS: [usize; 8] = [30, 60, 100, 200, 300, 600, 1000, 3000];
+const MARKS: [usize; 5] = [30, 100, 300, 1000, 3000];
 
 fn model(edge: impl Fn(usize, usize) -> (f64, f64), slot: u64, g: Growth, scale: f64) -> Problem {
     let capacity = [[6.0, 2.0], [4.0, 1.0], [4.0, 1.0]];
@@ -109,40 +111,36 @@ fn fit(curve: &[f64]) -> f64 {
     if yy > 0.0 { xy * xy / (xx * yy) } else { 1.0 }
 }
 
-/// Mean regret over ln t: a straight line grows with ln t.
-fn svg(curves: &[(f64, Vec<f64>)]) -> String {
-    const COLOURS: [&str; 7] =
-        ["#b2182b", "#d6604d", "#f4a582", "#999999", "#67a9cf", "#2166ac", "#053061"];
+/// Mean regret over ln t, with its deviation at the marks: a straight line grows with ln t.
+fn svg(scales: &[(f64, Vec<Vec<f64>>)], marks: &[usize]) -> String {
+    const COLOURS: [&str; 5] = ["#b2182b", "#ef8a62", "#777777", "#2166ac", "#053061"];
     // Curves of the large scales would flatten all others.
-    let shown: Vec<_> = curves.iter().filter(|(scale, _)| *scale <= 0.1).collect();
-    let slots = shown.iter().map(|(_, c)| c.len()).max().unwrap_or(2).max(2) as f64;
-    let top = shown.iter().flat_map(|(_, c)| c).copied().fold(1.0, f64::max);
-    let x = |t: f64| 60.0 + 520.0 * t.ln() / slots.ln();
-    let y = |r: f64| 340.0 - 300.0 * r / top;
-    let mut out = String::from(
-        "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 720 400' \
-         font-family='sans-serif' font-size='12'>\n<rect width='720' height='400' fill='white'/>\n",
-    );
-    for (text, at) in [(top, top), (top / 2.0, top / 2.0), (0.0, 0.0)] {
-        let (y, right) = (y(at), x(slots));
-        out += &format!("<path d='M60 {y:.0}H{right:.0}' stroke='#dddddd'/>");
-        out += &format!("<text x='54' y='{:.0}' text-anchor='end'>{text:.0}</text>\n", y + 4.0);
-    }
-    for t in [1.0, 10.0, 100.0, 1000.0].into_iter().filter(|t| *t < slots).chain([slots]) {
-        out += &format!("<text x='{:.0}' y='358' text-anchor='middle'>{t:.0}</text>\n", x(t));
-    }
-    out += "<text x='320' y='384' text-anchor='middle'>slot t (logarithmic)</text>\n";
-    out += "<text x='60' y='24'>mean regret against the best assignment</text>\n";
-    for ((scale, curve), colour) in shown.iter().zip(COLOURS.iter().cycle()) {
-        let step = (curve.len() / 400).max(1);
-        let kept = curve.iter().enumerate().filter(|(i, _)| *i < 50 || i % step == 0);
-        let points: Vec<String> =
-            kept.map(|(i, r)| format!("{:.1},{:.1}", x((i + 1) as f64), y(*r))).collect();
-        out += &format!("<polyline fill='none' stroke='{colour}' points='{}'/>", points.join(" "));
-        let end = y(curve.last().copied().unwrap_or(0.0)) + 4.0;
-        out += &format!("<text x='586' y='{end:.0}' fill='{colour}'>scale {scale}</text>\n");
-    }
-    out + "</svg>\n"
+    let shown = scales.iter().filter(|(scale, _)| *scale <= 0.1).zip(COLOURS).enumerate();
+    let line = |(at, ((scale, runs), colour)): (usize, (&(f64, Vec<Vec<f64>>), &'static str))| {
+        let slots = runs.first().map_or(0, Vec::len);
+        let kept = (1..=slots).filter(|slot| *slot <= 50 || slot.is_multiple_of(10));
+        // Bars of neighbours do not lie on each other.
+        let aside = 1.0 + 0.03 * (at as f64 - 2.0);
+        Line {
+            name: format!("scale {scale}"),
+            colour,
+            points: kept.map(|slot| (slot as f64, Spread::after(runs, slot).mean)).collect(),
+            bars: marks.iter().map(|m| (*m as f64 * aside, Spread::after(runs, *m))).collect(),
+        }
+    };
+    let lines: Vec<Line> = shown.map(line).collect();
+    let runs = scales.first().map_or(0, |(_, runs)| runs.len());
+    let panel = Panel {
+        at: (60.0, 40.0),
+        size: (540.0, 330.0),
+        title: &format!("regret against the best assignment, mean and deviation of {runs} runs"),
+        across: "slot t (logarithmic)",
+        ticks: [1, 10].iter().chain(marks).map(|slot| *slot as f64).collect(),
+        is_log: (true, false),
+        least: 0.0,
+        lines,
+    };
+    plot::page((720.0, 430.0), &panel.draw())
 }
 
 pub fn run(words: &[String]) -> Result<(), Fail> {
@@ -153,22 +151,21 @@ pub fn run(words: &[String]) -> Result<(), Fail> {
     let best = oracle::best(&truth)?.ok_or("no assignment")?.welfare;
     println!("best welfare per slot {best:.2}; shipped bonus scale {BONUS_SCALE_SHIPPED}");
     let marks: Vec<usize> = MARKS.into_iter().filter(|m| *m <= slots).collect();
-    println!("scale   worst  R2(ln t)  mean regret after {marks:?} slots");
-    let mut curves = Vec::new();
+    println!("scale   worst  R2(ln t)  regret after {marks:?} slots");
+    let mut scales = Vec::new();
     for scale in [1.0, 0.3, 0.1, 0.03, 0.02, BONUS_SCALE_SHIPPED, 0.003] {
-        let mut mean = vec![0.0; slots];
-        let mut worst = 0.0_f64;
-        for seed in 1..=runs {
-            let curve = play(scale, slots, seed, best)?;
-            worst = worst.max(curve.last().copied().unwrap_or(0.0));
-            mean.iter_mut().zip(&curve).for_each(|(m, c)| *m += c / runs as f64);
-        }
-        let row: Vec<String> = marks.iter().map(|m| format!("{:.2}", mean[m - 1])).collect();
+        let curves: Result<Vec<Vec<f64>>, Fail> =
+            (1..=runs).map(|seed| play(scale, slots, seed, best)).collect();
+        let curves = curves?;
+        let worst = curves.iter().filter_map(|curve| curve.last()).copied().fold(0.0, f64::max);
+        let mean: Vec<f64> = (1..=slots).map(|slot| Spread::after(&curves, slot).mean).collect();
+        let row: Vec<String> =
+            marks.iter().map(|m| format!("{:.2}", Spread::after(&curves, *m))).collect();
         println!("{scale:<6} {worst:6.2}  {:.4}  {}", fit(&mean), row.join("  "));
-        curves.push((scale, mean));
+        scales.push((scale, curves));
     }
     if let Some(file) = args.next() {
-        std::fs::write(file, svg(&curves))?;
+        std::fs::write(file, svg(&scales, &marks))?;
     }
     Ok(())
 }
