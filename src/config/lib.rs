@@ -35,7 +35,7 @@ pub use change::Change;
 pub use compare::{CompareConfig, Draw};
 pub use energy::{EnergyConfig, Prices};
 pub use error::{ConfigError, Issue};
-pub use planning::BAG_BRIEF_S;
+pub use planning::KWH;
 pub use sections::{
     Admission, BagConfig, BagHold, BagMode, BalanceConfig, BalanceMode, CollectConfig,
     ControlConfig, DataJobsConfig, DataMode, ExpertConfig, GangConfig, GangMode, HdfsConfig,

@@ -4,9 +4,11 @@
 use std::sync::Arc;
 
 use super::{Admission, BagHold, BagMode, Config, GangMode, PLAN_JOBS_MAX};
+use phalanx_core::number::as_f64;
 use phalanx_methods::balance::Params;
 use phalanx_methods::gang::Mode;
 use phalanx_methods::learn::BONUS_SCALE_SHIPPED;
+use phalanx_planner::bag;
 use phalanx_planner::gang::Settings;
 use phalanx_planner::place::{GangHold, Tuning};
 
@@ -19,6 +21,8 @@ const BALANCE_HOLD_MAX_S: u64 = 300;
 const BAG_HOLD_MAX_S: u64 = 3600;
 /// Longest time for which an array waits between two starts by default, in seconds.
 pub const BAG_BRIEF_S: u64 = 10;
+/// Joules of a kilowatt hour.
+pub const KWH: f64 = 3.6e6;
 /// Longest time for which `locality=require` waits for the nodes of the input, in seconds: more
 /// than most remote reads cost.
 const REQUIRE_WAIT_S: u64 = 600;
@@ -67,6 +71,21 @@ impl Config {
     /// input, in seconds.
     pub fn require_wait_s(&self) -> u64 {
         REQUIRE_WAIT_S.min(self.planner.hold_max_s)
+    }
+
+    /// Returns the settings of the bag method, at the price of energy of the first hour.
+    pub fn bag_settings(&self) -> bag::Settings {
+        let bag = &self.bag;
+        bag::Settings {
+            mode: if bag.mode == BagMode::Seed { bag::Mode::Seed } else { bag::Mode::Best },
+            energy_price: self.energy_prices().at(0) / KWH,
+            task_price: bag.task_price,
+            required: bag.hold != BagHold::Never,
+            soon_s: (bag.hold == BagHold::Brief).then_some(as_f64(BAG_BRIEF_S)),
+            loss: if bag.hold == BagHold::Price { bag::Loss::Wait } else { bag::Loss::Run },
+            wait_max_s: self.planner.hold_max_s.min(BAG_HOLD_MAX_S),
+            ..bag::Settings::default()
+        }
     }
 
     fn gang_hold(&self) -> Option<GangHold> {

@@ -61,14 +61,14 @@ pub struct Card {
 
 /// Adds the cards of policies, compared with the one at `base`.
 pub fn fill(load: &Workload, found: &mut [(Figures, Schedule)], base: usize) {
-    let first = found.get(base).map(|(_, schedule)| schedule.starts_s.clone());
+    let first = found.get(base).map(|(_, schedule)| schedule.clone());
     for (at, (figures, schedule)) in found.iter_mut().enumerate() {
-        figures.card = Some(of(load, schedule, first.as_deref().filter(|_| at != base)));
+        figures.card = Some(of(load, schedule, first.as_ref().filter(|_| at != base)));
     }
 }
 
-/// The card of a schedule, beside the starts of another one.
-pub fn of(load: &Workload, schedule: &Schedule, base: Option<&[i64]>) -> Card {
+/// The card of a schedule, beside another one.
+pub fn of(load: &Workload, schedule: &Schedule, base: Option<&Schedule>) -> Card {
     let starts_s = &schedule.starts_s;
     let waits = || load.jobs.iter().zip(starts_s).map(|(job, start_s)| wait_s(job, *start_s));
     let work = |at: usize| load.jobs.get(at).map_or(0.0, |job| job.size as f64 * job.run_s as f64);
@@ -77,8 +77,8 @@ pub fn of(load: &Workload, schedule: &Schedule, base: Option<&[i64]>) -> Card {
     });
     let longest = waits().enumerate().max_by_key(|(at, wait_s)| (*wait_s, usize::MAX - at));
     let longest = longest.and_then(|(at, _)| load.jobs.get(at));
-    let users = base.map(|base| users(load, base, starts_s));
-    let (inversions, idle_pct) = sweep(load, starts_s);
+    let users = base.map(|base| users(load, &base.starts_s, starts_s));
+    let (inversions, idle_pct) = sweep(load, schedule);
     Card {
         classes: classes(load, starts_s),
         wait_by_work_s: (all > 0.0).then(|| wait / all),
@@ -88,7 +88,7 @@ pub fn of(load: &Workload, schedule: &Schedule, base: Option<&[i64]>) -> Card {
         }),
         users_better: users.map(|(better, _)| better),
         users_worse: users.map(|(_, worse)| worse),
-        shares_moved_pct: base.map(|base| moved(load, base, starts_s)),
+        shares_moved_pct: base.map(|base| moved(load, base, schedule)),
         slip_s: schedule.slip_s,
         inversions,
         idle_pct,
@@ -133,13 +133,12 @@ fn users(load: &Workload, base: &[i64], starts_s: &[i64]) -> (u64, u64) {
 }
 
 /// The largest change of an account's part of the machine's time in a week, percentage points.
-fn moved(load: &Workload, base: &[i64], starts_s: &[i64]) -> f64 {
+fn moved(load: &Workload, base: &Schedule, schedule: &Schedule) -> f64 {
     let mut change: BTreeMap<(i64, u64), f64> = BTreeMap::new();
-    for (starts_s, sign) in [(base, -1.0), (starts_s, 1.0)] {
-        for (at, (job, start_s)) in load.jobs.iter().zip(starts_s).enumerate() {
+    for (schedule, sign) in [(base, -1.0), (schedule, 1.0)] {
+        for (at, (job, (start_s, end_s))) in load.jobs.iter().zip(schedule.spans()).enumerate() {
             let account = load.owners.get(at).map_or(job.user, |(account, _)| *account);
-            let end_s = start_s.saturating_add_unsigned(job.run_s);
-            let mut from_s = *start_s;
+            let mut from_s = start_s;
             while from_s < end_s {
                 let week = from_s.div_euclid(WEEK_S);
                 let until_s = end_s.min((week + 1).saturating_mul(WEEK_S));
@@ -186,7 +185,7 @@ impl Free<'_> {
 }
 
 /// Starts that passed an older equal, and resources idle beside waiting work.
-fn sweep(load: &Workload, starts_s: &[i64]) -> (u64, BTreeMap<&'static str, f64>) {
+fn sweep(load: &Workload, schedule: &Schedule) -> (u64, BTreeMap<&'static str, f64>) {
     let own = load.cpus_in_use();
     let all = || [&own].into_iter().chain(&load.others);
     let free = |of| Free { of, free: 0, waiting: BTreeMap::new(), idle: 0 };
@@ -194,9 +193,8 @@ fn sweep(load: &Workload, starts_s: &[i64]) -> (u64, BTreeMap<&'static str, f64>
     free.iter_mut().for_each(|own| own.free = i128::from(own.of.total));
     // Ends before arrivals before starts.
     let mut events: Vec<(i64, u8, usize)> = Vec::with_capacity(load.jobs.len() * 3);
-    for (at, (job, start_s)) in load.jobs.iter().zip(starts_s).enumerate() {
-        let start_s = (*start_s).max(job.submit_s);
-        let end_s = start_s.saturating_add_unsigned(job.run_s);
+    for (at, (job, (start_s, end_s))) in load.jobs.iter().zip(schedule.spans()).enumerate() {
+        let start_s = start_s.max(job.submit_s);
         events.extend([(end_s, 0, at), (job.submit_s, 1, at), (start_s, 2, at)]);
     }
     events.sort_unstable();
@@ -220,7 +218,7 @@ fn sweep(load: &Workload, starts_s: &[i64]) -> (u64, BTreeMap<&'static str, f64>
             1 => _ = waiting.insert(at),
             _ => {
                 waiting.remove(&at);
-                inversions += u64::from(passes(load, starts_s, &waiting, at));
+                inversions += u64::from(passes(load, &schedule.starts_s, &waiting, at));
             }
         }
     }
@@ -269,7 +267,8 @@ mod tests {
         let jobs = vec![job(0, 100, 10, 1), job(10, 50, 5, 2), job(20, 50, 5, 3)];
         let load = Workload { jobs, cpus: 10, ..Workload::default() };
         let of = |starts_s: &[i64], base: Option<&[i64]>| {
-            of(&load, &Schedule { starts_s: starts_s.to_vec(), ..Schedule::default() }, base)
+            let base = base.map(|starts_s| Schedule::of(&load, starts_s));
+            of(&load, &Schedule::of(&load, starts_s), base.as_ref())
         };
         let fair = of(&[0, 100, 150], None);
         assert_eq!(fair.wait_by_work_s, Some((90.0 + 130.0) * 250.0 / 1500.0));
@@ -299,7 +298,8 @@ mod tests {
     #[test]
     fn a_share_moves_between_weeks() {
         let load = Workload { jobs: vec![job(0, 604_800, 5, 1)], cpus: 10, ..Workload::default() };
-        assert_eq!(moved(&load, &[0], &[604_800]), 50.0);
-        assert_eq!(moved(&load, &[0], &[302_400]), 25.0);
+        let at = |start_s| Schedule::of(&load, &[start_s]);
+        assert_eq!(moved(&load, &at(0), &at(604_800)), 50.0);
+        assert_eq!(moved(&load, &at(0), &at(302_400)), 25.0);
     }
 }

@@ -58,6 +58,9 @@ pub struct Figures {
     pub stranded: BTreeMap<String, f64>,
     /// Energy, joules; null without power figures.
     pub energy_j: Option<f64>,
+    /// Input read from other nodes, percent, where jobs have inputs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub input_remote_pct: Option<f64>,
     /// Jobs decided on.
     pub decisions: usize,
     /// Real decisions per second.
@@ -126,7 +129,7 @@ fn idle(figures: &Figures, name: &str) -> Option<f64> {
 }
 
 /// The figures of every table, in its order.
-pub const FIGURES: [Figure; 22] = [
+pub const FIGURES: [Figure; 23] = [
     figure("Jobs", "jobs", Unit::Count, false, |f| Some(f.jobs as f64)),
     figure("Skipped", "skipped", Unit::Count, false, |f| Some(f.skipped as f64)),
     figure("Makespan", "makespan_s", Unit::Seconds, true, |f| whole(f.makespan_s)),
@@ -163,6 +166,7 @@ pub const FIGURES: [Figure; 22] = [
     }),
     figure("GPUs unusable", "gpu_fragmented_pct", Unit::Percent, true, |f| f.gpu_fragmented_pct),
     figure("Energy", "energy_j", Unit::Energy, true, |f| f.energy_j),
+    figure("Input from elsewhere", "input_remote_pct", Unit::Percent, true, |f| f.input_remote_pct),
 ];
 
 impl Figure {
@@ -196,9 +200,9 @@ pub fn wait_s(job: &SimJob, start_s: i64) -> i64 {
     start_s.saturating_sub(job.submit_s).max(0)
 }
 
-/// Bounded slowdown of a job.
-pub fn bounded_slowdown(job: &SimJob, start_s: i64) -> f64 {
-    let turnaround = wait_s(job, start_s) as f64 + job.run_s as f64;
+/// Bounded slowdown of a job, against its runtime in the log.
+pub fn bounded_slowdown(job: &SimJob, end_s: i64) -> f64 {
+    let turnaround = end_s.saturating_sub(job.submit_s) as f64;
     (turnaround / job.run_s.max(TAU_S) as f64).max(1.0)
 }
 
@@ -210,9 +214,9 @@ pub fn percentile<T: Copy + Default>(sorted: &[T], percent: usize) -> T {
 
 /// Returns all figures of a run on a pool of CPUs.
 pub fn of_pool(policy: &str, load: &Workload, schedule: &Schedule) -> Figures {
-    let pairs = || load.jobs.iter().zip(schedule.starts_s.iter().copied());
-    let mut waits: Vec<i64> = pairs().map(|(job, start)| wait_s(job, start)).collect();
-    let mut slowdowns: Vec<f64> = pairs().map(|(job, s)| bounded_slowdown(job, s)).collect();
+    let pairs = || load.jobs.iter().zip(schedule.spans());
+    let mut waits: Vec<i64> = pairs().map(|(job, (start, _))| wait_s(job, start)).collect();
+    let mut slowdowns: Vec<f64> = pairs().map(|(job, (_, e))| bounded_slowdown(job, e)).collect();
     // Sums in the log's order: the same bits on every run.
     let slowdown: f64 = slowdowns.iter().sum();
     let wait: i128 = waits.iter().map(|w| i128::from(*w)).sum();
@@ -220,8 +224,7 @@ pub fn of_pool(policy: &str, load: &Workload, schedule: &Schedule) -> Figures {
     slowdowns.sort_unstable_by(f64::total_cmp);
     let count = load.jobs.len();
     let first = load.jobs.first().map_or(0, |job| job.submit_s);
-    let ends = pairs().map(|(job, start)| start.saturating_add_unsigned(job.run_s));
-    let makespan = ends.max().unwrap_or(first).saturating_sub(first);
+    let makespan = schedule.ends_s.iter().max().map_or(0, |end_s| end_s.saturating_sub(first));
     let work: u128 = load.jobs.iter().map(|j| u128::from(j.size) * u128::from(j.run_s)).sum();
     let capacity = load.cpus as f64 * makespan as f64;
     let gpus = load.others.iter().find(|of| of.name == "GPUs in use");

@@ -6,7 +6,9 @@ use super::nodes::choose::Rule;
 use super::nodes::line::Line;
 use super::pool::Scheduler;
 use phalanx_methods::balance::Mode as BalanceMode;
-use phalanx_methods::gang;
+use phalanx_methods::data_jobs::bisect::rigid;
+use phalanx_methods::data_jobs::bisect::turns::Turn;
+use phalanx_methods::{bag, gang};
 
 /// Order in which jobs start.
 #[derive(Debug, Clone, Copy)]
@@ -42,6 +44,10 @@ pub struct Policy {
     pub balance: BalanceMode,
     /// Mode in which the daemon plans gangs, if it does.
     pub gangs: Option<gang::Mode>,
+    /// Mode in which it plans arrays, where watts are known.
+    pub bags: Option<bag::Mode>,
+    /// Rule by which it plans data jobs, where jobs have inputs.
+    pub data: Option<rigid::Rule>,
 }
 
 /// EASY backfill, and Slurm's first node that fits.
@@ -51,6 +57,8 @@ pub const EASY: Policy = Policy {
     rule: Some(Rule::First),
     balance: BalanceMode::Best,
     gangs: None,
+    bags: None,
+    data: None,
 };
 /// Slurm's own scheduling: main pass, backfill with limits, first node that fits.
 pub const SLURM: Policy =
@@ -63,11 +71,20 @@ pub const BALANCE_SEED: Policy =
 /// The gang method.
 pub const GANG: Policy = Policy { name: "gang", gangs: Some(gang::Mode::Ga), ..BALANCE };
 /// Slurm with the daemon: its order of starts and its choice of nodes.
-pub const PHALANX: Policy =
-    Policy { name: "phalanx", order: Order::Slurm { by_daemon: true }, ..GANG };
+pub const PHALANX: Policy = Policy {
+    name: "phalanx",
+    order: Order::Slurm { by_daemon: true },
+    bags: BAG.bags,
+    data: DATA.data,
+    ..GANG
+};
+/// Arrays by energy and time.
+const BAG: Policy = Policy { name: "bag", bags: Some(bag::Mode::Best), ..BALANCE };
+/// Data jobs near their blocks.
+const DATA: Policy = Policy { name: "data", data: Some(rigid::Rule::Best), ..BALANCE };
 
 /// Policies of the product.
-pub const POLICIES: [Policy; 9] = [
+pub const POLICIES: [Policy; 15] = [
     Policy { name: "fcfs", order: Order::Fcfs, ..EASY },
     EASY,
     Policy { name: "stock", ..EASY },
@@ -75,6 +92,12 @@ pub const POLICIES: [Policy; 9] = [
     BALANCE,
     Policy { name: "gang-seed", gangs: Some(gang::Mode::Seed), ..BALANCE_SEED },
     GANG,
+    Policy { name: "bag-seed", bags: Some(bag::Mode::Seed), ..BAG },
+    BAG,
+    Policy { name: "data-seed", data: Some(rigid::Rule::Seed { moment: 2 }), ..DATA },
+    DATA,
+    Policy { name: "round-robin", rule: Some(Rule::InTurn(Turn::RoundRobin)), ..EASY },
+    Policy { name: "weighted", rule: Some(Rule::InTurn(Turn::Weighted)), ..EASY },
     SLURM,
     PHALANX,
 ];

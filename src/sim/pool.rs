@@ -39,6 +39,8 @@ pub trait Scheduler {
 pub struct Schedule {
     /// Start of each job of the workload, seconds.
     pub starts_s: Vec<i64>,
+    /// End of each job: nodes may be slower or faster than those of the log.
+    pub ends_s: Vec<i64>,
     /// Real time of each pass that started jobs, microseconds.
     pub pass_us: Vec<f32>,
     /// Real time of everything.
@@ -46,6 +48,20 @@ pub struct Schedule {
     /// Longest time from the first start that backfill planned for the job in front to its start,
     /// seconds.
     pub slip_s: Option<i64>,
+}
+
+impl Schedule {
+    /// Jobs that start then, and run as long as the log says.
+    pub fn of(load: &Workload, starts_s: &[i64]) -> Self {
+        let end = |(start_s, job): (&i64, &SimJob)| start_s.saturating_add(seconds(job.run_s));
+        let ends_s = starts_s.iter().zip(&load.jobs).map(end).collect();
+        Self { starts_s: starts_s.to_vec(), ends_s, ..Self::default() }
+    }
+
+    /// Start and end of each job.
+    pub fn spans(&self) -> impl Iterator<Item = (i64, i64)> {
+        self.starts_s.iter().copied().zip(self.ends_s.iter().copied())
+    }
 }
 
 /// Runs all jobs under a policy; calls `progress` with the number of jobs ended so far. Only
@@ -70,7 +86,7 @@ pub(crate) fn schedule(
     let jobs = &load.jobs;
     let job = |id: u32| jobs.get(id as usize);
     let mut events = Events::default();
-    let mut schedule = Schedule { starts_s: vec![0; jobs.len()], ..Schedule::default() };
+    let mut schedule = Schedule::of(load, &vec![0; jobs.len()]);
     let mut started = Vec::new();
     while events.ended() < jobs.len() {
         let arrival_s = job(events.arriving()).map(|job| job.submit_s);
@@ -88,13 +104,14 @@ pub(crate) fn schedule(
             schedule.pass_us.push(passed.elapsed().as_secs_f32() * 1e6);
         }
         for id in started.drain(..) {
-            let (Some(job), Some(start_s)) = (job(id), schedule.starts_s.get_mut(id as usize))
+            let at = id as usize;
+            let (Some(job), Some(start_s), Some(end_s)) =
+                (job(id), schedule.starts_s.get_mut(at), schedule.ends_s.get_mut(at))
             else {
                 continue;
             };
-            *start_s = now_s;
-            let held_s = job.run_s.saturating_add(turnaround_s);
-            events.end_at(id, now_s.saturating_add(seconds(held_s)));
+            (*start_s, *end_s) = (now_s, now_s.saturating_add(seconds(job.run_s)));
+            events.end_at(id, end_s.saturating_add(seconds(turnaround_s)));
         }
         if events.ended().is_multiple_of(1 << 10) {
             progress(events.ended());

@@ -142,6 +142,7 @@ pub fn nodes(reader: impl BufRead) -> Result<Vec<NodeSpec>, TraceError> {
             weight: 1,
             features: Vec::new(),
             watts: None,
+            speed: None,
         })
     })
 }

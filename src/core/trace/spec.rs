@@ -24,6 +24,8 @@ pub struct NodeSpec {
     pub features: Vec<String>,
     /// Watts idle, and with all CPUs in use, if known.
     pub watts: Option<[f64; 2]>,
+    /// Speed, if it is not that of the log.
+    pub speed: Option<f64>,
 }
 
 /// Reads a specification.
@@ -88,13 +90,16 @@ fn set(node: &mut NodeSpec, key: &str, value: &str) -> Result<(), String> {
             let [idle, busy] = node.watts.unwrap_or_default();
             node.watts = Some(if key == "idle" { [watts, busy] } else { [idle, watts] });
         }
+        "speed" => {
+            let speed = value.parse().ok().filter(|speed| (0.01..=100.0).contains(speed));
+            node.speed = Some(speed.ok_or_else(|| wrong("a number from 0.01 to 100"))?);
+        }
         "weight" => node.weight = value.parse().map_err(|_| wanted_number(key, value))?,
         "model" if !value.is_empty() => value.clone_into(&mut node.model),
         "model" => return Err(wrong("a name")),
         _ => {
             return Err(format!(
-                "unknown key {key:?}, expected cpu, mem, gpu, model, \
-             weight, idle or busy"
+                "unknown key {key:?}, expected cpu, mem, gpu, model, weight, idle, busy or speed"
             ));
         }
     }

@@ -20,7 +20,8 @@ pub use inputs::{Inputs, Knowledge, Loss, MARGIN, Seconds, Settings, Watts, Watt
 use model::Model;
 
 use crate::preference::{Method, MethodPlan, MethodReport};
-use phalanx_methods::bag::{self, Mode, Options, SolveError};
+pub use phalanx_methods::bag::Mode;
+use phalanx_methods::bag::{self, Options, SolveError};
 
 /// A model, its problem solved, and the tasks of each array on each class.
 struct Solved<'a> {

@@ -191,7 +191,10 @@ impl<'a> Reader<'a> {
         };
         let job = Job {
             id: row.job_id,
+            array_job_id: row.array.map(|(array, _)| array),
+            array_task_id: row.array.map(|(_, task)| task),
             label: row.job.as_str().into(),
+            comment: row.comment.as_str().into(),
             task_count: 1,
             user_id: u32::try_from(class.user).unwrap_or(0),
             user: row.user.as_str().into(),

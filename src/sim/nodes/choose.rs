@@ -6,6 +6,7 @@ use super::stock::Stock;
 use phalanx_core::GresIdx;
 use phalanx_core::shape::{Need, Shape};
 use phalanx_methods::balance::fragment::{GPUS_MAX, Mix, WHOLE, Want};
+use phalanx_methods::data_jobs::bisect::turns::Turn;
 use phalanx_planner::cluster::Cluster;
 use phalanx_planner::place::{capacity, may_split_otherwise};
 use phalanx_planner::usage::{Level, NodeUsage};
@@ -20,6 +21,8 @@ pub enum Rule {
     First,
     /// The nodes of the least score.
     Least(Score),
+    /// The next nodes in turn.
+    InTurn(Turn),
 }
 
 impl Rule {
@@ -98,7 +101,7 @@ impl Rule {
 
     fn score(self, room: &NodeUsage, mix: &GpuMix, need: &Need) -> f64 {
         match self {
-            Self::First => 0.0,
+            Self::First | Self::InTurn(_) => 0.0,
             Self::Least(score) => score(room, mix, need),
         }
     }

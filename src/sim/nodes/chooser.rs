@@ -2,18 +2,20 @@
 //! The nodes with what runs on them, and the choice of nodes for a job: by a rule, or as the
 //! daemon makes it, with its round of planning before.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::choose::{GpuMix, Rule, fitting};
 use super::classes::idle_rooms;
+use super::learned::Learned;
 use super::leaves::LeafUse;
 use super::stock::Stock;
 use super::{NoBeliefs, NodeJob, NodeLoad, Setup};
 use phalanx_core::shape::{Need, Shape};
 use phalanx_core::snapshot::{Job, Snapshot};
 use phalanx_core::{NodeIdx, NodeSet};
+use phalanx_methods::data_jobs::bisect::turns::{Turn, Turns};
 use phalanx_planner::attribution;
 use phalanx_planner::cluster::{Cluster, Held, RunningJob};
 use phalanx_planner::gang::{self, Last};
@@ -56,13 +58,13 @@ pub(super) struct Placed {
 }
 
 /// Choice of nodes: by a rule, or by the daemon.
-enum By {
+enum By<'a> {
     Rule(Rule),
-    Daemon(Box<Daemon>),
+    Daemon(Box<Daemon<'a>>),
 }
 
 /// State of the daemon between its answers.
-struct Daemon {
+struct Daemon<'a> {
     /// Time to search for better plans of gangs: none in a long log, as where no speed is known
     /// the plan that is made at once is hardly improved.
     search: Option<Duration>,
@@ -76,6 +78,7 @@ struct Daemon {
     start_order: Vec<StartRank>,
     /// The latest job whose nodes a poll chose, and where the next poll begins once it starts.
     polled: Option<(u32, usize)>,
+    learned: Learned<'a>,
 }
 
 /// The nodes, and who chooses among them.
@@ -88,7 +91,8 @@ pub(super) struct Chooser<'a> {
     stock: Option<Stock>,
     /// Licences in use by name.
     licences: BTreeMap<Arc<str>, u64>,
-    by: By,
+    by: By<'a>,
+    turns: Turns,
 }
 
 impl<'a> Chooser<'a> {
@@ -112,10 +116,12 @@ impl<'a> Chooser<'a> {
             plan_every_s: ((last_s - load.begin_s) / ROUNDS).max(1),
             start_order: Vec::new(),
             polled: None,
+            learned: Learned::new(load),
         };
         let by = setup.rule.map_or_else(|| By::Daemon(Box::new(daemon())), By::Rule);
         let (mix, stock, licences) = (load.mix(), load.stock(), BTreeMap::new());
-        Ok(Self { load, setup, placer, mix, stock, licences, by })
+        let turns = Turns::default();
+        Ok(Self { load, setup, placer, mix, stock, licences, by, turns })
     }
 
     /// Nodes and what runs on them.
@@ -125,8 +131,16 @@ impl<'a> Chooser<'a> {
 
     /// The rule of the topology, where nodes are chosen by one that knows it.
     pub(super) fn kept_topology(&self) -> Option<&Stock> {
-        let knows = !matches!(self.by, By::Rule(Rule::Least(_)));
+        let knows = !matches!(self.by, By::Rule(Rule::Least(_) | Rule::InTurn(_)));
         self.stock.as_ref().filter(|_| knows)
+    }
+
+    /// How a baseline deals the blocks of an input, where one chooses the nodes.
+    pub(super) fn turn(&self) -> Option<Turn> {
+        match self.by {
+            By::Rule(Rule::InTurn(turn)) => Some(turn),
+            _ => None,
+        }
     }
 
     /// The jobs that the gang planner asks for first.
@@ -201,10 +215,11 @@ impl<'a> Chooser<'a> {
         let waited_s = u64::try_from(now_s.saturating_sub(job.job.submit_s)).unwrap_or(0);
         let holding = Holding::After(waited_s.saturating_mul(1000));
         let waits = Waits { holding, ..Waits::default() };
+        let array = job.job.array_job_id.filter(|_| self.setup.bags.is_some());
         let question = Question {
             job_id: id,
-            array_job_id: None,
-            array: None,
+            array_job_id: array,
+            array: array.zip(job.job.array_task_id),
             ..Question::of(&job.job, self.load.cluster.nodes.len())
         };
         let offered = Candidates::new(candidates.words());
@@ -221,14 +236,40 @@ impl<'a> Chooser<'a> {
     }
 
     fn by_rule(
-        &self,
+        &mut self,
         rule: Rule,
         shape: &Shape,
         candidates: &NodeSet,
     ) -> Result<Vec<(u32, Need)>, Why> {
         let nodes: Vec<u32> = candidates.iter().map(NodeIdx::raw).collect();
+        if let Rule::InTurn(turn) = rule
+            && let Some(chosen) = self.in_turn(turn, shape, &nodes)
+        {
+            return Ok(chosen);
+        }
         let (cluster, stock) = (self.cluster(), self.stock.as_ref());
         rule.choose(cluster, &self.mix, stock, shape, &nodes).ok_or(Why::NoFit)
+    }
+
+    /// The next nodes with room; `None` where too few have it.
+    fn in_turn(&mut self, turn: Turn, shape: &Shape, nodes: &[u32]) -> Option<Vec<(u32, Need)>> {
+        let wanted = shape.wanted_nodes();
+        let need = shape.need(wanted);
+        let room = fitting(self.placer.cluster(), &need, nodes);
+        let mut room: BTreeSet<usize> = room.into_iter().map(|(_, node)| node as usize).collect();
+        if room.len() < wanted as usize {
+            return None;
+        }
+        let cpus = |room: &NodeUsage| usize::try_from(room.cpus.total).unwrap_or(usize::MAX);
+        let weights: Vec<usize> = self.placer.cluster().usages().iter().map(cpus).collect();
+        let mut chosen = Vec::new();
+        for _ in 0..wanted {
+            let node = self.turns.next(turn, &weights, |node| room.contains(node))?;
+            room.remove(&node);
+            chosen.push((u32::try_from(node).ok()?, need.clone()));
+        }
+        chosen.sort_by_key(|(node, _)| *node);
+        Some(chosen)
     }
 
     fn lacks_licence(&self, job: &Job) -> bool {
@@ -241,17 +282,27 @@ impl<'a> Chooser<'a> {
     }
 
     /// A job takes its licences, and these nodes: returns what it holds of them.
-    pub(super) fn start(&mut self, id: u32, job: &Job, nodes: &[(u32, Need)]) -> RunningJob {
-        if let By::Daemon(daemon) = &mut self.by
-            && let Some((_, start)) = daemon.polled.take_if(|(polled, _)| *polled == id)
-        {
-            self.placer.set_poll_start(start);
+    pub(super) fn start(
+        &mut self,
+        id: u32,
+        job: &Job,
+        nodes: &[(u32, Need)],
+        now_s: i64,
+    ) -> RunningJob {
+        if let By::Daemon(daemon) = &mut self.by {
+            if let Some((_, start)) = daemon.polled.take_if(|(polled, _)| *polled == id) {
+                self.placer.set_poll_start(start);
+            }
+            if let Some(array) = job.array_job_id {
+                daemon.preferences.began(array, nodes.iter().map(|(node, _)| (*node).into()));
+            }
         }
         for (name, count) in &job.licenses {
             *self.licences.entry(Arc::clone(name)).or_default() += count;
         }
         let held = nodes.iter().map(|(node, need)| self.held((*node).into(), need)).collect();
-        RunningJob { id, held, ..RunningJob::default() }
+        let start_s = u64::try_from(now_s).unwrap_or(0);
+        RunningJob { id, held, start_s, ..RunningJob::default() }
     }
 
     /// Amounts that a need takes of a node: all CPUs or memory where it says so.
@@ -290,6 +341,15 @@ impl<'a> Chooser<'a> {
         held
     }
 
+    /// A job ran so long on its nodes.
+    pub(super) fn learn(&mut self, held: &[Held], id: u32, run_s: u64, now_s: i64) {
+        if let By::Daemon(daemon) = &mut self.by
+            && self.setup.bags.is_some()
+        {
+            daemon.learned.learn(held, id, run_s, now_s);
+        }
+    }
+
     /// Weights of the queue and gangs, as the daemon makes them in each round.
     pub(super) fn plan(&mut self, line: impl Iterator<Item = u32>, now_s: i64) {
         let By::Daemon(daemon) = &mut self.by else { return };
@@ -308,6 +368,13 @@ impl<'a> Chooser<'a> {
         // Dimensions and values are the engine's own: it takes them.
         let taken = self.placer.set_pending(counts.demand(&daemon.view));
         debug_assert!(taken.is_ok());
+        let table = Arc::clone(self.placer.cluster().table());
+        let cluster = self.placer.cluster();
+        for plan in daemon.learned.plans(&mut daemon.view, self.setup, cluster, now_s) {
+            let method = plan.method;
+            let preferences = PreferenceTable::new(Arc::clone(&table), plan.preferences);
+            daemon.preferences.replace(method, preferences);
+        }
         let Some(settings) = &self.setup.gangs else { return };
         let inputs = gang::Inputs {
             snapshot: &daemon.view,
@@ -321,7 +388,6 @@ impl<'a> Chooser<'a> {
         let (method_plan, last) = gang::plan(&inputs);
         daemon.last = last;
         daemon.start_order = method_plan.start_order;
-        let table = Arc::clone(self.placer.cluster().table());
         let preferences = PreferenceTable::new(table, method_plan.preferences);
         daemon.preferences.replace(Method::Gang, preferences);
     }

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::chooser::{Chooser, LOOKED_AT, NoFit, NoStart, Placed};
 use super::classes::Classes;
+use super::inputs::Run;
 use super::leaves::LeafFigures;
 use super::line::{ByArrival, Line};
 use super::record::Record;
@@ -24,6 +25,10 @@ use phalanx_planner::cluster::RunningJob;
 pub struct Outcome {
     /// Start of each job, Unix seconds; `None` if it never fitted.
     pub starts_s: Vec<Option<i64>>,
+    /// End of each job, Unix seconds; 0 if it never fitted.
+    pub ends_s: Vec<i64>,
+    /// Input read from other nodes, percent, where jobs have inputs.
+    pub input_remote_pct: Option<f64>,
     /// Node indexes of each job.
     pub nodes: Vec<Vec<u32>>,
     /// Shares of the resources over time.
@@ -191,8 +196,10 @@ impl<'a> Sim<'a> {
             let held = self.chooser.end(id, &job.job);
             self.record.touch(self.chooser.cluster(), &self.chooser.mix, &held);
             self.line.ended(id, job, now_s);
+            let run_s = self.record.run_s(id);
+            self.chooser.learn(&held, id, run_s, now_s);
             if let Some(slurmctld) = &mut self.slurmctld {
-                slurmctld.queue.ended(id, &job.class, job.run_s, now_s);
+                slurmctld.queue.ended(id, &job.class, run_s, now_s);
                 slurmctld.clock.ended(now_s);
             }
         }
@@ -297,17 +304,23 @@ impl<'a> Sim<'a> {
         if let Some(slurmctld) = &mut self.slurmctld {
             slurmctld.started(id, now_s);
         }
-        let running = self.chooser.start(id, &job.job, &placed.nodes);
+        let running = self.chooser.start(id, &job.job, &placed.nodes, now_s);
         self.hold(id, job, running, now_s);
     }
 
     /// A job has its nodes from now on.
     fn hold(&mut self, id: u32, job: &NodeJob, running: RunningJob, now_s: i64) {
-        self.record.started(id, &running, now_s, job.run_s);
+        let run = match job.held {
+            Some(_) => Run { run_s: job.run_s, ..Run::default() },
+            None => self.load.run_on(job, &running.held, self.chooser.turn()),
+        };
+        self.record.started(id, &running, now_s, run);
         // Its nodes are what matters from here on.
         let after_s = now_s.saturating_add(seconds(self.load.turnaround_s));
-        self.events.end_at(id, after_s.saturating_add(seconds(job.run_s)));
-        let end_s = after_s.saturating_add(seconds(self.line.window_s(job)));
+        self.events.end_at(id, after_s.saturating_add(seconds(run.run_s)));
+        // A slower node stretches a limit as well.
+        let window_s = self.line.window_s(job).max(run.run_s);
+        let end_s = after_s.saturating_add(seconds(window_s));
         self.expected.insert(id, end_s, &running.held);
         self.line.started(id, now_s);
         let held = running.held.clone();

@@ -107,13 +107,19 @@ fn gres_of(spec: &NodeSpec) -> Vec<NodeGres> {
 /// Fails as [`cluster`] does.
 pub fn idle(site: &Site) -> Result<NodeLoad, String> {
     let watts: Vec<[f64; 2]> = site.nodes.iter().filter_map(|node| node.watts).collect();
+    let differ = site.nodes.iter().any(|node| node.speed.is_some());
+    let speeds = site.nodes.iter().filter(|_| differ).map(|node| node.speed.unwrap_or(1.0));
     Ok(NodeLoad {
+        speeds: speeds.collect(),
         memory_tracked: site.nodes.iter().any(|node| node.memory_mb > 0),
         watts: if watts.len() == site.nodes.len() { watts } else { Vec::new() },
         cluster: cluster(site)?,
         ..NodeLoad::default()
     })
 }
+
+/// Seconds between two jobs of one user, program, size and limit that are tasks of one array.
+const ARRAY_S: i64 = 10;
 
 /// The jobs of a pool on whole nodes: as many as hold a job's CPUs, where each has as many as
 /// most nodes have. A job of less than a node shares one with others.
@@ -125,7 +131,14 @@ pub fn of_pool(pool: &Workload, nodes: &[NodeSpec]) -> Result<NodeLoad, String> 
     let mut counts: BTreeMap<u64, usize> = BTreeMap::new();
     load.cluster.nodes.iter().for_each(|node| *counts.entry(node.cpus).or_default() += 1);
     let usual = counts.into_iter().max_by_key(|(_, count)| *count).map_or(1, |(cpus, _)| cpus);
-    let job = |job: &SimJob| {
+    let mut arrays: BTreeMap<[u64; 4], (i64, u32, u32)> = BTreeMap::new();
+    let job = |(at, job): (u32, &SimJob)| {
+        let alike = [job.user, job.class, job.limit_s, job.size];
+        let (latest_s, array, task) = arrays.entry(alike).or_insert((job.submit_s, at + 1, 0));
+        if job.submit_s - *latest_s > ARRAY_S {
+            (*array, *task) = (at + 1, 0);
+        }
+        (*latest_s, *task) = (job.submit_s, *task + 1);
         let count = u32::try_from(job.size.div_ceil(usual.max(1))).unwrap_or(u32::MAX);
         let whole = job.size >= usual;
         let shape = Shape {
@@ -139,6 +152,8 @@ pub fn of_pool(pool: &Workload, nodes: &[NodeSpec]) -> Result<NodeLoad, String> 
         NodeJob {
             job: Job {
                 id: u32::try_from(job.number).unwrap_or(0),
+                array_job_id: Some(*array),
+                array_task_id: Some(*task),
                 task_count: 1,
                 user_id: u32::try_from(job.user).unwrap_or(0),
                 name: job.class.to_string().into(),
@@ -155,7 +170,7 @@ pub fn of_pool(pool: &Workload, nodes: &[NodeSpec]) -> Result<NodeLoad, String> 
             ..NodeJob::default()
         }
     };
-    load.jobs = pool.jobs.iter().map(job).collect();
+    load.jobs = (0..).zip(&pool.jobs).map(job).collect();
     load.begin_s = pool.jobs.first().map_or(0, |job| job.submit_s);
     load.skipped = pool.skipped;
     load.drop_impossible();
@@ -340,8 +355,10 @@ impl NodeLoad {
 pub fn figures(policy: &str, load: &Workload, outcome: &Outcome) -> (Figures, Schedule) {
     // Jobs that fit nowhere are left out beforehand, so that all have started.
     let starts = outcome.starts_s.iter().zip(&load.jobs);
+    let ends = outcome.ends_s.iter().zip(&load.jobs);
     let schedule = Schedule {
         starts_s: starts.map(|(start, job)| start.unwrap_or(job.submit_s)).collect(),
+        ends_s: ends.map(|(end_s, job)| (*end_s).max(job.submit_s)).collect(),
         pass_us: outcome.pass_us.clone(),
         wall: outcome.wall,
         slip_s: outcome.slip_s,
@@ -349,6 +366,7 @@ pub fn figures(policy: &str, load: &Workload, outcome: &Outcome) -> (Figures, Sc
     let mut figures = metrics::of_pool(policy, load, &schedule);
     outcome.usage.fill(&mut figures, outcome.joules);
     figures.topology.clone_from(&outcome.leaves);
+    figures.input_remote_pct = outcome.input_remote_pct;
     (figures, schedule)
 }
 
@@ -360,7 +378,7 @@ pub fn happened(load: &NodeLoad, pool: &Workload, setup: &Setup) -> (Figures, Sc
         return figures(name, pool, &outcome);
     }
     let start = |job: &NodeJob| job.ran.as_ref().map_or(job.job.submit_s, |ran| ran.start_s);
-    let starts_s = load.jobs.iter().map(start).collect();
-    let schedule = Schedule { starts_s, ..Schedule::default() };
+    let starts_s: Vec<i64> = load.jobs.iter().map(start).collect();
+    let schedule = Schedule::of(pool, &starts_s);
     (metrics::of_pool(name, pool, &schedule), schedule)
 }

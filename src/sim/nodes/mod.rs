@@ -10,6 +10,8 @@ pub mod choose;
 mod chooser;
 mod classes;
 pub mod engine;
+pub mod inputs;
+mod learned;
 mod leaves;
 pub mod line;
 pub mod live;
@@ -29,8 +31,10 @@ pub use leaves::LeafFigures;
 use phalanx_core::snapshot::{Job, Node, Snapshot};
 use phalanx_core::topology::Topology;
 use phalanx_core::trace::LeftOut;
+use phalanx_methods::data_jobs::bisect::rigid;
 use phalanx_methods::learn::ClassKey;
 use phalanx_methods::learn::runtime::JobClass;
+use phalanx_planner::bag;
 use phalanx_planner::cluster::RunningJob;
 use phalanx_planner::gang::{Belief, Beliefs, Settings as GangSettings};
 use phalanx_planner::place::Tuning;
@@ -61,6 +65,8 @@ pub struct NodeJob {
     pub sampled: bool,
     /// Start and nodes by the accounting.
     pub ran: Option<Ran>,
+    /// Number of its input, if it has one.
+    pub input: Option<u64>,
 }
 
 /// Start and nodes that a job really had.
@@ -89,6 +95,10 @@ pub struct NodeLoad {
     pub memory_tracked: bool,
     /// Watts of each node: idle, and with all CPUs in use; empty: not known.
     pub watts: Vec<[f64; 2]>,
+    /// Speed of each node, against those of the log; empty: all are like these.
+    pub speeds: Vec<f64>,
+    /// Inputs of the jobs, if they have any.
+    pub inputs: Option<inputs::Inputs>,
     /// Seconds from a job's end until its nodes take the next one.
     pub turnaround_s: u64,
     /// Beginning, Unix seconds.
@@ -110,6 +120,10 @@ pub struct Setup {
     pub tuning: Tuning,
     /// Settings of the plan of gangs; `None`: gangs are not planned.
     pub gangs: Option<GangSettings>,
+    /// Settings of the plan of arrays; `None`: there is none.
+    pub bags: Option<bag::Settings>,
+    /// Rule by which data jobs are planned; `None`: they are not.
+    pub data: Option<rigid::Rule>,
     /// Partitions whose jobs Slurm places by itself.
     pub left_to_slurm: BTreeSet<String>,
 }
@@ -120,9 +134,22 @@ impl Setup {
         let mut tuning = tuning.clone();
         tuning.params.mode = policy.balance;
         let gangs = policy.gangs.map(|mode| GangSettings { mode, ..gangs.clone() });
-        let Policy { order, rule, .. } = *policy;
+        let Policy { order, rule, data, .. } = *policy;
+        let bags = policy.bags.map(|mode| bag::Settings { mode, ..bag::Settings::default() });
         let rules = rules.of(order);
-        Self { order, rules, rule, tuning, gangs, left_to_slurm: BTreeSet::new() }
+        Self { order, rules, rule, tuning, gangs, bags, data, left_to_slurm: BTreeSet::new() }
+    }
+}
+
+impl Setup {
+    /// Takes the settings of the plan of arrays; where watts are known, tasks may wait for it as
+    /// the daemon lets them.
+    pub fn plan_bags(&mut self, settings: &bag::Settings, load: &NodeLoad) {
+        let Some(own) = &mut self.bags else { return };
+        *own = bag::Settings { mode: own.mode, ..settings.clone() };
+        let brief_s = own.soon_s.filter(|_| !load.watts.is_empty());
+        let brief_ms = brief_s.map(|seconds| phalanx_core::number::whole(seconds * 1e3));
+        self.tuning.brief_hold_ms = self.tuning.brief_hold_ms.or(brief_ms);
     }
 }
 

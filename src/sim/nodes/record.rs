@@ -8,6 +8,7 @@ use phalanx_planner::cluster::{Cluster, Held, RunningJob};
 use super::NodeLoad;
 use super::choose::GpuMix;
 use super::engine::Outcome;
+use super::inputs::Run;
 use super::leaves::LeafUse;
 use super::usage::Usage;
 
@@ -15,6 +16,9 @@ use super::usage::Usage;
 pub(super) struct Record<'a> {
     load: &'a NodeLoad,
     starts_s: Vec<Option<i64>>,
+    ends_s: Vec<i64>,
+    /// Megabytes of inputs, and of these the ones from other nodes.
+    input_mb: [f64; 2],
     nodes: Vec<Vec<u32>>,
     usage: Usage,
     /// Leaf switches or blocks, where there is a topology.
@@ -38,6 +42,8 @@ impl<'a> Record<'a> {
         Self {
             load,
             starts_s: vec![None; load.jobs.len()],
+            ends_s: vec![0; load.jobs.len()],
+            input_mb: [0.0; 2],
             nodes: vec![Vec::new(); load.jobs.len()],
             usage: Usage::new(idle.usages(), mix, load.begin_s),
             leaves: load.leaves(),
@@ -56,15 +62,25 @@ impl<'a> Record<'a> {
     }
 
     /// A job starts, or holds its nodes from the beginning.
-    pub(super) fn started(&mut self, id: u32, running: &RunningJob, now_s: i64, run_s: u64) {
+    pub(super) fn started(&mut self, id: u32, running: &RunningJob, now_s: i64, run: Run) {
         let at = id as usize;
-        if let (Some(start_s), Some(nodes)) = (self.starts_s.get_mut(at), self.nodes.get_mut(at)) {
-            *start_s = Some(now_s);
+        if let (Some(start_s), Some(end_s), Some(nodes)) =
+            (self.starts_s.get_mut(at), self.ends_s.get_mut(at), self.nodes.get_mut(at))
+        {
+            (*start_s, *end_s) = (Some(now_s), now_s.saturating_add_unsigned(run.run_s));
             *nodes = running.held.iter().map(|held| held.node.raw()).collect();
         }
         let left_s = self.until_s.map_or(i64::MAX, |until_s| until_s.saturating_sub(now_s));
-        let within_s = run_s.min(u64::try_from(left_s).unwrap_or(0));
+        let within_s = run.run_s.min(u64::try_from(left_s).unwrap_or(0));
         self.busy_joules += self.joules_of(running, within_s);
+        self.input_mb = [self.input_mb[0] + run.input_mb, self.input_mb[1] + run.remote_mb];
+    }
+
+    /// Seconds that a job runs that has started.
+    pub(super) fn run_s(&self, id: u32) -> u64 {
+        let start_s = self.starts_s.get(id as usize).copied().flatten().unwrap_or(0);
+        let end_s = self.ends_s.get(id as usize).copied().unwrap_or(0);
+        u64::try_from(end_s.saturating_sub(start_s)).unwrap_or(0)
     }
 
     /// Records that the usage of these nodes changed.
@@ -102,8 +118,10 @@ impl<'a> Record<'a> {
     /// The outcome of a simulation that took `wall`.
     pub(super) fn outcome(self, wall: Duration) -> Outcome {
         let (joules, leaves) = (self.joules(), self.leaves.as_ref().map(LeafUse::figures));
-        let Self { starts_s, nodes, usage, pass_us, .. } = self;
-        let found = Outcome { starts_s, nodes, usage, joules, leaves, ..Outcome::default() };
-        Outcome { pass_us, wall, ..found }
+        let Self { starts_s, ends_s, nodes, usage, pass_us, input_mb: [all, remote], .. } = self;
+        let input_remote_pct = (all > 0.0).then(|| remote / all * 100.0);
+        let found =
+            Outcome { starts_s, ends_s, nodes, usage, joules, leaves, ..Outcome::default() };
+        Outcome { pass_us, wall, input_remote_pct, ..found }
     }
 }

@@ -3,6 +3,7 @@
 
 use super::super::job::{Dimension, Workload};
 use super::super::metrics::wait_s;
+use super::super::pool::Schedule;
 use super::Part;
 use super::svg::{Axis, Line, chart};
 
@@ -29,7 +30,7 @@ pub(super) fn utilization(load: &Workload, parts: &[Part<'_>], of: &Dimension) -
     let lines: Vec<Line<'_>> = parts
         .iter()
         .map(|part| {
-            let used = used(load, &part.schedule.starts_s, (first, last), of);
+            let used = used(part.schedule, (first, last), of);
             let step = length / BINS as f64;
             let middle = |(bin, share): (usize, f64)| ((bin as f64 + 0.5) * step, share * 100.0);
             let points = used.into_iter().enumerate().map(middle).collect();
@@ -50,14 +51,13 @@ pub(super) fn time_unit(seconds: i64) -> (&'static str, f64) {
 }
 
 /// Mean share in use in each bin.
-fn used(load: &Workload, starts_s: &[i64], (first, last): (i64, i64), of: &Dimension) -> Vec<f64> {
+fn used(schedule: &Schedule, (first, last): (i64, i64), of: &Dimension) -> Vec<f64> {
     let width = (last - first) as f64 / BINS as f64;
     let mut busy = vec![0.0; BINS];
     // Whole bins go into a running sum, so that long jobs cost no more.
     let mut change = vec![0.0; BINS + 1];
-    for ((job, start_s), amount) in load.jobs.iter().zip(starts_s).zip(&of.amounts) {
-        let begin = (*start_s - first) as f64 / width;
-        let end = begin + job.run_s as f64 / width;
+    for ((start_s, end_s), amount) in schedule.spans().zip(&of.amounts) {
+        let [begin, end] = [start_s, end_s].map(|at_s| (at_s - first) as f64 / width);
         let size = *amount as f64;
         let (low, high) = (bin(begin), bin(end));
         if low == high {

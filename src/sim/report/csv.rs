@@ -23,17 +23,16 @@ pub(super) fn summary(figures: &[&Figures]) -> String {
 pub(super) fn jobs(load: &Workload, parts: &[Part<'_>]) -> String {
     let mut out = String::from("policy,job,cpus,submit_s,start_s,end_s,wait_s,bounded_slowdown\n");
     for part in parts {
-        for (job, &start_s) in load.jobs.iter().zip(&part.schedule.starts_s) {
+        for (job, (start_s, end_s)) in load.jobs.iter().zip(part.schedule.spans()) {
             let _ = writeln!(
                 out,
-                "{},{},{},{},{start_s},{},{},{:.4}",
+                "{},{},{},{},{start_s},{end_s},{},{:.4}",
                 part.figures.policy,
                 job.number,
                 job.size,
                 job.submit_s,
-                start_s.saturating_add_unsigned(job.run_s),
                 wait_s(job, start_s),
-                bounded_slowdown(job, start_s)
+                bounded_slowdown(job, end_s)
             );
         }
     }

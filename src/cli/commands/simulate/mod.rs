@@ -28,6 +28,7 @@ use phalanx_sim::card;
 use phalanx_sim::input;
 use phalanx_sim::job::{self, Workload};
 use phalanx_sim::metrics::{self, Figures};
+use phalanx_sim::nodes::inputs::Inputs;
 use phalanx_sim::nodes::load::Site;
 use phalanx_sim::nodes::{self, NodeLoad, Setup};
 use phalanx_sim::policy::{self, POLICIES, Policy};
@@ -38,6 +39,9 @@ pub use render::text as figures_text;
 
 /// Largest `--turnaround`, seconds.
 const TURNAROUND_MAX: u64 = 86_400;
+
+/// Largest `--blocks`.
+const BLOCKS_MAX: usize = 10_000;
 
 /// Simulate a log under one or several policies, without the daemon
 #[derive(clap::Args, Debug)]
@@ -56,8 +60,9 @@ pub struct Args {
     /// runs on whole nodes
     #[arg(long, value_name = "FILE")]
     pub topology: Option<PathBuf>,
-    /// Policy, may be repeated: fcfs, easy, stock, balance-seed, balance, gang-seed, gang, slurm,
-    /// phalanx [default: slurm and phalanx]
+    /// Policy, may be repeated: fcfs, easy, stock, balance-seed, balance, gang-seed, gang,
+    /// bag-seed, bag, data-seed, data, round-robin, weighted, slurm, phalanx [default: slurm and
+    /// phalanx]
     #[arg(long, value_name = "P")]
     policy: Vec<String>,
     /// slurm and phalanx: the slurm.conf whose scheduling and priorities count [default: Slurm's
@@ -67,6 +72,10 @@ pub struct Args {
     /// Format of the log: swf, sacct or recording [default: by its name, else content]
     #[arg(long, value_name = "F")]
     pub format: Option<String>,
+    /// On nodes: blocks of 128 MB, on three nodes each, that a job reads; of the jobs whose
+    /// comments name an input (data-input=NAME, hdfs-input=PATH), where any does
+    #[arg(long, value_name = "N")]
+    blocks: Option<usize>,
     /// Seed of the random numbers
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub seed: u64,
@@ -136,7 +145,7 @@ impl Args {
             report::prepare(directory)?;
         }
         let whole_nodes = match log.format {
-            Format::Swf => self.topology.is_some(),
+            Format::Swf => self.topology.is_some() || self.nodes_differ(),
             Format::Sacct => self.nodes.is_some() || self.slurm_conf.is_some(),
             Format::Recording => true,
         };
@@ -193,6 +202,9 @@ impl Args {
         if self.threads == Some(0) {
             return Err(usage("--threads: expected at least 1, got 0"));
         }
+        if self.blocks.is_some_and(|blocks| !(1..=BLOCKS_MAX).contains(&blocks)) {
+            return Err(usage(format!("--blocks: expected 1 to {BLOCKS_MAX}")));
+        }
         if self.turnaround > TURNAROUND_MAX {
             let (wanted, got) = (format!("at most {TURNAROUND_MAX}"), self.turnaround);
             return Err(usage(format!("--turnaround: expected {wanted}, got {got}")));
@@ -212,6 +224,12 @@ impl Args {
             policy::find(program.policies, name).map_err(|what| usage(format!("--policy: {what}")))
         };
         self.policy.iter().map(find).collect()
+    }
+
+    /// Whether nodes are more than CPUs that are all alike.
+    fn nodes_differ(&self) -> bool {
+        let nodes = self.nodes.as_deref().unwrap_or_default();
+        self.blocks.is_some() || nodes.contains("speed=")
     }
 
     /// Returns the title of the report: the log's name.
@@ -274,12 +292,17 @@ fn on_nodes(
         load.set_topology(file.over(&load.table())?);
     }
     load.turnaround_s = args.turnaround;
+    if let Some(blocks) = args.blocks {
+        let transfer_mb_per_s = config.data_jobs.transfer_mb_per_s;
+        load.set_inputs(Inputs { blocks, seed: args.seed, transfer_mb_per_s });
+    }
     // Nothing was learned of speeds: trying nodes teaches nothing.
     let gangs = GangSettings { seed: args.seed, bonus_scale: 0.0, ..config.gang_settings() };
     let pool = load.workload();
     rules::note_window(rules, policies, pool.jobs.iter().map(|job| job.limit_s));
     let found = each(args.threads, policies, load.jobs.len(), |policy, progress| {
-        let setup = Setup::of(policy, &config.tuning(), &gangs, rules);
+        let mut setup = Setup::of(policy, &config.tuning(), &gangs, rules);
+        setup.plan_bags(&config.bag_settings(), &load);
         let outcome = nodes::engine::run(&load, &setup, None, progress)?;
         Ok(nodes::load::figures(policy.name, &pool, &outcome))
     });

@@ -415,6 +415,82 @@ fn jobs_keep_to_switches_and_their_leaves_are_counted() {
     assert_eq!(number(leaf, "fewest_leaves_pct"), 100.0);
 }
 
+/// Goal: arrays are bags where watts are known. Method: three bursts of two tasks, of which the
+/// second teaches what a task takes on the other nodes, and the third goes to the thrifty ones.
+#[test]
+fn arrays_go_where_energy_is_least() {
+    let temporary = tempfile::tempdir().unwrap();
+    let starts = [0, 0, 0, 0, 1000, 1000];
+    let swf: String = (1..).zip(starts).map(|(at, submit)| line(at, submit, 100, 4, 200)).collect();
+    let swf = file(temporary.path(), "bag.swf", swf.as_bytes());
+    let head = "JobID|State|Submit|Start|End|NCPUS|JobName|User\n";
+    let row = |(at, submit): (u32, u32)| {
+        let (array, from) = (1 + submit / 1000, 1_700_000_000 + submit);
+        let to = from + 100;
+        format!("{array}_{at}|COMPLETED|{from}|{from}|{to}|4|render|ann\n")
+    };
+    let sacct = head.to_owned() + &(1..).zip(starts).map(row).collect::<String>();
+    let sacct = file(temporary.path(), "bag.sacct", sacct.as_bytes());
+    let nodes = "2x(cpu=4,idle=10,busy=400,speed=1)+2x(cpu=4,idle=10,busy=50)";
+    for log in [swf, sacct] {
+        let log = log.to_str().unwrap();
+        let policies = ["easy", "bag", "bag-seed", "phalanx"].map(|name| ["--policy", name]);
+        let arguments = [&["--jobs", log, "--nodes", nodes], policies.as_flattened()].concat();
+        let joules: Vec<f64> =
+            figures(&arguments).iter().map(|of| number(of, "energy_j")).collect();
+        let first = 40.0 * 1100.0 + 100.0 * (2.0 * 390.0 + 2.0 * 40.0);
+        assert_eq!(joules[0], first + 100.0 * 2.0 * 390.0);
+        assert_eq!(joules[1..3], [first + 100.0 * 2.0 * 40.0; 2]);
+        // Slurm tries a task as it comes, before the next one of its array is planned.
+        assert!(joules[3] < joules[0], "{joules:?}");
+    }
+}
+
+/// Goal: a job takes longer on slower nodes, and for blocks that lie elsewhere.
+#[test]
+fn runs_depend_on_speed_and_input() {
+    let temporary = tempfile::tempdir().unwrap();
+    let log = file(temporary.path(), "one.swf", line(1, 0, 100, 4, 200).as_bytes());
+    let log = log.to_str().unwrap();
+    let of = |more: &[&str]| {
+        let base = ["--jobs", log, "--policy", "easy"];
+        figures(&[&base[..], more].concat()).remove(0)
+    };
+    assert_eq!(number(&of(&["--nodes", "1x(cpu=4,speed=0.5)"]), "makespan_s"), 200.0);
+    // Three replicas on three nodes: all is near.
+    let near = of(&["--nodes", "3x(cpu=4)", "--blocks", "8"]);
+    assert_eq!((number(&near, "makespan_s"), number(&near, "input_remote_pct")), (100.0, 0.0));
+    // Each core reads two of 8 blocks, from another node in 1.024 s each.
+    let far = of(&["--nodes", "99x(cpu=4)", "--blocks", "8"]);
+    let remote = number(&far, "input_remote_pct");
+    assert!(remote > 50.0, "{remote}");
+    assert_eq!(number(&far, "makespan_s"), 103.0);
+    refused(&["--jobs", log, "--nodes", "3x(cpu=4)", "--blocks", "0"], "--blocks: expected 1 to");
+}
+
+/// Goal: data jobs go near the inputs that comments name; the document's baselines do not.
+#[test]
+fn data_jobs_go_near_their_blocks() {
+    let temporary = tempfile::tempdir().unwrap();
+    let row = |at: u32| {
+        let (from, set) = (1_700_000_000 + 10 * at, at % 5);
+        let comment = if at < 20 { format!("data-input=s{set}") } else { String::new() };
+        format!("{at}|COMPLETED|{from}|{from}|{}|4|{comment}\n", from + 60)
+    };
+    let rows: String = (0..40).map(row).collect();
+    let text = format!("JobID|State|Submit|Start|End|NCPUS|Comment\n{rows}");
+    let log = file(temporary.path(), "data.sacct", text.as_bytes());
+    let policies = ["data", "data-seed", "phalanx", "easy", "round-robin", "weighted"];
+    let policies = policies.map(|name| ["--policy", name]);
+    let base = ["--jobs", log.to_str().unwrap(), "--nodes", "16x(cpu=8)", "--blocks", "6"];
+    let found = figures(&[&base[..], policies.as_flattened()].concat());
+    let remote: Vec<f64> = found.iter().map(|of| number(of, "input_remote_pct")).collect();
+    let (ours, others) = remote.split_at(3);
+    let least = others.iter().copied().fold(100.0, f64::min);
+    assert!(ours.iter().all(|own| *own < least - 10.0), "{remote:?}");
+    assert_ne!(remote[4], remote[3], "hosts in turn are not the first ones");
+}
+
 #[test]
 fn a_topology_of_other_nodes_is_refused() {
     let directory = tempfile::tempdir().unwrap();

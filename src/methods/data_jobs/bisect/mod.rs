@@ -15,7 +15,6 @@
 mod anneal;
 mod answer;
 mod assignment;
-mod baseline;
 mod best;
 mod bound;
 mod budget;
@@ -30,6 +29,7 @@ mod schedule;
 mod seed;
 #[cfg(test)]
 mod tests;
+pub mod turns;
 mod weights;
 
 pub use super::attenuation::Attenuation;
@@ -37,7 +37,6 @@ pub use answer::{Answer, BlockAnswer, CoreAnswer, Explanation, JobAnswer, ProbeA
 pub use budget::Stopped;
 pub use problem::{Block, Host, Job, Problem, Start};
 
-use baseline::Baseline;
 use bound::JobBound;
 use budget::Budget;
 use instance::Instance;
@@ -45,6 +44,7 @@ use phalanx_core::limits::{BISECT_EXACT_UNITS, BISECT_SEED_STEPS_MAX};
 use phalanx_core::problem::InputError;
 use schedule::Schedule;
 use seed::Probed;
+use turns::Turn;
 
 /// The rule that decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -154,8 +154,8 @@ pub fn solve<'a>(
         Mode::Seed => by_seed(&instance, options),
         Mode::Best => best::run(&instance, &bounds, lower, options),
         Mode::Exact => exactly(&instance, &bounds, options)?,
-        Mode::RoundRobin => in_turn(&instance, Baseline::RoundRobin, "round robin"),
-        Mode::Weighted => in_turn(&instance, Baseline::Weighted, "weighted round robin"),
+        Mode::RoundRobin => in_turn(&instance, Turn::RoundRobin, "round robin"),
+        Mode::Weighted => in_turn(&instance, Turn::Weighted, "weighted round robin"),
     };
     found.schedule.recompute(&instance);
     let end = found.schedule.end;
@@ -180,8 +180,8 @@ fn by_seed(instance: &Instance, options: &Options<'_>) -> Found {
     Found { schedule, probes, found_by, optimal: false, stopped }
 }
 
-fn in_turn(instance: &Instance, which: Baseline, found_by: &'static str) -> Found {
-    let schedule = baseline::run(instance, which);
+fn in_turn(instance: &Instance, turn: Turn, found_by: &'static str) -> Found {
+    let schedule = turns::run(instance, turn);
     Found { schedule, probes: Vec::new(), found_by, optimal: false, stopped: None }
 }
 

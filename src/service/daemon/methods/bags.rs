@@ -10,21 +10,14 @@ use super::round::{PlacementMethod, Round, no_plan};
 use crate::clock::{hour, zoned};
 use crate::daemon::state::power::{Configured, Power};
 use crate::daemon::threads::plan::PLAN_DEADLINE;
-use phalanx_config::{BAG_BRIEF_S, BagHold, BagMode, Config};
-use phalanx_core::number::as_f64;
+use phalanx_config::{BagMode, Config, KWH};
 use phalanx_core::snapshot::{Job, Node};
 use phalanx_ffi::locks::lock;
 use phalanx_methods::bag::Mode;
 use phalanx_methods::learn::{JobTraits, Source, Speeds, class_of, node_class_of};
-use phalanx_planner::bag::{Inputs, Knowledge, Loss, Seconds, Settings, Watts, WattsFrom, plan};
+use phalanx_planner::bag::{Inputs, Knowledge, Seconds, Settings, Watts, WattsFrom, plan};
 use phalanx_planner::energy::DayPrices;
 use phalanx_planner::preference::{Method, MethodPlan};
-
-/// Longest wait of a loss-making array for a cheaper hour, in seconds: the overlay holds no job
-/// back longer.
-const WAIT_MAX_S: u64 = 3600;
-/// Joules of a kilowatt hour.
-const KWH: f64 = 3.6e6;
 
 /// Plans arrays; remembers the power of nodes that were busy.
 pub struct Bags {
@@ -110,18 +103,11 @@ impl Tempo {
 }
 
 fn settings(config: &Config, now_ms: u64) -> Settings {
-    let (bag, prices, now) = (&config.bag, config.energy_prices(), zoned(now_ms));
-    let wait_max_s = config.planner.hold_max_s.min(WAIT_MAX_S);
+    let (own, prices, now) = (config.bag_settings(), config.energy_prices(), zoned(now_ms));
     Settings {
-        mode: if bag.mode == BagMode::Seed { Mode::Seed } else { Mode::Best },
         energy_price: prices.at(hour(&now)) / KWH,
-        ahead: prices_ahead(&prices, wait_max_s, &now).collect(),
-        task_price: bag.task_price,
-        required: bag.hold != BagHold::Never,
-        soon_s: (bag.hold == BagHold::Brief).then_some(as_f64(BAG_BRIEF_S)),
-        loss: if bag.hold == BagHold::Price { Loss::Wait } else { Loss::Run },
-        wait_max_s,
-        ..Settings::default()
+        ahead: prices_ahead(&prices, own.wait_max_s, &now).collect(),
+        ..own
     }
 }
 

@@ -112,6 +112,8 @@ fn setup(config: &Config, state: &State) -> Setup {
         rule: None,
         tuning: config.tuning(),
         gangs: (config.gang.mode != GangMode::Off).then(|| config.gang_settings()),
+        bags: None,
+        data: None,
         left_to_slurm: partitions.filter(by_slurm).collect(),
     }
 }

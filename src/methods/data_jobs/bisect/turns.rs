@@ -8,23 +8,23 @@
 //! pays for all of them), and each block goes to the core with the fewest bytes.
 
 use super::assignment::Assignment;
-use super::instance::{Instance, Job};
+use super::instance::Instance;
 use super::schedule::{Placed, Schedule};
 
-/// Kind of baseline.
+/// Rule by which hosts take turns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Baseline {
+pub enum Turn {
+    /// Hosts one after the other, whatever their sizes.
     RoundRobin,
+    /// A host as often as it is large.
     Weighted,
 }
 
 /// The schedule of all jobs in queue order.
-pub(super) fn run(instance: &Instance, which: Baseline) -> Schedule {
+pub(super) fn run(instance: &Instance, turn: Turn) -> Schedule {
     let mut available = instance.available.clone();
-    let mut turns = Turns {
-        credit: vec![0; instance.hosts.len()],
-        last: instance.hosts.len().saturating_sub(1),
-    };
+    let mut turns = Turns::default();
+    let weights: Vec<usize> = instance.hosts.iter().map(|host| host.cores).collect();
     let mut schedule = Schedule::default();
     for &i in &instance.queue {
         let job = &instance.jobs[i];
@@ -40,11 +40,15 @@ pub(super) fn run(instance: &Instance, which: Baseline) -> Schedule {
             .collect();
         let mut cores = Vec::with_capacity(job.cap);
         while cores.len() < job.cap {
-            let Some(host) = turns.next(instance, &left, which) else { break };
+            let open = |host: &usize| !left[*host].is_empty();
+            let Some(host) = turns.next(turn, &weights, open) else { break };
             cores.extend(left[host].pop());
         }
         let hosts = instance.hosts_of(&cores);
-        let assignment = deal(instance, job, &hosts, which);
+        let sizes: Vec<f64> = job.blocks.iter().map(|block| block.size).collect();
+        let blocks = deal(&sizes, hosts.len(), turn);
+        let mut assignment = Assignment { loads: vec![0.0; hosts.len()], blocks };
+        assignment.recompute(instance, job, &hosts);
         let placed = Placed::new(instance, i, cores, assignment, &mut available);
         schedule.end = schedule.end.max(placed.end);
         schedule.placed.push(placed);
@@ -53,26 +57,33 @@ pub(super) fn run(instance: &Instance, which: Baseline) -> Schedule {
 }
 
 /// Order of turns.
-struct Turns {
+#[derive(Debug, Clone, Default)]
+pub struct Turns {
     credit: Vec<i64>,
-    /// The host of the last turn.
-    last: usize,
+    /// Host behind that of the last turn.
+    next: usize,
 }
 
 impl Turns {
-    /// The next host that has a core left.
-    fn next(&mut self, instance: &Instance, left: &[Vec<usize>], which: Baseline) -> Option<usize> {
-        let count = left.len();
-        let open = |host: &usize| !left[*host].is_empty();
-        if which == Baseline::RoundRobin {
-            self.last = (1..=count).map(|step| (self.last + step) % count).find(open)?;
-            return Some(self.last);
+    /// The next open host; `weights` has all hosts.
+    pub fn next(
+        &mut self,
+        turn: Turn,
+        weights: &[usize],
+        open: impl Fn(&usize) -> bool,
+    ) -> Option<usize> {
+        let count = weights.len();
+        if turn == Turn::RoundRobin {
+            let host = (0..count).map(|step| (self.next + step) % count).find(open)?;
+            self.next = host + 1;
+            return Some(host);
         }
-        let weight = |host: usize| i64::try_from(instance.hosts[host].cores).unwrap_or(i64::MAX);
+        self.credit.resize(count, 0);
         let mut sum = 0i64;
-        for host in (0..count).filter(open) {
-            self.credit[host] = self.credit[host].saturating_add(weight(host));
-            sum = sum.saturating_add(weight(host));
+        for host in (0..count).filter(&open) {
+            let weight = i64::try_from(weights[host]).unwrap_or(i64::MAX);
+            self.credit[host] = self.credit[host].saturating_add(weight);
+            sum = sum.saturating_add(weight);
         }
         // Of equal credits the first host's.
         let best = (0..count).filter(open).rev().max_by_key(|&host| self.credit[host])?;
@@ -81,23 +92,23 @@ impl Turns {
     }
 }
 
-fn deal(instance: &Instance, job: &Job, hosts: &[usize], which: Baseline) -> Assignment {
-    let mut blocks = vec![Vec::new(); hosts.len()];
-    let mut bytes = vec![0.0; hosts.len()];
-    for b in 0..job.blocks.len() {
-        let core = match which {
-            Baseline::RoundRobin => b % hosts.len().max(1),
-            Baseline::Weighted => {
+/// The blocks, by their sizes, that each core gets: in turn, or where the fewest bytes are.
+#[must_use]
+pub fn deal(sizes: &[f64], cores: usize, turn: Turn) -> Vec<Vec<usize>> {
+    let mut blocks = vec![Vec::new(); cores];
+    let mut bytes = vec![0.0; cores];
+    for (b, size) in sizes.iter().enumerate() {
+        let core = match turn {
+            Turn::RoundRobin => b % cores.max(1),
+            Turn::Weighted => {
                 let least = |a: &usize, b: &usize| f64::total_cmp(&bytes[*a], &bytes[*b]);
-                (0..hosts.len()).min_by(least).unwrap_or(0)
+                (0..cores).min_by(least).unwrap_or(0)
             }
         };
-        bytes[core] += job.blocks[b].size;
+        bytes[core] += size;
         blocks[core].push(b);
     }
-    let mut assignment = Assignment { loads: vec![0.0; hosts.len()], blocks };
-    assignment.recompute(instance, job, hosts);
-    assignment
+    blocks
 }
 
 #[cfg(test)]
@@ -123,8 +134,8 @@ mod tests {
         };
         // Hosts 0, 1, 0; the first core reads 40 MB of host 1's.
         let blocks = vec![vec![0, 3], vec![1], vec![2]];
-        assert_eq!(of(Baseline::RoundRobin), (vec![0, 2, 1], blocks, 8000.0));
+        assert_eq!(of(Turn::RoundRobin), (vec![0, 2, 1], blocks, 8000.0));
         let blocks = vec![vec![0], vec![1, 3], vec![2]];
-        assert_eq!(of(Baseline::Weighted), (vec![0, 2, 1], blocks, 6000.0));
+        assert_eq!(of(Turn::Weighted), (vec![0, 2, 1], blocks, 6000.0));
     }
 }
