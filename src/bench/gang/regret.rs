@@ -111,12 +111,15 @@ fn fit(curve: &[f64]) -> f64 {
     if yy > 0.0 { xy * xy / (xx * yy) } else { 1.0 }
 }
 
+/// Bonus scale, and the regret of each run.
+type Scale = (f64, Vec<Vec<f64>>);
+
 /// Mean regret over ln t, with its deviation at the marks: a straight line grows with ln t.
-fn svg(scales: &[(f64, Vec<Vec<f64>>)], marks: &[usize]) -> String {
+fn svg(scales: &[Scale], marks: &[usize]) -> String {
     const COLOURS: [&str; 5] = ["#b2182b", "#ef8a62", "#777777", "#2166ac", "#053061"];
     // Curves of the large scales would flatten all others.
     let shown = scales.iter().filter(|(scale, _)| *scale <= 0.1).zip(COLOURS).enumerate();
-    let line = |(at, ((scale, runs), colour)): (usize, (&(f64, Vec<Vec<f64>>), &'static str))| {
+    let line = |(at, ((scale, runs), colour)): (usize, (&Scale, &'static str))| {
         let slots = runs.first().map_or(0, Vec::len);
         let kept = (1..=slots).filter(|slot| *slot <= 50 || slot.is_multiple_of(10));
         // Bars of neighbours do not lie on each other.
