@@ -238,8 +238,8 @@ type Regrets = Vec<Vec<Vec<f64>>>;
 /// Mean regret over the slots, with its deviation at the marks.
 fn svg(regrets: &Regrets, marks: &[usize]) -> String {
     let line = |(at, regret): (usize, &Vec<Vec<f64>>)| {
-        // Bars of neighbours do not lie on each other.
-        let aside = 1.0 + 0.04 * (at as f64 - 2.5);
+        // Bars of neighbours lie beside each other, left of the names.
+        let aside = 1.0 - 0.04 * at as f64;
         let slots = regret.first().map_or(0, Vec::len);
         let kept = (1..=slots).filter(|slot| *slot <= 30 || slot.is_multiple_of(30));
         Line {
@@ -259,7 +259,7 @@ fn svg(regrets: &Regrets, marks: &[usize]) -> String {
         across: "slot",
         ticks: [1, 10].iter().chain(marks).map(|slot| *slot as f64).collect(),
         is_log: (true, true),
-        least: 0.1,
+        least: 0.5,
         lines: shown.map(line).collect(),
     };
     plot::page((720.0, 480.0), &panel.draw())

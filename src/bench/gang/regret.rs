@@ -122,8 +122,8 @@ fn svg(scales: &[Scale], marks: &[usize]) -> String {
     let line = |(at, ((scale, runs), colour)): (usize, (&Scale, &'static str))| {
         let slots = runs.first().map_or(0, Vec::len);
         let kept = (1..=slots).filter(|slot| *slot <= 50 || slot.is_multiple_of(10));
-        // Bars of neighbours do not lie on each other.
-        let aside = 1.0 + 0.03 * (at as f64 - 2.0);
+        // Bars of neighbours lie beside each other, left of the names.
+        let aside = 1.0 - 0.03 * at as f64;
         Line {
             name: format!("scale {scale}"),
             colour,
