@@ -11,6 +11,7 @@ mod pages;
 mod plot;
 mod proof;
 mod simulate;
+mod starts;
 mod timing;
 mod topology;
 
@@ -65,6 +66,8 @@ enum Command {
     /// Time of one proof of a planned start on 10,000 nodes
     Proof,
     Simulate(Box<simulate::Args>),
+    /// Forecasts of starts beside Slurm's on logs, or their time: [FILE...]
+    Starts(Words),
     /// Time and memory of a decision on 400 leaf switches or blocks
     Topology,
 }
@@ -117,6 +120,7 @@ impl Command {
             Self::Pages { directory } => pages::run(directory)?,
             Self::Proof => proof::run(),
             Self::Simulate(_) => {}
+            Self::Starts(args) => starts::run(&args.words)?,
             Self::Topology => topology::run(),
         }
         Ok(true)

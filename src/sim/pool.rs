@@ -68,15 +68,15 @@ impl Schedule {
 /// Slurm's own rules know the turnaround of a workload.
 pub fn run(load: &Workload, policy: &Policy, rules: &Rules, progress: &dyn Fn(usize)) -> Schedule {
     match policy.order {
-        Order::Fcfs => schedule(load, 0, &mut Easy::new(load.cpus, false), progress),
-        Order::Easy => schedule(load, 0, &mut Easy::new(load.cpus, true), progress),
+        Order::Fcfs => schedule(load, 0, &mut Easy::new(load.cpus, 0), progress),
+        Order::Easy => schedule(load, 0, &mut Easy::new(load.cpus, usize::MAX), progress),
         Order::Slurm { .. } => slurm::pool::run(load, &rules.of(policy.order), progress),
         Order::Other { pool, .. } => schedule(load, 0, &mut *pool(load), progress),
     }
 }
 
 /// Runs all jobs; their CPUs take the next ones `turnaround_s` after their ends.
-pub(crate) fn schedule(
+pub fn schedule(
     load: &Workload,
     turnaround_s: u64,
     scheduler: &mut dyn Scheduler,

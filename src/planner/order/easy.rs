@@ -45,7 +45,7 @@ impl Gap {
 pub struct Easy {
     total: u64,
     taken: u64,
-    backfills: bool,
+    depth: usize,
     waiting: BTreeMap<(Rank, u32), Request>,
     /// Running jobs with the times of their limits.
     running: BTreeMap<u32, i64>,
@@ -54,10 +54,11 @@ pub struct Easy {
 }
 
 impl Easy {
-    /// Makes an idle pool of so much; without `backfills` the first job blocks all.
-    pub fn new(total: u64, backfills: bool) -> Self {
+    /// Makes an idle pool of so much, in which backfill looks at so many jobs; at 0 the first one
+    /// blocks all.
+    pub fn new(total: u64, depth: usize) -> Self {
         let (waiting, running, ends) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        Self { total, taken: 0, backfills, waiting, running, ends }
+        Self { total, taken: 0, depth, waiting, running, ends }
     }
 
     /// Changes what there is in all; what runs goes on.
@@ -104,14 +105,17 @@ impl Easy {
             self.start(&job, now_s);
             started.push(job.id);
         };
-        if !self.backfills || self.free() == 0 {
+        if self.depth == 0 || self.free() == 0 {
             return;
         }
         let mut gap = self.gap_before(head.size, now_s);
-        let mut last = (head.rank, head.id);
+        let (mut last, mut left) = ((head.rank, head.id), self.depth);
         while gap.free > 0 {
-            let mut behind = self.waiting.range((Excluded(last), Unbounded));
-            let Some((&key, &job)) = behind.find(|(_, job)| gap.admits(job)) else { return };
+            let mut behind = self.waiting.range((Excluded(last), Unbounded)).take(left).enumerate();
+            let Some((passed, (&key, &job))) = behind.find(|(_, (_, job))| gap.admits(job)) else {
+                return;
+            };
+            left -= passed + 1;
             if job.limit_s > gap.window_s {
                 gap.extra -= job.size;
             }
@@ -148,8 +152,8 @@ impl Easy {
 mod tests {
     use super::*;
 
-    fn pool(backfills: bool) -> Easy {
-        let mut pool = Easy::new(10, backfills);
+    fn pool(depth: usize) -> Easy {
+        let mut pool = Easy::new(10, depth);
         arrive(&mut pool, 0, 6, 100);
         assert_eq!(pass(&mut pool, 0), [0]);
         arrive(&mut pool, 1, 8, 50); // the head: starts at 100, 2 CPUs beside it
@@ -168,7 +172,7 @@ mod tests {
 
     #[test]
     fn what_ends_in_time_or_leaves_enough_passes_the_head() {
-        let mut pool = pool(true);
+        let mut pool = pool(9);
         arrive(&mut pool, 2, 3, 101); // too long, too large
         arrive(&mut pool, 3, 2, 500); // fits beside
         arrive(&mut pool, 4, 2, 90); // ends in time
@@ -182,14 +186,14 @@ mod tests {
 
     #[test]
     fn without_backfill_the_head_blocks() {
-        let mut pool = pool(false);
+        let mut pool = pool(0);
         arrive(&mut pool, 2, 1, 1);
         assert_eq!(pass(&mut pool, 2), [] as [u32; 0]);
     }
 
     #[test]
     fn a_pool_that_shrinks_below_what_runs_starts_nothing() {
-        let mut pool = pool(true);
+        let mut pool = pool(9);
         pool.resize(5);
         arrive(&mut pool, 2, 1, 1);
         assert_eq!(pass(&mut pool, 2), [] as [u32; 0]);

@@ -14,6 +14,7 @@
 
 mod arrange;
 mod easy;
+mod forecast;
 mod guard;
 mod pools;
 mod rank;
@@ -25,6 +26,7 @@ mod starvation;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub use easy::{Easy, Request};
+pub use forecast::{Ahead, Forecasts, Start};
 pub use guard::{Guard, GuardRule, competes};
 pub use pools::Pools;
 pub use rank::Rank;

@@ -43,7 +43,7 @@ impl StarvationLimit {
     pub fn new(total: u64, share_percent: u32) -> Self {
         Self {
             share_percent,
-            fair: Easy::new(total, true),
+            fair: Easy::new(total, usize::MAX),
             jobs: BTreeMap::new(),
             ends: BTreeSet::new(),
             longest_s: 0,

@@ -31,7 +31,9 @@ impl Search<Cpus> for OfJob<'_, '_> {
     }
 }
 
-struct State<'a> {
+/// Slurmctld on a pool.
+#[derive(Debug)]
+pub struct State<'a> {
     jobs: &'a [SimJob],
     rules: &'a Rules,
     all: Cpus,
@@ -95,7 +97,8 @@ impl Scheduler for State<'_> {
 }
 
 impl<'a> State<'a> {
-    fn new(load: &'a Workload, rules: &'a Rules) -> Self {
+    /// Nothing waits or runs yet of this log.
+    pub fn new(load: &'a Workload, rules: &'a Rules) -> Self {
         let pool = std::iter::once((0, load.cpus));
         let queue = Queue::new(rules, pool);
         Self {
@@ -170,6 +173,32 @@ impl<'a> State<'a> {
             let behind = left.get(at..).unwrap_or_default();
             left.truncate(at + self.until_last(behind, &slots, (first.as_ref(), now_s)));
         }
+    }
+
+    /// The jobs that wait, in Slurm's order.
+    pub fn waiting(&self, now_s: i64) -> Vec<u32> {
+        self.queue.order(now_s)
+    }
+
+    /// The starts that backfill plans for all that wait, as Slurm shows them.
+    pub fn planned(&self, now_s: i64) -> BTreeMap<u32, i64> {
+        let parameters = &self.rules.parameters;
+        let (waiting, mut made) = (self.waiting(now_s), BTreeMap::new());
+        let mut slots =
+            Slots::new(self.all.clone(), now_s, parameters.bf_window_s, parameters.bf_resolution_s);
+        let mut found = BTreeMap::new();
+        for &id in waiting.iter().take(parameters.bf_max_job_test) {
+            let Some(job) = self.job(id) else { continue };
+            let limit_s = self.queue.planned_s(id, job.limit_s, waiting.first(), now_s);
+            let mut search = OfJob { state: self, size: job.size, now_s };
+            let count = self.queue.may_reserve(id, now_s, &mut made);
+            let planned = slots.plan(&self.all, limit_s, (now_s, count.is_some()), &mut search);
+            if let Planned::Later(start_s) = planned {
+                count.into_iter().for_each(|count| *count += 1);
+                found.insert(id, start_s);
+            }
+        }
+        found
     }
 
     /// The number of these jobs up to the last one that free CPUs hold which are not reserved.

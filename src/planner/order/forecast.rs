@@ -1,0 +1,365 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Forecasts of starts: a pool is run forward many times from how it is now.
+//!
+//! In each draw jobs run as long as their predictions times what recent runs of their users were of
+//! theirs, longer than they have run already, and jobs arrive as on an earlier day at the same hour.
+//! What the model leaves out (reservations, what users do when they wait) makes real starts scatter
+//! more than draws: the end of a forecast is scaled so that lately nine in ten starts of forecasts
+//! of like length came by theirs.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+
+use super::easy::{Easy, Request};
+use super::rank::Rank;
+use phalanx_core::number::{as_f64, whole};
+use phalanx_core::random::Stream;
+
+/// Arrivals, and ratios of runtimes to predictions, that are kept: the latest.
+const ARRIVALS_MAX: usize = 20_000;
+const RATIOS_MAX: usize = 1_000;
+/// Of one user's ratios the latest, and from how many on they count alone.
+const OWN_MAX: usize = 50;
+const OWN_MIN: usize = 10;
+/// Users whose ratios are kept.
+const USERS_MAX: usize = 20_000;
+/// Ratios that are drawn until one is long enough for a job that runs already.
+const RATIO_TRIES: usize = 16;
+/// Jobs behind the first one that backfill looks at.
+const DEPTH: usize = 500;
+const DAY_S: i64 = 86_400;
+/// Shortest forecast that is scaled, seconds: Slurm looks so often.
+const SHORTEST_S: i64 = 30;
+/// Classes of lengths, each four times as long as the one before.
+const LENGTHS: usize = 8;
+/// Share of starts that come by the end of a forecast.
+const SHARE: f64 = 0.9;
+/// Logarithms of the first scale of an end, and of the least and the greatest one.
+const SCALE: f64 = 1.2;
+const SCALE_MAX: f64 = 5.0;
+/// Step of that logarithm after each start.
+const STEP: f64 = 0.1;
+
+/// A job of a pool as the forecast begins, the waiting ones in Slurm's order.
+#[derive(Debug, Clone, Copy)]
+pub struct Ahead {
+    /// Its request; the rank does not count.
+    pub job: Request,
+    /// Number of its user.
+    pub user: u64,
+    /// Predicted runtime, seconds.
+    pub mean_s: f64,
+    /// Time for which it has run; `None`: it waits.
+    pub ran_s: Option<u64>,
+}
+
+/// A forecast: seconds from now until the start, which comes by the middle as often as not, and by
+/// the end nine times in ten.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Start {
+    /// Middle of the forecast, seconds.
+    pub median_s: i64,
+    /// End of the forecast, seconds.
+    pub by_s: i64,
+}
+
+/// A job that arrived.
+#[derive(Debug, Clone, Copy)]
+struct Arrival {
+    at_s: i64,
+    pool: u32,
+    job: Request,
+    user: u64,
+    mean_s: f64,
+}
+
+/// What forecasts are made from, and what came of those made.
+#[derive(Debug, Clone)]
+pub struct Forecasts {
+    arrivals: VecDeque<Arrival>,
+    ratios: VecDeque<f64>,
+    /// Ratios by user.
+    own: BTreeMap<u64, VecDeque<f64>>,
+    /// Logarithms of the scales, by class of length.
+    scales: [f64; LENGTHS],
+    /// End, Unix seconds, of the first forecast of each job in each class of length; `None`: it has
+    /// been judged.
+    told: BTreeMap<u32, BTreeMap<usize, Option<i64>>>,
+}
+
+impl Default for Forecasts {
+    fn default() -> Self {
+        Self {
+            arrivals: VecDeque::new(),
+            ratios: VecDeque::new(),
+            own: BTreeMap::new(),
+            scales: [SCALE; LENGTHS],
+            told: BTreeMap::new(),
+        }
+    }
+}
+
+impl Forecasts {
+    /// A job arrived in a pool.
+    pub fn arrived(&mut self, at_s: i64, pool: u32, job: Request, user: u64, mean_s: f64) {
+        keep(&mut self.arrivals, Arrival { at_s, pool, job, user, mean_s }, ARRIVALS_MAX);
+    }
+
+    /// A job ended.
+    pub fn ended(&mut self, user: u64, mean_s: f64, run_s: u64) {
+        let ratio = as_f64(run_s.max(1)) / mean_s.max(1.0);
+        keep(&mut self.ratios, ratio, RATIOS_MAX);
+        if self.own.len() < USERS_MAX || self.own.contains_key(&user) {
+            keep(self.own.entry(user).or_default(), ratio, OWN_MAX);
+        }
+    }
+
+    /// A job started: its forecasts are judged.
+    pub fn started(&mut self, id: u32, now_s: i64) {
+        self.judge(id, now_s, true);
+        self.told.remove(&id);
+    }
+
+    /// Judges what was told of a job that starts now, or still waits.
+    fn judge(&mut self, id: u32, now_s: i64, starts: bool) {
+        for (length, told) in self.told.get_mut(&id).into_iter().flatten() {
+            let Some(scale) = self.scales.get_mut(*length) else { continue };
+            let late = told.is_some_and(|by_s| by_s < now_s);
+            if told.is_some() && (late || starts) {
+                let step = if late { SHARE } else { SHARE - 1.0 };
+                *scale = (*scale + STEP * step).clamp(-SCALE_MAX, SCALE_MAX);
+                *told = None;
+            }
+        }
+    }
+
+    /// Forgets what was told of jobs that are not among these.
+    pub fn retain(&mut self, waits: impl Fn(u32) -> bool) {
+        self.told.retain(|id, _| waits(*id));
+    }
+
+    /// Forecasts the starts of the waiting jobs of a pool of so much, by draws until there are
+    /// enough of them or `time_is_up`.
+    pub fn of_pool(
+        &mut self,
+        now_s: i64,
+        (pool, total): (u32, u64),
+        jobs: &[Ahead],
+        draws: usize,
+        time_is_up: &dyn Fn() -> bool,
+    ) -> BTreeMap<u32, Start> {
+        let mut starts: Vec<Vec<i64>> = vec![Vec::new(); jobs.len()];
+        for number in 0..draws {
+            if number > 1 && time_is_up() {
+                break;
+            }
+            Draw::new(self, now_s, pool, number).run(total, jobs, &mut starts);
+        }
+        let mut found = BTreeMap::new();
+        for (ahead, starts) in jobs.iter().zip(&mut starts) {
+            let id = ahead.job.id;
+            let Some(median_s) = share_of(starts, 0.5).filter(|_| !found.contains_key(&id)) else {
+                continue;
+            };
+            self.judge(id, now_s, false);
+            let length = class_of(median_s);
+            let scale = self.scales.get(length).copied().unwrap_or(SCALE).exp();
+            let by_s = as_f64(share_of(starts, SHARE).unwrap_or(0).max(SHORTEST_S).unsigned_abs());
+            let by_s = i64::try_from(whole(by_s * scale)).unwrap_or(i64::MAX).max(median_s);
+            let told = self.told.entry(id).or_default();
+            told.entry(length).or_insert(Some(now_s.saturating_add(by_s)));
+            found.insert(id, Start { median_s, by_s });
+        }
+        found
+    }
+}
+
+fn keep<T>(list: &mut VecDeque<T>, value: T, most: usize) {
+    list.push_back(value);
+    if list.len() > most {
+        list.pop_front();
+    }
+}
+
+/// The number by which this share of a list comes.
+fn share_of(list: &mut [i64], share: f64) -> Option<i64> {
+    list.sort_unstable();
+    let place = whole((as_f64(list.len() as u64) * share).floor());
+    list.get(usize::try_from(place).unwrap_or(0)).copied()
+}
+
+/// The class of a forecast's length.
+fn class_of(seconds: i64) -> usize {
+    let ratio = (seconds / SHORTEST_S).max(1).ilog2() / 2;
+    usize::try_from(ratio).unwrap_or(0).min(LENGTHS - 1)
+}
+
+/// One way in which things may go.
+struct Draw<'a> {
+    of: &'a Forecasts,
+    /// Arrivals of an earlier time, from the hour on that it is now, and how far back that is.
+    arrivals: Vec<&'a Arrival>,
+    shift_s: i64,
+    now_s: i64,
+    random: Stream,
+}
+
+impl<'a> Draw<'a> {
+    fn new(of: &'a Forecasts, now_s: i64, pool: u32, number: usize) -> Self {
+        let mut random = Stream::new(now_s.unsigned_abs().wrapping_add(number as u64));
+        let span_s = of.arrivals.front().map_or(0, |first| now_s - first.at_s);
+        let days = usize::try_from(span_s / DAY_S).unwrap_or(0);
+        let shift_s = match i64::try_from(random.below(days) + 1) {
+            Ok(day) if days > 0 => day * DAY_S,
+            _ => span_s,
+        };
+        let behind = of.arrivals.partition_point(|arrival| arrival.at_s <= now_s - shift_s);
+        let arrivals = of.arrivals.range(behind..).filter(|arrival| arrival.pool == pool);
+        Self { of, arrivals: arrivals.collect(), shift_s, now_s, random }
+    }
+
+    /// The runtime of a job, longer than it has run.
+    fn run_s(&mut self, ahead: &Ahead) -> u64 {
+        let (ran_s, limit_s) = (ahead.ran_s.unwrap_or(0), ahead.job.limit_s.max(1));
+        let own = self.of.own.get(&ahead.user).filter(|own| own.len() >= OWN_MIN);
+        let ratios = own.unwrap_or(&self.of.ratios);
+        for _ in 0..RATIO_TRIES {
+            let ratio = ratios.get(self.random.below(ratios.len()));
+            let run_s = whole(ahead.mean_s * ratio.copied().unwrap_or(1.0)).clamp(1, limit_s);
+            if run_s > ran_s {
+                return run_s;
+            }
+        }
+        let left_s = as_f64(limit_s.saturating_sub(ran_s));
+        ran_s + whole(left_s * self.random.unit()).max(1)
+    }
+
+    /// The arrival of this number from now on: the time from now, and the job.
+    fn arrival(&self, number: usize) -> Option<(i64, &'a Arrival)> {
+        let round = number.checked_div(self.arrivals.len()).filter(|_| number < ARRIVALS_MAX)?;
+        let arrival = *self.arrivals.get(number % self.arrivals.len())?;
+        let later_s = self.shift_s.saturating_mul(i64::try_from(round).unwrap_or(i64::MAX) + 1);
+        Some((arrival.at_s.saturating_add(later_s) - self.now_s, arrival))
+    }
+
+    /// Runs the pool until all that wait have started; adds the start of each.
+    fn run(mut self, total: u64, jobs: &[Ahead], starts: &mut [Vec<i64>]) {
+        let mut pool = Easy::new(total, DEPTH);
+        let mut ends: BinaryHeap<Reverse<(i64, u32)>> = BinaryHeap::new();
+        let end_s = |now_s: i64, run_s: u64| now_s.saturating_add_unsigned(run_s);
+        let (mut runs, mut waiting) = (Vec::new(), 0);
+        for (id, ahead) in (0..).zip(jobs) {
+            let run_s = self.run_s(ahead);
+            let (ran_s, rank) = (ahead.ran_s.unwrap_or(0), Rank::ARRIVAL);
+            let limit_s = ahead.job.limit_s.saturating_sub(ran_s).max(1);
+            let job = Request { id, limit_s, rank, ..ahead.job };
+            runs.push(run_s);
+            if ahead.ran_s.is_some() {
+                pool.start(&job, 0);
+                ends.push(Reverse((end_s(0, run_s - ran_s), id)));
+            } else if job.size <= total {
+                pool.submit(job);
+                waiting += 1;
+            }
+        }
+        let (mut now_s, mut come, mut started) = (0, 0, Vec::new());
+        while waiting > 0 {
+            while let Some(&Reverse((_, id))) = ends.peek().filter(|next| next.0.0 <= now_s) {
+                ends.pop();
+                pool.finish(id);
+            }
+            while let Some((_, next)) = self.arrival(come).filter(|(at_s, _)| *at_s <= now_s) {
+                let id = u32::try_from(runs.len()).unwrap_or(u32::MAX);
+                pool.submit(Request { id, rank: Rank::ARRIVAL, ..next.job });
+                let ahead =
+                    Ahead { job: next.job, user: next.user, mean_s: next.mean_s, ran_s: None };
+                runs.push(self.run_s(&ahead));
+                come += 1;
+            }
+            pool.pass(now_s, &mut started);
+            for id in started.drain(..) {
+                let run_s = runs.get(id as usize).copied().unwrap_or(1);
+                ends.push(Reverse((end_s(now_s, run_s), id)));
+                if let Some(starts) = starts.get_mut(id as usize) {
+                    starts.push(now_s);
+                    waiting -= 1;
+                }
+            }
+            let next_s = self.arrival(come).map(|(at_s, _)| at_s);
+            let end_s = ends.peek().map(|Reverse((end_s, _))| *end_s);
+            let Some(next_s) = next_s.into_iter().chain(end_s).min() else { return };
+            now_s = next_s.max(now_s);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ahead(id: u32, size: u64, seconds: u64, ran_s: Option<u64>) -> Ahead {
+        let job = Request { id, size, limit_s: seconds, rank: Rank::ARRIVAL };
+        Ahead { job, user: 1, mean_s: as_f64(seconds), ran_s }
+    }
+
+    fn medians(of: &mut Forecasts, now_s: i64, jobs: &[Ahead]) -> Vec<(u32, i64)> {
+        let found = of.of_pool(now_s, (0, 10), jobs, 9, &|| false);
+        found.into_iter().map(|(id, start)| (id, start.median_s)).collect()
+    }
+
+    /// Goal: the pool is run forward from how it is. Method: one job has 70 s left, the first in
+    /// line is to wait for it, the next for both, and another passes; then jobs come as they did a
+    /// day before, of which one fits beside the first in line and holds up the next.
+    #[test]
+    fn what_runs_waits_and_comes_decides() {
+        let jobs = [
+            ahead(1, 6, 100, Some(30)),
+            ahead(2, 8, 50, None),
+            ahead(3, 9, 50, None),
+            ahead(4, 2, 60, None),
+            ahead(5, 11, 60, None),
+        ];
+        let mut forecasts = Forecasts::default();
+        let (day_s, now_s) = (DAY_S, 2 * DAY_S - 20);
+        assert_eq!(medians(&mut forecasts, now_s, &jobs), [(2, 70), (3, 120), (4, 0)]);
+        let came = ahead(9, 2, 1000, None);
+        forecasts.arrived(day_s - 30, 0, came.job, 1, came.mean_s);
+        forecasts.arrived(day_s - 10, 1, came.job, 1, came.mean_s);
+        assert_eq!(medians(&mut forecasts, now_s, &jobs[..4])[1], (3, 120), "in another pool");
+        forecasts.arrived(day_s - 10, 0, came.job, 1, came.mean_s);
+        assert_eq!(medians(&mut forecasts, now_s, &jobs[..4])[1], (3, 1010));
+    }
+
+    /// Goal: a job runs as its user's did, but longer than it has run already.
+    #[test]
+    fn runs_are_drawn_from_the_users() {
+        let mut forecasts = Forecasts::default();
+        (0..20).for_each(|at| forecasts.ended(1 + at % 2, 100.0, [20, 50][at as usize % 2]));
+        let runs = |ran_s| [ahead(1, 6, 100, Some(ran_s)), ahead(2, 8, 50, None)];
+        assert_eq!(medians(&mut forecasts, 0, &runs(5)), [(2, 15)]);
+        let late = medians(&mut forecasts, 0, &runs(30));
+        assert!((1..=70).contains(&late[0].1), "longer than any run: until its limit, {late:?}");
+        let stranger = runs(30).map(|of| Ahead { user: 7, ..of });
+        assert_eq!(medians(&mut forecasts, 0, &stranger), [(2, 20)], "as any user's");
+    }
+
+    /// Goal: nine in ten starts come by the end of their forecasts, however far the draws are off.
+    /// Method: starts at up to 8 times the middle, judged as they come or are overdue.
+    #[test]
+    fn nine_in_ten_come_by_the_end() {
+        let (mut forecasts, mut random, mut covered) = (Forecasts::default(), Stream::new(5), 0);
+        for id in 1..=2000 {
+            let now_s = i64::from(id) * 10_000;
+            let jobs = [ahead(0, 6, 100, Some(0)), ahead(id, 8, 50, None)];
+            let by_s = forecasts.of_pool(now_s, (0, 10), &jobs, 3, &|| false)[&id].by_s;
+            let wait_s = i64::try_from(whole(100.0 * (random.unit() * 8.0))).unwrap();
+            covered += u32::from(wait_s <= by_s);
+            if id % 3 == 0 && wait_s > by_s {
+                forecasts.of_pool(now_s + by_s + 1, (0, 10), &jobs, 3, &|| false);
+            }
+            forecasts.started(id, now_s + wait_s);
+        }
+        assert!((1770..=1830).contains(&covered), "{covered}");
+        assert!(forecasts.told.is_empty());
+    }
+}
