@@ -175,6 +175,9 @@ pub struct PlannedJob {
     pub nodes: String,
     /// Reason for which the job cannot start now.
     pub reason: Option<String>,
+    /// Forecast of the start, as in [`PendingReport`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start_ms: Option<[u64; 2]>,
     /// Rank in the order of starts that the methods ask for, from 0.
     pub rank: Option<u32>,
     /// Delta on the job's site factor for that rank.

@@ -124,8 +124,6 @@ def gang_waits(suite, decide):
             m["method"] == "backfill_window" and m["terms"].get("gang") == gang
             for m in phalanx_json(suite.cluster, "plan")["methods"]),
             "the gang's nodes are spared")
-        shown = phalanx_json(suite.cluster, "explain", str(gang))["pending"]
-        suite.expect(shown.get("expected_start_ms"), f"explain {gang}: {shown}")
     outlasting = suite.submit("long", "-n1", "-t10")
     suite.running(outlasting)
     node = suite.cluster.job(outlasting)["NodeList"]
@@ -154,6 +152,27 @@ def gang(suite):
     waited = gang_waits(suite, False)[0]
     print(f"    the gang waited {planned:.0f} s, without predictions {waited:.0f} s")
     suite.expect(planned + 3 < waited, f"the gang waited {planned} and {waited} s")
+
+
+@case(needs=["learn"])
+def forecast(suite):
+    """The start of a waiting job is forecast"""
+    held = suite.submit("long", "-N4", "--exclusive")
+    suite.running(held)
+    waiting = suite.submit("short")
+    pending = suite.until(lambda: (report := phalanx_json(suite.cluster, "explain", str(waiting))
+                                   .get("pending") or {}).get("start_ms") and report, "a forecast")
+    middle_ms, end_ms = pending["start_ms"]
+    suite.expect("nine in ten by" in phalanx(suite.cluster, "explain", str(waiting)).stdout,
+                 "explain says so")
+    planned = [job["start_ms"] for job in phalanx_json(suite.cluster, "plan")["jobs"]
+               if job["job_id"] == waiting]
+    suite.expect(planned and planned[0][0] <= planned[0][1], f"plan: {planned}")
+    suite.running(waiting)
+    began_ms = seconds(suite.cluster.job(waiting), "StartTime") * 1000
+    suite.expect(abs(began_ms - middle_ms) < 10_000 and began_ms <= end_ms,
+                 f"{began_ms}: {middle_ms}, {end_ms}")
+    suite.emptied()
 
 
 case(shipped_config)

@@ -82,6 +82,12 @@ pub fn time(ms: u64) -> String {
     time_in(ms, &TimeZone::system(), "%Y-%m-%dT%H:%M:%S")
 }
 
+/// Formats a forecast of a start, in unix milliseconds: `2026-11-28T14:10:00, nine in ten by
+/// 2026-11-28T15:25:00`.
+pub fn start([middle_ms, end_ms]: [u64; 2]) -> String {
+    format!("{}, nine in ten by {}", time(middle_ms), time(end_ms))
+}
+
 /// Hours, minutes and seconds of unix milliseconds in local time.
 pub fn clock(ms: u64) -> String {
     time_in(ms, &TimeZone::system(), "%H:%M:%S")

@@ -220,10 +220,10 @@ pub struct PendingReport {
     /// A method's explanation for the job where the method has no preference.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<Note>,
-    /// Expected time at which enough of the job's nodes are free, unix milliseconds, by learned
-    /// runtimes alone; absent where they are now, or too little is known.
+    /// Forecast of the start, unix milliseconds: it comes by the first as often as not, and by the
+    /// second nine times in ten; absent until there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub expected_start_ms: Option<u64>,
+    pub start_ms: Option<[u64; 2]>,
     /// Leaf switches or blocks for the job, where it wants several nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub topology: Option<LeavesAhead>,

@@ -8,6 +8,7 @@
 //! | `poll` | reads slurmctld every `source.poll_ms` | `threads/poll.rs` |
 //! | `plan` | attribution, preferences of the methods, the plan | `threads/plan.rs` |
 //! | `order` | the order of starts | `threads/order.rs` |
+//! | `forecast` | when the waiting jobs start | `threads/forecast.rs` |
 //! | `lookups` | finds out where inputs of data jobs lie | `threads/lookups.rs` |
 //! | `datasets` | which datasets nodes report, and the site's list | `threads/datasets.rs` |
 //! | `comments` | writes comments of jobs, by `scontrol` | `threads/comments.rs` |
@@ -71,7 +72,7 @@ use crate::daemon::threads::learn::runs::RunEvent;
 use crate::daemon::threads::learn::{Learner, LearnerData};
 use crate::daemon::threads::order::Order;
 use crate::daemon::threads::poll::Poll;
-use crate::daemon::threads::{collect, comments, datasets, energy, lookups, plan};
+use crate::daemon::threads::{collect, comments, datasets, energy, forecast, lookups, plan};
 use crate::daemon::watchdog::{Heartbeats, Watchdog};
 use crate::history::{
     HistoryReader, HistorySender, HistoryThread, Limits, SampleRecord, ThreadOptions,
@@ -227,6 +228,7 @@ fn rows(ends: Ends, config: &Config) -> Vec<Row> {
             energy::run(&all.energy, stop);
         }),
         Row::new("order", Background, |all, stop| order(all).run(stop)),
+        Row::new("forecast", Background, |all, stop| forecast::run(all, stop)),
         Row::new("plan", Background, move |all, stop| plan::run(all, &snapshots, stop)),
         Row::new("api", Usual, move |all, _| {
             let prepare = || Turns::Background.take();

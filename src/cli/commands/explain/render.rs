@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::text::units::{amount, fraction, fraction_or_dash, many, time};
+use crate::text::units::{amount, fraction, fraction_or_dash, many, start, time};
 use crate::text::{clean, facts, heading, preference, table_of, wrapped};
 use phalanx_core::topology::Kind;
 use phalanx_messages::rest::order::JobOrder;
@@ -53,8 +53,8 @@ pub fn text(report: &Explain) -> String {
 pub fn short(report: &Explain) -> String {
     let mut out = wrapped(&first(report), "");
     let mut more = Vec::new();
-    if let Some(start_ms) = report.pending.as_ref().and_then(|p| p.expected_start_ms) {
-        more.push(format!("Enough is expected to be free at {}.", time(start_ms)));
+    if let Some(at_ms) = report.pending.as_ref().and_then(|pending| pending.start_ms) {
+        more.push(format!("Expected to start at {}.", start(at_ms)));
     }
     // Without a limit the share of it that the user's jobs run says nothing.
     if let Some(expected) = report.expected.as_ref().filter(|of| of.limit_s.is_some()) {
@@ -148,9 +148,7 @@ fn waiting(out: &mut String, pending: &PendingReport) {
         ("Nodes needed", pending.nodes_needed.to_string()),
         ("Nodes with room now", format!("{} of {} eligible", pending.fits_now, pending.eligible)),
     ];
-    if let Some(start_ms) = pending.expected_start_ms {
-        list.push(("Enough expected free", time(start_ms)));
-    }
+    list.extend(pending.start_ms.map(|at_ms| ("Expected to start", start(at_ms))));
     list.extend(pending.topology.iter().flat_map(leaves_ahead));
     list.extend(pending.note.iter().flat_map(preference::facts_of_note));
     out.push_str(&facts(&list));

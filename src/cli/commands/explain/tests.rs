@@ -42,7 +42,7 @@ fn an_answer_has_three_lines() {
     let mut long = pending_report();
     let pending = long.pending.as_mut().unwrap();
     (pending.summary, pending.queue_position) = (summary.into(), Some(12_345));
-    pending.expected_start_ms = Some(1_795_262_400_000);
+    pending.start_ms = Some([1_795_262_400_000, 1_795_263_400_000]);
     let expected =
         ExpectedReport { runtime_s: 86_399.0, limit_s: Some(90_000), ..ExpectedReport::default() };
     long.expected = Some(expected);
@@ -65,7 +65,7 @@ fn pending_report() -> Explain {
         mode: "enforce".into(),
         request: map(&[("cpu", "8 per node".to_owned()), ("gres/gpu", "2 per node".to_owned())]),
         pending: Some(PendingReport {
-            expected_start_ms: None,
+            start_ms: Some([1_795_262_400_000, 1_795_263_400_000]),
             topology: Some(LeavesAhead {
                 topology: "default".into(),
                 kind: Kind::Block,

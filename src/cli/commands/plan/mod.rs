@@ -8,7 +8,7 @@ mod what_if;
 use crate::exit::Failure;
 use crate::global::Global;
 use crate::outcome::Outcome;
-use crate::text::units::{many, millis, time};
+use crate::text::units::{many, millis, start, time};
 use crate::text::{clean, heading, preference, table_of, wrapped};
 use phalanx_messages::rest::{PlanReport, PlannedJob};
 use phalanx_planner::preference::MethodReport;
@@ -52,6 +52,7 @@ fn text(report: &PlanReport) -> String {
             .right("Delta", |(_, job)| delta(job.delta))
             .left("Room now on", |(_, job)| job.nodes.clone())
             .left("Waits for", |(_, job)| job.reason.clone().unwrap_or_default())
+            .left("Expected to start", |(_, job)| job.start_ms.map(start).unwrap_or_default())
             .left("Preference", |(_, job)| {
                 job.preference.as_ref().map(preference::short).unwrap_or_default()
             })

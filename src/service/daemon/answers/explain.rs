@@ -200,19 +200,6 @@ impl Shared {
         used
     }
 
-    /// Returns the soonest start by a waiting job's nodes alone, unix milliseconds, if not now.
-    fn expected_start_ms(
-        &self,
-        snapshot: &Snapshot,
-        usages: &[NodeUsage],
-        job: &Job,
-    ) -> Option<u64> {
-        let now_s = now_s();
-        let outlook = self.learned.outlook(&self.config(), snapshot, now_s);
-        let soonest = outlook.soonest(snapshot, usages, job, now_s).filter(|s| s.at_s > now_s)?;
-        u64::try_from(soonest.at_s).ok().map(|s| s.saturating_mul(1000))
-    }
-
     fn pending(&self, snapshot: &Snapshot, job: &Job, user: Option<u32>) -> PendingReport {
         let (usages, _) = self.usages(snapshot);
         let now_s = now_s();
@@ -268,7 +255,7 @@ impl Shared {
             },
             preference: self.planned_preference(job.id).filter(|_| !self.is_slurms(job)),
             note: self.plans.lock().of_round.notes.get(&job.id).cloned(),
-            expected_start_ms: self.expected_start_ms(snapshot, &usages, job),
+            start_ms: self.order.start_ms(job.id),
             topology: self.leaves_ahead(snapshot, &usages, job),
         }
     }

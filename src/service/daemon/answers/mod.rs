@@ -141,6 +141,7 @@ impl Backend for Shared {
                 method: decided.map_or("balance", |s| s.preference.method.as_str()).to_owned(),
                 nodes: node_names(snapshot, &planned.nodes),
                 reason: planned.why.map(str::to_owned),
+                start_ms: self.order.start_ms(planned.job_id),
                 preference: preference_use.map(|s| planned_preference(snapshot, s)),
             }
         });

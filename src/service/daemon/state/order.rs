@@ -20,6 +20,8 @@ pub struct OrderView {
     pub decision: Decision,
     pub guard: Guard,
     pub soft: SoftLimits,
+    /// Forecasts of starts by job, Unix seconds: middle and end.
+    pub starts: BTreeMap<u32, [i64; 2]>,
 }
 
 impl StartOrder {
@@ -60,6 +62,12 @@ impl StartOrder {
     /// Rank and delta of the jobs that the last decision names.
     pub fn places(&self) -> BTreeMap<u32, (Option<u32>, i32)> {
         self.lock().decision.jobs.iter().map(|(id, p)| (*id, (p.rank, p.delta))).collect()
+    }
+
+    /// The forecast of a job's start, Unix milliseconds: middle and end.
+    pub fn start_ms(&self, job_id: u32) -> Option<[u64; 2]> {
+        let found = self.lock().starts.get(&job_id).copied()?;
+        Some(found.map(|at_s| at_s.max(0).unsigned_abs().saturating_mul(1000)))
     }
 
     /// The place of one pending job that the plugin's report names.

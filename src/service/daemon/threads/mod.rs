@@ -6,6 +6,7 @@ pub mod collect;
 pub mod comments;
 pub mod datasets;
 pub mod energy;
+pub mod forecast;
 pub mod history;
 pub mod learn;
 pub mod lookups;
