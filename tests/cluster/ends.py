@@ -64,10 +64,10 @@ class Ends(Suite):
             file.write(text.replace(old, new))
         phalanx(self.cluster, "daemon", "reload")
 
-    def explained(self, job):
-        """What is said of a job's runtime; empty before the daemon knows the job."""
+    def explained(self, job, what="expected"):
+        """What is said of a job's runtime, or else; empty before the daemon knows the job."""
         done = phalanx(self.cluster, "explain", str(job), "--json", check=False)
-        return json.loads(done.stdout).get("expected") or {} if done.returncode == 0 else {}
+        return json.loads(done.stdout).get(what) or {} if done.returncode == 0 else {}
 
     def emptied(self):
         """Waits until no job is left."""
@@ -160,9 +160,8 @@ def forecast(suite):
     held = suite.submit("long", "-N4", "--exclusive")
     suite.running(held)
     waiting = suite.submit("short")
-    pending = suite.until(lambda: (report := phalanx_json(suite.cluster, "explain", str(waiting))
-                                   .get("pending") or {}).get("start_ms") and report, "a forecast")
-    middle_ms, end_ms = pending["start_ms"]
+    middle_ms, end_ms = suite.until(
+        lambda: suite.explained(waiting, "pending").get("start_ms"), "a forecast")
     suite.expect("nine in ten by" in phalanx(suite.cluster, "explain", str(waiting)).stdout,
                  "explain says so")
     planned = [job["start_ms"] for job in phalanx_json(suite.cluster, "plan")["jobs"]
