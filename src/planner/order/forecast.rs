@@ -2,7 +2,7 @@
 //! Forecasts of starts: a pool is run forward many times from how it is now.
 //!
 //! In each draw jobs run as long as their predictions times what recent runs of their users were of
-//! theirs, longer than they have run already, and jobs arrive as on an earlier day at the same hour.
+//! theirs, longer than they have run already; jobs arrive as on an earlier day at the same hour.
 //! What the model leaves out (reservations, what users do when they wait) makes real starts scatter
 //! more than draws: the end of a forecast is scaled so that lately nine in ten starts of forecasts
 //! of like length came by theirs.
@@ -18,7 +18,7 @@ use phalanx_core::random::Stream;
 /// Arrivals, and ratios of runtimes to predictions, that are kept: the latest.
 const ARRIVALS_MAX: usize = 20_000;
 const RATIOS_MAX: usize = 1_000;
-/// Of one user's ratios the latest, and from how many on they count alone.
+/// Ratios of one user that are kept, and from how many on they count alone.
 const OWN_MAX: usize = 50;
 const OWN_MIN: usize = 10;
 /// Users whose ratios are kept.
@@ -43,7 +43,7 @@ const STEP: f64 = 0.1;
 /// A job of a pool as the forecast begins, the waiting ones in Slurm's order.
 #[derive(Debug, Clone, Copy)]
 pub struct Ahead {
-    /// Its request; the rank does not count.
+    /// Request of the job; the rank does not count.
     pub job: Request,
     /// Number of its user.
     pub user: u64,
@@ -73,7 +73,7 @@ struct Arrival {
     mean_s: f64,
 }
 
-/// What forecasts are made from, and what came of those made.
+/// Facts that forecasts are made from, and what came of those made.
 #[derive(Debug, Clone)]
 pub struct Forecasts {
     arrivals: VecDeque<Arrival>,
