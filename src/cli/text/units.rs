@@ -82,10 +82,10 @@ pub fn time(ms: u64) -> String {
     time_in(ms, &TimeZone::system(), "%Y-%m-%dT%H:%M:%S")
 }
 
-/// Formats a forecast of a start, in unix milliseconds: `2026-11-28T14:10:00, nine in ten by
-/// 2026-11-28T15:25:00`.
-pub fn start([middle_ms, end_ms]: [u64; 2]) -> String {
-    format!("{}, nine in ten by {}", time(middle_ms), time(end_ms))
+/// A forecast of a start, in unix milliseconds, to the minute.
+pub fn start(at_ms: [u64; 2]) -> String {
+    let [middle, end] = at_ms.map(|ms| time_in(ms, &TimeZone::system(), "%Y-%m-%dT%H:%M"));
+    format!("{middle}, nine in ten by {end}")
 }
 
 /// Hours, minutes and seconds of unix milliseconds in local time.

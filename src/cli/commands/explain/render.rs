@@ -54,7 +54,7 @@ pub fn short(report: &Explain) -> String {
     let mut out = wrapped(&first(report), "");
     let mut more = Vec::new();
     if let Some(at_ms) = report.pending.as_ref().and_then(|pending| pending.start_ms) {
-        more.push(format!("Expected to start at {}.", start(at_ms)));
+        more.push(format!("Start: {}.", start(at_ms)));
     }
     // Without a limit the share of it that the user's jobs run says nothing.
     if let Some(expected) = report.expected.as_ref().filter(|of| of.limit_s.is_some()) {

@@ -46,6 +46,8 @@ fn an_answer_has_three_lines() {
     let expected =
         ExpectedReport { runtime_s: 86_399.0, limit_s: Some(90_000), ..ExpectedReport::default() };
     long.expected = Some(expected);
+    let said = render::short(&long);
+    assert!(said.contains("Start: 2026-11-2") && said.contains(", nine in ten by 20"), "{said}");
     let unknown = Explain { label: "7".into(), state: "UNKNOWN".into(), ..Explain::default() };
     for report in [pending_report(), placed_report(), long, unknown] {
         let text = render::short(&report);
@@ -65,7 +67,7 @@ fn pending_report() -> Explain {
         mode: "enforce".into(),
         request: map(&[("cpu", "8 per node".to_owned()), ("gres/gpu", "2 per node".to_owned())]),
         pending: Some(PendingReport {
-            start_ms: Some([1_795_262_400_000, 1_795_263_400_000]),
+            start_ms: None,
             topology: Some(LeavesAhead {
                 topology: "default".into(),
                 kind: Kind::Block,
