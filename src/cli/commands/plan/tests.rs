@@ -37,6 +37,7 @@ fn plan_report() -> PlanReport {
         reason: reason.map(str::to_owned),
         rank: (job_id == 5).then_some(0),
         delta: if job_id == 5 { 31 } else { 0 },
+        start_ms: None,
         preference: None,
     };
     let gang = PlannedJob {
