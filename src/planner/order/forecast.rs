@@ -334,7 +334,7 @@ mod tests {
     #[test]
     fn runs_are_drawn_from_the_users() {
         let mut forecasts = Forecasts::default();
-        (0..20).for_each(|at| forecasts.ended(1 + at % 2, 100.0, [20, 50][at as usize % 2]));
+        (0..20).for_each(|at| forecasts.ended(1 + at % 2, 100.0, 20 + at % 2 * 30));
         let runs = |ran_s| [ahead(1, 6, 100, Some(ran_s)), ahead(2, 8, 50, None)];
         assert_eq!(medians(&mut forecasts, 0, &runs(5)), [(2, 15)]);
         let late = medians(&mut forecasts, 0, &runs(30));
