@@ -190,17 +190,14 @@ fn scheduler(facts: &Facts) -> Vec<Finding> {
             .at(facts.place("SchedulerType"))
             .to(&mut out);
     }
-    if facts.parameter("bf_continue").is_none() {
-        let set = facts.setting("SchedulerParameters");
-        let line = set.map_or(String::new(), |set| format!("{set},"));
-        Finding::warning("bf-continue", "SchedulerParameters lacks bf_continue")
+    let set = facts.setting("SchedulerParameters").map(|set| format!("{set},"));
+    out.push(match facts.parameter("bf_continue") {
+        None => Finding::warning("bf-continue", "SchedulerParameters lacks bf_continue")
             .why("backfill begins again whenever a job changed, also by a new priority")
-            .fix(format!("SchedulerParameters={line}bf_continue"))
-            .at(place.clone())
-            .to(&mut out);
-    } else {
-        out.push(Finding::ok("bf-continue", "SchedulerParameters has bf_continue"));
-    }
+            .fix(format!("SchedulerParameters={}bf_continue", set.unwrap_or_default()))
+            .at(place.clone()),
+        Some(_) => Finding::ok("bf-continue", "SchedulerParameters has bf_continue"),
+    });
     let parameters = Parameters::of_conf(&|key| facts.setting(key)).unwrap_or_else(|what| {
         Finding::warning("scheduler-parameters", what)
             .why("Slurm takes its default instead")
@@ -218,8 +215,25 @@ fn scheduler(facts: &Facts) -> Vec<Finding> {
             .to(&mut out);
     }
     out.extend(longest_hold(facts));
+    out.extend(soft_limits(facts, parameters.soft_limits));
     out.extend(window(facts, parameters.bf_window_s / 60));
     out
+}
+
+/// Finds why `[soft_limits]` does nothing where it is enabled.
+fn soft_limits(facts: &Facts, parameter: bool) -> Option<Finding> {
+    let enabled = facts.config.as_ref().is_ok_and(|config| config.soft_limits.enabled);
+    let early = facts.installed().is_some_and(|file| file.version.as_str() < "23.11");
+    let (what, fix) = match (early, parameter) {
+        (true, _) => ("Slurm before 23.11 has none", "soft_limits.enabled = false"),
+        (_, false) => ("SchedulerParameters lacks time_min_as_soft_limit", "add it"),
+        _ => return None,
+    };
+    Finding::warning("soft-limits", what)
+        .why("[soft_limits] does nothing: Slurm plans by the users' limits")
+        .fix(fix)
+        .at(facts.place("SchedulerParameters"))
+        .when(enabled)
 }
 
 /// Finds time limits beyond the minutes that backfill looks ahead.

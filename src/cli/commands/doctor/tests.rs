@@ -105,6 +105,12 @@ fn findings(facts: &Facts) -> Vec<Finding> {
     judge(facts, Path::new("/etc/slurm/slurm.conf")).findings
 }
 
+/// No finding of a check.
+fn silent(facts: &Facts, check: &str) {
+    let found = findings(facts);
+    assert!(found.iter().all(|finding| finding.check != check), "{found:#?}");
+}
+
 /// Returns the one finding of a check that is not good.
 fn one(facts: &Facts, check: &str, level: Level) -> Finding {
     let all = findings(facts);
@@ -304,10 +310,6 @@ fn settings_that_do_not_go_together() {
         let config = Config::parse(config, Path::new("/p.toml"));
         Facts { conf: Ok(conf(more)), config, ..healthy() }
     };
-    let silent = |facts: &Facts, check: &str| {
-        let found = findings(facts);
-        assert!(found.iter().all(|finding| finding.check != check), "{found:#?}");
-    };
     let days = with("PartitionName=a MaxTime=60\nPartitionName=long MaxTime=7-0", "");
     let window = one(&days, "bf-window", Level::Warning);
     assert!(window.what.contains("bf_window=1440, but MaxTime of partition long is 10080 minutes"));
@@ -418,6 +420,22 @@ fn the_longest_hold() {
         let found = findings(&with(parameters, &config));
         assert!(found.iter().all(|finding| finding.check != "hold-max"), "{parameters} {config}");
     }
+}
+
+#[test]
+fn soft_limits_that_do_nothing() {
+    let with = |parameters: &str, version: &str, config: &str| Facts {
+        running: Ok(running(&[("schedulerparameters", parameters)])),
+        config: Config::parse(config, Path::new("phalanx.toml")),
+        directories: vec![dir(OVERLAY, version, true), dir(STOCK, version, false)],
+        ..healthy()
+    };
+    let (on, soft) = ("soft_limits.enabled = true\n", "bf_continue,time_min_as_soft_limit");
+    one(&with("bf_continue", "24.11.5", on), "soft-limits", Level::Warning);
+    let early = one(&with(soft, "22.05.8", on), "soft-limits", Level::Warning);
+    assert!(early.what.contains("23.11"), "{early:?}");
+    silent(&with(soft, "24.11.5", on), "soft-limits");
+    silent(&with("bf_continue", "22.05.8", ""), "soft-limits");
 }
 
 #[test]
