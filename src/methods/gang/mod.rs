@@ -36,8 +36,8 @@ mod tests;
 pub use branch::{EXACT_SERVERS_MAX, EXACT_TASKS_MAX};
 pub use instance::TASKS_MAX;
 pub use problem::{
-    Answer, AnyEdge, Edge, Explain, GaParams, GroupEdge, Job, JobTerms, Mode, Options, Placement,
-    Problem, Remaining, Server, SolveError, Stopped, Task, TaskTerms,
+    Answer, AnyEdge, Edge, Explain, GaParams, GroupEdge, Job, JobTerms, Mode, Mutation, Options,
+    Placement, Problem, Remaining, SeedParams, Server, SolveError, Stopped, Task, TaskTerms,
 };
 
 use std::collections::BTreeMap;

@@ -222,6 +222,34 @@ impl Default for GaParams {
     }
 }
 
+/// Parameters of the document's algorithm.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct SeedParams {
+    /// Chromosomes, P in the document.
+    pub population: u32,
+    /// Iterations, NI in the document.
+    pub generations: u32,
+    /// What a mutation does with the copies that a task has.
+    pub mutation: Mutation,
+}
+
+impl Default for SeedParams {
+    fn default() -> Self {
+        Self { population: 20, generations: 400, mutation: Mutation::Move }
+    }
+}
+
+/// Reading of the document's mutation, which sets bits and does not say that any are cleared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mutation {
+    /// A task's other copies go.
+    Move,
+    /// A task's other copies stay.
+    Literal,
+}
+
 /// Arguments of [`super::solve`] beside the problem.
 #[derive(Clone, Copy)]
 pub struct Options<'a> {
@@ -235,6 +263,8 @@ pub struct Options<'a> {
     pub remaining: Remaining<'a>,
     /// Parameters of the `ga` mode.
     pub ga: GaParams,
+    /// Parameters of the `seed` mode.
+    pub document: SeedParams,
     /// Work after which the search of `ga` ends, in servers evaluated (about 10^8 a second and
     /// thread); `None` = the search's own limit. Unlike a deadline it keeps answers repeatable.
     pub work_max: Option<u64>,
@@ -272,6 +302,7 @@ impl Default for Options<'_> {
         Options {
             mode: Mode::Ga,
             ga: GaParams::default(),
+            document: SeedParams::default(),
             seed: 1,
             threads: 1,
             remaining: &|| None,

@@ -2,44 +2,35 @@
 //! Mode `seed`: the document's genetic algorithm on binary chromosomes over edges x tasks.
 //!
 //! A chromosome says on which servers each task has a copy; a task may have several or none.
-//! Capacity holds in every chromosome, as in the document; the gang rule is restored by `repair`
-//! before a chromosome is valued. Every re-draw of the document is bounded.
+//! Capacity holds in every chromosome, as in the document; the gang rule is restored in a plan
+//! beside it, which is what counts. A change repairs the gangs that it touched, no others. Every
+//! re-draw of the document is bounded.
 
 use super::clock::Clock;
 use super::ga::Found;
 use super::instance::{Instance, NONE, narrow};
-use super::problem::{Options, Stopped};
-use super::state::{Score, State};
+use super::problem::{Mutation, Options, Stopped};
+use super::state::State;
 use phalanx_core::random::Stream;
+use std::cmp::Ordering;
 
-/// Chromosomes, P in the document.
-const POPULATION: usize = 20;
-/// Iterations, NI in the document.
-const GENERATIONS: u64 = 400;
 /// Draws of one chromosome before the capacity is restored by dropping copies, and of one mutation
 /// before the chromosome stays as it is.
 const DRAWS_MAX: u32 = 16;
-/// Task copies looked at without a deadline; some seconds.
-const WORK_MAX: u64 = 400_000_000;
-/// Expected copies per chromosome above which the first draw is thinner than one half.
-const COPIES_MAX: usize = 1 << 20;
 
 /// Copies by task: internal servers, ascending, without duplicates.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Chromosome {
     pub copies: Vec<Vec<u32>>,
     free: Vec<i32>,
+    /// Whole gangs, as `repair` makes them of the copies.
+    pub plan: State,
 }
 
 impl Chromosome {
     pub fn empty(instance: &Instance) -> Chromosome {
-        Chromosome { copies: vec![Vec::new(); instance.tasks()], free: instance.capacity.clone() }
-    }
-
-    fn room(&self, instance: &Instance, ty: usize, server: usize) -> bool {
-        let k = instance.kinds;
-        let free = &self.free[server * k..(server + 1) * k];
-        instance.request[ty * k..(ty + 1) * k].iter().zip(free).all(|(a, f)| a <= f)
+        let copies = vec![Vec::new(); instance.tasks()];
+        Chromosome { copies, free: instance.capacity.clone(), plan: State::new(instance) }
     }
 
     fn shift(&mut self, instance: &Instance, ty: usize, server: usize, sign: i32) {
@@ -70,14 +61,10 @@ impl Chromosome {
         }
     }
 
-    /// Whether one of these tasks has a copy on the server.
-    fn uses(&self, tasks: std::ops::Range<usize>, server: u32) -> bool {
-        self.copies[tasks].iter().any(|copies| copies.binary_search(&server).is_ok())
-    }
-
-    /// Constraint (1): no server gives more than it has.
-    pub fn within_capacity(&self) -> bool {
-        self.free.iter().all(|f| *f >= 0)
+    /// Constraint (1) on the servers of a task's copies: none gives more than it has.
+    pub fn holds(&self, instance: &Instance, task: usize) -> bool {
+        let row = |s: u32| &self.free[s as usize * instance.kinds..][..instance.kinds];
+        self.copies[task].iter().all(|s| row(*s).iter().all(|f| *f >= 0))
     }
 }
 
@@ -98,38 +85,36 @@ fn nth_reachable(instance: &Instance, ty: usize, mut n: usize) -> u32 {
     NONE
 }
 
-/// Independent bits, re-drawn while (1) is violated; each draw is thinner than the one before.
-fn draw(instance: &Instance, reach: &[usize], rng: &mut Stream, work: &mut u64) -> Chromosome {
-    let expected: usize =
-        instance.task_type.iter().map(|ty| reach[*ty as usize]).sum::<usize>() / 2;
-    let mut probability = 0.5 * (COPIES_MAX as f64 / expected.max(1) as f64).min(1.0);
-    for attempt in 0..DRAWS_MAX {
+/// Independent bits, re-drawn once (1) is violated; each draw is thinner than the one before.
+fn draw(instance: &Instance, reach: &[usize], rng: &mut Stream) -> Chromosome {
+    let mut probability = 0.5;
+    for _ in 1..DRAWS_MAX {
         let mut drawn = Chromosome::empty(instance);
-        for task in 0..instance.tasks() {
-            let ty = instance.task_type[task] as usize;
-            draw_task(instance, &mut drawn, (task, ty, reach[ty]), probability, rng);
-            *work += 1 + drawn.copies[task].len() as u64;
-        }
-        if drawn.within_capacity() {
-            return drawn;
-        }
-        if attempt + 1 == DRAWS_MAX {
-            thin(instance, &mut drawn);
+        if (0..instance.tasks()).all(|task| {
+            draw_task(instance, &mut drawn, (task, reach), probability, rng);
+            drawn.holds(instance, task)
+        }) {
             return drawn;
         }
         probability *= 0.7;
     }
-    Chromosome::empty(instance)
+    let mut drawn = Chromosome::empty(instance);
+    for task in 0..instance.tasks() {
+        draw_task(instance, &mut drawn, (task, reach), probability, rng);
+    }
+    thin(instance, &mut drawn);
+    drawn
 }
 
 /// Sets each of a task's bits with `probability`, by jumping from one set bit to the next.
 fn draw_task(
     instance: &Instance,
     drawn: &mut Chromosome,
-    (task, ty, reach): (usize, usize, usize),
+    (task, reach): (usize, &[usize]),
     probability: f64,
     rng: &mut Stream,
 ) {
+    let ty = instance.task_type[task] as usize;
     let log = (1.0 - probability).ln();
     let mut at = 0_usize;
     loop {
@@ -137,7 +122,7 @@ fn draw_task(
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
         let skip = skip as usize;
         at = at.saturating_add(skip);
-        if at >= reach {
+        if at >= reach[ty] {
             return;
         }
         drawn.add(instance, task, nth_reachable(instance, ty, at));
@@ -159,12 +144,14 @@ fn thin(instance: &Instance, chromosome: &mut Chromosome) {
     }
 }
 
-/// Mutation: every task of a random job moves to a random connected server.
-fn mutate(instance: &Instance, chromosome: &mut Chromosome, reach: &[usize], rng: &mut Stream) {
-    if instance.jobs() == 0 {
-        return;
-    }
-    for _ in 0..DRAWS_MAX {
+/// Mutation: every task of a random job moves to a random connected server; returns the job.
+fn mutate(
+    instance: &Instance,
+    chromosome: &mut Chromosome,
+    (reach, mutation): (&[usize], Mutation),
+    rng: &mut Stream,
+) -> Option<usize> {
+    for _ in 0..DRAWS_MAX.min(narrow(instance.jobs())) {
         let job = rng.below(instance.jobs());
         let range = instance.job_tasks(job);
         let kept: Vec<Vec<u32>> = chromosome.copies[range.clone()].to_vec();
@@ -174,11 +161,13 @@ fn mutate(instance: &Instance, chromosome: &mut Chromosome, reach: &[usize], rng
                 continue;
             }
             let server = nth_reachable(instance, ty, rng.below(reach[ty]));
-            chromosome.drop_copies(instance, task);
+            if mutation == Mutation::Move {
+                chromosome.drop_copies(instance, task);
+            }
             chromosome.add(instance, task, server);
         }
-        if chromosome.within_capacity() {
-            return;
+        if range.clone().all(|task| chromosome.holds(instance, task)) {
+            return Some(job);
         }
         for (task, kept) in range.zip(kept) {
             chromosome.drop_copies(instance, task);
@@ -187,98 +176,101 @@ fn mutate(instance: &Instance, chromosome: &mut Chromosome, reach: &[usize], rng
             }
         }
     }
+    None
 }
 
-/// Crossover: the parents swap everything that they have on one server.
-pub fn swap_server(instance: &Instance, a: &mut Chromosome, b: &mut Chromosome, server: u32) {
+/// Crossover: the parents swap everything that they have on one server; returns the jobs that this
+/// changes.
+pub fn swap_server(
+    instance: &Instance,
+    a: &mut Chromosome,
+    b: &mut Chromosome,
+    server: u32,
+) -> Vec<usize> {
+    let mut changed = Vec::new();
     for task in 0..instance.tasks() {
         let (in_a, in_b) = (a.copies[task].contains(&server), b.copies[task].contains(&server));
-        if in_a && !in_b {
-            a.drop_copy(instance, task, server);
-            b.add(instance, task, server);
-        } else if in_b && !in_a {
-            b.drop_copy(instance, task, server);
-            a.add(instance, task, server);
+        if in_a == in_b {
+            continue;
         }
+        let (from, to) = if in_a { (&mut *a, &mut *b) } else { (&mut *b, &mut *a) };
+        from.drop_copy(instance, task, server);
+        to.add(instance, task, server);
+        changed.push(instance.job_of[task] as usize);
     }
+    changed.dedup();
+    changed
 }
 
-/// Restores the gang rule: one copy per task, missing tasks of started jobs placed, else the job
-/// is dropped.
+/// Restores the gang rule for these jobs in the plan: one copy per task, missing tasks of started
+/// jobs placed, else the job is dropped.
 ///
 /// Of several copies the one with the highest value stays (ties: lowest server in input order);
 /// a missing task goes to the feasible server of the highest value, by the same ties.
-pub fn repair(instance: &Instance, chromosome: &Chromosome) -> State {
-    let mut fixed = chromosome.clone();
-    for job in 0..instance.jobs() {
-        keep_best_copies(instance, &mut fixed, job);
-    }
-    for job in 0..instance.jobs() {
-        let range = instance.job_tasks(job);
-        let started = range.clone().any(|task| !fixed.copies[task].is_empty());
-        let mut complete = started;
-        for task in range.clone() {
-            if !complete || !fixed.copies[task].is_empty() {
-                continue;
-            }
-            let ty = instance.task_type[task] as usize;
-            let servers = instance.opts[instance.type_opts(ty)].iter().flat_map(|o| o.lo..o.hi);
-            let taken = |s: u32| instance.spread[job] && fixed.uses(range.clone(), s);
-            let feasible = servers.filter(|s| fixed.room(instance, ty, *s as usize) && !taken(*s));
-            match best_of(instance, ty, feasible) {
-                Some(server) => {
-                    fixed.add(instance, task, server);
-                }
-                None => complete = false,
-            }
-        }
-        if started && !complete {
-            for task in range {
-                while let Some(server) = fixed.copies[task].last().copied() {
-                    fixed.drop_copy(instance, task, server);
-                }
-            }
+pub fn repair(instance: &Instance, chromosome: &mut Chromosome, jobs: &[usize]) {
+    let Chromosome { copies, plan, .. } = chromosome;
+    for job in jobs {
+        if plan.is_placed(*job) {
+            plan.remove_job(instance, *job);
         }
     }
-    let server: Vec<u32> =
-        fixed.copies.iter().map(|copies| copies.first().copied().unwrap_or(NONE)).collect();
-    let mut state = State::new(instance);
-    state.adopt(instance, &server);
-    state.rescore(instance);
-    state
-}
-
-/// Leaves each task of a job one copy, and a spread job one task on each server.
-fn keep_best_copies(instance: &Instance, fixed: &mut Chromosome, job: usize) {
-    let range = instance.job_tasks(job);
-    for task in range.clone() {
+    for task in jobs.iter().flat_map(|job| instance.job_tasks(*job)) {
         let ty = instance.task_type[task] as usize;
-        let copies = fixed.copies[task].clone();
-        let before = range.start..task;
-        let open = |s: &u32| !instance.spread[job] || !fixed.uses(before.clone(), *s);
-        let keep = best_of(instance, ty, copies.iter().copied().filter(open));
-        for server in copies.into_iter().filter(|s| Some(*s) != keep) {
-            fixed.drop_copy(instance, task, server);
+        let copy = |s: &u32| Some((*s, *s + 1, instance.option_on(ty, *s)?));
+        put_best(instance, plan, task, copies[task].iter().filter_map(copy));
+    }
+    for job in jobs {
+        let tasks = instance.job_tasks(*job);
+        let missing: Vec<usize> = tasks.clone().filter(|task| plan.server[*task] == NONE).collect();
+        let started = tasks.clone().any(|task| !copies[task].is_empty());
+        let complete = started
+            && missing.iter().all(|task| {
+                let options = instance.type_opts(instance.task_type[*task] as usize);
+                let range = |at: usize| (instance.opts[at].lo, instance.opts[at].hi, at);
+                put_best(instance, plan, *task, options.map(range))
+            });
+        if complete {
+            plan.mark(instance, *job, true);
+        } else {
+            let placed = tasks.filter(|task| plan.server[*task] != NONE).collect::<Vec<_>>();
+            placed.into_iter().for_each(|task| plan.take(instance, task));
         }
     }
 }
 
-/// The server of the highest mean - cost (untried edges first); ties: lowest input index.
-fn best_of(instance: &Instance, ty: usize, servers: impl Iterator<Item = u32>) -> Option<u32> {
-    let mut best: Option<(u32, f64, u32, u32)> = None;
-    for server in servers {
-        let Some(option) = instance.option_on(ty, server) else { continue };
-        let opt = &instance.opts[option];
+/// Puts a task on the server with room that has the highest mean - cost (untried edges first; ties:
+/// lowest input index), of these ranges of servers with their options; false where none has room.
+fn put_best(
+    instance: &Instance,
+    plan: &mut State,
+    task: usize,
+    ranges: impl Iterator<Item = (u32, u32, usize)>,
+) -> bool {
+    let job = instance.job_of[task] as usize;
+    let twins = if instance.spread[job] { instance.job_tasks(job) } else { 0..0 };
+    let ty = instance.task_type[task] as usize;
+    let mut best: Option<(usize, u32, u32)> = None;
+    for (lo, hi, option) in ranges {
+        let terms = |at: usize| (instance.opts[at].untried, instance.opts[at].lin);
+        let ((untried, lin), than) = (terms(option), best.map(|(at, ..)| terms(at)));
+        let order = than.map(|than| untried.cmp(&than.0).then(lin.total_cmp(&than.1)));
+        if order.is_some_and(Ordering::is_lt) {
+            continue;
+        }
+        let first = |from| plan.first_fit(instance, ty, from, hi);
+        let mut fitting = std::iter::successors(first(lo), |server| first(server + 1));
+        let Some(server) = fitting.find(|s| !plan.server[twins.clone()].contains(s)) else {
+            continue;
+        };
         let input = instance.input_of[server as usize];
-        let better = best.is_none_or(|(untried, lin, at, _)| {
-            let order = opt.untried.cmp(&untried).then(opt.lin.total_cmp(&lin));
-            order.then(at.cmp(&input)).is_gt()
-        });
-        if better {
-            best = Some((opt.untried, opt.lin, input, server));
+        let order = order.unwrap_or(Ordering::Greater);
+        if order.then(best.map_or(0, |(.., at)| at).cmp(&input)).is_gt() {
+            best = Some((option, server, input));
         }
     }
-    best.map(|(.., server)| server)
+    let Some((option, server, _)) = best else { return false };
+    plan.put(instance, task, server, option);
+    true
 }
 
 /// Fitness-proportional choice (formula 15); shifted when a fitness is not positive.
@@ -297,64 +289,52 @@ fn select(fitness: &[f64], rng: &mut Stream) -> usize {
 }
 
 pub fn solve(instance: &Instance, options: &Options<'_>, clock: Clock<'_>) -> Found {
+    let params = &options.document;
     let mut rng = Stream::new(options.seed);
     let reach: Vec<usize> = (0..instance.types).map(|ty| reachable(instance, ty)).collect();
-    let mut work = 0;
-    let mut best = State::new(instance);
-    let mut best_score = best.score();
-    let mut population = Vec::with_capacity(POPULATION);
-    let mut fitness = Vec::with_capacity(POPULATION);
-    let mut stopped = Stopped::Limit;
-    let keep = |chromosome: &Chromosome, best: &mut State, best_score: &mut Score| {
-        let state = repair(instance, chromosome);
-        let score = state.score();
-        if score.beats(best_score, instance) {
-            *best = state;
-            *best_score = score;
+    let mut best = State::new(instance).server;
+    let mut best_score = State::new(instance).score();
+    let mut keep = |chromosome: &mut Chromosome, jobs: &[usize]| {
+        repair(instance, chromosome, jobs);
+        let score = chromosome.plan.score();
+        if score.beats(&best_score, instance) {
+            best.copy_from_slice(&chromosome.plan.server);
+            best_score = score;
         }
         instance.delta + score.scalar(instance)
     };
-    for _ in 0..POPULATION {
-        if clock.expired() {
-            break;
-        }
-        let drawn = draw(instance, &reach, &mut rng, &mut work);
-        fitness.push(keep(&drawn, &mut best, &mut best_score));
+    let all: Vec<usize> = (0..instance.jobs()).collect();
+    let (mut population, mut fitness) = (Vec::new(), Vec::new());
+    while population.len() < params.population as usize && !clock.expired() {
+        let mut drawn = draw(instance, &reach, &mut rng);
+        fitness.push(keep(&mut drawn, &all));
         population.push(drawn);
     }
     let mut generation = 0;
-    let cost = (instance.tasks() + instance.jobs() + instance.servers) as u64;
-    while generation < GENERATIONS && work < WORK_MAX && population.len() >= 2 {
+    while generation < u64::from(params.generations) && !clock.expired() {
         generation += 1;
-        for i in 0..population.len() {
+        for (chromosome, fitness) in population.iter_mut().zip(&mut fitness) {
             if clock.expired() {
                 break;
             }
-            mutate(instance, &mut population[i], &reach, &mut rng);
-            fitness[i] = keep(&population[i], &mut best, &mut best_score);
-            work += cost;
-        }
-        if clock.expired() {
-            break;
+            let job = mutate(instance, chromosome, (&reach, params.mutation), &mut rng);
+            *fitness = job.map_or(*fitness, |job| keep(chromosome, &[job]));
         }
         let (a, b) = (select(&fitness, &mut rng), select(&fitness, &mut rng));
         if a != b && instance.servers > 0 {
             let server = narrow(rng.below(instance.servers));
             let (low, high) = population.split_at_mut(a.max(b));
-            swap_server(instance, &mut low[a.min(b)], &mut high[0], server);
+            let changed = swap_server(instance, &mut low[a.min(b)], &mut high[0], server);
             for i in [a, b] {
-                fitness[i] = keep(&population[i], &mut best, &mut best_score);
+                fitness[i] = keep(&mut population[i], &changed);
             }
         }
     }
-    if clock.expired() {
-        stopped = Stopped::Deadline;
-    }
     Found {
-        server: best.server,
+        server: best,
         bound: f64::INFINITY,
         proven: false,
         generations: generation,
-        stopped,
+        stopped: if clock.expired() { Stopped::Deadline } else { Stopped::Limit },
     }
 }

@@ -184,6 +184,16 @@ impl State {
         instance.row(ty).iter().zip(free).all(|(a, f)| a <= f)
     }
 
+    /// First server from `lo` to before `hi` with room for one more task of type `ty`.
+    pub fn first_fit(&self, instance: &Instance, ty: usize, lo: u32, hi: u32) -> Option<u32> {
+        let (lo, hi) = (lo as usize, hi as usize);
+        let found = match self.tree.is_used() {
+            true => self.tree.first_fit(lo, hi, instance.row(ty)),
+            false => (lo..hi).find(|server| self.fits(instance, ty, *server)),
+        };
+        found.map(narrow)
+    }
+
     /// True when a task of type `ty` fits once one of type `other` has left `server`.
     pub fn fits_without(
         &self,
