@@ -11,7 +11,7 @@ use phalanx_core::problem::InputError;
 
 /// Options of a method, beside the problem.
 #[derive(Clone, Copy, Debug)]
-pub struct Options {
+pub struct Options<'a> {
     /// Mode of the method.
     pub mode: &'static str,
     /// Whether the answer carries `explain`.
@@ -22,6 +22,8 @@ pub struct Options {
     pub deadline: Option<Instant>,
     /// Worker threads; `None` = as many as there are processors.
     pub threads: Option<usize>,
+    /// Parameters of the mode, as JSON.
+    pub params: Option<&'a str>,
 }
 
 /// Reason why there is no answer.
@@ -67,7 +69,7 @@ pub struct Method {
     /// Modes of the method; the first is the default.
     pub modes: &'static [&'static str],
     /// Reads the problem and writes the answer, one JSON object and a newline.
-    pub run: fn(&[u8], Options, &mut dyn Write) -> Result<(), SolveError>,
+    pub run: fn(&[u8], Options<'_>, &mut dyn Write) -> Result<(), SolveError>,
 }
 
 /// Writes an answer: one JSON object and a newline.

@@ -5,6 +5,7 @@ use std::io::Write;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use super::input::parse;
 use super::method::{Method, Options, SolveError, write};
@@ -37,19 +38,21 @@ const RESERVE: Duration = Duration::from_millis(5);
 const RESERVE_GANG: Duration = Duration::from_millis(2);
 const RESERVE_PER_TASK: Duration = Duration::from_nanos(250);
 const RESERVE_PER_MB: Duration = Duration::from_micros(50);
+/// Largest population of `gang`: each member is a plan in memory.
+const POPULATION_MAX: u32 = 1_000;
 /// Threads by default: the lines of the search are few.
 const THREADS_MAX: usize = 4;
 
 /// Returns when a search must end for an answer in time. However short the deadline, most of it is
 /// for the search.
-fn due(options: &Options, reserve: Duration) -> Option<Instant> {
+fn due(options: &Options<'_>, reserve: Duration) -> Option<Instant> {
     options.deadline.map(|due| {
         let left = due.saturating_duration_since(Instant::now());
         due.checked_sub(reserve.min(left / 4)).unwrap_or(due)
     })
 }
 
-fn solve_bag(bytes: &[u8], options: Options, out: &mut dyn Write) -> Result<(), SolveError> {
+fn solve_bag(bytes: &[u8], options: Options<'_>, out: &mut dyn Write) -> Result<(), SolveError> {
     let problem: bag::Problem = parse(bytes)?;
     let mode = bag::Mode::from_name(options.mode).unwrap_or_default();
     let options = bag::Options { mode, explain: options.explain };
@@ -60,14 +63,22 @@ fn solve_bag(bytes: &[u8], options: Options, out: &mut dyn Write) -> Result<(), 
     write(out, &answer)
 }
 
-fn solve_balance(bytes: &[u8], options: Options, out: &mut dyn Write) -> Result<(), SolveError> {
+fn solve_balance(
+    bytes: &[u8],
+    options: Options<'_>,
+    out: &mut dyn Write,
+) -> Result<(), SolveError> {
     let problem: balance::Problem<'_> = parse(bytes)?;
     let is_best = options.mode == "best";
     let mode = if is_best { balance::Mode::Best } else { balance::Mode::Seed };
     write(out, &balance::solve(&problem, mode, options.explain)?)
 }
 
-fn solve_data_jobs(bytes: &[u8], options: Options, out: &mut dyn Write) -> Result<(), SolveError> {
+fn solve_data_jobs(
+    bytes: &[u8],
+    options: Options<'_>,
+    out: &mut dyn Write,
+) -> Result<(), SolveError> {
     let problem: bisect::Problem<'_> = parse(bytes)?;
     let due = due(&options, RESERVE);
     let expired = || due.is_some_and(|due| Instant::now() >= due);
@@ -82,7 +93,7 @@ fn solve_data_jobs(bytes: &[u8], options: Options, out: &mut dyn Write) -> Resul
     write(out, &answer)
 }
 
-fn solve_gang(bytes: &[u8], options: Options, out: &mut dyn Write) -> Result<(), SolveError> {
+fn solve_gang(bytes: &[u8], options: Options<'_>, out: &mut dyn Write) -> Result<(), SolveError> {
     let problem: gang::Problem = parse(bytes)?;
     let tasks: usize = problem.jobs.iter().map(|job| job.tasks.len()).sum();
     let times =
@@ -90,9 +101,27 @@ fn solve_gang(bytes: &[u8], options: Options, out: &mut dyn Write) -> Result<(),
     let reserve = times(RESERVE_PER_TASK, tasks) + times(RESERVE_PER_MB, bytes.len() >> 20);
     let due = due(&options, RESERVE_GANG + reserve);
     let cores = || std::thread::available_parallelism().map_or(1, |n| n.get().min(THREADS_MAX));
+    // `best` is another name of the default, `ga`.
+    let mode = gang::Mode::from_name(options.mode).unwrap_or_default();
+    let (mut ga, mut document) = (gang::GaParams::default(), gang::SeedParams::default());
+    let population = match options.params {
+        Some(text) if mode == gang::Mode::Seed => {
+            document = params(text)?;
+            document.population
+        }
+        Some(text) => {
+            ga = params(text)?;
+            ga.population
+        }
+        None => 1,
+    };
+    if !(1..=POPULATION_MAX).contains(&population) {
+        return Err(SolveError::input("--params", format!("population: 1 to {POPULATION_MAX}")));
+    }
     let settings = gang::Options {
-        // `best` is another name of the default, `ga`.
-        mode: gang::Mode::from_name(options.mode).unwrap_or_default(),
+        mode,
+        ga,
+        document,
         seed: options.seed,
         threads: options.threads.unwrap_or_else(cores),
         remaining: &|| due.map(|due| due.saturating_duration_since(Instant::now())),
@@ -110,6 +139,10 @@ fn solve_gang(bytes: &[u8], options: Options, out: &mut dyn Write) -> Result<(),
     Ok(())
 }
 
+fn params<T: DeserializeOwned>(text: &str) -> Result<T, SolveError> {
+    serde_json::from_str(text).map_err(|error| SolveError::input("--params", error))
+}
+
 /// Answer of `share` with the field that `--explain` adds: units of work that move.
 #[derive(Serialize)]
 struct Explained {
@@ -118,7 +151,7 @@ struct Explained {
     explain: serde_json::Value,
 }
 
-fn solve_share(bytes: &[u8], options: Options, out: &mut dyn Write) -> Result<(), SolveError> {
+fn solve_share(bytes: &[u8], options: Options<'_>, out: &mut dyn Write) -> Result<(), SolveError> {
     let answer = share::solve(&parse(bytes)?)?;
     if !options.explain {
         return write(out, &answer);

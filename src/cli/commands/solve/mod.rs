@@ -47,6 +47,10 @@ pub struct Args {
     /// Worker threads, for methods that use several; never changes the answer
     #[arg(long, value_name = "N")]
     pub threads: Option<usize>,
+    /// Parameters of gang's genetic algorithm as JSON: population, generations, and for mode seed
+    /// mutation (move, literal), for ga crossover, by_servers, oust
+    #[arg(long, value_name = "JSON")]
+    pub params: Option<String>,
     /// Add the field `explain` to the answer
     #[arg(long)]
     pub explain: bool,
@@ -88,6 +92,9 @@ fn solve(args: &Args, started: Instant, out: &mut dyn Write) -> Result<(), Solve
     if args.threads == Some(0) {
         return Err(SolveError::input("--threads", "must be at least 1, got 0"));
     }
+    if args.params.is_some() && name != "gang" {
+        return Err(SolveError::input("--params", format!("{name} has none")));
+    }
     // The process ends with the answer: giving memory back before it is printed takes longer than
     // a deadline has left.
     let problem: &'static [u8] = read_problem(args.file.as_deref())?.leak();
@@ -95,7 +102,8 @@ fn solve(args: &Args, started: Instant, out: &mut dyn Write) -> Result<(), Solve
     let limit = args.deadline_ms.map(Duration::from_millis);
     let deadline = limit.and_then(|limit| started.checked_add(limit));
     let (explain, seed, threads) = (args.explain, args.seed, args.threads);
-    (method.run)(problem, Options { mode, explain, seed, deadline, threads }, out)
+    let params = args.params.as_deref();
+    (method.run)(problem, Options { mode, explain, seed, deadline, threads, params }, out)
 }
 
 /// Reads what a large file has now, its halves side by side: a copy takes a while, and each half

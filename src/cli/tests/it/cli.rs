@@ -464,6 +464,7 @@ fn solve_is_there_and_complains_in_one_line() {
         &["solve", "balance", "--seed", "x"],
         &["--json", "solve", "balance", "--mode", "nosuch"],
         &["solve", "balance", "/nowhere"],
+        &["solve", "balance", "--params", "{}", "/dev/null"],
     ] {
         let output = phalanx(wrong);
         assert_eq!((code(&output), out(&output)), (2, String::new()), "{wrong:?}");
@@ -492,6 +493,23 @@ fn solve_names_every_mode_and_takes_bisect_for_data_jobs() {
     let (named, alias) = (solve("data_jobs"), solve("bisect"));
     assert_eq!((code(&named), err(&named)), (0, String::new()));
     assert_eq!(out(&named), out(&alias));
+}
+
+/// Goal: parameters reach the genetic algorithm, and wrong ones are refused.
+#[test]
+fn solve_gang_takes_parameters() {
+    let dir = tempfile::tempdir().unwrap();
+    let problem = dir.path().join("problem.json");
+    let text = r#"{"kinds": ["cpu"], "servers": [{"name": "a", "capacity": [2]}], "jobs":
+        [{"id": "j", "tasks": [{"request": [1], "any": {"mean": 1, "count": 1}}]}]}"#;
+    std::fs::write(&problem, text).unwrap();
+    let file = problem.to_str().unwrap();
+    let solve = |params| phalanx(&["solve", "gang", "--mode", "seed", "--params", params, file]);
+    let few = solve(r#"{"generations": 3, "mutation": "literal"}"#);
+    assert!(out(&few).contains(r#""generations":3"#), "{} {}", out(&few), err(&few));
+    for wrong in [r#"{"population": 0}"#, r#"{"mutation": "other"}"#, r#"{"oust": 0.1}"#] {
+        assert_eq!(code(&solve(wrong)), 2, "{wrong}");
+    }
 }
 
 #[test]
