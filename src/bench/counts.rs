@@ -19,7 +19,7 @@ use phalanx_core::trace::swf::SwfReader;
 use phalanx_core::{NodeIdx, NodeSet, hostlist, slurm_conf};
 use phalanx_planner::attribution;
 use phalanx_planner::cluster::{Cluster, Held, RunningJob, Table, TableNode};
-use phalanx_planner::gang::{Inputs, Last, Settings, plan};
+use phalanx_planner::gang::{Bred, Inputs, Settings, plan};
 use phalanx_planner::place::{Candidates, Holding, Placer, Tuning};
 use phalanx_planner::tally::Tally;
 use phalanx_planner::usage::NodeUsage;
@@ -154,7 +154,7 @@ fn proofs() {
 fn plan_of(nodes: u32) {
     let snapshot = snapshot(nodes, 200).unwrap();
     let usages = NodeUsage::of_snapshot(&snapshot);
-    let (settings, last) = (Settings::default(), Last::new());
+    let (settings, bred) = (Settings::default(), Bred::default());
     let inputs = Inputs {
         snapshot: &snapshot,
         usages: &usages,
@@ -162,7 +162,7 @@ fn plan_of(nodes: u32) {
         beliefs: &Known,
         settings: &settings,
         remaining: &|| Some(Duration::ZERO),
-        last: &last,
+        bred: &bred,
     };
     counted(|| plan(&inputs));
 }

@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Time and memory of one plan of gangs in the daemon's terms.
 //!
-//! `phalanx-bench gang-plan [NODES] [GANGS] [DEADLINE_MS]`: a queue of gangs of 1 to 16 nodes, 40
-//! job types, on nodes of eight classes in four partitions, half of the nodes in use; prints what
-//! the plan took, its objective and certified gap, and the peak resident memory of the process.
+//! `phalanx-bench gang-plan [NODES] [GANGS] [DEADLINE_MS] [ROUNDS]`: a queue of gangs of 1 to 16
+//! nodes, 40 job types, on nodes of eight classes in four partitions, half of the nodes in use;
+//! prints what each round's plan took, its objective and certified gap, and the peak resident
+//! memory of the process.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
+use super::quality::deadline;
 use phalanx_core::shape::Shape;
 use phalanx_core::snapshot::{Builder, Job, Node, Partition, Snapshot};
 use phalanx_methods::learn::ClassKey;
-use phalanx_planner::gang::{Belief, Beliefs, Inputs, Last, Settings, plan};
+use phalanx_planner::gang::{Belief, Beliefs, Bred, Inputs, Settings, plan};
 use phalanx_planner::preference::JobClassRule;
 use phalanx_planner::usage::NodeUsage;
 
@@ -101,38 +103,42 @@ fn peak_mib() -> u64 {
 
 pub fn run(args: &[String]) -> Result<(), Fail> {
     let number = |at: usize, default: u32| args.get(at).map_or(Ok(default), |s| s.parse::<u32>());
-    let (nodes, gangs, ms) = (number(0, 10_000)?, number(1, 10_000)?, number(2, 1000)?);
+    let (nodes, gangs, ms) = (number(0, 10_000)?, number(1, 10_000)?, number(2, 100)?.into());
     let snapshot = snapshot(nodes, gangs)?;
     let usages = NodeUsage::of_snapshot(&snapshot);
-    let settings = Settings { threads: 2, ..Settings::default() };
+    let settings = Settings::default();
     let before = peak_mib();
-    let mut last = Last::new();
-    for round in 1..=2 {
+    let mut bred = Bred::default();
+    for round in 1..=number(3, 3)? {
         let begin = Instant::now();
-        let deadline = begin + Duration::from_millis(ms.into());
+        let remaining = deadline(ms, settings.threads);
         let inputs = Inputs {
             snapshot: &snapshot,
             usages: &usages,
             now_ms: 1,
             beliefs: &Known,
             settings: &settings,
-            remaining: &|| Some(deadline.saturating_duration_since(Instant::now())),
-            last: &last,
+            remaining: &remaining,
+            bred: &bred,
         };
-        let (method_plan, next) = plan(&inputs);
-        let report = &method_plan.report;
+        let planned = plan(&inputs);
+        let report = &planned.plan.report;
         println!(
             "round {round}: {nodes} nodes, {} gangs: {} start, objective {:.3}, certified gap \
-             {:.2} %, {} preferences, {:.0} ms in all, peak memory {} MiB ({before} before)",
+             {:.2} %, {} preferences, {:.0} ms in all, peak memory {} MiB ({before} before), {:?}",
             report.jobs,
             report.starts,
             report.objective.unwrap_or(f64::NAN),
             100.0 * report.gap.unwrap_or(f64::NAN),
-            method_plan.preferences.len(),
+            planned.plan.preferences.len(),
             begin.elapsed().as_secs_f64() * 1e3,
             peak_mib(),
+            report.terms.get("generations"),
         );
-        last = next;
+        bred = planned.bred;
+        // Between two rounds, as the daemon's thread does.
+        let time = deadline(u64::from(nodes).clamp(100, 2000), settings.threads);
+        bred = planned.open.and_then(|open| open.search(&bred, &time)).unwrap_or(bred);
     }
     Ok(())
 }

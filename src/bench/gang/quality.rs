@@ -162,6 +162,23 @@ fn edges(
     }
 }
 
+/// A deadline from now on, as the environment wants it measured.
+pub fn deadline(ms: u64, threads: usize) -> impl Fn() -> Option<Duration> + Sync {
+    let begin = Instant::now();
+    let limit = Duration::from_millis(ms);
+    let cpu = std::env::var_os("GANG_CPU_CLOCK").is_some();
+    let used = || {
+        let now = clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID);
+        now.map_or(Duration::ZERO, Duration::from)
+    };
+    let cpu_begin = used();
+    let divide = u32::try_from(threads).unwrap_or(1);
+    move || {
+        let spent = if cpu { (used() - cpu_begin) / divide } else { begin.elapsed() };
+        Some(limit.saturating_sub(spent))
+    }
+}
+
 fn timed(
     problem: &Problem,
     mode: Mode,
@@ -179,18 +196,7 @@ fn timed_by(
     (ms, threads, seed): (u64, usize, u64),
 ) -> Result<(Answer, f64), SolveError> {
     let begin = Instant::now();
-    let limit = Duration::from_millis(ms);
-    let cpu = std::env::var_os("GANG_CPU_CLOCK").is_some();
-    let used = || {
-        let now = clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID);
-        now.map_or(Duration::ZERO, Duration::from)
-    };
-    let cpu_begin = used();
-    let divide = u32::try_from(threads).unwrap_or(1);
-    let remaining = || {
-        let spent = if cpu { (used() - cpu_begin) / divide } else { begin.elapsed() };
-        Some(limit.saturating_sub(spent))
-    };
+    let remaining = deadline(ms, threads);
     let work = std::env::var("GANG_WORK").ok().and_then(|w| w.parse().ok());
     let options = Options {
         mode,

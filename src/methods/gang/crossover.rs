@@ -134,7 +134,7 @@ mod tests {
             };
             let instance = Instance::compile(&problem).unwrap();
             let values = Values::new(&instance, &share_prices(&instance, 0.3));
-            let start = greedy(&instance, &values);
+            let start = greedy(&instance, &values, State::new(&instance));
             let by_servers = (case % 3) as f64 / 2.0;
             let params = GaParams { crossover: 1.0, by_servers, ..GaParams::default() };
             let mut lines: Vec<Line<'_>> = (0..3)
@@ -148,8 +148,7 @@ mod tests {
                 line.cross(&params, &parents, own, (100.0, clock));
                 assert!(!before.beats(&line.best_score, &instance));
                 // A plan that keeps the rules is adopted as it is.
-                let mut again = State::new(&instance);
-                again.adopt(&instance, &line.state.server);
+                let again = State::with(&instance, &line.state.server);
                 assert_eq!(again.server, line.state.server, "case {case}");
                 assert_eq!(again.placed, line.state.placed);
                 children += usize::from(line.state.server != parents[own].server);

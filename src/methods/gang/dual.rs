@@ -73,6 +73,8 @@ pub struct Dual<'a> {
     direction: Vec<f64>,
     /// Best reduced value by type, its option, and the tasks that the relaxed solution starts.
     type_best: Vec<f64>,
+    /// Largest worth by type before prices, at the first tangent.
+    type_worth: Vec<f64>,
     type_option: Vec<u32>,
     type_count: Vec<f64>,
 }
@@ -109,10 +111,16 @@ impl<'a> Dual<'a> {
             gradient: vec![0.0; size],
             direction: vec![0.0; size],
             type_best: vec![0.0; instance.types],
+            type_worth: vec![0.0; instance.types],
             type_option: vec![0; instance.types],
             type_count: vec![0.0; instance.types],
         };
         dual.set_theta();
+        let theta = dual.theta;
+        dual.type_worth.par_iter_mut().enumerate().for_each(|(ty, worth)| {
+            let opts = instance.opts[instance.type_opts(ty)].iter();
+            *worth = opts.map(|opt| instance.worth(opt, theta)).fold(f64::NEG_INFINITY, f64::max);
+        });
         dual
     }
 
@@ -129,6 +137,17 @@ impl<'a> Dual<'a> {
                 break;
             }
         }
+    }
+
+    /// Goes on from earlier prices, where they prove anything, with a step length.
+    pub fn resume(&mut self, prices: &Prices, step: f64) {
+        self.lambda.copy_from_slice(&prices.lambda);
+        if self.has_s2 && prices.theta > 0.0 {
+            self.theta = prices.theta;
+        }
+        let bound = self.evaluate();
+        self.keep(bound);
+        self.rewind(step);
     }
 
     /// Goes back to the best prices with a new step length.
@@ -157,8 +176,9 @@ impl<'a> Dual<'a> {
         }
         let mut common = self.balance_scale(&total, target);
         let scarce = (0..kinds).filter(|k| total[*k] > 0.0);
-        for k in scarce.cycle().take(kinds * BALANCE_ROUNDS) {
-            if expired() {
+        for (at, k) in scarce.cycle().take(kinds * BALANCE_ROUNDS).enumerate() {
+            // Once each takes a moment; without it the bound says nothing.
+            if at >= kinds && expired() {
                 break;
             }
             let first = FIRST_PRICE_SHARE * target.max(0.0) / total[k];
@@ -218,10 +238,16 @@ impl<'a> Dual<'a> {
         }
     }
 
-    /// Evaluates the same prices in all zones.
+    /// Evaluates the same prices in all zones: they leave each type the option of most worth.
     fn try_common(&mut self, common: &[f64]) {
         self.lambda.iter_mut().zip(common.iter().cycle()).for_each(|(l, c)| *l = *c);
-        let bound = self.evaluate();
+        let requests = self.instance.request_f.chunks_exact(self.instance.kinds);
+        for ((best, worth), request) in
+            self.type_best.iter_mut().zip(&self.type_worth).zip(requests)
+        {
+            *best = worth - common.iter().zip(request).map(|(c, a)| c * a).sum::<f64>();
+        }
+        let bound = self.relax();
         if bound < self.best.bound {
             self.keep(bound);
         }
@@ -229,10 +255,8 @@ impl<'a> Dual<'a> {
 
     /// The amount of a kind that the last relaxed solution asks for.
     fn asked(&self, k: usize) -> f64 {
-        let kinds = self.instance.kinds;
-        let unused: f64 = self.gradient.iter().skip(k).step_by(kinds).sum();
-        let all: f64 = self.capacity.iter().skip(k).step_by(kinds).sum();
-        all - unused
+        let requests = self.instance.request_f.iter().skip(k).step_by(self.instance.kinds);
+        requests.zip(&self.type_count).map(|(a, count)| a * count).sum()
     }
 
     fn keep(&mut self, bound: f64) {
@@ -291,6 +315,14 @@ impl<'a> Dual<'a> {
         bests.for_each(|(ty, (best, option))| {
             (*best, *option) = best_option(instance, lambda, theta, ty);
         });
+        let bound = self.relax();
+        self.s2 = self.set_gradient();
+        bound
+    }
+
+    /// The bound at the types' best reduced values; sets the tasks that the relaxation starts.
+    fn relax(&mut self) -> f64 {
+        let instance = self.instance;
         self.type_count.fill(0.0);
         let mut bound: f64 = self.lambda.iter().zip(&self.capacity).map(|(l, c)| l * c).sum();
         let counts = &instance.counts;
@@ -304,7 +336,6 @@ impl<'a> Dual<'a> {
         if self.theta > 0.0 {
             bound += 0.25 / self.theta;
         }
-        self.s2 = self.set_gradient();
         bound + ROUNDING * bound.abs()
     }
 

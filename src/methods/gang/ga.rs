@@ -19,12 +19,15 @@
 //! number of threads; only a deadline cuts generations at other points.
 
 use super::branch;
+use super::bred::{Bred, Warm};
 use super::clock::Clock;
 use super::crossover::Parent;
+use super::dual::Prices;
 use super::fill::Filler;
 use super::instance::Instance;
 use super::moves::Line;
-use super::problem::{GaParams, Options, Stopped};
+use super::problem::{GaParams, Options, Problem, Stopped};
+use super::rework::PASSES_MAX;
 use super::start::{Start, closes};
 use super::state::Score;
 use foldhash::fast::FixedState;
@@ -59,6 +62,9 @@ const EXACT_SHARE: f64 = 0.3;
 pub struct Found {
     /// Internal server of each task, or `NONE`.
     pub server: Vec<u32>,
+    /// Plans of the population's other lines.
+    pub others: Vec<Vec<u32>>,
+    pub prices: Option<Prices>,
     /// Upper bound of [`Score::scalar`].
     pub bound: f64,
     pub proven: bool,
@@ -66,10 +72,22 @@ pub struct Found {
     pub stopped: Stopped,
 }
 
-pub fn solve(instance: &Instance, options: &Options<'_>, clock: Clock<'_>) -> Found {
-    let start = Start::new(instance, options, clock);
+impl Found {
+    /// Returns what the next search may go on from.
+    pub fn bred(&self, problem: &Problem, instance: &Instance) -> Bred {
+        let plans = std::iter::once(&self.server).chain(&self.others);
+        let plans: Vec<&[u32]> = plans.map(Vec::as_slice).collect();
+        let prices = self.prices.as_ref();
+        prices.map(|prices| Bred::of(problem, instance, &plans, prices)).unwrap_or_default()
+    }
+}
+
+pub fn solve(instance: &Instance, options: &Options<'_>, warm: &Warm, clock: Clock<'_>) -> Found {
+    let start = Start::new(instance, options, warm, clock);
     let mut found = Found {
         server: start.state.server.clone(),
+        others: Vec::new(),
+        prices: Some(start.prices.clone()),
         bound: start.bound(),
         proven: closes(instance, start.bound(), &start.state.score()),
         generations: 0,
@@ -96,6 +114,8 @@ pub fn solve(instance: &Instance, options: &Options<'_>, clock: Clock<'_>) -> Fo
         (false, false) if population.stale * STALE_PART < generations => Stopped::Limit,
         (false, false) => Stopped::Converged,
     };
+    let lines = population.lines.into_iter().map(|line| line.best);
+    found.others = lines.filter(|plan| *plan != population.best).collect();
     found.server = population.best;
     found
 }
@@ -166,7 +186,11 @@ impl<'a> Population<'a> {
                     let stream = |at| Stream::numbered(options.seed, at);
                     let fill = stream(count + number);
                     let mut filler = Filler::new(instance, &start.values, &type_prices, fill);
-                    let plan = filler.improve(&start.state, clock, FILL_SHARE);
+                    let from = start.plans.get(*number).filter(|_| *number > 0);
+                    // A plan that was bred has had its passes.
+                    let passes = if start.plans.is_empty() { PASSES_MAX } else { 0 };
+                    let from = (from.unwrap_or(&start.state), passes);
+                    let plan = filler.improve(from, clock, FILL_SHARE);
                     Line::new(instance, &start.values, stream(*number), params.oust, &plan)
                 })
                 .collect();

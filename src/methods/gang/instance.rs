@@ -142,7 +142,7 @@ impl TypeSpec<'_> {
         }
         edges.sort_unstable_by_key(|(server, _)| *server);
         let mut groups: Vec<(u32, Terms)> = Vec::with_capacity(task.groups.len());
-        for edge in &task.groups {
+        for edge in task.groups.iter() {
             // Unknown names were refused by the problem's own check.
             let group = group_names.get(edge.group.as_str()).copied().unwrap_or(NONE);
             groups.push((group, Terms::new(edge.mean, edge.count, paid, g)));

@@ -11,6 +11,7 @@
 //! prices (`dual.rs`) that is valid whatever mode found the assignment.
 
 mod branch;
+mod bred;
 mod clock;
 mod counts;
 mod crossover;
@@ -34,6 +35,7 @@ mod values;
 mod tests;
 
 pub use branch::{EXACT_SERVERS_MAX, EXACT_TASKS_MAX};
+pub use bred::Bred;
 pub use instance::TASKS_MAX;
 pub use problem::{
     Answer, AnyEdge, Edge, Explain, GaParams, GroupEdge, Job, JobTerms, Mode, Mutation, Options,
@@ -47,6 +49,7 @@ use rayon::ThreadPool;
 
 use crate::learn::Exploration;
 
+use bred::{Warm, placements};
 use clock::Clock;
 use dual::Dual;
 use ga::Found;
@@ -66,10 +69,14 @@ pub fn solve(problem: &Problem, options: &Options<'_>) -> Result<Answer, SolveEr
 }
 
 /// The threads that work side by side, kept: to start them takes longer than many a problem.
+///
+/// Callers of other names have threads of their own: a short search waits for no long one.
 fn pool(threads: usize) -> Result<Arc<ThreadPool>, SolveError> {
-    static POOLS: Mutex<BTreeMap<usize, Arc<ThreadPool>>> = Mutex::new(BTreeMap::new());
+    type Pools = BTreeMap<(usize, Option<String>), Arc<ThreadPool>>;
+    static POOLS: Mutex<Pools> = Mutex::new(BTreeMap::new());
+    let key = (threads, std::thread::current().name().map(str::to_owned));
     let mut pools = POOLS.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(pool) = pools.get(&threads) {
+    if let Some(pool) = pools.get(&key) {
         return Ok(Arc::clone(pool));
     }
     let pool = rayon::ThreadPoolBuilder::new()
@@ -77,7 +84,7 @@ fn pool(threads: usize) -> Result<Arc<ThreadPool>, SolveError> {
         .thread_name(|i| format!("gang-{i}"))
         .build()
         .map_err(|e| SolveError::Threads { threads, reason: e.to_string() })?;
-    Ok(Arc::clone(pools.entry(threads).or_insert(Arc::new(pool))))
+    Ok(Arc::clone(pools.entry(key).or_insert(Arc::new(pool))))
 }
 
 /// Decides as [`solve`] does, on the current threads.
@@ -86,28 +93,28 @@ fn solve_here(problem: &Problem, options: &Options<'_>) -> Result<Answer, SolveE
     let instance = Instance::compile(problem)?;
     // Shares of the time are shares of what reading the problem left.
     let clock = Clock::new(options.remaining);
+    let warm = options.bred.map(|bred| bred.on(problem, &instance)).unwrap_or_default();
     let found = match options.mode {
-        Mode::Ga => ga::solve(&instance, options, clock),
+        Mode::Ga => ga::solve(&instance, options, &warm, clock),
         Mode::Seed => bounded(&instance, seed::solve(&instance, options, clock), clock),
-        Mode::Exact => exact(&instance, options, clock)?,
+        Mode::Exact => exact(&instance, options, &warm, clock)?,
     };
     Ok(answer(problem, &instance, options, &found))
 }
 
 /// Adds a bound to what a mode without prices found.
-fn bounded(instance: &Instance, mut found: Found, clock: Clock<'_>) -> Found {
-    let mut state = State::new(instance);
-    state.adopt(instance, &found.server);
+fn bounded(instance: &Instance, found: Found, clock: Clock<'_>) -> Found {
+    let mut state = State::with(instance, &found.server);
     let target = state.rescore(instance).scalar(instance);
     let mut dual = Dual::new(instance);
     start::find_prices(&mut dual, target, clock);
-    found.bound = dual.best.bound;
-    found
+    Found { bound: dual.best.bound, prices: Some(dual.best), ..found }
 }
 
 fn exact(
     instance: &Instance,
     options: &Options<'_>,
+    warm: &Warm,
     clock: Clock<'_>,
 ) -> Result<Found, SolveError> {
     let tasks = instance.tasks();
@@ -120,7 +127,7 @@ fn exact(
         let limit = format!("{name} = {limit}");
         return Err(SolveError::TooLarge { mode: "exact", what, got, limit });
     }
-    let start = start::Start::new(instance, options, clock);
+    let start = start::Start::new(instance, options, warm, clock);
     let score = start.state.score();
     let stop = || clock.expired();
     let tree = branch::search(instance, &start.prices, &score, EXACT_NODES_MAX, &stop);
@@ -131,38 +138,27 @@ fn exact(
     };
     Ok(Found {
         bound: start.bound(),
+        others: Vec::new(),
         server: tree.server.unwrap_or(start.state.server),
         proven: tree.complete,
         generations: tree.nodes,
         stopped,
+        prices: Some(start.prices),
     })
 }
 
 /// Names and numbers of an assignment, summed again in input order.
 fn answer(problem: &Problem, instance: &Instance, options: &Options<'_>, found: &Found) -> Answer {
-    let mut assignment = Vec::new();
-    let mut pending = Vec::new();
+    let is_pending = |at: usize| found.server[instance.job_tasks(at).start] == NONE;
+    let pending = problem.jobs.iter().zip(0..).filter(|(_, at)| is_pending(*at));
     let mut score = Score { untried: 0, lin: 0.0, s2: 0.0 };
-    for (j, job) in problem.jobs.iter().enumerate() {
-        let range = instance.job_tasks(j);
-        if found.server[range.start] == NONE {
-            pending.push(job.id.clone());
-            continue;
+    for (server, ty) in found.server.iter().zip(&instance.task_type).filter(|(s, _)| **s != NONE) {
+        if let Some(option) = instance.option_on(*ty as usize, *server) {
+            let opt = &instance.opts[option];
+            score.untried += u64::from(opt.untried);
+            score.lin += opt.lin;
+            score.s2 += opt.s2;
         }
-        let mut tasks = Vec::with_capacity(range.len());
-        for task in range {
-            let server = found.server[task];
-            let ty = instance.task_type[task] as usize;
-            if let Some(option) = instance.option_on(ty, server) {
-                let opt = &instance.opts[option];
-                score.untried += u64::from(opt.untried);
-                score.lin += opt.lin;
-                score.s2 += opt.s2;
-            }
-            let input = instance.input_of[server as usize] as usize;
-            tasks.push(problem.servers[input].name.clone());
-        }
-        assignment.push(Placement { job: job.id.clone(), tasks });
     }
     let index = score.index(instance);
     // A proof leaves no room between the two; rounding must not show one.
@@ -170,8 +166,8 @@ fn answer(problem: &Problem, instance: &Instance, options: &Options<'_>, found: 
     let bound = if found.proven { index } else { bound.max(index) };
     let known = !instance.has_untried && bound.is_finite();
     Answer {
-        assignment,
-        pending,
+        assignment: placements(problem, instance, &found.server),
+        pending: pending.map(|(job, _)| job.id.clone()).collect(),
         index,
         untried_edges: score.untried,
         mean_welfare: score.lin,
@@ -180,6 +176,7 @@ fn answer(problem: &Problem, instance: &Instance, options: &Options<'_>, found: 
         proven_optimal: found.proven,
         generations: found.generations,
         stopped: found.stopped,
+        bred: options.bred.map(|_| found.bred(problem, instance)).unwrap_or_default(),
         explain: options.explain.then(|| explain(problem, instance, found, &score)),
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Problem, options, answer and errors of `solve gang`: the types of the library and of the JSON.
 
+use super::bred::Bred;
 use crate::learn::{Exploration, Growth};
 use foldhash::fast::RandomState;
 use phalanx_core::problem::InputError;
@@ -65,7 +66,7 @@ pub struct Job {
     pub spread: bool,
 }
 
-/// A task of a gang. A clone shares its edges.
+/// A task of a gang. A clone shares its edges and groups.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Task {
@@ -75,8 +76,8 @@ pub struct Task {
     #[serde(default)]
     pub edges: Arc<[Edge]>,
     /// Edges to all servers of a group, except those that `edges` lists.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub groups: Vec<GroupEdge>,
+    #[serde(default, skip_serializing_if = "no_groups")]
+    pub groups: Arc<[GroupEdge]>,
     /// An edge to every server that neither `edges` nor `groups` lists.
     #[serde(default)]
     pub any: Option<AnyEdge>,
@@ -85,10 +86,9 @@ pub struct Task {
 impl PartialEq for Task {
     fn eq(&self, other: &Task) -> bool {
         let same_edges = || Arc::ptr_eq(&self.edges, &other.edges) || self.edges == other.edges;
-        self.request == other.request
-            && self.any == other.any
-            && self.groups == other.groups
-            && same_edges()
+        let same_groups =
+            || Arc::ptr_eq(&self.groups, &other.groups) || self.groups == other.groups;
+        self.request == other.request && self.any == other.any && same_groups() && same_edges()
     }
 }
 
@@ -127,6 +127,10 @@ pub struct GroupEdge {
     /// Observations behind `mean`.
     #[serde(deserialize_with = "whole", serialize_with = "as_whole")]
     pub count: f64,
+}
+
+fn no_groups(groups: &Arc<[GroupEdge]>) -> bool {
+    groups.is_empty()
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref)] // serde's signature
@@ -230,7 +234,7 @@ pub struct SeedParams {
     pub population: u32,
     /// Iterations, NI in the document.
     pub generations: u32,
-    /// What a mutation does with the copies that a task has.
+    /// Reading of the mutation: whether it clears a task's other copies.
     pub mutation: Mutation,
 }
 
@@ -268,8 +272,8 @@ pub struct Options<'a> {
     /// Work after which the search of `ga` ends, in servers evaluated (about 10^8 a second and
     /// thread); `None` = the search's own limit. Unlike a deadline it keeps answers repeatable.
     pub work_max: Option<u64>,
-    /// Previous plan to start from: for each job its servers by task, empty = pending.
-    pub warm_start: &'a [Vec<u32>],
+    /// Population of an earlier search, to go on from; the answer has its own then.
+    pub bred: Option<&'a Bred>,
     /// Whether to fill [`Answer::explain`].
     pub explain: bool,
 }
@@ -307,7 +311,7 @@ impl Default for Options<'_> {
             threads: 1,
             remaining: &|| None,
             work_max: None,
-            warm_start: &[],
+            bred: None,
             explain: false,
         }
     }
@@ -412,6 +416,9 @@ pub struct Answer {
     pub generations: u64,
     /// Why the search ended.
     pub stopped: Stopped,
+    /// Population for the next search, where the options have one.
+    #[serde(skip)]
+    pub bred: Bred,
     /// Terms, when asked for.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub explain: Option<Explain>,

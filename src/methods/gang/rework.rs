@@ -24,18 +24,23 @@ const STEP: f64 = 0.05;
 const STEP_DECAY: f64 = 0.9;
 
 /// Most passes over all servers; the corrections of later ones are ever smaller.
-const PASSES_MAX: usize = 6;
+pub const PASSES_MAX: usize = 6;
 /// Repairs without a deadline.
 const REPAIRS_MAX: usize = 12;
 
 impl Filler<'_> {
     /// Best of some passes and reworks, or `start` when none beats it. Passes but for the first end
     /// at this share of the time: reworks make more of one whole pass than of none.
-    pub fn improve(&mut self, start: &State, clock: Clock<'_>, passes_share: f64) -> State {
+    pub fn improve(
+        &mut self,
+        (start, passes_max): (&State, usize),
+        clock: Clock<'_>,
+        passes_share: f64,
+    ) -> State {
         let mut best = start.clone();
         let mut step = STEP;
         let passes = clock.until(passes_share);
-        for pass in 0..PASSES_MAX {
+        for pass in 0..passes_max {
             if !self.pass(if pass == 0 { clock } else { passes }) {
                 break;
             }

@@ -332,6 +332,8 @@ pub fn solve(instance: &Instance, options: &Options<'_>, clock: Clock<'_>) -> Fo
     }
     Found {
         server: best,
+        others: Vec::new(),
+        prices: None,
         bound: f64::INFINITY,
         proven: false,
         generations: generation,

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Start of the search: greedy plans, dual prices with their bound, and the last plan.
+//! Start of the search: greedy plans, dual prices with their bound, and what was bred before.
 
+use super::bred::Warm;
 use super::clock::Clock;
 use super::dual::{Dual, Prices};
-use super::instance::{Instance, NONE};
+use super::instance::Instance;
 use super::problem::Options;
 use super::state::{Fit, Score, State};
 use super::task_prices::{self, TaskPrices};
@@ -28,31 +29,45 @@ pub struct Start {
     /// Prices of task types, where they prove more than `prices`.
     pub task_prices: Option<TaskPrices>,
     pub state: State,
+    /// Plans of the search before, as far as they still fit.
+    pub plans: Vec<State>,
 }
 
 impl Start {
-    pub fn new(instance: &Instance, options: &Options<'_>, clock: Clock<'_>) -> Self {
+    pub fn new(instance: &Instance, options: &Options<'_>, warm: &Warm, clock: Clock<'_>) -> Self {
         let mut dual = Dual::new(instance);
-        let by_share = Values::new(instance, &share_prices(instance, dual.theta()));
-        let mut state = greedy(instance, &by_share);
-        if !options.warm_start.is_empty() {
-            state = better(instance, state, last_plan(instance, options.warm_start));
+        let mut values = Values::new(instance, &share_prices(instance, dual.theta()));
+        let mut state = greedy(instance, &values, State::new(instance));
+        if let Some(prices) = &warm.prices {
+            dual.resume(prices, NEW_TARGET_STEP);
+            values = Values::new(instance, &dual.best);
+        }
+        let adopted = warm.plans.iter().map(|plan| State::with(instance, plan));
+        let plans: Vec<State> = adopted.collect();
+        if let Some(first) = plans.first() {
+            let best = plans.iter().fold(first.clone(), |a, b| better(instance, a, b.clone()));
+            // What has become free goes to the densest gangs.
+            state = better(instance, state, greedy(instance, &values, best));
         }
         // A share of the time that greedy left: in a large cluster that alone takes long.
         let first = clock.for_share(PRICES_SHARE / 2.0);
-        find_prices(&mut dual, state.score().scalar(instance), first);
-        let mut values = Values::new(instance, &dual.best);
-        state = better(instance, state, greedy(instance, &values));
+        let target = state.score().scalar(instance);
+        match warm.prices {
+            Some(_) => dual.descend(target, STEPS_MAX, &|| first.expired()),
+            None => find_prices(&mut dual, target, first),
+        }
+        values = Values::new(instance, &dual.best);
+        state = better(instance, state, greedy(instance, &values, State::new(instance)));
         if !first.expired() {
             dual.rewind(NEW_TARGET_STEP);
             let second = clock.for_share(PRICES_SHARE / 2.0);
             let target = state.score().scalar(instance);
             dual.descend(target, STEPS_MAX / 2, &|| second.expired());
             values = Values::new(instance, &dual.best);
-            state = better(instance, state, greedy(instance, &values));
+            state = better(instance, state, greedy(instance, &values, State::new(instance)));
         }
         let prices = dual.best;
-        let mut start = Self { values, prices, task_prices: None, state };
+        let mut start = Self { values, prices, task_prices: None, state, plans };
         if clock.seconds().is_none_or(|all| all >= TASK_PRICES_LEAST_S) {
             let rest = clock.for_share(TASK_PRICES_SHARE);
             start.task_prices =
@@ -85,10 +100,9 @@ pub fn find_prices(dual: &mut Dual<'_>, target: f64, clock: Clock<'_>) {
     dual.descend(target, STEPS_MAX, &|| clock.expired());
 }
 
-/// Inserts all jobs by density, those that raise the score.
-pub fn greedy(instance: &Instance, values: &Values) -> State {
-    let mut state = State::new(instance);
-    let mut order: Vec<usize> = (0..instance.jobs()).collect();
+/// Inserts the jobs that `state` lacks by density, those that raise the score.
+pub fn greedy(instance: &Instance, values: &Values, mut state: State) -> State {
+    let mut order: Vec<usize> = (0..instance.jobs()).filter(|job| !state.is_placed(*job)).collect();
     order.sort_by(|a, b| values.density[*b].total_cmp(&values.density[*a]).then(a.cmp(b)));
     for job in order {
         state.insert_if_better(instance, values, job, Fit::default());
@@ -113,23 +127,6 @@ pub fn share_prices(instance: &Instance, theta: f64) -> Prices {
 
 fn better(instance: &Instance, a: State, b: State) -> State {
     if b.score().beats(&a.score(), instance) { b } else { a }
-}
-
-/// The plan given by the caller, in which servers have their numbers of the problem.
-fn last_plan(instance: &Instance, jobs: &[Vec<u32>]) -> State {
-    let mut server = vec![NONE; instance.tasks()];
-    for (job, given) in jobs.iter().enumerate().take(instance.jobs()) {
-        let range = instance.job_tasks(job);
-        if given.len() == range.len() {
-            for (task, input) in range.zip(given) {
-                let found = instance.internal_of.get(*input as usize);
-                server[task] = found.copied().unwrap_or(NONE);
-            }
-        }
-    }
-    let mut state = State::new(instance);
-    state.adopt(instance, &server);
-    state
 }
 
 /// Whether no assignment can be better than `score`, up to rounding.

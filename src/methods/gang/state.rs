@@ -108,8 +108,6 @@ impl State {
         for row in instance.capacity.chunks_exact(kinds.max(1)) {
             total_free.iter_mut().zip(row).for_each(|(t, c)| *t += i64::from(*c));
         }
-        let longest = instance.opts.iter().map(|opt| (opt.hi - opt.lo) as usize).max();
-        let long = longest.is_some_and(|servers| servers > WINDOW_SERVERS);
         State {
             server: vec![NONE; tasks],
             option: vec![NONE; tasks],
@@ -121,7 +119,7 @@ impl State {
             head: vec![NONE; servers],
             next: vec![NONE; tasks],
             prev: vec![NONE; tasks],
-            tree: FreeTree::new(instance, long),
+            tree: FreeTree::new(instance, servers > WINDOW_SERVERS),
             freed: Vec::with_capacity(FREED_SERVERS_MAX),
             untried: 0,
             lin: 0.0,
@@ -438,6 +436,8 @@ impl State {
             let start = lo + fit.start as usize % (hi - lo);
             let found = self.tree.first_fit(start, hi, request);
             first = found.or_else(|| self.tree.first_fit(lo, start, request))?;
+        } else if self.tree.is_used() {
+            first = self.tree.first_fit(lo, hi, request)?;
         }
         let window = first..(first + WINDOW_SERVERS).min(hi);
         self.work += (window.len() / 16) as u64;
@@ -467,11 +467,13 @@ impl State {
         Some(left)
     }
 
-    /// Places all jobs as given by servers by task; those that do not fit as given stay pending.
-    pub fn adopt(&mut self, instance: &Instance, server: &[u32]) {
+    /// Makes a plan given by servers by task; jobs that do not fit as given stay pending.
+    pub fn with(instance: &Instance, server: &[u32]) -> State {
+        let mut state = State::new(instance);
         for job in 0..instance.jobs() {
-            self.place_as(instance, job, &server[instance.job_tasks(job)]);
+            state.place_as(instance, job, &server[instance.job_tasks(job)]);
         }
+        state
     }
 
     /// Places a pending job on these servers, if it may run there and all of it fits.

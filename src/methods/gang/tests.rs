@@ -380,7 +380,7 @@ fn an_explanation_adds_up_task_by_task() {
     problem.servers[2].group = Some("late".into());
     problem.jobs[1].tasks[1].edges = [].into();
     problem.jobs[1].tasks[1].groups =
-        vec![GroupEdge { group: "late".into(), mean: 0.9, count: 7.0 }];
+        [GroupEdge { group: "late".into(), mean: 0.9, count: 7.0 }].into();
     problem.jobs[1].tasks[0].edges = [].into();
     problem.jobs[1].tasks[0].any = Some(AnyEdge { mean: 0.4, count: 3.0 });
     let options = Options { explain: true, mode: Mode::Exact, ..Options::default() };
@@ -525,7 +525,7 @@ fn few_classes_are_bounded_by_what_fits_in_all_kinds_at_once() {
 fn of_all_servers_the_best_that_fits_is_chosen() {
     let instance = Instance::compile(&scattered(300, 600, 70)).unwrap();
     let values = Values::new(&instance, &share_prices(&instance, 0.0));
-    let mut state = start::greedy(&instance, &values);
+    let mut state = start::greedy(&instance, &values, super::State::new(&instance));
     let mut rng = Stream::new(4);
     let (mut found, mut full) = (0, 0);
     for _ in 0..2_000 {
@@ -570,7 +570,7 @@ fn no_answer_is_below_greedy() {
     for (case, problem) in problems.iter().enumerate() {
         let instance = Instance::compile(problem).unwrap();
         let values = Values::new(&instance, &share_prices(&instance, Dual::new(&instance).theta()));
-        let greedy = start::greedy(&instance, &values).score();
+        let greedy = start::greedy(&instance, &values, super::State::new(&instance)).score();
         let at_once = || Some(std::time::Duration::ZERO);
         let options = Options { work_max: Some(20_000), ..Options::default() };
         for options in [options, Options { remaining: &at_once, ..options }] {

@@ -30,7 +30,7 @@ fn best_of(problem: &Problem, exploration: &Exploration, task: &Task) -> Option<
         of_group.into_iter().any(|server| fits(&server.capacity))
     };
     let mut indexes = Vec::with_capacity(task.groups.len());
-    for edge in &task.groups {
+    for edge in task.groups.iter() {
         if edge.count <= 0.0 {
             return None;
         }

@@ -2,7 +2,6 @@
 //! Inputs of a plan of gangs: queue, nodes, learned speeds and settings.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use crate::preference::JobClassRule;
 use crate::usage::NodeUsage;
@@ -83,9 +82,6 @@ impl Default for Settings {
     }
 }
 
-/// Node names of each gang's tasks in an earlier plan, by job id.
-pub type Last = BTreeMap<u32, Vec<Arc<str>>>;
-
 /// Inputs of one plan.
 #[derive(Clone, Copy)]
 pub struct Inputs<'a> {
@@ -101,8 +97,8 @@ pub struct Inputs<'a> {
     pub settings: &'a Settings,
     /// Time left.
     pub remaining: Remaining<'a>,
-    /// The plan before this one, to start from.
-    pub last: &'a Last,
+    /// Population of the search before, to start from.
+    pub bred: &'a gang::Bred,
 }
 
 impl std::fmt::Debug for Inputs<'_> {

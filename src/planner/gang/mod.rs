@@ -20,21 +20,50 @@ mod problem;
 mod reserved;
 mod terms;
 
-use std::sync::Arc;
 use std::time::Duration;
 
-pub use inputs::{Belief, Beliefs, Inputs, Last, Settings};
+pub use inputs::{Belief, Beliefs, Inputs, Settings};
 pub use learned::Learned;
 use model::Model;
+pub use phalanx_methods::gang::Bred;
 
 use crate::preference::{Method, MethodPlan, MethodReport};
-use phalanx_core::NodeIdx;
 use phalanx_core::number::as_f64;
-use phalanx_core::snapshot::Snapshot;
-use phalanx_methods::gang::{self, Options};
+use phalanx_methods::gang::{self, Options, Problem, Remaining};
+
+/// A round's plan, and what a longer search may go on from.
+#[derive(Debug)]
+pub struct Planned {
+    /// The plan.
+    pub plan: MethodPlan,
+    /// Population that the search left for the next one.
+    pub bred: Bred,
+    /// The problem, where a longer search may find more.
+    pub open: Option<Open>,
+}
+
+/// A problem whose best plan is not known yet.
+#[derive(Debug)]
+pub struct Open {
+    problem: Problem,
+    settings: Settings,
+}
+
+impl Open {
+    /// Number of nodes with room.
+    pub fn nodes(&self) -> usize {
+        self.problem.servers.len()
+    }
+
+    /// Searches from where another search ended; returns what it left.
+    pub fn search(&self, bred: &Bred, remaining: Remaining<'_>) -> Option<Bred> {
+        // Where it fails the round's own report says why.
+        search(&self.problem, &self.settings, bred, remaining).ok().map(|answer| answer.bred)
+    }
+}
 
 /// Plans the gangs of a snapshot.
-pub fn plan(inputs: &Inputs<'_>) -> (MethodPlan, Last) {
+pub fn plan(inputs: &Inputs<'_>) -> Planned {
     let begun = (inputs.remaining)();
     let model = Model::new(inputs);
     let mode = match inputs.settings.mode {
@@ -51,40 +80,47 @@ pub fn plan(inputs: &Inputs<'_>) -> (MethodPlan, Last) {
     let mut class_preferences = preferences::class_preferences(inputs, &model);
     let with =
         |preferences, report| MethodPlan { preferences, ..MethodPlan::new(Method::Gang, report) };
+    let nothing = |plan| Planned { plan, bred: Bred::default(), open: None };
     if model.gangs.is_empty() {
-        return (with(class_preferences, report), Last::new());
+        return nothing(with(class_preferences, report));
     }
-    let problem = problem::build(inputs, &model);
-    let warm = problem::warm_start(inputs, &model, &problem);
+    let built = problem::build(inputs, &model);
     let reserved = time_for_preferences(inputs, begun);
     let remaining = || (inputs.remaining)().map(|left| left.saturating_sub(reserved));
-    let options = Options {
-        mode: inputs.settings.mode,
-        ga: inputs.settings.ga,
-        seed: inputs.settings.seed,
-        threads: inputs.settings.threads,
-        remaining: &remaining,
-        warm_start: &warm,
-        explain: true,
-        ..Options::default()
-    };
-    match gang::solve(&problem.problem, &options) {
-        Ok(answer) => {
-            let places = problem::places(&problem, &model, &answer);
+    match search(&built.problem, inputs.settings, inputs.bred, &remaining) {
+        Ok(mut answer) => {
+            let places = problem::places(&built, &model, &answer);
             fill(&mut report, &model, &answer);
-            let explain = answer.explain.as_ref();
+            let (bred, explain) = (std::mem::take(&mut answer.bred), answer.explain.as_ref());
             let (preferences, notes) =
-                preferences::make(inputs, &model, &problem.problem, &places, explain);
+                preferences::make(inputs, &model, &built.problem, &places, explain);
             class_preferences.extend(preferences);
             let start_order = preferences::start_order(&model, &places);
-            let last = last_of(inputs.snapshot, &model, &places);
-            (MethodPlan { start_order, notes, ..with(class_preferences, report) }, last)
+            let plan = MethodPlan { start_order, notes, ..with(class_preferences, report) };
+            let settings = inputs.settings.clone();
+            let open = settings.mode == gang::Mode::Ga && !answer.proven_optimal;
+            Planned { plan, bred, open: open.then_some(Open { problem: built.problem, settings }) }
         }
         Err(error) => {
             report.error = Some(error.to_string());
-            (with(class_preferences, report), Last::new())
+            nothing(with(class_preferences, report))
         }
     }
+}
+
+/// Searches for a plan, from where another search ended.
+fn search(
+    problem: &Problem,
+    settings: &Settings,
+    bred: &Bred,
+    remaining: Remaining<'_>,
+) -> Result<gang::Answer, gang::SolveError> {
+    let Settings { mode, ga, seed, threads, .. } = *settings;
+    let bred = Some(bred);
+    let explain = true;
+    let options =
+        Options { mode, ga, seed, threads, remaining, bred, explain, ..Options::default() };
+    gang::solve(problem, &options)
 }
 
 /// Time that the search leaves: to make preferences of its answer takes about as long as it took
@@ -99,9 +135,11 @@ fn fill(report: &mut MethodReport, model: &Model<'_>, answer: &gang::Answer) {
     report.objective = Some(answer.index);
     report.upper_bound = answer.upper_bound;
     report.gap = answer.gap;
+    report.stopped = Some(answer.stopped);
     let mut term = |name: &str, value: f64| report.terms.insert(name.to_owned(), value);
     term("welfare", answer.mean_welfare);
     term("untried_edges", as_f64(answer.untried_edges));
+    term("generations", as_f64(answer.generations));
     term("node_groups", as_f64(model.groups.len() as u64));
     if let Some(explain) = &answer.explain {
         // From 0: an empty sum of doubles is -0.
@@ -111,12 +149,6 @@ fn fill(report: &mut MethodReport, model: &Model<'_>, answer: &gang::Answer) {
         term("delta", explain.delta);
         term("g", explain.g);
     }
-}
-
-fn last_of(snapshot: &Snapshot, model: &Model<'_>, places: &[Vec<NodeIdx>]) -> Last {
-    let name = |node: &NodeIdx| snapshot.nodes.get(node.at()).map(|n| Arc::clone(&n.name));
-    let pairs = model.gangs.iter().zip(places).filter(|(_, nodes)| !nodes.is_empty());
-    pairs.map(|(gang, nodes)| (gang.id, nodes.iter().filter_map(name).collect())).collect()
 }
 
 #[cfg(test)]

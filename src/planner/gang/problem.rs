@@ -189,18 +189,6 @@ fn job(model: &Model<'_>, prices: &Prices<'_>, gang: &Gang<'_>, dims: usize) -> 
     gang::Job { id: format!("{}.{}", gang.id, gang.copy), tasks, spread: true }
 }
 
-/// The last plan in the terms of this one.
-pub(super) fn warm_start(inputs: &Inputs<'_>, model: &Model<'_>, built: &Built) -> Vec<Vec<u32>> {
-    if inputs.last.is_empty() {
-        return Vec::new();
-    }
-    let servers = |gang: &Gang<'_>| -> Option<Vec<u32>> {
-        let names = inputs.last.get(&gang.id).filter(|_| gang.copy == 0)?;
-        names.iter().map(|name| built.server_of.get(&**name).copied()).collect()
-    };
-    model.gangs.iter().map(|gang| servers(gang).unwrap_or_default()).collect()
-}
-
 /// Node of each task of each gang; empty for the ones that wait.
 pub(super) fn places(built: &Built, model: &Model<'_>, answer: &Answer) -> Vec<Vec<NodeIdx>> {
     let mut places = vec![Vec::new(); model.gangs.len()];

@@ -59,7 +59,7 @@ pub(super) fn possible(
         at += part.nodes as usize;
         // All groups of a class have the same terms.
         let mut by_class = BTreeMap::new();
-        for ((_, group), edge) in model.groups_for(part).zip(&task.groups) {
+        for ((_, group), edge) in model.groups_for(part).zip(task.groups.iter()) {
             by_class.entry(group.class).or_insert(edge);
         }
         for (class, edge) in by_class {

@@ -7,7 +7,7 @@ use super::*;
 use crate::preference::{JobClassRule, JobKey, JobOrigin, Note, Preference};
 use crate::usage::NodeUsage;
 use phalanx_core::shape::{LeftToSlurm, Shape};
-use phalanx_core::snapshot::{Builder, Job, JobState, Node, Partition};
+use phalanx_core::snapshot::{Builder, Job, JobState, Node, Partition, Snapshot};
 use phalanx_methods::learn::{ClassKey, Growth};
 
 /// Speeds by job name (the account here) and node class (the first feature).
@@ -105,9 +105,9 @@ fn planned(snapshot: &Snapshot, known: &Known, settings: &Settings) -> MethodPla
         beliefs: known,
         settings,
         remaining: &|| None,
-        last: &Last::new(),
+        bred: &Bred::default(),
     };
-    let (method_plan, last) = plan(&inputs);
+    let Planned { plan: method_plan, bred, .. } = plan(&inputs);
     assert!(
         method_plan
             .preferences
@@ -115,7 +115,7 @@ fn planned(snapshot: &Snapshot, known: &Known, settings: &Settings) -> MethodPla
             .all(|s| s.sets.len() <= phalanx_core::limits::CANDIDATE_SETS_MAX)
     );
     // The same question again, starting from the answer, gives it again.
-    let again = plan(&Inputs { last: &last, ..inputs }).0;
+    let again = plan(&Inputs { bred: &bred, ..inputs }).plan;
     assert_eq!(again.report.objective, method_plan.report.objective);
     method_plan
 }

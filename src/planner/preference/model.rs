@@ -11,6 +11,7 @@ use super::notes::{BagRow, Note};
 use phalanx_core::NodeIdx;
 use phalanx_core::number::as_f64;
 use phalanx_core::snapshot::Job;
+use phalanx_methods::gang::Stopped;
 
 /// The methods that have preferences; a job follows the first of them that has one for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -127,6 +128,9 @@ pub struct MethodReport {
     pub upper_bound: Option<f64>,
     /// (bound - objective) / |bound|.
     pub gap: Option<f64>,
+    /// Reason why the search ended, for the gang method.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopped: Option<Stopped>,
     /// Terms of the objective, and sizes, by name.
     pub terms: BTreeMap<String, f64>,
     /// Arrays, for the bag method.

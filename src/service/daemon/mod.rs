@@ -229,6 +229,7 @@ fn rows(ends: Ends, config: &Config) -> Vec<Row> {
         }),
         Row::new("order", Background, |all, stop| order(all).run(stop)),
         Row::new("forecast", Background, |all, stop| forecast::run(all, stop)),
+        Row::new("gangs", Background, |all, stop| all.gangs.run(stop)),
         Row::new("plan", Background, move |all, stop| plan::run(all, &snapshots, stop)),
         Row::new("api", Usual, move |all, _| {
             let prepare = || Turns::Background.take();
@@ -335,6 +336,7 @@ impl Daemon {
             energy: EnergyRequests::default(),
             inputs: DataInputs::with_maps(config.history.path.with_file_name("maps")),
             power: Arc::default(),
+            gangs: Arc::default(),
             recording,
             control,
             heartbeats: Heartbeats::default(),

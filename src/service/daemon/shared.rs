@@ -8,6 +8,7 @@ use std::time::Instant;
 use crate::api::Counters;
 use crate::collect::{DataService, Now};
 use crate::daemon::logging;
+use crate::daemon::methods::gangs::Breeding;
 use crate::daemon::settings::settings_of_link;
 use crate::daemon::state::cluster::Cluster;
 use crate::daemon::state::configuration::Configuration;
@@ -46,6 +47,8 @@ pub(super) struct Shared {
     pub(super) inputs: DataInputs,
     /// Power of nodes as it was measured.
     pub(super) power: Arc<Mutex<Power>>,
+    /// Plans of gangs, bred between rounds.
+    pub(super) gangs: Arc<Breeding>,
     pub(super) recording: Arc<recordings::Shared>,
     /// Counts of the control socket and the TCP listener.
     pub(super) control: Arc<Counters>,

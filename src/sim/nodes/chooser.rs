@@ -18,7 +18,7 @@ use phalanx_core::{NodeIdx, NodeSet};
 use phalanx_methods::data_jobs::bisect::turns::{Turn, Turns};
 use phalanx_planner::attribution;
 use phalanx_planner::cluster::{Cluster, Held, RunningJob};
-use phalanx_planner::gang::{self, Last};
+use phalanx_planner::gang::{self, Bred, Planned};
 use phalanx_planner::place::{Candidates, Holding, Placer, Why};
 use phalanx_planner::plan::pools_of;
 use phalanx_planner::preference::{
@@ -69,7 +69,7 @@ struct Daemon<'a> {
     /// the plan that is made at once is hardly improved.
     search: Option<Duration>,
     preferences: Preferences,
-    last: Last,
+    bred: Bred,
     /// Queue and nodes as the planner's methods see them.
     view: Snapshot,
     /// Time of the latest round of planning, and the shortest time between two, seconds.
@@ -110,7 +110,7 @@ impl<'a> Chooser<'a> {
         let daemon = || Daemon {
             search: long.then_some(Duration::ZERO),
             preferences: Preferences::default(),
-            last: Last::new(),
+            bred: Bred::default(),
             view: load.cluster.clone(),
             planned_s: None,
             plan_every_s: ((last_s - load.begin_s) / ROUNDS).max(1),
@@ -383,10 +383,10 @@ impl<'a> Chooser<'a> {
             beliefs: &NoBeliefs,
             settings,
             remaining: &|| search,
-            last: &daemon.last,
+            bred: &daemon.bred,
         };
-        let (method_plan, last) = gang::plan(&inputs);
-        daemon.last = last;
+        let Planned { plan: method_plan, bred, .. } = gang::plan(&inputs);
+        daemon.bred = bred;
         daemon.start_order = method_plan.start_order;
         let preferences = PreferenceTable::new(table, method_plan.preferences);
         daemon.preferences.replace(Method::Gang, preferences);

@@ -98,5 +98,12 @@ fn of_method(method: &MethodReport) -> String {
     if let (Some(of), Some(bound)) = (method.objective, method.upper_bound) {
         text.push_str(&format!("; worth {of:.2}, no plan more than {bound:.2}"));
     }
+    if let Some(gap) = method.gap {
+        text.push_str(&format!(" (gap {:.1} %)", 100.0 * gap));
+    }
+    if let (Some(generations), Some(stopped)) = (method.terms.get("generations"), method.stopped) {
+        let stopped = format!("{stopped:?}").to_lowercase();
+        text.push_str(&format!("; {generations} generations, stopped: {stopped}"));
+    }
     text
 }

@@ -5,6 +5,7 @@
 use super::text;
 use crate::text::tests::{assert_text, preference_report};
 use phalanx_messages::rest::{PlanReport, PlannedJob};
+use phalanx_methods::gang::Stopped;
 use phalanx_planner::preference::MethodReport;
 
 #[test]
@@ -21,7 +22,8 @@ fn method_report() -> MethodReport {
         objective: Some(2.375),
         upper_bound: Some(2.5),
         gap: Some(0.05),
-        terms: [("value".to_owned(), 2.5), ("cost".to_owned(), 0.25)].into(),
+        stopped: Some(Stopped::Deadline),
+        terms: [("value".to_owned(), 2.5), ("generations".to_owned(), 80.0)].into(),
         bags: Vec::new(),
         took_ms: 3,
         error: None,

@@ -4,7 +4,7 @@
 
 use crate::exact::gang as oracle;
 use phalanx_methods::gang::{
-    Answer, AnyEdge, Edge, GroupEdge, Job, Mode, Options, Problem, Server, Task, solve,
+    Answer, AnyEdge, Bred, Edge, GroupEdge, Job, Mode, Options, Problem, Server, Task, solve,
 };
 use phalanx_methods::learn::{
     Estimator, Growth, Observation, RunNode, Source, Speeds, SpeedsOptions, Stat,
@@ -299,17 +299,15 @@ fn large_problems_use_windows_and_stay_valid() {
 
 #[test]
 fn a_warm_start_is_never_lost() {
-    let problem = contended(12, 40);
-    let before = run(&problem, Mode::Ga, 3, 1);
-    let number: BTreeMap<&str, u32> =
-        problem.servers.iter().zip(0..).map(|(s, i)| (s.name.as_str(), i)).collect();
-    let place = |job: &Job| {
-        let found = before.assignment.iter().find(|p| p.job == job.id);
-        found.map_or(Vec::new(), |p| p.tasks.iter().map(|s| number[s.as_str()]).collect())
-    };
-    let warm: Vec<Vec<u32>> = problem.jobs.iter().map(place).collect();
+    let mut problem = contended(12, 40);
+    let (seed, nothing) = (3, Bred::default());
+    let options = Options { seed, bred: Some(&nothing), ..Options::default() };
+    let before = solve(&problem, &options).unwrap();
     let now = || Some(std::time::Duration::ZERO);
-    let options = Options { warm_start: &warm, remaining: &now, ..Options::default() };
+    let options = Options { bred: Some(&before.bred), remaining: &now, ..options };
+    // Names count, not places.
+    problem.servers.reverse();
+    problem.jobs.reverse();
     let after = solve(&problem, &options).unwrap();
     assert!(after.index >= before.index - 1e-9);
     check(&problem, &after);

@@ -7,14 +7,14 @@
 
 pub mod bags;
 mod data_jobs;
-mod gangs;
+pub mod gangs;
 mod round;
 
 use std::sync::{Arc, Mutex};
 
 use self::bags::Bags;
 use self::data_jobs::DataJobs;
-use self::gangs::Gangs;
+use self::gangs::{Breeding, Gangs};
 use crate::daemon::state::power::Power;
 use phalanx_config::PLAN_JOBS_MAX;
 use phalanx_planner::backfill_window;
@@ -23,9 +23,10 @@ use phalanx_planner::preference::{JobKey, Method, MethodPlan};
 pub use self::round::{PlacementMethod, Round};
 
 /// Returns every method, in the order in which they plan.
-pub fn all(power: &Arc<Mutex<Power>>) -> Vec<Box<dyn PlacementMethod>> {
+pub fn all(power: &Arc<Mutex<Power>>, gangs: &Arc<Breeding>) -> Vec<Box<dyn PlacementMethod>> {
     let bags = Box::new(Bags::new(Arc::clone(power)));
-    vec![Box::new(DataJobs::default()), bags, Box::new(Gangs::default()), Box::new(BackfillWindow)]
+    let gangs = Box::new(Gangs { breeding: Arc::clone(gangs) });
+    vec![Box::new(DataJobs::default()), bags, gangs, Box::new(BackfillWindow)]
 }
 
 /// Takes requeued jobs out of the plans that may want the nodes which failed them; the last method

@@ -26,7 +26,7 @@ use phalanx_planner::usage::NodeUsage;
 
 /// Inverse of the largest part of one CPU that planning takes: a plan of `t` is followed by a pause
 /// of at least `(PLAN_SHARE - 1) t`.
-const PLAN_SHARE: u32 = 20;
+pub const PLAN_SHARE: u32 = 20;
 /// Longest time of one plan, the methods' own searches apart: a fifth of the time between two.
 pub const PLAN_DEADLINE: Duration = Duration::from_millis(200);
 /// Age at which a plan of waiting jobs is made anew though nothing changed.
@@ -38,7 +38,7 @@ const PLAN_PAUSE_MAX: Duration = Duration::from_secs(30);
 /// changed or the plan is old; at most once per `source.poll_ms` and with at most
 /// 1/[`PLAN_SHARE`] of a CPU. Ends with `stop`.
 pub fn run(shared: &Shared, snapshots: &Receiver<Arc<Snapshot>>, stop: &AtomicBool) {
-    let mut methods = methods::all(&shared.power);
+    let mut methods = methods::all(&shared.power, &shared.gangs);
     let mut newest: Option<Arc<Snapshot>> = None;
     let mut planned_with = MeasuredValues::new();
     let mut planned = (0, Instant::now());
