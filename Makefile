@@ -208,7 +208,7 @@ vendor: rust
 BENCH = $(CARGO) run --release -p phalanx-bench --
 CLUSTER_ENV = PHALANX_BIN_DIR=$(CURDIR)/target/debug \
 	PHALANX_OVERLAY_DIR=$(CURDIR)/$(dir $(OVERLAY))
-.PHONY: tuning-pictures bench-demo bench-site bench-10k bench-backfill bench-pending bench-balance bench-proof \
+.PHONY: tuning-pictures bench-demo bench-site bench-10k bench-against bench-backfill bench-pending bench-balance bench-proof \
 	bench-topology bench-traces bench-reality bench-replay bench-data-jobs bench-gangs \
 	bench-gang-method bench-share bench-agents bench-order bench-bag bench-bags-cluster \
 	campaign-proofs campaign-kills campaign-memcheck campaign-soak campaign-flood campaign-tsan \
@@ -233,6 +233,10 @@ bench-site: deps-run build
 bench-10k: deps-run build
 	PHALANX_BIN_DIR=$(CURDIR)/target/release PHALANX_OVERLAY_DIR=$(CURDIR)/$(dir $(OVERLAY)) \
 		$(PYTHON) tests/cluster/bench_10k.py
+# This checkout and COMMIT in turn: make bench-against COMMIT=2c6d712 AGAINST="--rounds 5"
+COMMIT ?= HEAD~
+bench-against: deps-run rust
+	$(PYTHON) tests/bench/against.py $(COMMIT) $(AGAINST)
 bench-backfill: deps-run build
 	PHALANX_BIN_DIR=$(CURDIR)/target/release PHALANX_OVERLAY_DIR=$(CURDIR)/$(dir $(OVERLAY)) \
 		$(PYTHON) tests/cluster/proofs.py --bench 10000
