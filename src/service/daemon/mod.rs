@@ -9,6 +9,7 @@
 //! | `plan` | attribution, preferences of the methods, the plan | `threads/plan.rs` |
 //! | `order` | the order of starts | `threads/order.rs` |
 //! | `forecast` | when the waiting jobs start | `threads/forecast.rs` |
+//! | `gangs` | breeds plans of gangs on between rounds | `methods/gangs.rs` |
 //! | `lookups` | finds out where inputs of data jobs lie | `threads/lookups.rs` |
 //! | `datasets` | which datasets nodes report, and the site's list | `threads/datasets.rs` |
 //! | `comments` | writes comments of jobs, by `scontrol` | `threads/comments.rs` |
