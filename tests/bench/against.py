@@ -52,7 +52,8 @@ def measure(where, variables, args):
             "--nodes", str(args.nodes), "--jobs", str(args.jobs), "--seed", str(args.seed),
             "--json", file, **variables)
         with open(file, encoding="utf-8") as text:
-            stock, ours = (json.load(text)["phases"][phase] for phase in ("stock", "enforce"))
+            phases = json.load(text)["phases"]
+        stock, ours = phases["stock"], phases["enforce"]
         found["starts"] = stock["starts_per_s"], ours["starts_per_s"]
         for share in "p50", "p99":
             found[f"ask_{share}"] = None, ours[f"ask_{share}_us"]

@@ -34,6 +34,27 @@ impl Classes<'_> {
         self.keys.get(self.of(node)).copied()
     }
 
+    /// Tier and Weight of each class with its members among some nodes, a word of nodes at a time;
+    /// last those whose class has no key.
+    pub(super) fn members(&self, all: &NodeSet) -> Vec<((u32, u32), NodeSet)> {
+        let planes: Vec<&[u64]> = self.planes.chunks_exact(self.words.max(1)).collect();
+        let mut rest = all.clone();
+        let of_class = |(class, key): (usize, &(u32, u32))| {
+            let word = |(at, word): (usize, &u64)| {
+                planes.iter().enumerate().fold(*word, |left, (plane, words)| {
+                    let bits = words.get(at).copied().unwrap_or(0);
+                    left & if class >> plane & 1 == 1 { bits } else { !bits }
+                })
+            };
+            let words: Vec<u64> = all.words().iter().enumerate().map(word).collect();
+            (*key, NodeSet::from_words(all.len(), &words))
+        };
+        let mut found: Vec<_> = self.keys.iter().enumerate().map(of_class).collect();
+        found.iter().for_each(|(_, members)| rest.subtract(members));
+        found.push(((u32::MAX, 0), rest));
+        found
+    }
+
     /// Whether the node is above tier 0.
     #[must_use]
     pub fn is_last(&self, node: NodeIdx) -> bool {

@@ -546,9 +546,17 @@ impl Placer {
         let mut by_class: BTreeMap<ClassKey, NodeSet> = BTreeMap::new();
         let mut all = NodeSet::new(self.cluster.usages().len());
         candidates.put_all_into(&mut all);
-        for node in all.iter() {
-            let Some(key) = self.key_of(node, Some(classes)) else { continue };
-            by_class.entry(key).or_insert_with(|| NodeSet::new(all.len())).insert(node);
+        let none = || NodeSet::new(all.len());
+        for ((tier, weight), members) in classes.members(&all) {
+            if self.tuning.levels.is_empty() && members.count() > 0 {
+                let (weight, level) = self.tuning.class_of("", weight);
+                by_class.entry(((tier, weight), level)).or_insert_with(none).union_with(&members);
+                continue;
+            }
+            for node in members.iter() {
+                let Some(key) = self.key_of(node, Some(classes)) else { continue };
+                by_class.entry(key).or_insert_with(none).insert(node);
+            }
         }
         let last = by_class.iter().filter(|(((tier, _), _), _)| *tier > 0);
         let last = last.map(|(_, set)| set.count()).sum();
