@@ -29,16 +29,22 @@ static void *_take(struct room *r, size_t bytes)
 
 /* ---- candidates */
 
-/* Clear the nodes of one of slurmctld's bitmaps, if it exists. */
-static void _without(uint64_t *words, uint32_t bits, bitstr_t **bitmap)
-{
-	static uint64_t other[PHX_NODES_MAX / 64];
+enum { COMPLETING, RESUMING, ASLEEP, BOOTING, BITMAPS };
 
-	if (!bitmap || !*bitmap || bit_size(*bitmap) != (bitoff_t) bits)
-		return;
-	(void) state_bitmap_words(*bitmap, bits, other);
-	for (uint32_t w = 0; w < (bits + 63) / 64; w++)
-		words[w] &= ~other[w];
+/* RET one of slurmctld's bitmaps of nodes; where it is not to be found, none is set */
+static const uint64_t *_nodes_of(int which, uint32_t bits)
+{
+	static const char *const names[BITMAPS] = { "cg_node_bitmap", "rs_node_bitmap",
+						    "power_node_bitmap", "booting_node_bitmap" };
+	static uint64_t words[BITMAPS][PHX_NODES_MAX / 64];
+	static bitstr_t **bitmaps[BITMAPS], *none;
+
+	if (!bitmaps[which])
+		bitmaps[which] = dlsym(RTLD_DEFAULT, names[which]) ?: &none;
+	memset(words[which], 0, (bits + 63) / 64 * sizeof(words[which][0]));
+	if (*bitmaps[which] && bit_size(*bitmaps[which]) == (bitoff_t) bits)
+		(void) state_bitmap_words(*bitmaps[which], bits, words[which]);
+	return words[which];
 }
 
 /* Whether a node is left out: backfill would reserve it at the next second instead of starting the
@@ -74,17 +80,12 @@ static uint32_t _drop(uint64_t *words, uint32_t bits, bool (*is_so)(const node_r
 /* Leave nodes out of `all` candidates. RET number of candidates left */
 static uint32_t _leave_out(uint64_t *words, uint32_t bits, uint32_t all)
 {
-	static bitstr_t **completing, **resuming;
-	static bool known;
+	const uint64_t *completing = _nodes_of(COMPLETING, bits);
+	const uint64_t *resuming = _nodes_of(RESUMING, bits);
 	uint32_t left;
 
-	if (!known) {
-		completing = dlsym(RTLD_DEFAULT, "cg_node_bitmap");
-		resuming = dlsym(RTLD_DEFAULT, "rs_node_bitmap");
-		known = true;
-	}
-	_without(words, bits, completing);
-	_without(words, bits, resuming);
+	for (uint32_t w = 0; w < (bits + 63) / 64; w++)
+		words[w] &= ~completing[w] & ~resuming[w];
 	left = _drop(words, bits, _is_left_out);
 	/* Stock waits for such a node rather than for one that has to boot. */
 	return left < all ? _drop(words, bits, _must_boot) : left;
@@ -94,70 +95,80 @@ static uint32_t _leave_out(uint64_t *words, uint32_t bits, uint32_t all)
 
 struct classes {
 	struct phx_class of[CLASSES_MAX]; /* in the order of their finding */
-	uint8_t place[CLASSES_MAX];       /* in the order of the wire */
 	uint32_t count;
 	bool plain; /* the node table, as it was sent, says the same */
 	bool gpu_cores; /* of some candidate, NODE_GPU_CORES() */
 };
 
-/* Class of each candidate, by the order of finding. */
-static uint8_t found[PHX_NODES_MAX]; /* of the one call at a time */
-
-/* The class of a node as one number: the tier above the weight. */
-static inline uint64_t _key_of(const node_record_t *node_ptr, bool run_now)
-{
-	return run_now ? (uint64_t) RUN_NOW_TIER(node_ptr) << 32 | RUN_NOW_WEIGHT(node_ptr) :
-			 (uint64_t) WILL_RUN_TIER(node_ptr) << 32 | WILL_RUN_WEIGHT(node_ptr);
-}
+/* The candidates of each class, by the order of finding. */
+static uint64_t members[CLASSES_MAX][PHX_NODES_MAX / 64]; /* of the one call at a time */
 
 /* RET position of the class, CLASSES_MAX if there are too many */
-static uint32_t _find_class(struct classes *c, uint64_t key)
+static uint32_t _find_class(struct classes *c, uint64_t key, uint32_t words)
 {
 	struct phx_class of = { (uint32_t) (key >> 32), (uint32_t) key };
 	uint32_t i = 0;
 
 	while (i < c->count && (c->of[i].tier != of.tier || c->of[i].weight != of.weight))
 		i++;
-	if (i == c->count && i < CLASSES_MAX)
+	if (i == c->count && i < CLASSES_MAX) {
 		c->of[c->count++] = of;
+		memset(members[i], 0, words * sizeof(members[i][0]));
+	}
 	return i;
 }
 
 /* RET false if there are too many classes, or a candidate is no node or out to the daemon */
 static inline bool _find_all(struct classes *c, const uint64_t *words, uint32_t bits, bool run_now)
 {
-	const uint32_t *sent = state_sent_weight;
+	/* A node's states are in a cache line of their own, whose reading takes longer than all
+	 * else here: RUN_NOW reads slurmctld's bitmaps instead. */
+	const uint64_t *asleep = run_now ? _nodes_of(ASLEEP, bits) : NULL;
+	const uint64_t *booting = run_now ? _nodes_of(BOOTING, bits) : NULL;
 	/* Most nodes are as the one before them. */
+	uint32_t power = UINT32_MAX, at = 0, count = (bits + 63) / 64;
 	uint64_t weight = 0, key = 0;
-	uint32_t states = UINT32_MAX, at = 0;
 
-	for (uint32_t w = 0; w < (bits + 63) / 64; w++) {
-		for (uint64_t rest = words[w]; rest; rest &= rest - 1) {
-			uint32_t i = 64 * w + (uint32_t) __builtin_ctzll(rest);
-			const node_record_t *node_ptr = node_record_table_ptr[i];
-			uint64_t own;
+	for (uint32_t w = 0; w < count; w++) {
+		uint64_t sleeps = run_now ? words[w] & asleep[w] : 0;
+		uint64_t boots = run_now ? words[w] & booting[w] & ~sleeps : 0;
+		const uint64_t groups[] = { words[w] & ~sleeps & ~boots, boots, sleeps };
 
-			if (!node_ptr || sent[i] == INFINITE)
-				return false;
-			own = run_now ? node_ptr->sched_weight : WILL_RUN_WEIGHT(node_ptr);
-			if (own != weight || (node_ptr->node_state & CLASS_STATES) != states) {
-				weight = own;
-				states = node_ptr->node_state & CLASS_STATES;
-				key = _key_of(node_ptr, run_now);
-				at = _find_class(c, key);
-				if (at == CLASSES_MAX)
+		for (uint32_t g = 0; g < 3; g++) {
+			uint64_t alike = 0; /* of class `at` */
+
+			for (uint64_t rest = groups[g]; rest; rest &= rest - 1) {
+				uint32_t i = 64 * w + (uint32_t) __builtin_ctzll(rest), own_power;
+				const node_record_t *node_ptr = node_record_table_ptr[i];
+				uint64_t own;
+
+				if (!node_ptr || state_sent_weight[i] == INFINITE)
 					return false;
+				own = run_now ? node_ptr->sched_weight : WILL_RUN_WEIGHT(node_ptr);
+				own_power = run_now ? g : node_ptr->node_state & CLASS_STATES;
+				if (own != weight || own_power != power) {
+					members[at][w] |= alike;
+					alike = 0;
+					weight = own;
+					power = own_power;
+					key = run_now ? RUN_NOW_KEY(own, power) :
+						(uint64_t) WILL_RUN_TIER(node_ptr) << 32 | own;
+					at = _find_class(c, key, count);
+					if (at == CLASSES_MAX)
+						return false;
+				}
+				c->plain &= key == state_sent_weight[i];
+				c->gpu_cores |= NODE_GPU_CORES(node_ptr);
+				alike |= rest & -rest;
 			}
-			c->plain &= key == sent[i];
-			c->gpu_cores |= NODE_GPU_CORES(node_ptr);
-			found[i] = (uint8_t) at;
+			members[at][w] |= alike;
 		}
 	}
 	return true;
 }
 
 /* RET false if there is no room */
-static bool _put_classes(struct room *r, struct classes *c, const uint64_t *words)
+static bool _put_classes(struct room *r, const struct classes *c)
 {
 	struct phx_ask *ask = r->ask;
 	uint32_t count = ask->word_count, planes = 0;
@@ -170,22 +181,17 @@ static bool _put_classes(struct room *r, struct classes *c, const uint64_t *word
 	bits = _take(r, planes * count * sizeof(*bits));
 	if (!out || !bits)
 		return false;
-	for (uint32_t i = 0; i < c->count; i++) {
-		c->place[i] = 0;
-		for (uint32_t k = 0; k < c->count; k++)
-			c->place[i] += c->of[k].tier != c->of[i].tier ?
-				c->of[k].tier < c->of[i].tier : c->of[k].weight < c->of[i].weight;
-		out[c->place[i]] = c->of[i];
-	}
 	memset(bits, 0, planes * count * sizeof(*bits));
-	for (uint32_t w = 0; w < count; w++) {
-		for (uint64_t rest = words[w]; rest; rest &= rest - 1) {
-			uint64_t bit = rest & -rest;
-			uint32_t i = 64 * w + (uint32_t) __builtin_ctzll(rest);
-			uint8_t place = c->place[found[i]];
+	for (uint32_t i = 0; i < c->count; i++) {
+		uint32_t place = 0;
 
-			for (uint32_t p = 0; p < planes; p++)
-				bits[p * count + w] |= place >> p & 1 ? bit : 0;
+		for (uint32_t k = 0; k < c->count; k++)
+			place += c->of[k].tier != c->of[i].tier ?
+				c->of[k].tier < c->of[i].tier : c->of[k].weight < c->of[i].weight;
+		out[place] = c->of[i];
+		for (uint32_t p = 0; p < planes; p++) {
+			for (uint32_t w = 0; place >> p & 1 && w < count; w++)
+				bits[p * count + w] |= members[i][w];
 		}
 	}
 	ask->class_count = c->count;
@@ -306,7 +312,7 @@ extern uint16_t ask_put_arrays(struct phx_ask *ask, const struct ask_call *call)
 		return PHX_R_CLASSES;
 	if (classes.gpu_cores)
 		ask->flags |= PHX_ASK_GPU_CORES;
-	if (!classes.plain && !_put_classes(&r, &classes, words))
+	if (!classes.plain && !_put_classes(&r, &classes))
 		return PHX_R_CLASSES;
 	if (call->exc)
 		_put_exc(&r, call->exc, words);

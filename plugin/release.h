@@ -53,19 +53,15 @@ typedef bitstr_t exc_t;
  * written it: Weight in bits 8 to 39, below the tier. WILL_RUN makes its own since 23.11
  * (select/cons_tres, _set_sched_weight()); before, it finds what the last RUN_NOW left there, so
  * that the same order is as good. */
-#define SCHED_TIER(node_ptr) ((uint32_t) ((node_ptr)->sched_weight >> 40))
-/* The states that have to do with it. */
 #define CLASS_STATES (NODE_STATE_POWERED_DOWN | NODE_STATE_POWERING_DOWN | NODE_STATE_POWERING_UP)
 #define IS_ASLEEP(node_ptr) (IS_NODE_POWERED_DOWN(node_ptr) || IS_NODE_POWERING_DOWN(node_ptr))
 #if SINCE(23, 11)
-#define RUN_NOW_TIER(node_ptr) SCHED_TIER(node_ptr)
+#define RUN_NOW_KEY(weight, power) ((weight) >> 8)
 #else
 /* Within stock's tier: ready, booting, asleep. Stock makes the Weight of the last INFINITE - 1. */
-#define RUN_NOW_TIER(node_ptr) \
-	(SCHED_TIER(node_ptr) << 2 | \
-	 (IS_ASLEEP(node_ptr) ? 2u : IS_NODE_POWERING_UP(node_ptr) ? 1u : 0u))
+#define RUN_NOW_KEY(weight, power) \
+	((weight) >> 40 << 34 | (uint64_t) (power) << 32 | (uint32_t) ((weight) >> 8))
 #endif
-#define RUN_NOW_WEIGHT(node_ptr) ((uint32_t) ((node_ptr)->sched_weight >> 8))
 #if SINCE(25, 5)
 #define WILL_RUN_TIER(node_ptr) (IS_ASLEEP(node_ptr) || IS_NODE_POWERING_UP(node_ptr) ? 3u : 0u)
 #elif SINCE(23, 11)

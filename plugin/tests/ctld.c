@@ -18,6 +18,8 @@ time_t last_job_update;
 time_t last_part_update;
 bitstr_t *cg_node_bitmap;
 bitstr_t *rs_node_bitmap;
+bitstr_t *power_node_bitmap;
+bitstr_t *booting_node_bitmap;
 list_t *job_list;
 list_t *part_list;
 slurmctld_config_t slurmctld_config;
@@ -195,8 +197,12 @@ extern void ctld_nodes(int count)
 		job_list = list_create(NULL);
 	FREE_NULL_BITMAP(cg_node_bitmap);
 	FREE_NULL_BITMAP(rs_node_bitmap);
+	FREE_NULL_BITMAP(power_node_bitmap);
+	FREE_NULL_BITMAP(booting_node_bitmap);
 	cg_node_bitmap = bit_alloc(count);
 	rs_node_bitmap = bit_alloc(count);
+	power_node_bitmap = bit_alloc(count);
+	booting_node_bitmap = bit_alloc(count);
 }
 
 /* ---- what the overlay looks up by name */

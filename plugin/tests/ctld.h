@@ -15,7 +15,7 @@ extern void ctld_nodes(int count);
 
 /* Bytes of the job record that job_record_create() makes. */
 extern size_t ctld_job_bytes;
-extern bitstr_t *cg_node_bitmap, *rs_node_bitmap;
+extern bitstr_t *cg_node_bitmap, *rs_node_bitmap, *power_node_bitmap, *booting_node_bitmap;
 
 /* Two switches and one above them, as CTLD_SWITCHES; or one with nodes of this
  * name. */

@@ -209,7 +209,7 @@ static void test_run_now_tiers(void)
 	const struct phx_ask *a;
 
 	TEST("asks: a node that boots already is behind the ready ones, before those that sleep");
-	node_record_table_ptr[1]->node_state |= NODE_STATE_POWERING_UP;
+	bit_set(booting_node_bitmap, 1);
 	a = ask(SELECT_MODE_RUN_NOW);
 #if SINCE(23, 11)
 	CHECK_EQ(a->class_count, 0); /* its sched_weight says so, or not */
@@ -217,14 +217,14 @@ static void test_run_now_tiers(void)
 	CHECK_EQ(a->class_count, 2);
 	CHECK(classes(a)[1].tier == 1 && classes(a)[1].weight == 7);
 	CHECK_EQ(planes(a)[0], 0x02);
-	node_record_table_ptr[0]->node_state |= NODE_STATE_POWERED_DOWN;
+	bit_set(power_node_bitmap, 0);
 	node_record_table_ptr[0]->sched_weight = 0xfffffeff;
 	a = ask(SELECT_MODE_RUN_NOW);
 	CHECK_EQ(a->class_count, 3);
 	CHECK(classes(a)[1].tier == 1 && classes(a)[2].tier == 2);
 	CHECK_EQ(planes(a)[0], 0x02);
 	CHECK_EQ(planes(a)[1], 0x01);
-	node_record_table_ptr[0]->node_state &= ~NODE_STATE_POWERED_DOWN;
+	bit_clear(power_node_bitmap, 0);
 	node_record_table_ptr[0]->sched_weight = 7 << 8 | 0xff;
 #endif
 
@@ -234,7 +234,7 @@ static void test_run_now_tiers(void)
 	CHECK(classes(a)[a->class_count - 1].tier == outside);
 	CHECK_EQ(planes(a)[a->class_count - 2] & 0xdf, 0x01);
 	node_record_table_ptr[0]->sched_weight = 7 << 8 | 0xff;
-	node_record_table_ptr[1]->node_state &= ~NODE_STATE_POWERING_UP;
+	bit_clear(booting_node_bitmap, 1);
 }
 
 static void test_will_run(void)
