@@ -2,22 +2,22 @@
 //! The daemon and all that speaks to the world outside.
 //!
 //! The modules use each other downwards only: [`daemon`] wires the others together; [`link`]
-//! speaks with the plugin in slurmctld, [`source`] reads Slurm's tables, [`locations`] where inputs
-//! lie, [`collect`] what nodes measure; [`history`] and [`recordings`] keep what happened; [`api`]
+//! speaks with the plugin in slurmctld, `source` reads Slurm's tables, `locations` where inputs
+//! lie, `collect` what nodes measure; `history` and [`recordings`] keep what happened; `api`
 //! serves it.
 #![forbid(unsafe_code)]
 
-pub mod api;
+mod api;
 mod clock;
-pub mod collect;
+mod collect;
 pub mod daemon;
 mod failure;
-pub mod history;
+mod history;
 pub mod link;
-pub mod locations;
+mod locations;
 pub mod recordings;
-pub mod source;
-pub mod sqlite;
+mod source;
+mod sqlite;
 mod sync;
 mod version;
 

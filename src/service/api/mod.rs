@@ -21,4 +21,4 @@ pub use auth::Gate;
 pub use backend::Backend;
 pub use doors::Counters;
 pub use peer::Access;
-pub use server::{ApiError, Server};
+pub use server::Server;

@@ -21,4 +21,4 @@ mod uses;
 pub use clock::Now;
 pub use local::Local;
 pub use service::{Collect, DataService, Sender, Settings};
-pub use uses::{Use, resolve};
+pub use uses::Use;

@@ -23,12 +23,12 @@ mod store;
 mod tests;
 mod thread;
 
-pub use queries::{DecisionRow, HistoryReader, Started};
+pub use queries::{DecisionRow, HistoryReader};
 pub use records::{
     DecisionRecord, JobEndRecord, JobRef, OutcomeRecord, PlacementRecord, Record, SampleRecord,
 };
 pub use runs::{node_classes, split_node_classes};
-pub use shared::{HistorySender, HistoryShared};
+pub use shared::HistorySender;
 pub use store::{History, Limits, RUNS_DAYS};
 pub use thread::{HistoryThread, ThreadOptions};
 

@@ -82,11 +82,6 @@ impl History {
         u64::from(self.limits.max_mb) << 20
     }
 
-    /// Returns the path of the file.
-    pub fn path(&self) -> &Path {
-        &self.database.path
-    }
-
     /// Whether the file at the path is no longer the one that is open.
     pub fn moved(&self) -> bool {
         self.database.moved()

@@ -526,7 +526,7 @@ fn kill_in_the_middle() {
 fn speed_of_100_000_records() {
     let (_dir, path) = temp();
     let (sender, receiver) = bounded(phalanx_core::limits::HISTORY_QUEUE_MAX);
-    let shared = HistoryShared::new(LIMITS);
+    let shared = shared::HistoryShared::new(LIMITS);
     let thread = HistoryThread::spawn(ThreadOptions::new(&path), receiver, shared.clone()).unwrap();
     let (begin, now) = (Instant::now(), now_ms());
     for i in 0..100_000 {

@@ -15,10 +15,10 @@ mod tests;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use caches::{CacheCounts, Caches, Held};
+pub use caches::Caches;
 pub use datasets::{Dataset, Datasets, UNCONFIGURED};
 pub use hdfs::HdfsLocations;
-pub use list::{List, ListFile, Part};
+pub use list::{List, ListFile};
 
 use phalanx_core::blocks::Located;
 
@@ -31,7 +31,6 @@ pub struct Question<'a> {
     pub recursive: bool,
     /// User who reads the input.
     pub user: &'a str,
-    /// The job for which it is asked.
     pub job_id: u32,
     /// Longest time that the answer may take.
     pub limit: Duration,

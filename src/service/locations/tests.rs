@@ -45,7 +45,7 @@ fn bytes_on(located: &Located) -> Vec<(String, u64)> {
 fn what_leaves_a_cache_is_counted() {
     let mut caches = Caches::default();
     assert!(caches.take(vec![report("n1", 1, r#"{"a":100,"b":7}"#), report("n2", 1, "{}")]));
-    assert_eq!(caches.counts, CacheCounts::default(), "the first reports are no arrivals");
+    assert_eq!(caches.counts, caches::CacheCounts::default(), "the first reports are no arrivals");
     assert!(!caches.take(vec![again("n1", 1), again("n2", 1)]));
     assert!(!caches.take(vec![report("n1", 2, r#"{"b":7,"a":100}"#), again("n2", 1)]));
     assert_eq!(caches.known("n1"), Some(2));

@@ -219,7 +219,7 @@ fn a_lock_held_by_others_costs_records_but_not_the_thread() {
 #[test]
 fn a_full_queue_drops_and_counts() {
     let (sender, receiver) = bounded(2);
-    let shared = HistoryShared::new(LIMITS);
+    let shared = shared::HistoryShared::new(LIMITS);
     let sender = HistorySender::new(sender, shared.clone());
     for id in 0..5 {
         sender.send(sized(id, id));
