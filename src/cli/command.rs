@@ -12,7 +12,6 @@ const ENDED: i32 = 124;
 /// Directories of administrators' programs; they are added to the caller's path.
 const MORE_PATH: &str = ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// Finds the file of a program.
 pub fn find(program: &str) -> Option<PathBuf> {
     let path = std::env::var("PATH").unwrap_or_default() + MORE_PATH;
     path.split(':')

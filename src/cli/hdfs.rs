@@ -79,7 +79,6 @@ fn config(global: &Global, conf_dirs: &[PathBuf], rules: &[String]) -> Result<Hd
     Ok(config)
 }
 
-/// The name of the calling user.
 fn user() -> Result<String, Failure> {
     let uid = nix::unistd::geteuid();
     match nix::unistd::User::from_uid(uid) {

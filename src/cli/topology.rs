@@ -14,7 +14,6 @@ use phalanx_core::snapshot::Table;
 use phalanx_core::topology::{self, Topology, TopologyError};
 use phalanx_sim::input;
 
-/// A file that is given as the topology.
 pub struct TopologyFile {
     name: String,
     text: String,
@@ -78,7 +77,6 @@ impl TopologyFile {
         yaml.or_else(|| asked.then(|| file("topology.conf")))
     }
 
-    /// Reads the file.
     pub fn open(path: &Path) -> Result<Self, Failure> {
         let name = input::shown(path);
         let mut text = String::new();
@@ -104,7 +102,6 @@ impl TopologyFile {
         topology::node_names(&self.text).map_err(|error| self.failed(error))
     }
 
-    /// Returns the topology over these nodes.
     pub fn over(&self, table: &Table) -> Result<Topology, Failure> {
         topology::parse_file(&self.text, table).map_err(|error| self.failed(error))
     }

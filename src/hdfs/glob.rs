@@ -5,7 +5,6 @@ use regex::Regex;
 
 use super::HdfsError;
 
-/// One component of a path.
 #[derive(Debug, Clone)]
 pub(super) enum Component {
     /// A component without a pattern.

@@ -11,7 +11,6 @@ use super::rpc::{Connection, Timeouts};
 use super::{BlockSource, DataNodeReport, Entry, HdfsError, Kind, at_most, path_of};
 use phalanx_core::blocks::{DataNode, Storage};
 
-/// The connection to one NameNode.
 #[derive(Debug)]
 pub(super) struct Client {
     connection: Connection,
@@ -221,7 +220,6 @@ pub(super) fn entry(path: String, status: &FileStatus) -> Entry {
     }
 }
 
-/// The directory of a path.
 fn parent(path: &str) -> &str {
     match path.rfind('/') {
         Some(0) | None => "/",

@@ -194,7 +194,6 @@ fn frame(parts: &[&[u8]]) -> Vec<u8> {
     bytes
 }
 
-/// The message in a reply frame.
 pub(super) fn parse<Reply: Message + Default>(
     mut frame: &[u8],
     call_id: i32,

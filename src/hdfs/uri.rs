@@ -4,7 +4,6 @@
 use super::HdfsError;
 use super::conf::NameNode;
 
-/// Protocol of a URI.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scheme {
     /// Hadoop RPC.

@@ -336,7 +336,6 @@ pub(super) fn entry(directory: &str, status: Status) -> Entry {
     }
 }
 
-/// Splits an address into host and port.
 pub(super) fn split(address: &str) -> (String, u16) {
     match address.rsplit_once(':') {
         Some((ip, port)) => (ip.to_owned(), port.parse().unwrap_or(0)),

@@ -86,7 +86,6 @@ pub struct RecordingWriter {
 /// Source of the last snapshot of the queue.
 type Newest<'a> = &'a dyn Fn() -> Option<Arc<Snapshot>>;
 
-/// End of a recording.
 enum Ended {
     /// The recording was told to end, for this reason.
     Told(&'static str),
@@ -184,7 +183,6 @@ impl RecordingWriter {
         }
     }
 
-    /// Returns the reason to end the recording now, if there is one.
     fn end_reason(&self, until: Option<Instant>, stop: &AtomicBool) -> Option<&'static str> {
         if stop.load(Ordering::Relaxed) {
             return Some("phalanxd stops");

@@ -28,7 +28,6 @@ pub(crate) struct Newest<T> {
 }
 
 impl<T> Newest<T> {
-    /// Makes the channel.
     pub(crate) fn channel() -> (Self, Receiver<T>) {
         let (sender, receiver) = bounded(1);
         (Self { sender, receiver: receiver.clone() }, receiver)

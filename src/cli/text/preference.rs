@@ -8,7 +8,6 @@ use phalanx_planner::preference::{
     BagNote, BagRow, BagShare, ClassSpeed, DataNote, GangNote, Note,
 };
 
-/// Appends the whole preference.
 pub fn whole(out: &mut String, preference: &PreferenceReport) {
     let made = format!("{} at {}", clean(&preference.method), time(preference.made_ms));
     let mut list = vec![("Preferred by", made)];
@@ -18,7 +17,6 @@ pub fn whole(out: &mut String, preference: &PreferenceReport) {
     tasks(out, &preference.note);
 }
 
-/// Returns the lines of a list of facts.
 pub fn facts_of_note(note: &Note) -> Vec<(&'static str, String)> {
     let mut list = Vec::new();
     match note {

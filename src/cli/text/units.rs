@@ -39,7 +39,6 @@ pub fn fraction(value: f64) -> String {
     format!("{value:.4}")
 }
 
-/// A fraction, or a dash for none.
 pub fn fraction_or_dash(value: Option<f64>) -> String {
     value.map_or_else(|| "-".to_owned(), fraction)
 }

@@ -24,7 +24,6 @@ use phalanx_messages::collect::Row;
 pub(super) enum Task {
     /// A program, and the parser of its output if that is not a plain value.
     Program(Run, Option<Tool>),
-    /// A part of the agent.
     Builtin {
         builtin: &'static Builtin,
         args: Vec<String>,
@@ -43,7 +42,6 @@ pub(super) struct Job {
     pub(super) timeout: Duration,
 }
 
-/// Result of a run.
 #[derive(Debug)]
 pub(super) struct RunResult {
     pub(super) id: u64,
@@ -76,14 +74,12 @@ impl Board {
     }
 }
 
-/// The agent's end of the [`Board`].
 #[derive(Debug)]
 pub(super) struct Worker {
     board: Arc<Board>,
     wake: PipeWriter,
 }
 
-/// The slot thread's end of the [`Board`].
 #[derive(Debug)]
 pub(super) struct SlotThread {
     board: Arc<Board>,
@@ -91,7 +87,6 @@ pub(super) struct SlotThread {
 }
 
 impl Worker {
-    /// Creates the ends of the agent and of the slot thread.
     pub(super) fn new() -> std::io::Result<(Self, SlotThread)> {
         let (reader, writer) = std::io::pipe()?;
         for end in [writer.as_fd(), reader.as_fd()] {
@@ -102,7 +97,6 @@ impl Worker {
         Ok((Self { board, wake: writer }, thread))
     }
 
-    /// Starts a run.
     pub(super) fn start(&mut self, job: Job) {
         if let Task::Builtin { .. } = job.task {
             start_builtin(job, &self.board);

@@ -12,7 +12,6 @@ use phalanx_messages::collect::Row;
 pub(super) struct Counters {
     /// Counts by a name that the reader chooses.
     pub(super) values: BTreeMap<String, u64>,
-    /// Values at which counters wrap to 0, if they do.
     pub(super) wraps: BTreeMap<String, u64>,
 }
 
@@ -23,9 +22,7 @@ pub struct Context<'a> {
     pub root: &'a Path,
     /// Arguments of the registration.
     pub args: &'a [String],
-    /// Node of the agent.
     pub node: &'a str,
-    /// Inputs of a processor, by name.
     pub inputs: &'a [(String, Vec<Row>)],
     /// Time at which the run must have ended.
     pub deadline: Instant,

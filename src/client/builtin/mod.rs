@@ -30,10 +30,8 @@ pub struct Builtin {
     source: Source,
 }
 
-/// Source of a value.
 #[derive(Debug, Clone, Copy)]
 enum Source {
-    /// A single reading.
     Read(fn(&Context<'_>) -> Result<f64, String>),
     /// The growth of counters between two readings.
     Rate(fn(&Path) -> Result<Counters, String>, Growth),

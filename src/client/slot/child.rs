@@ -29,7 +29,6 @@ pub(super) struct Child {
     stderr: Tail,
     started: Instant,
     timeout: Duration,
-    /// Reason for which the program was killed.
     killed: Option<RunError>,
     status: Option<ExitStatus>,
 }

@@ -27,14 +27,12 @@ pub(super) enum Client {
     Trusted,
     /// A local user, or one known by a credential.
     User(u32),
-    /// A client at an address.
     Address(IpAddr),
 }
 
 /// Counts of the API for the status page.
 #[derive(Debug, Default)]
 pub struct Counters {
-    /// Connections refused because of a bound.
     pub connections_refused: AtomicU64,
     /// Requests of users without the right to make them.
     pub forbidden: AtomicU64,
@@ -231,7 +229,6 @@ impl Doors {
     }
 }
 
-/// The place of one connection.
 #[derive(Debug)]
 pub(super) struct Place {
     doors: Arc<Doors>,
@@ -285,7 +282,6 @@ impl Drop for Place {
     }
 }
 
-/// A turn of one question.
 #[derive(Debug)]
 pub(super) struct Turn<'a> {
     /// Permit of the user's own bound, kept until the answer was sent.

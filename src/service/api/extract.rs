@@ -12,7 +12,6 @@ use serde::de::DeserializeOwned;
 use crate::failure::Failure;
 use phalanx_messages::rest::ErrorBody;
 
-/// Returns an error with its text.
 pub(super) fn error(status: StatusCode, text: impl Into<String>) -> Response {
     (status, Json(ErrorBody { error: text.into() })).into_response()
 }
@@ -66,7 +65,6 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Params<T> {
     }
 }
 
-/// Extracts a JSON body.
 pub(super) struct Body<T>(pub(super) T);
 
 impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {

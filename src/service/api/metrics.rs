@@ -18,23 +18,16 @@ use phalanx_messages::rest::{
     Status,
 };
 
-/// Content type of the text.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// The reports behind the text; a report that is `None` is left out.
 #[derive(Debug, Default)]
 pub struct Sources {
-    /// `GET /v1/status`
     pub status: Status,
-    /// `GET /v1/nodes`
     pub nodes: Option<NodesReport>,
-    /// `GET /v1/plan`
     pub plan: Option<PlanReport>,
-    /// `GET /v1/collectors`
     pub collectors: Option<CollectorsReport>,
-    /// `GET /v1/data`
     pub data: Option<DataNames>,
-    /// `GET /v1/agents`
     pub agents: Option<AgentsReport>,
 }
 

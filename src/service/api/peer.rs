@@ -54,7 +54,6 @@ pub(super) struct Peer {
     pub(super) uid: Option<u32>,
     /// Whether the request came over TCP.
     pub(super) remote: bool,
-    /// Address of the other end.
     pub(super) address: Option<IpAddr>,
 }
 

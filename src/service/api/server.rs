@@ -71,7 +71,6 @@ impl Server {
         self
     }
 
-    /// Returns the counts of this server.
     pub fn counters(&self) -> Arc<Counters> {
         Arc::clone(&self.counters)
     }

@@ -10,7 +10,6 @@ use phalanx_messages::collect::{AgentReport, RunReport, SyncRequest};
 /// Time that an agent may be silent beyond its announced wait, in milliseconds.
 const GRACE_MS: u64 = 15_000;
 
-/// One agent.
 #[derive(Debug, Default)]
 pub(super) struct Agent {
     /// Version and counts of the agent; node, age and liveness are set in a report.
@@ -25,7 +24,6 @@ pub(super) struct Agent {
     pub(super) runs: BTreeMap<String, (i64, RunReport)>,
 }
 
-/// All agents by node.
 #[derive(Debug, Default)]
 pub(super) struct Agents {
     by_node: BTreeMap<String, Agent>,
@@ -62,7 +60,6 @@ impl Agents {
         Some(agent.turn)
     }
 
-    /// Counts the stored and the refused values of a sync.
     pub(super) fn count(&mut self, node: &str, stored: usize, refused: usize) {
         if let Some(agent) = self.by_node.get_mut(node) {
             agent.counts.values += stored as u64;

@@ -21,14 +21,12 @@ pub struct Now {
 }
 
 impl Now {
-    /// Reads both clocks.
     pub fn read() -> Now {
         static START: OnceLock<Instant> = OnceLock::new();
         let mono = START.get_or_init(Instant::now).elapsed();
         Now { wall_ms: now_ms(), mono_ms: i64::try_from(mono.as_millis()).unwrap_or(i64::MAX) }
     }
 
-    /// Returns the wall clock in local time.
     pub fn local(self) -> DateTime {
         let ms = i64::try_from(self.wall_ms).unwrap_or(i64::MAX);
         let time = Timestamp::from_millisecond(ms).unwrap_or(Timestamp::MAX);

@@ -18,7 +18,6 @@ const JUMP_MS: u64 = 60_000;
 #[derive(Debug, Default)]
 pub(super) struct CollectorStore {
     pub(super) store: Option<Store>,
-    /// Number of values written, for the status.
     pub(super) written: u64,
     pub(super) errors: u64,
     pub(super) last_error: Option<String>,
@@ -30,7 +29,6 @@ pub(super) struct CollectorStore {
 }
 
 impl CollectorStore {
-    /// Opens the database and returns its contents.
     pub(super) fn open(&mut self, path: &Path, max_mb: u32, now: Now) -> Option<Held> {
         match Store::open(path, max_mb) {
             Ok((store, held)) => {
@@ -83,7 +81,6 @@ impl CollectorStore {
         })
     }
 
-    /// Returns whether a failed database may be reopened.
     pub(super) fn may_reopen(&self, now: Now) -> bool {
         now.mono_ms >= self.reopen_at_ms
     }

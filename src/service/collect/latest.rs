@@ -14,7 +14,6 @@ use phalanx_messages::collect::{DataName, Row, Value};
 /// Age assumed for a value of unknown age, in milliseconds.
 const AGE_UNKNOWN_MS: u64 = 365 * 86_400_000;
 
-/// One value.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Entry {
     pub(super) value: Value,
@@ -56,13 +55,11 @@ type Column = BTreeMap<Arc<str>, Entry>;
 pub(super) struct Latest {
     columns: BTreeMap<Arc<str>, Column>,
     count: usize,
-    /// Bytes of all values that are text.
     text_bytes: usize,
     dirty: Vec<(Arc<str>, Arc<str>)>,
 }
 
 impl Latest {
-    /// Returns the number of values.
     pub(super) fn len(&self) -> usize {
         self.count
     }

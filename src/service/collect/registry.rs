@@ -12,7 +12,6 @@ use phalanx_core::limits::{COLLECT_REGISTRATIONS_MAX, NODES_MAX};
 use phalanx_messages::collect::calendar::{Calendar, runs};
 use phalanx_messages::collect::{ALL, MASTER, Origin, Registration};
 
-/// The nodes of a registration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Nodes {
     All,
@@ -147,7 +146,6 @@ impl Registry {
         self.all().into_iter().filter(of).cloned().collect()
     }
 
-    /// Returns whether a node runs the registration now.
     pub(super) fn runs_on(&self, name: &str, node: &str) -> bool {
         self.entry(name).is_some_and(|entry| entry.runs_on(node))
     }
@@ -189,7 +187,6 @@ impl Registry {
         changed
     }
 
-    /// Checks that a new registration can be added.
     pub(super) fn may_add(&self, registration: &Registration) -> Result<(), Failure> {
         if self.entry(&registration.name).is_some() {
             return Err(Failure::Conflict(format!(

@@ -84,7 +84,6 @@ impl Collect {
         out
     }
 
-    /// Returns the totals of the service.
     pub fn totals(&self, now: Now) -> Totals {
         let names = self.names(now);
         let (written, errors, last_error, clock_jumps) = {

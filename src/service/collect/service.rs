@@ -38,7 +38,6 @@ const EVERY_MS: u64 = 30_000;
 pub struct Settings {
     /// Path of the database; `None`: values are in memory only.
     pub path: Option<PathBuf>,
-    /// Directories of commands.
     pub command_dirs: Vec<PathBuf>,
     /// User that may own commands besides root: the daemon's.
     pub owner: u32,
@@ -68,7 +67,6 @@ pub enum Sender<'n> {
 /// The service as the daemon runs it, and the users whose agents may feed it.
 #[derive(Debug)]
 pub struct DataService {
-    /// The service.
     pub collect: Arc<Collect>,
     /// Generation of the assignments, as it changes.
     pub generations: watch::Receiver<u64>,
@@ -78,7 +76,6 @@ pub struct DataService {
 
 type Changed = Box<dyn Fn(u64) + Send + Sync>;
 
-/// The data service.
 pub struct Collect {
     pub(super) settings: RwLock<Settings>,
     pub(super) database: Mutex<CollectorStore>,
@@ -364,7 +361,6 @@ impl Collect {
         column.filter(|(_, entry)| fresh(entry)).map(one).collect()
     }
 
-    /// Returns the names of all data.
     pub fn names(&self, now: Now) -> DataNames {
         // Before the values are locked: nothing waits for a lock while that is held.
         let every: BTreeMap<String, u64> = {
@@ -432,7 +428,6 @@ impl Collect {
         lock(&self.agents).lost(node, turn, now);
     }
 
-    /// Returns the agents.
     pub fn agents(&self, now: Now) -> AgentsReport {
         AgentsReport { agents: lock(&self.agents).report(now) }
     }

@@ -10,7 +10,6 @@ pub struct Use {
     pub key: String,
     /// Name of the datum.
     pub name: String,
-    /// Name of the fallback.
     pub fallback: String,
     /// Words for the method's own knowledge, which stand for no number.
     pub own: &'static [&'static str],

@@ -18,7 +18,6 @@ pub(super) struct NodeSpeeds<'a> {
     pub(super) snapshot: &'a Snapshot,
 }
 
-/// Speeds of a job's tasks.
 #[derive(Debug, Default)]
 pub(super) struct TaskSpeeds {
     /// Speeds in the order of the nodes asked for, as parts of the fastest; empty if all are alike.

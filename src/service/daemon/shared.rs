@@ -43,7 +43,6 @@ pub(super) struct Shared {
     pub(super) data_service: DataService,
     pub(super) learned: Learned,
     pub(super) energy: EnergyRequests,
-    /// Inputs of data-parallel jobs.
     pub(super) inputs: DataInputs,
     /// Power of nodes as it was measured.
     pub(super) power: Arc<Mutex<Power>>,

@@ -13,10 +13,8 @@ use crate::sqlite;
 use phalanx_core::number::as_f64;
 use phalanx_messages::rest::{ShadowDiff, ShadowReport};
 
-/// A decision with its outcome.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DecisionRow {
-    /// The decision.
     pub decision: DecisionRecord,
     /// The plugin's outcome, if it reported one.
     pub outcome: Option<OutcomeRecord>,

@@ -8,15 +8,10 @@ use phalanx_core::run::Run;
 /// The job that a record is about, and where it was asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JobRef {
-    /// Slurm's job id.
     pub job_id: u32,
-    /// Id of the array, if the job is of one.
     pub array_job_id: Option<u32>,
-    /// Task of the array, if the job is one.
     pub array_task_id: Option<u32>,
-    /// Id of the het job, if the job is a component of one.
     pub het_job_id: Option<u32>,
-    /// User id of the job's owner.
     pub user_id: u32,
     /// Partition of the call.
     pub partition: String,
@@ -28,9 +23,7 @@ pub struct DecisionRecord {
     /// Id of the decision, as sent to the plugin. Ids should not repeat over restarts (begin at the
     /// start time); where one does, the newest counts.
     pub decision: u64,
-    /// Unix milliseconds.
     pub time_ms: u64,
-    /// The job.
     pub job: JobRef,
     /// Kind of call: `run_now` or `will_run`.
     pub ask: String,
@@ -43,7 +36,6 @@ pub struct DecisionRecord {
     /// Decided nodes as a hostlist, canonical, also where shadow mode did not send them; empty
     /// without an opinion.
     pub nodes: String,
-    /// Number of decided nodes.
     pub node_count: u32,
     /// Generation of the configuration in force.
     pub generation: u64,
@@ -57,11 +49,9 @@ pub struct DecisionRecord {
 /// The outcome of an answer, as the plugin reports it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct OutcomeRecord {
-    /// The decision that was answered.
     pub decision: u64,
     /// Arrival of the outcome, unix milliseconds.
     pub time_ms: u64,
-    /// The job.
     pub job_id: u32,
     /// Reason for which the job did not get the answered nodes; `None`: it got them.
     pub reason: Option<String>,
@@ -76,9 +66,7 @@ pub struct OutcomeRecord {
 /// The begin of a job.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PlacementRecord {
-    /// Unix milliseconds.
     pub time_ms: u64,
-    /// The job.
     pub job: JobRef,
     /// Mode in force for the job's partition: `off`, `shadow` or `enforce`.
     pub mode: String,
@@ -93,12 +81,9 @@ pub struct PlacementRecord {
     pub compared: Option<String>,
 }
 
-/// The end of a job.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct JobEndRecord {
-    /// Unix milliseconds.
     pub time_ms: u64,
-    /// Slurm's job id.
     pub job_id: u32,
     /// State of the job as Slurm writes it, such as `COMPLETED`.
     pub state: String,
@@ -107,17 +92,13 @@ pub struct JobEndRecord {
 /// The queue, and what of the cluster is in use, at one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SampleRecord {
-    /// Unix milliseconds.
     pub time_ms: u64,
-    /// Jobs pending.
     pub pending: u64,
-    /// Jobs running.
     pub running: u64,
     /// Amounts by dimension: configured, in use, and free beside CPUs or memory that are used up.
     pub resources: BTreeMap<String, [f64; 3]>,
 }
 
-/// One entry of the history.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Record {
     /// An ask and its answer.
@@ -126,7 +107,6 @@ pub enum Record {
     Outcome(OutcomeRecord),
     /// A job began.
     Placement(PlacementRecord),
-    /// A job ended.
     JobEnd(JobEndRecord),
     /// A run that ended; one that is in the file already stays.
     Run(Box<Run>),

@@ -13,7 +13,6 @@ use phalanx_ffi::locks::lock;
 /// Counters since the start, the state, and the limits in force.
 #[derive(Debug, Default)]
 pub struct HistoryShared {
-    /// Records written.
     pub written: AtomicU64,
     /// Records that found the channel full or the thread gone.
     pub dropped: AtomicU64,
@@ -39,7 +38,6 @@ impl HistoryShared {
         Arc::new(HistoryShared { limits: Mutex::new(limits), ..HistoryShared::default() })
     }
 
-    /// The limits in force.
     pub fn limits(&self) -> Limits {
         *lock(&self.limits)
     }

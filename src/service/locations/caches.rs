@@ -29,7 +29,6 @@ pub struct CacheCounts {
     pub evicted_from: BTreeMap<Arc<str>, u64>,
 }
 
-/// The last report of one node.
 #[derive(Debug, Default)]
 struct Report {
     /// Time of the report, as the data service has it.
@@ -38,7 +37,6 @@ struct Report {
     error: Option<String>,
 }
 
-/// The reports of all nodes.
 #[derive(Debug, Default)]
 pub struct Caches {
     nodes: BTreeMap<Arc<str>, Report>,

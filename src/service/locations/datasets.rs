@@ -31,7 +31,6 @@ pub const UNCONFIGURED: &str = "neither data_jobs.caches nor data_jobs.locations
 /// A dataset as the two sources know it.
 #[derive(Debug, Clone, Default)]
 pub struct Dataset {
-    /// Parts of the dataset by the list.
     pub parts: Option<Arc<[Part]>>,
     /// Nodes that hold it, by their reports.
     pub held: Option<Arc<Held>>,

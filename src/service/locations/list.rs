@@ -28,7 +28,6 @@ const HOST_BYTES_MAX: usize = 255;
 pub struct Part {
     /// Length of the part.
     pub bytes: u64,
-    /// Hosts that hold the part.
     pub hosts: Box<[Arc<str>]>,
 }
 
@@ -144,7 +143,6 @@ pub struct ListFile {
     seen: Option<Stamp>,
     /// The last good list.
     pub list: Arc<List>,
-    /// Error in the file as it is now.
     pub error: Option<String>,
 }
 

@@ -82,7 +82,6 @@ pub struct ClusterInfo {
 /// Weights of the factors of priorities.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Priorities {
-    /// The largest of all.
     pub largest_weight: u32,
     /// Points by which a job's priority rises in a day of waiting.
     pub points_a_day: f64,

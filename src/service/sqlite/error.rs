@@ -82,7 +82,6 @@ impl Error {
         move |source| Error::Io { path: path.clone(), action, source }
     }
 
-    /// Returns the remedy for this error.
     pub fn trouble(&self) -> Trouble {
         match self {
             Error::Newer { .. } | Error::Foreign { .. } => Trouble::NotOurs,

@@ -34,9 +34,7 @@ pub struct Schema<'s> {
 /// An open file that can be written.
 #[derive(Debug)]
 pub struct Database {
-    /// Connection to the file.
     pub connection: Connection,
-    /// Path of the file.
     pub path: PathBuf,
     /// Size of a page, in bytes.
     pub page_bytes: u64,
@@ -182,7 +180,6 @@ fn migrate(
     Ok(())
 }
 
-/// The integer value of a pragma.
 pub fn pragma(connection: &Connection, name: &str) -> rusqlite::Result<i64> {
     connection.pragma_query_value(None, name, |row| row.get(0))
 }

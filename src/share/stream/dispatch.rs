@@ -27,7 +27,6 @@ const TICK: Duration = Duration::from_millis(250);
 /// command to end after the last worker.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// An item on its way.
 struct OnItsWay {
     text: Vec<u8>,
     client: Option<Client>,
@@ -41,7 +40,6 @@ struct Colleague {
     say: Sender<Vec<u8>>,
 }
 
-/// Result of a stream.
 #[derive(Debug, Default, Serialize)]
 pub struct Report {
     /// Items with an answer.
@@ -107,7 +105,6 @@ fn warn(text: &str) {
     let _ = writeln!(io::stderr(), "phalanx-share: {}", clean(text));
 }
 
-/// A stream at work.
 pub struct Dispatch {
     stream: Stream,
     journal: Journal,

@@ -22,7 +22,6 @@ const STRANGERS_MAX: usize = 64;
 /// Number of a connection.
 pub type Peer = u64;
 
-/// An event of a stream.
 pub enum Event {
     Joined {
         peer: Peer,

@@ -108,7 +108,6 @@ impl Journal {
         Err(Failure::usage(format!("{}: its item {number} is not the stream's", self.name)))
     }
 
-    /// Writes down an answer.
     pub fn write(&mut self, number: u64, item: &[u8], answer: &[u8]) -> Result<(), Failure> {
         let line = [number.to_string().as_bytes(), b"\t", item, b"\t", answer, b"\n"].concat();
         let written = self.out.write_all(&line).and_then(|()| self.out.flush());

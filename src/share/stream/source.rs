@@ -31,10 +31,8 @@ pub struct Piece {
     pub client: Option<Client>,
 }
 
-/// Message of a source.
 pub enum Message {
     Piece(Piece),
-    /// The source has ended.
     End,
     /// The source cannot be read further.
     Failed(String),
@@ -54,7 +52,6 @@ impl Client {
     }
 }
 
-/// Source of a stream's items.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
     Input,
@@ -105,7 +102,6 @@ impl Source {
         }
     }
 
-    /// Begins to read.
     pub fn start(&self) -> Result<Receiver<Message>, Failure> {
         let (sender, receiver) = bounded(1);
         let failed = |error: io::Error| Failure::usage(format!("--stream: {error}"));

@@ -100,7 +100,6 @@ fn refused(what: &str) -> io::Error {
 pub struct Known {
     pub reader: BufReader<TcpStream>,
     pub writer: TcpStream,
-    /// Name of the worker.
     pub worker: String,
     /// Node that the worker runs on.
     pub node: String,

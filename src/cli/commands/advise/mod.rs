@@ -61,7 +61,6 @@ pub struct Time {
 /// Output of `--json`.
 #[derive(Debug, Default, Serialize)]
 struct Report {
-    /// Number of runs that were read.
     runs: u64,
     /// Jobs, those with most unused CPU time first.
     jobs: Vec<Row>,

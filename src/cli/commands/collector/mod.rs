@@ -206,7 +206,6 @@ fn path_of(name: &str) -> Result<String, Failure> {
     part(name).map(|name| format!("/v1/collectors/{name}"))
 }
 
-/// Changes a registration.
 fn change(
     global: &Global,
     method: Method,

@@ -17,7 +17,6 @@ pub(super) const FILE: &str = "select_cons_tres.so";
 pub(super) struct PluginFile {
     /// Slurm release that the file was built for, such as `22.05.8`.
     pub(super) version: String,
-    /// Whether the file is the overlay.
     pub(super) overlay: bool,
     /// Owner.
     pub(super) uid: u32,

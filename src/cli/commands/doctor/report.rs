@@ -92,15 +92,11 @@ impl Finding {
 /// All findings, as `--json` prints them.
 #[derive(Debug, Serialize)]
 pub struct Report {
-    /// Name of this host.
     pub host: String,
     /// `controller`, or `other` for hosts that only read slurm.conf.
     pub role: &'static str,
-    /// The slurm.conf that was read.
     pub slurm_conf: PathBuf,
-    /// Number of errors.
     pub errors: usize,
-    /// Number of warnings.
     pub warnings: usize,
     /// Findings, the worst first.
     pub findings: Vec<Finding>,

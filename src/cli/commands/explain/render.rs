@@ -15,7 +15,6 @@ use phalanx_messages::rest::{
 /// Greatest number of leaves, or of jobs that end there, which are named.
 const LEAVES_SHOWN: usize = 4;
 
-/// The whole report.
 pub fn text(report: &Explain) -> String {
     let mut out = String::new();
     heading(&mut out, &first(report));

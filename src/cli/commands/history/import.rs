@@ -52,7 +52,6 @@ const FORMAT: &str = "JobID,JobIDRaw,Cluster,User,Account,JobName,Partition,QOS,
 /// Counts of what was read and imported.
 #[derive(Debug, Default, Serialize)]
 struct Summary {
-    /// Jobs that were read.
     jobs: u64,
     /// Runs that were not known before.
     new: u64,
@@ -64,7 +63,6 @@ struct Summary {
     skipped: BTreeMap<&'static str, u64>,
     /// Lines of steps, which belong to jobs.
     steps: u64,
-    /// Lines that could not be read.
     bad_lines: u64,
     /// First lines that could not be read.
     bad: Vec<String>,

@@ -15,7 +15,6 @@ use phalanx_sim::report::{document, section};
 const HEIGHT: f64 = 260.0;
 const DAY_MS: f64 = 86_400_000.0;
 
-/// The whole page.
 pub fn text(report: &Report, simulation: Option<&Simulation>) -> String {
     let mut body = String::new();
     let (title, about) = match &report.activity {

@@ -27,7 +27,6 @@ pub fn text(report: &Report) -> String {
     out
 }
 
-/// The period in words.
 pub fn period(report: &ActivityReport) -> String {
     let of = &report.activity;
     let recorded = match of.first_ms {
@@ -53,7 +52,6 @@ fn happened(out: &mut String, report: &ActivityReport) {
     let _ = writeln!(out, "{NOT_COMPARED}");
 }
 
-/// Appends a row for each method.
 pub fn by_method<'a>(
     rows: &'a [(&'a String, &'a RunSums)],
 ) -> crate::text::Columns<'a, &'a (&'a String, &'a RunSums)> {

@@ -54,11 +54,8 @@ pub const SHOWN: [&str; 15] = [
 pub struct Simulated {
     /// File of the accounting.
     pub log: String,
-    /// Source of the nodes.
     pub nodes_from: String,
-    /// Number of nodes.
     pub nodes: usize,
-    /// Number of CPUs of all nodes.
     pub cpus: u64,
     /// Jobs of the log that cannot be run: never ran, without an end, or larger than the nodes.
     pub skipped: u64,
@@ -66,16 +63,13 @@ pub struct Simulated {
     pub unmodelled: Vec<(String, u64)>,
     /// Figures of what happened by the accounting.
     pub happened: Figures,
-    /// Figures of Slurm alone.
     pub slurm: Figures,
-    /// Figures of Slurm with Phalanx.
     pub phalanx: Figures,
     /// Verdict on the three.
     pub judged: Judged,
 }
 
 impl Simulated {
-    /// The columns of the tables.
     pub fn columns(&self) -> [&Figures; 3] {
         [&self.happened, &self.slurm, &self.phalanx]
     }

@@ -15,7 +15,6 @@ const STRANDED: f64 = 1.0;
 /// Bounds of the seconds that never matter: a hundredth of the mean runtime within these.
 const SECONDS: (f64, f64) = (2.0, 60.0);
 
-/// Kind of a verdict.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
@@ -33,13 +32,11 @@ pub enum Verdict {
 /// A verdict in words.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Judged {
-    /// Kind.
     pub verdict: Verdict,
     /// Sentence for people, with which the report ends.
     pub sentence: String,
 }
 
-/// Judges the three columns of a report.
 pub fn judge(load: &Workload, happened: &Figures, slurm: &Figures, phalanx: &Figures) -> Judged {
     let wait = |of: &Figures| of.wait_mean_s.unwrap_or(0.0);
     let (was, stock, ours) = (wait(happened), wait(slurm), wait(phalanx));

@@ -12,11 +12,9 @@ use phalanx_core::problem::InputError;
 /// Options of a method, beside the problem.
 #[derive(Clone, Copy, Debug)]
 pub struct Options<'a> {
-    /// Mode of the method.
     pub mode: &'static str,
     /// Whether the answer carries `explain`.
     pub explain: bool,
-    /// Seed of the random numbers.
     pub seed: u64,
     /// Time at which the answer is due.
     pub deadline: Option<Instant>,
@@ -62,7 +60,6 @@ impl From<SolveError> for Failure {
     }
 }
 
-/// A method of `phalanx solve`.
 pub struct Method {
     /// Name on the command line.
     pub name: &'static str,

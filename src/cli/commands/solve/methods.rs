@@ -28,7 +28,6 @@ pub const METHODS: [Method; 5] = [
     Method { name: "gang", modes: &["ga", "seed", "exact", "best"], run: solve_gang },
     Method { name: "share", modes: &["seed"], run: solve_share },
 ];
-/// Name of the method of data jobs.
 pub const DATA_JOBS: &str = "data_jobs";
 
 /// Time kept back from a deadline for writing the answer of `data_jobs`.

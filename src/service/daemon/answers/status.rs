@@ -24,7 +24,6 @@ impl Shared {
         self.responder.settings().draw.as_ref().map(|draw| (draw.share, draw.since_s))
     }
 
-    /// Returns the status of all parts.
     pub(super) fn status_report(&self) -> Status {
         let (view, queue) = (self.responder.view(), self.responder.order.report());
         Status {

@@ -24,7 +24,6 @@ use phalanx_planner::preference::{DataNote, JobKey, Method, MethodPlan, Note, Pr
 /// Longest search of one plan: a third of the time between two.
 const SEARCH_DEADLINE: Duration = Duration::from_millis(300);
 
-/// Plans data-parallel jobs.
 #[derive(Default)]
 pub struct DataJobs {
     /// Comments to be written once the preferences are in force.

@@ -30,7 +30,6 @@ pub struct Round<'a> {
     pub failed_on: &'a BTreeMap<u32, Vec<Arc<str>>>,
     /// Speeds of data-parallel jobs.
     pub core_speeds: &'a CoreSpeeds,
-    /// Inputs of data-parallel jobs.
     pub inputs: &'a DataInputs,
     /// Source of the speeds of data-parallel jobs on the nodes.
     pub data_capability: &'a Capability,
@@ -42,12 +41,10 @@ pub struct Round<'a> {
     pub pause_s: f64,
     /// Plans of the methods that planned before in this round.
     pub done: &'a [MethodPlan],
-    /// Time of the round, unix milliseconds.
     pub now_ms: u64,
 }
 
 impl Round<'_> {
-    /// Returns the time of the round, unix seconds.
     pub fn now_s(&self) -> i64 {
         i64::try_from(self.now_ms / 1000).unwrap_or(i64::MAX)
     }

@@ -37,7 +37,6 @@ impl Configuration {
         Arc::clone(&read(&self.in_force).config)
     }
 
-    /// Number of the configuration in force.
     pub fn generation(&self) -> u64 {
         read(&self.in_force).generation
     }

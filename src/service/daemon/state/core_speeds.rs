@@ -31,7 +31,6 @@ struct Samples {
 }
 
 impl CoreSpeeds {
-    /// Replaces all speeds.
     pub fn replace(&self, new: Self) {
         *lock(&self.0) = new.0.into_inner().unwrap_or_else(PoisonError::into_inner);
     }

@@ -56,7 +56,6 @@ impl Ask {
     }
 }
 
-/// A start.
 #[derive(Debug, Clone)]
 pub struct Start {
     pub job_id: u32,
@@ -72,7 +71,6 @@ const ASK_BYTES: usize = 600;
 /// One job's asks and its start.
 #[derive(Debug, Clone, Default)]
 pub struct JobMemory {
-    /// User of the job.
     pub user: u32,
     /// Asks, the newest last; in boxes, as most jobs have one ask and the queue has room for four.
     pub asks: VecDeque<Box<Ask>>,
@@ -125,7 +123,6 @@ impl DecisionMemory {
         &mut known.memory
     }
 
-    /// Changes the jobs of a user.
     fn change<T>(&mut self, user: u32, change: impl FnOnce(&mut BTreeMap<u64, Key>) -> T) -> T {
         let jobs = self.by_age.entry(user).or_default();
         self.by_count.remove(&(jobs.len(), user));

@@ -128,7 +128,6 @@ struct State {
     maps: HashMap<u32, (i64, Arc<BlockMap>)>,
     /// Time at which files of maps were removed last.
     tidied: Option<Instant>,
-    /// Notes of the last plan, by job.
     plans: HashMap<u32, DataNote>,
     /// Jobs that wait for the nodes of their input: since when, and their comments.
     waiting: HashMap<u32, (Instant, String)>,
@@ -176,7 +175,6 @@ impl DataInputs {
         Self { kept: KeptMaps::new(dir), marks, ..Self::default() }
     }
 
-    /// The datasets as they are known now.
     pub fn datasets(&self) -> Arc<Datasets> {
         Arc::clone(&read_lock(&self.datasets).0)
     }
@@ -345,7 +343,6 @@ impl DataInputs {
         }
     }
 
-    /// The last map that was handed out for a job.
     pub fn last_map(&self, job_id: u32) -> Option<Arc<BlockMap>> {
         lock(&self.state).maps.get(&job_id).map(|(_, map)| Arc::clone(map))
     }
@@ -390,7 +387,6 @@ impl DataInputs {
         }
     }
 
-    /// The note of the last plan on a job.
     pub fn plan_of(&self, job_id: u32) -> Option<DataNote> {
         lock(&self.state).plans.get(&job_id).cloned()
     }
@@ -412,7 +408,6 @@ impl DataInputs {
         lock(&self.state).jobs.get_mut(&job_id).into_iter().for_each(|data| data.commented = false);
     }
 
-    /// Comments to be written.
     pub fn comments(&self) -> &Receiver<CommentUpdate> {
         &self.comments.1
     }

@@ -25,7 +25,6 @@ impl KeptMaps {
         self.dir.as_ref().map(|dir| dir.join(format!("{job_id}-{start_s}.json")))
     }
 
-    /// The map of this start of a job, if it was kept.
     pub(super) fn read(&self, job_id: u32, start_s: i64) -> Option<BlockMap> {
         let text = fs::read(self.path(job_id, start_s)?).ok()?;
         serde_json::from_slice(&text).ok().filter(|map: &BlockMap| map.job_id == job_id)

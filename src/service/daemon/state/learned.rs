@@ -61,7 +61,6 @@ impl Learned {
         *write(&self.failures) = Arc::new(failures);
     }
 
-    /// Replaces the runtimes; returns those before.
     pub fn replace_runtimes(&self, runtimes: Runtimes) -> Runtimes {
         std::mem::replace(&mut *write(&self.runtimes), runtimes)
     }

@@ -53,7 +53,6 @@ impl LookupMarks {
         true
     }
 
-    /// The look-up of an input has ended.
     pub(super) fn end(&self, key: &InputKey) {
         let path = self.dir.as_ref().map(|dir| dir.join(Self::name(key)));
         path.into_iter().for_each(|path| drop(fs::remove_file(path)));

@@ -38,7 +38,6 @@ pub struct PlanState {
 pub struct OfRound {
     /// Sequence in which the methods want jobs to start.
     pub start_order: Vec<StartRank>,
-    /// Reports of the methods.
     pub methods: Vec<MethodReport>,
     /// Remarks of the methods on jobs that they have no preference for.
     pub notes: HashMap<u32, Note>,

@@ -29,7 +29,6 @@ const MAX_MB: u32 = 512;
 /// User that commands run as unless their registration names one: it owns nothing.
 const RUN_AS: &str = "nobody";
 
-/// Starts the data service of this configuration.
 pub fn start(config: &Config) -> DataService {
     let (sender, generations) = watch::channel(0);
     let changed = Box::new(move |generation| {

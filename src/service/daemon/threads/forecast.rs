@@ -33,7 +33,6 @@ struct Known {
     start_s: Option<i64>,
 }
 
-/// Forecasts until `stop`.
 pub fn run(all: &Shared, stop: &AtomicBool) {
     let (mut forecasts, mut known) = (Forecasts::default(), None);
     while !stop.load(Ordering::Relaxed) {

@@ -62,7 +62,6 @@ pub struct Learner<'a> {
     failed_on: BTreeMap<u32, Vec<Arc<str>>>,
     /// Classes of the nodes as the last poll showed them.
     classes: BTreeMap<Arc<str>, String>,
-    /// CPUs of the nodes.
     cpus: BTreeMap<Arc<str>, u64>,
     /// Runs that the accounting is asked about.
     unmetered: BTreeMap<RunKey, Run>,

@@ -214,7 +214,6 @@ fn find(
     Ok(())
 }
 
-/// Returns the node that each DataNode is, if it is one.
 fn node_of(
     located: &Located,
     config: &HdfsConfig,

@@ -38,7 +38,6 @@ pub struct Poll<'a> {
 }
 
 impl Poll<'_> {
-    /// Polls until `stop`.
     pub fn run(mut self, stop: &AtomicBool) {
         // Whether slurmctld answered the last time.
         let mut answers = None;
@@ -78,7 +77,6 @@ impl Poll<'_> {
         }
     }
 
-    /// Compares the mirror with the last poll.
     fn compare(&self, agreement: &mut Agreement) {
         let Some(snapshot) = self.cluster.snapshot() else { return };
         let Some((table, mirror)) = self.responder.copy_usages() else { return };

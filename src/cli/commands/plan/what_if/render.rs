@@ -39,7 +39,6 @@ fn percent(share: Option<f64>) -> Option<String> {
     share.map(|share| format!("{:.1}", share * 100.0))
 }
 
-/// The whole report.
 pub fn text(report: &WhatIf) -> String {
     let mut out = String::new();
     heading(

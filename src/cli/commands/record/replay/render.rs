@@ -10,7 +10,6 @@ fn share(part: u64, of: u64) -> String {
     if of == 0 { "-".to_owned() } else { format!("{:.3} %", part as f64 * 100.0 / of as f64) }
 }
 
-/// The whole report.
 pub fn text(report: &Report) -> String {
     let mut out = String::new();
     heading(&mut out, &format!("{} records of {} files", report.records, report.files));

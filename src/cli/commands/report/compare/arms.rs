@@ -50,7 +50,6 @@ impl Figure {
     }
 }
 
-/// Jobs of one arm.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Arm {
     pub runs: usize,

@@ -5,7 +5,6 @@ use crate::text::units::{amount, fraction, seconds_fine, time, watts_from};
 use crate::text::{facts, heading, table_of};
 use phalanx_messages::rest::EnergyReport;
 
-/// The whole report.
 pub fn text(report: &EnergyReport) -> String {
     let mut out = String::new();
     heading(&mut out, &format!("Energy, as believed at {}", time(report.time_ms)));

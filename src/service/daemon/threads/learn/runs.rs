@@ -30,7 +30,6 @@ pub enum RunEvent {
     /// The job holds these nodes, since now or since some time.
     Holds {
         job_id: u32,
-        /// Start of the job, unix seconds.
         start_s: i64,
         nodes: Vec<Arc<str>>,
         /// Method whose nodes the job got; `stock` where Slurm chose, empty where unknown.
@@ -102,7 +101,6 @@ impl Runs {
         }
     }
 
-    /// Takes an event of the link.
     pub fn take(&mut self, event: RunEvent) {
         match event {
             RunEvent::Holds { job_id, start_s, nodes, placed_by, at_ms, fresh } => {
