@@ -16,7 +16,7 @@ use super::backend::Backend;
 use super::extract::{Arg, Body, Params};
 use super::handler::{Ask, Shared, Told};
 use super::peer::Peer;
-use crate::collect::{Collect, DataService, Now, Sender};
+use crate::collect::{Collect, Now, Sender};
 use crate::failure::Failure;
 use phalanx_core::hostlist;
 use phalanx_core::limits::{COLLECT_HOLD_MS_MAX, COLLECT_POINTS_MAX, NODES_MAX};
@@ -101,20 +101,15 @@ pub(super) fn routes() -> Router<Arc<Shared>> {
 type OnNodes = (Arg<String>, Params<NodesQuery>);
 type OfNode = Arg<(String, String)>;
 
-/// Returns the service, if it is switched on.
-fn service(backend: &dyn Backend) -> Result<&DataService, Failure> {
-    backend
-        .data_service()
-        .ok_or_else(|| Failure::Unavailable("there is no data service here".to_owned()))
-}
-
 fn read<A, T, F>(
     ask: F,
 ) -> Ask<impl FnOnce(&dyn Backend, A, Request) -> Told<T> + Clone + Send + Sync + 'static>
 where
     F: FnOnce(&Collect, A) -> Result<T, Failure> + Clone + Send + Sync + 'static,
 {
-    super::handler::read(move |backend: &dyn Backend, args| ask(&service(backend)?.collect, args))
+    super::handler::read(move |backend: &dyn Backend, args| {
+        ask(&backend.data_service().collect, args)
+    })
 }
 
 fn change<A, C, T, F>(
@@ -124,7 +119,7 @@ where
     F: FnOnce(&Collect, A, C) -> Result<T, Failure> + Clone + Send + Sync + 'static,
 {
     super::handler::change(move |backend: &dyn Backend, args, body| {
-        make(&service(backend)?.collect, args, body)
+        make(&backend.data_service().collect, args, body)
     })
 }
 
@@ -221,7 +216,7 @@ async fn store_one(
     let admin = shared.access.may_change(peer);
     match body {
         Ok(Body(put)) => {
-            let ask = move |b: &dyn Backend| put_one(&service(b)?.collect, named, put, admin);
+            let ask = move |b: &dyn Backend| put_one(&b.data_service().collect, named, put, admin);
             shared.answer(peer, ask).await
         }
         Err(response) => response,
@@ -238,9 +233,8 @@ struct Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        if !self.done
-            && let Some(service) = self.shared.backend.data_service()
-        {
+        if !self.done {
+            let service = self.shared.backend.data_service();
             service.collect.lost(&self.node, self.turn, Now::read());
         }
     }
@@ -260,17 +254,15 @@ async fn sync(
         Ok(ask) => ask,
         Err(response) => return response,
     };
-    let begin = |service: &DataService| {
-        if node.starts_with('@') {
-            return Err(Failure::BadRequest(format!("{node}: no node has that name")));
-        }
-        let begun = service.collect.begin_sync(&node, &ask, Now::read())?;
-        Ok((begun, service.generations.clone()))
-    };
-    let ((turn, refused), mut generations) = match service(&*shared.backend).and_then(begin) {
+    if node.starts_with('@') {
+        return Failure::BadRequest(format!("{node}: no node has that name")).into_response();
+    }
+    let service = shared.backend.data_service();
+    let (turn, refused) = match service.collect.begin_sync(&node, &ask, Now::read()) {
         Ok(begun) => begun,
         Err(failure) => return failure.into_response(),
     };
+    let mut generations = service.generations.clone();
     let mut stop = shared.stop.clone();
     let mut held = Held { shared, node, turn, done: false };
     tokio::select! {
@@ -280,11 +272,6 @@ async fn sync(
         () = tokio::time::sleep(Duration::from_millis(ask.wait_ms.min(COLLECT_HOLD_MS_MAX))) => {}
     }
     held.done = true;
-    match service(&*held.shared.backend) {
-        Ok(DataService { collect, .. }) => {
-            let had = ask.generation;
-            Json(collect.end_sync(&held.node, had, refused, Now::read())).into_response()
-        }
-        Err(failure) => failure.into_response(),
-    }
+    let collect = &held.shared.backend.data_service().collect;
+    Json(collect.end_sync(&held.node, ask.generation, refused, Now::read())).into_response()
 }

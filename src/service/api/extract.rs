@@ -37,33 +37,26 @@ impl IntoResponse for Failure {
     }
 }
 
-/// Extracts the variable parts of the path.
-pub(super) struct Arg<T>(pub(super) T);
+/// Defines axum's extractor `$of` with errors in the common form.
+macro_rules! extractor {
+    ($name:ident, $of:ident) => {
+        pub(super) struct $name<T>(pub(super) T);
 
-impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Arg<T> {
-    type Rejection = Response;
+        impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for $name<T> {
+            type Rejection = Response;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Response> {
-        match Path::from_request_parts(parts, state).await {
-            Ok(Path(value)) => Ok(Self(value)),
-            Err(rejection) => Err(error(StatusCode::BAD_REQUEST, rejection.body_text())),
+            async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Response> {
+                match $of::from_request_parts(parts, state).await {
+                    Ok($of(value)) => Ok(Self(value)),
+                    Err(rejection) => Err(error(StatusCode::BAD_REQUEST, rejection.body_text())),
+                }
+            }
         }
-    }
+    };
 }
 
-/// Extracts the query.
-pub(super) struct Params<T>(pub(super) T);
-
-impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Params<T> {
-    type Rejection = Response;
-
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Response> {
-        match Query::from_request_parts(parts, state).await {
-            Ok(Query(value)) => Ok(Self(value)),
-            Err(rejection) => Err(error(StatusCode::BAD_REQUEST, rejection.body_text())),
-        }
-    }
-}
+extractor!(Arg, Path);
+extractor!(Params, Query);
 
 pub(super) struct Body<T>(pub(super) T);
 

@@ -22,11 +22,14 @@ use super::handler::Shared;
 use super::listen::Serving;
 use super::peer::{Access, Peer};
 use super::routes::routes;
+use crate::collect::{Collect, DataService, Now, Settings};
 use crate::failure::Failure;
 use phalanx_core::run::Run;
+use phalanx_messages::collect::UsedValues;
 use phalanx_messages::rest::{
-    ActivityReport, DecisionsReport, EnergyReport, Explain, ImportReport, NodesReport, PlanReport,
-    RecordRequest, RecordingStatus, ReloadReport, RunsReport, ShadowReport, SpeedsReport, Status,
+    ActivityReport, DecisionsReport, EnergyReport, EnergyUse, Explain, ImportReport, NodesReport,
+    PlanReport, RecordRequest, RecordingStatus, ReloadReport, RunsReport, ShadowReport,
+    SpeedsReport, Status,
 };
 use phalanx_methods::data_jobs::blockmap::BlockMap;
 use phalanx_planner::state::State as LiveState;
@@ -65,7 +68,15 @@ const WORDS: [&str; 30] = [
 ];
 
 /// A daemon that knows nothing yet.
-pub(super) struct Empty;
+pub(super) struct Empty(DataService);
+
+impl Empty {
+    pub(super) fn new() -> Self {
+        let collect = Collect::new(Settings::default(), Box::new(|_| ()), Now::read());
+        let (collect, generations) = (Arc::new(collect), watch::channel(0).1);
+        Self(DataService { collect, generations, agent_uids: Vec::new() })
+    }
+}
 
 fn none<T>() -> Result<T, Failure> {
     Err(Failure::Unavailable("nothing yet".to_owned()))
@@ -106,6 +117,20 @@ impl Backend for Empty {
         none()
     }
     fn energy(&self) -> Result<EnergyReport, Failure> {
+        none()
+    }
+    fn energy_use(&self, _: Option<u64>) -> Result<EnergyUse, Failure> {
+        none()
+    }
+    fn data_service(&self) -> &DataService {
+        &self.0
+    }
+    fn used(
+        &self,
+        _: &str,
+        _: Option<Vec<String>>,
+        _: Option<&str>,
+    ) -> Result<UsedValues, Failure> {
         none()
     }
     fn import(&self, runs: Vec<Run>) -> Result<ImportReport, Failure> {
@@ -197,7 +222,7 @@ fn requests() {
     doors.counters.hide(false);
     let access = Access { public_read: true, allowed_uids: vec![7], ..Access::default() };
     let shared = Arc::new(Shared {
-        backend: Arc::new(Empty),
+        backend: Arc::new(Empty::new()),
         access: access.clone(),
         doors: Arc::clone(&doors),
         stop: stop.clone(),

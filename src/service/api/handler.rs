@@ -51,8 +51,7 @@ impl Shared {
     /// Returns the refusal of a user whose agents may not send values; administrators' always may.
     pub(super) fn no_agent(&self, peer: Peer) -> Option<Response> {
         let service = self.backend.data_service();
-        let agent = peer.uid.zip(service);
-        let agent = agent.is_some_and(|(uid, service)| service.agent_uids.contains(&uid));
+        let agent = peer.uid.is_some_and(|uid| service.agent_uids.contains(&uid));
         let text = "handing in values needs root, SlurmUser, phalanxd's user, \
                     control.allowed_uids or collect.agent_uids";
         let refused = || error(StatusCode::FORBIDDEN, text);

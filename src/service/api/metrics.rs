@@ -26,9 +26,9 @@ pub struct Sources {
     pub status: Status,
     pub nodes: Option<NodesReport>,
     pub plan: Option<PlanReport>,
-    pub collectors: Option<CollectorsReport>,
-    pub data: Option<DataNames>,
-    pub agents: Option<AgentsReport>,
+    pub collectors: CollectorsReport,
+    pub data: DataNames,
+    pub agents: AgentsReport,
 }
 
 /// Upper edges of latency buckets, in nanoseconds.
@@ -190,18 +190,18 @@ fn placement(text: &mut Text, status: &Status) {
     each("phalanx_answers", |shares| shares.answered);
     each("phalanx_narrowed", |shares| shares.narrowed);
     let reasons = modes.iter().flat_map(|(mode, shares)| {
-        shares.fallen_back.iter().map(|(reason, count)| ([*mode, reason.as_str()], count))
+        shares.fallen_back.iter().map(|(reason, count)| ([*mode, &**reason], count))
     });
     text.many("phalanx_fallbacks", reasons);
     proofs(text, status);
     let options = modes.iter().flat_map(|(mode, shares)| {
-        shares.options.iter().map(|(option, count)| ([*mode, option.as_str()], count))
+        shares.options.iter().map(|(option, count)| ([*mode, &**option], count))
     });
     text.many("phalanx_left_options", options);
     let named = |of: &BTreeMap<String, u64>| -> Vec<([String; 1], u64)> {
         of.iter().map(|(name, count)| ([name.clone()], *count)).collect()
     };
-    text.many("phalanx_not_asked", named(&status.not_asked));
+    text.many("phalanx_not_asked", status.not_asked.iter().map(|(name, n)| ([name], n)));
     let known = || status.refused.iter().map(|row| ([row.option.as_str()], row));
     text.many("phalanx_option_answers", known().map(|(name, row)| (name, row.answered)));
     text.many("phalanx_option_refused", known().map(|(name, row)| (name, row.refused)));
@@ -302,40 +302,35 @@ fn datasets(text: &mut Text, status: &Status) {
 }
 
 fn collected(text: &mut Text, sources: &Sources) {
-    if let Some(report) = &sources.collectors {
-        let states = [
-            ("running", State::Running),
-            ("failing", State::Failing),
-            ("waiting", State::Waiting),
-            ("stopped", State::Stopped),
-        ];
-        let of = |state| report.collectors.iter().filter(|c| c.state == state).count();
-        text.many("phalanx_collectors", states.map(|(name, state)| ([name], of(state))));
-        let all = report.collectors.iter();
-        let failing = all.map(|c| ([&c.registration.name], c.instances.failing));
-        text.many("phalanx_collector_failing_nodes", failing);
-    }
-    if let Some(report) = &sources.data {
-        let values = report.names.iter().flat_map(|of| {
-            let name = of.name.as_str();
-            [([name, "fresh"], of.fresh), ([name, "stale"], of.stale)]
-        });
-        text.many("phalanx_data_nodes", values);
-        let ages = report.names.iter().map(|name| ([&name.name], millis(name.oldest_age_ms)));
-        text.many("phalanx_data_oldest_age_seconds", ages);
-    }
+    let (collectors, names) = (&sources.collectors.collectors, &sources.data.names);
+    let states = [
+        ("running", State::Running),
+        ("failing", State::Failing),
+        ("waiting", State::Waiting),
+        ("stopped", State::Stopped),
+    ];
+    let of = |state| collectors.iter().filter(|c| c.state == state).count();
+    text.many("phalanx_collectors", states.map(|(name, state)| ([name], of(state))));
+    let failing = collectors.iter().map(|c| ([&c.registration.name], c.instances.failing));
+    text.many("phalanx_collector_failing_nodes", failing);
+    let values = names.iter().flat_map(|of| {
+        let name = of.name.as_str();
+        [([name, "fresh"], of.fresh), ([name, "stale"], of.stale)]
+    });
+    text.many("phalanx_data_nodes", values);
+    let ages = names.iter().map(|name| ([&name.name], millis(name.oldest_age_ms)));
+    text.many("phalanx_data_oldest_age_seconds", ages);
     let uses = sources.status.collect.uses.iter().flat_map(|of| {
         let (key, name) = (of.key.as_str(), of.name.as_str());
         [([key, name, "fresh"], of.fresh), ([key, name, "stale"], of.stale)]
     });
     text.many("phalanx_use_nodes", uses);
-    if let Some(report) = &sources.agents {
-        let connected = report.agents.iter().filter(|agent| agent.connected).count();
-        let gone = report.agents.len() - connected;
-        text.many("phalanx_agents", [(["connected"], connected), (["gone"], gone)]);
-        let dropped: u64 = report.agents.iter().map(|agent| agent.dropped).sum();
-        text.one("phalanx_agent_values_dropped", dropped);
-    }
+    let agents = &sources.agents.agents;
+    let connected = agents.iter().filter(|agent| agent.connected).count();
+    let gone = agents.len() - connected;
+    text.many("phalanx_agents", [(["connected"], connected), (["gone"], gone)]);
+    let dropped: u64 = agents.iter().map(|agent| agent.dropped).sum();
+    text.one("phalanx_agent_values_dropped", dropped);
 }
 
 #[cfg(test)]
@@ -391,9 +386,7 @@ mod tests {
             status: Status { slurm, ..Status::default() },
             plan: Some(PlanReport { jobs: vec![job], ..PlanReport::default() }),
             nodes: Some(NodesReport::default()),
-            collectors: Some(CollectorsReport::default()),
-            data: Some(DataNames::default()),
-            agents: Some(AgentsReport::default()),
+            ..Sources::default()
         };
         let text = text(&sources);
         assert!(!text.contains("ada") && !text.contains("4711"), "{text}");

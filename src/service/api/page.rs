@@ -11,9 +11,10 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
     connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; \
     frame-ancestors 'none'";
 
-fn file(kind: &'static str, text: &'static str) -> Response {
+/// Answers with a file of the page; `kind` is its kind of text.
+pub(super) async fn file(kind: &str, text: &'static str) -> Response {
     let headers = [
-        (CONTENT_TYPE, kind),
+        (CONTENT_TYPE, &*format!("text/{kind}; charset=utf-8")),
         (CONTENT_SECURITY_POLICY, POLICY),
         (X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (REFERRER_POLICY, "no-referrer"),
@@ -21,24 +22,4 @@ fn file(kind: &'static str, text: &'static str) -> Response {
         (CACHE_CONTROL, "no-cache"),
     ];
     (headers, text).into_response()
-}
-
-/// `GET /`
-pub(super) async fn index() -> Response {
-    file("text/html; charset=utf-8", include_str!("page/index.html"))
-}
-
-/// `GET /page.css`
-pub(super) async fn style() -> Response {
-    file("text/css; charset=utf-8", include_str!("page/page.css"))
-}
-
-/// `GET /history.js`
-pub(super) async fn history() -> Response {
-    file("text/javascript; charset=utf-8", include_str!("page/history.js"))
-}
-
-/// `GET /page.js`
-pub(super) async fn script() -> Response {
-    file("text/javascript; charset=utf-8", include_str!("page/page.js"))
 }

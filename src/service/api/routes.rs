@@ -18,6 +18,7 @@ use super::{collect, metrics, page};
 use crate::failure::Failure;
 use phalanx_core::limits::IMPORT_RUNS_MAX;
 use phalanx_core::run::Run;
+use phalanx_messages::rest::heat::HeatReport;
 use phalanx_methods::data_jobs::blockmap::BlockMap;
 
 /// The description of every resource (OpenAPI 3.1).
@@ -27,7 +28,7 @@ pub(super) fn routes(shared: Arc<Shared>) -> Router {
     Router::new()
         .route("/v1/status", get(read(|b, ()| Ok(b.status()))))
         .route("/v1/nodes", get(read(|b, ()| b.nodes())))
-        .route("/v1/heat", get(read(|b, ()| b.heat())))
+        .route("/v1/heat", get(read(|b, ()| Ok(HeatReport::of(&b.nodes()?)))))
         .route("/v1/explain/{job}", get(explain))
         .route("/v1/jobs/{id}/blocks", get(block_map))
         .route("/v1/shadow", get(read(|b, Params(q): Params<SinceQuery>| b.shadow(q.since))))
@@ -63,10 +64,10 @@ pub(super) fn routes(shared: Arc<Shared>) -> Router {
         .route("/openapi.json", get(openapi))
         .route("/metrics", get(metrics))
         .route("/healthz", get(healthz))
-        .route("/", get(page::index))
-        .route("/page.css", get(page::style))
-        .route("/page.js", get(page::script))
-        .route("/history.js", get(page::history))
+        .route("/", get(|| page::file("html", include_str!("page/index.html"))))
+        .route("/page.css", get(|| page::file("css", include_str!("page/page.css"))))
+        .route("/page.js", get(|| page::file("javascript", include_str!("page/page.js"))))
+        .route("/history.js", get(|| page::file("javascript", include_str!("page/history.js"))))
         .fallback(not_found)
         .method_not_allowed_fallback(wrong_method)
         // Bodies are bounded by the path, where their user is known.
@@ -182,7 +183,7 @@ mod tests {
             doors.counters.hide(hidden);
             let access = Access { public_read, allowed_uids: vec![7], ..Access::default() };
             let (_sender, stop) = tokio::sync::watch::channel(false);
-            let shared = Arc::new(Shared { backend: Arc::new(Empty), access, doors, stop });
+            let shared = Arc::new(Shared { backend: Arc::new(Empty::new()), access, doors, stop });
             let peer = || ConnectInfo(Peer { uid, remote: uid.is_none(), address: None });
             runtime.block_on(async {
                 let open = metrics(State(Arc::clone(&shared)), peer()).await;

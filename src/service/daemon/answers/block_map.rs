@@ -230,8 +230,7 @@ impl Shared {
         let planned = self.inputs.plan_of(job_id).or_else(looked_up);
         let mut note = planned.unwrap_or_else(|| self.not_looked_up(&key.declaration));
         if let Some(missed) = &data.missed {
-            let names: Vec<&str> = missed.iter().map(|node| &**node).collect();
-            note.missed = Some(hostlist::compress(&names));
+            note.missed = Some(hostlist::compress(missed));
         }
         if let Some(map) = self.inputs.last_map(job_id) {
             let (all, local) = self.read_by(&data, &map);

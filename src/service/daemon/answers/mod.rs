@@ -64,8 +64,8 @@ impl Shared {
 }
 
 impl Backend for Shared {
-    fn data_service(&self) -> Option<&DataService> {
-        Some(&self.data_service)
+    fn data_service(&self) -> &DataService {
+        &self.data_service
     }
 
     fn used(
@@ -222,7 +222,6 @@ fn no_snapshot() -> Failure {
 }
 
 fn node_names(snapshot: &Snapshot, nodes: &[NodeIdx]) -> String {
-    let name = |n: &NodeIdx| snapshot.nodes.get(n.at()).map(|node| node.name.to_string());
-    let names: Vec<String> = nodes.iter().filter_map(name).collect();
-    hostlist::compress(&names)
+    let name = |n: &NodeIdx| snapshot.nodes.get(n.at()).map(|node| &*node.name);
+    hostlist::compress(&nodes.iter().filter_map(name).collect::<Vec<&str>>())
 }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Leaf switches and blocks with the nodes below them.
 
+use super::node_names;
+use phalanx_core::NodeIdx;
 use phalanx_core::snapshot::{Node, Partition, Snapshot};
 use phalanx_core::topology::Topology;
-use phalanx_core::{NodeIdx, hostlist};
 use phalanx_messages::rest::{DomainReport, NodeCounts, TopologyReport};
 use phalanx_planner::usage::NodeUsage;
 
@@ -42,7 +43,7 @@ fn report(snapshot: &Snapshot, usages: &[NodeUsage], topology: &Topology) -> Top
             name: domain.name.to_string(),
             level: domain.level,
             parent: domain.parent.and_then(name),
-            nodes: hostlist::compress(&names(snapshot, &domain.nodes)),
+            nodes: node_names(snapshot, &domain.nodes),
             ..DomainReport::default()
         })
         .collect();
@@ -76,11 +77,6 @@ fn report(snapshot: &Snapshot, usages: &[NodeUsage], topology: &Topology) -> Top
         outside,
         unknown_nodes: parts.unknown_nodes.iter().map(|name| name.to_string()).collect(),
     }
-}
-
-fn names(snapshot: &Snapshot, nodes: &[NodeIdx]) -> Vec<String> {
-    let name = |node: &NodeIdx| snapshot.nodes.get(node.at()).map(|node| node.name.to_string());
-    nodes.iter().filter_map(name).collect()
 }
 
 fn of_node(snapshot: &Snapshot, usages: &[NodeUsage], at: NodeIdx) -> NodeCounts {
