@@ -69,8 +69,8 @@ use crate::daemon::state::learned::Learned;
 use crate::daemon::state::order::StartOrder;
 use crate::daemon::state::plans::Plans;
 use crate::daemon::threads::history::HistoryWriter;
+use crate::daemon::threads::learn::Learner;
 use crate::daemon::threads::learn::runs::RunEvent;
-use crate::daemon::threads::learn::{Learner, LearnerData};
 use crate::daemon::threads::order::Order;
 use crate::daemon::threads::poll::Poll;
 use crate::daemon::threads::{collect, comments, datasets, energy, forecast, lookups, plan};
@@ -85,7 +85,6 @@ use crate::sync::Newest;
 use phalanx_client::agent;
 use phalanx_config::{Config, PublicRead};
 use phalanx_core::limits::NOTES_QUEUE_MAX;
-use phalanx_core::snapshot::Snapshot;
 use phalanx_ffi::clock::now_ms;
 use phalanx_mirror::LinkEvent;
 
@@ -124,10 +123,7 @@ pub fn run(path: &Path) -> Result<()> {
 
 /// Blocks signals, which then come through a descriptor; threads started later inherit the mask.
 fn block_signals() -> Result<SignalFd> {
-    let mut signals = SigSet::empty();
-    for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
-        signals.add(signal);
-    }
+    let signals = SigSet::from_iter([Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP]);
     signals.thread_block().context("block signals")?;
     let flags = SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC;
     SignalFd::with_flags(&signals, flags).context("signalfd")
@@ -216,19 +212,19 @@ fn rows(ends: Ends, config: &Config) -> Vec<Row> {
             recording.run(&|| all.cluster.snapshot(), stop);
         }),
         Row::new("lookups", Background, move |all, stop| {
-            lookups::run(&all.configuration, &all.cluster, &all.inputs, &to_lookups, stop);
+            lookups::run(all, &to_lookups, stop);
         }),
         Row::new("datasets", Background, move |all, stop| {
             datasets::run(all, &replan, stop);
         }),
-        Row::new("comments", Background, |all, stop| {
-            comments::run(&all.configuration, &all.cluster, &all.inputs, stop);
+        Row::new("comments", Background, |all, stop| comments::run(all, stop)),
+        Row::new("poll", Background, move |all, stop| {
+            Poll { source, all, to_plan, owner }.run(stop);
         }),
-        Row::new("poll", Background, move |all, stop| poll(all, source, to_plan, owner).run(stop)),
         Row::new("energy", Background, |all, stop| {
             energy::run(&all.energy, stop);
         }),
-        Row::new("order", Background, |all, stop| order(all).run(stop)),
+        Row::new("order", Background, |all, stop| Order { all }.run(stop)),
         Row::new("forecast", Background, |all, stop| forecast::run(all, stop)),
         Row::new("gangs", Background, |all, stop| all.gangs.run(stop)),
         Row::new("plan", Background, move |all, stop| plan::run(all, &snapshots, stop)),
@@ -239,7 +235,7 @@ fn rows(ends: Ends, config: &Config) -> Vec<Row> {
             }
         }),
         Row::new("learn", Background, move |all, stop| {
-            Learner::new(learner_data(all)).run(&ended, stop);
+            Learner::new(all).run(&ended, stop);
         }),
         Row::new("agent", Background, move |all, stop| {
             let local = Local::new(Arc::clone(&all.data_service.collect), Arc::clone(stop));
@@ -268,27 +264,6 @@ fn writer<'a>(
         open: BTreeMap::new(),
         sample,
     }
-}
-
-fn poll(
-    all: &Shared,
-    source: Source,
-    to_plan: Newest<Arc<Snapshot>>,
-    owner: Arc<OnceLock<u32>>,
-) -> Poll<'_> {
-    let Shared { configuration, cluster, responder, control, .. } = all;
-    Poll { source, configuration, cluster, responder, to_plan, control, owner }
-}
-
-fn order(all: &Shared) -> Order<'_> {
-    let Shared { configuration, cluster, plans, learned, responder, order, power, .. } = all;
-    Order { configuration, cluster, plans, learned, responder, order, power }
-}
-
-fn learner_data(all: &Shared) -> LearnerData<'_> {
-    let Shared { configuration, cluster, inputs, energy, learned, history, .. } = all;
-    let (responder, reader) = (&all.responder, &all.reader);
-    LearnerData { configuration, cluster, inputs, energy, learned, history, responder, reader }
 }
 
 struct Daemon {

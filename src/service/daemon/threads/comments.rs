@@ -7,20 +7,14 @@ use std::time::Duration;
 
 use log::{info, warn};
 
-use crate::daemon::state::cluster::Cluster;
-use crate::daemon::state::configuration::Configuration;
+use crate::daemon::shared::Shared;
 use crate::daemon::state::inputs::{CommentUpdate, DataInputs, still_says};
 use crate::sync::TICK;
 use phalanx_core::snapshot::JobState;
 use phalanx_ffi::own_children;
 
 /// Writes comments until `stop`.
-pub fn run(
-    configuration: &Configuration,
-    cluster: &Cluster,
-    inputs: &DataInputs,
-    stop: &AtomicBool,
-) {
+pub fn run(Shared { configuration, cluster, inputs, .. }: &Shared, stop: &AtomicBool) {
     while !stop.load(Ordering::Relaxed) {
         if let Ok(update) = inputs.comments().recv_timeout(TICK) {
             write(&update, inputs);

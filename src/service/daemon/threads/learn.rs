@@ -17,14 +17,11 @@ use crossbeam_channel::{Receiver, RecvTimeoutError};
 use log::{info, warn};
 
 use self::runs::{Naming, RunEvent, Runs};
-use crate::daemon::state::cluster::Cluster;
-use crate::daemon::state::configuration::Configuration;
+use crate::daemon::shared::Shared;
 use crate::daemon::state::core_speeds::CoreSpeeds;
-use crate::daemon::state::energy::{EnergyRequests, RunKey};
-use crate::daemon::state::inputs::DataInputs;
-use crate::daemon::state::learned::{Failures, Learned};
-use crate::history::{HistoryReader, HistorySender, Record, split_node_classes};
-use crate::link::Responder;
+use crate::daemon::state::energy::RunKey;
+use crate::daemon::state::learned::Failures;
+use crate::history::{Record, split_node_classes};
 use crate::sync::TICK;
 use phalanx_config::LearnConfig;
 use phalanx_core::hostlist;
@@ -53,7 +50,7 @@ const KNOWN_MAX: usize = 200_000;
 
 /// The table of speeds, and the runs and settings that it is made from.
 pub struct Learner<'a> {
-    data: LearnerData<'a>,
+    all: &'a Shared,
     config: LearnConfig,
     runs: Runs,
     speeds: Speeds,
@@ -82,24 +79,11 @@ struct Building {
     core_speeds: CoreSpeeds,
 }
 
-/// The other threads' data that the learner reads, and where it publishes its own.
-#[derive(Clone, Copy)]
-pub struct LearnerData<'a> {
-    pub configuration: &'a Configuration,
-    pub cluster: &'a Cluster,
-    pub inputs: &'a DataInputs,
-    pub energy: &'a EnergyRequests,
-    pub learned: &'a Learned,
-    pub history: &'a HistorySender,
-    pub responder: &'a Responder,
-    pub reader: &'a HistoryReader,
-}
-
 impl<'a> Learner<'a> {
-    pub fn new(data: LearnerData<'a>) -> Self {
-        let config = data.configuration.get().learn.clone();
+    pub fn new(all: &'a Shared) -> Self {
+        let config = all.configuration.get().learn.clone();
         Self {
-            data,
+            all,
             speeds: empty(&config),
             config,
             runs: Runs::default(),
@@ -133,7 +117,7 @@ impl<'a> Learner<'a> {
     }
 
     fn turn(&mut self, events: &Receiver<RunEvent>) {
-        let snapshot = self.data.cluster.snapshot();
+        let snapshot = self.all.cluster.snapshot();
         if let Some(snapshot) = snapshot.as_ref().filter(|s| s.epoch != self.epoch) {
             self.name_nodes(snapshot);
         }
@@ -141,8 +125,8 @@ impl<'a> Learner<'a> {
         if !self.built && snapshot.is_none() && !waited {
             return;
         }
-        let config = self.data.configuration.get();
-        let asked = self.data.learned.rebuild_due(now_ms());
+        let config = self.all.configuration.get();
+        let asked = self.all.learned.rebuild_due(now_ms());
         if !self.built || asked || config.learn != self.config {
             self.config.clone_from(&config.learn);
             self.rebuild(events);
@@ -153,7 +137,7 @@ impl<'a> Learner<'a> {
         }
         self.meter();
         if std::mem::take(&mut self.changed) {
-            self.data.learned.set_speeds(self.speeds.clone());
+            self.all.learned.set_speeds(self.speeds.clone());
         }
     }
 
@@ -167,7 +151,7 @@ impl<'a> Learner<'a> {
 
     /// Adds the energy that Slurm's accounting has given since.
     fn meter(&mut self) {
-        for (key, joules) in self.data.energy.take() {
+        for (key, joules) in self.all.energy.take() {
             let Some(mut run) = self.unmetered.remove(&key) else { continue };
             run.joules = joules;
             if joules.is_none() {
@@ -179,15 +163,15 @@ impl<'a> Learner<'a> {
                 let nodes = run_nodes(&self.classes, &names, &then);
                 self.changed |= self.speeds.learn_energy(&class, &nodes, &seen).is_ok();
             }
-            self.data.history.send(Record::Run(Box::new(run)));
+            self.all.history.send(Record::Run(Box::new(run)));
         }
     }
 
     /// Asks the accounting for the energy of a run that was learned without.
     fn ask_energy(&mut self, run: &Run) {
-        if self.data.cluster.energy_accounted() && run.joules.is_none() {
+        if self.all.cluster.energy_accounted() && run.joules.is_none() {
             let key = (run.job.clone(), run.start_s);
-            if self.data.energy.ask(key.clone(), run.end_s) {
+            if self.all.energy.ask(key.clone(), run.end_s) {
                 self.unmetered.insert(key, run.clone());
             }
         }
@@ -198,12 +182,12 @@ impl<'a> Learner<'a> {
         let config = &self.config;
         let naming = Naming { class_by: &config.class_by, node_class_by: &config.node_class_by };
         let ended = self.runs.poll(snapshot, now_ms(), naming);
-        self.data.learned.set_pause_s(self.runs.idle_times.mean_s());
+        self.all.learned.set_pause_s(self.runs.idle_times.mean_s());
         self.unwritten.retain(|(at, _)| at.elapsed() < WRITTEN_AFTER);
-        let settings = self.data.responder.settings();
+        let settings = self.all.responder.settings();
         for mut run in ended {
             run.arm = settings.draw.as_ref().map(|draw| draw.arm(&run)).unwrap_or_default();
-            run.work = run.work.or_else(|| self.data.inputs.megabytes(&run));
+            run.work = run.work.or_else(|| self.all.inputs.megabytes(&run));
             if self.learn(&run) {
                 self.ask_energy(&run);
             }
@@ -212,22 +196,22 @@ impl<'a> Learner<'a> {
                 let on = self.failed_on.entry(run.job_id).or_default();
                 on.extend(nodes.into_iter().map(Arc::from));
             }
-            self.data.history.send(Record::Run(Box::new(run.clone())));
+            self.all.history.send(Record::Run(Box::new(run.clone())));
             self.unwritten.push((Instant::now(), run));
         }
         self.failed_on.retain(|id, _| snapshot.job(*id).is_some());
         let accused = self.deaths.accused(now_s());
-        tell(&self.data.learned.failures().accused, &accused);
-        self.data.learned.set_failures(Failures { accused, of_jobs: self.failed_on.clone() });
+        tell(&self.all.learned.failures().accused, &accused);
+        self.all.learned.set_failures(Failures { accused, of_jobs: self.failed_on.clone() });
     }
 
     /// Builds the table from the history's runs.
     fn rebuild(&mut self, events: &Receiver<RunEvent>) {
         let began = Instant::now();
-        if let Some(snapshot) = self.data.cluster.snapshot() {
+        if let Some(snapshot) = self.all.cluster.snapshot() {
             self.name_nodes(&snapshot);
         }
-        let LearnerData { learned, reader, .. } = self.data;
+        let Shared { learned, reader, .. } = self.all;
         let before = std::mem::replace(&mut self.speeds, empty(&self.config));
         self.deaths = Deaths::default();
         self.building = Some(Building::default());
@@ -291,7 +275,7 @@ impl<'a> Learner<'a> {
             let seconds = (run.elapsed_ms / 1000).max(1);
             match &mut self.building {
                 Some(building) => building.runtimes.observe(&class, seconds),
-                None => self.data.learned.observe(&class, seconds),
+                None => self.all.learned.observe(&class, seconds),
             }
         }
         let class = self.class_of(run);
@@ -306,7 +290,7 @@ impl<'a> Learner<'a> {
         self.changed = true;
         let nodes = run_nodes(&self.classes, &names, &then);
         let core_speeds = self.building.as_ref().map(|building| &building.core_speeds);
-        let core_speeds = core_speeds.unwrap_or(&self.data.learned.core_speeds);
+        let core_speeds = core_speeds.unwrap_or(&self.all.learned.core_speeds);
         core_speeds.learn(run, &self.config.class_by, class_of_all(&nodes));
         let family = family_of(&class, &self.config.class_by);
         self.speeds.learn_of(&run.user, &class, family.as_deref(), &nodes, &seen).is_ok()

@@ -8,9 +8,8 @@ use std::time::{Duration, Instant};
 
 use log::{info, warn};
 
-use crate::daemon::state::cluster::Cluster;
-use crate::daemon::state::configuration::Configuration;
-use crate::daemon::state::inputs::{DataInputs, Input, InputKey};
+use crate::daemon::shared::Shared;
+use crate::daemon::state::inputs::{Input, InputKey};
 use crate::locations::{Datasets, HdfsLocations, Locations, Question};
 use crate::sync::{Newest, TICK};
 use phalanx_config::{Config, HdfsConfig};
@@ -28,32 +27,21 @@ const UNMAPPED_MAX: usize = 20;
 const INPUT_BYTES_MAX: usize = if cfg!(test) { 1 << 16 } else { DATA_INPUT_BYTES_MAX };
 
 /// Looks inputs up until `stop`, on several threads; each is followed by a new plan.
-pub fn run(
-    configuration: &Configuration,
-    cluster: &Cluster,
-    inputs: &DataInputs,
-    to_plan: &Newest<Arc<Snapshot>>,
-    stop: &AtomicBool,
-) {
+pub fn run(all: &Shared, to_plan: &Newest<Arc<Snapshot>>, stop: &AtomicBool) {
     std::thread::scope(|scope| {
         for _ in 1..DATA_LOOKUP_THREADS {
-            let work = || look_up(configuration, cluster, inputs, to_plan, stop);
+            let work = || look_up(all, to_plan, stop);
             if let Err(error) = Builder::new().name("lookups".to_owned()).spawn_scoped(scope, work)
             {
                 warn!("a thread that looks inputs up: {error}; one less does it");
             }
         }
-        look_up(configuration, cluster, inputs, to_plan, stop);
+        look_up(all, to_plan, stop);
     });
 }
 
-fn look_up(
-    configuration: &Configuration,
-    cluster: &Cluster,
-    inputs: &DataInputs,
-    to_plan: &Newest<Arc<Snapshot>>,
-    stop: &AtomicBool,
-) {
+fn look_up(all: &Shared, to_plan: &Newest<Arc<Snapshot>>, stop: &AtomicBool) {
+    let Shared { configuration, cluster, inputs, .. } = all;
     let mut client = Client::default();
     while !stop.load(Ordering::Relaxed) {
         let Some((key, job_id)) = inputs.next() else {

@@ -3,21 +3,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use phalanx_ffi::wire::{OrderState, PHX_Q_FIXED, PHX_Q_QOSES, Queued};
 
 use crate::clock::{hour, zoned};
-use crate::daemon::state::cluster::Cluster;
-use crate::daemon::state::configuration::Configuration;
-use crate::daemon::state::learned::Learned;
-use crate::daemon::state::order::StartOrder;
-use crate::daemon::state::plans::{PlanState, Plans};
-use crate::daemon::state::power::{Power, cpu_watts};
+use crate::daemon::shared::Shared;
+use crate::daemon::state::plans::PlanState;
+use crate::daemon::state::power::cpu_watts;
 use crate::daemon::state_file;
-use crate::link::{QueueReport, Responder};
+use crate::link::QueueReport;
 use crate::sync::sleep_until;
 use phalanx_config::{Config, Draw, Mode, OrderBy};
 use phalanx_core::limits::RUNTIME_RUNS_MIN;
@@ -54,26 +50,20 @@ struct Basis {
 /// The deciding of the order of starts: the plugin's report of the pending jobs and the start order
 /// that the methods ask for go in, deltas come out.
 pub struct Order<'a> {
-    pub configuration: &'a Configuration,
-    pub cluster: &'a Cluster,
-    pub plans: &'a Plans,
-    pub learned: &'a Learned,
-    pub responder: &'a Responder,
-    pub order: &'a StartOrder,
-    pub power: &'a Mutex<Power>,
+    pub all: &'a Shared,
 }
 
 impl Order<'_> {
     /// Decides at most once per `source.poll_ms`, and at least once per [`TURN_MAX`], until `stop`.
     pub fn run(&self, stop: &AtomicBool) {
         let mut basis = None;
-        let path = self.configuration.get().history.path.with_file_name(FILE);
+        let path = self.all.configuration.get().history.path.with_file_name(FILE);
         let longest_s: BTreeMap<String, i64> = state_file::read(&path).unwrap_or_default();
         let mut saved = (longest_s, Instant::now());
-        self.order.lock().guard = Guard::remembering(saved.0.clone());
+        self.all.order.lock().guard = Guard::remembering(saved.0.clone());
         while !stop.load(Ordering::Relaxed) {
             let started = Instant::now();
-            let config = self.configuration.get();
+            let config = self.all.configuration.get();
             self.turn(&config, &mut basis);
             self.save(&path, &mut saved);
             let pause = Duration::from_millis(config.source.poll_ms).min(TURN_MAX);
@@ -83,7 +73,7 @@ impl Order<'_> {
 
     /// Keeps the longest waits; where that fails a restart begins with those of before.
     fn save(&self, path: &Path, (saved, at): &mut (BTreeMap<String, i64>, Instant)) {
-        let longest_s = self.order.lock().guard.longest_s().clone();
+        let longest_s = self.all.order.lock().guard.longest_s().clone();
         if longest_s != *saved && at.elapsed() >= WRITE_EVERY {
             *at = Instant::now();
             if state_file::write(path, &longest_s).is_ok() {
@@ -95,40 +85,40 @@ impl Order<'_> {
     /// Decides once. Without a sound basis no order is asked for: the plugin gets an empty list
     /// while it listens, and otherwise its lease ends.
     fn turn(&self, config: &Config, basis: &mut Option<Basis>) {
-        let report = self.responder.order.report().filter(|r| usable(config, r));
-        let (Some(report), Some(snapshot)) = (report, self.cluster.snapshot()) else {
+        let report = self.all.responder.order.report().filter(|r| usable(config, r));
+        let (Some(report), Some(snapshot)) = (report, self.all.cluster.snapshot()) else {
             *basis = None;
-            self.order.lock().decision = Decision::default();
-            self.responder.order.want(&[], &BTreeMap::new());
+            self.all.order.lock().decision = Decision::default();
+            self.all.responder.order.want(&[], &BTreeMap::new());
             return;
         };
         let (start_order, plans) = {
-            let plan = self.plans.lock();
+            let plan = self.all.plans.lock();
             let start_order = match config.order.by {
                 OrderBy::Off => Vec::new(),
                 OrderBy::Plan => planned(&plan),
                 OrderBy::Shortest => shortest(&snapshot),
                 OrderBy::Price => self.by_price(config, &snapshot),
-                OrderBy::Learned => {
-                    learned(&snapshot, config.order.short_s, &|job| self.learned.prediction(job))
-                }
+                OrderBy::Learned => learned(&snapshot, config.order.short_s, &|job| {
+                    self.all.learned.prediction(job)
+                }),
             };
             (start_order, plan.plans)
         };
         let now_s = i64::try_from(now_ms() / 1000).unwrap_or(i64::MAX);
         let slips_s = if config.soft_limits.enabled { now_s } else { 0 };
         let now = Basis { report: report.number, epoch: snapshot.epoch, plans, now_s: slips_s };
-        let mut view = self.order.lock();
+        let mut view = self.all.order.lock();
         if *basis != Some(now) {
             *basis = Some(now);
-            let settings = self.responder.settings();
+            let settings = self.all.responder.settings();
             let mut waiting = waiting(&report.jobs, &snapshot, config, settings.draw.as_ref());
-            let priorities = self.cluster.priorities();
+            let priorities = self.all.cluster.priorities();
             let rule = GuardRule {
                 share_percent: config.order.fair_share_percent,
                 points_a_day: priorities.points_a_day,
             };
-            let expected_s = |job: &Job| self.learned.prediction(job).mean_s;
+            let expected_s = |job: &Job| self.all.learned.prediction(job).mean_s;
             view.guard.observe(now_s, rule, &snapshot, &waiting, &expected_s);
             for job in &mut waiting {
                 // Who waits for a limit or another job loses nothing.
@@ -140,7 +130,7 @@ impl Order<'_> {
             view.soft =
                 self.soften(config, now_s, std::mem::take(&mut view.soft), (&snapshot, &waiting));
         }
-        self.responder.order.want(&view.decision.deltas, &view.soft.minutes);
+        self.all.responder.order.want(&view.decision.deltas, &view.soft.minutes);
     }
 
     /// Decides which jobs backfill may plan by their predicted runtimes.
@@ -155,7 +145,8 @@ impl Order<'_> {
             return SoftLimits::default();
         }
         let expected_s = |job: &Job| {
-            let known = self.learned.expected(job).filter(|(_, runs)| *runs >= RUNTIME_RUNS_MIN);
+            let known =
+                self.all.learned.expected(job).filter(|(_, runs)| *runs >= RUNTIME_RUNS_MIN);
             known.map(|(prediction, _)| prediction.mean_s)
         };
         let slip_s = config.soft_limits.max_slip_s;
@@ -172,10 +163,11 @@ impl Order<'_> {
     fn by_price(&self, config: &Config, snapshot: &Snapshot) -> Vec<StartRank> {
         let Ok(Some(prices)) = config.energy.price.by_hour() else { return Vec::new() };
         let hour = hour(&zoned(now_ms()));
-        let watts = cpu_watts(config, snapshot, &lock(self.power));
+        let watts = cpu_watts(config, snapshot, &lock(&self.all.power));
         let joules = |job: &Job| {
             let limit_s = job.time_limit_min.map(|minutes| f64::from(minutes) * 60.0);
-            let seconds = self.learned.expected(job).map(|(found, _)| found.mean_s).or(limit_s)?;
+            let seconds =
+                self.all.learned.expected(job).map(|(found, _)| found.mean_s).or(limit_s)?;
             Some(seconds * f64::from(job.shape.min_cpus.max(1)) * watts)
         };
         let jobs = snapshot.jobs.iter().filter(|job| is_eligible(job));

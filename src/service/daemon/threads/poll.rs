@@ -7,10 +7,8 @@ use std::time::{Duration, Instant};
 
 use log::{info, warn};
 
-use crate::api::Counters;
-use crate::daemon::state::cluster::Cluster;
-use crate::daemon::state::configuration::Configuration;
-use crate::link::{Agreement, Responder};
+use crate::daemon::shared::Shared;
+use crate::link::Agreement;
 use crate::source::slurm::Source;
 use crate::sync::{Newest, sleep_until};
 use phalanx_core::snapshot::Snapshot;
@@ -27,12 +25,8 @@ const PRIVATE_CLOUD_NODES: u32 = 1 << 7;
 
 pub struct Poll<'a> {
     pub source: Source,
-    pub configuration: &'a Configuration,
-    pub cluster: &'a Cluster,
-    pub responder: &'a Responder,
+    pub all: &'a Shared,
     pub to_plan: Newest<Arc<Snapshot>>,
-    /// Counters of the API, which learn whether slurm.conf hides things from users.
-    pub control: &'a Counters,
     /// SlurmUser, for the sockets.
     pub owner: Arc<OnceLock<u32>>,
 }
@@ -45,7 +39,7 @@ impl Poll<'_> {
         let (mut agreement, mut compared) = (Agreement::default(), Instant::now());
         while !stop.load(Ordering::Relaxed) {
             let started = Instant::now();
-            let table = self.responder.table();
+            let table = self.all.responder.table();
             let polled = self.source.poll(table.is_none(), table, now_ms());
             match polled {
                 Ok(fresh) => {
@@ -55,9 +49,9 @@ impl Poll<'_> {
                     is_queue_forgotten = false;
                     let info = self.source.info();
                     let _ = info.slurm_user_id.map(|uid| self.owner.set(uid));
-                    self.responder.set_cluster_name(&info.cluster);
-                    self.control.hide(info.private_data & !PRIVATE_CLOUD_NODES != 0);
-                    self.cluster.answered(started.elapsed(), info);
+                    self.all.responder.set_cluster_name(&info.cluster);
+                    self.all.control.hide(info.private_data & !PRIVATE_CLOUD_NODES != 0);
+                    self.all.cluster.answered(started.elapsed(), info);
                     fresh.into_iter().for_each(|snapshot| self.publish(Arc::new(snapshot)));
                     if compared.elapsed() >= COMPARE_EVERY {
                         compared = Instant::now();
@@ -68,25 +62,25 @@ impl Poll<'_> {
                     if answers.replace(false) != Some(false) {
                         warn!("slurmctld: {error}; the last good snapshot stays");
                     }
-                    let age = self.cluster.failed(started.elapsed(), &error);
+                    let age = self.all.cluster.failed(started.elapsed(), &error);
                     is_queue_forgotten |= !is_queue_forgotten && self.forget_queue(age);
                 }
             }
-            let pause = Duration::from_millis(self.configuration.get().source.poll_ms);
+            let pause = Duration::from_millis(self.all.configuration.get().source.poll_ms);
             sleep_until(started + pause, stop);
         }
     }
 
     fn compare(&self, agreement: &mut Agreement) {
-        let Some(snapshot) = self.cluster.snapshot() else { return };
-        let Some((table, mirror)) = self.responder.copy_usages() else { return };
+        let Some(snapshot) = self.all.cluster.snapshot() else { return };
+        let Some((table, mirror)) = self.all.responder.copy_usages() else { return };
         if !snapshot.is_numbered_by(&table) {
             return;
         }
         let polled = NodeUsage::of_snapshot(&snapshot);
-        let tracked = self.cluster.memory_tracked();
+        let tracked = self.all.cluster.memory_tracked();
         let found = agreement.look(&mirror, &polled, tracked, Instant::now());
-        self.responder.compared(&found);
+        self.all.responder.compared(&found);
         let name = |at: usize| snapshot.nodes.get(at).map_or("?", |node| &node.name);
         for &(at, (cpus, memory), (cpus_polled, memory_polled)) in &found.repair {
             warn!(
@@ -105,9 +99,9 @@ impl Poll<'_> {
     }
 
     fn publish(&self, snapshot: Arc<Snapshot>) {
-        self.cluster.set_snapshot(Arc::clone(&snapshot));
-        self.responder.saw_snapshot(&snapshot);
-        self.responder.forget_gone(&snapshot, Instant::now());
+        self.all.cluster.set_snapshot(Arc::clone(&snapshot));
+        self.all.responder.saw_snapshot(&snapshot);
+        self.all.responder.forget_gone(&snapshot, Instant::now());
         self.to_plan.send(snapshot);
     }
 
@@ -116,7 +110,7 @@ impl Poll<'_> {
         let is_stale = age.is_some_and(|age| age > STALE_AFTER);
         if is_stale {
             warn!("the last poll of slurmctld is too old: its queue no longer counts");
-            self.responder.set_queue(Demand::default(), Vec::new());
+            self.all.responder.set_queue(Demand::default(), Vec::new());
         }
         is_stale
     }
