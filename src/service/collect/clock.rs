@@ -5,10 +5,9 @@
 use std::sync::OnceLock;
 use std::time::Instant;
 
-use jiff::Timestamp;
 use jiff::civil::DateTime;
-use jiff::tz::TimeZone;
 
+use crate::clock::zoned;
 use phalanx_ffi::clock::now_ms;
 
 /// One moment by both clocks.
@@ -28,9 +27,7 @@ impl Now {
     }
 
     pub fn local(self) -> DateTime {
-        let ms = i64::try_from(self.wall_ms).unwrap_or(i64::MAX);
-        let time = Timestamp::from_millisecond(ms).unwrap_or(Timestamp::MAX);
-        time.to_zoned(TimeZone::system()).datetime()
+        zoned(self.wall_ms).datetime()
     }
 
     /// Returns the milliseconds since an earlier monotonic moment, never below 0.

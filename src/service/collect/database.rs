@@ -21,7 +21,7 @@ pub(super) struct CollectorStore {
     pub(super) written: u64,
     pub(super) errors: u64,
     pub(super) last_error: Option<String>,
-    reopen_at_ms: i64,
+    pub(super) reopen_at_ms: i64,
     pub(super) prune_at_ms: i64,
     checked: Option<Now>,
     /// Number of times that the wall clock was set.
@@ -79,10 +79,6 @@ impl CollectorStore {
             self.failed(&error, Now::read());
             Failure::Unavailable(format!("nothing changed: {text}"))
         })
-    }
-
-    pub(super) fn may_reopen(&self, now: Now) -> bool {
-        now.mono_ms >= self.reopen_at_ms
     }
 
     /// Returns whether the wall clock was set since the last check.

@@ -3,13 +3,13 @@
 //!
 //! The first two contain the columns of the source paper's tables. Times are in milliseconds.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OptionalExtension, Row, ToSql, Transaction, params};
 
 use super::latest::Unwritten;
-use crate::sqlite::{self, Database, Error, Schema, pragma};
+use crate::sqlite::{self, Database, Error, Schema, signed};
 use phalanx_messages::collect::{Point, Registration, UseChange, Value};
 
 /// Application id of the file: "PhlC" in ASCII.
@@ -109,10 +109,6 @@ fn time_of(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
     Ok(u64::try_from(row.get::<_, i64>(column)?).unwrap_or(0))
 }
 
-fn time_to(ms: u64) -> i64 {
-    i64::try_from(ms).unwrap_or(i64::MAX)
-}
-
 impl Store {
     /// Opens or creates the file.
     pub(super) fn open(path: &Path, max_mb: u32) -> Result<(Store, Held), Error> {
@@ -134,20 +130,12 @@ impl Store {
         self.database.moved()
     }
 
-    fn path(&self) -> PathBuf {
-        self.database.path.clone()
-    }
-
     fn change(
         &mut self,
         change: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<()>,
     ) -> Result<(), Error> {
         let failed = Error::sql(&self.database.path, "write");
-        let transaction = self
-            .database
-            .connection
-            .transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)
-            .map_err(&failed)?;
+        let transaction = self.database.begin().map_err(&failed)?;
         change(&transaction).map_err(&failed)?;
         transaction.commit().map_err(&failed)
     }
@@ -204,7 +192,7 @@ impl Store {
                  SELECT seq, ?3, ?4, ?5 FROM t_Key WHERE data_name = ?1 AND node_name = ?2",
             )?;
             for v in values {
-                let (time, received) = (time_to(v.time_ms), time_to(v.received_ms));
+                let (time, received) = (signed(v.time_ms), signed(v.received_ms));
                 latest.execute(params![v.name, v.node, Column(&v.value), time, received])?;
                 if v.historic {
                     key.execute(params![v.name, v.node])?;
@@ -218,16 +206,15 @@ impl Store {
     /// Deletes a bounded number of past values that are older than `before_ms`, or the oldest ones
     /// if the file is too large. Returns whether there may be more to do.
     pub(super) fn prune(&mut self, before_ms: u64) -> Result<bool, Error> {
-        let path = self.path();
-        let failed = Error::sql(&path, "prune");
-        let used = self.used_bytes().map_err(&failed)?;
+        let failed = Error::sql(&self.database.path, "prune");
+        let used = self.database.used_bytes()?;
         // From nine tenths of the bound down to three quarters.
         self.shrinking = used > self.max_bytes / 10 * if self.shrinking { 7 } else { 9 };
         let old = "DELETE FROM t_Past WHERE (key, received_ms) IN \
                    (SELECT key, received_ms FROM t_Past WHERE received_ms < ?1 LIMIT ?2)";
         let connection = &self.database.connection;
         let mut deleted =
-            connection.execute(old, params![time_to(before_ms), PRUNE_ROWS]).map_err(&failed)?;
+            connection.execute(old, params![signed(before_ms), PRUNE_ROWS]).map_err(&failed)?;
         if self.shrinking {
             let oldest = "DELETE FROM t_Past WHERE (key, received_ms) IN (SELECT key, received_ms \
                           FROM t_Past ORDER BY received_ms LIMIT ?1)";
@@ -243,12 +230,6 @@ impl Store {
             .execute_batch(&format!("PRAGMA incremental_vacuum({PRUNE_PAGES})"))
             .map_err(&failed)?;
         Ok(i64::try_from(deleted).is_ok_and(|deleted| deleted >= PRUNE_ROWS))
-    }
-
-    fn used_bytes(&self) -> rusqlite::Result<u64> {
-        let connection = &self.database.connection;
-        let pages = pragma(connection, "page_count")? - pragma(connection, "freelist_count")?;
-        Ok(u64::try_from(pages).unwrap_or(0).saturating_mul(self.database.page_bytes))
     }
 }
 
@@ -299,8 +280,7 @@ pub(super) fn past(
              AND received_ms BETWEEN ?2 AND ?3 ORDER BY received_ms DESC LIMIT ?4",
         )?;
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let mut rows =
-            statement.query(params![key, time_to(since_ms), time_to(until_ms), limit])?;
+        let mut rows = statement.query(params![key, signed(since_ms), signed(until_ms), limit])?;
         let mut points = Vec::new();
         while let Some(row) = rows.next()? {
             if let Some(value) = value_of(row, 2)? {

@@ -32,9 +32,8 @@ impl Collect {
             database.prune_at_ms = now.mono_ms.saturating_add_unsigned(JUMP_PAUSE_MS);
         }
         if database.store.is_none() {
-            let Some(path) = settings.path.as_deref().filter(|_| database.may_reopen(now)) else {
-                return;
-            };
+            let may_reopen = now.mono_ms >= database.reopen_at_ms;
+            let Some(path) = settings.path.as_deref().filter(|_| may_reopen) else { return };
             if database.open(path, settings.max_mb, now).is_none() {
                 return;
             }

@@ -7,6 +7,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::HistoryError;
 use super::queries::HistoryReader;
+use crate::sqlite::signed;
 use phalanx_messages::rest::{
     Activity, AnswerSums, Day, LeafSums, LocalSums, Point, RunSums, Share,
 };
@@ -36,10 +37,6 @@ impl HistoryReader {
             Ok(activity)
         })
     }
-}
-
-fn signed(ms: u64) -> i64 {
-    ms.min(i64::MAX.cast_unsigned()).cast_signed()
 }
 
 fn first_ms(connection: &Connection, since_ms: u64) -> rusqlite::Result<Option<u64>> {

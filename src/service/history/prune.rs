@@ -3,7 +3,6 @@
 
 use super::HistoryError;
 use super::store::History;
-use crate::sqlite::pragma;
 
 /// Most rows of each table that one step deletes: steps and write-ahead log stay short.
 const STEP_ROWS: i64 = 2000;
@@ -22,7 +21,7 @@ impl History {
         let limits = self.limits;
         let mut deleted = self.delete_before(&TABLES, cutoff(limits.retention_days))?;
         deleted += self.delete_before(&RUNS, cutoff(limits.runs_days))?;
-        let used = self.used_bytes()?;
+        let used = self.database.used_bytes()?;
         if used > self.max_bytes() {
             self.shrinking = true;
         }
@@ -101,20 +100,11 @@ impl History {
         Ok(deleted)
     }
 
-    /// Bytes of the database without its unused pages.
-    pub(super) fn used_bytes(&self) -> Result<u64, HistoryError> {
-        let failed = HistoryError::sql(&self.database.path, "measure it");
-        let pages = pragma(&self.database.connection, "page_count").map_err(&failed)?;
-        let unused = pragma(&self.database.connection, "freelist_count").map_err(&failed)?;
-        Ok(u64::try_from(pages - unused).unwrap_or(0) * self.database.page_bytes)
-    }
-
     /// Shrinks the file when a fifth or more of it is unused; below that the unused pages serve the
     /// next records. Returns whether the file shrank.
     fn give_back(&mut self) -> Result<bool, HistoryError> {
         let failed = HistoryError::sql(&self.database.path, "shrink it");
-        let pages = pragma(&self.database.connection, "page_count").map_err(&failed)?;
-        let unused = pragma(&self.database.connection, "freelist_count").map_err(&failed)?;
+        let (pages, unused) = self.database.pages()?;
         if unused < STEP_PAGES / 4 || unused < pages / 5 {
             return Ok(false);
         }

@@ -9,7 +9,7 @@ use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
 use super::HistoryError;
 use super::columns::Columns;
 use super::records::{DecisionRecord, OutcomeRecord, PlacementRecord};
-use crate::sqlite;
+use crate::sqlite::{self, signed};
 use phalanx_core::number::as_f64;
 use phalanx_messages::rest::{ShadowDiff, ShadowReport};
 
@@ -136,7 +136,7 @@ impl HistoryReader {
             "SELECT job_id, time_ms, actual, decided FROM ({pairs}) \
              WHERE actual <> decided ORDER BY seq DESC LIMIT ?2"
         );
-        let since = since_ms.min(i64::MAX.cast_unsigned()).cast_signed();
+        let since = signed(since_ms);
         self.ask(|connection| {
             // One read transaction: counts and list belong together.
             connection.execute_batch("BEGIN")?;

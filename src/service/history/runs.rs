@@ -6,6 +6,7 @@ use rusqlite::{Transaction, params};
 use super::HistoryError;
 use super::columns::{Columns, insert};
 use super::queries::HistoryReader;
+use crate::sqlite::signed;
 use phalanx_core::hostlist;
 use phalanx_core::run::Run;
 use phalanx_messages::rest::ImportReport;
@@ -34,9 +35,11 @@ impl HistoryReader {
     /// The latest runs that ended since a time, unix milliseconds, newest first.
     pub fn runs(&self, since_ms: u64, limit: u32) -> Result<Vec<Run>, HistoryError> {
         let sql = "SELECT * FROM runs WHERE time_ms >= ?1 ORDER BY time_ms DESC, seq DESC LIMIT ?2";
-        let since = since_ms.min(i64::MAX.cast_unsigned()).cast_signed();
         self.ask(|connection| {
-            connection.prepare(sql)?.query_map(params![since, limit], Run::read)?.collect()
+            connection
+                .prepare(sql)?
+                .query_map(params![signed(since_ms), limit], Run::read)?
+                .collect()
         })
     }
 
@@ -48,10 +51,9 @@ impl HistoryReader {
         mut visit: impl FnMut(Run),
     ) -> Result<(), HistoryError> {
         let sql = "SELECT * FROM runs WHERE time_ms >= ?1 ORDER BY time_ms, seq";
-        let since = since_ms.min(i64::MAX.cast_unsigned()).cast_signed();
         self.ask(|connection| {
             let mut statement = connection.prepare(sql)?;
-            let mut rows = statement.query(params![since])?;
+            let mut rows = statement.query([signed(since_ms)])?;
             while let Some(row) = rows.next()? {
                 visit(Run::read(row)?);
             }

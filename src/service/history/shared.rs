@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Counters and limits that the history's thread shares with the rest of the daemon.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
-use crossbeam_channel::{Sender, TrySendError};
+use crossbeam_channel::Sender;
 
 use super::records::Record;
 use super::store::Limits;
@@ -22,12 +22,8 @@ pub struct HistoryShared {
     pub errors: AtomicU64,
     /// Number of times that the database was opened.
     pub opens: AtomicU64,
-    /// Number of damaged files moved aside.
-    pub moved_aside: AtomicU64,
     /// Rows deleted for age or size.
     pub pruned: AtomicU64,
-    /// Whether the database is open and its last write succeeded.
-    pub healthy: AtomicBool,
     last_error: Mutex<Option<String>>,
     limits: Mutex<Limits>,
 }
@@ -77,11 +73,8 @@ impl HistorySender {
 
     /// Hands a record over, or counts it as dropped.
     pub fn send(&self, record: Record) {
-        match self.sender.try_send(record) {
-            Ok(()) => {}
-            Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {
-                self.shared.dropped.fetch_add(1, Relaxed);
-            }
+        if self.sender.try_send(record).is_err() {
+            self.shared.dropped.fetch_add(1, Relaxed);
         }
     }
 

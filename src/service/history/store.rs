@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use rusqlite::{Transaction, TransactionBehavior, params};
+use rusqlite::{Transaction, params};
 
 use super::HistoryError;
 use super::columns::insert;
@@ -93,7 +93,7 @@ impl History {
     /// SQLite's; nothing of the batch is in the file then.
     pub fn record(&mut self, records: &[Record]) -> Result<(), HistoryError> {
         let failed = HistoryError::sql(&self.database.path, "write");
-        let transaction = self.begin().map_err(&failed)?;
+        let transaction = self.database.begin().map_err(&failed)?;
         for record in records {
             match record {
                 Record::Decision(decision) => insert_decision(&transaction, decision),
@@ -116,7 +116,7 @@ impl History {
     /// SQLite's; none of them is in the file then.
     pub fn import(&mut self, runs: &[Run]) -> Result<ImportReport, HistoryError> {
         let failed = HistoryError::sql(&self.database.path, "import");
-        let transaction = self.begin().map_err(&failed)?;
+        let transaction = self.database.begin().map_err(&failed)?;
         let mut sum = ImportReport::default();
         for run in runs {
             let one = runs::add(&transaction, run).map_err(&failed)?;
@@ -126,10 +126,6 @@ impl History {
         }
         transaction.commit().map_err(&failed)?;
         Ok(sum)
-    }
-
-    fn begin(&mut self) -> rusqlite::Result<Transaction<'_>> {
-        self.database.connection.transaction_with_behavior(TransactionBehavior::Immediate)
     }
 
     /// Moves everything from the write-ahead log into the database.

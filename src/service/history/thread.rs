@@ -26,7 +26,7 @@ use super::shared::{HistorySender, HistoryShared};
 use super::store::{History, Limits};
 use super::{HistoryError, Trouble};
 use phalanx_core::limits::{HISTORY_BATCH_MAX, HISTORY_QUEUE_MAX};
-use phalanx_ffi::clock::now_ms;
+use phalanx_ffi::clock::{millis, now_ms};
 
 /// File of the history, and times and sizes of writing it.
 #[derive(Clone, Debug)]
@@ -224,13 +224,10 @@ impl Writer {
                     self.shared.opens.fetch_add(1, Relaxed);
                     if self.clock.is_none() {
                         let newest = database.newest_ms(now_ms()).unwrap_or_default();
-                        let monotonic = monotonic_ms(self.started);
+                        let monotonic = millis(self.started.elapsed());
                         self.clock = Some(ProvenClock::new(newest, now_ms(), monotonic));
                     }
                     self.database = Some(database);
-                    if !self.failing {
-                        self.shared.healthy.store(true, Relaxed);
-                    }
                     return;
                 }
                 Err(error) => {
@@ -246,7 +243,6 @@ impl Writer {
     /// again at once makes sense.
     fn handle_failure(&mut self, error: &HistoryError) -> bool {
         self.shared.errors.fetch_add(1, Relaxed);
-        self.shared.healthy.store(false, Relaxed);
         self.shared.set_last_error(Some(error.to_string()));
         self.report(error);
         self.failing = true;
@@ -262,11 +258,8 @@ impl Writer {
                 self.database = None;
                 match move_aside(&self.options.path) {
                     Ok(aside) => {
-                        self.shared.moved_aside.fetch_add(1, Relaxed);
-                        log::warn!(
-                            "history: damaged file moved to {}; a new one is begun",
-                            aside.display()
-                        );
+                        let aside = aside.display();
+                        log::warn!("history: damaged file moved to {aside}; a new one is begun");
                         return true;
                     }
                     Err(error) => log::warn!("history: cannot move the damaged file: {error}"),
@@ -295,7 +288,6 @@ impl Writer {
 
     fn succeeded(&mut self) {
         self.retry_wait = self.options.retry_min;
-        self.shared.healthy.store(true, Relaxed);
         if self.failing {
             self.failing = false;
             self.shared.set_last_error(None);
@@ -321,7 +313,7 @@ impl Writer {
             return;
         }
         let limits = self.shared.limits();
-        let (wall, monotonic) = (now_ms(), monotonic_ms(self.started));
+        let (wall, monotonic) = (now_ms(), millis(self.started.elapsed()));
         let now = self.clock.as_mut().map_or(wall, |clock| clock.now(wall, monotonic));
         // Short steps, and none while records wait.
         while let Some(database) = self.database.as_mut() {
@@ -342,10 +334,6 @@ impl Writer {
             }
         }
     }
-}
-
-fn monotonic_ms(started: Instant) -> u64 {
-    u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Renames a damaged database to `NAME.corrupt-SECONDS` and removes its write-ahead log, which must

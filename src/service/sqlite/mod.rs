@@ -11,7 +11,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rusqlite::{Connection, OpenFlags, TransactionBehavior};
+use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
 pub use error::{Error, Trouble};
 
@@ -37,7 +37,7 @@ pub struct Database {
     pub connection: Connection,
     pub path: PathBuf,
     /// Size of a page, in bytes.
-    pub page_bytes: u64,
+    page_bytes: u64,
     /// Device and inode of the file, to notice that it was deleted.
     identity: (u64, u64),
 }
@@ -86,6 +86,23 @@ impl Database {
         self.connection
             .pragma_update_and_check(None, "max_page_count", pages, |_| Ok(()))
             .map_err(Error::sql(&self.path, "bound its size"))
+    }
+
+    pub fn begin(&mut self) -> rusqlite::Result<Transaction<'_>> {
+        self.connection.transaction_with_behavior(TransactionBehavior::Immediate)
+    }
+
+    /// Counts the pages of the file, and the unused ones among them.
+    pub fn pages(&self) -> Result<(i64, i64), Error> {
+        let count =
+            |name| pragma(&self.connection, name).map_err(Error::sql(&self.path, "measure it"));
+        Ok((count("page_count")?, count("freelist_count")?))
+    }
+
+    /// Bytes of the file without its unused pages.
+    pub fn used_bytes(&self) -> Result<u64, Error> {
+        let (pages, unused) = self.pages()?;
+        Ok(u64::try_from(pages - unused).unwrap_or(0).saturating_mul(self.page_bytes))
     }
 }
 
@@ -182,4 +199,9 @@ fn migrate(
 
 pub fn pragma(connection: &Connection, name: &str) -> rusqlite::Result<i64> {
     connection.pragma_query_value(None, name, |row| row.get(0))
+}
+
+/// Converts a time for a column.
+pub fn signed(ms: u64) -> i64 {
+    i64::try_from(ms).unwrap_or(i64::MAX)
 }

@@ -74,7 +74,6 @@ fn thread_outlives_a_full_disk() {
         sender.send(sized(id, id));
         shared.lost.load(Relaxed) > 20
     });
-    assert!(!shared.healthy.load(Relaxed));
     let text = shared.last_error().unwrap();
     assert!(text.contains("full") || text.contains("No space"), "{text}");
     fs::remove_file(&ballast).unwrap();
@@ -82,9 +81,8 @@ fn thread_outlives_a_full_disk() {
     until("records are written again", || {
         id += 1;
         sender.send(sized(id, id));
-        shared.written.load(Relaxed) > before && shared.healthy.load(Relaxed)
+        shared.written.load(Relaxed) > before && shared.last_error().is_none()
     });
-    assert_eq!(shared.last_error(), None);
     drop(sender);
     thread.join(MINUTE);
     assert_eq!(integrity(&path), "ok");
@@ -143,7 +141,7 @@ fn thread_moves_damaged_files_aside() {
     let shared = sender.shared().clone();
     sender.send(fresh(1));
     until("a record is written", || shared.written.load(Relaxed) == 1);
-    assert_eq!(shared.moved_aside.load(Relaxed), 1);
+    assert_eq!(corrupt_files(&path).len(), 1);
     assert_eq!(fs::read(&corrupt_files(&path)[0]).unwrap(), vec![0x5a; 100_000]);
     drop(sender);
     thread.join(MINUTE);
@@ -165,7 +163,6 @@ fn thread_moves_damaged_files_aside() {
     let shared = sender.shared().clone();
     sender.send(fresh(3000));
     until("a record is written", || shared.written.load(Relaxed) == 1);
-    assert_eq!(shared.moved_aside.load(Relaxed), 1);
     assert_eq!(shared.lost.load(Relaxed), 0);
     assert_eq!(corrupt_files(&path).len(), 2);
     drop(sender);
@@ -191,7 +188,7 @@ fn thread_survives_an_impossible_path_and_recovers() {
     drop(sender);
     thread.join(MINUTE);
     assert_eq!(shared.written.load(Relaxed), 1);
-    assert!(shared.healthy.load(Relaxed));
+    assert_eq!(shared.last_error(), None);
 }
 
 #[test]
