@@ -86,13 +86,6 @@ pub struct RecordingWriter {
 /// Source of the last snapshot of the queue.
 type Newest<'a> = &'a dyn Fn() -> Option<Arc<Snapshot>>;
 
-enum Ended {
-    /// The recording was told to end, for this reason.
-    Told(&'static str),
-    /// The disk failed with this error.
-    Failed(String),
-}
-
 /// One file being written.
 struct Output {
     path: PathBuf,
@@ -137,14 +130,15 @@ impl RecordingWriter {
         let mut status = lock(&self.shared.status);
         status.active = false;
         match ended {
-            Ended::Told(why) => info!("recording ended: {why}; {}", status.file),
-            Ended::Failed(error) => {
+            Ok(why) => info!("recording ended: {why}; {}", status.file),
+            Err(error) => {
                 warn!("recording ended: {error}");
                 status.last_error = Some(error);
             }
         }
     }
 
+    /// Writes the files of a recording; returns why it was told to end.
     fn files(
         &self,
         options: &Options,
@@ -152,33 +146,21 @@ impl RecordingWriter {
         newest: Newest<'_>,
         until: Option<Instant>,
         stop: &AtomicBool,
-    ) -> Ended {
-        let mut output = match self.begin(options, name, newest, 1, (0, 0)) {
-            Ok(output) => output,
-            Err(error) => return Ended::Failed(error),
-        };
+    ) -> Result<&'static str, String> {
+        let mut output = self.begin(options, name, newest, 1, (0, 0))?;
         info!("recording to {}", output.path.display());
         loop {
             if let Some(why) = self.end_reason(until, stop) {
                 self.responder.stop_recording();
-                return match output.finish(why).map(|()| self.count(&output)) {
-                    Ok(()) => Ended::Told(why),
-                    Err(error) => Ended::Failed(error),
-                };
+                output.finish(why)?;
+                self.count(&output);
+                return Ok(why);
             }
             let step = output.step();
             self.count(&output);
-            let gap = match step {
-                Ok(true) => output.cut.load(Ordering::Acquire),
-                Ok(false) => true,
-                Err(error) => return Ended::Failed(error),
-            };
-            if !gap && output.writer.bytes() < options.file_bytes {
-                continue;
-            }
-            match self.next_file(options, name, newest, output, gap) {
-                Ok(next) => output = next,
-                Err(error) => return Ended::Failed(error),
+            let gap = !step? || output.cut.load(Ordering::Acquire);
+            if gap || output.writer.bytes() >= options.file_bytes {
+                output = self.next_file(options, name, newest, output, gap)?;
             }
         }
     }
