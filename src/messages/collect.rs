@@ -357,10 +357,8 @@ impl Registration {
 }
 
 fn within(field: &str, value: u64, (min, max): (u64, u64)) -> Result<(), String> {
-    if (min..=max).contains(&value) {
-        return Ok(());
-    }
-    Err(format!("{field}: expected {min} to {max}, got {value}"))
+    let wrong = || format!("{field}: expected {min} to {max}, got {value}");
+    if (min..=max).contains(&value) { Ok(()) } else { Err(wrong()) }
 }
 
 /// Returns the first characters, for messages.

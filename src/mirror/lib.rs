@@ -34,4 +34,4 @@ pub use replay::{Difference, Other, Report, Then, replay};
 pub use replica::{Replayed, Replica, TopologyOf};
 pub use settings::{BreakerLimits, Settings, is_tested};
 pub use state::{Gone, State};
-pub use view::{LinkView, PluginCounters, PluginState, Shares};
+pub use view::{LinkView, PluginCounters, PluginState};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Counts of the link for the status page.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use phalanx_ffi::wire::{self, Reason};
@@ -8,28 +9,11 @@ use phalanx_ffi::wire::{self, Reason};
 use crate::decision::Answer;
 use crate::hist::Histogram;
 use crate::refusals::OptionCount;
-use phalanx_messages::rest::{LinkStatus, ProofStatus};
+use phalanx_messages::rest::{CallShares, LinkStatus, ProofStatus};
 use phalanx_planner::place::Why;
 
 /// Number of the first reason that is the plugin's.
 const PLUGINS: u16 = 16;
-
-/// Calls of one mode.
-#[derive(Debug, Clone, Default)]
-pub struct Shares {
-    /// Asks received.
-    pub asked: u64,
-    /// Asks answered with nodes.
-    pub answered: u64,
-    /// Asks placed on exactly the answered set.
-    pub narrowed: u64,
-    /// Asks not placed on the answered set, by reason.
-    pub fallen_back: BTreeMap<&'static str, u64>,
-    /// Asks that were left to Slurm for an option of the request, by option.
-    pub options: BTreeMap<&'static str, u64>,
-    /// Calls of job_test, asked about or not.
-    pub calls: u64,
-}
 
 /// The plugin at the other end.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -60,15 +44,15 @@ pub struct LinkView {
     /// Counters of the plugin.
     pub counters: Option<PluginCounters>,
     /// Calls of any mode that were not asked about or in vain, by the plugin's reasons.
-    pub not_asked: BTreeMap<&'static str, u64>,
+    pub not_asked: BTreeMap<Cow<'static, str>, u64>,
     /// Outcomes by option.
     pub options: BTreeMap<String, OptionCount>,
     /// Time of the view, on the clock of [`OptionCount::left_until_ms`].
     pub now_ms: u64,
     /// RUN_NOW asks.
-    pub run_now: Shares,
+    pub run_now: CallShares,
     /// WILL_RUN asks.
-    pub will_run: Shares,
+    pub will_run: CallShares,
     /// Proofs by kind, in the order of the protocol.
     pub proofs: [ProofStatus; 3],
     /// Time to answer, in nanoseconds.
@@ -88,7 +72,7 @@ impl LinkView {
         if let Answer::Leave(why @ (Why::Left(_) | Why::Refused(_))) = answer
             && let Some(option) = why.detail()
         {
-            *shares.options.entry(option).or_insert(0) += 1;
+            *shares.options.entry(option.into()).or_insert(0) += 1;
         }
         self.answer_ns.add(took_ns);
     }
@@ -114,7 +98,7 @@ impl LinkView {
                 let count = more(*new, *old);
                 if count > 0 {
                     let name = Reason::from_raw(number).map_or("unknown", Reason::as_str);
-                    *self.not_asked.entry(name).or_insert(0) += count;
+                    *self.not_asked.entry(name.into()).or_insert(0) += count;
                 }
             }
         }
@@ -122,7 +106,7 @@ impl LinkView {
     }
 
     /// Returns the counts of RUN_NOW or WILL_RUN asks.
-    pub fn shares(&mut self, will_run: bool) -> &mut Shares {
+    pub fn shares(&mut self, will_run: bool) -> &mut CallShares {
         if will_run { &mut self.will_run } else { &mut self.run_now }
     }
 }

@@ -8,8 +8,8 @@ use super::{WIDTH, facts, heading, table_of};
 use phalanx_messages::rest::PreferenceReport;
 use phalanx_planner::preference::{ClassSpeed, GangNote, Note, TaskRow};
 
-pub fn map<V: Clone>(entries: &[(&str, V)]) -> BTreeMap<String, V> {
-    entries.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect()
+pub fn map<'s, K: From<&'s str> + Ord, V: Clone>(entries: &[(&'s str, V)]) -> BTreeMap<K, V> {
+    entries.iter().map(|(name, value)| ((*name).into(), value.clone())).collect()
 }
 
 /// Compares with an expected text, in which `{T0}` and `{T1}` stand for

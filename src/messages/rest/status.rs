@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! `GET /v1/status`: the daemon, Slurm, the plugin and the work between them.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
@@ -34,7 +35,7 @@ pub struct Status {
     pub proofs: BTreeMap<String, ProofStatus>,
     /// Calls of any mode not asked about, or asked in vain, by reason.
     #[serde(default)]
-    pub not_asked: BTreeMap<String, u64>,
+    pub not_asked: BTreeMap<Cow<'static, str>, u64>,
     /// Answers that Slurm refused, by option of the request.
     #[serde(default)]
     pub refused: Vec<OptionRefusals>,
@@ -282,10 +283,10 @@ pub struct CallShares {
     /// Asks placed on exactly the answered set.
     pub narrowed: u64,
     /// Asks not placed on the answered set, by reason.
-    pub fallen_back: BTreeMap<String, u64>,
+    pub fallen_back: BTreeMap<Cow<'static, str>, u64>,
     /// Asks left to Slurm for an option of the request, by option.
     #[serde(default)]
-    pub options: BTreeMap<String, u64>,
+    pub options: BTreeMap<Cow<'static, str>, u64>,
     /// Calls of job_test in this mode, asked about or not.
     #[serde(default)]
     pub calls: u64,

@@ -587,7 +587,7 @@ fn outcome_event(state: &mut State, outcome: &wire::Outcome) -> Option<LinkEvent
     };
     match reason {
         Some(Reason::None) if outcome.proof == 0 => shares.narrowed += 1,
-        _ => *shares.fallen_back.entry(name).or_insert(0) += 1,
+        _ => *shares.fallen_back.entry(name.into()).or_insert(0) += 1,
     }
     // No decision was made, and none was lost either.
     if outcome.decision == 0 && outcome.reason < wire::Reason::Down.raw() {

@@ -265,13 +265,12 @@ fn calls(out: &mut String, status: &Status) {
         ("placed on these nodes".to_owned(), run.narrowed, will.narrowed),
         ("fallen back to Slurm".to_owned(), fallen(run), fallen(will)),
     ];
-    let reasons: BTreeSet<&String> =
-        run.fallen_back.keys().chain(will.fallen_back.keys()).collect();
+    let reasons: BTreeSet<_> = run.fallen_back.keys().chain(will.fallen_back.keys()).collect();
     rows.extend(reasons.into_iter().map(|reason| {
         let count = |calls: &CallShares| calls.fallen_back.get(reason).copied().unwrap_or(0);
         (format!("  {reason}"), count(run), count(will))
     }));
-    let options: BTreeSet<&String> = run.options.keys().chain(will.options.keys()).collect();
+    let options: BTreeSet<_> = run.options.keys().chain(will.options.keys()).collect();
     rows.extend(options.into_iter().map(|option| {
         let count = |calls: &CallShares| calls.options.get(option).copied().unwrap_or(0);
         (format!("    {option}"), count(run), count(will))

@@ -15,7 +15,7 @@ use phalanx_messages::rest::{
     CallShares, CallTime, CollectStatus, ConfigStatus, ControlStatus, HistoryStatus, LinkStatus,
     OptionRefusals, PluginStatus, PowerCapStatus, PowerStatus, ProofStatus, Quantiles, Status,
 };
-use phalanx_mirror::{Histogram, LinkView, OptionCount, Shares, upper_edge_quantiles};
+use phalanx_mirror::{Histogram, LinkView, OptionCount, upper_edge_quantiles};
 use phalanx_planner::energy::{PowerCap, watts};
 
 impl Shared {
@@ -38,7 +38,7 @@ impl Shared {
             run_now: shares(&view.run_now),
             will_run: shares(&view.will_run),
             proofs: self.proofs(&view),
-            not_asked: named(&view.not_asked),
+            not_asked: view.not_asked.clone(),
             refused: refused(&view),
             link: self.link_status(&view),
             control: self.control_status(),
@@ -191,20 +191,9 @@ fn quantiles(histogram: &Histogram) -> Quantiles {
     Quantiles { count, mean: histogram.mean(), p50, p99, max, buckets: histogram.buckets() }
 }
 
-fn shares(shares: &Shares) -> CallShares {
-    CallShares {
-        asked: shares.asked,
-        answered: shares.answered,
-        narrowed: shares.narrowed,
-        fallen_back: named(&shares.fallen_back),
-        options: named(&shares.options),
-        // The plugin reports its calls once a second.
-        calls: shares.calls.max(shares.asked),
-    }
-}
-
-fn named(counts: &BTreeMap<&'static str, u64>) -> BTreeMap<String, u64> {
-    counts.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect()
+fn shares(shares: &CallShares) -> CallShares {
+    // The plugin reports its calls once a second.
+    CallShares { calls: shares.calls.max(shares.asked), ..shares.clone() }
 }
 
 fn refused(view: &LinkView) -> Vec<OptionRefusals> {
