@@ -37,6 +37,7 @@ pub mod common {
     pub use crate::exit::EXIT_CODES;
     pub use crate::hdfs::Access;
     pub use crate::run;
+    pub use crate::site::own_node;
     pub use crate::text::clean;
     pub use crate::time::duration;
     pub use crate::{Exit, Failure, Global, Outcome};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Nodes and partitions that a simulation runs on: of slurm.conf, or as phalanxd knows them.
+//! Nodes and partitions that a simulation runs on: of slurm.conf, or as phalanxd knows them; and
+//! the name of this node.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -21,6 +22,17 @@ const UNMODELLED: [(&str, &str, &str); 4] = [
     ("qos", "", "in a partition with a QOS: its limits are not known"),
     ("preemptmode", "", "in a partition with PreemptMode: no job is preempted"),
 ];
+
+/// Returns this node's name: that of Slurm where it sets one, else the host's up to its first dot.
+pub fn own_node() -> Result<String, Failure> {
+    if let Some(name) = std::env::var("SLURMD_NODENAME").ok().filter(|name| !name.is_empty()) {
+        return Ok(name);
+    }
+    let host = nix::unistd::gethostname()
+        .map_err(|error| Failure::usage(format!("the host has no name ({error}): give --node")))?;
+    let host = host.to_string_lossy().into_owned();
+    Ok(host.split('.').next().unwrap_or_default().to_owned())
+}
 
 /// Reads nodes and partitions of a slurm.conf; nodes that it says are down are left out.
 ///

@@ -139,9 +139,7 @@ impl Dispatch {
     ) -> Result<Self, Failure> {
         let (tell, events) = unbounded();
         // Before any thread starts, so that none is ended by them.
-        let mut signals = SigSet::empty();
-        signals.add(Signal::SIGTERM);
-        signals.add(Signal::SIGINT);
+        let signals = SigSet::from_iter([Signal::SIGTERM, Signal::SIGINT]);
         let failed = |error| Failure::usage(format!("--stream: signals: {error}"));
         signals.thread_block().map_err(failed)?;
         let told = tell.clone();

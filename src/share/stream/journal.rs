@@ -4,7 +4,7 @@
 
 use phalanx_cli::common::Failure;
 use std::collections::{BTreeMap, HashSet};
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
 use std::path::Path;
 use std::thread;
@@ -27,7 +27,7 @@ pub enum Past {
     Nothing,
 }
 
-/// Record of answers.
+/// Record of answers; a file keeps its lock until it is closed.
 pub struct Journal {
     out: Box<dyn Write>,
     name: String,
@@ -71,7 +71,7 @@ impl Journal {
         let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
         file.set_len(whole as u64).map_err(failed)?;
         text.truncate(whole);
-        let mut journal = Self::new(Box::new(Locked(file)), name.clone(), past);
+        let mut journal = Self::new(Box::new(file), name.clone(), past);
         for (at, line) in text.split(|byte| *byte == b'\n').enumerate() {
             if !line.is_empty() && journal.remember(line).is_none() {
                 let text = format!("line {}: expected a number, an item, an answer", at + 1);
@@ -112,19 +112,6 @@ impl Journal {
         let line = [number.to_string().as_bytes(), b"\t", item, b"\t", answer, b"\n"].concat();
         let written = self.out.write_all(&line).and_then(|()| self.out.flush());
         written.map_err(|error| Failure::usage(format!("cannot write to {}: {error}", self.name)))
-    }
-}
-
-/// A file that keeps its lock until it is closed.
-struct Locked(File);
-
-impl Write for Locked {
-    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
-        self.0.write(text)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.0.flush()
     }
 }
 

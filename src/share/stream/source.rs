@@ -9,7 +9,6 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -214,45 +213,17 @@ fn requests(listener: &UnixListener, to: &Sender<Message>) -> io::Result<()> {
     Ok(())
 }
 
-/// Number of requests that one client waits for.
-#[derive(Default)]
-struct Unanswered {
-    count: Mutex<usize>,
-    fewer: Condvar,
-}
-
-impl Unanswered {
-    fn add(&self) {
-        let Ok(mut count) = self.count.lock() else { return };
-        while *count >= CLIENT_REQUESTS_MAX {
-            match self.fewer.wait(count) {
-                Ok(woken) => count = woken,
-                Err(_) => return,
-            }
-        }
-        *count += 1;
-    }
-
-    fn remove(&self) {
-        if let Ok(mut count) = self.count.lock() {
-            *count -= 1;
-            self.fewer.notify_one();
-        }
-    }
-}
-
 fn client(connection: UnixStream, to: &Sender<Message>) {
     let Ok(writer) = connection.try_clone() else { return };
     let (answers, ready) = unbounded();
-    let unanswered = Arc::new(Unanswered::default());
-    let counted = Arc::clone(&unanswered);
-    thread::spawn(move || reply(writer, &ready, &counted));
+    // Full while the client waits for so many answers.
+    let (asked, unanswered) = bounded(CLIENT_REQUESTS_MAX);
+    thread::spawn(move || reply(writer, &ready, &unanswered));
     let mut reader = BufReader::new(connection);
     for number in 0.. {
         let Ok(Some(text)) = read_line(&mut reader) else { return };
-        unanswered.add();
         let client = Client { number, answers: answers.clone() };
-        if send(to, text, Some(client)).is_err() {
+        if asked.send(()).is_err() || send(to, text, Some(client)).is_err() {
             return;
         }
     }
@@ -260,13 +231,13 @@ fn client(connection: UnixStream, to: &Sender<Message>) {
 
 /// Sends answers in the order of the requests. Ends when the client has closed its end and
 /// everything is answered.
-fn reply(mut writer: UnixStream, ready: &Receiver<(u64, Vec<u8>)>, unanswered: &Unanswered) {
+fn reply(mut writer: UnixStream, ready: &Receiver<(u64, Vec<u8>)>, unanswered: &Receiver<()>) {
     let (mut next, mut early) = (0, BTreeMap::new());
     for (number, text) in ready {
         early.insert(number, text);
         while let Some(text) = early.remove(&next) {
             next += 1;
-            unanswered.remove();
+            let _ = unanswered.try_recv();
             // A client that is gone: its requests are done all the same.
             let _ = writer.write_all(&text);
         }

@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::io::{self, BufReader, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::os::unix::process::CommandExt;
-use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 
 use super::wire::{self, Address, HEARTBEAT, Known, read_line};
-use phalanx_cli::common::{Failure, Outcome};
+use phalanx_cli::common::{Failure, Outcome, own_node};
 
 /// Greatest number of consecutive ends of the program without an answer.
 const DEATHS_MAX: u32 = 3;
@@ -42,8 +42,8 @@ struct Program {
 /// Result of an attempt at an item.
 enum Attempt {
     Answer(Vec<u8>),
-    /// The program has ended, or was killed.
-    Died(String),
+    /// The program has ended, or has to; `None`: how it ended says why.
+    Died(Option<String>),
     /// The program does not print one line for each item.
     Broken(String),
     /// The stream is gone: the answer is not wanted.
@@ -81,12 +81,7 @@ pub fn address(file: Option<&std::path::Path>) -> Result<Address, Failure> {
 /// Returns the node and the worker's name: those of Slurm where it sets them.
 fn names() -> (String, String) {
     let variable = |name| std::env::var(name).ok().filter(|value: &String| !value.is_empty());
-    let host = || {
-        let host = nix::unistd::gethostname().unwrap_or_default();
-        let host = host.to_string_lossy().into_owned();
-        host.split('.').next().unwrap_or_default().to_owned()
-    };
-    let node = variable("SLURMD_NODENAME").unwrap_or_else(host);
+    let node = own_node().unwrap_or_default();
     let step = variable("SLURM_STEP_ID").filter(|step| step != "0");
     let worker = match (variable("SLURM_PROCID"), step) {
         (Some(task), None) => format!("{node}.{task}"),
@@ -165,25 +160,29 @@ impl<'a> Worker<'a> {
     }
 
     fn serve(&mut self, number: u64, item: &[u8]) -> Result<(), Failure> {
-        let program = match self.program.take() {
+        let mut program = match self.program.take() {
             Some(program) => program,
             None => {
                 start(self.command).inspect_err(|failure| self.give_notice(&failure.message))?
             }
         };
-        let (program, attempt) = self.attempt(program, item);
-        self.program = program;
+        let attempt = self.attempt(&mut program, item);
         let line = match attempt {
             Attempt::Answer(text) => {
-                self.deaths = 0;
+                (self.program, self.deaths) = (Some(program), 0);
                 wire::join("", number, &text)
             }
             Attempt::Died(why) => {
                 self.deaths += 1;
-                wire::join("!", number, why.as_bytes())
+                let status = end(program);
+                wire::join("!", number, why.unwrap_or(status).as_bytes())
             }
-            Attempt::Lost(why) => return Err(lost(&why)),
+            Attempt::Lost(why) => {
+                end(program);
+                return Err(lost(&why));
+            }
             Attempt::Broken(why) => {
+                end(program);
                 self.give_notice(&why);
                 return Err(Failure::negative(format!("--worker: {why}")));
             }
@@ -199,49 +198,37 @@ impl<'a> Worker<'a> {
     }
 
     /// Hands an item to the program and waits for its line.
-    fn attempt(&self, mut program: Program, item: &[u8]) -> (Option<Program>, Attempt) {
+    fn attempt(&self, program: &mut Program, item: &[u8]) -> Attempt {
         if program.lines.try_recv().is_ok_and(|line| line.is_ok()) {
             let why = format!("{} printed more than one line for an item", self.name());
-            end(program);
-            return (None, Attempt::Broken(why));
+            return Attempt::Broken(why);
         }
         let line = [item, b"\n"].concat();
         // Whether it has ended is seen below.
         let _ = program.input.write_all(&line).and_then(|()| program.input.flush());
         let until = self.limit.map(|limit| Instant::now() + limit);
-        let mut ended: Option<(ExitStatus, Instant)> = None;
+        let mut ended: Option<Instant> = None;
         loop {
             match program.lines.recv_timeout(DRAIN) {
-                Ok(Ok(text)) => return (Some(program), Attempt::Answer(text)),
-                Ok(Err(error)) => {
-                    end(program);
-                    return (None, Attempt::Died(format!("its answer: {error}")));
-                }
-                Err(RecvTimeoutError::Disconnected) => {
-                    let status = end(program);
-                    return (None, Attempt::Died(status));
-                }
+                Ok(Ok(text)) => return Attempt::Answer(text),
+                Ok(Err(error)) => return Attempt::Died(Some(format!("its answer: {error}"))),
+                Err(RecvTimeoutError::Disconnected) => return Attempt::Died(None),
                 Err(RecvTimeoutError::Timeout) => {}
             }
             if let Ok(why) = self.lost.try_recv() {
-                end(program);
-                return (None, Attempt::Lost(why));
+                return Attempt::Lost(why);
             }
             match ended {
                 None => {
                     let status = program.child.try_wait().ok().flatten();
-                    ended = status.map(|status| (status, Instant::now()));
+                    ended = status.map(|_| Instant::now());
                 }
                 // Something that it has left behind holds its pipe.
-                Some((_, at)) if at.elapsed() < DRAIN => {}
-                Some((status, _)) => {
-                    end(program);
-                    return (None, Attempt::Died(status.to_string()));
-                }
+                Some(at) if at.elapsed() < DRAIN => {}
+                Some(_) => return Attempt::Died(None),
             }
             if until.is_some_and(|until| Instant::now() >= until) {
-                end(program);
-                return (None, Attempt::Died("longer than --item-timeout".to_owned()));
+                return Attempt::Died(Some("longer than --item-timeout".to_owned()));
             }
         }
     }

@@ -11,6 +11,7 @@ use nix::sys::signal::{SigSet, Signal};
 use crate::exit::Failure;
 use crate::global::Global;
 use crate::outcome::Outcome;
+use crate::site::own_node;
 use phalanx_client::agent::{AgentOptions, HttpService, run};
 use phalanx_messages::target::Target;
 
@@ -61,9 +62,7 @@ fn start(global: &Global, arguments: &Args) -> Result<(), Failure> {
     let _ = logger.filter_level(level).format_timestamp(None).format_target(false).try_init();
     let cannot =
         |what: &str, error: &dyn std::fmt::Display| Failure::usage(format!("{what}: {error}"));
-    let mut signals = SigSet::empty();
-    signals.add(Signal::SIGTERM);
-    signals.add(Signal::SIGINT);
+    let signals = SigSet::from_iter([Signal::SIGTERM, Signal::SIGINT]);
     signals.thread_block().map_err(|error| cannot("signals", &error))?;
     let (target, options) = options(global, arguments)?;
     log::info!("agent of {} for {target}", options.node);
@@ -102,7 +101,7 @@ fn options(global: &Global, arguments: &Args) -> Result<(Target, AgentOptions), 
     };
     let node = match &arguments.node {
         Some(node) => node.clone(),
-        None => own_name()?,
+        None => own_node()?,
     };
     let command_dirs = if arguments.command_dir.is_empty() {
         vec![PathBuf::from(COMMAND_DIR)]
@@ -127,14 +126,4 @@ pub fn servers(user: &str) -> Vec<u32> {
     let named = nix::unistd::User::from_name(user).ok().flatten();
     let id = named.map(|user| user.uid.as_raw()).or_else(|| user.parse().ok());
     std::iter::once(0).chain(id).collect()
-}
-
-fn own_name() -> Result<String, Failure> {
-    if let Some(name) = std::env::var("SLURMD_NODENAME").ok().filter(|name| !name.is_empty()) {
-        return Ok(name);
-    }
-    let host = nix::unistd::gethostname()
-        .map_err(|error| Failure::usage(format!("the host has no name ({error}): give --node")))?;
-    let host = host.to_string_lossy().into_owned();
-    Ok(host.split('.').next().unwrap_or_default().to_owned())
 }
