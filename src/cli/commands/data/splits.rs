@@ -81,7 +81,8 @@ impl Args {
             let _ = fs::remove_dir_all(&dir);
             return Ok(Outcome::ok(""));
         }
-        let map = match read_file(&dir) {
+        let text = fs::read(dir.join(WHOLE)).ok();
+        let map = match text.and_then(|text| serde_json::from_slice(&text).ok()) {
             // A task prolog must not keep a task waiting for what the prolog did not get.
             None if self.env => return Ok(Outcome::ok("")),
             None => fetch(global, job_id, &self.server_user)?,
@@ -127,10 +128,6 @@ fn text(name: &str) -> Option<String> {
 
 fn number(name: &str) -> Option<u64> {
     text(name)?.parse().ok()
-}
-
-fn read_file(dir: &Path) -> Option<BlockMap> {
-    serde_json::from_slice(&fs::read(dir.join(WHOLE)).ok()?).ok()
 }
 
 /// Asks for as long as the daemon says "not now", at most [`WAIT`] in all.
@@ -282,27 +279,16 @@ fn cyclic() -> bool {
 }
 
 /// Returns the node of a task, and the task's position on it.
-fn place(step: &Step, task: u64, cyclic: bool) -> Option<(String, u32)> {
-    let mut left = task;
+fn place<'s>(step: &'s Step, task: u64, cyclic: bool) -> Option<(String, u32)> {
+    let at = usize::try_from(task).ok()?;
+    let named = |(node, slot): (&MapNode, u32)| (node.name.clone(), slot);
+    let nodes = || step.nodes.iter();
     if !cyclic {
-        for node in &step.nodes {
-            match u32::try_from(left) {
-                Ok(slot) if slot < node.tasks => return Some((node.name.clone(), slot)),
-                _ => left -= u64::from(node.tasks),
-            }
-        }
-        return None;
+        let slots = |node: &'s MapNode| (0..node.tasks).map(move |slot| (node, slot));
+        return nodes().flat_map(slots).nth(at).map(named);
     }
-    let most = step.nodes.iter().map(|node| node.tasks).max()?;
-    for slot in 0..most {
-        for node in step.nodes.iter().filter(|node| node.tasks > slot) {
-            if left == 0 {
-                return Some((node.name.clone(), slot));
-            }
-            left -= 1;
-        }
-    }
-    None
+    let turn = |slot| nodes().filter(move |n| n.tasks > slot).map(move |node| (node, slot));
+    (0..nodes().map(|node| node.tasks).max()?).flat_map(turn).nth(at).map(named)
 }
 
 /// Variables of a split, by the names of Hadoop Streaming.

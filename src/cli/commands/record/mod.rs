@@ -44,13 +44,14 @@ pub struct ShowStatus;
 impl Start {
     fn run(&self, global: &Global) -> Result<Outcome, Failure> {
         let seconds = self.length.as_deref().map(seconds_of).transpose()?;
-        change(global, &RecordRequest::Start { seconds })
+        let request = RecordRequest::Start { seconds };
+        global.exchange(Method::POST, "/v1/record", Some(&request), text)
     }
 }
 
 impl Stop {
     fn run(&self, global: &Global) -> Result<Outcome, Failure> {
-        change(global, &RecordRequest::Stop)
+        global.exchange(Method::POST, "/v1/record", Some(&RecordRequest::Stop), text)
     }
 }
 
@@ -59,13 +60,6 @@ impl ShowStatus {
         let status: Status = global.client()?.get("/v1/status")?;
         global.show(&status.recording, text)
     }
-}
-
-fn change(global: &Global, request: &RecordRequest) -> Result<Outcome, Failure> {
-    let client = global.client()?;
-    let reply = client.ask(Method::POST, "/v1/record", Some(request))?;
-    let status: RecordingStatus = client.parse(reply.expect_success()?)?;
-    global.show(&status, text)
 }
 
 fn seconds_of(text: &str) -> Result<u64, Failure> {
