@@ -124,9 +124,10 @@ impl Connection {
         parse(&reply, call_id, method)
     }
 
-    fn receive(&mut self, end: Instant) -> std::io::Result<Vec<u8>> {
+    fn receive(&self, end: Instant) -> std::io::Result<Vec<u8>> {
+        let mut reader = Until { stream: &self.stream, end };
         let mut length = [0u8; 4];
-        self.fill(&mut length, end)?;
+        reader.read_exact(&mut length)?;
         let length = usize::try_from(u32::from_be_bytes(length)).unwrap_or(usize::MAX);
         if length > HDFS_FRAME_BYTES_MAX {
             let text =
@@ -135,31 +136,27 @@ impl Connection {
         }
         // Grows as bytes arrive: a length alone allocates nothing.
         let mut reply = Vec::new();
-        while reply.len() < length {
-            let at = reply.len();
-            reply.resize(length.min(at + (1 << 16)), 0);
-            let part = reply.get_mut(at..).unwrap_or_default();
-            self.fill(part, end)?;
+        match reader.take(length as u64).read_to_end(&mut reply)? {
+            read if read < length => Err(std::io::ErrorKind::UnexpectedEof.into()),
+            _ => Ok(reply),
         }
-        Ok(reply)
     }
+}
 
-    /// Fills the buffer like `read_exact`, but gives up at `end`.
-    fn fill(&mut self, mut buffer: &mut [u8], end: Instant) -> std::io::Result<()> {
-        while !buffer.is_empty() {
-            let left = end.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Err(std::io::ErrorKind::TimedOut.into());
-            }
-            self.stream.set_read_timeout(Some(left))?;
-            match self.stream.read(buffer) {
-                Ok(0) => return Err(std::io::ErrorKind::UnexpectedEof.into()),
-                Ok(n) => buffer = buffer.get_mut(n..).unwrap_or_default(),
-                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
+/// A stream that gives up at `end`.
+struct Until<'s> {
+    stream: &'s TcpStream,
+    end: Instant,
+}
+
+impl Read for Until<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let left = self.end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(std::io::ErrorKind::TimedOut.into());
         }
-        Ok(())
+        self.stream.set_read_timeout(Some(left))?;
+        self.stream.read(buffer)
     }
 }
 
