@@ -72,6 +72,7 @@ pub struct Block {
     pub file: usize,
     /// Offset of the block in its file, in bytes.
     pub offset: u64,
+    /// Length in bytes.
     pub length: u64,
     /// Hosts with a replica.
     #[serde(default)]

@@ -55,6 +55,7 @@ type Column = BTreeMap<Arc<str>, Entry>;
 pub(super) struct Latest {
     columns: BTreeMap<Arc<str>, Column>,
     count: usize,
+    /// Bytes of all values that are text.
     text_bytes: usize,
     dirty: Vec<(Arc<str>, Arc<str>)>,
 }

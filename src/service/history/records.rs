@@ -23,6 +23,7 @@ pub struct DecisionRecord {
     /// Id of the decision, as sent to the plugin. Ids should not repeat over restarts (begin at the
     /// start time); where one does, the newest counts.
     pub decision: u64,
+    /// Unix milliseconds.
     pub time_ms: u64,
     pub job: JobRef,
     /// Kind of call: `run_now` or `will_run`.
@@ -66,6 +67,7 @@ pub struct OutcomeRecord {
 /// The begin of a job.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PlacementRecord {
+    /// Unix milliseconds.
     pub time_ms: u64,
     pub job: JobRef,
     /// Mode in force for the job's partition: `off`, `shadow` or `enforce`.
@@ -83,6 +85,7 @@ pub struct PlacementRecord {
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct JobEndRecord {
+    /// Unix milliseconds.
     pub time_ms: u64,
     pub job_id: u32,
     /// State of the job as Slurm writes it, such as `COMPLETED`.
@@ -92,6 +95,7 @@ pub struct JobEndRecord {
 /// The queue, and what of the cluster is in use, at one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SampleRecord {
+    /// Unix milliseconds.
     pub time_ms: u64,
     pub pending: u64,
     pub running: u64,

@@ -41,10 +41,12 @@ pub struct Round<'a> {
     pub pause_s: f64,
     /// Plans of the methods that planned before in this round.
     pub done: &'a [MethodPlan],
+    /// Time of the round, unix milliseconds.
     pub now_ms: u64,
 }
 
 impl Round<'_> {
+    /// Returns the time of the round, unix seconds.
     pub fn now_s(&self) -> i64 {
         i64::try_from(self.now_ms / 1000).unwrap_or(i64::MAX)
     }

@@ -37,6 +37,7 @@ pub struct Args {
 /// Reports of the daemon at one time.
 #[derive(Debug, Default, Serialize)]
 struct Look {
+    /// Time of the reports, in unix milliseconds.
     time_ms: u64,
     status: Status,
     /// Plan; absent until there is one.

@@ -30,6 +30,7 @@ pub enum RunEvent {
     /// The job holds these nodes, since now or since some time.
     Holds {
         job_id: u32,
+        /// Start of the job, unix seconds.
         start_s: i64,
         nodes: Vec<Arc<str>>,
         /// Method whose nodes the job got; `stock` where Slurm chose, empty where unknown.
