@@ -31,6 +31,7 @@ use dims::{CPU, GPU_DIM, KINDS, MEM, dimension_names, follow, initial_weights, v
 use fitting::CoreKinds;
 pub use fitting::Excluded;
 use search::Search;
+pub use topology::{Blocks, Counts, Rules, Tree, place_one, tree_greedy};
 use topology::{Chooser, Closed, Route, Routes, Sets, Topologies};
 pub use topology::{TopologyPolicy, TopologyUse};
 pub use uneven::{capacity, may_split_otherwise, nodes_needed, nodes_when_idle};

@@ -11,7 +11,7 @@ use phalanx_core::topology::Topology;
 
 /// Base blocks and the levels that they are joined to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::place) struct Blocks {
+pub struct Blocks {
     /// Base blocks.
     pub count: usize,
     /// Nodes of one.
@@ -33,7 +33,7 @@ pub(in crate::place) struct Rule {
 
 impl Blocks {
     /// The blocks of a topology.
-    pub(in crate::place) fn new(topology: &Topology) -> Self {
+    pub fn new(topology: &Topology) -> Self {
         let parts = topology.parts();
         let mut levels = parts.block_levels.clone();
         levels.retain(|level| *level < 32);
@@ -79,12 +79,7 @@ struct Attempt<'a> {
 
 /// Returns the nodes that stock takes of each base block for a job of `wanted` nodes when `free`
 /// ones are free, after all `forced` ones and without them. `None`: stock fails.
-pub(in crate::place) fn place_one(
-    blocks: &Blocks,
-    forced: &[u32],
-    free: &[u32],
-    wanted: u32,
-) -> Option<Vec<u32>> {
+pub fn place_one(blocks: &Blocks, forced: &[u32], free: &[u32], wanted: u32) -> Option<Vec<u32>> {
     let rule = blocks.rule(wanted);
     let group = choose_group(blocks, rule, forced, free, wanted)?;
     let forced_sum: u32 = forced.iter().sum();

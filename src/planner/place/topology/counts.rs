@@ -6,7 +6,7 @@ use phalanx_core::topology::Topology;
 
 /// Nodes by leaf, of one question and one class.
 #[derive(Debug, Clone, Default)]
-pub(in crate::place) struct Counts {
+pub struct Counts {
     /// Nodes that are taken whatever is chosen: candidates of lighter classes.
     pub forced: Vec<u32>,
     /// Idle nodes among `forced`.

@@ -15,7 +15,7 @@ const STEPS_MAX: usize = 64;
 
 /// Rules by release: they changed in 24.05.3.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::place) enum Rules {
+pub enum Rules {
     /// 22.05 to 24.05.2.
     Old,
     /// 24.05.3 and later.
@@ -41,7 +41,7 @@ struct Greedy<'a> {
 
 /// Leaves that stock takes in turn below a root for `missing` free nodes, after those
 /// of forced nodes. `None`: it fails.
-pub(in crate::place) fn tree_greedy(
+pub fn tree_greedy(
     tree: &Tree,
     rules: Rules,
     leaves: &[u32],

@@ -20,11 +20,12 @@ mod uneven;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use accept::Blocks;
+pub use accept::{Blocks, place_one};
 pub(super) use closed::Closed;
-use counts::Counts;
+pub use counts::Counts;
+pub use greedy::{Rules, tree_greedy};
 pub(super) use route::{Route, Routes, block_nodes, by_switches};
-use tree::Tree;
+pub use tree::Tree;
 
 use serde::{Deserialize, Serialize};
 

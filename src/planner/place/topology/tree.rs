@@ -12,7 +12,7 @@ const MANY: u32 = u32::MAX;
 
 /// Switches, laid out for the choice.
 #[derive(Debug)]
-pub(in crate::place) struct Tree {
+pub struct Tree {
     rules: Rules,
     parent: Vec<Option<u32>>,
     level: Vec<u32>,
@@ -39,7 +39,7 @@ pub(in crate::place) struct Plans {
 
 impl Tree {
     /// The switches of a topology.
-    pub(in crate::place) fn new(topology: &Topology) -> Self {
+    pub fn new(topology: &Topology) -> Self {
         let domains = topology.domains();
         let leaves = 0..u32::try_from(topology.leaf_count()).unwrap_or(0);
         let above: Vec<Vec<u32>> = leaves.map(|leaf| topology.above(leaf).collect()).collect();
@@ -67,7 +67,8 @@ impl Tree {
         self.parent.len()
     }
 
-    pub(super) fn above(&self, leaf: u32) -> &[u32] {
+    /// The switches above a leaf, itself first.
+    pub fn above(&self, leaf: u32) -> &[u32] {
         &self.above[leaf as usize]
     }
 
@@ -75,7 +76,8 @@ impl Tree {
         self.above[leaf as usize][0]
     }
 
-    pub(super) fn level(&self, domain: u32) -> u32 {
+    /// Level of a switch.
+    pub fn level(&self, domain: u32) -> u32 {
         self.level[domain as usize]
     }
 
