@@ -55,7 +55,7 @@ enum Command {
     GangPlan(Words),
     /// The experiment of the gang method's source: [SLOTS] [RUNS] [FILE.svg]
     GangPolicies(Words),
-    /// Gaps of the gang method on seeded instances: gaps|large|table|known|one|write|eval ...
+    /// Gaps of the gang method on seeded instances: gaps|large|table ...
     GangQuality(Words),
     /// Regret of the learned index: [SLOTS] [RUNS] [FILE.svg]
     GangRegret(Words),

@@ -6,11 +6,6 @@
 //! - `gaps [DEADLINE_MS] [LONG_MS]`: families of 8 to 64 servers and 24 to 192 gangs; prints the
 //!   gap of a short run to the best of all runs, and the certified gap
 //! - `large`: 1,000 servers and 5,000 tasks, 10,000 servers and 10,000 gangs
-//! - `known MS FILE [SEED] [FIRST]`: gaps to the best values kept in FILE, which is updated; FIRST
-//!   chooses the instances
-//! - `one FAMILY SERVERS GANGS SEED WIDTH MS`: one instance
-//! - `write FAMILY SERVERS GANGS SEED`: one instance as JSON
-//! - `eval MS FILE...`: index of `ga` on JSON files
 //! - `table [MS] [LONG_MS]`: greedy, `seed`, and `ga` with and without its parts, each in the same
 //!   time, as mean percent below the best value known, by family
 //!
@@ -242,37 +237,6 @@ fn gaps(deadline_ms: u64, long_ms: u64) -> Result<(), Fail> {
     Ok(())
 }
 
-/// Compares with the best values known, kept in `file` (one `name value` per line, updated).
-fn known(deadline_ms: u64, file: &str, seed: u64, first: u64) -> Result<(), Fail> {
-    let text = std::fs::read_to_string(file).unwrap_or_default();
-    let mut best: std::collections::BTreeMap<String, f64> = text
-        .lines()
-        .filter_map(|l| l.split_once(' ').and_then(|(k, v)| Some((k.to_owned(), v.parse().ok()?))))
-        .collect();
-    let (mut sum, mut worst, mut count) = (0.0, 0.0_f64, 0.0);
-    for (servers, gangs) in [(8, 24), (16, 48), (32, 96), (64, 192)] {
-        for family in FAMILIES {
-            let mut family_sum = 0.0;
-            for number in [first, first + 1000] {
-                let problem = instance(family, servers, gangs, number, 16);
-                let (answer, _) = timed(&problem, Mode::Ga, deadline_ms, 2, seed)?;
-                let name = format!("{family:?}.{servers}.{number}");
-                let known = best.entry(name).or_insert(answer.index);
-                *known = known.max(answer.index);
-                let gap = 100.0 * (*known - answer.index) / *known;
-                (sum, count, worst) = (sum + gap, count + 1.0, worst.max(gap));
-                family_sum += gap / 2.0;
-            }
-            print!("{family:?}.{servers} {family_sum:.2}  ");
-        }
-        println!();
-    }
-    println!("instances {count}, mean gap {:.3} %, worst {worst:.3} %", sum / count);
-    let lines: Vec<String> = best.iter().map(|(k, v)| format!("{k} {v}\n")).collect();
-    std::fs::write(file, lines.concat())?;
-    Ok(())
-}
-
 /// A column of the table.
 struct Column {
     name: &'static str,
@@ -371,37 +335,6 @@ pub fn run(args: &[String]) -> Result<(), Fail> {
         Some("gaps") => gaps(number(1, 100)?, number(2, 3000)?),
         Some("large") => large(),
         Some("table") => table(number(1, 100)?, number(2, 1500)?),
-        Some("one") => {
-            let wanted = args.get(1).map_or("Uniform", String::as_str);
-            let found = FAMILIES.into_iter().find(|f| format!("{f:?}") == wanted);
-            let family = found.ok_or("unknown family")?;
-            let size = |i: usize, d: u64| number(i, d).map(|n| usize::try_from(n).unwrap_or(0));
-            let problem =
-                instance(family, size(2, 8)?, size(3, 24)?, number(4, 1007)?, number(5, 16)?);
-            let (answer, ms) = timed(&problem, Mode::Ga, number(6, 100)?, 2, 1)?;
-            println!("{} {:?} {:?} {ms:.0}", answer.index, answer.upper_bound, answer.gap);
-            Ok(())
-        }
-        Some("known") => {
-            known(number(1, 100)?, args.get(2).ok_or("file")?, number(3, 1)?, number(4, 1007)?)
-        }
-        Some("write") => {
-            let wanted = args.get(1).map_or("Uniform", String::as_str);
-            let found = FAMILIES.into_iter().find(|f| format!("{f:?}") == wanted);
-            let family = found.ok_or("unknown family")?;
-            let size = |i: usize, d: u64| number(i, d).map(|n| usize::try_from(n).unwrap_or(0));
-            let problem = instance(family, size(2, 8)?, size(3, 24)?, number(4, 1007)?, 16);
-            println!("{}", serde_json::to_string(&problem)?);
-            Ok(())
-        }
-        Some("eval") => {
-            for file in &args[2..] {
-                let problem: Problem = serde_json::from_slice(&std::fs::read(file)?)?;
-                let (answer, ms) = timed(&problem, Mode::Ga, number(1, 100)?, 2, 1)?;
-                println!("{file} {} {:?} {ms:.0}", answer.index, answer.upper_bound);
-            }
-            Ok(())
-        }
-        _ => Err("usage: gang-quality gaps|large|table|write|eval ...".into()),
+        _ => Err("usage: gang-quality gaps|large|table ...".into()),
     }
 }
