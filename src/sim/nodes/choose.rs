@@ -38,33 +38,44 @@ impl Rule {
     ) -> Option<Vec<(u32, Need)>> {
         let wanted = shape.wanted_nodes();
         let need = shape.need(wanted);
-        if let Some(stock) = stock.filter(|_| matches!(self, Self::First)) {
-            let chosen = stock.choose(&fitting(cluster, &need, candidates), wanted);
-            return match chosen {
-                Some(nodes) => Some(nodes.into_iter().map(|node| (node, need.clone())).collect()),
-                None if may_split_otherwise(shape) => {
-                    self.unevenly(cluster, mix, shape, candidates)
-                }
-                None => None,
-            };
-        }
-        let rooms = cluster.usages();
-        let mut fitting: Vec<(f64, u32, u32)> = Vec::new();
-        for &node in candidates {
-            let Some(room) = rooms.get(node as usize) else { continue };
-            if fits(room, &need) {
-                fitting.push((self.score(room, mix, &need), weight(cluster, node), node));
+        let chosen = match stock.filter(|_| matches!(self, Self::First)) {
+            Some(stock) => stock.choose(&fitting(cluster, &need, candidates), wanted),
+            None => {
+                let mut best =
+                    self.ranked(cluster, mix, &need, candidates, &|room| fits(room, &need));
+                let enough = best.len() >= wanted as usize;
+                best.truncate(wanted as usize);
+                enough.then_some(best)
             }
+        };
+        match chosen {
+            Some(nodes) => Some(nodes.into_iter().map(|node| (node, need.clone())).collect()),
+            None if may_split_otherwise(shape) => self.unevenly(cluster, mix, shape, candidates),
+            None => None,
         }
-        if fitting.len() >= wanted as usize {
-            sort(&mut fitting);
-            let chosen = fitting.into_iter().take(wanted as usize);
-            return Some(chosen.map(|(_, _, node)| (node, need.clone())).collect());
-        }
-        if may_split_otherwise(shape) {
-            return self.unevenly(cluster, mix, shape, candidates);
-        }
-        None
+    }
+
+    /// The candidates that hold a need, the best first.
+    fn ranked(
+        self,
+        cluster: &Cluster,
+        mix: &GpuMix,
+        need: &Need,
+        candidates: &[u32],
+        holds: &dyn Fn(&NodeUsage) -> bool,
+    ) -> Vec<u32> {
+        let score = |room| match self {
+            Self::First | Self::InTurn(_) => 0.0,
+            Self::Least(score) => score(room, mix, need),
+        };
+        let rooms = candidates
+            .iter()
+            .filter_map(|&node| Some((node, cluster.usages().get(node as usize)?)));
+        let holding = rooms.filter(|(_, room)| holds(room));
+        let mut found: Vec<(f64, u32, u32)> =
+            holding.map(|(node, room)| (score(room), weight(cluster, node), node)).collect();
+        found.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)).then(a.2.cmp(&b.2)));
+        found.into_iter().map(|(.., node)| node).collect()
     }
 
     /// Puts as many tasks as fit on the best nodes, until all are placed.
@@ -78,16 +89,9 @@ impl Rule {
         let one = shape.need_for(1, 1, 1);
         let per_task = u64::from(shape.cpus_per_task.max(1));
         let mut left = shape.tasks().max(u64::from(shape.min_cpus).div_ceil(per_task));
-        let mut fitting: Vec<(f64, u32, u32)> = Vec::new();
-        for &node in candidates {
-            let Some(room) = cluster.usages().get(node as usize) else { continue };
-            if capacity(shape, &one, room, &[0; 8]) > 0 {
-                fitting.push((self.score(room, mix, &one), weight(cluster, node), node));
-            }
-        }
-        sort(&mut fitting);
+        let holds = |room: &NodeUsage| capacity(shape, &one, room, &[0; 8]) > 0;
         let mut chosen = Vec::new();
-        for (_, _, node) in fitting {
+        for node in self.ranked(cluster, mix, &one, candidates, &holds) {
             if left == 0 || chosen.len() >= shape.max_nodes as usize {
                 break;
             }
@@ -97,13 +101,6 @@ impl Rule {
             chosen.push((node, shape.need_for(tasks, 1, 1)));
         }
         (left == 0 && chosen.len() >= shape.min_nodes as usize).then_some(chosen)
-    }
-
-    fn score(self, room: &NodeUsage, mix: &GpuMix, need: &Need) -> f64 {
-        match self {
-            Self::First | Self::InTurn(_) => 0.0,
-            Self::Least(score) => score(room, mix, need),
-        }
     }
 }
 
@@ -128,10 +125,6 @@ pub(super) fn fits(room: &NodeUsage, need: &Need) -> bool {
     let mut fits = true;
     room.lacks(need, |_, _| fits = false);
     fits
-}
-
-fn sort(fitting: &mut [(f64, u32, u32)]) {
-    fitting.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)).then(a.2.cmp(&b.2)));
 }
 
 fn weight(cluster: &Cluster, node: u32) -> u32 {

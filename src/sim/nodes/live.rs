@@ -9,7 +9,7 @@ use phalanx_core::number::whole;
 use phalanx_core::snapshot::{Job, JobState, Node, Snapshot};
 use phalanx_core::topology::Topology;
 use phalanx_core::{NodeIdx, hostlist};
-use phalanx_methods::learn::runtime::{JobClass, NO_LIMIT_S};
+use phalanx_methods::learn::runtime::JobClass;
 use phalanx_methods::learn::{JobTraits, NodeKey, node_class_of};
 use phalanx_planner::cluster::{Held, RunningJob};
 use phalanx_planner::state::State;
@@ -100,7 +100,7 @@ fn waiting(state: &State, job: &Job, begin_s: i64) -> NodeJob {
 fn running(state: &State, job: &Job, held: RunningJob, begin_s: i64) -> NodeJob {
     let class = class_of(job);
     let elapsed_s = begin_s.saturating_sub(job.start_s).max(0).unsigned_abs();
-    let limit_s = class.limit_s.min(NO_LIMIT_S.max(class.limit_s)).saturating_sub(elapsed_s).max(1);
+    let limit_s = class.limit_s.saturating_sub(elapsed_s).max(1);
     let expected = whole(expected_s(state, job, class.limit_s).ceil());
     // Longer than expected already: then as long as it may.
     let run_s = if expected > elapsed_s { expected - elapsed_s } else { limit_s };

@@ -139,9 +139,7 @@ impl Setup {
         let rules = rules.of(order);
         Self { order, rules, rule, tuning, gangs, bags, data, left_to_slurm: BTreeSet::new() }
     }
-}
 
-impl Setup {
     /// Takes the settings of the plan of arrays; where watts are known, tasks may wait for it as
     /// the daemon lets them.
     pub fn plan_bags(&mut self, settings: &bag::Settings, load: &NodeLoad) {

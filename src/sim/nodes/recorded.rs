@@ -51,11 +51,11 @@ pub fn load(period: &Period, other: Option<NodeLoad>) -> NodeLoad {
         };
         if elsewhere {
             run.job.partitions = PARTITION.into();
-        } else if run.began_before {
+        } else if job.start_s < period.begin_s {
             let held = period.running.get(&job.id).cloned();
-            run.node_job.held = Some(held.unwrap_or_else(|| held_of(&own, job)));
+            run.held = Some(held.unwrap_or_else(|| held_of(&own, job)));
         }
-        load.jobs.push(NodeJob { job: run.job, ..run.node_job });
+        load.jobs.push(run);
     }
     // Those that hold nodes come first, as for the live cluster.
     load.jobs.sort_by_key(|job| (job.held.is_none(), job.job.submit_s, job.job.id));
@@ -63,37 +63,27 @@ pub fn load(period: &Period, other: Option<NodeLoad>) -> NodeLoad {
     load
 }
 
-struct OneRun {
-    job: Job,
-    node_job: NodeJob,
-    began_before: bool,
-}
-
-fn of_job(period: &Period, job: &Job) -> Option<OneRun> {
-    let limit_of = class_of(job).limit_s;
+fn of_job(period: &Period, job: &Job) -> Option<NodeJob> {
     let end_s = period.ends_s.get(&job.id).copied();
     if job.start_s <= 0 || job.nodes.is_empty() || end_s.is_some_and(|end| end < period.begin_s) {
         return None;
     }
-    let began_before = job.start_s < period.begin_s;
     let from_s = job.start_s.max(period.begin_s);
     let gone_s = from_s.saturating_sub(job.start_s).max(0).unsigned_abs();
-    let limit_s = limit_of.saturating_sub(gone_s).max(1);
-    let run_s = end_s.map(|end| end.saturating_sub(from_s).max(1).unsigned_abs());
     let class = class_of(job);
-    let submit_s = job.submit_s.max(period.begin_s);
-    Some(OneRun {
+    let limit_s = class.limit_s.saturating_sub(gone_s).max(1);
+    let run_s = end_s.map(|end| end.saturating_sub(from_s).max(1).unsigned_abs());
+    let began_before = job.start_s < period.begin_s;
+    let submit_s = if began_before { i64::MIN } else { job.submit_s };
+    Some(NodeJob {
         job: Job {
-            submit_s: if began_before { period.begin_s } else { submit_s },
+            submit_s: submit_s.max(period.begin_s),
             priority: job.priority.max(1),
             ..job.clone()
         },
-        node_job: NodeJob {
-            run_s: run_s.unwrap_or(limit_s).clamp(1, limit_s),
-            limit_s,
-            class,
-            ..NodeJob::default()
-        },
-        began_before,
+        run_s: run_s.unwrap_or(limit_s).clamp(1, limit_s),
+        limit_s,
+        class,
+        ..NodeJob::default()
     })
 }

@@ -53,7 +53,9 @@ pub(super) struct LeafUse<'a> {
     /// Idle nodes by leaf.
     idle: Vec<u32>,
     changed: bool,
-    now: Idle,
+    /// Leaves of which every node is idle, idle nodes of the leaf that has most, and nodes of the
+    /// largest job that could start.
+    now: [u64; 3],
     last_s: i64,
     seconds: u128,
     sums: [u128; 3],
@@ -62,17 +64,6 @@ pub(super) struct LeafUse<'a> {
     ideal: BTreeMap<(u32, usize), Option<u32>>,
     /// Jobs that were refused where enough nodes were free.
     refused: BTreeSet<u32>,
-}
-
-/// Idle leaves and nodes at one moment.
-#[derive(Debug, Clone, Copy, Default)]
-struct Idle {
-    /// Leaves of which every node is idle.
-    whole_leaves: u64,
-    /// Idle nodes of the leaf that has most.
-    in_leaf: u64,
-    /// Nodes of the largest job that could start.
-    at_once: u64,
 }
 
 impl<'a> LeafUse<'a> {
@@ -86,7 +77,7 @@ impl<'a> LeafUse<'a> {
             idle_node: vec![true; topology.leaf_by_node().len()],
             idle: leaves.map(size).collect(),
             changed: true,
-            now: Idle::default(),
+            now: [0; 3],
             last_s: begin_s,
             seconds: 0,
             sums: [0; 3],
@@ -105,21 +96,20 @@ impl<'a> LeafUse<'a> {
         if std::mem::take(&mut self.changed) {
             self.now = self.count();
         }
-        let now = [self.now.whole_leaves, self.now.in_leaf, self.now.at_once];
-        for (sum, now) in self.sums.iter_mut().zip(now) {
+        for (sum, now) in self.sums.iter_mut().zip(self.now) {
             *sum += u128::from(now) * u128::from(seconds);
         }
         self.seconds += u128::from(seconds);
         self.last_s = now_s;
     }
 
-    fn count(&self) -> Idle {
+    fn count(&self) -> [u64; 3] {
         let sizes = (0u32..).zip(&self.idle).map(|(leaf, &idle)| (idle, self.size(leaf)));
-        Idle {
-            whole_leaves: sizes.filter(|(idle, size)| *size > 0 && idle == size).count() as u64,
-            in_leaf: u64::from(self.idle.iter().copied().max().unwrap_or(0)),
-            at_once: largest_job(self.topology, &self.regions, &self.idle),
-        }
+        [
+            sizes.filter(|(idle, size)| *size > 0 && idle == size).count() as u64,
+            u64::from(self.idle.iter().copied().max().unwrap_or(0)),
+            largest_job(self.topology, &self.regions, &self.idle),
+        ]
     }
 
     fn size(&self, leaf: u32) -> u32 {
