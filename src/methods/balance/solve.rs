@@ -2,16 +2,10 @@
 //! Solves a whole problem: a list of jobs, placed one after the other.
 
 use super::answer::{Answer, explained, node_uses, placement};
-#[cfg(debug_assertions)]
-use super::decision::Decision;
 use super::decision::{Outcome, Request};
-#[cfg(debug_assertions)]
-use super::engine::Engine;
 use super::params::Mode;
 use super::pending::PendingCounts;
 use super::problem::{Problem, internal, prepare};
-#[cfg(debug_assertions)]
-use crate::verify;
 use phalanx_core::NodeSet;
 use phalanx_core::problem::InputError;
 
@@ -44,8 +38,6 @@ pub fn solve<'a>(
     let candidates = NodeSet::full(problem.nodes.len());
     let attribute = problem.pending_counts.is_none() && prepared.engine.params().sources.pending;
     let mut counts = PendingCounts::new(problem.dimensions.len());
-    #[cfg(debug_assertions)]
-    let mut check = Check::new(&prepared.engine);
     let mut answer = Answer {
         placements: Vec::with_capacity(problem.jobs.len()),
         pending: Vec::new(),
@@ -78,40 +70,8 @@ pub fn solve<'a>(
                 counts.node_filled(engine, choice.node);
             }
         }
-        #[cfg(debug_assertions)]
-        check.placements.push(Check::placement(&job.id.0, &request, &decision));
         answer.placements.push(placement(problem, job, decision));
     }
-    #[cfg(debug_assertions)]
-    assert_eq!(verify::check(&check.total, &check.used, &check.placements), Ok(()));
     answer.nodes = node_uses(problem, &prepared);
     Ok(answer)
-}
-
-/// Nodes and placements in the plain numbers of the independent checker; for debug builds.
-#[cfg(debug_assertions)]
-struct Check {
-    total: Vec<Vec<u64>>,
-    used: Vec<Vec<u64>>,
-    placements: Vec<verify::Placement>,
-}
-
-#[cfg(debug_assertions)]
-impl Check {
-    fn new(engine: &Engine) -> Self {
-        let nodes = &engine.scorer.nodes;
-        let rows = |ticks: &[u64]| ticks.chunks_exact(engine.dims()).map(<[u64]>::to_vec).collect();
-        Self { total: rows(&nodes.total), used: rows(&nodes.used), placements: Vec::new() }
-    }
-
-    fn placement(id: &str, request: &Request<'_>, decision: &Decision) -> verify::Placement {
-        verify::Placement {
-            job: id.to_owned(),
-            nodes: decision.choices().iter().map(|choice| choice.node.at()).collect(),
-            nodes_wanted: request.nodes,
-            request: request.amounts.iter().map(|amount| amount.ticks()).collect(),
-            whole_node: false,
-            candidates: None,
-        }
-    }
 }

@@ -2,8 +2,7 @@
 //! Independent checker of placements, from plain numbers.
 //!
 //! Shares no code with the methods that make placements, so that a defect
-//! there does not hide here. It is used before a plan is published and in the
-//! debug builds of `solve`.
+//! there does not hide here. It is used before a plan is published and in tests.
 
 use std::fmt;
 

@@ -9,11 +9,14 @@ use phalanx_core::{Amount, NodeIdx, NodeSet};
 use phalanx_methods::balance::fragment::Want;
 use phalanx_methods::balance::pending::{Lack, PendingCounts};
 use phalanx_methods::balance::{
-    Branch, Decision, Engine, Holding, Mode, NoImprovement, Outcome, Params, Request, Sources,
+    Branch, Decision, Engine, Holding, Mode, NoImprovement, Outcome, Params, Problem, Request,
+    Sources, solve,
 };
+use phalanx_methods::verify;
 use proptest::prelude::*;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus as Rng;
+use serde_json::json;
 
 /// Shape of a random cluster and of the jobs on it.
 #[derive(Clone, Debug)]
@@ -383,6 +386,37 @@ fn packing(shape: &Shape, mode: Mode) {
     assert!(placed <= most && most <= oracle::jobs_bound(&nodes, &jobs), "{placed} of {most}");
 }
 
+/// Places a list of jobs: the answer passes the checker that shares no code with it.
+fn solved(shape: &Shape, mode: Mode) {
+    let mut rng = Rng::seed_from_u64(shape.seed);
+    let (total, used) = shape.cluster(&mut rng);
+    let id = |at: usize| at.to_string();
+    let mut job = |_| {
+        let amounts = shape.request(&mut rng);
+        (amounts.iter().map(|amount| amount.ticks()).collect(), rng.random_range(1..4))
+    };
+    let jobs: Vec<(Vec<u64>, usize)> = (0..40).map(&mut job).collect();
+    let nodes: Vec<_> = (0..total.len())
+        .map(|at| json!({ "name": id(at), "total": total[at], "used": used[at] }))
+        .collect();
+    let listed: Vec<_> = (0..)
+        .zip(&jobs)
+        .map(|(at, (request, nodes))| json!({ "id": id(at), "request": request, "nodes": nodes }))
+        .collect();
+    let names: Vec<String> = (0..shape.dims).map(id).collect();
+    let text = json!({ "dimensions": names, "nodes": nodes, "jobs": listed }).to_string();
+    let problem: Problem<'_> = serde_json::from_str(&text).unwrap();
+    let answer = solve(&problem, mode, false).unwrap();
+    assert_eq!(answer.placements.len() + answer.pending.len(), jobs.len());
+    let placed = answer.placements.iter().map(|placed| {
+        let (request, nodes_wanted) = jobs[placed.id.parse::<usize>().unwrap()].clone();
+        let nodes = placed.nodes.iter().map(|name| name.parse().unwrap()).collect();
+        let (job, candidates) = (placed.id.to_owned(), None);
+        verify::Placement { job, nodes, nodes_wanted, request, whole_node: false, candidates }
+    });
+    assert_eq!(verify::check(&total, &used, &placed.collect::<Vec<_>>()), Ok(()));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
@@ -409,6 +443,11 @@ proptest! {
     #[test]
     fn several_nodes_are_the_best_set(shape in shapes(1..9)) {
         several(&shape);
+    }
+
+    #[test]
+    fn answers_pass_the_checker(shape in shapes(1..120), best in any::<bool>()) {
+        solved(&shape, if best { Mode::Best } else { Mode::Seed });
     }
 
     #[test]
