@@ -255,6 +255,7 @@ pub enum Mutation {
 }
 
 /// Arguments of [`super::solve`] beside the problem.
+#[allow(missing_debug_implementations)] // nor has the clock one
 #[derive(Clone, Copy)]
 pub struct Options<'a> {
     /// How to solve.
@@ -276,17 +277,6 @@ pub struct Options<'a> {
     pub bred: Option<&'a Bred>,
     /// Whether to fill [`Answer::explain`].
     pub explain: bool,
-}
-
-impl std::fmt::Debug for Options<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Options")
-            .field("mode", &self.mode)
-            .field("seed", &self.seed)
-            .field("threads", &self.threads)
-            .field("explain", &self.explain)
-            .finish_non_exhaustive()
-    }
 }
 
 impl Problem {

@@ -71,6 +71,7 @@ named_modes! { Mode:
 }
 
 /// Options of [`solve`].
+#[allow(missing_debug_implementations)] // nor has the clock one
 #[derive(Clone, Copy)]
 pub struct Options<'a> {
     /// The method.
@@ -81,16 +82,6 @@ pub struct Options<'a> {
     pub expired: &'a (dyn Fn() -> bool + 'a),
     /// Adds [`Answer::explain`].
     pub explain: bool,
-}
-
-impl std::fmt::Debug for Options<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Options")
-            .field("mode", &self.mode)
-            .field("seed", &self.seed)
-            .field("explain", &self.explain)
-            .finish_non_exhaustive()
-    }
 }
 
 /// An error for which there is no answer.
