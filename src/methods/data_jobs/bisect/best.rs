@@ -97,7 +97,7 @@ fn probe_all(
     let mut by_end = |makespan: f64, budget: &mut Budget<'_>| {
         constructor.probe(&instance.queue, makespan, budget)
     };
-    best.offer(seed::bisect((up, best.lower), true, &mut by_end, probes, budget), "ends");
+    best.offer(seed::bisect(instance, (up, best.lower), true, &mut by_end, probes, budget), "ends");
     for smooth in SMOOTH {
         if best.end() <= best.lower * (1.0 + GAP_OF_ORDERS) || budget.is_over() {
             break;
@@ -106,7 +106,10 @@ fn probe_all(
             seed::probe(instance, smooth, makespan, budget)
         };
         let range = (best.end(), best.lower);
-        best.offer(seed::bisect(range, true, &mut weighed, probes, budget), "smoothed weights");
+        best.offer(
+            seed::bisect(instance, range, true, &mut weighed, probes, budget),
+            "smoothed weights",
+        );
     }
     let mut random = Stream::new(options.seed);
     let cells = instance.hosts.len().saturating_mul(instance.queue.len());
@@ -169,8 +172,9 @@ fn assign_again(instance: &Instance, schedule: &Schedule) -> Schedule {
     for placed in &schedule.placed {
         let hosts = instance.hosts_of(&placed.cores);
         let waits = offsets(instance, &placed.cores, &available);
-        let mut assignment = best_assignment(instance, &instance.jobs[placed.job], &hosts, &waits);
-        let end = |assignment| Placed::end_of(instance, &placed.cores, assignment, &available);
+        let job = &instance.jobs[placed.job];
+        let mut assignment = best_assignment(instance, job, &hosts, &waits);
+        let end = |assignment| Placed::end_of(instance, job, &placed.cores, assignment, &available);
         if end(&placed.assignment) < end(&assignment) {
             assignment = placed.assignment.clone();
         }

@@ -151,7 +151,7 @@ impl<'a> Constructor<'a> {
             let hosts = self.instance.hosts_of(&cores);
             let waits = offsets(self.instance, &cores, available);
             let assignment = best_assignment(self.instance, job, &hosts, &waits);
-            let end = Placed::end_of(self.instance, &cores, &assignment, available);
+            let end = Placed::end_of(self.instance, job, &cores, &assignment, available);
             if end <= makespan + SLACK_MS {
                 placed = Some(Placed::new(self.instance, i, cores, assignment, available));
                 break;

@@ -7,22 +7,13 @@
 
 use std::cell::Cell;
 
-use super::assignment::{local_first, migrate};
+use super::assignment::local_first;
 use super::budget::Budget;
-use super::instance::{Instance, SLACK_MS};
+use super::instance::Instance;
 use super::rigid::{self, Form};
 use super::schedule::{Placed, Schedule};
-use super::seed::{Probe, Probed, bisect, migrate_all, on_one_core};
-use phalanx_core::limits::BISECT_MIGRATIONS_MAX;
-
-/// Bounds that the forms of one number of cores have in common.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Room {
-    cores: usize,
-    per_host: usize,
-    hosts_min: usize,
-    hosts_max: usize,
-}
+use super::seed::{Probe, Probed, bisect, in_time, migrated, on_one_core};
+use super::weights::{Chooser, Room};
 
 /// Numbers of cores, the least first.
 fn rooms(forms: &[Form]) -> Vec<Room> {
@@ -79,11 +70,7 @@ pub(super) fn run(
         feasible.set(feasible.get() || matches!(found, Probe::Feasible(_)));
         found
     };
-    let mut best = bisect((up, down), false, &mut prober, probes, budget)?;
-    if instance.moment == 3 {
-        migrate_all(instance, &mut best);
-    }
-    Some(best)
+    bisect(instance, (up, down), false, &mut prober, probes, budget)
 }
 
 /// Steps that it takes to choose the cores of a form and to assign the blocks.
@@ -107,18 +94,10 @@ fn probe(
             if !budget.spend(work(problem, *i, *room) + available.len()) {
                 return Probe::OutOfBudget;
             }
-            let Some(cores) = choose(problem, instance, *i, *room, &available, makespan) else {
-                continue;
-            };
-            let hosts = instance.hosts_of(&cores);
-            let mut assignment = local_first(instance, job, &hosts);
-            if instance.moment == 1 {
-                let threshold = job.threshold_ms();
-                migrate(instance, job, &hosts, &mut assignment, threshold, BISECT_MIGRATIONS_MAX);
-            }
-            let free = |&core: &usize| available[core].max(job.earliest_on(instance.host_of[core]));
-            let start = cores.iter().map(free).fold(0.0, f64::max);
-            if start + assignment.longest() <= makespan + SLACK_MS {
+            let cores = choose(problem, instance, *i, *room, &available, makespan);
+            if let Some(cores) = cores
+                && let Some(assignment) = in_time(instance, job, &cores, &available, makespan)
+            {
                 placed = Some(Placed::new(instance, *i, cores, assignment, &mut available));
                 break;
             }
@@ -126,25 +105,10 @@ fn probe(
         let Some(placed) = placed else { return Probe::Infeasible };
         schedule.placed.push(placed);
     }
-    if instance.moment == 2 {
-        migrate_all(instance, &mut schedule);
-    } else {
-        schedule.recompute(instance);
-    }
-    Probe::Feasible(schedule)
+    Probe::Feasible(migrated(instance, schedule))
 }
 
-/// A host that a job may use.
-struct Place {
-    host: usize,
-    /// (free from, core), the first free one first.
-    cores: Vec<(f64, usize)>,
-    beta: f64,
-    count: usize,
-}
-
-/// Cores one by one: the largest phi beta t; equal: larger t, larger phi, lower index. Phi is that
-/// of as many cores as there are then, so those of fewer stay where the forms allow it.
+/// The cores of a job, as its room allows.
 fn choose(
     problem: &rigid::Problem,
     instance: &Instance,
@@ -153,53 +117,11 @@ fn choose(
     available: &[f64],
     makespan: f64,
 ) -> Option<Vec<usize>> {
-    let job = &instance.jobs[i];
-    let mut places: Vec<Place> = problem.jobs[i]
-        .allowed
-        .iter()
-        .filter_map(|&(host, from)| {
-            let own = instance.hosts.get(host)?;
-            let mut cores: Vec<(f64, usize)> = (own.first..own.first + own.cores)
-                .map(|core| (available[core].max(from), core))
-                .collect();
-            cores.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-            cores.truncate(room.per_host);
-            let held = job.held.binary_search_by_key(&host, |held| held.0);
-            let bytes = held.map_or(0.0, |at| job.held[at].1);
-            let beta = if job.total > 0.0 { bytes / job.total } else { 0.0 };
-            Some(Place { host, cores, beta, count: 0 })
-        })
-        .collect();
-    places.sort_by_key(|place| place.host);
-    let (mut chosen, mut hosts, mut reach) = (Vec::with_capacity(room.cores), 0, 0);
-    while chosen.len() < room.cores {
-        let left = room.cores - chosen.len();
-        let only_new = hosts + left <= room.hosts_min;
-        let mut best: Option<((f64, f64, f64), usize)> = None;
-        for (at, place) in places.iter().enumerate() {
-            let Some(&(from, _)) = place.cores.get(place.count) else { continue };
-            // The hosts that may follow must be able to hold the rest.
-            let rest = room.hosts_max.saturating_sub(hosts + 1) * room.per_host;
-            let new = hosts < room.hosts_max && reach + place.cores.len() + rest >= room.cores;
-            if (place.count == 0 && !new) || (place.count > 0 && only_new) {
-                continue;
-            }
-            let phi = 1.0 - place.count as f64 / (chosen.len() + 1) as f64;
-            let t = if from <= 0.0 { 1.0 } else { (1.0 - from / makespan).max(0.0) };
-            let weight = (phi * place.beta * t, t, phi);
-            if best.is_none_or(|(most, _)| weight > most) {
-                best = Some((weight, at));
-            }
-        }
-        let place = &mut places[best?.1];
-        if place.count == 0 {
-            hosts += 1;
-            reach += place.cores.len();
-        }
-        chosen.push(place.cores[place.count].1);
-        place.count += 1;
-    }
-    (hosts >= room.hosts_min).then_some(chosen)
+    let allowed = problem.jobs[i].allowed.iter().copied();
+    let free = (available, makespan);
+    let mut chooser = Chooser::new(instance, &instance.jobs[i], allowed, free, room, 0.0);
+    let full = (0..room.cores).all(|_| chooser.add()) && chooser.hosts >= room.hosts_min;
+    full.then_some(chooser.chosen)
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::assignment::Assignment;
-use super::instance::{Instance, SLACK_MS};
+use super::instance::{Instance, Job, SLACK_MS};
 use super::problem::Start;
 
 /// A job of a schedule.
@@ -74,11 +74,13 @@ impl Placed {
     /// End of a job on cores that are free at `available`.
     pub(super) fn end_of(
         instance: &Instance,
+        job: &Job,
         cores: &[usize],
         assignment: &Assignment,
         available: &[f64],
     ) -> f64 {
-        let free = cores.iter().map(|&core| available[core]);
+        let from = |core: usize| job.earliest_on(instance.host_of[core]);
+        let free = cores.iter().map(|&core| available[core].max(from(core)));
         match instance.start {
             Start::Gang => free.fold(0.0, f64::max) + assignment.longest(),
             Start::Async => {

@@ -6,7 +6,7 @@ use super::assignment::{Assignment, local_first, migrate};
 use super::budget::Budget;
 use super::instance::{Instance, Job, SLACK_MS, whole_ms};
 use super::schedule::{Placed, Schedule};
-use super::weights::Chooser;
+use super::weights::{Chooser, Room};
 use phalanx_core::limits::{BISECT_MIGRATIONS_MAX, BISECT_PROBES_MAX};
 
 /// A makespan that was probed.
@@ -45,18 +45,31 @@ pub(super) fn bounds(instance: &Instance, budget: &mut Budget<'_>) -> Option<(f6
     for &i in &instance.queue {
         let job = &instance.jobs[i];
         up = up.max(on_one_core(instance, job, &|_| true));
-        let mut chooser = Chooser::new(instance, job, &idle, 1.0, 0.0);
+        let mut chooser = chooser(instance, job, (&idle, 1.0), 0.0);
         let mut least = f64::INFINITY;
         for n in 1..=job.cap {
-            if !budget.spend(instance.hosts.len() + job.blocks.len() * n) || !chooser.add(n) {
+            if !budget.spend(instance.hosts.len() + job.blocks.len() * n) || !chooser.add() {
                 return None;
             }
-            let hosts = instance.hosts_of(chooser.chosen());
+            let hosts = instance.hosts_of(&chooser.chosen);
             least = least.min(local_first(instance, job, &hosts).longest());
         }
         down = down.max(least);
     }
     Some((up, down))
+}
+
+/// Any of so many cores as the source's method gives a job.
+fn chooser<'a>(
+    instance: &'a Instance,
+    job: &Job,
+    free: (&'a [f64], f64),
+    smooth: f64,
+) -> Chooser<'a> {
+    let most = usize::MAX;
+    let room = Room { cores: job.cap, per_host: most, hosts_min: 0, hosts_max: most };
+    let all = (0..instance.hosts.len()).map(|host| (host, 0.0));
+    Chooser::new(instance, job, all, free, room, smooth)
 }
 
 /// Milliseconds of a job on one core, that of the host that it may use with most of its blocks.
@@ -70,8 +83,10 @@ pub(super) fn on_one_core(instance: &Instance, job: &Job, may: &dyn Fn(usize) ->
 
 /// Bisection between two bounds. The upper one, which knows nothing of queueing, is doubled until
 /// it is feasible; the lower one stays, because less may be feasible. With `tighten` the upper one
-/// becomes what a feasible probe really reached. Returns the earliest end of all feasible probes.
+/// becomes what a feasible probe really reached, and blocks have migrated. Returns the earliest end
+/// of all feasible probes.
 pub(super) fn bisect(
+    instance: &Instance,
     (up, down): (f64, f64),
     tighten: bool,
     probe: &mut Prober<'_>,
@@ -114,6 +129,9 @@ pub(super) fn bisect(
             break;
         }
     }
+    if instance.moment == 3 && !tighten {
+        best.iter_mut().for_each(|best| migrate_all(instance, best));
+    }
     best
 }
 
@@ -134,12 +152,7 @@ pub(super) fn probe(
             Probe::OutOfBudget => return Probe::OutOfBudget,
         }
     }
-    if instance.moment == 2 {
-        migrate_all(instance, &mut schedule);
-    } else {
-        schedule.recompute(instance);
-    }
-    Probe::Feasible(schedule)
+    Probe::Feasible(migrated(instance, schedule))
 }
 
 fn place(
@@ -154,35 +167,55 @@ fn place(
     if !budget.spend(instance.host_of.len()) {
         return Probe::OutOfBudget;
     }
-    let mut chooser = Chooser::new(instance, job, available, makespan, smooth);
+    let mut chooser = chooser(instance, job, (available, makespan), smooth);
     let mut fits: Option<(Vec<usize>, Assignment)> = None;
     for n in 1..=job.cap {
         if !budget.spend(instance.hosts.len() + job.blocks.len() * n) {
             return Probe::OutOfBudget;
         }
-        if !chooser.add(n) {
+        if !chooser.add() {
             break;
         }
-        let hosts = instance.hosts_of(chooser.chosen());
-        let mut assignment = local_first(instance, job, &hosts);
-        if instance.moment == 1 {
-            let threshold = job.threshold_ms();
-            migrate(instance, job, &hosts, &mut assignment, threshold, BISECT_MIGRATIONS_MAX);
-        }
-        let cores = chooser.chosen().to_vec();
-        // A copy only of what the job would occupy: its end decides.
-        let end = Placed::end_of(instance, &cores, &assignment, available);
-        if end <= makespan + SLACK_MS {
-            fits = Some((cores, assignment));
+        let cores = &chooser.chosen;
+        if let Some(assignment) = in_time(instance, job, cores, available, makespan) {
+            fits = Some((cores.to_vec(), assignment));
             break;
         }
     }
-    drop(chooser);
     fits.map(|(cores, assignment)| Placed::new(instance, i, cores, assignment, available)).into()
 }
 
+/// The blocks of a job on these cores, if it ends by the makespan.
+pub(super) fn in_time(
+    instance: &Instance,
+    job: &Job,
+    cores: &[usize],
+    available: &[f64],
+    makespan: f64,
+) -> Option<Assignment> {
+    let hosts = instance.hosts_of(cores);
+    let mut assignment = local_first(instance, job, &hosts);
+    if instance.moment == 1 {
+        let threshold = job.threshold_ms();
+        migrate(instance, job, &hosts, &mut assignment, threshold, BISECT_MIGRATIONS_MAX);
+    }
+    // A copy only of what the job would occupy: its end decides.
+    let end = Placed::end_of(instance, job, cores, &assignment, available);
+    (end <= makespan + SLACK_MS).then_some(assignment)
+}
+
+/// A probe's schedule with its times, blocks migrated where that is the moment.
+pub(super) fn migrated(instance: &Instance, mut schedule: Schedule) -> Schedule {
+    if instance.moment == 2 {
+        migrate_all(instance, &mut schedule);
+    } else {
+        schedule.recompute(instance);
+    }
+    schedule
+}
+
 /// Migration in every job, then the times anew.
-pub(super) fn migrate_all(instance: &Instance, schedule: &mut Schedule) {
+fn migrate_all(instance: &Instance, schedule: &mut Schedule) {
     for placed in &mut schedule.placed {
         let job = &instance.jobs[placed.job];
         let hosts = instance.hosts_of(&placed.cores);
@@ -202,9 +235,5 @@ pub(super) fn run(
     let bounds = bounds(instance, budget)?;
     let mut prober =
         |makespan: f64, budget: &mut Budget<'_>| probe(instance, 0.0, makespan, budget);
-    let mut best = bisect(bounds, false, &mut prober, probes, budget)?;
-    if instance.moment == 3 {
-        migrate_all(instance, &mut best);
-    }
-    Some(best)
+    bisect(instance, bounds, false, &mut prober, probes, budget)
 }

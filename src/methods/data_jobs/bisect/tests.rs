@@ -7,7 +7,7 @@ use super::instance::{Instance, whole_ms};
 use super::problem::Problem;
 use super::schedule::Schedule;
 use super::seed::bisect;
-use super::weights::Chooser;
+use super::weights::{Chooser, Room};
 use serde_json::{Value, json};
 
 /// Blocks as (megabytes, hosts); jobs as (speed, blocks).
@@ -86,7 +86,9 @@ fn evaluator_of_one_host() {
 fn core_weights() {
     let blocks: [(f64, &[usize]); 4] = [(64.0, &[0, 1]), (64.0, &[0]), (32.0, &[1]), (16.0, &[0])];
     let case = instance(0.05, 125.0, &[&[100.0, 0.0], &[400.0, 0.0]], &[job(0, 50.0, &blocks)]);
-    let mut chooser = Chooser::new(&case, &case.jobs[0], &case.available, 1000.0, 0.0);
+    let room = Room { cores: 3, per_host: 3, hosts_min: 0, hosts_max: 3 };
+    let (job, free) = (&case.jobs[0], (&*case.available, 1000.0));
+    let mut chooser = Chooser::new(&case, job, [(0, 0.0), (1, 0.0)].into_iter(), free, room, 0.0);
     let expect = |found: Vec<Option<(usize, f64)>>, wanted: [(usize, f64); 2]| {
         for (found, (core, weight)) in found.into_iter().zip(wanted) {
             let (found_core, found_weight) = found.unwrap();
@@ -94,13 +96,13 @@ fn core_weights() {
             near(found_weight, weight);
         }
     };
-    expect(chooser.weights(1), [(1, 0.818_182), (3, 0.545_455)]);
-    assert!(chooser.add(1));
-    expect(chooser.weights(2), [(0, 0.368_182), (3, 0.545_455)]);
-    assert!(chooser.add(2));
-    expect(chooser.weights(3), [(0, 0.490_909), (2, 0.218_182)]);
-    assert!(chooser.add(3));
-    assert_eq!(chooser.chosen(), [1, 3, 0]);
+    expect(chooser.weights(), [(1, 0.818_182), (3, 0.545_455)]);
+    assert!(chooser.add());
+    expect(chooser.weights(), [(0, 0.368_182), (3, 0.545_455)]);
+    assert!(chooser.add());
+    expect(chooser.weights(), [(0, 0.490_909), (2, 0.218_182)]);
+    assert!(chooser.add());
+    assert_eq!(chooser.chosen, [1, 3, 0]);
 }
 
 #[test]
@@ -136,8 +138,9 @@ fn an_upper_bound_that_is_doubled_leaves_the_lower_one() {
         let feasible = makespan >= 8.0 && !(9.5..11.5).contains(&makespan);
         feasible.then(|| Schedule { end: makespan, ..Schedule::default() }).into()
     };
-    let (mut probes, mut budget) = (Vec::new(), Budget::new(1000, &|| false));
-    let best = bisect((10.0, 4.0), false, &mut prober, &mut probes, &mut budget).unwrap();
+    let (case, mut probes) = (instance(0.05, 125.0, &[], &[]), Vec::new());
+    let mut budget = Budget::new(1000, &|| false);
+    let best = bisect(&case, (10.0, 4.0), false, &mut prober, &mut probes, &mut budget).unwrap();
     near(best.end, 8.0);
     let first: Vec<(f64, bool)> = probes.iter().map(|p| (p.makespan, p.feasible)).collect();
     assert_eq!(first[..4], [(10.0, false), (20.0, true), (12.0, true), (8.0, true)]);

@@ -3,105 +3,135 @@
 
 use super::instance::{Instance, Job};
 
-/// Chooses cores one by one for one job.
+/// Cores that a job may get: altogether, of one host, and on how many hosts.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Room {
+    pub(super) cores: usize,
+    pub(super) per_host: usize,
+    pub(super) hosts_min: usize,
+    pub(super) hosts_max: usize,
+}
+
+/// A host that the job may use.
+struct Place {
+    host: usize,
+    /// Time before which the job cannot start there for other reasons than cores, ms.
+    from: f64,
+    beta: f64,
+    /// Cores of the host that the job already has.
+    count: usize,
+    /// The first free one of the others, with the ms at which it is free.
+    next: Option<(f64, usize)>,
+}
+
+/// Chooses cores one by one for one job. Phi is that of as many cores as there are then, so those
+/// of fewer stay where the room allows it.
 pub(super) struct Chooser<'a> {
     instance: &'a Instance,
     available: &'a [f64],
     /// The probed makespan, ms.
     makespan: f64,
-    /// beta of each host, smoothing included.
-    beta: Vec<f64>,
-    /// Cores of each host that the job already has.
-    count: Vec<usize>,
-    /// The best core of each host that is not chosen yet, with its t.
-    next: Vec<Option<(f64, usize)>>,
-    chosen: Vec<usize>,
+    room: Room,
+    places: Vec<Place>,
+    /// Hosts that have a core of the job, and the most cores that it may have there.
+    pub(super) hosts: usize,
+    reach: usize,
+    /// The cores so far, in the order of choice.
+    pub(super) chosen: Vec<usize>,
 }
 
 impl<'a> Chooser<'a> {
-    /// `available` are the ms at which cores are free; `smooth` is added to every beta,
-    /// so that hosts without data can be chosen before the others are used up.
+    /// `allowed` are the hosts of the job, ascending, with the ms before which it cannot start
+    /// there; `available` those at which cores are free. `smooth` is added to every beta, so that
+    /// hosts without data can be chosen before the others are used up.
     pub(super) fn new(
         instance: &'a Instance,
         job: &Job,
-        available: &'a [f64],
-        makespan: f64,
+        allowed: impl Iterator<Item = (usize, f64)>,
+        (available, makespan): (&'a [f64], f64),
+        room: Room,
         smooth: f64,
     ) -> Self {
-        let mut beta = vec![smooth; instance.hosts.len()];
-        if job.total > 0.0 {
-            for &(host, held) in &job.held {
-                beta[host] += held / job.total;
-            }
-        }
-        let count = vec![0; instance.hosts.len()];
-        let next = vec![None; instance.hosts.len()];
+        let place = |(host, from)| {
+            let held = job.held.binary_search_by_key(&host, |held| held.0);
+            let held = held.map_or(0.0, |at| job.held[at].1);
+            let beta = smooth + if job.total > 0.0 { held / job.total } else { 0.0 };
+            Place { host, from, beta, count: 0, next: None }
+        };
+        let known = allowed.filter(|(host, _)| *host < instance.hosts.len());
+        let (places, chosen) = (known.map(place).collect(), Vec::new());
         let mut chooser =
-            Self { instance, available, makespan, beta, count, next, chosen: Vec::new() };
-        for host in 0..instance.hosts.len() {
-            chooser.advance(host);
-        }
+            Self { instance, available, makespan, room, places, hosts: 0, reach: 0, chosen };
+        (0..chooser.places.len()).for_each(|at| chooser.advance(at));
         chooser
     }
 
-    /// t of a core: the part of the makespan that it is free.
-    fn t(&self, core: usize) -> f64 {
-        let at = self.available[core];
-        if at <= 0.0 { 1.0 } else { (1.0 - at / self.makespan).max(0.0) }
+    /// The most cores of a host that the job may have.
+    fn size(&self, place: &Place) -> usize {
+        self.instance.hosts[place.host].cores.min(self.room.per_host)
     }
 
-    /// Finds the best remaining core of a host: phi and beta are those of the host.
-    fn advance(&mut self, host: usize) {
-        let place = &self.instance.hosts[host];
-        let mut best: Option<(f64, usize)> = None;
-        for core in place.first..place.first + place.cores {
-            let t = self.t(core);
-            if best.is_none_or(|(most, _)| t > most) && !self.is_chosen(host, core) {
-                best = Some((t, core));
+    /// Finds the first free one of the cores that are left of a host.
+    fn advance(&mut self, at: usize) {
+        let place = &self.places[at];
+        let host = &self.instance.hosts[place.host];
+        let mut next: Option<(f64, usize)> = None;
+        let left =
+            host.first..host.first + if place.count < self.size(place) { host.cores } else { 0 };
+        for core in left {
+            let free = self.available[core].max(place.from).max(0.0);
+            let chosen = || place.count > 0 && self.chosen.contains(&core);
+            if next.is_none_or(|(first, _)| free < first) && !chosen() {
+                next = Some((free, core));
             }
         }
-        self.next[host] = best;
+        self.places[at].next = next;
     }
 
-    fn is_chosen(&self, host: usize, core: usize) -> bool {
-        self.count[host] > 0 && self.chosen.contains(&core)
+    /// The weight lambda of a host's next core, and t and phi, which decide where it is equal; t is
+    /// the part of the makespan that the core is free.
+    fn weight(&self, place: &Place, free: f64) -> (f64, f64, f64) {
+        let phi = 1.0 - place.count as f64 / (self.chosen.len() + 1) as f64;
+        let t = if free <= 0.0 { 1.0 } else { (1.0 - free / self.makespan).max(0.0) };
+        (phi * place.beta * t, t, phi)
     }
 
-    /// The weight lambda of the best remaining core of each host, when the job is to get
-    /// `n` cores; `None` where the host has no more.
+    /// The next core of each host and its lambda.
     #[cfg(test)]
-    pub(super) fn weights(&self, n: usize) -> Vec<Option<(usize, f64)>> {
-        let weigh = |host: usize| {
-            self.next[host].map(|(t, core)| (core, self.phi(host, n) * self.beta[host] * t))
-        };
-        (0..self.next.len()).map(weigh).collect()
+    pub(super) fn weights(&self) -> Vec<Option<(usize, f64)>> {
+        let weigh =
+            |place: &Place| place.next.map(|(free, core)| (core, self.weight(place, free).0));
+        self.places.iter().map(weigh).collect()
     }
 
-    fn phi(&self, host: usize, n: usize) -> f64 {
-        1.0 - self.count[host] as f64 / n as f64
-    }
-
-    /// Adds the core with the largest lambda; ties: t, phi, lowest index. False when the
-    /// cluster has no more.
-    pub(super) fn add(&mut self, n: usize) -> bool {
+    /// Adds the core with the largest lambda; ties: t, phi, lowest index. False when the job may
+    /// have no more.
+    pub(super) fn add(&mut self) -> bool {
+        let Room { cores, per_host, hosts_min, hosts_max } = self.room;
+        let only_new = self.hosts + cores.saturating_sub(self.chosen.len()) <= hosts_min;
+        let behind = hosts_max.saturating_sub(self.hosts + 1).saturating_mul(per_host);
         let mut best: Option<((f64, f64, f64), usize, usize)> = None;
-        for (host, next) in self.next.iter().enumerate() {
-            let Some((t, core)) = *next else { continue };
-            let phi = self.phi(host, n);
-            let weight = (phi * self.beta[host] * t, t, phi);
-            if best.is_none_or(|(most, _, _)| weight > most) {
-                best = Some((weight, host, core));
+        for (at, place) in self.places.iter().enumerate() {
+            let Some((free, core)) = place.next else { continue };
+            // The hosts that may follow must be able to hold the rest.
+            let holds = || (self.reach + self.size(place)).saturating_add(behind) >= cores;
+            let new = place.count == 0;
+            if (new && !(self.hosts < hosts_max && holds())) || (!new && only_new) {
+                continue;
+            }
+            let weight = self.weight(place, free);
+            if best.is_none_or(|(most, ..)| weight > most) {
+                best = Some((weight, at, core));
             }
         }
-        let Some((_, host, core)) = best else { return false };
+        let Some((_, at, core)) = best else { return false };
+        if self.places[at].count == 0 {
+            self.hosts += 1;
+            self.reach += self.size(&self.places[at]);
+        }
         self.chosen.push(core);
-        self.count[host] += 1;
-        self.advance(host);
+        self.places[at].count += 1;
+        self.advance(at);
         true
-    }
-
-    /// The cores so far, in the order of choice.
-    pub(super) fn chosen(&self) -> &[usize] {
-        &self.chosen
     }
 }
