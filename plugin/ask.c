@@ -11,7 +11,7 @@
 #include "stats.h"
 
 #define NS_PER_US 1000ull
-#define SPIN_NS 100000ull  /* looking for an answer before sleeping */
+#define SPIN_NS 250000ull  /* looking for an answer before sleeping */
 #define SPIN_SKIP_MAX 64u  /* asks without it after it was in vain */
 
 /* Number of asks that still sleep at once. An answer usually comes within some tens of

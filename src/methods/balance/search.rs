@@ -323,7 +323,7 @@ impl<'a> Search<'a> {
     /// or all of them when they are fewer.
     pub(super) fn first_accepting(&mut self, wanted: usize) -> Vec<Choice> {
         /// Nodes tried one by one before the index is asked.
-        const TRIES: usize = 96;
+        const TRIES: usize = 16;
         let mut found = Vec::new();
         for (tries, node) in self.poll_order().enumerate() {
             if tries == TRIES + 2 * wanted {
