@@ -321,6 +321,8 @@ ROWS = (
     suite("topology", 55),
     suite("grammar", 75, "--requests", "600"),
     suite("order", 115),
+    suite("compare", 50, "--jobs", "150"),
+    suite("compare-long", 190, "compare.py", lane="quiet", gate="all"),
     suite("gangs", 129),
     suite("modes", 25, *only(MODES)),
     suite("modes-rest", 40, "modes.py", *skip(MODES), gate="all"),
