@@ -362,7 +362,7 @@ ROWS = (
     suite("faults-rest", 150, "faults.py", *skip(FAULTS), lane="quiet", gate="all"),
     suite("reality", 45, "--together", lane="quiet", gate="all"),
     suite("replay-log", 130, "replay_log.py", "--jobs=60", "--slots=16", "--span=40",
-          lane="quiet", gate="all"),
+          "--segment=3", lane="quiet", gate="all"),
 
     # The same on the newer Slurm.
     suite_new("soft_limits", 175),

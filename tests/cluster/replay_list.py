@@ -169,10 +169,16 @@ def as_swf(replay, begin_s):
     return "".join(lines)
 
 
-def figures(jobs, submits, starts):
-    """{key: number} of a list that was worked through."""
+def card(jobs, submits, starts):
+    """{key: number} of a list that was worked through; a third of the jobs is short, or long."""
     waits = [max(0.0, start - submit) for submit, start in zip(submits, starts)]
     slow = [max(1.0, (wait + job.run_s) / max(job.run_s, TAU_S))
             for wait, job in zip(waits, jobs)]
+    work = [job.run_s * job.size for job in jobs]
+    by_run = [wait for _, wait in sorted(zip((job.run_s for job in jobs), waits))]
+    third = len(jobs) // 3
     return {"bounded_slowdown_mean": statistics.fmean(slow), "wait_mean_s": statistics.fmean(waits),
+            "wait_by_work_s": sum(wait * own for wait, own in zip(waits, work)) / sum(work),
+            "wait_short_mean_s": statistics.fmean(by_run[:third]),
+            "wait_long_mean_s": statistics.fmean(by_run[-third:]),
             "wait_p95_s": sorted(waits)[len(waits) * 95 // 100], "wait_max_s": max(waits)}

@@ -53,7 +53,7 @@ class Cluster(jobs.JobsMixin):
         self.stock, self.config, self.extra = stock, config, list(extra)
         self.nodes_text, self.cloud, self.with_dbd = nodes, cloud, slurmdbd
         self.files, self.overlay, self.with_daemon = dict(files or {}), overlay, daemon
-        self.nodes_where = nodes_where
+        self.nodes_where, self.fair_wait_s = nodes_where, FAIR_WAIT_S
         self.id, self.processes, self.ports, self.fragment = "", [], {}, None
 
     def __enter__(self):
@@ -407,8 +407,9 @@ class Cluster(jobs.JobsMixin):
         _write(self.paths.phalanx_toml,
                conf.phalanx_toml(self.paths, text, self.config or "phalanx.toml"))
         # As if jobs had waited long before: a test has no time to wait until they have.
-        waited = {name: FAIR_WAIT_S for name in conf.partition_names(self.fragment, self.cloud)}
-        _write(os.path.join(self.paths.var, "order.json"), json.dumps(waited))
+        names = conf.partition_names(self.fragment, self.cloud)
+        _write(os.path.join(self.paths.var, "order.json"),
+               json.dumps(dict.fromkeys(names, self.fair_wait_s)))
         return text or ""
 
     def spawn(self, role, argv, variables=None):
