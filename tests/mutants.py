@@ -39,6 +39,7 @@ TESTS = {
     "mirror": f"{CARGO} test -q -p phalanx-mirror --lib",
     "hdfs": f"{CARGO} test -q -p phalanx-hdfs --lib",
     "methods": f"{CARGO} test -q -p phalanx-methods --lib",
+    "methods-it": f"{CARGO} test -q -p phalanx-methods --test it",
     "service": f"{CARGO} test -q -p phalanx-service --lib",
     "daemon": f"{CARGO} test -q -p phalanx-service --test it",
     "tcp": f"{CARGO} build -q --workspace --bins && "
