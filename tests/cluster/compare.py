@@ -30,6 +30,7 @@ EXTRA = [f"SchedulerParameters={SCHEDULER},defer".replace("sched_interval=2", "s
 USERS = ("bin", "daemon", "nobody", "sys")
 TASKS = 3           # of each array
 DEVIATIONS = 4      # of chance, beyond which arms are not as they were drawn
+LONG = 600          # jobs, of the list for which the order has to act
 FAR = 1.8           # half intervals of 95 %, of four figures at once
 END_S = 400
 case = Cases()
@@ -142,8 +143,9 @@ def half(suite):
     suite.expect(placed["slurm"] == {"stock"} and placed["phalanx"] - {"stock"}, f"{placed}")
     stock = {name for name, one in runs.items() if one["arm"] == "slurm 0.5"}
     of_stock = {name.split("_")[0] for name in stock}
-    suite.expect(moved and not moved & of_stock, f"moved: {sorted(moved)[:9]}, Slurm's among them "
-                 f"{sorted(moved & of_stock)[:9]}")
+    # A short list may be over before waits are long enough for the order to act.
+    suite.expect(moved or suite.count < LONG, "the order moved nobody")
+    suite.expect(not moved & of_stock, f"Slurm's jobs moved: {sorted(moved & of_stock)[:9]}")
     mode = phalanx_json(suite.cluster, "explain", max(stock, key=lambda job: runs[job]["job_id"]))
     suite.expect("Slurm alone" in mode["mode"], f"{mode['mode']}")
     waits = [one["start_s"] - one["submit_s"] for one in runs.values()]
@@ -181,7 +183,7 @@ def setting(root, args):
 
 def options(parser):
     """What this suite has beside the usual."""
-    parser.add_argument("--jobs", type=int, default=600,
+    parser.add_argument("--jobs", type=int, default=LONG,
                         help="length of each list, arrays as one (default 600)")
 
 
