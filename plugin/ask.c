@@ -14,7 +14,7 @@
 #define SPIN_NS 250000ull  /* looking for an answer before sleeping */
 #define SPIN_SKIP_MAX 64u  /* asks without it after it was in vain */
 
-/* Number of asks that still sleep at once. An answer usually comes within some tens of
+/* Number of asks that still sleep at once. An answer usually comes within 50 to 150
  * microseconds; a thread that sleeps gets a busy CPU back only after milliseconds. So an ask polls
  * for a short time first; after a vain poll one ask sleeps at once, then two, four ... Protected,
  * as spin_fails, by the right to read (link_rx_begin()). */

@@ -255,7 +255,7 @@ pub enum Mutation {
 }
 
 /// Arguments of [`super::solve`] beside the problem.
-#[allow(missing_debug_implementations)] // nor has the clock one
+#[allow(missing_debug_implementations)] // a clock is a function, which has none
 #[derive(Clone, Copy)]
 pub struct Options<'a> {
     /// How to solve.

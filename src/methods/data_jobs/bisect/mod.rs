@@ -71,7 +71,7 @@ named_modes! { Mode:
 }
 
 /// Options of [`solve`].
-#[allow(missing_debug_implementations)] // nor has the clock one
+#[allow(missing_debug_implementations)] // a clock is a function, which has none
 #[derive(Clone, Copy)]
 pub struct Options<'a> {
     /// The method.
