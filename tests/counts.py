@@ -18,6 +18,7 @@ import re
 import subprocess
 import sys
 import tempfile
+from statistics import median_low
 
 import stages
 
@@ -69,7 +70,8 @@ def pieces():
 
 
 def count(before, function, argv):
-    """(instructions, allocations) within a function, from the end of another. Raises Failed."""
+    """(instructions, allocations) of a turn within a function, each after another's end. Raises
+    Failed."""
     with tempfile.TemporaryDirectory() as scratch:
         # Of two options with one pattern callgrind takes one.
         output("valgrind", "--tool=callgrind", "-q", f"--callgrind-out-file={scratch}/out",
@@ -79,13 +81,17 @@ def count(before, function, argv):
         for name in sorted(os.listdir(scratch), key=lambda name: int(name.partition(".")[2] or 0)):
             with open(os.path.join(scratch, name), encoding="utf-8", errors="replace") as file:
                 text = file.read()
-            if re.search(rf"^desc: Trigger: --dump-after={function}", text, re.MULTILINE):
-                turns.append(read(text.splitlines()))
+            after = re.search(r"^desc: Trigger: --dump-after=(.*)", text, re.MULTILINE)
+            if after and after[1].startswith(before):
+                turns.append((0, 0))
+            elif turns and after and after[1].startswith(function):
+                turns[-1] = tuple(map(sum, zip(turns[-1], read(text.splitlines()))))
     if not turns or not turns[0][0]:
         raise Failed(f"{' '.join(argv)}: nothing was counted: has {function} another name?")
-    # Calls of allocators count since the last profile that has instructions: the first one has
-    # those of the preparation.
-    return sum(turn[0] for turn in turns), sum(turn[1] for turn in turns[1:] or turns)
+    # The first turn's allocations have those of the preparation. Who polls for an answer counts
+    # by the clock: the median has the turns that slept.
+    instructions, allocations = zip(*turns)
+    return median_low(instructions), median_low(allocations[1:] or allocations)
 
 
 def read(lines):
