@@ -142,13 +142,15 @@ class Data(Suite):
 
     def near(self, what, declared, *options, size, tasks):
         """Local share of a job on Phalanx and on stock; the first must be high."""
+        self.cluster.wait_idle()
         record, rows, explained = self.run(declared, *options, size=size, tasks=tasks)
         share = self.share(rows)
         _, stock_rows, _ = self.run(declared, *options, stock=True, size=size, tasks=tasks)
         stock = self.share(stock_rows)
         print(f"    {what}: {100 * share:.1f} % local on {record['NodeList']}, "
               f"stock {100 * stock:.1f} %", flush=True)
-        self.expect(share >= LOCAL_MIN, f"{what}: {share:.3f} local")
+        self.expect(share >= LOCAL_MIN, f"{what}: {share:.3f} local on {record['NodeList']}: "
+                    f"{explained['input']}")
         told = (explained["input"] or {}).get("local_share")
         self.expect(told is not None and abs(told - share) < 1e-6,
                     f"{what}: explain says {told}, the tasks {share}")

@@ -48,9 +48,13 @@ class Hostile(Suite):
         return self.cluster.run("sbatch", "--parsable", "-p", "main", "-o", "/dev/null", *options,
                                 "--wrap", command).stdout.strip()
 
+    def queue(self, *options):
+        """What squeue prints of the jobs that wait or run."""
+        return self.cluster.run("squeue", "-h", *options).stdout
+
     def planned(self, job):
         """When slurmctld means to start it, unix seconds; None while it does not say."""
-        text = self.cluster.run("squeue", "-h", "-j", job, "-o", "%S").stdout.strip()
+        text = self.queue("-j", job, "-o", "%S").strip()
         try:
             return time.mktime(time.strptime(text, "%Y-%m-%dT%H:%M:%S"))
         except ValueError:
@@ -59,7 +63,7 @@ class Hostile(Suite):
     def emptied(self):
         """No job is left."""
         self.cluster.run("scancel", "-u", "root", check=False)
-        self.until(lambda: not self.cluster.run("squeue", "-h").stdout.strip(), "an empty queue")
+        self.until(lambda: not self.queue().strip(), "an empty queue")
 
     recover = emptied
 
@@ -94,7 +98,7 @@ def cannot_start(s):
     with s.daemon(reply) as fake:
         for _ in range(30):
             s.submit("-N1", "-t1")
-        s.until(lambda: not s.cluster.run("squeue", "-h").stdout.strip(), "30 jobs end", limit=40)
+        s.until(lambda: not s.queue().strip(), "30 jobs end", limit=40)
         s.until(lambda: fake.breaker == EJECTED, "ejected")
         asks, hellos = fake.asks, fake.hellos
         fake.kind = Kind("good", "", lambda _fake, ask: [leave(ask)], ())
@@ -116,6 +120,7 @@ def planned_late(s):
     s.submit("-N1", "--exclusive", "-t1440", "-w", "n1", command="sleep 900")
     for node in range(2, 9):
         s.submit("-N1", "--exclusive", "-t5", "-w", f"n{node}", command="sleep 300")
+    s.until(lambda: len(s.queue("-t", "R").splitlines()) == 8, "all nodes are busy")
     job = s.submit("-N1", "--exclusive", "-t5")
     s.until(lambda: s.planned(job), "stock plans it")
     began = time.time()
@@ -130,7 +135,8 @@ def planned_late(s):
             s.submit("-N1", "--exclusive", "-t5")
             time.sleep(3.0)
             at = s.planned(job)
-            s.expect(at and at < began + 1200, f"planned in {(at or 0) - began:.0f} s")
+            s.expect(at and at < began + 1200, f"{job} is planned at {at}, {began:.0f} was the "
+                     f"beginning: {s.queue()}")
         s.expect(fake.asked[WILL_RUN] > 0, "no plan was asked about")
     s.emptied()
 
