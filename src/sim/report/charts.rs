@@ -18,7 +18,7 @@ const DAY_S: f64 = 86_400.0;
 /// First arrival and last end over all policies.
 pub(super) fn span(load: &Workload, parts: &[Part<'_>]) -> (i64, i64) {
     let first = load.jobs.first().map_or(0, |job| job.submit_s);
-    let longest = parts.iter().filter_map(|part| part.figures.makespan_s).max();
+    let longest = parts.iter().filter_map(|(figures, _)| figures.makespan_s).max();
     (first, first + longest.unwrap_or(0).max(1))
 }
 
@@ -29,12 +29,12 @@ pub(super) fn utilization(load: &Workload, parts: &[Part<'_>], of: &Dimension) -
     let length = (last - first) as f64 / unit_s;
     let lines: Vec<Line<'_>> = parts
         .iter()
-        .map(|part| {
-            let used = used(part.schedule, (first, last), of);
+        .map(|(figures, schedule)| {
+            let used = used(schedule, (first, last), of);
             let step = length / BINS as f64;
             let middle = |(bin, share): (usize, f64)| ((bin as f64 + 0.5) * step, share * 100.0);
             let points = used.into_iter().enumerate().map(middle).collect();
-            Line { name: &part.figures.policy, points }
+            Line { name: &figures.policy, points }
         })
         .collect();
     let x = Axis::linear(name, 0.0, length, "");
@@ -54,27 +54,15 @@ pub(super) fn time_unit(seconds: i64) -> (&'static str, f64) {
 fn used(schedule: &Schedule, (first, last): (i64, i64), of: &Dimension) -> Vec<f64> {
     let width = (last - first) as f64 / BINS as f64;
     let mut busy = vec![0.0; BINS];
-    // Whole bins go into a running sum, so that long jobs cost no more.
-    let mut change = vec![0.0; BINS + 1];
     for ((start_s, end_s), amount) in schedule.spans().zip(&of.amounts) {
         let [begin, end] = [start_s, end_s].map(|at_s| (at_s - first) as f64 / width);
-        let size = *amount as f64;
-        let (low, high) = (bin(begin), bin(end));
-        if low == high {
-            add(&mut busy, low, size * (end - begin));
-            continue;
+        let bins = busy.iter_mut().enumerate().take(bin(end) + 1).skip(bin(begin));
+        for (at, busy) in bins {
+            let within = end.min(at as f64 + 1.0) - begin.max(at as f64);
+            *busy += *amount as f64 * within;
         }
-        add(&mut busy, low, size * (low as f64 + 1.0 - begin));
-        add(&mut busy, high, size * (end - high as f64));
-        add(&mut change, low + 1, size);
-        add(&mut change, high, -size);
     }
-    let mut level = 0.0;
-    let share = |(busy, change): (f64, f64)| {
-        level += change;
-        ((busy + level) / of.total.max(1) as f64).clamp(0.0, 1.0)
-    };
-    busy.into_iter().zip(change).map(share).collect()
+    busy.into_iter().map(|busy| (busy / of.total.max(1) as f64).clamp(0.0, 1.0)).collect()
 }
 
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // clamped to the bins
@@ -82,41 +70,25 @@ fn bin(position: f64) -> usize {
     position.clamp(0.0, BINS as f64 - 1.0) as usize
 }
 
-fn add(bins: &mut [f64], at: usize, amount: f64) {
-    if let Some(bin) = bins.get_mut(at) {
-        *bin += amount;
-    }
-}
-
 /// Share of the jobs that waited no longer.
 pub(super) fn waits(load: &Workload, parts: &[Part<'_>]) -> String {
-    let marks = [
-        (1.0, "1 s"),
-        (10.0, "10 s"),
-        (60.0, "1 min"),
-        (600.0, "10 min"),
-        (3600.0, "1 h"),
-        (6.0 * 3600.0, "6 h"),
-        (DAY_S, "1 d"),
-        (7.0 * DAY_S, "1 wk"),
-        (30.0 * DAY_S, "30 d"),
-    ];
-    let mut high: f64 = 10.0;
-    let mut lines = Vec::new();
-    for part in parts {
-        let pairs = load.jobs.iter().zip(&part.schedule.starts_s);
+    let at_s = [1.0, 10.0, 60.0, 600.0, 3600.0, 21_600.0, DAY_S, 7.0 * DAY_S, 30.0 * DAY_S];
+    let names = ["1 s", "10 s", "1 min", "10 min", "1 h", "6 h", "1 d", "1 wk", "30 d"];
+    let (mut high, mut lines) = (10.0_f64, Vec::new());
+    for (figures, schedule) in parts {
+        let pairs = load.jobs.iter().zip(&schedule.starts_s);
         let mut values: Vec<f64> =
             pairs.map(|(job, start_s)| wait_s(job, *start_s) as f64).collect();
         values.sort_unstable_by(f64::total_cmp);
         high = values.last().map_or(high, |last| high.max(*last));
-        lines.push(Line { name: &part.figures.policy, points: steps(&values) });
+        lines.push(Line { name: &figures.policy, points: steps(&values) });
     }
     // Beyond a policy's largest value stay all of its jobs.
     for line in &mut lines {
         line.points.push((high, 100.0));
     }
-    let shown = marks.iter().filter(|(at, _)| *at <= high);
-    let marks = shown.map(|(at, text)| (*at, (*text).to_owned())).collect();
+    let shown = at_s.into_iter().zip(names.map(str::to_owned)).filter(|(at, _)| *at <= high);
+    let marks = shown.collect();
     let x = Axis { name: "waited at most", low: 1.0, high, log: true, marks };
     let floor = lines.iter().filter_map(|l| l.points.first()).map(|(_, y)| *y);
     let low = (floor.fold(100.0, f64::min) / 10.0).floor() * 10.0;
@@ -130,14 +102,10 @@ fn steps(values: &[f64]) -> Vec<(f64, f64)> {
     let share = |rank: usize| 100.0 * rank as f64 / count as f64;
     let least = values.partition_point(|value| *value <= 1.0);
     let mut points = vec![(1.0, share(least))];
-    let rest = count - least;
-    let stride = rest.div_ceil(POINTS).max(1);
-    let mut rank = least;
-    while rank < values.len() {
-        rank = (rank + stride).min(values.len());
-        if let Some(value) = values.get(rank - 1) {
-            points.push((*value, share(rank)));
-        }
-    }
+    let rest = values.len() - least;
+    points.extend((1..=POINTS.min(rest)).filter_map(|at| {
+        let rank = least + at * rest / POINTS.min(rest);
+        Some((*values.get(rank - 1)?, share(rank)))
+    }));
     points
 }

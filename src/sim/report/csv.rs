@@ -22,12 +22,12 @@ pub(super) fn summary(figures: &[&Figures]) -> String {
 /// Writes one line for each job and policy.
 pub(super) fn jobs(load: &Workload, parts: &[Part<'_>]) -> String {
     let mut out = String::from("policy,job,cpus,submit_s,start_s,end_s,wait_s,bounded_slowdown\n");
-    for part in parts {
-        for (job, (start_s, end_s)) in load.jobs.iter().zip(part.schedule.spans()) {
+    for (figures, schedule) in parts {
+        for (job, (start_s, end_s)) in load.jobs.iter().zip(schedule.spans()) {
             let _ = writeln!(
                 out,
                 "{},{},{},{},{start_s},{end_s},{},{:.4}",
-                part.figures.policy,
+                figures.policy,
                 job.number,
                 job.size,
                 job.submit_s,

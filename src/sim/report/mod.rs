@@ -10,19 +10,17 @@ pub mod svg;
 use std::fmt::Write as _;
 use std::path::Path;
 
+use super::card::{Card, ClassWaits};
 use super::job::Workload;
 use super::metrics::{FIGURES, Figure, Figures};
 use super::pool::Schedule;
 use phalanx_core::problem::InputError;
 
-/// A policy of a report.
-#[derive(Debug)]
-pub struct Part<'a> {
-    /// Figures.
-    pub figures: &'a Figures,
-    /// Schedule.
-    pub schedule: &'a Schedule,
-}
+/// Heading of the waits by class.
+pub const WAITS: &str = "Median wait / 95 % waited at most";
+
+/// Figures and schedule of a policy.
+pub type Part<'a> = (&'a Figures, &'a Schedule);
 
 /// Writes `report.html`, `summary.csv` and `jobs.csv` into a directory, which
 /// is made if missing.
@@ -41,7 +39,7 @@ pub fn of_pool(
         skipped => format!(" ({skipped} more of the log cannot be run)"),
     };
     let about = format!("{} jobs on {} CPUs{skipped}", load.jobs.len(), load.cpus);
-    let figures: Vec<&Figures> = parts.iter().map(|part| part.figures).collect();
+    let figures: Vec<&Figures> = parts.iter().map(|(figures, _)| *figures).collect();
     summary(directory, title, &about, &figures, &body)?;
     write(directory, "jobs.csv", &csv::jobs(load, parts))
 }
@@ -124,7 +122,46 @@ section,.wide{overflow-x:auto}svg text{font:12px system-ui,sans-serif;fill:#444}
 fn page(title: &str, about: &str, figures: &[&Figures], body: &str) -> String {
     let version = env!("CARGO_PKG_VERSION");
     let about = format!("{about}, simulated by phalanx {version}");
-    document(title, &about, &(table(figures, &[]) + body))
+    document(title, &about, &(table(figures, &[]) + &classes(figures) + body))
+}
+
+/// The waits by size and runtime as an HTML table, if known.
+pub fn classes(policies: &[&Figures]) -> String {
+    let mut body = String::new();
+    let cell = |cell: String| format!("<td>{}</td>", svg::escape(&cell));
+    let row = |row: Vec<String>| row.into_iter().map(cell).collect();
+    let rows: Vec<String> = waits(policies).into_iter().map(row).collect();
+    if !rows.is_empty() {
+        section(&mut body, WAITS, &rows_of(policies, "<th></th><th>Jobs</th>", &rows));
+    }
+    body
+}
+
+/// Rows of a class of size and runtime: its name, its jobs, the median and 95th percentile of their
+/// waits under each policy; the last one has the user of the longest wait. None without cards.
+pub fn waits(policies: &[&Figures]) -> Vec<Vec<String>> {
+    let cards: Vec<Card> = policies.iter().map(|of| of.card.clone().unwrap_or_default()).collect();
+    let Some(first) = cards.iter().find(|card| !card.classes.is_empty()) else { return vec![] };
+    let both = |of: &ClassWaits| format!("{} / {}", short(of.wait_p50_s), short(of.wait_p95_s));
+    let row = |(at, class): (usize, &ClassWaits)| {
+        let cells = cards.iter().map(|card| card.classes.get(at).map(both).unwrap_or_default());
+        let own = [format!("{}, {}", class.size, class.run), class.jobs.to_string()];
+        own.into_iter().chain(cells).collect()
+    };
+    let longest = cards.iter().map(|card| card.longest.clone().unwrap_or_default().0);
+    let last = ["longest wait of".to_owned(), String::new()].into_iter().chain(longest).collect();
+    first.classes.iter().enumerate().map(row).chain([last]).collect()
+}
+
+/// Seconds in the unit that reads best.
+fn short(seconds: i64) -> String {
+    let value = seconds as f64;
+    match seconds {
+        ..100 => format!("{value:.0} s"),
+        100..6_000 => format!("{:.0} min", value / 60.0),
+        6_000..172_800 => format!("{:.1} h", value / 3600.0),
+        _ => format!("{:.1} d", value / 86_400.0),
+    }
 }
 
 /// A page that needs nothing else; `title` and `about` are texts, `body` is HTML.
@@ -140,22 +177,28 @@ pub fn document(title: &str, about: &str, body: &str) -> String {
 
 /// The policies' figures as an HTML table: those of these keys, or all; the best one bold.
 pub fn table(policies: &[&Figures], keys: &[&str]) -> String {
-    let mut out = String::from("<div class=\"wide\"><table><tr><th></th>");
+    let row = |figure: Figure| {
+        let all = policies.iter().filter_map(|own| (figure.of)(own));
+        let best = if figure.less { all.reduce(f64::min) } else { all.reduce(f64::max) };
+        let cell = |own: &&Figures| {
+            let is_best = keys.is_empty() && (figure.of)(own) == best;
+            let class = if is_best { " class=\"best\"" } else { "" };
+            format!("<td{class}>{}</td>", figure.shown(own))
+        };
+        format!("<td>{}</td>", figure.name) + &policies.iter().map(cell).collect::<String>()
+    };
+    let rows: Vec<String> = figures(policies, keys).into_iter().map(row).collect();
+    rows_of(policies, "<th></th>", &rows)
+}
+
+/// A table with a column for each policy after those of `first`.
+fn rows_of(policies: &[&Figures], first: &str, rows: &[String]) -> String {
+    let mut out = format!("<div class=\"wide\"><table><tr>{first}");
     for (at, own) in policies.iter().enumerate() {
         let (colour, name) = (svg::colour(at), svg::escape(&own.policy));
         let _ = write!(out, "<th><i style=\"background:{colour}\"></i>{name}</th>");
     }
-    for figure in figures(policies, keys) {
-        let _ = write!(out, "</tr>\n<tr><td>{}</td>", figure.name);
-        let all = policies.iter().filter_map(|own| (figure.of)(own));
-        let best = if figure.less { all.reduce(f64::min) } else { all.reduce(f64::max) };
-        for own in policies {
-            let is_best = keys.is_empty() && (figure.of)(own) == best;
-            let class = if is_best { " class=\"best\"" } else { "" };
-            let _ = write!(out, "<td{class}>{}</td>", figure.shown(own));
-        }
-    }
-    out + "</tr>\n</table></div>\n"
+    out + "</tr>\n<tr>" + &rows.join("</tr>\n<tr>") + "</tr>\n</table></div>\n"
 }
 
 /// The figures of a table that any policy has: those of these keys, or all.

@@ -83,41 +83,26 @@ pub struct Line<'a> {
     pub points: Vec<(f64, f64)>,
 }
 
-/// A chart of lines in the policies' colours.
+/// A chart of lines in the policies' colours, below their names.
 pub fn chart(x: &Axis, y: &Axis, lines: &[Line<'_>], height: f64) -> String {
-    let mut out = open(height);
+    let mut out = format!("<svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\">\n");
     frame(&mut out, x, y, height);
+    let mut legend = String::from("<p>");
     for (at, line) in lines.iter().enumerate() {
-        let mut path = String::new();
+        let (colour, name, mut path) = (colour(at), escape(line.name), String::new());
+        let _ = write!(legend, "<i style=\"background:{colour}\"></i>{name} &ensp; ");
         for (px, py) in &line.points {
             let (px, py) = (pixel_x(x, *px), pixel_y(y, *py, height));
             let _ = write!(path, "{px:.1},{py:.1} ");
         }
         let _ = writeln!(
             out,
-            "<polyline fill=\"none\" stroke=\"{}\" stroke-width=\"1.8\" stroke-linejoin=\"round\" \
-             points=\"{}\"/>",
-            colour(at),
+            "<polyline fill=\"none\" stroke=\"{colour}\" stroke-width=\"1.8\" \
+             stroke-linejoin=\"round\" points=\"{}\"/>",
             path.trim_end()
         );
     }
-    out.push_str("</svg>\n");
-    legend(lines) + &out
-}
-
-/// Colours with names, above a picture.
-fn legend(lines: &[Line<'_>]) -> String {
-    let mut out = String::from("<p>");
-    for (at, line) in lines.iter().enumerate() {
-        let (colour, name) = (colour(at), escape(line.name));
-        let _ = write!(out, "<i style=\"background:{colour}\"></i>{name} &ensp; ");
-    }
-    out + "</p>\n"
-}
-
-/// The beginning of a picture.
-pub(super) fn open(height: f64) -> String {
-    format!("<svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\">\n")
+    legend + "</p>\n" + &out + "</svg>\n"
 }
 
 pub(super) fn pixel_x(axis: &Axis, value: f64) -> f64 {

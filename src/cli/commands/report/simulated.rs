@@ -153,10 +153,10 @@ impl Simulation {
     /// Table and plots as HTML.
     pub fn html(&self) -> String {
         let columns = self.summary.columns();
-        let pairs = columns.into_iter().zip(&self.schedules);
-        let parts: Vec<Part<'_>> =
-            pairs.map(|(figures, schedule)| Part { figures, schedule }).collect();
-        report::table(&columns, &SHOWN) + &report::pictures(&self.pool, &parts)
+        let parts: Vec<Part<'_>> = columns.into_iter().zip(&self.schedules).collect();
+        report::table(&columns, &SHOWN)
+            + &report::classes(&columns)
+            + &report::pictures(&self.pool, &parts)
     }
 }
 

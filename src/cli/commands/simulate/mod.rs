@@ -376,8 +376,7 @@ fn write_report(
     found: &[(Figures, Schedule)],
 ) -> Result<(), Failure> {
     if let Some(directory) = &args.out {
-        let part = |(figures, schedule)| Part { figures, schedule };
-        let parts: Vec<Part<'_>> = found.iter().map(|(f, s)| part((f, s))).collect();
+        let parts: Vec<Part<'_>> = found.iter().map(|(f, s)| (f, s)).collect();
         report::of_pool(directory, &args.title(), load, &parts)?;
     }
     Ok(())

@@ -3,7 +3,7 @@
 
 use crate::text::{heading, table_of};
 use phalanx_sim::metrics::Figures;
-use phalanx_sim::report::figures;
+use phalanx_sim::report::{WAITS, figures, waits};
 
 /// Formats a column for each policy, with the figures of these keys, or all; those that no policy
 /// has are left out. Below it are waits by class.
@@ -20,37 +20,15 @@ pub fn text(policies: &[&Figures], keys: &[&str]) -> String {
 
 /// Adds median and 95th percentile of the waits by size and runtime.
 fn classes(out: &mut String, policies: &[&Figures]) {
-    let card = |of: &Figures| of.card.clone().unwrap_or_default();
-    let Some(first) = policies.iter().map(|of| card(of)).find(|card| !card.classes.is_empty())
-    else {
+    let rows = waits(policies);
+    if rows.is_empty() {
         return;
-    };
-    let rows = first.classes.iter().map(Some).chain([None]).enumerate();
-    let mut table = table_of(rows)
-        .left("CPUs, runtime", |(_, class)| {
-            class.map_or("longest wait of".to_owned(), |of| format!("{}, {}", of.size, of.run))
-        })
-        .right("Jobs", |(_, class)| class.map_or(String::new(), |of| of.jobs.to_string()));
-    for own in policies {
-        let card = card(own);
-        table = table.right(&own.policy, move |(at, class)| match card.classes.get(*at) {
-            Some(of) => format!("{} / {}", short(of.wait_p50_s), short(of.wait_p95_s)),
-            None if class.is_none() => card.longest.clone().map_or(String::new(), |(user, _)| user),
-            None => String::new(),
-        });
     }
-    heading(out, "Median wait / 95 % waited at most");
+    let cell = |at: usize| move |row: &Vec<String>| row.get(at).cloned().unwrap_or_default();
+    let mut table = table_of(rows).left("CPUs, runtime", cell(0)).right("Jobs", cell(1));
+    for (at, own) in policies.iter().enumerate() {
+        table = table.right(&own.policy, cell(at + 2));
+    }
+    heading(out, WAITS);
     table.add_to(out);
-}
-
-/// Formats seconds in the unit that reads best.
-#[allow(clippy::cast_precision_loss)] // seconds stay below 2^53
-fn short(seconds: i64) -> String {
-    let value = seconds as f64;
-    match seconds {
-        ..100 => format!("{value:.0} s"),
-        100..6_000 => format!("{:.0} min", value / 60.0),
-        6_000..172_800 => format!("{:.1} h", value / 3600.0),
-        _ => format!("{:.1} d", value / 86_400.0),
-    }
 }

@@ -246,6 +246,10 @@ fn the_report_is_whole_and_the_same_every_time() {
     assert!(page.contains("a&lt;b&gt;.swf") && !page.contains("a<b>"));
     assert!(!page.contains("http") && !page.contains("<script"), "needs no network");
     assert_eq!(page.matches("<svg").count(), 2, "use and waits");
+    let classes = page.split("<h2>Median wait").nth(1).unwrap().split("</section>").next().unwrap();
+    let jobs_of = |row: &str| row.split("<td>").nth(1)?.split('<').next()?.parse::<usize>().ok();
+    let jobs = classes.split("<tr><td>").filter_map(jobs_of);
+    assert_eq!(jobs.sum::<usize>(), 200, "each job is in a class");
     let out = directory.path().join("one");
     let place = ["--jobs", log.to_str().unwrap(), "--nodes", "4x(cpu=4)", "--policy", "easy"];
     let there = |name: &str| fs::read_dir(directory.path().join(name)).unwrap().count();
