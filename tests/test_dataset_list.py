@@ -79,6 +79,7 @@ osc.tfs1-OST0003-osc-ffff93af0c638800.ost_conn_uuid=192.168.0.205@tcp
 osc.tfs1-OST0004-osc-ffff93af0c638800.ost_conn_uuid=192.168.0.206@tcp
 osc.tfs1-OST000c-osc-ffff93af0c638800.ost_conn_uuid=192.168.0.208@tcp
 osc.tfs2-OST0003-osc-ffff93af2c7a6800.ost_conn_uuid=192.168.0.207@tcp
+osc.tfs1-OST0003-osc-ffff93af2d000000.ost_conn_uuid=192.168.0.209@tcp
 .""",
 }
 BEEGFS = {"beegfs-ctl": """[ "$1" = --getentryinfo ] && cat <<'.'
