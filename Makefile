@@ -216,7 +216,7 @@ CLUSTER_ENV = PHALANX_BIN_DIR=$(CURDIR)/target/debug \
 # Table and figures of the source paper on instances of our own, as numbers and as a picture; with
 # the directory of the authors' instances also beside the published numbers.
 BAG_DATA ?=
-bench-bag: rust
+bench-bag: deps-build rust
 	$(BENCH) bag-experiments \
 		$(if $(BAG_DATA),--data $(BAG_DATA),--svg docs/bag-experiments.svg)
 bench-bags-cluster: deps-test debug plugin
@@ -301,16 +301,16 @@ bench-data-jobs: deps-test deps-hdfs debug plugin
 	$(CLUSTER_ENV) $(PYTHON) tests/cluster/data_speeds.py --bench
 bench-gangs: deps-test debug plugin
 	$(CLUSTER_ENV) $(PYTHON) tests/cluster/gangs.py --bench 200
-bench-gang-method: rust
+bench-gang-method: deps-build rust
 	$(BENCH) gang-quality gaps 100
 	$(BENCH) gang-quality large
 	$(BENCH) gang-plan
 	$(MAKE) figure-gang-regret figure-gang-policies
-bench-balance: rust
+bench-balance: deps-build rust
 	$(BENCH) balance
-bench-proof: rust
+bench-proof: deps-build rust
 	$(BENCH) proof
-bench-topology: rust
+bench-topology: deps-build rust
 	$(BENCH) topology
 # TRACES: directory with swf/ and gpu_clusters/alibaba-openb-2023/ (see the script)
 bench-traces: build
@@ -328,16 +328,16 @@ FIGURES := gang-regret gang-policies data-turns bag-experiments balance-example 
 	share-experiment
 .PHONY: figures $(FIGURES:%=figure-%)
 figures: $(FIGURES:%=figure-%)
-figure-gang-regret: rust
+figure-gang-regret: deps-build rust
 	$(BENCH) gang-regret 3000 20 docs/gang-regret.svg
 # The gang document's experiment: random, least loaded, greedy, index, GA, ideal.
-figure-gang-policies: rust
+figure-gang-policies: deps-build rust
 	$(BENCH) gang-policies 3000 5 docs/gang-policies.svg
 # The data job document's claim: better than round robin and weighted round robin.
-figure-data-turns: rust
+figure-data-turns: deps-build rust
 	$(BENCH) bisect-turns 5 docs/data-turns.svg
 # The balance document's worked example, in its three readings.
-figure-balance-example: rust
+figure-balance-example: deps-build rust
 	$(BENCH) balance-example docs/balance-example.svg
 figure-bag-experiments: bench-bag
 figure-tuning: build
