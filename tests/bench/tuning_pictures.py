@@ -139,12 +139,11 @@ def legend():
 
 
 def picture(panels):
-    """All panels, three in a row."""
-    rows = (len(panels) + 2) // 3
-    parts = [f'<g transform="translate({WIDTH * (i % 3)},{HEIGHT * (i // 3) + 10 * (i // 3)})">'
-             f"\n{panel}\n</g>" for i, panel in enumerate(panels)]
+    """All panels in a row."""
+    parts = [f'<g transform="translate({WIDTH * at},0)">\n{panel}\n</g>'
+             for at, panel in enumerate(panels)]
     return (f'<svg xmlns="http://www.w3.org/2000/svg" '
-            f'viewBox="0 0 {3 * WIDTH} {rows * (HEIGHT + 10)}" '
+            f'viewBox="0 0 {len(panels) * WIDTH} {HEIGHT + 10}" '
             'font-family="sans-serif" font-size="11" fill="#333">\n<style>.title{font-size:13px;'
             'font-weight:bold}.grid{stroke:#ddd}.line{fill:none;stroke-width:2}'
             '.stock{stroke-dasharray:4 4;stroke-width:1.2}</style>\n'
