@@ -247,38 +247,37 @@ impl State {
         }
     }
 
-    /// Returns whether the hold budget of the job's user allows a hold for its input or as a gang.
+    /// Returns whether the hold budget of the job's user allows a hold for its input, as a gang or
+    /// as a task of an array.
     pub fn may_hold(&mut self, question: &Question<'_>, settings: &Settings, now: Instant) -> bool {
-        let (user, partition) = (question.origin.user_id, &*question.partition);
+        let (user, partition, ms) = (question.origin.user_id, &*question.partition, self.ms(now));
         if let (false, Some(hold)) = (question.input, settings.tuning.gang_hold) {
-            return self.gang_holds.allows(user, partition, self.ms(now), hold.user_ms);
+            let may = self.gang_holds.allows(user, partition, ms, hold.user_ms);
+            if !may || question.array_job_id.is_none() || question.shape.wanted_nodes() > 1 {
+                return may;
+            }
         }
-        let may = self.holds.allows(user, partition, self.ms(now), settings.hold_budget_ms);
+        let may = self.holds.allows(user, partition, ms, settings.hold_budget_ms);
         self.holds.refused += u64::from(!may && question.input && !question.will_run);
         may
     }
 
     /// Counts an answer in force that holds a job back and with it a partition's queue: for an
-    /// input, or as a gang.
-    pub fn count_hold(
-        &mut self,
-        question: &Question<'_>,
-        used: Option<&PreferenceUse>,
-        now: Instant,
-    ) {
-        if question.will_run {
+    /// input, as a gang, or as a task of an array for seconds.
+    pub fn count_hold(&mut self, asked: &Question<'_>, used: Option<&PreferenceUse>, at: Instant) {
+        if asked.will_run {
             return;
         }
-        let (user, ms) = (question.origin.user_id, self.ms(now));
-        let several = question.shape.left_to_slurm.is_some() || question.shape.wanted_nodes() > 1;
+        let (user, ms) = (asked.origin.user_id, self.ms(at));
+        let several = asked.shape.left_to_slurm.is_some() || asked.shape.wanted_nodes() > 1;
         let of_gang = |used: &PreferenceUse| used.preference.method == Method::Gang;
         let unplanned = used.is_none() && several;
         let brief = self.placer.as_ref().is_some_and(|p| p.may_wait_briefly(Holding::After(0)));
         let of_bag = |used: &PreferenceUse| brief && used.preference.method == Method::Bag;
-        if question.input || used.is_some_and(of_bag) {
-            self.holds.held(question.job_id, user, &question.partition, ms);
+        if asked.input || used.is_some_and(of_bag) {
+            self.holds.held(asked.job_id, user, &asked.partition, ms);
         } else if used.is_some_and(of_gang) || unplanned {
-            self.gang_holds.held(question.job_id, user, &question.partition, ms);
+            self.gang_holds.held(asked.job_id, user, &asked.partition, ms);
         }
     }
 
@@ -339,8 +338,14 @@ impl Gone {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::borrow::Cow;
+    use std::time::Duration;
+
+    use phalanx_config::{Admission, Config};
     use phalanx_core::limits::HELD_JOBS_MAX;
+    use phalanx_core::shape::Shape;
     use phalanx_core::snapshot::Builder;
+    use phalanx_planner::preference::{JobKey, Note, Preference};
 
     fn snapshot(pending: &[u32]) -> Snapshot {
         let mut builder = Builder::default();
@@ -391,5 +396,45 @@ mod tests {
         assert_eq!(state.first_seen.keys().copied().collect::<Vec<_>>(), [5]);
         assert_eq!(state.inputs.len(), 101, "2500 and those that were not asked about");
         assert!(state.first_seen.len() < HELD_JOBS_MAX);
+    }
+    /// Goal: tasks of arrays wait within the budget of data jobs, gangs within their own, each also
+    /// where the other may wait. Method: asked once a second, a twentieth of it is forgotten.
+    #[test]
+    fn who_is_held_uses_up_a_budget() {
+        let now = Instant::now();
+        let mut config = Config::default();
+        config.bag.watts.insert("node".to_owned(), 100.0);
+        let held_s = |config: &Config, method, nodes| {
+            let settings = Settings::of(config, 1);
+            let mut state = State::new(now);
+            state.set_cluster(Cluster::default(), false, settings.tuning.clone()).unwrap();
+            let shape = Shape { min_nodes: nodes, req_nodes: nodes, ..Shape::default() };
+            let question = Question {
+                job_id: 7,
+                array_job_id: Some(7),
+                partition: "main".into(),
+                shape: Cow::Owned(shape),
+                ..Question::default()
+            };
+            let preference = Preference {
+                key: JobKey::Array(7),
+                method,
+                sets: Vec::new(),
+                worth: Vec::new(),
+                required: true,
+                made_ms: 0,
+                note: Note::None,
+            };
+            let used = PreferenceUse { preference: preference.into(), set: None, unused: None };
+            (0..1000).find(|second| {
+                let at = now + Duration::from_secs(*second);
+                state.count_hold(&question, Some(&used), at);
+                !state.may_hold(&question, &settings, at)
+            })
+        };
+        assert_eq!(held_s(&config, Method::Bag, 1), Some(64));
+        config.gang.admission = Admission::Enforce;
+        assert_eq!(held_s(&config, Method::Bag, 1), Some(64));
+        assert_eq!(held_s(&config, Method::Gang, 2), Some(632));
     }
 }
