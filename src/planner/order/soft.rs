@@ -151,6 +151,9 @@ mod tests {
         assert_eq!(at(&mut soft, 61, &running), BTreeMap::new(), "both would end too late");
         let longer = Job { time_limit_min: Some(99), ..running };
         assert_eq!(at(&mut soft, 0, &longer).len(), 2, "the first promise counts");
+        let mut rest = jobs(&longer);
+        rest.remove(1);
+        assert_eq!(decide(&mut soft, 0, rest), BTreeMap::new(), "another in front has its own");
         let mut anew = SoftLimits::default();
         assert_eq!(at(&mut anew, 61, &longer), BTreeMap::from([(1, 2), (2, 3), (3, 4)]));
         assert_eq!(decide(&mut soft, 0, vec![longer]), BTreeMap::new());
