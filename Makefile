@@ -322,7 +322,8 @@ bench-reality: deps-run build
 # A stretch of a real log on 64 real slots, stock and Phalanx, and simulated; REPLAY: its options.
 bench-replay: deps-run debug
 	$(CLUSTER_ENV) $(PYTHON) tests/cluster/replay_log.py $(REPLAY)
-# Every figure of the documents anew, from the repository alone; one rule each. Those with times
+# Every figure of the documents anew, one rule each, from the repository alone but for
+# share-experiment, which installs what make test does and runs on a real HDFS. Those with times
 # (figure 2 of bag-experiments, share-experiment) are of this machine.
 FIGURES := gang-regret gang-policies data-turns bag-experiments balance-example tuning \
 	share-experiment
