@@ -51,7 +51,7 @@ enum Command {
     Counts(Words),
     /// Time and quality of plans of data jobs
     DataPlan,
-    /// Time and memory of one plan of gangs: [NODES] [GANGS] [DEADLINE_MS]
+    /// Time and memory of plans of gangs: [NODES] [GANGS] [DEADLINE_MS] [ROUNDS] [MODE]
     GangPlan(Words),
     /// The experiment of the gang method's source: [SLOTS] [RUNS] [FILE.svg]
     GangPolicies(Words),

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Time and memory of one plan of gangs in the daemon's terms.
 //!
-//! `phalanx-bench gang-plan [NODES] [GANGS] [DEADLINE_MS] [ROUNDS]`: a queue of gangs of 1 to 16
-//! nodes, 40 job types, on nodes of eight classes in four partitions, half of the nodes in use;
-//! prints what each round's plan took, its objective and certified gap, and the peak resident
-//! memory of the process.
+//! `phalanx-bench gang-plan [NODES] [GANGS] [DEADLINE_MS] [ROUNDS] [MODE]`: a queue of gangs of 1
+//! to 16 nodes, 40 job types, on nodes of eight classes in four partitions, half of the nodes in
+//! use; prints what each round's plan took, its objective and certified gap, and the peak resident
+//! memory of the process. MODE is a `gang.mode`.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -12,7 +12,8 @@ use std::time::Instant;
 use super::quality::deadline;
 use phalanx_core::shape::Shape;
 use phalanx_core::snapshot::{Builder, Job, Node, Partition, Snapshot};
-use phalanx_methods::learn::ClassKey;
+use phalanx_methods::gang::Mode;
+use phalanx_methods::learn::{BONUS_SCALE_SHIPPED, ClassKey};
 use phalanx_planner::gang::{Belief, Beliefs, Bred, Inputs, Settings, plan};
 use phalanx_planner::preference::JobClassRule;
 use phalanx_planner::usage::NodeUsage;
@@ -106,7 +107,11 @@ pub fn run(args: &[String]) -> Result<(), Fail> {
     let (nodes, gangs, ms) = (number(0, 10_000)?, number(1, 10_000)?, number(2, 100)?.into());
     let snapshot = snapshot(nodes, gangs)?;
     let usages = NodeUsage::of_snapshot(&snapshot);
-    let settings = Settings::default();
+    let mode = args.get(4).map_or("ga", String::as_str);
+    let mode = Mode::from_name(mode).ok_or("MODE is ga or seed")?;
+    // As the daemon has it: the published bonus is not scaled.
+    let bonus_scale = if mode == Mode::Seed { 1.0 } else { BONUS_SCALE_SHIPPED };
+    let settings = Settings { mode, bonus_scale, ..Settings::default() };
     let before = peak_mib();
     let mut bred = Bred::default();
     for round in 1..=number(3, 3)? {
@@ -124,11 +129,13 @@ pub fn run(args: &[String]) -> Result<(), Fail> {
         let planned = plan(&inputs);
         let report = &planned.plan.report;
         println!(
-            "round {round}: {nodes} nodes, {} gangs: {} start, objective {:.3}, certified gap \
-             {:.2} %, {} preferences, {:.0} ms in all, peak memory {} MiB ({before} before), {:?}",
+            "round {round}: {nodes} nodes, {} gangs: {} start, objective {:.3}, welfare {:.3}, \
+             certified gap {:.2} %, {} preferences, {:.0} ms in all, peak memory {} MiB ({before} \
+             before), {:?}",
             report.jobs,
             report.starts,
             report.objective.unwrap_or(f64::NAN),
+            report.terms.get("welfare").copied().unwrap_or(f64::NAN),
             100.0 * report.gap.unwrap_or(f64::NAN),
             planned.plan.preferences.len(),
             begin.elapsed().as_secs_f64() * 1e3,
