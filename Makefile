@@ -209,7 +209,7 @@ BENCH = $(CARGO) run --release -p phalanx-bench --
 CLUSTER_ENV = PHALANX_BIN_DIR=$(CURDIR)/target/debug \
 	PHALANX_OVERLAY_DIR=$(CURDIR)/$(dir $(OVERLAY))
 .PHONY: tuning-pictures bench-demo bench-site bench-10k bench-against bench-backfill bench-pending bench-balance bench-proof \
-	bench-topology bench-traces bench-reality bench-replay bench-data-jobs bench-gangs \
+	bench-topology bench-traces bench-gpu-logs bench-reality bench-replay bench-data-jobs bench-gangs \
 	bench-gang-method bench-share bench-agents bench-order bench-bag bench-bags-cluster \
 	campaign-proofs campaign-kills campaign-memcheck campaign-soak campaign-flood campaign-tsan \
 	campaign-fuzz campaign-failures campaign-link campaign-mutants campaign-grammar
@@ -315,6 +315,9 @@ bench-topology: deps-build rust
 # TRACES: directory with swf/ and gpu_clusters/alibaba-openb-2023/ (see the script)
 bench-traces: build
 	$(PYTHON) tests/bench/traces.py target/release/phalanx-bench $(TRACES)
+# The same directory's gpu_jobs/ and slurm_jobs/, on nodes with GPUs.
+bench-gpu-logs: build
+	$(PYTHON) tests/bench/gpu_logs.py $(TRACES)
 # One list of short jobs on 16 real nodes and simulated, stock and Phalanx.
 bench-reality: deps-run build
 	PHALANX_BIN_DIR=$(CURDIR)/target/release PHALANX_OVERLAY_DIR=$(CURDIR)/$(dir $(OVERLAY)) \

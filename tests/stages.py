@@ -282,6 +282,7 @@ ROWS = (
     Row("tidy", "check", "any", 2, (PYTHON, "tests/test_tidy.py")),
     Row("histories", "check", "any", 10, (PYTHON, "tests/test_judge.py")),
     Row("dataset-list", "check", "any", 2, (PYTHON, "tests/test_dataset_list.py")),
+    Row("gpu-logs", "check", "any", 1, (PYTHON, "tests/test_gpu_logs.py")),
     Row("mutants", "check", "any", 1, (PYTHON, "tests/mutants.py", "--check")),
     Row("record", "check", "any", 1, (PYTHON, "tests/faults.py", "--check")),
     Row("lint", "check", "any", 10, ("tests/lint",), ("packages",)),
