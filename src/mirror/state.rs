@@ -397,6 +397,7 @@ mod tests {
         assert_eq!(state.inputs.len(), 101, "2500 and those that were not asked about");
         assert!(state.first_seen.len() < HELD_JOBS_MAX);
     }
+
     /// Goal: tasks of arrays wait within the budget of data jobs, gangs within their own, each also
     /// where the other may wait. Method: asked once a second, a twentieth of it is forgotten.
     #[test]
