@@ -26,7 +26,7 @@ DEFER = SCHEDULER + ",defer"
 EXTRA = [f"SchedulerParameters={DEFER},{SOFT}", "PriorityWeightAge=1000"]
 CONFIG = PROMPT + "[soft_limits]\nenabled = true\n"
 GONE_S = 1.0
-LIVES_S = 125       # two minutes, of a job that was planned as one
+LIVES_S = 125       # two minutes, of jobs that were planned as one
 case = Cases()
 
 
@@ -42,12 +42,15 @@ class Soft(Suite):
         self.first = cluster.submit("-N4", "--exclusive", "-t10", wrap="sleep 1")
         self.until(lambda: self.state(self.first) == "PENDING", "the first in line waits")
         self.planned = self.waits = None
-        self.end_time = os.path.join(cluster.paths.root, "end-time")
 
     def submit(self, *options, run_s=300):
         """A job of an hour's limit whose program usually runs for a second."""
-        text = f"echo $SLURM_JOB_END_TIME > {self.cluster.paths.root}/end-time; exec sleep {run_s}"
+        text = f"echo $SLURM_JOB_END_TIME > {self.end_time('$SLURM_JOB_ID')}; exec sleep {run_s}"
         return self.cluster.submit("-J", "short", "-t60", *options, wrap=text)
+
+    def end_time(self, job):
+        """The file in which a job writes the end that it was told."""
+        return os.path.join(self.cluster.paths.root, f"end-time-{job}")
 
     def state(self, job):
         """The state of a job."""
@@ -63,6 +66,11 @@ class Soft(Suite):
         check((record["TimeLimit"], record["TimeMin"]) == ("01:00:00", "N/A"), f"{record}")
         lasts = seconds(record, "EndTime") - seconds(record, "StartTime")
         check(lasts == 3600, f"ends {lasts} s after its start: {record}")
+
+    def accounted(self, job):
+        """Accounting has the hour."""
+        self.until(lambda: self.cluster.run("sacct", "-nXP", "-j", job, "-o", "TimelimitRaw")
+                   .stdout.strip() == "60", "accounting has the hour")
 
     def soften(self):
         """A job that waits for two nodes is planned as a minute."""
@@ -88,14 +96,12 @@ def planned(s):
     s.is_whole(s.planned)
     check(s.state(hard) == "PENDING", "not one that is planned by its limit")
     s.cluster.run("scancel", hard)
-    s.until(lambda: os.path.getsize(s.end_time) > 0, "its environment is written")
-    s.until(lambda: s.cluster.job(s.planned)["JobState"] == "RUNNING", "it runs")
-    with open(s.end_time, encoding="utf-8") as file:
-        told = int(file.read())
-    lasts = told - seconds(s.cluster.job(s.planned), "StartTime")
+    path = s.end_time(s.planned)
+    s.until(lambda: os.path.exists(path) and os.path.getsize(path) > 0, "it is told its end")
+    with open(path, encoding="utf-8") as file:
+        lasts = int(file.read()) - seconds(s.cluster.job(s.planned), "StartTime")
     check(abs(lasts - 3600) <= 1, f"SLURM_JOB_END_TIME is {lasts} s after the start")
-    s.until(lambda: s.cluster.run("sacct", "-nXP", "-j", s.planned, "-o", "TimelimitRaw")
-            .stdout.strip() == "60", "accounting has the hour")
+    s.accounted(s.planned)
 
 
 @case(needs=["planned"])
@@ -148,15 +154,16 @@ def overlay_lost(s):
     s.cluster.run("scancel", s.first, s.blocker)
     s.until(lambda: s.state(s.waits) == "RUNNING", "started without the overlay", 60)
     check(s.cluster.job(s.waits)["TimeLimit"] == "01:00:00", f"{s.cluster.job(s.waits)}")
+    s.accounted(s.waits)
 
 
-@case(needs=["planned"])
+@case(needs=["overlay_lost"])
 def lives(s):
-    """the first job runs for longer than the minute that it was planned with"""
-    record = s.cluster.job(s.planned)
-    left = seconds(record, "StartTime") + LIVES_S - time.time()
-    time.sleep(max(0.0, left))
-    check(s.state(s.planned) == "RUNNING", f"{s.cluster.job(s.planned)}")
+    """both run for longer than the minute that they were planned with"""
+    for job in (s.planned, s.waits):
+        left = seconds(s.cluster.job(job), "StartTime") + LIVES_S - time.time()
+        time.sleep(max(0.0, left))
+        check(s.state(job) == "RUNNING", f"{s.cluster.job(job)}")
 
 
 @contextlib.contextmanager
