@@ -5,11 +5,12 @@
     tests/counts.py [--write] [--only NAME...]
 
 An ask, an event, a proof, a plan and a poll of the daemon, each parser, and an ask within the
-plugin run on fixed inputs under callgrind; a count is the same on a loaded machine. Allocations of
-a piece that runs once include its preparation, else its first turn is left out. A count that is
-more than 3 % above tests/counts.tsv is a failure, exit code 1: do less, or --write the new counts
-and say in the commit what they are for. Counts belong to compilers and a Slurm, which the table
-names; with others they are shown and not judged. Needs valgrind, and what make debug builds.
+plugin run on fixed inputs under callgrind; a count, the median of a piece's turns, is the same on a
+loaded machine. Allocations of a piece of one turn include its preparation, else the first is left
+out. A count that is more than 3 % above tests/counts.tsv is a failure, exit code 1: do less, or
+--write the new counts and say in the commit what they are for. Counts belong to compilers and a
+Slurm, which the table names; with others they are shown and not judged. Needs valgrind, and what
+make debug builds.
 """
 
 import argparse
