@@ -299,6 +299,9 @@ ROWS = (
         ("tests", "plugin")),
     Row("plugin-check", "check", "build", 85, (*MAKE, "-C", "plugin", "check"),
         ("plugin", "packages", "debug")),
+    Row("plugin-stalled", "check", "any", 165,
+        (*MAKE, "-C", "plugin", "check-host", f"T={TOP}/build/slurm-{OLD}/stalled",
+         f"RUN_HARNESS={PYTHON} {TOP}/tests/stalled.py"), ("plugin", "packages"), gate="all"),
     # Instructions and allocations of fixed work, beside those of the commit.
     Row("counts", "check", "build", 60, (PYTHON, "tests/counts.py"),
         ("plugin", "packages", "debug"), programs()),

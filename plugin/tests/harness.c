@@ -414,7 +414,7 @@ int main(int argc, char **argv)
 	}
 	test_init();
 	test_forwarding();
-	daemon_limits(DEADLINE_US, 3, 300, PHX_W_ASK_RUN_NOW | PHX_W_ASK_WILL_RUN);
+	daemon_limits(DEADLINE_US, PATIENT, 300, PHX_W_ASK_RUN_NOW | PHX_W_ASK_WILL_RUN);
 	daemon_start(sock_path);
 	test_inert();
 	in_slurmctld = true;

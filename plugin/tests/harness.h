@@ -11,6 +11,7 @@
 #include "daemon.h"
 
 #define DEADLINE_US 200000 /* long, so that a busy machine fails no test */
+#define PATIENT 1000 /* misses: more than any machine gets to */
 
 /* Limits of slurm.conf: none, so that the tests set them by the daemon. */
 #define NO_LIMITS "phalanx_refused_pct=0,phalanx_syncs=0,phalanx_held_s=0,phalanx_eject=0"

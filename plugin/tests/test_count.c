@@ -34,7 +34,7 @@ extern void test_count(bool will_run, int nodes)
 	part_list = list_create(NULL);
 	list_append(part_list, &ctld_part);
 	ctld_nodes(nodes);
-	daemon_limits(DEADLINE_US, 3, 300, PHX_W_ASK_RUN_NOW | PHX_W_ASK_WILL_RUN |
+	daemon_limits(DEADLINE_US, PATIENT, 300, PHX_W_ASK_RUN_NOW | PHX_W_ASK_WILL_RUN |
 		      PHX_W_PROVE_WILL_RUN);
 	daemon_start(sock_path);
 	o = overlay_open(layout("count", "good.so"));

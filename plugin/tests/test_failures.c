@@ -178,7 +178,7 @@ extern void test_failures(int every)
 	daemon_reply(REPLY_NODES);
 	daemon_nodes((uint32_t[]) { 3, 6 }, 2);
 	fake.job_test = stock_takes;
-	daemon_limits(DEADLINE_US, 1000, 300, PHX_W_ASK_RUN_NOW |
+	daemon_limits(DEADLINE_US, PATIENT, 300, PHX_W_ASK_RUN_NOW |
 		      PHX_W_ASK_WILL_RUN | PHX_W_ORDER);
 	pending->site_factor = SITE(0);
 	last_job_update = time(NULL);

@@ -19,7 +19,7 @@ extern void test_hold(void)
 	CHECK_EQ(outcome()->reason, PHX_R_HELD);
 
 	TEST("held: with leave a start fails without a stock call");
-	daemon_limits(DEADLINE_US, 3, 300, PHX_W_ASK_RUN_NOW |
+	daemon_limits(DEADLINE_US, PATIENT, 300, PHX_W_ASK_RUN_NOW |
 		      PHX_W_ASK_WILL_RUN | PHX_W_MAY_HOLD);
 	daemon_send_config();
 	usleep(300000);
@@ -43,7 +43,7 @@ extern void test_hold(void)
 	job->details->begin_time = 0;
 	CHECK_EQ(call(2, 4, 3, SELECT_MODE_RUN_NOW), 0);
 	expect_full(1);
-	daemon_limits(DEADLINE_US, 3, 300, PHX_W_ASK_RUN_NOW | PHX_W_ASK_WILL_RUN);
+	daemon_limits(DEADLINE_US, PATIENT, 300, PHX_W_ASK_RUN_NOW | PHX_W_ASK_WILL_RUN);
 	daemon_send_config();
 	usleep(300000);
 	daemon_reply(REPLY_NODES);
@@ -105,7 +105,7 @@ extern void test_limit(void)
 
 	TEST("held by a limit: beyond an hour, up to its own time");
 	fake.job_test = stock_takes;
-	daemon_limits(DEADLINE_US, 3, 300, flags | PHX_W_MAY_HOLD);
+	daemon_limits(DEADLINE_US, PATIENT, 300, flags | PHX_W_MAY_HOLD);
 	daemon_watch(0, 0, 1, 0);
 	daemon_limit_hold(2 * PHX_HOLD_S_MAX);
 	daemon_send_config();
@@ -136,7 +136,7 @@ extern void test_limit(void)
 	CHECK(is_held(0));
 
 	job->user_id = user;
-	daemon_limits(DEADLINE_US, 3, 300, flags);
+	daemon_limits(DEADLINE_US, PATIENT, 300, flags);
 	daemon_watch(0, 0, 0, 0);
 	daemon_limit_hold(0);
 	daemon_send_config();

@@ -80,7 +80,7 @@ static void test_put_on(void)
 	a->site_factor = SITE(5);
 	a->qos_id = 3;
 	last_job_update = time(NULL);
-	daemon_limits(DEADLINE_US, 3, 300, PHX_W_ASK_RUN_NOW |
+	daemon_limits(DEADLINE_US, PATIENT, 300, PHX_W_ASK_RUN_NOW |
 		      PHX_W_ASK_WILL_RUN | PHX_W_ORDER);
 	daemon_send_config();
 	state_becomes(PHX_O_ACTIVE);
@@ -572,7 +572,7 @@ extern void test_order_end(void)
 	SOON(!stat(ledger, &st) && st.st_ino != read);
 
 	TEST("order: a file that cannot be removed goes when it can, without orders");
-	daemon_limits(1000, 1000, 300, PHX_W_ASK_RUN_NOW); /* it wants no order */
+	daemon_limits(1000, PATIENT, 300, PHX_W_ASK_RUN_NOW); /* it wants no order */
 	daemon_drop();
 	CHECK(!unlink(ledger) && !mkdir(ledger, 0700));
 	save_jobs();

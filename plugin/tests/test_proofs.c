@@ -59,7 +59,7 @@ static void ended(uint16_t result, int calls)
 
 static void limits(uint32_t flags)
 {
-	daemon_limits(DEADLINE_US, 3, 300, flags);
+	daemon_limits(DEADLINE_US, PATIENT, 300, flags);
 	daemon_send_config();
 	usleep(300000);
 }
