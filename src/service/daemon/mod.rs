@@ -162,25 +162,6 @@ impl Turns {
     }
 }
 
-type Work = Box<dyn FnOnce(&Arc<Shared>, &Arc<AtomicBool>) + Send>;
-
-/// A row of the table of threads.
-struct Row {
-    name: &'static str,
-    turns: Turns,
-    work: Work,
-}
-
-impl Row {
-    fn new(
-        name: &'static str,
-        turns: Turns,
-        work: impl FnOnce(&Arc<Shared>, &Arc<AtomicBool>) + Send + 'static,
-    ) -> Self {
-        Self { name, turns, work: Box::new(work) }
-    }
-}
-
 /// Ends of channels and sockets that threads take over.
 struct Ends {
     source: Source,
@@ -190,61 +171,6 @@ struct Ends {
     recording: RecordingWriter,
     events: Receiver<LinkEvent>,
     owner: Arc<OnceLock<u32>>,
-}
-
-/// Returns the table of threads, without `main` and `database`.
-fn rows(ends: Ends, config: &Config) -> Vec<Row> {
-    use Turns::{Background, Short, Usual};
-    let Ends { source, link, api, stop_api, recording, events, owner } = ends;
-    let (to_plan, snapshots) = Newest::channel();
-    let (replan, to_lookups) = (to_plan.clone(), to_plan.clone());
-    let (runs, ended) = bounded(NOTES_QUEUE_MAX);
-    let agent_options = collect::agent_options(config);
-    vec![
-        Row::new("history", Background, move |all, stop| {
-            let sample = || all.sample();
-            writer(all, events, runs, &sample).run(stop);
-        }),
-        Row::new("link", Short, move |all, stop| {
-            link.run(&all.responder, stop, &all.heartbeats.link);
-        }),
-        Row::new("recording", Background, move |all, stop| {
-            recording.run(&|| all.cluster.snapshot(), stop);
-        }),
-        Row::new("lookups", Background, move |all, stop| {
-            lookups::run(all, &to_lookups, stop);
-        }),
-        Row::new("datasets", Background, move |all, stop| {
-            datasets::run(all, &replan, stop);
-        }),
-        Row::new("comments", Background, |all, stop| comments::run(all, stop)),
-        Row::new("poll", Background, move |all, stop| {
-            Poll { source, all, to_plan, owner }.run(stop);
-        }),
-        Row::new("energy", Background, |all, stop| {
-            energy::run(&all.energy, stop);
-        }),
-        Row::new("order", Background, |all, stop| Order { all }.run(stop)),
-        Row::new("forecast", Background, |all, stop| forecast::run(all, stop)),
-        Row::new("gangs", Background, |all, stop| all.gangs.run(stop)),
-        Row::new("plan", Background, move |all, stop| plan::run(all, &snapshots, stop)),
-        Row::new("api", Usual, move |all, _| {
-            let prepare = || Turns::Background.take();
-            if let Err(error) = api.run(Arc::clone(all), stop_api, prepare) {
-                error!("control socket: {error}");
-            }
-        }),
-        Row::new("learn", Background, move |all, stop| {
-            Learner::new(all).run(&ended, stop);
-        }),
-        Row::new("agent", Background, move |all, stop| {
-            let local = Local::new(Arc::clone(&all.data_service.collect), Arc::clone(stop));
-            agent::run(local, agent_options, stop);
-        }),
-        Row::new("collect", Background, |all, stop| {
-            collect::run(&all.data_service.collect, stop);
-        }),
-    ]
 }
 
 fn writer<'a>(
@@ -319,13 +245,61 @@ impl Daemon {
         });
         let stop = Arc::new(AtomicBool::new(false));
         let mut daemon = Self { shared, stop, stop_api, threads: Vec::new(), database };
-        for row in rows(ends, &config) {
-            daemon.spawn(row)?;
-        }
+        daemon.start_threads(ends, &config)?;
         Ok(daemon)
     }
 
-    fn spawn(&mut self, Row { name, turns, work }: Row) -> Result<()> {
+    /// Starts all threads but `main` and `database`.
+    fn start_threads(&mut self, ends: Ends, config: &Config) -> Result<()> {
+        use Turns::{Background, Short, Usual};
+        let Ends { source, link, api, stop_api, recording, events, owner } = ends;
+        let (to_plan, snapshots) = Newest::channel();
+        let (replan, to_lookups) = (to_plan.clone(), to_plan.clone());
+        let (runs, ended) = bounded(NOTES_QUEUE_MAX);
+        let agent_options = collect::agent_options(config);
+        self.spawn("history", Background, move |all, stop| {
+            let sample = || all.sample();
+            writer(all, events, runs, &sample).run(stop);
+        })?;
+        self.spawn("link", Short, move |all, stop| {
+            link.run(&all.responder, stop, &all.heartbeats.link);
+        })?;
+        self.spawn("recording", Background, move |all, stop| {
+            recording.run(&|| all.cluster.snapshot(), stop);
+        })?;
+        self.spawn("lookups", Background, move |all, stop| lookups::run(all, &to_lookups, stop))?;
+        self.spawn("datasets", Background, move |all, stop| datasets::run(all, &replan, stop))?;
+        self.spawn("comments", Background, |all, stop| comments::run(all, stop))?;
+        self.spawn("poll", Background, move |all, stop| {
+            Poll { source, all, to_plan, owner }.run(stop);
+        })?;
+        self.spawn("energy", Background, |all, stop| energy::run(&all.energy, stop))?;
+        self.spawn("order", Background, |all, stop| Order { all }.run(stop))?;
+        self.spawn("forecast", Background, |all, stop| forecast::run(all, stop))?;
+        self.spawn("gangs", Background, |all, stop| all.gangs.run(stop))?;
+        self.spawn("plan", Background, move |all, stop| plan::run(all, &snapshots, stop))?;
+        self.spawn("api", Usual, move |all, _| {
+            let prepare = || Turns::Background.take();
+            if let Err(error) = api.run(Arc::clone(all), stop_api, prepare) {
+                error!("control socket: {error}");
+            }
+        })?;
+        self.spawn("learn", Background, move |all, stop| Learner::new(all).run(&ended, stop))?;
+        self.spawn("agent", Background, move |all, stop| {
+            let local = Local::new(Arc::clone(&all.data_service.collect), Arc::clone(stop));
+            agent::run(local, agent_options, stop);
+        })?;
+        self.spawn("collect", Background, |all, stop| {
+            collect::run(&all.data_service.collect, stop);
+        })
+    }
+
+    fn spawn(
+        &mut self,
+        name: &str,
+        turns: Turns,
+        work: impl FnOnce(&Arc<Shared>, &Arc<AtomicBool>) + Send + 'static,
+    ) -> Result<()> {
         let (shared, stop) = (Arc::clone(&self.shared), Arc::clone(&self.stop));
         let run = move || {
             turns.take();
