@@ -136,7 +136,7 @@ impl List {
 type Stamp = (u64, u64, u64, i64, i64);
 
 /// The file, and the last good list in it.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct ListFile {
     path: String,
     /// The state that was read last, whether it was good or not.

@@ -18,7 +18,9 @@ use std::time::Duration;
 pub use caches::Caches;
 pub use datasets::{Dataset, Datasets, UNCONFIGURED};
 pub use hdfs::HdfsLocations;
-pub use list::{List, ListFile};
+#[cfg(test)]
+pub use list::List;
+pub use list::ListFile;
 
 use phalanx_core::blocks::Located;
 

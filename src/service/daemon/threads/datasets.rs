@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use crate::collect::{Collect, Now, Sender};
 use crate::daemon::shared::Shared;
 use crate::daemon::state::inputs::DataInputs;
-use crate::locations::{Caches, Datasets, List, ListFile};
+use crate::locations::{Caches, Datasets, ListFile};
 use crate::sync::{Newest, sleep_until};
 use phalanx_config::DataJobsConfig;
 use phalanx_core::snapshot::Snapshot;
@@ -36,7 +36,7 @@ pub fn run(shared: &Shared, to_plan: &Newest<Arc<Snapshot>>, stop: &Arc<AtomicBo
     if let Err(error) = Builder::new().name("list".to_owned()).spawn(read) {
         log::warn!("the thread that reads data_jobs.locations: {error}; it is not read");
     }
-    let collect = Some(&*shared.data_service.collect);
+    let collect = &shared.data_service.collect;
     let mut known = Known::default();
     while !stop.load(Ordering::Relaxed) {
         let config = shared.config();
@@ -48,14 +48,7 @@ pub fn run(shared: &Shared, to_plan: &Newest<Arc<Snapshot>>, stop: &Arc<AtomicBo
     }
 }
 
-/// The last good list, and the error in its file as it is now.
-#[derive(Debug, Clone, Default)]
-struct Read {
-    list: Arc<List>,
-    error: Option<String>,
-}
-
-fn read_list(path: &Mutex<String>, to: &Newest<Read>, stop: &AtomicBool) {
+fn read_list(path: &Mutex<String>, to: &Newest<ListFile>, stop: &AtomicBool) {
     let mut file = ListFile::default();
     while !stop.load(Ordering::Relaxed) {
         let path = lock(path).clone();
@@ -64,7 +57,7 @@ fn read_list(path: &Mutex<String>, to: &Newest<Read>, stop: &AtomicBool) {
                 Some(error) => log::warn!("data_jobs.locations: {error}; the former list counts"),
                 None => log::info!("data_jobs.locations: {} datasets", file.list.of.len()),
             }
-            to.send(Read { list: Arc::clone(&file.list), error: file.error.clone() });
+            to.send(file.clone());
         }
         sleep_until(Instant::now() + EVERY, stop);
     }
@@ -76,7 +69,7 @@ struct Known {
     /// Name of the datum whose values are the reports of caches.
     datum: String,
     caches: Caches,
-    file: Read,
+    file: ListFile,
     is_configured: bool,
     /// Time of the first look, whether the list was read, and whether a source was still missing.
     since: Option<Instant>,
@@ -90,8 +83,8 @@ impl Known {
     fn follow(
         &mut self,
         config: &DataJobsConfig,
-        collect: Option<&Collect>,
-        read: Option<Read>,
+        collect: &Collect,
+        read: Option<ListFile>,
         inputs: &DataInputs,
     ) -> bool {
         let is_configured = config.finds_datasets();
@@ -106,7 +99,7 @@ impl Known {
             self.caches = Caches::default();
             changed = true;
         }
-        if let (Some(collect), true) = (collect, self.datum != NONE) {
+        if self.datum != NONE {
             let caches = &self.caches;
             let reports = collect.texts(&self.datum, &|node| caches.known(node), Now::read());
             changed |= self.caches.take(reports);
