@@ -4,7 +4,6 @@
 use std::io::Write;
 
 use env_logger::{Builder, Target};
-use log::kv::{Key, Value, VisitSource};
 use log::{Level, Record};
 
 use phalanx_config::LogConfig;
@@ -26,20 +25,13 @@ pub(super) fn set_level(config: &LogConfig) {
 }
 
 fn text_line(record: &Record<'_>, journal: bool) -> String {
-    let mut line = if journal {
+    let start = if journal {
         format!("<{}>", priority(record.level()))
     } else {
         let now = jiff::Timestamp::now();
         format!("{now:.3} {:5} ", record.level())
     };
-    line.push_str(&record.args().to_string().replace('\n', " "));
-    let mut pairs = Pairs(Vec::new());
-    if record.key_values().visit(&mut pairs).is_ok() {
-        for (key, value) in pairs.0 {
-            line.push_str(&format!(" {key}={value}"));
-        }
-    }
-    line
+    start + &record.args().to_string().replace('\n', " ")
 }
 
 /// Returns the syslog(3) priority that sd-daemon(3) wants in front of a line.
@@ -49,14 +41,5 @@ fn priority(level: Level) -> u8 {
         Level::Warn => 4,
         Level::Info => 6,
         Level::Debug | Level::Trace => 7,
-    }
-}
-
-struct Pairs(Vec<(String, String)>);
-
-impl<'kvs> VisitSource<'kvs> for Pairs {
-    fn visit_pair(&mut self, key: Key<'kvs>, value: Value<'kvs>) -> Result<(), log::kv::Error> {
-        self.0.push((key.to_string(), value.to_string()));
-        Ok(())
     }
 }

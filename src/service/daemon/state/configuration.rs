@@ -90,7 +90,7 @@ impl Configuration {
             }
         }
         let changed: Vec<String> = changes.into_iter().map(|c| c.key).collect();
-        info!(generation, changed = changed.join(","); "configuration reloaded");
+        info!("configuration reloaded generation={generation} changed={}", changed.join(","));
         ReloadReport { ok: true, generation, changed, needs_restart: waiting, error: None }
     }
 }
