@@ -1,46 +1,16 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The differences between two configurations.
 
-use std::collections::BTreeMap;
-
-use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Config, keys};
 
-/// One key whose value differs between two configurations.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Change {
-    /// Path of the key, such as `balance.threshold`.
-    pub key: String,
-    /// Value before as TOML, or `(none)`.
-    pub old: String,
-    /// Value after as TOML, or `(none)`.
-    pub new: String,
-    /// Whether the change takes effect only after a restart of the daemon.
-    pub needs_restart: bool,
-}
-
 impl Config {
-    /// Returns the keys whose values differ, in the order of their paths.
-    pub fn diff(old: &Config, new: &Config) -> Vec<Change> {
+    /// Returns the paths of the keys whose values differ, such as `balance.threshold`, in order.
+    pub fn diff(old: &Config, new: &Config) -> Vec<String> {
         let (old, new) = (old.flatten(), new.flatten());
-        let mut keys: Vec<&String> = old.keys().chain(new.keys()).collect();
-        keys.sort();
-        keys.dedup();
-        keys.into_iter()
-            .filter(|key| old.get(*key) != new.get(*key))
-            .map(|key| {
-                let show = |map: &BTreeMap<String, String>| {
-                    map.get(key).cloned().unwrap_or_else(|| "(none)".to_owned())
-                };
-                Change {
-                    key: key.clone(),
-                    old: show(&old),
-                    new: show(&new),
-                    needs_restart: keys::needs_restart(key),
-                }
-            })
-            .collect()
+        let keys: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
+        keys.into_iter().filter(|key| old.get(*key) != new.get(*key)).cloned().collect()
     }
 
     /// Returns every key with its value as TOML, by path.

@@ -31,7 +31,6 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-pub use change::Change;
 pub use compare::{CompareConfig, Draw};
 pub use energy::{EnergyConfig, Prices};
 pub use error::{ConfigError, Issue};

@@ -424,23 +424,21 @@ fn off_everywhere_unless_a_partition_or_account_says_otherwise() {
 #[test]
 fn differences_name_the_keys_and_restarts() {
     let old = Config::default();
-    assert_eq!(Config::diff(&old, &old), []);
+    assert!(Config::diff(&old, &old).is_empty());
     let new = parse(
         "[link]\nsocket = \"/tmp/x\"\n[balance]\ninitial_weights = { cpu = 2.0 }\n\
          [partition.\"a.b\"]\nmode = \"off\"\n",
     )
     .unwrap();
     let changes = Config::diff(&old, &new);
-    let short: Vec<(&str, &str, &str, bool)> = changes
-        .iter()
-        .map(|c| (c.key.as_str(), c.old.as_str(), c.new.as_str(), c.needs_restart))
-        .collect();
+    let short: Vec<(&str, bool)> =
+        changes.iter().map(|key| (key.as_str(), keys::needs_restart(key))).collect();
     assert_eq!(
         short,
         [
-            ("balance.initial_weights.cpu", "(none)", "2.0", false),
-            ("link.socket", "\"/run/phalanx/plugin.sock\"", "\"/tmp/x\"", true),
-            ("partition.\"a.b\".mode", "(none)", "\"off\"", false),
+            ("balance.initial_weights.cpu", false),
+            ("link.socket", true),
+            ("partition.\"a.b\".mode", false),
         ]
     );
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, RwLock};
 
 use log::{info, warn};
 
-use phalanx_config::{Config, Mode};
+use phalanx_config::{Config, Mode, keys};
 use phalanx_ffi::locks::{read, write};
 use phalanx_messages::rest::{ConfigStatus, ReloadReport};
 
@@ -78,9 +78,9 @@ impl Configuration {
         for warning in new.warnings() {
             warn!("configuration: {warning}");
         }
-        let changes = Config::diff(&in_force.config, &new);
-        let waiting: Vec<String> =
-            changes.iter().filter(|c| c.needs_restart).map(|c| c.key.clone()).collect();
+        let changed = Config::diff(&in_force.config, &new);
+        let needs_restart = |key: &&String| keys::needs_restart(key);
+        let waiting: Vec<String> = changed.iter().filter(needs_restart).cloned().collect();
         in_force.config = Arc::new(new);
         in_force.generation = generation;
         in_force.last_error = None;
@@ -89,7 +89,6 @@ impl Configuration {
                 in_force.needs_restart.push(key.clone());
             }
         }
-        let changed: Vec<String> = changes.into_iter().map(|c| c.key).collect();
         info!("configuration reloaded generation={generation} changed={}", changed.join(","));
         ReloadReport { ok: true, generation, changed, needs_restart: waiting, error: None }
     }
