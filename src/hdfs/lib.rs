@@ -119,25 +119,6 @@ impl HdfsError {
     }
 }
 
-/// Time limits of one input.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
-    /// Longest wait for one connection.
-    pub connect: Duration,
-    /// Longest wait for one answer.
-    pub call: Duration,
-    /// Longest time for the whole input.
-    pub job: Duration,
-}
-
-impl Limits {
-    /// Limits of one input that may take this long: a quarter to connect, so that a second NameNode
-    /// can be tried, and three for an answer.
-    pub fn within(job: Duration) -> Self {
-        Self { connect: job / 4, call: job * 3 / 4, job }
-    }
-}
-
 /// The error of a name service that has no address for WebHDFS.
 fn no_address(service: &str) -> HdfsError {
     let keys = "dfs.namenode.http-address (or https-address, as the URI and dfs.http.policy say)";
@@ -213,7 +194,9 @@ pub struct DataNodeReport {
 #[derive(Debug)]
 pub struct Hdfs {
     site: Site,
-    limits: Limits,
+    /// Longest time for one input, and what of it is left for the next.
+    job: Duration,
+    left: Duration,
     /// Index of the NameNode of each service that was active last.
     active: BTreeMap<String, usize>,
     /// The way over TLS and with Kerberos.
@@ -223,11 +206,12 @@ pub struct Hdfs {
 impl Hdfs {
     /// Reads `core-site.xml` and `hdfs-site.xml` of these directories, later ones over earlier
     /// ones; a directory without them says nothing. `namenodes` (`host:port`) are allowed besides.
-    pub fn new(dirs: &[PathBuf], namenodes: &[String], limits: Limits) -> Result<Self, HdfsError> {
+    /// `job` is the longest time for one input.
+    pub fn new(dirs: &[PathBuf], namenodes: &[String], job: Duration) -> Result<Self, HdfsError> {
         let site = Site::read(dirs, namenodes)?;
         let identity = Identity { kerberos: site.wants_kerberos(), ..Identity::default() };
         let curl = Curl::new(identity)?;
-        Ok(Self { site, limits, active: BTreeMap::new(), curl })
+        Ok(Self { site, job, left: job, active: BTreeMap::new(), curl })
     }
 
     /// Opens the file systems of `[hdfs]`, asked by the daemon for the users of jobs.
@@ -241,7 +225,7 @@ impl Hdfs {
 
     /// Opens the file systems of `[hdfs]`, asked by a user for itself, with the user's tickets.
     pub fn of_caller(config: &HdfsConfig) -> Result<Self, HdfsError> {
-        let mut hdfs = Self::new(&config.conf_dirs, &[], Limits::within(config.job_time()))?;
+        let mut hdfs = Self::new(&config.conf_dirs, &[], config.job_time())?;
         hdfs.curl.identity.ca_file.clone_from(&config.ca_file);
         Ok(hdfs)
     }
@@ -251,13 +235,13 @@ impl Hdfs {
         Site::read(&config.conf_dirs, &[]).is_ok_and(|site| !site.services.is_empty())
     }
 
-    /// Changes [`Limits::job`], for a job with several inputs that has spent a part of it.
-    pub fn limit_job(&mut self, job: Duration) {
-        self.limits.job = job;
+    /// Sets the time for the next inputs, for a job with several that has spent a part of it.
+    pub fn limit_job(&mut self, left: Duration) {
+        self.left = left;
     }
 
-    /// Locates the blocks of a file, directory or pattern that `user` may read, within
-    /// [`Limits::job`]. `context` stands in the NameNode's audit log.
+    /// Locates the blocks of a file, directory or pattern that `user` may read. `context` stands in
+    /// the NameNode's audit log.
     pub fn locate(
         &mut self,
         uri: &str,
@@ -265,23 +249,23 @@ impl Hdfs {
         user: &str,
         context: &str,
     ) -> Result<Located, HdfsError> {
-        let located = self.locate_until(self.timeouts(), uri, recursive, (user, context));
-        located.map_err(|error| match error {
+        self.find(uri, recursive, user, context).map_err(|error| match error {
             HdfsError::OutOfTime => HdfsError::Late("hdfs.job_ms"),
             other => other,
         })
     }
 
-    fn locate_until(
+    fn find(
         &mut self,
-        timeouts: Timeouts,
         uri: &str,
         recursive: bool,
-        (user, context): (&str, &str),
+        user: &str,
+        context: &str,
     ) -> Result<Located, HdfsError> {
+        let timeouts = self.timeouts();
         let location = uri::parse(uri)?;
         let service = self.site.service(&location)?;
-        let base = location.base(&service);
+        let base = format!("hdfs://{}", service.name);
         let by_http = |this: &mut Self| {
             let urls = this.urls(&service, location.scheme);
             this.by_http(&urls, &service.name, user, timeouts, |source| {
@@ -351,9 +335,10 @@ impl Hdfs {
         Door::plain(timeouts)
     }
 
+    /// A quarter of the time to connect, so that a second NameNode can be tried, and three for an
+    /// answer.
     fn timeouts(&self) -> Timeouts {
-        let Limits { connect, call, job } = self.limits;
-        Timeouts { connect, call, end: Instant::now() + job }
+        Timeouts { connect: self.job / 4, call: self.job * 3 / 4, end: Instant::now() + self.left }
     }
 
     /// Asks the NameNodes of the service one after the other, the last active one first.

@@ -2,7 +2,6 @@
 //! Parser of `hdfs://nn:8020/data/in`, `hdfs://nameservice/data`, `webhdfs://...`, `/data/in`.
 
 use super::HdfsError;
-use super::conf::NameNode;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scheme {
@@ -23,13 +22,6 @@ pub struct Location {
     pub authority: Option<String>,
     /// Absolute path, possibly a pattern.
     pub path: String,
-}
-
-impl Location {
-    /// Prefix that makes a path a full URI.
-    pub fn base(&self, service: &NameNode) -> String {
-        format!("hdfs://{}", service.name)
-    }
 }
 
 /// Takes a URI apart; the error says what was expected.

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::super::conf::Site;
 use super::super::glob;
 use super::super::uri::{Scheme, parse as parse_uri};
-use super::super::{Hdfs, HdfsError, HostMap, HostNames, Limits};
+use super::super::{Hdfs, HdfsError, HostMap, HostNames};
 use phalanx_config::HdfsConfig;
 use phalanx_core::blocks::DataNode;
 
@@ -192,8 +192,8 @@ fn what_wants_kerberos_is_asked_over_tls() {
     let urls = |properties: &[String], scheme| {
         let default = property("fs.defaultFS", "hdfs://nn:8020");
         write(dir.path(), "core-site.xml", &format!("{default}{}", properties.join("")));
-        let limits = Limits::within(HdfsConfig::default().job_time());
-        let hdfs = Hdfs::new(&[dir.path().to_owned()], &[], limits).unwrap();
+        let job = HdfsConfig::default().job_time();
+        let hdfs = Hdfs::new(&[dir.path().to_owned()], &[], job).unwrap();
         hdfs.urls(&hdfs.site.services["nn:8020"], scheme)
     };
     let (http, https) = (address("http", 9870), address("https", 9871));
@@ -212,8 +212,7 @@ fn what_wants_kerberos_is_asked_over_tls() {
 #[test]
 fn nothing_configured_is_told() {
     let gone = PathBuf::from("/nonexistent/conf");
-    let mut hdfs =
-        Hdfs::new(&[gone], &[], Limits::within(HdfsConfig::default().job_time())).unwrap();
+    let mut hdfs = Hdfs::new(&[gone], &[], HdfsConfig::default().job_time()).unwrap();
     let error = hdfs.locate("/x", false, "u", "c").unwrap_err().to_string();
     assert_eq!(error, "hdfs.conf_dirs: no NameNode is configured in /nonexistent/conf");
 }

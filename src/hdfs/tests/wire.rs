@@ -14,7 +14,7 @@ use super::super::proto::{
     LocatedBlock, LocatedBlocks,
 };
 use super::super::rpc;
-use super::super::{Cache, Hdfs, HdfsError, Limits};
+use super::super::{Cache, Hdfs, HdfsError};
 use super::fake::{self, Answer};
 use phalanx_core::blocks::Located;
 use phalanx_core::limits::HDFS_FRAME_BYTES_MAX;
@@ -68,8 +68,7 @@ fn honest(calls: Arc<AtomicU32>) -> Box<Answer> {
 }
 
 fn client(namenodes: &[String]) -> Hdfs {
-    let s = Duration::from_secs;
-    Hdfs::new(&[], namenodes, Limits { connect: s(5), call: s(5), job: s(10) }).unwrap()
+    Hdfs::new(&[], namenodes, Duration::from_secs(10)).unwrap()
 }
 
 fn locate(hdfs: &mut Hdfs, uri: &str) -> Result<Located, HdfsError> {
@@ -159,9 +158,7 @@ fn pair(first: &str, second: &str) -> (tempfile::TempDir, Hdfs) {
          </configuration>"
     );
     std::fs::write(dir.path().join("core-site.xml"), text).unwrap();
-    let s = Duration::from_secs;
-    let limits = Limits { connect: s(5), call: s(5), job: s(10) };
-    let hdfs = Hdfs::new(&[dir.path().to_owned()], &[], limits).unwrap();
+    let hdfs = Hdfs::new(&[dir.path().to_owned()], &[], Duration::from_secs(10)).unwrap();
     (dir, hdfs)
 }
 
@@ -214,7 +211,7 @@ fn silence_ends_with_the_limit() {
     let silent = || fake::rpc(Box::new(|_, _, _| Some(Vec::new())));
     let (_dir, mut hdfs) = pair(&silent(), &silent());
     let ms = Duration::from_millis;
-    hdfs.limits = Limits { connect: ms(300), call: ms(200), job: ms(300) };
+    (hdfs.job, hdfs.left) = (ms(300), ms(300));
     let started = Instant::now();
     assert_eq!(locate(&mut hdfs, "/f"), Err(HdfsError::Late("hdfs.job_ms")));
     assert!(started.elapsed() >= ms(300), "the second one was not asked");
