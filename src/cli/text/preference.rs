@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! A method's node preference for a job, in words.
 
-use super::units::{KWH, amount, fraction, fraction_or_dash, seconds_fine, time, watts_from};
+use super::units::{amount, fraction, fraction_or_dash, seconds_fine, time, watts_from};
 use super::{clean, facts, table_of};
+use phalanx_config::KWH;
 use phalanx_messages::rest::PreferenceReport;
 use phalanx_planner::preference::{
     BagNote, BagRow, BagShare, ClassSpeed, DataNote, GangNote, Note,

@@ -3,10 +3,8 @@
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use phalanx_core::number::as_f64;
 use phalanx_planner::bag::WattsFrom;
-
-/// Joules of a kilowatt hour.
-pub const KWH: f64 = 3.6e6;
 
 /// A resource amount: whole numbers without decimals, others with two.
 pub fn amount(value: f64) -> String {
@@ -25,13 +23,7 @@ pub fn percent(part: f64, whole: f64) -> String {
 
 /// A count in percent of another.
 pub fn share(part: u64, whole: u64) -> String {
-    percent(count(part), count(whole))
-}
-
-/// A count as a double; exact below 2^53, and close enough above.
-#[allow(clippy::cast_precision_loss)]
-pub fn count(value: u64) -> f64 {
-    value as f64
+    percent(as_f64(part), as_f64(whole))
 }
 
 /// A weight, dispersion, score or fraction.
@@ -45,7 +37,7 @@ pub fn fraction_or_dash(value: Option<f64>) -> String {
 
 /// Nanoseconds as microseconds with three significant decimals at most.
 pub fn micros(ns: u64) -> String {
-    let us = count(ns) / 1000.0;
+    let us = as_f64(ns) / 1000.0;
     if us >= 100.0 {
         format!("{us:.0}")
     } else if us >= 10.0 {

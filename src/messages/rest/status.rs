@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::RecordingStatus;
 use crate::collect::{Totals, UseReport};
 use crate::rest::order::OrderStatus;
+use phalanx_core::number::as_f64;
 
 /// Words in [`LinkStatus::last_error`] where overlay and daemon are of different releases.
 pub const OTHER_PROTOCOL: &str = "of the protocol between them";
@@ -294,9 +295,8 @@ pub struct CallShares {
 
 impl CallShares {
     /// Returns the share of all calls that was answered with nodes; `None` without calls.
-    #[allow(clippy::cast_precision_loss)] // counts stay below 2^53
     pub fn coverage(&self) -> Option<f64> {
-        (self.calls > 0).then(|| self.answered as f64 / self.calls as f64)
+        (self.calls > 0).then(|| as_f64(self.answered) / as_f64(self.calls))
     }
 }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use crate::collect::{Collect, Now, Use};
 use phalanx_config::Config;
+use phalanx_core::number::as_f64;
 use phalanx_core::snapshot::Snapshot;
 use phalanx_messages::collect::{CONFIGURATION, HISTORY, NONE};
 use phalanx_methods::learn::deaths::Accused;
@@ -57,8 +58,7 @@ pub(super) fn uses(config: &Config) -> Vec<Use> {
 
 /// Returns the CPUs of each node, which are the values of the datum `configuration`.
 pub(super) fn cpus(snapshot: Option<&Snapshot>) -> BTreeMap<Arc<str>, f64> {
-    #[allow(clippy::cast_precision_loss)]
-    let of = |node: &phalanx_core::snapshot::Node| (Arc::clone(&node.name), node.cpus as f64);
+    let of = |node: &phalanx_core::snapshot::Node| (Arc::clone(&node.name), as_f64(node.cpus));
     snapshot.iter().flat_map(|s| s.named()).map(|(_, node)| of(node)).collect()
 }
 

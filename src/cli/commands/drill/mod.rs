@@ -23,7 +23,7 @@ use crate::command::output;
 use crate::exit::{Exit, Failure};
 use crate::global::Global;
 use crate::outcome::Outcome;
-use crate::text::units::count;
+use phalanx_core::number::as_f64;
 use phalanx_messages::rest::{PluginStatus, Status};
 
 /// Let phalanxd hang, die and restart on purpose, and show what that costs slurmctld
@@ -273,10 +273,10 @@ impl Row {
         let since = |of: fn(&PluginStatus) -> u64| of(now).saturating_sub(of(was));
         self.asks = since(|plugin| plugin.asks);
         self.in_vain = self.asks.saturating_sub(since(|plugin| plugin.answers));
-        self.in_vain_ms = count(since(|plugin| plugin.late_ns)) / 1e6;
+        self.in_vain_ms = as_f64(since(|plugin| plugin.late_ns)) / 1e6;
         let grew = |bucket: &&(u64, u64)| !was.ask_ns.buckets.contains(bucket);
         let edges = now.ask_ns.buckets.iter().filter(grew).map(|(edge, _)| *edge);
-        self.call_ms = count(edges.max().unwrap_or(0)) / 1e6;
+        self.call_ms = as_f64(edges.max().unwrap_or(0)) / 1e6;
     }
 }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use crate::text::units::{amount, fraction, fraction_or_dash, many, start, time};
 use crate::text::{clean, facts, heading, preference, table_of, wrapped};
+use phalanx_core::number::as_f64;
 use phalanx_core::topology::Kind;
 use phalanx_messages::rest::order::JobOrder;
 use phalanx_messages::rest::{
@@ -126,14 +127,9 @@ fn span(seconds: u64) -> String {
     match seconds {
         0..120 => format!("{seconds} s"),
         120..7_200 => format!("{} min", (seconds + 30) / 60),
-        7_200..172_800 => format!("{:.1} h", as_hours(seconds)),
-        _ => format!("{:.1} d", as_hours(seconds) / 24.0),
+        7_200..172_800 => format!("{:.1} h", as_f64(seconds) / 3600.0),
+        _ => format!("{:.1} d", as_f64(seconds) / 3600.0 / 24.0),
     }
-}
-
-#[allow(clippy::cast_precision_loss)] // a job's seconds
-fn as_hours(seconds: u64) -> f64 {
-    seconds as f64 / 3600.0
 }
 
 fn waiting(out: &mut String, pending: &PendingReport) {

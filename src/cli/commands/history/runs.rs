@@ -6,9 +6,10 @@ use std::collections::BTreeMap;
 use crate::exit::Failure;
 use crate::global::Global;
 use crate::outcome::Outcome;
-use crate::text::units::{amount, count, many, seconds_fine, time};
+use crate::text::units::{amount, many, seconds_fine, time};
 use crate::text::{clean, heading, table_of};
 use crate::time::since_ms;
+use phalanx_core::number::as_f64;
 use phalanx_core::run::Run;
 use phalanx_messages::rest::RunsReport;
 
@@ -46,7 +47,7 @@ fn text(report: &RunsReport) -> String {
         .left("Class", |run| run.class.clone())
         .left("Nodes", |run| run.nodes.clone())
         .left("State", |run| run.state.clone())
-        .right("Time [s]", |run| seconds_fine(count(run.elapsed_ms) / 1000.0))
+        .right("Time [s]", |run| seconds_fine(as_f64(run.elapsed_ms) / 1000.0))
         .right("Work", |run| run.work.map(amount).unwrap_or_default())
         .right("Energy [J]", |run| run.joules.map(amount).unwrap_or_default())
         .left("Placed by", |run| run.placed_by.clone())
@@ -63,7 +64,7 @@ fn sentence(report: &RunsReport) -> String {
     }
     let states: Vec<String> =
         states.iter().map(|(state, runs)| format!("{runs} {}", clean(state))).collect();
-    let hours = |run: &Run| count(run.cpus) * count(run.elapsed_ms) / 3.6e6;
+    let hours = |run: &Run| as_f64(run.cpus) * as_f64(run.elapsed_ms) / 3.6e6;
     let hours: f64 = report.runs.iter().map(hours).sum();
     let (runs, since) = (many(report.runs.len() as u64, "run"), time(report.since_ms));
     match states.len() {

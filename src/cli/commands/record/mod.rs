@@ -10,6 +10,7 @@ use crate::outcome::Outcome;
 use crate::text::units::time;
 use crate::text::{clean, facts, heading};
 use crate::time::duration;
+use phalanx_core::number::as_f64;
 use phalanx_messages::rest::{RecordRequest, RecordingStatus, Status};
 
 /// Longest `--for`, seconds.
@@ -72,9 +73,8 @@ fn seconds_of(text: &str) -> Result<u64, Failure> {
     })
 }
 
-#[allow(clippy::cast_precision_loss)] // sizes for people
 fn mib(bytes: u64) -> String {
-    format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
+    format!("{:.1} MiB", as_f64(bytes) / f64::from(1 << 20))
 }
 
 /// The recording that is under way, or the last one.

@@ -3,7 +3,9 @@
 
 use super::shadow;
 use super::simulated::Simulated;
-use crate::text::units::{KWH, count, many, share};
+use crate::text::units::{many, share};
+use phalanx_config::KWH;
+use phalanx_core::number::as_f64;
 use phalanx_messages::rest::{ActivityReport, RunSums, Share};
 use phalanx_sim::metrics::span;
 use phalanx_sim::nodes::LOOKED_AT;
@@ -75,7 +77,7 @@ fn all_runs(report: &ActivityReport) -> RunSums {
         all.runs += of.runs;
         all.waits += of.waits;
         all.measured += of.measured;
-        wait += of.wait_mean_s.unwrap_or_default() * count(of.waits);
+        wait += of.wait_mean_s.unwrap_or_default() * as_f64(of.waits);
         all.wait_max_s = all.wait_max_s.max(of.wait_max_s);
         let add = |sum: &mut Option<f64>, more: Option<f64>| {
             if let Some(more) = more {
@@ -85,7 +87,7 @@ fn all_runs(report: &ActivityReport) -> RunSums {
         add(&mut all.cpu_hours, of.cpu_hours);
         add(&mut all.joules, of.joules);
     }
-    all.wait_mean_s = (all.waits > 0).then(|| wait / count(all.waits));
+    all.wait_mean_s = (all.waits > 0).then(|| wait / as_f64(all.waits));
     all
 }
 
@@ -105,12 +107,7 @@ fn waits(all: &RunSums) -> String {
         0 => String::new(),
         without => format!(" (of {without} jobs unknown)"),
     };
-    format!("mean {}, longest {}{beside}", span(mean), span(seconds_of(most)))
-}
-
-#[allow(clippy::cast_precision_loss)] // seconds stay below 2^53
-fn seconds_of(seconds: i64) -> f64 {
-    seconds.max(0) as f64
+    format!("mean {}, longest {}{beside}", span(mean), span(as_f64(most.max(0).unsigned_abs())))
 }
 
 fn use_of(share: Option<f64>, what: &str) -> String {

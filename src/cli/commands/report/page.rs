@@ -7,6 +7,7 @@ use super::Report;
 use super::facts::{self, simulated_about};
 use super::render::{NOT_COMPARED, by_method, period};
 use super::simulated::Simulation;
+use phalanx_core::number::as_f64;
 use phalanx_messages::rest::{ActivityReport, Point, Share};
 use phalanx_sim::report::svg::{Axis, Line, chart, escape};
 use phalanx_sim::report::{document, section};
@@ -63,7 +64,7 @@ const NO_SAMPLES: &str = "<p>Unknown: phalanxd took no sample in this period.</p
 /// Returns the days before the end of the period, as the horizontal axis has them.
 fn days_before(report: &ActivityReport, time_ms: u64) -> f64 {
     let end = report.activity.until_ms;
-    -(crate::text::units::count(end.saturating_sub(time_ms)) / DAY_MS)
+    -(as_f64(end.saturating_sub(time_ms)) / DAY_MS)
 }
 
 /// Makes the axis from the first point to the end of the period.

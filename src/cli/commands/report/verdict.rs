@@ -3,6 +3,7 @@
 
 use serde::Serialize;
 
+use phalanx_core::number::as_f64;
 use phalanx_sim::job::Workload;
 use phalanx_sim::metrics::{Figures, span};
 
@@ -41,8 +42,7 @@ pub fn judge(load: &Workload, happened: &Figures, slurm: &Figures, phalanx: &Fig
     let wait = |of: &Figures| of.wait_mean_s.unwrap_or(0.0);
     let (was, stock, ours) = (wait(happened), wait(slurm), wait(phalanx));
     let seconds: u64 = load.jobs.iter().map(|job| job.run_s).sum();
-    #[allow(clippy::cast_precision_loss)] // seconds stay below 2^53
-    let run_s = seconds as f64 / load.jobs.len().max(1) as f64;
+    let run_s = as_f64(seconds) / as_f64(load.jobs.len().max(1) as u64);
     let little = (run_s / 100.0).clamp(SECONDS.0, SECONDS.1);
     if (stock - was).abs() > (was * BELIEVED).max(little) {
         return Judged { verdict: Verdict::Refused, sentence: refused(was, stock, little) };

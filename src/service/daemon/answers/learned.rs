@@ -7,6 +7,7 @@ use crate::api::Failure;
 use crate::daemon::shared::Shared;
 use crate::history::{History, Limits};
 use phalanx_core::limits::RUNS_LIST_MAX;
+use phalanx_core::number::as_f64;
 use phalanx_core::run::Run;
 use phalanx_core::snapshot::Snapshot;
 use phalanx_ffi::clock::now_ms;
@@ -86,9 +87,7 @@ pub(super) fn speeds(
 
 /// Returns the exploration of the next round, for one task.
 fn exploration(speeds: &Speeds) -> Exploration {
-    // Rounds are far below 2^53.
-    #[allow(clippy::cast_precision_loss)]
-    let slot = speeds.round() as f64;
+    let slot = as_f64(speeds.round());
     Exploration { growth: Growth::Source, bonus_scale: BONUS_SCALE_SHIPPED, slot, m: 1.0 }
 }
 

@@ -3,8 +3,8 @@
 
 use std::fmt::Write as _;
 
-use crate::text::units::KWH;
 use crate::text::{clean, heading, table_of};
+use phalanx_config::KWH;
 use phalanx_sim::nodes::LeafFigures;
 use phalanx_sim::whatif::{Side, WhatIf};
 

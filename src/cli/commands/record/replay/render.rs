@@ -3,11 +3,11 @@
 
 use crate::text::units::{fraction_or_dash, time};
 use crate::text::{clean, facts, heading, table_of};
+use phalanx_core::number::as_f64;
 use phalanx_mirror::{Difference, Report, Then};
 
-#[allow(clippy::cast_precision_loss)] // shares for people
 fn share(part: u64, of: u64) -> String {
-    if of == 0 { "-".to_owned() } else { format!("{:.3} %", part as f64 * 100.0 / of as f64) }
+    if of == 0 { "-".to_owned() } else { format!("{:.3} %", as_f64(part) * 100.0 / as_f64(of)) }
 }
 
 pub fn text(report: &Report) -> String {

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use crate::text::units::count;
+use phalanx_core::number::as_f64;
 use phalanx_core::random::Stream;
 use phalanx_core::run::Run;
 use phalanx_sim::metrics::{TAU_S, percentile};
@@ -116,7 +116,7 @@ impl Comparison {
         if let Some(mean) = comparison.figures.first() {
             // Chance falls with the root of the number of jobs.
             let times = (mean.chance * SURELY / (0.05 * mean.slurm.max(1.0))).powi(2);
-            comparison.more_runs = (times - 1.0).max(0.0) * count(runs.len() as u64);
+            comparison.more_runs = (times - 1.0).max(0.0) * as_f64(runs.len() as u64);
         }
         comparison
     }
@@ -136,7 +136,7 @@ fn arm(runs: &[&Run], arm: &str) -> Arm {
             _ => "8 nodes and more",
         };
         for name in [format!("partition {}", run.partition), size.to_owned()] {
-            *mix.entry(name).or_default() += 1.0 / count(runs.len() as u64);
+            *mix.entry(name).or_default() += 1.0 / as_f64(runs.len() as u64);
         }
     }
     let drawn: BTreeSet<u32> = runs.iter().map(|run| drawn(run)).collect();
@@ -153,9 +153,9 @@ fn rows(runs: &[&Run]) -> (Vec<Row>, Vec<bool>) {
         if drawn == ours.len() {
             ours.push(run.arm.starts_with(PHALANX));
         }
-        let wait = count(u64::try_from(run.start_s.saturating_sub(run.submit_s)).unwrap_or(0));
-        let seconds = count(run.elapsed_ms) / 1000.0;
-        let slowdown = ((wait + seconds) / seconds.max(count(TAU_S))).max(1.0);
+        let wait = as_f64(u64::try_from(run.start_s.saturating_sub(run.submit_s)).unwrap_or(0));
+        let seconds = as_f64(run.elapsed_ms) / 1000.0;
+        let slowdown = ((wait + seconds) / seconds.max(as_f64(TAU_S))).max(1.0);
         Row { wait, slowdown, drawn }
     };
     let mut rows: Vec<Row> = runs.iter().map(row).collect();
@@ -168,7 +168,7 @@ fn figures(rows: &[Row], ours: &[bool]) -> [[f64; FIGURES.len()]; 2] {
     [false, true].map(|arm| {
         let of = || rows.iter().filter(|row| ours.get(row.drawn) == Some(&arm));
         let waits: Vec<f64> = of().map(|row| row.wait).collect();
-        let runs = count(waits.len().max(1) as u64);
+        let runs = as_f64(waits.len().max(1) as u64);
         let slowdown = of().map(|row| row.slowdown).sum::<f64>() / runs;
         let wait = waits.iter().sum::<f64>() / runs;
         [wait, percentile(&waits, 50), percentile(&waits, 95), slowdown]

@@ -9,10 +9,11 @@ use self::arms::{Comparison, FIGURES, Figure, LEAST};
 use crate::exit::Failure;
 use crate::global::Global;
 use crate::outcome::Outcome;
-use crate::text::units::{count, percent};
+use crate::text::units::percent;
 use crate::text::{clean, heading, table_of, wrapped};
 use crate::time::since_ms;
 use phalanx_core::limits::RUNS_LIST_MAX;
+use phalanx_core::number::as_f64;
 use phalanx_messages::rest::RunsReport;
 use phalanx_sim::metrics::span;
 
@@ -89,9 +90,9 @@ fn verdict(of: &Comparison) -> String {
         return "No job of a live comparison has ended: see compare.share.".to_owned();
     }
     // By the draw: twice four deviations are beyond chance.
-    let all = count((slurm + phalanx) as u64);
+    let all = as_f64((slurm + phalanx) as u64);
     let expected = all * of.share;
-    let off = (count(phalanx as u64) - expected).abs();
+    let off = (as_f64(phalanx as u64) - expected).abs();
     let lost = match off > 4.0 * (expected * (1.0 - of.share)).sqrt() + 1.0 {
         true => format!(
             " The arms are not as they were drawn ({phalanx} instead of {expected:.0}): jobs were \

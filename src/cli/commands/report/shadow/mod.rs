@@ -9,9 +9,10 @@ use std::collections::BTreeMap;
 use crate::exit::Failure;
 use crate::global::Global;
 use crate::outcome::Outcome;
-use crate::text::units::{count, many, share, time};
+use crate::text::units::{many, share, time};
 use crate::text::{clean, heading, table_of, wrapped};
 use crate::time::since_ms;
+use phalanx_core::number::as_f64;
 use phalanx_messages::rest::ShadowReport;
 
 /// Show what the decisions of shadow mode would have made better or worse
@@ -119,8 +120,8 @@ pub fn verdict(report: &ShadowReport) -> String {
 /// Returns the interval of the share of which `hits` of `of` are a sample, 0 to 1.
 fn wilson_95(hits: u64, of: u64) -> (f64, f64) {
     const Z: f64 = 1.959_964;
-    let n = count(of.max(1));
-    let p = count(hits) / n;
+    let n = as_f64(of.max(1));
+    let p = as_f64(hits) / n;
     let scale = 1.0 + Z * Z / n;
     let centre = (p + Z * Z / (2.0 * n)) / scale;
     let half = Z * (p * (1.0 - p) / n + Z * Z / (4.0 * n * n)).sqrt() / scale;

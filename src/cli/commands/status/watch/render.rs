@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 
 use super::Look;
 use crate::commands::status::render::verdict;
-use crate::text::units::{clock, count, time};
+use crate::text::units::{clock, time};
 use crate::text::{clean, facts, heading, table_of, wrapped};
+use phalanx_core::number::as_f64;
 use phalanx_messages::rest::{LatestDecision, PlannedJob, Status};
 
 /// Returns the page; rates are those since `before`, or else since the daemon's start.
@@ -34,14 +35,14 @@ fn questions(look: &Look, before: Option<&Look>) -> String {
     let (number, seconds, since) = match since {
         Some(before) => {
             let ms = look.time_ms.saturating_sub(before.time_ms);
-            (all.saturating_sub(asked(&before.status)), count(ms) / 1000.0, "now")
+            (all.saturating_sub(asked(&before.status)), as_f64(ms) / 1000.0, "now")
         }
-        None => (all, count(look.status.uptime_s), "mean since the start"),
+        None => (all, as_f64(look.status.uptime_s), "mean since the start"),
     };
     if seconds <= 0.0 {
         return format!("{all}, rate unknown");
     }
-    format!("{all}, {:.1} a second {since}", count(number) / seconds)
+    format!("{all}, {:.1} a second {since}", as_f64(number) / seconds)
 }
 
 fn queue(out: &mut String, look: &Look, list: usize) {

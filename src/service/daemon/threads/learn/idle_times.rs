@@ -5,6 +5,8 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use phalanx_core::number::as_f64;
+
 /// Longest pause between two jobs: a slot that is idle for longer waits for something else.
 const PAUSE_MAX_MS: u64 = 30_000;
 /// Number of pauses that count alike; after so many, older ones fade.
@@ -54,10 +56,8 @@ impl IdleTimes {
         if submit_ms > idle.since_ms {
             return;
         }
-        #[allow(clippy::cast_precision_loss)] // at most PAUSE_MAX_MS
-        let pause = idle.for_ms as f64;
         self.seen = (self.seen + 1.0).min(ALIKE);
-        self.mean_ms += (pause - self.mean_ms) / self.seen;
+        self.mean_ms += (as_f64(idle.for_ms) - self.mean_ms) / self.seen;
     }
 
     /// Returns the mean pause, seconds; 0 where none was seen.
