@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::metrics::Sources;
-use crate::collect::{DataService, Now};
+use crate::collect::{Collect, DataService, Now};
 use crate::failure::Failure;
 use phalanx_core::run::Run;
 use phalanx_messages::collect::UsedValues;
@@ -40,6 +40,9 @@ pub trait Backend: Send + Sync + 'static {
     fn record(&self, request: RecordRequest) -> Result<RecordingStatus, Failure>;
     /// Returns the data service; none of its answers waits for a collection.
     fn data_service(&self) -> &DataService;
+    fn collect(&self) -> &Collect {
+        &self.data_service().collect
+    }
     /// `GET /v1/use/{key}`, of these nodes or of all, and of this datum or the one in force.
     fn used(
         &self,
@@ -49,7 +52,7 @@ pub trait Backend: Send + Sync + 'static {
     ) -> Result<UsedValues, Failure>;
     /// Returns the reports behind `GET /metrics`.
     fn sources(&self) -> Sources {
-        let (collect, now) = (&self.data_service().collect, Now::read());
+        let (collect, now) = (self.collect(), Now::read());
         Sources {
             status: self.status(),
             nodes: self.nodes().ok(),

@@ -14,7 +14,7 @@ use serde::Deserialize;
 
 use super::backend::Backend;
 use super::extract::{Arg, Body, Params};
-use super::handler::{Ask, Shared, Told};
+use super::handler::{Shared, change, read};
 use super::peer::Peer;
 use crate::collect::{Collect, Now, Sender};
 use crate::failure::Failure;
@@ -59,72 +59,63 @@ struct UseQuery {
 
 pub(super) fn routes() -> Router<Arc<Shared>> {
     Router::new()
-        .route("/v1/collectors", get(read(|s, ()| Ok(s.collectors(Now::read())))).post(add))
+        .route(
+            "/v1/collectors",
+            get(read(|b, ()| Ok(b.collect().collectors(Now::read())))).post(add),
+        )
         .route(
             "/v1/collectors/{name}",
-            get(read(|s, Arg(name): Arg<String>| s.collector(&name, Now::read())))
-                .patch(change(|s, Arg(name): Arg<String>, Body(patch)| {
-                    s.update(&name, patch, Now::read())
+            get(read(|b, Arg(name): Arg<String>| b.collect().collector(&name, Now::read())))
+                .patch(change(|b, Arg(name): Arg<String>, Body(patch)| {
+                    b.collect().update(&name, patch, Now::read())
                 }))
-                .delete(change(|s, Arg(name): Arg<String>, _: Request| s.remove(&name))),
+                .delete(change(|b, Arg(name): Arg<String>, _: Request| b.collect().remove(&name))),
         )
         .route(
             "/v1/collectors/{name}/start",
-            post(change(|s, named: OnNodes, _: Request| switch(s, named, true))),
+            post(change(|b, named: OnNodes, _: Request| switch(b.collect(), named, true))),
         )
         .route(
             "/v1/collectors/{name}/stop",
-            post(change(|s, named: OnNodes, _: Request| switch(s, named, false))),
+            post(change(|b, named: OnNodes, _: Request| switch(b.collect(), named, false))),
         )
         .route(
             "/v1/data",
-            get(read(|s, ()| Ok(s.names(Now::read()))))
-                .post(change(|s, (), Body(batch): Body<Batch>| s.store_batch(&batch, Now::read()))),
+            get(read(|b, ()| Ok(b.collect().names(Now::read())))).post(change(
+                |b, (), Body(batch): Body<Batch>| b.collect().store_batch(&batch, Now::read()),
+            )),
         )
         .route(
             "/v1/data/{name}",
-            get(read(|s, (Arg(name), Params(query)): OnNodes| data(s, &name, query.nodes))),
+            get(read(|b, (Arg(name), Params(query)): OnNodes| {
+                data(b.collect(), &name, query.nodes)
+            })),
         )
-        .route("/v1/data/{name}/{node}", get(read(data_of_node)).put(store_one))
-        .route("/v1/data/{name}/{node}/history", get(read(past)))
-        .route("/v1/agents", get(read(|s, ()| Ok(s.agents(Now::read())))))
+        .route(
+            "/v1/data/{name}/{node}",
+            get(read(|b, of: OfNode| data_of_node(b.collect(), of))).put(store_one),
+        )
+        .route("/v1/data/{name}/{node}/history", get(read(|b, ask| past(b.collect(), ask))))
+        .route("/v1/agents", get(read(|b, ()| Ok(b.collect().agents(Now::read())))))
         .route("/v1/agents/{node}/sync", post(sync))
-        .route("/v1/use", get(read(|s, ()| Ok(s.uses(Now::read())))))
+        .route("/v1/use", get(read(|b, ()| Ok(b.collect().uses(Now::read())))))
         .route(
             "/v1/use/{key}",
-            get(super::handler::read(used))
-                .put(change(|s, Arg(key): Arg<String>, Body(choice)| choose(s, &key, Some(choice))))
-                .delete(change(|s, Arg(key): Arg<String>, _: Request| choose(s, &key, None))),
+            get(read(used))
+                .put(change(|b, Arg(key): Arg<String>, Body(choice)| {
+                    choose(b.collect(), &key, Some(choice))
+                }))
+                .delete(change(|b, Arg(key): Arg<String>, _: Request| {
+                    choose(b.collect(), &key, None)
+                })),
         )
 }
 
 type OnNodes = (Arg<String>, Params<NodesQuery>);
 type OfNode = Arg<(String, String)>;
 
-fn read<A, T, F>(
-    ask: F,
-) -> Ask<impl FnOnce(&dyn Backend, A, Request) -> Told<T> + Clone + Send + Sync + 'static>
-where
-    F: FnOnce(&Collect, A) -> Result<T, Failure> + Clone + Send + Sync + 'static,
-{
-    super::handler::read(move |backend: &dyn Backend, args| {
-        ask(&backend.data_service().collect, args)
-    })
-}
-
-fn change<A, C, T, F>(
-    make: F,
-) -> Ask<impl FnOnce(&dyn Backend, A, C) -> Result<T, Failure> + Clone + Send + Sync + 'static>
-where
-    F: FnOnce(&Collect, A, C) -> Result<T, Failure> + Clone + Send + Sync + 'static,
-{
-    super::handler::change(move |backend: &dyn Backend, args, body| {
-        make(&backend.data_service().collect, args, body)
-    })
-}
-
 async fn add(State(shared): State<Arc<Shared>>, request: Request) -> Response {
-    let add = change(|s, (), Body(patch): Body<Patch>| s.add(patch, Now::read()));
+    let add = change(|b, (), Body(patch): Body<Patch>| b.collect().add(patch, Now::read()));
     let mut response = add.call(request, shared).await;
     if response.status() == StatusCode::OK {
         *response.status_mut() = StatusCode::CREATED;
@@ -216,7 +207,7 @@ async fn store_one(
     let admin = shared.access.may_change(peer);
     match body {
         Ok(Body(put)) => {
-            let ask = move |b: &dyn Backend| put_one(&b.data_service().collect, named, put, admin);
+            let ask = move |b: &dyn Backend| put_one(b.collect(), named, put, admin);
             shared.answer(peer, ask).await
         }
         Err(response) => response,
@@ -234,8 +225,7 @@ struct Held {
 impl Drop for Held {
     fn drop(&mut self) {
         if !self.done {
-            let service = self.shared.backend.data_service();
-            service.collect.lost(&self.node, self.turn, Now::read());
+            self.shared.backend.collect().lost(&self.node, self.turn, Now::read());
         }
     }
 }
@@ -272,6 +262,6 @@ async fn sync(
         () = tokio::time::sleep(Duration::from_millis(ask.wait_ms.min(COLLECT_HOLD_MS_MAX))) => {}
     }
     held.done = true;
-    let collect = &held.shared.backend.data_service().collect;
+    let collect = held.shared.backend.collect();
     Json(collect.end_sync(&held.node, ask.generation, refused, Now::read())).into_response()
 }

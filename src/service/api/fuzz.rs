@@ -206,7 +206,7 @@ async fn answer(
     peer: Peer,
     under_way: Arc<AtomicUsize>,
 ) -> Vec<u8> {
-    let place = serving.doors.connect(Client::Trusted).unwrap();
+    let place = serving.shared.doors.connect(Client::Trusted).unwrap();
     let answer = Arc::new(Mutex::new(Vec::new()));
     let (input, answered) = (input.to_vec(), Arc::clone(&answer));
     let wire = Wire { input, sent: 0, under_way, idle: 0, answer: answered };
@@ -223,9 +223,9 @@ fn requests() {
     let access = Access { public_read: true, allowed_uids: vec![7], ..Access::default() };
     let shared = Arc::new(Shared {
         backend: Arc::new(Empty::new()),
-        access: access.clone(),
+        access,
         doors: Arc::clone(&doors),
-        stop: stop.clone(),
+        stop,
     });
     let bounded = Arc::clone(&shared);
     let check = move |request, next| auth::bounded(Arc::clone(&bounded), request, next);
@@ -241,8 +241,8 @@ fn requests() {
             answer
         }
     };
-    let routes = routes(shared).layer(from_fn(count)).layer(from_fn(check));
-    let serving = Serving { routes, access, doors: Arc::clone(&doors), stop };
+    let routes = routes(Arc::clone(&shared)).layer(from_fn(count)).layer(from_fn(check));
+    let serving = Serving { routes, shared };
     run("http", &WORDS, |input| {
         let ways = [7, 8].map(|uid| {
             let peer = Peer { uid: Some(uid), ..Peer::default() };

@@ -29,7 +29,8 @@ use tokio::task::yield_now;
 use tokio::time::{Sleep, sleep, timeout};
 
 use super::doors::{Counters, Doors, Place};
-use super::peer::{Access, Peer};
+use super::handler::Shared;
+use super::peer::Peer;
 use phalanx_ffi::locks::lock;
 
 /// Longest time for the head of a request, also of the next one on a connection.
@@ -63,15 +64,13 @@ const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nR
 #[derive(Clone)]
 pub(super) struct Serving {
     pub(super) routes: Router,
-    pub(super) access: Access,
-    pub(super) doors: Arc<Doors>,
-    pub(super) stop: watch::Receiver<bool>,
+    pub(super) shared: Arc<Shared>,
 }
 
 impl Serving {
     async fn stopped(&self) {
         // An error means that the sender is gone: stop as well.
-        let _ = self.stop.clone().wait_for(|stop| *stop).await;
+        let _ = self.shared.stop.clone().wait_for(|stop| *stop).await;
     }
 
     /// Serves the control socket until the stop; answers under way get a moment.
@@ -88,14 +87,14 @@ impl Serving {
             };
             let uid = stream.peer_cred().ok().map(|credentials| credentials.uid());
             let peer = Peer { uid, ..Peer::default() };
-            match self.doors.connect(self.access.client(peer)) {
+            match self.shared.doors.connect(self.shared.access.client(peer)) {
                 Some(place) => drop(tokio::spawn(self.clone().connection(stream, peer, place))),
                 // It is told if it asks soon.
-                None => drop(tokio::spawn(refuse(stream, Arc::clone(&self.doors.refusals)))),
+                None => drop(tokio::spawn(refuse(stream, Arc::clone(&self.shared.doors.refusals)))),
             }
         }
         let end = tokio::time::Instant::now() + LAST_ANSWERS;
-        while self.doors.connected() > 0 && tokio::time::Instant::now() < end {
+        while self.shared.doors.connected() > 0 && tokio::time::Instant::now() < end {
             sleep(Duration::from_millis(10)).await;
         }
     }
@@ -109,7 +108,8 @@ impl Serving {
                 Ok(listener) => break listener,
                 Err(error) => {
                     let text = format!("{address}: {error}");
-                    let known = lock(&self.doors.counters.listen_error).replace(text.clone());
+                    let known =
+                        lock(&self.shared.doors.counters.listen_error).replace(text.clone());
                     if known.as_ref() != Some(&text) {
                         warn!("control: listen at {text}; trying again");
                     }
@@ -121,8 +121,8 @@ impl Serving {
             }
         };
         info!("control: listening on {address}");
-        *lock(&self.doors.counters.listen_error) = None;
-        let (doors, stop) = (Arc::clone(&self.doors), self.stop.clone());
+        *lock(&self.shared.doors.counters.listen_error) = None;
+        let (doors, stop) = (Arc::clone(&self.shared.doors), self.shared.stop.clone());
         let accepts = move || accept(&listener, &doors, &stop);
         if let Err(error) = std::thread::Builder::new().name("accept".to_owned()).spawn(accepts) {
             warn!("control: start thread accept: {error}");
@@ -130,9 +130,9 @@ impl Serving {
         loop {
             tokio::select! {
                 () = self.stopped() => return,
-                () = self.doors.came.notified() => {}
+                () = self.shared.doors.came.notified() => {}
             }
-            while let Some((host, stream, place)) = self.doors.next_stranger() {
+            while let Some((host, stream, place)) = self.shared.doors.next_stranger() {
                 let peer = Peer { uid: None, remote: true, address: Some(host) };
                 if let Ok(stream) = TcpStream::from_std(stream) {
                     tokio::spawn(self.clone().connection(stream, peer, place));
@@ -155,7 +155,7 @@ impl Serving {
             request.extensions_mut().insert(Arc::clone(&of));
             routes.call(request)
         });
-        let counters = Arc::clone(&self.doors.counters);
+        let counters = Arc::clone(&self.shared.doors.counters);
         let cut = Arc::new(AtomicBool::new(false));
         let (inner, of) = (TokioIo::new(stream), Arc::clone(&cut));
         let stream = Impatient { inner, counters, wait: None, taken: 0, cut: of };
@@ -365,6 +365,8 @@ mod tests {
     use std::io::{Read as _, Write as _};
     use std::time::Instant;
 
+    use crate::api::fuzz::Empty;
+    use crate::api::peer::Access;
     use phalanx_core::limits::API_ADDRESS_STRANGERS_MAX;
 
     const ANSWER_BYTES: usize = 1 << 20;
@@ -374,9 +376,12 @@ mod tests {
         let answer = axum::routing::get(|| async { vec![b'x'; ANSWER_BYTES] });
         let serving = Serving {
             routes: Router::new().route("/", answer),
-            access: Access { public_read: true, ..Access::default() },
-            doors: Arc::new(Doors::new(Arc::default())),
-            stop: stopped,
+            shared: Arc::new(Shared {
+                backend: Arc::new(Empty::new()),
+                access: Access { public_read: true, ..Access::default() },
+                doors: Arc::new(Doors::new(Arc::default())),
+                stop: stopped,
+            }),
         };
         (serving, stop)
     }
@@ -401,7 +406,7 @@ mod tests {
         let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let address = taken.local_addr().unwrap();
         let (serving, stop) = serving();
-        let counters = Arc::clone(&serving.doors.counters);
+        let counters = Arc::clone(&serving.shared.doors.counters);
         let thread = run(serving.remote(address));
         until("an error is said", || lock(&counters.listen_error).is_some());
         drop(taken);
@@ -426,7 +431,7 @@ mod tests {
         let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let (mut serving, stop) = serving();
         serving.routes = Router::new().route("/", axum::routing::get(|| async { "here" }));
-        let (local, doors) = (serving.clone(), Arc::clone(&serving.doors));
+        let (local, doors) = (serving.clone(), Arc::clone(&serving.shared.doors));
         let threads = [
             run(async { local.local(UnixListener::from_std(socket).unwrap()).await }),
             run(serving.remote(port)),
@@ -482,7 +487,7 @@ mod tests {
         };
         assert!(kept <= 2 * SEND_BYTES as usize && kept < 256 << 10, "{kept}");
         let (serving, stop) = serving();
-        let doors = Arc::clone(&serving.doors);
+        let doors = Arc::clone(&serving.shared.doors);
         let thread = run(serving.remote(address));
         until("it listens", || std::net::TcpStream::connect(address).is_ok());
         let mut client = std::net::TcpStream::connect(address).unwrap();
@@ -514,7 +519,7 @@ mod tests {
         let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
         listener.set_nonblocking(true).unwrap();
         let (serving, stop) = serving();
-        let doors = Arc::clone(&serving.doors);
+        let doors = Arc::clone(&serving.shared.doors);
         let thread = run(async { serving.local(UnixListener::from_std(listener).unwrap()).await });
         let mut client = std::os::unix::net::UnixStream::connect(&path).unwrap();
         client.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();

@@ -8,7 +8,7 @@ use axum::extract::{ConnectInfo, DefaultBodyLimit, Request, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use super::backend::Backend;
 use super::extract::{Arg, Body, Params, error};
@@ -19,7 +19,6 @@ use crate::failure::Failure;
 use phalanx_core::limits::IMPORT_RUNS_MAX;
 use phalanx_core::run::Run;
 use phalanx_messages::rest::heat::HeatReport;
-use phalanx_methods::data_jobs::blockmap::BlockMap;
 
 /// The description of every resource (OpenAPI 3.1).
 const OPENAPI: &str = include_str!("openapi.json");
@@ -125,16 +124,7 @@ async fn block_map(
         return error(StatusCode::FORBIDDEN, "a block map is for its job's user");
     };
     let user = (!shared.access.may_change(peer)).then_some(uid);
-    shared.answer(peer, move |b| b.block_map(job, user).map(SharedMap)).await
-}
-
-/// A map of the daemon, not copied for each node that asks.
-struct SharedMap(Arc<BlockMap>);
-
-impl Serialize for SharedMap {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.0.serialize(serializer)
-    }
+    shared.answer(peer, move |b| b.block_map(job, user)).await
 }
 
 #[derive(Debug, Deserialize)]

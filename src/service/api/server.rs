@@ -89,31 +89,21 @@ impl Server {
             .build()?;
         let Self { path, listener, tcp, access, counters } = self;
         let doors = Arc::new(Doors::new(counters));
-        let shared = Arc::new(Shared {
-            backend,
-            access: access.clone(),
-            doors: Arc::clone(&doors),
-            stop: stop.clone(),
-        });
+        let shared = Arc::new(Shared { backend, access, doors, stop });
         let all = routes(Arc::clone(&shared));
-        let serving = |routes| Serving {
-            routes,
-            access: access.clone(),
-            doors: Arc::clone(&doors),
-            stop: stop.clone(),
-        };
         let done = runtime.block_on(async {
             if let Some((address, gate)) = tcp {
-                let shared = Arc::clone(&shared);
+                let [of, asked] = [&shared; 2].map(Arc::clone);
                 let check = move |request, next| {
-                    auth::authenticate(Arc::clone(&shared), gate.clone(), request, next)
+                    auth::authenticate(Arc::clone(&asked), gate.clone(), request, next)
                 };
                 let routes = all.clone().layer(axum::middleware::from_fn(check));
-                tokio::spawn(serving(routes).remote(address));
+                tokio::spawn(Serving { routes, shared: of }.remote(address));
             }
-            let check = move |request, next| auth::bounded(Arc::clone(&shared), request, next);
+            let of = Arc::clone(&shared);
+            let check = move |request, next| auth::bounded(Arc::clone(&of), request, next);
             let routes = all.layer(axum::middleware::from_fn(check));
-            serving(routes).local(UnixListener::from_std(listener)?).await;
+            Serving { routes, shared }.local(UnixListener::from_std(listener)?).await;
             Ok(())
         });
         // A thread that waits for munged must not keep the daemon from ending.
