@@ -86,6 +86,15 @@ pub struct RecordingWriter {
 /// Source of the last snapshot of the queue.
 type Newest<'a> = &'a dyn Fn() -> Option<Arc<Snapshot>>;
 
+/// One recording.
+struct Recording<'a> {
+    of: &'a RecordingWriter,
+    options: &'a Options,
+    /// Beginning of the files' names.
+    name: String,
+    newest: Newest<'a>,
+}
+
 /// One file being written.
 struct Output {
     path: PathBuf,
@@ -125,7 +134,8 @@ impl RecordingWriter {
         *lock(&self.shared.status) =
             RecordingStatus { active: true, since_ms, until_ms, ..RecordingStatus::default() };
         let until = options.length.and_then(|length| Instant::now().checked_add(length));
-        let ended = self.files(options, &name_of(since_ms), newest, until, stop);
+        let ended =
+            Recording { of: self, options, name: name_of(since_ms), newest }.files(until, stop);
         self.responder.stop_recording();
         let mut status = lock(&self.shared.status);
         status.active = false;
@@ -134,33 +144,6 @@ impl RecordingWriter {
             Err(error) => {
                 warn!("recording ended: {error}");
                 status.last_error = Some(error);
-            }
-        }
-    }
-
-    /// Writes the files of a recording; returns why it was told to end.
-    fn files(
-        &self,
-        options: &Options,
-        name: &str,
-        newest: Newest<'_>,
-        until: Option<Instant>,
-        stop: &AtomicBool,
-    ) -> Result<&'static str, String> {
-        let mut output = self.begin(options, name, newest, 1, (0, 0))?;
-        info!("recording to {}", output.path.display());
-        loop {
-            if let Some(why) = self.end_reason(until, stop) {
-                self.responder.stop_recording();
-                output.finish(why)?;
-                self.count(&output);
-                return Ok(why);
-            }
-            let step = output.step();
-            self.count(&output);
-            let gap = !step? || output.cut.load(Ordering::Acquire);
-            if gap || output.writer.bytes() >= options.file_bytes {
-                output = self.next_file(options, name, newest, output, gap)?;
             }
         }
     }
@@ -175,51 +158,57 @@ impl RecordingWriter {
         matches!(self.orders.try_recv(), Ok(Order::Stop)).then_some("it was told to end")
     }
 
-    /// Opens the next file of a recording; it begins before the last one is written out.
-    fn next_file(
-        &self,
-        options: &Options,
-        name: &str,
-        newest: Newest<'_>,
-        mut output: Output,
-        gap: bool,
-    ) -> Result<Output, String> {
-        let mut number = lock(&self.shared.status).files;
-        let mut next = None;
-        if !gap {
-            number += 1;
-            next = Some(self.begin(options, name, newest, number, output.counted())?);
+    fn count(&self, output: &Output) {
+        let mut status = lock(&self.shared.status);
+        (status.records, status.bytes) = output.counted();
+    }
+}
+
+impl Recording<'_> {
+    /// Writes the files; returns why it was told to end.
+    fn files(&self, until: Option<Instant>, stop: &AtomicBool) -> Result<&'static str, String> {
+        let mut output = self.begin(1)?;
+        info!("recording to {}", output.path.display());
+        loop {
+            if let Some(why) = self.of.end_reason(until, stop) {
+                self.of.responder.stop_recording();
+                output.finish(why)?;
+                self.of.count(&output);
+                return Ok(why);
+            }
+            let step = output.step();
+            self.of.count(&output);
+            let gap = !step? || output.cut.load(Ordering::Acquire);
+            if gap || output.writer.bytes() >= self.options.file_bytes {
+                output = self.next_file(output, gap)?;
+            }
         }
+    }
+
+    /// Opens the next file; it begins before the last one is written out, unless that has a gap.
+    fn next_file(&self, mut output: Output, gap: bool) -> Result<Output, String> {
+        let number = lock(&self.of.shared.status).files + 1;
+        let next = if gap { None } else { Some(self.begin(number)?) };
         let why = if gap { GAP } else { "continued in the next file" };
         output.finish(why)?;
         if gap {
             warn!("{}: {GAP}", output.path.display());
-            let mut status = lock(&self.shared.status);
+            let mut status = lock(&self.of.shared.status);
             status.gaps += 1;
             status.last_error = Some(GAP.to_owned());
         }
-        match next {
-            Some(mut next) => {
-                next.before = output.counted();
-                Ok(next)
-            }
-            None => self.begin(options, name, newest, number + 1, output.counted()),
-        }
+        let mut next = next.map_or_else(|| self.begin(number), Ok)?;
+        next.before = output.counted();
+        Ok(next)
     }
 
-    fn begin(
-        &self,
-        options: &Options,
-        name: &str,
-        newest: Newest<'_>,
-        number: u32,
-        before: (u64, u64),
-    ) -> Result<Output, String> {
+    fn begin(&self, number: u32) -> Result<Output, String> {
+        let Self { of, options, name, newest } = self;
         let deleted = make_room(&options.dir, options.total_bytes, options.file_bytes);
         let path = options.dir.join(format!("{name}.{number:04}.{ENDING}"));
-        let zero_ms = now_ms().saturating_sub(self.responder.recording_ns() / 1_000_000);
+        let zero_ms = now_ms().saturating_sub(of.responder.recording_ns() / 1_000_000);
         let version = env!("CARGO_PKG_VERSION").to_owned();
-        let head = Head { version, name: name.to_owned(), file: number, zero_ms };
+        let head = Head { version, name: name.clone(), file: number, zero_ms };
         let at = |error: std::io::Error| format!("{}: {error}", path.display());
         if !options.dir.is_dir() {
             std::fs::create_dir_all(&options.dir).map_err(at)?;
@@ -234,22 +223,17 @@ impl RecordingWriter {
             cut: Arc::clone(&cut),
             follower: Follower::default(),
             flushed: Instant::now(),
-            before,
+            before: (0, 0),
         };
         if let Some(snapshot) = newest() {
-            output.picture(self.responder.recording_ns(), snapshot)?;
+            output.picture(of.responder.recording_ns(), snapshot)?;
         }
-        self.responder.start_recording(sender, cut);
-        let mut status = lock(&self.shared.status);
+        of.responder.start_recording(sender, cut);
+        let mut status = lock(&of.shared.status);
         status.files = number;
         status.file = path.display().to_string();
         status.deleted += deleted;
         Ok(output)
-    }
-
-    fn count(&self, output: &Output) {
-        let mut status = lock(&self.shared.status);
-        (status.records, status.bytes) = output.counted();
     }
 }
 
