@@ -38,6 +38,15 @@ pub struct Finished {
     pub stderr: String,
     /// Duration of the run.
     pub took: Duration,
+    /// Time at which the run ended.
+    pub at: Instant,
+}
+
+impl Finished {
+    /// A run that ends now without output.
+    pub fn failed(id: u64, why: RunError, took: Duration) -> Self {
+        Self { id, output: Err(why), stderr: String::new(), took, at: Instant::now() }
+    }
 }
 
 /// Reason for which a run was not started.
@@ -101,9 +110,7 @@ impl Slots {
                 self.running.insert(id, child);
             }
             Err(why) => {
-                let (stderr, took) = (String::new(), Duration::ZERO);
-                let output = Err(RunError::Start(why));
-                self.finished.push(Finished { id, output, stderr, took });
+                self.finished.push(Finished::failed(id, RunError::Start(why), Duration::ZERO));
             }
         }
         Ok(())
@@ -150,7 +157,7 @@ impl Slots {
 
     fn report(&mut self, id: u64, mut child: Child, now: Instant) {
         let (output, stderr) = child.result();
-        self.finished.push(Finished { id, output, stderr, took: child.age(now) });
+        self.finished.push(Finished { id, output, stderr, took: child.age(now), at: now });
         if !child.reap() {
             self.dying.insert(id, child);
         }

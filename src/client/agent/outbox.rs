@@ -6,8 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;
 
 use super::schedule::{Done, backoff_ms};
-use super::worker::RunResult;
-use crate::slot::RunError;
+use crate::slot::{Finished, RunError};
 use phalanx_core::limits::{AGENT_BATCH_MAX, AGENT_BATCH_TEXT_BYTES_MAX, AGENT_QUEUE_MAX};
 use phalanx_ffi::clock::millis;
 use phalanx_messages::collect::{Output, Put, Registration, RunReport, Value};
@@ -30,7 +29,7 @@ impl Outbox {
     }
 
     /// Takes the result of a run; false if it is no value.
-    pub(super) fn add(&mut self, done: &Done, result: RunResult, now_ms: u64) -> bool {
+    pub(super) fn add(&mut self, done: &Done, result: Finished, now_ms: u64) -> bool {
         let name = &done.registration.name;
         let time_ms = now_ms.saturating_sub(age_ms(result.at, Instant::now()));
         let text = result.output.as_ref().map_err(ToString::to_string);
@@ -116,7 +115,7 @@ impl Outbox {
     }
 }
 
-fn report(done: &Done, result: &RunResult, time_ms: u64, failures: u32) -> RunReport {
+fn report(done: &Done, result: &Finished, time_ms: u64, failures: u32) -> RunReport {
     RunReport {
         name: done.registration.name.clone(),
         time_ms,
@@ -175,9 +174,9 @@ mod tests {
         Done { registration, failures_before }
     }
 
-    fn result(output: Result<&str, RunError>) -> RunResult {
+    fn result(output: Result<&str, RunError>) -> Finished {
         let (took, at) = (Duration::from_millis(7), Instant::now());
-        RunResult { id: 1, output: output.map(str::to_owned), stderr: "e".to_owned(), took, at }
+        Finished { id: 1, output: output.map(str::to_owned), stderr: "e".to_owned(), took, at }
     }
 
     #[test]

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 
 use crate::builtin::{self, Builtin, Context, Memory, Tool};
-use crate::slot::{Refused, Run, RunError, Slots};
+use crate::slot::{Finished, Refused, Run, RunError, Slots};
 use phalanx_core::limits::AGENT_RUNS_MAX;
 use phalanx_ffi::locks::lock;
 use phalanx_messages::collect::Row;
@@ -43,16 +43,6 @@ pub(super) struct Job {
 }
 
 #[derive(Debug)]
-pub(super) struct RunResult {
-    pub(super) id: u64,
-    pub(super) output: Result<String, RunError>,
-    pub(super) stderr: String,
-    pub(super) took: Duration,
-    /// Time at which the run ended.
-    pub(super) at: Instant,
-}
-
-#[derive(Debug)]
 enum Order {
     Start(Job),
     Stop(u64),
@@ -63,14 +53,18 @@ enum Order {
 #[derive(Debug, Default)]
 struct Board {
     orders: Mutex<Vec<Order>>,
-    results: Mutex<Vec<RunResult>>,
+    results: Mutex<Vec<Finished>>,
     news: Condvar,
 }
 
 impl Board {
-    fn report(&self, id: u64, output: Result<String, RunError>, stderr: String, took: Duration) {
-        lock(&self.results).push(RunResult { id, output, stderr, took, at: Instant::now() });
+    fn report(&self, run: Finished) {
+        lock(&self.results).push(run);
         self.news.notify_all();
+    }
+
+    fn not_started(&self, id: u64, why: String) {
+        self.report(Finished::failed(id, RunError::Start(why), Duration::ZERO));
     }
 }
 
@@ -112,13 +106,13 @@ impl Worker {
 
     /// Reports that a run could not be started.
     pub(super) fn fail(&mut self, id: u64, why: String) {
-        self.board.report(id, Err(RunError::Start(why)), String::new(), Duration::ZERO);
+        self.board.not_started(id, why);
     }
 
     /// Reports that a run took too long.
     pub(super) fn lose(&mut self, id: u64, timeout: Duration) {
-        let error = RunError::Timeout(timeout.as_millis());
-        self.board.report(id, Err(error), String::new(), timeout);
+        let why = RunError::Timeout(timeout.as_millis());
+        self.board.report(Finished::failed(id, why, timeout));
     }
 
     fn order(&mut self, order: Order) {
@@ -128,14 +122,14 @@ impl Worker {
     }
 
     /// Returns the runs that ended since the last call.
-    pub(super) fn results(&self) -> Vec<RunResult> {
+    pub(super) fn results(&self) -> Vec<Finished> {
         std::mem::take(&mut *lock(&self.board.results))
     }
 
     /// Waits for `time`, or until `ends` runs have ended.
     pub(super) fn sleep(&self, time: Duration, ends: usize) {
         let results = lock(&self.board.results);
-        let few = |results: &mut Vec<RunResult>| results.len() < ends;
+        let few = |results: &mut Vec<Finished>| results.len() < ends;
         drop(self.board.news.wait_timeout_while(results, time, few));
     }
 }
@@ -158,12 +152,12 @@ fn start_builtin(job: Job, board: &Arc<Board>) {
     let to = Arc::clone(board);
     let report = move || {
         let output = run().map(|number| number.to_string()).map_err(RunError::Start);
-        to.report(id, output, String::new(), started.elapsed());
+        let (stderr, took) = (String::new(), started.elapsed());
+        to.report(Finished { id, output, stderr, took, at: Instant::now() });
     };
     let thread = std::thread::Builder::new().name("builtin".to_owned()).stack_size(512 << 10);
     if let Err(error) = thread.spawn(report) {
-        let why = RunError::Start(error.to_string());
-        board.report(id, Err(why), String::new(), Duration::ZERO);
+        board.not_started(id, error.to_string());
     }
 }
 
@@ -178,14 +172,12 @@ impl SlotThread {
             let finished = slots.wait(Instant::now() + CHECK, Some(self.wake.as_fd()));
             // An empty pipe is no error.
             let _ = self.wake.read(&mut [0; 64]);
-            for end in finished {
-                let output = match (end.output, tools.remove(&end.id)) {
-                    (Ok(text), Some(tool)) => {
-                        tool.parse(&text).map(|n| n.to_string()).map_err(RunError::Start)
-                    }
-                    (output, _) => output,
-                };
-                self.board.report(end.id, output, end.stderr, end.took);
+            for mut end in finished {
+                if let (Some(tool), Ok(text)) = (tools.remove(&end.id), &end.output) {
+                    let number = tool.parse(text).map_err(RunError::Start);
+                    end.output = number.map(|number| number.to_string());
+                }
+                self.board.report(end);
             }
             for order in std::mem::take(&mut *lock(&self.board.orders)) {
                 match order {
@@ -214,8 +206,7 @@ impl SlotThread {
             if slots.is_full() {
                 rest.push(job);
             } else if let Err(refused) = slots.start(job.id, run.clone(), Instant::now()) {
-                let why = RunError::Start(refused.to_string());
-                self.board.report(job.id, Err(why), String::new(), Duration::ZERO);
+                self.board.not_started(job.id, refused.to_string());
             } else {
                 tools.extend(tool.map(|tool| (job.id, tool)));
             }
