@@ -20,27 +20,22 @@ use phalanx_planner::usage::NodeUsage;
 /// Longest wait for the link thread before the copy is made without it.
 const WAIT: Duration = Duration::from_millis(500);
 
-/// Something that is copied from the mirror piece by piece.
-pub(super) trait Partial: Default + Send {
-    /// Adds the next piece; begins anew when the node table is not that of the piece before.
-    fn add(&mut self, cluster: &Cluster) -> Piece;
-    /// Whether nothing was added yet.
-    fn is_new(&self) -> bool;
+/// Something of which the mirror's is copied piece by piece.
+pub(super) trait Copied: Sized {
+    /// Adds the next piece to what was copied before.
+    fn add_to(copied: &mut Vec<Self>, cluster: &Cluster) -> Piece;
 }
 
-/// A copy of the nodes' usage in the making.
-#[derive(Debug, Default)]
-pub(super) struct UsageCopy {
+/// A copy in the making, of jobs with or without those that start or end meanwhile.
+#[derive(Debug)]
+pub(super) struct Partial<T> {
+    /// Node table; none before the first piece.
     table: Option<Arc<Table>>,
-    usages: Vec<NodeUsage>,
+    copied: Vec<T>,
 }
 
-/// A copy of the running jobs in the making, with or without those that start or end meanwhile.
-#[derive(Debug, Default)]
-pub(super) struct JobsCopy {
-    table: Option<Arc<Table>>,
-    jobs: Vec<RunningJob>,
-}
+/// A whole copy with its node table.
+pub(super) type Whole<T> = (Arc<Table>, Vec<T>);
 
 /// Result of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,82 +48,68 @@ pub(super) enum Piece {
     Void,
 }
 
-/// Whether the copy has to begin anew on the present table, which `table` then is.
-fn renewed(table: &mut Option<Arc<Table>>, current: &Arc<Table>) -> bool {
-    let same = table.as_ref().is_some_and(|table| Arc::ptr_eq(table, current));
-    if !same {
-        *table = Some(Arc::clone(current));
+impl<T> Default for Partial<T> {
+    fn default() -> Self {
+        Self { table: None, copied: Vec::new() }
     }
-    !same
 }
 
-impl Partial for UsageCopy {
+impl<T: Copied> Partial<T> {
+    /// Adds the next piece; begins anew when the node table is not that of the piece before.
+    pub(super) fn add(&mut self, cluster: &Cluster) -> Piece {
+        let table = cluster.table();
+        if !self.table.as_ref().is_some_and(|before| Arc::ptr_eq(before, table)) {
+            (self.table, self.copied) = (Some(Arc::clone(table)), Vec::new());
+        }
+        T::add_to(&mut self.copied, cluster)
+    }
+
+    fn into_whole(self) -> Option<Whole<T>> {
+        self.table.map(|table| (table, self.copied))
+    }
+}
+
+impl Copied for NodeUsage {
     /// Adds the next [`COPY_NODES`] nodes.
-    fn add(&mut self, cluster: &Cluster) -> Piece {
-        if renewed(&mut self.table, cluster.table()) {
-            self.usages.clear();
-        }
+    fn add_to(copied: &mut Vec<Self>, cluster: &Cluster) -> Piece {
         let all = cluster.usages();
-        self.usages.extend(all.iter().skip(self.usages.len()).take(COPY_NODES).cloned());
-        if self.usages.len() == all.len() { Piece::Done } else { Piece::More }
-    }
-
-    fn is_new(&self) -> bool {
-        self.table.is_none()
+        copied.extend(all.iter().skip(copied.len()).take(COPY_NODES).cloned());
+        if copied.len() == all.len() { Piece::Done } else { Piece::More }
     }
 }
 
-impl Partial for JobsCopy {
+impl Copied for RunningJob {
     /// Adds the next jobs, of about [`COPY_JOB_NODES`] nodes together.
-    fn add(&mut self, cluster: &Cluster) -> Piece {
-        if renewed(&mut self.table, cluster.table()) {
-            self.jobs.clear();
-        }
-        let after = self.jobs.last().map_or(Bound::Unbounded, |job| Bound::Excluded(job.id));
+    fn add_to(copied: &mut Vec<Self>, cluster: &Cluster) -> Piece {
+        let after = copied.last().map_or(Bound::Unbounded, |job| Bound::Excluded(job.id));
         let mut left = COPY_JOB_NODES;
         for job in cluster.jobs().range((after, Bound::Unbounded)).map(|(_, job)| job) {
             if left == 0 {
                 return Piece::More;
             }
             left = left.saturating_sub(1 + job.held.len());
-            self.jobs.push(job.clone());
+            copied.push(job.clone());
         }
         Piece::Done
-    }
-
-    fn is_new(&self) -> bool {
-        self.table.is_none()
-    }
-}
-
-impl UsageCopy {
-    pub(super) fn into_whole(self) -> Option<(Arc<Table>, Vec<NodeUsage>)> {
-        self.table.map(|table| (table, self.usages))
-    }
-}
-
-impl JobsCopy {
-    pub(super) fn into_whole(self) -> Option<(Arc<Table>, Vec<RunningJob>)> {
-        self.table.map(|table| (table, self.jobs))
     }
 }
 
 /// The copies under way between the threads.
 #[derive(Debug)]
-pub(super) struct Copies<C> {
+pub(super) struct Copies<T> {
     /// Whether questions come at present.
     busy: AtomicBool,
     /// Whether a thread waits for the link thread's copy.
     wanted: AtomicBool,
     /// Lock of the thread that wants a copy: one at a time.
     turn: Mutex<()>,
-    send: Sender<Option<C>>,
-    receive: Receiver<Option<C>>,
+    send: Sender<Option<Whole<T>>>,
+    receive: Receiver<Option<Whole<T>>>,
     /// The link thread's copy so far.
-    part: Mutex<C>,
+    part: Mutex<Partial<T>>,
 }
 
-impl<C: Partial> Default for Copies<C> {
+impl<T> Default for Copies<T> {
     fn default() -> Self {
         let (send, receive) = bounded(1);
         Self {
@@ -142,9 +123,9 @@ impl<C: Partial> Default for Copies<C> {
     }
 }
 
-impl<C: Partial> Copies<C> {
+impl<T: Copied> Copies<T> {
     /// Returns a whole copy, made by the link thread or with `step`.
-    pub(super) fn whole(&self, step: impl Fn(&mut C) -> Piece) -> Option<C> {
+    pub(super) fn whole(&self, step: impl Fn(&mut Partial<T>) -> Piece) -> Option<Whole<T>> {
         let _turn = lock(&self.turn);
         if self.busy.load(Ordering::Acquire) {
             // One that came too late for whoever wanted it.
@@ -156,11 +137,11 @@ impl<C: Partial> Copies<C> {
                 return copy;
             }
         }
-        let mut copy = C::default();
+        let mut copy = Partial::default();
         loop {
             match step(&mut copy) {
                 Piece::More => {}
-                Piece::Done => return Some(copy),
+                Piece::Done => return copy.into_whole(),
                 Piece::Void => return None,
             }
         }
@@ -172,12 +153,10 @@ impl<C: Partial> Copies<C> {
     }
 
     /// Makes one step of the link thread; returns whether there is more to do.
-    pub(super) fn serve(&self, step: impl Fn(&mut C) -> Piece) -> bool {
+    pub(super) fn serve(&self, step: impl Fn(&mut Partial<T>) -> Piece) -> bool {
         let mut part = lock(&self.part);
         if !self.wanted.load(Ordering::Acquire) {
-            if !part.is_new() {
-                *part = C::default();
-            }
+            *part = Partial::default();
             return false;
         }
         let piece = step(&mut part);
@@ -187,7 +166,8 @@ impl<C: Partial> Copies<C> {
         let copy = std::mem::take(&mut *part);
         self.wanted.store(false, Ordering::Release);
         // Full: an old one, which the next one who wants a copy drops.
-        let _ = self.send.try_send((piece == Piece::Done).then_some(copy));
+        let whole = copy.into_whole().filter(|_| piece == Piece::Done);
+        let _ = self.send.try_send(whole);
         false
     }
 }
@@ -204,7 +184,7 @@ mod tests {
     #[test]
     fn a_new_table_begins_anew() {
         let (small, large) = (cluster(COPY_NODES + 1), cluster(2 * COPY_NODES));
-        let mut copy = UsageCopy::default();
+        let mut copy = Partial::<NodeUsage>::default();
         assert_eq!(copy.add(&small), Piece::More);
         assert_eq!(copy.add(&large), Piece::More);
         assert_eq!(copy.add(&large), Piece::Done);
@@ -221,15 +201,15 @@ mod tests {
             let held = (0..nodes).map(|_| phalanx_planner::cluster::Held::default()).collect();
             whole.set_job(RunningJob { id, held, ..RunningJob::default() }, |_| ());
         }
-        let mut copy = JobsCopy::default();
+        let mut copy = Partial::<RunningJob>::default();
         let mut pieces = 1;
         let mut before = 0;
         while copy.add(&whole) == Piece::More {
-            let cloned = copy.jobs.len() - before;
+            let cloned = copy.copied.len() - before;
             assert!(cloned * nodes <= COPY_JOB_NODES + nodes, "{cloned} jobs at once");
             // One that ends in between moves nobody else.
             whole.end_job(u32::try_from(pieces).unwrap(), |_| ());
-            before = copy.jobs.len();
+            before = copy.copied.len();
             pieces += 1;
         }
         assert!(pieces >= 100 * nodes / COPY_JOB_NODES, "{pieces}");
@@ -240,7 +220,7 @@ mod tests {
     #[test]
     fn while_questions_come_the_link_thread_copies() {
         let cluster = cluster(3 * COPY_NODES);
-        let copies = Copies::<UsageCopy>::default();
+        let copies = Copies::<NodeUsage>::default();
         assert!(!copies.serve(|_| panic!("nobody wants a copy")));
         copies.set_busy(true);
         std::thread::scope(|scope| {
@@ -255,12 +235,12 @@ mod tests {
                 steps
             });
             let whole = copies.whole(|_| panic!("made by the link thread"));
-            assert_eq!(whole.unwrap().usages.len(), 3 * COPY_NODES);
+            assert_eq!(whole.unwrap().1.len(), 3 * COPY_NODES);
             assert_eq!(link.join().unwrap(), 1);
         });
         copies.set_busy(false);
         let own = copies.whole(|copy| copy.add(&cluster));
-        assert_eq!(own.unwrap().usages.len(), 3 * COPY_NODES);
+        assert_eq!(own.unwrap().1.len(), 3 * COPY_NODES);
         assert!(copies.whole(|_| Piece::Void).is_none());
     }
 }

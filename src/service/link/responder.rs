@@ -19,7 +19,7 @@ use phalanx_ffi::wire::{self, AnswerHead, Cause, Reason};
 use crate::link::agreement::Look;
 use crate::link::clock;
 use crate::link::convert;
-use crate::link::copy::{Copies, JobsCopy, Partial, Piece, UsageCopy};
+use crate::link::copy::{Copied, Copies, Partial, Piece};
 use crate::link::order::OrderExchange;
 use crate::link::session::{Session, Step};
 use phalanx_config::{Draw, Mode};
@@ -51,8 +51,8 @@ pub struct Responder {
     pub(super) state: Mutex<State>,
     events: Sender<LinkEvent>,
     next_decision: AtomicU64,
-    pub(super) copies: Copies<UsageCopy>,
-    pub(super) job_copies: Copies<JobsCopy>,
+    pub(super) copies: Copies<NodeUsage>,
+    pub(super) job_copies: Copies<RunningJob>,
     /// Demand of the queue, as the mirror has it.
     pending: Mutex<Arc<Demand>>,
     /// Name of the cluster, as slurmctld says when it is polled; empty before.
@@ -199,12 +199,12 @@ impl Responder {
     /// Node table and usage, if the mirror is complete; copied in pieces, so that no question waits
     /// for the whole of a large cluster.
     pub fn copy_usages(&self) -> Option<(Arc<Table>, Vec<NodeUsage>)> {
-        self.copies.whole(|copy| self.copy_piece(copy))?.into_whole()
+        self.copies.whole(|copy| self.copy_piece(copy))
     }
 
     /// Node table and running jobs, if the mirror is complete; in pieces, so not of one moment.
     pub fn copy_jobs(&self) -> Option<(Arc<Table>, Vec<RunningJob>)> {
-        self.job_copies.whole(|copy| self.copy_piece(copy))?.into_whole()
+        self.job_copies.whole(|copy| self.copy_piece(copy))
     }
 
     /// Demand of the queue as of the last poll.
@@ -213,7 +213,7 @@ impl Responder {
     }
 
     /// Adds the next piece to a copy.
-    pub(super) fn copy_piece(&self, copy: &mut impl Partial) -> Piece {
+    pub(super) fn copy_piece<T: Copied>(&self, copy: &mut Partial<T>) -> Piece {
         let state = lock(&self.state);
         let placer = state.placer.as_ref().filter(|_| state.view.synced);
         placer.map_or(Piece::Void, |placer| copy.add(placer.cluster()))
@@ -301,11 +301,15 @@ impl Responder {
         }
     }
 
-    /// Notes why a connection was refused; returns whether the reason is another than the last.
-    pub(super) fn refused(&self, why: String) -> bool {
+    /// Notes why a connection was refused, and says it where the reason is another than the last.
+    pub(super) fn refused(&self, why: String) {
         let mut state = lock(&self.state);
         state.view.link.refused += 1;
-        state.view.link.last_error.replace(why.clone()) != Some(why)
+        let last = state.view.link.last_error.replace(why.clone());
+        drop(state);
+        if last.as_ref() != Some(&why) {
+            warn!("{why}");
+        }
     }
 
     /// Takes the name of the cluster that is polled: plugins of others are refused.

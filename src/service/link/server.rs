@@ -193,9 +193,7 @@ impl Server {
                  SlurmUser or one of link.allowed_uids",
                 peer.pid()
             );
-            if responder.refused(why.clone()) {
-                warn!("{why}");
-            }
+            responder.refused(why);
             return None;
         }
         info!("plugin connected: pid {} user id {uid}", peer.pid());
@@ -328,9 +326,7 @@ fn receive(
         }
         _ => "somebody connected beside the plugin and said nothing".to_owned(),
     };
-    if responder.refused(why.clone()) {
-        warn!("{why}");
-    }
+    responder.refused(why);
     Received::Refused
 }
 
@@ -390,9 +386,7 @@ impl Closed {
                 responder.disconnected(None);
             }
             Self::Refused(why) => {
-                if responder.refused(why.clone()) {
-                    warn!("{why}");
-                }
+                responder.refused(why);
                 responder.disconnected(None);
             }
             Self::Error(text) => {
