@@ -16,7 +16,6 @@ use toml::de::{DeTable, DeValue};
 use super::Config;
 use super::error::Issue;
 use super::keys::{self, Kind, Place};
-use super::suggest::nearest;
 use phalanx_core::hostlist;
 use phalanx_core::limits::{POWER_CAPS_MAX, TEXT_NAMES_MAX};
 use phalanx_messages::collect::{CONFIGURATION, HISTORY, NONE, Patch, valid_name};
@@ -45,6 +44,18 @@ pub(super) fn parse(text: &str) -> Result<Config, Vec<Issue>> {
     }
     checker.collectors(&config, tree.get_ref());
     if checker.issues.is_empty() { Ok(config) } else { Err(checker.finish()) }
+}
+
+/// Returns the candidate nearest to a misspelled `word`, if near enough to be meant: at most one
+/// edit for each three letters begun; ties go to the first candidate.
+pub(super) fn nearest<'a>(
+    word: &str,
+    candidates: impl IntoIterator<Item = &'a str>,
+) -> Option<&'a str> {
+    let limit = (word.chars().count() / 3 + 1).min(3);
+    let distance = |candidate: &&str| osa_distance(&word.to_lowercase(), candidate);
+    let near = candidates.into_iter().filter(|candidate| distance(candidate) <= limit);
+    near.min_by_key(distance)
 }
 
 /// Converts an error of the TOML parser.

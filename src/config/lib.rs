@@ -20,7 +20,6 @@ pub mod keys;
 mod planning;
 mod section;
 mod sections;
-mod suggest;
 #[cfg(test)]
 mod tests;
 

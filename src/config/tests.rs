@@ -475,7 +475,7 @@ fn damaged_files_never_panic() {
 
 #[test]
 fn suggestions_are_near() {
-    use super::suggest::nearest;
+    use super::check::nearest;
     use strsim::osa_distance as edits;
     assert_eq!(edits("kitten", "sitting"), 3);
     assert_eq!(edits("ab", "ba"), 1);
