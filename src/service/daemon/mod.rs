@@ -45,12 +45,12 @@ mod watchdog;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 use std::thread::{Builder, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
-use crossbeam_channel::{Receiver, Sender, bounded};
+use crossbeam_channel::{Receiver, bounded};
 use log::{debug, error, info, warn};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
@@ -61,23 +61,13 @@ use crate::api::{Access, Gate, Server as ApiServer};
 use crate::collect::Local;
 use crate::daemon::settings::settings_of_link;
 use crate::daemon::shared::Shared;
-use crate::daemon::state::cluster::Cluster;
-use crate::daemon::state::configuration::Configuration;
-use crate::daemon::state::energy::EnergyRequests;
-use crate::daemon::state::inputs::DataInputs;
-use crate::daemon::state::learned::Learned;
-use crate::daemon::state::order::StartOrder;
-use crate::daemon::state::plans::Plans;
 use crate::daemon::threads::history::HistoryWriter;
 use crate::daemon::threads::learn::Learner;
-use crate::daemon::threads::learn::runs::RunEvent;
 use crate::daemon::threads::order::Order;
 use crate::daemon::threads::poll::Poll;
 use crate::daemon::threads::{collect, comments, datasets, energy, forecast, lookups, plan};
-use crate::daemon::watchdog::{Heartbeats, Watchdog};
-use crate::history::{
-    HistoryReader, HistorySender, HistoryThread, Limits, SampleRecord, ThreadOptions,
-};
+use crate::daemon::watchdog::Watchdog;
+use crate::history::{HistorySender, HistoryThread, Limits, ThreadOptions};
 use crate::link::{Responder, Server as LinkServer, ServerConfig};
 use crate::recordings::RecordingWriter;
 use crate::source::slurm::Source;
@@ -173,25 +163,6 @@ struct Ends {
     owner: Arc<OnceLock<u32>>,
 }
 
-fn writer<'a>(
-    all: &'a Shared,
-    events: Receiver<LinkEvent>,
-    runs: Sender<RunEvent>,
-    sample: &'a dyn Fn() -> Option<SampleRecord>,
-) -> HistoryWriter<'a> {
-    HistoryWriter {
-        events,
-        memory: &all.decisions,
-        history: &all.history,
-        responder: &all.responder,
-        runs,
-        learned: &all.learned,
-        inputs: &all.inputs,
-        open: BTreeMap::new(),
-        sample,
-    }
-}
-
 struct Daemon {
     shared: Arc<Shared>,
     stop: Arc<AtomicBool>,
@@ -223,26 +194,8 @@ impl Daemon {
             events,
             owner,
         };
-        let shared = Arc::new(Shared {
-            started: Instant::now(),
-            configuration: Configuration::new(path, Arc::clone(&config)),
-            cluster: Cluster::default(),
-            responder,
-            plans: Plans::default(),
-            order: StartOrder::default(),
-            decisions: Mutex::default(),
-            reader: HistoryReader::new(&config.history.path),
-            history,
-            data_service: collect::start(&config),
-            learned: Learned::default(),
-            energy: EnergyRequests::default(),
-            inputs: DataInputs::with_maps(config.history.path.with_file_name("maps")),
-            power: Arc::default(),
-            gangs: Arc::default(),
-            recording,
-            control,
-            heartbeats: Heartbeats::default(),
-        });
+        let shared = Shared::new(path, &config, responder, history, recording, control);
+        let shared = Arc::new(shared);
         let stop = Arc::new(AtomicBool::new(false));
         let mut daemon = Self { shared, stop, stop_api, threads: Vec::new(), database };
         daemon.start_threads(ends, &config)?;
@@ -258,8 +211,7 @@ impl Daemon {
         let (runs, ended) = bounded(NOTES_QUEUE_MAX);
         let agent_options = collect::agent_options(config);
         self.spawn("history", Background, move |all, stop| {
-            let sample = || all.sample();
-            writer(all, events, runs, &sample).run(stop);
+            HistoryWriter { all, events, runs, open: BTreeMap::new() }.run(stop);
         })?;
         self.spawn("link", Short, move |all, stop| {
             link.run(&all.responder, stop, &all.heartbeats.link);

@@ -2,6 +2,7 @@
 //! The sum of the data that the daemon's threads share. Threads take the parts that they need;
 //! the answers of the control socket and the plan take the whole.
 
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
@@ -55,6 +56,36 @@ pub(super) struct Shared {
 }
 
 impl Shared {
+    pub(super) fn new(
+        path: &Path,
+        config: &Arc<Config>,
+        responder: Arc<Responder>,
+        history: HistorySender,
+        recording: Arc<recordings::Shared>,
+        control: Arc<Counters>,
+    ) -> Self {
+        Self {
+            started: Instant::now(),
+            configuration: Configuration::new(path, Arc::clone(config)),
+            cluster: Cluster::default(),
+            responder,
+            plans: Plans::default(),
+            order: StartOrder::default(),
+            decisions: Mutex::default(),
+            reader: HistoryReader::new(&config.history.path),
+            history,
+            data_service: collect::start(config),
+            learned: Learned::default(),
+            energy: EnergyRequests::default(),
+            inputs: DataInputs::with_maps(config.history.path.with_file_name("maps")),
+            power: Arc::default(),
+            gangs: Arc::default(),
+            recording,
+            control,
+            heartbeats: Heartbeats::default(),
+        }
+    }
+
     pub(super) fn config(&self) -> Arc<Config> {
         self.configuration.get()
     }

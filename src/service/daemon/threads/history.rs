@@ -4,8 +4,8 @@
 //! JSON cost time between a question and its answer.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
@@ -15,13 +15,9 @@ use phalanx_slurm::job_state_text;
 use super::learn::runs::RunEvent;
 use crate::daemon::comparison::compare;
 use crate::daemon::decision_views::{ask_report, decision_record, decision_report, job_ref, names};
-use crate::daemon::state::decision_memory::{Ask, DecisionMemory, Key, Start};
-use crate::daemon::state::inputs::DataInputs;
-use crate::daemon::state::learned::Learned;
-use crate::history::{
-    HistorySender, JobEndRecord, OutcomeRecord, PlacementRecord, Record, SampleRecord,
-};
-use crate::link::Responder;
+use crate::daemon::shared::Shared;
+use crate::daemon::state::decision_memory::{Ask, Key, Start};
+use crate::history::{JobEndRecord, OutcomeRecord, PlacementRecord, Record};
 use crate::sync::TICK;
 use phalanx_config::{Draw, Mode};
 use phalanx_core::limits::HOSTLIST_NAMES_MAX;
@@ -34,18 +30,12 @@ use phalanx_planner::cluster::Held;
 
 /// Turns link events into decision memory and records.
 pub struct HistoryWriter<'a> {
+    pub all: &'a Shared,
     pub events: Receiver<LinkEvent>,
-    pub memory: &'a Mutex<DecisionMemory>,
-    pub history: &'a HistorySender,
-    pub responder: &'a Responder,
-    /// Channel to the learn thread, if anything is learned.
+    /// Channel to the learn thread.
     pub runs: Sender<RunEvent>,
-    pub learned: &'a Learned,
-    pub inputs: &'a DataInputs,
     /// Keys of asked decisions whose outcome is not yet known.
     pub open: BTreeMap<u64, Key>,
-    /// Source of samples of queue and nodes' use; none while slurmctld does not answer.
-    pub sample: &'a dyn Fn() -> Option<SampleRecord>,
 }
 
 impl HistoryWriter<'_> {
@@ -55,7 +45,7 @@ impl HistoryWriter<'_> {
         loop {
             if Instant::now() >= next {
                 next = Instant::now() + SAMPLE_EVERY;
-                (self.sample)().into_iter().for_each(|now| self.record(Record::Sample(now)));
+                self.all.sample().into_iter().for_each(|now| self.record(Record::Sample(now)));
             }
             match self.events.recv_timeout(TICK) {
                 Ok(event) => self.take(event),
@@ -75,13 +65,13 @@ impl HistoryWriter<'_> {
     }
 
     fn record(&self, record: Record) {
-        self.history.send(record);
+        self.all.history.send(record);
     }
 
     /// Hands an event to the learn thread without waiting.
     fn send_run(&self, event: RunEvent) {
         if self.runs.try_send(event).is_err() {
-            self.learned.dropped.fetch_add(1, Ordering::Relaxed);
+            self.all.learned.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
 
@@ -89,7 +79,7 @@ impl HistoryWriter<'_> {
         let time_ms = now_ms();
         let question = &decision.question;
         let key = Key::of(question.job_id, question.array);
-        let params = &self.responder.settings().tuning.params;
+        let params = &self.all.responder.settings().tuning.params;
         let report = ask_report(decision, time_ms);
         let scores = decision_report(decision, params.mode, time_ms);
         self.open.insert(decision.id, key);
@@ -101,7 +91,7 @@ impl HistoryWriter<'_> {
         let scores = record.explain.as_deref().map(Arc::from);
         let (id, mode) = (decision.id, decision.mode);
         let ask = Ask { decision: id, mode, partition, report, scores, reported: false };
-        lock(self.memory).asked(key, question.origin.user_id, ask);
+        lock(&self.all.decisions).asked(key, question.origin.user_id, ask);
         self.record(Record::Decision(record));
     }
 
@@ -113,7 +103,7 @@ impl HistoryWriter<'_> {
         };
         let key = self.open.get(&note.decision).copied();
         if let Some(key) = key {
-            lock(self.memory).outcome(key, note.decision, reason.clone());
+            lock(&self.all.decisions).outcome(key, note.decision, reason.clone());
         }
         if note.decision == 0 {
             return;
@@ -164,14 +154,14 @@ impl HistoryWriter<'_> {
         let text = names(&note.table, &nodes);
         let of_table = |at: &NodeIdx| Some(Arc::clone(&note.table.nodes.get(at.at())?.name));
         let named: Vec<Arc<str>> = nodes.iter().filter_map(of_table).collect();
-        self.inputs.began(note.job.id, &named);
+        self.all.inputs.began(note.job.id, &named);
         let start_ms = note.job.start_s.saturating_mul(1000);
         let start = Start { job_id: note.job.id, nodes: text.clone(), start_ms, ask: None };
-        let ask = lock(self.memory).began(key, note.job.user_id, start);
+        let ask = lock(&self.all.decisions).began(key, note.job.user_id, start);
         let scores = ask.as_ref().filter(|ask| ask.put_on(&text)).and_then(Ask::scores);
         self.holds(note, scores.as_ref().map_or("stock", |scores| &scores.method), time_ms);
         let partition = ask.as_ref().map(|a| a.partition.as_str()).unwrap_or_default();
-        let settings = self.responder.settings();
+        let settings = self.all.responder.settings();
         let array = note.job.array.map(|(array, _)| array);
         let drawn = |draw: &Draw| ask.is_none() && draw.is_slurms(note.job.id, array, None);
         let alone = settings.draw.as_ref().is_some_and(drawn);
@@ -203,7 +193,7 @@ impl HistoryWriter<'_> {
         let decided = decided.map(|(at, _)| NodeIdx::new(at)).collect();
         let on = made.topology.as_ref().map(|on| on.topology.as_str());
         let topology = note.table.topologies.iter().find(|t| on == Some(&**t.name()));
-        let found = self.responder.with_placer(|placer| {
+        let found = self.all.responder.with_placer(|placer| {
             let cluster = Some(placer.cluster()).filter(|c| Arc::ptr_eq(c.table(), &note.table))?;
             let usage = |node: NodeIdx| cluster.usages().get(node.at()).cloned();
             compare((&note.table, topology), usage, &note.job.held, &decided)
@@ -222,7 +212,11 @@ const OPEN_MAX: usize = 100_000;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::daemon::state::decision_memory::DecisionMemory;
     use crate::history::{HistoryThread, Limits, ThreadOptions};
+    use crate::link::Responder;
+    use crate::recordings::RecordingWriter;
+    use phalanx_config::Config;
     use phalanx_core::snapshot::{Table, TableNode};
     use phalanx_messages::rest::AskReport;
     use phalanx_mirror::Settings;
@@ -237,23 +231,19 @@ mod tests {
         let (history, database) = HistoryThread::start(options, limits).unwrap();
         let (sender, events) = crossbeam_channel::bounded(10);
         let (runs, learned) = crossbeam_channel::bounded(10);
-        let settings = Settings::of(&phalanx_config::Config::default(), 1);
-        let responder = Responder::new(settings, sender.clone(), 1);
         all.into_iter().for_each(|event| sender.send(event).unwrap());
-        let writer = HistoryWriter {
-            events,
-            memory: &Mutex::new(memory),
-            history: &history,
-            responder: &responder,
-            runs,
-            learned: &Learned::default(),
-            inputs: &DataInputs::default(),
-            open: BTreeMap::new(),
-            sample: &|| None,
-        };
+        let mut config = Config::default();
+        config.history.path = dir.path().join("history.sqlite");
+        let responder = Arc::new(Responder::new(Settings::of(&config, 1), sender, 1));
+        let counters = Arc::clone(history.shared());
+        let (_, recording) = RecordingWriter::new(Arc::clone(&responder));
+        let file = dir.path().join("phalanx.toml");
+        let all =
+            Shared::new(&file, &Arc::new(config), responder, history, recording, Arc::default());
+        *lock(&all.decisions) = memory;
+        let writer = HistoryWriter { all: &all, events, runs, open: BTreeMap::new() };
         writer.run(&AtomicBool::new(true));
-        let counters = std::sync::Arc::clone(history.shared());
-        drop(history);
+        drop(all);
         database.join(Duration::from_secs(60));
         let written = (counters.written.load(Ordering::Relaxed), counters.not_written());
         (written, learned.try_iter().collect())
