@@ -247,12 +247,12 @@ async fn sync(
     if node.starts_with('@') {
         return Failure::BadRequest(format!("{node}: no node has that name")).into_response();
     }
-    let service = shared.backend.data_service();
-    let (turn, refused) = match service.collect.begin_sync(&node, &ask, Now::read()) {
+    let collect = shared.backend.collect();
+    let (turn, refused) = match collect.begin_sync(&node, &ask, Now::read()) {
         Ok(begun) => begun,
         Err(failure) => return failure.into_response(),
     };
-    let mut generations = service.generations.clone();
+    let mut generations = collect.generations();
     let mut stop = shared.stop.clone();
     let mut held = Held { shared, node, turn, done: false };
     tokio::select! {

@@ -72,9 +72,8 @@ pub(super) struct Empty(DataService);
 
 impl Empty {
     pub(super) fn new() -> Self {
-        let collect = Collect::new(Settings::default(), Box::new(|_| ()), Now::read());
-        let (collect, generations) = (Arc::new(collect), watch::channel(0).1);
-        Self(DataService { collect, generations, agent_uids: Vec::new() })
+        let collect = Arc::new(Collect::new(Settings::default(), Now::read()));
+        Self(DataService { collect, agent_uids: Vec::new() })
     }
 }
 

@@ -30,7 +30,7 @@ fn service() -> Collect {
         registrations: Vec::new(),
         uses: vec![key],
     };
-    Collect::new(settings, Box::new(|_| ()), NOW)
+    Collect::new(settings, NOW)
 }
 
 fn body<T: DeserializeOwned>(text: &[u8]) -> Result<T, Failure> {

@@ -7,7 +7,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 
 use tokio::sync::watch;
@@ -68,14 +67,11 @@ pub enum Sender<'n> {
 #[derive(Debug)]
 pub struct DataService {
     pub collect: Arc<Collect>,
-    /// Generation of the assignments, as it changes.
-    pub generations: watch::Receiver<u64>,
     /// Users whose agents may send values.
     pub agent_uids: Vec<u32>,
 }
 
-type Changed = Box<dyn Fn(u64) + Send + Sync>;
-
+#[derive(Debug)]
 pub struct Collect {
     pub(super) settings: RwLock<Settings>,
     pub(super) database: Mutex<CollectorStore>,
@@ -84,20 +80,13 @@ pub struct Collect {
     pub(super) latest: RwLock<Latest>,
     /// Choices made by REST, by key.
     pub(super) choices: RwLock<BTreeMap<String, UseChange>>,
-    generation: AtomicU64,
-    changed: Changed,
-}
-
-impl std::fmt::Debug for Collect {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Collect").field("generation", &self.generation).finish_non_exhaustive()
-    }
+    /// Generation of the assignments.
+    generation: watch::Sender<u64>,
 }
 
 impl Collect {
     /// Starts with the contents of the database; while it cannot be opened, values stay in memory.
-    /// `changed` is called with each new generation of the assignments.
-    pub fn new(settings: Settings, changed: Changed, now: Now) -> Collect {
+    pub fn new(settings: Settings, now: Now) -> Collect {
         let mut database = CollectorStore::default();
         let path = settings.path.as_deref();
         let held = path.and_then(|path| database.open(path, settings.max_mb, now));
@@ -118,24 +107,22 @@ impl Collect {
             latest: RwLock::new(latest),
             choices: RwLock::new(held.uses.into_iter().collect()),
             // Differs from that of the last start, and is exact in JSON.
-            generation: AtomicU64::new((now.wall_ms / 1000) << 20),
-            changed,
+            generation: watch::Sender::new((now.wall_ms / 1000) << 20),
         }
     }
 
     /// Returns the generation of the assignments in force.
     pub fn generation(&self) -> u64 {
-        self.generation.load(Ordering::Acquire)
+        *self.generation.borrow()
     }
 
-    /// Passes the generation in force to `changed`, as each change does.
-    pub fn announce(&self) {
-        (self.changed)(self.generation());
+    /// Returns the generation as it changes.
+    pub fn generations(&self) -> watch::Receiver<u64> {
+        self.generation.subscribe()
     }
 
     pub(super) fn bump(&self) {
-        let generation = self.generation.fetch_add(1, Ordering::AcqRel) + 1;
-        (self.changed)(generation);
+        self.generation.send_modify(|generation| *generation += 1);
     }
 
     /// Adopts another configuration; the path stays.

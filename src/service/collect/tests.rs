@@ -5,11 +5,10 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use proptest::prelude::*;
 use serde_json::json;
+use tokio::sync::watch;
 
 use super::*;
 use crate::failure::Failure;
@@ -27,7 +26,7 @@ fn at(ms: u64) -> Now {
 struct Bench {
     dir: tempfile::TempDir,
     collect: Collect,
-    changes: Arc<AtomicU64>,
+    changes: watch::Receiver<u64>,
 }
 
 fn settings(dir: &Path) -> Settings {
@@ -62,10 +61,8 @@ fn bench() -> Bench {
     let commands = dir.path().join("commands");
     fs::create_dir(&commands).unwrap();
     fs::set_permissions(&commands, fs::Permissions::from_mode(0o755)).unwrap();
-    let changes = Arc::new(AtomicU64::new(0));
-    let seen = Arc::clone(&changes);
-    let changed = Box::new(move |generation| seen.store(generation, Ordering::Relaxed));
-    let collect = Collect::new(settings(dir.path()), changed, T0);
+    let collect = Collect::new(settings(dir.path()), T0);
+    let changes = collect.generations();
     Bench { dir, collect, changes }
 }
 
@@ -89,7 +86,7 @@ impl Bench {
     }
 
     fn again(&self, now: Now) -> Collect {
-        Collect::new(settings(self.dir.path()), Box::new(|_| {}), now)
+        Collect::new(settings(self.dir.path()), now)
     }
 }
 
@@ -105,7 +102,7 @@ fn a_registration_reaches_agents_and_outlives_the_daemon() {
     let made = bench.collect.add(bench.patch("a"), at(1)).unwrap();
     assert_eq!((made.version, made.every_ms, made.changed_ms), (1, 1000, at(1).wall_ms));
     assert!(bench.collect.generation() > before.generation);
-    assert_eq!(bench.changes.load(Ordering::Relaxed), bench.collect.generation());
+    assert_eq!(*bench.changes.borrow(), bench.collect.generation());
     assert_eq!(bench.sync("n1", vec![], at(2)).assignments, Some(vec![made.clone()]));
     assert!(matches!(bench.collect.add(bench.patch("a"), at(2)), Err(Failure::Conflict(_))));
     let faster = Patch { every_ms: Some(500), ..Patch::default() };
@@ -157,7 +154,7 @@ fn wrong_registrations_change_nothing() {
         assert!(error.to_string().contains(expected), "{error}: expected {expected}");
     }
     assert!(bench.collect.collectors(T0).collectors.is_empty());
-    assert_eq!(bench.changes.load(Ordering::Relaxed), 0);
+    assert!(!bench.changes.has_changed().unwrap());
 }
 
 #[test]
@@ -379,7 +376,7 @@ fn a_database_that_cannot_be_opened_stops_nothing_but_changes() {
     fs::write(&path, "this is not a database, and long enough to be read as one".repeat(20))
         .unwrap();
     let broken = Settings { path: Some(path), ..settings(bench.dir.path()) };
-    let collect = Collect::new(broken, Box::new(|_| {}), T0);
+    let collect = Collect::new(broken, T0);
     assert!(matches!(collect.add(bench.patch("a"), T0), Err(Failure::Unavailable(_))));
     let put = Put { node: Some("n1".into()), ..value("z", json!(1)) };
     assert_eq!(collect.store(&[put], Sender::Admin, T0).stored, 1);

@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use nix::unistd::Uid;
-use tokio::sync::watch;
 
 use crate::collect::{Collect, DataService, Now, Settings};
 use crate::daemon::measured_values;
@@ -30,13 +29,8 @@ const MAX_MB: u32 = 512;
 const RUN_AS: &str = "nobody";
 
 pub fn start(config: &Config) -> DataService {
-    let (sender, generations) = watch::channel(0);
-    let changed = Box::new(move |generation| {
-        sender.send_replace(generation);
-    });
-    let collect = Arc::new(Collect::new(settings(config), changed, Now::read()));
-    collect.announce();
-    DataService { collect, generations, agent_uids: config.collect.agent_uids.clone() }
+    let collect = Arc::new(Collect::new(settings(config), Now::read()));
+    DataService { collect, agent_uids: config.collect.agent_uids.clone() }
 }
 
 /// Path of the data service's database, beside the history.
