@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use rusqlite::types::{ToSqlOutput, ValueRef};
-use rusqlite::{Connection, OptionalExtension, Row, ToSql, Transaction, params};
+use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
 
 use super::latest::Unwritten;
 use crate::sqlite::{self, Database, Error, Schema, signed};
@@ -130,20 +130,10 @@ impl Store {
         self.database.moved()
     }
 
-    fn change(
-        &mut self,
-        change: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<()>,
-    ) -> Result<(), Error> {
-        let failed = Error::sql(&self.database.path, "write");
-        let transaction = self.database.begin().map_err(&failed)?;
-        change(&transaction).map_err(&failed)?;
-        transaction.commit().map_err(&failed)
-    }
-
     /// Writes a registration; durable when it returns.
     pub(super) fn put_registration(&mut self, registration: &Registration) -> Result<(), Error> {
         let json = serde_json::to_string(registration).unwrap_or_default();
-        self.change(|t| {
+        self.database.change("write", |t| {
             t.prepare_cached(
                 "INSERT OR REPLACE INTO t_DP (data_name, registration) VALUES (?1, ?2)",
             )?
@@ -154,7 +144,7 @@ impl Store {
 
     /// Deletes a registration and its latest values; past ones stay.
     pub(super) fn remove_registration(&mut self, name: &str) -> Result<(), Error> {
-        self.change(|t| {
+        self.database.change("write", |t| {
             t.execute("DELETE FROM t_DP WHERE data_name = ?1", [name])?;
             t.execute("DELETE FROM t_Data WHERE data_name = ?1", [name])?;
             Ok(())
@@ -163,7 +153,7 @@ impl Store {
 
     /// Writes a choice of REST, or deletes it with `None`.
     pub(super) fn put_use(&mut self, key: &str, change: Option<&UseChange>) -> Result<(), Error> {
-        self.change(|t| {
+        self.database.change("write", |t| {
             match change {
                 Some(c) => t.execute(
                     "INSERT OR REPLACE INTO t_Use (key, name, fallback) VALUES (?1, ?2, ?3)",
@@ -177,7 +167,7 @@ impl Store {
 
     /// Writes values in one transaction.
     pub(super) fn put_values(&mut self, values: &[Unwritten]) -> Result<(), Error> {
-        self.change(|t| {
+        self.database.change("write", |t| {
             let mut latest = t.prepare_cached(
                 "INSERT INTO t_Data (id, data_name, node_name, data_value, time_ms, received_ms) \
                  VALUES (?1 || '/' || ?2, ?1, ?2, ?3, ?4, ?5) \

@@ -82,22 +82,18 @@ impl History {
     }
 
     fn delete_before(&mut self, tables: &[&str], cutoff_ms: i64) -> Result<u64, HistoryError> {
-        let failed = HistoryError::sql(&self.database.path, "delete old records");
-        let transaction = self.database.connection.transaction().map_err(&failed)?;
-        let mut deleted = 0;
-        for table in tables {
-            let sql = format!(
-                "DELETE FROM {table} WHERE seq IN (SELECT seq FROM {table} \
-                 WHERE time_ms < ?1 ORDER BY time_ms LIMIT {STEP_ROWS})"
-            );
-            let rows = transaction
-                .prepare_cached(&sql)
-                .and_then(|mut statement| statement.execute([cutoff_ms]))
-                .map_err(&failed)?;
-            deleted += u64::try_from(rows).unwrap_or(u64::MAX);
-        }
-        transaction.commit().map_err(&failed)?;
-        Ok(deleted)
+        self.database.change("delete old records", |transaction| {
+            let mut deleted = 0;
+            for table in tables {
+                let sql = format!(
+                    "DELETE FROM {table} WHERE seq IN (SELECT seq FROM {table} \
+                     WHERE time_ms < ?1 ORDER BY time_ms LIMIT {STEP_ROWS})"
+                );
+                let rows = transaction.prepare_cached(&sql)?.execute([cutoff_ms])?;
+                deleted += u64::try_from(rows).unwrap_or(u64::MAX);
+            }
+            Ok(deleted)
+        })
     }
 
     /// Shrinks the file when a fifth or more of it is unused; below that the unused pages serve the

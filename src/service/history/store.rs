@@ -92,22 +92,21 @@ impl History {
     /// # Errors
     /// SQLite's; nothing of the batch is in the file then.
     pub fn record(&mut self, records: &[Record]) -> Result<(), HistoryError> {
-        let failed = HistoryError::sql(&self.database.path, "write");
-        let transaction = self.database.begin().map_err(&failed)?;
-        for record in records {
-            match record {
-                Record::Decision(decision) => insert_decision(&transaction, decision),
-                Record::Outcome(outcome) => update_outcome(&transaction, outcome),
-                Record::Placement(placement) => {
-                    insert(&transaction, "INTO placements", placement, None)
-                }
-                Record::JobEnd(end) => insert(&transaction, "INTO job_ends", end, None),
-                Record::Run(run) => runs::add(&transaction, run).map(|_| 0),
-                Record::Sample(sample) => insert_sample(&transaction, sample),
+        self.database.change("write", |transaction| {
+            for record in records {
+                match record {
+                    Record::Decision(decision) => insert_decision(transaction, decision),
+                    Record::Outcome(outcome) => update_outcome(transaction, outcome),
+                    Record::Placement(placement) => {
+                        insert(transaction, "INTO placements", placement, None)
+                    }
+                    Record::JobEnd(end) => insert(transaction, "INTO job_ends", end, None),
+                    Record::Run(run) => runs::add(transaction, run).map(|_| 0),
+                    Record::Sample(sample) => insert_sample(transaction, sample),
+                }?;
             }
-            .map_err(&failed)?;
-        }
-        transaction.commit().map_err(&failed)
+            Ok(())
+        })
     }
 
     /// Adds runs in one transaction; the same run given twice counts once.
@@ -115,17 +114,16 @@ impl History {
     /// # Errors
     /// SQLite's; none of them is in the file then.
     pub fn import(&mut self, runs: &[Run]) -> Result<ImportReport, HistoryError> {
-        let failed = HistoryError::sql(&self.database.path, "import");
-        let transaction = self.database.begin().map_err(&failed)?;
-        let mut sum = ImportReport::default();
-        for run in runs {
-            let one = runs::add(&transaction, run).map_err(&failed)?;
-            sum.new += one.new;
-            sum.filled += one.filled;
-            sum.known += one.known;
-        }
-        transaction.commit().map_err(&failed)?;
-        Ok(sum)
+        self.database.change("import", |transaction| {
+            let mut sum = ImportReport::default();
+            for run in runs {
+                let one = runs::add(transaction, run)?;
+                sum.new += one.new;
+                sum.filled += one.filled;
+                sum.known += one.known;
+            }
+            Ok(sum)
+        })
     }
 
     /// Moves everything from the write-ahead log into the database.

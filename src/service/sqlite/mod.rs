@@ -88,8 +88,18 @@ impl Database {
             .map_err(Error::sql(&self.path, "bound its size"))
     }
 
-    pub fn begin(&mut self) -> rusqlite::Result<Transaction<'_>> {
-        self.connection.transaction_with_behavior(TransactionBehavior::Immediate)
+    /// Makes a change in one transaction: all of it or nothing. `what` stands in an error.
+    pub fn change<T>(
+        &mut self,
+        what: &'static str,
+        change: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>,
+    ) -> Result<T, Error> {
+        let begun = self.connection.transaction_with_behavior(TransactionBehavior::Immediate);
+        let changed = begun.and_then(|transaction| {
+            let changed = change(&transaction)?;
+            transaction.commit().map(|()| changed)
+        });
+        changed.map_err(Error::sql(&self.path, what))
     }
 
     /// Counts the pages of the file, and the unused ones among them.
