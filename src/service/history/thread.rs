@@ -28,13 +28,14 @@ use super::{HistoryError, Trouble};
 use phalanx_core::limits::{HISTORY_BATCH_MAX, HISTORY_QUEUE_MAX};
 use phalanx_ffi::clock::{millis, now_ms};
 
-/// File of the history, and times and sizes of writing it.
+/// Shortest time between two log lines about failures.
+const LOG_EVERY: Duration = Duration::from_secs(60);
+
+/// File of the history, and times of writing it.
 #[derive(Clone, Debug)]
 pub struct ThreadOptions {
     /// The database.
     pub path: PathBuf,
-    /// Most records of one transaction.
-    pub batch_max: usize,
     /// Longest time that a record waits for others before it is written.
     pub batch_wait: Duration,
     /// First pause before opening again after a failure; doubles each time.
@@ -43,8 +44,6 @@ pub struct ThreadOptions {
     pub retry_max: Duration,
     /// Time between two looks at the file's identity, limits and age.
     pub upkeep: Duration,
-    /// Shortest time between two log lines about failures.
-    pub log_every: Duration,
 }
 
 impl ThreadOptions {
@@ -52,12 +51,10 @@ impl ThreadOptions {
     pub fn new(path: &Path) -> ThreadOptions {
         ThreadOptions {
             path: path.to_path_buf(),
-            batch_max: HISTORY_BATCH_MAX,
             batch_wait: Duration::from_millis(200),
             retry_min: Duration::from_secs(1),
             retry_max: Duration::from_secs(60),
             upkeep: Duration::from_secs(1),
-            log_every: Duration::from_secs(60),
         }
     }
 }
@@ -146,7 +143,7 @@ impl Writer {
     }
 
     fn run(mut self, records: &Receiver<Record>) {
-        let mut batch: Vec<Record> = Vec::with_capacity(self.options.batch_max);
+        let mut batch: Vec<Record> = Vec::with_capacity(HISTORY_BATCH_MAX);
         self.open_if_due();
         loop {
             let wait = self.upkeep_at.saturating_duration_since(Instant::now());
@@ -175,7 +172,7 @@ impl Writer {
     /// Adds records until the batch is full or the first has waited enough.
     fn fill(&self, batch: &mut Vec<Record>, records: &Receiver<Record>) {
         let until = Instant::now() + self.options.batch_wait;
-        while batch.len() < self.options.batch_max {
+        while batch.len() < HISTORY_BATCH_MAX {
             match records.recv_deadline(until) {
                 Ok(record) => batch.push(record),
                 Err(_) => return,
@@ -276,7 +273,7 @@ impl Writer {
     /// Logs a failure, one line a minute at most.
     fn report(&mut self, error: &HistoryError) {
         let now = Instant::now();
-        if self.logged_at.is_some_and(|at| now < at + self.options.log_every) {
+        if self.logged_at.is_some_and(|at| now < at + LOG_EVERY) {
             return;
         }
         self.logged_at = Some(now);
