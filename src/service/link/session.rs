@@ -197,9 +197,7 @@ impl Session {
             job_count: begin.job_count,
             node_hash: begin.node_hash,
             nodes: vec![wire::Node::empty(); begin.node_count as usize],
-            have: 0,
-            topologies: Topologies::default(),
-            jobs: BTreeMap::new(),
+            ..Sync::default()
         });
     }
 
