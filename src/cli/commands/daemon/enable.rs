@@ -23,9 +23,6 @@ Only slurm.conf lets an ejected plugin ask again, as root or SlurmUser:
 
 impl Args {
     pub fn run(&self, global: &Global) -> Result<Outcome, Failure> {
-        if global.json {
-            return Outcome::json(&serde_json::json!({ "steps": STEPS }));
-        }
-        Ok(Outcome::ok(STEPS.to_owned()))
+        global.show(&serde_json::json!({ "steps": STEPS }), |_| STEPS.to_owned())
     }
 }
