@@ -80,13 +80,6 @@ impl Client {
         Self { targets: vec![Target::Unix(socket)], munge_socket: None, answered_by: None }
     }
 
-    /// Accepts over TCP only answers of these users.
-    #[must_use]
-    pub fn answered_by(mut self, uids: Vec<u32>) -> Self {
-        self.answered_by = Some(uids);
-        self
-    }
-
     /// Parses the body of a success.
     ///
     /// # Errors
@@ -161,13 +154,9 @@ impl Client {
         if limit.is_zero() {
             return Err("no time left".to_owned());
         }
-        let munge_socket = self.munge_socket.clone();
-        let connection = Connection::new(target.clone(), munge_socket, REPLY_BYTES_MAX);
-        let mut connection = connection.map_err(|error| error.to_string())?;
-        if let Some(uids) = &self.answered_by {
-            connection = connection.answered_by(uids.clone());
-        }
-        connection.ask(method, path, body, limit)
+        let (socket, uids) = (self.munge_socket.clone(), self.answered_by.clone());
+        let connection = Connection::new(target.clone(), socket, uids, REPLY_BYTES_MAX);
+        connection.map_err(|error| error.to_string())?.ask(method, path, body, limit)
     }
 }
 

@@ -143,7 +143,6 @@ fn configured(config: &Config) -> Client {
     let mut client = Client::local(control.socket.clone());
     // Checked with the configuration.
     client.targets.extend(control.masters.iter().filter_map(|url| url.parse::<Target>().ok()));
-    client.munge_socket =
-        (!control.munge_socket.is_empty()).then(|| (&control.munge_socket).into());
+    client.munge_socket = config.munge_socket();
     client
 }

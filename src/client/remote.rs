@@ -47,7 +47,6 @@ pub struct Connection {
     target: Target,
     munge_socket: Option<PathBuf>,
     reply_bytes_max: usize,
-    /// Users whose answers over TCP count; `None`: any user's.
     answered_by: Option<Vec<u32>>,
     /// Realm of the daemon at the other end; `None`: not known.
     realm: Option<String>,
@@ -56,10 +55,13 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Prepares a connection; `munge_socket` is that of another munged than the machine's.
+    /// Prepares a connection; `munge_socket` is that of another munged than the machine's. With
+    /// `answered_by`, answers over TCP count only with a proof of one of these users: anybody may
+    /// listen at a port while phalanxd does not.
     pub fn new(
         target: Target,
         munge_socket: Option<PathBuf>,
+        answered_by: Option<Vec<u32>>,
         reply_bytes_max: usize,
     ) -> std::io::Result<Self> {
         let mut builder = tokio::runtime::Builder::new_current_thread();
@@ -68,19 +70,11 @@ impl Connection {
             target,
             munge_socket,
             reply_bytes_max,
-            answered_by: None,
+            answered_by,
             realm: None,
             runtime,
             open: None,
         })
-    }
-
-    /// Accepts over TCP only answers with a proof of one of these users: anybody may listen at a
-    /// port while phalanxd does not.
-    #[must_use]
-    pub fn answered_by(mut self, uids: Vec<u32>) -> Self {
-        self.answered_by = Some(uids);
-        self
     }
 
     /// Address of the daemon.

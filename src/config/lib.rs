@@ -26,7 +26,7 @@ mod tests;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -167,6 +167,11 @@ impl Config {
     pub fn parse(text: &str, path: &Path) -> Result<Config, ConfigError> {
         check::parse(text)
             .map_err(|issues| ConfigError::Invalid { path: path.to_path_buf(), issues })
+    }
+
+    /// Returns the socket of munged, if it is not the machine's own.
+    pub fn munge_socket(&self) -> Option<PathBuf> {
+        Some(PathBuf::from(&self.control.munge_socket)).filter(|path| !path.as_os_str().is_empty())
     }
 
     /// Returns the registrations of `[collector.NAME]`.

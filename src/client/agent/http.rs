@@ -33,8 +33,8 @@ impl HttpService {
         munge_socket: Option<PathBuf>,
         answered_by: Vec<u32>,
     ) -> std::io::Result<Self> {
-        let connection = Connection::new(target, munge_socket, AGENT_REPLY_BYTES_MAX)?;
-        let connection = connection.answered_by(answered_by);
+        let (uids, most) = (Some(answered_by), AGENT_REPLY_BYTES_MAX);
+        let connection = Connection::new(target, munge_socket, uids, most)?;
         Ok(Self { connection, node: node.to_owned() })
     }
 

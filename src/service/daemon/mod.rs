@@ -311,7 +311,7 @@ fn bind_api(config: &Config, owner: Arc<OnceLock<u32>>) -> Result<ApiServer> {
     let access = Access { public_read: public != PublicRead::None, allowed_uids, owner };
     let mut server = ApiServer::bind(&config.control.socket, access)?;
     if let Ok(address) = config.control.listen.parse() {
-        let gate = Gate::new(public == PublicRead::All, collect::munge_socket(config));
+        let gate = Gate::new(public == PublicRead::All, config.munge_socket());
         server = server.with_tcp(address, gate);
     }
     Ok(server)

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crate::client::Method;
+use crate::client::{Client, Method};
 use crate::commands::collector::servers;
 use crate::exit::Failure;
 use crate::global::Global;
@@ -132,7 +132,7 @@ fn number(name: &str) -> Option<u64> {
 
 /// Asks for as long as the daemon says "not now", at most [`WAIT`] in all.
 fn fetch(global: &Global, job_id: u32, server_user: &str) -> Result<BlockMap, Failure> {
-    let client = global.client()?.answered_by(servers(server_user));
+    let client = Client { answered_by: Some(servers(server_user)), ..global.client()? };
     let path = format!("/v1/jobs/{job_id}/blocks");
     let until = Instant::now() + WAIT;
     loop {

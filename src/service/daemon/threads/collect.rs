@@ -68,12 +68,6 @@ pub fn agent_options(config: &Config) -> AgentOptions {
     }
 }
 
-/// Socket of munged, if it is not the machine's own.
-pub fn munge_socket(config: &Config) -> Option<PathBuf> {
-    let path = &config.control.munge_socket;
-    (!path.is_empty()).then(|| PathBuf::from(path))
-}
-
 /// Keeps the data service up once a second until `stop`, and writes a last time.
 pub fn run(collect: &Collect, stop: &AtomicBool) {
     while !stop.load(Ordering::Relaxed) {
