@@ -106,25 +106,6 @@ pub struct FreeCores {
     per_socket: u64,
 }
 
-impl FreeCores {
-    /// Takes free cores by socket, `per_socket` cores each; at most [`SOCKETS_MAX`] sockets count.
-    #[must_use]
-    pub fn new(cores: &[u64], per_socket: u64) -> Self {
-        let mut free = Self { cores: [0; SOCKETS_MAX], sockets: 0, per_socket };
-        for (slot, count) in free.cores.iter_mut().zip(cores) {
-            *slot = *count;
-            free.sockets += 1;
-        }
-        free
-    }
-
-    /// Counts the free cores of all sockets.
-    #[must_use]
-    pub fn count(&self) -> u64 {
-        self.cores.iter().sum()
-    }
-}
-
 /// Options of a request that decide how many cores it takes, and where. 0: not given.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,

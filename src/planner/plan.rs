@@ -200,7 +200,6 @@ fn checks_of(job: &Job, placement: &Placement, usages: &[NodeUsage]) -> Vec<veri
         nodes_wanted: nodes.len(),
         request: request_of(need, kinds),
         whole_node: need.whole,
-        candidates: None,
     };
     match placement.needs.first() {
         Some(need) if placement.needs.iter().all(|n| n == need) => {

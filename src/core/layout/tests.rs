@@ -10,12 +10,18 @@ const SMT: NodeCores = NodeCores { cpus_per_core: 2, sockets: 2, cores: 8, spec_
 /// Two sockets of four cores with one thread each.
 const FLAT: NodeCores = NodeCores { cpus_per_core: 1, ..SMT };
 
+fn free_cores(cores: &[u64], per_socket: u64) -> FreeCores {
+    let mut free = FreeCores { cores: [0; SOCKETS_MAX], sockets: cores.len(), per_socket };
+    free.cores[..cores.len()].copy_from_slice(cores);
+    free
+}
+
 fn ask(cpus_per_task: u32, layout: Layout) -> CoreAsk {
     CoreAsk { cpus_per_task, layout: Layout { whole_cores: true, ..layout }, ..CoreAsk::default() }
 }
 
 fn tasks(node: &NodeCores, free: [u64; 2], ask: &CoreAsk) -> Option<(u64, u64)> {
-    tasks_on(node, &FreeCores::new(&free, 4), ask).map(|on| (on.tasks, on.cpus))
+    tasks_on(node, &free_cores(&free, 4), ask).map(|on| (on.tasks, on.cpus))
 }
 
 #[test]
@@ -96,16 +102,16 @@ fn cores_for_the_system() {
     let two = Layout { core_spec: 2, ..Layout::default() };
     let whole = CoreAsk { whole: true, ..ask(1, two) };
     let idle = |node: &NodeCores, ask: &CoreAsk| node.free(ask, 0, &[0; 8], &[0; 8]);
-    assert_eq!(idle(&SMT, &whole), FreeCores::new(&[3, 3], 4));
+    assert_eq!(idle(&SMT, &whole), free_cores(&[3, 3], 4));
     assert_eq!(tasks_on(&SMT, &idle(&SMT, &whole), &whole).map(|on| on.cpus), Some(12));
     // The node's own ones, from the last socket on, unless the job says how many.
     let kept = NodeCores { spec_cores: 3, ..SMT };
-    assert_eq!(idle(&kept, &ask(1, Layout::default())), FreeCores::new(&[3, 2], 4));
-    assert_eq!(idle(&kept, &whole).count(), 6);
+    assert_eq!(idle(&kept, &ask(1, Layout::default())), free_cores(&[3, 2], 4));
+    assert_eq!(idle(&kept, &whole).cores.iter().sum::<u64>(), 6);
     let threads = Layout { core_spec: 3, spec_is_threads: true, ..Layout::default() };
     let threads = CoreAsk { whole: true, ..ask(1, threads) };
     assert_eq!(tasks_on(&SMT, &idle(&SMT, &threads), &threads).map(|on| on.cpus), Some(13));
-    assert_eq!(idle(&FLAT, &threads).count(), 5);
+    assert_eq!(idle(&FLAT, &threads).cores.iter().sum::<u64>(), 5);
 }
 
 #[test]
@@ -113,12 +119,12 @@ fn used_and_excluded_cores_are_not_free() {
     let plain = ask(1, Layout::default());
     let free = SMT.free(&plain, 8, &[3, 1, 0, 0, 0, 0, 0, 0], &[0, 2, 0, 0, 0, 0, 0, 0]);
     // Which of the excluded ones are in use as well is not known: Slurm reserves used cores too.
-    assert_eq!(free, FreeCores::new(&[1, 2], 4));
+    assert_eq!(free, free_cores(&[1, 2], 4));
     // More CPUs in use than cores by socket: only the sum is known.
     let free = SMT.free(&plain, 8, &[1, 0, 0, 0, 0, 0, 0, 0], &[0; 8]);
-    assert_eq!(free, FreeCores::new(&[4], 8));
+    assert_eq!(free, free_cores(&[4], 8));
     let many = NodeCores { sockets: 9, cores: 18, ..FLAT };
-    assert_eq!(many.free(&plain, 5, &[0; 8], &[0; 8]), FreeCores::new(&[13], 18));
+    assert_eq!(many.free(&plain, 5, &[0; 8], &[0; 8]), free_cores(&[13], 18));
 }
 
 #[test]
@@ -280,7 +286,7 @@ proptest! {
             whole,
             ..ask(cpus_per_task, layout)
         };
-        let free = FreeCores::new(&counts, in_socket as u64);
+        let free = free_cores(&counts, in_socket as u64);
         let found = tasks_on(&node, &free, &ask);
         prop_assert_eq!(found.map(|on| on.cpus), model(&node, &map, &ask));
         // What the node gives holds what the job gets.

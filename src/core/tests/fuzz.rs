@@ -155,7 +155,8 @@ fn topologies() {
         let names = way(node_names(&text), |names| size_of(names.len()));
         let file = way(parse_file(&text, &table), |topology| {
             let held = topology.leaf_count();
-            size_of(held) + 64 * u64::from(topology.levels())
+            let levels = topology.domains().iter().map(|domain| domain.level).max();
+            size_of(held) + 64 * u64::from(levels.unwrap_or(0))
         });
         let conf = way(parse_conf(&text, 0, &table), |topology| {
             let nodes: usize = (0..topology.leaf_count())

@@ -21,7 +21,7 @@ pub use ask::TopologyAsk;
 pub use file::{node_names, parse_file};
 pub use parse::{TopologyError, parse, parse_conf};
 
-use crate::{NodeIdx, NodeSet};
+use crate::NodeIdx;
 
 /// Index that stands for no leaf or no parent.
 const NONE: u32 = u32::MAX;
@@ -146,12 +146,6 @@ impl From<Topology> for Parts {
 }
 
 impl Topology {
-    /// Makes a topology that could not be read, or whose plugin is not known.
-    #[must_use]
-    pub fn without_domains(name: &str, plugin: &str, kind: Kind) -> Self {
-        Self::from(Parts { name: name.into(), plugin: plugin.into(), kind, ..Parts::default() })
-    }
-
     /// Returns the parts from which the topology is made.
     #[must_use]
     pub fn parts(&self) -> &Parts {
@@ -230,12 +224,6 @@ impl Topology {
         std::iter::successors(self.domain_of(leaf), parent).take(depth)
     }
 
-    /// Levels above the leaves.
-    #[must_use]
-    pub fn levels(&self) -> u32 {
-        self.parts.domains.iter().map(|domain| domain.level).max().unwrap_or(0)
-    }
-
     /// The leaves that these nodes are on, ascending, and the number of nodes on each.
     #[must_use]
     pub fn leaves(&self, nodes: impl IntoIterator<Item = NodeIdx>) -> Vec<(u32, u32)> {
@@ -262,18 +250,6 @@ impl Topology {
     pub fn common_level(&self, leaves: impl IntoIterator<Item = u32>) -> Option<u32> {
         let domain = self.common(leaves)?;
         self.parts.domains.get(domain as usize).map(|domain| domain.level)
-    }
-
-    /// Number of members of `set` on each leaf.
-    #[must_use]
-    pub fn counts(&self, set: &NodeSet) -> Vec<u32> {
-        let mut counts = vec![0; self.leaves.len()];
-        for leaf in set.iter().filter_map(|node| self.leaf_of(node)) {
-            if let Some(count) = counts.get_mut(leaf as usize) {
-                *count += 1;
-            }
-        }
-        counts
     }
 
     /// The leaves below each switch that has none above; of blocks all of them. No job of several

@@ -520,21 +520,6 @@ impl Speeds {
         self.jobs.contains_key(class)
     }
 
-    /// Whether different node classes, of which at least one was tried, may serve this job class
-    /// at different speeds as far as is known: two were tried, and their means differ by `part` of
-    /// the faster one.
-    #[must_use]
-    pub fn differs(&self, class: &str, part: f64, now_s: i64) -> bool {
-        let Some(job) = self.jobs.get(class) else { return false };
-        let half_life_s = self.options.half_life_s;
-        let speed = |m: &Moments| m.speed(job.all.has_work(), now_s, half_life_s);
-        let means: Vec<f64> =
-            job.classes.values().map(speed).filter(|s| s.count > 0.0).map(|s| s.mean).collect();
-        let most = means.iter().copied().fold(0.0, f64::max);
-        let least = means.iter().copied().fold(f64::INFINITY, f64::min);
-        means.len() > 1 && most - least > part * most
-    }
-
     /// The scheduling round t of formulas 11 and 12: one more than the runs learned.
     #[must_use]
     pub fn round(&self) -> u64 {
@@ -574,13 +559,6 @@ impl Speeds {
     /// Every job class by name, for display.
     pub fn classes(&self) -> impl Iterator<Item = ClassView<'_>> {
         self.jobs.iter().map(|(name, job)| ClassView { table: self, name, job })
-    }
-
-    /// Returns a job class, for display.
-    #[must_use]
-    pub fn class(&self, class: &str) -> Option<ClassView<'_>> {
-        let (name, job) = self.jobs.get_key_value(class)?;
-        Some(ClassView { table: self, name, job })
     }
 }
 

@@ -19,8 +19,6 @@ pub struct Placement {
     pub request: Vec<u64>,
     /// Whether nothing else may be on its nodes.
     pub whole_node: bool,
-    /// Nodes that the job may use, by position; `None`: all.
-    pub candidates: Option<Vec<bool>>,
 }
 
 /// A rule that a placement breaks.
@@ -40,7 +38,7 @@ impl fmt::Display for Violation {
 
 /// Checks placements that hold at the same time on nodes with `total` and
 /// `used` (each node's amounts by dimension, in ticks): every job has exactly
-/// its number of nodes, all different, existing and among its candidates; no
+/// its number of nodes, all different and existing; no
 /// dimension of any node is exceeded by a job that takes some of it; no job
 /// shares a whole node.
 ///
@@ -92,10 +90,6 @@ fn check_list(len: usize, placement: &Placement) -> Result<(), Violation> {
         if node >= len {
             return Err(violation(placement, format!("node {node} of {len} does not exist")));
         }
-        let allowed = |mask: &Vec<bool>| mask.get(node).copied().unwrap_or(false);
-        if !placement.candidates.as_ref().is_none_or(allowed) {
-            return Err(violation(placement, format!("node {node} is no candidate")));
-        }
     }
     Ok(())
 }
@@ -136,7 +130,6 @@ mod tests {
             nodes_wanted: nodes.len(),
             request: request.to_vec(),
             whole_node: false,
-            candidates: None,
         }
     }
 
@@ -154,10 +147,6 @@ mod tests {
             (Placement { nodes_wanted: 3, ..good[0].clone() }, "job a: has 2 nodes, wants 3"),
             (job("a", &[1, 0, 1], &[1, 1]), "job a: node 1 appears twice"),
             (job("a", &[3], &[1, 1]), "job a: node 3 of 3 does not exist"),
-            (
-                Placement { candidates: Some(vec![true, false]), ..good[0].clone() },
-                "job a: node 1 is no candidate",
-            ),
             (
                 job("a", &[1], &[4, 1]),
                 "job a: node 1, dimension 0: 1 in use + 4 asked > 4 in total",

@@ -293,11 +293,6 @@ impl Placer {
         self.memory_tracked
     }
 
-    /// Licence pools.
-    pub fn pools(&self) -> &[Pool] {
-        &self.pools
-    }
-
     /// Sets where the next poll begins, see [`Engine::poll_start`].
     pub fn set_poll_start(&mut self, start: usize) {
         self.engine.set_poll_start(start);

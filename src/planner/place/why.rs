@@ -40,11 +40,6 @@ pub enum Wait {
 }
 
 impl Why {
-    /// Returns whether the job waits, though nodes may be free.
-    pub fn holds(self) -> bool {
-        matches!(self, Self::Wait(_))
-    }
-
     /// Returns the reason in words, for the plan.
     pub fn word(self) -> &'static str {
         match self {

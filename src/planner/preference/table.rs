@@ -81,11 +81,6 @@ impl PreferenceTable {
         self.by_job.get(&JobKey::Class(self.job_class_rule?.key(ask.origin, &ask.shape)))
     }
 
-    /// Number of preferences.
-    pub fn len(&self) -> usize {
-        self.by_job.len()
-    }
-
     /// Whether there is no preference.
     pub fn is_empty(&self) -> bool {
         self.by_job.is_empty()

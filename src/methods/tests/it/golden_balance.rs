@@ -19,7 +19,7 @@ fn all_close(got: &[f64], expected: &[f64]) -> bool {
 }
 
 fn amounts(numbers: &[u64]) -> Vec<Amount> {
-    numbers.iter().map(|&n| Amount::new(n).unwrap()).collect()
+    numbers.iter().map(|&n| Amount::saturating(n)).collect()
 }
 
 /// An engine of nodes given as (totals, used).
@@ -306,7 +306,7 @@ fn several_nodes_in_poll_order_then_by_dispersion() {
 fn cluster_wide_dimensions_count_in_charts_only() {
     let params = Params { sources: ONLY_USAGE, ..Params::default() };
     let mut engine = engine(&[(&[10, 10, 0], &[1, 3, 0])], params);
-    engine.set_cluster(2, Amount::new(4).unwrap(), Amount::new(3).unwrap()).unwrap();
+    engine.set_cluster(2, Amount::saturating(4), Amount::saturating(3)).unwrap();
     assert!(close(engine.utilization(), (0.1 + 0.3 + 0.75) / 3.0));
     assert!(all_close(&engine.weights(), &[1.0 / 9.0, 3.0 / 9.0, 5.0 / 9.0]));
     let (_, before, _) = placed(&decide(&mut engine, &[1, 0, 1]));

@@ -98,12 +98,12 @@ impl Shape {
             0 => 0,
             _ => rng.random_range(0..=most) * self.grain,
         };
-        (0..self.dims).map(|_| Amount::new(one()).unwrap()).collect()
+        (0..self.dims).map(|_| Amount::saturating(one())).collect()
     }
 }
 
 fn amounts(ticks: &[u64]) -> Vec<Amount> {
-    ticks.iter().map(|&t| Amount::new(t).unwrap()).collect()
+    ticks.iter().map(|&t| Amount::saturating(t)).collect()
 }
 
 fn engine(totals: &[Vec<u64>], used: &[Vec<u64>], params: Params) -> Engine {
@@ -411,8 +411,8 @@ fn solved(shape: &Shape, mode: Mode) {
     let placed = answer.placements.iter().map(|placed| {
         let (request, nodes_wanted) = jobs[placed.id.parse::<usize>().unwrap()].clone();
         let nodes = placed.nodes.iter().map(|name| name.parse().unwrap()).collect();
-        let (job, candidates) = (placed.id.to_owned(), None);
-        verify::Placement { job, nodes, nodes_wanted, request, whole_node: false, candidates }
+        let job = placed.id.to_owned();
+        verify::Placement { job, nodes, nodes_wanted, request, whole_node: false }
     });
     assert_eq!(verify::check(&total, &used, &placed.collect::<Vec<_>>()), Ok(()));
 }

@@ -153,8 +153,9 @@ mod tests {
             vec![partition("a", ""), partition("b", "ib"), partition("c", "gone")];
         let one = |name: &str, is_default| {
             let kind = phalanx_core::topology::Kind::Tree;
-            let parts = Topology::without_domains(name, "tree", kind).parts().clone();
-            Topology::from(phalanx_core::topology::Parts { is_default, ..parts })
+            let (name, plugin) = (name.into(), "tree".into());
+            let none = phalanx_core::topology::Parts::default();
+            Topology::from(phalanx_core::topology::Parts { name, plugin, kind, is_default, ..none })
         };
         let found = reports(&snapshot, &[], &[one("default", true), one("ib", false)]);
         let used: Vec<&[String]> = found.iter().map(|topology| &*topology.partitions).collect();
