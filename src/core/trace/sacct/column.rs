@@ -1,15 +1,20 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The columns that are understood.
 
-/// A column that is understood.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+use serde::Deserialize;
+use serde::de::IntoDeserializer;
+use serde::de::value::Error;
+
+/// A column that is understood, by sacct's name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub(super) enum Column {
     JobId,
     JobIdRaw,
     Cluster,
     User,
     Account,
-    Name,
+    JobName,
     Partition,
     Qos,
     Comment,
@@ -25,68 +30,44 @@ pub(super) enum Column {
     ElapsedRaw,
     State,
     ExitCode,
-    Nodes,
+    #[serde(alias = "allocnodes")]
+    NNodes,
     NodeList,
     ReqNodes,
-    Cpus,
+    #[serde(alias = "alloccpus")]
+    NCpus,
     ReqCpus,
     ReqTres,
     AllocTres,
-    Limit,
-    LimitRaw,
-    Energy,
-    EnergyRaw,
+    TimeLimit,
+    TimeLimitRaw,
+    ConsumedEnergy,
+    ConsumedEnergyRaw,
     ReqMem,
-    /// Text of users that is not used.
+    /// Text of users that is not used, in columns of several names.
+    #[serde(skip)]
     OtherText,
 }
 
 impl Column {
     /// Whether the column may hold separators and line ends as text.
     pub(super) fn is_text(self) -> bool {
-        use Column::{AdminComment, Comment, Constraints, Name, OtherText};
-        matches!(self, Name | Comment | AdminComment | Constraints | OtherText)
+        use Column::{AdminComment, Comment, Constraints, JobName, OtherText};
+        matches!(self, JobName | Comment | AdminComment | Constraints | OtherText)
     }
 
     /// Returns the column of sacct's name, in any case.
     pub(super) fn of(name: &str) -> Option<Column> {
-        Some(match name.to_ascii_lowercase().as_str() {
-            "jobid" => Column::JobId,
-            "jobidraw" => Column::JobIdRaw,
-            "cluster" => Column::Cluster,
-            "user" => Column::User,
-            "account" => Column::Account,
-            "jobname" => Column::Name,
-            "partition" => Column::Partition,
-            "qos" => Column::Qos,
-            "comment" => Column::Comment,
-            "admincomment" => Column::AdminComment,
-            "submit" => Column::Submit,
-            "eligible" => Column::Eligible,
-            "priority" => Column::Priority,
-            "reservation" => Column::Reservation,
-            "constraints" => Column::Constraints,
-            "start" => Column::Start,
-            "end" => Column::End,
-            "elapsed" => Column::Elapsed,
-            "elapsedraw" => Column::ElapsedRaw,
-            "state" => Column::State,
-            "exitcode" => Column::ExitCode,
-            "nnodes" | "allocnodes" => Column::Nodes,
-            "nodelist" => Column::NodeList,
-            "reqnodes" => Column::ReqNodes,
-            "ncpus" | "alloccpus" => Column::Cpus,
-            "reqcpus" => Column::ReqCpus,
-            "reqtres" => Column::ReqTres,
-            "alloctres" => Column::AllocTres,
-            "timelimit" => Column::Limit,
-            "timelimitraw" => Column::LimitRaw,
-            "consumedenergy" => Column::Energy,
-            "consumedenergyraw" => Column::EnergyRaw,
-            "reqmem" => Column::ReqMem,
+        let name = name.to_ascii_lowercase();
+        match name.as_str() {
             "submitline" | "workdir" | "systemcomment" | "extra" | "failednode" | "container"
-            | "reason" | "wckey" | "licenses" | "stderr" | "stdin" | "stdout" => Column::OtherText,
-            _ => return None,
-        })
+            | "reason" | "wckey" | "licenses" | "stderr" | "stdin" | "stdout" => {
+                Some(Column::OtherText)
+            }
+            name => {
+                let known: Result<_, Error> = Column::deserialize(name.into_deserializer());
+                known.ok()
+            }
+        }
     }
 }

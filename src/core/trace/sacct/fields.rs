@@ -44,7 +44,7 @@ impl<'a> Fields<'a> {
             cluster: text(Column::Cluster),
             user: text(Column::User),
             account: text(Column::Account),
-            name: text(Column::Name),
+            name: text(Column::JobName),
             partition: text(Column::Partition),
             qos: text(Column::Qos),
             comment: text(Column::Comment),
@@ -74,7 +74,7 @@ impl<'a> Fields<'a> {
             let count = tres.split(',').find_map(|part| part.strip_prefix("cpu="));
             count.and_then(|count| count.parse::<u64>().ok()).filter(is_amount)
         };
-        let own = self.number("NCPUS", Column::Cpus)?.or_else(|| cpu(&row.tres_alloc));
+        let own = self.number("NCPUS", Column::NCpus)?.or_else(|| cpu(&row.tres_alloc));
         let own = own.filter(|cpus| *cpus > 0);
         let asked = self.number("ReqCPUS", Column::ReqCpus)?.or_else(|| cpu(&row.tres_req));
         Ok(own.or(asked).unwrap_or(0))
@@ -130,15 +130,15 @@ impl<'a> Fields<'a> {
         if !has_end && let Some(start) = row.start_s {
             row.end_s = i64::try_from(row.elapsed_s).ok().and_then(|s| start.checked_add(s));
         }
-        let minutes = match self.get(Column::LimitRaw) {
-            "" => match self.get(Column::Limit) {
+        let minutes = match self.get(Column::TimeLimitRaw) {
+            "" => match self.get(Column::TimeLimit) {
                 "" | "UNLIMITED" | "Partition_Limit" | "INVALID" | "Unknown" => None,
                 text => Some(duration(text).map(|s| s.div_ceil(60)).ok_or_else(|| {
                     expected("Timelimit", "a duration such as 1-02:00:00 or UNLIMITED", text)
                 })?),
             },
             "UNLIMITED" | "Partition_Limit" => None,
-            _ => self.number("TimelimitRaw", Column::LimitRaw)?,
+            _ => self.number("TimelimitRaw", Column::TimeLimitRaw)?,
         };
         row.limit_min = minutes.and_then(|minutes| u32::try_from(minutes).ok());
         Ok(())
@@ -169,7 +169,7 @@ impl<'a> Fields<'a> {
     }
 
     fn nodes(&self, row: &mut Row) -> Result<(), String> {
-        let count = self.number("NNodes", Column::Nodes)?;
+        let count = self.number("NNodes", Column::NNodes)?;
         row.node_count = count.and_then(|count| u32::try_from(count).ok()).unwrap_or(0);
         let text = self.get(Column::NodeList);
         if matches!(text, "" | "None assigned" | "(null)" | "None") {
@@ -192,8 +192,8 @@ impl<'a> Fields<'a> {
         if !asked.is_empty() {
             return asked.to_owned();
         }
-        let cpus = self.first(&[Column::ReqCpus, Column::Cpus]);
-        let nodes = self.first(&[Column::ReqNodes, Column::Nodes]);
+        let cpus = self.first(&[Column::ReqCpus, Column::NCpus]);
+        let nodes = self.first(&[Column::ReqNodes, Column::NNodes]);
         if cpus.is_empty() && nodes.is_empty() {
             return self.get(Column::AllocTres).to_owned();
         }
@@ -244,7 +244,7 @@ impl<'a> Fields<'a> {
 
     /// Energy; Slurm counts 0 where nothing measures it.
     pub(super) fn joules(&self, tres_alloc: &str) -> Result<Option<f64>, String> {
-        let raw = self.first(&[Column::EnergyRaw, Column::Energy]);
+        let raw = self.first(&[Column::ConsumedEnergyRaw, Column::ConsumedEnergy]);
         let tres = tres_alloc.split(',').find_map(|t| t.strip_prefix("energy="));
         let text = if raw.is_empty() { tres.unwrap_or("") } else { raw };
         if text.is_empty() {
