@@ -176,7 +176,7 @@ fn poll(jobs: u32) {
         (builder.draft.partitions, builder.draft.jobs) = (partitions, jobs);
         let snapshot = builder.build(1, 1).unwrap();
         let usages = NodeUsage::of_snapshot(&snapshot);
-        let demand = attribution::count(&snapshot, &usages, 1, 10_000).demand(&snapshot);
+        let demand = attribution::count(&snapshot, &usages, 1, 10_000);
         Tally::new(&snapshot, usages, 1, &demand)
     });
 }

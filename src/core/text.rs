@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Forms of text: percent encoding, and node sets as serde reads and writes them.
+//! Forms of text: percent encoding, and node sets and maps as serde reads and writes them.
 
 /// Percent-encodes all but the unreserved characters, for a query's value or a path's component.
 ///
@@ -50,5 +50,34 @@ pub mod bits {
         let mut set = FixedBitSet::with_capacity(len);
         ones.into_iter().for_each(|index| set.insert(index));
         Ok(set)
+    }
+}
+
+/// A map for `#[serde(with = "...")]`: pairs of a name and its value, by name.
+pub mod pairs {
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    /// Writes the pairs.
+    ///
+    /// # Errors
+    /// The serializer's.
+    pub fn serialize<S: Serializer>(
+        map: &BTreeMap<Arc<str>, impl Serialize>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        to.collect_seq(map)
+    }
+
+    /// Reads pairs that `serialize` wrote.
+    ///
+    /// # Errors
+    /// The deserializer's.
+    pub fn deserialize<'de, D: Deserializer<'de>, V: Deserialize<'de>>(
+        from: D,
+    ) -> Result<BTreeMap<Arc<str>, V>, D::Error> {
+        Vec::deserialize(from).map(|pairs: Vec<(Arc<str>, V)>| pairs.into_iter().collect())
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Recording in the mirror: its changes as events, and the copy of the state at the start.
 
+use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -8,7 +9,7 @@ use std::time::Instant;
 
 use crate::decision::Decision;
 use crate::recording::{
-    Event, EventKind, Offer, Op, Phase, QueueOp, RawPreferences, Recording, Rest, levels, nanos,
+    Event, EventKind, Offer, Op, Phase, RawPreferences, Recording, Rest, nanos,
 };
 use crate::settings::Settings;
 use crate::state::State;
@@ -114,8 +115,8 @@ fn rest(state: &State, settings: &Settings) -> Rest {
         synced: state.view.synced,
         generation: settings.generation,
         config: settings.config.to_string(),
-        levels: levels(&settings.tuning),
-        pending: QueueOp::of(&state.pending),
+        levels: BTreeMap::clone(&settings.tuning.levels),
+        pending: state.pending.clone(),
         pools: state.pools.clone(),
         poll_start: state.placer.as_ref().map_or(0, |p| p.engine().poll_start()),
         polled: state.polled,

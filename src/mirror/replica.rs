@@ -92,7 +92,7 @@ impl<'a> Replica<'a> {
             Op::Settings(generation, text) => self.configure(*generation, text)?,
             Op::Levels(levels) => self.set_levels(levels)?,
             Op::Power(table) => self.state.set_power(table.clone(), None),
-            Op::Queue(pending, pools) => self.state.set_queue(pending.demand(), pools.clone()),
+            Op::Queue(pending, pools) => self.state.set_queue(pending.clone(), pools.clone()),
             Op::Lacks(lacks) => self.lacks(lacks),
             Op::Preferences(preferences) => self.preferences(preferences)?,
             Op::Newest(newest) => self.state.preferences.set_newest(*newest),
@@ -145,7 +145,7 @@ impl<'a> Replica<'a> {
 
     fn rest(&mut self, rest: &Rest) -> Result<(), String> {
         self.state.view.synced = false;
-        self.state.set_queue(rest.pending.demand(), rest.pools.clone());
+        self.state.set_queue(rest.pending.clone(), rest.pools.clone());
         self.settings = None;
         self.configure(rest.generation, &rest.config)?;
         self.set_levels(&rest.levels)?;
@@ -162,9 +162,8 @@ impl<'a> Replica<'a> {
         let (table, memory) = rest.power.clone().unzip();
         self.state.set_power(table, memory);
         self.state.polled = rest.polled;
-        let base = self.state.born;
-        let at = |ns: u64| base.checked_add(Duration::from_nanos(ns)).unwrap_or(base);
-        self.state.first_seen = rest.first_seen.iter().map(|&(job, ns)| (job, at(ns))).collect();
+        let first_seen = rest.first_seen.iter().map(|&(job, ns)| (job, self.at(ns)));
+        self.state.first_seen = first_seen.collect();
         self.state.inputs = rest.inputs.iter().copied().collect();
         self.state.refusals = rest.refusals.clone();
         self.state.preferences = Default::default();
@@ -173,12 +172,10 @@ impl<'a> Replica<'a> {
         Ok(())
     }
 
-    fn lacks(&mut self, lacks: &[(String, u64)]) {
-        let lacks: BTreeMap<Arc<str>, u64> =
-            lacks.iter().map(|(name, count)| (Arc::from(&**name), *count)).collect();
-        self.state.pending.lacks.clone_from(&lacks);
+    fn lacks(&mut self, lacks: &BTreeMap<Arc<str>, u64>) {
+        self.state.pending.lacks.clone_from(lacks);
         if let Some(placer) = &mut self.state.placer {
-            placer.set_lacks(lacks);
+            placer.set_lacks(lacks.clone());
         }
     }
 
@@ -195,11 +192,9 @@ impl<'a> Replica<'a> {
         self.tune()
     }
 
-    fn set_levels(&mut self, levels: &[(String, u32)]) -> Result<(), String> {
-        let levels: BTreeMap<Arc<str>, u32> =
-            levels.iter().map(|(name, level)| (Arc::from(&**name), *level)).collect();
+    fn set_levels(&mut self, levels: &BTreeMap<Arc<str>, u32>) -> Result<(), String> {
         let settings = self.settings.as_mut().ok_or("no configuration yet")?;
-        settings.tuning.levels = Arc::new(levels);
+        settings.tuning.levels = Arc::new(levels.clone());
         self.tune()
     }
 

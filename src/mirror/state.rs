@@ -14,12 +14,12 @@ use crate::refusals::Refusals;
 use crate::settings::Settings;
 use crate::view::LinkView;
 use phalanx_core::NodeIdx;
-use phalanx_core::snapshot::{Job, JobState, Snapshot};
+use phalanx_core::snapshot::{Job, JobState, License, Snapshot};
 use phalanx_methods::balance::EngineError;
 use phalanx_planner::attribution::Demand;
 use phalanx_planner::cluster::{Cluster, RunningJob};
 use phalanx_planner::energy::{PowerLedger, PowerMemory, PowerTable};
-use phalanx_planner::place::{Holding, Placer, Pool, Tuning};
+use phalanx_planner::place::{Holding, Placer, Tuning};
 use phalanx_planner::preference::{HoldBudget, Method, PreferenceUse, Preferences, Question};
 
 /// Number of nodes checked for a waiting request before an answer; takes less than 0.1 ms.
@@ -36,7 +36,7 @@ pub struct State {
     pub dims: Arc<[Arc<str>]>,
     /// Counts for the status page.
     pub view: LinkView,
-    pub(crate) pools: Vec<Pool>,
+    pub(crate) pools: Vec<License>,
     pub(crate) pending: Demand,
     pub(crate) first_seen: BTreeMap<u32, Instant>,
     /// Jobs that declare an input according to the plugin, until they end.
@@ -154,7 +154,7 @@ impl State {
     }
 
     /// Takes the demand of the queue and the licence pools.
-    pub fn set_queue(&mut self, pending: Demand, pools: Vec<Pool>) {
+    pub fn set_queue(&mut self, pending: Demand, pools: Vec<License>) {
         self.pools.clone_from(&pools);
         self.pending.clone_from(&pending);
         if let Some(placer) = &mut self.placer {
@@ -181,10 +181,7 @@ impl State {
         let Some(placer) = &mut self.placer else { return };
         let Some(pending) = placer.freshen(looks, is_quiet) else { return };
         self.pending.lacks.clone_from(&pending.lacks);
-        self.record(|state| {
-            let lacks = state.pending.lacks.iter();
-            EventKind::Op(Op::Lacks(lacks.map(|(name, n)| (name.to_string(), *n)).collect()))
-        });
+        self.record(|state| EventKind::Op(Op::Lacks(state.pending.lacks.clone())));
     }
 
     /// Records all that a job holds, since just now if it has `begun`.

@@ -10,8 +10,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::eligible::{Eligible, eligible};
-use crate::place::nodes_needed;
+use crate::place::{dimension_names, nodes_needed};
 use crate::usage::{Lack, NodeUsage};
 use phalanx_core::GresIdx;
 use phalanx_core::shape::{Need, Shape};
@@ -19,45 +21,13 @@ use phalanx_core::snapshot::{Job, Snapshot};
 use phalanx_methods::balance::fragment::{WHOLE, Want};
 
 /// Demand of the queue.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Demand {
     /// Pending jobs by the dimension they wait for, by its name.
+    #[serde(with = "phalanx_core::text::pairs")]
     pub lacks: BTreeMap<Arc<str>, u64>,
     /// Requests for whole GPUs, of one node each.
     pub gpus: Vec<Want>,
-}
-
-/// Pending jobs by the dimension they wait for.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Counts {
-    /// CPUs.
-    pub cpu: u64,
-    /// Memory.
-    pub memory: u64,
-    /// Pending jobs that wait for each GRES kind, in the snapshot's order of kinds.
-    pub kinds: Vec<u64>,
-    /// Pending jobs that wait for each licence, in the snapshot's order of licences.
-    pub licenses: Vec<u64>,
-    /// Requests for whole GPUs, of one node each.
-    pub gpus: Vec<Want>,
-    /// Distinct requests that were counted.
-    pub requests: usize,
-    /// Pending records beyond `requests_max`, which were not counted.
-    pub skipped: u64,
-}
-
-impl Counts {
-    /// The demand, for [`Placer::set_pending`](super::place::Placer::set_pending).
-    pub fn demand(&self, snapshot: &Snapshot) -> Demand {
-        let mut by_name = BTreeMap::from([("cpu".into(), self.cpu), ("mem".into(), self.memory)]);
-        for (kind, count) in snapshot.gres_kinds.iter().zip(&self.kinds) {
-            by_name.insert(format!("gres/{kind}").into(), *count);
-        }
-        for (license, count) in snapshot.licenses.iter().zip(&self.licenses) {
-            by_name.insert(format!("license/{}", license.name).into(), *count);
-        }
-        Demand { lacks: by_name, gpus: self.gpus.clone() }
-    }
 }
 
 /// The GRES whose fragmentation is counted.
@@ -77,12 +47,7 @@ pub(crate) struct Key<'a> {
 
 /// Counts the queue. `usages` are in the snapshot's node order; at most
 /// `requests_max` distinct requests are looked at, the first of the queue.
-pub fn count(snapshot: &Snapshot, usages: &[NodeUsage], now_s: i64, requests_max: usize) -> Counts {
-    let mut counts = Counts {
-        kinds: vec![0; snapshot.gres_kinds.len()],
-        licenses: vec![0; snapshot.licenses.len()],
-        ..Counts::default()
-    };
+pub fn count(snapshot: &Snapshot, usages: &[NodeUsage], now_s: i64, requests_max: usize) -> Demand {
     let mut groups: BTreeMap<Key<'_>, (u32, u64)> = BTreeMap::new();
     for &index in &snapshot.queue {
         let Some(job) = snapshot.jobs.get(index as usize).filter(|j| waits_for_resources(j)) else {
@@ -93,19 +58,20 @@ pub fn count(snapshot: &Snapshot, usages: &[NodeUsage], now_s: i64, requests_max
             *tasks += job.task_count;
         } else if groups.len() < requests_max {
             groups.insert(key, (index, job.task_count));
-        } else {
-            counts.skipped += job.task_count;
         }
     }
-    counts.requests = groups.len();
+    let names = dimension_names(&snapshot.gres_kinds, &snapshot.licenses);
+    let (mut counts, mut gpus) = (vec![0; names.len()], Vec::new());
     let gpu = snapshot.gres_kind(GPU);
     for (index, tasks) in groups.into_values() {
         if let Some(job) = snapshot.jobs.get(index as usize) {
-            counts.gpus.extend(gpu.and_then(|gpu| want_of(&job.shape, usages, gpu, tasks)));
-            attribute(snapshot, usages, job, now_s, tasks, &mut counts);
+            gpus.extend(gpu.and_then(|gpu| want_of(&job.shape, usages, gpu, tasks)));
+            for place in lacking_places(snapshot, usages, job, now_s) {
+                counts[place] += tasks;
+            }
         }
     }
-    counts
+    Demand { lacks: names.into_iter().zip(counts).collect(), gpus }
 }
 
 /// The GPUs that jobs of a shape ask for on each node; `None` without any.
@@ -143,36 +109,15 @@ impl<'a> Key<'a> {
     }
 }
 
-fn attribute(
-    snapshot: &Snapshot,
-    usages: &[NodeUsage],
-    job: &Job,
-    now_s: i64,
-    tasks: u64,
-    counts: &mut Counts,
-) {
-    let mut licence_short = false;
-    for index in short_licences(snapshot, job) {
-        licence_short = true;
-        if let Some(count) = counts.licenses.get_mut(index) {
-            *count += tasks;
-        }
-    }
-    if licence_short {
-        return;
+/// Positions among the [`dimension_names`] of what a job lacks: licences, else dimensions of nodes.
+fn lacking_places(snapshot: &Snapshot, usages: &[NodeUsage], job: &Job, now_s: i64) -> Vec<usize> {
+    let of_nodes = 2 + snapshot.gres_kinds.len();
+    let licences: Vec<usize> = short_licences(snapshot, job).map(|at| of_nodes + at).collect();
+    if !licences.is_empty() {
+        return licences;
     }
     let lacking = lacking_dimensions(usages, &eligible(snapshot, job, now_s), &job.shape);
-    for lack in lacking {
-        match lack {
-            Lack::Cpu => counts.cpu += tasks,
-            Lack::Memory => counts.memory += tasks,
-            Lack::Kind(kind) => {
-                if let Some(count) = counts.kinds.get_mut(kind.at()) {
-                    *count += tasks;
-                }
-            }
-        }
-    }
+    places_of(lacking).filter(|place| *place < of_nodes).collect()
 }
 
 /// Licences of the snapshot that the job waits for.
@@ -190,14 +135,18 @@ pub(crate) fn short_licences<'a>(
 
 /// Dimensions lacking on the eligible nodes that lack the fewest; empty when
 /// the job fits now or never.
-pub fn lacking_dimensions(usages: &[NodeUsage], eligible: &Eligible, shape: &Shape) -> Vec<Lack> {
+pub(crate) fn lacking_dimensions(
+    usages: &[NodeUsage],
+    eligible: &Eligible,
+    shape: &Shape,
+) -> Dimensions {
     let wanted = nodes_needed(shape, eligible.usages(usages));
     let need = shape.need(wanted);
     let mut found = Lacking::default();
     for usage in eligible.usages(usages) {
         found.look(usage, &need, true);
     }
-    dimensions_of(found.rule(wanted)).collect()
+    found.rule(wanted)
 }
 
 /// A set of dimensions: CPUs, memory, then the GRES kinds, of which those beyond 61 share a place.
@@ -211,12 +160,9 @@ fn place_of(lack: Lack) -> usize {
     }
 }
 
-pub(crate) fn dimensions_of(set: Dimensions) -> impl Iterator<Item = Lack> {
-    (0..64).filter(move |place| set >> place & 1 == 1).map(|place| match place {
-        0 => Lack::Cpu,
-        1 => Lack::Memory,
-        kind => Lack::Kind(GresIdx::new(kind - 2)),
-    })
+/// Positions of the dimensions of a set.
+pub(crate) fn places_of(set: Dimensions) -> impl Iterator<Item = usize> {
+    (0..64).filter(move |place| set >> place & 1 == 1)
 }
 
 /// Eligible nodes by what they lack for one request.
@@ -318,8 +264,8 @@ mod tests {
 
     fn counts(jobs: Vec<Job>) -> (u64, u64, u64) {
         let snapshot = snapshot(jobs);
-        let counts = count(&snapshot, &NodeUsage::of_snapshot(&snapshot), 0, 100);
-        (counts.cpu, counts.memory, counts.kinds[0])
+        let Demand { lacks, .. } = count(&snapshot, &NodeUsage::of_snapshot(&snapshot), 0, 100);
+        (lacks["cpu"], lacks["mem"], lacks["gres/gpu"])
     }
 
     #[test]
@@ -345,7 +291,7 @@ mod tests {
         assert_eq!(counts(vec![array, job(2, 1, 2, 1)]), (51, 0, 51));
         let licensed = Job { licenses: vec![("lic".into(), 1)], ..job(1, 1, 2, 1) };
         let snapshot = snapshot(vec![licensed]);
-        let counts = count(&snapshot, &NodeUsage::of_snapshot(&snapshot), 0, 100);
-        assert_eq!((counts.cpu, counts.kinds[0], counts.licenses[0]), (0, 0, 1));
+        let Demand { lacks, .. } = count(&snapshot, &NodeUsage::of_snapshot(&snapshot), 0, 100);
+        assert_eq!((lacks["cpu"], lacks["gres/gpu"], lacks["license/lic"]), (0, 0, 1));
     }
 }

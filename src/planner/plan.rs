@@ -13,7 +13,7 @@ use fixedbitset::FixedBitSet;
 use crate::attribution::Demand;
 use crate::cluster::{Cluster, Held, RunningJob, Table};
 use crate::eligible::eligible;
-use crate::place::{Candidates, Placement, Placer, Pool, Tuning, Why};
+use crate::place::{Candidates, Placement, Placer, Tuning, Why};
 use crate::preference::{
     self, Method, Preference, PreferenceTable, PreferenceUse, Preferences, Question, Waits,
 };
@@ -81,7 +81,7 @@ pub fn plan(
     expired: &dyn Fn() -> bool,
 ) -> Result<Plan, EngineError> {
     debug_assert_eq!(inputs.usages.len(), snapshot.nodes.len(), "usage of another snapshot");
-    let pools = pools_of(snapshot);
+    let pools = snapshot.licenses.clone();
     let cluster = Cluster::with_usages(Table::of_snapshot(snapshot), inputs.usages.clone());
     let mut placer = Placer::new(cluster, inputs.memory_tracked, inputs.tuning, pools)?;
     placer.set_pending(inputs.pending)?;
@@ -113,16 +113,6 @@ pub fn plan(
     let (total, used): (Vec<_>, Vec<_>) = inputs.usages.iter().map(amounts_of).unzip();
     plan.violation = verify::check(&total, &used, &checks).err().map(|v| v.to_string());
     Ok(plan)
-}
-
-/// Licence pools of a snapshot.
-pub fn pools_of(snapshot: &Snapshot) -> Vec<Pool> {
-    let pool = |l: &phalanx_core::snapshot::License| Pool {
-        name: Arc::clone(&l.name),
-        total: l.total,
-        used: l.used,
-    };
-    snapshot.licenses.iter().map(pool).collect()
 }
 
 fn one(

@@ -11,12 +11,12 @@ use std::sync::Arc;
 
 use fixedbitset::FixedBitSet;
 
-use crate::attribution::{Demand, Dimensions, Key, Lacking, dimensions_of};
+use crate::attribution::{Demand, Dimensions, Key, Lacking, places_of};
 use crate::attribution::{short_licences, waits_for_resources};
 use crate::cluster::RunningJob;
 use crate::eligible::eligible;
-use crate::place::nodes_needed;
-use crate::usage::{Lack, NodeUsage};
+use crate::place::{dimension_names, nodes_needed};
+use crate::usage::NodeUsage;
 use phalanx_core::NodeIdx;
 use phalanx_core::shape::{Need, Shape};
 use phalanx_core::snapshot::{Job, Snapshot};
@@ -66,9 +66,8 @@ impl Tally {
     /// Tallies a poll's queue on nodes with these usages, in the snapshot's order; `whole` is the
     /// demand that [`attribution::count`](crate::attribution::count) found.
     pub fn new(snapshot: &Snapshot, usages: Vec<NodeUsage>, now_s: i64, whole: &Demand) -> Self {
-        let kinds = snapshot.gres_kinds.iter().map(|kind| format!("gres/{kind}").into());
         let mut tally = Self {
-            names: [Arc::from("cpu"), Arc::from("mem")].into_iter().chain(kinds).collect(),
+            names: dimension_names(&snapshot.gres_kinds, &[]),
             newest: snapshot.jobs.iter().map(|job| job.id).max().unwrap_or(0),
             snapshot_s: snapshot.time_ms / 1000,
             usages,
@@ -217,12 +216,7 @@ impl Tally {
         let mut counts = vec![0_u64; self.names.len()];
         for request in self.requests.iter().filter(|request| request.tasks > 0) {
             let lacks: Dimensions = request.lacking.rule(request.wanted);
-            for lack in dimensions_of(lacks) {
-                let place = match lack {
-                    Lack::Cpu => 0,
-                    Lack::Memory => 1,
-                    Lack::Kind(kind) => 2 + kind.at(),
-                };
+            for place in places_of(lacks) {
                 if let Some(count) = counts.get_mut(place) {
                     *count += request.tasks;
                 }

@@ -18,16 +18,14 @@ use crossbeam_channel::Sender;
 use phalanx_ffi::wire::Reason;
 
 pub use ops::{
-    AskOp, Change, Offer, Op, OutcomeOp, PreferenceRow, PreferencesOp, QueueOp, RawPreferences,
+    AskOp, Change, Offer, Op, OutcomeOp, PreferenceRow, PreferencesOp, RawPreferences,
     RecordedAnswer, Rest, TableOp,
 };
 
 use crate::decision::Decision;
 use crate::events::OutcomeEvent;
 use phalanx_core::snapshot::Snapshot;
-use phalanx_planner::attribution::Demand;
 use phalanx_planner::cluster::Table;
-use phalanx_planner::place::{Pool, Tuning};
 
 /// An event, cheap to make.
 #[derive(Debug)]
@@ -114,16 +112,6 @@ impl Recording {
 /// Returns the nanoseconds from `born` to `at`.
 pub fn nanos(born: Instant, at: Instant) -> u64 {
     u64::try_from(at.saturating_duration_since(born).as_nanos()).unwrap_or(u64::MAX)
-}
-
-/// Returns the levels of collected values, as a record has them.
-pub fn levels(tuning: &Tuning) -> Vec<(String, u32)> {
-    tuning.levels.iter().map(|(name, level)| (name.to_string(), *level)).collect()
-}
-
-/// Returns the record of the demand of the queue and the licence pools.
-pub fn queue(pending: &Demand, pools: &[Pool]) -> Op {
-    Op::Queue(QueueOp::of(pending), pools.to_vec())
 }
 
 /// Returns the record of an outcome.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The records of a recording, as they are written.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use phalanx_ffi::wire::Reason;
@@ -11,12 +11,12 @@ use crate::decision::{Answer, Decision};
 use crate::refusals::Refusals;
 use phalanx_core::NodeIdx;
 use phalanx_core::hash::fnv64;
-use phalanx_core::snapshot::{Job, Node, Snapshot};
-use phalanx_methods::balance::fragment::Want;
+use phalanx_core::snapshot::{Job, License, Node, Snapshot};
+use phalanx_core::text::pairs;
 use phalanx_planner::attribution::Demand;
 use phalanx_planner::cluster::{RunningJob, Table};
 use phalanx_planner::energy::{PowerMemory, PowerTable};
-use phalanx_planner::place::{Candidates, Classes, Excluded, Placement, Pool};
+use phalanx_planner::place::{Candidates, Classes, Excluded, Placement};
 use phalanx_planner::preference::{JobKey, Method, Preference, PreferenceUse, Question, Rows};
 
 /// One record of a recording, as it is written.
@@ -34,13 +34,13 @@ pub enum Op {
     /// A new configuration: its generation, and its text as TOML.
     Settings(u64, String),
     /// Levels of nodes by measured values.
-    Levels(Vec<(String, u32)>),
+    Levels(#[serde(with = "pairs")] BTreeMap<Arc<str>, u32>),
     /// Limits of the nodes' power; `None`: there are none.
     Power(Option<PowerTable>),
     /// Pending jobs by dimension, and licence pools.
-    Queue(QueueOp, Vec<Pool>),
+    Queue(Demand, Vec<License>),
     /// Pending jobs by dimension alone, between two polls.
-    Lacks(Vec<(String, u64)>),
+    Lacks(#[serde(with = "pairs")] BTreeMap<Arc<str>, u64>),
     /// Node preferences of one method.
     Preferences(PreferencesOp),
     /// Greatest job id that plans know.
@@ -82,11 +82,12 @@ pub struct Rest {
     /// The configuration, as TOML.
     pub config: String,
     /// Levels of nodes by measured values.
-    pub levels: Vec<(String, u32)>,
+    #[serde(with = "pairs")]
+    pub levels: BTreeMap<Arc<str>, u32>,
     /// Demand of the queue.
-    pub pending: QueueOp,
+    pub pending: Demand,
     /// Licence pools.
-    pub pools: Vec<Pool>,
+    pub pools: Vec<License>,
     /// Node at which the engine polls next.
     pub poll_start: usize,
     /// Decision whose outcome moves `poll_start`, and the node it moves to.
@@ -108,27 +109,6 @@ pub struct Rest {
     pub preferences: Vec<PreferencesOp>,
     /// Questions that were not recorded, because the state was not complete.
     pub missed: u64,
-}
-
-/// Demand of the queue, as written.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct QueueOp {
-    /// Pending jobs by the dimension that they wait for.
-    pub lacks: Vec<(String, u64)>,
-    /// Requests for GPUs.
-    pub gpus: Vec<Want>,
-}
-
-impl QueueOp {
-    pub(crate) fn of(demand: &Demand) -> Self {
-        let lacks = demand.lacks.iter().map(|(name, count)| (name.to_string(), *count)).collect();
-        Self { lacks, gpus: demand.gpus.clone() }
-    }
-
-    pub(crate) fn demand(&self) -> Demand {
-        let lacks = self.lacks.iter().map(|(name, count)| (Arc::from(&**name), *count)).collect();
-        Demand { lacks, gpus: self.gpus.clone() }
-    }
 }
 
 /// Preferences of one method: the method, whether made for the table in force, rows.

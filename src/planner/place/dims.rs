@@ -4,10 +4,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-
-use crate::cluster::{Change, Cluster, Held, Table};
+use crate::cluster::{Change, Held, Table};
 use crate::usage::{Level, NodeUsage};
+use phalanx_core::snapshot::License;
 use phalanx_core::{Amount, NodeIdx};
 use phalanx_methods::balance::Engine;
 
@@ -20,22 +19,12 @@ pub(super) const KINDS: usize = 2;
 /// Dimension of GPUs.
 pub(super) const GPU_DIM: &str = "gres/gpu";
 
-/// A licence pool as the last poll saw it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Pool {
-    /// Name without `license/`.
-    pub name: Arc<str>,
-    /// Configured licences.
-    pub total: u64,
-    /// Licences in use.
-    pub used: u64,
-}
-
-pub(super) fn dimension_names(cluster: &Cluster, pools: &[Pool]) -> Vec<Arc<str>> {
-    let mut names: Vec<Arc<str>> = vec!["cpu".into(), "mem".into()];
-    names.extend(cluster.table().kinds.iter().map(|kind| Arc::from(format!("gres/{kind}"))));
-    names.extend(pools.iter().map(|pool| Arc::from(format!("license/{}", pool.name))));
-    names
+/// Names of the dimensions of nodes and of the licence pools.
+pub(crate) fn dimension_names(kinds: &[Arc<str>], pools: &[License]) -> Vec<Arc<str>> {
+    let of_nodes = ["cpu".into(), "mem".into()].into_iter();
+    let of_kinds = kinds.iter().map(|kind| format!("gres/{kind}").into());
+    let of_pools = pools.iter().map(|pool| format!("license/{}", pool.name).into());
+    of_nodes.chain(of_kinds).chain(of_pools).collect()
 }
 
 /// Weights in the order of the dimensions, scaled to sum 1; none given or none

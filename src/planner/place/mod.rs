@@ -26,8 +26,8 @@ use std::sync::Arc;
 
 pub use candidates::Candidates;
 pub use classes::{Classes, UpToClass};
-pub use dims::Pool;
-use dims::{CPU, GPU_DIM, KINDS, MEM, dimension_names, follow, initial_weights, vector};
+pub(crate) use dims::dimension_names;
+use dims::{CPU, GPU_DIM, KINDS, MEM, follow, initial_weights, vector};
 use fitting::CoreKinds;
 pub use fitting::Excluded;
 use search::Search;
@@ -44,6 +44,7 @@ use crate::measured::UNHEALTHY;
 use crate::tally::{Follower, Tally};
 use crate::usage::NodeUsage;
 use phalanx_core::shape::{Need, Shape};
+use phalanx_core::snapshot::License;
 use phalanx_core::{Amount, NodeIdx, NodeSet};
 pub use phalanx_methods::balance::Holding;
 use phalanx_methods::balance::{Decision, Engine, EngineError, NoImprovement, Params};
@@ -137,7 +138,7 @@ pub struct Placer {
     cluster: Cluster,
     engine: Engine,
     dims: Vec<Arc<str>>,
-    pools: Vec<Pool>,
+    pools: Vec<License>,
     pending: Demand,
     memory_tracked: bool,
     tuning: Tuning,
@@ -168,9 +169,9 @@ impl Placer {
         cluster: Cluster,
         memory_tracked: bool,
         tuning: Tuning,
-        pools: Vec<Pool>,
+        pools: Vec<License>,
     ) -> Result<Self, EngineError> {
-        let dims = dimension_names(&cluster, &pools);
+        let dims = dimension_names(&cluster.table().kinds, &pools);
         let len = cluster.usages().len();
         let mut placer = Self {
             engine: Engine::new(
@@ -208,14 +209,18 @@ impl Placer {
             let used = vector(table, self.dims.len(), self.memory_tracked, usage, |l| l.used);
             self.engine.set_node(NodeIdx::new(at), &total, &used)?;
         }
-        let first = self.dims.len() - self.pools.len();
-        for (dim, pool) in (first..).zip(&self.pools) {
-            let amount = Amount::saturating;
-            self.engine.set_cluster(dim, amount(pool.total), amount(pool.used))?;
-        }
+        self.fill_pools()?;
         self.tune(self.tuning.clone())?;
         let pending = std::mem::take(&mut self.pending);
         self.set_pending(pending)
+    }
+
+    fn fill_pools(&mut self) -> Result<(), EngineError> {
+        let first = self.dims.len() - self.pools.len();
+        (first..).zip(&self.pools).try_for_each(|(dim, pool)| {
+            let [total, used] = [pool.total, pool.used].map(Amount::saturating);
+            self.engine.set_cluster(dim, total, used)
+        })
     }
 
     /// Changes parameters and weights; usage stays.
@@ -260,16 +265,11 @@ impl Placer {
     ///
     /// # Errors
     /// The engine's.
-    pub fn set_pools(&mut self, pools: Vec<Pool>) -> Result<(), EngineError> {
+    pub fn set_pools(&mut self, pools: Vec<License>) -> Result<(), EngineError> {
         let same = pools.iter().map(|p| &p.name).eq(self.pools.iter().map(|p| &p.name));
         self.pools = pools;
         if same {
-            let first = self.dims.len() - self.pools.len();
-            for (dim, pool) in (first..).zip(&self.pools) {
-                let amount = Amount::saturating;
-                self.engine.set_cluster(dim, amount(pool.total), amount(pool.used))?;
-            }
-            return Ok(());
+            return self.fill_pools();
         }
         let cluster = std::mem::take(&mut self.cluster);
         let pools = std::mem::take(&mut self.pools);

@@ -91,7 +91,7 @@ fn counts_follow_nodes_and_starts() {
         let table = Table::of_snapshot(&snapshot);
         let mut cluster = Cluster::new(table);
         let counted = |snapshot: &Snapshot, cluster: &Cluster| {
-            attribution::count(snapshot, cluster.usages(), 0, 100).demand(snapshot)
+            attribution::count(snapshot, cluster.usages(), 0, 100)
         };
         let mut follower = Follower::default();
         follower.mark();
@@ -102,7 +102,7 @@ fn counts_follow_nodes_and_starts() {
             follower.node_changed(job.held[0].node);
             cluster.set_job(job, |_| {});
         }
-        let whole = attribution::count(&snapshot, &copy, 0, 100).demand(&snapshot);
+        let whole = attribution::count(&snapshot, &copy, 0, 100);
         let before = whole.lacks.clone();
         follower.set(Some(Tally::new(&snapshot, copy, 0, &whole)));
         let mut waiting = snapshot.jobs.clone();

@@ -24,7 +24,7 @@ use crate::link::order::OrderExchange;
 use crate::link::session::{Session, Step};
 use phalanx_config::{Draw, Mode};
 use phalanx_core::shape::Shape;
-use phalanx_core::snapshot::Snapshot;
+use phalanx_core::snapshot::{License, Snapshot};
 use phalanx_ffi::locks::{lock, read, write};
 use phalanx_mirror::recording::{self, Event, EventKind, Op, Recording};
 use phalanx_mirror::{
@@ -34,7 +34,7 @@ use phalanx_mirror::{
 use phalanx_planner::attribution::Demand;
 use phalanx_planner::cluster::{Cluster, RunningJob, Table};
 use phalanx_planner::energy::{PowerHold, PowerLedger, PowerTable, PowerView};
-use phalanx_planner::place::{Candidates, Classes, Placer, Pool, Tuning, up_to_class};
+use phalanx_planner::place::{Candidates, Classes, Placer, Tuning, up_to_class};
 use phalanx_planner::preference::{Method, Preference, PreferenceTable};
 use phalanx_planner::tally::Tally;
 use phalanx_planner::usage::NodeUsage;
@@ -136,7 +136,7 @@ impl Responder {
                 }
             }
         }
-        state.record(|_| EventKind::Op(Op::Levels(recording::levels(&settings.tuning))));
+        state.record(|_| EventKind::Op(Op::Levels(BTreeMap::clone(&settings.tuning.levels))));
         *write(&self.settings) = Arc::new(settings);
     }
 
@@ -220,10 +220,10 @@ impl Responder {
     }
 
     /// Takes the demand of the queue and the licence pools of a poll.
-    pub fn set_queue(&self, pending: Demand, pools: Vec<Pool>) {
+    pub fn set_queue(&self, pending: Demand, pools: Vec<License>) {
         *lock(&self.pending) = Arc::new(pending.clone());
         let mut state = lock(&self.state);
-        state.record(|_| EventKind::Op(recording::queue(&pending, &pools)));
+        state.record(|_| EventKind::Op(Op::Queue(pending.clone(), pools.clone())));
         state.set_queue(pending, pools);
     }
 

@@ -20,7 +20,6 @@ use phalanx_planner::attribution;
 use phalanx_planner::cluster::{Cluster, Held, RunningJob};
 use phalanx_planner::gang::{self, Bred, Planned};
 use phalanx_planner::place::{Candidates, Holding, Placer, Why};
-use phalanx_planner::plan::pools_of;
 use phalanx_planner::preference::{
     self, Method, PreferenceTable, Preferences, Question, StartRank, Waits,
 };
@@ -102,7 +101,7 @@ impl<'a> Chooser<'a> {
     /// Fails with the balance engine's error for a tuning that it does not take.
     pub(super) fn new(load: &'a NodeLoad, setup: &'a Setup) -> Result<Self, String> {
         let idle = Cluster::with_usages(load.table(), idle_rooms(load));
-        let pools = pools_of(&load.cluster);
+        let pools = load.cluster.licenses.clone();
         let placer = Placer::new(idle, load.memory_tracked, setup.tuning.clone(), pools)
             .map_err(|error| error.to_string())?;
         let last_s = load.jobs.last().map_or(load.begin_s, |job| job.job.submit_s);
@@ -364,9 +363,9 @@ impl<'a> Chooser<'a> {
         });
         daemon.view.set_queue(waiting.collect());
         let rooms = self.placer.cluster().usages();
-        let counts = attribution::count(&daemon.view, rooms, now_s, LOOKED_AT);
+        let demand = attribution::count(&daemon.view, rooms, now_s, LOOKED_AT);
         // Dimensions and values are the engine's own: it takes them.
-        let taken = self.placer.set_pending(counts.demand(&daemon.view));
+        let taken = self.placer.set_pending(demand);
         debug_assert!(taken.is_ok());
         let table = Arc::clone(self.placer.cluster().table());
         let cluster = self.placer.cluster();

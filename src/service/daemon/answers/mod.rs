@@ -36,7 +36,6 @@ use phalanx_methods::data_jobs::blockmap::BlockMap;
 use phalanx_planner::attribution::Demand;
 use phalanx_planner::cluster::{Cluster, RunningJob, Table};
 use phalanx_planner::place::Placer;
-use phalanx_planner::plan::pools_of;
 use phalanx_planner::state::State as LiveState;
 use phalanx_planner::usage::NodeUsage;
 
@@ -210,8 +209,9 @@ impl Shared {
         let cluster = Cluster::with_usages(Table::of_snapshot(snapshot), usages);
         let tracked = self.cluster.memory_tracked();
         let pending = Demand::clone(&self.responder.pending());
-        let mut placer = Placer::new(cluster, tracked, settings.tuning.clone(), pools_of(snapshot))
-            .map_err(|e| e.to_string())?;
+        let mut placer =
+            Placer::new(cluster, tracked, settings.tuning.clone(), snapshot.licenses.clone())
+                .map_err(|e| e.to_string())?;
         placer.set_pending(pending).map_err(|e| e.to_string())?;
         Ok(placer)
     }

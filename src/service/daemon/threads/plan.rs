@@ -19,7 +19,7 @@ use phalanx_core::snapshot::Snapshot;
 use phalanx_ffi::clock::{millis, now_ms, now_s};
 use phalanx_ffi::locks::lock;
 use phalanx_planner::attribution::{self, Demand};
-use phalanx_planner::plan::{Inputs, Plan, plan, pools_of};
+use phalanx_planner::plan::{Inputs, Plan, plan};
 use phalanx_planner::preference::MethodPlan;
 use phalanx_planner::tally::Tally;
 use phalanx_planner::usage::NodeUsage;
@@ -129,9 +129,9 @@ fn count_queue(shared: &Shared, config: &Config, snapshot: &Arc<Snapshot>, now_s
     }
     let table = shared.responder.table();
     let (usages, exact) = shared.usages(snapshot);
-    let pending = attribution::count(snapshot, &usages, now_s, PLAN_JOBS_MAX).demand(snapshot);
+    let pending = attribution::count(snapshot, &usages, now_s, PLAN_JOBS_MAX);
     let tally = (exact && follows).then(|| Tally::new(snapshot, usages.clone(), now_s, &pending));
-    shared.responder.set_queue(pending.clone(), pools_of(snapshot));
+    shared.responder.set_queue(pending.clone(), snapshot.licenses.clone());
     if let Some((tally, table)) = tally.zip(table) {
         shared.responder.set_tally(tally, &table);
     }

@@ -170,7 +170,7 @@ fn pending_counts_are_fresh_at_each_ask() {
         daemon.responder.mark_for_tally();
         let (table, usages) = daemon.responder.copy_usages().unwrap();
         let snapshot = queue(&daemon, 21..26);
-        let whole = attribution::count(&snapshot, &usages, 0, 100).demand(&snapshot);
+        let whole = attribution::count(&snapshot, &usages, 0, 100);
         daemon.responder.set_queue(whole.clone(), Vec::new());
         daemon.responder.set_tally(Tally::new(&snapshot, usages, 0, &whole), &table);
         assert_eq!(cpu_waiters(&daemon), 5, "all five wait for CPUs");
