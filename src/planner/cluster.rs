@@ -13,6 +13,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::usage::{Level, NodeUsage, Parts};
 use phalanx_core::layout::{self, BySocket};
+use phalanx_core::shape::Need;
+use phalanx_core::snapshot::Node;
 pub use phalanx_core::snapshot::{Table, TableNode};
 use phalanx_core::{GresIdx, GresTypeIdx, NodeIdx};
 
@@ -30,6 +32,16 @@ pub struct Held {
     pub cores: BySocket,
     /// GRES: kind id, type id if typed, count.
     pub gres: Vec<(GresIdx, Option<GresTypeIdx>, u64)>,
+}
+
+impl Held {
+    /// Takes of this node what a need says, where nothing else tells.
+    pub fn by_need(node: NodeIdx, of: &Node, need: &Need) -> Self {
+        let Need { cpus, memory_mb, gres, whole, .. } =
+            need.on(&of.cores).unwrap_or_else(|| need.clone());
+        let cpus = if whole { of.cpus } else { cpus };
+        Self { node, cpus, memory_mb, gres, ..Self::default() }
+    }
 }
 
 /// A running or suspended job.

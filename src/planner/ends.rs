@@ -11,7 +11,6 @@ use crate::cluster::{Held, RunningJob, give_back};
 use crate::eligible::eligible;
 use crate::place::nodes_needed;
 use crate::usage::NodeUsage;
-use phalanx_core::shape::Need;
 use phalanx_core::snapshot::{Job, JobState, Snapshot};
 use phalanx_core::topology::Topology;
 use phalanx_core::{NodeIdx, hostlist};
@@ -81,7 +80,7 @@ impl Outlook {
             .ones()
             .map_while(|n| Some((NodeIdx::new(n), usages.get(n)?.clone())))
             .collect();
-        let fits = |usage: &NodeUsage| usage.could_hold(&need) && !lacks(usage, &need);
+        let fits = |usage: &NodeUsage| usage.could_hold(&need) && usage.has_room(&need);
         let mut nodes: Vec<NodeIdx> =
             usages.iter().filter(|(_, usage)| fits(usage)).map(|(node, _)| *node).collect();
         let mut at_s = now_s;
@@ -141,7 +140,7 @@ impl Outlook {
         let eligible = eligible(snapshot, job, now_s);
         let wanted = nodes_needed(&job.shape, eligible.usages(usages));
         let need = job.shape.need(wanted);
-        let fits = |usage: &NodeUsage| usage.could_hold(&need) && !lacks(usage, &need);
+        let fits = |usage: &NodeUsage| usage.could_hold(&need) && usage.has_room(&need);
         let mut free = vec![0u32; topology.leaf_count()];
         let mut ended: Vec<Vec<u32>> = vec![Vec::new(); free.len()];
         let mut later: BTreeMap<NodeIdx, NodeUsage> = BTreeMap::new();
@@ -184,12 +183,6 @@ impl Outlook {
     }
 }
 
-fn lacks(usage: &NodeUsage, need: &Need) -> bool {
-    let mut any = false;
-    usage.lacks(need, |_, _| any = true);
-    any
-}
-
 /// Expected end of a running job, Unix seconds; beyond what is expected, its
 /// limit if it has one.
 pub fn expected_end_s(job: &Job, mean_s: f64, now_s: i64) -> Option<i64> {
@@ -205,11 +198,7 @@ fn held(snapshot: &Snapshot, job: &Job) -> Option<RunningJob> {
     let need = job.shape.need(u32::try_from(names.len()).ok()?);
     let held = |name: &String| {
         let node = snapshot.node(name)?;
-        let of = snapshot.nodes.get(node.at())?;
-        let on = need.on(&of.cores);
-        let Need { cpus, memory_mb, gres, .. } = on.unwrap_or_else(|| need.clone());
-        let cpus = if need.whole { of.cpus } else { cpus };
-        Some(Held { node, cpus, memory_mb, gres, ..Held::default() })
+        Some(Held::by_need(node, snapshot.nodes.get(node.at())?, &need))
     };
     let held = names.iter().filter_map(held).collect();
     Some(RunningJob { id: job.id, held, ..RunningJob::default() })

@@ -124,6 +124,13 @@ impl NodeUsage {
         !self.totals_lack(need)
     }
 
+    /// Whether the node can give this now.
+    pub fn has_room(&self, need: &Need) -> bool {
+        let mut has_room = true;
+        self.lacks(need, |_, _| has_room = false);
+        has_room
+    }
+
     /// Calls `each` with every lacking dimension and the missing amount.
     /// A node must also be idle for a whole-node need: that counts as CPUs.
     pub fn lacks(&self, need: &Need, mut each: impl FnMut(Lack, u64)) {

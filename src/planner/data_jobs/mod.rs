@@ -211,6 +211,7 @@ fn rigid_job(inputs: &Inputs<'_>, data: &DataJob<'_>, now_s: i64) -> rigid::Job 
             usage.lacks(&other, |_, _| lacks = true);
         }
         // What else than CPUs is missing comes back when a job there ends.
+        let lacks = usage.cpus.free() > 0 && !usage.has_room(&other);
         allowed.push((node, if lacks { UNKNOWN_MS } else { 0.0 }));
     }
     let block = |piece: &Piece| Block {

@@ -220,8 +220,6 @@ fn in_the_way(
         if !candidates.has(node) {
             return Some(Unused::NotOffered(node));
         }
-        let mut fits = true;
-        cluster.usage(node)?.lacks(&need, |_, _| fits = false);
-        (!fits).then_some(Unused::Busy(node))
+        (!cluster.usage(node)?.has_room(&need)).then_some(Unused::Busy(node))
     })
 }

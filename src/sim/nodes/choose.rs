@@ -42,7 +42,7 @@ impl Rule {
             Some(stock) => stock.choose(&fitting(cluster, &need, candidates), wanted),
             None => {
                 let mut best =
-                    self.ranked(cluster, mix, &need, candidates, &|room| fits(room, &need));
+                    self.ranked(cluster, mix, &need, candidates, &|room| room.has_room(&need));
                 let enough = best.len() >= wanted as usize;
                 best.truncate(wanted as usize);
                 enough.then_some(best)
@@ -107,7 +107,7 @@ impl Rule {
 /// Weight and index of the candidates that have room for this now, lightest first.
 pub(super) fn fitting(cluster: &Cluster, need: &Need, candidates: &[u32]) -> Vec<(u32, u32)> {
     let rooms = cluster.usages();
-    let has_room = |node: &u32| rooms.get(*node as usize).is_some_and(|room| fits(room, need));
+    let has_room = |node: &u32| rooms.get(*node as usize).is_some_and(|room| room.has_room(need));
     let found: Vec<u32> = candidates.iter().copied().filter(has_room).collect();
     by_weight(cluster, &found)
 }
@@ -118,13 +118,6 @@ pub(super) fn by_weight(cluster: &Cluster, nodes: &[u32]) -> Vec<(u32, u32)> {
         nodes.iter().map(|&node| (weight(cluster, node), node)).collect();
     found.sort_unstable();
     found
-}
-
-/// Whether the node has room for this now.
-pub(super) fn fits(room: &NodeUsage, need: &Need) -> bool {
-    let mut fits = true;
-    room.lacks(need, |_, _| fits = false);
-    fits
 }
 
 fn weight(cluster: &Cluster, node: u32) -> u32 {

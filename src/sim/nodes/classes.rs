@@ -26,14 +26,7 @@ pub(super) struct Class {
 }
 
 pub(super) fn idle_rooms(load: &NodeLoad) -> Vec<NodeUsage> {
-    let mut rooms = NodeUsage::of_snapshot(&load.cluster);
-    for room in &mut rooms {
-        room.cpus.used = 0;
-        room.memory_mb.used = 0;
-        room.jobs = 0;
-        room.kinds.iter_mut().chain(&mut room.types).for_each(|level| level.used = 0);
-    }
-    rooms
+    NodeUsage::of_snapshot(&load.cluster).iter().map(NodeUsage::idle).collect()
 }
 
 /// Classes of the jobs of a load.

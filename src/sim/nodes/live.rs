@@ -119,17 +119,8 @@ pub(super) fn held_of(cluster: &Snapshot, job: &Job) -> RunningJob {
     let names = hostlist::expand(&job.nodes, HOSTLIST_NAMES_MAX).unwrap_or_default();
     let nodes: Vec<NodeIdx> = names.iter().filter_map(|name| cluster.node(name)).collect();
     let need = job.shape.need(u32::try_from(nodes.len()).unwrap_or(1));
-    let held = nodes.into_iter().map(|node| {
-        let of = cluster.nodes.get(node.at());
-        let whole = of.filter(|_| need.whole).map(|node| node.cpus);
-        let on = of.and_then(|node| need.on(&node.cores)).unwrap_or_else(|| need.clone());
-        Held {
-            node,
-            cpus: whole.unwrap_or(on.cpus),
-            memory_mb: on.memory_mb,
-            gres: on.gres,
-            ..Held::default()
-        }
-    });
+    let held = nodes
+        .into_iter()
+        .filter_map(|node| Some(Held::by_need(node, cluster.nodes.get(node.at())?, &need)));
     RunningJob { id: job.id, held: held.collect(), ..RunningJob::default() }
 }

@@ -13,7 +13,7 @@ use phalanx_core::{NodeIdx, NodeSet};
 use phalanx_planner::cluster::{Cluster, Held, give_back};
 use phalanx_planner::place::{capacity, may_split_otherwise};
 
-use super::choose::{by_weight, fits};
+use super::choose::by_weight;
 use super::classes::Class;
 use super::stock::Stock;
 use crate::slurm::Windows;
@@ -198,7 +198,7 @@ impl Rooms {
                 let here = held.iter().filter(|held| held.node == node);
                 here.for_each(|held| give_back(room.to_mut(), held));
             }
-            if fits_s == i64::MAX && fits(&room, need) {
+            if fits_s == i64::MAX && room.has_room(need) {
                 fits_s = at_s;
             }
             match one {
