@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Names of the modes of a method.
 
-/// Gives an enum of modes `ALL` and `from_name`, from its names and variants.
+/// Gives an enum of modes `ALL`, `from_name` and `name`, from its names and variants.
 macro_rules! named_modes {
     ($mode:ident: $($name:literal => $variant:ident),+ $(,)?) => {
         impl $mode {
@@ -13,6 +13,14 @@ macro_rules! named_modes {
             #[must_use]
             pub fn from_name(name: &str) -> Option<Self> {
                 Self::ALL.iter().find(|(known, _)| *known == name).map(|&(_, mode)| mode)
+            }
+
+            /// The name of the mode.
+            #[must_use]
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $name),+
+                }
             }
         }
     };

@@ -38,17 +38,11 @@ pub struct Head {
 
 /// One record.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Record {
+pub struct Record<O = Op> {
     /// Nanoseconds since the zero of the file's times.
     pub t: u64,
     /// The record's content.
-    pub op: Op,
-}
-
-#[derive(Serialize)]
-struct RecordRef<'a> {
-    t: u64,
-    op: &'a Op,
+    pub op: O,
 }
 
 /// Reason why a file cannot be read further.
@@ -90,7 +84,7 @@ impl Writer {
     /// # Errors
     /// Returns the system's error.
     pub fn add(&mut self, t: u64, op: &Op) -> io::Result<()> {
-        serde_json::to_writer(&mut self.text, &RecordRef { t, op })?;
+        serde_json::to_writer(&mut self.text, &Record { t, op })?;
         self.text.push(b'\n');
         self.records += 1;
         if self.text.len() >= RECORD_FRAME_BYTES { self.flush() } else { Ok(()) }

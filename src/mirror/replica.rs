@@ -32,6 +32,7 @@ pub type SettingsOf<'a> = dyn Fn(u64, &str) -> Result<Settings, String> + 'a;
 pub type TopologyOf<'a> = dyn Fn(&Table) -> Result<Topology, String> + 'a;
 
 /// A mirror that follows the records of a recording.
+#[allow(missing_debug_implementations)] // functions have none
 pub struct Replica<'a> {
     state: State,
     settings: Option<Settings>,
@@ -42,12 +43,6 @@ pub struct Replica<'a> {
     topology: Option<&'a TopologyOf<'a>>,
     /// The mirror whose jobs are being read.
     coming: Option<(Cluster, bool)>,
-}
-
-impl std::fmt::Debug for Replica<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Replica").field("state", &self.state).finish_non_exhaustive()
-    }
 }
 
 impl<'a> Replica<'a> {

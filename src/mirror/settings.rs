@@ -82,7 +82,7 @@ impl BreakerLimits {
     };
 
     /// Limits of a daemon that serves jobs.
-    const DEFAULT: Self = Self {
+    pub const DEFAULT: Self = Self {
         // Below two per cent of a minute.
         late_budget_ms: 1000,
         // A restart of the daemon fits in.
@@ -95,12 +95,6 @@ impl BreakerLimits {
         eject_openings: 10,
         eject_window_s: 3600,
     };
-}
-
-impl Default for BreakerLimits {
-    fn default() -> Self {
-        Self::DEFAULT
-    }
 }
 
 /// Greatest `late_budget_ms` that the plugin accepts, in milliseconds a minute.
@@ -133,10 +127,9 @@ impl Settings {
             account_modes: accounts.collect(),
             draw: None,
             deadline_us: config.link.deadline_us,
-            breaker: if config.expert.breaker {
-                BreakerLimits::default()
-            } else {
-                BreakerLimits::WIDE
+            breaker: match config.expert.breaker {
+                true => BreakerLimits::DEFAULT,
+                false => BreakerLimits::WIDE,
             },
             ask_will_run: true,
             proving: Proving {

@@ -18,6 +18,7 @@ use crate::preference::{
     CandidateSet, JobKey, JobOrigin, Method, MethodPlan, MethodReport, Note, Preference,
 };
 use crate::usage::NodeUsage;
+use phalanx_core::number::as_f64;
 use phalanx_core::snapshot::{Job, JobState, Snapshot};
 use phalanx_core::{NodeIdx, hostlist};
 
@@ -45,8 +46,7 @@ pub struct Inputs<'a> {
 
 /// Makes the jobs that would delay the first waiting gang prefer other nodes.
 pub fn plan(inputs: &Inputs<'_>) -> MethodPlan {
-    let method = Method::BackfillWindow.as_str().to_owned();
-    let mut report = MethodReport { method, ..MethodReport::default() };
+    let mut report = MethodReport::default();
     let mut preferences = retries(inputs);
     if let Some((place, gang, soonest)) = first_gang(inputs) {
         let name = format!("nodes that job {} does not wait for", gang.label);
@@ -63,11 +63,9 @@ pub fn plan(inputs: &Inputs<'_>) -> MethodPlan {
         preferences.extend(free.map(|job| preference(inputs, key(job), set.clone())));
         report.jobs = 1;
         report.terms.insert("gang".to_owned(), f64::from(gang.id));
-        #[allow(clippy::cast_precision_loss)] // seconds
-        report.terms.insert("expected_wait_s".to_owned(), left_s as f64);
-        report.terms.insert("spared_nodes".to_owned(), as_f64(soonest.nodes.len()));
+        report.terms.insert("expected_wait_s".to_owned(), as_f64(left_s.unsigned_abs()));
+        report.terms.insert("spared_nodes".to_owned(), as_f64(soonest.nodes.len() as u64));
     }
-    report.starts = 0;
     MethodPlan { preferences, ..MethodPlan::new(Method::BackfillWindow, report) }
 }
 
@@ -147,11 +145,6 @@ fn preference(inputs: &Inputs<'_>, key: JobKey, set: CandidateSet) -> Preference
 
 fn now_s(inputs: &Inputs<'_>) -> i64 {
     i64::try_from(inputs.now_ms / 1000).unwrap_or(i64::MAX)
-}
-
-#[allow(clippy::cast_precision_loss)] // nodes
-fn as_f64(n: usize) -> f64 {
-    n as f64
 }
 
 #[cfg(test)]

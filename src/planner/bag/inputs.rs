@@ -117,6 +117,7 @@ impl Default for Settings {
 }
 
 /// Inputs of one plan.
+#[allow(missing_debug_implementations)] // functions have none
 #[derive(Clone, Copy)]
 pub struct Inputs<'a> {
     /// Queue and nodes.
@@ -131,14 +132,4 @@ pub struct Inputs<'a> {
     pub knowledge: &'a dyn Knowledge,
     /// Settings.
     pub settings: &'a Settings,
-}
-
-impl std::fmt::Debug for Inputs<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { now_ms, settings, .. } = self;
-        f.debug_struct("Inputs")
-            .field("now_ms", now_ms)
-            .field("settings", settings)
-            .finish_non_exhaustive()
-    }
 }

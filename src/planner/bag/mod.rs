@@ -62,11 +62,8 @@ fn solve<'a>(
 /// and again with those that they are expected to give back before that plan
 /// ends. The better plan counts.
 pub fn plan(inputs: &Inputs<'_>) -> MethodPlan {
-    let mut report = MethodReport {
-        method: Method::Bag.as_str().to_owned(),
-        mode: name_of(inputs.settings.mode).to_owned(),
-        ..MethodReport::default()
-    };
+    let mut report =
+        MethodReport { mode: inputs.settings.mode.name().to_owned(), ..MethodReport::default() };
     let first = solve(inputs, &report, 0.0);
     let horizon_s = match &first {
         Ok(Some(found)) => found.report.terms.get("makespan_s").copied().unwrap_or(0.0),
@@ -101,7 +98,4 @@ pub fn plan(inputs: &Inputs<'_>) -> MethodPlan {
     };
     report.starts = preferences.len() as u64;
     MethodPlan { preferences, notes, ..MethodPlan::new(Method::Bag, report) }
-}
-fn name_of(mode: Mode) -> &'static str {
-    Mode::ALL.iter().find(|(_, known)| *known == mode).map_or("", |(name, _)| name)
 }

@@ -15,9 +15,9 @@ use crate::usage::{Level, NodeUsage};
 use phalanx_core::NodeIdx;
 use phalanx_core::comment;
 use phalanx_core::limits::BAG_PLACES_MAX;
-use phalanx_core::number::as_f64;
+use phalanx_core::number::{as_f64, whole};
 use phalanx_core::shape::Need;
-use phalanx_core::snapshot::{Job, JobState, Snapshot};
+use phalanx_core::snapshot::{Job, JobState};
 use phalanx_methods::bag::{Answer, MachineType, Problem, User};
 
 /// A class that an array may not use is this much slower to it than any other.
@@ -377,9 +377,11 @@ impl<'a> Model<'a> {
         if !etc_s.is_empty() && self.under_way != 0.0 {
             users.push(User { task_type: 0, tasks: 0, revenue: self.under_way });
         }
-        let machine =
-            |class: &Class| MachineType { name: class.name.clone(), count: whole(class.cpus) };
-        let load = |class: &Class| if whole(class.cpus) > 0 { class.load } else { 0.0 };
+        let machine = |class: &Class| MachineType {
+            name: class.name.clone(),
+            count: whole(class.cpus.round()),
+        };
+        let load = |class: &Class| if class.cpus.round() > 0.0 { class.load } else { 0.0 };
         let problem = Problem {
             energy_price: self.energy_price,
             machine_types: self.classes.iter().map(machine).collect(),
@@ -546,17 +548,8 @@ impl<'a> Places<'a> {
                 return None;
             }
             let now_s = i64::try_from(inputs.now_ms / 1000).unwrap_or(i64::MAX);
-            self.known.insert(key, eligible(snapshot_of(inputs), job, now_s).nodes);
+            self.known.insert(key, eligible(inputs.snapshot, job, now_s).nodes);
         }
         self.known.get(&key).cloned()
     }
-}
-
-fn snapshot_of<'s>(inputs: &Inputs<'s>) -> &'s Snapshot {
-    inputs.snapshot
-}
-
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // saturates
-fn whole(x: f64) -> u64 {
-    x.round() as u64
 }

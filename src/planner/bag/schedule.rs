@@ -8,7 +8,7 @@ use std::collections::BinaryHeap;
 use crate::bag::inputs::Inputs;
 use crate::bag::model::Model;
 use crate::preference::{BagRow, BagShare, MethodReport};
-use phalanx_core::number::as_f64;
+use phalanx_core::number::{as_f64, whole};
 use phalanx_methods::bag::Answer;
 
 /// Tasks of one class up to which their starts are worked out one by one.
@@ -113,7 +113,7 @@ fn end_of(model: &Model<'_>, split: &[Vec<u64>], class: usize) -> f64 {
     }
     /// Slots whose ends are followed.
     const SLOTS_MAX: f64 = 100_000.0;
-    let start = Micros::of(before);
+    let start = micros(before);
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // bounded
     let slots = slots.min(SLOTS_MAX) as usize;
     let mut free: BinaryHeap<Reverse<u64>> = std::iter::repeat_n(Reverse(start), slots).collect();
@@ -121,7 +121,7 @@ fn end_of(model: &Model<'_>, split: &[Vec<u64>], class: usize) -> f64 {
     for (x, time) in tasks() {
         for _ in 0..x {
             let Some(Reverse(at)) = free.pop() else { continue };
-            let done = at.saturating_add(Micros::of(time));
+            let done = at.saturating_add(micros(time));
             end = end.max(done);
             free.push(Reverse(done));
         }
@@ -129,11 +129,6 @@ fn end_of(model: &Model<'_>, split: &[Vec<u64>], class: usize) -> f64 {
     as_f64(end) / 1e6
 }
 
-struct Micros;
-
-impl Micros {
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // saturates
-    fn of(seconds: f64) -> u64 {
-        (seconds * 1e6) as u64
-    }
+fn micros(seconds: f64) -> u64 {
+    whole(seconds * 1e6)
 }

@@ -67,6 +67,7 @@ pub struct DataJob<'a> {
 }
 
 /// Inputs of one plan.
+#[allow(missing_debug_implementations)] // functions have none
 pub struct Inputs<'a> {
     /// Queue and nodes.
     pub snapshot: &'a Snapshot,
@@ -82,12 +83,6 @@ pub struct Inputs<'a> {
     pub remaining_s: &'a dyn Fn(&Job) -> f64,
     /// Whether the time for planning is over.
     pub expired: &'a dyn Fn() -> bool,
-}
-
-impl std::fmt::Debug for Inputs<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Inputs").field("now_ms", &self.now_ms).finish_non_exhaustive()
-    }
 }
 
 /// Whether a pending job is not held.
@@ -111,7 +106,6 @@ pub fn key_of(job: &Job) -> JobKey {
 /// Plans these jobs together.
 pub fn plan(inputs: &Inputs<'_>, jobs: Vec<DataJob<'_>>) -> MethodPlan {
     let mut report = MethodReport {
-        method: Method::DataJobs.as_str().to_owned(),
         mode: if inputs.rule == Rule::Best { "best" } else { "seed" }.to_owned(),
         jobs: jobs.len() as u64,
         ..MethodReport::default()
@@ -205,10 +199,6 @@ fn rigid_job(inputs: &Inputs<'_>, data: &DataJob<'_>, now_s: i64) -> rigid::Job 
         let other = need.clone().with_cpus(need.cpus.min(1));
         if !usage.could_hold(&other) {
             continue;
-        }
-        let mut lacks = false;
-        if usage.cpus.free() > 0 {
-            usage.lacks(&other, |_, _| lacks = true);
         }
         // What else than CPUs is missing comes back when a job there ends.
         let lacks = usage.cpus.free() > 0 && !usage.has_room(&other);

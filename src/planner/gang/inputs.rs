@@ -83,6 +83,7 @@ impl Default for Settings {
 }
 
 /// Inputs of one plan.
+#[allow(missing_debug_implementations)] // functions have none
 #[derive(Clone, Copy)]
 pub struct Inputs<'a> {
     /// Queue and nodes.
@@ -99,16 +100,6 @@ pub struct Inputs<'a> {
     pub remaining: Remaining<'a>,
     /// Population of the search before, to start from.
     pub bred: &'a gang::Bred,
-}
-
-impl std::fmt::Debug for Inputs<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { now_ms, settings, .. } = self;
-        f.debug_struct("Inputs")
-            .field("now_ms", now_ms)
-            .field("settings", settings)
-            .finish_non_exhaustive()
-    }
 }
 
 impl Settings {

@@ -66,14 +66,8 @@ impl Open {
 pub fn plan(inputs: &Inputs<'_>) -> Planned {
     let begun = (inputs.remaining)();
     let model = Model::new(inputs);
-    let mode = match inputs.settings.mode {
-        gang::Mode::Seed => "seed",
-        gang::Mode::Ga => "ga",
-        gang::Mode::Exact => "exact",
-    };
     let mut report = MethodReport {
-        method: Method::Gang.as_str().to_owned(),
-        mode: mode.to_owned(),
+        mode: inputs.settings.mode.name().to_owned(),
         jobs: model.gangs.len() as u64,
         ..MethodReport::default()
     };

@@ -202,12 +202,9 @@ fn set_of(
 
 struct Maker<'m, 'a> {
     model: &'m Model<'a>,
-    beliefs: &'m dyn Beliefs,
+    inputs: &'m Inputs<'m>,
     problem: &'m Problem,
-    snapshot: &'m Snapshot,
     exploration: Exploration,
-    made_ms: u64,
-    enforce_admission: bool,
     /// Nodes of sets of classes, shared by all jobs.
     sets: HashMap<Vec<usize>, CandidateSet>,
     /// (type, class) that a job of this plan is sent to explore.
@@ -230,17 +227,14 @@ pub(super) fn make(
     let tasks = model.gangs.iter().map(Gang::tasks).max().unwrap_or(1);
     let mut maker = Maker {
         model,
-        beliefs: inputs.beliefs,
+        inputs,
         problem,
-        snapshot: inputs.snapshot,
         exploration: Exploration {
             growth: inputs.settings.growth(),
             bonus_scale: inputs.settings.bonus_scale,
             slot: as_f64(inputs.beliefs.runs().saturating_add(1)),
             m: as_f64(tasks),
         },
-        made_ms: inputs.now_ms,
-        enforce_admission: inputs.settings.enforce_admission,
         sets: HashMap::new(),
         exploring: BTreeSet::new(),
         preferences: Vec::new(),
@@ -276,7 +270,7 @@ impl Maker<'_, '_> {
     ) {
         let mut left = nodes;
         let rows = self.task_terms(gang, job, nodes, terms);
-        let waits = self.enforce_admission && nodes.is_empty();
+        let waits = self.inputs.settings.enforce_admission && nodes.is_empty();
         let below_cost =
             if waits { below_cost(self.problem, &self.exploration, job) } else { None };
         for part in &gang.parts {
@@ -301,7 +295,7 @@ impl Maker<'_, '_> {
                 sets,
                 worth,
                 required: below_cost.is_some(),
-                made_ms: self.made_ms,
+                made_ms: self.inputs.now_ms,
                 note,
             });
         }
@@ -352,7 +346,7 @@ impl Maker<'_, '_> {
         ranked: &[Vec<usize>],
     ) -> Vec<Option<f64>> {
         let types = &self.model.types;
-        let known = Known { beliefs: self.beliefs, model: self.model, names: types };
+        let known = Known { beliefs: self.inputs.beliefs, model: self.model, names: types };
         let speed = |class: usize| known.speed(&part.sizes, class);
         let of = |node: &NodeIdx| speed(*self.model.class_of.get(node.at())?);
         let slowest = own.iter().map(of).reduce(|a, b| Some(a?.min(b?))).flatten();
@@ -368,7 +362,7 @@ impl Maker<'_, '_> {
         terms: Option<&JobTerms>,
     ) -> Vec<TaskRow> {
         match terms {
-            Some(terms) => terms::planned(self.model, self.snapshot, gang, nodes, terms),
+            Some(terms) => terms::planned(self.model, self.inputs.snapshot, gang, nodes, terms),
             None => terms::possible(self.model, gang, self.problem, &job.tasks, &self.exploration),
         }
     }

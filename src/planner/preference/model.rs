@@ -160,6 +160,7 @@ pub struct MethodPlan {
 impl MethodPlan {
     /// A plan without preferences.
     pub fn new(method: Method, report: MethodReport) -> Self {
+        let report = MethodReport { method: method.as_str().to_owned(), ..report };
         Self { method, preferences: Vec::new(), start_order: Vec::new(), report, notes: Vec::new() }
     }
 }

@@ -62,6 +62,5 @@ pub trait PlacementMethod: Send {
 
 /// Returns the plan of a method that is switched off or has nothing to plan.
 pub fn no_plan(method: Method) -> MethodPlan {
-    let report = MethodReport { method: method.as_str().to_owned(), ..MethodReport::default() };
-    MethodPlan::new(method, report)
+    MethodPlan::new(method, MethodReport::default())
 }

@@ -115,7 +115,7 @@ fn faults(class: &str, rng: &mut Xoshiro256PlusPlus) -> Faults {
 
 fn breaker(class: &str, rng: &mut Xoshiro256PlusPlus) -> BreakerLimits {
     if class == "calm" {
-        return BreakerLimits::default();
+        return BreakerLimits::DEFAULT;
     }
     BreakerLimits {
         late_budget_ms: rng.random_range(5..1000),

@@ -46,7 +46,7 @@ pub fn settings(mode: Mode) -> Settings {
         account_modes: [].into(),
         draw: None,
         deadline_us: 2000,
-        breaker: BreakerLimits::default(),
+        breaker: BreakerLimits::DEFAULT,
         ask_will_run: true,
         proving: Default::default(),
         input_wait_ms: 0,
