@@ -146,18 +146,26 @@ pub(super) fn runner_up(least: &[Choice], last: &Choice) -> Option<RunnerUp> {
     Some(RunnerUp { choice, margin: choice.score - last.score })
 }
 
-/// The `wanted` choices of least score. Sorted by score, scores within [`TIE`]
-/// of the first of their run are equal and go by node index.
+/// The `wanted` choices of least score, see [`order`].
 pub(super) fn least(choices: &[Choice], wanted: usize) -> Vec<Choice> {
     let mut sorted = choices.to_vec();
-    sorted.sort_by(|a, b| a.score.total_cmp(&b.score).then(a.node.cmp(&b.node)));
-    let mut start = 0;
-    while start < sorted.len() && start < wanted {
-        let limit = sorted[start].score + TIE;
-        let run = sorted[start..].partition_point(|choice| choice.score <= limit);
-        sorted[start..start + run].sort_by_key(|choice| choice.node);
-        start += run;
-    }
+    order(&mut sorted, wanted, |choice| (choice.score, choice.node.raw()));
     sorted.truncate(wanted);
     sorted
+}
+
+/// Sorts at least the first `wanted` by score, where scores within [`TIE`] of the first of their
+/// run are equal and go by node index.
+pub(super) fn order<T>(found: &mut [T], wanted: usize, key: impl Fn(&T) -> (f64, u32)) {
+    found.sort_unstable_by(|a, b| {
+        let ((a, node), (b, other)) = (key(a), key(b));
+        a.total_cmp(&b).then(node.cmp(&other))
+    });
+    let mut start = 0;
+    while start < found.len() && start < wanted {
+        let limit = key(&found[start]).0 + TIE;
+        let run = found[start..].partition_point(|one| key(one).0 <= limit);
+        found[start..start + run].sort_unstable_by_key(|one| key(one).1);
+        start += run;
+    }
 }

@@ -270,13 +270,7 @@ fn child_bounds<const BEST: bool>(
                 keys[lane] += value * shift;
             } else {
                 let (least, most) = (low[slot][lane] + shift, high[slot][lane] + shift);
-                let new = if least > 0.0 {
-                    least
-                } else if most < 0.0 {
-                    most
-                } else {
-                    0.0
-                };
+                let new = nearest_zero(least, most);
                 keys[lane] += weight * (new * new);
             }
             keys[lane] += if free[slot][lane] < amount { f64::INFINITY } else { 0.0 };

@@ -7,7 +7,7 @@
 //! and all its node indexes are larger.
 
 use super::TIE;
-use super::decision::{Choice, Request, least};
+use super::decision::{Choice, Request, least, order};
 use super::index::{Bounds, Index, LANES, Lane, NO_NODE, Section};
 use super::params::Mode;
 use super::score::{Terms, View, change_bounds, key_bounds, keys, score_of};
@@ -104,7 +104,7 @@ impl Least {
 
     /// Keeps the `wanted` least.
     fn compact(&mut self) {
-        order(&mut self.found, self.wanted);
+        order(&mut self.found, self.wanted, |found| *found);
         self.found.truncate(self.wanted);
         if self.found.len() == self.wanted {
             let most = self.found.iter().map(|found| found.0).fold(f64::NEG_INFINITY, f64::max);
@@ -139,18 +139,6 @@ impl First {
         if let (true, Some(last)) = (self.found.len() == self.wanted, self.found.last()) {
             self.before = last.0;
         }
-    }
-}
-
-/// Orders scores as [`least`] orders choices.
-fn order(found: &mut [(f64, u32)], wanted: usize) {
-    found.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-    let mut start = 0;
-    while start < found.len() && start < wanted {
-        let limit = found[start].0 + TIE;
-        let run = found[start..].partition_point(|entry| entry.0 <= limit);
-        found[start..start + run].sort_unstable_by_key(|entry| entry.1);
-        start += run;
     }
 }
 

@@ -325,9 +325,7 @@ impl Instance {
     }
 
     fn set_scales(&mut self) {
-        let most = |k| self.capacity.iter().skip(k).step_by(self.kinds).max().copied();
-        let scale = |k| f64::from(most(k).unwrap_or(1).max(1));
-        self.kind_scale = (0..self.kinds).map(scale).collect();
+        self.kind_scale = scales(self.kinds, &self.capacity);
         let scales = self.kind_scale.iter().cycle();
         self.request_f = self.request.iter().zip(scales).map(|(a, s)| f64::from(*a) / s).collect();
     }
@@ -630,6 +628,12 @@ fn compare_edges(a: &[(u32, Terms)], b: &[(u32, Terms)]) -> Ordering {
     a.iter().map(key).cmp(b.iter().map(key))
 }
 
+/// Largest capacity of each kind, at least 1.
+fn scales(kinds: usize, capacity: &[i32]) -> Vec<f64> {
+    let most = |k| capacity.iter().skip(k).step_by(kinds).max().copied();
+    (0..kinds).map(|k| f64::from(most(k).unwrap_or(1).max(1))).collect()
+}
+
 /// Orders servers by group, size, capacity and edges; the flag says "same class as the one before".
 fn order_servers(
     kinds: usize,
@@ -639,11 +643,7 @@ fn order_servers(
 ) -> Vec<(u32, bool)> {
     let servers = capacity.len() / kinds;
     let row = |s: u32| &capacity[s as usize * kinds..(s as usize + 1) * kinds];
-    let scale: Vec<f64> = (0..kinds)
-        .map(|k| {
-            capacity.iter().skip(k).step_by(kinds).max().map_or(1.0, |m| f64::from((*m).max(1)))
-        })
-        .collect();
+    let scale = scales(kinds, capacity);
     let size = |s: u32| row(s).iter().zip(&scale).map(|(c, u)| f64::from(*c) / u).sum::<f64>();
     let sizes: Vec<f64> = (0..narrow(servers)).map(size).collect();
     let mut order: Vec<u32> = (0..narrow(servers)).collect();

@@ -62,7 +62,7 @@ pub struct Job {
     /// Tasks; at least one.
     pub tasks: Vec<Task>,
     /// Whether no two tasks share a server, as on the nodes of a Slurm job.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub spread: bool,
 }
 
@@ -131,11 +131,6 @@ pub struct GroupEdge {
 
 fn no_groups(groups: &Arc<[GroupEdge]>) -> bool {
     groups.is_empty()
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref)] // serde's signature
-fn is_false(flag: &bool) -> bool {
-    !*flag
 }
 
 fn one() -> u64 {

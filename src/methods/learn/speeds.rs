@@ -200,12 +200,15 @@ impl Speeds {
         Ok(Speeds { options, ..Speeds::default() })
     }
 
-    /// [`Speeds::learn`] of a run of this user. Where there are too many job classes, those of the
-    /// user with the most of them go first: names without end push out nobody else's.
+    /// Takes an ended run of job class `class` of this user on `nodes`. `family` names the job
+    /// classes that differ from it in their shape only (see [`family_of`](super::family_of)).
+    /// Where there are too many job classes, those of the user with the most of them go first:
+    /// names without end push out nobody else's.
     ///
     /// # Errors
-    /// Those of [`Speeds::learn`].
-    pub fn learn_of(
+    /// Seconds or work that are not finite and above 0, or joules that are not finite and at
+    /// least 0; the table is unchanged.
+    pub fn learn(
         &mut self,
         owner: &str,
         class: &str,
@@ -218,24 +221,10 @@ impl Speeds {
         if is_new && let Some(job) = self.jobs.get_mut(class) {
             Arc::make_mut(job).owner = Arc::from(owner);
         }
-        self.bound();
+        if self.pairs > self.options.pairs_max || self.jobs.len() > self.options.classes_max {
+            self.evict();
+        }
         Ok(())
-    }
-
-    /// Takes an ended run of job class `class` on `nodes`. `family` names the job classes that
-    /// differ from it in their shape only (see [`family_of`](super::family_of)).
-    ///
-    /// # Errors
-    /// Seconds or work that are not finite and above 0, or joules that are not finite and at
-    /// least 0; the table is unchanged.
-    pub fn learn(
-        &mut self,
-        class: &str,
-        family: Option<&str>,
-        nodes: &[RunNode<'_>],
-        run: &Observation,
-    ) -> Result<(), InputError> {
-        self.learn_of("", class, family, nodes, run)
     }
 
     fn learn_unbounded(
@@ -282,12 +271,6 @@ impl Speeds {
         }
         self.rounds += 1;
         Ok(())
-    }
-
-    fn bound(&mut self) {
-        if self.pairs > self.options.pairs_max || self.jobs.len() > self.options.classes_max {
-            self.evict();
-        }
     }
 
     /// Adds the energy of a run that was learned before it was known.

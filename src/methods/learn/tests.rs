@@ -25,8 +25,8 @@ fn close(a: f64, b: f64) -> bool {
 fn a_node_never_tried_is_as_its_class() {
     let mut table = speeds(SpeedsOptions::default());
     assert_eq!(table.estimate("t", "a1", "fast", 0), Belief { speed: 1.0, ..Belief::default() });
-    table.learn("t", None, &on(&[("a1", "fast")]), &run(2.0, 1)).unwrap();
-    table.learn("t", None, &on(&[("b1", "slow")]), &run(8.0, 2)).unwrap();
+    table.learn("", "t", None, &on(&[("a1", "fast")]), &run(2.0, 1)).unwrap();
+    table.learn("", "t", None, &on(&[("b1", "slow")]), &run(8.0, 2)).unwrap();
     assert_eq!(table.etc("t", "slow", 2), Stat { count: 1.0, mean: 8.0 });
     assert_eq!(table.watts("t", "slow", 2), Stat::default());
     let a2 = table.estimate("t", "a2", "fast", 2);
@@ -44,7 +44,7 @@ fn a_node_never_tried_is_as_its_class() {
 fn a_gang_of_one_class_teaches_its_class_once() {
     let mut table = speeds(SpeedsOptions { prior_strength: 0.0, ..SpeedsOptions::default() });
     let nodes = on(&[("a1", "fast"), ("a2", "fast"), ("a3", "fast")]);
-    table.learn("t", None, &nodes, &run(4.0, 1)).unwrap();
+    table.learn("", "t", None, &nodes, &run(4.0, 1)).unwrap();
     assert_eq!(table.class_stat("t", "fast", 1), Stat { count: 1.0, mean: 0.25 });
     assert_eq!((table.pairs(), table.round()), (3, 2));
     assert!(close(table.estimate("t", "a3", "fast", 1).count, 1.0));
@@ -53,22 +53,22 @@ fn a_gang_of_one_class_teaches_its_class_once() {
 #[test]
 fn a_mixed_gang_teaches_the_slowest_class() {
     let mut table = speeds(SpeedsOptions::default());
-    table.learn("t", None, &on(&[("a1", "fast")]), &run(2.0, 1)).unwrap();
-    table.learn("t", None, &on(&[("b1", "slow")]), &run(10.0, 2)).unwrap();
-    table.learn("t", None, &on(&[("a2", "fast"), ("b2", "slow")]), &run(10.0, 3)).unwrap();
+    table.learn("", "t", None, &on(&[("a1", "fast")]), &run(2.0, 1)).unwrap();
+    table.learn("", "t", None, &on(&[("b1", "slow")]), &run(10.0, 2)).unwrap();
+    table.learn("", "t", None, &on(&[("a2", "fast"), ("b2", "slow")]), &run(10.0, 3)).unwrap();
     assert_eq!(table.class_stat("t", "fast", 3), Stat { count: 1.0, mean: 0.5 });
     assert!(close(table.class_stat("t", "slow", 3).count, 2.0));
     // Where one class was never tried, all are taught.
-    table.learn("u", None, &on(&[("a2", "fast"), ("b2", "slow")]), &run(10.0, 3)).unwrap();
+    table.learn("", "u", None, &on(&[("a2", "fast"), ("b2", "slow")]), &run(10.0, 3)).unwrap();
     assert_eq!(table.class_stat("u", "fast", 3), table.class_stat("u", "slow", 3));
 }
 
 #[test]
 fn reported_work_is_the_speed_once_there_is_some() {
     let mut table = speeds(SpeedsOptions::default());
-    table.learn("t", None, &on(&[("a1", "fast")]), &run(100.0, 1)).unwrap();
+    table.learn("", "t", None, &on(&[("a1", "fast")]), &run(100.0, 1)).unwrap();
     let told = Observation { work: Some(50.0), ..run(10.0, 2) };
-    table.learn("t", None, &on(&[("a1", "fast")]), &told).unwrap();
+    table.learn("", "t", None, &on(&[("a1", "fast")]), &told).unwrap();
     assert_eq!(table.class_stat("t", "fast", 2), Stat { count: 1.0, mean: 5.0 });
     assert!(close(table.estimate("t", "a1", "fast", 2).seconds, 55.0));
 }
@@ -78,10 +78,10 @@ fn speeds_that_drift_are_followed() {
     let options = SpeedsOptions { half_life_s: 100.0, ..SpeedsOptions::default() };
     let mut table = speeds(options);
     for t in 0..50 {
-        table.learn("t", None, &on(&[("a1", "fast")]), &run(2.0, t * 10)).unwrap();
+        table.learn("", "t", None, &on(&[("a1", "fast")]), &run(2.0, t * 10)).unwrap();
     }
     for t in 50..100 {
-        table.learn("t", None, &on(&[("a1", "fast")]), &run(20.0, t * 10)).unwrap();
+        table.learn("", "t", None, &on(&[("a1", "fast")]), &run(20.0, t * 10)).unwrap();
     }
     let now = table.estimate("t", "a1", "fast", 1000);
     assert!(now.seconds > 19.0, "{now:?}");
@@ -97,7 +97,9 @@ fn planners_follow_speeds_that_drift_also_of_a_whole_family() {
             for (class, at) in [("t/n1", t), ("t/n2", t)] {
                 for (node, seconds) in [("x", x), ("y", y)] {
                     let noisy = seconds * (1.0 + 0.2 * f64::from(i32::try_from(t % 5).unwrap()));
-                    table.learn(class, Some("t"), &on(&[(node, node)]), &run(noisy, at)).unwrap();
+                    table
+                        .learn("", class, Some("t"), &on(&[(node, node)]), &run(noisy, at))
+                        .unwrap();
                 }
             }
         }
@@ -122,13 +124,13 @@ fn the_table_stays_within_its_bounds() {
     for i in 0..100 {
         let name = format!("n{i}");
         let nodes = [RunNode { name: &name, class: "x" }];
-        table.learn(&format!("job{i}"), None, &nodes, &run(1.0, i)).unwrap();
+        table.learn("", &format!("job{i}"), None, &nodes, &run(1.0, i)).unwrap();
     }
     assert!(table.len() <= 10 && table.evicted() >= 90, "{}", table.len());
     assert!(table.knows("job99") && !table.knows("job0"));
     let names: Vec<String> = (0..100).map(|i| format!("n{i}")).collect();
     let nodes: Vec<RunNode<'_>> = names.iter().map(|name| RunNode { name, class: "x" }).collect();
-    table.learn("wide", None, &nodes, &run(1.0, 200)).unwrap();
+    table.learn("", "wide", None, &nodes, &run(1.0, 200)).unwrap();
     assert_eq!((table.len(), table.pairs()), (1, 100), "the newest stays, whatever its size");
 }
 
@@ -136,9 +138,9 @@ fn the_table_stays_within_its_bounds() {
 fn nonsense_is_refused_and_changes_nothing() {
     let mut table = speeds(SpeedsOptions::default());
     for bad in [0.0, -1.0, f64::NAN, f64::INFINITY] {
-        assert!(table.learn("t", None, &[], &run(bad, 0)).is_err());
+        assert!(table.learn("", "t", None, &[], &run(bad, 0)).is_err());
         let told = Observation { work: Some(bad), ..run(1.0, 0) };
-        assert!(table.learn("t", None, &[], &told).is_err());
+        assert!(table.learn("", "t", None, &[], &told).is_err());
     }
     assert!(table.is_empty() && table.round() == 1);
     for (half_life_s, good) in [(FOREVER, true), (1.0, true), (0.0, false), (f64::NAN, false)] {
@@ -150,9 +152,9 @@ fn nonsense_is_refused_and_changes_nothing() {
 #[test]
 fn a_clone_is_a_picture() {
     let mut table = speeds(SpeedsOptions::default());
-    table.learn("t", None, &on(&[("a1", "fast")]), &run(2.0, 1)).unwrap();
+    table.learn("", "t", None, &on(&[("a1", "fast")]), &run(2.0, 1)).unwrap();
     let picture = table.clone();
-    table.learn("t", None, &on(&[("a1", "fast")]), &run(4.0, 2)).unwrap();
+    table.learn("", "t", None, &on(&[("a1", "fast")]), &run(4.0, 2)).unwrap();
     assert!(close(picture.estimate("t", "a1", "fast", 2).seconds, 2.0));
     assert!(close(table.estimate("t", "a1", "fast", 2).seconds, 3.0));
 }
@@ -194,10 +196,10 @@ fn only_what_exceeds_its_error_is_preferred() {
             // Uniform within 0.83 to 1.17: a standard deviation of a tenth.
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695);
             let seconds = 10.0 * (0.83 + 0.34 * (state >> 40) as f64 / (1 << 24) as f64);
-            equal.learn("t", None, &on(&[(kind, kind)]), &run(seconds, at)).unwrap();
+            equal.learn("", "t", None, &on(&[(kind, kind)]), &run(seconds, at)).unwrap();
             let slower = if kind == "z" { 1.33 } else { 1.0 };
             let nodes = on(&[(kind, kind)]);
-            unequal.learn("t", None, &nodes, &run(slower * seconds, at)).unwrap();
+            unequal.learn("", "t", None, &nodes, &run(slower * seconds, at)).unwrap();
             let trust = equal.trust("t", None, at);
             checks += 1;
             preferred += i32::from(kinds.iter().any(|kind| trust.on(kind).mean < 1.0));
@@ -222,7 +224,7 @@ fn a_program_is_known_in_sizes_never_seen() {
             _ => ("b", "slow", 2.0),
         };
         let seconds = 10.0 * size as f64 * slower;
-        table.learn(&class, family, &on(&[(node, kind)]), &run(seconds, at)).unwrap();
+        table.learn("", &class, family, &on(&[(node, kind)]), &run(seconds, at)).unwrap();
     }
     let unseen = table.trust("me/solver/n9", family, 99);
     assert!(unseen.on("slow").mean < 0.75, "{:?}", unseen.on("slow"));
@@ -253,8 +255,8 @@ fn energy_that_comes_late_counts_as_if_it_had_been_known() {
     let nodes = on(&[("a1", "fast"), ("a2", "fast")]);
     let metered = |joules, end_s| Observation { joules: Some(joules), ..run(10.0, end_s) };
     for (joules, end_s) in [(900.0, 10), (1500.0, 80)] {
-        known.learn("t", None, &nodes, &metered(joules, end_s)).unwrap();
-        late.learn("t", None, &nodes, &run(10.0, end_s)).unwrap();
+        known.learn("", "t", None, &nodes, &metered(joules, end_s)).unwrap();
+        late.learn("", "t", None, &nodes, &run(10.0, end_s)).unwrap();
     }
     late.learn_energy("t", &nodes, &metered(900.0, 10)).unwrap();
     late.learn_energy("t", &nodes, &metered(1500.0, 80)).unwrap();
@@ -272,10 +274,10 @@ fn random_names_push_out_only_their_own() {
     let node = [RunNode { name: "n1", class: "a" }];
     for at in 0..100 {
         let (owner, class) = (format!("user{}", at % 10), format!("known{at}"));
-        speeds.learn_of(&owner, &class, None, &node, &run(10.0, at)).unwrap();
+        speeds.learn(&owner, &class, None, &node, &run(10.0, at)).unwrap();
     }
     for at in 0..5_000 {
-        speeds.learn_of("mallory", &format!("x{at}"), None, &node, &run(1.0, 1000 + at)).unwrap();
+        speeds.learn("mallory", &format!("x{at}"), None, &node, &run(1.0, 1000 + at)).unwrap();
     }
     for at in 0..100 {
         let belief = speeds.estimate(&format!("known{at}"), "n1", "a", 6000);
@@ -297,7 +299,7 @@ fn the_documents_estimator_is_the_plain_mean() {
     for table in &mut tables {
         for (node, seconds, at_s) in [("fast", 2.0, 1), ("fast", 4.0, 2), ("slow", 8.0, 900_000)] {
             let nodes = on(&[(node, node)]);
-            table.learn("me/t/n1", Some("me/t"), &nodes, &run(seconds, at_s)).unwrap();
+            table.learn("", "me/t/n1", Some("me/t"), &nodes, &run(seconds, at_s)).unwrap();
         }
     }
     let [document, shrunk] = &tables;

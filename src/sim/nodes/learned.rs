@@ -53,7 +53,7 @@ impl<'a> Learned<'a> {
         let seconds = run_s.max(1) as f64;
         let run = Observation { seconds, work: None, joules: None, end_s };
         // Above 0 and finite: it is taken.
-        let taken = self.speeds.learn(&class_of(job), None, &nodes, &run);
+        let taken = self.speeds.learn("", &class_of(job), None, &nodes, &run);
         debug_assert!(taken.is_ok());
     }
 

@@ -186,7 +186,7 @@ proptest! {
             let run = Observation { seconds: 1.0 / rate, work: None, joules: None, end_s: *end_s };
             let name = node.to_string();
             let on = RunNode { name: &name, class: &name };
-            speeds.learn("t", None, &[on], &run).unwrap();
+            speeds.learn("", "t", None, &[on], &run).unwrap();
         }
         let stat = |node: u32| {
             let of = || rows.iter().filter(|r| r.0 == node).map(|r| r.1);
@@ -213,7 +213,7 @@ proptest! {
         for (slot, (ty, node, rate)) in (0..).zip(&rows) {
             let run = Observation { seconds: 1.0 / rate, work: None, joules: None, end_s: slot };
             let on = RunNode { name: &node.to_string(), class: class_of(*node) };
-            speeds.learn(&ty.to_string(), None, &[on], &run).unwrap();
+            speeds.learn("", &ty.to_string(), None, &[on], &run).unwrap();
         }
         prop_assert_eq!(speeds.round(), rows.len() as u64 + 1);
         for (ty, node, _) in &rows {

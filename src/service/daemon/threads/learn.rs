@@ -293,7 +293,7 @@ impl<'a> Learner<'a> {
         let core_speeds = core_speeds.unwrap_or(&self.all.learned.core_speeds);
         core_speeds.learn(run, &self.config.class_by, class_of_all(&nodes));
         let family = family_of(&class, &self.config.class_by);
-        self.speeds.learn_of(&run.user, &class, family.as_deref(), &nodes, &seen).is_ok()
+        self.speeds.learn(&run.user, &class, family.as_deref(), &nodes, &seen).is_ok()
     }
 
     fn class_of(&self, run: &Run) -> String {
