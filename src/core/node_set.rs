@@ -171,10 +171,14 @@ impl FromIterator<NodeIdx> for NodeSet {
         let nodes: Vec<NodeIdx> = nodes.into_iter().collect();
         let len = nodes.iter().map(|node| node.at() + 1).max().unwrap_or(0);
         let mut set = Self::new(len);
-        for node in nodes {
-            set.insert(node);
-        }
+        set.extend(nodes);
         set
+    }
+}
+
+impl Extend<NodeIdx> for NodeSet {
+    fn extend<I: IntoIterator<Item = NodeIdx>>(&mut self, nodes: I) {
+        nodes.into_iter().for_each(|node| _ = self.insert(node));
     }
 }
 

@@ -109,8 +109,6 @@ impl<'a> Candidates<'a> {
             return;
         };
         set.assign_words(&[]);
-        for &node in nodes.iter().filter(|node| self.has(**node)) {
-            set.insert(node);
-        }
+        set.extend(nodes.iter().copied().filter(|node| self.has(*node)));
     }
 }

@@ -572,9 +572,7 @@ pub fn up_to_class(table: &Table, tuning: &Tuning) -> Vec<UpToClass> {
     }
     let keyed = by_class.into_iter().map(|((weight, _), members)| {
         let mut set = NodeSet::new(nodes.len());
-        for at in members {
-            set.insert(NodeIdx::new(at));
-        }
+        set.extend(members.into_iter().map(NodeIdx::new));
         (weight, set)
     });
     classes::up_to(keyed, nodes.len())

@@ -51,7 +51,7 @@ impl Classes {
             if class == next {
                 let nodes = eligible(&load.cluster, job, load.begin_s).nodes;
                 let mut set = NodeSet::new(load.cluster.nodes.len());
-                nodes.ones().for_each(|node| _ = set.insert(NodeIdx::new(node)));
+                set.extend(nodes.ones().map(NodeIdx::new));
                 let shape = Shape { left_to_slurm: None, ..job.shape.clone() };
                 list.push(Class { shape, nodes: set, job: at });
             }

@@ -253,7 +253,7 @@ impl<'a> Sim<'a> {
             }
         }
         if started {
-            self.record.pass_us.push(began.elapsed().as_secs_f32() * 1e6);
+            self.record.known.pass_us.push(began.elapsed().as_secs_f32() * 1e6);
         }
     }
 

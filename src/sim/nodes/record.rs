@@ -15,20 +15,16 @@ use super::usage::Usage;
 /// Sums and lists from which the outcome is made.
 pub(super) struct Record<'a> {
     load: &'a NodeLoad,
-    starts_s: Vec<Option<i64>>,
-    ends_s: Vec<i64>,
+    /// The outcome so far.
+    pub(super) known: Outcome,
     /// Megabytes of inputs, and of these the ones from other nodes.
     input_mb: [f64; 2],
-    nodes: Vec<Vec<u32>>,
-    usage: Usage,
     /// Leaf switches or blocks, where there is a topology.
     pub(super) leaves: Option<LeafUse<'a>>,
     /// Joules that jobs draw beyond idle nodes.
     busy_joules: f64,
     /// End of the simulation, Unix seconds; `None`: when the last job has ended.
     until_s: Option<i64>,
-    /// Real time of each pass that started jobs, microseconds.
-    pub(super) pass_us: Vec<f32>,
 }
 
 impl<'a> Record<'a> {
@@ -41,21 +37,23 @@ impl<'a> Record<'a> {
     ) -> Self {
         Self {
             load,
-            starts_s: vec![None; load.jobs.len()],
-            ends_s: vec![0; load.jobs.len()],
+            known: Outcome {
+                starts_s: vec![None; load.jobs.len()],
+                ends_s: vec![0; load.jobs.len()],
+                nodes: vec![Vec::new(); load.jobs.len()],
+                usage: Usage::new(idle.usages(), mix, load.begin_s),
+                ..Outcome::default()
+            },
             input_mb: [0.0; 2],
-            nodes: vec![Vec::new(); load.jobs.len()],
-            usage: Usage::new(idle.usages(), mix, load.begin_s),
             leaves: load.leaves(),
             busy_joules: 0.0,
             until_s,
-            pass_us: Vec::new(),
         }
     }
 
     /// Time passes.
     pub(super) fn advance(&mut self, now_s: i64) {
-        self.usage.advance(now_s);
+        self.known.usage.advance(now_s);
         if let Some(leaves) = &mut self.leaves {
             leaves.advance(now_s);
         }
@@ -63,9 +61,9 @@ impl<'a> Record<'a> {
 
     /// A job starts, or holds its nodes from the beginning.
     pub(super) fn started(&mut self, id: u32, running: &RunningJob, now_s: i64, run: Run) {
-        let at = id as usize;
+        let (at, known) = (id as usize, &mut self.known);
         if let (Some(start_s), Some(end_s), Some(nodes)) =
-            (self.starts_s.get_mut(at), self.ends_s.get_mut(at), self.nodes.get_mut(at))
+            (known.starts_s.get_mut(at), known.ends_s.get_mut(at), known.nodes.get_mut(at))
         {
             (*start_s, *end_s) = (Some(now_s), now_s.saturating_add_unsigned(run.run_s));
             *nodes = running.held.iter().map(|held| held.node.raw()).collect();
@@ -78,8 +76,8 @@ impl<'a> Record<'a> {
 
     /// Seconds that a job runs that has started.
     pub(super) fn run_s(&self, id: u32) -> u64 {
-        let start_s = self.starts_s.get(id as usize).copied().flatten().unwrap_or(0);
-        let end_s = self.ends_s.get(id as usize).copied().unwrap_or(0);
+        let start_s = self.known.starts_s.get(id as usize).copied().flatten().unwrap_or(0);
+        let end_s = self.known.ends_s.get(id as usize).copied().unwrap_or(0);
         u64::try_from(end_s.saturating_sub(start_s)).unwrap_or(0)
     }
 
@@ -87,7 +85,7 @@ impl<'a> Record<'a> {
     pub(super) fn touch(&mut self, cluster: &Cluster, mix: &GpuMix, held: &[Held]) {
         for held in held {
             if let Some(room) = cluster.usages().get(held.node.at()) {
-                self.usage.touch(held.node.at(), room, mix);
+                self.known.usage.touch(held.node.at(), room, mix);
                 if let Some(leaves) = &mut self.leaves {
                     leaves.touch(held.node, room.jobs == 0);
                 }
@@ -111,17 +109,15 @@ impl<'a> Record<'a> {
         let idle: f64 = self.load.watts.iter().map(|[idle, _]| idle).sum();
         let period_s = |until_s: i64| until_s.saturating_sub(self.load.begin_s) as f64;
         let known = !self.load.watts.is_empty();
-        let all_s = self.until_s.map_or_else(|| self.usage.seconds(), period_s);
+        let all_s = self.until_s.map_or_else(|| self.known.usage.seconds(), period_s);
         known.then_some(idle * all_s + self.busy_joules)
     }
 
     /// The outcome of a simulation that took `wall`.
     pub(super) fn outcome(self, wall: Duration) -> Outcome {
         let (joules, leaves) = (self.joules(), self.leaves.as_ref().map(LeafUse::figures));
-        let Self { starts_s, ends_s, nodes, usage, pass_us, input_mb: [all, remote], .. } = self;
+        let [all, remote] = self.input_mb;
         let input_remote_pct = (all > 0.0).then(|| remote / all * 100.0);
-        let found =
-            Outcome { starts_s, ends_s, nodes, usage, joules, leaves, ..Outcome::default() };
-        Outcome { pass_us, wall, input_remote_pct, ..found }
+        Outcome { joules, leaves, wall, input_remote_pct, ..self.known }
     }
 }

@@ -147,11 +147,8 @@ impl<'a> Ask<'a> {
         };
         let mut kept = NodeSet::new(nodes.len());
         match chosen {
-            Some(chosen) => chosen.into_iter().for_each(|node: u32| _ = kept.insert(node.into())),
-            None => {
-                let some = nodes.iter().filter(|node| rooms.tasks_on(*node, at_s) > 0);
-                some.for_each(|node| _ = kept.insert(node));
-            }
+            Some(chosen) => kept.extend(chosen.into_iter().map(NodeIdx::from)),
+            None => kept.extend(nodes.iter().filter(|node| rooms.tasks_on(*node, at_s) > 0)),
         }
         kept
     }
@@ -300,7 +297,7 @@ impl Expected {
             rooms.blocks.clear();
             for block in rooms.order.chunks_exact(BLOCK) {
                 let mut set = NodeSet::new(words * 64);
-                block.iter().for_each(|(_, node)| _ = set.insert(*node));
+                set.extend(block.iter().map(|(_, node)| *node));
                 rooms.blocks.extend(set.words());
             }
             rooms.earliest_s = ask.earliest_s(rooms, &class.nodes);

@@ -157,7 +157,7 @@ impl Sim<'_> {
             self.backfill(now_s);
         }
         if self.events.running() > before {
-            self.record.pass_us.push(began.elapsed().as_secs_f32() * 1e6);
+            self.record.known.pass_us.push(began.elapsed().as_secs_f32() * 1e6);
         }
     }
 

@@ -57,9 +57,8 @@ impl Closed {
         for job in self.jobs.iter().filter_map(|id| cluster.jobs().get(id)) {
             for (topology, held) in blocks().flat_map(|t| job.held.iter().map(move |h| (t, h))) {
                 let leaf = topology.leaf_of(held.node);
-                for &node in leaf.map_or(&[][..], |leaf| topology.nodes_of(leaf)) {
-                    self.nodes.insert(node);
-                }
+                self.nodes
+                    .extend(leaf.into_iter().flat_map(|leaf| topology.nodes_of(leaf)).copied());
             }
         }
     }

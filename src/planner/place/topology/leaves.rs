@@ -154,9 +154,8 @@ impl Chooser<'_> {
         let sets = &mut *self.sets;
         sets.part.clear();
         for &leaf in &plans.leaves {
-            for &node in topology.nodes_of(leaf).iter().filter(|node| sets.mask.contains(**node)) {
-                sets.part.insert(node);
-            }
+            let nodes = topology.nodes_of(leaf).iter().copied();
+            sets.part.extend(nodes.filter(|node| sets.mask.contains(*node)));
         }
         let one = Request { nodes: 1, holding: Holding::Never, runner_up: false, ..*request };
         let decided = self.engine.decide(&sets.part, &one).ok();
@@ -184,20 +183,14 @@ impl Chooser<'_> {
             };
             let free = topology.nodes_of(leaf).iter().copied().filter(is_free);
             if take == sets.counts.free_on(leaf) {
-                for node in free {
-                    sets.chosen.insert(node);
-                }
+                sets.chosen.extend(free);
                 continue;
             }
             sets.part.clear();
-            for node in free {
-                sets.part.insert(node);
-            }
+            sets.part.extend(free);
             let some = Request { nodes: take as usize, runner_up: true, ..*request };
             let decided = self.engine.decide(&sets.part, &some).map_err(|_| Why::NoFit)?;
-            for choice in decided.choices() {
-                sets.chosen.insert(choice.node);
-            }
+            sets.chosen.extend(decided.choices().iter().map(|choice| choice.node));
             match decided.outcome {
                 Outcome::Placed(_) => runner_up = decided.runner_up,
                 Outcome::NoFit { .. } => return Err(Why::NoFit),
@@ -243,9 +236,7 @@ impl Chooser<'_> {
             if forced == 0 || !matches!(decided.outcome, Outcome::Placed(_)) {
                 return Ok(decided);
             }
-            for choice in decided.choices() {
-                sets.chosen.insert(choice.node);
-            }
+            sets.chosen.extend(decided.choices().iter().map(|choice| choice.node));
             runner_up = decided.runner_up;
         }
         let decided = self.engine.decide(&sets.chosen, request).map_err(|_| Why::NoFit)?;

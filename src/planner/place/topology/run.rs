@@ -50,9 +50,7 @@ impl Chooser<'_> {
         let mut best: Option<(f64, Decision)> = None;
         for (_, window) in ranked.into_iter().step_by(step) {
             sets.chosen.clear();
-            for &node in window {
-                sets.chosen.insert(node);
-            }
+            sets.chosen.extend(window.iter().copied());
             let decided = self.engine.decide(&sets.chosen, request).map_err(|_| Why::NoFit)?;
             let mean = decided.choices().iter().map(|choice| choice.score).sum::<f64>();
             if best.as_ref().is_none_or(|(least, _)| mean < *least) {

@@ -14,35 +14,6 @@ use super::chooser::Placed;
 use phalanx_core::topology::Topology;
 use phalanx_core::{NodeIdx, NodeSet};
 
-/// Candidates of a question by leaf.
-struct Offer {
-    /// Nodes of lighter classes, which the job takes whole.
-    forced: Vec<u32>,
-    /// Nodes of the class that completes the job.
-    free: Vec<u32>,
-}
-
-impl Offer {
-    /// Makes the offer of `fitting` (weight and node, lightest first) to a job of `wanted` nodes.
-    fn new(topology: &Topology, fitting: &[(u32, u32)], wanted: usize) -> Self {
-        let count = topology.leaf_count();
-        let mut offer = Self { forced: vec![0; count], free: vec![0; count] };
-        let last = wanted.checked_sub(1).and_then(|at| fitting.get(at));
-        for &(weight, node) in fitting {
-            let list = match last {
-                Some(&(last, _)) if weight > last => break,
-                Some(&(last, _)) if weight == last => &mut offer.free,
-                _ => &mut offer.forced,
-            };
-            let leaf = topology.leaf_of(node.into());
-            if let Some(slot) = leaf.and_then(|leaf| list.get_mut(leaf as usize)) {
-                *slot += 1;
-            }
-        }
-        offer
-    }
-}
-
 /// Leaves that are idle now, sums over time, and the starts of jobs of several nodes.
 #[derive(Debug, Clone)]
 pub(super) struct LeafUse<'a> {
@@ -129,10 +100,21 @@ impl<'a> LeafUse<'a> {
         }
     }
 
-    /// Fewest leaves for so many of the nodes.
+    /// Fewest leaves for so many of the nodes, given by weight and number, lightest first: those of
+    /// lighter classes are taken whole, of the class that completes the job some.
     pub(super) fn fewest(&self, fitting: &[(u32, u32)], wanted: usize) -> Option<u32> {
-        let offer = Offer::new(self.topology, fitting, wanted);
-        self.topology.fewest(&offer.forced, &offer.free, u32::try_from(wanted).ok()?)
+        let (mut forced, mut free) = (vec![0; self.idle.len()], vec![0; self.idle.len()]);
+        let last = wanted.checked_sub(1).and_then(|at| fitting.get(at));
+        for &(weight, node) in fitting {
+            let list = match last {
+                Some(&(last, _)) if weight > last => break,
+                Some(&(last, _)) if weight == last => &mut free,
+                _ => &mut forced,
+            };
+            let leaf = self.topology.leaf_of(node.into());
+            leaf.and_then(|leaf| list.get_mut(leaf as usize)).into_iter().for_each(|n| *n += 1);
+        }
+        self.topology.fewest(&forced, &free, u32::try_from(wanted).ok()?)
     }
 
     /// A job of a class, given by number and nodes, starts; it counts if it has several nodes.
