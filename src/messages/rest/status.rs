@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 use super::RecordingStatus;
 use crate::collect::{Totals, UseReport};
 use crate::rest::order::OrderStatus;
-use phalanx_core::number::as_f64;
 
 /// Words in [`LinkStatus::last_error`] where overlay and daemon are of different releases.
 pub const OTHER_PROTOCOL: &str = "of the protocol between them";
@@ -291,13 +290,6 @@ pub struct CallShares {
     /// Calls of job_test in this mode, asked about or not.
     #[serde(default)]
     pub calls: u64,
-}
-
-impl CallShares {
-    /// Returns the share of all calls that was answered with nodes; `None` without calls.
-    pub fn coverage(&self) -> Option<f64> {
-        (self.calls > 0).then(|| as_f64(self.answered) / as_f64(self.calls))
-    }
 }
 
 /// Proofs of one kind since the daemon started.
