@@ -283,16 +283,26 @@ def silent_name_node(cluster, budget_s):
     """A NameNode that takes connections and says nothing; its port."""
     with open(cluster.paths.phalanx_toml, encoding="utf-8") as file:
         kept = file.read()
+    conf_dir = os.path.join(cluster.paths.root, "hadoop")
+    os.makedirs(conf_dir)
     with socket.create_server(("127.0.0.1", 0), backlog=200) as server:
         port = server.getsockname()[1]
-        text = set_toml_raw(kept, "hdfs", "namenodes", f'["127.0.0.1:{port}"]')
-        text = set_toml_raw(text, "data_jobs", "hold_budget_s", budget_s)
-        for each in (text, kept):
-            with open(cluster.paths.phalanx_toml, "w", encoding="utf-8") as file:
-                file.write(each)
-            phalanx(cluster, "daemon", "reload")
-            if each is text:
-                yield port
+        with open(os.path.join(conf_dir, "core-site.xml"), "w", encoding="utf-8") as file:
+            file.write("<configuration><property><name>fs.defaultFS</name>"
+                       f"<value>hdfs://127.0.0.1:{port}</value></property></configuration>")
+        text = set_toml_raw(kept, "hdfs", "conf_dirs", f'["{conf_dir}"]')
+        use_toml(cluster, set_toml_raw(text, "data_jobs", "hold_budget_s", budget_s))
+        try:
+            yield port
+        finally:
+            use_toml(cluster, kept)
+
+
+def use_toml(cluster, text):
+    """The daemon goes by another configuration."""
+    with open(cluster.paths.phalanx_toml, "w", encoding="utf-8") as file:
+        file.write(text)
+    phalanx(cluster, "daemon", "reload")
 
 
 def starts_a_second(suite, seconds):
