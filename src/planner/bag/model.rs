@@ -12,12 +12,12 @@ use crate::bag::inputs::{Inputs, Loss, Seconds, Watts, WattsFrom};
 use crate::eligible::eligible;
 use crate::preference::BagRow;
 use crate::usage::{Level, NodeUsage};
-use phalanx_core::NodeIdx;
 use phalanx_core::comment;
 use phalanx_core::limits::BAG_PLACES_MAX;
 use phalanx_core::number::{as_f64, whole};
 use phalanx_core::shape::Need;
 use phalanx_core::snapshot::{Job, JobState};
+use phalanx_core::{NodeIdx, hostlist};
 use phalanx_methods::bag::{Answer, MachineType, Problem, User};
 
 /// A class that an array may not use is this much slower to it than any other.
@@ -169,8 +169,7 @@ impl<'a> Model<'a> {
         foreign: &mut [u64],
         horizon_s: f64,
     ) {
-        let own: HashSet<u32> =
-            arrays.iter().flat_map(|array| &array.running).map(|(_, job)| job.id).collect();
+        let own = own_jobs(arrays);
         let now_s = i64::try_from(inputs.now_ms / 1000).unwrap_or(i64::MAX);
         for end in inputs.outlook.ends.iter().filter(|end| !own.contains(&end.job.id)) {
             let left_s = as_f64(end.end_s.saturating_sub(now_s).max(0).unsigned_abs());
@@ -476,11 +475,21 @@ fn waits(inputs: &Inputs<'_>, bag: &Bag<'_>) -> bool {
 }
 
 /// CPUs by node that others than the arrays' tasks hold, by the poll that saw the tasks: the mirror
-/// may know of starts since.
+/// may know of starts since. The poll's nodes can be older or newer than its jobs, so that what a
+/// node says is in use counts only where another job is on it.
 fn foreign_cpus(inputs: &Inputs<'_>, arrays: &[Array<'_>]) -> Vec<u64> {
-    let mut foreign: Vec<u64> = inputs.snapshot.nodes.iter().map(|node| node.cpus_used).collect();
+    let snapshot = inputs.snapshot;
+    let own = own_jobs(arrays);
+    let mut foreign = vec![0; snapshot.nodes.len()];
+    let holds = |job: &&Job| matches!(job.state, JobState::Running | JobState::Suspended);
+    for job in snapshot.jobs.iter().filter(holds).filter(|job| !own.contains(&job.id)) {
+        let names = hostlist::expand(&job.nodes, snapshot.nodes.len()).unwrap_or_default();
+        for node in names.iter().filter_map(|name| snapshot.node(name)) {
+            foreign[node.at()] = snapshot.nodes[node.at()].cpus_used;
+        }
+    }
     for (node, job) in arrays.iter().flat_map(|array| &array.running) {
-        let cores = inputs.snapshot.nodes.get(node.at()).map(|node| node.cores);
+        let cores = snapshot.nodes.get(node.at()).map(|node| node.cores);
         let need = job.shape.need(1);
         if let Some(used) = foreign.get_mut(node.at()) {
             let given = cores.and_then(|cores| need.cpus_on(&cores));
@@ -488,6 +497,11 @@ fn foreign_cpus(inputs: &Inputs<'_>, arrays: &[Array<'_>]) -> Vec<u64> {
         }
     }
     foreign
+}
+
+/// Ids of the arrays' running tasks.
+fn own_jobs(arrays: &[Array<'_>]) -> HashSet<u32> {
+    arrays.iter().flat_map(|array| &array.running).map(|(_, job)| job.id).collect()
 }
 
 /// Tasks of this need that the node holds when only these are on it.

@@ -77,6 +77,11 @@ fn running(array_id: u32, id: u32, node: &str, start_s: i64) -> Job {
     }
 }
 
+/// A job of no array.
+fn other(nodes: &str) -> Job {
+    Job { array_job_id: None, array_task_id: None, ..running(0, 99, nodes, 0) }
+}
+
 /// Snapshot with one CPU of each class, as in the example, on nodes with `cpus` CPUs.
 fn snapshot(cpus: u64, used: [u64; 2], jobs: Vec<Job>) -> Snapshot {
     let mut builder = Builder::default();
@@ -176,7 +181,7 @@ fn drained_nodes_other_jobs_and_forbidden_classes_get_no_task() {
     let mut drained = snapshot(1, [0, 0], tasks());
     drained.nodes[0].available = false;
     assert_eq!(quotas(&planned(&drained, &known(), &settings(Mode::Best))), of(0, 12));
-    let taken = snapshot(1, [1, 0], tasks());
+    let taken = snapshot(1, [1, 0], [vec![other("f1")], tasks()].concat());
     assert_eq!(quotas(&planned(&taken, &known(), &settings(Mode::Best))), of(0, 12));
     let only = Job { constraint: Some("fast".into()), ..array(5, 12, 40_000.0 / 12.0) };
     let constrained = snapshot(1, [0, 0], vec![only]);
@@ -199,8 +204,15 @@ fn running_tasks_are_load_and_the_rest_keeps_the_proportions() {
 }
 
 #[test]
-fn nodes_that_another_job_gives_back_soon_are_waited_for() {
+fn a_node_record_older_than_the_jobs_takes_no_class_out() {
+    // The tasks on the fast node have ended, its record still has them.
     let snapshot = snapshot(1, [1, 0], vec![array(5, 12, 40_000.0 / 12.0)]);
+    assert_eq!(quotas(&planned(&snapshot, &known(), &settings(Mode::Best))), of(8, 4));
+}
+
+#[test]
+fn nodes_that_another_job_gives_back_soon_are_waited_for() {
+    let snapshot = snapshot(1, [1, 0], vec![other("f1"), array(5, 12, 40_000.0 / 12.0)]);
     let usages = NodeUsage::of_snapshot(&snapshot);
     let quotas_until = |end_s| {
         let held = vec![Held { node: 0.into(), cpus: 1, ..Held::default() }];
