@@ -43,52 +43,8 @@ static const uint64_t *_nodes_of(int which, uint32_t bits)
 		bitmaps[which] = dlsym(RTLD_DEFAULT, names[which]) ?: &none;
 	memset(words[which], 0, (bits + 63) / 64 * sizeof(words[which][0]));
 	if (*bitmaps[which] && bit_size(*bitmaps[which]) == (bitoff_t) bits)
-		(void) state_bitmap_words(*bitmaps[which], bits, words[which]);
+		state_bitmap_words(*bitmaps[which], bits, words[which]);
 	return words[which];
-}
-
-/* Whether a node is left out: backfill would reserve it at the next second instead of starting the
- * job, again in each cycle. */
-static bool _is_left_out(const node_record_t *node_ptr)
-{
-	return !node_ptr || IS_NODE_COMPLETING(node_ptr) ||
-	       IS_NODE_REBOOT_REQUESTED(node_ptr) || IS_NODE_REBOOT_ISSUED(node_ptr);
-}
-
-static bool _must_boot(const node_record_t *node_ptr)
-{
-	return WILL_RUN_TIER(node_ptr) != 0;
-}
-
-/* Clear the nodes that are so. RET number of candidates left */
-static uint32_t _drop(uint64_t *words, uint32_t bits, bool (*is_so)(const node_record_t *node_ptr))
-{
-	uint32_t left = 0;
-
-	for (uint32_t w = 0; w < (bits + 63) / 64; w++) {
-		for (uint64_t rest = words[w]; rest; rest &= rest - 1) {
-			uint32_t bit = (uint32_t) __builtin_ctzll(rest);
-
-			if (is_so(node_record_table_ptr[64 * w + bit]))
-				words[w] &= ~(1ull << bit);
-		}
-		left += (uint32_t) __builtin_popcountll(words[w]);
-	}
-	return left;
-}
-
-/* Leave nodes out of `all` candidates. RET number of candidates left */
-static uint32_t _leave_out(uint64_t *words, uint32_t bits, uint32_t all)
-{
-	const uint64_t *completing = _nodes_of(COMPLETING, bits);
-	const uint64_t *resuming = _nodes_of(RESUMING, bits);
-	uint32_t left;
-
-	for (uint32_t w = 0; w < (bits + 63) / 64; w++)
-		words[w] &= ~completing[w] & ~resuming[w];
-	left = _drop(words, bits, _is_left_out);
-	/* Stock waits for such a node rather than for one that has to boot. */
-	return left < all ? _drop(words, bits, _must_boot) : left;
 }
 
 /* ---- classes */
@@ -98,6 +54,7 @@ struct classes {
 	uint32_t count;
 	bool plain; /* the node table, as it was sent, says the same */
 	bool gpu_cores; /* of some candidate, NODE_GPU_CORES() */
+	bool left_out; /* some candidates of stock */
 };
 
 /* The candidates of each class, by the order of finding. */
@@ -118,51 +75,93 @@ static uint32_t _find_class(struct classes *c, uint64_t key, uint32_t words)
 	return i;
 }
 
+/* Backfill would reserve such a node at the next second instead of starting the job, again in each
+ * cycle. */
+#define LEFT_OUT_STATES \
+	(NODE_STATE_COMPLETING | NODE_STATE_REBOOT_REQUESTED | NODE_STATE_REBOOT_ISSUED)
+#define WEIGHT(node_ptr) (run_now ? (node_ptr)->sched_weight : WILL_RUN_WEIGHT(node_ptr))
+#define STATES(node_ptr) ((node_ptr)->node_state & (CLASS_STATES | LEFT_OUT_STATES))
+
 /* RET false if there are too many classes, or a candidate is no node or out to the daemon */
-static inline bool _find_all(struct classes *c, const uint64_t *words, uint32_t bits, bool run_now)
+static inline __attribute__((always_inline)) bool
+_find_all(struct classes *c, uint64_t *words, uint32_t bits, bool run_now)
 {
 	/* A node's states are in a cache line of their own, whose reading takes longer than all
-	 * else here: RUN_NOW reads slurmctld's bitmaps instead. */
-	const uint64_t *asleep = run_now ? _nodes_of(ASLEEP, bits) : NULL;
-	const uint64_t *booting = run_now ? _nodes_of(BOOTING, bits) : NULL;
-	/* Most nodes are as the one before them. */
-	uint32_t power = UINT32_MAX, at = 0, count = (bits + 63) / 64;
-	uint64_t weight = 0, key = 0;
+	 * else here: RUN_NOW reads slurmctld's bitmaps instead, where its classes need them. */
+	bool tiers = run_now && !SINCE(23, 11);
+	const uint64_t *asleep = tiers ? _nodes_of(ASLEEP, bits) : NULL;
+	const uint64_t *booting = tiers ? _nodes_of(BOOTING, bits) : NULL;
+	uint32_t states = UINT32_MAX, at = 0, count = (bits + 63) / 64;
+	uint64_t weight = 0, key = 0, rest, alike;
 
 	for (uint32_t w = 0; w < count; w++) {
-		uint64_t sleeps = run_now ? words[w] & asleep[w] : 0;
-		uint64_t boots = run_now ? words[w] & booting[w] & ~sleeps : 0;
+		uint64_t sleeps = tiers ? words[w] & asleep[w] : 0;
+		uint64_t boots = tiers ? words[w] & booting[w] & ~sleeps : 0;
 		const uint64_t groups[] = { words[w] & ~sleeps & ~boots, boots, sleeps };
+		node_record_t **word = node_record_table_ptr + 64 * w;
 
 		for (uint32_t g = 0; g < 3; g++) {
-			uint64_t alike = 0; /* of class `at` */
+			for (rest = groups[g]; rest; rest &= ~alike) {
+				uint32_t i = (uint32_t) __builtin_ctzll(rest), end, own;
+				const node_record_t *node_ptr = word[i];
 
-			for (uint64_t rest = groups[g]; rest; rest &= rest - 1) {
-				uint32_t i = 64 * w + (uint32_t) __builtin_ctzll(rest), own_power;
-				const node_record_t *node_ptr = node_record_table_ptr[i];
-				uint64_t own;
-
-				if (!node_ptr || state_sent_weight[i] == INFINITE)
+				alike = 1ull << i;
+				if (!run_now && (!node_ptr || STATES(node_ptr) & LEFT_OUT_STATES)) {
+					words[w] &= ~alike;
+					c->left_out = true;
+					continue;
+				}
+				if (!node_ptr)
 					return false;
-				own = run_now ? node_ptr->sched_weight : WILL_RUN_WEIGHT(node_ptr);
-				own_power = run_now ? g : node_ptr->node_state & CLASS_STATES;
-				if (own != weight || own_power != power) {
-					members[at][w] |= alike;
-					alike = 0;
-					weight = own;
-					power = own_power;
-					key = run_now ? RUN_NOW_KEY(own, power) :
-						(uint64_t) WILL_RUN_TIER(node_ptr) << 32 | own;
+				own = run_now ? g : STATES(node_ptr);
+				if (WEIGHT(node_ptr) != weight || own != states) {
+					weight = WEIGHT(node_ptr);
+					states = own;
+					key = run_now ? RUN_NOW_KEY(weight, g) :
+						(uint64_t) WILL_RUN_TIER(node_ptr) << 32 | weight;
 					at = _find_class(c, key, count);
 					if (at == CLASSES_MAX)
 						return false;
 				}
-				c->plain &= key == state_sent_weight[i];
 				c->gpu_cores |= NODE_GPU_CORES(node_ptr);
-				alike |= rest & -rest;
+				/* Most nodes are as the one before them. */
+				alike = rest & ~(rest + alike);
+				end = 64 - (uint32_t) __builtin_clzll(alike);
+				while (++i < end && (node_ptr = word[i]) &&
+				       WEIGHT(node_ptr) == weight &&
+				       (run_now || STATES(node_ptr) == states) &&
+				       (c->gpu_cores || !NODE_GPU_CORES(node_ptr)))
+					;
+				alike &= UINT64_MAX >> (64 - i);
+				members[at][w] |= alike;
+				c->plain = c->plain && ((!run_now && key >> 32) ||
+							state_was_sent(w, alike, key));
 			}
-			members[at][w] |= alike;
 		}
+		if (words[w] & state_sent_out[w])
+			return false;
+	}
+	return true;
+}
+
+/* Leave nodes out of WILL_RUN, and find the classes of the others. RET as above */
+static bool _find_will_run(struct classes *c, uint64_t *words, uint32_t bits)
+{
+	const uint64_t *completing = _nodes_of(COMPLETING, bits);
+	const uint64_t *resuming = _nodes_of(RESUMING, bits);
+	uint32_t count = (bits + 63) / 64;
+
+	for (uint32_t w = 0; w < count; w++) {
+		c->left_out |= (words[w] & (completing[w] | resuming[w])) != 0;
+		words[w] &= ~(completing[w] | resuming[w]);
+	}
+	if (!_find_all(c, words, bits, false))
+		return false;
+	/* Stock waits for a node that was left out rather than for one that has to boot. */
+	for (uint32_t i = 0; i < c->count; i++) {
+		c->plain &= !c->of[i].tier || c->left_out;
+		for (uint32_t w = 0; c->of[i].tier && c->left_out && w < count; w++)
+			words[w] &= ~members[i][w];
 	}
 	return true;
 }
@@ -270,54 +269,51 @@ static int _preemptee(void *x, void *arg)
 }
 
 /* Append the nodes that are candidates of stock, but not of the ask. */
-static bool _put_left_out(struct room *r, const struct ask_call *call, const uint64_t *words)
+static bool _put_left_out(struct room *r, const struct call *call, const uint64_t *words)
 {
 	uint32_t count = r->ask->word_count;
 	uint64_t *out = _take(r, count * sizeof(*out));
 
 	if (!out)
 		return false;
-	(void) state_bitmap_words(call->node_bitmap, r->ask->node_bits, out);
+	state_bitmap_words(call->node_bitmap, r->ask->node_bits, out);
 	for (uint32_t w = 0; w < count; w++)
 		out[w] &= ~words[w];
 	r->ask->left_count = count;
 	return true;
 }
 
-extern uint16_t ask_put_arrays(struct phx_ask *ask, const struct ask_call *call)
+extern uint16_t ask_put_arrays(struct phx_ask *ask, const struct call *call)
 {
-	uint32_t bits = (uint32_t) bit_size(call->node_bitmap), all, left;
+	uint32_t bits = (uint32_t) bit_size(call->node_bitmap);
 	struct room r = { .ask = ask, .used = sizeof(*ask) };
 	struct classes classes = { .plain = true };
-	uint64_t *words;
+	uint64_t *words, some = 0;
 
 	ask->node_bits = bits;
 	ask->word_count = (bits + 63) / 64;
 	words = _take(&r, ask->word_count * sizeof(*words));
 	if (!words)
 		return PHX_R_SKIPPED;
-	all = left = state_bitmap_words(call->node_bitmap, bits, words);
-	if (call->mode == SELECT_MODE_WILL_RUN)
-		left = _leave_out(words, bits, all);
-	if (left < all)
-		ask->flags |= PHX_ASK_LEFT_OUT;
-	if (left < all && call->prove && !_put_left_out(&r, call, words))
-		return PHX_R_SKIPPED;
-	if (!left && !ask->left_count)
-		return PHX_R_SKIPPED;
+	state_bitmap_words(call->node_bitmap, bits, words);
 	/* Whether a job could ever run does not depend on classes. */
-	if (left && call->mode != SELECT_MODE_TEST_ONLY &&
-	    !(call->mode == SELECT_MODE_RUN_NOW ? _find_all(&classes, words, bits, true) :
-						  _find_all(&classes, words, bits, false)))
+	if (call->mode == SELECT_MODE_RUN_NOW ? !_find_all(&classes, words, bits, true) :
+	    call->mode == SELECT_MODE_WILL_RUN && !_find_will_run(&classes, words, bits))
 		return PHX_R_CLASSES;
-	if (classes.gpu_cores)
-		ask->flags |= PHX_ASK_GPU_CORES;
+	ask->flags |= (classes.left_out ? PHX_ASK_LEFT_OUT : 0) |
+		      (classes.gpu_cores ? PHX_ASK_GPU_CORES : 0);
+	if (classes.left_out && call->prove && !_put_left_out(&r, call, words))
+		return PHX_R_SKIPPED;
+	for (uint32_t w = 0; w < ask->word_count; w++)
+		some |= words[w];
+	if (!some && !ask->left_count)
+		return PHX_R_SKIPPED;
 	if (!classes.plain && !_put_classes(&r, &classes))
 		return PHX_R_CLASSES;
 	if (call->exc)
 		_put_exc(&r, call->exc, words);
-	if (call->preemptees)
-		(void) list_for_each(call->preemptees, _preemptee, &r);
+	if (call->candidates)
+		(void) list_for_each(call->candidates, _preemptee, &r);
 	if (r.used % sizeof(uint64_t)) {
 		uint32_t *pad = _take(&r, sizeof(*pad));
 

@@ -7,4 +7,4 @@
 
 /* Write all arrays behind the fixed part, and its counts, flags and header.
  * RET PHX_R_NONE, or why this call is not asked about */
-extern uint16_t ask_put_arrays(struct phx_ask *ask, const struct ask_call *call);
+extern uint16_t ask_put_arrays(struct phx_ask *ask, const struct call *call);

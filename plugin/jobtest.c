@@ -26,27 +26,6 @@
 #define FULL_RECENT 8u /* about so many of stock's own tests say what one takes */
 #define MODE_OTHER 3u /* index of the calls that have no mode of their own */
 
-/* Arguments of a call, as the caller gave them. */
-struct call {
-	job_record_t *job_ptr;
-	bitstr_t *node_bitmap;
-	uint32_t min_nodes;
-	uint32_t max_nodes;
-	uint32_t req_nodes;
-	uint16_t mode;
-	list_t *candidates;
-	list_t **preemptees;
-	exc_t *exc; /* cores or gres that reservations keep, or NULL */
-	bool later; /* the nodes are not meant for now */
-	bool prove; /* its result may be proved */
-	time_t from; /* start and end that the caller knows of, or 0 */
-	time_t to;
-	uint64_t start_ns;
-	/* errno as it would be without us: slurmctld looks at it where nothing
-	 * has set it, so what our own system calls leave must not be seen. */
-	int err;
-};
-
 /* State that a stock call may change in the job although it fails, or that a second call would
  * read. Lists and strings that it rebuilds from the same input (gres_list_req_accum, cpus_per_tres,
  * mem_per_tres, mc_ptr, gres defaults) come out the same the second time. licenses_to_preempt
@@ -170,16 +149,7 @@ static uint16_t _may_ask(const struct call *c)
 /* Fill the ASK in `packet`. RET PHX_R_NONE, or why it is not sent */
 static uint16_t _fill_ask(const struct call *c)
 {
-	const struct ask_call call = {
-		.job_ptr = c->job_ptr,
-		.mode = c->mode,
-		.node_bitmap = c->node_bitmap,
-		.preemptees = c->candidates,
-		.exc = c->exc,
-		.prove = c->prove,
-	};
 	struct phx_ask *ask = &packet.ask;
-	uint16_t reason;
 
 	memset(ask, 0, sizeof(*ask));
 	ask->hdr = PHX_HDR_OF(PHX_ASK, 0);
@@ -188,11 +158,7 @@ static uint16_t _fill_ask(const struct call *c)
 	ask->req_nodes = c->req_nodes;
 	ask->from_time = (uint64_t) c->from;
 	ask->to_time = (uint64_t) c->to;
-	reason = state_ask(ask, &call);
-	if (c->prove)
-		ask->flags |= PHX_ASK_PROVE |
-			      (proof_windows() ? PHX_ASK_WINDOWS : 0);
-	return reason;
+	return state_ask(ask, c);
 }
 
 /* RET PHX_R_NONE if stock's result on the chosen nodes stands for all

@@ -96,7 +96,31 @@ static void _fill_node(struct phx_node *out, const node_record_t *node_ptr)
 		(void) list_for_each(node_ptr->gres_list, _node_gres, out);
 }
 
-uint32_t state_sent_weight[PHX_NODES_MAX];
+uint64_t state_sent_out[PHX_NODES_MAX / 64];
+/* Weight of each node in the last NODES, and of all of a word of nodes that are not out, else
+ * INFINITE. */
+static uint32_t sent_weight[PHX_NODES_MAX], sent_word[PHX_NODES_MAX / 64];
+
+/* Note a node as it is sent, after those before it. */
+static void _note_sent(uint32_t i, const struct phx_node *node)
+{
+	uint64_t bit = 1ull << i % 64, before = i % 64 ? state_sent_out[i / 64] : 0;
+	bool out = node->flags || !node->name[0];
+
+	state_sent_out[i / 64] = before | (out ? bit : 0);
+	sent_weight[i] = node->weight;
+	if (!out)
+		sent_word[i / 64] = before == bit - 1 || sent_word[i / 64] == node->weight ?
+					    node->weight : INFINITE;
+}
+
+extern bool state_was_sent(uint32_t w, uint64_t nodes, uint64_t key)
+{
+	while (sent_word[w] != key && nodes &&
+	       sent_weight[64 * w + (uint32_t) __builtin_ctzll(nodes)] == key)
+		nodes &= nodes - 1;
+	return sent_word[w] == key || !nodes;
+}
 
 /* Hash a node word by word with FNV: 10,000 nodes must not cost milliseconds. */
 static uint64_t _hash_node(uint64_t hash, const struct phx_node *node)
@@ -143,7 +167,7 @@ static bool _put_nodes(struct pktbuf *out, struct state_info *info, uint64_t *na
 			_fill_node(node, node_record_table_ptr[first + i]);
 			*name_hash = fnv_bytes(*name_hash, node->name, strlen(node->name) + 1);
 			info->table_hash = _hash_node(info->table_hash, node);
-			state_sent_weight[first + i] = node->flags ? INFINITE : node->weight;
+			_note_sent(first + i, node);
 		}
 	}
 	return true;

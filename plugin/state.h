@@ -20,8 +20,11 @@ extern bool state_build(struct pktbuf *out, struct state_info *info);
 /* Hash of NODES and TOPOLOGY; locks: READ conf, node */
 extern uint64_t state_table_hash(void);
 
-/* The Weight of each node in the last NODES, INFINITE if it was out: the daemon's view */
-extern uint32_t state_sent_weight[];
+/* Nodes that were out, or none, in the last NODES: the daemon's view */
+extern uint64_t state_sent_out[];
+
+/* RET whether nodes of a word of the bitmap were of this Weight then, in tier 0 */
+extern bool state_was_sent(uint32_t w, uint64_t nodes, uint64_t key);
 
 /* Append the JOB messages of one running or suspended job.
  * IN suspended - its CPUs are free
@@ -34,24 +37,34 @@ extern void state_job_end(struct pktbuf *out, job_record_t *job_ptr);
  *     scheduling */
 extern bool state_job_suspended(job_record_t *job_ptr);
 
-/* Arguments of job_test() that an ASK carries. */
-struct ask_call {
+/* Arguments of a call of job_test(), as the caller gave them. */
+struct call {
 	job_record_t *job_ptr;
-	uint16_t mode;
 	bitstr_t *node_bitmap;
-	list_t *preemptees; /* jobs that may be preempted, or NULL */
-	exc_t *exc;         /* kept by reservations, or NULL */
-	bool prove; /* send the nodes that are left out too */
+	uint32_t min_nodes;
+	uint32_t max_nodes;
+	uint32_t req_nodes;
+	uint16_t mode;
+	list_t *candidates; /* jobs that may be preempted, or NULL */
+	list_t **preemptees;
+	exc_t *exc; /* cores or gres that reservations keep, or NULL */
+	bool later; /* the nodes are not meant for now */
+	bool prove; /* its result may be proved: the ASK has the nodes that are left out too */
+	time_t from; /* start and end that the caller knows of, or 0 */
+	time_t to;
+	uint64_t start_ns;
+	/* errno as it would be without us: slurmctld looks at it where nothing
+	 * has set it, so what our own system calls leave must not be seen. */
+	int err;
 };
 
 /* Write an ASK without its numbers of nodes.
  * IN/OUT ask - zeroed but for its arrays; PHX_PACKET_MAX bytes of room
  * RET PHX_R_NONE, or why this call is not asked about */
-extern uint16_t state_ask(struct phx_ask *ask, const struct ask_call *call);
+extern uint16_t state_ask(struct phx_ask *ask, const struct call *call);
 
-/* Copy a bitmap to words, bit i of word w being 64*w+i; unused bits are 0.
- * RET bits set */
-extern uint32_t state_bitmap_words(bitstr_t *bitmap, uint32_t bits, uint64_t *words);
+/* Copy a bitmap to words, bit i of word w being 64*w+i; unused bits are 0. */
+extern void state_bitmap_words(bitstr_t *bitmap, uint32_t bits, uint64_t *words);
 
 /* Fill a HELLO's fixed part; locks: READ conf, node. */
 extern void state_hello(struct phx_hello *hello, time_t loaded);

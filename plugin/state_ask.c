@@ -9,6 +9,7 @@
 #include "ask_arrays.h"
 #include "fields.h"
 #include "packet.h"
+#include "proof.h"
 #include "state.h"
 #include "topology.h"
 
@@ -192,7 +193,7 @@ static bool _ask_job(struct phx_ask *ask, const job_record_t *job_ptr)
 	return fits;
 }
 
-extern uint16_t state_ask(struct phx_ask *ask, const struct ask_call *call)
+extern uint16_t state_ask(struct phx_ask *ask, const struct call *call)
 {
 	job_record_t *job_ptr = call->job_ptr;
 	const job_details_t *d = job_ptr->details;
@@ -201,9 +202,11 @@ extern uint16_t state_ask(struct phx_ask *ask, const struct ask_call *call)
 
 	ask->mode = call->mode;
 	ask->flags = _job_flags(job_ptr) | _site_flags(job_ptr) |
-		     _flag(call->preemptees, PHX_ASK_PREEMPT) |
+		     _flag(call->candidates, PHX_ASK_PREEMPT) |
 		     _flag(HAS_EXC(call->exc), PHX_ASK_EXC_CORES) |
-		     _flag(EXC_HAS_GRES(call->exc), PHX_ASK_EXC_GRES);
+		     _flag(EXC_HAS_GRES(call->exc), PHX_ASK_EXC_GRES) |
+		     _flag(call->prove, PHX_ASK_PROVE) |
+		     _flag(call->prove && proof_windows(), PHX_ASK_WINDOWS);
 	if (!_ask_job(ask, job_ptr))
 		return PHX_R_SKIPPED;
 	_ask_details(ask, d);
@@ -220,9 +223,9 @@ extern uint16_t state_ask(struct phx_ask *ask, const struct ask_call *call)
 	return ask_put_arrays(ask, call);
 }
 
-extern uint32_t state_bitmap_words(bitstr_t *bitmap, uint32_t bits, uint64_t *words)
+extern void state_bitmap_words(bitstr_t *bitmap, uint32_t bits, uint64_t *words)
 {
-	uint32_t n = (bits + 63) / 64, set = 0;
+	uint32_t n = (bits + 63) / 64;
 
 #ifdef SLURM_BIGENDIAN
 	memset(words, 0, n * sizeof(*words));
@@ -236,7 +239,4 @@ extern uint32_t state_bitmap_words(bitstr_t *bitmap, uint32_t bits, uint64_t *wo
 	if (bits % 64)
 		words[n - 1] &= (1ull << (bits % 64)) - 1;
 #endif
-	for (uint32_t i = 0; i < n; i++)
-		set += (uint32_t) __builtin_popcountll(words[i]);
-	return set;
 }
