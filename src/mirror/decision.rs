@@ -8,7 +8,7 @@ use phalanx_ffi::wire::{self, AnswerHead, Reason};
 use phalanx_config::Mode;
 use phalanx_core::NodeIdx;
 use phalanx_planner::cluster::Table;
-use phalanx_planner::place::{Placement, Wait, Why};
+use phalanx_planner::place::{Placement, Placer, Wait, Why};
 use phalanx_planner::preference::{PreferenceUse, Question};
 
 /// A question with its answer and the reasons for it: the source of all that is recorded, kept,
@@ -54,6 +54,14 @@ impl Answer {
         match self {
             Self::Take(placement) | Self::Shadow(Ok(placement)) => Some(placement),
             Self::Shadow(Err(_)) | Self::Leave(_) | Self::Hold(_) => None,
+        }
+    }
+
+    /// Adds to the decided placement what only people read; see [`Placer::explain`].
+    pub fn explain(&mut self, placer: Option<&mut Placer>) {
+        if let (Self::Take(placement) | Self::Shadow(Ok(placement)), Some(placer)) = (self, placer)
+        {
+            placer.explain(placement);
         }
     }
 

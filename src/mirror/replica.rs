@@ -248,8 +248,9 @@ impl<'a> Replica<'a> {
         let offer = &ask.offer;
         let (state, question) = (&mut self.state, &ask.question);
         let candidates = offer.candidates();
-        let (answer, used) =
+        let (mut answer, used) =
             decide::answer(state, settings, ask.decision, question, candidates, now);
+        answer.explain(state.placer.as_mut());
         let choices = answer.placement().map(|p| p.decision.choices()).unwrap_or_default();
         let sum: f64 = choices.iter().map(|choice| choice.after).sum();
         let count = u32::try_from(choices.len()).ok().filter(|count| *count > 0);

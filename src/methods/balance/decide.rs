@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The decision for one job through the index.
 
-use super::decision::{Branch, Choice, Decision, Outcome, Request, runner_up};
+use super::decision::{Branch, Choice, Decision, Others, Outcome, Request, runner_up};
 use super::engine::{Engine, EngineError};
 use super::index::Index;
+use super::scorer::Scorer;
 use super::search::{Ask, Scratch, Search};
 use phalanx_core::NodeSet;
 
@@ -30,17 +31,19 @@ impl Engine {
         self.check_len("request", request.amounts.len())?;
         self.note_request(request);
         let count = candidates.count();
-        if self.len() < PLAIN_NODES || count < PLAIN_NODES.max(self.len() / PLAIN_SHARE) {
-            return Ok(self.decide_plain(candidates, request));
-        }
-        self.ensure_index();
-        let Some(index) = self.index.take() else {
-            return Ok(self.decide_plain(candidates, request));
+        let few = self.len() < PLAIN_NODES || count < PLAIN_NODES.max(self.len() / PLAIN_SHARE);
+        let mut decision = match few {
+            true => self.decide_plain(candidates, &Request { runner_up: false, ..*request }),
+            false => self.decide_indexed(candidates, count, request),
         };
-        let mut scratch = std::mem::take(&mut self.scratch);
-        let decision = self.decide_indexed(&index, &mut scratch, candidates, request);
-        self.index = Some(index);
-        self.scratch = scratch;
+        if let (true, Some(last)) = (request.runner_up, decision.choices().last()) {
+            decision.others = Some(Box::new(Others {
+                nodes: without(candidates, decision.choices()),
+                amounts: request.amounts.to_vec(),
+                whole_node: request.whole_node,
+                score: last.score,
+            }));
+        }
         Ok(decision)
     }
 
@@ -88,101 +91,55 @@ impl Engine {
     }
 
     fn decide_indexed(
-        &self,
-        index: &Index,
-        scratch: &mut Scratch,
+        &mut self,
         candidates: &NodeSet,
+        count: usize,
         request: &Request<'_>,
     ) -> Decision {
-        let weights = self.weights();
+        self.ensure_index();
+        let (len, poll_start) = (self.len(), self.poll_start);
         let utilization = self.utilization();
         let mut decision = Decision {
             outcome: Outcome::NoFit { fitting: 0 },
             branch: self.scorer.branch(utilization),
-            weights,
+            weights: self.weights(),
             utilization,
             runner_up: None,
+            others: None,
         };
-        if !self.scorer.nodes.cluster_fits(request.amounts) {
+        let Some(index) =
+            self.index.as_ref().filter(|_| self.scorer.nodes.cluster_fits(request.amounts))
+        else {
             return decision;
-        }
-        let everything = candidates.len() == self.len() && candidates.count() == self.len();
-        let mask = (!everything).then_some(candidates);
-        let weights = &decision.weights;
-        let poll_start = self.poll_start;
-        let ask = Ask { index, candidates, mask, request, weights, poll_start };
+        };
+        let mask = (candidates.len() != len || count != len).then_some(candidates);
+        let ask = Ask { index, candidates, mask, request, weights: &decision.weights, poll_start };
+        let (scorer, scratch) = (&self.scorer, &mut self.scratch);
         let wanted = request.nodes.max(1);
         decision.outcome = match decision.branch {
             Branch::High => {
-                placed(Search::new(&self.scorer, scratch, &ask).least(wanted, None, false), wanted)
+                placed(Search::new(scorer, scratch, &ask).least(wanted, None, false), wanted)
             }
-            Branch::Low if wanted == 1 => self.low_one(&ask, scratch),
-            Branch::Low => self.low_many(&ask, scratch, wanted),
-            Branch::Best => self.best(&ask, scratch, wanted),
+            Branch::Low if wanted == 1 => scorer.low_one(&ask, scratch),
+            Branch::Low => scorer.low_many(&ask, scratch, wanted),
+            Branch::Best => scorer.best(&ask, scratch, wanted),
         };
-        if let (true, Some(last)) = (request.runner_up, decision.choices().last().copied()) {
-            let others = without(candidates, decision.choices());
-            let ask = Ask { mask: Some(&others), weights: &decision.weights, ..ask };
-            decision.runner_up =
-                runner_up(&Search::new(&self.scorer, scratch, &ask).least(1, None, false), &last);
-        }
         decision
     }
 
-    fn low_one(&self, ask: &Ask<'_>, scratch: &mut Scratch) -> Outcome {
-        let mut search = Search::new(&self.scorer, scratch, ask);
-        let first = search.first_accepting(1);
-        if !first.is_empty() {
-            return Outcome::Placed(first);
-        }
-        let least = search.least(1, None, false);
-        if self.scorer.holds(ask.request) && !least.is_empty() {
-            return Outcome::Held;
-        }
-        placed(least, 1)
-    }
-
-    fn low_many(&self, ask: &Ask<'_>, scratch: &mut Scratch, wanted: usize) -> Outcome {
-        let mut chosen = Search::new(&self.scorer, scratch, ask).first_accepting(wanted);
-        if chosen.len() == wanted {
-            return Outcome::Placed(chosen);
-        }
-        let others = without(ask.candidates, &chosen);
-        let ask = Ask { mask: Some(&others), ..*ask };
-        let rest =
-            Search::new(&self.scorer, scratch, &ask).least(wanted - chosen.len(), None, false);
-        chosen.extend(rest);
-        if chosen.len() == wanted && self.scorer.holds(ask.request) {
-            return Outcome::Held;
-        }
-        placed(chosen, wanted)
-    }
-
-    fn best(&self, ask: &Ask<'_>, scratch: &mut Scratch, wanted: usize) -> Outcome {
-        let hold = self.scorer.holds(ask.request);
-        let overall = Search::new(&self.scorer, scratch, ask).least(wanted, None, hold);
-        if overall.len() < wanted {
-            if !hold {
-                return placed(overall, wanted);
-            }
-            let fitting = Search::new(&self.scorer, scratch, ask).least(wanted, None, false);
-            return if fitting.len() < wanted { placed(fitting, wanted) } else { Outcome::Held };
-        }
-        if wanted == 1 || self.scorer.nodes.class_of.is_empty() || self.scorer.is_uniform(&overall)
-        {
-            return placed(overall, wanted);
-        }
-        let mut search = Search::new(&self.scorer, scratch, ask);
-        let by_class = ask.index.sections.iter().enumerate().map(|(at, _)| {
-            let found = search.least(wanted, Some(at), hold);
-            let class = found.first().map(|choice| self.scorer.nodes.class_of[choice.node.at()]);
-            (class, found)
-        });
-        // The plain scan goes by class number.
-        let mut by_class: Vec<_> = by_class.collect();
-        by_class.sort_by_key(|(class, _)| *class);
-        let by_class = by_class.into_iter().map(|(_, found)| found);
-        placed(self.scorer.prefer_uniform(overall, by_class, wanted), wanted)
+    /// Finds the best node that was not chosen. The nodes must be as at the decision: to be called
+    /// once the answer is on its way, as it takes as long as the decision.
+    pub fn find_runner_up(&mut self, decision: &mut Decision) {
+        let Some(others) = decision.others.take() else { return };
+        self.ensure_index();
+        let Some(index) = &self.index else { return };
+        let Others { nodes, amounts, whole_node, score } = &*others;
+        let request = Request { whole_node: *whole_node, ..Request::new(amounts) };
+        let weights = &decision.weights;
+        let (candidates, mask, request) = (nodes, Some(nodes), &request);
+        let ask = Ask { index, candidates, mask, request, weights, poll_start: 0 };
+        let least = Search::new(&self.scorer, &mut self.scratch, &ask).least(1, None, false);
+        decision.runner_up = runner_up(&least, *score);
     }
 
     /// Updates the mean request.
@@ -193,6 +150,62 @@ impl Engine {
         for (mean, amount) in self.typical.iter_mut().zip(request.amounts) {
             *mean += (amount.as_f64() - *mean) / self.seen;
         }
+    }
+}
+
+impl Scorer {
+    fn low_one(&self, ask: &Ask<'_>, scratch: &mut Scratch) -> Outcome {
+        let mut search = Search::new(self, scratch, ask);
+        let first = search.first_accepting(1);
+        if !first.is_empty() {
+            return Outcome::Placed(first);
+        }
+        let least = search.least(1, None, false);
+        if self.holds(ask.request) && !least.is_empty() {
+            return Outcome::Held;
+        }
+        placed(least, 1)
+    }
+
+    fn low_many(&self, ask: &Ask<'_>, scratch: &mut Scratch, wanted: usize) -> Outcome {
+        let mut chosen = Search::new(self, scratch, ask).first_accepting(wanted);
+        if chosen.len() == wanted {
+            return Outcome::Placed(chosen);
+        }
+        let others = without(ask.candidates, &chosen);
+        let ask = Ask { mask: Some(&others), ..*ask };
+        let rest = Search::new(self, scratch, &ask).least(wanted - chosen.len(), None, false);
+        chosen.extend(rest);
+        if chosen.len() == wanted && self.holds(ask.request) {
+            return Outcome::Held;
+        }
+        placed(chosen, wanted)
+    }
+
+    fn best(&self, ask: &Ask<'_>, scratch: &mut Scratch, wanted: usize) -> Outcome {
+        let hold = self.holds(ask.request);
+        let overall = Search::new(self, scratch, ask).least(wanted, None, hold);
+        if overall.len() < wanted {
+            if !hold {
+                return placed(overall, wanted);
+            }
+            let fitting = Search::new(self, scratch, ask).least(wanted, None, false);
+            return if fitting.len() < wanted { placed(fitting, wanted) } else { Outcome::Held };
+        }
+        if wanted == 1 || self.nodes.class_of.is_empty() || self.is_uniform(&overall) {
+            return placed(overall, wanted);
+        }
+        let mut search = Search::new(self, scratch, ask);
+        let by_class = ask.index.sections.iter().enumerate().map(|(at, _)| {
+            let found = search.least(wanted, Some(at), hold);
+            let class = found.first().map(|choice| self.nodes.class_of[choice.node.at()]);
+            (class, found)
+        });
+        // The plain scan goes by class number.
+        let mut by_class: Vec<_> = by_class.collect();
+        by_class.sort_by_key(|(class, _)| *class);
+        let by_class = by_class.into_iter().map(|(_, found)| found);
+        placed(self.prefer_uniform(overall, by_class, wanted), wanted)
     }
 }
 

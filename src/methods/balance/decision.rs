@@ -2,7 +2,7 @@
 //! The question to an [`Engine`](super::Engine) and its answer, and the order of choices.
 
 use super::TIE;
-use phalanx_core::{Amount, NodeIdx};
+use phalanx_core::{Amount, NodeIdx, NodeSet};
 
 /// Whether a job may be held back, by the time for which it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +46,7 @@ pub struct Request<'a> {
     /// Whether the job may wait for a node that it improves, see
     /// [`NoImprovement::Hold`](super::NoImprovement::Hold).
     pub holding: Holding,
-    /// Whether to look for the runner-up too (about twice the time).
+    /// Whether [`Engine::find_runner_up`](super::Engine::find_runner_up) may follow.
     pub runner_up: bool,
 }
 
@@ -117,8 +117,20 @@ pub struct Decision {
     pub weights: Vec<f64>,
     /// Cluster utilization when deciding.
     pub utilization: f64,
-    /// The best node not chosen, when asked for and when there is one.
+    /// The best node not chosen, when it was looked for and there is one.
     pub runner_up: Option<RunnerUp>,
+    /// The candidates among which the runner-up is to be looked for.
+    pub others: Option<Box<Others>>,
+}
+
+/// The candidates that were not chosen, and what they were asked for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Others {
+    pub(super) nodes: NodeSet,
+    pub(super) amounts: Vec<Amount>,
+    pub(super) whole_node: bool,
+    /// Score of the last chosen node.
+    pub(super) score: f64,
 }
 
 impl Decision {
@@ -140,10 +152,10 @@ impl Decision {
     }
 }
 
-/// The runner-up from the least of the others, if there are others.
-pub(super) fn runner_up(least: &[Choice], last: &Choice) -> Option<RunnerUp> {
+/// The runner-up from the least of the others, if there are others; `score` is of the last chosen.
+pub(super) fn runner_up(least: &[Choice], score: f64) -> Option<RunnerUp> {
     let choice = *least.first()?;
-    Some(RunnerUp { choice, margin: choice.score - last.score })
+    Some(RunnerUp { choice, margin: choice.score - score })
 }
 
 /// The `wanted` choices of least score, see [`order`].

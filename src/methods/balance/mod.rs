@@ -16,25 +16,7 @@
 //! definition that `decide` must agree with.
 //!
 //! # Source
-//! `docs/methods.md`, section Balance.
-//!
-//! # Terms
-//! For a node with totals `c`, in use `b`, and a request `a`:
-//! - usage after placement `d_i = (a_i + b_i) / c_i`, mean `M` over the
-//!   dimensions the node has (`c_i > 0`);
-//! - *dispersion* `y = sqrt(sum_i w_i (d_i - M)^2)`, weights renormalised over
-//!   the dimensions the node has; lower is better;
-//! - *utilization* `U`: mean over dimensions of in use / total of all nodes.
-//!
-//! # Mode `seed`
-//! With `U >= threshold` (high branch) the nodes with the least dispersion
-//! after placement win. Below it (low branch) nodes are polled from a pointer
-//! that moves behind each placement; the first whose dispersion falls wins.
-//! When none falls: the least dispersion after (`fallback`) or nothing until
-//! the ageing limit (`hold`; an idle node accepts).
-//!
-//! # Mode `best`
-//! See [`BestParams`].
+//! `docs/methods.md`, section Balance: formulas and modes.
 //!
 //! # Ties
 //! Two dispersions within [`TIE`] of each other are equal: rounding errors of
@@ -63,7 +45,7 @@ mod unusable;
 
 pub use answer::{Answer, JobExplain, NodeUse, Placement, Second};
 pub use chart::chart;
-pub use decision::{Branch, Choice, Decision, Holding, Outcome, Request, RunnerUp};
+pub use decision::{Branch, Choice, Decision, Holding, Others, Outcome, Request, RunnerUp};
 pub use engine::{Engine, EngineError};
 pub use params::{Mode, NoImprovement, Params, Sources};
 pub use problem::Problem;

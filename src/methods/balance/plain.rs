@@ -23,6 +23,7 @@ impl Engine {
             weights,
             utilization,
             runner_up: None,
+            others: None,
         };
         if fitting.len() < wanted {
             return decision;
@@ -41,7 +42,7 @@ impl Engine {
             let mut taken: Vec<NodeIdx> = chosen.iter().map(|choice| choice.node).collect();
             taken.sort_unstable();
             fitting.retain(|choice| taken.binary_search(&choice.node).is_err());
-            decision.runner_up = runner_up(&least(&fitting, 1), &last);
+            decision.runner_up = runner_up(&least(&fitting, 1), last.score);
         }
         decision.outcome = Outcome::Placed(chosen);
         decision

@@ -44,7 +44,7 @@ impl Engine {
     }
 
     /// The addends of the score of [`Mode::Best`] on a node, by name; the
-    /// formula stands at [`BestParams`](super::BestParams). In [`Mode::Seed`]
+    /// formula stands in `docs/methods.md`, section Balance. In [`Mode::Seed`]
     /// the score is the dispersion after placement alone.
     #[must_use]
     pub fn score_terms(

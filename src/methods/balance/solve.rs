@@ -53,7 +53,8 @@ pub fn solve<'a>(
         let nodes = job.nodes.unwrap_or(1);
         let request = Request { nodes, runner_up: explain, ..Request::new(amounts) };
         engine.maintain();
-        let decision = engine.decide(&candidates, &request).map_err(internal)?;
+        let mut decision = engine.decide(&candidates, &request).map_err(internal)?;
+        engine.find_runner_up(&mut decision);
         if let Some(entries) = &mut answer.explain {
             entries.push(explained(problem, job, engine.pending(), &decision));
         }

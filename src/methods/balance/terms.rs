@@ -10,19 +10,7 @@ pub const SHARPNESS_MAX: u32 = 16;
 
 /// Tunables of [`Mode::Best`], which takes the nodes of least score.
 ///
-/// For a node with usages `u_i` before the job, and a request of the shares
-/// `q_i = a_i / c_i`, with the means `u` and `q` weighted by `w`, the score is
-///
-/// ```text
-/// sum_i w_i ( 2 (u_i - u)(q_i - q) + (q_i - q)^2      how much the variance of usage grows
-///             - packing * u_i                         fuller nodes first
-///             + stranding * (1 - u_i)  if a_i = 0 )   what lies beside and is not asked for
-///   + fragment * l                                  what the queue loses of GPUs
-/// ```
-///
-/// where `l` is how many free GPUs of the node a pending request could use before
-/// and not after, on average over the queue's own mix, in parts of the GPUs of the
-/// largest node ([`fragment`](super::fragment)).
+/// The score stands in `docs/methods.md`, section Balance.
 ///
 /// Growth of the variance, not the variance itself, adds up to the imbalance
 /// of the whole cluster. The request is drawn to nodes that have most left of

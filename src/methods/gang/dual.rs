@@ -2,17 +2,9 @@
 //! Dual prices of resources by Lagrangian relaxation: a certified bound, and guidance for the
 //! search.
 //!
-//! With prices `lambda >= 0` per zone and kind, and `theta > 0` from the tangent
-//! `sqrt(u) <= theta u + 1 / (4 theta)`, every assignment's index is at most
-//!
-//! ```text
-//! delta + 1/(4 theta) + sum_z lambda_z . C_z
-//!       + sum_jobs max(0, sum_tasks max_options(lin + theta s2 - lambda_zone . request))
-//! ```
-//!
-//! because dropping the capacities in exchange for their price only adds assignments, and the
-//! tangent lies above the root. The bound is valid for all prices, so an unfinished search for
-//! the best ones still certifies. `task_prices.rs` goes on from here with a price per task type.
+//! The bound and why it holds stand in `docs/methods.md`, section 1 (c). It is valid for all
+//! prices, so an unfinished search for the best ones still certifies. `task_prices.rs` goes on from
+//! here with a price per task type.
 //!
 //! The descent begins with one price per kind, found by bisection; then each zone's prices move by
 //! what the zone lacks or has left.

@@ -3,17 +3,7 @@
 //!
 //! A chromosome is a plan: whole gangs with the server of each task; a gang is placed whole or
 //! waits, and no server gives more than it has. Every chromosome of every generation is valid.
-//!
-//! - *Population*: seeded by greedy orders, by the dual prices and by the last plan (`start.rs`),
-//!   each seed improved by filling servers with patterns (`fill.rs`, `rework.rs`).
-//! - *Crossover*: a child takes over the best plan of a parent chosen by tournament, and then gangs
-//!   of its own line: those on a random run of servers, or a random subset. Gangs come whole; what
-//!   they displace is repaired gang by gang: it goes, and what fits is filled in by density.
-//! - *Mutation*: ruin and recreate, and taking a place, at a temperature that falls from generation
-//!   to generation (`moves.rs`), as in parallel recombinative simulated annealing (Mahfoud and
-//!   Goldberg 1995).
-//! - *Selection*: a child replaces its own line (crowding); the best plan of all is never lost; of
-//!   two lines with equal plans one is shaken.
+//! Seeds, crossover, mutation and selection stand in `docs/methods.md`, section 1 (c).
 //!
 //! Lines have random streams and budgets of their own, so that answers are the same bytes for any
 //! number of threads; only a deadline cuts generations at other points.

@@ -1,15 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Dual prices of task types: a bound that knows that tasks are whole and servers separate.
 //!
-//! With a price for every task type, whatever its sign, every assignment's index is at most
-//!
-//! ```text
-//! delta + 1/(4 theta) + sum_jobs max(0, sum_tasks price)
-//!       + sum_servers max_patterns sum_tasks (lin + theta s2 - price)
-//! ```
-//!
-//! because the relaxation lets servers run tasks that their jobs do not start and the other way
-//! round, in exchange for the price; a pattern is a multiset of tasks that fits the empty server.
+//! The bound and why it holds stand in `docs/methods.md`, section 1 (c).
 //! The best reduced values at resource prices (`dual.rs`) are such prices and prove at least as
 //! much. From there the descent is incremental (Nedic and Bertsekas 2001): a few servers and jobs
 //! at a time, each with a step of its own.

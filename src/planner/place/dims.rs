@@ -4,8 +4,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::Why;
 use crate::cluster::{Change, Held, Table};
 use crate::usage::{Level, NodeUsage};
+use phalanx_core::shape::Need;
 use phalanx_core::snapshot::License;
 use phalanx_core::{Amount, NodeIdx};
 use phalanx_methods::balance::Engine;
@@ -54,6 +56,29 @@ pub(super) fn vector(
         amounts[slot] = Amount::ZERO;
     }
     amounts
+}
+
+/// Puts what a node must give into the amounts by dimension.
+pub(super) fn fill_amounts(
+    amounts: &mut [Amount],
+    table: &Table,
+    memory_tracked: bool,
+    need: &Need,
+) -> Result<(), Why> {
+    amounts.fill(Amount::ZERO);
+    let mut set = |dim: usize, value: u64| {
+        let slot = amounts.get_mut(dim).ok_or(Why::NoFit)?;
+        *slot = slot.saturating_add(Amount::saturating(value));
+        Ok(())
+    };
+    set(CPU, need.cpus)?;
+    if memory_tracked {
+        set(MEM, need.memory_mb)?;
+    }
+    for &(kind, _, count) in need.gres.iter().filter(|gres| !table.unspent.contains(&gres.0)) {
+        set(KINDS + kind.at(), count)?;
+    }
+    Ok(())
 }
 
 /// Passes a change on to the engine, but of a node that takes no jobs; returns the node.

@@ -27,7 +27,7 @@ use std::sync::Arc;
 pub use candidates::Candidates;
 pub use classes::{Classes, UpToClass};
 pub(crate) use dims::dimension_names;
-use dims::{CPU, GPU_DIM, KINDS, MEM, follow, initial_weights, vector};
+use dims::{CPU, GPU_DIM, KINDS, MEM, fill_amounts, follow, initial_weights, vector};
 use fitting::CoreKinds;
 pub use fitting::Excluded;
 use search::Search;
@@ -48,6 +48,9 @@ use phalanx_core::snapshot::License;
 use phalanx_core::{Amount, NodeIdx, NodeSet};
 pub use phalanx_methods::balance::Holding;
 use phalanx_methods::balance::{Decision, Engine, EngineError, NoImprovement, Params};
+
+/// Chosen nodes whose terms are kept.
+const TERMS_MAX: usize = 16;
 
 /// Parameters of the balance method, by dimension name.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -114,10 +117,10 @@ pub struct Placement {
     pub candidates: usize,
     /// Amounts that each of the nodes gives, in the same order.
     pub needs: Vec<Need>,
-    /// Scores, weights, runner-up.
+    /// Scores, weights; the runner-up once it is [explained](Placer::explain).
     pub decision: Decision,
-    /// Terms of the scores of the first chosen nodes, and last of the score
-    /// of the runner-up; empty in mode seed.
+    /// Terms of the scores of the first chosen nodes, and last of the score of the runner-up, once
+    /// it is explained; empty in mode seed.
     pub terms: Vec<(NodeIdx, Terms)>,
     /// Switches or blocks, where there are some.
     pub topology: Option<TopologyUse>,
@@ -530,6 +533,21 @@ impl Placer {
             ),
         };
         search.run(up_to, last)
+    }
+
+    /// Adds the runner-up and the terms of the scores to a placement that was just decided. Nobody
+    /// waits for these: they may follow the answer.
+    pub fn explain(&mut self, placement: &mut Placement) {
+        let Placement { nodes, needs, decision, terms, .. } = placement;
+        self.engine.find_runner_up(decision);
+        let runner_up = decision.runner_up.iter().map(|r| &r.choice.node).zip(needs.first());
+        for (node, need) in nodes.iter().zip(&*needs).take(TERMS_MAX).chain(runner_up) {
+            let table = self.cluster.table();
+            if fill_amounts(&mut self.amounts, table, self.memory_tracked, need).is_ok() {
+                let of = self.engine.score_terms(node.at(), &self.amounts, &decision.weights);
+                terms.push((*node, of));
+            }
+        }
     }
 
     /// Returns the classes of the asker, each with all lighter ones, by tier, Weight and level;

@@ -3,18 +3,15 @@
 //! of them gives. Which nodes of those on offer is the [`Chooser`]'s part.
 
 use super::classes::UpToClass;
-use super::dims::{CPU, KINDS, MEM};
+use super::dims::fill_amounts;
 use super::fitting::CoreKinds;
 use super::topology::{Chooser, Closed, Route, Sets};
 use super::uneven::may_split_otherwise;
 use super::unfit::Unfit;
-use super::{Candidates, Placement, Terms, Wait, Why};
+use super::{Candidates, Placement, Wait, Why};
 use phalanx_core::shape::{LeftToSlurm, Need, Shape};
 use phalanx_core::{Amount, NodeIdx, NodeSet};
 use phalanx_methods::balance::{Decision, Holding, Outcome, Request};
-
-/// Chosen nodes whose terms are kept.
-const TERMS_MAX: usize = 16;
 
 /// Chosen nodes, what each gives, and the decision.
 pub(super) type Split = (Vec<NodeIdx>, Vec<Need>, Decision);
@@ -55,12 +52,12 @@ impl<'a> Search<'a> {
         }
         let (class, (nodes, needs, decision)) = self.by_class(up_to)?;
         debug_assert_eq!(nodes.len(), needs.len(), "each node gives something");
-        let terms = self.terms(&nodes, &needs, &decision);
         let topology = self.chooser.topology_use(&nodes, class);
         let classes = self.candidates.classes();
         let is_last = |node: &&NodeIdx| classes.is_some_and(|classes| classes.is_last(**node));
         let not_ready = (last, nodes.iter().filter(is_last).count());
         let candidates = self.candidates.count();
+        let terms = Vec::new();
         Ok(Placement { nodes, candidates, needs, decision, terms, topology, not_ready })
     }
 
@@ -164,28 +161,6 @@ impl<'a> Search<'a> {
         }
     }
 
-    fn terms(
-        &mut self,
-        nodes: &[NodeIdx],
-        needs: &[Need],
-        decision: &Decision,
-    ) -> Vec<(NodeIdx, Terms)> {
-        let mut terms = Vec::new();
-        let chosen = nodes.iter().zip(needs).take(TERMS_MAX);
-        let runner_up = decision.runner_up.iter().map(|r| r.choice.node);
-        let pairs: Vec<(NodeIdx, &Need)> = chosen
-            .map(|(node, need)| (*node, need))
-            .chain(runner_up.filter_map(|node| Some((node, needs.first()?))))
-            .collect();
-        for (node, need) in pairs {
-            if self.fill_amounts(need).is_ok() {
-                let engine = &self.chooser.engine;
-                terms.push((node, engine.score_terms(node.at(), self.amounts, &decision.weights)));
-            }
-        }
-        terms
-    }
-
     /// Places the same share on each of `nodes` nodes.
     pub(super) fn even_split(&mut self, nodes: u32) -> Result<Split, Why> {
         let need = self.shape.need(nodes);
@@ -216,20 +191,6 @@ impl<'a> Search<'a> {
 
     /// Puts what a node must give into the amounts by dimension.
     pub(super) fn fill_amounts(&mut self, need: &Need) -> Result<(), Why> {
-        self.amounts.fill(Amount::ZERO);
-        let mut set = |dim: usize, value: u64| {
-            let slot = self.amounts.get_mut(dim).ok_or(Why::NoFit)?;
-            *slot = slot.saturating_add(Amount::saturating(value));
-            Ok(())
-        };
-        set(CPU, need.cpus)?;
-        if self.memory_tracked {
-            set(MEM, need.memory_mb)?;
-        }
-        let unspent = &self.chooser.cluster.table().unspent;
-        for &(kind, _, count) in need.gres.iter().filter(|gres| !unspent.contains(&gres.0)) {
-            set(KINDS + kind.at(), count)?;
-        }
-        Ok(())
+        fill_amounts(self.amounts, self.chooser.cluster.table(), self.memory_tracked, need)
     }
 }

@@ -345,8 +345,8 @@ impl Responder {
         }
     }
 
-    /// Applies one step of a session. The answer to send, if any, has its nodes in `nodes`; what is
-    /// to be recorded is appended to `events`.
+    /// Applies one step of a session. The answer, if any, goes out by `send`, with its nodes in
+    /// `nodes`; what is to be recorded is appended to `events`.
     pub(super) fn apply(
         &self,
         session: &Session,
@@ -354,7 +354,8 @@ impl Responder {
         received: Instant,
         nodes: &mut Vec<u32>,
         events: &mut Vec<LinkEvent>,
-    ) -> Option<AnswerHead> {
+        send: impl FnOnce(&AnswerHead, &[u32]),
+    ) {
         let mut state = lock(&self.state);
         match step {
             Step::None => {}
@@ -384,12 +385,9 @@ impl Responder {
             Step::Queue(queue) => self.order.take(&queue),
             Step::Stats(stats) => state.view.counted(PluginCounters(Box::new(*stats))),
             Step::Ask(ask) => {
-                let (head, event) = self.answer(&mut state, session, &ask, received, nodes);
-                events.extend(event);
-                return Some(head);
+                events.extend(self.answer(&mut state, session, &ask, received, nodes, send));
             }
         }
-        None
     }
 
     fn synced(&self, state: &mut State, cluster: Cluster, memory_tracked: bool) {
@@ -410,7 +408,8 @@ impl Responder {
         ask: &wire::Ask<'_>,
         received: Instant,
         nodes: &mut Vec<u32>,
-    ) -> (AnswerHead, Option<LinkEvent>) {
+        send: impl FnOnce(&AnswerHead, &[u32]),
+    ) -> Option<LinkEvent> {
         let settings = self.settings();
         let mut question = convert::question(ask, session.ids());
         question.shadow_only = self.is_shadow_only();
@@ -427,7 +426,8 @@ impl Responder {
             let no_opinion = wire::Answer::no_opinion_head(job_id, Reason::NoFit, 0, generation);
             let proof = prove.then(|| prove_it(state, &settings, ask, &question.shape, nodes));
             let head = proof.flatten().map(|proof| proof.head(ask, nodes, 0, generation));
-            return (head.unwrap_or(no_opinion), None);
+            send(&head.unwrap_or(no_opinion), nodes);
+            return None;
         }
         let id = self.next_decision.fetch_add(1, Ordering::Relaxed);
         question.no_wait = !state.may_hold(&question, &settings, received);
@@ -438,7 +438,7 @@ impl Responder {
             candidates = candidates.in_classes(Classes { keys: &keys, planes: ask.planes, words });
         }
         state.freshen(false);
-        let (answer, preference_use) =
+        let (mut answer, preference_use) =
             decide::answer(state, &settings, id, &question, candidates, received);
         let (reason, used) = (answer.reason(), preference_use.as_ref());
         if let (Some(Reason::NoFit), Some(placer)) = (reason, &mut state.placer) {
@@ -456,10 +456,13 @@ impl Responder {
             head = proof.map_or(head, |proof| proof.head(ask, nodes, id, settings.generation));
         }
         let took_ns = u64::try_from(clock::since(received).as_nanos()).unwrap_or(u64::MAX);
+        send(&head, nodes);
+        // All below is for people. Before the lock is given up, so of the nodes as they were.
         state.view.answered(question.will_run, &answer, took_ns);
         if mode == Mode::Off && state.recording.is_none() {
-            return (head, None);
+            return None;
         }
+        answer.explain(state.placer.as_mut());
         let table = |placer: &Placer| Arc::clone(placer.cluster().table());
         let decision = Arc::new(Decision {
             id,
@@ -473,7 +476,7 @@ impl Responder {
             took_ns,
         });
         state.record_ask(received, &decision, candidates);
-        (head, (mode != Mode::Off).then_some(LinkEvent::Asked(decision)))
+        (mode != Mode::Off).then_some(LinkEvent::Asked(decision))
     }
 
     /// Hands events to the history thread; those that do not fit into its channel are counted.

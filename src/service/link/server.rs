@@ -438,11 +438,12 @@ impl Connection {
             let synced = matches!(step, Step::Synced(..));
             buffers.busy = true;
             let (nodes, events) = (&mut buffers.nodes, &mut buffers.events);
-            let head = responder.apply(&self.session, step, received, nodes, events);
-            if let Some(head) = head {
-                let answer = wire::Answer { head: &head, nodes: &buffers.nodes };
-                self.send(&mut buffers.reply, seq, &Message::Answer(answer))?;
-            }
+            let (mut sent, reply) = (Ok(()), &mut buffers.reply);
+            responder.apply(&self.session, step, received, nodes, events, |head, nodes| {
+                let answer = wire::Answer { head, nodes };
+                sent = self.send(reply, seq, &Message::Answer(answer));
+            });
+            sent?;
             if greeting {
                 self.configure(responder, &mut buffers.reply, true)?;
             }

@@ -195,7 +195,8 @@ fn compare(shape: &Shape, mode: Mode) -> Result<(), TestCaseError> {
         let amounts = shape.request(&mut rng);
         let request = request(&amounts, shape.nodes, &mut rng);
         let plain = engine.decide_plain(&set, &request);
-        let fast = engine.decide(&set, &request).unwrap();
+        let mut fast = engine.decide(&set, &request).unwrap();
+        engine.find_runner_up(&mut fast);
         prop_assert_eq!(&fast, &plain, "{:?}", request);
         if rng.random_range(0..4) > 0 {
             engine.commit(&request, &fast).unwrap();

@@ -175,7 +175,7 @@ impl Chooser<'_> {
     ) -> Result<Decision, Why> {
         self.take_forced(topology, plan);
         let sets = &mut *self.sets;
-        let mut runner_up = None;
+        let mut others = None;
         for &(leaf, take) in &plan.take {
             let (mask, lighter) = (&sets.mask, self.lighter);
             let is_free = |node: &NodeIdx| {
@@ -192,14 +192,14 @@ impl Chooser<'_> {
             let decided = self.engine.decide(&sets.part, &some).map_err(|_| Why::NoFit)?;
             sets.chosen.extend(decided.choices().iter().map(|choice| choice.node));
             match decided.outcome {
-                Outcome::Placed(_) => runner_up = decided.runner_up,
+                Outcome::Placed(_) => others = decided.others,
                 Outcome::NoFit { .. } => return Err(Why::NoFit),
                 Outcome::Held => return Err(Why::Wait(Wait::Gain)),
             }
         }
         let all = Request { runner_up: false, ..*request };
         let decided = self.engine.decide(&sets.chosen, &all).map_err(|_| Why::NoFit)?;
-        Ok(Decision { runner_up, ..decided })
+        Ok(Decision { others, ..decided })
     }
 
     /// Begins a choice with the candidates of lighter classes below the plan's root.
@@ -227,7 +227,7 @@ impl Chooser<'_> {
             sets.chosen.intersect_with(lighter);
         }
         let forced = sets.chosen.count();
-        let mut runner_up = None;
+        let mut others = None;
         if forced < request.nodes {
             sets.part.clone_from(&sets.mask);
             sets.part.subtract(&sets.chosen);
@@ -237,10 +237,10 @@ impl Chooser<'_> {
                 return Ok(decided);
             }
             sets.chosen.extend(decided.choices().iter().map(|choice| choice.node));
-            runner_up = decided.runner_up;
+            others = decided.others;
         }
         let decided = self.engine.decide(&sets.chosen, request).map_err(|_| Why::NoFit)?;
-        Ok(Decision { runner_up: runner_up.or(decided.runner_up), ..decided })
+        Ok(Decision { others: others.or(decided.others), ..decided })
     }
 
     /// Returns the leaves that the chosen nodes use of the topology.
