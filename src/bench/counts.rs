@@ -17,7 +17,9 @@ use phalanx_core::topology::parse_conf;
 use phalanx_core::trace::sacct;
 use phalanx_core::trace::swf::SwfReader;
 use phalanx_core::{NodeIdx, NodeSet, hostlist, slurm_conf};
-use phalanx_planner::attribution;
+use phalanx_methods::balance::fragment::Want;
+use phalanx_methods::balance::{Mode, Params};
+use phalanx_planner::attribution::{self, Demand};
 use phalanx_planner::cluster::{Cluster, Held, RunningJob, Table, TableNode};
 use phalanx_planner::gang::{Bred, Inputs, Settings, plan};
 use phalanx_planner::place::{Candidates, Holding, Placer, Tuning};
@@ -26,8 +28,9 @@ use phalanx_planner::usage::NodeUsage;
 
 /// Name and work of each piece.
 const PIECES: &[(&str, fn())] = &[
-    ("ask_1000", || asks(1_000)),
-    ("ask_10000", || asks(10_000)),
+    ("ask_1000", || asks(1_000, Mode::Seed)),
+    ("ask_10000", || asks(10_000, Mode::Seed)),
+    ("ask_best_10000", || asks(10_000, Mode::Best)),
     ("event_10000", || events(10_000)),
     ("proof_10000", proofs),
     ("plan_1000", || plan_of(1_000)),
@@ -116,8 +119,13 @@ fn request(at: u32) -> Shape {
     }
 }
 
-fn asks(nodes: usize) {
+fn asks(nodes: usize, mode: Mode) {
     let mut placer = placer(nodes);
+    let params = Params { mode, ..Params::default() };
+    placer.tune(Tuning { params, ..Tuning::default() }).unwrap();
+    let want = |gpus| Want { cpu_milli: 8_000, gpus, gpu_milli: 1_000, weight: 1.0 };
+    let gpus = vec![want(1), want(4)];
+    placer.set_pending(Demand { gpus, ..Demand::default() }).unwrap();
     (0..nodes * 2 / 5).for_each(|id| placer.set_job(running(id, nodes)));
     let all = NodeSet::full(nodes);
     for at in 0..100 {

@@ -22,8 +22,11 @@ const ROUNDING: f64 = 1e-14;
 pub(super) struct Scratch {
     views: Vec<View>,
     terms: Vec<Terms>,
-    groups: Vec<(f64, u32, u32)>,
+    groups: Vec<Group>,
 }
+
+/// Bound, section and group.
+type Group = (f64, u32, u32);
 
 /// A search of the index for one request.
 pub(super) struct Search<'a> {
@@ -96,7 +99,7 @@ impl Least {
         }
         if score <= self.cut + TIE {
             self.found.push((score, node));
-            if self.found.len() >= 2 * self.wanted + 64 {
+            if self.found.len() >= 2 * self.wanted + 16 {
                 self.compact();
             }
         }
@@ -127,7 +130,7 @@ struct First {
 impl First {
     fn push(&mut self, position: u32, choice: Choice) {
         self.found.push((position, choice));
-        if self.wanted == 1 || self.found.len() >= 2 * self.wanted + 64 {
+        if self.wanted == 1 || self.found.len() >= 2 * self.wanted + 16 {
             self.compact();
         }
     }
@@ -186,7 +189,11 @@ impl<'a> Search<'a> {
         let mut best = Least::new(wanted);
         let mut groups = self.bounded_groups(section);
         // The most promising first: what is found there rules out the rest.
-        groups.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then((a.1, a.2).cmp(&(b.1, b.2))));
+        let by_bound = |a: &Group, b: &Group| a.0.total_cmp(&b.0).then((a.1, a.2).cmp(&(b.1, b.2)));
+        let first = groups.iter().copied().min_by(by_bound);
+        first.iter().for_each(|first| self.visit_group(*first, accepting, &mut best));
+        groups.retain(|entry| entry.0 <= best.key_max(self.mode) && Some(*entry) != first);
+        groups.sort_unstable_by(by_bound);
         for &entry in &groups {
             if entry.0 > best.key_max(self.mode) {
                 break;
@@ -202,8 +209,8 @@ impl<'a> Search<'a> {
         least(&choices, wanted.min(choices.len()))
     }
 
-    /// Every group with a node that may fit: bound, section, group.
-    fn bounded_groups(&mut self, only: Option<usize>) -> Vec<(f64, u32, u32)> {
+    /// Every group with a node that may fit.
+    fn bounded_groups(&mut self, only: Option<usize>) -> Vec<Group> {
         let mut groups = std::mem::take(&mut self.scratch.groups);
         groups.clear();
         for (at, section) in self.index.sections.iter().enumerate() {
@@ -219,7 +226,9 @@ impl<'a> Search<'a> {
                 for (child, &bound) in low[..children].iter().enumerate() {
                     let group = parent * LANES + child;
                     if bound < f64::INFINITY && self.idle_enough(bounds, parent, child) {
-                        groups.push((bound, to_u32(at), to_u32(group)));
+                        let node = section.nodes[group * LANES][0];
+                        let term = self.common_term(section, bounds, (parent, child), node);
+                        groups.push((bound + term.unwrap_or(0.0), to_u32(at), to_u32(group)));
                     }
                 }
             }
@@ -232,7 +241,25 @@ impl<'a> Search<'a> {
         !self.request.whole_node || bounds.idle[parent] >> child & 1 == 1
     }
 
-    fn visit_group(&self, entry: (f64, u32, u32), accepting: bool, best: &mut Least) {
+    /// The `fragment` term of all nodes of a child, of which `node` is one; `None`: they differ.
+    fn common_term(
+        &self,
+        section: &Section,
+        bounds: &Bounds,
+        (parent, child): (usize, usize),
+        node: u32,
+    ) -> Option<f64> {
+        let differs = |dim: &usize| {
+            let at = section.dims.iter().position(|own| own == dim);
+            at.map(|slot| parent * section.dims.len() + slot)
+                .is_some_and(|at| bounds.free_min[at][child] != bounds.free_max[at][child])
+        };
+        let demand = self.scorer.demand.as_ref().filter(|_| self.mode == Mode::Best);
+        let differ = demand.is_some_and(|demand| demand.dims().iter().any(differs));
+        (!differ).then(|| self.scorer.fragment_term(node as usize, self.request.amounts))
+    }
+
+    fn visit_group(&self, entry: Group, accepting: bool, best: &mut Least) {
         let (bound, at, group) = (entry.0, entry.1 as usize, entry.2 as usize);
         let section = &self.index.sections[at];
         let bounds = &section.groups;
@@ -274,6 +301,11 @@ impl<'a> Search<'a> {
             return;
         }
         let block = group * LANES + child;
+        let nodes = &section.nodes[block];
+        let common = self.common_term(section, &section.blocks, (group, child), nodes[0]);
+        if self.hopeless(low[child] + common.unwrap_or(0.0), index_min, best) {
+            return;
+        }
         let (view, terms) = (&self.scratch.views[at], &self.scratch.terms[at]);
         let found = keys(section, self.mode, view, terms, block);
         let max = best.key_max(self.mode);
@@ -281,14 +313,13 @@ impl<'a> Search<'a> {
         for (lane, key) in found.iter().enumerate() {
             hits |= u32::from(*key <= max) << lane;
         }
-        let nodes = &section.nodes[block];
         while hits != 0 {
             let lane = hits.trailing_zeros() as usize;
             hits &= hits - 1;
             let (mut key, node) = (found[lane], nodes[lane]);
-            // The bounds leave it out: it is never below 0.
-            if key < f64::INFINITY && self.scorer.demand.is_some() {
-                key += self.scorer.fragment_term(node as usize, self.request.amounts);
+            if key < f64::INFINITY {
+                let own = || self.scorer.fragment_term(node as usize, self.request.amounts);
+                key += common.unwrap_or_else(own);
             }
             if key > max {
                 continue;

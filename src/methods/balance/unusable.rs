@@ -32,6 +32,11 @@ impl Demand {
         Self { cpu, gpu, most: most.as_f64(), costs, width: gpus + 1, mix }
     }
 
+    /// Dimensions whose free amounts alone a node's [`term`](Self::term) depends on.
+    pub(super) fn dims(&self) -> [usize; 2] {
+        [self.cpu, self.gpu]
+    }
+
     /// Expected GPUs that are free and of no use, thousandths.
     fn unusable(&self, cpus: u64, gpus: u64) -> f64 {
         let (cpu_milli, whole) = (cpus.saturating_mul(1000), [WHOLE; GPUS_MAX]);
