@@ -122,8 +122,10 @@ impl<'a> Model<'a> {
         };
         model.set_classes(inputs);
         let arrays = model.arrays(inputs);
-        let mut foreign = foreign_cpus(inputs, &arrays);
-        model.give_back(inputs, &arrays, &mut foreign, horizon_s);
+        let own: HashSet<u32> =
+            arrays.iter().flat_map(|array| &array.running).map(|(_, job)| job.id).collect();
+        let mut foreign = foreign_cpus(inputs, &arrays, &own);
+        model.give_back(inputs, &own, &mut foreign, horizon_s);
         for (node, class) in model.class_of.iter().enumerate() {
             let up = inputs.snapshot.nodes.get(node).is_some_and(|n| n.available);
             if let (true, Some(class), Some(usage)) =
@@ -165,11 +167,10 @@ impl<'a> Model<'a> {
     fn give_back(
         &mut self,
         inputs: &Inputs<'_>,
-        arrays: &[Array<'_>],
+        own: &HashSet<u32>,
         foreign: &mut [u64],
         horizon_s: f64,
     ) {
-        let own = own_jobs(arrays);
         let now_s = i64::try_from(inputs.now_ms / 1000).unwrap_or(i64::MAX);
         for end in inputs.outlook.ends.iter().filter(|end| !own.contains(&end.job.id)) {
             let left_s = as_f64(end.end_s.saturating_sub(now_s).max(0).unsigned_abs());
@@ -477,9 +478,8 @@ fn waits(inputs: &Inputs<'_>, bag: &Bag<'_>) -> bool {
 /// CPUs by node that others than the arrays' tasks hold, by the poll that saw the tasks: the mirror
 /// may know of starts since. The poll's nodes can be older or newer than its jobs, so that what a
 /// node says is in use counts only where another job is on it.
-fn foreign_cpus(inputs: &Inputs<'_>, arrays: &[Array<'_>]) -> Vec<u64> {
+fn foreign_cpus(inputs: &Inputs<'_>, arrays: &[Array<'_>], own: &HashSet<u32>) -> Vec<u64> {
     let snapshot = inputs.snapshot;
-    let own = own_jobs(arrays);
     let mut foreign = vec![0; snapshot.nodes.len()];
     let holds = |job: &&Job| matches!(job.state, JobState::Running | JobState::Suspended);
     for job in snapshot.jobs.iter().filter(holds).filter(|job| !own.contains(&job.id)) {
@@ -497,11 +497,6 @@ fn foreign_cpus(inputs: &Inputs<'_>, arrays: &[Array<'_>]) -> Vec<u64> {
         }
     }
     foreign
-}
-
-/// Ids of the arrays' running tasks.
-fn own_jobs(arrays: &[Array<'_>]) -> HashSet<u32> {
-    arrays.iter().flat_map(|array| &array.running).map(|(_, job)| job.id).collect()
 }
 
 /// Tasks of this need that the node holds when only these are on it.

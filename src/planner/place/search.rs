@@ -57,7 +57,7 @@ impl<'a> Search<'a> {
         let is_last = |node: &&NodeIdx| classes.is_some_and(|classes| classes.is_last(**node));
         let not_ready = (last, nodes.iter().filter(is_last).count());
         let candidates = self.candidates.count();
-        let terms = Vec::new();
+        let terms = Vec::new(); // Placer::explain() adds them
         Ok(Placement { nodes, candidates, needs, decision, terms, topology, not_ready })
     }
 
