@@ -209,26 +209,6 @@ fn append(
     Ok(())
 }
 
-/// Names that stand for names: two hostlists of as many names with white space between, in pairs;
-/// `room` falls by their number.
-///
-/// # Errors
-/// Fails with the text that was expected.
-pub fn pairs(text: &str, room: &mut usize) -> Result<Vec<(String, String)>, String> {
-    let words: Vec<&str> = text.split_whitespace().collect();
-    let [from, to] = words.as_slice() else {
-        return Err(format!("expected two hostlists with a space between, got {text:?}"));
-    };
-    let mut list =
-        |word: &str| expand_within(word, room).map_err(|error| format!("{word:?}: {error}"));
-    let (left, right) = (list(from)?, list(to)?);
-    if left.len() != right.len() {
-        let (many, other) = (left.len(), right.len());
-        return Err(format!("expected as many names on both sides, got {many} and {other}"));
-    }
-    Ok(left.into_iter().zip(right).collect())
-}
-
 /// The short form of `names`, in their order: neighbours that differ only in
 /// their last number share a bracket.
 ///

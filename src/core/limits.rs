@@ -116,10 +116,6 @@ pub const GANG_ARRAY_TASKS_MAX: u64 = 64;
 /// Longest wait of an array for the first plan that has it, milliseconds, where its
 /// tasks may wait at all.
 pub const FIRST_PLAN_WAIT_MS: u64 = 3000;
-/// Limits of the nodes' power: bits of a word.
-pub const POWER_CAPS_MAX: usize = 32;
-/// Longest wait of a job until the power of the nodes is known, where it is limited, milliseconds.
-pub const POWER_WAIT_MS: u64 = 10_000;
 /// Arrays in one plan of bags.
 pub const BAG_ARRAYS_MAX: usize = 2000;
 /// Arrays up to which every plan of bags searches from the result of each mode.
@@ -303,10 +299,6 @@ pub const RUNTIME_USER_STREAMS_MAX: u32 = 10_000;
 pub const DATA_URIS_MAX: usize = 1000;
 /// Bytes of the name of a dataset.
 pub const DATASET_NAME_BYTES_MAX: usize = 255;
-/// Datasets that the nodes together report.
-pub const DATASETS_MAX: usize = 200_000;
-/// Parts into which a dataset is cut that nodes report whole.
-pub const DATASET_PARTS: u64 = 64;
 /// Bytes of the file that `data_jobs.locations` names.
 pub const LOCATIONS_BYTES_MAX: u64 = 32 << 20;
 /// Splits of one input.

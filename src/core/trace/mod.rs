@@ -8,6 +8,7 @@ pub mod sacct;
 pub mod spec;
 pub mod swf;
 
+use std::collections::BTreeMap;
 use std::io::BufRead;
 
 use crate::limits::TRACE_LINE_BYTES_MAX;
@@ -40,6 +41,32 @@ impl TraceError {
     /// A line that cannot be read.
     pub fn line(line: u64, what: impl Into<String>) -> Self {
         Self::Line { line, what: what.into() }
+    }
+}
+
+/// Jobs that are left out, by reason: how many, and the first one.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Reasons(BTreeMap<&'static str, (u64, String)>);
+
+impl Reasons {
+    /// Adds a job.
+    pub fn add(&mut self, why: &'static str, job: &str) {
+        self.0.entry(why).or_insert_with(|| (0, job.to_owned())).0 += 1;
+    }
+
+    /// Number of jobs.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.0.values().map(|(jobs, _)| jobs).sum()
+    }
+
+    /// Reason, number of jobs and the first one, most jobs first.
+    #[must_use]
+    pub fn by_count(&self) -> Vec<(&'static str, u64, String)> {
+        let each = self.0.iter().map(|(why, (jobs, first))| (*why, *jobs, first.clone()));
+        let mut all: Vec<_> = each.collect();
+        all.sort_by_key(|(_, jobs, _)| std::cmp::Reverse(*jobs));
+        all
     }
 }
 

@@ -28,10 +28,20 @@ pub struct SwfJob {
     pub requested: i64,
     /// Field 9, seconds.
     pub request_s: i64,
+    /// Field 11; see [`SwfJob::is_part`].
+    pub status: i64,
     /// Field 12.
     pub user: i64,
     /// Field 14.
     pub executable: i64,
+}
+
+impl SwfJob {
+    /// True for a line of a part of a job that was swapped out or checkpointed: it goes on, or this
+    /// was its last part and it ended well or not. Most logs have a line of the whole job too.
+    pub fn is_part(&self) -> bool {
+        (2..=4).contains(&self.status)
+    }
 }
 
 /// The machine's size by the header; 0 where it gives none.
@@ -114,8 +124,18 @@ fn job_of(line: u64, text: &str) -> Result<SwfJob, TraceError> {
         return Err(TraceError::line(line, what));
     }
     let [number, submit_s, _, run_s, allocated, _, _, requested, request_s, ..] = values;
-    let [.., user, _, executable, _, _, _, _] = values;
-    Ok(SwfJob { number, submit_s, run_s, allocated, requested, request_s, user, executable })
+    let [.., status, user, _, executable, _, _, _, _] = values;
+    Ok(SwfJob {
+        number,
+        submit_s,
+        run_s,
+        allocated,
+        requested,
+        request_s,
+        status,
+        user,
+        executable,
+    })
 }
 
 /// A whole number, or a decimal number cut to one; up to where a double holds every whole number,

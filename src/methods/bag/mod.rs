@@ -24,6 +24,7 @@ mod online;
 mod planner;
 mod power;
 mod problem;
+pub mod slots;
 mod totals;
 
 pub use answer::{Answer, Explanation, Final, ModeResult, UserAnswer};

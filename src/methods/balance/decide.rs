@@ -41,6 +41,7 @@ impl Engine {
                 nodes: without(candidates, decision.choices()),
                 amounts: request.amounts.to_vec(),
                 whole_node: request.whole_node,
+                span: request.span,
                 score: last.score,
             }));
         }
@@ -133,8 +134,9 @@ impl Engine {
         let Some(others) = decision.others.take() else { return };
         self.ensure_index();
         let Some(index) = &self.index else { return };
-        let Others { nodes, amounts, whole_node, score } = &*others;
-        let request = Request { whole_node: *whole_node, ..Request::new(amounts) };
+        let Others { nodes, amounts, whole_node, span, score } = &*others;
+        let (whole_node, span) = (*whole_node, *span);
+        let request = Request { whole_node, span, ..Request::new(amounts) };
         let weights = &decision.weights;
         let (candidates, mask, request) = (nodes, Some(nodes), &request);
         let ask = Ask { index, candidates, mask, request, weights, poll_start: 0 };

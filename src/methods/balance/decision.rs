@@ -33,6 +33,15 @@ impl Default for Holding {
     }
 }
 
+/// Time for which a job may run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// Now, Unix seconds.
+    pub now_s: u64,
+    /// Time limit of the job, seconds.
+    pub limit_s: u64,
+}
+
 /// A job's request.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
@@ -48,13 +57,16 @@ pub struct Request<'a> {
     pub holding: Holding,
     /// Whether [`Engine::find_runner_up`](super::Engine::find_runner_up) may follow.
     pub runner_up: bool,
+    /// Time for which the job would run; `None`: when nodes come free counts for nothing.
+    pub span: Option<Span>,
 }
 
 impl<'a> Request<'a> {
     /// A job of one node that has not waited yet.
     #[must_use]
     pub fn new(amounts: &'a [Amount]) -> Self {
-        Self { amounts, nodes: 1, whole_node: false, holding: Holding::After(0), runner_up: false }
+        let holding = Holding::After(0);
+        Self { amounts, nodes: 1, whole_node: false, holding, runner_up: false, span: None }
     }
 }
 
@@ -129,6 +141,7 @@ pub struct Others {
     pub(super) nodes: NodeSet,
     pub(super) amounts: Vec<Amount>,
     pub(super) whole_node: bool,
+    pub(super) span: Option<Span>,
     /// Score of the last chosen node.
     pub(super) score: f64,
 }

@@ -180,6 +180,25 @@ impl Engine {
         Ok(())
     }
 
+    /// Sets when the last job of a node ends, Unix seconds; 0: none is known.
+    ///
+    /// # Errors
+    /// Fails when the node does not fit the engine.
+    pub fn set_last_end(&mut self, node: NodeIdx, last_s: u64) -> Result<(), EngineError> {
+        let at = self.check_node(node)?;
+        self.note_last_end(node, last_s);
+        self.update_index(at);
+        Ok(())
+    }
+
+    /// [`set_last_end`](Self::set_last_end) of a node whose use is changed next: the index takes
+    /// both at once.
+    pub fn note_last_end(&mut self, node: NodeIdx, last_s: u64) {
+        if let Some(last) = self.scorer.nodes.last_s.get_mut(node.at()) {
+            *last = last_s as f64;
+        }
+    }
+
     fn update_index(&mut self, at: usize) {
         if let Some(index) = &mut self.index {
             index.update(&self.scorer.nodes, at);

@@ -35,6 +35,8 @@ pub(super) struct Bounds {
     /// Empty in a uniform section, as is `reciprocal_max`.
     pub(super) reciprocal_min: Vec<Lane>,
     pub(super) reciprocal_max: Vec<Lane>,
+    /// The latest of the nodes' last ends, by parent.
+    pub(super) last_max: Vec<Lane>,
     /// Least and largest node index, by parent.
     pub(super) index_min: Vec<[u32; LANES]>,
     pub(super) index_max: Vec<[u32; LANES]>,
@@ -59,6 +61,8 @@ pub(super) struct Section {
     pub(super) free: Vec<Lane>,
     /// `1 / total`; empty in a uniform section.
     pub(super) reciprocal: Vec<Lane>,
+    /// Last end of the jobs of each node, by block and lane, Unix seconds.
+    pub(super) last: Vec<Lane>,
     /// Children: blocks; parents: groups.
     pub(super) blocks: Bounds,
     /// Children: groups; parents: only for storage.
@@ -148,6 +152,7 @@ impl Section {
             value: vec![[0.0; LANES]; lanes],
             free: vec![[NOTHING_FREE; LANES]; lanes],
             reciprocal: if varied { vec![[0.0; LANES]; lanes] } else { Vec::new() },
+            last: vec![[0.0; LANES]; blocks],
             blocks: Bounds::new(groups, dims.len(), varied),
             groups: Bounds::new(groups.div_ceil(LANES), dims.len(), varied),
             dims,
@@ -167,6 +172,7 @@ impl Section {
         let at = self.nodes[block][lane] as usize;
         let base = at * all.dims;
         let width = self.dims.len();
+        self.last[block][lane] = all.last_s[at];
         for (slot, &dim) in self.dims.iter().enumerate() {
             let contrast = all.contrast[base + slot];
             self.value[block * width + slot][lane] = match mode {
@@ -198,6 +204,7 @@ impl Section {
                 (bounds.reciprocal_min[to][child], bounds.reciprocal_max[to][child]) = (low, high);
             }
         }
+        self.blocks.last_max[group][child] = range(&self.last[block][..filled]).1;
         let filled = &nodes[..filled];
         let bounds = &mut self.blocks;
         bounds.index_min[group][child] = filled.iter().copied().min().unwrap_or(NO_NODE);
@@ -222,6 +229,7 @@ impl Section {
                 to.reciprocal_max[up][child] = range(&from.reciprocal_max[at][..count]).1;
             }
         }
+        to.last_max[parent][child] = range(&from.last_max[group][..count]).1;
         let index_min = from.index_min[group][..count].iter().copied().min();
         to.index_min[parent][child] = index_min.unwrap_or(NO_NODE);
         let index_max = from.index_max[group][..count].iter().copied().max();
@@ -252,6 +260,7 @@ impl Bounds {
             free_max: lanes(NOTHING_FREE),
             reciprocal_min: optional(),
             reciprocal_max: optional(),
+            last_max: vec![[0.0; LANES]; parents],
             index_min: vec![[NO_NODE; LANES]; parents],
             index_max: vec![[0; LANES]; parents],
             idle: vec![0; parents],

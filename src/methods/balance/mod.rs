@@ -27,6 +27,7 @@ mod answer;
 mod chart;
 mod decide;
 mod decision;
+mod ends;
 mod engine;
 pub mod fragment;
 mod index;
@@ -45,7 +46,7 @@ mod unusable;
 
 pub use answer::{Answer, JobExplain, NodeUse, Placement, Second};
 pub use chart::chart;
-pub use decision::{Branch, Choice, Decision, Holding, Others, Outcome, Request, RunnerUp};
+pub use decision::{Branch, Choice, Decision, Holding, Others, Outcome, Request, RunnerUp, Span};
 pub use engine::{Engine, EngineError};
 pub use params::{Mode, NoImprovement, Params, Sources};
 pub use problem::Problem;

@@ -24,6 +24,8 @@ pub(super) struct Nodes {
     pub(super) contrast: Vec<f64>,
     /// Usage, laid out alike.
     pub(super) usage_of: Vec<f64>,
+    /// Last end of the jobs on each node, Unix seconds; 0: none is known.
+    pub(super) last_s: Vec<f64>,
     pub(super) kind: Vec<u32>,
     /// Dimensions with a total above zero, ascending, by kind of node.
     pub(super) kinds: Vec<Vec<usize>>,
@@ -48,6 +50,7 @@ impl Nodes {
             reciprocal: vec![0.0; len * dims],
             contrast: vec![0.0; len * dims],
             usage_of: vec![0.0; len * dims],
+            last_s: vec![0.0; len],
             kind: vec![0; len],
             kinds: vec![Vec::new()],
             kind_numbers: BTreeMap::from([(Vec::new(), 0)]),

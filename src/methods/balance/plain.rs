@@ -3,6 +3,7 @@
 //! indexed search has to agree with.
 
 use super::decision::{Branch, Choice, Decision, Outcome, Request, least, runner_up};
+use super::ends::Growth;
 use super::engine::Engine;
 use super::score::View;
 use phalanx_core::{NodeIdx, NodeSet};
@@ -54,6 +55,7 @@ impl Engine {
         if amounts.len() != nodes.dims || !nodes.cluster_fits(amounts) {
             return Vec::new();
         }
+        let growth = Growth::of(&scorer.params, request);
         let mut views = vec![View::default(); nodes.kinds.len()];
         for (view, dims) in views.iter_mut().zip(&nodes.kinds) {
             view.fill(nodes, &scorer.params.best, dims, amounts, weights);
@@ -63,7 +65,10 @@ impl Engine {
             .take_while(|node| node.at() < nodes.len)
             .filter(|node| !request.whole_node || nodes.is_idle(node.at()))
             .filter(|node| nodes.fits(node.at(), amounts))
-            .map(|node| scorer.figures(node, &views[nodes.kind[node.at()] as usize], amounts))
+            .map(|node| {
+                let view = &views[nodes.kind[node.at()] as usize];
+                scorer.figures(node, view, amounts, growth.as_ref())
+            })
             .collect()
     }
 

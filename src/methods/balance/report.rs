@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Figures for people: dispersion of a node as it is, weights by source.
 
+use super::decision::{Request, Span};
+use super::ends::Growth;
 use super::engine::Engine;
 use super::params::Mode;
 use super::terms::TERMS;
@@ -52,6 +54,7 @@ impl Engine {
         node: usize,
         amounts: &[Amount],
         weights: &[f64],
+        span: Option<Span>,
     ) -> Vec<(&'static str, f64)> {
         let lengths = amounts.len() == self.dims() && weights.len() == self.dims();
         if self.params().mode == Mode::Seed || node >= self.len() || !lengths {
@@ -77,6 +80,10 @@ impl Engine {
         terms.extend(lines);
         if self.scorer.demand.is_some() {
             terms.push(("fragment", self.scorer.fragment_term(node, amounts)));
+        }
+        let request = Request { span, ..Request::new(amounts) };
+        if let Some(growth) = Growth::of(self.params(), &request) {
+            terms.push(("ends", growth.term(self.scorer.nodes.last_s[node])));
         }
         terms
     }
@@ -125,12 +132,15 @@ mod tests {
     fn terms_add_up_to_the_score_and_dispersions_agree() {
         for request in [[4u64, 16, 0], [8, 16, 1], [1, 100, 0]] {
             let amounts: Vec<Amount> = request.iter().map(|&n| Amount::saturating(n)).collect();
+            let span = Some(Span { now_s: 1_000, limit_s: 600 });
+            let request = Request { span, ..Request::new(&amounts) };
             let mut best = engine(Mode::Best);
+            best.set_last_end(NodeIdx::new(0), 1_200).unwrap();
             let mut seed = engine(Mode::Seed);
-            let decision = best.decide(&NodeSet::full(2), &Request::new(&amounts)).unwrap();
+            let decision = best.decide(&NodeSet::full(2), &request).unwrap();
             for choice in decision.choices() {
                 let at = choice.node.at();
-                let terms = best.score_terms(at, &amounts, &decision.weights);
+                let terms = best.score_terms(at, &amounts, &decision.weights, request.span);
                 let sum: f64 = terms.iter().map(|(_, term)| term).sum();
                 assert!((sum - choice.score).abs() < 1e-12, "{sum} {}", choice.score);
             }
@@ -139,7 +149,7 @@ mod tests {
                 let at = choice.node.at();
                 let dispersion = seed.dispersion(at, &decision.weights).unwrap();
                 assert!((dispersion - choice.before).abs() < 1e-12);
-                assert!(seed.score_terms(at, &amounts, &decision.weights).is_empty());
+                assert!(seed.score_terms(at, &amounts, &decision.weights, None).is_empty());
             }
         }
     }

@@ -3,6 +3,7 @@
 
 use super::TIE;
 use super::decision::{Branch, Choice, Request};
+use super::ends::Growth;
 use super::nodes::Nodes;
 use super::params::{Mode, NoImprovement, Params};
 use super::score::View;
@@ -40,7 +41,13 @@ impl Scorer {
     }
 
     /// Dispersion of a node before and after the job, and its score.
-    pub(super) fn figures(&self, node: NodeIdx, view: &View, amounts: &[Amount]) -> Choice {
+    pub(super) fn figures(
+        &self,
+        node: NodeIdx,
+        view: &View,
+        amounts: &[Amount],
+        growth: Option<&Growth>,
+    ) -> Choice {
         let nodes = &self.nodes;
         let own = node.at() * nodes.dims..node.at() * nodes.dims + view.amounts.len();
         let (contrast, reciprocal) = (&nodes.contrast[own.clone()], &nodes.reciprocal[own.clone()]);
@@ -52,7 +59,8 @@ impl Scorer {
         let score = match self.params.mode {
             Mode::Seed => after,
             Mode::Best => {
-                let key = view.score_key(&nodes.usage_of[own], reciprocal);
+                let mut key = view.score_key(&nodes.usage_of[own], reciprocal);
+                key += growth.map_or(0.0, |growth| growth.term(nodes.last_s[node.at()]));
                 key + self.fragment_term(node.at(), amounts)
             }
         };

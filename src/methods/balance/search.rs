@@ -8,6 +8,7 @@
 
 use super::TIE;
 use super::decision::{Choice, Request, least, order};
+use super::ends::Growth;
 use super::index::{Bounds, Index, LANES, Lane, NO_NODE, Section};
 use super::params::Mode;
 use super::score::{Terms, View, change_bounds, key_bounds, keys, score_of};
@@ -39,6 +40,7 @@ pub(super) struct Search<'a> {
     poll_start: usize,
     mode: Mode,
     hold: bool,
+    growth: Option<Growth>,
 }
 
 /// Inputs of a decision.
@@ -161,13 +163,14 @@ impl<'a> Search<'a> {
             }
         }
         let hold = scorer.holds(request);
-        Self { scorer, index, scratch, candidates, request, poll_start, mode, hold }
+        let growth = Growth::of(&scorer.params, request);
+        Self { scorer, index, scratch, candidates, request, poll_start, mode, hold, growth }
     }
 
     /// The figures of one node.
     pub(super) fn figures(&self, node: NodeIdx) -> Choice {
         let view = &self.scratch.views[self.index.section_of(node.at())];
-        self.scorer.figures(node, view, self.request.amounts)
+        self.scorer.figures(node, view, self.request.amounts, self.growth.as_ref())
     }
 
     /// Whether `node` may be chosen at all.
@@ -221,7 +224,8 @@ impl<'a> Search<'a> {
             let count = section.group_count();
             for parent in 0..count.div_ceil(LANES) {
                 let bounds = &section.groups;
-                let low = key_bounds(bounds, section, self.mode, view, terms, parent);
+                let mut low = key_bounds(bounds, section, self.mode, view, terms, parent);
+                self.add_growth(&bounds.last_max[parent], &mut low);
                 let children = (count - parent * LANES).min(LANES);
                 for (child, &bound) in low[..children].iter().enumerate() {
                     let group = parent * LANES + child;
@@ -234,6 +238,12 @@ impl<'a> Search<'a> {
             }
         }
         groups
+    }
+
+    fn add_growth(&self, last_s: &Lane, keys: &mut Lane) {
+        if let Some(growth) = &self.growth {
+            growth.add(last_s, keys);
+        }
     }
 
     /// Whether the child may hold a node for a whole-node request.
@@ -268,7 +278,8 @@ impl<'a> Search<'a> {
             return;
         }
         let (view, terms) = (&self.scratch.views[at], &self.scratch.terms[at]);
-        let low = key_bounds(&section.blocks, section, self.mode, view, terms, group);
+        let mut low = key_bounds(&section.blocks, section, self.mode, view, terms, group);
+        self.add_growth(&section.blocks.last_max[group], &mut low);
         let children = (section.block_count() - group * LANES).min(LANES);
         let first = (0..children).min_by(|&a, &b| low[a].total_cmp(&low[b])).unwrap_or(0);
         self.visit_block(at, group, first, &low, accepting, best);
@@ -307,7 +318,8 @@ impl<'a> Search<'a> {
             return;
         }
         let (view, terms) = (&self.scratch.views[at], &self.scratch.terms[at]);
-        let found = keys(section, self.mode, view, terms, block);
+        let mut found = keys(section, self.mode, view, terms, block);
+        self.add_growth(&section.last[block], &mut found);
         let max = best.key_max(self.mode);
         let mut hits = 0u32;
         for (lane, key) in found.iter().enumerate() {

@@ -32,6 +32,8 @@ pub struct BestParams {
     /// Cost of free GPUs that pending requests can no longer use, at least 0;
     /// dimensionless.
     pub fragment: f64,
+    /// Cost of a node being busy for longer, by the job's whole limit, at least 0; dimensionless.
+    pub ends: f64,
     /// Mean score by which a multi-node job on nodes of equal totals may be
     /// worse than on differing ones and still is preferred; at least 0.
     pub gang: f64,
@@ -40,7 +42,7 @@ pub struct BestParams {
 impl Default for BestParams {
     /// Tuned on the packing experiment (`phalanx-bench balance-packing`).
     fn default() -> Self {
-        Self { sharpness: 4, packing: 0.2, stranding: 1.5, fragment: 1.0, gang: 0.05 }
+        Self { sharpness: 4, packing: 0.2, stranding: 1.5, fragment: 1.0, ends: 1.0, gang: 0.05 }
     }
 }
 

@@ -12,6 +12,7 @@
 
 mod answer;
 pub mod capability;
+mod flow;
 mod items;
 mod partition;
 mod problem;
@@ -60,8 +61,8 @@ pub fn solve(problem: &Problem) -> Result<Answer, InputError> {
     };
     let replicas = problem::replicas(items, &index);
     let weights: Vec<u64> = items.iter().map(|item| item.weight).collect();
-    let mut placed = items::Placement::initial(problem.nodes.len(), &weights, &replicas);
     let target = targets(weights.iter().sum(), &problem.capability);
+    let mut placed = items::Placement::initial(&target, &weights, &replicas);
     let moves = placed.balance(&target).into_iter().map(named).collect();
     let mut parts: Vec<(String, Vec<String>)> =
         problem.nodes.iter().map(|node| (node.clone(), Vec::new())).collect();

@@ -74,8 +74,20 @@ impl Row {
     /// Whether it ended, as far as the accounting knows.
     #[must_use]
     pub fn is_ended(&self) -> bool {
-        let going = ["PENDING", "RUNNING", "SUSPENDED", "RESIZING", "COMPLETING", "CONFIGURING"];
-        !going.contains(&self.state.as_str()) && self.end_s.is_some()
+        !self.is_waiting() && !self.is_going() && self.end_s.is_some()
+    }
+
+    /// Whether it still waits.
+    #[must_use]
+    pub fn is_waiting(&self) -> bool {
+        self.state == "PENDING"
+    }
+
+    /// Whether it still runs, or holds its nodes in some other way.
+    #[must_use]
+    pub fn is_going(&self) -> bool {
+        let going = ["RUNNING", "SUSPENDED", "RESIZING", "COMPLETING", "CONFIGURING"];
+        going.contains(&self.state.as_str())
     }
 
     /// Takes what a step says more. Slurm counts the energy of a job's steps but

@@ -17,6 +17,9 @@ use phalanx_core::limits::{
     BISECT_EXACT_BLOCKS_MAX, BISECT_EXACT_CORES_MAX, BISECT_EXACT_JOBS_MAX,
 };
 
+/// Part by which sums of work may be rounded up.
+const ROUNDING: f64 = 1e-12;
+
 /// Whether the problem is small enough.
 ///
 /// # Errors
@@ -202,10 +205,12 @@ impl Search<'_, '_> {
             return false;
         }
         let jobs = |open: usize| (0..usize::BITS as usize).filter(move |q| open >> q & 1 == 1);
-        let cores: usize = free.iter().map(Vec::len).sum();
-        let busy: f64 = free.iter().flatten().map(|at| at.max(start)).sum();
+        // Work fits only where a core is free before the best end; one that is busy for longer
+        // need not work at all.
+        let before = self.best - SLACK_MS;
+        let room: f64 = free.iter().flatten().map(|at| (before - at.max(start)).max(0.0)).sum();
         let work: f64 = jobs(open).take(self.area.len()).map(|q| self.area[q]).sum();
-        if (busy + work) / cores as f64 >= self.best - SLACK_MS {
+        if room <= work * (1.0 - ROUNDING) {
             return true;
         }
         for q in jobs(open) {

@@ -4,7 +4,7 @@
 
 use phalanx_core::{Amount, NodeIdx, NodeSet, Scale};
 use phalanx_methods::balance::{
-    Branch, Decision, Engine, Holding, Mode, NoImprovement, Outcome, Params, Request, Sources,
+    Branch, Decision, Engine, Holding, Mode, NoImprovement, Outcome, Params, Request, Sources, Span,
 };
 
 const ONLY_USAGE: Sources = Sources { initial: false, pending: false, usage: true };
@@ -327,4 +327,31 @@ fn scaled_amounts_fill_a_node_exactly() {
         engine.commit(&Request::new(&request), &decision).unwrap();
     }
     assert_eq!(engine.used(NodeIdx::new(0), 0), amount(0.3));
+}
+
+/// 5 (c), ends: of alike nodes the job goes where it makes the last end grow least, by parts of its
+/// own limit; where none grows, to the fuller one.
+#[test]
+fn a_job_goes_where_the_last_end_grows_least() {
+    let params = Params { mode: Mode::Best, ..Params::default() };
+    let busy = [48, 32, 16].map(|cpus| [cpus, 0]);
+    let nodes: Vec<(&[u64], &[u64])> = busy.iter().map(|used| (&[64, 4][..], &used[..])).collect();
+    let mut engine = engine(&nodes, params);
+    // The fuller, the shorter: busy for 1, 3, 5 hours.
+    for (at, hours) in [1, 3, 5].into_iter().enumerate() {
+        engine.set_last_end(NodeIdx::new(at), 3_600 * hours).unwrap();
+    }
+    let amounts = amounts(&[8, 0]);
+    let mut choose = |hours: u64| {
+        let span = Some(Span { now_s: 0, limit_s: 3_600 * hours });
+        let request = Request { span, ..Request::new(&amounts) };
+        let decision = engine.decide(&NodeSet::full(3), &request).unwrap();
+        let node = decision.choices()[0].node.at();
+        let terms = engine.score_terms(node, &amounts, &decision.weights, span);
+        (node, terms.iter().find(|(name, _)| *name == "ends").unwrap().1)
+    };
+    assert_eq!(choose(1), (0, 0.0));
+    assert_eq!(choose(3), (1, 0.0));
+    assert_eq!(choose(4), (2, 0.0));
+    assert_eq!(choose(10), (2, 0.5));
 }

@@ -115,8 +115,8 @@ fn items_form() {
     );
 }
 
-/// Nodes at first: n0 has a, e, f; n1 has b, d; n2 has c. One item that leaves n0 can go to n1,
-/// which has its data; f has its data nowhere else.
+/// Three of a, b, d and e, which n1 holds, stay there and one must go; f has its data on n0 alone,
+/// which gets nothing; c moves aside to n2.
 #[test]
 fn items_move_to_their_replicas() {
     let item = |id: &str, replicas: &[&str]| json!({"id": id, "replicas": replicas});
@@ -131,9 +131,20 @@ fn items_move_to_their_replicas() {
     let answer = run(json!({"nodes": ["n0", "n1", "n2"], "capability": [0, 1, 1],
         "items": items}));
     assert_eq!(answer["target"], json!([0, 3, 3]));
-    let wanted = json!({"n1": ["a", "b", "d"], "n2": ["c", "e", "f"]});
+    let wanted = json!({"n1": ["b", "d", "e"], "n2": ["a", "c", "f"]});
     assert_eq!(answer["partition"], wanted);
     assert_eq!(answer["remote_items"], 2);
+}
+
+/// x must leave n0 for n1, so that y, which n1 and n2 hold, goes to n2: no node gets what it lacks.
+#[test]
+fn a_chain_makes_room() {
+    let item = |id: &str, replicas: &[&str]| json!({"id": id, "replicas": replicas});
+    let items = [item("w", &["n0"]), item("x", &["n0", "n1"]), item("y", &["n1", "n2"])];
+    let answer = run(json!({"nodes": ["n0", "n1", "n2"], "capability": [1, 1, 1],
+        "items": items}));
+    assert_eq!(answer["partition"], json!({"n0": ["w"], "n1": ["x"], "n2": ["y"]}));
+    assert_eq!((&answer["remote_items"], &answer["transfers"]), (&json!(0), &json!([])));
 }
 
 #[test]

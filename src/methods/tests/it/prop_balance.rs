@@ -10,7 +10,7 @@ use phalanx_methods::balance::fragment::Want;
 use phalanx_methods::balance::pending::{Lack, PendingCounts};
 use phalanx_methods::balance::{
     Branch, Decision, Engine, Holding, Mode, NoImprovement, Outcome, Params, Problem, Request,
-    Sources, solve,
+    Sources, Span, solve,
 };
 use phalanx_methods::verify;
 use proptest::prelude::*;
@@ -151,6 +151,8 @@ fn request<'a>(amounts: &'a [Amount], nodes: usize, rng: &mut Rng) -> Request<'a
         whole_node: rng.random_range(0..6) == 0,
         holding: Holding::After(rng.random_range(0..15)),
         runner_up: rng.random_range(0..3) == 0,
+        span: (rng.random_range(0..3) > 0)
+            .then(|| Span { now_s: NOW_S, limit_s: 600 * rng.random_range(0..20) }),
         ..Request::new(amounts)
     }
 }
@@ -164,11 +166,19 @@ fn want(rng: &mut Rng) -> Want {
     }
 }
 
+/// A time by which jobs ask.
+const NOW_S: u64 = 1_000_000;
+
+/// A last end: none, one that has passed, or one ahead; often the same.
+fn last_end(rng: &mut Rng) -> u64 {
+    if rng.random_range(0..4) == 0 { 0 } else { NOW_S - 600 + 600 * rng.random_range(0..30) }
+}
+
 /// Changes that the daemon's events make.
 fn disturb(engine: &mut Engine, totals: &[Vec<u64>], shape: &Shape, rng: &mut Rng) {
     let node = NodeIdx::new(rng.random_range(0..totals.len()));
     let more = shape.request(rng);
-    match rng.random_range(0..9) {
+    match rng.random_range(0..12) {
         0 => engine.add_used(node, &more).unwrap(),
         1 => engine.sub_used(node, &more).unwrap(),
         2 => engine.set_node(node, &amounts(&totals[node.at()]), &more).unwrap(),
@@ -182,6 +192,11 @@ fn disturb(engine: &mut Engine, totals: &[Vec<u64>], shape: &Shape, rng: &mut Rn
         }
         4 => engine.set_poll_start(rng.random_range(0..totals.len())),
         5 => engine.maintain(),
+        9 | 10 => engine.set_last_end(node, last_end(rng)).unwrap(),
+        11 => {
+            engine.note_last_end(node, last_end(rng));
+            engine.add_used(node, &more).unwrap();
+        }
         _ => {}
     }
 }
@@ -190,6 +205,9 @@ fn compare(shape: &Shape, mode: Mode) -> Result<(), TestCaseError> {
     let mut rng = Rng::seed_from_u64(shape.seed);
     let (totals, used) = shape.cluster(&mut rng);
     let mut engine = engine(&totals, &used, params(mode, &mut rng));
+    for at in 0..shape.nodes {
+        engine.set_last_end(NodeIdx::new(at), last_end(&mut rng)).unwrap();
+    }
     for _ in 0..24 {
         let set = candidates(shape.nodes, &mut rng);
         let amounts = shape.request(&mut rng);

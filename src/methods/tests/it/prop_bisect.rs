@@ -21,18 +21,38 @@ fn run(text: &str, mode: Mode) -> Value {
 /// Size and hosts (as bits) of each block.
 type Blocks = Vec<(u32, u32)>;
 
-/// Problems that mode `exact` can do.
-fn problems(start: &'static str) -> impl Strategy<Value = String> {
-    let hosts = proptest::collection::vec((1_usize..3, 0_usize..2), 1..4);
-    let block = (10_u32..100, 1_u32..8);
-    let job = (5_u32..60, proptest::collection::vec(block, 1..6));
-    let jobs = proptest::collection::vec(job, 1..5);
-    (hosts, jobs, 0_u32..4, 1_u8..4, prop_oneof![Just(20.0), Just(125.0)]).prop_map(
+/// Milliseconds until a core is free: now, soon, alike, or after all the work of a problem.
+fn waits() -> impl Strategy<Value = u32> {
+    let late = prop_oneof![Just(100_000), Just(1_000_000)];
+    prop_oneof![4 => Just(0), 2 => Just(700), 1 => 0_u32..5000, 3 => late]
+}
+
+/// Cores of each host, at most so many in all; some hosts have none.
+fn hosts(most: usize) -> impl Strategy<Value = Vec<Vec<u32>>> {
+    let host = proptest::collection::vec(waits(), 0..3);
+    proptest::collection::vec(host, 1..4).prop_map(move |mut hosts| {
+        while hosts.iter().map(Vec::len).sum::<usize>() > most {
+            hosts.iter_mut().rev().find(|host| !host.is_empty()).map(Vec::pop);
+        }
+        if hosts.iter().all(Vec::is_empty) {
+            hosts[0].push(0);
+        }
+        hosts
+    })
+}
+
+/// Problems that mode `exact` can do, with at most so many cores, jobs, and blocks of each.
+fn problems(start: &'static str, most: [usize; 3]) -> impl Strategy<Value = String> {
+    // Equal sizes and speeds make ties.
+    let block = (prop_oneof![Just(64), 10_u32..100], 1_u32..8);
+    let speed = prop_oneof![Just(10), 5_u32..60];
+    let job = (speed, proptest::collection::vec(block, 1..=most[2]));
+    let jobs = proptest::collection::vec(job, 1..=most[1]);
+    (hosts(most[0]), jobs, 0_u32..4, 1_u8..4, prop_oneof![Just(20.0), Just(125.0)]).prop_map(
         move |(hosts, jobs, alpha, moment, transfer)| {
             let count = hosts.len();
-            let host = |(k, (cores, late)): (usize, &(usize, usize))| {
-                let waits: Vec<usize> = (1..=*cores).map(|c| late * 700 * c).collect();
-                json!({"name": format!("h{k}"), "cores": cores, "available_ms": waits})
+            let host = |(k, waits): (usize, &Vec<u32>)| {
+                json!({"name": format!("h{k}"), "cores": waits.len(), "available_ms": waits})
             };
             let list: Vec<Value> = hosts.iter().enumerate().map(host).collect();
             let job = |(i, (speed, blocks)): (usize, &(u32, Blocks))| {
@@ -53,6 +73,105 @@ fn problems(start: &'static str) -> impl Strategy<Value = String> {
             .to_string()
         },
     )
+}
+
+/// Ways to place one job: its cores, and the work of each.
+type Way = (Vec<usize>, Vec<f64>);
+
+/// Every set of cores and every deal of the blocks to it.
+fn ways(problem: &Value, job: &Value, cores: &[(String, f64)]) -> Vec<Way> {
+    let number = |value: &Value| value.as_f64().unwrap();
+    let mut ways = Vec::new();
+    for set in 1_usize..1 << cores.len() {
+        let chosen: Vec<usize> = (0..cores.len()).filter(|c| set >> c & 1 == 1).collect();
+        let keep = 1.0 - number(&problem["alpha"]) * (chosen.len() as f64 - 1.0);
+        if keep <= 0.0 {
+            continue;
+        }
+        let mut deals = vec![vec![0.0; chosen.len()]];
+        for block in job["blocks"].as_array().unwrap() {
+            let size = number(&block["size_mb"]);
+            let ms = |core: usize| {
+                let local = block["replicas"].as_array().unwrap().contains(&json!(cores[core].0));
+                let read = if local { 0.0 } else { size / number(&problem["transfer_mb_per_s"]) };
+                1000.0 * (size / (number(&job["speed_mb_per_s"]) * keep) + read)
+            };
+            let dealt = |deal: &Vec<f64>| {
+                let deal = deal.clone();
+                chosen.iter().enumerate().map(move |(at, &core)| (at, core, deal.clone()))
+            };
+            let longer = deals.iter().flat_map(dealt).map(|(at, core, mut deal)| {
+                deal[at] += ms(core);
+                deal
+            });
+            deals = longer.collect();
+        }
+        ways.extend(deals.into_iter().map(|deal| (chosen.clone(), deal)));
+    }
+    ways
+}
+
+/// The least makespan, by every order of the jobs and every way to place each.
+fn enumerate(text: &str) -> f64 {
+    fn place(gang: bool, left: &[Vec<Way>], free: &[f64], end: f64, best: &mut f64) {
+        if end >= *best {
+            return;
+        }
+        if left.is_empty() {
+            *best = end;
+        }
+        for (j, ways) in left.iter().enumerate() {
+            let mut rest = left.to_vec();
+            rest.remove(j);
+            for (cores, loads) in ways {
+                let start = cores.iter().map(|&core| free[core]).fold(0.0, f64::max);
+                let begin = |core: usize| if gang { start } else { free[core] };
+                let ends = cores.iter().zip(loads).map(|(&core, load)| begin(core) + load);
+                let done = ends.fold(0.0, f64::max);
+                let mut after = free.to_vec();
+                cores.iter().for_each(|&core| after[core] = done);
+                place(gang, &rest, &after, end.max(done), best);
+            }
+        }
+    }
+    let problem: Value = serde_json::from_str(text).unwrap();
+    let mut cores = Vec::new();
+    for host in problem["hosts"].as_array().unwrap() {
+        let name = host["name"].as_str().unwrap();
+        let waits = host["available_ms"].as_array().unwrap().iter();
+        cores.extend(waits.map(|wait| (name.to_owned(), wait.as_f64().unwrap())));
+    }
+    let gang = problem["start"] == "gang";
+    let of_job = |job| {
+        let mut all = ways(&problem, job, &cores);
+        if gang {
+            // Of the deals to a set of cores the one that ends first does as well as any.
+            let longest = |way: &Way| way.1.iter().copied().fold(0.0, f64::max);
+            all.sort_by(|a, b| a.0.cmp(&b.0).then(longest(a).total_cmp(&longest(b))));
+            all.dedup_by(|a, b| a.0 == b.0);
+        }
+        all
+    };
+    let jobs: Vec<Vec<Way>> = problem["jobs"].as_array().unwrap().iter().map(of_job).collect();
+    let free: Vec<f64> = cores.iter().map(|core| core.1).collect();
+    let mut best = f64::INFINITY;
+    place(gang, &jobs, &free, 0.0, &mut best);
+    best
+}
+
+/// Checks what an answer says to be proven against the true optimum.
+fn claims(text: &str, mode: Mode, optimum: f64) {
+    let problem: Problem<'_> = serde_json::from_str(text).unwrap();
+    let explained = Options { explain: true, ..options(mode) };
+    let answer = serde_json::to_value(solve(&problem, &explained).unwrap()).unwrap();
+    let makespan = evaluate(text, &answer);
+    let bound = answer["lower_bound_ms"].as_f64().unwrap();
+    assert!(makespan >= optimum - 1e-6 * optimum.max(1.0), "{mode:?}: {makespan} of {optimum}");
+    assert!(bound <= optimum + 1e-6 * optimum.max(1.0), "{mode:?}: bound {bound} of {optimum}");
+    let explain = &answer["explain"];
+    if explain["proven_optimal"] == true || explain["gap"] == 0.0 || mode == Mode::Exact {
+        assert!(close(makespan, optimum), "{mode:?}: {makespan} proven, optimum {optimum}");
+    }
 }
 
 fn close(a: f64, b: f64) -> bool {
@@ -128,7 +247,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
 
     #[test]
-    fn answers_hold_and_no_mode_beats_exact(text in problems("gang")) {
+    fn answers_hold_and_no_mode_beats_exact(text in problems("gang", [6, 4, 5])) {
         let [seed, best, exact] =
             [Mode::Seed, Mode::Best, Mode::Exact].map(|mode| run(&text, mode));
         let bound = seed["lower_bound_ms"].as_f64().unwrap();
@@ -139,9 +258,29 @@ proptest! {
     }
 
     #[test]
-    fn cores_that_begin_alone_hold(text in problems("async")) {
+    fn cores_that_begin_alone_hold(text in problems("async", [6, 4, 5])) {
         let [seed, best] = [Mode::Seed, Mode::Best].map(|mode| evaluate(&text, &run(&text, mode)));
         prop_assert!(best <= seed + 1e-6);
+    }
+}
+
+const MODES: [Mode; 5] = [Mode::Seed, Mode::Best, Mode::Exact, Mode::RoundRobin, Mode::Weighted];
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn what_is_proven_is_the_optimum(text in problems("gang", [4, 3, 3])) {
+        let optimum = enumerate(&text);
+        MODES.into_iter().for_each(|mode| claims(&text, mode, optimum));
+    }
+
+    #[test]
+    fn no_bound_of_cores_that_begin_alone_is_above_the_optimum(
+        text in problems("async", [3, 2, 3]),
+    ) {
+        let optimum = enumerate(&text);
+        claims(&text, Mode::Seed, optimum);
     }
 }
 

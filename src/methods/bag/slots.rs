@@ -1,0 +1,423 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Bags of whole tasks on whole slots, each free at a time of its own.
+//!
+//! The source counts a machine type as a fluid: a plan of 26 tasks on 8 slots takes 3.25 rounds.
+//! What runs takes 4, so that such a plan may earn less than no plan at all. Here the makespan is
+//! that of whole tasks. Of one bag only the times at which a slot can end a task are possible
+//! makespans, and up to each of them the cheapest slots are filled first: that is its optimum.
+//! Several bags are searched from given splits. No plan is worth less than list scheduling, which
+//! starts the next task wherever a slot comes free.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use phalanx_core::number::as_f64;
+
+/// Makespans that are considered for one bag; of more, every so many.
+const MAKESPANS_MAX: u64 = 4096;
+/// Splits that are held against the longest delay of a task.
+const CHECKS_MAX: usize = 256;
+/// Groups of slots that one search may advance: some ten milliseconds.
+const STEPS_MAX: u64 = 2_000_000;
+/// Tasks up to which list scheduling is followed; of more, rounds hardly matter.
+const LISTED_MAX: u64 = 100_000;
+/// Rounds of one bag that are followed one by one; those before are taken at once.
+const ROUNDS_MAX: u64 = 1024;
+/// Relative gain that counts as one.
+const BETTER: f64 = 1e-12;
+
+/// Slots of a machine type: their number, by the microsecond from which they are free.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Slots(BTreeMap<u64, u64>);
+
+impl Slots {
+    /// Adds `count` slots that are free from `at_us` on.
+    pub fn add(&mut self, at_us: u64, count: u64) {
+        if count > 0 {
+            *self.0.entry(at_us).or_default() += count;
+        }
+    }
+
+    /// Number of slots.
+    pub fn count(&self) -> u64 {
+        self.0.values().sum()
+    }
+
+    /// Tasks of `each_us` that end until then.
+    fn capacity(&self, each_us: u64, until_us: u64) -> u64 {
+        let of = |(at, count): (&u64, &u64)| count * (until_us.saturating_sub(*at) / each_us);
+        self.0.iter().map(of).fold(0, u64::saturating_add)
+    }
+
+    /// Starts tasks one after the other on the slot that is free first, and calls `began` with the
+    /// time and number of those that start together. Returns the end of the last.
+    fn run(&mut self, tasks: u64, each_us: u64, mut began: impl FnMut(u64, u64)) -> u64 {
+        let (mut left, mut end) = (tasks, 0);
+        let at_once = (tasks / self.count().max(1)).saturating_sub(ROUNDS_MAX);
+        if at_once > 0 {
+            let later = |(at, count): (u64, u64)| {
+                (0..at_once).for_each(|round| began(at + round * each_us, count));
+                (at + at_once * each_us, count)
+            };
+            left -= at_once * self.count();
+            self.0 = std::mem::take(&mut self.0).into_iter().map(later).collect();
+        }
+        while left > 0
+            && let Some((at, count)) = self.0.pop_first()
+        {
+            let taken = count.min(left);
+            began(at, taken);
+            left -= taken;
+            end = end.max(at.saturating_add(each_us));
+            self.add(at.saturating_add(each_us), taken);
+            self.add(at, count - taken);
+        }
+        end
+    }
+}
+
+/// A task of a bag on one machine type.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SlotTask {
+    /// Microseconds for which it takes a slot, at least 1.
+    pub each_us: u64,
+    /// Energy of the task.
+    pub joules: f64,
+}
+
+/// A bag: its tasks, and what one takes of each machine type; `None` where it may not run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SlotBag {
+    /// Number of tasks.
+    pub tasks: u64,
+    /// A task on each machine type.
+    pub on: Vec<Option<SlotTask>>,
+    /// Microseconds by which a plan may start its n-th task later than list scheduling does, and
+    /// end it later if it starts any later; `None`: any.
+    pub late_us: Option<u64>,
+}
+
+/// Tasks of each bag on each machine type.
+pub type Split = Vec<Vec<u64>>;
+
+/// Bags on machine types whose slots are free at different times.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct SlotProblem {
+    /// Machine types.
+    pub slots: Vec<Slots>,
+    /// Bags in the order in which their tasks start.
+    pub bags: Vec<SlotBag>,
+    /// Money of all tasks, also of those that run already, less the energy of these.
+    pub earned: f64,
+    /// Money per joule.
+    pub energy_price: f64,
+    /// Microseconds until the running tasks have ended: no makespan is shorter.
+    pub least_us: u64,
+}
+
+/// A split of the tasks, and its makespan, energy and value.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SlotPlan {
+    /// The split.
+    pub split: Split,
+    /// Microseconds until all is done.
+    pub makespan_us: u64,
+    /// Joules of its tasks.
+    pub joules: f64,
+    /// Profit per second; 0 where nothing takes any time.
+    pub value: f64,
+}
+
+/// Starts of one bag: their number by time. With the duration, so that ends follow.
+type Starts = BTreeMap<(u64, u64), u64>;
+
+impl SlotProblem {
+    /// The value of a split.
+    pub fn plan_of(&self, split: Split) -> SlotPlan {
+        self.followed(split, |_, _, _, _| {})
+    }
+
+    fn followed(&self, split: Split, mut began: impl FnMut(usize, u64, u64, u64)) -> SlotPlan {
+        let (mut makespan_us, mut joules) = (self.least_us, 0.0);
+        for (class, slots) in self.slots.iter().enumerate() {
+            let mut slots = slots.clone();
+            for (at, (bag, x)) in self.bags.iter().zip(&split).enumerate() {
+                let (Some(Some(task)), Some(&tasks)) = (bag.on.get(class), x.get(class)) else {
+                    continue;
+                };
+                let each = task.each_us;
+                let end = slots.run(tasks, each, |start, count| began(at, start, each, count));
+                makespan_us = makespan_us.max(end);
+                joules += as_f64(tasks) * task.joules;
+            }
+        }
+        let net = self.earned - self.energy_price * joules;
+        let value = if makespan_us > 0 { net / (as_f64(makespan_us) / 1e6) } else { 0.0 };
+        SlotPlan { split, makespan_us, joules, value }
+    }
+
+    fn starts(&self, split: &Split) -> Vec<Starts> {
+        let mut starts = vec![Starts::new(); self.bags.len()];
+        self.followed(split.clone(), |bag, at, each, count| {
+            *starts[bag].entry((at, each)).or_default() += count;
+        });
+        starts
+    }
+
+    /// List scheduling: each task, bag after bag, on the slot that is free first; of slots that
+    /// are free together on that of the first machine type.
+    pub fn list(&self) -> SlotPlan {
+        let (split, _) = self.listed();
+        self.plan_of(split)
+    }
+
+    fn listed(&self) -> (Split, Vec<Starts>) {
+        let mut slots = self.slots.clone();
+        let mut split = vec![vec![0; slots.len()]; self.bags.len()];
+        let mut starts = vec![Starts::new(); self.bags.len()];
+        for (at, bag) in self.bags.iter().enumerate() {
+            let mut left = bag.tasks;
+            while left > 0 {
+                let first = |(class, task): (usize, &Option<SlotTask>)| {
+                    Some((*slots[class].0.first_key_value()?.0, class, (*task)?.each_us))
+                };
+                let next = bag.on.iter().enumerate().filter_map(first).min();
+                let Some((free, class, each)) = next else { break };
+                let count = slots[class].0.remove(&free).unwrap_or(0);
+                let taken = count.min(left);
+                left -= taken;
+                split[at][class] += taken;
+                *starts[at].entry((free, each)).or_default() += taken;
+                slots[class].add(free, count - taken);
+                slots[class].add(free.saturating_add(each), taken);
+            }
+        }
+        (split, starts)
+    }
+
+    /// The best plan found: of one bag the optimum, of several the best of these splits and list
+    /// scheduling, improved by a search. Splits must place all tasks, where they may run.
+    pub fn solve(&self, splits: Vec<Split>) -> SlotPlan {
+        let tasks: u64 = self.bags.iter().map(|bag| bag.tasks).fold(0, u64::saturating_add);
+        let mut plans: Vec<SlotPlan> = splits.into_iter().map(|s| self.plan_of(s)).collect();
+        let is_bound = self.bags.iter().any(|bag| bag.late_us.is_some());
+        if tasks > LISTED_MAX && !is_bound && !plans.is_empty() {
+            plans.sort_by(|a, b| b.value.total_cmp(&a.value));
+            return plans.swap_remove(0);
+        }
+        let (list, starts) = self.listed();
+        let list = self.plan_of(list);
+        if tasks > LISTED_MAX {
+            return list;
+        }
+        match &self.bags[..] {
+            [bag] => plans.extend(self.of_one(bag)),
+            _ => plans.extend(self.of_several(list.makespan_us)),
+        }
+        plans.retain(|plan| plan.value > list.value);
+        plans.sort_by(|a, b| b.value.total_cmp(&a.value));
+        let allowed = |plan: &SlotPlan| self.is_in_time(plan, &starts);
+        let best = plans.into_iter().take(CHECKS_MAX).find(allowed);
+        let best = best.unwrap_or_else(|| list.clone());
+        if self.bags.len() == 1 && !is_bound {
+            return best;
+        }
+        let from_best = self.improved(best, &starts);
+        if !is_bound {
+            return from_best;
+        }
+        // What is best without a limit may stand far from what the limit allows.
+        let from_list = self.improved(list, &starts);
+        if from_list.value > from_best.value { from_list } else { from_best }
+    }
+
+    /// Whether no task of a bag starts or ends later than it may.
+    fn is_in_time(&self, plan: &SlotPlan, list: &[Starts]) -> bool {
+        if self.bags.iter().all(|bag| bag.late_us.is_none()) {
+            return true;
+        }
+        let times = |of: &Starts, is_end: bool| {
+            let at = |((at, each), n): (&(u64, u64), &u64)| (at + u64::from(is_end) * each, *n);
+            let mut times: Vec<(u64, u64)> = of.iter().map(at).collect();
+            times.sort_unstable();
+            times
+        };
+        let own = self.starts(&plan.split);
+        self.bags.iter().zip(own.iter().zip(list)).all(|(bag, (own, list))| {
+            let within = |is_end, late| is_within(&times(own, is_end), &times(list, is_end), late);
+            // Where nothing starts later, slower machines are a choice and no wait.
+            bag.late_us
+                .is_none_or(|late| within(false, 0) || (within(false, late) && within(true, late)))
+        })
+    }
+
+    /// For each makespan that one bag may have, the cheapest split up to it.
+    fn of_one(&self, bag: &SlotBag) -> Vec<SlotPlan> {
+        let order = self.cheapest_first(bag);
+        let capacity = |until: u64| {
+            let of = |(class, task): &(usize, SlotTask)| {
+                self.slots[*class].capacity(task.each_us, until)
+            };
+            order.iter().map(of).fold(0, u64::saturating_add)
+        };
+        let Some(longest) = self.longest(bag, &order) else { return Vec::new() };
+        // The least makespan: bisection, as capacity grows with time.
+        let (mut low, mut high) = (0, longest);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if capacity(middle) >= bag.tasks { high = middle } else { low = middle + 1 }
+        }
+        let fill = |until: &u64| {
+            let (mut left, mut x) = (bag.tasks, vec![0; self.slots.len()]);
+            for (class, task) in &order {
+                let taken = self.slots[*class].capacity(task.each_us, *until).min(left);
+                x[*class] = taken;
+                left -= taken;
+            }
+            (left == 0).then_some(x)
+        };
+        let mut splits: Vec<Vec<u64>> =
+            self.makespans(&order, low, longest).iter().filter_map(fill).collect();
+        splits.dedup();
+        splits.into_iter().map(|x| self.plan_of(vec![x])).collect()
+    }
+
+    /// For some makespans from half to four times this one, bag after bag the cheapest split up to
+    /// it.
+    fn of_several(&self, around_us: u64) -> Vec<SlotPlan> {
+        let until = (8..=64).map(|sixteenth| around_us / 16 * sixteenth);
+        let splits = until.filter_map(|until| {
+            let mut slots = self.slots.clone();
+            let mut split = Split::new();
+            for bag in &self.bags {
+                let (mut left, mut x) = (bag.tasks, vec![0; slots.len()]);
+                for (class, task) in self.cheapest_first(bag) {
+                    x[class] = slots[class].capacity(task.each_us, until).min(left);
+                    left -= x[class];
+                    slots[class].run(x[class], task.each_us, |_, _| {});
+                }
+                split.push((left == 0).then_some(x)?);
+            }
+            Some(split)
+        });
+        splits.map(|split| self.plan_of(split)).collect()
+    }
+
+    /// Machine types of a bag by energy, of equal ones the quickest first.
+    fn cheapest_first(&self, bag: &SlotBag) -> Vec<(usize, SlotTask)> {
+        let of = |(class, task): (usize, &Option<SlotTask>)| Some((class, (*task)?));
+        let usable = bag.on.iter().enumerate().filter_map(of);
+        let mut order: Vec<_> = usable.filter(|(at, _)| self.slots[*at].count() > 0).collect();
+        let speed = |(class, task): &(usize, SlotTask)| {
+            as_f64(self.slots[*class].count()) / as_f64(task.each_us)
+        };
+        order.sort_by(|a, b| a.1.joules.total_cmp(&b.1.joules).then(speed(b).total_cmp(&speed(a))));
+        order
+    }
+
+    /// Time until the cheapest machine type alone has done all.
+    fn longest(&self, bag: &SlotBag, order: &[(usize, SlotTask)]) -> Option<u64> {
+        let (class, task) = order.first()?;
+        let slots = &self.slots[*class];
+        let last = *slots.0.last_key_value()?.0;
+        let rounds = bag.tasks.div_ceil(slots.count().max(1));
+        Some(last.max(self.least_us).saturating_add(rounds.saturating_mul(task.each_us)))
+    }
+
+    /// Times between these at which a slot can end a task.
+    fn makespans(&self, order: &[(usize, SlotTask)], from: u64, to: u64) -> BTreeSet<u64> {
+        let mut found = BTreeSet::from([from, self.least_us.max(from), to]);
+        let groups: usize = order.iter().map(|(class, _)| self.slots[*class].0.len()).sum();
+        let of_each = (MAKESPANS_MAX / (groups as u64).max(1)).max(8);
+        for (class, task) in order {
+            for &free in self.slots[*class].0.keys() {
+                let first = from.saturating_sub(free).div_ceil(task.each_us).max(1);
+                let last = to.saturating_sub(free) / task.each_us;
+                let step = (last.saturating_sub(first) / of_each).max(1);
+                let mut rounds = first;
+                while rounds <= last {
+                    found.insert(free + rounds * task.each_us);
+                    rounds += step;
+                }
+            }
+        }
+        found
+    }
+
+    /// Moves tasks of a bag to other machine types while that is worth more.
+    fn improved(&self, from: SlotPlan, list: &[Starts]) -> SlotPlan {
+        let mut best = from;
+        let groups: u64 = self.slots.iter().map(|slots| slots.0.len() as u64 + 8).sum();
+        let cost = groups * (self.bags.len() as u64).max(1);
+        let mut trials = (STEPS_MAX / cost.max(1)).max(64);
+        loop {
+            let before = best.value;
+            for at in 0..self.bags.len() {
+                for (i, j) in self.moves() {
+                    for tasks in self.amounts(best.split[at][i], i, j) {
+                        if trials == 0 {
+                            return best;
+                        }
+                        let bag = &self.bags[at];
+                        if tasks > best.split[at][i] || bag.on[j].is_none() {
+                            continue;
+                        }
+                        trials -= 1;
+                        let mut split = best.split.clone();
+                        split[at][i] -= tasks;
+                        split[at][j] += tasks;
+                        let plan = self.plan_of(split);
+                        let more = plan.value > best.value + BETTER * best.value.abs();
+                        if more && self.is_in_time(&plan, list) {
+                            best = plan;
+                        }
+                    }
+                }
+            }
+            if best.value <= before {
+                return best;
+            }
+        }
+    }
+
+    fn moves(&self) -> impl Iterator<Item = (usize, usize)> {
+        let count = self.slots.len();
+        let has = |class: usize| self.slots[class].count() > 0;
+        (0..count)
+            .flat_map(move |i| (0..count).map(move |j| (i, j)))
+            .filter(move |&(i, j)| i != j && has(j))
+    }
+
+    /// Numbers of tasks that are worth moving: one, a round, half, all.
+    fn amounts(&self, tasks: u64, i: usize, j: usize) -> BTreeSet<u64> {
+        let round = |class: usize| self.slots[class].count();
+        let mut amounts: BTreeSet<u64> = (1..=4).collect();
+        amounts.extend([round(i), round(j), tasks % round(i).max(1), tasks / 2, tasks]);
+        amounts.remove(&0);
+        amounts
+    }
+}
+
+/// Whether the n-th of these times is at most `late` after the n-th of the others; both ascending,
+/// each with a number of times.
+fn is_within(own: &[(u64, u64)], list: &[(u64, u64)], late: u64) -> bool {
+    let (mut list, mut known) = (list.iter(), 0);
+    let (mut due, mut count) = (0, 0);
+    for &(at, tasks) in own {
+        count += tasks;
+        // The first of these has the earliest due time.
+        while known < count - tasks + 1
+            && let Some((next, more)) = list.next()
+        {
+            due = *next;
+            known += more;
+        }
+        if at > due.saturating_add(late) {
+            return false;
+        }
+    }
+    true
+}
+
+#[cfg(test)]
+#[path = "slots_tests.rs"]
+mod tests;
