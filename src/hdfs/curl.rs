@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! WebHDFS over TLS, and with Kerberos: asked by the program `curl`.
+//! The HTTP client of WebHDFS: the program `curl`, with and without TLS and Kerberos.
 //!
 //! TLS and SPNEGO are the system's business: `curl` of every distribution has both, linked to the
 //! libraries that the system updates, so that neither is built into the daemon. What it is to ask

@@ -4,10 +4,7 @@
 
 use std::collections::HashMap;
 
-use super::HdfsError;
 use phalanx_core::blocks::DataNode;
-use phalanx_core::hostlist;
-use phalanx_core::limits::TEXT_NAMES_MAX;
 
 /// The names of one Slurm node.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -20,30 +17,21 @@ pub struct HostNames {
     pub address: String,
 }
 
-/// Nodes by the names of DataNodes. In order: the site's rules; an exact NodeName, NodeHostName or
-/// NodeAddr, whatever the case; the short host name, if only one node has it; the IP address, if
-/// it is the NodeAddr of one node.
+/// Nodes by the names of DataNodes. In order: an exact NodeName, NodeHostName or NodeAddr, whatever
+/// the case; the short host name, if only one node has it; the IP address, if it is the NodeAddr of
+/// one node.
 #[derive(Debug, Default)]
 pub struct HostMap {
-    rules: HashMap<String, String>,
     /// Name to node index; `None`: several nodes have it.
     exact: HashMap<String, Option<u32>>,
     short: HashMap<String, Option<u32>>,
-    by_name: HashMap<String, u32>,
 }
 
 impl HostMap {
-    /// `rules`: names as DataNodes report themselves and the nodes they are, see
-    /// [`hostlist::pairs`]. Node indexes are those of `nodes`.
-    pub fn new(rules: &[String], nodes: &[HostNames]) -> Result<Self, HdfsError> {
-        let (mut map, mut room) = (Self::default(), TEXT_NAMES_MAX);
-        for rule in rules {
-            let pairs = hostlist::pairs(rule, &mut room)
-                .map_err(|error| HdfsError::Configuration(format!("host map: {error}")))?;
-            map.rules.extend(pairs.into_iter().map(|(from, to)| (from.to_ascii_lowercase(), to)));
-        }
+    /// Node indexes are those of `nodes`.
+    pub fn new(nodes: &[HostNames]) -> Self {
+        let mut map = Self::default();
         for (at, node) in (0u32..).zip(nodes) {
-            map.by_name.insert(node.name.clone(), at);
             for name in [&node.name, &node.hostname, &node.address] {
                 if !name.is_empty() {
                     add(&mut map.exact, name, at);
@@ -51,17 +39,12 @@ impl HostMap {
                 }
             }
         }
-        Ok(map)
+        map
     }
 
     /// The Slurm node of a DataNode.
     pub fn node(&self, datanode: &DataNode) -> Option<u32> {
         let host = datanode.host.to_ascii_lowercase();
-        for name in [&host, &datanode.ip] {
-            if let Some(node) = self.rules.get(name.as_str()) {
-                return self.by_name.get(node).copied();
-            }
-        }
         let one = |map: &HashMap<String, Option<u32>>, name: &str| map.get(name).copied().flatten();
         one(&self.exact, &host)
             .or_else(|| one(&self.short, short(&host)))

@@ -14,7 +14,6 @@ mod conf;
 mod curl;
 mod glob;
 mod hosts;
-mod jmx;
 mod namenode;
 mod proto;
 mod resolve;
@@ -38,7 +37,6 @@ use phalanx_config::HdfsConfig;
 use phalanx_core::blocks::{DataNode, Located};
 use phalanx_core::limits::HDFS_PAGE_BLOCKS;
 use rpc::Timeouts;
-use webhdfs::Door;
 
 /// A reason for which an input could not be located.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -199,7 +197,7 @@ pub struct Hdfs {
     left: Duration,
     /// Index of the NameNode of each service that was active last.
     active: BTreeMap<String, usize>,
-    /// The way over TLS and with Kerberos.
+    /// The way of WebHDFS.
     curl: Curl,
 }
 
@@ -266,7 +264,7 @@ impl Hdfs {
         let location = uri::parse(uri)?;
         let service = self.site.service(&location)?;
         let base = format!("hdfs://{}", service.name);
-        let by_http = |this: &mut Self| {
+        let by_http = |this: &Self| {
             let urls = this.urls(&service, location.scheme);
             this.by_http(&urls, &service.name, user, timeouts, |source| {
                 resolve::locate(source, &location.path, recursive, &base)
@@ -290,30 +288,15 @@ impl Hdfs {
         Ok(located)
     }
 
-    /// Returns every DataNode of a name service: by RPC if `user` is the file system's superuser,
-    /// else as the NameNode's status page has them.
+    /// Returns every DataNode of a name service, by RPC. HDFS tells its superuser alone.
     pub fn datanodes(&mut self, uri: &str, user: &str) -> Result<Vec<DataNodeReport>, HdfsError> {
         let timeouts = self.timeouts();
         let location = uri::parse(uri)?;
         let service = self.site.service(&location)?;
-        let urls = self.urls(&service, location.scheme);
-        let by_page = |this: &Self, url: &String| {
-            let door = this.door(url, &timeouts);
-            jmx::live_nodes(url, &door, &timeouts)
-        };
         if self.site.wants_kerberos() {
-            let mut last = Err(no_address(&service.name));
-            for url in &urls {
-                last = by_page(self, url);
-                if last.is_ok() {
-                    break;
-                }
-            }
-            return last;
+            return Err(HdfsError::Kerberos("WebHDFS has no list of DataNodes".to_owned()));
         }
-        let by_rpc =
-            self.by_rpc(&service, user, "phalanx check", timeouts, |source| source.datanodes());
-        by_rpc.or_else(|error| urls.iter().find_map(|url| by_page(self, url).ok()).ok_or(error))
+        self.by_rpc(&service, user, "phalanx check", timeouts, |source| source.datanodes())
     }
 
     /// Returns the addresses for WebHDFS: over TLS where the URI says so, where there is nothing
@@ -326,13 +309,6 @@ impl Hdfs {
             Scheme::Hdfs => self.site.tls_only || secure,
         };
         service.urls(tls)
-    }
-
-    fn door(&self, url: &str, timeouts: &Timeouts) -> Door<'_> {
-        if url.starts_with("https:") || self.site.wants_kerberos() {
-            return Door::Curl(&self.curl);
-        }
-        Door::plain(timeouts)
     }
 
     /// A quarter of the time to connect, so that a second NameNode can be tried, and three for an
@@ -381,7 +357,7 @@ impl Hdfs {
     }
 
     fn by_http<T>(
-        &mut self,
+        &self,
         urls: &[String],
         service: &str,
         user: &str,
@@ -390,8 +366,7 @@ impl Hdfs {
     ) -> Result<T, HdfsError> {
         let mut last = no_address(service);
         for url in urls {
-            let door = self.door(url, &timeouts);
-            match ask(&mut webhdfs::Client::new(url, user, timeouts, door)) {
+            match ask(&mut webhdfs::Client::new(url, user, timeouts, &self.curl)) {
                 Err(error) if error.try_next() => last = error,
                 other => return other,
             }

@@ -13,54 +13,7 @@ use super::resolve::{Found, FoundReplica, Sink, Striping};
 use super::rpc::Timeouts;
 use super::{BlockSource, Entry, HdfsError, Kind, at_most, path_of};
 use phalanx_core::blocks::{DataNode, Storage};
-use phalanx_core::limits::HDFS_FRAME_BYTES_MAX;
 use phalanx_core::text::percent_encode;
-
-/// The way in which a NameNode's HTTP address is asked.
-#[derive(Debug)]
-pub(super) enum Door<'a> {
-    /// HTTP without TLS and Kerberos.
-    Plain(ureq::Agent),
-    /// HTTP with TLS, Kerberos or both.
-    Curl(&'a Curl),
-}
-
-impl Door<'_> {
-    pub(super) fn plain(timeouts: &Timeouts) -> Self {
-        let config = ureq::Agent::config_builder()
-            .timeout_connect(Some(timeouts.connect))
-            .http_status_as_error(false)
-            .max_redirects(0);
-        Self::Plain(config.build().into())
-    }
-
-    /// Makes one request; returns its JSON, or the refusal as an error.
-    pub(super) fn get<T: DeserializeOwned>(
-        &self,
-        base: &str,
-        path: &str,
-        query: &[(&str, &str)],
-        timeouts: &Timeouts,
-    ) -> Result<T, HdfsError> {
-        let pair = |(key, value): &(&str, &str)| format!("{key}={}", percent_encode(value));
-        let query: Vec<String> = query.iter().map(pair).collect();
-        let url = format!("{base}{path}?{}", query.join("&"));
-        let started = Instant::now();
-        let (status, body) = match self {
-            Self::Plain(agent) => plain(agent, base, &url, timeouts)?,
-            Self::Curl(curl) => curl.get(base, &url, timeouts)?,
-        };
-        log::trace!("{base}: {} bytes in {:?}", body.len(), started.elapsed());
-        understood(base, status, &body)
-    }
-
-    fn who(&self) -> Option<&'static str> {
-        match self {
-            Self::Plain(_) => Some("user.name"),
-            Self::Curl(curl) => curl.who(),
-        }
-    }
-}
 
 /// A client of one NameNode's HTTP address for one user.
 #[derive(Debug)]
@@ -68,7 +21,7 @@ pub(super) struct Client<'a> {
     base: String,
     user: String,
     timeouts: Timeouts,
-    door: Door<'a>,
+    curl: &'a Curl,
 }
 
 /// The value of an object that has one member, as WebHDFS wraps its answers.
@@ -190,17 +143,23 @@ pub(super) struct DocumentedBlock {
 }
 
 impl<'a> Client<'a> {
-    pub(super) fn new(base: &str, user: &str, timeouts: Timeouts, door: Door<'a>) -> Self {
+    pub(super) fn new(base: &str, user: &str, timeouts: Timeouts, curl: &'a Curl) -> Self {
         let (base, user) = (base.to_owned(), user.to_owned());
-        Self { base, user, timeouts, door }
+        Self { base, user, timeouts, curl }
     }
 
+    /// Makes one request; returns its JSON, or the refusal as an error.
     fn get<T: DeserializeOwned>(&self, path: &str, query: &[(&str, &str)]) -> Result<T, HdfsError> {
+        let base = &self.base;
         let path: Vec<String> = path.split('/').map(percent_encode).collect();
-        let path = format!("/webhdfs/v1{}", path.join("/"));
-        let who = self.door.who().map(|key| (key, self.user.as_str()));
-        let query: Vec<(&str, &str)> = who.into_iter().chain(query.iter().copied()).collect();
-        self.door.get(&self.base, &path, &query, &self.timeouts)
+        let who = self.curl.who().map(|key| (key, self.user.as_str()));
+        let pair = |(key, value): (&str, &str)| format!("{key}={}", percent_encode(value));
+        let query: Vec<String> = who.into_iter().chain(query.iter().copied()).map(pair).collect();
+        let url = format!("{base}/webhdfs/v1{}?{}", path.join("/"), query.join("&"));
+        let started = Instant::now();
+        let (status, body) = self.curl.get(base, &url, &self.timeouts)?;
+        log::trace!("{base}: {} bytes in {:?}", body.len(), started.elapsed());
+        understood(base, status, &body)
     }
 
     /// Returns the blocks of a file by the documented operation, or by that of Hadoop's own client.
@@ -277,25 +236,6 @@ impl BlockSource for Client<'_> {
         }
         Ok(())
     }
-}
-
-/// Makes one request without TLS; returns the status and the body.
-fn plain(
-    agent: &ureq::Agent,
-    base: &str,
-    url: &str,
-    timeouts: &Timeouts,
-) -> Result<(u16, Vec<u8>), HdfsError> {
-    let failed = |error: ureq::Error| match error {
-        ureq::Error::Timeout(_) => HdfsError::OutOfTime,
-        other => HdfsError::Unreachable { address: base.to_owned(), error: other.to_string() },
-    };
-    let limit = timeouts.left(timeouts.call)?;
-    let request = agent.get(url).config().timeout_global(Some(limit)).build();
-    let mut reply = request.call().map_err(failed)?;
-    let bytes = u64::try_from(HDFS_FRAME_BYTES_MAX).unwrap_or(u64::MAX);
-    let body = reply.body_mut().with_config().limit(bytes).read_to_vec().map_err(failed)?;
-    Ok((reply.status().as_u16(), body))
 }
 
 /// Parses the JSON of an answer, or the refusal in it.

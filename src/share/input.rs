@@ -104,7 +104,7 @@ impl Input {
             return Ok(Input::Blocks(Blocks { files, all: listed(path)?, warnings: Vec::new() }));
         }
         if name.contains("://") && !name.starts_with("file://") {
-            let mut access = Access::open(global, &[], &[])?;
+            let mut access = Access::open(global, &[])?;
             let located = access.locate(name, false, "phalanx-share")?;
             // The host's own name where it is no node, or Slurm's nodes are not known.
             let node = |datanode| access.node(datanode);
