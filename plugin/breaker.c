@@ -96,14 +96,30 @@ extern bool breaker_spent(const struct breaker *b, uint64_t now_ns)
 	return now_ns < atomic_load_explicit(&b->spent_ns, memory_order_relaxed);
 }
 
+/* RET what may be spent at once: three quarters of ask_ms drain in a minute, so one in a third */
+static double _at_once(const struct breaker_limits *limits)
+{
+	return (limits->ask_ms ? limits->ask_ms : 1) * (double) NS_PER_MS / 4;
+}
+
+extern bool breaker_spares(struct breaker *b, uint64_t now_ns, const struct breaker_limits *limits)
+{
+	double full = _at_once(limits);
+	bool spares;
+
+	pthread_mutex_lock(&b->lock);
+	spares = _left(&b->asked, now_ns, MINUTE_NS / 3, full) <= full / 2;
+	pthread_mutex_unlock(&b->lock);
+	return spares;
+}
+
 extern void breaker_pay(struct breaker *b, uint64_t now_ns, uint64_t waited_ns,
 			uint64_t saved_ns, const struct breaker_limits *limits)
 {
-	double full = (limits->ask_ms ? limits->ask_ms : 1) * (double) NS_PER_MS / 4, lacks;
+	double full = _at_once(limits), lacks;
 	uint64_t least = waited_ns / BREAKER_SAVED_COSTS;
 
 	pthread_mutex_lock(&b->lock);
-	/* Three quarters drain in a minute, so one quarter in a third of it. */
 	(void) _spend(&b->asked, now_ns, MINUTE_NS / 3, full,
 		      (double) (saved_ns < waited_ns - least ? waited_ns - saved_ns : least));
 	lacks = b->asked.level + limits->deadline_us * 1000.0 - full;

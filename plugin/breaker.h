@@ -12,8 +12,8 @@
  * BREAKER_QUIET_NS. Ejected: after eject_openings crossings within a window, or at once where a
  * proof was wrong, it stays open until breaker_enable().
  *
- * All time between asks and answers has a budget of its own, ask_ms in any minute: a quarter at
- * once and the rest as the minute passes. While it is spent no ask is made, which is no fault. What
+ * All time that the daemon costs slurmctld has one budget, ask_ms in any minute: a quarter at once
+ * and the rest as the minute passes. While it is spent no ask is made, which is no fault. What
  * answers save is an estimate: an ask costs a part of its time however much it saved. */
 #pragma once
 
@@ -118,10 +118,16 @@ extern bool breaker_spent(const struct breaker *b, uint64_t now_ns);
 extern void breaker_asked(struct breaker *b, uint64_t now_ns, uint64_t waited_ns,
 			  bool answered, const struct breaker_limits *limits);
 
-/* Take an ask out of the budget, less what its answer saved stock. One more of the longest must
- * have room at once; what it lacks comes with the time. */
+/* Take time that slurmctld spent for the daemon out of the budget, less what an answer saved stock:
+ * asks, trials that stock refused or that were compared, looks at the order of starts. One more ask
+ * of the longest must have room at once; what it lacks comes with the time. */
 extern void breaker_pay(struct breaker *b, uint64_t now_ns, uint64_t waited_ns,
 			uint64_t saved_ns, const struct breaker_limits *limits);
+
+/* RET whether half of what may be spent at once is left: the order of starts, which may wait,
+ *     leaves that to asks */
+extern bool breaker_spares(struct breaker *b, uint64_t now_ns,
+			   const struct breaker_limits *limits);
 
 /* Report that the ask was not made after all; decides nothing. */
 extern void breaker_cancel(struct breaker *b);

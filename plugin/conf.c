@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "link.h"
+#include "witness.h"
 
 #ifndef PHX_CONF_ASK_MS /* the harness, slowed by its checks, needs more */
 #define PHX_CONF_ASK_MS 1200u /* two in a hundred of a minute */
@@ -24,8 +25,9 @@ static const struct {
 	uint32_t usual, least, most;
 	size_t at; /* in struct site */
 } names[] = {
-	{ "phalanx_hold_max=", PHX_CONF_HOLD_S, 0, PHX_CONF_HOLD_S_MAX,
+	{ "phalanx_hold_max=", PHX_HOLD_S_MAX, 0, PHX_HOLD_S_MAX,
 	  offsetof(struct site, hold_max_s) },
+	{ "phalanx_order=", 0, 0, PHX_DELTA_MAX, offsetof(struct site, order_max) },
 	{ "phalanx_ask_ms=", PHX_CONF_ASK_MS, 1, PHX_ASK_MS_MAX, offsetof(struct site, ask_ms) },
 	{ "phalanx_deadline_us=", PHX_DEADLINE_US_MAX, PHX_DEADLINE_US_MIN, PHX_DEADLINE_US_MAX,
 	  offsetof(struct site, deadline_us) },
@@ -34,6 +36,7 @@ static const struct {
 	{ "phalanx_held_s=", 2400, 0, 3600, offsetof(struct site, held_s) },
 	{ "phalanx_eject=", 10, 0, BREAKER_CROSSINGS_MAX,
 	  offsetof(struct site, eject_openings) },
+	{ "phalanx_compare=", WITNESS_SELDOM, 1, WITNESS_SELDOM, offsetof(struct site, compare) },
 	{ "phalanx_enable=", 0, 0, UINT32_MAX, offsetof(struct site, enable) },
 	{ "phalanx_uid=", 0, 0, UINT32_MAX - 1, offsetof(struct site, uid) },
 	{ "phalanx_proofs=", ALL_PROOFS, 0, ALL_PROOFS, offsetof(struct site, proofs) },

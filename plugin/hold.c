@@ -13,24 +13,19 @@
  * them and goes on with the next job. A call that fails by a proof is no other hold, however true
  * the proof may be: its leave is that proofs are on.
  *
- * A hold by an administrator's limit has a time of its own and no budget: a limit of power is no
- * favour to the user who is held. A proof has a budget of its own, and opens no breaker: that
- * nodes are full is nobody's fault. */
-extern bool hold_allowed(const job_record_t *job_ptr, enum hold_why why)
+ * A proof has a budget of its own, and opens no breaker: that nodes are full is nobody's fault. */
+extern bool hold_allowed(const job_record_t *job_ptr, bool proved)
 {
 	time_t eligible = job_ptr->details->begin_time;
 	struct link_limits limits = link_limits();
-	uint32_t longest = why == HOLD_LIMIT ? limits.limit_hold_s : limits.hold_s;
 	bool may, ended;
 
-	if (!(limits.flags & PHX_W_MAY_HOLD || why == HOLD_CANNOT) || !eligible ||
-	    time(NULL) - eligible >= (time_t) longest)
+	if (!(limits.flags & PHX_W_MAY_HOLD || proved) || !eligible ||
+	    time(NULL) - eligible >= (time_t) limits.hold_s)
 		return false;
-	if (why == HOLD_LIMIT)
-		limits.breaker.held_s = 0;
 	may = breaker_hold(&overlay_breaker, now_ns(), job_ptr->user_id,
-			   phx_account_key(job_ptr->part_ptr->name) ^ why,
-			   why != HOLD_CANNOT, &limits.breaker, &ended);
+			   phx_account_key(job_ptr->part_ptr->name) ^ proved,
+			   !proved, &limits.breaker, &ended);
 	if (ended)
 		info("phalanx: user %u in partition %s: held for %u s of an hour, Slurm decides",
 		     job_ptr->user_id, job_ptr->part_ptr->name,

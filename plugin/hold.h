@@ -4,10 +4,5 @@
 
 #include "slurm_api.h"
 
-enum hold_why {
-	HOLD_DAEMON = 0, /* waiting is better, it says */
-	HOLD_LIMIT = 1,  /* a limit of the administrator's, PHX_A_LIMIT */
-	HOLD_CANNOT = 2, /* a proof says that too few nodes have room */
-};
-
-extern bool hold_allowed(const job_record_t *job_ptr, enum hold_why why);
+/* IN proved - a proof says that too few nodes have room; else the daemon that waiting is better */
+extern bool hold_allowed(const job_record_t *job_ptr, bool proved);

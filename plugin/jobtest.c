@@ -13,6 +13,7 @@
 #include "ask.h"
 #include "dump.h"
 #include "ends.h"
+#include "fnv.h"
 #include "hold.h"
 #include "layout.h"
 #include "link.h"
@@ -20,9 +21,10 @@
 #include "proof.h"
 #include "state.h"
 #include "stats.h"
+#include "witness.h"
 
 #define WINDOW_S 60 /* within which Slurm's first windows end */
-#define HELD_SAMPLED 8u /* of so many held calls stock is asked once */
+#define HELD_SEEN 8u /* of so many calls that keep a job from starting now stock sees one */
 #define FULL_RECENT 8u /* about so many of stock's own tests say what one takes */
 #define MODE_OTHER 3u /* index of the calls that have no mode of their own */
 
@@ -258,8 +260,12 @@ static void _send_outcome(const struct call *c, struct phx_outcome *out)
 	/* A hold saves nothing. */
 	bool saved = !out->full_ns && (!out->rc || out->proof) && mean > out->narrowed_ns;
 
-	breaker_pay(&overlay_breaker, now_ns(), out->ask_ns,
+	breaker_pay(&overlay_breaker, now_ns(), out->ask_ns + c->extra_ns,
 		    saved ? mean - out->narrowed_ns : 0, &limits.breaker);
+	if (out->proof_result == PHX_PR_VERIFIED) { /* which ones are compared is not told */
+		out->proof_result = PHX_PR_ACCEPTED;
+		out->full_ns = out->full_start = 0;
+	}
 	out->hdr = PHX_HDR_OF(PHX_OUTCOME, sizeof(*out));
 	out->job_id = c->job_ptr->job_id;
 	out->mode = c->mode;
@@ -280,18 +286,17 @@ static void _send_outcome(const struct call *c, struct phx_outcome *out)
 	}
 }
 
-/* Test whether stock would have started the held job. Only a hold lets a job start later than with
- * stock, so a sample of them says how often. The call is that of backfill, which changes nothing in
- * the job. */
+/* Test whether stock would have started the job that the daemon wants to wait, of a sample of them.
+ * The call is that of backfill, which changes nothing in the job. */
 static void _sample_held(struct call *c JOB_TEST_TAIL_PARAMS)
 {
-	static uint32_t turn; /* under scratch_lock */
 	job_record_t *job_ptr = c->job_ptr;
 	struct saved saved;
 	bitstr_t *nodes;
+	uint64_t start = now_ns();
 	int rc;
 
-	if (c->mode != SELECT_MODE_RUN_NOW || turn++ % HELD_SAMPLED)
+	if (c->mode != SELECT_MODE_RUN_NOW || !witness_one_in(HELD_SEEN))
 		return;
 	nodes = bit_copy(c->node_bitmap);
 	_save(&saved, job_ptr);
@@ -307,6 +312,7 @@ static void _sample_held(struct call *c JOB_TEST_TAIL_PARAMS)
 	_settle_preempt(&saved, job_ptr, false);
 	_restore(&saved, job_ptr);
 	bit_free(nodes);
+	c->extra_ns += now_ns() - start;
 }
 
 /* Try the nodes of an answer.
@@ -326,6 +332,8 @@ static uint16_t _try(struct call *c, const struct phx_answer *answer, bool keep,
 	uint16_t reason = _try_narrow(c, &trial JOB_TEST_TAIL_ARGS);
 
 	out->narrowed_ns = now_ns() - start;
+	if (reason || !keep) /* stock is called again */
+		c->extra_ns += out->narrowed_ns;
 	if (answer->proof)
 		out->start = (uint64_t) trial.start;
 	if (!reason) {
@@ -337,13 +345,37 @@ static uint16_t _try(struct call *c, const struct phx_answer *answer, bool keep,
 	return reason;
 }
 
+/* RET the kind of a decision: alike are those of one verdict on requests with the same options */
+static uint64_t _kind(enum follow follow, uint32_t proof)
+{
+	const struct phx_ask *a = &packet.ask;
+	uint32_t bits[] = {
+		follow, proof, a->mode, a->flags, a->topology, a->whole_node,
+		(uint32_t) (a->min_nodes < a->max_nodes) | !!a->num_tasks << 1 |
+			!!a->core_spec << 2 | !!a->switches << 3 | !!a->segment_size << 4 |
+			!!a->class_count << 5 | !!a->mem_per_cpu_mb << 6 |
+			(a->sockets_per_node || a->cores_per_socket) << 7 |
+			!!a->ntasks_per_node << 8 | !!a->ntasks_per_socket << 9,
+		0,
+	};
+
+	for (uint32_t i = 0; i < a->gres_count; i++)
+		bits[7] |= 1u | !!a->gres[i].type_id << 1 | !!a->gres[i].per_job << 2 |
+			   !!a->gres[i].per_node << 3 | !!a->gres[i].per_socket << 4 |
+			   !!a->gres[i].per_task << 5 | (i > 0) << 6;
+	return fnv_bytes(FNV_OFFSET, bits, sizeof(bits));
+}
+
 /* Do what may follow an answer; stock decides whatever is left open.
  * OUT out - reason (of a try), rc, and the result of a proof */
 static void _follow(struct call *c, enum follow follow, const struct phx_answer *answer,
 		    struct phx_outcome *out JOB_TEST_TAIL_PARAMS)
 {
 	bool proved = follow == FOLLOW_PROOF || follow == FOLLOW_CANNOT;
-	bool verify = proved && (proof_sampled(answer->proof) || answer->flags & PHX_A_VERIFY);
+	bool now = follow == FOLLOW_CANNOT && c->mode == SELECT_MODE_RUN_NOW;
+	uint64_t kind = _kind(follow, answer->proof);
+	uint32_t most = MIN(link_limits().compare, now ? HELD_SEEN : WITNESS_SELDOM);
+	bool verify = proved && witness_draw(kind, most, c->start_ns);
 	struct proof_full full;
 
 	if (follow == FOLLOW_TRY || follow == FOLLOW_PROOF)
@@ -360,9 +392,9 @@ static void _follow(struct call *c, enum follow follow, const struct phx_answer 
 	if (!out->reason && !verify)
 		return;
 	if (((follow == FOLLOW_CANNOT && !verify) || follow == FOLLOW_HOLD) &&
-	    hold_allowed(c->job_ptr, proved ? HOLD_CANNOT :
-			 answer->flags & PHX_A_LIMIT ? HOLD_LIMIT : HOLD_DAEMON)) {
-		_sample_held(c JOB_TEST_TAIL_ARGS);
+	    hold_allowed(c->job_ptr, proved)) {
+		if (!proved)
+			_sample_held(c JOB_TEST_TAIL_ARGS);
 		/* As stock where no node is free. */
 		bit_clear_all(c->node_bitmap);
 		out->rc = SLURM_ERROR;
@@ -371,8 +403,12 @@ static void _follow(struct call *c, enum follow follow, const struct phx_answer 
 	out->rc = _full(c, &out->full_ns JOB_TEST_TAIL_ARGS);
 	full.found = out->rc == SLURM_SUCCESS;
 	full.start = c->job_ptr->start_time;
-	if (proved)
-		proof_judge(out, answer, &full, c->from);
+	if (!proved)
+		return;
+	proof_judge(out, answer, &full, c->from);
+	if (out->proof_result != PHX_PR_REJECTED)
+		witness_note(kind, out->proof_result == PHX_PR_REFUTED ?
+			     WITNESS_WORSE : WITNESS_AGREES, now_ns());
 }
 
 /* Send the ASK of _fill_ask(), and act on the answer. */
@@ -405,6 +441,42 @@ static int _narrow(struct call *c JOB_TEST_TAIL_PARAMS)
 	return out.rc;
 }
 
+/* RET whether no answer may change anything; a few are asked for all the same, so that it is known
+ * what an ask takes */
+static bool _watches(const struct call *c)
+{
+	return c->mode == SELECT_MODE_RUN_NOW && link_flags() & PHX_W_WATCH &&
+	       !witness_one_in(WITNESS_SELDOM);
+}
+
+/* Let stock decide; of a start send the ASK of _fill_ask(), made before stock changed the job, and
+ * wait for nothing. */
+static int _watch(struct call *c JOB_TEST_TAIL_PARAMS)
+{
+	struct phx_outcome out = { .reason = PHX_R_SKIPPED };
+	struct link_limits limits;
+	int err;
+
+	breaker_cancel(&overlay_breaker);
+	packet.ask.watched = 1;
+	out.rc = _full(c, &out.full_ns JOB_TEST_TAIL_ARGS);
+	if (out.rc == SLURM_SUCCESS) {
+		err = link_send(&packet.ask.hdr);
+		out.reason = !err ? PHX_R_SHADOW : err == EAGAIN ? PHX_R_SEND : PHX_R_DOWN;
+	}
+	stat_add(&overlay_stats.reasons[out.reason], 1);
+	out.ask_seq = packet.ask.hdr.seq;
+	out.ask_ns = now_ns() - c->start_ns - out.full_ns;
+	stat_hist(overlay_stats.skip_ns_hist, out.ask_ns);
+	if (out.reason == PHX_R_SHADOW) {
+		_send_outcome(c, &out);
+		return out.rc;
+	}
+	limits = link_limits();
+	breaker_pay(&overlay_breaker, now_ns(), out.ask_ns, 0, &limits.breaker);
+	return out.rc;
+}
+
 static int _decide(struct call *c JOB_TEST_TAIL_PARAMS)
 {
 	uint16_t reason;
@@ -427,7 +499,8 @@ static int _decide(struct call *c JOB_TEST_TAIL_PARAMS)
 			c->prove = ends_tell();
 		reason = _fill_ask(c);
 		if (!reason)
-			rc = _narrow(c JOB_TEST_TAIL_ARGS);
+			rc = _watches(c) ? _watch(c JOB_TEST_TAIL_ARGS) :
+					   _narrow(c JOB_TEST_TAIL_ARGS);
 		else
 			breaker_cancel(&overlay_breaker);
 		pthread_mutex_unlock(&scratch_lock);

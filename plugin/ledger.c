@@ -121,8 +121,7 @@ extern uint32_t ledger_count(const struct ledger *l, enum ledger_state state)
 	uint32_t n = 0;
 
 	for (uint32_t i = 0; i < l->count; i++)
-		n += l->entries[i].state == (uint32_t) state &&
-		     !(l->entries[i].job_id & LEDGER_TIME_MIN);
+		n += l->entries[i].state == (uint32_t) state;
 	return n;
 }
 
@@ -262,10 +261,15 @@ static const char *_check_entries(struct ledger *l)
 			return "ascending job ids";
 		if (e->count > LEDGER_VALUES)
 			return "values within their maximum";
+		if (e->job_id & LEDGER_TIME_MIN) {
+			l->dropped++;
+			continue;
+		}
 		e->state = LEDGER_LOADED;
 		e->saves = 0;
 		e->recalc = 0;
 	}
+	l->count -= l->dropped; /* the last ones: ids ascend */
 	return NULL;
 }
 
@@ -311,7 +315,7 @@ extern int ledger_load(struct ledger *l, const char *path, const char **why)
 	int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
 
 	*why = NULL;
-	l->count = 0;
+	l->count = l->dropped = 0;
 	if (fd < 0)
 		return errno;
 	if (fstat(fd, &st)) {

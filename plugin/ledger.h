@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* ledger.h - which jobs have a site_factor or a TimeMin of the overlay's, and what others want it
- * to be. Slurm saves both with the job, so the ledger has a file beside Slurm's own state: written
+/* ledger.h - which jobs have a site_factor of the overlay's, and what others want it
+ * to be. Slurm saves it with the job, so the ledger has a file beside Slurm's own state: written
  * before a value is, it names every value of the overlay's that a saved job may come back with.
  * Knows nothing of Slurm. */
 #pragma once
@@ -15,24 +15,24 @@
  * the second have begun before it. */
 #define LEDGER_SAVES 3u
 
-/* In the id of an entry: it is of the job's TimeMin. Slurm's ids are smaller. */
-#define LEDGER_TIME_MIN 0x80000000u
-
 enum ledger_state {
 	LEDGER_ON = 1,     /* the job has `written` */
 	LEDGER_OFF = 2,    /* restored; a saved state may still have a value */
 	LEDGER_LOADED = 3, /* from the file: the job has not been looked at */
 };
 
+/* In the id of an entry of a job's TimeMin, which earlier versions wrote; Slurm's are smaller. */
+#define LEDGER_TIME_MIN 0x80000000u
+
 struct ledger_entry {
-	uint32_t job_id;       /* maybe with LEDGER_TIME_MIN */
+	uint32_t job_id;
 	uint32_t array_job_id; /* 0 if not of an array */
 	uint32_t base;         /* the field as others set it */
 	uint32_t written;      /* the value that the overlay wrote */
 	uint32_t state;        /* enum ledger_state */
 	uint32_t saves;        /* the count of saves at the last change */
 	uint32_t recalc;       /* restored, the priority not yet recomputed */
-	uint32_t limit;        /* of TimeMin: the time limit when it was written */
+	uint32_t spare;
 	uint32_t count;        /* values in use */
 	uint32_t values[LEDGER_VALUES]; /* the overlay's, maybe in a saved state */
 };
@@ -40,6 +40,7 @@ struct ledger_entry {
 struct ledger {
 	struct ledger_entry *entries; /* by ascending id */
 	uint32_t count;
+	uint32_t dropped; /* of the file: of a job's TimeMin */
 	size_t cap;
 };
 
@@ -60,7 +61,7 @@ extern bool ledger_is_ours(const struct ledger_entry *e, uint32_t value);
 /* Forget what no saved state can hold after `saves` saves. RET true if there was something */
 extern bool ledger_prune(struct ledger *l, uint32_t saves);
 
-/* RET entries of that state, without those of TimeMin */
+/* RET entries of that state */
 extern uint32_t ledger_count(const struct ledger *l, enum ledger_state state);
 
 /* Copy all entries. RET false if memory ran out */

@@ -91,6 +91,9 @@ static void _load(void)
 		return;
 	if (!pass_symbols())
 		info("phalanx: slurmctld lacks a function, the order of starts is Slurm's");
+	if (fresh.dropped)
+		error("phalanx: %u jobs may have a TimeMin of an earlier version's; see upgrade.md",
+		      fresh.dropped);
 	if (!err) {
 		info("phalanx: removing what is left of %u earlier deltas", order.ledger.count);
 	} else if (err != ENOENT) {
@@ -207,6 +210,17 @@ static bool _asked(void)
 	       (state == LINK_READY || state == LINK_SYNCING || state == LINK_STALE);
 }
 
+/* Bound the deltas as slurm.conf does.
+ * RET whether looking at them has a budget; that they end needs none */
+static bool _may_look(void)
+{
+	struct link_limits limits = link_limits();
+
+	for (uint32_t i = 0; i < wanted.count; i++)
+		wanted.deltas[i].delta = MIN(wanted.deltas[i].delta, (int32_t) limits.order_max);
+	return !wanted.count || breaker_spares(&overlay_breaker, now_ns(), &limits.breaker);
+}
+
 /* RET when locks that were held for `held_ns` may be taken again */
 static uint64_t _rested(uint64_t held_ns, uint64_t most)
 {
@@ -231,7 +245,7 @@ static void _turn(void)
 {
 	static enum phx_order_state state = PHX_O_OFF;
 	static uint64_t connects;
-	bool asked = _asked();
+	bool asked = _asked(), may;
 
 	if (connects != stat_get(&overlay_stats.connects))
 		told = 0; /* another daemon: it knows nothing yet */
@@ -242,11 +256,12 @@ static void _turn(void)
 	if (!asked)
 		wanted.count = 0;
 	_watch_saves();
-	if (now_ns() >= scan_at)
+	may = _may_look();
+	if (may && now_ns() >= scan_at)
 		scan_at = _rested(scan_some(&queue, asked && link_state() ==
 						    LINK_READY),
 				  SCAN_PAUSE_MAX_NS);
-	if (now_ns() >= look_at) {
+	if (may && now_ns() >= look_at) {
 		look_at = _rested(pass_look(&wanted, &state), LOOK_PAUSE_MAX_NS);
 		if (_file_known() && pass_write())
 			inbox_wake();

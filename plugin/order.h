@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* order.h - the order of starts: a thread that adds the daemon's deltas to the site_factor of
- * pending jobs, sets their TimeMin, and takes both away again.
+ * pending jobs and takes them away again.
  *
  * The field belongs to the administrator: what others set stays the base to which a delta is added,
  * also when they change it meanwhile. Held jobs, jobs whose priority was set by hand and jobs that
@@ -19,10 +19,6 @@ extern void order_void(void);
 
 /* Start: the structures are whole; starts the thread the first time; locks: READ conf. */
 extern void order_whole(void);
-
-/* Give a job that starts the TimeMin, the limit and the end back that it has by its user, before
- * accounting, prolog and launch see them; locks: WRITE job. */
-extern void order_begin(job_record_t *job_ptr);
 
 /* Remove the overlay's value from a job that starts; locks: WRITE job. */
 extern void order_started(job_record_t *job_ptr);

@@ -2,6 +2,7 @@
 /* order_pass.c - see order_pass.h. */
 
 #include "layout.h"
+#include "link.h"
 #include "order_pass.h"
 
 #include <dlfcn.h>
@@ -18,12 +19,11 @@
 #define REST_MIN_NS 1000000ull
 
 struct change {
-	uint32_t id; /* of the ledger's entry; 0: dropped */
+	uint32_t job_id; /* 0: dropped */
 	uint32_t array_job_id;
-	uint32_t seen;   /* the field when looked at */
-	uint32_t limit;  /* of TimeMin: the time limit, then */
-	uint32_t base;   /* what others want it to be */
-	uint32_t next;   /* what it is to be */
+	uint32_t seen; /* the field when looked at */
+	uint32_t base; /* what others want it to be */
+	uint32_t next; /* what it is to be */
 };
 
 struct order order = { .lock = PTHREAD_MUTEX_INITIALIZER };
@@ -41,7 +41,6 @@ extern bool pass_symbols(void)
 	GET(schedule_job_save);
 	GET(assoc_mgr_lock);
 	GET(assoc_mgr_unlock);
-	GET(job_end_time_reset); /* for TimeMin alone */
 #undef GET
 	return order_api.set_job_prio && order_api.find_job_record &&
 	       order_api.schedule_job_save && order_api.assoc_mgr_lock &&
@@ -69,10 +68,10 @@ extern int pass_priorities(const job_record_t *job_ptr, uint32_t **priorities)
 	return (parts ? list_count(parts) : 1) * (qos ? list_count(qos) : 1);
 }
 
-/* RET the job of an entry, or NULL if there is none, or its record is not what is expected */
-static job_record_t *_find_job(uint32_t id)
+/* RET the job, or NULL if there is none, or its record is not what is expected */
+static job_record_t *_find_job(uint32_t job_id)
 {
-	job_record_t *job_ptr = order_api.find_job_record(id & ~LEDGER_TIME_MIN);
+	job_record_t *job_ptr = order_api.find_job_record(job_id);
 
 	return job_ptr && layout_has_job(job_ptr) ? job_ptr : NULL;
 }
@@ -86,17 +85,9 @@ static uint32_t _add(uint32_t site_factor, int32_t delta)
 	return sum > (int64_t) NO_VAL - 1 ? NO_VAL - 1 : (uint32_t) sum;
 }
 
-static uint32_t *_field(job_record_t *job_ptr, uint32_t id)
+/* Whether the job's priority is Slurm's own computation, of one QOS, and not 0 (held). */
+static bool _touchable(const job_record_t *job_ptr)
 {
-	return id & LEDGER_TIME_MIN ? &job_ptr->time_min : &job_ptr->site_factor;
-}
-
-/* Whether the job's priority is Slurm's own computation, of one QOS, and not 0 (held); of an entry
- * of TimeMin, whether backfill may plan the job by it. */
-static bool _touchable(const job_record_t *job_ptr, uint32_t id)
-{
-	if (id & LEDGER_TIME_MIN)
-		return soft_fits(job_ptr);
 	return IS_JOB_PENDING(job_ptr) && job_ptr->priority &&
 	       !job_ptr->direct_set_prio && !JOB_QOS_LIST(job_ptr) && job_ptr->details;
 }
@@ -127,6 +118,8 @@ static enum phx_order_state _ability(void)
 
 	if (!order_api.set_job_prio)
 		return PHX_O_SYMBOL;
+	if (!link_limits().order_max)
+		return PHX_O_SITE;
 	if (!slurm_conf.priority_type || strcmp(slurm_conf.priority_type, "priority/multifactor"))
 		return PHX_O_PRIORITY;
 	if (slurm_conf.priority_flags & PRIORITY_FLAGS_INCR_ONLY)
@@ -136,35 +129,26 @@ static enum phx_order_state _ability(void)
 	return order.broken ? PHX_O_LEDGER : PHX_O_ACTIVE;
 }
 
-static void _note(job_record_t *job_ptr, uint32_t id, uint32_t base, uint32_t next)
+static void _note(const job_record_t *job_ptr, uint32_t base, uint32_t next)
 {
 	if (change_count == CHANGES_MAX) {
 		more = true;
 		return;
 	}
 	changes[change_count++] = (struct change) {
-		.id = id,
+		.job_id = job_ptr->job_id,
 		.array_job_id = job_ptr->array_job_id,
-		.seen = *_field(job_ptr, id),
-		.limit = id & LEDGER_TIME_MIN ? job_ptr->time_limit : 0,
+		.seen = job_ptr->site_factor,
 		.base = base,
 		.next = next,
 	};
 }
 
-/* RET what the field is to be with this much of ours. A TimeMin of others stays as it is. */
-static uint32_t _with(uint32_t id, uint32_t others, int32_t ours)
+/* Compare the field of a job with what is wanted; delta 0: nothing of ours. */
+static void _consider(uint32_t job_id, int32_t delta)
 {
-	if (id & LEDGER_TIME_MIN)
-		return others ? others : (uint32_t) ours;
-	return _add(others, ours);
-}
-
-/* Compare the field of an entry with what is wanted: a delta or minutes; 0: nothing of ours. */
-static void _consider(uint32_t id, int32_t ours)
-{
-	struct ledger_entry *e = ledger_find(&order.ledger, id);
-	job_record_t *job_ptr = _find_job(id);
+	struct ledger_entry *e = ledger_find(&order.ledger, job_id);
+	job_record_t *job_ptr = _find_job(job_id);
 	uint32_t now, others, next;
 	bool touch;
 
@@ -175,24 +159,21 @@ static void _consider(uint32_t id, int32_t ours)
 			e->recalc = 0;
 		return;
 	}
-	if (!(id & LEDGER_TIME_MIN))
-		e = scan_adopt(job_ptr);
-	now = *_field(job_ptr, id);
+	e = scan_adopt(job_ptr);
+	now = job_ptr->site_factor;
 	if (e && e->state == LEDGER_LOADED)
 		_resolve(e, now);
 	others = now;
 	if (e && e->state == LEDGER_ON && now == e->written)
 		others = e->base;
-	touch = _touchable(job_ptr, id);
-	if (id & LEDGER_TIME_MIN)
-		touch = touch && soft_wanted(job_ptr, e, (uint32_t) ours);
-	if (ours && !touch)
+	touch = _touchable(job_ptr);
+	if (delta && !touch)
 		stat_add(&order.counts.refused, 1);
-	next = touch && ours ? _with(id, others, ours) : others;
+	next = touch && delta ? _add(others, delta) : others;
 	if (e && !touch)
 		e->recalc = 0; /* Slurm computes it when it is released */
 	if (next != now || (e && e->recalc)) {
-		_note(job_ptr, id, others, next);
+		_note(job_ptr, others, next);
 	} else if (e && e->state == LEDGER_ON && next == others) {
 		e->base = others; /* somebody else replaced what was ours */
 		order.dirty = true;
@@ -200,35 +181,29 @@ static void _consider(uint32_t id, int32_t ours)
 	}
 }
 
-/* Compare what is wanted of one field with the ledger's entries from `k` on; both lists ascend.
- * RET the first entry behind them */
-static uint32_t _compare(const struct phx_delta *want, uint32_t count, uint32_t field, uint32_t k)
+/* Compare the deltas that are wanted with the ledger's entries; both lists ascend. */
+static void _compare(const struct phx_delta *want, uint32_t count)
 {
 	const struct ledger *l = &order.ledger;
-	const uint32_t end = field | ~LEDGER_TIME_MIN;
-	uint32_t i = 0;
+	uint32_t i = 0, k = 0;
 
-	while (i < count || (k < l->count && l->entries[k].job_id < end)) {
-		uint32_t wanted = i < count ? want[i].job_id | field : end;
-		uint32_t known = k < l->count ? MIN(l->entries[k].job_id, end) : end;
-		bool take = wanted <= known;
-		uint32_t id = take ? wanted : known;
-		int32_t ours = !take ? 0 : field ? (int32_t) want[i].time_min : want[i].delta;
+	while (i < count || k < l->count) {
+		uint32_t wanted = i < count ? want[i].job_id : UINT32_MAX;
+		uint32_t known = k < l->count ? l->entries[k].job_id : UINT32_MAX;
+		uint32_t job_id = MIN(wanted, known);
 
-		if (ours || known == id)
-			_consider(id, ours);
-		i += take;
+		_consider(job_id, wanted == job_id ? want[i].delta : 0);
+		i += wanted == job_id;
 		/* It may have entered only now. */
-		while (k < l->count && l->entries[k].job_id <= id)
+		while (k < l->count && l->entries[k].job_id <= job_id)
 			k++;
 	}
-	return k;
 }
 
 /* Look at the jobs; locks: READ conf, job, node, part; order */
 static void _look(const struct inbox_set *want, enum phx_order_state *state)
 {
-	uint32_t count = want->count, k;
+	uint32_t count = want->count;
 
 	*state = _ability();
 	if (*state == PHX_O_SYMBOL)
@@ -237,17 +212,23 @@ static void _look(const struct inbox_set *want, enum phx_order_state *state)
 		*state = PHX_O_RESIDUE;
 	if (*state != PHX_O_ACTIVE)
 		count = 0;
-	k = _compare(want->deltas, count, 0, 0);
-	(void) _compare(want->deltas, soft_may() ? count : 0, LEDGER_TIME_MIN, k);
-	soft_check();
+	_compare(want->deltas, count);
 	atomic_store(&order.entries, order.ledger.count);
+}
+
+/* Take time under slurmctld's locks out of the budget that asks have. */
+static void _pay(uint64_t ns)
+{
+	struct link_limits limits = link_limits();
+
+	breaker_pay(&overlay_breaker, now_ns(), ns, 0, &limits.breaker);
 }
 
 extern uint64_t pass_read(void (*look)(void *), void *arg)
 {
 	slurmctld_lock_t locks = { .conf = READ_LOCK, .job = READ_LOCK,
 				   .node = READ_LOCK, .part = READ_LOCK };
-	assoc_mgr_lock_t qos = { .assoc = READ_LOCK, .qos = READ_LOCK };
+	assoc_mgr_lock_t qos = { .qos = READ_LOCK };
 	uint64_t start, ns;
 
 	lock_slurmctld(locks);
@@ -261,6 +242,7 @@ extern uint64_t pass_read(void (*look)(void *), void *arg)
 		order_api.assoc_mgr_unlock(&qos);
 	unlock_slurmctld(locks);
 	ns = now_ns() - start;
+	_pay(ns);
 	stat_add(&order.counts.reads, 1);
 	stat_add(&order.counts.read_ns, ns);
 	stat_max(&order.counts.read_ns_max, ns);
@@ -296,19 +278,18 @@ extern uint64_t pass_look(const struct inbox_set *want, enum phx_order_state *st
 /* Enter a change into the ledger. RET false if it has to wait */
 static bool _enter(const struct change *c)
 {
-	struct ledger_entry *e = ledger_find(&order.ledger, c->id);
+	struct ledger_entry *e = ledger_find(&order.ledger, c->job_id);
 	uint32_t values = e ? e->count : 0;
 
 	if (!e && c->next == c->base)
 		return false; /* nothing of ours to remove */
 	if (!e)
-		e = ledger_add(&order.ledger, c->id);
+		e = ledger_add(&order.ledger, c->job_id);
 	if (!e || (c->next != c->base && !ledger_note(e, c->next)))
 		return false;
-	if (e->base != c->base || e->count != values || e->limit != c->limit)
+	if (e->base != c->base || e->count != values)
 		order.dirty = true;
 	e->base = c->base;
-	e->limit = c->limit;
 	e->array_job_id = c->array_job_id;
 	e->saves = order.saves;
 	return true;
@@ -344,7 +325,7 @@ static void _drop_unsafe(void)
 {
 	for (uint32_t i = 0; i < change_count; i++) {
 		if (changes[i].next != changes[i].base) {
-			changes[i].id = 0;
+			changes[i].job_id = 0;
 			stat_add(&order.counts.deferred, 1);
 		}
 	}
@@ -355,17 +336,17 @@ static void _drop_unsafe(void)
 /* Write a change; locks: WRITE job, READ node, part; order. RET true if the job changed */
 static bool _write(const struct change *c)
 {
-	job_record_t *job_ptr = _find_job(c->id);
-	struct ledger_entry *e = ledger_find(&order.ledger, c->id);
-	bool ours = c->next != c->base, touch, soft = c->id & LEDGER_TIME_MIN;
+	job_record_t *job_ptr = _find_job(c->job_id);
+	struct ledger_entry *e = ledger_find(&order.ledger, c->job_id);
+	bool ours = c->next != c->base, touch;
 
-	if (!job_ptr || !e || *_field(job_ptr, c->id) != c->seen)
+	if (!job_ptr || !e || job_ptr->site_factor != c->seen)
 		return false; /* the next look sees what it is now */
-	touch = _touchable(job_ptr, c->id);
-	if (ours && (!touch || (soft && job_ptr->time_limit != c->limit)))
+	touch = _touchable(job_ptr);
+	if (ours && !touch)
 		return false;
-	*_field(job_ptr, c->id) = c->next;
-	if (touch && !soft) /* for a held job it would compute a priority */
+	job_ptr->site_factor = c->next;
+	if (touch) /* for a held job it would compute a priority */
 		order_api.set_job_prio(job_ptr);
 	e->recalc = 0;
 	e->saves = order.saves;
@@ -382,6 +363,7 @@ static bool _write(const struct change *c)
 
 static void _count_hold(uint64_t ns)
 {
+	_pay(ns);
 	stat_add(&order.counts.holds, 1);
 	stat_add(&order.counts.hold_ns, ns);
 	stat_max(&order.counts.hold_ns_max, ns);
@@ -404,7 +386,7 @@ static uint32_t _write_batch(uint32_t from, uint32_t count)
 	for (; at < count && at - from < BATCH_JOBS; at++) {
 		if (at > from && !((at - from) % LOOK_AT_CLOCK) && now_ns() - start > BATCH_NS)
 			break;
-		if (changes[at].id)
+		if (changes[at].job_id)
 			any |= _write(&changes[at]);
 	}
 	if (any)
@@ -425,7 +407,7 @@ extern bool pass_write(void)
 	count = change_count;
 	for (uint32_t i = 0; i < count; i++) {
 		if (!_enter(&changes[i])) {
-			changes[i].id = 0;
+			changes[i].job_id = 0;
 			stat_add(&order.counts.deferred, 1);
 		}
 	}
@@ -468,9 +450,9 @@ extern void pass_restore_all(void)
 			continue;
 		job_ptr = _find_job(e->job_id);
 		if (job_ptr && e->state == LEDGER_LOADED)
-			_resolve(e, *_field(job_ptr, e->job_id));
+			_resolve(e, job_ptr->site_factor);
 		if (job_ptr && e->state == LEDGER_ON) {
-			c = (struct change) { .id = e->job_id,
+			c = (struct change) { .job_id = e->job_id,
 					      .seen = e->written,
 					      .base = e->base,
 					      .next = e->base };

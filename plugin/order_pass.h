@@ -18,7 +18,6 @@ struct order_api {
 	void (*schedule_job_save)(void);
 	__typeof__(assoc_mgr_lock) *assoc_mgr_lock;
 	__typeof__(assoc_mgr_unlock) *assoc_mgr_unlock;
-	__typeof__(job_end_time_reset) *job_end_time_reset; /* may be missing */
 };
 
 struct order {
@@ -87,21 +86,6 @@ extern void scan_adopt_all(void);
 
 /* Forget the walk, after the thread has ended. */
 extern void scan_stop(void);
-
-/* Whether slurmctld plans by TimeMin and starts with the whole limit. */
-extern bool soft_may(void);
-
-/* Whether backfill may plan a job by a TimeMin of the overlay's; locks: READ job, part. */
-extern bool soft_fits(const job_record_t *job_ptr);
-
-/* Whether it may do so by so many minutes, as far as the entry, or NULL, and limits of others
- * say; locks: READ job, assoc_mgr's assoc and qos. */
-extern bool soft_wanted(const job_record_t *job_ptr, const struct ledger_entry *e,
-			uint32_t minutes);
-
-/* Eject the daemon if a job runs with a TimeMin of the overlay's as its limit; locks: READ job;
- * order. */
-extern void soft_check(void);
 
 /* Write the changes of the last look, the ledger's file first. Takes slurmctld's WRITE lock for
  * batches. RET true if more is left for the next turn */

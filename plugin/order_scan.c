@@ -117,14 +117,6 @@ static uint32_t _hidden(const job_record_t *job_ptr, int32_t delta)
 	return (uint32_t) below + ((double) (uint32_t) below < below);
 }
 
-static uint32_t _time_min_of(const job_record_t *job_ptr)
-{
-	const struct ledger_entry *e =
-		ledger_find(&order.ledger, job_ptr->job_id | LEDGER_TIME_MIN);
-
-	return e && e->state == LEDGER_ON && job_ptr->time_min == e->written ? e->written : 0;
-}
-
 static void _fill(struct phx_queued *q, job_record_t *job_ptr)
 {
 	const struct ledger_entry *e = ledger_find(&order.ledger, job_ptr->job_id);
@@ -144,7 +136,6 @@ static void _fill(struct phx_queued *q, job_record_t *job_ptr)
 		.nice = (int32_t) ((int64_t) job_ptr->details->nice -
 				   NICE_OFFSET),
 		.hidden = _hidden(job_ptr, delta),
-		.time_min = _time_min_of(job_ptr),
 	};
 	if (job_ptr->direct_set_prio)
 		q->flags |= PHX_Q_FIXED;

@@ -369,17 +369,6 @@ static void _tell(job_record_t *job_ptr, job_record_t *other, uint32_t cause)
 	errno = err;
 }
 
-extern int select_p_job_begin(job_record_t *job_ptr)
-{
-	if (active && layout_has_job(job_ptr)) {
-		int err = errno;
-
-		order_begin(job_ptr);
-		errno = err;
-	}
-	return (*(stock_ops.job_begin))(job_ptr);
-}
-
 /* Report a job that starts: here, not in job_begin(), stock counts what it takes and fills its
  * gres_list_alloc; also for recovered jobs at start, when nothing is sent until reconfigure(). An
  * error here need not stop the job, so it is reported as long as it runs. */

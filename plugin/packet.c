@@ -35,9 +35,10 @@ static enum packet_kind _limits(const void *data, size_t len, struct packet *p)
 	if (len != sizeof(*w))
 		return _bad(p, "length of a WELCOME or CONFIG");
 	memcpy(w, data, sizeof(*w));
-	if (w->flags & ~(uint32_t) (PHX_W_ASK_RUN_NOW | PHX_W_ASK_WILL_RUN |
+	if (w->pad ||
+	    w->flags & ~(uint32_t) (PHX_W_ASK_RUN_NOW | PHX_W_ASK_WILL_RUN |
 				    PHX_W_MAY_HOLD | PHX_W_ORDER |
-				    PHX_W_ENABLE | PROVE_FLAGS))
+				    PHX_W_ENABLE | PHX_W_WATCH | PROVE_FLAGS))
 		return _bad(p, "known flags in a WELCOME or CONFIG");
 	return p->kind = PACKET_LIMITS;
 }
@@ -52,8 +53,9 @@ extern struct link_limits limits_within(const struct phx_welcome *w, const struc
 		.deadline_us = deadline_us,
 		.flags = w->flags & ~off,
 		.uid = site->uid,
-		.hold_s = _clamp(site->hold_max_s, 0, PHX_HOLD_S_MAX),
-		.limit_hold_s = _clamp(w->limit_hold_s, 0, site->hold_max_s),
+		.hold_s = site->hold_max_s,
+		.order_max = site->order_max,
+		.compare = site->compare,
 		.breaker = {
 			.deadline_us = deadline_us,
 			.ask_ms = site->ask_ms,
@@ -82,7 +84,7 @@ static enum packet_kind _answer(const void *data, size_t len, struct packet *p)
 	if (len != sizeof(*a) + a->count * sizeof(uint32_t))
 		return _bad(p, "length of an ANSWER with its nodes");
 	if (a->reason >= PHX_REASONS || a->proof >= PHX_PROOFS || a->pad ||
-	    (a->flags & ~(uint32_t) (PHX_A_ALL_NODES | PHX_A_PROOF | PHX_A_VERIFY | PHX_A_LIMIT)))
+	    (a->flags & ~(uint32_t) (PHX_A_ALL_NODES | PHX_A_PROOF)))
 		return _bad(p, "known reason and flags in an ANSWER");
 	if (a->verdict == PHX_NO_OPINION ? a->count != 0 : a->verdict != PHX_NARROW)
 		return _bad(p, "known verdict in an ANSWER");
@@ -100,9 +102,8 @@ static const char *_check_deltas(const struct packet *p)
 		memcpy(&d, p->deltas + i * sizeof(d), sizeof(d));
 		if (d.job_id <= before)
 			return "ascending job ids in an ORDER";
-		if (d.delta > PHX_DELTA_MAX || d.delta < -PHX_DELTA_MAX ||
-		    d.time_min > PHX_DELTA_MAX || (!d.delta && !d.time_min) || d.pad)
-			return "deltas and minutes within their bounds in an ORDER";
+		if (d.delta > PHX_DELTA_MAX || d.delta <= 0)
+			return "deltas within their bounds in an ORDER";
 		before = d.job_id;
 	}
 	return NULL;
@@ -184,11 +185,11 @@ static const struct {
 	uint16_t reasons;
 } answers[] = {
 	{ RUN | PLAN, PHX_NARROW, PHX_P_NONE, PHX_A_ALL_NODES, FOLLOW_TRY, ONE(NONE) },
-	{ TEST, PHX_NARROW, PHX_P_TEST_ONLY, PHX_A_VERIFY, FOLLOW_PROOF, ONE(NONE) },
-	{ PLAN, PHX_NARROW, PHX_P_WILL_RUN, PHX_A_VERIFY, FOLLOW_PROOF, ONE(NONE) },
-	{ PLAN, PHX_NO_OPINION, PHX_P_WILL_RUN, PHX_A_VERIFY, FOLLOW_CANNOT, ONE(NO_FIT) },
-	{ RUN, PHX_NO_OPINION, PHX_P_NO_FIT, PHX_A_VERIFY, FOLLOW_CANNOT, ONE(NO_FIT) },
-	{ RUN | PLAN, PHX_NO_OPINION, PHX_P_NONE, PHX_A_LIMIT, FOLLOW_HOLD, ONE(HELD) },
+	{ TEST, PHX_NARROW, PHX_P_TEST_ONLY, 0, FOLLOW_PROOF, ONE(NONE) },
+	{ PLAN, PHX_NARROW, PHX_P_WILL_RUN, 0, FOLLOW_PROOF, ONE(NONE) },
+	{ PLAN, PHX_NO_OPINION, PHX_P_WILL_RUN, 0, FOLLOW_CANNOT, ONE(NO_FIT) },
+	{ RUN, PHX_NO_OPINION, PHX_P_NO_FIT, 0, FOLLOW_CANNOT, ONE(NO_FIT) },
+	{ RUN | PLAN, PHX_NO_OPINION, PHX_P_NONE, 0, FOLLOW_HOLD, ONE(HELD) },
 	{ RUN | TEST | PLAN, PHX_NO_OPINION, PHX_P_NONE, 0, FOLLOW_STOCK,
 	  ONE(OFF) | ONE(SHADOW) | ONE(NO_FIT) | ONE(UNSUPPORTED) | ONE(NOT_SYNCED) |
 	  ONE(NO_CHOICE) | ONE(LATE) },

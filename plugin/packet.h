@@ -25,7 +25,9 @@ struct site {
 	uint32_t enable;      /* another number than before closes the breaker */
 	uint32_t uid;         /* of the daemon, besides root and SlurmUser */
 	uint32_t hold_max_s;
+	uint32_t order_max;   /* greatest delta that is written; 0: none is */
 	uint32_t deadline_us;
+	uint32_t compare;     /* one in so many is compared, however many agreed */
 	uint32_t ask_ms;      /* a minute, between asks and their answers */
 	uint32_t refused_pct, syncs, held_s, eject_openings; /* of struct breaker_limits */
 };
@@ -35,7 +37,8 @@ struct link_limits {
 	uint32_t deadline_us;
 	uint32_t flags; /* enum phx_welcome_flags */
 	uint32_t uid;   /* of struct site */
-	uint32_t hold_s, limit_hold_s; /* since a job may start, and by PHX_A_LIMIT */
+	uint32_t hold_s; /* since a job may start: hold_max_s of struct site */
+	uint32_t order_max, compare; /* of struct site */
 	struct breaker_limits breaker;
 };
 

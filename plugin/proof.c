@@ -8,18 +8,6 @@
 #include <string.h>
 
 #include "link.h"
-#include "stats.h"
-
-extern bool proof_sampled(uint32_t proof)
-{
-	static uint32_t turns[PHX_PROOFS], picked[PHX_PROOFS];
-	uint32_t turn = turns[proof % PHX_PROOFS]++ % PROOF_SAMPLE;
-	uint32_t *pick = &picked[proof % PHX_PROOFS];
-
-	if (!turn && turns[proof % PHX_PROOFS] > 1)
-		*pick = (uint32_t) now_ns() % PROOF_SAMPLE;
-	return turn == *pick;
-}
 
 /* Whether jobs of this partition may share nodes or CPUs. */
 static int _is_shared(void *x, void *arg)

@@ -11,13 +11,6 @@
 #define PROOF_TEST_ONLY_MIN 64
 #endif
 
-/* Number of proofs of a kind of which one is compared with stock in full in any case. */
-#define PROOF_SAMPLE 256u
-
-/* RET whether to compare this proof, at a place in each PROOF_SAMPLE that the daemon cannot tell,
- * first of all the first one. One caller at a time. */
-extern bool proof_sampled(uint32_t proof);
-
 /* RET whether the result of a call of this mode may be proved
  * IN preempt - there are candidates to preempt
  * IN exc - reservations keep cores or gres */

@@ -103,7 +103,6 @@ typedef struct job_details job_details_t;
 	   uint32_t max_nodes, uint32_t req_nodes, uint16_t mode, \
 	   list_t *preemptee_candidates, \
 	   list_t **preemptee_job_list JOB_TEST_TAIL_PARAMS)) \
-	X(int, job_begin, (job_record_t *job_ptr)) \
 	X(int, select_nodeinfo_set, (job_record_t *job_ptr)) \
 	X(int, job_fini, (job_record_t *job_ptr)) \
 	X(int, job_resized, (job_record_t *job_ptr, node_record_t *node_ptr)) \
@@ -136,6 +135,7 @@ typedef struct job_details job_details_t;
 /* ---- operations that it only passes on, whatever they take: X(name) */
 
 #define FORWARDED_OPERATIONS(X) \
+	X(job_begin) \
 	X(job_ready) \
 	X(select_nodeinfo_set_all) \
 	FORWARDED_UNTIL_24_11(X) \

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "pktbuf.h"
+#include "witness.h"
 
 struct phx_stats overlay_stats;
 struct breaker overlay_breaker;
@@ -20,6 +21,7 @@ extern void stats_fill(struct phx_stats *out)
 {
 	struct breaker *b = &overlay_breaker;
 
+	witness_tell(overlay_stats.compared, now_ns());
 	stat_copy(out, &overlay_stats, sizeof(*out));
 	out->hdr = PHX_HDR_OF(PHX_STATS, sizeof(*out));
 	pthread_mutex_lock(&b->lock);

@@ -27,9 +27,9 @@ extern bool thread_join(struct thread *thread)
 {
 	struct timespec until;
 
-	(void) clock_gettime(CLOCK_REALTIME, &until);
+	(void) clock_gettime(CLOCK_MONOTONIC, &until);
 	until.tv_sec += JOIN_S;
-	if (pthread_timedjoin_np(thread->id, NULL, &until)) {
+	if (pthread_clockjoin_np(thread->id, NULL, CLOCK_MONOTONIC, &until)) {
 		(void) pthread_detach(thread->id);
 		error("phalanx: %s did not end within %d s", thread->name, JOIN_S);
 		return false;

@@ -26,7 +26,7 @@
 
 #define PHX_MAGIC 0x31584850u /* "PHX1" in memory on little endian */
 #ifndef PHX_VERSION /* a test builds overlays of others */
-#define PHX_VERSION 7u
+#define PHX_VERSION 10u
 #endif
 
 /* Upper bounds; both ends check against the same numbers. */
@@ -55,12 +55,10 @@
 #define PHX_ORDER_JOBS_MAX 8192u /* jobs with a delta at one time */
 #define PHX_ORDER_PER_MSG 4096u  /* deltas of one ORDER message */
 #define PHX_QUEUE_PER_MSG 1024u  /* entries of one QUEUE message */
-#define PHX_DELTA_MAX 1000000000 /* a delta is within +- this */
+#define PHX_DELTA_MAX 1000000000 /* greatest delta; below 0 is none */
 /* Whatever the daemon says: longest lease, and longest hold since a job may start. */
 #define PHX_LEASE_MS_MAX 8000u
-#define PHX_HOLD_S_MAX 3600 /* but by a limit, PHX_A_LIMIT */
-#define PHX_CONF_HOLD_S 604800 /* by a limit without phalanx_hold_max in slurm.conf */
-#define PHX_CONF_HOLD_S_MAX 31536000
+#define PHX_HOLD_S_MAX 3600 /* at most phalanx_hold_max of slurm.conf */
 
 /* Types: below 64 plugin to daemon, from 64 daemon to plugin. */
 enum phx_type {
@@ -392,7 +390,7 @@ struct phx_ask {
 	uint64_t from_time;
 	uint64_t to_time;
 	uint32_t left_count; /* word_count, or 0: none left out, or not told which */
-	uint32_t pad;
+	uint32_t watched; /* 1: started (PHX_W_WATCH), no ANSWER, OUTCOME of decision 0 */
 	/* uint64_t candidates[word_count]; bit i of word w is node 64*w+i
 	 * uint64_t left_out[left_count]: the others that a proof is to cover;
 	 * struct phx_class classes[class_count];
@@ -443,7 +441,7 @@ enum phx_breach {
 	PHX_B_REFUSED = 2, /* share of answers that stock refused */
 	PHX_B_SYNCS = 3,   /* whole states sent */
 	PHX_B_HELD = 4,    /* time that one user's jobs were held in a partition */
-	PHX_B_REFUTED = 5, /* a proof, or a limit that TimeMin changed: ejected at once */
+	PHX_B_REFUTED = 5, /* a proof: ejected at once */
 };
 
 /* A proof that a call on few candidates or none has the result of that on all. */
@@ -459,7 +457,7 @@ enum phx_proof_result {
 	PHX_PR_NONE = 0,     /* no proof, or the ask was not followed */
 	PHX_PR_ACCEPTED = 1, /* the result is that of the few */
 	PHX_PR_REJECTED = 2, /* the few did not do: stock was asked in full */
-	PHX_PR_VERIFIED = 3, /* accepted, and stock in full said no better */
+	PHX_PR_VERIFIED = 3, /* told as accepted: stock in full said no better */
 	PHX_PR_REFUTED = 4,  /* stock in full said better than was proved */
 };
 
@@ -470,9 +468,6 @@ enum phx_answer_flags {
 	/* By `proof`: with NARROW the result on these nodes may stand for that
 	 * on all; with PHX_R_NO_FIT the call fails, within a hold's bounds. */
 	PHX_A_PROOF = 2,
-	/* Ask stock in full as well, compare, and take what it says. */
-	PHX_A_VERIFY = 4,
-	PHX_A_LIMIT = 8, /* of PHX_R_HELD: by a limit of the administrator's */
 };
 
 struct phx_answer {
@@ -539,6 +534,7 @@ struct phx_stats {
 	uint64_t held_ns;        /* jobs of one user in one partition were held */
 	uint64_t held_sampled;   /* held calls of which stock was asked as well */
 	uint64_t held_startable; /* of these: stock would have started the job */
+	uint64_t compared[3];    /* with stock: agreed, better, worse; an hour late */
 };
 
 /* Limits, as far as they are stricter than those of slurm.conf. */
@@ -555,7 +551,7 @@ struct phx_welcome {
 	uint32_t held_s;         /* an hour, of one user in one partition */
 	uint32_t eject_openings; /* within the window: for good */
 	uint32_t eject_window_s;
-	uint32_t limit_hold_s; /* of PHX_A_LIMIT; UINT32_MAX: as slurm.conf says */
+	uint32_t pad;
 };
 
 enum phx_welcome_flags {
@@ -571,6 +567,9 @@ enum phx_welcome_flags {
 	PHX_W_PROVE_WILL_RUN = 32,
 	PHX_W_PROVE_NO_FIT = 64,
 	PHX_W_ENABLE = 128, /* to close the breaker: not heeded */
+	/* No ANSWER may change anything: stock decides first, and the ASK of a
+	 * start follows, `watched`; one in some hundreds waits as ever. */
+	PHX_W_WATCH = 256,
 };
 
 struct phx_resync {
@@ -584,11 +583,10 @@ enum phx_part {
 	PHX_PART_SAME = 4, /* alone: nothing but the head, the rest as before */
 };
 
-/* Amount that is added to a pending job's site_factor, and its TimeMin; not both 0. */
+/* Amount that is added to a pending job's site_factor. */
 struct phx_delta {
 	uint32_t job_id;
-	int32_t delta;          /* within +- PHX_DELTA_MAX */
-	uint32_t time_min, pad; /* minutes, at most PHX_DELTA_MAX */
+	int32_t delta; /* from 1; of it at most phalanx_order of slurm.conf counts */
 };
 
 /* All deltas that shall be in force, FIRST .. LAST; a job that is not named has
@@ -613,8 +611,9 @@ enum phx_order_state {
 	PHX_O_SYMBOL = 5,   /* slurmctld lacks a function that is needed */
 	PHX_O_LEDGER = 6,   /* the ledger cannot be read or written */
 	PHX_O_RESIDUE = 7,  /* deltas of an earlier slurmctld are being removed */
+	PHX_O_SITE = 8,     /* slurm.conf has no phalanx_order */
 };
-#define PHX_O_STATES 8u
+#define PHX_O_STATES 9u
 
 enum phx_queued_flags {
 	PHX_Q_FIXED = 1, /* an administrator set its priority */
@@ -638,7 +637,7 @@ struct phx_queued {
 	int32_t delta;        /* of ours, in force */
 	int32_t nice;         /* 0 is neutral, above puts the job back */
 	uint32_t hidden;      /* how far the sum without our delta is below 1 */
-	uint32_t time_min;    /* of ours, in force */
+	uint32_t pad;
 };
 
 /* The pending jobs, FIRST .. LAST, or with SAME only the head. */
@@ -686,12 +685,12 @@ _Static_assert(sizeof(struct phx_answer) == 24 + 56, "phx_answer");
 _Static_assert(sizeof(struct phx_outcome) == 24 + 80, "phx_outcome");
 _Static_assert(sizeof(struct phx_stats) ==
 	       24 + 44 * 8 + 8 +
-	       8 * (2 * PHX_LAT_BUCKETS + 2 + 8 + PHX_BREACHES + 6), "phx_stats");
+	       8 * (2 * PHX_LAT_BUCKETS + 2 + 8 + PHX_BREACHES + 9), "phx_stats");
 _Static_assert(PHX_LAT_BUCKETS % (1u << PHX_LAT_SUB_BITS) == 0,
 	       "PHX_LAT_BUCKETS: whole powers of two");
 _Static_assert(sizeof(struct phx_welcome) == 24 + 48, "phx_welcome");
 _Static_assert(sizeof(struct phx_resync) == 24, "phx_resync");
-_Static_assert(sizeof(struct phx_delta) == 16, "phx_delta");
+_Static_assert(sizeof(struct phx_delta) == 8, "phx_delta");
 _Static_assert(sizeof(struct phx_order) == 24 + 24, "phx_order");
 _Static_assert(sizeof(struct phx_queued) == 72, "phx_queued");
 _Static_assert(sizeof(struct phx_queue) == 24 + 24 + 96, "phx_queue");

@@ -95,11 +95,6 @@ void set_job_prio(job_record_t *job_ptr)
 	job_ptr->priority = (uint32_t) MAX(prio, 1);
 }
 
-void job_end_time_reset(job_record_t *job_ptr)
-{
-	job_ptr->end_time = job_ptr->start_time + job_ptr->time_limit * 60;
-}
-
 extern void schedule_job_save(void);
 void schedule_job_save(void)
 {
@@ -485,7 +480,6 @@ extern struct overlay overlay_open(const char *path)
 	GET(fini, "fini");
 	GET(node_init, "select_p_node_init");
 	GET(reconfigure, "select_p_reconfigure");
-	GET(job_begin, "select_p_job_begin");
 	GET(nodeinfo_set, "select_p_select_nodeinfo_set");
 	GET(job_fini, "select_p_job_fini");
 	GET(job_resized, "select_p_job_resized");

@@ -53,7 +53,6 @@ struct overlay {
 	int (*fini)(void);
 	int (*node_init)(void);
 	int (*reconfigure)(void);
-	int (*job_begin)(job_record_t *job_ptr);
 	int (*nodeinfo_set)(job_record_t *job_ptr);
 	int (*job_fini)(job_record_t *job_ptr);
 	int (*job_resized)(job_record_t *job_ptr, node_record_t *node_ptr);

@@ -54,10 +54,9 @@ static void _answer(const struct phx_ask *ask, uint64_t seq, bool opinion)
 	m.a.job_id = ask->job_id + (reply == REPLY_OTHER_JOB);
 	m.a.verdict = opinion ? PHX_NARROW : PHX_NO_OPINION;
 	m.a.reason = opinion ? PHX_R_NONE :
-		     reply == REPLY_HELD || reply == REPLY_LIMIT ?
-			     PHX_R_HELD : PHX_R_NO_FIT;
+		     reply == REPLY_HELD ? PHX_R_HELD : PHX_R_NO_FIT;
 	m.a.decision = 42;
-	m.a.flags = reply == REPLY_LIMIT ? PHX_A_LIMIT : proof.flags;
+	m.a.flags = proof.flags;
 	m.a.proof = proof.proof;
 	m.a.not_before = proof.not_before;
 	m.a.until = proof.until;
@@ -87,7 +86,6 @@ static void _reply(const struct phx_ask *ask)
 		break;
 	case REPLY_NO_OPINION:
 	case REPLY_HELD:
-	case REPLY_LIMIT:
 		_answer(ask, seq, false);
 		break;
 	case REPLY_LATE:
@@ -227,12 +225,10 @@ extern void daemon_nodes(const uint32_t *list, uint32_t count)
 	node_count = count;
 }
 
-extern void daemon_proof(uint32_t kind, bool verify, uint64_t not_before,
-			 uint64_t until)
+extern void daemon_proof(uint32_t kind, uint64_t not_before, uint64_t until)
 {
 	proof = (struct phx_answer) {
-		.flags = !kind ? 0 :
-			 PHX_A_PROOF | (verify ? PHX_A_VERIFY : 0),
+		.flags = kind ? PHX_A_PROOF : 0,
 		.proof = kind,
 		.not_before = not_before,
 		.until = until,
@@ -257,11 +253,6 @@ extern void daemon_watch(uint32_t refused_pct, uint32_t syncs, uint32_t held_s,
 	welcome.held_s = held_s;
 	welcome.eject_openings = eject_openings;
 	welcome.eject_window_s = 3600;
-}
-
-extern void daemon_limit_hold(uint32_t seconds)
-{
-	welcome.limit_hold_s = seconds;
 }
 
 extern void daemon_enable(void)

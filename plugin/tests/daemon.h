@@ -13,7 +13,6 @@ enum reply {
 	REPLY_NODES,      /* the nodes of daemon_nodes() */
 	REPLY_NO_OPINION,
 	REPLY_HELD,
-	REPLY_LIMIT,      /* held by a limit of the administrator's */
 	REPLY_SILENT,
 	REPLY_LATE,       /* as NODES, after late_ms */
 	REPLY_OTHER_JOB,
@@ -34,12 +33,9 @@ extern void daemon_stop(void);
 extern void daemon_reply(enum reply reply);
 extern void daemon_nodes(const uint32_t *nodes, uint32_t count);
 /* Answers carry this proof; of kind PHX_P_NONE: none. */
-extern void daemon_proof(uint32_t proof, bool verify, uint64_t not_before,
-			 uint64_t until);
+extern void daemon_proof(uint32_t proof, uint64_t not_before, uint64_t until);
 extern void daemon_limits(uint32_t deadline_us, uint32_t misses,
 			  uint32_t open_ms, uint32_t flags);
-/* How long REPLY_LIMIT may hold; 0 at first. */
-extern void daemon_limit_hold(uint32_t seconds);
 /* The other limits of the breaker; 0 each at first: none. */
 extern void daemon_watch(uint32_t refused_pct, uint32_t syncs, uint32_t held_s,
 			 uint32_t eject_openings);

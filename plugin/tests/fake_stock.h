@@ -13,7 +13,7 @@
 
 /* Operations with a set way of being called: success unless told otherwise. */
 #define FAKE_SIMPLE(X) \
-	X(node_init) X(reconfigure) X(job_begin) X(select_nodeinfo_set) X(job_fini) \
+	X(node_init) X(reconfigure) X(select_nodeinfo_set) X(job_fini) \
 	X(job_resized) X(job_expand) X(job_suspend) X(job_resume) \
 	X(state_save) X(update_node_config) X(job_mem_reduce)
 

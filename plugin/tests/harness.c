@@ -94,6 +94,14 @@ extern void reconfigured(const char *params)
 	usleep(200000); /* what follows is to be asked, also on a busy machine */
 }
 
+extern void compare(bool all)
+{
+	void (*set)(bool);
+
+	*(void **) &set = dlsym(o.handle, "nth_compare");
+	set(all);
+}
+
 extern void enable(void)
 {
 	static int times;
@@ -423,6 +431,7 @@ int main(int argc, char **argv)
 	test_calls();
 	test_asks();
 	test_proofs();
+	test_watch();
 	test_events();
 	test_loss();
 	test_order();

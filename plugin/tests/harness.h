@@ -14,7 +14,8 @@
 #define PATIENT 1000 /* misses: more than any machine gets to */
 
 /* Limits of slurm.conf: none, so that the tests set them by the daemon. */
-#define NO_LIMITS "phalanx_refused_pct=0,phalanx_syncs=0,phalanx_held_s=0,phalanx_eject=0"
+#define NO_LIMITS "phalanx_refused_pct=0,phalanx_syncs=0,phalanx_held_s=0,phalanx_eject=0," \
+	"phalanx_order=1000000000"
 
 #define TEST(name) fprintf(stderr, "  %s\n", name)
 
@@ -32,6 +33,9 @@ extern void wait_synced(int nth);
 
 /* slurm.conf is read anew by slurmctld, with these and the limits of NO_LIMITS. */
 extern void reconfigured(const char *params);
+
+/* All decisions are compared with stock's, or none, as at first. */
+extern void compare(bool all);
 
 /* The same with another number at phalanx_enable: closes the breaker. */
 extern void enable(void);
@@ -76,8 +80,9 @@ extern const struct phx_outcome *outcome(void);
 extern void test_calls(void);  /* test_calls.c */
 extern void test_spent(void);  /* test_budget.c */
 extern void test_hold(void);   /* test_holds.c */
-extern void test_limit(void);  /* test_holds.c */
+extern void test_hold_bounds(void);  /* test_holds.c */
 extern void test_proofs(void); /* test_proofs.c */
+extern void test_watch(void);  /* test_watch.c */
 extern void test_asks(void);   /* test_asks.c */
 extern void test_layout(void); /* test_asks.c */
 extern void test_events(void); /* test_link.c */

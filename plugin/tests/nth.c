@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,6 +50,29 @@ static bool _fails(const char *name)
 	atomic_store(&what, name);
 	errno = atomic_load(&code);
 	return true;
+}
+
+static bool compare;
+
+extern void nth_compare(bool all)
+{
+	compare = all;
+}
+
+extern bool __wrap_witness_draw(uint64_t kind, uint32_t most, uint64_t now_ns);
+extern bool __wrap_witness_draw(uint64_t kind, uint32_t most, uint64_t now_ns)
+{
+	(void) kind;
+	(void) most;
+	(void) now_ns;
+	return compare;
+}
+
+extern bool __wrap_witness_one_in(uint32_t parts);
+extern bool __wrap_witness_one_in(uint32_t parts)
+{
+	(void) parts;
+	return compare;
 }
 
 static const char *_Atomic stall;

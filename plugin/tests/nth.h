@@ -26,6 +26,9 @@ extern void nth_stall(const char *name);
 /* RET how many calls wait */
 extern int nth_stalled(void);
 
+/* Whether decisions are compared with stock's: all, or none (at first). */
+extern void nth_compare(bool all);
+
 #pragma GCC visibility pop
 
 #endif

@@ -14,6 +14,15 @@ static int stock_slow(void *job, void *bitmap, uint32_t min, uint32_t max, uint3
 	return stock_takes(job, bitmap, min, max, req, mode, candidates, preemptees, exc);
 }
 
+static int stock_refuses_slowly(void *job, void *bitmap, uint32_t min, uint32_t max, uint32_t req,
+				uint16_t mode, void *candidates, void *preemptees, void *exc)
+{
+	if ((uint32_t) bit_set_count(bitmap) > min)
+		return stock_takes(job, bitmap, min, max, req, mode, candidates, preemptees, exc);
+	usleep(DEADLINE_US / 2);
+	return SLURM_ERROR;
+}
+
 /* The wait for answers that save stock more than that is given back, but for an eighth. */
 static void test_saved(void)
 {
@@ -29,6 +38,23 @@ static void test_saved(void)
 		CHECK_EQ(call(2, 4, 3, SELECT_MODE_RUN_NOW), 0);
 	/* Without that it is fifteen; a machine that stalls costs one or two. */
 	CHECK(daemon_count(PHX_ASK) >= asks + 20);
+	fake.job_test = stock_takes;
+}
+
+/* Nodes that stock refuses slowly: what the trials took is paid for as asks are. */
+static void test_refused_time(void)
+{
+	int asks;
+
+	TEST("trials that stock refuses are paid for out of the same budget");
+	usleep(3000000);
+	daemon_reply(REPLY_NODES);
+	fake.job_test = stock_refuses_slowly;
+	for (int i = 0; i < 40; i++)
+		(void) call(2, 4, 3, SELECT_MODE_RUN_NOW);
+	asks = daemon_count(PHX_ASK);
+	(void) call(2, 4, 3, SELECT_MODE_RUN_NOW);
+	CHECK_EQ(daemon_count(PHX_ASK), asks);
 	fake.job_test = stock_takes;
 }
 
@@ -60,6 +86,7 @@ extern void test_spent(void)
 	(void) timed_call();
 	CHECK_EQ(daemon_count(PHX_ASK), asks + 1);
 	test_saved();
+	test_refused_time();
 	daemon_reply(REPLY_NODES);
 	reconfigured("");
 	usleep(3000000);

@@ -54,7 +54,7 @@ extern void test_count(bool will_run, int nodes)
 	daemon_reply(REPLY_NODES);
 	daemon_nodes((uint32_t[]) { 3, 6, 7 }, 2 + will_run);
 	if (will_run)
-		daemon_proof(PHX_P_WILL_RUN, false, (uint64_t) start, (uint64_t) start + 30);
+		daemon_proof(PHX_P_WILL_RUN, (uint64_t) start, (uint64_t) start + 30);
 	asks = daemon_count(PHX_ASK);
 	for (int i = 0; i < ASKS; i++) {
 		ready();

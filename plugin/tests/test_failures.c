@@ -63,7 +63,7 @@ static bool places(void)
 
 static void ordered(job_record_t *pending, uint64_t generation, bool must)
 {
-	struct phx_delta delta = { pending->job_id, 100, 0, 0 };
+	struct phx_delta delta = { pending->job_id, 100 };
 
 	for (int i = 0; i < (must ? WAIT_STEPS : 60); i++) {
 		if (i % 50 == 0)
@@ -124,7 +124,7 @@ static bool one(int n, int error, job_record_t *run, job_record_t *pending)
  * ledger waits, slurmctld does not.  Were it to, the alarm would end this. */
 static void test_stalled_file(job_record_t *run, job_record_t *pending, const char *call)
 {
-	struct phx_delta delta = { pending->job_id, 100, 0, 0 };
+	struct phx_delta delta = { pending->job_id, 100 };
 	static int32_t value = 50;
 	void (*stall)(const char *);
 	int (*stalled)(void);

@@ -24,8 +24,9 @@ extern void test_hold(void)
 	daemon_send_config();
 	usleep(300000);
 	start = job->start_time;
+	compare(true); /* once in a while stock is asked what it would have done */
 	CHECK_EQ(call(2, 4, 3, SELECT_MODE_RUN_NOW), SLURM_ERROR);
-	/* Once in a while stock is asked what it would have done. */
+	compare(false);
 	CHECK_EQ(seen.calls, 1);
 	CHECK_EQ(job->start_time, start);
 	CHECK_EQ(bit_set_count(bm), 0);
@@ -56,89 +57,55 @@ static bool is_held(time_t seconds)
 	return call(2, 4, 3, SELECT_MODE_RUN_NOW) == SLURM_ERROR;
 }
 
-/* What slurm.conf says bounds what the daemon says, which is: without end. */
-static void test_conf(void)
+/* slurm.conf bounds holds, whatever the daemon says, and one user's are limited. */
+extern void test_hold_bounds(void)
 {
+	uint32_t flags = PHX_W_ASK_RUN_NOW | PHX_W_ASK_WILL_RUN;
+	uint32_t user = job->user_id;
 	static const char *bad[] = {
 		"phalanx_hold_max=", "phalanx_hold_max=,bf_continue",
 		"phalanx_hold_max=-1", "phalanx_hold_max= 5",
-		"phalanx_hold_max=1h", "phalanx_hold_max=31536001",
+		"phalanx_hold_max=1h", "phalanx_hold_max=3601",
 		"phalanx_hold_max=99999999999999999999",
 	};
 
-	TEST("held by a limit: a week, without another word in slurm.conf");
-	CHECK(is_held(PHX_CONF_HOLD_S - 10));
-	CHECK(!is_held(PHX_CONF_HOLD_S));
-
-	TEST("held by a limit: for as long as slurm.conf says");
-	reconfigured("bf_continue,Phalanx_Hold_Max=31536000,bf_window=60");
-	CHECK(is_held(PHX_CONF_HOLD_S_MAX - 10));
-	CHECK(!is_held(PHX_CONF_HOLD_S_MAX));
+	TEST("held: an hour, without another word in slurm.conf");
+	fake.job_test = stock_takes;
+	daemon_limits(DEADLINE_US, PATIENT, 300, flags | PHX_W_MAY_HOLD);
+	daemon_send_config();
+	usleep(300000);
+	daemon_reply(REPLY_HELD);
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		reconfigured(bad[i]);
-		CHECK(is_held(PHX_CONF_HOLD_S - 10));
-		CHECK(!is_held(PHX_CONF_HOLD_S));
+		CHECK(is_held(PHX_HOLD_S_MAX - 10));
+		CHECK(!is_held(PHX_HOLD_S_MAX));
 	}
-	reconfigured("phalanx_hold_max=100 ,bf_continue"); /* Slurm takes the space */
-	CHECK(is_held(90));
-	CHECK(!is_held(100));
 
-	TEST("held: slurm.conf bounds other holds as well, down to none");
-	daemon_reply(REPLY_HELD);
+	TEST("held: for as long as slurm.conf says, down to not at all");
+	reconfigured("bf_continue,Phalanx_Hold_Max=200,bf_window=60");
+	CHECK(is_held(190));
+	CHECK(!is_held(200));
+	reconfigured("phalanx_hold_max=100 ,bf_continue"); /* Slurm takes the space */
 	CHECK(is_held(90));
 	CHECK(!is_held(100));
 	reconfigured("phalanx_hold_max=0");
 	CHECK(!is_held(0));
-	reconfigured("phalanx_hold_max=31536000");
-	CHECK(is_held(PHX_HOLD_S_MAX - 10));
-	CHECK(!is_held(PHX_HOLD_S_MAX));
 	reconfigured("");
-	daemon_reply(REPLY_LIMIT);
-}
 
-/* A limit of the administrator's holds for as long as he says, and what it holds
- * is not counted among a user's holds. */
-extern void test_limit(void)
-{
-	uint32_t flags = PHX_W_ASK_RUN_NOW | PHX_W_ASK_WILL_RUN;
-	uint32_t user = job->user_id;
-
-	TEST("held by a limit: beyond an hour, up to its own time");
-	fake.job_test = stock_takes;
-	daemon_limits(DEADLINE_US, PATIENT, 300, flags | PHX_W_MAY_HOLD);
-	daemon_watch(0, 0, 1, 0);
-	daemon_limit_hold(2 * PHX_HOLD_S_MAX);
-	daemon_send_config();
-	usleep(300000);
-	daemon_reply(REPLY_LIMIT);
-	CHECK(is_held(PHX_HOLD_S_MAX + 10));
-	CHECK(!is_held(2 * PHX_HOLD_S_MAX));
-
-	daemon_watch(0, 0, 0, 0);
-	daemon_limit_hold(UINT32_MAX);
-	daemon_send_config();
-	usleep(300000);
-	test_conf();
+	TEST("held: a user whose budget is used up is held no more, others are");
 	daemon_watch(0, 0, 1, 0);
 	daemon_send_config();
 	usleep(300000);
-
-	TEST("held by a limit: apart from the holds of a user");
 	job->user_id = user + 1; /* has had no others */
-	usleep(1200000);
 	CHECK(is_held(0));
-	daemon_reply(REPLY_HELD);
-	CHECK(is_held(0));
-	CHECK(!is_held(PHX_HOLD_S_MAX + 10));
 	usleep(1200000);
 	CHECK(!is_held(0));
-	daemon_reply(REPLY_LIMIT);
+	job->user_id = user + 2;
 	CHECK(is_held(0));
 
 	job->user_id = user;
 	daemon_limits(DEADLINE_US, PATIENT, 300, flags);
 	daemon_watch(0, 0, 0, 0);
-	daemon_limit_hold(0);
 	daemon_send_config();
 	usleep(300000);
 	daemon_reply(REPLY_NODES);

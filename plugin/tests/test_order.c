@@ -68,8 +68,8 @@ static void test_put_on(void)
 {
 	job_record_t *held = ctld_job(602, 1), *fixed = ctld_job(603, 1);
 	job_record_t *run = ctld_job(604, 1);
-	struct phx_delta want[] = { { 600, 100, 0, 0 }, { 601, -50, 0, 0 }, { 602, 9, 0, 0 },
-				    { 603, 9, 0, 0 }, { 604, 9, 0, 0 }, { 699, 9, 0, 0 } };
+	struct phx_delta want[] = { { 600, 100 }, { 601, 50 }, { 602, 9 },
+				    { 603, 9 }, { 604, 9 }, { 699, 9 } };
 	struct stat st;
 
 	TEST("order: deltas on pending jobs only, added to what others set");
@@ -85,9 +85,9 @@ static void test_put_on(void)
 	daemon_send_config();
 	state_becomes(PHX_O_ACTIVE);
 	send_order(want, 6);
-	SOON(a->site_factor == SITE(105) && array->site_factor == SITE(-50));
+	SOON(a->site_factor == SITE(105) && array->site_factor == SITE(50));
 	CHECK_EQ(a->priority, 1105);
-	CHECK_EQ(array->priority, 950);
+	CHECK_EQ(array->priority, 1050);
 	CHECK(held->site_factor == SITE(0) && fixed->site_factor == SITE(0) &&
 	      run->site_factor == SITE(0));
 	CHECK(!held->priority && fixed->priority == 1000);
@@ -103,7 +103,7 @@ static void test_put_on(void)
 	CHECK_EQ(queued(601)->hidden, 2);    /* 2.5 - 3, 0 is shown as 1 */
 	CHECK_EQ(queued(600)->tier, 1);
 	CHECK_EQ(queued(601)->tasks, 5);
-	CHECK(queued(601)->flags == PHX_Q_ARRAY && queued(601)->delta == -50);
+	CHECK(queued(601)->flags == PHX_Q_ARRAY && queued(601)->delta == 50);
 	CHECK_EQ(queued(603)->flags, PHX_Q_FIXED);
 	CHECK(!queued(602) && !queued(604));
 	CHECK_EQ(last_queue()->active, 2);
@@ -119,7 +119,7 @@ static void test_put_on(void)
 static void test_only_changes(void)
 {
 	int prios = ctld_prios, writes = ctld_writes;
-	struct phx_delta want[] = { { 600, 100, 0, 0 }, { 601, -50, 0, 0 } };
+	struct phx_delta want[] = { { 600, 100 }, { 601, 50 } };
 
 	TEST("order: the same again writes nothing");
 	send_order(want, 2);
@@ -167,16 +167,16 @@ static void test_admin(void)
 static void test_arrays(void)
 {
 	job_record_t *task = ctld_job(690, 1), *started = ctld_job(691, 1);
-	uint32_t by_part[] = { 950, 1950 };
+	uint32_t by_part[] = { 1050, 2050 };
 
 	TEST("order: a task that was split off keeps no copy of the delta");
 	ctld_write_lock();
 	task->array_job_id = 601;
 	task->array_task_id = 2;
-	task->site_factor = SITE(-50);
+	task->site_factor = SITE(50);
 	ctld_write_unlock();
 	SOON(task->site_factor == SITE(0));
-	CHECK_EQ(array->site_factor, SITE(-50));
+	CHECK_EQ(array->site_factor, SITE(50));
 	set_site(task, SITE(33)); /* its own from now on */
 	usleep(600000);
 	CHECK_EQ(task->site_factor, SITE(33));
@@ -197,14 +197,14 @@ static void test_arrays(void)
 	list_destroy(array->part_ptr_list);
 	array->part_ptr_list = NULL;
 	ctld_write_unlock();
-	SOON(array->site_factor == SITE(-50));
+	SOON(array->site_factor == SITE(50));
 	SOON(last_queue()->started == 1);
 
 	TEST("order: so has a task that starts as it is split off");
 	ctld_write_lock();
 	started->array_job_id = 601;
-	started->site_factor = SITE(-50);
-	started->priority = 950;
+	started->site_factor = SITE(50);
+	started->priority = 1050;
 	started->job_state = JOB_RUNNING;
 	CHECK_EQ(o.nodeinfo_set(started), 0);
 	CHECK_EQ(started->site_factor, SITE(0));
@@ -218,7 +218,7 @@ static void test_arrays(void)
 /* Slurm computes a priority for each, so none is above the others. */
 static void test_qoses(void)
 {
-	struct phx_delta want[] = { { 600, 100, 0, 0 }, { 601, -50, 0, 0 }, { 605, 9, 0, 0 } };
+	struct phx_delta want[] = { { 600, 100 }, { 601, 50 }, { 605, 9 } };
 	job_record_t *several = ctld_job(605, 1);
 	uint32_t by_qos[] = { 800, 1200 };
 
@@ -260,113 +260,9 @@ static void copy_ledger(const char *from, const char *to)
 	CHECK(!fclose(out) && !chmod(new, 0600) && !rename(new, to));
 }
 
-static job_record_t *soft_job(uint32_t job_id)
-{
-	job_record_t *j = ctld_job(job_id, 1);
-
-	j->time_limit = 60;
-	return j;
-}
-
-/* Jobs 611 to 617, each with one thing that keeps backfill from planning it by our TimeMin. */
-static void soft_refusals(job_record_t **jobs)
-{
-	static slurmdb_qos_rec_t no_reserve = { .flags = QOS_FLAG_NO_RESERVE };
-	static slurmdb_assoc_rec_t minutes = { .grp_tres_run_mins = "1=600" };
-
-	jobs[0]->time_min = 9; /* the user's own */
-	jobs[1]->het_job_id = 612;
-	jobs[2]->deadline = time(NULL) + 9999;
-	jobs[3]->time_limit = 7200; /* above the partition's */
-	jobs[4]->qos_ptr = &no_reserve;
-	jobs[5]->assoc_ptr = &minutes;
-	jobs[6]->time_limit = 7; /* no longer than we say */
-}
-
-/* A job that is planned by 7 of its 60 minutes: without the parameter, with another limit, at its
- * start, and with a limit that is ours after it. */
-static void soft_ends(job_record_t *j)
-{
-	TEST("order: TimeMin goes with the parameter, and follows the limit");
-	slurm_conf.sched_params = "bf_continue";
-	SOON(!j->time_min);
-	slurm_conf.sched_params = "time_min_as_soft_limit";
-	SOON(j->time_min == 7);
-	ctld_write_lock();
-	j->time_limit = 30;
-	ctld_write_unlock();
-	usleep(1000000);
-
-	TEST("order: a job starts with its own TimeMin, limit and end");
-	ctld_write_lock();
-	CHECK(j->time_min == 7 && j->time_limit == 30);
-	j->time_limit = 7; /* as backfill does when it starts the job */
-	j->start_time = 1000;
-	CHECK_EQ(o.job_begin(j), 0);
-	CHECK_EQ(j->time_limit, 30);
-	CHECK_EQ(j->time_min, 0);
-	CHECK_EQ(j->end_time, 1000 + 30 * 60);
-	j->job_state = JOB_RUNNING;
-	ctld_write_unlock();
-	state_becomes(PHX_O_ACTIVE); /* not ejected */
-
-	TEST("order: a limit that is ours after the start ejects");
-	ctld_write_lock();
-	j->time_limit = 7;
-	ctld_write_unlock();
-	SOON(((const struct phx_stats *) daemon_wait(
-		      PHX_STATS, daemon_count(PHX_STATS)))->breach == PHX_B_REFUTED);
-}
-
-static void test_soft(void)
-{
-	struct phx_delta want[9] = { { 600, 100, 0, 0 }, { 610, 5, 7, 0 } };
-	job_record_t *j = soft_job(610), *others[7];
-	char *before = slurm_conf.sched_params;
-
-	TEST("order: TimeMin where Slurm takes it for planning alone");
-	ctld_write_lock();
-	ctld_part.max_time = 1440;
-	for (int i = 0; i < 7; i++) {
-		others[i] = soft_job(611 + (uint32_t) i);
-		want[2 + i] = (struct phx_delta) { others[i]->job_id, 0, 7, 0 };
-	}
-	soft_refusals(others);
-	last_job_update = time(NULL);
-	ctld_write_unlock();
-	send_order(want, 9);
-	SOON(j->site_factor == SITE(5));
-	usleep(600000);
-	CHECK_EQ(j->time_min, 0); /* without the parameter */
-	slurm_conf.sched_params = "bf_continue,time_min_as_soft_limit";
-	if (SINCE(23, 11))
-		SOON(j->time_min == 7 && queued(610) && queued(610)->time_min == 7);
-	else
-		usleep(800000);
-	CHECK_EQ(j->time_min, SINCE(23, 11) ? 7 : 0);
-	CHECK_EQ(j->time_limit, 60);
-	CHECK_EQ(others[0]->time_min, 9);
-	for (int i = 1; i < 7; i++)
-		CHECK_EQ(others[i]->time_min, 0);
-	if (SINCE(23, 11))
-		soft_ends(j);
-	slurm_conf.sched_params = before;
-	ctld_write_lock();
-	ctld_remove(j);
-	for (int i = 0; i < 7; i++)
-		ctld_remove(others[i]);
-	ctld_write_unlock();
-	enable();
-	want[0].delta = 101;
-	want[1] = (struct phx_delta) { 601, -50, 0, 0 };
-	state_becomes(PHX_O_ACTIVE);
-	send_order(want, 2);
-	SOON(array->site_factor == SITE(-50));
-}
-
 static void test_inert_states(void)
 {
-	struct phx_delta want[] = { { 600, 100, 0, 0 } };
+	struct phx_delta want[] = { { 600, 100 } };
 
 	TEST("order: left alone under other priorities than multifactor's");
 	slurm_conf.priority_type = "priority/basic";
@@ -384,10 +280,32 @@ static void test_inert_states(void)
 	SOON(a->site_factor == SITE(107));
 }
 
+/* The site factor of job 600 under these words of slurm.conf. */
+static void site_limit(const char *words, uint32_t state, uint32_t site)
+{
+	struct phx_delta want[] = { { 600, 100 } };
+
+	reconfigured(words);
+	state_becomes(state);
+	send_order(want, 1);
+	SOON(a->site_factor == site);
+	usleep(600000);
+	CHECK_EQ(a->site_factor, site);
+}
+
+static void test_site_limit(void)
+{
+	TEST("order: slurm.conf says how much is added at most, and without a word nothing is");
+	site_limit("phalanx_order=0", PHX_O_SITE, SITE(7));
+	site_limit("phalanx_order=40", PHX_O_ACTIVE, SITE(47));
+	site_limit("phalanx_order=-1", PHX_O_SITE, SITE(7));
+	site_limit("", PHX_O_ACTIVE, SITE(107));
+}
+
 /* Delta 100 on job 600, whatever was before. */
 static void again(void)
 {
-	struct phx_delta want[] = { { 600, 100, 0, 0 } };
+	struct phx_delta want[] = { { 600, 100 } };
 
 	state_becomes(PHX_O_ACTIVE);
 	send_order(want, 1);
@@ -396,7 +314,7 @@ static void again(void)
 
 static void test_gone(void)
 {
-	struct phx_delta want[] = { { 600, 100, 0, 0 } };
+	struct phx_delta want[] = { { 600, 100 } };
 	int syncs = daemon_count(PHX_SYNC_END);
 
 	TEST("order: removed when the lease ends");
@@ -439,7 +357,7 @@ static void test_batches(void)
 	ctld_write_lock();
 	for (uint32_t i = 0; i < 2500; i++) {
 		jobs[i] = ctld_job(1000 + i, 1);
-		want[i] = (struct phx_delta) { 1000 + i, 10, 0, 0 };
+		want[i] = (struct phx_delta) { 1000 + i, 10 };
 	}
 	last_job_update = time(NULL);
 	ctld_write_unlock();
@@ -534,9 +452,9 @@ extern void test_order(void)
 #if SINCE(24, 11)
 	test_qoses();
 #endif
-	test_soft();
 	copy_ledger(ledger, ledger_copy);
 	test_inert_states();
+	test_site_limit();
 	test_gone();
 	test_batches();
 	test_forgotten();

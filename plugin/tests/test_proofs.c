@@ -70,6 +70,7 @@ static void is_ejected(int calls)
 	int asks = daemon_count(PHX_ASK);
 
 	ended(PHX_PR_REFUTED, calls);
+	compare(false);
 	says(0, 0, 0, 0);
 	CHECK_EQ(call(2, 4, 3, SELECT_MODE_RUN_NOW), 0);
 	expect_full(1);
@@ -81,35 +82,22 @@ static void is_ejected(int calls)
 
 static void test_test_only(void)
 {
-	TEST("TEST_ONLY: the first one is compared, whatever the daemon says");
-	daemon_proof(PHX_P_TEST_ONLY, false, 0, 0);
-	says(0, 0, 0, 0);
-	CHECK_EQ(call(2, 4, 3, SELECT_MODE_TEST_ONLY), 0);
-	expect_full(2);
-	ended(PHX_PR_VERIFIED, 2);
-
-	TEST("TEST_ONLY: so is one in 256");
-	for (int more = 0, i = 0; i < 512; i++, more += seen.calls == 2) {
-		CHECK_EQ(call(2, 4, 3, SELECT_MODE_TEST_ONLY), 0);
-		if (i == 511)
-			CHECK(more >= 1 && more <= 3);
-	}
-
 	TEST("TEST_ONLY: never fails by what the daemon says");
+	daemon_proof(PHX_P_TEST_ONLY, 0, 0);
 	daemon_reply(REPLY_NO_OPINION);
 	says(0, 0, 0, 0);
 	CHECK_EQ(call(2, 4, 3, SELECT_MODE_TEST_ONLY), 0);
 	expect_full(1);
 	CHECK_EQ(outcome()->reason, PHX_R_INVALID);
 	daemon_reply(REPLY_HELD);
-	daemon_proof(PHX_P_NONE, false, 0, 0);
+	daemon_proof(PHX_P_NONE, 0, 0);
 	CHECK_EQ(call(2, 4, 3, SELECT_MODE_TEST_ONLY), 0);
 	expect_full(1);
 	CHECK_EQ(outcome()->reason, PHX_R_INVALID);
 	daemon_reply(REPLY_NODES);
 
 	TEST("TEST_ONLY: a success on few is a success");
-	daemon_proof(PHX_P_TEST_ONLY, false, 0, 0);
+	daemon_proof(PHX_P_TEST_ONLY, 0, 0);
 	says(0, 0, 0, 0);
 	CHECK_EQ(call(2, 4, 3, SELECT_MODE_TEST_ONLY), 0);
 	CHECK_EQ(seen.bits[0], 3);
@@ -123,12 +111,13 @@ static void test_test_only(void)
 	expect_full(2);
 	ended(PHX_PR_REJECTED, 2);
 
-	TEST("TEST_ONLY: verified, and refuted; then stock's word counts");
-	daemon_proof(PHX_P_TEST_ONLY, true, 0, 0);
+	TEST("TEST_ONLY: compared, which is not told, and refuted; then stock's word counts");
+	compare(true);
+	daemon_proof(PHX_P_TEST_ONLY, 0, 0);
 	says(0, 0, 0, 0);
 	CHECK_EQ(call(2, 4, 3, SELECT_MODE_TEST_ONLY), 0);
 	expect_full(2);
-	ended(PHX_PR_VERIFIED, 2);
+	ended(PHX_PR_ACCEPTED, 2);
 	says(0, 0, ESLURM_NODES_BUSY, 0);
 	CHECK_EQ(call(2, 4, 3, SELECT_MODE_TEST_ONLY), ESLURM_NODES_BUSY);
 	is_ejected(2);
@@ -157,7 +146,7 @@ static void test_bound(void)
 	job_record_t *late = runs(62, 0, 6, far + 600), *soon = runs(63, 6, 2, now + 300);
 
 	TEST("WILL_RUN: no proof puts a start behind the time at which nodes are empty");
-	daemon_proof(PHX_P_WILL_RUN, false, 0, (uint64_t) far * 2);
+	daemon_proof(PHX_P_WILL_RUN, 0, (uint64_t) far * 2);
 	says(0, far, 0, now + 300);
 	CHECK_EQ(call(2, 4, 3, SELECT_MODE_WILL_RUN), 0);
 	CHECK_EQ(job->start_time, now + 300);
@@ -183,13 +172,8 @@ static void test_will_run(void)
 	time_t now = time(NULL);
 	job_record_t *run = runs(61, 0, 8, now + 3600);
 
-	daemon_proof(PHX_P_WILL_RUN, false, (uint64_t) now + 100,
-		     (uint64_t) now + 130);
-	says(0, now + 130, 0, now + 130);
-	CHECK_EQ(call(2, 4, 3, SELECT_MODE_WILL_RUN), 0);
-	ended(PHX_PR_VERIFIED, 2); /* the first one of its kind */
 	TEST("WILL_RUN: a start up to the bound is accepted, a later one not");
-	daemon_proof(PHX_P_WILL_RUN, false, (uint64_t) now + 100,
+	daemon_proof(PHX_P_WILL_RUN, (uint64_t) now + 100,
 		     (uint64_t) now + 130);
 	for (int late = -1; late <= 1; late++) {
 		says(0, now + 130 + late, 0, now + 500);
@@ -212,79 +196,81 @@ static void test_will_run(void)
 	CHECK_EQ(call(2, 4, 3, SELECT_MODE_WILL_RUN), 0);
 	ended(PHX_PR_REJECTED, 2);
 
-	TEST("WILL_RUN: verified; refuted by an earlier start, also of a "
+	TEST("WILL_RUN: compared; refuted by an earlier start, also of a "
 	     "rejected one");
-	daemon_proof(PHX_P_WILL_RUN, true, (uint64_t) now + 100,
+	compare(true);
+	daemon_proof(PHX_P_WILL_RUN, (uint64_t) now + 100,
 		     (uint64_t) now + 130);
 	says(0, now + 130, 0, now + 130);
 	CHECK_EQ(call(2, 4, 3, SELECT_MODE_WILL_RUN), 0);
-	ended(PHX_PR_VERIFIED, 2);
+	ended(PHX_PR_ACCEPTED, 2);
 	says(0, now + 130, SLURM_ERROR, 0);
 	CHECK_EQ(call(2, 4, 3, SELECT_MODE_WILL_RUN), SLURM_ERROR);
-	ended(PHX_PR_VERIFIED, 2);
+	ended(PHX_PR_ACCEPTED, 2);
 	says(0, now + 130, 0, now + 120);
 	CHECK_EQ(call(2, 4, 3, SELECT_MODE_WILL_RUN), 0);
 	CHECK_EQ(job->start_time, now + 120);
 	CHECK_EQ(outcome()->full_start, (uint64_t) now + 120);
 	is_ejected(2);
+	compare(true);
 	says(0, now + 140, 0, now + 99);
 	CHECK_EQ(call(2, 4, 3, SELECT_MODE_WILL_RUN), 0);
 	is_ejected(2);
 	over(run);
 }
 
-/* Fails by a proof, but for the sample of holds. */
+/* Fails by a proof. */
 static void fails(uint16_t mode)
 {
 	says(0, 0, 0, 0);
 	CHECK_EQ(call(2, 4, 3, mode), SLURM_ERROR);
-	CHECK(seen.calls <= (mode == SELECT_MODE_RUN_NOW));
+	CHECK_EQ(seen.calls, 0);
 	CHECK_EQ(bit_set_count(bm), 0);
 	CHECK_EQ(outcome()->proof_result, PHX_PR_ACCEPTED);
 }
 
 static void test_no_fit(void)
 {
-	TEST("never, or not now: the first one is compared, whatever the daemon says");
+	TEST("never, or not now: compared, which is not told");
 	job->details->begin_time = time(NULL);
 	daemon_reply(REPLY_NO_OPINION);
-	daemon_proof(PHX_P_NO_FIT, false, 0, 0);
+	daemon_proof(PHX_P_NO_FIT, 0, 0);
+	compare(true);
 	says(SLURM_ERROR, 0, 0, 0);
 	CHECK_EQ(call(2, 4, 3, SELECT_MODE_RUN_NOW), SLURM_ERROR);
-	ended(PHX_PR_VERIFIED, 1);
+	ended(PHX_PR_ACCEPTED, 1);
+	compare(false);
 
 	TEST("never, or not now: fails as if no node were free");
-	daemon_proof(PHX_P_WILL_RUN, false, UINT32_MAX, UINT32_MAX);
+	daemon_proof(PHX_P_WILL_RUN, UINT32_MAX, UINT32_MAX);
 	fails(SELECT_MODE_WILL_RUN);
-	daemon_proof(PHX_P_NO_FIT, false, 0, 0);
-	for (int i = 0, sampled = 0; i < 16; i++, sampled += seen.calls) {
-		fails(SELECT_MODE_RUN_NOW);
-		CHECK(i < 15 || (sampled >= 1 && sampled <= 2)); /* one in eight */
-	}
-	daemon_proof(PHX_P_NO_FIT, true, 0, 0);
+	daemon_proof(PHX_P_NO_FIT, 0, 0);
+	fails(SELECT_MODE_RUN_NOW);
+	compare(true);
+	daemon_proof(PHX_P_NO_FIT, 0, 0);
 	says(SLURM_ERROR, 0, 0, 0);
 	CHECK_EQ(call(2, 4, 3, SELECT_MODE_RUN_NOW), SLURM_ERROR);
-	ended(PHX_PR_VERIFIED, 1);
+	ended(PHX_PR_ACCEPTED, 1);
 	says(0, 0, 0, 0);
 	CHECK_EQ(call(2, 4, 3, SELECT_MODE_RUN_NOW), 0);
 	is_ejected(1);
 
 	TEST("not now: within the bounds of a hold, then stock decides, and judges");
-	daemon_proof(PHX_P_NO_FIT, false, 0, 0);
+	daemon_proof(PHX_P_NO_FIT, 0, 0);
 	fails(SELECT_MODE_RUN_NOW);
 	says(SLURM_ERROR, 0, 0, 0);
 	job->details->begin_time = time(NULL) - PHX_HOLD_S_MAX;
 	CHECK_EQ(call(2, 4, 3, SELECT_MODE_RUN_NOW), SLURM_ERROR);
-	ended(PHX_PR_VERIFIED, 1);
+	ended(PHX_PR_ACCEPTED, 1);
 	job->details->begin_time = 0;
 	CHECK_EQ(call(2, 4, 3, SELECT_MODE_RUN_NOW), SLURM_ERROR);
-	ended(PHX_PR_VERIFIED, 1);
+	ended(PHX_PR_ACCEPTED, 1);
 	job->details->begin_time = time(NULL);
 	reconfigured("phalanx_hold_max=0");
-	daemon_proof(PHX_P_WILL_RUN, false, UINT32_MAX, UINT32_MAX);
+	daemon_proof(PHX_P_WILL_RUN, UINT32_MAX, UINT32_MAX);
 	CHECK_EQ(call(2, 4, 3, SELECT_MODE_WILL_RUN), SLURM_ERROR);
-	ended(PHX_PR_VERIFIED, 1);
-	daemon_proof(PHX_P_NO_FIT, false, 0, 0);
+	ended(PHX_PR_ACCEPTED, 1);
+	daemon_proof(PHX_P_NO_FIT, 0, 0);
 	says(0, 0, 0, 0);
 	CHECK_EQ(call(2, 4, 3, SELECT_MODE_RUN_NOW), 0);
 	is_ejected(1);
@@ -295,7 +281,7 @@ static void test_no_fit(void)
 	usleep(1200000);
 	says(SLURM_ERROR, 0, 0, 0);
 	CHECK_EQ(call(2, 4, 3, SELECT_MODE_RUN_NOW), SLURM_ERROR);
-	ended(PHX_PR_VERIFIED, 1);
+	ended(PHX_PR_ACCEPTED, 1);
 	reconfigured("");
 
 	TEST("a proof of another kind, or of none, is refused");
@@ -303,10 +289,10 @@ static void test_no_fit(void)
 	daemon_reply(REPLY_NODES);
 	CHECK_EQ(call(2, 4, 3, SELECT_MODE_WILL_RUN), 0);
 	CHECK_EQ(outcome()->reason, PHX_R_INVALID);
-	daemon_proof(PHX_P_WILL_RUN, false, 7, 6);
+	daemon_proof(PHX_P_WILL_RUN, 7, 6);
 	CHECK_EQ(call(2, 4, 3, SELECT_MODE_WILL_RUN), 0);
 	CHECK_EQ(outcome()->reason, PHX_R_INVALID);
-	daemon_proof(PHX_P_NONE, false, 0, 0);
+	daemon_proof(PHX_P_NONE, 0, 0);
 }
 
 static void unproved(list_t *candidates, struct call_tail *tail)

@@ -32,6 +32,7 @@ static struct message good(uint32_t count)
 
 extern void test_orders(void);  /* unit_order.c */
 extern void test_breaker(void); /* unit_breaker.c */
+extern void test_witness(void); /* unit_witness.c */
 
 static enum packet_kind parse(const struct message *m)
 {
@@ -79,7 +80,7 @@ static void test_parse(void)
 }
 
 static const struct site site = {
-	.proofs = 1, .hold_max_s = 5000, .deadline_us = 2000, .ask_ms = 900,
+	.proofs = 1, .hold_max_s = 500, .deadline_us = 2000, .ask_ms = 900,
 	.refused_pct = 50, .syncs = 10, .held_s = 600, .eject_openings = 8,
 };
 
@@ -91,7 +92,6 @@ static struct phx_welcome says(uint32_t n)
 			 .type = PHX_WELCOME, .length = sizeof(struct phx_welcome) },
 		.deadline_us = n, .breaker_open_ms = n, .late_budget_ms = n, .refused_pct = n,
 		.syncs = n, .held_s = n, .eject_openings = n, .eject_window_s = n,
-		.limit_hold_s = n,
 	};
 }
 
@@ -118,8 +118,7 @@ static void test_limits(void)
 		CHECK_EQ(l.breaker.eject_openings, n && n < 8 ? n : 8);
 		CHECK_EQ(l.breaker.late_ms, n && n < 900 ? n : 900);
 		CHECK_EQ(l.breaker.ask_ms, 900);
-		CHECK_EQ(l.hold_s, PHX_HOLD_S_MAX);
-		CHECK_EQ(l.limit_hold_s, n < 5000 ? n : 5000);
+		CHECK_EQ(l.hold_s, 500);
 		CHECK(l.deadline_us >= PHX_DEADLINE_US_MIN && l.deadline_us <= 2000);
 		CHECK_EQ(l.breaker.deadline_us, l.deadline_us);
 		CHECK(l.breaker.open_ms >= PHX_BREAKER_OPEN_MS_MIN);
@@ -128,7 +127,6 @@ static void test_limits(void)
 		CHECK_EQ(none.breaker.syncs, n);
 		CHECK_EQ(none.breaker.held_s, n);
 		CHECK_EQ(none.hold_s, 0);
-		CHECK_EQ(none.limit_hold_s, 0);
 	}
 
 	/* Proofs are on where both say so; what would close the breaker is not heeded. */
@@ -146,7 +144,10 @@ static void test_limits(void)
 		w.flags = PHX_W_PROVE_NO_FIT;
 		CHECK_EQ(limits_within(&w, &other).flags, proofs == 2 ? w.flags : 0);
 	}
-	w.flags = 256;
+	w.flags = 512;
+	CHECK_EQ(packet_parse(&w, sizeof(w), &p), PACKET_BAD);
+	w = says(1);
+	w.pad = 1;
 	CHECK_EQ(packet_parse(&w, sizeof(w), &p), PACKET_BAD);
 }
 
@@ -160,11 +161,9 @@ static enum follow may_follow(uint16_t mode, const struct phx_answer *a)
 		return FOLLOW_BREACH;
 	if (a->proof != (proved ? kinds[mode] : PHX_P_NONE) || a->reason > PHX_R_LATE)
 		return FOLLOW_BREACH;
-	if (a->flags & PHX_A_VERIFY && !proved)
+	if (a->flags & ~(PHX_A_ALL_NODES | PHX_A_PROOF))
 		return FOLLOW_BREACH;
 	if (a->flags & PHX_A_ALL_NODES && (!nodes || proved))
-		return FOLLOW_BREACH;
-	if (a->flags & PHX_A_LIMIT && a->reason != PHX_R_HELD)
 		return FOLLOW_BREACH;
 	if (mode == PHX_TEST_ONLY) /* only a success is shorter */
 		return a->reason == PHX_R_HELD || nodes != proved ? FOLLOW_BREACH :
@@ -204,9 +203,9 @@ static void test_table(void)
 	}
 	CHECK_EQ(counts[FOLLOW_STOCK], 3 * 7);
 	CHECK_EQ(counts[FOLLOW_TRY], 2 * 2);
-	CHECK_EQ(counts[FOLLOW_PROOF], 2 * 2);
-	CHECK_EQ(counts[FOLLOW_HOLD], 2 * 2);
-	CHECK_EQ(counts[FOLLOW_CANNOT], 2 * 2);
+	CHECK_EQ(counts[FOLLOW_PROOF], 2);
+	CHECK_EQ(counts[FOLLOW_HOLD], 2);
+	CHECK_EQ(counts[FOLLOW_CANNOT], 2);
 }
 
 static enum follow judge(struct message m, struct answer_want want)
@@ -345,6 +344,7 @@ static void test_keys(void)
 int main(void)
 {
 	test_breaker();
+	test_witness();
 	test_keys();
 	test_parse();
 	test_limits();

@@ -442,6 +442,13 @@ static void test_budget(void)
 	breaker_pay(&b, now, 80 * MS, 50 * MS, &limits);
 	CHECK_EQ((uint64_t) b.asked.level, 40 * MS);
 	CHECK(!breaker_spent(&b, now));
+	/* The order of starts waits earlier: half of what there is at once is for asks. */
+	b = (struct breaker) {0};
+	breaker_pay(&b, now, 150 * MS, 0, &limits);
+	CHECK(breaker_spares(&b, now, &limits));
+	breaker_pay(&b, now, 1 * MS, 0, &limits);
+	CHECK(!breaker_spares(&b, now, &limits) && !breaker_spent(&b, now));
+	CHECK(breaker_spares(&b, now + S, &limits));
 	/* One that lasted for long is paid for, and then it goes on. */
 	breaker_pay(&b, now += 2 * S, 2 * S, 0, &limits);
 	CHECK(breaker_spent(&b, now + 60 * S));

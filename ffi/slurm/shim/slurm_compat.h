@@ -105,6 +105,13 @@ extern const char *slurm_job_state_reason_string(uint32_t reason);
 #define pls_job_reason slurm_job_state_reason_string
 #endif
 
+/* The job of an update. */
+#if LIBSLURM_API < 44
+#define pls_job_of(change) ((change).job_id)
+#else
+#define pls_job_of(change) ((change).step_id.job_id)
+#endif
+
 #if LIBSLURM_API < 45
 #define pls_free_conf slurm_free_ctl_conf
 #else

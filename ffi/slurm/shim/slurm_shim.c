@@ -211,6 +211,18 @@ const char *pls_reason_string(uint32_t reason)
 	return pls_job_reason(reason);
 }
 
+int pls_touch_job(uint32_t job_id)
+{
+	job_desc_msg_t change;
+
+	slurm_init_job_desc_msg(&change);
+	pls_job_of(change) = job_id;
+	errno = 0;
+	if (slurm_update_job(&change) == SLURM_SUCCESS)
+		return 0;
+	return errno ? errno : SLURM_ERROR;
+}
+
 const char *pls_strerror(int error)
 {
 	return slurm_strerror(error);

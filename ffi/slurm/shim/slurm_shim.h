@@ -355,6 +355,12 @@ int pls_load_conf(int64_t update_time, struct pls_load *load);
 /* Frees what a load allocated and zeroes it.  Needs no pls_init(). */
 void pls_free(struct pls_load *load);
 
+/*
+ * Has slurmctld look whether a job can start, by an update that changes
+ * nothing.  Returns 0 or an error number.
+ */
+int pls_touch_job(uint32_t job_id);
+
 /* Text of an error number; valid until the next call. */
 const char *pls_strerror(int error);
 

@@ -2,7 +2,6 @@
 //! The controller's configuration.
 
 use super::table::{Record, Row, Table, accessors};
-use super::values::{self, Memory};
 use crate::shim::pls_conf;
 
 // SAFETY: pls_load_conf() and synth's load fill in one pls_conf.
@@ -95,11 +94,6 @@ impl<'a> Row<'a, pls_conf> {
         ]
     }
 
-    /// Returns the memory of a job that asks for none, where its partition says nothing.
-    pub fn memory_default(&self) -> Memory {
-        values::memory(self.raw.def_mem_per_cpu)
-    }
-
     /// Returns an option of `SchedulerParameters`: `Some("30")` for `bf_interval=30`, `Some("")`
     /// for one without a value such as `bf_continue`, `None` if it is not set. Names are compared
     /// without case, as Slurm does.
@@ -108,10 +102,5 @@ impl<'a> Row<'a, pls_conf> {
             let (key, value) = option.split_once('=').unwrap_or((option, ""));
             key.eq_ignore_ascii_case(name).then_some(value)
         })
-    }
-
-    /// Returns the interval of backfill, seconds: `bf_interval`, by default 30.
-    pub fn backfill_interval_s(&self) -> u32 {
-        self.sched_param("bf_interval").and_then(|text| text.parse().ok()).unwrap_or(30)
     }
 }

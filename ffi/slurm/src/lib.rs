@@ -148,6 +148,18 @@ impl Slurm {
         Table::load("load jobs", |load| unsafe { shim::pls_load_jobs(since.0, load) })
     }
 
+    /// Has slurmctld look whether a waiting job can start, by an update that changes nothing.
+    ///
+    /// # Errors
+    /// [`SlurmError::Call`] when slurmctld cannot be asked, or does not know the job.
+    pub fn touch_job(&self, job_id: u32) -> Result<(), SlurmError> {
+        // SAFETY: takes no pointer; `&self` of a !Sync handle: no other thread is in libslurm.
+        match unsafe { shim::pls_touch_job(job_id) } {
+            0 => Ok(()),
+            code => Err(SlurmError::call("update job", code)),
+        }
+    }
+
     /// Loads all nodes, in the order of slurmctld's table.
     ///
     /// Expensive even when nothing changed: before slurmctld compares times it recomputes every

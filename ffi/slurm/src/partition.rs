@@ -2,7 +2,7 @@
 //! Rows of the small tables: partitions, reservations, licences.
 
 use super::table::{Record, Row, Table, accessors};
-use super::values::{self, Memory, OverSubscribe};
+use super::values::{self, OverSubscribe};
 use crate::shim::{PLS_PARTITION_SCHED, pls_license, pls_partition, pls_reservation};
 
 // SAFETY: pls_load_partitions() and synth's load fill in pls_partition.
@@ -85,11 +85,6 @@ impl<'a> Row<'a, pls_partition> {
     /// Returns whether jobs share resources.
     pub fn over_subscribe(&self) -> OverSubscribe {
         values::over_subscribe(self.raw.max_share)
-    }
-
-    /// Returns the memory of a job that asks for none.
-    pub fn memory_default(&self) -> Memory {
-        values::memory(self.raw.def_mem_per_cpu)
     }
 }
 

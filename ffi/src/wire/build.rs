@@ -6,12 +6,11 @@ use zerocopy::{FromZeros, Immutable, IntoBytes};
 use super::kinds::{Proof, Reason, Type, Verdict};
 use super::{
     Alloc, AnswerHead, AskHead, Delta, End, EndsHead, GresName, GresNamesHead, Header, JobGres,
-    JobHead, Message, Node, NodesHead, OrderHead, PHX_A_ALL_NODES, PHX_A_LIMIT, PHX_A_PROOF,
-    PHX_A_VERIFY, PHX_ALLOCS_PER_MSG, PHX_ANSWER_NODES_MAX, PHX_CLASS_PLANES_MAX, PHX_ENDS_PER_MSG,
-    PHX_EXC_MAX, PHX_GRES_NAMES_PER_MSG, PHX_JOB_GRES_PER_MSG, PHX_MAGIC, PHX_NODES_MAX,
-    PHX_NODES_PER_MSG, PHX_ORDER_PER_MSG, PHX_PACKET_MAX, PHX_PREEMPT_MAX, PHX_QUEUE_PER_MSG,
-    PHX_TOPOLOGY_TEXT_MAX, PHX_VERSION, PacketBuf, QueueHead, Queued, Resync, TopologyHead,
-    Welcome, WireError,
+    JobHead, Message, Node, NodesHead, OrderHead, PHX_A_ALL_NODES, PHX_A_PROOF, PHX_ALLOCS_PER_MSG,
+    PHX_ANSWER_NODES_MAX, PHX_CLASS_PLANES_MAX, PHX_ENDS_PER_MSG, PHX_EXC_MAX,
+    PHX_GRES_NAMES_PER_MSG, PHX_JOB_GRES_PER_MSG, PHX_MAGIC, PHX_NODES_MAX, PHX_NODES_PER_MSG,
+    PHX_ORDER_PER_MSG, PHX_PACKET_MAX, PHX_PREEMPT_MAX, PHX_QUEUE_PER_MSG, PHX_TOPOLOGY_TEXT_MAX,
+    PHX_VERSION, PacketBuf, QueueHead, Queued, Resync, TopologyHead, Welcome, WireError,
 };
 
 /// Writes `message` with the sequence number `seq` into `buf` and returns the
@@ -211,30 +210,17 @@ impl super::Answer<'_> {
 }
 
 impl AnswerHead {
-    /// Adds a proof: its kind, whether to verify it, and for WILL_RUN the time before which there
-    /// is no start and the time up to which a start is as good as any.
+    /// Adds a proof: its kind, and for WILL_RUN the time before which there is no start and the
+    /// time up to which a start is as good as any.
     #[must_use]
-    pub fn with_proof(self, proof: Proof, verify: bool, times: (u64, u64)) -> Self {
-        let verify = if verify { PHX_A_VERIFY } else { 0 };
-        Self {
-            flags: PHX_A_PROOF | verify,
-            proof: proof.raw(),
-            not_before: times.0,
-            until: times.1,
-            ..self
-        }
+    pub fn with_proof(self, proof: Proof, times: (u64, u64)) -> Self {
+        Self { flags: PHX_A_PROOF, proof: proof.raw(), not_before: times.0, until: times.1, ..self }
     }
 
     /// Says whether the job is to have all of these nodes.
     #[must_use]
     pub fn with_all_nodes(self, all: bool) -> Self {
         Self { flags: if all { PHX_A_ALL_NODES } else { 0 }, ..self }
-    }
-
-    /// Says whether a limit of the administrator's holds the job.
-    #[must_use]
-    pub fn with_limit(self, limit: bool) -> Self {
-        Self { flags: if limit { PHX_A_LIMIT } else { 0 }, ..self }
     }
 }
 

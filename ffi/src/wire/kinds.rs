@@ -114,6 +114,8 @@ wire_enum! {
         Ledger = PHX_O_LEDGER, "the ledger in StateSaveLocation cannot be kept";
         /// Deltas of an earlier slurmctld are being removed.
         Residue = PHX_O_RESIDUE, "removing deltas of an earlier slurmctld";
+        /// slurm.conf allows no delta.
+        Site = PHX_O_SITE, "SchedulerParameters lacks phalanx_order=MAX";
     }
 }
 

@@ -438,10 +438,10 @@ fn order(packet: &[u8]) -> Result<Message<'_>> {
         if id <= before {
             return Err(WireError::value(kind, "job_id", Some(i), id, "more than the one before"));
         }
-        let got = entry.delta.unsigned_abs().max(entry.time_min);
-        if got == 0 || got > PHX_DELTA_MAX || entry.pad != 0 {
+        let got = u32::try_from(entry.delta).unwrap_or(0);
+        if got == 0 || got > PHX_DELTA_MAX {
             let got = u64::from(got);
-            return Err(WireError::value(kind, "delta", Some(i), got, "1 to PHX_DELTA_MAX, pad 0"));
+            return Err(WireError::value(kind, "delta", Some(i), got, "1 to PHX_DELTA_MAX"));
         }
         before = id;
     }

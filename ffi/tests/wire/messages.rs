@@ -193,7 +193,7 @@ fn ask() -> impl Strategy<Value = Owned> {
             head.gres_count = gres_count;
             head.mode = mode;
             head.node_bits = node_bits;
-            head.pad = 0;
+            head.watched = u32::from(head.mode == Mode::RunNow.raw() && head.watched % 2 == 1);
             head.class_planes = ask.head.class_planes;
             head.preempt_all = ask.head.preempt_all;
             end_name(&mut head.partition);
@@ -264,13 +264,11 @@ fn queue() -> impl Strategy<Value = Owned> {
 
 fn order() -> impl Strategy<Value = Owned> {
     let delta = 1..=i32::try_from(PHX_DELTA_MAX).unwrap();
-    let delta = (delta, any::<bool>()).prop_map(|(d, below)| if below { -d } else { d });
     let deltas = prop::collection::btree_map(1u32.., delta, 0..6);
     (1u64.., any::<u32>(), 0..=PHX_PART_SAME, deltas).prop_map(
         |(generation, lease_ms, flags, deltas)| {
             let head = Order::head(generation, lease_ms, part(flags, deltas.is_empty()));
-            let time_min = lease_ms.min(PHX_DELTA_MAX);
-            let delta = |(job_id, delta)| Delta { job_id, delta, time_min, pad: 0 };
+            let delta = |(job_id, delta)| Delta { job_id, delta };
             let deltas = deltas.into_iter().map(delta);
             Owned::Order(head, deltas.collect())
         },

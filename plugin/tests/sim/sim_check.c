@@ -22,7 +22,7 @@ static uint32_t half_open_asks;
 static uint64_t half_open_answers; /* there were, as it became so */
 static uint32_t silent;
 static bool call_open; /* it was open as the call began */
-static bool by_limit, by_proof; /* the answer that was read last, or an earlier one */
+static bool by_proof; /* the answer that was read last, or an earlier one */
 static struct {
 	uint64_t end, took;
 } asked[ASKS]; /* a ring */
@@ -160,7 +160,6 @@ extern void sim_check_read(const void *packet, uint32_t len)
 	const struct phx_answer *a = packet;
 
 	if (len >= sizeof(*a) && hdr->type == PHX_ANSWER) {
-		by_limit = a->flags & PHX_A_LIMIT;
 		by_proof = a->flags & PHX_A_PROOF;
 	}
 }
@@ -232,11 +231,10 @@ extern void sim_check_call(bool begin)
 }
 
 /* The budget is spent by the time between two holds of a user's jobs, and grows
- * again over an hour; what a limit holds is not counted. */
+ * again over an hour. */
 extern void sim_check_held(uint32_t user, int64_t age)
 {
-	int64_t longest = by_limit ? link_limits().limit_hold_s :
-				     link_limits().hold_s;
+	int64_t longest = link_limits().hold_s;
 	struct breaker *b = &overlay_breaker;
 	uint64_t limit = link_limits().breaker.held_s * NS_PER_S, room;
 	uint32_t u = user % USERS + (by_proof ? USERS : 0);
@@ -247,8 +245,6 @@ extern void sim_check_held(uint32_t user, int64_t age)
 	if (age > longest)
 		sim_fail("a job is held %lld s after it could start, the limit is %lld s",
 			 (long long) age, (long long) longest);
-	if (by_limit)
-		return;
 	if (sim.sabotage == SIM_LONG_HOLD)
 		memset(b->holders, 0, sizeof(b->holders));
 	if (!users[u].since)

@@ -12,7 +12,8 @@
 #include "sim.h"
 
 /* Limits of slurm.conf; no ejection but for a wrong proof where the daemon wants none. */
-#define SIM_PARAMS "phalanx_eject=0,phalanx_syncs=0,phalanx_refused_pct=0,"
+#define SIM_PARAMS "phalanx_eject=0,phalanx_syncs=0,phalanx_refused_pct=0," \
+	"phalanx_order=1000000000,"
 
 /* A job of slurmctld, and what others want its site_factor to be. */
 struct wjob {

@@ -298,6 +298,14 @@ extern int sim_usleep(useconds_t us)
 	return 0;
 }
 
+extern ssize_t sim_getrandom(void *data, size_t size, unsigned int flags)
+{
+	(void) flags;
+	for (size_t i = 0; i < size; i++)
+		((uint8_t *) data)[i] = (uint8_t) sim_random(256);
+	return (ssize_t) size;
+}
+
 extern int sim_get_nprocs(void)
 {
 	return (int) sim.processors;
@@ -322,14 +330,13 @@ extern int sim_pthread_create(pthread_t *id, const pthread_attr_t *attr,
 	return 0;
 }
 
-extern int sim_pthread_timedjoin_np(pthread_t id, void **out,
+extern int sim_pthread_clockjoin_np(pthread_t id, void **out, clockid_t clock,
 				    const struct timespec *until)
 {
-	/* Its caller counts by the wall clock; a jump of that is not tried. */
-	uint64_t at = sim_clock + (uint64_t) (until->tv_sec - sim_wall()) *
-				  NS_PER_S;
+	uint64_t at = (uint64_t) until->tv_sec * NS_PER_S + (uint64_t) until->tv_nsec;
 
 	(void) out;
+	(void) clock;
 	for (struct fiber *f = fibers; f < fibers + FIBERS; f++) {
 		while (f->alive && f->born == (uint64_t) id) {
 			if (sim_clock >= at)

@@ -3,7 +3,7 @@
 
 use super::super::kinds::Type;
 use super::super::{
-    Ask, AskHead, Class, Exc, Message, PHX_CLASS_PLANES_MAX, PHX_EXC_MAX, PHX_GRES_PER_JOB,
+    Ask, AskHead, Class, Exc, Message, Mode, PHX_CLASS_PLANES_MAX, PHX_EXC_MAX, PHX_GRES_PER_JOB,
     PHX_NODES_MAX, PHX_PART_FIRST, PHX_PART_LAST, PHX_PREEMPT_MAX, PHX_TOPOLOGIES_MAX,
     PHX_TOPOLOGY_DEFAULT, PHX_TOPOLOGY_TEXT_MAX, PHX_TOPOLOGY_UNKNOWN, Topology, TopologyHead,
     WireError,
@@ -50,8 +50,9 @@ fn counts(head: &AskHead) -> Result<()> {
     if head.left_count != 0 && head.left_count != head.word_count {
         return refused("left_count", head.left_count, "0 or word_count");
     }
-    if head.pad != 0 {
-        return refused("pad", head.pad, "0");
+    let starts = head.mode == Mode::RunNow.raw();
+    if head.watched > u32::from(starts) {
+        return refused("watched", head.watched, "0, or 1 of a start");
     }
     if head.class_count == 0 && head.class_planes != 0 {
         return refused("class_planes", u32::from(head.class_planes), "0 without classes");

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* unit_witness.c - how often decisions are compared. */
+
+#include "../witness.h"
+#include "check.h"
+
+#define S 1000000000ull
+
+/* Decisions of a kind that agree, until one in so many is compared. */
+static void agree(uint64_t kind, uint32_t count, uint64_t now)
+{
+	while (count--)
+		witness_note(kind, count % 2 ? WITNESS_AGREES : WITNESS_BETTER, now);
+}
+
+static void test_parts(void)
+{
+	uint64_t now = 5 * S;
+
+	CHECK_EQ(witness_parts(1, now), 1);
+	agree(1, 31, now);
+	CHECK_EQ(witness_parts(1, now), 1);
+	agree(1, 1, now);
+	CHECK_EQ(witness_parts(1, now), 4);
+	agree(1, 96, now);
+	CHECK_EQ(witness_parts(1, now), 16);
+	agree(1, 384, now);
+	CHECK_EQ(witness_parts(1, now), 256);
+	CHECK_EQ(witness_parts(2, now), 1); /* another kind */
+	/* A worse one: a day and 512 that agree, whichever is later. */
+	witness_note(1, WITNESS_WORSE, now);
+	CHECK_EQ(witness_parts(1, now), 1);
+	agree(1, 511, now);
+	CHECK_EQ(witness_parts(1, now + 2 * WITNESS_DAY_NS), 1);
+	agree(1, 1, now);
+	CHECK_EQ(witness_parts(1, now + WITNESS_DAY_NS - 1), 1);
+	CHECK_EQ(witness_parts(1, now + WITNESS_DAY_NS), 256);
+}
+
+/* As many as are to be, and in no place that those before tell. */
+static void test_draws(void)
+{
+	uint32_t hits = 0, pairs = 0, after = 0, longest = 0, run = 0;
+	bool before = false;
+
+	for (uint32_t i = 0; i < 1024 * 256; i++) {
+		bool hit = witness_draw(1, WITNESS_SELDOM, 5 * S + WITNESS_DAY_NS);
+
+		hits += hit;
+		pairs += hit && before;
+		after += before;
+		before = hit;
+		run = hit ? 0 : run + 1;
+		longest = run > longest ? run : longest;
+	}
+	CHECK(hits > 1024 - 160 && hits < 1024 + 160); /* five deviations */
+	CHECK(longest > 2 * 256); /* not one in each 256 */
+	CHECK(pairs <= 20 && after >= hits - 1);
+	for (uint32_t i = 0; i < 100; i++)
+		CHECK(witness_draw(99, WITNESS_SELDOM, 5 * S)); /* nothing is known of it */
+	hits = 0;
+	for (uint32_t i = 0; i < 8000; i++)
+		hits += witness_draw(1, 8, 5 * S + WITNESS_DAY_NS);
+	CHECK(hits > 850 && hits < 1150);
+}
+
+/* More kinds than there is room for: those compared most stay. */
+static void test_many(void)
+{
+	for (uint64_t kind = 1000; kind < 20000; kind++)
+		witness_note(kind * 0x9e3779b97f4a7c15ull, WITNESS_AGREES, S);
+	CHECK_EQ(witness_parts(1, 5 * S + WITNESS_DAY_NS), 256);
+}
+
+static void test_told(void)
+{
+	uint64_t first[3] = {0}, later[3] = {0};
+
+	witness_tell(first, S);
+	CHECK(first[WITNESS_AGREES] && first[WITNESS_BETTER] && first[WITNESS_WORSE] == 1);
+	agree(3, 2, S);
+	later[0] = first[0];
+	witness_tell(later, S + WITNESS_TELL_NS - 1);
+	CHECK_EQ(later[0], first[0]); /* not yet */
+	witness_tell(later, S + WITNESS_TELL_NS);
+	CHECK_EQ(later[0], first[0] + 1);
+}
+
+extern void test_witness(void)
+{
+	test_parts();
+	test_draws();
+	test_many();
+	test_told();
+}

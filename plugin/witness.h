@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* witness.h - which decisions stock is asked about as well, and how they fared.
+ *
+ * Decisions of a kind are compared with a probability that falls as they agree with stock and is 1
+ * again after one that was worse. The draws have no memory and a seed of the kernel's, and what is
+ * compared is not told: nobody learns which decision will not be. Knows nothing of Slurm. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define WITNESS_SELDOM 256u /* of so many that agree one is compared */
+#define WITNESS_KINDS 1024u
+#define WITNESS_AGAIN 512u  /* so many must agree after one that was worse */
+#define WITNESS_DAY_NS 86400000000000ull
+#define WITNESS_TELL_NS 3600000000000ull
+
+enum witness_result { WITNESS_AGREES = 0, WITNESS_BETTER = 1, WITNESS_WORSE = 2 };
+
+/* One caller at a time of all below, but for witness_tell().
+ * RET the number of decisions of this kind of which one is compared now */
+extern uint32_t witness_parts(uint64_t kind, uint64_t now_ns);
+
+/* RET true for one in so many; always where the kernel gives no seed */
+extern bool witness_one_in(uint32_t parts);
+
+/* RET whether to compare this decision
+ * IN most - one in so many is compared in any case */
+extern bool witness_draw(uint64_t kind, uint32_t most, uint64_t now_ns);
+
+/* Report what came of a comparison. */
+extern void witness_note(uint64_t kind, enum witness_result result, uint64_t now_ns);
+
+/* Copy the counts by result into `told`, at most once in WITNESS_TELL_NS; by one thread. */
+extern void witness_tell(uint64_t *told, uint64_t now_ns);
