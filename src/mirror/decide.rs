@@ -12,9 +12,8 @@ use crate::settings::Settings;
 use crate::state::State;
 use phalanx_config::Mode;
 use phalanx_core::limits;
-use phalanx_planner::energy::{self, PowerMoment};
 use phalanx_planner::place::{Candidates, Holding, Placement, Wait, Why};
-use phalanx_planner::preference::{PreferenceUse, Question, Waits};
+use phalanx_planner::preference::{self, PreferenceUse, Question, Waits};
 
 /// Answers a question that came at `now`, with this decision id; returns the preference that
 /// applied as well.
@@ -31,9 +30,7 @@ pub fn answer(
     let who = refusals::who(question);
     let left = state.refusals.left(question.job_id, &who, &options, state.ms(now));
     let (decided, preference_use) = match left {
-        Some(option) if mode != Mode::Off => {
-            (Err(refused(state, mode, question, candidates, option, now)), None)
-        }
+        Some(option) if mode != Mode::Off => (Err(Why::Refused(option)), None),
         _ => decide(state, settings, mode, question, candidates, now),
     };
     let by_method =
@@ -41,7 +38,7 @@ pub fn answer(
     let answer = match decided {
         Ok(placement) if mode == Mode::Shadow => Answer::Shadow(Ok(placement)),
         Ok(placement) => Answer::Take(placement),
-        Err(Why::Wait(wait)) => wait_answer(state, mode, question, wait, by_method),
+        Err(Why::Wait(wait)) => wait_answer(mode, question, wait, by_method),
         Err(Why::NoFit) if question.preemptable_all > 0 => Answer::Leave(Why::MayPreempt),
         Err(why) => Answer::Leave(why),
     };
@@ -56,24 +53,13 @@ pub fn answer(
 }
 
 /// Returns the answer for a job that would wait; `by_method`: for nodes that its method requires.
-fn wait_answer(
-    state: &State,
-    mode: Mode,
-    question: &Question<'_>,
-    wait: Wait,
-    by_method: bool,
-) -> Answer {
+fn wait_answer(mode: Mode, question: &Question<'_>, wait: Wait, by_method: bool) -> Answer {
     let backfills = question.will_run
         && match wait {
             // Backfill still reserves nodes for a job that only waits for a better one, but not
             // for tasks that wait for their own nodes: others could not start meanwhile.
             Wait::Gain => !by_method,
             Wait::FirstPlan => false,
-            // A job that was held before is passed over by backfill; of others, such as those of
-            // `sbatch --test-only`, Slurm says when they could start.
-            Wait::PowerCap | Wait::PowerUnknown => {
-                state.power.as_ref().is_none_or(|power| power.why(question.job_id).is_none())
-            }
         };
     match mode {
         // In shadow mode nothing may be held back.
@@ -81,23 +67,6 @@ fn wait_answer(
         _ if backfills => Answer::Leave(Why::Wait(wait)),
         _ => Answer::Hold(wait),
     }
-}
-
-/// Returns the reason for a job with an option that is left to Slurm because of refusals.
-fn refused(
-    state: &mut State,
-    mode: Mode,
-    question: &Question<'_>,
-    candidates: Candidates<'_>,
-    option: &'static str,
-    now: Instant,
-) -> Why {
-    let at = moment(state, mode, question, now);
-    let held = match (&mut state.power, &state.placer) {
-        (Some(power), Some(placer)) => power.judge_any(placer, question, candidates, at),
-        _ => None,
-    };
-    held.map_or(Why::Refused(option), |_| Why::Wait(Wait::PowerCap))
 }
 
 fn decide(
@@ -112,26 +81,18 @@ fn decide(
         return (Err(Why::Off), None);
     }
     let waits = waits(state, settings, question, now);
-    let at = moment(state, mode, question, now);
     let Some(placer) = state.placer.as_mut().filter(|_| state.view.synced) else {
         return (Err(Why::NotSynced), None);
     };
     if question.nodes as usize != placer.cluster().usages().len() {
         return (Err(Why::OtherTable), None);
     }
-    // At the daemon's start, until the first plan.
-    let lacks_power = settings.power_hold_s.is_some() && state.power.is_none();
-    let (decided, preference_use) = if lacks_power && waits.holding.is_before(limits::POWER_WAIT_MS)
-    {
-        (Err(Why::Wait(Wait::PowerUnknown)), None)
-    } else {
-        if question.input && state.inputs.len() < limits::HELD_JOBS_MAX {
-            state.inputs.insert(question.job_id);
-        }
-        let (preferences, power) = (&mut state.preferences, state.power.as_mut());
-        energy::decide(placer, preferences, power, question, candidates, waits, at)
-    };
-    if let Err(Why::Wait(Wait::Gain | Wait::FirstPlan | Wait::PowerUnknown)) = decided {
+    if question.input && state.inputs.len() < limits::HELD_JOBS_MAX {
+        state.inputs.insert(question.job_id);
+    }
+    let (decided, preference_use) =
+        preference::decide(placer, &mut state.preferences, question, candidates, waits);
+    if let Err(Why::Wait(_)) = decided {
         state.first_seen.entry(question.job_id).or_insert(now);
     }
     let decided = match decided {
@@ -142,12 +103,6 @@ fn decide(
         other => other,
     };
     (decided, preference_use)
-}
-
-/// Returns the moment for the limits of power. Only answers that Slurm starts a job by count.
-fn moment(state: &State, mode: Mode, question: &Question<'_>, now: Instant) -> PowerMoment {
-    let counts = mode == Mode::Enforce && !question.will_run;
-    PowerMoment { now_ms: state.ms(now), now_s: question.asked_s, counts }
 }
 
 /// Returns the mode for this question.

@@ -114,8 +114,7 @@ impl Answer {
             return wire::Answer::narrow_head(job_id, id, generation)
                 .with_all_nodes(preference_use.is_some_and(PreferenceUse::all_nodes));
         };
-        let is_limit = matches!(self, Self::Hold(wait) if wait.is_limit());
-        wire::Answer::no_opinion_head(job_id, reason, id, generation).with_limit(is_limit)
+        wire::Answer::no_opinion_head(job_id, reason, id, generation)
     }
 }
 

@@ -21,7 +21,7 @@ use crate::recording::Op;
 use phalanx_core::limits::{RECORD_FRAME_BYTES, RECORD_FRAME_BYTES_MAX};
 
 /// First bytes of a recording; the last two are its version.
-pub const MAGIC: &[u8; 8] = b"PHXREC02";
+pub const MAGIC: &[u8; 8] = b"PHXREC03";
 
 /// First record of a file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -7,11 +7,13 @@
 //! [`replay`] plays them. This crate has no sockets and no threads.
 #![forbid(unsafe_code)]
 
+mod agreement;
 mod changes;
 pub mod decide;
 mod decision;
 mod events;
 mod file;
+mod held;
 mod hist;
 mod proofs;
 mod recorder;
@@ -23,15 +25,17 @@ mod settings;
 mod state;
 mod view;
 
+pub use agreement::Agreement;
 pub use changes::Follower;
 pub use decision::{Answer, Decision};
 pub use events::{BeganEvent, LinkEvent, OutcomeEvent};
 pub use file::{FileError, Head, MAGIC, Reader, Record, Writer};
+pub use held::{Hold, HoldRule, Holds};
 pub use hist::{Histogram, upper_edge_quantiles};
 pub use proofs::{Proofs, Proved, Proving};
 pub use refusals::{OptionCount, Refusals};
 pub use replay::{Difference, Other, Report, Then, replay};
 pub use replica::{Replayed, Replica, TopologyOf};
-pub use settings::{BreakerLimits, Settings, is_tested};
-pub use state::{Gone, State};
+pub use settings::{BreakerLimits, Settings, is_known};
+pub use state::{Gone, State, Watched};
 pub use view::{LinkView, PluginCounters, PluginState};

@@ -2,7 +2,7 @@
 //! Proofs of answers: which are given, how they fared, and which kind is switched off.
 //!
 //! Stock makes every result; a proof only says that its result for few nodes may stand for that for
-//! all. One in [`Proving::verify_every`] is compared with stock in full; the first that does not
+//! all. Which ones the plugin compares with stock in full it does not tell; the first that does not
 //! hold switches its kind off until the configuration is loaded again.
 
 use log::warn;
@@ -24,8 +24,6 @@ pub struct Proving {
     pub will_run: bool,
     /// Proofs of RUN_NOW calls that cannot fit.
     pub no_fit: bool,
-    /// Number of proofs of which one is compared with stock in full; 0: none.
-    pub verify_every: u32,
 }
 
 /// A proof that was given, until its outcome comes.
@@ -55,7 +53,6 @@ pub struct Proofs {
 pub struct Proved {
     kind: Proof,
     earliest: Option<Earliest>,
-    verify: bool,
 }
 
 impl Proofs {
@@ -171,17 +168,15 @@ impl Proofs {
         }
         let counts = self.of(kind)?;
         counts.proved += 1;
-        let every = u64::from(proving.verify_every);
-        let verify = every > 0 && counts.proved.is_multiple_of(every);
         self.given = Given {
             ask_seq: ask.seq(),
             job_id: ask.head.job_id,
             partition: ask.head.partition.name().into_owned(),
             shape: shape.clone(),
             earliest,
-            nodes: if verify { nodes.clone() } else { Vec::new() },
+            nodes: nodes.clone(),
         };
-        Some(Proved { kind, earliest, verify })
+        Some(Proved { kind, earliest })
     }
 
     /// Takes the plugin's report on an ask.
@@ -191,12 +186,8 @@ impl Proofs {
         let Some(counts) = self.of(kind) else { return };
         match result {
             ProofResult::None => {}
-            ProofResult::Accepted => counts.accepted += 1,
+            ProofResult::Accepted | ProofResult::Verified => counts.accepted += 1,
             ProofResult::Rejected => counts.rejected += 1,
-            ProofResult::Verified => {
-                counts.accepted += 1;
-                counts.verified += 1;
-            }
             ProofResult::Refuted => {
                 counts.refuted += 1;
                 if !counts.off {
@@ -265,7 +256,7 @@ impl Proved {
         };
         let earliest = self.earliest.unwrap_or(Earliest { not_before_s: 0, until_s: 0 });
         let times = (earliest.not_before_s.into(), earliest.until_s.into());
-        head.with_proof(self.kind, self.verify, times)
+        head.with_proof(self.kind, times)
     }
 }
 
@@ -277,7 +268,7 @@ mod tests {
     use zerocopy::FromZeros;
 
     const NOW: u64 = 1_000_000;
-    const ALL: Proving = Proving { test_only: true, will_run: true, no_fit: true, verify_every: 2 };
+    const ALL: Proving = Proving { test_only: true, will_run: true, no_fit: true };
 
     /// Returns 128 nodes of 8 CPUs, each full until 100 s from now and node number.
     fn cluster() -> Cluster {
@@ -385,16 +376,15 @@ mod tests {
     }
 
     #[test]
-    fn one_of_several_is_verified_and_the_first_wrong_one_ends_its_kind() {
+    fn the_first_wrong_one_ends_its_kind() {
         let mut case = Case::new();
-        let verified: Vec<bool> = (0..4).map(|_| case.prove(ALL).unwrap().verify).collect();
-        assert_eq!(verified, [false, true, false, true]);
+        (0..4).for_each(|_| assert!(case.prove(ALL).is_some()));
         for result in [ProofResult::Accepted, ProofResult::Rejected, ProofResult::Verified] {
             case.ends(result);
         }
         let [_, counts, _] = case.proofs.counts();
         assert_eq!((counts.proved, counts.accepted, counts.rejected), (4, 2, 1));
-        assert_eq!((counts.verified, counts.refuted, counts.off), (1, 0, false));
+        assert_eq!((counts.refuted, counts.off), (0, false));
         case.ends(ProofResult::Refuted);
         assert!(case.prove(ALL).is_none());
         case.head.mode = wire::Mode::TestOnly.raw();

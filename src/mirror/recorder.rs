@@ -124,7 +124,6 @@ fn rest(state: &State, settings: &Settings) -> Rest {
         inputs: state.inputs.iter().copied().collect(),
         newest: state.preferences.newest(),
         refusals: state.refusals.clone(),
-        power: state.power.as_ref().map(|p| (p.source().clone(), p.memory().clone())),
         preferences: Vec::new(),
         missed: 0,
     }

@@ -8,6 +8,7 @@ use std::time::Instant;
 use serde::{Deserialize, Serialize};
 
 use super::file::{FileError, Reader};
+use crate::agreement::{Agreement, Witness};
 use crate::recording::{AskOp, Op, RecordedAnswer};
 use crate::{Replica, Settings, TopologyOf};
 use phalanx_config::{BagMode, Config, DataMode, GangMode};
@@ -94,6 +95,9 @@ pub struct Report {
     pub first: Vec<Difference>,
     /// Effects of the other configuration, if there is one.
     pub then: Option<Then>,
+    /// Starts by stock beside stock's choice as the planner works it out.
+    #[serde(default)]
+    pub stock: Agreement,
 }
 
 impl Report {
@@ -195,6 +199,7 @@ fn play(
         let ignored = config.map(switched_off).unwrap_or_default();
         Replica::new(base, &other_settings, ignored).with_topology(other.topology)
     });
+    let mut witness = Witness::default();
     let mut end = None;
     let broken_before = tally.report.broken.len();
     loop {
@@ -217,6 +222,7 @@ fn play(
             Op::Rest(rest) => tally.report.missed += rest.missed,
             _ => {}
         }
+        witness.follow(&record.op, &replica, &mut tally.report.stock);
         let again = replica.take(record.t, &record.op);
         let again_then = then.as_mut().map(|then| then.take(record.t, &record.op)).transpose();
         let (again, again_then) = match (again, again_then) {

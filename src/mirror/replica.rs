@@ -14,6 +14,7 @@ use crate::state::State;
 use phalanx_core::NodeIdx;
 use phalanx_core::topology::Topology;
 use phalanx_planner::cluster::{Cluster, Table};
+use phalanx_planner::place::Placer;
 use phalanx_planner::preference::{CandidateSet, Method, Note, Preference, PreferenceTable, Rows};
 
 /// A replica's answer to a recorded question.
@@ -86,7 +87,6 @@ impl<'a> Replica<'a> {
             Op::Gone => self.state.view.synced = false,
             Op::Settings(generation, text) => self.configure(*generation, text)?,
             Op::Levels(levels) => self.set_levels(levels)?,
-            Op::Power(table) => self.state.set_power(table.clone(), None),
             Op::Queue(pending, pools) => self.state.set_queue(pending.clone(), pools.clone()),
             Op::Lacks(lacks) => self.lacks(lacks),
             Op::Preferences(preferences) => self.preferences(preferences)?,
@@ -109,6 +109,11 @@ impl<'a> Replica<'a> {
             Op::Picture(_) | Op::Change(_) | Op::End(_) => {}
         }
         Ok(None)
+    }
+
+    /// Returns the mirror's nodes and engine; `None`: there is no mirror.
+    pub(crate) fn placer(&self) -> Option<&Placer> {
+        self.state.placer.as_ref().filter(|_| self.state.view.synced)
     }
 
     /// Returns the name of a node of the table in force.
@@ -154,8 +159,6 @@ impl<'a> Replica<'a> {
         if let Some(placer) = &mut self.state.placer {
             placer.set_poll_start(rest.poll_start);
         }
-        let (table, memory) = rest.power.clone().unzip();
-        self.state.set_power(table, memory);
         self.state.polled = rest.polled;
         let first_seen = rest.first_seen.iter().map(|&(job, ns)| (job, self.at(ns)));
         self.state.first_seen = first_seen.collect();

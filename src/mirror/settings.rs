@@ -48,11 +48,6 @@ pub struct Settings {
     /// Longest time that the jobs of one user may hold one partition for their inputs, in
     /// milliseconds; see [`phalanx_planner::preference::HoldBudget`].
     pub hold_budget_ms: u64,
-    /// Seconds after which a limit of the nodes' power no longer holds a job that could start,
-    /// `u32::MAX`: never; `None` without such a limit.
-    pub power_hold_s: Option<u32>,
-    /// Whether jobs are placed on a release of Slurm that was never tested.
-    pub untested_release: bool,
 }
 
 /// Limits that open the plugin's circuit breaker, and the time for which it stays open.
@@ -99,18 +94,19 @@ impl BreakerLimits {
 
 /// Greatest `late_budget_ms` that the plugin accepts, in milliseconds a minute.
 const LATE_BUDGET_MAX_MS: u32 = 6000;
-/// Number of proofs of which one is compared with Slurm's answer in full, at no visible cost.
-const VERIFY_EVERY: u32 = 256;
 
 /// Room beyond twice the budget of held data jobs, in seconds an hour.
 const HELD_ROOM_S: u64 = 600;
 
-/// Versions of Slurm on which the overlay was tested, as docs/releases.md has them.
-const TESTED: [&str; 4] = ["22.05.8", "24.11.5", "25.11.7", "26.05.3"];
+/// Series of Slurm whose operations and records the overlay was compared with, as `slots.h` and
+/// docs/releases.md have them. Within one each build checks its structures, and what Phalanx does
+/// is compared with what Slurm would do until there is evidence.
+const SERIES: [&str; 8] =
+    ["22.05.", "23.02.", "23.11.", "24.05.", "24.11.", "25.05.", "25.11.", "26.05."];
 
-/// Returns whether the overlay was tested on this version of Slurm.
-pub fn is_tested(slurm_version: &str) -> bool {
-    TESTED.contains(&slurm_version)
+/// Returns whether this version of Slurm is of a known series.
+pub fn is_known(slurm_version: &str) -> bool {
+    SERIES.iter().any(|series| slurm_version.starts_with(series))
 }
 
 impl Settings {
@@ -135,14 +131,11 @@ impl Settings {
             proving: Proving {
                 test_only: proofs != Proofs::None,
                 will_run: proofs != Proofs::None,
-                no_fit: matches!(proofs, Proofs::All | Proofs::Checked),
-                verify_every: if proofs == Proofs::Checked { 1 } else { VERIFY_EVERY },
+                no_fit: proofs == Proofs::All,
             },
             input_wait_ms: if is_on { config.data_jobs.wait_ms.into() } else { 0 },
             require_wait_ms: if is_on { config.require_wait_s() * 1000 } else { 0 },
             hold_budget_ms: u64::from(config.data_jobs.hold_budget_s) * 1000,
-            power_hold_s: config.power_hold_s(),
-            untested_release: config.link.untested_release,
             order: config.orders() && config.any_enforced(),
             config: config.text().into(),
             tuning: config.tuning(),
@@ -155,24 +148,44 @@ impl Settings {
         self.account_modes.get(&account_key).or_else(of_partition).copied().unwrap_or(self.mode)
     }
 
-    /// Returns the settings that the plugin needs.
-    pub fn welcome(&self) -> wire::Welcome {
-        let will_run = if self.ask_will_run { wire::PHX_W_ASK_WILL_RUN } else { 0 };
+    /// Returns whether a partition or an account has this mode.
+    fn has_mode(&self, wanted: impl Fn(Mode) -> bool) -> bool {
+        let own = self.partition_modes.values().chain(self.account_modes.values());
+        std::iter::once(&self.mode).chain(own).any(|mode| wanted(*mode))
+    }
+
+    /// Returns whether an answer may change anything.
+    pub fn enforces(&self) -> bool {
+        self.has_mode(|mode| mode == Mode::Enforce)
+    }
+
+    /// Returns the settings that the plugin needs. With `watch` no answer may change anything: it
+    /// tells what Slurm started, and waits for nothing.
+    pub fn welcome(&self, watch: bool) -> wire::Welcome {
+        // Where all is off nothing is to be asked: a daemon that hangs then costs nothing.
+        let asks = self.has_mode(|mode| mode != Mode::Off);
+        let plans = asks && self.ask_will_run && !watch;
+        let will_run = if plans { wire::PHX_W_ASK_WILL_RUN } else { 0 };
+        let run_now = match (asks, watch) {
+            (false, _) => 0,
+            (true, false) => wire::PHX_W_ASK_RUN_NOW,
+            (true, true) => wire::PHX_W_ASK_RUN_NOW | wire::PHX_W_WATCH,
+        };
         let proving = &self.proving;
         let proofs = [
             (proving.test_only, wire::PHX_W_PROVE_TEST_ONLY),
             (proving.will_run, wire::PHX_W_PROVE_WILL_RUN),
             (proving.no_fit, wire::PHX_W_PROVE_NO_FIT),
         ];
-        let proofs = proofs.iter().filter(|(given, _)| *given).map(|(_, flag)| flag).sum::<u32>();
+        let given = proofs.iter().filter(|(given, _)| *given && !watch);
+        let proofs = given.map(|(_, flag)| flag).sum::<u32>();
         let order = if self.order { wire::PHX_W_ORDER } else { 0 };
         let may_hold = self.tuning.params.no_improvement == NoImprovement::Hold
             || self.tuning.preference_hold_ms.or(self.tuning.brief_hold_ms).is_some()
-            || self.power_hold_s.is_some()
             || self.tuning.gang_hold.is_some()
             || self.input_wait_ms.max(self.require_wait_ms) > 0;
         let hold = if may_hold { wire::PHX_W_MAY_HOLD } else { 0 };
-        let flags = wire::PHX_W_ASK_RUN_NOW | will_run | hold | order | proofs;
+        let flags = run_now | will_run | hold | order | proofs;
         let BreakerLimits { late_budget_ms, open_ms, refused_pct, syncs_a_minute, .. } =
             self.breaker;
         wire::Welcome {
@@ -184,7 +197,6 @@ impl Settings {
             held_s: self.held_limit_s(),
             eject_openings: self.breaker.eject_openings,
             eject_window_s: self.breaker.eject_window_s,
-            limit_hold_s: self.power_hold_s.unwrap_or(0),
             ..wire::Welcome::new(self.generation, flags)
         }
     }

@@ -4,21 +4,22 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use log::warn;
 
+use crate::decision::Answer;
+use crate::held::Holds;
 use crate::proofs::Proofs;
 use crate::recording::{EventKind, Op, Recording, nanos};
 use crate::refusals::Refusals;
 use crate::settings::Settings;
 use crate::view::LinkView;
-use phalanx_core::NodeIdx;
 use phalanx_core::snapshot::{Job, JobState, License, Snapshot};
+use phalanx_ffi::wire::Reason;
 use phalanx_methods::balance::EngineError;
 use phalanx_planner::attribution::Demand;
 use phalanx_planner::cluster::{Cluster, RunningJob};
-use phalanx_planner::energy::{PowerLedger, PowerMemory, PowerTable};
 use phalanx_planner::place::{Holding, Placer, Tuning};
 use phalanx_planner::preference::{HoldBudget, Method, PreferenceUse, Preferences, Question};
 
@@ -26,6 +27,17 @@ use phalanx_planner::preference::{HoldBudget, Method, PreferenceUse, Preferences
 const LOOKS_AT_ASK: usize = 512;
 /// Number of nodes checked for a waiting request at a time while nobody asks.
 const LOOKS_QUIET: usize = 2048;
+
+/// An ask about a job that Slurm had started already: the plugin cannot know the decision.
+#[derive(Debug, Clone, Copy)]
+pub struct Watched {
+    /// Number of the ask's packet.
+    pub seq: u64,
+    /// Id of the decision; 0 if there is none.
+    pub decision: u64,
+    /// Reason why Slurm's nodes stand.
+    pub reason: Reason,
+}
 
 /// The state that answers depend on, except for the settings.
 #[derive(Debug)]
@@ -49,14 +61,15 @@ pub struct State {
     pub holds: HoldBudget,
     /// Time for which users' gangs that are worth less than their cost were held.
     pub(crate) gang_holds: HoldBudget,
+    /// Holds under way.
+    pub held: Holds,
     /// Answers that Slurm refused, by option.
     pub refusals: Refusals,
-    /// Power of the nodes and its limits, on the node table in force; `None` where there are no
-    /// limits, and until the nodes' power is known.
-    pub power: Option<PowerLedger>,
     /// The latest decision to start a job by polling nodes, and the start of the next poll once
     /// Slurm has taken its nodes.
     pub(crate) polled: Option<(u64, usize)>,
+    /// The latest ask that is not answered, and its decision; see [`Watched`].
+    pub watched: Option<Watched>,
     /// Whether it was said that a job holds more than there is.
     told_beyond: bool,
     /// Time at which the times in a recording begin.
@@ -80,9 +93,10 @@ impl State {
             proofs: Proofs::default(),
             holds: HoldBudget::default(),
             gang_holds: HoldBudget::default(),
+            held: Holds::default(),
             refusals: Refusals::default(),
-            power: None,
             polled: None,
+            watched: None,
             told_beyond: false,
             born,
             recording: None,
@@ -124,20 +138,12 @@ impl State {
             Some(old) => cluster.with_equal_table(old.cluster().table()),
             None => cluster,
         };
-        let same = self
-            .placer
-            .as_ref()
-            .is_some_and(|old| Arc::ptr_eq(old.cluster().table(), cluster.table()));
         let mut placer = Placer::new(cluster, memory_tracked, tuning, self.pools.clone())?;
         placer.set_pending(self.pending.clone())?;
         // Before the first question rather than during it.
         placer.maintain();
         self.dims = placer.dims().into();
         self.proofs.set_cluster(placer.cluster());
-        self.power = self.power.take().filter(|_| same);
-        if let Some(power) = &mut self.power {
-            power.read(placer.cluster());
-        }
         self.placer = Some(placer);
         self.view.synced = true;
         self.tell_beyond();
@@ -166,15 +172,6 @@ impl State {
         }
     }
 
-    /// Sets the limits of the nodes' power on the node table in force; the memory of the former
-    /// limits is kept unless another one is given.
-    pub fn set_power(&mut self, table: Option<PowerTable>, memory: Option<PowerMemory>) {
-        let former = self.power.take();
-        let (Some(table), Some(placer)) = (table, &self.placer) else { return };
-        let memory = memory.or(former.map(PowerLedger::into_memory)).unwrap_or_default();
-        self.power = Some(PowerLedger::new(table, memory, placer.cluster()));
-    }
-
     /// Updates the pending jobs by dimension for the next decision.
     pub fn freshen(&mut self, is_quiet: bool) {
         let looks = if is_quiet { LOOKS_QUIET } else { LOOKS_AT_ASK };
@@ -187,6 +184,7 @@ impl State {
     /// Records all that a job holds, since just now if it has `begun`.
     pub fn set_job(&mut self, job: RunningJob, begun: bool) {
         self.first_seen.remove(&job.id);
+        self.held.forget(job.id, false);
         self.refusals.forget(job.id);
         if let (Some((array, _)), true) = (job.array, begun) {
             // What waits on is the array's record: it waits from this start on.
@@ -195,26 +193,11 @@ impl State {
         }
         if let Some(placer) = &mut self.placer {
             self.proofs.set_job(placer.cluster(), &job);
-            let before = placer.cluster().jobs().get(&job.id);
-            let mut nodes = nodes_of(&self.power, before);
-            nodes.extend(nodes_of(&self.power, Some(&job)));
-            let (id, array) = (job.id, job.array.map(|(array, _)| array));
-            self.power.iter_mut().for_each(|power| power.ends(before, Some(&job)));
             if begun {
                 placer.began(&job);
             }
             placer.set_job(job);
-            self.follow_power(id, array.filter(|_| begun), &nodes);
             self.tell_beyond();
-        }
-    }
-
-    /// Updates the power of nodes on which a job began or ended.
-    fn follow_power(&mut self, job_id: u32, array: Option<u32>, nodes: &[NodeIdx]) {
-        let (Some(power), Some(placer)) = (&mut self.power, &self.placer) else { return };
-        power.settled(job_id, array);
-        for node in nodes {
-            power.changed(placer.cluster().usages(), *node);
         }
     }
 
@@ -222,9 +205,7 @@ impl State {
     pub fn set_end(&mut self, job_id: u32, end_s: u64) {
         let Some(placer) = &mut self.placer else { return };
         let Some(job) = placer.cluster().jobs().get(&job_id) else { return };
-        let before = job;
-        let job = RunningJob { end_s, ..before.clone() };
-        self.power.iter_mut().for_each(|power| power.ends(Some(before), Some(&job)));
+        let job = RunningJob { end_s, ..job.clone() };
         self.proofs.set_job(placer.cluster(), &job);
         placer.set_end(job_id, end_s);
     }
@@ -233,14 +214,11 @@ impl State {
     pub fn end_job(&mut self, job_id: u32) {
         self.first_seen.remove(&job_id);
         self.inputs.remove(&job_id);
+        self.held.forget(job_id, true);
         self.refusals.forget(job_id);
         if let Some(placer) = &mut self.placer {
             self.proofs.end_job(placer.cluster(), job_id);
-            let job = placer.cluster().jobs().get(&job_id);
-            let nodes = nodes_of(&self.power, job);
-            self.power.iter_mut().for_each(|power| power.ends(job, None));
             placer.end_job(job_id);
-            self.follow_power(job_id, None, &nodes);
         }
     }
 
@@ -248,6 +226,13 @@ impl State {
     /// as a task of an array.
     pub fn may_hold(&mut self, question: &Question<'_>, settings: &Settings, now: Instant) -> bool {
         let (user, partition, ms) = (question.origin.user_id, &*question.partition, self.ms(now));
+        let is_task = !question.input && question.shape.wanted_nodes() <= 1;
+        let array = question.array_job_id.filter(|_| is_task);
+        if let Some((array, most_ms)) = array.zip(settings.tuning.brief_hold_ms)
+            && self.held.spent(array, now) >= Duration::from_millis(most_ms)
+        {
+            return false;
+        }
         if let (false, Some(hold)) = (question.input, settings.tuning.gang_hold) {
             let may = self.gang_holds.allows(user, partition, ms, hold.user_ms);
             if !may || question.array_job_id.is_none() || question.shape.wanted_nodes() > 1 {
@@ -278,13 +263,30 @@ impl State {
         }
     }
 
+    /// Notes whether an answer in force holds its job, and until when.
+    pub fn note_hold(
+        &mut self,
+        asked: &Question<'_>,
+        answer: &Answer,
+        used: Option<&PreferenceUse>,
+        settings: &Settings,
+        at: Instant,
+    ) {
+        if asked.will_run {
+            return;
+        }
+        let wait = if let Answer::Hold(wait) = answer { Some(*wait) } else { None };
+        let first = self.first_seen.get(&asked.job_id).copied();
+        self.held.answered(asked, wait, used, settings, (first, at));
+    }
+
     /// Returns the next ids, after `after`, of jobs that waited or declared an input.
     pub fn remembered(&self, after: u32, count: usize) -> Vec<u32> {
         let range = (Bound::Excluded(after), Bound::Unbounded);
         let seen = self.first_seen.range(range).map(|(id, _)| *id);
         let mut ids: Vec<u32> = seen.take(count).collect();
         ids.extend(self.inputs.range(range).take(count));
-        ids.extend(self.power.iter().flat_map(|power| power.held(after).take(count)));
+        ids.extend(self.held.remembered(after, count));
         ids.sort_unstable();
         ids.dedup();
         // Beyond the first so many the two lists may have a gap.
@@ -297,16 +299,10 @@ impl State {
         for id in gone {
             self.first_seen.remove(id);
             self.inputs.remove(id);
-            self.power.iter_mut().for_each(|power| power.settled(*id, None));
+            self.held.forget(*id, true);
         }
         self.record(|_| EventKind::Op(Op::Forgot(gone.to_vec())));
     }
-}
-
-/// Returns the nodes of a job, where their power is of interest.
-fn nodes_of(power: &Option<PowerLedger>, job: Option<&RunningJob>) -> Vec<NodeIdx> {
-    let job = job.filter(|_| power.is_some());
-    job.iter().flat_map(|job| job.held.iter().map(|held| held.node)).collect()
 }
 
 /// Finds jobs that were cancelled while they waited: no event of the plugin says so.
@@ -336,7 +332,6 @@ impl Gone {
 mod tests {
     use super::*;
     use std::borrow::Cow;
-    use std::time::Duration;
 
     use phalanx_config::{Admission, Config};
     use phalanx_core::limits::HELD_JOBS_MAX;

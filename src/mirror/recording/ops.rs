@@ -15,7 +15,6 @@ use phalanx_core::snapshot::{Job, License, Node, Snapshot};
 use phalanx_core::text::pairs;
 use phalanx_planner::attribution::Demand;
 use phalanx_planner::cluster::{RunningJob, Table};
-use phalanx_planner::energy::{PowerMemory, PowerTable};
 use phalanx_planner::place::{Candidates, Classes, Excluded, Placement};
 use phalanx_planner::preference::{JobKey, Method, Preference, PreferenceUse, Question, Rows};
 
@@ -35,8 +34,6 @@ pub enum Op {
     Settings(u64, String),
     /// Levels of nodes by measured values.
     Levels(#[serde(with = "pairs")] BTreeMap<Arc<str>, u32>),
-    /// Limits of the nodes' power; `None`: there are none.
-    Power(Option<PowerTable>),
     /// Pending jobs by dimension, and licence pools.
     Queue(Demand, Vec<License>),
     /// Pending jobs by dimension alone, between two polls.
@@ -102,9 +99,6 @@ pub struct Rest {
     /// Outcomes by option.
     #[serde(default, skip_serializing_if = "Refusals::is_empty")]
     pub refusals: Refusals,
-    /// Limits of the nodes' power, promised power, and jobs held back.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub power: Option<(PowerTable, PowerMemory)>,
     /// Preferences of all methods.
     pub preferences: Vec<PreferencesOp>,
     /// Questions that were not recorded, because the state was not complete.
