@@ -74,6 +74,13 @@ pub enum Change<'a> {
     Give(&'a Held),
 }
 
+impl Change<'_> {
+    /// Whether the job now holds it.
+    pub(crate) fn is_take(&self) -> bool {
+        matches!(self, Self::Take(_))
+    }
+}
+
 /// Node table, usage and jobs.
 #[derive(Debug, Clone, Default)]
 pub struct Cluster {

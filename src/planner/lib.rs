@@ -20,5 +20,6 @@ pub mod plan;
 pub mod preference;
 pub mod proof;
 pub mod state;
+pub mod stock;
 pub mod tally;
 pub mod usage;

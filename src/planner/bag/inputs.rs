@@ -67,10 +67,6 @@ pub enum Loss {
     Wait,
 }
 
-/// Earnings of a task without any price, as a multiple of its least energy cost: it may go to
-/// nodes that take nearly a third more.
-pub const MARGIN: f64 = 1.3;
-
 /// Settings of the bag method.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
@@ -80,14 +76,13 @@ pub struct Settings {
     pub energy_price: f64,
     /// Prices per joule of the hours to come: seconds until they begin, price.
     pub ahead: Vec<(u64, f64)>,
-    /// Money per task, where the job's comment says no more.
+    /// Money per task, where the job's comment says no more; 0: not known.
     pub task_price: f64,
-    /// Earnings of a task without any price, as a multiple of its least energy cost.
-    pub margin: f64,
-    /// Tasks rather wait than go where the plan does not want them.
+    /// Tasks with a price rather wait than go where the plan does not want them.
     pub required: bool,
-    /// Longest time in which a slot of the plan must come free for that, seconds; `None`: any.
-    pub soon_s: Option<f64>,
+    /// Longest time for which the tasks of an array may wait so, together, and by which the plan
+    /// may start one of them later than list scheduling would, seconds; `None`: any.
+    pub wait_s: Option<f64>,
     /// Treatment of arrays that make a loss.
     pub loss: Loss,
     /// Longest wait of a loss-making array since its submission, seconds.
@@ -105,9 +100,8 @@ impl Default for Settings {
             energy_price: 0.3 / 3.6e6,
             ahead: Vec::new(),
             task_price: 0.0,
-            margin: MARGIN,
             required: false,
-            soon_s: None,
+            wait_s: None,
             loss: Loss::Run,
             wait_max_s: 3600,
             pause_s: 0.0,
@@ -132,4 +126,6 @@ pub struct Inputs<'a> {
     pub knowledge: &'a dyn Knowledge,
     /// Settings.
     pub settings: &'a Settings,
+    /// Seconds for which the tasks of an array were held back until now.
+    pub held_s: &'a dyn Fn(u32) -> f64,
 }

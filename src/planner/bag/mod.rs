@@ -2,12 +2,11 @@
 //! Job arrays as bags of tasks: how many of their waiting tasks each class of
 //! nodes gets, so that profit per time is highest.
 //!
-//! Source: docs/methods.md, Bags. Machine types are classes of
-//! nodes, a user is an array; the whole plan is made anew for every snapshot
-//! over all tasks that have not started, with the time that the running ones
-//! still need as initial load. Everything then shrinks in proportion as tasks
-//! end, so that the best split stays the best. Jobs that are no task of a known
-//! array take their CPUs out of the count.
+//! Source: docs/methods.md, Bags. Machine types are classes of nodes, a user is an array; the
+//! whole plan is made anew for every snapshot over all tasks that have not started, on slots that
+//! are free when the running tasks end. The mode `best` plans whole tasks on whole slots; others
+//! are the document's, on a fluid. The value of each is that of whole slots. Jobs that are no task
+//! of a known array take their CPUs out of the count.
 
 mod inputs;
 mod model;
@@ -16,7 +15,7 @@ mod schedule;
 #[cfg(test)]
 mod tests;
 
-pub use inputs::{Inputs, Knowledge, Loss, MARGIN, Seconds, Settings, Watts, WattsFrom};
+pub use inputs::{Inputs, Knowledge, Loss, Seconds, Settings, Watts, WattsFrom};
 use model::Model;
 
 use crate::preference::{Method, MethodPlan, MethodReport};
@@ -28,13 +27,8 @@ struct Solved<'a> {
     model: Model<'a>,
     split: Vec<Vec<u64>>,
     report: MethodReport,
-}
-
-impl Solved<'_> {
-    /// Profit per second.
-    fn value(&self) -> f64 {
-        self.report.objective.unwrap_or(0.0)
-    }
+    /// Objective of the search.
+    value: f64,
 }
 
 /// Plans with the CPUs that others give back within `horizon_s`; `None` if there
@@ -52,10 +46,28 @@ fn solve<'a>(
     let jobs = model.bags.len() as u64;
     let options = Options { mode: inputs.settings.mode, explain: false };
     let answer = bag::solve(&problem, &options).map_err(|error| (error, jobs))?;
-    let split = model.split(&answer, &rows);
+    let mut x: Vec<Vec<u64>> = answer.users.iter().map(|user| user.x.clone()).collect();
+    let slots = model.slot_problem(inputs, &rows);
+    // Profit is what the other modes seek: without any price there is none.
+    let priced = rows.iter().any(|at| model.bags[*at].price.is_some());
+    if inputs.settings.mode == Mode::Best || !priced {
+        let allowed = model.split(&x, &rows);
+        let of_row = |at: &usize| allowed[*at].clone();
+        x = slots.solve(vec![rows.iter().map(of_row).collect()]).split;
+    }
+    let split = model.split(&x, &rows);
+    let of_row = |at: &usize| split[*at].clone();
+    let promised = slots.plan_of(rows.iter().map(of_row).collect());
+    let value = promised.value;
     let mut report = MethodReport { jobs, ..report.clone() };
-    schedule::fill(&mut report, inputs, &model, &answer, &split);
-    Ok(Some(Solved { model, split, report }))
+    schedule::fill(
+        &mut report,
+        inputs,
+        &model,
+        &split,
+        &schedule::Values { promised, list: slots.list(), bound: answer.lp_bound },
+    );
+    Ok(Some(Solved { model, split, report, value }))
 }
 
 /// Plans the arrays of a snapshot: with the CPUs that other jobs do not hold,
@@ -71,9 +83,7 @@ pub fn plan(inputs: &Inputs<'_>) -> MethodPlan {
     };
     let later = solve(inputs, &report, horizon_s);
     let best = match (first, later) {
-        (Ok(Some(first)), Ok(Some(later))) if later.value() > first.value().max(0.0) => {
-            Ok(Some(later))
-        }
+        (Ok(Some(first)), Ok(Some(later))) if later.value > first.value.max(0.0) => Ok(Some(later)),
         (Ok(None), later) => later,
         (first, _) => first,
     };

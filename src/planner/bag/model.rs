@@ -18,7 +18,8 @@ use phalanx_core::number::{as_f64, whole};
 use phalanx_core::shape::Need;
 use phalanx_core::snapshot::{Job, JobState};
 use phalanx_core::{NodeIdx, hostlist};
-use phalanx_methods::bag::{Answer, MachineType, Problem, User};
+use phalanx_methods::bag::slots::{SlotBag, SlotProblem, SlotTask, Slots};
+use phalanx_methods::bag::{MachineType, Problem, User};
 
 /// A class that an array may not use is this much slower to it than any other.
 const FORBIDDEN: f64 = 1e4;
@@ -27,6 +28,9 @@ const NO_CLASS: usize = usize::MAX;
 /// Ended runs on a class of nodes after which its power is taken to be unmeasurable: trials would
 /// go on for nothing.
 const TRIALS: f64 = 3.0;
+/// Worth of a task without a price, as a multiple of its greatest energy cost: a hundredth of a per
+/// cent of time outweighs it.
+const TIME_DECIDES: f64 = 1e4;
 /// Least part of a task's time that a running one is expected to need still.
 const OVERDUE: f64 = 0.1;
 
@@ -66,8 +70,8 @@ pub(super) struct Bag<'a> {
     pub(super) running: Vec<(usize, f64)>,
     /// Rate on each class of nodes; `None` where the bag may not run.
     pub(super) rates: Vec<Option<Rate>>,
-    /// Money of one task.
-    pub(super) price: f64,
+    /// Money of one task; `None`: it says nothing of it, and energy only breaks ties.
+    pub(super) price: Option<f64>,
     /// Whether the bag waits for cheaper energy.
     pub(super) waits: bool,
     /// Unknown figures of the bag.
@@ -78,6 +82,17 @@ impl Bag<'_> {
     /// Joules of a task where it takes least.
     pub(super) fn least_joules(&self) -> f64 {
         self.rates.iter().flatten().map(Rate::joules).fold(f64::INFINITY, f64::min)
+    }
+
+    /// Money of one task in the search; without a price so much that time decides.
+    fn worth(&self, energy_price: f64) -> f64 {
+        let most = self.rates.iter().flatten().map(Rate::joules).fold(0.0, f64::max);
+        self.price.unwrap_or_else(|| (TIME_DECIDES * energy_price * most).max(1.0))
+    }
+
+    /// Whether the price covers the energy on no class of nodes.
+    pub(super) fn makes_a_loss(&self, energy_price: f64) -> bool {
+        self.price.is_some_and(|price| price < energy_price * self.least_joules())
     }
 }
 
@@ -108,6 +123,10 @@ pub(super) struct Model<'a> {
     pub(super) given_back: f64,
     /// Seconds that a slot stands idle between two tasks.
     pub(super) pause_s: f64,
+    /// CPUs that are in use for a while: class of nodes, part of its CPUs, seconds.
+    busy: Vec<(usize, f64, f64)>,
+    /// Seconds until the running tasks have ended.
+    least_s: f64,
     class_of: Vec<usize>,
 }
 
@@ -134,6 +153,10 @@ impl<'a> Model<'a> {
                 class.cpus += as_f64(usage.cpus.total.saturating_sub(foreign[node]));
                 class.nodes.push(NodeIdx::new(node));
             }
+        }
+        // Parts of what is there, now that this is known.
+        for (class, cpus, _) in &mut model.busy {
+            *cpus /= model.classes.get(*class).map_or(1.0, |class| class.cpus.max(1.0));
         }
         let mut places = Places::default();
         for array in arrays {
@@ -178,14 +201,15 @@ impl<'a> Model<'a> {
                 break;
             }
             for held in &end.job.held {
-                let class =
-                    self.class_of.get(held.node.at()).and_then(|at| self.classes.get_mut(*at));
+                let at = self.class_of.get(held.node.at()).copied().unwrap_or(NO_CLASS);
+                let class = self.classes.get_mut(at);
                 let (Some(taken), Some(class)) = (foreign.get_mut(held.node.at()), class) else {
                     continue;
                 };
                 let cpus = held.cpus.min(*taken);
                 *taken -= cpus;
                 class.load += as_f64(cpus) * left_s;
+                self.busy.push((at, as_f64(cpus), left_s));
                 self.given_back += as_f64(cpus);
             }
         }
@@ -246,7 +270,7 @@ impl<'a> Model<'a> {
             pending: array.pending,
             running: Vec::new(),
             rates,
-            price: 0.0,
+            price: None,
             waits: false,
             missing,
         };
@@ -317,7 +341,13 @@ impl<'a> Model<'a> {
             let ran = as_f64(ran.unsigned_abs());
             bag.running.push((at, ran));
             let left = (1.0 - ran / rate.time.seconds).max(OVERDUE);
-            self.under_way += left * (bag.price - self.energy_price * rate.joules());
+            let worth = bag.worth(self.energy_price);
+            self.under_way += left * (worth - self.energy_price * rate.joules());
+            self.least_s = self.least_s.max(left * rate.time.seconds);
+            if inputs.snapshot.nodes.get(node.at()).is_some_and(|node| node.available) {
+                let left_s = left * rate.time.seconds + self.pause_s;
+                self.busy.push((at, 1.0 / rate.slots, left_s));
+            }
             if let Some(class) = self.classes.get_mut(at) {
                 class.load += left * rate.time.seconds * class.cpus / rate.slots;
             }
@@ -371,7 +401,7 @@ impl<'a> Model<'a> {
             let watts = |j: usize| joules(j).unwrap_or(dearest) / times[j];
             apc_w.push(types().map(watts).collect());
             etc_s.push(times);
-            let revenue = bag.price * as_f64(bag.pending);
+            let revenue = bag.worth(self.energy_price) * as_f64(bag.pending);
             users.push(User { task_type: row, tasks: bag.pending, revenue });
         }
         if !etc_s.is_empty() && self.under_way != 0.0 {
@@ -396,17 +426,80 @@ impl<'a> Model<'a> {
         (problem, rows)
     }
 
+    /// Seconds for which the tasks of an array may still wait for their nodes; `None`: any.
+    pub(super) fn wait_s(&self, inputs: &Inputs<'_>, bag: &Bag<'_>) -> Option<f64> {
+        let settings = inputs.settings;
+        if !settings.required || bag.price.is_none() {
+            return Some(0.0);
+        }
+        settings.wait_s.map(|most_s| (most_s - (inputs.held_s)(bag.array)).max(0.0))
+    }
+
+    /// Slots of the class: as many as tasks of the array of which it holds most.
+    fn slots_of(&self, class: usize) -> f64 {
+        let rate = |bag: &Bag<'_>| Some(bag.rates.get(class).copied().flatten()?.slots);
+        self.bags.iter().filter_map(rate).fold(0.0, f64::max)
+    }
+
+    /// The problem of whole tasks on whole slots, of the arrays of these rows.
+    pub(super) fn slot_problem(&self, inputs: &Inputs<'_>, rows: &[usize]) -> SlotProblem {
+        let bag = |bag: &Bag<'_>| {
+            let task = |(class, rate): (usize, &Option<Rate>)| {
+                let rate = rate.as_ref()?;
+                // One that takes more than a slot takes it for longer.
+                let slots = self.slots_of(class).floor() / rate.slots;
+                let each_us = micros((rate.time.seconds + self.pause_s) * slots).max(1);
+                Some(SlotTask { each_us, joules: rate.joules() })
+            };
+            SlotBag {
+                tasks: bag.pending,
+                on: bag.rates.iter().enumerate().map(task).collect(),
+                late_us: self.wait_s(inputs, bag).map(micros),
+            }
+        };
+        let bags: Vec<&Bag<'_>> = rows.iter().filter_map(|at| self.bags.get(*at)).collect();
+        let worth = |bag: &&Bag<'_>| bag.worth(self.energy_price) * as_f64(bag.pending);
+        SlotProblem {
+            slots: (0..self.classes.len()).map(|class| self.free_slots(class)).collect(),
+            earned: bags.iter().map(worth).sum::<f64>() + self.under_way,
+            bags: bags.into_iter().map(bag).collect(),
+            energy_price: self.energy_price,
+            least_us: micros(self.least_s),
+        }
+    }
+
+    /// Times from which the slots of a class are free.
+    fn free_slots(&self, class: usize) -> Slots {
+        let count = self.slots_of(class).floor();
+        let mut busy: Vec<(f64, f64)> =
+            self.busy.iter().filter(|of| of.0 == class).map(|of| (of.2, of.1)).collect();
+        busy.sort_by(|a, b| b.0.total_cmp(&a.0));
+        let (mut slots, mut part, mut taken) = (Slots::default(), 0.0, 0);
+        for (left_s, of_all) in busy {
+            part += of_all;
+            let until = whole((part * count).round().min(count));
+            slots.add(micros(left_s), until - taken);
+            taken = until;
+        }
+        slots.add(0, whole(count) - taken);
+        slots
+    }
+
     /// Tasks of each array on each class of nodes.
-    pub(super) fn split(&self, answer: &Answer, rows: &[usize]) -> Vec<Vec<u64>> {
+    pub(super) fn split(&self, answer: &[Vec<u64>], rows: &[usize]) -> Vec<Vec<u64>> {
         let mut split = vec![vec![0; self.classes.len()]; self.bags.len()];
-        for (&at, user) in rows.iter().zip(&answer.users) {
+        for (&at, x) in rows.iter().zip(answer) {
             let (bag, own) = (&self.bags[at], &mut split[at]);
-            own.clone_from(&user.x);
+            own.clone_from(x);
             allow(bag, own);
             explore(bag, own);
         }
         split
     }
+}
+
+fn micros(seconds: f64) -> u64 {
+    whole(seconds * 1e6)
 }
 
 /// Takes back what a method without regard for it put where it may not go.
@@ -447,18 +540,11 @@ struct Array<'a> {
     running: Vec<(NodeIdx, &'a Job)>,
 }
 
-/// Earnings of a task: the price in its comment, the price of a task, or a margin on its
-/// energy.
-fn price(inputs: &Inputs<'_>, bag: &Bag<'_>) -> f64 {
-    let settings = inputs.settings;
+/// Earnings of a task: the price in its comment, or the price of a task.
+fn price(inputs: &Inputs<'_>, bag: &Bag<'_>) -> Option<f64> {
     let said = comment::token(&bag.job.comment, "price").and_then(|text| text.parse::<f64>().ok());
-    if let Some(said) = said.filter(|price| price.is_finite() && *price >= 0.0) {
-        return said;
-    }
-    if settings.task_price > 0.0 {
-        return settings.task_price;
-    }
-    settings.margin * settings.energy_price * bag.least_joules()
+    let said = said.filter(|price| price.is_finite() && *price >= 0.0);
+    said.or(Some(inputs.settings.task_price).filter(|price| *price > 0.0))
 }
 
 /// Whether the array loses money now and would lose less soon.
@@ -472,7 +558,7 @@ fn waits(inputs: &Inputs<'_>, bag: &Bag<'_>) -> bool {
     settings.loss == Loss::Wait
         && settings.required
         && settings.ahead.iter().any(cheaper)
-        && bag.price < settings.energy_price * bag.least_joules()
+        && bag.makes_a_loss(settings.energy_price)
 }
 
 /// CPUs by node that others than the arrays' tasks hold, by the poll that saw the tasks: the mirror

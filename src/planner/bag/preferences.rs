@@ -37,8 +37,7 @@ pub(super) fn make(
             method: Method::Bag,
             sets: sets(model, bag, x, &nodes),
             worth: Vec::new(),
-            required: inputs.settings.required
-                && inputs.settings.soon_s.is_none_or(|most_s| next_free_s(bag, x) <= most_s),
+            required: model.wait_s(inputs, bag).is_none_or(|wait_s| wait_s > 0.0),
             made_ms: inputs.now_ms,
             note,
         });
@@ -53,12 +52,6 @@ pub(super) fn notes(model: &Model<'_>) -> Vec<(u32, Note)> {
         Note::Bag(Box::new(BagNote { bag: bag.clone(), energy_price_kwh, profit_per_hour: None }))
     };
     model.unknown.iter().map(|(job, bag)| (job.id, note(bag))).collect()
-}
-
-/// Seconds after which a slot of the classes that get tasks comes free, on the average.
-fn next_free_s(bag: &Bag<'_>, x: &[u64]) -> f64 {
-    let rates = bag.rates.iter().zip(x).filter(|(_, x)| **x > 0).filter_map(|(rate, _)| *rate);
-    rates.map(|rate| rate.time.seconds / rate.slots.max(1.0)).fold(f64::INFINITY, f64::min)
 }
 
 /// The classes that get tasks; first the one that has most to do for its size.

@@ -104,14 +104,22 @@ fn snapshot(cpus: u64, used: [u64; 2], jobs: Vec<Job>) -> Snapshot {
 }
 
 fn settings(mode: Mode) -> Settings {
-    Settings { mode, energy_price: 1.0, ..Settings::default() }
+    Settings { mode, energy_price: 1.0, required: true, ..Settings::default() }
 }
 
 fn planned(snapshot: &Snapshot, known: &Known, settings: &Settings) -> MethodPlan {
     let usages = NodeUsage::of_snapshot(snapshot);
     let outlook = &Outlook::default();
     let now_ms = 100_000;
-    plan(&Inputs { snapshot, usages: &usages, now_ms, outlook, knowledge: known, settings })
+    plan(&Inputs {
+        snapshot,
+        usages: &usages,
+        now_ms,
+        outlook,
+        knowledge: known,
+        settings,
+        held_s: &|_| 0.0,
+    })
 }
 
 /// Quotas by class of the only preference.
@@ -221,7 +229,8 @@ fn nodes_that_another_job_gives_back_soon_are_waited_for() {
         let (knowledge, settings) = (&known(), &settings(Mode::Best));
         let (snapshot, usages) = (&snapshot, &usages);
         let now_ms = 100_000;
-        plan(&Inputs { snapshot, usages, now_ms, outlook, knowledge, settings })
+        let held_s = &|_| 0.0;
+        plan(&Inputs { snapshot, usages, now_ms, outlook, knowledge, settings, held_s })
     };
     let soon = quotas_until(110);
     // 9000 in 100 s; one more on the fast node, from 110 on, would be 8000 in 90 s.
@@ -261,17 +270,75 @@ fn loss_makers_run_or_wait_for_a_cheaper_hour_but_not_for_ever() {
 }
 
 #[test]
-fn prices_come_from_comment_task_or_margin() {
+fn prices_come_from_comment_or_task_or_are_not_known() {
     let price = |comment: &str, settings: &Settings| {
         let job = Job { comment: comment.into(), ..array(5, 12, 0.0) };
         planned(&snapshot(1, [0, 0], vec![job]), &known(), settings).report.bags[0].price
     };
-    let margin = Settings { margin: 1.5, ..settings(Mode::Best) };
-    assert_eq!(price("x", &margin), 3000.0);
-    let task = Settings { task_price: 7.0, ..margin };
-    assert_eq!(price("", &task), 7.0);
-    assert_eq!(price("price=9;class=b", &task), 9.0);
-    assert_eq!(price("price=-1", &task), 7.0);
+    assert_eq!(price("x", &settings(Mode::Best)), None);
+    let task = Settings { task_price: 7.0, ..settings(Mode::Best) };
+    assert_eq!(price("", &task), Some(7.0));
+    assert_eq!(price("price=9;class=b", &task), Some(9.0));
+    assert_eq!(price("price=-1", &task), Some(7.0));
+}
+
+/// Goal: without a price no task waits, every class works, and energy only breaks ties.
+#[test]
+fn without_a_price_time_decides_and_nobody_waits() {
+    let array = Job { comment: "".into(), ..array(5, 12, 0.0) };
+    let snapshot = snapshot(1, [0, 0], vec![array]);
+    let method_plan = planned(&snapshot, &known(), &settings(Mode::Best));
+    assert!(!method_plan.preferences[0].required);
+    assert_eq!(quotas(&method_plan), of(8, 4));
+    let report = &method_plan.report;
+    assert_eq!((report.objective, report.upper_bound), (None, None));
+    assert!(!report.terms.contains_key("profit_per_hour"));
+    assert!(!report.bags[0].loss);
+    // As quick on both: where it takes less.
+    let equal = Known { seconds: vec![("a", "fast", 10.0), ("a", "frugal", 10.0)], ..known() };
+    let one = Job { task_count: 1, ..snapshot.jobs[0].clone() };
+    let mut alone = snapshot.clone();
+    alone.set_queue(vec![one]);
+    assert_eq!(quotas(&planned(&alone, &equal, &settings(Mode::Best))), of(0, 1));
+}
+
+/// Goal: a task waits only where the plan starts it no later than list scheduling by what is left
+/// of its array's time, and the plan is the best of those.
+#[test]
+fn tasks_wait_for_seconds_only() {
+    let mut snapshot = snapshot(1, [0, 0], vec![array(5, 12, 30_000.0 / 12.0)]);
+    let known = Known {
+        seconds: vec![("a", "fast", 10.0), ("a", "frugal", 30.0)],
+        watts: [("fast", 300.0), ("frugal", 60.0)].into(),
+        ..known()
+    };
+    let of = |snapshot: &Snapshot, wait_s, held_s: f64| {
+        let settings = Settings { wait_s, ..settings(Mode::Best) };
+        let usages = NodeUsage::of_snapshot(snapshot);
+        let method_plan = plan(&Inputs {
+            snapshot,
+            usages: &usages,
+            now_ms: 100_000,
+            outlook: &Outlook::default(),
+            knowledge: &known,
+            settings: &settings,
+            held_s: &|_| held_s,
+        });
+        (quotas(&method_plan), method_plan.preferences[0].required, method_plan.report.clone())
+    };
+    let (split, required, free) = of(&snapshot, None, 0.0);
+    assert_eq!((split, required), (self::of(0, 12), true));
+    // The tasks would start minutes later on the frugal node alone.
+    let (split, required, brief) = of(&snapshot, Some(10.0), 0.0);
+    assert_eq!((split, required), (self::of(9, 3), true));
+    assert!(brief.terms["profit_per_hour"] >= brief.terms["list_profit_per_hour"]);
+    assert!(brief.terms["profit_per_hour"] < free.terms["profit_per_hour"]);
+    // The last but one: 10 s for the fast node instead of 30 s on the other.
+    snapshot.set_queue(vec![array(5, 2, 1e6)]);
+    assert_eq!(of(&snapshot, Some(10.0), 0.0).0, self::of(2, 0));
+    let (split, required, _) = of(&snapshot, Some(10.0), 0.5);
+    assert_eq!((split, required), (self::of(1, 1), true));
+    assert!(!of(&snapshot, Some(10.0), 10.0).1, "it has waited enough");
 }
 
 #[test]
@@ -305,6 +372,7 @@ fn one_task_tries_a_class_that_nobody_tried() {
         outlook: &Outlook::default(),
         knowledge: &Untried(known()),
         settings: &settings,
+        held_s: &|_| 0.0,
     };
     assert_eq!(quotas(&plan(&inputs)), of(1, 11));
 }
@@ -331,8 +399,7 @@ fn a_class_of_unknown_power_is_guessed_and_tried() {
     let dear = |runs: f64| {
         let mut known = Known { runs, ..known() };
         known.watts.remove("frugal");
-        let mut settings = settings(Mode::Greedy);
-        settings.margin = 1.0;
+        let settings = settings(Mode::Greedy);
         quotas(&planned(&snapshot, &known, &settings))
     };
     assert_eq!(dear(5.0), of(12, 0), "energy is least on the fast ones");

@@ -20,7 +20,6 @@ mod pools;
 mod rank;
 mod ranks;
 mod scarcity;
-mod soft;
 mod starvation;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,7 +31,6 @@ pub use pools::Pools;
 pub use rank::Rank;
 pub use ranks::by_learned_runtime;
 pub use scarcity::Scarcity;
-pub use soft::SoftLimits;
 pub use starvation::StarvationLimit;
 
 use crate::preference::StartRank;

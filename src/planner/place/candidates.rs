@@ -4,6 +4,7 @@
 use super::classes::Classes;
 use super::fitting::Excluded;
 use phalanx_core::{NodeIdx, NodeSet};
+use phalanx_methods::balance::Span;
 
 /// The words of a bitmap over the node table, all of it or within a list of nodes.
 #[derive(Debug, Clone, Copy)]
@@ -14,17 +15,28 @@ pub struct Candidates<'a> {
     any_weight: bool,
     excluded: &'a [Excluded],
     classes: Option<Classes<'a>>,
+    span: Option<Span>,
 }
 
 impl<'a> Candidates<'a> {
     /// Takes all nodes whose bit is set.
     pub fn new(words: &'a [u64]) -> Self {
-        Self { words, within: None, any_weight: false, excluded: &[], classes: None }
+        Self { words, within: None, any_weight: false, excluded: &[], classes: None, span: None }
     }
 
     /// Replaces the classes of the node table by `classes`.
     pub fn in_classes(self, classes: Classes<'a>) -> Self {
         Self { classes: Some(classes), ..self }
+    }
+
+    /// Says for how long the job would run there.
+    pub fn for_time(self, span: Option<Span>) -> Self {
+        Self { span, ..self }
+    }
+
+    /// Time for which the job would run; `None`: it is not known.
+    pub fn span(&self) -> Option<Span> {
+        self.span
     }
 
     /// Classes that the asker gave.

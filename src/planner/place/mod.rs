@@ -7,6 +7,8 @@
 //! among the candidates, and falls back to an uneven split where the user left the
 //! number of nodes open.
 
+mod as_stock;
+mod busy;
 mod candidates;
 mod classes;
 mod dims;
@@ -31,10 +33,11 @@ use dims::{CPU, GPU_DIM, KINDS, MEM, fill_amounts, follow, initial_weights, vect
 use fitting::CoreKinds;
 pub use fitting::Excluded;
 use search::Search;
-pub use topology::{Blocks, Counts, Rules, Tree, place_one, tree_greedy};
+pub use topology::{Blocks, Form, Greedy, Rules, Tree, place_one};
 use topology::{Chooser, Closed, Route, Routes, Sets, Topologies};
 pub use topology::{TopologyPolicy, TopologyUse};
 pub use uneven::{capacity, may_split_otherwise, nodes_needed, nodes_when_idle};
+pub(crate) use uneven::{one_task, room_for};
 use unfit::Unfit;
 pub use why::{Wait, Why};
 
@@ -43,11 +46,12 @@ use crate::cluster::{Cluster, RunningJob, Table};
 use crate::measured::UNHEALTHY;
 use crate::tally::{Follower, Tally};
 use crate::usage::NodeUsage;
+use busy::Busy;
 use phalanx_core::shape::{Need, Shape};
 use phalanx_core::snapshot::License;
 use phalanx_core::{Amount, NodeIdx, NodeSet};
-pub use phalanx_methods::balance::Holding;
 use phalanx_methods::balance::{Decision, Engine, EngineError, NoImprovement, Params};
+pub use phalanx_methods::balance::{Holding, Span};
 
 /// Chosen nodes whose terms are kept.
 const TERMS_MAX: usize = 16;
@@ -122,6 +126,10 @@ pub struct Placement {
     /// Terms of the scores of the first chosen nodes, and last of the score of the runner-up, once
     /// it is explained; empty in mode seed.
     pub terms: Vec<(NodeIdx, Terms)>,
+    /// Last end of the jobs that were on the nodes of `terms`, Unix seconds; 0: none is known.
+    pub busy_s: Vec<u64>,
+    /// Time for which the job may run.
+    pub span: Option<Span>,
     /// Switches or blocks, where there are some.
     pub topology: Option<TopologyUse>,
     /// Candidates, and of them chosen nodes, that Slurm takes last whatever their Weight: those
@@ -152,6 +160,7 @@ pub struct Placer {
     up_to_class: Vec<UpToClass>,
     topologies: Topologies,
     closed: Closed,
+    busy: Busy,
     /// Amounts by dimension, lent to each [`Search`].
     amounts: Vec<Amount>,
     /// Node sets, lent to each [`Search`].
@@ -189,6 +198,7 @@ impl Placer {
             up_to_class: Vec::new(),
             topologies: Topologies::new(cluster.table()),
             closed: Closed::new(&cluster),
+            busy: Busy::new(&cluster),
             touched: Vec::new(),
             follower: Follower::default(),
             cluster,
@@ -211,6 +221,7 @@ impl Placer {
             let total = vector(table, self.dims.len(), self.memory_tracked, usage, |l| l.total);
             let used = vector(table, self.dims.len(), self.memory_tracked, usage, |l| l.used);
             self.engine.set_node(NodeIdx::new(at), &total, &used)?;
+            self.engine.set_last_end(NodeIdx::new(at), self.busy.last_s(NodeIdx::new(at)))?;
         }
         self.fill_pools()?;
         self.tune(self.tuning.clone())?;
@@ -335,16 +346,26 @@ impl Placer {
     pub fn set_job(&mut self, job: RunningJob) {
         let (engine, tracked) = (&mut self.engine, self.memory_tracked);
         let (touched, table) = (&mut self.touched, Arc::clone(self.cluster.table()));
-        let id = job.id;
+        let (id, end_s, busy) = (job.id, job.end_s, &mut self.busy);
+        let before_s = self.cluster.jobs().get(&id).map_or(0, |job| job.end_s);
         self.cluster.set_job(job, |change| {
+            busy.follow(engine, change, if change.is_take() { end_s } else { before_s });
             touched.push(follow(engine, &table, tracked, change));
         });
         self.closed.follow(&self.cluster, id);
         self.note_touched();
     }
 
-    /// The job ends at another time; nothing that is decided here depends on it.
+    /// The job ends at another time.
     pub fn set_end(&mut self, id: u32, end_s: u64) {
+        let Some(job) = self.cluster.jobs().get(&id) else { return };
+        for held in &job.held {
+            self.busy.give(held.node, job.end_s);
+            let last_s = self.busy.take(held.node, end_s);
+            // A node of the table, so the engine accepts.
+            let done = self.engine.set_last_end(held.node, last_s);
+            debug_assert!(done.is_ok());
+        }
         self.cluster.set_end(id, end_s);
     }
 
@@ -352,7 +373,10 @@ impl Placer {
     pub fn end_job(&mut self, id: u32) -> bool {
         let (engine, tracked) = (&mut self.engine, self.memory_tracked);
         let (touched, table) = (&mut self.touched, Arc::clone(self.cluster.table()));
+        let before_s = self.cluster.jobs().get(&id).map_or(0, |job| job.end_s);
+        let busy = &mut self.busy;
         let known = self.cluster.end_job(id, |change| {
+            busy.follow(engine, change, before_s);
             touched.push(follow(engine, &table, tracked, change));
         });
         self.closed.follow(&self.cluster, id);
@@ -538,14 +562,16 @@ impl Placer {
     /// Adds the runner-up and the terms of the scores to a placement that was just decided. Nobody
     /// waits for these: they may follow the answer.
     pub fn explain(&mut self, placement: &mut Placement) {
-        let Placement { nodes, needs, decision, terms, .. } = placement;
+        let Placement { nodes, needs, decision, terms, busy_s, span, .. } = placement;
         self.engine.find_runner_up(decision);
         let runner_up = decision.runner_up.iter().map(|r| &r.choice.node).zip(needs.first());
         for (node, need) in nodes.iter().zip(&*needs).take(TERMS_MAX).chain(runner_up) {
             let table = self.cluster.table();
             if fill_amounts(&mut self.amounts, table, self.memory_tracked, need).is_ok() {
-                let of = self.engine.score_terms(node.at(), &self.amounts, &decision.weights);
+                let weights = &decision.weights;
+                let of = self.engine.score_terms(node.at(), &self.amounts, weights, *span);
                 terms.push((*node, of));
+                busy_s.push(self.busy.last_s(*node));
             }
         }
     }

@@ -58,7 +58,18 @@ impl<'a> Search<'a> {
         let not_ready = (last, nodes.iter().filter(is_last).count());
         let candidates = self.candidates.count();
         let terms = Vec::new(); // Placer::explain() adds them
-        Ok(Placement { nodes, candidates, needs, decision, terms, topology, not_ready })
+        let (busy_s, span) = (Vec::new(), self.candidates.span());
+        Ok(Placement {
+            nodes,
+            candidates,
+            needs,
+            decision,
+            terms,
+            busy_s,
+            span,
+            topology,
+            not_ready,
+        })
     }
 
     /// Takes the lightest nodes that hold the job, as Slurm does. Returns the last class that was
@@ -172,6 +183,7 @@ impl<'a> Search<'a> {
             whole_node: need.whole,
             holding: self.holding,
             runner_up: true,
+            span: self.candidates.span(),
         };
         if need.whole && self.chooser.routes.of(nodes) == Route::Any {
             self.chooser.keep_smallest(&request);

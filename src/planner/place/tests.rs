@@ -4,6 +4,7 @@
 use super::*;
 use crate::cluster::{Held, TableNode};
 use phalanx_core::shape::{GresWant, LeftToSlurm, Sharing};
+use phalanx_methods::balance::Mode;
 
 fn node(name: &str, weight: u32) -> TableNode {
     TableNode { name: name.into(), cpus: 8, threads: 1, weight, ..TableNode::default() }
@@ -385,4 +386,38 @@ fn each_partition_has_its_own_topology() {
     assert_eq!(on(None), Ok(vec![0, 1]), "the default");
     // One that the plugin did not report.
     assert_eq!(on(Some(2)), Err(Why::Left(LeftToSlurm::TopologyUnknown)));
+}
+
+/// A job goes where it makes the node's last end grow least, whatever becomes of the jobs there:
+/// they begin, get another limit, or end.
+#[test]
+fn last_ends_follow_the_jobs() {
+    let table = Table { nodes: vec![node("a", 1), node("b", 1)], ..Table::default() };
+    let running = |id: u32, at: usize, end_s: u64| {
+        let held = Held { node: NodeIdx::new(at), cpus: 2, ..Held::default() };
+        RunningJob { id, end_s, held: vec![held], ..RunningJob::default() }
+    };
+    let mut cluster = Cluster::new(table);
+    cluster.set_job(running(1, 0, 4_000), |_| {});
+    let mut placer = Placer::new(cluster, false, Tuning::default(), Vec::new()).unwrap();
+    let params = Params { mode: Mode::Best, ..Params::default() };
+    placer.tune(Tuning { params, ..Tuning::default() }).unwrap();
+    placer.set_job(running(2, 1, 2_000));
+    let chosen = |placer: &mut Placer| {
+        let span = Some(Span { now_s: 1_000, limit_s: 3_000 });
+        let candidates = Candidates::new(&[0b11]).for_time(span);
+        let shape = Shape { sharing: Sharing::default(), ..of_nodes(1) };
+        let mut placed = placer.decide(&shape, candidates, Holding::Never).unwrap();
+        placer.explain(&mut placed);
+        (placed.nodes[0].at(), placed.busy_s[0])
+    };
+    assert_eq!(chosen(&mut placer), (0, 4_000), "as it was when the mirror began");
+    placer.set_job(running(3, 1, 5_000));
+    placer.set_end(1, 3_000);
+    assert_eq!(chosen(&mut placer), (1, 5_000), "its limit was lowered");
+    placer.end_job(3);
+    assert_eq!(chosen(&mut placer), (0, 3_000), "the longest job of the other ended");
+    placer.set_job(running(1, 0, 1_500));
+    placer.set_end(7, 9_000);
+    assert_eq!(chosen(&mut placer), (1, 2_000), "its job is told of anew");
 }

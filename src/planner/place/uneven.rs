@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 use super::Why;
 use super::search::{Search, Split};
 use super::topology::{Chooser, Route, by_switches};
+use crate::stock::are_neighbours;
 use crate::usage::NodeUsage;
 use phalanx_core::NodeIdx;
 use phalanx_core::layout::{self, BySocket, CoreAsk};
@@ -309,7 +310,8 @@ impl Search<'_> {
         if let Some(at) = tree {
             return self.on_leaves_of(at, ask, forced, rest);
         }
-        let join = |a: &Room, b: &Room| self.chooser.are_neighbours(a.node, b.node);
+        let table = self.chooser.cluster.table();
+        let join = |a: &Room, b: &Room| are_neighbours(table, a.node, b.node);
         let sets: Vec<&[Room]> = rest.chunk_by(join).collect();
         Picked::new(ask, forced, &sets)
     }
@@ -344,7 +346,8 @@ impl Search<'_> {
             let Chooser { sets, engine, .. } = &mut self.chooser;
             sets.part.clear();
             sets.part.insert(node);
-            let request = Request { holding: Holding::Never, ..Request::new(self.amounts) };
+            let (holding, span) = (Holding::Never, self.candidates.span());
+            let request = Request { holding, span, ..Request::new(self.amounts) };
             let decided = engine.decide(&sets.part, &request).map_err(|_| Why::NoFit)?;
             let Outcome::Placed(choice) = &decided.outcome else { continue };
             match scored.as_mut().map(|d| &mut d.outcome) {
@@ -407,7 +410,7 @@ pub fn nodes_needed<'a>(shape: &Shape, usages: impl IntoIterator<Item = &'a Node
 
 /// Amounts of one task, with one of each GRES that is asked for per job. CPUs that GRES per node
 /// bring are the node's, and not each task's.
-fn one_task(shape: &Shape) -> Need {
+pub(crate) fn one_task(shape: &Shape) -> Need {
     let mut own = shape.clone();
     own.gres.iter_mut().filter(|want| want.per_node > 0).for_each(|want| want.cpus_per_gres = 0);
     let one = own.need_for(1, 1, u64::MAX);
@@ -417,7 +420,19 @@ fn one_task(shape: &Shape) -> Need {
 
 /// Amounts of a job for which a node has room now; `None`: for none of it.
 fn units(shape: &Shape, one: &Need, usage: &NodeUsage, excluded: &BySocket) -> Option<Units> {
-    let mut units = [capacity(shape, one, usage, excluded), 0, 0, 0];
+    room_for(shape, one, usage, excluded).map(|(units, _)| units)
+}
+
+/// Amounts of a job for which a node has room now, and the CPUs of its cores; `None`: for none of
+/// it.
+pub(crate) fn room_for(
+    shape: &Shape,
+    one: &Need,
+    usage: &NodeUsage,
+    excluded: &BySocket,
+) -> Option<(Units, u64)> {
+    let (tasks, cpus_of_cores) = tasks_and_cpus(shape, one, usage, excluded);
+    let mut units = [tasks, 0, 0, 0];
     for (at, want) in (1..).zip(shape.gres.iter().filter(|gres| gres.per_job > 0)) {
         let cpus = usage.cpus.free().checked_div(u64::from(want.cpus_per_gres));
         let memory = usage.memory_mb.free().checked_div(want.mem_per_gres_mb);
@@ -425,12 +440,16 @@ fn units(shape: &Shape, one: &Need, usage: &NodeUsage, excluded: &BySocket) -> O
         let free = free.min(cpus.unwrap_or(u64::MAX)).min(memory.unwrap_or(u64::MAX));
         *units.get_mut(at).filter(|_| free > 0)? = free;
     }
-    (units[0] > 0).then_some(units)
+    (units[0] > 0).then_some((units, cpus_of_cores))
 }
 
 /// Tasks that fit on a node now, by every resource, beside cores that the job may not have.
 /// `one` is what one task needs.
 pub fn capacity(shape: &Shape, one: &Need, usage: &NodeUsage, excluded: &BySocket) -> u64 {
+    tasks_and_cpus(shape, one, usage, excluded).0
+}
+
+fn tasks_and_cpus(shape: &Shape, one: &Need, usage: &NodeUsage, excluded: &BySocket) -> (u64, u64) {
     let per = |free: u64, need: u64| free.checked_div(need).unwrap_or(u64::MAX);
     let free_mb = usage.memory_mb.free();
     let by_memory = match shape.memory {
@@ -439,30 +458,32 @@ pub fn capacity(shape: &Shape, one: &Need, usage: &NodeUsage, excluded: &BySocke
         _ if one.memory_mb > free_mb => 0,
         _ => u64::MAX,
     };
-    let mut tasks = by_memory.min(by_cores(one, usage, excluded));
+    let each = one.cpus.max(1);
+    let cpus = by_cores(one, usage, excluded).min(by_memory.saturating_mul(each));
+    let mut tasks = cpus / each;
     for want in &shape.gres {
         let free = usage.gres_free(want.kind, want.gres_type);
         let cpus = want.per_node.saturating_mul(want.cpus_per_gres.into());
         if want.per_node > free || cpus > usage.cpus.free() {
-            return 0;
+            return (0, 0);
         }
         tasks = tasks.min(per(free, want.per_task));
     }
     let is_busy = one.whole && usage.jobs > 0;
-    if is_busy || usage.cpus.free() < u64::from(shape.pn_min_cpus) { 0 } else { tasks }
+    let too_few = usage.cpus.free() < u64::from(shape.pn_min_cpus);
+    if is_busy || too_few { (0, 0) } else { (tasks, cpus) }
 }
 
-/// Tasks that a node's CPUs hold now.
+/// CPUs of a node that tasks could have now.
 fn by_cores(one: &Need, usage: &NodeUsage, excluded: &BySocket) -> u64 {
     let per_core = usage.cores.per_core();
     let free = usage.free_cpus(excluded);
-    let each = one.cpus.max(1);
     if usage.cores.cores == 0 {
-        return free / each;
+        return free;
     }
     let Some(usable) = one.cores.cpus_per_core(&usage.cores) else { return 0 };
     let on = layout::tasks_on(&usage.cores, &usage.free_cores(one, excluded), &one.cores);
-    on.map_or(0, |on| on.cpus.min(free / per_core * usable) / each)
+    on.map_or(0, |on| on.cpus.min(free / per_core * usable))
 }
 
 /// Tasks whose memory by CPU a node has now.

@@ -33,10 +33,6 @@ pub enum Wait {
     Gain,
     /// The first plan for the job, its array or its input is not made yet.
     FirstPlan,
-    /// The job would draw more power than a limit allows.
-    PowerCap,
-    /// A limit of power exists, but the nodes' power is not known yet.
-    PowerUnknown,
 }
 
 impl Why {
@@ -75,8 +71,6 @@ impl Wait {
         match self {
             Self::Gain => "waits for a node that it improves",
             Self::FirstPlan => "waits for its first plan",
-            Self::PowerCap => "waits for the power cap",
-            Self::PowerUnknown => "waits for the nodes' power",
         }
     }
 
@@ -85,13 +79,6 @@ impl Wait {
         match self {
             Self::Gain => None,
             Self::FirstPlan => Some(self.word()),
-            Self::PowerCap => Some("power cap"),
-            Self::PowerUnknown => Some("the nodes' power is not known yet"),
         }
-    }
-
-    /// Returns whether a limit that the administrator set holds the job back.
-    pub fn is_limit(self) -> bool {
-        matches!(self, Self::PowerCap | Self::PowerUnknown)
     }
 }

@@ -28,6 +28,7 @@ pub fn decide(
     candidates: Candidates<'_>,
     waits: Waits,
 ) -> (Result<Placement, Why>, Option<PreferenceUse>) {
+    let candidates = candidates.for_time(question.span());
     // Before its input is known a data-parallel job would go anywhere.
     if waits.holding.is_before(waits.input_ms) && !preferences.has_own(Method::DataJobs, question) {
         return (Err(Why::Wait(Wait::FirstPlan)), None);
@@ -57,6 +58,17 @@ pub fn decide(
             (decided, Some(PreferenceUse { preference, set: None, unused }))
         }
         Some((_, entry)) => follow(placer, entry, question, candidates, waits),
+    }
+}
+
+/// Whether a job may wait for the nodes that a method prefers.
+fn may_wait(placer: &Placer, method: Method, question: &Question<'_>, waits: Waits) -> bool {
+    let holding = waits.holding;
+    match method {
+        Method::Gang => !question.no_wait && placer.gang_may_hold(holding),
+        Method::DataJobs if holding.is_before(waits.require_ms) => true,
+        Method::Bag if !question.no_wait && placer.may_wait_briefly(holding) => true,
+        _ => placer.may_wait_for_preference(holding),
     }
 }
 
@@ -129,17 +141,15 @@ fn follow(
         }
     }
     let holding = waits.holding;
-    let may_wait = match preference.method {
-        Method::Gang => !question.no_wait && placer.gang_may_hold(holding),
-        Method::DataJobs if holding.is_before(waits.require_ms) => true,
-        Method::Bag if !question.no_wait && placer.may_wait_briefly(holding) => true,
-        _ => placer.may_wait_for_preference(holding),
+    let waits = preference.required && may_wait(placer, preference.method, question, waits);
+    // Where nothing has room, nothing but its turn is waited for. Backfill is not to reserve nodes
+    // for a task that waits for others.
+    let elsewhere = preference.method == Method::Bag && !question.will_run;
+    let decided = match waits && !elsewhere {
+        true => Err(Why::Wait(Wait::Gain)),
+        false => placer.decide(&question.shape, candidates, holding),
     };
-    let decided = if preference.required && may_wait {
-        Err(Why::Wait(Wait::Gain))
-    } else {
-        placer.decide(&question.shape, candidates, holding)
-    };
+    let decided = decided.and_then(|p| if waits { Err(Why::Wait(Wait::Gain)) } else { Ok(p) });
     (decided, preference_use(None, unused))
 }
 

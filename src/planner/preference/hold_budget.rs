@@ -8,8 +8,6 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use serde::{Deserialize, Serialize};
-
 /// Time in which one held millisecond is forgotten: a user in one partition holds it for a
 /// twentieth of the time in the long run.
 const FORGOTTEN_IN: u64 = 20;
@@ -20,7 +18,7 @@ const GAP_MS: u64 = 30_000;
 /// Users with partitions, and jobs, that are remembered; beyond it what was forgotten goes.
 const ENTRIES_MAX: usize = 4096;
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Spent {
     /// Held time that is not forgotten yet, in milliseconds, as of `at_ms`.
     ms: u64,
@@ -36,7 +34,7 @@ impl Spent {
 }
 
 /// Held time by user and partition. Times are milliseconds of any monotonic clock.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HoldBudget {
     spent: HashMap<u32, BTreeMap<Box<str>, Spent>>,
     /// Time at which each job was last held.

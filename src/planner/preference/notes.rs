@@ -101,9 +101,6 @@ pub struct DataNote {
     /// Nodes that hold any of it, as a hostlist.
     #[serde(default)]
     pub holders: String,
-    /// Number of times that a node evicted a dataset of the job from its cache, by reports.
-    #[serde(default)]
-    pub evictions: u64,
     /// Once the job began: nodes of it that held none of a dataset then, as a hostlist.
     #[serde(default)]
     pub missed: Option<String>,
@@ -168,8 +165,9 @@ pub struct BagRow {
     pub pending: u64,
     /// Tasks under way.
     pub running: u64,
-    /// Money of one task.
-    pub price: f64,
+    /// Money of one task; absent where nothing says it: then energy only breaks ties.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub price: Option<f64>,
     /// Money of the waiting tasks that the plan starts.
     pub revenue: f64,
     /// Energy of the waiting tasks that the plan starts, above idle, joules.

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 
 use super::job_class::JobOrigin;
-use crate::place::Holding;
+use crate::place::{Holding, Span};
 use phalanx_core::shape::Shape;
 use phalanx_core::snapshot::Job;
 
@@ -75,6 +75,14 @@ impl<'a> Question<'a> {
             shape: Cow::Borrowed(&job.shape),
             ..Self::default()
         }
+    }
+
+    /// Time for which the job would run: as with Slurm a year without a limit. `None`: it is not
+    /// known when it is asked.
+    pub fn span(&self) -> Option<Span> {
+        const YEAR_S: u64 = 365 * 86_400;
+        let limit_s = self.limit_s.unwrap_or(YEAR_S);
+        (self.asked_s > 0).then_some(Span { now_s: self.asked_s, limit_s })
     }
 
     /// Returns the question, independent of what it borrowed from.

@@ -29,69 +29,83 @@ impl Rules {
     }
 }
 
-struct Greedy<'a> {
+/// Stock's choice of one leaf after the other below a switch.
+#[derive(Debug)]
+pub struct Greedy<'a> {
     tree: &'a Tree,
     rules: Rules,
+    leaves: &'a [u32],
     /// Candidates left below each domain.
     count: Vec<u32>,
+    /// CPUs below each domain at the beginning; empty: they are not looked at.
+    cpus: Vec<i64>,
     /// Distance of each leaf from those taken.
     distance: Vec<u32>,
-    missing: u32,
 }
 
 /// Leaves that stock takes in turn below a root for `missing` free nodes, after those
 /// of forced nodes. `None`: it fails.
-pub fn tree_greedy(
+pub(super) fn tree_greedy(
     tree: &Tree,
-    rules: Rules,
     leaves: &[u32],
     counts: &Counts,
-    missing: u32,
+    mut missing: u32,
 ) -> Option<Vec<u32>> {
-    let mut greedy = Greedy {
-        tree,
-        rules,
-        count: vec![0; tree.domain_count()],
-        distance: vec![0; counts.free.len()],
-        missing,
-    };
+    let mut greedy = Greedy::new(tree, leaves, Vec::new());
     for &leaf in leaves {
-        if counts.forced[leaf as usize] > 0 {
-            greedy.add_distance(leaf, leaves);
-            continue;
-        }
-        for &domain in tree.above(leaf) {
-            greedy.count[domain as usize] += counts.free[leaf as usize];
+        match counts.forced[leaf as usize] {
+            0 => greedy.add(leaf, counts.free[leaf as usize]),
+            _ => greedy.reach(leaf),
         }
     }
     let mut taken = Vec::new();
-    while greedy.missing > 0 {
-        let leaf = greedy.best(leaves)?;
-        let domain = tree.domain_of(leaf);
-        let here = greedy.count[domain as usize];
-        greedy.missing -= here.min(greedy.missing);
-        greedy.add_distance(leaf, leaves);
-        let emptied = if rules == Rules::New { tree.above(leaf).len() } else { 1 };
-        for &domain in tree.above(leaf).iter().take(emptied) {
-            greedy.count[domain as usize] -= here;
-        }
+    while missing > 0 {
+        let (leaf, here) = greedy.next(missing, 0)?;
+        missing -= here.min(missing);
         taken.push(leaf);
     }
     Some(taken)
 }
 
-impl Greedy<'_> {
-    fn add_distance(&mut self, from: u32, leaves: &[u32]) {
-        for &leaf in leaves {
+impl<'a> Greedy<'a> {
+    /// Begins below a switch with these leaves.
+    pub fn new(tree: &'a Tree, leaves: &'a [u32], cpus: Vec<i64>) -> Self {
+        let distance = vec![0; tree.leaf_count()];
+        let rules = tree.rules();
+        Self { tree, rules, leaves, count: vec![0; tree.domain_count()], cpus, distance }
+    }
+
+    /// Offers so many candidates of a leaf.
+    pub fn add(&mut self, leaf: u32, candidates: u32) {
+        for &domain in self.tree.above(leaf) {
+            self.count[domain as usize] += candidates;
+        }
+    }
+
+    /// Takes the next leaf, with the number of its candidates, for so many nodes and CPUs.
+    pub fn next(&mut self, nodes: u32, cpus: i64) -> Option<(u32, u32)> {
+        let leaf = self.best(nodes, cpus)?;
+        let here = self.count[self.tree.domain_of(leaf) as usize];
+        self.reach(leaf);
+        let emptied = if self.rules == Rules::New { self.tree.above(leaf).len() } else { 1 };
+        for &domain in self.tree.above(leaf).iter().take(emptied) {
+            self.count[domain as usize] -= here;
+        }
+        Some((leaf, here))
+    }
+
+    /// Puts a leaf among those that the job has.
+    pub fn reach(&mut self, from: u32) {
+        for &leaf in self.leaves {
             let hops = self.tree.hops(from, leaf).unwrap_or(FAR);
             let slot = &mut self.distance[leaf as usize];
             *slot = slot.saturating_add(hops);
         }
     }
 
-    fn best(&self, leaves: &[u32]) -> Option<u32> {
+    fn best(&self, nodes: u32, cpus: i64) -> Option<u32> {
         let mut best: Option<u32> = None;
-        for &leaf in leaves {
+        for &leaf in self.leaves {
             let at = leaf as usize;
             if self.count[self.tree.domain_of(leaf) as usize] == 0 || self.distance[at] == FAR {
                 continue;
@@ -100,7 +114,7 @@ impl Greedy<'_> {
                 best = Some(leaf);
                 continue;
             };
-            let (order, fits) = self.compare(leaf, other);
+            let (order, fits) = self.compare([leaf, other], nodes, cpus);
             let (here, there) = (self.distance[at], self.distance[other as usize]);
             let wins = match self.rules {
                 Rules::Old => order >= 0,
@@ -115,13 +129,17 @@ impl Greedy<'_> {
 
     /// Returns a number above 0 if the first leaf is the better one, and whether the leaf, or the
     /// last switch compared above it, holds all that is missing.
-    fn compare(&self, first: u32, second: u32) -> (i32, bool) {
-        let (mut i, mut j) = (self.tree.domain_of(first), self.tree.domain_of(second));
+    fn compare(&self, leaves: [u32; 2], nodes: u32, cpus: i64) -> (i32, bool) {
+        let [mut i, mut j] = leaves.map(|leaf| self.tree.domain_of(leaf));
+        let holds = |at: u32| {
+            let enough = self.cpus.get(at as usize).is_none_or(|has| *has >= cpus);
+            enough && self.count[at as usize] >= nodes
+        };
         let mut fits = false;
         for _ in 0..STEPS_MAX {
             let (a, b) = (self.count[i as usize], self.count[j as usize]);
-            fits = a >= self.missing;
-            match (fits, b >= self.missing) {
+            fits = holds(i);
+            match (fits, holds(j)) {
                 (true, true) if a != b => return (if a < b { 1 } else { -1 }, fits),
                 (true, true) => break,
                 (true, false) => return (1, fits),

@@ -23,7 +23,7 @@ use std::sync::Arc;
 pub use accept::{Blocks, place_one};
 pub(super) use closed::Closed;
 pub use counts::Counts;
-pub use greedy::{Rules, tree_greedy};
+pub use greedy::{Greedy, Rules};
 pub(super) use route::{Route, Routes, block_nodes, by_switches};
 pub use tree::Tree;
 
@@ -71,17 +71,30 @@ pub struct TopologyUse {
 
 /// Rule by which the leaves of one topology are chosen.
 #[derive(Debug)]
-enum Form {
+pub enum Form {
     /// The topology has no leaves, or their rules are not known.
     None,
+    /// Switches.
     Tree(Tree),
+    /// Blocks.
     Block(Blocks),
+}
+
+impl Form {
+    /// The rule of a topology.
+    pub fn new(topology: &Topology) -> Self {
+        match topology.kind() {
+            Kind::Tree if topology.has_leaves() => Self::Tree(Tree::new(topology)),
+            Kind::Block if topology.has_leaves() => Self::Block(Blocks::new(topology)),
+            _ => Self::None,
+        }
+    }
 }
 
 /// The topologies of a cluster.
 #[derive(Debug)]
 pub(super) struct Topologies {
-    forms: Vec<Form>,
+    pub forms: Vec<Form>,
     /// Number of each node's totals among the different ones.
     kinds: Vec<u32>,
     /// Number of each node's totals and name without numbers, which tells machines bought together.
@@ -90,13 +103,8 @@ pub(super) struct Topologies {
 
 impl Topologies {
     pub(super) fn new(table: &Table) -> Self {
-        let form = |topology: &Topology| match topology.kind() {
-            Kind::Tree if topology.has_leaves() => Form::Tree(Tree::new(topology)),
-            Kind::Block if topology.has_leaves() => Form::Block(Blocks::new(topology)),
-            _ => Form::None,
-        };
         let kinds = |named| kinds(table, named);
-        let forms = table.topologies.iter().map(form).collect();
+        let forms = table.topologies.iter().map(Form::new).collect();
         Self { forms, kinds: kinds(false), families: kinds(true) }
     }
 }
@@ -194,12 +202,6 @@ impl<'a> Chooser<'a> {
     /// Number of the node's kind by totals and name.
     pub(super) fn family_of(&self, node: NodeIdx) -> u32 {
         self.topologies.families.get(node.at()).copied().unwrap_or(u32::MAX)
-    }
-
-    /// Whether no other node lies between two; empty slots of the node table do not count.
-    pub(super) fn are_neighbours(&self, a: NodeIdx, b: NodeIdx) -> bool {
-        let nodes = &self.cluster.table().nodes;
-        (a.at() + 1..b.at()).all(|at| nodes.get(at).is_some_and(|node| node.name.is_empty()))
     }
 
     /// Returns the topology at this position. Lives as long as the cluster.

@@ -3,6 +3,7 @@
 
 use super::Chooser;
 use crate::place::Why;
+use crate::stock::are_neighbours;
 use phalanx_core::NodeIdx;
 use phalanx_methods::balance::{Decision, Request};
 
@@ -22,7 +23,7 @@ impl Chooser<'_> {
         let nodes: Vec<NodeIdx> = self.sets.mask.iter().collect();
         let leaf = |node: NodeIdx| topology.and_then(|topology| topology.leaf_of(node));
         let mut ranked = Vec::new();
-        for run in nodes.chunk_by(|a, b| self.are_neighbours(*a, *b)) {
+        for run in nodes.chunk_by(|a, b| are_neighbours(self.cluster.table(), *a, *b)) {
             let mut before = None;
             for window in run.windows(request.nodes) {
                 let first = window.first().copied().and_then(leaf);

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::accept::{Blocks, place_one};
 use super::counts::{Counts, Plan};
-use super::greedy::{Rules, tree_greedy};
+use super::greedy::tree_greedy;
 use super::tree::{Plans, Tree};
 use phalanx_core::snapshot::{Table, TableNode};
 use phalanx_core::topology::{Topology, parse_conf};
@@ -76,7 +76,7 @@ fn worked_example_of_three_levels() {
         let topology = tree(&free, upper, slurm);
         let tree = Tree::new(&topology);
         let leaves = [0, 1, 2, 3];
-        let greedy = tree_greedy(&tree, Rules::of(slurm), &leaves, &idle(&free), 6).unwrap();
+        let greedy = tree_greedy(&tree, &leaves, &idle(&free), 6).unwrap();
         let plan = chosen(&topology, &free, 6);
         let expected = if greedy.len() == 3 { (3, Some(1)) } else { (2, Some(2)) };
         assert_eq!((plan.leaves, plan.level), expected, "{slurm:x}: {greedy:?}");
@@ -254,7 +254,7 @@ proptest! {
                 all.iter().copied().filter(|&l| forced[l as usize] > 0).collect();
             let in_held: u32 = held.iter().map(|&l| free[l as usize]).sum();
             let missing = (wanted - forced.iter().sum::<u32>()).saturating_sub(in_held);
-            let greedy = tree_greedy(&tree, Rules::of(slurm), &all, &counts, missing);
+            let greedy = tree_greedy(&tree, &all, &counts, missing);
             let Some(greedy) = greedy else { continue };
             let plan = plan.unwrap();
             let stock: Vec<u32> = greedy.iter().chain(&held).copied().collect();

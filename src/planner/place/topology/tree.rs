@@ -67,6 +67,20 @@ impl Tree {
         self.parent.len()
     }
 
+    pub(super) fn leaf_count(&self) -> usize {
+        self.above.len()
+    }
+
+    /// Rules of the release.
+    pub fn rules(&self) -> Rules {
+        self.rules
+    }
+
+    /// The leaves below a switch, in Slurm's order.
+    pub fn below(&self, domain: u32) -> &[u32] {
+        &self.below[domain as usize]
+    }
+
     /// The switches above a leaf, itself first.
     pub fn above(&self, leaf: u32) -> &[u32] {
         &self.above[leaf as usize]
@@ -203,7 +217,7 @@ impl Tree {
         if too_many {
             highest = MANY;
         } else if on_lowest != anywhere
-            && let Some(taken) = tree_greedy(self, self.rules, leaves, counts, missing)
+            && let Some(taken) = tree_greedy(self, leaves, counts, missing)
             && taken.len() < on_lowest as usize
         {
             let all: Vec<u32> = held.iter().chain(&taken).copied().collect();

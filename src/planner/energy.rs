@@ -69,3 +69,39 @@ pub fn by_price(
 fn size(joules: f64) -> u32 {
     u64::BITS - phalanx_core::number::whole(joules).leading_zeros()
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// Goal: a price that is the same at all hours changes nothing.
+        #[test]
+        fn equal_hours_give_no_order(price in 0.0_f64..1e6, hour in 0_usize..24) {
+            let prices = DayPrices::flat(price);
+            prop_assert!(!prices.is_dear(hour) && !prices.is_cheap(hour));
+            let jobs = (1..50_u32).map(|id| (id, Some(f64::from(id) * 1e5)));
+            prop_assert!(by_price(&prices, hour, jobs).is_empty());
+        }
+    }
+
+    /// Goal: golden: small jobs first while energy is dear, large ones while it is cheap.
+    #[test]
+    fn the_price_orders_by_energy() {
+        let mut prices = DayPrices::flat(10.0);
+        (prices.0[18], prices.0[3]) = (18.0, 2.0);
+        let jobs = [(1, Some(5e6)), (2, Some(1e3)), (3, None), (4, Some(1e6)), (5, Some(1.1e6))];
+        let order = |hour| {
+            let mut ranks = by_price(&prices, hour, jobs.into_iter());
+            ranks.sort_by_key(|start| (start.rank, start.job_id));
+            ranks.into_iter().map(|start| start.job_id).collect::<Vec<_>>()
+        };
+        assert_eq!(order(18), [2, 4, 5]);
+        assert_eq!(order(3), [1, 5, 4]);
+        assert!(order(7).is_empty(), "it costs what it costs on average");
+        let same = by_price(&prices, 18, [(1, Some(4e5)), (2, Some(4e5))].into_iter());
+        assert!(same.is_empty(), "equal jobs keep Slurm's order");
+    }
+}

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Stock's own choice of nodes at the moment of an ask.
+
+use super::topology::by_switches;
+use super::{Candidates, Form, Placer};
+use crate::cluster::Cluster;
+use crate::stock::{Ask, Refused, choose, offers};
+use phalanx_core::NodeIdx;
+use phalanx_core::layout::BySocket;
+use phalanx_core::shape::Shape;
+use phalanx_core::topology::{Kind, Topology};
+
+impl Placer {
+    /// The nodes that stock would take of these candidates, ascending.
+    ///
+    /// # Errors
+    /// [`Refused`]: none, or they are not known.
+    pub fn stock_choice(
+        &self,
+        shape: &Shape,
+        candidates: Candidates<'_>,
+    ) -> Result<Vec<NodeIdx>, Refused> {
+        if !candidates.is_over(self.cluster.usages().len()) {
+            return Err(Refused::Unknown("another node table"));
+        }
+        stock_choice(&self.cluster, &self.topologies.forms, shape, candidates)
+    }
+}
+
+/// Tier and Weight of a candidate, as Slurm sees them.
+fn class_of(cluster: &Cluster, candidates: Candidates<'_>, node: NodeIdx) -> (u32, u32) {
+    match candidates.classes() {
+        Some(classes) => classes.key(node).unwrap_or((u32::MAX, 0)),
+        None => (0, cluster.table().nodes.get(node.at()).map_or(0, |node| node.weight)),
+    }
+}
+
+fn stock_choice(
+    cluster: &Cluster,
+    forms: &[Form],
+    shape: &Shape,
+    candidates: Candidates<'_>,
+) -> Result<Vec<NodeIdx>, Refused> {
+    let ask = Ask::new(shape)?;
+    let topology = topology_of(cluster, forms, shape)?;
+    let class = |node| class_of(cluster, candidates, node);
+    let kept = |node: NodeIdx| {
+        let kept = candidates.excluded().iter().find(|kept| kept.node == node);
+        kept.map_or_else(BySocket::default, |kept| kept.cores)
+    };
+    let offers = offers(cluster, shape, candidates.iter(), class, kept);
+    let taken = choose(&ask, &offers, cluster.table(), topology)?;
+    Ok(taken.into_iter().map(|taken| taken.node).collect())
+}
+
+/// The topology by which stock chooses; `None`: none.
+fn topology_of<'a>(
+    cluster: &'a Cluster,
+    forms: &'a [Form],
+    shape: &Shape,
+) -> Result<Option<(&'a Topology, &'a Form)>, Refused> {
+    let table = cluster.table();
+    if table.topologies.is_empty() || !by_switches(&shape.topology) {
+        return Ok(None);
+    }
+    let unknown = Refused::Unknown("topology not known");
+    let (at, topology) = table.topology_at(shape.topology.index).ok_or(unknown)?;
+    match (forms.get(at).ok_or(unknown)?, topology.kind()) {
+        (Form::None, Kind::Flat) => Ok(None),
+        (Form::None, _) => Err(unknown),
+        (form, _) => Ok(Some((topology, form))),
+    }
+}

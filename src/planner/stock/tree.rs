@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Leaf switches: the top switch, classes of Weight below it, then leaf after leaf.
+
+use super::{Ask, Class, GRES, Offer, Rest, Taken};
+use crate::place::{Greedy, Rules, Tree};
+use phalanx_core::topology::Topology;
+
+/// Takes nodes below one switch; `None`: none has enough.
+pub(super) fn choose(
+    ask: &Ask,
+    offers: &mut [Offer],
+    topology: &Topology,
+    tree: &Tree,
+) -> Option<Vec<Taken>> {
+    let mut rest = Rest::new(ask);
+    let (top, cpus) = top(&rest, offers, topology, tree)?;
+    let below = |offer: &&mut Offer| {
+        topology.leaf_of(offer.node).is_some_and(|leaf| tree.above(leaf).contains(&top))
+    };
+    let mut below: Vec<&mut Offer> = offers.iter_mut().filter(below).collect();
+    below.sort_by_key(|offer| (offer.class, offer.node));
+    let (forced, until) = classes(&rest, &below, tree)?;
+    below.truncate(until);
+    let leaf_of = |offer: &Offer| topology.leaf_of(offer.node).unwrap_or(u32::MAX);
+    let mut greedy = Greedy::new(tree, tree.below(top), cpus);
+    let mut held = vec![false; topology.leaf_count()];
+    let mut others = below.split_off(forced);
+    below.sort_by_key(|offer| offer.node);
+    for offer in below {
+        held.get_mut(leaf_of(offer) as usize).into_iter().for_each(|held| *held = true);
+        if rest.max_nodes > 0 {
+            rest.take(offer);
+        }
+    }
+    if rest.is_done() || rest.max_nodes <= 0 {
+        return rest.is_done().then_some(rest.taken);
+    }
+    others.sort_by_key(|offer| (leaf_of(offer), offer.node));
+    let is_held = |offer: &&mut Offer| held.get(leaf_of(offer) as usize) == Some(&true);
+    let (beside, mut others): (Vec<_>, Vec<_>) = others.into_iter().partition(is_held);
+    for offer in beside {
+        rest.take(offer);
+        if rest.is_done() {
+            return Some(rest.taken);
+        }
+    }
+    (0u32..).zip(&held).filter(|(_, held)| **held).for_each(|(leaf, _)| greedy.reach(leaf));
+    others.iter().for_each(|offer| greedy.add(leaf_of(offer), 1));
+    let mut before = rest.nodes + 1;
+    while before != rest.nodes {
+        before = rest.nodes;
+        let missing = u32::try_from(rest.nodes.max(0)).ok()?;
+        let Some((leaf, _)) = greedy.next(missing, rest.cpus) else { break };
+        for offer in others.iter_mut().filter(|offer| leaf_of(offer) == leaf) {
+            if rest.max_nodes > 0 {
+                rest.take(offer);
+            }
+            if rest.is_done() {
+                return Some(rest.taken);
+            }
+        }
+    }
+    (rest.min_nodes <= 0 && rest.has_all()).then_some(rest.taken)
+}
+
+/// The switch below which nodes are taken: of those with enough the highest, of these the last one
+/// whose lightest node is no heavier.
+///
+/// Beside it the CPUs below each switch, where these count.
+fn top(rest: &Rest, offers: &[Offer], topology: &Topology, tree: &Tree) -> Option<(u32, Vec<i64>)> {
+    let by_cpus = tree.rules() == Rules::New;
+    let mut below = vec![(0i64, 0i64, (u32::MAX, u32::MAX, u32::MAX)); topology.domains().len()];
+    for offer in offers {
+        let Some(leaf) = topology.leaf_of(offer.node) else { continue };
+        for &switch in tree.above(leaf) {
+            let Some((nodes, cpus, lightest)) = below.get_mut(switch as usize) else { continue };
+            (*nodes, *cpus) = (*nodes + 1, *cpus + offer.cpus);
+            *lightest = offer.class.min(*lightest);
+        }
+    }
+    let mut top: Option<(u32, u32, Class)> = None;
+    for (switch, &(nodes, cpus, lightest)) in (0u32..).zip(&below) {
+        let enough = rest.enough(nodes) && (!by_cpus || cpus >= rest.cpus);
+        let level = tree.level(switch);
+        let wins = top.is_none_or(|(_, best, light)| level >= best && lightest <= light);
+        if nodes > 0 && enough && wins {
+            top = Some((switch, level, lightest));
+        }
+    }
+    let counted = below.into_iter().filter(|_| by_cpus).map(|(_, cpus, _)| cpus);
+    top.map(|(switch, ..)| (switch, counted.collect()))
+}
+
+/// Number of nodes of the classes before the last one that is needed, and with that one.
+fn classes(rest: &Rest, below: &[&mut Offer], tree: &Tree) -> Option<(usize, usize)> {
+    let (mut cpus, mut gres) = (0, [0; GRES]);
+    let (mut forced, mut until) = (0, 0);
+    let mut suffices = false;
+    for class in below.chunk_by(|a, b| a.class == b.class) {
+        (forced, until) = (until, until + class.len());
+        for offer in class {
+            cpus += offer.cpus;
+            gres.iter_mut().zip(offer.gres).for_each(|(sum, has)| *sum += has);
+        }
+        let nodes = i64::try_from(until).unwrap_or(i64::MAX);
+        let holds = cpus >= rest.cpus && rest.has_gres(&gres);
+        suffices |= holds && rest.enough(nodes);
+        if suffices && (tree.rules() == Rules::Old || (holds && nodes >= rest.nodes)) {
+            break;
+        }
+    }
+    suffices.then_some((forced, until))
+}
