@@ -22,7 +22,7 @@ use phalanx_methods::balance::{Mode, Params};
 use phalanx_planner::attribution::{self, Demand};
 use phalanx_planner::cluster::{Cluster, Held, RunningJob, Table, TableNode};
 use phalanx_planner::gang::{Bred, Inputs, Settings, plan};
-use phalanx_planner::place::{Candidates, Holding, Placer, Tuning};
+use phalanx_planner::place::{Candidates, Holding, Placer, Span, Tuning};
 use phalanx_planner::tally::Tally;
 use phalanx_planner::usage::NodeUsage;
 
@@ -102,8 +102,12 @@ fn running(id: usize, nodes: usize) -> RunningJob {
         gres: vec![(0.into(), None, (id % 2) as u64)],
         ..Held::default()
     };
-    RunningJob { id: u32::try_from(id).unwrap(), held: vec![held], ..RunningJob::default() }
+    let end_s = NOW_S + (id * 104_729 % 86_400) as u64;
+    RunningJob { id: u32::try_from(id).unwrap(), end_s, held: vec![held], ..RunningJob::default() }
 }
+
+/// Unix second of the asks.
+const NOW_S: u64 = 1_790_000_000;
 
 /// A request of one to eight nodes, with a GPU on each or none.
 fn request(at: u32) -> Shape {
@@ -131,7 +135,8 @@ fn asks(nodes: usize, mode: Mode) {
     for at in 0..100 {
         placer.set_job(running(nodes + at as usize, nodes));
         placer.maintain();
-        let candidates = Candidates::new(all.words());
+        let span = Span { now_s: NOW_S, limit_s: 3_600 * u64::from(1 + at % 24) };
+        let candidates = Candidates::new(all.words()).for_time(Some(span));
         let placed = counted(|| placer.decide(&request(at), candidates, Holding::After(0)));
         assert!(placed.is_ok());
     }

@@ -20,7 +20,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
-use phalanx_cli::{Global, end, in_one_line};
+use phalanx_cli::{Global, end, in_one_line, solve};
 
 /// Measure Phalanx, and simulate the policies that it is compared with
 #[derive(Debug, Parser)]
@@ -66,6 +66,7 @@ enum Command {
     /// Time of one proof of a planned start on 10,000 nodes
     Proof,
     Simulate(Box<simulate::Args>),
+    Solve(Box<solve::Args>),
     /// Forecasts of starts beside Slurm's on logs, or their time: [FILE...]
     Starts(Words),
     /// Time and memory of a decision on 400 leaf switches or blocks
@@ -90,6 +91,10 @@ fn main() -> ExitCode {
     };
     if let Command::Simulate(args) = &cli.command {
         return end(PROGRAM, args.run(&cli.global)).into();
+    }
+    if let Command::Solve(args) = &cli.command {
+        // As of `phalanx solve`: an error begins with the field of the problem.
+        return end("", args.run_all()).into();
     }
     match cli.command.measure() {
         Ok(true) => ExitCode::SUCCESS,
@@ -119,7 +124,7 @@ impl Command {
             Self::GangRegret(args) => gang::regret::run(&args.words)?,
             Self::Pages { directory } => pages::run(directory)?,
             Self::Proof => proof::run(),
-            Self::Simulate(_) => {}
+            Self::Simulate(_) | Self::Solve(_) => {}
             Self::Starts(args) => starts::run(&args.words)?,
             Self::Topology => topology::run(),
         }

@@ -70,12 +70,13 @@ pub fn fill(load: &Workload, found: &mut [(Figures, Schedule)], base: usize) {
 /// The card of a schedule, beside another one.
 pub fn of(load: &Workload, schedule: &Schedule, base: Option<&Schedule>) -> Card {
     let starts_s = &schedule.starts_s;
-    let waits = || load.jobs.iter().zip(starts_s).map(|(job, start_s)| wait_s(job, *start_s));
+    let jobs = || load.jobs.iter().zip(starts_s).enumerate().skip(load.held);
+    let waits = || jobs().map(|(at, (job, start_s))| (at, wait_s(job, *start_s)));
     let work = |at: usize| load.jobs.get(at).map_or(0.0, |job| job.size as f64 * job.run_s as f64);
-    let (wait, all) = waits().enumerate().fold((0.0, 0.0), |(wait, all), (at, wait_s)| {
+    let (wait, all) = waits().fold((0.0, 0.0), |(wait, all), (at, wait_s)| {
         (wait + wait_s as f64 * work(at), all + work(at))
     });
-    let longest = waits().enumerate().max_by_key(|(at, wait_s)| (*wait_s, usize::MAX - at));
+    let longest = waits().max_by_key(|(at, wait_s)| (*wait_s, usize::MAX - at));
     let longest = longest.and_then(|(at, _)| load.jobs.get(at));
     let users = base.map(|base| users(load, &base.starts_s, starts_s));
     let (inversions, idle_pct) = sweep(load, schedule);
@@ -97,7 +98,7 @@ pub fn of(load: &Workload, schedule: &Schedule, base: Option<&Schedule>) -> Card
 
 fn classes(load: &Workload, starts_s: &[i64]) -> Vec<ClassWaits> {
     let mut waits: BTreeMap<(usize, usize), Vec<i64>> = BTreeMap::new();
-    for (job, start_s) in load.jobs.iter().zip(starts_s) {
+    for (job, start_s) in load.jobs.iter().zip(starts_s).skip(load.held) {
         let share = job.size as f64 / load.cpus.max(1) as f64;
         let size = SIZES.iter().position(|(_, most)| share <= *most).unwrap_or(2);
         let run = RUNS.iter().position(|(_, most)| job.run_s <= *most).unwrap_or(2);
@@ -119,7 +120,7 @@ fn classes(load: &Workload, starts_s: &[i64]) -> Vec<ClassWaits> {
 /// Users who wait less, and more, than under another policy.
 fn users(load: &Workload, base: &[i64], starts_s: &[i64]) -> (u64, u64) {
     let mut sums: BTreeMap<u64, (u64, f64, f64)> = BTreeMap::new();
-    for ((job, was), is) in load.jobs.iter().zip(base).zip(starts_s) {
+    for ((job, was), is) in load.jobs.iter().zip(base).zip(starts_s).skip(load.held) {
         let sum = sums.entry(job.user).or_default();
         sum.0 += 1;
         sum.1 += wait_s(job, *was) as f64;
@@ -166,7 +167,7 @@ impl Free<'_> {
         self.of.amounts.get(at).copied().unwrap_or(0)
     }
 
-    fn pass(&mut self, seconds: i64) {
+    fn pass(&mut self, seconds: u64) {
         let least = self.waiting.first_key_value().map(|(amount, _)| i128::from(*amount));
         if least.is_some_and(|least| least <= self.free) {
             self.idle += self.free * i128::from(seconds);
@@ -199,10 +200,11 @@ fn sweep(load: &Workload, schedule: &Schedule) -> (u64, BTreeMap<&'static str, f
     }
     events.sort_unstable();
     let (mut waiting, mut inversions): (BTreeSet<usize>, u64) = (BTreeSet::new(), 0);
-    let first_s = events.first().map_or(0, |(at_s, ..)| *at_s);
-    let mut last_s = first_s;
+    let period = load.period(schedule);
+    let mut last_s = period.begin_s;
     for (at_s, kind, at) in events {
-        free.iter_mut().for_each(|own| own.pass(at_s.saturating_sub(last_s)));
+        let seconds = period.overlap_s(last_s, at_s);
+        free.iter_mut().for_each(|own| own.pass(seconds));
         last_s = at_s;
         for own in &mut free {
             let amount = own.amount(at);
@@ -222,9 +224,9 @@ fn sweep(load: &Workload, schedule: &Schedule) -> (u64, BTreeMap<&'static str, f
             }
         }
     }
-    let period = i128::from(last_s.saturating_sub(first_s).max(1));
+    let seconds = i128::from(period.end_s.saturating_sub(period.begin_s).max(1));
     let share = |own: Free<'_>| {
-        let whole = i128::from(own.of.total.max(1)) * period;
+        let whole = i128::from(own.of.total.max(1)) * seconds;
         let name = match own.of.name {
             "GPUs in use" => "gpu",
             "Memory in use" => "mem",

@@ -11,6 +11,9 @@ use phalanx_core::trace::swf::{SwfHeader, SwfJob, SwfReader};
 use phalanx_core::trace::{LeftOut, TraceError, sacct};
 use phalanx_methods::learn::runtime::JobClass;
 
+use super::pool::Schedule;
+use super::window::{Inside, Seen, Span, Window};
+
 /// A job on a machine whose CPUs are all alike.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SimJob {
@@ -57,6 +60,12 @@ pub struct Workload {
     pub users: BTreeMap<u64, String>,
     /// Account and partition of each job as numbers, where the log has them.
     pub owners: Vec<(u64, u64)>,
+    /// The period that the log covers; `None`: from the first arrival to the last end.
+    pub window: Option<Window>,
+    /// Jobs, the first ones, that hold what they have as the period begins: they do not wait.
+    pub held: usize,
+    /// Places of jobs that still run at its end, so that nobody knows how long they will.
+    pub unfinished: BTreeSet<usize>,
 }
 
 /// A resource beside CPUs.
@@ -80,12 +89,29 @@ pub fn read_swf(reader: impl BufRead, cpus: Option<u64>) -> Result<Workload, Tra
     let mut reader = SwfReader::new(reader);
     let mut load = Workload::default();
     let mut count = 0u64;
+    let mut whole_of_parts: BTreeMap<i64, SwfJob> = BTreeMap::new();
     while let Some(job) = reader.next_job()? {
         count += 1;
-        if load.jobs.len() >= TRACE_JOBS_MAX {
+        if load.jobs.len() + whole_of_parts.len() >= TRACE_JOBS_MAX {
             return Err(TraceError::Empty(format!("more than {TRACE_JOBS_MAX} jobs")));
         }
+        if job.is_part() {
+            whole_of_parts
+                .entry(job.number)
+                .and_modify(|whole| add_part(whole, &job))
+                .or_insert(job);
+            continue;
+        }
         match of_swf(&job) {
+            Some(job) => load.jobs.push(job),
+            None => load.skipped += 1,
+        }
+    }
+    for job in &load.jobs {
+        whole_of_parts.remove(&job.number);
+    }
+    for job in whole_of_parts.values() {
+        match of_swf(job) {
             Some(job) => load.jobs.push(job),
             None => load.skipped += 1,
         }
@@ -119,45 +145,40 @@ pub fn read_sacct(
 ) -> Result<Workload, TraceError> {
     let mut seen = RunsRead::default();
     let mut load = Workload::default();
-    let mut uses: Vec<(i64, i64)> = Vec::new();
+    let mut found: Vec<(SimJob, Span)> = Vec::new();
     let (mut users, mut names) = (Ids::new(), Ids::new());
     let mut sizeless = false;
     let job = |_, row: sacct::Row| {
-        if load.jobs.len() >= TRACE_JOBS_MAX {
+        if found.len() >= TRACE_JOBS_MAX {
             load.skipped += 1;
             return;
         }
-        match of_sacct(&row, node_cpus, &mut users, &mut names) {
-            Some((_, start_s)) if !seen.is_first(&row, start_s) => load.skipped += 1,
-            Some((job, start_s)) => {
-                let size = i64::try_from(job.size).unwrap_or(i64::MAX);
-                uses.push((start_s, size));
-                uses.push((start_s.saturating_add_unsigned(job.run_s), -size));
-                load.jobs.push(job);
-            }
-            None => {
-                sizeless |= row.is_ended() && row.ran();
+        let span = seen.span(&row);
+        match span.map(|span| (of_sacct(&row, node_cpus, &mut users, &mut names), span)) {
+            Ok((Some(_), span)) if !seen.is_first(&row, span.start_s) => load.skipped += 1,
+            Ok((Some(job), span)) => found.push((job, span)),
+            Ok((None, _)) => {
+                sizeless = true;
                 load.skipped += 1;
             }
+            Err(_) => load.skipped += 1,
         }
     };
     let mut left_out = LeftOut::default();
     sacct::read(reader, zone, job, |line, what| left_out.add(line, what))?;
     seen.one_cluster()?;
-    if load.jobs.is_empty() {
+    if found.is_empty() {
         return Err(left_out.nothing_but(match sizeless {
             true => {
                 "no job in it has a number of CPUs: expected column NCPUS, AllocTRES or ReqTRES"
             }
-            false => "no job in it that ran and ended",
+            false => "no job in it that ran",
         }));
     }
     load.skipped += left_out.lines;
     load.left_out = left_out;
-    load.cpus = cpus.unwrap_or_else(|| most_at_once(uses));
     load.users = users.into_iter().map(|(name, id)| (id, name)).collect();
-    load.drop_too_large();
-    load.jobs.sort_by_key(|job| job.submit_s);
+    load.take(&found, seen.dates.window(), cpus);
     Ok(load)
 }
 
@@ -166,9 +187,42 @@ pub fn read_sacct(
 pub(super) struct RunsRead {
     runs: HashSet<(u32, u32, i64)>,
     clusters: BTreeSet<String>,
+    /// The period that they are of.
+    pub(super) dates: Seen,
 }
 
 impl RunsRead {
+    /// When a job waited and ran; its limit is what its row says, else as long as it ran.
+    ///
+    /// # Errors
+    /// Why it did not run.
+    pub(super) fn span(&mut self, row: &sacct::Row) -> Result<Span, &'static str> {
+        let ends_s = row.end_s.filter(|_| row.is_ended());
+        ends_s.into_iter().for_each(|end_s| self.dates.ended(end_s));
+        let from_s = row.eligible_s.or(row.submit_s);
+        let Some(start_s) = row.start_s.filter(|_| row.ran() && !row.is_waiting()) else {
+            from_s.into_iter().for_each(|from_s| self.dates.came(from_s));
+            let waits = row.is_waiting();
+            return Err(if waits { "that still wait" } else { "that ended before they started" });
+        };
+        let end_s = start_s.saturating_add_unsigned(row.elapsed_s.max(1));
+        if !row.is_going() {
+            ends_s.ok_or("that neither ended nor still run")?;
+        }
+        self.dates.started(from_s.unwrap_or(start_s), start_s);
+        if row.is_going() {
+            self.dates.runs(end_s);
+        }
+        let submit_s = row.submit_s.unwrap_or(start_s);
+        let limit_s = row.limit_min.map(|minutes| u64::from(minutes.max(1)) * 60);
+        Ok(Span {
+            submit_s,
+            start_s,
+            end_s: Some(end_s).filter(|_| !row.is_going()),
+            limit_s: limit_s.unwrap_or(row.elapsed_s.max(1)),
+        })
+    }
+
     /// Whether this run was not listed before.
     pub(super) fn is_first(&mut self, row: &sacct::Row, start_s: i64) -> bool {
         // The task of an array or the component of a het job, from 1; 0 for neither.
@@ -207,28 +261,19 @@ pub(super) fn id_of(ids: &mut Ids, name: &str) -> u64 {
     id
 }
 
-/// The job and when it really started.
-fn of_sacct(
-    row: &sacct::Row,
-    node_cpus: u64,
-    users: &mut Ids,
-    names: &mut Ids,
-) -> Option<(SimJob, i64)> {
+/// The job without its times; `None` without a size.
+fn of_sacct(row: &sacct::Row, node_cpus: u64, users: &mut Ids, names: &mut Ids) -> Option<SimJob> {
     let by_nodes = u64::from(row.node_count).saturating_mul(node_cpus);
     let size = if row.cpus > 0 { row.cpus } else { by_nodes };
-    let start_s = row.start_s.filter(|_| row.is_ended() && row.ran() && size > 0)?;
-    let run_s = row.elapsed_s.max(1);
-    let limit_s = row.limit_min.map_or(run_s, |minutes| u64::from(minutes.max(1)) * 60);
-    let job = SimJob {
+    (size > 0).then(|| SimJob {
         number: i64::from(row.job_id),
-        submit_s: row.submit_s.unwrap_or(start_s),
-        run_s: run_s.min(limit_s),
-        limit_s,
+        submit_s: 0,
+        run_s: 1,
+        limit_s: 1,
         size,
         user: id_of(users, &row.user),
         class: id_of(names, &row.name),
-    };
-    Some((job, start_s))
+    })
 }
 
 /// Most CPUs in use at one time; what ends then is given back first.
@@ -247,10 +292,56 @@ fn of_header(header: SwfHeader) -> Option<u64> {
 }
 
 impl Workload {
+    /// The first time that matters.
+    pub fn first_s(&self) -> i64 {
+        let first = || self.jobs.first().map_or(0, |job| job.submit_s);
+        self.window.map_or_else(first, |window| window.begin_s)
+    }
+
+    /// When a job comes to the queue: who waits already comes as the period begins.
+    pub fn arrival_s(&self, job: &SimJob) -> i64 {
+        self.window.map_or(job.submit_s, |window| job.submit_s.max(window.begin_s))
+    }
+
+    /// The period of which shares of time are.
+    pub fn period(&self, schedule: &Schedule) -> Window {
+        let begin_s = self.first_s();
+        let last = || schedule.ends_s.iter().max().map_or(begin_s, |end_s| *end_s);
+        self.window.unwrap_or_else(|| Window { begin_s, end_s: last().max(begin_s) })
+    }
+
     /// CPUs as a resource.
     pub fn cpus_in_use(&self) -> Dimension {
         let amounts = self.jobs.iter().map(|job| job.size).collect();
         Dimension { name: "CPUs in use", total: self.cpus, amounts }
+    }
+
+    /// Takes what lies in the period of these jobs, for a machine of `cpus`, or of as many as were
+    /// in use at once.
+    fn take(&mut self, found: &[(SimJob, Span)], window: Window, cpus: Option<u64>) {
+        let inside = found.iter().map(|(job, span)| Some((*job, *span, window.inside(span)?)));
+        let mut inside: Vec<(SimJob, Span, Inside)> = inside.flatten().collect();
+        let uses = inside.iter().flat_map(|(job, span, of)| {
+            let size = i64::try_from(job.size).unwrap_or(i64::MAX);
+            let from_s = span.start_s.max(window.begin_s);
+            [(from_s, size), (from_s.saturating_add_unsigned(of.run_s), -size)]
+        });
+        self.cpus = cpus.unwrap_or_else(|| most_at_once(uses.collect()));
+        inside.retain(|(job, ..)| job.size <= self.cpus);
+        self.skipped += (found.len() - inside.len()) as u64;
+        // Stable: equal arrivals stay in the log's order.
+        inside.sort_by_key(|(.., of)| (!of.began_before, of.submit_s));
+        self.held = inside.iter().filter(|(.., of)| of.began_before).count();
+        let going = inside.iter().enumerate().filter(|(_, (.., of))| of.goes_on);
+        self.unfinished = going.map(|(at, _)| at).collect();
+        let job = |(job, _, of): (SimJob, Span, Inside)| SimJob {
+            submit_s: of.submit_s,
+            run_s: of.run_s,
+            limit_s: of.limit_s,
+            ..job
+        };
+        self.jobs = inside.into_iter().map(job).collect();
+        self.window = Some(window);
     }
 
     fn drop_too_large(&mut self) {
@@ -258,6 +349,13 @@ impl Workload {
         self.jobs.retain(|job| job.size <= self.cpus);
         self.skipped += (before - self.jobs.len()) as u64;
     }
+}
+
+/// Makes one job of the parts of a job: from its first arrival, with the sum of the runtimes.
+fn add_part(whole: &mut SwfJob, part: &SwfJob) {
+    whole.run_s = whole.run_s.max(0).saturating_add(part.run_s.max(0));
+    whole.submit_s = whole.submit_s.min(part.submit_s);
+    whole.request_s = whole.request_s.max(part.request_s);
 }
 
 fn of_swf(job: &SwfJob) -> Option<SimJob> {
@@ -275,4 +373,27 @@ fn of_swf(job: &SwfJob) -> Option<SimJob> {
         user: id(job.user),
         class: id(job.executable),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_of_a_job_of_a_log_are_one_job() {
+        let line = |job, at, run, status| {
+            format!("{job} {at} 0 {run} 2 -1 -1 2 900 -1 {status} 1 1 1 -1 -1 -1 -1\n")
+        };
+        let read = |text: String| {
+            let load = read_swf(text.as_bytes(), Some(4)).unwrap();
+            let jobs: Vec<_> = load.jobs.iter().map(|j| (j.number, j.submit_s, j.run_s)).collect();
+            (jobs, load.skipped)
+        };
+        let parts = line(1, 0, 100, 2) + &line(1, 50, 200, 3);
+        let (whole, next) = (line(1, 0, 300, 1), line(2, 10, 60, 0));
+        let expected = (vec![(1, 0, 300), (2, 10, 60)], 0);
+        assert_eq!(read(format!("{whole}{parts}{next}")), expected, "they are in the whole");
+        assert_eq!(read(format!("{parts}{next}{whole}")), expected, "wherever it stands");
+        assert_eq!(read(format!("{parts}{next}")), expected, "nothing else tells of it");
+    }
 }

@@ -19,3 +19,4 @@ pub mod pool;
 pub mod report;
 pub mod slurm;
 pub mod whatif;
+pub mod window;

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::card::Card;
-use super::job::{SimJob, Workload};
+use super::job::{Dimension, SimJob, Workload};
 use super::nodes::LeafFigures;
 use super::pool::Schedule;
 
@@ -212,44 +212,57 @@ pub fn percentile<T: Copy + Default>(sorted: &[T], percent: usize) -> T {
     sorted.get(rank.saturating_sub(1)).copied().unwrap_or_default()
 }
 
+/// Amount of a resource times the seconds that it was in use, and its whole amount times those of
+/// the period.
+fn in_use(load: &Workload, schedule: &Schedule, of: &Dimension) -> (f64, f64) {
+    let period = load.period(schedule);
+    let held = of.amounts.iter().zip(schedule.spans());
+    let used: u128 = held
+        .map(|(amount, (start_s, end_s))| {
+            u128::from(*amount) * u128::from(period.overlap_s(start_s, end_s))
+        })
+        .sum();
+    let seconds = period.end_s.saturating_sub(period.begin_s);
+    (used as f64, of.total as f64 * seconds as f64)
+}
+
 /// Returns all figures of a run on a pool of CPUs.
 pub fn of_pool(policy: &str, load: &Workload, schedule: &Schedule) -> Figures {
-    let pairs = || load.jobs.iter().zip(schedule.spans());
-    let mut waits: Vec<i64> = pairs().map(|(job, (start, _))| wait_s(job, start)).collect();
-    let mut slowdowns: Vec<f64> = pairs().map(|(job, (_, e))| bounded_slowdown(job, e)).collect();
+    let pairs = || load.jobs.iter().zip(schedule.spans()).enumerate().skip(load.held);
+    let mut waits: Vec<i64> = pairs().map(|(_, (job, (start, _)))| wait_s(job, start)).collect();
+    let ended = pairs().filter(|(at, _)| !load.unfinished.contains(at));
+    let mut slowdowns: Vec<f64> =
+        ended.map(|(_, (job, (_, e)))| bounded_slowdown(job, e)).collect();
     // Sums in the log's order: the same bits on every run.
     let slowdown: f64 = slowdowns.iter().sum();
     let wait: i128 = waits.iter().map(|w| i128::from(*w)).sum();
     waits.sort_unstable();
     slowdowns.sort_unstable_by(f64::total_cmp);
-    let count = load.jobs.len();
-    let first = load.jobs.first().map_or(0, |job| job.submit_s);
-    let makespan = schedule.ends_s.iter().max().map_or(0, |end_s| end_s.saturating_sub(first));
-    let work: u128 = load.jobs.iter().map(|j| u128::from(j.size) * u128::from(j.run_s)).sum();
-    let capacity = load.cpus as f64 * makespan as f64;
+    let (count, ended) = (waits.len(), slowdowns.len());
+    let last = schedule.ends_s.iter().max().copied();
+    let makespan = last.map_or(0, |end_s| end_s.saturating_sub(load.first_s()));
+    let (work, whole) = in_use(load, schedule, &load.cpus_in_use());
     let gpus = load.others.iter().find(|of| of.name == "GPUs in use");
-    let mean = |sum: f64| (count > 0).then(|| sum / count as f64);
+    let mean = |sum: f64, of: usize| (of > 0).then(|| sum / of as f64);
     let mut figures = Figures {
         policy: policy.to_owned(),
-        jobs: count,
+        jobs: load.jobs.len(),
         skipped: load.skipped,
         makespan_s: Some(makespan),
         utilization: Utilization {
-            cpu: (capacity > 0.0).then(|| work as f64 / capacity),
+            cpu: (whole > 0.0).then(|| work / whole),
             ..Utilization::default()
         },
-        wait_mean_s: mean(wait as f64),
+        wait_mean_s: mean(wait as f64, count),
         wait_p50_s: Some(percentile(&waits, 50)),
         wait_p95_s: Some(percentile(&waits, 95)),
         wait_max_s: Some(percentile(&waits, 100)),
-        bounded_slowdown_mean: mean(slowdown),
-        bounded_slowdown_p99: (count > 0).then(|| percentile(&slowdowns, 99)),
+        bounded_slowdown_mean: mean(slowdown, ended),
+        bounded_slowdown_p99: (ended > 0).then(|| percentile(&slowdowns, 99)),
         decisions: count,
         gpu_allocated_pct: gpus.and_then(|of| {
-            let held = of.amounts.iter().zip(&load.jobs);
-            let used: u128 = held.map(|(n, j)| u128::from(*n) * u128::from(j.run_s)).sum();
-            let whole = of.total as f64 * makespan as f64;
-            (whole > 0.0).then(|| used as f64 / whole * 100.0)
+            let (used, whole) = in_use(load, schedule, of);
+            (whole > 0.0).then(|| used / whole * 100.0)
         }),
         ..Figures::default()
     };

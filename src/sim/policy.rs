@@ -50,17 +50,17 @@ pub struct Policy {
     pub data: Option<rigid::Rule>,
 }
 
-/// EASY backfill, and Slurm's first node that fits.
+/// EASY backfill, and Slurm's own choice of nodes.
 pub const EASY: Policy = Policy {
     name: "easy",
     order: Order::Easy,
-    rule: Some(Rule::First),
+    rule: Some(Rule::Slurm),
     balance: BalanceMode::Best,
     gangs: None,
     bags: None,
     data: None,
 };
-/// Slurm's own scheduling: main pass, backfill with limits, first node that fits.
+/// Slurm's own scheduling: main pass, backfill with limits, its choice of nodes.
 pub const SLURM: Policy =
     Policy { name: "slurm", order: Order::Slurm { by_daemon: false }, ..EASY };
 /// The balance method.

@@ -89,13 +89,13 @@ pub fn schedule(
     let mut schedule = Schedule::of(load, &vec![0; jobs.len()]);
     let mut started = Vec::new();
     while events.ended() < jobs.len() {
-        let arrival_s = job(events.arriving()).map(|job| job.submit_s);
+        let arrival_s = job(events.arriving()).map(|job| load.arrival_s(job));
         let next_s = events.next_s(arrival_s).into_iter().chain(scheduler.next_s()).min();
         let Some(now_s) = next_s else { break };
         while let Some(id) = events.end(now_s) {
             job(id).into_iter().for_each(|job| scheduler.ended(id, job, now_s));
         }
-        while let Some(job) = job(events.arriving()).filter(|job| job.submit_s <= now_s) {
+        while let Some(job) = job(events.arriving()).filter(|job| load.arrival_s(job) <= now_s) {
             scheduler.arrived(events.arrive(), job, now_s, &mut started);
         }
         let (passed, at_once) = (Instant::now(), started.len());

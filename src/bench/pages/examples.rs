@@ -9,8 +9,7 @@ pub type Example = (&'static str, &'static str);
 /// Words of a command, purpose of an example and its command line.
 const EXAMPLES: &str = "\
 status: Who places jobs, and how placement calls were answered: phalanx status
-status: Watch queue and decisions, every second: phalanx status --watch -d 1
-status: The same once, into a mail: phalanx status -w | mail -s phalanx root
+status: The same as JSON, for a script: phalanx status --json
 nodes: Use of each resource and node: phalanx nodes
 nodes: Leaf switches and their idle nodes: phalanx nodes --topology
 explain: Why job 4711 runs where it runs, or waits: phalanx explain 4711
@@ -25,8 +24,7 @@ report: With what it would have done to last month's jobs, as a page: sacct -a -
     now-30days -E now -o ALL | phalanx report --sacct - --html r.html
 report shadow: Agreement of the last week: phalanx report shadow --since 7d
 report compare: Slurm alone and Phalanx, job by job: phalanx report compare --since 30d
-report energy: Energy and cost of the last month: phalanx report energy --since 30d
-report energy: Power that decisions use: phalanx report energy --power
+report energy: Power that decisions use: phalanx report energy
 plan: What would start now: phalanx plan
 plan: The queue's next day under another configuration: phalanx plan --config new.toml
 daemon check: Check a file before a reload: phalanx daemon check /etc/phalanx/phalanx.toml

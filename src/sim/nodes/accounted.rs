@@ -8,9 +8,13 @@ use std::io::BufRead;
 
 use jiff::tz::TimeZone;
 
+use super::choose::Rule;
+use super::classes::{Classes, idle_rooms};
 use super::load::{PARTITION, PartitionSpec, Site, Tres, idle, shape_of};
 use super::{NodeJob, NodeLoad, Ran};
 use crate::job::{Ids, RunsRead, id_of, most_at_once};
+use crate::window::{Span, Window};
+use phalanx_core::NodeIdx;
 use phalanx_core::hostlist;
 use phalanx_core::limits::{NODES_MAX, TRACE_JOBS_MAX};
 use phalanx_core::shape::{Memory, Sharing};
@@ -18,12 +22,24 @@ use phalanx_core::snapshot::Job;
 use phalanx_core::snapshot::features::Constraint;
 use phalanx_core::trace::sacct::{self, Row};
 use phalanx_core::trace::spec::NodeSpec;
-use phalanx_core::trace::{LeftOut, TraceError};
+use phalanx_core::trace::{LeftOut, Reasons, TraceError};
 use phalanx_methods::learn::program_name;
 use phalanx_methods::learn::runtime::{JobClass, NO_LIMIT_S};
+use phalanx_planner::cluster::{Cluster, Held, RunningJob};
 
-/// Reads a whole `sacct --parsable2` text for a site. Jobs that did not end, never ran or fit
-/// nowhere are skipped, as are lines that cannot be read.
+/// The jobs of an accounting that ran, and the period that it covers.
+#[derive(Debug)]
+pub struct Accounting {
+    rows: Vec<(Row, Span)>,
+    /// The period.
+    pub window: Window,
+    reasons: Reasons,
+    left_out: LeftOut,
+}
+
+/// Reads a whole `sacct --parsable2` text for a site, as far as it lies in the period that it
+/// covers. Jobs that never ran, fit nowhere or cannot be are skipped by reason, as are lines that
+/// cannot be read.
 ///
 /// # Errors
 /// Fails as [`sacct::read`] does; a text without a job that ran, or of several clusters; too many
@@ -33,54 +49,155 @@ pub fn read_sacct(
     zone: &TimeZone,
     site: &Site,
 ) -> Result<NodeLoad, TraceError> {
-    let (mut rows, mut skipped, mut too_many) = (Vec::<Row>::new(), 0, false);
-    let mut seen = RunsRead::default();
-    let left_out = RefCell::new(LeftOut::default());
-    let visit = |line, row: Row| {
-        too_many |= rows.len() >= TRACE_JOBS_MAX;
-        let Some(start_s) = row.start_s.filter(|_| row.is_ended() && row.ran()) else {
-            return skipped += 1;
+    let accounting = Accounting::read(reader, zone)?;
+    accounting.load(site, &accounting.window)
+}
+
+impl Accounting {
+    /// Reads a whole `sacct --parsable2` text.
+    ///
+    /// # Errors
+    /// Fails as [`read_sacct`] does.
+    pub fn read(reader: impl BufRead, zone: &TimeZone) -> Result<Self, TraceError> {
+        let (mut rows, mut too_many) = (Vec::<(Row, Span)>::new(), false);
+        let (mut seen, mut reasons) = (RunsRead::default(), Reasons::default());
+        let left_out = RefCell::new(LeftOut::default());
+        let visit = |line, row: Row| {
+            too_many |= rows.len() >= TRACE_JOBS_MAX;
+            let span = match seen.span(&row) {
+                Err(why) => return reasons.add(why, &row.job),
+                Ok(span) => span,
+            };
+            match Tres::of(&row) {
+                Err(what) => left_out.borrow_mut().add(line, what),
+                Ok(_) if too_many || !seen.is_first(&row, span.start_s) => {
+                    reasons.add("listed twice", &row.job);
+                }
+                Ok(_) => rows.push((row, span)),
+            }
         };
-        match Tres::of(&row) {
-            Err(what) => left_out.borrow_mut().add(line, what),
-            Ok(_) if too_many || !seen.is_first(&row, start_s) => skipped += 1,
-            Ok(_) => rows.push(row),
+        sacct::read(reader, zone, visit, |line, what| left_out.borrow_mut().add(line, what))?;
+        let left_out = left_out.into_inner();
+        seen.one_cluster()?;
+        if too_many {
+            return Err(TraceError::Empty(format!("more than {TRACE_JOBS_MAX} jobs")));
         }
+        if rows.is_empty() {
+            return Err(left_out.nothing_but("no job in it that ran"));
+        }
+        let runaway = runaways(&rows);
+        let mut at = 0;
+        rows.retain(|(row, _)| {
+            at += 1;
+            let is_runaway = runaway.contains(&(at - 1));
+            if is_runaway {
+                let why = "that ran far beyond their limit while others came to their nodes";
+                reasons.add(why, &row.job);
+            }
+            !is_runaway
+        });
+        rows.sort_by_key(|(_, span)| span.start_s);
+        Ok(Self { rows, window: seen.dates.window(), reasons, left_out })
+    }
+
+    /// The part of the period in which the latest jobs started, at most so many.
+    pub fn latest(&self, window: &Window, jobs: usize) -> Window {
+        let last = self.rows.partition_point(|(_, span)| span.start_s < window.end_s);
+        let begin = last.checked_sub(jobs).and_then(|at| self.rows.get(at));
+        let begin_s = begin.map_or(window.begin_s, |(_, span)| span.start_s);
+        Window { begin_s: begin_s.max(window.begin_s), ..*window }
+    }
+
+    /// The part of the period in which the first jobs started, at most so many.
+    pub fn earliest(&self, window: &Window, jobs: usize) -> Window {
+        let first = self.rows.partition_point(|(_, span)| span.start_s < window.begin_s);
+        let end = self.rows.get(first.saturating_add(jobs));
+        let end_s = end.map_or(window.end_s, |(_, span)| span.start_s);
+        Window { end_s: end_s.min(window.end_s).max(window.begin_s + 1), ..*window }
+    }
+
+    /// The period in two: so many percent of the jobs that start in it, and the rest.
+    pub fn split(&self, percent: usize) -> (Window, Window) {
+        let of = |at_s: i64| self.rows.partition_point(|(_, span)| span.start_s < at_s);
+        let inside = of(self.window.end_s).saturating_sub(of(self.window.begin_s));
+        let first = self.earliest(&self.window, inside * percent / 100);
+        (first, Window { begin_s: first.end_s, ..self.window })
+    }
+
+    /// Makes a load of a part of the period, on the nodes of a site.
+    ///
+    /// # Errors
+    /// Nodes that are not known, or two of one name.
+    pub fn load(&self, site: &Site, window: &Window) -> Result<NodeLoad, TraceError> {
+        let mut reasons = self.reasons.clone();
+        let begin_s = self.window.begin_s;
+        let inside = self.rows.iter().filter(|(row, span)| {
+            let is_in = window.inside(span).is_some();
+            if !is_in && span.end_s.is_some_and(|end_s| end_s <= begin_s) {
+                reasons.add("that ended as the period began", &row.job);
+            }
+            is_in
+        });
+        let rows: Vec<(&Row, &Span)> = inside.map(|(row, span)| (row, span)).collect();
+        let ran_on = names_of(&rows);
+        let learned = || Site { nodes: learned(&rows, &ran_on), named: true, ..Site::default() };
+        let of_jobs = site.nodes.is_empty().then(learned);
+        let site = of_jobs.as_ref().unwrap_or(site);
+        if site.nodes.is_empty() {
+            let what = "no column NodeList from which nodes could be learned: name the nodes";
+            return Err(TraceError::Empty(what.to_owned()));
+        }
+        let mut reader = Reader::new(site, &rows, &ran_on).map_err(TraceError::Empty)?;
+        let mut load = std::mem::take(&mut reader.load);
+        let all = rows.iter().zip(&ran_on);
+        let jobs = all.map(|((row, span), names)| reader.job(&load, row, (span, window), names));
+        load.jobs = jobs.flatten().collect();
+        load.unmodelled = reader.unmodelled;
+        load.skipped = reasons.total() + self.left_out.lines;
+        (load.left_out, load.reasons) = (self.left_out.clone(), reasons);
+        (load.begin_s, load.until_s) = (window.begin_s, Some(window.end_s));
+        load.hold();
+        load.jobs.sort_by_key(|job| (job.held.is_none(), job.job.submit_s));
+        load.drop_impossible();
+        Ok(load)
+    }
+}
+
+/// A job may run longer than its limit by this much, times and seconds: Slurm takes a minute to
+/// end it, sites let jobs overrun.
+const OVERRUN: (u64, u64) = (2, 3600);
+
+/// Places of the rows that cannot be: the accounting missed their end, and others started on their
+/// nodes after they had to be gone.
+fn runaways(rows: &[(Row, Span)]) -> BTreeSet<usize> {
+    let is_long = |(row, span): &&(Row, Span)| {
+        let most_s = span.limit_s.saturating_mul(OVERRUN.0).saturating_add(OVERRUN.1);
+        row.limit_min.is_some() && row.elapsed_s > most_s && !row.nodes.is_empty()
     };
-    sacct::read(reader, zone, visit, |line, what| left_out.borrow_mut().add(line, what))?;
-    let left_out = left_out.into_inner();
-    seen.one_cluster()?;
-    if too_many {
-        return Err(TraceError::Empty(format!("more than {TRACE_JOBS_MAX} jobs")));
+    let names = |row: &Row| hostlist::expand(&row.nodes, NODES_MAX).unwrap_or_default();
+    // Of each node of theirs, the time at which each had to be gone.
+    let mut gone: BTreeMap<String, Vec<(i64, usize)>> = BTreeMap::new();
+    for (at, (row, span)) in rows.iter().enumerate().filter(|(_, of)| is_long(of)) {
+        let gone_s = span.start_s.saturating_add_unsigned(span.limit_s);
+        names(row).into_iter().for_each(|name| gone.entry(name).or_default().push((gone_s, at)));
     }
-    if rows.is_empty() {
-        return Err(left_out.nothing_but("no job in it that ran and ended"));
+    let mut found = BTreeSet::new();
+    for (at, (row, span)) in rows.iter().enumerate().filter(|_| !gone.is_empty()) {
+        for name in names(row) {
+            let own = gone.get(&name).into_iter().flatten();
+            found.extend(
+                own.filter(|(gone_s, of)| *of != at && span.start_s > *gone_s).map(|o| o.1),
+            );
+        }
     }
-    let ran_on = names_of(&rows);
-    let learned = Site { nodes: learned(&rows, &ran_on), named: true, ..Site::default() };
-    let site = if site.nodes.is_empty() { &learned } else { site };
-    if site.nodes.is_empty() {
-        let what = "no column NodeList from which nodes could be learned: name the nodes";
-        return Err(TraceError::Empty(what.to_owned()));
-    }
-    let mut reader = Reader::new(site, &rows, &ran_on).map_err(TraceError::Empty)?;
-    let mut load = std::mem::take(&mut reader.load);
-    let jobs = rows.iter().zip(&ran_on).map(|(row, names)| reader.job(&load, row, names));
-    load.jobs = jobs.collect();
-    load.unmodelled = reader.unmodelled;
-    load.skipped = skipped + left_out.lines;
-    load.left_out = left_out;
-    load.jobs.sort_by_key(|job| job.job.submit_s);
-    load.begin_s = load.jobs.first().map_or(0, |job| job.job.submit_s);
-    load.drop_impossible();
-    Ok(load)
+    found
 }
 
 /// The nodes that each job ran on; of a text made to be long at most so many that all fit memory.
-fn names_of(rows: &[Row]) -> Vec<Vec<String>> {
+fn names_of(rows: &[(&Row, &Span)]) -> Vec<Vec<String>> {
     let mut room = TRACE_JOBS_MAX;
-    let names = |row: &Row| hostlist::expand_within(&row.nodes, &mut room).unwrap_or_default();
-    rows.iter().map(names).collect()
+    let mut names = |row: &Row| hostlist::expand_within(&row.nodes, &mut room).unwrap_or_default();
+    rows.iter().map(|(row, _)| names(row)).collect()
 }
 
 /// The amounts of CPUs, memory in MiB and GPUs that a job had of each of so many nodes.
@@ -93,10 +210,10 @@ fn shares(row: &Row, nodes: usize) -> [u64; 3] {
 }
 
 /// The nodes that the jobs ran on, each as large as what was in use on it at once.
-fn learned(rows: &[Row], ran_on: &[Vec<String>]) -> Vec<NodeSpec> {
+fn learned(rows: &[(&Row, &Span)], ran_on: &[Vec<String>]) -> Vec<NodeSpec> {
     let mut uses: BTreeMap<&str, [Vec<(i64, i64)>; 3]> = BTreeMap::new();
-    for (row, names) in rows.iter().zip(ran_on) {
-        let Some(start_s) = row.start_s else { continue };
+    for ((row, span), names) in rows.iter().zip(ran_on) {
+        let start_s = span.start_s;
         let end_s = start_s.saturating_add_unsigned(row.elapsed_s.max(1));
         let shares = shares(row, names.len());
         for name in names {
@@ -133,12 +250,16 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    fn new(site: &'a Site, rows: &'a [Row], ran_on: &'a [Vec<String>]) -> Result<Self, String> {
+    fn new(
+        site: &'a Site,
+        rows: &[(&'a Row, &'a Span)],
+        ran_on: &'a [Vec<String>],
+    ) -> Result<Self, String> {
         let mut partitions: BTreeMap<&str, PartitionSpec> =
             site.partitions.iter().map(|of| (&*of.name, of.clone())).collect();
         let known: BTreeSet<&str> = site.nodes.iter().map(|node| &*node.name).collect();
         // What no file has is as the jobs show it.
-        for (row, names) in rows.iter().zip(ran_on).filter(|_| site.partitions.is_empty()) {
+        for ((row, _), names) in rows.iter().zip(ran_on).filter(|_| site.partitions.is_empty()) {
             let own = partitions.entry(&row.partition).or_default();
             own.name.clone_from(&row.partition);
             own.nodes.extend(names.iter().filter(|name| known.contains(&***name)).cloned());
@@ -149,7 +270,7 @@ impl<'a> Reader<'a> {
         Ok(Self {
             load,
             partitions,
-            has_limits: rows.iter().any(|row| row.limit_min.is_some()),
+            has_limits: rows.iter().any(|(row, _)| row.limit_min.is_some()),
             users: Ids::new(),
             names: Ids::new(),
             unmodelled: lacking(site, rows),
@@ -157,7 +278,14 @@ impl<'a> Reader<'a> {
         })
     }
 
-    fn job(&mut self, load: &NodeLoad, row: &Row, names: &[String]) -> NodeJob {
+    /// The part of a job that lies in the period.
+    fn job(
+        &mut self,
+        load: &NodeLoad,
+        row: &Row,
+        (span, window): (&Span, &Window),
+        names: &[String],
+    ) -> Option<NodeJob> {
         let nodes: Vec<u32> =
             names.iter().filter_map(|name| Some(load.cluster.node(name)?.raw())).collect();
         let partition = self.partitions.get(&*row.partition);
@@ -168,9 +296,10 @@ impl<'a> Reader<'a> {
             None if self.has_limits => NO_LIMIT_S.max(run_s),
             None => run_s,
         };
-        let start_s = row.start_s.unwrap_or(0);
-        let submit_s = row.submit_s.unwrap_or(start_s);
+        let Span { submit_s, start_s, .. } = *span;
         let eligible_s = row.eligible_s.filter(|at_s| (submit_s..=start_s).contains(at_s));
+        let submit_s = eligible_s.unwrap_or(submit_s);
+        let inside = window.inside(&Span { submit_s, limit_s, ..*span })?;
         let mut shape = shape_of(row, &load.cluster).unwrap_or_default();
         if !load.memory_tracked {
             shape.memory = Memory::Untracked;
@@ -204,15 +333,24 @@ impl<'a> Reader<'a> {
             partitions: partition.map_or(PARTITION, |of| &*of.name).into(),
             constraint: constraint(load, &row.constraints).map(Into::into),
             priority: row.priority.unwrap_or(1).max(1),
-            submit_s: eligible_s.unwrap_or(submit_s),
+            submit_s: inside.submit_s,
             time_limit_min: limit_min,
             shape,
             ..Job::default()
         };
         self.note(load, row, nodes.len());
         let nodes = if nodes.len() == names.len() { nodes } else { Vec::new() };
-        let ran = Some(Ran { start_s, nodes });
-        NodeJob { job, run_s: run_s.min(limit_s), limit_s, class, ran, ..NodeJob::default() }
+        let held = inside.began_before.then(|| held_on(load, &job, &nodes));
+        Some(NodeJob {
+            job,
+            run_s: inside.run_s,
+            limit_s: inside.limit_s,
+            unfinished: inside.goes_on,
+            class,
+            held,
+            ran: Some(Ran { start_s, nodes }),
+            ..NodeJob::default()
+        })
     }
 
     /// Whether a job had all CPUs of its nodes without having asked for them.
@@ -261,6 +399,60 @@ impl<'a> Reader<'a> {
     }
 }
 
+/// Resources that a job holds on these nodes by its request.
+fn held_on(load: &NodeLoad, job: &Job, nodes: &[u32]) -> RunningJob {
+    let need = job.shape.need(u32::try_from(nodes.len()).unwrap_or(1));
+    let held = nodes.iter().filter_map(|node| {
+        Some(Held::by_need((*node).into(), load.cluster.nodes.get(*node as usize)?, &need))
+    });
+    RunningJob { held: held.collect(), ..RunningJob::default() }
+}
+
+impl NodeLoad {
+    /// Gives those that hold nodes from the beginning, nobody knows which, the first that fit
+    /// beside the others. Who fits nowhere is left out.
+    fn hold(&mut self) {
+        let mut cluster = Cluster::with_usages(self.table(), idle_rooms(self));
+        let (classes, mix) = (Classes::of(self), self.mix());
+        let mut lost: BTreeSet<usize> = BTreeSet::new();
+        for known in [true, false] {
+            for (at, id) in (0..self.jobs.len()).zip(0u32..) {
+                let Some(job) = self.jobs.get(at) else { continue };
+                let Some(held) = job.held.as_ref().filter(|of| of.held.is_empty() != known) else {
+                    continue;
+                };
+                let mut running = RunningJob { id, ..held.clone() };
+                if !known {
+                    let class = classes.of_job(id).and_then(|class| classes.get(class));
+                    let nodes: Vec<u32> =
+                        class.iter().flat_map(|of| of.nodes.iter()).map(NodeIdx::raw).collect();
+                    let shape = &job.job.shape;
+                    let Some(found) = Rule::Slurm.choose(&cluster, &mix, None, shape, &nodes)
+                    else {
+                        lost.insert(at);
+                        continue;
+                    };
+                    let nodes: Vec<u32> = found.into_iter().map(|(node, _)| node).collect();
+                    running.held = held_on(self, &job.job, &nodes).held;
+                }
+                cluster.set_job(running.clone(), |_| {});
+                self.jobs.get_mut(at).into_iter().for_each(|job| job.held = Some(running.clone()));
+            }
+        }
+        let mut at = 0;
+        let (reasons, skipped) = (&mut self.reasons, &mut self.skipped);
+        self.jobs.retain(|job| {
+            at += 1;
+            let is_lost = lost.contains(&(at - 1));
+            if is_lost {
+                *skipped += 1;
+                reasons.add("that held more than the nodes given have", &job.job.label);
+            }
+            !is_lost
+        });
+    }
+}
+
 /// The constraint of a job, where a node has the features that it names.
 fn constraint<'t>(load: &NodeLoad, text: &'t str) -> Option<&'t str> {
     let known = Constraint::parse(text).ok()?;
@@ -271,7 +463,7 @@ fn constraint<'t>(load: &NodeLoad, text: &'t str) -> Option<&'t str> {
 type Has = fn(&Row) -> bool;
 
 /// Columns that matter and that no job has.
-fn lacking(site: &Site, rows: &[Row]) -> BTreeMap<String, u64> {
+fn lacking(site: &Site, rows: &[(&Row, &Span)]) -> BTreeMap<String, u64> {
     let columns: [(&str, Has); 5] = [
         ("Partition: all nodes are of one", |row| !row.partition.is_empty()),
         ("Eligible: dependencies and begin times count as waits", |row| row.eligible_s.is_some()),
@@ -280,6 +472,10 @@ fn lacking(site: &Site, rows: &[Row]) -> BTreeMap<String, u64> {
         ("NodeList: what ran where is not known", |row| !row.nodes.is_empty()),
     ];
     let columns = columns.iter().skip(usize::from(site.partitions.len() < 2));
-    let none = columns.filter(|(_, has)| !rows.iter().any(has));
+    let none = columns.filter(|(_, has)| !rows.iter().any(|(row, _)| has(row)));
     none.map(|(what, _)| (format!("without {what}"), rows.len() as u64)).collect()
 }
+
+#[cfg(test)]
+#[path = "window_tests.rs"]
+mod tests;

@@ -2,7 +2,7 @@
 //! Choice of a job's nodes by rules other than the daemon's, on the planner's picture of the
 //! nodes.
 
-use super::stock::Stock;
+use super::stock::{Stock, by_slurm};
 use phalanx_core::GresIdx;
 use phalanx_core::shape::{Need, Shape};
 use phalanx_methods::balance::fragment::{GPUS_MAX, Mix, WHOLE, Want};
@@ -14,12 +14,12 @@ use phalanx_planner::usage::{Level, NodeUsage};
 /// Score of a need on a node that it fits, with the mix of all requests in GPUs; less is better.
 pub type Score = fn(&NodeUsage, &GpuMix, &Need) -> f64;
 
-/// A rule of choice; of equal nodes the lightest by Weight, then the first one.
+/// A rule of choice.
 #[derive(Debug, Clone, Copy)]
 pub enum Rule {
-    /// Slurm's: the first nodes by Weight that fit.
-    First,
-    /// The nodes of the least score.
+    /// Slurm's own.
+    Slurm,
+    /// The nodes of the least score, of equal ones the lightest by Weight, then the first.
     Least(Score),
     /// The next nodes in turn.
     InTurn(Turn),
@@ -36,23 +36,17 @@ impl Rule {
         shape: &Shape,
         candidates: &[u32],
     ) -> Option<Vec<(u32, Need)>> {
+        if matches!(self, Self::Slurm) {
+            return by_slurm(cluster, stock, shape, candidates);
+        }
         let wanted = shape.wanted_nodes();
         let need = shape.need(wanted);
-        let chosen = match stock.filter(|_| matches!(self, Self::First)) {
-            Some(stock) => stock.choose(&fitting(cluster, &need, candidates), wanted),
-            None => {
-                let mut best =
-                    self.ranked(cluster, mix, &need, candidates, &|room| room.has_room(&need));
-                let enough = best.len() >= wanted as usize;
-                best.truncate(wanted as usize);
-                enough.then_some(best)
-            }
-        };
-        match chosen {
-            Some(nodes) => Some(nodes.into_iter().map(|node| (node, need.clone())).collect()),
-            None if may_split_otherwise(shape) => self.unevenly(cluster, mix, shape, candidates),
-            None => None,
+        let mut best = self.ranked(cluster, mix, &need, candidates, &|room| room.has_room(&need));
+        if best.len() >= wanted as usize {
+            best.truncate(wanted as usize);
+            return Some(best.into_iter().map(|node| (node, need.clone())).collect());
         }
+        may_split_otherwise(shape).then(|| self.unevenly(cluster, mix, shape, candidates))?
     }
 
     /// The candidates that hold a need, the best first.
@@ -65,7 +59,7 @@ impl Rule {
         holds: &dyn Fn(&NodeUsage) -> bool,
     ) -> Vec<u32> {
         let score = |room| match self {
-            Self::First | Self::InTurn(_) => 0.0,
+            Self::Slurm | Self::InTurn(_) => 0.0,
             Self::Least(score) => score(room, mix, need),
         };
         let rooms = candidates

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::choose::{GpuMix, Rule, fitting};
 use super::classes::idle_rooms;
+use super::held::Held;
 use super::learned::Learned;
 use super::leaves::LeafUse;
 use super::stock::Stock;
@@ -17,17 +18,16 @@ use phalanx_core::snapshot::{Job, Snapshot};
 use phalanx_core::{NodeIdx, NodeSet};
 use phalanx_methods::data_jobs::bisect::turns::{Turn, Turns};
 use phalanx_planner::attribution;
-use phalanx_planner::cluster::{Cluster, Held, RunningJob};
+use phalanx_planner::cluster::{self, Cluster, RunningJob};
 use phalanx_planner::gang::{self, Bred, Planned};
-use phalanx_planner::place::{Candidates, Holding, Placer, Why};
+use phalanx_planner::place::{Candidates, Placer, Why};
 use phalanx_planner::preference::{
     self, Method, PreferenceTable, Preferences, Question, StartRank, Waits,
 };
 use phalanx_planner::usage::NodeUsage;
 
-/// Waiting jobs in one pass; gangs and weights are made from these too. Of a log of more no better
-/// plans of gangs are searched for.
-pub const LOOKED_AT: usize = 2_000;
+/// Waiting jobs in one pass; gangs and weights are made from these too.
+pub(super) const LOOKED_AT: usize = 2_000;
 /// Rounds of planning over the whole time of a long log.
 const ROUNDS: i64 = 20_000;
 
@@ -64,9 +64,6 @@ enum By<'a> {
 
 /// State of the daemon between its answers.
 struct Daemon<'a> {
-    /// Time to search for better plans of gangs: none in a long log, as where no speed is known
-    /// the plan that is made at once is hardly improved.
-    search: Option<Duration>,
     preferences: Preferences,
     bred: Bred,
     /// Queue and nodes as the planner's methods see them.
@@ -78,6 +75,7 @@ struct Daemon<'a> {
     /// The latest job whose nodes a poll chose, and where the next poll begins once it starts.
     polled: Option<(u32, usize)>,
     learned: Learned<'a>,
+    held: Held,
 }
 
 /// The nodes, and who chooses among them.
@@ -105,9 +103,7 @@ impl<'a> Chooser<'a> {
         let placer = Placer::new(idle, load.memory_tracked, setup.tuning.clone(), pools)
             .map_err(|error| error.to_string())?;
         let last_s = load.jobs.last().map_or(load.begin_s, |job| job.job.submit_s);
-        let long = load.jobs.len() > LOOKED_AT;
         let daemon = || Daemon {
-            search: long.then_some(Duration::ZERO),
             preferences: Preferences::default(),
             bred: Bred::default(),
             view: load.cluster.clone(),
@@ -116,6 +112,7 @@ impl<'a> Chooser<'a> {
             start_order: Vec::new(),
             polled: None,
             learned: Learned::new(load),
+            held: Held::default(),
         };
         let by = setup.rule.map_or_else(|| By::Daemon(Box::new(daemon())), By::Rule);
         let (mix, stock, licences) = (load.mix(), load.stock(), BTreeMap::new());
@@ -180,11 +177,7 @@ impl<'a> Chooser<'a> {
                     several.and_then(|(leaves, offered)| leaves.fewest(&offered, nodes.len()));
                 Ok(Placed { nodes, fewest })
             }
-            Err(Why::Wait(_)) => {
-                let max_ms = self.setup.tuning.params.hold_max_ms.unwrap_or(0);
-                let until_s = job.job.submit_s.saturating_add_unsigned(max_ms.div_ceil(1000));
-                Err(NoStart::Held(until_s.max(now_s + 1)))
-            }
+            Err(Why::Wait(_)) => Err(NoStart::Held(self.held_until(&job.job, id, now_s))),
             Err(_) => {
                 let enough = offered.is_some_and(|(_, o)| o.len() >= shape.wanted_nodes() as usize);
                 Err(NoStart::NoFit(if enough { NoFit::Refused } else { NoFit::TooFew }))
@@ -207,31 +200,51 @@ impl<'a> Chooser<'a> {
                 return self.by_rule(rule, shape, candidates);
             }
             By::Daemon(_) if self.setup.left_to_slurm.contains(first) => {
-                return self.by_rule(Rule::First, shape, candidates);
+                return self.by_rule(Rule::Slurm, shape, candidates);
             }
             By::Daemon(daemon) => daemon,
         };
-        let waited_s = u64::try_from(now_s.saturating_sub(job.job.submit_s)).unwrap_or(0);
-        let holding = Holding::After(waited_s.saturating_mul(1000));
-        let waits = Waits { holding, ..Waits::default() };
         let array = job.job.array_job_id.filter(|_| self.setup.bags.is_some());
+        let waits = Waits { holding: daemon.held.holding(id, now_s), ..Waits::default() };
         let question = Question {
             job_id: id,
             array_job_id: array,
             array: array.zip(job.job.array_task_id),
+            limit_s: Some(job.limit_s),
+            asked_s: u64::try_from(now_s).unwrap_or(0),
+            no_wait: !daemon.held.may_hold(&job.job, self.setup, now_s),
             ..Question::of(&job.job, self.load.cluster.nodes.len())
         };
         let offered = Candidates::new(candidates.words());
         let (placer, preferences) = (&mut self.placer, &mut daemon.preferences);
-        match preference::decide(placer, preferences, &question, offered, waits).0 {
+        let decided = preference::decide(placer, preferences, &question, offered, waits).0;
+        daemon.held.answered(id, &job.job, matches!(decided, Err(Why::Wait(_))), now_s);
+        match decided {
             Ok(placed) => {
                 daemon.polled = placed.decision.next_poll().map(|start| (id, start));
                 let nodes = placed.nodes.iter().map(|node| node.raw());
                 Ok(nodes.zip(placed.needs).collect())
             }
-            Err(Why::Left(_)) => self.by_rule(Rule::First, shape, candidates),
+            Err(Why::Left(_)) => self.by_rule(Rule::Slurm, shape, candidates),
             Err(why) => Err(why),
         }
+    }
+
+    /// Time at which a hold ends, Unix seconds.
+    fn held_until(&self, job: &Job, id: u32, now_s: i64) -> i64 {
+        let By::Daemon(daemon) = &self.by else { return now_s + 1 };
+        let tuning = &self.setup.tuning;
+        let (first, ms) = match (tuning.brief_hold_ms, job.array_job_id) {
+            (Some(brief_ms), Some(array)) => {
+                let spent_ms = daemon.held.spent_s(array, now_s).saturating_mul(1000);
+                (now_s, brief_ms.saturating_sub(spent_ms))
+            }
+            _ => {
+                let first = daemon.held.first_s.get(&id).copied().unwrap_or(now_s);
+                (first, tuning.params.hold_max_ms.unwrap_or(0))
+            }
+        };
+        first.saturating_add_unsigned(ms.div_ceil(1000)).max(now_s + 1)
     }
 
     fn by_rule(
@@ -305,10 +318,10 @@ impl<'a> Chooser<'a> {
     }
 
     /// Amounts that a need takes of a node: all CPUs or memory where it says so.
-    fn held(&self, node: NodeIdx, need: &Need) -> Held {
+    fn held(&self, node: NodeIdx, need: &Need) -> cluster::Held {
         let room = self.cluster().usages().get(node.at());
         let total = |of: fn(&NodeUsage) -> u64| room.map_or(0, of);
-        Held {
+        cluster::Held {
             node,
             cpus: match (need.whole, room) {
                 (true, _) => total(|r| r.cpus.total),
@@ -320,7 +333,7 @@ impl<'a> Chooser<'a> {
                 false => need.memory_mb,
             },
             gres: need.gres.clone(),
-            ..Held::default()
+            ..cluster::Held::default()
         }
     }
 
@@ -330,7 +343,7 @@ impl<'a> Chooser<'a> {
     }
 
     /// A job gives back its nodes and licences; returns what it held.
-    pub(super) fn end(&mut self, id: u32, job: &Job) -> Vec<Held> {
+    pub(super) fn end(&mut self, id: u32, job: &Job) -> Vec<cluster::Held> {
         let held = self.cluster().jobs().get(&id).map(|job| job.held.clone()).unwrap_or_default();
         self.placer.end_job(id);
         for (name, count) in &job.licenses {
@@ -341,7 +354,7 @@ impl<'a> Chooser<'a> {
     }
 
     /// A job ran so long on its nodes.
-    pub(super) fn learn(&mut self, held: &[Held], id: u32, run_s: u64, now_s: i64) {
+    pub(super) fn learn(&mut self, held: &[cluster::Held], id: u32, run_s: u64, now_s: i64) {
         if let By::Daemon(daemon) = &mut self.by
             && self.setup.bags.is_some()
         {
@@ -356,7 +369,6 @@ impl<'a> Chooser<'a> {
             return;
         }
         daemon.planned_s = Some(now_s);
-        let search = daemon.search;
         let waiting = line.take(LOOKED_AT).filter_map(|id| {
             let job = self.load.jobs.get(id as usize)?;
             Some(Job { id, reason: "Resources".into(), ..job.job.clone() })
@@ -369,7 +381,9 @@ impl<'a> Chooser<'a> {
         debug_assert!(taken.is_ok());
         let table = Arc::clone(self.placer.cluster().table());
         let cluster = self.placer.cluster();
-        for plan in daemon.learned.plans(&mut daemon.view, self.setup, cluster, now_s) {
+        for plan in daemon.learned.plans(&mut daemon.view, self.setup, cluster, now_s, &|array| {
+            daemon.held.spent_s(array, now_s) as f64
+        }) {
             let method = plan.method;
             let preferences = PreferenceTable::new(Arc::clone(&table), plan.preferences);
             daemon.preferences.replace(method, preferences);
@@ -381,7 +395,9 @@ impl<'a> Chooser<'a> {
             now_ms: u64::try_from(now_s).unwrap_or(0).saturating_mul(1000),
             beliefs: &NoBeliefs,
             settings,
-            remaining: &|| search,
+            // Where no speed is known the plan that is made at once is hardly improved by a
+            // search, which would take minutes of a long queue.
+            remaining: &|| Some(Duration::ZERO),
             bred: &daemon.bred,
         };
         let Planned { plan: method_plan, bred, .. } = gang::plan(&inputs);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use phalanx_core::shape::Shape;
 use phalanx_core::snapshot::{Job, Table};
-use phalanx_core::topology::Topology;
+use phalanx_core::topology::{Topology, TopologyAsk};
 use phalanx_core::{NodeIdx, NodeSet};
 use phalanx_planner::cluster::Cluster;
 use phalanx_planner::eligible::eligible;
@@ -52,7 +52,12 @@ impl Classes {
                 let nodes = eligible(&load.cluster, job, load.begin_s).nodes;
                 let mut set = NodeSet::new(load.cluster.nodes.len());
                 set.extend(nodes.ones().map(NodeIdx::new));
-                let shape = Shape { left_to_slurm: None, ..job.shape.clone() };
+                let shape = Shape {
+                    left_to_slurm: None,
+                    enforce_binding: false,
+                    topology: TopologyAsk::default(),
+                    ..job.shape.clone()
+                };
                 list.push(Class { shape, nodes: set, job: at });
             }
             of_job.push(class);
@@ -119,15 +124,20 @@ impl NodeLoad {
         let stock = self.stock();
         let fits = |class: &Class| {
             let nodes: Vec<u32> = class.nodes.iter().map(NodeIdx::raw).collect();
-            Rule::First.choose(&idle, &mix, stock.as_ref(), &class.shape, &nodes).is_some()
+            Rule::Slurm.choose(&idle, &mix, stock.as_ref(), &class.shape, &nodes).is_some()
                 && self.jobs.get(class.job).is_some_and(|job| self.has_licences(&job.job))
         };
         let fits: Vec<bool> = classes.list.iter().map(fits).collect();
         let before = self.jobs.len();
         let mut class = classes.of_job.iter();
+        let reasons = &mut self.reasons;
         self.jobs.retain(|job| {
             let fits = class.next().and_then(|at| fits.get(*at as usize).copied());
-            job.held.is_some() || fits.unwrap_or(false)
+            let stays = job.held.is_some() || fits.unwrap_or(false);
+            if !stays {
+                reasons.add("that ask for more than the nodes given have", &job.job.label);
+            }
+            stays
         });
         self.skipped += (before - self.jobs.len()) as u64;
     }

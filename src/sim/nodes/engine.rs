@@ -78,8 +78,10 @@ pub(super) fn replay(load: &NodeLoad, setup: &Setup) -> Option<Outcome> {
     let mut sim = Sim::new(load, setup, None).ok()?;
     let known = |ran: &&Ran| !ran.nodes.is_empty();
     let ran = |(id, job): (u32, &'_ NodeJob)| Some((job.ran.as_ref().filter(known)?.start_s, id));
-    let starts: Option<Vec<(i64, u32)>> = (0u32..).zip(&load.jobs).map(ran).collect();
+    let waited = (0u32..).zip(&load.jobs).filter(|(_, job)| job.held.is_none());
+    let starts: Option<Vec<(i64, u32)>> = waited.map(ran).collect();
     let mut starts = starts?;
+    sim.begin();
     starts.sort_unstable();
     for (start_s, id) in starts {
         sim.end_until(start_s);
@@ -309,7 +311,7 @@ impl<'a> Sim<'a> {
     }
 
     /// A job has its nodes from now on.
-    fn hold(&mut self, id: u32, job: &NodeJob, running: RunningJob, now_s: i64) {
+    fn hold(&mut self, id: u32, job: &NodeJob, mut running: RunningJob, now_s: i64) {
         let run = match job.held {
             Some(_) => Run { run_s: job.run_s, ..Run::default() },
             None => self.load.run_on(job, &running.held, self.chooser.turn()),
@@ -321,6 +323,7 @@ impl<'a> Sim<'a> {
         // A slower node stretches a limit as well.
         let window_s = self.line.window_s(job).max(run.run_s);
         let end_s = after_s.saturating_add(seconds(window_s));
+        running.end_s = u64::try_from(end_s).unwrap_or(0);
         self.expected.insert(id, end_s, &running.held);
         self.line.started(id, now_s);
         let held = running.held.clone();

@@ -64,6 +64,7 @@ impl<'a> Learned<'a> {
         setup: &Setup,
         cluster: &Cluster,
         now_s: i64,
+        held_s: &dyn Fn(u32) -> f64,
     ) -> Vec<MethodPlan> {
         let bags = setup.bags.as_ref().filter(|_| !self.load.watts.is_empty());
         let data = setup.data.zip(self.load.inputs);
@@ -93,7 +94,15 @@ impl<'a> Learned<'a> {
         let bags = bags.map(|settings| {
             let outlook = &Outlook::default();
             let knowledge = &*self;
-            bag::plan(&bag::Inputs { snapshot, usages, now_ms, outlook, knowledge, settings })
+            bag::plan(&bag::Inputs {
+                snapshot,
+                usages,
+                now_ms,
+                outlook,
+                knowledge,
+                settings,
+                held_s,
+            })
         });
         let data = data.map(|(rule, inputs)| {
             let jobs = snapshot.jobs.iter().take(waiting);

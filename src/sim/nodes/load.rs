@@ -10,6 +10,7 @@ use super::{NodeJob, NodeLoad, Setup};
 use crate::job::{Dimension, Ids, SimJob, Workload, id_of};
 use crate::metrics::{self, Figures};
 use crate::pool::Schedule;
+use crate::window::Window;
 use phalanx_core::shape::{GresWant, Memory, Need, Shape, Sharing};
 use phalanx_core::snapshot::{Builder, Job, Node, NodeGres, Partition, Snapshot};
 use phalanx_core::trace::sacct;
@@ -338,6 +339,7 @@ impl NodeLoad {
             (id_of(&mut accounts, &of.account), id_of(&mut places, &of.partitions))
         };
         let named = self.jobs.iter().filter(|job| !job.job.user.is_empty());
+        let is_going = |at: usize| self.jobs.get(at).is_some_and(|job| job.unfinished);
         Workload {
             users: named.map(|job| (job.class.user, job.job.user.to_string())).collect(),
             owners: self.jobs.iter().map(&mut owner).collect(),
@@ -345,6 +347,9 @@ impl NodeLoad {
             skipped: self.skipped,
             left_out: self.left_out.clone(),
             cpus: sum(|node| node.cpus),
+            window: self.until_s.map(|end_s| Window { begin_s: self.begin_s, end_s }),
+            held: self.jobs.iter().take_while(|job| job.held.is_some()).count(),
+            unfinished: (0..self.jobs.len()).filter(|at| is_going(*at)).collect(),
             turnaround_s: self.turnaround_s,
             others: others.into_iter().filter(|d| d.amounts.iter().any(|a| *a > 0)).collect(),
         }
@@ -377,7 +382,10 @@ pub fn happened(load: &NodeLoad, pool: &Workload, setup: &Setup) -> (Figures, Sc
     if let Some(outcome) = engine::replay(load, setup) {
         return figures(name, pool, &outcome);
     }
-    let start = |job: &NodeJob| job.ran.as_ref().map_or(job.job.submit_s, |ran| ran.start_s);
+    let start = |job: &NodeJob| {
+        let ran = job.ran.as_ref().filter(|_| job.held.is_none());
+        ran.map_or(job.job.submit_s, |ran| ran.start_s)
+    };
     let starts_s: Vec<i64> = load.jobs.iter().map(start).collect();
     let schedule = Schedule::of(pool, &starts_s);
     (metrics::of_pool(name, pool, &schedule), schedule)

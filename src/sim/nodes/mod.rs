@@ -10,6 +10,7 @@ pub mod choose;
 mod chooser;
 mod classes;
 pub mod engine;
+mod held;
 pub mod inputs;
 mod learned;
 mod leaves;
@@ -25,12 +26,11 @@ pub mod usage;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-pub use chooser::LOOKED_AT;
 pub use leaves::LeafFigures;
 
 use phalanx_core::snapshot::{Job, Node, Snapshot};
 use phalanx_core::topology::Topology;
-use phalanx_core::trace::LeftOut;
+use phalanx_core::trace::{LeftOut, Reasons};
 use phalanx_methods::data_jobs::bisect::rigid;
 use phalanx_methods::learn::ClassKey;
 use phalanx_methods::learn::runtime::JobClass;
@@ -61,6 +61,8 @@ pub struct NodeJob {
     pub expected_s: Option<f64>,
     /// Resources that it holds at the beginning, if it runs already.
     pub held: Option<RunningJob>,
+    /// Whether it still ran at the end of the input's period: `run_s` is what is known.
+    pub unfinished: bool,
     /// Whether the job is none of the input, but one that is likely to come.
     pub sampled: bool,
     /// Start and nodes by the accounting.
@@ -87,6 +89,8 @@ pub struct NodeLoad {
     pub jobs: Vec<NodeJob>,
     /// Jobs of the input that can never run, and lines that cannot be read.
     pub skipped: u64,
+    /// Jobs of an accounting that are left out, by reason.
+    pub reasons: Reasons,
     /// Lines of the input that cannot be read.
     pub left_out: LeftOut,
     /// Number of jobs by what of them is not modelled.
@@ -103,6 +107,9 @@ pub struct NodeLoad {
     pub turnaround_s: u64,
     /// Beginning, Unix seconds.
     pub begin_s: i64,
+    /// End of the period that the input covers, Unix seconds: what is in use behind it does not
+    /// count. `None`: until the last job has ended.
+    pub until_s: Option<i64>,
     /// Leaf switches or blocks of the nodes, if they matter.
     pub topology: Option<Topology>,
 }
@@ -124,6 +131,8 @@ pub struct Setup {
     pub bags: Option<bag::Settings>,
     /// Rule by which data jobs are planned; `None`: they are not.
     pub data: Option<rigid::Rule>,
+    /// Longest time for which one user's jobs hold one partition, milliseconds.
+    pub hold_budget_ms: u64,
     /// Partitions whose jobs Slurm places by itself.
     pub left_to_slurm: BTreeSet<String>,
 }
@@ -137,15 +146,17 @@ impl Setup {
         let Policy { order, rule, data, .. } = *policy;
         let bags = policy.bags.map(|mode| bag::Settings { mode, ..bag::Settings::default() });
         let rules = rules.of(order);
-        Self { order, rules, rule, tuning, gangs, bags, data, left_to_slurm: BTreeSet::new() }
+        let (hold_budget_ms, left_to_slurm) = (u64::MAX, BTreeSet::new());
+        Self { order, rules, rule, tuning, gangs, bags, data, hold_budget_ms, left_to_slurm }
     }
 
     /// Takes the settings of the plan of arrays; where watts are known, tasks may wait for it as
     /// the daemon lets them.
-    pub fn plan_bags(&mut self, settings: &bag::Settings, load: &NodeLoad) {
+    pub fn plan_bags(&mut self, settings: &bag::Settings, hold_budget_s: u32, load: &NodeLoad) {
+        self.hold_budget_ms = u64::from(hold_budget_s) * 1000;
         let Some(own) = &mut self.bags else { return };
         *own = bag::Settings { mode: own.mode, ..settings.clone() };
-        let brief_s = own.soon_s.filter(|_| !load.watts.is_empty());
+        let brief_s = own.wait_s.filter(|_| !load.watts.is_empty());
         let brief_ms = brief_s.map(|seconds| phalanx_core::number::whole(seconds * 1e3));
         self.tuning.brief_hold_ms = self.tuning.brief_hold_ms.or(brief_ms);
     }

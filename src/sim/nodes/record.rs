@@ -23,7 +23,8 @@ pub(super) struct Record<'a> {
     pub(super) leaves: Option<LeafUse<'a>>,
     /// Joules that jobs draw beyond idle nodes.
     busy_joules: f64,
-    /// End of the simulation, Unix seconds; `None`: when the last job has ended.
+    /// End of the simulation or of the period of the load, Unix seconds; `None`: when the last job
+    /// has ended.
     until_s: Option<i64>,
 }
 
@@ -47,12 +48,13 @@ impl<'a> Record<'a> {
             input_mb: [0.0; 2],
             leaves: load.leaves(),
             busy_joules: 0.0,
-            until_s,
+            until_s: until_s.or(load.until_s),
         }
     }
 
-    /// Time passes.
+    /// Time passes; what comes behind the period is not counted.
     pub(super) fn advance(&mut self, now_s: i64) {
+        let now_s = self.until_s.map_or(now_s, |until_s| until_s.min(now_s));
         self.known.usage.advance(now_s);
         if let Some(leaves) = &mut self.leaves {
             leaves.advance(now_s);
@@ -114,7 +116,8 @@ impl<'a> Record<'a> {
     }
 
     /// The outcome of a simulation that took `wall`.
-    pub(super) fn outcome(self, wall: Duration) -> Outcome {
+    pub(super) fn outcome(mut self, wall: Duration) -> Outcome {
+        self.load.until_s.into_iter().for_each(|until_s| self.advance(until_s));
         let (joules, leaves) = (self.joules(), self.leaves.as_ref().map(LeafUse::figures));
         let [all, remote] = self.input_mb;
         let input_remote_pct = (all > 0.0).then(|| remote / all * 100.0);

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use super::live::{class_of, held_of};
 use super::load::PARTITION;
 use super::{NodeJob, NodeLoad};
+use crate::window::{Span, Window};
 use phalanx_core::snapshot::{Job, Snapshot};
 use phalanx_planner::cluster::RunningJob;
 
@@ -29,7 +30,7 @@ pub struct Period {
 }
 
 /// The jobs that ran in the period. Those under way at its beginning hold their
-/// nodes; those still running at its end run for their limit. Jobs that never
+/// nodes; those still running at its end run to it. Jobs that never
 /// started are skipped, as their runtime is not known. `other`: a cluster
 /// to run them on instead, idle at the beginning.
 pub fn load(period: &Period, other: Option<NodeLoad>) -> NodeLoad {
@@ -43,7 +44,7 @@ pub fn load(period: &Period, other: Option<NodeLoad>) -> NodeLoad {
         memory_tracked: period.memory_tracked,
         ..NodeLoad::default()
     });
-    load.begin_s = period.begin_s;
+    (load.begin_s, load.until_s) = (period.begin_s, Some(period.end_s));
     for job in period.jobs.values() {
         let Some(mut run) = of_job(period, job) else {
             load.skipped += 1;
@@ -68,21 +69,16 @@ fn of_job(period: &Period, job: &Job) -> Option<NodeJob> {
     if job.start_s <= 0 || job.nodes.is_empty() || end_s.is_some_and(|end| end < period.begin_s) {
         return None;
     }
-    let from_s = job.start_s.max(period.begin_s);
-    let gone_s = from_s.saturating_sub(job.start_s).max(0).unsigned_abs();
     let class = class_of(job);
-    let limit_s = class.limit_s.saturating_sub(gone_s).max(1);
-    let run_s = end_s.map(|end| end.saturating_sub(from_s).max(1).unsigned_abs());
-    let began_before = job.start_s < period.begin_s;
-    let submit_s = if began_before { i64::MIN } else { job.submit_s };
+    let Job { submit_s, start_s, .. } = *job;
+    let span = Span { submit_s, start_s, end_s, limit_s: class.limit_s };
+    let window = Window { begin_s: period.begin_s, end_s: period.end_s };
+    let inside = window.inside(&span)?;
     Some(NodeJob {
-        job: Job {
-            submit_s: submit_s.max(period.begin_s),
-            priority: job.priority.max(1),
-            ..job.clone()
-        },
-        run_s: run_s.unwrap_or(limit_s).clamp(1, limit_s),
-        limit_s,
+        job: Job { submit_s: inside.submit_s, priority: job.priority.max(1), ..job.clone() },
+        run_s: inside.run_s,
+        limit_s: inside.limit_s,
+        unfinished: inside.goes_on,
         class,
         ..NodeJob::default()
     })

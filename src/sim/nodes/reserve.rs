@@ -138,7 +138,7 @@ impl<'a> Ask<'a> {
         let fitting = self.fitting(rooms, nodes, at_s);
         let lightest = || by_weight(self.cluster, &fitting);
         let chosen = match self.stock {
-            Some(stock) => stock.choose(&lightest(), self.shape().wanted_nodes()),
+            Some(stock) => stock.evenly(&lightest(), self.shape().wanted_nodes()),
             None if fitting.len() < wanted => None,
             None if first => {
                 Some(lightest().into_iter().take(wanted).map(|(_, node)| node).collect())

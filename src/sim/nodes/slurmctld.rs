@@ -218,13 +218,11 @@ impl Sim<'_> {
         let parameters = slurmctld.rules.parameters.clone();
         let mut waiting = self.waiting(now_s);
         waiting.truncate(parameters.bf_max_job_test);
-        let first = waiting.first().copied();
         let all = NodeSet::full(self.load.cluster.nodes.len());
         let mut slots = Slots::new(all, now_s, parameters.bf_window_s, parameters.bf_resolution_s);
         // Who comes to the front is told when it starts.
         let is_new = self.slurmctld.as_ref().is_some_and(|of| of.queue.is_new(&waiting));
-        waiting
-            .truncate(self.until_last(&waiting, &slots, (first, now_s)).max(usize::from(is_new)));
+        waiting.truncate(self.until_last(&waiting, &slots).max(usize::from(is_new)));
         let (mut at, mut made) = (0, BTreeMap::new());
         while let Some(&id) = waiting.get(at) {
             at += 1;
@@ -233,15 +231,13 @@ impl Sim<'_> {
             };
             let Some(own) = self.classes.get(class) else { continue };
             let of = self.slurmctld.as_ref();
-            let limit_s =
-                of.map_or(0, |of| of.queue.planned_s(id, job.limit_s, first.as_ref(), now_s));
             let (cluster, stock) = (self.chooser.cluster(), self.chooser.kept_topology());
             let ask = Ask { cluster, stock, class: (class, own) };
             let Some(earliest_s) = self.expected.earliest_s(&ask) else { continue };
             let count = of.and_then(|of| of.queue.may_reserve(id, now_s, &mut made));
             let mut search = OfJob { expected: &mut self.expected, ask, now_s };
             let planned =
-                slots.plan(&own.nodes, limit_s, (earliest_s, count.is_some()), &mut search);
+                slots.plan(&own.nodes, job.limit_s, (earliest_s, count.is_some()), &mut search);
             match planned {
                 Planned::Now(nodes) => _ = self.try_now(id, job, Some(&nodes), now_s),
                 Planned::Later(start_s) => {
@@ -254,19 +250,13 @@ impl Sim<'_> {
             }
             // What starts or is reserved takes room from those behind, and never gives any.
             let behind = waiting.get(at..).unwrap_or_default();
-            waiting.truncate(at + self.until_last(behind, &slots, (first, now_s)));
+            waiting.truncate(at + self.until_last(behind, &slots));
         }
     }
 
     /// The number of these waiting jobs up to the last one that free nodes hold which are not
     /// reserved.
-    fn until_last(
-        &mut self,
-        waiting: &[u32],
-        slots: &Slots<NodeSet>,
-        (first, now_s): (Option<u32>, i64),
-    ) -> usize {
-        let Some(queue) = self.slurmctld.as_ref().map(|of| &of.queue) else { return 0 };
+    fn until_last(&mut self, waiting: &[u32], slots: &Slots<NodeSet>) -> usize {
         let (cluster, stock) = (self.chooser.cluster(), self.chooser.kept_topology());
         let (jobs, classes, expected) = (&self.load.jobs, &self.classes, &mut self.expected);
         let last = waiting.iter().rposition(|id| {
@@ -274,9 +264,8 @@ impl Sim<'_> {
             let own = class.and_then(|class| Some((class, classes.get(class)?)));
             let (Some(class), Some(job)) = (own, jobs.get(*id as usize)) else { return false };
             let ask = Ask { cluster, stock, class };
-            let limit_s = queue.planned_s(*id, job.limit_s, first.as_ref(), now_s);
             expected.earliest_s(&ask) == Some(NOW_S)
-                && expected.may_run(&ask, &slots.free(&class.1.nodes, limit_s), NOW_S)
+                && expected.may_run(&ask, &slots.free(&class.1.nodes, job.limit_s), NOW_S)
         });
         last.map_or(0, |last| last + 1)
     }

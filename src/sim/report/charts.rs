@@ -17,7 +17,10 @@ const DAY_S: f64 = 86_400.0;
 
 /// First arrival and last end over all policies.
 pub(super) fn span(load: &Workload, parts: &[Part<'_>]) -> (i64, i64) {
-    let first = load.jobs.first().map_or(0, |job| job.submit_s);
+    if let Some(window) = load.window {
+        return (window.begin_s, window.end_s.max(window.begin_s + 1));
+    }
+    let first = load.first_s();
     let longest = parts.iter().filter_map(|(figures, _)| figures.makespan_s).max();
     (first, first + longest.unwrap_or(0).max(1))
 }
@@ -59,7 +62,7 @@ fn used(schedule: &Schedule, (first, last): (i64, i64), of: &Dimension) -> Vec<f
         let bins = busy.iter_mut().enumerate().take(bin(end) + 1).skip(bin(begin));
         for (at, busy) in bins {
             let within = end.min(at as f64 + 1.0) - begin.max(at as f64);
-            *busy += *amount as f64 * within;
+            *busy += *amount as f64 * within.max(0.0);
         }
     }
     busy.into_iter().map(|busy| (busy / of.total.max(1) as f64).clamp(0.0, 1.0)).collect()
@@ -76,7 +79,7 @@ pub(super) fn waits(load: &Workload, parts: &[Part<'_>]) -> String {
     let names = ["1 s", "10 s", "1 min", "10 min", "1 h", "6 h", "1 d", "1 wk", "30 d"];
     let (mut high, mut lines) = (10.0_f64, Vec::new());
     for (figures, schedule) in parts {
-        let pairs = load.jobs.iter().zip(&schedule.starts_s);
+        let pairs = load.jobs.iter().zip(&schedule.starts_s).skip(load.held);
         let mut values: Vec<f64> =
             pairs.map(|(job, start_s)| wait_s(job, *start_s) as f64).collect();
         values.sort_unstable_by(f64::total_cmp);

@@ -32,8 +32,6 @@ pub struct Rules {
     pub parameters: Parameters,
     /// Rule of `[order]`, where it is enabled.
     pub order: Option<OrderRule>,
-    /// `soft_limits.max_slip_s`, where it and Slurm's parameter are enabled.
-    pub max_slip_s: Option<i64>,
 }
 
 impl Rules {
@@ -41,7 +39,7 @@ impl Rules {
     pub fn of(&self, order: Order) -> Self {
         match order {
             Order::Slurm { by_daemon: true } => self.clone(),
-            _ => Self { order: None, max_slip_s: None, ..self.clone() },
+            _ => Self { order: None, ..self.clone() },
         }
     }
 }

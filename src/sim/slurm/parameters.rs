@@ -29,8 +29,6 @@ pub struct Parameters {
     pub batch_sched_delay_s: i64,
     /// `defer`: no job is tried as it is submitted.
     pub defer: bool,
-    /// `time_min_as_soft_limit`.
-    pub soft_limits: bool,
     /// Keys of `SchedulerParameters` that are not simulated.
     pub ignored: Vec<String>,
     /// Priorities.
@@ -84,7 +82,6 @@ impl Default for Parameters {
             sched_interval_s: 60,
             batch_sched_delay_s: 3,
             defer: false,
-            soft_limits: false,
             ignored: Vec::new(),
             priority: Priority::Multifactor {
                 weight_age: 1000,
@@ -133,7 +130,6 @@ impl Parameters {
                 "sched_interval" => found.sched_interval_s = number()?.max(1),
                 "batch_sched_delay" => found.batch_sched_delay_s = number()?.max(0),
                 "defer" => found.defer = true,
-                "time_min_as_soft_limit" => found.soft_limits = true,
                 // Passes here are never cut, so they have nothing to go on with.
                 "" | "bf_continue" => {}
                 _ => found.ignored.push(key.to_owned()),
@@ -212,7 +208,7 @@ mod tests {
         };
         let text = "bf_continue,bf_interval=2, bf_window=10,defer,bf_resolution=1,\
                     bf_max_job_test=7,bf_min_prio_reserve=9,max_rpc_cnt=8,bf_min_age_reserve=60,\
-                    bf_job_part_count_reserve=3,default_queue_depth=5,time_min_as_soft_limit";
+                    bf_job_part_count_reserve=3,default_queue_depth=5";
         let found = of(&[
             ("SchedulerParameters", text),
             ("PriorityWeightAge", "10"),
@@ -224,7 +220,6 @@ mod tests {
         assert_eq!((found.bf_resolution_s, found.bf_max_job_test, found.defer), (1, 7, true));
         assert_eq!((found.bf_min_prio_reserve, found.bf_min_age_reserve_s), (9, 60));
         assert_eq!((found.bf_job_part_count_reserve, found.queue_depth), (3, 5));
-        assert!(found.soft_limits);
         assert_eq!(found.ignored, ["max_rpc_cnt"]);
         let priority = Priority::Multifactor { weight_age: 10, max_age_s: 86_400, period_s: 120 };
         assert_eq!(found.priority, priority);

@@ -144,20 +144,18 @@ impl<'a> State<'a> {
         let parameters = &self.rules.parameters;
         let left = waiting.iter().copied().filter(|id| !self.held.contains_key(id));
         let mut left: Vec<u32> = left.take(parameters.bf_max_job_test).collect();
-        let first = left.first().copied();
         let mut slots =
             Slots::new(self.all.clone(), now_s, parameters.bf_window_s, parameters.bf_resolution_s);
         // Who comes to the front is told when it starts.
-        let last = self.until_last(&left, &slots, (first.as_ref(), now_s));
+        let last = self.until_last(&left, &slots);
         left.truncate(last.max(usize::from(self.queue.is_new(&left))));
         let (mut at, mut made) = (0, BTreeMap::new());
         while let Some(&id) = left.get(at) {
             at += 1;
             let Some(job) = self.job(id) else { continue };
-            let limit_s = self.queue.planned_s(id, job.limit_s, first.as_ref(), now_s);
             let mut search = OfJob { state: self, size: job.size, now_s };
             let count = self.queue.may_reserve(id, now_s, &mut made);
-            match slots.plan(&self.all, limit_s, (now_s, count.is_some()), &mut search) {
+            match slots.plan(&self.all, job.limit_s, (now_s, count.is_some()), &mut search) {
                 Planned::Now(cpus) => {
                     self.start(id, job, &cpus.both(&self.free).lowest(job.size), now_s);
                     started.push(id);
@@ -171,7 +169,7 @@ impl<'a> State<'a> {
                 Planned::Never => continue,
             }
             let behind = left.get(at..).unwrap_or_default();
-            left.truncate(at + self.until_last(behind, &slots, (first.as_ref(), now_s)));
+            left.truncate(at + self.until_last(behind, &slots));
         }
     }
 
@@ -189,10 +187,9 @@ impl<'a> State<'a> {
         let mut found = BTreeMap::new();
         for &id in waiting.iter().take(parameters.bf_max_job_test) {
             let Some(job) = self.job(id) else { continue };
-            let limit_s = self.queue.planned_s(id, job.limit_s, waiting.first(), now_s);
             let mut search = OfJob { state: self, size: job.size, now_s };
             let count = self.queue.may_reserve(id, now_s, &mut made);
-            let planned = slots.plan(&self.all, limit_s, (now_s, count.is_some()), &mut search);
+            let planned = slots.plan(&self.all, job.limit_s, (now_s, count.is_some()), &mut search);
             if let Planned::Later(start_s) = planned {
                 count.into_iter().for_each(|count| *count += 1);
                 found.insert(id, start_s);
@@ -202,17 +199,11 @@ impl<'a> State<'a> {
     }
 
     /// The number of these jobs up to the last one that free CPUs hold which are not reserved.
-    fn until_last(
-        &self,
-        waiting: &[u32],
-        slots: &Slots<Cpus>,
-        (first, now_s): (Option<&u32>, i64),
-    ) -> usize {
+    fn until_last(&self, waiting: &[u32], slots: &Slots<Cpus>) -> usize {
         let last = waiting.iter().rposition(|id| {
-            self.job(*id).filter(|job| job.size <= self.free.count()).is_some_and(|job| {
-                let limit_s = self.queue.planned_s(*id, job.limit_s, first, now_s);
-                job.size <= slots.free(&self.free, limit_s).count()
-            })
+            self.job(*id)
+                .filter(|job| job.size <= self.free.count())
+                .is_some_and(|job| job.size <= slots.free(&self.free, job.limit_s).count())
         });
         last.map_or(0, |last| last + 1)
     }

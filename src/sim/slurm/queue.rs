@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 
 use super::Rules;
 use super::parameters::{Parameters, Priority};
-use phalanx_core::limits::RUNTIME_RUNS_MIN;
 use phalanx_core::number::whole;
 use phalanx_methods::learn::runtime::{JobClass, Prediction, Runtimes};
 use phalanx_planner::order::{Request, StarvationLimit, Waiting, by_learned_runtime, decide};
@@ -17,8 +16,6 @@ use phalanx_planner::preference::StartRank;
 pub enum OrderBy {
     /// The order that the gang planner asks for.
     Plan,
-    /// The shortest limit first.
-    Shortest,
     /// The shortest learned runtime first, of the short ones.
     Learned,
 }
@@ -71,7 +68,6 @@ struct Job {
 pub(crate) struct Queue {
     parameters: Parameters,
     rule: Option<OrderRule>,
-    max_slip_s: Option<i64>,
     jobs: BTreeMap<u32, Job>,
     runtimes: Runtimes,
     /// Ends by user.
@@ -97,7 +93,6 @@ impl Queue {
             parameters: parameters.clone(),
             fair: rule.map(fair).unwrap_or_default(),
             rule,
-            max_slip_s: rules.max_slip_s,
             jobs: BTreeMap::new(),
             runtimes: Runtimes::new(),
             ends_of: BTreeMap::new(),
@@ -160,7 +155,7 @@ impl Queue {
 
     /// A job ended: its runtime is learned.
     pub(crate) fn ended(&mut self, id: u32, class: &JobClass, run_s: u64, now_s: i64) {
-        if self.is_ordered() || self.max_slip_s.is_some() {
+        if self.is_ordered() {
             self.runtimes.observe(class, run_s);
             *self.ends_of.entry(class.user).or_default() += 1;
         }
@@ -189,23 +184,6 @@ impl Queue {
         let mut order: Vec<_> = jobs.map(|(id, job)| (key(job), job.submit_s, *id)).collect();
         order.sort_unstable();
         order.into_iter().map(|(_, _, id)| id).collect()
-    }
-
-    /// How long backfill plans a job to last: as predicted, if by its limit it ends soon enough
-    /// after the start promised to the first of these.
-    pub(crate) fn planned_s(&self, id: u32, limit_s: u64, first: Option<&u32>, now_s: i64) -> i64 {
-        let limit_s = i64::try_from(limit_s).unwrap_or(i64::MAX);
-        let promised_s = first.and_then(|first| self.promised.get(first));
-        let until_s = promised_s.zip(self.max_slip_s).map(|(at, slip)| at.saturating_add(slip));
-        if until_s.is_none_or(|until_s| now_s.saturating_add(limit_s) > until_s) {
-            return limit_s;
-        }
-        let Some(job) = self.jobs.get(&id) else { return limit_s };
-        let known = self.runtimes.seen(&job.class) >= RUNTIME_RUNS_MIN;
-        let mean_s = job.prediction.filter(|_| known).map(|(_, prediction)| prediction.mean_s);
-        let minutes = job.expected_s.or(mean_s).map(|mean_s| whole((mean_s / 60.0).ceil()).max(1));
-        minutes
-            .map_or(limit_s, |minutes| limit_s.min(i64::try_from(minutes * 60).unwrap_or(limit_s)))
     }
 
     /// Whether a job that does not fit holds nodes back: not of low priority, nor if it is young.
@@ -260,7 +238,6 @@ impl Queue {
         let Some(rule) = self.rule else { return (false, None) };
         let ranks = match rule.by {
             OrderBy::Plan => planned.to_vec(),
-            OrderBy::Shortest => self.shortest(),
             OrderBy::Learned => self.learned(rule.short_s),
         };
         self.fair.values_mut().for_each(|limit| limit.advance(now_s));
@@ -307,12 +284,6 @@ impl Queue {
         let due = self.jobs.values().map(|job| self.due_s(job));
         let ends = self.fair.values().filter_map(StarvationLimit::next_s);
         due.chain(ends).filter(|at_s| *at_s > now_s).min()
-    }
-
-    fn shortest(&self) -> Vec<StartRank> {
-        let rank = |limit_s: u64| u32::try_from(limit_s / 60).unwrap_or(u32::MAX);
-        let ranks = self.jobs.iter();
-        ranks.map(|(id, job)| StartRank { job_id: *id, rank: rank(job.class.limit_s) }).collect()
     }
 
     fn learned(&mut self, short_s: u64) -> Vec<StartRank> {

@@ -113,9 +113,9 @@ impl<S: Group> Slots<S> {
 
     /// Nodes of `own` that nobody has reserved from now on for so long: fewer with each
     /// reservation.
-    pub(crate) fn free(&self, own: &S, limit_s: i64) -> S {
+    pub(crate) fn free(&self, own: &S, limit_s: u64) -> S {
         let mut free = own.clone();
-        self.keep_until(&mut free, 0, self.now_s.saturating_add(limit_s));
+        self.keep_until(&mut free, 0, self.now_s.saturating_add_unsigned(limit_s));
         free
     }
 
@@ -124,13 +124,13 @@ impl<S: Group> Slots<S> {
     pub(crate) fn plan(
         &mut self,
         own: &S,
-        limit_s: i64,
+        limit_s: u64,
         (earliest_s, reserves): (i64, bool),
         search: &mut dyn Search<S>,
     ) -> Planned<S> {
         let mut from_s = self.now_s;
         for _ in 0..if reserves { TRIES_MAX } else { 1 } {
-            let end_s = from_s.saturating_add(limit_s);
+            let end_s = from_s.saturating_add_unsigned(limit_s);
             let mut free = own.clone();
             let (behind, later) = self.until_change(own, &mut free, from_s, end_s);
             let until_s = later.unwrap_or(self.now_s.saturating_add(self.window_s));
@@ -157,7 +157,7 @@ impl<S: Group> Slots<S> {
             if !reserves || start_s > self.now_s.saturating_add(self.window_s) {
                 return Planned::Never;
             }
-            let until_s = self.down(start_s.saturating_add(limit_s));
+            let until_s = self.down(start_s.saturating_add_unsigned(limit_s));
             if self.overlaps(&nodes, self.down(start_s), until_s) {
                 from_s = start_s.max(from_s + 1);
                 continue;

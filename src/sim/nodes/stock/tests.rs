@@ -31,7 +31,7 @@ fn nodes(stock: &Stock, free: &[usize]) -> Vec<u32> {
 /// Nodes taken of each leaf, where so many of it are free.
 fn taken(stock: &Stock, free: &[usize], wanted: u32) -> Option<Vec<usize>> {
     let fitting: Vec<(u32, u32)> = nodes(stock, free).into_iter().map(|node| (1, node)).collect();
-    let chosen = stock.choose(&fitting, wanted)?;
+    let chosen = stock.evenly(&fitting, wanted)?;
     assert_eq!(chosen.len(), wanted as usize);
     let mut counts = vec![0; free.len()];
     for node in chosen {
@@ -73,9 +73,9 @@ fn light_nodes_are_taken_first_and_then_those_beside_them() {
     let tree = topology("SwitchName", &[3, 3, 3], "SwitchName=top Switches=l[0-2]\n");
     let stock = Stock::new(&tree).unwrap();
     let fitting = [(1, 4), (2, 0), (2, 1), (2, 2), (2, 3), (2, 5), (2, 6)];
-    assert_eq!(stock.choose(&fitting, 3).unwrap(), [3, 4, 5]);
-    assert_eq!(stock.choose(&fitting, 4).unwrap(), [3, 4, 5, 6]);
-    assert_eq!(stock.choose(&fitting, 1).unwrap(), [4]);
+    assert_eq!(stock.evenly(&fitting, 3).unwrap(), [3, 4, 5]);
+    assert_eq!(stock.evenly(&fitting, 4).unwrap(), [3, 4, 5, 6]);
+    assert_eq!(stock.evenly(&fitting, 1).unwrap(), [4]);
 }
 
 #[test]
