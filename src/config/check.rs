@@ -16,8 +16,7 @@ use toml::de::{DeTable, DeValue};
 use super::Config;
 use super::error::Issue;
 use super::keys::{self, Kind, Place};
-use phalanx_core::hostlist;
-use phalanx_core::limits::{POWER_CAPS_MAX, TEXT_NAMES_MAX};
+use phalanx_core::limits::TEXT_NAMES_MAX;
 use phalanx_messages::collect::{CONFIGURATION, HISTORY, NONE, Patch, valid_name};
 use phalanx_messages::target::Target;
 
@@ -58,10 +57,40 @@ pub(super) fn nearest<'a>(
     near.min_by_key(distance)
 }
 
-/// Converts an error of the TOML parser.
+/// Converts an error of the TOML parser; where it is about the value of a known key, with what that
+/// key expects, as most such values are words without quotes.
 fn syntax(text: &str, error: &toml::de::Error) -> Issue {
     let at = error.span().map_or(text.len(), |span| span.start);
-    Issue::at(text, at, "", error.message().trim_end())
+    let said = error.message().trim_end();
+    let Some((parts, value)) = assignment(text, at) else { return Issue::at(text, at, "", said) };
+    let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
+    let path = parts.iter().fold(String::new(), |path, part| keys::join(&path, part));
+    match keys::lookup(&parts) {
+        Place::Leaf(key) => {
+            let message = format!("expected {}, got `{value}`: {said}", expected(key.kind));
+            Issue::at(text, at, &path, &message)
+        }
+        _ => Issue::at(text, at, "", said),
+    }
+}
+
+/// Path of the key whose value is at a place of a text that is not TOML, and the value: the line
+/// there, below the last header of a table before it.
+fn assignment(text: &str, at: usize) -> Option<(Vec<String>, &str)> {
+    let at = text.floor_char_boundary(at);
+    let start = text[..at].rfind('\n').map_or(0, |newline| newline + 1);
+    let (key, value) = text[start..].lines().next()?.split_once('=')?;
+    if at <= start + key.len() {
+        return None;
+    }
+    let names = |path: &str| -> Vec<String> {
+        path.split('.').map(|name| name.trim().trim_matches(['"', '\'']).to_owned()).collect()
+    };
+    let header = text[..start].lines().rev().map(str::trim).find(|line| line.starts_with('['));
+    let table = header.and_then(|line| line.strip_prefix('[')?.split(']').next());
+    let mut parts = table.map(names).unwrap_or_default();
+    parts.extend(names(key));
+    Some((parts, value.split('#').next()?.trim()))
 }
 
 /// Returns the violated requirements between keys: the keys concerned and the message.
@@ -70,23 +99,12 @@ fn relations(config: &Config) -> Vec<(Vec<&'static str>, String)> {
     if let Err(message) = config.energy.price.by_hour() {
         out.push((vec!["energy.price"], message));
     }
-    if config.power_caps().count() >= POWER_CAPS_MAX {
-        let most = POWER_CAPS_MAX - 1;
-        let message = format!("expected a power_cap_w for at most {most} partitions");
-        out.push((vec!["partition"], message));
-    }
     let weights = &config.balance.initial_weights;
     if !weights.is_empty() && weights.values().all(|w| *w == 0.0) {
         out.push((
             vec!["balance.initial_weights"],
             "expected at least one weight above 0".to_owned(),
         ));
-    }
-    let mut room = TEXT_NAMES_MAX;
-    for rule in &config.hdfs.host_map {
-        if let Err(message) = hostlist::pairs(rule, &mut room) {
-            out.push((vec!["hdfs.host_map"], message));
-        }
     }
     for master in &config.control.masters {
         if !matches!(master.parse::<Target>(), Ok(Target::Tcp(_))) {

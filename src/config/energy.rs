@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! `[energy]`: power of nodes, limits of power, prices by the hour.
+//! `[energy]`: power of nodes, prices by the hour.
 
 use std::collections::BTreeMap;
 
@@ -70,13 +70,8 @@ pub(super) fn hours_of(range: &str) -> Result<Vec<usize>, String> {
 }
 
 section! {
-    /// `[energy]`: power of nodes, limits of power, prices by the hour.
+    /// `[energy]`: power of nodes, prices by the hour.
     EnergyConfig {
-        /// Maximum power of all nodes together, in watts; 0: no limit.
-        cap_w: f64 = 0.0,
-        /// Longest time that a limit of power holds a job after it could start, in seconds; 0: the
-        /// time in slurm.conf.
-        hold_max_s: u32 = 604_800,
         /// Power of a fully used node, in watts, by feature or class of nodes.
         watts: BTreeMap<String, f64> = BTreeMap::new(),
         /// Power of an idle node, in watts, by feature or class of nodes.

@@ -38,8 +38,8 @@ pub use sections::{
     Admission, BagConfig, BagHold, BagMode, BalanceConfig, BalanceMode, CollectConfig,
     ControlConfig, DataJobsConfig, DataMode, ExpertConfig, GangConfig, GangMode, HdfsConfig,
     HistoryConfig, LearnConfig, LinkConfig, LogConfig, LogLevel, NoImprovement, OrderBy,
-    OrderConfig, PLAN_JOBS_MAX, PlannerConfig, Proofs, PublicRead, SoftLimitsConfig, SourceConfig,
-    TopologyConfig, TopologyPolicy,
+    OrderConfig, PLAN_JOBS_MAX, PlannerConfig, Proofs, PublicRead, SourceConfig, TopologyConfig,
+    TopologyPolicy,
 };
 
 use phalanx_core::limits::CONFIG_BYTES_MAX;
@@ -89,8 +89,6 @@ pub struct Config {
     pub planner: PlannerConfig,
     /// The order in which pending jobs start.
     pub order: OrderConfig,
-    /// `[soft_limits]`
-    pub soft_limits: SoftLimitsConfig,
     /// Placement by weighted balance.
     pub balance: BalanceConfig,
     /// Switches and blocks.
@@ -103,7 +101,7 @@ pub struct Config {
     pub gang: GangConfig,
     /// Job arrays as bags of tasks.
     pub bag: BagConfig,
-    /// Power of nodes, limits of power, prices by the hour.
+    /// Power of nodes, prices by the hour.
     pub energy: EnergyConfig,
     /// HDFS, for jobs that declare an input there.
     pub hdfs: HdfsConfig,
@@ -131,8 +129,6 @@ pub struct Config {
 pub struct PartitionConfig {
     /// Mode of the partition; `None`: the global one.
     pub mode: Option<Mode>,
-    /// Maximum power of the partition's nodes together, in watts; `None` or 0: no limit.
-    pub power_cap_w: Option<f64>,
 }
 
 impl Config {
@@ -205,30 +201,6 @@ impl Config {
         std::iter::once(self.mode).chain(own).chain(self.account.values().copied())
     }
 
-    /// Returns whether the power of any nodes is limited.
-    pub fn is_power_capped(&self) -> bool {
-        self.energy.cap_w > 0.0 || self.power_caps().next().is_some()
-    }
-
-    /// Returns the seconds for which a limit of power holds a job that could start, `u32::MAX` for
-    /// as long as slurm.conf allows; `None` where there is no limit.
-    pub fn power_hold_s(&self) -> Option<u32> {
-        let longest = if self.energy.hold_max_s == 0 { u32::MAX } else { self.energy.hold_max_s };
-        self.is_power_capped().then_some(longest)
-    }
-
-    /// Returns the partitions whose nodes' power is limited, with the limits in watts.
-    pub fn power_caps(&self) -> impl Iterator<Item = (&str, f64)> {
-        let caps = self.partition.iter().map(|(name, of)| (name.as_str(), of.power_cap_w));
-        caps.filter_map(|(name, cap)| Some((name, cap.filter(|watts| *watts > 0.0)?)))
-    }
-
-    /// Returns whether the configuration sets the power of any node.
-    fn knows_power(&self) -> bool {
-        let (energy, bag) = (&self.energy, &self.bag);
-        [&energy.watts, &energy.idle_watts, &bag.watts].iter().any(|table| !table.is_empty())
-    }
-
     /// Returns the prices of energy by the hour.
     pub fn energy_prices(&self) -> DayPrices {
         // The file was checked. By default about what industry in Europe pays for a kWh.
@@ -241,9 +213,9 @@ impl Config {
         self.modes().any(|mode| mode != Mode::Off)
     }
 
-    /// Returns whether pending jobs get deltas or soft limits.
+    /// Returns whether pending jobs get deltas.
     pub fn orders(&self) -> bool {
-        self.order.by != OrderBy::Off || self.soft_limits.enabled
+        self.order.by != OrderBy::Off
     }
 
     /// Returns whether decisions apply to any jobs.
@@ -254,13 +226,6 @@ impl Config {
     /// Returns sentences about settings that are valid but probably not meant.
     pub fn warnings(&self) -> Vec<String> {
         let mut out = Vec::new();
-        if self.is_power_capped() && !self.knows_power() {
-            out.push(
-                "energy.cap_w and power_cap_w have no effect until the power of nodes is known: \
-                 neither energy.watts nor bag.watts says it"
-                    .to_owned(),
-            );
-        }
         if self.order.by == OrderBy::Price && self.energy.price == Prices::default() {
             out.push("order.by = \"price\" has no effect: energy.price is empty".to_owned());
         }

@@ -81,7 +81,7 @@ impl Config {
             energy_price: self.energy_prices().at(0) / KWH,
             task_price: bag.task_price,
             required: bag.hold != BagHold::Never,
-            soon_s: (bag.hold == BagHold::Brief).then_some(as_f64(BAG_BRIEF_S)),
+            wait_s: (bag.hold == BagHold::Brief).then_some(as_f64(BAG_BRIEF_S)),
             loss: if bag.hold == BagHold::Price { bag::Loss::Wait } else { bag::Loss::Run },
             wait_max_s: self.planner.hold_max_s.min(BAG_HOLD_MAX_S),
             ..bag::Settings::default()

@@ -28,8 +28,6 @@ pub enum Proofs {
     Planning,
     /// Calls that ask for a plan, and starts that cannot fit now.
     All,
-    /// All calls, but each proof is compared with Slurm's answer in full, which counts.
-    Checked,
 }
 
 section! {
@@ -43,8 +41,6 @@ section! {
         proofs: Proofs = Proofs::Planning,
         /// User ids that may connect besides root, SlurmUser and the daemon's own.
         allowed_uids: Vec<u32> = Vec::new(),
-        /// Whether jobs are placed on a release of Slurm that was never tested.
-        untested_release: bool = false,
     }
 }
 
@@ -108,8 +104,6 @@ pub enum OrderBy {
     Off,
     /// The order that the methods ask for, then the jobs that the plan starts now.
     Plan,
-    /// First the jobs with the shortest time limit.
-    Shortest,
     /// First the jobs with the shortest predicted runtime, if that is at most `short_s`.
     Learned,
     /// First the jobs of least expected energy while the price is high, the others while it is low.
@@ -127,17 +121,6 @@ section! {
         fair_share_percent: u32 = 40,
         /// Largest number added to a priority, in percent of the largest `PriorityWeight...`.
         max_delta_percent: u32 = 100,
-    }
-}
-
-section! {
-    /// `[soft_limits]`: predicted runtimes as `TimeMin` of pending jobs.
-    SoftLimitsConfig {
-        /// Whether Slurm's backfill plans by them.
-        enabled: bool = false,
-        /// Time after the start first promised to the job in front by which such a job has reached
-        /// its limit, in seconds.
-        max_slip_s: u64 = 14_400,
     }
 }
 
@@ -307,8 +290,6 @@ section! {
     HdfsConfig {
         /// Directories of `core-site.xml` and `hdfs-site.xml`; later ones override earlier ones.
         conf_dirs: Vec<PathBuf> = vec!["/etc/hadoop/conf".into()],
-        /// Rules `DATANODES NODES`: hostlists of equal length.
-        host_map: Vec<String> = Vec::new(),
         /// Keytab for clusters that want Kerberos; empty: the daemon's tickets.
         keytab: String = String::new(),
         /// PEM file of the authorities that certify NameNodes; empty: the system's.
@@ -342,7 +323,7 @@ pub enum DataMode {
 impl DataJobsConfig {
     /// Whether anything says where datasets are.
     pub fn finds_datasets(&self) -> bool {
-        self.caches != NONE || !self.locations.is_empty()
+        !self.locations.is_empty()
     }
 
     /// Returns the rule with its settings.
@@ -368,8 +349,6 @@ section! {
         hold_budget_s: u32 = 60,
         /// Rate at which input is read from another node, in MB/s.
         transfer_mb_per_s: f64 = 125.0,
-        /// Datum of the data service that lists the datasets of each node, or `none`.
-        caches: String = NONE.to_owned(),
         /// File that lists the hosts of each dataset; empty: none.
         locations: String = String::new(),
     }

@@ -19,8 +19,8 @@ pub use explain::{
     LeafNodes, LeavesAhead, LeavesReport, PendingReport, Placed, PreferenceReport, ScoredNode,
 };
 pub use history::{
-    ActivityReport, ClassSpeeds, DecisionsReport, EnergyReport, EnergyRow, EnergyShare, EnergyUse,
-    ImportReport, LatestDecision, NodePower, RunsReport, SpeedRow, SpeedsReport,
+    ActivityReport, ClassSpeeds, DecisionsReport, EnergyReport, EnergyRow, ImportReport,
+    LatestDecision, NodePower, RunsReport, SpeedRow, SpeedsReport,
 };
 use std::collections::BTreeMap;
 
@@ -28,7 +28,7 @@ use serde::{Deserialize, Serialize};
 pub use status::{
     CallShares, CallTime, CollectStatus, ConfigStatus, ControlStatus, DatasetsStatus,
     HistoryStatus, LinkStatus, OTHER_PROTOCOL, OptionRefusals, PlannerStatus, PluginStatus,
-    PowerCapStatus, PowerStatus, ProofStatus, Quantiles, SlurmStatus, Status,
+    ProofStatus, Quantiles, SlurmStatus, Status,
 };
 pub use topology::{DomainReport, NodeCounts, TopologyReport};
 
@@ -239,6 +239,13 @@ pub struct ReloadReport {
     pub needs_restart: Vec<String>,
     /// Reason of a refusal: file, line, column, key, expectation.
     pub error: Option<String>,
+}
+
+/// `POST /v1/drill`
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct DrillReport {
+    /// Time for which slurmctld waits for answers that count for nothing.
+    pub seconds: u64,
 }
 
 /// Body of every error status.

@@ -191,6 +191,13 @@ pub struct ScoredNode {
     pub score: f64,
     /// Terms that add up to the score in mode best.
     pub terms: BTreeMap<String, f64>,
+    /// Last end of the jobs that were there, unix milliseconds; absent if none is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub busy_until_ms: Option<u64>,
+    /// Time by which the job, at its limit, would keep the node busy beyond that, or beyond the
+    /// decision where nothing ran, milliseconds; absent if its time is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub busy_longer_ms: Option<u64>,
 }
 
 /// Reasons why a job waits.

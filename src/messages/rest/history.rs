@@ -29,9 +29,6 @@ pub struct ActivityReport {
     /// Summary of the period.
     #[serde(flatten)]
     pub activity: Activity,
-    /// Energy of all runs, measured or by the power of their nodes; absent if unknown for all.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub energy: Option<EnergyShare>,
     /// Starts in shadow mode, compared with the decisions.
     pub shadow: ShadowReport,
 }
@@ -116,50 +113,12 @@ pub struct EnergyReport {
     pub time_ms: u64,
     /// Money per kWh now.
     pub energy_price_kwh: f64,
-    /// Money per task.
+    /// Money per task; 0: none is configured.
     pub task_price: f64,
-    /// Earnings of a task without any price, as a multiple of its least energy cost.
-    pub margin: f64,
     /// Classes of nodes.
     pub nodes: Vec<NodePower>,
     /// Job classes on classes of nodes.
     pub rows: Vec<EnergyRow>,
-}
-
-/// `GET /v1/energy?since=`
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct EnergyUse {
-    /// Time of the report, unix milliseconds.
-    pub time_ms: u64,
-    /// Begin of the period, unix milliseconds.
-    pub since_ms: u64,
-    /// All runs together.
-    pub total: EnergyShare,
-    /// Energy by user, most energy first.
-    pub users: Vec<EnergyShare>,
-    /// Energy by account, most energy first.
-    pub accounts: Vec<EnergyShare>,
-}
-
-/// Energy of the runs of one user or account within the period.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct EnergyShare {
-    /// User or account; empty for all, and where there is none.
-    pub name: String,
-    /// Runs that ended in the period, and those under way.
-    pub runs: u64,
-    /// Runs that are under way.
-    pub running: u64,
-    /// Runs whose energy Slurm has measured.
-    pub measured: u64,
-    /// Runs without known energy or power of their nodes; they count nothing.
-    pub unknown: u64,
-    /// CPU hours.
-    pub cpu_hours: f64,
-    /// Energy, kilowatt hours.
-    pub kwh: f64,
-    /// Cost, in the unit of the prices.
-    pub cost: f64,
 }
 
 /// Power of one class of nodes.

@@ -49,9 +49,6 @@ pub struct Status {
     /// The order of starts.
     #[serde(default)]
     pub order: OrderStatus,
-    /// Limits of the nodes' power; absent where there are none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub power: Option<PowerStatus>,
     /// The decision history.
     pub history: HistoryStatus,
     /// The data service.
@@ -65,54 +62,19 @@ pub struct Status {
     pub recording: RecordingStatus,
 }
 
-/// Datasets, by the nodes' reports of their caches and by the site's list; counts are since the
-/// daemon started.
+/// Datasets of the site's list; counts are since the daemon started.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct DatasetsStatus {
-    /// Whether a source is configured.
+    /// Whether a list is configured.
     pub enabled: bool,
-    /// Datasets that some node holds.
-    pub cached: u64,
-    /// Nodes with a fresh report of their cache.
-    pub nodes: u64,
-    /// Nodes whose fresh report is wrong.
-    pub nodes_wrong: u64,
     /// Datasets in the list.
     pub listed: u64,
     /// Error in the list's file; the previous list counts meanwhile.
     pub list_error: Option<String>,
-    /// Datasets that newly appeared on a node.
-    pub arrivals: u64,
-    /// Datasets that a node no longer held.
-    pub evictions: u64,
     /// Jobs that began on nodes that hold their datasets.
     pub hits: u64,
     /// Jobs that began with a node that lacks their datasets.
     pub misses: u64,
-}
-
-/// Limits of the nodes' power, and the jobs that they hold back.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct PowerStatus {
-    /// The limits.
-    pub caps: Vec<PowerCapStatus>,
-    /// Nodes whose power is known.
-    pub known_nodes: u64,
-    /// Jobs that are held back now.
-    pub held: u64,
-    /// Answers that held a job back since the daemon started.
-    pub holds: u64,
-}
-
-/// One limit of the nodes' power.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct PowerCapStatus {
-    /// Partition of the nodes; empty: all nodes.
-    pub partition: String,
-    /// Estimated power with jobs that are about to start, watts.
-    pub draw_w: f64,
-    /// The limit, watts.
-    pub cap_w: f64,
 }
 
 /// The configuration in force.
@@ -218,6 +180,9 @@ pub struct PluginStatus {
     pub held_startable: u64,
     /// Calls for held jobs that Slurm was asked about as well.
     pub held_sampled: u64,
+    /// Decisions that the plugin compared with Slurm's own, an hour late: those that agreed, were
+    /// better, and worse.
+    pub compared: [u64; 3],
     /// Time for which jobs of one user in one partition were held, in all, nanoseconds.
     pub held_ns: u64,
     /// The plugin's own time per asked call, nanoseconds.
@@ -307,8 +272,6 @@ pub struct ProofStatus {
     pub accepted: u64,
     /// Proofs not taken: Slurm was asked in full.
     pub rejected: u64,
-    /// Proofs compared with Slurm's answer in full, and right.
-    pub verified: u64,
     /// Proofs compared with Slurm's answer in full, and wrong.
     pub refuted: u64,
 }

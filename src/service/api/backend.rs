@@ -9,7 +9,7 @@ use crate::failure::Failure;
 use phalanx_core::run::Run;
 use phalanx_messages::collect::UsedValues;
 use phalanx_messages::rest::{
-    ActivityReport, DecisionsReport, EnergyReport, EnergyUse, Explain, ImportReport, NodesReport,
+    ActivityReport, DecisionsReport, DrillReport, EnergyReport, Explain, ImportReport, NodesReport,
     PlanReport, RecordRequest, RecordingStatus, ReloadReport, RunsReport, ShadowReport,
     SpeedsReport, Status,
 };
@@ -33,9 +33,10 @@ pub trait Backend: Send + Sync + 'static {
     fn runs(&self, since_ms: Option<u64>, limit: Option<u32>) -> Result<RunsReport, Failure>;
     fn speeds(&self, class: Option<&str>, node: Option<&str>) -> Result<SpeedsReport, Failure>;
     fn energy(&self) -> Result<EnergyReport, Failure>;
-    fn energy_use(&self, since_ms: Option<u64>) -> Result<EnergyUse, Failure>;
     fn import(&self, runs: Vec<Run>) -> Result<ImportReport, Failure>;
     fn reload(&self) -> ReloadReport;
+    /// `POST /v1/drill`
+    fn drill(&self) -> DrillReport;
     /// `POST /v1/record`; fails if there is a recording already, or none to stop.
     fn record(&self, request: RecordRequest) -> Result<RecordingStatus, Failure>;
     /// Returns the data service; none of its answers waits for a collection.

@@ -27,7 +27,7 @@ use crate::failure::Failure;
 use phalanx_core::run::Run;
 use phalanx_messages::collect::UsedValues;
 use phalanx_messages::rest::{
-    ActivityReport, DecisionsReport, EnergyReport, EnergyUse, Explain, ImportReport, NodesReport,
+    ActivityReport, DecisionsReport, DrillReport, EnergyReport, Explain, ImportReport, NodesReport,
     PlanReport, RecordRequest, RecordingStatus, ReloadReport, RunsReport, ShadowReport,
     SpeedsReport, Status,
 };
@@ -118,9 +118,6 @@ impl Backend for Empty {
     fn energy(&self) -> Result<EnergyReport, Failure> {
         none()
     }
-    fn energy_use(&self, _: Option<u64>) -> Result<EnergyUse, Failure> {
-        none()
-    }
     fn data_service(&self) -> &DataService {
         &self.0
     }
@@ -137,6 +134,9 @@ impl Backend for Empty {
     }
     fn reload(&self) -> ReloadReport {
         ReloadReport::default()
+    }
+    fn drill(&self) -> DrillReport {
+        DrillReport::default()
     }
     fn record(&self, _: RecordRequest) -> Result<RecordingStatus, Failure> {
         none()

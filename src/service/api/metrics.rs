@@ -14,8 +14,7 @@ use std::fmt::{Display, Write};
 use phalanx_messages::collect::{AgentsReport, CollectorsReport, DataNames, State};
 use phalanx_messages::rest::heat::stranded;
 use phalanx_messages::rest::{
-    CallShares, DimensionReport, NodesReport, PlanReport, PowerStatus, ProofStatus, Quantiles,
-    Status,
+    CallShares, DimensionReport, NodesReport, PlanReport, ProofStatus, Quantiles, Status,
 };
 
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -49,9 +48,6 @@ pub fn text(sources: &Sources) -> String {
     let status = &sources.status;
     about(&mut text, status);
     placement(&mut text, status);
-    if let Some(limits) = &status.power {
-        power(&mut text, limits);
-    }
     text.histogram("phalanx_answer_seconds", &status.link.answer_ns);
     text.histogram("phalanx_plugin_ask_seconds", &status.plugin.ask_ns);
     text.histogram("phalanx_plugin_skip_seconds", &status.plugin.skip_ns);
@@ -171,15 +167,6 @@ fn about(text: &mut Text, status: &Status) {
     text.one("phalanx_history_errors", status.history.errors);
 }
 
-/// Writes limits of the nodes' power; the limit of all nodes has an empty label.
-fn power(text: &mut Text, power: &PowerStatus) {
-    let caps = || power.caps.iter().map(|cap| ([cap.partition.as_str()], cap));
-    text.many("phalanx_power_draw_watts", caps().map(|(name, cap)| (name, cap.draw_w)));
-    text.many("phalanx_power_cap_watts", caps().map(|(name, cap)| (name, cap.cap_w)));
-    text.one("phalanx_power_held_jobs", power.held);
-    text.one("phalanx_power_holds", power.holds);
-}
-
 fn placement(text: &mut Text, status: &Status) {
     let modes = [("run_now", &status.run_now), ("will_run", &status.will_run)];
     let mut each = |name, pick: fn(&CallShares) -> u64| {
@@ -214,6 +201,8 @@ fn placement(text: &mut Text, status: &Status) {
     text.many("phalanx_breaker_breaches", named(&plugin.breaches));
     text.one("phalanx_plugin_ejections", plugin.ejections);
     text.one("phalanx_held_calls", plugin.held_calls);
+    let compared = ["agreed", "better", "worse"].into_iter().zip(plugin.compared);
+    text.many("phalanx_compared", compared.map(|(result, count)| ([result], count)));
     text.one("phalanx_held_sampled", plugin.held_sampled);
     text.one("phalanx_held_startable", plugin.held_startable);
     text.one("phalanx_breaker_opens", plugin.breaker_opens);
@@ -247,7 +236,6 @@ fn proofs(text: &mut Text, status: &Status) {
     each("phalanx_proofs", |proof| proof.proved);
     each("phalanx_proofs_accepted", |proof| proof.accepted);
     each("phalanx_proofs_rejected", |proof| proof.rejected);
-    each("phalanx_proofs_verified", |proof| proof.verified);
     each("phalanx_proofs_refuted", |proof| proof.refuted);
     each("phalanx_proofs_off", |proof| u64::from(proof.off));
 }
@@ -292,12 +280,8 @@ fn resources(text: &mut Text, nodes: &NodesReport) {
 /// Writes counts of the datasets that jobs may name.
 fn datasets(text: &mut Text, status: &Status) {
     let of = &status.datasets;
-    text.many("phalanx_datasets", [(["caches"], of.cached), (["list"], of.listed)]);
-    let good = of.nodes - of.nodes_wrong.min(of.nodes);
-    text.many("phalanx_dataset_nodes", [(["good"], good), (["wrong"], of.nodes_wrong)]);
+    text.one("phalanx_datasets", of.listed);
     text.one("phalanx_dataset_list_failed", flag(of.list_error.is_some()));
-    text.one("phalanx_dataset_arrivals", of.arrivals);
-    text.one("phalanx_dataset_evictions", of.evictions);
     text.many("phalanx_dataset_jobs", [(["held"], of.hits), (["missed"], of.misses)]);
 }
 
@@ -339,7 +323,7 @@ mod tests {
     use phalanx_messages::rest::{PlannedJob, SlurmStatus};
 
     /// Labels that name parts of Slurm, of Phalanx and of the administrator's configuration.
-    const LABELS: [&str; 20] = [
+    const LABELS: [&str; 21] = [
         "cause",
         "collector",
         "dimension",
@@ -356,6 +340,7 @@ mod tests {
         "phalanx_mode",
         "reason",
         "report",
+        "result",
         "source",
         "state",
         "version",

@@ -33,7 +33,6 @@ pub(super) fn routes(shared: Arc<Shared>) -> Router {
         .route("/v1/shadow", get(read(|b, Params(q): Params<SinceQuery>| b.shadow(q.since))))
         .route("/v1/report", get(read(|b, Params(q): Params<SinceQuery>| b.report(q.since))))
         .route("/v1/decisions", get(read(|b, Params(q): Params<ListQuery>| b.latest(q.limit))))
-        .route("/v1/energy", get(read(|b, Params(q): Params<SinceQuery>| b.energy_use(q.since))))
         .route("/v1/plan", get(read(|b, ()| b.plan())))
         .route("/v1/state", get(read(|b, ()| b.state())))
         .route(
@@ -58,6 +57,7 @@ pub(super) fn routes(shared: Arc<Shared>) -> Router {
             })),
         )
         .route("/v1/reload", post(change(|b, (), _: Request| Ok(b.reload()))))
+        .route("/v1/drill", post(change(|b, (), _: Request| Ok(b.drill()))))
         .route("/v1/record", post(change(|b, (), Body(request)| b.record(request))))
         .merge(collect::routes())
         .route("/openapi.json", get(openapi))

@@ -14,7 +14,7 @@ use tokio::sync::watch;
 use super::agents::Agents;
 use super::clock::Now;
 use super::database::CollectorStore;
-use super::latest::{Entry, Latest, row};
+use super::latest::{Latest, row};
 use super::registry::Registry;
 use super::store;
 use super::uses::Use;
@@ -323,29 +323,6 @@ impl Collect {
                 .collect(),
         };
         Ok(DataReport { name: name.to_owned(), every_ms, stale_after_ms, values })
-    }
-
-    /// Returns the fresh texts of one name: node, time of the measurement, and the text where that
-    /// time differs from the `known` one of the node.
-    pub fn texts(
-        &self,
-        name: &str,
-        known: &dyn Fn(&str) -> Option<i64>,
-        now: Now,
-    ) -> Vec<(Arc<str>, i64, Option<String>)> {
-        let (_, stale_after_ms) = self.limits_of(name);
-        let latest = read(&self.latest);
-        let fresh = |entry: &Entry| now.since(entry.made_ms) <= stale_after_ms;
-        let one = |(node, entry): (&Arc<str>, &Entry)| {
-            let is_known = known(node) == Some(entry.made_ms);
-            let text = (!is_known).then(|| match &entry.value {
-                Value::Number(number) => number.to_string(),
-                Value::Text(text) => text.clone(),
-            });
-            (Arc::clone(node), entry.made_ms, text)
-        };
-        let column = latest.column(name).into_iter().flatten();
-        column.filter(|(_, entry)| fresh(entry)).map(one).collect()
     }
 
     pub fn names(&self, now: Now) -> DataNames {

@@ -11,7 +11,7 @@ use phalanx_messages::rest::{
 use phalanx_methods::balance::{self, Branch, Choice};
 use phalanx_mirror::Decision;
 use phalanx_planner::cluster::Table;
-use phalanx_planner::place::Placement;
+use phalanx_planner::place::{Placement, Span};
 use phalanx_planner::preference::PreferenceUse;
 
 /// Maximum number of chosen nodes whose scores are reported.
@@ -180,13 +180,19 @@ fn name(table: &Table, node: NodeIdx) -> String {
 }
 
 fn scored(decision: &Decision, placement: &Placement, choice: &Choice) -> ScoredNode {
-    let own = placement.terms.iter().filter(|(node, _)| *node == choice.node);
-    let terms = own.flat_map(|(_, terms)| terms);
+    let at = placement.terms.iter().position(|(node, _)| *node == choice.node);
+    let terms = at.and_then(|at| placement.terms.get(at)).into_iter().flat_map(|(_, of)| of);
+    let busy_s = at.and_then(|at| placement.busy_s.get(at)).copied();
+    let longer_s = |(busy_s, span): (u64, Span)| {
+        span.now_s.saturating_add(span.limit_s).saturating_sub(busy_s.max(span.now_s))
+    };
     ScoredNode {
         node: name(&decision.table, choice.node),
         dispersion_before: choice.before,
         dispersion_after: choice.after,
         score: choice.score,
         terms: terms.map(|(term, value)| ((*term).to_owned(), *value)).collect(),
+        busy_until_ms: busy_s.filter(|end_s| *end_s > 0).map(|end_s| end_s.saturating_mul(1000)),
+        busy_longer_ms: busy_s.zip(placement.span).map(|of| longer_s(of).saturating_mul(1000)),
     }
 }

@@ -73,7 +73,6 @@ pub(super) fn record_options(config: &Config, length: Option<Duration>) -> Optio
 #[cfg(test)]
 mod tests {
     use super::*;
-    use phalanx_messages::collect::NONE;
 
     /// Goal: the same arms over restarts and reloads; a comparison begins with its share, and
     /// whatever was between two does not count.
@@ -125,9 +124,6 @@ mod tests {
         assert_eq!(settings.hold_budget_ms, 60_000);
         config.hdfs.conf_dirs.clear();
         assert_eq!(settings_of_link(&config, 3).input_wait_ms, 0);
-        config.data_jobs.caches = "cached".to_owned();
-        assert_eq!(settings_of_link(&config, 3).input_wait_ms, 10_000);
-        config.data_jobs.caches = NONE.to_owned();
         config.data_jobs.locations = "/l.json".to_owned();
         assert_eq!(settings_of_link(&config, 3).input_wait_ms, 10_000);
     }

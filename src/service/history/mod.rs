@@ -29,7 +29,7 @@ pub use records::{
 };
 pub use runs::{node_classes, split_node_classes};
 pub use shared::HistorySender;
-pub use store::{History, Limits, RUNS_DAYS};
+pub use store::{History, Limits};
 pub use thread::{HistoryThread, ThreadOptions};
 
 pub use crate::sqlite::{Error as HistoryError, Trouble};

@@ -2,7 +2,6 @@
 //! The order of starts on its way: the plugin's report of the pending jobs,
 //! and the deltas that the daemon wants.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -69,24 +68,20 @@ impl OrderExchange {
         lock(&self.state).report.clone()
     }
 
-    /// Asks for these deltas, and for these minutes by which jobs are planned, until further
-    /// notice: to be called again at least every [`SILENCE`], also with the same.
-    pub fn want(&self, deltas: &[(u32, i32)], minutes: &BTreeMap<u32, u32>) {
+    /// Asks for these deltas, by ascending job id, until further notice: to be called again at
+    /// least every [`SILENCE`], also with the same.
+    pub fn want(&self, deltas: &[(u32, i32)]) {
         let mut state = lock(&self.state);
-        let soft = minutes.iter().map(|(id, time_min)| (*id, (0, *time_min)));
-        let mut fresh: BTreeMap<u32, (i32, u32)> = soft.collect();
-        deltas.iter().for_each(|(id, delta)| fresh.entry(*id).or_default().0 = *delta);
-        let one = |(job_id, (delta, time_min))| Delta { job_id, delta, time_min, pad: 0 };
-        let fresh: Vec<Delta> =
-            fresh.into_iter().take(PHX_ORDER_JOBS_MAX as usize).map(one).collect();
-        let values = |delta: &Delta| (delta.job_id, delta.delta, delta.time_min);
+        let deltas = &deltas[..deltas.len().min(PHX_ORDER_JOBS_MAX as usize)];
+        let values = |delta: &Delta| (delta.job_id, delta.delta);
         match &mut state.wanted {
-            Some(wanted) if wanted.deltas.iter().map(values).eq(fresh.iter().map(values)) => {
+            Some(wanted) if wanted.deltas.iter().map(values).eq(deltas.iter().copied()) => {
                 wanted.renewed = clock::now();
             }
             slot => {
                 let generation = slot.as_ref().map_or(0, |w| w.generation) + 1;
-                let deltas = Arc::new(fresh);
+                let one = |&(job_id, delta): &(u32, i32)| Delta { job_id, delta };
+                let deltas = Arc::new(deltas.iter().map(one).collect());
                 *slot = Some(Wanted { generation, deltas, renewed: clock::now() });
             }
         }

@@ -28,14 +28,13 @@ use phalanx_core::snapshot::{License, Snapshot};
 use phalanx_ffi::locks::{lock, read, write};
 use phalanx_mirror::recording::{self, Event, EventKind, Op, Recording};
 use phalanx_mirror::{
-    Answer, BeganEvent, Decision, Gone, LinkEvent, LinkView, OutcomeEvent, PluginCounters, Proved,
-    Settings, State, decide, is_tested,
+    Answer, BeganEvent, Decision, Gone, Hold, LinkEvent, LinkView, OutcomeEvent, PluginCounters,
+    Proved, Settings, State, Watched, decide, is_known,
 };
 use phalanx_planner::attribution::Demand;
 use phalanx_planner::cluster::{Cluster, RunningJob, Table};
-use phalanx_planner::energy::{PowerHold, PowerLedger, PowerTable, PowerView};
 use phalanx_planner::place::{Candidates, Classes, Placer, Tuning, up_to_class};
-use phalanx_planner::preference::{Method, Preference, PreferenceTable};
+use phalanx_planner::preference::{Method, Preference, PreferenceTable, Question};
 use phalanx_planner::tally::Tally;
 use phalanx_planner::usage::NodeUsage;
 
@@ -57,8 +56,10 @@ pub struct Responder {
     pending: Mutex<Arc<Demand>>,
     /// Name of the cluster, as slurmctld says when it is polled; empty before.
     cluster_name: Mutex<String>,
-    /// Whether the plugin's Slurm is of a version that was not tested.
-    untested: AtomicBool,
+    /// Whether the plugin's Slurm is of a series that is not known.
+    unknown: AtomicBool,
+    /// Time until which the plugin waits for answers, also where none counts.
+    asked_until: Mutex<Option<Instant>>,
     /// Whether the plugin is to send its whole state.
     pub(super) resync: AtomicBool,
     /// Time of the last search for jobs that left the queue without an event, and its findings.
@@ -80,7 +81,8 @@ impl Responder {
             job_copies: Copies::default(),
             pending: Mutex::default(),
             cluster_name: Mutex::default(),
-            untested: AtomicBool::new(false),
+            unknown: AtomicBool::new(false),
+            asked_until: Mutex::default(),
             resync: AtomicBool::new(false),
             gone: Mutex::default(),
             order: OrderExchange::default(),
@@ -138,41 +140,6 @@ impl Responder {
         }
         state.record(|_| EventKind::Op(Op::Levels(BTreeMap::clone(&settings.tuning.levels))));
         *write(&self.settings) = Arc::new(settings);
-    }
-
-    /// Puts limits of the nodes' power in force; the table is of the snapshot's nodes.
-    pub fn set_power(&self, snapshot: &Snapshot, table: Option<PowerTable>) {
-        // Until the numbers fit, what there is stays.
-        let known = self.table().is_some_and(|table| snapshot.is_numbered_by(&table));
-        if table.is_some() && !known {
-            return;
-        }
-        let mut state = lock(&self.state);
-        if state.power.as_ref().map(PowerLedger::source) == table.as_ref() {
-            return;
-        }
-        state.record(|_| EventKind::Op(Op::Power(table.clone())));
-        state.set_power(table, None);
-    }
-
-    /// Whether there are limits of power but not the power of the nodes, on a complete mirror.
-    pub fn lacks_power(&self) -> bool {
-        let limited = self.settings().power_hold_s.is_some();
-        let state = lock(&self.state);
-        limited && state.view.synced && state.power.is_none()
-    }
-
-    /// The draw under each limit of the nodes' power; `None` where there is none.
-    pub fn power(&self) -> Option<PowerView> {
-        let state = lock(&self.state);
-        Some(state.power.as_ref()?.view(state.ms(clock::now())))
-    }
-
-    /// The limit of power that holds a job back, and its partition, empty for the cluster.
-    pub fn power_hold(&self, job_id: u32) -> Option<(PowerHold, Arc<str>)> {
-        let state = lock(&self.state);
-        let (hold, cap) = state.power.as_ref()?.why(job_id)?;
-        Some((hold, Arc::clone(&cap.partition)))
     }
 
     /// Counts of the link, copied.
@@ -273,9 +240,21 @@ impl Responder {
         drop(old);
     }
 
-    /// Whether nothing is placed or ordered, whatever the mode: the plugin's Slurm was not tested.
+    /// Whether nothing is placed or ordered, whatever the mode: the series of the plugin's Slurm is
+    /// not known.
     pub fn is_shadow_only(&self) -> bool {
-        self.untested.load(Ordering::Relaxed) && !self.settings().untested_release
+        self.unknown.load(Ordering::Relaxed)
+    }
+
+    /// Lets the plugin wait for answers, also where none counts, for so long.
+    pub fn ask_for(&self, time: Duration) {
+        *lock(&self.asked_until) = Some(clock::now() + time);
+    }
+
+    /// Whether the plugin is not to wait for answers, as none may change anything.
+    pub(super) fn watches(&self, settings: &Settings) -> bool {
+        (self.is_shadow_only() || !settings.enforces())
+            && lock(&self.asked_until).is_none_or(|until| clock::now() >= until)
     }
 
     /// Whether the plugin said that this job declares an input.
@@ -360,15 +339,15 @@ impl Responder {
         match step {
             Step::None => {}
             Step::Hello(plugin) => {
-                self.untested.store(!is_tested(&plugin.slurm_version), Ordering::Relaxed);
+                self.unknown.store(!is_known(&plugin.slurm_version), Ordering::Relaxed);
                 if self.is_shadow_only() {
                     warn!(
-                        "Slurm {}: this version was not tested: decisions are recorded \
-                         only, until link.untested_release = true",
+                        "Slurm {}: this series is not known: decisions are recorded only",
                         plugin.slurm_version
                     );
                 }
                 state.view.greeted(plugin);
+                state.watched = None;
             }
             Step::Synced(cluster, memory_tracked) => {
                 self.synced(&mut state, *cluster, memory_tracked);
@@ -401,6 +380,23 @@ impl Responder {
         }
     }
 
+    /// The question of an ask: whom it is about, and who decides whatever the mode says.
+    fn question<'a>(
+        &self,
+        settings: &Settings,
+        session: &Session,
+        ask: &wire::Ask<'a>,
+    ) -> Question<'a> {
+        let mut question = convert::question(ask, session.ids());
+        // Of a watched one Slurm has started the job already.
+        question.shadow_only = self.is_shadow_only() || ask.head.watched != 0;
+        let of = |id| (id != 0).then_some(id);
+        let (array, het) = (of(ask.head.array_job_id), of(ask.head.het_job_id));
+        let drawn = |draw: &Draw| draw.is_slurms(question.job_id, array, het);
+        question.slurm_only = settings.draw.as_ref().is_some_and(drawn);
+        question
+    }
+
     fn answer(
         &self,
         state: &mut State,
@@ -411,12 +407,7 @@ impl Responder {
         send: impl FnOnce(&AnswerHead, &[u32]),
     ) -> Option<LinkEvent> {
         let settings = self.settings();
-        let mut question = convert::question(ask, session.ids());
-        question.shadow_only = self.is_shadow_only();
-        let of = |id| (id != 0).then_some(id);
-        let (array, het) = (of(ask.head.array_job_id), of(ask.head.het_job_id));
-        let drawn = |draw: &Draw| draw.is_slurms(question.job_id, array, het);
-        question.slurm_only = settings.draw.as_ref().is_some_and(drawn);
+        let mut question = self.question(&settings, session, ask);
         let mode = decide::mode_of(&settings, &question);
         let prove = mode == Mode::Enforce && ask.has(wire::PHX_ASK_PROVE);
         state.proofs.asked(ask);
@@ -447,6 +438,9 @@ impl Responder {
         if let (Answer::Hold(_), Mode::Enforce) = (&answer, mode) {
             state.count_hold(&question, used, received);
         }
+        if mode == Mode::Enforce {
+            state.note_hold(&question, &answer, used, &settings, received);
+        }
         nodes.clear();
         nodes.extend(answer.nodes().iter().map(|node| node.raw()));
         let mut head = answer.head(question.job_id, id, settings.generation, used);
@@ -456,7 +450,12 @@ impl Responder {
             head = proof.map_or(head, |proof| proof.head(ask, nodes, id, settings.generation));
         }
         let took_ns = u64::try_from(clock::since(received).as_nanos()).unwrap_or(u64::MAX);
-        send(&head, nodes);
+        if ask.head.watched != 0 {
+            let (decision, reason) = (id, reason.unwrap_or(Reason::Shadow));
+            state.watched = Some(Watched { seq: ask.head.hdr.seq, decision, reason });
+        } else {
+            send(&head, nodes);
+        }
         // All below is for people. Before the lock is given up, so of the nodes as they were.
         state.view.answered(question.will_run, &answer, took_ns);
         if mode == Mode::Off && state.recording.is_none() {
@@ -508,6 +507,21 @@ impl Responder {
     /// Records the snapshot of the last poll.
     pub fn saw_snapshot(&self, snapshot: &Arc<Snapshot>) {
         lock(&self.state).record(|_| EventKind::Snapshot(Arc::clone(snapshot)));
+    }
+
+    /// The hold of a waiting job.
+    pub fn hold(&self, job_id: u32) -> Option<Hold> {
+        lock(&self.state).held.of(job_id)
+    }
+
+    /// Seconds for which tasks of an array were held by its plan.
+    pub fn array_held_s(&self, array: u32) -> f64 {
+        lock(&self.state).held.spent(array, clock::now()).as_secs_f64()
+    }
+
+    /// Jobs whose holds have ended since the last call: slurmctld is to look at them.
+    pub fn ended_holds(&self) -> Vec<u32> {
+        lock(&self.state).held.ended(clock::now())
     }
 
     /// Forgets, from time to time, jobs that left the queue without an event.
@@ -579,6 +593,11 @@ fn prove_it(
 }
 
 fn outcome_event(state: &mut State, outcome: &wire::Outcome) -> Option<LinkEvent> {
+    let of = |watched: &Watched| outcome.decision == 0 && outcome.ask_seq == watched.seq;
+    if let Some(Watched { decision, reason, .. }) = state.watched.take_if(|watched| of(watched)) {
+        let reason = reason.raw();
+        return outcome_event(state, &wire::Outcome { decision, reason, ..*outcome });
+    }
     state.proofs.outcome(outcome);
     if outcome.mode == wire::Mode::TestOnly.raw() {
         return None;

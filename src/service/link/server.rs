@@ -111,6 +111,8 @@ pub(super) struct Connection {
     fd: OwnedFd,
     session: Session,
     generation_sent: u64,
+    /// Whether it was told to watch.
+    watches: bool,
     sent: u64,
     /// Set of deltas that the plugin has, and when it was last sent or renewed.
     order_sent: Option<(u64, Instant)>,
@@ -409,7 +411,8 @@ const BURST: usize = 256;
 impl Connection {
     /// Makes a connection of an accepted socket.
     pub(super) fn new(fd: OwnedFd) -> Self {
-        Self { fd, session: Session::default(), generation_sent: 0, sent: 0, order_sent: None }
+        let session = Session::default();
+        Self { fd, session, generation_sent: 0, watches: false, sent: 0, order_sent: None }
     }
 
     /// Handles the packets that have arrived.
@@ -521,11 +524,12 @@ impl Connection {
         if !first && self.generation_sent == 0 {
             return Ok(());
         }
-        if self.generation_sent == settings.generation {
+        let watches = responder.watches(&settings);
+        if (self.generation_sent, self.watches) == (settings.generation, watches) {
             return Ok(());
         }
-        let welcome = settings.welcome();
-        self.generation_sent = settings.generation;
+        let welcome = settings.welcome(watches);
+        (self.generation_sent, self.watches) = (settings.generation, watches);
         self.sent += 1;
         let message = if first { Message::Welcome(&welcome) } else { Message::Config(&welcome) };
         self.send(reply, self.sent, &message)

@@ -2,10 +2,8 @@
 //! Locations of the bytes of a job's input: one trait, and its sources.
 //!
 //! - [`HdfsLocations`]: what `hdfs-input=` names, by the NameNodes of `[hdfs]`
-//! - [`Datasets`]: what `data-input=` names, by the file `data_jobs.locations` and what nodes
-//!   report of their caches (`data_jobs.caches`)
+//! - [`Datasets`]: what `data-input=` names, by the file `data_jobs.locations`
 
-mod caches;
 mod datasets;
 mod hdfs;
 mod list;
@@ -15,7 +13,6 @@ mod tests;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use caches::Caches;
 pub use datasets::{Dataset, Datasets, UNCONFIGURED};
 pub use hdfs::HdfsLocations;
 #[cfg(test)]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Reports of caches, the list and its file, and what both say of a dataset.
+//! The list of datasets, its file, and what it says of a dataset.
 
 use std::fs;
 use std::sync::Arc;
@@ -9,19 +9,8 @@ use phalanx_fuzz::{kind_of, run, size_of};
 
 use super::*;
 
-fn report(node: &str, made_ms: i64, text: &str) -> (Arc<str>, i64, Option<String>) {
-    (node.into(), made_ms, Some(text.to_owned()))
-}
-
-fn again(node: &str, made_ms: i64) -> (Arc<str>, i64, Option<String>) {
-    (node.into(), made_ms, None)
-}
-
-fn datasets(list: &[u8], reports: Vec<(Arc<str>, i64, Option<String>)>) -> Arc<Datasets> {
-    let mut caches = Caches::default();
-    caches.take(reports);
-    let list = Arc::new(List::parse(list).unwrap());
-    Arc::new(Datasets { list, held: caches.of().clone(), ..Datasets::default() })
+fn datasets(list: &[u8]) -> Arc<Datasets> {
+    Arc::new(Datasets { list: Arc::new(List::parse(list).unwrap()), ..Datasets::default() })
 }
 
 fn ask(datasets: &Arc<Datasets>, input: &str) -> Result<Arc<Located>, String> {
@@ -40,79 +29,19 @@ fn bytes_on(located: &Located) -> Vec<(String, u64)> {
     hosts.map(|(at, host)| (host.host.clone(), sum(at))).collect()
 }
 
-/// Goal: an eviction is seen as such; the end of a node's reports is none.
 #[test]
-fn what_leaves_a_cache_is_counted() {
-    let mut caches = Caches::default();
-    assert!(caches.take(vec![report("n1", 1, r#"{"a":100,"b":7}"#), report("n2", 1, "{}")]));
-    assert_eq!(caches.counts, caches::CacheCounts::default(), "the first reports are no arrivals");
-    assert!(!caches.take(vec![again("n1", 1), again("n2", 1)]));
-    assert!(!caches.take(vec![report("n1", 2, r#"{"b":7,"a":100}"#), again("n2", 1)]));
-    assert_eq!(caches.known("n1"), Some(2));
-    assert!(caches.take(vec![report("n1", 3, r#"{"a":90,"c":0}"#), report("n2", 2, r#"{"b":7}"#)]));
-    assert_eq!((caches.counts.arrivals, caches.counts.evictions), (1, 1));
-    assert_eq!(caches.counts.evicted_from.get("n1"), Some(&1));
-    let held = |caches: &Caches, name: &str| caches.of().get(name).cloned().unwrap_or_default();
-    assert_eq!(held(&caches, "a").on.get("n1"), Some(&90));
-    assert!(!held(&caches, "b").on.contains_key("n1") && held(&caches, "b").on.contains_key("n2"));
-    assert_eq!(held(&caches, "b").last_evicted.as_deref(), Some("n1"));
-    assert!(!caches.of().contains_key("c"), "no bytes are not held");
-    assert!(caches.take(vec![again("n2", 2)]), "n1 is silent");
-    assert!(held(&caches, "a").on.is_empty());
-    assert_eq!((caches.counts.evictions, caches.nodes()), (1, (1, 0)));
-}
-
-/// Goal: what a node reports, whatever it is, harms that node's report alone.
-#[test]
-fn wrong_reports_hold_nothing() {
-    for wrong in ["", "7", "[]", r#"{"a":-1}"#, r#"{"a":"1"}"#, r#"{"a":1"#, r#"{"a":1e99}"#] {
-        let mut caches = Caches::default();
-        caches.take(vec![report("n1", 1, r#"{"a":5}"#), report("n2", 1, r#"{"a":5}"#)]);
-        assert!(caches.take(vec![report("n1", 2, wrong), again("n2", 1)]), "{wrong}");
-        assert_eq!(caches.of()["a"].on.keys().map(|n| &**n).collect::<Vec<_>>(), ["n2"]);
-        assert_eq!((caches.nodes(), caches.counts.evictions), ((2, 1), 0), "{wrong}");
-    }
-    let mut caches = Caches::default();
-    let long = "x".repeat(256);
-    caches.take(vec![report("n1", 1, &format!(r#"{{"a\u0000b":1,"{long}":1,"":1,"é":1}}"#))]);
-    assert_eq!(caches.of().keys().map(|name| &**name).collect::<Vec<_>>(), ["é"]);
-    assert_eq!(caches.nodes(), (1, 1));
-}
-
-#[test]
-fn a_cached_dataset_lies_on_its_nodes() {
-    let all = datasets(
-        b"{}",
-        vec![
-            report("n1", 1, r#"{"a":1000}"#),
-            report("n2", 1, r#"{"a":950,"tiny":3}"#),
-            report("n3", 1, r#"{"a":949}"#),
-        ],
-    );
-    let located = ask(&all, "a").unwrap();
-    let file = &located.files[0];
-    assert_eq!((file.path.as_str(), file.length, file.blocks.len()), ("a", 1000, 63));
-    let ends = file.blocks.iter().try_fold(0, |end, b| (b.offset == end).then_some(end + b.length));
-    assert_eq!(ends, Some(1000), "without gaps");
-    let whole = ["n1", "n2"].map(|node| (node.to_owned(), 1000));
-    assert_eq!(bytes_on(&located), whole, "n3 is being filled");
-    assert_eq!(ask(&all, "tiny").unwrap().files[0].blocks.len(), 3);
-    let error = ask(&all, "b").unwrap_err();
-    assert_eq!(error, "dataset b: no node holds it, and no list names it");
-    let none = Arc::new(Datasets { unconfigured: true, ..Datasets::default() });
-    assert!(ask(&none, "a").unwrap_err().contains("data_jobs.locations"));
-}
-
-#[test]
-fn a_list_and_caches_count_together() {
+fn a_listed_dataset_lies_on_its_hosts() {
     let list = br#"{"a": [{"bytes": 60, "hosts": ["h1.x", "h2"]}, {"bytes": 40, "hosts": []},
                     {"bytes": 0, "hosts": ["h1.x"]}], "empty": []}"#;
-    let all = datasets(list, vec![report("n7", 1, r#"{"a":100}"#), report("n8", 1, r#"{"a":94}"#)]);
+    let all = datasets(list);
     let located = ask(&all, "a").unwrap();
-    let expected = [("n7", 100), ("h1.x", 60), ("h2", 60)];
+    let expected = [("h1.x", 60), ("h2", 60)];
     assert_eq!(bytes_on(&located), expected.map(|(host, bytes)| (host.to_owned(), bytes)));
     assert_eq!((located.length(), located.blocks()), (100, 2));
     assert_eq!(ask(&all, "empty").unwrap().length(), 0);
+    assert_eq!(ask(&all, "b").unwrap_err(), "dataset b: no list names it");
+    let none = Arc::new(Datasets { unconfigured: true, ..Datasets::default() });
+    assert!(ask(&none, "a").unwrap_err().contains("data_jobs.locations"));
     let warned = Datasets { list_error: Some("/l:3: x".to_owned()), ..Datasets::clone(&all) };
     let located = ask(&Arc::new(warned), "a").unwrap();
     assert_eq!(located.warnings, ["a former list of locations counts: /l:3: x"]);
@@ -179,20 +108,15 @@ fn what_is_no_list_is_refused_without_waiting() {
 }
 
 #[test]
-fn lists_and_reports_are_damaged() {
+fn lists_are_damaged() {
     let words = ["{\"a\":", "[{\"bytes\":", "\"hosts\":[", "\"n1\"", "}]", "]", "}", ",", "1", "é"];
-    run("locations", &words, |input| {
-        let mut caches = Caches::default();
-        caches.take(vec![report("n1", 1, &String::from_utf8_lossy(input))]);
-        let held = size_of(caches.of().len());
-        match List::parse(input) {
-            Ok(list) => {
-                let names: Vec<Arc<str>> = list.of.keys().cloned().collect();
-                let all = Arc::new(Datasets { list: Arc::new(list), ..Datasets::default() });
-                let each = names.iter().map(|name| ask(&all, name).map_or(0, |l| l.blocks()));
-                held + 1 + size_of(each.sum())
-            }
-            Err(error) => kind_of(error.split_once(": ").map_or("", |(_, what)| what)),
+    run("locations", &words, |input| match List::parse(input) {
+        Ok(list) => {
+            let names: Vec<Arc<str>> = list.of.keys().cloned().collect();
+            let all = Arc::new(Datasets { list: Arc::new(list), ..Datasets::default() });
+            let each = names.iter().map(|name| ask(&all, name).map_or(0, |l| l.blocks()));
+            1 + size_of(each.sum())
         }
+        Err(error) => kind_of(error.split_once(": ").map_or("", |(_, what)| what)),
     });
 }

@@ -237,6 +237,14 @@ impl Source {
         self.nodes.is_none() || is_rested(self.nodes_asked, NODES_SHARE, NODES_PAUSE_MAX)
     }
 
+    /// Has slurmctld look whether a waiting job can start.
+    ///
+    /// # Errors
+    /// The reason why it was not asked.
+    pub fn touch(&self, job_id: u32) -> Result<(), SlurmError> {
+        self.slurm.touch_job(job_id)
+    }
+
     fn jobs_due(&self) -> bool {
         self.jobs.as_ref().is_none_or(|jobs| jobs.len() <= JOBS_FEW)
             || is_rested(self.jobs_asked, JOBS_SHARE, JOBS_PAUSE_MAX)

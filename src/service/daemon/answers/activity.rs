@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The answer to `phalanx report`, and the samples behind it.
 
-use super::energy_use;
 use crate::api::{Backend, Failure};
 use crate::daemon::shared::Shared;
 use crate::history::{DecisionRow, JobRef, SampleRecord};
@@ -37,7 +36,6 @@ pub(super) fn report(shared: &Shared, since_ms: Option<u64>) -> Result<ActivityR
     let activity = shared.reader.activity(since_ms, until_ms)?;
     let slurm = shared.cluster.status();
     let config = shared.configuration.status();
-    let energy = energy_use::report(shared, Some(since_ms)).ok().map(|report| report.total);
     Ok(ActivityReport {
         cluster: slurm.cluster,
         slurm: slurm.version,
@@ -46,7 +44,6 @@ pub(super) fn report(shared: &Shared, since_ms: Option<u64>) -> Result<ActivityR
         partition_modes: config.partition_modes,
         retention_days: shared.config().history.retention_days,
         activity,
-        energy: energy.filter(|all| all.runs > all.unknown),
         shadow: shared.shadow(Some(since_ms))?,
     })
 }

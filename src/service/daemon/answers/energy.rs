@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The answer to `phalanx report energy --power`.
+//! The answer to `phalanx report energy`.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::daemon::state::power::Configured;
 use phalanx_ffi::clock::now_ms;
 use phalanx_ffi::locks::lock;
 use phalanx_messages::rest::{EnergyReport, EnergyRow, NodePower};
-use phalanx_planner::bag::{Knowledge, MARGIN, WattsFrom};
+use phalanx_planner::bag::{Knowledge, WattsFrom};
 
 /// Returns power and energy as estimated, with the sources of the figures.
 pub(super) fn report(shared: &Shared) -> EnergyReport {
@@ -66,7 +66,6 @@ pub(super) fn report(shared: &Shared) -> EnergyReport {
         time_ms,
         energy_price_kwh: config.energy_prices().at(hour(&zoned(time_ms))),
         task_price: config.bag.task_price,
-        margin: MARGIN,
         nodes: nodes.into_values().collect(),
         rows,
     }

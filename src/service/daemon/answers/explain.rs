@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Instant;
 
 use crate::api::Failure;
 use crate::clock::zoned;
@@ -17,14 +18,13 @@ use phalanx_core::number::as_f64;
 use phalanx_core::snapshot::{Job, JobState, Snapshot};
 use phalanx_core::topology::Topology;
 use phalanx_core::{NodeIdx, hostlist};
-use phalanx_ffi::clock::now_s;
+use phalanx_ffi::clock::{millis, now_ms, now_s};
 use phalanx_ffi::locks::lock;
 use phalanx_messages::rest::{
     AskReport, BlockerReport, DecisionReport, ExpectedReport, Explain, FilterReport, LeafAhead,
     LeavesAhead, LeavesReport, PendingReport, Placed, PreferenceReport,
 };
 use phalanx_planner::ends::expected_end_s;
-use phalanx_planner::energy::PowerHold;
 use phalanx_planner::pending::{Waiting, waiting};
 use phalanx_planner::usage::NodeUsage;
 
@@ -63,7 +63,7 @@ impl Shared {
     ///
     /// # Errors
     /// Fails for a wrong name, or a job that neither Slurm nor the history knows.
-    pub(super) fn explain_report(&self, job: &str, user: Option<u32>) -> Result<Explain, Failure> {
+    pub(super) fn explain_report(&self, job: &str) -> Result<Explain, Failure> {
         let key = parse_job(job).ok_or_else(|| {
             Failure::BadRequest(format!("job `{job}`: expected 123, 123_4, 123_[1-6] or 123+1"))
         })?;
@@ -77,7 +77,7 @@ impl Shared {
         if let (Some(snapshot), Some(job)) = (&snapshot, in_queue)
             && job.state == JobState::Pending
         {
-            report.pending = Some(self.pending(snapshot, job, user));
+            report.pending = Some(self.pending(snapshot, job));
             let queue = self.responder.order.report();
             report.order = queue.and_then(|queue| self.order.of_job(&queue, job.id));
         }
@@ -200,7 +200,7 @@ impl Shared {
         used
     }
 
-    fn pending(&self, snapshot: &Snapshot, job: &Job, user: Option<u32>) -> PendingReport {
+    fn pending(&self, snapshot: &Snapshot, job: &Job) -> PendingReport {
         let (usages, _) = self.usages(snapshot);
         let now_s = now_s();
         let found = waiting(snapshot, &usages, job, now_s);
@@ -240,17 +240,8 @@ impl Shared {
             fits_now: found.fits_now as u64,
             nodes_needed: u64::from(found.nodes_needed),
             blockers,
-            summary: match self.responder.power_hold(job.id) {
-                // Whose claim it is would name another's job.
-                Some((PowerHold { claim: Some(_), never: false, .. }, _)) if user.is_some() => {
-                    "held by the power cap, for a job that waits longer".to_owned()
-                }
-                Some((hold, partition)) => hold.text(&partition, |claim| {
-                    let of = snapshot.job(claim.job).map(|job| job.user.to_string());
-                    let from = zoned(claim.from_s.saturating_mul(1000));
-                    let from = from.strftime("%Y-%m-%d %H:%M:%S").to_string();
-                    (of.unwrap_or_else(|| format!("user {}", claim.user_id)), from)
-                }),
+            summary: match self.held(job) {
+                Some(held) => held,
                 None => summary(snapshot, &usages, job, &found),
             },
             preference: self.planned_preference(job.id).filter(|_| !self.is_slurms(job)),
@@ -258,6 +249,15 @@ impl Shared {
             start_ms: self.order.start_ms(job.id),
             topology: self.leaves_ahead(snapshot, &usages, job),
         }
+    }
+
+    /// Says by which rule, and until when, the daemon holds a job or its array, if it does.
+    fn held(&self, job: &Job) -> Option<String> {
+        let hold = self.responder.hold(job.array_job_id.unwrap_or(job.id))?;
+        let left = hold.until.saturating_duration_since(Instant::now());
+        let until = zoned(now_ms().saturating_add(millis(left))).strftime("%H:%M:%S").to_string();
+        let rule = hold.rule.text();
+        (!left.is_zero()).then(|| format!("Phalanx holds it {rule}, until {until} at the latest"))
     }
 
     /// Returns the preference of the last plan for a waiting job.

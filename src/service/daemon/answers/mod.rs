@@ -4,7 +4,6 @@
 mod activity;
 mod block_map;
 mod energy;
-mod energy_use;
 mod explain;
 mod learned;
 mod nodes;
@@ -13,6 +12,7 @@ mod status;
 mod topology;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use self::nodes::nodes_report;
 use crate::api::{Backend, Failure};
@@ -28,7 +28,7 @@ use phalanx_core::{NodeIdx, hostlist};
 use phalanx_ffi::clock::now_ms;
 use phalanx_messages::collect::UsedValues;
 use phalanx_messages::rest::{
-    ActivityReport, DecisionsReport, EnergyReport, EnergyUse, Explain, ImportReport, NodesReport,
+    ActivityReport, DecisionsReport, DrillReport, EnergyReport, Explain, ImportReport, NodesReport,
     PlanReport, PlannedJob, RecordRequest, RecordingStatus, ReloadReport, RunsReport, ShadowReport,
     SpeedsReport, Status,
 };
@@ -98,7 +98,7 @@ impl Backend for Shared {
     }
 
     fn explain(&self, job: &str, user: Option<u32>) -> Result<Explain, Failure> {
-        explain::for_user(self.explain_report(job, user), job, user)
+        explain::for_user(self.explain_report(job), job, user)
     }
 
     fn block_map(&self, job_id: u32, user: Option<u32>) -> Result<Arc<BlockMap>, Failure> {
@@ -186,10 +186,6 @@ impl Backend for Shared {
         Ok(energy::report(self))
     }
 
-    fn energy_use(&self, since_ms: Option<u64>) -> Result<EnergyUse, Failure> {
-        energy_use::report(self, since_ms)
-    }
-
     fn import(&self, runs: Vec<Run>) -> Result<ImportReport, Failure> {
         learned::import(self, runs)
     }
@@ -201,7 +197,15 @@ impl Backend for Shared {
     fn reload(&self) -> ReloadReport {
         Shared::reload(self)
     }
+
+    fn drill(&self) -> DrillReport {
+        self.responder.ask_for(DRILL);
+        DrillReport { seconds: DRILL.as_secs() }
+    }
 }
+
+/// Time for which answers are waited for after `phalanx drill` asked for it.
+const DRILL: Duration = Duration::from_secs(60);
 
 impl Shared {
     fn placer_for(&self, snapshot: &Snapshot, usages: Vec<NodeUsage>) -> Result<Placer, String> {

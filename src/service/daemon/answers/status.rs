@@ -13,10 +13,9 @@ use crate::daemon::threads::collect;
 use phalanx_ffi::locks::lock;
 use phalanx_messages::rest::{
     CallShares, CallTime, CollectStatus, ConfigStatus, ControlStatus, HistoryStatus, LinkStatus,
-    OptionRefusals, PluginStatus, PowerCapStatus, PowerStatus, ProofStatus, Quantiles, Status,
+    OptionRefusals, PluginStatus, ProofStatus, Quantiles, Status,
 };
 use phalanx_mirror::{Histogram, LinkView, OptionCount, upper_edge_quantiles};
-use phalanx_planner::energy::{PowerCap, watts};
 
 impl Shared {
     /// Returns share and begin of a live comparison.
@@ -44,7 +43,6 @@ impl Shared {
             control: self.control_status(),
             planner: self.plans.status(),
             order: self.order.status(self.config().orders(), queue.as_ref()),
-            power: self.power_status(),
             history: self.history_status(),
             collect: self.collect_status(),
             datasets: self.inputs.dataset_counts(),
@@ -91,21 +89,6 @@ impl Shared {
             slow_readers: value(slow_readers),
             listen_error: lock(&self.control.listen_error).clone(),
         }
-    }
-
-    fn power_status(&self) -> Option<PowerStatus> {
-        let view = self.responder.power()?;
-        let cap = |(cap, draw_mw): &(PowerCap, u64)| PowerCapStatus {
-            partition: cap.partition.to_string(),
-            draw_w: watts(*draw_mw),
-            cap_w: watts(cap.cap_mw),
-        };
-        Some(PowerStatus {
-            caps: view.caps.iter().map(cap).collect(),
-            known_nodes: view.known_nodes,
-            held: view.held,
-            holds: view.holds,
-        })
     }
 
     fn history_status(&self) -> HistoryStatus {
@@ -174,6 +157,7 @@ fn fill_counters(status: &mut PluginStatus, stats: &Stats) {
     status.held_startable = stats.held_startable;
     status.held_sampled = stats.held_sampled;
     status.held_ns = stats.held_ns;
+    status.compared = stats.compared;
     // Reason 0 counts what was placed as answered: no reason at all.
     for (number, count) in (0u16..).zip(&stats.reasons).skip(1).filter(|(_, n)| **n > 0) {
         let name = Reason::from_raw(number).map_or("unknown", Reason::as_str);

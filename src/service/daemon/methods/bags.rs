@@ -57,6 +57,7 @@ impl PlacementMethod for Bags {
             outlook: round.outlook,
             knowledge: &known,
             settings: &settings,
+            held_s: round.held_s,
         });
         self.tempo.took(wanted, began.elapsed(), PLAN_DEADLINE);
         if settings.mode != wanted {

@@ -16,7 +16,8 @@ use phalanx_planner::preference::{Method, MethodPlan, MethodReport};
 use phalanx_planner::usage::NodeUsage;
 
 /// Inputs of one round of planning.
-#[derive(Debug, Clone, Copy)]
+#[allow(missing_debug_implementations)] // functions have none
+#[derive(Clone, Copy)]
 pub struct Round<'a> {
     /// Configuration in force.
     pub config: &'a Config,
@@ -39,6 +40,8 @@ pub struct Round<'a> {
     pub outlook: &'a Outlook,
     /// Mean seconds between two jobs on a slot while others wait.
     pub pause_s: f64,
+    /// Seconds for which the tasks of an array were held by its plan.
+    pub held_s: &'a dyn Fn(u32) -> f64,
     /// Plans of the methods that planned before in this round.
     pub done: &'a [MethodPlan],
     /// Time of the round, unix milliseconds.

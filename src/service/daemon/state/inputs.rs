@@ -78,19 +78,17 @@ impl Input {
     /// Whether the same is known of the input's datasets now.
     fn is_current(&self, key: &InputKey, now: &Datasets) -> bool {
         let names = key.declaration.datasets.iter();
-        names.zip(&self.known).all(|(name, known)| now.dataset(name).is_same(known))
+        names.zip(&self.known).all(|(name, known)| now.is_current(name, known))
     }
 }
 
 /// Jobs that began, and whether their nodes held the datasets that they name.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct DatasetStarts {
+#[derive(Debug, Clone, Copy, Default)]
+struct DatasetStarts {
     /// Jobs of which each node held some of the data.
-    pub hits: u64,
+    hits: u64,
     /// Jobs of which some node held none of the data.
-    pub misses: u64,
-    /// Misses by node that held none of the data.
-    pub missed_on: BTreeMap<Arc<str>, u64>,
+    misses: u64,
 }
 
 /// The tasks of an array.
@@ -191,13 +189,8 @@ impl DataInputs {
     /// Counts of datasets, and of the jobs that named them.
     pub fn dataset_counts(&self) -> DatasetsStatus {
         let (datasets, counts) = read_lock(&self.datasets).clone();
-        let DatasetStarts { hits, misses, .. } = lock(&self.state).starts;
+        let DatasetStarts { hits, misses } = lock(&self.state).starts;
         DatasetsStatus { enabled: !datasets.unconfigured, hits, misses, ..counts }
-    }
-
-    /// Jobs that began, and whether their nodes held the datasets that they name.
-    pub fn dataset_starts(&self) -> DatasetStarts {
-        lock(&self.state).starts.clone()
     }
 
     /// Records that a job began on these nodes. One that was not read from Slurm yet, such as a
@@ -476,9 +469,6 @@ impl State {
             nodes.iter().filter(|node| !holders.contains(&***node)).cloned().collect();
         let starts = &mut self.starts;
         *(if missed.is_empty() { &mut starts.hits } else { &mut starts.misses }) += 1;
-        for node in &missed {
-            *starts.missed_on.entry(Arc::clone(node)).or_default() += 1;
-        }
         data.missed = Some(missed);
     }
 }

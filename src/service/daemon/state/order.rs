@@ -9,7 +9,7 @@ use phalanx_ffi::wire::{OrderState, PHX_Q_FIXED, PHX_Q_QOSES, Queued};
 use crate::link::QueueReport;
 use phalanx_ffi::locks::lock;
 use phalanx_messages::rest::order::{JobOrder, OrderStatus};
-use phalanx_planner::order::{Decision, Guard, SoftLimits};
+use phalanx_planner::order::{Decision, Guard};
 
 /// The last decision of the order thread, and the guard of those who wait.
 #[derive(Debug, Default)]
@@ -19,7 +19,6 @@ pub struct StartOrder(Mutex<OrderView>);
 pub struct OrderView {
     pub decision: Decision,
     pub guard: Guard,
-    pub soft: SoftLimits,
     /// Forecasts of starts by job, Unix seconds: middle and end.
     pub starts: BTreeMap<u32, [i64; 2]>,
 }

@@ -6,15 +6,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use phalanx_config::Config;
-use phalanx_core::NodeIdx;
-use phalanx_core::limits::POWER_CAPS_MAX;
 use phalanx_core::number::as_f64;
 use phalanx_core::snapshot::{Node, Snapshot};
 use phalanx_methods::learn::node_class_of;
 use phalanx_planner::bag::WattsFrom;
-use phalanx_planner::energy::{
-    NodePower, PowerCap, PowerRow, PowerState, PowerTable, milliwatts, watts,
-};
 use phalanx_planner::measured::Measured;
 
 /// Used part of a node's CPUs from which on its power says what its tasks take.
@@ -132,70 +127,53 @@ impl Configured {
 
     /// Power of a node of a class, whole watts so that small changes do not count; `None` where
     /// neither is known.
-    fn node(&self, power: &Power, class: &str, state: PowerState) -> Option<NodePower> {
-        let idle = self.idle.get(class).copied();
-        let whole = |watts: f64| milliwatts(watts.round());
-        Some(NodePower {
-            idle_mw: whole(idle.unwrap_or(0.0)),
-            busy_mw: whole(self.full_w(power, class)?),
-            state,
-        })
+    fn node(&self, power: &Power, class: &str) -> Option<NodePower> {
+        let full_w = self.full_w(power, class)?.round();
+        Some(NodePower { idle_w: self.idle_w(class).round(), full_w })
     }
 }
 
-/// Every node whose power is known, with its class.
+/// Power of one node, watts.
+#[derive(Debug, Clone, Copy)]
+struct NodePower {
+    /// While nothing runs on the node.
+    idle_w: f64,
+    /// While all its CPUs are in use.
+    full_w: f64,
+}
+
+impl NodePower {
+    /// Power that a job on all CPUs of the idle node adds; it boots a node that is off.
+    fn added_w(&self, off: bool) -> f64 {
+        (self.full_w - self.idle_w).max(0.0) + if off { self.idle_w } else { 0.0 }
+    }
+}
+
+/// Returns whether Slurm has powered a node of this state down. One that boots, or is being powered
+/// down, draws.
+fn is_off(state: &str) -> bool {
+    state.split('+').any(|part| part == "POWERED_DOWN")
+}
+
+/// Every node whose power is known.
 fn known<'a>(
     config: &'a Config,
     snapshot: &'a Snapshot,
     power: &'a Power,
     classes: &'a Configured,
-) -> impl Iterator<Item = (NodeIdx, &'a Node, NodePower)> {
-    snapshot.named().filter_map(move |(at, node)| {
+) -> impl Iterator<Item = (&'a Node, NodePower)> {
+    snapshot.named().filter_map(move |(_, node)| {
         let class = node_class_of(node, &config.learn.node_class_by);
-        Some((at, node, classes.node(power, &class, PowerState::of(&node.state))?))
+        Some((node, classes.node(power, &class)?))
     })
-}
-
-/// The limits of the configuration with the power of the nodes; `None` without any limit.
-pub fn power_table(config: &Config, snapshot: &Snapshot, power: &Power) -> Option<PowerTable> {
-    if !config.is_power_capped() {
-        return None;
-    }
-    let cap = |partition: &str, watts| PowerCap {
-        partition: partition.into(),
-        cap_mw: milliwatts(watts),
-    };
-    let all = Some(config.energy.cap_w).filter(|watts| *watts > 0.0);
-    let mut caps: Vec<PowerCap> = all.iter().map(|watts| cap("", *watts)).collect();
-    caps.extend(config.power_caps().map(|(name, watts)| cap(name, watts)));
-    caps.truncate(POWER_CAPS_MAX);
-    let nodes_of = |cap: &PowerCap| {
-        let partition = snapshot.partitions.iter().find(|of| of.name == cap.partition);
-        partition.map(|partition| &partition.nodes)
-    };
-    let members = caps.iter().map(|cap| (cap.partition.is_empty(), nodes_of(cap)));
-    let members: Vec<_> = members.collect();
-    let mut rows: BTreeMap<(NodePower, u32), Vec<NodeIdx>> = BTreeMap::new();
-    let classes = Configured::new(config, snapshot);
-    for (at, _, of_node) in known(config, snapshot, power, &classes) {
-        let under = |(all, nodes): &(bool, Option<&fixedbitset::FixedBitSet>)| {
-            *all || nodes.is_some_and(|nodes| nodes.contains(at.at()))
-        };
-        let bits = members.iter().enumerate().filter(|(_, cap)| under(cap));
-        let caps = bits.fold(0, |caps, (bit, _)| caps | 1_u32 << bit);
-        rows.entry((of_node, caps)).or_default().push(at);
-    }
-    let row = |((power, caps), nodes)| PowerRow { power, caps, nodes };
-    let tiers = snapshot.partitions.iter().map(|of| (Arc::clone(&of.name), of.tier)).collect();
-    Some(PowerTable { caps, rows: rows.into_iter().map(row).collect(), tiers })
 }
 
 /// CPUs that one more watt keeps busy on each node: more is better. A node that is powered down has
 /// to start first.
 pub fn frugality(config: &Config, snapshot: &Snapshot, power: &Power) -> Measured {
     let classes = Configured::new(config, snapshot);
-    let of = |(_, node, power): (NodeIdx, &Node, NodePower)| {
-        let added = watts(power.above_idle_mw().saturating_add(power.start_mw())).max(0.001);
+    let of = |(node, power): (&Node, NodePower)| {
+        let added = power.added_w(is_off(&node.state)).max(0.001);
         (Arc::clone(&node.name), as_f64(node.cpus) / added)
     };
     let of = known(config, snapshot, power, &classes).map(of).collect();
@@ -206,8 +184,8 @@ pub fn frugality(config: &Config, snapshot: &Snapshot, power: &Power) -> Measure
 pub fn cpu_watts(config: &Config, snapshot: &Snapshot, power: &Power) -> f64 {
     let classes = Configured::new(config, snapshot);
     let (mut sum, mut cpus) = (0.0, 0);
-    for (_, node, power) in known(config, snapshot, power, &classes) {
-        sum += watts(power.busy_mw);
+    for (node, power) in known(config, snapshot, power, &classes) {
+        sum += power.full_w;
         cpus += node.cpus;
     }
     if cpus > 0 && sum > 0.0 { sum / as_f64(cpus) } else { 1.0 }
@@ -223,6 +201,16 @@ pub fn configured(table: &BTreeMap<String, f64>, class: &str, node: &Node) -> Op
 mod tests {
     use super::*;
     use phalanx_core::snapshot::Builder;
+
+    #[test]
+    fn a_job_adds_what_idle_nodes_do_not_draw() {
+        let states = ["IDLE", "IDLE+CLOUD+POWERED_DOWN", "MIXED+POWERING_UP", "IDLE+POWERING_DOWN"];
+        assert_eq!(states.map(is_off), [false, true, false, false]);
+        let added =
+            |idle_w, full_w| [false, true].map(|off| NodePower { idle_w, full_w }.added_w(off));
+        assert_eq!(added(100.0, 300.0), [200.0, 300.0]);
+        assert_eq!(added(100.0, 50.0), [0.0, 100.0], "less when full than when idle");
+    }
 
     #[test]
     fn nodes_that_are_gone_are_forgotten() {

@@ -110,9 +110,8 @@ impl Client {
         let Some(splits) = blockmap::cut(&located, declaration.split) else {
             return refused(format!("more than {} splits", phalanx_core::limits::SPLITS_MAX));
         };
-        let nodes = match snapshot.map(|snapshot| node_of(&located, &config.hdfs, snapshot)) {
-            Some(Ok(nodes)) => nodes,
-            Some(Err(error)) => return refused(error),
+        let nodes = match snapshot {
+            Some(snapshot) => node_of(&located, snapshot),
             None => vec![None; located.datanodes.len()],
         };
         let unmapped = located.datanodes.iter().zip(&nodes).filter(|(_, node)| node.is_none());
@@ -132,7 +131,6 @@ impl Client {
             unmapped,
             warnings: located.warnings.clone(),
             holders: hostlist::compress(&holders),
-            evictions: known.iter().flat_map(|d| &d.held).map(|held| held.evictions).sum(),
             ..note
         };
         Input { located, splits, nodes, note, known, ..Input::default() }
@@ -202,20 +200,16 @@ fn find(
     Ok(())
 }
 
-fn node_of(
-    located: &Located,
-    config: &HdfsConfig,
-    snapshot: &Snapshot,
-) -> Result<Vec<Option<Arc<str>>>, String> {
+fn node_of(located: &Located, snapshot: &Snapshot) -> Vec<Option<Arc<str>>> {
     let names = |node: &phalanx_core::snapshot::Node| HostNames {
         name: node.name.to_string(),
         hostname: node.hostname.to_string(),
         address: node.address.to_string(),
     };
     let names: Vec<HostNames> = snapshot.named().map(|(_, node)| names(node)).collect();
-    let map = HostMap::new(&config.host_map, &names).map_err(|error| error.to_string())?;
+    let map = HostMap::new(&names);
     let name = |at: u32| names.get(at as usize).map(|node| Arc::from(node.name.as_str()));
-    Ok(located.datanodes.iter().map(|d| map.node(d).and_then(name)).collect())
+    located.datanodes.iter().map(|d| map.node(d).and_then(name)).collect()
 }
 
 #[cfg(test)]

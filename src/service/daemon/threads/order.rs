@@ -16,15 +16,13 @@ use crate::daemon::state_file;
 use crate::link::QueueReport;
 use crate::sync::sleep_until;
 use phalanx_config::{Config, Draw, Mode, OrderBy};
-use phalanx_core::limits::RUNTIME_RUNS_MIN;
 use phalanx_core::snapshot::{Job, JobState, Snapshot};
 use phalanx_ffi::clock::now_ms;
 use phalanx_ffi::locks::lock;
 use phalanx_methods::learn::runtime::Prediction;
 use phalanx_planner::energy::by_price;
 use phalanx_planner::order::{
-    Decision, Guard, GuardRule, Pools, SoftLimits, Waiting, by_learned_runtime, competes, decide,
-    max_delta,
+    Decision, Guard, GuardRule, Pools, Waiting, by_learned_runtime, competes, decide, max_delta,
 };
 use phalanx_planner::preference::StartRank;
 
@@ -43,8 +41,6 @@ struct Basis {
     report: u64,
     epoch: u64,
     plans: u64,
-    /// Unix seconds, where time alone changes something.
-    now_s: i64,
 }
 
 /// The deciding of the order of starts: the plugin's report of the pending jobs and the start order
@@ -89,7 +85,7 @@ impl Order<'_> {
         let (Some(report), Some(snapshot)) = (report, self.all.cluster.snapshot()) else {
             *basis = None;
             self.all.order.lock().decision = Decision::default();
-            self.all.responder.order.want(&[], &BTreeMap::new());
+            self.all.responder.order.want(&[]);
             return;
         };
         let (start_order, plans) = {
@@ -97,7 +93,6 @@ impl Order<'_> {
             let start_order = match config.order.by {
                 OrderBy::Off => Vec::new(),
                 OrderBy::Plan => planned(&plan),
-                OrderBy::Shortest => shortest(&snapshot),
                 OrderBy::Price => self.by_price(config, &snapshot),
                 OrderBy::Learned => learned(&snapshot, config.order.short_s, &|job| {
                     self.all.learned.prediction(job)
@@ -106,8 +101,7 @@ impl Order<'_> {
             (start_order, plan.plans)
         };
         let now_s = i64::try_from(now_ms() / 1000).unwrap_or(i64::MAX);
-        let slips_s = if config.soft_limits.enabled { now_s } else { 0 };
-        let now = Basis { report: report.number, epoch: snapshot.epoch, plans, now_s: slips_s };
+        let now = Basis { report: report.number, epoch: snapshot.epoch, plans };
         let mut view = self.all.order.lock();
         if *basis != Some(now) {
             *basis = Some(now);
@@ -127,34 +121,8 @@ impl Order<'_> {
             }
             let max_delta = max_delta(config.order.max_delta_percent, priorities.largest_weight);
             view.decision = decide(&waiting, &start_order, max_delta);
-            view.soft =
-                self.soften(config, now_s, std::mem::take(&mut view.soft), (&snapshot, &waiting));
         }
-        self.all.responder.order.want(&view.decision.deltas, &view.soft.minutes);
-    }
-
-    /// Decides which jobs backfill may plan by their predicted runtimes.
-    fn soften(
-        &self,
-        config: &Config,
-        now_s: i64,
-        mut soft: SoftLimits,
-        (snapshot, waiting): (&Snapshot, &[Waiting]),
-    ) -> SoftLimits {
-        if !config.soft_limits.enabled {
-            return SoftLimits::default();
-        }
-        let expected_s = |job: &Job| {
-            let known =
-                self.all.learned.expected(job).filter(|(_, runs)| *runs >= RUNTIME_RUNS_MIN);
-            known.map(|(prediction, _)| prediction.mean_s)
-        };
-        let slip_s = config.soft_limits.max_slip_s;
-        soft.decide(now_s, slip_s, (snapshot, waiting), &expected_s);
-        let enforced = waiting.iter().filter(|job| job.enforced).map(|job| job.job_id);
-        let enforced: BTreeSet<u32> = enforced.collect();
-        soft.minutes.retain(|id, _| enforced.contains(id));
-        soft
+        self.all.responder.order.want(&view.decision.deltas);
     }
 }
 
@@ -193,12 +161,6 @@ fn planned(state: &PlanState) -> Vec<StartRank> {
         }
     }
     start_order
-}
-
-/// Orders by time limit; jobs of the same limit, or without one, are in no order.
-fn shortest(snapshot: &Snapshot) -> Vec<StartRank> {
-    let rank_of = |job: &Job| Some(StartRank { job_id: job.id, rank: job.time_limit_min? });
-    snapshot.jobs.iter().filter(|job| is_eligible(job)).filter_map(rank_of).collect()
 }
 
 /// Orders by predicted runtime; jobs that are predicted to run for more than `short_s` seconds are

@@ -11,7 +11,7 @@ use crate::daemon::measured_values::{self, MeasuredValues};
 use crate::daemon::methods::{self, PlacementMethod, Round};
 use crate::daemon::shared::Shared;
 use crate::daemon::state::plans::OfRound;
-use crate::daemon::state::power::{frugality, power_table};
+use crate::daemon::state::power::frugality;
 use crate::sync::{TICK, sleep_until};
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 use phalanx_config::{Config, PLAN_JOBS_MAX};
@@ -58,8 +58,7 @@ pub fn run(shared: &Shared, snapshots: &Receiver<Arc<Snapshot>>, stop: &AtomicBo
         let generation = shared.configuration.generation();
         // Prices and expectations change with the time alone.
         let old = planned.1.elapsed() > PLAN_AGE_MAX && !snapshot.queue.is_empty();
-        let lacks = shared.responder.lacks_power();
-        if is_fresh || lacks || measured != planned_with || generation != planned.0 || old {
+        if is_fresh || measured != planned_with || generation != planned.0 || old {
             plan_once(shared, snapshot, &measured, &mut methods);
             planned_with = measured;
             planned = (generation, Instant::now());
@@ -93,7 +92,7 @@ fn levels(
     levels
 }
 
-/// Makes one round: what the queue lacks, limits of power, preferences, and what would start now.
+/// Makes one round: what the queue lacks, preferences, and what would start now.
 fn plan_once(
     shared: &Shared,
     snapshot: &Arc<Snapshot>,
@@ -104,7 +103,8 @@ fn plan_once(
     let (config, now_s) = (shared.config(), now_s());
     let deadline = started + PLAN_DEADLINE;
     let queue = count_queue(shared, &config, snapshot, now_s);
-    limit_power(shared, &config, snapshot, measured);
+    let collected = measured.get(measured_values::BAG_POWER_W).map(|measured| &measured.of);
+    lock(&shared.power).see(&config, snapshot, collected);
     let mut plans = plan_methods(shared, &config, snapshot, measured, &queue, methods);
     let of_round = results(&mut plans);
     let made = plan_queue(shared, snapshot, queue, plans, deadline);
@@ -138,16 +138,6 @@ fn count_queue(shared: &Shared, config: &Config, snapshot: &Arc<Snapshot>, now_s
     Queue { usages, pending, now_s }
 }
 
-/// Takes the power of busy nodes, and puts the limits of power in force.
-fn limit_power(shared: &Shared, config: &Config, snapshot: &Snapshot, measured: &MeasuredValues) {
-    let mut power = lock(&shared.power);
-    let collected = measured.get(measured_values::BAG_POWER_W).map(|measured| &measured.of);
-    power.see(config, snapshot, collected);
-    let table = power_table(config, snapshot, &power);
-    drop(power);
-    shared.responder.set_power(snapshot, table);
-}
-
 /// Lets every method plan, and hands its preferences to the link.
 fn plan_methods(
     shared: &Shared,
@@ -170,6 +160,7 @@ fn plan_methods(
         measured,
         outlook: &shared.learned.outlook(config, snapshot, queue.now_s),
         pause_s: shared.learned.pause_s(),
+        held_s: &|array| shared.responder.array_held_s(array),
         done: &[],
         now_ms: now_ms(),
     };

@@ -66,8 +66,20 @@ impl Poll<'_> {
                     is_queue_forgotten |= !is_queue_forgotten && self.forget_queue(age);
                 }
             }
+            self.end_holds();
             let pause = Duration::from_millis(self.all.configuration.get().source.poll_ms);
             sleep_until(started + pause, stop);
+        }
+    }
+
+    /// Has slurmctld look at the jobs whose holds have ended: while nothing happens it does not.
+    fn end_holds(&self) {
+        for job in self.all.responder.ended_holds() {
+            match self.source.touch(job) {
+                Ok(()) => info!("job {job}: held as long as it may be; Slurm is to look at it"),
+                // It may have ended meanwhile.
+                Err(error) => info!("job {job}: not looked at after its hold: {error}"),
+            }
         }
     }
 

@@ -37,9 +37,7 @@ pub(super) struct Faults {
     pub twice: u32,
     /// Seconds an hour for which jobs may be held, instead of the daemon's own number.
     pub held_s: Option<u32>,
-    /// Seconds after which a limit of the administrator's holds no job.
-    pub limit_s: u32,
-    /// Percentage of answers that say that the job is to wait, every second one for a limit.
+    /// Percentage of answers that say that the job is to wait.
     pub hold: u32,
     /// Percentage of answers that are proofs of nothing.
     pub forge: u32,
@@ -86,8 +84,7 @@ fn faults(class: &str, rng: &mut Xoshiro256PlusPlus) -> Faults {
         "order" => Faults { crash_ms: 4000, power: 40, daemon_ms: 9000, order: true, ..base },
         "holds" => {
             let (hold, held_s) = (rng.random_range(40..100), Some(rng.random_range(1..6)));
-            let (limit_s, forge) = (rng.random_range(3590..3610), rng.random_range(0..60));
-            Faults { hold, held_s, limit_s, forge, ..base }
+            Faults { hold, held_s, forge: rng.random_range(0..60), ..base }
         }
         "storms" => {
             Faults { resync_ms: rng.random_range(100..3000), reload_ms: 2000, cut_ms: 4000, ..base }
@@ -104,7 +101,6 @@ fn faults(class: &str, rng: &mut Xoshiro256PlusPlus) -> Faults {
             wrong: 20,
             twice: 30,
             held_s: Some(2),
-            limit_s: 3605,
             hold: 20,
             forge: 3,
             ..base
@@ -156,12 +152,10 @@ pub(super) fn draw(seed: u64, rng: &mut Xoshiro256PlusPlus, config: &Config) -> 
         deadline_us: rng.random_range(300..3000),
         breaker: breaker(class, rng),
         ask_will_run: rng.random_bool(0.7),
-        proving: Proving { test_only: false, will_run: false, no_fit: false, verify_every: 0 },
+        proving: Proving { test_only: false, will_run: false, no_fit: false },
         input_wait_ms: 60_000,
         require_wait_ms: 0,
         hold_budget_ms: 10_000,
-        power_hold_s: None,
-        untested_release: false,
         order: faults.order,
         config: Config::default().text().into(),
         tuning: config.tuning(),

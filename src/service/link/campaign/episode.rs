@@ -2,7 +2,7 @@
 //! An episode: events at random times until it is quiet, and then the checks.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::BinaryHeap;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, bounded};
@@ -302,7 +302,7 @@ impl<'a> Episode<'a> {
         self.set_clock();
         let Some(daemon) = &self.daemon else { return };
         if self.quiet_at.is_some() {
-            daemon.responder.order.want(&[], &BTreeMap::new());
+            daemon.responder.order.want(&[]);
             return;
         }
         if self.rng.random_bool(0.2) {
@@ -316,7 +316,7 @@ impl<'a> Episode<'a> {
         ids.retain(|_| rng.random_bool(0.6));
         let deltas: Vec<(u32, i32)> =
             ids.iter().map(|id| (*id, 1000 * rng.random_range(1..9))).collect();
-        daemon.responder.order.want(&deltas, &BTreeMap::new());
+        daemon.responder.order.want(&deltas);
     }
 
     /// The administrator closes the breaker.

@@ -153,7 +153,7 @@ pub(super) fn mutate(
         && [WELCOME, CONFIG].contains(&kind)
         && let Ok((welcome, _)) = wire::Welcome::mut_from_prefix(&mut packet)
     {
-        (welcome.held_s, welcome.limit_hold_s) = (held_s, faults.limit_s);
+        welcome.held_s = held_s;
     }
     if faults.forge > 0
         && [WELCOME, CONFIG].contains(&kind)
@@ -168,7 +168,7 @@ pub(super) fn mutate(
         forge(&mut packet, rng);
     }
     if kind == ANSWER && rng.random_range(0..100) < faults.hold {
-        hold(&mut packet, rng.random_bool(0.5));
+        hold(&mut packet);
     }
     let plain = [WELCOME, CONFIG].contains(&kind);
     if plain || rng.random_range(0..1000) >= faults.wrong {
@@ -178,13 +178,13 @@ pub(super) fn mutate(
 }
 
 /// Turns an answer into "the job is to wait".
-fn hold(packet: &mut Vec<u8>, by_limit: bool) {
+fn hold(packet: &mut Vec<u8>) {
     let size = size_of::<wire::AnswerHead>();
     if let Ok((head, _)) = wire::AnswerHead::mut_from_prefix(packet) {
         head.verdict = 0;
         head.reason = Reason::Held.raw();
         head.count = 0;
-        head.flags = if by_limit { wire::PHX_A_LIMIT } else { 0 };
+        head.flags = 0;
         head.proof = 0;
         head.hdr.length = u32::try_from(size).unwrap();
         packet.truncate(size);
@@ -196,11 +196,11 @@ fn hold(packet: &mut Vec<u8>, by_limit: bool) {
 fn forge(packet: &mut Vec<u8>, rng: &mut Xoshiro256PlusPlus) {
     let cannot = rng.random_bool(0.5);
     if cannot {
-        hold(packet, false);
+        hold(packet);
     }
     if let Ok((head, _)) = wire::AnswerHead::mut_from_prefix(packet) {
         head.reason = if cannot { Reason::NoFit.raw() } else { head.reason };
-        head.flags = wire::PHX_A_PROOF | [0, wire::PHX_A_VERIFY][rng.random_range(0..2)];
+        head.flags = wire::PHX_A_PROOF;
         head.proof = rng.random_range(1..4);
         head.until = [0, u64::MAX >> 1, 1_700_000_300][rng.random_range(0..3)];
         head.not_before = head.until.min([0, 1_700_000_300][rng.random_range(0..2)]);

@@ -27,7 +27,6 @@ fn configurations() {
         "1e9",
         "inf",
         "nan",
-        "host_map = [\"n[1-131072] m[1-131072]\"]",
         "nodes = \"n[1-131072]\"",
         "[",
         "]",

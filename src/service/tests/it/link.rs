@@ -31,7 +31,7 @@ use zerocopy::FromZeros;
 
 pub struct Daemon {
     pub responder: Arc<Responder>,
-    events: Receiver<LinkEvent>,
+    pub events: Receiver<LinkEvent>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
     pub socket: PathBuf,
@@ -52,8 +52,6 @@ pub fn settings(mode: Mode) -> Settings {
         input_wait_ms: 0,
         require_wait_ms: 0,
         hold_budget_ms: 10_000,
-        power_hold_s: None,
-        untested_release: false,
         order: true,
         config: Config { mode, ..Config::default() }.text().into(),
         tuning: Config::default().tuning(),
@@ -136,7 +134,7 @@ impl Plugin {
     /// The next ORDER, while `wanted` is asked for again and again as whoever decides would.
     fn order(&mut self, desk: &OrderExchange, wanted: &[(u32, i32)]) -> wire::Order<'_> {
         until("ORDER", || {
-            desk.want(wanted, &std::collections::BTreeMap::from([(3, 7)]));
+            desk.want(wanted);
             let mut fds = [PollFd::new(self.fd.as_fd(), PollFlags::POLLIN)];
             poll(&mut fds, 100u8).unwrap() > 0
         });
@@ -157,7 +155,8 @@ impl Plugin {
                 assert_eq!((welcome.deadline_us, welcome.late_budget_ms), (2000, 1000));
                 assert_eq!((welcome.held_s, welcome.eject_openings), (620, 10));
                 let asks = wire::PHX_W_ASK_RUN_NOW | wire::PHX_W_ASK_WILL_RUN;
-                assert_eq!(welcome.flags, asks | wire::PHX_W_ORDER);
+                let watch = wire::PHX_W_ASK_RUN_NOW | wire::PHX_W_WATCH;
+                assert!([asks, watch].contains(&(welcome.flags & !wire::PHX_W_ORDER)));
             }
             other => panic!("expected WELCOME, got {other:?}"),
         }
@@ -249,6 +248,16 @@ impl Plugin {
         self.ask_in("main", cpus, gpus, bits, candidates)
     }
 
+    /// Tells that Slurm started a job on one of the candidates by itself.
+    pub fn started(&mut self, cpus: u32, bits: u32, candidates: u64) {
+        let head = wire::AskHead { watched: 1, ..ask_head("main", cpus, bits) };
+        let ask_seq = self.send(&Message::Ask(wire::Ask::new(&head, &[candidates])));
+        let mut outcome = wire::Outcome::new_zeroed();
+        (outcome.ask_seq, outcome.job_id, outcome.count) = (ask_seq, head.job_id, 1);
+        (outcome.mode, outcome.reason) = (head.mode, Reason::Shadow.raw());
+        self.send(&Message::Outcome(&outcome));
+    }
+
     fn ask_in(
         &mut self,
         partition: &str,
@@ -257,15 +266,7 @@ impl Plugin {
         bits: u32,
         candidates: u64,
     ) -> (Verdict, Reason, Vec<u32>) {
-        let mut head = wire::AskHead::new_zeroed();
-        head.job_id = 99;
-        head.array_task_id = 0xffff_fffe;
-        (head.min_nodes, head.max_nodes, head.req_nodes) = (1, 1, 1);
-        (head.min_cpus, head.num_tasks, head.cpus_per_task) = (cpus, 1, cpus);
-        head.flags = wire::PHX_ASK_MEM_TRACKED;
-        (head.mem_per_node_mb, head.max_share) = (100, 1);
-        head.partition = wire::wire_name(partition).unwrap();
-        head.node_bits = bits;
+        let mut head = ask_head(partition, cpus, bits);
         if gpus > 0 {
             head.gres_count = 1;
             head.gres[0].plugin_id = 7;
@@ -285,6 +286,16 @@ impl Plugin {
     }
 }
 
+fn ask_head(partition: &str, cpus: u32, bits: u32) -> wire::AskHead {
+    let mut head = wire::AskHead::new_zeroed();
+    (head.job_id, head.array_task_id) = (99, 0xffff_fffe);
+    (head.min_nodes, head.max_nodes, head.req_nodes) = (1, 1, 1);
+    (head.min_cpus, head.num_tasks, head.cpus_per_task) = (cpus, 1, cpus);
+    head.flags = wire::PHX_ASK_MEM_TRACKED;
+    (head.mem_per_node_mb, head.max_share) = (100, 1);
+    wire::AskHead { partition: wire::wire_name(partition).unwrap(), node_bits: bits, ..head }
+}
+
 /// Goal: deltas reach the plugin whole, their lease is renewed, and reports in
 /// parts are joined and end with the connection.
 #[test]
@@ -293,7 +304,7 @@ fn orders_go_out_and_reports_come_in() {
     let desk = &daemon.responder.order;
     let mut plugin = Plugin::connect(&daemon.socket);
     plugin.greet(4);
-    let few = [(3, 5), (9, -2)];
+    let few = [(3, 5), (9, 2)];
     let order = plugin.order(desk, &few);
     let deltas: Vec<_> = order.deltas.iter().map(|d| (d.job_id, d.delta)).collect();
     assert_eq!(deltas, few);
@@ -455,7 +466,11 @@ fn a_reload_reaches_the_plugin_and_the_next_decision() {
     let changed = Settings { generation: 2, deadline_us: 3000, ..settings(Mode::Off) };
     daemon.responder.set_settings(changed).unwrap();
     match plugin.receive() {
-        Message::Config(config) => assert_eq!((config.generation, config.deadline_us), (2, 3000)),
+        Message::Config(config) => {
+            assert_eq!((config.generation, config.deadline_us), (2, 3000));
+            let asks = wire::PHX_W_ASK_RUN_NOW | wire::PHX_W_ASK_WILL_RUN;
+            assert_eq!(config.flags & asks, 0, "where all is off nothing is asked");
+        }
         other => panic!("expected CONFIG, got {other:?}"),
     }
     assert_eq!(plugin.ask(1, 0, 2, 0b11).1, Reason::Off);
@@ -596,9 +611,6 @@ fn recorded(dir: &Path, file_bytes: u64, rounds: u32) -> Vec<PathBuf> {
             }
             if round % 20 == 10 {
                 prefer(&daemon.responder, round % 30);
-            }
-            if round % 300 == 150 {
-                crate::power::limit(&daemon.responder, u64::from(600 + round % 900));
             }
             if round % 20 == 0 {
                 let lacks = [("cpu".into(), u64::from(next(9))), ("mem".into(), 3)].into();

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Whom the daemon serves at the plugin's socket, and what it does about a mirror that is wrong.
 
-#![allow(clippy::unwrap_used, reason = "a failed expectation ends a test")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a failed expectation ends a test")]
+
+use std::time::Duration;
 
 use phalanx_config::Mode;
-use phalanx_ffi::wire::{self, Message, Verdict};
-use phalanx_mirror::Settings;
+use phalanx_ffi::wire::{self, Message, Reason, Verdict};
+use phalanx_mirror::{LinkEvent, Settings};
 use phalanx_service::link::Look;
 use zerocopy::FromZeros;
 
@@ -116,21 +118,68 @@ fn a_lasting_difference_asks_for_the_whole_state() {
     assert_eq!(daemon.responder.view().link.differing_nodes, 0);
 }
 
-/// Goal: on a version of Slurm that nobody has tested, though others of its release were, nothing
-/// is placed before it is allowed.
+/// Goal: a patch release that nobody has tested, of a known series, places; another series does
+/// not.
 #[test]
-fn an_untested_release_stays_in_shadow() {
-    let daemon = Daemon::start(Mode::Enforce);
+fn an_unknown_series_stays_in_shadow() {
+    for (version, known) in [(0x18_0b_63, true), (0x1a_0b_00, false)] {
+        let daemon = Daemon::start(Mode::Enforce);
+        let mut plugin = Plugin::connect(&daemon.socket);
+        let mut hello = hello_of("");
+        hello.slurm_version = version;
+        plugin.send(&Message::Hello(&hello));
+        assert!(matches!(plugin.receive(), Message::Welcome(_)));
+        plugin.sync(&[8, 8], &[]);
+        assert_eq!(plugin.ask(1, 0, 2, 0b11).0 == Verdict::Narrow, known);
+        assert_eq!(daemon.responder.is_shadow_only(), !known);
+    }
+}
+
+/// Flags of the WELCOME or CONFIG that comes next.
+fn told_flags(plugin: &mut Plugin) -> u32 {
+    match plugin.receive() {
+        Message::Welcome(limits) | Message::Config(limits) => limits.flags,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Goal: where nothing enforces the plugin is to wait for no answer; what it tells of a start is
+/// decided on the mirror before the start, and its outcome is that decision's.
+#[test]
+fn where_nothing_enforces_the_daemon_watches() {
+    let daemon = Daemon::start(Mode::Shadow);
     let mut plugin = Plugin::connect(&daemon.socket);
-    let mut hello = hello_of("");
-    hello.slurm_version = 0x18_0b_06;
-    plugin.send(&Message::Hello(&hello));
-    assert!(matches!(plugin.receive(), Message::Welcome(_)));
+    plugin.send(&Message::Hello(&hello_of("")));
+    let watch = wire::PHX_W_ASK_RUN_NOW | wire::PHX_W_WATCH;
+    assert_eq!(told_flags(&mut plugin) & !wire::PHX_W_ORDER, watch);
     plugin.sync(&[8, 8], &[]);
-    assert_ne!(plugin.ask(1, 0, 2, 0b11).0, Verdict::Narrow);
-    assert!(daemon.responder.is_shadow_only());
-    let allowed = Settings { generation: 2, untested_release: true, ..settings(Mode::Enforce) };
-    daemon.responder.set_settings(allowed).unwrap();
-    assert!(matches!(plugin.receive(), Message::Config(_)));
-    assert_eq!(plugin.ask(2, 0, 2, 0b11).0, Verdict::Narrow);
+    plugin.started(2, 2, 0b11);
+    plugin.job(1, 0, 8);
+    assert_eq!(plugin.ask(8, 0, 2, 0b01).1, Reason::NoFit, "the watched one got no answer");
+    let note = || daemon.events.recv_timeout(Duration::from_secs(20)).unwrap();
+    let LinkEvent::Asked(decision) = note() else { panic!("no decision") };
+    assert_eq!((decision.mode, decision.answer.placement().is_some()), (Mode::Shadow, true));
+    let outcome = std::iter::repeat_with(note).find_map(|event| match event {
+        LinkEvent::Outcome(outcome) => Some(outcome),
+        _ => None,
+    });
+    let outcome = outcome.unwrap();
+    assert_eq!((outcome.decision, outcome.reason), (decision.id, Some(Reason::Shadow)));
+    assert_eq!((outcome.rc, outcome.count), (0, 1));
+    // A drill needs answers that are waited for.
+    daemon.responder.ask_for(Duration::from_millis(600));
+    let asks = wire::PHX_W_ASK_RUN_NOW | wire::PHX_W_ASK_WILL_RUN;
+    assert_eq!(told_flags(&mut plugin) & (asks | wire::PHX_W_WATCH), asks);
+    assert_eq!(told_flags(&mut plugin) & !wire::PHX_W_ORDER, watch, "its time is over");
+    let enforce = Settings { generation: 2, ..settings(Mode::Enforce) };
+    daemon.responder.set_settings(enforce).unwrap();
+    assert_eq!(told_flags(&mut plugin) & (asks | wire::PHX_W_WATCH), asks);
+    let before = daemon.events.len();
+    plugin.started(2, 2, 0b11);
+    until("its decision", || daemon.events.len() > before + 1);
+    let decided = daemon.events.try_iter().find_map(|event| match event {
+        LinkEvent::Asked(decision) => Some(decision.mode),
+        _ => None,
+    });
+    assert_eq!(decided, Some(Mode::Shadow), "Slurm has started it already");
 }

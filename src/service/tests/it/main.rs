@@ -7,5 +7,4 @@ mod link;
 mod link_balance;
 mod link_trust;
 mod openapi;
-mod power;
 mod service;

@@ -2,7 +2,7 @@
 //! Tests of declarations, inputs and block maps.
 
 use super::*;
-use crate::locations::Caches;
+use crate::locations::List;
 use phalanx_core::snapshot::{Builder, Node};
 
 fn snapshot(state: JobState) -> Snapshot {
@@ -22,10 +22,11 @@ fn snapshot(state: JobState) -> Snapshot {
     builder.build(1, 1).unwrap()
 }
 
-fn datasets(held: &str) -> Datasets {
-    let mut caches = Caches::default();
-    caches.take(vec![("n1".into(), 1, Some(held.to_owned()))]);
-    Datasets { held: caches.of().clone(), ..Datasets::default() }
+fn datasets(names: &[&str]) -> Datasets {
+    let part = |name| format!(r#""{name}": [{{"bytes": 1, "hosts": ["n1"]}}]"#);
+    let parts: Vec<String> = names.iter().map(part).collect();
+    let list = List::parse(format!("{{{}}}", parts.join(",")).as_bytes()).unwrap();
+    Datasets { list: Arc::new(list), ..Datasets::default() }
 }
 
 /// Puts what is known of the inputs that are asked for; their number.
@@ -34,8 +35,8 @@ fn look_up(inputs: &DataInputs) -> usize {
     std::iter::from_fn(next)
         .map(|key| {
             let known = inputs.datasets().dataset(&key.declaration.datasets[0]);
-            let on = known.held.iter().flat_map(|held| held.on.keys().cloned());
-            let nodes = on.map(Some).collect();
+            let on = known.iter().flat_map(|parts| parts.iter());
+            let nodes = on.flat_map(|part| part.hosts.iter().cloned()).map(Some).collect();
             let input = Input { nodes, known: vec![known], ..Input::default() };
             inputs.put(key, input, Duration::ZERO);
         })
@@ -46,7 +47,7 @@ fn look_up(inputs: &DataInputs) -> usize {
 #[test]
 fn what_changed_of_a_dataset_is_looked_up_again() {
     let (inputs, keep) = (DataInputs::default(), Duration::from_secs(60));
-    let (pending, first) = (snapshot(JobState::Pending), datasets(r#"{"a":1,"b":1}"#));
+    let (pending, first) = (snapshot(JobState::Pending), datasets(&["a", "b"]));
     inputs.observe(&pending, keep);
     assert_eq!(look_up(&inputs), 0, "no verdict before the first look");
     assert!(inputs.set_datasets(first.clone(), DatasetsStatus::default()), "jobs name some");
@@ -58,9 +59,9 @@ fn what_changed_of_a_dataset_is_looked_up_again() {
     };
     inputs.observe(&pending, keep);
     assert_eq!((look_up(&inputs), planned(1), planned(2)), (0, true, true));
-    let mut held = first.held.clone();
-    held.remove("b");
-    let second = Datasets { held, ..first };
+    let mut list = List::clone(&first.list);
+    list.of.remove("b");
+    let second = Datasets { list: Arc::new(list), ..first };
     inputs.set_datasets(second, DatasetsStatus::default());
     assert_eq!((planned(1), planned(2)), (true, false));
     inputs.observe(&pending, keep);
@@ -71,16 +72,15 @@ fn what_changed_of_a_dataset_is_looked_up_again() {
 #[test]
 fn starts_on_nodes_without_the_data_are_misses() {
     let (inputs, keep) = (DataInputs::default(), Duration::from_secs(60));
-    inputs.set_datasets(datasets(r#"{"a":1}"#), DatasetsStatus::default());
+    inputs.set_datasets(datasets(&["a"]), DatasetsStatus::default());
     inputs.observe(&snapshot(JobState::Pending), keep);
     look_up(&inputs);
     inputs.began(1, &["n1".into(), "n2".into()]);
     inputs.began(3, &["n1".into()]);
     inputs.observe(&snapshot(JobState::Running), keep);
     inputs.observe(&snapshot(JobState::Running), keep);
-    let starts = inputs.dataset_starts();
+    let starts = inputs.dataset_counts();
     assert_eq!((starts.hits, starts.misses), (0, 2));
-    assert_eq!(starts.missed_on, BTreeMap::from([("n1".into(), 1), ("n2".into(), 1)]));
     assert_eq!(inputs.job(1).unwrap().missed, Some(vec!["n2".into()]));
     assert!(inputs.job(3).is_none());
 }
