@@ -25,15 +25,14 @@ pub struct Access {
 }
 
 impl Access {
-    /// `conf_dirs` and `rules` are those of the command line.
+    /// `conf_dirs` are those of the command line.
     ///
     /// # Errors
     /// [`Exit::Usage`] for what was typed and for configuration files, else [`Exit::Negative`].
-    pub fn open(global: &Global, conf_dirs: &[PathBuf], rules: &[String]) -> Result<Self, Failure> {
-        let config = config(global, conf_dirs, rules)?;
+    pub fn open(global: &Global, conf_dirs: &[PathBuf]) -> Result<Self, Failure> {
+        let config = config(global, conf_dirs)?;
         let nodes = node_names();
-        let map = HostMap::new(&config.host_map, nodes.as_deref().unwrap_or_default());
-        let map = map.map_err(failure)?;
+        let map = HostMap::new(nodes.as_deref().unwrap_or_default());
         Ok(Self { hdfs: Hdfs::of_caller(&config).map_err(failure)?, user: user()?, map, nodes })
     }
 
@@ -66,7 +65,7 @@ pub fn failure(error: HdfsError) -> Failure {
 }
 
 /// The section `[hdfs]`, with the options of the command line.
-fn config(global: &Global, conf_dirs: &[PathBuf], rules: &[String]) -> Result<HdfsConfig, Failure> {
+fn config(global: &Global, conf_dirs: &[PathBuf]) -> Result<HdfsConfig, Failure> {
     let mut config = global.given_config()?.unwrap_or_else(default_config).hdfs;
     let variable = std::env::var_os("HADOOP_CONF_DIR").filter(|dir| !dir.is_empty());
     if !conf_dirs.is_empty() {
@@ -74,8 +73,6 @@ fn config(global: &Global, conf_dirs: &[PathBuf], rules: &[String]) -> Result<Hd
     } else if let Some(dir) = variable {
         config.conf_dirs = vec![dir.into()];
     }
-    // The last rule for a name holds.
-    config.host_map.extend_from_slice(rules);
     Ok(config)
 }
 

@@ -26,8 +26,8 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-pub use commands::simulate;
 use commands::{Cli, Command};
+pub use commands::{simulate, solve};
 pub use exit::{Exit, Failure};
 pub use global::Global;
 pub use outcome::Outcome;

@@ -3,6 +3,7 @@
 //! that a finding can say which line to change. libslurm ends the process on a file that it cannot
 //! use, which is just when somebody asks the doctor.
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -262,6 +263,40 @@ impl SlurmConf {
             Some((one, names.into_iter().find(is)?))
         });
         Ok(unknown.collect())
+    }
+
+    /// Returns a sentence for each node or partition that is named again, and the place of that:
+    /// Slurm's parser takes it, slurmctld does not start.
+    pub fn repeated(&self) -> Vec<(String, String)> {
+        let (mut out, mut room) = (Vec::new(), TEXT_NAMES_MAX);
+        for (key, what) in [("nodename", "node"), ("partitionname", "partition")] {
+            let mut first: HashMap<String, &str> = HashMap::new();
+            let all = self.records(key, &mut |names, place, _| {
+                let names = match what {
+                    "node" => hostlist::expand_within(names, &mut room)
+                        .map_err(|error| format!("NodeName: {error}"))?,
+                    _ => vec![names.to_owned()],
+                };
+                let mut again = names.into_iter().filter_map(|name| match first.entry(name) {
+                    Entry::Vacant(free) => {
+                        free.insert(place);
+                        None
+                    }
+                    Entry::Occupied(before) => Some(format!(
+                        "{what} {} is named twice, first at {}",
+                        before.key(),
+                        before.get()
+                    )),
+                });
+                out.extend(again.next().map(|sentence| (sentence, place.to_owned())));
+                // Those behind the first of a line are noted all the same.
+                again.for_each(drop);
+                Ok(())
+            });
+            // What cannot be read was refused when the file was.
+            debug_assert!(all.is_ok());
+        }
+        out
     }
 
     /// Returns the resources of each node, in Slurm's order.

@@ -65,7 +65,7 @@ mod plan;
 mod record;
 mod report;
 pub mod simulate;
-mod solve;
+pub mod solve;
 mod status;
 
 use std::ffi::OsString;

@@ -77,9 +77,6 @@ pub fn input(data: &DataNote) -> Vec<(&'static str, String)> {
     if !data.holders.is_empty() {
         list.push(("Held by", clean(&data.holders)));
     }
-    if data.evictions > 0 {
-        list.push(("Evictions", format!("{} from nodes' caches", data.evictions)));
-    }
     match data.missed.as_deref() {
         Some("") => list.push(("At the start", "each node of the job held it".to_owned())),
         Some(nodes) => list.push(("At the start", format!("not held by {}", clean(nodes)))),
@@ -148,8 +145,12 @@ fn bag(note: &BagNote) -> Vec<(&'static str, String)> {
         ));
     }
     let loss = if bag.loss { ", below its energy cost" } else { "" };
-    list.push(("Worth", format!("{} a task{loss}", fraction(bag.price))));
-    list.push(("Plan's profit", format!("{} per hour", fraction_or_dash(note.profit_per_hour))));
+    let worth = bag.price.map(|price| format!("{} a task{loss}", fraction(price)));
+    list.push(("Worth", worth.unwrap_or_else(|| "no price: energy only breaks ties".to_owned())));
+    if note.profit_per_hour.is_some() {
+        let profit = fraction_or_dash(note.profit_per_hour);
+        list.push(("Plan's profit", format!("{profit} per hour")));
+    }
     list
 }
 

@@ -79,11 +79,6 @@ pub fn start(at_ms: [u64; 2]) -> String {
     format!("{middle}, nine in ten by {end}")
 }
 
-/// Hours, minutes and seconds of unix milliseconds in local time.
-pub fn clock(ms: u64) -> String {
-    time_in(ms, &TimeZone::system(), "%H:%M:%S")
-}
-
 fn time_in(ms: u64, zone: &TimeZone, format: &str) -> String {
     i64::try_from(ms).ok().and_then(|ms| Timestamp::from_millisecond(ms).ok()).map_or_else(
         || format!("{ms} ms"),

@@ -2,6 +2,7 @@
 //! `phalanx advise`: what users could ask for instead, and what sites could set.
 
 mod render;
+pub mod search;
 mod slurm_conf;
 #[cfg(test)]
 mod tests;

@@ -1,42 +1,50 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! `phalanx advise slurm.conf`: settings of backfill that would have shortened waits.
+//! `phalanx advise slurm.conf`: settings of Slurm that would have shortened waits.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use jiff::tz::TimeZone;
 use serde::Serialize;
 
-use crate::commands::simulate::{each, figures_text, rules};
+use super::search::{self, Loads, Ratios, Run, Setting};
+use crate::commands::report::doubt;
+use crate::commands::simulate::{figures_text, rules};
 use crate::exit::Failure;
 use crate::global::Global;
 use crate::outcome::{Outcome, note_left_out};
 use crate::site;
 use crate::slurm_conf::SlurmConf as Conf;
+use crate::text::units::seconds;
 use crate::text::{heading, table_of, wrapped};
-use phalanx_config::Config;
 use phalanx_core::problem::InputError;
+use phalanx_sim::input;
 use phalanx_sim::metrics::{Figures, span};
-use phalanx_sim::nodes::load::figures;
-use phalanx_sim::nodes::{NodeLoad, Setup, accounted::read_sacct, engine};
-use phalanx_sim::policy::SLURM;
-use phalanx_sim::pool::Schedule;
-use phalanx_sim::slurm::{Parameters, Rules};
-use phalanx_sim::{card, input};
+use phalanx_sim::nodes::NodeLoad;
+use phalanx_sim::nodes::accounted::Accounting;
+use phalanx_sim::nodes::load::happened;
 
-/// Share of the jobs, the oldest, on which a setting is chosen, percent.
+/// Share of the jobs, the oldest, on which settings are chosen, percent.
 const CHOSEN_ON: usize = 60;
-/// Arrivals of the rest, closer together and farther apart, percent.
+/// Jobs of each of the two parts that are simulated at most, those beside the cut.
+const JOBS_MAX: usize = 10_000;
+/// Arrivals, closer together and farther apart, percent.
 const SHIFTS: [i64; 5] = [94, 97, 100, 103, 106];
-/// Ratio below which waits have to come for a change to be advised.
-const GAIN: f64 = 0.95;
-/// Ratio up to which 95th percentile, longest wait and wait by node-hours may grow.
-const HARM: f64 = 1.1;
+/// Settings that are run with all these arrivals.
+const FINALISTS: usize = 6;
+/// Score below which a setting is worth a change.
+const GAIN: f64 = 0.97;
+/// The largest ratio that the waits of a class, by node-hours, or the longest may come to, by line.
+const LINES: [(&str, f64); 3] = [("safest", 1.02), ("middle", 1.10), ("shortest", f64::INFINITY)];
+/// Ratio by which waits may be longer still on the jobs that a setting was not chosen on.
+const SLACK: f64 = 0.05;
 
-/// Show the SchedulerParameters that would have shortened waits on this cluster
+/// Show the lines of slurm.conf that would have shortened waits on this cluster
 ///
-/// Jobs of the accounting are simulated under Slurm's own rules with few settings of backfill. One
-/// is chosen on the first 60 % of the jobs, and shown on the rest, whose arrivals are also drawn
-/// together and apart by up to 6 %. Nothing is changed, and no daemon is needed.
+/// Jobs of the accounting are simulated under Slurm's own rules: with pairs of how many jobs of a
+/// partition get reservations and from which age on, then with other intervals of backfill and with
+/// a Weight by kind of node. Three lines are chosen on the first 60 % of the jobs, and judged on
+/// the rest, whose arrivals are also drawn together and apart by up to 6 %. Nothing is changed, and
+/// no daemon is needed. A month takes minutes.
 #[derive(clap::Args, Debug)]
 pub struct SlurmConf {
     /// Accounting: the output of sacct --parsable2 (plain, .gz or .zst; - is standard input)
@@ -48,53 +56,42 @@ pub struct SlurmConf {
 }
 
 /// Output of `--json`.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 struct Report {
     /// The line for slurm.conf; absent where nothing is better.
     line: Option<String>,
-    /// Settings with ratios of their waits to those of today's, on the first jobs.
-    tried: Vec<Tried>,
+    /// The lines that give nodes a Weight, where that is part of it.
+    weights: Vec<String>,
+    /// The safest, the middle and the shortest line, those that differ.
+    lines: Vec<Line>,
+    /// Settings with ratios of their waits to those of today's, on the first jobs, best first.
+    tried: Vec<Ratios>,
     /// The setting that was chosen there, and today's, on the rest.
     then: Option<Figures>,
     now: Figures,
     /// Least and largest ratio of the mean waits over the shifts of the rest.
     spread: Option<[f64; 2]>,
+    /// Why simulated Slurm may not be this cluster's, if so.
+    doubt: Option<String>,
+    /// Jobs that it was chosen on, and judged on.
+    jobs: [usize; 2],
     /// Verdict in a sentence.
     sentence: String,
 }
 
-/// Ratios of waits under a setting to those under today's.
+/// A line of the three.
 #[derive(Debug, Clone, Serialize)]
-struct Tried {
-    /// Setting, as in SchedulerParameters.
-    setting: String,
-    wait_mean: f64,
-    wait_by_work: f64,
-    wait_p95: f64,
-    wait_max: f64,
-}
-
-impl Tried {
-    fn new(setting: &str, now: &Figures, then: &Figures) -> Self {
-        // A second more on both sides: nobody notices, and nothing is divided by 0.
-        let ratio = |of: fn(&Figures) -> Option<f64>| {
-            (of(then).unwrap_or(0.0) + 1.0) / (of(now).unwrap_or(0.0) + 1.0)
-        };
-        #[allow(clippy::cast_precision_loss)] // seconds stay below 2^53
-        let whole = |seconds: Option<i64>| seconds.map_or(0.0, |seconds| seconds as f64) + 1.0;
-        Self {
-            setting: setting.to_owned(),
-            wait_mean: ratio(|of| of.wait_mean_s),
-            wait_by_work: ratio(|of| of.card.as_ref()?.wait_by_work_s),
-            wait_p95: whole(then.wait_p95_s) / whole(now.wait_p95_s),
-            wait_max: whole(then.wait_max_s) / whole(now.wait_max_s),
-        }
-    }
-
-    fn is_better(&self) -> bool {
-        let harm = [self.wait_by_work, self.wait_p95, self.wait_max];
-        self.wait_mean < GAIN && harm.iter().all(|ratio| *ratio <= HARM)
-    }
+struct Line {
+    name: String,
+    /// The line of SchedulerParameters.
+    line: String,
+    weights: Vec<String>,
+    /// On the jobs that it was not chosen on, beside today's.
+    rest: Ratios,
+    /// Whether these are better off as well.
+    holds: bool,
+    /// Sentences on who pays for it.
+    costs: Vec<String>,
 }
 
 impl SlurmConf {
@@ -102,156 +99,255 @@ impl SlurmConf {
         let site = site::of_conf(&self.slurm_conf)?;
         let now = rules::rules(None, Some(&self.slurm_conf))?.parameters;
         let name = input::shown(&self.sacct);
-        let load = read_sacct(input::open(&self.sacct)?, &TimeZone::system(), &site)
-            .map_err(|error| Failure::usage_line(InputError::new(&name, error)))?;
-        note_left_out(&name, &load.left_out);
-        let (first, rest) = parts(&load);
-        let grid = grid(&now, first.jobs.iter().map(|job| job.limit_s).max().unwrap_or(0));
-        let found = under(&first, &grid)?;
-        let today = found.first().cloned().unwrap_or_default();
-        let named = grid.iter().zip(&found).skip(1);
-        let tried: Vec<Tried> =
-            named.map(|((setting, _), of)| Tried::new(setting, &today, of)).collect();
-        let best = tried.iter().filter(|tried| tried.is_better());
-        let best = best.min_by(|a, b| a.wait_mean.total_cmp(&b.wait_mean)).cloned();
-        let pair: Vec<(String, Parameters)> = grid
-            .into_iter()
-            .enumerate()
-            .filter(|(at, (of, _))| *at == 0 || best.as_ref().is_some_and(|b| b.setting == *of))
-            .map(|(_, of)| of)
-            .collect();
-        let mut report = Report {
-            line: None,
-            tried,
-            then: None,
-            now: Figures::default(),
-            spread: None,
-            sentence: "Leave SchedulerParameters as it is: no setting shortens waits on the first \
-                       60 % of the jobs without making others longer."
-                .to_owned(),
-        };
-        let mut ratios = Vec::new();
-        for percent in SHIFTS.into_iter().filter(|at| best.is_some() || *at == 100) {
-            let mut both = under(&shifted(&rest, percent), &pair)?.into_iter();
-            let (Some(now), then) = (both.next(), both.next()) else { continue };
-            ratios.extend(then.iter().map(|then| Tried::new("", &now, then).wait_mean));
-            if percent == 100 {
-                (report.now, report.then) = (now, then);
-            }
-        }
-        if let (Some(best), Some(then)) = (best, &report.then) {
-            let on_rest = Tried::new(&best.setting, &report.now, then);
-            let low = ratios.iter().copied().fold(f64::INFINITY, f64::min);
-            let high = ratios.iter().copied().fold(0.0, f64::max);
-            report.spread = Some([low, high]);
-            let holds = on_rest.is_better() && high < 1.0;
-            report.line = holds.then(|| line(&self.slurm_conf, &best.setting)).transpose()?;
-            report.sentence = format!(
-                "{}: mean wait {} with {}, {} without; {:.2} to {:.2} times with arrivals shifted.",
-                if holds {
-                    "Set it"
-                } else {
-                    "Leave it: what the first jobs gain, the rest do not"
-                },
-                span(then.wait_mean_s.unwrap_or(0.0)),
-                best.setting,
-                span(report.now.wait_mean_s.unwrap_or(0.0)),
-                low,
-                high
-            );
-        }
+        let failed = |error| Failure::usage_line(InputError::new(&name, error));
+        let accounting =
+            Accounting::read(input::open(&self.sacct)?, &TimeZone::system()).map_err(failed)?;
+        let (first, rest) = accounting.split(CHOSEN_ON);
+        let first = accounting.latest(&first, JOBS_MAX);
+        let rest = accounting.earliest(&rest, JOBS_MAX);
+        let first = accounting.load(&site, &first).map_err(failed)?;
+        let rest = accounting.load(&site, &rest).map_err(failed)?;
+        note_left_out(&name, &first.left_out);
+        let report = self.report(&first, &rest, &now)?;
         global.show(&report, text)
+    }
+
+    fn report(
+        &self,
+        first: &NodeLoad,
+        rest: &NodeLoad,
+        now: &phalanx_sim::slurm::Parameters,
+    ) -> Result<Report, Failure> {
+        let all = [Loads::new(first.clone())];
+        let (mut tried, today) = search::search(&all, now)?;
+        tried.sort_by(|a, b| a.1.score.total_cmp(&b.1.score));
+        let mut report = Report {
+            jobs: [first.jobs.len(), rest.jobs.len()],
+            doubt: today.first().and_then(|of| self.doubt(&all, of)),
+            ..Report::default()
+        };
+        let finalists: Vec<Setting> = std::iter::once(Setting::now(now))
+            .chain(finalists(&tried).into_iter().cloned())
+            .collect();
+        let runs = under(first, &finalists)?;
+        let judged = judged(&finalists, &runs);
+        let chosen = lines(&judged);
+        let chosen: Vec<(&str, Setting)> =
+            chosen.into_iter().map(|(name, of)| (name, of.clone())).collect();
+        let mut settings = vec![Setting::now(now)];
+        settings.extend(chosen.iter().map(|(_, setting)| setting.clone()));
+        let runs = under(rest, &settings)?;
+        let as_is = runs.first().cloned().unwrap_or_default();
+        for ((name, setting), own) in chosen.iter().zip(runs.iter().skip(1)) {
+            report.lines.push(self.line(name, setting, rest, &as_is, own)?);
+        }
+        let middle = SHIFTS.len() / 2;
+        report.now = as_is.get(middle).map(|of| of.figures.clone()).unwrap_or_default();
+        report.tried = tried.into_iter().map(|(_, ratios)| ratios).collect();
+        report.choose(&chosen, &runs, middle);
+        Ok(report)
+    }
+
+    /// Why the Slurm that is simulated may not be this cluster's.
+    fn doubt(&self, all: &[Loads], today: &Run) -> Option<String> {
+        let Loads { load, pool, .. } = all.first()?;
+        let config = phalanx_config::Config::default();
+        let setup = phalanx_sim::nodes::Setup::of(
+            &phalanx_sim::policy::SLURM,
+            &config.tuning(),
+            &config.gang_settings(),
+            &phalanx_sim::slurm::Rules::default(),
+        );
+        let mut was = [happened(load, pool, &setup)];
+        phalanx_sim::card::fill(pool, &mut was, 0);
+        let [(was, _)] = was;
+        doubt(pool, &was, &today.figures)
+    }
+
+    fn line(
+        &self,
+        name: &str,
+        setting: &Setting,
+        rest: &NodeLoad,
+        now: &[Run],
+        then: &[Run],
+    ) -> Result<Line, Failure> {
+        let ratios = Ratios::new(&setting.name(), now, then);
+        let bound = LINES.iter().find(|(own, _)| name.starts_with(own)).map_or(1.0, |(_, of)| *of);
+        let holds = ratios.score < 1.0 && ratios.wait_mean < 1.0 && ratios.worst <= bound + SLACK;
+        Ok(Line {
+            name: name.to_owned(),
+            line: line(&self.slurm_conf, &setting.words())?,
+            weights: if setting.weights { search::weight_lines(rest) } else { Vec::new() },
+            costs: costs(setting, &ratios),
+            rest: ratios,
+            holds,
+        })
     }
 }
 
-/// The first jobs, and the rest.
-fn parts(load: &NodeLoad) -> (NodeLoad, NodeLoad) {
-    let (mut first, mut rest) = (load.clone(), load.clone());
-    let count = load.jobs.len() * CHOSEN_ON / 100;
-    first.jobs.truncate(count);
-    rest.jobs.drain(..count);
-    rest.begin_s = rest.jobs.first().map_or(load.begin_s, |job| job.job.submit_s);
-    (first, rest)
+impl Report {
+    /// Chooses the middle line if it holds on the rest, else the safest that does.
+    fn choose(&mut self, chosen: &[(&str, Setting)], runs: &[Vec<Run>], middle: usize) {
+        let is = |line: &&Line, name: &str| line.holds && line.name.contains(name);
+        let found = ["middle", "safest"]
+            .iter()
+            .find_map(|name| self.lines.iter().position(|line| is(&line, name)));
+        let (now, then) = (runs.first(), found.and_then(|at| runs.get(at + 1)));
+        let (Some(at), Some(now), Some(then)) = (found, now, then) else {
+            let why = match (self.lines.is_empty(), chosen.is_empty()) {
+                (false, false) => "what the first jobs gain, the rest do not without harm",
+                _ => "no setting shortens waits on the first jobs without making others longer",
+            };
+            self.sentence = format!("Leave slurm.conf as it is: {why}.");
+            return;
+        };
+        let wait = |of: &Run| of.figures.wait_mean_s.unwrap_or(0.0) + 1.0;
+        let ratios = now.iter().zip(then).map(|(now, then)| wait(then) / wait(now));
+        let [low, high] = ratios.fold([f64::INFINITY, 0.0], |[low, high]: [f64; 2], ratio| {
+            [low.min(ratio), high.max(ratio)]
+        });
+        self.spread = Some([low, high]);
+        self.then = then.get(middle).map(|of| of.figures.clone());
+        if let Some(line) = self.lines.get(at) {
+            (self.line, self.weights) = (Some(line.line.clone()), line.weights.clone());
+            let mean = |of: &Figures| span(of.wait_mean_s.unwrap_or(0.0));
+            self.sentence = format!(
+                "Set it: mean wait {} with {}, {} without; {low:.2} to {high:.2} times with \
+                 arrivals shifted; nobody waits longer by more than {:.0} %.",
+                self.then.as_ref().map(mean).unwrap_or_default(),
+                line.rest.setting,
+                mean(&self.now),
+                (line.rest.worst - 1.0).max(0.0) * 100.0,
+            );
+        }
+    }
+}
+
+/// The settings that may become a line: the best ones within each bound.
+fn finalists(tried: &[(Setting, Ratios)]) -> Vec<&Setting> {
+    let mut found: Vec<&Setting> = Vec::new();
+    for (_, most) in LINES {
+        let own = tried.iter().filter(|(_, of)| of.score < GAIN && of.worst <= most);
+        for (setting, _) in own.take(FINALISTS / LINES.len()) {
+            if !found.contains(&setting) {
+                found.push(setting);
+            }
+        }
+    }
+    found
+}
+
+/// Settings with their ratios over all shifts.
+fn judged<'a>(settings: &'a [Setting], runs: &[Vec<Run>]) -> Vec<(&'a Setting, Ratios)> {
+    let now = runs.first().map_or(&[][..], Vec::as_slice);
+    let each = settings.iter().zip(runs).skip(1);
+    each.map(|(setting, runs)| (setting, Ratios::new(&setting.name(), now, runs))).collect()
+}
+
+/// The best setting within each bound, named once.
+fn lines<'a>(judged: &[(&'a Setting, Ratios)]) -> Vec<(&'static str, &'a Setting)> {
+    let mut found: Vec<(&'static str, &'a Setting)> = Vec::new();
+    for (name, most) in LINES {
+        let own = judged.iter().filter(|(_, of)| of.score < GAIN && of.worst <= most);
+        let Some((setting, _)) = own.min_by(|a, b| a.1.score.total_cmp(&b.1.score)) else {
+            continue;
+        };
+        match found.iter_mut().find(|(_, own)| own == setting) {
+            Some((own, _)) if *own == "safest" && name == "middle" => *own = "safest and middle",
+            Some((own, _)) if *own == "safest and middle" => *own = "safest, middle and shortest",
+            Some((own, _)) => *own = "middle and shortest",
+            None => found.push((name, *setting)),
+        }
+    }
+    found
+}
+
+/// Returns a sentence for each cost of a setting.
+fn costs(setting: &Setting, ratios: &Ratios) -> Vec<String> {
+    let mut found = Vec::new();
+    if ratios.worst > 1.02 {
+        found.push(format!("{} is {:.2} times as long", ratios.worst_of, ratios.worst));
+    }
+    let value = |key: &str| setting.words.iter().find(|(own, _)| *own == key).map(|(_, of)| *of);
+    if let Some(age_s) = value("bf_min_age_reserve").filter(|age_s| *age_s > 0) {
+        found.push(format!(
+            "a wide job younger than {} has no planned start in squeue --start; phalanx explain \
+             has one",
+            seconds(age_s.unsigned_abs())
+        ));
+    }
+    if let Some(count) = value("bf_job_part_count_reserve").filter(|count| *count > 0) {
+        found.push(format!("only {count} of a partition's jobs have nodes reserved at a time"));
+    }
+    if value("bf_window").is_some() {
+        found.push("a longer window makes each pass of backfill look at more".to_owned());
+    }
+    found
 }
 
 /// Jobs whose arrivals are so many percent of the time apart.
 fn shifted(load: &NodeLoad, percent: i64) -> NodeLoad {
     let mut load = load.clone();
-    for job in &mut load.jobs {
+    for job in load.jobs.iter_mut().filter(|job| job.held.is_none()) {
         let since_s = job.job.submit_s.saturating_sub(load.begin_s);
         job.job.submit_s = load.begin_s.saturating_add(since_s.saturating_mul(percent) / 100);
     }
     load
 }
 
-/// Today's settings, and each that is tried.
-fn grid(now: &Parameters, longest_s: u64) -> Vec<(String, Parameters)> {
-    let mut found = vec![("as it is".to_owned(), now.clone())];
-    let mut add = |key: &str, value: i64, set: &dyn Fn(&mut Parameters)| {
-        let mut other = now.clone();
-        set(&mut other);
-        if other != *now {
-            found.push((format!("{key}={value}"), other));
-        }
-    };
-    for count in [0, 1, 3, 10] {
-        let set = |of: &mut Parameters| of.bf_job_part_count_reserve = count;
-        add("bf_job_part_count_reserve", i64::try_from(count).unwrap_or(0), &set);
-    }
-    for seconds in [0, 1800, 14_400] {
-        add("bf_min_age_reserve", seconds, &|of| of.bf_min_age_reserve_s = seconds);
-    }
-    for seconds in [10, 120] {
-        add("bf_interval", seconds, &|of| of.bf_interval_s = of.bf_interval_s.and(Some(seconds)));
-    }
-    let longest_s = i64::try_from(longest_s).unwrap_or(i64::MAX);
-    if longest_s > now.bf_window_s {
-        add("bf_window", longest_s / 60, &|of| of.bf_window_s = longest_s / 60 * 60);
-    }
-    found
+/// Runs with all shifts of the arrivals.
+fn under(load: &NodeLoad, settings: &[Setting]) -> Result<Vec<Vec<Run>>, Failure> {
+    let loads: Vec<Loads> =
+        SHIFTS.iter().map(|percent| Loads::new(shifted(load, *percent))).collect();
+    search::under(&loads, settings)
 }
 
-/// The figures of Slurm under each of these, each compared with the first.
-fn under(load: &NodeLoad, settings: &[(String, Parameters)]) -> Result<Vec<Figures>, Failure> {
-    let pool = load.workload();
-    let config = Config::default();
-    let found = each(None, settings, load.jobs.len(), |(name, parameters), progress| {
-        let rules = Rules { parameters: parameters.clone(), ..Rules::default() };
-        let setup = Setup::of(&SLURM, &config.tuning(), &config.gang_settings(), &rules);
-        Ok(figures(name, &pool, &engine::run(load, &setup, None, progress)?))
-    });
-    let found: Result<Vec<(Figures, Schedule)>, String> = found.into_iter().collect();
-    let mut found = found.map_err(Failure::usage_line)?;
-    card::fill(&pool, &mut found, 0);
-    Ok(found.into_iter().map(|(figures, _)| figures).collect())
-}
-
-/// The line of slurm.conf with a setting instead of its own.
-fn line(conf: &std::path::Path, setting: &str) -> Result<String, Failure> {
+/// The line of slurm.conf with these settings instead of its own.
+fn line(conf: &Path, settings: &[String]) -> Result<String, Failure> {
     let conf = Conf::read(conf).map_err(Failure::usage_line)?;
     let now = conf.get("SchedulerParameters").map_or("", |(value, _)| value);
     let key = |word: &str| word.split('=').next().unwrap_or_default().trim().to_lowercase();
-    let kept = now.split(',').filter(|word| !word.is_empty() && key(word) != key(setting));
-    let words: Vec<&str> = kept.chain([setting]).collect();
+    let is_new = |word: &str| settings.iter().any(|of| key(of) == key(word));
+    let kept = now.split(',').filter(|word| !word.is_empty() && !is_new(word));
+    let words: Vec<&str> = kept.chain(settings.iter().map(String::as_str)).collect();
     Ok(format!("SchedulerParameters={}", words.join(",")))
 }
 
 fn text(report: &Report) -> String {
     let mut out = wrapped(&report.sentence, "");
-    if let Some(line) = &report.line {
-        out.push_str(&format!("\n{line}\n"));
+    if let Some(doubt) = &report.doubt {
+        out.push_str(&wrapped(&format!("Take it with care: {doubt}"), ""));
     }
-    heading(&mut out, "The last 40 % of the jobs");
+    let lines = report.line.iter().chain(&report.weights);
+    lines.for_each(|line| out.push_str(&format!("\n{line}\n")));
+    let [first, rest] = report.jobs;
+    heading(&mut out, &format!("Chosen on {first} jobs, as ratios on {rest} later ones"));
+    let ratio = |value: f64| format!("{value:.2}");
+    table_of(&report.lines)
+        .left("Line", |of| of.name.clone())
+        .left("Setting", |of| of.rest.setting.clone())
+        .right("Mean wait", move |of| ratio(of.rest.wait_mean))
+        .right("By node-hours", move |of| ratio(of.rest.wait_by_work))
+        .right("Ten longest", move |of| ratio(of.rest.wait_longest))
+        .right("Worst", move |of| ratio(of.rest.worst))
+        .add_to(&mut out);
+    for line in report.lines.iter().filter(|line| !line.costs.is_empty()) {
+        let costs = format!("The {} line costs: {}.", line.name, line.costs.join("; "));
+        out.push_str(&wrapped(&costs, ""));
+    }
+    heading(&mut out, "These later jobs");
     let columns: Vec<&Figures> = [&report.now].into_iter().chain(&report.then).collect();
     out.push_str(&figures_text(&columns, &[]));
-    heading(&mut out, "Tried on the first 60 %: ratios to the settings as they are");
-    let ratio = |value: f64| format!("{value:.2}");
+    heading(&mut out, "Tried on the first jobs: ratios to the settings as they are");
     table_of(&report.tried)
         .left("Setting", |of| of.setting.clone())
-        .right("Mean wait", |of| ratio(of.wait_mean))
-        .right("By node-hours", |of| ratio(of.wait_by_work))
-        .right("95 %", |of| ratio(of.wait_p95))
-        .right("Longest", |of| ratio(of.wait_max))
+        .right("Score", move |of| ratio(of.score))
+        .right("Mean wait", move |of| ratio(of.wait_mean))
+        .right("By node-hours", move |of| ratio(of.wait_by_work))
+        .right("95 %", move |of| ratio(of.wait_p95))
+        .right("Ten longest", move |of| ratio(of.wait_longest))
+        .right("Worst", move |of| ratio(of.worst))
         .add_to(&mut out);
     out
 }
@@ -259,32 +355,34 @@ fn text(report: &Report) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use phalanx_sim::slurm::Parameters;
 
-    #[test]
-    fn the_grid_has_what_differs_from_today() {
-        let of = |now: &Parameters, longest_s| {
-            let grid = grid(now, longest_s);
-            grid.into_iter().map(|(name, _)| name).collect::<Vec<_>>()
-        };
-        let names = of(&Parameters::default(), 604_800);
-        assert_eq!((names[0].as_str(), names.len()), ("as it is", 9), "{names:?}");
-        assert!(names.contains(&"bf_window=10080".to_owned()), "{names:?}");
-        let one = Parameters { bf_job_part_count_reserve: 1, ..Parameters::default() };
-        let names = of(&one, 60);
-        assert!(names.contains(&"bf_job_part_count_reserve=0".to_owned()), "{names:?}");
-        assert!(!names.iter().any(|name| name.starts_with("bf_window")), "{names:?}");
+    fn setting(age_s: i64) -> Setting {
+        let words = vec![("bf_min_age_reserve", age_s)];
+        Setting { words, ..Setting::now(&Parameters::default()) }
     }
 
     #[test]
-    fn who_gains_at_the_cost_of_others_is_not_better() {
-        let of = |wait_mean, wait_max| Tried {
-            setting: String::new(),
-            wait_mean,
-            wait_by_work: 1.0,
-            wait_p95: 1.0,
-            wait_max,
+    fn three_lines_are_named_once() {
+        let of = |score, worst| Ratios { score, worst, ..Ratios::default() };
+        let settings = [setting(1), setting(2), setting(3)];
+        let judged = |each: [(f64, f64); 3]| -> Vec<(&Setting, Ratios)> {
+            settings.iter().zip(each).map(|(own, (score, worst))| (own, of(score, worst))).collect()
         };
-        assert!(of(0.9, 1.1).is_better());
-        assert!(!of(0.9, 1.2).is_better() && !of(0.96, 1.0).is_better());
+        let names = |each| -> Vec<&str> {
+            lines(&judged(each)).into_iter().map(|(name, _)| name).collect()
+        };
+        let differ = [(0.9, 1.0), (0.8, 1.08), (0.5, 1.4)];
+        assert_eq!(names(differ), ["safest", "middle", "shortest"]);
+        assert_eq!(names([(0.9, 1.0), (0.95, 1.0), (0.5, 1.4)]), ["safest and middle", "shortest"]);
+        assert_eq!(names([(0.9, 1.0), (1.1, 1.0), (1.5, 1.4)]), ["safest, middle and shortest"]);
+        assert_eq!(names([(0.99, 1.0), (0.98, 1.0), (1.5, 1.4)]), [""; 0], "too little");
+    }
+
+    #[test]
+    fn a_cost_is_said() {
+        let said = costs(&setting(14_400), &Ratios { worst: 1.0, ..Ratios::default() });
+        assert_eq!(said.len(), 1);
+        assert!(said[0].contains("04:00:00 has no planned start in squeue --start"), "{said:?}");
     }
 }

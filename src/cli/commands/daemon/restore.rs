@@ -14,7 +14,6 @@ use crate::commands::doctor;
 use crate::exit::{EXIT_CODES, Exit, Failure};
 use crate::global::Global;
 use crate::outcome::Outcome;
-use phalanx_sim::slurm::duration_s;
 
 /// Take away what order.by added to waiting jobs, without plugin and phalanxd
 ///
@@ -35,8 +34,6 @@ const SAVED: Duration = Duration::from_secs(10);
 const LEDGER_BYTES_MAX: u64 = 2 << 20;
 /// `NICE_OFFSET` of Slurm: a site factor of 0.
 const ZERO: i64 = 1 << 31;
-/// In the id of an entry of the ledger: it is of the job's TimeMin.
-const TIME_MIN: u32 = 1 << 31;
 
 /// Ledger by job: what others want the site factor to be, and values of the overlay's.
 type Ledger = BTreeMap<u32, (u32, Vec<u32>)>;
@@ -98,27 +95,7 @@ impl Args {
                 false => report.left.push(format!("scontrol update {id} {value} fails")),
             }
         }
-        for (id, (_, values)) in ledger.range(TIME_MIN..) {
-            self.lengthen(&(id & !TIME_MIN).to_string(), values, &mut report);
-        }
         Ok(report)
-    }
-
-    /// Takes a TimeMin of the overlay's away from a job that waits.
-    fn lengthen(&self, job: &str, values: &[u32], report: &mut Report) {
-        // Jobs that are gone are none.
-        let Ok(shown) = output("scontrol", &["show", "job", job], b"") else { return };
-        let of = |key| shown.split_whitespace().find_map(|word| word.strip_prefix(key));
-        let minutes = of("TimeMin=").and_then(|text| duration_s(text, 60)).unwrap_or(0) / 60;
-        let is_ours = values.iter().any(|value| i64::from(*value) == minutes && minutes > 0);
-        if of("JobState=") != Some("PENDING") || !is_ours {
-            return;
-        }
-        let id = format!("JobId={job}");
-        match self.dry_run || output("scontrol", &["update", &id, "TimeMin=0"], b"").is_ok() {
-            true => report.restored.push(format!("job {job}: TimeMin {minutes}, now 0")),
-            false => report.left.push(format!("scontrol update {id} TimeMin=0 fails")),
-        }
     }
 
     fn text(&self, report: &Report, path: &Path) -> String {

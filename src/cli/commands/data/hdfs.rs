@@ -14,7 +14,7 @@ use crate::text::{clean, table_of};
 use phalanx_core::blocks::Located;
 use phalanx_hdfs::DataNodeReport;
 
-/// Options that name the HDFS, and the nodes of Slurm that its hosts are.
+/// Options that name the HDFS.
 #[derive(clap::Args, Debug)]
 struct Site {
     /// Directory of core-site.xml and hdfs-site.xml; may be given several times
@@ -22,13 +22,9 @@ struct Site {
     /// /etc/phalanx/phalanx.toml]
     #[arg(long, value_name = "DIR")]
     conf_dir: Vec<PathBuf>,
-    /// Names of DataNodes and the nodes they are: two hostlists with a space between, such as
-    /// 'dn[01-99].hdfs.example node[01-99]'; read before hdfs.host_map; may be given several times
-    #[arg(long, value_name = "RULE")]
-    map: Vec<String>,
 }
 
-/// Show every DataNode of HDFS with the Slurm node it is, or UNMAPPED
+/// Show every DataNode of HDFS with the Slurm node it is, or UNMAPPED; for HDFS's superuser
 #[derive(clap::Args, Debug)]
 pub struct Check {
     /// File system: hdfs://host:port/ or hdfs://nameservice/ [default: fs.defaultFS]
@@ -127,7 +123,7 @@ impl Ls {
 
 impl Site {
     fn open(&self, global: &Global) -> Result<Access, Failure> {
-        Access::open(global, &self.conf_dir, &self.map)
+        Access::open(global, &self.conf_dir)
     }
 }
 

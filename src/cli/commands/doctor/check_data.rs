@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Checks of the data service and HDFS: names of nodes that registrations, agents and rules use
+//! Checks of the data service: names of nodes that registrations and agents use, held
 //! against slurm.conf's, nodes without an agent, programs that fail.
 
 use std::collections::BTreeSet;
@@ -30,11 +30,9 @@ pub(super) fn all(facts: &Facts) -> Vec<Finding> {
     out.extend(no_agent(facts, &registrations, &nodes));
     let reports = facts.collectors.iter().flat_map(|report| &report.collectors);
     out.extend(reports.filter_map(failing));
-    let hdfs = hdfs_nodes(facts, &nodes);
     if out.is_empty() && !registrations.is_empty() {
         out.push(Finding::ok("collector", format!("{} registered, all well", registrations.len())));
     }
-    out.extend(hdfs);
     out
 }
 
@@ -127,22 +125,6 @@ fn failing(report: &CollectorReport) -> Option<Finding> {
         ))
         .fix(format!("phalanx collector list {name}"))
         .some()
-}
-
-/// Finds rules for a node that Slurm does not have: blocks on its DataNode would be lost silently.
-fn hdfs_nodes(facts: &Facts, nodes: &BTreeSet<String>) -> Option<Finding> {
-    let rules = &facts.config.as_ref().ok()?.hdfs.host_map;
-    let named = rules.iter().filter_map(|rule| rule.split_whitespace().nth(1));
-    let unknown: Vec<String> = named
-        .flat_map(|list| hostlist::expand(list, HOSTLIST_NAMES_MAX).unwrap_or_default())
-        .filter(|name| !nodes.contains(name))
-        .collect();
-    let what = format!("hdfs.host_map names {}, no node of slurm.conf", some(&unknown));
-    Finding::warning("hdfs-nodes", what)
-        .why("jobs are not placed near the blocks of these DataNodes")
-        .fix("[hdfs] host_map = [\"DATANODES NODENAMES\"]; then: phalanx data check")
-        .at(Some(facts.config_path.display().to_string()))
-        .when(!unknown.is_empty())
 }
 
 /// Lists the first few names.

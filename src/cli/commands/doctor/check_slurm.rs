@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Checks of the settings of slurm.conf that matter for placement; see slurm.conf(5).
 
-use phalanx_ffi::wire::{PHX_CONF_HOLD_S, PHX_CONF_HOLD_S_MAX, PHX_NAME_LEN};
+use phalanx_ffi::wire::{PHX_HOLD_S_MAX, PHX_NAME_LEN};
 
 use super::facts::Facts;
 use super::report::{Finding, Level};
@@ -30,7 +30,10 @@ pub(super) fn all(facts: &Facts) -> Vec<Finding> {
             Finding::error("slurm-conf", what).why("it is no slurm.conf").to(&mut out);
             return out;
         }
-        Ok(conf) => out.extend(read(conf)),
+        Ok(conf) => {
+            out.extend(parsed(facts, conf));
+            out.extend(read(conf));
+        }
     }
     if let Err(error) = &facts.running
         && facts.directories.iter().all(|dir| dir.error.is_none())
@@ -51,6 +54,30 @@ pub(super) fn all(facts: &Facts) -> Vec<Finding> {
     out.extend(releases(facts));
     out.extend(backup(facts));
     out
+}
+
+/// Says what the parser of the Slurm installed here says of the file.
+fn parsed(facts: &Facts, conf: &SlurmConf) -> Vec<Finding> {
+    let path = conf.path.display();
+    match &facts.parsed {
+        Err(why) => {
+            let what = format!("{path}: not read by Slurm's own parser: {why}");
+            vec![
+                Finding::note("slurm-parser", what).why("errors that only Slurm knows stay hidden"),
+            ]
+        }
+        Ok(none) if none.is_empty() => {
+            vec![Finding::ok("slurm-parser", format!("{path}: Slurm's own parser takes it"))]
+        }
+        Ok(complaints) => {
+            let error = |what: &String| {
+                Finding::error("slurm-parser", format!("Slurm's own parser: {what}"))
+                    .why("slurmctld does not start with it, and no command of Slurm works")
+                    .at(Some(path.to_string()))
+            };
+            complaints.iter().map(error).collect()
+        }
+    }
 }
 
 /// Says what a file has, and what of it Slurm cannot read.
@@ -75,6 +102,12 @@ fn read(conf: &SlurmConf) -> Vec<Finding> {
             .why("slurmctld does not start with it")
             .fix(format!("NodeName={name} ..., or another name in Nodes"))
             .at(Some(one.place.clone()))
+    }));
+    out.extend(conf.repeated().into_iter().map(|(what, place)| {
+        Finding::error("slurm-conf", what)
+            .why("slurmctld does not start with it")
+            .fix("one line for each name; other values of a group of nodes go into that line")
+            .at(Some(place))
     }));
     out.extend(conf.unread().map(|(place, rest)| {
         Finding::error("slurm-conf", format!("expected KEY=VALUE, got {rest:?}"))
@@ -149,35 +182,16 @@ fn select(facts: &Facts) -> Vec<Finding> {
 
 /// Checks how long the overlay may hold jobs, which no daemon can change.
 fn longest_hold(facts: &Facts) -> Option<Finding> {
-    let text = facts.parameter("phalanx_hold_max");
-    let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-    let parsed = text.map(|text| {
-        let seconds = text.parse().ok().filter(|_| digits(text));
-        seconds.filter(|seconds| *seconds <= PHX_CONF_HOLD_S_MAX)
-    });
-    let place = facts.place("SchedulerParameters");
-    if parsed == Some(None) {
-        let title = format!("phalanx_hold_max={} is no time", text.unwrap_or_default());
-        return Finding::warning("hold-max", title)
-            .why(format!("the overlay holds jobs for up to {PHX_CONF_HOLD_S} s, its default"))
-            .fix(format!("seconds from 0 to {PHX_CONF_HOLD_S_MAX} in SchedulerParameters"))
-            .at(place)
-            .some();
+    let text = facts.parameter("phalanx_hold_max")?;
+    let seconds = text.parse().ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()));
+    if seconds.is_some_and(|seconds: u32| seconds <= PHX_HOLD_S_MAX) {
+        return None;
     }
-    let wanted = facts.config.as_ref().ok()?.power_hold_s()?;
-    let most = parsed.flatten().unwrap_or(PHX_CONF_HOLD_S);
-    let (says, fix) = match wanted {
-        u32::MAX => ("0: without end".to_owned(), PHX_CONF_HOLD_S_MAX),
-        seconds => (seconds.to_string(), seconds),
-    };
-    (most < wanted && most < PHX_CONF_HOLD_S_MAX).then(|| {
-        let title =
-            format!("limits of power hold jobs for {most} s, not energy.hold_max_s ({says})");
-        Finding::warning("hold-max", title)
-            .why("the overlay holds no job longer than slurm.conf says, whatever it is told")
-            .fix(format!("phalanx_hold_max={fix} in SchedulerParameters"))
-            .at(place)
-    })
+    Finding::warning("hold-max", format!("phalanx_hold_max={text} is no time"))
+        .why(format!("the overlay holds jobs for up to {PHX_HOLD_S_MAX} s, its default"))
+        .fix(format!("seconds from 0 to {PHX_HOLD_S_MAX} in SchedulerParameters"))
+        .at(facts.place("SchedulerParameters"))
+        .some()
 }
 
 fn scheduler(facts: &Facts) -> Vec<Finding> {
@@ -215,25 +229,27 @@ fn scheduler(facts: &Facts) -> Vec<Finding> {
             .to(&mut out);
     }
     out.extend(longest_hold(facts));
-    out.extend(soft_limits(facts, parameters.soft_limits));
+    out.extend(order(facts));
     out.extend(window(facts, parameters.bf_window_s / 60));
     out
 }
 
-/// Finds why `[soft_limits]` does nothing where it is enabled.
-fn soft_limits(facts: &Facts, parameter: bool) -> Option<Finding> {
-    let enabled = facts.config.as_ref().is_ok_and(|config| config.soft_limits.enabled);
-    let early = facts.installed().is_some_and(|file| file.version.as_str() < "23.11");
-    let (what, fix) = match (early, parameter) {
-        (true, _) => ("Slurm before 23.11 has none", "soft_limits.enabled = false"),
-        (_, false) => ("SchedulerParameters lacks time_min_as_soft_limit", "add it"),
-        _ => return None,
+/// Finds that slurm.conf lets the overlay take no order of starts, or less than is wanted.
+fn order(facts: &Facts) -> Option<Finding> {
+    let config = facts.config.as_ref().ok().filter(|config| config.orders())?;
+    let weights = WEIGHTS.iter().filter_map(|key| facts.setting(key));
+    let wanted = max_delta(config.order.max_delta_percent, largest_weight(weights));
+    let text = facts.parameter("phalanx_order");
+    let most = text.and_then(|text| text.parse::<u32>().ok()).unwrap_or(0);
+    let what = match most {
+        0 => "SchedulerParameters lacks phalanx_order=MAX: starts are in Slurm's order".to_owned(),
+        most => format!("the order of starts adds {most}, not order.max_delta_percent ({wanted})"),
     };
-    Finding::warning("soft-limits", what)
-        .why("[soft_limits] does nothing: Slurm plans by the users' limits")
-        .fix(fix)
+    Finding::warning("order-max", what)
+        .why("the overlay adds no more to a priority than slurm.conf says")
+        .fix(format!("phalanx_order={wanted} in SchedulerParameters"))
         .at(facts.place("SchedulerParameters"))
-        .when(enabled)
+        .when(most < wanted)
 }
 
 /// Finds time limits beyond the minutes that backfill looks ahead.

@@ -91,6 +91,9 @@ pub(super) struct Facts {
     /// Program that installs packages on this host.
     pub(super) installer: &'static str,
     pub(super) conf: Result<SlurmConf, String>,
+    /// Complaints of the installed Slurm's parser about the file, none if it takes it; or why it
+    /// was not asked.
+    pub(super) parsed: Result<Vec<String>, String>,
     /// Entries of PluginDir as slurm.conf of this host has it.
     pub(super) directories: Vec<Directory>,
     /// Directories of the overlay's packages and of Slurm's own plugins.
@@ -121,12 +124,17 @@ pub(super) struct Facts {
 impl Facts {
     /// Gathers the facts of this host; `alone`: without what runs.
     pub(super) fn gather(conf: &Path, config: Option<&Path>, control: &Path, alone: bool) -> Facts {
-        let conf = SlurmConf::read(conf);
+        let path = conf;
+        let conf = SlurmConf::read(path);
         let directories = conf.as_ref().map_or_else(|_| Vec::new(), plugin_dirs);
         let running = match directories.iter().all(|directory| directory.error.is_none()) {
             _ if alone => Ok(Running::default()),
             true => running(),
             // Slurm's programs only say that again.
+            false => Err("a directory of PluginDir is missing".into()),
+        };
+        let parsed = match directories.iter().all(|directory| directory.error.is_none()) {
+            true => parsed(path),
             false => Err("a directory of PluginDir is missing".into()),
         };
         let stock = stock_directory(running.as_ref().ok()).map(|path| directory(&path));
@@ -164,6 +172,7 @@ impl Facts {
             slurm_groups,
             topology: conf.as_ref().ok().and_then(topology),
             munge: munge(),
+            parsed,
             conf,
             directories,
             config_path,
@@ -228,6 +237,37 @@ impl Facts {
 pub(super) fn same_host(a: &str, b: &str) -> bool {
     let short = |name: &str| name.split('.').next().unwrap_or("").to_ascii_lowercase();
     short(a) == short(b)
+}
+
+/// Lets the parser of the Slurm installed here read a file: `scontrol show hostnames` reads all of
+/// slurm.conf and asks no controller.
+fn parsed(conf: &Path) -> Result<Vec<String>, String> {
+    let program = command::find("scontrol").ok_or("Slurm is not installed here")?;
+    let path = std::fs::canonicalize(conf).map_err(|error| error.to_string())?;
+    let (setting, program) = (format!("SLURM_CONF={}", path.display()), program.to_string_lossy());
+    let done = command::output("env", &[&setting, &program, "show", "hostnames", "x"], b"");
+    Ok(done.err().map_or_else(Vec::new, |said| complaints(&said)))
+}
+
+/// Complaints that a program of Slurm printed, each once, without its name and its last word.
+fn complaints(said: &str) -> Vec<String> {
+    let mut out: Vec<String> = Vec::new();
+    for one in said.split("; ") {
+        let words = ["env: ", "scontrol: ", "error: ", "fatal: "];
+        let one = words.iter().fold(one, |text, word| text.strip_prefix(word).unwrap_or(text));
+        // A function of Slurm's, such as `_parse_next_key: `.
+        let one = match one.split_once(": ") {
+            Some((name, rest)) if name.starts_with('_') && !name.contains(' ') => rest,
+            _ => one,
+        };
+        if !out.iter().any(|before| before == one) {
+            out.push(one.to_owned());
+        }
+    }
+    if out.len() > 1 {
+        out.retain(|one| one != "Unable to process configuration file");
+    }
+    out
 }
 
 fn host() -> String {

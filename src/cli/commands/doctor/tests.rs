@@ -76,6 +76,7 @@ fn healthy() -> Facts {
         host: "ctl1".into(),
         installer: "apt",
         conf: Ok(conf("")),
+        parsed: Ok(Vec::new()),
         directories: vec![dir(OVERLAY, "22.05.8", true), dir(STOCK, "22.05.8", false)],
         home: dir(OVERLAY, "22.05.8", true),
         stock: Some(dir(STOCK, "22.05.8", false)),
@@ -127,6 +128,32 @@ fn a_healthy_controller_has_no_complaints() {
         text.starts_with("ctl1 (controller), /etc/slurm/slurm.conf: 0 errors, 0 warnings"),
         "{text}"
     );
+}
+
+#[test]
+fn slurm_itself_judges_the_file_first() {
+    let mut facts = healthy();
+    facts.parsed = Ok(vec!["Parsing error at unrecognized key: RealMemroy".into()]);
+    let finding = one(&facts, "slurm-parser", Level::Error);
+    assert!(finding.what.contains("RealMemroy"), "{finding:?}");
+    assert_eq!(findings(&facts)[0].check, "slurm-parser");
+    facts.parsed = Err("Slurm is not installed here".into());
+    let finding = one(&facts, "slurm-parser", Level::Note);
+    assert!(finding.what.contains("not installed"), "{finding:?}");
+}
+
+#[test]
+fn names_that_stand_twice_are_found() {
+    let mut facts = healthy();
+    for (more, what) in [
+        ("NodeName=n[4-6]\nNodeName=n[5-9]\n", "node n5 is named twice"),
+        ("PartitionName=gpu Nodes=n1\n", "partition gpu is named twice"),
+        ("NodeName=n[2-3]\nNodeName=n2\n", "node n2 is named twice"),
+    ] {
+        facts.conf = Ok(conf(more));
+        let finding = one(&facts, "slurm-conf", Level::Error);
+        assert!(finding.what.contains(what), "{finding:?}");
+    }
 }
 
 #[test]
@@ -387,55 +414,40 @@ fn topology_and_its_file() {
     }
 }
 
-/// Goal: the overlay's longest hold is slurm.conf's, whatever the daemon says.
+/// Goal: a longest hold that the overlay does not take is named.
 #[test]
 fn the_longest_hold() {
-    let with = |parameters: &str, config: &str| {
+    let with = |parameters: &str| {
         let text = format!("bf_continue,{parameters}");
-        let mut facts =
-            Facts { running: Ok(running(&[("schedulerparameters", &text)])), ..healthy() };
-        facts.config = Config::parse(config, Path::new("phalanx.toml"));
-        assert!(facts.config.is_ok(), "{config}");
-        facts
+        Facts { running: Ok(running(&[("schedulerparameters", &text)])), ..healthy() }
     };
-    for bad in ["", "1h", "-1", "+5", "31536001", "99999999999"] {
-        let finding =
-            one(&with(&format!("phalanx_hold_max={bad}"), ""), "hold-max", Level::Warning);
-        assert!(finding.fix.contains("from 0 to 31536000"), "{bad}: {}", finding.fix);
+    for bad in ["", "1h", "-1", "+5", "3601", "99999999999"] {
+        let finding = one(&with(&format!("phalanx_hold_max={bad}")), "hold-max", Level::Warning);
+        assert!(finding.fix.contains("from 0 to 3600"), "{bad}: {}", finding.fix);
     }
-    let fix = |parameters: &str, config: &str| {
-        one(&with(parameters, config), "hold-max", Level::Warning).fix
-    };
-    let power = |seconds: u32| format!("[energy]\ncap_w = 500.0\nhold_max_s = {seconds}\n");
-    assert!(fix("bf_window=9", &power(604_801)).starts_with("phalanx_hold_max=604801 "));
-    assert!(fix("Phalanx_Hold_Max=60", &power(61)).starts_with("phalanx_hold_max=61 "));
-    assert!(fix("bf_window=9", &power(0)).starts_with("phalanx_hold_max=31536000 "));
-    for (parameters, config) in [
-        ("phalanx_hold_max=0", String::new()),
-        ("phalanx_hold_max=60", power(60)),
-        ("phalanx_hold_max=31536000", power(0)),
-        ("bf_window=9", power(604_800)),
-        ("bf_window=9", "[energy]\nhold_max_s = 0\n".to_owned()),
-    ] {
-        let found = findings(&with(parameters, &config));
-        assert!(found.iter().all(|finding| finding.check != "hold-max"), "{parameters} {config}");
+    for good in
+        ["phalanx_hold_max=0", "Phalanx_Hold_Max=60", "phalanx_hold_max=3600", "bf_window=9"]
+    {
+        let found = findings(&with(good));
+        assert!(found.iter().all(|finding| finding.check != "hold-max"), "{good}");
     }
 }
 
+/// Goal: an order of starts that slurm.conf does not allow is named with the word that does.
 #[test]
-fn soft_limits_that_do_nothing() {
-    let with = |parameters: &str, version: &str, config: &str| Facts {
-        running: Ok(running(&[("schedulerparameters", parameters)])),
+fn an_order_that_slurm_conf_does_not_allow() {
+    let with = |parameters: &str, config: &str| Facts {
+        running: Ok(running(&[("schedulerparameters", parameters), ("priorityweightage", "700")])),
         config: Config::parse(config, Path::new("phalanx.toml")),
-        directories: vec![dir(OVERLAY, version, true), dir(STOCK, version, false)],
         ..healthy()
     };
-    let (on, soft) = ("soft_limits.enabled = true\n", "bf_continue,time_min_as_soft_limit");
-    one(&with("bf_continue", "24.11.5", on), "soft-limits", Level::Warning);
-    let early = one(&with(soft, "22.05.8", on), "soft-limits", Level::Warning);
-    assert!(early.what.contains("23.11"), "{early:?}");
-    silent(&with(soft, "24.11.5", on), "soft-limits");
-    silent(&with("bf_continue", "22.05.8", ""), "soft-limits");
+    let on = "mode = \"enforce\"\norder.by = \"plan\"\n";
+    for parameters in ["bf_continue", "phalanx_order=0", "phalanx_order=699", "phalanx_order=x"] {
+        let finding = one(&with(parameters, on), "order-max", Level::Warning);
+        assert_eq!(finding.fix, "phalanx_order=700 in SchedulerParameters", "{parameters}");
+    }
+    silent(&with("bf_continue,Phalanx_Order=700", on), "order-max");
+    silent(&with("bf_continue", ""), "order-max");
 }
 
 #[test]
@@ -600,16 +612,4 @@ fn names_of_the_data_service() {
     let facts = Facts { config: Config::parse(text, Path::new("/p.toml")), ..healthy() };
     let finding = one(&facts, "collector-nodes", Level::Warning);
     assert!(finding.fix.contains("[collector.x] nodes") && finding.place.is_some(), "{finding:?}");
-}
-
-#[test]
-fn names_of_hdfs() {
-    let with = |rule: &str| {
-        let text = format!("[hdfs]\nhost_map = [\"{rule}\"]\n");
-        Facts { config: Config::parse(&text, Path::new("/p.toml")), ..healthy() }
-    };
-    let good = with("dn[1-3].x n[1-3]");
-    assert!(!findings(&good).iter().any(|f| f.check == "hdfs-nodes"));
-    let finding = one(&with("dn[1-3].x n[2-4]"), "hdfs-nodes", Level::Warning);
-    assert!(finding.what.contains("names n4,") && finding.fix.contains("data check"));
 }

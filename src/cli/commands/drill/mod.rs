@@ -18,13 +18,13 @@ use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use nix::unistd::Pid;
 use serde::Serialize;
 
-use crate::client::Client;
+use crate::client::{Client, Method};
 use crate::command::output;
 use crate::exit::{Exit, Failure};
 use crate::global::Global;
 use crate::outcome::Outcome;
 use phalanx_core::number::as_f64;
-use phalanx_messages::rest::{PluginStatus, Status};
+use phalanx_messages::rest::{DrillReport, PluginStatus, Status};
 
 /// Let phalanxd hang, die and restart on purpose, and show what that costs slurmctld
 ///
@@ -67,6 +67,8 @@ const WATCH: Duration = Duration::from_secs(3);
 const BACK: Duration = Duration::from_secs(30);
 /// The overlay reports its counters every second.
 const COUNTED: Duration = Duration::from_millis(1500);
+/// Time until the overlay knows of a request to the daemon.
+const TOLD: Duration = Duration::from_millis(500);
 /// Longest command beyond three times the longest one before anything failed.
 const COMMAND_MS: f64 = 1000.0;
 /// Milliseconds that all asks of a minute may wait in vain.
@@ -167,6 +169,8 @@ impl Drill {
                 Err(error) => return Err(Failure::negative(error)),
             }
         }
+        self.wait_for_answers()?;
+        sleep(TOLD);
         let mut quiet = Row { done: "nothing", ..Row::default() };
         let was = self.client.get::<Status>("/v1/status")?.plugin;
         let until = Instant::now() + WATCH;
@@ -202,6 +206,7 @@ impl Drill {
         rows: &[Row],
     ) -> Result<Row, Failure> {
         let pid = self.daemon().map_err(Failure::negative)?;
+        self.wait_for_answers()?;
         let was: Status = self.client.get("/v1/status")?;
         let begin = Instant::now();
         let (done, back) = scope(|threads| {
@@ -238,6 +243,12 @@ impl Drill {
             row.wrong.push(format!("slurmctld waited {:.0} ms in vain", row.in_vain_ms));
         }
         Ok(row)
+    }
+
+    /// Lets slurmctld wait for answers for a minute, as it does not where none counts.
+    fn wait_for_answers(&self) -> Result<(), Failure> {
+        let reply = self.client.ask(Method::POST, "/v1/drill", None::<&()>)?;
+        self.client.parse::<DrillReport>(reply.expect_success()?).map(|_| ())
     }
 
     /// Runs the commands in turn and times them.

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::text::units::{amount, fraction, fraction_or_dash, many, start, time};
+use crate::text::units::{amount, fraction, fraction_or_dash, many, seconds, start, time};
 use crate::text::{clean, facts, heading, preference, table_of, wrapped};
 use phalanx_core::number::as_f64;
 use phalanx_core::topology::Kind;
@@ -285,7 +285,7 @@ fn decision(out: &mut String, made: &DecisionReport) {
         "balance" => "balance".to_owned(),
         first => format!("{first}, then balance"),
     };
-    out.push_str(&facts(&[
+    let mut lines = vec![
         ("Made", time(made.time_ms)),
         (
             "Method",
@@ -301,12 +301,26 @@ fn decision(out: &mut String, made: &DecisionReport) {
         ("Candidates", candidates(made)),
         ("Weights", clean(&weights.join(", "))),
         ("Margin", fraction_or_dash(made.margin)),
-    ]));
+    ];
+    lines.extend(busy(&made.chosen).map(|text| ("Ends", text)));
+    out.push_str(&facts(&lines));
     if let Some(preferred) = &made.preference {
         preference::whole(out, preferred);
     }
     out.push('\n');
     scores(out, &made.chosen, made.runner_up.as_ref());
+}
+
+/// Says whether the chosen nodes come free later because of the job.
+fn busy(chosen: &[ScoredNode]) -> Option<String> {
+    let longer_ms = chosen.iter().filter_map(|node| node.busy_longer_ms).max()?;
+    let who = if chosen.len() == 1 { "its node is" } else { "its nodes are" };
+    let most = if chosen.len() == 1 { "" } else { "at most " };
+    Some(match chosen.iter().filter_map(|node| node.busy_until_ms).min() {
+        Some(until_ms) if longer_ms == 0 => format!("{who} busy until {} anyway", time(until_ms)),
+        Some(_) => format!("{who} busy {most}{} longer because of it", seconds(longer_ms / 1000)),
+        None => format!("{who} busy because of it alone, {most}{}", seconds(longer_ms / 1000)),
+    })
 }
 
 /// Appends the chosen nodes and the runner-up, with one column for each term.

@@ -4,6 +4,7 @@
 
 use super::render;
 use crate::text::tests::{assert_text, gang_note, map, preference_report};
+use crate::text::units::time;
 use phalanx_core::topology::Kind;
 use phalanx_messages::rest::order::JobOrder;
 use phalanx_messages::rest::*;
@@ -128,6 +129,8 @@ fn placed_report() -> Explain {
         dispersion_after: after,
         score: terms.iter().map(|(_, value)| value).sum(),
         terms: map(terms),
+        busy_until_ms: Some(0),
+        busy_longer_ms: Some(0),
     };
     Explain {
         job_id: 9,
@@ -176,4 +179,26 @@ fn placed_report() -> Explain {
         }),
         ..Explain::default()
     }
+}
+
+/// Goal: it is told whether the nodes come free later because of the job.
+#[test]
+fn ends_are_told_in_words() {
+    let told = |count: usize, until: Option<u64>, longer_s: u64| {
+        let mut report = placed_report();
+        for made in report.placed.iter_mut().filter_map(|placed| placed.decision.as_mut()) {
+            made.chosen.truncate(count);
+            for node in &mut made.chosen {
+                (node.busy_until_ms, node.busy_longer_ms) = (until, Some(longer_s * 1000));
+            }
+        }
+        let text = render::text(&report);
+        let line = text.lines().find_map(|line| line.trim_start().strip_prefix("Ends"));
+        line.map(|line| line.trim().replace(&time(0), "T0"))
+    };
+    assert_eq!(told(1, Some(0), 0).as_deref(), Some("its node is busy until T0 anyway"));
+    let longer = "its nodes are busy at most 00:10:00 longer because of it";
+    assert_eq!(told(2, Some(0), 600).as_deref(), Some(longer));
+    let alone = "its node is busy because of it alone, 00:10:00";
+    assert_eq!(told(1, None, 600).as_deref(), Some(alone));
 }

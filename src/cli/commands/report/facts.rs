@@ -3,12 +3,13 @@
 
 use super::shadow;
 use super::simulated::Simulated;
-use crate::text::units::{many, share};
+use crate::text::clean;
+use crate::text::units::{many, share, time};
 use phalanx_config::KWH;
 use phalanx_core::number::as_f64;
 use phalanx_messages::rest::{ActivityReport, RunSums, Share};
 use phalanx_sim::metrics::span;
-use phalanx_sim::nodes::LOOKED_AT;
+use phalanx_sim::window::Window;
 
 /// Name and text of a fact.
 pub type Fact = (&'static str, String);
@@ -51,7 +52,7 @@ pub fn facts(report: &ActivityReport) -> Vec<Fact> {
         ("GPUs stranded", stranded(of.use_of.get("gres/gpu"))),
         ("Leaf switches", leaves(report)),
         ("Local reads", locality(report)),
-        ("Energy", energy(report, &all)),
+        ("Energy", measured(&all)),
         ("Shadow", shadow_of(report)),
     ]
 }
@@ -144,19 +145,6 @@ fn locality(report: &ActivityReport) -> String {
     format!("{:.1} % of the bytes by plan, mean of {jobs}", of.share * 100.0)
 }
 
-fn energy(report: &ActivityReport, all: &RunSums) -> String {
-    let measured = measured(all);
-    match &report.energy {
-        Some(of) => format!(
-            "{:.2} kWh of {}, cost {:.2}, by the nodes' power; measured {measured}",
-            of.kwh,
-            many(of.runs - of.unknown, "run"),
-            of.cost
-        ),
-        None => measured,
-    }
-}
-
 fn measured(all: &RunSums) -> String {
     let Some(joules) = all.joules else {
         return unknown("Slurm's accounting has no energy of these jobs");
@@ -177,20 +165,35 @@ fn shadow_of(report: &ActivityReport) -> String {
 
 /// Describes the input of a simulation.
 pub fn simulated_about(of: &Simulated) -> String {
-    let skipped = match of.skipped {
-        0 => String::new(),
-        skipped => format!("; left out: {} that cannot be run", many(skipped, "job")),
-    };
     let jobs = many(of.slurm.jobs as u64, "job");
     let nodes = many(of.nodes as u64, "node");
-    let of_gangs = match of.slurm.jobs {
-        ..=LOOKED_AT => "",
-        _ => " Of so many jobs gangs are planned without the search.",
+    let period = |of: &Window| [of.begin_s, of.end_s].map(clock).join(" to ");
+    let part = match of.period == of.covers {
+        true => String::new(),
+        false => format!(" The text covers {}; its latest jobs are simulated.", period(&of.covers)),
     };
     format!(
-        "{jobs} of {} on {nodes} with {} CPUs ({}){skipped}.{of_gangs}",
-        of.log, of.cpus, of.nodes_from
+        "{}; {} began before, {} still ran. {jobs} of {} on {nodes} with {} CPUs ({}).{part}",
+        period(&of.period),
+        many(of.began_before as u64, "job"),
+        of.still_ran,
+        of.log,
+        of.cpus,
+        of.nodes_from
     )
+}
+
+fn clock(at_s: i64) -> String {
+    time(u64::try_from(at_s).unwrap_or(0).saturating_mul(1000))
+}
+
+/// Names what was left out of a simulation, by reason.
+pub fn left_out(of: &Simulated) -> Vec<String> {
+    let each = of.left_out.iter().map(|(why, jobs, first)| match jobs {
+        1 => format!("1 job {why}: {}", clean(first)),
+        jobs => format!("{jobs} jobs {why}; the first: {}", clean(first)),
+    });
+    each.collect()
 }
 
 /// Names what a simulation does not model, with the number of jobs that it concerns.

@@ -12,6 +12,8 @@ mod simulated;
 mod tests;
 mod verdict;
 
+pub use verdict::doubt;
+
 use std::path::PathBuf;
 use std::time::Duration;
 

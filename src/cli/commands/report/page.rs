@@ -29,10 +29,11 @@ pub fn text(report: &Report, simulation: Option<&Simulation>) -> String {
         let of = &simulation.summary;
         let words = [&of.judged.sentence, &simulated_about(of)].map(|text| escape(text));
         let mut lead = format!("<p><b>{}</b></p><p>{}</p>", words[0], words[1]);
-        let items = facts::unmodelled(of);
-        let items: String = items.iter().map(|what| format!("<li>{}</li>", escape(what))).collect();
-        if !items.is_empty() {
-            let _ = write!(lead, "<p>Not modelled:</p><ul>{items}</ul>");
+        let lists = [("Left out", facts::left_out(of)), ("Not modelled", facts::unmodelled(of))];
+        for (head, items) in lists.iter().filter(|(_, items)| !items.is_empty()) {
+            let item = |what: &String| format!("<li>{}</li>", escape(what));
+            let items: String = items.iter().map(item).collect();
+            let _ = write!(lead, "<p>{head}:</p><ul>{items}</ul>");
         }
         section(&mut body, "What it would have done", &(lead + &simulation.html()));
     }

@@ -60,7 +60,11 @@ pub fn by_method<'a>(
         seconds.map_or_else(|| "-".to_owned(), |s| span(s as f64))
     };
     table_of(rows)
-        .left("Chosen by", |(method, _)| (*method).clone())
+        // Of a run that began before phalanxd nobody knows.
+        .left("Chosen by", |(method, _)| match method.as_str() {
+            "" => "unknown".to_owned(),
+            known => known.to_owned(),
+        })
         .right("Jobs", |(_, of)| of.runs)
         .right("CPU hours", |(_, of)| of.cpu_hours.map_or("-".to_owned(), |h| format!("{h:.1}")))
         .right("Mean wait", |(_, of)| of.wait_mean_s.map_or("-".to_owned(), span))
@@ -74,6 +78,11 @@ fn would(out: &mut String, of: &Simulated) {
     out.push_str(&wrapped(&simulated_about(of), "  "));
     out.push('\n');
     out.push_str(&figures_text(&of.columns(), &SHOWN));
+    let left_out = facts::left_out(of);
+    if !left_out.is_empty() {
+        heading(out, "Left out:");
+        left_out.iter().for_each(|what| out.push_str(&wrapped(what, "  ")));
+    }
     let unmodelled = facts::unmodelled(of);
     if !unmodelled.is_empty() {
         heading(out, "Not modelled, with the number of jobs that it concerns:");

@@ -7,6 +7,7 @@ use jiff::tz::TimeZone;
 use serde::Serialize;
 
 use super::verdict::{Judged, judge};
+use crate::commands::advise::search::{self, Loads};
 use crate::commands::simulate::{each, rules};
 use crate::exit::Failure;
 use crate::outcome::note_left_out;
@@ -21,12 +22,14 @@ use phalanx_sim::card;
 use phalanx_sim::input;
 use phalanx_sim::job::Workload;
 use phalanx_sim::metrics::Figures;
-use phalanx_sim::nodes::accounted::read_sacct;
+use phalanx_sim::nodes::accounted::Accounting;
 use phalanx_sim::nodes::load::{Site, figures, happened};
-use phalanx_sim::nodes::{Setup, engine};
+use phalanx_sim::nodes::{NodeLoad, Setup, engine};
 use phalanx_sim::policy::{PHALANX, Policy, SLURM};
 use phalanx_sim::pool::Schedule;
 use phalanx_sim::report::{self, Part};
+use phalanx_sim::slurm::{Parameters, Rules};
+use phalanx_sim::window::Window;
 
 /// Path of slurm.conf where `--slurm-conf` names none.
 const SLURM_CONF: &str = "/etc/slurm/slurm.conf";
@@ -49,7 +52,12 @@ pub const SHOWN: [&str; 15] = [
     "gpu_stranded_pct",
 ];
 
-/// Figures of a log as it happened, under Slurm alone, and with Phalanx.
+/// Jobs that are simulated at most, the latest ones: enough for the figures, and done in a minute.
+const JOBS_MAX: usize = 10_000;
+/// Jobs, the latest ones, on which the settings of the tuned Slurm are chosen.
+const CHOSEN_ON: usize = 4_000;
+
+/// Figures of a log as it happened, under Slurm as it is and as it could be, and with Phalanx.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Simulated {
     /// File of the accounting.
@@ -57,21 +65,35 @@ pub struct Simulated {
     pub nodes_from: String,
     pub nodes: usize,
     pub cpus: u64,
-    /// Jobs of the log that cannot be run: never ran, without an end, or larger than the nodes.
+    /// The period that the text covers, and the part of it that is simulated, Unix seconds.
+    pub covers: Window,
+    pub period: Window,
+    /// Jobs that held their nodes as the part began: they do not wait.
+    pub began_before: usize,
+    /// Jobs that still ran at its end.
+    pub still_ran: usize,
+    /// Jobs of the log that cannot be run, and lines that cannot be read.
     pub skipped: u64,
+    /// Reason, number and first job of those that are left out.
+    pub left_out: Vec<(&'static str, u64, String)>,
     /// Number of jobs by what of them is not modelled, most jobs first.
     pub unmodelled: Vec<(String, u64)>,
     /// Figures of what happened by the accounting.
     pub happened: Figures,
     pub slurm: Figures,
+    /// Slurm with the lines of `tuned_by`; absent where none makes waits shorter.
+    pub tuned: Option<Figures>,
+    /// Lines of slurm.conf.
+    pub tuned_by: Vec<String>,
     pub phalanx: Figures,
     /// Verdict on the three.
     pub judged: Judged,
 }
 
 impl Simulated {
-    pub fn columns(&self) -> [&Figures; 3] {
-        [&self.happened, &self.slurm, &self.phalanx]
+    pub fn columns(&self) -> Vec<&Figures> {
+        let first = [&self.happened, &self.slurm];
+        first.into_iter().chain(&self.tuned).chain([&self.phalanx]).collect()
     }
 }
 
@@ -80,7 +102,7 @@ impl Simulated {
 pub struct Simulation {
     pub summary: Simulated,
     pool: Workload,
-    schedules: [Schedule; 3],
+    schedules: Vec<Schedule>,
 }
 
 impl Simulation {
@@ -97,8 +119,11 @@ impl Simulation {
         let (site, nodes_from, conf) = site(files.0, known)?;
         let rules = rules::rules(Some(&config), conf.as_deref())?;
         let name = input::shown(sacct);
-        let mut load = read_sacct(input::open(sacct)?, &TimeZone::system(), &site)
-            .map_err(|error| Failure::usage_line(InputError::new(&name, error)))?;
+        let failed = |error| Failure::usage_line(InputError::new(&name, error));
+        let accounting =
+            Accounting::read(input::open(sacct)?, &TimeZone::system()).map_err(failed)?;
+        let part = accounting.latest(&accounting.window, JOBS_MAX);
+        let mut load = accounting.load(&site, &part).map_err(failed)?;
         note_left_out(&name, &load.left_out);
         let own = conf.and_then(|conf| TopologyFile::beside(&SlurmConf::read(&conf).ok()?));
         if let Some(path) = files.1.or(own.as_deref().filter(|path| path.exists())) {
@@ -113,50 +138,122 @@ impl Simulation {
                 "{name}: no job of {skipped} ran, ended, and fits the nodes of {nodes_from}"
             )));
         }
+        rules::note_window(&rules, &[SLURM], load.jobs.iter().map(|job| job.limit_s));
+        let tuned = Tuned::of(&accounting, &part, &load, &site, &rules)?;
+        let source = Simulated {
+            log: name,
+            nodes_from,
+            covers: accounting.window,
+            period: part,
+            ..Simulated::default()
+        };
+        Self::of(load, source, tuned, (&config, &rules))
+    }
+
+    /// Simulates a load.
+    fn of(
+        load: NodeLoad,
+        source: Simulated,
+        tuned: Option<Tuned>,
+        (config, rules): (&Config, &Rules),
+    ) -> Result<Self, Failure> {
         let pool = load.workload();
-        rules::note_window(&rules, &[SLURM], pool.jobs.iter().map(|job| job.limit_s));
         let gangs = GangSettings { bonus_scale: 0.0, ..config.gang_settings() };
-        let setup = |policy: &Policy| Setup::of(policy, &config.tuning(), &gangs, &rules);
+        let setup = |policy: &Policy| Setup::of(policy, &config.tuning(), &gangs, rules);
         let mut as_was = [happened(&load, &pool, &setup(&SLURM))];
         card::fill(&pool, &mut as_was, 0);
         let [(happened, as_was)] = as_was;
-        let found = each(None, &[SLURM, PHALANX], load.jobs.len(), |policy, progress| {
-            let outcome = engine::run(&load, &setup(policy), None, progress)?;
-            let is_slurm = policy.name == SLURM.name;
-            let name = if is_slurm { "Slurm simulated" } else { "With Phalanx" };
+        let columns = [("Slurm simulated", SLURM), ("With Phalanx", PHALANX), (TUNED, SLURM)];
+        let columns = columns.get(..2 + usize::from(tuned.is_some())).unwrap_or_default();
+        let found = each(None, columns, load.jobs.len(), |(name, policy), progress| {
+            let mut setup = setup(policy);
+            let tuned = tuned.as_ref().filter(|_| *name == TUNED);
+            tuned.into_iter().for_each(|of| setup.rules.parameters = of.parameters.clone());
+            let load = tuned.and_then(|of| of.load.as_ref()).unwrap_or(&load);
+            let outcome = engine::run(load, &setup, None, progress)?;
             Ok(figures(name, &pool, &outcome))
         });
         let found: Result<Vec<_>, String> = found.into_iter().collect();
         let mut found = found.map_err(|error| Failure::usage_line(format!("balance: {error}")))?;
         card::fill(&pool, &mut found, 0);
-        let Ok([(slurm, stock), (phalanx, ours)]) = <[_; 2]>::try_from(found) else {
+        let mut found = found.into_iter();
+        let (Some((slurm, stock)), Some((phalanx, ours))) = (found.next(), found.next()) else {
             return Err(Failure::usage_line("the simulation broke off"));
         };
+        let (better, best) = found.next().unzip();
         let mut unmodelled: Vec<(String, u64)> = load.unmodelled.into_iter().collect();
         unmodelled.sort_by_key(|(_, jobs)| std::cmp::Reverse(*jobs));
-        let judged = judge(&pool, &happened, &slurm, &phalanx);
+        let tuned_by = tuned.map(|of| of.lines).unwrap_or_default();
+        let as_could_be = better.as_ref().map(|figures| (figures, tuned_by.as_slice()));
+        let judged = judge(&pool, &happened, (&slurm, as_could_be), &phalanx);
         let summary = Simulated {
-            log: name,
-            nodes_from,
             nodes: load.cluster.nodes.len(),
             cpus: pool.cpus,
+            began_before: pool.held,
+            still_ran: pool.unfinished.len(),
             skipped: load.skipped,
+            left_out: load.reasons.by_count(),
             unmodelled,
             happened,
             slurm,
+            tuned: better,
+            tuned_by,
             phalanx,
             judged,
+            ..source
         };
-        Ok(Self { summary, pool, schedules: [as_was, stock, ours] })
+        let schedules = [as_was, stock].into_iter().chain(best).chain([ours]).collect();
+        Ok(Self { summary, pool, schedules })
     }
 
     /// Table and plots as HTML.
     pub fn html(&self) -> String {
         let columns = self.summary.columns();
-        let parts: Vec<Part<'_>> = columns.into_iter().zip(&self.schedules).collect();
+        let parts: Vec<Part<'_>> = columns.iter().copied().zip(&self.schedules).collect();
         report::table(&columns, &SHOWN)
             + &report::classes(&columns)
             + &report::pictures(&self.pool, &parts)
+    }
+}
+
+/// Name of the column of Slurm as it could be.
+const TUNED: &str = "Slurm, tuned";
+
+/// Slurm as it could be: by a few settings that a site can write today.
+struct Tuned {
+    parameters: Parameters,
+    /// The load with a Weight by kind of node, where that is part of it.
+    load: Option<NodeLoad>,
+    lines: Vec<String>,
+}
+
+impl Tuned {
+    /// The best of the settings that help at sites, on the latest jobs; `None` where none does
+    /// without harm.
+    fn of(
+        accounting: &Accounting,
+        part: &Window,
+        load: &NodeLoad,
+        site: &Site,
+        rules: &Rules,
+    ) -> Result<Option<Self>, Failure> {
+        let part = accounting.latest(part, CHOSEN_ON);
+        let Ok(mut few) = accounting.load(site, &part) else { return Ok(None) };
+        if let Some(topology) = &load.topology {
+            few.set_topology(topology.clone());
+        }
+        let all = [Loads::new(few)];
+        let Some(setting) = search::quick(&all, &rules.parameters)? else { return Ok(None) };
+        let words = setting.words();
+        let mut lines = Vec::new();
+        if !words.is_empty() {
+            lines.push(format!("SchedulerParameters={}", words.join(",")));
+        }
+        let weighted = setting.weights.then(|| search::weighted(load)).flatten();
+        if weighted.is_some() {
+            lines.extend(search::weight_lines(load));
+        }
+        Ok(Some(Self { parameters: setting.parameters, load: weighted, lines }))
     }
 }
 

@@ -4,13 +4,13 @@
 
 use super::simulated::Simulated;
 use super::verdict::{Judged, Verdict};
-use super::{Report, facts, page, render};
+use super::{Report, page, render};
 use crate::text::tests::{assert_text, map};
 use phalanx_messages::rest::{
-    Activity, ActivityReport, AnswerSums, Day, EnergyShare, LeafSums, Point, RunSums, ShadowReport,
-    Share,
+    Activity, ActivityReport, AnswerSums, Day, LeafSums, Point, RunSums, ShadowReport, Share,
 };
 use phalanx_sim::metrics::Figures;
+use phalanx_sim::window::Window;
 
 fn report() -> ActivityReport {
     let runs = RunSums {
@@ -67,6 +67,13 @@ fn simulated() -> Simulated {
         nodes: 4,
         cpus: 64,
         skipped: 2,
+        covers: Window { begin_s: 0, end_s: 1 },
+        period: Window { begin_s: 0, end_s: 1 },
+        began_before: 1,
+        still_ran: 3,
+        left_out: vec![("that still wait", 2, "17".into())],
+        tuned: None,
+        tuned_by: Vec::new(),
         unmodelled: vec![("in a reservation: its nodes are free to all".into(), 3)],
         happened: figures("What happened", 95_000.0),
         slurm: figures("Slurm simulated", 100_000.0),
@@ -80,11 +87,6 @@ fn report_texts() {
     let whole =
         Report { activity: Some(report()), no_activity: None, simulated: Some(simulated()) };
     assert_text(&render::text(&whole), include_str!("snapshots/report.txt"));
-    let used = EnergyShare { runs: 9, unknown: 1, kwh: 12.5, cost: 3.0, ..EnergyShare::default() };
-    let priced = ActivityReport { energy: Some(used), ..report() };
-    let priced = Report { activity: Some(priced), ..Report::default() };
-    let text = render::text(&priced);
-    assert!(text.contains("12.50 kWh of 8 runs, cost 3.00"), "{text}");
     let none = Report { activity: Some(ActivityReport::default()), ..Report::default() };
     let text = render::text(&none);
     assert!(text.starts_with("Nothing is recorded in this period"), "{text}");
@@ -113,12 +115,8 @@ fn the_page_stands_alone() {
 }
 
 #[test]
-fn a_report_of_many_jobs_says_that_no_plan_of_gangs_was_searched() {
-    let about = |jobs| {
-        let slurm = Figures { jobs, ..Figures::default() };
-        facts::simulated_about(&Simulated { slurm, ..simulated() })
-    };
-    let said = " Of so many jobs gangs are planned without the search.";
-    assert!(about(2_001).ends_with(said), "{}", about(2_001));
-    assert!(!about(2_000).contains(said), "{}", about(2_000));
+fn runs_that_began_before_the_daemon_are_of_nobody_known() {
+    let runs = RunSums { runs: 5, ..RunSums::default() };
+    let table = render::by_method(&[(&String::new(), &runs)]).text();
+    assert!(table.lines().any(|row| row.starts_with("unknown") && row.contains('5')), "{table}");
 }

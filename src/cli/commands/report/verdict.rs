@@ -4,6 +4,7 @@
 use serde::Serialize;
 
 use phalanx_core::number::as_f64;
+use phalanx_sim::card::Card;
 use phalanx_sim::job::Workload;
 use phalanx_sim::metrics::{Figures, span};
 
@@ -13,6 +14,13 @@ const BELIEVED: f64 = 0.2;
 const DIFFERENCE: f64 = 0.05;
 /// Percentage points of stranded GPUs that are a difference.
 const STRANDED: f64 = 1.0;
+/// Ratio of a class's waits beyond which its jobs are worse off, and its fewest jobs.
+const CLASS: f64 = 1.05;
+const CLASS_MIN: usize = 20;
+/// Seconds by which a promise may be missed more.
+const PROMISE_S: f64 = 60.0;
+/// Ratio of the waits by node-hours that is none.
+const BY_WORK: f64 = 1.005;
 /// Bounds of the seconds that never matter: a hundredth of the mean runtime within these.
 const SECONDS: (f64, f64) = (2.0, 60.0);
 
@@ -38,59 +46,159 @@ pub struct Judged {
     pub sentence: String,
 }
 
-pub fn judge(load: &Workload, happened: &Figures, slurm: &Figures, phalanx: &Figures) -> Judged {
-    let wait = |of: &Figures| of.wait_mean_s.unwrap_or(0.0);
-    let (was, stock, ours) = (wait(happened), wait(slurm), wait(phalanx));
+fn wait(of: &Figures) -> f64 {
+    of.wait_mean_s.unwrap_or(0.0)
+}
+
+fn stranded(of: &Figures) -> f64 {
+    of.stranded.get("gpu").copied().unwrap_or(0.0)
+}
+
+/// Seconds that never matter beside these runs.
+fn little(load: &Workload) -> f64 {
     let seconds: u64 = load.jobs.iter().map(|job| job.run_s).sum();
     let run_s = as_f64(seconds) / as_f64(load.jobs.len().max(1) as u64);
-    let little = (run_s / 100.0).clamp(SECONDS.0, SECONDS.1);
-    if (stock - was).abs() > (was * BELIEVED).max(little) {
-        return Judged { verdict: Verdict::Refused, sentence: refused(was, stock, little) };
+    (run_s / 100.0).clamp(SECONDS.0, SECONDS.1)
+}
+
+/// The verdict on Phalanx beside Slurm as it is, or as it could be by the lines given with it.
+pub fn judge(
+    load: &Workload,
+    happened: &Figures,
+    (slurm, tuned): (&Figures, Option<(&Figures, &[String])>),
+    phalanx: &Figures,
+) -> Judged {
+    if let Some(doubt) = doubt(load, happened, slurm) {
+        let sentence = format!("No verdict: {doubt}");
+        return Judged { verdict: Verdict::Refused, sentence };
     }
-    let stranded = |of: &Figures| of.stranded.get("gpu").copied().unwrap_or(0.0);
-    let more = stranded(phalanx) - stranded(slurm);
-    let matters = (stock * DIFFERENCE).max(little);
-    let verdict = match ours - stock {
-        change if change > matters => Verdict::DoNot,
-        change if change < -matters => Verdict::Install,
-        _ if more < -STRANDED => Verdict::Install,
-        _ if more > STRANDED => Verdict::DoNot,
+    let little = little(load);
+    let matters = |of: &Figures| (wait(of) * DIFFERENCE).max(little);
+    let gains = |to: &Figures, from: &Figures| {
+        wait(from) - wait(to) > matters(from) || stranded(from) - stranded(to) > STRANDED
+    };
+    let loses = |to: &Figures, from: &Figures| gains(from, to);
+    let tuned = tuned.filter(|(of, _)| gains(of, slurm) && !loses(of, slurm));
+    let base = tuned.map_or(slurm, |(of, _)| of);
+    let harm = harm(base, phalanx, little);
+    let verdict = match (gains(phalanx, base), loses(phalanx, base)) {
+        (_, true) if tuned.is_none() => Verdict::DoNot,
+        (true, false) if harm.is_none() => Verdict::Install,
+        (true, false) if tuned.is_none() => Verdict::DoNot,
         _ => Verdict::NoDifference,
     };
-    let begin = match verdict {
-        Verdict::Install => "Install",
-        Verdict::DoNot => "Do not install",
-        _ => "No difference",
+    let of = compared(base, phalanx, little);
+    let sentence = match (verdict, tuned) {
+        (Verdict::NoDifference, Some((of, lines))) => format!(
+            "No difference: write this, you need no Phalanx: {}. Mean wait {} with it, {} with \
+             Phalanx, {} as it is.",
+            lines.join("; "),
+            span(wait(of)),
+            span(wait(phalanx)),
+            span(wait(slurm)),
+        ),
+        (Verdict::Install, _) => format!("Install: {of}."),
+        (Verdict::NoDifference, None) => format!("No difference: {of}."),
+        _ => {
+            let harm = harm.map(|harm| format!("; {harm}")).unwrap_or_default();
+            format!("Do not install: {of}{harm}.")
+        }
     };
-    let change = (stock > little).then(|| format!(" ({:+.0} %)", (ours / stock - 1.0) * 100.0));
-    let gpus = (more.abs() > STRANDED).then(|| format!(", {more:+.1} % of the GPUs stranded"));
-    let (change, gpus) = (change.unwrap_or_default(), gpus.unwrap_or_default());
-    let (ours, stock) = (span(ours), span(stock));
-    let sentence =
-        format!("{begin}: mean wait {ours} with Phalanx{change}, {stock} without{gpus}.");
     Judged { verdict, sentence }
 }
 
-fn refused(was: f64, stock: f64, little: f64) -> String {
-    let why = if stock < was {
-        "jobs waited for what is not modelled: limits of QOS and associations, nodes that were \
-         down or not given to them, jobs that the text does not have"
-    } else {
-        "the nodes are fewer or smaller than those that the jobs ran on, or a job asked for less \
-         than simulated"
-    };
-    format!(
-        "No verdict: simulated Slurm has a mean wait of {}, what happened {}. More than 20 % (and \
-         {}) apart it is another cluster that was simulated; most likely {why}.",
+/// The mean waits and stranded GPUs of both in words.
+fn compared(base: &Figures, phalanx: &Figures, little: f64) -> String {
+    let (ours, stock) = (wait(phalanx), wait(base));
+    let more = stranded(phalanx) - stranded(base);
+    let change = (stock > little).then(|| format!(" ({:+.0} %)", (ours / stock - 1.0) * 100.0));
+    let gpus = (more.abs() > STRANDED).then(|| format!(", {more:+.1} % of the GPUs stranded"));
+    let (change, gpus) = (change.unwrap_or_default(), gpus.unwrap_or_default());
+    format!("mean wait {} with Phalanx{change}, {} without{gpus}", span(ours), span(stock))
+}
+
+/// Names who is worse off with Phalanx, if anybody is: a class, a promise, or large jobs as a
+/// whole.
+fn harm(base: &Figures, phalanx: &Figures, little: f64) -> Option<String> {
+    let [was, is] = [base, phalanx].map(|of| of.card.as_ref());
+    let (was, is) = (was?, is?);
+    for class in was.classes.iter().filter(|class| class.jobs >= CLASS_MIN) {
+        let own = is.classes.iter().find(|of| (of.size, of.run) == (class.size, class.run))?;
+        let each = [
+            ("half", class.wait_p50_s, own.wait_p50_s),
+            ("95 %", class.wait_p95_s, own.wait_p95_s),
+        ];
+        for (part, before_s, after_s) in each {
+            let [before, after] = [before_s, after_s].map(seconds);
+            if after > before * CLASS && after - before > little {
+                return Some(format!(
+                    "of jobs {}, {}, {part} wait {}, {} without",
+                    class.size,
+                    class.run,
+                    span(after),
+                    span(before)
+                ));
+            }
+        }
+    }
+    let slip = |of: &Card| of.slip_s.map_or(0.0, seconds);
+    if slip(is) > slip(was) + PROMISE_S {
+        let (after, before) = (span(slip(is)), span(slip(was)));
+        return Some(format!("a promised start is missed by {after}, {before} without"));
+    }
+    let work = |of: &Card| of.wait_by_work_s.unwrap_or(0.0);
+    let more = work(is) > work(was) * BY_WORK && work(is) > work(was) + little;
+    more.then(|| {
+        let (after, before) = (span(work(is)), span(work(was)));
+        format!("a node-hour waits {after}, {before} without")
+    })
+}
+
+#[allow(clippy::cast_precision_loss)] // seconds stay below 2^53
+fn seconds(of: i64) -> f64 {
+    of as f64
+}
+
+/// Why simulated Slurm is not this cluster's, if it is not: how far the mean waits are apart, and
+/// the first class of jobs that waits otherwise.
+pub fn doubt(load: &Workload, happened: &Figures, slurm: &Figures) -> Option<String> {
+    let (was, stock, little) = (wait(happened), wait(slurm), little(load));
+    if (stock - was).abs() <= (was * BELIEVED).max(little) {
+        return None;
+    }
+    let classes = |of: &Figures| of.card.as_ref().map(|card| card.classes.clone());
+    let both = classes(happened).into_iter().flatten().filter_map(|class| {
+        let own =
+            classes(slurm)?.into_iter().find(|of| (of.size, of.run) == (class.size, class.run));
+        Some((class, own?))
+    });
+    let off = both.into_iter().find(|(was, is)| {
+        let [was_s, is_s] = [was.wait_p50_s, is.wait_p50_s].map(seconds);
+        was.jobs >= CLASS_MIN && (is_s - was_s).abs() > (was_s * BELIEVED).max(little)
+    });
+    let off = off.map(|(was, is)| {
+        format!(
+            " First apart: half of the jobs {}, {} waited {}, simulated {}.",
+            was.size,
+            was.run,
+            span(seconds(was.wait_p50_s)),
+            span(seconds(is.wait_p50_s))
+        )
+    });
+    Some(format!(
+        "simulated Slurm has a mean wait of {}, what happened {}. More than 20 % (and {}) apart it \
+         is another cluster that was simulated.{}",
         span(stock),
         span(was),
-        span(little)
-    )
+        span(little),
+        off.unwrap_or_default()
+    ))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use phalanx_sim::card::ClassWaits;
     use phalanx_sim::job::SimJob;
 
     #[test]
@@ -112,7 +220,7 @@ mod tests {
                 ..Figures::default()
             };
             let [was, stock, ours] = waits;
-            judge(&load, &of(was, 0.0), &of(stock, stranded[0]), &of(ours, stranded[1]))
+            judge(&load, &of(was, 0.0), (&of(stock, stranded[0]), None), &of(ours, stranded[1]))
         };
         for (run_s, waits, stranded, expected, said) in [
             (3600, [100.0, 110.0, 70.0], [0.0; 2], Verdict::Install, "70.0 s with Phalanx (-36 %)"),
@@ -127,7 +235,7 @@ mod tests {
             (3600, [1000.0, 1100.0, 1100.0], [5.0, 2.0], Verdict::Install, "-3.0 % of the GPUs"),
             (3600, [1000.0, 1100.0, 1100.0], [2.0, 5.0], Verdict::DoNot, "+3.0 % of the GPUs"),
             (3600, [1000.0, 1210.0, 100.0], [0.0; 2], Verdict::Refused, "No verdict: simulated"),
-            (3600, [1000.0, 790.0, 100.0], [0.0; 2], Verdict::Refused, "limits of QOS"),
+            (3600, [1000.0, 790.0, 100.0], [0.0; 2], Verdict::Refused, "another cluster that"),
             // Seconds do not matter where jobs run for an hour, and do where they run for ten.
             (3600, [1.0, 2.0, 1.0], [0.0; 2], Verdict::NoDifference, "1.0 s with Phalanx, 2.0 s"),
             (3600, [4.1, 0.9, 0.9], [0.0; 2], Verdict::NoDifference, "No difference"),
@@ -138,5 +246,61 @@ mod tests {
             assert_eq!(found.verdict, expected, "{waits:?}");
             assert!(found.sentence.contains(said), "{}", found.sentence);
         }
+    }
+
+    fn figures(wait: f64, median: i64, slip_s: i64) -> Figures {
+        let class = ClassWaits {
+            size: "to 10 %",
+            run: "longer",
+            jobs: 100,
+            wait_p50_s: median,
+            wait_p95_s: median,
+        };
+        let card = Card {
+            classes: vec![class],
+            wait_by_work_s: Some(wait),
+            slip_s: Some(slip_s),
+            ..Card::default()
+        };
+        Figures { wait_mean_s: Some(wait), card: Some(card), ..Figures::default() }
+    }
+
+    /// Goal: what a line of slurm.conf gives is not sold, and who is worse off is named. Method:
+    /// Slurm as it is, as it could be, and Phalanx, with one class of jobs.
+    #[test]
+    fn the_verdict_is_against_slurm_as_it_could_be() {
+        let job = SimJob { run_s: 600, limit_s: 600, size: 1, ..job_of() };
+        let load = Workload { jobs: vec![job], ..Workload::default() };
+        let lines = ["SchedulerParameters=x=1".to_owned()];
+        let verdict = |tuned: Option<Figures>, ours: Figures| {
+            let stock = figures(1000.0, 900, 0);
+            let tuned = tuned.as_ref().map(|of| (of, &lines[..]));
+            judge(&load, &stock.clone(), (&stock, tuned), &ours)
+        };
+        let found = verdict(Some(figures(500.0, 400, 0)), figures(490.0, 400, 0));
+        assert_eq!(found.verdict, Verdict::NoDifference);
+        assert!(found.sentence.contains("you need no Phalanx: SchedulerParameters=x=1"));
+        let found = verdict(Some(figures(500.0, 400, 0)), figures(300.0, 300, 0));
+        assert_eq!(found.verdict, Verdict::Install, "{}", found.sentence);
+        let found = verdict(None, figures(900.0, 1000, 0));
+        assert_eq!(found.verdict, Verdict::DoNot);
+        assert!(
+            found.sentence.contains("of jobs to 10 %, longer, half wait"),
+            "{}",
+            found.sentence
+        );
+        let found = verdict(None, figures(900.0, 900, 61));
+        assert!(
+            found.sentence.contains("promised start is missed by 61.0 s"),
+            "{}",
+            found.sentence
+        );
+        let stock = figures(500.0, 400, 0);
+        let found = judge(&load, &figures(1000.0, 900, 0), (&stock, None), &stock);
+        assert!(found.sentence.contains("half of the jobs to 10 %, longer"), "{}", found.sentence);
+    }
+
+    fn job_of() -> SimJob {
+        SimJob { number: 1, submit_s: 0, run_s: 1, limit_s: 9999, size: 1, user: 0, class: 0 }
     }
 }

@@ -60,10 +60,10 @@ pub struct Args {
     /// runs on whole nodes
     #[arg(long, value_name = "FILE")]
     pub topology: Option<PathBuf>,
-    /// Policy, may be repeated: fcfs, easy, stock, balance-seed, balance, gang-seed, gang,
-    /// bag-seed, bag, data-seed, data, round-robin, weighted, slurm, phalanx [default: slurm and
-    /// phalanx]
-    #[arg(long, value_name = "P")]
+    /// Policies, joined by commas or one by one: fcfs, easy, stock, balance-seed, balance,
+    /// gang-seed, gang, bag-seed, bag, data-seed, data, round-robin, weighted, slurm, phalanx
+    /// [default: slurm and phalanx]
+    #[arg(long, value_name = "P,P,...", value_delimiter = ',')]
     policy: Vec<String>,
     /// slurm and phalanx: the slurm.conf whose scheduling and priorities count [default: Slurm's
     /// defaults, with priorities by age]
@@ -300,9 +300,10 @@ fn on_nodes(
     let gangs = GangSettings { seed: args.seed, bonus_scale: 0.0, ..config.gang_settings() };
     let pool = load.workload();
     rules::note_window(rules, policies, pool.jobs.iter().map(|job| job.limit_s));
+    note_unplanned(policies, &load);
     let found = each(args.threads, policies, load.jobs.len(), |policy, progress| {
         let mut setup = Setup::of(policy, &config.tuning(), &gangs, rules);
-        setup.plan_bags(&config.bag_settings(), &load);
+        setup.plan_bags(&config.bag_settings(), config.data_jobs.hold_budget_s, &load);
         let outcome = nodes::engine::run(&load, &setup, None, progress)?;
         Ok(nodes::load::figures(policy.name, &pool, &outcome))
     });
@@ -311,6 +312,18 @@ fn on_nodes(
     card::fill(&pool, &mut found, base(policies));
     write_report(args, &pool, &found)?;
     Ok(found.into_iter().map(|(figures, _)| figures).collect())
+}
+
+/// Says which policies have nothing of what they plan by, and are then the balance method.
+fn note_unplanned(policies: &[Policy], load: &NodeLoad) {
+    for policy in policies {
+        let what = match (policy.bags, policy.data) {
+            (Some(_), None) if load.watts.is_empty() => "idle= and busy= of all --nodes",
+            (None, Some(_)) if load.inputs.is_none() => "--blocks",
+            _ => continue,
+        };
+        note(format_args!("policy {}: without {what} it is policy balance", policy.name));
+    }
 }
 
 /// Simulates jobs of an SWF log on whole nodes.

@@ -22,7 +22,7 @@ pub fn period(files: &[PathBuf]) -> Result<(Period, Option<FileError>), FileErro
             match reader.next_record() {
                 Ok(Some(record)) => {
                     let at_ms = zero_ms.saturating_add(record.t / 1_000_000);
-                    found.end_s = seconds(at_ms);
+                    found.end_s = found.end_s.max(seconds(at_ms));
                     take(&mut found, record.op, &mut table, at_ms);
                 }
                 Ok(None) => break,

@@ -32,10 +32,7 @@ pub fn rules(config: Option<&Config>, slurm_conf: Option<&Path>) -> Result<Rules
     let learned = || OrderConfig { by: By::Learned, ..OrderConfig::default() };
     let order = config.map_or_else(learned, |config| config.order.clone());
     let order = rule(&order, parameters.largest_weight);
-    let soft = config.map(|config| config.soft_limits.clone()).unwrap_or_default();
-    let slip_s = i64::try_from(soft.max_slip_s).unwrap_or(i64::MAX);
-    let max_slip_s = (soft.enabled && parameters.soft_limits).then_some(slip_s);
-    Ok(Rules { parameters, order, max_slip_s })
+    Ok(Rules { parameters, order })
 }
 
 /// Says where the window of Slurm's backfill is shorter than limits of jobs.
@@ -57,7 +54,6 @@ fn rule(order: &OrderConfig, largest_weight: u32) -> Option<OrderRule> {
             By::Off => return None,
             // A simulation has no hours of the day.
             By::Plan | By::Price => OrderBy::Plan,
-            By::Shortest => OrderBy::Shortest,
             By::Learned => OrderBy::Learned,
         },
         short_s: order.short_s,

@@ -65,6 +65,8 @@ pub struct Method {
     pub name: &'static str,
     /// Modes of the method; the first is the default.
     pub modes: &'static [&'static str],
+    /// Modes that tests and benchmarks compare with, answered by `phalanx-bench solve` alone.
+    pub oracles: &'static [&'static str],
     /// Reads the problem and writes the answer, one JSON object and a newline.
     pub run: fn(&[u8], Options<'_>, &mut dyn Write) -> Result<(), SolveError>,
 }

@@ -16,17 +16,19 @@ use phalanx_methods::{bag, balance, gang, share};
 pub const METHODS: [Method; 5] = [
     Method {
         name: "bag",
-        modes: &["best", "seed", "exact", "integer", "template", "greedy", "average"],
+        modes: &["best", "seed", "template", "greedy", "average"],
+        oracles: &["exact", "integer"],
         run: solve_bag,
     },
-    Method { name: "balance", modes: &["seed", "best"], run: solve_balance },
+    Method { name: "balance", modes: &["seed", "best"], oracles: &[], run: solve_balance },
     Method {
         name: DATA_JOBS,
-        modes: &["best", "seed", "exact", "round-robin", "weighted"],
+        modes: &["best", "seed", "round-robin", "weighted"],
+        oracles: &["exact"],
         run: solve_data_jobs,
     },
-    Method { name: "gang", modes: &["ga", "seed", "exact", "best"], run: solve_gang },
-    Method { name: "share", modes: &["seed"], run: solve_share },
+    Method { name: "gang", modes: &["ga", "seed", "best"], oracles: &["exact"], run: solve_gang },
+    Method { name: "share", modes: &["seed"], oracles: &[], run: solve_share },
 ];
 pub const DATA_JOBS: &str = "data_jobs";
 

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use crate::exit::Failure;
 use crate::global::Global;
 use crate::outcome::Outcome;
-use method::{Options, SolveError};
+use method::{Method, Options, SolveError};
 use methods::{DATA_JOBS, METHODS};
 use phalanx_core::limits::PROBLEM_BYTES_MAX;
 
@@ -33,9 +33,9 @@ pub struct Args {
     pub method: String,
     /// JSON problem; `-` or nothing reads standard input
     pub file: Option<PathBuf>,
-    /// Mode of the method, the first by default (bag: best, seed, exact, integer, template, greedy,
-    /// average; balance: seed, best; data_jobs: best, seed, exact, round-robin, weighted; gang: ga,
-    /// seed, exact; share: seed)
+    /// Mode of the method, the first by default (bag: best, seed, template, greedy, average;
+    /// balance: seed, best; data_jobs: best, seed, round-robin, weighted; gang: ga, seed; share:
+    /// seed)
     #[arg(long, value_name = "M")]
     pub mode: Option<String>,
     /// Seed of the random numbers, for methods that draw any
@@ -62,9 +62,18 @@ const BISECT: &str = "bisect";
 impl Args {
     /// Runs and writes the answer itself: a reader that went away is an error here.
     pub fn run(&self, _: &Global) -> Result<Outcome, Failure> {
+        self.answer(false)
+    }
+
+    /// Runs in any mode, those of [`Method::oracles`] too.
+    pub fn run_all(&self) -> Result<Outcome, Failure> {
+        self.answer(true)
+    }
+
+    fn answer(&self, oracles: bool) -> Result<Outcome, Failure> {
         let started = Instant::now();
         let mut out = Vec::new();
-        solve(self, started, &mut out)?;
+        solve(self, oracles, started, &mut out)?;
         let mut stdout = io::stdout().lock();
         let written = stdout.write_all(&out).and_then(|()| stdout.flush());
         written.map_err(SolveError::Output)?;
@@ -74,7 +83,12 @@ impl Args {
 
 /// Solves a problem. The answer is collected before anything is printed: a failure leaves standard
 /// output empty.
-fn solve(args: &Args, started: Instant, out: &mut dyn Write) -> Result<(), SolveError> {
+fn solve(
+    args: &Args,
+    oracles: bool,
+    started: Instant,
+    out: &mut dyn Write,
+) -> Result<(), SolveError> {
     let names = || METHODS.iter().map(|method| method.name).collect::<Vec<_>>().join(", ");
     let name = if args.method == BISECT { DATA_JOBS } else { args.method.as_str() };
     let method = METHODS.iter().find(|method| method.name == name).ok_or_else(|| {
@@ -82,12 +96,7 @@ fn solve(args: &Args, started: Instant, out: &mut dyn Write) -> Result<(), Solve
     })?;
     let mode = match &args.mode {
         None => method.modes.first().copied().unwrap_or_default(),
-        Some(wanted) => {
-            method.modes.iter().copied().find(|mode| mode == wanted).ok_or_else(|| {
-                let modes = method.modes.join(", ");
-                SolveError::input("--mode", format!("expected one of {modes}, got {wanted:?}"))
-            })?
-        }
+        Some(wanted) => mode_of(method, oracles, wanted)?,
     };
     if args.threads == Some(0) {
         return Err(SolveError::input("--threads", "must be at least 1, got 0"));
@@ -104,6 +113,26 @@ fn solve(args: &Args, started: Instant, out: &mut dyn Write) -> Result<(), Solve
     let (explain, seed, threads) = (args.explain, args.seed, args.threads);
     let params = args.params.as_deref();
     (method.run)(problem, Options { mode, explain, seed, deadline, threads, params }, out)
+}
+
+/// Finds the mode of that name.
+fn mode_of(method: &Method, oracles: bool, wanted: &str) -> Result<&'static str, SolveError> {
+    let among = |modes: &[&'static str]| modes.iter().copied().find(|mode| *mode == wanted);
+    if let Some(mode) = among(method.modes) {
+        return Ok(mode);
+    }
+    match among(method.oracles) {
+        Some(mode) if oracles => Ok(mode),
+        Some(mode) => {
+            let where_it_is = format!("`phalanx-bench solve` alone answers mode {mode}");
+            Err(SolveError::input("--mode", where_it_is))
+        }
+        None => {
+            let all = if oracles { method.oracles } else { &[] };
+            let modes = [method.modes, all].concat().join(", ");
+            Err(SolveError::input("--mode", format!("expected one of {modes}, got {wanted:?}")))
+        }
+    }
 }
 
 /// Reads what a large file has now, its halves side by side: a copy takes a while, and each half

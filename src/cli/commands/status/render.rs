@@ -6,10 +6,11 @@ use std::fmt::Write as _;
 
 use crate::text::units::{many, micros, millis, seconds, share, time};
 use crate::text::{breaker_cause, clean, facts, heading, table_of, wrapped};
+use phalanx_core::number::as_f64;
 use phalanx_messages::rest::order::OrderStatus;
 use phalanx_messages::rest::{
     CallShares, CallTime, DatasetsStatus, HistoryStatus, LinkStatus, OptionRefusals, PluginStatus,
-    PowerStatus, ProofStatus, Quantiles, SlurmStatus, Status,
+    ProofStatus, Quantiles, SlurmStatus, Status,
 };
 
 /// The whole report.
@@ -43,7 +44,7 @@ pub fn verdict(status: &Status) -> String {
         return alone(&format!("the overlay was ejected for {why}; see `phalanx daemon enable`"));
     }
     if plugin.shadow_only {
-        return alone("this version of Slurm was not tested (link.untested_release)");
+        return alone("this series of Slurm is not known (docs/releases.md)");
     }
     let config = &status.config;
     let own: Vec<String> = config
@@ -83,9 +84,6 @@ fn daemon(out: &mut String, status: &Status) {
         ("Order", order(&status.order)),
         ("History", history(status)),
     ];
-    if let Some(limits) = &status.power {
-        list.insert(list.len() - 1, ("Power", power(limits)));
-    }
     if status.datasets.enabled {
         list.push(("Datasets", datasets(&status.datasets)));
     }
@@ -107,14 +105,9 @@ fn daemon(out: &mut String, status: &Status) {
 }
 
 fn datasets(of: &DatasetsStatus) -> String {
-    let wrong = match of.nodes_wrong {
-        0 => String::new(),
-        count => format!(" ({count} wrong)"),
-    };
     format!(
-        "{} in the caches of {} nodes{wrong}, {} listed; {} came, {} evicted; {} jobs began on \
-         nodes that hold theirs, {} did not",
-        of.cached, of.nodes, of.listed, of.arrivals, of.evictions, of.hits, of.misses
+        "{} listed; {} jobs began on nodes that hold theirs, {} did not",
+        of.listed, of.hits, of.misses
     )
 }
 
@@ -214,35 +207,18 @@ fn order(order: &OrderStatus) -> String {
     let OrderStatus { written, removed, started, refused, deferred, .. } = *order;
     format!(
         "{}\n{active} of {pending} pending jobs with a delta, {overtaken} passed, \
-         none that has waited {passable_s} s\n\
+         none that has waited {}\n\
          {written} written, {removed} removed, {started} started, {refused} refused now, \
          {deferred} put off\n\
          slurmctld's job lock held {lock_holds} times to write, mean {} us, longest {} us,\n\
          {read_holds} times to read, mean {} us, longest {} us",
         clean(&order.state),
+        seconds(passable_s),
         micros(order.lock_mean_ns),
         micros(order.lock_max_ns),
         micros(order.read_mean_ns),
         micros(order.read_max_ns)
     )
-}
-
-fn power(power: &PowerStatus) -> String {
-    let mut text = String::new();
-    for cap in &power.caps {
-        let of = match cap.partition.as_str() {
-            "" => "all nodes".to_owned(),
-            name => format!("partition {}", clean(name)),
-        };
-        // Writing to a String cannot fail.
-        let _ = writeln!(text, "{of}: {:.0} W of {:.0} W", cap.draw_w, cap.cap_w);
-    }
-    let PowerStatus { known_nodes, held, holds, .. } = power;
-    let _ = write!(
-        text,
-        "{held} jobs held back now, {holds} answers so far; power known of {known_nodes} nodes"
-    );
-    text
 }
 
 fn history(status: &Status) -> String {
@@ -327,7 +303,6 @@ fn proofs(out: &mut String, status: &Status) {
         .right("Proved", |(_, proof)| proof.proved)
         .right("Accepted", |(_, proof)| proof.accepted)
         .right("Rejected", |(_, proof)| proof.rejected)
-        .right("Verified", |(_, proof)| proof.verified)
         .right("Refuted", |(_, proof)| proof.refuted)
         .add_to(out);
 }
@@ -357,12 +332,18 @@ fn plugin_calls(out: &mut String, plugin: &PluginStatus) {
         plugin.ejections,
         millis(plugin.late_ns / 1_000_000)
     );
-    out.push_str(&facts(&[
-        ("Calls", calls),
-        ("Asked", asked),
-        ("Link", link),
-        ("Breaker", breaker),
-    ]));
+    let mut rows = vec![("Calls", calls), ("Asked", asked), ("Link", link), ("Breaker", breaker)];
+    rows.extend(compared(plugin.compared).map(|text| ("Compared", text)));
+    out.push_str(&facts(&rows));
+}
+
+/// Sums the comparisons with Slurm's own decisions up, with a bound where none was worse.
+fn compared([agreed, better, worse]: [u64; 3]) -> Option<String> {
+    let all = agreed + better + worse;
+    let bound = 100.0 * (1.0 - 0.05_f64.powf(1.0 / as_f64(all.max(1))));
+    let bound = if worse == 0 { format!(" (95 %: under {bound:.2} %)") } else { String::new() };
+    let text = format!("{all} with Slurm's own: {worse} worse{bound}, {better} better");
+    (all > 0).then_some(text)
 }
 
 fn times(out: &mut String, status: &Status) {

@@ -26,21 +26,6 @@ fn ejected_says_why_and_what_to_do() {
     assert!(text.contains("opened 0 times, 3 times for nodes that Slurm refused, ej"), "{text}");
 }
 
-#[test]
-fn limits_of_power_are_told() {
-    let cap = |partition: &str, draw_w| PowerCapStatus {
-        partition: partition.to_owned(),
-        draw_w,
-        cap_w: 3000.0,
-    };
-    let caps = vec![cap("", 2870.4), cap("gpu", 120.0)];
-    let power = PowerStatus { caps, known_nodes: 16, held: 4, holds: 250 };
-    let text = render::text(&Status { power: Some(power), ..status_report() });
-    assert!(text.contains("all nodes: 2870 W of 3000 W"), "{text}");
-    assert!(text.contains("partition gpu: 120 W of 3000 W"), "{text}");
-    assert!(text.contains("4 jobs held back now, 250 answers so far; power known of 16"), "{text}");
-}
-
 fn status_report() -> Status {
     Status {
         recording: Default::default(),
@@ -96,7 +81,6 @@ fn status_report() -> Status {
         ],
         link: link_status(),
         order: order_status(),
-        power: None,
         planner: PlannerStatus {
             plans: 88,
             last_plan_ms: 4,
@@ -117,13 +101,8 @@ fn status_report() -> Status {
 fn datasets_status() -> DatasetsStatus {
     DatasetsStatus {
         enabled: true,
-        cached: 7,
-        nodes: 16,
-        nodes_wrong: 1,
         listed: 2,
         list_error: Some("/l.json:3: unknown field `host`".into()),
-        arrivals: 5,
-        evictions: 3,
         hits: 40,
         misses: 2,
     }
@@ -141,7 +120,6 @@ fn proofs() -> ProofStatus {
         proved: 60,
         accepted: 55,
         rejected: 4,
-        verified: 3,
         refuted: 1,
     }
 }
@@ -154,6 +132,7 @@ fn plugin_status() -> PluginStatus {
         slurm_version: "22.05.8".into(),
         pid: 1234,
         shadow_only: false,
+        compared: [1192, 11, 0],
         calls: map(&[("run_now", 1500), ("test_only", 40), ("will_run", 300)]),
         asks: 1300,
         answers: 1290,
@@ -193,7 +172,7 @@ fn order_status() -> OrderStatus {
         active: 3,
         decided: 3,
         overtaken: 5,
-        passable_s: 7,
+        passable_s: 12_614_400,
         written: 20,
         removed: 12,
         started: 5,

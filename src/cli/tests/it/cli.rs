@@ -482,7 +482,7 @@ fn solve_names_every_mode_and_takes_bisect_for_data_jobs() {
     let help = out(&phalanx(&["solve", "--help"]));
     let words = help.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(words.contains("Method: bag, balance, data_jobs, gang, share"), "{words}");
-    assert!(words.contains("data_jobs: best, seed, exact, round-robin, weighted;"), "{words}");
+    assert!(words.contains("data_jobs: best, seed, round-robin, weighted;"), "{words}");
     assert!(!words.contains("bisect"), "{words}");
     let dir = tempfile::tempdir().unwrap();
     let problem = dir.path().join("problem.json");
@@ -490,6 +490,11 @@ fn solve_names_every_mode_and_takes_bisect_for_data_jobs() {
         "blocks": [{"id": "b", "size_mb": 64, "replicas": ["h0"]}]}]}"#;
     std::fs::write(&problem, text).unwrap();
     let solve = |method| phalanx(&["solve", method, problem.to_str().unwrap()]);
+    for (method, mode) in [("bag", "integer"), ("bisect", "exact"), ("gang", "exact")] {
+        let refused = phalanx(&["solve", method, "--mode", mode, problem.to_str().unwrap()]);
+        let text = format!("--mode: `phalanx-bench solve` alone answers mode {mode}\n");
+        assert_eq!((code(&refused), out(&refused), err(&refused)), (2, String::new(), text));
+    }
     let (named, alias) = (solve("data_jobs"), solve("bisect"));
     assert_eq!((code(&named), err(&named)), (0, String::new()));
     assert_eq!(out(&named), out(&alias));

@@ -92,7 +92,7 @@ fn published_figures_of_kth_come_out_and_the_daemon_gains() {
     assert!(wait(3) <= 1.1 * wait(2), "{} {}", wait(3), wait(2));
     assert!(found.iter().all(|f| f["jobs"] == 28_489 && f["skipped"] == 0));
     let threads = |n: &'static str| {
-        let more = ["--policy", "phalanx", "--policy", "easy", "--threads", n];
+        let more = ["--policy", "phalanx,easy", "--threads", n];
         timeless(figures(&["--jobs", KTH].into_iter().chain(more).collect::<Vec<_>>()))
     };
     assert_eq!(threads("1"), threads("2"));
@@ -357,9 +357,10 @@ fn accounting_runs_on_nodes_under_every_policy() {
     for policy in &found {
         assert_eq!((policy["jobs"].as_u64(), policy["skipped"].as_u64()), (Some(3), Some(1)));
         assert_eq!((&policy["wait_max_s"], &policy["makespan_s"]), (&600.into(), &1200.into()));
-        assert_eq!(number(&policy["utilization"], "gpu"), 0.75, "{policy}");
-        let idle = 2.0 * 100.0 * 1200.0;
-        assert_eq!(number(policy, "energy_j"), idle + 3.0 * 200.0 * 0.25 * 600.0, "{policy}");
+        // The text covers ten minutes, in which two of the jobs run on all GPUs.
+        assert_eq!(number(&policy["utilization"], "gpu"), 1.0, "{policy}");
+        let idle = 2.0 * 100.0 * 600.0;
+        assert_eq!(number(policy, "energy_j"), idle + 2.0 * 200.0 * 0.25 * 600.0, "{policy}");
     }
     let again = figures(&[&common[..], &policies, &["--threads", "2"]].concat());
     assert_eq!(timeless(found), timeless(again));

@@ -114,6 +114,7 @@ fn setup(config: &Config, state: &State) -> Setup {
         gangs: (config.gang.mode != GangMode::Off).then(|| config.gang_settings()),
         bags: None,
         data: None,
+        hold_budget_ms: u64::from(config.data_jobs.hold_budget_s) * 1000,
         left_to_slurm: partitions.filter(by_slurm).collect(),
     }
 }

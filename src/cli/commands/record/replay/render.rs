@@ -4,7 +4,7 @@
 use crate::text::units::{fraction_or_dash, time};
 use crate::text::{clean, facts, heading, table_of};
 use phalanx_core::number::as_f64;
-use phalanx_mirror::{Difference, Report, Then};
+use phalanx_mirror::{Agreement, Difference, Report, Then};
 
 fn share(part: u64, of: u64) -> String {
     if of == 0 { "-".to_owned() } else { format!("{:.3} %", as_f64(part) * 100.0 / as_f64(of)) }
@@ -37,6 +37,7 @@ pub fn text(report: &Report) -> String {
         rows.push(("Broken", clean(broken)));
     }
     out.push_str(&facts(&rows));
+    starts_by_slurm(&mut out, &report.stock);
     if let Some(then) = &report.then {
         changed(&mut out, then, report.same);
     }
@@ -71,6 +72,37 @@ fn changed(out: &mut String, then: &Then, asks: u64) {
         .right("Recorded", |(_, [recorded, _])| *recorded)
         .right("Now", |(_, [_, now])| *now)
         .add_to(out);
+}
+
+/// Starts that Slurm decided, beside its choice as the planner works it out.
+fn starts_by_slurm(out: &mut String, stock: &Agreement) {
+    let [same, others, unknown] = stock.sums();
+    if same + others + unknown == 0 {
+        return;
+    }
+    heading(out, "Nodes that Slurm took, beside its choice as it is modelled");
+    let mut rows = vec![
+        ("Same nodes", format!("{same} ({})", share(same, same + others))),
+        ("Others", others.to_string()),
+    ];
+    for (why, count) in &stock.unknown {
+        rows.push(("Not modelled", format!("{count}: {}", clean(why))));
+    }
+    out.push_str(&facts(&rows));
+    table_of(&stock.kinds)
+        .left("Request", |(kind, _)| kind.to_string())
+        .right("Same", |(_, [same, _])| *same)
+        .right("Others", |(_, [_, others])| *others)
+        .add_to(out);
+    if !stock.first.is_empty() {
+        heading(out, "First other nodes");
+        table_of(&stock.first)
+            .right("Job", |one| one.0)
+            .left("Request", |one| one.1.clone())
+            .left("Modelled", |one| clean(&one.2))
+            .left("Taken", |one| clean(&one.3))
+            .add_to(out);
+    }
 }
 
 fn differences(all: &[Difference]) -> String {

@@ -1,16 +1,29 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The text of `phalanx report energy --power`.
+//! `phalanx report energy`
 
+use crate::exit::Failure;
+use crate::global::Global;
+use crate::outcome::Outcome;
 use crate::text::units::{amount, fraction, seconds_fine, time, watts_from};
 use crate::text::{facts, heading, table_of};
 use phalanx_messages::rest::EnergyReport;
 
-pub fn text(report: &EnergyReport) -> String {
+/// Show the power of each class of nodes and jobs that decisions use, and where it comes from
+#[derive(clap::Args, Debug)]
+pub struct Args {}
+
+impl Args {
+    pub fn run(&self, global: &Global) -> Result<Outcome, Failure> {
+        global.report("/v1/history/energy", text)
+    }
+}
+
+fn text(report: &EnergyReport) -> String {
     let mut out = String::new();
     heading(&mut out, &format!("Energy, as believed at {}", time(report.time_ms)));
     let price = match report.task_price > 0.0 {
         true => format!("{} a task", fraction(report.task_price)),
-        false => format!("{} times the least energy cost, where no price is given", report.margin),
+        false => "what price= says; without it energy only breaks ties".to_owned(),
     };
     let per_kwh = format!("{} per kWh", fraction(report.energy_price_kwh));
     out.push_str(&facts(&[("Energy price", per_kwh), ("Tasks earn", price)]));
