@@ -38,7 +38,7 @@ PACKAGES_DEB := debhelper dpkg-dev lintian python3
 PACKAGES_RPM := rpm rpmlint cpio buildah
 PACKAGES_TEST := $(PACKAGES_RUN) clang libclang-rt-dev sqlite3 systemd libseccomp2 \
 	slurmdbd mariadb-server python3-venv chromium chromium-driver fonts-dejavu-core \
-	python3-prometheus-client shellcheck valgrind debootstrap tesseract-ocr tesseract-ocr-eng python3-pil \
+	python3-prometheus-client shellcheck busybox valgrind debootstrap tesseract-ocr tesseract-ocr-eng python3-pil \
 	$(PACKAGES_HDFS) $(PACKAGES_DEB)
 
 export CARGO_TERM_COLOR ?= never
