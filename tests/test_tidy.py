@@ -3,6 +3,7 @@
 """Tests of tidy and of its counter on small trees: each rule is seen to find what breaks it."""
 
 import contextlib
+import io
 import os
 import subprocess
 import sys
@@ -36,7 +37,7 @@ mod tests {
 }
 fn last() {}
 """
-MANIFEST = '[workspace]\nmembers = ["src/core", "tests/fuzz"]\n'
+BUDGETS = "[others]\nkeys = 2\ncommands = 1\ndocument_words = 3\n"
 KEYS = 'pub const KEYS: &[Key] = &[\n    key("a", X),\n    fixed("b", X),\n];\n'
 COMMANDS = "commands! {\n    Status(status::Args),\n}\n"
 
@@ -66,38 +67,115 @@ class Tree(Suite):
                         *words], check=True, stdout=subprocess.DEVNULL)
 
 
-@case
-def sizes_are_counted(tree):
-    """Tests in the file, in files of their own and in folders are no product; the rest is"""
+HEAD = "# name, lines, who, asked, keys, files\n"
+
+
+def product(tree):
+    """A tree with product, tests and documents."""
     core, plugin = os.path.join("src", "core"), "plugin"
-    for path, text in (("Cargo.toml", MANIFEST), (f"{core}/lib.rs", RUST),
-                       (f"{core}/keys.rs", KEYS), (f"{core}/proofs.rs", "a\n" * 50),
-                       (f"{core}/proofs/x.rs", "a\n" * 50),
+    for path, text in ((f"{core}/lib.rs", RUST), (f"{core}/keys.rs", KEYS),
+                       (f"{core}/proofs.rs", "a\n" * 50), (f"{core}/proofs/x.rs", "a\n" * 50),
+                       (f"{core}/build.rs", "a\n"), ("src/bench/main.rs", "a\n" * 9),
                        (f"{core}/tests/it.rs", "a\n"), (f"{core}/examples/e.rs", "a\n"),
                        ("tests/fuzz/lib.rs", "a\n" * 7), ("src/cli/commands/mod.rs", COMMANDS),
                        ("README.md", "one two\nthree\n"), ("four/README.md", "four\n"),
-                       (f"{plugin}/a.c", "a\n" * 3), (f"{plugin}/tests/b.c", "a\n")):
+                       (f"{plugin}/a.c", "a\n" * 30), (f"{plugin}/tests/b.c", "a\n"),
+                       ("tests/budgets.toml", BUDGETS)):
         tree.write(path, text)
-    found = sizes.sizes(tree.root, tree.paths())
-    check(found["rust_lines"] == {"src": 13, "src/core": 13}, f"{found}")
-    check(found["others"] == {"keys": 2, "commands": 1, "document_words": 3, "plugin_lines": 3},
-          f"{found}")
-    check(found["apart"] == {"tests/fuzz": 7}, f"{found}")
+
+
+def rows(tree, *lines):
+    """Writes features.tsv."""
+    tree.write("tests/features.tsv", HEAD + "".join("\t".join(row) + "\n" for row in lines))
+
+
+CORE = ("core", "20", "A", "request", "a", "src/core/ src/cli/")
+PLUGIN = ("plugin", "31", "-", "request", "b", "plugin/")
+
+
+@case
+def sizes_are_counted(tree):
+    """Tests in the file, in files of their own and in folders are no product; the rest is"""
+    product(tree)
+    rows(tree, CORE, PLUGIN)
+    lines, keys, wrong = sizes.divided(tree.root, tree.paths())
+    check(lines == {"core": 16, "plugin": 30} and keys == {"core": 1, "plugin": 1}, f"{lines}")
+    check(not wrong, f"{wrong}")
+    check(sizes.others(tree.root, tree.paths()) ==
+          {"keys": 2, "commands": 1, "document_words": 3}, "others")
+    found = sizes.product_lines(tree.root, tree.paths())
+    check((found["src/bench/main.rs"], found["tests/fuzz/lib.rs"]) == (9, 7), f"{found}")
+    check(not list(sizes.faults(tree.root, tree.paths())), "within all budgets")
+    with contextlib.redirect_stdout(io.StringIO()) as shown:
+        sizes.show(tree.root, tree.paths())
+    check("core                                              16      20     1" in shown.getvalue(),
+          shown.getvalue())
+
+
+@case(needs=["sizes_are_counted"])
+def every_file_is_in_one_row(tree):
+    """The longest beginning has a file; what none has, two have, or none begins with is found"""
+    def found(*lines):
+        rows(tree, *lines)
+        return sizes.divided(tree.root, tree.paths())[2]
+
+    keys = ("keys", "9", "A", "none", "-", "src/core/keys")
+    rows(tree, CORE, PLUGIN, keys)
+    lines, _, wrong = sizes.divided(tree.root, tree.paths())
+    check(lines == {"core": 12, "plugin": 30, "keys": 4} and not wrong, f"{lines} {wrong}")
+    wrong = "\n".join(found(CORE, (*PLUGIN[:4], "-", "plugin/b")))
+    for text in ("a.c: in no row", "b: in no row", "plugin has plugin/b, which no file"):
+        check(text in wrong, f"{text}: {wrong}")
+    wrong = "\n".join(found(CORE, PLUGIN, (*keys[:5], "plugin/")))
+    check("two rows have plugin/: plugin and keys" in wrong, wrong)
+    wrong = "\n".join(found(CORE, PLUGIN, PLUGIN[:3]))
+    check("features.tsv:4: expected name, lines" in wrong, wrong)
+    wrong = "\n".join(found(CORE, PLUGIN, ("core", "1", "A", "none", "-", "src/core/lib")))
+    check("core stands there twice" in wrong, wrong)
 
 
 @case(needs=["sizes_are_counted"])
 def budgets_only_fall(tree):
     """Above a budget is a fault, far below it is told and can be written; names must match"""
-    tree.write("tests/budgets.toml", '[rust_lines]\nsrc = 12\n"src/core" = 20\ngone = 1\n\n'
-               "[others]\nkeys = 2\ncommands = 1\nplugin_lines = 3\n")
+    rows(tree, (CORE[0], "15", *CORE[2:]), (PLUGIN[0], "40", *PLUGIN[2:]))
+    tree.write("tests/budgets.toml", "[others]\nkeys = 1\ncommands = 1\ngone = 1\n")
     found = "\n".join(sizes.faults(tree.root, tree.paths()))
-    for text in ("src: 13, its budget is 12", "gone is no longer", "document_words has no budget"):
+    for text in ("core: 16, its budget is 15", "keys: 2, its budget is 1", "gone: its size is None",
+                 "document_words: its size is 3"):
         check(text in found, f"{text}: {found}")
-    check(len(found.splitlines()) == 3, found)
-    with contextlib.redirect_stdout(None):
-        sizes.lower(tree.root, tree.paths())
-    check(sizes.budgets(tree.root)["rust_lines"] == {"src": 12, "src/core": 13, "gone": 1},
-          f"{sizes.budgets(tree.root)}")
+    check(len(found.splitlines()) == 4, found)
+
+    def written(change):
+        with contextlib.redirect_stdout(None):
+            change(tree.root, tree.paths())
+        with open(os.path.join(tree.root, "tests/features.tsv"), encoding="utf-8") as file:
+            return {row.name: row.lines for row in sizes.parsed(file.read())[0]}
+
+    check(written(sizes.lower) == {"core": 15, "plugin": 31}, "lowered, with air")
+    check(written(sizes.store) == {"core": 17, "plugin": 31}, "set, with air")
+    check(sizes.budgets(tree.root) == {"keys": 2, "commands": 1, "gone": 1}, "others, without")
+
+
+@case
+def a_row_grows_for_a_user(tree):
+    """A row that grows in a commit needs one that ends, or who asked"""
+    tree = Tree(os.path.join(tree.root, "grown"))
+    tree.write(".gitignore", "")
+    tree.git("init", "-q")
+
+    def commit(message, **lines):
+        rows(tree, *((name, str(size), "A", "none", "-", "src/") for name, size in lines.items()))
+        tree.git("add", ".")
+        tree.git("commit", "-q", "-m", message)
+        return list(sizes.raises(tree.root))
+
+    check(not commit("first", a=10, b=10), "the first commit has it from nothing")
+    check(not commit("fallen", a=9, b=10), "a row fell")
+    check(not commit("ended", a=20), "another ended")
+    check(not commit("asked\n\nAsked by: site X", a=30, c=1), "a user asked")
+    found = commit("grown", a=31, c=1)
+    check(len(found) == 1 and ": a grew, no row ended" in found[0], f"{found}")
+    check(len(commit("new", a=31, c=1, d=1)) == 2, "a new row is one that grew")
 
 
 @case

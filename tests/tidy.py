@@ -2,14 +2,14 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Holds the sources to what a reader can take in at one sitting.
 
-    tests/tidy.py [--root DIR] [--sizes | --lower]
+    tests/tidy.py [--root DIR] [--sizes | --lower | --set]
 
 Goal: files of at most 700 lines, functions of at most 70, lines of at most 100
 columns, cited files that exist, licence headers, rows of the threat model whose
 tests exist, doc comments that stand alone, sizes within their budgets, and commits
 that say what changed and why. Rust's functions are left to clippy (too_many_lines).
---sizes prints the sizes beside their budgets (tests/budgets.toml), --lower writes
-those that have fallen as the new budgets.
+--sizes prints the features (tests/features.tsv) and other sizes (tests/budgets.toml)
+beside their budgets, --lower writes the budgets of what has fallen, --set all.
 
 Method: reads what git tracks. Every fault is one line, `file:line: what`.
 """
@@ -260,7 +260,9 @@ def arguments():
     parser.add_argument("--root", default=os.path.join(os.path.dirname(__file__), ".."))
     parser.add_argument("--sizes", action="store_true", help="print sizes and budgets and exit")
     parser.add_argument("--lower", action="store_true",
-                        help="write what has fallen into tests/budgets.toml and exit")
+                        help="write the budgets of what has fallen and exit")
+    parser.add_argument("--set", action="store_true",
+                        help="write all budgets anew, 3 %% above the sizes, and exit")
     return parser.parse_args()
 
 
@@ -271,8 +273,8 @@ def main():
     paths = git(root, "ls-files")
     if not paths:
         sys.exit(f"tidy: {root} is no git checkout with files")
-    if args.sizes or args.lower:
-        (sizes.show if args.sizes else sizes.lower)(root, paths)
+    if args.sizes or args.lower or args.set:
+        (sizes.show if args.sizes else sizes.lower if args.lower else sizes.store)(root, paths)
         return
     faults = []
     for path in paths:
@@ -280,9 +282,9 @@ def main():
             faults += [f"{path}:{line}: {what}" for line, what in of_file(root, path)]
     faults += [*threats(root, paths), *walks(root, paths), *subjects(root), *bodies(root)]
     if os.path.exists(os.path.join(root, sizes.BUDGETS)):
-        faults += sizes.faults(root, paths)
-        for table, name, size, budget in sizes.fallen(root, paths):
-            print(f"tidy: {table}.{name} has fallen from {budget} to {size}: lower its budget "
+        faults += [*sizes.faults(root, paths), *sizes.raises(root)]
+        for name, size, budget in sizes.fallen(root, paths):
+            print(f"tidy: {name} has {size}, its budget is {budget}: lower it "
                   "(tests/tidy.py --lower)")
     for fault in faults:
         print(fault)

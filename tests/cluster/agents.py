@@ -282,7 +282,7 @@ def it_steers_gangs_and_balance(suite):
 def it_tells_the_power_of_nodes(suite):
     """What busy nodes draw, for bags of tasks: by a datum, then by nothing again."""
     def sources():
-        report = json.loads(suite.phalanx("report", "energy", "--power", "--json"))
+        report = json.loads(suite.phalanx("report", "energy", "--json"))
         return {node["from"] for node in report["nodes"]}
     equal(sources(), {None}, "before")
     suite.phalanx("collector", "use", "bag.power_w", "speed")
@@ -497,8 +497,7 @@ def metrics_are_openmetrics(suite):
     equal(values["phalanx_data_nodes", (("name", "speed"), ("state", "fresh"))], 6.0, "fresh nodes")
     buckets = [v for (name, _), v in values.items() if name == "phalanx_answer_seconds_bucket"]
     equal(buckets, sorted(buckets), "cumulative buckets")
-    optional = {"phalanx_plan_gap_ratio", "phalanx_fallbacks_total",
-                "phalanx_power_draw_watts", "phalanx_power_cap_watts"}
+    optional = {"phalanx_plan_gap_ratio", "phalanx_fallbacks_total"}
     known = samples | {family.name for family in families}
     for name in ("phalanx.rules.yml", "phalanx-dashboard.json"):
         path = os.path.join(os.path.dirname(__file__), "..", "..", "config", "monitoring", name)

@@ -23,7 +23,8 @@ from slurmcluster.suite import Cases, Suite, check, command_line, run
 
 TOML = PROMPT + """\
 [order]
-by = "shortest"
+by = "learned"
+short_s = 604800
 """
 case = Cases()
 

@@ -39,7 +39,7 @@ case = Cases()
 def config(share, mode):
     """The daemon's configuration."""
     text = PROMPT.replace('mode = "enforce"', f'mode = "{mode}"')
-    return f'{text}[order]\nby = "shortest"\n[compare]\nshare = {share}\n'
+    return f'{text}[order]\nby = "learned"\nshort_s = 604800\n[compare]\nshare = {share}\n'
 
 
 class Compare(Suite):

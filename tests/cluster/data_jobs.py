@@ -34,15 +34,15 @@ case = Cases()
 
 @case
 def lands_on_holders(suite):
-    """One file of 64 blocks on 4 of 12 nodes: the job runs there, at least twice stock's share"""
-    size = {"/data/one": 64 * BLOCK}
-    record, share, stock = suite.near("64 blocks on 4 nodes", "/data/one", "-N4", "-n8",
+    """16 blocks on each of 4 of 12 nodes: the job runs there, at least twice stock's share"""
+    size = {f"/data/even/f{i}": 16 * BLOCK for i in range(4)}
+    record, share, stock = suite.near("64 blocks on 4 nodes", "/data/even", "-N4", "-n8",
                                       size=size, tasks=8)
     suite.expect(sorted(expand_hostlist(record["NodeList"])) == sorted(HOLDERS),
                  f"on {record['NodeList']}, blocks on {HOLDERS}")
     suite.expect(share >= 2 * stock, f"{share} against stock's {stock}")
-    # The number of nodes left open; fewer nodes than hold blocks.
-    suite.near("nodes left open", "/data/one", "-n8", "--mem-per-cpu=10", size=size, tasks=8)
+    # The number of nodes left open.
+    suite.near("nodes left open", "/data/even", "-n8", "--mem-per-cpu=10", size=size, tasks=8)
 
 
 @case

@@ -195,6 +195,7 @@ def write_files(hdfs):
     hdfs.tool(f"create /data/one {64 * BLOCK} {BLOCK} 1")
     for i, (node, count) in enumerate(zip(HOLDERS, (40, 10, 6, 4))):
         hdfs.tool(f"create /data/skew/f{i} {count * BLOCK} {BLOCK} 1 {hdfs.datanode(node)}")
+        hdfs.tool(f"create /data/even/f{i} {16 * BLOCK} {BLOCK} 1 {hdfs.datanode(node)}")
     for name in NAMES:
         if name not in HOLDERS:
             hdfs.start_datanode(name)

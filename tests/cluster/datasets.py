@@ -2,17 +2,15 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Jobs that name a dataset: do they run on nodes that hold it?
 
-A cluster of 12 nodes with an agent each. A directory for every node stands for its cache; the
-shipped collector lists it. Other datasets stand in a list of the site, as those of an object store
-would. Checked: at least 90 % of the jobs' nodes hold the data, and far more than on stock Slurm;
-what is thrown out of a cache, moved, or written wrongly into the list is followed and told; a
-dataset that nobody has or whose nodes are full holds no job up; names that users invent do no harm.
+A cluster of 12 nodes, and a list of the site, as that of an object store would be. Checked: at
+least 90 % of the jobs' nodes hold the data, and far more than on stock Slurm; what moves, or is
+written wrongly into the list, is followed and told; a dataset that nobody has or whose nodes are
+full holds no job up; names that users invent do no harm.
 """
 
 import contextlib
 import json
 import os
-import shutil
 import sys
 import urllib.request
 
@@ -37,19 +35,14 @@ listen = "127.0.0.1:{port}"
 public_read = "all"
 [partition.stock]
 mode = "off"
-[collect]
-command_dirs = ["{commands}"]
 # All jobs here are of one user, who waits far more than the default allows.
 [data_jobs]
 hold_budget_s = 3600
-caches = "cached"
 locations = "{list}"
 """
-COLLECTOR = os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "config",
-                         "collectors", "cached_datasets")
-# Six datasets, each in the caches of two nodes, and none in those that stock takes first.
-CACHED = {f"set{i}": [f"n{2 * i + 1}", f"n{2 * i + 2}"] for i in range(6)}
-LISTED = {"bucket/images": ["n4", "n7", "n10"], "bucket/text": ["n12"]}
+# Six datasets on two nodes each, and two of other numbers.
+SETS = {f"set{i}": [f"n{2 * i + 1}", f"n{2 * i + 2}"] for i in range(6)}
+LISTED = {**SETS, "bucket/images": ["n4", "n7", "n10"], "bucket/text": ["n12"]}
 SHARE_MIN = 0.9
 EXTRA = ["SchedulerParameters=bf_interval=1,bf_resolution=1,sched_min_interval=200000,"
          "batch_sched_delay=0,bf_yield_interval=100000"]
@@ -57,25 +50,14 @@ case = Cases()
 
 
 class Datasets(Suite):
-    """The cluster, the directories that stand for caches, and the list."""
+    """The cluster and its list of datasets."""
 
     soon_s = 20.0
 
     def __init__(self, cluster, root, port):
         super().__init__(cluster)
-        self.caches, self.port = os.path.join(root, "caches"), port
+        self.port = port
         self.list = os.path.join(root, "list.json")
-
-    def put(self, node, name, size=1 << 20):
-        """A dataset in a node's cache."""
-        path = os.path.join(self.caches, node, name)
-        with open(f"{path}.part", "wb") as file:
-            file.truncate(size)
-        os.rename(f"{path}.part", path)
-
-    def evict(self, node, name):
-        """Throws a dataset out of a node's cache."""
-        os.remove(os.path.join(self.caches, node, name))
 
     def write_list(self, text):
         """The list of the site, whole at every moment."""
@@ -127,73 +109,58 @@ class Datasets(Suite):
 
 
 @case
-def near_the_caches(suite):
-    """Six datasets on two nodes each: 90 % of the jobs' nodes hold theirs"""
-    share = suite.share("caches", CACHED, 4, stock=False)
-    stock = suite.share("caches", CACHED, 4, stock=True)
+def near_the_list(suite):
+    """Datasets of a list: 90 % of the jobs' nodes hold theirs"""
+    listed = {name: on for name, on in LISTED.items() if len(on) > 1}
+    share = suite.share("list", listed, 4, stock=False)
+    stock = suite.share("list", listed, 4, stock=True)
     suite.expect(share >= SHARE_MIN, f"{share:.2f} of the nodes hold the data")
     suite.expect(share >= 2 * stock, f"{share:.2f} beside stock's {stock:.2f}")
-    known = suite.datasets()
-    suite.expect((known["cached"], known["nodes"], known["nodes_wrong"]) == (6, COUNT, 0), known)
-    jobs = 4 * len(CACHED)
+    known, jobs = suite.datasets(), 4 * len(listed)
     suite.expect(known["hits"] >= SHARE_MIN * jobs and known["hits"] + known["misses"] == jobs,
                  f"of {jobs} jobs: {known}")
 
 
 @case
-def near_the_list(suite):
-    """A list of the site: the same"""
-    listed = {name: on for name, on in LISTED.items() if len(on) > 1}
-    share = suite.share("list", listed, 6, stock=False)
-    stock = suite.share("list", listed, 6, stock=True)
-    suite.expect(share >= SHARE_MIN and share >= 2 * stock, f"{share:.2f} beside {stock:.2f}")
-
-
-@case
 def followed(suite):
-    """What moves from one cache to another: the next jobs go there, and it is told"""
-    suite.put("n3", "moving")
-    suite.until(lambda: suite.datasets()["cached"] == 7, "the new dataset")
-    first = suite.submit("moving", "-N1", seconds=8)
-    suite.cluster.wait_jobs([first], states=("RUNNING",))
-    before = suite.datasets()["evictions"]
-    suite.evict("n3", "moving")
-    suite.put("n9", "moving")
-    # Either node's values may come first.
-    suite.until(lambda: (suite.datasets()["evictions"], suite.datasets()["cached"]) ==
-                (before + 1, 7), "the eviction, and the new place")
+    """What moves from one node to another: the next jobs go there, and it is told"""
+    suite.write_list(list_of({**LISTED, "moving": ["n3"]}))
+    suite.until(lambda: suite.datasets()["listed"] == len(LISTED) + 1, "the new dataset")
+    first = suite.submit("moving", "-N1", seconds=4)
+    suite.nodes_of([first])
+    suite.write_list(list_of({**LISTED, "moving": ["n9"], "other": ["n1"]}))
+    suite.until(lambda: suite.datasets()["listed"] == len(LISTED) + 2, "the new place")
     second = suite.submit("moving", "-N1")
     nodes = suite.nodes_of([first, second])
     suite.expect(nodes == [["n3"], ["n9"]], f"on {nodes}")
     told = phalanx(suite.cluster, "explain", "--verbose", str(second)).stdout
-    suite.expect("Evictions" in told and "each node of the job held it" in told
+    suite.expect("each node of the job held it" in told
                  and suite.explained(second)["holders"] == "n9", f"explain: {told}")
-    suite.evict("n9", "moving")
-    suite.until(lambda: suite.datasets()["evictions"] == before + 2, "the second eviction")
+    suite.write_list(list_of(LISTED))
+    suite.until(lambda: suite.datasets()["listed"] == len(LISTED), "the first list")
     third = suite.submit("moving", "-N1", seconds=1)
     suite.nodes_of([third])
     error = suite.explained(third).get("error") or ""
-    suite.expect("no node holds it any more, last n9" in error, f"explain: {error}")
-    suite.expect("last n9" in suite.cluster.job(third).get("Comment", ""), "comment")
-    suite.expect(suite.metric("phalanx_dataset_evictions_total") == before + 2, "metrics")
-    rows = suite.until(lambda: {row["node"]: row["value"] for row in phalanx_json(
-        suite.cluster, "collector", "data", "cached.evictions")["values"]}, "evictions as data")
-    suite.expect(rows.get("n3") == 1, f"the data service: {rows}")
+    suite.expect("no list names it" in error, f"explain: {error}")
+    suite.expect("no list names it" in suite.cluster.job(third).get("Comment", ""), "comment")
+    suite.expect(suite.metric("phalanx_datasets") == len(LISTED), "metrics")
 
 
 @case
 def nowhere(suite):
     """A dataset that nobody has, one whose nodes are full, and a full queue: nothing waits"""
     missing = suite.submit("nobody-has-it", "-N1", seconds=1)
+    suite.nodes_of([missing], timeout=18)
+    suite.until(lambda: suite.explained(missing).get("missed"), "its miss")
     full = suite.cluster.submit("-t2", "-p", "stock", "-N2", "--exclusive", "-w", "n3,n4",
                                 wrap="sleep 20")
     suite.cluster.wait_jobs([full], states=("RUNNING",))
     before = suite.datasets()["misses"]
     elsewhere = suite.submit("set1", "-N1", seconds=1)
-    nodes = suite.nodes_of([missing, elsewhere], timeout=18)
-    suite.expect(not set(nodes[1]) & {"n3", "n4"}, f"on {nodes[1]}")
+    nodes = suite.nodes_of([elsewhere], timeout=18)
+    suite.expect(not set(nodes[0]) & {"n3", "n4"}, f"on {nodes[0]}")
     suite.until(lambda: suite.datasets()["misses"] == before + 1, "the miss")
-    suite.expect(suite.explained(elsewhere).get("missed") == nodes[1][0],
+    suite.expect(suite.explained(elsewhere).get("missed") == nodes[0][0],
                  f"explain: {suite.explained(elsewhere)}")
     suite.expect("no list names it" in (suite.explained(missing).get("error") or ""), "explain")
     waits = suite.submit("set1;locality=require", "-N1", seconds=1)
@@ -226,7 +193,7 @@ def list_is_wrong(suite):
 
 @case
 def strange_names(suite):
-    """Whatever a user or a node calls a dataset: it runs, nothing else happens"""
+    """Whatever a user calls a dataset: it runs, nothing else happens"""
     names = ["../../etc/passwd", "$(touch /tmp/x)", "`id`", "a%00b", "%0Aset0", "%", "x" * 300,
              "'; DROP TABLE jobs", "é%F0%9F%98%80", "http://127.0.0.1:1/", "-rf", "set0," * 200,
              "%2525%3B", "\u202e", "set0%09set1"]
@@ -239,25 +206,8 @@ def strange_names(suite):
         suite.expect("\0" not in text and len(text) < 20_000, f"{name[:40]}: {text[:300]}")
         comment = suite.cluster.job(job).get("Comment", "")
         suite.expect(f"data-input={name}"[:40] in comment, f"{name[:40]}: {comment[:80]}")
-    # Whoever may write into a cache can call a file anything.
-    for name in ("\n", "a\tb", "\udcff", ".hidden", "é", "{}"):
-        suite.put("n5", name)
-    suite.until(lambda: suite.datasets()["cached"] >= 8, "those that can be names")
-    known = suite.datasets()
-    suite.expect((known["cached"], known["nodes_wrong"]) == (8, 0), f"{known}")
     nodes = suite.nodes_of([suite.submit("set2", "-N1", seconds=1)])
     suite.expect(set(nodes[0]) <= {"n5", "n6"}, f"afterwards: on {nodes}")
-
-
-@case
-def collector_fails(suite):
-    """A node whose directory is gone: its datasets count no more, and no eviction is counted"""
-    before = suite.datasets()
-    shutil.rmtree(os.path.join(suite.caches, "n1"))
-    suite.until(lambda: suite.datasets()["nodes"] == COUNT - 1, "the silent node", 30)
-    suite.expect(suite.datasets()["evictions"] == before["evictions"], "evictions")
-    nodes = suite.nodes_of([suite.submit("set0", "-N1", seconds=1)])
-    suite.expect(nodes == [["n2"]], f"on {nodes}")
 
 
 case(shipped_config)
@@ -271,31 +221,15 @@ def list_of(datasets):
 
 @contextlib.contextmanager
 def setting(root, _args):
-    """The caches, the list, and the cluster with its agents."""
+    """The cluster and its list."""
     os.chmod(root, 0o755)
-    commands, port = os.path.join(root, "commands"), free_port()
-    os.makedirs(commands)
-    script = os.path.join(commands, "cached")
-    with open(script, "w", encoding="utf-8") as file:
-        file.write(f"#!/bin/sh\nexec python3 {COLLECTOR} {root}/caches/$PHALANX_NODE\n")
-    os.chmod(script, 0o755)
-    config = os.path.join(root, "in.toml")
+    port, config = free_port(), os.path.join(root, "in.toml")
     with open(config, "w", encoding="utf-8") as file:
-        file.write(CONFIG.format(port=port, commands=commands, list=f"{root}/list.json"))
+        file.write(CONFIG.format(port=port, list=f"{root}/list.json"))
     with Cluster(os.path.join(root, "s"), nodes=NODES, config=config, extra=EXTRA) as cluster:
         suite = Datasets(cluster, root, port)
-        for name in NAMES:
-            os.makedirs(os.path.join(suite.caches, name))
-            cluster.start_agent(name, "--master", f"http://127.0.0.1:{port}", "--command-dir",
-                                commands)
-        for name, on in CACHED.items():
-            for node in on:
-                suite.put(node, name)
         suite.write_list(list_of(LISTED))
-        phalanx(cluster, "collector", "add", "cached", "--type", "text", "--cmd", script,
-                "--every", "1s")
-        suite.until(lambda: (suite.datasets()["cached"], suite.datasets()["listed"])
-                    == (len(CACHED), len(LISTED)), "the datasets", 30)
+        suite.until(lambda: suite.datasets()["listed"] == len(LISTED), "the datasets", 30)
         yield suite
 
 

@@ -172,7 +172,7 @@ class Profit(Row):
 
     name, title = "profit", "five job arrays on fast, middle and thrifty nodes"
     why = "tasks go where they earn most an hour after the price of their energy"
-    explain = ("report", "energy", "--power")
+    explain = ("report", "energy")
     measures = (Measure("profit_per_hour", "profit an hour", "", 0, True, 0.12),
                 Measure("energy_j", "energy", "J", 0, False, 0.05, False),
                 Measure("makespan_s", "makespan", "s", 0, False, 0.05, False))

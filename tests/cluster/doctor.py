@@ -300,6 +300,35 @@ def file_to_come(doctor):
 
 
 @case
+def refused_by_slurm(doctor):
+    """Files with which slurmctld does not start are errors here, and name what is wrong."""
+    cluster = doctor.cluster
+    with open(cluster.paths.slurm_conf, encoding="utf-8") as file:
+        text = file.read()
+    node = next(line for line in text.splitlines() if line.startswith("NodeName=n1"))
+    partition = next(line for line in text.splitlines() if line.startswith("PartitionName="))
+    for changed, word in ((text.replace(node, f"{node} RealMemroy=1"), "RealMemroy"),
+                          (f"{text}\nSchedularParameters=x\n", "SchedularParameters"),
+                          (f"{text}\nSelectTypeParameters=CR_Cores_Memory\n", "CR_Cores_Memory"),
+                          (text.replace(partition, f"{partition} OverSubscribe=MAYBE"), "MAYBE"),
+                          (f"{text}\n{node}\n", "named twice"),
+                          (f"{text}\n{partition}\n", "named twice")):
+        with tempfile.TemporaryDirectory() as directory:
+            path = os.path.join(directory, "slurm.conf")
+            # A slurmctld ends the one of its pid file before it reads nodes.
+            write(path, f"{changed}\nSlurmctldPidFile={directory}/pid\n"
+                        f"StateSaveLocation={directory}\n")
+            started = cluster.run("timeout", "10", "slurmctld", "-D", "-i", "-f", path, check=False)
+            said = started.stdout + started.stderr
+            check("fatal" in said, f"{word}: slurmctld starts: {said}")
+            done = cluster.run("phalanx", "doctor", "--json", "--slurm-conf", path,
+                               "--config", cluster.paths.phalanx_toml, check=False)
+        errors = [one["what"] for one in json.loads(done.stdout)["findings"]
+                  if one["level"] == "error"]
+        check(any(word in what for what in errors), f"{word}: {errors}")
+
+
+@case
 def no_bf_continue(doctor):
     """SchedulerParameters without bf_continue, in force."""
     with doctor.conf(lambda text: text.replace("bf_continue,", "")):

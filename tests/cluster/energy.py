@@ -7,7 +7,7 @@ The sensor files that it reads are written by this suite, in a mount namespace o
 every node draws the same power. First the configuration's watts are believed, then what
 slurmctld shows of busy nodes, then what slurmdbd keeps of ended jobs, batch scripts without
 srun included. Then an array that makes a loss waits for a cheaper hour but not beyond the
-longest wait, and a plan keeps to a limit of its power.
+longest wait.
 """
 
 import contextlib
@@ -125,10 +125,10 @@ class Energy(Suite):
 def sources(suite):
     """Configuration, then CurrentWatts, then ConsumedEnergy"""
     def nodes():
-        return phalanx_json(suite.cluster, "report", "energy", "--power")["nodes"]
+        return phalanx_json(suite.cluster, "report", "energy")["nodes"]
 
     def rows():
-        return phalanx_json(suite.cluster, "report", "energy", "--power")["rows"]
+        return phalanx_json(suite.cluster, "report", "energy")["rows"]
 
     first = suite.until(nodes, "the nodes")
     suite.expect({n["from"] for n in first} == {"configuration"}, f"at first: {first}")
@@ -150,7 +150,7 @@ def sources(suite):
     # The file has them a little later than the table.
     suite.until(lambda: all(run["joules"] for run in
                             phalanx_json(suite.cluster, "history", "runs")["runs"]), "the file", 10)
-    text = phalanx(suite.cluster, "report", "energy", "--power").stdout
+    text = phalanx(suite.cluster, "report", "energy").stdout
     suite.expect("accounting" in text and "slurm" in text, text)
     imported = phalanx(suite.cluster, "history", "import", "--sacct", "--since", "1h").stdout
     suite.expect("energy or work added" not in imported, f"energy was there:\n{imported}")

@@ -30,7 +30,7 @@ A_PROOF = 2                                        # PHX_A_PROOF
 P_TEST_ONLY, P_WILL_RUN, P_NO_FIT = 1, 2, 3        # enum phx_proof
 HEADER = struct.Struct("<IHHIIQ")                  # phx_hdr
 ANSWER_FIXED = struct.Struct("<IHHQQIIIIQQ")       # phx_answer after its header
-WELCOME_FIXED = struct.Struct("<Q10I")             # phx_welcome after its header
+WELCOME_FIXED = struct.Struct("<Q9I4x")            # phx_welcome after its header
 ASK_JOB_AT, ASK_MODE_AT, ASK_LIMITS_AT = 24, 48, 56     # job_id; mode; min, max, req_nodes
 ASK_BITS_AT = 24 + 160 + 16 * 56 + 64               # node_bits, word_count
 ASK_FIXED = ASK_BITS_AT + 8 + 24                   # sizeof(struct phx_ask)
@@ -194,8 +194,7 @@ class FakeDaemon:
             if kind == HELLO:
                 self.hellos += 1
                 client.send(packet(WELCOME, 1, WELCOME_FIXED.pack(
-                    1, self.deadline_us, BREAKER_OPEN_MS, ALL_FLAGS, 0, 0, 0, 0, 0, 0,
-                    0xffffffff)))
+                    1, self.deadline_us, BREAKER_OPEN_MS, ALL_FLAGS, 0, 0, 0, 0, 0, 0)))
             elif kind == ASK:
                 self.asks += 1
                 ask = parse_ask(data, seq)

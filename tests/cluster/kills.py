@@ -44,7 +44,8 @@ EXTRA = ["MinJobAge=60", "JobCompType=jobcomp/filetxt", "SchedulerParameters=bf_
          "bf_continue,sched_interval=1,batch_sched_delay=1,default_queue_depth=300"]
 TOML = """mode = "enforce"
 [order]
-by = "shortest"
+by = "learned"
+short_s = 604800
 [expert]
 breaker = false
 [source]

@@ -34,7 +34,8 @@ proofs = "all"
 [expert]
 breaker = false
 [order]
-by = "shortest"
+by = "learned"
+short_s = 604800
 [source]
 poll_ms = 500
 """

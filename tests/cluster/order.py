@@ -3,7 +3,7 @@
 """The order of starts on a real cluster: deltas in `sprio`, and none that stays.
 
 One cluster of 4 nodes with slurmdbd, kept full by one job, so that the others wait. The daemon
-orders by time limit (`order.by = "shortest"`); what it may and may not do is read from `sprio`
+orders by predicted runtime, half the time limit; what it may and may not do is read from `sprio`
 and `scontrol show job`. Then the daemon, and slurmctld itself, are killed, stopped and restarted.
 """
 
@@ -30,7 +30,8 @@ PartitionName=top Nodes=n[1-4] MaxTime=INFINITE State=UP PriorityTier=9
 EXTRA = ["PriorityWeightQOS=1000", "PriorityWeightAge=0", "PriorityWeightFairshare=0"]
 TOML = """mode = "enforce"
 [order]
-by = "shortest"
+by = "learned"
+short_s = 604800
 max_delta_percent = 1000
 [source]
 poll_ms = 300
@@ -178,7 +179,7 @@ def prices(text, now, then):
     """A configuration with `order.by = "price"`: a price of this hour, and one of the others."""
     hour = datetime.datetime.now().hour
     begin, end = (hour - 1) % 24, (hour + 2) % 24
-    return (text.replace('"shortest"', '"price"')
+    return (text.replace('"learned"', '"price"')
             + f"\n[energy]\nprice = {{ {begin}-{end} = {now}, {end}-{begin} = {then} }}\n")
 
 
@@ -324,7 +325,7 @@ def slurmctld_lost(s):
 def switched_off(s):
     """switched off by a reload, the order of starts leaves nothing in the saved state"""
     own, before = s.raised(), s.config()
-    s.reload(before.replace('"shortest"', '"off"'))
+    s.reload(before.replace('"learned"', '"off"'))
     s.gone("a reload", own)
     s.saved()
     s.without_overlay()

@@ -23,7 +23,7 @@ from slurmcluster.phalanx import phalanx, phalanx_json
 ARRAY = 10000       # tasks of one array
 EXTRA = ("MessageTimeout=600", "SchedulerParameters=bf_interval=30,bf_max_job_test=200,"
          "bf_continue,bf_max_time=60,default_queue_depth=500,batch_sched_delay=3,sched_interval=60")
-CONFIG = 'mode = "enforce"\n[order]\nby = "shortest"\n'
+CONFIG = 'mode = "enforce"\n[order]\nby = "learned"\nshort_s = 604800\n'
 POLLS = ("REQUEST_JOB_INFO", "REQUEST_JOB_INFO_SINGLE", "REQUEST_NODE_INFO",
          "REQUEST_PARTITION_INFO", "REQUEST_RESERVATION_INFO", "REQUEST_LICENSE_INFO")
 RPC = re.compile(r"(REQUEST_\w+) .*?count:(\d+) .*?total_time:(\d+)")

@@ -122,7 +122,7 @@ def callers_ticket(suite):
     done = ask("bob", "ls", "/private/alice")
     suite.expect(done.returncode != 0 and "AccessControlException" in done.stderr, f"bob: {done}")
     done = ask("bob", "check")
-    suite.expect("n4" in done.stdout, f"check: {done}")
+    suite.expect(done.returncode == 1 and "no list of DataNodes" in done.stderr, f"check: {done}")
 
 
 @case

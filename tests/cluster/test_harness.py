@@ -81,8 +81,7 @@ class Files(unittest.TestCase):
                   '[history]\n[balance.best]\nsocket = "mine"\n')
         moved = tomllib.loads(conf.phalanx_toml(Paths("/d"), source, "t"))
         self.assertEqual(moved, {
-            "mode": "off", "link": {"socket": "/d/run/plugin.sock", "deadline_us": 1,
-                                     "untested_release": True},
+            "mode": "off", "link": {"socket": "/d/run/plugin.sock", "deadline_us": 1},
             "history": {"path": "/d/var/history.sqlite"},
             "balance": {"best": {"socket": "mine"}},
             "control": {"socket": "/d/run/control.sock"}})

@@ -35,7 +35,7 @@ TARGETS = (
     ("hdfs_rpc", "phalanx-hdfs", ("--lib",), "tests::fuzz::answers_of_hadoop_rpc"),
     ("webhdfs", "phalanx-hdfs", ("--lib",), "tests::fuzz::answers_of_webhdfs"),
     ("locations", "phalanx-service", ("--lib",),
-     "locations::tests::lists_and_reports_are_damaged"),
+     "locations::tests::lists_are_damaged"),
     ("hdfs_conf", "phalanx-hdfs", ("--lib",), "tests::fuzz::hadoop_configurations_and_uris"),
     ("recording", "phalanx-service", ("--test", "it"), "fuzz::recordings"),
     ("topology", "phalanx-core", ("--test", "fuzz"), "topologies"),

@@ -12,11 +12,14 @@ Slurm at its usual paths and ports, no systemd, no network. Needs root.
 import contextlib
 import glob
 import os
+import re
 import shutil
 import subprocess
 import sys
+import tempfile
 
 import inside
+import standins
 from slurmcluster.suite import (Cases, Report, Suite, check, command_line, directory,
                                 run_case, text_of)
 
@@ -28,9 +31,15 @@ case = Cases()
 class Packages(Suite):
     """The packages, as files."""
 
-    def __init__(self, debs):
+    def __init__(self, debs, tree):
         super().__init__()
-        self.debs = debs
+        self.debs, self.tree = debs, os.path.abspath(tree)
+
+    def slurm(self):
+        """The release of Slurm that the plugin's package is for."""
+        names = [os.path.basename(deb) for deb in self.debs]
+        return next(one[1] for name in names
+                    if (one := re.match(r"phalanx-slurm-plugin-([\d.]+)_", name)))
 
 
 @case
@@ -39,6 +48,81 @@ def lintian(suite):
     done = subprocess.run(["lintian", "--fail-on", "error,warning", "--allow-root", *suite.debs],
                           capture_output=True, text=True, check=False)
     check(done.returncode == 0, done.stdout + done.stderr)
+
+
+def status_beside(tree, version=None):
+    """What dpkg knows in the tree, with SchedMD's packages of a version instead of Debian's."""
+    with open(os.path.join(tree, "var/lib/dpkg/status"), encoding="utf-8") as file:
+        known = [one for one in file.read().split("\n\n") if one.strip()]
+    if version is None:
+        return "\n\n".join(known) + "\n\n"
+    known = [one for one in known if not re.match(r"Package: (lib)?slurm", one)]
+    for name, (_parts, conflicts, needs) in standins.STAND_INS.items():
+        known.append(f"Package: {name}\nStatus: install ok installed\nPriority: optional\n"
+                     f"Section: admin\nMaintainer: nobody <nobody@example.org>\n"
+                     f"Architecture: amd64\nVersion: {version}\n"
+                     f"Depends: {needs.format(version=version)}\nConflicts: {conflicts}"
+                     f"{', libslurm38, libslurm42' if name == 'slurm-smd' else ''}\n"
+                     "Description: stand-in")
+    return "\n\n".join(known) + "\n\n"
+
+
+def simulated(suite, known, *words):
+    """What `apt-get install` of all packages would do to a system with this status of dpkg."""
+    with tempfile.TemporaryDirectory() as scratch:
+        status = os.path.join(scratch, "status")
+        with open(status, "w", encoding="utf-8") as file:
+            file.write(known)
+        state = os.path.join(suite.tree, "var/lib/apt")
+        done = subprocess.run(
+            ["apt-get", "-s", "-o", f"Dir::State={state}", "-o", f"Dir::State::status={status}",
+             "-o", f"Dir::Etc={suite.tree}/etc/apt", "-o", f"Dir::Cache={scratch}",
+             "-o", "Debug::NoLocking=1", *words, "install", *map(os.path.abspath, suite.debs)],
+            capture_output=True, text=True, check=False,
+            env={**os.environ, "LC_ALL": "C.UTF-8"})
+    check(done.returncode == 0, f"apt-get: {done.stdout}{done.stderr}")
+    return done.stdout
+
+
+@case
+def no_slurm_exchanged(suite):
+    """Beside any Slurm, apt removes nothing for our packages and brings no slurmctld"""
+    for version in (None, "22.05.8-1", "24.11.5-1", "25.05.9-1", "25.11.8-1", "26.05.4-1"):
+        known = status_beside(suite.tree, version)
+        for words in (("--no-install-recommends",), ("--install-recommends",)):
+            said = simulated(suite, known, *words)
+            where = f"beside {version or 'Slurm of Debian'}, {words}: {said}"
+            check(f"Inst phalanx-slurm-plugin-{suite.slurm()} " in said, where)
+            check("Remv" not in said and "REMOVED" not in said, where)
+            # Of Debian's own Slurm the library alone may be missing.
+            ours = r"phalanx" if version else r"phalanx|libslurm\d+$"
+            brought = re.findall(r"^Inst (\S*slurm\S*)", said, re.M)
+            check(not [name for name in brought if not re.match(ours, name)], where)
+
+
+@case
+def fit_is_asked(suite):
+    """The packages ask the host which slurmctld it has, and refuse another in a sentence"""
+    for package, refuses in (("phalanx-slurm-plugin-", ("25.11.8", "22.05.99")),
+                             ("phalanx_", ("25.11.8",))):
+        deb = next(deb for deb in suite.debs if os.path.basename(deb).startswith(package)
+                   and "source" not in deb)
+        for here in (*refuses, suite.slurm(), None):
+            with tempfile.TemporaryDirectory() as scratch:
+                subprocess.run(["dpkg-deb", "-e", deb, f"{scratch}/control"], check=True)
+                if here:
+                    with open(f"{scratch}/slurmctld", "w", encoding="ascii") as file:
+                        file.write(f"#!/bin/sh\necho slurm {here}\n")
+                    os.chmod(file.name, 0o755)
+                done = subprocess.run(["sh", f"{scratch}/control/preinst", "install"],
+                                      capture_output=True, text=True, check=False,
+                                      env={"PATH": f"{scratch}:/usr/bin:/bin"})
+            if here in refuses:
+                said = done.stderr.splitlines()
+                check(done.returncode == 1 and len(said) == 1 and here in said[0]
+                      and f"SLURM_VERSION={here}" in said[0], f"{package}: {here}: {said}")
+            else:
+                check(done.returncode == 0 and not done.stderr, f"{here}: {done.stderr}")
 
 
 OUTSIDE = frozenset(case)
@@ -98,7 +182,7 @@ def main():
     there = [one for one in args.cases if one.name not in OUTSIDE]
     status = 0
     if here:
-        status = run_cases(args, here, lambda: contextlib.nullcontext(Packages(debs)))
+        status = run_cases(args, here, lambda: contextlib.nullcontext(Packages(debs, args.tree)))
     return (there and run_inside(args, debs, there)) or status
 
 

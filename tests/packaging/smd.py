@@ -100,6 +100,27 @@ def left_alone(suite):
 
 
 @case(needs=["left_alone"])
+def none_begins_at_boot(suite):
+    """A service that an installation brings does not begin at boot; those of the host still do"""
+    suite.sh("mkdir -p /etc/systemd/system/multi-user.target.wants && "
+             "for n in theirs ours; do printf '#!/bin/sh\n### BEGIN INIT INFO\n# Provides: '$n'\n"
+             "# Required-Start:\n# Required-Stop:\n# Default-Start: 2 3 4 5\n# Default-Stop:\n"
+             "### END INIT INFO\n' > /etc/init.d/$n && chmod 755 /etc/init.d/$n; done && "
+             "update-rc.d theirs defaults && mkdir /brings && printf '#!/bin/sh\n"
+             "case $* in *-s*) exit 0 ;; esac\nupdate-rc.d ours defaults\n"
+             "ln -sf /x /etc/systemd/system/multi-user.target.wants/ours.service\n' "
+             "> /brings/apt-get && chmod 755 /brings/apt-get && "
+             "PATH=/brings:$PATH sh /install-packages no-such-package")
+    there = suite.sh("find /etc/rc?.d /etc/systemd/system -type l").split()
+    begins = [path for path in there if path.endswith("ours") and "/S" in path
+              or path.endswith("ours.service")]
+    check(not begins, f"begin at boot: {begins}")
+    check("/etc/rc2.d/S01theirs" in there, f"the host's does not: {there}")
+    suite.sh("update-rc.d -f theirs remove; update-rc.d -f ours remove; "
+             "rm -r /brings /etc/init.d/ours /etc/init.d/theirs")
+
+
+@case(needs=["none_begins_at_boot"])
 def built_beside(suite):
     """With SchedMD's headers what builds needs nothing of Debian's Slurm; the rest is refused"""
     suite.sh("mkdir -p /dev-deb/DEBIAN && printf 'Package: slurm-smd-dev\\nVersion: 1\\n"
@@ -130,13 +151,12 @@ def installs(suite):
 
 @case(needs=["installs"])
 def another_slurm(suite):
-    """Another version of theirs is held back by the plugin's dependency"""
+    """Another version of theirs is upgraded to as without us, and takes none of ours away"""
     said = suite.sh("sed -i 's/^Version: .*/Version: 23.02.1-1/; s/(= .*)/(= 23.02.1-1)/' "
                     "/smd/*/DEBIAN/control && mkdir -p /smd2 && for d in /smd/*/; do dpkg-deb "
                     "--root-owner-group --build $d /smd2 > /dev/null; done; "
                     "apt-get install -s /smd2/*.deb", fails=False)
-    check(f"Remv phalanx-slurm-plugin-{suite.slurm}" in said, said)
-    check("Remv phalanx " not in said or "libslurm" in said, said)
+    check("Remv" not in said and "Inst slurm-smd-slurmctld [" in said, said)
 
 
 @case(needs=["installs"])

@@ -23,6 +23,7 @@ poll_ms = 500
 """
 # What slurm.conf has to allow such a daemon.
 PATIENT_SITE = "phalanx_ask_ms=6000,phalanx_syncs=0,phalanx_eject=0"
+ORDER_SITE = "phalanx_order=1000000000"
 # The configuration, and queue and plan are read and made more often than by default.
 PROMPT = PATIENT.replace("poll_ms = 500", "poll_ms = 300")
 CLOUD_MAX = 65_000   # Slurm's own limit is 64k nodes
@@ -143,12 +144,14 @@ def apply_extra(base, extra):
     return result, lines
 
 
-def be_patient(result, toml):
-    """Widens the overlay's limits where the daemon's configuration does so."""
-    if re.search(r"^breaker = false", toml, re.MULTILINE):
-        key = next((key for key in result if key.lower() == "schedulerparameters"),
-                   "SchedulerParameters")
-        result[key] = ",".join(filter(None, (result.get(key), PATIENT_SITE)))
+def allow(result, toml):
+    """Allows the daemon in slurm.conf what its configuration has: wide limits, and an order."""
+    words = [PATIENT_SITE] if re.search(r"^breaker = false", toml, re.MULTILINE) else []
+    key = next((key for key in result if key.lower() == "schedulerparameters"),
+               "SchedulerParameters")
+    if "phalanx_order=" not in (result.get(key) or ""):
+        words.append(ORDER_SITE)
+    result[key] = ",".join(filter(None, (result.get(key), *words)))
 
 
 def slurm_conf(result, repeatable, fragment, names, cloud):
@@ -221,8 +224,6 @@ def phalanx_toml(paths, source_text, where):
         ("history", "path", os.path.join(paths.var, "history.sqlite")),
     ):
         text = set_toml_string(text, section, key, value)
-    # The Slurm of a test may be of a version that was not tested yet.
-    text = set_toml_raw(text, "link", "untested_release", "true")
     if source_text is None:
         text = set_toml_raw(text, "source", "poll_ms", "500")
     try:

@@ -389,7 +389,7 @@ class Cluster(jobs.JobsMixin):
             text = self._write_toml()
         result, repeatable = conf.apply_extra(base, self.extra)
         if not self.stock:
-            conf.be_patient(result, text)
+            conf.allow(result, text)
         conf.write_gres(paths, self.fragment)
         for name, text in (conf.release_files(self.release) | self.files).items():
             _write(os.path.join(paths.etc, os.path.basename(name)), text)
