@@ -49,14 +49,16 @@ all: build
 
 # ---- what the machine must have
 
+# What tests and benchmarks need is installed for them alone (tests/own-system).
+OWN := tests/own-system
 .PHONY: deps-build deps-demo deps-run deps-test deps-hdfs deps-deb deps-rpm deps-release rust crates
 deps-build: ; @tests/install-packages $(PACKAGES_BUILD)
-deps-run: ; @tests/install-packages $(PACKAGES_RUN)
+deps-run: ; @$(OWN) tests/install-packages $(PACKAGES_RUN)
 deps-demo: ; @tests/install-packages $(PACKAGES_DEMO)
-deps-test: ; @tests/install-packages $(PACKAGES_TEST)
-deps-hdfs: ; @tests/install-packages $(PACKAGES_HDFS)
+deps-test: ; @$(OWN) tests/install-packages $(PACKAGES_TEST)
+deps-hdfs: ; @$(OWN) tests/install-packages $(PACKAGES_HDFS)
 deps-deb: ; @tests/install-packages $(PACKAGES_DEB)
-deps-rpm: ; @tests/install-packages $(PACKAGES_RPM)
+deps-rpm: ; @$(OWN) tests/install-packages $(PACKAGES_RPM)
 # The static phalanx needs musl's C library and Rust's.
 deps-release: rust
 	@tests/install-packages musl-tools
@@ -80,7 +82,7 @@ plugin: deps-build
 	$(MAKE) -C plugin all SLURM_VERSION=$(SLURM_VERSION) SLURM_SOURCE=$(SLURM_SOURCE)
 # All three for Slurm as Debian 13 has it, and as Debian's next release, to run in trees of their
 # packages; and for the one under SLURM_ROOT. For the last two the overlay needs SLURM_SOURCE.
-BUILD_OTHER = CARGO="$(CARGO)" MAKE="$(MAKE)" DEBUG_BUILD="$(DEBUG_BUILD)" \
+BUILD_OTHER = $(OWN) env CARGO="$(CARGO)" MAKE="$(MAKE)" DEBUG_BUILD="$(DEBUG_BUILD)" \
 	SLURM_SOURCE=$(SLURM_SOURCE) tests/cluster/build-other
 slurm-24.11 slurm-26.05 slurm-root: deps-test debug-installed
 # SLURM_SOURCE is the other's.
@@ -109,7 +111,7 @@ demo: rust
 	$(MAKE) -j2 $(if $(DEMO_TREE),deps-demo,deps-run) crates
 	$(MAKE) -j3 plugin demo-programs $(DEMO_TREE)
 	PHALANX_BIN_DIR=$(CURDIR)/target/demo PHALANX_OVERLAY_DIR=$(CURDIR)/$(dir $(OVERLAY)) \
-		$(addprefix tests/cluster/slurm-tree run ,$(DEMO_TREE)) \
+		$(if $(DEMO_TREE),tests/cluster/slurm-tree run $(DEMO_TREE),$(OWN)) \
 		$(PYTHON) tests/cluster/demo.py --page build/demo.html $(DEMO)
 build/demo-tree-%:
 	tests/cluster/slurm-tree make $@ $*
@@ -118,8 +120,7 @@ demo-programs: deps-build
 
 # A word count over the blocks of a real HDFS, beside stock Slurm.
 demo-hdfs: deps-run deps-hdfs build
-	PHALANX_BIN_DIR=$(CURDIR)/target/release PHALANX_OVERLAY_DIR=$(CURDIR)/$(dir $(OVERLAY)) \
-		$(PYTHON) tests/cluster/data_jobs.py --demo
+	$(RELEASE_ENV) $(PYTHON) tests/cluster/data_jobs.py --demo
 
 # ---- testing: tests/run has the table of what is built and tested, in which lane
 
@@ -145,33 +146,33 @@ $(CARGO_DENY):
 	CARGO_PROFILE_DEV_DEBUG=0 $(CARGO) install -q cargo-deny --version 0.20.2 --locked --debug \
 		--no-default-features --root build/tools
 # One row or one group of the table with what it needs; tests/run --list shows all.
-test-unit: deps-build rust
+test-unit: deps-run rust
 	tests/run --only unit
-test-plugin: deps-build rust
+test-plugin: deps-run rust
 	tests/run --only plugin-check
-test-page: deps-build rust
+test-page: deps-run rust
 	tests/run --only page
 # The pictures of the page in docs, anew.
 pictures: deps-build
 	PYTHONPATH=tests/cluster $(PYTHON) tests/page/page.py --only PageTest.screenshots-of-the-docs \
 		--docs docs/pictures
 # With SLURM_ROOT, and SLURM_SOURCE of exactly that Slurm, on a site's own: docs/releases.md.
-test-cluster: deps-build rust
+test-cluster: deps-run rust
 	$(if $(SLURM_ROOT),SLURM_ROOT=$(SLURM_ROOT) SLURM_SOURCE=$(SLURM_SOURCE) tests/run --all --only site,\
 		tests/run --only cluster)
 # SchedMD's own tests, on stock and with the overlay; JUDGE: options of tests/judge/judge.py.
 JUDGE ?=
-judge: deps-build rust
+judge: deps-run rust
 	$(if $(SLURM_TESTSUITE),,$(error SLURM_TESTSUITE is not set: docs/releases.md))
 	SLURM_TESTSUITE=$(SLURM_TESTSUITE) tests/run --all --only judge -- $(JUDGE); status=$$?; \
 		tail -qn 1 build/log/judge*.log; exit $$status
-test-hdfs: deps-build rust
+test-hdfs: deps-run rust
 	tests/run --only hdfs
-test-24.11 test-26.05: test-%: deps-build rust
+test-24.11 test-26.05: test-%: deps-run rust
 	tests/run --only $*
-test-cluster-24.11 test-cluster-26.05: test-cluster-%: deps-build rust
+test-cluster-24.11 test-cluster-26.05: test-cluster-%: deps-run rust
 	tests/run --all --only $*
-test-packages: deps-build rust
+test-packages: deps-run rust
 	tests/run --only packages
 
 # Makes requests from the OpenAPI document; a version that is known to pass.
@@ -206,7 +207,9 @@ vendor: rust
 
 # What needs no cluster.
 BENCH = $(CARGO) run --release -p phalanx-bench --
-CLUSTER_ENV = PHALANX_BIN_DIR=$(CURDIR)/target/debug \
+CLUSTER_ENV = $(OWN) env PHALANX_BIN_DIR=$(CURDIR)/target/debug \
+	PHALANX_OVERLAY_DIR=$(CURDIR)/$(dir $(OVERLAY))
+RELEASE_ENV = $(OWN) env PHALANX_BIN_DIR=$(CURDIR)/target/release \
 	PHALANX_OVERLAY_DIR=$(CURDIR)/$(dir $(OVERLAY))
 .PHONY: tuning-pictures bench-demo bench-site bench-10k bench-against bench-backfill bench-pending bench-balance bench-proof \
 	bench-topology bench-traces bench-gpu-logs bench-reality bench-replay bench-data-jobs bench-gangs \
@@ -228,33 +231,28 @@ bench-demo:
 		DEMO="--repeat 3 --seed $$seed --json build/demo-$$seed.json" || exit 1; done
 	$(PYTHON) tests/cluster/demo.py --table build/demo-1.json build/demo-2.json build/demo-3.json
 bench-site: deps-run build
-	PHALANX_BIN_DIR=$(CURDIR)/target/release PHALANX_OVERLAY_DIR=$(CURDIR)/$(dir $(OVERLAY)) \
-		$(PYTHON) tests/cluster/bench_site.py --nodes $(NODES)
+	$(RELEASE_ENV) $(PYTHON) tests/cluster/bench_site.py --nodes $(NODES)
 bench-10k: deps-run build
-	PHALANX_BIN_DIR=$(CURDIR)/target/release PHALANX_OVERLAY_DIR=$(CURDIR)/$(dir $(OVERLAY)) \
-		$(PYTHON) tests/cluster/bench_10k.py
+	$(RELEASE_ENV) $(PYTHON) tests/cluster/bench_10k.py
 # This checkout and COMMIT in turn: make bench-against COMMIT=2c6d712 AGAINST="--rounds 5"
 COMMIT ?= HEAD~
 bench-against: deps-run rust
-	$(PYTHON) tests/bench/against.py $(COMMIT) $(AGAINST)
+	$(OWN) $(PYTHON) tests/bench/against.py $(COMMIT) $(AGAINST)
 bench-backfill: deps-run build
-	PHALANX_BIN_DIR=$(CURDIR)/target/release PHALANX_OVERLAY_DIR=$(CURDIR)/$(dir $(OVERLAY)) \
-		$(PYTHON) tests/cluster/proofs.py --bench 10000
+	$(RELEASE_ENV) $(PYTHON) tests/cluster/proofs.py --bench 10000
 bench-pending: deps-run build
-	PHALANX_BIN_DIR=$(CURDIR)/target/release PHALANX_OVERLAY_DIR=$(CURDIR)/$(dir $(OVERLAY)) \
-		$(PYTHON) tests/cluster/pending.py
+	$(RELEASE_ENV) $(PYTHON) tests/cluster/pending.py
 # Mixed lists, every proof held against Slurm in full: SEEDS lists of 90 s.
 SEEDS ?= 40
 campaign-proofs: deps-run build
-	PHALANX_BIN_DIR=$(CURDIR)/target/release PHALANX_OVERLAY_DIR=$(CURDIR)/$(dir $(OVERLAY)) \
-		$(PYTHON) tests/cluster/proofs_mixed.py --seeds $(SEEDS) --seconds 90
+	$(RELEASE_ENV) $(PYTHON) tests/cluster/proofs_mixed.py --seeds $(SEEDS) --seconds 90
 # Damaged inputs to every parser, of the plugin too: RUNS for each, made from SEED, at most
 # SECONDS each; 0: no limit.
 RUNS ?= 100000000
 SEED ?= 1
 SECONDS ?= 0
 campaign-fuzz: deps-test rust
-	$(PYTHON) tests/fuzz/campaign.py --runs $(RUNS) --seed $(SEED) --seconds $(SECONDS)
+	$(OWN) $(PYTHON) tests/fuzz/campaign.py --runs $(RUNS) --seed $(SEED) --seconds $(SECONDS)
 # Kills of both daemons beside stock; slurmctld under valgrind beside stock; two hours of jobs
 # and churn beside stock; another user's inputs and names; the plugin's harness under TSan.
 KILLS ?= 1000
@@ -268,35 +266,32 @@ campaign-memcheck: deps-test debug plugin
 		$(PYTHON) tests/cluster/memcheck.py --jobs 25 --seed $(SEED) --sabotage
 	$(CLUSTER_ENV) $(PYTHON) tests/cluster/memcheck.py --jobs 500 --seed $(SEED)
 campaign-soak: deps-test build
-	PHALANX_BIN_DIR=$(CURDIR)/target/release PHALANX_OVERLAY_DIR=$(CURDIR)/$(dir $(OVERLAY)) \
-		$(PYTHON) tests/cluster/soak.py --minutes $(MINUTES) --rate $(RATE) --seed $(SEED)
+	$(RELEASE_ENV) $(PYTHON) tests/cluster/soak.py --minutes $(MINUTES) --rate $(RATE) --seed $(SEED)
 campaign-flood: deps-test build
-	PHALANX_BIN_DIR=$(CURDIR)/target/release PHALANX_OVERLAY_DIR=$(CURDIR)/$(dir $(OVERLAY)) \
-		$(PYTHON) tests/cluster/trust.py --only flood --flood 120
+	$(RELEASE_ENV) $(PYTHON) tests/cluster/trust.py --only flood --flood 120
 campaign-tsan: deps-test plugin
-	$(MAKE) -C plugin check-tsan SLURM_VERSION=$(SLURM_VERSION) T=$(CURDIR)/$(dir $(OVERLAY))tsan
+	$(OWN) $(MAKE) -C plugin check-tsan SLURM_VERSION=$(SLURM_VERSION) T=$(CURDIR)/$(dir $(OVERLAY))tsan
 # Every call of the overlay and of phalanxd to the system fails once, in turn.
 campaign-failures: deps-test debug
-	$(MAKE) -C plugin failures SLURM_VERSION=$(SLURM_VERSION)
-	PHALANX_BIN_DIR=$(CURDIR)/target/debug $(PYTHON) tests/failures/daemon.py --every 1
+	$(OWN) $(MAKE) -C plugin failures SLURM_VERSION=$(SLURM_VERSION)
+	$(CLUSTER_ENV) $(PYTHON) tests/failures/daemon.py --every 1
 # Overlay and daemon's link in one thread of virtual time: make campaign-link SEEDS=1000000; the
 # history of one seed: make campaign-link SEEDS=1 SEED=4711
 campaign-link: deps-run rust
-	tests/campaign-link --release --seeds $(SEEDS) --seed $(SEED)
+	$(OWN) tests/campaign-link --release --seeds $(SEEDS) --seed $(SEED)
 .PHONY: faults
 faults:
 	@mkdir -p build
 	$(PYTHON) tests/faults.py > build/faults.md
 # Promises broken on purpose, one at a time: does the test of each fail? MUTANTS: its options.
 campaign-mutants: deps-test debug
-	$(PYTHON) tests/mutants.py $(MUTANTS)
+	$(OWN) $(PYTHON) tests/mutants.py $(MUTANTS)
 # Requests of the grammar beside stock: make campaign-grammar REQUESTS=100000 SEED=1
 REQUESTS ?= 100000
 campaign-grammar: deps-test debug plugin
 	$(CLUSTER_ENV) $(PYTHON) tests/cluster/grammar.py --requests $(REQUESTS) --seed $(SEED) --lanes 2
 bench-order: deps-run build
-	PHALANX_BIN_DIR=$(CURDIR)/target/release PHALANX_OVERLAY_DIR=$(CURDIR)/$(dir $(OVERLAY)) \
-		$(PYTHON) tests/cluster/order.py --bench 5000
+	$(RELEASE_ENV) $(PYTHON) tests/cluster/order.py --bench 5000
 bench-data-jobs: deps-test deps-hdfs debug plugin
 	$(CLUSTER_ENV) $(PYTHON) tests/cluster/data_speeds.py --bench
 bench-gangs: deps-test debug plugin
@@ -320,8 +315,7 @@ bench-gpu-logs: build
 	$(PYTHON) tests/bench/gpu_logs.py $(TRACES)
 # One list of short jobs on 16 real nodes and simulated, stock and Phalanx.
 bench-reality: deps-run build
-	PHALANX_BIN_DIR=$(CURDIR)/target/release PHALANX_OVERLAY_DIR=$(CURDIR)/$(dir $(OVERLAY)) \
-		$(PYTHON) tests/cluster/reality.py --jobs 300
+	$(RELEASE_ENV) $(PYTHON) tests/cluster/reality.py --jobs 300
 # A stretch of a real log on 64 real slots, stock and Phalanx, and simulated; REPLAY: its options.
 bench-replay: deps-run debug
 	$(CLUSTER_ENV) $(PYTHON) tests/cluster/replay_log.py $(REPLAY)
@@ -353,8 +347,7 @@ bench-share: deps-test deps-hdfs debug plugin
 	$(CLUSTER_ENV) $(PYTHON) tests/cluster/inference.py --images 400 --check \
 		--svg $(CURDIR)/docs/share-experiment.svg
 bench-agents: deps-run build
-	PHALANX_BIN_DIR=$(CURDIR)/target/release PHALANX_OVERLAY_DIR=$(CURDIR)/$(dir $(OVERLAY)) \
-		$(PYTHON) tests/bench/agents_load.py
+	$(RELEASE_ENV) $(PYTHON) tests/bench/agents_load.py
 
 # ---- installing; nothing is started and slurm.conf is not touched
 

@@ -15,6 +15,7 @@ TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PYTHON = "/usr/bin/python3"     # the suites need nothing beyond its standard library
 OLD, NEW = "22.05.8", "24.11.5"  # Slurm as Debian 12 and 13 have it
 NEWEST = "26.05.5"               # and Debian's next release, whose source has to be given
+GIVEN = dict(os.environ)
 # Of the caller: the source of a Slurm, the prefix of one, and SchedMD's tests: a git repository of
 # Slurm, or the source of a release. No row sees them but its own.
 SOURCE, ROOT, SUITE = (value and os.path.abspath(value) for value in (

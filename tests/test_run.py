@@ -385,6 +385,36 @@ def a_judge_without_a_suite_is_told(_table):
 
 
 @case
+def a_system_of_its_own(table):
+    """What a command changes is there for the next, beside another's, and not on the machine"""
+    mark, name = f"/etc/phalanx-{os.getpid()}", f"/etc/phalanx-{os.getpid()}-changed"
+    program = os.path.join(table.root, "tests", "own-system")
+    os.makedirs(os.path.dirname(program), exist_ok=True)
+    with open(os.path.join(HERE, "own-system"), encoding="utf-8") as file:
+        text = file.read()
+    # Within a system there would be nothing to make.
+    with open(program, "w", encoding="utf-8") as file:
+        file.write(text.replace("mark=/etc/phalanx-own-system", f"mark={mark}"))
+    os.chmod(program, 0o755)
+    clean = {key: value for key, value in os.environ.items() if key != "PHALANX_TEST_SYSTEM"}
+
+    def inside(script):
+        done = subprocess.run([program, "sh", "-c", script], env=clean, cwd=table.root,
+                              capture_output=True, text=True, check=False)
+        return done.returncode, done.stdout, done.stderr
+    if "no system of its own" in inside("true")[2]:
+        return
+    with subprocess.Popen([program, "sh", "-c", f"echo 1 > {name}; echo; read -r end"], env=clean,
+                          stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        other.stdout.readline()
+        check(inside(f"cat {name}; pwd; exit 7") == (7, f"1\n{table.root}\n", ""),
+              f"beside another: {inside(f'cat {name}; pwd; exit 7')}")
+        other.communicate(b"\n")
+    check(inside(f"cat {name} && rm {name}") == (0, "1\n", ""), "afterwards")
+    check(not os.path.exists(name) and not os.path.exists(mark), "the machine has it")
+
+
+@case
 def an_interrupt_ends_what_runs(table):
     """After SIGINT the whole process group of a row is gone"""
     nap = f"sleep 98{os.getpid()}"
@@ -394,6 +424,7 @@ def an_interrupt_ends_what_runs(table):
             f"stages.TOP = {table.root!r}; sys.argv = ['run']; "
             f"runpy.run_path({os.path.join(HERE, 'run')!r}, run_name='__main__')")
     child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.DEVNULL,
+                             env=os.environ | {"PHALANX_TEST_SYSTEM": "machine"},
                              stderr=subprocess.DEVNULL)
 
     def naps():

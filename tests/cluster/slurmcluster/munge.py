@@ -61,7 +61,7 @@ def _prepare(user):
         if not os.path.isdir(path):
             # Clients must reach the socket; the key's directory stays closed.
             os.makedirs(path, mode=0o755 if path.startswith("/run") else 0o700)
-            os.chown(path, user.pw_uid, user.pw_gid)
+        os.chown(path, user.pw_uid, user.pw_gid)
     if not os.path.exists(KEY):
         fd = os.open(KEY, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o400)
         with os.fdopen(fd, "wb") as file:
