@@ -30,9 +30,14 @@ CARGO = os.environ.get("CARGO", "cargo")
 SCHEMATHESIS = "build/venv/bin/schemathesis"
 
 # What every change runs of the long suites. The rest of each is a row of its own for --all.
-FAULTS = ("daemon-killed", "daemon-stopped", "garbage-old", "slurmctld-restarted",
-          "overlay-wrong-version", "ejected")
+FAULTS = ("daemon-stopped", "garbage-old", "ejected", "slurmctld-restarted")
+# Gangs by speeds that are imported: MODES.
+GANGS = ("gangs-start-whole", "leaf-cost", "admission-waits", "shipped-config")
+ORDER_LOST = ("slurmctld-lost", "switched-off")
+DATA_JOBS = ("lands-on-holders", "environment-is-set", "told-to-users", "shipped-config")
+HOSTILE = ("submissions", "cannot-start")
 MODES = ("gang-seed", "gang-document", "bag-seed", "data-seed-late")
+# Those of the daemon and the overlay on the newer Slurm.
 FAULTS_NEW = ("daemon-killed", "slurmctld-restarted", "overlay-wrong-version")
 CASES_NEW = ("backfill", "reservation-cores", "het-mixed", "gres-typed", "preempt-requeue",
              "job-expand", "job-shrink", "suspend-resume", "exclusive", "exclusive-user",
@@ -319,7 +324,8 @@ ROWS = (
     suite("layout", 60),
     suite("deaths", 60),
     suite("learn", 28),
-    suite("capacity", 75),
+    suite("capacity", 5, *only(["future-and-down"])),
+    suite("capacity-rest", 75, "capacity.py", *skip(["future-and-down"]), gate="all"),
     suite("transparency", 173, *variants(OTHERS)),
     suite("transparency-layout", 80, "transparency.py", *variants(LAYOUTS)),
     # Alone: a plan for nodes that are powered down needs a moment before the job starts.
@@ -327,21 +333,24 @@ ROWS = (
           lane="quiet"),
     suite("topology", 55),
     suite("grammar", 75, "--requests", "600"),
-    suite("order", 115),
+    suite("order", 65, *skip(ORDER_LOST)),
+    suite("order-rest", 50, "order.py", *only(ORDER_LOST), gate="all"),
     suite("compare", 50, "--jobs", "150"),
     suite("compare-long", 190, "compare.py", lane="quiet", gate="all"),
-    suite("gangs", 129),
+    suite("gangs", 35, *only(GANGS)),
+    suite("gangs-rest", 100, "gangs.py", *skip(GANGS), gate="all"),
     suite("modes", 25, *only(MODES)),
     suite("modes-rest", 40, "modes.py", *skip(MODES), gate="all"),
     suite("replay", 25),
-    suite("data-jobs", 181, "data_jobs.py", needs=["hadoop"]),
+    suite("data-jobs", 60, "data_jobs.py", *only(DATA_JOBS), needs=["hadoop"]),
+    suite("data-jobs-rest", 150, "data_jobs.py", *skip(DATA_JOBS), needs=["hadoop"], gate="all"),
     suite("datasets", 20, *only(["near-the-list", "followed"])),
     suite("datasets-rest", 60, "datasets.py", *skip(["near-the-list", "followed"]), gate="all"),
     suite("secure-hdfs", 90, "secure_hdfs.py", needs=["hadoop"], gate="all"),
     suite("data-speeds", 150, "data_speeds.py", needs=["hadoop"], gate="all"),
     suite("bags", 65, *skip(["partly-known", "briefly", "held-tasks-wake"])),
-    suite("bags-brief", 125, "bags.py", *only(["briefly", "held-tasks-wake"])),
-    suite("bags-rest", 80, "bags.py", *only(["partly-known"]), gate="all"),
+    suite("bags-rest", 200, "bags.py", *only(["partly-known", "briefly", "held-tasks-wake"]),
+          gate="all"),
     suite("ends", 43),
     suite("proofs", 30, *only(["queue"])),
     suite("proofs-changes", 90, "proofs.py", gate="all"),
@@ -355,12 +364,13 @@ ROWS = (
           gate="all"),
     suite("report", 40, gate="all"),
     suite("doctor", 36),
-    suite("ha", 170),
+    suite("ha", 40),
     suite("trust", 60, *skip(["flood"]), lane="quiet"),
     suite("inference", 55, "inference.py", "--images", "60", needs=["hadoop"]),
     suite("hdfs", 75, "test_client.py", path="hdfs", needs=["hadoop"]),
-    suite("faults", 100, *only(FAULTS), lane="quiet"),
-    suite("hostile", 130, lane="quiet"),
+    suite("faults", 70, *only(FAULTS), lane="quiet"),
+    suite("hostile", 40, *only(HOSTILE), lane="quiet"),
+    suite("hostile-rest", 90, "hostile.py", *skip(HOSTILE), lane="quiet", gate="all"),
     suite("kills", 24, "--kills", "5"),
     suite("kills-rest", 400, "kills.py", "--kills", "100", "--seed", "2", gate="all"),
     suite("flood", 60, "trust.py", *only(["flood"]), lane="quiet", gate="all"),
