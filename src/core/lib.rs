@@ -17,6 +17,7 @@ mod node_set;
 pub mod number;
 pub mod problem;
 pub mod random;
+pub mod reason;
 pub mod run;
 pub mod shape;
 pub mod slurm_conf;

@@ -16,6 +16,7 @@ use crate::eligible::{Eligible, eligible};
 use crate::place::{dimension_names, nodes_needed};
 use crate::usage::{Lack, NodeUsage};
 use phalanx_core::GresIdx;
+use phalanx_core::reason::is_for_nodes;
 use phalanx_core::shape::{Need, Shape};
 use phalanx_core::snapshot::{Job, Snapshot};
 use phalanx_methods::balance::fragment::{WHOLE, Want};
@@ -50,7 +51,7 @@ pub(crate) struct Key<'a> {
 pub fn count(snapshot: &Snapshot, usages: &[NodeUsage], now_s: i64, requests_max: usize) -> Demand {
     let mut groups: BTreeMap<Key<'_>, (u32, u64)> = BTreeMap::new();
     for &index in &snapshot.queue {
-        let Some(job) = snapshot.jobs.get(index as usize).filter(|j| waits_for_resources(j)) else {
+        let Some(job) = snapshot.jobs.get(index as usize).filter(|j| is_for_nodes(j)) else {
             continue;
         };
         let key = Key::of(job);
@@ -88,11 +89,6 @@ fn want_of(shape: &Shape, usages: &[NodeUsage], gpu: GresIdx, tasks: u64) -> Opt
         gpu_milli: WHOLE,
         weight: tasks as f64 * f64::from(nodes),
     })
-}
-
-/// A dependency, a begin time or a limit is no shortage.
-pub(crate) fn waits_for_resources(job: &Job) -> bool {
-    matches!(&*job.reason, "Resources" | "Priority" | "None" | "Licenses" | "ReqNodeNotAvail")
 }
 
 impl<'a> Key<'a> {
@@ -211,6 +207,7 @@ impl Lacking {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use phalanx_core::reason::is_for_nodes;
     use phalanx_core::shape::GresWant;
     use phalanx_core::snapshot::{Builder, License, Node, NodeGres, Partition};
 

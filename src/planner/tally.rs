@@ -11,13 +11,14 @@ use std::sync::Arc;
 
 use fixedbitset::FixedBitSet;
 
+use crate::attribution::short_licences;
 use crate::attribution::{Demand, Dimensions, Key, Lacking, places_of};
-use crate::attribution::{short_licences, waits_for_resources};
 use crate::cluster::RunningJob;
 use crate::eligible::eligible;
 use crate::place::{dimension_names, nodes_needed};
 use crate::usage::NodeUsage;
 use phalanx_core::NodeIdx;
+use phalanx_core::reason::is_for_nodes;
 use phalanx_core::shape::{Need, Shape};
 use phalanx_core::snapshot::{Job, Snapshot};
 
@@ -75,7 +76,7 @@ impl Tally {
         };
         let mut known: HashMap<Key<'_>, usize> = HashMap::new();
         for &index in &snapshot.queue {
-            let job = snapshot.jobs.get(index as usize).filter(|job| waits_for_resources(job));
+            let job = snapshot.jobs.get(index as usize).filter(|job| is_for_nodes(job));
             let Some(job) = job.filter(|job| short_licences(snapshot, job).next().is_none()) else {
                 continue;
             };

@@ -111,6 +111,9 @@ pub struct Partition {
     pub up: bool,
     /// Largest job in nodes, if limited.
     pub max_nodes: Option<u32>,
+    /// MaxTime, minutes, if limited.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_time_min: Option<u32>,
     /// TRESBillingWeights: `CPU=1.0,Mem=0.25G`; empty if it has none.
     #[serde(default)]
     pub billing: Arc<str>,

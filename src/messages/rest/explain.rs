@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::rest::order::JobOrder;
+use phalanx_core::reason::WaitsFor;
 use phalanx_core::topology::Kind;
 use phalanx_planner::preference::{DataNote, Note};
 
@@ -205,6 +206,10 @@ pub struct ScoredNode {
 pub struct PendingReport {
     /// Slurm's own reason word.
     pub slurm_reason: String,
+    /// The kind of what it waits for: `nodes`, `time`, `limit`, `person`, or `never` where it does
+    /// not start as it was submitted.
+    #[serde(default)]
+    pub waits_for: WaitsFor,
     /// Position in the queue by Slurm's priority, from 1.
     pub queue_position: Option<u64>,
     /// Nodes of the cluster.

@@ -15,6 +15,7 @@ use crate::usage::{Level, NodeUsage};
 use phalanx_core::comment;
 use phalanx_core::limits::BAG_PLACES_MAX;
 use phalanx_core::number::{as_f64, whole};
+use phalanx_core::reason::is_for_nodes;
 use phalanx_core::shape::Need;
 use phalanx_core::snapshot::{Job, JobState};
 use phalanx_core::{NodeIdx, hostlist};
@@ -614,11 +615,8 @@ fn is_one_node(job: &Job) -> bool {
 
 /// A dependency, a begin time or a limit is no question of nodes.
 fn waits_for_nodes(job: &Job) -> bool {
-    job.priority > 0
-        && matches!(
-            &*job.reason,
-            "Resources" | "Priority" | "None" | "ReqNodeNotAvail" | "JobArrayTaskLimit"
-        )
+    let next_tasks = &*job.reason == "JobArrayTaskLimit";
+    job.priority > 0 && (next_tasks || is_for_nodes(job))
 }
 
 /// Options of a job that decide which nodes it may use at all.

@@ -12,6 +12,7 @@ use crate::gang::inputs::{Belief, Inputs};
 use crate::gang::reserved::{RUNS, Reserved};
 use crate::place::nodes_when_idle;
 use phalanx_core::limits::{GANG_ARRAY_TASKS_MAX, GANG_PLACES_MAX};
+use phalanx_core::reason::is_for_nodes;
 use phalanx_core::shape::{LeftToSlurm, Need, Shape};
 use phalanx_core::snapshot::{Job, JobState, Node, NodeGres, Snapshot};
 use phalanx_core::{GresIdx, GresTypeIdx, NodeIdx, hostlist};
@@ -472,10 +473,9 @@ fn components(snapshot: &Snapshot) -> BTreeMap<u32, Vec<&Job>> {
 /// are no choice.
 fn can_be_planned(job: &Job) -> bool {
     let left = job.shape.left_to_slurm;
-    let waits = &*job.reason;
     job.state == JobState::Pending
         && job.priority > 0
-        && matches!(waits, "Resources" | "Priority" | "None" | "Licenses" | "ReqNodeNotAvail")
+        && is_for_nodes(job)
         && job.required_nodes.is_none()
         && (left.is_none() || left == Some(LeftToSlurm::HetJob))
 }

@@ -12,8 +12,8 @@ use fixedbitset::FixedBitSet;
 
 use super::easy::Request;
 use super::{Rank, Scarcity, StarvationLimit, Waiting};
-use crate::attribution::waits_for_resources;
 use phalanx_core::number::whole;
+use phalanx_core::reason::is_for_nodes;
 use phalanx_core::snapshot::{Job, JobState, Snapshot};
 use phalanx_methods::learn::runtime::NO_LIMIT_S;
 
@@ -263,7 +263,7 @@ fn name_of(snapshot: &Snapshot, pool: u32) -> &str {
 
 /// Whether a job waits for what others have.
 pub fn competes(job: &Job) -> bool {
-    job.state == JobState::Pending && job.priority > 0 && waits_for_resources(job)
+    job.state == JobState::Pending && job.priority > 0 && is_for_nodes(job)
 }
 
 fn has_started(job: &Job) -> bool {

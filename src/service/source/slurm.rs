@@ -290,6 +290,7 @@ impl Source {
                 nodes: builder.node_set(names.iter().map(String::as_str)),
                 up: row.starts_jobs(),
                 max_nodes: row.nodes_max().value(),
+                max_time_min: row.time_max_min().value(),
                 billing: builder.names.get(row.billing_weights().unwrap_or_default()),
                 topology: builder.names.get(row.topology().unwrap_or_default()),
                 tier: row.priority_tier(),

@@ -5,6 +5,7 @@
 use super::render;
 use crate::text::tests::{assert_text, gang_note, map, preference_report};
 use crate::text::units::time;
+use phalanx_core::reason::WaitsFor;
 use phalanx_core::topology::Kind;
 use phalanx_messages::rest::order::JobOrder;
 use phalanx_messages::rest::*;
@@ -68,6 +69,7 @@ fn pending_report() -> Explain {
         mode: "enforce".into(),
         request: map(&[("cpu", "8 per node".to_owned()), ("gres/gpu", "2 per node".to_owned())]),
         pending: Some(PendingReport {
+            waits_for: WaitsFor::Nodes,
             start_ms: None,
             topology: Some(LeavesAhead {
                 topology: "default".into(),

@@ -10,6 +10,7 @@ use crate::global::Global;
 use crate::outcome::Outcome;
 use crate::text::units::{many, millis, start, time};
 use crate::text::{clean, heading, preference, table_of, wrapped};
+use phalanx_core::reason::WaitsFor;
 use phalanx_messages::rest::{PlanReport, PlannedJob};
 use phalanx_planner::preference::MethodReport;
 
@@ -80,6 +81,11 @@ fn sentence(report: &PlanReport) -> String {
     let starts = report.jobs.iter().filter(|job| job.reason.is_none()).count();
     let wait = if waiting == 1 { "waits" } else { "wait" };
     let mut text = format!("{} {wait}; there is room for {starts} now", many(waiting, "job"));
+    let never = Some(WaitsFor::Never.text());
+    let never = report.jobs.iter().filter(|job| job.reason.as_deref() == never).count();
+    if never > 0 {
+        text.push_str(&format!(", {never} can never start as submitted"));
+    }
     if report.not_planned > 0 {
         text.push_str(&format!(", {} were not looked at", report.not_planned));
     }

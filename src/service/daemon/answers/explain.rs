@@ -15,6 +15,7 @@ use crate::history::{DecisionRow, HistoryReader};
 use phalanx_config::OrderBy;
 use phalanx_core::limits::{HOSTLIST_NAMES_MAX, RUNTIME_RUNS_MIN};
 use phalanx_core::number::as_f64;
+use phalanx_core::reason::{WaitsFor, sentence};
 use phalanx_core::snapshot::{Job, JobState, Snapshot};
 use phalanx_core::topology::Topology;
 use phalanx_core::{NodeIdx, hostlist};
@@ -233,6 +234,7 @@ impl Shared {
             .position(|&i| snapshot.jobs.get(i as usize).is_some_and(|j| j.id == job.id));
         PendingReport {
             slurm_reason: job.reason.to_string(),
+            waits_for: WaitsFor::of(&job.reason),
             queue_position: position.map(|p| p as u64 + 1),
             nodes_total: snapshot.named().count() as u64,
             filters,
@@ -302,6 +304,9 @@ impl Shared {
 
 /// Says why a job waits; of a het job that has room, the component that has none.
 fn summary(snapshot: &Snapshot, usages: &[NodeUsage], job: &Job, found: &Waiting) -> String {
+    if let Some(said) = sentence(snapshot, job) {
+        return said;
+    }
     let of_job = |other: &&Job| {
         job.het_job_id.is_some() && other.het_job_id == job.het_job_id && other.id != job.id
     };
