@@ -22,7 +22,7 @@ use phalanx_ffi::munge::{self, MungeError};
 
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::doors::{Client, Counters, Doors, Place};
+use super::doors::{Client, Counters, Doors, Place, off_thread};
 use super::extract::{error, no_room};
 use super::handler::{Shared, peer_of};
 use super::peer::{Peer, Right};
@@ -233,13 +233,8 @@ pub(super) async fn ask_munged<T: Send + 'static>(
     let late = || MungeError::Unavailable("no answer".to_owned());
     let turn = tokio::time::timeout(MUNGE_TIMEOUT, Arc::clone(&doors.munge).acquire_owned());
     let turn = turn.await.map_err(|_| late())?.map_err(|_| late())?;
-    let work = move || {
-        let answer = ask();
-        drop(turn);
-        answer
-    };
-    let answer = tokio::time::timeout(MUNGE_TIMEOUT, tokio::task::spawn_blocking(work));
-    answer.await.map_err(|_| late())?.unwrap_or_else(|_| Err(late()))
+    let answer = tokio::time::timeout(MUNGE_TIMEOUT, off_thread(turn, ask)).await;
+    answer.map_err(|_| late())?.map_or_else(|_| Err(late()), |(_, answer)| answer)
 }
 
 /// Returns the request with its user, who may make it and whose credential is valid and for it.

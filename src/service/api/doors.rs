@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, Weak};
 
 use axum::body::Bytes;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::task::JoinError;
 
 use phalanx_core::limits::{
     API_ADDRESS_STRANGERS_MAX, API_ANSWERS_BYTES_MAX, API_BLOCKING_THREADS, API_BODIES_BYTES_MAX,
@@ -90,8 +91,8 @@ pub(super) struct Doors {
     /// Clients beyond the bounds that are told so at once.
     pub(super) refusals: Arc<Semaphore>,
     /// Simultaneous questions of users who may change the daemon, and of others.
-    trusted: Semaphore,
-    public: Semaphore,
+    trusted: Arc<Semaphore>,
+    public: Arc<Semaphore>,
     /// Simultaneous questions by user.
     questions: Mutex<HashMap<Client, Weak<Semaphore>>>,
     bodies: Arc<Semaphore>,
@@ -110,8 +111,8 @@ impl Doors {
             strangers: Mutex::default(),
             came: Notify::new(),
             refusals: Arc::new(Semaphore::new(API_REFUSALS)),
-            trusted: Semaphore::new(API_BLOCKING_THREADS),
-            public: Semaphore::new(API_PUBLIC_THREADS),
+            trusted: Arc::new(Semaphore::new(API_BLOCKING_THREADS)),
+            public: Arc::new(Semaphore::new(API_PUBLIC_THREADS)),
             questions: Mutex::default(),
             bodies: room(API_BODIES_BYTES_MAX),
             answers: room(API_ANSWERS_BYTES_MAX),
@@ -185,14 +186,14 @@ impl Doors {
     }
 
     /// Waits for a turn to ask; returns `None` only at shutdown.
-    pub(super) async fn turn(&self, client: Client) -> Option<Turn<'_>> {
+    pub(super) async fn turn(&self, client: Client) -> Option<Turn> {
         if client == Client::Trusted {
-            let turn = self.trusted.acquire().await.ok()?;
-            return Some(Turn { own: None, _turn: turn });
+            let turn = Arc::clone(&self.trusted).acquire_owned().await.ok()?;
+            return Some(Turn { own: None, turn });
         }
         let own = self.questions_of(client).acquire_owned().await.ok()?;
-        let turn = self.public.acquire().await.ok()?;
-        Some(Turn { own: Some(own), _turn: turn })
+        let turn = Arc::clone(&self.public).acquire_owned().await.ok()?;
+        Some(Turn { own: Some(own), turn })
     }
 
     fn questions_of(&self, client: Client) -> Arc<Semaphore> {
@@ -283,10 +284,26 @@ impl Drop for Place {
 }
 
 #[derive(Debug)]
-pub(super) struct Turn<'a> {
+pub(super) struct Turn {
     /// Permit of the user's own bound, kept until the answer was sent.
     pub(super) own: Option<OwnedSemaphorePermit>,
-    _turn: tokio::sync::SemaphorePermit<'a>,
+    /// Permit of a thread, kept until the work is done.
+    pub(super) turn: OwnedSemaphorePermit,
+}
+
+/// Does work off the runtime's thread, and is the only way there. The permits belong to the work
+/// and not to who waits for it: a client that goes away leaves its work behind, and were its
+/// permits free by then, the next would queue before everybody's threads.
+pub(super) async fn off_thread<P: Send + 'static, T: Send + 'static>(
+    permits: P,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<(P, T), JoinError> {
+    let work = move || {
+        let done = work();
+        (permits, done)
+    };
+    #[expect(clippy::disallowed_methods, reason = "with its permits, as all others have to")]
+    tokio::task::spawn_blocking(work).await
 }
 
 struct Counted {
@@ -328,6 +345,42 @@ mod tests {
         assert_eq!(doors.counters.connections_refused.load(Ordering::Relaxed), 2);
         drop(others);
         assert_eq!(doors.connected(), 0);
+    }
+
+    /// Goal: whoever asks and goes away leaves no more work behind than there are threads for him,
+    /// and an administrator's work begins at once.
+    #[test]
+    fn work_that_nobody_waits_for_keeps_its_permits() {
+        let doors = Arc::new(Doors::new(Arc::default()));
+        let (begun, open) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .max_blocking_threads(API_BLOCKING_THREADS + API_PUBLIC_THREADS)
+            .build()
+            .unwrap();
+        runtime.block_on(async {
+            for at in 0..240u8 {
+                let (doors, begun, open) = (doors.clone(), begun.clone(), open.clone());
+                let asks = tokio::spawn(async move {
+                    let permits = doors.turn(Client::Address([127, 0, 1, at % 24].into())).await;
+                    begun.fetch_add(1, Ordering::Relaxed);
+                    let wait = move || {
+                        while !open.load(Ordering::Relaxed) {
+                            std::thread::yield_now();
+                        }
+                    };
+                    off_thread(permits, wait).await.map(|_| ())
+                });
+                tokio::task::yield_now().await;
+                asks.abort();
+            }
+            let permits = doors.turn(Client::Trusted).await;
+            let asked = off_thread(permits, || 7);
+            let answer = tokio::time::timeout(std::time::Duration::from_secs(20), asked).await;
+            assert_eq!(answer.map(|done| done.unwrap().1), Ok(7));
+            assert_eq!(begun.load(Ordering::Relaxed), API_PUBLIC_THREADS as u64);
+            open.store(true, Ordering::Relaxed);
+        });
     }
 
     /// Goal: strangers push out each other, and nobody else; who is known has a place of its own.

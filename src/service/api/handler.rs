@@ -14,7 +14,7 @@ use serde::Serialize;
 use tokio::sync::watch;
 
 use super::backend::Backend;
-use super::doors::Doors;
+use super::doors::{Doors, Turn, off_thread};
 use super::extract::{error, no_room};
 use super::peer::{Access, Peer};
 use crate::failure::Failure;
@@ -82,18 +82,22 @@ impl Shared {
         kind: &'static str,
         ask: impl FnOnce(&dyn Backend) -> Made + Send + 'static,
     ) -> Response {
-        let Some(turn) = self.doors.turn(self.access.client(peer)).await else {
+        let Some(permits) = self.doors.turn(self.access.client(peer)).await else {
             return error(StatusCode::SERVICE_UNAVAILABLE, "stopping");
         };
         let backend = Arc::clone(&self.backend);
-        let work = move || ask(&*backend);
-        match tokio::task::spawn_blocking(work).await {
-            Ok(Ok(Ok(body))) => match self.doors.answer(body, turn.own) {
-                Some(body) => ([(header::CONTENT_TYPE, kind)], Body::from(body)).into_response(),
-                None => no_room(),
-            },
-            Ok(Ok(Err(response))) => response,
-            Ok(Err(failure)) => failure.into_response(),
+        match off_thread(permits, move || ask(&*backend)).await {
+            Ok((Turn { own, turn }, Ok(Ok(body)))) => {
+                drop(turn);
+                match self.doors.answer(body, own) {
+                    Some(body) => {
+                        ([(header::CONTENT_TYPE, kind)], Body::from(body)).into_response()
+                    }
+                    None => no_room(),
+                }
+            }
+            Ok((_, Ok(Err(response)))) => response,
+            Ok((_, Err(failure))) => failure.into_response(),
             Err(join) => {
                 warn!("control: question failed: {join}");
                 error(StatusCode::INTERNAL_SERVER_ERROR, "question failed")
