@@ -129,9 +129,9 @@ demo-hdfs: deps-run deps-hdfs build
 # Options for tests/run, as in: make test RUN=--strict
 RUN ?=
 test: deps-run rust
-	tests/run $(RUN)
+	$(OWN) tests/run $(RUN)
 test-all: deps-run rust
-	tests/run --all $(RUN)
+	$(OWN) tests/run --all $(RUN)
 check: rust
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
@@ -147,33 +147,33 @@ $(CARGO_DENY):
 		--no-default-features --root build/tools
 # One row or one group of the table with what it needs; tests/run --list shows all.
 test-unit: deps-run rust
-	tests/run --only unit
+	$(OWN) tests/run --only unit
 test-plugin: deps-run rust
-	tests/run --only plugin-check
+	$(OWN) tests/run --only plugin-check
 test-page: deps-run rust
-	tests/run --only page
+	$(OWN) tests/run --only page
 # The pictures of the page in docs, anew.
 pictures: deps-build
 	PYTHONPATH=tests/cluster $(PYTHON) tests/page/page.py --only PageTest.screenshots-of-the-docs \
 		--docs docs/pictures
 # With SLURM_ROOT, and SLURM_SOURCE of exactly that Slurm, on a site's own: docs/releases.md.
 test-cluster: deps-run rust
-	$(if $(SLURM_ROOT),SLURM_ROOT=$(SLURM_ROOT) SLURM_SOURCE=$(SLURM_SOURCE) tests/run --all --only site,\
-		tests/run --only cluster)
+	$(if $(SLURM_ROOT),SLURM_ROOT=$(SLURM_ROOT) SLURM_SOURCE=$(SLURM_SOURCE) $(OWN) tests/run --all --only site,\
+		$(OWN) tests/run --only cluster)
 # SchedMD's own tests, on stock and with the overlay; JUDGE: options of tests/judge/judge.py.
 JUDGE ?=
 judge: deps-run rust
 	$(if $(SLURM_TESTSUITE),,$(error SLURM_TESTSUITE is not set: docs/releases.md))
-	SLURM_TESTSUITE=$(SLURM_TESTSUITE) tests/run --all --only judge -- $(JUDGE); status=$$?; \
+	SLURM_TESTSUITE=$(SLURM_TESTSUITE) $(OWN) tests/run --all --only judge -- $(JUDGE); status=$$?; \
 		tail -qn 1 build/log/judge*.log; exit $$status
 test-hdfs: deps-run rust
-	tests/run --only hdfs
+	$(OWN) tests/run --only hdfs
 test-24.11 test-26.05: test-%: deps-run rust
-	tests/run --only $*
+	$(OWN) tests/run --only $*
 test-cluster-24.11 test-cluster-26.05: test-cluster-%: deps-run rust
-	tests/run --all --only $*
+	$(OWN) tests/run --all --only $*
 test-packages: deps-run rust
-	tests/run --only packages
+	$(OWN) tests/run --only packages
 
 # Makes requests from the OpenAPI document; a version that is known to pass.
 SCHEMATHESIS := build/venv/bin/schemathesis
