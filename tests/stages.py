@@ -58,7 +58,8 @@ HARNESS_NEW = ("OnSlurm.the-release-asked-for-*",)
 class Row:
     """One row.
 
-    lane     `build`: needs the processors, one at a time; `any`: mostly waits; `quiet`: alone
+    lane     `build`: needs the processors, `work`: needs one, one of each at a time; `any`: mostly
+             waits; `quiet`: beside one other of them
     seconds  what it is expected to take
     needs    rows that must have passed before
     env      variables of its own
@@ -177,7 +178,7 @@ def overlay_newest():
         return ()
     source = (("SLURM_SOURCE", SOURCE),)
     return (
-        Row("plugin-check-26.05", "26.05", "build", 70,
+        Row("plugin-check-26.05", "26.05", "work", 70,
             (*MAKE, "-C", "plugin", "check", f"SLURM_VERSION={NEWEST}"),
             ("slurm-26.05", "packages"), source),
         suite_on("26.05", "placement", 40),
@@ -217,7 +218,7 @@ def site(rows):
     built = build("slurm-site", 60, "tests/cluster/build-other", ROOT, needs=["debug", "packages"],
                   env=(("SLURM_SOURCE", SOURCE), ("DEBUG_BUILD", " ".join(DEBUG_BUILD))),
                   gate="all")
-    check = Row("plugin-check-site", "site", "build", 70,
+    check = Row("plugin-check-site", "site", "work", 70,
                 (*MAKE, "-C", "plugin", "check", f"SLURM_VERSION={version}", f"SLURM_ROOT={ROOT}"),
                 ("slurm-site", "packages"), (("SLURM_SOURCE", SOURCE),), "all")
     suites = [replace(row, name=f"{row.name}-site", group="site", gate="all", env=(*row.env, *own),
@@ -305,15 +306,15 @@ ROWS = (
     # Overlay and link in one thread of virtual time: some seeds, and each check seen to fail.
     Row("sim-link", "check", "build", 15, ("tests/campaign-link", "--sabotage"),
         ("tests", "plugin")),
-    Row("plugin-check", "check", "build", 85, (*MAKE, "-C", "plugin", "check"),
+    Row("plugin-check", "check", "work", 85, (*MAKE, "-C", "plugin", "check"),
         ("plugin", "packages", "debug")),
     Row("plugin-stalled", "check", "any", 165,
         (*MAKE, "-C", "plugin", "check-host", f"T={TOP}/build/slurm-{OLD}/stalled",
          f"RUN_HARNESS={PYTHON} {TOP}/tests/stalled.py"), ("plugin", "packages"), gate="all"),
     # Instructions and allocations of fixed work, beside those of the commit.
-    Row("counts", "check", "build", 60, (PYTHON, "tests/counts.py"),
+    Row("counts", "check", "work", 60, (PYTHON, "tests/counts.py"),
         ("plugin", "packages", "debug"), programs()),
-    Row("plugin-check-24.11", "24.11", "build", 70,
+    Row("plugin-check-24.11", "24.11", "work", 70,
         (*MAKE, "-C", "plugin", "check", f"SLURM_VERSION={NEW}"), ("slurm-24.11", "packages")),
     Row("page", "page", "any", 25, (PYTHON, "tests/page/page.py"), ("packages",), again=True),
 
@@ -426,9 +427,9 @@ ROWS = (
         (PYTHON, "tests/packaging/containers.py", "--tree", "build/trees/bookworm",
          "--programs", "target/debug"),
         ("system-bookworm", "packages-rpm", "debug", "plugin"), (), "all"),
-    Row("overlay", "packages", "build", 50, (PYTHON, "tests/packaging/overlay.py"),
+    Row("overlay", "packages", "work", 50, (PYTHON, "tests/packaging/overlay.py"),
         ("packages", "plugin"), (), "all"),
-    Row("rebuild", "packages", "build", 25, (PYTHON, "tests/packaging/rebuild.py"),
+    Row("rebuild", "packages", "work", 25, (PYTHON, "tests/packaging/rebuild.py"),
         ("packages", "plugin")),
 )
 

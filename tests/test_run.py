@@ -140,13 +140,14 @@ def at_once(events, names=None):
 def lanes_are_kept(table):
     """Never more than there are lanes, one that builds, and quiet rows by two in the end"""
     rows = [table.row(f"any{i}") for i in range(4)]
-    rows += [table.row(f"build{i}", "build") for i in range(3)]
+    rows += [table.row(f"{lane}{i}", lane) for lane in ("build", "work") for i in range(3)]
     quiet = {f"quiet{i}" for i in range(3)}
     rows += [table.row(name, "quiet", 99) for name in sorted(quiet)]
     _, status, events = table.work(*rows)
     check(status == 0, f"status {status}")
     check(at_once(events) == 3, f"{at_once(events)} at once, three lanes: {events}")
-    check(at_once(events, {f"build{i}" for i in range(3)}) == 1, f"builds at once: {events}")
+    for lane in ("build", "work"):
+        check(at_once(events, {f"{lane}{i}" for i in range(3)}) == 1, f"{lane} at once: {events}")
     check(at_once(events, quiet) == 2, f"quiet rows at once: {events}")
     check(all(name in quiet for _, name in events[-6:]), f"quiet: {events}")
 
@@ -221,7 +222,7 @@ def only_failed_cases_run_again(table):
 def only_suites_run_again(_table):
     """What compilers and unit tests say is final: rows with a second run are suites with cases"""
     again = [row for row in RUN.stages.ROWS if row.again]
-    wrong = [row.name for row in again if row.lane == "build" or row.group in ("build", "check")
+    wrong = [row.name for row in again if row.lane in RUN.BUSY or row.group in ("build", "check")
              or not row.command[1].endswith(".py")]
     check(again and not wrong, f"with a second run: {wrong}")
     for path in sorted({row.command[1] for row in again}):
