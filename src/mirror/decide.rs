@@ -4,7 +4,7 @@
 //! The plugin's questions and those of a recording use the same function, which depends on nothing
 //! except its arguments.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::decision::Answer;
 use crate::refusals;
@@ -12,11 +12,25 @@ use crate::settings::Settings;
 use crate::state::State;
 use phalanx_config::Mode;
 use phalanx_core::limits;
-use phalanx_planner::place::{Candidates, Holding, Placement, Wait, Why};
-use phalanx_planner::preference::{self, PreferenceUse, Question, Waits};
+use phalanx_planner::place::{Candidates, Placement, Wait, Why};
+use phalanx_planner::preference::{self, PreferenceUse, Question};
+
+/// Answers a question of the plugin: as [`answer`], within the budgets of holds.
+pub fn ask(
+    state: &mut State,
+    settings: &Settings,
+    id: u64,
+    question: &mut Question<'_>,
+    candidates: Candidates<'_>,
+    now: Instant,
+) -> (Answer, Option<PreferenceUse>) {
+    let now_ms = state.ms(now);
+    question.no_wait = !state.holds.allows(question, &settings.holds(), now_ms);
+    answer(state, settings, id, question, candidates, now)
+}
 
 /// Answers a question that came at `now`, with this decision id; returns the preference that
-/// applied as well.
+/// applied as well. A hold is counted.
 pub fn answer(
     state: &mut State,
     settings: &Settings,
@@ -33,6 +47,10 @@ pub fn answer(
         Some(option) if mode != Mode::Off => (Err(Why::Refused(option)), None),
         _ => decide(state, settings, mode, question, candidates, now),
     };
+    let wait = if let Err(Why::Wait(wait)) = decided { Some(wait) } else { None };
+    let (used, now_ms) = (preference_use.as_ref(), state.ms(now));
+    let noted = (wait, mode == Mode::Enforce);
+    state.holds.answered(question, noted, used, &settings.holds(), now_ms);
     let by_method =
         preference_use.as_ref().is_some_and(|used| used.preference.required && used.set.is_none());
     let answer = match decided {
@@ -80,7 +98,7 @@ fn decide(
     if mode == Mode::Off {
         return (Err(Why::Off), None);
     }
-    let waits = waits(state, settings, question, now);
+    let waits = state.holds.waits(question, &settings.holds(), state.ms(now));
     let Some(placer) = state.placer.as_mut().filter(|_| state.view.synced) else {
         return (Err(Why::NotSynced), None);
     };
@@ -92,9 +110,6 @@ fn decide(
     }
     let (decided, preference_use) =
         preference::decide(placer, &mut state.preferences, question, candidates, waits);
-    if let Err(Why::Wait(_)) = decided {
-        state.first_seen.entry(question.job_id).or_insert(now);
-    }
     let decided = match decided {
         // Stock would come to the same set: nothing to try first.
         Ok(placement) if placement.nodes.len() == placement.candidates && !question.left_out => {
@@ -111,21 +126,5 @@ pub fn mode_of(settings: &Settings, question: &Question<'_>) -> Mode {
         _ if question.slurm_only => Mode::Off,
         Mode::Enforce if question.shadow_only => Mode::Shadow,
         mode => mode,
-    }
-}
-
-/// Returns how long the job has waited and may wait.
-fn waits(state: &State, settings: &Settings, question: &Question<'_>, now: Instant) -> Waits {
-    let held = match state.first_seen.get(&question.job_id) {
-        Some(first) => now.saturating_duration_since(*first),
-        // Its wait could not be measured, and so would not end.
-        None if state.first_seen.len() >= limits::HELD_JOBS_MAX => return Waits::OVER,
-        None => Duration::ZERO,
-    };
-    let wait = |ms| if question.no_wait { 0 } else { ms };
-    Waits {
-        holding: Holding::After(u64::try_from(held.as_millis()).unwrap_or(u64::MAX)),
-        input_ms: if question.input { wait(settings.input_wait_ms) } else { 0 },
-        require_ms: wait(settings.require_wait_ms),
     }
 }

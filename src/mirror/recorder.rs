@@ -110,7 +110,6 @@ impl State {
 
 /// Returns the record that completes a copy, except for the preferences.
 fn rest(state: &State, settings: &Settings) -> Rest {
-    let first_seen = state.first_seen.iter();
     Rest {
         synced: state.view.synced,
         generation: settings.generation,
@@ -120,7 +119,7 @@ fn rest(state: &State, settings: &Settings) -> Rest {
         pools: state.pools.clone(),
         poll_start: state.placer.as_ref().map_or(0, |p| p.engine().poll_start()),
         polled: state.polled,
-        first_seen: first_seen.map(|(job, at)| (*job, nanos(state.born, *at))).collect(),
+        first_seen: state.holds.first().map(|(job, ms)| (job, ms * 1_000_000)).collect(),
         inputs: state.inputs.iter().copied().collect(),
         newest: state.preferences.newest(),
         refusals: state.refusals.clone(),

@@ -160,8 +160,8 @@ impl<'a> Replica<'a> {
             placer.set_poll_start(rest.poll_start);
         }
         self.state.polled = rest.polled;
-        let first_seen = rest.first_seen.iter().map(|&(job, ns)| (job, self.at(ns)));
-        self.state.first_seen = first_seen.collect();
+        let first = rest.first_seen.iter().map(|&(job, ns)| (job, ns / 1_000_000));
+        self.state.holds.set_first(first);
         self.state.inputs = rest.inputs.iter().copied().collect();
         self.state.refusals = rest.refusals.clone();
         self.state.preferences = Default::default();

@@ -11,6 +11,7 @@ use phalanx_config::{Config, DataMode, Draw, Mode, Proofs};
 use phalanx_methods::balance::NoImprovement;
 use phalanx_methods::learn::account_key;
 use phalanx_planner::place::Tuning;
+use phalanx_planner::preference::HoldLimits;
 
 /// The link's settings under one configuration.
 #[derive(Debug, Clone, PartialEq)]
@@ -110,6 +111,16 @@ pub fn is_known(slurm_version: &str) -> bool {
 }
 
 impl Settings {
+    /// Limits of holds.
+    pub fn holds(&self) -> HoldLimits<'_> {
+        HoldLimits {
+            tuning: &self.tuning,
+            input_ms: self.input_wait_ms,
+            require_ms: self.require_wait_ms,
+            budget_ms: self.hold_budget_ms,
+        }
+    }
+
     /// Returns the settings under this configuration.
     pub fn of(config: &Config, generation: u64) -> Self {
         let is_on = config.data_jobs.mode != DataMode::Off;

@@ -13,6 +13,7 @@
 
 mod decide;
 mod hold_budget;
+mod holds;
 mod job_class;
 mod model;
 mod notes;
@@ -23,6 +24,7 @@ mod tests;
 
 pub use decide::decide;
 pub use hold_budget::HoldBudget;
+pub use holds::{Hold, HoldLimits, HoldRule, Holds};
 pub use job_class::{JobClassKey, JobClassRule, JobOrigin, Owner};
 pub use model::{
     CandidateSet, JobKey, Method, MethodPlan, MethodReport, Preference, PreferenceUse, StartRank,

@@ -23,18 +23,19 @@ use crate::link::copy::{Copied, Copies, Partial, Piece};
 use crate::link::order::OrderExchange;
 use crate::link::session::{Session, Step};
 use phalanx_config::{Draw, Mode};
+use phalanx_core::number::as_f64;
 use phalanx_core::shape::Shape;
 use phalanx_core::snapshot::{License, Snapshot};
 use phalanx_ffi::locks::{lock, read, write};
 use phalanx_mirror::recording::{self, Event, EventKind, Op, Recording};
 use phalanx_mirror::{
-    Answer, BeganEvent, Decision, Gone, Hold, LinkEvent, LinkView, OutcomeEvent, PluginCounters,
-    Proved, Settings, State, Watched, decide, is_known,
+    BeganEvent, Decision, Gone, LinkEvent, LinkView, OutcomeEvent, PluginCounters, Proved,
+    Settings, State, Watched, decide, is_known,
 };
 use phalanx_planner::attribution::Demand;
 use phalanx_planner::cluster::{Cluster, RunningJob, Table};
 use phalanx_planner::place::{Candidates, Classes, Placer, Tuning, up_to_class};
-use phalanx_planner::preference::{Method, Preference, PreferenceTable, Question};
+use phalanx_planner::preference::{HoldRule, Method, Preference, PreferenceTable, Question};
 use phalanx_planner::tally::Tally;
 use phalanx_planner::usage::NodeUsage;
 
@@ -153,7 +154,7 @@ impl Responder {
             view.link.mirror_jobs = placer.cluster().jobs().len() as u64;
             view.link.mirror_nodes = placer.cluster().usages().len() as u64;
         }
-        view.link.holds_refused = state.holds.refused;
+        view.link.holds_refused = state.holds.refused();
         view
     }
 
@@ -421,7 +422,6 @@ impl Responder {
             return None;
         }
         let id = self.next_decision.fetch_add(1, Ordering::Relaxed);
-        question.no_wait = !state.may_hold(&question, &settings, received);
         let (keys, excluded) = (convert::class_keys(ask), convert::excluded(ask));
         let mut candidates = Candidates::new(ask.candidates).without(&excluded);
         if !keys.is_empty() {
@@ -430,16 +430,10 @@ impl Responder {
         }
         state.freshen(false);
         let (mut answer, preference_use) =
-            decide::answer(state, &settings, id, &question, candidates, received);
+            decide::ask(state, &settings, id, &mut question, candidates, received);
         let (reason, used) = (answer.reason(), preference_use.as_ref());
         if let (Some(Reason::NoFit), Some(placer)) = (reason, &mut state.placer) {
             placer.stays_pending(question.job_id, &question.shape, candidates);
-        }
-        if let (Answer::Hold(_), Mode::Enforce) = (&answer, mode) {
-            state.count_hold(&question, used, received);
-        }
-        if mode == Mode::Enforce {
-            state.note_hold(&question, &answer, used, &settings, received);
         }
         nodes.clear();
         nodes.extend(answer.nodes().iter().map(|node| node.raw()));
@@ -509,19 +503,25 @@ impl Responder {
         lock(&self.state).record(|_| EventKind::Snapshot(Arc::clone(snapshot)));
     }
 
-    /// The hold of a waiting job.
-    pub fn hold(&self, job_id: u32) -> Option<Hold> {
-        lock(&self.state).held.of(job_id)
+    /// Rule by which a waiting job is held, and the longest time for which it still is.
+    pub fn hold(&self, job_id: u32, array: Option<u32>) -> Option<(HoldRule, Duration)> {
+        let state = lock(&self.state);
+        let hold = state.holds.of(job_id, array)?;
+        let left_ms = hold.until_ms.saturating_sub(state.ms(clock::now()));
+        (left_ms > 0).then_some((hold.rule, Duration::from_millis(left_ms)))
     }
 
     /// Seconds for which tasks of an array were held by its plan.
     pub fn array_held_s(&self, array: u32) -> f64 {
-        lock(&self.state).held.spent(array, clock::now()).as_secs_f64()
+        let state = lock(&self.state);
+        as_f64(state.holds.spent_ms(array, state.ms(clock::now()))) / 1e3
     }
 
     /// Jobs whose holds have ended since the last call: slurmctld is to look at them.
     pub fn ended_holds(&self) -> Vec<u32> {
-        lock(&self.state).held.ended(clock::now())
+        let mut state = lock(&self.state);
+        let now_ms = state.ms(clock::now());
+        state.holds.ended(now_ms)
     }
 
     /// Forgets, from time to time, jobs that left the queue without an event.

@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use super::choose::{GpuMix, Rule, fitting};
 use super::classes::idle_rooms;
-use super::held::Held;
 use super::learned::Learned;
 use super::leaves::LeafUse;
 use super::stock::Stock;
 use super::{NoBeliefs, NodeJob, NodeLoad, Setup};
+use phalanx_core::number::as_f64;
 use phalanx_core::shape::{Need, Shape};
 use phalanx_core::snapshot::{Job, Snapshot};
 use phalanx_core::{NodeIdx, NodeSet};
@@ -22,7 +22,7 @@ use phalanx_planner::cluster::{self, Cluster, RunningJob};
 use phalanx_planner::gang::{self, Bred, Planned};
 use phalanx_planner::place::{Candidates, Placer, Why};
 use phalanx_planner::preference::{
-    self, Method, PreferenceTable, Preferences, Question, StartRank, Waits,
+    self, HoldLimits, Holds, Method, PreferenceTable, Preferences, Question, StartRank,
 };
 use phalanx_planner::usage::NodeUsage;
 
@@ -75,7 +75,7 @@ struct Daemon<'a> {
     /// The latest job whose nodes a poll chose, and where the next poll begins once it starts.
     polled: Option<(u32, usize)>,
     learned: Learned<'a>,
-    held: Held,
+    holds: Holds,
 }
 
 /// The nodes, and who chooses among them.
@@ -112,7 +112,7 @@ impl<'a> Chooser<'a> {
             start_order: Vec::new(),
             polled: None,
             learned: Learned::new(load),
-            held: Held::default(),
+            holds: Holds::default(),
         };
         let by = setup.rule.map_or_else(|| By::Daemon(Box::new(daemon())), By::Rule);
         let (mix, stock, licences) = (load.mix(), load.stock(), BTreeMap::new());
@@ -205,20 +205,22 @@ impl<'a> Chooser<'a> {
             By::Daemon(daemon) => daemon,
         };
         let array = job.job.array_job_id.filter(|_| self.setup.bags.is_some());
-        let waits = Waits { holding: daemon.held.holding(id, now_s), ..Waits::default() };
-        let question = Question {
+        let mut question = Question {
             job_id: id,
             array_job_id: array,
             array: array.zip(job.job.array_task_id),
             limit_s: Some(job.limit_s),
             asked_s: u64::try_from(now_s).unwrap_or(0),
-            no_wait: !daemon.held.may_hold(&job.job, self.setup, now_s),
             ..Question::of(&job.job, self.load.cluster.nodes.len())
         };
         let offered = Candidates::new(candidates.words());
         let (placer, preferences) = (&mut self.placer, &mut daemon.preferences);
-        let decided = preference::decide(placer, preferences, &question, offered, waits).0;
-        daemon.held.answered(id, &job.job, matches!(decided, Err(Why::Wait(_))), now_s);
+        let (limits, now_ms) = (hold_limits(self.setup), ms(now_s));
+        question.no_wait = !daemon.holds.allows(&question, &limits, now_ms);
+        let waits = daemon.holds.waits(&question, &limits, now_ms);
+        let (decided, used) = preference::decide(placer, preferences, &question, offered, waits);
+        let wait = if let Err(Why::Wait(wait)) = decided { Some(wait) } else { None };
+        daemon.holds.answered(&question, (wait, true), used.as_ref(), &limits, now_ms);
         match decided {
             Ok(placed) => {
                 daemon.polled = placed.decision.next_poll().map(|start| (id, start));
@@ -233,18 +235,9 @@ impl<'a> Chooser<'a> {
     /// Time at which a hold ends, Unix seconds.
     fn held_until(&self, job: &Job, id: u32, now_s: i64) -> i64 {
         let By::Daemon(daemon) = &self.by else { return now_s + 1 };
-        let tuning = &self.setup.tuning;
-        let (first, ms) = match (tuning.brief_hold_ms, job.array_job_id) {
-            (Some(brief_ms), Some(array)) => {
-                let spent_ms = daemon.held.spent_s(array, now_s).saturating_mul(1000);
-                (now_s, brief_ms.saturating_sub(spent_ms))
-            }
-            _ => {
-                let first = daemon.held.first_s.get(&id).copied().unwrap_or(now_s);
-                (first, tuning.params.hold_max_ms.unwrap_or(0))
-            }
-        };
-        first.saturating_add_unsigned(ms.div_ceil(1000)).max(now_s + 1)
+        let array = job.array_job_id.filter(|_| self.setup.bags.is_some());
+        let until_ms = daemon.holds.of(id, array).map_or(0, |hold| hold.until_ms);
+        i64::try_from(until_ms.div_ceil(1000)).unwrap_or(i64::MAX).max(now_s + 1)
     }
 
     fn by_rule(
@@ -302,6 +295,7 @@ impl<'a> Chooser<'a> {
         now_s: i64,
     ) -> RunningJob {
         if let By::Daemon(daemon) = &mut self.by {
+            daemon.holds.began(id, None);
             if let Some((_, start)) = daemon.polled.take_if(|(polled, _)| *polled == id) {
                 self.placer.set_poll_start(start);
             }
@@ -382,7 +376,7 @@ impl<'a> Chooser<'a> {
         let table = Arc::clone(self.placer.cluster().table());
         let cluster = self.placer.cluster();
         for plan in daemon.learned.plans(&mut daemon.view, self.setup, cluster, now_s, &|array| {
-            daemon.held.spent_s(array, now_s) as f64
+            as_f64(daemon.holds.spent_ms(array, ms(now_s))) / 1e3
         }) {
             let method = plan.method;
             let preferences = PreferenceTable::new(Arc::clone(&table), plan.preferences);
@@ -392,7 +386,7 @@ impl<'a> Chooser<'a> {
         let inputs = gang::Inputs {
             snapshot: &daemon.view,
             usages: self.placer.cluster().usages(),
-            now_ms: u64::try_from(now_s).unwrap_or(0).saturating_mul(1000),
+            now_ms: ms(now_s),
             beliefs: &NoBeliefs,
             settings,
             // Where no speed is known the plan that is made at once is hardly improved by a
@@ -406,4 +400,14 @@ impl<'a> Chooser<'a> {
         let preferences = PreferenceTable::new(table, method_plan.preferences);
         daemon.preferences.replace(Method::Gang, preferences);
     }
+}
+
+/// Limits of holds: no input is looked up.
+fn hold_limits(setup: &Setup) -> HoldLimits<'_> {
+    let budget_ms = setup.hold_budget_ms;
+    HoldLimits { tuning: &setup.tuning, input_ms: 0, require_ms: 0, budget_ms }
+}
+
+fn ms(now_s: i64) -> u64 {
+    u64::try_from(now_s).unwrap_or(0).saturating_mul(1000)
 }

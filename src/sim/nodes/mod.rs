@@ -10,7 +10,6 @@ pub mod choose;
 mod chooser;
 mod classes;
 pub mod engine;
-mod held;
 pub mod inputs;
 mod learned;
 mod leaves;

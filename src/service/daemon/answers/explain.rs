@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Instant;
 
 use crate::api::Failure;
 use crate::clock::zoned;
@@ -254,12 +253,10 @@ impl Shared {
     }
 
     /// Says by which rule, and until when, the daemon holds a job or its array, if it does.
-    fn held(&self, job: &Job) -> Option<String> {
-        let hold = self.responder.hold(job.array_job_id.unwrap_or(job.id))?;
-        let left = hold.until.saturating_duration_since(Instant::now());
+    pub(super) fn held(&self, job: &Job) -> Option<String> {
+        let (rule, left) = self.responder.hold(job.id, job.array_job_id)?;
         let until = zoned(now_ms().saturating_add(millis(left))).strftime("%H:%M:%S").to_string();
-        let rule = hold.rule.text();
-        (!left.is_zero()).then(|| format!("Phalanx holds it {rule}, until {until} at the latest"))
+        Some(format!("Phalanx holds it {}, until {until} at the latest", rule.text()))
     }
 
     /// Returns the preference of the last plan for a waiting job.
