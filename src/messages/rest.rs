@@ -173,7 +173,7 @@ pub struct PlannedJob {
     pub method: String,
     /// Nodes if the job could start now, else empty.
     pub nodes: String,
-    /// Reason for which the job cannot start now.
+    /// Reason for which the job cannot start now; by what rule, and until when, Phalanx holds it.
     pub reason: Option<String>,
     /// Forecast of the start, as in [`PendingReport`].
     #[serde(default, skip_serializing_if = "Option::is_none")]

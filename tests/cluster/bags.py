@@ -408,6 +408,8 @@ def held_tasks_wake(suite):
     last = f"{job}_{8 * CPUS}"
     suite.until(lambda: "Phalanx holds it" in phalanx(cluster, "explain", last, check=False).stdout,
                 "explain to name the holder")
+    suite.expect("Phalanx holds it" in " ".join(phalanx(cluster, "plan").stdout.split()),
+                 "the plan does not name the holder")
     suite.until(lambda: sum(on_class(cluster, job, kind)[0] for kind in CLASSES) == 8 * CPUS,
                 "the held tasks to start")
     suite.summary = f"held tasks start after {time.time() - begin:.1f} s"

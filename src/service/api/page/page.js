@@ -531,7 +531,7 @@ function showPlan(plan) {
   for (const id of state.open.keys()) if (!alive.has(id)) state.open.delete(id);
   const rows = shown.flatMap((job, i) => {
     const open = state.open.has(job.job_id);
-    const why = job.nodes ? job.nodes : job.reason || "waits";
+    const why = job.reason || job.nodes || "waits";
     const button = el(
       "button",
       {

@@ -129,17 +129,16 @@ impl Backend for Shared {
             let preference_use = planned.preference_use.as_ref();
             let decided = preference_use.filter(|s| s.set.is_some());
             let place = places.get(&planned.job_id);
+            let job = snapshot.job(planned.job_id);
+            let held = job.and_then(|job| self.held(job));
             PlannedJob {
                 rank: place.and_then(|p| p.0),
                 delta: place.map_or(0, |p| p.1),
                 job_id: planned.job_id,
-                label: snapshot
-                    .job(planned.job_id)
-                    .map(|j| j.label.to_string())
-                    .unwrap_or_default(),
+                label: job.map(|job| job.label.to_string()).unwrap_or_default(),
                 method: decided.map_or("balance", |s| s.preference.method.as_str()).to_owned(),
                 nodes: node_names(snapshot, &planned.nodes),
-                reason: planned.why.map(str::to_owned),
+                reason: held.or_else(|| planned.why.map(str::to_owned)),
                 start_ms: self.order.start_ms(planned.job_id),
                 preference: preference_use.map(|s| planned_preference(snapshot, s)),
             }
