@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "link.h"
-#include "witness.h"
+#include "vector.h"
 
 #ifndef PHX_CONF_ASK_MS /* the harness, slowed by its checks, needs more */
 #define PHX_CONF_ASK_MS 1200u /* two in a hundred of a minute */
@@ -37,6 +37,7 @@ static const struct {
 	{ "phalanx_eject=", 10, 0, BREAKER_CROSSINGS_MAX,
 	  offsetof(struct site, eject_openings) },
 	{ "phalanx_compare=", WITNESS_SELDOM, 1, WITNESS_SELDOM, offsetof(struct site, compare) },
+	{ "phalanx_trade=", 0, 0, TRADE_WEIGHTS | TRADE_LEAVES, offsetof(struct site, trade) },
 	{ "phalanx_enable=", 0, 0, UINT32_MAX, offsetof(struct site, enable) },
 	{ "phalanx_uid=", 0, 0, UINT32_MAX - 1, offsetof(struct site, uid) },
 	{ "phalanx_proofs=", ALL_PROOFS, 0, ALL_PROOFS, offsetof(struct site, proofs) },

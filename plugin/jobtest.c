@@ -21,7 +21,7 @@
 #include "proof.h"
 #include "state.h"
 #include "stats.h"
-#include "witness.h"
+#include "vector.h"
 
 #define WINDOW_S 60 /* within which Slurm's first windows end */
 #define HELD_SEEN 8u /* of so many calls that keep a job from starting now stock sees one */
@@ -109,6 +109,17 @@ static void _restore(const struct saved *s, job_record_t *job_ptr)
 	SAVED_OF_DETAILS(RESTORE_DETAILS)
 	if (job_ptr->job_resrcs)
 		free_job_resources(&job_ptr->job_resrcs);
+}
+
+/* Everything is as just after _save(). */
+static void _undo(struct call *c, const struct saved *s, bitstr_t *all, int err)
+{
+#if HAS_NODE_BITMAP_PREEMPT
+	FREE_NULL_BITMAP(c->job_ptr->node_bitmap_preempt);
+#endif
+	_restore(s, c->job_ptr);
+	bit_copybits(c->node_bitmap, all);
+	c->err = err;
 }
 
 static uint32_t _mode_index(uint16_t mode)
@@ -258,7 +269,8 @@ static void _send_outcome(const struct call *c, struct phx_outcome *out)
 	struct link_limits limits = link_limits();
 	uint64_t mean = full_mean_ns[_mode_index(c->mode)];
 	/* A hold saves nothing. */
-	bool saved = !out->full_ns && (!out->rc || out->proof) && mean > out->narrowed_ns;
+	bool saved = !out->full_ns && !c->compared && (!out->rc || out->proof) &&
+		     mean > out->narrowed_ns;
 
 	breaker_pay(&overlay_breaker, now_ns(), out->ask_ns + c->extra_ns,
 		    saved ? mean - out->narrowed_ns : 0, &limits.breaker);
@@ -286,35 +298,6 @@ static void _send_outcome(const struct call *c, struct phx_outcome *out)
 	}
 }
 
-/* Test whether stock would have started the job that the daemon wants to wait, of a sample of them.
- * The call is that of backfill, which changes nothing in the job. */
-static void _sample_held(struct call *c JOB_TEST_TAIL_PARAMS)
-{
-	job_record_t *job_ptr = c->job_ptr;
-	struct saved saved;
-	bitstr_t *nodes;
-	uint64_t start = now_ns();
-	int rc;
-
-	if (c->mode != SELECT_MODE_RUN_NOW || !witness_one_in(HELD_SEEN))
-		return;
-	nodes = bit_copy(c->node_bitmap);
-	_save(&saved, job_ptr);
-	job_ptr->bit_flags |= TEST_NOW_ONLY;
-	errno = c->err;
-	rc = (*(stock_ops.job_test))(job_ptr, nodes, c->min_nodes, c->max_nodes,
-				     c->req_nodes, SELECT_MODE_WILL_RUN, NULL,
-				     NULL JOB_TEST_TAIL_ARGS);
-	c->err = errno;
-	stat_add(&overlay_stats.held_sampled, 1);
-	if (rc == SLURM_SUCCESS && job_ptr->start_time <= time(NULL))
-		stat_add(&overlay_stats.held_startable, 1);
-	_settle_preempt(&saved, job_ptr, false);
-	_restore(&saved, job_ptr);
-	bit_free(nodes);
-	c->extra_ns += now_ns() - start;
-}
-
 /* Try the nodes of an answer.
  * IN keep - what is accepted is the result
  * RET PHX_R_NONE: the result stands, or would if it were kept */
@@ -337,8 +320,6 @@ static uint16_t _try(struct call *c, const struct phx_answer *answer, bool keep,
 	if (answer->proof)
 		out->start = (uint64_t) trial.start;
 	if (!reason) {
-		if (!answer->proof)
-			stat_add(&overlay_stats.narrowed, 1);
 		stat_add(&overlay_stats.narrowed_calls, 1);
 		stat_add(&overlay_stats.narrowed_ns, out->narrowed_ns);
 	}
@@ -366,35 +347,91 @@ static uint64_t _kind(enum follow follow, uint32_t proof)
 	return fnv_bytes(FNV_OFFSET, bits, sizeof(bits));
 }
 
+/* Let stock decide on all candidates, then try the nodes of an answer, and keep what is not worse.
+ * IN answer - nodes; NULL: the job is to wait
+ * RET PHX_R_NONE: the answer's nodes are the result; else everything is as before */
+static uint16_t _compare(struct call *c, const struct phx_answer *answer, uint64_t kind,
+			 struct phx_outcome *out JOB_TEST_TAIL_PARAMS)
+{
+	enum witness_result result = WITNESS_BETTER;
+	bitstr_t *all = bit_copy(c->node_bitmap), *nodes;
+	uint16_t reason = PHX_R_NONE;
+	struct vector stocks, ours;
+	struct saved saved;
+	uint64_t full_ns;
+	int err = c->err;
+	bool found;
+
+	_save(&saved, c->job_ptr);
+	found = _full(c, &full_ns JOB_TEST_TAIL_ARGS) == SLURM_SUCCESS;
+	nodes = bit_copy(c->node_bitmap);
+	stocks = vector_of(c->job_ptr, nodes);
+	_undo(c, &saved, all, answer ? err : c->err);
+	c->compared = true;
+	if (answer) {
+		reason = _try(c, answer, true, out JOB_TEST_TAIL_ARGS);
+		c->extra_ns += reason ? 0 : out->narrowed_ns;
+	} else { /* starts later on purpose, and only for as long as may be */
+		result = WITNESS_AGREES;
+		c->extra_ns += full_ns;
+		stat_add(&overlay_stats.held_sampled, 1);
+		stat_add(&overlay_stats.held_startable, found);
+	}
+	if (answer && found && !reason) {
+		ours = vector_of(c->job_ptr, c->node_bitmap);
+		result = vector_compare(&ours, &stocks, link_limits().trade);
+	}
+	if (!reason)
+		witness_note(kind, result, now_ns());
+	if (result == WITNESS_WORSE) {
+		_undo(c, &saved, all, err);
+		c->extra_ns += full_ns;
+		reason = PHX_R_NARROW_FAILED;
+	}
+	_settle_preempt(&saved, c->job_ptr, answer && !reason);
+	bit_free(nodes);
+	bit_free(all);
+	return reason;
+}
+
 /* Do what may follow an answer; stock decides whatever is left open.
  * OUT out - reason (of a try), rc, and the result of a proof */
 static void _follow(struct call *c, enum follow follow, const struct phx_answer *answer,
 		    struct phx_outcome *out JOB_TEST_TAIL_PARAMS)
 {
 	bool proved = follow == FOLLOW_PROOF || follow == FOLLOW_CANNOT;
-	bool now = follow == FOLLOW_CANNOT && c->mode == SELECT_MODE_RUN_NOW;
+	bool now = c->mode == SELECT_MODE_RUN_NOW, held = follow == FOLLOW_HOLD;
 	uint64_t kind = _kind(follow, answer->proof);
-	uint32_t most = MIN(link_limits().compare, now ? HELD_SEEN : WITNESS_SELDOM);
-	bool verify = proved && witness_draw(kind, most, c->start_ns);
+	uint32_t most = MIN(link_limits().compare, now && (follow == FOLLOW_CANNOT || held) ?
+			    HELD_SEEN : WITNESS_SELDOM);
+	/* Where jobs may be preempted stock is asked but once. */
+	bool verify = (proved || (now && !c->candidates)) &&
+		witness_draw(kind, most, c->start_ns);
 	struct proof_full full;
 
-	if (follow == FOLLOW_TRY || follow == FOLLOW_PROOF)
-		out->reason = answer->count == (uint32_t) bit_set_count(c->node_bitmap) ?
-			PHX_R_NO_CHOICE : _try(c, answer, !verify, out JOB_TEST_TAIL_ARGS);
+	if (follow == FOLLOW_TRY || follow == FOLLOW_PROOF) {
+		if (answer->count == (uint32_t) bit_set_count(c->node_bitmap))
+			out->reason = PHX_R_NO_CHOICE;
+		else if (verify && !proved)
+			out->reason = _compare(c, answer, kind, out JOB_TEST_TAIL_ARGS);
+		else
+			out->reason = _try(c, answer, !verify, out JOB_TEST_TAIL_ARGS);
+	}
 	if (proved) {
 		out->proof = (uint16_t) answer->proof;
 		out->proof_result = !out->reason || follow == FOLLOW_CANNOT ?
 			PHX_PR_ACCEPTED : PHX_PR_REJECTED;
+	} else if (follow == FOLLOW_TRY && !out->reason) {
+		stat_add(&overlay_stats.narrowed, 1);
 	}
 	/* Of a proof no nodes were chosen that stock could have refused. */
 	stat_add(&overlay_stats.reasons[out->proof_result == PHX_PR_REJECTED ?
 						PHX_R_NO_FIT : out->reason], 1);
-	if (!out->reason && !verify)
+	if (!out->reason && !(verify && proved))
 		return;
-	if (((follow == FOLLOW_CANNOT && !verify) || follow == FOLLOW_HOLD) &&
-	    hold_allowed(c->job_ptr, proved)) {
-		if (!proved)
-			_sample_held(c JOB_TEST_TAIL_ARGS);
+	if (((follow == FOLLOW_CANNOT && !verify) || held) && hold_allowed(c->job_ptr, proved)) {
+		if (verify)
+			(void) _compare(c, NULL, kind, out JOB_TEST_TAIL_ARGS);
 		/* As stock where no node is free. */
 		bit_clear_all(c->node_bitmap);
 		out->rc = SLURM_ERROR;

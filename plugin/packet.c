@@ -56,6 +56,7 @@ extern struct link_limits limits_within(const struct phx_welcome *w, const struc
 		.hold_s = site->hold_max_s,
 		.order_max = site->order_max,
 		.compare = site->compare,
+		.trade = site->trade,
 		.breaker = {
 			.deadline_us = deadline_us,
 			.ask_ms = site->ask_ms,

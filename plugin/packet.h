@@ -28,6 +28,7 @@ struct site {
 	uint32_t order_max;   /* greatest delta that is written; 0: none is */
 	uint32_t deadline_us;
 	uint32_t compare;     /* one in so many is compared, however many agreed */
+	uint32_t trade;       /* enum vector_trade */
 	uint32_t ask_ms;      /* a minute, between asks and their answers */
 	uint32_t refused_pct, syncs, held_s, eject_openings; /* of struct breaker_limits */
 };
@@ -38,7 +39,7 @@ struct link_limits {
 	uint32_t flags; /* enum phx_welcome_flags */
 	uint32_t uid;   /* of struct site */
 	uint32_t hold_s; /* since a job may start: hold_max_s of struct site */
-	uint32_t order_max, compare; /* of struct site */
+	uint32_t order_max, compare, trade; /* of struct site */
 	struct breaker_limits breaker;
 };
 

@@ -22,6 +22,9 @@ struct topology {
 	char plugin[PHX_NAME_LEN];
 	char *text; /* malloc(), NULL if there is none */
 	bool unknown;
+	uint32_t *leaf_of; /* number of each node's leaf, from 1; NULL if not known */
+	uint32_t leaves;
+	uint32_t nodes;    /* of the table */
 };
 
 static struct topology topologies[PHX_TOPOLOGIES_MAX];
@@ -233,6 +236,31 @@ static uint32_t _name_all(void)
 	return n;
 }
 
+/* Number the leaves: lines with a level of 0, whose nodes end the line. */
+static void _read_leaves(struct topology *t)
+{
+	char *text = t->text && !t->unknown ? strdup(t->text) : NULL, *rest = NULL;
+
+	t->nodes = (uint32_t) node_record_count;
+	t->leaf_of = text ? calloc(t->nodes + 1, sizeof(*t->leaf_of)) : NULL;
+	for (char *line = text; t->leaf_of && (line = strtok_r(line, "\n", &rest)); line = NULL) {
+		char *names = strstr(line, " Level=0 ") ? strstr(line, " Nodes=") : NULL, *name;
+		__typeof__(hostlist_create(NULL)) list;
+
+		if (!names || !(list = hostlist_create(strchr(names, '=') + 1)))
+			continue;
+		t->leaves++;
+		for (; (name = hostlist_shift(list)); free(name)) {
+			const node_record_t *node_ptr = find_node_record2(name);
+
+			if (node_ptr && node_ptr->index < t->nodes)
+				t->leaf_of[node_ptr->index] = t->leaves;
+		}
+		hostlist_destroy(list);
+	}
+	free(text);
+}
+
 static void _read(struct topology *t, uint32_t index)
 {
 	field_copy_name(t->plugin, topology_plugin(slurm_conf.topology_plugin));
@@ -240,6 +268,26 @@ static void _read(struct topology *t, uint32_t index)
 		t->unknown = true; /* no partition uses it */
 	else if (TOPOLOGY_NAMED || !strcmp(t->plugin, "tree") || !strcmp(t->plugin, "block"))
 		_read_text(t, index);
+	if (!strcmp(t->plugin, "tree"))
+		_read_leaves(t);
+}
+
+extern uint32_t topology_leaves(const part_record_t *part_ptr, bitstr_t *nodes)
+{
+	uint16_t index = topology_of(part_ptr);
+	const struct topology *t = index < PHX_TOPOLOGIES_MAX ? &topologies[index] : NULL;
+	bitstr_t *touched;
+	int count;
+
+	if (!t || !t->leaves || t->nodes != (uint32_t) bit_size(nodes))
+		return 0;
+	touched = bit_alloc(t->leaves + 1);
+	for (uint32_t i = 0; i < t->nodes; i++)
+		if (bit_test(nodes, i))
+			bit_set(touched, t->leaf_of[i]);
+	count = bit_set_count(touched);
+	bit_free(touched);
+	return (uint32_t) count;
 }
 
 static uint64_t _hash_all(uint32_t n)
@@ -272,8 +320,10 @@ extern void topology_refresh(void)
 	/* It would cut the lines. */
 	if (getenv("SLURM_TOPO_LEN"))
 		(void) unsetenv("SLURM_TOPO_LEN");
-	for (uint32_t i = 0; i < PHX_TOPOLOGIES_MAX; i++)
+	for (uint32_t i = 0; i < PHX_TOPOLOGIES_MAX; i++) {
 		free(topologies[i].text);
+		free(topologies[i].leaf_of);
+	}
 	memset(topologies, 0, sizeof(topologies));
 	n = _name_all();
 	for (uint32_t i = 0; i < n; i++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* topology.h - slurmctld's topologies as text, kept until they may have
- * changed.  Everything but topology_of() belongs to the overlay's thread. */
+ * changed.  Everything but topology_of() and topology_leaves() belongs to the overlay's thread. */
 #pragma once
 
 #include "pktbuf.h"
@@ -25,3 +25,6 @@ extern uint16_t topology_of(const part_record_t *part_ptr);
 /* Slurm's plugin, "topology/NAME" or NAME, under the name that the daemon knows: those that treat
  * nodes as alike are "flat" in every release. */
 extern const char *topology_plugin(const char *name);
+
+/* RET the number of leaf switches that these nodes touch, 0: not known; locks: WRITE node */
+extern uint32_t topology_leaves(const part_record_t *part_ptr, bitstr_t *nodes);

@@ -202,6 +202,14 @@ extern void ctld_nodes(int count)
 
 /* ---- what the overlay looks up by name */
 
+extern node_record_t *find_node_record2(char *name)
+{
+	for (int i = 0; i < node_record_count; i++)
+		if (node_record_table_ptr[i] && !strcmp(node_record_table_ptr[i]->name, name))
+			return node_record_table_ptr[i];
+	return NULL;
+}
+
 extern job_record_t *job_record_create(void);
 job_record_t *job_record_create(void)
 {

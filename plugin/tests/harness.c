@@ -94,12 +94,12 @@ extern void reconfigured(const char *params)
 	usleep(200000); /* what follows is to be asked, also on a busy machine */
 }
 
-extern void compare(bool all)
+extern void compare(enum nth_draws which)
 {
-	void (*set)(bool);
+	void (*set)(enum nth_draws);
 
 	*(void **) &set = dlsym(o.handle, "nth_compare");
-	set(all);
+	set(which);
 }
 
 extern void enable(void)
@@ -431,6 +431,7 @@ int main(int argc, char **argv)
 	test_calls();
 	test_asks();
 	test_proofs();
+	test_witness();
 	test_watch();
 	test_events();
 	test_loss();

@@ -9,6 +9,7 @@
 
 #include "check.h"
 #include "daemon.h"
+#include "nth.h"
 
 #define DEADLINE_US 200000 /* long, so that a busy machine fails no test */
 #define PATIENT 1000 /* misses: more than any machine gets to */
@@ -34,8 +35,8 @@ extern void wait_synced(int nth);
 /* slurm.conf is read anew by slurmctld, with these and the limits of NO_LIMITS. */
 extern void reconfigured(const char *params);
 
-/* All decisions are compared with stock's, or none, as at first. */
-extern void compare(bool all);
+/* Which decisions are compared with stock's; none at first. */
+extern void compare(enum nth_draws which);
 
 /* The same with another number at phalanx_enable: closes the breaker. */
 extern void enable(void);
@@ -82,6 +83,7 @@ extern void test_spent(void);  /* test_budget.c */
 extern void test_hold(void);   /* test_holds.c */
 extern void test_hold_bounds(void);  /* test_holds.c */
 extern void test_proofs(void); /* test_proofs.c */
+extern void test_witness(void); /* test_witness.c */
 extern void test_watch(void);  /* test_watch.c */
 extern void test_asks(void);   /* test_asks.c */
 extern void test_layout(void); /* test_asks.c */

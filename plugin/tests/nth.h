@@ -9,6 +9,8 @@
 
 #include <stdbool.h>
 
+enum nth_draws { DRAWS_NONE = 0, DRAWS_ALL = 1, DRAWS_REAL = 2 };
+
 #pragma GCC visibility push(default) /* the harness calls these */
 
 /* Let the nth call from now on fail with this errno; 0: none. */
@@ -26,8 +28,8 @@ extern void nth_stall(const char *name);
 /* RET how many calls wait */
 extern int nth_stalled(void);
 
-/* Whether decisions are compared with stock's: all, or none (at first). */
-extern void nth_compare(bool all);
+/* Which decisions are compared with stock's. */
+extern void nth_compare(enum nth_draws which);
 
 #pragma GCC visibility pop
 

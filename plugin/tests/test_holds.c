@@ -24,9 +24,9 @@ extern void test_hold(void)
 	daemon_send_config();
 	usleep(300000);
 	start = job->start_time;
-	compare(true); /* once in a while stock is asked what it would have done */
+	compare(DRAWS_ALL); /* once in a while stock is asked what it would have done */
 	CHECK_EQ(call(2, 4, 3, SELECT_MODE_RUN_NOW), SLURM_ERROR);
-	compare(false);
+	compare(DRAWS_NONE);
 	CHECK_EQ(seen.calls, 1);
 	CHECK_EQ(job->start_time, start);
 	CHECK_EQ(bit_set_count(bm), 0);

@@ -70,7 +70,7 @@ static void is_ejected(int calls)
 	int asks = daemon_count(PHX_ASK);
 
 	ended(PHX_PR_REFUTED, calls);
-	compare(false);
+	compare(DRAWS_NONE);
 	says(0, 0, 0, 0);
 	CHECK_EQ(call(2, 4, 3, SELECT_MODE_RUN_NOW), 0);
 	expect_full(1);
@@ -112,7 +112,7 @@ static void test_test_only(void)
 	ended(PHX_PR_REJECTED, 2);
 
 	TEST("TEST_ONLY: compared, which is not told, and refuted; then stock's word counts");
-	compare(true);
+	compare(DRAWS_ALL);
 	daemon_proof(PHX_P_TEST_ONLY, 0, 0);
 	says(0, 0, 0, 0);
 	CHECK_EQ(call(2, 4, 3, SELECT_MODE_TEST_ONLY), 0);
@@ -198,7 +198,7 @@ static void test_will_run(void)
 
 	TEST("WILL_RUN: compared; refuted by an earlier start, also of a "
 	     "rejected one");
-	compare(true);
+	compare(DRAWS_ALL);
 	daemon_proof(PHX_P_WILL_RUN, (uint64_t) now + 100,
 		     (uint64_t) now + 130);
 	says(0, now + 130, 0, now + 130);
@@ -212,7 +212,7 @@ static void test_will_run(void)
 	CHECK_EQ(job->start_time, now + 120);
 	CHECK_EQ(outcome()->full_start, (uint64_t) now + 120);
 	is_ejected(2);
-	compare(true);
+	compare(DRAWS_ALL);
 	says(0, now + 140, 0, now + 99);
 	CHECK_EQ(call(2, 4, 3, SELECT_MODE_WILL_RUN), 0);
 	is_ejected(2);
@@ -235,18 +235,18 @@ static void test_no_fit(void)
 	job->details->begin_time = time(NULL);
 	daemon_reply(REPLY_NO_OPINION);
 	daemon_proof(PHX_P_NO_FIT, 0, 0);
-	compare(true);
+	compare(DRAWS_ALL);
 	says(SLURM_ERROR, 0, 0, 0);
 	CHECK_EQ(call(2, 4, 3, SELECT_MODE_RUN_NOW), SLURM_ERROR);
 	ended(PHX_PR_ACCEPTED, 1);
-	compare(false);
+	compare(DRAWS_NONE);
 
 	TEST("never, or not now: fails as if no node were free");
 	daemon_proof(PHX_P_WILL_RUN, UINT32_MAX, UINT32_MAX);
 	fails(SELECT_MODE_WILL_RUN);
 	daemon_proof(PHX_P_NO_FIT, 0, 0);
 	fails(SELECT_MODE_RUN_NOW);
-	compare(true);
+	compare(DRAWS_ALL);
 	daemon_proof(PHX_P_NO_FIT, 0, 0);
 	says(SLURM_ERROR, 0, 0, 0);
 	CHECK_EQ(call(2, 4, 3, SELECT_MODE_RUN_NOW), SLURM_ERROR);

@@ -110,11 +110,11 @@ extern void test_watch(void)
 	test_full();
 
 	TEST("watching: the one of some hundreds is asked, and its answer awaited");
-	compare(true);
+	compare(DRAWS_ALL);
 	daemon_reply(REPLY_NO_OPINION);
 	CHECK_EQ(started()->watched, 0);
 	CHECK_EQ(outcome()->reason, PHX_R_NO_FIT);
-	compare(false);
+	compare(DRAWS_NONE);
 	limits(PHX_W_ASK_RUN_NOW | PHX_W_ASK_WILL_RUN);
 	daemon_reply(REPLY_NODES);
 }
