@@ -91,8 +91,8 @@ pub struct SlotBag {
     pub tasks: u64,
     /// A task on each machine type.
     pub on: Vec<Option<SlotTask>>,
-    /// Microseconds by which a plan may start its n-th task later than list scheduling does, and
-    /// end it later if it starts any later; `None`: any.
+    /// Microseconds for which tasks may wait while slots are left idle for the plan, in sum, and by
+    /// which the n-th may start and end later than with list scheduling; `None`: any.
     pub late_us: Option<u64>,
 }
 
@@ -133,11 +133,17 @@ type Starts = BTreeMap<(u64, u64), u64>;
 impl SlotProblem {
     /// The value of a split.
     pub fn plan_of(&self, split: Split) -> SlotPlan {
-        self.followed(split, |_, _, _, _| {})
+        self.followed(split, |_, _, _, _| {}).0
     }
 
-    fn followed(&self, split: Split, mut began: impl FnMut(usize, u64, u64, u64)) -> SlotPlan {
+    /// The plan of a split, and the time from which each machine type has an idle slot.
+    fn followed(
+        &self,
+        split: Split,
+        mut began: impl FnMut(usize, u64, u64, u64),
+    ) -> (SlotPlan, Vec<u64>) {
         let (mut makespan_us, mut joules) = (self.least_us, 0.0);
+        let mut idle = Vec::with_capacity(self.slots.len());
         for (class, slots) in self.slots.iter().enumerate() {
             let mut slots = slots.clone();
             for (at, (bag, x)) in self.bags.iter().zip(&split).enumerate() {
@@ -149,18 +155,19 @@ impl SlotProblem {
                 makespan_us = makespan_us.max(end);
                 joules += as_f64(tasks) * task.joules;
             }
+            idle.push(slots.0.first_key_value().map_or(u64::MAX, |(at, _)| *at));
         }
         let net = self.earned - self.energy_price * joules;
         let value = if makespan_us > 0 { net / (as_f64(makespan_us) / 1e6) } else { 0.0 };
-        SlotPlan { split, makespan_us, joules, value }
+        (SlotPlan { split, makespan_us, joules, value }, idle)
     }
 
-    fn starts(&self, split: &Split) -> Vec<Starts> {
+    fn starts(&self, split: &Split) -> (Vec<Starts>, Vec<u64>) {
         let mut starts = vec![Starts::new(); self.bags.len()];
-        self.followed(split.clone(), |bag, at, each, count| {
+        let (_, idle) = self.followed(split.clone(), |bag, at, each, count| {
             *starts[bag].entry((at, each)).or_default() += count;
         });
-        starts
+        (starts, idle)
     }
 
     /// List scheduling: each task, bag after bag, on the slot that is free first; of slots that
@@ -241,12 +248,17 @@ impl SlotProblem {
             times.sort_unstable();
             times
         };
-        let own = self.starts(&plan.split);
+        let (own, idle) = self.starts(&plan.split);
         self.bags.iter().zip(own.iter().zip(list)).all(|(bag, (own, list))| {
             let within = |is_end, late| is_within(&times(own, is_end), &times(list, is_end), late);
+            // From when a slot that it could take stays idle, its tasks wait until the last starts.
+            let usable = bag.on.iter().zip(&idle).filter_map(|(on, at)| on.and(Some(*at)));
+            let last = own.last_key_value().map_or(0, |((at, _), _)| *at);
+            let held = last.saturating_sub(usable.min().unwrap_or(u64::MAX));
             // Where nothing starts later, slower machines are a choice and no wait.
-            bag.late_us
-                .is_none_or(|late| within(false, 0) || (within(false, late) && within(true, late)))
+            bag.late_us.is_none_or(|late| {
+                within(false, 0) || (held <= late && within(false, late) && within(true, late))
+            })
         })
     }
 
