@@ -26,7 +26,8 @@ SCRIPT = f"""#!/bin/sh
 [ "$SLURMD_NODENAME" = {BAD} ] && exit 1
 sleep 0.1
 """
-EXTRA = ["SchedulerParameters=bf_interval=1,sched_min_interval=200000,batch_sched_delay=0",
+EXTRA = ["SchedulerParameters=bf_interval=1,sched_min_interval=200000,batch_sched_delay=0,"
+         "phalanx_trade=1",
          "RequeueExit=99"]
 HEAD = "JobID|User|Account|JobName|State|Start|End|NodeList|ReqTRES|NCPUS|NNodes\n"
 case = Cases()

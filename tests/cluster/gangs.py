@@ -33,7 +33,7 @@ NodeName=y[1-8] CPUs=8 Sockets=1 CoresPerSocket=8 RealMemory=16000 Feature=y
 PartitionName=main Nodes=x[1-8],y[1-8] Default=YES MaxTime=INFINITE State=UP
 """
 EXTRA = ["SchedulerParameters=bf_interval=1,bf_resolution=1,sched_min_interval=200000,"
-         "batch_sched_delay=0,bf_yield_interval=100000"]
+         "phalanx_trade=3,batch_sched_delay=0,bf_yield_interval=100000"]
 # Type, nodes, seconds on class x and on class y.
 TYPES = (("alpha", 2, 1, 4), ("beta", 3, 4, 1), ("gamma", 2, 2, 2))
 GAP_S = 0.9              # mean time between two submissions: room on both classes most times
