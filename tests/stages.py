@@ -156,7 +156,7 @@ def suite(name, seconds, *words, lane="any", needs=(), path="cluster", gate="tes
 def suite_on(release, name, seconds, *options, lane="any", needs=(), gate="test", rest=False):
     """The same suite on another Slurm, in a tree; `rest`: what the gate leaves out."""
     program = {"harness": "test_harness", "node-state": "transparency",
-               "data-jobs": "data_jobs"}.get(name, name)
+               "data-jobs": "data_jobs", "stock-choice": "stock_choice"}.get(name, name)
     return Row(f"{name}-{release}{'-rest' if rest else ''}", release, lane, seconds,
                (PYTHON, f"tests/cluster/{program}.py", *options),
                (f"slurm-{release}", "packages", *needs),
@@ -343,6 +343,7 @@ ROWS = (
     suite("modes", 25, *only(MODES)),
     suite("modes-rest", 40, "modes.py", *skip(MODES), gate="all"),
     suite("replay", 25),
+    suite("stock-choice", 80, "stock_choice.py", "--jobs", "60"),
     suite("data-jobs", 60, "data_jobs.py", *only(DATA_JOBS), needs=["hadoop"]),
     suite("data-jobs-rest", 150, "data_jobs.py", *skip(DATA_JOBS), needs=["hadoop"], gate="all"),
     suite("datasets", 20, *only(["near-the-list", "followed"])),
@@ -395,6 +396,7 @@ ROWS = (
     suite_new("node-state", 30, *variants(["state"]), *skip(STATE_NEW), gate="all", rest=True),
     suite_new("topology", 90, *skip(TOPOLOGY_NEW), gate="all", rest=True),
     suite_new("faults", 180, *skip(FAULTS_NEW), lane="quiet", gate="all", rest=True),
+    suite_new("stock-choice", 80, "--jobs", "60", gate="all"),
     suite_new("bags", 65, gate="all"),
     suite_new("doctor", 30, gate="all"),
     suite_new("ha", 170, gate="all"),

@@ -135,11 +135,13 @@ mod tests {
     use std::path::Path;
 
     /// Goal: Slurm 22.05.8 took the modelled nodes, by Weight and by leaf switches. Jobs of several
-    /// nodes with `--ntasks-per-node` once fitted nowhere.
+    /// nodes with `--ntasks-per-node` once fitted nowhere, and nodes partly in use once counted
+    /// CPUs of whole tasks alone.
     #[test]
     fn slurm_took_the_modelled_nodes() {
         let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data");
-        for name in ["slurm-22.05-weights.phxrec", "slurm-22.05-tree.phxrec"] {
+        for name in ["weights", "tree", "load"] {
+            let name = format!("slurm-22.05-{name}.phxrec");
             let report = crate::replay(&[data.join(name)], None, 5, &|_| {}).unwrap();
             let [same, others, unknown] = report.stock.sums();
             assert!(same >= 50 && same * 100 >= (same + others) * 98, "{:?}", report.stock);

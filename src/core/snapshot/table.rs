@@ -55,6 +55,14 @@ pub struct Table {
     /// Topologies by slurmctld's index; empty if none was reported.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub topologies: Vec<Topology>,
+    /// Slurm's release, `0x160508` for 22.05.8; 0 if not known.
+    #[serde(default, skip_serializing_if = "is_unknown")]
+    pub slurm: u32,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // serde gives references
+fn is_unknown(release: &u32) -> bool {
+    *release == 0
 }
 
 /// Returns the kinds that are parts of another kind's devices, each with that kind.

@@ -11,8 +11,11 @@ use crate::place::{one_task, room_for};
 use crate::usage::NodeUsage;
 use phalanx_core::NodeIdx;
 use phalanx_core::layout::BySocket;
-use phalanx_core::shape::{GresWant, Shape, Sharing};
+use phalanx_core::shape::{GresWant, Memory, Shape, Sharing};
 use phalanx_core::snapshot::Table;
+
+/// First release that counts CPUs of a node by the tasks there: 23.02.7.
+const BY_TASKS: u32 = 0x0017_0207;
 
 /// Candidates that stock would not leave out, ascending by node; `class`: what Slurm takes last,
 /// then Weight. `excluded`: cores that the job may not have of a node.
@@ -24,10 +27,13 @@ pub fn offers(
     excluded: impl Fn(NodeIdx) -> BySocket,
 ) -> Vec<Offer> {
     // Slurm raises the CPUs of a node to those of its tasks: they are no need of each task.
-    let one = match shape.ntasks_per_node {
+    let mut one = match shape.ntasks_per_node {
         0 => one_task(shape),
         _ => one_task(&Shape { pn_min_cpus: 0, ..shape.clone() }),
     };
+    // Older releases take all free CPUs, as all do for jobs with GRES.
+    let by_tasks = cluster.table().slurm == 0 || cluster.table().slurm >= BY_TASKS;
+    one.cores.gres |= !by_tasks;
     let each = u64::from(shape.cpus_per_task.max(1));
     let least = match (shape.ntasks_per_node, shape.max_nodes) {
         (0, 1) => shape.tasks(),
@@ -35,9 +41,10 @@ pub fn offers(
         (per_node, _) => u64::from(per_node),
     };
     let least = if shape.overcommit { 1 } else { least };
-    let counted = |tasks: u64| match shape.ntasks_per_node {
-        1.. if shape.sharing != Sharing::Whole => tasks.min(shape.ntasks_per_node.into()),
-        _ => tasks,
+    let counted = |tasks: u64, cpus: u64| match shape.ntasks_per_node {
+        _ if !by_tasks => by_memory(shape, cpus),
+        1.. if shape.sharing != Sharing::Whole => tasks.min(shape.ntasks_per_node.into()) * each,
+        _ => tasks * each,
     };
     let offer = |node: NodeIdx| {
         let usage = cluster.usages().get(node.at())?;
@@ -56,8 +63,8 @@ pub fn offers(
         }
         let near = u32::try_from(near).unwrap_or(u32::MAX).min(0xff);
         let (all, cpus) = match shape.gres.is_empty() {
-            true => (counted(tasks) * each, counted(tasks) * each),
-            false => (cpus, beside_gres(shape, usage, cpus, per_core)),
+            true => (counted(tasks, cpus), counted(tasks, cpus)),
+            false => (by_memory(shape, cpus), beside_gres(shape, usage, cpus, per_core)),
         };
         (tasks >= least).then(|| Offer {
             node,
@@ -70,6 +77,14 @@ pub fn offers(
         })
     };
     candidates.filter_map(offer).collect()
+}
+
+/// CPUs without those beyond the last task, which stock leaves out where memory goes by CPU.
+fn by_memory(shape: &Shape, cpus: u64) -> u64 {
+    match shape.memory {
+        Memory::PerCpu(_) => cpus - cpus % u64::from(shape.cpus_per_task.max(1)),
+        _ => cpus,
+    }
 }
 
 fn is_gpu(table: &Table, want: &GresWant) -> bool {

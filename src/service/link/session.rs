@@ -213,6 +213,7 @@ impl Session {
         let names = sync.nodes.iter().map(|node| node.name.name_bytes().to_vec());
         expect("hash of the node names", wire::node_hash(names), sync.node_hash)?;
         let mut table = convert::table(&sync.nodes, &mut self.ids);
+        table.slurm = self.slurm_version;
         table.topologies = topology::read(&sync.topologies.finish()?, self.slurm_version, &table);
         let mut cluster = Cluster::new(table);
         for pending in sync.jobs.into_values() {
