@@ -376,14 +376,16 @@ def readers(suite):
     quiet = stream(READ_S / 2)
     with suite.nobody(2, read_state), suite.nobody(2, hold_answer):
         time.sleep(1)
+        began, lost = time.monotonic(), CLOCK.lost()
         asks, late, opens = stream(READ_S)
+        had = 1 - (CLOCK.lost() - lost) / (time.monotonic() - began)
         memory = suite.memory_mb()
     quiet = [sum(both) for both in zip(quiet, stream(READ_S / 2))]
     suite.summary = (f"{asks} asks, {late} late, breaker opened {opens} times, {memory:.0f} MB; "
                      f"without readers {quiet[0]}, {quiet[1]}, {quiet[2]}")
     suite.expect(asks > 50, f"only {asks} asks")
-    # A busy machine makes some answers late by itself, in bursts.
-    allowed = LATE_SHARE_MAX + 2 * quiet[1] / max(1, quiet[0])
+    # A busy machine makes some answers late by itself, in bursts, the more the less of it there is.
+    allowed = LATE_SHARE_MAX / max(had, 0.1) + 2 * quiet[1] / max(1, quiet[0])
     suite.expect(late <= allowed * asks, f"{late} of {asks} asks were late")
     suite.expect(opens <= 2 + 2 * quiet[2], f"the breaker opened {opens} times")
     suite.expect(memory <= RSS_MAX_MB, f"the daemon took {memory:.0f} MB")
