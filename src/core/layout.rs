@@ -60,6 +60,15 @@ impl NodeCores {
         u64::from(self.cores) / self.counted_sockets() as u64
     }
 
+    /// Cores of a socket that jobs may have beside `spec` ones of the node that the system keeps:
+    /// one of each socket in turn, from the last socket on.
+    fn on_socket(&self, at: usize, spec: u64) -> u64 {
+        let sockets = self.counted_sockets();
+        let behind = sockets.saturating_sub(1 + at) as u64;
+        let kept = spec.saturating_sub(behind).div_ceil(sockets as u64);
+        self.per_socket().saturating_sub(kept)
+    }
+
     /// Free cores by socket: all but `used`, `excluded` and those that the system or the job
     /// keeps for the system. `used_cpus` are in use on the whole node: where the counts by
     /// socket say less, nothing is known of the sockets.
@@ -71,28 +80,26 @@ impl NodeCores {
         used: &BySocket,
         excluded: &BySocket,
     ) -> FreeCores {
-        let spec = match ask.layout.spec_of(self) {
-            Some(cores) => cores,
-            None => u64::from(self.spec_cores),
-        };
+        let spec = ask.layout.spec_on(self);
         let sockets = self.counted_sockets();
         let used_cores = used_cpus.div_ceil(self.per_core());
         let count = |cores: &BySocket| cores.iter().map(|&n| u64::from(n)).sum::<u64>();
-        let mut free = FreeCores { cores: [0; SOCKETS_MAX], sockets, per_socket: 0 };
+        let none = [0; SOCKETS_MAX];
+        let mut free = FreeCores { cores: none, unused: none, sockets, per_socket: 0 };
         if sockets == 1 || count(used) < used_cores {
             let gone = used_cores.max(count(used)).max(count(excluded)) + spec;
             free.sockets = 1;
             free.per_socket = u64::from(self.cores);
             free.cores[0] = free.per_socket.saturating_sub(gone);
+            free.unused[0] = free.per_socket.saturating_sub(spec);
             return free;
         }
         free.per_socket = self.per_socket();
-        for (at, slot) in free.cores.iter_mut().enumerate().take(sockets) {
-            // One core of each socket in turn, from the last socket on.
-            let behind = (sockets - 1 - at) as u64;
-            let kept = spec.saturating_sub(behind).div_ceil(sockets as u64);
+        let slots = free.cores.iter_mut().zip(&mut free.unused).enumerate();
+        for (at, (slot, unused)) in slots.take(sockets) {
             let taken = |cores: &BySocket| cores.get(at).map_or(0, |&n| u64::from(n));
-            *slot = free.per_socket.saturating_sub(taken(used).max(taken(excluded)) + kept);
+            *unused = self.on_socket(at, spec);
+            *slot = unused.saturating_sub(taken(used).max(taken(excluded)));
         }
         free
     }
@@ -102,6 +109,8 @@ impl NodeCores {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FreeCores {
     cores: [u64; SOCKETS_MAX],
+    /// Cores of each socket that are free without other jobs.
+    unused: [u64; SOCKETS_MAX],
     sockets: usize,
     per_socket: u64,
 }
@@ -170,6 +179,11 @@ impl Layout {
         let threads_are_cores = node.per_core() == 1;
         let counts = self.core_spec > 0 && (!self.spec_is_threads || threads_are_cores);
         counts.then_some(u64::from(self.core_spec))
+    }
+
+    /// Cores of a node that the system keeps from the job.
+    fn spec_on(&self, node: &NodeCores) -> u64 {
+        self.spec_of(node).unwrap_or(u64::from(node.spec_cores))
     }
 }
 
@@ -244,12 +258,20 @@ impl CoreAsk {
     /// never hold it.
     #[must_use]
     pub fn cpus_taken(&self, node: &NodeCores) -> Option<u64> {
-        let mut cores = self.cores(self.cpus_per_core(node)?);
-        let per_socket = node.per_socket();
-        if self.layout.whole_sockets && per_socket > 0 {
-            cores = cores.checked_next_multiple_of(per_socket).unwrap_or(u64::MAX);
+        let cores = self.cores(self.cpus_per_core(node)?);
+        let mut given = cores;
+        if self.layout.whole_sockets && node.cores > 0 {
+            let spec = self.layout.spec_on(node);
+            let on = (0..node.counted_sockets()).map(|at| node.on_socket(at, spec));
+            let mut sums = on.scan(0, |sum, on| {
+                *sum += on;
+                Some(*sum)
+            });
+            let held = sums.find(|sum| *sum >= cores);
+            let beyond = || cores.checked_next_multiple_of(node.per_socket().max(1));
+            given = held.or_else(beyond).unwrap_or(u64::MAX);
         }
-        Some(cores.saturating_mul(node.per_core()))
+        Some(given.saturating_mul(node.per_core()))
     }
 
     /// CPUs whose memory a request by CPU is charged.
@@ -259,7 +281,7 @@ impl CoreAsk {
         let threads = u64::from(self.layout.threads_per_core);
         let charged = if threads > 0 { per_core.min(threads) } else { per_core };
         if self.whole && node.cores > 0 {
-            let spec = self.layout.spec_of(node).unwrap_or(u64::from(node.spec_cores));
+            let spec = self.layout.spec_on(node);
             return u64::from(node.cores).saturating_sub(spec).saturating_mul(charged);
         }
         if !self.layout.whole_cores {
@@ -326,21 +348,19 @@ pub fn tasks_on(node: &NodeCores, free: &FreeCores, ask: &CoreAsk) -> Option<OnN
     (cpus >= least * each).then_some(OnNode { tasks: cpus / each, cpus })
 }
 
-/// Cores by socket that the job may use: those of a socket of which enough are free.
+/// Cores by socket that the job may use: those of a socket of which enough are free. Cores that
+/// the system keeps make no socket one in use: of these only jobs count.
 fn usable(node: &NodeCores, free: &FreeCores, ask: &CoreAsk) -> Option<[u64; SOCKETS_MAX]> {
     let layout = &ask.layout;
     let per_socket = free.per_socket;
     if u64::from(layout.ntasks_per_socket) > node.per_core() * per_socket {
         return None;
     }
-    // A job with specialised cores takes the whole node, whatever is given to others.
-    let whole_sockets = layout.whole_sockets && !(ask.whole && layout.core_spec > 0);
-    let least = if whole_sockets { per_socket } else { 0 };
-    let least = least.max(u64::from(layout.cores_per_socket)).max(1);
+    let least = u64::from(layout.cores_per_socket).max(1);
     let mut cores = free.cores;
     let mut sockets = 0;
-    for count in &mut cores {
-        if *count < least {
+    for (count, unused) in cores.iter_mut().zip(free.unused) {
+        if *count < least || (layout.whole_sockets && *count < unused) {
             *count = 0;
         } else {
             sockets += 1;

@@ -11,8 +11,10 @@ const SMT: NodeCores = NodeCores { cpus_per_core: 2, sockets: 2, cores: 8, spec_
 const FLAT: NodeCores = NodeCores { cpus_per_core: 1, ..SMT };
 
 fn free_cores(cores: &[u64], per_socket: u64) -> FreeCores {
-    let mut free = FreeCores { cores: [0; SOCKETS_MAX], sockets: cores.len(), per_socket };
-    free.cores[..cores.len()].copy_from_slice(cores);
+    let (none, sockets) = ([0; SOCKETS_MAX], cores.len());
+    let mut free = FreeCores { cores: none, unused: none, sockets, per_socket };
+    free.cores[..sockets].copy_from_slice(cores);
+    free.unused[..sockets].fill(per_socket);
     free
 }
 
@@ -102,16 +104,24 @@ fn cores_for_the_system() {
     let two = Layout { core_spec: 2, ..Layout::default() };
     let whole = CoreAsk { whole: true, ..ask(1, two) };
     let idle = |node: &NodeCores, ask: &CoreAsk| node.free(ask, 0, &[0; 8], &[0; 8]);
-    assert_eq!(idle(&SMT, &whole), free_cores(&[3, 3], 4));
+    assert_eq!(idle(&SMT, &whole).cores, free_cores(&[3, 3], 4).cores);
     assert_eq!(tasks_on(&SMT, &idle(&SMT, &whole), &whole).map(|on| on.cpus), Some(12));
     // The node's own ones, from the last socket on, unless the job says how many.
     let kept = NodeCores { spec_cores: 3, ..SMT };
-    assert_eq!(idle(&kept, &ask(1, Layout::default())), free_cores(&[3, 2], 4));
+    assert_eq!(idle(&kept, &ask(1, Layout::default())).cores, free_cores(&[3, 2], 4).cores);
     assert_eq!(idle(&kept, &whole).cores.iter().sum::<u64>(), 6);
     let threads = Layout { core_spec: 3, spec_is_threads: true, ..Layout::default() };
     let threads = CoreAsk { whole: true, ..ask(1, threads) };
     assert_eq!(tasks_on(&SMT, &idle(&SMT, &threads), &threads).map(|on| on.cpus), Some(13));
     assert_eq!(idle(&FLAT, &threads).cores.iter().sum::<u64>(), 5);
+    // Whole sockets: those of which no job has a core, with all that the system leaves.
+    let sockets = ask(1, Layout { whole_sockets: true, ..Layout::default() });
+    let used =
+        |on: u16| kept.free(&sockets, 2 * u64::from(on), &[on, 0, 0, 0, 0, 0, 0, 0], &[0; 8]);
+    let cpus = |on| tasks_on(&kept, &used(on), &sockets).map(|on| on.cpus);
+    assert_eq!([cpus(0), cpus(1)], [Some(10), Some(4)]);
+    let taken = |cpus| CoreAsk { cpus, ..sockets }.cpus_taken(&kept);
+    assert_eq!([taken(6), taken(7), taken(10)], [Some(6), Some(10), Some(10)]);
 }
 
 #[test]
