@@ -103,7 +103,7 @@ impl Curl {
         let (body, status) = answer(&done.stdout);
         match done.status.code() {
             Some(0) => {}
-            Some(OUT_OF_TIME) => return Err(HdfsError::OutOfTime),
+            Some(OUT_OF_TIME) => return Err(HdfsError::OutOfTime(timeouts.key)),
             _ => return Err(unreachable(complaint(&told))),
         }
         if status == 401 {

@@ -61,9 +61,9 @@ pub enum HdfsError {
     /// The connection broke, or what came was not understood.
     #[error("connection lost: {0}")]
     Broken(String),
-    /// The time for this call is over.
+    /// The time for this call is over; names the limit of all.
     #[error("no answer in time")]
-    OutOfTime,
+    OutOfTime(&'static str),
     /// The time limit of the whole input is over; names that limit.
     #[error("no answer in time ({0})")]
     Late(&'static str),
@@ -104,7 +104,7 @@ impl HdfsError {
 
     /// Whether another NameNode of the same name service may do better.
     fn try_next(&self) -> bool {
-        matches!(self, Self::Unreachable { .. } | Self::Broken(_) | Self::OutOfTime)
+        matches!(self, Self::Unreachable { .. } | Self::Broken(_) | Self::OutOfTime(_))
             || self.is_remote("StandbyException")
             || self.is_remote("ObserverRetryOnActiveException")
     }
@@ -195,6 +195,8 @@ pub struct Hdfs {
     /// Longest time for one input, and what of it is left for the next.
     job: Duration,
     left: Duration,
+    /// Longest time until a first answer.
+    patience: Duration,
     /// Index of the NameNode of each service that was active last.
     active: BTreeMap<String, usize>,
     /// The way of WebHDFS.
@@ -209,7 +211,7 @@ impl Hdfs {
         let site = Site::read(dirs, namenodes)?;
         let identity = Identity { kerberos: site.wants_kerberos(), ..Identity::default() };
         let curl = Curl::new(identity)?;
-        Ok(Self { site, job, left: job, active: BTreeMap::new(), curl })
+        Ok(Self { site, job, left: job, patience: job, active: BTreeMap::new(), curl })
     }
 
     /// Opens the file systems of `[hdfs]`, asked by the daemon for the users of jobs.
@@ -233,9 +235,10 @@ impl Hdfs {
         Site::read(&config.conf_dirs, &[]).is_ok_and(|site| !site.services.is_empty())
     }
 
-    /// Sets the time for the next inputs, for a job with several that has spent a part of it.
-    pub fn limit_job(&mut self, left: Duration) {
-        self.left = left;
+    /// Sets the time for the next inputs, for a job with several that has spent a part of it, and
+    /// the time within which a NameNode must have answered at all.
+    pub fn limit_job(&mut self, left: Duration, patience: Duration) {
+        (self.left, self.patience) = (left, patience);
     }
 
     /// Locates the blocks of a file, directory or pattern that `user` may read. `context` stands in
@@ -248,7 +251,7 @@ impl Hdfs {
         context: &str,
     ) -> Result<Located, HdfsError> {
         self.find(uri, recursive, user, context).map_err(|error| match error {
-            HdfsError::OutOfTime => HdfsError::Late("hdfs.job_ms"),
+            HdfsError::OutOfTime(key) => HdfsError::Late(key),
             other => other,
         })
     }
@@ -314,7 +317,15 @@ impl Hdfs {
     /// A quarter of the time to connect, so that a second NameNode can be tried, and three for an
     /// answer.
     fn timeouts(&self) -> Timeouts {
-        Timeouts { connect: self.job / 4, call: self.job * 3 / 4, end: Instant::now() + self.left }
+        let (now, first) = (Instant::now(), self.job.min(self.patience));
+        let is_first = self.patience < self.left;
+        Timeouts {
+            connect: first / 4,
+            call: first * 3 / 4,
+            end: now + self.left.min(self.patience),
+            key: if is_first { "data_jobs.wait_ms" } else { "hdfs.job_ms" },
+            later: (self.job * 3 / 4, now + self.left),
+        }
     }
 
     /// Asks the NameNodes of the service one after the other, the last active one first.

@@ -14,7 +14,6 @@ use phalanx_core::blocks::{DataNode, Storage};
 #[derive(Debug)]
 pub(super) struct Client {
     connection: Connection,
-    timeouts: Timeouts,
 }
 
 impl Client {
@@ -24,7 +23,7 @@ impl Client {
         context: &str,
         timeouts: Timeouts,
     ) -> Result<Self, HdfsError> {
-        Ok(Self { connection: Connection::open(address, user, context, &timeouts)?, timeouts })
+        Ok(Self { connection: Connection::open(address, user, context, timeouts)? })
     }
 
     /// Returns all DataNodes; only the superuser may ask.
@@ -32,7 +31,7 @@ impl Client {
         let mut ask = |kind| {
             let request = GetDatanodeReportRequest { kind };
             let reply: GetDatanodeReportResponse =
-                self.connection.call("getDatanodeReport", &request, &self.timeouts)?;
+                self.connection.call("getDatanodeReport", &request)?;
             Ok::<_, HdfsError>(reply.datanodes)
         };
         let (all, live) = (ask(1)?, ask(2)?);
@@ -57,8 +56,7 @@ impl Client {
             start_after: after.to_vec(),
             need_location: located,
         };
-        let reply: GetListingResponse =
-            self.connection.call("getListing", &request, &self.timeouts)?;
+        let reply: GetListingResponse = self.connection.call("getListing", &request)?;
         let listing = reply.listing.ok_or_else(|| HdfsError::NotFound(path.to_owned()))?;
         Ok((listing.entries, listing.remaining))
     }
@@ -100,7 +98,7 @@ impl Client {
         sink.pages(file, |offset, length| {
             let request = GetBlockLocationsRequest { src: file.path.clone(), offset, length };
             let reply: GetBlockLocationsResponse =
-                self.connection.call("getBlockLocations", &request, &self.timeouts)?;
+                self.connection.call("getBlockLocations", &request)?;
             let page = reply.locations.ok_or_else(|| HdfsError::NotFound(file.path.clone()))?;
             let of = |block| found(block, page.ec_policy.as_ref());
             Ok((page.under_construction, page.blocks.iter().map(of).collect()))
@@ -113,8 +111,7 @@ type Page = (Vec<FileStatus>, u32);
 impl BlockSource for Client {
     fn status(&mut self, path: &str) -> Result<Option<Entry>, HdfsError> {
         let request = GetFileInfoRequest { src: path.to_owned() };
-        let reply: GetFileInfoResponse =
-            self.connection.call("getFileInfo", &request, &self.timeouts)?;
+        let reply: GetFileInfoResponse = self.connection.call("getFileInfo", &request)?;
         Ok(reply.status.map(|status| entry(path.to_owned(), &status)))
     }
 

@@ -32,6 +32,7 @@ pub(super) struct Connection {
     client_id: Vec<u8>,
     next_call: i32,
     context: String,
+    timeouts: Timeouts,
 }
 
 /// Time limits of a connection.
@@ -41,15 +42,24 @@ pub(super) struct Timeouts {
     pub(super) connect: Duration,
     /// Longest wait for one answer.
     pub(super) call: Duration,
-    /// Time at which everything must be over.
+    /// Time at which everything must be over, and the setting behind it.
     pub(super) end: Instant,
+    pub(super) key: &'static str,
+    /// Longest wait for one answer, and end, once there was a first answer.
+    pub(super) later: (Duration, Instant),
 }
 
 impl Timeouts {
     /// The time that is left, at most `most`; an error if none is left.
     pub(super) fn left(&self, most: Duration) -> Result<Duration, HdfsError> {
         let left = self.end.saturating_duration_since(Instant::now()).min(most);
-        if left.is_zero() { Err(HdfsError::OutOfTime) } else { Ok(left) }
+        if left.is_zero() { Err(HdfsError::OutOfTime(self.key)) } else { Ok(left) }
+    }
+
+    /// There was an answer: the next may take longer.
+    pub(super) fn answered(&mut self) {
+        (self.call, self.end) = self.later;
+        self.key = "hdfs.job_ms";
     }
 }
 
@@ -59,16 +69,17 @@ impl Connection {
         address: &str,
         user: &str,
         context: &str,
-        timeouts: &Timeouts,
+        timeouts: Timeouts,
     ) -> Result<Self, HdfsError> {
         let unreachable = |error: std::io::Error| HdfsError::Unreachable {
             address: address.to_owned(),
             error: error.to_string(),
         };
-        let stream = connect(address, timeouts)?;
+        let stream = connect(address, &timeouts)?;
         stream.set_nodelay(true).map_err(unreachable)?;
         let client_id = client_id(&stream);
-        let mut connection = Self { stream, client_id, next_call: 0, context: context.to_owned() };
+        let context = context.to_owned();
+        let mut connection = Self { stream, client_id, next_call: 0, context, timeouts };
         let mut hello = PREAMBLE.to_vec();
         let user = UserInformation { effective_user: Some(user.to_owned()) };
         let whom = IpcConnectionContext { user: Some(user), protocol: Some(PROTOCOL.to_owned()) };
@@ -101,7 +112,6 @@ impl Connection {
         &mut self,
         method: &str,
         request: &impl Message,
-        timeouts: &Timeouts,
     ) -> Result<Reply, HdfsError> {
         let call_id = self.next_call;
         self.next_call = self.next_call.wrapping_add(1) & i32::MAX;
@@ -112,8 +122,11 @@ impl Connection {
             &what.encode_length_delimited_to_vec(),
             &request.encode_length_delimited_to_vec(),
         ]);
+        let timeouts = self.timeouts;
         let broken = |error: std::io::Error| match error.kind() {
-            std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut => HdfsError::OutOfTime,
+            std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut => {
+                HdfsError::OutOfTime(timeouts.key)
+            }
             _ => HdfsError::Broken(format!("{method}: {error}")),
         };
         let limit = timeouts.left(timeouts.call)?;
@@ -121,6 +134,7 @@ impl Connection {
         self.stream.set_write_timeout(Some(limit)).map_err(broken)?;
         self.stream.write_all(&bytes).map_err(broken)?;
         let reply = self.receive(end).map_err(broken)?;
+        self.timeouts.answered();
         parse(&reply, call_id, method)
     }
 

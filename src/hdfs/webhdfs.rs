@@ -2,6 +2,7 @@
 //! A client of WebHDFS: one GET a page. Hadoop's own client asks `GET_BLOCK_LOCATIONS` (1.x to
 //! 3.5); `GETFILEBLOCKLOCATIONS`, documented since 3.2, is tried where the first is refused.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::time::Instant;
 
@@ -20,7 +21,7 @@ use phalanx_core::text::percent_encode;
 pub(super) struct Client<'a> {
     base: String,
     user: String,
-    timeouts: Timeouts,
+    timeouts: Cell<Timeouts>,
     curl: &'a Curl,
 }
 
@@ -145,7 +146,7 @@ pub(super) struct DocumentedBlock {
 impl<'a> Client<'a> {
     pub(super) fn new(base: &str, user: &str, timeouts: Timeouts, curl: &'a Curl) -> Self {
         let (base, user) = (base.to_owned(), user.to_owned());
-        Self { base, user, timeouts, curl }
+        Self { base, user, timeouts: Cell::new(timeouts), curl }
     }
 
     /// Makes one request; returns its JSON, or the refusal as an error.
@@ -157,7 +158,10 @@ impl<'a> Client<'a> {
         let query: Vec<String> = who.into_iter().chain(query.iter().copied()).map(pair).collect();
         let url = format!("{base}/webhdfs/v1{}?{}", path.join("/"), query.join("&"));
         let started = Instant::now();
-        let (status, body) = self.curl.get(base, &url, &self.timeouts)?;
+        let mut timeouts = self.timeouts.get();
+        let (status, body) = self.curl.get(base, &url, &timeouts)?;
+        timeouts.answered();
+        self.timeouts.set(timeouts);
         log::trace!("{base}: {} bytes in {:?}", body.len(), started.elapsed());
         understood(base, status, &body)
     }

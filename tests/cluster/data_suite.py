@@ -48,9 +48,8 @@ cache_s = 2
 hold_budget_s = 3600
 wait_ms = 60000
 """
-# Lines of the section [hdfs]: a lookup ends well however busy the machine is; and soon.
+# A lookup ends well however busy the machine is.
 PATIENT = "job_ms = 50000"
-IMPATIENT = "job_ms = 6000"
 
 
 class Data(Suite):

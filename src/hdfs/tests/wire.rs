@@ -218,6 +218,37 @@ fn silence_ends_with_the_limit() {
     assert!(started.elapsed() < Duration::from_secs(5));
 }
 
+/// Goal: a job that is held waits for a first answer no longer than it may be held, whether the
+/// NameNodes are silent or in fail-over; one that answers has the whole time of the input.
+#[test]
+fn a_first_answer_comes_while_the_job_is_held() {
+    let ms = Duration::from_millis;
+    let standby = || {
+        let class = "org.apache.hadoop.ipc.StandbyException";
+        fake::rpc(Box::new(move |_, _, call| Some(fake::refusal(call, class))))
+    };
+    let silent = || fake::rpc(Box::new(|_, _, _| Some(Vec::new())));
+    for (first, second) in [(silent(), silent()), (standby(), standby()), (silent(), standby())] {
+        let (_dir, mut hdfs) = pair(&first, &second);
+        hdfs.limit_job(ms(10_000), ms(800));
+        let started = Instant::now();
+        let error = locate(&mut hdfs, "/f").unwrap_err();
+        assert!(started.elapsed() < ms(3_000), "{error} after {:?}", started.elapsed());
+    }
+    let (_dir, mut hdfs) = pair(&silent(), &silent());
+    hdfs.limit_job(ms(10_000), ms(300));
+    assert_eq!(locate(&mut hdfs, "/f"), Err(HdfsError::Late("data_jobs.wait_ms")));
+    let mut honest = honest(Arc::default());
+    let slow = fake::rpc(Box::new(move |method, request, call| {
+        // Three pages, together longer than the time for a first answer.
+        std::thread::sleep(ms(if method == "getFileInfo" { 0 } else { 800 }));
+        honest(method, request, call)
+    }));
+    let (_dir, mut hdfs) = pair("127.0.0.1:1", &slow);
+    hdfs.limit_job(ms(10_000), ms(2_000));
+    assert_eq!(locate(&mut hdfs, "/big").unwrap().blocks(), 2550);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
@@ -332,7 +363,7 @@ fn answers_are_kept_by_user_and_for_a_while() {
         let now = start + Duration::from_secs(after_s);
         cache.get("/f", false, user, now, || {
             asked.fetch_add(1, Ordering::Relaxed);
-            if good { Ok(Located::default()) } else { Err(HdfsError::OutOfTime) }
+            if good { Ok(Located::default()) } else { Err(HdfsError::OutOfTime("hdfs.job_ms")) }
         })
     };
     let mut expect = |user, after_s, good, calls| {

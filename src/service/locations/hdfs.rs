@@ -36,9 +36,9 @@ impl HdfsLocations {
 
 impl Locations for HdfsLocations {
     fn locate(&mut self, question: &Question<'_>) -> Result<Arc<Located>, String> {
-        let Question { input, recursive, user, job_id, limit } = *question;
+        let Question { input, recursive, user, job_id, limit, patience } = *question;
         let hdfs = &mut self.hdfs;
-        hdfs.limit_job(limit);
+        hdfs.limit_job(limit, patience);
         let ask = || {
             let mut found =
                 hdfs.locate(input, recursive, user, &format!("phalanx job={job_id}"))?;

@@ -33,6 +33,8 @@ pub struct Question<'a> {
     pub job_id: u32,
     /// Longest time that the answer may take.
     pub limit: Duration,
+    /// Longest time until a first answer: a job may be held for it.
+    pub patience: Duration,
 }
 
 /// A source of locations.

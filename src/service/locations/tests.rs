@@ -15,7 +15,8 @@ fn datasets(list: &[u8]) -> Arc<Datasets> {
 
 fn ask(datasets: &Arc<Datasets>, input: &str) -> Result<Arc<Located>, String> {
     let limit = Duration::MAX;
-    let question = Question { input, recursive: false, user: "u", job_id: 1, limit };
+    let question =
+        Question { input, recursive: false, user: "u", job_id: 1, limit, patience: limit };
     Arc::clone(datasets).locate(&question)
 }
 

@@ -50,7 +50,8 @@ fn look_up(all: &Shared, to_plan: &Newest<Arc<Snapshot>>, stop: &AtomicBool) {
         };
         let started = Instant::now();
         let (config, snapshot) = (configuration.get(), cluster.snapshot());
-        let question = Asked { key: &key, job_id, datasets: inputs.datasets() };
+        let patience = patience(all, snapshot.as_deref(), job_id, config.data_jobs.wait_ms);
+        let question = Asked { key: &key, job_id, datasets: inputs.datasets(), patience };
         let mut input = client.input(&config, snapshot.as_deref(), &question);
         let took = started.elapsed();
         let limit = config.hdfs.job_time();
@@ -59,6 +60,18 @@ fn look_up(all: &Shared, to_plan: &Newest<Arc<Snapshot>>, stop: &AtomicBool) {
         inputs.put(key, input, took);
         cluster.snapshot().into_iter().for_each(|snapshot| to_plan.send(snapshot));
     }
+}
+
+/// Longest time until a first answer: what is left of the job's hold, or all of it where it is not
+/// held yet or hardly any longer.
+fn patience(all: &Shared, snapshot: Option<&Snapshot>, job_id: u32, wait_ms: u32) -> Duration {
+    let wait = Duration::from_millis(wait_ms.into());
+    if wait.is_zero() {
+        return Duration::MAX;
+    }
+    let array = snapshot.and_then(|snapshot| snapshot.job(job_id)?.array_job_id);
+    let left = all.responder.hold(job_id, array).map(|(_, left)| left);
+    left.filter(|left| *left >= wait / 4).map_or(wait, |left| left.min(wait))
 }
 
 fn log(job_id: u32, input: &Input, took: Duration) {
@@ -85,6 +98,8 @@ struct Asked<'a> {
     key: &'a InputKey,
     job_id: u32,
     datasets: Arc<Datasets>,
+    /// Longest time until a first answer.
+    patience: Duration,
 }
 
 /// The file systems under the configuration in force.
@@ -190,6 +205,7 @@ fn find(
             user: &asked.key.user,
             job_id: asked.job_id,
             limit: left,
+            patience: asked.patience,
         })?;
         all.bytes += found.bytes();
         if all.bytes > INPUT_BYTES_MAX {
@@ -229,7 +245,12 @@ mod tests {
         let ask = |names: &str| {
             let declaration = of_job(&format!("data-input={names}"), "").unwrap().unwrap();
             let key = InputKey { user: "u".to_owned(), declaration };
-            let asked = Asked { key: &key, job_id: 1, datasets: Arc::clone(&datasets) };
+            let asked = Asked {
+                key: &key,
+                job_id: 1,
+                datasets: Arc::clone(&datasets),
+                patience: Duration::MAX,
+            };
             Client::default().located(&HdfsConfig::default(), &asked)
         };
         assert_eq!(ask("d0").unwrap().blocks(), 300);
@@ -251,7 +272,8 @@ mod tests {
         let mut source = One(Arc::default());
         let declaration = of_job("data-input=d", "").unwrap().unwrap();
         let key = InputKey { user: "u".to_owned(), declaration };
-        let asked = Asked { key: &key, job_id: 1, datasets: Arc::default() };
+        let asked =
+            Asked { key: &key, job_id: 1, datasets: Arc::default(), patience: Duration::MAX };
         let mut all = Found::default();
         find(&mut all, &mut source, &["d".to_owned()], &asked, Duration::MAX).unwrap();
         assert!(Arc::ptr_eq(&all.joined(), &source.0));
