@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::Config;
 use super::section::section;
+use phalanx_core::snapshot::Node;
+use phalanx_methods::learn::node_class_of;
 use phalanx_planner::energy::DayPrices;
 
 /// Prices per kWh as they stand in the file.
@@ -81,6 +84,23 @@ section! {
         /// Whether nodes are tried by the power that a job adds there while the price is high.
         frugal_nodes: bool = false,
     }
+}
+
+impl Config {
+    /// Power of a node, idle and with all CPUs in use, watts; `None` where that in use is not told.
+    pub fn node_watts(&self, node: &Node) -> Option<[f64; 2]> {
+        let class = node_class_of(node, &self.learn.node_class_by);
+        let of = |table| watts_of(table, &class, node);
+        let busy = of(&self.energy.watts).or_else(|| of(&self.bag.watts))?;
+        let idle = of(&self.energy.idle_watts).unwrap_or(0.0);
+        Some([idle, busy.max(idle)])
+    }
+}
+
+/// The value that a table has for a node: for its class, else for one of its features.
+pub fn watts_of(table: &BTreeMap<String, f64>, class: &str, node: &Node) -> Option<f64> {
+    let by_feature = || node.features.iter().find_map(|feature| table.get(&**feature));
+    table.get(class).or_else(by_feature).copied()
 }
 
 #[cfg(test)]

@@ -31,7 +31,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 pub use compare::{CompareConfig, Draw};
-pub use energy::{EnergyConfig, Prices};
+pub use energy::{EnergyConfig, Prices, watts_of};
 pub use error::{ConfigError, Issue};
 pub use planning::KWH;
 pub use sections::{

@@ -17,6 +17,7 @@ import subprocess
 import tempfile
 
 SEEDS = range(42, 52)
+LEARNED = '[order]\nby = "learned"\n'
 EASY, RESEARCH, SLURM, PHALANX = "easy", "research", "slurm", "phalanx"
 PLACING = ["stock", "best-fit", "dot-product", "k8s-balanced", "fgd", PHALANX]
 
@@ -30,14 +31,15 @@ def simulate(program, *arguments, policies):
     return {line["policy"]: line for line in map(json.loads, run.stdout.splitlines())}
 
 
-def batch(program, directory):
+def batch(program, directory, config):
     policies = [EASY, "easy++", RESEARCH, SLURM, PHALANX]
     print("| log | jobs | " + " | ".join(policies) + " | longest wait: research over easy "
           "| phalanx over slurm |")
     print("|---" * (len(policies) + 4) + "|")
     ratios = []
     for name in sorted(os.listdir(directory)):
-        found = simulate(program, "--jobs", os.path.join(directory, name), policies=policies)
+        found = simulate(program, "--jobs", os.path.join(directory, name), "--config", config,
+                         policies=policies)
         slowdown = {policy: line["bounded_slowdown_mean"] for policy, line in found.items()}
         wait = {policy: line["wait_max_s"] for policy, line in found.items()}
         pairs = ((RESEARCH, EASY), (PHALANX, SLURM))
@@ -111,7 +113,10 @@ def main():
     parser.add_argument("--shuffles", type=int, default=len(SEEDS))
     parser.add_argument("--no-million", action="store_true")
     options = parser.parse_args()
-    batch(options.phalanx, os.path.join(options.traces, "swf"))
+    with tempfile.NamedTemporaryFile("w", suffix=".toml") as config:
+        config.write(LEARNED)
+        config.flush()
+        batch(options.phalanx, os.path.join(options.traces, "swf"), config.name)
     openb = os.path.join(options.traces, "gpu_clusters", "alibaba-openb-2023")
     pods(options.phalanx, openb, options.shuffles)
     if not options.no_million:

@@ -16,6 +16,7 @@ use crate::site;
 use crate::slurm_conf::SlurmConf as Conf;
 use crate::text::units::seconds;
 use crate::text::{heading, table_of, wrapped};
+use phalanx_config::Config;
 use phalanx_core::problem::InputError;
 use phalanx_sim::input;
 use phalanx_sim::metrics::{Figures, span};
@@ -97,7 +98,7 @@ struct Line {
 impl SlurmConf {
     pub fn run(&self, global: &Global) -> Result<Outcome, Failure> {
         let site = site::of_conf(&self.slurm_conf)?;
-        let now = rules::rules(None, Some(&self.slurm_conf))?.parameters;
+        let now = rules::rules(&Config::default(), Some(&self.slurm_conf))?.parameters;
         let name = input::shown(&self.sacct);
         let failed = |error| Failure::usage_line(InputError::new(&name, error));
         let accounting =

@@ -117,7 +117,7 @@ impl Simulation {
         // Without a file it is what is shipped that is simulated.
         let config = config.cloned().unwrap_or_default();
         let (site, nodes_from, conf) = site(files.0, known)?;
-        let rules = rules::rules(Some(&config), conf.as_deref())?;
+        let rules = rules::rules(&config, conf.as_deref())?;
         let name = input::shown(sacct);
         let failed = |error| Failure::usage_line(InputError::new(&name, error));
         let accounting =

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Command `phalanx simulate`: runs a log under several policies.
 
+mod assumed;
 mod each;
 mod log;
 mod recorded;
@@ -134,8 +135,9 @@ impl Args {
     ) -> Result<Outcome, Failure> {
         // A wrong file is an error, whether the format needs it or not.
         let given = global.given_config().map_err(usage)?;
-        let rules = rules::rules(given.as_ref(), self.slurm_conf.as_deref())?;
         let config = given.unwrap_or_default();
+        let rules = rules::rules(&config, self.slurm_conf.as_deref())?;
+        let policies = &assumed::under(policies, &config);
         let log = Log::new(self.log()?, self.format.as_deref(), reader)?;
         let name = log.name.clone();
         if self.jobs.len() > 1 && log.format != Format::Recording {
@@ -154,7 +156,7 @@ impl Args {
         } else if self.topology.is_some() {
             return Err(usage(NO_NODES));
         } else {
-            batch(&rules, self, program, log, policies)?
+            batch(&config, &rules, self, program, log, policies)?
         };
         self.shown(global, &name, &figures, &figures)
     }
@@ -243,6 +245,7 @@ impl Args {
 const NO_NODES: &str = "--topology needs --nodes, for its nodes have CPUs";
 
 fn batch(
+    config: &Config,
     rules: &Rules,
     args: &Args,
     program: &Program<'_>,
@@ -259,6 +262,7 @@ fn batch(
     note_left_out(&log.name, &load.left_out);
     load.turnaround_s = args.turnaround;
     rules::note_window(rules, policies, load.jobs.iter().map(|job| job.limit_s));
+    assumed::note_all(policies, config, rules, None);
     let mut found = each(args.threads, policies, load.jobs.len(), |policy, progress| {
         let schedule = pool::run(&load, policy, rules, progress);
         (metrics::of_pool(policy.name, &load, &schedule), schedule)
@@ -300,10 +304,12 @@ fn on_nodes(
     let gangs = GangSettings { seed: args.seed, bonus_scale: 0.0, ..config.gang_settings() };
     let pool = load.workload();
     rules::note_window(rules, policies, pool.jobs.iter().map(|job| job.limit_s));
-    note_unplanned(policies, &load);
+    assumed::set_watts(config, &mut load);
+    assumed::note_all(policies, config, rules, Some(&load));
     let found = each(args.threads, policies, load.jobs.len(), |policy, progress| {
         let mut setup = Setup::of(policy, &config.tuning(), &gangs, rules);
         setup.plan_bags(&config.bag_settings(), config.data_jobs.hold_budget_s, &load);
+        assumed::leave_to_slurm(policy, config, &mut setup);
         let outcome = nodes::engine::run(&load, &setup, None, progress)?;
         Ok(nodes::load::figures(policy.name, &pool, &outcome))
     });
@@ -312,18 +318,6 @@ fn on_nodes(
     card::fill(&pool, &mut found, base(policies));
     write_report(args, &pool, &found)?;
     Ok(found.into_iter().map(|(figures, _)| figures).collect())
-}
-
-/// Says which policies have nothing of what they plan by, and are then the balance method.
-fn note_unplanned(policies: &[Policy], load: &NodeLoad) {
-    for policy in policies {
-        let what = match (policy.bags, policy.data) {
-            (Some(_), None) if load.watts.is_empty() => "idle= and busy= of all --nodes",
-            (None, Some(_)) if load.inputs.is_none() => "--blocks",
-            _ => continue,
-        };
-        note(format_args!("policy {}: without {what} it is policy balance", policy.name));
-    }
 }
 
 /// Simulates jobs of an SWF log on whole nodes.

@@ -12,8 +12,8 @@ use phalanx_planner::order::max_delta;
 use phalanx_sim::policy::Policy;
 use phalanx_sim::slurm::{OrderBy, OrderRule, Parameters, Rules};
 
-/// Returns the rules; without a configuration, order by learned runtimes within the defaults.
-pub fn rules(config: Option<&Config>, slurm_conf: Option<&Path>) -> Result<Rules, Failure> {
+/// Returns the rules.
+pub fn rules(config: &Config, slurm_conf: Option<&Path>) -> Result<Rules, Failure> {
     let parameters = match slurm_conf {
         None => Parameters::default(),
         Some(path) => {
@@ -29,9 +29,7 @@ pub fn rules(config: Option<&Config>, slurm_conf: Option<&Path>) -> Result<Rules
             found
         }
     };
-    let learned = || OrderConfig { by: By::Learned, ..OrderConfig::default() };
-    let order = config.map_or_else(learned, |config| config.order.clone());
-    let order = rule(&order, parameters.largest_weight);
+    let order = rule(&config.order, parameters.largest_weight);
     Ok(Rules { parameters, order })
 }
 

@@ -19,10 +19,13 @@ fn simulate(arguments: &[&str]) -> (i32, String, String) {
     (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
 }
 
-/// One object for each policy; of a log with limits above a day this is said.
+/// One object for each policy; what it assumes is said, and limits above a day.
 fn figures(arguments: &[&str]) -> Vec<Value> {
     let (code, out, error) = simulate(arguments);
-    let mut said = error.lines().filter(|line| !line.contains("bf_window (1440 min) is below"));
+    let expected = |line: &&str| {
+        line.starts_with("phalanx: policy ") || line.contains("bf_window (1440 min) is below")
+    };
+    let mut said = error.lines().filter(|line| !expected(line));
     assert_eq!((code, said.next()), (0, None), "{arguments:?}");
     out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
@@ -77,9 +80,12 @@ fn a_log_of_which_nothing_can_run_is_no_success() {
 
 #[test]
 fn published_figures_of_kth_come_out_and_the_daemon_gains() {
+    let temporary = tempfile::tempdir().unwrap();
+    let config = file(temporary.path(), "learned.toml", b"[order]\nby = \"learned\"\n");
+    let common = ["--jobs", KTH, "--config", config.to_str().unwrap()];
     let names = ["fcfs", "easy", "slurm", "phalanx"];
     let all = names.iter().flat_map(|name| ["--policy", name]);
-    let found = figures(&["--jobs", KTH].into_iter().chain(all).collect::<Vec<_>>());
+    let found = figures(&common.into_iter().chain(all).collect::<Vec<_>>());
     let found_names: Vec<&str> = found.iter().map(|f| f["policy"].as_str().unwrap()).collect();
     assert_eq!(found_names, names);
     let slowdown = |at: usize| number(&found[at], "bounded_slowdown_mean");
@@ -93,7 +99,7 @@ fn published_figures_of_kth_come_out_and_the_daemon_gains() {
     assert!(found.iter().all(|f| f["jobs"] == 28_489 && f["skipped"] == 0));
     let threads = |n: &'static str| {
         let more = ["--policy", "phalanx,easy", "--threads", n];
-        timeless(figures(&["--jobs", KTH].into_iter().chain(more).collect::<Vec<_>>()))
+        timeless(figures(&common.into_iter().chain(more).collect::<Vec<_>>()))
     };
     assert_eq!(threads("1"), threads("2"));
 }
@@ -449,6 +455,77 @@ fn arrays_go_where_energy_is_least() {
         // Slurm tries a task as it comes, before the next one of its array is planned.
         assert!(joules[3] < joules[0], "{joules:?}");
     }
+}
+
+/// Goal: each policy says by which keys it decides, and which policy it is where it lacks what it
+/// plans by; `phalanx` is the configuration, without one as it is shipped.
+#[test]
+fn a_policy_says_what_it_assumes() {
+    let temporary = tempfile::tempdir().unwrap();
+    let swf = "; MaxProcs: 8\n".to_owned() + &line(1, 0, 100, 4, 200);
+    let log = file(temporary.path(), "one.swf", swf.as_bytes());
+    let off = "[order]\nby = \"plan\"\n[gang]\nmode = \"off\"\n[bag]\nmode = \"seed\"\n\
+               hold = \"never\"\n[data_jobs]\nmode = \"off\"\n[balance]\nmode = \"seed\"\n";
+    let off = file(temporary.path(), "off.toml", off.as_bytes());
+    let (log, off) = (log.to_str().unwrap(), off.to_str().unwrap());
+    let said = |more: &[&str]| {
+        let (code, _, error) = simulate(&[&["--jobs", log], more].concat());
+        assert_eq!(code, 0, "{error}");
+        error.lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(said(&["--policy", "easy,fcfs,slurm"]), [""; 0]);
+    let why = "jobs take any CPUs, as no nodes with --topology, speed= or --blocks say more: it";
+    let shipped = r#"phalanx: policy phalanx: with mode = "enforce", order.by = "off""#;
+    assert_eq!(
+        said(&["--policy", "gang,phalanx"]),
+        [
+            format!("phalanx: policy gang: {why} is policy easy"),
+            shipped.to_owned(),
+            format!("phalanx: policy phalanx: {why} is policy slurm"),
+        ]
+    );
+    let nodes = ["--nodes", "2x(cpu=4,speed=1)", "--policy", "bag,data,phalanx"];
+    let best = r#"balance.mode = "best""#;
+    let modes = r#""off", balance.mode = "best", gang.mode = "ga", bag.mode = "best", "#;
+    let watts = "without idle= and busy= of all --nodes, or bag.watts of --config by class,";
+    assert_eq!(
+        said(&nodes),
+        [
+            format!("phalanx: policy bag: with {best}, bag.mode = \"best\", bag.hold = \"brief\""),
+            format!("phalanx: policy bag: {watts} it is policy balance"),
+            format!("phalanx: policy data: with {best}"),
+            "phalanx: policy data: without --blocks it is policy balance".to_owned(),
+            shipped.replace(r#""off""#, modes) + r#"bag.hold = "brief", data_jobs.mode = "best""#,
+            format!("phalanx: policy phalanx: {watts} it plans no arrays"),
+            "phalanx: policy phalanx: without --blocks it plans no data jobs".to_owned(),
+        ]
+    );
+    let other = said(&[&nodes[..2], &["--policy", "phalanx", "--config", off]].concat());
+    assert_eq!(
+        other[0],
+        "phalanx: policy phalanx: with mode = \"enforce\", order.by = \"plan\", balance.mode = \
+         \"seed\", bag.mode = \"seed\", bag.hold = \"never\", data_jobs.mode = \"off\""
+    );
+    assert_eq!(other.len(), 2, "{other:?}");
+}
+
+/// Goal: watts by class of the configuration are as good as those of the nodes' list.
+#[test]
+fn watts_by_class_of_the_configuration_count() {
+    let temporary = tempfile::tempdir().unwrap();
+    let starts = [0, 0, 0, 0, 1000, 1000];
+    let swf: String = (1..).zip(starts).map(|(at, submit)| line(at, submit, 100, 4, 200)).collect();
+    let swf = file(temporary.path(), "bag.swf", swf.as_bytes());
+    let config = "[bag]\nwatts = { \"n/c4/m0\" = 300 }\n\
+                  [energy]\nidle_watts = { \"n/c4/m0\" = 20 }\n";
+    let config = file(temporary.path(), "watts.toml", config.as_bytes());
+    let of = |nodes: &str, more: &[&str]| {
+        let words = ["--jobs", swf.to_str().unwrap(), "--policy", "bag,phalanx", "--nodes", nodes];
+        timeless(figures(&[&words[..], more].concat()))
+    };
+    let by_class = of("4x(cpu=4,speed=1)", &["--config", config.to_str().unwrap()]);
+    assert!(number(&by_class[0], "energy_j") > 0.0);
+    assert_eq!(by_class, of("4x(cpu=4,speed=1,idle=20,busy=300)", &[]));
 }
 
 /// Goal: a job takes longer on slower nodes, and for blocks that lie elsewhere.

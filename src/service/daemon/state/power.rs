@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use phalanx_config::Config;
+use phalanx_config::{Config, watts_of};
 use phalanx_core::number::as_f64;
 use phalanx_core::snapshot::{Node, Snapshot};
 use phalanx_methods::learn::node_class_of;
@@ -45,7 +45,7 @@ impl Power {
             }
             let class = node_class_of(node, &config.learn.node_class_by);
             // The share of power that idle CPUs draw is part of the base.
-            let idle = configured(&config.energy.idle_watts, &class, node).unwrap_or(0.0);
+            let idle = watts_of(&config.energy.idle_watts, &class, node).unwrap_or(0.0);
             let full = |watts: f64| idle + (watts - idle).max(0.0) / used;
             if let Some(watts) = node.watts {
                 let nodes = self.slurm.entry(class.clone()).or_default();
@@ -90,9 +90,9 @@ impl Configured {
         for (_, node) in snapshot.named() {
             let class = node_class_of(node, &config.learn.node_class_by);
             let values = [
-                (&mut out.declared, configured(&energy.watts, &class, node)),
-                (&mut out.busy, configured(&bag.watts, &class, node)),
-                (&mut out.idle, configured(&energy.idle_watts, &class, node)),
+                (&mut out.declared, watts_of(&energy.watts, &class, node)),
+                (&mut out.busy, watts_of(&bag.watts, &class, node)),
+                (&mut out.idle, watts_of(&energy.idle_watts, &class, node)),
             ];
             for (table, value) in values {
                 if let Some(watts) = value {
@@ -189,12 +189,6 @@ pub fn cpu_watts(config: &Config, snapshot: &Snapshot, power: &Power) -> f64 {
         cpus += node.cpus;
     }
     if cpus > 0 && sum > 0.0 { sum / as_f64(cpus) } else { 1.0 }
-}
-
-/// The value that the configuration has for a node: for its class, else for one of its features.
-pub fn configured(table: &BTreeMap<String, f64>, class: &str, node: &Node) -> Option<f64> {
-    let by_feature = || node.features.iter().find_map(|feature| table.get(&**feature));
-    table.get(class).or_else(by_feature).copied()
 }
 
 #[cfg(test)]
