@@ -1,22 +1,28 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Nodes on which jobs die that live elsewhere.
 //!
-//! Each node has evidence against it, a product of bets. A run bets a part of it on the run's
-//! death, at the odds of the job class elsewhere: `1 - b + b (n + 1) / (D + 1)` after a death,
-//! `1 - b` otherwise, D being deaths among the class's latest runs and n its runs elsewhere. If a
-//! node is as good as the others the mean of this factor is at most 1 whatever the class's own rate
-//! of deaths p, because `E[p (n + 1) / (D + 1)] <= 1` for a binomial D. Evidence never falls below
-//! 1, so that a node that goes bad late is found as soon, and fades with time.
+//! The runs of a user's class, as they end, are cut into blocks of [`BLOCK`]. In a block of m runs,
+//! n of them on a node, and D deaths, d of them on that node, the evidence against the node is
+//! `o^d / E[o^K]`: K is hypergeometric (D of m drawn, n marked), o the odds ratio of a node that
+//! kills [`KILLS`] of its jobs, by the user's rate of deaths before the block. Where nodes are
+//! alike the mean of this is 1, whatever the rate: the product of blocks is a betting martingale.
+//! Programs break for some jobs, and Slurm puts some jobs in a row on one node: evidence is at most
+//! what rows tell, each counted as one run that died if one of it did. Where nobody died on the
+//! node, each run takes something back. The evidence of all users together
+//! never falls below 1, so that a node that goes bad late is found as soon, and fades with time.
 //!
-//! Programs break in bursts, which no rate tells: a death counts only while no job of its user dies
-//! elsewhere, just before or after. One user's jobs alone never reach the threshold. Deaths that
-//! Slurm lays to the node itself are nobody's, and do.
+//! What counts is the evidence of all users but the one who brings most: a program that breaks, or
+//! a user who wants it, moves nobody, and what is left is a martingale whatever that user does. It
+//! must reach [`OTHERS`] of what a single user's must. That is enough only while no other's run has
+//! ended anywhere since the first of the deaths: nobody could contradict, and nobody's jobs are
+//! moved. Deaths that Slurm lays to the node itself are nobody's, and count in full.
 //!
 //! # Source
-//! Betting: G. Shafer, J. Royal Statistical Society A 184, 2021; restarts: J. Shin, A. Ramdas,
-//! A. Rinaldo, "E-detectors", New England J. of Statistics in Data Science 2, 2024.
+//! Betting: G. Shafer, J. Royal Statistical Society A 184, 2021; odds given both margins: R. A.
+//! Fisher, J. Royal Statistical Society 98, 1935; restarts: J. Shin, A. Ramdas, A. Rinaldo,
+//! "E-detectors", New England J. of Statistics in Data Science 2, 2024.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -24,18 +30,27 @@ use phalanx_core::hostlist;
 use phalanx_core::limits::HOSTLIST_NAMES_MAX;
 use phalanx_core::run::Run;
 
-/// Part of the evidence that a run on one node bets.
-const BET: f64 = 0.25;
-/// Logarithm of the evidence from which on a node is accused.
-const ACCUSED: f64 = 9.7;
-/// Most that one user's deaths add.
-const OF_USER: f64 = 9.2;
-/// Latest runs of a class that count.
-const RUNS: usize = 512;
-/// Runs of a user before and after a death among which none may have died on another node.
-const NEAR: u64 = 8;
-/// Job classes that are kept.
-const KEPT: usize = 4096;
+/// Runs of a class that are judged together.
+const BLOCK: u32 = 32;
+/// Part of its jobs that the node kills which is looked for.
+const KILLS: f64 = 0.4;
+/// Times that the evidence against one of the nodes may have begun anew, by odds of 1 to 1.
+const CLUSTERS: f64 = 3000.0;
+/// Part of that evidence, as logarithms, that all users but one must bring.
+const OTHERS: f64 = 0.65;
+/// Most evidence of a user, as a part of what a single user's must be.
+const MOST: f64 = 1.1;
+/// Bounds of the odds ratio.
+const ODDS: (f64, f64) = (4.0, 50.0);
+/// Runs of a user that tell its rate of deaths.
+const RUNS: f64 = 512.0;
+/// Evidence that a run takes back which lived where nobody died.
+const LIVED: f64 = 0.1;
+/// Users, job classes of each, and users with evidence against a node that are kept.
+const USERS_KEPT: usize = 4096;
+const KEPT: usize = 64;
+/// Most nodes of a run that tells something of each.
+const NODES_MAX: usize = 32;
 /// Seconds in which evidence fades to half.
 const HALF_S: f64 = 2.0 * 86_400.0;
 /// Deaths that Slurm lays to the node within so many seconds are one.
@@ -59,59 +74,91 @@ pub struct Ended<'a> {
 pub struct Accused {
     /// Name of the node.
     pub node: Arc<str>,
-    /// Deaths behind the evidence.
-    pub deaths: u32,
-    /// Users whose jobs they were.
-    pub users: usize,
+    /// Deaths behind the evidence, by user.
+    pub of: BTreeMap<String, u32>,
 }
 
-/// Deaths by node, and the latest runs of each class and user.
+/// Evidence by node, and the open block of each class.
 #[derive(Debug, Clone, Default)]
 pub struct Deaths {
     nodes: BTreeMap<Arc<str>, Suspect>,
-    classes: BTreeMap<String, Class>,
     users: BTreeMap<String, User>,
-}
-
-impl fmt::Display for Accused {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { deaths, users, .. } = self;
-        write!(f, "jobs die there that live elsewhere ({deaths} deaths, users: {users})")
-    }
+    /// Nodes whose runs until this second count no more.
+    forgiven: BTreeMap<Arc<str>, i64>,
+    /// The user whose run ended last, when it did, and the last end of another's.
+    last: (String, i64, i64),
 }
 
 #[derive(Debug, Clone, Default)]
 struct Suspect {
-    /// Logarithm of the evidence at `at_s`.
-    evidence: f64,
     at_s: i64,
-    /// Deaths behind it: what each user's have added, and their number.
-    of: BTreeMap<String, (f64, u32)>,
+    /// Evidence that users brought since the last time that there was none.
+    of: BTreeMap<String, Evidence>,
+    /// How often there was none.
+    cleared: u32,
+    /// Last death that Slurm laid to the node.
+    lost_s: Option<i64>,
 }
 
-#[derive(Debug, Clone, Default)]
-struct Class {
-    /// Node of each of the latest runs, and whether the run died there.
-    runs: VecDeque<(Arc<str>, bool)>,
-    at_s: i64,
+#[derive(Debug, Clone, Copy, Default)]
+struct Evidence {
+    /// Logarithm at the suspect's `at_s`.
+    ln: f64,
+    deaths: u32,
+    /// First death.
+    since_s: i64,
 }
 
 #[derive(Debug, Clone, Default)]
 struct User {
-    /// Runs since the first of these deaths.
-    runs: u64,
-    /// The latest deaths; a user without any is forgotten.
-    deaths: Vec<Death>,
+    classes: BTreeMap<String, Block>,
+    /// Latest runs, and deaths among them.
+    runs: f64,
+    deaths: f64,
+    at_s: i64,
 }
 
-#[derive(Debug, Clone)]
-struct Death {
-    node: Arc<str>,
-    /// Number of the user's run.
-    run: u64,
+/// Latest runs of a class.
+#[derive(Debug, Clone, Default)]
+struct Block {
+    /// Odds ratio that is bet on.
+    odds: f64,
+    all: Counts,
+    nodes: BTreeMap<Arc<str>, Seen>,
+    /// Nodes of the latest row, and whether one of it died.
+    row: (Vec<Arc<str>>, bool),
     at_s: i64,
-    /// Part of the node's evidence.
-    added: f64,
+}
+
+/// Runs, and rows of runs on the same nodes; of each those that died.
+#[derive(Debug, Clone, Copy, Default)]
+struct Counts {
+    runs: u32,
+    deaths: u32,
+    rows: u32,
+    rows_died: u32,
+}
+
+/// Runs of a block on one node.
+#[derive(Debug, Clone, Copy, Default)]
+struct Seen {
+    of: Counts,
+    /// First death.
+    since_s: i64,
+    /// Logarithm that the suspect was told, and how often it was cleared by then.
+    told: f64,
+    cleared: u32,
+}
+
+impl fmt::Display for Accused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "jobs die there that live elsewhere (deaths:")?;
+        for (at, (user, deaths)) in self.of.iter().enumerate() {
+            let user = if user.is_empty() { "by Slurm's word" } else { user };
+            write!(f, "{} {deaths} {user}", if at == 0 { "" } else { "," })?;
+        }
+        write!(f, ")")
+    }
 }
 
 /// Whether a run that ended so may have failed for its node, so that a retry goes elsewhere.
@@ -120,6 +167,24 @@ pub fn may_be_the_nodes_fault(state: &str) -> bool {
 }
 
 impl Deaths {
+    /// Nobody is accused; runs on these nodes until these seconds are not taken in.
+    pub fn forgiving(forgiven: BTreeMap<Arc<str>, i64>) -> Self {
+        Self { forgiven, ..Self::default() }
+    }
+
+    /// The nodes that were forgiven, and until when.
+    pub fn forgiven(&self) -> &BTreeMap<Arc<str>, i64> {
+        &self.forgiven
+    }
+
+    /// Forgets what a node is accused of.
+    pub fn forgive(&mut self, node: Arc<str>, now_s: i64) {
+        if let Some(suspect) = self.nodes.get_mut(&node) {
+            suspect.clear();
+        }
+        self.forgiven.insert(node, now_s);
+    }
+
     /// Takes in a run of a job class, if it ended by itself or by its node.
     pub fn saw(&mut self, run: &Run, class: &str) {
         let (by_node, died) = match &*run.state {
@@ -132,122 +197,228 @@ impl Deaths {
         let nodes: Vec<Arc<str>> = names.into_iter().map(Arc::from).collect();
         let at_s = run.end_s;
         self.observe(&Ended { user: "", class: "", died: by_node, at_s }, &nodes);
-        if !by_node {
-            let (user, class) = (format!("user {}", run.user), format!("{} {class}", run.user));
-            self.observe(&Ended { user: &user, class: &class, died, at_s }, &nodes);
+        if !by_node && !run.user.is_empty() {
+            // A partition whose jobs die is no node that kills.
+            let class = format!("{} {class}", run.partition);
+            self.observe(&Ended { user: &run.user, class: &class, died, at_s }, &nodes);
         }
     }
 
-    /// Takes in a run on these nodes. On several each bets its part: which was at fault is not
-    /// known.
+    /// Takes in a run on these nodes.
     pub fn observe(&mut self, run: &Ended<'_>, nodes: &[Arc<str>]) {
-        let user = self.users.entry(run.user.to_owned()).or_default();
-        let class = self.classes.entry(run.class.to_owned()).or_default();
-        let again = |death: &Death| {
-            nodes.contains(&death.node) && run.at_s.saturating_sub(death.at_s) < ONCE_S
-        };
-        if run.user.is_empty() && run.died && user.deaths.iter().any(again) {
+        if nodes.len() > NODES_MAX || self.is_known(run, nodes) {
             return;
         }
-        (user.runs, class.at_s) = (user.runs + 1, run.at_s);
-        user.deaths.retain(|death| user.runs - death.run <= NEAR);
-        if run.died {
-            blame(&mut self.nodes, user, class, run, nodes);
-        } else if !run.user.is_empty() {
-            for node in nodes {
-                if let Some(suspect) = self.nodes.get_mut(node) {
-                    suspect.add(run.at_s, (1.0 - bet(nodes)).ln());
-                }
+        self.ended(run);
+        let counts = |node: &&Arc<str>| self.forgiven.get(*node).is_none_or(|s| *s < run.at_s);
+        let nodes: Vec<Arc<str>> = nodes.iter().filter(counts).cloned().collect();
+        let most = self.threshold() * MOST;
+        let user = self.users.entry(run.user.to_owned()).or_default();
+        let odds = user.odds();
+        user.add(run);
+        let new = || Block { odds, ..Block::default() };
+        let block = user.classes.entry(run.class.to_owned()).or_insert_with(new);
+        block.add(run, &nodes);
+        let closes = block.all.runs >= BLOCK;
+        let Block { odds, all, .. } = *block;
+        for (node, seen) in &mut block.nodes {
+            if closes || seen.of.deaths > 0 || nodes.contains(node) {
+                let suspect = self.nodes.entry(Arc::clone(node)).or_default();
+                let ln = seen.of.evidence(odds, all, run.user.is_empty());
+                suspect.tell(run, seen, ln, most);
+                let here = run.died && nodes.contains(node);
+                suspect.count(run.user, seen, here);
             }
         }
-        class.runs.extend(nodes.iter().map(|node| (Arc::clone(node), run.died)));
-        let more = class.runs.len().saturating_sub(RUNS);
-        class.runs.drain(..more);
-        self.users.retain(|_, user| !user.deaths.is_empty());
-        if self.classes.len() > KEPT {
-            let oldest = self.classes.iter().min_by_key(|(_, class)| class.at_s);
-            oldest.map(|(name, _)| name.clone()).and_then(|name| self.classes.remove(&name));
+        if closes {
+            user.classes.remove(run.class);
         }
+        forget(&mut user.classes, KEPT, |block| block.at_s);
+        forget(&mut self.users, USERS_KEPT, |user| user.at_s);
+    }
+
+    /// Whether Slurm has laid this failure to one of these nodes before.
+    fn is_known(&mut self, run: &Ended<'_>, nodes: &[Arc<str>]) -> bool {
+        if !run.user.is_empty() || !run.died {
+            return false;
+        }
+        let again = |suspect: &Suspect| {
+            suspect.lost_s.is_some_and(|lost_s| run.at_s.saturating_sub(lost_s) < ONCE_S)
+        };
+        let known = nodes.iter().filter_map(|node| self.nodes.get(node)).any(again);
+        for node in nodes.iter().filter(|_| !known) {
+            self.nodes.entry(Arc::clone(node)).or_default().lost_s = Some(run.at_s);
+        }
+        known
+    }
+
+    /// Notes whose run ended.
+    fn ended(&mut self, run: &Ended<'_>) {
+        let (user, at_s, others_s) = &mut self.last;
+        if run.user.is_empty() {
+            return;
+        }
+        if user != run.user {
+            *others_s = *at_s;
+            run.user.clone_into(user);
+        }
+        *at_s = run.at_s;
+    }
+
+    /// Logarithm of the evidence from which on a node is accused: Ville's inequality for each node.
+    fn threshold(&self) -> f64 {
+        #[allow(clippy::cast_precision_loss)] // nodes of a cluster
+        let nodes = self.nodes.len().max(1) as f64;
+        (CLUSTERS * nodes).ln()
     }
 
     /// The nodes accused at a time, by name.
     pub fn accused(&self, now_s: i64) -> Vec<Accused> {
+        let least = self.threshold();
         let accused = |(node, suspect): (&Arc<str>, &Suspect)| {
-            let of = suspect.of.values().filter(|(added, _)| *added > 0.0);
-            (suspect.now(now_s) >= ACCUSED).then(|| Accused {
-                node: Arc::clone(node),
-                deaths: of.clone().map(|(_, deaths)| deaths).sum(),
-                users: of.count(),
+            let alone = |user: &str, evidence: &Evidence| {
+                let (last, at_s, others_s) = &self.last;
+                let others_s = if last == user { *others_s } else { *at_s };
+                others_s < evidence.since_s
+            };
+            (suspect.evidence(now_s, alone) >= least).then(|| {
+                let of = suspect.of.iter().filter(|(_, one)| one.deaths > 0);
+                Accused {
+                    node: Arc::clone(node),
+                    of: of.map(|(user, one)| (user.clone(), one.deaths)).collect(),
+                }
             })
         };
         self.nodes.iter().filter_map(accused).collect()
     }
 }
 
-/// Part of a node's evidence that a run on all these nodes bets.
-#[allow(clippy::cast_precision_loss)] // nodes of a job
-fn bet(nodes: &[Arc<str>]) -> f64 {
-    BET / nodes.len() as f64
+/// Forgets the older half of what is more than `most`.
+fn forget<T>(all: &mut BTreeMap<String, T>, most: usize, at_s: impl Fn(&T) -> i64) {
+    if all.len() > most {
+        let mut times: Vec<(i64, String)> =
+            all.iter().map(|(name, one)| (at_s(one), name.clone())).collect();
+        times.sort_unstable();
+        times.iter().take(most / 2).for_each(|(_, name)| drop(all.remove(name)));
+    }
 }
 
-/// Adds a death to the evidence against its nodes, unless the user's jobs die elsewhere as well:
-/// then what those deaths have added is taken back.
-fn blame(
-    suspects: &mut BTreeMap<Arc<str>, Suspect>,
-    user: &mut User,
-    class: &Class,
-    run: &Ended<'_>,
-    nodes: &[Arc<str>],
-) {
-    let mut alone = true;
-    for death in user.deaths.iter_mut().filter(|death| !nodes.contains(&death.node)) {
-        alone = false;
-        let added = std::mem::take(&mut death.added);
-        let suspect = suspects.get_mut(&death.node);
-        suspect.into_iter().for_each(|suspect| suspect.forgive(run, added));
+impl User {
+    /// Odds ratio of a node that kills, by the user's own rate of deaths.
+    fn odds(&self) -> f64 {
+        let rate = (self.deaths + 0.5) / (self.runs + 1.0);
+        ((rate + KILLS * (1.0 - rate)) / ((1.0 - KILLS) * rate)).clamp(ODDS.0, ODDS.1)
     }
-    let died = class.runs.iter().filter(|(_, died)| *died).count();
-    for node in nodes {
-        let elsewhere = class.runs.iter().filter(|(on, _)| on != node).count();
-        #[allow(clippy::cast_precision_loss)] // at most RUNS
-        let odds = (elsewhere + 1) as f64 / (died + 1) as f64;
-        let more = if alone { (1.0 + bet(nodes) * (odds - 1.0)).ln() } else { 0.0 };
-        let added = suspects.entry(Arc::clone(node)).or_default().blame(run, more);
-        let node = Arc::clone(node);
-        user.deaths.push(Death { node, run: user.runs, at_s: run.at_s, added });
+
+    fn add(&mut self, run: &Ended<'_>) {
+        self.at_s = run.at_s;
+        self.runs += 1.0;
+        self.deaths += f64::from(u8::from(run.died));
+        if self.runs > RUNS {
+            (self.runs, self.deaths) = (self.runs / 2.0, self.deaths / 2.0);
+        }
     }
+}
+
+impl Block {
+    fn add(&mut self, run: &Ended<'_>, nodes: &[Arc<str>]) {
+        self.at_s = run.at_s;
+        let (row, row_died) = &mut self.row;
+        let begins = self.all.runs == 0 || row != nodes;
+        if begins {
+            *row = nodes.to_vec();
+        }
+        // A row counts as dead once.
+        let dies = run.died && (begins || !*row_died);
+        *row_died = run.died || (*row_died && !begins);
+        self.all.add(run.died, begins, dies);
+        for node in nodes {
+            let seen = self.nodes.entry(Arc::clone(node)).or_default();
+            seen.of.add(run.died, begins, dies);
+            if run.died && seen.of.deaths == 1 {
+                seen.since_s = run.at_s;
+            }
+        }
+    }
+}
+
+impl Counts {
+    fn add(&mut self, died: bool, begins: bool, dies: bool) {
+        self.runs += 1;
+        self.deaths += u32::from(died);
+        self.rows += u32::from(begins);
+        self.rows_died += u32::from(dies);
+    }
+
+    /// Logarithm of the evidence of these runs among all of a block.
+    fn evidence(self, odds: f64, all: Self, nobodys: bool) -> f64 {
+        let runs = bets(odds, [all.runs, self.runs, all.deaths, self.deaths]);
+        let rows = bets(odds, [all.rows, self.rows, all.rows_died, self.rows_died]);
+        let lived = if nobodys { 0.0 } else { -LIVED * f64::from(self.runs) };
+        runs.min(rows).min(if self.deaths == 0 { lived } else { f64::INFINITY })
+    }
+}
+
+/// Logarithm of what a bet pays on `died` of `deaths` among the `here` marked of `all`.
+fn bets(odds: f64, [all, here, deaths, died]: [u32; 4]) -> f64 {
+    // The distribution of K, and its mean of odds^K, from the least K on.
+    let least = (here + deaths).saturating_sub(all);
+    let (mut part, mut pays, mut sum, mut mean) = (1.0, 1.0, 0.0, 0.0);
+    for k in least..=here.min(deaths) {
+        (sum, mean) = (sum + part, mean + part * pays);
+        let drawn = f64::from(here - k) * f64::from(deaths - k);
+        part *= drawn / (f64::from(k + 1) * f64::from(all + k + 1 - here - deaths).max(1.0));
+        pays *= odds;
+    }
+    f64::from(died - least) * odds.ln() - (mean / sum).ln()
 }
 
 impl Suspect {
-    fn now(&self, now_s: i64) -> f64 {
+    /// Evidence that counts at a time.
+    fn evidence(&self, now_s: i64, alone: impl Fn(&str, &Evidence) -> bool) -> f64 {
+        let users = || self.of.iter().filter(|(user, _)| !user.is_empty());
+        let sum: f64 = self.of.values().map(|one| one.ln).sum();
+        let most = users().map(|(_, one)| one.ln).fold(0.0, f64::max);
+        let is_alone = users().count() == 1 && users().all(|(user, one)| alone(user, one));
+        let counted = if is_alone { sum } else { (sum - most) / OTHERS };
+        counted * self.faded(now_s)
+    }
+
+    fn clear(&mut self) {
+        self.of.clear();
+        self.cleared = self.cleared.wrapping_add(1);
+    }
+
+    fn faded(&self, now_s: i64) -> f64 {
         let past_s = u32::try_from(now_s.saturating_sub(self.at_s).max(0)).unwrap_or(u32::MAX);
-        self.evidence * (-f64::from(past_s) / HALF_S).exp2()
+        (-f64::from(past_s) / HALF_S).exp2()
     }
 
-    fn add(&mut self, at_s: i64, more: f64) {
-        self.evidence = self.now(at_s) + more;
-        self.at_s = self.at_s.max(at_s);
-        if self.evidence <= 0.0 {
-            self.evidence = 0.0;
-            self.of.clear();
+    /// Takes in what a block of the user's says now instead of what it said.
+    fn tell(&mut self, run: &Ended<'_>, seen: &mut Seen, ln: f64, most: f64) {
+        let faded = self.faded(run.at_s);
+        self.of.values_mut().for_each(|one| one.ln *= faded);
+        self.at_s = self.at_s.max(run.at_s);
+        // What was before there was no evidence counts for nobody.
+        let told = if seen.cleared == self.cleared { seen.told } else { seen.told.max(0.0) };
+        let one = self.of.entry(run.user.to_owned()).or_default();
+        one.ln = (one.ln + ln - told).min(most);
+        if self.of.values().map(|one| one.ln).sum::<f64>() < -1e-9 {
+            self.clear();
+        } else if self.of.len() > KEPT {
+            let least = self.of.iter().min_by(|a, b| a.1.ln.abs().total_cmp(&b.1.ln.abs()));
+            least.map(|(user, _)| user.clone()).and_then(|user| self.of.remove(&user));
         }
+        (seen.told, seen.cleared) = (ln, self.cleared);
     }
 
-    /// Adds a user's death; returns what it added.
-    fn blame(&mut self, run: &Ended<'_>, more: f64) -> f64 {
-        let most = if run.user.is_empty() { f64::INFINITY } else { OF_USER };
-        let (added, deaths) = self.of.entry(run.user.to_owned()).or_default();
-        let more = more.min(most - *added);
-        (*added, *deaths) = (*added + more, *deaths + 1);
-        self.add(run.at_s, more);
-        more
-    }
-
-    /// Takes back what a user's death has added.
-    fn forgive(&mut self, run: &Ended<'_>, more: f64) {
-        let Some((added, deaths)) = self.of.get_mut(run.user) else { return };
-        let more = more.min(*added);
-        (*added, *deaths) = (*added - more, deaths.saturating_sub(1));
-        self.add(run.at_s, -more);
+    /// Counts the deaths behind a user's evidence, one more if `here`.
+    fn count(&mut self, user: &str, seen: &Seen, here: bool) {
+        let Some(one) = self.of.get_mut(user) else { return };
+        if one.deaths == 0 {
+            (one.deaths, one.since_s) = (seen.of.deaths, seen.since_s);
+        } else {
+            one.deaths += u32::from(here);
+        }
     }
 }
