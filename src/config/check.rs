@@ -17,7 +17,7 @@ use super::Config;
 use super::error::Issue;
 use super::keys::{self, Kind, Place};
 use phalanx_core::limits::TEXT_NAMES_MAX;
-use phalanx_messages::collect::{CONFIGURATION, HISTORY, NONE, Patch, valid_name};
+use phalanx_messages::collect::{CONFIGURATION, HISTORY, NONE, OFF, Patch, valid_name};
 use phalanx_messages::target::Target;
 
 /// Maximum number of problems reported for one file.
@@ -387,7 +387,7 @@ fn scalar(kind: Kind, found: &DeValue<'_>) -> Result<(), String> {
         }
         (Kind::Datum(words), DeValue::String(name))
             if words.contains(&&**name)
-                || valid_name(name) && ![CONFIGURATION, HISTORY, NONE].contains(&&**name) =>
+                || valid_name(name) && ![CONFIGURATION, HISTORY, NONE, OFF].contains(&&**name) =>
         {
             Ok(())
         }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The table of every key: its kind, its range and the need of a restart.
 
-use phalanx_messages::collect::NONE;
+use phalanx_messages::collect::{NONE, OFF};
 
 /// Type and range of a key's value.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -128,7 +128,7 @@ pub const KEYS: &[Key] = &[
     key("balance.threshold", SHARE),
     key("balance.no_improvement", Kind::Choice(&["fallback", "hold"])),
     key("balance.weight_cost", SHARE),
-    key("balance.health", Kind::Datum(&[NONE])),
+    key("balance.health", Kind::Datum(&[NONE, OFF])),
     fixed("history.path", Kind::File),
     key("history.retention_days", int(1, 3650, "days")),
     key("learn.class_by", Kind::Choices(CLASS_BY)),

@@ -140,7 +140,8 @@ section! {
         /// Least gain in speed or locality that justifies heavier nodes by `Weight` in slurm.conf
         /// while lighter ones hold the job; 1: no gain does, as in Slurm; 0: Weight is ignored.
         weight_cost: f64 = 1.0,
-        /// Datum with the health of nodes; `none`: all are healthy.
+        /// Datum with the health of nodes; `none`: all are healthy; `off`: jobs that die do not
+        /// tell either.
         health: String = NONE.to_owned(),
     }
 }

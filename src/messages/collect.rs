@@ -72,6 +72,8 @@ pub const CONFIGURATION: &str = "configuration";
 pub const HISTORY: &str = "history";
 /// Stands for a datum: nothing.
 pub const NONE: &str = "none";
+/// Word of `balance.health`: neither a datum nor failed jobs put a node last.
+pub const OFF: &str = "off";
 
 /// Origin of a registration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]

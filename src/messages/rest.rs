@@ -241,6 +241,13 @@ pub struct ReloadReport {
     pub error: Option<String>,
 }
 
+/// `POST /v1/nodes/{node}/forgive`
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ForgiveReport {
+    /// The node whose failed jobs count no more.
+    pub node: String,
+}
+
 /// `POST /v1/drill`
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct DrillReport {

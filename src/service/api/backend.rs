@@ -9,9 +9,9 @@ use crate::failure::Failure;
 use phalanx_core::run::Run;
 use phalanx_messages::collect::UsedValues;
 use phalanx_messages::rest::{
-    ActivityReport, DecisionsReport, DrillReport, EnergyReport, Explain, ImportReport, NodesReport,
-    PlanReport, RecordRequest, RecordingStatus, ReloadReport, RunsReport, ShadowReport,
-    SpeedsReport, Status,
+    ActivityReport, DecisionsReport, DrillReport, EnergyReport, Explain, ForgiveReport,
+    ImportReport, NodesReport, PlanReport, RecordRequest, RecordingStatus, ReloadReport,
+    RunsReport, ShadowReport, SpeedsReport, Status,
 };
 use phalanx_methods::data_jobs::blockmap::BlockMap;
 use phalanx_planner::state::State as LiveState;
@@ -20,6 +20,8 @@ use phalanx_planner::state::State as LiveState;
 pub trait Backend: Send + Sync + 'static {
     fn status(&self) -> Status;
     fn nodes(&self) -> Result<NodesReport, Failure>;
+    /// `POST /v1/nodes/{node}/forgive`: jobs that died on the node so far count no more.
+    fn forgive(&self, node: &str) -> Result<ForgiveReport, Failure>;
     /// `GET /v1/explain/{job}`, `job` as users write it, for `user`; `None` may see every job.
     fn explain(&self, job: &str, user: Option<u32>) -> Result<Explain, Failure>;
     /// `GET /v1/jobs/{id}/blocks`: the block map of a running job, for `user` as above;

@@ -27,9 +27,9 @@ use crate::failure::Failure;
 use phalanx_core::run::Run;
 use phalanx_messages::collect::UsedValues;
 use phalanx_messages::rest::{
-    ActivityReport, DecisionsReport, DrillReport, EnergyReport, Explain, ImportReport, NodesReport,
-    PlanReport, RecordRequest, RecordingStatus, ReloadReport, RunsReport, ShadowReport,
-    SpeedsReport, Status,
+    ActivityReport, DecisionsReport, DrillReport, EnergyReport, Explain, ForgiveReport,
+    ImportReport, NodesReport, PlanReport, RecordRequest, RecordingStatus, ReloadReport,
+    RunsReport, ShadowReport, SpeedsReport, Status,
 };
 use phalanx_methods::data_jobs::blockmap::BlockMap;
 use phalanx_planner::state::State as LiveState;
@@ -134,6 +134,9 @@ impl Backend for Empty {
     }
     fn reload(&self) -> ReloadReport {
         ReloadReport::default()
+    }
+    fn forgive(&self, _: &str) -> Result<ForgiveReport, Failure> {
+        none()
     }
     fn drill(&self) -> DrillReport {
         DrillReport::default()

@@ -27,6 +27,10 @@ pub(super) fn routes(shared: Arc<Shared>) -> Router {
     Router::new()
         .route("/v1/status", get(read(|b, ()| Ok(b.status()))))
         .route("/v1/nodes", get(read(|b, ()| b.nodes())))
+        .route(
+            "/v1/nodes/{node}/forgive",
+            post(change(|b, Arg(node): Arg<String>, _: Request| b.forgive(&node))),
+        )
         .route("/v1/heat", get(read(|b, ()| Ok(HeatReport::of(&b.nodes()?)))))
         .route("/v1/explain/{job}", get(explain))
         .route("/v1/jobs/{id}/blocks", get(block_map))

@@ -9,7 +9,7 @@ use crate::collect::{Collect, Now, Use};
 use phalanx_config::Config;
 use phalanx_core::number::as_f64;
 use phalanx_core::snapshot::Snapshot;
-use phalanx_messages::collect::{CONFIGURATION, HISTORY, NONE};
+use phalanx_messages::collect::{CONFIGURATION, HISTORY, NONE, OFF};
 use phalanx_methods::learn::deaths::Accused;
 use phalanx_planner::data_jobs::Capability;
 use phalanx_planner::measured::{Measured, with_health};
@@ -44,11 +44,15 @@ pub(super) fn uses(config: &Config) -> Vec<Use> {
         fallback: fallback.to_owned(),
         own,
     };
+    let health = match config.balance.health.as_str() {
+        OFF => NONE,
+        health => health,
+    };
     vec![
         one(SHARE_CAPABILITY, CONFIGURATION, CONFIGURATION, &[]),
         one(BALANCE_CAPABILITY, NONE, CONFIGURATION, &[NONE]),
         // A node of which nothing is known now counts as healthy.
-        one(BALANCE_HEALTH, &config.balance.health, NONE, &[NONE]),
+        one(BALANCE_HEALTH, health, NONE, &[NONE]),
         one(GANG_SPEED, HISTORY, HISTORY, &[HISTORY]),
         one(DATA_CAPABILITY, HISTORY, HISTORY, &[HISTORY, NONE]),
         // Where it is stale the sources that come after it count.

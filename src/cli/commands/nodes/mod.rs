@@ -5,12 +5,14 @@
 mod tests;
 mod topology;
 
+use crate::client::Method;
 use crate::exit::Failure;
 use crate::global::Global;
 use crate::outcome::Outcome;
 use crate::text::units::{amount, fraction, many, percent};
 use crate::text::{clean, table_of, wrapped};
-use phalanx_messages::rest::NodesReport;
+use phalanx_core::text::percent_encode;
+use phalanx_messages::rest::{ForgiveReport, NodesReport};
 
 /// Show usage and weight of each resource, and usage and dispersion of each node
 #[derive(clap::Args, Debug)]
@@ -18,12 +20,23 @@ pub struct Args {
     /// Show leaf switches or blocks instead, with the number of idle nodes in each
     #[arg(long)]
     topology: bool,
+    /// Forget the jobs that died on NODE, once it is mended: it no longer comes last
+    #[arg(long, value_name = "NODE", conflicts_with = "topology")]
+    forgive: Option<String>,
 }
 
 impl Args {
     pub fn run(&self, global: &Global) -> Result<Outcome, Failure> {
+        if let Some(node) = &self.forgive {
+            let path = format!("/v1/nodes/{}/forgive", percent_encode(node));
+            return global.exchange(Method::POST, &path, None::<&()>, forgiven);
+        }
         global.report("/v1/nodes", if self.topology { topology::text } else { text })
     }
+}
+
+fn forgiven(report: &ForgiveReport) -> String {
+    format!("Node {}: jobs that died there until now count no more.\n", clean(&report.node))
 }
 
 fn text(report: &NodesReport) -> String {
@@ -98,5 +111,8 @@ fn nodes(out: &mut String, report: &NodesReport) {
         report.nodes.iter().filter_map(|node| Some((&node.name, node.accused.as_ref()?)))
     {
         out.push_str(&wrapped(&format!("Node {} comes last: {}.", clean(name), clean(why)), ""));
+    }
+    if report.nodes.iter().any(|node| node.accused.is_some()) {
+        out.push_str(&wrapped("Once it is mended: phalanx nodes --forgive NODE.", ""));
     }
 }

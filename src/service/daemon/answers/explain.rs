@@ -45,6 +45,7 @@ pub(super) fn for_user(
     let Some(_) = user else { return made };
     let own = made.ok().filter(|report| report.user_id == user);
     let mut report = own.ok_or_else(|| unknown(job))?;
+    report.last.clear();
     report.asks.iter_mut().for_each(|ask| ask.preemptable.clear());
     report.order.iter_mut().for_each(|order| order.stop_job = None);
     let leaves = report.pending.as_mut().and_then(|pending| pending.topology.as_mut());

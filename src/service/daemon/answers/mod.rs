@@ -28,9 +28,9 @@ use phalanx_core::{NodeIdx, hostlist};
 use phalanx_ffi::clock::now_ms;
 use phalanx_messages::collect::UsedValues;
 use phalanx_messages::rest::{
-    ActivityReport, DecisionsReport, DrillReport, EnergyReport, Explain, ImportReport, NodesReport,
-    PlanReport, PlannedJob, RecordRequest, RecordingStatus, ReloadReport, RunsReport, ShadowReport,
-    SpeedsReport, Status,
+    ActivityReport, DecisionsReport, DrillReport, EnergyReport, Explain, ForgiveReport,
+    ImportReport, NodesReport, PlanReport, PlannedJob, RecordRequest, RecordingStatus,
+    ReloadReport, RunsReport, ShadowReport, SpeedsReport, Status,
 };
 use phalanx_methods::data_jobs::blockmap::BlockMap;
 use phalanx_planner::attribution::Demand;
@@ -95,6 +95,15 @@ impl Backend for Shared {
         let topologies = self.topologies(&snapshot);
         let accused = &self.learned.failures().accused;
         Ok(nodes_report(&snapshot, &placer, &topologies, accused, threshold, exact))
+    }
+
+    fn forgive(&self, node: &str) -> Result<ForgiveReport, Failure> {
+        let snapshot = self.cluster.snapshot().ok_or_else(no_snapshot)?;
+        let Some((_, known)) = snapshot.named().find(|(_, known)| &*known.name == node) else {
+            return Err(Failure::NotFound(format!("node {node}: Slurm does not know it")));
+        };
+        self.learned.forgive(Arc::clone(&known.name));
+        Ok(ForgiveReport { node: node.to_owned() })
     }
 
     fn explain(&self, job: &str, user: Option<u32>) -> Result<Explain, Failure> {

@@ -32,6 +32,8 @@ pub struct Failures {
 pub struct Learned {
     speeds: RwLock<Arc<Speeds>>,
     failures: RwLock<Arc<Failures>>,
+    /// Nodes that an administrator has forgiven and the learner has not yet.
+    forgiven: RwLock<Vec<Arc<str>>>,
     runtimes: RwLock<Runtimes>,
     pub core_speeds: CoreSpeeds,
     /// Events that found the learner's channel full.
@@ -59,6 +61,16 @@ impl Learned {
 
     pub fn set_failures(&self, failures: Failures) {
         *write(&self.failures) = Arc::new(failures);
+    }
+
+    /// Asks for what was learned of jobs that died on a node to be forgotten.
+    pub fn forgive(&self, node: Arc<str>) {
+        write(&self.forgiven).push(node);
+    }
+
+    /// The nodes forgiven since the last call.
+    pub fn take_forgiven(&self) -> Vec<Arc<str>> {
+        std::mem::take(&mut *write(&self.forgiven))
     }
 
     pub fn replace_runtimes(&self, runtimes: Runtimes) -> Runtimes {

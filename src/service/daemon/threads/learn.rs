@@ -9,6 +9,7 @@ mod idle_times;
 pub mod runs;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -21,6 +22,7 @@ use crate::daemon::shared::Shared;
 use crate::daemon::state::core_speeds::CoreSpeeds;
 use crate::daemon::state::energy::RunKey;
 use crate::daemon::state::learned::Failures;
+use crate::daemon::state_file;
 use crate::history::{Record, split_node_classes};
 use crate::sync::TICK;
 use phalanx_config::LearnConfig;
@@ -31,6 +33,7 @@ use phalanx_core::problem::InputError;
 use phalanx_core::run::Run;
 use phalanx_core::snapshot::Snapshot;
 use phalanx_ffi::clock::{now_ms, now_s};
+use phalanx_messages::collect::OFF;
 use phalanx_methods::learn::deaths::{Accused, Deaths, may_be_the_nodes_fault};
 use phalanx_methods::learn::runtime::{JobClass, Runtimes, tells_runtime};
 use phalanx_methods::learn::{
@@ -47,6 +50,8 @@ const RETRY_MS: u64 = 5000;
 const EVENTS_EVERY: u64 = 4096;
 /// Newest runs of an earlier daemon among which jobs that Slurm still knows are looked up.
 const KNOWN_MAX: usize = 200_000;
+/// File of the nodes that were forgiven, beside the history.
+const FORGIVEN: &str = "forgiven.json";
 
 /// The table of speeds, and the runs and settings that it is made from.
 pub struct Learner<'a> {
@@ -81,13 +86,22 @@ struct Building {
 
 impl<'a> Learner<'a> {
     pub fn new(all: &'a Shared) -> Self {
-        let config = all.configuration.get().learn.clone();
+        let config = all.configuration.get();
+        let path = config.history.path.with_file_name(FORGIVEN);
+        let forgiven: BTreeMap<Arc<str>, i64> = match state_file::read(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                warn!("{}: {error}; no node is forgiven", path.display());
+                BTreeMap::new()
+            }
+            read => read.unwrap_or_default(),
+        };
+        let config = config.learn.clone();
         Self {
             all,
             speeds: empty(&config),
             config,
             runs: Runs::default(),
-            deaths: Deaths::default(),
+            deaths: Deaths::forgiving(forgiven),
             failed_on: BTreeMap::new(),
             classes: BTreeMap::new(),
             cpus: BTreeMap::new(),
@@ -135,6 +149,7 @@ impl<'a> Learner<'a> {
             self.epoch = snapshot.epoch;
             self.poll(&snapshot);
         }
+        self.forgive();
         self.meter();
         if std::mem::take(&mut self.changed) {
             self.all.learned.set_speeds(self.speeds.clone());
@@ -200,9 +215,29 @@ impl<'a> Learner<'a> {
             self.unwritten.push((Instant::now(), run));
         }
         self.failed_on.retain(|id, _| snapshot.job(*id).is_some());
-        let accused = self.deaths.accused(now_s());
+        self.tell_failures();
+    }
+
+    /// Publishes what is learned from jobs that died.
+    fn tell_failures(&self) {
+        let off = self.all.configuration.get().balance.health == OFF;
+        let accused = if off { Vec::new() } else { self.deaths.accused(now_s()) };
         tell(&self.all.learned.failures().accused, &accused);
         self.all.learned.set_failures(Failures { accused, of_jobs: self.failed_on.clone() });
+    }
+
+    /// Forgets what nodes are accused of that an administrator has forgiven, also after a restart.
+    fn forgive(&mut self) {
+        let asked = self.all.learned.take_forgiven();
+        if asked.is_empty() {
+            return;
+        }
+        asked.into_iter().for_each(|node| self.deaths.forgive(node, now_s()));
+        let path = self.all.configuration.get().history.path.with_file_name(FORGIVEN);
+        if let Err(error) = state_file::write(&path, self.deaths.forgiven()) {
+            warn!("{}: {error}; a restart accuses the nodes again", path.display());
+        }
+        self.tell_failures();
     }
 
     /// Builds the table from the history's runs.
@@ -213,7 +248,7 @@ impl<'a> Learner<'a> {
         }
         let Shared { learned, reader, .. } = self.all;
         let before = std::mem::replace(&mut self.speeds, empty(&self.config));
-        self.deaths = Deaths::default();
+        self.deaths = Deaths::forgiving(self.deaths.forgiven().clone());
         self.building = Some(Building::default());
         let mut late = Vec::new();
         let mut unwritten: BTreeMap<(String, i64), Run> = std::mem::take(&mut self.unwritten)
@@ -262,6 +297,7 @@ impl<'a> Learner<'a> {
         self.runs.knows(known.into_iter().collect::<BTreeSet<_>>());
         self.built = true;
         self.changed = true;
+        self.tell_failures();
         if rows > 0 {
             let (classes, ms) = (self.speeds.len(), began.elapsed().as_millis());
             info!("speeds: {classes} job classes learned from {rows} runs in {ms} ms");
