@@ -33,20 +33,16 @@ pub(super) fn settings_of_link(config: &Config, generation: u64) -> Settings {
 /// Returns the draw of a live comparison. Its secret and its begin are kept; another share begins
 /// another comparison, as does a file that cannot be read.
 fn draw(kept: &Path, share: f64, now_s: i64) -> io::Result<Option<Draw>> {
-    let known: io::Result<Draw> = state_file::read(kept);
-    let is_missing = known.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
-    let draw = match known {
-        Err(_) if is_missing && share >= 1.0 => return Ok(None),
-        Ok(known) if known.share.total_cmp(&share).is_eq() => known,
+    let draw = match state_file::read::<Draw>(kept) {
+        None if share >= 1.0 => return Ok(None),
+        Some(known) if known.share.total_cmp(&share).is_eq() => known,
         known => {
-            let key = known.map(|known| known.key).or_else(|error| {
-                if !is_missing {
-                    warn!("{}: {error}; a comparison begins anew", kept.display());
-                }
+            let fresh = || {
                 let mut bytes = [0; 16];
                 File::open("/dev/urandom")?.read_exact(&mut bytes)?;
                 Ok::<_, io::Error>(format!("{:032x}", u128::from_le_bytes(bytes)))
-            })?;
+            };
+            let key = known.map_or_else(fresh, |known| Ok(known.key))?;
             let draw = Draw { key, share, since_s: now_s };
             state_file::write(kept, &draw)?;
             draw

@@ -26,8 +26,8 @@ impl KeptMaps {
     }
 
     pub(super) fn read(&self, job_id: u32, start_s: i64) -> Option<BlockMap> {
-        let text = fs::read(self.path(job_id, start_s)?).ok()?;
-        serde_json::from_slice(&text).ok().filter(|map: &BlockMap| map.job_id == job_id)
+        let path = self.path(job_id, start_s)?;
+        state_file::read(&path).filter(|map: &BlockMap| map.job_id == job_id)
     }
 
     /// Keeps a map; a half-written one is never seen.

@@ -9,7 +9,6 @@ mod idle_times;
 pub mod runs;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -88,13 +87,7 @@ impl<'a> Learner<'a> {
     pub fn new(all: &'a Shared) -> Self {
         let config = all.configuration.get();
         let path = config.history.path.with_file_name(FORGIVEN);
-        let forgiven: BTreeMap<Arc<str>, i64> = match state_file::read(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                warn!("{}: {error}; no node is forgiven", path.display());
-                BTreeMap::new()
-            }
-            read => read.unwrap_or_default(),
-        };
+        let forgiven: BTreeMap<Arc<str>, i64> = state_file::read(&path).unwrap_or_default();
         let config = config.learn.clone();
         Self {
             all,
