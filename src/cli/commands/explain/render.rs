@@ -139,10 +139,16 @@ fn waiting(out: &mut String, pending: &PendingReport) {
         .map_or_else(|| "unknown".to_owned(), |position| position.to_string());
     let mut list = vec![
         ("Slurm's reason", clean(&pending.slurm_reason)),
-        ("Place in the queue", position),
         ("Nodes needed", pending.nodes_needed.to_string()),
-        ("Nodes with room now", format!("{} of {} eligible", pending.fits_now, pending.eligible)),
     ];
+    if pending.nodes_total == 0 {
+        out.push_str(&facts(&list)); // slurm.conf hides more from the job's user
+        return;
+    }
+    list.extend([
+        ("Place in the queue", position),
+        ("Nodes with room now", format!("{} of {} eligible", pending.fits_now, pending.eligible)),
+    ]);
     list.extend(pending.start_ms.map(|at_ms| ("Expected to start", start(at_ms))));
     list.extend(pending.topology.iter().flat_map(leaves_ahead));
     list.extend(pending.note.iter().flat_map(preference::facts_of_note));

@@ -35,8 +35,9 @@ const NOT_REPORTED: &str = "not reported";
 /// Mode of a job that is of Slurm's arm.
 const SLURM_ONLY: &str = "off, treated by Slurm alone: live comparison";
 
-/// Returns the explanation for its job's user alone, without the ids of others' jobs; `None`: for
-/// one who may see every job. A job of another user is as unknown as one that there is not.
+/// Returns what the job's user may see of the explanation where users see their own jobs alone;
+/// `None`: for one who may see every job. A job of another user is as unknown as one that there is
+/// not.
 pub(super) fn for_user(
     made: Result<Explain, Failure>,
     job: &str,
@@ -44,15 +45,40 @@ pub(super) fn for_user(
 ) -> Result<Explain, Failure> {
     let Some(_) = user else { return made };
     let own = made.ok().filter(|report| report.user_id == user);
-    let mut report = own.ok_or_else(|| unknown(job))?;
-    report.last.clear();
-    report.asks.iter_mut().for_each(|ask| ask.preemptable.clear());
-    report.order.iter_mut().for_each(|order| order.stop_job = None);
-    let leaves = report.pending.as_mut().and_then(|pending| pending.topology.as_mut());
-    if let Some(one) = leaves.and_then(|leaves| leaves.one_leaf.as_mut()) {
-        one.after_jobs.clear();
+    own.map(shown).ok_or_else(|| unknown(job))
+}
+
+/// Takes over by name what tells nothing of nodes and of others' jobs, so that a field is hidden
+/// until it stands here.
+fn shown(full: Explain) -> Explain {
+    let placed = full.placed.map(|placed| Placed {
+        nodes: placed.nodes,
+        start_ms: placed.start_ms,
+        by_phalanx: placed.by_phalanx,
+        ..Placed::default()
+    });
+    let pending = full.pending.map(|pending| PendingReport {
+        summary: match pending.waits_for {
+            WaitsFor::Nodes => format!("Slurm's reason is {}", pending.slurm_reason),
+            _ => pending.summary,
+        },
+        slurm_reason: pending.slurm_reason,
+        waits_for: pending.waits_for,
+        nodes_needed: pending.nodes_needed,
+        ..PendingReport::default()
+    });
+    Explain {
+        job_id: full.job_id,
+        label: full.label,
+        state: full.state,
+        user_id: full.user_id,
+        partition: full.partition,
+        request: full.request,
+        placed,
+        pending,
+        expected: full.expected,
+        ..Explain::default()
     }
-    Ok(report)
 }
 
 fn unknown(job: &str) -> Failure {
@@ -522,28 +548,46 @@ mod tests {
         assert_eq!(found, Some(28), "a shortened list");
     }
 
-    /// Goal: users get their own jobs, without ids of others' jobs; another job looks as one that
-    /// there is not; who may see all gets what there is.
+    /// Goal: users get their own jobs, with nothing of nodes and others' jobs; another job looks as
+    /// one that there is not; who may see all gets what there is.
     #[test]
     fn users_get_their_own_jobs_only() {
-        let one_leaf = Some(LeafAhead { after_jobs: vec![8, 9], ..LeafAhead::default() });
-        let topology = Some(LeavesAhead { one_leaf, ..LeavesAhead::default() });
-        let ask = AskReport { preemptable: vec![41], preemptable_all: 1, ..AskReport::default() };
+        let hidden = || "n31".to_owned();
+        let one_leaf =
+            Some(LeafAhead { name: hidden(), after_jobs: vec![31], ..LeafAhead::default() });
+        let topology = Some(LeavesAhead { topology: hidden(), one_leaf, ..LeavesAhead::default() });
+        let pending = PendingReport {
+            slurm_reason: "Resources".to_owned(),
+            summary: hidden(),
+            queue_position: Some(31),
+            nodes_total: 31,
+            eligible: 31,
+            fits_now: 31,
+            start_ms: Some([31, 31]),
+            filters: vec![FilterReport { filter: hidden(), ..<_>::default() }],
+            blockers: vec![BlockerReport { dimension: hidden(), ..<_>::default() }],
+            topology,
+            ..PendingReport::default()
+        };
+        let decision = Some(DecisionReport { nodes: hidden(), ..DecisionReport::default() });
+        let placed = Placed { nodes: "n1".to_owned(), decision, ..Placed::default() };
         let made = || {
             Ok(Explain {
                 user_id: Some(5),
-                pending: Some(PendingReport { topology: topology.clone(), ..<_>::default() }),
-                order: Some(JobOrder { stop_job: Some(99), ..JobOrder::default() }),
-                asks: vec![ask.clone()],
+                mode: hidden(),
+                placed: Some(placed.clone()),
+                pending: Some(pending.clone()),
+                order: Some(JobOrder { stop_job: Some(31), ..JobOrder::default() }),
+                asks: vec![AskReport { nodes: hidden(), ..AskReport::default() }],
+                last: vec![hidden()],
                 ..Explain::default()
             })
         };
         let text = |report: &Explain| serde_json::to_string(report).unwrap();
         assert_eq!(for_user(made(), "7", None).unwrap(), made().unwrap());
         let own = text(&for_user(made(), "7", Some(5)).unwrap());
-        for hidden in ["8,9", "41", "99"] {
-            assert!(text(&made().unwrap()).contains(hidden) && !own.contains(hidden), "{own}");
-        }
+        assert!(text(&made().unwrap()).contains("31") && !own.contains("31"), "{own}");
+        assert!(own.contains("Resources") && own.contains("n1"), "{own}");
         let refused = |made, user| for_user(made, "7", Some(user)).unwrap_err().to_string();
         let nobodys = || Ok(Explain::default());
         assert_eq!(refused(made(), 6), refused(Err(unknown("7")), 6));
