@@ -4,7 +4,7 @@
 use super::topology::by_switches;
 use super::{Candidates, Form, Placer};
 use crate::cluster::Cluster;
-use crate::stock::{Ask, Refused, choose, offers};
+use crate::stock::{Ask, Offer, Refused, Taken, choose, offers};
 use phalanx_core::NodeIdx;
 use phalanx_core::layout::BySocket;
 use phalanx_core::shape::Shape;
@@ -23,38 +23,53 @@ impl Placer {
         if !candidates.is_over(self.cluster.usages().len()) {
             return Err(Refused::Unknown("another node table"));
         }
-        stock_choice(&self.cluster, &self.topologies.forms, shape, candidates)
+        let (cluster, forms) = (&self.cluster, &self.topologies.forms);
+        let class = |node| class_of(cluster, candidates, node);
+        let taken = stock_choice(cluster, forms, shape, candidates, candidates.iter(), class)?;
+        Ok(taken.into_iter().map(|taken| taken.node).collect())
     }
 }
 
 /// Tier and Weight of a candidate, as Slurm sees them.
-fn class_of(cluster: &Cluster, candidates: Candidates<'_>, node: NodeIdx) -> (u32, u32) {
+pub(super) fn class_of(cluster: &Cluster, candidates: Candidates<'_>, node: NodeIdx) -> (u32, u32) {
     match candidates.classes() {
         Some(classes) => classes.key(node).unwrap_or((u32::MAX, 0)),
         None => (0, cluster.table().nodes.get(node.at()).map_or(0, |node| node.weight)),
     }
 }
 
-fn stock_choice(
+/// The nodes that stock takes of some, in these classes.
+pub(super) fn stock_choice(
     cluster: &Cluster,
     forms: &[Form],
     shape: &Shape,
     candidates: Candidates<'_>,
-) -> Result<Vec<NodeIdx>, Refused> {
+    nodes: impl Iterator<Item = NodeIdx>,
+    class: impl Fn(NodeIdx) -> (u32, u32),
+) -> Result<Vec<Taken>, Refused> {
     let ask = Ask::new(shape)?;
     let topology = topology_of(cluster, forms, shape)?;
-    let class = |node| class_of(cluster, candidates, node);
+    let offers = offers_of(cluster, shape, candidates, nodes, class);
+    choose(&ask, &offers, cluster.table(), topology)
+}
+
+/// Amounts that a job could have of these nodes, beside cores that it may not have.
+pub(super) fn offers_of(
+    cluster: &Cluster,
+    shape: &Shape,
+    candidates: Candidates<'_>,
+    nodes: impl Iterator<Item = NodeIdx>,
+    class: impl Fn(NodeIdx) -> (u32, u32),
+) -> Vec<Offer> {
     let kept = |node: NodeIdx| {
         let kept = candidates.excluded().iter().find(|kept| kept.node == node);
         kept.map_or_else(BySocket::default, |kept| kept.cores)
     };
-    let offers = offers(cluster, shape, candidates.iter(), class, kept);
-    let taken = choose(&ask, &offers, cluster.table(), topology)?;
-    Ok(taken.into_iter().map(|taken| taken.node).collect())
+    offers(cluster, shape, nodes, class, kept)
 }
 
 /// The topology by which stock chooses; `None`: none.
-fn topology_of<'a>(
+pub(super) fn topology_of<'a>(
     cluster: &'a Cluster,
     forms: &'a [Form],
     shape: &Shape,

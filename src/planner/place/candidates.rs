@@ -60,6 +60,11 @@ impl<'a> Candidates<'a> {
         Self { within: None, ..self }
     }
 
+    /// Whether only those of a list may be chosen, and whether it may cost heavier ones.
+    pub(super) fn preferred(&self) -> (bool, bool) {
+        (self.within.is_some(), self.any_weight)
+    }
+
     /// Whether lighter candidates outside the list come first.
     pub(super) fn is_by_weight(&self) -> bool {
         self.within.is_some() && !self.any_weight

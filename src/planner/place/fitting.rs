@@ -22,7 +22,13 @@ pub struct Excluded {
 
 /// The nodes in groups of equal [`NodeCores`].
 #[derive(Debug)]
-pub(super) struct CoreKinds(Vec<(NodeCores, NodeSet)>);
+pub(super) struct CoreKinds {
+    kinds: Vec<(NodeCores, NodeSet)>,
+    /// Fewest CPUs and MiB of any node.
+    pub least: (u64, u64),
+    /// Most CPUs of any node.
+    pub most_cpus: u64,
+}
 
 impl CoreKinds {
     pub(super) fn new(usages: &[NodeUsage]) -> Self {
@@ -37,7 +43,11 @@ impl CoreKinds {
                 nodes.insert(NodeIdx::new(at));
             }
         }
-        Self(kinds)
+        let known = || usages.iter().filter(|usage| usage.cpus.total > 0);
+        let cpus = || known().map(|usage| usage.cpus.total);
+        let memory = known().map(|usage| usage.memory_mb.total).min();
+        let least = (cpus().min().unwrap_or(0), memory.unwrap_or(0));
+        Self { kinds, least, most_cpus: cpus().max().unwrap_or(0) }
     }
 }
 
@@ -75,7 +85,7 @@ impl Search<'_> {
     /// Drops the nodes that lack CPUs, sockets or memory where these depend on the node, and
     /// returns the least amounts of all kinds of nodes.
     fn drop_by_kind(&mut self, need: &Need) -> Need {
-        let kinds = &self.kinds.0;
+        let kinds = &self.kinds.kinds;
         let needs = kinds.iter().filter_map(|(cores, _)| need.on(cores));
         let least = needs.reduce(|least, on| Need {
             cpus: least.cpus.min(on.cpus),

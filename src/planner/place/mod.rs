@@ -13,6 +13,9 @@ mod candidates;
 mod classes;
 mod dims;
 mod fitting;
+mod floor;
+#[cfg(test)]
+mod floor_tests;
 #[cfg(test)]
 mod open_tests;
 mod search;
@@ -546,6 +549,7 @@ impl Placer {
             memory_tracked: self.memory_tracked,
             unfit: &self.unfit,
             kinds: &self.kinds,
+            tuning: &self.tuning,
             closed: &self.closed,
             amounts: &mut self.amounts,
             chooser: Chooser::new(

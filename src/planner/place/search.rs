@@ -8,7 +8,7 @@ use super::fitting::CoreKinds;
 use super::topology::{Chooser, Closed, Route, Sets};
 use super::uneven::may_split_otherwise;
 use super::unfit::Unfit;
-use super::{Candidates, Placement, Wait, Why};
+use super::{Candidates, Placement, Tuning, Wait, Why};
 use phalanx_core::shape::{LeftToSlurm, Need, Shape};
 use phalanx_core::{Amount, NodeIdx, NodeSet};
 use phalanx_methods::balance::{Decision, Holding, Outcome, Request};
@@ -32,6 +32,8 @@ pub(super) struct Search<'a> {
     pub unfit: &'a Unfit,
     /// Nodes by their cores.
     pub kinds: &'a CoreKinds,
+    /// Settings, some of which trade what a choice costs.
+    pub tuning: &'a Tuning,
     /// Blocks that other jobs keep for themselves.
     pub closed: &'a Closed,
     /// Amounts of the need that was searched last, by dimension.
@@ -50,7 +52,8 @@ impl<'a> Search<'a> {
             self.candidates.put_all_into(idle);
             self.unfit.drop_busy(idle);
         }
-        let (class, (nodes, needs, decision)) = self.by_class(up_to)?;
+        let (class, split) = self.by_class(up_to)?;
+        let (nodes, needs, decision) = self.at_most_stock(split, class == 0)?;
         debug_assert_eq!(nodes.len(), needs.len(), "each node gives something");
         let topology = self.chooser.topology_use(&nodes, class);
         let classes = self.candidates.classes();

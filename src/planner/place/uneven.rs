@@ -339,7 +339,7 @@ impl Search<'_> {
     }
 
     /// Dispersions of nodes that were chosen by capacity.
-    fn score(&mut self, chosen: &[NodeIdx], needs: &[Need]) -> Result<Decision, Why> {
+    pub(super) fn score(&mut self, chosen: &[NodeIdx], needs: &[Need]) -> Result<Decision, Why> {
         let mut scored: Option<Decision> = None;
         for (&node, need) in chosen.iter().zip(needs).take(SCORED_MAX) {
             self.fill_amounts(need)?;

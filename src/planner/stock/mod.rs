@@ -141,7 +141,8 @@ impl Ask {
         })
     }
 
-    fn has_gres(&self) -> bool {
+    /// Whether GRES are asked for per job.
+    pub(crate) fn has_gres(&self) -> bool {
         self.gres != [0; GRES]
     }
 }

@@ -138,7 +138,7 @@ pub(super) struct Chooser<'a> {
     pub cluster: &'a Cluster,
     /// The balance method.
     pub engine: &'a mut Engine,
-    topologies: &'a Topologies,
+    pub topologies: &'a Topologies,
     /// Rules for one node and for several.
     pub routes: Routes,
     /// Nodes of the classes before the one that is tried; `None`: it is the first.

@@ -23,7 +23,7 @@ pub struct Tree {
     /// Domains without a parent.
     roots: Vec<u32>,
     /// Whether one of them is above all nodes.
-    pub(super) joins_all: bool,
+    pub(in crate::place) joins_all: bool,
 }
 
 /// Plans of equal rank.
