@@ -11,6 +11,8 @@ pub mod units;
 use std::io::IsTerminal;
 use std::sync::OnceLock;
 
+use phalanx_core::number::as_f64;
+
 /// A cell that stays empty; an empty text is shown as `-`.
 pub const BLANK: &str = " ";
 
@@ -155,6 +157,15 @@ fn line(out: &mut String, cells: &[String], columns: &[Widths], gap: usize) {
         out.push_str(text.trim_end());
         out.push('\n');
     }
+}
+
+/// Sums the comparisons with Slurm's own decisions up, with a bound where none was worse.
+pub fn compared([agreed, better, worse]: [u64; 3]) -> Option<String> {
+    let all = agreed + better + worse;
+    let bound = 100.0 * (1.0 - 0.05_f64.powf(1.0 / as_f64(all.max(1))));
+    let bound = if worse == 0 { format!(" (95 %: under {bound:.2} %)") } else { String::new() };
+    let text = format!("{all} with Slurm's own: {worse} worse{bound}, {better} better");
+    (all > 0).then_some(text)
 }
 
 /// Describes the cause for which the plugin's breaker opened.

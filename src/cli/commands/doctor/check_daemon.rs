@@ -4,7 +4,7 @@
 
 use super::facts::{Facts, Socket};
 use super::report::Finding;
-use crate::text::breaker_cause;
+use crate::text::{breaker_cause, compared};
 use phalanx_config::{Config, ConfigError, Mode};
 use phalanx_messages::rest::{OTHER_PROTOCOL, Status};
 
@@ -228,6 +228,14 @@ fn plugin(facts: &Facts, status: &Status) -> Vec<Finding> {
             .fix("check the host's load; link.deadline_us")
             .to(&mut out);
     }
+    out.extend(compared(plugin.compared).map(|text| {
+        match plugin.compared[2] {
+            0 => Finding::ok("compared", text),
+            _ => Finding::warning("compared", text)
+                .why("a worse start that is compared becomes Slurm's own; all of its kind are then")
+                .fix("phalanx_trade in SchedulerParameters, where Weights or leaves may be worse"),
+        }
+    }));
     if plugin.overlay_version != status.version {
         let (loaded, daemon) = (&plugin.overlay_version, &status.version);
         let what = format!("the loaded overlay is {loaded}, the daemon {daemon}");

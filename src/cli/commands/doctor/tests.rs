@@ -471,6 +471,7 @@ fn the_daemon() {
     one(&with(|s| s.plugin.synced = false), "plugin", Level::Warning);
     one(&with(|s| s.plugin.breaker = "open".into()), "breaker", Level::Warning);
     one(&with(|s| s.plugin.breaker = "ejected".into()), "breaker", Level::Error);
+    one(&with(|s| s.plugin.compared = [1, 2, 3]), "compared", Level::Warning);
     one(&with(|s| s.plugin.overlay_version = "0".into()), "overlay-build", Level::Warning);
     one(&with(|s| s.version = "0".into()), "daemon-version", Level::Warning);
     one(&with(|s| s.slurm.reachable = false), "daemon-slurm", Level::Error);

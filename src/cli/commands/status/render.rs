@@ -5,8 +5,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use crate::text::units::{many, micros, millis, seconds, share, time};
-use crate::text::{breaker_cause, clean, facts, heading, table_of, wrapped};
-use phalanx_core::number::as_f64;
+use crate::text::{breaker_cause, clean, compared, facts, heading, table_of, wrapped};
 use phalanx_messages::rest::order::OrderStatus;
 use phalanx_messages::rest::{
     CallShares, CallTime, DatasetsStatus, HistoryStatus, LinkStatus, OptionRefusals, PluginStatus,
@@ -335,15 +334,6 @@ fn plugin_calls(out: &mut String, plugin: &PluginStatus) {
     let mut rows = vec![("Calls", calls), ("Asked", asked), ("Link", link), ("Breaker", breaker)];
     rows.extend(compared(plugin.compared).map(|text| ("Compared", text)));
     out.push_str(&facts(&rows));
-}
-
-/// Sums the comparisons with Slurm's own decisions up, with a bound where none was worse.
-fn compared([agreed, better, worse]: [u64; 3]) -> Option<String> {
-    let all = agreed + better + worse;
-    let bound = 100.0 * (1.0 - 0.05_f64.powf(1.0 / as_f64(all.max(1))));
-    let bound = if worse == 0 { format!(" (95 %: under {bound:.2} %)") } else { String::new() };
-    let text = format!("{all} with Slurm's own: {worse} worse{bound}, {better} better");
-    (all > 0).then_some(text)
 }
 
 fn times(out: &mut String, status: &Status) {
