@@ -207,7 +207,6 @@ impl Lacking {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use phalanx_core::reason::is_for_nodes;
     use phalanx_core::shape::GresWant;
     use phalanx_core::snapshot::{Builder, License, Node, NodeGres, Partition};
 

@@ -36,7 +36,8 @@ fn an_array_waits_ten_seconds_in_all() {
     for step in [0, 1] {
         let (used, limits, mut holds) = (of_method(Method::Bag), limits(&tuning), Holds::default());
         let ask = |holds: &mut Holds, s: u64, is_held: bool| {
-            let question = Question { job_id: 7 + s as u32 * step, ..task() };
+            let task_at = u32::try_from(s).unwrap_or(u32::MAX);
+            let question = Question { job_id: 7 + task_at * step, ..task() };
             let wait = is_held.then_some(Wait::Gain);
             holds.answered(&question, (wait, true), Some(&used), &limits, s * 1000);
         };
