@@ -379,7 +379,8 @@ static uint16_t _compare(struct call *c, const struct phx_answer *answer, uint64
 	}
 	if (answer && found && !reason) {
 		ours = vector_of(c->job_ptr, c->node_bitmap);
-		result = vector_compare(&ours, &stocks, link_limits().trade);
+		result = vector_compare(&ours, &stocks, link_limits().trade |
+					(state_declares_input(c->job_ptr) ? TRADE_NODES : 0));
 	}
 	if (!reason)
 		witness_note(kind, result, now_ns());

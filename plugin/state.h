@@ -65,6 +65,9 @@ struct call {
  * RET PHX_R_NONE, or why this call is not asked about */
 extern uint16_t state_ask(struct phx_ask *ask, const struct call *call);
 
+/* RET whether the job names an input that it wants to be near */
+extern bool state_declares_input(const job_record_t *job_ptr);
+
 /* Copy a bitmap to words, bit i of word w being 64*w+i; unused bits are 0. */
 extern void state_bitmap_words(bitstr_t *bitmap, uint32_t bits, uint64_t *words);
 

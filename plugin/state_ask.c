@@ -65,7 +65,7 @@ static bool _names_input(const char *comment)
 	return comment && (strstr(comment, "hdfs-input=") || strstr(comment, "data-input="));
 }
 
-static bool _declares_input(const job_record_t *job_ptr)
+extern bool state_declares_input(const job_record_t *job_ptr)
 {
 	return _names_input(job_ptr->comment) || _names_input(job_ptr->admin_comment);
 }
@@ -90,7 +90,7 @@ static uint32_t _job_flags(const job_record_t *job_ptr)
 	       _flag(job_ptr->req_switch, PHX_ASK_SWITCHES) |
 	       _flag(job_ptr->het_job_id, PHX_ASK_HET) |
 	       _flag(job_ptr->array_job_id, PHX_ASK_ARRAY) |
-	       _flag(_declares_input(job_ptr), PHX_ASK_INPUT) |
+	       _flag(state_declares_input(job_ptr), PHX_ASK_INPUT) |
 	       _flag(bits & SPREAD_JOB, PHX_ASK_SPREAD) |
 	       _flag(JOB_SIZES(d) != NULL, PHX_ASK_SIZES) |
 	       _flag(bits & GRES_ENFORCE_BIND, PHX_ASK_ENFORCE_BIND) |

@@ -47,6 +47,17 @@ static int _heavier(bitstr_t *ours, bitstr_t *stocks)
 	return more;
 }
 
+static uint64_t _heaviest(bitstr_t *nodes)
+{
+	uint64_t most = 0;
+
+	for (int i = 0; i < bit_size(nodes); i++) {
+		if (bit_test(nodes, i))
+			most = MAX(most, WEIGHT(node_record_table_ptr[i]));
+	}
+	return most;
+}
+
 static int _more(uint64_t ours, uint64_t stocks)
 {
 	return (ours > stocks) - (ours < stocks);
@@ -56,9 +67,11 @@ extern enum witness_result vector_compare(const struct vector *ours, const struc
 					  uint32_t trade)
 {
 	int parts[] = {
-		_more(ours->count, stocks->count),
+		trade & TRADE_NODES ? 0 : _more(ours->count, stocks->count),
 		_more(ours->not_ready, stocks->not_ready),
-		trade & TRADE_WEIGHTS ? 0 : _heavier(ours->nodes, stocks->nodes),
+		trade & TRADE_WEIGHTS ? 0 :
+		trade & TRADE_NODES ? _more(_heaviest(ours->nodes), _heaviest(stocks->nodes)) :
+		_heavier(ours->nodes, stocks->nodes),
 		trade & TRADE_LEAVES ? 0 : _more(ours->leaves, stocks->leaves),
 		_more(ours->cpus, stocks->cpus),
 	};

@@ -13,8 +13,9 @@ struct vector {
 	uint64_t cpus;      /* charged */
 };
 
-/* Parts that slurm.conf says may be worse. */
-enum vector_trade { TRADE_WEIGHTS = 1, TRADE_LEAVES = 2 };
+/* Parts that may be worse: slurm.conf says so of the first two. Who declares an input has his job
+ * near it, on more nodes than it needs where their number is left open. */
+enum vector_trade { TRADE_WEIGHTS = 1, TRADE_LEAVES = 2, TRADE_NODES = 4 };
 
 /* RET the vector of a start that stock has just made on these nodes, which it takes.
  * locks: WRITE node */
