@@ -108,6 +108,9 @@ def nodes_of(text):
 @case
 def explained_nodes(suite):
     """Every job is on the nodes that `phalanx explain` names, with the scores behind it"""
+    # What starts before the plugin is there, nobody saw.
+    suite.until(lambda: phalanx_json(suite.cluster, "status")["plugin"]["synced"],
+                "the plugin is connected")
     jobs = [suite.cluster.submit(*options, "-t5", wrap=f"exec sleep {seconds}")
             for _ in range(ROUNDS) for options, seconds in JOBS]
     records = suite.cluster.wait_jobs(jobs, timeout=150)
