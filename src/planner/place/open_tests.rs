@@ -445,6 +445,38 @@ proptest! {
     }
 }
 
+/// Goal: nodes near the input are no worse than stock's where they are as many and as light.
+#[test]
+fn preferred_nodes_as_good_as_stocks_are_taken() {
+    let mut placer = equal("n", 12, "");
+    let near: Vec<NodeIdx> = [4, 7, 8, 10].map(NodeIdx::new).into();
+    let set = CandidateSet { name: "near".into(), nodes: near.clone().into(), quota: None };
+    let preference = Preference {
+        key: JobKey::Job(7),
+        method: Method::DataJobs,
+        sets: vec![set],
+        worth: vec![Some(1.0), Some(0.1)],
+        required: false,
+        made_ms: 1,
+        note: Note::None,
+    };
+    let table = PreferenceTable::new(Arc::clone(placer.cluster().table()), vec![preference]);
+    let mut preferences = Preferences::default();
+    preferences.replace(Method::DataJobs, table);
+    let shape = Shape { memory: Memory::PerCpu(10), ..tasks(16) };
+    let question = Question { job_id: 7, shape: Cow::Borrowed(&shape), ..Question::default() };
+    let all = [0xfff];
+    let (placed, _) = crate::preference::decide(
+        &mut placer,
+        &mut preferences,
+        &question,
+        Candidates::new(&all),
+        Waits::OVER,
+    );
+    let placed = placed.unwrap();
+    assert!(placed.nodes.iter().all(|node| near.contains(node)), "{:?}", placed.nodes);
+}
+
 /// `-n` without `-N` says one node; what waits for nodes must count those that hold the tasks.
 #[test]
 fn tasks_need_as_many_nodes_as_hold_them() {
