@@ -355,10 +355,12 @@ bench-agents: deps-run build
 OVERLAY_DIR = $(PREFIX)/lib/$(TRIPLET)/phalanx/slurm
 install: build man
 	install -D -m 755 target/release/phalanxd $(DESTDIR)$(PREFIX)/sbin/phalanxd
+	install -m 755 target/release/phalanx-gate $(DESTDIR)$(PREFIX)/sbin/phalanx-gate
 	install -D -m 755 target/release/phalanx $(DESTDIR)$(PREFIX)/bin/phalanx
 	install -m 755 target/release/phalanx-share $(DESTDIR)$(PREFIX)/bin/phalanx-share
 	install -D -m 644 $(OVERLAY) $(DESTDIR)$(OVERLAY_DIR)/select_cons_tres.so
 	install -D -m 644 config/phalanxd.service $(DESTDIR)/lib/systemd/system/phalanxd.service
+	install -m 644 config/phalanx-gate.service $(DESTDIR)/lib/systemd/system/phalanx-gate.service
 	install -D -m 644 config/phalanx-agent.service \
 		$(DESTDIR)/lib/systemd/system/phalanx-agent.service
 	install -d $(DESTDIR)/etc/phalanx/collectors $(DESTDIR)$(PREFIX)/share/phalanx/collectors
@@ -388,9 +390,11 @@ install: build man
 	@echo "  PluginDir=$(OVERLAY_DIR):$(PREFIX)/lib/$(TRIPLET)/slurm-wlm"
 uninstall:
 	rm -f $(DESTDIR)$(PREFIX)/sbin/phalanxd $(DESTDIR)$(PREFIX)/bin/phalanx \
+		$(DESTDIR)$(PREFIX)/sbin/phalanx-gate \
 		$(DESTDIR)$(PREFIX)/bin/phalanx-share \
 		$(DESTDIR)$(OVERLAY_DIR)/select_cons_tres.so \
 		$(DESTDIR)/lib/systemd/system/phalanxd.service \
+		$(DESTDIR)/lib/systemd/system/phalanx-gate.service \
 		$(DESTDIR)/lib/systemd/system/phalanx-agent.service \
 		$(DESTDIR)$(PREFIX)/share/man/man1/phalanx*.1 \
 		$(DESTDIR)$(PREFIX)/share/phalanx/collectors/* \
@@ -399,6 +403,7 @@ uninstall:
 		$(DESTDIR)$(OVERLAY_DIR)/spank_phalanx.so $(DESTDIR)$(PREFIX)/lib/tmpfiles.d/phalanx.conf \
 		$(DESTDIR)$(PREFIX)/share/man/man5/phalanx.toml.5 \
 		$(DESTDIR)$(PREFIX)/share/man/man8/phalanxd.8 \
+		$(DESTDIR)$(PREFIX)/share/man/man8/phalanx-gate.8 \
 		$(DESTDIR)$(PREFIX)/share/bash-completion/completions/phalanx* \
 		$(DESTDIR)$(PREFIX)/share/zsh/vendor-completions/_phalanx* \
 		$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/phalanx*.fish

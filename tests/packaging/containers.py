@@ -35,7 +35,7 @@ class Images(Suite):
             os.makedirs(os.path.dirname(f"{self.context}/{name}"), exist_ok=True)
             shutil.copy(os.path.join(sites.TOP, name), f"{self.context}/{name}")
         os.mkdir(f"{self.context}/programs")
-        for name in ("phalanx", "phalanxd"):
+        for name in ("phalanx", "phalanxd", "phalanx-gate"):
             shutil.copy(os.path.join(args.programs, name), f"{self.context}/programs")
         tree = sites.source_tree(self.context, args.slurm)
         sites.archive(tree)

@@ -26,7 +26,8 @@ STOCK = "usr/lib64/slurm/select_cons_tres.so"
 PLUGIN_DIR = "PluginDir=/usr/lib64/phalanx/slurm:/usr/lib64/slurm"
 # Where EL expects what; @ is the version of Slurm.
 PACKAGES = {
-    "phalanx": ("/usr/sbin/phalanxd", "/usr/bin/phalanx", "/usr/bin/phalanx-share",
+    "phalanx": ("/usr/sbin/phalanxd", "/usr/sbin/phalanx-gate",
+                "/usr/bin/phalanx", "/usr/bin/phalanx-share",
                 "/etc/phalanx/phalanx.toml", "/usr/share/man/man1/phalanx-share.1",
                 "/usr/lib/systemd/system/phalanxd.service", "/etc/logrotate.d/phalanx",
                 "/usr/libexec/phalanx/overlay-check", "/usr/share/man/man1/phalanx.1",
