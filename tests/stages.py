@@ -34,7 +34,8 @@ FAULTS = ("daemon-stopped", "garbage-old", "ejected", "slurmctld-restarted")
 # Gangs by speeds that are imported: MODES.
 GANGS = ("gangs-start-whole", "leaf-cost", "admission-waits", "shipped-config")
 ORDER_LOST = ("slurmctld-lost", "switched-off")
-DATA_JOBS = ("lands-on-holders", "environment-is-set", "told-to-users", "shipped-config")
+DATA_JOBS = ("lands-on-holders", "environment-is-set", "told-to-users", "gate-dies",
+             "shipped-config")
 HOSTILE = ("submissions", "cannot-start")
 MODES = ("gang-seed", "gang-document", "bag-seed", "data-seed-late")
 # Those of the daemon and the overlay on the newer Slurm.

@@ -9,8 +9,9 @@ use crate::exit::{Exit, Failure};
 use crate::global::{Global, default_config};
 use phalanx_config::HdfsConfig;
 use phalanx_core::blocks::{DataNode, Located};
+use phalanx_core::hosts::{HostMap, HostNames};
 use phalanx_core::slurm_conf::{Form, Line, lines};
-use phalanx_hdfs::{Hdfs, HdfsError, HostMap, HostNames};
+use phalanx_hdfs::{Hdfs, HdfsError};
 
 /// HDFS and the names of its hosts.
 #[derive(Debug)]

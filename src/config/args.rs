@@ -7,6 +7,27 @@ use clap::Parser;
 
 use crate::DEFAULT_PATH;
 
+/// The end of the manual page phalanx-gate(8).
+const ABOUT_GATE: &str = "\
+It has no configuration: phalanxd says what to ask, by the section [hdfs] of
+phalanx.toml(5). It connects again whenever phalanxd was started anew.
+
+Signals:
+  TERM, INT  end; jobs that declare inputs in HDFS are placed as others meanwhile
+
+Files:
+  /run/phalanx/gate.sock  socket of phalanxd";
+
+/// Asks NameNodes for phalanxd, which itself speaks to no host but slurmctld's.
+#[derive(Debug, Parser)]
+#[command(name = "phalanx-gate", version)]
+#[command(after_long_help = ABOUT_GATE)]
+pub struct GateArgs {
+    /// Socket of phalanxd.
+    #[arg(long, value_name = "PATH", default_value = "/run/phalanx/gate.sock")]
+    pub socket: PathBuf,
+}
+
 /// The end of the manual page phalanxd(8).
 const ABOUT_DAEMON: &str = "\
 Signals:

@@ -17,6 +17,7 @@ mod compare;
 mod energy;
 mod error;
 pub mod keys;
+pub mod logging;
 mod planning;
 mod section;
 mod sections;

@@ -284,6 +284,12 @@ impl HdfsConfig {
     pub fn job_time(&self) -> Duration {
         Duration::from_millis(self.job_ms.into())
     }
+
+    /// Whether Hadoop's files are there; no input can be looked up otherwise.
+    pub fn has_files(&self) -> bool {
+        let names = ["core-site.xml", "hdfs-site.xml"];
+        self.conf_dirs.iter().any(|dir| names.iter().any(|name| dir.join(name).exists()))
+    }
 }
 
 section! {

@@ -10,6 +10,7 @@ pub mod blocks;
 pub mod comment;
 pub mod hash;
 pub mod hostlist;
+pub mod hosts;
 mod ids;
 pub mod layout;
 pub mod limits;

@@ -6,14 +6,13 @@
 //! a time limit, by Hadoop RPC, or by WebHDFS where the input says `webhdfs://` or `swebhdfs://`,
 //! where the file system wants Kerberos, or where RPC fails and the configuration names an HTTP
 //! address. Every request is paged.
-//! [`HostMap`] says which Slurm node a DataNode is. Limits: [`phalanx_core::limits`].
+//! Limits: [`phalanx_core::limits`].
 #![forbid(unsafe_code)]
 
 mod cache;
 mod conf;
 mod curl;
 mod glob;
-mod hosts;
 mod namenode;
 mod proto;
 mod resolve;
@@ -30,7 +29,6 @@ use std::time::{Duration, Instant};
 pub use cache::Cache;
 use conf::{NameNode, Site};
 use curl::{Curl, Identity};
-pub use hosts::{HostMap, HostNames};
 use uri::Scheme;
 
 use phalanx_config::HdfsConfig;
@@ -228,11 +226,6 @@ impl Hdfs {
         let mut hdfs = Self::new(&config.conf_dirs, &[], config.job_time())?;
         hdfs.curl.identity.ca_file.clone_from(&config.ca_file);
         Ok(hdfs)
-    }
-
-    /// Whether `[hdfs]` names any NameNode; no input can be looked up otherwise.
-    pub fn is_configured(config: &HdfsConfig) -> bool {
-        Site::read(&config.conf_dirs, &[]).is_ok_and(|site| !site.services.is_empty())
     }
 
     /// Sets the time for the next inputs, for a job with several that has spent a part of it, and

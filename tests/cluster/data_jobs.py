@@ -365,6 +365,46 @@ def namenode_dies(suite):
         namenode_lost(suite)
 
 
+@case
+def gate_dies(suite):
+    """A gate that is gone, hangs or lies costs the input: the job starts, and is told"""
+    cluster = suite.cluster
+    place = os.path.join(cluster.paths.run, "gate.sock")
+
+    def without(at, says):
+        job = cluster.submit("-t1", "-N1", f"--comment=hdfs-input=/data/one/{at}", wrap="sleep 2")
+        record = cluster.wait_jobs([job], timeout=60)[0]
+        waited = seconds(record, "StartTime") - seconds(record, "SubmitTime")
+        suite.expect(record["JobState"] == "COMPLETED" and waited <= LOST_WAIT_S + 3,
+                     f"{at}: {record['JobState']}, waited {waited} s")
+        note = phalanx_json(cluster, "explain", str(job))["input"] or {}
+        suite.expect(says in (note.get("error") or ""), f"{at}: explain says {note}")
+
+    with suite.settings("wait_ms = 60000", f"wait_ms = {LOST_WAIT_S}000"):
+        cluster.stop_gate(kill=True)
+        suite.until(lambda: phalanx_json(cluster, "status")["gate"] == 0, "no gate")
+        without("gone", "is the service phalanx-gate running?")
+        with contextlib.ExitStack() as open_until_then:
+            liar = open_until_then.enter_context(socket.socket(socket.AF_UNIX))
+            liar.connect(place)
+            suite.until(lambda: phalanx_json(cluster, "status")["gate"] == 1, "a gate")
+            liar.sendall(b"\xff\xff\xff\xff" * 1000)
+            suite.until(lambda: phalanx_json(cluster, "status")["gate"] == 0, "it is sent away")
+            if os.getuid() == 0:
+                stranger = subprocess.run(
+                    ["python3", "-c", "import socket, sys; s = socket.socket(socket.AF_UNIX); "
+                     f"s.connect('{place}'); s.settimeout(5); sys.exit(len(s.recv(1)))"],
+                    user="nobody", cwd="/", check=False)
+                suite.expect(stranger.returncode == 0, "nobody is not sent away")
+        cluster.start_gate()
+        suite.until(lambda: phalanx_json(cluster, "status")["gate"] == 3, "the gate")
+        cluster.process("phalanx-gate").signal(signal.SIGSTOP)
+        with suite.settings(PATIENT, "job_ms = 2000"):
+            without("hangs", "phalanx-gate: no answer in time")
+        cluster.process("phalanx-gate").signal(signal.SIGCONT)
+        without("back", "no such file")
+
+
 case(shipped_config)
 
 

@@ -36,6 +36,7 @@ TARGETS = (
     ("webhdfs", "phalanx-hdfs", ("--lib",), "tests::fuzz::answers_of_webhdfs"),
     ("locations", "phalanx-service", ("--lib",),
      "locations::tests::lists_are_damaged"),
+    ("gate", "phalanx-messages", ("--lib",), "gate::tests::answers_are_damaged"),
     ("hdfs_conf", "phalanx-hdfs", ("--lib",), "tests::fuzz::hadoop_configurations_and_uris"),
     ("recording", "phalanx-service", ("--test", "it"), "fuzz::recordings"),
     ("topology", "phalanx-core", ("--test", "fuzz"), "topologies"),

@@ -38,6 +38,7 @@ const SEE_ALSO: &[(&str, &str)] = &[
     ("report shadow", "phalanx-report(1) phalanx-plan(1) phalanx-simulate(1) phalanx.toml(5)"),
     ("share", "phalanx-data-splits(1) phalanx-collector-list(1) srun(1)"),
     ("phalanxd", "phalanx-doctor(1) phalanx.toml(5) slurm.conf(5)"),
+    ("phalanx-gate", "phalanxd(8) phalanx.toml(5)"),
 ];
 
 /// The page of a command, as troff; `words` name it below `phalanx`.

@@ -17,7 +17,7 @@ use std::path::Path;
 use clap::{Command, CommandFactory};
 use clap_complete::Shell;
 
-use phalanx_config::args::Args as DaemonArgs;
+use phalanx_config::args::{Args as DaemonArgs, GateArgs};
 
 /// Writes everything below a directory, which is made if missing: man/, bash/, zsh/, fish/.
 ///
@@ -33,8 +33,11 @@ pub fn run(directory: &Path) -> Result<()> {
     pages(&command, &[], &man.join("man1"))?;
     let share = phalanx_share::command();
     fs::write(man.join("man1/phalanx-share.1"), man::page(&share, "1", "share"))?;
-    let daemon = DaemonArgs::command();
-    fs::write(man.join("man8/phalanxd.8"), man::page(&daemon, "8", "phalanxd"))?;
+    for (command, name) in
+        [(DaemonArgs::command(), "phalanxd"), (GateArgs::command(), "phalanx-gate")]
+    {
+        fs::write(man.join(format!("man8/{name}.8")), man::page(&command, "8", name))?;
+    }
     fs::write(man.join("man5/phalanx.toml.5"), toml_page::page())?;
     scripts(phalanx_cli::command(), directory, shells::with_names)?;
     scripts(share, directory, |_, script| script.to_owned())

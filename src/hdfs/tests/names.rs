@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Tests of URIs, patterns, Hadoop's configuration files and host names.
+//! Tests of URIs, patterns, Hadoop's configuration files.
 
 use std::path::{Path, PathBuf};
 
@@ -8,9 +8,8 @@ use proptest::prelude::*;
 use super::super::conf::Site;
 use super::super::glob;
 use super::super::uri::{Scheme, parse as parse_uri};
-use super::super::{Hdfs, HdfsError, HostMap, HostNames};
+use super::super::{Hdfs, HdfsError};
 use phalanx_config::HdfsConfig;
-use phalanx_core::blocks::DataNode;
 
 #[test]
 fn uris() {
@@ -215,40 +214,4 @@ fn nothing_configured_is_told() {
     let mut hdfs = Hdfs::new(&[gone], &[], HdfsConfig::default().job_time()).unwrap();
     let error = hdfs.locate("/x", false, "u", "c").unwrap_err().to_string();
     assert_eq!(error, "hdfs.conf_dirs: no NameNode is configured in /nonexistent/conf");
-}
-
-fn node(name: &str, hostname: &str, address: &str) -> HostNames {
-    let [name, hostname, address] = [name, hostname, address].map(str::to_owned);
-    HostNames { name, hostname, address }
-}
-
-fn datanode(host: &str, ip: &str) -> DataNode {
-    DataNode { host: host.to_owned(), ip: ip.to_owned(), port: 1, rack: String::new() }
-}
-
-/// The order of `hdfs.md` section 2f: exact names, short names, addresses.
-#[test]
-fn hosts_map_in_order() {
-    let nodes = [
-        node("n0", "host0.site", "10.0.0.1"),
-        node("n1", "host1.site", "10.0.0.2"),
-        node("dn7", "", ""),
-        node("twin1", "twin.a", "10.0.0.9"),
-        node("twin2", "twin.b", "10.0.0.9"),
-    ];
-    let map = HostMap::new(&nodes);
-    for (host, ip, expected) in [
-        ("DN7.corp", "10.0.0.2", Some(2)), // the short name goes before the address
-        ("N1", "", Some(1)),
-        ("host0.site", "10.0.0.2", Some(0)),
-        ("host1", "", Some(1)),
-        ("dn7.other", "", Some(2)),
-        ("unknown", "10.0.0.1", Some(0)),
-        ("twin", "", None), // two nodes have it
-        ("unknown", "10.0.0.9", None),
-        ("unknown", "10.0.0.3", None),
-        ("", "", None),
-    ] {
-        assert_eq!(map.node(&datanode(host, ip)), expected, "{host} {ip}");
-    }
 }

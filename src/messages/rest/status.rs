@@ -60,6 +60,9 @@ pub struct Status {
     /// Recording of decisions.
     #[serde(default)]
     pub recording: RecordingStatus,
+    /// Connections of the program phalanx-gate, where HDFS is configured.
+    #[serde(default)]
+    pub gate: Option<u64>,
 }
 
 /// Datasets of the site's list; counts are since the daemon started.

@@ -11,6 +11,7 @@
 //! | `forecast` | when the waiting jobs start | `threads/forecast.rs` |
 //! | `gangs` | breeds plans of gangs on between rounds | `methods/gangs.rs` |
 //! | `lookups` | finds out where inputs of data jobs lie | `threads/lookups.rs` |
+//! | `gate` | lets the program `phalanx-gate` in | `threads/gate.rs` |
 //! | `datasets` | which datasets nodes report, and the site's list | `threads/datasets.rs` |
 //! | `comments` | writes comments of jobs, by `scontrol` | `threads/comments.rs` |
 //! | `history` | link events to decision memory and records | `threads/history.rs` |
@@ -31,7 +32,6 @@
 mod answers;
 mod comparison;
 mod decision_views;
-mod logging;
 mod measured_values;
 mod methods;
 mod node_speeds;
@@ -65,7 +65,7 @@ use crate::daemon::threads::history::HistoryWriter;
 use crate::daemon::threads::learn::Learner;
 use crate::daemon::threads::order::Order;
 use crate::daemon::threads::poll::Poll;
-use crate::daemon::threads::{collect, comments, datasets, energy, forecast, lookups, plan};
+use crate::daemon::threads::{collect, comments, datasets, energy, forecast, gate, lookups, plan};
 use crate::daemon::watchdog::Watchdog;
 use crate::history::{HistorySender, HistoryThread, Limits, ThreadOptions};
 use crate::link::{Responder, Server as LinkServer, ServerConfig};
@@ -73,7 +73,7 @@ use crate::recordings::RecordingWriter;
 use crate::source::slurm::Source;
 use crate::sync::Newest;
 use phalanx_client::agent;
-use phalanx_config::{Config, PublicRead};
+use phalanx_config::{Config, PublicRead, logging};
 use phalanx_core::limits::NOTES_QUEUE_MAX;
 use phalanx_ffi::clock::now_ms;
 use phalanx_mirror::LinkEvent;
@@ -220,6 +220,7 @@ impl Daemon {
             recording.run(&|| all.cluster.snapshot(), stop);
         })?;
         self.spawn("lookups", Background, move |all, stop| lookups::run(all, &to_lookups, stop))?;
+        self.spawn("gate", Background, |all, stop| gate::run(all, stop))?;
         self.spawn("datasets", Background, move |all, stop| datasets::run(all, &replan, stop))?;
         self.spawn("comments", Background, |all, stop| comments::run(all, stop))?;
         self.spawn("poll", Background, move |all, stop| {

@@ -12,14 +12,13 @@ use crate::daemon::state_file;
 use crate::recordings::Options;
 use phalanx_config::{Config, DataMode, Draw};
 use phalanx_ffi::clock::now_s;
-use phalanx_hdfs::Hdfs;
 use phalanx_mirror::Settings;
 
 /// Returns the link's settings. Where no source of locations is configured no input is known, so no
 /// job waits for one, whatever its user declares.
 pub(super) fn settings_of_link(config: &Config, generation: u64) -> Settings {
     let mut config = config.clone();
-    if !config.data_jobs.finds_datasets() && !Hdfs::is_configured(&config.hdfs) {
+    if !config.data_jobs.finds_datasets() && !config.hdfs.has_files() {
         config.data_jobs.mode = DataMode::Off;
     }
     let kept = config.history.path.with_file_name("compare.json");

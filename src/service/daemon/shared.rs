@@ -8,7 +8,6 @@ use std::time::Instant;
 
 use crate::api::Counters;
 use crate::collect::{DataService, Now};
-use crate::daemon::logging;
 use crate::daemon::methods::gangs::Breeding;
 use crate::daemon::settings::settings_of_link;
 use crate::daemon::state::cluster::Cluster;
@@ -25,7 +24,7 @@ use crate::daemon::watchdog::Heartbeats;
 use crate::history::{HistoryReader, HistorySender, Limits};
 use crate::link::Responder;
 use crate::recordings;
-use phalanx_config::Config;
+use phalanx_config::{Config, logging};
 use phalanx_core::snapshot::Snapshot;
 use phalanx_messages::rest::ReloadReport;
 use phalanx_planner::usage::NodeUsage;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Locations of the bytes of a job's input: one trait, and its sources.
 //!
-//! - [`HdfsLocations`]: what `hdfs-input=` names, by the NameNodes of `[hdfs]`
+//! - [`Hdfs`]: what `hdfs-input=` names, by the NameNodes of `[hdfs]`, which the gate asks
 //! - [`Datasets`]: what `data-input=` names, by the file `data_jobs.locations`
 
 mod datasets;
-mod hdfs;
+mod gate;
 mod list;
 #[cfg(test)]
 mod tests;
@@ -14,12 +14,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use datasets::{Dataset, Datasets, UNCONFIGURED};
-pub use hdfs::HdfsLocations;
+pub use gate::{Gate, Hdfs};
 #[cfg(test)]
 pub use list::List;
 pub use list::ListFile;
 
 use phalanx_core::blocks::Located;
+use phalanx_core::limits::DATA_INPUT_BYTES_MAX;
+
+/// Bytes of the blocks of one job's input.
+pub const INPUT_BYTES_MAX: usize = if cfg!(test) { 1 << 16 } else { DATA_INPUT_BYTES_MAX };
 
 /// A question to a source: which input, for which user and job.
 #[derive(Debug, Clone, Copy)]

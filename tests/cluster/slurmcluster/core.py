@@ -94,7 +94,8 @@ class Cluster(jobs.JobsMixin):
             return
         if not quick and self.alive("slurmctld"):
             self._cancel_all()
-        for prefix in ("agent:", "phalanxd", "slurmd:", "slurmctld", "slurmdbd", "mariadbd"):
+        for prefix in ("agent:", "phalanx-gate", "phalanxd", "slurmd:", "slurmctld", "slurmdbd",
+                       "mariadbd"):
             mine = [p for p in self.processes if p.role.startswith(prefix)]
             procs.stop(mine, grace_s=10.0 if prefix == "mariadbd" else 3.0)
         left = procs.sweep(self.id, self.paths.slurm_conf)
@@ -250,6 +251,18 @@ class Cluster(jobs.JobsMixin):
                                "or set PHALANX_BIN_DIR")
         self.spawn("phalanxd", [*before, program, "--config", self.paths.phalanx_toml])
         self._wait_for(self.phalanxd_answers, timeout, "phalanxd", "accept on its control socket")
+        if not self.alive("phalanx-gate"):
+            self.start_gate()
+
+    def start_gate(self):
+        """Starts phalanx-gate, which phalanxd has beside it in packages."""
+        gate = os.path.join(self.paths.bin_dir, "phalanx-gate")
+        place = os.path.join(self.paths.run, "gate.sock")
+        self.spawn("phalanx-gate", [gate, "--socket", place])
+
+    def stop_gate(self, kill=False):
+        """Ends phalanx-gate in order, or with SIGKILL."""
+        self._stop("phalanx-gate", kill, 10.0)
 
     def start_agent(self, name, *arguments):
         """Starts `phalanx collector agent` for one node; it runs as a node's agent would."""

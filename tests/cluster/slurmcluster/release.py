@@ -24,7 +24,7 @@ ROOT_VARIABLE = "PHALANX_TEST_SLURM_ROOT"   # the same for a prefix; it comes fi
 TREE_COMMAND = os.path.join(repository(), "tests", "cluster", "slurm-tree")
 TREE_TIMEOUT_S = 600
 ROOT_PLUGINS = ("lib/slurm", "lib64/slurm", "lib/*/slurm", "lib/*/slurm-wlm")
-OURS = ("phalanx", "phalanxd", "phalanx-share")
+OURS = ("phalanx", "phalanxd", "phalanx-gate", "phalanx-share")
 THEIRS = ("sacct sacctmgr salloc sattach sbatch sbcast scancel scontrol scrontab sdiag sinfo sprio "
           "squeue sreport srun sshare sstat strigger slurmctld slurmd slurmdbd slurmstepd").split()
 

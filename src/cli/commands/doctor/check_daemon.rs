@@ -256,6 +256,12 @@ fn said(status: &Status) -> Vec<Finding> {
             .fix("scontrol ping, as the daemon's user")
             .to(&mut out);
     }
+    if status.gate == Some(0) {
+        Finding::warning("gate", "phalanx-gate is not connected to phalanxd")
+            .why("jobs that declare inputs in HDFS are placed as others")
+            .fix("systemctl enable --now phalanx-gate    # else: service phalanx-gate start")
+            .to(&mut out);
+    }
     if let Some(error) = &status.config.last_error {
         Finding::warning("daemon-config", format!("the last reload was refused: {error}"))
             .why("the configuration before it stays in force")

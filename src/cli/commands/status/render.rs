@@ -86,6 +86,9 @@ fn daemon(out: &mut String, status: &Status) {
     if status.datasets.enabled {
         list.push(("Datasets", datasets(&status.datasets)));
     }
+    if let Some(connections) = status.gate {
+        list.push(("Gate", format!("phalanx-gate has {}", many(connections, "connection"))));
+    }
     let errors: [(&str, &Option<String>); 6] = [
         ("configuration", &status.config.last_error),
         ("Slurm", &status.slurm.last_error),

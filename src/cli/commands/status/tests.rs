@@ -29,6 +29,7 @@ fn ejected_says_why_and_what_to_do() {
 fn status_report() -> Status {
     Status {
         recording: Default::default(),
+        gate: Some(3),
         control: Default::default(),
         collect: Default::default(),
         datasets: datasets_status(),

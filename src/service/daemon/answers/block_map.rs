@@ -14,7 +14,6 @@ use phalanx_config::Config;
 use phalanx_core::number::as_f64;
 use phalanx_core::snapshot::{JobState, Snapshot};
 use phalanx_core::{NodeIdx, hostlist};
-use phalanx_hdfs::Hdfs;
 use phalanx_methods::data_jobs::bisect::rigid::Rule;
 use phalanx_methods::data_jobs::blockmap::{
     Assignment, BlockMap, Declaration, Locality, MapNode, NodeTasks, Pace, Range, Split, SplitBy,
@@ -211,7 +210,7 @@ impl Shared {
         let config = self.config();
         let error = if !named.datasets.is_empty() && !config.data_jobs.finds_datasets() {
             UNCONFIGURED
-        } else if !named.uris.is_empty() && !Hdfs::is_configured(&config.hdfs) {
+        } else if !named.uris.is_empty() && !config.hdfs.has_files() {
             "hdfs.conf_dirs: no NameNode is configured"
         } else {
             "not looked up"

@@ -47,7 +47,12 @@ impl Shared {
             collect: self.collect_status(),
             datasets: self.inputs.dataset_counts(),
             recording: self.recording.status(),
+            gate: self.gate_connections(),
         }
+    }
+
+    fn gate_connections(&self) -> Option<u64> {
+        self.config().hdfs.has_files().then(|| self.inputs.gate.connections() as u64)
     }
 
     fn collect_status(&self) -> CollectStatus {

@@ -18,7 +18,7 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 use super::kept_maps::KeptMaps;
 use super::lookup_marks::LookupMarks;
 use super::lookup_queue::LookupQueue;
-use crate::locations::{Dataset, Datasets};
+use crate::locations::{Dataset, Datasets, Gate};
 use phalanx_core::blocks::Located;
 use phalanx_core::hostlist;
 use phalanx_core::limits::{DATA_INPUTS_BYTES_MAX, DATA_INPUTS_MAX, DATA_MAPS_MAX, SPLITS_MAX};
@@ -149,6 +149,7 @@ pub struct DataInputs {
     kept: KeptMaps,
     marks: LookupMarks,
     comments: (Sender<CommentUpdate>, Receiver<CommentUpdate>),
+    pub gate: Gate,
     /// Datasets and their counts; the lock is taken before the state's, never within it.
     datasets: RwLock<(Arc<Datasets>, DatasetsStatus)>,
 }
@@ -161,6 +162,7 @@ impl Default for DataInputs {
             kept: KeptMaps::default(),
             marks: LookupMarks::default(),
             comments: bounded(1024),
+            gate: Gate::default(),
             datasets: RwLock::new((Arc::new(unknown), DatasetsStatus::default())),
         }
     }

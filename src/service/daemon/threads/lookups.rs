@@ -10,21 +10,19 @@ use log::{info, warn};
 
 use crate::daemon::shared::Shared;
 use crate::daemon::state::inputs::{Input, InputKey};
-use crate::locations::{Datasets, HdfsLocations, Locations, Question};
+use crate::locations::{Datasets, Gate, Hdfs, INPUT_BYTES_MAX, Locations, Question};
 use crate::sync::{Newest, TICK};
-use phalanx_config::{Config, HdfsConfig};
+use phalanx_config::HdfsConfig;
 use phalanx_core::blocks::Located;
 use phalanx_core::hostlist;
-use phalanx_core::limits::{DATA_INPUT_BYTES_MAX, DATA_LOOKUP_THREADS};
+use phalanx_core::hosts::{HostMap, HostNames};
+use phalanx_core::limits::DATA_LOOKUP_THREADS;
 use phalanx_core::snapshot::Snapshot;
-use phalanx_hdfs::{HdfsError, HostMap, HostNames};
 use phalanx_methods::data_jobs::blockmap;
 use phalanx_planner::preference::DataNote;
 
 /// Most hosts without a node that are named.
 const UNMAPPED_MAX: usize = 20;
-/// Bytes of the blocks of one job's input.
-const INPUT_BYTES_MAX: usize = if cfg!(test) { 1 << 16 } else { DATA_INPUT_BYTES_MAX };
 
 /// Looks inputs up until `stop`, on several threads; each is followed by a new plan.
 pub fn run(all: &Shared, to_plan: &Newest<Arc<Snapshot>>, stop: &AtomicBool) {
@@ -42,7 +40,6 @@ pub fn run(all: &Shared, to_plan: &Newest<Arc<Snapshot>>, stop: &AtomicBool) {
 
 fn look_up(all: &Shared, to_plan: &Newest<Arc<Snapshot>>, stop: &AtomicBool) {
     let Shared { configuration, cluster, inputs, .. } = all;
-    let mut client = Client::default();
     while !stop.load(Ordering::Relaxed) {
         let Some((key, job_id)) = inputs.next() else {
             std::thread::sleep(TICK);
@@ -51,8 +48,8 @@ fn look_up(all: &Shared, to_plan: &Newest<Arc<Snapshot>>, stop: &AtomicBool) {
         let started = Instant::now();
         let (config, snapshot) = (configuration.get(), cluster.snapshot());
         let patience = patience(all, snapshot.as_deref(), job_id, config.data_jobs.wait_ms);
-        let question = Asked { key: &key, job_id, datasets: inputs.datasets(), patience };
-        let mut input = client.input(&config, snapshot.as_deref(), &question);
+        let asked = Asked { key: &key, job_id, datasets: inputs.datasets(), patience };
+        let mut input = asked.input(&inputs.gate, &config.hdfs, snapshot.as_deref());
         let took = started.elapsed();
         let limit = config.hdfs.job_time();
         input.slow = input.note.error.is_some() && took >= limit / 10 * 9;
@@ -102,23 +99,17 @@ struct Asked<'a> {
     patience: Duration,
 }
 
-/// The file systems under the configuration in force.
-#[derive(Default)]
-struct Client {
-    hdfs: Option<HdfsLocations>,
-}
-
-impl Client {
-    fn input(&mut self, config: &Config, snapshot: Option<&Snapshot>, asked: &Asked<'_>) -> Input {
-        let declaration = &asked.key.declaration;
+impl Asked<'_> {
+    fn input(&self, gate: &Gate, config: &HdfsConfig, snapshot: Option<&Snapshot>) -> Input {
+        let declaration = &self.key.declaration;
         let note = DataNote { input: declaration.names(), ..DataNote::default() };
-        let known = declaration.datasets.iter().map(|name| asked.datasets.dataset(name));
+        let known = declaration.datasets.iter().map(|name| self.datasets.dataset(name));
         let known = known.collect();
         let refused = |error: String| {
             let note = DataNote { error: Some(error), ..note.clone() };
             Input { note, known: Vec::clone(&known), ..Input::default() }
         };
-        let located = match self.located(&config.hdfs, asked) {
+        let located = match self.located(gate, config) {
             Ok(located) => located,
             Err(error) => return refused(error),
         };
@@ -152,18 +143,11 @@ impl Client {
     }
 
     /// Returns the locations of all that a declaration names, together. One name is not copied.
-    fn located(&mut self, config: &HdfsConfig, asked: &Asked<'_>) -> Result<Arc<Located>, String> {
-        let (key, mut datasets) = (asked.key, Arc::clone(&asked.datasets));
-        let mut all = Found::default();
-        if !key.declaration.uris.is_empty() {
-            if !self.hdfs.as_ref().is_some_and(|hdfs| hdfs.is_of(config)) {
-                self.hdfs = Some(HdfsLocations::new(config)?);
-            }
-            let Some(hdfs) = &mut self.hdfs else { return Err("no file system".to_owned()) };
-            let limit = Duration::from_millis(config.job_ms.into());
-            find(&mut all, hdfs, &key.declaration.uris, asked, limit)?;
-        }
-        find(&mut all, &mut datasets, &key.declaration.datasets, asked, Duration::MAX)?;
+    fn located(&self, gate: &Gate, config: &HdfsConfig) -> Result<Arc<Located>, String> {
+        let (mut all, named) = (Found::default(), &self.key.declaration);
+        let (mut hdfs, mut datasets) = (Hdfs { gate, config }, Arc::clone(&self.datasets));
+        find(&mut all, &mut hdfs, &named.uris, self, config.job_time())?;
+        find(&mut all, &mut datasets, &named.datasets, self, Duration::MAX)?;
         Ok(all.joined())
     }
 }
@@ -197,7 +181,7 @@ fn find(
     for input in named {
         let left = limit.saturating_sub(started.elapsed());
         if left.is_zero() {
-            return Err(HdfsError::Late("hdfs.job_ms").to_string());
+            return Err("no answer in time (hdfs.job_ms)".to_owned());
         }
         let found = source.locate(&Question {
             input,
@@ -251,7 +235,7 @@ mod tests {
                 datasets: Arc::clone(&datasets),
                 patience: Duration::MAX,
             };
-            Client::default().located(&HdfsConfig::default(), &asked)
+            asked.located(&Gate::default(), &HdfsConfig::default())
         };
         assert_eq!(ask("d0").unwrap().blocks(), 300);
         assert_eq!(ask("d0,d1").unwrap().blocks(), 600);

@@ -7,6 +7,7 @@ pub mod comments;
 pub mod datasets;
 pub mod energy;
 pub mod forecast;
+pub mod gate;
 pub mod history;
 pub mod learn;
 pub mod lookups;

@@ -6,10 +6,10 @@ use std::io::Write;
 use env_logger::{Builder, Target};
 use log::{Level, Record};
 
-use phalanx_config::LogConfig;
+use crate::LogConfig;
 
 /// Starts logging. Later calls of [`set_level`] change the level only.
-pub(super) fn start(config: &LogConfig) {
+pub fn start(config: &LogConfig) {
     let journal = std::env::var_os("JOURNAL_STREAM").is_some();
     let mut builder = Builder::new();
     builder.target(Target::Stderr).filter_level(log::LevelFilter::Trace);
@@ -20,7 +20,7 @@ pub(super) fn start(config: &LogConfig) {
 }
 
 /// Puts the configured level in force.
-pub(super) fn set_level(config: &LogConfig) {
+pub fn set_level(config: &LogConfig) {
     log::set_max_level(config.level.into());
 }
 
