@@ -89,7 +89,10 @@ impl Collect {
     pub fn new(settings: Settings, now: Now) -> Collect {
         let mut database = CollectorStore::default();
         let path = settings.path.as_deref();
-        let held = path.and_then(|path| database.open(path, settings.max_mb, now));
+        let held = path.and_then(|path| {
+            crate::sqlite::was_emptied(path);
+            database.open(path, settings.max_mb, now)
+        });
         let held = held.unwrap_or_default();
         let mut registry = Registry::default();
         registry.set_time(now.local());

@@ -144,6 +144,7 @@ impl Writer {
 
     fn run(mut self, records: &Receiver<Record>) {
         let mut batch: Vec<Record> = Vec::with_capacity(HISTORY_BATCH_MAX);
+        crate::sqlite::was_emptied(&self.options.path);
         self.open_if_due();
         loop {
             let wait = self.upkeep_at.saturating_duration_since(Instant::now());

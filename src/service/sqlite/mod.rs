@@ -133,6 +133,19 @@ pub fn read<T>(
 ///
 /// A file that exists is not touched: closing a descriptor of it would drop the locks that other
 /// connections of this process hold on it.
+/// Whether a file that its owner begins with is there without a byte, which is a loss and is said:
+/// a new file has tables before anybody writes.
+pub fn was_emptied(path: &Path) -> bool {
+    let bytes = |path: &Path| fs::metadata(path).map(|of| of.len()).ok();
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    let emptied = bytes(path) == Some(0) && bytes(log.as_ref()).is_none_or(|bytes| bytes == 0);
+    if emptied {
+        log::warn!("database {}: the file is empty: what it held is lost", path.display());
+    }
+    emptied
+}
+
 fn create_private(path: &Path) -> Result<(), Error> {
     let made = OpenOptions::new().write(true).create_new(true).mode(0o640).open(path);
     match made {

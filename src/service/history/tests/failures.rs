@@ -131,6 +131,21 @@ fn corrupt_files(path: &Path) -> Vec<PathBuf> {
     found
 }
 
+/// Goal: a file that lost all is told from one that is new, also after `kill -9`.
+#[test]
+fn an_emptied_file_is_told_from_a_new_one() {
+    use crate::sqlite::was_emptied;
+    let (_dir, path) = temp();
+    assert!(!was_emptied(&path));
+    let database = History::open(&path, LIMITS).unwrap();
+    assert!(!was_emptied(&path), "it is made and nothing was written");
+    std::mem::forget(database);
+    assert!(!was_emptied(&path));
+    fs::write(path.with_file_name("history.sqlite-wal"), b"").unwrap();
+    fs::write(&path, b"").unwrap();
+    assert!(was_emptied(&path));
+}
+
 #[test]
 fn thread_moves_damaged_files_aside() {
     let (_dir, path) = temp();
