@@ -3,16 +3,12 @@
 
 #include "dump.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
 #include <pthread.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
+#include "statefile.h"
 #include "stats.h"
 
 #define ASKS_KEPT 256u
@@ -25,23 +21,11 @@ struct kept {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct kept kept[ASKS_KEPT]; /* a ring, under the lock */
 static uint64_t count;              /* of all, under the lock */
-static char place[PATH_MAX];        /* under the lock */
 
 extern void dump_note(const struct phx_outcome *out)
 {
 	pthread_mutex_lock(&lock);
 	kept[count++ % ASKS_KEPT] = (struct kept) { *out, time(NULL) };
-	pthread_mutex_unlock(&lock);
-}
-
-extern void dump_place(const char *dir)
-{
-	size_t room = sizeof(place) - sizeof("/" DUMP_FILE ".new");
-
-	pthread_mutex_lock(&lock);
-	place[0] = '\0';
-	if (dir && strlen(dir) < room)
-		strcpy(place, dir);
 	pthread_mutex_unlock(&lock);
 }
 
@@ -114,49 +98,14 @@ static void _asks(FILE *f)
 	}
 }
 
-static int _write(const char *path, const char *head)
+static void _dump(FILE *f, const void *head)
 {
-	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-	FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
-	int err = 0;
-
-	if (!f) {
-		err = errno;
-		if (fd >= 0)
-			(void) close(fd);
-		return err;
-	}
-	fprintf(f, "%s\n", head);
+	fprintf(f, "%s\n", (const char *) head);
 	_counters(f);
 	_asks(f);
-	if (ferror(f))
-		err = EIO;
-	if (fclose(f) && !err)
-		err = errno;
-	return err;
 }
 
 extern int dump_write(const char *head, char *path)
 {
-	char fresh[PATH_MAX + sizeof("/" DUMP_FILE ".new")];
-	char dir[PATH_MAX];
-	int err;
-
-	path[0] = '\0';
-	pthread_mutex_lock(&lock);
-	strcpy(dir, place);
-	pthread_mutex_unlock(&lock);
-	if (!*dir)
-		return ENOENT;
-	/* dump_place() left room for the names */
-	(void) snprintf(fresh, sizeof(fresh), "%s/" DUMP_FILE ".new", dir);
-	(void) snprintf(path, PATH_MAX, "%.*s/" DUMP_FILE,
-			PATH_MAX - (int) sizeof("/" DUMP_FILE), dir);
-	(void) unlink(fresh);
-	err = _write(fresh, head);
-	if (!err && rename(fresh, path))
-		err = errno;
-	if (err)
-		(void) unlink(fresh);
-	return err;
+	return statefile_write(DUMP_FILE, _dump, head, path);
 }

@@ -11,10 +11,6 @@
 /* Remember the outcome of an ask. */
 extern void dump_note(const struct phx_outcome *out);
 
-/* Set the directory of the file; NULL or a long one: none is written.
- * Called while slurmctld's configuration is held. */
-extern void dump_place(const char *dir);
-
 /* Write the file anew.
  * IN head - a line of why
  * OUT path - of the file; room for PATH_MAX

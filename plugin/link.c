@@ -24,6 +24,7 @@
 #include "stats.h"
 #include "thread.h"
 #include "topology.h"
+#include "witness.h"
 
 #define DEFAULT_SOCKET "/run/phalanx/plugin.sock"
 #define BACKOFF_MIN_MS 100u
@@ -31,6 +32,7 @@
 #define WELCOME_MS 1000u      /* longest wait for WELCOME */
 #define TICK_MS 100u          /* reads what nobody asked for */
 #define STATS_MS 1000u
+#define SAVE_MS 60000u
 #define TABLE_MS 2000u        /* between comparisons of the node table */
 #define SEND_STALL_MS 5000u   /* a sync that makes no progress */
 #define IDLE_MS 1000u
@@ -392,7 +394,7 @@ static void _check_table(void)
 /* Serve the connection from WELCOME until it is lost. */
 static void _serve(void)
 {
-	uint64_t stats_at = 0, table_at = _now_ms() + TABLE_MS, now;
+	uint64_t stats_at = 0, save_at = 0, table_at = _now_ms() + TABLE_MS, now;
 
 	while (_running()) {
 		if (slurmctld_config.shutdown_time) {
@@ -421,6 +423,10 @@ static void _serve(void)
 			_send_stats();
 			stats_at = now + STATS_MS;
 		}
+		if (now >= save_at) {
+			witness_save(now_ns());
+			save_at = now + SAVE_MS;
+		}
 		if (link_state() == LINK_READY && now >= table_at) {
 			_check_table();
 			table_at = _now_ms() + TABLE_MS;
@@ -444,6 +450,7 @@ static void _disconnect(bool welcomed)
 	pthread_mutex_unlock(&io.lock);
 	inbox_forget();
 	pthread_mutex_unlock(&io.rx_lock);
+	witness_save(now_ns());
 	if (!welcomed && !told_unwelcome)
 		info("phalanx: phalanxd does not take this overlay: %s; see `phalanx doctor`", why);
 	told_unwelcome = !welcomed;
@@ -540,7 +547,6 @@ extern void link_state_whole(void)
 	struct phx_hello h = { .hdr = PHX_HDR_OF(PHX_HELLO, sizeof(h)) };
 
 	topology_stale();
-	dump_place(slurm_conf.state_save_location);
 	state_hello(&h, loaded);
 	atomic_store(&ours, true);
 	atomic_store(&slurm_uid, slurm_conf.slurm_user_id);

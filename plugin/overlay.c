@@ -17,12 +17,15 @@
 
 #include "conf.h"
 #include "ends.h"
+#include "fnv.h"
 #include "layout.h"
 #include "link.h"
 #include "order.h"
 #include "overlay.h"
 #include "state.h"
+#include "statefile.h"
 #include "stats.h"
+#include "witness.h"
 
 #define STOCK_FILE "select_cons_tres.so"
 
@@ -72,6 +75,7 @@ _Static_assert(STOCK_COUNT + 1 == OPERATIONS, "slots.h must list the operations 
 
 static void *stock_handle;
 static void (*stock_fini)(void); /* what it returns, where it does, is lost */
+static char stock_path[PATH_MAX];
 static bool active; /* set once, under slurmctld's locks */
 
 extern bool overlay_active(void)
@@ -199,7 +203,6 @@ fail:
  * next directory itself. */
 extern int init(void)
 {
-	char path[PATH_MAX];
 	const char *wrong;
 	Dl_info self;
 
@@ -216,13 +219,13 @@ extern int init(void)
 		error("phalanx: own file not known, overlay not used");
 		return SLURM_ERROR;
 	}
-	if (!_find_stock(self.dli_fname, path)) {
+	if (!_find_stock(self.dli_fname, stock_path)) {
 		error("phalanx: no " STOCK_FILE " after %s in PluginDir=%s, "
 		      "overlay not used", self.dli_fname,
 		      slurm_conf.plugindir ? slurm_conf.plugindir : "");
 		return SLURM_ERROR;
 	}
-	return _open_stock(path);
+	return _open_stock(stock_path);
 }
 
 extern int fini(void)
@@ -258,6 +261,37 @@ FORWARDED_OPERATIONS(FORWARD)
 /* Errno after each operation below is what stock left: slurmctld reads it where nothing has set it
  * (24.11: a job's partition is changed, without accounting). */
 
+static uint64_t _hash_file(uint64_t hash, const char *path)
+{
+	char bytes[BUFSIZ];
+	FILE *f = fopen(path, "re");
+	size_t len;
+
+	while (f && (len = fread(bytes, 1, sizeof(bytes), f)))
+		hash = fnv_bytes(hash, bytes, len);
+	if (f)
+		(void) fclose(f);
+	return hash;
+}
+
+/* RET a hash of what chooses nodes here beside the daemon: slurmctld, stock's plugin and this one,
+ * and how they are configured */
+static uint64_t _build(const char *self)
+{
+	static uint64_t files;
+	const char *topology = slurm_conf.topology_plugin ?: "";
+	uint64_t hash;
+
+	if (!files) {
+		files = _hash_file(FNV_OFFSET, "/proc/self/exe");
+		files = _hash_file(files, stock_path);
+		files = _hash_file(files, self);
+	}
+	hash = fnv_bytes(files, topology, strlen(topology));
+	return fnv_bytes(hash, &slurm_conf.select_type_param,
+			 sizeof(slurm_conf.select_type_param));
+}
+
 /* Start the overlay's work in the active slurmctld, which alone builds a node table. */
 static void _node_table_is_built(void)
 {
@@ -275,6 +309,9 @@ static void _node_table_is_built(void)
 	}
 	if (active) {
 		conf_read();
+		statefile_place(slurm_conf.state_save_location);
+		if (dladdr(&stock_ops, &self))
+			witness_load(_build(self.dli_fname), now_ns());
 		order_void();
 		link_state_void();
 	}

@@ -3,11 +3,17 @@
 
 #include "witness.h"
 
+#include <limits.h>
+#include <pthread.h>
+#include <string.h>
 #include <sys/random.h>
 
+#include "fnv.h"
+#include "statefile.h"
 #include "stats.h"
 
 #define PROBES 8u /* places of the table that a kind may have */
+#define MAGIC 0x3130504d43584850ull /* PHXCMP01 */
 
 struct kind {
 	uint64_t key;
@@ -19,18 +25,29 @@ struct kind {
 /* How many agree until one in so many is compared. */
 static const struct {
 	uint32_t agreed, parts;
-} steps[] = { { 32, 1 }, { 128, 4 }, { 512, 16 } };
+} steps[] = { { 32, 1 }, { 48, 4 }, { 64, 32 } };
 
-static struct kind kinds[WITNESS_KINDS];
-static uint64_t counts[WITNESS_WORSE + 1];
+/* Evidence about one build, as in the file; there `worse_ns` is how long ago that was. */
+struct tally {
+	uint64_t magic;
+	uint64_t build;
+	uint64_t counts[WITNESS_WORSE + 1];
+	struct kind kinds[WITNESS_KINDS];
+	uint64_t sum; /* of all before */
+};
 
-/* RET the entry of a kind; a new one takes the place of the one that was compared least */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct tally tally; /* under the lock */
+static bool unsaved;       /* under the lock */
+
+/* RET the entry of a kind; a new one takes the place of the one that was compared least.
+ * Under the lock. */
 static struct kind *_kind(uint64_t key)
 {
 	struct kind *least = NULL;
 
 	for (uint32_t i = 0; i < PROBES; i++) {
-		struct kind *k = &kinds[(key + i) % WITNESS_KINDS];
+		struct kind *k = &tally.kinds[(key + i) % WITNESS_KINDS];
 
 		if (k->key == key)
 			return k;
@@ -41,10 +58,8 @@ static struct kind *_kind(uint64_t key)
 	return least;
 }
 
-extern uint32_t witness_parts(uint64_t key, uint64_t now_ns)
+static uint32_t _parts(const struct kind *k, uint64_t now_ns)
 {
-	const struct kind *k = _kind(key);
-
 	if (k->worse_ns)
 		return k->agreed < WITNESS_AGAIN || now_ns - k->worse_ns < WITNESS_DAY_NS ?
 			       1 : WITNESS_SELDOM;
@@ -52,6 +67,16 @@ extern uint32_t witness_parts(uint64_t key, uint64_t now_ns)
 		if (k->agreed < steps[i].agreed)
 			return steps[i].parts;
 	return WITNESS_SELDOM;
+}
+
+extern uint32_t witness_parts(uint64_t key, uint64_t now_ns)
+{
+	uint32_t parts;
+
+	pthread_mutex_lock(&lock);
+	parts = _parts(_kind(key), now_ns);
+	pthread_mutex_unlock(&lock);
+	return parts;
 }
 
 /* SplitMix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, 2014). */
@@ -79,15 +104,19 @@ extern bool witness_draw(uint64_t key, uint32_t most, uint64_t now_ns)
 
 extern void witness_note(uint64_t key, enum witness_result result, uint64_t now_ns)
 {
-	struct kind *k = _kind(key);
+	struct kind *k;
 
-	stat_add(&counts[result], 1);
+	pthread_mutex_lock(&lock);
+	k = _kind(key);
+	tally.counts[result]++;
 	k->compared++;
 	k->agreed++;
 	if (result == WITNESS_WORSE) {
 		k->agreed = 0;
 		k->worse_ns = now_ns ? now_ns : 1;
 	}
+	unsaved = true;
+	pthread_mutex_unlock(&lock);
 }
 
 extern void witness_tell(uint64_t *told, uint64_t now_ns)
@@ -97,5 +126,75 @@ extern void witness_tell(uint64_t *told, uint64_t now_ns)
 	if (at_ns && now_ns - at_ns < WITNESS_TELL_NS)
 		return;
 	at_ns = now_ns;
-	stat_copy(told, counts, sizeof(counts));
+	pthread_mutex_lock(&lock);
+	memcpy(told, tally.counts, sizeof(tally.counts));
+	pthread_mutex_unlock(&lock);
+}
+
+/* ---- the file */
+
+static uint64_t _sum(const struct tally *t)
+{
+	return fnv_bytes(FNV_OFFSET, t, offsetof(struct tally, sum));
+}
+
+/* Turn the times of a tally round: from when to how long ago, and back. */
+static void _turn(struct tally *t, uint64_t now_ns)
+{
+	for (uint32_t i = 0; i < WITNESS_KINDS; i++) {
+		struct kind *k = &t->kinds[i];
+
+		if (k->worse_ns)
+			k->worse_ns = now_ns - k->worse_ns ?: 1;
+	}
+}
+
+extern void witness_load(uint64_t build, uint64_t now_ns)
+{
+	static struct tally read; /* of slurmctld's thread that builds the node table */
+	FILE *f;
+
+	pthread_mutex_lock(&lock);
+	if (tally.build == build && tally.magic) {
+		pthread_mutex_unlock(&lock);
+		return;
+	}
+	f = statefile_read(WITNESS_FILE);
+	if (f && fread(&read, sizeof(read), 1, f) == 1 && read.magic == MAGIC &&
+	    read.build == build && read.sum == _sum(&read)) {
+		_turn(&read, now_ns);
+		tally = read;
+	} else {
+		tally = (struct tally) { .magic = MAGIC, .build = build };
+	}
+	unsaved = false;
+	pthread_mutex_unlock(&lock);
+	if (f)
+		(void) fclose(f);
+}
+
+static void _fill(FILE *f, const void *arg)
+{
+	(void) fwrite(arg, sizeof(struct tally), 1, f);
+}
+
+extern void witness_save(uint64_t now_ns)
+{
+	static pthread_mutex_t saving = PTHREAD_MUTEX_INITIALIZER;
+	static struct tally copy; /* under `saving` */
+	char path[PATH_MAX];
+	bool save;
+
+	pthread_mutex_lock(&saving);
+	pthread_mutex_lock(&lock);
+	save = unsaved && tally.magic;
+	unsaved = false;
+	copy = tally;
+	pthread_mutex_unlock(&lock);
+	_turn(&copy, now_ns);
+	copy.sum = _sum(&copy);
+	if (save)
+		/* Without a file all is compared again. */
+		(void) statefile_write(WITNESS_FILE, _fill, &copy, path);
+	pthread_mutex_unlock(&saving);
 }

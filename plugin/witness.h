@@ -3,12 +3,14 @@
  *
  * Decisions of a kind are compared with a probability that falls as they agree with stock and is 1
  * again after one that was worse. The draws have no memory and a seed of the kernel's, and what is
- * compared is not told: nobody learns which decision will not be. Knows nothing of Slurm. */
+ * compared is not told: nobody learns which decision will not be. What is known outlives
+ * slurmctld, as long as it and the plugins are the same files. Knows nothing of Slurm. */
 #pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 
+#define WITNESS_FILE "phalanx_compared"
 #define WITNESS_SELDOM 256u /* of so many that agree one is compared */
 #define WITNESS_KINDS 1024u
 #define WITNESS_AGAIN 512u  /* so many must agree after one that was worse */
@@ -17,8 +19,7 @@
 
 enum witness_result { WITNESS_AGREES = 0, WITNESS_BETTER = 1, WITNESS_WORSE = 2 };
 
-/* One caller at a time of all below, but for witness_tell().
- * RET the number of decisions of this kind of which one is compared now */
+/* RET the number of decisions of this kind of which one is compared now */
 extern uint32_t witness_parts(uint64_t kind, uint64_t now_ns);
 
 /* RET true for one in so many; always where the kernel gives no seed */
@@ -33,3 +34,10 @@ extern void witness_note(uint64_t kind, enum witness_result result, uint64_t now
 
 /* Copy the counts by result into `told`, at most once in WITNESS_TELL_NS; by one thread. */
 extern void witness_tell(uint64_t *told, uint64_t now_ns);
+
+/* Take up what the file of this build holds, once; without one all is compared at first.
+ * IN build - a hash of what decides beside the daemon */
+extern void witness_load(uint64_t build, uint64_t now_ns);
+
+/* Write the file if something was compared since. */
+extern void witness_save(uint64_t now_ns);

@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* unit_witness.c - how often decisions are compared. */
 
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "../statefile.h"
 #include "../witness.h"
 #include "check.h"
 
@@ -22,9 +27,9 @@ static void test_parts(void)
 	CHECK_EQ(witness_parts(1, now), 1);
 	agree(1, 1, now);
 	CHECK_EQ(witness_parts(1, now), 4);
-	agree(1, 96, now);
-	CHECK_EQ(witness_parts(1, now), 16);
-	agree(1, 384, now);
+	agree(1, 16, now);
+	CHECK_EQ(witness_parts(1, now), 32);
+	agree(1, 16, now);
 	CHECK_EQ(witness_parts(1, now), 256);
 	CHECK_EQ(witness_parts(2, now), 1); /* another kind */
 	/* A worse one: a day and 512 that agree, whichever is later. */
@@ -86,10 +91,54 @@ static void test_told(void)
 	CHECK_EQ(later[0], first[0] + 1);
 }
 
+/* What is known outlives slurmctld, of the same build alone. */
+static void test_kept(void)
+{
+	char dir[] = "/tmp/phalanx-unit-XXXXXX", path[sizeof(dir) + sizeof("/" WITNESS_FILE)];
+	uint64_t now = 9 * S, told[3] = {0};
+	struct stat file;
+
+	CHECK(mkdtemp(dir));
+	(void) snprintf(path, sizeof(path), "%s/" WITNESS_FILE, dir);
+	statefile_place(dir);
+	witness_load(1, now);
+	CHECK_EQ(witness_parts(1, now), 1); /* nothing was kept */
+	witness_save(now);
+	CHECK(stat(path, &file)); /* nor compared since */
+	agree(1, 40, now);
+	agree(2, 40, now);
+	witness_note(2, WITNESS_WORSE, now);
+	witness_load(1, now); /* known already: the file is not read */
+	CHECK_EQ(witness_parts(1, now), 4);
+	witness_save(now + S);
+	CHECK(!stat(path, &file) && (file.st_mode & 0777) == 0600);
+
+	witness_load(2, now); /* slurmctld was exchanged */
+	CHECK_EQ(witness_parts(1, now), 1);
+	witness_load(1, 3); /* the machine was started anew: its clock is */
+	CHECK_EQ(witness_parts(1, 3), 4);
+	agree(2, WITNESS_AGAIN, 3);
+	CHECK_EQ(witness_parts(2, WITNESS_DAY_NS - S), 1);
+	CHECK_EQ(witness_parts(2, WITNESS_DAY_NS - S + 3), 256);
+	witness_tell(told, 3 * WITNESS_TELL_NS);
+	CHECK_EQ(told[WITNESS_AGREES] + told[WITNESS_BETTER], 80 + WITNESS_AGAIN);
+	CHECK_EQ(told[WITNESS_WORSE], 1);
+
+	for (off_t len = 0; len < 4096; len += 1000) { /* or another file */
+		CHECK(!truncate(path, len) && !truncate(path, file.st_size));
+		witness_load(2, now);
+		witness_load(1, now);
+		CHECK_EQ(witness_parts(1, now), 1);
+	}
+	CHECK(!unlink(path) && !rmdir(dir));
+	statefile_place(NULL);
+}
+
 extern void test_witness(void)
 {
 	test_parts();
 	test_draws();
 	test_many();
 	test_told();
+	test_kept();
 }
