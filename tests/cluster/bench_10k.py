@@ -17,6 +17,7 @@ overlay's times are those of the calls in between alone.
 """
 
 import argparse
+import glob
 import json
 import math
 import os
@@ -43,6 +44,8 @@ STATS_S = 2.5      # the overlay reports its counters once a second
 # the whole list, and backfill must not mix in.
 EXTRA = ("MessageTimeout=200", "SchedulerParameters=max_sched_time=99,bf_interval=3600,"
          "default_queue_depth=100000,batch_sched_delay=1,sched_interval=60")
+TAUGHT = 1300       # jobs, half of them with a GPU
+COMPARED = "phalanx_compared"   # file of the overlay
 ALLOCATE = re.compile(r"^\[([^\]]+)\] sched: Allocate JobId=(\d+)", re.MULTILINE)
 
 # What the project promises: (name, value of results, limit, "min" or "max").
@@ -138,6 +141,22 @@ def run_list(cluster, options, held=False, prepare=None, partition="cloud"):
             "starts_per_s": (len(ids) - 1) / span if span else None}
 
 
+def teach(cluster, gpus, partition="cloud"):
+    """Starts small jobs, no more than fit beside each other, until few decisions are compared with
+    stock's, as on a site after its first thousand; then slurmctld begins anew without them."""
+    wait_ready(cluster)
+    run_list(cluster, [("-n1", "--mem-per-cpu=1G", "--time=60") if number % 2 else
+                       ("-N1", "--ntasks-per-node=1", "--gres=gpu:1", "--cpus-per-task=2",
+                        "--mem=1G", "--time=60") for number in range(min(TAUGHT, 2 * gpus))],
+             partition=partition)
+    cluster.stop_slurmctld()
+    for path in glob.glob(os.path.join(cluster.paths.state, "*")):
+        if os.path.isfile(path) and os.path.basename(path) not in ("clustername", COMPARED):
+            os.unlink(path)
+    os.truncate(os.path.join(cluster.paths.log, "slurmctld.log"), 0)
+    cluster.start_slurmctld()
+
+
 def allocations(log, ids):
     """{job id: seconds} of the `Allocate` lines of these jobs."""
     with open(log, encoding="utf-8", errors="replace") as file:
@@ -158,16 +177,18 @@ def run_phase(name, args, root, options):
         try:
             if args.nice:
                 procs.favour([process.pid for process in cluster.running()], args.nice)
-            return measure(name, cluster, options)
+            return measure(name, args, cluster, options)
         except ClusterError as error:
             # The logs go with the directory, so what they say goes into the reason.
             raise ClusterError(f"{name}: {error}{cluster.why()}") from None
 
 
-def measure(name, cluster, options):
+def measure(name, args, cluster, options):
     """The numbers of one phase on its booted cluster."""
     if name == "stock":
         return run_list(cluster, options)
+    if name == "enforce":
+        teach(cluster, 4 * args.nodes)
     wait_ready(cluster)
     if name == "record":
         phalanx(cluster, "record", "start")

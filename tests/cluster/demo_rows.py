@@ -220,6 +220,10 @@ class Starts(Large):
         """What starts, and where."""
         return f"GPU and MPI jobs on {self.nodes:,} free nodes"
 
+    def prepare(self, cluster):
+        """What stock compares at first."""
+        bench_10k.teach(cluster, self.nodes, "main")
+
     def work(self, cluster):
         """Lets a list start at once."""
         if not cluster.stock:
