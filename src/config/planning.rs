@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::{Admission, BagHold, BagMode, Config, GangMode, PLAN_JOBS_MAX};
+use super::{Admission, BagHold, BagMode, Config, GangMode, OrderBy, PLAN_JOBS_MAX};
 use phalanx_core::number::as_f64;
 use phalanx_methods::balance::Params;
 use phalanx_methods::gang::Mode;
@@ -105,6 +105,7 @@ impl Config {
             billing: gang.billing.clone(),
             cost: gang.cost.clone(),
             enforce_admission: gang.admission == Admission::Enforce,
+            orders: matches!(self.order.by, OrderBy::Plan | OrderBy::Price),
             jobs_max: PLAN_JOBS_MAX,
             ..Settings::default()
         }

@@ -49,27 +49,35 @@ pub(crate) struct Key<'a> {
 /// Counts the queue. `usages` are in the snapshot's node order; at most
 /// `requests_max` distinct requests are looked at, the first of the queue.
 pub fn count(snapshot: &Snapshot, usages: &[NodeUsage], now_s: i64, requests_max: usize) -> Demand {
-    let mut groups: BTreeMap<Key<'_>, (u32, u64)> = BTreeMap::new();
-    for &index in &snapshot.queue {
-        let Some(job) = snapshot.jobs.get(index as usize).filter(|j| is_for_nodes(j)) else {
-            continue;
-        };
+    let queue = snapshot.queue.iter().filter_map(|index| snapshot.jobs.get(*index as usize));
+    let waiting = queue.filter(|job| is_for_nodes(job)).map(|job| (job, job.task_count));
+    count_of(snapshot, usages, waiting, now_s, requests_max)
+}
+
+/// Counts jobs that wait for nodes, with the tasks of each, as [`count`] does the queue.
+pub fn count_of<'a>(
+    snapshot: &Snapshot,
+    usages: &[NodeUsage],
+    waiting: impl Iterator<Item = (&'a Job, u64)>,
+    now_s: i64,
+    requests_max: usize,
+) -> Demand {
+    let mut groups: BTreeMap<Key<'_>, (&Job, u64)> = BTreeMap::new();
+    for (job, count) in waiting {
         let key = Key::of(job);
         if let Some((_, tasks)) = groups.get_mut(&key) {
-            *tasks += job.task_count;
+            *tasks += count;
         } else if groups.len() < requests_max {
-            groups.insert(key, (index, job.task_count));
+            groups.insert(key, (job, count));
         }
     }
     let names = dimension_names(&snapshot.gres_kinds, &snapshot.licenses);
     let (mut counts, mut gpus) = (vec![0; names.len()], Vec::new());
     let gpu = snapshot.gres_kind(GPU);
-    for (index, tasks) in groups.into_values() {
-        if let Some(job) = snapshot.jobs.get(index as usize) {
-            gpus.extend(gpu.and_then(|gpu| want_of(&job.shape, usages, gpu, tasks)));
-            for place in lacking_places(snapshot, usages, job, now_s) {
-                counts[place] += tasks;
-            }
+    for (job, tasks) in groups.into_values() {
+        gpus.extend(gpu.and_then(|gpu| want_of(&job.shape, usages, gpu, tasks)));
+        for place in lacking_places(snapshot, usages, job, now_s) {
+            counts[place] += tasks;
         }
     }
     Demand { lacks: names.into_iter().zip(counts).collect(), gpus }

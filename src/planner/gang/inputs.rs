@@ -61,6 +61,8 @@ pub struct Settings {
     pub cost: BTreeMap<String, f64>,
     /// Gangs that are worth less than their cost on every node with room are to wait.
     pub enforce_admission: bool,
+    /// Whether jobs start in the order of the plan: then equal nodes are planned too.
+    pub orders: bool,
     /// Jobs that one plan considers, in queue order.
     pub jobs_max: usize,
 }
@@ -77,6 +79,7 @@ impl Default for Settings {
             billing: BTreeMap::new(),
             cost: BTreeMap::new(),
             enforce_admission: false,
+            orders: true,
             jobs_max: 10_000,
         }
     }
@@ -103,6 +106,11 @@ pub struct Inputs<'a> {
 }
 
 impl Settings {
+    /// Whether gangs are planned among nodes that are all alike to them.
+    pub fn plans_alike(&self) -> bool {
+        self.orders || self.enforce_admission
+    }
+
     /// The growth of exploration.
     pub(super) fn growth(&self) -> Growth {
         if self.bonus_scale > 0.0 { self.g } else { Growth::None }

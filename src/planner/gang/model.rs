@@ -8,7 +8,7 @@ use std::rc::Rc;
 use fixedbitset::FixedBitSet;
 
 use crate::eligible::eligible;
-use crate::gang::inputs::{Belief, Inputs};
+use crate::gang::inputs::{Belief, Inputs, Settings};
 use crate::gang::reserved::{RUNS, Reserved};
 use crate::place::nodes_when_idle;
 use phalanx_core::limits::{GANG_ARRAY_TASKS_MAX, GANG_PLACES_MAX};
@@ -144,7 +144,7 @@ impl<'a> Model<'a> {
         model.set_groups(&finder);
         model.set_beliefs(inputs);
         model.set_sizes();
-        model.drop_indifferent();
+        model.drop_indifferent(inputs.settings);
         model
     }
 
@@ -268,8 +268,11 @@ impl<'a> Model<'a> {
         self.gangs = gangs;
     }
 
-    /// Jobs of one node stay only where knowledge tells their classes apart.
-    fn drop_indifferent(&mut self) {
+    /// Jobs stay only where the plan chooses for them: of one node where knowledge tells their
+    /// classes apart, of several where there are classes at all. Among equal nodes the placement
+    /// chooses better, and later.
+    fn drop_indifferent(&mut self, settings: &Settings) {
+        let all = settings.plans_alike();
         let mut gangs = std::mem::take(&mut self.gangs);
         gangs.retain(|gang| {
             let choice = |part: &Part<'_>| {
@@ -278,7 +281,9 @@ impl<'a> Model<'a> {
                 classes.len() > 1 && classes.iter().any(tried)
             };
             let somewhere = gang.parts.iter().all(|part| part.nodes > 0);
-            somewhere && (gang.tasks() > 1 || gang.parts.iter().any(choice))
+            let several = |part: &Part<'_>| self.classes_of(part.place).len() > 1;
+            let is_chosen = all || gang.parts.len() > 1 || gang.parts.iter().any(several);
+            somewhere && ((gang.tasks() > 1 && is_chosen) || gang.parts.iter().any(choice))
         });
         self.gangs = gangs;
     }

@@ -546,3 +546,32 @@ fn trying_nodes_costs_no_more_than_its_budget() {
     assert!(!explores(0.0, None, 0, ga), "who knows how long");
     assert!(explores(0.0, None, 1, gang::Mode::Seed), "the published form knows no budget");
 }
+
+/// Goal: among nodes that are alike to it a gang is left to the placement, which knows what each
+/// node has left, unless the plan says who starts first or who is worth its cost. Method: a
+/// partition of one class; the same job beside others where there are two.
+#[test]
+fn gangs_among_equal_nodes_are_left_to_the_placement() {
+    let known = knows(&[("a", "fast", 1.0, 9.0)]);
+    let part = |name: &str, jobs: Vec<Job>| {
+        let mut snapshot = snapshot(jobs);
+        let nodes = (0..4).collect();
+        snapshot.partitions.push(Partition {
+            name: name.into(),
+            nodes,
+            up: true,
+            ..<_>::default()
+        });
+        snapshot
+    };
+    let alike = || Job { partitions: "fast".into(), ..job(1, "a", 2) };
+    let gangs =
+        |jobs, settings: &Settings| planned(&part("fast", jobs), &known, settings).report.jobs;
+    let plain = Settings { orders: false, ..greedy() };
+    assert_eq!(gangs(vec![alike()], &plain), 0);
+    assert_eq!(gangs(vec![alike(), job(2, "a", 2)], &plain), 1, "that of two classes");
+    assert_eq!(gangs(vec![alike()], &Settings { orders: true, ..plain.clone() }), 1);
+    assert_eq!(gangs(vec![alike()], &Settings { enforce_admission: true, ..plain.clone() }), 1);
+    let het = (0..2).map(|at| Job { partitions: "fast".into(), ..component(10, at, 1) }).collect();
+    assert_eq!(gangs(het, &plain), 1, "a het job needs its nodes at once");
+}

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::choose::{GpuMix, Rule, fitting};
-use super::classes::idle_rooms;
+use super::classes::{Classes, idle_rooms};
 use super::learned::Learned;
 use super::leaves::LeafUse;
 use super::stock::Stock;
@@ -76,6 +76,8 @@ struct Daemon<'a> {
     polled: Option<(u32, usize)>,
     learned: Learned<'a>,
     holds: Holds,
+    /// Settings of the plan of gangs, where one of this load may choose.
+    gangs: Option<&'a gang::Settings>,
 }
 
 /// The nodes, and who chooses among them.
@@ -103,6 +105,8 @@ impl<'a> Chooser<'a> {
         let placer = Placer::new(idle, load.memory_tracked, setup.tuning.clone(), pools)
             .map_err(|error| error.to_string())?;
         let last_s = load.jobs.last().map_or(load.begin_s, |job| job.job.submit_s);
+        // No speed is known here, so that nodes are alike to all gangs but those of several jobs.
+        let has_het = || load.jobs.iter().any(|job| job.job.het_job_id.is_some());
         let daemon = || Daemon {
             preferences: Preferences::default(),
             bred: Bred::default(),
@@ -113,6 +117,7 @@ impl<'a> Chooser<'a> {
             polled: None,
             learned: Learned::new(load),
             holds: Holds::default(),
+            gangs: setup.gangs.as_ref().filter(|gangs| gangs.plans_alike() || has_het()),
         };
         let by = setup.rule.map_or_else(|| By::Daemon(Box::new(daemon())), By::Rule);
         let (mix, stock, licences) = (load.mix(), load.stock(), BTreeMap::new());
@@ -357,19 +362,30 @@ impl<'a> Chooser<'a> {
     }
 
     /// Weights of the queue and gangs, as the daemon makes them in each round.
-    pub(super) fn plan(&mut self, line: impl Iterator<Item = u32>, now_s: i64) {
+    pub(super) fn plan(&mut self, line: impl Iterator<Item = u32>, classes: &Classes, now_s: i64) {
         let By::Daemon(daemon) = &mut self.by else { return };
         if daemon.planned_s.is_some_and(|at| now_s < at.saturating_add(daemon.plan_every_s)) {
             return;
         }
         daemon.planned_s = Some(now_s);
-        let waiting = line.take(LOOKED_AT).filter_map(|id| {
-            let job = self.load.jobs.get(id as usize)?;
-            Some(Job { id, reason: "Resources".into(), ..job.job.clone() })
-        });
-        daemon.view.set_queue(waiting.collect());
-        let rooms = self.placer.cluster().usages();
-        let demand = attribution::count(&daemon.view, rooms, now_s, LOOKED_AT);
+        let jobs = &self.load.jobs;
+        let line = line.take(LOOKED_AT);
+        let waiting: Vec<_> =
+            line.filter_map(|id| Some((id, &jobs.get(id as usize)?.job))).collect();
+        let is_planned = daemon.gangs.is_some() || daemon.learned.has_plans(self.setup);
+        if is_planned {
+            let reason: Arc<str> = "Resources".into();
+            let of =
+                |(id, job): &(u32, &Job)| Job { id: *id, reason: reason.clone(), ..(*job).clone() };
+            daemon.view.set_queue(waiting.iter().map(of).collect());
+        }
+        let mut alike: BTreeMap<_, (&Job, u64)> = BTreeMap::new();
+        for (id, job) in waiting {
+            let group = alike.entry((classes.of_job(id), &*job.licenses)).or_insert((job, 0));
+            group.1 += job.task_count;
+        }
+        let (rooms, alike) = (self.placer.cluster().usages(), alike.into_values());
+        let demand = attribution::count_of(&daemon.view, rooms, alike, now_s, LOOKED_AT);
         // Dimensions and values are the engine's own: it takes them.
         let taken = self.placer.set_pending(demand);
         debug_assert!(taken.is_ok());
@@ -382,7 +398,7 @@ impl<'a> Chooser<'a> {
             let preferences = PreferenceTable::new(Arc::clone(&table), plan.preferences);
             daemon.preferences.replace(method, preferences);
         }
-        let Some(settings) = &self.setup.gangs else { return };
+        let Some(settings) = daemon.gangs else { return };
         let inputs = gang::Inputs {
             snapshot: &daemon.view,
             usages: self.placer.cluster().usages(),

@@ -333,6 +333,6 @@ impl<'a> Sim<'a> {
 
     /// Plans once, where the daemon chooses nodes.
     pub(super) fn plan(&mut self, now_s: i64) {
-        self.chooser.plan(self.line.order(), now_s);
+        self.chooser.plan(self.line.order(), &self.classes, now_s);
     }
 }

@@ -57,6 +57,12 @@ impl<'a> Learned<'a> {
         debug_assert!(taken.is_ok());
     }
 
+    /// Whether arrays or data jobs are planned.
+    pub(super) fn has_plans(&self, setup: &Setup) -> bool {
+        let bags = setup.bags.is_some() && !self.load.watts.is_empty();
+        bags || (setup.data.is_some() && self.load.inputs.is_some())
+    }
+
     /// The plans in force, for a queue in `view`, to which they add the running jobs.
     pub(super) fn plans(
         &mut self,
@@ -66,11 +72,11 @@ impl<'a> Learned<'a> {
         now_s: i64,
         held_s: &dyn Fn(u32) -> f64,
     ) -> Vec<MethodPlan> {
-        let bags = setup.bags.as_ref().filter(|_| !self.load.watts.is_empty());
-        let data = setup.data.zip(self.load.inputs);
-        if bags.is_none() && data.is_none() {
+        if !self.has_plans(setup) {
             return Vec::new();
         }
+        let bags = setup.bags.as_ref().filter(|_| !self.load.watts.is_empty());
+        let data = setup.data.zip(self.load.inputs);
         self.now_s = now_s;
         let waiting = view.jobs.len();
         let running = cluster.jobs().values().filter_map(|running| {
