@@ -92,11 +92,8 @@ pub struct SlotBag {
     /// A task on each machine type.
     pub on: Vec<Option<SlotTask>>,
     /// Microseconds for which tasks may wait while slots are left idle for the plan, in sum, and by
-    /// which the n-th may start later than with list scheduling; `None`: any.
+    /// which the n-th may start and end later than with list scheduling; `None`: any.
     pub late_us: Option<u64>,
-    /// Microseconds by which the n-th may end later, if any starts later: not less once tasks wait,
-    /// else what they wait for is given up halfway.
-    pub late_end_us: u64,
 }
 
 /// Tasks of each bag on each machine type.
@@ -260,8 +257,7 @@ impl SlotProblem {
             let held = last.saturating_sub(usable.min().unwrap_or(u64::MAX));
             // Where nothing starts later, slower machines are a choice and no wait.
             bag.late_us.is_none_or(|late| {
-                let is_brief = held <= late && within(false, late);
-                within(false, 0) || (is_brief && within(true, bag.late_end_us))
+                within(false, 0) || (held <= late && within(false, late) && within(true, late))
             })
         })
     }

@@ -14,12 +14,7 @@ fn one(tasks: u64, classes: &[(u64, f64, u64)], earned: f64, price: f64) -> Slot
     };
     SlotProblem {
         slots: classes.iter().map(slots).collect(),
-        bags: vec![SlotBag {
-            tasks,
-            on: classes.iter().map(task).collect(),
-            late_us: None,
-            late_end_us: 10_000_000,
-        }],
+        bags: vec![SlotBag { tasks, on: classes.iter().map(task).collect(), late_us: None }],
         earned,
         energy_price: price,
         ..SlotProblem::default()
@@ -134,7 +129,6 @@ fn no_task_starts_or_ends_later_than_it_may() {
         let mut values = Vec::new();
         for late_s in [0, 10, 100] {
             problem.bags[0].late_us = Some(late_s * 1_000_000);
-            problem.bags[0].late_end_us = late_s * 1_000_000;
             let plan = problem.solve(Vec::new());
             let sorted = |split: &Split, is_end: bool| {
                 let mut times = Vec::new();
@@ -182,19 +176,6 @@ fn waits_count_in_sum() {
     let brief = bound(10);
     assert!(held(&brief) <= 10_000_000, "{brief:?}");
     assert!(brief.value > 1.1 * problem.list().value, "{brief:?} {:?}", problem.list());
-}
-
-/// Goal: what tasks have waited for is not given up halfway. Of an array on a real cluster a fast
-/// slot had been idle for 3 s of 10, when the thrifty ones for which it was were 1 s from free.
-#[test]
-fn a_wait_is_seen_through() {
-    let mut problem = one(12, &[(6, 108.0, 1), (9, 49.0, 6), (14, 21.0, 0)], 7057.0, 1.0);
-    problem.slots[0].add(2_000_000, 5);
-    problem.slots[2].add(1_300_000, 6);
-    for (left_s, split) in [(10, [0, 6, 6]), (7, [0, 6, 6]), (2, [0, 6, 6]), (1, [1, 6, 5])] {
-        problem.bags[0].late_us = Some(left_s * 1_000_000);
-        assert_eq!(problem.solve(Vec::new()).split, [split], "{left_s} s left");
-    }
 }
 
 /// Goal: a type whose slots are all busy for long is not waited for, one that is nearly free is.

@@ -456,7 +456,6 @@ impl<'a> Model<'a> {
                 tasks: bag.pending,
                 on: bag.rates.iter().enumerate().map(task).collect(),
                 late_us: self.wait_s(inputs, bag).map(micros),
-                late_end_us: micros(inputs.settings.wait_s.unwrap_or(0.0)),
             }
         };
         let bags: Vec<&Bag<'_>> = rows.iter().filter_map(|at| self.bags.get(*at)).collect();
