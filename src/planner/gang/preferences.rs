@@ -312,17 +312,20 @@ impl Maker<'_, '_> {
     ) -> (Vec<CandidateSet>, Vec<Option<f64>>) {
         let het = gang.parts.len() > 1;
         let mut sets = Vec::with_capacity(CANDIDATE_SETS_MAX);
-        // One node among equal ones, or several where their number is open: the placement chooses
-        // better.
         let classes: BTreeSet<usize> =
             own.iter().filter_map(|node| self.model.class_of.get(node.at()).copied()).collect();
-        if het || (part.nodes > 1 && !part.job.shape.node_count_is_free()) {
-            sets.extend(planned(own));
-        } else if part.nodes > 1 && classes.len() < self.model.classes_of(part.place).len() {
-            let classes = Some(classes.into_iter().collect()).filter(|c: &Vec<_>| !c.is_empty());
-            sets.extend(classes.map(|set| set_of(self.model, &mut self.sets, set)));
-        }
+        let classes: Vec<usize> = classes.into_iter().collect();
         let mut ranked = self.classes(part);
+        // Among equal nodes, or where their number is open, the placement chooses better.
+        if het || (classes.len() > 1 && !part.job.shape.node_count_is_free()) {
+            sets.extend(planned(own));
+        } else if part.nodes > 1
+            && !classes.is_empty()
+            && classes.len() < self.model.classes_of(part.place).len()
+            && ranked.first() != Some(&classes)
+        {
+            sets.push(set_of(self.model, &mut self.sets, classes));
+        }
         ranked.truncate(CANDIDATE_SETS_MAX - sets.len());
         // Without ranks all classes are equally good.
         let alike = ranked.is_empty().then(|| vec![Some(0.0); sets.len() + 1]);

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::preference::{JobClassRule, JobKey, JobOrigin, Note, Preference};
+use crate::preference::{GangNote, JobClassRule, JobKey, JobOrigin, Note, Preference};
 use crate::usage::NodeUsage;
 use phalanx_core::shape::{LeftToSlurm, Shape};
 use phalanx_core::snapshot::{Builder, Job, JobState, Node, Partition, Snapshot};
@@ -133,6 +133,14 @@ fn nodes_of(method_plan: &MethodPlan, id: u32) -> Vec<u32> {
     preference_of(method_plan, id).sets[0].nodes.iter().map(|node| node.raw()).collect()
 }
 
+/// The note of a job, whether it has a preference or not.
+fn gang_note(method_plan: &MethodPlan, id: u32) -> &GangNote {
+    let own = method_plan.preferences.iter().find(|p| p.key == JobKey::Job(id)).map(|p| &p.note);
+    let alone = || method_plan.notes.iter().find(|(job, _)| *job == id).map(|(_, note)| note);
+    let Some(Note::Gang(note)) = own.or_else(alone) else { panic!("no gang") };
+    note
+}
+
 #[test]
 fn each_gang_goes_where_its_type_is_fastest() {
     let known = knows(&[
@@ -144,7 +152,7 @@ fn each_gang_goes_where_its_type_is_fastest() {
     let method_plan = planned(&snapshot(vec![job(1, "a", 4), job(2, "b", 4)]), &known, &greedy());
     assert_eq!(nodes_of(&method_plan, 1), [0, 1, 2, 3]);
     assert_eq!(nodes_of(&method_plan, 2), [4, 5, 6, 7]);
-    assert_eq!(&*preference_of(&method_plan, 2).sets[1].name, "slow");
+    assert_eq!(&*preference_of(&method_plan, 2).sets[0].name, "slow");
     assert_eq!(method_plan.report.starts, 2);
     assert!(method_plan.report.gap.unwrap() < 1e-6);
     let Note::Gang(note) = &preference_of(&method_plan, 1).note else { panic!("no gang") };
@@ -355,14 +363,14 @@ fn nodes_with_gres_that_others_ask_for_are_not_explored() {
     };
     let wanted = Some("gres/gpu".to_owned());
     // Nobody asks for GPUs: the untried class goes first.
-    assert_eq!(first(vec![job(1, "a", 2)]), (vec![0, 1], None, 2));
+    assert_eq!(first(vec![job(1, "a", 2)]), (vec![0, 1, 2, 3], None, 2));
     // One waits for them, and does not fit.
     let waits = gpu_job(2, 5, 1);
-    assert_eq!(first(vec![job(1, "a", 2), waits.clone()]), (vec![4, 5], wanted.clone(), 0));
+    assert_eq!(first(vec![job(1, "a", 2), waits.clone()]), (vec![4, 5, 6, 7], wanted.clone(), 0));
     let held = Job { priority: 0, ..waits };
-    assert_eq!(first(vec![job(1, "a", 2), held]), (vec![4, 5], wanted.clone(), 0));
+    assert_eq!(first(vec![job(1, "a", 2), held]), (vec![4, 5, 6, 7], wanted.clone(), 0));
     let ran = Job { state: JobState::Ended, ..gpu_job(2, 1, 1) };
-    assert_eq!(first(vec![job(1, "a", 2), ran]), (vec![4, 5], wanted.clone(), 0));
+    assert_eq!(first(vec![job(1, "a", 2), ran]), (vec![4, 5, 6, 7], wanted.clone(), 0));
     // It is an edge all the same: two nodes are not enough for three.
     let full = Job { state: JobState::Running, nodes: "s[1-2]".into(), ..job(9, "b", 2) };
     let mut snapshot = snapshot_with_gpus(vec![job(1, "a", 3), gpu_job(2, 5, 1), full]);
@@ -379,9 +387,8 @@ fn a_job_that_asks_for_the_gres_explores_as_ever() {
     let known = knows(&[("a", "slow", 1.0, 3.0), ("g", "slow", 1.0, 3.0)]);
     let jobs = vec![gpu_job(1, 2, 1), gpu_job(2, 9, 1)];
     let method_plan = planned(&snapshot_with_gpus(jobs), &known, &Settings::default());
-    assert_eq!(nodes_of(&method_plan, 1), [0, 1]);
-    let Note::Gang(note) = &preference_of(&method_plan, 1).note else { panic!("no gang") };
-    assert!(note.speeds.iter().all(|s| s.reserved_for.is_none()));
+    let note = gang_note(&method_plan, 1);
+    assert!(note.untried > 0 && note.speeds.iter().all(|s| s.reserved_for.is_none()));
 }
 
 /// A class that was never tried goes first as long as trying it is worth something.
@@ -392,7 +399,8 @@ fn growth_none_goes_by_the_mean_alone() {
         let settings = Settings { g, ..Settings::default() };
         nodes_of(&planned(&snapshot(vec![job(1, "a", 2)]), &known, &settings), 1)
     };
-    assert_eq!((first(Growth::Source), first(Growth::Loglog)), (vec![0, 1], vec![0, 1]));
+    let fast = vec![0, 1, 2, 3];
+    assert_eq!((first(Growth::Source), first(Growth::Loglog)), (fast.clone(), fast));
     let settings = Settings { g: Growth::None, ..Settings::default() };
     let plan = planned(&snapshot(vec![job(1, "a", 2)]), &known, &settings);
     let Note::Gang(note) = &preference_of(&plan, 1).note else { panic!("no gang") };
@@ -406,13 +414,10 @@ fn classes_without_the_gres_are_no_choice() {
     let known = knows(&[("g", "slow", 1.0, 9.0), ("g", "fast", 0.2, 9.0)]);
     let method_plan =
         planned(&snapshot_with_gpus(vec![gpu_job(1, 2, 1), gpu_job(2, 1, 1)]), &known, &greedy());
-    let preference = preference_of(&method_plan, 1);
-    assert!(preference.sets.iter().all(|set| set.nodes.iter().all(|node| node.raw() < 4)));
-    let Note::Gang(note) = &preference.note else { panic!("no gang") };
+    let note = gang_note(&method_plan, 1);
     let named: Vec<&str> = note.speeds.iter().map(|s| s.nodes.as_str()).collect();
     assert_eq!(named, ["fast"]);
-    let single = method_plan.preferences.iter().find(|p| p.key == JobKey::Job(2));
-    assert!(single.is_none(), "one class alone is no choice");
+    assert!(method_plan.preferences.is_empty(), "one class alone is no choice");
 }
 
 /// Neither is one that no plan has seen, by what ran of its like elsewhere.
@@ -453,7 +458,7 @@ fn kept_nodes_are_learned_late_and_used_where_they_are_faster() {
 }
 
 #[test]
-fn sets_of_nodes_are_worth_the_speed_of_their_slowest() {
+fn equal_nodes_are_left_open_and_sets_worth_the_speed_of_their_slowest() {
     let known = knows(&[("a", "fast", 1.0, 9.0), ("a", "slow", 0.4, 9.0), ("b", "fast", 1.0, 9.0)]);
     let worth = |job: Job| {
         let plan = planned(&snapshot(vec![job]), &known, &greedy());
@@ -461,9 +466,10 @@ fn sets_of_nodes_are_worth_the_speed_of_their_slowest() {
         let names: Vec<String> = found.sets.iter().map(|set| set.name.to_string()).collect();
         (names, found.worth.clone())
     };
-    let names = vec!["planned".to_owned(), "fast".to_owned()];
-    assert_eq!(worth(job(1, "a", 2)), (names.clone(), vec![Some(1.0), Some(1.0), Some(0.4)]));
+    let mut names = vec!["fast".to_owned()];
+    assert_eq!(worth(job(1, "a", 2)), (names.clone(), vec![Some(1.0), Some(0.4)]));
     // Two of its six nodes are slow.
+    names.insert(0, "planned".to_owned());
     assert_eq!(worth(job(1, "a", 6)), (names, vec![Some(0.4), Some(1.0), Some(0.4)]));
     // Without exploration the class that was never tried counts as no better, and no worse.
     assert_eq!(worth(job(1, "b", 2)).1.last(), Some(&Some(0.0)));

@@ -12,7 +12,7 @@ use phalanx_core::limits::FIRST_PLAN_WAIT_MS;
 use phalanx_core::shape::{LeftToSlurm, Shape};
 use phalanx_core::snapshot::{Builder, Node, Snapshot};
 use phalanx_core::topology::parse_conf;
-use phalanx_methods::balance::{NoImprovement, Params};
+use phalanx_methods::balance::{Mode, NoImprovement, Params};
 use phalanx_methods::learn::CLASS_BY_DEFAULT;
 
 fn table(names: &[&str]) -> Table {
@@ -141,6 +141,24 @@ fn the_first_set_with_room_decides_then_anything() {
     assert_eq!((seen.set, seen.unused), (None, Some(Unused::NotOffered(2.into()))));
     let other = ask(&two, &[0b1111], None).of(8);
     assert!(decide(&mut placer, &mut preferences, &other).1.is_none());
+}
+
+/// Among nodes that a plan holds for equal the job goes where it makes the last end grow least.
+#[test]
+fn a_preferred_class_leaves_its_nodes_to_their_ends() {
+    let params = Params { mode: Mode::Best, ..Params::default() };
+    let mut placer = placer(Tuning { params, ..Tuning::default() });
+    let planned = preference(JobKey::Job(7), vec![set(&[0, 1, 2], None)]);
+    let mut preferences = preferences(&placer, vec![planned]);
+    for (id, end_s) in [(1, 2_000), (2, 3_000), (3, 4_000), (4, 9_000)] {
+        let held = vec![Held { node: (id - 1).into(), cpus: 2, ..Held::default() }];
+        placer.set_job(RunningJob { id, held, end_s, ..RunningJob::default() });
+    }
+    let two = shape(2, 2);
+    let mut ask = ask(&two, &[0b1111], None);
+    (ask.question.asked_s, ask.question.limit_s) = (1_000, Some(5_000));
+    let (placed, seen) = decide(&mut placer, &mut preferences, &ask);
+    assert_eq!((numbers(&placed.unwrap().nodes), seen.unwrap().set), (vec![1, 2], Some(0)));
 }
 
 /// A plan sees nodes that are powered down as free ones; Slurm boots as few as it must.
