@@ -96,14 +96,15 @@ def main():
     libraries(library(ours, "phalanx_slurm"), there, link_dir)
     paths = {path for message in ours for path in message.get("linked_paths", [])}
     externs = [word for name in NAMES for word in ("--extern", f"{name}={library(ours, name)}")]
-    daemon, command_line = os.path.join(out, "phalanxd"), os.path.join(out, "phalanx")
+    daemon = os.path.join(out, "phalanxd")
     subprocess.run([RUSTC, "--edition=2024", "--crate-name=phalanxd", "--crate-type=bin",
                     SOURCE, *CODEGEN[profile], "-Cdebuginfo=line-tables-only",
                     *externs, f"-Ldependency={link_dir}", f"-Lnative={lib_dir}",
                     *[f"-L{path}" for path in sorted(paths)], "-o", daemon + ".new"], check=True)
     os.replace(daemon + ".new", daemon)
-    shutil.copy(os.path.join("target", profile, "phalanx"), command_line + ".new")
-    os.replace(command_line + ".new", command_line)
+    for name in ("phalanx", "phalanx-gate"):     # these know nothing of Slurm
+        shutil.copy(os.path.join("target", profile, name), os.path.join(out, name + ".new"))
+        os.replace(os.path.join(out, name + ".new"), os.path.join(out, name))
 
 
 if __name__ == "__main__":
