@@ -424,7 +424,8 @@ def live_comparison(suite):
         every = phalanx_json(cluster, "history", "runs", "--since", "1h")["runs"]
         return {run["job"]: run for run in every if run["arm"]}
     names = [str(job) for job in jobs] + [f"{array}_{task}" for task in range(4)]
-    suite.until(lambda: set(names) <= set(runs()), "each run is recorded with its arm")
+    suite.until(lambda: set(names) <= set(runs()), lambda: "each run is recorded with its arm, not "
+                f"{sorted(set(names) - set(runs()))}")
     found = runs()
     suite.expect({found[name]["arm"] for name in names} == {"slurm 0.5", "phalanx 0.5"},
                  f"arms: {found}")

@@ -57,15 +57,16 @@ def check(condition, text):
 def until(condition, what, limit=SOON_S, every=0.1):
     """Waits until `condition()` is true and returns its value.
 
-    Raises SuiteError, naming what was waited for, if that takes more than `limit` seconds of a
-    machine that has time for it (slurmcluster.clock).
+    Raises SuiteError, naming what was waited for (a text, or what returns one then), if that takes
+    more than `limit` seconds of a machine that has time for it (slurmcluster.clock).
     """
     deadline = Deadline(limit)
     while True:
         found = condition()
         if found:
             return found
-        check(not deadline.over(), f"not within {limit:.1f} s: {what}")
+        if deadline.over():
+            raise SuiteError(f"not within {limit:.1f} s: {what() if callable(what) else what}")
         time.sleep(every)
 
 
