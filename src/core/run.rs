@@ -40,6 +40,8 @@ pub struct Run {
     pub node_class: String,
     /// Submission, unix seconds; 0 if not known.
     pub submit_s: i64,
+    /// Eligibility to start, unix seconds: begin time and dependencies reached.
+    pub eligible_s: Option<i64>,
     /// Start, unix seconds.
     pub start_s: i64,
     /// End, unix seconds.
@@ -70,4 +72,50 @@ pub struct Run {
     pub arm: String,
     /// `live`, or `sacct` for imported ones.
     pub source: String,
+}
+
+impl Run {
+    /// Seconds for which it waited; `None` if its submission is not known either.
+    pub fn wait_s(&self) -> Option<i64> {
+        wait_s(self.submit_s, self.eligible_s, self.start_s)
+    }
+}
+
+/// Seconds from [`waits_from_s`] to the start; `None` if it is not known since when.
+pub fn wait_s(submit_s: i64, eligible_s: Option<i64>, start_s: i64) -> Option<i64> {
+    let from_s = waits_from_s(submit_s, eligible_s, start_s);
+    (from_s > 0).then(|| start_s.saturating_sub(from_s).max(0))
+}
+
+/// The time since which a job waits that started or looks for nodes at `start_s`: its eligibility,
+/// and its submission where a record lacks that or has one of another run (a requeue moves it).
+pub fn waits_from_s(submit_s: i64, eligible_s: Option<i64>, start_s: i64) -> i64 {
+    eligible_s.filter(|at_s| (submit_s..=start_s).contains(at_s)).unwrap_or(submit_s)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_counts_from_eligibility() {
+        let run =
+            |submit_s, eligible_s, start_s| Run { submit_s, eligible_s, start_s, ..Run::default() };
+        let cases = [
+            (run(100, Some(160), 170), Some(10)),
+            (run(100, None, 170), Some(70)),
+            (run(100, Some(100), 100), Some(0)),
+            // Of a requeue after the start, and of one before the submission.
+            (run(100, Some(200), 170), Some(70)),
+            (run(100, Some(0), 170), Some(70)),
+            // Submission unknown.
+            (run(0, None, 170), None),
+            (run(0, Some(150), 170), Some(20)),
+            // A clock that was set back.
+            (run(200, None, 170), Some(0)),
+        ];
+        for (run, wait_s) in cases {
+            assert_eq!(run.wait_s(), wait_s, "{run:?}");
+        }
+    }
 }

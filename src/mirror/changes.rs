@@ -15,7 +15,7 @@ pub struct Follower {
 impl Follower {
     /// Returns the record of the next snapshot; `None` when nothing relevant changed.
     ///
-    /// Priorities and expected ends change all the time; alone they are no change.
+    /// Priorities, eligibility and expected ends change all the time; alone they are no change.
     pub fn next(&mut self, snapshot: Arc<Snapshot>) -> Option<Op> {
         let last = self.last.replace(Arc::clone(&snapshot));
         let Some(last) = last.filter(|last| same_names(last, &snapshot)) else {
@@ -50,6 +50,34 @@ fn alike(a: &Job, b: &Job) -> bool {
     }
     let mut plain = b.clone();
     (plain.priority, plain.end_s, plain.suspended_s) = (a.priority, a.end_s, a.suspended_s);
+    plain.eligible_s = a.eligible_s;
     plain.reason.clone_from(&a.reason);
     *a == plain
+}
+
+#[cfg(test)]
+#[allow(clippy::panic)]
+mod tests {
+    use super::*;
+
+    fn picture(job: Job) -> Arc<Snapshot> {
+        let mut snapshot = Snapshot::default();
+        snapshot.jobs.push(job);
+        snapshot.reindex();
+        Arc::new(snapshot)
+    }
+
+    #[test]
+    fn what_changes_all_the_time_is_recorded_with_the_next_change() {
+        let mut follower = Follower::default();
+        let job = Job { id: 7, ..Job::default() };
+        assert!(matches!(follower.next(picture(job.clone())), Some(Op::Picture(_))));
+        let could = Job { priority: 9, eligible_s: Some(60), end_s: 5, ..job };
+        assert!(follower.next(picture(could.clone())).is_none());
+        let started = Job { start_s: 70, ..could };
+        let Some(Op::Change(change)) = follower.next(picture(started.clone())) else {
+            panic!("a start is a change");
+        };
+        assert_eq!(change.jobs, [started]);
+    }
 }

@@ -6,7 +6,7 @@ use std::io::BufRead;
 
 use jiff::tz::TimeZone;
 
-use phalanx_core::limits::TRACE_JOBS_MAX;
+use phalanx_core::{limits::TRACE_JOBS_MAX, run::waits_from_s};
 use phalanx_core::trace::swf::{SwfHeader, SwfJob, SwfReader};
 use phalanx_core::trace::{LeftOut, TraceError, sacct};
 use phalanx_methods::learn::runtime::JobClass;
@@ -213,7 +213,7 @@ impl RunsRead {
         if row.is_going() {
             self.dates.runs(end_s);
         }
-        let submit_s = row.submit_s.unwrap_or(start_s);
+        let submit_s = waits_from_s(row.submit_s.unwrap_or(start_s), row.eligible_s, start_s);
         let limit_s = row.limit_min.map(|minutes| u64::from(minutes.max(1)) * 60);
         Ok(Span {
             submit_s,
@@ -378,6 +378,16 @@ fn of_swf(job: &SwfJob) -> Option<SimJob> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn jobs_wait_from_the_time_at_which_they_could_start() {
+        let text = "JobID|State|Submit|Eligible|Start|End|Elapsed|AllocCPUS\n\
+                    7|COMPLETED|1000|1600|1700|1800|00:01:40|2\n\
+                    8|COMPLETED|1010|Unknown|1700|1800|00:01:40|2\n";
+        let load = read_sacct(text.as_bytes(), &TimeZone::UTC, None, 1).unwrap();
+        let submits: Vec<_> = load.jobs.iter().map(|job| (job.number, job.submit_s)).collect();
+        assert_eq!(submits, [(8, 1010), (7, 1600)]);
+    }
 
     #[test]
     fn parts_of_a_job_of_a_log_are_one_job() {

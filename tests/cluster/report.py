@@ -26,6 +26,7 @@ from slurmcluster.ports import free_port
 from slurmcluster.suite import Cases, Suite, command_line, run
 
 JOBS = 12
+BEGIN_S = 25         # longer than any of these jobs waits for nodes
 MONITORING = os.path.join(os.path.dirname(__file__), "..", "..", "config", "monitoring")
 # Metrics that a small quiet cluster has not: nothing has fallen back, nothing is proven.
 RARE = {"phalanx_plan_gap_ratio", "phalanx_fallbacks_total", "phalanx_collector_failing_nodes",
@@ -172,6 +173,23 @@ def expressions():
         assert place["x"] + place["w"] <= 24, f"{panel['title']} is beyond the grid"
         assert panel["datasource"]["uid"] == "${datasource}", panel["title"]
     return [text.replace("$__rate_interval", "5m").replace("$__interval", "1m") for text in found]
+
+
+@case(needs=["last-month"])
+def waits_count_from_eligibility(suite):
+    """A job that asks for a later begin, and its dependant, waited for neither."""
+    before = phalanx_json(suite.cluster, "report", "--since", "1h")["activity"]
+    first = suite.cluster.submit("-n1", "-t1", f"--begin=now+{BEGIN_S}", wrap="sleep 1")
+    second = suite.cluster.submit("-n1", "-t1", f"--dependency=afterany:{first}", wrap="true")
+    suite.cluster.wait_jobs([first, second], 90)
+    ended = lambda of: sum(row["runs"] for row in of["runs"].values())  # noqa: E731
+
+    def known():
+        found = phalanx_json(suite.cluster, "report", "--since", "1h")["activity"]
+        return found if ended(found) >= ended(before) + 2 else None
+    found = suite.until(known, "the runs to be recorded", 30)
+    for row in found["runs"].values():
+        suite.expect(row["wait_max_s"] < BEGIN_S and row["waits_from_submit"] == 0, str(row))
 
 
 @case(needs=["what-happened"])

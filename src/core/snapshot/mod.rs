@@ -209,6 +209,8 @@ pub struct Job {
     pub priority: u32,
     /// Submission of the job, unix seconds.
     pub submit_s: i64,
+    /// Eligibility to start, unix seconds; `None` while dependencies are not met.
+    pub eligible_s: Option<i64>,
     /// Unix seconds; start of a running job.
     pub start_s: i64,
     /// Unix seconds; end of an ended job, expected end of others.

@@ -54,6 +54,9 @@ pub struct RunSums {
     pub cpu_hours: Option<f64>,
     /// Runs whose submission is known, for the figures on waits.
     pub waits: u64,
+    /// Runs recorded without their eligibility, whose wait counts from their submission.
+    #[serde(default)]
+    pub waits_from_submit: u64,
     /// Mean wait, seconds.
     pub wait_mean_s: Option<f64>,
     /// Median wait, seconds.

@@ -16,6 +16,7 @@ use phalanx_core::comment;
 use phalanx_core::limits::BAG_PLACES_MAX;
 use phalanx_core::number::{as_f64, whole};
 use phalanx_core::reason::is_for_nodes;
+use phalanx_core::run::waits_from_s;
 use phalanx_core::shape::Need;
 use phalanx_core::snapshot::{Job, JobState};
 use phalanx_core::{NodeIdx, hostlist};
@@ -552,7 +553,8 @@ fn price(inputs: &Inputs<'_>, bag: &Bag<'_>) -> Option<f64> {
 fn waits(inputs: &Inputs<'_>, bag: &Bag<'_>) -> bool {
     let settings = inputs.settings;
     let now_s = i64::try_from(inputs.now_ms / 1000).unwrap_or(i64::MAX);
-    let waited = now_s.saturating_sub(bag.job.submit_s).max(0).unsigned_abs();
+    let from_s = waits_from_s(bag.job.submit_s, bag.job.eligible_s, now_s);
+    let waited = now_s.saturating_sub(from_s).max(0).unsigned_abs();
     let left = settings.wait_max_s.saturating_sub(waited);
     let cheaper =
         |&(begins_s, price): &(u64, f64)| begins_s < left && price < settings.energy_price;

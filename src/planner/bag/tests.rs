@@ -265,6 +265,8 @@ fn loss_makers_run_or_wait_for_a_cheaper_hour_but_not_for_ever() {
         let no_relief = Settings { ahead, ..wait.clone() };
         assert_eq!(quotas(&planned(&fresh, &known(), &no_relief)), of(0, 12));
     }
+    let held = Job { eligible_s: Some(90), ..job(40) };
+    assert!(planned(&snapshot(1, [0, 0], vec![held]), &known(), &wait).report.bags[0].waits);
     let old = snapshot(1, [0, 0], vec![job(40)]);
     assert_eq!(quotas(&planned(&old, &known(), &wait)), of(0, 12));
 }

@@ -8,6 +8,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use super::HistoryError;
 use super::queries::HistoryReader;
 use crate::sqlite::signed;
+use phalanx_core::run::wait_s;
 use phalanx_messages::rest::{
     Activity, AnswerSums, Day, LeafSums, LocalSums, Point, RunSums, Share,
 };
@@ -113,7 +114,7 @@ struct Open {
 
 #[allow(clippy::cast_precision_loss)] // counts and seconds stay below 2^53
 fn runs(connection: &Connection, activity: &mut Activity) -> rusqlite::Result<()> {
-    let sql = "SELECT placed_by, submit_s, start_s, elapsed_ms, cpus, joules, time_ms \
+    let sql = "SELECT placed_by, submit_s, start_s, elapsed_ms, cpus, joules, time_ms, eligible_s \
                FROM runs WHERE time_ms >= ?1 AND time_ms <= ?2";
     let mut statement = connection.prepare(sql)?;
     let mut rows =
@@ -121,8 +122,8 @@ fn runs(connection: &Connection, activity: &mut Activity) -> rusqlite::Result<()
     let mut open: BTreeMap<String, Open> = BTreeMap::new();
     let mut days: BTreeMap<u64, (u64, u64, i64)> = BTreeMap::new();
     while let Some(row) = rows.next()? {
-        let (submit_s, start_s): (i64, i64) = (row.get(1)?, row.get(2)?);
-        let wait = (submit_s > 0).then(|| start_s.saturating_sub(submit_s).max(0));
+        let eligible_s: Option<i64> = row.get(7)?;
+        let wait = wait_s(row.get(1)?, eligible_s, row.get(2)?);
         let day = days.entry(row.get::<_, i64>(6)?.cast_unsigned() / DAY_MS).or_default();
         day.0 += 1;
         if let Some(wait) = wait {
@@ -132,6 +133,7 @@ fn runs(connection: &Connection, activity: &mut Activity) -> rusqlite::Result<()
         let of = open.entry(row.get(0)?).or_default();
         of.sums.runs += 1;
         of.waits.extend(wait);
+        of.sums.waits_from_submit += u64::from(wait.is_some() && eligible_s.is_none());
         let cpus: i64 = row.get(4)?;
         if cpus > 0 {
             let hours = row.get::<_, i64>(3)? as f64 / 3.6e6 * cpus as f64;

@@ -26,7 +26,7 @@ macro_rules! cells {
     };
 }
 
-cells!(u8, u32, i64, String, Option<u32>, Option<String>, Option<f64>);
+cells!(u8, u32, i64, String, Option<u32>, Option<i64>, Option<String>, Option<f64>);
 
 impl Cell for u64 {
     fn put(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
@@ -82,8 +82,8 @@ columns!(PlacementRecord { time_ms mode nodes node_count decision compared } job
 columns!(JobEndRecord { time_ms job_id state });
 columns!(Run {
     job job_id array_job_id array_task_id het_job_id user account name declared class partition qos
-    nodes node_count node_class submit_s start_s end_s elapsed_ms limit_min state exit_code
-    exit_signal cpus tres_req tres_alloc work joules placed_by arm source
+    nodes node_count node_class submit_s eligible_s start_s end_s elapsed_ms limit_min state
+    exit_code exit_signal cpus tres_req tres_alloc work joules placed_by arm source
 });
 
 /// Inserts a record, and one more column where there is one; returns the number of new rows.

@@ -409,6 +409,7 @@ fn job(builder: &mut Builder, row: &JobRow<'_>, select_param: u32, now_s: i64) -
         partitions: text(row.partition()),
         priority: row.priority(),
         submit_s: row.submit_s().unwrap_or(0),
+        eligible_s: row.eligible_s(),
         start_s: row.start_s().unwrap_or(0),
         end_s: row.end_s().unwrap_or(0),
         suspended_s: row.suspended_s(until_s),

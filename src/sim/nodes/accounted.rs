@@ -296,10 +296,7 @@ impl<'a> Reader<'a> {
             None if self.has_limits => NO_LIMIT_S.max(run_s),
             None => run_s,
         };
-        let Span { submit_s, start_s, .. } = *span;
-        let eligible_s = row.eligible_s.filter(|at_s| (submit_s..=start_s).contains(at_s));
-        let submit_s = eligible_s.unwrap_or(submit_s);
-        let inside = window.inside(&Span { submit_s, limit_s, ..*span })?;
+        let inside = window.inside(&Span { limit_s, ..*span })?;
         let mut shape = shape_of(row, &load.cluster).unwrap_or_default();
         if !load.memory_tracked {
             shape.memory = Memory::Untracked;
@@ -348,7 +345,7 @@ impl<'a> Reader<'a> {
             unfinished: inside.goes_on,
             class,
             held,
-            ran: Some(Ran { start_s, nodes }),
+            ran: Some(Ran { start_s: span.start_s, nodes }),
             ..NodeJob::default()
         })
     }

@@ -7,6 +7,7 @@ use super::live::{class_of, held_of};
 use super::load::PARTITION;
 use super::{NodeJob, NodeLoad};
 use crate::window::{Span, Window};
+use phalanx_core::run::waits_from_s;
 use phalanx_core::snapshot::{Job, Snapshot};
 use phalanx_planner::cluster::RunningJob;
 
@@ -70,7 +71,8 @@ fn of_job(period: &Period, job: &Job) -> Option<NodeJob> {
         return None;
     }
     let class = class_of(job);
-    let Job { submit_s, start_s, .. } = *job;
+    let start_s = job.start_s;
+    let submit_s = waits_from_s(job.submit_s, job.eligible_s, start_s);
     let span = Span { submit_s, start_s, end_s, limit_s: class.limit_s };
     let window = Window { begin_s: period.begin_s, end_s: period.end_s };
     let inside = window.inside(&span)?;

@@ -202,6 +202,7 @@ pub fn run_of(row: Row) -> Result<Run, &'static str> {
         nodes: row.nodes,
         node_count: row.node_count,
         submit_s: row.submit_s.unwrap_or(0),
+        eligible_s: row.eligible_s,
         start_s,
         end_s,
         elapsed_ms: row.elapsed_s.saturating_mul(1000),

@@ -77,6 +77,7 @@ fn all_runs(report: &ActivityReport) -> RunSums {
     for of in report.activity.runs.values() {
         all.runs += of.runs;
         all.waits += of.waits;
+        all.waits_from_submit += of.waits_from_submit;
         all.measured += of.measured;
         wait += of.wait_mean_s.unwrap_or_default() * as_f64(of.waits);
         all.wait_max_s = all.wait_max_s.max(of.wait_max_s);
@@ -104,11 +105,14 @@ fn waits(all: &RunSums) -> String {
     let (Some(mean), Some(most)) = (all.wait_mean_s, all.wait_max_s) else {
         return unknown("no job with its submission ended");
     };
-    let beside = match all.runs - all.waits {
+    let of = |count: u64, what: &str| match count {
         0 => String::new(),
-        without => format!(" (of {without} jobs unknown)"),
+        count => format!(" (of {} {what})", many(count, "job")),
     };
-    format!("mean {}, longest {}{beside}", span(mean), span(as_f64(most.max(0).unsigned_abs())))
+    let (unknown, early) = (all.runs - all.waits, all.waits_from_submit);
+    let most = span(as_f64(most.max(0).unsigned_abs()));
+    let beside = of(unknown, "unknown") + &of(early, "from submission: eligibility not recorded");
+    format!("mean {}, longest {most}{beside}", span(mean))
 }
 
 fn use_of(share: Option<f64>, what: &str) -> String {

@@ -17,6 +17,7 @@ fn report() -> ActivityReport {
         runs: 1200,
         cpu_hours: Some(3400.25),
         waits: 1200,
+        waits_from_submit: 3,
         wait_mean_s: Some(90.5),
         wait_p50_s: Some(4),
         wait_p95_s: Some(600),

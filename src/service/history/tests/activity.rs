@@ -13,7 +13,8 @@ fn ran(job: u32, wait_s: i64, placed_by: &str, joules: Option<f64>) -> Record {
     Record::Run(Box::new(Run {
         job: job.to_string(),
         job_id: job,
-        submit_s: start_s - wait_s,
+        submit_s: start_s - 5000,
+        eligible_s: Some(start_s - wait_s),
         start_s,
         end_s: start_s + 3600,
         elapsed_ms: 3_600_000,
@@ -101,4 +102,35 @@ fn what_is_recorded_is_summed_up() {
     assert_eq!(of.use_of, BTreeMap::from([("gres/gpu".to_owned(), share)]));
     let points: Vec<f64> = of.points.iter().map(|point| point.pending).collect();
     assert_eq!(points.iter().sum::<f64>() / points.len() as f64, 4.0, "{points:?}");
+}
+
+#[test]
+fn waits_of_older_records_count_from_submission_and_are_counted() {
+    let (_dir, path) = temp();
+    let before = schema::MIGRATIONS.len() - 1;
+    let old = History::open_with(&path, LIMITS, &schema::MIGRATIONS[..before]).unwrap();
+    let names = "job job_id user account name class partition qos nodes node_count node_class \
+                 submit_s start_s end_s elapsed_ms state exit_code exit_signal cpus tres_req \
+                 tres_alloc placed_by source time_ms";
+    let columns: Vec<&str> = names.split_whitespace().collect();
+    let value = |name: &&str| match *name {
+        "submit_s" => "3456000".to_owned(),
+        "start_s" => "3456040".to_owned(),
+        "time_ms" => START_MS.to_string(),
+        _ => "1".to_owned(),
+    };
+    let values: Vec<String> = columns.iter().map(value).collect();
+    let sql = format!("INSERT INTO runs ({}) VALUES ({})", columns.join(","), values.join(","));
+    old.database.connection.execute(&sql, []).unwrap();
+    drop(old);
+
+    let mut history = History::open(&path, LIMITS).unwrap();
+    history.record(&[ran(2, 10, "1", None)]).unwrap();
+    let reader = HistoryReader::new(&path);
+    let of = &reader.activity(START_MS, START_MS + 10 * DAY_MS).unwrap().runs["1"];
+    assert_eq!((of.waits, of.waits_from_submit), (2, 1));
+    assert_eq!((of.wait_p50_s, of.wait_max_s), (Some(10), Some(40)));
+    let runs = reader.runs(0, 10).unwrap();
+    let waits: Vec<_> = runs.iter().map(|run| (run.eligible_s.is_some(), run.wait_s())).collect();
+    assert_eq!(waits, [(true, Some(10)), (false, Some(40))]);
 }

@@ -71,6 +71,8 @@ pub struct Comparison {
     pub figures: Vec<Figure>,
     /// Further runs with which a difference of 5 % of the mean wait would show.
     pub more_runs: f64,
+    /// Runs recorded without their eligibility, whose wait counts from their submission.
+    pub from_submit: usize,
 }
 
 /// One run; `drawn` is the number of the job that it was drawn with.
@@ -92,6 +94,7 @@ impl Comparison {
             share: newest.parse().unwrap_or(1.0),
             slurm: arm(&runs, SLURM),
             phalanx: arm(&runs, PHALANX),
+            from_submit: runs.iter().filter(|run| run.eligible_s.is_none()).count(),
             ..Self::default()
         };
         if comparison.slurm.drawn.min(comparison.phalanx.drawn) < LEAST {
@@ -153,7 +156,7 @@ fn rows(runs: &[&Run]) -> (Vec<Row>, Vec<bool>) {
         if drawn == ours.len() {
             ours.push(run.arm.starts_with(PHALANX));
         }
-        let wait = as_f64(u64::try_from(run.start_s.saturating_sub(run.submit_s)).unwrap_or(0));
+        let wait = as_f64(run.wait_s().unwrap_or(0).unsigned_abs());
         let seconds = as_f64(run.elapsed_ms) / 1000.0;
         let slowdown = ((wait + seconds) / seconds.max(as_f64(TAU_S))).max(1.0);
         Row { wait, slowdown, drawn }
@@ -218,6 +221,19 @@ mod tests {
         let wrong = (0..100).filter(|seed| differs(&runs(*seed, 60, 1.0))).count();
         eprintln!("a difference was claimed in {wrong} of 100");
         assert!(wrong <= 5);
+    }
+
+    #[test]
+    fn jobs_that_could_not_start_did_not_wait() {
+        let mut runs = runs(1, 100, 1.0);
+        let plain = Comparison::of(&runs);
+        for run in &mut runs {
+            // A week on its own wish, or behind its dependencies.
+            (run.submit_s, run.eligible_s) = (1000 - 7 * 86_400, Some(1000));
+        }
+        let held = Comparison::of(&runs);
+        assert_eq!((plain.from_submit, held.from_submit), (runs.len(), 0));
+        assert_eq!(held.figures, plain.figures);
     }
 
     #[test]

@@ -75,6 +75,10 @@ fn text(of: &Comparison) -> String {
         .right("Slurm alone", |row| row.1.clone())
         .right("Phalanx", |row| row.2.clone())
         .add_to(&mut out);
+    if of.from_submit > 0 {
+        let count = of.from_submit;
+        out.push_str(&format!("{count} runs waited from submission: eligibility not recorded.\n"));
+    }
     out.push_str(&wrapped(
         "Both arms share the nodes: what Phalanx frees or takes is found by the other arm's jobs \
          too, so a difference is smaller, and idle or stranded nodes are no arm's.",
@@ -153,6 +157,7 @@ mod tests {
             phalanx: arm(drawn[1]),
             figures: FIGURES.iter().zip(figures).map(figure).collect(),
             more_runs: 1234.0,
+            from_submit: 0,
         }
     }
 

@@ -274,6 +274,7 @@ fn of_job(job: &Job, naming: Naming<'_>) -> Run {
         partition: text(&job.partitions),
         qos: text(&job.qos),
         submit_s: job.submit_s,
+        eligible_s: job.eligible_s,
         end_s: job.end_s,
         limit_min: job.time_limit_min,
         state: job.state_text.split('+').next().unwrap_or_default().to_owned(),

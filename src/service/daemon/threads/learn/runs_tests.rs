@@ -130,3 +130,11 @@ fn jobs_that_never_ran_are_no_runs() {
     let never = Job { nodes: "".into(), ..job(7, "CANCELLED", 103, 103) };
     assert!(runs.poll(&picture(104_000, vec![never]), 104_000, NAMING).is_empty());
 }
+
+#[test]
+fn a_run_knows_since_when_its_job_could_start() {
+    let mut runs = Runs::default();
+    let held = Job { submit_s: 30, eligible_s: Some(90), ..job(7, "COMPLETED", 100, 103) };
+    let made = runs.poll(&picture(103_000, vec![held]), 103_100, NAMING);
+    assert_eq!((made[0].submit_s, made[0].wait_s()), (30, Some(10)));
+}
