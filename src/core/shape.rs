@@ -243,6 +243,11 @@ impl Shape {
         self.max_nodes > self.min_nodes.max(1)
     }
 
+    /// Whether that number may be more than one.
+    pub fn may_spread(&self) -> bool {
+        self.node_count_is_free() && self.tasks().max(u64::from(self.min_cpus)) > 1
+    }
+
     /// Amounts on each of `nodes` nodes when the job is split evenly,
     /// rounded up. Source: `cons_common/job_test.c` `_verify_node_state` and
     /// `gres_job_test` for what each option counts.

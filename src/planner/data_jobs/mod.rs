@@ -132,10 +132,15 @@ pub fn plan(inputs: &Inputs<'_>, jobs: Vec<DataJob<'_>>) -> MethodPlan {
     report.terms.insert("lower_bound_ms".to_owned(), found.lower_bound_ms);
     let mut starts: Vec<(f64, u32)> = Vec::new();
     let mut preferences = Vec::with_capacity(jobs.len());
-    for (data, placed) in jobs.into_iter().zip(&found.jobs) {
+    let taken: HashSet<usize> = placed().flat_map(|p| p.hosts.iter().copied()).collect();
+    for ((data, placed), given) in jobs.into_iter().zip(&found.jobs).zip(&problem.jobs) {
         let start = placed.as_ref().map_or(f64::INFINITY, |p| p.start_ms);
         starts.push((start, data.job.id));
-        preferences.push(preference(inputs, data, placed.as_ref(), &found));
+        let own = placed.as_ref().map_or_else(Vec::new, |placed| match inputs.rule {
+            Rule::Best => as_good(&data, placed, &given.allowed, &problem.hosts, &taken),
+            Rule::Seed { .. } => placed.hosts.clone(),
+        });
+        preferences.push(preference(inputs, data, placed.as_ref(), &own, &found));
     }
     starts.sort_by(|a, b| a.0.total_cmp(&b.0));
     // An array has one rank.
@@ -251,33 +256,67 @@ fn form(job: &Job, nodes: u32) -> Form {
     Form { hosts: nodes as usize, cores: usize::try_from(cpus).unwrap_or(usize::MAX).max(1) }
 }
 
+/// The planned nodes; for a job that starts on one of them now, all on which it would read as much
+/// as fast and that no job of the plan takes: among these the placement chooses better.
+fn as_good(
+    data: &DataJob<'_>,
+    placed: &Placement,
+    allowed: &[(usize, f64)],
+    hosts: &[Vec<f64>],
+    taken: &HashSet<usize>,
+) -> Vec<usize> {
+    let &[planned] = &*placed.hosts else { return placed.hosts.clone() };
+    if placed.start_ms >= NOW_MS || data.job.shape.may_spread() {
+        return vec![planned];
+    }
+    let mut local: HashMap<usize, u64> = HashMap::new();
+    for piece in &data.pieces {
+        piece.nodes.iter().for_each(|node| *local.entry(node.at()).or_default() += piece.bytes);
+    }
+    let bytes = |node: usize| local.get(&node).copied().unwrap_or(0);
+    let speed = |node: usize| data.speeds.get(node).map(|speed| speed.to_bits());
+    let now = |node: usize| {
+        let free = |cores: &Vec<f64>| cores.iter().filter(|ms| **ms < NOW_MS).count();
+        hosts.get(node).map_or(0, free) >= placed.cores
+    };
+    let is_as_good = |node: usize, from_ms: f64| {
+        bytes(node) == bytes(planned)
+            && speed(node) == speed(planned)
+            && !taken.contains(&node)
+            && from_ms < NOW_MS
+            && now(node)
+    };
+    let alike = |(node, from_ms): &(usize, f64)| *node == planned || is_as_good(*node, *from_ms);
+    allowed.iter().filter(|one| alike(one)).map(|(node, _)| *node).collect()
+}
+
 fn preference(
     inputs: &Inputs<'_>,
     data: DataJob<'_>,
     placed: Option<&Placement>,
+    own: &[usize],
     found: &rigid::Plan,
 ) -> Preference {
     let mut sets = Vec::new();
     let mut worth = Vec::new();
     let mut note = data.note;
-    let nodes = placed.map_or_else(Vec::new, |p| p.hosts.clone());
     if let Some(placed) = placed {
-        let own = nodes.iter().copied().map(NodeIdx::new).collect();
-        let names: Vec<&str> = nodes
+        let nodes = own.iter().copied().map(NodeIdx::new).collect();
+        let names: Vec<&str> = own
             .iter()
             .filter_map(|&n| inputs.snapshot.nodes.get(n))
             .map(|node| &*node.name)
             .collect();
         note.nodes = hostlist::compress(&names);
         let part = |node: &usize| permille(data.speeds.get(*node).copied().unwrap_or(1.0));
-        let speeds: Vec<(&str, u32)> = names.into_iter().zip(nodes.iter().map(part)).collect();
+        let speeds: Vec<(&str, u32)> = names.into_iter().zip(own.iter().map(part)).collect();
         note.node_speeds = speeds_in_words(&speeds);
         note.start_ms = Some(placed.start_ms);
         note.end_ms = Some(placed.end_ms);
         note.remote_mb = Some(placed.remote_mb);
         let total: f64 = data.pieces.iter().map(|p| as_f64(p.bytes)).sum::<f64>() / MB;
         note.local_share = (total > 0.0).then(|| 1.0 - placed.remote_mb / total);
-        sets.push(CandidateSet { name: "planned".into(), nodes: own, quota: None });
+        sets.push(CandidateSet { name: "planned".into(), nodes, quota: None });
         worth.push(note.local_share);
     }
     note.makespan_ms = Some(found.makespan_ms);
@@ -285,7 +324,7 @@ fn preference(
     let holders = holders(&data.pieces);
     let wanted = data.job.shape.wanted_nodes() as usize;
     let held = !holders.is_empty();
-    if holders.len() >= wanted && holders.len() > nodes.len() {
+    if holders.len() >= wanted && holders.len() > own.len() {
         sets.push(CandidateSet { name: "holders".into(), nodes: holders.into(), quota: None });
         worth.push(None);
     }
@@ -434,6 +473,22 @@ mod tests {
             assert!(note.end_ms.unwrap() <= note.makespan_ms.unwrap());
         }
         assert_eq!(method_plan.report.starts, 2);
+    }
+
+    /// Goal: a job of one node is left the nodes on which it reads as much, for the placement to
+    /// choose; none that another job's plan needs, none that is busy. Method: nodes 2, 3 and 0 (the
+    /// busy one) hold two of three blocks, 4 holds one; then a job of all CPUs beside.
+    #[test]
+    fn nodes_that_hold_as_much_are_left_to_the_placement() {
+        let on: Vec<&[u32]> = vec![&[0, 2, 3], &[0, 2], &[3, 4]];
+        let nodes = |rule, jobs, id| set(&planned_by(rule, &snapshot(jobs), &on, false), id).0;
+        let mut open = job(1, 1, 1, 1);
+        open.shape.max_nodes = 9;
+        assert_eq!(nodes(Rule::Best, vec![job(1, 1, 1, 2)], 1), [2, 3]);
+        assert_eq!(nodes(Rule::Best, vec![open], 1), [2, 3], "one task has one node");
+        assert_eq!(nodes(Rule::Seed { moment: 2 }, vec![job(1, 1, 1, 2)], 1), [2]);
+        let two = |id| nodes(Rule::Best, vec![job(1, 1, 1, 4), job(2, 1, 1, 4)], id);
+        assert_eq!((two(1), two(2)), (vec![2], vec![3]), "each has its own");
     }
 
     #[test]

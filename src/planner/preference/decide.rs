@@ -101,9 +101,8 @@ fn follow(
             continue;
         }
         // Where the user left the number of nodes open, the plan says it.
-        let spread =
-            (preference.method == Method::DataJobs && at == 0 && shape.node_count_is_free())
-                .then(|| on_all(shape, set.nodes.len()));
+        let spread = (preference.method == Method::DataJobs && at == 0 && shape.may_spread())
+            .then(|| on_all(shape, set.nodes.len()));
         let shape = spread.as_ref().unwrap_or(shape);
         // Waiting is decided below, for all sets together.
         let within = candidates.within(&set.nodes);

@@ -264,6 +264,20 @@ fn a_job_with_an_input_waits_for_its_plan_but_not_for_ever() {
     }
 }
 
+/// A plan names several nodes that are as good: one task runs on one of them, several on all.
+#[test]
+fn a_task_has_one_node_of_those_planned() {
+    let mut placer = placer(Tuning::default());
+    let planned = preference(JobKey::Job(7), vec![set(&[1, 2, 3], None)]);
+    let planned = Preference { method: Method::DataJobs, ..planned };
+    let mut preferences = preferences(&placer, vec![planned]);
+    for (tasks, nodes) in [(1, 1), (3, 3)] {
+        let open = Shape { max_nodes: 9, min_cpus: tasks, num_tasks: tasks, ..shape(1, 1) };
+        let (placed, _) = decide(&mut placer, &mut preferences, &ask(&open, &[0b1111], None));
+        assert_eq!(placed.unwrap().nodes.len(), nodes);
+    }
+}
+
 #[test]
 fn a_job_not_planned_yet_follows_its_like() {
     let mut placer = placer(Tuning::default());
