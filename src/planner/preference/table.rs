@@ -7,11 +7,11 @@ use std::sync::Arc;
 use super::job_class::JobClassRule;
 use super::model::{CandidateSet, JobKey, Method, Preference};
 use super::question::Question;
-use crate::cluster::Table;
+use crate::cluster::{RunningJob, Table};
 use phalanx_core::NodeIdx;
 use phalanx_core::limits::{CANDIDATE_SETS_MAX, PREFERENCES_MAX};
 use phalanx_core::shape::LeftToSlurm;
-use phalanx_core::snapshot::Snapshot;
+use phalanx_core::snapshot::{JobState, Snapshot};
 
 #[derive(Debug)]
 pub(super) struct Entry {
@@ -84,6 +84,34 @@ impl PreferenceTable {
     /// Whether there is no preference.
     pub fn is_empty(&self) -> bool {
         self.by_job.is_empty()
+    }
+
+    /// Counts the tasks that have started since the plan's snapshot was taken.
+    pub fn count_since<'a>(
+        &mut self,
+        snapshot: &Snapshot,
+        running: impl Iterator<Item = &'a RunningJob>,
+    ) {
+        if !self.by_job.keys().any(|key| matches!(key, JobKey::Array(_))) {
+            return;
+        }
+        let waits = |id| snapshot.job(id).is_none_or(|job| job.state == JobState::Pending);
+        for (job, (array, _)) in running.filter_map(|job| Some((job, job.array?))) {
+            if self.by_job.contains_key(&JobKey::Array(array)) && waits(job.id) {
+                self.began(array, job.held.iter().map(|held| held.node));
+            }
+        }
+    }
+
+    /// A task started on these nodes: its array's quota there shrinks.
+    fn began(&mut self, array_job_id: u32, nodes: impl Iterator<Item = NodeIdx> + Clone) {
+        let Some(entry) = self.by_job.get_mut(&JobKey::Array(array_job_id)) else { return };
+        let inside =
+            |set: &CandidateSet| nodes.clone().all(|node| set.nodes.binary_search(&node).is_ok());
+        let at = entry.preference.sets.iter().position(inside);
+        if let Some(taken) = at.and_then(|at| entry.taken.get_mut(at)) {
+            *taken = taken.saturating_add(1);
+        }
     }
 }
 
@@ -170,14 +198,7 @@ impl Preferences {
     /// A task started on these nodes: its array's quota there shrinks.
     pub fn began(&mut self, array_job_id: u32, nodes: impl Iterator<Item = NodeIdx> + Clone) {
         for table in self.tables.values_mut() {
-            let Some(entry) = table.by_job.get_mut(&JobKey::Array(array_job_id)) else { continue };
-            let inside = |set: &CandidateSet| {
-                nodes.clone().all(|node| set.nodes.binary_search(&node).is_ok())
-            };
-            let at = entry.preference.sets.iter().position(inside);
-            if let Some(taken) = at.and_then(|at| entry.taken.get_mut(at)) {
-                *taken = taken.saturating_add(1);
-            }
+            table.began(array_job_id, nodes.clone());
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::place::{Candidates, Classes, GangHold, Holding, Placement, Placer, Tu
 use phalanx_core::NodeIdx;
 use phalanx_core::limits::FIRST_PLAN_WAIT_MS;
 use phalanx_core::shape::{LeftToSlurm, Shape};
-use phalanx_core::snapshot::{Builder, Node, Snapshot};
+use phalanx_core::snapshot::{Builder, Job, JobState, Node, Snapshot};
 use phalanx_core::topology::parse_conf;
 use phalanx_methods::balance::{Mode, NoImprovement, Params};
 use phalanx_methods::learn::CLASS_BY_DEFAULT;
@@ -221,6 +221,33 @@ fn quotas_count_starts_not_questions() {
     let (placed, seen) = decide(&mut placer, &mut preferences, &ask(&one, &[0b1111], Some(5)));
     assert_eq!(numbers(&placed.unwrap().nodes), [1]);
     assert_eq!(seen.unwrap().unused, Some(Unused::Quota));
+}
+
+/// Goal: tasks that start while a plan is made count, so that a trial is one at a time.
+#[test]
+fn starts_that_the_plan_has_not_seen_count() {
+    let placer = placer(Tuning::default());
+    let task = |id, node: u32| RunningJob {
+        id,
+        array: Some((5, id)),
+        held: vec![Held { node: node.into(), ..Held::default() }],
+        ..RunningJob::default()
+    };
+    let seen = |id, state| Job { id, array_job_id: Some(5), state, ..Job::default() };
+    let mut snapshot = Snapshot::default();
+    snapshot.set_queue(vec![seen(5, JobState::Pending), seen(6, JobState::Running)]);
+    // The last has the array's own id; one is of another array.
+    let other = RunningJob { array: Some((9, 1)), ..task(10, 3) };
+    let running = [task(6, 3), task(7, 3), task(8, 1), task(5, 3), other];
+    let sets = || vec![set(&[3], Some(4)), set(&[1], Some(2))];
+    let table = |key| {
+        let cluster = Arc::clone(placer.cluster().table());
+        let mut table = PreferenceTable::new(cluster, vec![preference(key, sets())]);
+        table.count_since(&snapshot, running.iter());
+        table.rows()[0].1.clone()
+    };
+    assert_eq!(table(JobKey::Array(5)), [2, 1]);
+    assert_eq!(table(JobKey::Job(5)), [0, 0]);
 }
 
 #[test]

@@ -231,8 +231,10 @@ impl Responder {
         let table = self.table().filter(|table| snapshot.is_numbered_by(table));
         let preferences = if table.is_some() { preferences } else { Vec::new() };
         // Made and dropped outside the lock: questions wait for the swap only.
-        let fresh = PreferenceTable::new(table.unwrap_or_default(), preferences);
+        let mut fresh = PreferenceTable::new(table.unwrap_or_default(), preferences);
         let mut state = lock(&self.state);
+        let running = state.placer.iter().flat_map(|placer| placer.cluster().jobs().values());
+        fresh.count_since(snapshot, running);
         state.record(|state| EventKind::Preferences(state.raw_of(method, &fresh)));
         let old = state.preferences.replace(method, fresh);
         state.preferences.saw(snapshot);
