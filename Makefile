@@ -321,11 +321,13 @@ bench-replay: deps-run debug
 	$(CLUSTER_ENV) $(PYTHON) tests/cluster/replay_log.py $(REPLAY)
 # Every figure of the documents anew, one rule each, from the repository alone but for
 # share-experiment, which installs what make test does and runs on a real HDFS. Those with times
-# (figure 2 of bag-experiments, share-experiment) are of this machine.
+# (figure 2 of bag-experiments, share-experiment) are of this machine. Then the comparison that
+# make test-all makes too: each number within its error bar.
 FIGURES := gang-regret gang-policies data-turns bag-experiments balance-example tuning \
 	share-experiment
 .PHONY: figures $(FIGURES:%=figure-%)
 figures: $(FIGURES:%=figure-%)
+	$(PYTHON) tests/bench/figures.py --program target/release/phalanx-bench
 figure-gang-regret: deps-build rust
 	$(BENCH) gang-regret 3000 20 docs/gang-regret.svg
 # The gang document's experiment: random, least loaded, greedy, index, GA, ideal.

@@ -315,6 +315,8 @@ ROWS = (
     # Instructions and allocations of fixed work, beside those of the commit.
     Row("counts", "check", "work", 60, (PYTHON, "tests/counts.py"),
         ("plugin", "packages", "debug"), programs()),
+    Row("figures", "check", "any", 150, (PYTHON, "tests/bench/figures.py"), ("debug",),
+        programs(), gate="all"),
     Row("plugin-check-24.11", "24.11", "work", 70,
         (*MAKE, "-C", "plugin", "check", f"SLURM_VERSION={NEW}"), ("slurm-24.11", "packages")),
     Row("page", "page", "any", 25, (PYTHON, "tests/page/page.py"), ("packages",), again=True),
