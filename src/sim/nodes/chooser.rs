@@ -226,6 +226,8 @@ impl<'a> Chooser<'a> {
         let (decided, used) = preference::decide(placer, preferences, &question, offered, waits);
         let wait = if let Err(Why::Wait(wait)) = decided { Some(wait) } else { None };
         daemon.holds.answered(&question, (wait, true), used.as_ref(), &limits, now_ms);
+        let is_named = wait.is_none() || daemon.holds.of(id, array).is_some();
+        debug_assert!(is_named, "job {id} waits by a hold without rule and end");
         match decided {
             Ok(placed) => {
                 daemon.polled = placed.decision.next_poll().map(|start| (id, start));
