@@ -91,9 +91,32 @@ pub struct SlotBag {
     pub tasks: u64,
     /// A task on each machine type.
     pub on: Vec<Option<SlotTask>>,
-    /// Microseconds for which tasks may wait while slots are left idle for the plan, in sum, and by
-    /// which the n-th may start and end later than with list scheduling; `None`: any.
-    pub late_us: Option<u64>,
+    /// Microseconds until its running tasks end, each with a number of tasks.
+    pub running: Times,
+    /// How long its tasks may wait; `None`: any time.
+    pub wait: Option<Wait>,
+}
+
+/// Times with the number of tasks of each, ascending.
+pub type Times = Vec<(u64, u64)>;
+
+/// The wait that is left to the tasks of a bag.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Wait {
+    /// Microseconds for which tasks may wait while slots are left idle for the plan, in sum.
+    pub sum_us: u64,
+    /// Microseconds by which the last of them must start, and by which the last of these and of
+    /// the running ones must end: as many as there are.
+    pub due: Listed,
+}
+
+/// Starts and ends of the tasks of one bag.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Listed {
+    /// Starts of those that wait.
+    pub starts: Times,
+    /// Ends of those that wait or run.
+    pub ends: Times,
 }
 
 /// Tasks of each bag on each machine type.
@@ -129,6 +152,15 @@ pub struct SlotPlan {
 
 /// Starts of one bag: their number by time. With the duration, so that ends follow.
 type Starts = BTreeMap<(u64, u64), u64>;
+
+/// Starts of these tasks, and their ends with those of the bag's running ones.
+fn times(bag: &SlotBag, of: &Starts) -> Listed {
+    let starts: Times = of.iter().map(|((at, _), n)| (*at, *n)).collect();
+    let own = of.iter().map(|((at, each), n)| (at.saturating_add(*each), *n));
+    let mut ends: Times = own.chain(bag.running.iter().copied()).collect();
+    ends.sort_unstable();
+    Listed { starts, ends }
+}
 
 impl SlotProblem {
     /// The value of a split.
@@ -177,7 +209,16 @@ impl SlotProblem {
         self.plan_of(split)
     }
 
-    fn listed(&self) -> (Split, Vec<Starts>) {
+    /// Starts and ends of each bag's tasks with list scheduling; `None`: of too many tasks.
+    pub fn times_of_list(&self) -> Option<Vec<Listed>> {
+        (self.tasks() <= LISTED_MAX).then(|| self.listed().1)
+    }
+
+    fn tasks(&self) -> u64 {
+        self.bags.iter().map(|bag| bag.tasks).fold(0, u64::saturating_add)
+    }
+
+    fn listed(&self) -> (Split, Vec<Listed>) {
         let mut slots = self.slots.clone();
         let mut split = vec![vec![0; slots.len()]; self.bags.len()];
         let mut starts = vec![Starts::new(); self.bags.len()];
@@ -198,20 +239,21 @@ impl SlotProblem {
                 slots[class].add(free.saturating_add(each), taken);
             }
         }
-        (split, starts)
+        let times = self.bags.iter().zip(&starts).map(|(bag, starts)| times(bag, starts));
+        (split, times.collect())
     }
 
     /// The best plan found: of one bag the optimum, of several the best of these splits and list
     /// scheduling, improved by a search. Splits must place all tasks, where they may run.
     pub fn solve(&self, splits: Vec<Split>) -> SlotPlan {
-        let tasks: u64 = self.bags.iter().map(|bag| bag.tasks).fold(0, u64::saturating_add);
+        let tasks = self.tasks();
         let mut plans: Vec<SlotPlan> = splits.into_iter().map(|s| self.plan_of(s)).collect();
-        let is_bound = self.bags.iter().any(|bag| bag.late_us.is_some());
+        let is_bound = self.bags.iter().any(|bag| bag.wait.is_some());
         if tasks > LISTED_MAX && !is_bound && !plans.is_empty() {
             plans.sort_by(|a, b| b.value.total_cmp(&a.value));
             return plans.swap_remove(0);
         }
-        let (list, starts) = self.listed();
+        let (list, times) = self.listed();
         let list = self.plan_of(list);
         if tasks > LISTED_MAX {
             return list;
@@ -222,42 +264,39 @@ impl SlotProblem {
         }
         plans.retain(|plan| plan.value > list.value);
         plans.sort_by(|a, b| b.value.total_cmp(&a.value));
-        let allowed = |plan: &SlotPlan| self.is_in_time(plan, &starts);
+        let allowed = |plan: &SlotPlan| self.is_in_time(plan, &times);
         let best = plans.into_iter().take(CHECKS_MAX).find(allowed);
         let best = best.unwrap_or_else(|| list.clone());
         if self.bags.len() == 1 && !is_bound {
             return best;
         }
-        let from_best = self.improved(best, &starts);
+        let from_best = self.improved(best, &times);
         if !is_bound {
             return from_best;
         }
         // What is best without a limit may stand far from what the limit allows.
-        let from_list = self.improved(list, &starts);
+        let from_list = self.improved(list, &times);
         if from_list.value > from_best.value { from_list } else { from_best }
     }
 
     /// Whether no task of a bag starts or ends later than it may.
-    fn is_in_time(&self, plan: &SlotPlan, list: &[Starts]) -> bool {
-        if self.bags.iter().all(|bag| bag.late_us.is_none()) {
+    fn is_in_time(&self, plan: &SlotPlan, list: &[Listed]) -> bool {
+        if self.bags.iter().all(|bag| bag.wait.is_none()) {
             return true;
         }
-        let times = |of: &Starts, is_end: bool| {
-            let at = |((at, each), n): (&(u64, u64), &u64)| (at + u64::from(is_end) * each, *n);
-            let mut times: Vec<(u64, u64)> = of.iter().map(at).collect();
-            times.sort_unstable();
-            times
-        };
         let (own, idle) = self.starts(&plan.split);
-        self.bags.iter().zip(own.iter().zip(list)).all(|(bag, (own, list))| {
-            let within = |is_end, late| is_within(&times(own, is_end), &times(list, is_end), late);
+        self.bags.iter().zip(own.iter().zip(list)).all(|(bag, (starts, list))| {
             // From when a slot that it could take stays idle, its tasks wait until the last starts.
             let usable = bag.on.iter().zip(&idle).filter_map(|(on, at)| on.and(Some(*at)));
-            let last = own.last_key_value().map_or(0, |((at, _), _)| *at);
+            let last = starts.last_key_value().map_or(0, |((at, _), _)| *at);
             let held = last.saturating_sub(usable.min().unwrap_or(u64::MAX));
+            let own = times(bag, starts);
             // Where nothing starts later, slower machines are a choice and no wait.
-            bag.late_us.is_none_or(|late| {
-                within(false, 0) || (held <= late && within(false, late) && within(true, late))
+            bag.wait.as_ref().is_none_or(|wait| {
+                is_within(&own.starts, &list.starts)
+                    || (held <= wait.sum_us
+                        && is_within(&own.starts, &wait.due.starts)
+                        && is_within(&own.ends, &wait.due.ends))
             })
         })
     }
@@ -356,7 +395,7 @@ impl SlotProblem {
     }
 
     /// Moves tasks of a bag to other machine types while that is worth more.
-    fn improved(&self, from: SlotPlan, list: &[Starts]) -> SlotPlan {
+    fn improved(&self, from: SlotPlan, list: &[Listed]) -> SlotPlan {
         let mut best = from;
         let groups: u64 = self.slots.iter().map(|slots| slots.0.len() as u64 + 8).sum();
         let cost = groups * (self.bags.len() as u64).max(1);
@@ -409,21 +448,19 @@ impl SlotProblem {
     }
 }
 
-/// Whether the n-th of these times is at most `late` after the n-th of the others; both ascending,
+/// Whether the n-th last of these times is at most the n-th last of the others; both ascending,
 /// each with a number of times.
-fn is_within(own: &[(u64, u64)], list: &[(u64, u64)], late: u64) -> bool {
-    let (mut list, mut known) = (list.iter(), 0);
-    let (mut due, mut count) = (0, 0);
-    for &(at, tasks) in own {
+fn is_within(own: &Times, due: &Times) -> bool {
+    let (mut due, mut known) = (due.iter().rev(), 0);
+    let (mut by, mut count) = (u64::MAX, 0);
+    for &(at, tasks) in own.iter().rev() {
         count += tasks;
         // The first of these has the earliest due time.
-        while known < count - tasks + 1
-            && let Some((next, more)) = list.next()
-        {
-            due = *next;
-            known += more;
+        while known < count {
+            let Some((next, more)) = due.next() else { return false };
+            (by, known) = (*next, known + more);
         }
-        if at > due.saturating_add(late) {
+        if at > by {
             return false;
         }
     }

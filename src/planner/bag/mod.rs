@@ -14,9 +14,11 @@ mod preferences;
 mod schedule;
 #[cfg(test)]
 mod tests;
+mod unheld;
 
 pub use inputs::{Inputs, Knowledge, Loss, Seconds, Settings, Watts, WattsFrom};
 use model::Model;
+pub use unheld::Unheld;
 
 use crate::preference::{Method, MethodPlan, MethodReport};
 pub use phalanx_methods::bag::Mode;
@@ -37,6 +39,7 @@ fn solve<'a>(
     inputs: &Inputs<'a>,
     report: &MethodReport,
     horizon_s: f64,
+    unheld: &mut Unheld,
 ) -> Result<Option<Solved<'a>>, (SolveError, u64)> {
     let model = Model::new(inputs, horizon_s);
     if model.bags.is_empty() || (horizon_s > 0.0 && model.given_back == 0.0) {
@@ -47,7 +50,8 @@ fn solve<'a>(
     let options = Options { mode: inputs.settings.mode, explain: false };
     let answer = bag::solve(&problem, &options).map_err(|error| (error, jobs))?;
     let mut x: Vec<Vec<u64>> = answer.users.iter().map(|user| user.x.clone()).collect();
-    let slots = model.slot_problem(inputs, &rows);
+    let mut slots = model.slot_problem(&rows);
+    model.bound(inputs, &rows, &mut slots, (unheld, horizon_s > 0.0));
     // Profit is what the other modes seek: without any price there is none.
     let priced = rows.iter().any(|at| model.bags[*at].price.is_some());
     if inputs.settings.mode == Mode::Best || !priced {
@@ -72,16 +76,16 @@ fn solve<'a>(
 
 /// Plans the arrays of a snapshot: with the CPUs that other jobs do not hold,
 /// and again with those that they are expected to give back before that plan
-/// ends. The better plan counts.
-pub fn plan(inputs: &Inputs<'_>) -> MethodPlan {
+/// ends. The better plan counts. `unheld` stays from plan to plan.
+pub fn plan(inputs: &Inputs<'_>, unheld: &mut Unheld) -> MethodPlan {
     let mut report =
         MethodReport { mode: inputs.settings.mode.name().to_owned(), ..MethodReport::default() };
-    let first = solve(inputs, &report, 0.0);
+    let first = solve(inputs, &report, 0.0, unheld);
     let horizon_s = match &first {
         Ok(Some(found)) => found.report.terms.get("makespan_s").copied().unwrap_or(0.0),
         _ => f64::INFINITY,
     };
-    let later = solve(inputs, &report, horizon_s);
+    let later = solve(inputs, &report, horizon_s, unheld);
     let best = match (first, later) {
         (Ok(Some(first)), Ok(Some(later))) if later.value > first.value.max(0.0) => Ok(Some(later)),
         (Ok(None), later) => later,

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use fixedbitset::FixedBitSet;
 
 use crate::bag::inputs::{Inputs, Loss, Seconds, Watts, WattsFrom};
+use crate::bag::unheld::{Unheld, Waits};
 use crate::eligible::eligible;
 use crate::preference::BagRow;
 use crate::usage::{Level, NodeUsage};
@@ -20,7 +21,7 @@ use phalanx_core::run::waits_from_s;
 use phalanx_core::shape::Need;
 use phalanx_core::snapshot::{Job, JobState};
 use phalanx_core::{NodeIdx, hostlist};
-use phalanx_methods::bag::slots::{SlotBag, SlotProblem, SlotTask, Slots};
+use phalanx_methods::bag::slots::{SlotBag, SlotProblem, SlotTask, Slots, Times, Wait};
 use phalanx_methods::bag::{MachineType, Problem, User};
 
 /// A class that an array may not use is this much slower to it than any other.
@@ -33,6 +34,8 @@ const TRIALS: f64 = 3.0;
 /// Worth of a task without a price, as a multiple of its greatest energy cost: a hundredth of a per
 /// cent of time outweighs it.
 const TIME_DECIDES: f64 = 1e4;
+/// One part in so many of its time is kept back when an array begins to wait.
+const RESERVED: u64 = 5;
 /// Least part of a task's time that a running one is expected to need still.
 const OVERDUE: f64 = 0.1;
 
@@ -335,14 +338,15 @@ impl<'a> Model<'a> {
     }
 
     fn add_running(&mut self, inputs: &Inputs<'_>, bag: &mut Bag<'_>, running: &[(NodeIdx, &Job)]) {
-        let now_s = i64::try_from(inputs.now_ms / 1000).unwrap_or(i64::MAX);
+        // To the millisecond, as the next plan has the same ends; starts are whole seconds.
+        let now_s = as_f64(inputs.now_ms) / 1e3 - 0.5;
         for &(node, job) in running {
             let Some(&at) = self.class_of.get(node.at()) else { continue };
             let Some(rate) = bag.rates.get(at).copied().flatten() else { continue };
-            let ran = now_s.saturating_sub(job.start_s).saturating_sub(job.suspended_s).max(0);
-            let ran = as_f64(ran.unsigned_abs());
+            let began_s = job.start_s.saturating_add(job.suspended_s).max(0).unsigned_abs();
+            let ran = (now_s - as_f64(began_s)).max(0.0);
             bag.running.push((at, ran));
-            let left = (1.0 - ran / rate.time.seconds).max(OVERDUE);
+            let left = left(ran, rate.time.seconds);
             let worth = bag.worth(self.energy_price);
             self.under_way += left * (worth - self.energy_price * rate.joules());
             self.least_s = self.least_s.max(left * rate.time.seconds);
@@ -444,7 +448,7 @@ impl<'a> Model<'a> {
     }
 
     /// The problem of whole tasks on whole slots, of the arrays of these rows.
-    pub(super) fn slot_problem(&self, inputs: &Inputs<'_>, rows: &[usize]) -> SlotProblem {
+    pub(super) fn slot_problem(&self, rows: &[usize]) -> SlotProblem {
         let bag = |bag: &Bag<'_>| {
             let task = |(class, rate): (usize, &Option<Rate>)| {
                 let rate = rate.as_ref()?;
@@ -456,7 +460,8 @@ impl<'a> Model<'a> {
             SlotBag {
                 tasks: bag.pending,
                 on: bag.rates.iter().enumerate().map(task).collect(),
-                late_us: self.wait_s(inputs, bag).map(micros),
+                running: self.running_ends(bag),
+                wait: None,
             }
         };
         let bags: Vec<&Bag<'_>> = rows.iter().filter_map(|at| self.bags.get(*at)).collect();
@@ -468,6 +473,45 @@ impl<'a> Model<'a> {
             energy_price: self.energy_price,
             least_us: micros(self.least_s),
         }
+    }
+
+    /// Microseconds until the running tasks of an array give their slots back.
+    fn running_ends(&self, bag: &Bag<'_>) -> Times {
+        let left = |&(class, ran): &(usize, f64)| {
+            let time = bag.rates.get(class).copied().flatten()?.time.seconds;
+            Some((micros(left(ran, time) * time + self.pause_s), 1))
+        };
+        let mut ends: Times = bag.running.iter().filter_map(left).collect();
+        ends.sort_unstable();
+        ends
+    }
+
+    /// Bounds the waits of the arrays of these rows.
+    pub(super) fn bound(
+        &self,
+        inputs: &Inputs<'_>,
+        rows: &[usize],
+        slots: &mut SlotProblem,
+        (unheld, given_back): (&mut Unheld, bool),
+    ) {
+        let list = slots.times_of_list().unwrap_or_default();
+        let bags: Vec<&Bag<'_>> = rows.iter().filter_map(|at| self.bags.get(*at)).collect();
+        for (at, (bag, slots)) in bags.iter().zip(&mut slots.bags).enumerate() {
+            let Some(left_us) = self.wait_s(inputs, bag).map(micros) else { continue };
+            let list = list.get(at).cloned().unwrap_or_default();
+            let due = if left_us == 0 {
+                list
+            } else {
+                let most_us = micros(inputs.settings.wait_s.unwrap_or(0.0));
+                let waits = Waits { most_us, spent_us: most_us - left_us };
+                unheld.due((bag.array, given_back), &list, waits, inputs.now_ms * 1000)
+            };
+            // A wait that has not begun leaves something for ends that come later than expected.
+            let is_begun = (inputs.held_s)(bag.array) > 0.0;
+            let sum_us = if is_begun { left_us } else { left_us / RESERVED * (RESERVED - 1) };
+            slots.wait = Some(Wait { sum_us, due });
+        }
+        unheld.keep(&bags.iter().map(|bag| bag.array).collect::<Vec<_>>());
     }
 
     /// Times from which the slots of a class are free.
@@ -498,6 +542,11 @@ impl<'a> Model<'a> {
         }
         split
     }
+}
+
+/// Part of a task of these seconds that is still to run.
+fn left(ran: f64, seconds: f64) -> f64 {
+    (1.0 - ran / seconds).max(OVERDUE)
 }
 
 fn micros(seconds: f64) -> u64 {

@@ -111,7 +111,7 @@ fn planned(snapshot: &Snapshot, known: &Known, settings: &Settings) -> MethodPla
     let usages = NodeUsage::of_snapshot(snapshot);
     let outlook = &Outlook::default();
     let now_ms = 100_000;
-    plan(&Inputs {
+    let inputs = Inputs {
         snapshot,
         usages: &usages,
         now_ms,
@@ -119,7 +119,8 @@ fn planned(snapshot: &Snapshot, known: &Known, settings: &Settings) -> MethodPla
         knowledge: known,
         settings,
         held_s: &|_| 0.0,
-    })
+    };
+    plan(&inputs, &mut Unheld::default())
 }
 
 /// Quotas by class of the only preference.
@@ -230,7 +231,8 @@ fn nodes_that_another_job_gives_back_soon_are_waited_for() {
         let (snapshot, usages) = (&snapshot, &usages);
         let now_ms = 100_000;
         let held_s = &|_| 0.0;
-        plan(&Inputs { snapshot, usages, now_ms, outlook, knowledge, settings, held_s })
+        let inputs = Inputs { snapshot, usages, now_ms, outlook, knowledge, settings, held_s };
+        plan(&inputs, &mut Unheld::default())
     };
     let soon = quotas_until(110);
     // 9000 in 100 s; one more on the fast node, from 110 on, would be 8000 in 90 s.
@@ -317,7 +319,7 @@ fn tasks_wait_for_seconds_only() {
     let of = |snapshot: &Snapshot, wait_s, held_s: f64| {
         let settings = Settings { wait_s, ..settings(Mode::Best) };
         let usages = NodeUsage::of_snapshot(snapshot);
-        let method_plan = plan(&Inputs {
+        let inputs = Inputs {
             snapshot,
             usages: &usages,
             now_ms: 100_000,
@@ -325,7 +327,8 @@ fn tasks_wait_for_seconds_only() {
             knowledge: &known,
             settings: &settings,
             held_s: &|_| held_s,
-        });
+        };
+        let method_plan = plan(&inputs, &mut Unheld::default());
         (quotas(&method_plan), method_plan.preferences[0].required, method_plan.report.clone())
     };
     let (split, required, free) = of(&snapshot, None, 0.0);
@@ -337,7 +340,9 @@ fn tasks_wait_for_seconds_only() {
     assert!(brief.terms["profit_per_hour"] < free.terms["profit_per_hour"]);
     // The last but one: 10 s for the fast node instead of 30 s on the other.
     snapshot.set_queue(vec![array(5, 2, 1e6)]);
-    assert_eq!(of(&snapshot, Some(10.0), 0.0).0, self::of(2, 0));
+    assert_eq!(of(&snapshot, Some(12.5), 0.0).0, self::of(2, 0));
+    assert_eq!(of(&snapshot, Some(12.0), 0.0).0, self::of(1, 1), "a fifth is kept back");
+    assert_eq!(of(&snapshot, Some(12.0), 0.5).0, self::of(2, 0), "but for what has begun");
     let (split, required, _) = of(&snapshot, Some(10.0), 0.5);
     assert_eq!((split, required), (self::of(1, 1), true));
     assert!(!of(&snapshot, Some(10.0), 10.0).1, "it has waited enough");
@@ -376,7 +381,7 @@ fn one_task_tries_a_class_that_nobody_tried() {
         settings: &settings,
         held_s: &|_| 0.0,
     };
-    assert_eq!(quotas(&plan(&inputs)), of(1, 11));
+    assert_eq!(quotas(&plan(&inputs, &mut Unheld::default())), of(1, 11));
 }
 
 /// A class of unknown power counts with the mean of the others, and is tried by one task at a time

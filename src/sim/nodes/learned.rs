@@ -26,6 +26,7 @@ pub(super) struct Learned<'a> {
     /// Class of each node: nodes of equal CPUs, speed and watts.
     classes: Vec<String>,
     now_s: i64,
+    unheld: bag::Unheld,
 }
 
 impl<'a> Learned<'a> {
@@ -36,7 +37,7 @@ impl<'a> Learned<'a> {
             format!("{} CPUs, speed {speed}, {idle} to {busy} W", node.cpus)
         };
         let classes = load.cluster.nodes.iter().enumerate().map(class).collect();
-        Self { load, speeds: Speeds::default(), classes, now_s: 0 }
+        Self { load, speeds: Speeds::default(), classes, now_s: 0, unheld: bag::Unheld::default() }
     }
 
     fn job(&self, id: u32) -> Option<&'a NodeJob> {
@@ -97,18 +98,13 @@ impl<'a> Learned<'a> {
         }
         let now_ms = u64::try_from(now_s).unwrap_or(0).saturating_mul(1000);
         let (snapshot, usages) = (&*view, cluster.usages());
+        let mut unheld = std::mem::take(&mut self.unheld);
         let bags = bags.map(|settings| {
             let outlook = &Outlook::default();
             let knowledge = &*self;
-            bag::plan(&bag::Inputs {
-                snapshot,
-                usages,
-                now_ms,
-                outlook,
-                knowledge,
-                settings,
-                held_s,
-            })
+            let inputs =
+                bag::Inputs { snapshot, usages, now_ms, outlook, knowledge, settings, held_s };
+            bag::plan(&inputs, &mut unheld)
         });
         let data = data.map(|(rule, inputs)| {
             let jobs = snapshot.jobs.iter().take(waiting);
@@ -125,6 +121,7 @@ impl<'a> Learned<'a> {
             data_jobs::plan(&inputs, jobs.collect())
         });
         let plans = bags.into_iter().chain(data).collect();
+        self.unheld = unheld;
         view.jobs.truncate(waiting);
         plans
     }

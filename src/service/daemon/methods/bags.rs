@@ -15,20 +15,21 @@ use phalanx_core::snapshot::{Job, Node};
 use phalanx_ffi::locks::lock;
 use phalanx_methods::bag::Mode;
 use phalanx_methods::learn::{JobTraits, Source, Speeds, class_of, node_class_of};
-use phalanx_planner::bag::{Inputs, Knowledge, Seconds, Settings, Watts, WattsFrom, plan};
+use phalanx_planner::bag::{Inputs, Knowledge, Seconds, Settings, Unheld, Watts, WattsFrom, plan};
 use phalanx_planner::energy::DayPrices;
 use phalanx_planner::preference::{Method, MethodPlan};
 
-/// Plans arrays; remembers the power of nodes that were busy.
+/// Plans arrays; remembers the power of nodes that were busy, and costs of holds.
 pub struct Bags {
     power: Arc<Mutex<Power>>,
     tempo: Tempo,
+    unheld: Unheld,
 }
 
 impl Bags {
     /// Makes a planner that keeps the power of busy nodes in `power`.
     pub fn new(power: Arc<Mutex<Power>>) -> Self {
-        Self { power, tempo: Tempo::default() }
+        Self { power, tempo: Tempo::default(), unheld: Unheld::default() }
     }
 }
 
@@ -50,7 +51,7 @@ impl PlacementMethod for Bags {
         let (wanted, began) = (settings.mode, Instant::now());
         settings.mode = self.tempo.mode(wanted);
         settings.pause_s = round.pause_s;
-        let mut method_plan = plan(&Inputs {
+        let inputs = Inputs {
             snapshot: round.snapshot,
             usages: round.usages,
             now_ms: round.now_ms,
@@ -58,7 +59,8 @@ impl PlacementMethod for Bags {
             knowledge: &known,
             settings: &settings,
             held_s: round.held_s,
-        });
+        };
+        let mut method_plan = plan(&inputs, &mut self.unheld);
         self.tempo.took(wanted, began.elapsed(), PLAN_DEADLINE);
         if settings.mode != wanted {
             method_plan.report.mode.push_str(", as the configured mode takes too long");
