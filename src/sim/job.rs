@@ -6,9 +6,9 @@ use std::io::BufRead;
 
 use jiff::tz::TimeZone;
 
-use phalanx_core::{limits::TRACE_JOBS_MAX, run::waits_from_s};
 use phalanx_core::trace::swf::{SwfHeader, SwfJob, SwfReader};
 use phalanx_core::trace::{LeftOut, TraceError, sacct};
+use phalanx_core::{limits::TRACE_JOBS_MAX, run::waits_from_s};
 use phalanx_methods::learn::runtime::JobClass;
 
 use super::pool::Schedule;

@@ -175,7 +175,7 @@ def expressions():
     return [text.replace("$__rate_interval", "5m").replace("$__interval", "1m") for text in found]
 
 
-@case(needs=["last-month"])
+@case(needs=["what-happened"])
 def waits_count_from_eligibility(suite):
     """A job that asks for a later begin, and its dependant, waited for neither."""
     before = phalanx_json(suite.cluster, "report", "--since", "1h")["activity"]
@@ -200,6 +200,16 @@ def a_real_prometheus(suite):
     server = Prometheus(place, suite.port)
     rules = server.promtool("check", "rules", os.path.join(MONITORING, "phalanx.rules.yml"))
     suite.expect(rules.returncode == 0 and "SUCCESS" in rules.stdout, rules.stderr + rules.stdout)
+    written = os.path.join(os.path.dirname(suite.cluster.paths.control_socket), "metrics.prom")
+
+    def counted():
+        with open(written, encoding="utf-8") as file:
+            text = file.read()
+        return text if 'phalanx_wait_seconds_bucket{partition="' in text else None
+    text = suite.until(counted, "the file of metrics to count waits", 40)
+    # 3: what it would rather have, such as another name; 1: what it cannot read.
+    read = server.promtool("check", "metrics", stdin=text)
+    suite.expect(read.returncode in (0, 3), read.stderr + read.stdout)
     with server:
         def scraped():
             data = server.ask("targets", state="active")

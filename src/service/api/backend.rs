@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::metrics::Sources;
+use super::metrics::{Queue, Sources};
 use crate::collect::{Collect, DataService, Now};
 use crate::failure::Failure;
 use phalanx_core::run::Run;
@@ -53,7 +53,8 @@ pub trait Backend: Send + Sync + 'static {
         nodes: Option<Vec<String>>,
         name: Option<&str>,
     ) -> Result<UsedValues, Failure>;
-    /// Returns the reports behind `GET /metrics`.
+    fn queue(&self) -> Queue;
+    /// Returns the reports behind the metrics.
     fn sources(&self) -> Sources {
         let (collect, now) = (self.collect(), Now::read());
         Sources {
@@ -63,6 +64,7 @@ pub trait Backend: Send + Sync + 'static {
             collectors: collect.collectors(now),
             data: collect.names(now),
             agents: collect.agents(now),
+            queue: self.queue(),
         }
     }
 }

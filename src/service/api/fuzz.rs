@@ -85,6 +85,9 @@ impl Backend for Empty {
     fn status(&self) -> Status {
         Status::default()
     }
+    fn queue(&self) -> super::metrics::Queue {
+        <_>::default()
+    }
     fn nodes(&self) -> Result<NodesReport, Failure> {
         none()
     }

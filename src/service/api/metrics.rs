@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! `GET /metrics`: the status as OpenMetrics text.
+//! The metrics: for `GET /metrics` as OpenMetrics text, for a file of node exporter's textfile
+//! collector in the form that it reads.
 //!
 //! Counters restart at 0 with the daemon, those of the plugin with slurmctld. Durations are in
 //! seconds, memory in bytes, shares from 0 to 1. No label names a user or a job: everybody may
 //! read the text, also where slurm.conf hides jobs from users. `metrics.txt` has the families.
 //!
 //! # Source
-//! OpenMetrics 1.0.
+//! OpenMetrics 1.0; Prometheus' text format 0.0.4.
 
 use std::collections::BTreeMap;
 use std::fmt::{Display, Write};
@@ -28,6 +29,39 @@ pub struct Sources {
     pub collectors: CollectorsReport,
     pub data: DataNames,
     pub agents: AgentsReport,
+    pub queue: Queue,
+}
+
+/// Upper edges of the buckets of waits, in seconds.
+pub const WAIT_EDGES_S: [i64; 12] =
+    [1, 10, 60, 300, 900, 3600, 10_800, 21_600, 43_200, 86_400, 259_200, 604_800];
+
+/// Waits in buckets; the last one has those longer than every edge.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Waits {
+    pub counts: [u64; WAIT_EDGES_S.len() + 1],
+    pub sum_s: i64,
+}
+
+impl Waits {
+    pub fn add(&mut self, wait_s: i64) {
+        let at = WAIT_EDGES_S.partition_point(|edge_s| *edge_s < wait_s);
+        if let Some(count) = self.counts.get_mut(at) {
+            *count += 1;
+        }
+        self.sum_s = self.sum_s.saturating_add(wait_s);
+    }
+}
+
+/// The queue by partition, and what its jobs left unused.
+#[derive(Debug, Clone, Default)]
+pub struct Queue {
+    /// Jobs by partition and state.
+    pub jobs: BTreeMap<(String, &'static str), u64>,
+    /// Waits of the jobs that started since phalanxd did, by partition.
+    pub waits: BTreeMap<String, Waits>,
+    /// GPUs stranded, times seconds.
+    pub stranded_gpu_s: f64,
 }
 
 /// Upper edges of latency buckets, in nanoseconds.
@@ -42,9 +76,17 @@ const EDGES_NS: [u64; 19] = {
     edges
 };
 
-/// Returns the text, with its end mark.
+/// Returns the text in OpenMetrics, with its end mark.
 pub fn text(sources: &Sources) -> String {
-    let mut text = Text::default();
+    written(Text::default(), sources) + "# EOF\n"
+}
+
+/// Returns the text in Prometheus' older format, which knows neither units nor sets of states.
+pub fn textfile(sources: &Sources) -> String {
+    written(Text { is_plain: true, ..Text::default() }, sources)
+}
+
+fn written(mut text: Text, sources: &Sources) -> String {
     let status = &sources.status;
     about(&mut text, status);
     placement(&mut text, status);
@@ -63,15 +105,19 @@ pub fn text(sources: &Sources) -> String {
     }
     collected(&mut text, sources);
     datasets(&mut text, status);
-    text.0.push_str("# EOF\n");
-    text.0
+    queue(&mut text, &sources.queue);
+    text.out
 }
 
 /// Families of metrics, one a line: name, kind, unit, labels, help.
 const FAMILIES: &str = include_str!("metrics.txt");
 
 #[derive(Default)]
-struct Text(String);
+struct Text {
+    out: String,
+    /// Whether it is Prometheus' older format.
+    is_plain: bool,
+}
 
 impl Text {
     /// Writes the lines before a metric's samples; returns what follows its name, and its labels.
@@ -80,24 +126,31 @@ impl Text {
         debug_assert!(row.is_some(), "{name} is not in metrics.txt");
         let mut parts = row.unwrap_or_default().splitn(4, '|');
         let [kind, unit, labels, help] = [(); 4].map(|()| parts.next().unwrap_or_default());
+        let end = if kind == "counter" { "_total" } else { "" };
+        let (kind, of_sample) = match kind {
+            "counter" if self.is_plain => (kind, end),
+            "info" if self.is_plain => ("gauge", "_info"),
+            "stateset" if self.is_plain => ("gauge", ""),
+            _ => (kind, ""),
+        };
         // Writing to a String cannot fail.
-        let _ = writeln!(self.0, "# TYPE {name} {kind}");
-        if !unit.is_empty() {
-            let _ = writeln!(self.0, "# UNIT {name} {unit}");
+        let _ = writeln!(self.out, "# TYPE {name}{of_sample} {kind}");
+        if !unit.is_empty() && !self.is_plain {
+            let _ = writeln!(self.out, "# UNIT {name} {unit}");
         }
-        let _ = writeln!(self.0, "# HELP {name} {help}");
-        (if kind == "counter" { "_total" } else { "" }, labels)
+        let _ = writeln!(self.out, "# HELP {name}{of_sample} {help}");
+        (end, labels)
     }
 
     fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl Display) {
-        self.0.push_str(name);
+        self.out.push_str(name);
         for (at, (label, value)) in labels.iter().enumerate() {
             let before = if at == 0 { '{' } else { ',' };
             let value = value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
-            let _ = write!(self.0, "{before}{label}=\"{value}\"");
+            let _ = write!(self.out, "{before}{label}=\"{value}\"");
         }
         let end = if labels.is_empty() { "" } else { "}" };
-        let _ = writeln!(self.0, "{end} {value}");
+        let _ = writeln!(self.out, "{end} {value}");
     }
 
     /// Writes a family of one sample.
@@ -277,6 +330,28 @@ fn resources(text: &mut Text, nodes: &NodesReport) {
     text.one("phalanx_utilization_ratio", nodes.utilization);
 }
 
+/// Writes the jobs of each partition, and how long those that started had waited.
+fn queue(text: &mut Text, of: &Queue) {
+    let jobs = of.jobs.iter().map(|((partition, state), count)| ([partition, *state], count));
+    text.many("phalanx_partition_jobs", jobs);
+    let name = "phalanx_wait_seconds";
+    text.family(name);
+    for (partition, waits) in &of.waits {
+        let edges = WAIT_EDGES_S.map(|edge_s| format!("{edge_s}.0"));
+        let edges = edges.iter().map(String::as_str).chain(["+Inf"]);
+        let mut below = 0;
+        for (edge, count) in edges.zip(waits.counts) {
+            below += count;
+            let labels = [("partition", partition.as_str()), ("le", edge)];
+            text.sample(&format!("{name}_bucket"), &labels, below);
+        }
+        let labels = [("partition", partition.as_str())];
+        text.sample(&format!("{name}_count"), &labels, below);
+        text.sample(&format!("{name}_sum"), &labels, waits.sum_s);
+    }
+    text.one("phalanx_stranded_gpu_seconds", of.stranded_gpu_s);
+}
+
 /// Writes counts of the datasets that jobs may name.
 fn datasets(text: &mut Text, status: &Status) {
     let of = &status.datasets;
@@ -377,5 +452,54 @@ mod tests {
         assert!(!text.contains("ada") && !text.contains("4711"), "{text}");
         let families = text.lines().filter(|line| line.starts_with("# TYPE ")).count();
         assert!(families > 70, "{families} families: {text}");
+    }
+
+    #[test]
+    fn waits_are_a_histogram_of_each_partition() {
+        let mut waits = Waits::default();
+        [0, 30, 30, 700_000].into_iter().for_each(|wait_s| waits.add(wait_s));
+        let queue = Queue {
+            jobs: [(("cpu".to_owned(), "pending"), 3)].into(),
+            waits: [("cpu".to_owned(), waits)].into(),
+            stranded_gpu_s: 90.5,
+        };
+        let text = text(&Sources { queue, ..Sources::default() });
+        for line in [
+            "phalanx_partition_jobs{partition=\"cpu\",state=\"pending\"} 3",
+            "phalanx_wait_seconds_bucket{partition=\"cpu\",le=\"1.0\"} 1",
+            "phalanx_wait_seconds_bucket{partition=\"cpu\",le=\"60.0\"} 3",
+            "phalanx_wait_seconds_bucket{partition=\"cpu\",le=\"604800.0\"} 3",
+            "phalanx_wait_seconds_bucket{partition=\"cpu\",le=\"+Inf\"} 4",
+            "phalanx_wait_seconds_count{partition=\"cpu\"} 4",
+            "phalanx_wait_seconds_sum{partition=\"cpu\"} 700060",
+            "phalanx_stranded_gpu_seconds_total 90.5",
+        ] {
+            assert!(text.lines().any(|own| own == line), "{line}: {text}");
+        }
+    }
+
+    /// Goal: the same samples, in words that expfmt, node exporter's reader, takes.
+    #[test]
+    fn the_textfile_has_the_older_format() {
+        let sources = Sources::default();
+        let (new, old) = (text(&sources), textfile(&sources));
+        let samples = |text: &str| -> Vec<String> {
+            text.lines().filter(|line| !line.starts_with('#')).map(str::to_owned).collect()
+        };
+        assert_eq!(samples(&new), samples(&old));
+        let mut named = None;
+        for line in old.lines() {
+            let words: Vec<&str> = line.split(' ').collect();
+            match words[..] {
+                ["#", "TYPE", name, kind] => {
+                    assert!(["counter", "gauge", "histogram"].contains(&kind), "{line}");
+                    assert_eq!(kind == "counter", name.ends_with("_total"), "{line}");
+                    named = Some(name.to_owned());
+                }
+                ["#", "HELP", name, ..] => assert_eq!(Some(name), named.as_deref()),
+                ["#", ..] => panic!("{line}"),
+                _ => assert!(line.starts_with(named.as_deref().unwrap_or("?")), "{line}"),
+            }
+        }
     }
 }

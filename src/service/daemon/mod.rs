@@ -19,6 +19,7 @@
 //! | `learn` | runs that ended to speeds, runtimes and records | `threads/learn.rs` |
 //! | `energy` | asks Slurm's accounting for the energy of runs | `threads/energy.rs` |
 //! | `recording` | writes recordings of the link's events | `recordings::RecordingWriter` |
+//! | `textfile` | writes the metrics to a file | `threads/textfile.rs` |
 //! | `api` | the control socket | `api::Server` |
 //! | `accept` | lets connections over TCP in | `api::listen` |
 //! | `collect` | upkeep of the data service | `threads/collect.rs` |
@@ -65,7 +66,9 @@ use crate::daemon::threads::history::HistoryWriter;
 use crate::daemon::threads::learn::Learner;
 use crate::daemon::threads::order::Order;
 use crate::daemon::threads::poll::Poll;
-use crate::daemon::threads::{collect, comments, datasets, energy, forecast, gate, lookups, plan};
+use crate::daemon::threads::{
+    collect, comments, datasets, energy, forecast, gate, lookups, plan, textfile,
+};
 use crate::daemon::watchdog::Watchdog;
 use crate::history::{HistorySender, HistoryThread, Limits, ThreadOptions};
 use crate::link::{Responder, Server as LinkServer, ServerConfig};
@@ -231,6 +234,7 @@ impl Daemon {
         self.spawn("forecast", Background, |all, stop| forecast::run(all, stop))?;
         self.spawn("gangs", Background, |all, stop| all.gangs.run(stop))?;
         self.spawn("plan", Background, move |all, stop| plan::run(all, &snapshots, stop))?;
+        self.spawn("textfile", Background, |all, stop| textfile::run(all, stop))?;
         self.spawn("api", Usual, move |all, _| {
             let prepare = || Turns::Background.take();
             if let Err(error) = api.run(Arc::clone(all), stop_api, prepare) {

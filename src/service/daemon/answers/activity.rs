@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The answer to `phalanx report`, and the samples behind it.
 
+use std::collections::BTreeMap;
+
 use crate::api::{Backend, Failure};
 use crate::daemon::shared::Shared;
 use crate::history::{DecisionRow, JobRef, SampleRecord};
@@ -20,11 +22,13 @@ impl Shared {
         let row = |(of, stranded): (&DimensionReport, f64)| {
             (of.name.clone(), [of.total, of.used, stranded])
         };
+        let resources: BTreeMap<_, _> = each.map(row).collect();
+        self.cluster.stranded(resources.get("gres/gpu").map_or(0.0, |[.., stranded]| *stranded));
         Some(SampleRecord {
             time_ms: now_ms(),
             pending: slurm.jobs_pending,
             running: slurm.jobs_running,
-            resources: each.map(row).collect(),
+            resources,
         })
     }
 }

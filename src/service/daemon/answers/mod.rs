@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use self::nodes::nodes_report;
+use crate::api::metrics::Queue;
 use crate::api::{Backend, Failure};
 use crate::collect::{DataService, Now};
 use crate::daemon::decision_views::planned_preference;
@@ -83,6 +84,10 @@ impl Backend for Shared {
 
     fn status(&self) -> Status {
         self.status_report()
+    }
+
+    fn queue(&self) -> Queue {
+        self.cluster.queue()
     }
 
     fn nodes(&self) -> Result<NodesReport, Failure> {

@@ -4,6 +4,8 @@
 use std::sync::{Arc, Mutex, RwLock};
 use std::time::{Duration, Instant};
 
+use super::starts::Starts;
+use crate::api::metrics::Queue;
 use crate::source::slurm::{ClusterInfo, Priorities, SourceError};
 use phalanx_core::snapshot::{Job, JobState, Snapshot};
 use phalanx_ffi::clock::millis;
@@ -15,6 +17,7 @@ use phalanx_messages::rest::SlurmStatus;
 pub struct Cluster {
     snapshot: RwLock<Option<Arc<Snapshot>>>,
     poll: Mutex<PollState>,
+    starts: Mutex<Starts>,
 }
 
 #[derive(Debug, Default)]
@@ -33,7 +36,19 @@ impl Cluster {
     }
 
     pub fn set_snapshot(&self, snapshot: Arc<Snapshot>) {
+        lock(&self.starts).saw(&snapshot);
         *write(&self.snapshot) = Some(snapshot);
+    }
+
+    /// Counts GPUs that are stranded now.
+    pub fn stranded(&self, gpus: f64) {
+        lock(&self.starts).stranded(gpus, Instant::now());
+    }
+
+    /// The queue by partition, and the waits of the jobs that started.
+    pub fn queue(&self) -> Queue {
+        let snapshot = self.snapshot();
+        lock(&self.starts).queue(snapshot.as_deref())
     }
 
     /// Whether memory is a consumable resource.

@@ -15,3 +15,4 @@ mod lookup_queue;
 pub mod order;
 pub mod plans;
 pub mod power;
+pub mod starts;

@@ -14,3 +14,4 @@ pub mod lookups;
 pub mod order;
 pub mod plan;
 pub mod poll;
+pub mod textfile;
