@@ -5,7 +5,7 @@
 //! theirs, longer than they have run already; jobs arrive as on an earlier day at the same hour.
 //! What the model leaves out (reservations, what users do when they wait) makes real starts scatter
 //! more than draws: the end of a forecast is scaled so that lately nine in ten starts of forecasts
-//! of like length came by theirs.
+//! of like length came by theirs: first ones of jobs, later ones and those of each user.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
@@ -34,10 +34,14 @@ const SHORTEST_S: i64 = 30;
 const LENGTHS: usize = 8;
 /// Share of starts that come by the end of a forecast.
 const SHARE: f64 = 0.9;
+/// Scales: one of each length for what a job is told first, and one for what it is told later.
+const SCALES: usize = 2 * LENGTHS;
 /// Logarithms of the first scale of an end, and of the least and the greatest one.
 const SCALE: f64 = 1.2;
 const SCALE_MAX: f64 = 5.0;
-/// Step of that logarithm after each start.
+/// Greatest logarithm by which a user's own error moves it, either way.
+const OWN_SCALE_MAX: f64 = 1.5;
+/// Step of these logarithms after each start.
 const STEP: f64 = 0.1;
 
 /// A job of a pool as the forecast begins, the waiting ones in Slurm's order.
@@ -80,11 +84,13 @@ pub struct Forecasts {
     ratios: VecDeque<f64>,
     /// Ratios by user.
     own: BTreeMap<u64, VecDeque<f64>>,
-    /// Logarithms of the scales, by class of length.
-    scales: [f64; LENGTHS],
-    /// End, Unix seconds, of the first forecast of each job in each class of length; `None`: it has
-    /// been judged.
-    told: BTreeMap<u32, BTreeMap<usize, Option<i64>>>,
+    /// Logarithms of the scales.
+    scales: [f64; SCALES],
+    /// Addends to these by user.
+    own_scales: BTreeMap<u64, f64>,
+    /// User of each job, and the end, Unix seconds, of its first forecast under each scale; `None`:
+    /// it has been judged.
+    told: BTreeMap<u32, (u64, BTreeMap<usize, Option<i64>>)>,
 }
 
 impl Default for Forecasts {
@@ -93,7 +99,8 @@ impl Default for Forecasts {
             arrivals: VecDeque::new(),
             ratios: VecDeque::new(),
             own: BTreeMap::new(),
-            scales: [SCALE; LENGTHS],
+            scales: [SCALE; SCALES],
+            own_scales: BTreeMap::new(),
             told: BTreeMap::new(),
         }
     }
@@ -122,13 +129,18 @@ impl Forecasts {
 
     /// Judges what was told of a job that starts now, or still waits.
     fn judge(&mut self, id: u32, now_s: i64, starts: bool) {
-        for (length, told) in self.told.get_mut(&id).into_iter().flatten() {
-            let Some(scale) = self.scales.get_mut(*length) else { continue };
-            let late = told.is_some_and(|by_s| by_s < now_s);
-            if told.is_some() && (late || starts) {
-                let step = if late { SHARE } else { SHARE - 1.0 };
-                *scale = (*scale + STEP * step).clamp(-SCALE_MAX, SCALE_MAX);
-                *told = None;
+        let Some((user, ends)) = self.told.get_mut(&id) else { return };
+        for (at, end) in ends {
+            let Some(scale) = self.scales.get_mut(*at) else { continue };
+            let late = end.is_some_and(|by_s| by_s < now_s);
+            if end.is_some() && (late || starts) {
+                let step = STEP * if late { SHARE } else { SHARE - 1.0 };
+                *scale = (*scale + step).clamp(-SCALE_MAX, SCALE_MAX);
+                if self.own_scales.len() < USERS_MAX || self.own_scales.contains_key(user) {
+                    let own = self.own_scales.entry(*user).or_default();
+                    *own = (*own + step).clamp(-OWN_SCALE_MAX, OWN_SCALE_MAX);
+                }
+                *end = None;
             }
         }
     }
@@ -162,12 +174,13 @@ impl Forecasts {
                 continue;
             };
             self.judge(id, now_s, false);
-            let length = class_of(median_s);
-            let scale = self.scales.get(length).copied().unwrap_or(SCALE).exp();
+            let (user, ends) = self.told.entry(id).or_insert((ahead.user, BTreeMap::new()));
+            let at = class_of(median_s) + if ends.is_empty() { 0 } else { LENGTHS };
+            let own = self.own_scales.get(user).copied().unwrap_or(0.0);
+            let scale = (self.scales.get(at).copied().unwrap_or(SCALE) + own).exp();
             let by_s = as_f64(share_of(starts, SHARE).unwrap_or(0).max(SHORTEST_S).unsigned_abs());
             let by_s = i64::try_from(whole(by_s * scale)).unwrap_or(i64::MAX).max(median_s);
-            let told = self.told.entry(id).or_default();
-            told.entry(length).or_insert(Some(now_s.saturating_add(by_s)));
+            ends.entry(at).or_insert(Some(now_s.saturating_add(by_s)));
             found.insert(id, Start { median_s, by_s });
         }
         found
@@ -341,6 +354,29 @@ mod tests {
         assert!((1..=70).contains(&late[0].1), "longer than any run: until its limit, {late:?}");
         let stranger = runs(30).map(|of| Ahead { user: 7, ..of });
         assert_eq!(medians(&mut forecasts, 0, &stranger), [(2, 20)], "as any user's");
+    }
+
+    /// Goal: nine in ten come by the end of what is told first, of what is told later, and of what
+    /// each user is told. Method: jobs are asked about twice, and those of one user wait longer.
+    #[test]
+    fn nine_in_ten_come_by_each_end_and_for_each_user() {
+        let (mut forecasts, mut random) = (Forecasts::default(), Stream::new(5));
+        let mut covered = [[0; 2]; 2];
+        for id in 1..=4000_u32 {
+            let (now_s, user) = (i64::from(id) * 10_000, u64::from(id % 2));
+            let jobs = [ahead(0, 6, 100, Some(0)), Ahead { user, ..ahead(id, 8, 50, None) }];
+            let factor = if user == 0 { 2.0 } else { 8.0 };
+            let wait_s = i64::try_from(whole(100.0 * (1.0 + random.unit() * factor))).unwrap();
+            for (later, asked_s) in [now_s, now_s + 90].into_iter().enumerate() {
+                let by_s = forecasts.of_pool(asked_s, (0, 10), &jobs, 3, &|| false)[&id].by_s;
+                let comes = asked_s + by_s >= now_s + wait_s;
+                covered[usize::from(user == 1)][later] += u32::from(comes);
+            }
+            forecasts.started(id, now_s + wait_s);
+        }
+        let [[a, b], [c, d]] = covered;
+        let near = |count: u32| (3550..=3650).contains(&count);
+        assert!([a + b, c + d, a + c, b + d].into_iter().all(near), "{covered:?}");
     }
 
     /// Goal: nine in ten starts come by the end of their forecasts, however far the draws are off.
