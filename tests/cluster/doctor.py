@@ -376,13 +376,14 @@ esac 2> /dev/null
 
 
 def drill(doctor, start, *words):
-    """`phalanx drill` where a systemctl starts phalanxd by this line; phalanxd is new after it."""
+    """`phalanx drill` where a systemctl, or its option --start, starts phalanxd by such a line;
+    phalanxd is new after it."""
     cluster = doctor.cluster
     pid = cluster.paths.phalanx_toml + ".pid"
     write(pid, str(cluster.process("phalanxd").pid))
-    script = SYSTEMCTL.format(pid=pid, start=start.format(
-        program=os.path.join(cluster.paths.bin_dir, "phalanxd"), pid=pid,
-        toml=cluster.paths.phalanx_toml))
+    start, *words = (line.format(program=os.path.join(cluster.paths.bin_dir, "phalanxd"), pid=pid,
+                                 toml=cluster.paths.phalanx_toml) for line in (start, *words))
+    script = SYSTEMCTL.format(pid=pid, start=start)
     try:
         with in_its_place(doctor, "systemctl", script):
             env = {**cluster.env, "PATH": doctor.first + cluster.env["PATH"]}
@@ -417,6 +418,10 @@ def drills(doctor):
               and names == ["nothing", "hangs, 10x 90 ms", "killed", "restarted"], f"{report}")
         quiet, hung, *_ = report["rows"]
         check(quiet["asks"] > 0 and hung["in_vain"] > 0 and hung["in_vain_ms"] > 0, f"{report}")
+        doctor.healthy()
+        # As in a container: systemd starts nothing.
+        report = json.loads(drill(doctor, "true", "--json", "--start", begins).stdout)
+        check(report["held"] and [row["done"] for row in report["rows"]] == names, f"{report}")
         doctor.healthy()
         done = drill(doctor, "true")
         check(done.returncode == 1 and done.stdout.startswith("NOT HELD: 1 of 2 failures")

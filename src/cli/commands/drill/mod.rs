@@ -3,6 +3,7 @@
 //!
 //! phalanxd alone is touched, by signals and by systemd. Whatever ends this program on the way, it
 //! runs again: systemd starts a daemon that was killed, and a process of its own sends SIGCONT.
+//! With `--start` nobody does if this program is killed in the three seconds before its command.
 
 mod render;
 
@@ -33,6 +34,10 @@ use phalanx_messages::rest::{DrillReport, PluginStatus, Status};
 /// before. Slurm, its jobs and all files are left alone. It takes half a minute.
 #[derive(clap::Args, Debug)]
 pub struct Args {
+    /// Shell command that starts a killed phalanxd where systemd does not, as in a container;
+    /// "true" where something else starts it
+    #[arg(long, value_name = "COMMAND")]
+    start: Option<String>,
     /// Options of sbatch --test-only where it needs some, such as --account=NAME
     #[arg(last = true, value_name = "OPTION")]
     sbatch: Vec<String>,
@@ -74,7 +79,8 @@ const COMMAND_MS: f64 = 1000.0;
 /// Milliseconds that all asks of a minute may wait in vain.
 const IN_VAIN_MS: f64 = 1200.0;
 
-type Provoke = fn(Pid) -> Result<(), String>;
+/// Lets phalanxd fail; a command starts it in place of systemd.
+type Provoke = fn(Pid, Option<&str>) -> Result<(), String>;
 
 /// A daemon under test.
 struct Drill {
@@ -82,6 +88,7 @@ struct Drill {
     client: Client,
     /// Commands that ask slurmctld.
     commands: Vec<(&'static str, Vec<String>)>,
+    start: Option<String>,
 }
 
 /// Cost of one failure.
@@ -122,7 +129,7 @@ impl Args {
         let test = test.chain(self.sbatch.clone()).collect();
         let shown = vec!["-h".to_owned(), "-o%D".to_owned()];
         let commands = vec![("sinfo", shown), ("sbatch", test)];
-        let mut drill = Drill { socket, client, commands };
+        let mut drill = Drill { socket, client, commands, start: self.start.clone() };
         let pid = drill.daemon().map_err(Failure::negative)?;
         kill(pid, Signal::SIGCONT)
             .map_err(|error| Failure::negative(format!("phalanxd: {error}; run this as root")))?;
@@ -186,8 +193,9 @@ impl Drill {
         for (failure, done, provoke) in TRIED {
             let lost =
                 rows.last().is_some_and(|row| !row.failure.is_empty() && row.back_s.is_none());
-            if lost || failure == KILLED && !restarts {
-                let why = if lost { "phalanxd is lost" } else { "no unit of systemd restarts it" };
+            if lost || failure == KILLED && !restarts && self.start.is_none() {
+                let why =
+                    if lost { "phalanxd is lost" } else { "no systemd restarts it: see --start" };
                 not_tried.push((done, why.to_owned()));
                 continue;
             }
@@ -211,7 +219,7 @@ impl Drill {
         let begin = Instant::now();
         let (done, back) = scope(|threads| {
             let failing = threads.spawn(|| {
-                let done = provoke(pid);
+                let done = provoke(pid, self.start.as_deref());
                 let over = Instant::now();
                 while over.elapsed() < BACK {
                     if self.is_as(before) {
@@ -297,7 +305,7 @@ fn ask((program, words): &(&'static str, Vec<String>)) -> Result<String, String>
 }
 
 /// Stops the daemon again and again. A process of its own lets it go on when this one ends.
-fn hang(pid: Pid) -> Result<(), String> {
+fn hang(pid: Pid, _: Option<&str>) -> Result<(), String> {
     let words = ["-c".to_owned(), format!("read -r _; kill -CONT {pid}")];
     let mut guard = Command::new("/bin/sh");
     let guard = guard.args(words).stdin(Stdio::piped()).process_group(0).spawn();
@@ -314,14 +322,37 @@ fn hang(pid: Pid) -> Result<(), String> {
 }
 
 /// Kills the daemon, which systemd would start again by itself.
-fn die(pid: Pid) -> Result<(), String> {
+fn die(pid: Pid, start: Option<&str>) -> Result<(), String> {
     kill(pid, Signal::SIGKILL).map_err(|error| format!("phalanxd: {error}"))?;
     sleep(WATCH);
-    output("systemctl", &["start", "phalanxd"], b"").map(|_| ())
+    let Some(command) = start else {
+        return output("systemctl", &["start", "phalanxd"], b"").map(|_| ());
+    };
+    started(command)
 }
 
-fn restart(_: Pid) -> Result<(), String> {
-    output("systemctl", &["restart", "phalanxd"], b"").map(|_| ())
+fn restart(pid: Pid, start: Option<&str>) -> Result<(), String> {
+    let Some(command) = start else {
+        return output("systemctl", &["restart", "phalanxd"], b"").map(|_| ());
+    };
+    kill(pid, Signal::SIGTERM).map_err(|error| format!("phalanxd: {error}"))?;
+    let asked = Instant::now();
+    // A process that nobody has waited for yet has no program any more.
+    while std::fs::read_link(format!("/proc/{pid}/exe")).is_ok() {
+        if asked.elapsed() > BACK {
+            return Err(format!("phalanxd: no end within {} s of SIGTERM", BACK.as_secs()));
+        }
+        sleep(HANG);
+    }
+    started(command)
+}
+
+/// Runs the administrator's command; a daemon that it leaves behind may go on writing.
+fn started(command: &str) -> Result<(), String> {
+    let mut shell = Command::new("/bin/sh");
+    shell.args(["-c", command]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let done = shell.process_group(0).status().map_err(|error| format!("{command}: {error}"))?;
+    if done.success() { Ok(()) } else { Err(format!("{command}: {done}")) }
 }
 
 #[cfg(test)]
@@ -388,7 +419,7 @@ mod tests {
     #[ignore = "run by a_daemon_goes_on_when_the_drill_is_killed"]
     fn a_drill_to_kill() {
         let pid = std::env::var("PHALANX_DRILLED").unwrap().parse().unwrap();
-        hang(Pid::from_raw(pid)).unwrap();
+        hang(Pid::from_raw(pid), None).unwrap();
     }
 
     /// Goal: a drill that is killed while the daemon hangs does not leave it so.
