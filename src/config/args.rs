@@ -9,16 +9,19 @@ use crate::DEFAULT_PATH;
 
 /// The end of the manual page phalanx-gate(8).
 const ABOUT_GATE: &str = "\
-It has no configuration: phalanxd says what to ask, by the section [hdfs] of
-phalanx.toml(5). It connects again whenever phalanxd was started anew.
+It has no configuration: phalanxd says what to ask and where to listen, by the
+section [hdfs] and the key control.listen of phalanx.toml(5). It connects again
+whenever phalanxd was started anew.
 
 Signals:
-  TERM, INT  end; jobs that declare inputs in HDFS are placed as others meanwhile
+  TERM, INT  end; jobs that declare inputs in HDFS are placed as others, and
+             nobody listens at control.listen, meanwhile
 
 Files:
-  /run/phalanx/gate.sock  socket of phalanxd";
+  /run/phalanx/gate.sock  socket of phalanxd
+  /run/phalanx/door.sock  socket of phalanxd for each client over TCP";
 
-/// Asks NameNodes for phalanxd, which itself speaks to no host but slurmctld's.
+/// Asks NameNodes and listens for phalanxd, which itself speaks to no host but slurmctld's.
 #[derive(Debug, Parser)]
 #[command(name = "phalanx-gate", version)]
 #[command(after_long_help = ABOUT_GATE)]

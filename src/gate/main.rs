@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! `phalanx-gate` asks hosts elsewhere for `phalanxd`, which decides and speaks to none of them.
+//! `phalanx-gate` speaks to hosts elsewhere for `phalanxd`, which decides and speaks to none.
 //!
-//! Each thread has a connection to the daemon's socket and answers one question after the other.
+//! Each thread has a connection to the daemon's socket and answers one question after the other:
+//! where files lie, and to listen for clients over TCP, which takes as long as the connection.
 //! What breaks here, or is broken into, has this program's rights alone, and the daemon holds each
 //! answer to what a stranger may say.
 #![forbid(unsafe_code)]
 
+mod door;
 mod locations;
 
 use std::io::{self, BufReader, BufWriter, ErrorKind, Write};
@@ -22,7 +24,7 @@ use locations::HdfsLocations;
 use phalanx_config::args::GateArgs;
 use phalanx_config::{LogConfig, logging};
 use phalanx_core::limits::DATA_LOOKUP_THREADS;
-use phalanx_messages::gate::{answer, receive};
+use phalanx_messages::gate::{DOOR_SOCKET, Question, answer, receive};
 
 /// Pause between attempts to connect.
 const PAUSE: Duration = Duration::from_millis(500);
@@ -38,7 +40,8 @@ fn main() -> ExitCode {
     logging::start(&LogConfig::default());
     info!("answers at {}", args.socket.display());
     std::thread::scope(|scope| {
-        for _ in 1..DATA_LOOKUP_THREADS {
+        // One more, which listens.
+        for _ in 0..DATA_LOOKUP_THREADS {
             scope.spawn(|| serve(&args.socket));
         }
         serve(&args.socket)
@@ -49,7 +52,8 @@ fn main() -> ExitCode {
 fn serve(socket: &Path) -> ! {
     let mut hdfs = HdfsLocations::default();
     loop {
-        let done = UnixStream::connect(socket).and_then(|stream| answer_at(&stream, &mut hdfs));
+        let done =
+            UnixStream::connect(socket).and_then(|stream| answer_at(&stream, socket, &mut hdfs));
         if let Err(error) = done {
             debug!("{}: {error}", socket.display());
         }
@@ -58,10 +62,16 @@ fn serve(socket: &Path) -> ! {
 }
 
 /// Answers the questions of one connection until its end.
-fn answer_at(stream: &UnixStream, hdfs: &mut HdfsLocations) -> io::Result<()> {
+fn answer_at(stream: &UnixStream, socket: &Path, hdfs: &mut HdfsLocations) -> io::Result<()> {
     let (mut from, mut to) = (BufReader::new(stream), BufWriter::new(stream));
     loop {
-        let found = hdfs.locate(receive(&mut from)?);
+        let asked = match receive(&mut from)? {
+            Question::Lookup(asked) => asked,
+            Question::Listen(at) => {
+                return door::listen(at, stream, &socket.with_file_name(DOOR_SOCKET));
+            }
+        };
+        let found = hdfs.locate(asked);
         match answer(&mut to, found.as_ref().map(Arc::as_ref).map_err(String::as_str)) {
             Err(error) if error.kind() == ErrorKind::InvalidInput => {
                 answer(&mut to, Err(&error.to_string()))?;

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The socket between `phalanxd` and `phalanx-gate`, which asks hosts elsewhere in its place.
+//! The sockets between `phalanxd` and `phalanx-gate`, which speaks to hosts elsewhere in its place.
 //!
 //! The gate connects; `phalanxd` asks, one question at a time on each connection. A message is its
 //! length, four bytes with the lowest first, and JSON. An answer comes in parts, so that its bytes
 //! are counted before they are kept: the gate repeats what strangers told it, and may lie.
+//!
+//! What comes over TCP the gate carries to a second socket, a connection for each of its own that
+//! begins with the 16 bytes of the client's IPv6 address, of one in IPv4 the mapped.
 
 use std::borrow::Cow;
 use std::io::{self, ErrorKind, Read, Write};
+use std::net::SocketAddr;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -16,8 +20,10 @@ use phalanx_core::limits::{HDFS_BLOCKS_MAX, HDFS_FILES_MAX};
 
 /// User of the gate, by the packages.
 pub const GATE_USER: &str = "phalanx-gate";
-/// Name of the socket, beside the control socket.
+/// Name of the socket of questions, beside the control socket.
 pub const GATE_SOCKET: &str = "gate.sock";
+/// Name of the socket of clients over TCP, beside it.
+pub const DOOR_SOCKET: &str = "door.sock";
 
 /// Bytes of one message.
 const MESSAGE_BYTES_MAX: usize = 4 << 20;
@@ -30,6 +36,20 @@ const PATH_BYTES_MAX: usize = 16 << 10;
 const TEXT_BYTES_MAX: usize = 1 << 10;
 /// Warnings of one answer.
 const WARNINGS_MAX: usize = 64;
+
+/// A question of the daemon.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Question<S> {
+    /// Asks where the bytes of an input lie, for what [`answer`] sends.
+    Lookup(Lookup<S>),
+    /// Carry clients from this address for as long as the connection lasts. Its answers are
+    /// [`Door`], whenever that changes.
+    Listen(SocketAddr),
+}
+
+/// Whether the gate listens, or the reason why it does not yet.
+pub type Door = Result<(), String>;
 
 /// Question where the bytes of an input lie; `settings` are those of `[hdfs]`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -214,7 +234,7 @@ fn whole(file: Option<&File>) -> io::Result<()> {
 }
 
 /// A text for users within its bound, on one line.
-fn text(of: &str) -> String {
+pub fn text(of: &str) -> String {
     let clean = of.chars().map(|c| if c.is_control() { ' ' } else { c });
     let mut bytes = 0;
     let fits = |c: &char| {

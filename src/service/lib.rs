@@ -12,6 +12,7 @@ mod clock;
 mod collect;
 pub mod daemon;
 mod failure;
+mod gate_socket;
 mod history;
 pub mod link;
 mod locations;

@@ -7,6 +7,7 @@ an older build the same cases show what was possible there.
 """
 
 import contextlib
+import glob
 import json
 import multiprocessing
 import os
@@ -430,19 +431,38 @@ def be_the_service(_path, port, ready):
                                    b"Content-Length: %d\r\n\r\n" % len(body) + body)
 
 
+def listening(pid):
+    """The sockets over TCP at which a process listens, of both families."""
+    held = {os.readlink(fd) for fd in glob.glob(f"/proc/{pid}/fd/*") if os.path.islink(fd)}
+    rows = []
+    for name in ("tcp", "tcp6"):
+        with open(f"/proc/net/{name}", encoding="ascii") as file:
+            rows += [line.split() for line in file.readlines()[1:]]
+    return [row[1] for row in rows if row[3] == "0A" and f"socket:[{row[9]}]" in held]
+
+
 @case
 def listener(suite):
-    """Who takes the TCP port stops nothing"""
+    """Who takes the TCP port stops nothing; the gate listens, and phalanxd at none"""
     cluster, ready = suite.cluster, multiprocessing.Event()
+
+    def said():
+        return phalanx_json(cluster, "status")["control"]["listen_error"] or ""
     cluster.stop_phalanxd()
     with suite.nobody(1, take_port, suite.port, ready):
         check(ready.wait(10), "the port is not taken")
         cluster.start_phalanxd()
         suite.until(lambda: phalanx_json(cluster, "status")["plugin"]["synced"], "the mirror")
-        control = phalanx_json(cluster, "status")["control"]
-        suite.expect("in use" in (control["listen_error"] or ""), f"status says {control}")
-    suite.until(lambda: not phalanx_json(cluster, "status")["control"]["listen_error"], "listening")
+        suite.until(lambda: "in use" in said(), "the status to say it")
+    suite.until(lambda: not said(), "listening")
     url = f"http://127.0.0.1:{suite.port}"
+    suite.expect("version" in phalanx_json(cluster, "--master", url, "status"), "no answer")
+    ours = listening(cluster.process("phalanxd").pid)
+    suite.expect(not ours and listening(cluster.process("phalanx-gate").pid), f"phalanxd: {ours}")
+    cluster.stop_gate(kill=True)
+    suite.until(lambda: "phalanx-gate" in said(), "the status to miss the gate")
+    cluster.start_gate()
+    suite.until(lambda: not said(), "listening again")
     suite.expect("version" in phalanx_json(cluster, "--master", url, "status"), "no answer")
 
 

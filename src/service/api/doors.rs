@@ -5,7 +5,7 @@
 //! administrators, agents or the other users from asking, or fill the memory of the host.
 
 use std::collections::{HashMap, VecDeque};
-use std::net::{IpAddr, TcpStream};
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
@@ -73,8 +73,6 @@ fn kib(bytes: usize) -> u32 {
 struct Stranger {
     address: IpAddr,
     leave: Arc<Notify>,
-    /// The connection until it has its turn.
-    waits: Option<TcpStream>,
 }
 
 /// The bounds and their use.
@@ -83,11 +81,8 @@ pub(super) struct Doors {
     pub(super) counters: Arc<Counters>,
     /// Connections whose user is known, those over TCP apart.
     connections: Mutex<HashMap<(Client, bool), usize>>,
-    /// Connections over TCP without a valid credential yet, the oldest first, and the address
-    /// whose turn was last.
-    strangers: Mutex<(VecDeque<Stranger>, Option<IpAddr>)>,
-    /// Tells that a stranger came.
-    pub(super) came: Notify,
+    /// Connections over TCP without a valid credential yet, the oldest first.
+    strangers: Mutex<VecDeque<Stranger>>,
     /// Clients beyond the bounds that are told so at once.
     pub(super) refusals: Arc<Semaphore>,
     /// Simultaneous questions of users who may change the daemon, and of others.
@@ -109,7 +104,6 @@ impl Doors {
             counters,
             connections: Mutex::default(),
             strangers: Mutex::default(),
-            came: Notify::new(),
             refusals: Arc::new(Semaphore::new(API_REFUSALS)),
             trusted: Arc::new(Semaphore::new(API_BLOCKING_THREADS)),
             public: Arc::new(Semaphore::new(API_PUBLIC_THREADS)),
@@ -131,12 +125,10 @@ impl Doors {
         Place { doors: Arc::clone(self), place: Mutex::new((client, false)), leave }
     }
 
-    /// Lets a connection without a user in, which then waits for its turn: the oldest such at its
-    /// address, or of all, leaves. This must cost little, whatever those who are in ask for.
-    pub(super) fn let_in(&self, address: IpAddr, waits: Option<TcpStream>) -> Arc<Notify> {
+    /// Lets a connection without a user in: the oldest such at its address, or of all, leaves.
+    pub(super) fn let_in(self: &Arc<Self>, address: IpAddr) -> Place {
         let leave = Arc::new(Notify::new());
-        let mut strangers = lock(&self.strangers);
-        let all = &mut strangers.0;
+        let mut all = lock(&self.strangers);
         let full = all.iter().filter(|of| of.address == address).count();
         let at = all.iter().position(|of| of.address == address);
         let at = at.filter(|_| full >= API_ADDRESS_STRANGERS_MAX);
@@ -145,20 +137,8 @@ impl Doors {
             oldest.leave.notify_one();
             Counters::count(&self.counters.connections_refused);
         }
-        all.push_back(Stranger { address, leave: Arc::clone(&leave), waits });
-        self.came.notify_one();
-        leave
-    }
-
-    /// Returns a stranger that waits for its turn: addresses take turns, each with its oldest.
-    pub(super) fn next_stranger(self: &Arc<Self>) -> Option<(IpAddr, TcpStream, Place)> {
-        let mut strangers = lock(&self.strangers);
-        let (all, last) = &mut *strangers;
-        let waiting = all.iter_mut().filter(|of| of.waits.is_some());
-        let next = waiting.min_by_key(|of| (Some(of.address) <= *last, of.address))?;
-        let (address, leave) = (next.address, Arc::clone(&next.leave));
-        *last = Some(address);
-        Some((address, next.waits.take()?, self.place(Client::Address(address), leave)))
+        all.push_back(Stranger { address, leave: Arc::clone(&leave) });
+        self.place(Client::Address(address), leave)
     }
 
     fn take(&self, client: Client, remote: bool) -> Option<()> {
@@ -182,7 +162,7 @@ impl Doors {
 
     /// Returns the number of present connections.
     pub(super) fn connected(&self) -> usize {
-        lock(&self.connections).values().sum::<usize>() + lock(&self.strangers).0.len()
+        lock(&self.connections).values().sum::<usize>() + lock(&self.strangers).len()
     }
 
     /// Waits for a turn to ask; returns `None` only at shutdown.
@@ -265,7 +245,7 @@ impl Place {
     }
 
     fn leave_strangers(&self) {
-        lock(&self.doors.strangers).0.retain(|of| !Arc::ptr_eq(&of.leave, &self.leave));
+        lock(&self.doors.strangers).retain(|of| !Arc::ptr_eq(&of.leave, &self.leave));
     }
 }
 
@@ -315,14 +295,6 @@ struct Counted {
 impl AsRef<[u8]> for Counted {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
-    }
-}
-
-#[cfg(test)]
-impl Doors {
-    /// Lets in a stranger that has its turn.
-    pub(super) fn come(self: &Arc<Self>, address: IpAddr) -> Place {
-        self.place(Client::Address(address), self.let_in(address, None))
     }
 }
 
@@ -388,7 +360,7 @@ mod tests {
     fn strangers_have_a_pool_of_their_own() {
         let doors = Arc::new(Doors::new(Arc::default()));
         let byte = |of: usize| u8::try_from(of).unwrap();
-        let come = |at: usize| doors.come([10, 0, byte(at / 256), byte(at % 256)].into());
+        let come = |at: usize| doors.let_in([10, 0, byte(at / 256), byte(at % 256)].into());
         let first: Vec<_> = (0..API_ADDRESS_STRANGERS_MAX).map(|_| come(0)).collect();
         let asked_to_leave = |place: &Place| {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
@@ -402,7 +374,7 @@ mod tests {
         assert_eq!(left.iter().position(|left| *left), Some(1), "the oldest that is not known");
         assert_eq!(left.iter().filter(|left| **left).count(), 1);
         let many: Vec<_> = (1..=API_STRANGERS_MAX).map(come).collect();
-        assert_eq!(lock(&doors.strangers).0.len(), API_STRANGERS_MAX);
+        assert_eq!(lock(&doors.strangers).len(), API_STRANGERS_MAX);
         let users: Vec<_> = many.iter().take_while(|place| place.known(Client::User(7))).collect();
         assert_eq!(users.len(), API_USER_CONNECTIONS_MAX);
         assert!(
@@ -412,31 +384,12 @@ mod tests {
         assert_eq!(doors.connected(), 0);
     }
 
-    /// Goal: of those who wait each address has its turn, however many wait at another; who was
-    /// pushed out meanwhile has none.
-    #[test]
-    fn strangers_have_turns_by_address() {
-        let doors = Arc::new(Doors::new(Arc::default()));
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let come = |at: u8| {
-            let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-            doors.let_in([10, 0, 0, at].into(), Some(stream));
-        };
-        (0..API_ADDRESS_STRANGERS_MAX + 9).for_each(|_| come(2));
-        [3, 1].into_iter().for_each(come);
-        let next = || doors.next_stranger().map(|(address, ..)| address.to_string());
-        let first: Vec<String> = std::iter::from_fn(next).collect();
-        assert_eq!(first[..4], ["10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.2"]);
-        assert_eq!(first.len(), API_ADDRESS_STRANGERS_MAX + 2);
-        assert_eq!(doors.connected(), 0, "each place was dropped");
-    }
-
     /// Goal: credentials of an address that floods keep neither those of others nor, of who is
     /// known, a thread.
     #[test]
     fn credentials_of_strangers_take_turns_by_address() {
         let doors = Arc::new(Doors::new(Arc::default()));
-        let come = |at| doors.come([10, 0, 0, at].into());
+        let come = |at| doors.let_in([10, 0, 0, at].into());
         let (flood, other, known) = ([(); 4].map(|()| come(1)), come(2), come(1));
         assert!(known.known(Client::Trusted));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();

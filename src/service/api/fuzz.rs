@@ -160,8 +160,6 @@ struct Wire {
     answer: Arc<Mutex<Vec<u8>>>,
 }
 
-impl super::listen::Abort for Wire {}
-
 impl AsyncRead for Wire {
     fn poll_read(
         mut self: Pin<&mut Self>,

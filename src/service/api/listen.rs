@@ -3,10 +3,9 @@
 //! ones and the time of answers that are not read.
 
 use std::io;
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::IpAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -19,19 +18,18 @@ use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use log::{debug, info, warn};
+use log::{debug, warn};
 use nix::sys::socket::{setsockopt, sockopt};
-use nix::sys::time::{TimeVal, TimeValLike};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpSocket, TcpStream, UnixListener, UnixStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::Semaphore;
 use tokio::task::yield_now;
 use tokio::time::{Sleep, sleep, timeout};
 
-use super::doors::{Counters, Doors, Place};
+use super::doors::{Counters, Place};
 use super::handler::Shared;
 use super::peer::Peer;
-use phalanx_ffi::locks::lock;
+use crate::gate_socket::is_gate;
 
 /// Longest time for the head of a request, also of the next one on a connection.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(120);
@@ -44,15 +42,12 @@ const WRITE_TIMEOUT: Duration = Duration::from_millis(if cfg!(test) { 300 } else
 /// Bytes of an answer that a client must read within [`WRITE_TIMEOUT`].
 const WRITE_BYTES: usize = 64 << 10;
 /// Answers of one connection over TCP that the system keeps, in bytes: whoever asks and does not
-/// read costs the thread of all no more; less than a packet of the loopback would cost its readers.
-const SEND_BYTES: u32 = 64 << 10;
-/// Connections that wait to be accepted; the system takes less where it allows no more.
-const BACKLOG: u32 = 4096;
+/// read costs the thread of all no more.
+const SEND_BYTES: usize = 64 << 10;
+/// Longest wait for the address that the gate says of a client.
+const ADDRESS_TIMEOUT: Duration = Duration::from_millis(200);
 /// Pause after the system refused to accept, for example for lack of files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
-/// First and longest pause between attempts to listen.
-const LISTEN_PAUSE: (Duration, Duration) =
-    (Duration::from_millis(if cfg!(test) { 50 } else { 1000 }), Duration::from_secs(60));
 /// Longest time for answers under way at the end.
 const LAST_ANSWERS: Duration = Duration::from_secs(1);
 /// Answer to clients beyond the bound of connections.
@@ -99,53 +94,31 @@ impl Serving {
         }
     }
 
-    /// Listens at an address until the stop. While the address is taken it tries again, and the
-    /// rest of the daemon goes on.
-    pub(super) async fn remote(self, address: SocketAddr) {
-        let mut wait = LISTEN_PAUSE.0;
-        let listener = loop {
-            match bind(address) {
-                Ok(listener) => break listener,
-                Err(error) => {
-                    let text = format!("{address}: {error}");
-                    let known =
-                        lock(&self.shared.doors.counters.listen_error).replace(text.clone());
-                    if known.as_ref() != Some(&text) {
-                        warn!("control: listen at {text}; trying again");
-                    }
-                }
-            }
-            tokio::select! {
-                () = self.stopped() => return,
-                () = sleep(wait) => wait = (wait * 2).min(LISTEN_PAUSE.1),
-            }
-        };
-        info!("control: listening on {address}");
-        *lock(&self.shared.doors.counters.listen_error) = None;
-        let (doors, stop) = (Arc::clone(&self.shared.doors), self.shared.stop.clone());
-        let accepts = move || accept(&listener, &doors, &stop);
-        if let Err(error) = std::thread::Builder::new().name("accept".to_owned()).spawn(accepts) {
-            warn!("control: start thread accept: {error}");
-        }
+    /// Serves clients over TCP, whose bytes the gate carries to this socket, until the stop.
+    pub(super) async fn remote(self, listener: UnixListener) {
         loop {
-            tokio::select! {
+            let accepted = tokio::select! {
                 () = self.stopped() => return,
-                () = self.shared.doors.came.notified() => {}
-            }
-            while let Some((host, stream, place)) = self.shared.doors.next_stranger() {
-                let peer = Peer { uid: None, remote: true, address: Some(host) };
-                if let Ok(stream) = TcpStream::from_std(stream) {
-                    tokio::spawn(self.clone().connection(stream, peer, place));
-                }
-                // Those who are in first: who waits, or is pushed out meanwhile, costs nothing.
-                yield_now().await;
-            }
+                accepted = listener.accept() => accepted,
+            };
+            let Ok((stream, _)) = accepted.inspect_err(|error| warn!("control: accept: {error}"))
+            else {
+                sleep(ACCEPT_PAUSE).await;
+                continue;
+            };
+            // The gate says this at once; one that does not delays its own clients alone.
+            let Ok(Ok(client)) = timeout(ADDRESS_TIMEOUT, carried(&stream)).await else { continue };
+            let peer = Peer { uid: None, remote: true, address: Some(client) };
+            let place = self.shared.doors.let_in(client);
+            tokio::spawn(self.clone().connection(stream, peer, place));
+            // Those who are in first.
+            yield_now().await;
         }
     }
 
     pub(super) async fn connection<S>(self, stream: S, peer: Peer, place: Place)
     where
-        S: AsyncRead + AsyncWrite + Abort + Unpin + Send + 'static,
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let routes = TowerToHyperService::new(self.routes.clone());
         let place = Arc::new(place);
@@ -156,9 +129,7 @@ impl Serving {
             routes.call(request)
         });
         let counters = Arc::clone(&self.shared.doors.counters);
-        let cut = Arc::new(AtomicBool::new(false));
-        let (inner, of) = (TokioIo::new(stream), Arc::clone(&cut));
-        let stream = Impatient { inner, counters, wait: None, taken: 0, cut: of };
+        let stream = Impatient { inner: TokioIo::new(stream), counters, wait: None, taken: 0 };
         let mut serving = pin!(
             http1::Builder::new()
                 .timer(TokioTimer::new())
@@ -173,10 +144,8 @@ impl Serving {
                 serving.await
             }
             grace = stays_strange(&place) => {
-                cut.store(true, Ordering::Relaxed);
                 serving.as_mut().graceful_shutdown();
                 let Ok(done) = timeout(grace, serving.as_mut()).await else { return };
-                cut.store(grace.is_zero() || done.is_err(), Ordering::Relaxed);
                 done
             }
             done = serving.as_mut() => done,
@@ -187,24 +156,22 @@ impl Serving {
     }
 }
 
-/// Lets connections in until the stop, on a thread of its own: however busy those who are in keep
-/// the API's thread, nobody waits behind a queue of the system that is full.
-fn accept(listener: &std::net::TcpListener, doors: &Doors, stop: &watch::Receiver<bool>) {
-    // An error means that the sender is gone: stop as well.
-    while stop.has_changed().is_ok() && !*stop.borrow() {
-        match listener.accept() {
-            Ok((stream, from)) => {
-                // Small answers go out at once.
-                let ready = stream.set_nodelay(true).and_then(|()| stream.set_nonblocking(true));
-                if ready.is_ok() {
-                    doors.let_in(host_of(from.ip()), Some(stream));
-                }
+/// Returns the address whose bytes the gate carries on a connection.
+async fn carried(stream: &UnixStream) -> io::Result<IpAddr> {
+    if !is_gate(stream) {
+        return Err(io::ErrorKind::PermissionDenied.into());
+    }
+    setsockopt(stream, sockopt::SndBuf, &SEND_BYTES)?;
+    let mut address = [0; 16];
+    loop {
+        stream.readable().await?;
+        match stream.try_read(&mut address) {
+            Ok(count) if count == address.len() => {
+                return Ok(IpAddr::from(address).to_canonical());
             }
+            Ok(_) => return Err(io::ErrorKind::InvalidData.into()),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            Err(error) => {
-                warn!("control: accept: {error}");
-                std::thread::sleep(ACCEPT_PAUSE);
-            }
+            Err(error) => return Err(error),
         }
     }
 }
@@ -227,65 +194,17 @@ async fn stays_strange(place: &Place) -> Duration {
     if pushed_out { Duration::ZERO } else { STRANGER }
 }
 
-/// Returns the address that stands for a host: with IPv6 it has a network of 64 bits.
-fn host_of(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
-        address => address,
-    }
-}
-
-fn bind(address: SocketAddr) -> io::Result<std::net::TcpListener> {
-    let v4 = address.is_ipv4();
-    let socket = if v4 { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
-    socket.set_reuseaddr(true)?;
-    socket.set_send_buffer_size(SEND_BYTES)?;
-    socket.bind(address)?;
-    let listener = socket.listen(BACKLOG)?.into_std()?;
-    listener.set_nonblocking(false)?;
-    // So that an accept ends soon after the stop.
-    setsockopt(&listener, sockopt::ReceiveTimeout, &TimeVal::milliseconds(200))?;
-    Ok(listener)
-}
-
-/// A stream of which the system may keep what was not sent.
-pub(super) trait Abort {
-    /// Lets the end of the stream drop that.
-    fn abort(&self) {}
-}
-
-impl Abort for UnixStream {}
-
-impl Abort for TcpStream {
-    fn abort(&self) {
-        let at_once = libc::linger { l_onoff: 1, l_linger: 0 };
-        // A connection that is gone has nothing left to drop.
-        let _ = setsockopt(self, sockopt::Linger, &at_once);
-    }
-}
-
-/// A stream whose other side must read. Of one that is cut off the system keeps nothing: it would
-/// try for minutes to send what nobody reads.
-struct Impatient<S: Abort> {
+/// A stream whose other side must read.
+struct Impatient<S> {
     inner: TokioIo<S>,
     counters: Arc<Counters>,
     /// Timer that runs since the other side has not read enough.
     wait: Option<Pin<Box<Sleep>>>,
     /// Bytes read by the other side since the timer started.
     taken: usize,
-    /// Whether the connection was cut off.
-    cut: Arc<AtomicBool>,
 }
 
-impl<S: Abort> Drop for Impatient<S> {
-    fn drop(&mut self) {
-        if self.cut.load(Ordering::Relaxed) {
-            self.inner.inner().abort();
-        }
-    }
-}
-
-impl<S: Abort> Impatient<S> {
+impl<S> Impatient<S> {
     fn progress(
         &mut self,
         written: Poll<io::Result<usize>>,
@@ -306,7 +225,6 @@ impl<S: Abort> Impatient<S> {
                     Poll::Pending => Poll::Pending,
                     Poll::Ready(()) => {
                         Counters::count(&self.counters.slow_readers);
-                        self.cut.store(true, Ordering::Relaxed);
                         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
                     }
                 }
@@ -315,7 +233,7 @@ impl<S: Abort> Impatient<S> {
     }
 }
 
-impl<S: AsyncRead + Abort + Unpin> Read for Impatient<S> {
+impl<S: AsyncRead + Unpin> Read for Impatient<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -325,7 +243,7 @@ impl<S: AsyncRead + Abort + Unpin> Read for Impatient<S> {
     }
 }
 
-impl<S: AsyncWrite + Abort + Unpin> Write for Impatient<S> {
+impl<S: AsyncWrite + Unpin> Write for Impatient<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -363,8 +281,11 @@ impl<S: AsyncWrite + Abort + Unpin> Write for Impatient<S> {
 mod tests {
     use super::*;
     use std::io::{Read as _, Write as _};
+    use std::sync::atomic::Ordering;
     use std::time::Instant;
+    use tokio::sync::watch;
 
+    use crate::api::doors::Doors;
     use crate::api::fuzz::Empty;
     use crate::api::peer::Access;
     use phalanx_core::limits::API_ADDRESS_STRANGERS_MAX;
@@ -401,25 +322,6 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_taken_port_is_waited_for() {
-        let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = taken.local_addr().unwrap();
-        let (serving, stop) = serving();
-        let counters = Arc::clone(&serving.shared.doors.counters);
-        let thread = run(serving.remote(address));
-        until("an error is said", || lock(&counters.listen_error).is_some());
-        drop(taken);
-        until("it listens", || lock(&counters.listen_error).is_none());
-        let mut client = std::net::TcpStream::connect(address).unwrap();
-        client.write_all(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
-        let mut answer = Vec::new();
-        client.read_to_end(&mut answer).unwrap();
-        assert!(answer.len() > ANSWER_BYTES && answer.starts_with(b"HTTP/1.1 200"));
-        stop.send(true).unwrap();
-        thread.join().unwrap();
-    }
-
     /// Goal: addresses full of silent connections keep nobody from the control socket, and each
     /// is gone after its time; a request half said is no credential.
     #[test]
@@ -428,24 +330,20 @@ mod tests {
         let path = dir.path().join("s");
         let socket = std::os::unix::net::UnixListener::bind(&path).unwrap();
         socket.set_nonblocking(true).unwrap();
-        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let door_path = dir.path().join("door");
+        let door = std::os::unix::net::UnixListener::bind(&door_path).unwrap();
+        door.set_nonblocking(true).unwrap();
         let (mut serving, stop) = serving();
         serving.routes = Router::new().route("/", axum::routing::get(|| async { "here" }));
         let (local, doors) = (serving.clone(), Arc::clone(&serving.shared.doors));
         let threads = [
             run(async { local.local(UnixListener::from_std(socket).unwrap()).await }),
-            run(serving.remote(port)),
+            run(async { serving.remote(UnixListener::from_std(door).unwrap()).await }),
         ];
-        until("it listens", || std::net::TcpStream::connect(port).is_ok());
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let connect = |at: u8| {
-            let from = SocketAddr::from(([127, 0, 9, at], 0));
-            let stream = runtime.block_on(async {
-                let socket = tokio::net::TcpSocket::new_v4().unwrap();
-                socket.bind(from).unwrap();
-                socket.connect(port).await.unwrap()
-            });
-            stream.try_write(b"GET / HT").unwrap();
+            let mut stream = std::os::unix::net::UnixStream::connect(&door_path).unwrap();
+            let address = std::net::Ipv4Addr::from([127, 0, 9, at]).to_ipv6_mapped();
+            stream.write_all(&[&address.octets(), &b"GET / HT"[..]].concat()).unwrap();
             stream
         };
         let silent: Vec<_> = (1..4).flat_map(|at| [at; 70]).map(connect).collect();
@@ -466,50 +364,13 @@ mod tests {
     fn who_is_pushed_out_leaves_at_once() {
         let doors = Arc::new(Doors::new(Arc::default()));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-        let client = host_of([10, 0, 0, 1].into());
-        let place = doors.come(client);
+        let client = [10, 0, 0, 1].into();
+        let place = doors.let_in(client);
         assert_eq!(runtime.block_on(stays_strange(&place)), STRANGER);
-        let first = doors.come(client);
-        let rest: Vec<_> = (0..API_ADDRESS_STRANGERS_MAX).map(|_| doors.come(client)).collect();
+        let first = doors.let_in(client);
+        let rest: Vec<_> = (0..API_ADDRESS_STRANGERS_MAX).map(|_| doors.let_in(client)).collect();
         assert_eq!(runtime.block_on(stays_strange(&first)), Duration::ZERO);
         drop(rest);
-    }
-
-    /// Goal: an answer that nobody reads takes little of the host's memory, and none once its
-    /// reader is cut off; else a flood of these kept root from the port.
-    #[test]
-    fn answers_that_nobody_reads_leave_nothing_behind() {
-        let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        let kept = {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-            let listener = runtime.unwrap().block_on(async { bind(address).unwrap() });
-            nix::sys::socket::getsockopt(&listener, sockopt::SndBuf).unwrap()
-        };
-        assert!(kept <= 2 * SEND_BYTES as usize && kept < 256 << 10, "{kept}");
-        let (serving, stop) = serving();
-        let doors = Arc::clone(&serving.shared.doors);
-        let thread = run(serving.remote(address));
-        until("it listens", || std::net::TcpStream::connect(address).is_ok());
-        let mut client = std::net::TcpStream::connect(address).unwrap();
-        client.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
-        until("it is cut off", || doors.counters.slow_readers.load(Ordering::Relaxed) == 1);
-        until("its place is free", || doors.connected() == 0);
-        let mut rest = Vec::new();
-        // What the system keeps it would send, and then end the connection in order.
-        let end = client.read_to_end(&mut rest).map_err(|error| error.kind());
-        assert_eq!(end, Err(io::ErrorKind::ConnectionReset));
-        assert!(rest.len() < ANSWER_BYTES);
-        stop.send(true).unwrap();
-        thread.join().unwrap();
-    }
-
-    #[test]
-    fn a_host_has_one_address() {
-        let host = |text: &str| host_of(text.parse().unwrap()).to_string();
-        assert_eq!(host("10.1.2.3"), "10.1.2.3");
-        assert_eq!(host("::ffff:10.1.2.3"), "10.1.2.3");
-        assert_eq!(host("2001:db8:1:2:3:4:5:6"), "2001:db8:1:2::");
-        assert_ne!(host("2001:db8:1:3:3:4:5:6"), host("2001:db8:1:2:3:4:5:6"));
     }
 
     #[test]

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The listeners: HTTP/1.1 with JSON bodies over a Unix socket, and over TCP if configured.
+//! The listeners: HTTP/1.1 with JSON bodies over a Unix socket, and one for what `phalanx-gate`
+//! carries from clients over TCP, if configured.
 //!
 //! Reading is open to every local user unless the configuration says otherwise; changes need root,
 //! SlurmUser, the daemon's own user or a listed one. The socket's peer credentials name the user.
 
 use std::io;
-use std::net::SocketAddr;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use nix::sys::socket::{Backlog, listen};
 use thiserror::Error;
 use tokio::net::UnixListener;
 use tokio::sync::watch;
@@ -22,8 +23,11 @@ use super::handler::Shared;
 use super::listen::Serving;
 use super::peer::Access;
 use super::routes::routes;
+use crate::gate_socket;
 use phalanx_core::limits::{API_BLOCKING_THREADS, API_PUBLIC_THREADS, MUNGE_THREADS};
 
+/// Clients over TCP that wait to be accepted. The others wait at the gate, where hosts take turns.
+const DOOR_BACKLOG: i32 = 16;
 /// Longest wait at the end for threads that make answers.
 const LAST_THREADS: Duration = Duration::from_secs(2);
 
@@ -41,7 +45,7 @@ pub struct ApiError {
 pub struct Server {
     path: PathBuf,
     listener: std::os::unix::net::UnixListener,
-    tcp: Option<(SocketAddr, Gate)>,
+    remote: Option<(PathBuf, std::os::unix::net::UnixListener, Gate)>,
     access: Access,
     counters: Arc<Counters>,
 }
@@ -62,13 +66,22 @@ impl Server {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))
             .map_err(fail("set the socket's mode"))?;
         listener.set_nonblocking(true).map_err(fail("set non-blocking"))?;
-        Ok(Self { path: path.to_path_buf(), listener, tcp: None, access, counters: Arc::default() })
+        let path = path.to_path_buf();
+        Ok(Self { path, listener, remote: None, access, counters: Arc::default() })
     }
 
-    /// Listens on a TCP address as well, as soon as it is available.
-    pub fn with_tcp(mut self, address: SocketAddr, gate: Gate) -> Self {
-        self.tcp = Some((address, gate));
-        self
+    /// Serves clients over TCP as well, whose bytes the gate carries to this socket.
+    pub fn with_remote(mut self, path: PathBuf, gate: Gate) -> Result<Self, ApiError> {
+        let fail = |source| ApiError { path: path.clone(), what: "bind the socket", source };
+        let bound = gate_socket::bind(&path);
+        let ready = |it: std::os::unix::net::UnixListener| {
+            it.set_nonblocking(true)?;
+            listen(&it, Backlog::new(DOOR_BACKLOG)?)?;
+            Ok(it)
+        };
+        let listener = bound.and_then(ready).map_err(fail)?;
+        self.remote = Some((path, listener, gate));
+        Ok(self)
     }
 
     pub fn counters(&self) -> Arc<Counters> {
@@ -87,18 +100,20 @@ impl Server {
             .on_thread_start(prepare)
             .max_blocking_threads(API_BLOCKING_THREADS + API_PUBLIC_THREADS + MUNGE_THREADS)
             .build()?;
-        let Self { path, listener, tcp, access, counters } = self;
+        let Self { path, listener, remote, access, counters } = self;
         let doors = Arc::new(Doors::new(counters));
         let shared = Arc::new(Shared { backend, access, doors, stop });
         let all = routes(Arc::clone(&shared));
+        let door = remote.as_ref().map(|(path, ..)| path.clone());
         let done = runtime.block_on(async {
-            if let Some((address, gate)) = tcp {
+            if let Some((_, listener, gate)) = remote {
                 let [of, asked] = [&shared; 2].map(Arc::clone);
                 let check = move |request, next| {
                     auth::authenticate(Arc::clone(&asked), gate.clone(), request, next)
                 };
                 let routes = all.clone().layer(axum::middleware::from_fn(check));
-                tokio::spawn(Serving { routes, shared: of }.remote(address));
+                let listener = UnixListener::from_std(listener)?;
+                tokio::spawn(Serving { routes, shared: of }.remote(listener));
             }
             let of = Arc::clone(&shared);
             let check = move |request, next| auth::bounded(Arc::clone(&of), request, next);
@@ -108,7 +123,9 @@ impl Server {
         });
         // A thread that waits for munged must not keep the daemon from ending.
         runtime.shutdown_timeout(LAST_THREADS);
-        let _ = std::fs::remove_file(path);
+        for path in door.iter().chain([&path]) {
+            let _ = std::fs::remove_file(path);
+        }
         done
     }
 }

@@ -79,6 +79,7 @@ use phalanx_client::agent;
 use phalanx_config::{Config, PublicRead, logging};
 use phalanx_core::limits::NOTES_QUEUE_MAX;
 use phalanx_ffi::clock::now_ms;
+use phalanx_messages::gate::DOOR_SOCKET;
 use phalanx_mirror::LinkEvent;
 
 /// Nice value of threads that no question waits for.
@@ -315,9 +316,10 @@ fn bind_api(config: &Config, owner: Arc<OnceLock<u32>>) -> Result<ApiServer> {
     let public = config.control.public_read;
     let access = Access { public_read: public != PublicRead::None, allowed_uids, owner };
     let mut server = ApiServer::bind(&config.control.socket, access)?;
-    if let Ok(address) = config.control.listen.parse() {
+    if !config.control.listen.is_empty() {
         let gate = Gate::new(public == PublicRead::All, config.munge_socket());
-        server = server.with_tcp(address, gate);
+        let door = config.control.socket.with_file_name(DOOR_SOCKET);
+        server = server.with_remote(door, gate)?;
     }
     Ok(server)
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Files in HDFS, by the gate: the program `phalanx-gate`, which speaks to NameNodes.
+//! The program `phalanx-gate`: files in HDFS, of which it asks NameNodes, and its door.
 
 use std::io::{self, BufReader, ErrorKind, Read, Write};
+use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,12 +11,12 @@ use std::time::{Duration, Instant};
 
 use nix::sys::socket::{MsgFlags, recv};
 
-use super::{INPUT_BYTES_MAX, Locations, Question};
+use super::{INPUT_BYTES_MAX, Locations, Question as Asked};
 use phalanx_config::HdfsConfig;
 use phalanx_core::blocks::Located;
 use phalanx_core::limits::DATA_LOOKUP_THREADS;
 use phalanx_ffi::locks::lock;
-use phalanx_messages::gate::{Lookup, receive_located, send};
+use phalanx_messages::gate::{Door, Lookup, Question, receive, receive_located, send, text};
 
 /// Longest wait for a gate that is not connected, as just after a start.
 const COMES: Duration = Duration::from_secs(if cfg!(test) { 0 } else { 2 });
@@ -46,10 +47,7 @@ impl Gate {
     /// Drops connections that have ended, or that speak unasked; returns the number of all others.
     pub fn connections(&self) -> usize {
         let mut idle = lock(&self.idle);
-        idle.retain(|stream| {
-            let flags = MsgFlags::MSG_PEEK | MsgFlags::MSG_DONTWAIT;
-            recv(stream.as_raw_fd(), &mut [0], flags) == Err(nix::errno::Errno::EAGAIN)
-        });
+        idle.retain(is_silent);
         idle.len() + self.asked.load(Ordering::Relaxed)
     }
 
@@ -61,7 +59,7 @@ impl Gate {
     }
 
     /// Asks; a connection that ended before it was asked is followed by another, once.
-    fn ask(&self, asked: &Lookup<&HdfsConfig>, limit: Duration) -> Result<Located, String> {
+    fn ask(&self, asked: &Question<&HdfsConfig>, limit: Duration) -> Result<Located, String> {
         let mut ended = "not connected; is the service phalanx-gate running?".to_owned();
         for _ in 0..2 {
             let Some(stream) = self.take(COMES.min(limit)) else { break };
@@ -80,6 +78,47 @@ impl Gate {
             }
         }
         Err(format!("phalanx-gate: {ended}"))
+    }
+}
+
+/// Whether a connection lasts and says nothing.
+fn is_silent(stream: &UnixStream) -> bool {
+    let flags = MsgFlags::MSG_PEEK | MsgFlags::MSG_DONTWAIT;
+    recv(stream.as_raw_fd(), &mut [0], flags) == Err(nix::errno::Errno::EAGAIN)
+}
+
+/// Clients over TCP, whom the gate lets in.
+#[derive(Debug)]
+pub struct Listening {
+    address: SocketAddr,
+    /// Connection of the gate that was asked to listen.
+    stream: Option<UnixStream>,
+}
+
+impl Listening {
+    pub fn new(address: SocketAddr) -> Self {
+        Self { address, stream: None }
+    }
+
+    /// Asks the gate to listen, again whenever it has gone; returns what is new.
+    pub fn tend(&mut self, gate: &Gate) -> Option<Door> {
+        match &self.stream {
+            Some(stream) if is_silent(stream) => None,
+            Some(stream) => match receive(&mut Timed { stream, end: Instant::now() + SENDING }) {
+                Ok(Door::Ok(())) => Some(Ok(())),
+                Ok(Err(why)) => Some(Err(text(&why))),
+                Err(error) => {
+                    self.stream = None;
+                    Some(Err(format!("phalanx-gate: {error}")))
+                }
+            },
+            None => {
+                let mut stream = gate.take(Duration::ZERO)?;
+                let asked = Question::<()>::Listen(self.address);
+                self.stream = send(&mut stream, &asked).is_ok().then_some(stream);
+                None
+            }
+        }
     }
 }
 
@@ -134,10 +173,10 @@ pub struct Hdfs<'a> {
 }
 
 impl Locations for Hdfs<'_> {
-    fn locate(&mut self, question: &Question<'_>) -> Result<Arc<Located>, String> {
-        let Question { input, recursive, user, job_id, limit, patience } = *question;
+    fn locate(&mut self, question: &Asked<'_>) -> Result<Arc<Located>, String> {
+        let Asked { input, recursive, user, job_id, limit, patience } = *question;
         let ms = |of: Duration| u64::try_from(of.min(limit).as_millis()).unwrap_or(u64::MAX);
-        let asked = Lookup {
+        let asked = Question::Lookup(Lookup {
             settings: self.config,
             input: input.to_owned(),
             recursive,
@@ -145,7 +184,7 @@ impl Locations for Hdfs<'_> {
             job_id,
             limit_ms: ms(limit),
             patience_ms: ms(patience),
-        };
+        });
         self.gate.ask(&asked, limit).map(Arc::new)
     }
 }
@@ -157,7 +196,7 @@ mod tests {
 
     fn ask(gate: &Gate) -> Result<Arc<Located>, String> {
         let limit = Duration::from_millis(100);
-        let question = Question {
+        let question = Asked {
             input: "/a",
             recursive: true,
             user: "u",
@@ -176,7 +215,7 @@ mod tests {
     }
 
     fn honest(mut stream: UnixStream) {
-        while let Ok(asked) = receive::<Lookup<HdfsConfig>>(&mut stream) {
+        while let Ok(Question::Lookup(asked)) = receive::<Question<HdfsConfig>>(&mut stream) {
             assert_eq!((&*asked.input, &*asked.user, asked.patience_ms), ("/a", "u", 100));
             answer(&mut stream, Err("no such file")).unwrap();
         }
@@ -207,6 +246,37 @@ mod tests {
         assert_eq!(gate.connections(), DATA_LOOKUP_THREADS);
     }
 
+    /// Goal: the gate is asked to listen whenever there is one, and what it says is told; its end
+    /// and its lies are too.
+    #[test]
+    fn a_gate_is_asked_to_listen_again_after_its_end() {
+        let gate = Gate::default();
+        let address: SocketAddr = "127.0.0.1:9".parse().unwrap();
+        let mut door = Listening::new(address);
+        assert_eq!(door.tend(&gate), None);
+        let mut next = || loop {
+            match door.tend(&gate) {
+                Some(told) => return told,
+                None => std::thread::yield_now(),
+            }
+        };
+        let says = move |bytes: &'static [u8]| {
+            other(move |mut stream| {
+                let asked = receive::<Question<HdfsConfig>>(&mut stream).unwrap();
+                assert_eq!(asked, Question::Listen(address));
+                send(&mut stream, &Door::Err("in\nuse".to_owned())).unwrap();
+                send(&mut stream, &Door::Ok(())).unwrap();
+                let _ = stream.write_all(bytes);
+            })
+        };
+        for bytes in [&[][..], &[255; 4], &[1, 0, 0, 0, b'{']] {
+            gate.let_in(says(bytes));
+            assert_eq!(next(), Err("in use".to_owned()));
+            assert_eq!(next(), Ok(()));
+            assert!(next().unwrap_err().starts_with("phalanx-gate: "));
+        }
+    }
+
     /// Goal: silence, a drip and lies cost the one lookup, within its time.
     #[test]
     fn a_gate_that_hangs_or_lies_costs_one_lookup() {
@@ -220,7 +290,7 @@ mod tests {
             }
         };
         let lie = |mut stream: UnixStream| {
-            let _ = receive::<Lookup<HdfsConfig>>(&mut stream);
+            let _ = receive::<Question<HdfsConfig>>(&mut stream);
             let _ = stream.write_all(&[255; 4]);
         };
         let gate = Gate::default();

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use datasets::{Dataset, Datasets, UNCONFIGURED};
-pub use gate::{Gate, Hdfs};
+pub use gate::{Gate, Hdfs, Listening};
 #[cfg(test)]
 pub use list::List;
 pub use list::ListFile;

@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import time
+import tomllib
 import uuid
 
 from . import conf, dbd, jobs, munge, nodes, ports, procs
@@ -253,6 +254,14 @@ class Cluster(jobs.JobsMixin):
         self._wait_for(self.phalanxd_answers, timeout, "phalanxd", "accept on its control socket")
         if not self.alive("phalanx-gate"):
             self.start_gate()
+        with open(self.paths.phalanx_toml, "rb") as file:
+            listen = tomllib.load(file).get("control", {}).get("listen", "")
+        if listen:
+            def open_door():
+                host, port = listen.rsplit(":", 1)
+                with socket.socket() as probe:
+                    return probe.connect_ex((host, int(port))) == 0
+            self._wait_for(open_door, timeout, "phalanx-gate", "listen")
 
     def start_gate(self):
         """Starts phalanx-gate, which phalanxd has beside it in packages."""

@@ -52,7 +52,9 @@ impl Shared {
     }
 
     fn gate_connections(&self) -> Option<u64> {
-        self.config().hdfs.has_files().then(|| self.inputs.gate.connections() as u64)
+        let config = self.config();
+        let needed = config.hdfs.has_files() || !config.control.listen.is_empty();
+        needed.then(|| self.inputs.gate.connections() as u64)
     }
 
     fn collect_status(&self) -> CollectStatus {

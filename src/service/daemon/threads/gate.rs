@@ -1,21 +1,19 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The thread `gate` lets the program `phalanx-gate` in.
 
-use std::io;
-use std::os::unix::fs::PermissionsExt;
-use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
+use std::os::unix::net::UnixListener;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use log::{info, warn};
-use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
-use nix::unistd::{Uid, User};
 
 use crate::daemon::shared::Shared;
-use crate::locations::Gate;
+use crate::gate_socket::{bind, is_gate};
+use crate::locations::{Gate, Listening};
 use crate::sync::TICK;
 use phalanx_config::Config;
-use phalanx_messages::gate::{GATE_SOCKET, GATE_USER};
+use phalanx_ffi::locks::lock;
+use phalanx_messages::gate::{Door, GATE_SOCKET};
 
 /// Connections that are looked at in one turn.
 const TURN_MAX: usize = 256;
@@ -25,19 +23,28 @@ pub fn path(config: &Config) -> PathBuf {
     config.control.socket.with_file_name(GATE_SOCKET)
 }
 
-/// Lets the gate in until `stop`.
+/// Lets the gate in until `stop`, and has it listen at `control.listen`.
 pub fn run(shared: &Shared, stop: &AtomicBool) {
-    let path = path(&shared.config());
-    let listener = match listen(&path) {
+    let config = shared.config();
+    let path = path(&config);
+    let ready = bind(&path).and_then(|bound| bound.set_nonblocking(true).map(|()| bound));
+    let listener = match ready {
         Ok(listener) => listener,
         Err(error) => {
-            warn!("{}: {error}; nothing is looked up in HDFS", path.display());
+            warn!("{}: {error}; nothing is asked elsewhere", path.display());
             return;
         }
     };
+    let mut door = config.control.listen.parse().ok().map(Listening::new);
+    if door.is_some() {
+        told(shared, Err("phalanx-gate is not connected".to_owned()));
+    }
     let mut connected = false;
     while !stop.load(Ordering::Relaxed) {
         accept(&listener, &shared.inputs.gate);
+        if let Some(new) = door.as_mut().and_then(|door| door.tend(&shared.inputs.gate)) {
+            told(shared, new);
+        }
         let now = shared.inputs.gate.connections() > 0;
         if now != std::mem::replace(&mut connected, now) {
             info!("phalanx-gate is {}", if now { "connected" } else { "gone" });
@@ -47,14 +54,16 @@ pub fn run(shared: &Shared, stop: &AtomicBool) {
     let _ = std::fs::remove_file(path);
 }
 
-fn listen(path: &Path) -> io::Result<UnixListener> {
-    // No other daemon is alive: it would have the control socket.
-    let _ = std::fs::remove_file(path);
-    let listener = UnixListener::bind(path)?;
-    // Each is asked who it is.
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o666))?;
-    listener.set_nonblocking(true)?;
-    Ok(listener)
+/// Keeps whether the gate listens, for the status, and says what is new.
+fn told(shared: &Shared, door: Door) {
+    let address = &shared.config().control.listen;
+    let error = door.err();
+    let known = std::mem::replace(&mut *lock(&shared.control.listen_error), error.clone());
+    match error {
+        Some(error) if known.as_ref() != Some(&error) => warn!("listen at {address}: {error}"),
+        Some(_) => {}
+        None => info!("listening at {address}"),
+    }
 }
 
 fn accept(listener: &UnixListener, gate: &Gate) {
@@ -64,12 +73,4 @@ fn accept(listener: &UnixListener, gate: &Gate) {
             gate.let_in(stream);
         }
     }
-}
-
-/// Whether the other end is of the gate's user, of the daemon's own or root.
-fn is_gate(stream: &UnixStream) -> bool {
-    let Ok(peer) = getsockopt(stream, PeerCredentials) else { return false };
-    let uid = Uid::from_raw(peer.uid());
-    let named = || User::from_uid(uid).ok().flatten().is_some_and(|user| user.name == GATE_USER);
-    uid.is_root() || uid == Uid::effective() || named()
 }
