@@ -37,6 +37,7 @@ TESTS = {
     "failures": "make -s -C plugin failures FAILURES=1000 SAN='-O1 -g'",
     "planner": f"{CARGO} test -q -p phalanx-planner --lib",
     "mirror": f"{CARGO} test -q -p phalanx-mirror --lib",
+    "gate": f"{CARGO} test -q -p phalanx-gate",
     "hdfs": f"{CARGO} test -q -p phalanx-hdfs --lib",
     "methods": f"{CARGO} test -q -p phalanx-methods --lib",
     "methods-it": f"{CARGO} test -q -p phalanx-methods --test it",

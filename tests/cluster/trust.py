@@ -501,17 +501,16 @@ def first_words(argv, env, wanted, limit=30):
     return said
 
 
-def try_plugin_socket(path, found):
-    """What `nobody` meets at the plugin's socket: 1 no permission, 2 closed at once, 3 stays."""
+def try_socket(path, kind, found):
+    """What `nobody` meets at a socket: 1 no permission, 2 closed at once, 3 stays."""
     os.setgroups([])
     os.setgid(NOBODY)
     os.setuid(NOBODY)
-    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as stream:
+    with socket.socket(socket.AF_UNIX, kind) as stream:
         stream.settimeout(3)
         try:
             stream.connect(path)
-            stream.recv(1)
-            found.value = 2
+            found.value = 3 if stream.recv(1) else 2
         except PermissionError:
             found.value = 1
         except ConnectionError:
@@ -534,7 +533,8 @@ def plugin_socket(suite):
         cluster.start_phalanxd()
         suite.until(lambda: os.path.exists(cluster.paths.plugin_socket), "the plugin's socket")
         found, path = context.Value("i", 0), cluster.paths.plugin_socket
-        worker = context.Process(target=try_plugin_socket, args=(path, found))
+        worker = context.Process(target=try_socket,
+                                 args=(path, socket.SOCK_SEQPACKET, found))
         worker.start()
         worker.join(20)
         suite.expect(found.value in expected,
@@ -552,6 +552,18 @@ def plugin_socket(suite):
         file.write(kept)
     cluster.start_phalanxd()
     suite.until(lambda: phalanx_json(cluster, "status")["plugin"]["synced"], "the mirror")
+
+
+@case
+def gate_sockets(suite):
+    """What phalanx-gate may say nobody else may"""
+    context = multiprocessing.get_context("fork")
+    for name in ("gate.sock", "door.sock"):
+        found, path = context.Value("i", 0), os.path.join(suite.cluster.paths.run, name)
+        worker = context.Process(target=try_socket, args=(path, socket.SOCK_STREAM, found))
+        worker.start()
+        worker.join(20)
+        suite.expect(found.value == 2, f"{name}: {found.value}, expected 2")
 
 
 def give_to(user, places):
