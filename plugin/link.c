@@ -423,7 +423,7 @@ static void _serve(void)
 			_send_stats();
 			stats_at = now + STATS_MS;
 		}
-		if (now >= save_at) {
+		if (now >= save_at || witness_is_urgent()) {
 			witness_save(now_ns());
 			save_at = now + SAVE_MS;
 		}

@@ -39,6 +39,7 @@ struct tally {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct tally tally; /* under the lock */
 static bool unsaved;       /* under the lock */
+static bool urgent;        /* one of that was worse; under the lock */
 
 /* RET the entry of a kind; a new one takes the place of the one that was compared least.
  * Under the lock. */
@@ -114,6 +115,7 @@ extern void witness_note(uint64_t key, enum witness_result result, uint64_t now_
 	if (result == WITNESS_WORSE) {
 		k->agreed = 0;
 		k->worse_ns = now_ns ? now_ns : 1;
+		urgent = true;
 	}
 	unsaved = true;
 	pthread_mutex_unlock(&lock);
@@ -167,7 +169,7 @@ extern void witness_load(uint64_t build, uint64_t now_ns)
 	} else {
 		tally = (struct tally) { .magic = MAGIC, .build = build };
 	}
-	unsaved = false;
+	unsaved = urgent = false;
 	pthread_mutex_unlock(&lock);
 	if (f)
 		(void) fclose(f);
@@ -176,6 +178,16 @@ extern void witness_load(uint64_t build, uint64_t now_ns)
 static void _fill(FILE *f, const void *arg)
 {
 	(void) fwrite(arg, sizeof(struct tally), 1, f);
+}
+
+extern bool witness_is_urgent(void)
+{
+	bool is;
+
+	pthread_mutex_lock(&lock);
+	is = urgent;
+	pthread_mutex_unlock(&lock);
+	return is;
 }
 
 extern void witness_save(uint64_t now_ns)
@@ -188,13 +200,18 @@ extern void witness_save(uint64_t now_ns)
 	pthread_mutex_lock(&saving);
 	pthread_mutex_lock(&lock);
 	save = unsaved && tally.magic;
-	unsaved = false;
-	copy = tally;
-	pthread_mutex_unlock(&lock);
-	_turn(&copy, now_ns);
-	copy.sum = _sum(&copy);
 	if (save)
-		/* Without a file all is compared again. */
-		(void) statefile_write(WITNESS_FILE, _fill, &copy, path);
+		copy = tally;
+	unsaved = urgent = false;
+	pthread_mutex_unlock(&lock);
+	if (save) {
+		_turn(&copy, now_ns);
+		copy.sum = _sum(&copy);
+		if (statefile_write(WITNESS_FILE, _fill, &copy, path)) {
+			pthread_mutex_lock(&lock);
+			unsaved = true; /* tried again with the next */
+			pthread_mutex_unlock(&lock);
+		}
+	}
 	pthread_mutex_unlock(&saving);
 }

@@ -39,5 +39,8 @@ extern void witness_tell(uint64_t *told, uint64_t now_ns);
  * IN build - a hash of what decides beside the daemon */
 extern void witness_load(uint64_t build, uint64_t now_ns);
 
+/* RET whether one was worse and the file does not say so yet */
+extern bool witness_is_urgent(void);
+
 /* Write the file if something was compared since. */
 extern void witness_save(uint64_t now_ns);

@@ -107,10 +107,16 @@ static void test_kept(void)
 	CHECK(stat(path, &file)); /* nor compared since */
 	agree(1, 40, now);
 	agree(2, 40, now);
+	CHECK(!witness_is_urgent());
 	witness_note(2, WITNESS_WORSE, now);
+	CHECK(witness_is_urgent());
 	witness_load(1, now); /* known already: the file is not read */
 	CHECK_EQ(witness_parts(1, now), 4);
-	witness_save(now + S);
+	statefile_place("/nonexistent");
+	witness_save(now);
+	statefile_place(dir);
+	witness_save(now + S); /* what was not written is not forgotten */
+	CHECK(!witness_is_urgent());
 	CHECK(!stat(path, &file) && (file.st_mode & 0777) == 0600);
 
 	witness_load(2, now); /* slurmctld was exchanged */
