@@ -10,7 +10,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use super::HdfsError;
-use super::uri::Location;
+use super::uri::{Location, NO_VIEWFS};
 use phalanx_core::limits::HDFS_CONF_BYTES_MAX;
 
 /// Port of a NameNode where none is given.
@@ -51,6 +51,8 @@ pub struct Site {
     pub default: Option<String>,
     /// NameNodes by name service or `host:port`.
     pub services: BTreeMap<String, NameNode>,
+    /// Why others that the files name cannot be asked, by name service or default file system.
+    pub faults: BTreeMap<String, String>,
     /// Value of `hadoop.security.authentication`, `simple` if not set.
     pub authentication: String,
     /// Whether `dfs.http.policy` allows only TLS.
@@ -76,14 +78,14 @@ impl Site {
             let what = format!("{looked}: more than {LOOKED_AT_MAX} bytes of values to look at");
             return Err(HdfsError::Configuration(what));
         }
-        Ok(Site { looked, ..site? })
+        Ok(Site { looked, ..site })
     }
 
     /// The NameNodes that a URI means. Others than the configured ones are refused: users cannot
     /// make the daemon connect anywhere.
     pub fn service(&self, location: &Location) -> Result<NameNode, HdfsError> {
         let unset = |what: &str| Err(HdfsError::Configuration(what.to_owned()));
-        if self.services.is_empty() {
+        if self.services.is_empty() && self.faults.is_empty() {
             return unset(&format!("hdfs.conf_dirs: no NameNode is configured in {}", self.looked));
         }
         if !["simple", KERBEROS].contains(&self.authentication.as_str()) {
@@ -95,6 +97,9 @@ impl Site {
         let Some(authority) = location.authority.as_ref().or(self.default.as_ref()) else {
             return unset("no fs.defaultFS: the input needs a host");
         };
+        if let Some(fault) = self.faults.get(authority) {
+            return unset(fault);
+        }
         let refused = || HdfsError::NotConfigured(authority.clone());
         if let Some(service) = self.services.get(authority) {
             return Ok(service.clone());
@@ -198,15 +203,18 @@ impl Values {
         for _ in 0..DEPTH_MAX {
             let Some(start) = value.find("${") else { break };
             let Some(length) = value.get(start..).and_then(|rest| rest.find('}')) else { break };
-            let inner = value.get(start + 2..start + length).unwrap_or_default();
-            let Some(text) = self.values.get(inner) else { break };
+            let end = start + length;
+            let start = value.get(..end).and_then(|before| before.rfind("${")).unwrap_or(start);
+            let inner = value.get(start + 2..end).unwrap_or_default();
+            let text = inner.strip_prefix("env.").and_then(environment);
+            let Some(text) = text.or_else(|| self.values.get(inner).cloned()) else { break };
             looked_at(value.len() + text.len())?;
-            value.replace_range(start..=start + length, text);
+            value.replace_range(start..=end, &text);
         }
         Some(value).filter(|v| !v.is_empty())
     }
 
-    fn site(&self, namenodes: &[String]) -> Result<Site, HdfsError> {
+    fn site(&self, namenodes: &[String]) -> Site {
         let mut site = Site {
             authentication: self
                 .get("hadoop.security.authentication")
@@ -214,26 +222,33 @@ impl Values {
             tls_only: self.get("dfs.http.policy").is_some_and(|policy| policy == "HTTPS_ONLY"),
             ..Site::default()
         };
-        for name in list(self.get("dfs.nameservices")) {
-            let service = self.name_service(&name)?;
-            site.services.insert(name, service);
+        let names = list(self.get("dfs.nameservices"));
+        let only = names.len() == 1;
+        for name in names {
+            match self.name_service(&name, only) {
+                Ok(service) => drop(site.services.insert(name, service)),
+                Err(fault) => drop(site.faults.insert(name, fault)),
+            }
         }
-        if let Some(uri) = self.get("fs.defaultFS").or_else(|| self.get("fs.default.name"))
-            && let Some(rest) = uri.strip_prefix("hdfs://")
-        {
+        let default = self.get("fs.defaultFS").or_else(|| self.get("fs.default.name"));
+        let default = default.unwrap_or_default();
+        if let Some(rest) = default.strip_prefix("hdfs://") {
             let authority = rest.split('/').next().unwrap_or_default().to_owned();
             site.default = Some(authority.clone());
-            if !site.services.contains_key(&authority) {
+            if !site.services.contains_key(&authority) && !site.faults.contains_key(&authority) {
                 let service = self.single(&authority);
                 site.services.insert(service.name.clone(), service);
             }
+        } else if default.starts_with("viewfs:") {
+            site.faults.insert(default.clone(), format!("fs.defaultFS is {default}: {NO_VIEWFS}"));
+            site.default = Some(default);
         }
         for address in namenodes {
             let service = self.single(address);
             site.default.get_or_insert_with(|| service.name.clone());
             site.services.entry(service.name.clone()).or_insert(service);
         }
-        Ok(site)
+        site
     }
 
     fn single(&self, authority: &str) -> NameNode {
@@ -243,27 +258,46 @@ impl Values {
         NameNode { rpc: vec![name.clone()], http, https, name }
     }
 
-    fn name_service(&self, name: &str) -> Result<NameNode, HdfsError> {
+    /// The NameNodes of a service, or why it cannot be asked. Where it is the `only` one and has
+    /// one NameNode, keys without its name are of it too.
+    fn name_service(&self, name: &str, only: bool) -> Result<NameNode, String> {
         let mut service = NameNode { name: name.to_owned(), ..NameNode::default() };
         let ids = list(self.get(&format!("dfs.ha.namenodes.{name}")));
+        let plain = only && ids.is_empty();
         let suffixes: Vec<String> = if ids.is_empty() {
             vec![name.to_owned()]
         } else {
             ids.iter().map(|id| format!("{name}.{id}")).collect()
         };
         for suffix in suffixes {
-            let key = format!("dfs.namenode.rpc-address.{suffix}");
-            let unset = || format!("name service {name}: {key} is not set");
-            let address = self.get(&key).ok_or_else(|| HdfsError::Configuration(unset()))?;
-            let rpc = with_port(&address, RPC_PORT);
+            let of = |key: &str| {
+                let named = self.get(&format!("{key}.{suffix}"));
+                named.or_else(|| plain.then(|| self.get(key)).flatten())
+            };
+            let key = "dfs.namenode.rpc-address";
+            let unset = || format!("name service {name}: {key}.{suffix} is not set");
+            let rpc = with_port(&of(key).ok_or_else(unset)?, RPC_PORT);
             for (scheme, list) in [("http", &mut service.http), ("https", &mut service.https)] {
-                let address = self.get(&format!("dfs.namenode.{scheme}-address.{suffix}"));
+                let address = of(&format!("dfs.namenode.{scheme}-address"));
                 list.extend(address.map(|address| on_host(&address, &rpc)));
             }
             service.rpc.push(rpc);
         }
         Ok(service)
     }
+}
+
+/// Expands `${env.OF}`: OF is `NAME`, `NAME-default` where it is not set, or `NAME:-default`
+/// where it is not set or empty.
+fn environment(of: &str) -> Option<String> {
+    let at = of.find('-').unwrap_or(of.len());
+    let (name, default) = (of.get(..at)?, of.get(at + 1..));
+    let (name, or_empty) = match name.strip_suffix(':').filter(|_| default.is_some()) {
+        Some(name) => (name, true),
+        None => (name, false),
+    };
+    let value = std::env::var(name).ok().filter(|value| !(or_empty && value.is_empty()));
+    value.or_else(|| default.map(str::to_owned))
 }
 
 fn list(value: Option<String>) -> Vec<String> {

@@ -3,6 +3,10 @@
 
 use super::HdfsError;
 
+/// Says what to write where a mount table is meant.
+pub const NO_VIEWFS: &str = "mount tables (viewfs) are not supported; write \
+                             hdfs://NAMENODE/PATH, with NAMENODE in hdfs.namenodes";
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scheme {
     /// Hadoop RPC.
@@ -35,6 +39,7 @@ pub fn parse(uri: &str) -> Result<Location, HdfsError> {
         Some(("hdfs", rest)) => (Scheme::Hdfs, Some(rest)),
         Some(("webhdfs", rest)) => (Scheme::Webhdfs, Some(rest)),
         Some(("swebhdfs", rest)) => (Scheme::Swebhdfs, Some(rest)),
+        Some(("viewfs", _)) => return Err(bad(NO_VIEWFS)),
         _ => return Err(bad("expected hdfs://, webhdfs://, swebhdfs:// or an absolute path")),
     };
     let (authority, path) = match rest {

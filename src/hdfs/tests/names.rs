@@ -132,6 +132,61 @@ fn configuration_of_two_namenodes() {
     }
 }
 
+/// Goal: what no input names refuses no input: each service and default is judged when asked.
+#[test]
+fn a_fault_is_of_its_service_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let of = |elements: &[String]| {
+        write(dir.path(), "hdfs-site.xml", &elements.concat());
+        site(dir.path()).unwrap()
+    };
+    let (two, ha) = (property("dfs.nameservices", "p,r"), property("dfs.ha.namenodes.p", "a"));
+    let default = |uri: &str| property("fs.defaultFS", uri);
+    let (p, r) = ("dfs.namenode.rpc-address.p.a", "name service r: dfs.namenode.rpc-address.r");
+    let half = [two.clone(), ha, property(p, "h"), default("hdfs://p")];
+    let site = of(&half);
+    assert_eq!(ask(&site, "/x").unwrap(), ["h:8020"]);
+    assert_eq!(ask(&site, "hdfs://r/x").unwrap_err().to_string(), format!("{r} is not set"));
+    // Keys without a name are of no service where there are two.
+    let plain = property("dfs.namenode.rpc-address", "h:1");
+    let site = of(&[two, plain.clone(), default("hdfs://r")]);
+    assert_eq!(ask(&site, "/x").unwrap_err().to_string(), format!("{r} is not set"));
+    assert_eq!(ask(&site, "hdfs://other/x").unwrap(), ["other:8020"]);
+    let one = property("dfs.nameservices", "p");
+    let named = property("dfs.namenode.rpc-address.p", "h:2");
+    assert_eq!(ask(&of(&[one.clone(), plain.clone()]), "hdfs://p/x").unwrap(), ["h:1"]);
+    assert_eq!(ask(&of(&[one.clone(), plain, named]), "hdfs://p/x").unwrap(), ["h:2"]);
+    assert_eq!(ask(&of(&[one, default("hdfs://h:3")]), "/x").unwrap(), ["h:3"]);
+    let site = of(&[default("viewfs://table")]);
+    for (uri, start) in [("/x", "fs.defaultFS is viewfs://table: "), ("viewfs:///x", "`viewfs:")] {
+        let said = parse_uri(uri).and_then(|place| site.service(&place)).unwrap_err().to_string();
+        assert!(said.starts_with(start) && said.contains("write hdfs://NAMENODE/PATH"), "{said}");
+    }
+    assert_eq!(ask(&site, "hdfs://other/x").unwrap(), ["other:8020"]);
+}
+
+/// Goal: `${env.NAME}` and its defaults are replaced as Hadoop replaces them.
+#[test]
+fn the_environment_stands_in_values() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = std::env::var("PATH").unwrap();
+    for (value, expected) in [
+        ("${env.PATH}", path.as_str()),
+        ("${env.PATH:-${port}}", &path),
+        ("${env.PHALANX_NO:-h-1}:${port}", "h-1:9"),
+        ("${env.PHALANX_NO-${env.PHALANX_NO:-h}}", "h"),
+        ("${env.PHALANX_NO:-}h", "h"),
+        ("${env.PHALANX_NO}", "${env.PHALANX_NO}"),
+        ("${env.}${port}", "${env.}${port}"),
+        ("}${port}", "}9"),
+    ] {
+        let default = property("fs.defaultFS", &format!("hdfs://{value}/"));
+        write(dir.path(), "core-site.xml", &(default + &property("port", "9")));
+        let expected = expected.split('/').next();
+        assert_eq!(site(dir.path()).unwrap().default.as_deref(), expected, "{value}");
+    }
+}
+
 #[test]
 fn configurations_that_are_none() {
     let dir = tempfile::tempdir().unwrap();
@@ -146,8 +201,6 @@ fn configurations_that_are_none() {
     refused("<configuration><include href='gone.xml'/></configuration>", "gone.xml");
     // Entities could make a few bytes into many.
     refused("<!DOCTYPE c [<!ENTITY a 'b'>]><configuration/>", "core-site.xml");
-    let named = property("dfs.nameservices", "n");
-    refused(&format!("<configuration>{named}</configuration>"), "rpc-address.n is not set");
     let token = property("hadoop.security.authentication", "token");
     let text = format!("<configuration>{token}</configuration>");
     refused(&text, "hadoop.security.authentication: expected simple or kerberos, got token");
