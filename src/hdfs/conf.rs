@@ -223,11 +223,10 @@ impl Values {
             ..Site::default()
         };
         let names = list(self.get("dfs.nameservices"));
-        let only = names.len() == 1;
-        for name in names {
-            match self.name_service(&name, only) {
-                Ok(service) => drop(site.services.insert(name, service)),
-                Err(fault) => drop(site.faults.insert(name, fault)),
+        for name in &names {
+            match self.name_service(name, names.len() == 1) {
+                Ok(service) => drop(site.services.insert(name.clone(), service)),
+                Err(fault) => drop(site.faults.insert(name.clone(), fault)),
             }
         }
         let default = self.get("fs.defaultFS").or_else(|| self.get("fs.default.name"));
@@ -264,11 +263,10 @@ impl Values {
         let mut service = NameNode { name: name.to_owned(), ..NameNode::default() };
         let ids = list(self.get(&format!("dfs.ha.namenodes.{name}")));
         let plain = only && ids.is_empty();
-        let suffixes: Vec<String> = if ids.is_empty() {
-            vec![name.to_owned()]
-        } else {
-            ids.iter().map(|id| format!("{name}.{id}")).collect()
-        };
+        let mut suffixes: Vec<String> = ids.iter().map(|id| format!("{name}.{id}")).collect();
+        if ids.is_empty() {
+            suffixes.push(name.to_owned());
+        }
         for suffix in suffixes {
             let of = |key: &str| {
                 let named = self.get(&format!("{key}.{suffix}"));
@@ -290,14 +288,10 @@ impl Values {
 /// Expands `${env.OF}`: OF is `NAME`, `NAME-default` where it is not set, or `NAME:-default`
 /// where it is not set or empty.
 fn environment(of: &str) -> Option<String> {
-    let at = of.find('-').unwrap_or(of.len());
-    let (name, default) = (of.get(..at)?, of.get(at + 1..));
-    let (name, or_empty) = match name.strip_suffix(':').filter(|_| default.is_some()) {
-        Some(name) => (name, true),
-        None => (name, false),
-    };
+    let Some((name, default)) = of.split_once('-') else { return std::env::var(of).ok() };
+    let (name, or_empty) = name.strip_suffix(':').map_or((name, false), |name| (name, true));
     let value = std::env::var(name).ok().filter(|value| !(or_empty && value.is_empty()));
-    value.or_else(|| default.map(str::to_owned))
+    value.or_else(|| Some(default.to_owned()))
 }
 
 fn list(value: Option<String>) -> Vec<String> {

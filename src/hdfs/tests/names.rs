@@ -143,15 +143,13 @@ fn a_fault_is_of_its_service_alone() {
     let (two, ha) = (property("dfs.nameservices", "p,r"), property("dfs.ha.namenodes.p", "a"));
     let default = |uri: &str| property("fs.defaultFS", uri);
     let (p, r) = ("dfs.namenode.rpc-address.p.a", "name service r: dfs.namenode.rpc-address.r");
-    let half = [two.clone(), ha, property(p, "h"), default("hdfs://p")];
-    let site = of(&half);
+    let site = of(&[two.clone(), ha, property(p, "h"), default("hdfs://p")]);
     assert_eq!(ask(&site, "/x").unwrap(), ["h:8020"]);
     assert_eq!(ask(&site, "hdfs://r/x").unwrap_err().to_string(), format!("{r} is not set"));
     // Keys without a name are of no service where there are two.
     let plain = property("dfs.namenode.rpc-address", "h:1");
     let site = of(&[two, plain.clone(), default("hdfs://r")]);
     assert_eq!(ask(&site, "/x").unwrap_err().to_string(), format!("{r} is not set"));
-    assert_eq!(ask(&site, "hdfs://other/x").unwrap(), ["other:8020"]);
     let one = property("dfs.nameservices", "p");
     let named = property("dfs.namenode.rpc-address.p", "h:2");
     assert_eq!(ask(&of(&[one.clone(), plain.clone()]), "hdfs://p/x").unwrap(), ["h:1"]);
@@ -169,10 +167,9 @@ fn a_fault_is_of_its_service_alone() {
 #[test]
 fn the_environment_stands_in_values() {
     let dir = tempfile::tempdir().unwrap();
-    let path = std::env::var("PATH").unwrap();
     for (value, expected) in [
-        ("${env.PATH}", path.as_str()),
-        ("${env.PATH:-${port}}", &path),
+        ("${env.CARGO_PKG_NAME}", env!("CARGO_PKG_NAME")),
+        ("${env.CARGO_PKG_NAME:-${port}}", env!("CARGO_PKG_NAME")),
         ("${env.PHALANX_NO:-h-1}:${port}", "h-1:9"),
         ("${env.PHALANX_NO-${env.PHALANX_NO:-h}}", "h"),
         ("${env.PHALANX_NO:-}h", "h"),
@@ -182,8 +179,7 @@ fn the_environment_stands_in_values() {
     ] {
         let default = property("fs.defaultFS", &format!("hdfs://{value}/"));
         write(dir.path(), "core-site.xml", &(default + &property("port", "9")));
-        let expected = expected.split('/').next();
-        assert_eq!(site(dir.path()).unwrap().default.as_deref(), expected, "{value}");
+        assert_eq!(site(dir.path()).unwrap().default.as_deref(), Some(expected), "{value}");
     }
 }
 
