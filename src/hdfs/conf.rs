@@ -262,7 +262,6 @@ impl Values {
     fn name_service(&self, name: &str, only: bool) -> Result<NameNode, String> {
         let mut service = NameNode { name: name.to_owned(), ..NameNode::default() };
         let ids = list(self.get(&format!("dfs.ha.namenodes.{name}")));
-        let plain = only && ids.is_empty();
         let mut suffixes: Vec<String> = ids.iter().map(|id| format!("{name}.{id}")).collect();
         if ids.is_empty() {
             suffixes.push(name.to_owned());
@@ -270,7 +269,7 @@ impl Values {
         for suffix in suffixes {
             let of = |key: &str| {
                 let named = self.get(&format!("{key}.{suffix}"));
-                named.or_else(|| plain.then(|| self.get(key)).flatten())
+                named.or_else(|| (only && ids.is_empty()).then(|| self.get(key)).flatten())
             };
             let key = "dfs.namenode.rpc-address";
             let unset = || format!("name service {name}: {key}.{suffix} is not set");
