@@ -73,10 +73,20 @@ pub fn time(ms: u64) -> String {
     time_in(ms, &TimeZone::system(), "%Y-%m-%dT%H:%M:%S")
 }
 
-/// A forecast of a start, in unix milliseconds, to the minute.
+/// A forecast of a start, in unix milliseconds: how soon within a day, or to the minute.
 pub fn start(at_ms: [u64; 2]) -> String {
-    let [middle, end] = at_ms.map(|ms| time_in(ms, &TimeZone::system(), "%Y-%m-%dT%H:%M"));
-    format!("{middle}, nine in ten by {end}")
+    start_from(u64::try_from(Timestamp::now().as_millisecond()).unwrap_or(0), at_ms)
+}
+
+fn start_from(now_ms: u64, [middle, end]: [u64; 2]) -> String {
+    let minute = |ms| time_in(ms, &TimeZone::system(), "%Y-%m-%dT%H:%M");
+    let middle = match (middle.saturating_sub(now_ms) + 30_000) / 60_000 {
+        0 => "now".to_owned(),
+        minutes @ 1..120 => format!("in {minutes} min"),
+        minutes @ 120..1440 => format!("in {} h", (minutes + 30) / 60),
+        _ => minute(middle),
+    };
+    format!("{middle}, nine in ten by {}", minute(end))
 }
 
 fn time_in(ms: u64, zone: &TimeZone, format: &str) -> String {
@@ -122,6 +132,12 @@ mod tests {
         assert_eq!(millis(999), "999 ms");
         assert_eq!(millis(1550), "1.5 s");
         assert_eq!(millis(61_000), "00:01:01");
+        for (ahead_s, soon) in [(0, "now"), (29, "now"), (90, "in 2 min"), (9_000, "in 3 h")] {
+            let said = start_from(60_000, [60_000 + ahead_s * 1000, 0]);
+            assert!(said.starts_with(&format!("{soon}, nine in ten by ")), "{said}");
+        }
+        assert!(start_from(60_000, [0, 0]).starts_with("now,"));
+        assert!(start_from(0, [86_400_000, 0]).starts_with(&time(86_400_000)[..16]));
         let zone = TimeZone::fixed(jiff::tz::offset(1));
         let form = "%Y-%m-%dT%H:%M:%S";
         assert_eq!(time_in(1_795_262_400_000, &zone, form), "2026-11-21T13:00:00");
