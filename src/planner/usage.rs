@@ -21,6 +21,12 @@ impl Level {
         self.total.saturating_sub(self.used)
     }
 
+    /// Returns what is in use at most: jobs that gang scheduling suspends hold the same cores as
+    /// those that run in their place, and `used` has both.
+    pub fn in_use(self) -> u64 {
+        self.used.min(self.total)
+    }
+
     fn add(&mut self, gres: &NodeGres) {
         self.total = self.total.saturating_add(gres.total);
         self.used = self.used.saturating_add(gres.used);

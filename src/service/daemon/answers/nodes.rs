@@ -38,7 +38,7 @@ pub(super) fn nodes_report(
         snapshot.named().filter_map(|(at, node)| Some((at.at(), node, usages.get(at.at())?)));
     let nodes = nodes.map(|(at, node, usage)| {
         let levels = [usage.cpus, usage.memory_mb].into_iter().chain(usage.kinds.iter().copied());
-        let (total, used) = levels.map(|l| (as_f64(l.total), as_f64(l.used))).unzip();
+        let (total, used) = levels.map(|l| (as_f64(l.total), as_f64(l.in_use()))).unzip();
         let inside = |p: &&Partition| p.nodes.contains(at);
         NodeReport {
             name: node.name.to_string(),
