@@ -385,10 +385,13 @@ def gate_dies(suite):
         suite.until(lambda: phalanx_json(cluster, "status")["gate"] == 0, "no gate")
         without("gone", "is the service phalanx-gate running?")
         with contextlib.ExitStack() as open_until_then:
-            liar = open_until_then.enter_context(socket.socket(socket.AF_UNIX))
-            liar.connect(place)
+            # One of them is asked to listen.
+            liars = [open_until_then.enter_context(socket.socket(socket.AF_UNIX)) for _ in "12"]
+            for liar in liars:
+                liar.connect(place)
             suite.until(lambda: phalanx_json(cluster, "status")["gate"] == 1, "a gate")
-            liar.sendall(b"\xff\xff\xff\xff" * 1000)
+            for liar in liars:
+                liar.sendall(b"\xff\xff\xff\xff" * 1000)
             suite.until(lambda: phalanx_json(cluster, "status")["gate"] == 0, "it is sent away")
             if os.getuid() == 0:
                 stranger = subprocess.run(

@@ -125,7 +125,12 @@ def kept(suite):
 
     # 8 jobs of one class and 3 of another: the last may be recorded after the first ratio. Whether
     # the job that was suspended teaches as well depends on when that was seen.
-    suite.until(lambda: taught() >= 11, "the speeds of all runs")
+    def settled():
+        before = taught()
+        time.sleep(3)
+        return before == taught() >= 11
+
+    suite.until(settled, "the speeds of all runs", 30)
     for kill in (False, True):
         before = {c: r["runs"] for c, r in suite.speeds().items()}
         suite.cluster.stop_phalanxd(kill=kill)

@@ -181,7 +181,8 @@ impl Runs {
         if over.is_none() && row.filter(same).is_some() && !late {
             return None;
         }
-        if row.is_none() && snapshot.time_ms <= ended.at_ms && !late {
+        // A poll from before the end may show a short job while it waited.
+        if over.is_none() && snapshot.time_ms <= ended.at_ms && !late {
             return None;
         }
         // A requeued job keeps its name and owner; so does what the last poll showed of it.

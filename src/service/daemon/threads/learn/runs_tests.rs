@@ -138,3 +138,16 @@ fn a_run_knows_since_when_its_job_could_start() {
     let made = runs.poll(&picture(103_000, vec![held]), 103_100, NAMING);
     assert_eq!((made[0].submit_s, made[0].wait_s()), (30, Some(10)));
 }
+
+/// Goal: what a poll before the start showed of a short job is not taken for its run.
+#[test]
+fn a_run_is_read_from_a_poll_after_its_end() {
+    let mut runs = Runs::default();
+    runs.take(holds(7, 100, 100_300, true));
+    runs.take(ended(7, 100, 100_550));
+    let waiting = Job { nodes: "".into(), eligible_s: None, ..job(7, "PENDING", 0, 0) };
+    assert!(runs.poll(&picture(100_000, vec![waiting]), 100_600, NAMING).is_empty());
+    let over = Job { submit_s: 30, eligible_s: Some(99), ..job(7, "COMPLETED", 100, 100) };
+    let made = runs.poll(&picture(101_000, vec![over]), 101_100, NAMING);
+    assert_eq!((made.len(), made[0].wait_s()), (1, Some(1)));
+}
