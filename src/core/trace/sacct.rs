@@ -78,6 +78,9 @@ impl Header {
             ("End, Elapsed or ElapsedRaw", &[Column::End, Column::Elapsed, Column::ElapsedRaw]),
         ];
         let known = columns.iter().flatten().count();
+        if line.trim_start().starts_with(['{', '[']) {
+            return Err("JSON is not read: leave out --json, and use --parsable2".to_owned());
+        }
         if known < 2 {
             return Err(format!(
                 "expected the header line of `sacct --parsable2` (JobID|State|Start|End|...), got \

@@ -175,6 +175,7 @@ fn a_missing_header_is_an_error() {
     let headerless = fail("1|1|main|COMPLETED\n");
     assert!(headerless.contains("line 1: expected the header line"), "{headerless}");
     assert!(headerless.contains("leave out -n") && headerless.contains("sed '1i JobID|State"));
+    assert!(fail("{\n \"jobs\": [\n").contains("line 1: JSON is not read"));
     assert!(fail("JobID|State|Start\n").contains("column End, Elapsed or ElapsedRaw is missing"));
 }
 
