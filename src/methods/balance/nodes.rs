@@ -69,9 +69,8 @@ impl Nodes {
             let (new_total, new_used) = (total[dim].ticks(), used[dim].ticks());
             self.sum_total[dim] += u128::from(new_total);
             self.sum_total[dim] -= u128::from(self.total[slot]);
-            // No more is in use than there is: suspended jobs share cores with those that run.
-            self.sum_used[dim] += u128::from(new_used.min(new_total));
-            self.sum_used[dim] -= u128::from(self.used[slot].min(self.total[slot]));
+            self.sum_used[dim] += u128::from(new_used);
+            self.sum_used[dim] -= u128::from(self.used[slot]);
             totals_changed |= self.total[slot] != new_total;
             self.total[slot] = new_total;
             self.used[slot] = new_used;
@@ -93,8 +92,8 @@ impl Nodes {
         for (dim, amount) in amounts.iter().enumerate().filter(|(dim, _)| !self.cluster[*dim]) {
             let slot = at * self.dims + dim;
             let used = change(self.used[slot], amount.ticks());
-            self.sum_used[dim] += u128::from(used.min(self.total[slot]));
-            self.sum_used[dim] -= u128::from(self.used[slot].min(self.total[slot]));
+            self.sum_used[dim] += u128::from(used);
+            self.sum_used[dim] -= u128::from(self.used[slot]);
             self.used[slot] = used;
         }
         self.refresh(at);
@@ -162,7 +161,7 @@ impl Nodes {
         let mut sum = 0.0;
         for (slot, &dim) in dims.iter().enumerate() {
             let total = self.total[base + dim] as f64;
-            let usage = (self.used[base + dim] as f64 / total).min(1.0);
+            let usage = self.used[base + dim] as f64 / total;
             self.reciprocal[base + slot] = 1.0 / total;
             self.usage_of[base + slot] = usage;
             sum += usage;

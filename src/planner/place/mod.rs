@@ -334,7 +334,7 @@ impl Placer {
             kind => usage.kinds.get(kind - KINDS).copied().unwrap_or_default(),
         };
         let sum = |(total, used): (u64, u64), usage: &NodeUsage| {
-            (total.saturating_add(level(usage).total), used.saturating_add(level(usage).in_use()))
+            (total.saturating_add(level(usage).total), used.saturating_add(level(usage).used))
         };
         let nodes = self.cluster.usages().iter().zip(&self.cluster.table().nodes);
         nodes.filter(|(_, node)| !node.out).map(|(usage, _)| usage).fold((0, 0), sum)

@@ -320,8 +320,7 @@ fn what_jobs_do_not_use_up_is_no_amount() {
     assert_eq!(placer.dimension_level(3), (301, 0));
 }
 
-/// Nodes that are down or drained are no capacity, also while jobs end on them; cores that two
-/// jobs share are in use once.
+/// Nodes that are down or drained are no capacity, also while jobs end on them.
 #[test]
 fn nodes_that_take_no_jobs_do_not_count() {
     let mut nodes = vec![node("a", 1), node("b", 1), node("out", 1)];
@@ -338,14 +337,6 @@ fn nodes_that_take_no_jobs_do_not_count() {
     assert_eq!((placer.dimension_level(0), placer.engine().utilization()), ((16, 8), 0.5));
     placer.end_job(2);
     assert_eq!(placer.engine().utilization(), 0.5);
-    // Gang scheduling lets a job run on the cores of another, which it suspends.
-    let used = |placer: &Placer| (placer.dimension_level(0).1, placer.engine().utilization());
-    placer.set_job(job(3, 0, 6));
-    assert_eq!(used(&placer), (8, 0.5));
-    placer.end_job(1);
-    assert_eq!(used(&placer), (6, 6.0 / 16.0));
-    placer.end_job(3);
-    assert_eq!(used(&placer), (0, 0.0));
 }
 
 /// Counts that no node has are cut; whatever is left adds up without overflow.
