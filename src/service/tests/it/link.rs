@@ -677,11 +677,10 @@ fn a_recording_is_replayed_bit_for_bit() {
 fn a_kept_recording_is_replayed_bit_for_bit() {
     let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/decisions.phxrec");
     let same = replay(&[data], None, 5, &|_| {}).unwrap();
-    assert_eq!((same.asks, same.same, same.records), (900, 899, 3894), "{same:?}");
-    // When it was kept, a data job of one task was sent to three nodes.
-    let other: Vec<_> = same.first.iter().map(|one| (one.job, &*one.recorded)).collect();
-    assert!(matches!(other[..], [(94, was)] if was.contains("data_jobs: n[2-4]")), "{other:?}");
-    assert!(same.broken.is_empty(), "{same:?}");
+    let seen = (same.asks, same.same, same.records, same.broken.len());
+    assert_eq!(seen, (900, 899, 3894, 0), "{same:?}");
+    // When it was kept, this data job of one task was sent to three nodes.
+    assert_eq!(same.first.iter().map(|one| one.job).collect::<Vec<_>>(), [94], "{same:?}");
 }
 
 /// Goal: a writer that does not keep up costs the recording, not an answer.
