@@ -107,6 +107,7 @@ def found(suite):
         deaths += [suite.cluster.job(job)["NodeList"] for job in jobs].count(BAD)
         time.sleep(1.5)         # a poll, and a round of planning
     suite.expect(list(suite.accused()) == [BAD] and deaths <= 20, f"{suite.accused()} at {deaths}")
+    time.sleep(1.5)             # it comes last from the next round of planning on
     met = suite.jobs(["root"] * 12, SCRIPT, "-Jother").count(BAD)
     suite.expect(met == 0, f"{met} of 12 jobs of another class met it")
     told = phalanx(suite.cluster, "nodes").stdout
