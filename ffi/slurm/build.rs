@@ -7,7 +7,7 @@
 //! - `SLURM_LIB_DIR`: directory that holds `libslurm.so` (default: the
 //!   linker's own search path).
 //!
-//! The feature `synth` adds invented messages for tests and measurements.
+//! The feature `synth` adds invented messages for tests and measurements (`tests/synth`).
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -17,8 +17,8 @@ use bindgen::callbacks::{IntKind, ParseCallbacks};
 
 const SHIM_SOURCES: [&str; 2] = ["shim/slurm_shim.c", "shim/slurm_flatten.c"];
 const SHIM_HEADER: &str = "shim/slurm_shim.h";
-const SYNTH_SOURCE: &str = "shim/slurm_synth.c";
-const SYNTH_HEADER: &str = "shim/slurm_synth.h";
+const SYNTH_SOURCE: &str = "tests/synth/slurm_synth.c";
+const SYNTH_HEADER: &str = "tests/synth/slurm_synth.h";
 
 /// Makes macros unsigned: bindgen reads them as i64 and would make a 64-bit flag negative.
 #[derive(Debug)]
@@ -54,6 +54,9 @@ fn run() -> Result<(), String> {
     check_libclang()?;
 
     let synth = env::var_os("CARGO_FEATURE_SYNTH").is_some();
+    if synth {
+        println!("cargo::rerun-if-changed=tests/synth");
+    }
     cc::Build::new()
         .files(SHIM_SOURCES)
         .files(synth.then_some(SYNTH_SOURCE))
@@ -116,7 +119,7 @@ fn bind(builder: bindgen::Builder, header: &str, out: &Path) -> Result<(), Strin
         .header(header)
         // The headers' own static assertions are checked by the C compiler;
         // here they guard against a libclang with another idea of the ABI.
-        .clang_arg("-std=gnu11")
+        .clang_args(["-std=gnu11", "-Ishim"])
         .rust_edition(bindgen::RustEdition::Edition2024)
         .prepend_enum_name(false)
         .derive_debug(true)

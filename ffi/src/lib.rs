@@ -23,6 +23,7 @@ pub mod munge;
 pub mod own_children;
 pub mod process;
 #[cfg(feature = "sim")]
+#[path = "../tests/sim/mod.rs"]
 pub mod sim;
 pub mod sys;
 pub mod thread;

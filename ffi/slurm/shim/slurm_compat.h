@@ -2,15 +2,15 @@
 /*
  * slurm_compat.h - everything of the shim that depends on Slurm's release.
  *
- *   release  libslurm  host list     allocations of    name of a reason for    frees the
- *                      is            a node are        waiting comes from      configuration
- *   22.05    .so.38    hostlist_t    in the select     job_reason_string       free_ctl_conf
- *                                    plugin's data
- *   24.11    .so.42    hostlist_t *  the same          job_state_reason_string the same
- *   25.05    .so.43    the same      plain fields      the same                the same
- *   25.11    .so.44    the same      the same          the same                the same
- *   26.05    .so.45    the same      the same          the same                free_conf
- *   26.11    .so.46    the same      the same          the same                the same
+ *   release  libslurm  allocations of    name of a reason for    frees the
+ *                      a node are        waiting comes from      configuration
+ *   22.05    .so.38    in the select     job_reason_string       free_ctl_conf
+ *                      plugin's data
+ *   24.11    .so.42    the same          job_state_reason_string the same
+ *   25.05    .so.43    plain fields      the same                the same
+ *   25.11    .so.44    the same          the same                the same
+ *   26.05    .so.45    the same          the same                free_conf
+ *   26.11    .so.46    the same          the same                the same
  *
  * The functions begin with slurm_ in each.  All else that the shim reads has
  * one name in all of these; job ids too: 25.11 moved them into step_id, and
@@ -50,13 +50,6 @@
 #else
 #error "this release of Slurm is not known to the shim: compare its slurm.h \
 with 26.11's, then add it to slurm_compat.h"
-#endif
-
-/* A host list as libslurm's functions take it. */
-#if LIBSLURM_API < 42 /* 24.11: hostlist_t is the struct itself */
-typedef hostlist_t pls_hostlist;
-#else
-typedef hostlist_t *pls_hostlist;
 #endif
 
 /* Allocations of a node, 0 where the select plugin has no answer. */

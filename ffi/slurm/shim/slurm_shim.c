@@ -26,11 +26,8 @@ SAME(PLS_JOB_DEADLINE, JOB_DEADLINE);
 SAME(PLS_JOB_OOM, JOB_OOM);
 SAME(PLS_JOB_OOM + 1, JOB_END);
 SAME(PLS_JOB_STATE_BASE, JOB_STATE_BASE);
-SAME(PLS_JOB_REQUEUE, JOB_REQUEUE);
-SAME(PLS_JOB_RESIZING, JOB_RESIZING);
 SAME(PLS_JOB_CONFIGURING, JOB_CONFIGURING);
 SAME(PLS_JOB_COMPLETING, JOB_COMPLETING);
-SAME(PLS_JOB_STOPPED, JOB_STOPPED);
 SAME(PLS_NODE_UNKNOWN, NODE_STATE_UNKNOWN);
 SAME(PLS_NODE_DOWN, NODE_STATE_DOWN);
 SAME(PLS_NODE_IDLE, NODE_STATE_IDLE);
@@ -39,7 +36,6 @@ SAME(PLS_NODE_ERROR, NODE_STATE_ERROR);
 SAME(PLS_NODE_MIXED, NODE_STATE_MIXED);
 SAME(PLS_NODE_FUTURE, NODE_STATE_FUTURE);
 SAME(PLS_NODE_STATE_BASE, NODE_STATE_BASE);
-SAME(PLS_NODE_RES, NODE_STATE_RES);
 SAME(PLS_NODE_CLOUD, NODE_STATE_CLOUD);
 SAME(PLS_NODE_DRAIN, NODE_STATE_DRAIN);
 SAME(PLS_NODE_COMPLETING, NODE_STATE_COMPLETING);
@@ -58,7 +54,6 @@ SAME(PLS_SHARED_NONE, JOB_SHARED_NONE);
 SAME(PLS_SHARED_OK, JOB_SHARED_OK);
 SAME(PLS_SHARED_USER, JOB_SHARED_USER);
 SAME(PLS_SHARED_MCS, JOB_SHARED_MCS);
-SAME(PLS_PARTITION_SUBMIT, PARTITION_SUBMIT);
 SAME(PLS_PARTITION_SCHED, PARTITION_SCHED);
 SAME(PLS_NO_VAL16, NO_VAL16);
 SAME(PLS_NO_VAL, NO_VAL);
@@ -66,10 +61,8 @@ SAME(PLS_NO_VAL64, NO_VAL64);
 SAME(PLS_INFINITE16, INFINITE16);
 SAME(PLS_INFINITE, INFINITE);
 SAME(PLS_INFINITE64, INFINITE64);
-SAME(PLS_NICE_OFFSET, NICE_OFFSET);
 SAME(PLS_MEM_PER_CPU, MEM_PER_CPU);
 SAME(PLS_CORE_SPEC_THREAD, CORE_SPEC_THREAD);
-SAME(PLS_SHARED_FORCE, SHARED_FORCE);
 
 int pls_init(uint32_t *found)
 {
@@ -115,29 +108,18 @@ int pls_load_jobs(int64_t update_time, struct pls_load *load)
 	return rc;
 }
 
-int pls_load_nodes(int64_t update_time, uint32_t flags, struct pls_load *load)
+int pls_load_nodes(int64_t update_time, int gres_used, struct pls_load *load)
 {
 	uint16_t show = SHOW_ALL | SHOW_MIXED;
-	partition_info_msg_t *parts = NULL;
 	node_info_msg_t *msg = NULL;
 	int rc;
 
-	if (flags & PLS_NODE_GRES_USED)
+	if (gres_used)
 		show |= SHOW_DETAIL;
 	errno = 0;
 	rc = slurm_load_node(update_time, &msg, show);
 	if ((rc = _failure(rc, msg)))
 		return rc;
-	if (flags & PLS_NODE_PARTITIONS) {
-		errno = 0;
-		rc = slurm_load_partitions(0, &parts, SHOW_ALL);
-		if ((rc = _failure(rc, parts))) {
-			slurm_free_node_info_msg(msg);
-			return rc;
-		}
-		slurm_populate_node_partitions(msg, parts);
-		slurm_free_partition_info_msg(parts);
-	}
 	rc = pls_flatten_nodes(msg, load);
 	slurm_free_node_info_msg(msg);
 	return rc;
@@ -236,54 +218,4 @@ uint32_t pls_slurm_version(void)
 uint32_t pls_libslurm_api(void)
 {
 	return LIBSLURM_API;
-}
-
-char *pls_hostlist_expand(const char *list)
-{
-	pls_hostlist hosts = slurm_hostlist_create(list);
-	size_t used = 0, room = 256;
-	char *host, *grown, *text;
-
-	if (!hosts)
-		return NULL;
-	text = calloc(1, room);
-	while (text && (host = slurm_hostlist_shift(hosts))) {
-		size_t len = strlen(host);
-
-		if (used + len + 2 > room) {
-			room = 2 * (used + len + 2);
-			grown = realloc(text, room);
-			if (!grown)
-				free(text);
-			text = grown;
-		}
-		if (text) {
-			if (used)
-				text[used++] = ',';
-			memcpy(text + used, host, len + 1);
-			used += len;
-		}
-		free(host);
-	}
-	slurm_hostlist_destroy(hosts);
-	return text;
-}
-
-char *pls_hostlist_compress(const char *list)
-{
-	pls_hostlist hosts = slurm_hostlist_create(list);
-	size_t room = 256;
-	char *text;
-
-	if (!hosts)
-		return NULL;
-	/* libslurm reports a buffer that is too small by -1 and offers no way
-	 * to ask for the size. */
-	while ((text = malloc(room)) &&
-	       slurm_hostlist_ranged_string(hosts, room, text) < 0) {
-		free(text);
-		room *= 2;
-	}
-	slurm_hostlist_destroy(hosts);
-	return text;
 }

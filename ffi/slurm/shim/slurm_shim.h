@@ -33,61 +33,36 @@ struct pls_str {
 struct pls_job {
 	int64_t submit_time;
 	int64_t eligible_time;
-	int64_t accrue_time;
 	int64_t start_time; /* expected, while pending; 0 unknown */
 	int64_t end_time;   /* expected, while not ended */
 	int64_t suspend_time;
 	int64_t pre_sus_time; /* seconds run before the last suspension */
-	int64_t preempt_time;
-	int64_t deadline;
-	int64_t last_sched_eval;
-	int64_t resize_time;
-	uint64_t bitflags;
 	uint64_t pn_min_memory; /* MiB per node, or per CPU | MEM_PER_CPU */
 	uint32_t job_id;
 	uint32_t array_job_id; /* 0 if not of an array */
 	uint32_t array_task_id;
-	uint32_t array_max_tasks;
 	uint32_t het_job_id; /* 0 if not of a het job */
 	uint32_t het_job_offset;
 	uint32_t job_state;
 	uint32_t state_reason;
 	uint32_t user_id;
-	uint32_t group_id;
-	uint32_t assoc_id;
 	uint32_t priority; /* 0 held */
-	uint32_t nice;        /* NICE_OFFSET + nice */
-	uint32_t site_factor; /* NICE_OFFSET + factor */
 	uint32_t time_limit; /* minutes */
-	uint32_t time_min;   /* minutes */
 	uint32_t num_cpus;
-	uint32_t max_cpus;
 	uint32_t num_nodes;
 	uint32_t max_nodes;
 	uint32_t num_tasks;
-	uint32_t pn_min_tmp_disk; /* MiB */
-	uint32_t req_switch;
-	uint32_t wait4switch; /* seconds */
 	uint32_t exit_code;
-	uint32_t delay_boot;  /* seconds */
 	uint16_t pn_min_cpus;
 	uint16_t cpus_per_task;
 	uint16_t ntasks_per_node;
 	uint16_t ntasks_per_socket;
 	uint16_t ntasks_per_core;
-	uint16_t ntasks_per_board;
-	uint16_t ntasks_per_tres;
 	uint16_t sockets_per_node;
 	uint16_t cores_per_socket;
 	uint16_t threads_per_core;
 	uint16_t shared;
-	uint16_t contiguous;
 	uint16_t core_spec;
-	uint16_t batch_flag;
-	uint16_t requeue;
-	uint16_t restart_cnt;
-	uint32_t reboot;
-	uint32_t pad;
 	struct pls_str account;
 	struct pls_str qos;
 	struct pls_str partition;
@@ -96,33 +71,18 @@ struct pls_job {
 	struct pls_str nodes; /* allocated, as a host list */
 	struct pls_str req_nodes;
 	struct pls_str exc_nodes;
-	struct pls_str sched_nodes;
-	struct pls_str batch_host;
 	struct pls_str features;
-	struct pls_str prefer;
-	struct pls_str cluster_features;
 	struct pls_str tres_req_str;
 	struct pls_str tres_alloc_str;
 	struct pls_str tres_per_job;
 	struct pls_str tres_per_node;
 	struct pls_str tres_per_socket;
 	struct pls_str tres_per_task;
-	struct pls_str cpus_per_tres;
-	struct pls_str mem_per_tres;
-	struct pls_str gres_total;
 	struct pls_str licenses;
-	struct pls_str dependency;
 	struct pls_str array_task_str;
-	struct pls_str het_job_id_set;
 	struct pls_str resv_name;
-	struct pls_str mcs_label;
 	struct pls_str comment;
 	struct pls_str admin_comment;
-	struct pls_str system_comment;
-	struct pls_str state_desc;
-	struct pls_str burst_buffer;
-	struct pls_str wckey;
-	struct pls_str work_dir;
 };
 
 /* One node.  The record's index is the node's index in slurmctld's table; a
@@ -130,132 +90,54 @@ struct pls_job {
 struct pls_node {
 	uint64_t real_memory;    /* MiB */
 	uint64_t mem_spec_limit; /* MiB */
-	uint64_t free_mem;       /* MiB, measured; NO_VAL64 unknown */
 	uint64_t alloc_memory;   /* MiB allocated to jobs */
-	uint64_t consumed_energy; /* joules */
-	int64_t boot_time;
-	int64_t last_busy;
-	int64_t reason_time;
-	int64_t slurmd_start_time;
 	uint32_t node_state;
-	uint32_t next_state;
 	uint32_t cpus;
 	uint32_t cpus_efctv; /* without specialised ones */
 	uint32_t alloc_cpus; /* allocated to jobs */
-	uint32_t boards;
 	uint32_t sockets;
 	uint32_t cores;   /* per socket */
 	uint32_t threads; /* per core */
 	uint32_t core_spec_cnt;
-	uint32_t cpu_load; /* times 100; NO_VAL unknown */
-	uint32_t tmp_disk; /* MiB */
 	uint32_t weight;
-	uint32_t owner; /* user id, NO_VAL nobody's */
 	uint32_t current_watts; /* NO_VAL not measured */
-	uint32_t ave_watts;
-	uint32_t reason_uid;
-	uint32_t port;
 	struct pls_str name;
 	struct pls_str node_hostname;
 	struct pls_str node_addr;
-	struct pls_str arch;
-	struct pls_str os;
-	struct pls_str version;
 	struct pls_str gres;
 	struct pls_str gres_used; /* only if asked for */
-	struct pls_str gres_drain; /* only if asked for */
-	struct pls_str features;
 	struct pls_str features_act;
-	struct pls_str partitions; /* only if asked for */
-	struct pls_str reason;
-	struct pls_str mcs_label;
-	struct pls_str tres_fmt_str;
-	struct pls_str cpu_spec_list;
-	struct pls_str comment;
-	struct pls_str extra;
 };
 
 struct pls_partition {
-	uint64_t def_mem_per_cpu; /* MiB, per node or per CPU | MEM_PER_CPU */
-	uint64_t max_mem_per_cpu;
 	uint32_t state_up;
-	uint32_t flags;
 	uint32_t priority_tier;
-	uint32_t priority_job_factor;
-	uint32_t min_nodes;
 	uint32_t max_nodes;
-	uint32_t total_nodes;
-	uint32_t total_cpus;
-	uint32_t default_time; /* minutes */
 	uint32_t max_time;     /* minutes */
-	uint32_t grace_time;   /* seconds */
-	uint32_t over_time_limit; /* minutes */
-	uint32_t max_share; /* OverSubscribe: jobs, | SHARED_FORCE */
-	uint32_t max_cpus_per_node;
-	uint32_t preempt_mode;
-	uint32_t cr_type;
 	struct pls_str name;
 	struct pls_str nodes;
-	struct pls_str nodesets;
-	struct pls_str allow_alloc_nodes;
-	struct pls_str allow_accounts;
-	struct pls_str deny_accounts;
-	struct pls_str allow_groups;
-	struct pls_str allow_qos;
-	struct pls_str deny_qos;
-	struct pls_str alternate;
-	struct pls_str qos;
 	struct pls_str billing_weights;
-	struct pls_str job_defaults;
-	struct pls_str tres_fmt_str;
 	struct pls_str topology;
 };
 
 struct pls_reservation {
 	int64_t start_time;
 	int64_t end_time;
-	uint64_t flags;
 	uint32_t core_cnt;
-	uint32_t node_cnt;
-	uint32_t max_start_delay; /* seconds */
-	uint32_t purge_comp_time; /* seconds */
 	struct pls_str name;
 	struct pls_str nodes;
-	struct pls_str partition;
-	struct pls_str users;
-	struct pls_str accounts;
-	struct pls_str groups;
-	struct pls_str features;
-	struct pls_str licenses;
-	struct pls_str tres;
-	struct pls_str burst_buffer;
 };
 
 struct pls_license {
 	uint32_t total;
 	uint32_t in_use;
-	uint32_t available;
-	uint32_t reserved;
-	uint32_t remote; /* not of slurm.conf, but of the database */
-	uint32_t pad;
 	struct pls_str name;
 };
 
 /* The part of the controller's configuration that matters here. */
 struct pls_conf {
-	int64_t boot_time;
-	uint64_t debug_flags;
-	uint64_t def_mem_per_cpu;
-	uint64_t max_mem_per_cpu;
-	uint32_t conf_flags;
-	uint32_t hash_val; /* of slurm.conf */
 	uint32_t slurm_user_id;
 	uint32_t select_type_param; /* CR_* */
-	uint32_t preempt_mode;
-	uint32_t preempt_exempt_time; /* seconds */
-	uint32_t priority_flags;
-	uint32_t priority_calc_period; /* seconds */
-	uint32_t priority_decay_hl;    /* seconds */
 	uint32_t priority_max_age;     /* seconds */
 	uint32_t priority_weight_age;
 	uint32_t priority_weight_assoc;
@@ -264,44 +146,10 @@ struct pls_conf {
 	uint32_t priority_weight_part;
 	uint32_t priority_weight_qos;
 	uint32_t private_data;
-	uint32_t msg_timeout; /* seconds */
-	uint32_t slurmctld_port;
-	uint32_t first_job_id;
-	uint32_t next_job_id;
-	uint32_t max_array_sz;
-	uint32_t max_job_cnt;
-	uint32_t max_node_cnt;
-	uint32_t min_job_age; /* seconds */
-	uint32_t sched_time_slice; /* seconds */
-	uint32_t complete_wait;    /* seconds */
-	uint32_t enforce_part_limits;
-	uint32_t accounting_storage_enforce;
-	uint32_t acct_gather_node_freq; /* seconds */
 	struct pls_str version; /* slurmctld's */
 	struct pls_str cluster_name;
-	struct pls_str slurm_conf; /* path */
-	struct pls_str slurm_user_name;
-	struct pls_str select_type;
-	struct pls_str sched_type;
-	struct pls_str sched_params;
-	struct pls_str plugin_dir;
-	struct pls_str priority_type;
 	struct pls_str priority_weight_tres;
-	struct pls_str preempt_type;
-	struct pls_str site_factor_plugin;
-	struct pls_str site_factor_params;
-	struct pls_str topology_plugin;
-	struct pls_str topology_param;
-	struct pls_str slurmctld_params;
-	struct pls_str slurmctld_logfile;
-	struct pls_str state_save_location;
-	struct pls_str gres_plugins;
-	struct pls_str licenses;
-	struct pls_str job_submit_plugins;
-	struct pls_str suspend_program;
-	struct pls_str resume_program;
 	struct pls_str accounting_storage_type;
-	struct pls_str accounting_storage_tres;
 	struct pls_str acct_gather_energy_type;
 };
 
@@ -314,16 +162,11 @@ struct pls_load {
 	uint64_t arena_len;    /* bytes in use */
 	uint64_t memory_bytes; /* allocated for records and arena */
 	int64_t last_update;   /* pass to the next load */
-	int64_t last_backfill; /* jobs only: time of the last backfill run */
 };
 
 /* Return values of the loads besides 0: */
 #define PLS_UNCHANGED (-1) /* nothing changed since update_time */
 /* positive: an error number of Slurm's or errno.h's, for pls_strerror() */
-
-/* Fields that pls_load_nodes() gathers beyond the cheap ones. */
-#define PLS_NODE_GRES_USED 1u  /* gres_used, gres_drain: slow in slurmctld */
-#define PLS_NODE_PARTITIONS 2u /* partitions: one more request */
 
 /*
  * Reads slurm.conf (found as libslurm finds it) and checks that this
@@ -346,7 +189,7 @@ void pls_fini(void);
  * fit in 4 GiB
  */
 int pls_load_jobs(int64_t update_time, struct pls_load *load);
-int pls_load_nodes(int64_t update_time, uint32_t flags, struct pls_load *load);
+int pls_load_nodes(int64_t update_time, int gres_used, struct pls_load *load);
 int pls_load_partitions(int64_t update_time, struct pls_load *load);
 int pls_load_reservations(int64_t update_time, struct pls_load *load);
 int pls_load_licenses(int64_t update_time, struct pls_load *load);
@@ -372,15 +215,6 @@ uint32_t pls_slurm_version(void);
 /* The API number (libslurm.so.N) that the shim was compiled for. */
 uint32_t pls_libslurm_api(void);
 
-/*
- * Host lists by libslurm, as an oracle for tests.
- * pls_hostlist_expand: the hosts of `list` separated by commas, in order.
- * pls_hostlist_compress: the bracketed form of `list`.
- * RET text for free(), or NULL if `list` is no host list
- */
-char *pls_hostlist_expand(const char *list);
-char *pls_hostlist_compress(const char *list);
-
 /* Slurm's numbers that the Rust side names.  slurm_shim.c asserts that they
  * are equal to Slurm's. */
 enum pls_job_state {
@@ -398,11 +232,8 @@ enum pls_job_state {
 	PLS_JOB_OOM = 11,
 };
 #define PLS_JOB_STATE_BASE 0x000000ffu
-#define PLS_JOB_REQUEUE (1u << 10)
-#define PLS_JOB_RESIZING (1u << 13)
 #define PLS_JOB_CONFIGURING (1u << 14)
 #define PLS_JOB_COMPLETING (1u << 15)
-#define PLS_JOB_STOPPED (1u << 16)
 
 enum pls_node_state {
 	PLS_NODE_UNKNOWN = 0,
@@ -414,7 +245,6 @@ enum pls_node_state {
 	PLS_NODE_FUTURE = 6,
 };
 #define PLS_NODE_STATE_BASE 0x0000000fu
-#define PLS_NODE_RES (1u << 5)
 #define PLS_NODE_CLOUD (1u << 7)
 #define PLS_NODE_DRAIN (1u << 9)
 #define PLS_NODE_COMPLETING (1u << 10)
@@ -437,7 +267,6 @@ enum pls_node_state {
 #define PLS_SHARED_MCS 3u
 
 /* pls_partition.state_up is a set of these. */
-#define PLS_PARTITION_SUBMIT 1u
 #define PLS_PARTITION_SCHED 2u
 
 #define PLS_NO_VAL16 0xfffeu
@@ -446,9 +275,7 @@ enum pls_node_state {
 #define PLS_INFINITE 0xffffffffu
 #define PLS_NO_VAL64 0xfffffffffffffffeull
 #define PLS_INFINITE64 0xffffffffffffffffull
-#define PLS_NICE_OFFSET 0x80000000u
 #define PLS_MEM_PER_CPU 0x8000000000000000ull
 #define PLS_CORE_SPEC_THREAD 0x8000u
-#define PLS_SHARED_FORCE 0x8000u
 
 #endif

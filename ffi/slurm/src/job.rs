@@ -13,13 +13,6 @@ pub type Jobs = Table<pls_job>;
 /// A job, or the tasks of an array that have not yet started.
 pub type JobRow<'a> = Row<'a, pls_job>;
 
-impl Jobs {
-    /// Returns the time of the last backfill cycle, unix seconds.
-    pub fn last_backfill_s(&self) -> Option<i64> {
-        self.last_backfill()
-    }
-}
-
 impl<'a> Row<'a, pls_job> {
     accessors! {
         /// Job id.
@@ -29,25 +22,17 @@ impl<'a> Row<'a, pls_job> {
         /// Task of the array; `None` for the part of an array that has not
         /// yet started, and outside arrays.
         array_task_id = option32 array_task_id;
-        /// Tasks of the array that may run at once.
-        array_max_tasks = nonzero32 array_max_tasks;
         /// Tasks that this record stands for, e.g. `3-9:2`.
         array_tasks = text array_task_str;
         /// Id of the het job's leader; `None` if not of a het job.
         het_job_id = nonzero32 het_job_id;
-        /// Job ids of all components.
-        het_job_ids = text het_job_id_set;
 
         /// Number of `enum job_state_reason`: why the job waits or failed.
         reason = u32 state_reason;
-        /// Further text on the reason.
-        state_desc = text state_desc;
         /// The user's id.
         user_id = u32 user_id;
         /// The user's name, if slurmctld sent it.
         user_name = text user_name;
-        /// The group's id.
-        group_id = u32 group_id;
         /// Account.
         account = text account;
         /// Quality of service.
@@ -60,8 +45,6 @@ impl<'a> Row<'a, pls_job> {
         reservation = text resv_name;
         /// Priority; 0 if held.
         priority = u32 priority;
-        /// Flags of slurm.h, e.g. `GRES_ENFORCE_BIND`.
-        bitflags = u64 bitflags;
 
         /// Submission, unix seconds.
         submit_s = time submit_time;
@@ -75,14 +58,8 @@ impl<'a> Row<'a, pls_job> {
         suspend_s = time suspend_time;
         /// Seconds that the job had run before the last suspension or resumption.
         ran_before_s = time pre_sus_time;
-        /// Deadline, unix seconds.
-        deadline_s = time deadline;
-        /// Last time that a scheduler looked at the job, unix seconds.
-        last_sched_eval_s = time last_sched_eval;
         /// Time limit, minutes.
         time_limit_min = limit32 time_limit;
-        /// Shortest time limit that the job accepts, minutes.
-        time_min_min = nonzero32 time_min;
 
         /// Nodes allocated, as a host list.
         nodes = text nodes;
@@ -90,14 +67,8 @@ impl<'a> Row<'a, pls_job> {
         req_nodes = text req_nodes;
         /// Nodes that the job must not have, as a host list.
         exc_nodes = text exc_nodes;
-        /// Nodes that slurmctld has planned for the job, as a host list.
-        sched_nodes = text sched_nodes;
-        /// Node of the batch script.
-        batch_host = text batch_host;
         /// Features that the job's nodes must have, e.g. `[rack1*2&rack2*1]`.
         features = text features;
-        /// Features that the job would like its nodes to have.
-        prefer = text prefer;
 
         /// Trackable resources asked for: `cpu=4,mem=8G,node=1,billing=4`.
         tres_req = text tres_req_str;
@@ -111,19 +82,11 @@ impl<'a> Row<'a, pls_job> {
         tres_per_socket = text tres_per_socket;
         /// Generic resources for each task.
         tres_per_task = text tres_per_task;
-        /// CPUs for each generic resource.
-        cpus_per_tres = text cpus_per_tres;
-        /// Memory for each generic resource.
-        mem_per_tres = text mem_per_tres;
         /// Licences, e.g. `matlab:2`.
         licenses = text licenses;
-        /// Dependencies not yet met.
-        dependency = text dependency;
 
         /// CPUs of the job: allocated, or the least it needs.
         cpus_min = u32 num_cpus;
-        /// Most CPUs that the job can use.
-        cpus_max = nonzero32 max_cpus;
         /// Nodes of the job: allocated, or the least it needs.
         nodes_min = u32 num_nodes;
         /// Most nodes that the job can use.
@@ -132,8 +95,6 @@ impl<'a> Row<'a, pls_job> {
         tasks = nonzero32 num_tasks;
         /// Least CPUs on each node.
         cpus_per_node_min = nonzero16 pn_min_cpus;
-        /// Least temporary disk on each node, MiB.
-        tmp_disk_mib = nonzero32 pn_min_tmp_disk;
         /// CPUs of one task.
         cpus_per_task = nonzero16 cpus_per_task;
         /// Tasks on each node.
@@ -142,35 +103,17 @@ impl<'a> Row<'a, pls_job> {
         tasks_per_socket = nonzero16 ntasks_per_socket;
         /// Tasks on each core.
         tasks_per_core = nonzero16 ntasks_per_core;
-        /// Tasks for each GPU.
-        tasks_per_gpu = nonzero16 ntasks_per_tres;
         /// Sockets that a node must have.
         sockets_per_node = nonzero16 sockets_per_node;
         /// Cores that a socket must have.
         cores_per_socket = nonzero16 cores_per_socket;
         /// Threads of a core that the job uses.
         threads_per_core = nonzero16 threads_per_core;
-        /// Whether the job's nodes must have consecutive indexes.
-        contiguous = flag contiguous;
-        /// Most switches that the job's nodes may span.
-        switches_max = nonzero32 req_switch;
-        /// Longest wait for that many switches, seconds.
-        switches_wait_s = nonzero32 wait4switch;
 
         /// The user's comment.
         comment = text comment;
         /// The administrator's comment.
         admin_comment = text admin_comment;
-        /// slurmctld's comment.
-        system_comment = text system_comment;
-        /// Label of the multi-category security plugin.
-        mcs_label = text mcs_label;
-        /// Workload characterisation key.
-        wckey = text wckey;
-        /// Working directory.
-        work_dir = text work_dir;
-        /// Whether the job has a batch script.
-        is_batch = flag batch_flag;
     }
 
     /// Returns the state with its flags.
@@ -204,16 +147,6 @@ impl<'a> Row<'a, pls_job> {
         };
         let ran = before.saturating_add(since);
         until_s.saturating_sub(start).saturating_sub(ran).max(0)
-    }
-
-    /// Returns the nice value; positive lowers the priority.
-    pub fn nice(&self) -> Option<i64> {
-        values::from_nice_offset(self.raw.nice)
-    }
-
-    /// Returns the site factor; positive raises the priority.
-    pub fn site_factor(&self) -> Option<i64> {
-        values::from_nice_offset(self.raw.site_factor)
     }
 
     /// Returns the memory asked for.

@@ -15,7 +15,7 @@
 //! let mut since = UpdateTime::NEVER;
 //! if let Load::New(jobs) = slurm.load_jobs(since)? {
 //!     since = jobs.updated();
-//!     for job in jobs.iter().filter(|job| job.state().is_pending()) {
+//!     for job in jobs.iter().filter(|job| job.state().holds_resources()) {
 //!         println!("{} {:?} {:?}", job.id(), job.partition(), job.time_limit_min());
 //!     }
 //! }
@@ -45,13 +45,13 @@
 
 mod conf;
 mod error;
-pub mod hostlist;
 mod job;
 mod names;
 mod node;
 mod partition;
 pub mod shim;
 #[cfg(feature = "synth")]
+#[path = "../tests/synth/mod.rs"]
 pub mod synth;
 mod table;
 mod values;
@@ -69,19 +69,7 @@ pub use names::{job_state_text, reason_text};
 pub use node::{NodeRow, Nodes};
 pub use partition::{LicenseRow, Licenses, PartitionRow, Partitions, ReservationRow, Reservations};
 pub use table::{Load, Record, Row, Rows, Table, UpdateTime};
-pub use values::{
-    CoreSpec, JobBase, JobState, Limit, Memory, NodeBase, NodeState, OverSubscribe, Sharing,
-};
-
-/// Fields that [`Slurm::load_nodes`] gathers beyond the cheap ones.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct NodeDetail {
-    /// Whether to fill `gres_used` and `gres_drain`. slurmctld gathers them node by node under its
-    /// locks, which is slow on large clusters.
-    pub gres_used: bool,
-    /// Whether to fill `partitions`, at the price of one more request.
-    pub partitions: bool,
-}
+pub use values::{CoreSpec, JobBase, JobState, Limit, Memory, NodeBase, NodeState, Sharing};
 
 /// The process's use of libslurm.
 #[derive(Debug)]
@@ -160,7 +148,8 @@ impl Slurm {
         }
     }
 
-    /// Loads all nodes, in the order of slurmctld's table.
+    /// Loads all nodes, in the order of slurmctld's table. `gres_used`: GRES in use too, which
+    /// slurmctld gathers node by node under its locks: slow on large clusters.
     ///
     /// Expensive even when nothing changed: before slurmctld compares times it recomputes every
     /// node's allocation under its node write lock (12 ms for 10,000 nodes, measured on 22.05.8).
@@ -171,13 +160,12 @@ impl Slurm {
     pub fn load_nodes(
         &self,
         since: UpdateTime,
-        detail: NodeDetail,
+        gres_used: bool,
     ) -> Result<Load<Nodes>, SlurmError> {
-        let flag = |on, flag| if on { flag } else { 0 };
-        let flags = flag(detail.gres_used, shim::PLS_NODE_GRES_USED)
-            | flag(detail.partitions, shim::PLS_NODE_PARTITIONS);
         // SAFETY: as in load_jobs().
-        Table::load("load nodes", |load| unsafe { shim::pls_load_nodes(since.0, flags, load) })
+        Table::load("load nodes", |load| unsafe {
+            shim::pls_load_nodes(since.0, gres_used.into(), load)
+        })
     }
 
     /// Loads all partitions, hidden ones included.

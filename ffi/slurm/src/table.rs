@@ -14,11 +14,6 @@ pub struct UpdateTime(pub(super) i64);
 impl UpdateTime {
     /// Version that is older than any table: a load with it always returns one.
     pub const NEVER: Self = Self(0);
-
-    /// Returns slurmctld's clock at the load, unix seconds.
-    pub fn unix_s(self) -> i64 {
-        self.0
-    }
 }
 
 /// Result of a load.
@@ -28,16 +23,6 @@ pub enum Load<T> {
     Unchanged,
     /// The whole table.
     New(T),
-}
-
-impl<T> Load<T> {
-    /// Returns the table, if there is a new one.
-    pub fn into_new(self) -> Option<T> {
-        match self {
-            Load::Unchanged => None,
-            Load::New(table) => Some(table),
-        }
-    }
 }
 
 mod sealed {
@@ -123,7 +108,6 @@ impl<R: Record> Table<R> {
             arena_len: 0,
             memory_bytes: 0,
             last_update: 0,
-            last_backfill: 0,
         };
         match load(&raw mut raw) {
             0 => {
@@ -199,10 +183,6 @@ impl<R: Record> Table<R> {
     /// Returns the memory allocated for records and strings, in bytes.
     pub fn memory_bytes(&self) -> u64 {
         self.raw.memory_bytes
-    }
-
-    pub(super) fn last_backfill(&self) -> Option<i64> {
-        Some(self.raw.last_backfill).filter(|time| *time != 0)
     }
 }
 
@@ -294,12 +274,6 @@ macro_rules! accessors {
             self.raw.$field
         }
     };
-    (@ flag $(#[$doc:meta])* $name:ident $field:ident) => {
-        $(#[$doc])*
-        pub fn $name(&self) -> bool {
-            self.raw.$field != 0
-        }
-    };
     // `None` for the sentinels NO_VAL and INFINITE and for 0.
     (@ nonzero16 $(#[$doc:meta])* $name:ident $field:ident) => {
         $(#[$doc])*
@@ -320,12 +294,6 @@ macro_rules! accessors {
         $(#[$doc])*
         pub fn $name(&self) -> Option<u32> {
             $crate::values::limit32(self.raw.$field).value()
-        }
-    };
-    (@ option64 $(#[$doc:meta])* $name:ident $field:ident) => {
-        $(#[$doc])*
-        pub fn $name(&self) -> Option<u64> {
-            $crate::values::limit64(self.raw.$field).value()
         }
     };
     (@ limit32 $(#[$doc:meta])* $name:ident $field:ident) => {

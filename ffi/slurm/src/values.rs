@@ -48,11 +48,6 @@ pub(super) fn limit64(raw: u64) -> Limit<u64> {
     }
 }
 
-/// Computes `value - NICE_OFFSET`, the form of nice values and site factors.
-pub(super) fn from_nice_offset(raw: u32) -> Option<i64> {
-    limit32(raw).value().map(|raw| i64::from(raw) - i64::from(shim::PLS_NICE_OFFSET))
-}
-
 /// Memory asked for, or a limit of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Memory {
@@ -113,29 +108,6 @@ pub(super) fn sharing(raw: u16) -> Sharing {
         shim::PLS_SHARED_USER => Sharing::User,
         shim::PLS_SHARED_MCS => Sharing::Mcs,
         _ => Sharing::Default,
-    }
-}
-
-/// A partition's `OverSubscribe`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum OverSubscribe {
-    /// Jobs get whole nodes only.
-    Exclusive,
-    /// No resource is given to two jobs.
-    No,
-    /// Up to this many jobs on a resource, if the job asks for it.
-    Yes(u32),
-    /// Up to this many jobs on a resource.
-    Force(u32),
-}
-
-pub(super) fn over_subscribe(raw: u32) -> OverSubscribe {
-    let force = raw & shim::PLS_SHARED_FORCE != 0;
-    match raw & !shim::PLS_SHARED_FORCE {
-        0 => OverSubscribe::Exclusive,
-        jobs if force => OverSubscribe::Force(jobs),
-        1 => OverSubscribe::No,
-        jobs => OverSubscribe::Yes(jobs),
     }
 }
 
@@ -231,16 +203,6 @@ impl JobState {
         JobBase::from_raw(low_byte(self.0 & shim::PLS_JOB_STATE_BASE))
     }
 
-    /// Returns Slurm's number, flags included.
-    pub fn raw(self) -> u32 {
-        self.0
-    }
-
-    /// Whether the job is queued and not about to be requeued again, and so may start.
-    pub fn is_pending(self) -> bool {
-        self.base() == JobBase::Pending && !self.is_completing()
-    }
-
     /// Whether the job holds resources: running or suspended, or pending with its nodes booting.
     pub fn holds_resources(self) -> bool {
         matches!(self.base(), JobBase::Running | JobBase::Suspended)
@@ -270,11 +232,6 @@ impl NodeState {
     /// Returns the state without its flags.
     pub fn base(self) -> NodeBase {
         NodeBase::from_raw(low_byte(self.0 & shim::PLS_NODE_STATE_BASE))
-    }
-
-    /// Returns Slurm's number, flags included.
-    pub fn raw(self) -> u32 {
-        self.0
     }
 
     /// Whether a flag is set; one of [`crate::shim`]'s `PLS_NODE_*` bits.
@@ -319,9 +276,6 @@ mod tests {
         assert_eq!(limit16(0xffff), Limit::Infinite);
         assert_eq!(limit64(u64::MAX - 1), Limit::Unset);
         assert_eq!(limit64(5).value(), Some(5));
-        assert_eq!(from_nice_offset(0x8000_0000), Some(0));
-        assert_eq!(from_nice_offset(0x7fff_fff6), Some(-10));
-        assert_eq!(from_nice_offset(0xffff_fffe), None);
     }
 
     #[test]
@@ -340,15 +294,10 @@ mod tests {
     }
 
     #[test]
-    fn sharing_and_over_subscribe() {
+    fn sharing_is_a_jobs_wish() {
         assert_eq!(sharing(0), Sharing::Exclusive);
         assert_eq!(sharing(2), Sharing::User);
         assert_eq!(sharing(0xfffe), Sharing::Default);
-        assert_eq!(over_subscribe(0), OverSubscribe::Exclusive);
-        assert_eq!(over_subscribe(1), OverSubscribe::No);
-        assert_eq!(over_subscribe(4), OverSubscribe::Yes(4));
-        assert_eq!(over_subscribe(0x8004), OverSubscribe::Force(4));
-        assert_eq!(over_subscribe(0x8001), OverSubscribe::Force(1));
     }
 
     #[test]
@@ -356,7 +305,6 @@ mod tests {
         let completing = JobState(shim::PLS_JOB_COMPLETING | shim::PLS_JOB_FAILED);
         assert_eq!(completing.base(), JobBase::Failed);
         assert!(completing.is_completing() && completing.is_finished());
-        assert!(JobState(0).is_pending());
         assert_eq!(JobState(99).base(), JobBase::Other(99));
         let drained = NodeState(shim::PLS_NODE_IDLE | shim::PLS_NODE_DRAIN);
         assert_eq!(drained.base(), NodeBase::Idle);

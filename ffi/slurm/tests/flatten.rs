@@ -4,9 +4,9 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap, reason = "as C does")]
 
-use phalanx_slurm::{UpdateTime, hostlist, synth};
+use phalanx_slurm::{UpdateTime, synth};
 
-/// Hashes like shim/slurm_synth.c: FNV-1a 64.
+/// Hashes like synth/slurm_synth.c: FNV-1a 64.
 fn hash(name: &str) -> u64 {
     name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
@@ -40,7 +40,7 @@ macro_rules! texts {
 macro_rules! rows {
     ($table:expr, $count:literal, |$row:ident, $i:ident| $check:block) => {
         let table = $table.expect("memory");
-        assert_eq!((table.len(), table.updated().unix_s()), ($count, 7));
+        assert_eq!(table.len(), $count);
         assert!(table.updated() > UpdateTime::NEVER);
         for ($i, $row) in (0u64..).zip(&table) $check
     };
@@ -50,26 +50,18 @@ macro_rules! rows {
 fn jobs_keep_every_field() {
     rows!(synth::named_jobs(500), 500, |row, i| {
         numbers! {row, i:
-            i64 { submit_time eligible_time accrue_time start_time end_time suspend_time
-                pre_sus_time
-                preempt_time deadline last_sched_eval resize_time }
-            u64 { bitflags pn_min_memory }
-            u32 { job_id array_job_id array_task_id array_max_tasks het_job_id het_job_offset
-                job_state user_id group_id assoc_id priority nice site_factor time_limit
-                time_min num_cpus max_cpus num_nodes max_nodes num_tasks pn_min_tmp_disk
-                req_switch wait4switch exit_code delay_boot }
+            i64 { submit_time eligible_time start_time end_time suspend_time pre_sus_time }
+            u64 { pn_min_memory }
+            u32 { job_id array_job_id array_task_id het_job_id het_job_offset job_state user_id
+                priority time_limit num_cpus num_nodes max_nodes num_tasks exit_code }
             u16 { state_reason pn_min_cpus cpus_per_task ntasks_per_node ntasks_per_socket
-                ntasks_per_core ntasks_per_board ntasks_per_tres sockets_per_node
-                cores_per_socket threads_per_core shared contiguous core_spec batch_flag requeue
-                restart_cnt }
-            u8 { reboot }
+                ntasks_per_core sockets_per_node cores_per_socket threads_per_core shared
+                core_spec }
         }
         texts! {row, i:
-            account qos partition name user_name nodes req_nodes exc_nodes sched_nodes batch_host
-            features prefer cluster_features tres_req_str tres_alloc_str tres_per_job
-            tres_per_node tres_per_socket tres_per_task cpus_per_tres mem_per_tres gres_total
-            licenses dependency array_task_str het_job_id_set resv_name mcs_label comment
-            admin_comment system_comment state_desc burst_buffer wckey work_dir
+            account qos partition name user_name nodes req_nodes exc_nodes features
+            tres_req_str tres_alloc_str tres_per_job tres_per_node tres_per_socket
+            tres_per_task licenses array_task_str resv_name comment admin_comment
         }
     });
 }
@@ -78,15 +70,12 @@ fn jobs_keep_every_field() {
 fn nodes_keep_every_field() {
     rows!(synth::named_nodes(300), 300, |row, i| {
         numbers! {row, i:
-            i64 { boot_time last_busy reason_time slurmd_start_time }
-            u64 { real_memory mem_spec_limit free_mem consumed_energy }
-            u32 { node_state next_state cpu_load tmp_disk weight owner current_watts ave_watts
-                reason_uid }
-            u16 { cpus cpus_efctv boards sockets cores threads core_spec_cnt port }
+            u64 { real_memory mem_spec_limit }
+            u32 { node_state weight current_watts }
+            u16 { cpus cpus_efctv sockets cores threads core_spec_cnt }
         }
         texts! {row, i:
-            name node_hostname node_addr arch os version gres gres_used gres_drain features
-            features_act partitions reason mcs_label tres_fmt_str cpu_spec_list comment extra
+            name node_hostname node_addr gres gres_used features_act
         }
         // Without a select plugin's data nothing is allocated.
         assert_eq!((row.cpus_allocated(), row.memory_allocated_mib()), (0, 0));
@@ -97,31 +86,24 @@ fn nodes_keep_every_field() {
 fn small_tables_keep_every_field() {
     rows!(synth::named_partitions(40), 40, |row, i| {
         numbers! {row, i:
-            u64 { def_mem_per_cpu max_mem_per_cpu }
-            u32 { min_nodes max_nodes total_nodes total_cpus default_time max_time grace_time
-                max_cpus_per_node }
-            u16 { state_up flags priority_tier priority_job_factor over_time_limit max_share
-                preempt_mode cr_type }
+            u32 { max_nodes max_time }
+            u16 { state_up priority_tier }
         }
         texts! {row, i:
-            name nodes nodesets allow_alloc_nodes allow_accounts deny_accounts allow_groups
-            allow_qos deny_qos alternate qos = qos_char billing_weights = billing_weights_str
-            job_defaults = job_defaults_str tres_fmt_str
+            name nodes billing_weights = billing_weights_str
         }
     });
     rows!(synth::named_reservations(40), 40, |row, i| {
         numbers! {row, i:
             i64 { start_time end_time }
-            u64 { flags }
-            u32 { core_cnt node_cnt max_start_delay purge_comp_time }
+            u32 { core_cnt }
         }
         texts! {row, i:
-            name nodes = node_list partition users accounts groups features licenses
-            tres = tres_str burst_buffer
+            name nodes = node_list
         }
     });
     rows!(synth::named_licenses(40), 40, |row, i| {
-        numbers! {row, i: u32 { total in_use available reserved } u8 { remote } }
+        numbers! {row, i: u32 { total in_use } }
         texts! {row, i: name }
     });
 }
@@ -130,24 +112,13 @@ fn small_tables_keep_every_field() {
 fn the_configuration_keeps_every_field() {
     rows!(synth::named_conf(1), 1, |row, i| {
         numbers! {row, i:
-            i64 { boot_time }
-            u64 { debug_flags def_mem_per_cpu max_mem_per_cpu }
-            u32 { conf_flags hash_val slurm_user_id preempt_exempt_time priority_calc_period
-                priority_decay_hl priority_max_age priority_weight_age priority_weight_assoc
-                priority_weight_fs priority_weight_js priority_weight_part priority_weight_qos
-                slurmctld_port first_job_id next_job_id max_array_sz max_job_cnt max_node_cnt
-                min_job_age }
-            u16 { select_type_param preempt_mode priority_flags private_data msg_timeout
-                sched_time_slice complete_wait enforce_part_limits accounting_storage_enforce
-                acct_gather_node_freq }
+            u32 { slurm_user_id priority_max_age priority_weight_age priority_weight_assoc
+                priority_weight_fs priority_weight_js priority_weight_part priority_weight_qos }
+            u16 { select_type_param private_data }
         }
         texts! {row, i:
-            version cluster_name slurm_conf slurm_user_name select_type sched_type = schedtype
-            sched_params plugin_dir = plugindir priority_type priority_weight_tres preempt_type
-            site_factor_plugin site_factor_params topology_plugin topology_param
-            slurmctld_params slurmctld_logfile state_save_location gres_plugins licenses
-            job_submit_plugins suspend_program resume_program accounting_storage_type
-            accounting_storage_tres acct_gather_energy_type
+            version cluster_name priority_weight_tres accounting_storage_type
+            acct_gather_energy_type
         }
         assert_eq!(row.cluster_name(), Some("cluster_name-0"));
     });
@@ -190,7 +161,6 @@ fn shared_strings_read_the_same() {
         assert_eq!(job.partition(), Some(if i % 5 == 0 { "gpu-long" } else { "batch" }));
         assert_eq!(job.features().is_some(), i % 3 == 0);
         assert_eq!(job.nodes().is_some(), i % 10 == 0);
-        assert_eq!((job.nice(), job.site_factor()), (Some(0), Some(0)));
         assert_eq!(job.array_task_id(), None);
     }
 }
@@ -210,20 +180,4 @@ fn a_hundred_thousand_jobs() {
     assert_eq!(jobs.len(), 100_000);
     assert!(jobs.memory_bytes() < cost.message_bytes, "{} {cost:?}", jobs.memory_bytes());
     assert!(cost.flatten_ns < 2_000_000_000, "{cost:?}");
-}
-
-#[test]
-fn host_lists_of_libslurm() {
-    let hosts = hostlist::expand("n[8-10],gpu[01-02]").unwrap();
-    assert_eq!(hosts, ["n8", "n9", "n10", "gpu01", "gpu02"]);
-    assert_eq!(hostlist::compress("n1,n2,n3,x07,x08").as_deref(), Some("n[1-3],x[07-08]"));
-    assert_eq!(hostlist::expand("").unwrap(), [""; 0]);
-    assert_eq!(hostlist::expand("n[2-1]"), None);
-    assert_eq!(hostlist::compress("n[a-b]"), None);
-    let many = hostlist::expand("a[0-9999]").unwrap();
-    assert_eq!((many.len(), many[9999].as_str()), (10_000, "a9999"));
-    // Longer than any first guess of a buffer.
-    let odd: Vec<String> = (0..2000).map(|i| format!("n{}", 2 * i)).collect();
-    let text = hostlist::compress(&odd.join(",")).unwrap();
-    assert_eq!(hostlist::expand(&text).unwrap(), odd);
 }

@@ -10,9 +10,8 @@ use std::time::{Duration, Instant};
 
 use nix::unistd::{Uid, User};
 use phalanx_slurm::{
-    Conf, CoreSpec, JobBase, JobRow, Jobs, Licenses, Load, Memory as RawMemory, NodeDetail,
-    NodeRow, Nodes, Partitions, Reservations, Sharing as RawSharing, Slurm, SlurmError, UpdateTime,
-    reason_text,
+    Conf, CoreSpec, JobBase, JobRow, Jobs, Licenses, Load, Memory as RawMemory, NodeRow, Nodes,
+    Partitions, Reservations, Sharing as RawSharing, Slurm, SlurmError, UpdateTime, reason_text,
 };
 use thiserror::Error;
 
@@ -97,7 +96,7 @@ pub struct Source {
     partitions: Option<Partitions>,
     reservations: Option<Reservations>,
     licenses: Option<Licenses>,
-    detail: NodeDetail,
+    with_gres_used: bool,
     /// Time of the last question for the nodes, and how long it took.
     nodes_asked: Option<(Instant, Duration)>,
     /// Time of the last question for the jobs, and how long it took.
@@ -146,7 +145,7 @@ impl Source {
             partitions: None,
             reservations: None,
             licenses: None,
-            detail: NodeDetail::default(),
+            with_gres_used: false,
             nodes_asked: None,
             jobs_asked: None,
             table: None,
@@ -196,9 +195,8 @@ impl Source {
         now_ms: u64,
     ) -> Result<Option<Snapshot>, SourceError> {
         let slurm = &self.slurm;
-        let detail = NodeDetail { gres_used: with_gres_used, partitions: false };
-        if detail != self.detail {
-            self.detail = detail;
+        if with_gres_used != self.with_gres_used {
+            self.with_gres_used = with_gres_used;
             self.nodes = None;
         }
         let mut changed = refresh(&mut self.conf, |t| t.updated(), |s| slurm.load_conf(s))?;
@@ -212,7 +210,8 @@ impl Source {
         }
         if with_gres_used || self.nodes_due() {
             let asked = Instant::now();
-            changed |= refresh(&mut self.nodes, |t| t.updated(), |s| slurm.load_nodes(s, detail))?;
+            let load = |since| slurm.load_nodes(since, with_gres_used);
+            changed |= refresh(&mut self.nodes, |t| t.updated(), load)?;
             self.nodes_asked = Some((asked, asked.elapsed()));
         }
         changed |= refresh(&mut self.partitions, |t| t.updated(), |s| slurm.load_partitions(s))?;

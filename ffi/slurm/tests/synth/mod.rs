@@ -20,7 +20,7 @@ pub struct Cost {
 macro_rules! named {
     ($($name:ident: $table:ty = $kind:ident;)+) => {$(
         /// Makes `count` records whose strings are `FIELD-i` and whose numbers are hashes of the
-        /// field's name xor i; see `shim/slurm_synth.h`.
+        /// field's name xor i; see `slurm_synth.h`.
         ///
         /// # Errors
         /// Out of memory.
@@ -60,5 +60,8 @@ pub fn busy_jobs(count: u32) -> Result<(Jobs, Cost), SlurmError> {
 
 /// Unwraps a load of invented tables, which are always new.
 fn made<T>(load: Load<T>) -> Result<T, SlurmError> {
-    load.into_new().ok_or_else(|| SlurmError::call("invent a table", libc::EINVAL))
+    match load {
+        Load::New(table) => Ok(table),
+        Load::Unchanged => Err(SlurmError::call("invent a table", shim::PLS_UNCHANGED)),
+    }
 }

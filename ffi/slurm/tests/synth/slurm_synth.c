@@ -87,67 +87,43 @@ static uint64_t _hash(const char *name)
 
 static void _named_job(struct pool *pool, slurm_job_info_t *r, uint32_t i)
 {
-	N(submit_time), N(eligible_time), N(accrue_time), N(start_time);
-	N(end_time), N(suspend_time), N(preempt_time), N(deadline);
-	N(pre_sus_time);
-	N(last_sched_eval), N(resize_time), N(bitflags), N(pn_min_memory);
-	N(job_id), N(array_job_id), N(array_task_id), N(array_max_tasks);
-	N(het_job_id), N(het_job_offset), N(job_state), N(state_reason);
-	N(user_id), N(group_id), N(assoc_id), N(priority), N(nice);
-	N(site_factor), N(time_limit), N(time_min), N(num_cpus), N(max_cpus);
-	N(num_nodes), N(max_nodes), N(num_tasks), N(pn_min_tmp_disk);
-	N(req_switch), N(wait4switch), N(exit_code), N(delay_boot);
+	N(submit_time), N(eligible_time), N(start_time), N(end_time);
+	N(suspend_time), N(pre_sus_time), N(pn_min_memory), N(job_id);
+	N(array_job_id), N(array_task_id), N(het_job_id), N(het_job_offset);
+	N(job_state), N(state_reason), N(user_id), N(priority), N(time_limit);
+	N(num_cpus), N(num_nodes), N(max_nodes), N(num_tasks), N(exit_code);
 	N(pn_min_cpus), N(cpus_per_task), N(ntasks_per_node);
-	N(ntasks_per_socket), N(ntasks_per_core), N(ntasks_per_board);
-	N(ntasks_per_tres), N(sockets_per_node), N(cores_per_socket);
-	N(threads_per_core), N(shared), N(contiguous), N(core_spec);
-	N(batch_flag), N(requeue), N(restart_cnt), N(reboot);
+	N(ntasks_per_socket), N(ntasks_per_core), N(sockets_per_node);
+	N(cores_per_socket), N(threads_per_core), N(shared), N(core_spec);
 	S(account), S(qos), S(partition), S(name), S(user_name), S(nodes);
-	S(req_nodes), S(exc_nodes), S(sched_nodes), S(batch_host);
-	S(features), S(prefer), S(cluster_features), S(tres_req_str);
+	S(req_nodes), S(exc_nodes), S(features), S(tres_req_str);
 	S(tres_alloc_str), S(tres_per_job), S(tres_per_node);
-	S(tres_per_socket), S(tres_per_task), S(cpus_per_tres);
-	S(mem_per_tres), S(gres_total), S(licenses), S(dependency);
-	S(array_task_str), S(het_job_id_set), S(resv_name), S(mcs_label);
-	S(comment), S(admin_comment), S(system_comment), S(state_desc);
-	S(burst_buffer), S(wckey), S(work_dir);
+	S(tres_per_socket), S(tres_per_task), S(licenses), S(array_task_str);
+	S(resv_name), S(comment), S(admin_comment);
 }
 
 static void _named_node(struct pool *pool, node_info_t *r, uint32_t i)
 {
 	acct_gather_energy_t *energy = _array(pool, 1, sizeof(*energy));
 
-	N(real_memory), N(mem_spec_limit), N(free_mem), N(boot_time);
-	N(last_busy), N(reason_time), N(slurmd_start_time), N(node_state);
-	N(next_state), N(cpus), N(cpus_efctv), N(boards), N(sockets);
-	N(cores), N(threads), N(core_spec_cnt), N(cpu_load), N(tmp_disk);
-	N(weight), N(owner), N(reason_uid), N(port);
-	S(name), S(node_hostname), S(node_addr), S(arch), S(os), S(version);
-	S(gres), S(gres_used), S(gres_drain), S(features), S(features_act);
-	S(partitions), S(reason), S(mcs_label), S(tres_fmt_str);
-	S(cpu_spec_list), S(comment), S(extra);
+	N(real_memory), N(mem_spec_limit), N(node_state), N(cpus);
+	N(cpus_efctv), N(sockets), N(cores), N(threads), N(core_spec_cnt);
+	N(weight);
+	S(name), S(node_hostname), S(node_addr), S(gres), S(gres_used);
+	S(features_act);
 	if (energy) {
 		acct_gather_energy_t *node_energy = energy;
 
 		r->energy = node_energy;
-		energy->consumed_energy = _hash("consumed_energy") ^ i;
 		energy->current_watts =
 			(uint32_t) (_hash("current_watts") ^ i);
-		energy->ave_watts = (uint32_t) (_hash("ave_watts") ^ i);
 	}
 }
 
 static void _named_part(struct pool *pool, partition_info_t *r, uint32_t i)
 {
-	N(def_mem_per_cpu), N(max_mem_per_cpu), N(state_up), N(flags);
-	N(priority_tier), N(priority_job_factor), N(min_nodes), N(max_nodes);
-	N(total_nodes), N(total_cpus), N(default_time), N(max_time);
-	N(grace_time), N(over_time_limit), N(max_share);
-	N(max_cpus_per_node), N(preempt_mode), N(cr_type);
-	S(name), S(nodes), S(nodesets), S(allow_alloc_nodes);
-	S(allow_accounts), S(deny_accounts), S(allow_groups), S(allow_qos);
-	S(deny_qos), S(alternate), S(qos_char), S(billing_weights_str);
-	S(job_defaults_str), S(tres_fmt_str);
+	N(state_up), N(priority_tier), N(max_nodes), N(max_time);
+	S(name), S(nodes), S(billing_weights_str);
 #if LIBSLURM_API >= 43
 	S(topology_name);
 #endif
@@ -155,41 +131,25 @@ static void _named_part(struct pool *pool, partition_info_t *r, uint32_t i)
 
 static void _named_resv(struct pool *pool, reserve_info_t *r, uint32_t i)
 {
-	N(start_time), N(end_time), N(flags), N(core_cnt), N(node_cnt);
-	N(max_start_delay), N(purge_comp_time);
-	S(name), S(node_list), S(partition), S(users), S(accounts);
-	S(groups), S(features), S(licenses), S(tres_str), S(burst_buffer);
+	N(start_time), N(end_time), N(core_cnt);
+	S(name), S(node_list);
 }
 
 static void _named_license(struct pool *pool, slurm_license_info_t *r,
 			   uint32_t i)
 {
-	N(total), N(in_use), N(available), N(reserved), N(remote);
+	N(total), N(in_use);
 	S(name);
 }
 
 static void _named_conf(struct pool *pool, slurm_conf_t *r, uint32_t i)
 {
-	N(boot_time), N(debug_flags), N(def_mem_per_cpu);
-	N(max_mem_per_cpu), N(conf_flags), N(hash_val), N(slurm_user_id);
-	N(select_type_param), N(preempt_mode), N(preempt_exempt_time);
-	N(priority_flags), N(priority_calc_period), N(priority_decay_hl);
-	N(priority_max_age), N(priority_weight_age), N(priority_weight_assoc);
-	N(priority_weight_fs), N(priority_weight_js);
-	N(priority_weight_part), N(priority_weight_qos), N(private_data);
-	N(msg_timeout), N(slurmctld_port), N(first_job_id), N(next_job_id);
-	N(max_array_sz), N(max_job_cnt), N(max_node_cnt), N(min_job_age);
-	N(sched_time_slice), N(complete_wait), N(enforce_part_limits);
-	N(accounting_storage_enforce), N(acct_gather_node_freq);
-	S(version), S(cluster_name), S(slurm_conf), S(slurm_user_name);
-	S(select_type), S(schedtype), S(sched_params), S(plugindir);
-	S(priority_type), S(priority_weight_tres), S(preempt_type);
-	S(site_factor_plugin), S(site_factor_params), S(topology_plugin);
-	S(topology_param), S(slurmctld_params), S(slurmctld_logfile);
-	S(state_save_location), S(gres_plugins), S(licenses);
-	S(job_submit_plugins), S(suspend_program), S(resume_program);
-	S(accounting_storage_type), S(accounting_storage_tres);
-	S(acct_gather_energy_type);
+	N(slurm_user_id), N(select_type_param), N(priority_max_age);
+	N(priority_weight_age), N(priority_weight_assoc);
+	N(priority_weight_fs), N(priority_weight_js), N(priority_weight_part);
+	N(priority_weight_qos), N(private_data);
+	S(version), S(cluster_name), S(priority_weight_tres);
+	S(accounting_storage_type), S(acct_gather_energy_type);
 }
 
 /* Makes `count` records with `fill` and flattens the message `msg` whose
