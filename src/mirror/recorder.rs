@@ -1,24 +1,20 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Recording in the mirror: its changes as events, and the copy of the state at the start.
+//! Recording in the mirror: its changes as events, and the begin of a recording.
 
 use std::collections::BTreeMap;
-use std::ops::Bound;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
+use crossbeam_channel::Sender;
+
 use crate::decision::Decision;
-use crate::recording::{
-    Event, EventKind, Offer, Op, Phase, RawPreferences, Recording, Rest, nanos,
-};
+use crate::recording::{Event, EventKind, Offer, Op, RawPreferences, Recording, Rest, nanos};
 use crate::settings::Settings;
 use crate::state::State;
-use phalanx_planner::cluster::{RunningJob, Table};
+use phalanx_planner::cluster::Table;
 use phalanx_planner::place::Candidates;
 use phalanx_planner::preference::{Method, PreferenceTable};
-
-/// Number of jobs copied at a time.
-const PIECE_JOBS: usize = 128;
 
 impl State {
     /// Sends an event to the writer; the recording is cut when its channel is full.
@@ -33,7 +29,7 @@ impl State {
 
     /// Records an event if the state recorded so far is complete.
     pub fn record(&mut self, what: impl FnOnce(&Self) -> EventKind) {
-        if self.recording.as_ref().is_some_and(Recording::is_whole) {
+        if self.recording.as_ref().is_some_and(|recording| recording.is_whole) {
             let what = what(self);
             self.send_event(Instant::now(), what);
         }
@@ -41,7 +37,7 @@ impl State {
 
     /// Records a change of an allocation, which a copy under way needs too.
     pub fn record_job(&mut self, op: impl FnOnce() -> Op) {
-        if self.recording.as_ref().is_some_and(Recording::follows_jobs) {
+        if self.recording.is_some() {
             self.send_event(Instant::now(), EventKind::Op(op()));
         }
     }
@@ -49,7 +45,7 @@ impl State {
     /// Records a decision, if the state recorded so far is complete.
     pub fn record_ask(&mut self, at: Instant, decision: &Arc<Decision>, offer: Candidates<'_>) {
         match &mut self.recording {
-            Some(recording) if recording.is_whole() => {
+            Some(recording) if recording.is_whole => {
                 self.send_event(at, EventKind::Ask(Arc::clone(decision), Offer::of(offer)));
             }
             Some(recording) => recording.missed += 1,
@@ -57,43 +53,39 @@ impl State {
         }
     }
 
-    /// Copies the next piece of the state; returns whether there is more to do.
-    pub fn recording_step(&mut self, settings: &Settings) -> bool {
-        let Some(recording) = &self.recording else { return false };
-        let now = Instant::now();
-        let placer = self.placer.as_ref().filter(|_| self.view.synced);
-        let (what, next) = match (recording.phase, placer) {
-            (Phase::Whole, _) => return false,
-            (Phase::Fresh, Some(placer)) => {
-                let table = Arc::clone(placer.cluster().table());
-                (EventKind::Table(table, placer.memory_tracked()), Phase::Jobs(0))
-            }
-            (Phase::Jobs(from), Some(placer)) => {
-                let range = (Bound::Included(from), Bound::Unbounded);
-                let jobs = placer.cluster().jobs().range(range).map(|(_, job)| job);
-                let jobs: Vec<RunningJob> = jobs.take(PIECE_JOBS).cloned().collect();
-                let last = jobs.last().filter(|_| jobs.len() == PIECE_JOBS).map(|job| job.id);
-                let next = last.and_then(|id| id.checked_add(1)).map_or(Phase::Rest, Phase::Jobs);
-                (EventKind::Op(Op::Jobs(jobs)), next)
-            }
-            (Phase::Rest, _) | (_, None) => {
-                let rest = Rest { missed: recording.missed, ..rest(self, settings) };
-                (EventKind::Rest(Box::new(rest), self.raw_preferences()), Phase::Whole)
-            }
-        };
-        if let Some(recording) = &mut self.recording {
-            recording.phase = next;
-            recording.missed *= u64::from(next != Phase::Whole);
-        }
-        self.send_event(now, what);
-        next != Phase::Whole
+    /// Begins a recording; returns the number of the copy that it needs. A full channel ends it and
+    /// sets `cut`.
+    pub fn start_recording(&mut self, sender: Sender<Event>, cut: Arc<AtomicBool>) -> u64 {
+        self.copies += 1;
+        let copy = self.copies;
+        self.recording = Some(Recording { sender, cut, copy, is_whole: false, missed: 0 });
+        copy
     }
 
-    /// Begins the copy anew for a new mirror.
+    /// Asks for another copy, of a new mirror.
     pub fn restart_recording(&mut self) {
+        self.copies += 1;
+        let copy = self.copies;
         if let Some(recording) = &mut self.recording {
-            recording.phase = Phase::Fresh;
+            (recording.copy, recording.is_whole) = (copy, false);
+            self.send_event(Instant::now(), EventKind::Anew(copy));
         }
+    }
+
+    /// Completes a copy by all except node table and jobs, unless there is another mirror by now.
+    pub fn complete_recording(&mut self, copy: u64, settings: &Settings) {
+        let Some(recording) = &mut self.recording else { return };
+        if recording.copy != copy || recording.is_whole {
+            return;
+        }
+        recording.is_whole = true;
+        let missed = std::mem::take(&mut recording.missed);
+        let rest = Rest { missed, ..rest(self, settings) };
+        self.send_event(Instant::now(), EventKind::Op(Op::Rest(Box::new(rest))));
+        let tables = self.preferences.tables();
+        let raw: Vec<_> = tables.map(|(method, table)| self.raw_of(method, table)).collect();
+        let now = Instant::now();
+        raw.into_iter().for_each(|raw| self.send_event(now, EventKind::Preferences(raw)));
     }
 
     /// Returns the rows of a table that is to be put in force.
@@ -101,10 +93,6 @@ impl State {
         let is_its = |t: &Arc<Table>| Arc::ptr_eq(t, table.table());
         let current = self.placer.as_ref().is_some_and(|p| is_its(p.cluster().table()));
         RawPreferences(method, current, table.rows())
-    }
-
-    fn raw_preferences(&self) -> Vec<RawPreferences> {
-        self.preferences.tables().map(|(method, table)| self.raw_of(method, table)).collect()
     }
 }
 

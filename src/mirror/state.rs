@@ -68,6 +68,8 @@ pub struct State {
     pub born: Instant,
     /// The recording under way.
     pub recording: Option<Recording>,
+    /// Copies of the state for recordings that were asked for.
+    pub(crate) copies: u64,
 }
 
 impl State {
@@ -89,6 +91,7 @@ impl State {
             told_beyond: false,
             born,
             recording: None,
+            copies: 0,
         }
     }
 

@@ -24,8 +24,10 @@ use phalanx_core::snapshot::Snapshot;
 use phalanx_ffi::clock::{millis, now_ms};
 use phalanx_ffi::locks::lock;
 use phalanx_messages::rest::RecordingStatus;
-use phalanx_mirror::recording::{Event, Op};
+use phalanx_mirror::recording::{AskOp, Event, EventKind, Op, PreferencesOp, TableOp};
 use phalanx_mirror::{Follower, Head, Writer};
+use phalanx_planner::cluster::Table;
+use phalanx_planner::place::Placer;
 
 /// Most events written before the thread looks at other things.
 const BURST: usize = 256;
@@ -99,6 +101,7 @@ struct Recording<'a> {
 struct Output {
     path: PathBuf,
     writer: Writer,
+    responder: Arc<Responder>,
     events: Receiver<Event>,
     cut: Arc<AtomicBool>,
     follower: Follower,
@@ -171,6 +174,10 @@ impl Recording<'_> {
         info!("recording to {}", output.path.display());
         loop {
             if let Some(why) = self.of.end_reason(until, stop) {
+                // A copy that is still to be made counts the questions that it missed.
+                for event in output.events.clone().try_iter().take(RECORDING_QUEUE_MAX) {
+                    output.event(event)?;
+                }
                 self.of.responder.stop_recording();
                 output.finish(why)?;
                 self.of.count(&output);
@@ -219,6 +226,7 @@ impl Recording<'_> {
         let mut output = Output {
             path: path.clone(),
             writer,
+            responder: Arc::clone(&of.responder),
             events,
             cut: Arc::clone(&cut),
             follower: Follower::default(),
@@ -228,7 +236,7 @@ impl Recording<'_> {
         if let Some(snapshot) = newest() {
             output.picture(of.responder.recording_ns(), snapshot)?;
         }
-        of.responder.start_recording(sender, cut);
+        output.copy(of.responder.start_recording(sender, cut))?;
         let mut status = lock(&of.shared.status);
         status.files = number;
         status.file = path.display().to_string();
@@ -270,16 +278,37 @@ impl Output {
         Ok(going)
     }
 
-    fn event(&mut self, event: Event) -> Result<(), String> {
-        match event.what.into_op() {
-            Ok(op) => self.writer.add(event.at_ns, &op).map_err(|error| self.failed(&error)),
-            Err(snapshot) => self.picture(event.at_ns, snapshot),
-        }
+    fn event(&mut self, Event { at_ns, what }: Event) -> Result<(), String> {
+        let op = match what {
+            EventKind::Op(op) => op,
+            EventKind::Anew(copy) => return self.copy(copy),
+            EventKind::Preferences(raw) => Op::Preferences(PreferencesOp::of(raw)),
+            EventKind::Ask(decision, offer) => Op::Ask(Box::new(AskOp::of(&decision, offer))),
+            EventKind::Snapshot(snapshot) => return self.picture(at_ns, snapshot),
+        };
+        self.add(at_ns, &op)
+    }
+
+    fn add(&mut self, at_ns: u64, op: &Op) -> Result<(), String> {
+        self.writer.add(at_ns, op).map_err(|error| self.failed(&error))
     }
 
     fn picture(&mut self, at_ns: u64, snapshot: Arc<Snapshot>) -> Result<(), String> {
-        let Some(op) = self.follower.next(snapshot) else { return Ok(()) };
-        self.writer.add(at_ns, &op).map_err(|error| self.failed(&error))
+        self.follower.next(snapshot).map_or(Ok(()), |op| self.add(at_ns, &op))
+    }
+
+    /// Writes node table and jobs of the mirror, if there is one, and lets the rest follow.
+    fn copy(&mut self, copy: u64) -> Result<(), String> {
+        let at_ns = self.responder.recording_ns();
+        if let Some((table, jobs)) = self.responder.copy_jobs()
+            && let Some(memory_tracked) = self.responder.with_placer(Placer::memory_tracked)
+        {
+            let table = Box::new(TableOp { table: Table::clone(&table), memory_tracked });
+            self.add(at_ns, &Op::Table(table))?;
+            self.add(at_ns, &Op::Jobs(jobs))?;
+        }
+        self.responder.complete_recording(copy);
+        Ok(())
     }
 
     /// Writes the rest of a recording that has ended, and why it has.
@@ -289,8 +318,8 @@ impl Output {
             last = event.at_ns;
             self.event(event)?;
         }
-        let end = self.writer.add(last, &Op::End(why.to_owned()));
-        end.and_then(|()| self.writer.flush()).map_err(|error| self.failed(&error))
+        self.add(last, &Op::End(why.to_owned()))?;
+        self.writer.flush().map_err(|error| self.failed(&error))
     }
 }
 

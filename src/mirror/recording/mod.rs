@@ -3,10 +3,10 @@
 //! question with its answer.
 //!
 //! Under the mirror's lock an [`Event`] is only put into a bounded channel; costly parts (texts,
-//! digests) are made by the writer ([`EventKind::into_op`]). When the channel is full the recording
-//! is cut: a gap could not be replayed. The state at the start is copied in pieces, as usage is for
-//! planning: allocations are given whole and replace former ones, so pieces and events may mix.
-//! [`Op::Rest`] completes the copy; only questions after it are recorded.
+//! digests) are made by the writer. When the channel is full the recording is cut: a gap could not
+//! be replayed. The writer copies the running jobs as planning does, in pieces and so not of one
+//! moment: allocations are given whole and replace former ones, so that events since the beginning
+//! of the copy make it exact. [`Op::Rest`] completes it; only questions after it are recorded.
 
 mod ops;
 
@@ -25,17 +25,14 @@ pub use ops::{
 use crate::decision::Decision;
 use crate::events::OutcomeEvent;
 use phalanx_core::snapshot::Snapshot;
-use phalanx_planner::cluster::Table;
 
 /// An event, cheap to make.
 #[derive(Debug)]
 pub enum EventKind {
     /// A record as it is written.
     Op(Op),
-    /// The node table, for [`Op::Table`]; whether memory is a consumable resource.
-    Table(Arc<Table>, bool),
-    /// The rest of the state, for [`Op::Rest`], and the preferences that belong to it.
-    Rest(Box<Rest>, Vec<RawPreferences>),
+    /// There is another mirror, which the writer is to copy under this number.
+    Anew(u64),
     /// Preferences of one method, for [`Op::Preferences`].
     Preferences(RawPreferences),
     /// A decision and the candidates offered, for [`Op::Ask`].
@@ -53,60 +50,17 @@ pub struct Event {
     pub what: EventKind,
 }
 
-impl EventKind {
-    /// Makes the record; `Err` for a snapshot, which the writer compares with the one before.
-    pub fn into_op(self) -> Result<Op, Arc<Snapshot>> {
-        Ok(match self {
-            Self::Op(op) => op,
-            Self::Table(table, memory_tracked) => {
-                Op::Table(Box::new(TableOp { table: Table::clone(&table), memory_tracked }))
-            }
-            Self::Rest(mut rest, preferences) => {
-                rest.preferences = preferences.into_iter().map(PreferencesOp::of).collect();
-                Op::Rest(rest)
-            }
-            Self::Preferences(raw) => Op::Preferences(PreferencesOp::of(raw)),
-            Self::Ask(decision, offer) => Op::Ask(Box::new(AskOp::of(&decision, offer))),
-            Self::Snapshot(snapshot) => return Err(snapshot),
-        })
-    }
-}
-
-/// Progress of the copy of the state at the start.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Phase {
-    Fresh,
-    /// Next job id to copy.
-    Jobs(u32),
-    Rest,
-    Whole,
-}
-
 /// A recording under way, as the link knows it.
 #[derive(Debug)]
 pub struct Recording {
     pub(crate) sender: Sender<Event>,
     pub(crate) cut: Arc<AtomicBool>,
-    pub(crate) phase: Phase,
+    /// Number of the copy of the state that is to be made, or was.
+    pub(crate) copy: u64,
+    /// Whether the copy is complete, so that everything has to be recorded.
+    pub is_whole: bool,
     /// Questions that were not recorded, because the state was not complete.
     pub(crate) missed: u64,
-}
-
-impl Recording {
-    /// Begins with a copy of the state; `cut` is set when the channel is full.
-    pub fn new(sender: Sender<Event>, cut: Arc<AtomicBool>) -> Self {
-        Self { sender, cut, phase: Phase::Fresh, missed: 0 }
-    }
-
-    /// Returns whether allocations have to be recorded.
-    pub(crate) fn follows_jobs(&self) -> bool {
-        self.phase != Phase::Fresh
-    }
-
-    /// Returns whether everything has to be recorded.
-    pub fn is_whole(&self) -> bool {
-        self.phase == Phase::Whole
-    }
 }
 
 /// Returns the nanoseconds from `born` to `at`.

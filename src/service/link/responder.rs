@@ -27,7 +27,7 @@ use phalanx_core::number::as_f64;
 use phalanx_core::shape::Shape;
 use phalanx_core::snapshot::{License, Snapshot};
 use phalanx_ffi::locks::{lock, read, write};
-use phalanx_mirror::recording::{self, Event, EventKind, Op, Recording};
+use phalanx_mirror::recording::{self, Event, EventKind, Op};
 use phalanx_mirror::{
     BeganEvent, Decision, Gone, LinkEvent, LinkView, OutcomeEvent, PluginCounters, Proved,
     Settings, State, Watched, decide, is_known,
@@ -485,9 +485,15 @@ impl Responder {
         }
     }
 
-    /// Begins a recording; see [`recording`]. A full channel ends it and sets `cut`.
-    pub fn start_recording(&self, sender: Sender<Event>, cut: Arc<AtomicBool>) {
-        lock(&self.state).recording = Some(Recording::new(sender, cut));
+    /// Begins a recording; see [`recording`] and [`State::start_recording`].
+    pub fn start_recording(&self, sender: Sender<Event>, cut: Arc<AtomicBool>) -> u64 {
+        lock(&self.state).start_recording(sender, cut)
+    }
+
+    /// Completes a copy for a recording; see [`State::complete_recording`].
+    pub fn complete_recording(&self, copy: u64) {
+        let settings = self.settings();
+        lock(&self.state).complete_recording(copy, &settings);
     }
 
     /// Ends the recording.
@@ -545,13 +551,6 @@ impl Responder {
         for some in gone.sort_out(&ids, snapshot).chunks(FORGET_AT_ONCE) {
             lock(&self.state).forget(some);
         }
-    }
-
-    /// Copies the next piece of the state for a recording that begins; returns whether there is
-    /// more.
-    pub(super) fn recording_step(&self) -> bool {
-        let settings = self.settings();
-        lock(&self.state).recording_step(&settings)
     }
 
     /// Works, while no question waits, for later answers; returns whether there is more to do.
@@ -632,7 +631,7 @@ fn outcome_event(state: &mut State, outcome: &wire::Outcome) -> Option<LinkEvent
         ask_ns: outcome.ask_ns,
     };
     let now = clock::now();
-    if state.recording.as_ref().is_some_and(Recording::is_whole) {
+    if state.recording.as_ref().is_some_and(|recording| recording.is_whole) {
         state.send_event(now, EventKind::Op(recording::outcome_op(&event)));
     }
     match event.reason {

@@ -241,7 +241,7 @@ impl Peers {
 
     /// Returns how long a turn may wait for something to do.
     pub(super) fn pause(&self) -> Duration {
-        match (self.buffers.copying || self.buffers.recording, self.buffers.busy) {
+        match (self.buffers.copying, self.buffers.busy) {
             (true, _) => Duration::ZERO,
             (false, true) => QUIET,
             (false, false) => TICK,
@@ -251,7 +251,7 @@ impl Peers {
     /// Makes one turn: `fresh` may have connected, packets may have come, or `nothing` has.
     pub(super) fn turn(&mut self, responder: &Responder, fresh: Option<Connection>, nothing: bool) {
         let buffers = &mut self.buffers;
-        if nothing && !buffers.copying && !buffers.recording {
+        if nothing && !buffers.copying {
             let more = buffers.busy && responder.quiet();
             buffers.record(responder, true);
             buffers.busy = more;
@@ -281,7 +281,6 @@ impl Peers {
         responder.job_copies.set_busy(buffers.busy);
         buffers.copying = responder.copies.serve(|copy| responder.copy_piece(copy))
             | responder.job_copies.serve(|copy| responder.copy_piece(copy));
-        buffers.recording = responder.recording_step();
     }
 }
 
@@ -344,8 +343,6 @@ struct Buffers {
     busy: bool,
     /// Whether a copy of the mirror is in the making.
     copying: bool,
-    /// Whether the beginning of a recording is in the making.
-    recording: bool,
 }
 
 impl Buffers {

@@ -245,6 +245,8 @@ fn a_recording_with_core_layout_is_replayed_bit_for_bit() {
             plugin.end(10 + next(6));
             if round == 300 {
                 plugin.sync_nodes(&[16; 4], &[], smt);
+                // Several looks of the writer, which copies the new state.
+                std::thread::sleep(std::time::Duration::from_millis(400));
             }
         }
         until("refusals", || daemon.responder.view().options.values().any(|c| c.left > 0));
@@ -256,6 +258,6 @@ fn a_recording_with_core_layout_is_replayed_bit_for_bit() {
         std::fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
     let same = replay(&files, None, 5, &|_| {}).unwrap();
     // Those that came while the state was being copied are counted only.
-    assert!(same.asks > 200 && same.asks + same.missed == 600, "{same:?}");
+    assert!(same.asks > 500 && same.asks + same.missed == 600, "{same:?}");
     assert_eq!((same.same, same.differing, &same.broken), (same.asks, 0, &Vec::new()), "{same:?}");
 }

@@ -689,10 +689,10 @@ fn a_slow_disk_cuts_the_recording() {
     let mut plugin = Plugin::connect(&daemon.socket);
     plugin.greet(4);
     plugin.sync(&[8, 8, 8, 8], &[]);
-    let (sender, events) = bounded(5);
+    let (sender, _events) = bounded(2);
     let cut = Arc::new(AtomicBool::new(false));
-    daemon.responder.start_recording(sender, Arc::clone(&cut));
-    until("copied", || events.len() >= 3);
+    until("mirror", || daemon.responder.view().synced);
+    daemon.responder.complete_recording(daemon.responder.start_recording(sender, cut.clone()));
     for _ in 0..5 {
         assert_eq!(plugin.ask(1, 0, 4, 0b1111).0, Verdict::Narrow);
     }
