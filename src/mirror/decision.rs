@@ -123,7 +123,7 @@ fn reason_of(why: Why) -> Reason {
     match why {
         Why::Off => Reason::Off,
         Why::NotSynced | Why::OtherTable => Reason::NotSynced,
-        Why::Left(_) | Why::Refused(_) => Reason::Unsupported,
+        Why::Left(_) | Why::Refused(_) | Why::Unknown(_) => Reason::Unsupported,
         Why::NoFit | Why::MayPreempt | Why::Wait(_) => Reason::NoFit,
         Why::NoChoice => Reason::NoChoice,
     }

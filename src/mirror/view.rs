@@ -69,7 +69,7 @@ impl LinkView {
         let shares = self.shares(will_run);
         shares.asked += 1;
         shares.answered += u64::from(answer.reason().is_none());
-        if let Answer::Leave(why @ (Why::Left(_) | Why::Refused(_))) = answer
+        if let Answer::Leave(why @ (Why::Left(_) | Why::Refused(_) | Why::Unknown(_))) = answer
             && let Some(option) = why.detail()
         {
             *shares.options.entry(option.into()).or_insert(0) += 1;

@@ -149,6 +149,11 @@ def teach(cluster, gpus, partition="cloud"):
                        ("-N1", "--ntasks-per-node=1", "--gres=gpu:1", "--cpus-per-task=2",
                         "--mem=1G", "--time=60") for number in range(min(TAUGHT, 2 * gpus))],
              partition=partition)
+    begin_anew(cluster)
+
+
+def begin_anew(cluster):
+    """slurmctld without its jobs, with what it has compared."""
     cluster.stop_slurmctld()
     for path in glob.glob(os.path.join(cluster.paths.state, "*")):
         if os.path.isfile(path) and os.path.basename(path) not in ("clustername", COMPARED):

@@ -8,7 +8,7 @@
 use super::as_stock::{class_of, offers_of, stock_choice, topology_of};
 use super::search::{Search, Split};
 use super::topology::{Form, Route, TopologyPolicy, by_switches};
-use super::uneven::one_task;
+use super::uneven::{may_split_otherwise, one_task};
 use super::{Tuning, Why};
 use crate::stock::{Ask, Taken, needs};
 use phalanx_core::NodeIdx;
@@ -64,12 +64,7 @@ impl Search<'_> {
         if self.candidates.preferred().0 {
             return Err(Why::NoFit);
         }
-        let taken: Vec<NodeIdx> = stock.iter().map(|taken| taken.node).collect();
-        let given = needs(self.shape, &stock).into_iter();
-        let given: Vec<Need> = given.map(|(node, need)| self.need_on(node, &need)).collect();
-        let decision = self.score(&taken, &given).map_err(|_| Why::NoChoice)?;
-        (self.chooser.fewest, self.chooser.loss) = (0, 0);
-        Ok((taken, given, decision))
+        self.put_on(&stock).map_err(|_| Why::NoChoice)
     }
 
     /// Stock's nodes, where these are worse in some part.
@@ -113,7 +108,7 @@ impl Search<'_> {
     }
 
     /// Tier with health, and Weight: what stock goes by, and what the site puts before it.
-    fn stock_class(&self, node: NodeIdx) -> (u32, u32) {
+    pub(super) fn stock_class(&self, node: NodeIdx) -> (u32, u32) {
         let cluster = self.chooser.cluster;
         let (tier, weight) = class_of(cluster, self.candidates, node);
         let name = cluster.table().nodes.get(node.at()).map_or("", |node| &node.name);
@@ -140,7 +135,7 @@ impl Search<'_> {
     }
 
     /// Leaves and their level; none where stock looks at no switch, or the site at no topology.
-    fn leaves(&self, nodes: impl Iterator<Item = NodeIdx>) -> (usize, Option<u32>) {
+    pub(super) fn leaves(&self, nodes: impl Iterator<Item = NodeIdx>) -> (usize, Option<u32>) {
         let (cluster, forms) = (self.chooser.cluster, &self.chooser.topologies.forms);
         let known = topology_of(cluster, forms, self.shape).ok().flatten();
         let Some((topology, _)) = known.filter(|_| self.looks_at_leaves()) else {
@@ -181,6 +176,8 @@ impl Search<'_> {
         // Lighter classes were tried first: of single tasks each node holds as many as any.
         let each = shape.ntasks_per_node > 0 || shape.tasks() <= u64::from(ask.min_nodes);
         let light = is_lightest || (count == 1 || (each && is_joined));
+        // Stock may give a node more of the tasks than an even share.
+        let is_even = !may_split_otherwise(shape) || shape.tasks() <= count as u64;
         let leaves = match tree {
             _ if count == 1 || !self.looks_at_leaves() => true,
             // Stock takes lighter nodes first, too, so the bound for these is its own; there is no
@@ -189,7 +186,7 @@ impl Search<'_> {
                 (1, _) => true,
                 (leaves, Some(1)) => {
                     let fewest = self.chooser.fewest as usize;
-                    is_lightest && is_joined && leaves <= fewest
+                    is_even && is_lightest && is_joined && leaves <= fewest
                 }
                 _ => false,
             },

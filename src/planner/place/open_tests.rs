@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
-use super::uneven::{Ask, Room, Units};
 use super::*;
 use crate::cluster::{Held, TableNode};
 use crate::preference::{
@@ -221,7 +220,7 @@ fn gpus_of_a_job_are_taken_where_they_are_free() {
     placer.set_job(RunningJob { id: 1, held, ..RunningJob::default() });
     let want = GresWant { per_job: 10, ..GresWant::default() };
     let shape = Shape { gres: vec![want], ..tasks(10) };
-    assert_eq!(answer(&mut placer, &shape), Ok(vec![0, 1, 2]), "2 + 4 + 4");
+    assert_eq!(answer(&mut placer, &shape), Ok(vec![1, 2, 3]), "the most first, as stock");
     let shape = Shape { gres: vec![GresWant { per_job: 12, ..want }], ..tasks(12) };
     assert_eq!(answer(&mut placer, &shape), Ok(vec![1, 2, 3]));
 }
@@ -307,48 +306,26 @@ fn stock_count(sets: &[Vec<u64>], needed: u64) -> Option<usize> {
     None
 }
 
-fn rooms_of(tasks: &[u64]) -> Vec<Room> {
-    let room = |(at, tasks): (usize, &u64)| Room { node: NodeIdx::new(at), units: only(*tasks) };
-    tasks.iter().enumerate().filter(|(_, tasks)| **tasks > 0).map(room).collect()
-}
-
-fn only(tasks: u64) -> Units {
-    let mut units = Units::default();
-    units[0] = tasks;
-    units
-}
-
-fn joined(a: &Room, b: &Room) -> bool {
-    a.node.at() + 1 == b.node.at()
-}
-
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
+    /// On nodes of any room: no more nodes than with stock's steps, as Slurm's source has them.
     #[test]
-    fn never_more_nodes_than_the_least_possible_nor_than_stock(
+    fn never_more_nodes_than_with_stock(
         free in prop::collection::vec(prop::sample::select(vec![0u64, 2, 4, 8, 8, 8]), 1..24),
         needed in 1u64..100,
-        most in 1usize..24,
     ) {
-        let rooms = rooms_of(&free);
-        let sets: Vec<&[Room]> = rooms.chunk_by(joined).collect();
-        let ask = Ask { need: only(needed), least: 1, most };
-        let mut sorted = free.clone();
-        sorted.sort_unstable_by(|a, b| b.cmp(a));
-        let sum = |count: usize| sorted.iter().take(count).sum::<u64>();
-        let least = (1..=sorted.len()).find(|count| sum(*count) >= needed);
-        let picked = ask.pick(&sets);
-        prop_assert_eq!(picked.as_ref().map(|p| p.0.len()), least.filter(|count| *count <= most));
-        let Some((chosen, limit)) = picked else { return Ok(()) };
-        prop_assert!(chosen.iter().map(|room| room.units[0]).sum::<u64>() >= needed);
-        prop_assert!(chosen.is_sorted_by_key(|room| room.node));
-        let plain: Vec<Vec<u64>> =
-            sets.iter().map(|set| set.iter().map(|room| room.units[0]).collect()).collect();
-        if most == 23 {
-            let stock = stock_count(&plain, needed);
-            prop_assert!(stock.is_none_or(|stock| limit <= stock.max(chosen.len())));
+        let mut placer = equal("n", free.len(), "");
+        for (node, free) in free.iter().enumerate().filter(|(_, free)| **free < CPUS) {
+            hold(&mut placer, node, CPUS - free);
         }
+        let found = answer(&mut placer, &tasks(needed as u32)).ok();
+        let runs = free.split(|free| *free == 0).filter(|run| !run.is_empty());
+        let stock = stock_count(&runs.map(<[u64]>::to_vec).collect::<Vec<_>>(), needed);
+        prop_assert_eq!(found.is_some(), stock.is_some());
+        let (Some(nodes), Some(stock)) = (found, stock) else { return Ok(()) };
+        prop_assert!(nodes.iter().map(|node| free[*node]).sum::<u64>() >= needed);
+        prop_assert!(nodes.len() <= stock, "{nodes:?} {stock}");
     }
 
     /// On idle equal nodes: the tightest run that holds it, from its first node on.
@@ -362,15 +339,14 @@ proptest! {
         for (node, _) in free.iter().enumerate().filter(|(_, free)| **free == 0) {
             hold(&mut placer, node, CPUS);
         }
-        let rooms = rooms_of(&free);
-        let runs = rooms.chunk_by(joined).filter(|run| run.len() >= wanted);
+        let nodes: Vec<usize> = (0..free.len()).filter(|node| free[*node] > 0).collect();
+        let runs = nodes.chunk_by(|a, b| a + 1 == *b).filter(|run| run.len() >= wanted);
         let tightest = runs.min_by_key(|run| run.len());
         let answer = answer(&mut placer, &tasks((wanted as u64 * CPUS) as u32));
         if let (Some(run), true) = (tightest, wanted > 1) {
-            let first: Vec<usize> = run.iter().take(wanted).map(|room| room.node.at()).collect();
-            prop_assert_eq!(answer, Ok(first));
+            prop_assert_eq!(answer, Ok(run[..wanted].to_vec()));
         } else {
-            let all = rooms.len() >= wanted;
+            let all = nodes.len() >= wanted;
             prop_assert_eq!(answer.map(|nodes| nodes.len()).ok(), all.then_some(wanted));
         }
     }

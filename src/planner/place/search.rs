@@ -82,8 +82,7 @@ impl<'a> Search<'a> {
             let step = up_to.get(class);
             let lighter = step.and_then(|step| up_to.get(step.lighter.checked_sub(1)?));
             self.chooser.lighter = lighter.map(|lighter| &lighter.nodes);
-            let is_last = class + 1 >= up_to.len();
-            match self.split(step.map(|step| &step.nodes), is_last) {
+            match self.split(step.map(|step| &step.nodes)) {
                 Err(Why::NoFit) => {}
                 placed => return placed.map(|split| (class, split)),
             }
@@ -91,7 +90,7 @@ impl<'a> Search<'a> {
             if self.candidates.is_by_weight() && up_to.get(class + 1).is_some_and(is_heavier) {
                 let all = self.candidates.everywhere();
                 let own = std::mem::replace(&mut self.candidates, all);
-                let held = self.split(step.map(|step| &step.nodes), false);
+                let held = self.split(step.map(|step| &step.nodes));
                 self.candidates = own;
                 if !matches!(held, Err(Why::NoFit)) {
                     return Err(Why::NoFit);
@@ -101,8 +100,9 @@ impl<'a> Search<'a> {
         Err(Why::NoFit)
     }
 
-    /// Splits the job evenly, else unevenly, among the candidates up to a class of Weight.
-    fn split(&mut self, up_to: Option<&NodeSet>, is_last: bool) -> Result<Split, Why> {
+    /// Splits the job evenly, else as stock's steps do, among the candidates up to a class of
+    /// Weight.
+    fn split(&mut self, up_to: Option<&NodeSet>) -> Result<Split, Why> {
         self.offer(up_to);
         match self.even_split(self.wanted) {
             // Slurm takes the most nodes that do on so few switches.
@@ -115,49 +115,10 @@ impl<'a> Search<'a> {
             }
             Err(Why::NoFit) if may_split_otherwise(self.shape) => {
                 self.offer(up_to);
-                self.other_split_by_route(is_last)
-            }
-            Ok(even) if may_split_otherwise(self.shape) && even.0.len() > 1 => {
-                Ok(self.less_harmful(even, up_to, is_last))
+                self.by_parts()
             }
             other => other,
         }
-    }
-
-    /// Returns the even split, or an uneven one that takes fewer heavier nodes, or as many of them
-    /// on fewer leaves, or fewer CPUs of whole sockets: Slurm asks no node for an even share.
-    fn less_harmful(&mut self, even: Split, up_to: Option<&NodeSet>, is_last: bool) -> Split {
-        let harm = self.harm(&even);
-        if harm == (0, 0, 0) {
-            return even;
-        }
-        let (fewest, loss) = (self.chooser.fewest, self.chooser.loss);
-        self.offer(up_to);
-        if let Ok(other) = self.other_split_by_route(is_last)
-            && other.0.len() <= even.0.len()
-            && self.harm(&other) < harm
-        {
-            return other;
-        }
-        (self.chooser.fewest, self.chooser.loss) = (fewest, loss);
-        even
-    }
-
-    /// Number of nodes beyond the lighter ones, of leaves beyond the first, and of CPUs beyond what
-    /// is asked where sockets are given whole.
-    fn harm(&self, (nodes, needs, _): &Split) -> (usize, usize, u64) {
-        let lighter = self.chooser.lighter;
-        let heavier = |node: &&NodeIdx| lighter.is_some_and(|set| !set.contains(**node));
-        let leaves = match self.chooser.routes.many {
-            Route::Tree(at) => self.chooser.topology(at).map_or(0, |topology| {
-                topology.leaves(nodes.iter().copied()).len().saturating_sub(1)
-            }),
-            _ => 0,
-        };
-        let given = needs.iter().map(|need| need.cpus).sum::<u64>();
-        let asked = u64::from(self.shape.min_cpus);
-        let beyond = if self.shape.layout.whole_sockets { given.saturating_sub(asked) } else { 0 };
-        (nodes.iter().filter(heavier).count(), leaves, beyond)
     }
 
     /// Puts the candidates up to a class on offer.

@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Jobs whose number of nodes is open, or whose tasks fit the nodes unevenly.
 //!
-//! The fewest nodes that hold the job, of one kind where stock would need no fewer of several
-//! kinds, and neighbours: those that stock's steps take, if it would take as few. Source: best
-//! fit of consecutive sets, `_eval_nodes_consec` of `plugins/topology/common/eval_nodes.c`
-//! (24.05 on), `_eval_nodes` of `plugins/select/cons_tres/job_test.c` before; of a tree the sets
-//! are its leaves.
+//! Stock's steps say how many nodes such a job takes, and what each gives. They are taken on all
+//! nodes on offer and on parts of these: one leaf or few, nodes of one kind, the largest nodes.
+//! The best part wins.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::BTreeMap;
 
 use super::Why;
+use super::as_stock::{offers_of, topology_of};
 use super::search::{Search, Split};
 use super::topology::{Chooser, Route, by_switches};
-use crate::stock::are_neighbours;
+use crate::stock::{Ask, Offer, Refused, Taken, choose, needs};
 use crate::usage::NodeUsage;
 use phalanx_core::NodeIdx;
 use phalanx_core::layout::{self, BySocket, CoreAsk};
@@ -23,319 +22,110 @@ use phalanx_methods::balance::{Decision, Holding, Outcome, Request};
 
 /// Nodes of one uneven split whose scores are kept.
 const SCORED_MAX: usize = 64;
-/// Sets of neighbours that are joined before the largest nodes are taken instead.
-const SETS_MAX: usize = 64;
-/// Kinds of nodes that the balance method compares.
-const KINDS_MAX: usize = 8;
+/// Parts as good as each other of which the balance method takes one.
+const EQUAL_MAX: usize = 8;
 /// Amounts of which the whole job needs some: tasks, and GRES asked for per job.
 const UNITS: usize = 4;
-pub(super) type Units = [u64; UNITS];
+type Units = [u64; UNITS];
 
-/// Amounts that a job needs on all of its nodes together.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Ask {
-    pub need: Units,
-    /// Fewest nodes.
-    pub least: usize,
-    /// Most nodes.
-    pub most: usize,
-}
-
-/// Room of a node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Room {
-    pub node: NodeIdx,
-    pub units: Units,
-}
-
-impl Ask {
-    /// `None`: too many GRES are asked for per job.
-    fn new(shape: &Shape, wanted: u32) -> Option<Self> {
-        let mut need = [0; UNITS];
-        let by_cpus = shape.min_cpus.div_ceil(shape.cpus_per_task.max(1));
-        need[0] = shape.tasks().max(u64::from(by_cpus));
-        for (at, gres) in (1..).zip(shape.gres.iter().filter(|gres| gres.per_job > 0)) {
-            *need.get_mut(at)? = gres.per_job;
-        }
-        // Slurm gives no node without a task.
-        let tasks = if shape.num_tasks > 0 { shape.num_tasks } else { u32::MAX };
-        let most = shape.max_nodes.min(tasks).max(wanted);
-        Some(Self { need, least: wanted as usize, most: most as usize })
-    }
-
-    /// Returns what is missing beside these rooms; `None`: they are too many.
-    fn beside(mut self, rooms: &[Room]) -> Option<Self> {
-        for room in rooms {
-            self.take(room);
-        }
-        self.most = self.most.checked_sub(rooms.len())?;
-        Some(self)
-    }
-
-    fn take(&mut self, room: &Room) {
-        for (need, units) in self.need.iter_mut().zip(room.units) {
-            *need = need.saturating_sub(units);
-        }
-        self.least = self.least.saturating_sub(1);
-    }
-
-    fn is_held_by(&self, units: &Units) -> bool {
-        self.need.iter().zip(units).all(|(need, units)| units >= need)
-    }
-
-    fn is_done(&self) -> bool {
-        self.least == 0 && self.need == [0; UNITS]
-    }
-
-    /// Part of the need for which a node has room, in parts of 2^20.
-    fn share(&self, units: &Units) -> u64 {
-        let share = |(&need, &units): (&u64, &u64)| {
-            (need > 0).then(|| (units.min(need) << 20).div_ceil(need))
-        };
-        self.need.iter().zip(units).filter_map(share).min().unwrap_or(1 << 20)
-    }
-
-    /// The need in whole numbers that leaves are counted in, and how to count a node so.
-    pub(super) fn parts(&self) -> Option<(u32, impl Fn(&Units) -> u32)> {
-        let whole = *self;
-        let by_tasks = whole.need[1..].iter().all(|need| *need == 0);
-        let all = if by_tasks { whole.need[0] } else { 1 << 12 };
-        let part = move |units: &Units| {
-            let part = || whole.share(units).div_ceil(1 << 8);
-            u32::try_from(if by_tasks { units[0].min(all) } else { part() }).unwrap_or(u32::MAX)
-        };
-        Some((u32::try_from(all).ok()?, part))
-    }
-
-    /// Takes rooms out of these sets of neighbours, and the most nodes that stock would take.
-    pub(super) fn pick(&self, sets: &[&[Room]]) -> Option<(Vec<Room>, usize)> {
-        let fewest = self.fewest(sets)?;
-        let stock = self.as_stock(sets);
-        let most = stock.as_ref().map_or(fewest.len(), |rooms| rooms.len().max(fewest.len()));
-        let stock = stock.filter(|rooms| rooms.len() <= fewest.len());
-        let mut rooms = match stock.or_else(|| self.window(sets, fewest.len())) {
-            Some(rooms) => rooms,
-            None => fewest,
-        };
-        rooms.sort_unstable_by_key(|room| room.node);
-        Some((rooms, most))
-    }
-
-    /// The largest rooms, and as the last one the smallest that still suffices.
-    fn fewest(mut self, sets: &[&[Room]]) -> Option<Vec<Room>> {
-        let whole = self;
-        let ranked = |room: &Room| (whole.share(&room.units), Reverse(room.node), room.units);
-        // A heap: of many nodes only the few largest have to be put in order.
-        let mut rest: BinaryHeap<_> = sets.iter().copied().flatten().map(ranked).collect();
-        let mut chosen: Vec<Room> = Vec::new();
-        let mut before = self;
-        while !self.is_done() {
-            if chosen.len() >= self.most {
-                return None;
-            }
-            before = self;
-            let (_, Reverse(node), units) = rest.pop()?;
-            let room = Room { node, units };
-            self.take(&room);
-            chosen.push(room);
-        }
-        let largest = chosen.pop()?;
-        let others = rest.into_iter().map(|(_, Reverse(node), units)| Room { node, units });
-        let enough = others.chain([largest]).filter(|room| before.is_held_by(&room.units));
-        chosen.push(enough.min_by_key(|room| (whole.share(&room.units), room.node))?);
-        Some(chosen)
-    }
-
-    /// Rooms by stock's steps: the set that holds all with the fewest CPUs, else all of the
-    /// largest, until done; in a set one node, else by index.
-    fn as_stock(mut self, sets: &[&[Room]]) -> Option<Vec<Room>> {
-        let sum = |set: &&[Room]| set.iter().fold([0; UNITS], |sum, room| plus(sum, room.units));
-        let mut left: Vec<(Units, &[Room])> = sets.iter().map(|set| (sum(set), *set)).collect();
-        let mut taken: Vec<Room> = Vec::new();
-        for _ in 0..SETS_MAX {
-            let rank = |(at, (sum, set)): &(usize, &(Units, &[Room]))| {
-                let holds = self.is_held_by(sum) && set.len() >= self.least;
-                (!holds, if holds { sum[0] } else { u64::MAX - sum[0] }, *at)
-            };
-            let (at, _) = left.iter().enumerate().min_by_key(rank)?;
-            let (_, set) = left.remove(at);
-            let single = |room: &&Room| self.least <= 1 && self.is_held_by(&room.units);
-            let single = set.iter().filter(single).min_by_key(|room| (room.units[0], room.node));
-            for room in single.map_or(set, std::slice::from_ref) {
-                let is_last = taken.len() + 1 == self.most;
-                if is_last && !self.is_held_by(&room.units) {
-                    continue;
-                }
-                self.take(room);
-                taken.push(*room);
-                if self.is_done() {
-                    return Some(taken);
-                }
-            }
-        }
-        None
-    }
-
-    /// The window of `count` neighbours with the fewest CPUs that hold all; the first of equal
-    /// ones.
-    fn window(&self, sets: &[&[Room]], count: usize) -> Option<Vec<Room>> {
-        let mut best: Option<(u64, &[Room])> = None;
-        for set in sets.iter().filter(|set| set.len() >= count) {
-            let mut sum = [0; UNITS];
-            for (at, room) in set.iter().enumerate() {
-                sum = plus(sum, room.units);
-                let Some(first) = (at + 1).checked_sub(count) else { continue };
-                let window = set.get(first..=at)?;
-                if self.is_held_by(&sum) && best.is_none_or(|(least, _)| sum[0] < least) {
-                    best = Some((sum[0], window));
-                }
-                let gone = window.first()?.units;
-                sum.iter_mut().zip(gone).for_each(|(sum, gone)| *sum = sum.saturating_sub(gone));
-            }
-        }
-        best.map(|(_, window)| window.to_vec())
-    }
-}
-
-fn plus(mut sum: Units, units: Units) -> Units {
-    sum.iter_mut().zip(units).for_each(|(sum, units)| *sum = sum.saturating_add(units));
-    sum
-}
-
-/// Nodes for an ask.
-pub(super) struct Picked {
-    rooms: Vec<Room>,
-    /// Most nodes that stock would take.
-    most: usize,
-    /// Leaves of a tree that they are on.
-    pub leaves: usize,
-}
+/// Costs of a choice in the order in which they count: nodes that are not of the lighter classes,
+/// leaves and their level, kinds of nodes, nodes, idle nodes on its leaves.
+type Rank = (usize, (usize, u32), usize, usize, usize);
 
 impl Search<'_> {
-    /// Splits unevenly, or on more nodes, by the rule for several nodes. `is_last`: no further
-    /// nodes will be offered.
-    pub(super) fn other_split_by_route(&mut self, is_last: bool) -> Result<Split, Why> {
-        let tree = match self.chooser.routes.many {
+    /// The best of stock's choices on the nodes on offer and on parts of them.
+    pub(super) fn by_parts(&mut self) -> Result<Split, Why> {
+        match self.chooser.routes.many {
             Route::Left(option) => return Err(Why::Left(option)),
             Route::Run(_) => return Err(Why::Left(LeftToSlurm::Contiguous)),
-            // It places the fewest nodes and no other number.
+            // Blocks place the fewest nodes and no other number.
             Route::Block(_) => return Err(Why::NoFit),
-            Route::Tree(at) => by_switches(&self.shape.topology).then_some(at),
-            Route::Any => None,
-        };
-        let mut ask = Ask::new(self.shape, self.wanted).ok_or(Why::NoFit)?;
-        let rooms = self.rooms();
-        if is_last {
-            // Between its limits Slurm takes as many as there are.
-            ask.least = ask.least.min(rooms.len().max(self.shape.min_nodes.max(1) as usize));
+            Route::Tree(_) | Route::Any => {}
         }
-        let rooms = self.of_one_kind(&ask, &rooms, tree).ok_or(Why::NoFit)?;
-        self.put_on(&ask, &rooms)
+        let ask = Ask::new(self.shape).map_err(Why::of_stock)?;
+        let offers = self.offers();
+        let first = self.stocks(&ask, &offers).map_err(Why::of_stock)?;
+        let class = |taken: &Taken| offer_of(&offers, taken.node).map(|offer| offer.class);
+        let heaviest = first.iter().filter_map(class).max().ok_or(Why::NoFit)?;
+        let (lighter, own): (Vec<Offer>, Vec<Offer>) =
+            offers.iter().filter(|o| o.class <= heaviest).partition(|o| o.class < heaviest);
+        let parts = self.parts(&ask, &lighter, &own, first.len());
+        let chosen = parts.iter().filter_map(|part| self.stocks(&ask, part).ok());
+        let ranked = chosen.chain([first]).map(|taken| (self.rank(&lighter, &taken), taken));
+        let mut ranked: Vec<(Rank, Vec<Taken>)> = ranked.collect();
+        let least = ranked.iter().map(|(rank, _)| *rank).min();
+        ranked.retain(|(rank, _)| Some(*rank) == least);
+        ranked.dedup();
+        ranked.truncate(EQUAL_MAX);
+        let splits = ranked.into_iter().map(|(_, taken)| self.put_on(&taken));
+        let splits: Result<Vec<Split>, Why> = splits.collect();
+        let best = splits?.into_iter().min_by(|a, b| mean(&a.2).total_cmp(&mean(&b.2)));
+        best.ok_or(Why::NoFit)
     }
 
-    /// Nodes on offer where the job has room.
-    fn rooms(&self) -> Vec<Room> {
-        let (shape, cluster) = (self.shape, self.chooser.cluster);
-        let excluded = self.candidates.excluded();
-        let one = one_task(shape);
-        let room = |node| {
-            let kept = excluded.iter().find(|excluded| excluded.node == node);
-            let kept = kept.map_or_else(BySocket::default, |excluded| excluded.cores);
-            let units = units(shape, &one, cluster.usage(node)?, &kept)?;
-            Some(Room { node, units })
-        };
-        self.chooser.sets.mask.iter().filter_map(room).collect()
+    /// Stock's choice among some nodes.
+    fn stocks(&self, ask: &Ask, offers: &[Offer]) -> Result<Vec<Taken>, Refused> {
+        let (cluster, forms) = (self.chooser.cluster, &self.chooser.topologies.forms);
+        let topology = topology_of(cluster, forms, self.shape)?;
+        let taken = choose(ask, offers, cluster.table(), topology)?;
+        let most = self.shape.max_nodes.max(1) as usize;
+        if taken.len() > most { Err(Refused::NoFit) } else { Ok(taken) }
     }
 
-    /// Rooms of one kind of nodes, where these take no more leaves than several kinds, and no
-    /// more nodes than stock would: the fewest nodes, then the least mean score. Else of several.
-    fn of_one_kind(&mut self, ask: &Ask, rooms: &[Room], tree: Option<usize>) -> Option<Vec<Room>> {
-        let mixed = self.choose(ask, rooms, tree)?;
-        let fewest = self.chooser.fewest;
-        let (forced, rest) = self.lighter_and_rest(rooms);
-        let mut kinds: BTreeMap<u32, Vec<Room>> = BTreeMap::new();
-        for room in rest {
-            let kind = self.chooser.family_of(room.node);
-            kinds.entry(kind).or_insert_with(|| forced.clone()).push(room);
-        }
-        let mut best: Vec<Vec<Room>> = Vec::new();
-        if kinds.len() > 1 {
-            let own = kinds.into_values().filter_map(|own| self.choose(ask, &own, tree));
-            let as_good = |p: &Picked| p.leaves <= mixed.leaves && p.rooms.len() <= mixed.most;
-            best = own.filter(as_good).map(|picked| picked.rooms).collect();
-        }
-        let least = best.iter().map(Vec::len).min();
-        best.retain(|rooms| Some(rooms.len()) == least);
-        best.truncate(KINDS_MAX);
-        self.chooser.fewest = fewest;
-        if best.len() > 1 {
-            let mut scored: Vec<(f64, Vec<Room>)> = Vec::new();
-            for rooms in best {
-                let mean = self.put_on(ask, &rooms).map_or(f64::INFINITY, |(.., d)| mean(&d));
-                scored.push((mean, rooms));
-            }
-            return scored.into_iter().min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, rooms)| rooms);
-        }
-        Some(best.pop().unwrap_or(mixed.rooms))
+    /// Amounts that the job could have of the nodes on offer.
+    fn offers(&self) -> Vec<Offer> {
+        let (cluster, mask) = (self.chooser.cluster, &self.chooser.sets.mask);
+        let class = |node| self.stock_class(node);
+        offers_of(cluster, self.shape, self.candidates, mask.iter(), class)
     }
 
-    /// Chooses among rooms; those of lighter classes are taken whole, as stock does.
-    fn choose(&mut self, ask: &Ask, rooms: &[Room], tree: Option<usize>) -> Option<Picked> {
-        let (mut forced, rest) = self.lighter_and_rest(rooms);
-        if let Some(picked) = self.choose_beside(ask, &forced, &rest, tree) {
-            return Some(picked);
-        }
-        // Beside all lighter ones the job has too many nodes: beside the largest of them.
-        forced.sort_by_key(|room| Reverse(ask.share(&room.units)));
-        let mut count = forced.len().min(ask.most);
-        while count > 0 {
-            let mut largest = forced.get(..count)?.to_vec();
-            largest.sort_unstable_by_key(|room| room.node);
-            if let Some(picked) = self.choose_beside(ask, &largest, &rest, tree) {
-                return Some(picked);
-            }
-            // The last node alone may have to hold what is left.
-            count = if count == ask.most { count - 1 } else { count / 2 };
-        }
-        self.choose_beside(ask, &[], rooms, tree)
-    }
-
-    fn choose_beside(
+    /// Parts of the nodes of the heaviest class that stock takes, each with all lighter ones;
+    /// `count`: how many nodes it takes of all.
+    fn parts(
         &mut self,
         ask: &Ask,
-        forced: &[Room],
-        rest: &[Room],
-        tree: Option<usize>,
-    ) -> Option<Picked> {
-        if let Some(at) = tree {
-            return self.on_leaves_of(at, ask, forced, rest);
+        lighter: &[Offer],
+        own: &[Offer],
+        count: usize,
+    ) -> Vec<Vec<Offer>> {
+        let mut parts = match self.chooser.routes.many {
+            Route::Tree(at) if by_switches(&self.shape.topology) => {
+                self.on_few_leaves(at, ask, lighter, own).unwrap_or_default()
+            }
+            _ => largest(ask, lighter, own, count).into_iter().collect(),
+        };
+        let mut kinds: BTreeMap<u32, Vec<Offer>> = BTreeMap::new();
+        for offer in own {
+            let kind = self.chooser.family_of(offer.node);
+            kinds.entry(kind).or_insert_with(|| lighter.to_vec()).push(*offer);
         }
-        let table = self.chooser.cluster.table();
-        let join = |a: &Room, b: &Room| are_neighbours(table, a.node, b.node);
-        let sets: Vec<&[Room]> = rest.chunk_by(join).collect();
-        Picked::new(ask, forced, &sets)
+        if kinds.len() > 1 {
+            parts.extend(kinds.into_values().take(EQUAL_MAX));
+        }
+        parts.iter_mut().for_each(|part| part.sort_unstable_by_key(|offer| offer.node));
+        parts
     }
 
-    fn lighter_and_rest(&self, rooms: &[Room]) -> (Vec<Room>, Vec<Room>) {
-        let lighter = self.chooser.lighter;
-        rooms.iter().partition(|room| lighter.is_some_and(|set| set.contains(room.node)))
+    fn rank(&self, lighter: &[Offer], taken: &[Taken]) -> Rank {
+        let nodes = || taken.iter().map(|taken| taken.node);
+        let heavy = nodes().filter(|node| offer_of(lighter, *node).is_none());
+        let heavy = if lighter.is_empty() { 0 } else { heavy.count() };
+        let (leaves, level) = self.leaves(nodes());
+        let mut kinds: Vec<u32> = nodes().map(|node| self.chooser.family_of(node)).collect();
+        kinds.sort_unstable();
+        kinds.dedup();
+        let level = level.unwrap_or(u32::MAX);
+        (heavy, (leaves, level), kinds.len(), taken.len(), self.idle_beside(nodes()))
     }
 
     /// Returns the nodes with what each gives, and their scores.
-    fn put_on(&mut self, ask: &Ask, rooms: &[Room]) -> Result<Split, Why> {
-        let nodes = rooms.len() as u64;
-        let (mut left, mut behind) = (ask.need[0], nodes);
-        let mut needs = Vec::with_capacity(rooms.len());
-        for room in rooms {
-            behind -= 1;
-            // Every node gets a task, and no more than fit on it.
-            let tasks = room.units[0].min(left.saturating_sub(behind)).max(1);
-            left = left.saturating_sub(tasks);
-            needs.push(self.need_on(room.node, &self.shape.need_for(tasks, 1, nodes)));
-        }
-        let chosen: Vec<NodeIdx> = rooms.iter().map(|room| room.node).collect();
-        let decision = self.score(&chosen, &needs)?;
-        Ok((chosen, needs, decision))
+    pub(super) fn put_on(&mut self, taken: &[Taken]) -> Result<Split, Why> {
+        let nodes: Vec<NodeIdx> = taken.iter().map(|taken| taken.node).collect();
+        let given = needs(self.shape, taken).into_iter();
+        let given: Vec<Need> = given.map(|(node, need)| self.need_on(node, &need)).collect();
+        let decision = self.score(&nodes, &given)?;
+        (self.chooser.fewest, self.chooser.loss) = (0, 0);
+        Ok((nodes, given, decision))
     }
 
     /// Dispersions of nodes that were chosen by capacity.
@@ -359,20 +149,29 @@ impl Search<'_> {
     }
 }
 
-impl Picked {
-    /// The nodes.
-    pub(super) fn nodes(&self) -> impl Iterator<Item = NodeIdx> + '_ {
-        self.rooms.iter().map(|room| room.node)
-    }
+/// The offer of a node; they ascend by node.
+fn offer_of(offers: &[Offer], node: NodeIdx) -> Option<&Offer> {
+    offers.binary_search_by_key(&node, |offer| offer.node).ok().and_then(|at| offers.get(at))
+}
 
-    /// Picks out of these sets beside rooms that are taken anyway.
-    pub(super) fn new(ask: &Ask, forced: &[Room], sets: &[&[Room]]) -> Option<Self> {
-        let rest = ask.beside(forced)?;
-        let (mut rooms, most) = if rest.is_done() { (Vec::new(), 0) } else { rest.pick(sets)? };
-        rooms.extend_from_slice(forced);
-        rooms.sort_unstable_by_key(|room| room.node);
-        Some(Self { rooms, most: most + forced.len(), leaves: 0 })
-    }
+/// The largest nodes that hold the job beside lighter ones, with all that are as large; `None`:
+/// they are not fewer than `count` in all.
+pub(super) fn largest(
+    ask: &Ask,
+    lighter: &[Offer],
+    own: &[Offer],
+    count: usize,
+) -> Option<Vec<Offer>> {
+    let mut left = ask.cpus - lighter.iter().map(|offer| offer.cpus).sum::<i64>();
+    let mut sizes: Vec<i64> = own.iter().map(|offer| offer.cpus).collect();
+    sizes.sort_unstable_by_key(|cpus| Reverse(*cpus));
+    let fewer = sizes.into_iter().take(count.checked_sub(lighter.len() + 1)?);
+    let last = fewer.into_iter().find(|cpus| {
+        left -= cpus;
+        left <= 0
+    })?;
+    let large = own.iter().filter(|offer| offer.cpus >= last);
+    Some(lighter.iter().chain(large).copied().collect())
 }
 
 fn mean(decision: &Decision) -> f64 {
@@ -391,12 +190,25 @@ pub fn nodes_when_idle(shape: &Shape, usage: &NodeUsage) -> Option<u32> {
     if !(may_split_otherwise(shape) && shape.node_count_is_free()) {
         return Some(wanted);
     }
-    let ask = Ask::new(shape, wanted)?;
+    let needed = needed(shape)?;
     let units = units(shape, &one_task(shape), &usage.idle(), &BySocket::default())?;
-    let nodes = ask.need.iter().zip(units).filter(|(need, _)| **need > 0);
+    let nodes = needed.iter().zip(units).filter(|(need, _)| **need > 0);
     let nodes = nodes.map(|(need, units)| need.div_ceil(units.max(1))).max()?;
     let nodes = u32::try_from(nodes).ok()?.max(wanted);
-    (nodes as usize <= ask.most).then_some(nodes)
+    // Slurm gives no node without a task.
+    let tasks = if shape.num_tasks > 0 { shape.num_tasks } else { u32::MAX };
+    (nodes <= shape.max_nodes.min(tasks).max(wanted)).then_some(nodes)
+}
+
+/// Amounts that a job needs on all of its nodes together; `None`: too many GRES per job.
+fn needed(shape: &Shape) -> Option<Units> {
+    let mut need = [0; UNITS];
+    let by_cpus = shape.min_cpus.div_ceil(shape.cpus_per_task.max(1));
+    need[0] = shape.tasks().max(u64::from(by_cpus));
+    for (at, gres) in (1..).zip(shape.gres.iter().filter(|gres| gres.per_job > 0)) {
+        *need.get_mut(at)? = gres.per_job;
+    }
+    Some(need)
 }
 
 /// Nodes that a job takes of the largest of these where they are idle; as many as it wants, if

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Reasons why no nodes are named for a job, from the choice of nodes to the answer.
 
+use crate::stock::Refused;
 use phalanx_core::shape::LeftToSlurm;
 
 /// Reason why no nodes are named for a job.
@@ -16,6 +17,8 @@ pub enum Why {
     Left(LeftToSlurm),
     /// Slurm refused too many answers to requests with this option.
     Refused(&'static str),
+    /// Stock's steps are not known for requests with this option.
+    Unknown(&'static str),
     /// Too few candidates have enough free now.
     NoFit,
     /// Too few candidates have enough free now, but Slurm may preempt jobs on them.
@@ -36,13 +39,21 @@ pub enum Wait {
 }
 
 impl Why {
+    /// Why stock's steps name no nodes.
+    pub(super) fn of_stock(refused: Refused) -> Self {
+        match refused {
+            Refused::NoFit => Self::NoFit,
+            Refused::Unknown(option) => Self::Unknown(option),
+        }
+    }
+
     /// Returns the reason in words, for the plan.
     pub fn word(self) -> &'static str {
         match self {
             Self::Off => "switched off",
             Self::NotSynced => "mirror not complete",
             Self::OtherTable => "nodes changed",
-            Self::Left(_) | Self::Refused(_) => "left to Slurm",
+            Self::Left(_) | Self::Refused(_) | Self::Unknown(_) => "left to Slurm",
             Self::NoFit => "no room now",
             Self::MayPreempt => "no room without preemption",
             Self::NoChoice => "needs all candidates",
@@ -54,7 +65,7 @@ impl Why {
     pub fn detail(self) -> Option<&'static str> {
         match self {
             Self::Left(option) => Some(option.option()),
-            Self::Refused(option) => Some(option),
+            Self::Refused(option) | Self::Unknown(option) => Some(option),
             Self::MayPreempt => Some("Slurm may preempt"),
             Self::Wait(_) => Some(WOULD_WAIT),
             Self::Off | Self::NotSynced | Self::OtherTable | Self::NoFit | Self::NoChoice => None,

@@ -234,7 +234,7 @@ impl<'a> Chooser<'a> {
                 let nodes = placed.nodes.iter().map(|node| node.raw());
                 Ok(nodes.zip(placed.needs).collect())
             }
-            Err(Why::Left(_)) => self.by_rule(Rule::Slurm, shape, candidates),
+            Err(Why::Left(_) | Why::Unknown(_)) => self.by_rule(Rule::Slurm, shape, candidates),
             Err(why) => Err(why),
         }
     }

@@ -1,93 +1,79 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Leaves for a job whose nodes are open: `-n` without `-N`.
 
-use super::Form;
+use std::cmp::Reverse;
+
 use super::counts::Plan;
+use super::{Form, Route};
 use crate::place::search::Search;
-use crate::place::uneven::{Ask, Picked, Room};
-use phalanx_core::topology::Topology;
+use crate::place::uneven::largest;
+use crate::stock::{Ask, Offer};
+use phalanx_core::NodeIdx;
 
 impl Search<'_> {
-    /// Picks rooms on as few leaves as hold all, and of such leaves those that take the fewest
-    /// nodes; where these are too many, below the lowest switch where they are not. `forced` are
-    /// taken anyway.
-    pub(in crate::place) fn on_leaves_of(
+    /// Nodes by single leaves that hold the job, and the largest of each; else those of the fewest
+    /// leaves that do. `lighter` nodes are taken wherever they are.
+    pub(in crate::place) fn on_few_leaves(
         &mut self,
         at: usize,
         ask: &Ask,
-        forced: &[Room],
-        rest: &[Room],
-    ) -> Option<Picked> {
+        lighter: &[Offer],
+        own: &[Offer],
+    ) -> Option<Vec<Vec<Offer>>> {
         let topology = self.chooser.topology(at).ok()?;
-        let leaf = |room: &Room| topology.leaf_of(room.node);
-        let by_leaf = |rooms: &[Room]| {
-            let mut rooms = rooms.to_vec();
-            rooms.retain(|room| leaf(room).is_some());
-            rooms.sort_by_key(leaf);
-            rooms
+        let leaf = |offer: &Offer| topology.leaf_of(offer.node);
+        let mut by_leaf: Vec<Offer> = own.to_vec();
+        by_leaf.sort_by_key(leaf);
+        let holds = |part: &&[Offer]| {
+            let cpus: i64 = part.iter().map(|offer| offer.cpus).sum();
+            cpus >= ask.cpus && part.len() >= ask.min_nodes as usize
         };
-        let (forced, rest) = (by_leaf(forced), by_leaf(rest));
-        let sets: Vec<&[Room]> = rest.chunk_by(|a, b| leaf(a) == leaf(b)).collect();
-        let plan = self.plan_for(topology, at, ask, [&forced, &rest])?;
-        self.chooser.fewest = plan.leaves;
-        let alone = (plan.leaves == 1 && forced.is_empty()).then_some(&sets);
-        let pick = |inside: &[u32]| {
-            let is_in = |room: &&Room| leaf(room).is_some_and(|at| inside.contains(&at));
-            let on = |set: &&[Room]| set.first().as_ref().is_some_and(is_in);
-            let sets: Vec<&[Room]> = sets.iter().copied().filter(on).collect();
-            let forced: Vec<Room> = forced.iter().filter(is_in).copied().collect();
-            let mut picked = Picked::new(ask, &forced, &sets)?;
-            picked.leaves = topology.leaves(picked.nodes()).len();
-            Some(picked)
-        };
-        let below = |leaf: &u32, domain| topology.above(*leaf).any(|above| Some(above) == domain);
-        let held = forced.iter().filter_map(leaf).filter(|leaf| below(leaf, plan.root));
-        let planned: Vec<u32> = plan.take.iter().map(|(leaf, _)| *leaf).chain(held).collect();
-        let mut above = topology.common(planned.iter().copied());
-        let one = alone.and_then(|sets| self.on_one_leaf(ask, sets));
-        let mut best = one.or_else(|| pick(&planned));
-        while let (None, Some(domain)) = (&best, above) {
-            let leaves = 0..u32::try_from(topology.leaf_count()).ok()?;
-            best = pick(&leaves.filter(|leaf| below(leaf, above)).collect::<Vec<_>>());
-            above = topology.domains().get(domain as usize).and_then(|d| d.parent);
+        let single = by_leaf.chunk_by(|a, b| leaf(a) == leaf(b)).filter(holds);
+        let single: Vec<Vec<Offer>> = single.map(<[Offer]>::to_vec).collect();
+        if lighter.is_empty() && !single.is_empty() {
+            let large = single.iter().filter_map(|leaf| largest(ask, &[], leaf, leaf.len()));
+            return Some(large.chain(single.iter().cloned()).collect());
         }
-        best
-    }
-
-    /// Picks on the leaf where the job takes the fewest nodes; of these on the one with the fewest
-    /// idle nodes.
-    fn on_one_leaf(&self, ask: &Ask, sets: &[&[Room]]) -> Option<Picked> {
-        let idle = |set: &[Room]| {
-            set.iter().filter(|room| self.chooser.sets.idle.contains(room.node)).count()
-        };
-        let on = |set: &&[Room]| {
-            let mut picked = Picked::new(ask, &[], &[set])?;
-            picked.leaves = 1;
-            Some(((picked.nodes().count(), idle(set)), picked))
-        };
-        sets.iter().filter_map(on).min_by_key(|(rank, _)| *rank).map(|(_, picked)| picked)
-    }
-
-    /// The leaves of least rank whose rooms, forced and free ones, hold all.
-    fn plan_for(
-        &mut self,
-        topology: &Topology,
-        at: usize,
-        ask: &Ask,
-        rooms: [&[Room]; 2],
-    ) -> Option<Plan> {
         let counts = &mut self.chooser.sets.counts;
         counts.reset(topology.leaf_count());
-        let (all, part) = ask.parts()?;
-        for (rooms, is_forced) in rooms.into_iter().zip([true, false]) {
-            for room in rooms {
-                if let Some(leaf) = topology.leaf_of(room.node) {
-                    counts.add_room(leaf, part(&room.units), is_forced);
-                }
+        for (offers, is_forced) in [(lighter, true), (own, false)] {
+            for offer in offers {
+                let parts = u32::try_from(offer.cpus.min(ask.cpus)).unwrap_or(0);
+                leaf(offer).into_iter().for_each(|leaf| counts.add_room(leaf, parts, is_forced));
             }
         }
         counts.free_idle.clone_from(&counts.free);
         let Some(Form::Tree(tree)) = self.chooser.topologies.forms.get(at) else { return None };
-        tree.choose(counts, all, None)?.equal.into_iter().next()
+        let plans = tree.choose(counts, u32::try_from(ask.cpus).ok()?, None)?;
+        let of = |plan: Plan| {
+            let is_forced = |offer: &&Offer| {
+                leaf(offer).is_some_and(|leaf| topology.above(leaf).last() == plan.root)
+            };
+            let mut part: Vec<Offer> = lighter.iter().filter(is_forced).copied().collect();
+            for (taken, parts) in plan.take {
+                // Stock would begin leaves in its own order: each has only what is taken there.
+                let mut on: Vec<&Offer> = own.iter().filter(|o| leaf(o) == Some(taken)).collect();
+                on.sort_by_key(|offer| Reverse(offer.cpus));
+                let mut left = i64::from(parts);
+                part.extend(on.into_iter().copied().take_while(|offer| {
+                    let is_wanted = left > 0;
+                    left -= offer.cpus;
+                    is_wanted
+                }));
+            }
+            part
+        };
+        Some(plans.equal.into_iter().map(of).collect())
+    }
+
+    /// Number of idle nodes on the leaves of these nodes.
+    pub(in crate::place) fn idle_beside(&self, nodes: impl Iterator<Item = NodeIdx>) -> usize {
+        let Route::Tree(at) = self.chooser.routes.many else { return 0 };
+        let Ok(topology) = self.chooser.topology(at) else { return 0 };
+        let idle = |leaf| {
+            let on = topology.nodes_of(leaf).iter();
+            on.filter(|node| self.chooser.sets.idle.contains(**node)).count()
+        };
+        topology.leaves(nodes).into_iter().map(|(leaf, _)| idle(leaf)).sum()
     }
 }
