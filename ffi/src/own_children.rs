@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Programs of Slurm's that the daemon runs for itself (scontrol, sacct).
+//! Programs that a process runs for itself (sacct, curl).
 //!
-//! The process that runs collectors kills what they leave behind: all of its children that belong
+//! A process that runs collectors kills what they leave behind: all of its children that belong
 //! to no run. Children that are started here are spared.
 
 use std::collections::BTreeSet;
@@ -16,7 +16,7 @@ const ERRORS_MAX: u64 = 64 << 10;
 
 static OWN: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
 
-/// A child that is the daemon's own until it was waited for.
+/// A child that is the process's own until it was waited for.
 #[derive(Debug)]
 pub struct OwnChild {
     child: Option<Child>,
@@ -95,14 +95,6 @@ fn first(mut stream: impl Read, most: u64) -> io::Result<Vec<u8>> {
     stream.by_ref().take(most).read_to_end(&mut bytes)?;
     io::copy(&mut stream, &mut io::sink())?;
     Ok(bytes)
-}
-
-/// Does the same as [`Command::output`]; the streams are as the command says.
-///
-/// # Errors
-/// The system's.
-pub fn output(command: &mut Command) -> io::Result<Output> {
-    OwnChild::spawn(command)?.wait_with_output()
 }
 
 /// Calls `look` with the ids of these children, of which no more start meanwhile.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The agent: it runs the registrations of its node and hands over
-//! the values. There is one per node, and one inside the daemon for [`MASTER`].
+//! the values. There is one per node, and one on the daemon's host for [`MASTER`].
 //!
 //! One request at a time goes to the data service. It hands over the values
 //! since the last one and is held there until something changes or the
@@ -49,8 +49,8 @@ pub struct AgentOptions {
     pub command_dirs: Vec<PathBuf>,
     /// User that programs run as unless their registration says otherwise.
     pub run_as: String,
-    /// Users that registrations may name besides `run_as`; `None`: any.
-    pub run_as_allowed: Option<Vec<String>>,
+    /// Users that registrations may name besides `run_as`.
+    pub run_as_allowed: Vec<String>,
     /// Address of the data service for programs, as `PHALANX_URL`.
     pub service: String,
     /// Directory with `proc` and `sys`; `/` but in tests.
@@ -295,8 +295,8 @@ impl Agent {
         input: Vec<u8>,
     ) -> Result<slot::Run, String> {
         let user = registration.run_as.as_ref().unwrap_or(&self.options.run_as);
-        let allowed = self.options.run_as_allowed.as_ref();
-        if *user != self.options.run_as && allowed.is_some_and(|users| !users.contains(user)) {
+        let allowed = &self.options.run_as_allowed;
+        if *user != self.options.run_as && !allowed.contains(user) {
             return Err(format!("run_as: {user} is not among the users that this agent allows"));
         }
         let run_as = slot::RunAs::named(user).map_err(|error| format!("run_as: {error}"))?;

@@ -20,8 +20,7 @@ pub enum ServiceError {
     NotFound(String),
 }
 
-/// The data service as an agent sees it: over HTTP from a node, directly in the
-/// daemon.
+/// The data service as an agent sees it.
 pub trait Service: Send {
     /// Hands over values and reports; blocks for at most `request.wait_ms` until
     /// the generation differs from the request's. After an error nothing of the request counts.

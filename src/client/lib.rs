@@ -3,10 +3,11 @@
 //!
 //! [`remote`] asks the daemon, over its control socket or over TCP with MUNGE credentials;
 //! [`agent`] runs the collectors and processors of a node ([`slot`], [`command`]) for
-//! a [`data_service`]; [`sacct`] starts Slurm's accounting program. Nothing here links libslurm or
-//! libmunge.
+//! a [`data_service`]; [`accounting`] asks Slurm's on the daemon's host, whose program [`sacct`]
+//! starts. Nothing here links libslurm or libmunge.
 #![forbid(unsafe_code)]
 
+pub mod accounting;
 pub mod agent;
 mod builtin;
 pub mod command;

@@ -241,6 +241,20 @@ pub struct ReloadReport {
     pub error: Option<String>,
 }
 
+/// Energy of a run by Slurm's accounting; `POST /v1/history/energy` takes those of one look at it,
+/// or null before the first, and answers with the first and last end, in unix seconds, of the runs
+/// whose energy is missing.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RunJoules {
+    /// The job as users write it.
+    pub job: String,
+    /// Unix seconds.
+    pub start_s: i64,
+    /// Energy of all its nodes.
+    pub joules: f64,
+}
+
 /// `POST /v1/nodes/{node}/forgive`
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ForgiveReport {

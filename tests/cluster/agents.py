@@ -541,6 +541,7 @@ def setting(root, _args):
         suite = Agents(cluster, root, port)
         for name in NODES:
             suite.start_agent(name)
+        cluster.start_agent("@master", "--command-dir", suite.commands)
         yield suite
 
 

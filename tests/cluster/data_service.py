@@ -237,7 +237,7 @@ def wrong_requests_are_refused(suite):
                 (400, "PUT", "/v1/data/x/n1", b'{"value": 1e999}'),
                 (400, "PUT", "/v1/data/x/n1", {"value": "y" * 70_000}),
                 (400, "PUT", "/v1/data/x/n%20", {"value": 1}),
-                (400, "POST", "/v1/agents/@master/sync", {}),
+                (400, "POST", "/v1/agents/@other/sync", {}),
                 (400, "POST", "/v1/agents/n1/sync", b"\xff\xfe"),
                 (404, "PUT", "/v1/use/nothing", {"name": "x"}),
                 (400, "PUT", "/v1/use/share.capability", {"name": "nothing"}),
@@ -259,6 +259,7 @@ def a_shell_script_steers_the_next_split(suite):
     """Five lines of shell, registered by the command line, run everywhere within two periods."""
     for node in NODES:
         suite.start_agent(node)
+    suite.cluster.start_agent("@master", "--command-dir", suite.commands)
     agents = lambda: [a for a in suite.local("GET", "/v1/agents")[2]["agents"]  # noqa: E731
                       if a["connected"] and a["node"] in NODES]
     suite.until(lambda: len(agents()) == len(NODES), "four agents")

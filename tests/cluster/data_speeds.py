@@ -190,6 +190,7 @@ def setting(root, _args, network=NETWORK):
                      extra=extra(root, paths.bin_dir, masters)) as cluster:
             suite = Data(cluster, hdfs, root)
             suite.masters, suite.commands = masters, commands
+            cluster.start_agent("@master", "--command-dir", commands)
             rates = ",".join(f"{name}={RATE * speed}" for name, speed in SPEED.items())
             suite.task_options = ["--rates", rates, "--network", str(network * 2 ** 20)]
             yield suite

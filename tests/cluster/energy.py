@@ -183,6 +183,7 @@ def setting(root, _args):
     try:
         with Cluster(place, nodes=NODES, extra=EXTRA, config=write_config(place, CONFIG),
                      slurmdbd=True) as cluster:
+            cluster.start_agent("@master")
             yield Energy(cluster)
     finally:
         stop.set()

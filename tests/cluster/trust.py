@@ -19,7 +19,7 @@ import threading
 import time
 
 from faults_tools import log_since, log_size, site
-from slurmcluster import Cluster
+from slurmcluster import Cluster, traced
 from slurmcluster.clock import CLOCK
 from slurmcluster.conf import set_toml_raw, write_config
 from slurmcluster.phalanx import phalanx, phalanx_json
@@ -467,6 +467,33 @@ def listener(suite):
 
 
 @case
+def few_doors(suite):
+    """phalanxd starts no program and speaks to slurmctld alone, also for what others do for it"""
+    cluster, commands = suite.cluster, commands_of(suite.cluster.paths.root)
+    rank = os.path.join(commands, "rank")
+    with open(rank, "w", encoding="utf-8") as file:
+        file.write("#!/bin/sh\nfor i in 1 2 3 4; do echo n$i $i; done\n")
+    os.chmod(rank, 0o755)
+    trace = os.path.join(cluster.paths.log, "phalanxd.trace")
+    cluster.stop_phalanxd()
+    cluster.start_phalanxd(before=traced.words(trace))
+    phalanx(cluster, "collector", "add", "rank", "--cmd", rank, "--nodes", "@master",
+            "--output", "nodes", "--every", "1s")
+    cluster.start_agent("@master", "--command-dir", commands)
+    suite.until(lambda: len(phalanx_json(cluster, "collector", "data", "rank")["values"]) == 4,
+                "values of the program beside phalanxd", 20)
+    jobs = [cluster.submit("-N4", "-t1", "--exclusive", "--comment=hdfs-input=/a locality=nowhere",
+                           wrap="sleep 60") for _ in range(2)]
+    suite.until(lambda: "phalanx: " in cluster.job(jobs[1])["Comment"], "the comment of a job")
+    cluster.run("scancel", *jobs)
+    cluster.stop_agent("@master")
+    cluster.stop_phalanxd()
+    found = traced.faults(trace, cluster.ports["slurmctld"])
+    suite.expect(not found, f"phalanxd: {found[:5]}")
+    cluster.start_phalanxd()
+
+
+@case
 def impostor(suite):
     """Root's agent and prolog believe nobody but phalanxd"""
     with socket.create_server(("127.0.0.1", 0)) as probe:
@@ -623,6 +650,11 @@ def mirror(suite):
     suite.expect(after["differing_nodes"] == 0 and after["resyncs_asked"] == 0, f"{after}")
 
 
+def commands_of(place):
+    """The directory of programs that phalanxd may have run."""
+    return os.path.join(place, "commands")
+
+
 @contextlib.contextmanager
 def setting(root, args):
     """One cluster."""
@@ -630,8 +662,10 @@ def setting(root, args):
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
     place = os.path.join(root, "c")
-    config = write_config(place, CONFIG + f'[control]\nlisten = "127.0.0.1:{port}"\n')
+    config = write_config(place, CONFIG + f'[control]\nlisten = "127.0.0.1:{port}"\n'
+                          f'[collect]\ncommand_dirs = ["{commands_of(place)}"]\n')
     with Cluster(place, nodes=NODES, extra=EXTRA, config=config) as cluster:
+        os.makedirs(commands_of(place))
         suite = Trust(cluster)
         suite.port = port
         if args.flood:

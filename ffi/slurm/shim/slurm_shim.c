@@ -108,6 +108,20 @@ int pls_load_jobs(int64_t update_time, struct pls_load *load)
 	return rc;
 }
 
+int pls_load_job(uint32_t job_id, struct pls_load *load)
+{
+	job_info_msg_t *msg = NULL;
+	int rc;
+
+	errno = 0;
+	rc = slurm_load_job(&msg, job_id, SHOW_ALL);
+	if ((rc = _failure(rc, msg)))
+		return rc;
+	rc = pls_flatten_jobs(msg, load);
+	slurm_free_job_info_msg(msg);
+	return rc;
+}
+
 int pls_load_nodes(int64_t update_time, int gres_used, struct pls_load *load)
 {
 	uint16_t show = SHOW_ALL | SHOW_MIXED;
@@ -193,12 +207,13 @@ const char *pls_reason_string(uint32_t reason)
 	return pls_job_reason(reason);
 }
 
-int pls_touch_job(uint32_t job_id)
+int pls_update_job(uint32_t job_id, const char *comment)
 {
 	job_desc_msg_t change;
 
 	slurm_init_job_desc_msg(&change);
 	pls_job_of(change) = job_id;
+	change.comment = (char *) comment;
 	errno = 0;
 	if (slurm_update_job(&change) == SLURM_SUCCESS)
 		return 0;

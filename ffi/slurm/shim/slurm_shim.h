@@ -198,11 +198,14 @@ int pls_load_conf(int64_t update_time, struct pls_load *load);
 /* Frees what a load allocated and zeroes it.  Needs no pls_init(). */
 void pls_free(struct pls_load *load);
 
+/* Loads one job; of an array, perhaps further tasks. */
+int pls_load_job(uint32_t job_id, struct pls_load *load);
+
 /*
- * Has slurmctld look whether a job can start, by an update that changes
- * nothing.  Returns 0 or an error number.
+ * Has slurmctld look whether a job can start, by an update that changes its
+ * comment or, with NULL, nothing.  Returns 0 or an error number.
  */
-int pls_touch_job(uint32_t job_id);
+int pls_update_job(uint32_t job_id, const char *comment);
 
 /* Text of an error number; valid until the next call. */
 const char *pls_strerror(int error);

@@ -57,6 +57,7 @@ mod table;
 mod values;
 
 use std::cell::Cell;
+use std::ffi::CStr;
 use std::fs::File;
 use std::marker::PhantomData;
 use std::path::PathBuf;
@@ -136,13 +137,25 @@ impl Slurm {
         Table::load("load jobs", |load| unsafe { shim::pls_load_jobs(since.0, load) })
     }
 
-    /// Has slurmctld look whether a waiting job can start, by an update that changes nothing.
+    /// Loads one job; of an array, perhaps further tasks.
     ///
     /// # Errors
     /// [`SlurmError::Call`] when slurmctld cannot be asked, or does not know the job.
-    pub fn touch_job(&self, job_id: u32) -> Result<(), SlurmError> {
-        // SAFETY: takes no pointer; `&self` of a !Sync handle: no other thread is in libslurm.
-        match unsafe { shim::pls_touch_job(job_id) } {
+    pub fn load_job(&self, job_id: u32) -> Result<Load<Jobs>, SlurmError> {
+        // SAFETY: as in load_jobs().
+        Table::load("load a job", |load| unsafe { shim::pls_load_job(job_id, load) })
+    }
+
+    /// Has slurmctld look whether a waiting job can start, by an update that changes its comment
+    /// or nothing.
+    ///
+    /// # Errors
+    /// [`SlurmError::Call`] when slurmctld cannot be asked, or does not know the job.
+    pub fn update_job(&self, job_id: u32, comment: Option<&CStr>) -> Result<(), SlurmError> {
+        let comment = comment.map_or(std::ptr::null(), CStr::as_ptr);
+        // SAFETY: the text outlives the call, which reads it; `&self` of a !Sync handle: no other
+        // thread is in libslurm.
+        match unsafe { shim::pls_update_job(job_id, comment) } {
             0 => Ok(()),
             code => Err(SlurmError::call("update job", code)),
         }

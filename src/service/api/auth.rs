@@ -71,7 +71,7 @@ fn body_bytes_max(method: &Method, path: &str) -> usize {
     let values = ["/v1/data", "/v1/agents/"].iter().any(|start| path.starts_with(start));
     match path {
         _ if Right::of(method, path) == Right::Read => API_READ_BODY_BYTES_MAX,
-        "/v1/history/import" => IMPORT_BODY_BYTES_MAX,
+        "/v1/history/import" | "/v1/history/energy" => IMPORT_BODY_BYTES_MAX,
         _ if values => COLLECT_BODY_BYTES_MAX,
         _ => API_BODY_BYTES_MAX,
     }

@@ -10,7 +10,7 @@ use phalanx_core::run::Run;
 use phalanx_messages::collect::UsedValues;
 use phalanx_messages::rest::{
     ActivityReport, DecisionsReport, DrillReport, EnergyReport, Explain, ForgiveReport,
-    ImportReport, NodesReport, PlanReport, RecordRequest, RecordingStatus, ReloadReport,
+    ImportReport, NodesReport, PlanReport, RecordRequest, RecordingStatus, ReloadReport, RunJoules,
     RunsReport, ShadowReport, SpeedsReport, Status,
 };
 use phalanx_methods::data_jobs::blockmap::BlockMap;
@@ -35,6 +35,8 @@ pub trait Backend: Send + Sync + 'static {
     fn runs(&self, since_ms: Option<u64>, limit: Option<u32>) -> Result<RunsReport, Failure>;
     fn speeds(&self, class: Option<&str>, node: Option<&str>) -> Result<SpeedsReport, Failure>;
     fn energy(&self) -> Result<EnergyReport, Failure>;
+    /// `POST /v1/history/energy`
+    fn metered(&self, found: Option<Vec<RunJoules>>) -> Option<(i64, i64)>;
     fn import(&self, runs: Vec<Run>) -> Result<ImportReport, Failure>;
     fn reload(&self) -> ReloadReport;
     /// `POST /v1/drill`

@@ -21,8 +21,8 @@ use crate::failure::Failure;
 use phalanx_core::hostlist;
 use phalanx_core::limits::{COLLECT_HOLD_MS_MAX, COLLECT_POINTS_MAX, NODES_MAX};
 use phalanx_messages::collect::{
-    Batch, DataReport, Past, Patch, Put, PutOne, Registration, Stored, SyncRequest, UseChange,
-    UsedValues, UsesReport,
+    Batch, DataReport, MASTER, Past, Patch, Put, PutOne, Registration, Stored, SyncRequest,
+    UseChange, UsedValues, UsesReport,
 };
 
 /// Number of past values in an answer by default.
@@ -244,7 +244,8 @@ async fn sync(
         Ok(ask) => ask,
         Err(response) => return response,
     };
-    if node.starts_with('@') {
+    // Credentials over TCP name a user, not a host.
+    if node.starts_with('@') && (node != MASTER || peer.remote) {
         return Failure::BadRequest(format!("{node}: no node has that name")).into_response();
     }
     let collect = shared.backend.collect();

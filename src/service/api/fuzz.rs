@@ -28,7 +28,7 @@ use phalanx_core::run::Run;
 use phalanx_messages::collect::UsedValues;
 use phalanx_messages::rest::{
     ActivityReport, DecisionsReport, DrillReport, EnergyReport, Explain, ForgiveReport,
-    ImportReport, NodesReport, PlanReport, RecordRequest, RecordingStatus, ReloadReport,
+    ImportReport, NodesReport, PlanReport, RecordRequest, RecordingStatus, ReloadReport, RunJoules,
     RunsReport, ShadowReport, SpeedsReport, Status,
 };
 use phalanx_methods::data_jobs::blockmap::BlockMap;
@@ -131,6 +131,9 @@ impl Backend for Empty {
         _: Option<&str>,
     ) -> Result<UsedValues, Failure> {
         none()
+    }
+    fn metered(&self, _: Option<Vec<RunJoules>>) -> Option<(i64, i64)> {
+        None
     }
     fn import(&self, runs: Vec<Run>) -> Result<ImportReport, Failure> {
         Err(Failure::Conflict(format!("{} runs", runs.len())))

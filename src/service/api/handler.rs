@@ -54,8 +54,7 @@ impl Shared {
         let agent = peer.uid.is_some_and(|uid| service.agent_uids.contains(&uid));
         let text = "handing in values needs root, SlurmUser, phalanxd's user, \
                     control.allowed_uids or collect.agent_uids";
-        let refused = || error(StatusCode::FORBIDDEN, text);
-        (!agent && !self.access.may_change(peer)).then(refused)
+        (!agent && !self.access.may_change(peer)).then(|| error(StatusCode::FORBIDDEN, text))
     }
 
     /// Answers in JSON, off the runtime's thread: `ask` may read a database, and its answer may

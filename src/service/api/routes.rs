@@ -49,7 +49,10 @@ pub(super) fn routes(shared: Arc<Shared>) -> Router {
                 b.speeds(q.class.as_deref(), q.node.as_deref())
             })),
         )
-        .route("/v1/history/energy", get(read(|b, ()| b.energy())))
+        .route(
+            "/v1/history/energy",
+            get(read(|b, ()| b.energy())).post(change(|b, (), Body(found)| Ok(b.metered(found)))),
+        )
         .route(
             "/v1/history/import",
             post(change(|b, (), Body(runs): Body<Vec<Run>>| {

@@ -8,7 +8,6 @@ mod database;
 #[cfg(test)]
 mod fuzz;
 mod latest;
-mod local;
 mod registry;
 mod reports;
 mod service;
@@ -19,6 +18,5 @@ mod upkeep;
 mod uses;
 
 pub use clock::Now;
-pub use local::Local;
 pub use service::{Collect, DataService, Sender, Settings};
 pub use uses::Use;

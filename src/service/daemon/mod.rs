@@ -5,7 +5,7 @@
 //! |---|---|---|
 //! | `main` | signals and systemd's watchdog | `Daemon::serve` |
 //! | `link` | the plugin's socket: receives, applies, answers | `link::Server` |
-//! | `poll` | reads slurmctld every `source.poll_ms` | `threads/poll.rs` |
+//! | `poll` | reads slurmctld every `source.poll_ms`, writes comments | `threads/poll.rs` |
 //! | `plan` | attribution, preferences of the methods, the plan | `threads/plan.rs` |
 //! | `order` | the order of starts | `threads/order.rs` |
 //! | `forecast` | when the waiting jobs start | `threads/forecast.rs` |
@@ -13,17 +13,14 @@
 //! | `lookups` | finds out where inputs of data jobs lie | `threads/lookups.rs` |
 //! | `gate` | lets the program `phalanx-gate` in | `threads/gate.rs` |
 //! | `datasets` | which datasets nodes report, and the site's list | `threads/datasets.rs` |
-//! | `comments` | writes comments of jobs, by `scontrol` | `threads/comments.rs` |
 //! | `history` | link events to decision memory and records | `threads/history.rs` |
 //! | `database` | writes records to SQLite, in batches | `history::HistoryThread` |
 //! | `learn` | runs that ended to speeds, runtimes and records | `threads/learn.rs` |
-//! | `energy` | asks Slurm's accounting for the energy of runs | `threads/energy.rs` |
 //! | `recording` | writes recordings of the link's events | `recordings::RecordingWriter` |
 //! | `textfile` | writes the metrics to a file | `threads/textfile.rs` |
 //! | `api` | the control socket | `api::Server` |
 //! | `accept` | lets connections over TCP in | `api::listen` |
 //! | `collect` | upkeep of the data service | `threads/collect.rs` |
-//! | `agent` | runs the collectors registered for `@master` | `client::agent` |
 //!
 //! Threads share the structs of `state/`, each of which has its own lock; `Shared` is their sum.
 //! Every channel between threads is bounded: snapshots by "the newest wins", events and records
@@ -59,23 +56,19 @@ use phalanx_slurm::Slurm;
 use tokio::sync::watch;
 
 use crate::api::{Access, Gate, Server as ApiServer};
-use crate::collect::Local;
 use crate::daemon::settings::settings_of_link;
 use crate::daemon::shared::Shared;
 use crate::daemon::threads::history::HistoryWriter;
 use crate::daemon::threads::learn::Learner;
 use crate::daemon::threads::order::Order;
 use crate::daemon::threads::poll::Poll;
-use crate::daemon::threads::{
-    collect, comments, datasets, energy, forecast, gate, lookups, plan, textfile,
-};
+use crate::daemon::threads::{collect, datasets, forecast, gate, lookups, plan, textfile};
 use crate::daemon::watchdog::Watchdog;
 use crate::history::{HistorySender, HistoryThread, Limits, ThreadOptions};
 use crate::link::{Responder, Server as LinkServer, ServerConfig};
 use crate::recordings::RecordingWriter;
 use crate::source::slurm::Source;
 use crate::sync::Newest;
-use phalanx_client::agent;
 use phalanx_config::{Config, PublicRead, logging};
 use phalanx_core::limits::NOTES_QUEUE_MAX;
 use phalanx_ffi::clock::now_ms;
@@ -202,18 +195,17 @@ impl Daemon {
         let shared = Arc::new(shared);
         let stop = Arc::new(AtomicBool::new(false));
         let mut daemon = Self { shared, stop, stop_api, threads: Vec::new(), database };
-        daemon.start_threads(ends, &config)?;
+        daemon.start_threads(ends)?;
         Ok(daemon)
     }
 
     /// Starts all threads but `main` and `database`.
-    fn start_threads(&mut self, ends: Ends, config: &Config) -> Result<()> {
+    fn start_threads(&mut self, ends: Ends) -> Result<()> {
         use Turns::{Background, Short, Usual};
         let Ends { source, link, api, stop_api, recording, events, owner } = ends;
         let (to_plan, snapshots) = Newest::channel();
         let (replan, to_lookups) = (to_plan.clone(), to_plan.clone());
         let (runs, ended) = bounded(NOTES_QUEUE_MAX);
-        let agent_options = collect::agent_options(config);
         self.spawn("history", Background, move |all, stop| {
             HistoryWriter { all, events, runs, open: BTreeMap::new() }.run(stop);
         })?;
@@ -226,11 +218,9 @@ impl Daemon {
         self.spawn("lookups", Background, move |all, stop| lookups::run(all, &to_lookups, stop))?;
         self.spawn("gate", Background, |all, stop| gate::run(all, stop))?;
         self.spawn("datasets", Background, move |all, stop| datasets::run(all, &replan, stop))?;
-        self.spawn("comments", Background, |all, stop| comments::run(all, stop))?;
         self.spawn("poll", Background, move |all, stop| {
             Poll { source, all, to_plan, owner }.run(stop);
         })?;
-        self.spawn("energy", Background, |all, stop| energy::run(&all.energy, stop))?;
         self.spawn("order", Background, |all, stop| Order { all }.run(stop))?;
         self.spawn("forecast", Background, |all, stop| forecast::run(all, stop))?;
         self.spawn("gangs", Background, |all, stop| all.gangs.run(stop))?;
@@ -243,10 +233,6 @@ impl Daemon {
             }
         })?;
         self.spawn("learn", Background, move |all, stop| Learner::new(all).run(&ended, stop))?;
-        self.spawn("agent", Background, move |all, stop| {
-            let local = Local::new(Arc::clone(&all.data_service.collect), Arc::clone(stop));
-            agent::run(local, agent_options, stop);
-        })?;
         self.spawn("collect", Background, |all, stop| {
             collect::run(&all.data_service.collect, stop);
         })

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Tests of the history: contents, faults, retention, speed.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(clippy::disallowed_types, reason = "tests start programs")]
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -5,6 +5,7 @@
 //! says "no change" for most of them, and the last table serves again.
 
 use std::collections::BTreeMap;
+use std::ffi::CStr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -241,7 +242,24 @@ impl Source {
     /// # Errors
     /// The reason why it was not asked.
     pub fn touch(&self, job_id: u32) -> Result<(), SlurmError> {
-        self.slurm.touch_job(job_id)
+        self.slurm.update_job(job_id, None)
+    }
+
+    /// Replaces a job's comment if `may_replace` what it is now; returns whether it was replaced.
+    ///
+    /// # Errors
+    /// The reason why slurmctld was not asked, or refused.
+    pub fn comment(
+        &self,
+        job_id: u32,
+        comment: &CStr,
+        may_replace: impl Fn(&str) -> bool,
+    ) -> Result<bool, SlurmError> {
+        let Load::New(jobs) = self.slurm.load_job(job_id)? else { return Ok(false) };
+        let now = jobs.iter().find(|row| row.id() == job_id);
+        let may = now.is_some_and(|row| may_replace(row.comment().unwrap_or_default()));
+        may.then(|| self.slurm.update_job(job_id, Some(comment))).transpose()?;
+        Ok(may)
     }
 
     fn jobs_due(&self) -> bool {

@@ -13,7 +13,7 @@ import time
 import tomllib
 import uuid
 
-from . import conf, dbd, jobs, munge, nodes, ports, procs
+from . import conf, dbd, jobs, munge, nodes, ports, procs, traced
 from .clock import CLOCK, Deadline
 from .errors import ClusterError, UsageError
 from .paths import MARK_FILE, Paths, search_path
@@ -250,6 +250,11 @@ class Cluster(jobs.JobsMixin):
         if not os.access(program, os.X_OK):
             raise ClusterError(f"{program} is missing: run `cargo build --release`, "
                                "or set PHALANX_BIN_DIR")
+        traces = os.environ.get("PHALANX_TRACE")
+        if traces:
+            number = sum(p.role == "phalanxd" for p in self.processes)
+            path = os.path.join(traces, f"{self.ports['slurmctld']}-{self.id}-{number}.trace")
+            before = [*traced.words(path), *before]
         self.spawn("phalanxd", [*before, program, "--config", self.paths.phalanx_toml])
         self._wait_for(self.phalanxd_answers, timeout, "phalanxd", "accept on its control socket")
         if not self.alive("phalanx-gate"):

@@ -12,14 +12,18 @@ use crate::exit::Failure;
 use crate::global::Global;
 use crate::outcome::Outcome;
 use crate::site::own_node;
+use phalanx_client::accounting;
 use phalanx_client::agent::{AgentOptions, HttpService, run};
+use phalanx_client::remote::Connection;
+use phalanx_core::limits::AGENT_REPLY_BYTES_MAX;
+use phalanx_messages::collect::MASTER;
 use phalanx_messages::target::Target;
 
 /// Run the programs that phalanxd assigns to this node, until a signal
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// Name of this node in Slurm [default: $SLURMD_NODENAME, else the host's name
-    /// up to its first dot]
+    /// Name of this node in Slurm, or @master for the programs of phalanxd's host
+    /// [default: $SLURMD_NODENAME, else the host's name up to its first dot]
     #[arg(long, value_name = "NAME")]
     node: Option<String>,
     /// Directory of programs that may be run; may be given several times [default:
@@ -67,13 +71,21 @@ fn start(global: &Global, arguments: &Args) -> Result<(), Failure> {
     let (target, options) = options(global, arguments)?;
     log::info!("agent of {} for {target}", options.node);
     let service = HttpService::new(
-        target,
+        target.clone(),
         &options.node,
         arguments.munge_socket.clone(),
         servers(&arguments.server_user),
     )
     .map_err(|error| cannot("agent", &error))?;
     static STOPPED: AtomicBool = AtomicBool::new(false);
+    if options.node == MASTER {
+        let phalanxd = Connection::new(target.clone(), None, None, AGENT_REPLY_BYTES_MAX)
+            .map_err(|error| cannot("agent", &error))?;
+        std::thread::Builder::new()
+            .name("accounting".to_owned())
+            .spawn(move || accounting::run(phalanxd))
+            .map_err(|error| cannot("agent", &error))?;
+    }
     let thread = std::thread::Builder::new()
         .name("agent".to_owned())
         .spawn(move || run(service, options, &STOPPED))
@@ -103,6 +115,11 @@ fn options(global: &Global, arguments: &Args) -> Result<(Target, AgentOptions), 
         Some(node) => node.clone(),
         None => own_node()?,
     };
+    if node == MASTER && matches!(target, Target::Tcp(_)) {
+        return Err(Failure::usage(format!(
+            "--node {MASTER} runs beside phalanxd, without --master"
+        )));
+    }
     let command_dirs = if arguments.command_dir.is_empty() {
         vec![PathBuf::from(COMMAND_DIR)]
     } else {
@@ -111,7 +128,7 @@ fn options(global: &Global, arguments: &Args) -> Result<(Target, AgentOptions), 
     let options = AgentOptions {
         command_dirs,
         run_as: arguments.run_as.clone(),
-        run_as_allowed: Some(arguments.allow_run_as.clone()),
+        run_as_allowed: arguments.allow_run_as.clone(),
         service: target.to_string(),
         root: "/".into(),
         // Different on each node and at each start.

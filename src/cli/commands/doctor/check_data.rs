@@ -99,6 +99,9 @@ fn no_agent(
         match listed(registration) {
             Some(names) => wanted.extend(names.into_iter().filter(|name| nodes.contains(name))),
             None if registration.nodes == ALL => wanted.extend(nodes.iter().cloned()),
+            None if registration.nodes == MASTER => {
+                wanted.insert(MASTER.to_owned());
+            }
             None => {}
         }
     }
@@ -108,7 +111,10 @@ fn no_agent(
         format!("no agent on {} of {} nodes: {}", without.len(), wanted.len(), some(&without));
     Finding::warning("agent", what)
         .why("nothing is measured there; methods take their fallback")
-        .fix("systemctl enable --now phalanx-agent there; --node if the host is named otherwise")
+        .fix(
+            "systemctl enable --now phalanx-agent there; --node if the host is named otherwise, \
+             --node @master beside phalanxd",
+        )
         .when(!without.is_empty())
 }
 

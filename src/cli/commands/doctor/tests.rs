@@ -597,9 +597,11 @@ fn names_of_the_data_service() {
         ..healthy()
     };
     one(&facts, "collector", Level::Ok);
+    let facts = Facts { agents: agents(&["n1", "n2", "n3"]), ..facts };
+    assert!(one(&facts, "agent", Level::Warning).what.contains("1 of 4 nodes: @master"));
     let facts = Facts { agents: agents(&["@master", "n1", "node3.example.org"]), ..facts };
     assert!(one(&facts, "agent-node", Level::Warning).what.contains("node3.example.org"));
-    assert!(one(&facts, "agent", Level::Warning).what.contains("2 of 3 nodes: n2, n3"));
+    assert!(one(&facts, "agent", Level::Warning).what.contains("2 of 4 nodes: n2, n3"));
     let facts = Facts {
         collectors: collectors(&[("x", "n[2-4]", State::Failing)]),
         agents: agents(&["n2", "n3"]),

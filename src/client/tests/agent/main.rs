@@ -150,7 +150,7 @@ fn options(directory: &Path) -> AgentOptions {
         node: "n1".to_owned(),
         command_dirs: vec![directory.to_path_buf()],
         run_as: if root { "nobody".to_owned() } else { user },
-        run_as_allowed: None,
+        run_as_allowed: Vec::new(),
         service: "unix:/nowhere".to_owned(),
         root: "/".into(),
         seed: 7,

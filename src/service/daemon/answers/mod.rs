@@ -31,7 +31,7 @@ use phalanx_messages::collect::UsedValues;
 use phalanx_messages::rest::{
     ActivityReport, DecisionsReport, DrillReport, EnergyReport, Explain, ForgiveReport,
     ImportReport, NodesReport, PlanReport, PlannedJob, RecordRequest, RecordingStatus,
-    ReloadReport, RunsReport, ShadowReport, SpeedsReport, Status,
+    ReloadReport, RunJoules, RunsReport, ShadowReport, SpeedsReport, Status,
 };
 use phalanx_methods::data_jobs::blockmap::BlockMap;
 use phalanx_planner::attribution::Demand;
@@ -197,6 +197,14 @@ impl Backend for Shared {
 
     fn energy(&self) -> Result<EnergyReport, Failure> {
         Ok(energy::report(self))
+    }
+
+    fn metered(&self, found: Option<Vec<RunJoules>>) -> Option<(i64, i64)> {
+        if let Some(found) = found {
+            let found = found.into_iter().map(|run| ((run.job, run.start_s), run.joules));
+            self.energy.found(&found.collect());
+        }
+        self.energy.span()
     }
 
     fn import(&self, runs: Vec<Run>) -> Result<ImportReport, Failure> {

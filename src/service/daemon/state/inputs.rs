@@ -407,18 +407,14 @@ impl DataInputs {
         &self.comments.1
     }
 
-    /// Jobs whose longest wait for their nodes has ended, each once. While nothing else changes,
-    /// slurmctld does not look at them again by itself.
-    pub fn overdue(&self, wait: Duration) -> Vec<CommentUpdate> {
-        let mut state = lock(&self.state);
+    /// A job whose longest wait for its nodes has ended, each once. While nothing else changes,
+    /// slurmctld does not look at it again by itself.
+    pub fn overdue(&self, wait: Duration) -> Option<CommentUpdate> {
+        let waiting = &mut lock(&self.state).waiting;
         let over = |(since, _): &(Instant, String)| since.elapsed() > wait;
-        let ids: Vec<u32> =
-            state.waiting.iter().filter(|(_, one)| over(one)).map(|(id, _)| *id).collect();
-        let take = |job_id| {
-            let (_, comment) = state.waiting.remove(&job_id)?;
-            Some(CommentUpdate { job_id, comment, requires_nodes: false })
-        };
-        ids.into_iter().filter_map(take).collect()
+        let job_id = *waiting.iter().find(|(_, one)| over(one))?.0;
+        let (_, comment) = waiting.remove(&job_id)?;
+        Some(CommentUpdate { job_id, comment, requires_nodes: false })
     }
 
     /// Megabytes that a job that ended has read, for its speed.
@@ -526,13 +522,9 @@ fn without_words(comment: &str) -> &str {
     comment.split(MARK).next().unwrap_or(comment)
 }
 
-/// Whether `scontrol show job`, which may end lines with a blank, shows the comment of an update.
-pub fn still_says(shown: &str, comment: &str) -> bool {
-    let own = without_words(comment);
-    match shown.split_once(&format!("\n   Comment={own}")) {
-        Some((_, rest)) => ["\n", " \n", MARK].iter().any(|end| rest.starts_with(end)),
-        None => own.is_empty() && !shown.contains("\n   Comment="),
-    }
+/// Whether two comments differ in Phalanx's text alone.
+pub fn is_same_but_words(one: &str, other: &str) -> bool {
+    without_words(one) == without_words(other)
 }
 
 /// A comment with Phalanx's text replaced by `words`, or without it.

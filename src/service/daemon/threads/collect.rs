@@ -11,9 +11,7 @@ use nix::unistd::Uid;
 use crate::collect::{Collect, DataService, Now, Settings};
 use crate::daemon::measured_values;
 use crate::sync::sleep_until;
-use phalanx_client::agent::AgentOptions;
 use phalanx_config::Config;
-use phalanx_messages::collect::MASTER;
 
 const UPKEEP_EVERY: Duration = Duration::from_secs(1);
 
@@ -25,8 +23,6 @@ const HISTORY_STEP_S: u32 = 60;
 const RETENTION_HOURS: u32 = 24;
 /// Size of the database at which the oldest past values are deleted, in MiB.
 const MAX_MB: u32 = 512;
-/// User that commands run as unless their registration names one: it owns nothing.
-const RUN_AS: &str = "nobody";
 
 pub fn start(config: &Config) -> DataService {
     let collect = Arc::new(Collect::new(settings(config), Now::read()));
@@ -51,20 +47,6 @@ pub fn settings(config: &Config) -> Settings {
         max_mb: MAX_MB,
         registrations: config.registrations(),
         uses: measured_values::uses(config),
-    }
-}
-
-/// Options of the agent that runs the collectors registered for `@master`.
-pub fn agent_options(config: &Config) -> AgentOptions {
-    AgentOptions {
-        node: MASTER.to_owned(),
-        command_dirs: config.collect.command_dirs.clone(),
-        run_as: RUN_AS.to_owned(),
-        // Who registers for this host may change things here anyway.
-        run_as_allowed: None,
-        service: config.control.socket.display().to_string(),
-        root: PathBuf::from("/"),
-        seed: Now::read().wall_ms,
     }
 }
 

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The loops of the daemon's threads, a file for each; those of `link`, `api`, `recording`,
-//! `database` and `agent` lie in the modules that they serve.
+//! The loops of the daemon's threads, a file for each; those of `link`, `api`, `recording` and
+//! `database` lie in the modules that they serve.
 
 pub mod collect;
 pub mod comments;
 pub mod datasets;
-pub mod energy;
 pub mod forecast;
 pub mod gate;
 pub mod history;

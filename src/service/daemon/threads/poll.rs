@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The thread `poll` reads slurmctld every `source.poll_ms`.
+//! The thread `poll`, alone in libslurm: it reads slurmctld every `source.poll_ms`, and writes
+//! comments of jobs in between.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -8,6 +9,7 @@ use std::time::{Duration, Instant};
 use log::{info, warn};
 
 use crate::daemon::shared::Shared;
+use crate::daemon::threads::comments;
 use crate::link::Agreement;
 use crate::source::slurm::Source;
 use crate::sync::{Newest, sleep_until};
@@ -68,7 +70,11 @@ impl Poll<'_> {
             }
             self.end_holds();
             let pause = Duration::from_millis(self.all.configuration.get().source.poll_ms);
-            sleep_until(started + pause, stop);
+            if answers == Some(true) {
+                comments::write_until(started + pause, &self.source, self.all, stop);
+            } else {
+                sleep_until(started + pause, stop);
+            }
         }
     }
 
