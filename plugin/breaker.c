@@ -64,7 +64,8 @@ static void _cross(struct breaker *b, uint64_t now_ns, enum phx_breach breach,
 	b->breaches[breach]++;
 	b->crossed_ns[b->crossings++ % BREAKER_CROSSINGS_MAX] = now_ns;
 	/* The next one has to be crossed anew. */
-	b->late.level = b->syncs.level = b->tried = b->refused = 0;
+	b->late.level = b->tried = b->refused = 0;
+	b->synced_crossed = b->synced;
 	b->silent = 0;
 	ms = b->open_ms ? 2ull * b->open_ms : limits->open_ms ? limits->open_ms : 1;
 	b->open_ms = (uint32_t) (ms < BREAKER_OPEN_MS_MAX ? ms : BREAKER_OPEN_MS_MAX);
@@ -308,6 +309,8 @@ extern uint64_t breaker_sync_at(struct breaker *b, uint64_t now_ns, bool caused)
 	}
 	if (b->sync_ns)
 		at = b->sync_ns + pause;
+	if (b->syncs_from_ns > at)
+		at = b->syncs_from_ns;
 	if (b->breach == PHX_B_SYNCS &&
 	    atomic_load(&b->state) == BREAKER_OPEN && atomic_load(&b->until_ns) > at)
 		at = atomic_load(&b->until_ns);
@@ -320,6 +323,8 @@ extern uint64_t breaker_sync_at(struct breaker *b, uint64_t now_ns, bool caused)
 extern void breaker_sync(struct breaker *b, uint64_t now_ns, bool caused,
 			 const struct breaker_limits *limits)
 {
+	uint32_t n = limits->syncs < BREAKER_SYNCS_MAX ? limits->syncs : BREAKER_SYNCS_MAX;
+
 	if (!caused)
 		return;
 	pthread_mutex_lock(&b->lock);
@@ -328,7 +333,10 @@ extern void breaker_sync(struct breaker *b, uint64_t now_ns, bool caused,
 	else
 		b->syncs_near = 0;
 	b->sync_ns = now_ns;
-	if (limits->syncs && _spend(&b->syncs, now_ns, MINUTE_NS, limits->syncs, 1))
+	b->synced_ns[b->synced++ % BREAKER_SYNCS_MAX] = now_ns;
+	if (n && b->synced >= n)
+		b->syncs_from_ns = b->synced_ns[(b->synced - n) % BREAKER_SYNCS_MAX] + MINUTE_NS;
+	if (b->syncs_from_ns > now_ns && b->synced - b->synced_crossed >= n)
 		_cross(b, now_ns, PHX_B_SYNCS, limits);
 	pthread_mutex_unlock(&b->lock);
 }
@@ -345,7 +353,8 @@ extern void breaker_refuted(struct breaker *b, uint64_t now_ns, const struct bre
 extern void breaker_enable(struct breaker *b, uint64_t now_ns)
 {
 	pthread_mutex_lock(&b->lock);
-	b->late.level = b->syncs.level = b->tried = b->refused = 0;
+	b->late.level = b->tried = b->refused = 0;
+	b->synced = b->synced_crossed = b->syncs_from_ns = 0;
 	b->crossings = 0;
 	b->open_ms = 0;
 	b->syncs_near = 0;

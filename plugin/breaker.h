@@ -35,6 +35,7 @@
 #define BREAKER_REFUSED_MANY 4u          /* so many of both at least open the breaker */
 #define BREAKER_SYNC_NEAR_NS 10000000000ull /* syncs nearer than this have to wait */
 #define BREAKER_SYNC_PAUSE_MAX_NS 4000000000ull
+#define BREAKER_SYNCS_MAX 1000u         /* greatest number of whole states in a minute */
 #define BREAKER_HOLDERS 256u             /* users in partitions remembered */
 #define BREAKER_HELD_USERS 4u           /* users with ended holds that open the breaker */
 #define BREAKER_HOLD_GAP_NS 120000000000ull /* longer gaps end a hold */
@@ -97,13 +98,16 @@ struct breaker {
 	uint64_t closed_ns; /* begin of the closed state */
 	uint64_t crossed_ns[BREAKER_CROSSINGS_MAX];
 	uint64_t crossings;
-	struct bucket asked, late, syncs;
+	struct bucket asked, late;
 	double tried, refused; /* answers; halved each minute */
 	uint64_t tried_ns;
 	uint32_t refused_jobs[BREAKER_REFUSED]; /* job ids, by their remainder */
 	uint8_t refusals[2 * BREAKER_REFUSERS]; /* that count: of users, of partitions */
 	uint64_t sync_ns;   /* time of the last sync; 0: none */
 	uint32_t syncs_near;
+	uint64_t synced_ns[BREAKER_SYNCS_MAX]; /* times of the last ones, by their number */
+	uint64_t synced, synced_crossed; /* number of them, and at the last crossing */
+	uint64_t syncs_from_ns; /* time at which a minute has room for one more */
 	struct holder holders[BREAKER_HOLDERS];
 };
 

@@ -185,6 +185,7 @@ static void test_syncs(void)
 	static const uint64_t pauses[] = { 0, 0, 0, 1 * S, 2 * S, 4 * S, 4 * S };
 	struct breaker b = {0};
 	uint64_t now = 5 * S, at;
+	uint64_t times[128];
 	int sent = 0;
 
 	/* What changes in slurmctld costs nothing and waits for nothing. */
@@ -207,11 +208,22 @@ static void test_syncs(void)
 		now = at ? at : now + MS;
 		breaker_sync(&b, now, true, &limits);
 	}
-	CHECK(sent > 10 && sent < 40);
+	CHECK_EQ(sent, 10);
 	CHECK_EQ(b.breach, PHX_B_SYNCS);
 	at = breaker_sync_at(&b, now, true);
 	CHECK(at >= now + S); /* open: none before its time */
 	CHECK_EQ(breaker_sync_at(&b, now + 60 * S, true), 0);
+	/* In no minute does it get more, and it is ejected in the end. */
+	b = (struct breaker) {0};
+	for (sent = 0, now = 5 * S; sent < 128 && b.state != BREAKER_EJECTED; sent++) {
+		times[sent] = now;
+		breaker_sync(&b, now, true, &limits);
+		at = breaker_sync_at(&b, now, true);
+		now = at ? at : now + MS;
+		if (sent >= 10)
+			CHECK(times[sent] - times[sent - 10] >= 60 * S);
+	}
+	CHECK_EQ(b.state, BREAKER_EJECTED);
 }
 
 /* RET true if a job of the user is held */

@@ -27,8 +27,23 @@ pub fn bind(path: &Path) -> io::Result<UnixListener> {
 
 /// Whether the other end is of the gate's user, of the daemon's own or root.
 pub fn is_gate(stream: &impl AsFd) -> bool {
-    let Ok(peer) = getsockopt(stream, PeerCredentials) else { return false };
-    let uid = Uid::from_raw(peer.uid());
+    getsockopt(stream, PeerCredentials).is_ok_and(|peer| is_gates(Uid::from_raw(peer.uid())))
+}
+
+fn is_gates(uid: Uid) -> bool {
     let named = || User::from_uid(uid).ok().flatten().is_some_and(|user| user.name == GATE_USER);
     uid.is_root() || uid == Uid::effective() || named()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn others_are_not_the_gate() {
+        assert!(is_gates(Uid::from_raw(0)) && is_gates(Uid::effective()));
+        for other in [64_911, 65_534, u32::MAX - 1] {
+            assert!(!is_gates(Uid::from_raw(other)), "{other}");
+        }
+    }
 }
