@@ -9,6 +9,7 @@ a difference.
 """
 
 import contextlib
+import json
 import math
 import random
 import re
@@ -132,6 +133,22 @@ def job_name(record):
     """A job as the history names it."""
     task = record.get("ArrayTaskId")
     return record["JobId"] if task is None else f"{record['ArrayJobId']}_{task}"
+
+
+@case
+def blind(suite):
+    """While it runs, users learn nothing of a job's arm"""
+    job = suite.cluster.submit("--uid=nobody", "-D/", "-n1", "-t1", wrap="exec sleep 30")
+    user = ("setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups", "phalanx")
+    own = suite.until(lambda: json.loads(suite.cluster.run(*user, "explain", job, "--json").stdout),
+                      "the job")
+    shown = {key for key, value in own.items() if value} - {"placed"}
+    suite.expect(not own.get("placed") and not shown & {"mode", "asks", "decision"}, f"{own}")
+    for words in (("history", "runs"), ("report", "compare"), ("report",)):
+        done = suite.cluster.run(*user, *words, check=False)
+        suite.expect(done.returncode, f"{words}: {done.stdout[:200]}")
+    suite.cluster.run("scancel", job)
+    suite.until(lambda: not suite.cluster.run("squeue", "-h").stdout, "its end", 30)
 
 
 @case

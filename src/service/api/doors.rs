@@ -48,7 +48,7 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Sets whether slurm.conf's `PrivateData` hides anything from users.
+    /// Sets whether slurm.conf's `PrivateData`, or a comparison, hides anything from users.
     pub fn hide(&self, hidden: bool) {
         self.shown.store(!hidden, Ordering::Relaxed);
     }

@@ -112,7 +112,11 @@ impl Backend for Shared {
     }
 
     fn explain(&self, job: &str, user: Option<u32>) -> Result<Explain, Failure> {
-        explain::for_user(self.explain_report(job), job, user)
+        let mut shown = explain::for_user(self.explain_report(job), job, user)?;
+        if user.is_some() && self.responder.settings().draw.is_some() {
+            shown.placed = None;
+        }
+        Ok(shown)
     }
 
     fn block_map(&self, job_id: u32, user: Option<u32>) -> Result<Arc<BlockMap>, Failure> {
