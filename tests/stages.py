@@ -378,6 +378,7 @@ ROWS = (
     suite("hostile-rest", 90, "hostile.py", *skip(HOSTILE), lane="quiet", gate="all"),
     suite("kills", 24, "--kills", "5"),
     suite("kills-rest", 400, "kills.py", "--kills", "100", "--seed", "2", gate="all"),
+    suite("lying-gate", 45, "lying_gate.py", lane="quiet", gate="all"),
     suite("flood", 60, "trust.py", *only(["flood"]), lane="quiet", gate="all"),
     suite("faults-rest", 150, "faults.py", *skip(FAULTS), lane="quiet", gate="all"),
     suite("reality", 45, "--together", lane="quiet", gate="all"),
