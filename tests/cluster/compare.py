@@ -140,8 +140,12 @@ def blind(suite):
     """While it runs, users learn nothing of a job's arm"""
     job = suite.cluster.submit("--uid=nobody", "-D/", "-n1", "-t1", wrap="exec sleep 30")
     user = ("setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups", "phalanx")
-    own = suite.until(lambda: json.loads(suite.cluster.run(*user, "explain", job, "--json").stdout),
-                      "the job")
+
+    def explained():
+        done = suite.cluster.run(*user, "explain", job, "--json", check=False)
+        own = {} if done.returncode else json.loads(done.stdout)
+        return own.get("state") == "RUNNING" and own
+    own = suite.until(explained, "the job")
     shown = {key for key, value in own.items() if value} - {"placed"}
     suite.expect(not own.get("placed") and not shown & {"mode", "asks", "decision"}, f"{own}")
     for words in (("history", "runs"), ("report", "compare"), ("report",)):
