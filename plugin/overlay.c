@@ -274,11 +274,12 @@ static uint64_t _hash_file(uint64_t hash, const char *path)
 	return hash;
 }
 
-/* RET a hash of what chooses nodes here beside the daemon: slurmctld, stock's plugin and this one,
- * and how they are configured */
+/* RET a hash of what chooses nodes here beside the daemon: slurmctld, its library, stock's plugin
+ * and this one, and how they are configured */
 static uint64_t _build(const char *self)
 {
 	static uint64_t files;
+	Dl_info library;
 	const char *topology = slurm_conf.topology_plugin ?: "";
 	uint64_t hash;
 
@@ -286,6 +287,8 @@ static uint64_t _build(const char *self)
 		files = _hash_file(FNV_OFFSET, "/proc/self/exe");
 		files = _hash_file(files, stock_path);
 		files = _hash_file(files, self);
+		if (dladdr((void *) (uintptr_t) bit_ffs, &library))
+			files = _hash_file(files, library.dli_fname);
 	}
 	hash = fnv_bytes(files, topology, strlen(topology));
 	return fnv_bytes(hash, &slurm_conf.select_type_param,
