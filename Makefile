@@ -211,7 +211,7 @@ CLUSTER_ENV = $(OWN) env PHALANX_BIN_DIR=$(CURDIR)/target/debug \
 	PHALANX_OVERLAY_DIR=$(CURDIR)/$(dir $(OVERLAY))
 RELEASE_ENV = $(OWN) env PHALANX_BIN_DIR=$(CURDIR)/target/release \
 	PHALANX_OVERLAY_DIR=$(CURDIR)/$(dir $(OVERLAY))
-.PHONY: tuning-pictures bench-demo bench-site bench-10k bench-against bench-backfill bench-pending bench-balance bench-proof \
+.PHONY: tuning-pictures bench-demo bench-site bench-10k bench-against bench-backfill bench-limits bench-pending bench-balance bench-proof \
 	bench-topology bench-traces bench-gpu-logs bench-reality bench-replay bench-data-jobs bench-gangs \
 	bench-gang-method bench-share bench-agents bench-order bench-bag bench-bags-cluster \
 	campaign-proofs campaign-kills campaign-memcheck campaign-soak campaign-flood campaign-tsan \
@@ -240,6 +240,10 @@ bench-against: deps-run rust
 	$(OWN) $(PYTHON) tests/bench/against.py $(COMMIT) $(AGAINST)
 bench-backfill: deps-run build
 	$(RELEASE_ENV) $(PYTHON) tests/cluster/proofs.py --bench 10000
+# Stock, Phalanx, and a plugin that asks nobody, in turn: make bench-limits LIMITS="--nodes 10000"
+bench-limits: deps-run build
+	$(MAKE) -C plugin SLURM_VERSION=$(SLURM_VERSION) limit
+	$(RELEASE_ENV) $(PYTHON) tests/cluster/limits.py $(LIMITS)
 bench-pending: deps-run build
 	$(RELEASE_ENV) $(PYTHON) tests/cluster/pending.py
 # Mixed lists, every proof held against Slurm in full: SEEDS lists of 90 s.
