@@ -20,7 +20,8 @@ import typing
 FEATURES, BUDGETS = os.path.join("tests", "features.tsv"), os.path.join("tests", "budgets.toml")
 APART = ("src/bench", "tests/fuzz")
 PRODUCT = re.compile(r"^(?:src|ffi|plugin)/.*\.(?:rs|c|h)$")
-NOT_PRODUCT = re.compile(r"/(?:tests|examples|benches)/|/tests\.rs$|_tests\.rs$|/build\.rs$")
+NOT_PRODUCT = re.compile(r"/(?:tests|examples|benches)/|/tests\.rs$|_tests\.rs$"
+                         r"|^(?:src/[^/]+|ffi(?:/slurm)?)/build\.rs$")
 TEST = re.compile(r"^( *)#\[cfg\(test\)\]$")
 MODULE = re.compile(r"^ *(?:pub(?:\([\w:]+\))? )?mod (\w+);$")
 KEY = re.compile(r'^    (?:key|fixed)\("([^"]+)"', re.MULTILINE)
