@@ -343,11 +343,6 @@ impl Topology<'_> {
     pub fn is_last(&self) -> bool {
         u32::from(self.head.flags) & PHX_PART_LAST != 0
     }
-
-    /// Whether the plugin set this flag of `PHX_TOPOLOGY_*`.
-    pub fn has(&self, flag: u32) -> bool {
-        u32::from(self.head.flags) & flag != 0
-    }
 }
 
 impl Job<'_> {
@@ -426,14 +421,6 @@ impl<'a> Ask<'a> {
     pub fn gres(&self) -> &[AskGres] {
         let count = (self.head.gres_count as usize).min(self.head.gres.len());
         &self.head.gres[..count]
-    }
-
-    /// Returns the position in `classes` of a candidate; 0 if there are no classes.
-    pub fn class_of(&self, node: u32) -> usize {
-        let (word, bit) = (node as usize / 64, node % 64);
-        let planes = self.planes.chunks(self.candidates.len().max(1));
-        let bits = planes.map(|plane| plane.get(word).map_or(0, |w| w >> bit & 1));
-        bits.enumerate().map(|(p, bit)| usize::from(bit == 1) << p).sum()
     }
 }
 
