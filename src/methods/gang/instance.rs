@@ -26,8 +26,9 @@ const OPTIONS_MAX: usize = 1_500_000;
 /// Pairs of type and server up to which the option of each is kept in a table (16 MB).
 const TABLE_MAX: usize = 4_000_000;
 
-/// Index that fits by construction: all arrays are shorter than `NONE`.
+/// An index, which fits by construction: all arrays are shorter than `NONE`.
 pub fn narrow(i: usize) -> u32 {
+    debug_assert!(i < NONE as usize, "{i} is no index");
     u32::try_from(i).unwrap_or(NONE)
 }
 
