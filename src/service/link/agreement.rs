@@ -59,7 +59,8 @@ impl Default for Agreement {
 }
 
 impl Agreement {
-    /// Compares mirror and poll, node by node in the same order.
+    /// Compares mirror and poll, node by node in the same order. Cores that gang scheduling gives
+    /// to two jobs are in use once: the mirror holds the sum, slurmctld tells the cores.
     pub fn look(
         &mut self,
         mirror: &[NodeUsage],
@@ -68,7 +69,7 @@ impl Agreement {
         now: Instant,
     ) -> Look {
         let used = |usage: &NodeUsage| -> Used {
-            (usage.cpus.used, if memory_tracked { usage.memory_mb.used } else { 0 })
+            (usage.cpus.in_use(), if memory_tracked { usage.memory_mb.in_use() } else { 0 })
         };
         let mut fresh = BTreeMap::new();
         for (at, (ours, theirs)) in mirror.iter().zip(polled).enumerate() {
@@ -132,13 +133,11 @@ impl Agreement {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use phalanx_planner::usage::Level;
 
     fn usages(cpus: &[u64]) -> Vec<NodeUsage> {
-        let usage = |&used| {
-            let mut usage = NodeUsage::default();
-            usage.cpus.used = used;
-            usage
-        };
+        let level = |used| Level { total: 10_000, used };
+        let usage = |&used| NodeUsage { cpus: level(used), ..NodeUsage::default() };
         cpus.iter().map(usage).collect()
     }
 
@@ -167,7 +166,7 @@ mod tests {
     #[test]
     fn memory_differs_only_where_it_is_tracked() {
         let mut other = usages(&[2]);
-        other[0].memory_mb.used = 500;
+        other[0].memory_mb = Level { total: 1000, used: 500 };
         let differing = |tracked| {
             let (mut agreement, start) = (Agreement::default(), Instant::now());
             let look = |second| {
@@ -177,6 +176,26 @@ mod tests {
             (0..10).map(look).max()
         };
         assert_eq!((differing(true), differing(false)), (Some(1), Some(0)));
+    }
+
+    /// Goal: jobs that gang scheduling runs in turn on the same cores are no difference. Method: a
+    /// suspended job beside the one in its place, on a node as large as each.
+    #[test]
+    fn cores_that_gang_scheduling_shares_are_in_use_once() {
+        let (mut mirror, mut polled) = (usages(&[8]), usages(&[4]));
+        for level in [&mut mirror[0].cpus, &mut polled[0].cpus] {
+            level.total = 4;
+        }
+        let (mut agreement, start) = (Agreement::default(), Instant::now());
+        for second in 0..20 {
+            let now = start + Duration::from_secs(second);
+            assert_eq!(agreement.look(&mirror, &polled, true, now), Look::default());
+        }
+        polled[0].cpus.used = 3;
+        let mut look = |second| {
+            agreement.look(&mirror, &polled, true, start + Duration::from_secs(second)).differing
+        };
+        assert_eq!((20..30).map(&mut look).max(), Some(1));
     }
 
     #[test]
