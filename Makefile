@@ -59,9 +59,9 @@ deps-test: ; @$(OWN) tests/install-packages $(PACKAGES_TEST)
 deps-hdfs: ; @$(OWN) tests/install-packages $(PACKAGES_HDFS)
 deps-deb: ; @tests/install-packages $(PACKAGES_DEB)
 deps-rpm: ; @$(OWN) tests/install-packages $(PACKAGES_RPM)
-# The static phalanx needs musl's C library and Rust's.
+# The static phalanx needs musl's C library and Rust's; Debian's rpmbuild makes the rpms.
 deps-release: rust
-	@tests/install-packages musl-tools
+	@tests/install-packages musl-tools rpm cpio
 	-rustup target add $$(uname -m)-unknown-linux-musl
 rust: ; @tests/need-rust 1.95.0
 # Downloads beside what installs packages.
@@ -188,7 +188,7 @@ $(SCHEMATHESIS):
 deb: deps-deb build
 	CARGO="$(CARGO)" packaging/make-deb $(SLURM_VERSION) $(INSTALLED)
 
-# Packages, a static phalanx, source, crates, SBOM, checksums and the tag of a release, into
+# Debs, rpms, a static phalanx, source, crates, SBOM, checksums and the tag of a release, into
 # build/release. Once before: make release RELEASE=--rehearse
 .PHONY: release vendor
 RELEASE ?=
