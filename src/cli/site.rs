@@ -44,6 +44,9 @@ pub fn of_conf(path: &Path) -> Result<Site, Failure> {
 }
 
 fn read(conf: &SlurmConf) -> Result<Site, String> {
+    if let Some((what, place)) = conf.repeated().first() {
+        return Err(format!("{place}: {what}: slurmctld does not start with it"));
+    }
     let down = down(conf)?;
     let mut nodes = conf.node_specs()?;
     nodes.retain(|node| !down.contains(&node.name));

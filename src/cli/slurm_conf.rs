@@ -306,8 +306,13 @@ impl SlurmConf {
     pub fn node_specs(&self) -> Result<Vec<NodeSpec>, String> {
         let there = self.nodes.iter().filter(|node| !node.future);
         let specs: Vec<NodeSpec> = there.map(|node| node.spec.clone()).collect();
-        let none =
-            || format!("{}: no NodeName line; nodes are not listed in it", self.path.display());
+        let none = || {
+            format!(
+                "{}: no NodeName line, so that nodes register themselves: phalanx report without \
+                 --slurm-conf takes those that jobs ran on",
+                self.path.display()
+            )
+        };
         if specs.is_empty() { Err(none()) } else { Ok(specs) }
     }
 

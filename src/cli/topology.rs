@@ -2,8 +2,11 @@
 //! `--topology FILE`: a topology.conf, a topology.yaml of Slurm 25.05 and later, or what `scontrol
 //! show topology` printed.
 
+use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
+
+use serde::de::IgnoredAny;
 
 use crate::exit::Failure;
 use crate::slurm_conf::SlurmConf;
@@ -27,6 +30,9 @@ struct OfYaml {
     cluster_default: bool,
     #[serde(alias = "block")]
     tree: Group,
+    /// A name, and kinds of topology that are none of these.
+    #[serde(flatten)]
+    others: BTreeMap<String, IgnoredAny>,
 }
 
 #[derive(Default, serde::Deserialize)]
@@ -48,11 +54,15 @@ struct Record {
 
 /// The topology that a topology.yaml calls the cluster's default, else its first, as the text of
 /// a topology.conf.
-fn of_yaml(text: &str) -> Result<String, serde_norway::Error> {
-    let all: Vec<OfYaml> = serde_norway::from_str(text)?;
+fn of_yaml(text: &str) -> Result<String, String> {
+    let all: Vec<OfYaml> = serde_norway::from_str(text).map_err(|error| error.to_string())?;
     let Some(one) = all.iter().find(|one| one.cluster_default).or(all.first()) else {
         return Ok(String::new());
     };
+    let known = ["topology", "flat"];
+    if let Some(kind) = one.others.keys().find(|kind| !known.contains(&kind.as_str())) {
+        return Err(format!("topology/{kind} is not modelled: expected a tree or blocks"));
+    }
     let line = |key: &str, one: &Record| {
         let Record { switch, nodes, children } = one;
         format!("{key}={switch} Nodes=\"{nodes}\" Switches=\"{children}\"\n")
@@ -97,7 +107,7 @@ impl TopologyFile {
         Ok(Self { name, text, yaml })
     }
 
-    /// Returns the file's nodes in its order.
+    /// Returns the file's nodes in its order, at least one.
     pub fn node_names(&self) -> Result<Vec<String>, Failure> {
         topology::node_names(&self.text).map_err(|error| self.failed(error))
     }
@@ -164,6 +174,7 @@ mod tests {
                 "expected another switch, got \"b\"",
             ),
             ("- tree:\n    switches: {", "line 2"),
+            ("- ring:\n    rings: [{ring: r, nodes: n1}]", "topology/ring is not modelled"),
         ] {
             let error = over(text).err().unwrap().message;
             assert!(error.contains(wanted) && !error.contains("topology, line"), "{error}");

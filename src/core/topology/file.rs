@@ -40,7 +40,7 @@ pub fn parse_file(text: &str, table: &Table) -> Result<Topology, TopologyError> 
         parse_conf(text, 0, table)?
     };
     if !topology.has_leaves() {
-        return error(0, "expected a switch or a block, found none");
+        return none();
     }
     if topology.domains().iter().all(|domain| domain.nodes.is_empty()) {
         let unknown = topology.parts().unknown_nodes.first();
@@ -50,10 +50,14 @@ pub fn parse_file(text: &str, table: &Table) -> Result<Topology, TopologyError> 
     Ok(topology)
 }
 
+fn none<T>() -> Result<T, TopologyError> {
+    error(0, "expected a switch or a block, found none")
+}
+
 /// The nodes of the leaves of either form, each once, in the order of the file.
 ///
 /// # Errors
-/// The first line that is not understood.
+/// The first line that is not understood, or that there is no leaf.
 pub fn node_names(text: &str) -> Result<Vec<String>, TopologyError> {
     let mut names = Vec::new();
     let (mut seen, mut room) = (HashSet::new(), TEXT_NAMES_MAX);
@@ -67,7 +71,7 @@ pub fn node_names(text: &str) -> Result<Vec<String>, TopologyError> {
             }
         }
     }
-    Ok(names)
+    if names.is_empty() { none() } else { Ok(names) }
 }
 
 /// The form of a text: a printed switch has a level, a printed block an index.
@@ -108,6 +112,7 @@ mod tests {
         assert_eq!(other.to_string(), what);
         let empty = parse_file("# nothing\n", &table).unwrap_err();
         assert_eq!(empty.to_string(), "topology: expected a switch or a block, found none");
+        assert_eq!(node_names("BlockSizes=-1").unwrap_err(), empty);
         assert_eq!(node_names("SwitchName=s Nodes=n[2,1],n2").unwrap(), ["n2", "n1"]);
     }
 }

@@ -253,9 +253,12 @@ fn a_report_says_what_happened_and_what_would_have() {
 
     // What is wrong is named.
     let empty = file("slurm-empty.conf", "ClusterName=x\n");
+    let node = "NodeName=n[1-2] CPUs=4\n";
+    let twice = file("slurm-twice.conf", &format!("{node}{node}PartitionName=a Nodes=ALL\n"));
     for (arguments, said) in [
         (["--sacct", "/nowhere/month.txt", "--slurm-conf", &conf], "/nowhere/month.txt"),
-        (["--sacct", &sacct, "--slurm-conf", &empty], "no NodeName line"),
+        (["--sacct", &sacct, "--slurm-conf", &empty], "without --slurm-conf takes those"),
+        (["--sacct", &sacct, "--slurm-conf", &twice], "slurm-twice.conf:2: node n1 is named twice"),
         (["--sacct", &conf, "--slurm-conf", &conf], "slurm.conf"),
     ] {
         let wrong = server.run(&[&since[..], &arguments].concat());
