@@ -33,6 +33,14 @@ pub(super) fn all(facts: &Facts) -> Vec<Finding> {
         Ok(conf) => {
             out.extend(parsed(facts, conf));
             out.extend(read(conf));
+            out.extend(facts.without_plugin.iter().filter_map(|key| {
+                let (value, place) = conf.get(key)?;
+                let what = format!("{key}={value}: the Slurm of this host has no such plugin");
+                let found = Finding::error("slurm-conf", what)
+                    .why("slurmctld does not start with it")
+                    .fix("another name, or the package that has it");
+                Some(found.at(Some(place.to_owned())))
+            }));
         }
     }
     if let Err(error) = &facts.running
@@ -109,12 +117,39 @@ fn read(conf: &SlurmConf) -> Vec<Finding> {
             .fix("one line for each name; other values of a group of nodes go into that line")
             .at(Some(place))
     }));
+    out.extend(states(conf));
     out.extend(conf.unread().map(|(place, rest)| {
         Finding::error("slurm-conf", format!("expected KEY=VALUE, got {rest:?}"))
             .why("slurmctld does not start with a line that it cannot read")
             .fix("KEY=VALUE, with quotes around a value with blanks; # before a comment")
             .at(Some(place.to_string()))
     }));
+    out
+}
+
+/// Begins of the states that a NodeName line may give.
+const STATES: [&str; 11] = [
+    "UNKNOWN", "DOWN", "IDLE", "ALLOC", "ERROR", "MIXED", "FUTURE", "DRAIN", "FAIL", "CLOUD",
+    "EXTERNAL",
+];
+
+/// Finds states that slurmctld does not know, which its parser takes.
+fn states(conf: &SlurmConf) -> Vec<Finding> {
+    let mut out = Vec::new();
+    let all = conf.records("nodename", &mut |names, place, get| {
+        let state = get("state").unwrap_or("UNKNOWN");
+        let upper = state.to_ascii_uppercase();
+        if !STATES.iter().any(|known| upper.starts_with(known)) {
+            let what = format!("NodeName={names}: State={state} is none that slurmctld knows");
+            let found = Finding::error("slurm-conf", what)
+                .why("slurmctld does not start with it")
+                .fix("UNKNOWN, CLOUD, DOWN, DRAIN, FAIL or FUTURE");
+            out.push(found.at(Some(place.to_owned())));
+        }
+        Ok(())
+    });
+    // What cannot be read was refused when the file was.
+    debug_assert!(all.is_ok());
     out
 }
 

@@ -94,6 +94,8 @@ pub(super) struct Facts {
     /// Complaints of the installed Slurm's parser about the file, none if it takes it; or why it
     /// was not asked.
     pub(super) parsed: Result<Vec<String>, String>,
+    /// Keys of slurm.conf that name a plugin which Slurm's own directory here lacks.
+    pub(super) without_plugin: Vec<&'static str>,
     /// Entries of PluginDir as slurm.conf of this host has it.
     pub(super) directories: Vec<Directory>,
     /// Directories of the overlay's packages and of Slurm's own plugins.
@@ -138,6 +140,10 @@ impl Facts {
             false => Err("a directory of PluginDir is missing".into()),
         };
         let stock = stock_directory(running.as_ref().ok()).map(|path| directory(&path));
+        let without_plugin = conf.as_ref().map_or_else(
+            |_| Vec::new(),
+            |conf| without_plugin(conf, directories.iter().chain(&stock)),
+        );
         let home = match &stock {
             Some(stock) => stock.path.with_file_name("phalanx").join("slurm"),
             None => PathBuf::from("/usr/lib/phalanx/slurm"),
@@ -173,6 +179,7 @@ impl Facts {
             topology: conf.as_ref().ok().and_then(topology),
             munge: munge(),
             parsed,
+            without_plugin,
             conf,
             directories,
             config_path,
@@ -273,6 +280,37 @@ fn complaints(said: &str) -> Vec<String> {
 fn host() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     name.trim().to_owned()
+}
+
+/// Settings that name a plugin which slurmctld loads as it starts.
+const PLUGINS: [&str; 9] = [
+    "AccountingStorageType",
+    "AuthType",
+    "CredType",
+    "JobCompType",
+    "PreemptType",
+    "PriorityType",
+    "SchedulerType",
+    "SelectType",
+    "TopologyPlugin",
+];
+
+/// Returns the settings whose plugin is in none of these directories, if Slurm's own is among them.
+pub(super) fn without_plugin<'a>(
+    conf: &SlurmConf,
+    directories: impl Iterator<Item = &'a Directory> + Clone,
+) -> Vec<&'static str> {
+    if !directories.clone().any(|directory| directory.stock().is_some()) {
+        return Vec::new();
+    }
+    let is_there = |value: &str| {
+        // Newer releases have no file for these.
+        let is_nothing = value.ends_with("/none") || value.ends_with("/default");
+        let file = format!("{}.so", value.replace('/', "_"));
+        is_nothing || directories.clone().any(|directory| directory.path.join(&file).exists())
+    };
+    let lacks = |key: &&str| conf.get(key).is_some_and(|(value, _)| !is_there(value));
+    PLUGINS.into_iter().filter(lacks).collect()
 }
 
 fn plugin_dirs(conf: &SlurmConf) -> Vec<Directory> {

@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::facts::{Directory, Facts, Running, Slurmctld, Socket};
+use super::facts::{self, Directory, Facts, Running, Slurmctld, Socket};
 use super::judge;
 use super::plugin::PluginFile;
 use super::report::{Finding, Level};
@@ -77,6 +77,7 @@ fn healthy() -> Facts {
         installer: "apt",
         conf: Ok(conf("")),
         parsed: Ok(Vec::new()),
+        without_plugin: Vec::new(),
         directories: vec![dir(OVERLAY, "22.05.8", true), dir(STOCK, "22.05.8", false)],
         home: dir(OVERLAY, "22.05.8", true),
         stock: Some(dir(STOCK, "22.05.8", false)),
@@ -317,6 +318,20 @@ fn a_file_to_come() {
     assert!(findings(&elsewhere).iter().all(|finding| !host.contains(&finding.check)));
     let wrong = one(&alone("PartitionName=q Nodes=n2,old1"), "slurm-conf", Level::Error);
     assert_eq!(wrong.what, "partition q: old1 is no node");
+    // What the parser of Slurm takes, and slurmctld does not.
+    let wrong = one(&alone("NodeName=n9 State=UPP"), "slurm-conf", Level::Error);
+    assert_eq!(wrong.what, "NodeName=n9: State=UPP is none that slurmctld knows");
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("sched_backfill.so"), "").unwrap();
+    let own = Directory { path: folder.path().to_owned(), ..dir(STOCK, "22.05.8", false) };
+    for (value, level) in [("backfil", Level::Error), ("backfill", Level::Ok)] {
+        let mut facts = alone(&format!("SchedulerType=sched/{value}\nJobCompType=jobcomp/none"));
+        let conf = facts.conf.as_ref().unwrap();
+        assert_eq!(facts::without_plugin(conf, [].iter()), [""; 0], "no Slurm is here");
+        facts.without_plugin = facts::without_plugin(conf, [&own].into_iter());
+        facts.without_plugin.retain(|key| *key != "SelectType");
+        one(&facts, "slurm-conf", level);
+    }
     let mut other = alone("");
     other.conf = SlurmConf::read(Path::new("/dev/null"));
     let wrong = one(&other, "slurm-conf", Level::Error);
