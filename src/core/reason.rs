@@ -96,7 +96,7 @@ const REASONS: &[(&str, WaitsFor, &str)] = &[
     ("Resources", Nodes, ""),
     ("Priority", Nodes, ""),
     ("Licenses", Nodes, ""),
-    ("ReqNodeNotAvail", Nodes, ""),
+    ("ReqNodeNotAvail", Nodes, "nodes that it needs are down, drained or reserved: sinfo -R"),
     ("NodeDown", Nodes, ""),
     ("BurstBufferResources", Nodes, "the burst buffer has no room"),
     ("MaxPoweredUpNodes", Nodes, "as many nodes are powered up as may be at once"),
@@ -318,6 +318,7 @@ mod tests {
              show qos short"
         );
         assert_eq!(sentence(&snapshot, &job("Resources")), None);
+        assert!(said(&job("ReqNodeNotAvail")).contains("down, drained or reserved"));
         assert_eq!(said(&job("SomethingNew")), "Slurm holds it back (SomethingNew)");
     }
 }

@@ -28,6 +28,15 @@ pub struct Waiting {
     pub licenses: Vec<(String, u64, u64)>,
 }
 
+/// Whether enough of the present nodes are eligible for a job and large enough, busy or not.
+pub fn is_possible(snapshot: &Snapshot, usages: &[NodeUsage], job: &Job, now_s: i64) -> bool {
+    let eligible = eligible(snapshot, job, now_s);
+    let needed = nodes_needed(&job.shape, eligible.usages(usages));
+    let need = job.shape.need(needed);
+    let capable = eligible.usages(usages).filter(|usage| usage.could_hold(&need));
+    capable.take(needed as usize).count() == needed as usize
+}
+
 /// Examines every eligible node for one job.
 pub fn waiting(snapshot: &Snapshot, usages: &[NodeUsage], job: &Job, now_s: i64) -> Waiting {
     let eligible = eligible(snapshot, job, now_s);

@@ -632,6 +632,11 @@ mod tests {
             why(0)
         );
         assert!(why(1).starts_with("it can not start on the present nodes"), "{}", why(1));
+        let possible = |at: usize| {
+            let job = &snapshot.jobs[at];
+            phalanx_planner::pending::is_possible(&snapshot, &usages, job, now_s())
+        };
+        assert_eq!([possible(0), possible(1)], [true, false]);
         snapshot.jobs[1].het_job_id = Some(99);
         let job = &snapshot.jobs[0];
         let alone = summary(&snapshot, &usages, job, &waiting(&snapshot, &usages, job, now_s()));

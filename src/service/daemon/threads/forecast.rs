@@ -14,6 +14,8 @@ use phalanx_core::snapshot::{Job, JobState, Snapshot};
 use phalanx_ffi::clock::now_s;
 use phalanx_methods::learn::runtime::{NO_LIMIT_S, name_id};
 use phalanx_planner::order::{Ahead, Forecasts, Rank, Request, Scarcity, competes};
+use phalanx_planner::pending::is_possible;
+use phalanx_planner::usage::NodeUsage;
 
 /// Shortest time between two rounds.
 const ROUND_MIN: Duration = Duration::from_secs(5);
@@ -112,5 +114,9 @@ fn round(
             (id, [start.median_s, start.by_s].map(|s| now_s.saturating_add(s)))
         }));
     }
+    // A job whose nodes are down starts at no time that others' ends tell.
+    let usages = NodeUsage::of_snapshot(snapshot);
+    let is_possible = |job: &Job| is_possible(snapshot, &usages, job, now_s);
+    starts.retain(|id, _| snapshot.job(*id).is_none_or(is_possible));
     starts
 }
