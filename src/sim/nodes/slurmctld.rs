@@ -81,6 +81,10 @@ struct OfJob<'s> {
 }
 
 impl Search<NodeSet> for OfJob<'_> {
+    fn class(&self) -> u64 {
+        self.ask.class.0.into()
+    }
+
     fn may_run(&mut self, nodes: &NodeSet, until_s: i64) -> bool {
         self.expected.may_run(&self.ask, nodes, until_s)
     }

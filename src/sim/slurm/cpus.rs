@@ -66,8 +66,9 @@ impl Cpus {
 }
 
 impl Group for Cpus {
-    fn keep(&mut self, other: &Self) {
+    fn keep(&mut self, other: &Self) -> bool {
         *self = self.both(other);
+        !self.0.is_empty()
     }
 
     fn drop_all(&mut self, other: &Self) {

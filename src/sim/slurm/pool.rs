@@ -22,6 +22,10 @@ struct OfJob<'s, 'a> {
 }
 
 impl Search<Cpus> for OfJob<'_, '_> {
+    fn class(&self) -> u64 {
+        self.size
+    }
+
     fn may_run(&mut self, cpus: &Cpus, _: i64) -> bool {
         cpus.count() >= self.size
     }
