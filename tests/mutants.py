@@ -35,6 +35,8 @@ TESTS = {
     "unit": "make -s -C plugin check-unit",
     "harness": "make -s -C plugin check-host",
     "failures": "make -s -C plugin failures FAILURES=1000 SAN='-O1 -g'",
+    "client": f"{CARGO} test -q -p phalanx-client --lib",
+    "messages": f"{CARGO} test -q -p phalanx-messages --lib",
     "planner": f"{CARGO} test -q -p phalanx-planner --lib",
     "mirror": f"{CARGO} test -q -p phalanx-mirror --lib",
     "gate": f"{CARGO} test -q -p phalanx-gate",

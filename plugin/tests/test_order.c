@@ -429,7 +429,7 @@ static void test_leave(void)
 	usleep(300000);
 #endif
 	slurmctld_config.shutdown_time = 0; /* as a standby, at once */
-	usleep(1500000);
+	usleep(4000000); /* longer than between two attempts to connect */
 	CHECK_EQ(ctld_prios, prios);
 	CHECK_EQ(daemon_count(PHX_HELLO), hellos);
 	slurmctld_config.thread_id_save = saver; /* the other did not start */

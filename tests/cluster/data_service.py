@@ -165,6 +165,10 @@ def strangers_are_refused(suite):
                    "Munge " + credential("POST", "/v1/collectors?x=1", json.dumps(new).encode())):
         answer = suite.remote(*post, new, sign=False, headers={"Authorization": header})
         suite.status_is(401, answer, header[:30])
+    # A credential names a user, not a host.
+    hello = ("POST", "/v1/agents/@master/sync", {"generation": 1, "wait_ms": 0})
+    suite.status_is(400, suite.remote(*hello), "@master from elsewhere")
+    suite.status_is(200, suite.local(*hello), "@master from here")
     for path in ("/v1/status", "/v1/data", "/v1/collectors", "/", "/nonexistent"):
         suite.status_is(401, suite.remote("GET", path, sign=False), f"GET {path} without")
     suite.status_is(200, suite.remote("GET", "/openapi.json", sign=False), "openapi without")

@@ -51,6 +51,8 @@ pub(super) fn write(path: &Path, content: &impl Serialize) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     /// Goal: a file that is missing is none, one that is damaged in any way is an error to tell.
@@ -60,6 +62,7 @@ mod tests {
         let path = dir.path().join("state.json");
         assert_eq!(whole::<Vec<u32>>(&path).unwrap(), None);
         write(&path, &[1, 2]).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o077, 0, "a secret");
         assert_eq!(read(&path), Some(vec![1, 2]));
         for damaged in ["", "[1,", "\0\u{7f}", "{}"] {
             fs::write(&path, damaged).unwrap();

@@ -304,5 +304,8 @@ mod tests {
             assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
             assert_eq!(gate.connections(), 0);
         }
+        (0..2).for_each(|_| gate.let_in(other(lie)));
+        ask(&gate).unwrap_err();
+        assert_eq!(gate.connections(), 1, "who lied is not asked again");
     }
 }
