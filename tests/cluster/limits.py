@@ -27,8 +27,8 @@ ROUNDS_MAX = 100
 
 def limit_cluster(row, directory):
     """A cluster whose plugin asks nobody."""
-    overlay = os.path.join(os.environ.get("PHALANX_OVERLAY_DIR", f"build/slurm-{Release().version}"),
-                           "limit")
+    built = os.environ.get("PHALANX_OVERLAY_DIR", f"build/slurm-{Release().version}")
+    overlay = os.path.join(built, "limit")
     cluster = Cluster(directory, overlay=os.path.abspath(overlay), daemon=False, **row.cluster)
     row.asks_daemon = False
     return cluster
