@@ -471,3 +471,28 @@ fn tasks_need_as_many_nodes_as_hold_them() {
     let cpus = 0;
     assert!(crate::attribution::places_of(lacking).eq([cpus]));
 }
+
+/// Goal: an answer for nodes of many sizes is not late: stock's steps, which drop the smallest
+/// ones and begin anew for each size, are not followed to their end.
+#[test]
+fn nodes_of_many_sizes_are_not_gone_through_again_and_again() {
+    let mut placer = equal("n", 4000, "");
+    (0..4000).for_each(|node| hold(&mut placer, node, node as u64 * 7 % CPUS));
+    let shape = Shape { max_nodes: 3, ..tasks(24) };
+    let of = crate::stock::Ask::new(&shape).unwrap();
+    let offers: Vec<crate::stock::Offer> = (0u32..4000)
+        .map(|node| crate::stock::Offer {
+            node: node.into(),
+            class: (0, 1, 0xff),
+            cpus: i64::from(node % 61) + 1,
+            size: i64::from(node % 61) + 1,
+            reserve: 1,
+            tasks: u64::from(node % 61) + 1,
+            gres: [0; 3],
+        })
+        .collect();
+    let ask = crate::stock::Ask { cpus: 3 * 61, ..of };
+    let chosen = crate::stock::choose(&ask, &offers, placer.cluster().table(), None);
+    assert!(matches!(chosen, Err(crate::stock::Refused::Unknown(_))), "{chosen:?}");
+    assert_eq!(answer(&mut placer, &shape).map(|nodes| nodes.len()), Ok(3));
+}

@@ -44,7 +44,13 @@ impl Search<'_> {
         }
         let ask = Ask::new(self.shape).map_err(Why::of_stock)?;
         let offers = self.offers();
-        let first = self.stocks(&ask, &offers).map_err(Why::of_stock)?;
+        let first = self.stocks(&ask, &offers).or_else(|refused| {
+            // Of many sizes the largest are known to hold the job.
+            let part = largest(&ask, &[], &offers, ask.max_nodes as usize + 1);
+            part.filter(|_| self.is_alike(&offers))
+                .map_or(Err(refused), |part| self.stocks(&ask, &part))
+        });
+        let first = first.map_err(Why::of_stock)?;
         let class = |taken: &Taken| offer_of(&offers, taken.node).map(|offer| offer.class);
         let heaviest = first.iter().filter_map(class).max().ok_or(Why::NoFit)?;
         let (lighter, own): (Vec<Offer>, Vec<Offer>) =
@@ -61,6 +67,12 @@ impl Search<'_> {
         let splits: Result<Vec<Split>, Why> = splits.collect();
         let best = splits?.into_iter().min_by(|a, b| mean(&a.2).total_cmp(&mean(&b.2)));
         best.ok_or(Why::NoFit)
+    }
+
+    /// Whether stock prefers none of these nodes.
+    fn is_alike(&self, offers: &[Offer]) -> bool {
+        let is_flat = self.chooser.routes.many == Route::Any;
+        is_flat && offers.iter().all(|offer| offers.first().is_some_and(|o| o.class == offer.class))
     }
 
     /// Stock's choice among some nodes.
@@ -164,9 +176,13 @@ pub(super) fn largest(
 ) -> Option<Vec<Offer>> {
     let mut left = ask.cpus - lighter.iter().map(|offer| offer.cpus).sum::<i64>();
     let mut sizes: Vec<i64> = own.iter().map(|offer| offer.cpus).collect();
+    let most = count.checked_sub(lighter.len() + 1)?.min(sizes.len());
+    if let Some(last) = most.checked_sub(1) {
+        sizes.select_nth_unstable_by_key(last, |cpus| Reverse(*cpus));
+    }
+    sizes.truncate(most);
     sizes.sort_unstable_by_key(|cpus| Reverse(*cpus));
-    let fewer = sizes.into_iter().take(count.checked_sub(lighter.len() + 1)?);
-    let last = fewer.into_iter().find(|cpus| {
+    let last = sizes.into_iter().find(|cpus| {
         left -= cpus;
         left <= 0
     })?;

@@ -9,6 +9,8 @@ struct Run {
     nodes: std::ops::Range<usize>,
     class: Class,
     cpus: i64,
+    /// CPUs of its largest node.
+    largest: i64,
     gres: [u64; GRES],
 }
 
@@ -20,6 +22,10 @@ pub(super) fn choose(ask: &Ask, offers: &mut [Offer], table: &Table) -> Option<V
     while !runs.is_empty() && rest.max_nodes > 0 {
         let run = runs.remove(best(&runs, &rest)?);
         take_of(&mut rest, offers.get_mut(run.nodes)?);
+        // The last node that the job may have has to hold all that is left.
+        if rest.max_nodes == 1 && runs.iter().all(|run| run.largest < rest.cpus) {
+            break;
+        }
         if rest.is_done() {
             return Some(rest.taken);
         }
@@ -37,8 +43,9 @@ fn runs(offers: &[Offer], table: &Table) -> Vec<Run> {
         for offer in nodes {
             gres.iter_mut().zip(offer.gres).for_each(|(sum, has)| *sum += has);
         }
-        let cpus = nodes.iter().map(|offer| offer.cpus).sum();
-        Some(Run { nodes: range, class: nodes.first()?.class, cpus, gres })
+        let cpus = || nodes.iter().map(|offer| offer.cpus);
+        let (cpus, largest) = (cpus().sum(), cpus().max()?);
+        Some(Run { nodes: range, class: nodes.first()?.class, cpus, largest, gres })
     };
     offers.chunk_by(joined).filter_map(run).collect()
 }

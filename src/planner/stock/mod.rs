@@ -23,6 +23,8 @@ use phalanx_core::NodeIdx;
 use phalanx_core::shape::{Need, Shape, Sharing};
 use phalanx_core::topology::Topology;
 
+/// Nodes at which the steps look again and again, in all: the answer is late otherwise.
+const WORK_MAX: usize = 16_000;
 /// GRES asked for per job that are counted.
 const GRES: usize = 3;
 
@@ -258,7 +260,12 @@ fn dropping_small(
 ) -> Result<Vec<Taken>, Refused> {
     let mut left: Vec<Offer> = offers.to_vec();
     let min_nodes = ask.min_nodes as usize;
+    let mut work = 0;
     loop {
+        work += left.len();
+        if work > WORK_MAX.max(left.len()) {
+            return Err(Refused::Unknown("nodes of many sizes"));
+        }
         let cpus: i64 = left.iter().map(|offer| offer.cpus).sum();
         if left.len() < min_nodes || cpus < ask.cpus {
             return Err(Refused::NoFit);
