@@ -303,11 +303,15 @@ pub(super) fn without_plugin<'a>(
     if !directories.clone().any(|directory| directory.stock().is_some()) {
         return Vec::new();
     }
-    let is_there = |value: &str| {
-        // Newer releases have no file for these.
-        let is_nothing = value.ends_with("/none") || value.ends_with("/default");
+    let has = |value: &str| {
         let file = format!("{}.so", value.replace('/', "_"));
-        is_nothing || directories.clone().any(|directory| directory.path.join(&file).exists())
+        directories.clone().any(|directory| directory.path.join(&file).exists())
+    };
+    // One plugin that releases name in two ways; newer ones have no file for none.
+    let same = ["topology/default", "topology/flat"];
+    let is_there = |value: &str| {
+        let other = || same.contains(&value) && same.into_iter().any(has);
+        value.ends_with("/none") || has(value) || other()
     };
     let lacks = |key: &&str| conf.get(key).is_some_and(|(value, _)| !is_there(value));
     PLUGINS.into_iter().filter(lacks).collect()

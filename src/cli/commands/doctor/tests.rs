@@ -322,10 +322,13 @@ fn a_file_to_come() {
     let wrong = one(&alone("NodeName=n9 State=UPP"), "slurm-conf", Level::Error);
     assert_eq!(wrong.what, "NodeName=n9: State=UPP is none that slurmctld knows");
     let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("sched_backfill.so"), "").unwrap();
+    for file in ["sched_backfill.so", "topology_default.so"] {
+        std::fs::write(folder.path().join(file), "").unwrap();
+    }
     let own = Directory { path: folder.path().to_owned(), ..dir(STOCK, "22.05.8", false) };
     for (value, level) in [("backfil", Level::Error), ("backfill", Level::Ok)] {
-        let mut facts = alone(&format!("SchedulerType=sched/{value}\nJobCompType=jobcomp/none"));
+        let others = "JobCompType=jobcomp/none\nTopologyPlugin=topology/flat";
+        let mut facts = alone(&format!("SchedulerType=sched/{value}\n{others}"));
         let conf = facts.conf.as_ref().unwrap();
         assert_eq!(facts::without_plugin(conf, [].iter()), [""; 0], "no Slurm is here");
         facts.without_plugin = facts::without_plugin(conf, [&own].into_iter());
