@@ -485,6 +485,8 @@ def a_thousand_registrations_are_nothing_special(suite):
 def metrics_are_openmetrics(suite):
     """By Prometheus' parser; what rules and dashboard name is there."""
     from prometheus_client.openmetrics.parser import text_string_to_metric_families
+    suite.cluster.submit(wrap="true")   # of waits there is nothing before the first start
+    suite.until(lambda: b"phalanx_wait_seconds_bucket" in suite.get("/metrics")[1], "a wait", 30)
     headers, body = suite.get("/metrics")
     equal(headers["Content-Type"],
           "application/openmetrics-text; version=1.0.0; charset=utf-8", "content type")
