@@ -210,6 +210,9 @@ fn the_number_of_nodes_follows_from_what_is_asked() {
     let names: Vec<usize> = (0..8).filter(|n| *n != 2 && *n != 5 && *n != 6).collect();
     names.iter().for_each(|node| hold(&mut placer, *node, 8));
     assert_eq!(answer(&mut placer, &between), Ok(vec![2, 5, 6]), "three of four");
+    hold(&mut placer, 6, 7);
+    let uneven = Shape { min_nodes: 1, max_nodes: 3, req_nodes: 3, ..tasks(4) };
+    assert_eq!(answer(&mut placer, &uneven), Ok(vec![2, 5, 6]), "one node would hold all");
 }
 
 #[test]

@@ -43,11 +43,13 @@ impl Search<'_> {
             Route::Tree(_) | Route::Any => {}
         }
         let ask = Ask::new(self.shape).map_err(Why::of_stock)?;
+        // Between its limits Slurm takes as many nodes as there are.
+        let is_range = ask.req_nodes > ask.min_nodes;
         let offers = self.offers();
         let first = self.stocks(&ask, &offers).or_else(|refused| {
             // Of many sizes the largest are known to hold the job.
             let part = largest(&ask, &[], &offers, ask.max_nodes as usize + 1);
-            part.filter(|_| self.is_alike(&offers))
+            part.filter(|_| !is_range && self.is_alike(&offers))
                 .map_or(Err(refused), |part| self.stocks(&ask, &part))
         });
         let first = first.map_err(Why::of_stock)?;
@@ -56,7 +58,9 @@ impl Search<'_> {
         let (lighter, own): (Vec<Offer>, Vec<Offer>) =
             offers.iter().filter(|o| o.class <= heaviest).partition(|o| o.class < heaviest);
         let parts = self.parts(&ask, &lighter, &own, first.len());
+        let count = first.len();
         let chosen = parts.iter().filter_map(|part| self.stocks(&ask, part).ok());
+        let chosen = chosen.filter(|taken| !is_range || taken.len() == count);
         let ranked = chosen.chain([first]).map(|taken| (self.rank(&lighter, &taken), taken));
         let mut ranked: Vec<(Rank, Vec<Taken>)> = ranked.collect();
         let least = ranked.iter().map(|(rank, _)| *rank).min();
