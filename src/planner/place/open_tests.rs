@@ -256,6 +256,16 @@ fn whole_nodes_are_lighter_ones_before_fewer_ones() {
     assert_eq!(answer(&mut placer, &more), Ok(vec![0, 2, 3]));
 }
 
+/// `-N2-4`: the heavier ones, too, where Slurm takes as many as it may.
+#[test]
+fn a_range_of_nodes_goes_on_to_heavier_ones() {
+    let mut placer = cluster(&[("a1", 1), ("a2", 1), ("b1", 9), ("b2", 9), ("b3", 9)], "");
+    let range = Shape { min_nodes: 2, max_nodes: 4, req_nodes: 4, min_cpus: 2, ..tasks(0) };
+    assert_eq!(answer(&mut placer, &range).map(|nodes| nodes.len()), Ok(4));
+    (2..4).for_each(|node| hold(&mut placer, node, 8));
+    assert_eq!(answer(&mut placer, &range), Ok(vec![0, 1, 4]));
+}
+
 #[test]
 fn lighter_nodes_are_taken_whole_before_heavier_ones() {
     let nodes = [("a1", 1), ("b1", 9), ("b2", 9), ("b3", 9)];

@@ -82,7 +82,8 @@ impl<'a> Search<'a> {
             let step = up_to.get(class);
             let lighter = step.and_then(|step| up_to.get(step.lighter.checked_sub(1)?));
             self.chooser.lighter = lighter.map(|lighter| &lighter.nodes);
-            match self.split(step.map(|step| &step.nodes)) {
+            let is_last = class + 1 >= up_to.len();
+            match self.split(step.map(|step| &step.nodes), is_last) {
                 Err(Why::NoFit) => {}
                 placed => return placed.map(|split| (class, split)),
             }
@@ -90,7 +91,7 @@ impl<'a> Search<'a> {
             if self.candidates.is_by_weight() && up_to.get(class + 1).is_some_and(is_heavier) {
                 let all = self.candidates.everywhere();
                 let own = std::mem::replace(&mut self.candidates, all);
-                let held = self.split(step.map(|step| &step.nodes));
+                let held = self.split(step.map(|step| &step.nodes), false);
                 self.candidates = own;
                 if !matches!(held, Err(Why::NoFit)) {
                     return Err(Why::NoFit);
@@ -102,7 +103,7 @@ impl<'a> Search<'a> {
 
     /// Splits the job evenly, else as stock's steps do, among the candidates up to a class of
     /// Weight.
-    fn split(&mut self, up_to: Option<&NodeSet>) -> Result<Split, Why> {
+    fn split(&mut self, up_to: Option<&NodeSet>, is_last: bool) -> Result<Split, Why> {
         self.offer(up_to);
         match self.even_split(self.wanted) {
             // Slurm takes the most nodes that do on so few switches.
@@ -115,7 +116,7 @@ impl<'a> Search<'a> {
             }
             Err(Why::NoFit) if may_split_otherwise(self.shape) => {
                 self.offer(up_to);
-                self.by_parts()
+                self.by_parts(is_last)
             }
             other => other,
         }

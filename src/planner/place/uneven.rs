@@ -33,8 +33,9 @@ type Units = [u64; UNITS];
 type Rank = (usize, (usize, u32), usize, usize, usize);
 
 impl Search<'_> {
-    /// The best of stock's choices on the nodes on offer and on parts of them.
-    pub(super) fn by_parts(&mut self) -> Result<Split, Why> {
+    /// The best of stock's choices on the nodes on offer and on parts of them. `is_last`: no further
+    /// nodes will be offered.
+    pub(super) fn by_parts(&mut self, is_last: bool) -> Result<Split, Why> {
         match self.chooser.routes.many {
             Route::Left(option) => return Err(Why::Left(option)),
             Route::Run(_) => return Err(Why::Left(LeftToSlurm::Contiguous)),
@@ -53,6 +54,9 @@ impl Search<'_> {
                 .map_or(Err(refused), |part| self.stocks(&ask, &part))
         });
         let first = first.map_err(Why::of_stock)?;
+        if !is_last && first.len() < self.wanted as usize {
+            return Err(Why::NoFit);
+        }
         let class = |taken: &Taken| offer_of(&offers, taken.node).map(|offer| offer.class);
         let heaviest = first.iter().filter_map(class).max().ok_or(Why::NoFit)?;
         let (lighter, own): (Vec<Offer>, Vec<Offer>) =
