@@ -33,8 +33,8 @@ type Units = [u64; UNITS];
 type Rank = (usize, (usize, u32), usize, usize, usize);
 
 impl Search<'_> {
-    /// The best of stock's choices on the nodes on offer and on parts of them. `is_last`: no further
-    /// nodes will be offered.
+    /// The best of stock's choices on the nodes on offer and on parts of them. `is_last`: no
+    /// further nodes will be offered.
     pub(super) fn by_parts(&mut self, is_last: bool) -> Result<Split, Why> {
         match self.chooser.routes.many {
             Route::Left(option) => return Err(Why::Left(option)),
