@@ -154,12 +154,10 @@ static void _turn(struct tally *t, uint64_t now_ns)
 extern void witness_load(uint64_t build, uint64_t now_ns)
 {
 	static struct tally read; /* of slurmctld's thread that builds the node table */
-	bool known;
 	FILE *f;
 
 	pthread_mutex_lock(&lock);
-	known = tally.build == build && tally.magic;
-	if (known && unsaved) {
+	if (tally.build == build && tally.magic) {
 		pthread_mutex_unlock(&lock);
 		return;
 	}
@@ -168,7 +166,7 @@ extern void witness_load(uint64_t build, uint64_t now_ns)
 	    read.build == build && read.sum == _sum(&read)) {
 		_turn(&read, now_ns);
 		tally = read;
-	} else if (!known) {
+	} else {
 		tally = (struct tally) { .magic = MAGIC, .build = build };
 	}
 	unsaved = urgent = false;

@@ -35,8 +35,8 @@ extern void witness_note(uint64_t kind, enum witness_result result, uint64_t now
 /* Copy the counts by result into `told`, at most once in WITNESS_TELL_NS; by one thread. */
 extern void witness_tell(uint64_t *told, uint64_t now_ns);
 
-/* Take up what the file of this build holds, unless more is known: a backup controller that takes
- * over did not see what was compared. IN build - a hash of what decides beside the daemon */
+/* Take up what the file of this build holds, once; without one all is compared at first.
+ * IN build - a hash of what decides beside the daemon */
 extern void witness_load(uint64_t build, uint64_t now_ns);
 
 /* RET whether one was worse and the file does not say so yet */
