@@ -52,6 +52,26 @@
 with 26.11's, then add it to slurm_compat.h"
 #endif
 
+/* One job, which newer releases name as they do a step. */
+static inline int pls_load_by_job(int (*load)(job_info_msg_t **, uint32_t, uint16_t),
+				  job_info_msg_t **msg, uint32_t job_id)
+{
+	return load(msg, job_id, SHOW_ALL);
+}
+
+static inline int pls_load_by_step(int (*load)(job_info_msg_t **, slurm_step_id_t, uint16_t),
+				   job_info_msg_t **msg, uint32_t job_id)
+{
+	slurm_step_id_t step = { .job_id = job_id, .step_id = NO_VAL, .step_het_comp = NO_VAL };
+
+	return load(msg, step, SHOW_ALL);
+}
+
+#define PLS_LOAD_JOB(msg, job_id) \
+	_Generic(&slurm_load_job, \
+		 int (*)(job_info_msg_t **, uint32_t, uint16_t): pls_load_by_job, \
+		 default: pls_load_by_step)(&slurm_load_job, (msg), (job_id))
+
 /* Allocations of a node, 0 where the select plugin has no answer. */
 #if LIBSLURM_API < 43
 static inline uint32_t pls_node_alloc_cpus(const node_info_t *node)

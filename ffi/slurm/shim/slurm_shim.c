@@ -114,7 +114,7 @@ int pls_load_job(uint32_t job_id, struct pls_load *load)
 	int rc;
 
 	errno = 0;
-	rc = slurm_load_job(&msg, job_id, SHOW_ALL);
+	rc = PLS_LOAD_JOB(&msg, job_id);
 	if ((rc = _failure(rc, msg)))
 		return rc;
 	rc = pls_flatten_jobs(msg, load);
