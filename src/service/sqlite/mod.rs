@@ -128,11 +128,6 @@ pub fn read<T>(
     question(&connection).map_err(&failed)
 }
 
-/// Makes an empty file that only owner and group may read: SQLite would make it readable for all,
-/// and its -wal and -shm files take over its mode.
-///
-/// A file that exists is not touched: closing a descriptor of it would drop the locks that other
-/// connections of this process hold on it.
 /// Whether a file that its owner begins with is there without a byte, which is a loss and is said:
 /// a new file has tables before anybody writes.
 pub fn was_emptied(path: &Path) -> bool {
@@ -146,6 +141,11 @@ pub fn was_emptied(path: &Path) -> bool {
     emptied
 }
 
+/// Makes an empty file that only owner and group may read: SQLite would make it readable for all,
+/// and its -wal and -shm files take over its mode.
+///
+/// A file that exists is not touched: closing a descriptor of it would drop the locks that other
+/// connections of this process hold on it.
 fn create_private(path: &Path) -> Result<(), Error> {
     let made = OpenOptions::new().write(true).create_new(true).mode(0o640).open(path);
     match made {
@@ -175,11 +175,14 @@ fn configure(connection: &Connection) -> rusqlite::Result<()> {
 /// [`Error::Newer`] for one from a newer version, else SQLite's.
 fn check(connection: &Connection, path: &Path, schema: Schema<'_>) -> Result<i64, Error> {
     let failed = Error::sql(path, "read its version");
-    let version = pragma(connection, "user_version").map_err(&failed)?;
-    let application = pragma(connection, "application_id").map_err(&failed)?;
-    let tables: i64 = connection
+    // One transaction: another connection may be making the tables.
+    let look = connection.unchecked_transaction().map_err(&failed)?;
+    let version = pragma(&look, "user_version").map_err(&failed)?;
+    let application = pragma(&look, "application_id").map_err(&failed)?;
+    let tables: i64 = look
         .query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))
         .map_err(&failed)?;
+    drop(look);
     let fresh = version == 0 && application == 0 && tables == 0;
     if application != schema.application_id && !fresh {
         return Err(Error::Foreign { path: path.to_path_buf() });

@@ -146,6 +146,23 @@ fn an_emptied_file_is_told_from_a_new_one() {
     assert!(was_emptied(&path));
 }
 
+/// Goal: who opens a file while another makes its tables takes it for neither foreign nor damaged.
+#[test]
+fn a_file_that_is_being_made_is_ours() {
+    for _ in 0..25 {
+        let (_dir, path) = temp();
+        let start = std::sync::Barrier::new(4);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    start.wait();
+                    History::open(&path, LIMITS).map(drop).unwrap();
+                });
+            }
+        });
+    }
+}
+
 #[test]
 fn thread_moves_damaged_files_aside() {
     let (_dir, path) = temp();
