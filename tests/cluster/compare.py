@@ -136,26 +136,6 @@ def job_name(record):
 
 
 @case
-def blind(suite):
-    """While it runs, users learn nothing of a job's arm"""
-    job = suite.cluster.submit("--uid=nobody", "-D/", "-n1", "-t1", wrap="exec sleep 30")
-    user = ("setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups", "phalanx")
-
-    def explained():
-        done = suite.cluster.run(*user, "explain", job, "--json", check=False)
-        own = {} if done.returncode else json.loads(done.stdout)
-        return own.get("state") == "RUNNING" and own
-    own = suite.until(explained, "the job")
-    shown = {key for key, value in own.items() if value} - {"placed"}
-    suite.expect(not own.get("placed") and not shown & {"mode", "asks", "decision"}, f"{own}")
-    for words in (("history", "runs"), ("report", "compare"), ("report",)):
-        done = suite.cluster.run(*user, *words, check=False)
-        suite.expect(done.returncode, f"{words}: {done.stdout[:200]}")
-    suite.cluster.run("scancel", job)
-    suite.until(lambda: not suite.cluster.run("squeue", "-h").stdout, "its end", 30)
-
-
-@case
 def half(suite):
     """One half is Slurm's alone; sizes, mix and waits of the arms, and a verdict with intervals"""
     runs, records, moved = suite.work_off(1)
@@ -173,6 +153,26 @@ def half(suite):
     suite.expect("Slurm alone" in mode["mode"], f"{mode['mode']}")
     waits = [one["start_s"] - one["submit_s"] for one in runs.values()]
     suite.expect(sum(wait > 2 for wait in waits) > len(waits) / 2, "most did not wait")
+
+
+@case
+def blind(suite):
+    """While it runs, users learn nothing of a job's arm"""
+    job = suite.cluster.submit("--uid=nobody", "-D/", "-n1", "-t1", wrap="exec sleep 30")
+    user = ("setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups", "phalanx")
+
+    def explained():
+        done = suite.cluster.run(*user, "explain", job, "--json", check=False)
+        own = {} if done.returncode else json.loads(done.stdout)
+        return own.get("state") == "RUNNING" and own
+    own = suite.until(explained, "the job")
+    shown = {key for key, value in own.items() if value} - {"placed"}
+    suite.expect(not own.get("placed") and not shown & {"mode", "asks", "decision"}, f"{own}")
+    for words in (("history", "runs"), ("report", "compare"), ("report",)):
+        done = suite.cluster.run(*user, *words, check=False)
+        suite.expect(done.returncode, f"{words}: {done.stdout[:200]}")
+    suite.cluster.run("scancel", job)
+    suite.until(lambda: not suite.cluster.run("squeue", "-h").stdout, "its end", 30)
 
 
 @case(needs=["half"])
