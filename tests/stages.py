@@ -300,6 +300,10 @@ ROWS = (
     Row("deny", "check", "build", 75, (*MAKE, "deny"), ("packages",), gate="all"),
     Row("unit", "check", "build", 100, (CARGO, "test", "--workspace"),
         ("tests", "plugin", "munged"), (("PHALANX_NEED_MUNGED", "1"),)),
+    # Ten times as many random asks as unit has.
+    Row("reference", "check", "build", 60,
+        (CARGO, "test", "-p", "phalanx-planner", "--lib", "a_million", "--", "--ignored"),
+        ("tests",), gate="all"),
     Row("standalone", "check", "any", 5, (PYTHON, "tests/standalone.py"), ("debug",), programs()),
     # Each call in turn: make campaign-failures.
     Row("failures", "check", "any", 15,
