@@ -138,11 +138,12 @@ def followed(suite):
                  and suite.explained(second)["holders"] == "n9", f"explain: {told}")
     suite.write_list(list_of(LISTED))
     suite.until(lambda: suite.datasets()["listed"] == len(LISTED), "the first list")
-    third = suite.submit("moving", "-N1", seconds=1)
+    third = suite.submit("moving", "-N1", seconds=4)
+    suite.until(lambda: "no list names it" in suite.cluster.job(third).get("Comment", ""),
+                "the comment")
     suite.nodes_of([third])
     error = suite.explained(third).get("error") or ""
     suite.expect("no list names it" in error, f"explain: {error}")
-    suite.expect("no list names it" in suite.cluster.job(third).get("Comment", ""), "comment")
     suite.expect(suite.metric("phalanx_datasets") == len(LISTED), "metrics")
 
 

@@ -25,7 +25,7 @@ from slurmcluster.jobs import seconds
 from slurmcluster.nodes import expand_hostlist
 from slurmcluster.phalanx import fresh_plan, phalanx, phalanx_json, reload
 from slurmcluster.shipped import shipped_config
-from slurmcluster.suite import Cases, Suite, command_line, directory, run
+from slurmcluster.suite import Cases, Suite, SuiteError, command_line, directory, run
 
 NODES = """\
 NodeName=x[1-8] CPUs=8 Sockets=1 CoresPerSocket=8 RealMemory=16000 Feature=x
@@ -332,10 +332,20 @@ def six_runs(suite):
     suite.until(known, "speeds of both classes")
 
 
+def planned_pair(suite, wrap="sleep 1"):
+    """The record of a job of two nodes that started after a plan had named nodes for it: one that
+    Slurm starts at once says nothing of the method."""
+    for _ in range(10):
+        record, = suite.cluster.wait_jobs([pair(suite, wrap=wrap)], timeout=60)
+        asks = phalanx_json(suite.cluster, "explain", record["JobId"])["asks"]
+        if any(ask.get("preference") for ask in asks):
+            return record
+    raise SuiteError("ten jobs started before a plan named nodes for them")
+
+
 def switches_of(suite, text):
     """Nodes of a job of two nodes on the idle cluster, and how many leaves these are."""
-    record, = suite.cluster.wait_jobs([pair(suite, wrap=text)], timeout=60)
-    nodes = set(expand_hostlist(record["NodeList"]))
+    nodes = set(expand_hostlist(planned_pair(suite, text)["NodeList"]))
     return nodes, len({int(node[1:]) > (1 if node[0] == "x" else 2) for node in nodes})
 
 
@@ -370,7 +380,7 @@ def weight_first(suite):
     with open(suite.cluster.paths.phalanx_toml, "a", encoding="utf-8") as file:
         file.write("[balance]\nweight_cost = 0.3\n")
     reload(suite.cluster)
-    record, = suite.cluster.wait_jobs([pair(suite)], timeout=60)
+    record = planned_pair(suite)
     suite.expect(classes_of(record) == {"g"}, f"with weight_cost 0.3 on {record['NodeList']}")
 
 
