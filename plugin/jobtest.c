@@ -25,7 +25,9 @@
 
 #define WINDOW_S 60 /* within which Slurm's first windows end */
 #define HELD_SEEN 8u /* of so many calls that keep a job from starting now stock sees one */
-#define FULL_RECENT 8u /* about so many of stock's own tests say what one takes */
+#define RECENT 8u /* about so many tests say what one takes */
+#define OFTEN 32u /* at most one in so many is compared where their kinds agree, and comparing takes
+		   * at most this part of the time */
 #define MODE_OTHER 3u /* index of the calls that have no mode of their own */
 
 /* State that a stock call may change in the job although it fails, or that a second call would
@@ -241,14 +243,28 @@ static uint16_t _try_narrow(struct call *c, struct trial *trial JOB_TEST_TAIL_PA
 	return reason;
 }
 
-/* Mean time of stock's own recent tests, by mode; 0: none yet. */
-static _Atomic uint64_t full_mean_ns[MODE_OTHER + 1];
+/* Mean time of stock's own recent tests, and of those that an answer narrowed, the ask included, by
+ * mode; 0: none yet. */
+static _Atomic uint64_t full_mean_ns[MODE_OTHER + 1], own_mean_ns[MODE_OTHER + 1];
+
+static void _note_mean(_Atomic uint64_t *mean, uint64_t ns)
+{
+	*mean = *mean ? *mean - *mean / RECENT + ns / RECENT : ns;
+}
+
+/* RET of how many decisions of a kind that agrees one is compared */
+static uint32_t _seldom(uint32_t mode)
+{
+	uint64_t parts = full_mean_ns[mode] * OFTEN / MAX(own_mean_ns[mode], 1);
+
+	return (uint32_t) MIN(MAX(parts, OFTEN), WITNESS_SELDOM);
+}
 
 /* Call stock with the original arguments. */
 static int _full(struct call *c, uint64_t *ns JOB_TEST_TAIL_PARAMS)
 {
 	uint32_t mode = _mode_index(c->mode);
-	uint64_t start = now_ns(), mean = full_mean_ns[mode];
+	uint64_t start = now_ns();
 	int rc;
 
 	errno = c->err;
@@ -260,7 +276,7 @@ static int _full(struct call *c, uint64_t *ns JOB_TEST_TAIL_PARAMS)
 	*ns = now_ns() - start;
 	stat_add(&overlay_stats.full_calls[mode], 1);
 	stat_add(&overlay_stats.full_ns[mode], *ns);
-	full_mean_ns[mode] = mean ? mean - mean / FULL_RECENT + *ns / FULL_RECENT : *ns;
+	_note_mean(&full_mean_ns[mode], *ns);
 	return rc;
 }
 
@@ -320,6 +336,7 @@ static uint16_t _try(struct call *c, const struct phx_answer *answer, bool keep,
 	if (answer->proof)
 		out->start = (uint64_t) trial.start;
 	if (!reason) {
+		_note_mean(&own_mean_ns[_mode_index(c->mode)], out->ask_ns + out->narrowed_ns);
 		stat_add(&overlay_stats.narrowed_calls, 1);
 		stat_add(&overlay_stats.narrowed_ns, out->narrowed_ns);
 	}
@@ -404,7 +421,7 @@ static void _follow(struct call *c, enum follow follow, const struct phx_answer 
 	bool now = c->mode == SELECT_MODE_RUN_NOW, held = follow == FOLLOW_HOLD;
 	uint64_t kind = _kind(follow, answer->proof);
 	uint32_t most = MIN(link_limits().compare, now && (follow == FOLLOW_CANNOT || held) ?
-			    HELD_SEEN : WITNESS_SELDOM);
+			    HELD_SEEN : _seldom(_mode_index(c->mode)));
 	/* Where jobs may be preempted stock is asked but once. */
 	bool verify = (proved || (now && !c->candidates)) &&
 		witness_draw(kind, most, c->start_ns);

@@ -154,6 +154,28 @@ static void test_liars(void)
 	job->details->overcommit = 0;
 }
 
+/* Stock's own test costs nothing here. */
+static void test_quick_stock(void)
+{
+	uint32_t tasks = job->details->num_tasks;
+	int compared = 0;
+
+	TEST("of a kind that agrees one in 32 is compared where stock's own test is quick");
+	job->details->num_tasks = 0;
+	job->details->overcommit = 1; /* a kind of its own */
+	daemon_nodes((uint32_t[]) { 2, 3 }, 2);
+	compare(DRAWS_REAL);
+	for (int i = 0; i < 2064; i++) {
+		CHECK_EQ(call(2, 4, 3, SELECT_MODE_RUN_NOW), 0);
+		free_job_resources(&job->job_resrcs);
+		compared += i >= 64 && seen.calls > 1;
+	}
+	compare(DRAWS_NONE);
+	CHECK(compared > 25 && compared < 130); /* 62 expected; 1e-6 that 25 or fewer are */
+	job->details->num_tasks = tasks;
+	job->details->overcommit = 0;
+}
+
 extern void test_witness(void)
 {
 	for (int i = 0; i < 8; i++)
@@ -166,6 +188,7 @@ extern void test_witness(void)
 	reconfigured("");
 	test_parts();
 	test_liars();
+	test_quick_stock();
 	fake.job_test = stock_takes;
 	daemon_nodes((uint32_t[]) { 3, 6 }, 2);
 }
