@@ -50,6 +50,20 @@ def lintian(suite):
     check(done.returncode == 0, done.stdout + done.stderr)
 
 
+@case
+def documented_files(suite):
+    """What documents name below /usr/share/phalanx is in a package, if not of rpms alone"""
+    shipped = ""
+    for deb in suite.debs:
+        shipped += subprocess.run(["dpkg-deb", "-c", deb], capture_output=True, text=True,
+                                  check=True).stdout
+    for path in glob.glob(f"{HERE}/../../docs/*.md"):
+        with open(path, encoding="utf-8") as file:
+            for name in re.findall(r"/usr/share/phalanx/[\w/.-]*\w", file.read()):
+                ours = re.search(rf"\.{name}/?$", shipped, re.M) or "sysusers" in name
+                check(ours, f"{os.path.basename(path)} names {name}, which no package has")
+
+
 def status_beside(tree, version=None):
     """What dpkg knows in the tree, with SchedMD's packages of a version instead of Debian's."""
     with open(os.path.join(tree, "var/lib/dpkg/status"), encoding="utf-8") as file:
