@@ -61,6 +61,14 @@ impl WaitsFor {
     }
 }
 
+/// Returns the kind of what a job waits for; never, if it asks for more than there is at all.
+pub fn waits_for(snapshot: &Snapshot, job: &Job) -> WaitsFor {
+    match too_large(snapshot, job) {
+        Some(_) => WaitsFor::Never,
+        None => WaitsFor::of(&job.reason),
+    }
+}
+
 /// Whether free nodes are all that a waiting job lacks.
 pub fn is_for_nodes(job: &Job) -> bool {
     WaitsFor::of(&job.reason) == WaitsFor::Nodes
@@ -72,7 +80,7 @@ pub fn sentence(snapshot: &Snapshot, job: &Job) -> Option<String> {
     let id = job.id;
     let command = |text: &str| text.replace("ID", &id.to_string());
     if let Some(text) = too_large(snapshot, job) {
-        return Some(text);
+        return Some(format!("as submitted it never starts: {text}"));
     }
     let row = REASONS.iter().find(|(known, ..)| *known == &*job.reason);
     let (class, text) = match row {
@@ -155,9 +163,13 @@ const REASONS: &[(&str, WaitsFor, &str)] = &[
     ),
     ("BadConstraints", Never, "no nodes have what --constraint asks for"),
     ("DeadLine", Never, "it can not end before its deadline"),
-    ("InvalidAccount", Never, "its account is not known; scontrol update JobId=ID Account=A"),
+    (
+        "InvalidAccount",
+        Never,
+        "its account is none of its user's; scontrol update JobId=ID Account=A",
+    ),
     ("AccountNotAllowed", Never, "its account may not use the partition"),
-    ("InvalidQOS", Never, "its QOS is not known; scontrol update JobId=ID QOS=Q"),
+    ("InvalidQOS", Never, "its QOS is none of its account's; scontrol update JobId=ID QOS=Q"),
     ("QOSNotAllowed", Never, "its QOS may not be used in the partition"),
     ("MaxMemPerLimit", Never, "it asks for more memory than MaxMemPerCPU or MaxMemPerNode"),
     (
@@ -191,8 +203,8 @@ fn of_limit(word: &str) -> Option<(WaitsFor, &'static str, &'static str)> {
         return None;
     }
     let of_running = rest.contains("Run");
-    let what = if used && !of_running { "has used its time" } else { "uses as much as it may" };
-    Some((Limit, whose, what))
+    let of_time = "has less time left than it asks for";
+    Some((Limit, whose, if used && !of_running { of_time } else { "would have more than it may" }))
 }
 
 /// Sentence of a limit of accounting, and of what no release up to now has.
@@ -211,10 +223,15 @@ fn limited(job: &Job) -> (WaitsFor, String) {
         "QOS" => format!("sacctmgr show qos {}", job.qos),
         _ => format!("sacctmgr show assoc account={} user={}", job.account, job.user),
     };
-    (class, format!("{who} {what} ({word}); the limits: {show}"))
+    let never = match class {
+        // The limit itself is not known here, so neither is whether the job fits it alone.
+        Limit => ": if the job exceeds that alone, it never starts",
+        _ => "",
+    };
+    (class, format!("{who} {what} ({word}){never}; the limits: {show}"))
 }
 
-/// Names both numbers where a bound of the partition is what the job exceeds.
+/// Names both numbers where the job exceeds a bound of its partition, or all licences of a name.
 fn too_large(snapshot: &Snapshot, job: &Job) -> Option<String> {
     let of_job = |part: &&Partition| job.partitions.split(',').any(|name| *name == *part.name);
     let parts = || snapshot.partitions.iter().filter(of_job);
@@ -227,8 +244,8 @@ fn too_large(snapshot: &Snapshot, job: &Job) -> Option<String> {
             (limit > most).then(|| {
                 let (limit, most) = (slurm_time(limit), slurm_time(most));
                 format!(
-                    "as submitted it never starts: its time limit is {limit}, MaxTime of {} \
-                     {most}; scontrol update JobId={id} TimeLimit={most}",
+                    "its time limit is {limit}, MaxTime of {} {most}; \
+                     scontrol update JobId={id} TimeLimit={most}",
                     name()
                 )
             })
@@ -237,12 +254,23 @@ fn too_large(snapshot: &Snapshot, job: &Job) -> Option<String> {
             let (least, most) = (job.shape.min_nodes, parts().filter_map(|p| p.max_nodes).max()?);
             (least > most).then(|| {
                 format!(
-                    "as submitted it never starts: it asks for {least} nodes, MaxNodes of {} is \
-                     {most}; scontrol update JobId={id} NumNodes={most}",
+                    "it asks for {least} nodes, MaxNodes of {} is {most}; \
+                     scontrol update JobId={id} NumNodes={most}",
                     name()
                 )
             })
         }
+        // 24.11 says that such a job waits for a reservation.
+        "Licenses" | "Reservation" => job.licenses.iter().find_map(|(name, wanted)| {
+            let pool = snapshot.licenses.iter().find(|pool| pool.name == *name)?;
+            (*wanted > pool.total).then(|| {
+                format!(
+                    "it asks for {wanted} licences {name}, there are {}; \
+                     scontrol update JobId={id} Licenses=L",
+                    pool.total
+                )
+            })
+        }),
         _ => None,
     }
 }
@@ -259,6 +287,7 @@ fn slurm_time(minutes: u32) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::snapshot::License;
 
     /// Goal: no word of the newest release is one that nobody decided about.
     #[test]
@@ -296,6 +325,7 @@ mod tests {
         };
         let mut snapshot = Snapshot::default();
         snapshot.partitions = vec![part];
+        snapshot.licenses = vec![License { name: "matlab".into(), total: 2, used: 0 }];
         let job = |reason: &str| Job {
             id: 202,
             reason: reason.into(),
@@ -314,9 +344,17 @@ mod tests {
         assert_eq!(said(&job("JobHeldUser")), "its user holds it; scontrol release 202");
         assert_eq!(
             said(&job("QOSMaxJobsPerUserLimit")),
-            "its QOS short uses as much as it may (QOSMaxJobsPerUserLimit); the limits: sacctmgr \
-             show qos short"
+            "its QOS short would have more than it may (QOSMaxJobsPerUserLimit): if the job \
+             exceeds that alone, it never starts; the limits: sacctmgr show qos short"
         );
+        let wants = |wanted| vec![("matlab".into(), wanted)];
+        let licensed = |wanted| Job { licenses: wants(wanted), ..job("Licenses") };
+        let many = "as submitted it never starts: it asks for 3 licences matlab, there are 2; \
+                    scontrol update JobId=202 Licenses=L";
+        assert_eq!(said(&licensed(3)), many);
+        assert_eq!(sentence(&snapshot, &licensed(2)), None);
+        let classes = [3, 2].map(|wanted| waits_for(&snapshot, &licensed(wanted)));
+        assert_eq!(classes, [Never, Nodes]);
         assert_eq!(sentence(&snapshot, &job("Resources")), None);
         assert!(said(&job("ReqNodeNotAvail")).contains("down, drained or reserved"));
         assert_eq!(said(&job("SomethingNew")), "Slurm holds it back (SomethingNew)");

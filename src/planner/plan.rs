@@ -19,7 +19,7 @@ use crate::preference::{
 };
 use crate::usage::NodeUsage;
 use phalanx_core::NodeIdx;
-use phalanx_core::reason::WaitsFor;
+use phalanx_core::reason::{WaitsFor, waits_for};
 use phalanx_core::shape::Need;
 use phalanx_core::snapshot::{Job, Snapshot};
 use phalanx_methods::balance::EngineError;
@@ -123,9 +123,9 @@ fn one(
     job: &Job,
     now_s: i64,
 ) -> (Result<Placement, &'static str>, Option<PreferenceUse>) {
-    let waits_for = WaitsFor::of(&job.reason);
-    if waits_for != WaitsFor::Nodes {
-        return (Err(waits_for.text()), None);
+    let what = waits_for(snapshot, job);
+    if what != WaitsFor::Nodes {
+        return (Err(what.text()), None);
     }
     let mut nodes = eligible(snapshot, job, now_s).nodes;
     drop_occupied(&mut nodes, placer, &job.shape.need(job.shape.wanted_nodes()));

@@ -18,6 +18,7 @@ import sys
 
 from slurmcluster import Cluster
 from slurmcluster.conf import PROMPT, write_config
+from slurmcluster.dbd import ACCOUNT, sacctmgr
 from slurmcluster.phalanx import phalanx, phalanx_json
 from slurmcluster.suite import Cases, Suite, check, command_line, run
 
@@ -281,12 +282,69 @@ def accounting(suite):
     suite.expect(imported()["new"] == 0, "imported twice")
 
 
+# Kinds of jobs that never start: options of sbatch, and what is said of each.
+NEVER = {
+    "licensed": (("-Lmatlab:3",), "it asks for 3 licences matlab, there are 2"),
+    "long": (("-pshort", "-t2:00:00"), "its time limit is 02:00:00, MaxTime of short 00:30:00"),
+    "wide": (("-pshort", "-N3"), "it asks for 3 nodes, MaxNodes of short is 2"),
+    "slow": (("--qos=small", "-t30"), "it asks for more than one job may have (QOSMaxWall"),
+    "large": (("--qos=small", "-n5"), "it asks for more than one job may have (QOSMaxCpuPerJob"),
+    "orphan": (("-d", "afterok:FAILED"), "a job that it depends on has failed"),
+    "odd": (("-Crare",), "no nodes have what --constraint asks for"),
+    "least": (("--qos=big",), "it asks for less than a job has to (QOSMinCpu"),
+}
+
+
+@case(where="accounting")
+def never_starts(suite):
+    """Of each kind of job that can never start it is said so, and why"""
+    cluster = suite.cluster
+    failed = cluster.submit(wrap="false")
+    # Each is held until what it asks for is gone.
+    jobs = {"licensed": cluster.submit("-H", *NEVER["licensed"][0])}
+    suite.until(lambda: suite.explain(jobs["licensed"]), "the daemon has read the licences")
+    with open(cluster.paths.slurm_conf, encoding="utf-8") as file:
+        text = file.read()
+    with open(cluster.paths.slurm_conf, "w", encoding="utf-8") as file:
+        file.write(text.replace("matlab:3", "matlab:2"))
+    cluster.run("scontrol", "reconfigure")
+    suite.until(lambda: "Total=2" in cluster.run("scontrol", "show", "licenses").stdout, "two")
+    cluster.run("scontrol", "create", "partition=short", "nodes=cpu[1-4]", "maxtime=30",
+                "maxnodes=2")
+    cluster.run("scontrol", "update", "nodename=cpu1", "availablefeatures=rare",
+                "activefeatures=rare")
+    sacctmgr(cluster, "add", "qos", "small", "MaxWall=10", "MaxTRESPerJob=cpu=4")
+    sacctmgr(cluster, "add", "qos", "big", "MinTRESPerJob=cpu=4")
+    sacctmgr(cluster, "add", "qos", "tight", "GrpTRES=cpu=2")
+    sacctmgr(cluster, "modify", "account", ACCOUNT, "set", "qos+=small,big,tight")
+    cluster.wait_jobs([failed])
+    for name, (words, _) in list(NEVER.items())[1:]:
+        words = [word.replace("FAILED", str(failed)) for word in words]
+        jobs[name] = cluster.submit("-H", *words)
+    tight = cluster.submit("--qos=tight", "-n3")
+    cluster.run("scontrol", "update", "nodename=cpu1", "availablefeatures=cpu",
+                "activefeatures=cpu")
+    for job in jobs.values():
+        cluster.run("scontrol", "release", job)
+
+    def wrong():
+        told = {name: (suite.explain(job) or {}).get("pending") or {}
+                for name, job in jobs.items()}
+        return {name: pending for name, pending in told.items()
+                if pending.get("waits_for") != "never" or not pending["summary"].startswith(
+                    f"as submitted it never starts: {NEVER[name][1]}")}
+    suite.until(lambda: not wrong(), f"the sentences: {wrong()}", 30)
+    said = suite.explain(tight)["pending"]
+    suite.expect("if the job exceeds that alone, it never starts" in said["summary"], f"{said}")
+    suite.summary = f"{len(NEVER)} kinds"
+
+
 @contextlib.contextmanager
 def one_cluster(root, _args, slurmdbd=False):
     """A cluster without the overlay."""
     where = os.path.join(root, "c")
     with Cluster(where, overlay=False, config=write_config(where, TOML),
-                 slurmdbd=slurmdbd) as cluster:
+                 extra=["Licenses=matlab:3"], slurmdbd=slurmdbd) as cluster:
         yield Beside(cluster)
 
 

@@ -201,6 +201,10 @@ impl Source {
             self.nodes = None;
         }
         let mut changed = refresh(&mut self.conf, |t| t.updated(), |s| slurm.load_conf(s))?;
+        if changed {
+            // slurmctld does not say that a reconfiguration changed licences.
+            self.licenses = None;
+        }
         if self.jobs_due() {
             let asked = Instant::now();
             let jobs = refresh(&mut self.jobs, |t| t.updated(), |s| slurm.load_jobs(s))?;

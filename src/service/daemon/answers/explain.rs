@@ -14,7 +14,7 @@ use crate::history::{DecisionRow, HistoryReader};
 use phalanx_config::OrderBy;
 use phalanx_core::limits::{HOSTLIST_NAMES_MAX, RUNTIME_RUNS_MIN};
 use phalanx_core::number::as_f64;
-use phalanx_core::reason::{WaitsFor, sentence};
+use phalanx_core::reason::{WaitsFor, sentence, waits_for};
 use phalanx_core::snapshot::{Job, JobState, Snapshot};
 use phalanx_core::topology::Topology;
 use phalanx_core::{NodeIdx, hostlist};
@@ -260,7 +260,7 @@ impl Shared {
             .position(|&i| snapshot.jobs.get(i as usize).is_some_and(|j| j.id == job.id));
         PendingReport {
             slurm_reason: job.reason.to_string(),
-            waits_for: WaitsFor::of(&job.reason),
+            waits_for: waits_for(snapshot, job),
             queue_position: position.map(|p| p as u64 + 1),
             nodes_total: snapshot.named().count() as u64,
             filters,
