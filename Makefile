@@ -371,8 +371,10 @@ install: build man
 		$(DESTDIR)/lib/systemd/system/phalanx-agent.service
 	install -d $(DESTDIR)/etc/phalanx/collectors $(DESTDIR)$(PREFIX)/share/phalanx/collectors
 	install -m 755 config/collectors/* $(DESTDIR)$(PREFIX)/share/phalanx/collectors/
-	install -d $(DESTDIR)$(PREFIX)/share/phalanx/monitoring
-	install -m 644 config/monitoring/* $(DESTDIR)$(PREFIX)/share/phalanx/monitoring/
+	for name in monitoring ondemand; do \
+		install -d $(DESTDIR)$(PREFIX)/share/phalanx/$$name && install -m 644 \
+			config/$$name/* $(DESTDIR)$(PREFIX)/share/phalanx/$$name/ || exit 1; \
+	done
 	install -d $(DESTDIR)$(PREFIX)/share/phalanx/slurm $(DESTDIR)$(PREFIX)/share/phalanx/examples
 	install -m 755 config/slurm/phalanx-* $(DESTDIR)$(PREFIX)/share/phalanx/slurm/
 	install -m 644 config/slurm/job_submit.lua $(DESTDIR)$(PREFIX)/share/phalanx/slurm/
@@ -405,6 +407,7 @@ uninstall:
 		$(DESTDIR)$(PREFIX)/share/man/man1/phalanx*.1 \
 		$(DESTDIR)$(PREFIX)/share/phalanx/collectors/* \
 		$(DESTDIR)$(PREFIX)/share/phalanx/monitoring/* \
+		$(DESTDIR)$(PREFIX)/share/phalanx/ondemand/* \
 		$(DESTDIR)$(PREFIX)/share/phalanx/slurm/* $(DESTDIR)$(PREFIX)/share/phalanx/examples/* \
 		$(DESTDIR)$(OVERLAY_DIR)/spank_phalanx.so $(DESTDIR)$(PREFIX)/lib/tmpfiles.d/phalanx.conf \
 		$(DESTDIR)$(PREFIX)/share/man/man5/phalanx.toml.5 \

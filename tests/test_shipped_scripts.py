@@ -165,6 +165,26 @@ def prologs(suite):
 
 
 @case
+def web_app(suite):
+    """The app of Open OnDemand shows each waiting job, escapes words, and says what failed"""
+    app = "import passenger_wsgi; print(b''.join(passenger_wsgi.application({}, print)).decode())"
+    job, waits = "7|main|<b>|x\n", '{"pending": {"summary": "1 < 2", "start_ms": [0, 60000]}}'
+    for squeue, phalanx, code, expected in (
+            (job, waits, 0, ("200 OK", "<td>7<td>main<td>&lt;b&gt;|x<td>1 &lt; 2<td>", " to ")),
+            (job, '{"pending": null}', 0, ("200 OK", "It has started")),
+            (job, "a word", 0, ("200 OK", "not known")), (job, "{}", 0, ("200 OK", "not known")),
+            (job, "", 4, ("200 OK", "not known: phalanx ended with 4")),
+            (40 * job, waits, 0, ("200 OK", "And 10 more")),
+            ("", "", 4, ("200 OK", "No job of yours waits")), (None, waits, 0, ("503 ", "squeue"))):
+        suite.tool("squeue", squeue or "", 0 if squeue is not None else 1)
+        suite.tool("phalanx", phalanx, code)
+        done = subprocess.run(
+            [sys.executable, "-B", "-c", app], cwd=f"{TOP}/config/ondemand", check=False, text=True,
+            capture_output=True, timeout=60, env={"PATH": f"{suite.scratch}:/usr/bin:/bin"})
+        check(all(part in done.stdout for part in expected), f"{expected}: {done}")
+
+
+@case
 def all_shells(_suite):
     """Every shell script among the collectors is run by a case of this file"""
     with open(__file__, encoding="utf-8") as file:

@@ -10,6 +10,7 @@ that the overlay is missing, and what builds it.
 """
 
 import contextlib
+import html
 import json
 import os
 import re
@@ -293,11 +294,13 @@ NEVER = {
     "odd": (("-Crare",), "no nodes have what --constraint asks for"),
     "least": (("--qos=big",), "it asks for less than a job has to (QOSMinCpu"),
 }
+ONDEMAND = os.path.join(os.path.dirname(__file__), "..", "..", "config", "ondemand")
+APP = "import passenger_wsgi; print(b''.join(passenger_wsgi.application({}, print)).decode())"
 
 
 @case(where="accounting")
 def never_starts(suite):
-    """Of each kind of job that can never start it is said so, and why"""
+    """Of each kind of job that can never start it is said so, why, and on the app's page too"""
     cluster = suite.cluster
     failed = cluster.submit(wrap="false")
     # Each is held until what it asks for is gone.
@@ -336,6 +339,11 @@ def never_starts(suite):
     suite.until(lambda: not wrong(), f"the sentences: {wrong()}", 30)
     said = suite.explain(tight)["pending"]
     suite.expect("if the job exceeds that alone, it never starts" in said["summary"], f"{said}")
+    page = cluster.run(sys.executable, "-B", "-c", APP, cwd=ONDEMAND).stdout
+    suite.expect(page.startswith("200 OK "), page)
+    for name, job in {**jobs, "tight": tight}.items():
+        summary = html.escape(suite.explain(job)["pending"]["summary"])
+        suite.expect(f"<td>{job}<td>" in page and summary in page, f"{name}: {summary} in {page}")
     suite.summary = f"{len(NEVER)} kinds"
 
 

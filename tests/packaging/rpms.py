@@ -37,6 +37,7 @@ PACKAGES = {
                 "/usr/share/fish/vendor_completions.d/phalanx.fish",
                 "/usr/share/phalanx/monitoring/phalanx.rules.yml",
                 "/usr/share/phalanx/monitoring/phalanx-dashboard.json",
+                "/usr/share/phalanx/ondemand/passenger_wsgi.py",
                 "/usr/share/phalanx/slurm/job_submit.lua",
                 "/usr/share/phalanx/slurm/slurm.conf.fragment",
                 "/usr/share/phalanx/slurm/sysusers-slurm.conf"),
