@@ -118,6 +118,7 @@ fn read(conf: &SlurmConf) -> Vec<Finding> {
             .at(Some(place))
     }));
     out.extend(states(conf));
+    out.extend(licenses(conf));
     out.extend(conf.unread().map(|(place, rest)| {
         Finding::error("slurm-conf", format!("expected KEY=VALUE, got {rest:?}"))
             .why("slurmctld does not start with a line that it cannot read")
@@ -127,11 +128,9 @@ fn read(conf: &SlurmConf) -> Vec<Finding> {
     out
 }
 
-/// Begins of the states that a NodeName line may give.
-const STATES: [&str; 11] = [
-    "UNKNOWN", "DOWN", "IDLE", "ALLOC", "ERROR", "MIXED", "FUTURE", "DRAIN", "FAIL", "CLOUD",
-    "EXTERNAL",
-];
+/// States that a NodeName line may give, and those of which Slurm reads the begin alone.
+const STATES: [&str; 7] = ["UNKNOWN", "DOWN", "IDLE", "ALLOCATED", "MIXED", "FUTURE", "EXTERNAL"];
+const STATE_BEGINS: [&str; 3] = ["DRAIN", "FAIL", "CLOUD"];
 
 /// Finds states that slurmctld does not know, which its parser takes.
 fn states(conf: &SlurmConf) -> Vec<Finding> {
@@ -139,7 +138,8 @@ fn states(conf: &SlurmConf) -> Vec<Finding> {
     let all = conf.records("nodename", &mut |names, place, get| {
         let state = get("state").unwrap_or("UNKNOWN");
         let upper = state.to_ascii_uppercase();
-        if !STATES.iter().any(|known| upper.starts_with(known)) {
+        let begins = || STATE_BEGINS.iter().any(|known| upper.starts_with(known));
+        if !STATES.contains(&&*upper) && !begins() {
             let what = format!("NodeName={names}: State={state} is none that slurmctld knows");
             let found = Finding::error("slurm-conf", what)
                 .why("slurmctld does not start with it")
@@ -151,6 +151,20 @@ fn states(conf: &SlurmConf) -> Vec<Finding> {
     // What cannot be read was refused when the file was.
     debug_assert!(all.is_ok());
     out
+}
+
+/// Finds licences whose number is none, which Slurm's parser takes and slurmctld does not.
+fn licenses(conf: &SlurmConf) -> Option<Finding> {
+    let (all, place) = conf.get("Licenses")?;
+    let is_wrong = |one: &&str| {
+        let number = one.split_once([':', '=']).map_or("", |(_, number)| number.trim());
+        number.bytes().any(|byte| !byte.is_ascii_digit())
+    };
+    let wrong = all.split([',', ';']).find(is_wrong)?;
+    let found = Finding::error("slurm-conf", format!("Licenses: {wrong} has no number"))
+        .why("slurmctld does not start with it")
+        .fix("NAME:NUMBER, several with commas");
+    Some(found.at(Some(place.to_owned())))
 }
 
 /// Finds names that the overlay does not send, because they would have to be cut.

@@ -282,17 +282,29 @@ fn host() -> String {
     name.trim().to_owned()
 }
 
-/// Settings that name a plugin which slurmctld loads as it starts.
-const PLUGINS: [&str; 9] = [
-    "AccountingStorageType",
-    "AuthType",
-    "CredType",
-    "JobCompType",
-    "PreemptType",
-    "PriorityType",
-    "SchedulerType",
-    "SelectType",
-    "TopologyPlugin",
+/// Settings that name plugins which slurmctld loads as it starts, and their kind, which a name may
+/// leave out.
+const PLUGINS: [(&str, &str); 20] = [
+    ("AccountingStorageType", "accounting_storage"),
+    ("AcctGatherEnergyType", "acct_gather_energy"),
+    ("AcctGatherFilesystemType", "acct_gather_filesystem"),
+    ("AcctGatherInterconnectType", "acct_gather_interconnect"),
+    ("AcctGatherProfileType", "acct_gather_profile"),
+    ("AuthType", "auth"),
+    ("BurstBufferType", "burst_buffer"),
+    ("CredType", "cred"),
+    ("ExtSensorsType", "ext_sensors"),
+    ("JobAcctGatherType", "jobacct_gather"),
+    ("JobSubmitPlugins", "job_submit"),
+    ("McsPlugin", "mcs"),
+    ("NodeFeaturesPlugins", "node_features"),
+    ("PowerPlugin", "power"),
+    ("PreemptType", "preempt"),
+    ("PriorityType", "priority"),
+    ("SchedulerType", "sched"),
+    ("SelectType", "select"),
+    ("SwitchType", "switch"),
+    ("TopologyPlugin", "topology"),
 ];
 
 /// Returns the settings whose plugin is in none of these directories, if Slurm's own is among them.
@@ -303,18 +315,22 @@ pub(super) fn without_plugin<'a>(
     if !directories.clone().any(|directory| directory.stock().is_some()) {
         return Vec::new();
     }
-    let has = |value: &str| {
-        let file = format!("{}.so", value.replace('/', "_"));
+    let has = |kind: &str, value: &str| {
+        let name = value.strip_prefix(kind).map_or(value, |rest| rest.trim_start_matches('/'));
+        let file = format!("{kind}_{name}.so");
         directories.clone().any(|directory| directory.path.join(&file).exists())
     };
     // One plugin that releases name in two ways; newer ones have no file for none.
     let same = ["topology/default", "topology/flat"];
-    let is_there = |value: &str| {
-        let other = || same.contains(&value) && same.into_iter().any(has);
-        value.ends_with("/none") || has(value) || other()
+    let is_there = |kind: &str, value: &str| {
+        let other = || same.contains(&value) && same.into_iter().any(|one| has(kind, one));
+        ["", "none"].contains(&value) || value.ends_with("/none") || has(kind, value) || other()
     };
-    let lacks = |key: &&str| conf.get(key).is_some_and(|(value, _)| !is_there(value));
-    PLUGINS.into_iter().filter(lacks).collect()
+    let lacks = |&(key, kind): &(&'static str, &str)| {
+        let (values, _) = conf.get(key)?;
+        (!values.split(',').all(|value| is_there(kind, value.trim()))).then_some(key)
+    };
+    PLUGINS.iter().filter_map(lacks).collect()
 }
 
 fn plugin_dirs(conf: &SlurmConf) -> Vec<Directory> {

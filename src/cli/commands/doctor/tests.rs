@@ -284,17 +284,21 @@ fn settings_of_slurm() {
     assert!(finding.place.unwrap().ends_with(":7"), "the line to change");
 }
 
-/// Goal: a file is judged by what it says, whatever slurmctld works with.
-#[test]
-fn a_file_to_come() {
-    let alone = |more: &str| Facts {
+/// The facts of a file that nothing runs with.
+fn alone(more: &str) -> Facts {
+    Facts {
         conf: Ok(conf(more)),
         running: Ok(Running::default()),
         slurmctld: None,
         status: None,
         plugin_socket: None,
         ..healthy()
-    };
+    }
+}
+
+/// Goal: a file is judged by what it says, whatever slurmctld works with.
+#[test]
+fn a_file_to_come() {
     let report = judge(&alone("PriorityType=priority/multifactor"), Path::new("/x"));
     assert_eq!((report.errors, report.warnings), (0, 0), "{report:#?}");
     let read = one(&alone(""), "slurm-conf", Level::Ok).what;
@@ -318,23 +322,6 @@ fn a_file_to_come() {
     assert!(findings(&elsewhere).iter().all(|finding| !host.contains(&finding.check)));
     let wrong = one(&alone("PartitionName=q Nodes=n2,old1"), "slurm-conf", Level::Error);
     assert_eq!(wrong.what, "partition q: old1 is no node");
-    // What the parser of Slurm takes, and slurmctld does not.
-    let wrong = one(&alone("NodeName=n9 State=UPP"), "slurm-conf", Level::Error);
-    assert_eq!(wrong.what, "NodeName=n9: State=UPP is none that slurmctld knows");
-    let folder = tempfile::tempdir().unwrap();
-    for file in ["sched_backfill.so", "topology_default.so"] {
-        std::fs::write(folder.path().join(file), "").unwrap();
-    }
-    let own = Directory { path: folder.path().to_owned(), ..dir(STOCK, "22.05.8", false) };
-    for (value, level) in [("backfil", Level::Error), ("backfill", Level::Ok)] {
-        let others = "JobCompType=jobcomp/none\nTopologyPlugin=topology/flat";
-        let mut facts = alone(&format!("SchedulerType=sched/{value}\n{others}"));
-        let conf = facts.conf.as_ref().unwrap();
-        assert_eq!(facts::without_plugin(conf, [].iter()), [""; 0], "no Slurm is here");
-        facts.without_plugin = facts::without_plugin(conf, [&own].into_iter());
-        facts.without_plugin.retain(|key| *key != "SelectType");
-        one(&facts, "slurm-conf", level);
-    }
     let mut other = alone("");
     other.conf = SlurmConf::read(Path::new("/dev/null"));
     let wrong = one(&other, "slurm-conf", Level::Error);
@@ -346,6 +333,43 @@ fn a_file_to_come() {
             .what
             .contains(":10: Nodes")
     );
+}
+
+#[test]
+fn what_the_parser_takes_and_slurmctld_does_not() {
+    for state in ["UPP", "IDLEE", "ALLOC"] {
+        let wrong = one(&alone(&format!("NodeName=n9 State={state}")), "slurm-conf", Level::Error);
+        let what = format!("NodeName=n9: State={state} is none that slurmctld knows");
+        assert_eq!(wrong.what, what);
+    }
+    for line in ["NodeName=n9 State=Drained", "Licenses=a,b:2;c@db:3,d=4"] {
+        one(&alone(line), "slurm-conf", Level::Ok);
+    }
+    for licence in ["a:x", "a:2:3", "a:-1"] {
+        let file = alone(&format!("Licenses=b,{licence}"));
+        let wrong = one(&file, "slurm-conf", Level::Error);
+        assert_eq!(wrong.what, format!("Licenses: {licence} has no number"));
+    }
+    let folder = tempfile::tempdir().unwrap();
+    for file in ["sched_backfill.so", "topology_default.so", "job_submit_lua.so"] {
+        std::fs::write(folder.path().join(file), "").unwrap();
+    }
+    let own = Directory { path: folder.path().to_owned(), ..dir(STOCK, "22.05.8", false) };
+    for (line, level) in [
+        ("SchedulerType=sched/backfil", Level::Error),
+        ("SchedulerType=sched/backfill", Level::Ok),
+        ("JobSubmitPlugins=lua,job_submit/lua", Level::Ok),
+        ("JobSubmitPlugins=lua,own", Level::Error),
+        ("JobAcctGatherType=jobacct_gather/cgroupv9", Level::Error),
+    ] {
+        let others = "SwitchType=switch/none\nTopologyPlugin=topology/flat";
+        let mut facts = alone(&format!("{line}\n{others}"));
+        let conf = facts.conf.as_ref().unwrap();
+        assert_eq!(facts::without_plugin(conf, [].iter()), [""; 0], "no Slurm is here");
+        facts.without_plugin = facts::without_plugin(conf, [&own].into_iter());
+        facts.without_plugin.retain(|key| *key != "SelectType");
+        one(&facts, "slurm-conf", level);
+    }
 }
 
 /// Goal: each finding says what to write, and where.
