@@ -36,6 +36,7 @@ TESTS = {
     "harness": "make -s -C plugin check-host",
     "failures": "make -s -C plugin failures FAILURES=1000 SAN='-O1 -g'",
     "client": f"{CARGO} test -q -p phalanx-client --lib",
+    "ffi": f"{CARGO} test -q -p phalanx-ffi --lib",
     "messages": f"{CARGO} test -q -p phalanx-messages --lib",
     "planner": f"{CARGO} test -q -p phalanx-planner --lib",
     "mirror": f"{CARGO} test -q -p phalanx-mirror --lib",

@@ -5,6 +5,7 @@
 //!   the daemon, parsed and built without copies and without `unsafe`
 //!   (zerocopy on bindgen's view of `include/phalanx_wire.h`);
 //! - [`process`]: limits of child processes, and waiting for their end;
+//! - [`command`]: which programs may be run;
 //! - [`own_children`]: programs that a process starts for itself;
 //! - [`munge`]: credentials through libmunge, which is loaded when it is needed;
 //! - [`thread`]: how the kernel schedules the calling thread;
@@ -18,6 +19,7 @@
 #![deny(unsafe_op_in_unsafe_fn)]
 
 pub mod clock;
+pub mod command;
 pub mod locks;
 pub mod munge;
 pub mod own_children;

@@ -30,10 +30,11 @@ pub use http::HttpService;
 
 use crate::builtin::{self, Memory};
 use crate::data_service::{Service, ServiceError};
-use crate::{command, slot};
+use crate::slot;
 use outbox::Outbox;
 use phalanx_core::limits::{AGENT_RETRY_MS_MAX, AGENT_WAIT_MS_MAX};
 use phalanx_ffi::clock::{millis, now_ms};
+use phalanx_ffi::command;
 use phalanx_messages::collect::{
     DataReport, Kind, MASTER, Output, Registration, Row, SyncReply, SyncRequest,
 };

@@ -19,9 +19,9 @@ use super::registry::Registry;
 use super::store;
 use super::uses::Use;
 use crate::failure::Failure;
-use phalanx_client::command;
 use phalanx_core::hostlist;
 use phalanx_core::limits::{COLLECT_BATCH_MAX, COLLECT_POINTS_MAX, NODES_MAX};
+use phalanx_ffi::command;
 use phalanx_ffi::locks::{lock, read, write};
 use phalanx_messages::collect::{
     ALL, AgentsReport, Batch, CLUSTER, DataNames, DataReport, MASTER, Output, Past, Patch, Put,

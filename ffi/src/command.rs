@@ -48,8 +48,6 @@ mod tests {
     use std::fs::{self, Permissions};
     use std::os::unix::fs::symlink;
 
-    use nix::unistd::Uid;
-
     use super::*;
 
     fn make(path: &Path, mode: u32) -> PathBuf {
@@ -68,7 +66,7 @@ mod tests {
             fs::create_dir(dir).unwrap();
             fs::set_permissions(dir, Permissions::from_mode(0o755)).unwrap();
         }
-        let me = Uid::effective().as_raw();
+        let me = base.metadata().unwrap().uid();
         let dirs = [base.join("absent"), inside.clone()];
         let checked = |path: &Path| check(path, &dirs, me);
         let good = make(&inside.join("sub/good"), 0o755);
