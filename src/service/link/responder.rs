@@ -260,6 +260,11 @@ impl Responder {
             && lock(&self.asked_until).is_none_or(|until| clock::now() >= until)
     }
 
+    /// Whether a job runs by the plugin's events.
+    pub fn has_begun(&self, job_id: u32) -> bool {
+        self.with_placer(|placer| placer.cluster().jobs().contains_key(&job_id)).unwrap_or(false)
+    }
+
     /// Whether the plugin said that this job declares an input.
     pub fn declared_input(&self, job_id: u32) -> bool {
         lock(&self.state).inputs.contains(&job_id)

@@ -12,7 +12,7 @@ use phalanx_config::DataMode;
 use phalanx_core::NodeIdx;
 use phalanx_core::limits::DATA_ELEMENTS_MAX;
 use phalanx_core::number::as_f64;
-use phalanx_core::snapshot::{Job, JobState};
+use phalanx_core::snapshot::Job;
 use phalanx_methods::data_jobs::bisect::Attenuation;
 use phalanx_methods::data_jobs::blockmap::{Elements, Locality, Split};
 use phalanx_methods::learn::{JobTraits, class_of};
@@ -40,8 +40,8 @@ impl PlacementMethod for DataJobs {
         round.inputs.observe(round.snapshot, keep);
         let numbers = node_numbers(round.snapshot);
         let (mut jobs, mut away) = (Vec::new(), Vec::new());
-        let pending = |job: &&Job| job.state == JobState::Pending && may_start(job);
-        for job in round.snapshot.jobs.iter().filter(pending) {
+        let waits = |job: &&Job| may_start(job) && !(round.has_begun)(job.id);
+        for job in round.snapshot.jobs.iter().filter(waits) {
             let Some(data) = round.inputs.job(job.id) else { continue };
             match self.judge(round, job, &data, &numbers) {
                 Judged::Wait => {}
@@ -271,4 +271,53 @@ fn remaining_s(round: &Round<'_>, job: &Job, now_s: i64) -> f64 {
     let ran = seconds(now_s - job.start_s);
     let expected = if known.count > 0.0 { (known.mean - ran).max(1.0) } else { limit };
     expected.min(limit).min(86_400.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::daemon::measured_values::MeasuredValues;
+    use crate::daemon::state::core_speeds::CoreSpeeds;
+    use crate::daemon::state::inputs::DataInputs;
+    use phalanx_config::Config;
+    use phalanx_core::snapshot::Builder;
+    use phalanx_methods::learn::Speeds;
+    use phalanx_planner::data_jobs::Capability;
+    use phalanx_planner::ends::Outlook;
+    use std::collections::BTreeMap;
+
+    /// Goal: what is told of a job's plan is that of its start: one that the last poll shows as
+    /// pending, and that has begun, is not planned on what it left of the nodes.
+    #[test]
+    fn a_job_that_has_begun_is_not_planned_again() {
+        let mut builder = Builder::default();
+        let job = |id| Job {
+            id,
+            priority: 1,
+            comment: "hdfs-input=/a;locality=nowhere".into(),
+            ..Job::default()
+        };
+        builder.draft.jobs = (1..=2).map(job).collect();
+        let snapshot = builder.build(1, 1).unwrap();
+        let round = Round {
+            config: &Config::default(),
+            snapshot: &snapshot,
+            usages: &[],
+            speeds: &Speeds::default(),
+            failed_on: &BTreeMap::new(),
+            core_speeds: &CoreSpeeds::default(),
+            inputs: &DataInputs::default(),
+            data_capability: &Capability::default(),
+            measured: &MeasuredValues::new(),
+            outlook: &Outlook::default(),
+            pause_s: 0.0,
+            held_s: &|_| 0.0,
+            has_begun: &|job| job == 1,
+            done: &[],
+            now_ms: 1000,
+        };
+        let planned = DataJobs::default().plan(&round).preferences;
+        let keys: Vec<JobKey> = planned.iter().map(|preference| preference.key).collect();
+        assert_eq!(keys, [JobKey::Job(2)]);
+    }
 }

@@ -42,6 +42,8 @@ pub struct Round<'a> {
     pub pause_s: f64,
     /// Seconds for which the tasks of an array were held by its plan.
     pub held_s: &'a dyn Fn(u32) -> f64,
+    /// Whether a job has begun, also where no poll has shown it yet: `usages` counts it then.
+    pub has_begun: &'a dyn Fn(u32) -> bool,
     /// Plans of the methods that planned before in this round.
     pub done: &'a [MethodPlan],
     /// Time of the round, unix milliseconds.

@@ -161,6 +161,7 @@ fn plan_methods(
         outlook: &shared.learned.outlook(config, snapshot, queue.now_s),
         pause_s: shared.learned.pause_s(),
         held_s: &|array| shared.responder.array_held_s(array),
+        has_begun: &|job| shared.responder.has_begun(job),
         done: &[],
         now_ms: now_ms(),
     };
