@@ -20,7 +20,7 @@ from slurmcluster import Cluster
 from slurmcluster.clock import CLOCK
 from slurmcluster.conf import PROMPT, write_config
 from slurmcluster.nodes import expand_hostlist
-from slurmcluster.phalanx import phalanx, phalanx_json
+from slurmcluster.phalanx import fresh_plan, phalanx, phalanx_json
 from slurmcluster.suite import Cases, Suite, command_line, run
 
 NAMES = ["n1", "n2", "n3", "n4"]
@@ -219,6 +219,7 @@ def setting(root, _args):
             hdfs.kdc.admin(f"change_password -randkey rekeyed@{REALM}")
             suite.gone = hdfs.keytab("gone")
             hdfs.kdc.admin(f"delprinc -force gone@{REALM}")
+            fresh_plan(cluster)
             print(f"    KDC, HDFS and cluster after {time.monotonic() - begun:.0f} s", flush=True)
             yield suite
 
