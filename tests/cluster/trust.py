@@ -528,8 +528,8 @@ def first_words(argv, env, wanted, limit=30):
     return said
 
 
-def try_socket(path, kind, found):
-    """What `nobody` meets at a socket: 1 no permission, 2 closed at once, 3 stays."""
+def try_socket(path, kind, found, says=b""):
+    """What `nobody` meets at a socket: 1 no permission, 2 closed at once, 3 stays or answers."""
     os.setgroups([])
     os.setgid(NOBODY)
     os.setuid(NOBODY)
@@ -537,6 +537,7 @@ def try_socket(path, kind, found):
         stream.settimeout(3)
         try:
             stream.connect(path)
+            stream.sendall(says)
             found.value = 3 if stream.recv(1) else 2
         except PermissionError:
             found.value = 1
@@ -585,12 +586,16 @@ def plugin_socket(suite):
 def gate_sockets(suite):
     """What phalanx-gate may say nobody else may"""
     context = multiprocessing.get_context("fork")
-    for name in ("gate.sock", "door.sock"):
+    # It would take the place of whoever else is let in.
+    suite.cluster.stop_gate()
+    for name, says in (("gate.sock", b""),
+                       ("door.sock", bytes(16) + b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")):
         found, path = context.Value("i", 0), os.path.join(suite.cluster.paths.run, name)
-        worker = context.Process(target=try_socket, args=(path, socket.SOCK_STREAM, found))
+        worker = context.Process(target=try_socket, args=(path, socket.SOCK_STREAM, found, says))
         worker.start()
         worker.join(20)
         suite.expect(found.value == 2, f"{name}: {found.value}, expected 2")
+    suite.cluster.start_gate()
 
 
 def give_to(user, places):

@@ -84,6 +84,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn who_may_change_is_named() {
+        let access = Access { allowed_uids: vec![7], ..Access::default() };
+        let may = |uid| access.may_change(Peer { uid, ..Peer::default() });
+        assert!([0, 7, Uid::effective().as_raw()].into_iter().all(|uid| may(Some(uid))));
+        assert!(!may(None) && !may(Some(64_911)));
+        access.owner.set(64_911).unwrap();
+        assert!(may(Some(64_911)) && !may(Some(64_912)));
+    }
+
+    #[test]
     fn rights_follow_from_method_and_path() {
         let right = |method: &str, path| Right::of(&method.parse().unwrap(), path);
         assert_eq!(right("GET", "/v1/history/import"), Right::Read);

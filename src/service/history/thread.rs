@@ -358,3 +358,21 @@ fn move_aside(path: &Path) -> io::Result<PathBuf> {
     }
     Ok(aside)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_damaged_files_of_a_second_are_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("h.sqlite");
+        let log = dir.path().join("h.sqlite-wal");
+        for at in 0..20 {
+            fs::write(&path, [at]).unwrap();
+            fs::write(&log, [at]).unwrap();
+            assert_eq!(fs::read(move_aside(&path).unwrap()).unwrap(), [at]);
+        }
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 20);
+    }
+}
