@@ -6,6 +6,7 @@
 //! `dimensions` beside it.
 
 mod activity;
+mod audit;
 mod explain;
 pub mod heat;
 mod history;
@@ -14,6 +15,7 @@ mod status;
 mod topology;
 
 pub use activity::{Activity, AnswerSums, Day, LeafSums, LocalSums, Point, RunSums, Share};
+pub use audit::{AuditReport, AuditRow, Receipt};
 pub use explain::{
     AskReport, BlockerReport, DecisionReport, ExpectedReport, Explain, FilterReport, LeafAhead,
     LeafNodes, LeavesAhead, LeavesReport, PendingReport, Placed, PreferenceReport, ScoredNode,

@@ -45,6 +45,8 @@ pub struct OutcomeEvent {
     pub count: u32,
     /// The plugin's own time, nanoseconds.
     pub ask_ns: u64,
+    /// Whether Slurm decided among all candidates.
+    pub full: bool,
 }
 
 /// A job that got nodes.

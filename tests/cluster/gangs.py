@@ -425,6 +425,12 @@ def admission_waits(suite):
     held, = suite.cluster.wait_jobs([job], timeout=120)
     suite.expect(waited(held) >= HOLD_S - 1 and waited(held) > waited(free),
                  f"waited {waited(held)} s, and {waited(free)} s where nothing is enforced")
+    receipts = phalanx_json(suite.cluster, "report", "audit", str(job))["receipts"]
+    told = [line["held_ms"] / 1000 for line in receipts if line["kind"] == "held"]
+    suite.expect(len(told) == 1 and HOLD_S - 2 <= told[0] <= waited(held) + 1,
+                 f"waited {waited(held)} s, the receipts are {receipts}")
+    said = phalanx(suite.cluster, "explain", str(job)).stdout
+    suite.expect("Phalanx held it for" in said, f"explain says {said!r}")
     with open(path, "w", encoding="utf-8") as file:
         file.write(before + ADMISSION.replace("enforce", "advise"))
     lost = CLOCK.lost()

@@ -373,12 +373,17 @@ def overlay_lost(s):
 
 @case(needs=["in_order"])
 def starts(s):
-    """the jobs start in the wished order, and started ones keep nothing"""
+    """the jobs start in the wished order, keep nothing, and have receipts of what sprio showed"""
     long, mid, short = s.long, s.mid, s.short
+    sites = s.sites()
     s.cluster.run("scancel", s.blocker)
     done = s.cluster.wait_jobs([long, mid, short], timeout=60)
     began = {int(job["JobId"]): job["StartTime"] for job in done}
     check(began[short] < began[mid] < began[long], f"started at {began}")
+    lines = phalanx_json(s.cluster, "report", "audit", "--since", "5min")["receipts"]
+    moved = {line["job_id"]: line["delta"] for line in lines if line["kind"] == "moved"}
+    check(moved[short] == sites[short] and set(moved) <= {short, mid, long},
+          f"the receipts are {moved}, sprio had {sites}")
 
 
 @contextlib.contextmanager

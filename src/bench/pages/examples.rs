@@ -22,6 +22,7 @@ advise slurm.conf: Settings of backfill for last month's jobs: phalanx advise sl
 report: What Phalanx did in the last 30 days: phalanx report
 report: With what it would have done to last month's jobs, as a page: sacct -a -X -P -S \
     now-30days -E now -o ALL | phalanx report --sacct - --html r.html
+report audit: What was changed for your jobs in 30 days: phalanx report audit
 report shadow: Agreement of the last week: phalanx report shadow --since 7d
 report compare: Slurm alone and Phalanx, job by job: phalanx report compare --since 30d
 report energy: Power that decisions use: phalanx report energy

@@ -106,6 +106,7 @@ const SHOWN: &[(&str, &str)] = &[
     ("nodes", include_str!("../../cli/commands/nodes/snapshots/nodes.txt")),
     ("nodes", include_str!("../../cli/commands/nodes/snapshots/topology.txt")),
     ("report", include_str!("../../cli/commands/report/snapshots/report.txt")),
+    ("report audit", include_str!("../../cli/commands/report/audit/snapshots/audit.txt")),
     ("report shadow", include_str!("../../cli/commands/report/shadow/snapshots/shadow.txt")),
 ];
 

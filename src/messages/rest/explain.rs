@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::rest::Receipt;
 use crate::rest::order::JobOrder;
 use phalanx_core::reason::WaitsFor;
 use phalanx_core::topology::Kind;
@@ -45,6 +46,9 @@ pub struct Explain {
     /// Nodes that come last for jobs that died there, and why.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub last: Vec<String>,
+    /// Changes made for the job, the newest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub receipts: Vec<Receipt>,
 }
 
 /// A learned runtime. The user's limit stays when the job is killed.

@@ -3,18 +3,32 @@
 
 use std::sync::Arc;
 
+use serde::Deserialize;
+
 use super::metrics::{Queue, Sources};
 use crate::collect::{Collect, DataService, Now};
 use crate::failure::Failure;
 use phalanx_core::run::Run;
 use phalanx_messages::collect::UsedValues;
 use phalanx_messages::rest::{
-    ActivityReport, DecisionsReport, DrillReport, EnergyReport, Explain, ForgiveReport,
-    ImportReport, NodesReport, PlanReport, RecordRequest, RecordingStatus, ReloadReport, RunJoules,
-    RunsReport, ShadowReport, SpeedsReport, Status,
+    ActivityReport, AuditReport, DecisionsReport, DrillReport, EnergyReport, Explain,
+    ForgiveReport, ImportReport, NodesReport, PlanReport, RecordRequest, RecordingStatus,
+    ReloadReport, RunJoules, RunsReport, ShadowReport, SpeedsReport, Status,
 };
 use phalanx_methods::data_jobs::blockmap::BlockMap;
 use phalanx_planner::state::State as LiveState;
+
+/// Jobs whose receipts are asked for.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AuditQuery {
+    /// Begin of the period, unix milliseconds.
+    pub since: Option<u64>,
+    /// Name or id of a user.
+    pub user: Option<String>,
+    /// Job as users write it.
+    pub job: Option<String>,
+}
 
 /// The answers of the daemon; `routes` says to which requests. Times are unix milliseconds.
 pub trait Backend: Send + Sync + 'static {
@@ -29,6 +43,8 @@ pub trait Backend: Send + Sync + 'static {
     fn block_map(&self, job_id: u32, user: Option<u32>) -> Result<Arc<BlockMap>, Failure>;
     fn shadow(&self, since_ms: Option<u64>) -> Result<ShadowReport, Failure>;
     fn report(&self, since_ms: Option<u64>) -> Result<ActivityReport, Failure>;
+    /// `GET /v1/audit` of these jobs, for `user` as above.
+    fn audit(&self, asked: &AuditQuery, user: Option<u32>) -> Result<AuditReport, Failure>;
     fn latest(&self, limit: Option<u32>) -> Result<DecisionsReport, Failure>;
     fn plan(&self) -> Result<PlanReport, Failure>;
     fn state(&self) -> Result<LiveState, Failure>;

@@ -16,7 +16,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::watch;
 
 use super::auth;
-use super::backend::Backend;
+use super::backend::{AuditQuery, Backend};
 use super::doors::{Client, Doors};
 use super::handler::Shared;
 use super::listen::Serving;
@@ -27,9 +27,9 @@ use crate::failure::Failure;
 use phalanx_core::run::Run;
 use phalanx_messages::collect::UsedValues;
 use phalanx_messages::rest::{
-    ActivityReport, DecisionsReport, DrillReport, EnergyReport, Explain, ForgiveReport,
-    ImportReport, NodesReport, PlanReport, RecordRequest, RecordingStatus, ReloadReport, RunJoules,
-    RunsReport, ShadowReport, SpeedsReport, Status,
+    ActivityReport, AuditReport, DecisionsReport, DrillReport, EnergyReport, Explain,
+    ForgiveReport, ImportReport, NodesReport, PlanReport, RecordRequest, RecordingStatus,
+    ReloadReport, RunJoules, RunsReport, ShadowReport, SpeedsReport, Status,
 };
 use phalanx_methods::data_jobs::blockmap::BlockMap;
 use phalanx_planner::state::State as LiveState;
@@ -102,6 +102,9 @@ impl Backend for Empty {
     }
     fn report(&self, _: Option<u64>) -> Result<ActivityReport, Failure> {
         none()
+    }
+    fn audit(&self, _: &AuditQuery, user: Option<u32>) -> Result<AuditReport, Failure> {
+        Err(Failure::Conflict(format!("for {user:?}")))
     }
     fn latest(&self, _: Option<u32>) -> Result<DecisionsReport, Failure> {
         none()

@@ -18,7 +18,7 @@ mod server;
 
 pub use crate::failure::Failure;
 pub use auth::Gate;
-pub use backend::Backend;
+pub use backend::{AuditQuery, Backend};
 pub use doors::Counters;
 pub use peer::Access;
 pub use server::Server;

@@ -10,7 +10,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use serde::Deserialize;
 
-use super::backend::Backend;
+use super::backend::{AuditQuery, Backend};
 use super::extract::{Arg, Body, Params, error};
 use super::handler::{Shared, change, read};
 use super::peer::Peer;
@@ -36,6 +36,7 @@ pub(super) fn routes(shared: Arc<Shared>) -> Router {
         .route("/v1/jobs/{id}/blocks", get(block_map))
         .route("/v1/shadow", get(read(|b, Params(q): Params<SinceQuery>| b.shadow(q.since))))
         .route("/v1/report", get(read(|b, Params(q): Params<SinceQuery>| b.report(q.since))))
+        .route("/v1/audit", get(audit))
         .route("/v1/decisions", get(read(|b, Params(q): Params<ListQuery>| b.latest(q.limit))))
         .route("/v1/plan", get(read(|b, ()| b.plan())))
         .route("/v1/state", get(read(|b, ()| b.state())))
@@ -121,6 +122,20 @@ async fn explain(
     }
 }
 
+/// Answers with receipts: an administrator with all, others with their own, also where reading is
+/// public.
+async fn audit(
+    State(shared): State<Arc<Shared>>,
+    ConnectInfo(peer): ConnectInfo<Peer>,
+    Params(asked): Params<AuditQuery>,
+) -> Response {
+    let Some(uid) = peer.uid.filter(|_| shared.access.may_read(peer)) else {
+        return error(StatusCode::FORBIDDEN, "receipts are for the users of the jobs");
+    };
+    let user = (!shared.access.may_change(peer)).then_some(uid);
+    shared.answer(peer, move |b| b.audit(&asked, user)).await
+}
+
 /// Answers with a block map to its job's user only, even where reading is public.
 async fn block_map(
     State(shared): State<Arc<Shared>>,
@@ -169,6 +184,34 @@ mod tests {
     use crate::api::fuzz::Empty;
     use crate::api::peer::Access;
     use http_body_util::BodyExt;
+
+    /// Goal: users get their own receipts also where all may read, and nobody gets them unnamed.
+    #[test]
+    fn receipts_are_for_their_users() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let ask = |public_read: bool, uid: Option<u32>| {
+            let access = Access { public_read, allowed_uids: vec![7], ..Access::default() };
+            let (_sender, stop) = tokio::sync::watch::channel(false);
+            let doors = Arc::new(Doors::new(Arc::default()));
+            let shared = Arc::new(Shared { backend: Arc::new(Empty::new()), access, doors, stop });
+            let peer = ConnectInfo(Peer { uid, remote: uid.is_none(), address: None });
+            runtime.block_on(async {
+                let answer = audit(State(shared), peer, Params(AuditQuery::default())).await;
+                let body = answer.into_body().collect().await.unwrap().to_bytes();
+                String::from_utf8_lossy(&body).into_owned()
+            })
+        };
+        for (public_read, uid, said) in [
+            (true, Some(5), "for Some(5)"),
+            (true, Some(7), "for None"),
+            (true, None, "for the users of the jobs"),
+            (false, Some(5), "for the users of the jobs"),
+            (false, Some(7), "for None"),
+        ] {
+            let body = ask(public_read, uid);
+            assert!(body.contains(said), "{public_read} {uid:?}: {body}");
+        }
+    }
 
     /// Goal: where slurm.conf hides jobs users are answered for their own jobs, a stranger is not,
     /// nobody is where reading is off, and all may read what names nobody.

@@ -78,7 +78,7 @@ columns!(JobRef { job_id array_job_id array_task_id het_job_id user_id partition
 columns!(DecisionRecord {
     decision time_ms ask mode verdict reason nodes node_count generation latency_us explain
 } job: JobRef);
-columns!(PlacementRecord { time_ms mode nodes node_count decision compared } job: JobRef);
+columns!(PlacementRecord { time_ms mode nodes node_count decision compared delta } job: JobRef);
 columns!(JobEndRecord { time_ms job_id state });
 columns!(Run {
     job job_id array_job_id array_task_id het_job_id user account name declared class partition qos

@@ -10,6 +10,7 @@
 //! [`crate::sqlite`] makes the file; errors are its own, for a reader also that there is no file.
 
 pub mod activity;
+mod audit;
 mod columns;
 mod proven;
 mod prune;
@@ -23,6 +24,7 @@ mod store;
 mod tests;
 mod thread;
 
+pub use audit::Scope;
 pub use queries::{DecisionRow, HistoryReader};
 pub use records::{
     DecisionRecord, JobEndRecord, JobRef, OutcomeRecord, PlacementRecord, Record, SampleRecord,

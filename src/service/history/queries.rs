@@ -35,7 +35,7 @@ pub struct HistoryReader {
 ///
 /// While an array waits its tasks are asked for under one job id, and a task gets its own when it
 /// starts: array tasks are matched by array and task.
-const DECISION_OF_PLACEMENT: &str = "coalesce(
+pub(super) const DECISION_OF_PLACEMENT: &str = "coalesce(
   (SELECT max(d.seq) FROM decisions d WHERE d.decision = p.decision
       AND (d.job_id = p.job_id OR d.array_job_id = p.array_job_id)),
   (SELECT max(d.seq) FROM decisions d

@@ -81,6 +81,8 @@ pub struct PlacementRecord {
     pub decision: Option<u64>,
     /// JSON: by how much other decided nodes would have been better, by measure.
     pub compared: Option<String>,
+    /// Addition to the job's site factor with which it started; `None`: there was none.
+    pub delta: Option<i64>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -119,4 +119,5 @@ CREATE INDEX samples_time ON samples (time_ms);
     "ALTER TABLE placements ADD COLUMN compared TEXT;",
     "ALTER TABLE runs ADD COLUMN arm TEXT NOT NULL DEFAULT '';",
     "ALTER TABLE runs ADD COLUMN eligible_s INTEGER;",
+    "ALTER TABLE placements ADD COLUMN delta INTEGER;",
 ];

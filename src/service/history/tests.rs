@@ -21,6 +21,7 @@ use phalanx_ffi::clock::now_ms;
 use phalanx_messages::rest::{ShadowDiff, ShadowReport};
 
 mod activity;
+mod audit;
 mod failures;
 
 const LIMITS: Limits = Limits { retention_days: 30, runs_days: 365, max_mb: 1024 };

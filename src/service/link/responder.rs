@@ -634,6 +634,7 @@ fn outcome_event(state: &mut State, outcome: &wire::Outcome) -> Option<LinkEvent
         rc: outcome.rc,
         count: outcome.count,
         ask_ns: outcome.ask_ns,
+        full: outcome.full_ns > 0,
     };
     let now = clock::now();
     if state.recording.as_ref().is_some_and(|recording| recording.is_whole) {

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::text::units::{amount, fraction, fraction_or_dash, many, seconds, start, time};
+use crate::text::units::{amount, fraction, fraction_or_dash, many, millis, seconds, start, time};
 use crate::text::{clean, facts, heading, preference, table_of, wrapped};
 use phalanx_core::number::as_f64;
 use phalanx_core::topology::Kind;
@@ -70,7 +70,16 @@ pub fn short(report: &Explain) -> String {
 fn first(report: &Explain) -> String {
     let arm = report.mode.strip_prefix("off, ");
     let arm = arm.map_or_else(String::new, |arm| format!(" It is {}.", clean(arm)));
-    format!("Job {} {}{arm}", clean(&report.label), sentence(report))
+    format!("Job {} {}{arm}{}", clean(&report.label), sentence(report), changed(report))
+}
+
+/// Says how long a job was held, and that its place was changed.
+fn changed(report: &Explain) -> String {
+    let held_ms: u64 = report.receipts.iter().map(|line| line.held_ms).sum();
+    let moved = report.receipts.iter().any(|line| line.kind == "moved");
+    let held = (held_ms > 0).then(|| format!(" Phalanx held it for {} at most.", millis(held_ms)));
+    let moved = moved.then_some(" Phalanx moved it in the order of starts.");
+    held.unwrap_or_default() + moved.unwrap_or_default()
 }
 
 fn sentence(report: &Explain) -> String {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Command `phalanx report`: the effect of Phalanx on this cluster, past and simulated.
 
+mod audit;
 mod compare;
 mod energy;
 mod facts;
@@ -66,6 +67,7 @@ pub struct Args {
 }
 
 commands! {
+    Audit(audit::Args),
     Shadow(shadow::Args),
     Compare(compare::Args),
     Energy(energy::Args),

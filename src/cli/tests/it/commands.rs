@@ -13,6 +13,7 @@ const COMMANDS: &[&str] = &[
     "explain",
     "plan",
     "report",
+    "report audit",
     "report shadow",
     "report compare",
     "report energy",

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::audit;
 use crate::api::Failure;
 use crate::clock::zoned;
 use crate::daemon::decision_views::{leaves_report, planned_preference};
@@ -76,6 +77,7 @@ fn shown(full: Explain) -> Explain {
         request: full.request,
         placed,
         pending,
+        receipts: full.receipts,
         expected: full.expected,
         ..Explain::default()
     }
@@ -91,9 +93,7 @@ impl Shared {
     /// # Errors
     /// Fails for a wrong name, or a job that neither Slurm nor the history knows.
     pub(super) fn explain_report(&self, job: &str) -> Result<Explain, Failure> {
-        let key = parse_job(job).ok_or_else(|| {
-            Failure::BadRequest(format!("job `{job}`: expected 123, 123_4, 123_[1-6] or 123+1"))
-        })?;
+        let key = parsed(job)?;
         let snapshot = self.cluster.snapshot();
         let in_queue = snapshot.as_ref().and_then(|s| find(s, key));
         let known = lock(&self.decisions).get(recent_key(key, in_queue)).cloned();
@@ -116,6 +116,7 @@ impl Shared {
         if let (Some(snapshot), Some(placed)) = (&snapshot, &mut report.placed) {
             placed.topology = self.leaves(snapshot, in_queue, placed);
         }
+        report.receipts = audit::of_job(self, key);
         if !found && report.placed.is_none() && report.asks.is_empty() {
             return Err(unknown(job));
         }
@@ -414,7 +415,7 @@ fn ask_of(row: &DecisionRow) -> AskReport {
 
 /// A job as a user writes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum JobKey {
+pub(super) enum JobKey {
     Id(u32),
     /// Tasks of an array that wait.
     Array(u32),
@@ -428,6 +429,21 @@ impl JobKey {
             Self::Id(id) | Self::Array(id) | Self::Task(id, _) | Self::Component(id, _) => id,
         }
     }
+
+    /// Job or array, and task, as records name them.
+    pub(super) fn recorded(self) -> (u32, Option<u32>) {
+        match self {
+            Self::Component(leader, offset) => (leader.saturating_add(offset), None),
+            Self::Task(array, task) => (array, Some(task)),
+            Self::Id(id) | Self::Array(id) => (id, None),
+        }
+    }
+}
+
+/// Reads a job as users write it.
+pub(super) fn parsed(text: &str) -> Result<JobKey, Failure> {
+    let wrong = || format!("job `{text}`: expected 123, 123_4, 123_[1-6] or 123+1");
+    parse_job(text).ok_or_else(|| Failure::BadRequest(wrong()))
 }
 
 fn parse_job(text: &str) -> Option<JobKey> {

@@ -2,6 +2,7 @@
 //! Answers to the questions of the control socket: a file for each; `Backend` names them all.
 
 mod activity;
+mod audit;
 mod block_map;
 mod energy;
 mod explain;
@@ -16,7 +17,7 @@ use std::time::Duration;
 
 use self::nodes::nodes_report;
 use crate::api::metrics::Queue;
-use crate::api::{Backend, Failure};
+use crate::api::{AuditQuery, Backend, Failure};
 use crate::collect::{DataService, Now};
 use crate::daemon::decision_views::planned_preference;
 use crate::daemon::measured_values;
@@ -29,9 +30,9 @@ use phalanx_core::{NodeIdx, hostlist};
 use phalanx_ffi::clock::now_ms;
 use phalanx_messages::collect::UsedValues;
 use phalanx_messages::rest::{
-    ActivityReport, DecisionsReport, DrillReport, EnergyReport, Explain, ForgiveReport,
-    ImportReport, NodesReport, PlanReport, PlannedJob, RecordRequest, RecordingStatus,
-    ReloadReport, RunJoules, RunsReport, ShadowReport, SpeedsReport, Status,
+    ActivityReport, AuditReport, DecisionsReport, DrillReport, EnergyReport, Explain,
+    ForgiveReport, ImportReport, NodesReport, PlanReport, PlannedJob, RecordRequest,
+    RecordingStatus, ReloadReport, RunJoules, RunsReport, ShadowReport, SpeedsReport, Status,
 };
 use phalanx_methods::data_jobs::blockmap::BlockMap;
 use phalanx_planner::attribution::Demand;
@@ -115,6 +116,7 @@ impl Backend for Shared {
         let mut shown = explain::for_user(self.explain_report(job), job, user)?;
         if user.is_some() && self.responder.settings().draw.is_some() {
             shown.placed = None;
+            shown.receipts.clear();
         }
         Ok(shown)
     }
@@ -131,6 +133,10 @@ impl Backend for Shared {
 
     fn report(&self, since_ms: Option<u64>) -> Result<ActivityReport, Failure> {
         activity::report(self, since_ms)
+    }
+
+    fn audit(&self, asked: &AuditQuery, user: Option<u32>) -> Result<AuditReport, Failure> {
+        audit::report(self, asked, user)
     }
 
     fn latest(&self, limit: Option<u32>) -> Result<DecisionsReport, Failure> {

@@ -98,6 +98,7 @@ impl HistoryWriter<'_> {
     fn outcome(&mut self, note: OutcomeEvent) {
         let reason = match note.reason {
             Some(Reason::None) => None,
+            Some(Reason::Held) if note.full => Some("hold_refused".to_owned()),
             Some(reason) => Some(reason.as_str().to_owned()),
             None => Some("unknown".to_owned()),
         };
@@ -180,7 +181,17 @@ impl HistoryWriter<'_> {
             node_count: u32::try_from(nodes.len()).unwrap_or(u32::MAX),
             decision: ask.as_ref().map(|ask| ask.decision),
             compared,
+            delta: self.delta(note.job.id, array),
         }));
+    }
+
+    /// The delta that a job had, by the plugin's last report, in which the tasks of an array have
+    /// the id of its record.
+    fn delta(&self, job_id: u32, array: Option<u32>) -> Option<i64> {
+        let report = self.all.responder.order.report().filter(|report| report.head.active > 0)?;
+        let of = |id: u32| report.jobs.iter().find(|job| job.job_id == id);
+        let job = of(job_id).or_else(|| of(array?))?;
+        Some(i64::from(job.delta)).filter(|delta| *delta != 0)
     }
 
     /// Compares Slurm's nodes with those of a decision, as JSON; none where the node table is
