@@ -289,6 +289,7 @@ ROWS = (
     Row("runner", "check", "any", 8, (PYTHON, "tests/test_run.py")),
     Row("tidy", "check", "any", 2, (PYTHON, "tests/test_tidy.py")),
     Row("histories", "check", "any", 10, (PYTHON, "tests/test_judge.py")),
+    Row("receipts", "check", "any", 5, (PYTHON, "tests/test_receipts.py")),
     Row("dataset-list", "check", "any", 2, (PYTHON, "tests/test_dataset_list.py")),
     Row("gpu-logs", "check", "any", 1, (PYTHON, "tests/test_gpu_logs.py")),
     Row("shipped-scripts", "check", "any", 4, (PYTHON, "tests/test_shipped_scripts.py"),

@@ -22,7 +22,7 @@ from faults_fake import EJECTED, GARBAGE, FakeDaemon
 from faults_stream import Probe, Stream
 from faults_tools import (filled_disk, log_since, log_size, maps_overlay, site,
                           wrong_version_copy)
-from judged import Keeper, judge
+from judged import Keeper, judge, receipts
 from slurmcluster import Cluster, ClusterError
 from slurmcluster.conf import write_config
 from slurmcluster.phalanx import phalanx, phalanx_json
@@ -32,6 +32,7 @@ SQUEUE_LIMIT_S = 1.0
 JOBS_MIN = 300
 KEEP_S = 5.0               # between two questions for all jobs
 STOPPED_S = 30.0           # how long the daemon is stopped with SIGSTOP
+LATE_S = STOPPED_S + 5.0    # so late may phalanxd hear of a start
 FOR_GOOD = "until slurm.conf says otherwise"
 fault = Cases()
 
@@ -49,7 +50,7 @@ class Run(Suite):
     @contextlib.contextmanager
     def around(self, case):
         """A stream and a probe for each fault; what they must have seen in the end."""
-        self.stream = Stream(self.cluster, case.name)
+        self.stream, began = Stream(self.cluster, case.name), time.time()
         self.logs = {which: log_size(self.cluster, which) for which in ("slurmctld", "phalanxd")}
         with Probe(self.cluster) as self.probe:
             self.until(self.in_use, "plugin connected and synced before the fault")
@@ -62,6 +63,9 @@ class Run(Suite):
                 self.probe.end()
                 self.judge()
         self.judge_history(case)
+        wrong, verdict = receipts(self.keeper, f"{int(time.time() - began) + 1}s", LATE_S)
+        self.problems += wrong
+        self.summary += "; " + verdict.splitlines()[-1].partition(";")[0] if verdict else ""
 
     def judge_history(self, case):
         """Slurm's own history until now; what was told after a former fault is not told again."""

@@ -13,11 +13,13 @@ import threading
 import time
 
 from slurmcluster import ClusterError
-from slurmcluster.phalanx import phalanx
+from slurmcluster.phalanx import phalanx, phalanx_json
+from slurmcluster.suite import until
 
 JUDGE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))),
                      "judge_history.py")
 EXPLAINED = 20      # jobs of which phalanxd is asked in the end
+RECEIPTS = os.path.join(os.path.dirname(JUDGE), "receipts.py")
 JOB = re.compile(r"JobId=(\d+) .*JobState=(\w+)")
 
 
@@ -89,6 +91,35 @@ def judge(keepers, submitted, *options):
     if done.returncode > 1 or not done.stdout:
         wrong = [f"the judge ended with {done.returncode}: {done.stderr.strip()}"]
     return wrong if done.returncode else [], done.stdout
+
+
+def receipts(keeper, since, slack_s):
+    """(what is wrong, the verdict) of phalanxd's receipts since a time, by tests/receipts.py, which
+    shares no code either. Call it after the judge, which has all jobs kept.
+
+    `slack_s`: how late phalanxd may have heard of a start.
+    """
+    cluster, words = keeper.cluster, []
+    until(lambda: phalanx(cluster, "status", check=False).returncode == 0, "phalanxd answers", 20.0)
+    said = {"receipts": ("report", "audit", "--since", since),
+            "runs": ("history", "runs", "--since", since, "--limit", "100000")}
+    for name, command in said.items():
+        path = f"{cluster.paths.root}.{name}"
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(phalanx(cluster, *command, "--json", timeout=120).stdout)
+        words += [f"--{name}", path]
+    with open(cluster.paths.slurm_conf, encoding="utf-8") as file:
+        text = file.read()
+    bound = re.search(r"phalanx_hold_max=(\d+)", text)
+    words += ["--hold-max", bound.group(1)] if bound else []
+    completions = re.search(r"(?m)^JobCompLoc=(\S+)", text)
+    done = subprocess.run([sys.executable, RECEIPTS, *words, "--slack", str(slack_s),
+                           "--lost", str(phalanx_json(cluster, "status")["history"]["dropped"]),
+                           keeper.path, *(completions.groups() if completions else ()),
+                           os.path.join(cluster.paths.log, "slurmctld.log")],
+                          capture_output=True, text=True, check=False)
+    wrong = f"the receipts are wrong ({done.returncode}):\n{done.stdout}{done.stderr}"
+    return [wrong] if done.returncode else [], done.stdout
 
 
 def explained(cluster, jobs):

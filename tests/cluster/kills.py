@@ -29,7 +29,7 @@ import threading
 import time
 
 from faults_tools import Disk
-from judged import Keeper, judge
+from judged import Keeper, judge, receipts
 from slurmcluster import Cluster, ClusterError
 from slurmcluster.clock import CLOCK
 from slurmcluster.conf import write_config
@@ -60,6 +60,7 @@ LATER_S = 15.0          # than with stock: a lease, a breaker that is open, a po
 GONE_S = 12.0           # deltas without a daemon: a lease of 5 s, removed within a second or so
 AUDIT_EVERY = 8         # rounds
 KEEP_S = 6.0            # between two questions for all jobs
+LATE_S = 45.0           # receipts by two clocks of which each may have jumped
 GOOD = "COMPLETED"
 # What waits meanwhile: sbatch options, seconds.
 WAIT = ((("-n1",), 0), (("-n1", "--array=1-3"), 0.3), (("-N2", "-n2"), 0.5), (("-N1", "-n3"), 0.2),
@@ -419,6 +420,10 @@ def kills(suite):
     suite.expect(later <= LATER_S, f"drained {later:.1f} s later than with stock")
     broken, verdict = judge(suite.keepers, [side.expected for side in suite.sides])
     suite.problems += broken
+    ours.up()   # the last blow may have been on phalanxd
+    broken, receipt = receipts(suite.keepers[0], "24h", LATE_S)
+    suite.problems += broken
+    verdict += receipt
     print("".join(f"    {line}\n" for line in verdict.splitlines()), end="", flush=True)
 
 

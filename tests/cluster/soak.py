@@ -23,7 +23,7 @@ import tempfile
 import threading
 import time
 
-from judged import Keeper, judge
+from judged import Keeper, judge, receipts
 from slurmcluster import Cluster, ClusterError
 from slurmcluster.conf import PATIENT, write_config
 from slurmcluster.pair import boot
@@ -36,6 +36,7 @@ EXTRA = ["MinJobAge=20", "SchedulerParameters=bf_interval=5,sched_interval=2,bf_
                          "batch_sched_delay=1,default_queue_depth=500,max_rpc_cnt=0"]
 QUEUE_MAX = 400         # where the machine does not keep up, fewer jobs come
 NAMES = 30_000          # imported random names; the table of speeds holds 20,000
+RECEIPTS_SINCE, LATE_S = "10min", 5.0    # fewer lines than a report has at most
 SAMPLE_S, CHURN_S, KEEP_S = 5.0, 30.0, 8.0
 # What may grow in the second half, and still be called level: of a debug build on a busy machine.
 LEVEL_MB, LEVEL_FILES = 12.0, 4
@@ -290,8 +291,9 @@ def main():
                 keepers = [stack.enter_context(Keeper(each, KEEP_S)) for each in clusters]
                 problems = soak(*clusters, args)
                 broken, verdict = judge(keepers, ({}, {}))
-            print(verdict, end="")
-            problems += broken[:1]
+                wrong, receipt = receipts(keepers[0], RECEIPTS_SINCE, LATE_S)
+            print(verdict + receipt, end="")
+            problems += broken[:1] + wrong
         finally:
             for cluster in clusters:
                 cluster.down()
