@@ -486,7 +486,8 @@ fn licenses_of(
     intern: &mut impl FnMut(Option<&str>) -> Arc<str>,
 ) -> Vec<(Arc<str>, u64)> {
     let mut wanted = Vec::new();
-    for part in text.split([',', ';']).filter(|p| !p.is_empty()) {
+    // Of alternatives (`a|b`, 25.05 on) Slurm chooses when the job starts: it lacks none of them.
+    for part in text.split([',', ';']).filter(|p| !p.is_empty() && !p.contains('|')) {
         let (name, count) = part.split_once([':', '=']).unwrap_or((part, "1"));
         wanted.push((intern(Some(name)), count.parse().unwrap_or(1)));
     }
@@ -628,5 +629,6 @@ mod tests {
         let wanted = licenses_of("matlab:2,ansys;x=3", &mut |t| Arc::from(t.unwrap_or_default()));
         let names: Vec<(&str, u64)> = wanted.iter().map(|(n, c)| (&**n, *c)).collect();
         assert_eq!(names, [("matlab", 2), ("ansys", 1), ("x", 3)]);
+        assert_eq!(licenses_of("matlab:2|ansys:1", &mut |t| Arc::from(t.unwrap_or_default())), []);
     }
 }
