@@ -58,4 +58,6 @@ pub struct BeganEvent {
     pub cause: Option<Cause>,
     /// Node names by index.
     pub table: Arc<Table>,
+    /// Delta on its site factor until it got them; 0: none.
+    pub delta: i32,
 }

@@ -380,8 +380,12 @@ def starts(s):
     done = s.cluster.wait_jobs([long, mid, short], timeout=60)
     began = {int(job["JobId"]): job["StartTime"] for job in done}
     check(began[short] < began[mid] < began[long], f"started at {began}")
-    lines = phalanx_json(s.cluster, "report", "audit", "--since", "5min")["receipts"]
-    moved = {line["job_id"]: line["delta"] for line in lines if line["kind"] == "moved"}
+
+    def receipts():
+        lines = phalanx_json(s.cluster, "report", "audit", "--since", "5min")["receipts"]
+        found = {line["job_id"]: line["delta"] for line in lines if line["kind"] == "moved"}
+        return short in found and found
+    moved = s.until(receipts, "the receipt of the job that starts first")
     check(moved[short] == sites[short] and set(moved) <= {short, mid, long},
           f"the receipts are {moved}, sprio had {sites}")
 

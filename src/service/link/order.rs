@@ -10,6 +10,7 @@ use phalanx_ffi::wire::{self, Delta, PHX_ORDER_JOBS_MAX, Queue, QueueHead, Queue
 use crate::link::clock;
 use phalanx_core::limits::ORDER_QUEUE_MAX;
 use phalanx_ffi::locks::lock;
+use phalanx_planner::cluster::RunningJob;
 
 /// Time for which the plugin keeps deltas that are not renewed; it ends them within half a second
 /// after that.
@@ -50,6 +51,8 @@ impl Wanted {
 #[derive(Debug, Default)]
 struct State {
     report: Option<QueueReport>,
+    /// Its jobs with a delta, by ascending id.
+    moved: Vec<(u32, i32)>,
     /// Jobs of a report that is not complete.
     parts: Option<Vec<Queued>>,
     number: u64,
@@ -66,6 +69,15 @@ impl OrderExchange {
     /// The plugin's last report, if it is connected.
     pub fn report(&self) -> Option<QueueReport> {
         lock(&self.state).report.clone()
+    }
+
+    /// The delta of a job by that report, in which the tasks of an array have the id of its record;
+    /// 0: none.
+    pub(super) fn delta_of(&self, job: &RunningJob) -> i32 {
+        let state = lock(&self.state);
+        let of = |id: u32| state.moved.binary_search_by_key(&id, |moved| moved.0).ok();
+        let found = of(job.id).or_else(|| of(job.array?.0));
+        found.and_then(|at| state.moved.get(at)).map_or(0, |moved| moved.1)
     }
 
     /// Asks for these deltas, by ascending job id, until further notice: to be called again at
@@ -126,6 +138,9 @@ impl OrderExchange {
             state.number += 1;
             let number = state.number;
             let (head, received) = (*queue.head, clock::now());
+            let moved = jobs.iter().filter(|job| head.active > 0 && job.delta != 0);
+            state.moved = moved.map(|job| (job.job_id, job.delta)).collect();
+            state.moved.sort_unstable();
             state.report = Some(QueueReport { head, jobs, number, received });
         }
     }
@@ -134,6 +149,7 @@ impl OrderExchange {
     pub(super) fn forget(&self) {
         let mut state = lock(&self.state);
         state.report = None;
+        state.moved.clear();
         state.parts = None;
     }
 }

@@ -360,7 +360,11 @@ impl Responder {
             Step::Synced(cluster, memory_tracked) => {
                 self.synced(&mut state, *cluster, memory_tracked);
             }
-            Step::Job(job, cause) => events.extend(began(&mut state, job, cause)),
+            Step::Job(job, cause) => {
+                let is_begin = cause == Some(Cause::Begin);
+                let delta = if is_begin { self.order.delta_of(&job) } else { 0 };
+                events.extend(began(&mut state, job, cause, delta));
+            }
             Step::Ended(job_id, job_state, end_s) => {
                 state.view.link.events += 1;
                 state.end_job(job_id);
@@ -569,13 +573,18 @@ impl Responder {
     }
 }
 
-fn began(state: &mut State, job: RunningJob, cause: Option<Cause>) -> Option<LinkEvent> {
+fn began(
+    state: &mut State,
+    job: RunningJob,
+    cause: Option<Cause>,
+    delta: i32,
+) -> Option<LinkEvent> {
     state.view.link.events += 1;
     let begun = cause == Some(Cause::Begin);
     state.record_job(|| Op::Job(job.clone(), begun));
     state.set_job(job.clone(), begun);
     let table = Arc::clone(state.placer.as_ref()?.cluster().table());
-    Some(LinkEvent::Began(BeganEvent { job, cause, table }))
+    Some(LinkEvent::Began(BeganEvent { job, cause, table, delta }))
 }
 
 /// Whether the ask is for nodes to start on now, which the balance method chooses.

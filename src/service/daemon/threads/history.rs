@@ -181,17 +181,8 @@ impl HistoryWriter<'_> {
             node_count: u32::try_from(nodes.len()).unwrap_or(u32::MAX),
             decision: ask.as_ref().map(|ask| ask.decision),
             compared,
-            delta: self.delta(note.job.id, array),
+            delta: Some(i64::from(note.delta)).filter(|delta| *delta != 0),
         }));
-    }
-
-    /// The delta that a job had, by the plugin's last report, in which the tasks of an array have
-    /// the id of its record.
-    fn delta(&self, job_id: u32, array: Option<u32>) -> Option<i64> {
-        let report = self.all.responder.order.report().filter(|report| report.head.active > 0)?;
-        let of = |id: u32| report.jobs.iter().find(|job| job.job_id == id);
-        let job = of(job_id).or_else(|| of(array?))?;
-        Some(i64::from(job.delta)).filter(|delta| *delta != 0)
     }
 
     /// Compares Slurm's nodes with those of a decision, as JSON; none where the node table is
@@ -300,7 +291,7 @@ mod tests {
             let held = (0..2).map(|at| Held { node: NodeIdx::new(at), ..Held::default() });
             let job = RunningJob { id: 7, held: held.collect(), ..RunningJob::default() };
             let (cause, table) = (Some(Cause::Begin), Arc::clone(&table));
-            let began = BeganEvent { job, cause, table };
+            let began = BeganEvent { job, cause, table, delta: 0 };
             let (_, learned) = write(memory, vec![LinkEvent::Began(began)]);
             let [RunEvent::Holds { placed_by, .. }] = &learned[..] else { panic!("{learned:?}") };
             assert_eq!(placed_by, expected, "{chosen}");
