@@ -9,8 +9,10 @@ mod error;
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::time::Duration;
 
+use phalanx_ffi::locks::lock;
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
 pub use error::{Error, Trouble};
@@ -49,6 +51,9 @@ impl Database {
     /// # Errors
     /// Anything of [`Error`]; nothing is deleted or moved.
     pub fn open(path: &Path, schema: Schema<'_>) -> Result<Database, Error> {
+        // One thread at a time: SQLite does not wait for the lock by which a file becomes WAL.
+        static OPENING: Mutex<()> = Mutex::new(());
+        let _opening = lock(&OPENING);
         if let Some(parent) = path.parent().filter(|parent| !parent.is_dir()) {
             fs::DirBuilder::new()
                 .recursive(true)
