@@ -11,13 +11,12 @@ import contextlib
 import json
 import os
 import re
-import signal
 import subprocess
 import sys
 import tempfile
 
 from faults_tools import log_since, log_size, maps_overlay, wrong_version_copy
-from slurmcluster import Cluster, ClusterError
+from slurmcluster import Cluster, ClusterError, procs
 from slurmcluster.paths import repository
 from slurmcluster.phalanx import phalanx_json
 from slurmcluster.suite import Cases, Suite, check, command_line, run
@@ -389,8 +388,9 @@ def drill(doctor, start, *words):
             env = {**cluster.env, "PATH": doctor.first + cluster.env["PATH"]}
             done = cluster.run("phalanx", "drill", *words, check=False, env=env, timeout=180)
     finally:
-        with open(pid, encoding="utf-8") as file, contextlib.suppress(ProcessLookupError):
-            os.kill(int(file.read()), signal.SIGKILL)
+        with open(pid, encoding="utf-8") as file:
+            # It has the socket for as long as it takes to end.
+            procs.stop([procs.identify("phalanxd", int(file.read()))], 0)
         cluster.stop_phalanxd(kill=True)
         cluster.start_phalanxd()
     print(done.stdout, done.stderr, flush=True)
