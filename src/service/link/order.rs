@@ -51,7 +51,7 @@ impl Wanted {
 #[derive(Debug, Default)]
 struct State {
     report: Option<QueueReport>,
-    /// Its jobs with a delta, by ascending id.
+    /// Jobs with a delta by that report, by ascending id.
     moved: Vec<(u32, i32)>,
     /// Jobs of a report that is not complete.
     parts: Option<Vec<Queued>>,

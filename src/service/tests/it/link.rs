@@ -336,31 +336,6 @@ fn orders_go_out_and_reports_come_in() {
     until("no report", || desk.report().is_none());
 }
 
-/// Goal: a start has the delta of the last report before it, whoever reads the event and when.
-#[test]
-fn a_start_has_the_delta_that_its_job_had() {
-    let daemon = Daemon::start(Mode::Enforce);
-    let mut plugin = Plugin::connect(&daemon.socket);
-    plugin.greet(2);
-    plugin.sync(&[8, 8], &[]);
-    let queued = |job_id, delta| wire::Queued { job_id, delta, ..wire::Queued::new_zeroed() };
-    let report = |plugin: &mut Plugin, jobs: &[wire::Queued]| {
-        let flags = wire::PHX_PART_FIRST | wire::PHX_PART_LAST;
-        let head = wire::QueueHead { flags, active: 1, ..wire::QueueHead::new_zeroed() };
-        plugin.send(&Message::Queue(wire::Queue { head: &head, jobs }));
-    };
-    report(&mut plugin, &[queued(9, -4), queued(8, 0), queued(3, 5)]);
-    plugin.job(3, 0, 8);
-    plugin.job(8, 1, 4);
-    report(&mut plugin, &[queued(9, -4)]);
-    until("the starts", || daemon.events.len() >= 2);
-    let began = daemon.events.try_iter().filter_map(|event| match event {
-        LinkEvent::Began(began) => Some((began.job.id, began.delta)),
-        _ => None,
-    });
-    assert_eq!(began.collect::<Vec<_>>(), [(3, 5), (8, 0)]);
-}
-
 #[test]
 fn answers_follow_the_events_before_them() {
     let daemon = Daemon::start(Mode::Enforce);

@@ -6,6 +6,7 @@ mod fuzz;
 mod layout;
 mod link;
 mod link_balance;
+mod link_order;
 mod link_trust;
 mod openapi;
 mod service;
