@@ -69,21 +69,29 @@ impl Search<'_> {
 
     /// Stock's nodes, where these are worse in some part.
     fn if_better(&mut self, nodes: &[NodeIdx]) -> Option<Vec<Taken>> {
-        self.put_with_room_for_a_task()?;
         let own = self.taken(nodes)?;
-        let (cluster, forms) = (self.chooser.cluster, &self.chooser.topologies.forms);
-        let fitting = self.chooser.sets.mask.iter();
-        let class = |node| self.stock_class(node);
-        let stock = stock_choice(cluster, forms, self.shape, self.candidates, fitting, class);
-        // More than the job may have: its steps end otherwise than they are known.
-        let most = self.shape.max_nodes.max(1) as usize;
-        let stock = stock.ok().filter(|stock| stock.len() <= most)?;
+        let stock = match self.known_stock.take() {
+            Some(known) => known,
+            None => self.stock_of_all()?,
+        };
         let traded = Traded {
             weights: self.candidates.preferred().1,
             leaves: self.candidates.preferred().0,
         };
         let is_within = self.vector(&own).is_within(&self.vector(&stock), traded);
         (!is_within).then_some(stock)
+    }
+
+    /// Stock's choice of all candidates.
+    fn stock_of_all(&mut self) -> Option<Vec<Taken>> {
+        self.put_with_room_for_a_task()?;
+        let (cluster, forms) = (self.chooser.cluster, &self.chooser.topologies.forms);
+        let fitting = self.chooser.sets.mask.iter();
+        let class = |node| self.stock_class(node);
+        let stock = stock_choice(cluster, forms, self.shape, self.candidates, fitting, class);
+        // More than the job may have: its steps end otherwise than they are known.
+        let most = self.shape.max_nodes.max(1) as usize;
+        stock.ok().filter(|stock| stock.len() <= most)
     }
 
     /// Offers all candidates, also outside a list, with enough free for one task.

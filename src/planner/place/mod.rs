@@ -555,6 +555,7 @@ impl Placer {
             kinds: &self.kinds,
             tuning: &self.tuning,
             closed: &self.closed,
+            known_stock: None,
             amounts: &mut self.amounts,
             chooser: Chooser::new(
                 &self.cluster,

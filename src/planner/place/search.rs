@@ -9,6 +9,7 @@ use super::topology::{Chooser, Closed, Route, Sets};
 use super::uneven::may_split_otherwise;
 use super::unfit::Unfit;
 use super::{Candidates, Placement, Tuning, Wait, Why};
+use crate::stock::Taken;
 use phalanx_core::shape::{LeftToSlurm, Need, Shape};
 use phalanx_core::{Amount, NodeIdx, NodeSet};
 use phalanx_methods::balance::{Decision, Holding, Outcome, Request};
@@ -40,6 +41,8 @@ pub(super) struct Search<'a> {
     pub amounts: &'a mut [Amount],
     /// Nodes on offer, and the choice among them.
     pub chooser: Chooser<'a>,
+    /// Stock's choice of all candidates, once it is known.
+    pub known_stock: Option<Vec<Taken>>,
 }
 
 impl<'a> Search<'a> {

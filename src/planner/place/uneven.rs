@@ -47,13 +47,18 @@ impl Search<'_> {
         // Between its limits Slurm takes as many nodes as there are.
         let is_range = ask.req_nodes > ask.min_nodes;
         let offers = self.offers();
-        let first = self.stocks(&ask, &offers).or_else(|refused| {
+        let first = self.stocks(&ask, &offers);
+        let is_stocks = first.is_ok();
+        let first = first.or_else(|refused| {
             // Of many sizes the largest are known to hold the job.
             let part = largest(&ask, &[], &offers, ask.max_nodes as usize + 1);
             part.filter(|_| !is_range && self.is_alike(&offers))
                 .map_or(Err(refused), |part| self.stocks(&ask, &part))
         });
         let first = first.map_err(Why::of_stock)?;
+        if is_last && is_stocks && !self.candidates.preferred().0 {
+            self.known_stock = Some(first.clone());
+        }
         if !is_last && first.len() < self.wanted as usize {
             return Err(Why::NoFit);
         }

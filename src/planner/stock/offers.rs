@@ -46,16 +46,14 @@ pub fn offers(
         1.. if shape.sharing != Sharing::Whole => tasks.min(shape.ntasks_per_node.into()) * each,
         _ => tasks * each,
     };
-    let offer = |node: NodeIdx| {
-        let usage = cluster.usages().get(node.at())?;
-        let ([tasks, gres @ ..], cpus) = room_for(shape, &one, usage, &excluded(node))?;
+    let of = |usage: &NodeUsage, kept: &BySocket| {
+        let ([tasks, gres @ ..], cpus) = room_for(shape, &one, usage, kept)?;
         let gres: [u64; GRES] = gres;
         let per_core = one.cores.cpus_per_core(&usage.cores).unwrap_or(1);
         let sockets = u64::from(usage.cores.sockets.max(1));
         let whole =
             if shape.layout.whole_sockets { u64::from(usage.cores.cores) / sockets } else { 1 };
         let reserve = signed(per_core * whole.max(1));
-        let (tier, weight) = class(node);
         let (mut near, mut gpus) = (0, 0);
         let wanted = shape.gres.iter().filter(|want| is_gpu(cluster.table(), want));
         for free in wanted.map(|want| gpus_of(shape, want, usage)) {
@@ -67,14 +65,24 @@ pub fn offers(
             false => (by_memory(shape, cpus), beside_gres(shape, usage, cpus, per_core)),
         };
         (tasks >= least).then(|| Offer {
-            node,
-            class: (tier, weight, 0xff - near),
+            node: NodeIdx::new(0),
+            class: (0, 0, 0xff - near),
             cpus: signed(cpus),
             size: signed(all + gpus),
             reserve,
             tasks,
             gres,
         })
+    };
+    // Neighbours are often as idle, or as full, as each other.
+    let mut last: Option<(&NodeUsage, BySocket, Option<Offer>)> = None;
+    let offer = |node: NodeIdx| {
+        let (usage, kept) = (cluster.usages().get(node.at())?, excluded(node));
+        let known = last.filter(|(known, cores, _)| *known == usage && *cores == kept);
+        let (.., found) = known.unwrap_or_else(|| (usage, kept, of(usage, &kept)));
+        last = Some((usage, kept, found));
+        let (tier, weight) = class(node);
+        found.map(|offer| Offer { node, class: (tier, weight, offer.class.2), ..offer })
     };
     candidates.filter_map(offer).collect()
 }
