@@ -296,7 +296,8 @@ class Backfill(Large):
                     int(re.search(r"Last cycle: (\d+)", text)[1]) / 1e3
             return len(cycles) >= count
 
-        until(enough, f"{count} backfill cycles", 60 + 15 * count, every=0.5)
+        limit = (60 + 15 * count) * max(1, self.nodes / Large.nodes)
+        until(enough, f"{count} backfill cycles", limit, every=0.5)
         return min(cycles.values())
 
 
