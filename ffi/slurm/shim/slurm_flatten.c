@@ -244,6 +244,7 @@ static void _partition(struct table *t, struct pls_partition *r,
 {
 	r->state_up = part->state_up;
 	r->priority_tier = part->priority_tier;
+	r->min_nodes = part->min_nodes;
 	r->max_nodes = part->max_nodes;
 	r->max_time = part->max_time;
 	PUT(name, part->name);

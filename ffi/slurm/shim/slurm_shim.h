@@ -112,6 +112,7 @@ struct pls_node {
 struct pls_partition {
 	uint32_t state_up;
 	uint32_t priority_tier;
+	uint32_t min_nodes;
 	uint32_t max_nodes;
 	uint32_t max_time;     /* minutes */
 	struct pls_str name;

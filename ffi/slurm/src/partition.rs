@@ -32,6 +32,8 @@ impl<'a> Row<'a, pls_partition> {
         nodes = text nodes;
         /// Tier: jobs of a higher tier always come first.
         priority_tier = u32 priority_tier;
+        /// Fewest nodes of a job.
+        nodes_min = u32 min_nodes;
         /// Most nodes of a job.
         nodes_max = limit32 max_nodes;
         /// Longest time limit, minutes.

@@ -86,7 +86,7 @@ fn nodes_keep_every_field() {
 fn small_tables_keep_every_field() {
     rows!(synth::named_partitions(40), 40, |row, i| {
         numbers! {row, i:
-            u32 { max_nodes max_time }
+            u32 { min_nodes max_nodes max_time }
             u16 { state_up priority_tier }
         }
         texts! {row, i:

@@ -109,6 +109,9 @@ pub struct Partition {
     pub nodes: FixedBitSet,
     /// Whether the partition starts jobs.
     pub up: bool,
+    /// Smallest job in nodes; 0 and 1 are the same.
+    #[serde(default)]
+    pub min_nodes: u32,
     /// Largest job in nodes, if limited.
     pub max_nodes: Option<u32>,
     /// MaxTime, minutes, if limited.

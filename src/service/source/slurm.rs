@@ -310,6 +310,7 @@ impl Source {
                 name: builder.names.get(row.name().unwrap_or_default()),
                 nodes: builder.node_set(names.iter().map(String::as_str)),
                 up: row.starts_jobs(),
+                min_nodes: row.nodes_min(),
                 max_nodes: row.nodes_max().value(),
                 max_time_min: row.time_max_min().value(),
                 billing: builder.names.get(row.billing_weights().unwrap_or_default()),

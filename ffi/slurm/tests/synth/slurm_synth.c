@@ -122,7 +122,8 @@ static void _named_node(struct pool *pool, node_info_t *r, uint32_t i)
 
 static void _named_part(struct pool *pool, partition_info_t *r, uint32_t i)
 {
-	N(state_up), N(priority_tier), N(max_nodes), N(max_time);
+	N(state_up), N(priority_tier), N(min_nodes), N(max_nodes);
+	N(max_time);
 	S(name), S(nodes), S(billing_weights_str);
 #if LIBSLURM_API >= 43
 	S(topology_name);
