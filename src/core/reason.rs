@@ -115,7 +115,7 @@ const REASONS: &[(&str, WaitsFor, &str)] = &[
         Time,
         "its begin time has not come; at once: scontrol update JobId=ID StartTime=now",
     ),
-    ("Dependency", Time, "it waits for other jobs, which scontrol show job ID names"),
+    ("Dependency", Time, "other jobs have to end first; scontrol show job ID names them"),
     ("Reservation", Time, "its reservation has not begun, or is full: scontrol show reservation"),
     ("BurstBufferStageIn", Time, "its files are copied to the burst buffer"),
     ("Cleaning", Time, "its last run is not cleaned up yet"),
@@ -159,10 +159,19 @@ const REASONS: &[(&str, WaitsFor, &str)] = &[
     (
         "DependencyNeverSatisfied",
         Never,
-        "a job that it depends on has failed; scontrol update JobId=ID Dependency= or scancel ID",
+        "a job that it depends on did not end as it has to; \
+         scontrol update JobId=ID Dependency= or scancel ID",
     ),
-    ("BadConstraints", Never, "no nodes have what --constraint asks for"),
-    ("DeadLine", Never, "it can not end before its deadline"),
+    (
+        "BadConstraints",
+        Never,
+        "no nodes have what --constraint asks for; scontrol update JobId=ID Features=F",
+    ),
+    (
+        "DeadLine",
+        Never,
+        "it can not end before its deadline; scontrol update JobId=ID Deadline=TIME",
+    ),
     (
         "InvalidAccount",
         Never,
@@ -171,7 +180,12 @@ const REASONS: &[(&str, WaitsFor, &str)] = &[
     ("AccountNotAllowed", Never, "its account may not use the partition"),
     ("InvalidQOS", Never, "its QOS is none of its account's; scontrol update JobId=ID QOS=Q"),
     ("QOSNotAllowed", Never, "its QOS may not be used in the partition"),
-    ("MaxMemPerLimit", Never, "it asks for more memory than MaxMemPerCPU or MaxMemPerNode"),
+    (
+        "MaxMemPerLimit",
+        Never,
+        "it asks for more memory than MaxMemPerCPU or MaxMemPerNode; \
+         scontrol update JobId=ID MinMemoryNode=M",
+    ),
     (
         "ReservationDeleted",
         Never,
@@ -251,14 +265,18 @@ fn too_large(snapshot: &Snapshot, job: &Job) -> Option<String> {
             })
         }
         "PartitionNodeLimit" => {
-            let (least, most) = (job.shape.min_nodes, parts().filter_map(|p| p.max_nodes).max()?);
-            (least > most).then(|| {
-                format!(
-                    "it asks for {least} nodes, MaxNodes of {} is {most}; \
-                     scontrol update JobId={id} NumNodes={most}",
-                    name()
-                )
-            })
+            let (least, most) = (job.shape.min_nodes, job.shape.max_nodes.max(1));
+            let (key, bound) = match parts().filter_map(|part| part.max_nodes).max() {
+                Some(bound) if least > bound => ("MaxNodes", bound),
+                _ => ("MinNodes", parts().map(|part| part.min_nodes).min().filter(|b| most < *b)?),
+            };
+            let asked = if key == "MaxNodes" { least } else { most };
+            let nodes = if asked == 1 { "node" } else { "nodes" };
+            Some(format!(
+                "it asks for {asked} {nodes}, {key} of {} is {bound}; \
+                 scontrol update JobId={id} NumNodes={bound}",
+                name()
+            ))
         }
         // 24.11 says that such a job waits for a reservation.
         "Licenses" | "Reservation" => job.licenses.iter().find_map(|(name, wanted)| {
@@ -320,6 +338,7 @@ mod tests {
         let part = Partition {
             name: "cpu".into(),
             max_time_min: Some(1440),
+            min_nodes: 2,
             max_nodes: Some(4),
             ..Partition::default()
         };
@@ -339,8 +358,12 @@ mod tests {
                     1-00:00:00; scontrol update JobId=202 TimeLimit=1-00:00:00";
         assert_eq!(said(&job("PartitionTimeLimit")), time);
         let mut wide = job("PartitionNodeLimit");
-        wide.shape.min_nodes = 8;
+        (wide.shape.min_nodes, wide.shape.max_nodes) = (8, 8);
         assert!(said(&wide).contains("8 nodes, MaxNodes of cpu is 4"), "{}", said(&wide));
+        (wide.shape.min_nodes, wide.shape.max_nodes) = (1, 1);
+        let narrow = "it asks for 1 node, MinNodes of cpu is 2; \
+                      scontrol update JobId=202 NumNodes=2";
+        assert!(said(&wide).ends_with(narrow), "{}", said(&wide));
         assert_eq!(said(&job("JobHeldUser")), "its user holds it; scontrol release 202");
         assert_eq!(
             said(&job("QOSMaxJobsPerUserLimit")),

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::eligible::{Eligible, eligible};
+use crate::eligible::{Eligible, eligible, reservations_met};
 use crate::place::{dimension_names, nodes_needed};
 use crate::usage::{Lack, NodeUsage};
 use phalanx_core::GresIdx;
@@ -42,6 +42,7 @@ pub(crate) struct Key<'a> {
     required: Option<&'a str>,
     excluded: Option<&'a str>,
     reservation: Option<&'a str>,
+    reservations_met: usize,
     licenses: &'a [(Arc<str>, u64)],
     shape: &'a Shape,
 }
@@ -64,7 +65,7 @@ pub fn count_of<'a>(
 ) -> Demand {
     let mut groups: BTreeMap<Key<'_>, (&Job, u64)> = BTreeMap::new();
     for (job, count) in waiting {
-        let key = Key::of(job);
+        let key = Key::of(snapshot, job, now_s);
         if let Some((_, tasks)) = groups.get_mut(&key) {
             *tasks += count;
         } else if groups.len() < requests_max {
@@ -100,13 +101,14 @@ fn want_of(shape: &Shape, usages: &[NodeUsage], gpu: GresIdx, tasks: u64) -> Opt
 }
 
 impl<'a> Key<'a> {
-    pub(crate) fn of(job: &'a Job) -> Self {
+    pub(crate) fn of(snapshot: &Snapshot, job: &'a Job, now_s: i64) -> Self {
         Key {
             partitions: &job.partitions,
             constraint: job.constraint.as_deref(),
             required: job.required_nodes.as_deref(),
             excluded: job.excluded_nodes.as_deref(),
             reservation: job.reservation.as_deref(),
+            reservations_met: reservations_met(snapshot, job, now_s),
             licenses: &job.licenses,
             shape: &job.shape,
         }

@@ -7,7 +7,7 @@ use crate::usage::NodeUsage;
 use phalanx_core::hostlist;
 use phalanx_core::limits;
 use phalanx_core::snapshot::features::Constraint;
-use phalanx_core::snapshot::{Job, Snapshot};
+use phalanx_core::snapshot::{Job, Reservation, Snapshot};
 
 /// A filter and the nodes that it left out.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,8 +30,8 @@ pub struct Eligible {
     pub steps: Vec<Step>,
 }
 
-/// Applies every filter to all nodes. `now_s` decides which reservations are
-/// active.
+/// Applies every filter to all nodes. A reservation of others keeps its nodes from a job that would
+/// start at `now_s` and may still run when it begins.
 pub fn eligible(snapshot: &Snapshot, job: &Job, now_s: i64) -> Eligible {
     let mut nodes = FixedBitSet::with_capacity(snapshot.nodes.len());
     nodes.insert_range(..);
@@ -47,7 +47,7 @@ pub fn eligible(snapshot: &Snapshot, job: &Job, now_s: i64) -> Eligible {
         run.keep("exclude", text, &rest);
     }
     let asked = job.reservation.as_deref();
-    run.keep("reservation", asked.unwrap_or("none"), &unreserved(snapshot, asked, now_s));
+    run.keep("reservation", asked.unwrap_or("none"), &unreserved(snapshot, job, now_s));
     if let Some(text) = &job.required_nodes {
         run.keep_required(snapshot, job, text);
     }
@@ -119,9 +119,22 @@ fn named(snapshot: &Snapshot, text: &str) -> FixedBitSet {
     nodes
 }
 
-fn unreserved(snapshot: &Snapshot, asked: Option<&str>, now_s: i64) -> FixedBitSet {
+/// Whether a reservation is not over, and begins before a job that starts at `now_s` is sure to
+/// have ended.
+fn is_met(reservation: &Reservation, job: &Job, now_s: i64) -> bool {
+    let limit_s = job.time_limit_min.map_or(i64::MAX, |minutes| i64::from(minutes) * 60);
+    now_s < reservation.end_s && reservation.start_s < now_s.saturating_add(limit_s.max(1))
+}
+
+/// Counts the reservations that a job which starts now may meet: jobs alike in all else that meet
+/// as many have the same eligible nodes.
+pub fn reservations_met(snapshot: &Snapshot, job: &Job, now_s: i64) -> usize {
+    snapshot.reservations.iter().filter(|one| is_met(one, job, now_s)).count()
+}
+
+fn unreserved(snapshot: &Snapshot, job: &Job, now_s: i64) -> FixedBitSet {
     let mut nodes = nodes_where(snapshot, |_| true);
-    if let Some(own) = asked {
+    if let Some(own) = job.reservation.as_deref() {
         let inside = |name: &str| own.split(',').any(|part| part == name);
         let mut union = FixedBitSet::with_capacity(snapshot.nodes.len());
         for reservation in snapshot.reservations.iter().filter(|r| inside(&r.name)) {
@@ -130,8 +143,7 @@ fn unreserved(snapshot: &Snapshot, asked: Option<&str>, now_s: i64) -> FixedBitS
         return union;
     }
     for reservation in &snapshot.reservations {
-        let active = reservation.start_s <= now_s && now_s < reservation.end_s;
-        if active && reservation.whole_nodes {
+        if reservation.whole_nodes && is_met(reservation, job, now_s) {
             nodes.difference_with(&reservation.nodes);
         }
     }

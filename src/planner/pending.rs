@@ -6,8 +6,9 @@ use std::collections::BTreeMap;
 use crate::eligible::{Eligible, eligible};
 use crate::place::nodes_needed;
 use crate::usage::{Lack, NodeUsage};
+use phalanx_core::reason::{self, WaitsFor};
 use phalanx_core::shape::Need;
-use phalanx_core::snapshot::{Job, Snapshot};
+use phalanx_core::snapshot::{Job, Reservation, Snapshot};
 
 /// A job's request held against the nodes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,6 +36,35 @@ pub fn is_possible(snapshot: &Snapshot, usages: &[NodeUsage], job: &Job, now_s: 
     let need = job.shape.need(needed);
     let capable = eligible.usages(usages).filter(|usage| usage.could_hold(&need));
     capable.take(needed as usize).count() == needed as usize
+}
+
+/// Returns the first reservation that has to end before a job may have enough nodes, if by Slurm's
+/// word it waits for nodes: one that has begun, or begins before the job is sure to have ended.
+pub fn reserved<'a>(
+    snapshot: &'a Snapshot,
+    usages: &[NodeUsage],
+    job: &Job,
+    now_s: i64,
+) -> Option<&'a Reservation> {
+    let is_for_nodes = reason::waits_for(snapshot, job) == WaitsFor::Nodes;
+    if snapshot.reservations.is_empty()
+        || !is_for_nodes
+        || is_possible(snapshot, usages, job, now_s)
+    {
+        return None;
+    }
+    let mut ends: Vec<&Reservation> =
+        snapshot.reservations.iter().filter(|one| one.end_s > now_s).collect();
+    ends.sort_by_key(|one| one.end_s);
+    ends.into_iter().find(|one| is_possible(snapshot, usages, job, one.end_s))
+}
+
+/// Returns the kind of what a job waits for, where a reservation of others counts as a time.
+pub fn waits_for(snapshot: &Snapshot, usages: &[NodeUsage], job: &Job, now_s: i64) -> WaitsFor {
+    match reserved(snapshot, usages, job, now_s) {
+        Some(_) => WaitsFor::Time,
+        None => reason::waits_for(snapshot, job),
+    }
 }
 
 /// Examines every eligible node for one job.

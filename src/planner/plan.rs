@@ -13,13 +13,14 @@ use fixedbitset::FixedBitSet;
 use crate::attribution::Demand;
 use crate::cluster::{Cluster, Held, RunningJob, Table};
 use crate::eligible::eligible;
+use crate::pending::waits_for;
 use crate::place::{Candidates, Placement, Placer, Tuning, Why};
 use crate::preference::{
     self, Method, Preference, PreferenceTable, PreferenceUse, Preferences, Question, Waits,
 };
 use crate::usage::NodeUsage;
 use phalanx_core::NodeIdx;
-use phalanx_core::reason::{WaitsFor, waits_for};
+use phalanx_core::reason::WaitsFor;
 use phalanx_core::shape::Need;
 use phalanx_core::snapshot::{Job, Snapshot};
 use phalanx_methods::balance::EngineError;
@@ -123,7 +124,7 @@ fn one(
     job: &Job,
     now_s: i64,
 ) -> (Result<Placement, &'static str>, Option<PreferenceUse>) {
-    let what = waits_for(snapshot, job);
+    let what = waits_for(snapshot, placer.cluster().usages(), job, now_s);
     if what != WaitsFor::Nodes {
         return (Err(what.text()), None);
     }

@@ -80,10 +80,11 @@ impl Tally {
             let Some(job) = job.filter(|job| short_licences(snapshot, job).next().is_none()) else {
                 continue;
             };
-            let at = match known.get(&Key::of(job)) {
+            let key = Key::of(snapshot, job, now_s);
+            let at = match known.get(&key) {
                 Some(&at) => at,
                 None if tally.requests.len() < FOLLOWED_MAX => {
-                    known.insert(Key::of(job), tally.requests.len());
+                    known.insert(key, tally.requests.len());
                     tally.add(&job.shape, eligible(snapshot, job, now_s).nodes);
                     tally.requests.len() - 1
                 }

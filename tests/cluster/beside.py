@@ -288,9 +288,10 @@ NEVER = {
     "licensed": (("-Lmatlab:3",), "it asks for 3 licences matlab, there are 2"),
     "long": (("-pshort", "-t2:00:00"), "its time limit is 02:00:00, MaxTime of short 00:30:00"),
     "wide": (("-pshort", "-N3"), "it asks for 3 nodes, MaxNodes of short is 2"),
+    "narrow": (("-ppair", "-N1-1"), "it asks for 1 node, MinNodes of pair is 2"),
     "slow": (("--qos=small", "-t30"), "it asks for more than one job may have (QOSMaxWall"),
     "large": (("--qos=small", "-n5"), "it asks for more than one job may have (QOSMaxCpuPerJob"),
-    "orphan": (("-d", "afterok:FAILED"), "a job that it depends on has failed"),
+    "orphan": (("-d", "afterok:FAILED"), "a job that it depends on did not end as"),
     "odd": (("-Crare",), "no nodes have what --constraint asks for"),
     "least": (("--qos=big",), "it asks for less than a job has to (QOSMinCpu"),
 }
@@ -314,6 +315,7 @@ def never_starts(suite):
     suite.until(lambda: "Total=2" in cluster.run("scontrol", "show", "licenses").stdout, "two")
     cluster.run("scontrol", "create", "partition=short", "nodes=cpu[1-4]", "maxtime=30",
                 "maxnodes=2")
+    cluster.run("scontrol", "create", "partition=pair", "nodes=cpu[1-4]", "minnodes=2")
     cluster.run("scontrol", "update", "nodename=cpu1", "availablefeatures=rare",
                 "activefeatures=rare")
     sacctmgr(cluster, "add", "qos", "small", "MaxWall=10", "MaxTRESPerJob=cpu=4")
@@ -334,7 +336,8 @@ def never_starts(suite):
         told = {name: (suite.explain(job) or {}).get("pending") or {}
                 for name, job in jobs.items()}
         return {name: pending for name, pending in told.items()
-                if pending.get("waits_for") != "never" or not pending["summary"].startswith(
+                if pending.get("waits_for") != "never" or pending.get("start_ms")
+                or not pending["summary"].startswith(
                     f"as submitted it never starts: {NEVER[name][1]}")}
     suite.until(lambda: not wrong(), f"the sentences: {wrong()}", 30)
     said = suite.explain(tight)["pending"]
@@ -345,6 +348,28 @@ def never_starts(suite):
         summary = html.escape(suite.explain(job)["pending"]["summary"])
         suite.expect(f"<td>{job}<td>" in page and summary in page, f"{name}: {summary} in {page}")
     suite.summary = f"{len(NEVER)} kinds"
+
+
+@case
+def maintenance_ahead(suite):
+    """A job that would run into a reservation is told no start before its end"""
+    cluster = suite.cluster
+    cluster.run("scontrol", "create", "reservation", "ReservationName=maint", "Nodes=ALL",
+                "StartTime=now+2hours", "Duration=60", "Flags=MAINT", "Users=root")
+    jobs = [cluster.submit(*words, wrap="exec sleep 600")
+            for words in (("-n1", "-t1-0"), ("-n1", "-t60"), ("-N16", "--exclusive", "-t5"))]
+    job, first, second = jobs
+    try:
+        suite.until(lambda: cluster.job(first)["JobState"] == "RUNNING", "the short one starts")
+        waiting = lambda one: (suite.explain(one) or {}).get("pending") or {}
+        suite.until(lambda: waiting(second).get("start_ms"), "a forecast of one that waits for it")
+        pending = waiting(job)
+        said = pending["summary"].startswith("reservation maint takes nodes that it needs at ")
+        suite.expect(said and pending["waits_for"] == "time", f"{pending}")
+        suite.expect(pending.get("start_ms") is None, f"a start is told: {pending}")
+    finally:
+        cluster.run("scancel", *jobs)
+        cluster.run("scontrol", "delete", "ReservationName=maint")
 
 
 @contextlib.contextmanager

@@ -10,7 +10,7 @@ use fixedbitset::FixedBitSet;
 
 use crate::bag::inputs::{Inputs, Loss, Seconds, Watts, WattsFrom};
 use crate::bag::unheld::{Unheld, Waits};
-use crate::eligible::eligible;
+use crate::eligible::{eligible, reservations_met};
 use crate::preference::BagRow;
 use crate::usage::{Level, NodeUsage};
 use phalanx_core::comment;
@@ -670,8 +670,8 @@ fn waits_for_nodes(job: &Job) -> bool {
     job.priority > 0 && (next_tasks || is_for_nodes(job))
 }
 
-/// Options of a job that decide which nodes it may use at all.
-type Where<'a> = (&'a str, Option<&'a str>, Option<&'a str>, Option<&'a str>);
+/// Properties of a job that decide which nodes it may use at all.
+type Where<'a> = (&'a str, [Option<&'a str>; 3], usize);
 
 #[derive(Default)]
 struct Places<'a> {
@@ -681,17 +681,14 @@ struct Places<'a> {
 impl<'a> Places<'a> {
     /// `None` once there are too many different answers.
     fn of(&mut self, inputs: &Inputs<'_>, job: &'a Job) -> Option<FixedBitSet> {
-        let key = (
-            &*job.partitions,
-            job.constraint.as_deref(),
-            job.excluded_nodes.as_deref(),
-            job.reservation.as_deref(),
-        );
+        let options = [&job.constraint, &job.excluded_nodes, &job.reservation];
+        let now_s = i64::try_from(inputs.now_ms / 1000).unwrap_or(i64::MAX);
+        let met = reservations_met(inputs.snapshot, job, now_s);
+        let key = (&*job.partitions, options.map(Option::as_deref), met);
         if !self.known.contains_key(&key) {
             if self.known.len() >= BAG_PLACES_MAX {
                 return None;
             }
-            let now_s = i64::try_from(inputs.now_ms / 1000).unwrap_or(i64::MAX);
             self.known.insert(key, eligible(inputs.snapshot, job, now_s).nodes);
         }
         self.known.get(&key).cloned()

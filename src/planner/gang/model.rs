@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use fixedbitset::FixedBitSet;
 
-use crate::eligible::eligible;
+use crate::eligible::{eligible, reservations_met};
 use crate::gang::inputs::{Belief, Inputs, Settings};
 use crate::gang::reserved::{RUNS, Reserved};
 use crate::place::nodes_when_idle;
@@ -89,7 +89,7 @@ pub(super) struct Group {
 }
 
 /// Properties of a job that decide which nodes it may use: options, and GRES that each has to have.
-type Where<'a> = (&'a str, [Option<&'a str>; 3], Vec<Gres>);
+type Where<'a> = (&'a str, [Option<&'a str>; 3], usize, Vec<Gres>);
 pub(super) type Gres = (GresIdx, Option<GresTypeIdx>);
 
 /// Gangs, groups of nodes and beliefs of one plan.
@@ -356,16 +356,17 @@ impl<'a> Finder<'a> {
     fn place(&mut self, inputs: &Inputs<'_>, job: &'a Job) -> Option<usize> {
         let gres: Vec<Gres> = job.shape.gres.iter().map(|g| (g.kind, g.gres_type)).collect();
         let options = [&job.constraint, &job.excluded_nodes, &job.reservation];
-        let key = (&*job.partitions, options.map(Option::as_deref), gres);
+        let now_s = i64::try_from(inputs.now_ms / 1000).unwrap_or(i64::MAX);
+        let met = reservations_met(inputs.snapshot, job, now_s);
+        let key = (&*job.partitions, options.map(Option::as_deref), met, gres);
         if let Some(&place) = self.known.get(&key) {
             return Some(place);
         }
         if self.places.len() >= GANG_PLACES_MAX {
             return None;
         }
-        let now_s = i64::try_from(inputs.now_ms / 1000).unwrap_or(i64::MAX);
         let mut nodes = eligible(inputs.snapshot, job, now_s).nodes;
-        for gres in &key.2 {
+        for gres in &key.3 {
             nodes.intersect_with(&nodes_with(inputs.snapshot, *gres));
         }
         self.places.push(nodes);

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::audit;
+use super::explain_why::summary;
 use crate::api::Failure;
 use crate::clock::zoned;
 use crate::daemon::decision_views::{leaves_report, planned_preference};
@@ -15,7 +16,7 @@ use crate::history::{DecisionRow, HistoryReader};
 use phalanx_config::OrderBy;
 use phalanx_core::limits::{HOSTLIST_NAMES_MAX, RUNTIME_RUNS_MIN};
 use phalanx_core::number::as_f64;
-use phalanx_core::reason::{WaitsFor, sentence, waits_for};
+use phalanx_core::reason::WaitsFor;
 use phalanx_core::snapshot::{Job, JobState, Snapshot};
 use phalanx_core::topology::Topology;
 use phalanx_core::{NodeIdx, hostlist};
@@ -26,7 +27,7 @@ use phalanx_messages::rest::{
     LeavesAhead, LeavesReport, PendingReport, Placed, PreferenceReport,
 };
 use phalanx_planner::ends::expected_end_s;
-use phalanx_planner::pending::{Waiting, waiting};
+use phalanx_planner::pending::{waiting, waits_for};
 use phalanx_planner::usage::NodeUsage;
 
 /// Maximum number of asks that one explanation lists.
@@ -261,7 +262,7 @@ impl Shared {
             .position(|&i| snapshot.jobs.get(i as usize).is_some_and(|j| j.id == job.id));
         PendingReport {
             slurm_reason: job.reason.to_string(),
-            waits_for: waits_for(snapshot, job),
+            waits_for: waits_for(snapshot, &usages, job, now_s),
             queue_position: position.map(|p| p as u64 + 1),
             nodes_total: snapshot.named().count() as u64,
             filters,
@@ -324,25 +325,6 @@ impl Shared {
             report.job_id = id;
             report.label = id.to_string();
         }
-    }
-}
-
-/// Says why a job waits; of a het job that has room, the component that has none.
-fn summary(snapshot: &Snapshot, usages: &[NodeUsage], job: &Job, found: &Waiting) -> String {
-    if let Some(said) = sentence(snapshot, job) {
-        return said;
-    }
-    let of_job = |other: &&Job| {
-        job.het_job_id.is_some() && other.het_job_id == job.het_job_id && other.id != job.id
-    };
-    let others = snapshot.jobs.iter().filter(of_job).filter(|o| o.state == JobState::Pending);
-    let looked = others.map(|other| (other, waiting(snapshot, usages, other, now_s())));
-    match looked.filter(|_| found.has_room()).find(|(_, why)| !why.has_room()) {
-        Some((other, why)) => {
-            let why = why.summary("").replacen("it ", "that ", 1);
-            format!("component {} has to start with it: {why}", other.label)
-        }
-        None => found.summary(&job.reason),
     }
 }
 
@@ -608,55 +590,6 @@ mod tests {
         let nobodys = || Ok(Explain::default());
         assert_eq!(refused(made(), 6), refused(Err(unknown("7")), 6));
         assert_eq!(refused(nobodys(), 0), unknown("7").to_string(), "an unknown user is nobody");
-    }
-
-    /// Goal: of a het job the component without room is the reason, by its name.
-    #[test]
-    fn the_component_without_room_is_named() {
-        let node = |name: &str| Node {
-            name: name.into(),
-            state: "IDLE".into(),
-            available: true,
-            cpus: 8,
-            ..Node::default()
-        };
-        let part = |offset: u32, cpus: u32| Job {
-            id: 12 + offset,
-            label: format!("12+{offset}").into(),
-            het_job_id: Some(12),
-            partitions: "main".into(),
-            reason: "Resources".into(),
-            shape: Shape { min_cpus: cpus, min_nodes: 1, max_nodes: 1, ..Shape::default() },
-            ..Job::default()
-        };
-        let mut builder = Builder::default();
-        builder.nodes(vec![node("n1"), node("n2")]).unwrap();
-        let mut snapshot = builder.draft;
-        let nodes = [0, 1].into_iter().collect();
-        snapshot.partitions =
-            vec![Partition { name: "main".into(), up: true, nodes, ..<_>::default() }];
-        snapshot.jobs = vec![part(0, 4), part(1, 16)];
-        let usage = |_: &str| NodeUsage { cpus: Level { total: 8, used: 0 }, ..<_>::default() };
-        let usages = ["n1", "n2"].map(usage);
-        let why = |at: usize| {
-            let job = &snapshot.jobs[at];
-            summary(&snapshot, &usages, job, &waiting(&snapshot, &usages, job, now_s()))
-        };
-        assert!(
-            why(0).starts_with("component 12+1 has to start with it: that can not"),
-            "{}",
-            why(0)
-        );
-        assert!(why(1).starts_with("it can not start on the present nodes"), "{}", why(1));
-        let possible = |at: usize| {
-            let job = &snapshot.jobs[at];
-            phalanx_planner::pending::is_possible(&snapshot, &usages, job, now_s())
-        };
-        assert_eq!([possible(0), possible(1)], [true, false]);
-        snapshot.jobs[1].het_job_id = Some(99);
-        let job = &snapshot.jobs[0];
-        let alone = summary(&snapshot, &usages, job, &waiting(&snapshot, &usages, job, now_s()));
-        assert_eq!(alone, "it needs 1 node, 2 have room now: Slurm holds it back (Resources)");
     }
 
     #[test]

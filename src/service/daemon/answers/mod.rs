@@ -6,6 +6,7 @@ mod audit;
 mod block_map;
 mod energy;
 mod explain;
+mod explain_why;
 mod learned;
 mod nodes;
 mod recording;

@@ -10,11 +10,12 @@ use std::time::{Duration, Instant};
 
 use crate::daemon::shared::Shared;
 use crate::sync::sleep_until;
+use phalanx_core::reason::WaitsFor;
 use phalanx_core::snapshot::{Job, JobState, Snapshot};
 use phalanx_ffi::clock::now_s;
 use phalanx_methods::learn::runtime::{NO_LIMIT_S, name_id};
 use phalanx_planner::order::{Ahead, Forecasts, Rank, Request, Scarcity, competes};
-use phalanx_planner::pending::is_possible;
+use phalanx_planner::pending::{is_possible, waits_for};
 use phalanx_planner::usage::NodeUsage;
 
 /// Shortest time between two rounds.
@@ -114,9 +115,13 @@ fn round(
             (id, [start.median_s, start.by_s].map(|s| now_s.saturating_add(s)))
         }));
     }
-    // A job whose nodes are down starts at no time that others' ends tell.
+    // A job whose nodes are down, or that waits for a reservation's end or never starts, starts at
+    // no time that others' ends tell.
     let usages = NodeUsage::of_snapshot(snapshot);
-    let is_possible = |job: &Job| is_possible(snapshot, &usages, job, now_s);
-    starts.retain(|id, _| snapshot.job(*id).is_none_or(is_possible));
+    let is_told = |job: &Job| {
+        waits_for(snapshot, &usages, job, now_s) == WaitsFor::Nodes
+            && is_possible(snapshot, &usages, job, now_s)
+    };
+    starts.retain(|id, _| snapshot.job(*id).is_none_or(is_told));
     starts
 }
