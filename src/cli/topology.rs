@@ -64,8 +64,13 @@ fn of_yaml(text: &str) -> Result<String, String> {
         return Err(format!("topology/{kind} is not modelled: expected a tree or blocks"));
     }
     let line = |key: &str, one: &Record| {
-        let Record { switch, nodes, children } = one;
-        format!("{key}={switch} Nodes=\"{nodes}\" Switches=\"{children}\"\n")
+        let mut out = format!("{key}={}", one.switch);
+        for (key, value) in [("Nodes", &one.nodes), ("Switches", &one.children)] {
+            if !value.is_empty() {
+                out += &format!(" {key}=\"{value}\"");
+            }
+        }
+        out + "\n"
     };
     let Group { switches, blocks, block_sizes } = &one.tree;
     let mut out: String = switches.iter().map(|one| line("SwitchName", one)).collect();
@@ -110,6 +115,12 @@ impl TopologyFile {
     /// Returns the file's nodes in its order, at least one.
     pub fn node_names(&self) -> Result<Vec<String>, Failure> {
         topology::node_names(&self.text).map_err(|error| self.failed(error))
+    }
+
+    /// Returns the file's nodes that the table lacks, if slurmctld takes the file.
+    pub fn unknown(&self, table: &Table, plugin: &str) -> Result<Vec<String>, Failure> {
+        let plugin = if self.yaml { "" } else { plugin };
+        topology::check_conf(&self.text, table, plugin).map_err(|error| self.failed(error))
     }
 
     pub fn over(&self, table: &Table) -> Result<Topology, Failure> {

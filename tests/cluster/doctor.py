@@ -311,12 +311,19 @@ def refused_by_slurm(doctor):
                           (f"{text}\nSelectTypeParameters=CR_Cores_Memory\n", "CR_Cores_Memory"),
                           (text.replace(partition, f"{partition} OverSubscribe=MAYBE"), "MAYBE"),
                           (f"{text}\n{node}\n", "named twice"),
-                          (f"{text}\n{partition}\n", "named twice")):
+                          (f"{text}\n{partition}\n", "named twice"),
+                          (text.replace(node, f"{node} NodeAddr=h[1-3]"), "NodeAddr has 3"),
+                          (text.replace(partition, f"{partition} TRESBillingWeights=GRES/x=2"),
+                           "GRES/x"),
+                          (f"{text}\nJobSubmitPlugins=lua\n", "JobSubmitPlugins"),
+                          (f"{text}\nTopologyPlugin=topology/tree\n", "linkspeed"),
+                          (f"{text}\nStateSaveLocation=/nowhere/a/b\n", "/nowhere/a")):
         with tempfile.TemporaryDirectory() as directory:
             path = os.path.join(directory, "slurm.conf")
             # A slurmctld ends the one of its pid file before it reads nodes.
-            write(path, f"{changed}\nSlurmctldPidFile={directory}/pid\n"
-                        f"StateSaveLocation={directory}\n")
+            state = "" if "/nowhere" in changed else f"StateSaveLocation={directory}\n"
+            write(path, f"{changed}\nSlurmctldPidFile={directory}/pid\n{state}")
+            write(os.path.join(directory, "topology.conf"), "SwitchName=s Nodes=n1 LinkSpeed=x\n")
             started = cluster.run("timeout", "10", "slurmctld", "-D", "-i", "-f", path, check=False)
             said = started.stdout + started.stderr
             check("fatal" in said, f"{word}: slurmctld starts: {said}")

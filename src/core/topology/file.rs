@@ -4,7 +4,7 @@
 
 use std::collections::HashSet;
 
-use super::parse::{error, expand, lines};
+use super::parse::{Line, error, expand, lines};
 use super::{Parts, Topology, TopologyError, parse, parse_conf};
 use crate::limits::TEXT_NAMES_MAX;
 use crate::slurm_conf::{self, Form};
@@ -74,6 +74,42 @@ pub fn node_names(text: &str) -> Result<Vec<String>, TopologyError> {
     if names.is_empty() { none() } else { Ok(names) }
 }
 
+/// Judges a topology.conf as slurmctld does with a plugin; returns its nodes that the table lacks,
+/// of which Slurm only warns.
+///
+/// # Errors
+/// The first line with which slurmctld does not start.
+pub fn check_conf(text: &str, table: &Table, plugin: &str) -> Result<Vec<String>, TopologyError> {
+    let lines = lines(text, Form::File)?;
+    lines.iter().try_for_each(|line| check_line(line, plugin))?;
+    parse_conf(text, 0, table)?;
+    let known: HashSet<&str> = table.nodes.iter().map(|node| &*node.name).collect();
+    let named = if lines.is_empty() { Vec::new() } else { node_names(text)? };
+    let is_unknown = |name: &String| !known.contains(&**name) && !name.eq_ignore_ascii_case("ALL");
+    Ok(named.into_iter().filter(is_unknown).collect())
+}
+
+fn check_line(line: &Line, plugin: &str) -> Result<(), TopologyError> {
+    let (is_switch, number) = (line.first_key() == "switchname", line.0.number);
+    if !is_switch && plugin == "topology/tree" || is_switch && plugin == "topology/block" {
+        return error(number, format!("{plugin} has no {}=", line.first_key()));
+    }
+    let known: &[&str] = match line.first_key() {
+        "switchname" => &["switchname", "nodes", "switches", "linkspeed"],
+        "blockname" => &["blockname", "nodes", "blocksizes"],
+        _ => return Ok(()),
+    };
+    if let Some(pair) = line.0.settings.iter().find(|pair| !known.contains(&&*pair.key)) {
+        return error(number, format!("{} is no key of such a line", pair.key));
+    }
+    line.number("linkspeed")?;
+    match (is_switch, line.get("nodes").is_some(), line.get("switches").is_some()) {
+        (true, true, true) => error(number, "a switch with both Nodes= and Switches="),
+        (true, false, false) => error(number, "a switch with neither Nodes= nor Switches="),
+        _ => Ok(()),
+    }
+}
+
 /// The form of a text: a printed switch has a level, a printed block an index.
 fn form_of(text: &str) -> Form {
     let printed =
@@ -102,6 +138,30 @@ mod tests {
         assert_eq!(parse_file(of_conf, &table).unwrap(), parse_file(printed, &table).unwrap());
         assert_eq!(node_names(of_conf).unwrap(), ["a1", "a2", "b1", "b2"]);
         assert_eq!(node_names(printed).unwrap(), ["a1", "a2", "b1", "b2"]);
+    }
+
+    #[test]
+    fn slurmctld_refuses_what_is_refused_here() {
+        let table = table(&["n1", "n2"]);
+        let judged =
+            |text: &str| check_conf(text, &table, "topology/tree").map_err(|error| error.what);
+        for wrong in [
+            "SwitchName=s Node=n1",
+            "SwitchName=s Nodes=n1 Switches=t\nSwitchName=t Nodes=n2",
+            "SwitchName=s Nodes=n1\nSwitchName=t",
+            "SwitchName=s Nodes=n1 LinkSpeed=fast",
+            "SwitchName=s Nodes=n1\nSwitchName=s Nodes=n2",
+            "SwitchName=s Switches=t\nSwitchName=t Switches=s",
+            "SwitchName=s Nodes=n[2-1]",
+            "BlockName=b Switches=s",
+        ] {
+            assert!(judged(wrong).is_err(), "{wrong}");
+        }
+        for right in ["", "# no", "SwitchName=s Nodes=ALL", "SwitchName=s Nodes=n[1-2] LinkSpeed=9"]
+        {
+            assert_eq!(judged(right), Ok(Vec::new()), "{right}");
+        }
+        assert_eq!(judged("SwitchName=s Nodes=n[2-3]"), Ok(vec!["n3".to_owned()]));
     }
 
     #[test]

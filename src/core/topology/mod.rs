@@ -18,7 +18,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 pub use ask::TopologyAsk;
-pub use file::{node_names, parse_file};
+pub use file::{check_conf, node_names, parse_file};
 pub use parse::{TopologyError, parse, parse_conf};
 
 use crate::NodeIdx;

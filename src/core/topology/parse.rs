@@ -37,14 +37,14 @@ pub(super) fn error<T>(line: usize, what: impl Into<String>) -> Result<T, Topolo
 }
 
 /// A line of a topology, all of which is understood as pairs.
-pub(super) struct Line(slurm_conf::Line);
+pub(super) struct Line(pub(super) slurm_conf::Line);
 
 impl Line {
     pub(super) fn get(&self, key: &str) -> Option<&str> {
         self.0.get(key).filter(|value| !value.is_empty() && *value != "(null)")
     }
 
-    fn number(&self, key: &str) -> Result<Option<u32>, TopologyError> {
+    pub(super) fn number(&self, key: &str) -> Result<Option<u32>, TopologyError> {
         let number = |value: &str| match value.parse() {
             Ok(number) => Ok(Some(number)),
             Err(_) => error(self.0.number, format!("{key}: expected a number, got \"{value}\"")),
@@ -52,7 +52,7 @@ impl Line {
         self.get(key).map_or(Ok(None), number)
     }
 
-    fn first_key(&self) -> &str {
+    pub(super) fn first_key(&self) -> &str {
         self.0.settings.first().map_or("", |pair| &pair.key)
     }
 }

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 
 use super::facts::Facts;
 use super::report::Finding;
+use crate::text::units::many;
 use phalanx_core::hostlist;
 use phalanx_core::limits::HOSTLIST_NAMES_MAX;
 use phalanx_messages::collect::{ALL, CollectorReport, MASTER, Origin, Registration, State};
@@ -107,8 +108,12 @@ fn no_agent(
     }
     let without: Vec<String> =
         wanted.iter().filter(|name| !connected.contains(name.as_str())).cloned().collect();
-    let what =
-        format!("no agent on {} of {} nodes: {}", without.len(), wanted.len(), some(&without));
+    let what = format!(
+        "no agent on {} of {}: {}",
+        without.len(),
+        many(wanted.len() as u64, "node"),
+        some(&without)
+    );
     Finding::warning("agent", what)
         .why("nothing is measured there; methods take their fallback")
         .fix(
@@ -126,8 +131,10 @@ fn failing(report: &CollectorReport) -> Option<Finding> {
     let error = report.last_error.as_deref().unwrap_or("its values are stale");
     Finding::warning("collector", format!("{name} fails: {error}"))
         .why(format!(
-            "{} nodes with a fresh value, {} stale, {} failing",
-            report.instances.fresh, report.instances.stale, report.instances.failing
+            "{} with a fresh value, {} stale, {} failing",
+            many(report.instances.fresh, "node"),
+            report.instances.stale,
+            report.instances.failing
         ))
         .fix(format!("phalanx collector list {name}"))
         .some()

@@ -168,6 +168,14 @@ fn not_found(facts: &Facts) -> Option<Finding> {
             .at(facts.place("PluginDir"))
             .some();
     }
+    if !facts.directories.is_empty() && stock_at(facts).is_none() {
+        let stock = facts.stock.as_ref()?;
+        return Finding::error("plugin-dir-stock", "PluginDir lacks Slurm's own plugins")
+            .why("slurmctld does not start without them")
+            .fix(line(facts, &stock.path))
+            .at(facts.place("PluginDir"))
+            .some();
+    }
     let version = version.unwrap_or("VERSION");
     let what = match listed {
         Some(_) => format!("there is no overlay for Slurm {version} in {}", home.display()),

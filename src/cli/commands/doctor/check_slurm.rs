@@ -3,9 +3,11 @@
 
 use phalanx_ffi::wire::{PHX_HOLD_S_MAX, PHX_NAME_LEN};
 
+use super::check_refused;
 use super::facts::Facts;
 use super::report::{Finding, Level};
 use crate::slurm_conf::{Partition, SlurmConf};
+use crate::text::units::many;
 use phalanx_config::OrderBy;
 use phalanx_planner::order::{largest_weight, max_delta};
 use phalanx_sim::slurm::{Parameters, WEIGHTS, duration_s};
@@ -33,6 +35,7 @@ pub(super) fn all(facts: &Facts) -> Vec<Finding> {
         Ok(conf) => {
             out.extend(parsed(facts, conf));
             out.extend(read(conf));
+            out.extend(check_refused::all(facts, conf));
             out.extend(facts.without_plugin.iter().filter_map(|key| {
                 let (value, place) = conf.get(key)?;
                 let what = format!("{key}={value}: the Slurm of this host has no such plugin");
@@ -98,9 +101,10 @@ fn read(conf: &SlurmConf) -> Vec<Finding> {
     let mut out = vec![match some.collect::<Result<Vec<String>, String>>() {
         Ok(partitions) => {
             let nodes = conf.nodes.iter().filter(|node| !node.future).count();
+            let nodes = many(nodes as u64, "node");
             let more = if conf.partitions.len() > PARTITIONS_SHOWN { ", ..." } else { "" };
             let (path, partitions) = (conf.path.display(), partitions.join(", "));
-            let what = format!("{path}: {nodes} nodes; partitions: {partitions}{more}");
+            let what = format!("{path}: {nodes}; partitions: {partitions}{more}");
             Finding::ok("slurm-conf", what)
         }
         Err(error) => Finding::error("slurm-conf", error),
@@ -117,8 +121,6 @@ fn read(conf: &SlurmConf) -> Vec<Finding> {
             .fix("one line for each name; other values of a group of nodes go into that line")
             .at(Some(place))
     }));
-    out.extend(states(conf));
-    out.extend(licenses(conf));
     out.extend(conf.unread().map(|(place, rest)| {
         Finding::error("slurm-conf", format!("expected KEY=VALUE, got {rest:?}"))
             .why("slurmctld does not start with a line that it cannot read")
@@ -126,45 +128,6 @@ fn read(conf: &SlurmConf) -> Vec<Finding> {
             .at(Some(place.to_string()))
     }));
     out
-}
-
-/// States that a NodeName line may give, and those of which Slurm reads the begin alone.
-const STATES: [&str; 7] = ["UNKNOWN", "DOWN", "IDLE", "ALLOCATED", "MIXED", "FUTURE", "EXTERNAL"];
-const STATE_BEGINS: [&str; 3] = ["DRAIN", "FAIL", "CLOUD"];
-
-/// Finds states that slurmctld does not know, which its parser takes.
-fn states(conf: &SlurmConf) -> Vec<Finding> {
-    let mut out = Vec::new();
-    let all = conf.records("nodename", &mut |names, place, get| {
-        let state = get("state").unwrap_or("UNKNOWN");
-        let upper = state.to_ascii_uppercase();
-        let begins = || STATE_BEGINS.iter().any(|known| upper.starts_with(known));
-        if !STATES.contains(&&*upper) && !begins() {
-            let what = format!("NodeName={names}: State={state} is none that slurmctld knows");
-            let found = Finding::error("slurm-conf", what)
-                .why("slurmctld does not start with it")
-                .fix("UNKNOWN, CLOUD, DOWN, DRAIN, FAIL or FUTURE");
-            out.push(found.at(Some(place.to_owned())));
-        }
-        Ok(())
-    });
-    // What cannot be read was refused when the file was.
-    debug_assert!(all.is_ok());
-    out
-}
-
-/// Finds licences whose number is none, which Slurm's parser takes and slurmctld does not.
-fn licenses(conf: &SlurmConf) -> Option<Finding> {
-    let (all, place) = conf.get("Licenses")?;
-    let is_wrong = |one: &&str| {
-        let number = one.split_once([':', '=']).map_or("", |(_, number)| number.trim());
-        number.bytes().any(|byte| !byte.is_ascii_digit())
-    };
-    let wrong = all.split([',', ';']).find(is_wrong)?;
-    let found = Finding::error("slurm-conf", format!("Licenses: {wrong} has no number"))
-        .why("slurmctld does not start with it")
-        .fix("NAME:NUMBER, several with commas");
-    Some(found.at(Some(place.to_owned())))
 }
 
 /// Finds names that the overlay does not send, because they would have to be cut.
@@ -270,7 +233,8 @@ fn scheduler(facts: &Facts) -> Vec<Finding> {
         Parameters::default()
     });
     if parameters.bf_max_job_test < 100 {
-        let what = format!("backfill tests {} jobs in a round", parameters.bf_max_job_test);
+        let what =
+            format!("backfill tests bf_max_job_test={} in a round", parameters.bf_max_job_test);
         Finding::note("bf-max-job-test", what)
             .why("jobs beyond that are not offered to Phalanx by backfill")
             .fix("bf_max_job_test=1000 in SchedulerParameters")
@@ -393,7 +357,7 @@ fn topology_file(facts: &Facts) -> Option<Finding> {
         Err(error) => (Level::Error, error.clone(), "as topology.conf(5) or topology.yaml(5) says"),
         Ok(unknown) => {
             let name = unknown.first()?;
-            let what = format!("{} names, such as {name}, are no node's", unknown.len());
+            let what = format!("{} of no node, such as {name}", many(unknown.len() as u64, "name"));
             (Level::Warning, what, "names of NodeName, not of hosts")
         }
     };

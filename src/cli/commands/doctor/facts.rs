@@ -2,7 +2,7 @@
 //! Gathers what the checks judge. Nothing here decides anything, and nothing
 //! is changed; a sentence stands for whatever cannot be found out.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -11,13 +11,15 @@ use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 
+use super::check_refused::{self, Unusable};
 use super::plugin::{self, PluginFile};
 use crate::client::Client;
 use crate::command;
 use crate::exit::Failure;
-use crate::slurm_conf::SlurmConf;
+use crate::slurm_conf::{Node, SlurmConf};
 use crate::topology::TopologyFile;
 use phalanx_config::{Config, ConfigError, DEFAULT_PATH};
+use phalanx_core::snapshot::{Table, TableNode};
 use phalanx_messages::collect::{AgentsReport, CollectorsReport};
 use phalanx_messages::rest::Status;
 
@@ -96,6 +98,10 @@ pub(super) struct Facts {
     pub(super) parsed: Result<Vec<String>, String>,
     /// Keys of slurm.conf that name a plugin which Slurm's own directory here lacks.
     pub(super) without_plugin: Vec<&'static str>,
+    /// Files and directories that slurmctld needs and lacks here, if this is its host.
+    pub(super) files: Vec<Unusable>,
+    /// The file cgroup.conf beside slurm.conf, and its text.
+    pub(super) cgroup: Option<(PathBuf, String)>,
     /// Entries of PluginDir as slurm.conf of this host has it.
     pub(super) directories: Vec<Directory>,
     /// Directories of the overlay's packages and of Slurm's own plugins.
@@ -157,8 +163,19 @@ impl Facts {
         let socket = config.as_ref().ok().map(|config| config.link.socket.clone());
         let slurm_user = conf.as_ref().ok().and_then(|conf| Some(conf.get("SlurmUser")?.0));
         let (slurm_uid, slurm_groups) = user(slurm_user.unwrap_or("root"));
+        let host = host();
+        let is_here = |conf: &&SlurmConf| is_controller(conf, &host);
+        let files = conf
+            .as_ref()
+            .ok()
+            .filter(is_here)
+            .map_or_else(Vec::new, |conf| check_refused::files(conf, slurm_uid, &slurm_groups));
+        let cgroup = path.with_file_name("cgroup.conf");
+        let text = std::fs::read(&cgroup).ok();
         Facts {
-            host: host(),
+            files,
+            cgroup: text.map(|text| (cgroup, String::from_utf8_lossy(&text).into_owned())),
+            host,
             // Names of Phalanx's packages are the same everywhere.
             installer: ["apt", "dnf", "zypper"]
                 .into_iter()
@@ -234,10 +251,14 @@ impl Facts {
 
     /// Whether this host is to run slurmctld.
     pub(super) fn is_controller(&self) -> bool {
-        let named =
-            |conf: &SlurmConf| conf.controllers().iter().any(|name| same_host(name, &self.host));
-        self.slurmctld.is_some() || self.conf.as_ref().is_ok_and(named)
+        let named = self.conf.as_ref().is_ok_and(|conf| is_controller(conf, &self.host));
+        self.slurmctld.is_some() || named
     }
+}
+
+/// Whether slurm.conf names a host for slurmctld.
+fn is_controller(conf: &SlurmConf, host: &str) -> bool {
+    conf.controllers().iter().any(|name| *name == "localhost" || same_host(name, host))
 }
 
 /// Compares host names without their domains.
@@ -284,12 +305,13 @@ fn host() -> String {
 
 /// Settings that name plugins which slurmctld loads as it starts, and their kind, which a name may
 /// leave out.
-const PLUGINS: [(&str, &str); 20] = [
+const PLUGINS: [(&str, &str); 22] = [
     ("AccountingStorageType", "accounting_storage"),
     ("AcctGatherEnergyType", "acct_gather_energy"),
     ("AcctGatherFilesystemType", "acct_gather_filesystem"),
     ("AcctGatherInterconnectType", "acct_gather_interconnect"),
     ("AcctGatherProfileType", "acct_gather_profile"),
+    ("AuthAltTypes", "auth"),
     ("AuthType", "auth"),
     ("BurstBufferType", "burst_buffer"),
     ("CredType", "cred"),
@@ -300,6 +322,7 @@ const PLUGINS: [(&str, &str); 20] = [
     ("NodeFeaturesPlugins", "node_features"),
     ("PowerPlugin", "power"),
     ("PreemptType", "preempt"),
+    ("PrepPlugins", "prep"),
     ("PriorityType", "priority"),
     ("SchedulerType", "sched"),
     ("SelectType", "select"),
@@ -506,14 +529,11 @@ fn user(name: &str) -> (Option<u32>, Vec<u32>) {
 /// Reads the topology that lies beside slurm.conf, as slurmctld looks for it.
 fn topology(conf: &SlurmConf) -> Option<(PathBuf, Result<Vec<String>, String>)> {
     let path = TopologyFile::beside(conf).filter(|path| path.exists())?;
-    let known: BTreeSet<&str> = conf.nodes.iter().map(|node| node.spec.name.as_str()).collect();
-    let read = TopologyFile::open(&path).and_then(|file| file.node_names());
-    let read = read.map_err(|failure| failure.message);
-    let unknown = |mut names: Vec<String>| {
-        names.retain(|name| !known.contains(name.as_str()));
-        names
-    };
-    Some((path, read.map(unknown)))
+    let (plugin, _) = conf.get("TopologyPlugin").unwrap_or_default();
+    let node = |node: &Node| TableNode { name: (*node.spec.name).into(), ..TableNode::default() };
+    let table = Table { nodes: conf.nodes.iter().map(node).collect(), ..Table::default() };
+    let read = TopologyFile::open(&path).and_then(|file| file.unknown(&table, plugin));
+    Some((path, read.map_err(|failure| failure.message)))
 }
 
 /// Makes and reads a credential on this host.

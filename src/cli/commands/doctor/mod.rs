@@ -11,6 +11,7 @@ mod check_daemon;
 mod check_data;
 mod check_host;
 mod check_overlay;
+mod check_refused;
 mod check_slurm;
 mod facts;
 mod plugin;

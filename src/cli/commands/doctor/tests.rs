@@ -78,6 +78,8 @@ fn healthy() -> Facts {
         conf: Ok(conf("")),
         parsed: Ok(Vec::new()),
         without_plugin: Vec::new(),
+        files: Vec::new(),
+        cgroup: None,
         directories: vec![dir(OVERLAY, "22.05.8", true), dir(STOCK, "22.05.8", false)],
         home: dir(OVERLAY, "22.05.8", true),
         stock: Some(dir(STOCK, "22.05.8", false)),
@@ -336,20 +338,7 @@ fn a_file_to_come() {
 }
 
 #[test]
-fn what_the_parser_takes_and_slurmctld_does_not() {
-    for state in ["UPP", "IDLEE", "ALLOC"] {
-        let wrong = one(&alone(&format!("NodeName=n9 State={state}")), "slurm-conf", Level::Error);
-        let what = format!("NodeName=n9: State={state} is none that slurmctld knows");
-        assert_eq!(wrong.what, what);
-    }
-    for line in ["NodeName=n9 State=Drained", "Licenses=a,b:2;c@db:3,d=4"] {
-        one(&alone(line), "slurm-conf", Level::Ok);
-    }
-    for licence in ["a:x", "a:2:3", "a:-1"] {
-        let file = alone(&format!("Licenses=b,{licence}"));
-        let wrong = one(&file, "slurm-conf", Level::Error);
-        assert_eq!(wrong.what, format!("Licenses: {licence} has no number"));
-    }
+fn plugins_that_are_not_there() {
     let folder = tempfile::tempdir().unwrap();
     for file in ["sched_backfill.so", "topology_default.so", "job_submit_lua.so"] {
         std::fs::write(folder.path().join(file), "").unwrap();
@@ -444,7 +433,7 @@ fn topology_and_its_file() {
     assert!(
         one(&with("topology/tree", other), "topology-file", Level::Warning)
             .what
-            .starts_with("1 names, such as x7,")
+            .starts_with("1 name of no node, such as x7")
     );
     let early = file("topology.yaml", Ok(Vec::new()));
     one(&with("topology/tree", early.clone()), "topology-file", Level::Warning);
