@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use jiff::tz::TimeZone;
 use serde::Serialize;
 
-use super::verdict::{Judged, judge};
-use crate::commands::advise::search::{self, Loads};
+use super::verdict::{Judged, by_help, judge};
+use crate::commands::advise::search::{self, Loads, Setting};
 use crate::commands::simulate::{each, rules};
 use crate::exit::Failure;
 use crate::outcome::note_left_out;
@@ -154,7 +154,7 @@ impl Simulation {
     fn of(
         load: NodeLoad,
         source: Simulated,
-        tuned: Option<Tuned>,
+        tuned: Vec<Tuned>,
         (config, rules): (&Config, &Rules),
     ) -> Result<Self, Failure> {
         let pool = load.workload();
@@ -163,11 +163,10 @@ impl Simulation {
         let mut as_was = [happened(&load, &pool, &setup(&SLURM))];
         card::fill(&pool, &mut as_was, 0);
         let [(happened, as_was)] = as_was;
-        let columns = [("Slurm simulated", SLURM), ("With Phalanx", PHALANX), (TUNED, SLURM)];
-        let columns = columns.get(..2 + usize::from(tuned.is_some())).unwrap_or_default();
-        let found = each(None, columns, load.jobs.len(), |(name, policy), progress| {
+        let mut columns = vec![("Slurm simulated", SLURM, None), ("With Phalanx", PHALANX, None)];
+        columns.extend(tuned.iter().map(|of| (TUNED, SLURM, Some(of))));
+        let found = each(None, &columns, load.jobs.len(), |(name, policy, tuned), progress| {
             let mut setup = setup(policy);
-            let tuned = tuned.as_ref().filter(|_| *name == TUNED);
             tuned.into_iter().for_each(|of| setup.rules.parameters = of.parameters.clone());
             let load = tuned.and_then(|of| of.load.as_ref()).unwrap_or(&load);
             let outcome = engine::run(load, &setup, None, progress)?;
@@ -180,10 +179,13 @@ impl Simulation {
         let (Some((slurm, stock)), Some((phalanx, ours))) = (found.next(), found.next()) else {
             return Err(Failure::usage_line("the simulation broke off"));
         };
-        let (better, best) = found.next().unzip();
+        let each = found.zip(&tuned);
+        let best = each.min_by(|((a, _), _), ((b, _), _)| by_help(&pool, &slurm, a, b));
+        let (better, tuned_by) = best.map(|(of, tuned)| (of, tuned.lines.clone())).unzip();
+        let (better, best) = better.unzip();
         let mut unmodelled: Vec<(String, u64)> = load.unmodelled.into_iter().collect();
         unmodelled.sort_by_key(|(_, jobs)| std::cmp::Reverse(*jobs));
-        let tuned_by = tuned.map(|of| of.lines).unwrap_or_default();
+        let tuned_by = tuned_by.unwrap_or_default();
         let as_could_be = better.as_ref().map(|figures| (figures, tuned_by.as_slice()));
         let judged = judge(&pool, &happened, (&slurm, as_could_be), &phalanx);
         let summary = Simulated {
@@ -228,22 +230,29 @@ struct Tuned {
 }
 
 impl Tuned {
-    /// The best of the settings that help at sites, on the latest jobs; `None` where none does
-    /// without harm.
+    /// The best of the settings that help at sites, on the latest jobs, if one does without harm;
+    /// and Weight by kind of node, which all jobs may show to help where these do not.
     fn of(
         accounting: &Accounting,
         part: &Window,
         load: &NodeLoad,
         site: &Site,
         rules: &Rules,
-    ) -> Result<Option<Self>, Failure> {
+    ) -> Result<Vec<Self>, Failure> {
         let part = accounting.latest(part, CHOSEN_ON);
-        let Ok(mut few) = accounting.load(site, &part) else { return Ok(None) };
+        let Ok(mut few) = accounting.load(site, &part) else { return Ok(Vec::new()) };
         if let Some(topology) = &load.topology {
             few.set_topology(topology.clone());
         }
         let all = [Loads::new(few)];
-        let Some(setting) = search::quick(&all, &rules.parameters)? else { return Ok(None) };
+        let quick = search::quick(&all, &rules.parameters)?;
+        let weights = Setting { weights: true, ..Setting::now(&rules.parameters) };
+        let has_weights = quick.as_ref().is_some_and(|setting| setting.weights);
+        let weights = Some(weights).filter(|_| !has_weights && search::weighted(load).is_some());
+        Ok(quick.into_iter().chain(weights).map(|setting| Self::by(setting, load)).collect())
+    }
+
+    fn by(setting: Setting, load: &NodeLoad) -> Self {
         let words = setting.words();
         let mut lines = Vec::new();
         if !words.is_empty() {
@@ -253,7 +262,7 @@ impl Tuned {
         if weighted.is_some() {
             lines.extend(search::weight_lines(load));
         }
-        Ok(Some(Self { parameters: setting.parameters, load: weighted, lines }))
+        Self { parameters: setting.parameters, load: weighted, lines }
     }
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Verdict of a simulation on Phalanx at a site, if it can be believed.
 
+use std::cmp::Ordering;
+
 use serde::Serialize;
 
 use phalanx_core::number::as_f64;
@@ -105,6 +107,17 @@ pub fn judge(
         }
     };
     Judged { verdict, sentence }
+}
+
+/// Orders two ways to tune Slurm: that without harm first, then by mean wait, then by stranded GPUs
+/// where the waits hardly differ.
+pub fn by_help(load: &Workload, slurm: &Figures, a: &Figures, b: &Figures) -> Ordering {
+    let little = little(load);
+    let harms = |of: &Figures| harm(slurm, of, little).is_some();
+    let by_wait = wait(a).total_cmp(&wait(b));
+    let alike = (wait(a) - wait(b)).abs() <= little;
+    let by_both = if alike { stranded(a).total_cmp(&stranded(b)) } else { by_wait };
+    harms(a).cmp(&harms(b)).then(by_both)
 }
 
 /// The mean waits and stranded GPUs of both in words.
@@ -295,6 +308,16 @@ mod tests {
             "{}",
             found.sentence
         );
+        let (least, kept) = (figures(100.0, 1000, 0), figures(800.0, 900, 0));
+        let stock = figures(1000.0, 900, 0);
+        assert_eq!(
+            by_help(&load, &stock, &least, &kept),
+            Ordering::Greater,
+            "a class waits longer"
+        );
+        assert_eq!(by_help(&load, &stock, &figures(700.0, 900, 0), &kept), Ordering::Less);
+        let whole = Figures { stranded: [("gpu".into(), 2.0)].into(), ..kept.clone() };
+        assert_eq!(by_help(&load, &stock, &whole, &kept), Ordering::Greater, "the waits are alike");
         let stock = figures(500.0, 400, 0);
         let found = judge(&load, &figures(1000.0, 900, 0), (&stock, None), &stock);
         assert!(found.sentence.contains("half of the jobs to 10 %, longer"), "{}", found.sentence);
