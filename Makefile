@@ -51,7 +51,7 @@ all: build
 
 # What tests and benchmarks need is installed for them alone (tests/own-system).
 OWN := tests/own-system
-.PHONY: deps-build deps-demo deps-run deps-test deps-hdfs deps-deb deps-rpm deps-release rust crates
+.PHONY: deps-build deps-demo deps-run deps-test deps-hdfs deps-deb deps-rpm deps-static rust crates
 deps-build: ; @tests/install-packages $(PACKAGES_BUILD)
 deps-run: ; @$(OWN) tests/install-packages $(PACKAGES_RUN)
 deps-demo: ; @tests/install-packages $(PACKAGES_DEMO)
@@ -59,10 +59,10 @@ deps-test: ; @$(OWN) tests/install-packages $(PACKAGES_TEST)
 deps-hdfs: ; @$(OWN) tests/install-packages $(PACKAGES_HDFS)
 deps-deb: ; @tests/install-packages $(PACKAGES_DEB)
 deps-rpm: ; @$(OWN) tests/install-packages $(PACKAGES_RPM)
-# The static phalanx needs musl's C library and Rust's; Debian's rpmbuild makes the rpms.
-deps-release: rust
-	@tests/install-packages musl-tools rpm cpio
-	-rustup target add $$(uname -m)-unknown-linux-musl
+# The static phalanx needs musl's C library and Rust's.
+deps-static: rust
+	@tests/install-packages gcc libc6-dev make musl-tools
+	-rustup target add $(MUSL)
 rust: ; @tests/need-rust 1.95.0
 # Downloads beside what installs packages.
 crates: rust
@@ -181,6 +181,13 @@ $(SCHEMATHESIS):
 	$(PYTHON) -m venv build/venv
 	build/venv/bin/pip install -q schemathesis==4.32.5
 
+# phalanx alone, for hosts of any distribution; build/phalanx
+.PHONY: static
+MUSL := $(shell uname -m)-unknown-linux-musl
+static: deps-static
+	$(CARGO) build --release --locked -p phalanx-cli --bins --target $(MUSL)
+	install -D -s -m 755 target/$(MUSL)/release/phalanx build/phalanx
+
 # ---- packages; lintian must be silent
 
 .PHONY: deb
@@ -193,7 +200,8 @@ deb: deps-deb build
 .PHONY: release vendor
 RELEASE ?=
 CYCLONEDX := build/tools/bin/cargo-cyclonedx
-release: deps-deb deps-release build
+release: deps-deb deps-static build
+	@tests/install-packages rpm cpio
 	-$(MAKE) $(CARGO_DENY) $(CYCLONEDX)
 	CARGO="$(CARGO)" packaging/release $(INSTALLED) $(RELEASE)
 $(CYCLONEDX):
