@@ -40,6 +40,9 @@ CITED = re.compile(r"(?<![\w./@$-])((?:src(?!/(?:common|interfaces|slurmctld|plu
 # A citation of the document that lies in docs/.
 METHODS = re.compile(r"(?<!docs/)(?<![\w/])methods\.md")
 SUBJECT = re.compile(r"^(?:Merge |Revert \"|[a-z0-9][\w/.,+ -]*: \S)")
+# A count before a plural in a text of the commands.
+PLURAL = re.compile(r"\{[a-z_.]*\} ((?:new )?(?:jobs|nodes|files|blocks|bytes|splits|names|records"
+                    r"|runs|classes|events|starts|states|lines|partitions|times|errors))\b")
 # A doc comment that begins so needs the line above it; folders that are free of that.
 LEANS = re.compile(r"(?:Of|Those|These|The same|Its?|They|Their|So|By|What|Who|Where|Whose|Which"
                    r"|That|As|Up to here)\b")
@@ -111,6 +114,16 @@ def citations(root, path, lines):
             yield number, "cites the document of methods without docs/ before its name"
 
 
+def plurals(lines):
+    """Counts before a plural, which reads wrong where the count is one: many() writes both."""
+    for number, line in enumerate(lines, 1):
+        if "#[cfg(test)]" in line:
+            return
+        found = PLURAL.search(line)
+        if found and not line.lstrip().startswith("//"):
+            yield number, f'"{found.group()}" is wrong of one: many(number, thing)'
+
+
 def doc_comments(path, lines):
     """Faults of doc comments that need the line above; of the plugin's comments at a line's begin.
 
@@ -164,6 +177,8 @@ def of_file(root, path):
     if not known:
         return []
     found = list(lengths(path, lines)) + list(citations(root, path, lines))
+    if path.endswith(".rs") and path.startswith("src/cli/") and "test" not in path:
+        found += plurals(lines)
     if path.endswith(".py"):
         found += python_functions(text)
     if path.endswith((".c", ".h")):

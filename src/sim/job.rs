@@ -203,11 +203,11 @@ impl RunsRead {
         let Some(start_s) = row.start_s.filter(|_| row.ran() && !row.is_waiting()) else {
             from_s.into_iter().for_each(|from_s| self.dates.came(from_s));
             let waits = row.is_waiting();
-            return Err(if waits { "that still wait" } else { "that ended before they started" });
+            return Err(if waits { "still waiting" } else { "that ended before a start" });
         };
         let end_s = start_s.saturating_add_unsigned(row.elapsed_s.max(1));
         if !row.is_going() {
-            ends_s.ok_or("that neither ended nor still run")?;
+            ends_s.ok_or("without an end, not running")?;
         }
         self.dates.started(from_s.unwrap_or(start_s), start_s);
         if row.is_going() {

@@ -350,7 +350,7 @@ def never_starts(suite):
     suite.summary = f"{len(NEVER)} kinds"
 
 
-@case
+@case(where="full")
 def maintenance_ahead(suite):
     """A job that would run into a reservation is told no start before its end"""
     cluster = suite.cluster

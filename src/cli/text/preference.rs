@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! A method's node preference for a job, in words.
 
-use super::units::{amount, fraction, fraction_or_dash, seconds_fine, time, watts_from};
+use super::units::{amount, fraction, fraction_or_dash, many, seconds_fine, time, watts_from};
 use super::{clean, facts, table_of};
 use phalanx_config::KWH;
 use phalanx_messages::rest::PreferenceReport;
@@ -70,8 +70,11 @@ pub fn input(data: &DataNote) -> Vec<(&'static str, String)> {
     list.push((
         "",
         format!(
-            "{} files, {} blocks, {} bytes, {} splits",
-            data.files, data.blocks, data.bytes, data.splits
+            "{}, {}, {}, {}",
+            many(data.files, "file"),
+            many(data.blocks, "block"),
+            many(data.bytes, "byte"),
+            many(data.splits, "split")
         ),
     ));
     if !data.holders.is_empty() {
@@ -83,7 +86,7 @@ pub fn input(data: &DataNote) -> Vec<(&'static str, String)> {
         None => {}
     }
     if data.unreadable > 0 {
-        list.push(("Not readable", format!("{} blocks", data.unreadable)));
+        list.push(("Not readable", many(data.unreadable, "block")));
     }
     if !data.unmapped.is_empty() {
         list.push(("UNMAPPED hosts", clean(&data.unmapped.join(", "))));
@@ -104,7 +107,7 @@ pub fn input(data: &DataNote) -> Vec<(&'static str, String)> {
     }
     let known = match data.speed_runs {
         0 => "as configured".to_owned(),
-        runs => format!("from {runs} runs"),
+        runs => format!("from {}", many(runs, "run")),
     };
     let form = match data.attenuation.as_str() {
         "" => String::new(),
@@ -194,7 +197,7 @@ fn reserved(reserved_for: Option<&str>) -> String {
 fn worth(gang: &GangNote) -> String {
     match (gang.value, gang.cost, gang.bonus) {
         (Some(value), Some(cost), Some(bonus)) => format!(
-            "value {} - cost {} + bonus {} = index {}, {} of {} tasks never tried there",
+            "value {} - cost {} + bonus {} = index {}, never tried there: {} of {}",
             fraction(value),
             fraction(cost),
             fraction(bonus),

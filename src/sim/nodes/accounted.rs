@@ -91,7 +91,7 @@ impl Accounting {
             at += 1;
             let is_runaway = runaway.contains(&(at - 1));
             if is_runaway {
-                let why = "that ran far beyond their limit while others came to their nodes";
+                let why = "that ran far beyond the limit while others came to the same nodes";
                 reasons.add(why, &row.job);
             }
             !is_runaway
@@ -372,13 +372,13 @@ impl<'a> Reader<'a> {
         let elsewhere = !row.nodes.is_empty() && known_nodes < row.node_count as usize;
         let moved = self.named && elsewhere;
         let found: [(bool, &str); 10] = [
-            (partitioned, "in a partition of unknown nodes: they run on any"),
+            (partitioned, "in a partition of unknown nodes: run on any"),
             (moved, "that ran on nodes that are not given"),
             (
                 !row.constraints.is_empty() && constraint(load, &row.constraints).is_none(),
                 "with features that the nodes given do not name: any node will do",
             ),
-            (!row.reservation.is_empty(), "in a reservation: its nodes are free to all"),
+            (!row.reservation.is_empty(), "in a reservation: the nodes of it are free to all"),
             (qos, "under a QOS other than normal: its limits, not its priority"),
             (row.het_job_id.is_some(), "of het jobs: each component starts by itself"),
             (of.has_licences, "with licences: there are enough"),

@@ -135,7 +135,7 @@ impl NodeLoad {
             let fits = class.next().and_then(|at| fits.get(*at as usize).copied());
             let stays = job.held.is_some() || fits.unwrap_or(false);
             if !stays {
-                reasons.add("that ask for more than the nodes given have", &job.job.label);
+                reasons.add("with a request larger than the nodes given", &job.job.label);
             }
             stays
         });

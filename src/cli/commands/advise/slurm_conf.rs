@@ -14,7 +14,7 @@ use crate::global::Global;
 use crate::outcome::{Outcome, note_left_out};
 use crate::site;
 use crate::slurm_conf::SlurmConf as Conf;
-use crate::text::units::seconds;
+use crate::text::units::{many, seconds};
 use crate::text::{heading, table_of, wrapped};
 use phalanx_config::Config;
 use phalanx_core::problem::InputError;
@@ -330,7 +330,10 @@ fn text(report: &Report) -> String {
     let lines = report.line.iter().chain(&report.weights);
     lines.for_each(|line| out.push_str(&format!("\n{line}\n")));
     let [first, rest] = report.jobs;
-    heading(&mut out, &format!("Chosen on {first} jobs, as ratios on {rest} later ones"));
+    heading(
+        &mut out,
+        &format!("Chosen on {}, as ratios on the later {rest}", many(first as u64, "job")),
+    );
     let ratio = |value: f64| format!("{value:.2}");
     table_of(&report.lines)
         .left("Line", |of| of.name.clone())

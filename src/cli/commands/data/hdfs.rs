@@ -10,6 +10,7 @@ use crate::exit::{Exit, Failure};
 use crate::global::Global;
 use crate::hdfs::{self, Access};
 use crate::outcome::Outcome;
+use crate::text::units::many;
 use crate::text::{clean, table_of};
 use phalanx_core::blocks::Located;
 use phalanx_hdfs::DataNodeReport;
@@ -181,7 +182,12 @@ fn ls(uri: &str, located: &Located, access: &Access) -> LsReport {
 fn ls_text(report: &LsReport) -> String {
     let LsReport { files, bytes, blocks, .. } = report;
     let uri = clean(&report.uri);
-    let mut text = format!("{uri}: {files} files, {bytes} bytes, {blocks} blocks\n");
+    let mut text = {
+        let [files, bytes, blocks] =
+            [(*files as u64, "file"), (*bytes as u64, "byte"), (*blocks as u64, "block")]
+                .map(|(n, what)| many(n, what));
+        format!("{uri}: {files}, {bytes}, {blocks}\n")
+    };
     text.push_str(
         &table_of(&report.nodes)
             .left("DataNode", |row| row.host.clone())

@@ -87,8 +87,7 @@ fn sentence(report: &Explain) -> String {
         let summary = clean(&pending.summary);
         let place = match pending.queue_position {
             Some(1) => "; it is the first in the queue".to_owned(),
-            Some(2) => "; one job is in front of it".to_owned(),
-            Some(at) => format!("; {} jobs are in front of it", at.saturating_sub(1)),
+            Some(at) => format!("; {} in front of it", many(at.saturating_sub(1), "job")),
             None => String::new(),
         };
         return format!("waits: {summary}{place}.");
@@ -198,7 +197,7 @@ fn place(out: &mut String, order: &JobOrder) {
     let mut list = vec![
         ("Rank", rank),
         ("Priority", format!("{}, {:+} of it ours", order.priority, order.delta_now)),
-        ("Delta", format!("{:+}, in front of {} jobs", order.delta, order.passes)),
+        ("Delta", format!("{:+}, in front of {}", order.delta, many(order.passes as u64, "job"))),
     ];
     if let Some(due_s) = order.due_s {
         list.push(("Passed by none from", time(due_s.saturating_mul(1000))));

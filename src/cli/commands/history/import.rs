@@ -13,6 +13,7 @@ use crate::client::{Client, Method};
 use crate::exit::Failure;
 use crate::global::Global;
 use crate::outcome::Outcome;
+use crate::text::units::many;
 use crate::time::since_ms;
 use phalanx_client::sacct as accounting;
 use phalanx_core::comment;
@@ -220,7 +221,7 @@ pub fn run_of(row: Row) -> Result<Run, &'static str> {
 }
 
 fn text(summary: &Summary) -> String {
-    let mut out = format!("{} jobs read:\n", summary.jobs);
+    let mut out = format!("{} read:\n", many(summary.jobs, "job"));
     let mut line = |count: u64, what: &str| out.push_str(&format!("  {count:>8}  {what}\n"));
     line(summary.new, "imported");
     line(summary.known, "known already");

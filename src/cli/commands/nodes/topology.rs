@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The text of `phalanx nodes --topology`.
 
+use crate::text::units::many;
 use crate::text::{clean, heading, table_of};
 use phalanx_core::topology::Kind;
 use phalanx_messages::rest::{DomainReport, NodesReport, TopologyReport};
@@ -31,7 +32,7 @@ fn one(out: &mut String, topology: &TopologyReport, of_several: bool) {
     if topology.outside.total > 0 {
         let leaf = if topology.kind == Kind::Block { "in no block" } else { "on no leaf switch" };
         let (total, idle) = (topology.outside.total, topology.outside.idle);
-        out.push_str(&format!("{total} nodes are {leaf}, {idle} of them idle.\n"));
+        out.push_str(&format!("{} {leaf}, {idle} of them idle.\n", many(total as u64, "node")));
     }
     if !topology.unknown_nodes.is_empty() {
         let names = clean(&topology.unknown_nodes.join(", "));
@@ -77,7 +78,9 @@ fn summary(topology: &TopologyReport) -> String {
     };
     let whole = leaves().filter(|leaf| leaf.whole_leaves > 0).count();
     let largest = leaves().map(|leaf| leaf.counts.idle).max().unwrap_or(0);
-    let size = topology.block_size.map_or_else(String::new, |size| format!(" of {size} nodes"));
+    let size = topology
+        .block_size
+        .map_or_else(String::new, |size| format!(" of {}", many(size.into(), "node")));
     format!(
         "{} {word}{size}, {whole} of them whole; most idle nodes on one: {largest}",
         leaves().count()

@@ -87,7 +87,7 @@ fn sentence(report: &PlanReport) -> String {
         text.push_str(&format!(", {never} can never start as submitted"));
     }
     if report.not_planned > 0 {
-        text.push_str(&format!(", {} were not looked at", report.not_planned));
+        text.push_str(&format!(", not looked at: {}", report.not_planned));
     }
     text + "."
 }
@@ -100,7 +100,7 @@ fn of_method(method: &MethodReport) -> String {
         return format!("{name}: {}", clean(error));
     }
     let (jobs, starts, took) = (method.jobs, method.starts, millis(method.took_ms));
-    let mut text = format!("{name}: {starts} of {jobs} jobs and tasks start now, made in {took}");
+    let mut text = format!("{name}: {starts} of {jobs} to start now, made in {took}");
     if let (Some(of), Some(bound)) = (method.objective, method.upper_bound) {
         text.push_str(&format!("; worth {of:.2}, no plan more than {bound:.2}"));
     }

@@ -195,7 +195,7 @@ fn clock(at_s: i64) -> String {
 pub fn left_out(of: &Simulated) -> Vec<String> {
     let each = of.left_out.iter().map(|(why, jobs, first)| match jobs {
         1 => format!("1 job {why}: {}", clean(first)),
-        jobs => format!("{jobs} jobs {why}; the first: {}", clean(first)),
+        _ => format!("{} {why}; the first: {}", many(*jobs, "job"), clean(first)),
     });
     each.collect()
 }

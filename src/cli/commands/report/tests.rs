@@ -72,7 +72,7 @@ fn simulated() -> Simulated {
         period: Window { begin_s: 0, end_s: 1 },
         began_before: 1,
         still_ran: 3,
-        left_out: vec![("that still wait", 2, "17".into())],
+        left_out: vec![("still waiting", 2, "17".into())],
         tuned: None,
         tuned_by: Vec::new(),
         unmodelled: vec![("in a reservation: its nodes are free to all".into(), 3)],

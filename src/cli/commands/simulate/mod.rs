@@ -18,6 +18,7 @@ use crate::exit::{Exit, Failure};
 use crate::global::Global;
 use crate::outcome::{Outcome, note, note_left_out};
 use crate::site;
+use crate::text::units::many;
 use crate::topology::TopologyFile;
 pub use each::each;
 pub use log::{Format, Log, peek, usage};
@@ -175,7 +176,7 @@ impl Args {
         let exit = if figures.iter().all(|figures| figures.jobs == 0) {
             let skipped = figures.first().map_or(0, |figures| figures.skipped);
             let why = "without runtime or size, or larger than the nodes";
-            note(format_args!("{name}: all {skipped} jobs skipped: {why}"));
+            note(format_args!("{name}: every job skipped, {skipped} in all: {why}"));
             Exit::Negative
         } else {
             Exit::Ok
@@ -347,7 +348,7 @@ fn accounted(
     let load = load.map_err(Log::failed(&log.name))?;
     note_left_out(&log.name, &load.left_out);
     for (what, jobs) in load.unmodelled.iter().filter(|(what, _)| !what.starts_with("without")) {
-        note(format_args!("{}: not modelled: {jobs} jobs {what}", log.name));
+        note(format_args!("{}: not modelled: {} {what}", log.name, many(*jobs, "job")));
     }
     Ok(load)
 }
@@ -414,7 +415,8 @@ impl Program<'_> {
         let names = topology.node_names()?;
         if names.len() != nodes.len() {
             let (own, there) = (nodes.len(), names.len());
-            let what = format!("expected the {there} nodes of the topology, got {own}");
+            let what =
+                format!("expected {} as in the topology, got {own}", many(there as u64, "node"));
             return Err(usage(format!("--nodes {text:?}: {what}")));
         }
         for (node, name) in nodes.iter_mut().zip(names) {

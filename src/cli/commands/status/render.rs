@@ -56,7 +56,7 @@ pub fn verdict(status: &Status) -> String {
     let except = match own.len() {
         0 => String::new(),
         1..=4 => format!(", but {}", own.join(", ")),
-        many => format!(", but {many} partitions or accounts in another"),
+        more => format!(", but another in {more} of the partitions and accounts"),
     };
     let breaker = match plugin.breaker.as_str() {
         "closed" => String::new(),
@@ -108,8 +108,10 @@ fn daemon(out: &mut String, status: &Status) {
 
 fn datasets(of: &DatasetsStatus) -> String {
     format!(
-        "{} listed; {} jobs began on nodes that hold theirs, {} did not",
-        of.listed, of.hits, of.misses
+        "{} listed; {} on nodes that hold theirs, {} elsewhere",
+        of.listed,
+        many(of.hits, "start"),
+        of.misses
     )
 }
 
@@ -170,20 +172,23 @@ fn link(status: &Status) -> String {
     let LinkStatus { mirror_nodes, mirror_jobs, events, .. } = status.link;
     let LinkStatus { connections, refused, protocol_errors, .. } = status.link;
     let mut text = format!(
-        "{}\nmirrors {} and {} on them, {events} events\n\
-         {}, {refused} refused, {protocol_errors} protocol errors",
+        "{}\nmirrors {} and {} on them, {}\n\
+         {}, {refused} refused, {}",
         clean(&status.link.socket),
         many(mirror_nodes, "node"),
         many(mirror_jobs, "job"),
+        many(events, "event"),
         many(connections, "connection"),
+        many(protocol_errors, "protocol error"),
     );
     let LinkStatus { differing_nodes, resyncs_asked, .. } = status.link;
     // Writing to a String cannot fail.
     if differing_nodes + resyncs_asked > 0 {
         let _ = write!(
             text,
-            "\n{differing_nodes} nodes differ from what slurmctld says, {resyncs_asked} whole \
-             states asked for"
+            "\n{} unlike what slurmctld says, {} asked for",
+            many(differing_nodes, "node"),
+            many(resyncs_asked, "whole state")
         );
     }
     if let Some(error) = &status.control.listen_error {
@@ -212,12 +217,14 @@ fn order(order: &OrderStatus) -> String {
          none that has waited {}\n\
          {written} written, {removed} removed, {started} started, {refused} refused now, \
          {deferred} put off\n\
-         slurmctld's job lock held {lock_holds} times to write, mean {} us, longest {} us,\n\
-         {read_holds} times to read, mean {} us, longest {} us",
+         slurmctld's job lock held {} to write, mean {} us, longest {} us,\n\
+         {} to read, mean {} us, longest {} us",
         clean(&order.state),
         seconds(passable_s),
+        many(lock_holds, "time"),
         micros(order.lock_mean_ns),
         micros(order.lock_max_ns),
+        many(read_holds, "time"),
         micros(order.read_mean_ns),
         micros(order.read_max_ns)
     )
@@ -229,7 +236,10 @@ fn history(status: &Status) -> String {
         return "off".to_owned();
     }
     let path = clean(&status.history.path);
-    format!("{path}\n{written} records written, {dropped} dropped, {errors} failed writes")
+    format!(
+        "{path}\n{} written, {dropped} dropped, failed writes: {errors}",
+        many(written, "record")
+    )
 }
 
 /// Appends RUN_NOW and WILL_RUN side by side, with shares of all calls.
@@ -319,8 +329,9 @@ fn plugin_calls(out: &mut String, plugin: &PluginStatus) {
         "{asks}, {answers} answered in time, {late_answers} late, {narrowed} placed as answered"
     );
     let link = format!(
-        "{}, state sent anew {resyncs} times, {events} events sent",
-        many(connects, "connection")
+        "{}, state sent anew: {resyncs}, {} sent",
+        many(connects, "connection"),
+        many(events, "event")
     );
     let causes: Vec<String> = plugin
         .breaches
@@ -329,9 +340,10 @@ fn plugin_calls(out: &mut String, plugin: &PluginStatus) {
         .map(|(cause, count)| format!(", {} for {}", many(*count, "time"), breaker_cause(cause)))
         .collect();
     let breaker = format!(
-        "opened {breaker_opens} times{}, ejected {} times; waited in vain {}",
+        "opened {}{}, ejected {}; waited in vain {}",
+        many(breaker_opens, "time"),
         causes.concat(),
-        plugin.ejections,
+        many(plugin.ejections, "time"),
         millis(plugin.late_ns / 1_000_000)
     );
     let mut rows = vec![("Calls", calls), ("Asked", asked), ("Link", link), ("Breaker", breaker)];

@@ -70,7 +70,10 @@ fn a_log_of_which_nothing_can_run_is_no_success() {
     let arguments = ["--jobs", path.to_str().unwrap(), "--nodes", "2x(cpu=4)", "--policy", "easy"];
     let (code, out, error) = simulate(&arguments);
     assert_eq!((code, error.lines().count()), (1, 1), "{error}");
-    assert!(error.starts_with("phalanx: ") && error.contains("all 2 jobs skipped"), "{error}");
+    assert!(
+        error.starts_with("phalanx: ") && error.contains("every job skipped, 2 in all"),
+        "{error}"
+    );
     let found: Value = serde_json::from_str(&out).unwrap();
     assert_eq!((found["jobs"].as_u64(), found["skipped"].as_u64()), (Some(0), Some(2)));
     let path = log("one.swf", &(none + &row(3, 8, 5)));
@@ -580,7 +583,7 @@ fn a_topology_of_other_nodes_is_refused() {
     let (log, conf) = (log.to_str().unwrap(), leaves(directory.path(), ""));
     let conf = conf.to_str().unwrap();
     let with = |nodes: &'static str| ["--jobs", log, "--topology", conf, "--nodes", nodes];
-    refused(&with("3x(cpu=1)"), "expected the 4 nodes of the topology, got 3");
+    refused(&with("3x(cpu=1)"), "expected 4 nodes as in the topology, got 3");
     refused(&["--jobs", log, "--topology", conf], "--topology needs --nodes");
     let bad = file(directory.path(), "bad.conf", b"SwitchName=a Nodes=x[1-\n");
     let arguments = ["--jobs", log, "--topology", bad.to_str().unwrap(), "--nodes", "1x(cpu=1)"];

@@ -3,6 +3,7 @@
 
 use std::fmt::Write as _;
 
+use crate::text::units::many;
 use crate::text::{clean, heading, table_of};
 use phalanx_config::KWH;
 use phalanx_sim::nodes::LeafFigures;
@@ -44,19 +45,22 @@ pub fn text(report: &WhatIf) -> String {
     heading(
         &mut out,
         &format!(
-            "The next {} h: {} jobs run, {} wait, {} are left out",
-            report.hours, report.running, report.pending, report.skipped
+            "The next {} h: {} running, {} waiting, {} left out",
+            report.hours,
+            many(report.running as u64, "job"),
+            report.pending,
+            report.skipped
         ),
     );
     let new = &report.arrivals;
     out.push_str(&match &new.none {
         Some(why) => format!("Nobody new arrives: {}.\n\n", clean(why)),
         None => format!(
-            "{} new jobs arrive, as {} runs of {} classes in {} h say ({}).\n\n",
-            new.jobs,
-            new.runs,
-            new.classes,
+            "New: {}, by {} in {} h, of job classes: {} ({}).\n\n",
+            many(new.jobs as u64, "job"),
+            many(new.runs as u64, "run"),
             new.hours,
+            new.classes,
             match new.rates_by.as_str() {
                 "none" => "one rate for all hours".to_owned(),
                 by => format!("rates by hour of the {by}"),
@@ -73,7 +77,10 @@ pub fn text(report: &WhatIf) -> String {
     if let Some(why) = &report.no_energy {
         let _ = writeln!(out, "Energy is left out: {}.", clean(why));
     }
-    heading(&mut out, &format!("{} jobs start earlier, {} later", report.earlier, report.later));
+    heading(
+        &mut out,
+        &format!("{} earlier, {} later", many(report.earlier as u64, "start"), report.later),
+    );
     if report.changes.is_empty() {
         return out;
     }

@@ -53,7 +53,7 @@ impl Args {
         let progress = |records: u64| {
             if terminal && records.is_multiple_of(PROGRESS_EVERY) {
                 // Nothing can be done where standard error is closed.
-                let _ = write!(std::io::stderr(), "\r{records} records\x1b[K");
+                let _ = write!(std::io::stderr(), "\rrecords: {records}\x1b[K");
             }
         };
         let report = replay(&self.files, other, self.list, &progress);

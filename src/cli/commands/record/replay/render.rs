@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The text of `phalanx record replay`.
 
-use crate::text::units::{fraction_or_dash, time};
+use crate::text::units::{fraction_or_dash, many, time};
 use crate::text::{clean, facts, heading, table_of};
 use phalanx_core::number::as_f64;
 use phalanx_mirror::{Agreement, Difference, Report, Then};
@@ -12,7 +12,14 @@ fn share(part: u64, of: u64) -> String {
 
 pub fn text(report: &Report) -> String {
     let mut out = String::new();
-    heading(&mut out, &format!("{} records of {} files", report.records, report.files));
+    heading(
+        &mut out,
+        &format!(
+            "{} of {}",
+            many(report.records as u64, "record"),
+            many(report.files as u64, "file")
+        ),
+    );
     let mut rows = vec![
         ("Period", format!("{} to {}", time(report.begin_ms), time(report.end_ms))),
         ("Questions", report.asks.to_string()),
@@ -30,7 +37,7 @@ pub fn text(report: &Report) -> String {
         }
     }
     for (end, count) in ends {
-        let times = if count > 1 { format!(" ({count} files)") } else { String::new() };
+        let times = if count > 1 { format!(" ({})", many(count, "file")) } else { String::new() };
         rows.push(("End", clean(end) + &times));
     }
     for broken in &report.broken {
@@ -53,7 +60,10 @@ fn changed(out: &mut String, then: &Then, asks: u64) {
     let [recorded, now] = then.dispersion;
     let mut rows = vec![
         ("Same answer", format!("{} ({})", then.same, share(then.same, asks))),
-        ("Placed elsewhere", format!("{}, {} jobs", then.elsewhere, then.jobs_elsewhere)),
+        (
+            "Placed elsewhere",
+            format!("{}, {}", then.elsewhere, many(then.jobs_elsewhere as u64, "job")),
+        ),
         ("Placed only now", then.placed.to_string()),
         ("No longer placed", then.not_placed.to_string()),
         ("Other reason", then.other_reason.to_string()),

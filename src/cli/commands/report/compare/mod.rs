@@ -9,7 +9,7 @@ use self::arms::{Comparison, FIGURES, Figure, LEAST};
 use crate::exit::Failure;
 use crate::global::Global;
 use crate::outcome::Outcome;
-use crate::text::units::percent;
+use crate::text::units::{many, percent};
 use crate::text::{clean, heading, table_of, wrapped};
 use crate::time::since_ms;
 use phalanx_core::limits::RUNS_LIST_MAX;
@@ -76,8 +76,8 @@ fn text(of: &Comparison) -> String {
         .right("Phalanx", |row| row.2.clone())
         .add_to(&mut out);
     if of.from_submit > 0 {
-        let count = of.from_submit;
-        out.push_str(&format!("{count} runs waited from submission: eligibility not recorded.\n"));
+        let count = many(of.from_submit as u64, "wait");
+        out.push_str(&format!("{count} from submission: eligibility not recorded.\n"));
     }
     out.push_str(&wrapped(
         "Both arms share the nodes: what Phalanx frees or takes is found by the other arm's jobs \
