@@ -158,6 +158,19 @@ def budgets_only_fall(tree):
 
 
 @case
+def counts_before_a_plural(tree):
+    """A number before a plural in a text of the commands; not in comments, nor in tests"""
+    text = ('f("{} jobs", n)\n// {} jobs\nf("{of.nodes} nodes; {}", n)\nf("{} wait", n)\n'
+            '#[cfg(test)]\nf("{} jobs")\n')
+    found = [number for number, _ in tidy.plurals(text.splitlines())]
+    check(found == [1, 3], f"{found}")
+    path = os.path.join("src", "cli", "a.rs")
+    tree.write(path, text)
+    found = [what for _, what in tidy.of_file(tree.root, path) if "is wrong of one" in what]
+    check(len(found) == 2, f"{found}")
+
+
+@case
 def a_row_grows_for_a_user(tree):
     """A row that grows in a commit needs one that ends, or who asked"""
     tree = Tree(os.path.join(tree.root, "grown"))
