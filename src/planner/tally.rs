@@ -285,6 +285,11 @@ impl Follower {
         self.started.push_front(job);
     }
 
+    /// The latest jobs that began, the newest first, also those that have ended.
+    pub(crate) fn latest(&self) -> impl Iterator<Item = &RunningJob> {
+        self.started.iter()
+    }
+
     pub(crate) fn came(&mut self, job: u32, shape: &Shape, candidates: &[u64]) {
         if let Some(tally) = &mut self.tally {
             tally.came(job, shape, candidates);

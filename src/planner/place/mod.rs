@@ -30,7 +30,7 @@ mod uneven;
 mod unfit;
 mod why;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 pub use candidates::Candidates;
@@ -51,6 +51,7 @@ pub use why::{Wait, Why};
 use crate::attribution::Demand;
 use crate::cluster::{Cluster, RunningJob, Table};
 use crate::measured::UNHEALTHY;
+use crate::preference::JobKey;
 use crate::tally::{Follower, Tally};
 use crate::usage::NodeUsage;
 use busy::Busy;
@@ -414,6 +415,18 @@ impl Placer {
     /// A job has begun.
     pub fn began(&mut self, job: &RunningJob) {
         self.follower.started(job);
+    }
+
+    /// Jobs, and tasks of arrays, of the latest few thousand that began: those that run, and those
+    /// that began at this time or later.
+    pub fn begun(&self, from_s: u64) -> BTreeSet<JobKey> {
+        let runs = |job: &&RunningJob| self.cluster.jobs().contains_key(&job.id);
+        let begun = self.follower.latest().filter(|job| job.start_s >= from_s || runs(job));
+        let keys = |job: &RunningJob| {
+            let element = job.array.map(|(array, task)| JobKey::Element(array, task));
+            element.into_iter().chain([JobKey::Job(job.id)])
+        };
+        begun.flat_map(keys).collect()
     }
 
     /// Records that there are no nodes now for this job of the question.

@@ -7,6 +7,7 @@ use super::*;
 use crate::attribution;
 use crate::cluster::{Cluster, Held, Table};
 use crate::place::{Placer, Tuning};
+use crate::preference::JobKey;
 use phalanx_core::shape::GresWant;
 use phalanx_core::snapshot::{Builder, Node, NodeGres, Partition};
 
@@ -193,4 +194,20 @@ fn changes_that_wait_are_bounded() {
         follower.node_changed(NodeIdx::new(0));
     }
     assert_eq!(follower.tally.unwrap().changed.len(), CHANGED_MAX);
+}
+
+/// Goal: a plan that goes by a poll leaves out what began after it, also what has ended since, and
+/// the task of an array by its own number.
+#[test]
+fn what_began_after_a_poll_is_known_after_its_end() {
+    let cluster = Cluster::new(Table::of_snapshot(&snapshot(&mut Numbers(1), 0)));
+    let mut placer = Placer::new(cluster, false, Tuning::default(), Vec::new()).unwrap();
+    for (id, array, start_s) in [(1, None, 9), (2, None, 9), (3, None, 10), (5, Some((4, 7)), 11)] {
+        let job = RunningJob { id, array, start_s, ..RunningJob::default() };
+        placer.began(&job);
+        placer.set_job(job);
+    }
+    assert!([2, 3, 5].into_iter().all(|ended| placer.end_job(ended)));
+    let begun = [JobKey::Job(1), JobKey::Job(3), JobKey::Job(5), JobKey::Element(4, 7)];
+    assert_eq!(placer.begun(10), begun.into());
 }

@@ -7,7 +7,7 @@
 //! channel, so that the history thread does not compete for the CPU meanwhile. Events are dropped,
 //! and counted, when the channel is full.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 use std::time::{Duration, Instant};
@@ -35,7 +35,9 @@ use phalanx_mirror::{
 use phalanx_planner::attribution::Demand;
 use phalanx_planner::cluster::{Cluster, RunningJob, Table};
 use phalanx_planner::place::{Candidates, Classes, Placer, Tuning, up_to_class};
-use phalanx_planner::preference::{HoldRule, Method, Preference, PreferenceTable, Question};
+use phalanx_planner::preference::{
+    HoldRule, JobKey, Method, Preference, PreferenceTable, Question,
+};
 use phalanx_planner::tally::Tally;
 use phalanx_planner::usage::NodeUsage;
 
@@ -261,8 +263,15 @@ impl Responder {
     }
 
     /// Whether a job runs by the plugin's events.
-    pub fn has_begun(&self, job_id: u32) -> bool {
+    pub fn runs(&self, job_id: u32) -> bool {
         self.with_placer(|placer| placer.cluster().jobs().contains_key(&job_id)).unwrap_or(false)
+    }
+
+    /// Jobs and tasks of arrays that have begun by the plugin's events, if not long before this
+    /// snapshot.
+    pub fn begun(&self, snapshot: &Snapshot) -> BTreeSet<JobKey> {
+        let from_s = snapshot.time_ms / 1000;
+        self.with_placer(|placer| placer.begun(from_s)).unwrap_or_default()
     }
 
     /// Whether the plugin said that this job declares an input.

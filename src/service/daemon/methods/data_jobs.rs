@@ -40,7 +40,7 @@ impl PlacementMethod for DataJobs {
         round.inputs.observe(round.snapshot, keep);
         let numbers = node_numbers(round.snapshot);
         let (mut jobs, mut away) = (Vec::new(), Vec::new());
-        let waits = |job: &&Job| may_start(job) && !(round.has_begun)(job.id);
+        let waits = |job: &&Job| may_start(job) && !(round.has_begun)(JobKey::Job(job.id));
         for job in round.snapshot.jobs.iter().filter(waits) {
             let Some(data) = round.inputs.job(job.id) else { continue };
             match self.judge(round, job, &data, &numbers) {
@@ -158,11 +158,10 @@ impl DataJobs {
             required,
             note,
         };
-        let elements = elements(&whole, data, &input, numbers);
-        if elements.is_empty() {
-            return Judged::Plan(Box::new(whole));
+        match elements(round, &whole, data, &input, numbers) {
+            Some(elements) => Judged::Elements(elements, Box::new(near(&whole, round.now_ms))),
+            None => Judged::Plan(Box::new(whole)),
         }
-        Judged::Elements(elements, Box::new(near(&whole, round.now_ms)))
     }
 
     /// Has the comment of a job written, even an empty one: slurmctld looks at the job anew.
@@ -202,22 +201,25 @@ fn required_warning(pieces: &[Piece], most_s: u64) -> String {
     format!("locality=require: waits at most {most_s} s for nodes that hold it")
 }
 
-/// Returns the next tasks of a waiting array, each with the part of the input of its index.
+/// Returns the next tasks of a waiting array, each with the part of the input of its index; none
+/// where it is not known which wait.
 fn elements<'a>(
+    round: &Round<'_>,
     whole: &DataJob<'a>,
     data: &JobData,
     input: &Input,
     numbers: &HashMap<Arc<str>, NodeIdx>,
-) -> Vec<DataJob<'a>> {
-    let (JobKey::Array(array), Some(span)) = (whole.key, data.elements) else { return Vec::new() };
-    let waiting = tasks_of(whole.job).unwrap_or_default();
-    let one = |&task: &u32| {
+) -> Option<Vec<DataJob<'a>>> {
+    let (JobKey::Array(array), Some(span)) = (whole.key, data.elements) else { return None };
+    let listed = tasks_of(whole.job)?;
+    let waiting = listed.iter().map(|&task| (task, JobKey::Element(array, task)));
+    let waiting = waiting.filter(|(_, key)| !(round.has_begun)(*key));
+    let one = |(task, key): (u32, JobKey)| {
         let element = Elements::of(task.into(), span.min, span.max, span.count)?;
         let part = input.splits.get(element.range(input.splits.len()))?;
-        let key = JobKey::Element(array, task);
         Some(DataJob { key, pieces: pieces(input, part, numbers), ..whole.clone() })
     };
-    waiting.iter().take(DATA_ELEMENTS_MAX).filter_map(one).collect()
+    Some(waiting.take(DATA_ELEMENTS_MAX).filter_map(one).collect())
 }
 
 /// Returns text for the job's comment: what the user should know without asking.
@@ -287,7 +289,8 @@ mod tests {
     use std::collections::BTreeMap;
 
     /// Goal: what is told of a job's plan is that of its start: one that the last poll shows as
-    /// pending, and that has begun, is not planned on what it left of the nodes.
+    /// pending, and that has begun, is not planned on what it left of the nodes. Nor is a task of
+    /// an array.
     #[test]
     fn a_job_that_has_begun_is_not_planned_again() {
         let mut builder = Builder::default();
@@ -297,8 +300,15 @@ mod tests {
             comment: "hdfs-input=/a;locality=nowhere".into(),
             ..Job::default()
         };
-        builder.draft.jobs = (1..=2).map(job).collect();
+        let comment = "hdfs-input=/b".into();
+        let array = Job { array_job_id: Some(3), label: "3_[0-3]".into(), comment, ..job(3) };
+        builder.draft.jobs = vec![job(1), job(2), array];
         let snapshot = builder.build(1, 1).unwrap();
+        let inputs = DataInputs::default();
+        inputs.observe(&snapshot, Duration::MAX);
+        let key = inputs.job(3).unwrap().key.unwrap();
+        inputs.put(key, Input::default(), Duration::ZERO);
+        let begun = [JobKey::Job(1), JobKey::Element(3, 1)];
         let round = Round {
             config: &Config::default(),
             snapshot: &snapshot,
@@ -306,18 +316,19 @@ mod tests {
             speeds: &Speeds::default(),
             failed_on: &BTreeMap::new(),
             core_speeds: &CoreSpeeds::default(),
-            inputs: &DataInputs::default(),
+            inputs: &inputs,
             data_capability: &Capability::default(),
             measured: &MeasuredValues::new(),
             outlook: &Outlook::default(),
             pause_s: 0.0,
             held_s: &|_| 0.0,
-            has_begun: &|job| job == 1,
+            has_begun: &|key| begun.contains(&key),
             done: &[],
             now_ms: 1000,
         };
         let planned = DataJobs::default().plan(&round).preferences;
         let keys: Vec<JobKey> = planned.iter().map(|preference| preference.key).collect();
-        assert_eq!(keys, [JobKey::Job(2)]);
+        let tasks = [0, 2, 3].map(|task| JobKey::Element(3, task));
+        assert_eq!(keys, [&tasks[..], &[JobKey::Job(2), JobKey::Array(3)]].concat());
     }
 }

@@ -12,7 +12,7 @@ use phalanx_core::snapshot::Snapshot;
 use phalanx_methods::learn::Speeds;
 use phalanx_planner::data_jobs::Capability;
 use phalanx_planner::ends::Outlook;
-use phalanx_planner::preference::{Method, MethodPlan, MethodReport};
+use phalanx_planner::preference::{JobKey, Method, MethodPlan, MethodReport};
 use phalanx_planner::usage::NodeUsage;
 
 /// Inputs of one round of planning.
@@ -42,8 +42,9 @@ pub struct Round<'a> {
     pub pause_s: f64,
     /// Seconds for which the tasks of an array were held by its plan.
     pub held_s: &'a dyn Fn(u32) -> f64,
-    /// Whether a job has begun, also where no poll has shown it yet: `usages` counts it then.
-    pub has_begun: &'a dyn Fn(u32) -> bool,
+    /// Whether a job, or a task of an array, has begun, also where no poll has shown it yet:
+    /// `usages` counts it then.
+    pub has_begun: &'a dyn Fn(JobKey) -> bool,
     /// Plans of the methods that planned before in this round.
     pub done: &'a [MethodPlan],
     /// Time of the round, unix milliseconds.

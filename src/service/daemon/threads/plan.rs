@@ -20,7 +20,7 @@ use phalanx_ffi::clock::{millis, now_ms, now_s};
 use phalanx_ffi::locks::lock;
 use phalanx_planner::attribution::{self, Demand};
 use phalanx_planner::plan::{Inputs, Plan, plan};
-use phalanx_planner::preference::MethodPlan;
+use phalanx_planner::preference::{JobKey, MethodPlan};
 use phalanx_planner::tally::Tally;
 use phalanx_planner::usage::NodeUsage;
 
@@ -148,6 +148,7 @@ fn plan_methods(
     methods: &mut [Box<dyn PlacementMethod>],
 ) -> Vec<MethodPlan> {
     let names: Vec<String> = snapshot.named().map(|(_, node)| node.name.to_string()).collect();
+    let begun = shared.responder.begun(snapshot);
     let round = Round {
         data_capability: &measured_values::data_capability(&shared.data_service.collect, &names),
         core_speeds: &shared.learned.core_speeds,
@@ -161,7 +162,9 @@ fn plan_methods(
         outlook: &shared.learned.outlook(config, snapshot, queue.now_s),
         pause_s: shared.learned.pause_s(),
         held_s: &|array| shared.responder.array_held_s(array),
-        has_begun: &|job| shared.responder.has_begun(job),
+        has_begun: &|key| {
+            begun.contains(&key) || matches!(key, JobKey::Job(job) if shared.responder.runs(job))
+        },
         done: &[],
         now_ms: now_ms(),
     };
