@@ -31,6 +31,7 @@ static struct topology topologies[PHX_TOPOLOGIES_MAX];
 static _Atomic uint32_t count;
 static _Atomic bool stale = true;
 static time_t read_at; /* unix time */
+static time_t node_seen, part_seen; /* slurmctld's last updates, then */
 static uint64_t hash;
 
 extern const char *topology_plugin(const char *name)
@@ -314,9 +315,13 @@ extern void topology_refresh(void)
 
 	if (!forced && now >= read_at && now - read_at < REFRESH_S)
 		return;
-	if (!forced && MAX(last_node_update, last_part_update) < read_at)
+	/* A clock that was set back gives changes earlier times than that. */
+	if (!forced && last_node_update == node_seen && last_part_update == part_seen &&
+	    MAX(node_seen, part_seen) < read_at)
 		return;
 	read_at = now;
+	node_seen = last_node_update;
+	part_seen = last_part_update;
 	/* It would cut the lines. */
 	if (getenv("SLURM_TOPO_LEN"))
 		(void) unsetenv("SLURM_TOPO_LEN");

@@ -24,6 +24,7 @@ extern bitstr_t *cg_node_bitmap, *rs_node_bitmap, *power_node_bitmap, *booting_n
 	"SwitchName=s1 Level=0 LinkSpeed=1 Nodes=n[4,6-7]\n" \
 	"SwitchName=s2 Level=1 LinkSpeed=1 Nodes=n[0-4,6-7] Switches=s[0-1]\n"
 extern void ctld_switches(void);
+extern void ctld_clock(time_t s); /* wall clock ahead of the real one, seconds */
 extern void ctld_long_topology(char *nodes);
 
 /* Append a job to job_list: pending, asking for `min_nodes`. */

@@ -562,7 +562,7 @@ static void test_breaker(void)
 	CHECK(stats->reasons[PHX_R_TIMEOUT] >= 4);
 	CHECK(stats->reasons[PHX_R_REQ_NODES] == 2);
 	CHECK(stats->late_answers >= 1);
-	CHECK_EQ(stats->held_calls, 14);
+	CHECK_EQ(stats->held_calls, 15);
 	CHECK_EQ(stats->held_sampled, 1);
 	CHECK_EQ(stats->held_startable, 1);
 	CHECK(stats->calls[1] == 1 && stats->calls[3] == 2);

@@ -88,6 +88,13 @@ extern void test_hold_bounds(void)
 	reconfigured("phalanx_hold_max=100 ,bf_continue"); /* Slurm takes the space */
 	CHECK(is_held(90));
 	CHECK(!is_held(100));
+
+	TEST("held: no longer by a clock that was set back");
+	CHECK(!is_held(100));
+	ctld_clock(-3600);
+	CHECK_EQ(call(2, 4, 3, SELECT_MODE_RUN_NOW), 0);
+	ctld_clock(0);
+	CHECK(is_held(90));
 	reconfigured("phalanx_hold_max=0");
 	CHECK(!is_held(0));
 	reconfigured("");

@@ -273,6 +273,28 @@ static void test_nodes_sent(int nth)
 		node_record_table_ptr[i]->node_state = NODE_STATE_IDLE;
 }
 
+static void test_topology(void)
+{
+	int syncs = daemon_count(PHX_SYNC_END);
+
+	TEST("a topology that changed unannounced: noticed, also by a clock that was set back");
+	ctld_write_lock();
+	slurm_conf.topology_plugin = "topology/tree";
+	ctld_switches();
+	CHECK_EQ(o.reconfigure(), 0);
+	ctld_write_unlock();
+	wait_synced(++syncs);
+	for (int s = 60; s >= -3600; s -= 3660) {
+		ctld_write_lock();
+		ctld_clock(s);
+		ctld_long_topology(s > 0 ? "n[0-4]" : "n[0-2]");
+		last_node_update = time(NULL);
+		ctld_write_unlock();
+		wait_synced(++syncs);
+	}
+	ctld_clock(0);
+}
+
 static void test_resync(void)
 {
 	int syncs = daemon_count(PHX_SYNC_END), hellos;
@@ -402,6 +424,7 @@ extern void test_loss(void)
 {
 	test_events_during_sync();
 	test_socket_full();
+	test_topology();
 	test_resync();
 	test_gone();
 	test_foreign_peer();
