@@ -116,7 +116,8 @@ impl Located {
         let file = |file: &File| {
             size_of::<File>() + file.path.len() + file.blocks.iter().map(block).sum::<usize>()
         };
-        let host = |of: &DataNode| size_of::<DataNode>() + of.host.len() + of.rack.len();
+        let names = |of: &DataNode| of.host.len() + of.ip.len() + of.rack.len();
+        let host = |of: &DataNode| size_of::<DataNode>() + names(of);
         self.files.iter().map(file).chain(self.datanodes.iter().map(host)).sum()
     }
 

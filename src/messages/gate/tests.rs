@@ -95,6 +95,9 @@ fn an_answer_has_a_bound() {
     assert!(error(&u32::MAX.to_le_bytes()).contains("a message of 4294967295 bytes"));
     let hosts = vec![Part::Hosts(vec![host(""); PART_HOSTS].into()); 100];
     assert!(error(&sent(&hosts)).contains("more than its bound"));
+    let long = DataNode { ip: "1".repeat(HOST_BYTES_MAX), ..host("") };
+    let long = vec![Part::Hosts(vec![long; PART_HOSTS].into()); 4];
+    assert!(error(&sent(&long)).contains("more than its bound"));
     let files = vec![Part::File(file("/a", Vec::new())); 100_000];
     assert!(error(&sent(&files)).contains("more than its bound"));
     let texts = vec!["é".repeat(1000); 1000];
