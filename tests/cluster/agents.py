@@ -64,6 +64,7 @@ class Agents(Suite):
     def __init__(self, cluster, root, port):
         super().__init__(cluster)
         self.port, self.commands, self.work = port, commands_of(root), os.path.join(root, "w")
+        self.host = "127.0.0.1"
         os.makedirs(self.work)
         self.agent_options = ["--master", f"http://127.0.0.1:{port}", "--command-dir",
                               self.commands]
@@ -97,7 +98,8 @@ class Agents(Suite):
 
     def get(self, path):
         """(headers, body) over TCP."""
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=10) as reply:
+        url = f"http://{self.host}:{self.port}{path}"
+        with urllib.request.urlopen(url, timeout=10) as reply:
             return reply.headers, reply.read()
 
     def json(self, path):
@@ -529,6 +531,65 @@ def the_page_is_served(suite):
 def commands_of(root):
     """The directory of collectors that the daemon allows."""
     return os.path.join(root, "c")
+
+
+@contextlib.contextmanager
+def another_network(name):
+    """(its process, this host's address there, the host's end of the line) of a network of its own;
+    a machine on which there can be none fails the case."""
+    here, there = f"{name}a", f"{name}b"
+    with subprocess.Popen(["unshare", "--net", "sleep", "infinity"]) as holder:
+        try:
+            within = ["nsenter", f"--net=/proc/{holder.pid}/ns/net"]
+            until_own = CLOCK.now() + 10
+            while os.readlink(f"/proc/{holder.pid}/ns/net") == os.readlink("/proc/self/ns/net"):
+                check(CLOCK.now() < until_own, "no network of its own")
+                time.sleep(0.05)
+            for words in (f"ip link add {here} type veth peer name {there} netns {holder.pid}",
+                          f"ip address add 169.254.77.1/30 dev {here}", f"ip link set {here} up"):
+                subprocess.run(words.split(), check=True)
+            for words in (f"ip address add 169.254.77.2/30 dev {there}", f"ip link set {there} up"):
+                subprocess.run([*within, *words.split()], check=True)
+            yield within, "169.254.77.1", here
+        finally:
+            holder.kill()
+
+
+@case(needs=[FIRST])
+def an_agent_of_another_network_comes_and_goes(suite):
+    """A node behind another network hands in by TCP; a line that is cut costs its values alone."""
+    cluster = suite.cluster
+    with open(cluster.paths.phalanx_toml, encoding="utf-8") as file:
+        text = file.read()
+    with another_network(f"phx{os.getpid()}") as (within, address, line):
+        suite.host = address
+        suite.configure("", text.replace("127.0.0.1", address))
+        cluster.stop_phalanxd()
+        cluster.start_phalanxd()
+        where = suite.script("where", f"#!/bin/sh\ngrep -c '{line[:-1]}b:' /proc/net/dev\n")
+        suite.phalanx("collector", "add", "where", "--cmd", where, "--every", "1s",
+                      "--nodes", "n1")
+        cluster.stop_agent("n1")
+        cluster.spawn("agent:n1", [*within, os.path.join(cluster.paths.bin_dir, "phalanx"),
+                                   "collector", "agent", "--node", "n1", "--master",
+                                   f"http://{address}:{suite.port}", *suite.agent_options[2:]])
+        suite.until(lambda: suite.fresh("where") == {"n1"}, "n1 to hand in", 15 + EVERY_S)
+        told = json.loads(suite.phalanx("--json", "collector", "data", "where"))["values"]
+        equal([row["value"] for row in told], [1.0], "measured in its network")
+        subprocess.run(["ip", "link", "set", line, "down"], check=True)
+        suite.until(lambda: suite.fresh("where") == set(), "n1 to be stale", 30)
+        suite.phalanx("status")
+        subprocess.run(["ip", "link", "set", line, "up"], check=True)
+        suite.until(lambda: suite.fresh("where") == {"n1"}, "n1 to come back", 60)
+        print(f"    fresh {suite.waited_s:.1f} s after the line is whole")
+        cluster.stop_agent("n1")
+        suite.phalanx("collector", "remove", "where")
+        suite.host = "127.0.0.1"
+        suite.configure("", text)
+        cluster.stop_phalanxd()
+    cluster.start_phalanxd()
+    suite.start_agent("n1")
+    suite.until(lambda: suite.fresh("speed") == set(NODES), "all to be fresh", 30 + EVERY_S)
 
 
 @contextlib.contextmanager
