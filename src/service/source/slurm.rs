@@ -16,6 +16,7 @@ use phalanx_slurm::{
 };
 use thiserror::Error;
 
+use crate::clock::WallClock;
 use phalanx_core::hostlist;
 use phalanx_core::layout::{Layout, NodeCores};
 use phalanx_core::limits;
@@ -107,6 +108,7 @@ pub struct Source {
     epoch: u64,
     /// Names of users that slurmctld did not send.
     users: BTreeMap<u32, Arc<str>>,
+    clock: WallClock,
 }
 
 fn is_energy_accounted(energy_type: &str, storage_type: &str) -> bool {
@@ -152,6 +154,7 @@ impl Source {
             table: None,
             epoch: 0,
             users: BTreeMap::new(),
+            clock: WallClock::default(),
         }
     }
 
@@ -199,6 +202,11 @@ impl Source {
         if with_gres_used != self.with_gres_used {
             self.with_gres_used = with_gres_used;
             self.nodes = None;
+        }
+        if self.clock.was_set(now_ms, Instant::now()) {
+            // slurmctld calls unchanged what changes at an earlier time than that of the question.
+            (self.conf, self.jobs, self.nodes) = (None, None, None);
+            (self.partitions, self.reservations, self.licenses) = (None, None, None);
         }
         let mut changed = refresh(&mut self.conf, |t| t.updated(), |s| slurm.load_conf(s))?;
         if changed {

@@ -40,7 +40,7 @@ pub(super) fn import(shared: &Shared, mut runs: Vec<Run>) -> Result<ImportReport
     let mut history =
         History::open(&config.history.path, Limits::new(config.history.retention_days))?;
     let report = history.import(&runs)?;
-    shared.learned.imported(now_ms());
+    shared.learned.imported();
     Ok(report)
 }
 

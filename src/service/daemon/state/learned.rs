@@ -3,20 +3,21 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, Mutex, RwLock};
+use std::time::{Duration, Instant};
 
 use super::core_speeds::CoreSpeeds;
 use phalanx_config::{Config, PLAN_JOBS_MAX};
 use phalanx_core::limits::RUNTIME_RUNS_MIN;
 use phalanx_core::snapshot::{Job, Snapshot};
-use phalanx_ffi::locks::{read, write};
+use phalanx_ffi::locks::{lock, read, write};
 use phalanx_methods::learn::deaths::Accused;
 use phalanx_methods::learn::runtime::{JobClass, Prediction, Runtimes};
 use phalanx_methods::learn::{JobTraits, Speeds};
 use phalanx_planner::ends::Outlook;
 
 /// Pause after the last part of an import before the table is built anew.
-const IMPORT_PAUSE_MS: u64 = 300;
+const IMPORT_PAUSE: Duration = Duration::from_millis(300);
 
 /// Knowledge from runs that failed.
 #[derive(Debug, Default)]
@@ -38,8 +39,8 @@ pub struct Learned {
     pub core_speeds: CoreSpeeds,
     /// Events that found the learner's channel full.
     pub dropped: AtomicU64,
-    /// Time at which the table is to be built anew, unix milliseconds; 0 for none.
-    rebuild_ms: AtomicU64,
+    /// Time at which the table is to be built anew.
+    rebuild_due: Mutex<Option<Instant>>,
     /// Bits of an f64; see [`pause_s`](Self::pause_s).
     pause_s: AtomicU64,
 }
@@ -120,24 +121,17 @@ impl Learned {
     }
 
     /// Asks for the table to be built anew, once imports have paused.
-    pub fn imported(&self, now_ms: u64) {
-        self.rebuild_at(now_ms.saturating_add(IMPORT_PAUSE_MS));
+    pub fn imported(&self) {
+        self.rebuild_at(Instant::now() + IMPORT_PAUSE);
     }
 
-    /// Asks for the table to be built anew at a time, unix milliseconds.
-    pub fn rebuild_at(&self, due_ms: u64) {
-        self.rebuild_ms.store(due_ms, Ordering::Relaxed);
+    /// Asks for the table to be built anew at a time.
+    pub fn rebuild_at(&self, due: Instant) {
+        *lock(&self.rebuild_due) = Some(due);
     }
 
     /// Whether the table is to be built anew by now; says so once.
-    pub fn rebuild_due(&self, now_ms: u64) -> bool {
-        let due = self.rebuild_ms.load(Ordering::Relaxed);
-        let is_due = due > 0 && due <= now_ms;
-        // Whoever asked again meanwhile is served later.
-        is_due
-            && self
-                .rebuild_ms
-                .compare_exchange(due, 0, Ordering::Relaxed, Ordering::Relaxed)
-                .is_ok()
+    pub fn rebuild_due(&self, now: Instant) -> bool {
+        lock(&self.rebuild_due).take_if(|due| *due <= now).is_some()
     }
 }

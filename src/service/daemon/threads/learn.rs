@@ -44,7 +44,7 @@ const FIRST_WAIT: Duration = Duration::from_secs(5);
 /// Age at which a run that was handed to the history is surely written.
 const WRITTEN_AFTER: Duration = Duration::from_secs(10);
 /// Pause before a history that could not be read is tried again.
-const RETRY_MS: u64 = 5000;
+const RETRY: Duration = Duration::from_secs(5);
 /// Runs that are read between two looks for events.
 const EVENTS_EVERY: u64 = 4096;
 /// Newest runs of an earlier daemon among which jobs that Slurm still knows are looked up.
@@ -133,7 +133,7 @@ impl<'a> Learner<'a> {
             return;
         }
         let config = self.all.configuration.get();
-        let asked = self.all.learned.rebuild_due(now_ms());
+        let asked = self.all.learned.rebuild_due(Instant::now());
         if !self.built || asked || config.learn != self.config {
             self.config.clone_from(&config.learn);
             self.rebuild(events);
@@ -282,7 +282,7 @@ impl<'a> Learner<'a> {
                 }
                 self.speeds = before;
                 self.building = None;
-                learned.rebuild_at(now_ms().saturating_add(RETRY_MS));
+                learned.rebuild_at(Instant::now() + RETRY);
             }
         }
         late.into_iter().for_each(|event| self.runs.take(event));

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use phalanx_ffi::wire::{OrderState, PHX_Q_FIXED, PHX_Q_QOSES, Queued};
 
-use crate::clock::{hour, zoned};
+use crate::clock::{WallClock, hour, zoned};
 use crate::daemon::shared::Shared;
 use crate::daemon::state::plans::PlanState;
 use crate::daemon::state::power::cpu_watts;
@@ -53,6 +53,7 @@ impl Order<'_> {
     /// Decides at most once per `source.poll_ms`, and at least once per [`TURN_MAX`], until `stop`.
     pub fn run(&self, stop: &AtomicBool) {
         let mut basis = None;
+        let mut clock = WallClock::default();
         let path = self.all.configuration.get().history.path.with_file_name(FILE);
         let longest_s: BTreeMap<String, i64> = state_file::read(&path).unwrap_or_default();
         let mut saved = (longest_s, Instant::now());
@@ -60,6 +61,11 @@ impl Order<'_> {
         while !stop.load(Ordering::Relaxed) {
             let started = Instant::now();
             let config = self.all.configuration.get();
+            if clock.was_set(now_ms(), Instant::now()) {
+                // By times on both sides of it jobs would have waited for hours, or not at all.
+                let guard = &mut self.all.order.lock().guard;
+                *guard = Guard::remembering(guard.longest_s().clone());
+            }
             self.turn(&config, &mut basis);
             self.save(&path, &mut saved);
             let pause = Duration::from_millis(config.source.poll_ms).min(TURN_MAX);

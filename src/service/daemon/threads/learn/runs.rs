@@ -157,7 +157,7 @@ impl Runs {
         self.live.retain(|job_id, live| {
             // An event may be newer than the poll; a job that is gone for long has ended unheard.
             let gone = snapshot.job(*job_id).is_none();
-            !gone || now_ms < live.over_ms.get_or_insert(now_ms).saturating_add(WAIT_MS)
+            !gone || is_within(*live.over_ms.get_or_insert(now_ms), now_ms, WAIT_MS)
         });
         self.known.clear();
         self.last = Some(Arc::clone(snapshot));
@@ -176,7 +176,7 @@ impl Runs {
         let start_s = ended.live.start_s;
         let same = |job: &&Job| job.start_s == start_s;
         let row = snapshot.job(job_id);
-        let late = now_ms > ended.at_ms.saturating_add(WAIT_MS);
+        let late = !is_within(ended.at_ms, now_ms, WAIT_MS);
         let over = row.filter(same).filter(|job| is_over(job));
         if over.is_none() && row.filter(same).is_some() && !late {
             return None;
@@ -224,7 +224,7 @@ impl Runs {
         }
         if let Some(live) = self.live.get_mut(&job.id).filter(|l| l.start_s == job.start_s) {
             let since = *live.over_ms.get_or_insert(now_ms);
-            if now_ms < since.saturating_add(EVENT_WAIT_MS) {
+            if is_within(since, now_ms, EVENT_WAIT_MS) {
                 return None;
             }
         }
@@ -242,6 +242,11 @@ impl Runs {
         set_nodes(&mut run, &nodes, snapshot, naming);
         Some(run)
     }
+}
+
+/// Whether at most so long has passed; not by a clock that was set back behind `since_ms`.
+fn is_within(since_ms: u64, now_ms: u64, most_ms: u64) -> bool {
+    now_ms.checked_sub(since_ms).is_some_and(|passed_ms| passed_ms <= most_ms)
 }
 
 fn seconds_ms(seconds: i64) -> u64 {

@@ -84,6 +84,11 @@ fn a_poll_may_be_ahead_of_the_event() {
     let over = picture(103_000, vec![job(8, "COMPLETED", 100, 103)]);
     assert!(runs.poll(&over, 103_000, NAMING).is_empty());
     assert_eq!(runs.poll(&over, 107_000, NAMING)[0].elapsed_ms, 3000);
+    // Also by a clock that was set back meanwhile.
+    runs.take(holds(9, 100, 100_000, true));
+    let over = picture(103_000, vec![job(9, "COMPLETED", 100, 103)]);
+    assert!(runs.poll(&over, 103_000, NAMING).is_empty());
+    assert_eq!(runs.poll(&over, 50_000, NAMING)[0].elapsed_ms, 3000);
 }
 
 #[test]
