@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use log::warn;
 use phalanx_ffi::wire::{OrderState, PHX_Q_FIXED, PHX_Q_QOSES, Queued};
 
 use crate::clock::{WallClock, hour, zoned};
@@ -56,7 +57,7 @@ impl Order<'_> {
         let mut clock = WallClock::default();
         let path = self.all.configuration.get().history.path.with_file_name(FILE);
         let longest_s: BTreeMap<String, i64> = state_file::read(&path).unwrap_or_default();
-        let mut saved = (longest_s, Instant::now());
+        let mut saved = (longest_s, Instant::now(), true);
         self.all.order.lock().guard = Guard::remembering(saved.0.clone());
         while !stop.load(Ordering::Relaxed) {
             let started = Instant::now();
@@ -73,13 +74,18 @@ impl Order<'_> {
         }
     }
 
-    /// Keeps the longest waits; where that fails a restart begins with those of before.
-    fn save(&self, path: &Path, (saved, at): &mut (BTreeMap<String, i64>, Instant)) {
+    /// Keeps the longest waits; where that fails a restart begins with those of before, which is
+    /// said of each first failure.
+    fn save(&self, path: &Path, (saved, at, good): &mut (BTreeMap<String, i64>, Instant, bool)) {
         let longest_s = self.all.order.lock().guard.longest_s().clone();
         if longest_s != *saved && at.elapsed() >= WRITE_EVERY {
             *at = Instant::now();
-            if state_file::write(path, &longest_s).is_ok() {
-                *saved = longest_s;
+            match state_file::write(path, &longest_s) {
+                Ok(()) => (*saved, *good) = (longest_s, true),
+                Err(error) if std::mem::take(good) => {
+                    warn!("{}: {error}; a restart knows no later waits", path.display());
+                }
+                Err(_) => {}
             }
         }
     }
