@@ -35,6 +35,7 @@ TESTS = {
     "unit": "make -s -C plugin check-unit",
     "harness": "make -s -C plugin check-host",
     "failures": "make -s -C plugin failures FAILURES=1000 SAN='-O1 -g'",
+    "cli": f"{CARGO} test -q -p phalanx-cli --lib",
     "client": f"{CARGO} test -q -p phalanx-client --lib",
     "ffi": f"{CARGO} test -q -p phalanx-ffi --lib",
     "messages": f"{CARGO} test -q -p phalanx-messages --lib",

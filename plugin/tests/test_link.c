@@ -3,6 +3,7 @@
 
 #include "harness.h"
 
+#include <signal.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -295,6 +296,16 @@ static void test_topology(void)
 	ctld_clock(0);
 }
 
+static void test_signals(void)
+{
+	sigset_t pending;
+
+	TEST("signals that slurmctld waits for are not for the overlay's threads");
+	CHECK_EQ(kill(getpid(), SIGUSR1), 0);
+	CHECK_EQ(sigpending(&pending), 0);
+	CHECK(sigismember(&pending, SIGUSR1));
+}
+
 static void test_resync(void)
 {
 	int syncs = daemon_count(PHX_SYNC_END), hellos;
@@ -425,6 +436,7 @@ extern void test_loss(void)
 	test_events_during_sync();
 	test_socket_full();
 	test_topology();
+	test_signals();
 	test_resync();
 	test_gone();
 	test_foreign_peer();

@@ -20,7 +20,7 @@ static int stock_starts(void *job_ptr, void *bitmap, uint32_t min, uint32_t max,
 
 	CHECK(!j->job_resrcs);
 	j->job_resrcs = create_job_resources();
-	for (int i = 0; i < 8; i++)
+	for (int i = 0; i < bit_size(bitmap); i++)
 		j->job_resrcs->ncpus += bit_test((bitstr_t *) bitmap, i) ? cpus[i] : 0;
 	return rc;
 }
@@ -91,6 +91,9 @@ static void test_parts(void)
 	reconfigured("phalanx_trade=2");
 	CHECK(starts_on(3, 4, 2));
 	reconfigured("");
+	node_record_count--; /* leaves that were read for another table are not counted */
+	CHECK(starts_on(3, 4, 2));
+	node_record_count++;
 
 	TEST("compared: where stock starts nothing ours is better; not with preemption");
 	fake.job_test = stock_waits;

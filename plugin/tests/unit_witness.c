@@ -95,11 +95,13 @@ static void test_told(void)
 static void test_kept(void)
 {
 	char dir[] = "/tmp/phalanx-unit-XXXXXX", path[sizeof(dir) + sizeof("/" WITNESS_FILE)];
+	char other[sizeof(dir) + sizeof("/other")];
 	uint64_t now = 9 * S, told[3] = {0};
 	struct stat file;
 
 	CHECK(mkdtemp(dir));
 	(void) snprintf(path, sizeof(path), "%s/" WITNESS_FILE, dir);
+	(void) snprintf(other, sizeof(other), "%s/other", dir);
 	statefile_place(dir);
 	witness_load(1, now);
 	CHECK_EQ(witness_parts(1, now), 1); /* nothing was kept */
@@ -130,6 +132,11 @@ static void test_kept(void)
 	CHECK_EQ(told[WITNESS_AGREES] + told[WITNESS_BETTER], 80 + WITNESS_AGAIN);
 	CHECK_EQ(told[WITNESS_WORSE], 1);
 
+	CHECK(!rename(path, other) && !symlink(other, path)); /* nor through a link */
+	witness_load(2, now);
+	witness_load(1, now);
+	CHECK_EQ(witness_parts(1, now), 1);
+	CHECK(!rename(other, path));
 	for (off_t len = 0; len < 4096; len += 1000) { /* or another file */
 		CHECK(!truncate(path, len) && !truncate(path, file.st_size));
 		witness_load(2, now);

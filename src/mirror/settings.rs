@@ -226,3 +226,25 @@ impl Settings {
         u32::try_from(s).unwrap_or(u32::MAX)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: where nothing is enforced no answer is a proof, and where all is off none is asked
+    /// for.
+    #[test]
+    fn only_what_enforces_proves() {
+        let flags = |mode| {
+            let config = Config { mode, ..Config::default() };
+            Settings::of(&config, 1).welcome(false).flags
+        };
+        let proofs =
+            wire::PHX_W_PROVE_TEST_ONLY | wire::PHX_W_PROVE_WILL_RUN | wire::PHX_W_PROVE_NO_FIT;
+        assert_ne!(flags(Mode::Enforce) & proofs, 0);
+        assert_eq!(flags(Mode::Shadow) & proofs, 0);
+        let asks = wire::PHX_W_ASK_RUN_NOW | wire::PHX_W_ASK_WILL_RUN;
+        assert_eq!(flags(Mode::Shadow) & asks, asks);
+        assert_eq!(flags(Mode::Off) & (proofs | asks), 0);
+    }
+}

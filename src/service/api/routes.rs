@@ -214,7 +214,8 @@ mod tests {
     }
 
     /// Goal: where slurm.conf hides jobs users are answered for their own jobs, a stranger is not,
-    /// nobody is where reading is off, and all may read what names nobody.
+    /// nobody is where reading is off, and all may read what names nobody. Reading is no right to
+    /// change anything.
     #[test]
     fn what_is_hidden_from_whom() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -225,6 +226,7 @@ mod tests {
             let (_sender, stop) = tokio::sync::watch::channel(false);
             let shared = Arc::new(Shared { backend: Arc::new(Empty::new()), access, doors, stop });
             let peer = || ConnectInfo(Peer { uid, remote: uid.is_none(), address: None });
+            assert_eq!(shared.unchangeable(peer().0).is_none(), uid == Some(7));
             runtime.block_on(async {
                 let open = metrics(State(Arc::clone(&shared)), peer()).await;
                 assert_eq!(open.status(), StatusCode::OK, "/metrics for {uid:?}");

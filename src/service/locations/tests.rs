@@ -72,6 +72,7 @@ fn a_wrong_list_says_where_and_changes_nothing() {
         ("{\n\"a\": [{\"bytes\": -1, \"hosts\": []}]}", 2, "expected u64"),
         ("{\n\"a\": [{\"bytes\": 1, \"host\": []}]}", 2, "expected `bytes` or `hosts`"),
         ("{\n\"a\": [{\"bytes\": 1, \"hosts\": [\"\"]}]}", 2, "address of a host, got \"\""),
+        ("{\n\"a\": [{\"bytes\": 1, \"hosts\": [\"n\\n1\"]}]}", 2, "address of a host, got"),
         ("{\n\"a\": [],\n\"a\": []}", 3, "\"a\" stands there twice"),
         ("{\n\n\"\": []}", 3, "expected names of 1 to 255 bytes"),
         ("{\"a\": []}\nx", 2, "trailing characters"),

@@ -254,10 +254,12 @@ fn what_slurmctld_has_loaded() {
 
 #[test]
 fn a_file_that_others_may_write() {
-    let mut facts = healthy();
-    let Some(Ok(file)) = facts.directories[0].plugin.as_mut() else { panic!("no file") };
-    file.mode = 0o666;
-    one(&facts, "overlay-rights", Level::Error);
+    for mode in [0o666, 0o664, 0o646] {
+        let mut facts = healthy();
+        let Some(Ok(file)) = facts.directories[0].plugin.as_mut() else { panic!("no file") };
+        file.mode = mode;
+        one(&facts, "overlay-rights", Level::Error);
+    }
 }
 
 #[test]

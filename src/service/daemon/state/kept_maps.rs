@@ -58,6 +58,7 @@ impl KeptMaps {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn a_map_outlives_the_daemon_and_not_its_job() {
@@ -65,6 +66,8 @@ mod tests {
         let dir = dir.path().join("maps");
         let map = BlockMap { job_id: 7, user_id: 1000, ..BlockMap::default() };
         KeptMaps::new(dir.clone()).write(7, 100, &map).unwrap();
+        let mode = fs::metadata(&dir).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o700, "maps name files of their users");
         let after = KeptMaps::new(dir.clone());
         assert_eq!(after.read(7, 100), Some(map));
         assert_eq!(after.read(7, 101), None);
