@@ -184,7 +184,7 @@ fn ls_text(report: &LsReport) -> String {
     let uri = clean(&report.uri);
     let mut text = {
         let [files, bytes, blocks] =
-            [(*files as u64, "file"), (*bytes as u64, "byte"), (*blocks as u64, "block")]
+            [(*files as u64, "file"), (*bytes, "byte"), (*blocks as u64, "block")]
                 .map(|(n, what)| many(n, what));
         format!("{uri}: {files}, {bytes}, {blocks}\n")
     };

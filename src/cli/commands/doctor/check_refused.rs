@@ -264,11 +264,11 @@ pub(super) fn files(conf: &SlurmConf, user: Option<u32>, groups: &[u32]) -> Vec<
     }
     if has("AuthAltTypes", "jwt") {
         let keys = ["jwt_key=", "jwks="];
-        let given = setting("AuthAltParameters").split(',');
-        let given =
+        let given = setting("AuthAltParameters").split(',').rev();
+        let mut given =
             given.filter_map(|one| keys.iter().find_map(|key| one.trim().strip_prefix(key)));
         let key =
-            given.last().map_or_else(|| Path::new(state).join("jwt_hs256.key"), PathBuf::from);
+            given.next().map_or_else(|| Path::new(state).join("jwt_hs256.key"), PathBuf::from);
         add("AuthAltTypes", lacks(key), "AuthAltParameters=jwt_key=FILE");
     }
     out

@@ -167,7 +167,7 @@ impl Simulation {
         columns.extend(tuned.iter().map(|of| (TUNED, SLURM, Some(of))));
         let found = each(None, &columns, load.jobs.len(), |(name, policy, tuned), progress| {
             let mut setup = setup(policy);
-            tuned.into_iter().for_each(|of| setup.rules.parameters = of.parameters.clone());
+            tuned.iter().for_each(|of| setup.rules.parameters = of.parameters.clone());
             let load = tuned.and_then(|of| of.load.as_ref()).unwrap_or(&load);
             let outcome = engine::run(load, &setup, None, progress)?;
             Ok(figures(name, &pool, &outcome))

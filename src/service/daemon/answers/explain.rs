@@ -508,10 +508,7 @@ fn request(snapshot: Option<&Snapshot>, job: &Job) -> BTreeMap<String, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use phalanx_core::shape::Shape;
-    use phalanx_core::snapshot::{Builder, Node, Partition};
     use phalanx_messages::rest::order::JobOrder;
-    use phalanx_planner::usage::Level;
 
     #[test]
     fn job_names() {

@@ -14,11 +14,7 @@ pub fn text(report: &Report) -> String {
     let mut out = String::new();
     heading(
         &mut out,
-        &format!(
-            "{} of {}",
-            many(report.records as u64, "record"),
-            many(report.files as u64, "file")
-        ),
+        &format!("{} of {}", many(report.records, "record"), many(report.files, "file")),
     );
     let mut rows = vec![
         ("Period", format!("{} to {}", time(report.begin_ms), time(report.end_ms))),
@@ -60,10 +56,7 @@ fn changed(out: &mut String, then: &Then, asks: u64) {
     let [recorded, now] = then.dispersion;
     let mut rows = vec![
         ("Same answer", format!("{} ({})", then.same, share(then.same, asks))),
-        (
-            "Placed elsewhere",
-            format!("{}, {}", then.elsewhere, many(then.jobs_elsewhere as u64, "job")),
-        ),
+        ("Placed elsewhere", format!("{}, {}", then.elsewhere, many(then.jobs_elsewhere, "job"))),
         ("Placed only now", then.placed.to_string()),
         ("No longer placed", then.not_placed.to_string()),
         ("Other reason", then.other_reason.to_string()),
