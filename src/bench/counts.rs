@@ -11,7 +11,7 @@ use crate::gang::plan::{Known, snapshot};
 use crate::proof::{self, Full};
 use jiff::tz::TimeZone;
 use phalanx_config::Config;
-use phalanx_core::shape::{GresWant, Shape};
+use phalanx_core::shape::{GresWant, Memory, Shape};
 use phalanx_core::snapshot::{Builder, Snapshot};
 use phalanx_core::topology::parse_conf;
 use phalanx_core::trace::sacct;
@@ -31,6 +31,7 @@ const PIECES: &[(&str, fn())] = &[
     ("ask_1000", || asks(1_000, Mode::Seed)),
     ("ask_10000", || asks(10_000, Mode::Seed)),
     ("ask_best_10000", || asks(10_000, Mode::Best)),
+    ("ask_open_10000", || asks_open(10_000)),
     ("event_10000", || events(10_000)),
     ("proof_10000", proofs),
     ("plan_1000", || plan_of(1_000)),
@@ -138,6 +139,31 @@ fn asks(nodes: usize, mode: Mode) {
         let span = Span { now_s: NOW_S, limit_s: 3_600 * u64::from(1 + at % 24) };
         let candidates = Candidates::new(all.words()).for_time(Some(span));
         let placed = counted(|| placer.decide(&request(at), candidates, Holding::After(0)));
+        assert!(placed.is_ok());
+    }
+}
+
+/// Jobs of so many tasks on as many nodes as these take.
+fn asks_open(nodes: usize) {
+    let mut placer = placer(nodes);
+    (0..nodes * 2 / 5).for_each(|id| placer.set_job(running(id, nodes)));
+    let all = NodeSet::full(nodes);
+    for at in 0..100usize {
+        placer.set_job(running(nodes + at, nodes));
+        placer.maintain();
+        let tasks = 128u32 << (at % 4);
+        let shape = Shape {
+            min_nodes: 1,
+            max_nodes: u32::MAX,
+            req_nodes: 1,
+            min_cpus: tasks,
+            num_tasks: tasks,
+            memory: Memory::PerCpu(2_000),
+            ..Shape::default()
+        };
+        let span = Span { now_s: NOW_S, limit_s: 3_600 };
+        let candidates = Candidates::new(all.words()).for_time(Some(span));
+        let placed = counted(|| placer.decide(&shape, candidates, Holding::After(0)));
         assert!(placed.is_ok());
     }
 }

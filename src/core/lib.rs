@@ -29,4 +29,4 @@ pub mod trace;
 
 pub use amount::{Amount, AmountError, Scale};
 pub use ids::{GresIdx, GresTypeIdx, NodeIdx};
-pub use node_set::NodeSet;
+pub use node_set::{Bits, NodeSet};

@@ -150,20 +150,52 @@ impl NodeSet {
     }
 
     /// The members in ascending order.
-    pub fn iter(&self) -> impl Iterator<Item = NodeIdx> + '_ {
-        self.words.iter().enumerate().flat_map(|(at, &word)| {
-            let mut rest = word;
-            std::iter::from_fn(move || {
-                if rest == 0 {
-                    return None;
-                }
-                let bit = rest.trailing_zeros() as usize;
-                rest &= rest - 1;
-                Some(NodeIdx::new(at * WORD_BITS + bit))
-            })
-        })
+    pub fn iter(&self) -> Bits<'_> {
+        Bits::of(&self.words)
     }
 }
+
+/// The nodes whose bit is set in the words of a bitmap, ascending.
+#[derive(Clone, Debug)]
+pub struct Bits<'a> {
+    words: &'a [u64],
+    /// Place of the word of `rest`.
+    at: usize,
+    /// Bits of this word that are still to come.
+    rest: u64,
+    /// Nodes that are still to come.
+    left: usize,
+}
+
+impl<'a> Bits<'a> {
+    /// Iterates over the bits of these words.
+    #[must_use]
+    pub fn of(words: &'a [u64]) -> Self {
+        let left = words.iter().map(|word| word.count_ones() as usize).sum();
+        Self { words, at: 0, rest: words.first().copied().unwrap_or(0), left }
+    }
+}
+
+impl Iterator for Bits<'_> {
+    type Item = NodeIdx;
+
+    fn next(&mut self) -> Option<NodeIdx> {
+        while self.rest == 0 {
+            self.at += 1;
+            self.rest = *self.words.get(self.at)?;
+        }
+        let bit = self.rest.trailing_zeros() as usize;
+        self.rest &= self.rest - 1;
+        self.left -= 1;
+        Some(NodeIdx::new(self.at * WORD_BITS + bit))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.left, Some(self.left))
+    }
+}
+
+impl ExactSizeIterator for Bits<'_> {}
 
 impl FromIterator<NodeIdx> for NodeSet {
     /// The set of the given nodes over `0..=largest`.

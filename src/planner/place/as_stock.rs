@@ -50,7 +50,7 @@ pub(super) fn stock_choice(
     let ask = Ask::new(shape)?;
     let topology = topology_of(cluster, forms, shape)?;
     let offers = offers_of(cluster, shape, candidates, nodes, class);
-    choose(&ask, &offers, cluster.table(), topology)
+    choose(&ask, offers, cluster.table(), topology)
 }
 
 /// Amounts that a job could have of these nodes, beside cores that it may not have.

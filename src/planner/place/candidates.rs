@@ -3,7 +3,7 @@
 
 use super::classes::Classes;
 use super::fitting::Excluded;
-use phalanx_core::{NodeIdx, NodeSet};
+use phalanx_core::{Bits, NodeIdx, NodeSet};
 use phalanx_methods::balance::Span;
 
 /// The words of a bitmap over the node table, all of it or within a list of nodes.
@@ -91,22 +91,13 @@ impl<'a> Candidates<'a> {
     }
 
     /// The nodes whose bit is set, ascending, also outside the list.
-    pub fn iter(&self) -> impl Iterator<Item = NodeIdx> + 'a {
-        self.words.iter().enumerate().flat_map(|(at, &word)| {
-            let mut left = word;
-            std::iter::from_fn(move || {
-                let bit = left.trailing_zeros() as usize;
-                (left != 0).then(|| {
-                    left &= left - 1;
-                    NodeIdx::new(at * 64 + bit)
-                })
-            })
-        })
+    pub fn iter(&self) -> Bits<'a> {
+        Bits::of(self.words)
     }
 
     /// Number of bits that are set, also outside the list.
     pub fn count(&self) -> usize {
-        self.words.iter().map(|word| word.count_ones() as usize).sum()
+        self.iter().len()
     }
 
     /// Whether the bitmap is of a table with this number of nodes.

@@ -46,14 +46,14 @@ impl Search<'_> {
         let ask = Ask::new(self.shape).map_err(Why::of_stock)?;
         // Between its limits Slurm takes as many nodes as there are.
         let is_range = ask.req_nodes > ask.min_nodes;
-        let offers = self.offers();
-        let first = self.stocks(&ask, &offers);
+        let mut offers = self.offers();
+        let first = self.stocks(&ask, offers.clone());
         let is_stocks = first.is_ok();
         let first = first.or_else(|refused| {
             // Of many sizes the largest are known to hold the job.
             let part = largest(&ask, &[], &offers, ask.max_nodes as usize + 1);
             part.filter(|_| !is_range && self.is_alike(&offers))
-                .map_or(Err(refused), |part| self.stocks(&ask, &part))
+                .map_or(Err(refused), |part| self.stocks(&ask, part))
         });
         let first = first.map_err(Why::of_stock)?;
         if is_last && is_stocks && !self.candidates.preferred().0 {
@@ -64,11 +64,11 @@ impl Search<'_> {
         }
         let class = |taken: &Taken| offer_of(&offers, taken.node).map(|offer| offer.class);
         let heaviest = first.iter().filter_map(class).max().ok_or(Why::NoFit)?;
-        let (lighter, own): (Vec<Offer>, Vec<Offer>) =
-            offers.iter().filter(|o| o.class <= heaviest).partition(|o| o.class < heaviest);
-        let parts = self.parts(&ask, &lighter, &own, first.len());
+        offers.retain(|offer| offer.class <= heaviest);
+        let lighter: Vec<Offer> = offers.extract_if(.., |offer| offer.class < heaviest).collect();
+        let parts = self.parts(&ask, &lighter, &offers, first.len());
         let count = first.len();
-        let chosen = parts.iter().filter_map(|part| self.stocks(&ask, part).ok());
+        let chosen = parts.into_iter().filter_map(|part| self.stocks(&ask, part).ok());
         let chosen = chosen.filter(|taken| !is_range || taken.len() == count);
         let ranked = chosen.chain([first]).map(|taken| (self.rank(&lighter, &taken), taken));
         let mut ranked: Vec<(Rank, Vec<Taken>)> = ranked.collect();
@@ -89,7 +89,7 @@ impl Search<'_> {
     }
 
     /// Stock's choice among some nodes.
-    fn stocks(&self, ask: &Ask, offers: &[Offer]) -> Result<Vec<Taken>, Refused> {
+    fn stocks(&self, ask: &Ask, offers: Vec<Offer>) -> Result<Vec<Taken>, Refused> {
         let (cluster, forms) = (self.chooser.cluster, &self.chooser.topologies.forms);
         let topology = topology_of(cluster, forms, self.shape)?;
         let taken = choose(ask, offers, cluster.table(), topology)?;
@@ -119,12 +119,13 @@ impl Search<'_> {
             }
             _ => largest(ask, lighter, own, count).into_iter().collect(),
         };
-        let mut kinds: BTreeMap<u32, Vec<Offer>> = BTreeMap::new();
-        for offer in own {
-            let kind = self.chooser.family_of(offer.node);
-            kinds.entry(kind).or_insert_with(|| lighter.to_vec()).push(*offer);
-        }
-        if kinds.len() > 1 {
+        let kind = |offer: &Offer| self.chooser.family_of(offer.node);
+        let known = own.first().map(kind);
+        if own.iter().any(|offer| Some(kind(offer)) != known) {
+            let mut kinds: BTreeMap<u32, Vec<Offer>> = BTreeMap::new();
+            for offer in own {
+                kinds.entry(kind(offer)).or_insert_with(|| lighter.to_vec()).push(*offer);
+            }
             parts.extend(kinds.into_values().take(EQUAL_MAX));
         }
         parts.iter_mut().for_each(|part| part.sort_unstable_by_key(|offer| offer.node));
@@ -199,8 +200,10 @@ pub(super) fn largest(
         left -= cpus;
         left <= 0
     })?;
-    let large = own.iter().filter(|offer| offer.cpus >= last);
-    Some(lighter.iter().chain(large).copied().collect())
+    let mut large = Vec::with_capacity(lighter.len() + own.len());
+    large.extend_from_slice(lighter);
+    large.extend(own.iter().filter(|offer| offer.cpus >= last));
+    Some(large)
 }
 
 fn mean(decision: &Decision) -> f64 {

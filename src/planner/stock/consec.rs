@@ -4,9 +4,10 @@
 use super::{Ask, Class, GRES, Offer, Rest, Taken, are_neighbours};
 use crate::cluster::Table;
 
-/// A run that has not been used up.
+/// A run of offers.
 struct Run {
     nodes: std::ops::Range<usize>,
+    is_used: bool,
     class: Class,
     cpus: i64,
     /// CPUs of its largest node.
@@ -19,11 +20,13 @@ struct Run {
 pub(super) fn choose(ask: &Ask, offers: &mut [Offer], table: &Table) -> Option<Vec<Taken>> {
     let mut runs = runs(offers, table);
     let mut rest = Rest::new(ask);
-    while !runs.is_empty() && rest.max_nodes > 0 {
-        let run = runs.remove(best(&runs, &rest)?);
-        take_of(&mut rest, offers.get_mut(run.nodes)?);
+    while rest.max_nodes > 0 {
+        let Some(run) = best(&runs, &rest).and_then(|at| runs.get_mut(at)) else { break };
+        run.is_used = true;
+        take_of(&mut rest, offers.get_mut(run.nodes.clone())?);
         // The last node that the job may have has to hold all that is left.
-        if rest.max_nodes == 1 && runs.iter().all(|run| run.largest < rest.cpus) {
+        let holds = |run: &Run| !run.is_used && run.largest >= rest.cpus;
+        if rest.max_nodes == 1 && !runs.iter().any(holds) {
             break;
         }
         if rest.is_done() {
@@ -45,16 +48,17 @@ fn runs(offers: &[Offer], table: &Table) -> Vec<Run> {
         }
         let cpus = || nodes.iter().map(|offer| offer.cpus);
         let (cpus, largest) = (cpus().sum(), cpus().max()?);
-        Some(Run { nodes: range, class: nodes.first()?.class, cpus, largest, gres })
+        Some(Run { nodes: range, is_used: false, class: nodes.first()?.class, cpus, largest, gres })
     };
     offers.chunk_by(joined).filter_map(run).collect()
 }
 
-/// The lightest run, of these the one that suffices with the fewest CPUs. As in the original a
-/// larger one that does not suffice, for want of nodes or GRES, may replace one that does.
+/// The lightest run that is not used, of these the one that suffices with the fewest CPUs. As in
+/// the original a larger one that does not suffice, for want of nodes or GRES, may replace one that
+/// does.
 fn best(runs: &[Run], rest: &Rest) -> Option<usize> {
     let mut best: Option<(usize, bool)> = None;
-    for (at, run) in runs.iter().enumerate() {
+    for (at, run) in runs.iter().enumerate().filter(|(_, run)| !run.is_used) {
         let suffices = run.cpus >= rest.cpus
             && rest.enough(i64::try_from(run.nodes.len()).unwrap_or(i64::MAX))
             && rest.has_gres(&run.gres);

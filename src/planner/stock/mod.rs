@@ -227,7 +227,7 @@ impl Rest {
 /// See [`Refused`].
 pub fn choose(
     ask: &Ask,
-    offers: &[Offer],
+    offers: Vec<Offer>,
     table: &Table,
     topology: Option<(&Topology, &Form)>,
 ) -> Result<Vec<Taken>, Refused> {
@@ -235,7 +235,7 @@ pub fn choose(
         |topology: &Topology| offers.iter().any(|offer| topology.leaf_of(offer.node).is_some());
     let mut taken = match topology {
         Some((topology, Form::Block(blocks))) if is_inside(topology) => {
-            in_blocks(ask, offers, topology, blocks)?
+            in_blocks(ask, &offers, topology, blocks)?
         }
         Some((topology, Form::Tree(tree))) => {
             dropping_small(ask, offers, &mut |offers| tree::choose(ask, offers, topology, tree))?
@@ -255,10 +255,9 @@ pub(crate) fn are_neighbours(table: &Table, a: NodeIdx, b: NodeIdx) -> bool {
 /// gives little takes the place of one that gives much.
 fn dropping_small(
     ask: &Ask,
-    offers: &[Offer],
+    mut left: Vec<Offer>,
     attempt: &mut dyn FnMut(&mut [Offer]) -> Option<Vec<Taken>>,
 ) -> Result<Vec<Taken>, Refused> {
-    let mut left: Vec<Offer> = offers.to_vec();
     let min_nodes = ask.min_nodes as usize;
     let mut work = 0;
     loop {

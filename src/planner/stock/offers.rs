@@ -84,7 +84,9 @@ pub fn offers(
         let (tier, weight) = class(node);
         found.map(|offer| Offer { node, class: (tier, weight, offer.class.2), ..offer })
     };
-    candidates.filter_map(offer).collect()
+    let mut found = Vec::with_capacity(candidates.size_hint().0);
+    found.extend(candidates.filter_map(offer));
+    found
 }
 
 /// CPUs without those beyond the last task, which stock leaves out where memory goes by CPU.
