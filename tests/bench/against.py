@@ -13,16 +13,15 @@ lies inside, the rounds cannot tell.
 
 import argparse
 import json
-import math
 import os
 import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(ROOT, "tests/cluster"))
+from rounds import interval, slurmctld_apart  # noqa: E402 pylint: disable=wrong-import-position
 from slurmcluster.release import Release  # noqa: E402 pylint: disable=wrong-import-position
 # Title, unit, key of a run, whether more is better.
 MEASURES = (("starts", "a second", "starts", True), ("ask, median", "us", "ask_p50", False),
@@ -34,30 +33,6 @@ def run(where, *words, **variables):
     """Runs a command of a side; raises CalledProcessError with what it printed."""
     subprocess.run(words, cwd=where, check=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                    text=True, env=os.environ | variables)
-
-
-def pin(stop, cpu):
-    """Keeps each slurmctld on one CPU until `stop`; which side's harness started it is all one."""
-    while not stop.wait(0.2):
-        for pid in filter(str.isdigit, os.listdir("/proc")):
-            try:
-                with open(f"/proc/{pid}/comm", encoding="ascii") as file:
-                    if not file.read().startswith("slurmctld"):
-                        continue
-                for task in os.listdir(f"/proc/{pid}/task"):
-                    os.sched_setaffinity(int(task), {cpu})
-            except (OSError, ValueError):
-                continue    # it ended meanwhile, or is another user's
-
-
-def interval(ratios):
-    """The least and the most of an interval that holds the median 95 times in 100; None: too few
-    rounds for one."""
-    count, sure = len(ratios), 0
-    while sum(math.comb(count, i) for i in range(sure + 1)) <= 0.025 * 2**count:
-        sure += 1
-    ordered = sorted(ratios)
-    return (ordered[sure - 1], ordered[count - sure]) if sure else None
 
 
 def build(where, profile):
@@ -134,8 +109,6 @@ def main():
     commit = subprocess.run(show, check=True, capture_output=True, text=True).stdout.strip()
     other = os.path.join(ROOT, "build", "against", commit)
     runs = {commit: [], "this checkout": []}
-    first, *rest = sorted(os.sched_getaffinity(0))
-    stop = threading.Event()
     try:
         if not os.path.isdir(other):
             run(ROOT, "git", "worktree", "prune")
@@ -144,14 +117,12 @@ def main():
             args.backfill = '"--nodes"' in text.read()
         sides = [(name, where, build(where, args.profile))
                  for name, where in zip(runs, (other, ROOT))]
-        if rest:
-            os.sched_setaffinity(0, rest)
-            threading.Thread(target=pin, args=(stop, first), daemon=True).start()
-        for number in range(args.rounds):
-            # In turn and the other way round, so that a machine that gets slower favours none.
-            for name, where, variables in sides[::-1] if number % 2 else sides:
-                runs[name].append(measure(where, variables, args))
-                print(f"round {number + 1}, {name}: {runs[name][-1]}", flush=True)
+        with slurmctld_apart():
+            for number in range(args.rounds):
+                # In turn and the other way round: a machine that gets slower favours none.
+                for name, where, variables in sides[::-1] if number % 2 else sides:
+                    runs[name].append(measure(where, variables, args))
+                    print(f"round {number + 1}, {name}: {runs[name][-1]}", flush=True)
     except subprocess.CalledProcessError as error:
         print(f"against: {' '.join(error.cmd)}: exit {error.returncode}\n{error.stdout[-3000:]}",
               file=sys.stderr)

@@ -3,7 +3,8 @@
 """What a site of some hundred nodes gains, and what that costs: stock Slurm, off, shadow, enforce.
 
 The rows starts and backfill of the demo, with the configuration that is shipped, one cluster after
-the other. The costs are those of the queue that stands then, with a backfill cycle every 2 s.
+the other, and each round from another one on. The costs are those of the queue that stands then,
+with a backfill cycle every 2 s. slurmctld has the first CPU, all others have the rest.
 """
 
 import argparse
@@ -22,11 +23,11 @@ import time
 
 import bench_10k
 from demo_rows import Backfill, Large, Starts
+from rounds import interval, slurmctld_apart
 from slurmcluster import ClusterError, procs
 from slurmcluster.conf import CLOUD_MAX
 
 MODES = ("stock", "off", "shadow", "enforce")
-STAND_S = 40        # the queue is watched for so long
 SETTLE_S = 6        # then the history has written what it was told
 JOBS = 10_000       # of the day whose history is told
 CYCLES = 86_400 // 30   # of backfill then, by Slurm's default bf_interval
@@ -92,8 +93,8 @@ def told(cluster, section, key):
     return int(re.search(rf"{key}: +(\d+)", part)[1])
 
 
-def stand(cluster):
-    """What the daemons use while the queue stands."""
+def stand(cluster, wait_s):
+    """What the daemons use while the queue stands for so long."""
     daemons = {process.role: process.pid for process in cluster.running()}
     first = told(cluster, "Backfilling stats", "Total cycles")
     threads = thread_ms(cluster)
@@ -101,7 +102,7 @@ def stand(cluster):
     ticks = {role: bench_10k.cpu_ticks(pid) for role, pid in daemons.items()}
     begin = time.monotonic()
     lasted = []
-    while time.monotonic() < begin + STAND_S:
+    while time.monotonic() < begin + wait_s:
         time.sleep(2.5)
         lasted.append(told(cluster, "Backfilling stats", "Last cycle") / 1e3)
     seconds = time.monotonic() - begin
@@ -118,15 +119,23 @@ def stand(cluster):
     return numbers
 
 
-def started(cluster, row):
-    """The list of starts, and what the history keeps of a job that started and ended."""
-    before = 0 if cluster.stock else history_bytes(cluster)
-    numbers = row.work(cluster)
-    if not cluster.stock:
+def started(cluster, row, args):
+    """The medians of some lists of starts, each on a slurmctld without jobs, and what the history
+    keeps of a job that started and ended."""
+    found = []
+    for number in range(args.lists):
+        if number:
+            bench_10k.begin_anew(cluster)
+        procs.favour([process.pid for process in cluster.running()], args.nice)
+        before = 0 if cluster.stock else history_bytes(cluster)
+        found.append(row.work(cluster))
         cluster.run("scancel", "--user", str(os.getuid()))
         cluster.wait_jobs(timeout=60)
-        numbers["jobs_mb"] = (history_bytes(cluster) - before) / numbers["jobs"] * JOBS / 1e6
-    return numbers
+        if not cluster.stock:
+            written = history_bytes(cluster) - before
+            found[-1]["jobs_mb"] = written / found[-1]["jobs"] * JOBS / 1e6
+        row.seed += 1
+    return {key: statistics.median(one[key] for one in found) for key in found[0]}
 
 
 def measure(mode, args, root):
@@ -137,9 +146,11 @@ def measure(mode, args, root):
         with row.make(mode, mode == "stock", mode) as cluster:
             if kind is SmallStarts and mode == "enforce":
                 row.prepare(cluster)
+            if kind is SmallStarts:
+                numbers |= started(cluster, row, args)
+                continue
             procs.favour([process.pid for process in cluster.running()], args.nice)
-            numbers |= started(cluster, row) if kind is SmallStarts else \
-                row.work(cluster) | stand(cluster)
+            numbers |= row.work(cluster) | stand(cluster, args.stand)
     return numbers
 
 
@@ -147,7 +158,8 @@ def table(rounds, args):
     """Lines of Markdown: medians, and of what is not stock the quotients with stock's, which ran
     just before."""
     lines = [f"{args.nodes} nodes, a quarter with GPUs, seeds from {args.seed}, nice {args.nice}, "
-             f"medians of {len(rounds)} rounds (least and most quotient with the round's stock):",
+             f"medians of {len(rounds)} rounds (quotient with the round's stock: median, and an "
+             "interval that holds it 95 times in 100; of too few rounds the least and the most):",
              "", f"| | {' | '.join(args.modes)} |", "|---|" + "---|" * len(args.modes)]
     for title, key, digits in LINES:
         cells = []
@@ -157,7 +169,8 @@ def table(rounds, args):
             base = [numbers.get("stock", {}).get(key) for numbers in rounds]
             if mode != "stock" and None not in found and None not in base and all(base):
                 of = sorted(mine / stock for mine, stock in zip(found, base))
-                cells[-1] += f" ({of[0]:.2f} to {of[-1]:.2f}, {statistics.median(of):.2f})"
+                least, most = interval(of) or (of[0], of[-1])
+                cells[-1] += f" ({statistics.median(of):.2f}: {least:.2f} to {most:.2f})"
         lines.append(f"| {title} | {' | '.join(cells)} |")
     others = [numbers[mode]["others_pct"] for numbers in rounds for mode in args.modes]
     return [*lines, "", f"CPU of others during the starts: {min(others):.0f} to {max(others):.0f} "
@@ -172,6 +185,9 @@ def arguments():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=3, help="all modes in turn, so often")
     parser.add_argument("--modes", default=",".join(MODES), help="comma-separated")
+    parser.add_argument("--lists", type=int, default=3, help="lists of starts in each round")
+    parser.add_argument("--stand", type=int, default=40, metavar="S",
+                        help="seconds for which the queue stands (default %(default)s)")
     parser.add_argument("--nice", type=int, default=0, metavar="N",
                         help="nice value of the daemons, on a machine that others use as well")
     args = parser.parse_args()
@@ -188,17 +204,19 @@ def main():
     Large.nodes = args.nodes
     root = tempfile.mkdtemp(prefix="phalanx-site-")
     try:
-        for number in range(args.rounds):
-            rounds.append({mode: measure(mode, args, os.path.join(root, str(number)))
-                           for mode in args.modes})
-            args.seed += 1
-            print(f"round {number + 1} of {args.rounds}: done", flush=True)
+        with slurmctld_apart():
+            for number in range(args.rounds):
+                first = number % len(args.modes)
+                rounds.append({mode: measure(mode, args, os.path.join(root, str(number)))
+                               for mode in args.modes[first:] + args.modes[:first]})
+                args.seed += args.lists
+                print(f"round {number + 1} of {args.rounds}: {rounds[-1]}", flush=True)
     except (ClusterError, OSError) as error:
         print(f"bench_site: {error}", file=sys.stderr)
         return 1
     finally:
         shutil.rmtree(root, ignore_errors=True)
-    args.seed -= args.rounds
+    args.seed -= args.rounds * args.lists
     print("", *table(rounds, args), sep="\n")
     return 0
 
