@@ -59,9 +59,9 @@ deps-test: ; @$(OWN) tests/install-packages $(PACKAGES_TEST)
 deps-hdfs: ; @$(OWN) tests/install-packages $(PACKAGES_HDFS)
 deps-deb: ; @tests/install-packages $(PACKAGES_DEB)
 deps-rpm: ; @$(OWN) tests/install-packages $(PACKAGES_RPM)
-# The static phalanx needs musl's C library and Rust's.
+# The static phalanx needs the C library musl and Rust's; bindgen finds headers for it by clang.
 deps-static: rust
-	@tests/install-packages gcc libc6-dev make musl-tools
+	@tests/install-packages build-essential clang libclang-dev libmunge-dev musl-tools
 	-rustup target add $(MUSL)
 rust: ; @tests/need-rust 1.95.0
 # Downloads beside what installs packages.
