@@ -18,10 +18,6 @@ mod floor;
 mod floor_tests;
 #[cfg(test)]
 mod open_tests;
-#[cfg(test)]
-mod reference;
-#[cfg(test)]
-mod reference_tests;
 mod search;
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Tests of placement: classes of Weight and level, topology.
 
+mod reference;
+mod reference_tests;
+
 use super::*;
 use crate::cluster::{Held, TableNode};
 use phalanx_core::shape::{GresWant, LeftToSlurm, Sharing};

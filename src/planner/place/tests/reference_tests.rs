@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::reference::{Ask, Node, Pool, Site};
-use super::*;
 use crate::cluster::{Held, TableNode};
+use crate::place::*;
 use crate::preference::{
     CandidateSet, JobKey, Method, Note, Preference, PreferenceTable, Preferences, Question, Waits,
 };
