@@ -63,7 +63,9 @@ const YES_NO: [&str; 8] = ["yes", "up", "true", "1", "no", "down", "false", "0"]
 
 pub(super) fn all(facts: &Facts, conf: &SlurmConf) -> Vec<Finding> {
     let mut out = Vec::new();
-    if conf.partitions.is_empty() {
+    let early = facts.installed().is_some_and(|file| file.version.starts_with("22.05"));
+    // Later releases start without, to have partitions by scontrol.
+    if early && conf.partitions.is_empty() {
         out.push(refused("no PartitionName".into(), "PartitionName=main Nodes=ALL Default=YES"));
     }
     nodes(conf, &mut out);
@@ -74,7 +76,6 @@ pub(super) fn all(facts: &Facts, conf: &SlurmConf) -> Vec<Finding> {
         refused(format!("{}: {}", one.key, one.what), one.fix).at(facts.place(one.key))
     }));
     if let Some((path, text)) = &facts.cgroup {
-        let early = facts.installed().is_some_and(|file| file.version.starts_with("22.05"));
         out.extend(cgroup(path, text, early));
     }
     out
