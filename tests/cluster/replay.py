@@ -164,7 +164,7 @@ def looks_ahead(suite):
     again = json.loads(suite.status(*ahead, "--json"))["arrivals"]
     check(abs(again["jobs"] - arrivals["jobs"]) <= 5, f"{again} after {arrivals}")
     text = suite.status(*ahead)
-    check("new jobs arrive" in text and "New jobs that start" in text, text)
+    check("New: " in text and "New jobs that start" in text, text)
 
 
 @contextlib.contextmanager
