@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
 use fixedbitset::FixedBitSet;
+use foldhash::quality::RandomState;
 
 use crate::attribution::short_licences;
 use crate::attribution::{Demand, Dimensions, Key, Lacking, places_of};
@@ -47,7 +48,7 @@ struct Request {
 pub struct Tally {
     requests: Vec<Request>,
     /// Request of each waiting job, by its id, of an array by the array's.
-    by_job: HashMap<u32, usize>,
+    by_job: HashMap<u32, usize, RandomState>,
     /// Names of the places of [`Dimensions`].
     names: Vec<Arc<str>>,
     /// Demand that is not followed: licences, and requests beyond [`FOLLOWED_MAX`].
@@ -74,7 +75,7 @@ impl Tally {
             usages,
             ..Self::default()
         };
-        let mut known: HashMap<Key<'_>, usize> = HashMap::new();
+        let mut known: HashMap<Key<'_>, usize, RandomState> = HashMap::default();
         for &index in &snapshot.queue {
             let job = snapshot.jobs.get(index as usize).filter(|job| is_for_nodes(job));
             let Some(job) = job.filter(|job| short_licences(snapshot, job).next().is_none()) else {
