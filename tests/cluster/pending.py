@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What Phalanx costs slurmctld with 100,000 waiting jobs on 10,000 nodes.
 
-CLOUD nodes, 50 jobs that take all of them, and arrays whose tasks were split off, so that each is
-a job record of its own. Then slurmctld and phalanxd go on by themselves for a while: main
-scheduling passes, backfill, polls, the order's report. Shown: time for which slurmctld's locks
-were held for Phalanx, as a share of the time; asks; memory. Stock first, for the scheduler's own.
+CLOUD nodes, 50 jobs that take all of them, and a queue (--queue): arrays whose tasks were split
+off, so that each is a job record of its own; one array; jobs of 2,000 different requests. Then
+slurmctld and phalanxd go on by themselves for a while: main scheduling passes, backfill, polls, the
+order's report. Shown: time for which slurmctld's locks were held for Phalanx, as a share of the
+time; asks; memory. Stock first, for the scheduler's own.
 """
 
 import argparse
@@ -21,9 +22,11 @@ from slurmcluster.conf import write_config
 from slurmcluster.phalanx import phalanx, phalanx_json
 
 ARRAY = 10000       # tasks of one array
-EXTRA = ("MessageTimeout=600", "SchedulerParameters=bf_interval=30,bf_max_job_test=200,"
+SHAPES = 2000       # different requests
+EXTRA = ("MaxArraySize=200000", "MessageTimeout=600",
+         "SchedulerParameters=bf_interval=30,bf_max_job_test=200,"
          "bf_continue,bf_max_time=60,default_queue_depth=500,batch_sched_delay=3,sched_interval=60")
-CONFIG = 'mode = "enforce"\n[order]\nby = "learned"\nshort_s = 604800\n'
+CONFIG = 'mode = "enforce"\n[order]\nby = "{by}"\nshort_s = 604800\n'
 POLLS = ("REQUEST_JOB_INFO", "REQUEST_JOB_INFO_SINGLE", "REQUEST_NODE_INFO",
          "REQUEST_PARTITION_INFO", "REQUEST_RESERVATION_INFO", "REQUEST_LICENSE_INFO")
 RPC = re.compile(r"(REQUEST_\w+) .*?count:(\d+) .*?total_time:(\d+)")
@@ -34,10 +37,16 @@ def submit(cluster, args):
     """The jobs that run, then those that wait: arrays, each split into its tasks by one change."""
     for _ in range(50):
         cluster.submit(f"-N{args.nodes // 50}", "--exclusive", "--gres=gpu:4", "--time=2000")
+    if args.queue == "array":
+        cluster.submit(f"--array=1-{args.jobs}", "-N1", "--gres=gpu:1", "--time=60")
+        return
     left, gpus = args.jobs, (1, 2, 4)
+    size = ARRAY if args.queue == "single" else max(1, args.jobs // SHAPES)
     while left > 0:
-        count = min(ARRAY, left)
-        job = cluster.submit(f"--array=0-{count}", "-N1", f"--gres=gpu:{gpus[left % 3]}",
+        count, shape = min(size, left), left // size
+        nodes, mem = (1, 0) if args.queue == "single" else (1 + shape % 8, 1 + shape // 8)
+        job = cluster.submit(f"--array=0-{count}", f"-N{nodes}", f"--gres=gpu:{gpus[left % 3]}",
+                             *([f"--mem={mem}M"] if mem else []),
                              f"--time={60 + left % 1000}", f"--job-name=job{left % 97}")
         cluster.run("scontrol", "update", f"JobId={job}_[1-{count}]", "Nice=10", timeout=600)
         left -= count
@@ -97,8 +106,8 @@ def watch(cluster, args):
 def phase(root, name, args):
     """One cluster."""
     stock, place = name == "stock", os.path.join(root, name)
-    with Cluster(place, stock=stock, cloud=args.nodes, extra=EXTRA,
-                 config=None if stock else write_config(place, CONFIG)) as cluster:
+    config = None if stock else write_config(place, CONFIG.format(by=args.by))
+    with Cluster(place, stock=stock, cloud=args.nodes, extra=EXTRA, config=config) as cluster:
         begin = time.monotonic()
         submit(cluster, args)
         waiting = len(cluster.run("squeue", "-h", "-r", "-t", "PD", "-o", "%A").stdout.split())
@@ -118,6 +127,8 @@ def options():
     parser.add_argument("--nodes", type=int, default=10000)
     parser.add_argument("--jobs", type=int, default=100000, help="that wait")
     parser.add_argument("--seconds", type=float, default=120.0, help="for which it is watched")
+    parser.add_argument("--queue", choices=("single", "array", "shapes"), default="single")
+    parser.add_argument("--by", choices=("learned", "off"), default="learned", help="order.by")
     parser.add_argument("--phases", default="stock,phalanx", help="comma-separated")
     return parser.parse_args()
 
