@@ -28,6 +28,7 @@
 #define RECENT 8u /* about so many tests say what one takes */
 #define OFTEN 32u /* at most one in so many is compared where their kinds agree, and comparing takes
 		   * at most this part of the time */
+#define ASKED_OF 256u /* of so many watched starts one is asked about */
 #define MODE_OTHER 3u /* index of the calls that have no mode of their own */
 
 /* State that a stock call may change in the job although it fails, or that a second call would
@@ -299,7 +300,7 @@ static void _send_outcome(const struct call *c, struct phx_outcome *out)
 	out->mode = c->mode;
 	if (!out->rc && c->node_bitmap)
 		out->count = (uint32_t) bit_set_count(c->node_bitmap);
-	(void) link_send(&out->hdr); /* a report; its loss does no harm */
+	(void) link_post(&out->hdr); /* a report; its loss does no harm */
 	dump_note(out);
 	if (out->proof_result == PHX_PR_REFUTED) {
 		breaker_refuted(&overlay_breaker, now_ns(), &limits.breaker);
@@ -501,7 +502,7 @@ static int _narrow(struct call *c JOB_TEST_TAIL_PARAMS)
 static bool _watches(const struct call *c)
 {
 	return c->mode == SELECT_MODE_RUN_NOW && link_flags() & PHX_W_WATCH &&
-	       !witness_one_in(WITNESS_SELDOM);
+	       !witness_one_in(ASKED_OF);
 }
 
 /* Let stock decide; of a start send the ASK of _fill_ask(), made before stock changed the job, and
@@ -516,7 +517,7 @@ static int _watch(struct call *c JOB_TEST_TAIL_PARAMS)
 	packet.ask.watched = 1;
 	out.rc = _full(c, &out.full_ns JOB_TEST_TAIL_ARGS);
 	if (out.rc == SLURM_SUCCESS) {
-		err = link_send(&packet.ask.hdr);
+		err = link_post(&packet.ask.hdr);
 		out.reason = !err ? PHX_R_SHADOW : err == EAGAIN ? PHX_R_SEND : PHX_R_DOWN;
 	}
 	stat_add(&overlay_stats.reasons[out.reason], 1);

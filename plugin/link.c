@@ -416,6 +416,7 @@ static void _serve(void)
 			_sync();
 		else /* in READY an answer must not wake this thread */
 			_sleep(TICK_MS, link_state() == LINK_READY ? -1 : io.sock, POLLIN);
+		io_flush();
 		io_drain();
 		_log_breaker();
 		now = _now_ms();
@@ -446,6 +447,7 @@ static void _disconnect(bool welcomed)
 	(void) close(io.sock);
 	io.sock = -1;
 	pktbuf_reset(&io.backlog);
+	pktbuf_reset(&io.posted);
 	io_set_state(LINK_DOWN);
 	pthread_mutex_unlock(&io.lock);
 	inbox_forget();

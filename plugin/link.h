@@ -62,6 +62,9 @@ extern void link_site(const struct site *site);
  *     full, else what broke the connection */
 extern int link_send(struct phx_hdr *hdr);
 
+/* Like it, but where the daemon only watches the packet may leave a tick later (link.c). */
+extern int link_post(struct phx_hdr *hdr);
+
 /* RET true if the daemon has read all that was sent, or is gone */
 extern bool link_idle(void);
 

@@ -17,6 +17,7 @@
 #include "stats.h"
 
 #define BACKLOG_MAX (8u << 20) /* bytes of events during a sync */
+#define POSTED_MAX (64u << 10) /* bytes that may wait for the thread's next tick */
 #define DRAIN_MAX 64           /* packets read at a time that nobody awaits */
 
 struct link_io io = {
@@ -128,21 +129,64 @@ extern void io_stale_locked(void)
 
 /* ---- sending */
 
-extern int io_send_locked(struct phx_hdr *hdr)
+static int _send(const struct phx_hdr *hdr)
 {
 	ssize_t n;
 
-	hdr->seq = io.last_seq + 1;
 	do {
 		n = send(io.sock, hdr, hdr->length, MSG_DONTWAIT | MSG_NOSIGNAL);
 	} while (n < 0 && errno == EINTR);
-	if (n == (ssize_t) hdr->length) {
-		io.last_seq++;
+	if (n == (ssize_t) hdr->length)
 		return 0;
-	}
 	if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == ENOBUFS))
 		return EAGAIN;
 	return n < 0 ? errno : EIO;
+}
+
+static int _flush_locked(void)
+{
+	uint32_t count = 0;
+	size_t at = 0;
+	int err = 0;
+
+	while (at < io.posted.len && !err) {
+		const struct phx_hdr *hdr = (const struct phx_hdr *) (io.posted.data + at);
+
+		err = _send(hdr);
+		at += err ? 0 : hdr->length;
+		count += !err;
+	}
+	pktbuf_drop(&io.posted, at, count);
+	return err;
+}
+
+extern int io_send_locked(struct phx_hdr *hdr)
+{
+	int err = _flush_locked();
+
+	hdr->seq = io.last_seq + 1;
+	if (!err)
+		err = _send(hdr);
+	io.last_seq += !err;
+	return err;
+}
+
+/* Leave a packet to the thread's next tick where the daemon only watches: to wake it for each costs
+ * more than all else that a packet takes. RET as io_send_locked() */
+static int _post_locked(struct phx_hdr *hdr)
+{
+	struct pktbuf one = { .data = (uint8_t *) hdr, .len = hdr->length, .count = 1 };
+	int err;
+
+	if (!(link_flags() & PHX_W_WATCH))
+		return io_send_locked(hdr);
+	if (io.posted.len + one.len > POSTED_MAX && (err = _flush_locked()))
+		return err;
+	hdr->seq = io.last_seq + 1;
+	if (!pktbuf_append(&io.posted, &one))
+		return EAGAIN;
+	io.last_seq++;
+	return 0;
 }
 
 extern void io_count_event(const struct phx_hdr *hdr)
@@ -151,18 +195,39 @@ extern void io_count_event(const struct phx_hdr *hdr)
 		stat_add(&overlay_stats.events, 1);
 }
 
-extern int link_send(struct phx_hdr *hdr)
+static int _give(struct phx_hdr *hdr, int (*give)(struct phx_hdr *))
 {
 	int err = ENOTCONN;
 
 	pthread_mutex_lock(&io.lock);
 	if (link_state() == LINK_READY) {
-		err = io_send_locked(hdr);
+		err = give(hdr);
 		if (err && err != EAGAIN)
 			io_lose_locked("sending failed", err);
 	}
 	pthread_mutex_unlock(&io.lock);
 	return err;
+}
+
+extern int link_send(struct phx_hdr *hdr)
+{
+	return _give(hdr, io_send_locked);
+}
+
+extern int link_post(struct phx_hdr *hdr)
+{
+	return _give(hdr, _post_locked);
+}
+
+extern void io_flush(void)
+{
+	int err;
+
+	pthread_mutex_lock(&io.lock);
+	err = io.sock < 0 ? 0 : _flush_locked();
+	if (err && err != EAGAIN)
+		io_lose_locked("sending failed", err);
+	pthread_mutex_unlock(&io.lock);
 }
 
 extern bool link_idle(void)
@@ -191,7 +256,7 @@ static void _send_events_locked(const struct pktbuf *events)
 	while (at < events->len && !err) {
 		struct phx_hdr *hdr = (struct phx_hdr *) (events->data + at);
 
-		err = io_send_locked(hdr);
+		err = _post_locked(hdr);
 		if (!err)
 			io_count_event(hdr);
 		at += hdr->length;

@@ -12,10 +12,11 @@ struct link_io {
 	pthread_mutex_t lock;    /* the state and all below */
 	int sock;                /* closed under both locks, by the thread; or -1 */
 	int wake_fd;             /* eventfd that wakes the thread; or -1 */
-	uint64_t last_seq;       /* of the packets sent on this connection */
+	uint64_t last_seq;       /* of the packets of this connection, sent or posted */
 	const char *lost_why;    /* reason of LOST */
 	int lost_err;            /* errno value of LOST, or 0 */
 	struct pktbuf backlog;   /* events while SYNCING */
+	struct pktbuf posted;    /* numbered packets that nobody waits for, still to be sent */
 	_Atomic bool proved;     /* a valid answer came */
 };
 
@@ -28,8 +29,12 @@ extern void io_lose_locked(const char *why, int err);
 /* Go back from READY or SYNCING to the state in which everything has to be sent. */
 extern void io_stale_locked(void);
 
-/* Send one packet; its number is used only if it left. RET 0, EAGAIN (no room), or errno value */
+/* Send one packet, after those posted; its number is used only if it left.
+ * RET 0, EAGAIN (no room), or errno value */
 extern int io_send_locked(struct phx_hdr *hdr);
+
+/* Send what was posted; what had no room is kept. */
+extern void io_flush(void);
 
 extern void io_count_event(const struct phx_hdr *hdr);
 

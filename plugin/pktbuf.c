@@ -42,6 +42,17 @@ extern bool pktbuf_append(struct pktbuf *b, const struct pktbuf *from)
 	return true;
 }
 
+extern void pktbuf_drop(struct pktbuf *b, size_t len, uint32_t count)
+{
+	if (len >= b->len) {
+		pktbuf_reset(b);
+	} else if (len) {
+		memmove(b->data, b->data + len, b->len - len);
+		b->len -= len;
+		b->count -= count;
+	}
+}
+
 extern void pktbuf_reset(struct pktbuf *b)
 {
 	b->len = 0;

@@ -29,6 +29,9 @@ extern void *pktbuf_add(struct pktbuf *b, uint16_t type, size_t len);
 /* Append all packets of `from`. RET false if memory ran out */
 extern bool pktbuf_append(struct pktbuf *b, const struct pktbuf *from);
 
+/* Forget the packets of the first `len` bytes, `count` of them. */
+extern void pktbuf_drop(struct pktbuf *b, size_t len, uint32_t count);
+
 /* Forget the packets, keep the memory. */
 extern void pktbuf_reset(struct pktbuf *b);
 

@@ -78,9 +78,33 @@ static void test_untold(void)
 	expect_full(1);
 	CHECK_EQ(call(2, 4, 3, SELECT_MODE_TEST_ONLY), 0);
 	expect_full(1);
-	usleep(5000);
+	usleep(300000);
 	CHECK_EQ(daemon_count(PHX_ASK), asks);
 	CHECK_EQ(daemon_count(PHX_OUTCOME), outcomes);
+}
+
+static void test_posted(void)
+{
+	int early = 0, asks = daemon_count(PHX_ASK);
+	const struct phx_ask *ask;
+
+	TEST("watching: a start does not wake the daemon, an ask takes along what was posted");
+	for (int i = 1; i <= 20; i++) {
+		CHECK_EQ(call(2, 4, 3, SELECT_MODE_RUN_NOW), 0);
+		usleep(10000);
+		early += daemon_count(PHX_ASK) == asks + i;
+		(void) daemon_wait(PHX_ASK, asks + i);
+	}
+	CHECK(early < 15);
+	CHECK_EQ(call(2, 4, 3, SELECT_MODE_RUN_NOW), 0);
+	asks = daemon_count(PHX_ASK);
+	compare(DRAWS_ALL);
+	daemon_reply(REPLY_NO_OPINION);
+	CHECK_EQ(call(2, 4, 3, SELECT_MODE_RUN_NOW), 0);
+	compare(DRAWS_NONE);
+	daemon_reply(REPLY_SILENT);
+	ask = daemon_wait(PHX_ASK, asks + 2);
+	CHECK_EQ(ask->watched, 0);
 }
 
 static void test_full(void)
@@ -107,6 +131,7 @@ extern void test_watch(void)
 	limits(PHX_W_ASK_RUN_NOW | PHX_W_WATCH);
 	test_started();
 	test_untold();
+	test_posted();
 	test_full();
 
 	TEST("watching: the one of some hundreds is asked, and its answer awaited");
