@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #define WITNESS_FILE "phalanx_compared"
-#define WITNESS_SELDOM 256u /* of so many that agree one is compared */
+#define WITNESS_SELDOM 1024u /* of so many of a kind that agrees one is compared at least */
 #define WITNESS_KINDS 1024u
 #define WITNESS_AGAIN 512u  /* so many must agree after one that was worse */
 #define WITNESS_DAY_NS 86400000000000ull

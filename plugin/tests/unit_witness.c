@@ -30,7 +30,7 @@ static void test_parts(void)
 	agree(1, 16, now);
 	CHECK_EQ(witness_parts(1, now), 32);
 	agree(1, 16, now);
-	CHECK_EQ(witness_parts(1, now), 256);
+	CHECK_EQ(witness_parts(1, now), 1024);
 	CHECK_EQ(witness_parts(2, now), 1); /* another kind */
 	/* A worse one: a day and 512 that agree, whichever is later. */
 	witness_note(1, WITNESS_WORSE, now);
@@ -39,7 +39,7 @@ static void test_parts(void)
 	CHECK_EQ(witness_parts(1, now + 2 * WITNESS_DAY_NS), 1);
 	agree(1, 1, now);
 	CHECK_EQ(witness_parts(1, now + WITNESS_DAY_NS - 1), 1);
-	CHECK_EQ(witness_parts(1, now + WITNESS_DAY_NS), 256);
+	CHECK_EQ(witness_parts(1, now + WITNESS_DAY_NS), 1024);
 }
 
 /* As many as are to be, and in no place that those before tell. */
@@ -48,7 +48,7 @@ static void test_draws(void)
 	uint32_t hits = 0, pairs = 0, after = 0, longest = 0, run = 0;
 	bool before = false;
 
-	for (uint32_t i = 0; i < 1024 * 256; i++) {
+	for (uint32_t i = 0; i < 1024 * 1024; i++) {
 		bool hit = witness_draw(1, WITNESS_SELDOM, 5 * S + WITNESS_DAY_NS);
 
 		hits += hit;
@@ -59,7 +59,7 @@ static void test_draws(void)
 		longest = run > longest ? run : longest;
 	}
 	CHECK(hits > 1024 - 160 && hits < 1024 + 160); /* five deviations */
-	CHECK(longest > 2 * 256); /* not one in each 256 */
+	CHECK(longest > 2 * 1024); /* not one in each 1,024 */
 	CHECK(pairs <= 20 && after >= hits - 1);
 	for (uint32_t i = 0; i < 100; i++)
 		CHECK(witness_draw(99, WITNESS_SELDOM, 5 * S)); /* nothing is known of it */
@@ -74,7 +74,7 @@ static void test_many(void)
 {
 	for (uint64_t kind = 1000; kind < 20000; kind++)
 		witness_note(kind * 0x9e3779b97f4a7c15ull, WITNESS_AGREES, S);
-	CHECK_EQ(witness_parts(1, 5 * S + WITNESS_DAY_NS), 256);
+	CHECK_EQ(witness_parts(1, 5 * S + WITNESS_DAY_NS), 1024);
 }
 
 static void test_told(void)
@@ -127,7 +127,7 @@ static void test_kept(void)
 	CHECK_EQ(witness_parts(1, 3), 4);
 	agree(2, WITNESS_AGAIN, 3);
 	CHECK_EQ(witness_parts(2, WITNESS_DAY_NS - S), 1);
-	CHECK_EQ(witness_parts(2, WITNESS_DAY_NS - S + 3), 256);
+	CHECK_EQ(witness_parts(2, WITNESS_DAY_NS - S + 3), 1024);
 	witness_tell(told, 3 * WITNESS_TELL_NS);
 	CHECK_EQ(told[WITNESS_AGREES] + told[WITNESS_BETTER], 80 + WITNESS_AGAIN);
 	CHECK_EQ(told[WITNESS_WORSE], 1);

@@ -28,7 +28,7 @@ from slurmcluster.workload import PRIORITIES, SITE, last_week, mixed
 
 SIDES = {"stock": "stock Slurm", "phalanx": "Phalanx"}
 PACE = 0.6      # of the mixed list's run times, so that the demo takes a minute and a half
-TAUGHT_WAITING, TAUGHT_CYCLES = 300, 5  # until one decision of 256 is compared with stock's
+TAUGHT_WAITING, TAUGHT_CYCLES = 300, 5  # until few decisions are compared with stock's
 
 
 @dataclass(frozen=True)
