@@ -86,7 +86,7 @@ impl Waiting {
         u32::try_from(own.max(1)).unwrap_or(u32::MAX)
     }
 
-    /// The place of the job in Slurm's own order, where priorities rise by so much a day.
+    /// The place of the job in Slurm's own order, where priorities rise by `points_a_day`.
     pub fn rank(&self, points_a_day: f64, now_s: i64) -> Rank {
         let (priority, now_s) = (self.natural(self.priority_max), now_s.max(0).unsigned_abs());
         Rank::natural(self.tier_max, priority, points_a_day, now_s)
@@ -151,7 +151,7 @@ impl Stop {
             Self::Nice => "its nice value is lower",
             Self::Site => "its site factor is higher",
             Self::Due => "it has waited order.fair_share_percent of the longest fair wait",
-            Self::Delta => "it is further ahead than an order may turn round",
+            Self::Delta => "to pass it needs a larger delta than is allowed",
             Self::Room => "it cannot be raised and would be passed too",
             Self::Own => "the job's own priority cannot be raised",
             Self::OwnMode => "the job's own partition is not in mode enforce",

@@ -25,7 +25,7 @@ pub struct How {
     /// Data that a processor reads
     #[arg(long, value_name = "NAME,NAME,...", value_delimiter = ',')]
     inputs: Option<Vec<String>>,
-    /// Run on so many of the nodes; 0: on each [default: 0]
+    /// Run on N of the nodes; 0: on each [default: 0]
     #[arg(long, value_name = "N")]
     replicas: Option<u32>,
     /// An argument of the program; may be given several times

@@ -84,9 +84,8 @@ pub struct Args {
     /// Write an HTML report and CSV files into this directory
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// sacct and swf: seconds from a job's end until its nodes take the next one (epilog, next pass
-    /// of the scheduler), with the policies that stand for Slurm and on nodes; about 1 for a
-    /// cluster of short jobs
+    /// sacct and swf: seconds that a node stays idle between two jobs (epilog, pass of the
+    /// scheduler), under slurm and phalanx and where jobs run on nodes; about 1 with short jobs
     #[arg(long, value_name = "SECONDS", default_value_t = 0)]
     turnaround: u64,
     /// Policies that are simulated at once; never changes the results
