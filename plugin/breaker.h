@@ -28,11 +28,11 @@
 #define BREAKER_OPEN_MS_MAX 600000u      /* longest opening */
 #define BREAKER_CROSSINGS_MAX 16u        /* greatest eject_openings */
 #define BREAKER_SILENT 50u               /* consecutive misses that open the breaker */
-#define BREAKER_SAVED_COSTS 8u           /* so many parts; one of them is always paid */
+#define BREAKER_SAVED_COSTS 8u           /* inverse share that is always paid */
 #define BREAKER_TRIED_MIN 50u            /* answers before a share counts */
 #define BREAKER_REFUSED 1024u            /* jobs whose refusal is remembered */
 #define BREAKER_REFUSERS 256u            /* users, and partitions, that are told apart */
-#define BREAKER_REFUSED_MANY 4u          /* so many of both at least open the breaker */
+#define BREAKER_REFUSED_MANY 4u          /* fewest users and partitions to open */
 #define BREAKER_SYNC_NEAR_NS 10000000000ull /* syncs nearer than this have to wait */
 #define BREAKER_SYNC_PAUSE_MAX_NS 4000000000ull
 #define BREAKER_SYNCS_MAX 1000u         /* greatest number of whole states in a minute */

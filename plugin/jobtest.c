@@ -24,8 +24,8 @@
 #include "vector.h"
 
 #define WINDOW_S 60 /* within which Slurm's first windows end */
-#define HELD_SEEN 8u /* of so many calls that keep a job from starting now stock sees one */
-#define RECENT 8u /* about so many tests say what one takes */
+#define HELD_SEEN 8u /* stock sees one in this many calls that keep a job from starting now */
+#define RECENT 8u /* tests whose mean says what one takes, about */
 #define OFTEN 32u /* at most one in so many is compared where their kinds agree, and comparing takes
 		   * at most this part of the time */
 #define ASKED_OF 256u /* of so many watched starts one is asked about */

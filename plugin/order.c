@@ -22,7 +22,7 @@
 #define QUEUE_PART 256u       /* jobs in one part of a report */
 #define SEND_TRIES 500        /* of one part */
 #define SEND_REST_US 1000
-#define READ_SHARE 100u       /* of READ locks: 1 part of so many */
+#define READ_SHARE 100u       /* inverse share of the time for READ locks */
 #define LOOK_PAUSE_MAX_NS 1000000000ull
 #define SCAN_PAUSE_MAX_NS 10000000000ull
 #define NS_PER_MS 1000000ull

@@ -15,7 +15,7 @@
 #define BATCH_JOBS 2000u
 #define BATCH_NS 20000000ull
 #define LOOK_AT_CLOCK 16u /* jobs between two looks at the clock */
-#define REST_SHARE 4u     /* after a hold, rest so many times as long */
+#define REST_SHARE 4u     /* rest after a hold, in lengths of it */
 #define REST_MIN_NS 1000000ull
 
 struct change {

@@ -27,7 +27,7 @@ struct site {
 	uint32_t hold_max_s;
 	uint32_t order_max;   /* greatest delta that is written; 0: none is */
 	uint32_t deadline_us;
-	uint32_t compare;     /* one in so many is compared, however many agreed */
+	uint32_t compare;     /* one in this many is compared, however many agreed */
 	uint32_t trade;       /* enum vector_trade */
 	uint32_t ask_ms;      /* a minute, between asks and their answers */
 	uint32_t refused_pct, syncs, held_s, eject_openings; /* of struct breaker_limits */

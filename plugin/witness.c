@@ -22,7 +22,7 @@ struct kind {
 	uint32_t compared;
 };
 
-/* How many agree until one in so many is compared. */
+/* One in `parts` is compared until `agreed` have agreed. */
 static const struct {
 	uint32_t agreed, parts;
 } steps[] = { { 32, 1 }, { 48, 4 }, { 64, 32 } };

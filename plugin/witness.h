@@ -11,9 +11,9 @@
 #include <stdint.h>
 
 #define WITNESS_FILE "phalanx_compared"
-#define WITNESS_SELDOM 1024u /* of so many of a kind that agrees one is compared at least */
+#define WITNESS_SELDOM 1024u /* one in this many of a kind that agrees is compared at least */
 #define WITNESS_KINDS 1024u
-#define WITNESS_AGAIN 512u  /* so many must agree after one that was worse */
+#define WITNESS_AGAIN 512u  /* that must agree after one that was worse */
 #define WITNESS_DAY_NS 86400000000000ull
 #define WITNESS_TELL_NS 3600000000000ull
 
@@ -22,11 +22,11 @@ enum witness_result { WITNESS_AGREES = 0, WITNESS_BETTER = 1, WITNESS_WORSE = 2 
 /* RET the number of decisions of this kind of which one is compared now */
 extern uint32_t witness_parts(uint64_t kind, uint64_t now_ns);
 
-/* RET true for one in so many; always where the kernel gives no seed */
+/* RET true once in `parts` calls on average; always where the kernel gives no seed */
 extern bool witness_one_in(uint32_t parts);
 
 /* RET whether to compare this decision
- * IN most - one in so many is compared in any case */
+ * IN most - one in this many is compared in any case */
 extern bool witness_draw(uint64_t kind, uint32_t most, uint64_t now_ns);
 
 /* Report what came of a comparison. */

@@ -94,7 +94,7 @@ fn placer(nodes: usize) -> Placer {
     Placer::new(cluster, true, Tuning::default(), Vec::new()).unwrap()
 }
 
-/// A job of one node among so many.
+/// A job of one node on a cluster.
 fn running(id: usize, nodes: usize) -> RunningJob {
     let held = Held {
         node: NodeIdx::new((id * 7919) % nodes),
@@ -143,7 +143,7 @@ fn asks(nodes: usize, mode: Mode) {
     }
 }
 
-/// Jobs of so many tasks on as many nodes as these take.
+/// Jobs of a number of tasks on as many nodes as these take.
 fn asks_open(nodes: usize) {
     let mut placer = placer(nodes);
     (0..nodes * 2 / 5).for_each(|id| placer.set_job(running(id, nodes)));

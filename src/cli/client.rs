@@ -17,7 +17,7 @@ use phalanx_messages::target::Target;
 
 /// Longest time that a request may take, from connecting to the last byte.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// Longest time of a request with a body, which the daemon writes down.
+/// Longest time of a request with a body, which the daemon stores before it answers.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Sends requests to daemons.

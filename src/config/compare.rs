@@ -10,13 +10,13 @@ use phalanx_core::snapshot::Job;
 section! {
     /// `[compare]`: the live comparison with Slurm alone.
     CompareConfig {
-        /// Share of the jobs that get the mode that is theirs; Slurm alone treats the others.
+        /// Fraction of the jobs that Phalanx treats; the others are the control arm.
         share: f64 = 1.0,
     }
 }
 
-/// The draw of the jobs that Slurm alone treats: the same for a job as long as the secret stays,
-/// and with a larger share only fewer of them. It is not to be guessed from job ids.
+/// Assignment of jobs to the control arm, which Slurm alone treats. A job's arm stays the same
+/// while the secret does; a larger share only moves jobs out of the control arm. Ids do not tell.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Draw {
@@ -29,7 +29,7 @@ pub struct Draw {
 }
 
 impl Draw {
-    /// Returns whether Slurm alone treats a job; all of an array or het job are drawn as one.
+    /// Returns whether a job is in the control arm; an array or het job is drawn as one.
     pub fn is_slurms(&self, job_id: u32, array: Option<u32>, het: Option<u32>) -> bool {
         let drawn = het.or(array).unwrap_or(job_id).to_le_bytes();
         let hash = Sha256::new().chain_update(&self.key).chain_update(drawn).finalize();

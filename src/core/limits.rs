@@ -72,9 +72,9 @@ pub const API_LOCAL_CONNECTIONS_MAX: usize = 512;
 pub const API_USER_CONNECTIONS_MAX: usize = 32;
 /// Questions of one user who may only read that are worked on, or whose answer is not read yet.
 pub const API_USER_QUESTIONS_MAX: usize = 2;
-/// Questions of all users who may only read that are worked on at once.
+/// Questions of users with read access only that are worked on at once.
 pub const API_PUBLIC_THREADS: usize = 2;
-/// Questions of those who may change things that are worked on at once.
+/// Questions of users with write access that are worked on at once.
 pub const API_BLOCKING_THREADS: usize = 4;
 /// Threads that may wait for munged at once.
 pub const MUNGE_THREADS: usize = 4;

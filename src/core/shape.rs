@@ -225,7 +225,7 @@ impl Shape {
     }
 
     /// Nodes wanted: the requested count within its limits, or the fewest where GRES are counted
-    /// per job; at least 1, and no fewer than the tasks need with so many on each.
+    /// per job; at least 1, and no fewer than [`Self::nodes_for_tasks`].
     pub fn wanted_nodes(&self) -> u32 {
         let least = self.min_nodes.max(1);
         let per_job = self.gres.iter().any(|want| want.per_job > 0);
@@ -233,7 +233,7 @@ impl Shape {
         nodes.max(self.nodes_for_tasks()).clamp(least, self.max_nodes.max(least))
     }
 
-    /// Nodes that the tasks need where so many are asked for on each; else 1.
+    /// Nodes that the tasks need under `--ntasks-per-node`; 1 without it.
     pub fn nodes_for_tasks(&self) -> u32 {
         if self.ntasks_per_node == 0 { 1 } else { self.num_tasks.div_ceil(self.ntasks_per_node) }
     }

@@ -24,7 +24,7 @@ pub struct Settings {
     pub partition_modes: BTreeMap<String, Mode>,
     /// Mode by the key of an account, before that of the partition.
     pub account_modes: BTreeMap<u32, Mode>,
-    /// Draw of the jobs that Slurm alone treats, in a live comparison.
+    /// Assignment of jobs to the control arm of a live comparison.
     pub draw: Option<Draw>,
     /// Longest wait of the plugin, microseconds.
     pub deadline_us: u32,
@@ -32,7 +32,7 @@ pub struct Settings {
     pub breaker: BreakerLimits,
     /// Whether the plugin asks about planning calls too.
     pub ask_will_run: bool,
-    /// Choice of the proofs that are given.
+    /// Proofs that are given.
     pub proving: Proving,
     /// Whether the order of starts may be changed.
     pub order: bool,

@@ -171,8 +171,8 @@ impl Tally {
         }
     }
 
-    /// Looks at changed nodes again, at most so many for all requests together; at new requests
-    /// too where there is time. Whether counts may have changed.
+    /// Looks at changed nodes again, at most `looks_max` for all requests together, and at new
+    /// requests where there is time. Returns whether counts may have changed.
     fn refresh(&mut self, usages: &[NodeUsage], looks_max: usize, is_quiet: bool) -> bool {
         let nodes = looks_max / self.requests.len().max(1);
         for _ in 0..nodes.max(1) {

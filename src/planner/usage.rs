@@ -184,8 +184,8 @@ impl NodeUsage {
         self.cores.free(&need.cores, self.cpus.used, &self.cores_used, excluded)
     }
 
-    /// Free count of a GRES kind, or of a type of it. Of devices that are given in parts too
-    /// no more is known than how many are in use at least.
+    /// Free count of a GRES kind, or of a type of it. For devices that are also shared as shards or
+    /// MPS it is an upper bound: only the least number in use is known.
     pub fn gres_free(&self, kind: GresIdx, gres_type: Option<GresTypeIdx>) -> u64 {
         let free = self.gres_level(kind, gres_type, Level::free);
         let level = |kind: GresIdx| self.kinds.get(kind.at()).copied().unwrap_or_default();

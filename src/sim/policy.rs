@@ -26,7 +26,7 @@ pub enum Order {
     Other {
         /// The order on a pool of CPUs.
         pool: fn(&Workload) -> Box<dyn Scheduler + '_>,
-        /// The order on nodes with so many CPUs altogether.
+        /// The order on nodes, by the number of all their CPUs.
         line: fn(u64) -> Box<dyn Line>,
     },
 }

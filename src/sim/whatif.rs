@@ -73,7 +73,7 @@ pub struct WhatIf {
     pub earlier: usize,
     /// Jobs that start later under the other configuration.
     pub later: usize,
-    /// Jobs with the largest change, at most so many as asked for.
+    /// Jobs with the largest change, at most as many as asked for.
     pub changes: Vec<JobChange>,
 }
 

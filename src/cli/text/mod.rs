@@ -61,8 +61,8 @@ impl<'a, T> Columns<'a, T> {
         self.within(width())
     }
 
-    /// The table in lines of at most so many characters, if its numbers leave room: what is wider
-    /// goes on below, first between words, then anywhere.
+    /// The table in lines of at most `room` characters, if its numbers leave that: wider cells are
+    /// broken, first between words, then anywhere.
     pub(super) fn within(self, room: usize) -> String {
         let heads: Vec<String> = self.columns.iter().map(|column| clean(&column.head)).collect();
         let cells = |row: &T| self.columns.iter().map(|of| clean(&(of.cell)(row))).collect();
@@ -207,7 +207,7 @@ pub const WIDTH: usize = 100;
 /// Fewest columns that a text is fitted into.
 const WIDTH_LEAST: usize = 60;
 
-/// Columns that texts take: those of the terminal, or of `COLUMNS`, within bounds.
+/// Width of texts in columns: that of the terminal, or `COLUMNS`, within bounds.
 pub fn width() -> usize {
     static FOUND: OnceLock<usize> = OnceLock::new();
     *FOUND.get_or_init(|| {
@@ -218,8 +218,8 @@ pub fn width() -> usize {
     })
 }
 
-/// Lines of at most so many characters, broken at blanks; a longer word behind a comma, slash or
-/// plus sign, or anywhere.
+/// Breaks a text into lines of at most `width` characters, at blanks; a longer word behind a comma,
+/// slash or plus sign, or anywhere.
 pub fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     let width = width.max(1);
@@ -246,7 +246,7 @@ fn parts(text: &str) -> Vec<&str> {
     words.flat_map(|word| word.split_inclusive([',', '/', '+'])).collect()
 }
 
-/// A word in pieces of at most so many characters.
+/// Breaks a word into pieces of at most `width` characters.
 fn pieces(word: &str, width: usize) -> Vec<String> {
     if word.chars().count() <= width {
         return vec![word.to_owned()];

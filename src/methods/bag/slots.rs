@@ -12,15 +12,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use phalanx_core::number::as_f64;
 
-/// Makespans that are considered for one bag; of more, every so many.
+/// Most makespans that are considered for one bag: a sample in equal steps, where there are more.
 const MAKESPANS_MAX: u64 = 4096;
-/// Splits that are held against the longest delay of a task.
+/// Splits that are compared with the longest delay of a task.
 const CHECKS_MAX: usize = 256;
 /// Groups of slots that one search may advance: some ten milliseconds.
 const STEPS_MAX: u64 = 2_000_000;
-/// Tasks up to which list scheduling is followed; of more, rounds hardly matter.
+/// Tasks up to which list scheduling is simulated; with more, rounds hardly matter.
 const LISTED_MAX: u64 = 100_000;
-/// Rounds of one bag that are followed one by one; those before are taken at once.
+/// Last rounds of one bag that are simulated one by one; the earlier ones are one step.
 const ROUNDS_MAX: u64 = 1024;
 /// Relative gain that counts as one.
 const BETTER: f64 = 1e-12;

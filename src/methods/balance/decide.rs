@@ -10,8 +10,8 @@ use phalanx_core::NodeSet;
 
 /// Number of nodes or candidates below which a plain scan is as fast.
 const PLAIN_NODES: usize = 96;
-/// Share of candidates (one of so many nodes) below which a plain scan over
-/// the candidates is faster.
+/// Nodes per candidate above which a plain scan over the candidates is
+/// faster.
 const PLAIN_SHARE: usize = 16;
 
 impl Engine {

@@ -9,7 +9,7 @@ use phalanx_core::{Amount, NodeIdx, NodeSet};
 pub enum Holding {
     /// The job is not held back.
     Never,
-    /// Each limit of time decides; the job was held back for so many milliseconds.
+    /// Each limit of time decides; the job has been held for this time, milliseconds.
     After(u64),
 }
 

@@ -31,7 +31,7 @@ impl Growth {
         (best.ends > 0.0).then_some(growth)
     }
 
-    /// The term on a node whose last job ends then: at most the factor, and the less the later.
+    /// The term on a node whose last job ends at `last_s`: at most the factor, less the later.
     #[inline(always)]
     pub(super) fn term(&self, last_s: f64) -> f64 {
         let from_s = if last_s > self.now_s { last_s } else { self.now_s };

@@ -88,7 +88,7 @@ impl Mix {
         [0].into_iter().chain(self.cpus.iter().copied())
     }
 
-    /// Cost of a node with so much free.
+    /// Cost of a node with these free amounts.
     pub fn cost(&self, cpu_milli: u64, gpus: &[u16]) -> f64 {
         let step = self.step(cpu_milli);
         let row = self.pieces.get(step * SIZES..(step + 1) * SIZES).unwrap_or_default();

@@ -28,7 +28,7 @@ pub enum Attenuation {
 }
 
 impl Attenuation {
-    /// f(n); not positive where so many cores make no sense.
+    /// f(n); not positive where n cores are too many.
     #[must_use]
     pub fn factor(&self, n: usize) -> f64 {
         let further = (n.max(1) - 1) as f64;

@@ -121,7 +121,7 @@ impl<'a> Dual<'a> {
         self.theta
     }
 
-    /// Descends until the step is too short to matter, for so many steps or until time is up.
+    /// Descends until the step is too short to matter, `steps` are done or time is up.
     pub fn descend(&mut self, target: f64, steps: u32, expired: &dyn Fn() -> bool) {
         for step in 0..steps {
             self.step(target);

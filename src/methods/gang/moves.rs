@@ -90,7 +90,7 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// Takes steps at a temperature until so much work is done or the clock expires.
+    /// Anneals at a temperature until `work` is done or the clock expires.
     pub fn anneal(&mut self, temperature: f64, work: u64, clock: Clock<'_>) {
         let end = self.state.work + work;
         let mut steps = 0_usize;
@@ -405,7 +405,7 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// Tries all pending gangs, in the order of their density changed by so much noise.
+    /// Tries all pending gangs, in the order of their density with relative noise `noise`.
     pub fn refill(&mut self, noise: f64, clock: Clock<'_>) {
         self.inserted.clear();
         self.candidates.clear();

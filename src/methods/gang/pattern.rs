@@ -8,8 +8,8 @@
 use super::instance::narrow;
 use super::problem::KINDS_MAX;
 
-/// Two kinds in one word, each with its highest bit free: what is free has it set, so that no
-/// difference borrows from the next kind, and keeps it wherever a request fits.
+/// Amounts of two kinds, 31 bits each. Bits 31 and 63 are guards, set in the free amounts: a guard
+/// that `free - request` clears says that the request does not fit.
 type Pair = u64;
 const GUARDS: Pair = (1 << 63) | (1 << 31);
 /// Pairs of the widest row, which has all kinds of a problem.
@@ -115,8 +115,8 @@ impl Pattern {
         self.capacity.iter().zip(&self.price).map(|(f, p)| f64::from(*f) * p).sum()
     }
 
-    /// Evaluates about so many items to find a filling that none beats by more than the part
-    /// `tolerance`; `request` gives the row of an id.
+    /// Evaluates about `evaluations` items to find a filling that no other exceeds by more than the
+    /// part `tolerance`; `request` gives the row of an id.
     pub fn search<'r>(
         &mut self,
         evaluations: u32,
@@ -137,7 +137,7 @@ impl Pattern {
         self.finish();
     }
 
-    /// The search, of rows of so many pairs.
+    /// The search, for rows of `PAIRS` pairs.
     fn run<'r, const PAIRS: usize>(&mut self, stretch: f64, request: impl Fn(u32) -> &'r [i32]) {
         self.rows.clear();
         for item in &self.items {

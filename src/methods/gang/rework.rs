@@ -10,12 +10,12 @@ use super::fill::Filler;
 use super::instance::{NONE, narrow};
 use super::state::{Saved, State};
 
-/// Reworks between two repairs: one for each server, since a repair takes time by the size of the
-/// cluster, but at least so many.
+/// Fewest reworks between two repairs; on larger clusters one per server, because a repair takes
+/// time in proportion to the servers.
 const TRIES_MIN: usize = 64;
 /// Size of open tasks, as a part of the cluster's.
 const OPEN_SHARE: f64 = 0.05;
-/// Servers of one rework: two and up to so many more; a pattern search for each.
+/// Most servers of one rework beyond two; each takes a pattern search.
 const MORE_SERVERS: usize = 3;
 /// Servers drawn for one that should be badly filled.
 const DRAWS: usize = 4;

@@ -6,11 +6,11 @@ use super::tree::FreeTree;
 use super::values::Values;
 use crate::learn::confidence_index;
 
-/// Servers of one option that are compared; of more, the first that fits and so many behind it.
+/// Servers of one option that are compared: a window that begins at the first that fits.
 const WINDOW_SERVERS: usize = 64;
 /// Servers that lost a task last and are compared too: a ruin and what it frees fit in.
 const FREED_SERVERS_MAX: usize = 24;
-/// Amount above what any server has free, and so small that sums still fit an `i32`.
+/// Amount that closes a server: more than any has free, yet small enough for sums in an `i32`.
 const SHUT: i32 = 1 << 30;
 
 /// Exact value of an assignment; `untried` is compared first.
@@ -384,8 +384,8 @@ impl State {
         self.note_free(server);
     }
 
-    /// The server where one task of type `ty` has the largest reduced value less the price of what
-    /// stays free there.
+    /// Best server for one task of type `ty`: largest reduced value minus the dual price of the
+    /// capacity that is left idle there.
     pub fn choose(
         &mut self,
         instance: &Instance,

@@ -26,8 +26,8 @@ const STEP_FIRST: f64 = 0.1;
 const STEP_LAST: f64 = 0.004;
 /// Share of the descent's time for passes; the rest is for the last bound.
 const PASSES_SHARE: f64 = 0.8;
-/// A pass visits about so many servers, and of every zone at least four: the patterns of its
-/// servers differ little.
+/// Servers that a pass visits, about, and at least four of every zone: the patterns of its servers
+/// differ little.
 const VISITS: usize = 256;
 /// Random stream of the descent, apart from those of the lines.
 const DESCENT_STREAM: usize = 1 << 7;

@@ -85,7 +85,7 @@ fn after(latest: &VecDeque<Past>, asked: u32) -> Advice {
     }
 }
 
-/// Minutes for so many seconds, at least 1, in steps of at most a quarter.
+/// Rounds seconds up to minutes, at least 1, in steps of at most a quarter.
 fn round_up(seconds: u64) -> u32 {
     let minutes = seconds.div_ceil(60).max(1);
     let step = match minutes {

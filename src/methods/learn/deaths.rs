@@ -53,7 +53,7 @@ const KEPT: usize = 64;
 const NODES_MAX: usize = 32;
 /// Seconds in which evidence fades to half.
 const HALF_S: f64 = 2.0 * 86_400.0;
-/// Deaths that Slurm lays to the node within so many seconds are one.
+/// Seconds within which deaths that Slurm attributes to the node count as one.
 const ONCE_S: i64 = 10;
 
 /// A run that ended by itself, or by its node.
@@ -394,7 +394,7 @@ impl Suspect {
         (-f64::from(past_s) / HALF_S).exp2()
     }
 
-    /// Takes in what a block of the user's says now instead of what it said.
+    /// Replaces the evidence of a block of the user's runs by its present value.
     fn tell(&mut self, run: &Ended<'_>, seen: &mut Seen, ln: f64, most: f64) {
         let faded = self.faded(run.at_s);
         self.of.values_mut().for_each(|one| one.ln *= faded);

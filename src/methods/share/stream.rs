@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// Weight of the newest answer in a worker's mean time for an item.
 const NEWEST: f64 = 0.25;
-/// A worker is handed the items of so many seconds at once, so that none waits for the next; this
-/// is more than a network takes for an answer, and little to lose with a worker.
+/// Seconds of work that a worker is handed at once, so that it never waits for an item: more than
+/// a network takes for an answer, and little to lose with a worker.
 const AHEAD_S: f64 = 0.1;
 /// Least items in hand: one in work and one that waits, however long items take.
 const WINDOW_MIN: usize = 2;

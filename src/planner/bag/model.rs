@@ -34,7 +34,7 @@ const TRIALS: f64 = 3.0;
 /// Worth of a task without a price, as a multiple of its greatest energy cost: a hundredth of a per
 /// cent of time outweighs it.
 const TIME_DECIDES: f64 = 1e4;
-/// One part in so many of its time is kept back when an array begins to wait.
+/// Inverse share of its time that is kept back when an array begins to wait.
 const RESERVED: u64 = 5;
 /// Least part of a task's time that a running one is expected to need still.
 const OVERDUE: f64 = 0.1;
@@ -89,7 +89,7 @@ impl Bag<'_> {
         self.rates.iter().flatten().map(Rate::joules).fold(f64::INFINITY, f64::min)
     }
 
-    /// Money of one task in the search; without a price so much that time decides.
+    /// Money of one task in the search; without a price a sum so large that time decides.
     fn worth(&self, energy_price: f64) -> f64 {
         let most = self.rates.iter().flatten().map(Rate::joules).fold(0.0, f64::max);
         self.price.unwrap_or_else(|| (TIME_DECIDES * energy_price * most).max(1.0))

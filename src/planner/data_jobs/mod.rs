@@ -223,8 +223,8 @@ fn rigid_job(inputs: &Inputs<'_>, data: &DataJob<'_>, now_s: i64) -> rigid::Job 
     }
 }
 
-/// Numbers of nodes to try: the wanted one; where it is open, also more of them. The source adds
-/// core by core; with so many tasks a node, node by node.
+/// Numbers of nodes to try: the wanted one; where it is open, also larger ones. The source adds
+/// core by core; under `--ntasks-per-node` nodes are added.
 fn node_counts(data: &DataJob<'_>, rule: Rule) -> Vec<u32> {
     let shape = &data.job.shape;
     let wanted = shape.wanted_nodes();

@@ -22,7 +22,7 @@ pub struct Belief {
 
 /// Learned values, by names.
 pub trait Beliefs {
-    /// Type of a job on so many nodes; `None`: on those that it has or asks for.
+    /// Type of a job on `nodes` nodes; `None`: on those that it has or asks for.
     fn job_type(&self, job: &Job, nodes: Option<u32>) -> String;
     /// The rule by which jobs are classed, as far as a question has the data.
     fn job_class_rule(&self) -> JobClassRule;

@@ -66,7 +66,7 @@ struct Group<'a> {
     rows: Vec<Row>,
     waiting: &'a [Waiting],
     max_delta: u32,
-    /// Ranked jobs that go less far than their ranks would have them.
+    /// Ranked jobs that move less far forward than their ranks ask for.
     held: BTreeMap<u32, HeldBack>,
 }
 

@@ -54,8 +54,8 @@ pub struct Easy {
 }
 
 impl Easy {
-    /// Makes an idle pool of so much, in which backfill looks at so many jobs; at 0 the first one
-    /// blocks all.
+    /// Makes an idle pool of `total` units, in which backfill looks at `depth` jobs; at 0 the first
+    /// job blocks all.
     pub fn new(total: u64, depth: usize) -> Self {
         let (waiting, running, ends) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         Self { total, taken: 0, depth, waiting, running, ends }

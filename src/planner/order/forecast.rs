@@ -77,7 +77,7 @@ struct Arrival {
     mean_s: f64,
 }
 
-/// Facts that forecasts are made from, and what came of those made.
+/// Inputs of the forecasts of starts, and the errors of earlier ones.
 #[derive(Debug, Clone)]
 pub struct Forecasts {
     arrivals: VecDeque<Arrival>,
@@ -145,12 +145,12 @@ impl Forecasts {
         }
     }
 
-    /// Forgets what was told of jobs that are not among these.
+    /// Drops the forecasts told for jobs that `waits` does not accept.
     pub fn retain(&mut self, waits: impl Fn(u32) -> bool) {
         self.told.retain(|id, _| waits(*id));
     }
 
-    /// Forecasts the starts of the waiting jobs of a pool of so much, by draws until there are
+    /// Forecasts the starts of the waiting jobs of a pool by Monte Carlo runs, until there are
     /// enough of them or `time_is_up`.
     pub fn of_pool(
         &mut self,

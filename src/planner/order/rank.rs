@@ -32,8 +32,8 @@ impl Rank {
         self.0 == 0
     }
 
-    /// Ranks as Slurm does at a time (Unix seconds): by tier, then by a priority that rises by so
-    /// much a day, so that those who come later rank behind by what they are younger.
+    /// Slurm's order: by PriorityTier, then by the priority at `now_s` (Unix seconds) less the age
+    /// points accrued since the epoch, so that jobs ranked at different times compare.
     pub fn natural(tier: u32, priority: u32, points_a_day: f64, now_s: u64) -> Self {
         let bits = (f64::from(priority) - points_a_day / 86_400.0 * as_f64(now_s)).to_bits();
         // The order of floats, the greatest first.

@@ -39,7 +39,7 @@ pub struct StarvationLimit {
 }
 
 impl StarvationLimit {
-    /// Makes the limit for a pool of so much, at this share of the longest fair wait.
+    /// Makes the limit for a pool of `total` units, at this share of the longest fair wait.
     pub fn new(total: u64, share_percent: u32) -> Self {
         Self {
             share_percent,

@@ -50,8 +50,8 @@ impl Vector {
 }
 
 impl Search<'_> {
-    /// The choice, if stock's is better in no part or not known; else stock's. `is_lightest`: no
-    /// candidate is lighter than any of these.
+    /// Returns the choice, unless stock's is known and better in any respect: then stock's.
+    /// `is_lightest`: no candidate is lighter than any node of the choice.
     ///
     /// # Errors
     /// [`Why::NoFit`] for preferred nodes, which the job then goes without; [`Why::NoChoice`]

@@ -430,8 +430,8 @@ impl Placer {
         self.follower.came(job, shape, candidates.words());
     }
 
-    /// Brings the counts of pending jobs up to date, with at most so many looks at nodes for
-    /// requests. The counts, if they changed.
+    /// Brings the counts of pending jobs up to date, comparing nodes with requests at most
+    /// `looks_max` times. Returns the counts if they changed.
     pub fn freshen(&mut self, looks_max: usize, is_quiet: bool) -> Option<&Demand> {
         if !self.weighs_pending() {
             return None;

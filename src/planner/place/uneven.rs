@@ -22,7 +22,7 @@ use phalanx_methods::balance::{Decision, Holding, Outcome, Request};
 
 /// Nodes of one uneven split whose scores are kept.
 const SCORED_MAX: usize = 64;
-/// Parts as good as each other of which the balance method takes one.
+/// Equally good splits among which the balance method chooses one.
 const EQUAL_MAX: usize = 8;
 /// Amounts of which the whole job needs some: tasks, and GRES asked for per job.
 const UNITS: usize = 4;

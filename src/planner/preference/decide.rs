@@ -206,7 +206,7 @@ fn worth_it(
     }
 }
 
-/// Returns the request for exactly so many nodes, if it allows that.
+/// Returns the request for exactly `nodes` nodes, or for the nearest number that it allows.
 fn on_all(shape: &Shape, nodes: usize) -> Shape {
     let nodes = u32::try_from(nodes).unwrap_or(u32::MAX);
     let count = nodes.clamp(shape.min_nodes.max(1), shape.max_nodes.max(1));

@@ -302,7 +302,7 @@ impl Holds {
         self.arrays.remove(&job);
     }
 
-    /// Jobs that are remembered, so many of each kind after this one.
+    /// Jobs that are remembered: at most `count` of each kind, from the first id after `after`.
     pub fn remembered(&self, after: u32, count: usize) -> impl Iterator<Item = u32> {
         let range = (std::ops::Bound::Excluded(after), std::ops::Bound::Unbounded);
         let first = self.first.range(range).map(|(id, _)| *id).take(count);

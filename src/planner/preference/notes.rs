@@ -47,7 +47,7 @@ pub struct TaskRow {
     pub value: f64,
     /// Maintenance cost.
     pub cost: f64,
-    /// Share of the plan's exploration bonus, or the task's own; 0 when never tried, which goes
+    /// Share of the plan's exploration bonus, or the task's own; 0 where never tried, which ranks
     /// before any index.
     pub bonus: f64,
     /// value - cost + bonus.

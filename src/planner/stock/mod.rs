@@ -178,7 +178,7 @@ impl Rest {
         }
     }
 
-    /// Whether so many nodes suffice for the fewest.
+    /// Whether these nodes are enough to reach the fewest that the job accepts.
     fn enough(&self, nodes: i64) -> bool {
         let (min, req) = (i64::from(self.ask.min_nodes), i64::from(self.ask.req_nodes));
         nodes >= self.nodes - (req - min).max(0)

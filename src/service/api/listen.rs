@@ -41,8 +41,8 @@ const HEAD_BYTES_MAX: usize = 64 << 10;
 const WRITE_TIMEOUT: Duration = Duration::from_millis(if cfg!(test) { 300 } else { 10_000 });
 /// Bytes of an answer that a client must read within [`WRITE_TIMEOUT`].
 const WRITE_BYTES: usize = 64 << 10;
-/// Answers of one connection over TCP that the system keeps, in bytes: whoever asks and does not
-/// read costs the thread of all no more.
+/// `SO_SNDBUF` of a connection over TCP, in bytes: the most that a client which never reads its
+/// answers can pin in the kernel.
 const SEND_BYTES: usize = 64 << 10;
 /// Longest wait for the address that the gate says of a client.
 const ADDRESS_TIMEOUT: Duration = Duration::from_millis(200);

@@ -251,7 +251,7 @@ impl Responder {
         self.unknown.load(Ordering::Relaxed)
     }
 
-    /// Lets the plugin wait for answers, also where none counts, for so long.
+    /// Lets the plugin wait for answers for `time`, even where nothing enforces.
     pub fn ask_for(&self, time: Duration) {
         *lock(&self.asked_until) = Some(clock::now() + time);
     }

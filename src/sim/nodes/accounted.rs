@@ -100,7 +100,7 @@ impl Accounting {
         Ok(Self { rows, window: seen.dates.window(), reasons, left_out })
     }
 
-    /// The part of the period in which the latest jobs started, at most so many.
+    /// The part of the period in which the latest `jobs` jobs started.
     pub fn latest(&self, window: &Window, jobs: usize) -> Window {
         let last = self.rows.partition_point(|(_, span)| span.start_s < window.end_s);
         let begin = last.checked_sub(jobs).and_then(|at| self.rows.get(at));
@@ -108,7 +108,7 @@ impl Accounting {
         Window { begin_s: begin_s.max(window.begin_s), ..*window }
     }
 
-    /// The part of the period in which the first jobs started, at most so many.
+    /// The part of the period in which the first `jobs` jobs started.
     pub fn earliest(&self, window: &Window, jobs: usize) -> Window {
         let first = self.rows.partition_point(|(_, span)| span.start_s < window.begin_s);
         let end = self.rows.get(first.saturating_add(jobs));
@@ -116,7 +116,7 @@ impl Accounting {
         Window { end_s: end_s.min(window.end_s).max(window.begin_s + 1), ..*window }
     }
 
-    /// The period in two: so many percent of the jobs that start in it, and the rest.
+    /// Splits the period at the first `percent` of the jobs that start in it.
     pub fn split(&self, percent: usize) -> (Window, Window) {
         let of = |at_s: i64| self.rows.partition_point(|(_, span)| span.start_s < at_s);
         let inside = of(self.window.end_s).saturating_sub(of(self.window.begin_s));
@@ -193,14 +193,14 @@ fn runaways(rows: &[(Row, Span)]) -> BTreeSet<usize> {
     found
 }
 
-/// The nodes that each job ran on; of a text made to be long at most so many that all fit memory.
+/// The nodes that each job ran on; at most [`TRACE_JOBS_MAX`] names in all, which fit memory.
 fn names_of(rows: &[(&Row, &Span)]) -> Vec<Vec<String>> {
     let mut room = TRACE_JOBS_MAX;
     let mut names = |row: &Row| hostlist::expand_within(&row.nodes, &mut room).unwrap_or_default();
     rows.iter().map(|(row, _)| names(row)).collect()
 }
 
-/// The amounts of CPUs, memory in MiB and GPUs that a job had of each of so many nodes.
+/// CPUs, memory in MiB and GPUs that a job had on each of its `nodes` nodes.
 fn shares(row: &Row, nodes: usize) -> [u64; 3] {
     let of = Tres::of(row).unwrap_or_default();
     let gpus = of.gres.iter().filter(|(name, _)| **name == "gpu" || name.starts_with("gpu:"));

@@ -62,7 +62,7 @@ pub struct NodeJob {
     pub held: Option<RunningJob>,
     /// Whether it still ran at the end of the input's period: `run_s` is what is known.
     pub unfinished: bool,
-    /// Whether the job is none of the input, but one that is likely to come.
+    /// Whether the job is not of the input but a likely arrival.
     pub sampled: bool,
     /// Start and nodes by the accounting.
     pub ran: Option<Ran>,
@@ -102,7 +102,7 @@ pub struct NodeLoad {
     pub speeds: Vec<f64>,
     /// Inputs of the jobs, if they have any.
     pub inputs: Option<inputs::Inputs>,
-    /// Seconds from a job's end until its nodes take the next one.
+    /// Seconds that a node stays idle between two jobs.
     pub turnaround_s: u64,
     /// Beginning, Unix seconds.
     pub begin_s: i64,

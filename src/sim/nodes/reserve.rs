@@ -58,7 +58,7 @@ struct Rooms {
     fits_s: Vec<i64>,
     /// Nodes on which it ever fits, by that end.
     order: Vec<(i64, NodeIdx)>,
-    /// Sets of so many of them, one after the other.
+    /// Bit sets of the nodes of `order`, one for each run of [`BLOCK`] of them.
     blocks: Vec<u64>,
     /// Tasks that fit from an end on, where an uneven split is allowed.
     tasks: Vec<Vec<(i64, u64)>>,

@@ -258,8 +258,8 @@ impl Sim<'_> {
         }
     }
 
-    /// The number of these waiting jobs up to the last one that free nodes hold which are not
-    /// reserved.
+    /// The number of these waiting jobs up to and including the last one for which unreserved nodes
+    /// are free.
     fn until_last(&mut self, waiting: &[u32], slots: &Slots<NodeSet>) -> usize {
         let (cluster, stock) = (self.chooser.cluster(), self.chooser.kept_topology());
         let (jobs, classes, expected) = (&self.load.jobs, &self.classes, &mut self.expected);

@@ -44,7 +44,7 @@ pub(super) fn utilization(load: &Workload, parts: &[Part<'_>], of: &Dimension) -
     chart(&x, &Axis::linear(of.name, 0.0, 100.0, " %"), &lines, HEIGHT)
 }
 
-/// Name of a time axis over so many seconds, and seconds of its unit.
+/// Name of a time axis that spans `seconds`, and the seconds of its unit.
 pub(super) fn time_unit(seconds: i64) -> (&'static str, f64) {
     match seconds {
         0..=7_200 => ("minutes since the first arrival", 60.0),

@@ -81,7 +81,7 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    /// Pools have so much of what is scarce there.
+    /// Makes an empty queue; `pools`: the total of the scarce resource by pool.
     pub(crate) fn new(rules: &Rules, pools: impl Iterator<Item = (u32, u64)>) -> Self {
         let parameters = &rules.parameters;
         let rule = rules.order.filter(|_| parameters.takes_order());

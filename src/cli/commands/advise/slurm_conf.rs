@@ -81,7 +81,7 @@ struct Report {
     sentence: String,
 }
 
-/// A line of the three.
+/// One of the lines that are judged: the safest, the middle or the shortest.
 #[derive(Debug, Clone, Serialize)]
 struct Line {
     name: String,
@@ -294,7 +294,7 @@ fn costs(setting: &Setting, ratios: &Ratios) -> Vec<String> {
     found
 }
 
-/// Jobs whose arrivals are so many percent of the time apart.
+/// Copies a load with the times between arrivals scaled to `percent`.
 fn shifted(load: &NodeLoad, percent: i64) -> NodeLoad {
     let mut load = load.clone();
     for job in load.jobs.iter_mut().filter(|job| job.held.is_none()) {

@@ -218,7 +218,7 @@ fn change(
     })
 }
 
-/// Returns the query of some nodes.
+/// Returns the query string `?nodes=HOSTLIST`, or nothing where no nodes are named.
 fn on(nodes: &Option<String>) -> String {
     let nodes = nodes.as_ref().map(|nodes| format!("?nodes={}", percent_encode(nodes)));
     nodes.unwrap_or_default()

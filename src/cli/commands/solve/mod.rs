@@ -135,8 +135,8 @@ fn mode_of(method: &Method, oracles: bool, wanted: &str) -> Result<&'static str,
     }
 }
 
-/// Reads what a large file has now, its halves side by side: a copy takes a while, and each half
-/// keeps a processor busy. A smaller file, and what has come since, are left to be read.
+/// Reads the present contents of a large file, its two halves in parallel, because copying keeps a
+/// processor busy. A smaller file, and bytes appended meanwhile, are left to the caller.
 fn read_halves(file: &mut File, bytes: &mut Vec<u8>) -> io::Result<()> {
     let size = file.metadata()?.len().min(PROBLEM_BYTES_MAX);
     if size < HALVED_BYTES {

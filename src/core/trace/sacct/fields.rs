@@ -29,7 +29,7 @@ impl<'a> Fields<'a> {
         columns.iter().map(|c| self.get(*c)).find(|text| !text.is_empty()).unwrap_or("")
     }
 
-    /// Looks first at what wrong readings fail by, before anything is copied.
+    /// Parses a row; columns by which wrong lines fail come first, before anything is copied.
     pub(super) fn row(&mut self) -> Result<Row, String> {
         let text = |column| self.get(column).to_owned();
         let mut row = Row::default();

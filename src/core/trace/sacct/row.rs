@@ -106,7 +106,7 @@ impl Row {
         self.start_s.is_some() && had_nodes
     }
 
-    /// Memory of the whole job by `ReqMem`, MiB, on so many nodes and CPUs.
+    /// Memory of the whole job by `ReqMem`, MiB, if it has these numbers of nodes and CPUs.
     #[must_use]
     pub fn req_mem_mb(&self, nodes: u64, cpus: u64) -> Option<u64> {
         let times = match self.req_mem.as_bytes().last()? {

@@ -3,7 +3,7 @@
 
 use super::instance::Instance;
 
-/// Earliest time at which so many cores of each host are free at once.
+/// Earliest time at which `counts` cores of each host are free at once.
 pub(super) fn earliest(free: &[Vec<f64>], counts: &[usize]) -> Option<f64> {
     let mut start = 0.0_f64;
     for (free, &count) in free.iter().zip(counts) {

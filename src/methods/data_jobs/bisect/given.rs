@@ -2,8 +2,8 @@
 //! The source's method for jobs whose numbers of hosts and cores are given, or given as a few
 //! forms: cores one by one by weight, as few as let the job end by the probed makespan.
 //!
-//! What the user has fixed is kept: at most so many cores of a host, and no fewer or more hosts
-//! than the forms allow.
+//! The user's limits are kept: the most cores of a host, and the fewest and most hosts that the
+//! request allows.
 
 use std::cell::Cell;
 

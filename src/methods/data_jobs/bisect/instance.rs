@@ -11,7 +11,7 @@ use crate::data_jobs::merge_equal;
 /// an end may exceed the probed makespan.
 pub(super) const SLACK_MS: f64 = 1e-9;
 
-/// A host of less of the speed counts as one of so much: as good as of none.
+/// Least relative speed of a host: slower ones count as this fast, which is next to useless.
 const PACE_MIN: f64 = 1e-3;
 
 /// The next whole millisecond; a time that is one but for rounding stays itself.
@@ -188,7 +188,7 @@ fn index(
 }
 
 impl Job {
-    /// A job with what follows from its blocks, on a cluster of so many cores.
+    /// A job with all that follows from its blocks, on a cluster of `cores` cores.
     pub(super) fn new(speed: f64, decay: Attenuation, blocks: Vec<Block>, cores: usize) -> Self {
         let mut held: Vec<(usize, f64)> = Vec::new();
         for block in &blocks {

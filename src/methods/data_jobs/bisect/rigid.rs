@@ -394,7 +394,7 @@ fn lower_bound(problem: &Problem, instance: &Instance, placed: &Found) -> f64 {
     longest.max(area_bound(&free, area)).min(placed.makespan)
 }
 
-/// Earliest time at which cores that become free at these times, ascending, have done so much work.
+/// Earliest time at which cores that become free at times `free`, ascending, have done work `area`.
 fn area_bound(free: &[f64], area: f64) -> f64 {
     let mut waited = 0.0;
     for (at, &from) in free.iter().enumerate() {

@@ -59,7 +59,7 @@ pub(super) fn bounds(instance: &Instance, budget: &mut Budget<'_>) -> Option<(f6
     Some((up, down))
 }
 
-/// Any of so many cores as the source's method gives a job.
+/// Returns a chooser over all hosts, of at most `job.cap` cores and without limits per host.
 fn chooser<'a>(
     instance: &'a Instance,
     job: &Job,

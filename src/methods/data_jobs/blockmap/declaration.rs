@@ -19,7 +19,7 @@ pub enum SplitBy {
     Block,
     /// Number of splits in all, but at least one for each file that has bytes.
     Count(u64),
-    /// Splits of at most so many bytes.
+    /// Splits of at most this size, bytes.
     Bytes(u64),
 }
 

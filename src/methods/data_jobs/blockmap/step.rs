@@ -141,7 +141,7 @@ impl Again {
         Self { nodes: busy.map(heap).collect(), speed: speed.collect(), taken: BTreeMap::new() }
     }
 
-    /// Time of so many bytes on a node.
+    /// Time that a node takes for `bytes`.
     fn time(&self, node: &str, bytes: u64) -> u128 {
         let speed = self.speed.get(node).copied().unwrap_or(1000);
         (u128::from(bytes) * 1000).checked_div(speed.into()).unwrap_or(u128::MAX)

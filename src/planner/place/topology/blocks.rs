@@ -139,8 +139,8 @@ fn take_of(
     Some(take)
 }
 
-/// The base blocks of the lower blocks of a group that hold most, at most so many of
-/// these, those of forced nodes first.
+/// The base blocks of the `most` lower blocks of a group with most room, those of
+/// forced nodes first.
 fn fullest(counts: &Counts, group: std::ops::Range<usize>, rule: Rule, most: u32) -> Vec<usize> {
     let width = 1usize << rule.lower;
     let mut lower: Vec<(bool, u32, usize)> = group

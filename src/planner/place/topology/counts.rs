@@ -79,8 +79,8 @@ impl Counts {
         self.free[leaf as usize]
     }
 
-    /// Adds a node that counts as so many candidates of a leaf, or as taken there whatever is
-    /// chosen, and as one idle node: of leaves with as much room those on fewer nodes come first.
+    /// Adds an idle node worth `parts` candidates of `leaf`; `is_forced`: every choice takes it. Of
+    /// leaves with equal room those on fewer nodes come first.
     pub(super) fn add_room(&mut self, leaf: u32, parts: u32, is_forced: bool) {
         let list = if is_forced { &mut self.forced } else { &mut self.free };
         let count = &mut list[leaf as usize];

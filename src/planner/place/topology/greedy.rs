@@ -75,14 +75,14 @@ impl<'a> Greedy<'a> {
         Self { tree, rules, leaves, count: vec![0; tree.domain_count()], cpus, distance }
     }
 
-    /// Offers so many candidates of a leaf.
+    /// Adds candidates to a leaf.
     pub fn add(&mut self, leaf: u32, candidates: u32) {
         for &domain in self.tree.above(leaf) {
             self.count[domain as usize] += candidates;
         }
     }
 
-    /// Takes the next leaf, with the number of its candidates, for so many nodes and CPUs.
+    /// Takes the next leaf for `nodes` and `cpus`; returns it and the number of its candidates.
     pub fn next(&mut self, nodes: u32, cpus: i64) -> Option<(u32, u32)> {
         let leaf = self.best(nodes, cpus)?;
         let here = self.count[self.tree.domain_of(leaf) as usize];

@@ -33,7 +33,7 @@ pub(in crate::place) struct Routes {
 }
 
 impl Routes {
-    /// The rule for so many nodes.
+    /// The rule for a number of nodes.
     pub(in crate::place) fn of(&self, nodes: u32) -> Route {
         if nodes > 1 { self.many } else { self.one }
     }

@@ -20,13 +20,13 @@ use phalanx_planner::usage::NodeUsage;
 
 /// Shortest time between two rounds.
 const ROUND_MIN: Duration = Duration::from_secs(5);
-/// Rounds take at most this part of the time.
+/// Rounds begin at least this many times the length of one apart: 5 % of a core.
 const CPU_PART: u32 = 20;
-/// Ways in which a pool is run forward, as far as the time for it lasts.
+/// Monte Carlo runs per pool and round; fewer once [`TIME_MAX`] is spent.
 const DRAWS: usize = 40;
-/// Waiting tasks of an array that count.
+/// Waiting tasks of an array that are simulated; the others are ignored.
 const TASKS_MAX: u64 = 1_000;
-/// Time for the draws of all pools.
+/// Time for the runs of all pools in one round.
 const TIME_MAX: Duration = Duration::from_millis(1500);
 
 /// A job that waits or runs.

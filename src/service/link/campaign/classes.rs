@@ -27,13 +27,13 @@ pub(super) struct Faults {
     pub resync_ms: u64,
     /// Interval at which the daemon's configuration is read again.
     pub reload_ms: u64,
-    /// Turns of the daemon that are late, of 1000.
+    /// Turns of the daemon that are late, per thousand.
     pub late: u32,
     /// Most that a turn is late, in microseconds.
     pub late_us: u64,
-    /// Messages of the daemon that are not what they should be, of 1000.
+    /// Wrong messages of the daemon, per thousand.
     pub wrong: u32,
-    /// Events that are told twice, or after the next one, of 1000.
+    /// Events that are sent twice, or after the next one, per thousand.
     pub twice: u32,
     /// Seconds an hour for which jobs may be held, instead of the daemon's own number.
     pub held_s: Option<u32>,

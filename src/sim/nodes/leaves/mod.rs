@@ -100,8 +100,8 @@ impl<'a> LeafUse<'a> {
         }
     }
 
-    /// Fewest leaves for so many of the nodes, given by weight and number, lightest first: those of
-    /// lighter classes are taken whole, of the class that completes the job some.
+    /// Fewest leaves for `wanted` of the nodes, given by weight and number, lightest first: lighter
+    /// classes are taken whole, the class that completes the job in part.
     pub(super) fn fewest(&self, fitting: &[(u32, u32)], wanted: usize) -> Option<u32> {
         let (mut forced, mut free) = (vec![0; self.idle.len()], vec![0; self.idle.len()]);
         let last = wanted.checked_sub(1).and_then(|at| fitting.get(at));

@@ -9,7 +9,7 @@ use phalanx_core::number::as_f64;
 
 /// Longest pause between two jobs: a slot that is idle for longer waits for something else.
 const PAUSE_MAX_MS: u64 = 30_000;
-/// Number of pauses that count alike; after so many, older ones fade.
+/// Number of pauses that weigh alike; beyond it older ones fade.
 const ALIKE: f64 = 10.0;
 /// Most ends that are remembered for each node.
 const ENDS_MAX: usize = 256;
