@@ -1,31 +1,32 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The file of a recording.
 //!
-//! Eight bytes that name format and version, then frames: length of the text and of its compressed
-//! form, CRC-32 of these two and of the compressed form (each 4 bytes, little endian), then that
-//! form (DEFLATE). The text of a frame is whole records, a line of JSON each; the first record of a
-//! file is its [`Head`]. A frame is valid or refused as a whole, so a cut or damaged file is usable
-//! up to the fault.
+//! Frames of gzip, one after the other, so that `zcat` prints the file: whole records, a line of
+//! JSON each; the first line is the file's [`Head`]. A frame is valid or refused as a whole, so a
+//! cut or damaged file is usable up to the fault.
 
 use std::fs::File;
-use std::io::{self, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Cursor, ErrorKind, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
 use flate2::Compression;
-use flate2::Crc;
-use flate2::read::DeflateDecoder;
-use flate2::write::DeflateEncoder;
+use flate2::bufread::GzDecoder;
+use flate2::write::GzEncoder;
 use serde::{Deserialize, Serialize};
 
 use crate::recording::Op;
 use phalanx_core::limits::{RECORD_FRAME_BYTES, RECORD_FRAME_BYTES_MAX};
 
-/// First bytes of a recording; the last two are its version.
-pub const MAGIC: &[u8; 8] = b"PHXREC03";
+/// Version of the format.
+const FORMAT: u32 = 4;
+/// First bytes of a recording's text; its version follows.
+pub const BEGIN: &str = "{\"phxrec\":";
 
 /// First record of a file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Head {
+    /// Version of the format.
+    phxrec: u32,
     /// Version of phalanxd.
     pub version: String,
     /// Name of the recording.
@@ -34,6 +35,14 @@ pub struct Head {
     pub file: u32,
     /// Unix milliseconds at which the times of the records begin.
     pub zero_ms: u64,
+}
+
+impl Head {
+    /// Returns the head of a file of this build.
+    pub fn new(name: String, file: u32, zero_ms: u64) -> Self {
+        let version = env!("CARGO_PKG_VERSION").to_owned();
+        Self { phxrec: FORMAT, version, name, file, zero_ms }
+    }
 }
 
 /// One record.
@@ -72,11 +81,10 @@ impl Writer {
     pub fn create(path: &Path, head: &Head) -> io::Result<Self> {
         use std::os::unix::fs::OpenOptionsExt;
         let mut options = std::fs::OpenOptions::new();
-        let mut file = options.write(true).create_new(true).mode(0o640).open(path)?;
-        file.write_all(MAGIC)?;
+        let file = options.write(true).create_new(true).mode(0o640).open(path)?;
         let mut text = serde_json::to_vec(head)?;
         text.push(b'\n');
-        Ok(Self { file, text, records: 0, bytes: MAGIC.len() as u64 })
+        Ok(Self { file, text, records: 0, bytes: 0 })
     }
 
     /// Adds a record; writes a frame when one is full.
@@ -98,20 +106,12 @@ impl Writer {
         if self.text.is_empty() {
             return Ok(());
         }
-        let mut encoder = DeflateEncoder::new(Vec::new(), Compression::fast());
-        encoder.write_all(&self.text)?;
-        let data = encoder.finish()?;
-        let too_large = || io::Error::other("frame too large");
-        let raw = u32::try_from(self.text.len()).map_err(|_| too_large())?;
-        let len = u32::try_from(data.len()).map_err(|_| too_large())?;
-        if self.text.len() > RECORD_FRAME_BYTES_MAX {
-            return Err(too_large());
+        if self.text.len() >= RECORD_FRAME_BYTES_MAX {
+            return Err(io::Error::other("frame too large"));
         }
-        let mut frame = Vec::with_capacity(FRAME_HEAD + data.len());
-        frame.extend_from_slice(&raw.to_le_bytes());
-        frame.extend_from_slice(&len.to_le_bytes());
-        frame.extend_from_slice(&crc(raw, len, &data).to_le_bytes());
-        frame.extend_from_slice(&data);
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+        encoder.write_all(&self.text)?;
+        let frame = encoder.finish()?;
         self.file.write_all(&frame)?;
         self.bytes += frame.len() as u64;
         self.text.clear();
@@ -130,16 +130,6 @@ impl Writer {
     }
 }
 
-const FRAME_HEAD: usize = 12;
-
-fn crc(raw: u32, len: u32, data: &[u8]) -> u32 {
-    let mut crc = Crc::new();
-    crc.update(&raw.to_le_bytes());
-    crc.update(&len.to_le_bytes());
-    crc.update(data);
-    crc.sum()
-}
-
 /// Reads one file, record by record.
 #[derive(Debug)]
 pub struct Reader {
@@ -148,9 +138,7 @@ pub struct Reader {
     head: Head,
     /// Offset of the frame being read.
     frame_at: u64,
-    next_frame_at: u64,
-    text: Vec<u8>,
-    at: usize,
+    text: Cursor<Vec<u8>>,
     records: u64,
 }
 
@@ -167,23 +155,20 @@ impl Reader {
             input: BufReader::with_capacity(1 << 18, file),
             head: Head::default(),
             frame_at: 0,
-            next_frame_at: MAGIC.len() as u64,
-            text: Vec::new(),
-            at: 0,
+            text: Cursor::default(),
             records: 0,
         };
-        let mut magic = Vec::new();
-        let mut first = (&mut reader.input).take(MAGIC.len() as u64);
-        first.read_to_end(&mut magic).map_err(|error| failed(error.to_string()))?;
-        check_magic(&magic).map_err(failed)?;
-        if !reader.frame()? {
-            return Err(reader.error("is cut off before its head"));
+        let start = reader.input.fill_buf().map_err(|error| failed(error.to_string()))?;
+        if start.is_empty() {
+            return Err(failed("is empty: expected a recording of phalanxd".to_owned()));
         }
-        let line = reader.line().unwrap_or_default();
-        let text = reader.text.get(line).unwrap_or_default();
-        let head = serde_json::from_slice(text).map_err(|error| error.to_string());
-        reader.head = head.map_err(|error| reader.error(&format!("head: {error}")))?;
-        Ok(reader)
+        let line = if start.starts_with(&GZIP) { reader.line()? } else { None };
+        let head = serde_json::from_slice(&line.unwrap_or_default());
+        reader.head = head.map_err(|_| failed("is not a recording of phalanxd".to_owned()))?;
+        match reader.head.phxrec {
+            FORMAT => Ok(reader),
+            found => Err(failed(format!("is of version {found}: expected version {FORMAT}"))),
+        }
     }
 
     /// Returns the file's head.
@@ -201,13 +186,20 @@ impl Reader {
     /// # Errors
     /// Fails if the file is cut off or damaged here; the records before are valid.
     pub fn next_record(&mut self) -> Result<Option<Record>, FileError> {
+        let Some(line) = self.line()? else { return Ok(None) };
+        let record = serde_json::from_slice(&line);
+        let record = record.map_err(|error| self.error(&format!("not understood: {error}")))?;
+        self.records += 1;
+        Ok(Some(record))
+    }
+
+    /// Returns the next line, of the next frame where this one has no more; `None` at the end.
+    fn line(&mut self) -> Result<Option<Vec<u8>>, FileError> {
+        let mut line = Vec::new();
         loop {
-            if let Some(line) = self.line() {
-                let text = self.text.get(line).unwrap_or_default();
-                let record = serde_json::from_slice(text).map_err(|e| e.to_string());
-                let record = record.map_err(|e| self.error(&format!("not understood: {e}")))?;
-                self.records += 1;
-                return Ok(Some(record));
+            let read = self.text.read_until(b'\n', &mut line);
+            if read.map_err(|error| self.error(&error))? > 0 {
+                return Ok(Some(line));
             }
             if !self.frame()? {
                 return Ok(None);
@@ -215,78 +207,42 @@ impl Reader {
         }
     }
 
-    /// Returns the place of the next line of the frame.
-    fn line(&mut self) -> Option<std::ops::Range<usize>> {
-        let rest = self.text.get(self.at..).filter(|rest| !rest.is_empty())?;
-        let len = rest.iter().position(|byte| *byte == b'\n').unwrap_or(rest.len());
-        let line = self.at..self.at + len;
-        self.at = line.end + 1;
-        Some(line)
-    }
-
     /// Reads the next frame; `false` at the end of the file.
     fn frame(&mut self) -> Result<bool, FileError> {
-        self.frame_at = self.next_frame_at;
-        (self.at, self.text) = (0, std::mem::take(&mut self.text));
-        self.text.clear();
-        let mut head = Vec::new();
-        self.read(FRAME_HEAD, &mut head)?;
-        if head.is_empty() {
-            return Ok(false);
-        }
-        let number = |at: usize| {
-            let bytes = head.get(at..at + 4).and_then(|b| b.try_into().ok());
-            bytes.map(u32::from_le_bytes)
+        let at = self.input.stream_position();
+        self.frame_at = at.map_err(|error| self.error(&error))?;
+        let mut text = std::mem::take(&mut self.text).into_inner();
+        text.clear();
+        let mut read = || {
+            if self.input.fill_buf()?.is_empty() {
+                return Ok(false);
+            }
+            let mut frame = GzDecoder::new(&mut self.input).take(RECORD_FRAME_BYTES_MAX as u64);
+            frame.read_to_end(&mut text).map(|_| true)
         };
-        let (Some(raw), Some(len), Some(sum)) = (number(0), number(4), number(8)) else {
-            return Err(self.error("is cut off within the head of a frame"));
-        };
-        if raw as usize > RECORD_FRAME_BYTES_MAX || len as usize > RECORD_FRAME_BYTES_MAX {
-            return Err(self.error("is damaged: a frame of impossible size"));
+        match read() {
+            Ok(_) if text.len() >= RECORD_FRAME_BYTES_MAX => {
+                Err(self.error(&"is damaged: a frame of impossible size"))
+            }
+            Ok(more) => {
+                self.text = Cursor::new(text);
+                Ok(more)
+            }
+            Err(error) => Err(self.error(&match error.kind() {
+                ErrorKind::UnexpectedEof => "is cut off within a frame".to_owned(),
+                ErrorKind::InvalidInput | ErrorKind::InvalidData => format!("is damaged: {error}"),
+                _ => error.to_string(),
+            })),
         }
-        let mut data = Vec::new();
-        self.read(len as usize, &mut data)?;
-        if data.len() < len as usize {
-            return Err(self.error("is cut off within a frame"));
-        }
-        if crc(raw, len, &data) != sum {
-            return Err(self.error("is damaged: wrong checksum of a frame"));
-        }
-        let mut text = DeflateDecoder::new(data.as_slice()).take(u64::from(raw) + 1);
-        let read = text.read_to_end(&mut self.text);
-        if read.is_err() || self.text.len() != raw as usize {
-            return Err(self.error("is damaged: a frame cannot be expanded"));
-        }
-        self.next_frame_at += (FRAME_HEAD + data.len()) as u64;
-        Ok(true)
-    }
-
-    fn read(&mut self, len: usize, into: &mut Vec<u8>) -> Result<(), FileError> {
-        let done = (&mut self.input).take(len as u64).read_to_end(into);
-        done.map(|_| ()).map_err(|error| self.error(&error.to_string()))
     }
 
     /// Returns the error with its place in the file.
-    fn error(&self, what: &str) -> FileError {
+    fn error(&self, what: &dyn std::fmt::Display) -> FileError {
         let (record, offset) = (self.records + 1, self.frame_at);
         let what = format!("record {record}, frame at byte {offset}: {what}");
         FileError { path: self.path.clone(), what }
     }
 }
 
-fn check_magic(found: &[u8]) -> Result<(), String> {
-    let name = MAGIC.get(..6).unwrap_or_default();
-    if found == MAGIC {
-        return Ok(());
-    }
-    if found.is_empty() {
-        return Err("is empty: expected a recording of phalanxd".to_owned());
-    }
-    if found.starts_with(name) && found.len() == MAGIC.len() {
-        let text =
-            |bytes: &[u8]| String::from_utf8_lossy(bytes.get(6..).unwrap_or_default()).into_owned();
-        let (found, known) = (text(found), text(MAGIC));
-        return Err(format!("is of version {found}: expected version {known}"));
-    }
-    Err("is not a recording of phalanxd".to_owned())
-}
+/// First bytes of a frame.
+const GZIP: [u8; 2] = [0x1f, 0x8b];

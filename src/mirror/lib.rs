@@ -28,7 +28,7 @@ pub use agreement::Agreement;
 pub use changes::Follower;
 pub use decision::{Answer, Decision};
 pub use events::{BeganEvent, LinkEvent, OutcomeEvent};
-pub use file::{FileError, Head, MAGIC, Reader, Record, Writer};
+pub use file::{BEGIN, FileError, Head, Reader, Record, Writer};
 pub use hist::{Histogram, upper_edge_quantiles};
 pub use proofs::{Proofs, Proved, Proving};
 pub use refusals::{OptionCount, Refusals};

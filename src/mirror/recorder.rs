@@ -18,7 +18,7 @@ use phalanx_planner::preference::{Method, PreferenceTable};
 
 impl State {
     /// Sends an event to the writer; the recording is cut when its channel is full.
-    pub fn send_event(&mut self, at: Instant, what: EventKind) {
+    fn send_event(&mut self, at: Instant, what: EventKind) {
         let Some(recording) = &self.recording else { return };
         let at_ns = nanos(self.born, at);
         if recording.sender.try_send(Event { at_ns, what }).is_err() {
@@ -29,14 +29,19 @@ impl State {
 
     /// Records an event if the state recorded so far is complete.
     pub fn record(&mut self, what: impl FnOnce(&Self) -> EventKind) {
+        self.record_at(Instant::now(), what);
+    }
+
+    /// Records an event of this time if the state recorded so far is complete.
+    pub(crate) fn record_at(&mut self, at: Instant, what: impl FnOnce(&Self) -> EventKind) {
         if self.recording.as_ref().is_some_and(|recording| recording.is_whole) {
             let what = what(self);
-            self.send_event(Instant::now(), what);
+            self.send_event(at, what);
         }
     }
 
     /// Records a change of an allocation, which a copy under way needs too.
-    pub fn record_job(&mut self, op: impl FnOnce() -> Op) {
+    pub(crate) fn record_job(&mut self, op: impl FnOnce() -> Op) {
         if self.recording.is_some() {
             self.send_event(Instant::now(), EventKind::Op(op()));
         }
@@ -53,65 +58,61 @@ impl State {
         }
     }
 
-    /// Begins a recording; returns the number of the copy that it needs. A full channel ends it and
-    /// sets `cut`.
-    pub fn start_recording(&mut self, sender: Sender<Event>, cut: Arc<AtomicBool>) -> u64 {
-        self.copies += 1;
-        let copy = self.copies;
-        self.recording = Some(Recording { sender, cut, copy, is_whole: false, missed: 0 });
-        copy
+    /// Begins a recording, which table and jobs of a copy have to precede. A full channel ends it
+    /// and sets `cut`.
+    pub fn start_recording(&mut self, sender: Sender<Event>, cut: Arc<AtomicBool>) {
+        self.recording = Some(Recording { sender, cut, is_whole: false, missed: 0 });
     }
 
-    /// Asks for another copy, of a new mirror.
-    pub fn restart_recording(&mut self) {
-        self.copies += 1;
-        let copy = self.copies;
-        if let Some(recording) = &mut self.recording {
-            (recording.copy, recording.is_whole) = (copy, false);
-            self.send_event(Instant::now(), EventKind::Anew(copy));
-        }
-    }
-
-    /// Completes a copy by all except node table and jobs, unless there is another mirror by now.
-    pub fn complete_recording(&mut self, copy: u64, settings: &Settings) {
-        let Some(recording) = &mut self.recording else { return };
-        if recording.copy != copy || recording.is_whole {
+    /// Records a new mirror.
+    pub fn record_mirror(&mut self, settings: &Settings) {
+        let Some((recording, placer)) = self.recording.as_mut().zip(self.placer.as_ref()) else {
             return;
-        }
+        };
+        recording.is_whole = false;
+        let (table, jobs) = (Arc::clone(placer.cluster().table()), placer.cluster().jobs());
+        let jobs = jobs.values().cloned().collect();
+        let mirror = EventKind::Mirror(table, placer.memory_tracked(), jobs);
+        self.send_event(Instant::now(), mirror);
+        self.complete_recording(settings);
+    }
+
+    /// Completes node table and jobs by all else, unless a new mirror was recorded meanwhile.
+    pub fn complete_recording(&mut self, settings: &Settings) {
+        let Some(recording) = self.recording.as_mut().filter(|recording| !recording.is_whole)
+        else {
+            return;
+        };
         recording.is_whole = true;
         let missed = std::mem::take(&mut recording.missed);
-        let rest = Rest { missed, ..rest(self, settings) };
-        self.send_event(Instant::now(), EventKind::Op(Op::Rest(Box::new(rest))));
+        let rest = Rest {
+            poll_start: self.placer.as_ref().map_or(0, |p| p.engine().poll_start()),
+            polled: self.polled,
+            first_seen: self.holds.first().map(|(job, ms)| (job, ms * 1_000_000)).collect(),
+            inputs: self.inputs.iter().copied().collect(),
+            newest: self.preferences.newest(),
+            refusals: self.refusals.clone(),
+            missed,
+        };
+        let gone = (!self.view.synced).then_some(Op::Gone);
+        let state = [
+            Op::Settings(settings.generation, settings.config.to_string()),
+            Op::Levels(BTreeMap::clone(&settings.tuning.levels)),
+            Op::Queue(self.pending.clone(), self.pools.clone()),
+            Op::Rest(Box::new(rest)),
+        ];
         let tables = self.preferences.tables();
-        let raw: Vec<_> = tables.map(|(method, table)| self.raw_of(method, table)).collect();
+        let raw = tables.map(|(method, table)| EventKind::Preferences(self.raw_of(method, table)));
+        let ops = state.into_iter().chain(gone).map(EventKind::Op);
+        let events: Vec<EventKind> = ops.chain(raw).collect();
         let now = Instant::now();
-        raw.into_iter().for_each(|raw| self.send_event(now, EventKind::Preferences(raw)));
+        events.into_iter().for_each(|event| self.send_event(now, event));
     }
 
     /// Returns the rows of a table that is to be put in force.
-    pub fn raw_of(&self, method: Method, table: &PreferenceTable) -> RawPreferences {
+    pub(crate) fn raw_of(&self, method: Method, table: &PreferenceTable) -> RawPreferences {
         let is_its = |t: &Arc<Table>| Arc::ptr_eq(t, table.table());
         let current = self.placer.as_ref().is_some_and(|p| is_its(p.cluster().table()));
-        RawPreferences(method, current, table.rows())
-    }
-}
-
-/// Returns the record that completes a copy, except for the preferences.
-fn rest(state: &State, settings: &Settings) -> Rest {
-    Rest {
-        synced: state.view.synced,
-        generation: settings.generation,
-        config: settings.config.to_string(),
-        levels: BTreeMap::clone(&settings.tuning.levels),
-        pending: state.pending.clone(),
-        pools: state.pools.clone(),
-        poll_start: state.placer.as_ref().map_or(0, |p| p.engine().poll_start()),
-        polled: state.polled,
-        first_seen: state.holds.first().map(|(job, ms)| (job, ms * 1_000_000)).collect(),
-        inputs: state.inputs.iter().copied().collect(),
-        newest: state.preferences.newest(),
-        refusals: state.refusals.clone(),
-        preferences: Vec::new(),
-        missed: 0,
+        RawPreferences(method, current, self.preferences.newest(), table.rows())
     }
 }

@@ -10,9 +10,8 @@ use serde::{Deserialize, Serialize};
 use super::file::{FileError, Reader};
 use crate::agreement::{Agreement, Witness};
 use crate::recording::{AskOp, Op, RecordedAnswer};
-use crate::{Replica, Settings, TopologyOf};
-use phalanx_config::{BagMode, Config, DataMode, GangMode};
-use phalanx_planner::preference::Method;
+use crate::{Replica, TopologyOf};
+use phalanx_config::Config;
 
 /// One answer that differs from the recorded one.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -162,22 +161,6 @@ pub fn replay(
     Ok(report)
 }
 
-fn recorded_settings(generation: u64, text: &str) -> Result<Settings, String> {
-    let config = Config::parse(text, Path::new("recorded configuration"));
-    Ok(Settings::of(&config.map_err(|error| error.to_string())?, generation))
-}
-
-/// Returns the methods that this configuration does not have.
-fn switched_off(config: &Config) -> Vec<Method> {
-    let methods = [
-        (Method::Gang, config.gang.mode != GangMode::Off),
-        (Method::BackfillWindow, config.gang.mode != GangMode::Off),
-        (Method::Bag, config.bag.mode != BagMode::Off),
-        (Method::DataJobs, config.data_jobs.mode != DataMode::Off),
-    ];
-    methods.into_iter().filter(|(_, on)| !on).map(|(method, _)| method).collect()
-}
-
 /// Plays one file up to its first fault.
 fn play(
     path: &Path,
@@ -189,16 +172,8 @@ fn play(
 ) {
     let base = Instant::now();
     let zero_ms = reader.head().zero_ms;
-    let config = other.and_then(|other| other.config);
-    let other_settings = |generation: u64, text: &str| match config {
-        Some(config) => Ok(Settings::of(config, generation)),
-        None => recorded_settings(generation, text),
-    };
-    let mut replica = Replica::new(base, &recorded_settings, []);
-    let mut then = other.map(|other| {
-        let ignored = config.map(switched_off).unwrap_or_default();
-        Replica::new(base, &other_settings, ignored).with_topology(other.topology)
-    });
+    let mut replica = Replica::new(base, Other::default());
+    let mut then = other.map(|other| Replica::new(base, *other));
     let mut witness = Witness::default();
     let mut end = None;
     let broken_before = tally.report.broken.len();

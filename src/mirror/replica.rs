@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! A mirror that a recording is played to.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use phalanx_ffi::wire::Reason;
-
 use crate::decide;
-use crate::recording::{AskOp, Op, OutcomeOp, PreferencesOp, RecordedAnswer, Rest, TableOp};
+use crate::recording::{AskOp, Op, PreferencesOp, RecordedAnswer, Rest, TableOp};
+use crate::replay::Other;
 use crate::settings::Settings;
 use crate::state::State;
+use phalanx_config::{BagMode, Config, DataMode, GangMode};
 use phalanx_core::NodeIdx;
 use phalanx_core::topology::Topology;
 use phalanx_planner::cluster::{Cluster, Table};
@@ -26,9 +27,6 @@ pub struct Replayed {
     pub dispersion: Option<f64>,
 }
 
-/// A function that makes settings from a recorded generation and text.
-pub type SettingsOf<'a> = dyn Fn(u64, &str) -> Result<Settings, String> + 'a;
-
 /// A function that makes a topology over a recorded node table.
 pub type TopologyOf<'a> = dyn Fn(&Table) -> Result<Topology, String> + 'a;
 
@@ -37,37 +35,18 @@ pub type TopologyOf<'a> = dyn Fn(&Table) -> Result<Topology, String> + 'a;
 pub struct Replica<'a> {
     state: State,
     settings: Option<Settings>,
-    settings_of: &'a SettingsOf<'a>,
+    other: Other<'a>,
     /// Methods whose recorded preferences are ignored.
-    ignored: BTreeSet<Method>,
-    /// Another topology than the recorded one.
-    topology: Option<&'a TopologyOf<'a>>,
+    ignored: Vec<Method>,
     /// The mirror whose jobs are being read.
     coming: Option<(Cluster, bool)>,
 }
 
 impl<'a> Replica<'a> {
-    /// Starts without a state. `settings_of` makes settings out of those recorded; the preferences
-    /// of the methods in `ignored` are left out. `base` is the zero of the recording's times.
-    pub fn new(
-        base: Instant,
-        settings_of: &'a SettingsOf<'a>,
-        ignored: impl IntoIterator<Item = Method>,
-    ) -> Self {
-        Self {
-            state: State::new(base),
-            settings: None,
-            settings_of,
-            ignored: ignored.into_iter().collect(),
-            topology: None,
-            coming: None,
-        }
-    }
-
-    /// Decides under this topology instead of the recorded one.
-    #[must_use]
-    pub fn with_topology(self, topology: Option<&'a TopologyOf<'a>>) -> Self {
-        Self { topology, ..self }
+    /// Starts without a state. `base` is the zero of the recording's times.
+    pub fn new(base: Instant, other: Other<'a>) -> Self {
+        let ignored = other.config.map(switched_off).unwrap_or_default();
+        Self { state: State::new(base), settings: None, other, ignored, coming: None }
     }
 
     /// Takes one record; returns the answer if it is a question.
@@ -84,28 +63,32 @@ impl<'a> Replica<'a> {
                 }
             }
             Op::Rest(rest) => self.rest(rest)?,
-            Op::Gone => self.state.view.synced = false,
+            Op::Gone => self.state.disconnected(),
             Op::Settings(generation, text) => self.configure(*generation, text)?,
-            Op::Levels(levels) => self.set_levels(levels)?,
+            Op::Levels(levels) => {
+                self.settings()?.tuning.levels = Arc::new(levels.clone());
+                self.tune()?;
+            }
             Op::Queue(pending, pools) => self.state.set_queue(pending.clone(), pools.clone()),
             Op::Lacks(lacks) => self.lacks(lacks),
             Op::Preferences(preferences) => self.preferences(preferences)?,
-            Op::Newest(newest) => self.state.preferences.set_newest(*newest),
             Op::Job(job, begun) => {
                 if let Some((cluster, _)) = &mut self.coming {
                     cluster.set_job(job.clone(), |_| {});
                 }
                 self.state.set_job(job.clone(), *begun);
             }
-            Op::Ended(job_id, ..) => {
+            Op::Ended(job_id, job_state, end_s) => {
                 if let Some((cluster, _)) = &mut self.coming {
                     cluster.end_job(*job_id, |_| {});
                 }
-                self.state.end_job(*job_id);
+                self.state.end_job(*job_id, *job_state, *end_s);
             }
             Op::Forgot(ids) => self.state.forget(ids),
             Op::Ask(ask) => return self.ask(at_ns, ask).map(Some),
-            Op::Outcome(outcome) => self.outcome(at_ns, outcome),
+            Op::Outcome(decision, refused) => {
+                self.state.outcome(*decision, *refused, self.at(at_ns));
+            }
             Op::Picture(_) | Op::Change(_) | Op::End(_) => {}
         }
         Ok(None)
@@ -134,7 +117,7 @@ impl<'a> Replica<'a> {
     fn table(&mut self, table: &TableOp) -> Result<(), String> {
         let memory_tracked = table.memory_tracked;
         let mut table = Table::clone(&table.table);
-        if let Some(topology) = self.topology {
+        if let Some(topology) = self.other.topology {
             let other = topology(&table)?;
             // Whichever of them a partition names.
             table.topologies = vec![other; table.topologies.len().max(1)];
@@ -144,15 +127,9 @@ impl<'a> Replica<'a> {
     }
 
     fn rest(&mut self, rest: &Rest) -> Result<(), String> {
+        let tuning = self.settings()?.tuning.clone();
         self.state.view.synced = false;
-        self.state.set_queue(rest.pending.clone(), rest.pools.clone());
-        self.settings = None;
-        self.configure(rest.generation, &rest.config)?;
-        self.set_levels(&rest.levels)?;
-        let coming = self.coming.take();
-        if rest.synced {
-            let (cluster, tracked) = coming.ok_or("the state has no node table")?;
-            let tuning = self.settings()?.tuning.clone();
+        if let Some((cluster, tracked)) = self.coming.take() {
             let set = self.state.set_cluster(cluster, tracked, tuning);
             set.map_err(|error| error.to_string())?;
         }
@@ -165,7 +142,6 @@ impl<'a> Replica<'a> {
         self.state.inputs = rest.inputs.iter().copied().collect();
         self.state.refusals = rest.refusals.clone();
         self.state.preferences = Default::default();
-        rest.preferences.iter().try_for_each(|preferences| self.preferences(preferences))?;
         self.state.preferences.set_newest(rest.newest);
         Ok(())
     }
@@ -177,22 +153,18 @@ impl<'a> Replica<'a> {
         }
     }
 
-    fn settings(&self) -> Result<&Settings, String> {
-        self.settings.as_ref().ok_or_else(|| "no configuration yet".to_owned())
+    fn settings(&mut self) -> Result<&mut Settings, String> {
+        self.settings.as_mut().ok_or_else(|| "no configuration yet".to_owned())
     }
 
     fn configure(&mut self, generation: u64, text: &str) -> Result<(), String> {
-        let mut settings = (self.settings_of)(generation, text)?;
+        let recorded = Config::parse(text, Path::new("recorded configuration"));
+        let recorded = recorded.map_err(|error| error.to_string())?;
+        let mut settings = Settings::of(self.other.config.unwrap_or(&recorded), generation);
         if let Some(before) = &self.settings {
             settings.tuning.levels = Arc::clone(&before.tuning.levels);
         }
         self.settings = Some(settings);
-        self.tune()
-    }
-
-    fn set_levels(&mut self, levels: &BTreeMap<Arc<str>, u32>) -> Result<(), String> {
-        let settings = self.settings.as_mut().ok_or("no configuration yet")?;
-        settings.tuning.levels = Arc::new(levels.clone());
         self.tune()
     }
 
@@ -228,21 +200,14 @@ impl<'a> Replica<'a> {
                 Preference { key, method, sets, worth, required, made_ms: 0, note: Note::None };
             rows.push((Arc::new(preference), taken));
         }
-        self.state.preferences.replace(op.method, PreferenceTable::of_rows(table, rows));
+        self.state.preferences.set_newest(op.newest);
+        self.state.prefer(op.method, PreferenceTable::of_rows(table, rows));
         Ok(())
     }
 
     fn at(&self, at_ns: u64) -> Instant {
         let base = self.state.born;
         base.checked_add(Duration::from_nanos(at_ns)).unwrap_or(base)
-    }
-
-    fn outcome(&mut self, at_ns: u64, outcome: &OutcomeOp) {
-        let refused = [Reason::NarrowFailed, Reason::NarrowLater].map(Reason::as_str);
-        let refused = refused.contains(&&*outcome.reason);
-        if refused || outcome.reason.is_empty() {
-            self.state.outcome(outcome.decision, refused, self.at(at_ns));
-        }
     }
 
     fn ask(&mut self, at_ns: u64, ask: &AskOp) -> Result<Replayed, String> {
@@ -260,4 +225,15 @@ impl<'a> Replica<'a> {
         let dispersion = count.map(|count| sum / f64::from(count));
         Ok(Replayed { answer: RecordedAnswer::of(&answer, used.as_ref()), dispersion })
     }
+}
+
+/// Returns the methods that this configuration does not have.
+fn switched_off(config: &Config) -> Vec<Method> {
+    let methods = [
+        (Method::Gang, config.gang.mode != GangMode::Off),
+        (Method::BackfillWindow, config.gang.mode != GangMode::Off),
+        (Method::Bag, config.bag.mode != BagMode::Off),
+        (Method::DataJobs, config.data_jobs.mode != DataMode::Off),
+    ];
+    methods.into_iter().filter(|(_, on)| !on).map(|(method, _)| method).collect()
 }

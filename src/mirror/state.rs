@@ -18,7 +18,7 @@ use phalanx_methods::balance::EngineError;
 use phalanx_planner::attribution::Demand;
 use phalanx_planner::cluster::{Cluster, RunningJob};
 use phalanx_planner::place::{Placer, Tuning};
-use phalanx_planner::preference::{Holds, Preferences};
+use phalanx_planner::preference::{Holds, Method, PreferenceTable, Preferences};
 
 /// Number of nodes checked for a waiting request before an answer; takes less than 0.1 ms.
 const LOOKS_AT_ASK: usize = 512;
@@ -68,8 +68,6 @@ pub struct State {
     pub born: Instant,
     /// The recording under way.
     pub recording: Option<Recording>,
-    /// Copies of the state for recordings that were asked for.
-    pub(crate) copies: u64,
 }
 
 impl State {
@@ -91,7 +89,6 @@ impl State {
             told_beyond: false,
             born,
             recording: None,
-            copies: 0,
         }
     }
 
@@ -102,6 +99,7 @@ impl State {
 
     /// Records whether stock took the nodes of an answer or refused them.
     pub fn outcome(&mut self, decision: u64, refused: bool, at: Instant) {
+        self.record_at(at, |_| EventKind::Op(Op::Outcome(decision, refused)));
         let polled = self.polled.take_if(|(id, _)| *id == decision);
         if let (Some((_, start)), false, Some(placer)) = (polled, refused, &mut self.placer) {
             placer.set_poll_start(start);
@@ -113,6 +111,18 @@ impl State {
                  for an hour"
             );
         }
+    }
+
+    /// Replaces the preferences of one method; see [`Preferences::replace`].
+    pub fn prefer(&mut self, method: Method, table: PreferenceTable) -> Option<PreferenceTable> {
+        self.record(|state| EventKind::Preferences(state.raw_of(method, &table)));
+        self.preferences.replace(method, table)
+    }
+
+    /// Records that the plugin has disconnected: there is no mirror.
+    pub fn disconnected(&mut self) {
+        self.record(|_| EventKind::Op(Op::Gone));
+        self.view.synced = false;
     }
 
     /// Replaces the mirror by a complete one.
@@ -153,6 +163,7 @@ impl State {
 
     /// Takes the demand of the queue and the licence pools.
     pub fn set_queue(&mut self, pending: Demand, pools: Vec<License>) {
+        self.record(|_| EventKind::Op(Op::Queue(pending.clone(), pools.clone())));
         self.pools.clone_from(&pools);
         self.pending.clone_from(&pending);
         if let Some(placer) = &mut self.placer {
@@ -175,6 +186,7 @@ impl State {
 
     /// Records all that a job holds, since just now if it has `begun`.
     pub fn set_job(&mut self, job: RunningJob, begun: bool) {
+        self.record_job(|| Op::Job(job.clone(), begun));
         let array = job.array.map(|(array, _)| array).filter(|_| begun);
         self.holds.began(job.id, array);
         self.refusals.forget(job.id);
@@ -200,8 +212,9 @@ impl State {
         placer.set_end(job_id, end_s);
     }
 
-    /// Records that a job gave everything back.
-    pub fn end_job(&mut self, job_id: u32) {
+    /// Records that a job gave everything back: its id, Slurm's state, unix seconds.
+    pub fn end_job(&mut self, job_id: u32, job_state: u32, end_s: u64) {
+        self.record_job(|| Op::Ended(job_id, job_state, end_s));
         self.inputs.remove(&job_id);
         self.holds.forget(job_id);
         self.refusals.forget(job_id);

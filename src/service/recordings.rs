@@ -26,7 +26,7 @@ use phalanx_ffi::locks::lock;
 use phalanx_messages::rest::RecordingStatus;
 use phalanx_mirror::recording::{AskOp, Event, EventKind, Op, PreferencesOp, TableOp};
 use phalanx_mirror::{Follower, Head, Writer};
-use phalanx_planner::cluster::Table;
+use phalanx_planner::cluster::{RunningJob, Table};
 use phalanx_planner::place::Placer;
 
 /// Most events written before the thread looks at other things.
@@ -101,7 +101,6 @@ struct Recording<'a> {
 struct Output {
     path: PathBuf,
     writer: Writer,
-    responder: Arc<Responder>,
     events: Receiver<Event>,
     cut: Arc<AtomicBool>,
     follower: Follower,
@@ -174,10 +173,6 @@ impl Recording<'_> {
         info!("recording to {}", output.path.display());
         loop {
             if let Some(why) = self.of.end_reason(until, stop) {
-                // A copy that is still to be made counts the questions that it missed.
-                for event in output.events.clone().try_iter().take(RECORDING_QUEUE_MAX) {
-                    output.event(event)?;
-                }
                 self.of.responder.stop_recording();
                 output.finish(why)?;
                 self.of.count(&output);
@@ -214,8 +209,7 @@ impl Recording<'_> {
         let deleted = make_room(&options.dir, options.total_bytes, options.file_bytes);
         let path = options.dir.join(format!("{name}.{number:04}.{ENDING}"));
         let zero_ms = now_ms().saturating_sub(of.responder.recording_ns() / 1_000_000);
-        let version = env!("CARGO_PKG_VERSION").to_owned();
-        let head = Head { version, name: name.clone(), file: number, zero_ms };
+        let head = Head::new(name.clone(), number, zero_ms);
         let at = |error: std::io::Error| format!("{}: {error}", path.display());
         if !options.dir.is_dir() {
             std::fs::create_dir_all(&options.dir).map_err(at)?;
@@ -226,7 +220,6 @@ impl Recording<'_> {
         let mut output = Output {
             path: path.clone(),
             writer,
-            responder: Arc::clone(&of.responder),
             events,
             cut: Arc::clone(&cut),
             follower: Follower::default(),
@@ -236,7 +229,13 @@ impl Recording<'_> {
         if let Some(snapshot) = newest() {
             output.picture(of.responder.recording_ns(), snapshot)?;
         }
-        output.copy(of.responder.start_recording(sender, cut))?;
+        of.responder.start_recording(sender, cut);
+        if let Some((table, jobs)) = of.responder.copy_jobs()
+            && let Some(memory_tracked) = of.responder.with_placer(Placer::memory_tracked)
+        {
+            output.mirror(of.responder.recording_ns(), &table, memory_tracked, jobs)?;
+        }
+        of.responder.complete_recording();
         let mut status = lock(&of.shared.status);
         status.files = number;
         status.file = path.display().to_string();
@@ -281,7 +280,9 @@ impl Output {
     fn event(&mut self, Event { at_ns, what }: Event) -> Result<(), String> {
         let op = match what {
             EventKind::Op(op) => op,
-            EventKind::Anew(copy) => return self.copy(copy),
+            EventKind::Mirror(table, memory_tracked, jobs) => {
+                return self.mirror(at_ns, &table, memory_tracked, jobs);
+            }
             EventKind::Preferences(raw) => Op::Preferences(PreferencesOp::of(raw)),
             EventKind::Ask(decision, offer) => Op::Ask(Box::new(AskOp::of(&decision, offer))),
             EventKind::Snapshot(snapshot) => return self.picture(at_ns, snapshot),
@@ -297,18 +298,16 @@ impl Output {
         self.follower.next(snapshot).map_or(Ok(()), |op| self.add(at_ns, &op))
     }
 
-    /// Writes node table and jobs of the mirror, if there is one, and lets the rest follow.
-    fn copy(&mut self, copy: u64) -> Result<(), String> {
-        let at_ns = self.responder.recording_ns();
-        if let Some((table, jobs)) = self.responder.copy_jobs()
-            && let Some(memory_tracked) = self.responder.with_placer(Placer::memory_tracked)
-        {
-            let table = Box::new(TableOp { table: Table::clone(&table), memory_tracked });
-            self.add(at_ns, &Op::Table(table))?;
-            self.add(at_ns, &Op::Jobs(jobs))?;
-        }
-        self.responder.complete_recording(copy);
-        Ok(())
+    fn mirror(
+        &mut self,
+        at_ns: u64,
+        table: &Table,
+        memory_tracked: bool,
+        jobs: Vec<RunningJob>,
+    ) -> Result<(), String> {
+        let table = TableOp { table: table.clone(), memory_tracked };
+        self.add(at_ns, &Op::Table(Box::new(table)))?;
+        self.add(at_ns, &Op::Jobs(jobs))
     }
 
     /// Writes the rest of a recording that has ended, and why it has.

@@ -4,9 +4,10 @@
 //!
 //! Under the mirror's lock an [`Event`] is only put into a bounded channel; costly parts (texts,
 //! digests) are made by the writer. When the channel is full the recording is cut: a gap could not
-//! be replayed. The writer copies the running jobs as planning does, in pieces and so not of one
-//! moment: allocations are given whole and replace former ones, so that events since the beginning
-//! of the copy make it exact. [`Op::Rest`] completes it; only questions after it are recorded.
+//! be replayed. At its beginning the writer copies the running jobs as planning does, in pieces and
+//! so not of one moment: allocations are given whole and replace former ones, so that events since
+//! the beginning of the copy make it exact. [`Op::Rest`] completes it; only questions after it are
+//! recorded. A new mirror that the plugin sends is recorded at once.
 
 mod ops;
 
@@ -15,24 +16,24 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use crossbeam_channel::Sender;
-use phalanx_ffi::wire::Reason;
 
 pub use ops::{
-    AskOp, Change, Offer, Op, OutcomeOp, PreferenceRow, PreferencesOp, RawPreferences,
-    RecordedAnswer, Rest, TableOp,
+    AskOp, Change, Offer, Op, PreferenceRow, PreferencesOp, RawPreferences, RecordedAnswer, Rest,
+    TableOp,
 };
 
 use crate::decision::Decision;
-use crate::events::OutcomeEvent;
 use phalanx_core::snapshot::Snapshot;
+use phalanx_planner::cluster::{RunningJob, Table};
 
 /// An event, cheap to make.
 #[derive(Debug)]
 pub enum EventKind {
     /// A record as it is written.
     Op(Op),
-    /// There is another mirror, which the writer is to copy under this number.
-    Anew(u64),
+    /// A new mirror, for [`Op::Table`] and [`Op::Jobs`]: its node table, whether memory is a
+    /// consumable resource, its jobs.
+    Mirror(Arc<Table>, bool, Vec<RunningJob>),
     /// Preferences of one method, for [`Op::Preferences`].
     Preferences(RawPreferences),
     /// A decision and the candidates offered, for [`Op::Ask`].
@@ -55,10 +56,8 @@ pub struct Event {
 pub struct Recording {
     pub(crate) sender: Sender<Event>,
     pub(crate) cut: Arc<AtomicBool>,
-    /// Number of the copy of the state that is to be made, or was.
-    pub(crate) copy: u64,
-    /// Whether the copy is complete, so that everything has to be recorded.
-    pub is_whole: bool,
+    /// Whether the state recorded so far is complete, so that everything has to be recorded.
+    pub(crate) is_whole: bool,
     /// Questions that were not recorded, because the state was not complete.
     pub(crate) missed: u64,
 }
@@ -66,19 +65,4 @@ pub struct Recording {
 /// Returns the nanoseconds from `born` to `at`.
 pub fn nanos(born: Instant, at: Instant) -> u64 {
     u64::try_from(at.saturating_duration_since(born).as_nanos()).unwrap_or(u64::MAX)
-}
-
-/// Returns the record of an outcome.
-pub fn outcome_op(event: &OutcomeEvent) -> Op {
-    let reason = match event.reason {
-        Some(Reason::None) => "",
-        Some(reason) => reason.as_str(),
-        None => "unknown",
-    };
-    Op::Outcome(OutcomeOp {
-        decision: event.decision,
-        job_id: event.job_id,
-        will_run: event.will_run,
-        reason: reason.to_owned(),
-    })
 }

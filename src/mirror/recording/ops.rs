@@ -26,7 +26,7 @@ pub enum Op {
     Table(Box<TableOp>),
     /// Jobs that run, a part of them.
     Jobs(Vec<RunningJob>),
-    /// Everything except table and jobs, which completes the state.
+    /// The state beside the records before, which it completes.
     Rest(Box<Rest>),
     /// The plugin has disconnected: there is no mirror.
     Gone,
@@ -40,8 +40,6 @@ pub enum Op {
     Lacks(#[serde(with = "pairs")] BTreeMap<Arc<str>, u64>),
     /// Node preferences of one method.
     Preferences(PreferencesOp),
-    /// Greatest job id that plans know.
-    Newest(Option<u32>),
     /// A job with all that it holds; whether it began just now.
     Job(RunningJob, bool),
     /// A job gave everything back: id, Slurm's state, unix seconds.
@@ -50,8 +48,8 @@ pub enum Op {
     Forgot(Vec<u32>),
     /// A question and its answer.
     Ask(Box<AskOp>),
-    /// The plugin's report on an answer.
-    Outcome(OutcomeOp),
+    /// Slurm took the nodes of a decision, or refused them.
+    Outcome(u64, bool),
     /// Snapshot of queue and nodes.
     Picture(Box<Snapshot>),
     /// Changes since the last snapshot.
@@ -69,22 +67,9 @@ pub struct TableOp {
     pub memory_tracked: bool,
 }
 
-/// The state beside node table and jobs.
+/// The state beside node table, jobs, settings, queue and preferences.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Rest {
-    /// Whether there is a complete mirror, of the table and jobs before this record.
-    pub synced: bool,
-    /// Generation of the configuration.
-    pub generation: u64,
-    /// The configuration, as TOML.
-    pub config: String,
-    /// Levels of nodes by measured values.
-    #[serde(with = "pairs")]
-    pub levels: BTreeMap<Arc<str>, u32>,
-    /// Demand of the queue.
-    pub pending: Demand,
-    /// Licence pools.
-    pub pools: Vec<License>,
     /// Node at which the engine polls next.
     pub poll_start: usize,
     /// Decision whose outcome moves `poll_start`, and the node it moves to.
@@ -99,15 +84,14 @@ pub struct Rest {
     /// Outcomes by option.
     #[serde(default, skip_serializing_if = "Refusals::is_empty")]
     pub refusals: Refusals,
-    /// Preferences of all methods.
-    pub preferences: Vec<PreferencesOp>,
     /// Questions that were not recorded, because the state was not complete.
     pub missed: u64,
 }
 
-/// Preferences of one method: the method, whether made for the table in force, rows.
+/// Preferences of one method: the method, whether made for the table in force, greatest job id that
+/// plans know, rows.
 #[derive(Debug)]
-pub struct RawPreferences(pub Method, pub bool, pub Rows);
+pub struct RawPreferences(pub Method, pub bool, pub Option<u32>, pub Rows);
 
 /// Preferences of one method, as written.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -116,6 +100,8 @@ pub struct PreferencesOp {
     pub method: Method,
     /// Whether the preferences are for the node table in force.
     pub current: bool,
+    /// Greatest job id that plans know.
+    pub newest: Option<u32>,
     /// Node lists that candidate sets refer to.
     pub lists: Vec<Vec<NodeIdx>>,
     /// Preferences by key.
@@ -124,7 +110,7 @@ pub struct PreferencesOp {
 
 impl PreferencesOp {
     /// Converts preferences; lists that several sets share are written once.
-    pub fn of(RawPreferences(method, current, rows): RawPreferences) -> Self {
+    pub fn of(RawPreferences(method, current, newest, rows): RawPreferences) -> Self {
         let mut lists: Vec<Vec<NodeIdx>> = Vec::new();
         let mut known = HashMap::new();
         let mut row = |(preference, taken): (Arc<Preference>, Vec<u32>)| {
@@ -146,7 +132,7 @@ impl PreferencesOp {
         let alive: Rows = rows.clone();
         let rows = rows.into_iter().map(&mut row).collect();
         drop(alive);
-        Self { method, current, lists, rows }
+        Self { method, current, newest, lists, rows }
     }
 }
 
@@ -256,19 +242,6 @@ impl RecordedAnswer {
             digest: placement.map_or(0, digest),
         }
     }
-}
-
-/// The plugin's report on an answer, as written.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct OutcomeOp {
-    /// Decision id.
-    pub decision: u64,
-    /// Job id.
-    pub job_id: u32,
-    /// Whether the call was WILL_RUN rather than RUN_NOW.
-    pub will_run: bool,
-    /// Reason of the outcome; empty: placed on the answered set.
-    pub reason: String,
 }
 
 /// Changes since the last snapshot.

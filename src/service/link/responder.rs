@@ -193,7 +193,6 @@ impl Responder {
     pub fn set_queue(&self, pending: Demand, pools: Vec<License>) {
         *lock(&self.pending) = Arc::new(pending.clone());
         let mut state = lock(&self.state);
-        state.record(|_| EventKind::Op(Op::Queue(pending.clone(), pools.clone())));
         state.set_queue(pending, pools);
     }
 
@@ -237,10 +236,8 @@ impl Responder {
         let mut state = lock(&self.state);
         let running = state.placer.iter().flat_map(|placer| placer.cluster().jobs().values());
         fresh.count_since(snapshot, running);
-        state.record(|state| EventKind::Preferences(state.raw_of(method, &fresh)));
-        let old = state.preferences.replace(method, fresh);
         state.preferences.saw(snapshot);
-        state.record(|state| EventKind::Op(Op::Newest(state.preferences.newest())));
+        let old = state.prefer(method, fresh);
         drop(state);
         drop(old);
     }
@@ -288,9 +285,8 @@ impl Responder {
     pub(super) fn disconnected(&self, error: Option<String>) {
         let mut state = lock(&self.state);
         self.order.forget();
-        state.record(|_| EventKind::Op(Op::Gone));
+        state.disconnected();
         state.view.connected = false;
-        state.view.synced = false;
         if error.is_some() {
             state.view.link.protocol_errors += 1;
             state.view.link.last_error = error;
@@ -376,8 +372,7 @@ impl Responder {
             }
             Step::Ended(job_id, job_state, end_s) => {
                 state.view.link.events += 1;
-                state.end_job(job_id);
-                state.record_job(|| Op::Ended(job_id, job_state, end_s));
+                state.end_job(job_id, job_state, end_s);
                 events.push(LinkEvent::Ended { job_id, state: job_state, end_s });
             }
             Step::Ends(ends) => ends.iter().for_each(|e| state.set_end(e.job_id, e.end_time)),
@@ -391,9 +386,9 @@ impl Responder {
     }
 
     fn synced(&self, state: &mut State, cluster: Cluster, memory_tracked: bool) {
-        let tuning = self.settings().tuning.clone();
-        match state.set_cluster(cluster, memory_tracked, tuning) {
-            Ok(()) => state.restart_recording(),
+        let settings = self.settings();
+        match state.set_cluster(cluster, memory_tracked, settings.tuning.clone()) {
+            Ok(()) => state.record_mirror(&settings),
             Err(error) => {
                 warn!("mirror not built: {error}");
                 state.view.link.last_error = Some(error.to_string());
@@ -504,14 +499,14 @@ impl Responder {
     }
 
     /// Begins a recording; see [`recording`] and [`State::start_recording`].
-    pub fn start_recording(&self, sender: Sender<Event>, cut: Arc<AtomicBool>) -> u64 {
-        lock(&self.state).start_recording(sender, cut)
+    pub fn start_recording(&self, sender: Sender<Event>, cut: Arc<AtomicBool>) {
+        lock(&self.state).start_recording(sender, cut);
     }
 
     /// Completes a copy for a recording; see [`State::complete_recording`].
-    pub fn complete_recording(&self, copy: u64) {
-        let settings = self.settings();
-        lock(&self.state).complete_recording(copy, &settings);
+    pub fn complete_recording(&self) {
+        let mut state = lock(&self.state);
+        state.complete_recording(&self.settings());
     }
 
     /// Ends the recording.
@@ -590,7 +585,6 @@ fn began(
 ) -> Option<LinkEvent> {
     state.view.link.events += 1;
     let begun = cause == Some(Cause::Begin);
-    state.record_job(|| Op::Job(job.clone(), begun));
     state.set_job(job.clone(), begun);
     let table = Arc::clone(state.placer.as_ref()?.cluster().table());
     Some(LinkEvent::Began(BeganEvent { job, cause, table, delta }))
@@ -655,9 +649,6 @@ fn outcome_event(state: &mut State, outcome: &wire::Outcome) -> Option<LinkEvent
         full: outcome.full_ns > 0,
     };
     let now = clock::now();
-    if state.recording.as_ref().is_some_and(|recording| recording.is_whole) {
-        state.send_event(now, EventKind::Op(recording::outcome_op(&event)));
-    }
     match event.reason {
         Some(Reason::None) => state.outcome(event.decision, false, now),
         Some(Reason::NarrowFailed | Reason::NarrowLater) => {

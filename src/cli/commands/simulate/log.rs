@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::exit::Failure;
 use phalanx_core::problem::InputError;
 use phalanx_core::trace::TraceError;
-use phalanx_mirror::MAGIC;
+use phalanx_mirror::BEGIN;
 use phalanx_sim::input;
 
 /// Formats of a log.
@@ -42,7 +42,7 @@ impl Format {
 
     /// Returns the format by the first line with content; `None` if the line does not show it.
     pub fn by_content(start: &[u8]) -> Option<Self> {
-        if start.starts_with(MAGIC.get(..6).unwrap_or_default()) {
+        if start.starts_with(BEGIN.as_bytes()) {
             return Some(Self::Recording);
         }
         let text = String::from_utf8_lossy(start).to_lowercase();

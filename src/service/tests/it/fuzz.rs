@@ -2,14 +2,12 @@
 //! Damaged configurations and recordings.
 #![allow(clippy::unwrap_used, reason = "a failed expectation ends a test")]
 
-use std::io::Write;
 use std::path::Path;
 
-use flate2::write::DeflateEncoder;
-use flate2::{Compression, Crc};
+use crate::recordings::zipped;
 use phalanx_config::Config;
 use phalanx_fuzz::{kind_of, run, size_of};
-use phalanx_mirror::{MAGIC, Reader, Settings, replay};
+use phalanx_mirror::{Reader, Settings, replay};
 
 #[test]
 fn configurations() {
@@ -58,20 +56,6 @@ fn configurations() {
     });
 }
 
-/// A frame of a recording around `text`.
-fn frame(text: &[u8]) -> Vec<u8> {
-    let mut encoder = DeflateEncoder::new(Vec::new(), Compression::fast());
-    encoder.write_all(text).unwrap();
-    let data = encoder.finish().unwrap();
-    let mut head = u32::try_from(text.len()).unwrap().to_le_bytes().to_vec();
-    head.extend(u32::try_from(data.len()).unwrap().to_le_bytes());
-    let mut crc = Crc::new();
-    crc.update(&head);
-    crc.update(&data);
-    head.extend(crc.sum().to_le_bytes());
-    [head, data].concat()
-}
-
 /// The seeds are whole, and their questions are played.
 #[test]
 fn seeds_of_recordings_are_good() {
@@ -80,7 +64,7 @@ fn seeds_of_recordings_are_good() {
     assert!(report.asks == 2 && report.broken.is_empty(), "{report:?}");
 }
 
-/// Files as they are if they begin like one, else the lines of a file whose frames are right.
+/// Files as they are if they begin like one, else the lines of a file of one right frame.
 #[test]
 fn recordings() {
     let directory = tempfile::tempdir().unwrap();
@@ -104,13 +88,8 @@ fn recordings() {
         ",",
     ];
     run("recording", &words, |input| {
-        let whole;
-        let bytes = if input.starts_with(MAGIC.get(..4).unwrap()) {
-            input
-        } else {
-            whole = [MAGIC.to_vec(), frame(input)].concat();
-            &whole
-        };
+        let is_frame = input.starts_with(&[0x1f, 0x8b]);
+        let bytes = if is_frame { input.to_vec() } else { zipped(input) };
         std::fs::write(&path, bytes).unwrap();
         let read = match Reader::open(&path) {
             Err(error) => return kind_of(&error.what),

@@ -9,4 +9,5 @@ mod link_balance;
 mod link_order;
 mod link_trust;
 mod openapi;
+mod recordings;
 mod service;
