@@ -272,13 +272,15 @@ pub struct BlockerReport {
 pub struct AskReport {
     /// Time, unix milliseconds.
     pub time_ms: u64,
-    /// `run_now` or `will_run`.
-    pub mode: String,
+    /// Kind of call: `run_now` or `will_run`.
+    #[serde(rename = "mode")]
+    pub ask: String,
     /// `narrow` or `no-opinion`.
     pub verdict: String,
     /// Reason where there was no opinion or the set was not kept.
     pub reason: Option<String>,
-    /// Answered nodes.
+    /// Decided nodes as a hostlist, canonical, also where shadow mode did not send them; empty
+    /// without an opinion.
     pub nodes: String,
     /// Some of the jobs that Slurm may preempt for the asked job.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -288,7 +290,7 @@ pub struct AskReport {
     pub preemptable_all: u32,
     /// The node preference for the job, if a method had one, and whether it decided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub preference: Option<PreferenceReport>,
+    pub preference: Option<Box<PreferenceReport>>,
 }
 
 /// A method's node preference for a job, and whether it decided one question.

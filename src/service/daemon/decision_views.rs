@@ -17,32 +17,47 @@ use phalanx_planner::preference::PreferenceUse;
 /// Maximum number of chosen nodes whose scores are reported.
 const SCORED_MAX: usize = 64;
 
-/// Reports the question and its answer.
-pub(super) fn ask_report(decision: &Decision, time_ms: u64) -> AskReport {
-    let answer = &decision.answer;
-    AskReport {
-        time_ms,
-        mode: if decision.question.will_run { "will_run" } else { "run_now" }.to_owned(),
-        verdict: if answer.reason().is_none() { "narrow" } else { "no-opinion" }.to_owned(),
-        reason: answer.text(),
-        nodes: answer.placement().map(|p| node_list(decision, p)).unwrap_or_default(),
-        preemptable: decision.question.preemptable.clone(),
-        preemptable_all: decision.question.preemptable_all,
-        preference: decision.preference_use.as_ref().map(|used| preference(decision, used)),
-    }
-}
-
-/// Reports the placement with its scores, if there is one; `mode` is the balance method's.
-pub(super) fn decision_report(
+/// Makes the record of a decision; `mode` is the balance method's.
+pub(super) fn decision_record(
     decision: &Decision,
     mode: balance::Mode,
     time_ms: u64,
-) -> Option<DecisionReport> {
-    let placement = decision.answer.placement()?;
+) -> DecisionRecord {
+    let (question, answer) = (&decision.question, &decision.answer);
+    let (placement, used) = (answer.placement(), decision.preference_use.as_ref());
+    let scores = placement.map(|placement| scores(decision, placement, mode, time_ms));
+    DecisionRecord {
+        decision: decision.id,
+        job: job_ref(question.job_id, question.array, question.origin.user_id, &question.partition),
+        ask: AskReport {
+            time_ms,
+            ask: if question.will_run { "will_run" } else { "run_now" }.to_owned(),
+            verdict: if answer.reason().is_none() { "narrow" } else { "no-opinion" }.to_owned(),
+            reason: answer.text(),
+            nodes: placement.map(|p| node_list(decision, p)).unwrap_or_default(),
+            preemptable: question.preemptable.clone(),
+            preemptable_all: question.preemptable_all,
+            preference: used.map(|used| Box::new(preference(decision, used))),
+        },
+        mode: decision.mode.as_str().to_owned(),
+        node_count: u32::try_from(placement.map_or(0, |p| p.nodes.len())).unwrap_or(u32::MAX),
+        generation: decision.generation,
+        explain: scores.and_then(|scores| serde_json::to_string(&scores).ok()),
+        latency_us: decision.took_ns / 1000,
+    }
+}
+
+/// Reports the placement with its scores.
+fn scores(
+    decision: &Decision,
+    placement: &Placement,
+    mode: balance::Mode,
+    time_ms: u64,
+) -> DecisionReport {
     let figures = &placement.decision;
     let used = decision.preference_use.as_ref().filter(|used| used.set.is_some());
     let scored = |choice: &Choice| scored(decision, placement, choice);
-    Some(DecisionReport {
+    DecisionReport {
         id: decision.id,
         time_ms,
         method: used.map_or("balance", |used| used.preference.method.as_str()).to_owned(),
@@ -68,7 +83,7 @@ pub(super) fn decision_report(
         chosen: figures.choices().iter().take(SCORED_MAX).map(scored).collect(),
         runner_up: figures.runner_up.as_ref().map(|runner_up| scored(&runner_up.choice)),
         margin: figures.runner_up.as_ref().map(|runner_up| runner_up.margin),
-    })
+    }
 }
 
 /// Reports the leaf switches or blocks of a decision.
@@ -98,30 +113,6 @@ pub(super) fn leaves_report(topology: &Topology, nodes: &[NodeIdx]) -> Option<Le
         above: above.map(|domain| domain.name.to_string()),
         level: above.map(|domain| domain.level),
     })
-}
-
-/// Makes the record for the history from the two reports.
-pub(super) fn decision_record(
-    decision: &Decision,
-    ask: &AskReport,
-    scores: Option<&DecisionReport>,
-) -> DecisionRecord {
-    let question = &decision.question;
-    let nodes = decision.answer.placement().map_or(0, |p| p.nodes.len());
-    DecisionRecord {
-        decision: decision.id,
-        time_ms: ask.time_ms,
-        job: job_ref(question.job_id, question.array, question.origin.user_id, &question.partition),
-        ask: ask.mode.clone(),
-        mode: decision.mode.as_str().to_owned(),
-        verdict: ask.verdict.clone(),
-        reason: ask.reason.clone(),
-        nodes: ask.nodes.clone(),
-        node_count: u32::try_from(nodes).unwrap_or(u32::MAX),
-        generation: decision.generation,
-        explain: scores.and_then(|scores| serde_json::to_string(scores).ok()),
-        latency_us: decision.took_ns / 1000,
-    }
 }
 
 /// Converts a job for the history's records.

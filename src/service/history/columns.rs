@@ -6,6 +6,7 @@ use rusqlite::{Row, ToSql, Transaction, params_from_iter};
 
 use super::records::{DecisionRecord, JobEndRecord, JobRef, PlacementRecord};
 use phalanx_core::run::Run;
+use phalanx_messages::rest::AskReport;
 
 /// A value of a column. SQLite has no unsigned numbers of 64 bits: they are kept as signed ones.
 trait Cell: Sized {
@@ -54,20 +55,21 @@ pub(super) trait Columns: Sized {
 }
 
 macro_rules! columns {
-    ($record:ident { $($name:ident)* } $($inner:ident: $kind:ident)?) => {
+    ($record:ident { $($name:ident)* } $($inner:ident: $kind:ident)* $(.. $rest:expr)?) => {
         impl Columns for $record {
             fn names() -> Vec<&'static str> {
-                [&[$(stringify!($name)),*][..] $(, &$kind::names())?].concat()
+                [&[$(stringify!($name)),*][..] $(, &$kind::names())*].concat()
             }
             fn values<'r>(&'r self, out: &mut Vec<ToSqlOutput<'r>>) -> rusqlite::Result<()> {
                 $(out.push(self.$name.put()?);)*
-                $(self.$inner.values(out)?;)?
+                $(self.$inner.values(out)?;)*
                 Ok(())
             }
             fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
                 Ok(Self {
                     $($name: Cell::take(row, stringify!($name))?,)*
-                    $($inner: $kind::read(row)?,)?
+                    $($inner: $kind::read(row)?,)*
+                    $(..$rest)?
                 })
             }
         }
@@ -75,9 +77,10 @@ macro_rules! columns {
 }
 
 columns!(JobRef { job_id array_job_id array_task_id het_job_id user_id partition });
+columns!(AskReport { time_ms ask verdict reason nodes } .. AskReport::default());
 columns!(DecisionRecord {
-    decision time_ms ask mode verdict reason nodes node_count generation latency_us explain
-} job: JobRef);
+    decision mode node_count generation latency_us explain
+} job: JobRef ask: AskReport);
 columns!(PlacementRecord { time_ms mode nodes node_count decision compared delta } job: JobRef);
 columns!(JobEndRecord { time_ms job_id state });
 columns!(Run {

@@ -25,9 +25,10 @@ mod tests;
 mod thread;
 
 pub use audit::Scope;
-pub use queries::{DecisionRow, HistoryReader};
+pub use queries::HistoryReader;
 pub use records::{
-    DecisionRecord, JobEndRecord, JobRef, OutcomeRecord, PlacementRecord, Record, SampleRecord,
+    DecisionRecord, DecisionRow, JobEndRecord, JobRef, OutcomeRecord, PlacementRecord, Record,
+    SampleRecord,
 };
 pub use runs::{node_classes, split_node_classes};
 pub use shared::HistorySender;

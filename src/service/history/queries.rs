@@ -8,17 +8,10 @@ use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
 
 use super::HistoryError;
 use super::columns::Columns;
-use super::records::{DecisionRecord, OutcomeRecord, PlacementRecord};
+use super::records::{DecisionRecord, DecisionRow, OutcomeRecord, PlacementRecord};
 use crate::sqlite::{self, signed};
 use phalanx_core::number::as_f64;
 use phalanx_messages::rest::{ShadowDiff, ShadowReport};
-
-#[derive(Clone, Debug, PartialEq)]
-pub struct DecisionRow {
-    pub decision: DecisionRecord,
-    /// The plugin's outcome, if it reported one.
-    pub outcome: Option<OutcomeRecord>,
-}
 
 /// A start with the decision behind it, if that is known.
 pub type Started = (PlacementRecord, Option<DecisionRow>);

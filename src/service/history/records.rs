@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use phalanx_core::run::Run;
+use phalanx_messages::rest::{AskReport, DecisionReport};
 
 /// The job that a record is about, and where it was asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -23,24 +24,15 @@ pub struct DecisionRecord {
     /// Id of the decision, as sent to the plugin. Ids should not repeat over restarts (begin at the
     /// start time); where one does, the newest counts.
     pub decision: u64,
-    /// Unix milliseconds.
-    pub time_ms: u64,
     pub job: JobRef,
-    /// Kind of call: `run_now` or `will_run`.
-    pub ask: String,
+    /// The ask and its answer; where it was read, without what has no column.
+    pub ask: AskReport,
     /// Mode in force for the partition: `shadow` or `enforce`.
     pub mode: String,
-    /// Verdict: `narrow` or `no-opinion`.
-    pub verdict: String,
-    /// Reason for which there was no opinion.
-    pub reason: Option<String>,
-    /// Decided nodes as a hostlist, canonical, also where shadow mode did not send them; empty
-    /// without an opinion.
-    pub nodes: String,
     pub node_count: u32,
     /// Generation of the configuration in force.
     pub generation: u64,
-    /// Score terms, runner-up and margin as JSON; left out if longer than
+    /// The [`DecisionReport`] as JSON; left out if longer than
     /// [`EXPLAIN_BYTES_MAX`](phalanx_core::limits::EXPLAIN_BYTES_MAX).
     pub explain: Option<String>,
     /// Time from the ask to its answer, microseconds.
@@ -64,6 +56,39 @@ pub struct OutcomeRecord {
     pub ask_ns: u64,
 }
 
+/// A decision, and what the plugin reported of it, if it did.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct DecisionRow {
+    pub decision: DecisionRecord,
+    pub outcome: Option<OutcomeRecord>,
+}
+
+impl DecisionRow {
+    /// Returns why the job did not get the answered nodes.
+    pub fn reason(&self) -> Option<String> {
+        let outcome = self.outcome.as_ref().and_then(|outcome| outcome.reason.clone());
+        outcome.or_else(|| self.decision.ask.reason.clone())
+    }
+
+    /// Returns the scores of the decision, if they are kept.
+    pub fn scores(&self) -> Option<DecisionReport> {
+        serde_json::from_str(self.decision.explain.as_deref()?).ok()
+    }
+
+    /// Whether it put a job on these nodes. Nobody refused it then, even where its report is lost.
+    pub fn put_on(&self, nodes: &str) -> bool {
+        let DecisionRecord { mode, ask, .. } = &self.decision;
+        mode == "enforce" && self.reason().is_none() && ask.nodes == nodes
+    }
+
+    /// Returns the ask with what became of it.
+    pub fn report(&self) -> AskReport {
+        let ask = self.decision.ask.clone();
+        let preference = ask.preference.or_else(|| self.scores()?.preference.map(Box::new));
+        AskReport { reason: self.reason(), preference, ..ask }
+    }
+}
+
 /// The begin of a job.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PlacementRecord {
@@ -72,7 +97,7 @@ pub struct PlacementRecord {
     pub job: JobRef,
     /// Mode in force for the job's partition: `off`, `shadow` or `enforce`.
     pub mode: String,
-    /// Nodes of the job as a hostlist, in the canonical form of [`DecisionRecord::nodes`].
+    /// Nodes of the job as a hostlist, in the canonical form of [`AskReport::nodes`].
     pub nodes: String,
     /// Number of the job's nodes.
     pub node_count: u32,

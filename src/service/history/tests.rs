@@ -18,7 +18,7 @@ use rusqlite::Connection;
 use super::*;
 use phalanx_core::run::Run;
 use phalanx_ffi::clock::now_ms;
-use phalanx_messages::rest::{ShadowDiff, ShadowReport};
+use phalanx_messages::rest::{AskReport, ShadowDiff, ShadowReport};
 
 mod activity;
 mod audit;
@@ -35,13 +35,16 @@ fn job(job_id: u32) -> JobRef {
 fn decision(id: u64, job_id: u32, time_ms: u64, nodes: &str) -> DecisionRecord {
     DecisionRecord {
         decision: id,
-        time_ms,
         job: job(job_id),
-        ask: "run_now".into(),
+        ask: AskReport {
+            time_ms,
+            ask: "run_now".into(),
+            verdict: if nodes.is_empty() { "no-opinion" } else { "narrow" }.into(),
+            reason: nodes.is_empty().then(|| "no-fit".into()),
+            nodes: nodes.into(),
+            ..AskReport::default()
+        },
         mode: "shadow".into(),
-        verdict: if nodes.is_empty() { "no-opinion" } else { "narrow" }.into(),
-        reason: nodes.is_empty().then(|| "no-fit".into()),
-        nodes: nodes.into(),
         node_count: u32::from(!nodes.is_empty()),
         generation: 1,
         explain: Some("{\"margin\":0.25}".into()),
@@ -217,7 +220,7 @@ fn shadow_counts_agreement() {
     let (_dir, path) = temp();
     let mut history = History::open(&path, LIMITS).unwrap();
     let mut will_run = decision(11, 1, 95, "z");
-    will_run.ask = "will_run".into();
+    will_run.ask.ask = "will_run".into();
     let mut enforced = placement(5, 500, "x");
     enforced.mode = "enforce".into();
     let mut named = placement(6, 600, "b");

@@ -361,16 +361,16 @@ fn asks(out: &mut String, report: &Explain) {
         return;
     }
     heading(out, "Slurm's latest questions");
-    let preferred = |preference: &Option<PreferenceReport>| {
-        preference.as_ref().map(preference::outcome).unwrap_or_default()
+    let preferred = |preference: Option<&PreferenceReport>| {
+        preference.map(preference::outcome).unwrap_or_default()
     };
     table_of(&report.asks)
         .left("Time", |ask| time(ask.time_ms))
-        .left("Call", |ask| ask.mode.clone())
+        .left("Call", |ask| ask.ask.clone())
         .left("Answer", |ask| ask.verdict.clone())
         .left("Reason", |ask| ask.reason.clone().unwrap_or_default())
         .left("Nodes", |ask| ask.nodes.clone())
-        .left("Preference", |ask| preferred(&ask.preference))
+        .left("Preference", |ask| preferred(ask.preference.as_deref()))
         .add_to(out);
     if let Some(ask) = report.asks.first().filter(|ask| ask.preemptable_all > 0) {
         let jobs: Vec<String> = ask.preemptable.iter().map(u32::to_string).collect();

@@ -112,7 +112,7 @@ fn pending_report() -> Explain {
         }),
         asks: vec![AskReport {
             time_ms: 0,
-            mode: "run_now".into(),
+            ask: "run_now".into(),
             verdict: "no-opinion".into(),
             reason: Some("no-fit".into()),
             nodes: String::new(),

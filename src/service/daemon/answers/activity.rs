@@ -67,13 +67,13 @@ pub(super) fn latest(shared: &Shared, limit: Option<u32>) -> Result<DecisionsRep
 fn view(row: DecisionRow) -> LatestDecision {
     let made = row.decision;
     LatestDecision {
-        time_ms: made.time_ms,
+        time_ms: made.ask.time_ms,
         job: label(&made.job),
         partition: made.job.partition,
-        ask: made.ask,
+        ask: made.ask.ask,
         mode: made.mode,
-        nodes: made.nodes,
-        reason: made.reason,
+        nodes: made.ask.nodes,
+        reason: made.ask.reason,
         placed: row.outcome.as_ref().map(|outcome| outcome.rc == 0),
         outcome: row.outcome.and_then(|outcome| outcome.reason),
         latency_us: made.latency_us,

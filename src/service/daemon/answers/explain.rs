@@ -23,8 +23,8 @@ use phalanx_core::{NodeIdx, hostlist};
 use phalanx_ffi::clock::{millis, now_ms, now_s};
 use phalanx_ffi::locks::lock;
 use phalanx_messages::rest::{
-    AskReport, BlockerReport, DecisionReport, ExpectedReport, Explain, FilterReport, LeafAhead,
-    LeavesAhead, LeavesReport, PendingReport, Placed, PreferenceReport,
+    BlockerReport, ExpectedReport, Explain, FilterReport, LeafAhead, LeavesAhead, LeavesReport,
+    PendingReport, Placed, PreferenceReport,
 };
 use phalanx_planner::ends::expected_end_s;
 use phalanx_planner::pending::{waiting, waits_for};
@@ -299,22 +299,14 @@ impl Shared {
     fn add_past(&self, report: &mut Explain, key: JobKey, known: Option<JobMemory>) {
         if let Some(known) = known {
             report.user_id = report.user_id.or(Some(known.user));
-            report.asks = known.asks.iter().rev().map(|ask| ask.report.clone()).collect();
+            report.asks = known.rows.iter().rev().map(|row| row.report()).collect();
             if let Some(start) = known.start {
                 if report.job_id == 0 {
                     report.job_id = start.job_id;
                     report.label = start.job_id.to_string();
                 }
-                let decided = start.ask.as_ref().and_then(|ask| ask.scores());
-                let ask = start.ask.as_ref();
-                let kept = ask.is_some_and(|ask| ask.put_on(&start.nodes));
-                let reason = match ask.filter(|ask| kept && !ask.reported) {
-                    Some(_) => Some(NOT_REPORTED.to_owned()),
-                    None => ask.and_then(|ask| ask.report.reason.clone()),
-                };
-                let off = report.mode.starts_with("off").then(|| "off".to_owned());
-                let reason = reason.or(off);
-                report.placed = Some(placed(start.nodes, start.start_ms, decided, kept, reason));
+                let row = start.row.as_deref();
+                report.placed = Some(placed(start.nodes, start.start_ms, row, &report.mode));
             }
         }
         let id = if report.job_id != 0 { report.job_id } else { key.first() };
@@ -337,62 +329,38 @@ fn add_history(report: &mut Explain, reader: &HistoryReader, key: JobKey, id: u3
     if report.state != "PENDING"
         && let Ok(Some((placement, decision))) = reader.placement_of(of)
     {
-        let outcome = decision.as_ref().and_then(|d| d.outcome.as_ref());
-        let reason = decision.as_ref().and_then(reason_of);
-        let kept = reason.is_none() && placement.mode == "enforce";
-        let lost = (kept && outcome.is_none()).then(|| NOT_REPORTED.to_owned());
-        let reason = reason.or(lost);
-        let scores = decision.as_ref().and_then(scores_of);
         if placement.mode == "off" {
             SLURM_ONLY.clone_into(&mut report.mode);
         }
         report.job_id = placement.job.job_id;
         report.user_id.get_or_insert(placement.job.user_id);
-        report.placed = Some(placed(placement.nodes, placement.time_ms, scores, kept, reason));
+        let (nodes, start_ms) = (placement.nodes, placement.time_ms);
+        report.placed = Some(placed(nodes, start_ms, decision.as_ref(), &report.mode));
     }
     if report.asks.is_empty() {
         let rows = reader.decisions_of(of, ASKS_MAX).unwrap_or_default();
         let user = rows.first().map(|row| row.decision.job.user_id);
         report.user_id = report.user_id.or(user);
-        report.asks = rows.iter().map(ask_of).collect();
+        report.asks = rows.iter().map(DecisionRow::report).collect();
     }
 }
 
-fn placed(
-    nodes: String,
-    start_ms: u64,
-    decision: Option<DecisionReport>,
-    kept: bool,
-    reason: Option<String>,
-) -> Placed {
-    let same = decision.as_ref().is_some_and(|d| d.nodes == nodes);
-    let reason = match (kept && same, reason) {
+/// Reports a start on these nodes, and the decision behind it; `mode` is that of its partition.
+fn placed(nodes: String, start_ms: u64, row: Option<&DecisionRow>, mode: &str) -> Placed {
+    let kept = row.filter(|row| row.put_on(&nodes));
+    let reason = match (kept, row) {
+        (Some(row), _) if row.outcome.is_none() => Some(NOT_REPORTED.to_owned()),
+        (_, row) => row.and_then(DecisionRow::reason),
+    };
+    let reason = reason.or_else(|| mode.starts_with("off").then(|| "off".to_owned()));
+    let decision = row.and_then(DecisionRow::scores);
+    let by_phalanx = kept.is_some() && decision.as_ref().is_some_and(|d| d.nodes == nodes);
+    let reason = match (by_phalanx, reason) {
         (true, reason) | (false, reason @ Some(_)) => reason,
         (false, None) if decision.is_some() => Some("Slurm took other nodes".to_owned()),
         (false, None) => Some("not asked".to_owned()),
     };
-    Placed { nodes, by_phalanx: kept && same, reason, start_ms, decision, topology: None }
-}
-
-fn reason_of(row: &DecisionRow) -> Option<String> {
-    let outcome = row.outcome.as_ref().and_then(|o| o.reason.clone());
-    outcome.or_else(|| row.decision.reason.clone())
-}
-
-fn scores_of(row: &DecisionRow) -> Option<DecisionReport> {
-    serde_json::from_str(row.decision.explain.as_deref()?).ok()
-}
-
-fn ask_of(row: &DecisionRow) -> AskReport {
-    AskReport {
-        time_ms: row.decision.time_ms,
-        mode: row.decision.ask.clone(),
-        verdict: row.decision.verdict.clone(),
-        reason: reason_of(row),
-        nodes: row.decision.nodes.clone(),
-        preference: scores_of(row).and_then(|scores| scores.preference),
-        ..AskReport::default()
-    }
+    Placed { nodes, by_phalanx, reason, start_ms, decision, topology: None }
 }
 
 /// A job as a user writes it.
@@ -508,7 +476,9 @@ fn request(snapshot: Option<&Snapshot>, job: &Job) -> BTreeMap<String, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::history::{DecisionRecord, OutcomeRecord};
     use phalanx_messages::rest::order::JobOrder;
+    use phalanx_messages::rest::{AskReport, DecisionReport};
 
     #[test]
     fn job_names() {
@@ -591,20 +561,30 @@ mod tests {
 
     #[test]
     fn a_start_elsewhere_is_not_claimed() {
-        let decision = DecisionReport { nodes: "n1".to_owned(), ..DecisionReport::default() };
-        let ours = placed("n1".to_owned(), 1, Some(decision.clone()), true, None);
-        assert!(ours.by_phalanx && ours.reason.is_none());
-        let other = placed("n2".to_owned(), 1, Some(decision.clone()), true, None);
-        assert_eq!(
-            (other.by_phalanx, other.reason.as_deref()),
-            (false, Some("Slurm took other nodes"))
-        );
-        let shadow =
-            placed("n1".to_owned(), 1, Some(decision.clone()), false, Some("shadow".to_owned()));
-        assert_eq!((shadow.by_phalanx, shadow.reason.as_deref()), (false, Some("shadow")));
-        let lost = placed("n1".to_owned(), 1, Some(decision), true, Some(NOT_REPORTED.to_owned()));
-        assert_eq!((lost.by_phalanx, lost.reason.as_deref()), (true, Some("not reported")));
-        let unasked = placed("n1".to_owned(), 1, None, false, None);
-        assert_eq!(unasked.reason.as_deref(), Some("not asked"));
+        let row = |mode: &str, reason: Option<&str>, outcome| {
+            let (nodes, reason) = ("n1".to_owned(), reason.map(str::to_owned));
+            let scores = DecisionReport { nodes: nodes.clone(), ..DecisionReport::default() };
+            let decision = DecisionRecord {
+                ask: AskReport { nodes, reason, ..AskReport::default() },
+                mode: mode.to_owned(),
+                explain: serde_json::to_string(&scores).ok(),
+                ..DecisionRecord::default()
+            };
+            DecisionRow { decision, outcome }
+        };
+        let reported = Some(OutcomeRecord::default());
+        let ours = row("enforce", None, reported.clone());
+        let cases = [
+            ("n1", Some(&ours), "", true, None),
+            ("n2", Some(&ours), "", false, Some("Slurm took other nodes")),
+            ("n1", Some(&row("shadow", Some("shadow"), reported)), "", false, Some("shadow")),
+            ("n1", Some(&row("enforce", None, None)), "", true, Some(NOT_REPORTED)),
+            ("n1", None, "", false, Some("not asked")),
+            ("n1", None, SLURM_ONLY, false, Some("off")),
+        ];
+        for (nodes, row, mode, by_phalanx, reason) in cases {
+            let placed = placed(nodes.to_owned(), 1, row, mode);
+            assert_eq!((placed.by_phalanx, placed.reason.as_deref()), (by_phalanx, reason));
+        }
     }
 }

@@ -5,11 +5,9 @@
 //! a full disk; what happened just now must be explainable all the same.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::Arc;
 
-use phalanx_config::Mode;
+use crate::history::{DecisionRecord, DecisionRow, OutcomeRecord};
 use phalanx_core::limits::{RECENT_ASKS_MAX, RECENT_BYTES_MAX, RECENT_JOBS_MAX};
-use phalanx_messages::rest::{AskReport, DecisionReport};
 
 /// A job as asks name it: the tasks of an array share the id of its record
 /// until they start.
@@ -27,63 +25,37 @@ impl Key {
     }
 }
 
-/// One ask with what became of it.
-#[derive(Debug, Clone)]
-pub struct Ask {
-    pub decision: u64,
-    pub mode: Mode,
-    pub partition: String,
-    pub report: AskReport,
-    /// Scores of the ask, a `DecisionReport` as JSON: a fifth of what it takes otherwise.
-    pub scores: Option<Arc<str>>,
-    /// Whether the overlay said what became of the answer.
-    pub reported: bool,
-}
-
-impl Ask {
-    /// Returns the scores of the ask, if they are kept.
-    pub fn scores(&self) -> Option<DecisionReport> {
-        serde_json::from_str(self.scores.as_ref()?).ok()
-    }
-
-    /// Whether it put a job on these nodes. Nobody refused it then, even where its report is lost.
-    pub fn put_on(&self, nodes: &str) -> bool {
-        self.mode == Mode::Enforce && self.report.reason.is_none() && self.report.nodes == nodes
-    }
-
-    fn bytes(&self) -> usize {
-        ASK_BYTES + self.report.nodes.len() + self.scores.as_ref().map_or(0, |text| text.len())
-    }
-}
-
 #[derive(Debug, Clone)]
 pub struct Start {
     pub job_id: u32,
     pub nodes: String,
     pub start_ms: u64,
-    /// Ask behind the start, if one came before.
-    pub ask: Option<Box<Ask>>,
+    /// Decision behind the start, if one came before.
+    pub row: Option<Box<DecisionRow>>,
 }
 
-/// Approximate bytes of an ask beside its nodes and scores, and of a job beside its asks.
-const ASK_BYTES: usize = 600;
+/// Approximate bytes of a decision beside its nodes and scores, and of a job beside its decisions.
+const ROW_BYTES: usize = 600;
 
-/// One job's asks and its start.
+fn bytes_of(row: &DecisionRow) -> usize {
+    let scores = row.decision.explain.as_ref().map_or(0, String::len);
+    ROW_BYTES + row.decision.ask.nodes.len() + scores
+}
+
+/// One job's decisions and its start.
 #[derive(Debug, Clone, Default)]
 pub struct JobMemory {
     pub user: u32,
-    /// Asks, the newest last; in boxes, as most jobs have one ask and the queue has room for four.
-    pub asks: VecDeque<Box<Ask>>,
+    /// Decisions, the newest last; in boxes, as most jobs have one and the queue has room for four.
+    pub rows: VecDeque<Box<DecisionRow>>,
     pub start: Option<Start>,
 }
 
 impl JobMemory {
     fn bytes(&self) -> usize {
-        let start = self
-            .start
-            .as_ref()
-            .map_or(0, |start| start.nodes.len() + start.ask.as_ref().map_or(0, |ask| ask.bytes()));
-        ASK_BYTES + start + self.asks.iter().map(|ask| ask.bytes()).sum::<usize>()
+        let of_start = |start: &Start| start.nodes.len() + start.row.as_deref().map_or(0, bytes_of);
+        let start = self.start.as_ref().map_or(0, of_start);
+        ROW_BYTES + start + self.rows.iter().map(|row| bytes_of(row)).sum::<usize>()
     }
 }
 
@@ -155,43 +127,41 @@ impl DecisionMemory {
         }
     }
 
-    /// Takes an ask. Only the latest RUN_NOW can be the one behind a start: no other keeps scores.
-    pub fn asked(&mut self, key: Key, user: u32, mut ask: Ask) {
-        let known = self.touch(key, user);
-        if known.asks.len() >= RECENT_ASKS_MAX {
-            known.asks.pop_front();
+    /// Takes a decision. Only the latest RUN_NOW can be the one behind a start: no other keeps
+    /// scores.
+    pub fn asked(&mut self, key: Key, mut decision: DecisionRecord) {
+        let known = self.touch(key, decision.job.user_id);
+        if known.rows.len() >= RECENT_ASKS_MAX {
+            known.rows.pop_front();
         }
-        if ask.report.mode == "run_now" {
-            known.asks.iter_mut().for_each(|earlier| earlier.scores = None);
+        if decision.ask.ask == "run_now" {
+            known.rows.iter_mut().for_each(|earlier| earlier.decision.explain = None);
         } else {
-            ask.scores = None;
+            decision.explain = None;
         }
-        known.asks.push_back(Box::new(ask));
+        known.rows.push_back(Box::new(DecisionRow { decision, outcome: None }));
         self.weigh(key);
     }
 
-    /// Takes the plugin's outcome of an answer; `None` means that the job got these nodes.
-    pub fn outcome(&mut self, key: Key, decision: u64, reason: Option<String>) {
+    /// Takes the plugin's outcome of an answer.
+    pub fn outcome(&mut self, key: Key, outcome: OutcomeRecord) {
         let Some(known) = self.jobs.get_mut(&key) else { return };
-        let Some(ask) = known.memory.asks.iter_mut().rev().find(|a| a.decision == decision) else {
-            return;
-        };
-        ask.reported = true;
-        if reason.is_some() {
-            ask.report.reason = reason;
+        let mut rows = known.memory.rows.iter_mut().rev();
+        if let Some(row) = rows.find(|row| row.decision.decision == outcome.decision) {
+            row.outcome = Some(outcome);
         }
     }
 
-    /// Takes the begin of a job: the latest RUN_NOW ask is the one behind it.
-    pub fn began(&mut self, key: Key, user: u32, mut start: Start) -> Option<Ask> {
+    /// Takes the begin of a job: the latest RUN_NOW decision is the one behind it.
+    pub fn began(&mut self, key: Key, user: u32, mut start: Start) -> Option<DecisionRow> {
         self.task_of.insert(start.job_id, key);
         let known = self.touch(key, user);
-        let ask = known.asks.iter().rev().find(|ask| ask.report.mode == "run_now").cloned();
-        known.asks.iter_mut().for_each(|earlier| earlier.scores = None);
-        start.ask.clone_from(&ask);
+        let row = known.rows.iter().rev().find(|row| row.decision.ask.ask == "run_now").cloned();
+        known.rows.iter_mut().for_each(|earlier| earlier.decision.explain = None);
+        start.row.clone_from(&row);
         known.start = Some(start);
         self.weigh(key);
-        ask.map(|ask| *ask)
+        row.map(|row| *row)
     }
 
     /// Returns a job by the key of its asks, or by the id that a started task got.
@@ -207,34 +177,30 @@ impl DecisionMemory {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::history::JobRef;
+    use phalanx_messages::rest::AskReport;
 
-    fn ask(decision: u64, mode: &str) -> Ask {
-        let report = AskReport { mode: mode.to_owned(), ..AskReport::default() };
-        Ask {
-            decision,
-            mode: Mode::Enforce,
-            partition: String::new(),
-            report,
-            scores: None,
-            reported: false,
-        }
+    fn made(user_id: u32, decision: u64, ask: &str) -> DecisionRecord {
+        let ask = AskReport { ask: ask.to_owned(), ..AskReport::default() };
+        let job = JobRef { user_id, ..JobRef::default() };
+        DecisionRecord { decision, job, ask, ..DecisionRecord::default() }
     }
 
     fn start(job_id: u32) -> Start {
-        Start { job_id, nodes: "n1".to_owned(), start_ms: 1, ask: None }
+        Start { job_id, nodes: "n1".to_owned(), start_ms: 1, row: None }
     }
 
     #[test]
     fn a_task_is_found_by_both_names() {
         let mut memory = DecisionMemory::default();
         let key = Key::of(100, Some((100, 7)));
-        memory.asked(key, 7, ask(1, "run_now"));
-        memory.asked(key, 7, ask(2, "will_run"));
-        memory.outcome(key, 1, None);
+        memory.asked(key, made(7, 1, "run_now"));
+        memory.asked(key, made(7, 2, "will_run"));
+        memory.outcome(key, OutcomeRecord { decision: 1, ..OutcomeRecord::default() });
         let behind = memory.began(key, 7, start(107)).unwrap();
-        assert_eq!((behind.decision, behind.reported), (1, true));
+        assert_eq!((behind.decision.decision, behind.outcome.is_some()), (1, true));
         let by_id = memory.get(Key::Job(107)).unwrap();
-        assert_eq!(by_id.start.as_ref().unwrap().ask.as_ref().unwrap().decision, 1);
+        assert_eq!(by_id.start.as_ref().unwrap().row.as_ref().unwrap().decision.decision, 1);
         assert!(memory.get(Key::Task(100, 7)).is_some());
         assert!(memory.get(Key::Job(100)).is_none());
     }
@@ -244,29 +210,29 @@ mod tests {
         let mut memory = DecisionMemory::default();
         let jobs = u32::try_from(RECENT_JOBS_MAX).unwrap();
         for id in 0..jobs {
-            memory.asked(Key::Job(id), 7, ask(1, "run_now"));
+            memory.asked(Key::Job(id), made(7, 1, "run_now"));
         }
-        memory.asked(Key::Job(0), 7, ask(2, "run_now"));
-        memory.asked(Key::Job(jobs), 7, ask(3, "run_now"));
+        memory.asked(Key::Job(0), made(7, 2, "run_now"));
+        memory.asked(Key::Job(jobs), made(7, 3, "run_now"));
         assert!(memory.get(Key::Job(0)).is_some());
         assert!(memory.get(Key::Job(1)).is_none());
         assert_eq!(memory.jobs.len(), RECENT_JOBS_MAX);
         assert_eq!(memory.by_age[&7].len(), RECENT_JOBS_MAX);
         for n in 0..20 {
-            memory.asked(Key::Job(5), 7, ask(n, "run_now"));
+            memory.asked(Key::Job(5), made(7, n, "run_now"));
         }
-        assert_eq!(memory.get(Key::Job(5)).unwrap().asks.len(), RECENT_ASKS_MAX);
+        assert_eq!(memory.get(Key::Job(5)).unwrap().rows.len(), RECENT_ASKS_MAX);
     }
 
     #[test]
     fn a_flood_of_one_users_jobs_forgets_only_that_users() {
         let mut memory = DecisionMemory::default();
         for id in 0..100 {
-            memory.asked(Key::Job(id), 1 + id % 3, ask(1, "run_now"));
+            memory.asked(Key::Job(id), made(1 + id % 3, 1, "run_now"));
             memory.began(Key::Job(id), 1 + id % 3, start(id));
         }
         for id in 1000..101_000_u32 {
-            memory.asked(Key::Job(id), 99, ask(1, "run_now"));
+            memory.asked(Key::Job(id), made(99, 1, "run_now"));
         }
         for id in 0..100 {
             assert!(memory.get(Key::Job(id)).is_some_and(|job| job.start.is_some()), "job {id}");
@@ -280,20 +246,20 @@ mod tests {
     #[test]
     fn scores_take_little_and_no_more_than_the_bound() {
         let mut memory = DecisionMemory::default();
-        let scores: Arc<str> = "x".repeat(16 << 10).into();
-        let with = |mode| Ask { scores: Some(Arc::clone(&scores)), ..ask(1, mode) };
+        let scores = "x".repeat(16 << 10);
+        let with = |ask| DecisionRecord { explain: Some(scores.clone()), ..made(7, 1, ask) };
         for id in 0..10_000 {
-            for mode in ["run_now", "will_run", "run_now"] {
-                memory.asked(Key::Job(id), 7, with(mode));
+            for ask in ["run_now", "will_run", "run_now"] {
+                memory.asked(Key::Job(id), with(ask));
             }
-            let kept = memory.jobs[&Key::Job(id)].memory.asks.iter().filter(|a| a.scores.is_some());
-            assert_eq!(kept.count(), 1);
-            assert!(memory.began(Key::Job(id), 7, start(id)).unwrap().scores.is_some());
+            let rows = &memory.jobs[&Key::Job(id)].memory.rows;
+            assert_eq!(rows.iter().filter(|row| row.decision.explain.is_some()).count(), 1);
+            assert!(memory.began(Key::Job(id), 7, start(id)).unwrap().decision.explain.is_some());
         }
         assert!(memory.bytes <= RECENT_BYTES_MAX, "{} bytes", memory.bytes);
         let counted: usize = memory.jobs.values().map(|known| known.memory.bytes()).sum();
         assert_eq!(memory.bytes, counted);
         assert!((2_000..3_000).contains(&memory.jobs.len()), "{} jobs", memory.jobs.len());
-        assert!(memory.get(Key::Job(9_999)).unwrap().start.as_ref().unwrap().ask.is_some());
+        assert!(memory.get(Key::Job(9_999)).unwrap().start.as_ref().unwrap().row.is_some());
     }
 }

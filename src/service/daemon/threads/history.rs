@@ -14,10 +14,10 @@ use phalanx_slurm::job_state_text;
 
 use super::learn::runs::RunEvent;
 use crate::daemon::comparison::compare;
-use crate::daemon::decision_views::{ask_report, decision_record, decision_report, job_ref, names};
+use crate::daemon::decision_views::{decision_record, job_ref, names};
 use crate::daemon::shared::Shared;
-use crate::daemon::state::decision_memory::{Ask, Key, Start};
-use crate::history::{JobEndRecord, OutcomeRecord, PlacementRecord, Record};
+use crate::daemon::state::decision_memory::{Key, Start};
+use crate::history::{DecisionRow, JobEndRecord, OutcomeRecord, PlacementRecord, Record};
 use crate::sync::TICK;
 use phalanx_config::{Draw, Mode};
 use phalanx_core::limits::HOSTLIST_NAMES_MAX;
@@ -76,48 +76,40 @@ impl HistoryWriter<'_> {
     }
 
     fn asked(&mut self, decision: &Decision) {
-        let time_ms = now_ms();
         let question = &decision.question;
         let key = Key::of(question.job_id, question.array);
-        let params = &self.all.responder.settings().tuning.params;
-        let report = ask_report(decision, time_ms);
-        let scores = decision_report(decision, params.mode, time_ms);
+        let mode = self.all.responder.settings().tuning.params.mode;
         self.open.insert(decision.id, key);
         while self.open.len() > OPEN_MAX {
             self.open.pop_first();
         }
-        let record = decision_record(decision, &report, scores.as_ref());
-        let partition = question.partition.to_string();
-        let scores = record.explain.as_deref().map(Arc::from);
-        let (id, mode) = (decision.id, decision.mode);
-        let ask = Ask { decision: id, mode, partition, report, scores, reported: false };
-        lock(&self.all.decisions).asked(key, question.origin.user_id, ask);
+        let record = decision_record(decision, mode, now_ms());
+        lock(&self.all.decisions).asked(key, record.clone());
         self.record(Record::Decision(record));
     }
 
     fn outcome(&mut self, note: OutcomeEvent) {
-        let reason = match note.reason {
-            Some(Reason::None) => None,
-            Some(Reason::Held) if note.full => Some("hold_refused".to_owned()),
-            Some(reason) => Some(reason.as_str().to_owned()),
-            None => Some("unknown".to_owned()),
-        };
-        let key = self.open.get(&note.decision).copied();
-        if let Some(key) = key {
-            lock(&self.all.decisions).outcome(key, note.decision, reason.clone());
-        }
         if note.decision == 0 {
             return;
         }
-        self.record(Record::Outcome(OutcomeRecord {
+        let record = OutcomeRecord {
             decision: note.decision,
             time_ms: now_ms(),
             job_id: note.job_id,
-            reason,
+            reason: match note.reason {
+                Some(Reason::None) => None,
+                Some(Reason::Held) if note.full => Some("hold_refused".to_owned()),
+                Some(reason) => Some(reason.as_str().to_owned()),
+                None => Some("unknown".to_owned()),
+            },
             rc: note.rc,
             node_count: note.count,
             ask_ns: note.ask_ns,
-        }));
+        };
+        if let Some(key) = self.open.get(&note.decision) {
+            lock(&self.all.decisions).outcome(*key, record.clone());
+        }
+        self.record(Record::Outcome(record));
     }
 
     fn ended(&self, job_id: u32, state: u32, end_s: u64) {
@@ -157,29 +149,32 @@ impl HistoryWriter<'_> {
         let named: Vec<Arc<str>> = nodes.iter().filter_map(of_table).collect();
         self.all.inputs.began(note.job.id, &named);
         let start_ms = note.job.start_s.saturating_mul(1000);
-        let start = Start { job_id: note.job.id, nodes: text.clone(), start_ms, ask: None };
-        let ask = lock(&self.all.decisions).began(key, note.job.user_id, start);
-        let scores = ask.as_ref().filter(|ask| ask.put_on(&text)).and_then(Ask::scores);
+        let start = Start { job_id: note.job.id, nodes: text.clone(), start_ms, row: None };
+        let row = lock(&self.all.decisions).began(key, note.job.user_id, start);
+        let scores = row.as_ref().filter(|row| row.put_on(&text)).and_then(DecisionRow::scores);
         self.holds(note, scores.as_ref().map_or("stock", |scores| &scores.method), time_ms);
-        let partition = ask.as_ref().map(|a| a.partition.as_str()).unwrap_or_default();
+        let made = row.as_ref().map(|row| &row.decision);
+        let partition = made.map(|made| made.job.partition.as_str()).unwrap_or_default();
         let settings = self.all.responder.settings();
         let array = note.job.array.map(|(array, _)| array);
-        let drawn = |draw: &Draw| ask.is_none() && draw.is_slurms(note.job.id, array, None);
+        let drawn = |draw: &Draw| row.is_none() && draw.is_slurms(note.job.id, array, None);
         let alone = settings.draw.as_ref().is_some_and(drawn);
-        let mode = ask.as_ref().map_or(settings.mode, |ask| ask.mode);
-        let mode = if alone { Mode::Off } else { mode };
-        if mode == Mode::Off && !alone {
+        let mode = made.map_or(settings.mode.as_str(), |made| &made.mode);
+        let mode = if alone { Mode::Off.as_str() } else { mode };
+        if mode == Mode::Off.as_str() && !alone {
             return;
         }
-        let shadow = ask.as_ref().filter(|a| mode == Mode::Shadow && a.report.nodes != text);
-        let compared = shadow.and_then(Ask::scores).and_then(|made| self.compare(note, &made));
+        let is_shadow = mode == Mode::Shadow.as_str();
+        let shadow = row.as_ref().filter(|row| is_shadow && row.decision.ask.nodes != text);
+        let scores = shadow.and_then(DecisionRow::scores);
+        let compared = scores.and_then(|made| self.compare(note, &made));
         self.record(Record::Placement(PlacementRecord {
             time_ms,
             job: job_ref(note.job.id, note.job.array, note.job.user_id, partition),
-            mode: mode.as_str().to_owned(),
+            mode: mode.to_owned(),
             nodes: text,
             node_count: u32::try_from(nodes.len()).unwrap_or(u32::MAX),
-            decision: ask.as_ref().map(|ask| ask.decision),
+            decision: made.map(|made| made.decision),
             compared,
             delta: Some(i64::from(note.delta)).filter(|delta| *delta != 0),
         }));
@@ -215,7 +210,7 @@ const OPEN_MAX: usize = 100_000;
 mod tests {
     use super::*;
     use crate::daemon::state::decision_memory::DecisionMemory;
-    use crate::history::{HistoryThread, Limits, ThreadOptions};
+    use crate::history::{DecisionRecord, HistoryThread, Limits, ThreadOptions};
     use crate::link::Responder;
     use crate::recordings::RecordingWriter;
     use phalanx_config::Config;
@@ -275,18 +270,17 @@ mod tests {
         ];
         for (chosen, outcome, expected) in cases {
             let mut memory = DecisionMemory::default();
-            let mut report = AskReport { mode: "run_now".to_owned(), ..AskReport::default() };
-            chosen.clone_into(&mut report.nodes);
+            let (ask, nodes) = ("run_now".to_owned(), chosen.to_owned());
+            let ask = AskReport { ask, nodes, ..AskReport::default() };
             let scores = DecisionReport { method: "gang".to_owned(), ..DecisionReport::default() };
-            let scores = Some(serde_json::to_string(&scores).unwrap().into());
-            let (partition, reported) = (String::new(), false);
-            memory.asked(
-                Key::Job(7),
-                0,
-                Ask { decision: 1, mode: Mode::Enforce, partition, report, scores, reported },
-            );
+            let explain = serde_json::to_string(&scores).ok();
+            let (decision, mode) = (1, "enforce".to_owned());
+            let made = DecisionRecord { decision, mode, ask, explain, ..DecisionRecord::default() };
+            memory.asked(Key::Job(7), made);
             if let Some(reason) = outcome {
-                memory.outcome(Key::Job(7), 1, reason.map(str::to_owned));
+                let reason = reason.map(str::to_owned);
+                let outcome = OutcomeRecord { decision: 1, reason, ..OutcomeRecord::default() };
+                memory.outcome(Key::Job(7), outcome);
             }
             let held = (0..2).map(|at| Held { node: NodeIdx::new(at), ..Held::default() });
             let job = RunningJob { id: 7, held: held.collect(), ..RunningJob::default() };

@@ -9,7 +9,7 @@ fn asked(id: u64, of: JobRef, time_ms: u64, nodes: &str, end: (Option<&str>, i32
     let mut made = decision(id, of.job_id, time_ms, nodes);
     (made.job, made.mode) = (of.clone(), "enforce".into());
     made.explain = Some(r#"{"method":"gang","not_ready_chosen":1}"#.into());
-    made.reason = nodes.is_empty().then(|| "held (waits for its first plan)".into());
+    made.ask.reason = nodes.is_empty().then(|| "held (waits for its first plan)".into());
     let outcome = OutcomeRecord {
         decision: id,
         job_id: of.job_id,
