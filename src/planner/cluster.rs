@@ -6,10 +6,14 @@
 //! replaces what was known of it, so a repeated or lost message cannot make
 //! the sums drift; whoever feeds it starts anew with a fresh table.
 
+mod alike;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+
+pub use alike::Alike;
 
 use crate::usage::{Level, NodeUsage, Parts};
 use phalanx_core::layout::{self, BySocket};
@@ -86,6 +90,8 @@ impl Change<'_> {
 pub struct Cluster {
     table: Arc<Table>,
     usages: Vec<NodeUsage>,
+    alike: Alike,
+    weights: Vec<u32>,
     jobs: BTreeMap<u32, RunningJob>,
     beyond: Option<(u32, GresIdx, u64)>,
 }
@@ -94,7 +100,9 @@ impl Cluster {
     /// An idle cluster with these nodes.
     pub fn new(table: Table) -> Self {
         let usages = table.nodes.iter().map(|node| idle_usage(&table, node)).collect();
-        Self { usages, table: Arc::new(table), ..Self::default() }
+        let weights = table.nodes.iter().map(|node| node.weight).collect();
+        let alike = Alike::new(table.nodes.len());
+        Self { usages, alike, weights, table: Arc::new(table), ..Self::default() }
     }
 
     /// A cluster whose usage is known but not who causes it.
@@ -122,6 +130,21 @@ impl Cluster {
     /// Usage by node index.
     pub fn usages(&self) -> &[NodeUsage] {
         &self.usages
+    }
+
+    /// Nodes by equal usage, as of the last [`settle`](Self::settle).
+    pub fn alike(&self) -> &Alike {
+        &self.alike
+    }
+
+    /// Finds the kinds of the nodes that have changed.
+    pub fn settle(&mut self) {
+        self.alike.settle(&self.usages);
+    }
+
+    /// slurm.conf's Weight of a node; 0 without one.
+    pub fn weight(&self, node: NodeIdx) -> u32 {
+        self.weights.get(node.at()).copied().unwrap_or(0)
     }
 
     /// Usage of a node of this cluster's table.
@@ -158,6 +181,7 @@ impl Cluster {
                 }
                 apply(usage, held, u64::saturating_add, u16::saturating_add);
                 usage.jobs = usage.jobs.saturating_add(1);
+                self.alike.change(held.node);
                 changed(Change::Take(held));
             }
         }
@@ -175,6 +199,7 @@ impl Cluster {
         for held in &job.held {
             if let Some(usage) = self.usages.get_mut(held.node.at()) {
                 give_back(usage, held);
+                self.alike.change(held.node);
                 changed(Change::Give(held));
             }
         }
@@ -284,6 +309,30 @@ mod tests {
         cluster.end_job(2, |_| {});
         let idle = Cluster::new(Table::clone(cluster.table()));
         assert_eq!(cluster.usages(), idle.usages());
+    }
+
+    /// Goal: nodes of one kind have equal usage, those of two kinds not, and a node that has
+    /// changed has no kind until its usage was looked up.
+    #[test]
+    fn nodes_of_one_kind_are_used_alike() {
+        let mut cluster = cluster();
+        let idle: Vec<NodeIdx> = [0, 2].map(NodeIdx::new).to_vec();
+        let of = |cluster: &Cluster, at: usize| cluster.alike().of(NodeIdx::new(at));
+        assert_eq!(idle.iter().find_map(|node| cluster.alike().of(*node)), None);
+        for step in 0..200 {
+            let id = step % 5;
+            match step * 7 % 3 {
+                0 => _ = cluster.end_job(id, |_| {}),
+                _ => cluster.set_job(job(id, &[step * 5 % 3 / 2 * 2], u64::from(step % 3)), |_| {}),
+            }
+            cluster.settle();
+            for (a, b) in [(0, 1), (0, 2), (1, 2)] {
+                let usages = cluster.usages();
+                assert_eq!(of(&cluster, a) == of(&cluster, b), usages[a] == usages[b], "{step}");
+            }
+            assert!((0..3).all(|at| of(&cluster, at).is_some_and(|k| k < cluster.alike().count())));
+        }
+        assert!(cluster.alike().count() < 100, "kinds that no node has are forgotten");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use phalanx_core::snapshot::{NodeGres, Snapshot, parts_of_devices};
 use phalanx_core::{GresIdx, GresTypeIdx};
 
 /// Amount of one resource on a node.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Level {
     /// Configured amount.
     pub total: u64,
@@ -34,7 +34,7 @@ impl Level {
 }
 
 /// Resources of one node. GRES ids are the indexes of the two vectors.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct NodeUsage {
     /// CPUs.
     pub cpus: Level,
@@ -56,7 +56,7 @@ pub struct NodeUsage {
 
 /// Kinds that are parts of devices of another kind, as a shard of a GPU is: a device is
 /// given whole or in parts.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Parts([Option<(GresIdx, GresIdx)>; 2]);
 
 impl Parts {

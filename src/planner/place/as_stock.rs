@@ -34,7 +34,7 @@ impl Placer {
 pub(super) fn class_of(cluster: &Cluster, candidates: Candidates<'_>, node: NodeIdx) -> (u32, u32) {
     match candidates.classes() {
         Some(classes) => classes.key(node).unwrap_or((u32::MAX, 0)),
-        None => (0, cluster.table().nodes.get(node.at()).map_or(0, |node| node.weight)),
+        None => (0, cluster.weight(node)),
     }
 }
 
@@ -50,7 +50,7 @@ pub(super) fn stock_choice(
     let ask = Ask::new(shape)?;
     let topology = topology_of(cluster, forms, shape)?;
     let offers = offers_of(cluster, shape, candidates, nodes, class);
-    choose(&ask, offers, cluster.table(), topology)
+    choose(&ask, &offers, cluster.table(), topology).map(|chosen| chosen.taken)
 }
 
 /// Amounts that a job could have of these nodes, beside cores that it may not have.

@@ -5,11 +5,11 @@
 //! Stock's choice takes a look at every candidate. Most choices show by themselves that none is
 //! better, and are not compared.
 
+use super::Why;
 use super::as_stock::{class_of, offers_of, stock_choice, topology_of};
 use super::search::{Search, Split};
 use super::topology::{Form, Route, TopologyPolicy, by_switches};
 use super::uneven::{may_split_otherwise, one_task};
-use super::{Tuning, Why};
 use crate::stock::{Ask, Taken, needs};
 use phalanx_core::NodeIdx;
 use phalanx_core::shape::{Memory, Need, Shape, Sharing};
@@ -119,8 +119,9 @@ impl Search<'_> {
     pub(super) fn stock_class(&self, node: NodeIdx) -> (u32, u32) {
         let cluster = self.chooser.cluster;
         let (tier, weight) = class_of(cluster, self.candidates, node);
-        let name = cluster.table().nodes.get(node.at()).map_or("", |node| &node.name);
-        let ((is_unhealthy, weight), _) = Tuning::class_of(self.tuning, name, weight);
+        let name = || cluster.table().nodes.get(node.at()).map_or("", |node| &*node.name);
+        let name = if self.tuning.levels.is_empty() { "" } else { name() };
+        let ((is_unhealthy, weight), _) = self.tuning.class_of(name, weight);
         (tier.saturating_mul(2).saturating_add(is_unhealthy.into()), weight)
     }
 

@@ -524,6 +524,7 @@ impl Placer {
     /// called when no answer is waited for.
     pub fn maintain(&mut self) {
         self.engine.maintain();
+        self.cluster.settle();
     }
 
     /// Chooses the nodes of a job among the candidates; `holding` says whether it may wait for a

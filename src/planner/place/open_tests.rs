@@ -505,7 +505,7 @@ fn nodes_of_many_sizes_are_not_gone_through_again_and_again() {
         })
         .collect();
     let ask = crate::stock::Ask { cpus: 3 * 61, ..of };
-    let chosen = crate::stock::choose(&ask, offers, placer.cluster().table(), None);
+    let chosen = crate::stock::choose(&ask, &offers, placer.cluster().table(), None);
     assert!(matches!(chosen, Err(crate::stock::Refused::Unknown(_))), "{chosen:?}");
     assert_eq!(answer(&mut placer, &shape).map(|nodes| nodes.len()), Ok(3));
 }

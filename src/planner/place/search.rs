@@ -86,15 +86,16 @@ impl<'a> Search<'a> {
             let lighter = step.and_then(|step| up_to.get(step.lighter.checked_sub(1)?));
             self.chooser.lighter = lighter.map(|lighter| &lighter.nodes);
             let is_last = class + 1 >= up_to.len();
-            match self.split(step.map(|step| &step.nodes), is_last) {
+            let is_heavier = |next: &UpToClass| step.is_some_and(|s| s.lighter != next.lighter);
+            let is_whole = up_to.get(class + 1).is_none_or(is_heavier);
+            match self.split(step.map(|step| &step.nodes), is_last, is_whole) {
                 Err(Why::NoFit) => {}
                 placed => return placed.map(|split| (class, split)),
             }
-            let is_heavier = |next: &UpToClass| step.is_some_and(|s| s.lighter != next.lighter);
-            if self.candidates.is_by_weight() && up_to.get(class + 1).is_some_and(is_heavier) {
+            if self.candidates.is_by_weight() && is_whole && !is_last {
                 let all = self.candidates.everywhere();
                 let own = std::mem::replace(&mut self.candidates, all);
-                let held = self.split(step.map(|step| &step.nodes), false);
+                let held = self.split(step.map(|step| &step.nodes), false, true);
                 self.candidates = own;
                 if !matches!(held, Err(Why::NoFit)) {
                     return Err(Why::NoFit);
@@ -106,7 +107,12 @@ impl<'a> Search<'a> {
 
     /// Splits the job evenly, else as stock's steps do, among the candidates up to a class of
     /// Weight.
-    fn split(&mut self, up_to: Option<&NodeSet>, is_last: bool) -> Result<Split, Why> {
+    fn split(
+        &mut self,
+        up_to: Option<&NodeSet>,
+        is_last: bool,
+        is_whole: bool,
+    ) -> Result<Split, Why> {
         self.offer(up_to);
         match self.even_split(self.wanted) {
             // Slurm takes the most nodes that do on so few switches.
@@ -119,7 +125,7 @@ impl<'a> Search<'a> {
             }
             Err(Why::NoFit) if may_split_otherwise(self.shape) => {
                 self.offer(up_to);
-                self.by_parts(is_last)
+                self.by_parts(is_last, is_whole)
             }
             other => other,
         }

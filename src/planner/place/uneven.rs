@@ -12,7 +12,7 @@ use super::Why;
 use super::as_stock::{offers_of, topology_of};
 use super::search::{Search, Split};
 use super::topology::{Chooser, Route, by_switches};
-use crate::stock::{Ask, Offer, Refused, Taken, choose, needs};
+use crate::stock::{Ask, Chosen, Offer, Refused, Taken, choose, needs};
 use crate::usage::NodeUsage;
 use phalanx_core::NodeIdx;
 use phalanx_core::layout::{self, BySocket, CoreAsk};
@@ -34,8 +34,8 @@ type Rank = (usize, (usize, u32), usize, usize, usize);
 
 impl Search<'_> {
     /// The best of stock's choices on the nodes on offer and on parts of them. `is_last`: no
-    /// further nodes will be offered.
-    pub(super) fn by_parts(&mut self, is_last: bool) -> Result<Split, Why> {
+    /// further nodes will be offered; `is_whole`: none of these classes of Weight.
+    pub(super) fn by_parts(&mut self, is_last: bool, is_whole: bool) -> Result<Split, Why> {
         match self.chooser.routes.many {
             Route::Left(option) => return Err(Why::Left(option)),
             Route::Run(_) => return Err(Why::Left(LeftToSlurm::Contiguous)),
@@ -47,16 +47,18 @@ impl Search<'_> {
         // Between its limits Slurm takes as many nodes as there are.
         let is_range = ask.req_nodes > ask.min_nodes;
         let mut offers = self.offers();
-        let first = self.stocks(&ask, offers.clone());
-        let is_stocks = first.is_ok();
+        let all = offers.len();
+        let first = self.stocks(&ask, &offers);
+        let is_settled = first.as_ref().is_ok_and(|first| first.is_settled);
+        let is_stocks = first.is_ok() && (is_last || (is_whole && is_settled));
         let first = first.or_else(|refused| {
             // Of many sizes the largest are known to hold the job.
             let part = largest(&ask, &[], &offers, ask.max_nodes as usize + 1);
             part.filter(|_| !is_range && self.is_alike(&offers))
-                .map_or(Err(refused), |part| self.stocks(&ask, part))
+                .map_or(Err(refused), |part| self.stocks(&ask, &part))
         });
-        let first = first.map_err(Why::of_stock)?;
-        if is_last && is_stocks && !self.candidates.preferred().0 {
+        let first = first.map_err(Why::of_stock)?.taken;
+        if is_stocks && !self.candidates.preferred().0 {
             self.known_stock = Some(first.clone());
         }
         if !is_last && first.len() < self.wanted as usize {
@@ -64,11 +66,16 @@ impl Search<'_> {
         }
         let class = |taken: &Taken| offer_of(&offers, taken.node).map(|offer| offer.class);
         let heaviest = first.iter().filter_map(class).max().ok_or(Why::NoFit)?;
-        offers.retain(|offer| offer.class <= heaviest);
-        let lighter: Vec<Offer> = offers.extract_if(.., |offer| offer.class < heaviest).collect();
-        let parts = self.parts(&ask, &lighter, &offers, first.len());
+        let mut lighter: Vec<Offer> = Vec::new();
+        if offers.iter().any(|offer| offer.class != heaviest) {
+            offers.retain(|offer| offer.class <= heaviest);
+            lighter.extend(offers.extract_if(.., |offer| offer.class < heaviest));
+        }
+        let mut parts = self.parts(&ask, &lighter, &offers, first.len());
+        parts.retain(|part| part.len() < all); // of all nodes the choice is known
         let count = first.len();
-        let chosen = parts.into_iter().filter_map(|part| self.stocks(&ask, part).ok());
+        let chosen = parts.iter().filter_map(|part| self.stocks(&ask, part).ok());
+        let chosen = chosen.map(|chosen| chosen.taken);
         let chosen = chosen.filter(|taken| !is_range || taken.len() == count);
         let ranked = chosen.chain([first]).map(|taken| (self.rank(&lighter, &taken), taken));
         let mut ranked: Vec<(Rank, Vec<Taken>)> = ranked.collect();
@@ -89,12 +96,12 @@ impl Search<'_> {
     }
 
     /// Stock's choice among some nodes.
-    fn stocks(&self, ask: &Ask, offers: Vec<Offer>) -> Result<Vec<Taken>, Refused> {
+    fn stocks(&self, ask: &Ask, offers: &[Offer]) -> Result<Chosen, Refused> {
         let (cluster, forms) = (self.chooser.cluster, &self.chooser.topologies.forms);
         let topology = topology_of(cluster, forms, self.shape)?;
-        let taken = choose(ask, offers, cluster.table(), topology)?;
+        let chosen = choose(ask, offers, cluster.table(), topology)?;
         let most = self.shape.max_nodes.max(1) as usize;
-        if taken.len() > most { Err(Refused::NoFit) } else { Ok(taken) }
+        if chosen.taken.len() > most { Err(Refused::NoFit) } else { Ok(chosen) }
     }
 
     /// Amounts that the job could have of the nodes on offer.

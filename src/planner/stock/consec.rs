@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Runs of neighbours of one Weight: best fit.
 
-use super::{Ask, Class, GRES, Offer, Rest, Taken, are_neighbours};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::ops::Range;
+
+use super::{Class, GRES, Offer, Rest, are_neighbours};
 use crate::cluster::Table;
 
 /// A run of offers.
 struct Run {
-    nodes: std::ops::Range<usize>,
+    nodes: Range<usize>,
     is_used: bool,
     class: Class,
     cpus: i64,
@@ -16,24 +20,41 @@ struct Run {
 }
 
 /// Takes the first nodes of the run that suffices with the fewest CPUs, else the largest run, and
-/// so on within the lightest class, then in the next; `None`: that does not suffice.
-pub(super) fn choose(ask: &Ask, offers: &mut [Offer], table: &Table) -> Option<Vec<Taken>> {
+/// so on within the lightest class, then in the next; false: that does not suffice.
+pub(super) fn choose(rest: &mut Rest, offers: &[Offer], table: &Table) -> bool {
     let mut runs = runs(offers, table);
-    let mut rest = Rest::new(ask);
+    runs.sort_by_key(|run| run.class);
+    let mut before = 0; // runs of classes that are used up
+    let mut largest: BinaryHeap<(i64, Reverse<usize>)> = BinaryHeap::new();
+    let mut own = 0..0;
     while rest.max_nodes > 0 {
-        let Some(run) = best(&runs, &rest).and_then(|at| runs.get_mut(at)) else { break };
+        while largest.peek().is_some_and(|(_, at)| runs.get(at.0).is_none_or(|run| run.is_used)) {
+            largest.pop();
+        }
+        if largest.is_empty() {
+            let class = runs.get(before).map(|run| run.class);
+            let alike = runs.iter().skip(before).take_while(|run| Some(run.class) == class);
+            own = before..before + alike.count();
+            before = own.end;
+            largest =
+                own.clone().filter_map(|at| Some((runs.get(at)?.cpus, Reverse(at)))).collect();
+        }
+        let Some(&(most, Reverse(first))) = largest.peek() else { break };
+        // Where no run has enough CPUs none suffices, and it is the largest.
+        let at = if most < rest.cpus { Some(first) } else { best(&runs, own.clone(), rest) };
+        let Some(run) = at.and_then(|at| runs.get_mut(at)) else { break };
         run.is_used = true;
-        take_of(&mut rest, offers.get_mut(run.nodes.clone())?);
+        take_of(rest, offers.get(run.nodes.clone()).unwrap_or_default());
         // The last node that the job may have has to hold all that is left.
         let holds = |run: &Run| !run.is_used && run.largest >= rest.cpus;
         if rest.max_nodes == 1 && !runs.iter().any(holds) {
             break;
         }
         if rest.is_done() {
-            return Some(rest.taken);
+            return true;
         }
     }
-    (rest.has_all() && rest.enough(0)).then_some(rest.taken)
+    rest.has_all() && rest.enough(0)
 }
 
 fn runs(offers: &[Offer], table: &Table) -> Vec<Run> {
@@ -53,34 +74,30 @@ fn runs(offers: &[Offer], table: &Table) -> Vec<Run> {
     offers.chunk_by(joined).filter_map(run).collect()
 }
 
-/// The lightest run that is not used, of these the one that suffices with the fewest CPUs. As in
-/// the original a larger one that does not suffice, for want of nodes or GRES, may replace one that
-/// does.
-fn best(runs: &[Run], rest: &Rest) -> Option<usize> {
-    let mut best: Option<(usize, bool)> = None;
-    for (at, run) in runs.iter().enumerate().filter(|(_, run)| !run.is_used) {
+/// The run of a class that is not used and suffices with the fewest CPUs. As in the original a
+/// larger one that does not suffice, for want of nodes or GRES, may replace one that does.
+fn best(runs: &[Run], class: Range<usize>, rest: &Rest) -> Option<usize> {
+    let mut best: Option<(usize, i64, bool)> = None;
+    let own = class.clone().zip(runs.get(class)?);
+    for (at, run) in own.filter(|(_, run)| !run.is_used) {
         let suffices = run.cpus >= rest.cpus
             && rest.enough(i64::try_from(run.nodes.len()).unwrap_or(i64::MAX))
             && rest.has_gres(&run.gres);
-        let wins = best.is_none_or(|(known, known_suffices)| {
-            let Some(known) = runs.get(known) else { return true };
-            let better = match suffices {
-                true => !known_suffices || run.cpus < known.cpus,
-                false => run.cpus > known.cpus,
-            };
-            run.class < known.class || (run.class == known.class && better)
+        let wins = best.is_none_or(|(_, cpus, known_suffices)| match suffices {
+            true => !known_suffices || run.cpus < cpus,
+            false => run.cpus > cpus,
         });
         if wins {
-            best = Some((at, suffices));
+            best = Some((at, run.cpus, suffices));
         }
     }
-    best.map(|(at, _)| at)
+    best.map(|(at, ..)| at)
 }
 
 /// Takes the smallest node of a run that holds all that is left, where one may do; else by index.
-fn take_of(rest: &mut Rest, run: &mut [Offer]) {
-    let holds = |offer: &&mut Offer| offer.cpus >= rest.cpus && rest.has_gres(&offer.gres);
-    let alone = run.iter_mut().filter(|_| rest.nodes <= 1).filter(holds);
+fn take_of(rest: &mut Rest, run: &[Offer]) {
+    let holds = |offer: &&Offer| offer.cpus >= rest.cpus && rest.has_gres(&offer.gres);
+    let alone = run.iter().filter(|_| rest.nodes <= 1).filter(holds);
     if let Some(one) = alone.min_by_key(|offer| offer.cpus) {
         if rest.max_nodes > 0 && !rest.is_done() {
             rest.take(one);

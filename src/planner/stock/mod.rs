@@ -13,6 +13,7 @@ mod offers;
 mod tests;
 mod tree;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 pub use offers::offers;
@@ -84,6 +85,15 @@ pub struct Taken {
     pub cpus: i64,
     /// Tasks that it could hold.
     pub tasks: u64,
+}
+
+/// Stock's choice.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Chosen {
+    /// The nodes, ascending.
+    pub taken: Vec<Taken>,
+    /// Whether it would be the same with heavier nodes on offer too.
+    pub is_settled: bool,
 }
 
 /// Why there is no choice.
@@ -160,6 +170,8 @@ struct Rest {
     max_nodes: i64,
     gres: [u64; GRES],
     taken: Vec<Taken>,
+    /// Nodes taken that give less than they have.
+    cut: Vec<Offer>,
 }
 
 impl Rest {
@@ -175,6 +187,7 @@ impl Rest {
             max_nodes: ask.max_nodes.into(),
             gres: ask.gres,
             taken: Vec::new(),
+            cut: Vec::new(),
         }
     }
 
@@ -199,12 +212,14 @@ impl Rest {
 
     /// Takes a node. What it gives may be less than it has: the steps keep CPUs for the nodes
     /// still to be found, and know the node by that number from then on.
-    fn take(&mut self, offer: &mut Offer) {
+    fn take(&mut self, offer: &Offer) {
+        let mut offer = *offer;
         if !self.ask.whole {
             let most = self.max_cpus - (self.min_nodes - 1).max(0) * offer.reserve;
             if offer.cpus > most {
                 let gives = most.max(self.ask.least_cpus);
                 (offer.size, offer.cpus) = (offer.size - offer.cpus + gives, gives);
+                self.cut.push(offer);
             }
         }
         self.cpus -= offer.cpus;
@@ -215,7 +230,7 @@ impl Rest {
         self.nodes -= 1;
         self.min_nodes -= 1;
         self.max_nodes -= 1;
-        let Offer { node, cpus, tasks, .. } = *offer;
+        let Offer { node, cpus, tasks, .. } = offer;
         self.taken.push(Taken { node, cpus, tasks });
     }
 }
@@ -227,23 +242,26 @@ impl Rest {
 /// See [`Refused`].
 pub fn choose(
     ask: &Ask,
-    offers: Vec<Offer>,
+    offers: &[Offer],
     table: &Table,
     topology: Option<(&Topology, &Form)>,
-) -> Result<Vec<Taken>, Refused> {
+) -> Result<Chosen, Refused> {
     let is_inside =
         |topology: &Topology| offers.iter().any(|offer| topology.leaf_of(offer.node).is_some());
-    let mut taken = match topology {
+    let mut chosen = match topology {
         Some((topology, Form::Block(blocks))) if is_inside(topology) => {
-            in_blocks(ask, &offers, topology, blocks)?
+            in_blocks(ask, offers, topology, blocks)?
         }
         Some((topology, Form::Tree(tree))) => {
-            dropping_small(ask, offers, &mut |offers| tree::choose(ask, offers, topology, tree))?
+            let attempt =
+                |rest: &mut Rest, offers: &[Offer]| tree::choose(rest, offers, topology, tree);
+            dropping_small(ask, offers, &attempt)?
         }
-        _ => dropping_small(ask, offers, &mut |offers| consec::choose(ask, offers, table))?,
+        _ => dropping_small(ask, offers, &|rest, offers| consec::choose(rest, offers, table))?,
     };
-    taken.sort_unstable_by_key(|taken| taken.node);
-    Ok(taken)
+    chosen.taken.sort_unstable_by_key(|taken| taken.node);
+    chosen.is_settled &= topology.is_none();
+    Ok(chosen)
 }
 
 /// Whether no other node lies between two; empty slots of the node table do not count.
@@ -255,10 +273,11 @@ pub(crate) fn are_neighbours(table: &Table, a: NodeIdx, b: NodeIdx) -> bool {
 /// gives little takes the place of one that gives much.
 fn dropping_small(
     ask: &Ask,
-    mut left: Vec<Offer>,
-    attempt: &mut dyn FnMut(&mut [Offer]) -> Option<Vec<Taken>>,
-) -> Result<Vec<Taken>, Refused> {
+    offers: &[Offer],
+    attempt: &dyn Fn(&mut Rest, &[Offer]) -> bool,
+) -> Result<Chosen, Refused> {
     let min_nodes = ask.min_nodes as usize;
+    let mut left = Cow::Borrowed(offers);
     let mut work = 0;
     loop {
         work += left.len();
@@ -269,8 +288,16 @@ fn dropping_small(
         if left.len() < min_nodes || cpus < ask.cpus {
             return Err(Refused::NoFit);
         }
-        if let Some(taken) = attempt(&mut left) {
-            return Ok(taken);
+        let mut rest = Rest::new(ask);
+        if attempt(&mut rest, &left) {
+            // Runs are taken by class, until no more is wanted.
+            let is_settled = left.len() == offers.len() && rest.is_done();
+            return Ok(Chosen { taken: rest.taken, is_settled });
+        }
+        let left = left.to_mut();
+        for cut in rest.cut {
+            let at = left.binary_search_by_key(&cut.node, |offer| offer.node);
+            at.ok().and_then(|at| left.get_mut(at)).into_iter().for_each(|offer| *offer = cut);
         }
         let sizes = || left.iter().map(|offer| offer.size);
         let Some(least) = sizes().min() else { return Err(Refused::NoFit) };
@@ -294,7 +321,7 @@ fn in_blocks(
     offers: &[Offer],
     topology: &Topology,
     blocks: &Blocks,
-) -> Result<Vec<Taken>, Refused> {
+) -> Result<Chosen, Refused> {
     let mut classes: BTreeMap<Class, Vec<&Offer>> = BTreeMap::new();
     offers.iter().for_each(|offer| classes.entry(offer.class).or_default().push(offer));
     let mut counts = vec![0; topology.leaf_count()];
@@ -312,9 +339,9 @@ fn in_blocks(
             offers.iter().take(count).copied().copied().collect::<Vec<Offer>>()
         };
         let mut rest = Rest::new(ask);
-        by_leaf.iter().flat_map(of).for_each(|mut offer| rest.take(&mut offer));
+        by_leaf.iter().flat_map(of).for_each(|offer| rest.take(&offer));
         return if rest.has_all() {
-            Ok(rest.taken)
+            Ok(Chosen { taken: rest.taken, is_settled: false })
         } else {
             Err(Refused::Unknown("CPUs of blocks"))
         };

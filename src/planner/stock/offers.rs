@@ -74,19 +74,38 @@ pub fn offers(
             gres,
         })
     };
-    // Neighbours are often as idle, or as full, as each other.
-    let mut last: Option<(&NodeUsage, BySocket, Option<Offer>)> = None;
-    let offer = |node: NodeIdx| {
-        let (usage, kept) = (cluster.usages().get(node.at())?, excluded(node));
-        let known = last.filter(|(known, cores, _)| *known == usage && *cores == kept);
-        let (.., found) = known.unwrap_or_else(|| (usage, kept, of(usage, &kept)));
-        last = Some((usage, kept, found));
-        let (tier, weight) = class(node);
-        found.map(|offer| Offer { node, class: (tier, weight, offer.class.2), ..offer })
-    };
-    let mut found = Vec::with_capacity(candidates.size_hint().0);
-    found.extend(candidates.filter_map(offer));
-    found
+    let mut known = Known { at: vec![0; cluster.alike().count()], found: Vec::new() };
+    let mut offers = Vec::with_capacity(candidates.size_hint().0);
+    for node in candidates {
+        let kept = excluded(node);
+        let own = || cluster.usages().get(node.at()).and_then(|usage| of(usage, &kept));
+        let kind = cluster.alike().of(node).filter(|_| kept == BySocket::default());
+        let alone = if kind.is_none() { own() } else { None };
+        let found = kind.map_or(alone.as_ref(), |kind| known.of(kind, own));
+        if let Some(offer) = found {
+            let (tier, weight) = class(node);
+            offers.push(Offer { node, class: (tier, weight, offer.class.2), ..*offer });
+        }
+    }
+    offers
+}
+
+/// Offers that were worked out, by kind of node.
+struct Known {
+    /// Place of a kind in `found`, from 1 on; 0: it was not looked at.
+    at: Vec<u32>,
+    found: Vec<Option<Offer>>,
+}
+
+impl Known {
+    fn of(&mut self, kind: usize, work_out: impl FnOnce() -> Option<Offer>) -> Option<&Offer> {
+        let at = self.at.get_mut(kind)?;
+        if *at == 0 {
+            self.found.push(work_out());
+            *at = u32::try_from(self.found.len()).ok()?;
+        }
+        self.found.get(*at as usize - 1)?.as_ref()
+    }
 }
 
 /// CPUs without those beyond the last task, which stock leaves out where memory goes by CPU.

@@ -43,7 +43,7 @@ fn chosen(
 ) -> Option<Vec<(u32, i64)>> {
     let form = topology.map(|topology| (topology, Form::new(topology)));
     let form = form.as_ref().map(|(topology, form)| (*topology, form));
-    let taken = choose(ask, offers(nodes), &table(64), form).ok()?;
+    let taken = choose(ask, &offers(nodes), &table(64), form).ok()?.taken;
     Some(taken.iter().map(|taken| (taken.node.raw(), taken.cpus)).collect())
 }
 

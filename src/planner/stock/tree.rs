@@ -1,25 +1,19 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Leaf switches: the top switch, classes of Weight below it, then leaf after leaf.
 
-use super::{Ask, Class, GRES, Offer, Rest, Taken};
+use super::{Class, GRES, Offer, Rest};
 use crate::place::{Greedy, Rules, Tree};
 use phalanx_core::topology::Topology;
 
-/// Takes nodes below one switch; `None`: none has enough.
-pub(super) fn choose(
-    ask: &Ask,
-    offers: &mut [Offer],
-    topology: &Topology,
-    tree: &Tree,
-) -> Option<Vec<Taken>> {
-    let mut rest = Rest::new(ask);
-    let (top, cpus) = top(&rest, offers, topology, tree)?;
-    let below = |offer: &&mut Offer| {
+/// Takes nodes below one switch; false: none has enough.
+pub(super) fn choose(rest: &mut Rest, offers: &[Offer], topology: &Topology, tree: &Tree) -> bool {
+    let Some((top, cpus)) = top(rest, offers, topology, tree) else { return false };
+    let below = |offer: &&Offer| {
         topology.leaf_of(offer.node).is_some_and(|leaf| tree.above(leaf).contains(&top))
     };
-    let mut below: Vec<&mut Offer> = offers.iter_mut().filter(below).collect();
+    let mut below: Vec<&Offer> = offers.iter().filter(below).collect();
     below.sort_by_key(|offer| (offer.class, offer.node));
-    let (forced, until) = classes(&rest, &below, tree)?;
+    let Some((forced, until)) = classes(rest, &below, tree) else { return false };
     below.truncate(until);
     let leaf_of = |offer: &Offer| topology.leaf_of(offer.node).unwrap_or(u32::MAX);
     let mut greedy = Greedy::new(tree, tree.below(top), cpus);
@@ -33,15 +27,15 @@ pub(super) fn choose(
         }
     }
     if rest.is_done() || rest.max_nodes <= 0 {
-        return rest.is_done().then_some(rest.taken);
+        return rest.is_done();
     }
     others.sort_by_key(|offer| (leaf_of(offer), offer.node));
-    let is_held = |offer: &&mut Offer| held.get(leaf_of(offer) as usize) == Some(&true);
-    let (beside, mut others): (Vec<_>, Vec<_>) = others.into_iter().partition(is_held);
+    let is_held = |offer: &&Offer| held.get(leaf_of(offer) as usize) == Some(&true);
+    let (beside, others): (Vec<_>, Vec<_>) = others.into_iter().partition(is_held);
     for offer in beside {
         rest.take(offer);
         if rest.is_done() {
-            return Some(rest.taken);
+            return true;
         }
     }
     (0u32..).zip(&held).filter(|(_, held)| **held).for_each(|(leaf, _)| greedy.reach(leaf));
@@ -49,18 +43,18 @@ pub(super) fn choose(
     let mut before = rest.nodes + 1;
     while before != rest.nodes {
         before = rest.nodes;
-        let missing = u32::try_from(rest.nodes.max(0)).ok()?;
+        let missing = u32::try_from(rest.nodes.max(0)).unwrap_or(u32::MAX);
         let Some((leaf, _)) = greedy.next(missing, rest.cpus) else { break };
-        for offer in others.iter_mut().filter(|offer| leaf_of(offer) == leaf) {
+        for offer in others.iter().filter(|offer| leaf_of(offer) == leaf) {
             if rest.max_nodes > 0 {
                 rest.take(offer);
             }
             if rest.is_done() {
-                return Some(rest.taken);
+                return true;
             }
         }
     }
-    (rest.min_nodes <= 0 && rest.has_all()).then_some(rest.taken)
+    rest.min_nodes <= 0 && rest.has_all()
 }
 
 /// The switch below which nodes are taken: of those with enough the highest, of these the last one
@@ -92,7 +86,7 @@ fn top(rest: &Rest, offers: &[Offer], topology: &Topology, tree: &Tree) -> Optio
 }
 
 /// Number of nodes of the classes before the last one that is needed, and with that one.
-fn classes(rest: &Rest, below: &[&mut Offer], tree: &Tree) -> Option<(usize, usize)> {
+fn classes(rest: &Rest, below: &[&Offer], tree: &Tree) -> Option<(usize, usize)> {
     let (mut cpus, mut gres) = (0, [0; GRES]);
     let (mut forced, mut until) = (0, 0);
     let mut suffices = false;

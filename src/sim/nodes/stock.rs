@@ -67,7 +67,7 @@ impl Stock {
         };
         let mut offers: Vec<Offer> = fitting.iter().map(share).collect();
         offers.sort_unstable_by_key(|offer| offer.node);
-        let taken = choose(&ask, offers, &Table::default(), Some(self.parts())).ok()?;
+        let taken = choose(&ask, &offers, &Table::default(), Some(self.parts())).ok()?.taken;
         Some(taken.into_iter().map(|taken| taken.node.raw()).collect())
     }
 }
@@ -84,7 +84,7 @@ pub(super) fn by_slurm(
     let nodes = candidates.iter().map(|node| NodeIdx::from(*node));
     let offers = offers(cluster, shape, nodes, weight, |_| BySocket::default());
     let ask = Ask::new(shape).ok()?;
-    let taken: Vec<Taken> = choose(&ask, offers, table, stock.map(Stock::parts)).ok()?;
+    let taken: Vec<Taken> = choose(&ask, &offers, table, stock.map(Stock::parts)).ok()?.taken;
     Some(needs(shape, &taken).into_iter().map(|(node, need)| (node.raw(), need)).collect())
 }
 

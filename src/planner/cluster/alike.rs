@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Nodes by equal usage: what a job could have of one of them is worked out once for all that are
+//! used alike.
+
+use std::collections::HashMap;
+
+use foldhash::fast::FixedState;
+
+use crate::usage::NodeUsage;
+use phalanx_core::NodeIdx;
+
+/// No kind is known: the usage has changed since [`Alike::settle`].
+const CHANGED: u32 = u32::MAX;
+/// Kinds beyond the number of nodes after which those that no node has are forgotten.
+const SPARE: usize = 64;
+
+/// The nodes by equal usage. A change costs a note; [`settle`](Self::settle) looks the usage up.
+#[derive(Debug, Clone, Default)]
+pub struct Alike {
+    /// Kind of each node, or [`CHANGED`].
+    of: Vec<u32>,
+    changed: Vec<NodeIdx>,
+    kinds: HashMap<NodeUsage, u32, FixedState>,
+}
+
+impl Alike {
+    /// All usages are looked up by the next [`settle`](Self::settle).
+    pub(super) fn new(nodes: usize) -> Self {
+        let of = vec![CHANGED; nodes];
+        let changed = (0..nodes).map(NodeIdx::new).collect();
+        Self { of, changed, kinds: HashMap::default() }
+    }
+
+    /// The node's usage is another one.
+    pub(super) fn change(&mut self, node: NodeIdx) {
+        if let Some(kind) = self.of.get_mut(node.at()).filter(|kind| **kind != CHANGED) {
+            *kind = CHANGED;
+            self.changed.push(node);
+        }
+    }
+
+    /// Looks up the usages that have changed.
+    pub(super) fn settle(&mut self, usages: &[NodeUsage]) {
+        if self.kinds.len() > self.of.len() + SPARE {
+            *self = Self::new(self.of.len());
+        }
+        for node in std::mem::take(&mut self.changed) {
+            let (Some(of), Some(usage)) = (self.of.get_mut(node.at()), usages.get(node.at()))
+            else {
+                continue;
+            };
+            let next = u32::try_from(self.kinds.len()).unwrap_or(CHANGED);
+            *of = match self.kinds.get(usage) {
+                Some(kind) => *kind,
+                None => *self.kinds.entry(usage.clone()).or_insert(next),
+            };
+        }
+    }
+
+    /// Kind of the node: nodes of one kind have equal usage. `None`: it has changed.
+    pub fn of(&self, node: NodeIdx) -> Option<usize> {
+        self.of.get(node.at()).filter(|kind| **kind != CHANGED).map(|kind| *kind as usize)
+    }
+
+    /// Number of kinds.
+    pub fn count(&self) -> usize {
+        self.kinds.len()
+    }
+}
