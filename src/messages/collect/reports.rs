@@ -7,6 +7,7 @@ use super::{Registration, RunReport, Value};
 
 /// The latest value of one node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Row {
     /// Node.
     pub node: String,
@@ -24,6 +25,7 @@ pub struct Row {
 
 /// `GET /v1/data/{name}`
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DataReport {
     /// Name of the datum.
     pub name: String,
@@ -37,6 +39,7 @@ pub struct DataReport {
 
 /// One line of `GET /v1/data`
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DataName {
     /// Name of the datum.
     pub name: String,
@@ -54,6 +57,7 @@ pub struct DataName {
 
 /// `GET /v1/data`
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DataNames {
     /// Names of the data, in order.
     pub names: Vec<DataName>,
@@ -61,6 +65,7 @@ pub struct DataNames {
 
 /// One past value.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "PastPoint"))]
 pub struct Point {
     /// Time by the source's clock, unix milliseconds.
     pub time_ms: u64,
@@ -72,6 +77,7 @@ pub struct Point {
 
 /// `GET /v1/data/{name}/{node}/history`
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Past {
     /// Name of the datum.
     pub name: String,
@@ -83,6 +89,7 @@ pub struct Past {
 
 /// One registration in `GET /v1/collectors`
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CollectorReport {
     /// The registration.
     #[serde(flatten)]
@@ -100,6 +107,7 @@ pub struct CollectorReport {
 
 /// One instance.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct InstanceReport {
     /// Node.
     pub node: String,
@@ -113,6 +121,7 @@ pub struct InstanceReport {
 
 /// `GET /v1/collectors`
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CollectorsReport {
     /// Generation of the assignments in force.
     pub generation: u64,
@@ -122,6 +131,7 @@ pub struct CollectorsReport {
 
 /// One agent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AgentReport {
     /// Node.
     pub node: String,
@@ -143,6 +153,7 @@ pub struct AgentReport {
 
 /// `GET /v1/agents`
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AgentsReport {
     /// Agents by node.
     pub agents: Vec<AgentReport>,
@@ -150,6 +161,7 @@ pub struct AgentsReport {
 
 /// Totals of the data service.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Totals {
     /// Registrations.
@@ -172,6 +184,7 @@ pub struct Totals {
 
 /// States of the instances of a registration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum State {
     /// No node has an agent for the registration, or none has run it yet.
@@ -187,6 +200,7 @@ pub enum State {
 
 /// Instances of one registration by state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Instances {
     /// Nodes that should run the registration and have an agent.
     pub assigned: u64,
