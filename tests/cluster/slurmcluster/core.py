@@ -388,7 +388,20 @@ class Cluster(jobs.JobsMixin):
         if not self.stock and self.with_daemon:
             self.start_phalanxd()
         self.wait_idle(end - CLOCK.now())
+        if not self.stock and self.with_daemon:
+            self._wait_connected()
         self._check_survivors()
+
+    def _wait_connected(self):
+        """Waits for the overlay, which tries again at most 2.5 s later; no error, since a case may
+        be about one that never connects."""
+        end = CLOCK.now() + 3.0
+        path = os.path.join(self.paths.log, "slurmctld.log")
+        while CLOCK.now() < end:
+            with open(path, encoding="utf-8", errors="replace") as file:
+                if "phalanx: connected" in file.read():
+                    return
+            time.sleep(0.05)
 
     def _check_multiple(self):
         """Raises ClusterError unless this Slurm lets several slurmd run on one host."""
