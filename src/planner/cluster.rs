@@ -137,7 +137,12 @@ impl Cluster {
         &self.alike
     }
 
-    /// Finds the kinds of the nodes that have changed.
+    /// The kinds of nodes are looked at now, and maybe again.
+    pub fn want_alike(&mut self) {
+        self.alike.want();
+    }
+
+    /// Finds the kinds of the nodes that have changed, where they are [wanted](Self::want_alike).
     pub fn settle(&mut self) {
         self.alike.settle(&self.usages);
     }
@@ -325,6 +330,7 @@ mod tests {
                 0 => _ = cluster.end_job(id, |_| {}),
                 _ => cluster.set_job(job(id, &[step * 5 % 3 / 2 * 2], u64::from(step % 3)), |_| {}),
             }
+            cluster.want_alike();
             cluster.settle();
             for (a, b) in [(0, 1), (0, 2), (1, 2)] {
                 let usages = cluster.usages();

@@ -20,6 +20,7 @@ pub struct Alike {
     /// Kind of each node, or [`CHANGED`].
     of: Vec<u32>,
     changed: Vec<NodeIdx>,
+    is_wanted: bool,
     kinds: HashMap<NodeUsage, u32, FixedState>,
 }
 
@@ -28,7 +29,7 @@ impl Alike {
     pub(super) fn new(nodes: usize) -> Self {
         let of = vec![CHANGED; nodes];
         let changed = (0..nodes).map(NodeIdx::new).collect();
-        Self { of, changed, kinds: HashMap::default() }
+        Self { of, changed, ..Self::default() }
     }
 
     /// The node's usage is another one.
@@ -39,8 +40,16 @@ impl Alike {
         }
     }
 
-    /// Looks up the usages that have changed.
+    /// The next [`settle`](Self::settle) is worth its time.
+    pub(super) fn want(&mut self) {
+        self.is_wanted = true;
+    }
+
+    /// Looks up the usages that have changed, where the kinds were wanted since the last time.
     pub(super) fn settle(&mut self, usages: &[NodeUsage]) {
+        if !std::mem::take(&mut self.is_wanted) {
+            return;
+        }
         if self.kinds.len() > self.of.len() + SPARE {
             *self = Self::new(self.of.len());
         }

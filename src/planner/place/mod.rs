@@ -552,6 +552,9 @@ impl Placer {
         if let Route::Left(option) = routes.of(wanted) {
             return Err(Why::Left(option));
         }
+        if may_split_otherwise(shape) {
+            self.cluster.want_alike();
+        }
         let given = candidates.classes().map(|classes| self.classes_up_to(candidates, classes));
         let up_to = given.as_ref().map_or(&*self.up_to_class, |(given, _)| given);
         let last = given.as_ref().map_or(0, |(_, last)| *last);

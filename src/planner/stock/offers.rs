@@ -14,6 +14,8 @@ use phalanx_core::layout::BySocket;
 use phalanx_core::shape::{GresWant, Memory, Shape, Sharing};
 use phalanx_core::snapshot::Table;
 
+/// Fewer nodes than this are looked at one by one.
+const FEW: usize = 32;
 /// First release that counts CPUs of a node by the tasks there: 23.02.7.
 const BY_TASKS: u32 = 0x0017_0207;
 
@@ -74,12 +76,15 @@ pub fn offers(
             gres,
         })
     };
-    let mut known = Known { at: vec![0; cluster.alike().count()], found: Vec::new() };
-    let mut offers = Vec::with_capacity(candidates.size_hint().0);
+    let least = candidates.size_hint().0;
+    let kinds = if least < FEW { 0 } else { cluster.alike().count() };
+    let mut known = Known { at: vec![0; kinds], found: Vec::new() };
+    let mut offers = Vec::with_capacity(least);
     for node in candidates {
         let kept = excluded(node);
         let own = || cluster.usages().get(node.at()).and_then(|usage| of(usage, &kept));
-        let kind = cluster.alike().of(node).filter(|_| kept == BySocket::default());
+        let is_known = least >= FEW && kept == BySocket::default();
+        let kind = cluster.alike().of(node).filter(|_| is_known);
         let alone = if kind.is_none() { own() } else { None };
         let found = kind.map_or(alone.as_ref(), |kind| known.of(kind, own));
         if let Some(offer) = found {
