@@ -7,7 +7,6 @@ use super::{Registration, RunReport, Value};
 
 /// The latest value of one node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Row {
     /// Node.
     pub node: String,
@@ -25,7 +24,6 @@ pub struct Row {
 
 /// `GET /v1/data/{name}`
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DataReport {
     /// Name of the datum.
     pub name: String,
@@ -39,7 +37,6 @@ pub struct DataReport {
 
 /// One line of `GET /v1/data`
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DataName {
     /// Name of the datum.
     pub name: String,
@@ -57,7 +54,6 @@ pub struct DataName {
 
 /// `GET /v1/data`
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DataNames {
     /// Names of the data, in order.
     pub names: Vec<DataName>,
@@ -65,7 +61,6 @@ pub struct DataNames {
 
 /// One past value.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "PastPoint"))]
 pub struct Point {
     /// Time by the source's clock, unix milliseconds.
     pub time_ms: u64,
@@ -77,7 +72,6 @@ pub struct Point {
 
 /// `GET /v1/data/{name}/{node}/history`
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Past {
     /// Name of the datum.
     pub name: String,
@@ -89,7 +83,6 @@ pub struct Past {
 
 /// One registration in `GET /v1/collectors`
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CollectorReport {
     /// The registration.
     #[serde(flatten)]
@@ -107,7 +100,6 @@ pub struct CollectorReport {
 
 /// One instance.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct InstanceReport {
     /// Node.
     pub node: String,
@@ -121,7 +113,6 @@ pub struct InstanceReport {
 
 /// `GET /v1/collectors`
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CollectorsReport {
     /// Generation of the assignments in force.
     pub generation: u64,
@@ -131,7 +122,6 @@ pub struct CollectorsReport {
 
 /// One agent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AgentReport {
     /// Node.
     pub node: String,
@@ -153,7 +143,6 @@ pub struct AgentReport {
 
 /// `GET /v1/agents`
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AgentsReport {
     /// Agents by node.
     pub agents: Vec<AgentReport>,
@@ -161,7 +150,6 @@ pub struct AgentsReport {
 
 /// Totals of the data service.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Totals {
     /// Registrations.
@@ -184,7 +172,6 @@ pub struct Totals {
 
 /// States of the instances of a registration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum State {
     /// No node has an agent for the registration, or none has run it yet.
@@ -200,7 +187,6 @@ pub enum State {
 
 /// Instances of one registration by state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Instances {
     /// Nodes that should run the registration and have an agent.
     pub assigned: u64,

@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 
 /// Summary of a period by the history. Unknown figures are absent, never zero.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Activity {
     /// Begin of the period asked for, unix milliseconds.
     pub since_ms: u64,
@@ -35,7 +34,6 @@ pub struct Activity {
 
 /// Questions of placement calls that may start a job.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AnswerSums {
     /// Questions.
     pub asked: u64,
@@ -49,7 +47,6 @@ pub struct AnswerSums {
 
 /// Runs that ended.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RunSums {
     /// Number of runs.
     pub runs: u64,
@@ -76,7 +73,6 @@ pub struct RunSums {
 
 /// Leaf switches or blocks.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LeafSums {
     /// Starts of several nodes.
     pub starts: u64,
@@ -90,7 +86,6 @@ pub struct LeafSums {
 
 /// Input that is read on a node that holds it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LocalSums {
     /// Starts of data jobs.
     pub starts: u64,
@@ -100,7 +95,6 @@ pub struct LocalSums {
 
 /// One day.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Day {
     /// Begin of the day, unix milliseconds.
     pub time_ms: u64,
@@ -112,7 +106,6 @@ pub struct Day {
 
 /// Means over one step.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Point {
     /// Begin of the step, unix milliseconds.
     pub time_ms: u64,
@@ -126,7 +119,6 @@ pub struct Point {
 
 /// Shares of a resource, 0 to 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Share {
     /// Share in use.
     pub used: f64,

@@ -13,7 +13,6 @@ use phalanx_planner::preference::{DataNote, Note};
 
 /// `GET /v1/explain/{job}`
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Explain {
     /// Slurm's job id.
     pub job_id: u32,
@@ -54,7 +53,6 @@ pub struct Explain {
 
 /// A learned runtime. The user's limit stays when the job is killed.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ExpectedReport {
     /// Expected runtime, seconds; at most the limit.
     pub runtime_s: f64,
@@ -72,7 +70,6 @@ pub struct ExpectedReport {
 
 /// Placement of a job and its reasons.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Placed {
     /// Nodes of the job, as a hostlist.
     pub nodes: String,
@@ -91,7 +88,6 @@ pub struct Placed {
 
 /// Leaf switches or blocks of a job of several nodes.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LeavesReport {
     /// Name of the topology.
     pub topology: String,
@@ -109,7 +105,6 @@ pub struct LeavesReport {
 
 /// A leaf switch or block with a job's nodes on it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LeafNodes {
     /// Name of the leaf.
     pub name: String,
@@ -119,7 +114,6 @@ pub struct LeafNodes {
 
 /// Leaf switches or blocks that a waiting job of several nodes could have.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LeavesAhead {
     /// Name of the topology.
     pub topology: String,
@@ -133,7 +127,6 @@ pub struct LeavesAhead {
 
 /// The first leaf to hold a whole job.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LeafAhead {
     /// Name of the leaf.
     pub name: String,
@@ -145,7 +138,6 @@ pub struct LeafAhead {
 
 /// One decision with its scores.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DecisionReport {
     /// Id in the history.
     pub id: u64,
@@ -193,7 +185,6 @@ pub struct DecisionReport {
 
 /// A node with the terms of its score.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ScoredNode {
     /// Slurm's node name.
     pub node: String,
@@ -216,7 +207,6 @@ pub struct ScoredNode {
 
 /// Reasons why a job waits.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PendingReport {
     /// Slurm's own reason word.
     pub slurm_reason: String,
@@ -255,9 +245,8 @@ pub struct PendingReport {
     pub topology: Option<LeavesAhead>,
 }
 
-/// A filter of the nodes for a job.
+/// One filter of [`PendingReport`].
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FilterReport {
     /// Name of the filter: `partition`, `state`, `features`, `exclude`, `reservation`, `size`...
     pub filter: String,
@@ -269,7 +258,6 @@ pub struct FilterReport {
 
 /// A dimension that eligible nodes lack.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BlockerReport {
     /// Name of the dimension.
     pub dimension: String,
@@ -281,7 +269,6 @@ pub struct BlockerReport {
 
 /// One ask as recorded.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AskReport {
     /// Time, unix milliseconds.
     pub time_ms: u64,
@@ -308,7 +295,6 @@ pub struct AskReport {
 
 /// A method's node preference for a job, and whether it decided one question.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PreferenceReport {
     /// Name of the method, such as `gang` or `bag`.
     pub method: String,

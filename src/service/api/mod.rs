@@ -11,8 +11,6 @@ mod fuzz;
 mod handler;
 mod listen;
 pub mod metrics;
-#[cfg(test)]
-mod openapi;
 mod page;
 mod peer;
 mod routes;

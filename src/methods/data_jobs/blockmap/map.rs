@@ -12,7 +12,6 @@ use phalanx_core::blocks::{File, Located};
 
 /// A node of a job.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MapNode {
     /// NodeName.
     pub name: String,
@@ -25,26 +24,24 @@ pub struct MapNode {
 
 /// A split and the task that reads it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Range {
-    /// Index into `files`.
+    /// Index into [`BlockMap::files`].
     pub file: u32,
     /// First byte.
     pub offset: u64,
     /// Bytes.
     pub length: u64,
-    /// Index into `nodes`.
+    /// Index into [`BlockMap::nodes`].
     pub node: u32,
     /// Number of the task on the node, from 0.
     pub slot: u32,
-    /// Indexes into `holders`: the nodes that hold all of it, or of an erasure-coded
+    /// Indexes into [`BlockMap::holders`]: the nodes that hold all of it, or of an erasure-coded
     /// file a data unit.
     pub held_by: Vec<u32>,
 }
 
 /// The bytes that each task of a job reads.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BlockMap {
     /// The job.
     pub job_id: u32,

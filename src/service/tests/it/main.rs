@@ -8,5 +8,6 @@ mod link;
 mod link_balance;
 mod link_order;
 mod link_trust;
+mod openapi;
 mod recordings;
 mod service;
