@@ -28,7 +28,7 @@
 #define RECENT 8u /* tests whose mean says what one takes, about */
 #define OFTEN 32u /* at most one in so many is compared where their kinds agree, and comparing takes
 		   * at most this part of the time */
-#define ASKED_OF 256u /* of so many watched starts one is asked about */
+#define ASKED_OF 256u /* one in this many watched starts is asked about */
 #define MODE_OTHER 3u /* index of the calls that have no mode of their own */
 
 /* State that a stock call may change in the job although it fails, or that a second call would
