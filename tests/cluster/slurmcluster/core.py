@@ -2,6 +2,7 @@
 """class Cluster: starts, asks, disturbs and ends one Slurm cluster on this machine."""
 
 import contextlib
+import glob
 import json
 import os
 import pwd
@@ -396,11 +397,11 @@ class Cluster(jobs.JobsMixin):
         """Waits for the overlay, which tries again at most 2.5 s later; no error, since a case may
         be about one that never connects."""
         end = CLOCK.now() + 3.0
-        path = os.path.join(self.paths.log, "slurmctld.log")
         while CLOCK.now() < end:
-            with open(path, encoding="utf-8", errors="replace") as file:
-                if "phalanx: connected" in file.read():
-                    return
+            for path in glob.glob(os.path.join(self.paths.log, "slurmctld*.log")):
+                with open(path, encoding="utf-8", errors="replace") as file:
+                    if "phalanx: connected" in file.read():
+                        return
             time.sleep(0.05)
 
     def _check_multiple(self):
