@@ -130,7 +130,7 @@ mod tests {
     use crate::data_jobs::attenuation::Attenuation;
     use crate::data_jobs::bisect::rigid::{Block, Plan, Problem, Rule, plan};
 
-    /// Worked example 3 of docs/methods.md, Data jobs: two hosts of two cores, one job.
+    /// The worked example of docs/methods.md, Data jobs: two hosts of two cores, one job.
     fn example<const N: usize>(forms: &[(usize, usize)], available: [[f64; N]; 2]) -> Problem {
         let block = |(size_mb, on): (f64, &[usize])| Block { size_mb, replicas: on.to_vec() };
         let blocks: [(f64, &[usize]); 4] =

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Worked examples 1 to 4 of `docs/methods.md`, section Data jobs, (g), formula by formula.
+//! Worked examples of `docs/methods.md`, section Data jobs, formula by formula.
 
 use super::assignment::{Assignment, migrate};
 use super::budget::Budget;

@@ -42,7 +42,7 @@ fn bytes_of(splits: &[Split], assignment: &Assignment, tasks: usize) -> Vec<u64>
 
 const FREE: Pace = Pace { remote_extra: 0.0, remote_share: 1.0 };
 
-/// Experiment and worked example 3 of docs/methods.md, Share: 400 items, of which the nodes hold
+/// Experiment and worked example of docs/methods.md, Share: 400 items, of which the nodes hold
 /// 160, 120, 80 and 40, at 8, 6, 3 and 5 a second. By configuration 33.33 s, by history 18.33 s.
 #[test]
 fn the_worked_example() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Worked examples of the bag planner (`docs/methods.md`, section Bags, (g)).
+//! Worked examples of the bag planner (`docs/methods.md`, section Bags).
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use phalanx_methods::bag::{Answer, Mode, Options, Problem, SolveError, solve};

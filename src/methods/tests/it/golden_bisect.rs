@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Worked examples 5 and 6 of the bisection method (`docs/methods.md`, Data jobs, (g)); the ones
-//! about single formulas are in `src/methods/data_jobs/bisect/tests.rs`.
+//! Worked examples of the bisection method (`docs/methods.md`, section Data jobs); those of single
+//! formulas are in `src/methods/data_jobs/bisect/tests.rs`.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use phalanx_methods::data_jobs::bisect::{Mode, Options, Problem, SolveError, solve};

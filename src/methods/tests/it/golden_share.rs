@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Worked examples of the load partition (`docs/methods.md`, section Share, (g)).
+//! Worked examples of the load partition (`docs/methods.md`, section Share).
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use phalanx_methods::share::capability::{
