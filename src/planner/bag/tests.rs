@@ -39,7 +39,7 @@ impl Knowledge for Known {
     }
 }
 
-/// The first worked example of docs/methods.md, Bags: 3000 and 2000 J a task.
+/// The worked example of docs/methods.md, Bags: 3000 and 2000 J a task.
 fn known() -> Known {
     Known {
         seconds: vec![("a", "fast", 10.0), ("a", "frugal", 20.0)],
