@@ -24,7 +24,9 @@ NOT_PRODUCT = re.compile(r"/(?:tests|examples|benches)/|/tests\.rs$|_tests\.rs$"
                          r"|^(?:src/[^/]+|ffi(?:/slurm)?)/build\.rs$")
 TEST = re.compile(r"^( *)#\[cfg\(test\)\]$")
 MODULE = re.compile(r"^ *(?:pub(?:\([\w:]+\))? )?mod (\w+);$")
-KEY = re.compile(r'^    (?:key|fixed)\("([^"]+)"', re.MULTILINE)
+# A section's name, a key of the section before, a key of no section.
+KEY = re.compile(r'^    \w+ in "(\w+)" {$|^        (\w+): .*\s+=> (?:reload|restart)\('
+                 r'|Key::new\("([^"]+)"', re.MULTILINE)
 DOCUMENTS = re.compile(r"^(?:README|ARCHITECTURE|BENCHMARKS|CHANGELOG)\.md$|^docs/[^/]+\.md$")
 AIR = 0.03          # a budget's room for changes beyond the size at which it was set
 FALLEN = 0.06       # a size that is smaller than its budget by more than this lowers it
@@ -119,7 +121,13 @@ def owner(name, beginnings):
 
 def keys_of(root, paths):
     """All keys of the configuration."""
-    return KEY.findall("\n".join(lines_of(root, find(paths, "/keys.rs"))))
+    keys, section = [], ""
+    for path in (path for path in paths if path.startswith("src/config/")):
+        for name, key, whole in KEY.findall("\n".join(lines_of(root, path))):
+            section = name or section
+            if not name:
+                keys.append(whole or f"{section}.{key}")
+    return keys
 
 
 def divided(root, paths):

@@ -38,7 +38,7 @@ mod tests {
 fn last() {}
 """
 BUDGETS = "[others]\nkeys = 2\ncommands = 1\ndocument_words = 3\n"
-KEYS = 'pub const KEYS: &[Key] = &[\n    key("a", X),\n    fixed("b", X),\n];\n'
+KEYS = 'const A: Key = Key::new("a", X);\n    B in "b" {\n        c: u8 = 1 => reload(X),\n    }\n'
 COMMANDS = "commands! {\n    Status(status::Args),\n}\n"
 
 
@@ -73,7 +73,8 @@ HEAD = "# name, lines, who, asked, keys, files\n"
 def product(tree):
     """A tree with product, tests and documents."""
     core, plugin = os.path.join("src", "core"), "plugin"
-    for path, text in ((f"{core}/lib.rs", RUST), (f"{core}/keys.rs", KEYS),
+    for path, text in ((f"{core}/lib.rs", RUST), ("src/config/keys.rs", KEYS),
+                       ("src/config/lib.rs", ""),
                        (f"{core}/proofs.rs", "a\n" * 50), (f"{core}/proofs/x.rs", "a\n" * 50),
                        (f"{core}/build.rs", "a\n"), (f"{core}/wire/build.rs", "a\n"),
                        ("src/bench/main.rs", "a\n" * 9),
@@ -90,7 +91,7 @@ def rows(tree, *lines):
     tree.write("tests/features.tsv", HEAD + "".join("\t".join(row) + "\n" for row in lines))
 
 
-CORE = ("core", "20", "A", "request", "a", "src/core/ src/cli/")
+CORE = ("core", "20", "A", "request", "a", "src/config/ src/core/ src/cli/")
 PLUGIN = ("plugin", "31", "-", "request", "b", "plugin/")
 
 
@@ -120,12 +121,12 @@ def every_file_is_in_one_row(tree):
         rows(tree, *lines)
         return sizes.divided(tree.root, tree.paths())[2]
 
-    keys = ("keys", "9", "A", "none", "-", "src/core/keys")
+    keys = ("keys", "9", "A", "none", "-", "src/config/keys")
     rows(tree, CORE, PLUGIN, keys)
     lines, _, wrong = sizes.divided(tree.root, tree.paths())
     check(lines == {"core": 13, "plugin": 30, "keys": 4} and not wrong, f"{lines} {wrong}")
     wrong = "\n".join(found(CORE, (*PLUGIN[:4], "-", "plugin/b")))
-    for text in ("a.c: in no row", "b: in no row", "plugin has plugin/b, which no file"):
+    for text in ("a.c: in no row", "b.c: in no row", "plugin has plugin/b, which no file"):
         check(text in wrong, f"{text}: {wrong}")
     wrong = "\n".join(found(CORE, PLUGIN, (*keys[:5], "plugin/")))
     check("two rows have plugin/: plugin and keys" in wrong, wrong)

@@ -492,8 +492,7 @@ fn unknown(parts: &[&str]) -> String {
         return format!("unknown key; did you mean `{meant}`?");
     }
     // Perhaps the right word in the wrong table.
-    let elsewhere = keys::KEYS
-        .iter()
+    let elsewhere = keys::keys()
         .filter(|key| !key.path.contains('*'))
         .filter_map(|key| Some((key.path, key.path.rsplit_once('.')?)))
         .filter(|(_, (_, leaf))| osa_distance(name, leaf) <= 1)

@@ -3,15 +3,15 @@
 
 use sha2::{Digest, Sha256};
 
-use super::section::section;
+use super::section::{SHARE, reload, section};
 use phalanx_core::run::Run;
 use phalanx_core::snapshot::Job;
 
 section! {
     /// `[compare]`: the live comparison with Slurm alone.
-    CompareConfig {
+    CompareConfig in "compare" {
         /// Fraction of the jobs that Phalanx treats; the others are the control arm.
-        share: f64 = 1.0,
+        share: f64 = 1.0 => reload(SHARE),
     }
 }
 

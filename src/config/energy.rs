@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::Config;
-use super::section::section;
+use super::section::{Kind, reload, section};
 use phalanx_core::snapshot::Node;
 use phalanx_methods::learn::node_class_of;
 use phalanx_planner::energy::DayPrices;
@@ -74,15 +74,15 @@ pub(super) fn hours_of(range: &str) -> Result<Vec<usize>, String> {
 
 section! {
     /// `[energy]`: power of nodes, prices by the hour.
-    EnergyConfig {
+    EnergyConfig in "energy" {
         /// Power of a fully used node, in watts, by feature or class of nodes.
-        watts: BTreeMap<String, f64> = BTreeMap::new(),
+        watts: BTreeMap<String, f64> = BTreeMap::new() => reload(Kind::Amounts),
         /// Power of an idle node, in watts, by feature or class of nodes.
-        idle_watts: BTreeMap<String, f64> = BTreeMap::new(),
+        idle_watts: BTreeMap<String, f64> = BTreeMap::new() => reload(Kind::Amounts),
         /// Prices per kWh by the hour, money or carbon; none: 0.3 at every hour.
-        price: Prices = Prices::default(),
+        price: Prices = Prices::default() => reload(Kind::DayPrices),
         /// Whether nodes are tried by the power that a job adds there while the price is high.
-        frugal_nodes: bool = false,
+        frugal_nodes: bool = false => reload(Kind::Bool),
     }
 }
 

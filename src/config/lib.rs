@@ -3,11 +3,11 @@
 //!
 //! One TOML file (`/etc/phalanx/phalanx.toml`) holds everything. A file that
 //! does not set a key leaves it at its default, so an empty file is valid and
-//! equals [`Config::default`]. Every key, its range and whether a change needs
-//! a restart stand in one table ([`keys::KEYS`]); the annotated file
-//! `config/examples/phalanx.toml` documents each of them, and tests hold the three
-//! together. Errors name file, line, column, key and what was expected, all of
-//! them at once rather than the first only.
+//! equals [`Config::default`]. A key is declared once, with its default, its
+//! range and whether a change needs a restart ([`sections`]); the annotated file
+//! `config/examples/phalanx.toml` documents each, and a test holds it to them.
+//! Errors name file, line, column, key and what was expected, all of them at
+//! once rather than the first only.
 #![forbid(unsafe_code)]
 
 pub mod args;

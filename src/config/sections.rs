@@ -8,8 +8,8 @@ use std::time::Duration;
 use log::LevelFilter;
 use serde::{Deserialize, Serialize};
 
-use super::section::section;
-use phalanx_messages::collect::NONE;
+use super::section::{Kind, SHARE, int, one_of, reload, restart, section};
+use phalanx_messages::collect::{NONE, OFF};
 pub use phalanx_methods::balance::{Mode as BalanceMode, NoImprovement};
 use phalanx_methods::data_jobs::bisect::rigid::Rule;
 use phalanx_methods::learn::{
@@ -32,15 +32,15 @@ pub enum Proofs {
 
 section! {
     /// `[link]`: the Unix socket between the overlay plugin and the daemon.
-    LinkConfig {
+    LinkConfig in "link" {
         /// Path of the `SOCK_SEQPACKET` socket that the plugin connects to.
-        socket: PathBuf = "/run/phalanx/plugin.sock".into(),
+        socket: PathBuf = "/run/phalanx/plugin.sock".into() => restart(Kind::Socket),
         /// Longest time that the plugin waits for one answer, in microseconds.
-        deadline_us: u32 = 2000,
+        deadline_us: u32 = 2000 => reload(int(100, 20_000, "microseconds")),
         /// Calls for which Slurm may test a few nodes, with a proof, instead of all.
-        proofs: Proofs = Proofs::Planning,
+        proofs: Proofs = Proofs::Planning => reload(one_of(&["none", "planning", "all"])),
         /// User ids that may connect besides root, SlurmUser and the daemon's own.
-        allowed_uids: Vec<u32> = Vec::new(),
+        allowed_uids: Vec<u32> = Vec::new() => restart(Kind::Uids),
     }
 }
 
@@ -59,19 +59,19 @@ pub enum PublicRead {
 
 section! {
     /// `[control]`: the HTTP socket of the command line.
-    ControlConfig {
+    ControlConfig in "control" {
         /// Path of the Unix socket.
-        socket: PathBuf = "/run/phalanx/control.sock".into(),
+        socket: PathBuf = "/run/phalanx/control.sock".into() => restart(Kind::Socket),
         /// User ids that may read and reload besides root, SlurmUser and the daemon's own.
-        allowed_uids: Vec<u32> = Vec::new(),
+        allowed_uids: Vec<u32> = Vec::new() => restart(Kind::Uids),
         /// Clients that may read without authentication; reload is never public.
-        public_read: PublicRead = PublicRead::Local,
+        public_read: PublicRead = PublicRead::Local => restart(one_of(&["none", "local", "all"])),
         /// Address and port of a TCP listener for agents and others; empty: none.
-        listen: String = String::new(),
+        listen: String = String::new() => restart(Kind::Listen),
         /// Socket of munged; empty: the host's default.
-        munge_socket: String = String::new(),
+        munge_socket: String = String::new() => restart(Kind::MaybeFile),
         /// Addresses of daemons, `http://HOST[:PORT]`, that commands ask in turn on other hosts.
-        masters: Vec<String> = Vec::new(),
+        masters: Vec<String> = Vec::new() => reload(Kind::Texts),
     }
 }
 
@@ -80,18 +80,18 @@ pub const PLAN_JOBS_MAX: usize = 2000;
 
 section! {
     /// `[source]`: reading jobs and nodes from slurmctld.
-    SourceConfig {
+    SourceConfig in "source" {
         /// Time between two reads of the queue and the nodes, and least time between two plans, in
         /// milliseconds.
-        poll_ms: u64 = 1000,
+        poll_ms: u64 = 1000 => reload(int(200, 5000, "milliseconds")),
     }
 }
 
 section! {
     /// `[planner]`: the worker that plans the pending jobs in the background.
-    PlannerConfig {
+    PlannerConfig in "planner" {
         /// Longest time for which a method holds a job that Slurm could start, in seconds.
-        hold_max_s: u64 = 3600,
+        hold_max_s: u64 = 3600 => reload(int(0, 3600, "seconds")),
     }
 }
 
@@ -112,71 +112,79 @@ pub enum OrderBy {
 
 section! {
     /// `[order]`: deltas on the `site_factor` of pending jobs.
-    OrderConfig {
+    OrderConfig in "order" {
         /// Source of the preferred start order.
-        by: OrderBy = OrderBy::Off,
+        by: OrderBy = OrderBy::Off => reload(one_of(&["off", "plan", "learned", "price"])),
         /// Predicted runtime up to which `learned` puts a job in front, in seconds.
-        short_s: u64 = 600,
+        short_s: u64 = 600 => reload(int(0, 604_800, "seconds")),
         /// Wait after which none passes a job, in percent of the longest in Slurm's own order.
-        fair_share_percent: u32 = 40,
+        fair_share_percent: u32 = 40 => reload(int(0, 100_000, "percent")),
         /// Largest number added to a priority, in percent of the largest `PriorityWeight...`.
-        max_delta_percent: u32 = 100,
+        max_delta_percent: u32 = 100 => reload(int(0, 10_000, "percent")),
     }
 }
 
 section! {
     /// `[balance]`: placement by weighted dispersion of the resource usage.
-    BalanceConfig {
+    BalanceConfig in "balance" {
         /// Form of the method that decides.
-        mode: BalanceMode = BalanceMode::Best,
+        mode: BalanceMode = BalanceMode::Best => reload(one_of(&["best", "seed"])),
         /// Relative weight of each dimension by name (`cpu`, `mem`, `gres/NAME`, `gres/NAME:TYPE`,
         /// `license/NAME`), scaled to sum 1 over the cluster's dimensions. A dimension that is not
         /// listed has 0; if none is, all are equal.
-        initial_weights: BTreeMap<String, f64> = BTreeMap::new(),
+        initial_weights: BTreeMap<String, f64> = BTreeMap::new() => reload(Kind::Weights),
         /// Cluster utilisation (0..=1) at which decisions change from the low to the high branch.
-        threshold: f64 = 0.5,
+        threshold: f64 = 0.5 => reload(SHARE),
         /// Rule of the low branch when no node improves its dispersion.
-        no_improvement: NoImprovement = NoImprovement::Fallback,
+        no_improvement: NoImprovement = NoImprovement::Fallback
+            => reload(one_of(&["fallback", "hold"])),
         /// Least gain in speed or locality that justifies heavier nodes by `Weight` in slurm.conf
         /// while lighter ones hold the job; 1: no gain does, as in Slurm; 0: Weight is ignored.
-        weight_cost: f64 = 1.0,
+        weight_cost: f64 = 1.0 => reload(SHARE),
         /// Datum with the health of nodes; `none`: all are healthy; `off`: jobs that die do not
         /// tell either.
-        health: String = NONE.to_owned(),
+        health: String = NONE.to_owned() => reload(Kind::Datum(&[NONE, OFF])),
     }
 }
 
 section! {
     /// `[topology]`: switches and blocks.
-    TopologyConfig {
+    TopologyConfig in "topology" {
         /// Policy by which leaf switches and blocks affect placement.
-        policy: TopologyPolicy = TopologyPolicy::Pack,
+        policy: TopologyPolicy = TopologyPolicy::Pack
+            => reload(one_of(&["pack", "leave", "ignore"])),
         /// Least gain in speed or locality that justifies one more leaf; 1: no gain does.
-        leaf_cost: f64 = 1.0,
+        leaf_cost: f64 = 1.0 => reload(Kind::Real { min: 0.0, max: 1.0 }),
     }
 }
 
 section! {
     /// `[history]`: the SQLite file with decisions and placements.
-    HistoryConfig {
+    HistoryConfig in "history" {
         /// Path of the database.
-        path: PathBuf = "/var/lib/phalanx/history.sqlite".into(),
+        path: PathBuf = "/var/lib/phalanx/history.sqlite".into() => restart(Kind::File),
         /// Age at which records are deleted, in days.
-        retention_days: u32 = 30,
+        retention_days: u32 = 30 => reload(int(1, 3650, "days")),
     }
 }
 
+/// Words of `learn.class_by`.
+const CLASS_BY: &[&str] = &["account", "user", "name", "shape", "memory", "partition", "qos"];
+/// Words of `learn.node_class_by`.
+const NODE_CLASS_BY: &[&str] = &["features", "cpus", "memory", "gres", "weight", "name"];
+
 section! {
     /// `[learn]`: speeds of job classes on nodes, from jobs that ended.
-    LearnConfig {
+    LearnConfig in "learn" {
         /// Properties that jobs of one class have in common.
-        class_by: Vec<ClassKey> = CLASS_BY_DEFAULT.to_vec(),
+        class_by: Vec<ClassKey> = CLASS_BY_DEFAULT.to_vec() => reload(Kind::Choices(CLASS_BY)),
         /// Properties that nodes of one class have in common.
-        node_class_by: Vec<NodeKey> = NODE_CLASS_BY_DEFAULT.to_vec(),
+        node_class_by: Vec<NodeKey> = NODE_CLASS_BY_DEFAULT.to_vec()
+            => reload(Kind::Choices(NODE_CLASS_BY)),
         /// Rule by which speeds are estimated.
-        estimator: Estimator = Estimator::Shrunk,
+        estimator: Estimator = Estimator::Shrunk => reload(one_of(&["shrunk", "document"])),
         /// Whether predicted runtimes affect decisions; else they are only shown.
-        runtimes_decide: bool = true,
+        runtimes_decide: bool = true => reload(Kind::Bool),
     }
 }
 
@@ -224,16 +232,16 @@ pub enum Admission {
 
 section! {
     /// `[gang]`: multi-node and het jobs where their type is fastest.
-    GangConfig {
+    GangConfig in "gang" {
         /// Form of the method that plans gangs.
-        mode: GangMode = GangMode::Ga,
+        mode: GangMode = GangMode::Ga => reload(one_of(&["off", "ga", "seed"])),
         /// Value of a unit of each resource, by dimension name; memory by GiB. Empty: the
         /// TRESBillingWeights of the partitions.
-        billing: BTreeMap<String, f64> = BTreeMap::new(),
+        billing: BTreeMap<String, f64> = BTreeMap::new() => reload(Kind::Weights),
         /// Maintenance cost of a unit of each resource, by dimension name; memory by GiB.
-        cost: BTreeMap<String, f64> = BTreeMap::new(),
+        cost: BTreeMap<String, f64> = BTreeMap::new() => reload(Kind::Weights),
         /// Whether gangs that are worth less than their cost wait.
-        admission: Admission = Admission::Advise,
+        admission: Admission = Admission::Advise => reload(one_of(&["advise", "enforce"])),
     }
 }
 
@@ -267,15 +275,15 @@ pub enum BagHold {
 
 section! {
     /// `[bag]`: job arrays by time and energy.
-    BagConfig {
+    BagConfig in "bag" {
         /// Form of the method that plans arrays.
-        mode: BagMode = BagMode::Best,
+        mode: BagMode = BagMode::Best => reload(one_of(&["off", "best", "seed"])),
         /// Event for which tasks wait instead of starting at once.
-        hold: BagHold = BagHold::Brief,
+        hold: BagHold = BagHold::Brief => reload(one_of(&["never", "brief", "plan", "price"])),
         /// Money per task.
-        task_price: f64 = 0.0,
+        task_price: f64 = 0.0 => reload(Kind::Real { min: 0.0, max: 1e9 }),
         /// Power of a fully used node, in watts, by feature or class of nodes.
-        watts: BTreeMap<String, f64> = BTreeMap::new(),
+        watts: BTreeMap<String, f64> = BTreeMap::new() => reload(Kind::Amounts),
     }
 }
 
@@ -294,17 +302,17 @@ impl HdfsConfig {
 
 section! {
     /// `[hdfs]`: the file systems whose block locations are read.
-    HdfsConfig {
+    HdfsConfig in "hdfs" {
         /// Directories of `core-site.xml` and `hdfs-site.xml`; later ones override earlier ones.
-        conf_dirs: Vec<PathBuf> = vec!["/etc/hadoop/conf".into()],
+        conf_dirs: Vec<PathBuf> = vec!["/etc/hadoop/conf".into()] => reload(Kind::Dirs),
         /// Keytab for clusters that want Kerberos; empty: the daemon's tickets.
-        keytab: String = String::new(),
+        keytab: String = String::new() => reload(Kind::MaybeFile),
         /// PEM file of the authorities that certify NameNodes; empty: the system's.
-        ca_file: String = String::new(),
+        ca_file: String = String::new() => reload(Kind::MaybeFile),
         /// Longest time to look up one input, in milliseconds.
-        job_ms: u32 = 20_000,
+        job_ms: u32 = 20_000 => reload(int(100, 600_000, "milliseconds")),
         /// Time for which an answer is reused, in seconds.
-        cache_s: u32 = 60,
+        cache_s: u32 = 60 => reload(int(0, 86_400, "seconds")),
     }
 }
 
@@ -346,28 +354,29 @@ impl DataJobsConfig {
 
 section! {
     /// `[data_jobs]`: jobs that declare an input.
-    DataJobsConfig {
+    DataJobsConfig in "data_jobs" {
         /// Rule by which the nodes of data jobs are chosen.
-        mode: DataMode = DataMode::Best,
+        mode: DataMode = DataMode::Best
+            => reload(one_of(&["off", "best", "seed", "seed-early", "seed-late"])),
         /// Longest time that a job is held back until its input was looked up, in milliseconds.
-        wait_ms: u32 = 10_000,
+        wait_ms: u32 = 10_000 => reload(int(0, 120_000, "milliseconds")),
         /// Longest time that the jobs of one user hold one partition's queue for their inputs, in
         /// seconds; this budget refills within twenty times as long.
-        hold_budget_s: u32 = 60,
+        hold_budget_s: u32 = 60 => reload(int(0, 3600, "seconds")),
         /// Rate at which input is read from another node, in MB/s.
-        transfer_mb_per_s: f64 = 125.0,
+        transfer_mb_per_s: f64 = 125.0 => reload(Kind::Real { min: 0.1, max: 1e6 }),
         /// File that lists the hosts of each dataset; empty: none.
-        locations: String = String::new(),
+        locations: String = String::new() => reload(Kind::MaybeFile),
     }
 }
 
 section! {
     /// `[collect]`: the data service.
-    CollectConfig {
+    CollectConfig in "collect" {
         /// Directories that registered commands must lie in.
-        command_dirs: Vec<PathBuf> = vec!["/etc/phalanx/collectors".into()],
+        command_dirs: Vec<PathBuf> = vec!["/etc/phalanx/collectors".into()] => reload(Kind::Dirs),
         /// User ids whose agents may send values, besides administrators'.
-        agent_uids: Vec<u32> = Vec::new(),
+        agent_uids: Vec<u32> = Vec::new() => restart(Kind::Uids),
     }
 }
 
@@ -402,16 +411,17 @@ impl From<LogLevel> for LevelFilter {
 
 section! {
     /// `[log]`: messages on standard error, hence in the journal.
-    LogConfig {
+    LogConfig in "log" {
         /// Least urgent level of messages that are written.
-        level: LogLevel = LogLevel::Info,
+        level: LogLevel = LogLevel::Info
+            => reload(one_of(&["error", "warn", "info", "debug", "trace"])),
     }
 }
 
 section! {
     /// `[expert]`: settings for tests and measurements that sites leave alone.
-    ExpertConfig {
+    ExpertConfig in "expert" {
         /// Whether the plugin's circuit breaker opens; else its limits are as wide as possible.
-        breaker: bool = true,
+        breaker: bool = true => reload(Kind::Bool),
     }
 }

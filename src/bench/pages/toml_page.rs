@@ -5,7 +5,7 @@
 use roff::{Inline, Roff, bold, italic, roman};
 
 use super::man::{MANUAL, SOURCE, titled};
-use phalanx_config::keys::{KEYS, Key, Kind};
+use phalanx_config::keys::{Key, Kind, keys};
 
 /// The annotated file; tests hold it to the defaults.
 const ANNOTATED: &str = include_str!("../../../config/examples/phalanx.toml");
@@ -57,7 +57,7 @@ fn body(page: &mut Roff, pieces: &[Piece<'_>]) {
                     format!("{section}.{name}")
                 };
                 page.control("TP", []);
-                page.text(heading(name, value, KEYS.iter().find(|key| key.path == path)));
+                page.text(heading(name, value, keys().find(|key| key.path == path)));
                 if let Some(Piece::Text(lines)) = before {
                     paragraphs(page, lines, "IP");
                 }
@@ -179,7 +179,7 @@ mod tests {
                 Piece::Text(_) => {}
             }
         }
-        for key in KEYS.iter().filter(|key| !key.path.contains('*')) {
+        for key in keys().filter(|key| !key.path.contains('*')) {
             assert!(found.iter().any(|path| path == key.path), "{} is not in the page", key.path);
         }
         let page = page();
