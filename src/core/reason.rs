@@ -13,6 +13,7 @@ use crate::snapshot::{Job, Partition, Snapshot};
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum WaitsFor {
     /// Free nodes, or its turn.

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 /// A run of a job that ended: from a start to the end, a requeue or a preemption.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Run {
     /// The job as users write it: `123`, `123_4`, `130+1`. With `start_s` it names the run.

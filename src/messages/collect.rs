@@ -35,6 +35,7 @@ pub const BUILTIN: &str = "builtin:";
 
 /// Origin of a registration's input.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
     /// Measures.
@@ -46,23 +47,25 @@ pub enum Kind {
 
 /// Meaning of the lines of the output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Output {
     /// One value, of the node it ran on.
     #[default]
     Value,
-    /// Lines `NODE VALUE`; on [`MASTER`] only.
+    /// Lines `NODE VALUE`; on `@master` only.
     Nodes,
 }
 
 /// Type of a value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum ValueType {
     /// A finite number.
     #[default]
     Number,
-    /// Text of at most [`limits::COLLECT_TEXT_BYTES_MAX`] bytes.
+    /// Text.
     Text,
 }
 
@@ -77,6 +80,7 @@ pub const OFF: &str = "off";
 
 /// Origin of a registration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Origin {
     /// `[collector.NAME]` of the configuration.
@@ -86,92 +90,51 @@ pub enum Origin {
     Api,
 }
 
-/// A program that makes one datum.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Registration {
-    /// Name of the datum.
-    pub name: String,
-    /// Collector or processor.
-    pub kind: Kind,
-    /// Absolute path of the program, or `builtin:NAME`.
-    pub cmd: String,
-    /// Arguments of the command; there is no shell.
-    pub args: Vec<String>,
-    /// Time between two runs, milliseconds.
-    pub every_ms: u64,
-    /// Longest run, milliseconds.
-    pub timeout_ms: u64,
-    /// [`ALL`], a hostlist, or [`MASTER`].
-    pub nodes: String,
-    /// Data that a processor reads.
-    pub inputs: Vec<String>,
-    /// Number of nodes on which the registration runs; 0: each.
-    pub replicas: u32,
-    /// User to run as; `None`: the configured one.
-    pub run_as: Option<String>,
-    /// Meaning of the output.
-    pub output: Output,
-    /// Type of the value.
-    #[serde(rename = "type")]
-    pub value_type: ValueType,
-    /// Whether the registration is switched on.
-    pub enabled: bool,
-    /// Nodes on which it was stopped, as a hostlist.
-    pub except: String,
-    /// Times at which the registration starts to run ([`calendar::Calendar`], the daemon's local
-    /// time); empty: it always runs.
-    pub start: String,
-    /// Times at which the registration stops to run; empty: never.
-    pub stop: String,
-    /// Number that grows with each change of this registration.
-    pub version: u64,
-    /// Origin of the registration.
-    pub origin: Origin,
-    /// Last change, unix milliseconds.
-    pub changed_ms: u64,
-}
+/// Pattern of the names that [`valid_name`] takes.
+pub const NAME_PATTERN: &str = "^[A-Za-z_][A-Za-z0-9_.:-]{0,62}$";
 
-impl Default for Registration {
-    fn default() -> Self {
-        Self {
-            name: String::new(),
-            kind: Kind::Collector,
-            cmd: String::new(),
-            args: Vec::new(),
-            every_ms: 30_000,
-            timeout_ms: 5_000,
-            nodes: ALL.to_owned(),
-            inputs: Vec::new(),
-            replicas: 0,
-            run_as: None,
-            output: Output::Value,
-            value_type: ValueType::Number,
-            enabled: true,
-            except: String::new(),
-            start: String::new(),
-            stop: String::new(),
-            version: 1,
-            origin: Origin::Api,
-            changed_ms: 0,
+/// Declares [`Registration`], its default and [`Patch`]: each field with its type, its type in a
+/// change, and its default.
+macro_rules! registration {
+    ($($(#[$more:meta])* $field:ident: $kind:ty, $new:ty = $default:expr;)*) => {
+        /// A program that makes one datum.
+        #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+        #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+        #[serde(default)]
+        pub struct Registration {
+            /// Name of the datum.
+            #[cfg_attr(feature = "schema", schemars(regex(pattern = NAME_PATTERN)))]
+            pub name: String,
+            $($(#[$more])* pub $field: $kind,)*
+            /// Number that grows with each change of this registration.
+            pub version: u64,
+            /// Origin of the registration.
+            pub origin: Origin,
+            /// Last change, unix milliseconds.
+            pub changed_ms: u64,
         }
-    }
-}
 
-/// Declares [`Patch`] with these fields of a [`Registration`], and how each is applied.
-macro_rules! patch {
-    ($($(#[$more:meta])* $field:ident: $kind:ty,)*) => {
+        impl Default for Registration {
+            fn default() -> Self {
+                Self {
+                    name: String::new(),
+                    $($field: $default,)*
+                    version: 1,
+                    origin: Origin::Api,
+                    changed_ms: 0,
+                }
+            }
+        }
+
         /// A new registration, or a change of one: absent fields stay.
         #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+        #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
         #[serde(default, deny_unknown_fields)]
         pub struct Patch {
-            /// New [`Registration::name`].
+            /// Name of the datum.
+            #[cfg_attr(feature = "schema", schemars(regex(pattern = NAME_PATTERN)))]
             pub name: Option<String>,
-            $(
-                #[doc = concat!("New [`Registration::", stringify!($field), "`].")]
-                $(#[$more])*
-                pub $field: Option<$kind>,
-            )*
+            $($(#[$more])* pub $field: Option<$new>,)*
         }
 
         impl Patch {
@@ -188,24 +151,45 @@ macro_rules! patch {
     };
 }
 
-patch! {
-    kind: Kind,
-    cmd: String,
-    args: Vec<String>,
-    every_ms: u64,
-    timeout_ms: u64,
-    nodes: String,
-    inputs: Vec<String>,
-    replicas: u32,
-    /// Empty: the configured one.
-    run_as: String,
-    output: Output,
+registration! {
+    /// Collector or processor.
+    kind: Kind, Kind = Kind::Collector;
+    /// Absolute path of the program, below one of `collect.command_dirs`, or `builtin:NAME`.
+    cmd: String, String = String::new();
+    /// Arguments of the command; there is no shell.
+    args: Vec<String>, Vec<String> = Vec::new();
+    /// Time between two runs, milliseconds.
+    #[cfg_attr(feature = "schema", schemars(range(
+        min = limits::COLLECT_EVERY_MS.0, max = limits::COLLECT_EVERY_MS.1
+    )))]
+    every_ms: u64, u64 = 30_000;
+    /// Longest run, milliseconds.
+    #[cfg_attr(feature = "schema", schemars(range(
+        min = limits::COLLECT_TIMEOUT_MS.0, max = limits::COLLECT_TIMEOUT_MS.1
+    )))]
+    timeout_ms: u64, u64 = 5_000;
+    /// Nodes that run it: `all` with an agent, a hostlist, or `@master`, the daemon itself.
+    nodes: String, String = ALL.to_owned();
+    /// Data that a processor reads.
+    inputs: Vec<String>, Vec<String> = Vec::new();
+    /// Number of nodes on which the registration runs; 0: each.
+    replicas: u32, u32 = 0;
+    /// User to run as; null, or empty in a change: the configured one.
+    run_as: Option<String>, String = None;
+    /// Meaning of the output.
+    output: Output, Output = Output::Value;
+    /// Type of the value.
     #[serde(rename = "type")]
-    value_type: ValueType,
-    enabled: bool,
-    except: String,
-    start: String,
-    stop: String,
+    value_type: ValueType, ValueType = ValueType::Number;
+    /// Whether the registration is switched on.
+    enabled: bool, bool = true;
+    /// Nodes on which it was stopped, as a hostlist.
+    except: String, String = String::new();
+    /// Times at which the registration starts to run, by the local time of phalanxd's host, such as
+    /// `Mon..Fri 08:00`, `*-*-01 06:30` or `2026-12-01 08:00`; empty: it always runs.
+    start: String, String = String::new();
+    /// Times at which the registration stops to run; empty: never.
+    stop: String, String = String::new();
 }
 
 /// Returns whether this can be the name of a datum.

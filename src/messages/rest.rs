@@ -38,6 +38,7 @@ use phalanx_planner::preference::MethodReport;
 
 /// `GET /v1/nodes`
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NodesReport {
     /// The dimensions of every vector of the report.
     pub dimensions: Vec<DimensionReport>,
@@ -58,6 +59,7 @@ pub struct NodesReport {
 
 /// One resource dimension of the cluster.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DimensionReport {
     /// `cpu`, `mem`, `gres/gpu`, `license/NAME`.
     pub name: String,
@@ -81,6 +83,7 @@ pub struct DimensionReport {
 
 /// One node.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NodeReport {
     /// Slurm's node name.
     pub name: String,
@@ -109,6 +112,7 @@ pub struct NodeReport {
 
 /// `GET /v1/shadow`
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ShadowReport {
     /// Start of the period, unix milliseconds.
     pub since_ms: u64,
@@ -134,6 +138,7 @@ pub struct ShadowReport {
 
 /// One start where Slurm chose other nodes.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ShadowDiff {
     /// Job id.
     pub job_id: u32,
@@ -147,6 +152,7 @@ pub struct ShadowDiff {
 
 /// `GET /v1/plan`
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PlanReport {
     /// Epoch of the snapshot that was planned.
     pub epoch: u64,
@@ -165,6 +171,7 @@ pub struct PlanReport {
 
 /// One job of the plan.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct PlannedJob {
     /// Job id.
@@ -177,7 +184,8 @@ pub struct PlannedJob {
     pub nodes: String,
     /// Reason for which the job cannot start now; by what rule, and until when, Phalanx holds it.
     pub reason: Option<String>,
-    /// Forecast of the start, as in [`PendingReport`].
+    /// Forecast of the start, unix milliseconds: by the first as often as not, by the second nine
+    /// times in ten.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_ms: Option<[u64; 2]>,
     /// Rank in the order of starts that the methods ask for, from 0.
@@ -191,6 +199,7 @@ pub struct PlannedJob {
 
 /// State of the recording.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RecordingStatus {
     /// Whether a recording is under way.
     pub active: bool,
@@ -216,6 +225,7 @@ pub struct RecordingStatus {
 
 /// `POST /v1/record`
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "action", rename_all = "lowercase", deny_unknown_fields)]
 pub enum RecordRequest {
     /// Begins a recording.
@@ -230,6 +240,7 @@ pub enum RecordRequest {
 
 /// `POST /v1/reload`
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ReloadReport {
     /// Whether the new configuration is in force.
     pub ok: bool,
@@ -247,6 +258,7 @@ pub struct ReloadReport {
 /// or null before the first, and answers with the first and last end, in unix seconds, of the runs
 /// whose energy is missing.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct RunJoules {
     /// The job as users write it.
@@ -259,6 +271,7 @@ pub struct RunJoules {
 
 /// `POST /v1/nodes/{node}/forgive`
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ForgiveReport {
     /// The node whose failed jobs count no more.
     pub node: String,
@@ -266,6 +279,7 @@ pub struct ForgiveReport {
 
 /// `POST /v1/drill`
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DrillReport {
     /// Time for which slurmctld waits for answers that count for nothing.
     pub seconds: u64,
@@ -273,6 +287,7 @@ pub struct DrillReport {
 
 /// Body of every error status.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ErrorBody {
     /// The problem, and what was expected.
     pub error: String,

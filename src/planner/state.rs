@@ -12,6 +12,7 @@ use phalanx_core::topology::Topology;
 
 /// The live cluster at one moment.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "LiveState"))]
 pub struct State {
     /// Time of the state, unix milliseconds.
     pub time_ms: u64,
@@ -20,12 +21,15 @@ pub struct State {
     /// Whether memory is a consumable resource.
     pub memory_tracked: bool,
     /// Nodes and jobs by the last poll.
+    #[cfg_attr(feature = "schema", schemars(with = "serde_json::Value"))]
     pub snapshot: Arc<Snapshot>,
     /// Allocations of running jobs, exact where a plugin reports them; node indexes
     /// are the snapshot's.
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<serde_json::Value>"))]
     pub running: Vec<RunningJob>,
     /// Leaf switches or blocks by the snapshot's node indexes, where a plugin reports them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "serde_json::Value"))]
     pub topology: Option<Topology>,
     /// Learned runtimes by job id, seconds; absent where nothing is known.
     pub expected_s: BTreeMap<u32, f64>,

@@ -28,6 +28,7 @@ const NONE: u32 = u32::MAX;
 
 /// The ways in which Slurm's topology plugins choose.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "TopologyKind"))]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// Nodes are alike: `flat`, to 23.11 `none` or `default`, and `3d_torus`.

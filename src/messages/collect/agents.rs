@@ -7,6 +7,7 @@ use super::{Put, Refused, Registration};
 
 /// One run of an instance that did not simply give a value.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct RunReport {
     /// Name of the registration.
@@ -36,6 +37,7 @@ pub struct RunReport {
 
 /// `POST /v1/agents/{node}/sync`
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct SyncRequest {
     /// Generation of the assignments that the agent runs; 0: none.
@@ -52,8 +54,9 @@ pub struct SyncRequest {
     pub runs: Vec<RunReport>,
 }
 
-/// Answer to [`SyncRequest`].
+/// Answer to an agent's sync.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SyncReply {
     /// Generation of the assignments in force.
     pub generation: u64,
@@ -61,6 +64,6 @@ pub struct SyncReply {
     pub now_ms: u64,
     /// Values that were not stored.
     pub refused: Vec<Refused>,
-    /// All that the node runs; `None` when the generation is the agent's own.
+    /// All that the node runs; null when the generation is the agent's own.
     pub assignments: Option<Vec<Registration>>,
 }

@@ -7,6 +7,7 @@ use super::{Registration, RunReport, Value};
 
 /// The latest value of one node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Row {
     /// Node.
     pub node: String,
@@ -24,8 +25,10 @@ pub struct Row {
 
 /// `GET /v1/data/{name}`
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DataReport {
     /// Name of the datum.
+    #[cfg_attr(feature = "schema", schemars(regex(pattern = super::NAME_PATTERN)))]
     pub name: String,
     /// Period of the datum's registration, if there is one, in milliseconds.
     pub every_ms: Option<u64>,
@@ -37,8 +40,10 @@ pub struct DataReport {
 
 /// One line of `GET /v1/data`
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DataName {
     /// Name of the datum.
+    #[cfg_attr(feature = "schema", schemars(regex(pattern = super::NAME_PATTERN)))]
     pub name: String,
     /// Nodes with a value.
     pub nodes: u64,
@@ -54,6 +59,7 @@ pub struct DataName {
 
 /// `GET /v1/data`
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DataNames {
     /// Names of the data, in order.
     pub names: Vec<DataName>,
@@ -61,6 +67,7 @@ pub struct DataNames {
 
 /// One past value.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "PastPoint"))]
 pub struct Point {
     /// Time by the source's clock, unix milliseconds.
     pub time_ms: u64,
@@ -72,8 +79,10 @@ pub struct Point {
 
 /// `GET /v1/data/{name}/{node}/history`
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Past {
     /// Name of the datum.
+    #[cfg_attr(feature = "schema", schemars(regex(pattern = super::NAME_PATTERN)))]
     pub name: String,
     /// Node.
     pub node: String,
@@ -83,6 +92,7 @@ pub struct Past {
 
 /// One registration in `GET /v1/collectors`
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CollectorReport {
     /// The registration.
     #[serde(flatten)]
@@ -100,6 +110,7 @@ pub struct CollectorReport {
 
 /// One instance.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct InstanceReport {
     /// Node.
     pub node: String,
@@ -113,6 +124,7 @@ pub struct InstanceReport {
 
 /// `GET /v1/collectors`
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CollectorsReport {
     /// Generation of the assignments in force.
     pub generation: u64,
@@ -122,6 +134,7 @@ pub struct CollectorsReport {
 
 /// One agent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AgentReport {
     /// Node.
     pub node: String,
@@ -143,6 +156,7 @@ pub struct AgentReport {
 
 /// `GET /v1/agents`
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AgentsReport {
     /// Agents by node.
     pub agents: Vec<AgentReport>,
@@ -150,6 +164,7 @@ pub struct AgentsReport {
 
 /// Totals of the data service.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Totals {
     /// Registrations.
@@ -172,6 +187,7 @@ pub struct Totals {
 
 /// States of the instances of a registration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum State {
     /// No node has an agent for the registration, or none has run it yet.
@@ -187,6 +203,7 @@ pub enum State {
 
 /// Instances of one registration by state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Instances {
     /// Nodes that should run the registration and have an agent.
     pub assigned: u64,

@@ -7,6 +7,7 @@ use super::Origin;
 
 /// The datum that a method uses, and a replacement for stale values.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct UseChange {
     /// Name of the datum, or `configuration`.
@@ -18,6 +19,7 @@ pub struct UseChange {
 
 /// One line of `GET /v1/use`
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct UseReport {
     /// Key of the use, such as `share.capability`.
     pub key: String,
@@ -35,6 +37,7 @@ pub struct UseReport {
 
 /// `GET /v1/use`
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct UsesReport {
     /// Uses by key.
     pub uses: Vec<UseReport>,
@@ -42,6 +45,7 @@ pub struct UsesReport {
 
 /// Origin of a node's value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum TakenFrom {
     /// The node's own fresh value.
@@ -55,6 +59,7 @@ pub enum TakenFrom {
 
 /// The value that a method takes for one node.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct UsedValue {
     /// Node.
     pub node: String,
@@ -68,6 +73,7 @@ pub struct UsedValue {
 
 /// `GET /v1/use/{key}`
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct UsedValues {
     /// Key of the use, such as `share.capability`.
     pub key: String,

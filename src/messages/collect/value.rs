@@ -8,6 +8,7 @@ use phalanx_core::limits;
 
 /// A collected value.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged)]
 pub enum Value {
     /// A finite number.
@@ -89,6 +90,7 @@ fn kind_of(value: &serde_json::Value) -> &'static str {
 /// One value to store. An error of the value itself is reported by index,
 /// so that one bad value never costs the others.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Put {
     /// Name of the datum.
@@ -96,7 +98,7 @@ pub struct Put {
     /// Node; absent: the agent's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
-    /// A number or text.
+    /// A finite number or text; anything else is refused by its index.
     pub value: serde_json::Value,
     /// Time of the measurement by the source's clock, unix milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -108,28 +110,33 @@ pub struct Put {
 
 /// `POST /v1/data`
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Batch {
-    /// Values, at most [`limits::COLLECT_BATCH_MAX`]; each names its node.
+    /// Values; each names its node.
+    #[cfg_attr(feature = "schema", schemars(length(max = limits::COLLECT_BATCH_MAX)))]
     pub values: Vec<Put>,
 }
 
 /// `PUT /v1/data/{name}/{node}`
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct PutOne {
     /// A number or text.
+    #[cfg_attr(feature = "schema", schemars(with = "Value"))]
     pub value: serde_json::Value,
-    /// Time of the measurement, see [`Put::time_ms`].
+    /// Time of the measurement by the source's clock, unix milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_ms: Option<u64>,
-    /// Age of the value when sent, see [`Put::age_ms`].
+    /// Age of the value when sent, by the source's monotonic clock, in milliseconds.
     #[serde(default)]
     pub age_ms: u64,
 }
 
 /// A value of a request that was not stored.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Refused {
     /// Position of the value in the request, from 0.
     pub index: usize,
@@ -139,6 +146,7 @@ pub struct Refused {
 
 /// Result of storing the values of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Stored {
     /// Values stored.
     pub stored: usize,

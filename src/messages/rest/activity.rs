@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// Summary of a period by the history. Unknown figures are absent, never zero.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Activity {
     /// Begin of the period asked for, unix milliseconds.
     pub since_ms: u64,
@@ -34,6 +35,7 @@ pub struct Activity {
 
 /// Questions of placement calls that may start a job.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AnswerSums {
     /// Questions.
     pub asked: u64,
@@ -47,6 +49,7 @@ pub struct AnswerSums {
 
 /// Runs that ended.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RunSums {
     /// Number of runs.
     pub runs: u64,
@@ -73,6 +76,7 @@ pub struct RunSums {
 
 /// Leaf switches or blocks.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LeafSums {
     /// Starts of several nodes.
     pub starts: u64,
@@ -86,6 +90,7 @@ pub struct LeafSums {
 
 /// Input that is read on a node that holds it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LocalSums {
     /// Starts of data jobs.
     pub starts: u64,
@@ -95,6 +100,7 @@ pub struct LocalSums {
 
 /// One day.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Day {
     /// Begin of the day, unix milliseconds.
     pub time_ms: u64,
@@ -106,6 +112,7 @@ pub struct Day {
 
 /// Means over one step.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Point {
     /// Begin of the step, unix milliseconds.
     pub time_ms: u64,
@@ -119,6 +126,7 @@ pub struct Point {
 
 /// Shares of a resource, 0 to 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Share {
     /// Share in use.
     pub used: f64,

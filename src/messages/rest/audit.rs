@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 /// `GET /v1/audit?since=&user=&job=`
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AuditReport {
     /// Begin of the period, unix milliseconds.
     pub since_ms: u64,
@@ -23,6 +24,7 @@ pub struct AuditReport {
 
 /// Sums of one user in one partition.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AuditRow {
     /// Unix user id.
     pub user_id: u32,
@@ -61,6 +63,7 @@ impl AuditRow {
 
 /// One change.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Receipt {
     /// Time of the start, or of the first hold, unix milliseconds.
     pub time_ms: u64,

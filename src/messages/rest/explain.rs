@@ -13,6 +13,7 @@ use phalanx_planner::preference::{DataNote, Note};
 
 /// `GET /v1/explain/{job}`
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Explain {
     /// Slurm's job id.
     pub job_id: u32,
@@ -53,6 +54,7 @@ pub struct Explain {
 
 /// A learned runtime. The user's limit stays when the job is killed.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ExpectedReport {
     /// Expected runtime, seconds; at most the limit.
     pub runtime_s: f64,
@@ -70,6 +72,7 @@ pub struct ExpectedReport {
 
 /// Placement of a job and its reasons.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Placed {
     /// Nodes of the job, as a hostlist.
     pub nodes: String,
@@ -88,6 +91,7 @@ pub struct Placed {
 
 /// Leaf switches or blocks of a job of several nodes.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LeavesReport {
     /// Name of the topology.
     pub topology: String,
@@ -105,6 +109,7 @@ pub struct LeavesReport {
 
 /// A leaf switch or block with a job's nodes on it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LeafNodes {
     /// Name of the leaf.
     pub name: String,
@@ -114,6 +119,7 @@ pub struct LeafNodes {
 
 /// Leaf switches or blocks that a waiting job of several nodes could have.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LeavesAhead {
     /// Name of the topology.
     pub topology: String,
@@ -127,6 +133,7 @@ pub struct LeavesAhead {
 
 /// The first leaf to hold a whole job.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LeafAhead {
     /// Name of the leaf.
     pub name: String,
@@ -138,6 +145,7 @@ pub struct LeafAhead {
 
 /// One decision with its scores.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DecisionReport {
     /// Id in the history.
     pub id: u64,
@@ -185,6 +193,7 @@ pub struct DecisionReport {
 
 /// A node with the terms of its score.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ScoredNode {
     /// Slurm's node name.
     pub node: String,
@@ -207,6 +216,7 @@ pub struct ScoredNode {
 
 /// Reasons why a job waits.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PendingReport {
     /// Slurm's own reason word.
     pub slurm_reason: String,
@@ -245,8 +255,9 @@ pub struct PendingReport {
     pub topology: Option<LeavesAhead>,
 }
 
-/// One filter of [`PendingReport`].
+/// A filter of the nodes for a job.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FilterReport {
     /// Name of the filter: `partition`, `state`, `features`, `exclude`, `reservation`, `size`...
     pub filter: String,
@@ -258,6 +269,7 @@ pub struct FilterReport {
 
 /// A dimension that eligible nodes lack.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BlockerReport {
     /// Name of the dimension.
     pub dimension: String,
@@ -269,6 +281,7 @@ pub struct BlockerReport {
 
 /// One ask as recorded.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AskReport {
     /// Time, unix milliseconds.
     pub time_ms: u64,
@@ -295,12 +308,13 @@ pub struct AskReport {
 
 /// A method's node preference for a job, and whether it decided one question.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PreferenceReport {
     /// Name of the method, such as `gang` or `bag`.
     pub method: String,
     /// Time of the plan, unix milliseconds.
     pub made_ms: u64,
-    /// The candidate set that decided; absent when none did.
+    /// The candidate set that decided; null when none did.
     pub candidate_set: Option<String>,
     /// Reason why the first set did not decide.
     pub unused: Option<String>,

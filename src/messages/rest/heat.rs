@@ -10,6 +10,7 @@ use super::{NodeReport, NodesReport};
 
 /// `GET /v1/heat`
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HeatReport {
     /// Dimensions, one for each row of `percent`.
     pub dimensions: Vec<HeatDimension>,
@@ -37,6 +38,7 @@ pub struct HeatReport {
 
 /// One resource of the cluster.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HeatDimension {
     /// `cpu`, `mem`, `gres/gpu`.
     pub name: String,

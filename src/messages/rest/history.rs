@@ -13,6 +13,7 @@ use super::activity::Activity;
 
 /// `GET /v1/report?since=`
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ActivityReport {
     /// ClusterName.
     pub cluster: String,
@@ -35,6 +36,7 @@ pub struct ActivityReport {
 
 /// `GET /v1/decisions?limit=`
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DecisionsReport {
     /// Decisions, newest first.
     pub decisions: Vec<LatestDecision>,
@@ -42,6 +44,7 @@ pub struct DecisionsReport {
 
 /// One of the latest decisions, and its outcome.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LatestDecision {
     /// Time, unix milliseconds.
     pub time_ms: u64,
@@ -67,6 +70,7 @@ pub struct LatestDecision {
 
 /// `GET /v1/history/runs?since=&limit=`
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RunsReport {
     /// Begin of the period in which the runs ended, unix milliseconds.
     pub since_ms: u64,
@@ -76,6 +80,7 @@ pub struct RunsReport {
 
 /// `POST /v1/history/import`, with a list of runs as its body.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ImportReport {
     /// Runs not known before.
     pub new: u64,
@@ -87,6 +92,7 @@ pub struct ImportReport {
 
 /// `GET /v1/history/speeds?class=&node=`
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SpeedsReport {
     /// Time of the report, unix milliseconds.
     pub time_ms: u64,
@@ -108,6 +114,7 @@ pub struct SpeedsReport {
 
 /// `GET /v1/history/energy`
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct EnergyReport {
     /// Time of the report, unix milliseconds.
     pub time_ms: u64,
@@ -123,6 +130,7 @@ pub struct EnergyReport {
 
 /// Power of one class of nodes.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NodePower {
     /// Name of the class.
     pub class: String,
@@ -138,6 +146,7 @@ pub struct NodePower {
 
 /// Time and power of one job class on one class of nodes.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct EnergyRow {
     /// Job class.
     pub job_class: String,
@@ -159,6 +168,7 @@ pub struct EnergyRow {
 
 /// Speeds of one job class.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ClassSpeeds {
     /// Name of the class.
     pub class: String,
@@ -180,6 +190,7 @@ pub struct ClassSpeeds {
 
 /// Speed of one job class on one node or node class.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SpeedRow {
     /// Node or node class.
     pub name: String,

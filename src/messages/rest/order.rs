@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 /// The order of starts as a whole.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct OrderStatus {
     /// Whether the order is changed: `order.by` is not `off`.
     pub enabled: bool,
@@ -49,6 +50,7 @@ pub struct OrderStatus {
 
 /// One pending job's position in the order of starts.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct JobOrder {
     /// Rank in the preferred start order, from 0; none if no method asks for one.
     pub rank: Option<u32>,

@@ -15,6 +15,7 @@ pub const OTHER_PROTOCOL: &str = "of the protocol between them";
 
 /// `GET /v1/status`
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Status {
     /// Version of phalanxd.
     pub version: String,
@@ -67,6 +68,7 @@ pub struct Status {
 
 /// Datasets of the site's list; counts are since the daemon started.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DatasetsStatus {
     /// Whether a list is configured.
     pub enabled: bool,
@@ -82,6 +84,7 @@ pub struct DatasetsStatus {
 
 /// The configuration in force.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ConfigStatus {
     /// File of the configuration.
     pub path: String,
@@ -106,6 +109,7 @@ pub struct ConfigStatus {
 
 /// The controller as polled through libslurm.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SlurmStatus {
     /// ClusterName.
     pub cluster: String,
@@ -133,6 +137,7 @@ pub struct SlurmStatus {
 
 /// The overlay's own counters, as of its last report.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct PluginStatus {
     /// Whether the plugin is connected now.
@@ -201,6 +206,7 @@ pub struct PluginStatus {
 /// Quantiles of a histogram; each value is the upper edge of the bucket that
 /// holds the quantile, at most 1/8 above it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Quantiles {
     /// Number of samples.
     pub count: u64,
@@ -220,6 +226,7 @@ pub struct Quantiles {
 
 /// Count and mean time of stock calls.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CallTime {
     /// Number of calls.
     pub calls: u64,
@@ -229,6 +236,7 @@ pub struct CallTime {
 
 /// Answers to requests with one option, and how often Slurm refused them.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct OptionRefusals {
     /// Option of the request; `none` for requests without any.
     pub option: String,
@@ -243,6 +251,7 @@ pub struct OptionRefusals {
 /// Outcomes of the calls of one mode since the daemon started:
 /// `asked = narrowed + sum of fallen_back`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CallShares {
     /// Asks received.
     pub asked: u64,
@@ -262,6 +271,7 @@ pub struct CallShares {
 
 /// Proofs of one kind since the daemon started.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ProofStatus {
     /// Whether the configuration enables these proofs.
     pub enabled: bool,
@@ -281,6 +291,7 @@ pub struct ProofStatus {
 
 /// The daemon's side of the plugin socket.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct LinkStatus {
     /// Socket path.
@@ -313,6 +324,7 @@ pub struct LinkStatus {
 
 /// The background planner.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PlannerStatus {
     /// Plans made.
     pub plans: u64,
@@ -328,6 +340,7 @@ pub struct PlannerStatus {
 
 /// The data service.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CollectStatus {
     /// Whether the data service is switched on.
     pub enabled: bool,
@@ -346,6 +359,7 @@ pub struct CollectStatus {
 
 /// The control socket and the TCP listener: refusals.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ControlStatus {
     /// Connections refused because of a bound.
     pub connections_refused: u64,
@@ -361,6 +375,7 @@ pub struct ControlStatus {
 
 /// The decision history.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HistoryStatus {
     /// Whether the history is switched on.
     pub enabled: bool,

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// One topology of the cluster.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TopologyReport {
     /// Name of the topology, `default` before Slurm 25.05.
     pub name: String,
@@ -32,6 +33,7 @@ pub struct TopologyReport {
 
 /// A switch, a block or an aggregate of blocks, with all nodes below it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DomainReport {
     /// Name of the domain.
     pub name: String,
@@ -53,6 +55,7 @@ pub struct DomainReport {
 
 /// Nodes by use.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NodeCounts {
     /// All nodes.
     pub total: u32,

@@ -313,6 +313,7 @@ pub struct Placement {
 
 /// Why the search ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Stopped {
     /// Nothing better can be found, or nothing better was found for long.

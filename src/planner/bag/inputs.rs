@@ -19,6 +19,7 @@ pub struct Seconds {
 
 /// Source of a power figure.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum WattsFrom {
     /// Energy of ended jobs by Slurm's accounting.

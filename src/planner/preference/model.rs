@@ -113,6 +113,7 @@ pub struct StartRank {
 
 /// Report on one method's round of planning.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MethodReport {
     /// `gang`, `bag`, ...
     pub method: String,

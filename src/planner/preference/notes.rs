@@ -7,6 +7,7 @@ use crate::bag::WattsFrom;
 
 /// Learned speed of a gang's type on one class of nodes.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ClassSpeed {
     /// Class of nodes.
     pub nodes: String,
@@ -26,6 +27,7 @@ pub struct ClassSpeed {
 /// Terms that each of some equal tasks of a gang adds to the objective, in units of the mean
 /// payment of a task of the plan.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TaskRow {
     /// Component of the het job; 0 for any other job.
     pub component: u32,
@@ -40,7 +42,7 @@ pub struct TaskRow {
     pub speed: Option<f64>,
     /// Runs behind it, those under way included.
     pub runs: f64,
-    /// GRES that the class is reserved for, see [`ClassSpeed`].
+    /// GRES that the gang does not ask for and others do: the class is reserved for them.
     #[serde(default)]
     pub reserved_for: Option<String>,
     /// Payment times the speed that the plan uses; 0 when never tried and not reserved.
@@ -56,12 +58,13 @@ pub struct TaskRow {
 
 /// Terms of a gang in the objective (docs/methods.md, Gangs).
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GangNote {
     /// Job type that the speeds were learned for.
     pub job_type: String,
     /// Tasks of the gang.
     pub tasks: u64,
-    /// Expected value of the gang where it was planned; absent while it waits.
+    /// Expected value of the gang where it was planned; null while it waits.
     pub value: Option<f64>,
     /// Maintenance cost.
     pub cost: Option<f64>,
@@ -85,6 +88,7 @@ pub struct GangNote {
 
 /// Input of a data-parallel job and the plan for it (docs/methods.md, Data jobs).
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DataNote {
     /// The declaration.
     pub input: String,
@@ -139,6 +143,7 @@ pub struct DataNote {
 
 /// A class of nodes in an array's split.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BagShare {
     /// Class of nodes.
     pub nodes: String,
@@ -156,6 +161,7 @@ pub struct BagShare {
 
 /// An array in a plan of bags (docs/methods.md, Bags).
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BagRow {
     /// Array job id.
     pub array: u32,
@@ -185,6 +191,7 @@ pub struct BagRow {
 
 /// Reasons of the preference of an array.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BagNote {
     /// The array in its plan.
     pub bag: BagRow,
@@ -198,6 +205,7 @@ pub struct BagNote {
 // There is one for each job that a method plans, and most of these are of the larger kinds.
 #[allow(clippy::large_enum_variant)]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Note {
     /// Nothing to explain.

@@ -44,7 +44,7 @@ const SCHEME: &str = "Munge";
 /// The answer to a credential that was made for another request or daemon.
 const OF_ANOTHER: &str = "credential is for another request or another phalanxd";
 /// Paths that every client may read.
-const OPEN: [&str; 3] = ["/healthz", "/metrics", "/openapi.json"];
+pub(super) const OPEN: [&str; 3] = ["/healthz", "/metrics", "/openapi.json"];
 
 /// Authentication on the TCP listener.
 #[derive(Debug, Clone)]

@@ -20,13 +20,14 @@ use phalanx_planner::state::State as LiveState;
 
 /// Jobs whose receipts are asked for.
 #[derive(Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct AuditQuery {
     /// Begin of the period, unix milliseconds.
     pub since: Option<u64>,
     /// Name or id of a user.
     pub user: Option<String>,
-    /// Job as users write it.
+    /// Job, array or task as squeue prints it.
     pub job: Option<String>,
 }
 

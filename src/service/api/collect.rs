@@ -4,22 +4,24 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Json;
 use axum::extract::{ConnectInfo, Request, State};
 use axum::handler::Handler;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
-use axum::{Json, Router};
+use axum::routing::{MethodFilter, on};
 use serde::Deserialize;
 
 use super::backend::Backend;
 use super::extract::{Arg, Body, Params};
-use super::handler::{Shared, change, read};
+use super::handler::{Shared, change, read, resources};
 use super::peer::Peer;
 use crate::collect::{Collect, Now, Sender};
 use crate::failure::Failure;
 use phalanx_core::hostlist;
 use phalanx_core::limits::{COLLECT_HOLD_MS_MAX, COLLECT_POINTS_MAX, NODES_MAX};
+#[cfg(test)]
+use phalanx_messages::collect::SyncReply;
 use phalanx_messages::collect::{
     Batch, DataReport, MASTER, Past, Patch, Put, PutOne, Registration, Stored, SyncRequest,
     UseChange, UsedValues, UsesReport,
@@ -30,25 +32,30 @@ const POINTS: usize = 1000;
 
 /// Query of `GET /v1/data/{name}`, and of starting and stopping
 #[derive(Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 struct NodesQuery {
+    /// Hostlist; absent: all.
     nodes: Option<String>,
 }
 
 /// Query of `GET /v1/data/{name}/{node}/history`
 #[derive(Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 struct PastQuery {
     /// Earliest receipt, unix milliseconds.
     since_ms: Option<u64>,
     /// Latest receipt, unix milliseconds.
     until_ms: Option<u64>,
-    /// Maximum number of points.
+    /// Most points, the newest.
+    #[cfg_attr(test, schemars(range(min = 1, max = COLLECT_POINTS_MAX)))]
     limit: Option<usize>,
 }
 
 /// Query of `GET /v1/use/{key}`
 #[derive(Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 struct UseQuery {
     /// Hostlist; absent: every node of the cluster.
@@ -57,65 +64,53 @@ struct UseQuery {
     name: Option<String>,
 }
 
-pub(super) fn routes() -> Router<Arc<Shared>> {
-    Router::new()
-        .route(
-            "/v1/collectors",
-            get(read(|b, ()| Ok(b.collect().collectors(Now::read())))).post(add),
-        )
-        .route(
-            "/v1/collectors/{name}",
-            get(read(|b, Arg(name): Arg<String>| b.collect().collector(&name, Now::read())))
-                .patch(change(|b, Arg(name): Arg<String>, Body(patch)| {
-                    b.collect().update(&name, patch, Now::read())
-                }))
-                .delete(change(|b, Arg(name): Arg<String>, _: Request| b.collect().remove(&name))),
-        )
-        .route(
-            "/v1/collectors/{name}/start",
-            post(change(|b, named: OnNodes, _: Request| switch(b.collect(), named, true))),
-        )
-        .route(
-            "/v1/collectors/{name}/stop",
-            post(change(|b, named: OnNodes, _: Request| switch(b.collect(), named, false))),
-        )
-        .route(
-            "/v1/data",
-            get(read(|b, ()| Ok(b.collect().names(Now::read())))).post(change(
-                |b, (), Body(batch): Body<Batch>| b.collect().store_batch(&batch, Now::read()),
-            )),
-        )
-        .route(
-            "/v1/data/{name}",
-            get(read(|b, (Arg(name), Params(query)): OnNodes| {
-                data(b.collect(), &name, query.nodes)
-            })),
-        )
-        .route(
-            "/v1/data/{name}/{node}",
-            get(read(|b, of: OfNode| data_of_node(b.collect(), of))).put(store_one),
-        )
-        .route("/v1/data/{name}/{node}/history", get(read(|b, ask| past(b.collect(), ask))))
-        .route("/v1/agents", get(read(|b, ()| Ok(b.collect().agents(Now::read())))))
-        .route("/v1/agents/{node}/sync", post(sync))
-        .route("/v1/use", get(read(|b, ()| Ok(b.collect().uses(Now::read())))))
-        .route(
-            "/v1/use/{key}",
-            get(read(used))
-                .put(change(|b, Arg(key): Arg<String>, Body(choice)| {
-                    choose(b.collect(), &key, Some(choice))
-                }))
-                .delete(change(|b, Arg(key): Arg<String>, _: Request| {
-                    choose(b.collect(), &key, None)
-                })),
-        )
+resources! {
+    GET "/v1/collectors" collectors => read(|b, ()| Ok(b.collect().collectors(Now::read())));
+    POST "/v1/collectors" addCollector (Body<New>) -> Registration => add;
+    GET "/v1/collectors/{name}" collector =>
+        read(|b, Arg(name): Arg<String>| b.collect().collector(&name, Now::read()));
+    PATCH "/v1/collectors/{name}" updateCollector =>
+        change(|b, Arg(name): Arg<String>, Body(patch)| {
+            b.collect().update(&name, patch, Now::read())
+        });
+    DELETE "/v1/collectors/{name}" removeCollector =>
+        change(|b, Arg(name): Arg<String>, _: Request| b.collect().remove(&name));
+    POST "/v1/collectors/{name}/start" startCollector =>
+        change(|b, named: OnNodes, _: Request| switch(b.collect(), named, true));
+    POST "/v1/collectors/{name}/stop" stopCollector =>
+        change(|b, named: OnNodes, _: Request| switch(b.collect(), named, false));
+    GET "/v1/data" dataNames => read(|b, ()| Ok(b.collect().names(Now::read())));
+    POST "/v1/data" store =>
+        change(|b, (), Body(batch): Body<Batch>| b.collect().store_batch(&batch, Now::read()));
+    GET "/v1/data/{name}" data => read(|b, (Arg(name), Params(query)): OnNodes| {
+        data(b.collect(), &name, query.nodes)
+    });
+    GET "/v1/data/{name}/{node}" dataOfNode =>
+        read(|b, of: OfNode| data_of_node(b.collect(), of));
+    PUT "/v1/data/{name}/{node}" storeOne (OfNode, Body<PutOne>) -> Stored => store_one;
+    GET "/v1/data/{name}/{node}/history" past => read(|b, ask| past(b.collect(), ask));
+    GET "/v1/agents" agents => read(|b, ()| Ok(b.collect().agents(Now::read())));
+    POST "/v1/agents/{node}/sync" sync (Arg<String>, Body<SyncRequest>) -> SyncReply => sync;
+    GET "/v1/use" uses => read(|b, ()| Ok(b.collect().uses(Now::read())));
+    GET "/v1/use/{key}" used => read(used);
+    PUT "/v1/use/{key}" choose => change(|b, Arg(key): Arg<String>, Body(choice)| {
+        choose(b.collect(), &key, Some(choice))
+    });
+    DELETE "/v1/use/{key}" unchoose =>
+        change(|b, Arg(key): Arg<String>, _: Request| choose(b.collect(), &key, None));
 }
+
+/// A registration that is not there yet.
+#[derive(Deserialize)]
+#[serde(transparent)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(extend("required" = ["name", "cmd"])))]
+struct New(Patch);
 
 type OnNodes = (Arg<String>, Params<NodesQuery>);
 type OfNode = Arg<(String, String)>;
 
 async fn add(State(shared): State<Arc<Shared>>, request: Request) -> Response {
-    let add = change(|b, (), Body(patch): Body<Patch>| b.collect().add(patch, Now::read()));
+    let add = change(|b, (), Body(New(patch))| b.collect().add(patch, Now::read()));
     let mut response = add.call(request, shared).await;
     if response.status() == StatusCode::OK {
         *response.status_mut() = StatusCode::CREATED;

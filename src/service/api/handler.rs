@@ -168,6 +168,28 @@ where
     }
 }
 
+/// Declares the router, and for the tests that make `openapi.json` what it serves: method, path,
+/// operationId and handler. What a handler does not tell stands after the operationId: the parts of
+/// the request with its answer in JSON, or the content type of a text.
+macro_rules! resources {
+    ($($method:ident $path:literal $name:ident
+        $($kind:literal)? $(($($part:ty),*) -> $answer:ty)? => $handler:expr;)+) => {
+        pub(super) fn router() -> axum::Router<std::sync::Arc<Shared>> {
+            axum::Router::new()$(.route($path, on(MethodFilter::$method, $handler)))+
+        }
+
+        #[cfg(test)]
+        pub(super) fn operations() -> Vec<crate::api::openapi::Operation> {
+            use crate::api::openapi::operation;
+            vec![$(operation!(
+                (stringify!($method), $path, stringify!($name)),
+                $handler $(, $kind)? $(, [$($part),*] $answer)?
+            )),+]
+        }
+    };
+}
+pub(super) use resources;
+
 /// Returns the user of a request; none where the listener gave none.
 pub(super) fn peer_of(extensions: &axum::http::Extensions) -> Peer {
     extensions.get::<ConnectInfo<Peer>>().map(|info| info.0).unwrap_or_default()

@@ -11,6 +11,8 @@ mod fuzz;
 mod handler;
 mod listen;
 pub mod metrics;
+#[cfg(test)]
+mod openapi;
 mod page;
 mod peer;
 mod routes;

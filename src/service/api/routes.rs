@@ -7,74 +7,76 @@ use axum::Router;
 use axum::extract::{ConnectInfo, DefaultBodyLimit, Request, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
+use axum::routing::{MethodFilter, on};
 use serde::Deserialize;
 
 use super::backend::{AuditQuery, Backend};
 use super::extract::{Arg, Body, Params, error};
-use super::handler::{Shared, change, read};
+use super::handler::{Shared, change, read, resources};
 use super::peer::Peer;
 use super::{collect, metrics, page};
 use crate::failure::Failure;
 use phalanx_core::limits::IMPORT_RUNS_MAX;
 use phalanx_core::run::Run;
 use phalanx_messages::rest::heat::HeatReport;
+#[cfg(test)]
+use phalanx_messages::rest::{AuditReport, Explain};
+#[cfg(test)]
+use phalanx_methods::data_jobs::blockmap::BlockMap;
 
-/// The description of every resource (OpenAPI 3.1).
-const OPENAPI: &str = include_str!("openapi.json");
+/// The description of every resource (OpenAPI 3.1), made by the tests of `super::openapi`.
+pub(super) const OPENAPI: &str = include_str!("openapi.json");
+
+/// Runs for the history.
+#[derive(Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct Import(#[cfg_attr(test, schemars(length(max = IMPORT_RUNS_MAX)))] Vec<Run>);
+
+resources! {
+    GET "/v1/status" status => read(|b, ()| Ok(b.status()));
+    GET "/v1/nodes" nodes => read(|b, ()| b.nodes());
+    POST "/v1/nodes/{node}/forgive" forgive =>
+        change(|b, Arg(node): Arg<String>, _: Request| b.forgive(&node));
+    GET "/v1/heat" heat => read(|b, ()| Ok(HeatReport::of(&b.nodes()?)));
+    GET "/v1/explain/{job}" explain (Arg<String>) -> Explain => explain;
+    GET "/v1/jobs/{id}/blocks" blockMap (Arg<u32>) -> BlockMap => block_map;
+    GET "/v1/shadow" shadow => read(|b, Params(q): Params<SinceQuery>| b.shadow(q.since));
+    GET "/v1/report" report => read(|b, Params(q): Params<SinceQuery>| b.report(q.since));
+    GET "/v1/audit" audit (Params<AuditQuery>) -> AuditReport => audit;
+    GET "/v1/decisions" decisions => read(|b, Params(q): Params<ListQuery>| b.latest(q.limit));
+    GET "/v1/plan" plan => read(|b, ()| b.plan());
+    GET "/v1/state" state => read(|b, ()| b.state());
+    GET "/v1/history/runs" runs =>
+        read(|b, Params(q): Params<RunsQuery>| b.runs(q.since, q.limit));
+    GET "/v1/history/speeds" speeds => read(|b, Params(q): Params<SpeedsQuery>| {
+        b.speeds(q.class.as_deref(), q.node.as_deref())
+    });
+    GET "/v1/history/energy" energy => read(|b, ()| b.energy());
+    POST "/v1/history/energy" metered => change(|b, (), Body(found)| Ok(b.metered(found)));
+    POST "/v1/history/import" import => change(|b, (), Body(Import(runs))| {
+        if runs.len() > IMPORT_RUNS_MAX {
+            let text = format!("expected at most {IMPORT_RUNS_MAX} runs");
+            return Err(Failure::BadRequest(text));
+        }
+        b.import(runs)
+    });
+    POST "/v1/reload" reload => change(|b, (), _: Request| Ok(b.reload()));
+    POST "/v1/drill" drill => change(|b, (), _: Request| Ok(b.drill()));
+    POST "/v1/record" record => change(|b, (), Body(request)| b.record(request));
+    GET "/openapi.json" openapi "application/json" => openapi;
+    GET "/metrics" metrics "application/openmetrics-text" => metrics;
+    GET "/healthz" healthz "text/plain" => healthz;
+    GET "/" page "text/html" => || page::file("html", include_str!("page/index.html"));
+    GET "/page.css" pageStyle "text/css" => || page::file("css", include_str!("page/page.css"));
+    GET "/page.js" pageScript "text/javascript" =>
+        || page::file("javascript", include_str!("page/page.js"));
+    GET "/history.js" historyScript "text/javascript" =>
+        || page::file("javascript", include_str!("page/history.js"));
+}
 
 pub(super) fn routes(shared: Arc<Shared>) -> Router {
-    Router::new()
-        .route("/v1/status", get(read(|b, ()| Ok(b.status()))))
-        .route("/v1/nodes", get(read(|b, ()| b.nodes())))
-        .route(
-            "/v1/nodes/{node}/forgive",
-            post(change(|b, Arg(node): Arg<String>, _: Request| b.forgive(&node))),
-        )
-        .route("/v1/heat", get(read(|b, ()| Ok(HeatReport::of(&b.nodes()?)))))
-        .route("/v1/explain/{job}", get(explain))
-        .route("/v1/jobs/{id}/blocks", get(block_map))
-        .route("/v1/shadow", get(read(|b, Params(q): Params<SinceQuery>| b.shadow(q.since))))
-        .route("/v1/report", get(read(|b, Params(q): Params<SinceQuery>| b.report(q.since))))
-        .route("/v1/audit", get(audit))
-        .route("/v1/decisions", get(read(|b, Params(q): Params<ListQuery>| b.latest(q.limit))))
-        .route("/v1/plan", get(read(|b, ()| b.plan())))
-        .route("/v1/state", get(read(|b, ()| b.state())))
-        .route(
-            "/v1/history/runs",
-            get(read(|b, Params(q): Params<RunsQuery>| b.runs(q.since, q.limit))),
-        )
-        .route(
-            "/v1/history/speeds",
-            get(read(|b, Params(q): Params<SpeedsQuery>| {
-                b.speeds(q.class.as_deref(), q.node.as_deref())
-            })),
-        )
-        .route(
-            "/v1/history/energy",
-            get(read(|b, ()| b.energy())).post(change(|b, (), Body(found)| Ok(b.metered(found)))),
-        )
-        .route(
-            "/v1/history/import",
-            post(change(|b, (), Body(runs): Body<Vec<Run>>| {
-                if runs.len() > IMPORT_RUNS_MAX {
-                    let text = format!("expected at most {IMPORT_RUNS_MAX} runs");
-                    return Err(Failure::BadRequest(text));
-                }
-                b.import(runs)
-            })),
-        )
-        .route("/v1/reload", post(change(|b, (), _: Request| Ok(b.reload()))))
-        .route("/v1/drill", post(change(|b, (), _: Request| Ok(b.drill()))))
-        .route("/v1/record", post(change(|b, (), Body(request)| b.record(request))))
-        .merge(collect::routes())
-        .route("/openapi.json", get(openapi))
-        .route("/metrics", get(metrics))
-        .route("/healthz", get(healthz))
-        .route("/", get(|| page::file("html", include_str!("page/index.html"))))
-        .route("/page.css", get(|| page::file("css", include_str!("page/page.css"))))
-        .route("/page.js", get(|| page::file("javascript", include_str!("page/page.js"))))
-        .route("/history.js", get(|| page::file("javascript", include_str!("page/history.js"))))
+    router()
+        .merge(collect::router())
         .fallback(not_found)
         .method_not_allowed_fallback(wrong_method)
         // Bodies are bounded by the path, where their user is known.
@@ -150,6 +152,7 @@ async fn block_map(
 }
 
 #[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 struct SinceQuery {
     /// Begin of the period, unix milliseconds.
@@ -157,23 +160,30 @@ struct SinceQuery {
 }
 
 #[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 struct ListQuery {
+    /// Most decisions listed, at most 1000.
     limit: Option<u32>,
 }
 
 #[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 struct RunsQuery {
-    /// Begin of the period, unix milliseconds.
+    /// Earliest end, unix milliseconds.
     since: Option<u64>,
+    /// Most runs.
     limit: Option<u32>,
 }
 
 #[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 struct SpeedsQuery {
+    /// Only this class of jobs.
     class: Option<String>,
+    /// Only this node.
     node: Option<String>,
 }
 

@@ -12,6 +12,7 @@ use phalanx_core::blocks::{File, Located};
 
 /// A node of a job.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MapNode {
     /// NodeName.
     pub name: String,
@@ -24,24 +25,26 @@ pub struct MapNode {
 
 /// A split and the task that reads it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Range {
-    /// Index into [`BlockMap::files`].
+    /// Index into `files`.
     pub file: u32,
     /// First byte.
     pub offset: u64,
     /// Bytes.
     pub length: u64,
-    /// Index into [`BlockMap::nodes`].
+    /// Index into `nodes`.
     pub node: u32,
     /// Number of the task on the node, from 0.
     pub slot: u32,
-    /// Indexes into [`BlockMap::holders`]: the nodes that hold all of it, or of an erasure-coded
+    /// Indexes into `holders`: the nodes that hold all of it, or of an erasure-coded
     /// file a data unit.
     pub held_by: Vec<u32>,
 }
 
 /// The bytes that each task of a job reads.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BlockMap {
     /// The job.
     pub job_id: u32,

@@ -8,6 +8,5 @@ mod link;
 mod link_balance;
 mod link_order;
 mod link_trust;
-mod openapi;
 mod recordings;
 mod service;
