@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use crate::cluster::{Held, RunningJob, give_back};
-use crate::eligible::eligible;
+use crate::eligible::{Eligible, eligible};
 use crate::place::nodes_needed;
 use crate::usage::NodeUsage;
 use phalanx_core::snapshot::{Job, JobState, Snapshot};
@@ -73,37 +73,46 @@ impl Outlook {
         now_s: i64,
     ) -> Option<Soonest> {
         let eligible = eligible(snapshot, job, now_s);
+        let (wanted, rooms) = self.rooms(&eligible, usages, job);
+        let (wanted, mut nodes) = (wanted as usize, Vec::new());
+        for (ended, free) in rooms {
+            nodes.extend(free);
+            if nodes.len() >= wanted {
+                nodes.truncate(wanted);
+                nodes.sort_unstable();
+                let at_s = ended.last().map_or(now_s, |end| end.end_s);
+                return Some(Soonest { at_s, nodes });
+            }
+        }
+        None
+    }
+
+    /// The number of nodes that a waiting job wants, and the nodes with room for it: those that
+    /// have it now, then for each end those that get it; with the ends up to there.
+    fn rooms<'a>(
+        &'a self,
+        eligible: &Eligible,
+        usages: &[NodeUsage],
+        job: &Job,
+    ) -> (u32, impl Iterator<Item = (&'a [End], Vec<NodeIdx>)>) {
         let wanted = nodes_needed(&job.shape, eligible.usages(usages));
         let need = job.shape.need(wanted);
-        let mut usages: BTreeMap<NodeIdx, NodeUsage> = eligible
-            .nodes
-            .ones()
-            .map_while(|n| Some((NodeIdx::new(n), usages.get(n)?.clone())))
-            .collect();
-        let fits = |usage: &NodeUsage| usage.could_hold(&need) && usage.has_room(&need);
-        let mut nodes: Vec<NodeIdx> =
-            usages.iter().filter(|(_, usage)| fits(usage)).map(|(node, _)| *node).collect();
-        let mut at_s = now_s;
-        for end in &self.ends {
-            if nodes.len() >= wanted as usize {
-                break;
-            }
-            at_s = end.end_s;
-            for held in &end.job.held {
-                let Some(usage) = usages.get_mut(&held.node) else { continue };
+        let fits = move |usage: &NodeUsage| usage.could_hold(&need) && usage.has_room(&need);
+        let own = eligible.nodes.ones();
+        let mut usages: BTreeMap<NodeIdx, NodeUsage> =
+            own.map_while(|n| Some((NodeIdx::new(n), usages.get(n)?.clone()))).collect();
+        let now = usages.iter().filter(|(_, usage)| fits(usage)).map(|(node, _)| *node).collect();
+        let later = self.ends.iter().enumerate().map(move |(at, end)| {
+            let gets_room = |held: &&Held| {
+                let Some(usage) = usages.get_mut(&held.node) else { return false };
                 let before = fits(usage);
                 give_back(usage, held);
-                if !before && fits(usage) {
-                    nodes.push(held.node);
-                }
-            }
-        }
-        if nodes.len() < wanted as usize {
-            return None;
-        }
-        nodes.truncate(wanted as usize);
-        nodes.sort_unstable();
-        Some(Soonest { at_s, nodes })
+                !before && fits(usage)
+            };
+            let free = end.job.held.iter().filter(gets_room).map(|held| held.node).collect();
+            (&self.ends[..=at], free)
+        });
+        (wanted, std::iter::once((&self.ends[..0], now)).chain(later))
     }
 }
 
@@ -138,48 +147,28 @@ impl Outlook {
         now_s: i64,
     ) -> LeafOutlook {
         let eligible = eligible(snapshot, job, now_s);
-        let wanted = nodes_needed(&job.shape, eligible.usages(usages));
-        let need = job.shape.need(wanted);
-        let fits = |usage: &NodeUsage| usage.could_hold(&need) && usage.has_room(&need);
+        let (wanted, rooms) = self.rooms(&eligible, usages, job);
         let mut free = vec![0u32; topology.leaf_count()];
-        let mut ended: Vec<Vec<u32>> = vec![Vec::new(); free.len()];
-        let mut later: BTreeMap<NodeIdx, NodeUsage> = BTreeMap::new();
-        let leaf_of = |node| topology.leaf_of(node).map(|leaf| leaf as usize);
-        for node in eligible.nodes.ones().map(NodeIdx::new) {
-            let Some(usage) = usages.get(node.at()) else { continue };
-            if let Some(count) = leaf_of(node).and_then(|leaf| free.get_mut(leaf)) {
-                *count += u32::from(fits(usage));
-                later.insert(node, usage.clone());
+        let mut found = LeafOutlook { fewest: None, one: None };
+        for (ended, nodes) in rooms {
+            for leaf in nodes.into_iter().filter_map(|node| topology.leaf_of(node)) {
+                free.get_mut(leaf as usize).into_iter().for_each(|count| *count += 1);
             }
+            if ended.is_empty() {
+                found.fewest = topology.fewest(&[], &free, wanted);
+            }
+            let holding = (0..).zip(&free).find(|(_, count)| **count >= wanted);
+            let Some((leaf, _)) = holding else { continue };
+            let is_there = |held: &Held| {
+                eligible.nodes.contains(held.node.at()) && topology.leaf_of(held.node) == Some(leaf)
+            };
+            let there = ended.iter().filter(|end| end.job.held.iter().any(is_there));
+            let jobs = there.map(|end| end.job.id).collect();
+            let at_s = ended.last().map_or(now_s, |end| end.end_s);
+            found.one = Some(SoonestLeaf { leaf, at_s, jobs });
+            break;
         }
-        let fewest = topology.fewest(&[], &free, wanted);
-        let holds = |free: &[u32]| free.iter().position(|count| *count >= wanted);
-        let (mut found, mut at_s) = (holds(&free), now_s);
-        for end in &self.ends {
-            if found.is_some() {
-                break;
-            }
-            at_s = end.end_s;
-            for held in &end.job.held {
-                let Some(usage) = later.get_mut(&held.node) else { continue };
-                let before = fits(usage);
-                give_back(usage, held);
-                let freed = u32::from(!before && fits(usage));
-                let Some(leaf) = leaf_of(held.node) else { continue };
-                if let (Some(count), Some(jobs)) = (free.get_mut(leaf), ended.get_mut(leaf)) {
-                    *count += freed;
-                    if jobs.last() != Some(&end.job.id) {
-                        jobs.push(end.job.id);
-                    }
-                }
-            }
-            found = holds(&free);
-        }
-        let one = found.and_then(|leaf| {
-            let jobs = ended.get_mut(leaf).map(std::mem::take).unwrap_or_default();
-            Some(SoonestLeaf { leaf: u32::try_from(leaf).ok()?, at_s, jobs })
-        });
-        LeafOutlook { fewest, one }
+        found
     }
 }
 
@@ -202,4 +191,56 @@ fn held(snapshot: &Snapshot, job: &Job) -> Option<RunningJob> {
     };
     let held = names.iter().filter_map(held).collect();
     Some(RunningJob { id: job.id, held, ..RunningJob::default() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use phalanx_core::shape::Shape;
+    use phalanx_core::snapshot::{Builder, Node, Partition, Table};
+    use phalanx_core::topology::parse_conf;
+
+    /// Goal: the leaf that first holds a job, though another one has as many free nodes now.
+    /// Method: two leaves of two nodes, one of each free; the others' jobs end at 130 and 120.
+    #[test]
+    fn a_leaf_holds_a_job_once_its_own_jobs_have_ended() {
+        let names = ["a", "b", "c", "d"];
+        let node = |name: &str| Node {
+            name: name.into(),
+            available: true,
+            cpus: 1,
+            cpus_used: u64::from(["b", "d"].contains(&name)),
+            memory_mb: 1,
+            ..Node::default()
+        };
+        let mut builder = Builder::default();
+        builder.nodes(names.map(node).into()).unwrap();
+        let nodes = builder.node_set(names.into_iter());
+        let main = Partition { name: "main".into(), nodes, up: true, ..Partition::default() };
+        builder.draft.partitions.push(main);
+        let snapshot = builder.build(1, 1).unwrap();
+        let end = |(end_s, id, node): (i64, u32, u32)| {
+            let held = vec![Held { node: node.into(), cpus: 1, ..Held::default() }];
+            End { end_s, job: RunningJob { id, held, ..RunningJob::default() } }
+        };
+        let outlook =
+            Outlook { ends: [(120, 7, 3), (130, 8, 1)].map(end).into(), ..<_>::default() };
+        let text = "SwitchName=x Nodes=a,b\nSwitchName=y Nodes=c,d\nSwitchName=top Switches=x,y\n";
+        let topology = parse_conf(text, 0, &Table::of_snapshot(&snapshot)).unwrap();
+        let of = |count: u32| {
+            let shape = Shape {
+                min_nodes: count,
+                max_nodes: count,
+                req_nodes: count,
+                min_cpus: count,
+                ..Shape::default()
+            };
+            let job = Job { partitions: "main".into(), shape, ..Job::default() };
+            let usages = NodeUsage::of_snapshot(&snapshot);
+            outlook.on_leaves(&snapshot, &usages, &topology, &job, 100)
+        };
+        let one = SoonestLeaf { leaf: 1, at_s: 120, jobs: vec![7] };
+        assert_eq!(of(2), LeafOutlook { fewest: Some(2), one: Some(one) });
+        assert_eq!(of(3), LeafOutlook { fewest: None, one: None });
+    }
 }
