@@ -10,7 +10,7 @@ use phalanx_methods::learn::runtime::Prediction;
 
 /// Place in the order; less starts first. Ties: by arrival.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Rank(u8, u64);
+pub struct Rank(u32, u64);
 
 impl Rank {
     /// The order of arrival alone.
@@ -38,7 +38,7 @@ impl Rank {
         let bits = (f64::from(priority) - points_a_day / 86_400.0 * as_f64(now_s)).to_bits();
         // The order of floats, the greatest first.
         let descending = if bits >> 63 == 1 { bits } else { !bits & !(1 << 63) };
-        Self(u8::MAX - u8::try_from(tier).unwrap_or(u8::MAX), descending)
+        Self(u32::MAX - tier, descending)
     }
 
     /// Ranks the shortest first, by whole seconds.
@@ -70,5 +70,6 @@ mod tests {
         assert!(ranks.is_sorted(), "{ranks:?}");
         assert!(natural(0, 900, 1) < natural(0, 11, 1), "positive ones too");
         assert_eq!(natural(1, 10, 0), natural(1, 20, 1));
+        assert!(natural(65_533, 1, 0) < natural(300, 9, 0), "PriorityTier has 16 bits");
     }
 }
