@@ -572,31 +572,43 @@ fn cores(row: &NodeRow<'_>) -> NodeCores {
 fn gres_wants(builder: &Builder, row: &JobRow<'_>) -> (Vec<GresWant>, bool) {
     let mut wants: Vec<GresWant> = Vec::new();
     let mut unknown = false;
-    let mut add = |text: Option<&str>, set: fn(&mut GresWant, u64)| {
-        for entry in gres::parse(text.unwrap_or_default()).unwrap_or_default() {
-            let draft = &builder.draft;
-            let Some(kind) = draft.gres_kind(&entry.kind) else {
-                unknown = true;
-                continue;
-            };
-            let gres_type =
-                entry.gres_type.as_deref().and_then(|t| draft.gres_type(&entry.kind, t));
-            let same = |w: &GresWant| w.kind == kind && w.gres_type == gres_type;
-            match wants.iter_mut().find(|w| same(w)) {
-                Some(want) => set(want, entry.count),
-                None => {
-                    let mut want = GresWant { kind, gres_type, ..GresWant::default() };
-                    set(&mut want, entry.count);
-                    wants.push(want);
-                }
-            }
-        }
+    let mut add = |text: Option<&str>, set| {
+        unknown |= !add_wants(&mut wants, &builder.draft, text.unwrap_or_default(), set);
     };
     add(row.tres_per_node(), |want, n| want.per_node = n);
     add(row.tres_per_job(), |want, n| want.per_job = n);
     add(row.tres_per_task(), |want, n| want.per_task = n);
     add(row.tres_per_socket(), |want, n| want.per_socket = n);
     (wants, unknown)
+}
+
+/// Adds what a text asks for; `false`: not all of it, as no node has it or it cannot be read.
+fn add_wants(
+    wants: &mut Vec<GresWant>,
+    snapshot: &Snapshot,
+    text: &str,
+    set: fn(&mut GresWant, u64),
+) -> bool {
+    let Ok(entries) = gres::parse(text) else { return false };
+    let mut all = true;
+    for entry in entries {
+        let gres_type = entry.gres_type.as_deref().map(|t| snapshot.gres_type(&entry.kind, t));
+        let (Some(kind), None | Some(Some(_))) = (snapshot.gres_kind(&entry.kind), gres_type)
+        else {
+            all = false;
+            continue;
+        };
+        let gres_type = gres_type.flatten();
+        match wants.iter_mut().find(|w| w.kind == kind && w.gres_type == gres_type) {
+            Some(want) => set(want, entry.count),
+            None => {
+                let mut want = GresWant { kind, gres_type, ..GresWant::default() };
+                set(&mut want, entry.count);
+                wants.push(want);
+            }
+        }
+    }
+    all
 }
 
 /// Whether a reservation is of whole nodes: it then has as many cores as its nodes.
@@ -630,6 +642,28 @@ mod tests {
     fn array_tasks_are_counted() {
         for (text, count) in [("3-9:2,12%4", 5), ("7", 1), ("0-99", 100), ("1,3,5-...", 3)] {
             assert_eq!(count_tasks(text), count, "{text}");
+        }
+    }
+
+    /// Goal: a job that asks for what cannot be told is Slurm's, not one that asks for less.
+    #[test]
+    fn gres_that_no_node_has_or_that_cannot_be_read_is_not_left_out() {
+        let mut builder = Builder::default();
+        let a100 =
+            NodeGres { kind: "gpu".into(), gres_type: Some("a100".into()), total: 4, used: 0 };
+        let node = Node { name: "n1".into(), gres: vec![a100], ..Node::default() };
+        builder.nodes(vec![node]).unwrap();
+        for (text, all, count) in [
+            ("", true, 0),
+            ("gres:gpu:2", true, 1),
+            ("gres/gpu:a100:2,cpu:1", true, 1),
+            ("gres:gpu:h100:2", false, 0),
+            ("gres:gpu:2,gres:nic:1", false, 1),
+            ("gres:gpu:a100:two", false, 0),
+        ] {
+            let mut wants = Vec::new();
+            let found = add_wants(&mut wants, &builder.draft, text, |want, n| want.per_node = n);
+            assert_eq!((found, wants.len()), (all, count), "{text}");
         }
     }
 
