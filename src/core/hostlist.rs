@@ -7,7 +7,7 @@
 
 use std::fmt::Write as _;
 
-use crate::limits::{HOSTLIST_DIGITS_MAX, HOSTLIST_NAME_BYTES_MAX};
+use crate::limits::{HOSTLIST_DIGITS_MAX, HOSTLIST_NAME_BYTES_MAX, HOSTLIST_NAMES_MAX};
 
 /// An error of an expression that is no hostlist, with its byte position, from 0.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -52,6 +52,13 @@ pub fn expand(text: &str, names_max: usize) -> Result<Vec<String>, HostlistError
     let mut names = Vec::new();
     each(text, names_max, |parts| append(parts, &mut String::new(), &mut names))?;
     Ok(names)
+}
+
+/// The nodes of a list that Slurm wrote: none of one that is too long or cannot be read, so that
+/// what it is of, as a job or a reservation, counts on no node rather than on the wrong ones.
+#[must_use]
+pub fn nodes(text: &str) -> Vec<String> {
+    expand(text, HOSTLIST_NAMES_MAX).unwrap_or_default()
 }
 
 /// The names of one of several lists; `room`, what all may have together, falls by their number.

@@ -5,7 +5,6 @@ use fixedbitset::FixedBitSet;
 
 use crate::usage::NodeUsage;
 use phalanx_core::hostlist;
-use phalanx_core::limits;
 use phalanx_core::snapshot::features::Constraint;
 use phalanx_core::snapshot::{Job, Reservation, Snapshot};
 
@@ -111,7 +110,7 @@ fn nodes_where(
 }
 
 fn named(snapshot: &Snapshot, text: &str) -> FixedBitSet {
-    let names = hostlist::expand(text, limits::HOSTLIST_NAMES_MAX).unwrap_or_default();
+    let names = hostlist::nodes(text);
     let mut nodes = FixedBitSet::with_capacity(snapshot.nodes.len());
     for index in names.iter().filter_map(|name| snapshot.node(name)) {
         nodes.insert(index.at());

@@ -27,7 +27,6 @@ use std::fmt;
 use std::sync::Arc;
 
 use phalanx_core::hostlist;
-use phalanx_core::limits::HOSTLIST_NAMES_MAX;
 use phalanx_core::run::Run;
 
 /// Runs of a class that are judged together.
@@ -193,7 +192,7 @@ impl Deaths {
             "NODE_FAIL" | "BOOT_FAIL" | "LAUNCH_FAILED" => (true, true),
             _ => return,
         };
-        let names = hostlist::expand(&run.nodes, HOSTLIST_NAMES_MAX).unwrap_or_default();
+        let names = hostlist::nodes(&run.nodes);
         let nodes: Vec<Arc<str>> = names.into_iter().map(Arc::from).collect();
         let at_s = run.end_s;
         self.observe(&Ended { user: "", class: "", died: by_node, at_s }, &nodes);

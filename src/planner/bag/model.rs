@@ -621,7 +621,7 @@ fn foreign_cpus(inputs: &Inputs<'_>, arrays: &[Array<'_>], own: &HashSet<u32>) -
     let mut foreign = vec![0; snapshot.nodes.len()];
     let holds = |job: &&Job| matches!(job.state, JobState::Running | JobState::Suspended);
     for job in snapshot.jobs.iter().filter(holds).filter(|job| !own.contains(&job.id)) {
-        let names = hostlist::expand(&job.nodes, snapshot.nodes.len()).unwrap_or_default();
+        let names = hostlist::nodes(&job.nodes);
         for node in names.iter().filter_map(|name| snapshot.node(name)) {
             foreign[node.at()] = snapshot.nodes[node.at()].cpus_used;
         }

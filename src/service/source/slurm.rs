@@ -19,7 +19,6 @@ use thiserror::Error;
 use crate::clock::WallClock;
 use phalanx_core::hostlist;
 use phalanx_core::layout::{Layout, NodeCores};
-use phalanx_core::limits;
 use phalanx_core::shape::{GresWant, LeftToSlurm, Memory, Shape, Sharing};
 use phalanx_core::snapshot::{
     Builder, Job, JobState, License, Node, NodeGres, Partition, Refused, Reservation, Snapshot,
@@ -313,7 +312,7 @@ impl Source {
 
     fn partitions(&self, builder: &mut Builder) {
         for row in self.partitions.iter().flat_map(|table| table.iter()) {
-            let names = expand(row.nodes().unwrap_or_default());
+            let names = hostlist::nodes(row.nodes().unwrap_or_default());
             let partition = Partition {
                 name: builder.names.get(row.name().unwrap_or_default()),
                 nodes: builder.node_set(names.iter().map(String::as_str)),
@@ -331,7 +330,7 @@ impl Source {
 
     fn reservations(&self, builder: &mut Builder) {
         for row in self.reservations.iter().flat_map(|table| table.iter()) {
-            let names = expand(row.nodes().unwrap_or_default());
+            let names = hostlist::nodes(row.nodes().unwrap_or_default());
             let nodes = builder.node_set(names.iter().map(String::as_str));
             let reservation = Reservation {
                 name: builder.names.get(row.name().unwrap_or_default()),
@@ -355,10 +354,6 @@ impl Source {
             builder.draft.licenses.push(license);
         }
     }
-}
-
-fn expand(text: &str) -> Vec<String> {
-    hostlist::expand(text, limits::HOSTLIST_NAMES_MAX).unwrap_or_default()
 }
 
 fn node(builder: &mut Builder, row: &NodeRow<'_>) -> Node {

@@ -254,7 +254,7 @@ impl DataInputs {
             if state.jobs.get(&job.id).is_none_or(|data| data.missed.is_some()) {
                 continue;
             }
-            let nodes = hostlist::expand(&job.nodes, snapshot.nodes.len()).unwrap_or_default();
+            let nodes = hostlist::nodes(&job.nodes);
             let nodes: Vec<Arc<str>> = nodes.into_iter().map(Arc::from).collect();
             state.judge_start(job.id, &nodes);
         }

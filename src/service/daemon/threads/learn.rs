@@ -200,7 +200,7 @@ impl<'a> Learner<'a> {
                 self.ask_energy(&run);
             }
             if may_be_the_nodes_fault(&run.state) {
-                let nodes = hostlist::expand(&run.nodes, HOSTLIST_NAMES_MAX).unwrap_or_default();
+                let nodes = hostlist::nodes(&run.nodes);
                 let on = self.failed_on.entry(run.job_id).or_default();
                 on.extend(nodes.into_iter().map(Arc::from));
             }
@@ -331,7 +331,7 @@ impl<'a> Learner<'a> {
 
     /// Returns what a run tells of speed. Slurm counts energy of whole nodes: a job has its share.
     fn observation(&self, run: &Run) -> Observation {
-        let names = hostlist::expand(&run.nodes, HOSTLIST_NAMES_MAX).unwrap_or_default();
+        let names = hostlist::nodes(&run.nodes);
         let cpus: Option<u64> = names.iter().map(|name| self.cpus.get(name.as_str())).sum();
         let share = match cpus {
             Some(cpus) if run.cpus > 0 && cpus > run.cpus => as_f64(run.cpus) / as_f64(cpus),

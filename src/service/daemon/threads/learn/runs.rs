@@ -237,7 +237,7 @@ impl Runs {
         run.start_s = job.start_s;
         run.placed_by = live.placed_by;
         run.elapsed_ms = seconds_ms(job.end_s - job.start_s - job.suspended_s);
-        let names = hostlist::expand(&job.nodes, snapshot.nodes.len()).unwrap_or_default();
+        let names = hostlist::nodes(&job.nodes);
         let nodes: Vec<Arc<str>> = names.iter().map(|name| Arc::from(name.as_str())).collect();
         set_nodes(&mut run, &nodes, snapshot, naming);
         Some(run)

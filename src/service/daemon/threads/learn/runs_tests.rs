@@ -59,6 +59,14 @@ fn events_give_the_time_and_polls_the_rest() {
     assert!(runs.poll(&over, 104_000, NAMING).is_empty(), "only once");
 }
 
+/// Goal: a run keeps its nodes where Slurm has fewer by its end.
+#[test]
+fn a_run_on_more_nodes_than_are_left_keeps_them() {
+    let over = Job { nodes: "n[1-4]".into(), ..job(7, "COMPLETED", 100, 103) };
+    let made = Runs::default().poll(&picture(103_000, vec![over]), 103_100, NAMING);
+    assert_eq!((made[0].nodes.as_str(), made[0].node_count), ("n[1-4]", 4));
+}
+
 #[test]
 fn an_end_without_event_comes_from_the_poll() {
     let mut runs = Runs::default();
