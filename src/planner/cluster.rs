@@ -147,8 +147,9 @@ impl Cluster {
         self.alike.settle(&self.usages);
     }
 
-    /// slurm.conf's Weight of a node; 0 without one.
+    /// slurm.conf's Weight of a node of this cluster's table.
     pub fn weight(&self, node: NodeIdx) -> u32 {
+        debug_assert!(node.at() < self.weights.len(), "node {node} of {}", self.weights.len());
         self.weights.get(node.at()).copied().unwrap_or(0)
     }
 

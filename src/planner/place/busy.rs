@@ -24,18 +24,24 @@ impl Busy {
 
     /// A job begins on a node; returns the node's last end.
     pub(super) fn take(&mut self, node: NodeIdx, end_s: u64) -> u64 {
-        let Some(ends) = self.ends.get_mut(node.at()) else { return 0 };
+        let Some(ends) = self.ends_on(node) else { return 0 };
         ends.insert(ends.partition_point(|end| *end < end_s), end_s);
         ends.last().copied().unwrap_or(0)
     }
 
     /// A job with this end leaves a node; returns the node's last end.
     pub(super) fn give(&mut self, node: NodeIdx, end_s: u64) -> u64 {
-        let Some(ends) = self.ends.get_mut(node.at()) else { return 0 };
+        let Some(ends) = self.ends_on(node) else { return 0 };
         if let Ok(at) = ends.binary_search(&end_s) {
             ends.remove(at);
         }
         ends.last().copied().unwrap_or(0)
+    }
+
+    /// Ends of the jobs of a node, of which the cluster's table has each.
+    fn ends_on(&mut self, node: NodeIdx) -> Option<&mut Vec<u64>> {
+        debug_assert!(node.at() < self.ends.len(), "node {node} of {}", self.ends.len());
+        self.ends.get_mut(node.at())
     }
 
     /// Takes over a change, which the engine's use of the node follows, of a job with this end.

@@ -201,7 +201,9 @@ impl<'a> Chooser<'a> {
 
     /// Number of the node's kind by totals and name.
     pub(super) fn family_of(&self, node: NodeIdx) -> u32 {
-        self.topologies.families.get(node.at()).copied().unwrap_or(u32::MAX)
+        let families = &self.topologies.families;
+        debug_assert!(node.at() < families.len(), "node {node} of {}", families.len());
+        families.get(node.at()).copied().unwrap_or(u32::MAX)
     }
 
     /// Returns the topology at this position. Lives as long as the cluster.
