@@ -3,6 +3,8 @@
 //! (`docs/methods.md`, section Data jobs). Hosts are interned: a large input has millions of
 //! replicas on some hundred hosts.
 
+use crate::number::as_u32;
+
 use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
@@ -161,7 +163,7 @@ impl Interner {
         if let Some(&at) = self.index.get(&datanode) {
             return at;
         }
-        let at = u32::try_from(self.datanodes.len()).unwrap_or(u32::MAX);
+        let at = as_u32(self.datanodes.len());
         self.datanodes.push(datanode.clone());
         self.index.insert(datanode, at);
         at

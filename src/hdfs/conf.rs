@@ -165,7 +165,7 @@ impl Values {
         let mut text = String::new();
         let left = HDFS_CONF_BYTES_MAX.saturating_sub(self.bytes);
         file.take(left + 1).read_to_string(&mut text).map_err(|error| error.to_string())?;
-        let length = u64::try_from(text.len()).unwrap_or(u64::MAX);
+        let length = text.len() as u64;
         if length > left {
             return Err(format!("more than {HDFS_CONF_BYTES_MAX} bytes"));
         }

@@ -85,7 +85,7 @@ impl Sink {
         let mut replicas = Vec::new();
         if !found.corrupt {
             let (length, striping) = (found.length, found.striping);
-            let among = u64::try_from(found.replicas.len()).unwrap_or(u64::MAX);
+            let among = found.replicas.len() as u64;
             let with_bytes = |r| replica(r, (length, among), striping, &mut self.interner);
             replicas.extend(found.replicas.into_iter().filter_map(with_bytes));
         }

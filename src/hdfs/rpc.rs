@@ -16,6 +16,7 @@ use super::proto::{
     UserInformation,
 };
 use phalanx_core::limits::HDFS_FRAME_BYTES_MAX;
+use phalanx_core::number::as_u32;
 
 const PROTOCOL: &str = "org.apache.hadoop.hdfs.protocol.ClientProtocol";
 /// Preamble of a connection: `hrpc`, version 9, service class 0, SIMPLE authentication.
@@ -142,7 +143,7 @@ impl Connection {
         let mut reader = Until { stream: &self.stream, end };
         let mut length = [0u8; 4];
         reader.read_exact(&mut length)?;
-        let length = usize::try_from(u32::from_be_bytes(length)).unwrap_or(usize::MAX);
+        let length = (u32::from_be_bytes(length)) as usize;
         if length > HDFS_FRAME_BYTES_MAX {
             let text =
                 format!("a reply of {length} bytes, at most {HDFS_FRAME_BYTES_MAX} expected");
@@ -200,7 +201,7 @@ fn client_id(stream: &TcpStream) -> Vec<u8> {
 
 fn frame(parts: &[&[u8]]) -> Vec<u8> {
     let length: usize = parts.iter().map(|p| p.len()).sum();
-    let mut bytes = u32::try_from(length).unwrap_or(u32::MAX).to_be_bytes().to_vec();
+    let mut bytes = as_u32(length).to_be_bytes().to_vec();
     parts.iter().for_each(|part| bytes.extend_from_slice(part));
     bytes
 }

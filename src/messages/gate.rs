@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use phalanx_core::blocks::{Block, DataNode, File, Located};
 use phalanx_core::limits::{HDFS_BLOCKS_MAX, HDFS_FILES_MAX};
+use phalanx_core::number::as_u32;
 
 /// User of the gate, by the packages.
 pub const GATE_USER: &str = "phalanx-gate";
@@ -95,7 +96,7 @@ pub fn send(to: &mut impl Write, message: &impl Serialize) -> io::Result<()> {
     if length > MESSAGE_BYTES_MAX {
         return Err(io::Error::new(ErrorKind::InvalidInput, "a message is too long"));
     }
-    let length = u32::try_from(length).unwrap_or(u32::MAX);
+    let length = as_u32(length);
     for (to, from) in bytes.iter_mut().zip(length.to_le_bytes()) {
         *to = from;
     }

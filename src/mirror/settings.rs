@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use phalanx_core::number::nearest_u32;
 use phalanx_ffi::wire;
 
 use crate::proofs::Proving;
@@ -223,7 +224,7 @@ impl Settings {
             return 0;
         }
         let s = 2 * self.hold_budget_ms / 1000 + HELD_ROOM_S;
-        u32::try_from(s).unwrap_or(u32::MAX)
+        nearest_u32(s)
     }
 }
 

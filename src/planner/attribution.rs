@@ -16,6 +16,7 @@ use crate::eligible::{Eligible, eligible, reservations_met};
 use crate::place::{dimension_names, nodes_needed};
 use crate::usage::{Lack, NodeUsage};
 use phalanx_core::GresIdx;
+use phalanx_core::number::nearest_u32;
 use phalanx_core::reason::is_for_nodes;
 use phalanx_core::shape::{Need, Shape};
 use phalanx_core::snapshot::{Job, Snapshot};
@@ -90,7 +91,7 @@ fn want_of(shape: &Shape, usages: &[NodeUsage], gpu: GresIdx, tasks: u64) -> Opt
     let nodes = nodes_needed(shape, usages);
     let need = shape.need(nodes);
     let of_kind = need.gres.iter().filter(|(kind, ..)| *kind == gpu);
-    let gpus = of_kind.map(|(_, _, count)| u32::try_from(*count).unwrap_or(u32::MAX));
+    let gpus = of_kind.map(|(_, _, count)| nearest_u32(*count));
     let gpus = gpus.fold(0, u32::saturating_add);
     (gpus > 0).then(|| Want {
         cpu_milli: need.cpus.saturating_mul(1000),

@@ -18,7 +18,7 @@ use crate::preference::{
     CandidateSet, JobKey, JobOrigin, Method, MethodPlan, MethodReport, Note, Preference,
 };
 use crate::usage::NodeUsage;
-use phalanx_core::number::as_f64;
+use phalanx_core::number::{as_f64, seconds_of};
 use phalanx_core::snapshot::{Job, JobState, Snapshot};
 use phalanx_core::{NodeIdx, hostlist};
 
@@ -144,7 +144,7 @@ fn preference(inputs: &Inputs<'_>, key: JobKey, set: CandidateSet) -> Preference
 }
 
 fn now_s(inputs: &Inputs<'_>) -> i64 {
-    i64::try_from(inputs.now_ms / 1000).unwrap_or(i64::MAX)
+    seconds_of(inputs.now_ms)
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
+use phalanx_core::number::nearest_i64;
 use phalanx_ffi::clock::millis;
 
 /// Largest difference of the two clocks that is none, milliseconds: a busy machine may let time
@@ -26,7 +27,7 @@ impl WallClock {
 
 /// Converts unix milliseconds to the time zone of this host.
 pub(crate) fn zoned(now_ms: u64) -> Zoned {
-    let ms = i64::try_from(now_ms).unwrap_or(i64::MAX);
+    let ms = nearest_i64(now_ms);
     Timestamp::from_millisecond(ms).unwrap_or_default().to_zoned(TimeZone::system())
 }
 

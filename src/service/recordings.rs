@@ -20,6 +20,7 @@ use log::{info, warn};
 use crate::link::Responder;
 use crate::sync::TICK;
 use phalanx_core::limits::RECORDING_QUEUE_MAX;
+use phalanx_core::number::nearest_i64;
 use phalanx_core::snapshot::Snapshot;
 use phalanx_ffi::clock::{millis, now_ms};
 use phalanx_ffi::locks::lock;
@@ -347,7 +348,7 @@ fn make_room(dir: &Path, total_bytes: u64, file_bytes: u64) -> u64 {
 
 /// Returns a file name of a time, such as `2026-11-21T20-15-04.123Z`.
 fn name_of(unix_ms: u64) -> String {
-    let ms = i64::try_from(unix_ms).unwrap_or(i64::MAX);
+    let ms = nearest_i64(unix_ms);
     let time = jiff::Timestamp::from_millisecond(ms).unwrap_or_default();
     format!("{time:.3}").replace(':', "-")
 }

@@ -8,6 +8,7 @@ use super::{Domain, Kind, Parts, Topology};
 use crate::NodeIdx;
 use crate::hostlist;
 use crate::limits::{TEXT_NAMES_MAX, TOPOLOGY_DEPTH_MAX, TOPOLOGY_DOMAINS_MAX};
+use crate::number::as_u32;
 use crate::slurm_conf::{self, Form};
 use crate::snapshot::Table;
 
@@ -124,7 +125,7 @@ fn read(
     table: &Table,
     printed: bool,
 ) -> Result<Topology, TopologyError> {
-    head.table_len = u32::try_from(table.nodes.len()).unwrap_or(u32::MAX);
+    head.table_len = as_u32(table.nodes.len());
     let named = table.nodes.iter().enumerate().filter(|(_, node)| !node.name.is_empty());
     let mut names = Names {
         nodes: named.map(|(at, node)| (&*node.name, NodeIdx::new(at))).collect(),
@@ -339,5 +340,5 @@ fn aggregate(base: Vec<Domain>, levels: &[u32]) -> Result<Vec<Domain>, TopologyE
 }
 
 fn to_u32(at: usize) -> u32 {
-    u32::try_from(at).unwrap_or(u32::MAX)
+    as_u32(at)
 }

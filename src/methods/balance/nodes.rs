@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use phalanx_core::Amount;
+use phalanx_core::number::as_u32;
 
 /// Different node totals up to which nodes with equal ones are told apart.
 const CLASSES_MAX: usize = 64;
@@ -129,7 +130,7 @@ impl Nodes {
         self.kind[at] = match self.kind_numbers.get(&own) {
             Some(&number) => number,
             None => {
-                let number = u32::try_from(self.kinds.len()).unwrap_or(u32::MAX);
+                let number = as_u32(self.kinds.len());
                 self.kinds.push(own.clone());
                 self.kind_numbers.insert(own, number);
                 number
@@ -151,7 +152,7 @@ impl Nodes {
 
     /// Number of classes so far; they are numbered from 0.
     pub(super) fn class_count(&self) -> u32 {
-        u32::try_from(self.class_numbers.len()).unwrap_or(u32::MAX)
+        as_u32(self.class_numbers.len())
     }
 
     /// Recomputes the doubles of one node from its ticks.

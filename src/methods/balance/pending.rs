@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use super::engine::Engine;
 use super::index::{Bounds, Index, LANES, NO_NODE, Section};
 use super::nodes::Nodes;
+use phalanx_core::number::as_u32;
 use phalanx_core::{Amount, NodeIdx};
 
 /// Dimensions that fit a mask; beyond, every attribution is made anew.
@@ -133,7 +134,7 @@ impl PendingCounts {
             count(&mut self.counts, &group.lack, 1, true);
             return;
         }
-        let number = u32::try_from(self.groups.len()).unwrap_or(u32::MAX);
+        let number = as_u32(self.groups.len());
         self.by_shape.insert(shape, number);
         self.groups.push(Group {
             amounts: amounts.to_vec(),

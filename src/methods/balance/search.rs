@@ -13,6 +13,7 @@ use super::index::{Bounds, Index, LANES, Lane, NO_NODE, Section};
 use super::params::Mode;
 use super::score::{Terms, View, change_bounds, key_bounds, keys, score_of};
 use super::scorer::Scorer;
+use phalanx_core::number::as_u32;
 use phalanx_core::{NodeIdx, NodeSet};
 
 /// Rounding errors of scores and bounds stay far below this; see [`TIE`].
@@ -486,5 +487,5 @@ fn keys_before(section: &Section, view: &View, block: usize) -> Lane {
 }
 
 fn to_u32(at: usize) -> u32 {
-    u32::try_from(at).unwrap_or(u32::MAX)
+    as_u32(at)
 }

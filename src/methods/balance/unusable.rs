@@ -5,6 +5,7 @@
 use super::fragment::{GPUS_MAX, Mix, WHOLE};
 use super::nodes::Nodes;
 use phalanx_core::Amount;
+use phalanx_core::number::nearest_usize;
 
 /// The mix of requests that the queue makes, and where GPUs and CPUs are.
 #[derive(Clone, Debug)]
@@ -24,7 +25,7 @@ pub(super) struct Demand {
 impl Demand {
     pub(super) fn new(cpu: usize, gpu: usize, mix: Mix, most: Amount) -> Self {
         let whole = [WHOLE; GPUS_MAX];
-        let gpus = usize::try_from(most.ticks()).unwrap_or(GPUS_MAX).min(GPUS_MAX);
+        let gpus = nearest_usize(most.ticks()).min(GPUS_MAX);
         let row = |cpu_milli: u64| (0..=gpus).map(move |n| (cpu_milli, n));
         let costs = mix.thresholds().flat_map(row);
         let costs = costs.map(|(cpus, n)| mix.cost(cpus, whole.get(..n).unwrap_or_default()));
@@ -40,7 +41,7 @@ impl Demand {
     /// Expected GPUs that are free and of no use, thousandths.
     fn unusable(&self, cpus: u64, gpus: u64) -> f64 {
         let (cpu_milli, whole) = (cpus.saturating_mul(1000), [WHOLE; GPUS_MAX]);
-        let gpus = usize::try_from(gpus).unwrap_or(GPUS_MAX).min(GPUS_MAX);
+        let gpus = nearest_usize(gpus).min(GPUS_MAX);
         let known = self.costs.get(self.mix.step(cpu_milli) * self.width + gpus);
         match known.filter(|_| gpus < self.width) {
             Some(cost) => *cost,

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use phalanx_core::number::as_u32;
 use serde::{Deserialize, Serialize};
 
 /// A run: its cores, and work units per second and core.
@@ -115,7 +116,7 @@ struct Point {
 }
 
 fn count(runs: usize) -> f64 {
-    f64::from(u32::try_from(runs).unwrap_or(u32::MAX))
+    f64::from(as_u32(runs))
 }
 
 /// Intercept and slope of y over n - 1, each size weighing as many runs as it has.

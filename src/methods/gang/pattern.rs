@@ -7,6 +7,7 @@
 
 use super::instance::narrow;
 use super::problem::KINDS_MAX;
+use phalanx_core::number::nearest_usize;
 
 /// Amounts of two kinds, 31 bits each. Bits 31 and 63 are guards, set in the free amounts: a guard
 /// that `free - request` clears says that the request does not fit.
@@ -275,7 +276,7 @@ fn many<const PAIRS: usize>(row: &[Pair; PAIRS], free: &[Pair; PAIRS], most: u32
     let kinds =
         row.iter().zip(free).flat_map(|(r, f)| halves(*r).into_iter().zip(halves(f & !GUARDS)));
     let count = kinds.filter_map(|(r, f)| f.checked_div(r)).fold(Pair::from(most), Pair::min);
-    narrow(usize::try_from(count).unwrap_or(0))
+    narrow(nearest_usize(count))
 }
 
 impl<const PAIRS: usize> Tree<'_, PAIRS> {

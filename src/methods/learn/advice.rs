@@ -5,6 +5,8 @@
 //! it is worth is told by the runs themselves: each is compared with the advice from those before
 //! it.
 
+use phalanx_core::number::nearest_u32;
+
 use std::collections::VecDeque;
 
 /// Runs before which there is no advice: with 10, a run like the others is longer than all of them
@@ -95,7 +97,7 @@ fn round_up(seconds: u64) -> u32 {
         361..=1440 => 60,
         _ => 360,
     };
-    u32::try_from(minutes.div_ceil(step).saturating_mul(step)).unwrap_or(u32::MAX)
+    nearest_u32(minutes.div_ceil(step).saturating_mul(step))
 }
 
 #[cfg(test)]

@@ -27,6 +27,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use phalanx_core::hostlist;
+use phalanx_core::number::{nearest_u32, nearest_u64};
 use phalanx_core::run::Run;
 
 /// Runs of a class that are judged together.
@@ -389,7 +390,7 @@ impl Suspect {
     }
 
     fn faded(&self, now_s: i64) -> f64 {
-        let past_s = u32::try_from(now_s.saturating_sub(self.at_s).max(0)).unwrap_or(u32::MAX);
+        let past_s = nearest_u32(nearest_u64(now_s.saturating_sub(self.at_s)));
         (-f64::from(past_s) / HALF_S).exp2()
     }
 

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use super::flow;
 use super::partition::{Transfer, transfers};
+use phalanx_core::number::nearest_usize;
 
 /// Items on nodes, all by index.
 #[derive(Debug)]
@@ -83,7 +84,7 @@ impl<'a> Placement<'a> {
             let on = &mut on[transfer.from];
             if units {
                 // None that could go has its data there, or the flow had led it there.
-                let count = usize::try_from(transfer.count).unwrap_or(usize::MAX).min(on.len());
+                let count = nearest_usize(transfer.count).min(on.len());
                 for item in on.drain(..count) {
                     self.node[item] = transfer.to;
                 }

@@ -15,7 +15,7 @@ use crate::preference::BagRow;
 use crate::usage::{Level, NodeUsage};
 use phalanx_core::comment;
 use phalanx_core::limits::BAG_PLACES_MAX;
-use phalanx_core::number::{as_f64, whole};
+use phalanx_core::number::{as_f64, seconds_of, whole};
 use phalanx_core::reason::is_for_nodes;
 use phalanx_core::run::waits_from_s;
 use phalanx_core::shape::Need;
@@ -199,7 +199,7 @@ impl<'a> Model<'a> {
         foreign: &mut [u64],
         horizon_s: f64,
     ) {
-        let now_s = i64::try_from(inputs.now_ms / 1000).unwrap_or(i64::MAX);
+        let now_s = seconds_of(inputs.now_ms);
         for end in inputs.outlook.ends.iter().filter(|end| !own.contains(&end.job.id)) {
             let left_s = as_f64(end.end_s.saturating_sub(now_s).max(0).unsigned_abs());
             if left_s >= horizon_s {
@@ -601,7 +601,7 @@ fn price(inputs: &Inputs<'_>, bag: &Bag<'_>) -> Option<f64> {
 /// Whether the array loses money now and would lose less soon.
 fn waits(inputs: &Inputs<'_>, bag: &Bag<'_>) -> bool {
     let settings = inputs.settings;
-    let now_s = i64::try_from(inputs.now_ms / 1000).unwrap_or(i64::MAX);
+    let now_s = seconds_of(inputs.now_ms);
     let from_s = waits_from_s(bag.job.submit_s, bag.job.eligible_s, now_s);
     let waited = now_s.saturating_sub(from_s).max(0).unsigned_abs();
     let left = settings.wait_max_s.saturating_sub(waited);
@@ -682,7 +682,7 @@ impl<'a> Places<'a> {
     /// `None` once there are too many different answers.
     fn of(&mut self, inputs: &Inputs<'_>, job: &'a Job) -> Option<FixedBitSet> {
         let options = [&job.constraint, &job.excluded_nodes, &job.reservation];
-        let now_s = i64::try_from(inputs.now_ms / 1000).unwrap_or(i64::MAX);
+        let now_s = seconds_of(inputs.now_ms);
         let met = reservations_met(inputs.snapshot, job, now_s);
         let key = (&*job.partitions, options.map(Option::as_deref), met);
         if !self.known.contains_key(&key) {

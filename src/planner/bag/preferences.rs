@@ -11,7 +11,7 @@ use crate::preference::{
 };
 use phalanx_core::NodeIdx;
 use phalanx_core::limits::CANDIDATE_SETS_MAX;
-use phalanx_core::number::as_f64;
+use phalanx_core::number::{as_f64, nearest_u32};
 
 /// Makes one preference for each array with waiting tasks.
 pub(super) fn make(
@@ -72,7 +72,7 @@ fn sets(
         .map(|&j| CandidateSet {
             name: model.classes[j].name.as_str().into(),
             nodes: Arc::clone(&nodes[j]),
-            quota: Some(u32::try_from(x[j]).unwrap_or(u32::MAX)),
+            quota: Some(nearest_u32(x[j])),
         })
         .collect()
 }

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The tasks of a data job on its nodes.
 
+use phalanx_core::number::{as_u32, nearest_u32};
 use phalanx_core::shape::Shape;
 
 /// Tasks of each node, as Slurm's default distribution counts them: round by round, on nodes
 /// that still have CPUs. Source: `slurmctld`'s step layout, `_task_layout_block`.
 pub fn layout(shape: &Shape, cpus: &[u64]) -> Vec<u32> {
-    let nodes = u32::try_from(cpus.len()).unwrap_or(u32::MAX);
+    let nodes = as_u32(cpus.len());
     let per_task = u64::from(shape.cpus_per_task.max(1));
     let most = |at: usize| {
         let by_cpus = cpus.get(at).map_or(1, |cpus| cpus / per_task).max(1);
         let by_node =
             if shape.ntasks_per_node > 0 { shape.ntasks_per_node.into() } else { u64::MAX };
-        u32::try_from(by_cpus.min(by_node)).unwrap_or(u32::MAX)
+        nearest_u32(by_cpus.min(by_node))
     };
     let all = nodes.saturating_mul(shape.ntasks_per_node);
     let mut left = shape.num_tasks.max(nodes).max(if shape.num_tasks == 0 { all } else { 0 });

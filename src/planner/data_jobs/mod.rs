@@ -20,7 +20,7 @@ use crate::preference::{
     CandidateSet, DataNote, JobKey, Method, MethodPlan, MethodReport, Note, Preference, StartRank,
 };
 use crate::usage::NodeUsage;
-use phalanx_core::number::as_f64;
+use phalanx_core::number::{as_f64, as_u32, nearest_u32, nearest_usize, seconds_of};
 use phalanx_core::snapshot::{Job, JobState, Snapshot};
 use phalanx_core::{NodeIdx, hostlist};
 use phalanx_methods::data_jobs::bisect::Attenuation;
@@ -111,7 +111,7 @@ pub fn plan(inputs: &Inputs<'_>, jobs: Vec<DataJob<'_>>) -> MethodPlan {
         ..MethodReport::default()
     };
     let hosts = cores(inputs);
-    let now_s = i64::try_from(inputs.now_ms / 1000).unwrap_or(i64::MAX);
+    let now_s = seconds_of(inputs.now_ms);
     let rigid = |data: &DataJob<'_>| rigid_job(inputs, data, now_s);
     let problem = Problem {
         hosts,
@@ -173,8 +173,8 @@ fn cores(inputs: &Inputs<'_>) -> Vec<Vec<f64>> {
         }
     }
     let of = |(node, usage): (usize, &NodeUsage)| {
-        let total = usize::try_from(usage.cpus.total).unwrap_or(0);
-        let used = usize::try_from(usage.cpus.used).unwrap_or(0).min(total);
+        let total = nearest_usize(usage.cpus.total);
+        let used = nearest_usize(usage.cpus.used).min(total);
         let mut cores = vec![0.0; total - used];
         let mut known = busy.get(node).cloned().unwrap_or_default();
         known.sort_by(f64::total_cmp);
@@ -189,7 +189,7 @@ fn rigid_job(inputs: &Inputs<'_>, data: &DataJob<'_>, now_s: i64) -> rigid::Job 
     let shape = &data.job.shape;
     let forms: Vec<Form> =
         node_counts(data, inputs.rule).into_iter().map(|nodes| form(data.job, nodes)).collect();
-    let need = forms.last().map(|f| shape.need(u32::try_from(f.hosts).unwrap_or(u32::MAX)));
+    let need = forms.last().map(|f| shape.need(as_u32(f.hosts)));
     let eligible = eligible(inputs.snapshot, data.job, now_s).nodes;
     // A job that insists on the nodes of its input has no plan elsewhere.
     let least = forms.iter().map(|form| form.hosts).min().unwrap_or(1);
@@ -230,14 +230,14 @@ fn node_counts(data: &DataJob<'_>, rule: Rule) -> Vec<u32> {
     let wanted = shape.wanted_nodes();
     let mut counts = vec![wanted];
     if rule != Rule::Best && shape.node_count_is_free() {
-        let tasks = u32::try_from(shape.tasks()).unwrap_or(u32::MAX).max(shape.min_cpus);
+        let tasks = nearest_u32(shape.tasks()).max(shape.min_cpus);
         let each = shape.ntasks_per_node > 0;
         let most = if each { shape.max_nodes } else { shape.max_nodes.min(tasks) };
         counts.extend((wanted.saturating_add(1)..=most).take(SEED_COUNTS_MAX - 1));
         return counts;
     }
     if shape.node_count_is_free() && shape.ntasks_per_node == 0 {
-        let tasks = u32::try_from(shape.tasks()).unwrap_or(u32::MAX).max(shape.min_cpus);
+        let tasks = nearest_u32(shape.tasks()).max(shape.min_cpus);
         let most = shape.max_nodes.min(tasks);
         let mut next = wanted.saturating_mul(2);
         while next < most && counts.len() < 8 {
@@ -253,7 +253,7 @@ fn node_counts(data: &DataJob<'_>, rule: Rule) -> Vec<u32> {
 
 fn form(job: &Job, nodes: u32) -> Form {
     let cpus = job.shape.need(nodes).cpus;
-    Form { hosts: nodes as usize, cores: usize::try_from(cpus).unwrap_or(usize::MAX).max(1) }
+    Form { hosts: nodes as usize, cores: nearest_usize(cpus).max(1) }
 }
 
 /// The planned nodes; for a job that starts on one of them now, all on which it would read as much

@@ -12,6 +12,7 @@ use crate::gang::inputs::{Belief, Inputs, Settings};
 use crate::gang::reserved::{RUNS, Reserved};
 use crate::place::nodes_when_idle;
 use phalanx_core::limits::{GANG_ARRAY_TASKS_MAX, GANG_PLACES_MAX};
+use phalanx_core::number::seconds_of;
 use phalanx_core::reason::is_for_nodes;
 use phalanx_core::shape::{LeftToSlurm, Need, Shape};
 use phalanx_core::snapshot::{Job, JobState, Node, NodeGres, Snapshot};
@@ -356,7 +357,7 @@ impl<'a> Finder<'a> {
     fn place(&mut self, inputs: &Inputs<'_>, job: &'a Job) -> Option<usize> {
         let gres: Vec<Gres> = job.shape.gres.iter().map(|g| (g.kind, g.gres_type)).collect();
         let options = [&job.constraint, &job.excluded_nodes, &job.reservation];
-        let now_s = i64::try_from(inputs.now_ms / 1000).unwrap_or(i64::MAX);
+        let now_s = seconds_of(inputs.now_ms);
         let met = reservations_met(inputs.snapshot, job, now_s);
         let key = (&*job.partitions, options.map(Option::as_deref), met, gres);
         if let Some(&place) = self.known.get(&key) {

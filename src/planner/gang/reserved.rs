@@ -11,6 +11,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::gang::inputs::{Belief, Inputs};
+use phalanx_core::number::seconds_of;
 use phalanx_core::shape::Need;
 use phalanx_core::snapshot::{Job, JobState};
 use phalanx_core::{GresIdx, GresTypeIdx};
@@ -155,7 +156,7 @@ impl<'a> Requests<'a> {
         };
         let name = self.inputs.snapshot.gres_kinds.get(kind.at())?;
         let waiting = suits(&self.waiting);
-        let now_s = i64::try_from(self.inputs.now_ms / 1000).unwrap_or(i64::MAX);
+        let now_s = seconds_of(self.inputs.now_ms);
         let lately = || {
             let asked = self.inputs.beliefs.asked_s(name);
             asked.is_some_and(|at| now_s.saturating_sub(at) <= LATELY_S)

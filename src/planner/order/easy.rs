@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound::{Excluded, Unbounded};
 
 use super::Rank;
+use phalanx_core::number::nearest_u64;
 
 /// A job that waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -143,7 +144,7 @@ impl Easy {
             // It never fits: nothing has to be kept for it.
             return Gap { free: now_free, extra: now_free, window_s: u64::MAX };
         };
-        let window_s = u64::try_from(start_s.saturating_sub(now_s)).unwrap_or(0);
+        let window_s = nearest_u64(start_s.saturating_sub(now_s));
         Gap { free: now_free, extra: free - size, window_s }
     }
 }

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
 use super::easy::{Easy, Request};
 use super::rank::Rank;
-use phalanx_core::number::{as_f64, whole};
+use phalanx_core::number::{as_f64, as_u32, nearest_i64, nearest_u64, nearest_usize, whole};
 use phalanx_core::random::Stream;
 
 /// Arrivals, and ratios of runtimes to predictions, that are kept: the latest.
@@ -179,7 +179,7 @@ impl Forecasts {
             let own = self.own_scales.get(user).copied().unwrap_or(0.0);
             let scale = (self.scales.get(at).copied().unwrap_or(SCALE) + own).exp();
             let by_s = as_f64(share_of(starts, SHARE).unwrap_or(0).max(SHORTEST_S).unsigned_abs());
-            let by_s = i64::try_from(whole(by_s * scale)).unwrap_or(i64::MAX).max(median_s);
+            let by_s = nearest_i64(whole(by_s * scale)).max(median_s);
             ends.entry(at).or_insert(Some(now_s.saturating_add(by_s)));
             found.insert(id, Start { median_s, by_s });
         }
@@ -198,13 +198,13 @@ fn keep<T>(list: &mut VecDeque<T>, value: T, most: usize) {
 fn share_of(list: &mut [i64], share: f64) -> Option<i64> {
     list.sort_unstable();
     let place = whole((as_f64(list.len() as u64) * share).floor());
-    list.get(usize::try_from(place).unwrap_or(0)).copied()
+    list.get(nearest_usize(place)).copied()
 }
 
 /// The class of a forecast's length.
 fn class_of(seconds: i64) -> usize {
     let ratio = (seconds / SHORTEST_S).max(1).ilog2() / 2;
-    usize::try_from(ratio).unwrap_or(0).min(LENGTHS - 1)
+    (ratio as usize).min(LENGTHS - 1)
 }
 
 /// One way in which things may go.
@@ -221,7 +221,7 @@ impl<'a> Draw<'a> {
     fn new(of: &'a Forecasts, now_s: i64, pool: u32, number: usize) -> Self {
         let mut random = Stream::new(now_s.unsigned_abs().wrapping_add(number as u64));
         let span_s = of.arrivals.front().map_or(0, |first| now_s - first.at_s);
-        let days = usize::try_from(span_s / DAY_S).unwrap_or(0);
+        let days = nearest_usize(nearest_u64(span_s / DAY_S));
         let shift_s = match i64::try_from(random.below(days) + 1) {
             Ok(day) if days > 0 => day * DAY_S,
             _ => span_s,
@@ -251,7 +251,7 @@ impl<'a> Draw<'a> {
     fn arrival(&self, number: usize) -> Option<(i64, &'a Arrival)> {
         let round = number.checked_div(self.arrivals.len()).filter(|_| number < ARRIVALS_MAX)?;
         let arrival = *self.arrivals.get(number % self.arrivals.len())?;
-        let later_s = self.shift_s.saturating_mul(i64::try_from(round).unwrap_or(i64::MAX) + 1);
+        let later_s = self.shift_s.saturating_mul(nearest_i64(round as u64) + 1);
         Some((arrival.at_s.saturating_add(later_s) - self.now_s, arrival))
     }
 
@@ -282,7 +282,7 @@ impl<'a> Draw<'a> {
                 pool.finish(id);
             }
             while let Some((_, next)) = self.arrival(come).filter(|(at_s, _)| *at_s <= now_s) {
-                let id = u32::try_from(runs.len()).unwrap_or(u32::MAX);
+                let id = as_u32(runs.len());
                 pool.submit(Request { id, rank: Rank::ARRIVAL, ..next.job });
                 let ahead =
                     Ahead { job: next.job, user: next.user, mean_s: next.mean_s, ran_s: None };

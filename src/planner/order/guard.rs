@@ -12,7 +12,7 @@ use fixedbitset::FixedBitSet;
 
 use super::easy::Request;
 use super::{Rank, Scarcity, StarvationLimit, Waiting};
-use phalanx_core::number::whole;
+use phalanx_core::number::{nearest_usize, whole};
 use phalanx_core::reason::is_for_nodes;
 use phalanx_core::snapshot::{Job, JobState, Snapshot};
 use phalanx_methods::learn::runtime::NO_LIMIT_S;
@@ -188,7 +188,7 @@ impl Guard {
         self.stop(job.id, seen.now_s);
         let Some(known) = self.jobs.get_mut(&job.id) else { return };
         let Some(pool) = self.pools.get_mut(&known.pool) else { return };
-        let tasks = usize::try_from(job.task_count.max(1)).unwrap_or(usize::MAX);
+        let tasks = nearest_usize(job.task_count.max(1));
         while known.waiting.len() > tasks {
             known.waiting.pop_back().iter().for_each(|id| pool.limit.cancelled(*id));
         }

@@ -35,7 +35,7 @@ pub use starvation::StarvationLimit;
 
 use crate::preference::StartRank;
 use phalanx_core::limits::ORDER_DELTAS_MAX;
-use phalanx_core::number::whole;
+use phalanx_core::number::{as_u32, nearest_u32, nearest_u64, whole};
 
 /// A pending job that is not held, as slurmctld sorts it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -83,7 +83,7 @@ impl Waiting {
     /// A priority of the job as it would be without our delta.
     fn natural(&self, priority: u32) -> u32 {
         let own = if self.hidden > 0 { 1 } else { i64::from(priority) - i64::from(self.delta) };
-        u32::try_from(own.max(1)).unwrap_or(u32::MAX)
+        nearest_u32(nearest_u64(own.max(1)))
     }
 
     /// The place of the job in Slurm's own order, where priorities rise by `points_a_day`.
@@ -102,14 +102,14 @@ const WEIGHT_DEFAULT: u32 = 1000;
 pub fn max_delta(percent: u32, largest_weight: u32) -> u32 {
     let weight = if largest_weight == 0 { WEIGHT_DEFAULT } else { largest_weight };
     let points = u64::from(weight) * u64::from(percent) / 100;
-    u32::try_from(points).unwrap_or(u32::MAX).min(DELTA_MAX)
+    nearest_u32(points).min(DELTA_MAX)
 }
 
 /// Finds the largest of weights as slurm.conf writes them: numbers, or lists as `cpu=10,gres/a=2`.
 pub fn largest_weight<'a>(texts: impl Iterator<Item = &'a str>) -> u32 {
     let number = |item: &str| item.rsplit('=').next()?.trim().parse::<f64>().ok();
     let largest = texts.flat_map(|text| text.split(',')).filter_map(number).fold(0.0, f64::max);
-    u32::try_from(whole(largest)).unwrap_or(u32::MAX)
+    nearest_u32(whole(largest))
 }
 
 /// Reason why a ranked job is not further in front.
@@ -198,7 +198,7 @@ pub fn decide(waiting: &[Waiting], start_order: &[StartRank], max_delta: u32) ->
         passed.extend(group.passed);
     }
     decision.deltas.sort_unstable();
-    decision.overtaken = u32::try_from(passed.len()).unwrap_or(u32::MAX);
+    decision.overtaken = as_u32(passed.len());
     decision
 }
 

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use fixedbitset::FixedBitSet;
+use phalanx_core::number::as_u32;
 use phalanx_core::snapshot::{Job, JobState, Partition, Snapshot};
 
 /// Partitions that compete: those that share nodes, directly or through others or through a
@@ -42,9 +43,8 @@ impl<'a> Pools<'a> {
             let Some(&first) = each.next() else { continue };
             each.for_each(|&other| join(&mut pool, first, other));
         }
-        let number = |(name, i): (&'a str, usize)| {
-            (name, pool.get(i).map_or(0, |&p| u32::try_from(p + 1).unwrap_or(u32::MAX)))
-        };
+        let number =
+            |(name, i): (&'a str, usize)| (name, pool.get(i).map_or(0, |&p| as_u32(p + 1)));
         Self { by_name: index.into_iter().map(number).collect() }
     }
 

@@ -11,6 +11,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::easy::{Easy, Request};
+use phalanx_core::number::nearest_i64;
 
 /// A job in both schedules.
 #[derive(Debug, Clone, Copy)]
@@ -91,7 +92,7 @@ impl StarvationLimit {
     pub fn arrived(&mut self, job: Request, submit_s: i64, expected_s: u64) {
         let twin = Twin {
             job,
-            expected_s: i64::try_from(expected_s).unwrap_or(i64::MAX),
+            expected_s: nearest_i64(expected_s),
             started_s: None,
             run_s: None,
             fair: None,

@@ -12,6 +12,7 @@ use super::topology::{Form, Route, TopologyPolicy, by_switches};
 use super::uneven::{may_split_otherwise, one_task};
 use crate::stock::{Ask, Taken, needs};
 use phalanx_core::NodeIdx;
+use phalanx_core::number::{nearest_u32, nearest_u64};
 use phalanx_core::shape::{Memory, Need, Shape, Sharing};
 use phalanx_methods::balance::Request;
 
@@ -179,9 +180,9 @@ impl Search<'_> {
         };
         let is_joined = !matches!(tree, Some(Form::Tree(tree)) if !tree.joins_all);
         let by_range = if is_lightest && is_joined && !ask.has_gres() { ask.req_nodes } else { 0 };
-        let cpus = u64::try_from(ask.cpus).unwrap_or(0);
+        let cpus = nearest_u64(ask.cpus);
         let by_cpus = cpus.div_ceil(self.kinds.most_cpus.max(1));
-        let fewest = ask.min_nodes.max(by_range).max(u32::try_from(by_cpus).unwrap_or(0));
+        let fewest = ask.min_nodes.max(by_range).max(nearest_u32(by_cpus));
         // Lighter classes were tried first: of single tasks each node holds as many as any.
         let each = shape.ntasks_per_node > 0 || shape.tasks() <= u64::from(ask.min_nodes);
         let light = is_lightest || (count == 1 || (each && is_joined));

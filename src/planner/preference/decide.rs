@@ -11,7 +11,7 @@ use crate::place::{
     nodes_when_idle,
 };
 use phalanx_core::limits::FIRST_PLAN_WAIT_MS;
-use phalanx_core::number::as_f64;
+use phalanx_core::number::{as_f64, as_u32};
 use phalanx_core::shape::{LeftToSlurm, Shape};
 
 /// [`Placer::decide`], but with the preferred sets first.
@@ -208,7 +208,7 @@ fn worth_it(
 
 /// Returns the request for exactly `nodes` nodes, or for the nearest number that it allows.
 fn on_all(shape: &Shape, nodes: usize) -> Shape {
-    let nodes = u32::try_from(nodes).unwrap_or(u32::MAX);
+    let nodes = as_u32(nodes);
     let count = nodes.clamp(shape.min_nodes.max(1), shape.max_nodes.max(1));
     Shape { min_nodes: count, max_nodes: count, req_nodes: count, ..shape.clone() }
 }

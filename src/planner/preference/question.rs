@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::job_class::JobOrigin;
 use crate::place::{Holding, Span};
+use phalanx_core::number::as_u32;
 use phalanx_core::shape::Shape;
 use phalanx_core::snapshot::Job;
 
@@ -71,7 +72,7 @@ impl<'a> Question<'a> {
             array: job.array_job_id.zip(job.array_task_id),
             origin: JobOrigin::of(job),
             partition: Cow::Borrowed(&job.partitions),
-            nodes: u32::try_from(nodes).unwrap_or(u32::MAX),
+            nodes: as_u32(nodes),
             shape: Cow::Borrowed(&job.shape),
             ..Self::default()
         }

@@ -7,6 +7,7 @@ use std::ops::Range;
 
 use super::{Class, GRES, Offer, Rest, are_neighbours};
 use crate::cluster::Table;
+use phalanx_core::number::nearest_i64;
 
 /// A run of offers.
 struct Run {
@@ -81,7 +82,7 @@ fn best(runs: &[Run], class: Range<usize>, rest: &Rest) -> Option<usize> {
     let own = class.clone().zip(runs.get(class)?);
     for (at, run) in own.filter(|(_, run)| !run.is_used) {
         let suffices = run.cpus >= rest.cpus
-            && rest.enough(i64::try_from(run.nodes.len()).unwrap_or(i64::MAX))
+            && rest.enough(nearest_i64(run.nodes.len() as u64))
             && rest.has_gres(&run.gres);
         let wins = best.is_none_or(|(_, cpus, known_suffices)| match suffices {
             true => !known_suffices || run.cpus < cpus,

@@ -11,6 +11,7 @@ use crate::place::{one_task, room_for};
 use crate::usage::NodeUsage;
 use phalanx_core::NodeIdx;
 use phalanx_core::layout::BySocket;
+use phalanx_core::number::nearest_u32;
 use phalanx_core::shape::{GresWant, Memory, Shape, Sharing};
 use phalanx_core::snapshot::Table;
 
@@ -61,7 +62,7 @@ pub fn offers(
         for free in wanted.map(|want| gpus_of(shape, want, usage)) {
             (near, gpus) = (near + free.near, gpus + free.all);
         }
-        let near = u32::try_from(near).unwrap_or(u32::MAX).min(0xff);
+        let near = nearest_u32(near).min(0xff);
         let (all, cpus) = match shape.gres.is_empty() {
             true => (counted(tasks, cpus), counted(tasks, cpus)),
             false => (by_memory(shape, cpus), beside_gres(shape, usage, cpus, per_core)),

@@ -3,6 +3,7 @@
 
 use super::{Class, GRES, Offer, Rest};
 use crate::place::{Greedy, Rules, Tree};
+use phalanx_core::number::{nearest_i64, nearest_u32, nearest_u64};
 use phalanx_core::topology::Topology;
 
 /// Takes nodes below one switch; false: none has enough.
@@ -43,7 +44,7 @@ pub(super) fn choose(rest: &mut Rest, offers: &[Offer], topology: &Topology, tre
     let mut before = rest.nodes + 1;
     while before != rest.nodes {
         before = rest.nodes;
-        let missing = u32::try_from(rest.nodes.max(0)).unwrap_or(u32::MAX);
+        let missing = nearest_u32(nearest_u64(rest.nodes));
         let Some((leaf, _)) = greedy.next(missing, rest.cpus) else { break };
         for offer in others.iter().filter(|offer| leaf_of(offer) == leaf) {
             if rest.max_nodes > 0 {
@@ -96,7 +97,7 @@ fn classes(rest: &Rest, below: &[&Offer], tree: &Tree) -> Option<(usize, usize)>
             cpus += offer.cpus;
             gres.iter_mut().zip(offer.gres).for_each(|(sum, has)| *sum += has);
         }
-        let nodes = i64::try_from(until).unwrap_or(i64::MAX);
+        let nodes = nearest_i64(until as u64);
         let holds = cpus >= rest.cpus && rest.has_gres(&gres);
         suffices |= holds && rest.enough(nodes);
         if suffices && (tree.rules() == Rules::Old || (holds && nodes >= rest.nodes)) {

@@ -19,6 +19,7 @@ use phalanx_core::limits::{
     API_STRANGERS_MAX, API_TRUSTED_CONNECTIONS_MAX, API_USER_CONNECTIONS_MAX,
     API_USER_QUESTIONS_MAX, MUNGE_THREADS,
 };
+use phalanx_core::number::as_u32;
 use phalanx_ffi::locks::lock;
 
 /// Owner of connections and questions that are counted together.
@@ -65,7 +66,7 @@ impl Counters {
 
 /// Returns the kibibytes that a number of bytes takes, for semaphores.
 fn kib(bytes: usize) -> u32 {
-    u32::try_from(bytes.div_ceil(1024)).unwrap_or(u32::MAX)
+    as_u32(bytes.div_ceil(1024))
 }
 
 /// A connection over TCP without a valid credential yet.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use super::clock::Now;
 use phalanx_core::limits::{COLLECT_HOLD_MS_MAX, COLLECT_REPORT_BYTES_MAX, NODES_MAX};
+use phalanx_core::number::nearest_i64;
 use phalanx_messages::collect::{AgentReport, RunReport, SyncRequest};
 
 /// Time that an agent may be silent beyond its announced wait, in milliseconds.
@@ -48,7 +49,7 @@ impl Agents {
         agent.counts.generation = request.generation;
         agent.counts.dropped = request.dropped;
         agent.seen_ms = now.mono_ms;
-        agent.alive_until_ms = now.ago(0) + i64::try_from(wait + GRACE_MS).unwrap_or(0);
+        agent.alive_until_ms = now.ago(0) + nearest_i64(wait + GRACE_MS);
         agent.turn += 1;
         agent.runs.retain(|name, _| known(name));
         for run in request.runs.iter().filter(|run| known(&run.name)) {

@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 use std::time::Instant;
 
 use jiff::civil::DateTime;
+use phalanx_core::number::{nearest_i64, nearest_u64};
 
 use crate::clock::zoned;
 use phalanx_ffi::clock::now_ms;
@@ -32,11 +33,11 @@ impl Now {
 
     /// Returns the milliseconds since an earlier monotonic moment, never below 0.
     pub fn since(self, mono_ms: i64) -> u64 {
-        u64::try_from(self.mono_ms.saturating_sub(mono_ms)).unwrap_or(0)
+        nearest_u64(self.mono_ms.saturating_sub(mono_ms))
     }
 
     /// Returns the monotonic moment `age_ms` ago.
     pub fn ago(self, age_ms: u64) -> i64 {
-        self.mono_ms.saturating_sub(i64::try_from(age_ms).unwrap_or(i64::MAX))
+        self.mono_ms.saturating_sub(nearest_i64(age_ms))
     }
 }

@@ -239,7 +239,7 @@ impl Registry {
                 .map(|node| (rank(&entry.registration.name, node), *node))
                 .collect();
             ranked.sort_unstable_by(|a, b| b.cmp(a));
-            let replicas = usize::try_from(entry.registration.replicas).unwrap_or(usize::MAX);
+            let replicas = entry.registration.replicas as usize;
             let chosen: BTreeSet<String> =
                 ranked.iter().take(replicas).map(|(_, node)| (*node).to_owned()).collect();
             changed |= chosen != entry.chosen;

@@ -5,6 +5,7 @@
 
 use std::path::Path;
 
+use phalanx_core::number::{nearest_i64, nearest_u64};
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
 
@@ -106,7 +107,7 @@ fn value_of(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Value>> {
 
 /// Returns a time of the file; a negative one is 0.
 fn time_of(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
-    Ok(u64::try_from(row.get::<_, i64>(column)?).unwrap_or(0))
+    Ok(nearest_u64(row.get::<_, i64>(column)?))
 }
 
 impl Store {
@@ -269,7 +270,7 @@ pub(super) fn past(
             "SELECT time_ms, received_ms, data_value FROM t_Past WHERE key = ?1 \
              AND received_ms BETWEEN ?2 AND ?3 ORDER BY received_ms DESC LIMIT ?4",
         )?;
-        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let limit = nearest_i64(limit as u64);
         let mut rows = statement.query(params![key, signed(since_ms), signed(until_ms), limit])?;
         let mut points = Vec::new();
         while let Some(row) = rows.next()? {

@@ -2,6 +2,7 @@
 //! Views of a decision: its reports for `phalanx explain` and its record for the history.
 
 use crate::history::{DecisionRecord, JobRef};
+use phalanx_core::number::as_u32;
 use phalanx_core::snapshot::Snapshot;
 use phalanx_core::topology::Topology;
 use phalanx_core::{NodeIdx, hostlist};
@@ -40,7 +41,7 @@ pub(super) fn decision_record(
             preference: used.map(|used| Box::new(preference(decision, used))),
         },
         mode: decision.mode.as_str().to_owned(),
-        node_count: u32::try_from(placement.map_or(0, |p| p.nodes.len())).unwrap_or(u32::MAX),
+        node_count: as_u32(placement.map_or(0, |p| p.nodes.len())),
         generation: decision.generation,
         explain: scores.and_then(|scores| serde_json::to_string(&scores).ok()),
         latency_us: decision.took_ns / 1000,

@@ -90,7 +90,7 @@ impl History {
                      WHERE time_ms < ?1 ORDER BY time_ms LIMIT {STEP_ROWS})"
                 );
                 let rows = transaction.prepare_cached(&sql)?.execute([cutoff_ms])?;
-                deleted += u64::try_from(rows).unwrap_or(u64::MAX);
+                deleted += rows as u64;
             }
             Ok(deleted)
         })

@@ -183,7 +183,7 @@ impl Writer {
 
     /// Writes a batch, or counts it as lost.
     fn write(&mut self, batch: &[Record]) {
-        let count = u64::try_from(batch.len()).unwrap_or(u64::MAX);
+        let count = batch.len() as u64;
         if Instant::now() < self.retry_at {
             self.shared.lost.fetch_add(count, Relaxed);
             return;

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use phalanx_core::number::as_u32;
 use phalanx_ffi::wire::{self, Message, WireName};
 use thiserror::Error;
 
@@ -251,7 +252,7 @@ impl Session {
         self.parts.remove(&end.job_id);
         if let Some(sync) = &mut self.sync {
             sync.jobs.remove(&end.job_id);
-            sync.job_count = u32::try_from(sync.jobs.len()).unwrap_or(u32::MAX);
+            sync.job_count = as_u32(sync.jobs.len());
             return Step::None;
         }
         Step::Ended(end.job_id, end.job_state, end.end_time)

@@ -19,6 +19,7 @@ use thiserror::Error;
 use crate::clock::WallClock;
 use phalanx_core::hostlist;
 use phalanx_core::layout::{Layout, NodeCores};
+use phalanx_core::number::seconds_of;
 use phalanx_core::shape::{GresWant, LeftToSlurm, Memory, Shape, Sharing};
 use phalanx_core::snapshot::{
     Builder, Job, JobState, License, Node, NodeGres, Partition, Refused, Reservation, Snapshot,
@@ -295,7 +296,7 @@ impl Source {
         self.licenses(&mut builder);
         let select_param = self.info().select_param;
         if let Some(table) = &self.jobs {
-            let now_s = i64::try_from(now_ms / 1000).unwrap_or(i64::MAX);
+            let now_s = seconds_of(now_ms);
             let users = &mut self.users;
             let jobs = table.iter().map(|row| {
                 let mut job = job(&mut builder, &row, select_param, now_s);

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::Duration;
 
+use phalanx_core::number::{nearest_i64, nearest_u64};
 use phalanx_ffi::locks::lock;
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
@@ -117,7 +118,7 @@ impl Database {
     /// Bytes of the file without its unused pages.
     pub fn used_bytes(&self) -> Result<u64, Error> {
         let (pages, unused) = self.pages()?;
-        Ok(u64::try_from(pages - unused).unwrap_or(0).saturating_mul(self.page_bytes))
+        Ok(nearest_u64(pages - unused).saturating_mul(self.page_bytes))
     }
 }
 
@@ -192,7 +193,7 @@ fn check(connection: &Connection, path: &Path, schema: Schema<'_>) -> Result<i64
     if application != schema.application_id && !fresh {
         return Err(Error::Foreign { path: path.to_path_buf() });
     }
-    let known = i64::try_from(schema.steps.len()).unwrap_or(i64::MAX);
+    let known = nearest_i64(schema.steps.len() as u64);
     if version > known {
         return Err(Error::Newer { path: path.to_path_buf(), found: version, known });
     }
@@ -234,5 +235,5 @@ pub fn pragma(connection: &Connection, name: &str) -> rusqlite::Result<i64> {
 
 /// Converts a time for a column.
 pub fn signed(ms: u64) -> i64 {
-    i64::try_from(ms).unwrap_or(i64::MAX)
+    nearest_i64(ms)
 }

@@ -8,7 +8,7 @@ use super::column::Column;
 use super::{Header, Row};
 use crate::hostlist;
 use crate::limits::HOSTLIST_NAMES_MAX;
-use crate::number::whole;
+use crate::number::{as_u32, whole};
 use crate::trace::shorten;
 
 /// Slurm's NO_VAL64 and INFINITE64: no value.
@@ -182,7 +182,7 @@ impl<'a> Fields<'a> {
         }
         let count = hostlist::count(text, HOSTLIST_NAMES_MAX);
         let count = count.map_err(|error| format!("field NodeList: {error}"))?;
-        row.node_count = u32::try_from(count).unwrap_or(u32::MAX);
+        row.node_count = as_u32(count);
         text.clone_into(&mut row.nodes);
         Ok(())
     }

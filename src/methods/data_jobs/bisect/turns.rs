@@ -10,6 +10,7 @@
 use super::assignment::Assignment;
 use super::instance::Instance;
 use super::schedule::{Placed, Schedule};
+use phalanx_core::number::nearest_i64;
 
 /// Rule by which hosts take turns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,7 +82,7 @@ impl Turns {
         self.credit.resize(count, 0);
         let mut sum = 0i64;
         for host in (0..count).filter(&open) {
-            let weight = i64::try_from(weights[host]).unwrap_or(i64::MAX);
+            let weight = nearest_i64(weights[host] as u64);
             self.credit[host] = self.credit[host].saturating_add(weight);
             sum = sum.saturating_add(weight);
         }

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use super::splits::Split;
 use crate::data_jobs::merge_equal;
-use phalanx_core::number::as_f64;
+use phalanx_core::number::{as_f64, as_u32};
 
 /// Rounds of migration; each moves one split.
 const MOVES_MAX: usize = 20_000;
@@ -133,7 +133,7 @@ pub fn assign(
     while moves > 0 && state.hand_on_far(&mut allowance) {
         moves -= 1;
     }
-    let number = |&task: &usize| u32::try_from(task).unwrap_or(u32::MAX);
+    let number = |&task: &usize| as_u32(task);
     Assignment { task: state.task.iter().map(number).collect(), loads: state.loads }
 }
 
@@ -154,7 +154,7 @@ impl State {
         let mut owner = Vec::new();
         for (at, node) in nodes.iter().enumerate() {
             let first = owner.len();
-            let count = usize::try_from(node.tasks).unwrap_or(0);
+            let count = node.tasks as usize;
             owner.extend(std::iter::repeat_n(at, count));
             tasks_of.push(if speed[at] > 0.0 { first..owner.len() } else { first..first });
         }
@@ -367,7 +367,7 @@ fn items(
         let length = as_f64(split.length);
         let mut held: Vec<(usize, u64)> = Vec::new();
         for &(datanode, bytes) in split.held.iter().filter(|(_, bytes)| *bytes > 0) {
-            let at = usize::try_from(datanode).unwrap_or(usize::MAX);
+            let at = datanode as usize;
             let node = node_of.get(at).copied().flatten().filter(usable);
             held.extend(node.map(|node| (node, bytes)));
         }

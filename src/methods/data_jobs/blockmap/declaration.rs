@@ -217,7 +217,7 @@ fn split(value: &str) -> Result<SplitBy, DeclareError> {
     let digits = if shift == 0 { value } else { value.get(..value.len() - 1).unwrap_or("") };
     let number = digits.parse::<u64>().ok().filter(|n| *n > 0).ok_or_else(wrong)?;
     if shift == 0 {
-        let most = u64::try_from(SPLITS_MAX).unwrap_or(u64::MAX);
+        let most = SPLITS_MAX as u64;
         return if number <= most { Ok(SplitBy::Count(number)) } else { Err(wrong()) };
     }
     number.checked_mul(1 << shift).map(SplitBy::Bytes).ok_or_else(wrong)

@@ -7,7 +7,7 @@
 
 use super::assignment::{Assignment, NodeTasks, Pace, State};
 use super::splits::Split;
-use phalanx_core::number::{as_f64, whole};
+use phalanx_core::number::{as_f64, as_u32, whole};
 
 /// Least part of the time of the task that ends last which a cut has to save.
 const WORTH: f64 = 0.005;
@@ -131,6 +131,6 @@ fn cut_up(splits: &[Split], parts: &[Parts]) -> Vec<Split> {
 }
 
 fn dealt_up(parts: &[Parts], loads: Vec<f64>) -> Assignment {
-    let task = parts.iter().flatten().map(|&(task, _)| u32::try_from(task).unwrap_or(u32::MAX));
+    let task = parts.iter().flatten().map(|&(task, _)| as_u32(task));
     Assignment { task: task.collect(), loads }
 }

@@ -91,7 +91,7 @@ impl BlockMap {
             })
         };
         let range = |(split, task): (&Split, &u32)| {
-            let task = usize::try_from(*task).unwrap_or(usize::MAX);
+            let task = *task as usize;
             let (node, slot) = owners.get(task).copied().unwrap_or_default();
             let most = split.held.iter().map(|(_, bytes)| *bytes).max().unwrap_or(0);
             let whole = split.held.iter().filter(|(_, bytes)| *bytes == most && most > 0);
@@ -123,21 +123,21 @@ impl BlockMap {
     /// Name of the node that a split is given to.
     #[must_use]
     pub fn node_of(&self, range: &Range) -> &str {
-        let at = usize::try_from(range.node).unwrap_or(usize::MAX);
+        let at = range.node as usize;
         self.nodes.get(at).map_or("", |node| &node.name)
     }
 
     /// URI of a split's file.
     #[must_use]
     pub fn uri(&self, range: &Range) -> &str {
-        let at = usize::try_from(range.file).unwrap_or(usize::MAX);
+        let at = range.file as usize;
         self.files.get(at).map_or("", String::as_str)
     }
 
     /// Number of the task that reads a split, when tasks are numbered node by node.
     #[must_use]
     pub fn task(&self, range: &Range) -> u64 {
-        let before = self.nodes.iter().take(usize::try_from(range.node).unwrap_or(usize::MAX));
+        let before = self.nodes.iter().take(range.node as usize);
         before.map(|node| u64::from(node.tasks)).sum::<u64>() + u64::from(range.slot)
     }
 
@@ -165,7 +165,7 @@ impl BlockMap {
         }
         let mut text = String::new();
         for range in &self.ranges {
-            let at = usize::try_from(range.node).unwrap_or(usize::MAX);
+            let at = range.node as usize;
             let task = first.get(at).copied().unwrap_or(0) + u64::from(range.slot);
             self.write_line(&mut text, task, self.node_of(range), range);
         }

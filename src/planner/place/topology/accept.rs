@@ -7,6 +7,7 @@
 //! known only by running them: the last lower block of a whole topology that these do
 //! not divide counts nothing, and an empty block of a lower block in use may stall them.
 
+use phalanx_core::number::nearest_u32;
 use phalanx_core::topology::Topology;
 
 /// Base blocks and the levels that they are joined to.
@@ -53,7 +54,7 @@ impl Blocks {
         let lower_size = u64::from(self.size) << lower;
         let most = u64::from(wanted).div_ceil(lower_size);
         let limited = group as u64 != most << lower;
-        let lower_max = limited.then(|| u32::try_from(most).unwrap_or(u32::MAX));
+        let lower_max = limited.then(|| nearest_u32(most));
         Rule { group, lower, lower_max }
     }
 

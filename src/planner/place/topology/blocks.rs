@@ -3,6 +3,7 @@
 
 use super::accept::{Blocks, Rule, place_one};
 use super::counts::{Counts, Plan, fill, largest_first};
+use phalanx_core::number::as_u32;
 use phalanx_core::topology::Topology;
 
 /// Base blocks of one group above which stock's steps take too long to be run.
@@ -111,7 +112,7 @@ fn plan(counts: &Counts, held: &[u32], take: Vec<(u32, u32)>) -> Plan {
         root: None,
         level: None,
         loss: leaves.iter().map(|&leaf| counts.loss(leaf as usize, taken(leaf))).sum(),
-        leaves: u32::try_from(leaves.len()).unwrap_or(u32::MAX),
+        leaves: as_u32(leaves.len()),
         take,
     }
 }

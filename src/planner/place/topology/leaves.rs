@@ -9,6 +9,7 @@ use super::tree::Plans;
 use super::{Chooser, Form, Route, TopologyUse, by_switches};
 use crate::place::{Wait, Why};
 use phalanx_core::NodeIdx;
+use phalanx_core::number::as_u32;
 use phalanx_core::shape::{LeftToSlurm, Shape};
 use phalanx_core::topology::{Kind, Topology};
 use phalanx_methods::balance::{Decision, Holding, Outcome, Request};
@@ -36,7 +37,7 @@ impl Chooser<'_> {
             return self.lighter_first(request);
         }
         self.lighter = lighter;
-        let wanted = u32::try_from(request.nodes).unwrap_or(u32::MAX);
+        let wanted = as_u32(request.nodes);
         let plans = self.plans(topology, at, shape, wanted)?;
         let plans = self.narrow(topology, plans, wanted, request);
         let mut best: Option<(f64, Decision)> = None;
@@ -249,13 +250,13 @@ impl Chooser<'_> {
         nodes: &[NodeIdx],
         class: usize,
     ) -> Option<TopologyUse> {
-        let route = self.routes.of(u32::try_from(nodes.len()).unwrap_or(u32::MAX));
+        let route = self.routes.of(as_u32(nodes.len()));
         let (Route::Tree(at) | Route::Block(at) | Route::Run(Some(at))) = route else {
             return None;
         };
         let topology = self.topology(at).ok()?;
         let leaves = topology.leaves(nodes.iter().copied());
-        let on = u32::try_from(leaves.len()).unwrap_or(u32::MAX);
+        let on = as_u32(leaves.len());
         Some(TopologyUse {
             topology: Arc::clone(topology.name()),
             level: topology.common_level(leaves.iter().map(|(leaf, _)| *leaf)),

@@ -33,6 +33,7 @@ use super::Why;
 use crate::cluster::Cluster;
 use phalanx_core::NodeIdx;
 use phalanx_core::NodeSet;
+use phalanx_core::number::as_u32;
 use phalanx_core::shape::Shape;
 use phalanx_core::snapshot::{Table, TableNode};
 use phalanx_core::topology::{Kind, Topology};
@@ -172,7 +173,7 @@ impl<'a> Chooser<'a> {
         shape: &Shape,
         request: &Request<'_>,
     ) -> Result<Decision, Why> {
-        let nodes = u32::try_from(request.nodes).unwrap_or(u32::MAX);
+        let nodes = as_u32(request.nodes);
         match self.routes.of(nodes) {
             Route::Left(option) => Err(Why::Left(option)),
             Route::Any if nodes > 1 && self.lighter.is_some() => self.lighter_first(request),
@@ -218,7 +219,7 @@ impl<'a> Chooser<'a> {
 fn kinds(table: &Table, named: bool) -> Vec<u32> {
     let mut known = BTreeMap::new();
     let number = |node: &TableNode| {
-        let next = u32::try_from(known.len()).unwrap_or(u32::MAX);
+        let next = as_u32(known.len());
         let name = named.then(|| without_numbers(&node.name));
         let totals = (node.cpus, node.memory_mb, node.kinds.clone(), node.types.clone());
         *known.entry((name, totals)).or_insert(next)

@@ -5,6 +5,7 @@ use super::Chooser;
 use crate::place::Why;
 use crate::stock::are_neighbours;
 use phalanx_core::NodeIdx;
+use phalanx_core::number::as_u32;
 use phalanx_methods::balance::{Decision, Request};
 
 /// Windows of a run that are compared.
@@ -45,7 +46,7 @@ impl Chooser<'_> {
         let least = ranked.iter().map(|(rank, _)| *rank).min().ok_or(Why::NoFit)?;
         ranked.retain(|(rank, _)| *rank == least);
         let step = ranked.len().saturating_sub(1).div_ceil(WINDOWS_MAX - 1).max(1);
-        self.fewest = least.1.map_or(0, |(leaves, _)| u32::try_from(leaves).unwrap_or(u32::MAX));
+        self.fewest = least.1.map_or(0, |(leaves, _)| as_u32(leaves));
         self.loss = 0;
         let sets = &mut *self.sets;
         let mut best: Option<(f64, Decision)> = None;

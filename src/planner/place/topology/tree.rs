@@ -3,6 +3,7 @@
 
 use super::counts::{Counts, Plan, fill, largest_first};
 use super::greedy::{Rules, tree_greedy};
+use phalanx_core::number::as_u32;
 use phalanx_core::topology::Topology;
 
 /// Plans of equal rank that the balance method compares.
@@ -41,7 +42,7 @@ impl Tree {
     /// The switches of a topology.
     pub fn new(topology: &Topology) -> Self {
         let domains = topology.domains();
-        let leaves = 0..u32::try_from(topology.leaf_count()).unwrap_or(0);
+        let leaves = 0..as_u32(topology.leaf_count());
         let above: Vec<Vec<u32>> = leaves.map(|leaf| topology.above(leaf).collect()).collect();
         let mut below = vec![Vec::new(); domains.len()];
         for (leaf, above) in (0u32..).zip(&above) {
@@ -267,7 +268,7 @@ impl Tree {
             let all = || held.iter().all(|&leaf| self.above(leaf).contains(at));
             sum[*at as usize] >= missing && all()
         };
-        let domains = 0..u32::try_from(self.domain_count()).unwrap_or(0);
+        let domains = 0..as_u32(self.domain_count());
         domains.filter(holds).map(|at| (at, used[at as usize])).collect()
     }
 

@@ -9,6 +9,7 @@ use crate::place::search::Search;
 use crate::place::uneven::largest;
 use crate::stock::{Ask, Offer};
 use phalanx_core::NodeIdx;
+use phalanx_core::number::{nearest_u32, nearest_u64};
 
 impl Search<'_> {
     /// Nodes by single leaves that hold the job, and the largest of each; else those of the fewest
@@ -38,7 +39,7 @@ impl Search<'_> {
         counts.reset(topology.leaf_count());
         for (offers, is_forced) in [(lighter, true), (own, false)] {
             for offer in offers {
-                let parts = u32::try_from(offer.cpus.min(ask.cpus)).unwrap_or(0);
+                let parts = nearest_u32(nearest_u64(offer.cpus.min(ask.cpus)));
                 leaf(offer).into_iter().for_each(|leaf| counts.add_room(leaf, parts, is_forced));
             }
         }

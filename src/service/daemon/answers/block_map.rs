@@ -11,7 +11,7 @@ use crate::daemon::shared::Shared;
 use crate::daemon::state::inputs::{Input, JobData};
 use crate::locations::UNCONFIGURED;
 use phalanx_config::Config;
-use phalanx_core::number::as_f64;
+use phalanx_core::number::{as_f64, nearest_i64, nearest_usize};
 use phalanx_core::snapshot::{JobState, Snapshot};
 use phalanx_core::{NodeIdx, hostlist};
 use phalanx_methods::data_jobs::bisect::rigid::Rule;
@@ -108,7 +108,7 @@ impl Shared {
             let name = |(node, cpus): (NodeIdx, u64)| {
                 Some((Arc::clone(&table.nodes.get(node.at())?.name), cpus))
             };
-            let start_s = i64::try_from(job.start_s).unwrap_or(i64::MAX);
+            let start_s = nearest_i64(job.start_s);
             (start_s, held.into_iter().filter_map(name).collect())
         });
         if let Some(found) = by_plugin {
@@ -187,7 +187,7 @@ impl Shared {
         };
         let (speed, form, runs) = node_speeds.core(&job);
         let on = node_speeds.of(&job, &form, names.iter().map(String::as_str));
-        let cpus = usize::try_from(cpus).unwrap_or(usize::MAX);
+        let cpus = nearest_usize(cpus);
         let speed = on.core.unwrap_or(speed) * form.factor(cpus).max(0.05);
         // The configured speed is a guess, fit to choose nodes by, not to weigh bytes.
         (on.parts, if runs > 0 { speed } else { 0.0 })

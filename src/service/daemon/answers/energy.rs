@@ -7,6 +7,7 @@ use crate::clock::{hour, zoned};
 use crate::daemon::methods::bags::BagKnowledge;
 use crate::daemon::shared::Shared;
 use crate::daemon::state::power::Configured;
+use phalanx_core::number::seconds_of;
 use phalanx_ffi::clock::now_ms;
 use phalanx_ffi::locks::lock;
 use phalanx_messages::rest::{EnergyReport, EnergyRow, NodePower};
@@ -26,7 +27,7 @@ pub(super) fn report(shared: &Shared) -> EnergyReport {
             .as_ref()
             .map_or_else(Configured::default, |s| Configured::new(&config, s)),
         power: &power,
-        now_s: i64::try_from(time_ms / 1000).unwrap_or(i64::MAX),
+        now_s: seconds_of(time_ms),
     };
     let mut nodes: BTreeMap<String, NodePower> = BTreeMap::new();
     for (_, node) in snapshot.iter().flat_map(|s| s.named()) {

@@ -2,6 +2,7 @@
 //! The sentence of `phalanx explain` about a job that waits.
 
 use crate::clock::zoned;
+use phalanx_core::number::nearest_u64;
 use phalanx_core::reason::sentence;
 use phalanx_core::snapshot::{Job, JobState, Reservation, Snapshot};
 use phalanx_ffi::clock::now_s;
@@ -39,7 +40,7 @@ pub(super) fn summary(
 /// Says that a reservation has the nodes of a job, or will before the job is sure to have ended.
 fn until(reservation: &Reservation, job: &Job, now_s: i64) -> String {
     let time = |at_s: i64| {
-        let at_ms = u64::try_from(at_s).unwrap_or(0).saturating_mul(1000);
+        let at_ms = nearest_u64(at_s).saturating_mul(1000);
         zoned(at_ms).strftime("%Y-%m-%d %H:%M:%S").to_string()
     };
     let (name, end) = (&reservation.name, time(reservation.end_s));

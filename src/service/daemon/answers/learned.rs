@@ -7,7 +7,7 @@ use crate::api::Failure;
 use crate::daemon::shared::Shared;
 use crate::history::{History, Limits};
 use phalanx_core::limits::RUNS_LIST_MAX;
-use phalanx_core::number::as_f64;
+use phalanx_core::number::{as_f64, seconds_of};
 use phalanx_core::run::Run;
 use phalanx_core::snapshot::Snapshot;
 use phalanx_ffi::clock::now_ms;
@@ -66,7 +66,7 @@ pub(super) fn speeds(
     let time_ms = now_ms();
     let view = View {
         speeds: &speeds,
-        now_s: i64::try_from(time_ms / 1000).unwrap_or(i64::MAX),
+        now_s: seconds_of(time_ms),
         exploration: exploration(&speeds),
         node,
         node_class: &node_class,

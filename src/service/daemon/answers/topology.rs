@@ -3,6 +3,7 @@
 
 use super::node_names;
 use phalanx_core::NodeIdx;
+use phalanx_core::number::as_u32;
 use phalanx_core::snapshot::{Node, Partition, Snapshot};
 use phalanx_core::topology::Topology;
 use phalanx_messages::rest::{DomainReport, NodeCounts, TopologyReport};
@@ -47,7 +48,7 @@ fn report(snapshot: &Snapshot, usages: &[NodeUsage], topology: &Topology) -> Top
             ..DomainReport::default()
         })
         .collect();
-    for leaf in 0..u32::try_from(topology.leaf_count()).unwrap_or(0) {
+    for leaf in 0..as_u32(topology.leaf_count()) {
         let mut counts = NodeCounts::default();
         for node in topology.nodes_of(leaf) {
             counts.add(of_node(snapshot, usages, *node));

@@ -11,6 +11,7 @@ use crate::daemon::measured_values::GANG_SPEED;
 use crate::daemon::threads::plan::PLAN_SHARE;
 use crate::sync::{TICK, sleep_until};
 use phalanx_config::GangMode;
+use phalanx_core::number::as_u32;
 use phalanx_ffi::locks::lock;
 use phalanx_planner::gang::{Bred, Inputs, Learned, Open, Planned, plan};
 use phalanx_planner::preference::{Method, MethodPlan};
@@ -42,7 +43,7 @@ impl Breeding {
     }
 
     fn search(&self, open: &Open, stop: &AtomicBool) {
-        let nodes = u32::try_from(open.nodes()).unwrap_or(u32::MAX);
+        let nodes = as_u32(open.nodes());
         let time = SEARCH_BY_NODE.saturating_mul(nodes).clamp(SEARCH_DEADLINE, SEARCH_MAX);
         let due = Instant::now() + time;
         let left = || due.saturating_duration_since(Instant::now());

@@ -8,6 +8,7 @@ use crate::daemon::measured_values::MeasuredValues;
 use crate::daemon::state::core_speeds::CoreSpeeds;
 use crate::daemon::state::inputs::DataInputs;
 use phalanx_config::Config;
+use phalanx_core::number::seconds_of;
 use phalanx_core::snapshot::Snapshot;
 use phalanx_methods::learn::Speeds;
 use phalanx_planner::data_jobs::Capability;
@@ -54,7 +55,7 @@ pub struct Round<'a> {
 impl Round<'_> {
     /// Returns the time of the round, unix seconds.
     pub fn now_s(&self) -> i64 {
-        i64::try_from(self.now_ms / 1000).unwrap_or(i64::MAX)
+        seconds_of(self.now_ms)
     }
 }
 

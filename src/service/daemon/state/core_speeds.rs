@@ -87,7 +87,7 @@ fn push(runs: &mut VecDeque<CoreSpeed>, run: CoreSpeed, most: usize) {
 
 fn median(runs: &VecDeque<CoreSpeed>, form: &Attenuation) -> Option<f64> {
     let alone = |run: &CoreSpeed| {
-        let cores = usize::try_from(run.cores).unwrap_or(usize::MAX);
+        let cores = run.cores as usize;
         run.speed / form.factor(cores).max(0.05)
     };
     let mut speeds: Vec<f64> = runs.iter().map(alone).collect();

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard};
 
+use phalanx_core::number::nearest_u64;
 use phalanx_ffi::wire::{OrderState, PHX_Q_FIXED, PHX_Q_QOSES, Queued};
 
 use crate::link::QueueReport;
@@ -43,7 +44,7 @@ impl StartOrder {
             active: u64::from(head.active),
             decided: view.decision.deltas.len() as u64,
             overtaken: u64::from(view.decision.overtaken),
-            passable_s: u64::try_from(view.guard.limit_s()).unwrap_or(0),
+            passable_s: nearest_u64(view.guard.limit_s()),
             written: head.written,
             removed: head.removed,
             started: head.started,

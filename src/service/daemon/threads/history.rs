@@ -21,6 +21,7 @@ use crate::history::{DecisionRow, JobEndRecord, OutcomeRecord, PlacementRecord, 
 use crate::sync::TICK;
 use phalanx_config::{Draw, Mode};
 use phalanx_core::limits::HOSTLIST_NAMES_MAX;
+use phalanx_core::number::{as_u32, nearest_i64};
 use phalanx_core::{NodeIdx, hostlist};
 use phalanx_ffi::clock::now_ms;
 use phalanx_ffi::locks::lock;
@@ -117,7 +118,7 @@ impl HistoryWriter<'_> {
         self.send_run(RunEvent::Ended {
             job_id,
             state: state.split('+').next().unwrap_or_default().to_owned(),
-            end_s: i64::try_from(end_s).unwrap_or(i64::MAX),
+            end_s: nearest_i64(end_s),
             at_ms: time_ms,
         });
         self.record(Record::JobEnd(JobEndRecord { time_ms, job_id, state }));
@@ -128,7 +129,7 @@ impl HistoryWriter<'_> {
         let name = |held: &Held| note.table.nodes.get(held.node.at()).map(|n| Arc::clone(&n.name));
         self.send_run(RunEvent::Holds {
             job_id: note.job.id,
-            start_s: i64::try_from(note.job.start_s).unwrap_or(i64::MAX),
+            start_s: nearest_i64(note.job.start_s),
             nodes: note.job.held.iter().filter_map(name).collect(),
             placed_by: placed_by.to_owned(),
             at_ms,
@@ -173,7 +174,7 @@ impl HistoryWriter<'_> {
             job: job_ref(note.job.id, note.job.array, note.job.user_id, partition),
             mode: mode.to_owned(),
             nodes: text,
-            node_count: u32::try_from(nodes.len()).unwrap_or(u32::MAX),
+            node_count: as_u32(nodes.len()),
             decision: made.map(|made| made.decision),
             compared,
             delta: Some(i64::from(note.delta)).filter(|delta| *delta != 0),

@@ -17,6 +17,7 @@ use crate::daemon::state_file;
 use crate::link::QueueReport;
 use crate::sync::sleep_until;
 use phalanx_config::{Config, Draw, Mode, OrderBy};
+use phalanx_core::number::{as_u32, seconds_of};
 use phalanx_core::snapshot::{Job, JobState, Snapshot};
 use phalanx_ffi::clock::now_ms;
 use phalanx_ffi::locks::lock;
@@ -112,7 +113,7 @@ impl Order<'_> {
             };
             (start_order, plan.plans)
         };
-        let now_s = i64::try_from(now_ms() / 1000).unwrap_or(i64::MAX);
+        let now_s = seconds_of(now_ms());
         let now = Basis { report: report.number, epoch: snapshot.epoch, plans };
         let mut view = self.all.order.lock();
         if *basis != Some(now) {
@@ -205,7 +206,7 @@ fn waiting(
         let (names, account) =
             known.map_or(("", ""), |known| (&*known.partitions, &*known.account));
         let drawn = draw.zip(known).is_some_and(|(draw, job)| draw.is_slurms_job(job));
-        let count = u32::try_from(partitions.len()).unwrap_or(u32::MAX);
+        let count = as_u32(partitions.len());
         let partition = *partitions.entry(names).or_insert(count);
         let mut each = names.split(',').filter(|name| !name.is_empty()).peekable();
         let known = each.peek().is_some() && !drawn;

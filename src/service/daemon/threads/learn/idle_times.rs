@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use phalanx_core::number::as_f64;
+use phalanx_core::number::{as_f64, nearest_u64};
 
 /// Longest pause between two jobs: a slot that is idle for longer waits for something else.
 const PAUSE_MAX_MS: u64 = 30_000;
@@ -52,7 +52,7 @@ impl IdleTimes {
 
     /// Counts an idle time as a pause if the job that ended it was submitted before it began.
     pub fn seen(&mut self, idle: Idle, submit_s: i64) {
-        let submit_ms = u64::try_from(submit_s).unwrap_or(0).saturating_add(1).saturating_mul(1000);
+        let submit_ms = nearest_u64(submit_s).saturating_add(1).saturating_mul(1000);
         if submit_ms > idle.since_ms {
             return;
         }

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use super::idle_times::{Idle, IdleTimes};
 use crate::history::node_classes;
 use phalanx_core::limits::RUNS_WAITING_MAX;
+use phalanx_core::number::{as_u32, nearest_u64};
 use phalanx_core::run::Run;
 use phalanx_core::snapshot::{Job, JobState, Snapshot};
 use phalanx_core::{comment, hostlist};
@@ -250,7 +251,7 @@ fn is_within(since_ms: u64, now_ms: u64, most_ms: u64) -> bool {
 }
 
 fn seconds_ms(seconds: i64) -> u64 {
-    u64::try_from(seconds).unwrap_or(0).saturating_mul(1000)
+    nearest_u64(seconds).saturating_mul(1000)
 }
 
 /// Whether a job ran and ended, though its epilog may still run.
@@ -308,7 +309,7 @@ fn set_nodes(run: &mut Run, nodes: &[Arc<str>], snapshot: &Snapshot, naming: Nam
     let pairs: Vec<(String, String)> =
         nodes.iter().map(|name| (name.to_string(), class(name))).collect();
     run.nodes = hostlist::compress(nodes);
-    run.node_count = u32::try_from(nodes.len()).unwrap_or(u32::MAX);
+    run.node_count = as_u32(nodes.len());
     run.node_class = node_classes(&pairs);
 }
 
