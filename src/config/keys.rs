@@ -28,7 +28,7 @@ pub const LIST_MAX: usize = 64;
 /// Greatest relative weight.
 pub const WEIGHT_MAX: f64 = 1e9;
 
-/// Every key by section, in the order of the annotated file.
+/// Every key by its first part, in the order of the annotated file.
 const SECTIONS: &[&[Key]] = &[
     &[Key::new("mode", reload(one_of(MODES)))],
     LinkConfig::KEYS,
@@ -49,11 +49,9 @@ const SECTIONS: &[&[Key]] = &[
     CompareConfig::KEYS,
     LogConfig::KEYS,
     ExpertConfig::KEYS,
-    &[
-        Key::new("collector.*", reload(Kind::Registration)),
-        Key::new("partition.*.mode", reload(one_of(MODES))),
-        Key::new("account.*", reload(one_of(MODES))),
-    ],
+    &[Key::new("collector.*", reload(Kind::Registration))],
+    &[Key::new("partition.*.mode", reload(one_of(MODES)))],
+    &[Key::new("account.*", reload(one_of(MODES)))],
 ];
 
 /// Every key, in the order of the annotated file.
@@ -74,7 +72,9 @@ pub enum Place {
 
 /// Looks up the path given by its parts.
 pub fn lookup(parts: &[&str]) -> Place {
-    for key in keys() {
+    let first = |keys: &[Key]| keys.first().and_then(|key| key.path.split('.').next());
+    let section = SECTIONS.iter().find(|keys| first(keys) == parts.first().copied());
+    for key in section.copied().into_iter().flatten() {
         if let Some(rest) = matches(key.path, parts) {
             return if rest == 0 { Place::Leaf(key) } else { Place::Table };
         }
