@@ -272,13 +272,13 @@ fn blocks(
     }
     if !sizes.is_empty() || !given {
         let first = base.iter().map(|block| block.nodes.len()).find(|&len| len > 0);
-        head.block_size = sizes.iter().copied().min().or(first.map(to_u32)).unwrap_or(0);
+        head.block_size = sizes.iter().copied().min().or(first.map(as_u32)).unwrap_or(0);
         head.block_levels = levels(&sizes, head.block_size)?;
     }
     if head.block_size == 0 {
         return error(0, "expected BlockSizes= or a block with nodes");
     }
-    let base_count = to_u32(base.len());
+    let base_count = as_u32(base.len());
     let upto = head.block_levels.iter().position(|&level| 1u64 << level >= u64::from(base_count));
     head.block_levels.truncate(upto.map_or(usize::MAX, |last| last + 1));
     head.domains = aggregate(base, &head.block_levels)?;
@@ -327,7 +327,7 @@ fn aggregate(base: Vec<Domain>, levels: &[u32]) -> Result<Vec<Domain>, TopologyE
             let names: Vec<&str> = domains[members.clone()].iter().map(|b| &*b.name).collect();
             let name = hostlist::compress(&names).into();
             for child in members.step_by(width) {
-                domains[below + child / width].parent = Some(to_u32(first + group));
+                domains[below + child / width].parent = Some(as_u32(first + group));
             }
             domains.push(Domain { name, level, ..Domain::default() });
         }
@@ -337,8 +337,4 @@ fn aggregate(base: Vec<Domain>, levels: &[u32]) -> Result<Vec<Domain>, TopologyE
         return error(0, format!("more than {TOPOLOGY_DOMAINS_MAX} blocks and aggregates"));
     }
     Ok(domains)
-}
-
-fn to_u32(at: usize) -> u32 {
-    as_u32(at)
 }

@@ -233,7 +233,7 @@ impl<'a> Search<'a> {
                     if bound < f64::INFINITY && self.idle_enough(bounds, parent, child) {
                         let node = section.nodes[group * LANES][0];
                         let term = self.common_term(section, bounds, (parent, child), node);
-                        groups.push((bound + term.unwrap_or(0.0), to_u32(at), to_u32(group)));
+                        groups.push((bound + term.unwrap_or(0.0), as_u32(at), as_u32(group)));
                     }
                 }
             }
@@ -438,7 +438,7 @@ impl<'a> Search<'a> {
     /// Number of nodes that the poll passes before it comes to `node`.
     fn poll_position(&self, node: u32, start: usize) -> u32 {
         let at = node as usize;
-        to_u32(if at >= start { at - start } else { at + self.scorer.nodes.len - start })
+        as_u32(if at >= start { at - start } else { at + self.scorer.nodes.len - start })
     }
 
     fn poll_group(&self, at: usize, group: usize, start: usize, first: &mut First) {
@@ -484,8 +484,4 @@ fn keys_before(section: &Section, view: &View, block: usize) -> Lane {
         }
     }
     keys
-}
-
-fn to_u32(at: usize) -> u32 {
-    as_u32(at)
 }
