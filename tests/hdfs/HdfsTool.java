@@ -2,7 +2,7 @@
 // One JVM that does what the tests need done in a real HDFS: a command a line on standard input,
 // `ok [RESULT]` or `error MESSAGE` a line on standard output. Numbers are bytes.
 //   create PATH SIZE BLOCKSIZE REPLICATION [HOST:PORT...]
-//                              a file of text lines; replicas on these DataNodes
+//                              a file of text lines; its replicas on these DataNodes alone
 //   load LOCAL PATH BLOCKSIZE REPLICATION [HOST:PORT...]    the same, copy of a local file
 //   grow PATH SIZE BLOCKSIZE                                as create, synced and left open
 //   mkdir PATH | delete PATH | chmod PATH OCTAL | chown PATH USER | replicate PATH N
@@ -30,6 +30,8 @@ import org.apache.hadoop.hdfs.server.protocol.*;
 import org.apache.hadoop.security.UserGroupInformation;
 
 public class HdfsTool {
+    static final int TRIES = 60, LOOKS = 20;    // a file, and at where it lies after each
+    static final long LOOK_MS = 100, PLACE_NS = 600_000_000_000L;
     static final List<OutputStream> open = new ArrayList<>();
     static DistributedFileSystem fs;
 
@@ -56,15 +58,14 @@ public class HdfsTool {
         Path path = w.length > 1 && w[1].startsWith("/") ? new Path(w[1]) : null;
         switch (w[0]) {
             case "create":
-                try (OutputStream out = create(path, w[3], w[4], w, 5)) {
-                    lines(out, Long.parseLong(w[2]));
-                }
+                write(path, w, out -> lines(out, Long.parseLong(w[2])));
                 return "";
             case "load":
-                try (InputStream in = new FileInputStream(w[1]);
-                        OutputStream out = create(new Path(w[2]), w[3], w[4], w, 5)) {
-                    in.transferTo(out);
-                }
+                write(new Path(w[2]), w, out -> {
+                    try (InputStream in = new FileInputStream(w[1])) {
+                        in.transferTo(out);
+                    }
+                });
                 return "";
             case "grow": {
                 FSDataOutputStream out = fs.create(
@@ -96,17 +97,54 @@ public class HdfsTool {
         }
     }
 
-    static OutputStream create(Path path, String blockSize, String replicas, String[] w, int at)
-            throws IOException {
-        InetSocketAddress[] on = new InetSocketAddress[Math.max(0, w.length - at)];
-        for (int i = 0; i < on.length; i++) {
-            String[] hp = w[at + i].split(":");
-            on[i] = new InetSocketAddress(hp[0], Integer.parseInt(hp[1]));
+    interface Content {
+        void writeTo(OutputStream out) throws IOException;
+    }
+
+    // To name DataNodes is but a hint: instead of one that is busy, or whose storage is not yet
+    // known, the NameNode takes others. Such a file is written again.
+    static void write(Path path, String[] w, Content content) throws Exception {
+        long blockSize = Long.parseLong(w[3]);
+        short replicas = Short.parseShort(w[4]);
+        List<String> on = Arrays.asList(w).subList(5, w.length);
+        long end = System.nanoTime() + PLACE_NS;
+        Set<String> where = Set.of();
+        for (int tries = 0; tries < TRIES && System.nanoTime() < end; tries++) {
+            try (OutputStream out = create(path, blockSize, replicas, on)) {
+                content.writeTo(out);
+            }
+            // The second replica is known later than the file is closed.
+            for (int looks = 0; looks < LOOKS; looks++) {
+                where = on.isEmpty() ? Set.of() : elsewhere(path, replicas, on);
+                if (where.isEmpty()) return;
+                Thread.sleep(LOOK_MS);
+            }
+            fs.delete(path, false);
         }
-        short n = Short.parseShort(replicas);
-        long size = Long.parseLong(blockSize);
-        return on.length == 0 ? fs.create(path, true, 65536, n, size)
-            : fs.create(path, FsPermission.getFileDefault(), true, 65536, n, size, null, on);
+        throw new IOException(path + ": blocks are on " + where + " again and again, not on " + on);
+    }
+
+    static OutputStream create(Path path, long blockSize, short replicas, List<String> on)
+            throws IOException {
+        if (on.isEmpty()) return fs.create(path, true, 65536, replicas, blockSize);
+        InetSocketAddress[] favoured = new InetSocketAddress[on.size()];
+        for (int i = 0; i < favoured.length; i++) {
+            String[] hp = on.get(i).split(":");
+            favoured[i] = new InetSocketAddress(hp[0], Integer.parseInt(hp[1]));
+        }
+        return fs.create(path, FsPermission.getFileDefault(), true, 65536, replicas, blockSize,
+                null, favoured);
+    }
+
+    // Where the blocks lie that have not all their replicas on these DataNodes.
+    static Set<String> elsewhere(Path path, int replicas, List<String> on) throws IOException {
+        Set<String> found = new TreeSet<>();
+        long length = fs.getFileStatus(path).getLen();
+        for (BlockLocation block : fs.getFileBlockLocations(path, 0, length)) {
+            List<String> names = Arrays.asList(block.getNames());
+            if (names.size() != replicas || !on.containsAll(names)) found.addAll(names);
+        }
+        return found;
     }
 
     // What the DataNodes would report if they had got these blocks; they have not.

@@ -219,6 +219,13 @@ def dead_datanode(hdfs):
     assert [row["host"] for row in rows if row["state"] == "dead"] == ["n3"], rows
 
 
+def starting_datanode(hdfs):
+    """A file is written again until it lies on the DataNode that was named, which only starts"""
+    hdfs.start_datanode("n3")
+    hdfs.tool("create /late 300000 131072 1 " + hdfs.datanode("n3"))
+    assert hosts(ls(hdfs, "/late")) == {"n3": 3}
+
+
 def hung_namenode(hdfs):
     """Stopped, it accepts connections and says nothing: the limit of one input ends that."""
     os.kill(hdfs.processes["nn1"].pid, signal.SIGSTOP)
@@ -252,14 +259,15 @@ IMAGE = {"huge": (100_000, KIB, 3)}
 SYSTEMS = {
     "new": ({"version": NEW, "image": IMAGE},
             (files_and_replicas, hundred_thousand_blocks, skewed, shares, refused, open_file,
-             erasure_coding, check, dead_datanode, hung_namenode, dead_namenode)),
+             erasure_coding, check, dead_datanode, starting_datanode, hung_namenode,
+             dead_namenode)),
     "old": ({"version": OLD},
             (files_and_replicas, pages_of_a_file, skewed, shares, refused, open_file, check)),
     "ha": ({"version": NEW, "ha": True, "nodes": NODES[:2]}, (failover,)),
 }
 # A case needs what those before it have written.
 NEEDS = {shares: skewed, refused: files_and_replicas, check: files_and_replicas,
-         dead_datanode: files_and_replicas}
+         dead_datanode: files_and_replicas, starting_datanode: dead_datanode}
 
 
 @contextlib.contextmanager
