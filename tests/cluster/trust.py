@@ -20,7 +20,7 @@ import time
 
 from faults_tools import log_since, log_size, site
 from slurmcluster import Cluster, traced
-from slurmcluster.clock import CLOCK
+from slurmcluster.clock import CLOCK, Deadline
 from slurmcluster.conf import set_toml_raw, write_config
 from slurmcluster.phalanx import phalanx, phalanx_json
 from slurmcluster.suite import Cases, Suite, check, command_line, run
@@ -346,6 +346,52 @@ def flood(suite):
     suite.expect(known() >= taught, f"{known()} runs of root's class, {taught} before")
 
 
+def give_to(user, places):
+    """The daemon's directories, and what is in them, belong to a user."""
+    for place in places:
+        for folder, _, names in os.walk(place):
+            for path in (folder, *(os.path.join(folder, name) for name in names)):
+                os.lchown(path, user, user)
+
+
+@case
+def own_user(suite):
+    """A user of its own, without rights in Slurm and under the unit's filter, places jobs"""
+    # Before the case `queue`, whose jobs spend what slurm.conf allows a minute's asks to take.
+    cluster = suite.cluster
+    def status():
+        return phalanx_json(cluster, "status")
+
+    kept = (cluster.paths.run, cluster.paths.var)
+    cluster.stop_phalanxd()
+    give_to(OWN_UID, kept)
+    seen = log_size(cluster, "slurmctld")
+    # Any call beyond the unit's filter ends it.
+    filtered = os.path.join(os.path.dirname(os.path.abspath(__file__)), "filtered.py")
+    cluster.start_phalanxd(before=["setpriv", f"--reuid={OWN_UID}", f"--regid={OWN_UID}",
+                                   "--clear-groups", sys.executable, filtered])
+    suite.until(lambda: "is served by a foreign user, not used" in
+                log_since(cluster, "slurmctld", seen), "the overlay refuses it")
+    suite.expect(not status()["plugin"]["connected"], "connected to a user that nobody named")
+    site(cluster, f"phalanx_uid={OWN_UID}")
+    suite.until(lambda: status()["plugin"]["synced"], "connected to the user that slurm.conf names")
+    before = status()["run_now"]["narrowed"]
+
+    # On a busy machine an answer comes late, and Slurm places that job.
+    def placed():
+        cluster.wait_jobs([cluster.submit("-n1", "-t1", "--mem=10", wrap="exit 0")])
+        return status()["run_now"]["narrowed"] >= before + 3
+    suite.until(placed, lambda: f"three jobs placed: {status()['run_now']}", 60)
+    suite.until(lambda: phalanx_json(cluster, "history", "runs")["runs"], "runs in the database")
+    phalanx(cluster, "daemon", "reload")
+    phalanx_json(cluster, "--master", f"http://127.0.0.1:{suite.port}", "status")
+    cluster.stop_phalanxd()
+    give_to(0, kept)
+    site(cluster)
+    cluster.start_phalanxd()
+    suite.until(lambda: status()["plugin"]["synced"], "the mirror")
+
+
 @case
 def queue(suite):
     """Many jobs run and wait"""
@@ -368,8 +414,8 @@ def readers(suite):
     def stream(length_s):
         """Asks, late ones and openings of the breaker while jobs come."""
         before = counts()
-        end = time.monotonic() + length_s
-        while time.monotonic() < end:
+        deadline = Deadline(length_s)
+        while not deadline.over():
             suite.cluster.submit("-n1", "-t1", "--mem=10", wrap="exit 0")
         time.sleep(1.5)
         return [new - old for old, new in zip(before, counts())]
@@ -596,51 +642,6 @@ def gate_sockets(suite):
         worker.join(20)
         suite.expect(found.value == 2, f"{name}: {found.value}, expected 2")
     suite.cluster.start_gate()
-
-
-def give_to(user, places):
-    """The daemon's directories, and what is in them, belong to a user."""
-    for place in places:
-        for folder, _, names in os.walk(place):
-            for path in (folder, *(os.path.join(folder, name) for name in names)):
-                os.lchown(path, user, user)
-
-
-@case
-def own_user(suite):
-    """A user of its own, without rights in Slurm and under the unit's filter, places jobs"""
-    cluster = suite.cluster
-    def status():
-        return phalanx_json(cluster, "status")
-
-    kept = (cluster.paths.run, cluster.paths.var)
-    cluster.stop_phalanxd()
-    give_to(OWN_UID, kept)
-    seen = log_size(cluster, "slurmctld")
-    # Any call beyond the unit's filter ends it.
-    filtered = os.path.join(os.path.dirname(os.path.abspath(__file__)), "filtered.py")
-    cluster.start_phalanxd(before=["setpriv", f"--reuid={OWN_UID}", f"--regid={OWN_UID}",
-                                   "--clear-groups", sys.executable, filtered])
-    suite.until(lambda: "is served by a foreign user, not used" in
-                log_since(cluster, "slurmctld", seen), "the overlay refuses it")
-    suite.expect(not status()["plugin"]["connected"], "connected to a user that nobody named")
-    site(cluster, f"phalanx_uid={OWN_UID}")
-    suite.until(lambda: status()["plugin"]["synced"], "connected to the user that slurm.conf names")
-    before = status()["run_now"]["narrowed"]
-
-    # On a busy machine an answer comes late, and Slurm places that job.
-    def placed():
-        cluster.wait_jobs([cluster.submit("-n1", "-t1", "--mem=10", wrap="exit 0")])
-        return status()["run_now"]["narrowed"] >= before + 3
-    suite.until(placed, "placed", 60)
-    suite.until(lambda: phalanx_json(cluster, "history", "runs")["runs"], "runs in the database")
-    phalanx(cluster, "daemon", "reload")
-    phalanx_json(cluster, "--master", f"http://127.0.0.1:{suite.port}", "status")
-    cluster.stop_phalanxd()
-    give_to(0, kept)
-    site(cluster)
-    cluster.start_phalanxd()
-    suite.until(lambda: status()["plugin"]["synced"], "the mirror")
 
 
 @case(needs=["queue"])
