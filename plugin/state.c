@@ -48,7 +48,7 @@ static void _put_gres(struct phx_node *out, const gres_state_t *state,
 		}
 	}
 	if (out->gres_count >= PHX_GRES_PER_NODE)
-		return; /* the daemon sees fewer, Slurm still decides */
+		return; /* of a full list the daemon leaves the others to Slurm */
 	if (gres->no_consume)
 		out->no_consume |= (uint16_t) (1u << out->gres_count);
 	g = &out->gres[out->gres_count++];

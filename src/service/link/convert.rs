@@ -2,7 +2,7 @@
 //! From wire records to the planner's types.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use phalanx_ffi::wire::{self, WireName};
@@ -35,6 +35,15 @@ impl GresIds {
         }
     }
 
+    /// Forgets the names that are not on a node whose list is full: it may have more of them than
+    /// are told, and requests of one without a name are left to Slurm.
+    fn forget_untold(&mut self, raw: &[wire::Node]) {
+        for node in raw.iter().filter(|node| node.gres_count >= wire::PHX_GRES_PER_NODE) {
+            let told: BTreeSet<_> = node.gres().iter().map(|g| (g.plugin_id, g.type_id)).collect();
+            self.names.retain(|key, _| told.contains(key));
+        }
+    }
+
     /// Gives every known kind and type an id in name order and returns the names in that order.
     pub(super) fn number(&mut self) -> (Vec<Arc<str>>, Vec<Arc<str>>) {
         let mut kinds: Vec<_> = self.names.iter().filter(|((_, t), _)| *t == 0).collect();
@@ -61,6 +70,7 @@ impl GresIds {
 
 /// The node table from the raw entries of a sync.
 pub(super) fn table(raw: &[wire::Node], ids: &mut GresIds) -> Table {
+    ids.forget_untold(raw);
     let (kinds, types) = ids.number();
     let nodes = raw.iter().map(|node| table_node(node, ids)).collect();
     let (parts, unspent) = (parts_of_devices(&kinds), unspent(raw, ids));

@@ -20,7 +20,7 @@ use phalanx_config::{Config, Draw, Mode};
 use phalanx_core::NodeIdx;
 use phalanx_core::snapshot::{Builder, Node, Snapshot, TableNode};
 use phalanx_ffi::wire::{self, Message, PacketBuf, Reason, Verdict};
-use phalanx_mirror::{BreakerLimits, LinkEvent, Settings};
+use phalanx_mirror::{BreakerLimits, LinkEvent, Proving, Settings};
 use phalanx_planner::preference::{
     CandidateSet, JobKey, Method, Note as PreferenceNote, Preference, Unused,
 };
@@ -289,7 +289,7 @@ fn ask_head(partition: &str, cpus: u32, bits: u32) -> wire::AskHead {
     (head.job_id, head.array_task_id) = (99, 0xffff_fffe);
     (head.min_nodes, head.max_nodes, head.req_nodes) = (1, 1, 1);
     (head.min_cpus, head.num_tasks, head.cpus_per_task) = (cpus, 1, cpus);
-    head.flags = wire::PHX_ASK_MEM_TRACKED;
+    head.flags = wire::PHX_ASK_MEM_TRACKED | wire::PHX_ASK_CORES | wire::PHX_ASK_PROVE;
     (head.mem_per_node_mb, head.max_share) = (100, 1);
     wire::AskHead { partition: wire::wire_name(partition).unwrap(), node_bits: bits, ..head }
 }
@@ -332,6 +332,32 @@ fn orders_go_out_and_reports_come_in() {
     while plugin.order(desk, &many).head.flags & wire::PHX_PART_FIRST == 0 {}
     drop(plugin);
     until("no report", || desk.report().is_none());
+}
+
+/// Goal: no proof says that a node lacks a GRES that it may have beside those that are told.
+#[test]
+fn gres_beyond_the_list_of_a_node_are_left_to_slurm() {
+    fn others(node: &mut wire::Node, count: u32) {
+        node.gres_count = count;
+        for (id, gres) in (100..).zip(&mut node.gres) {
+            (gres.plugin_id, gres.count) = (id, 1);
+        }
+    }
+    let daemon = Daemon::start(Mode::Enforce);
+    let mut plugin = Plugin::connect(&daemon.socket);
+    let proving = Proving { no_fit: true, ..Proving::default() };
+    plugin.greet(2);
+    let proving = Settings { generation: 2, proving, ..settings(Mode::Enforce) };
+    daemon.responder.set_settings(proving).unwrap();
+    assert!(matches!(plugin.receive(), Message::Config(_)));
+    let asked = |plugin: &mut Plugin| {
+        let answer = plugin.ask(1, 5, 2, 0b11);
+        (answer.1, plugin.flags & wire::PHX_A_PROOF != 0)
+    };
+    plugin.sync_nodes(&[8, 8], &[], |node| others(node, wire::PHX_GRES_PER_NODE - 1));
+    assert_eq!(asked(&mut plugin), (Reason::NoFit, true));
+    plugin.sync_nodes(&[8, 8], &[], |node| others(node, wire::PHX_GRES_PER_NODE));
+    assert_eq!(asked(&mut plugin), (Reason::Unsupported, false));
 }
 
 #[test]
