@@ -217,14 +217,9 @@ impl Writer {
         }
         // At most twice: the second time after a damaged file was moved away.
         for _ in 0..2 {
-            match History::open(&self.options.path, self.shared.limits()) {
+            match self.open() {
                 Ok(database) => {
                     self.shared.opens.fetch_add(1, Relaxed);
-                    if self.clock.is_none() {
-                        let newest = database.newest_ms(now_ms()).unwrap_or_default();
-                        let monotonic = millis(self.started.elapsed());
-                        self.clock = Some(ProvenClock::new(newest, now_ms(), monotonic));
-                    }
                     self.database = Some(database);
                     return;
                 }
@@ -235,6 +230,18 @@ impl Writer {
                 }
             }
         }
+    }
+
+    /// Opens the file. One whose newest record cannot be read is not: without it a clock that is
+    /// ahead would be believed, and everything deleted.
+    fn open(&mut self) -> Result<History, HistoryError> {
+        let database = History::open(&self.options.path, self.shared.limits())?;
+        if self.clock.is_none() {
+            let newest = database.newest_ms(now_ms())?;
+            let monotonic = millis(self.started.elapsed());
+            self.clock = Some(ProvenClock::new(newest, now_ms(), monotonic));
+        }
+        Ok(database)
     }
 
     /// Counts and reports a failure and does what can be done about it. Returns whether trying

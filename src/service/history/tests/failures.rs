@@ -163,6 +163,26 @@ fn a_file_that_is_being_made_is_ours() {
     }
 }
 
+/// Goal: a clock that may be ahead deletes nothing of a file whose newest record cannot be read.
+#[test]
+fn a_file_whose_newest_record_is_not_known_is_not_begun() {
+    let (_dir, path) = temp();
+    drop(History::open(&path, LIMITS).unwrap());
+    let run = |sql: &str| Connection::open(&path).unwrap().execute_batch(sql).unwrap();
+    run("ALTER TABLE job_ends RENAME TO away");
+    let (sender, thread) = HistoryThread::start(options(&path), LIMITS).unwrap();
+    let shared = sender.shared().clone();
+    sender.send(fresh(1));
+    until("a record is through", || shared.written.load(Relaxed) + shared.lost.load(Relaxed) == 1);
+    assert_eq!((shared.opens.load(Relaxed), shared.lost.load(Relaxed)), (0, 1));
+    let error = shared.last_error().unwrap();
+    assert!(error.contains("newest record"), "{error}");
+    run("ALTER TABLE away RENAME TO job_ends");
+    until("it is open", || shared.opens.load(Relaxed) == 1);
+    drop(sender);
+    thread.join(MINUTE);
+}
+
 #[test]
 fn thread_moves_damaged_files_aside() {
     let (_dir, path) = temp();
