@@ -52,9 +52,8 @@ pub(super) fn vector(
     amounts.push(Amount::saturating(memory));
     amounts.extend(usage.kinds.iter().map(|&level| Amount::saturating(of(level))));
     amounts.resize(dims, Amount::ZERO);
-    for slot in table.unspent.iter().map(|kind| KINDS + kind.at()) {
-        amounts[slot] = Amount::ZERO;
-    }
+    let unspent = table.unspent.iter().map(|kind| KINDS + kind.at());
+    unspent.filter(|slot| *slot < dims).for_each(|slot| amounts[slot] = Amount::ZERO);
     amounts
 }
 
