@@ -188,13 +188,11 @@ impl NodeUsage {
     /// MPS it is an upper bound: only the least number in use is known.
     pub fn gres_free(&self, kind: GresIdx, gres_type: Option<GresTypeIdx>) -> u64 {
         let free = self.gres_level(kind, gres_type, Level::free);
-        let level = |kind: GresIdx| self.kinds.get(kind.at()).copied().unwrap_or_default();
         self.parts.iter().fold(free, |free, (part, device)| {
-            let (parts, devices) = (level(part), level(device));
-            let each = parts.total.checked_div(devices.total).unwrap_or(0);
-            if each == 0 {
-                free
-            } else if kind == device {
+            let (parts, devices) = (self.kind(part), self.kind(device));
+            let each = parts.total.checked_div(devices.total);
+            let Some(each) = each.filter(|each| *each > 0) else { return free };
+            if kind == device {
                 free.min(devices.free().saturating_sub(parts.used.div_ceil(each)))
             } else if kind == part {
                 // All of one job are of one device.
@@ -205,26 +203,31 @@ impl NodeUsage {
         })
     }
 
-    fn gres_level(
+    /// Level of a GRES kind: of one that the table lacks nothing, which no proof is about.
+    pub fn kind(&self, kind: GresIdx) -> Level {
+        self.kinds.get(kind.at()).copied().unwrap_or_default()
+    }
+
+    /// An amount of a GRES kind, or of a type of it, where its own is less.
+    pub(crate) fn gres_level(
         &self,
         kind: GresIdx,
         gres_type: Option<GresTypeIdx>,
         of: impl Fn(Level) -> u64,
     ) -> u64 {
-        let level = |levels: &[Level], at: usize| levels.get(at).copied().map_or(0, &of);
-        let free = level(&self.kinds, kind.at());
-        gres_type.map_or(free, |t| free.min(level(&self.types, t.at())))
+        let of_kind = of(self.kind(kind));
+        let of_type = |t: GresTypeIdx| self.types.get(t.at()).copied().map_or(0, &of);
+        gres_type.map_or(of_kind, |t| of_kind.min(of_type(t)))
     }
 
     fn totals_lack(&self, need: &Need) -> bool {
-        let total = |level: Level| level.total;
         let idle = || {
             let none = BySocket::default();
             need.cores.fits(&self.cores, &self.cores.free(&need.cores, 0, &none, &none))
         };
         need.cpus_on(&self.cores).is_none_or(|cpus| cpus > self.cpus.total)
             || need.memory_on(&self.cores) > self.memory_mb.total
-            || need.gres.iter().any(|&(k, t, count)| count > self.gres_level(k, t, total))
+            || need.gres.iter().any(|&(k, t, count)| count > self.gres_level(k, t, |of| of.total))
             || (need.cores.is_by_socket(&self.cores) && !idle())
     }
 }

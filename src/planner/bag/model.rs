@@ -12,7 +12,7 @@ use crate::bag::inputs::{Inputs, Loss, Seconds, Watts, WattsFrom};
 use crate::bag::unheld::{Unheld, Waits};
 use crate::eligible::{eligible, reservations_met};
 use crate::preference::BagRow;
-use crate::usage::{Level, NodeUsage};
+use crate::usage::NodeUsage;
 use phalanx_core::comment;
 use phalanx_core::limits::BAG_PLACES_MAX;
 use phalanx_core::number::{as_f64, seconds_of, whole};
@@ -646,12 +646,8 @@ fn capacity(usage: &NodeUsage, foreign: u64, need: &Need) -> u64 {
     let mut holds = usage.cpus.total.saturating_sub(foreign) / cpus.max(1);
     let memory = usage.memory_mb.total.checked_div(need.memory_on(&usage.cores));
     holds = holds.min(memory.unwrap_or(u64::MAX));
-    let total = |levels: &[Level], at: usize| levels.get(at).map_or(0, |l| l.total);
     for &(kind, gres_type, count) in &need.gres {
-        let has = match gres_type {
-            Some(gres_type) => total(&usage.types, gres_type.at()),
-            None => total(&usage.kinds, kind.at()),
-        };
+        let has = usage.gres_level(kind, gres_type, |level| level.total);
         holds = holds.min(has.checked_div(count).unwrap_or(u64::MAX));
     }
     holds

@@ -14,11 +14,14 @@ pub(super) struct Largest {
     cpus: u64,
     /// Largest count of each GRES kind.
     kinds: Vec<u64>,
+    /// Number of GRES types.
+    types: usize,
 }
 
 impl Largest {
     pub(super) fn of(table: &Table) -> Self {
-        let mut largest = Self { cpus: 0, kinds: vec![0; table.kinds.len()] };
+        let (kinds, types) = (vec![0; table.kinds.len()], table.types.len());
+        let mut largest = Self { cpus: 0, kinds, types };
         for node in &table.nodes {
             largest.cpus = largest.cpus.max(node.cpus);
             for &(kind, count) in &node.kinds {
@@ -58,12 +61,14 @@ pub(super) fn least(shape: &Shape, largest: &Largest) -> Option<(usize, Need)> {
     let rest = |total: u64, most: u64| total.saturating_sub(others.saturating_mul(most));
     let cpus = if counted { per_node.max(rest(total, largest.cpus)) } else { 1 };
     let gres = shape.gres.iter().map(|want| {
-        let most = largest.kinds.get(want.kind.at()).copied().unwrap_or(0);
+        let most = *largest.kinds.get(want.kind.at())?;
+        let known = want.gres_type.is_none_or(|t| t.at() < largest.types);
         let of_tasks = want.per_task.saturating_mul(u64::from(shape.ntasks_per_node.max(1)));
         let count = want.per_node.max(of_tasks).max(rest(want.per_job, most));
-        (want.kind, want.gres_type, count)
+        known.then_some((want.kind, want.gres_type, count))
     });
-    let gres = gres.filter(|(_, _, count)| *count > 0).collect();
+    let gres = gres.filter(|want| want.is_none_or(|(_, _, count)| count > 0));
+    let gres = gres.collect::<Option<_>>()?;
     let (memory_mb, all_memory) = memory(shape);
     let whole = shape.sharing == Sharing::Whole;
     let need = Need { cpus, memory_mb, all_memory, gres, whole, ..Need::default() };
@@ -89,7 +94,7 @@ mod tests {
     use phalanx_core::shape::GresWant;
 
     fn largest() -> Largest {
-        Largest { cpus: 64, kinds: vec![4] }
+        Largest { cpus: 64, kinds: vec![4], types: 1 }
     }
 
     fn shape(nodes: u32, tasks: u32) -> Shape {
@@ -131,6 +136,18 @@ mod tests {
         let (nodes, need) = least(&wanted, &largest()).unwrap();
         assert_eq!((nodes, need.cpus, need.memory_mb), (2, 8, 400));
         assert_eq!(need.gres, vec![(0.into(), None, 4)]);
+    }
+
+    /// Goal: nothing is said of GRES of another table, which nodes only seem not to have.
+    #[test]
+    fn of_unknown_gres_nothing_is_certain() {
+        let of = |kind: u32, gres_type: Option<u32>| {
+            let (kind, gres_type) = (kind.into(), gres_type.map(Into::into));
+            let want = GresWant { kind, gres_type, per_job: 6, ..GresWant::default() };
+            least(&Shape { gres: vec![want], ..shape(2, 2) }, &largest()).map(|(_, need)| need.gres)
+        };
+        assert_eq!(of(0, Some(0)), Some(vec![(0.into(), Some(0.into()), 2)]));
+        assert_eq!((of(1, None), of(0, Some(1))), (None, None));
     }
 
     #[test]

@@ -102,12 +102,10 @@ impl Slots {
 
 /// Whether the node could give the need if nothing ran, by its totals.
 pub(super) fn could_hold(usage: &NodeUsage, need: &Need) -> bool {
-    let total = |levels: &[Level], at: usize| levels.get(at).map_or(0, |level| level.total);
     need.cpus <= usage.cpus.total
         && need.memory_mb <= usage.memory_mb.total
         && need.gres.iter().all(|&(kind, gres_type, count)| {
-            count <= total(&usage.kinds, kind.at())
-                && gres_type.is_none_or(|t| count <= total(&usage.types, t.at()))
+            count <= usage.gres_level(kind, gres_type, |level| level.total)
         })
 }
 
@@ -126,10 +124,7 @@ impl<'a> Lacking<'a> {
         let less = |wanted: u64, free: u64| signed(wanted) - signed(free);
         let mut gres = [0; GRES_MAX];
         for (lack, &(kind, gres_type, count)) in gres.iter_mut().zip(&need.gres) {
-            let kind = usage.kinds.get(kind.at()).copied().unwrap_or_default().free();
-            let typed =
-                gres_type.map(|t| usage.types.get(t.at()).copied().unwrap_or_default().free());
-            *lack = less(count, typed.map_or(kind, |typed| typed.min(kind)));
+            *lack = less(count, usage.gres_level(kind, gres_type, Level::free));
         }
         Self {
             need,

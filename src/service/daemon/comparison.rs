@@ -32,7 +32,7 @@ pub(super) fn compare(
     let (mut gpus, mut weights, mut idle) = (0.0, 0.0, 0.0);
     for node in slurm.keys().chain(decided.difference(&slurm.keys().copied().collect())) {
         let usage = usage(*node)?;
-        let level = gpu.and_then(|gpu| usage.kinds.get(gpu.at())).copied().unwrap_or_default();
+        let level = gpu.map(|gpu| usage.kind(gpu)).unwrap_or_default();
         let own = slurm.get(node).copied();
         let (cpus, devices) = own.unwrap_or_default();
         let free = (usage.cpus.free() + cpus, level.free() + devices);

@@ -152,8 +152,7 @@ impl GpuMix {
 
     /// GPUs of a node.
     pub fn level(&self, room: &NodeUsage) -> Level {
-        let kind = self.kind.and_then(|kind| room.kinds.get(kind.at()));
-        kind.copied().unwrap_or_default()
+        self.kind.map(|kind| room.kind(kind)).unwrap_or_default()
     }
 
     /// Thousandths of GPUs that the mix could not use if this were taken too.
