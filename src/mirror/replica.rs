@@ -36,8 +36,6 @@ pub struct Replica<'a> {
     state: State,
     settings: Option<Settings>,
     other: Other<'a>,
-    /// Methods whose recorded preferences are ignored.
-    ignored: Vec<Method>,
     /// The mirror whose jobs are being read.
     coming: Option<(Cluster, bool)>,
 }
@@ -45,8 +43,7 @@ pub struct Replica<'a> {
 impl<'a> Replica<'a> {
     /// Starts without a state. `base` is the zero of the recording's times.
     pub fn new(base: Instant, other: Other<'a>) -> Self {
-        let ignored = other.config.map(switched_off).unwrap_or_default();
-        Self { state: State::new(base), settings: None, other, ignored, coming: None }
+        Self { state: State::new(base), settings: None, other, coming: None }
     }
 
     /// Takes one record; returns the answer if it is a question.
@@ -182,7 +179,8 @@ impl<'a> Replica<'a> {
         let lists: Vec<Arc<[NodeIdx]>> =
             op.lists.iter().map(|list| list.as_slice().into()).collect();
         let mut rows: Rows = Vec::with_capacity(op.rows.len());
-        for row in op.rows.iter().filter(|_| !self.ignored.contains(&op.method)) {
+        let is_on = self.other.config.is_none_or(|config| has(config, op.method));
+        for row in op.rows.iter().filter(|_| is_on) {
             let mut sets = Vec::with_capacity(row.sets.len());
             let mut taken = Vec::with_capacity(row.sets.len());
             for (name, list, quota, started) in &row.sets {
@@ -227,13 +225,11 @@ impl<'a> Replica<'a> {
     }
 }
 
-/// Returns the methods that this configuration does not have.
-fn switched_off(config: &Config) -> Vec<Method> {
-    let methods = [
-        (Method::Gang, config.gang.mode != GangMode::Off),
-        (Method::BackfillWindow, config.gang.mode != GangMode::Off),
-        (Method::Bag, config.bag.mode != BagMode::Off),
-        (Method::DataJobs, config.data_jobs.mode != DataMode::Off),
-    ];
-    methods.into_iter().filter(|(_, on)| !on).map(|(method, _)| method).collect()
+/// Whether this configuration has a method; recorded preferences of the others are ignored.
+fn has(config: &Config, method: Method) -> bool {
+    match method {
+        Method::Gang | Method::BackfillWindow => config.gang.mode != GangMode::Off,
+        Method::Bag => config.bag.mode != BagMode::Off,
+        Method::DataJobs => config.data_jobs.mode != DataMode::Off,
+    }
 }

@@ -2,8 +2,14 @@
 //! The methods of placement in the daemon: each plans in its own way, in the plan thread, with
 //! the solver and the model of the planner's folder of its name.
 //!
-//! A method joins by one more entry in [`all`]. Its plan goes to the link, where
-//! [`preference::decide`](phalanx_planner::preference::decide) follows it.
+//! A plan goes to the link, where [`preference::decide`](phalanx_planner::preference::decide)
+//! follows it. A method with a section of its own in the configuration takes nine files: the
+//! section in `sections.rs`, `keys.rs` and `lib.rs` of `src/config` and in
+//! `config/examples/phalanx.toml`; its name in `src/planner/preference/model.rs`; its planning, a
+//! module of `src/planner` with its line in `lib.rs`; an entry in [`all`] here; and whether it is
+//! on, for replays, in `src/mirror/replica.rs`. `phalanx explain` shows the name and the set; terms
+//! of its own are a variant of `Note` (`src/planner/preference/notes.rs`) and its words in
+//! `src/cli/text/preference.rs`.
 
 pub mod bags;
 mod data_jobs;
