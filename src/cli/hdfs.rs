@@ -65,7 +65,7 @@ pub fn failure(error: HdfsError) -> Failure {
     Failure::new(exit, format!("hdfs: {error}"))
 }
 
-/// The section `[hdfs]`, with the options of the command line.
+/// The section `[hdfs]`; directories of the command line, or of `HADOOP_CONF_DIR`, come first.
 fn config(global: &Global, conf_dirs: &[PathBuf]) -> Result<HdfsConfig, Failure> {
     let mut config = global.given_config()?.unwrap_or_else(default_config).hdfs;
     let variable = std::env::var_os("HADOOP_CONF_DIR").filter(|dir| !dir.is_empty());

@@ -14,8 +14,8 @@ use phalanx_messages::rest::NodesReport;
 use phalanx_sim::nodes::load::{PartitionSpec, Site};
 use phalanx_sim::slurm::duration_s;
 
-/// Settings of a partition that are not modelled: key, beginning of the value, and what a job of
-/// such a partition is told of.
+/// Settings of a partition that are not modelled: key, beginning of the value, and the words by
+/// which a report tells it of a job.
 const UNMODELLED: [(&str, &str, &str); 4] = [
     ("maxcpuspernode", "", "in a partition with MaxCPUsPerNode: it is not kept"),
     ("oversubscribe", "force", "in a partition with OverSubscribe=FORCE: nothing is shared"),

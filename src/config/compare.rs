@@ -20,7 +20,7 @@ section! {
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Draw {
-    /// The secret.
+    /// Secret that is hashed with the id of a job, so that users cannot tell its arm.
     pub key: String,
     /// `compare.share`.
     pub share: f64,

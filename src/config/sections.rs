@@ -135,7 +135,7 @@ section! {
         initial_weights: BTreeMap<String, f64> = BTreeMap::new() => reload(Kind::Weights),
         /// Cluster utilisation (0..=1) at which decisions change from the low to the high branch.
         threshold: f64 = 0.5 => reload(SHARE),
-        /// Rule of the low branch when no node improves its dispersion.
+        /// Rule below `threshold` for a job that improves no node's dispersion.
         no_improvement: NoImprovement = NoImprovement::Fallback
             => reload(one_of(&["fallback", "hold"])),
         /// Least gain in speed or locality that justifies heavier nodes by `Weight` in slurm.conf

@@ -141,7 +141,7 @@ pub struct Shape {
     pub min_nodes: u32,
     /// Most nodes; `u32::MAX` if not limited.
     pub max_nodes: u32,
-    /// Nodes wanted, within the two.
+    /// Nodes wanted, from `min_nodes` to `max_nodes`.
     pub req_nodes: u32,
     /// CPUs of the whole job at least.
     pub min_cpus: u32,

@@ -44,7 +44,7 @@ const SEND_BYTES: u32 = 64 << 10;
 /// Longest wait for the daemon to accept, and between attempts.
 const DAEMON_WAIT: (Duration, Duration) = (Duration::from_secs(5), Duration::from_millis(5));
 
-/// Listens at an address until the daemon ends the connection, which is told whether it does.
+/// Listens at an address until the daemon ends the connection, by which it is told of each attempt.
 ///
 /// # Errors
 /// The system's, where it gives no runtime, and the connection's.
@@ -167,7 +167,7 @@ impl Waiting {
         }
     }
 
-    /// Adds a client; beyond the bounds the oldest of its host, or of one with most, is gone.
+    /// Adds a client; drops the oldest of its host, or of the one with most, if too many wait.
     fn add(&self, host: IpAddr, client: std::net::TcpStream) {
         let mut waiting = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         let Hosts { clients, count, .. } = &mut *waiting;
@@ -314,7 +314,7 @@ mod tests {
         (stream, address.into())
     }
 
-    /// Goal: the daemon hears both ends of a client, and the client the daemon's.
+    /// Goal: bytes and their end are passed on in both directions; without a daemon nobody listens.
     #[test]
     fn bytes_and_ends_are_carried() {
         let at = free();
@@ -401,7 +401,7 @@ mod tests {
         assert_ne!(host("2001:db8:1:2:3:4:5:6"), host("2001:db8:1:3:3:4:5:6"));
     }
 
-    /// Goal: clients of a daemon that hangs have an end, and one that comes later is carried.
+    /// Goal: clients that left while the daemon hung do not keep a later one from reaching it.
     #[test]
     fn a_daemon_that_hangs_holds_its_clients_alone() {
         let at = free();

@@ -51,7 +51,7 @@ pub struct Site {
     pub default: Option<String>,
     /// NameNodes by name service or `host:port`.
     pub services: BTreeMap<String, NameNode>,
-    /// Why others that the files name cannot be asked, by name service or default file system.
+    /// Why a file system that the files name cannot be asked, by its name service or authority.
     pub faults: BTreeMap<String, String>,
     /// Value of `hadoop.security.authentication`, `simple` if not set.
     pub authentication: String,

@@ -111,7 +111,7 @@ fn choice(ask: &AskOp, replica: &Replica<'_>) -> Option<Result<Vec<NodeIdx>, Ref
     Some(replica.placer()?.stock_choice(&question.shape, ask.offer.candidates()))
 }
 
-/// Kind of a request.
+/// Names the kind of a request, such as `one node, GRES per node`, by which agreement is counted.
 fn kind(shape: &Shape) -> String {
     let nodes = match (shape.min_nodes, shape.max_nodes) {
         (_, 1) => "one node",

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::recording::{Change, Op};
 use phalanx_core::snapshot::{Job, Node, Snapshot};
 
-/// Turns snapshots into a first one and changes.
+/// Makes the records of successive snapshots: the first whole, the others as what has changed.
 #[derive(Debug, Default)]
 pub struct Follower {
     last: Option<Arc<Snapshot>>,

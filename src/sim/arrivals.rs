@@ -258,7 +258,7 @@ mod tests {
         (told, jobs)
     }
 
-    /// Ten jobs a day in one hour of it, for 40 days: so it goes on.
+    /// Goal: where ten jobs a day came in the same hour for 40 days, drawn arrivals keep to that.
     #[test]
     fn arrivals_keep_rate_and_hour() {
         let runs: Vec<Run> =

@@ -130,13 +130,11 @@ pub fn read_swf(reader: impl BufRead, cpus: Option<u64>) -> Result<Workload, Tra
 
 /// Reads a whole `sacct --parsable2` text for a machine of `cpus`, or of as many
 /// as were in use at once. Jobs that did not end or never ran are skipped, as are lines that cannot
-/// be read.
+/// be read. A job of which only the number of nodes is known has `node_cpus` CPUs on each.
 ///
 /// # Errors
 /// Fails as [`sacct::read`] does; a text without a job that ran and has a size, or of several
 /// clusters.
-///
-/// A job of which only the number of nodes is known has `node_cpus` CPUs on each.
 pub fn read_sacct(
     reader: impl BufRead,
     zone: &TimeZone,

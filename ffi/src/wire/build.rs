@@ -131,7 +131,8 @@ fn write_ask(out: &mut Writer<'_>, m: &super::Ask<'_>) -> Result<(), WireError> 
     out.pad()
 }
 
-/// Bitmaps of an ask's classes: whole ones, as long as that of the candidates.
+/// Returns the number of bitmaps in which an ask tells its nodes' classes; each must be as long as
+/// the bitmap of the candidates.
 fn planes(ask: &super::Ask<'_>) -> Result<u16, WireError> {
     let (have, each) = (ask.planes.len(), ask.candidates.len());
     let count = have.checked_div(each).unwrap_or(ask.head.class_planes.into());

@@ -207,6 +207,8 @@ impl Research {
         }
     }
 
+    /// Lets no other job pass one that has waited for the limit, and lets one that has waited for
+    /// [`LEAD_PERCENT`] of it backfill before all others.
     fn age(&mut self, now_s: i64, limit_s: i64) {
         let waited = |front: Option<&(i64, u32)>, limit_s: i64| {
             front.filter(|(submit_s, _)| now_s.saturating_sub(*submit_s) >= limit_s).copied()

@@ -23,8 +23,8 @@ const SIZES: usize = WHOLE as usize + 1;
 /// Weight of the rise of the whole cost beside the loss when pending requests
 /// are compared: it decides between those that lose alike.
 const RISE: f64 = 0.02;
-/// Loss for each GPU that requests without GPUs count as when they are compared:
-/// they go behind those that lose nothing, and hold none up that would.
+/// Urgency of a request without GPUs, which loses none: it goes behind requests that lose nothing
+/// and before those that lose more than this for each GPU.
 const WITHOUT_GPU: f64 = 0.02;
 
 /// Free resources of a node.

@@ -18,8 +18,8 @@ fn simulate(arguments: &[&str]) -> (i32, String, String) {
     (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
 }
 
-/// Runs a simulation and returns one object for each policy; what these assume is told, and limits
-/// above a day.
+/// Runs a simulation and returns one object for each policy. Standard error may tell what policies
+/// assume, and that time limits are longer than `bf_window`; anything else fails.
 fn figures(arguments: &[&str]) -> Vec<Value> {
     let (code, out, error) = simulate(arguments);
     let expected = |line: &&str| {

@@ -32,7 +32,7 @@ pub struct Context<'a> {
 #[derive(Debug, Default)]
 pub struct Memory {
     pub(super) reading: Option<(Instant, Counters)>,
-    /// Mean of the past, and the time of the newest value in it.
+    /// Mean of the values read so far, and the time of the newest, unix milliseconds.
     pub(super) mean: Option<(f64, u64)>,
 }
 

@@ -26,7 +26,7 @@ pub enum Plan {
     Program(PathBuf, &'static [&'static str], Tool),
 }
 
-/// A maker's tool.
+/// A command by which a maker of GPUs shows their use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tool {
     /// NVIDIA's `nvidia-smi`.

@@ -137,7 +137,7 @@ pub struct LeavesAhead {
 pub struct LeafAhead {
     /// Name of the leaf.
     pub name: String,
-    /// Expected time, unix milliseconds; null: now.
+    /// Time at which the leaf is expected to hold the job, unix milliseconds; null: now.
     pub at_ms: Option<u64>,
     /// Jobs on the leaf that are expected to end before.
     pub after_jobs: Vec<u32>,

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use phalanx_core::Amount;
 use phalanx_core::number::as_u32;
 
-/// Different node totals up to which nodes with equal ones are told apart.
+/// Number of different node totals beyond which nodes are not numbered by their totals.
 const CLASSES_MAX: usize = 64;
 
 /// Totals and use of all nodes. Indexes are checked by the caller.

@@ -59,7 +59,7 @@ pub enum NodeKey {
     Name,
 }
 
-/// The default.
+/// Default of `learn.node_class_by`.
 pub const NODE_CLASS_BY_DEFAULT: [NodeKey; 4] =
     [NodeKey::Features, NodeKey::Cpus, NodeKey::Memory, NodeKey::Gres];
 

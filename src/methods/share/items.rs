@@ -96,9 +96,9 @@ impl<'a> Placement<'a> {
         plan
     }
 
-    /// Makes a transfer: heavy before light, those whose data the receiver has before the others,
-    /// without exceeding the count; then one more if that comes closer to it. Returns the weight
-    /// moved.
+    /// Makes a transfer: first items whose data the receiver has, of these and of the others the
+    /// heavy ones first, without exceeding the count; then one more if that comes closer to it.
+    /// Returns the weight moved.
     fn send(&mut self, on: &mut Vec<usize>, transfer: Transfer) -> u64 {
         let local = |item: usize| self.replicas[item].contains(&transfer.to);
         let mut order: Vec<usize> = on.clone();

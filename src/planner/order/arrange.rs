@@ -175,7 +175,8 @@ impl Group<'_> {
         }
     }
 
-    /// `Ok(false)`: the ranks themselves have the other one in front.
+    /// Whether a job may pass the one in front of it: `Ok(false)` where that one has the better
+    /// rank, an error with the reason where something forbids it.
     fn may_pass(&self, row: &Row, front: &Row) -> Result<bool, Stop> {
         let (Some(job), Some(other)) = (self.job(row), self.job(front)) else {
             return Err(Stop::Own);

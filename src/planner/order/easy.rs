@@ -62,7 +62,7 @@ impl Easy {
         Self { total, taken: 0, depth, waiting, running, ends }
     }
 
-    /// Changes what there is in all; what runs goes on.
+    /// Changes the number of units of the pool; jobs that run keep theirs.
     pub fn resize(&mut self, total: u64) {
         self.total = total;
     }

@@ -34,7 +34,7 @@ const SHORTEST_S: i64 = 30;
 const LENGTHS: usize = 8;
 /// Share of starts that come by the end of a forecast.
 const SHARE: f64 = 0.9;
-/// Scales: one of each length for what a job is told first, and one for what it is told later.
+/// Number of scales: for each length one for the first forecast of a job and one for later ones.
 const SCALES: usize = 2 * LENGTHS;
 /// Logarithms of the first scale of an end, and of the least and the greatest one.
 const SCALE: f64 = 1.2;
@@ -356,8 +356,8 @@ mod tests {
         assert_eq!(medians(&mut forecasts, 0, &stranger), [(2, 20)], "as any user's");
     }
 
-    /// Goal: nine in ten come by the end of what is told first, of what is told later, and of what
-    /// each user is told. Method: jobs are asked about twice, and those of one user wait longer.
+    /// Goal: nine in ten jobs start by the end of their first forecast, by that of a later one, and
+    /// so do each user's. Method: two forecasts for a job; those of one user wait longer.
     #[test]
     fn nine_in_ten_come_by_each_end_and_for_each_user() {
         let (mut forecasts, mut random) = (Forecasts::default(), Stream::new(5));

@@ -123,7 +123,7 @@ pub enum Stop {
     Qos,
     /// The job in front waits in a partition of higher PriorityJobFactor.
     Partition,
-    /// The user put this job back with `--nice`, or the other one to the top.
+    /// The user put this job back with `--nice`, or the job in front to the top.
     Nice,
     /// An administrator gave the job in front a higher site factor.
     Site,

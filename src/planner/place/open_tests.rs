@@ -244,7 +244,7 @@ fn leaves_where_fewer_nodes_hold_the_job_come_first() {
     assert_eq!(answer(&mut placer, &tasks(12)), Ok(vec![2, 3]));
 }
 
-/// Whole nodes are counted by their CPUs where Slurm gives CPUs and not cores.
+/// A job of whole nodes gets lighter ones before it gets fewer ones.
 #[test]
 fn whole_nodes_are_lighter_ones_before_fewer_ones() {
     let rows = [("n1", 1), ("n2", 1), ("n3", 50), ("n4", 1)];

@@ -15,7 +15,7 @@ const FORGOTTEN_IN: u64 = 20;
 const FIRST_MS: u64 = 1000;
 /// Longest time between two questions about a job during which it counts as held.
 const GAP_MS: u64 = 30_000;
-/// Users with partitions, and jobs, that are remembered; beyond it what was forgotten goes.
+/// Most users, and most jobs, that are remembered; those without held time are dropped first.
 const ENTRIES_MAX: usize = 4096;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -246,8 +246,8 @@ mod tests {
         assert_eq!(gate.connections(), DATA_LOOKUP_THREADS);
     }
 
-    /// Goal: the gate is asked to listen whenever there is one, and what it says is told; its end
-    /// and its lies are too.
+    /// Goal: each gate that connects is asked to listen, and what it answers is passed on, as are
+    /// its end and answers that are none.
     #[test]
     fn a_gate_is_asked_to_listen_again_after_its_end() {
         let gate = Gate::default();

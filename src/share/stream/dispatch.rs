@@ -284,6 +284,7 @@ impl Dispatch {
         Ok(())
     }
 
+    /// Takes a line of a worker; [`wire`] says what lines there are.
     fn on_line(&mut self, peer: Peer, line: &[u8]) -> Result<(), Failure> {
         let Some(colleague) = self.colleagues.get(&peer) else { return Ok(()) };
         let (worker, now_s) = (colleague.worker, self.now_s());

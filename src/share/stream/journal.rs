@@ -32,9 +32,9 @@ pub struct Journal {
     out: Box<dyn Write>,
     name: String,
     past: Past,
-    /// Items and answers of former starts, by number.
+    /// Lines that former starts wrote, without their number, by number.
     by_number: BTreeMap<u64, Vec<u8>>,
-    /// Items of former starts.
+    /// Items that former starts did, where the key is their text.
     by_text: HashSet<Vec<u8>>,
 }
 

@@ -26,7 +26,7 @@ pub const SILENCE: Duration = Duration::from_secs(30);
 const BEGINNING: Duration = Duration::from_secs(10);
 
 const GREETING: &str = "phalanx-stream/1";
-/// Longest number and marks of a line, in bytes.
+/// Bytes that a line may have beside its item or answer: number, word and separators.
 const OVERHEAD: u64 = 64;
 
 /// Address of a stream, and the key that its workers must know.

@@ -43,7 +43,7 @@ pub struct PartitionSpec {
     pub limit_min: Option<u32>,
     /// Whether jobs get whole nodes.
     pub exclusive: bool,
-    /// Settings that are not modelled, each as a job of it is told of.
+    /// Settings that are not modelled, each in the words by which a report tells it of a job.
     pub unmodelled: Vec<String>,
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! A window cut out of a quarter says of its time what the quarter says of it.
+//! A window cut out of an accounting of 90 days shows the use, stranding and waits of its time.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
 use jiff::tz::TimeZone;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Tests slurmctld's starts against ones by hand, and the two machines beside each other.
+//! Tests slurmctld's starts against ones found by hand, and those of a pool of
+//! CPUs against those of nodes with one CPU each.
 
 use proptest::prelude::*;
 

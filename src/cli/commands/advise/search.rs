@@ -247,7 +247,7 @@ pub struct Ratios {
     /// The largest ratio of a class's median or 95th percentile, of the node-hour wait and of the
     /// ten longest waits.
     pub worst: f64,
-    /// Name of the figure that is the worst ratio.
+    /// Name of the figure with that largest ratio.
     pub worst_of: String,
 }
 

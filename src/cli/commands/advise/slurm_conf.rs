@@ -26,7 +26,8 @@ use phalanx_sim::nodes::load::happened;
 
 /// Share of the jobs, the oldest, on which settings are chosen, percent.
 const CHOSEN_ON: usize = 60;
-/// Jobs of each of the two parts that are simulated at most, those beside the cut.
+/// Most jobs that are simulated of each part, the one that settings are chosen on and the rest:
+/// those nearest to the cut between them.
 const JOBS_MAX: usize = 10_000;
 /// Arrivals, closer together and farther apart, percent.
 const SHIFTS: [i64; 5] = [94, 97, 100, 103, 106];
@@ -264,8 +265,9 @@ fn lines<'a>(judged: &[(&'a Setting, Ratios)]) -> Vec<(&'static str, &'a Setting
     found
 }
 
-/// The ratio of a class's waits on the rest with which a line still holds: of all that it is named
-/// for the loosest but that of the shortest line, within what the middle line promises.
+/// The greatest ratio of a class's waits, on the jobs that a line was not chosen on, with which the
+/// line still holds: the loosest bound of its names with [`SLACK`], at most [`MIDDLE`]. `shortest`
+/// has no bound, and counts only where it is the one name.
 fn most(name: &str) -> f64 {
     let named = LINES.iter().filter(|(own, most)| name.contains(own) && most.is_finite());
     named.map(|(_, most)| (most + SLACK).min(MIDDLE)).reduce(f64::max).unwrap_or(f64::INFINITY)

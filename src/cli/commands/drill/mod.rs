@@ -414,7 +414,7 @@ mod tests {
         }
     }
 
-    /// Process that the next test kills: it lets the process that it is told hang.
+    /// Process that the next test kills: it stops the process whose id it is given.
     #[test]
     #[ignore = "run by a_daemon_goes_on_when_the_drill_is_killed"]
     fn a_drill_to_kill() {

@@ -183,7 +183,7 @@ fn placed_report() -> Explain {
     }
 }
 
-/// Goal: it is told whether the nodes come free later because of the job.
+/// Goal: `Ends` says when the nodes come free, and whether that is later because of the job.
 #[test]
 fn ends_are_told_in_words() {
     let told = |count: usize, until: Option<u64>, longer_s: u64| {

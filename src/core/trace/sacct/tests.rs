@@ -261,7 +261,7 @@ fn what_a_column_does_not_say_another_one_does() {
     assert_eq!((jobs[2].cpus, jobs[2].req_mem_mb(1, 3)), (1500, Some(6000)));
 }
 
-/// Goal: a separator inside either of several texts is found by what else can be read.
+/// Goal: a separator inside a text is told from one between texts by which way the line fits.
 #[test]
 fn separators_in_any_text_are_told_apart() {
     let text = "JobName|JobID|Start|Elapsed|State|Comment\n\

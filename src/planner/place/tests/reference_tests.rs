@@ -181,7 +181,7 @@ fn product(placer: &mut Placer, site: &Site, ask: &Ask) -> Option<Vec<usize>> {
     }
 }
 
-/// Holds so many answers against the reference; all that it says is met often enough.
+/// Holds so many answers against the reference; each kind of answer must come once in a thousand.
 fn compare(asks: usize) {
     let mut stream = Stream::new(55);
     let mut met: BTreeMap<&str, usize> = BTreeMap::new();

@@ -131,7 +131,7 @@ fn corrupt_files(path: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Goal: a file that lost all is told from one that is new, also after `kill -9`.
+/// Goal: a file that lost all it had is told apart from a new one, also after `kill -9`.
 #[test]
 fn an_emptied_file_is_told_from_a_new_one() {
     use crate::sqlite::was_emptied;
