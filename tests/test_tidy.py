@@ -219,6 +219,16 @@ def walks_name_files(tree):
 
 
 @case
+def documents_name_files(tree):
+    """By the end of a path, but not by other parts of it"""
+    tree.write("a.md", "`gang/ga.rs`, `code/gang/ga.rs`, `gang/no.rs`\n`methods/ga.rs`, `a.rs`\n")
+    found = list(tidy.short_names(tree.root, ["a.md", "code/gang/ga.rs"]))
+    names = [(1, "gang/no.rs"), (2, "methods/ga.rs"), (2, "a.rs")]
+    check(found == [f"a.md:{line}: names {name}, which is not there" for line, name in names],
+          f"{found}")
+
+
+@case
 def commits_have_bodies(tree):
     """A commit without a body is found, a merge is not"""
     tree.git("init", "-q")

@@ -54,6 +54,7 @@ C_COMMENT = re.compile(r"(?:/\*+|//) *(.*)")
 WALKS = os.path.join("docs", "developing.md")
 NAMED = re.compile(r"`((?!hello|src/interfaces/|slurm\.h)[\w./-]+"
                    r"\.(?:rs|c|h|py|sh|toml|json|md|lua|css|js))`")
+SHORT = re.compile(r"`([\w./-]+\.rs)`")
 SPDX = "SPDX-License-Identifier: GPL-"
 
 
@@ -157,6 +158,15 @@ def walks(root, paths):
             full = name in paths or name in section_links(section)
             if not full and not any(each.endswith(f"/{name}") for each in near):
                 yield f"{WALKS}: {section.splitlines()[0]} names {name}, which is not there"
+
+
+def short_names(root, paths):
+    """Faults of the Rust files that documents name by the end of their paths."""
+    for path in (each for each in paths if each.endswith(".md")):
+        for number, line in enumerate(sizes.lines_of(root, path), 1):
+            for name in SHORT.findall(line):
+                if not any(f"/{each}".endswith(f"/{name}") for each in paths):
+                    yield f"{path}:{number}: names {name}, which is not there"
 
 
 def section_links(section):
@@ -295,7 +305,8 @@ def main():
     for path in paths:
         if os.path.isfile(os.path.join(root, path)):
             faults += [f"{path}:{line}: {what}" for line, what in of_file(root, path)]
-    faults += [*threats(root, paths), *walks(root, paths), *subjects(root), *bodies(root)]
+    faults += [*threats(root, paths), *walks(root, paths), *short_names(root, paths),
+               *subjects(root), *bodies(root)]
     if os.path.exists(os.path.join(root, sizes.BUDGETS)):
         faults += [*sizes.faults(root, paths), *sizes.raises(root)]
         for name, size, budget in sizes.fallen(root, paths):
