@@ -10,8 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::file::{FileError, Reader};
 use crate::agreement::{Agreement, Witness};
 use crate::recording::{AskOp, Op, RecordedAnswer};
-use crate::{Replica, TopologyOf};
-use phalanx_config::Config;
+use crate::{Other, Replica};
 
 /// One answer that differs from the recorded one.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -55,16 +54,6 @@ pub struct Then {
     /// configuration, by the latter's topology; null without topology.
     #[serde(default)]
     pub leaves: [Option<f64>; 2],
-}
-
-/// Deviations from the recording.
-#[allow(missing_debug_implementations)] // functions have none
-#[derive(Clone, Copy, Default)]
-pub struct Other<'a> {
-    /// Configuration in place of the recorded one.
-    pub config: Option<&'a Config>,
-    /// Topology in place of the recorded one.
-    pub topology: Option<&'a TopologyOf<'a>>,
 }
 
 /// Result of a replay.

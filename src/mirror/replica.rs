@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 
 use crate::decide;
 use crate::recording::{AskOp, Op, PreferencesOp, RecordedAnswer, Rest, TableOp};
-use crate::replay::Other;
 use crate::settings::Settings;
 use crate::state::State;
 use phalanx_config::{BagMode, Config, DataMode, GangMode};
@@ -29,6 +28,16 @@ pub struct Replayed {
 
 /// A function that makes a topology over a recorded node table.
 pub type TopologyOf<'a> = dyn Fn(&Table) -> Result<Topology, String> + 'a;
+
+/// Deviations from the recording.
+#[allow(missing_debug_implementations)] // functions have none
+#[derive(Clone, Copy, Default)]
+pub struct Other<'a> {
+    /// Configuration in place of the recorded one.
+    pub config: Option<&'a Config>,
+    /// Topology in place of the recorded one.
+    pub topology: Option<&'a TopologyOf<'a>>,
+}
 
 /// A mirror that follows the records of a recording.
 #[allow(missing_debug_implementations)] // functions have none

@@ -5,19 +5,8 @@
 
 use super::dual::Prices;
 use super::instance::{Instance, NONE};
-use super::problem::{Placement, Problem, ServerNames};
+use super::problem::{Bred, Placement, Problem, ServerNames};
 use std::collections::HashMap;
-
-/// Population and prices of a search.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Bred {
-    /// Plans of the population, the best first.
-    pub plans: Vec<Vec<Placement>>,
-    /// Price of the largest server's amount, by kind, on each server.
-    prices: Vec<(String, Vec<f64>)>,
-    /// Slope of the tangent to the root.
-    theta: f64,
-}
 
 /// A bred population in terms of an instance.
 #[derive(Debug, Default)]

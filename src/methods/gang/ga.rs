@@ -9,14 +9,14 @@
 //! number of threads; only a deadline cuts generations at other points.
 
 use super::branch;
-use super::bred::{Bred, Warm};
+use super::bred::Warm;
 use super::clock::Clock;
 use super::crossover::Parent;
 use super::dual::Prices;
 use super::fill::Filler;
 use super::instance::Instance;
 use super::moves::Line;
-use super::problem::{GaParams, Options, Problem, Stopped};
+use super::problem::{Bred, GaParams, Options, Problem, Stopped};
 use super::rework::PASSES_MAX;
 use super::start::{Start, closes};
 use super::state::Score;

@@ -35,11 +35,11 @@ mod values;
 mod tests;
 
 pub use branch::{EXACT_SERVERS_MAX, EXACT_TASKS_MAX};
-pub use bred::Bred;
 pub use instance::TASKS_MAX;
 pub use problem::{
-    Answer, AnyEdge, Edge, Explain, GaParams, GroupEdge, Job, JobTerms, Mode, Mutation, Options,
-    Placement, Problem, Remaining, SeedParams, Server, SolveError, Stopped, Task, TaskTerms,
+    Answer, AnyEdge, Bred, Edge, Explain, GaParams, GroupEdge, Job, JobTerms, Mode, Mutation,
+    Options, Placement, Problem, Remaining, SeedParams, Server, SolveError, Stopped, Task,
+    TaskTerms,
 };
 
 use std::collections::BTreeMap;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Problem, options, answer and errors of `solve gang`: the types of the library and of the JSON.
 
-use super::bred::Bred;
 use crate::learn::{Exploration, Growth};
 use foldhash::fast::RandomState;
 use phalanx_core::problem::InputError;
@@ -272,6 +271,17 @@ pub struct Options<'a> {
     pub bred: Option<&'a Bred>,
     /// Whether to fill [`Answer::explain`].
     pub explain: bool,
+}
+
+/// Population and prices of a search, by names, for the next one.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Bred {
+    /// Plans of the population, the best first.
+    pub plans: Vec<Vec<Placement>>,
+    /// Price of the largest server's amount, by kind, on each server.
+    pub(super) prices: Vec<(String, Vec<f64>)>,
+    /// Slope of the tangent to the root.
+    pub(super) theta: f64,
 }
 
 impl Problem {

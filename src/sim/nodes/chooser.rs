@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::choose::{GpuMix, Rule, fitting};
 use super::classes::{Classes, idle_rooms};
 use super::learned::Learned;
-use super::leaves::LeafUse;
+use super::leaves::{LeafUse, Placed};
 use super::stock::Stock;
 use super::{NoBeliefs, NodeJob, NodeLoad, Setup};
 use phalanx_core::number::as_f64;
@@ -47,13 +47,6 @@ pub(super) enum NoStart {
     NoFit(NoFit),
     /// The job waits for a node that it improves, at most until then, Unix seconds.
     Held(i64),
-}
-
-/// Nodes with what each gives.
-pub(super) struct Placed {
-    pub(super) nodes: Vec<(u32, Need)>,
-    /// Fewest leaves that would have done.
-    pub(super) fewest: Option<u32>,
 }
 
 /// Choice of nodes: by a rule, or by the daemon.

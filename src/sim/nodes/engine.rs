@@ -5,10 +5,10 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use super::chooser::{Chooser, LOOKED_AT, NoFit, NoStart, Placed};
+use super::chooser::{Chooser, LOOKED_AT, NoFit, NoStart};
 use super::classes::Classes;
 use super::inputs::Run;
-use super::leaves::LeafFigures;
+use super::leaves::{LeafFigures, Placed};
 use super::line::{ByArrival, Line};
 use super::record::Record;
 use super::reserve::{Ask, Expected, Reservation};

@@ -3,7 +3,7 @@
 
 use nix::unistd::{Uid, User};
 
-use super::explain::{JobKey, parsed};
+use super::explain_key::{JobKey, parsed};
 use crate::api::{AuditQuery, Failure};
 use crate::daemon::shared::Shared;
 use crate::history::Scope;

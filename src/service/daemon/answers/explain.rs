@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::audit;
+use super::explain_key::{JobKey, parsed};
 use super::explain_why::summary;
 use crate::api::Failure;
 use crate::clock::zoned;
@@ -363,52 +364,6 @@ fn placed(nodes: String, start_ms: u64, row: Option<&DecisionRow>, mode: &str) -
     Placed { nodes, by_phalanx, reason, start_ms, decision, topology: None }
 }
 
-/// A job as a user writes it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum JobKey {
-    Id(u32),
-    /// Tasks of an array that wait.
-    Array(u32),
-    Task(u32, u32),
-    Component(u32, u32),
-}
-
-impl JobKey {
-    fn first(self) -> u32 {
-        match self {
-            Self::Id(id) | Self::Array(id) | Self::Task(id, _) | Self::Component(id, _) => id,
-        }
-    }
-
-    /// Job or array, and task, as records name them.
-    pub(super) fn recorded(self) -> (u32, Option<u32>) {
-        match self {
-            Self::Component(leader, offset) => (leader.saturating_add(offset), None),
-            Self::Task(array, task) => (array, Some(task)),
-            Self::Id(id) | Self::Array(id) => (id, None),
-        }
-    }
-}
-
-/// Reads a job as users write it.
-pub(super) fn parsed(text: &str) -> Result<JobKey, Failure> {
-    let wrong = || format!("job `{text}`: expected 123, 123_4, 123_[1-6] or 123+1");
-    parse_job(text).ok_or_else(|| Failure::BadRequest(wrong()))
-}
-
-fn parse_job(text: &str) -> Option<JobKey> {
-    if let Some((array, task)) = text.split_once('_') {
-        if task.starts_with('[') && task.ends_with(']') {
-            return Some(JobKey::Array(array.parse().ok()?));
-        }
-        return Some(JobKey::Task(array.parse().ok()?, task.parse().ok()?));
-    }
-    if let Some((leader, offset)) = text.split_once('+') {
-        return Some(JobKey::Component(leader.parse().ok()?, offset.parse().ok()?));
-    }
-    text.parse().ok().map(JobKey::Id)
-}
-
 fn find(snapshot: &Snapshot, key: JobKey) -> Option<&Job> {
     match key {
         JobKey::Id(id) => snapshot.job(id),
@@ -480,19 +435,6 @@ mod tests {
     use phalanx_messages::rest::order::JobOrder;
     use phalanx_messages::rest::{AskReport, DecisionReport};
 
-    #[test]
-    fn job_names() {
-        assert_eq!(parse_job("12"), Some(JobKey::Id(12)));
-        assert_eq!(parse_job("12_3"), Some(JobKey::Task(12, 3)));
-        assert_eq!(parse_job("12+1"), Some(JobKey::Component(12, 1)));
-        assert_eq!(parse_job("12_[1-6%2]"), Some(JobKey::Array(12)));
-        for bad in
-            ["", "x", "12_", "12_[", "x_[1]", "_3", "12_3_4", "-1", "4294967296", "12.5", "../x"]
-        {
-            assert_eq!(parse_job(bad), None, "{bad}");
-        }
-    }
-
     /// Goal: a task that an array does not have, or that no longer waits, is none that waits.
     #[test]
     fn an_array_that_waits_stands_for_its_own_tasks_only() {
@@ -505,7 +447,7 @@ mod tests {
         };
         let mut snapshot = Snapshot::default();
         snapshot.set_queue(vec![job(30, Some(2), "28_2"), job(28, None, "28_[3-6,8:2%1]")]);
-        let found = |name: &str| find(&snapshot, parse_job(name).unwrap()).map(|job| job.id);
+        let found = |name: &str| find(&snapshot, parsed(name).unwrap()).map(|job| job.id);
         assert_eq!(["28_2", "28_3", "28_8", "28_[3-6]"].map(found), [30, 28, 28, 28].map(Some));
         assert_eq!(["28_1", "28_7", "28_999", "29_3"].map(found), [None; 4]);
         snapshot.set_queue(vec![job(28, None, "28_[1,3,5,...]")]);

@@ -6,6 +6,7 @@ mod audit;
 mod block_map;
 mod energy;
 mod explain;
+mod explain_key;
 mod explain_why;
 mod learned;
 mod nodes;
@@ -17,6 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use self::nodes::nodes_report;
+use self::topology::node_names;
 use crate::api::metrics::Queue;
 use crate::api::{AuditQuery, Backend, Failure};
 use crate::collect::{DataService, Now};
@@ -27,7 +29,6 @@ use crate::link::Responder;
 use phalanx_core::run::Run;
 use phalanx_core::snapshot::{Job, JobState, Snapshot};
 use phalanx_core::topology::Topology;
-use phalanx_core::{NodeIdx, hostlist};
 use phalanx_ffi::clock::now_ms;
 use phalanx_messages::collect::UsedValues;
 use phalanx_messages::rest::{
@@ -255,9 +256,4 @@ impl Shared {
 
 fn no_snapshot() -> Failure {
     Failure::Unavailable("nothing read from slurmctld yet; see `phalanx status`".to_owned())
-}
-
-fn node_names(snapshot: &Snapshot, nodes: &[NodeIdx]) -> String {
-    let name = |n: &NodeIdx| snapshot.nodes.get(n.at()).map(|node| &*node.name);
-    hostlist::compress(&nodes.iter().filter_map(name).collect::<Vec<&str>>())
 }

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Leaf switches and blocks with the nodes below them.
 
-use super::node_names;
-use phalanx_core::NodeIdx;
 use phalanx_core::number::as_u32;
 use phalanx_core::snapshot::{Node, Partition, Snapshot};
 use phalanx_core::topology::Topology;
+use phalanx_core::{NodeIdx, hostlist};
 use phalanx_messages::rest::{DomainReport, NodeCounts, TopologyReport};
 use phalanx_planner::usage::NodeUsage;
 
@@ -78,6 +77,11 @@ fn report(snapshot: &Snapshot, usages: &[NodeUsage], topology: &Topology) -> Top
         outside,
         unknown_nodes: parts.unknown_nodes.iter().map(|name| name.to_string()).collect(),
     }
+}
+
+pub(super) fn node_names(snapshot: &Snapshot, nodes: &[NodeIdx]) -> String {
+    let name = |n: &NodeIdx| snapshot.nodes.get(n.at()).map(|node| &*node.name);
+    hostlist::compress(&nodes.iter().filter_map(name).collect::<Vec<&str>>())
 }
 
 fn of_node(snapshot: &Snapshot, usages: &[NodeUsage], at: NodeIdx) -> NodeCounts {

@@ -6,10 +6,9 @@ use std::time::{Duration, Instant};
 
 use jiff::{ToSpan, Zoned};
 
-use super::round::{PlacementMethod, Round, no_plan};
+use super::round::{PLAN_DEADLINE, PlacementMethod, Round, no_plan};
 use crate::clock::{hour, zoned};
 use crate::daemon::state::power::{Configured, Power};
-use crate::daemon::threads::plan::PLAN_DEADLINE;
 use phalanx_config::{BagMode, Config, KWH};
 use phalanx_core::snapshot::{Job, Node};
 use phalanx_ffi::locks::lock;

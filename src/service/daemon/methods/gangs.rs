@@ -6,9 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use super::round::{PlacementMethod, Round, no_plan};
+use super::round::{PLAN_SHARE, PlacementMethod, Round, no_plan};
 use crate::daemon::measured_values::GANG_SPEED;
-use crate::daemon::threads::plan::PLAN_SHARE;
 use crate::sync::{TICK, sleep_until};
 use phalanx_config::GangMode;
 use phalanx_core::number::as_u32;

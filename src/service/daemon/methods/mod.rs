@@ -26,7 +26,7 @@ use phalanx_config::PLAN_JOBS_MAX;
 use phalanx_planner::backfill_window;
 use phalanx_planner::preference::{JobKey, Method, MethodPlan};
 
-pub use self::round::{PlacementMethod, Round};
+pub use self::round::{PLAN_DEADLINE, PLAN_SHARE, PlacementMethod, Round};
 
 /// Returns every method, in the order in which they plan.
 pub fn all(power: &Arc<Mutex<Power>>, gangs: &Arc<Breeding>) -> Vec<Box<dyn PlacementMethod>> {

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::daemon::measured_values::MeasuredValues;
 use crate::daemon::state::core_speeds::CoreSpeeds;
@@ -15,6 +16,12 @@ use phalanx_planner::data_jobs::Capability;
 use phalanx_planner::ends::Outlook;
 use phalanx_planner::preference::{JobKey, Method, MethodPlan, MethodReport};
 use phalanx_planner::usage::NodeUsage;
+
+/// Inverse of the largest part of one CPU that planning takes: a plan of `t` is followed by a pause
+/// of at least `(PLAN_SHARE - 1) t`.
+pub const PLAN_SHARE: u32 = 20;
+/// Longest time of one plan, the methods' own searches apart: a fifth of the time between two.
+pub const PLAN_DEADLINE: Duration = Duration::from_millis(200);
 
 /// Inputs of one round of planning.
 #[allow(missing_debug_implementations)] // functions have none

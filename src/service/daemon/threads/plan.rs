@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::clock::{hour, zoned};
 use crate::daemon::measured_values::{self, MeasuredValues};
-use crate::daemon::methods::{self, PlacementMethod, Round};
+use crate::daemon::methods::{self, PLAN_DEADLINE, PLAN_SHARE, PlacementMethod, Round};
 use crate::daemon::shared::Shared;
 use crate::daemon::state::plans::OfRound;
 use crate::daemon::state::power::frugality;
@@ -24,11 +24,6 @@ use phalanx_planner::preference::{JobKey, MethodPlan};
 use phalanx_planner::tally::Tally;
 use phalanx_planner::usage::NodeUsage;
 
-/// Inverse of the largest part of one CPU that planning takes: a plan of `t` is followed by a pause
-/// of at least `(PLAN_SHARE - 1) t`.
-pub const PLAN_SHARE: u32 = 20;
-/// Longest time of one plan, the methods' own searches apart: a fifth of the time between two.
-pub const PLAN_DEADLINE: Duration = Duration::from_millis(200);
 /// Age at which a plan of waiting jobs is made anew though nothing changed.
 const PLAN_AGE_MAX: Duration = Duration::from_secs(10);
 /// Longest pause after a long plan.

@@ -10,9 +10,16 @@ use largest::largest_job;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::chooser::Placed;
+use phalanx_core::shape::Need;
 use phalanx_core::topology::Topology;
 use phalanx_core::{NodeIdx, NodeSet};
+
+/// Nodes with what each gives.
+pub(super) struct Placed {
+    pub(super) nodes: Vec<(u32, Need)>,
+    /// Fewest leaves that would have done.
+    pub(super) fewest: Option<u32>,
+}
 
 /// Leaves that are idle now, sums over time, and the starts of jobs of several nodes.
 #[derive(Debug, Clone)]
