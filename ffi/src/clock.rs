@@ -10,7 +10,7 @@ pub fn now_ms() -> u64 {
 
 /// Returns unix seconds.
 pub fn now_s() -> i64 {
-    i64::try_from(now_ms() / 1000).unwrap_or(i64::MAX)
+    (now_ms() / 1000).cast_signed()
 }
 
 /// Returns the whole milliseconds of a time.

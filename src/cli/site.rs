@@ -9,6 +9,7 @@ use crate::exit::Failure;
 use crate::slurm_conf::SlurmConf;
 use phalanx_core::hostlist;
 use phalanx_core::limits::NODES_MAX;
+use phalanx_core::number::nearest_u32;
 use phalanx_core::trace::spec::NodeSpec;
 use phalanx_messages::rest::NodesReport;
 use phalanx_sim::nodes::load::{PartitionSpec, Site};
@@ -121,7 +122,7 @@ pub fn of_report(report: &NodesReport) -> Site {
             name: node.name.clone(),
             cpu_milli: amount(&node.total, cpu).max(1) * 1000,
             memory_mb: amount(&node.total, mem),
-            gpus: u32::try_from(amount(&node.total, gpu)).unwrap_or(u32::MAX),
+            gpus: nearest_u32(amount(&node.total, gpu)),
             weight: 1,
             ..NodeSpec::default()
         });

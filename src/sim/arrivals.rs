@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use super::nodes::load::shape_of;
 use super::nodes::{NodeJob, NodeLoad};
-use phalanx_core::number::whole;
+use phalanx_core::number::{nearest_u64, nearest_usize, whole};
 use phalanx_core::random::Stream;
 use phalanx_core::run::Run;
 use phalanx_core::snapshot::Job;
@@ -78,8 +78,8 @@ impl By {
 
     fn bin(self, at_s: i64, zone: &TimeZone) -> usize {
         let time = Timestamp::from_second(at_s).unwrap_or_default().to_zoned(zone.clone());
-        let hour = usize::try_from(time.hour()).unwrap_or(0);
-        let day = usize::try_from(time.weekday().to_monday_zero_offset()).unwrap_or(0);
+        let hour = usize::from(time.hour().unsigned_abs());
+        let day = usize::from(time.weekday().to_monday_zero_offset().unsigned_abs());
         match self {
             Self::Week => day * 24 + hour,
             Self::Day => hour,
@@ -94,7 +94,8 @@ pub fn add(load: &mut NodeLoad, runs: &[Run], hours: f64, seed: u64, zone: &Time
     let runs: Vec<&Run> =
         runs.iter().filter(|run| run.submit_s > 0 && run.submit_s < now_s).collect();
     let from_s = runs.iter().map(|run| run.submit_s).min().unwrap_or(now_s);
-    let seen = usize::try_from(now_s.saturating_sub(from_s) / HOUR_S).unwrap_or(0);
+    let seen_h = now_s.saturating_sub(from_s) / HOUR_S;
+    let seen = nearest_usize(nearest_u64(seen_h));
     let mut told = Arrivals { runs: runs.len(), hours: seen, ..Arrivals::default() };
     if seen < HOURS_MIN || runs.len() < RUNS_MIN {
         told.none = Some(format!(
@@ -110,9 +111,8 @@ pub fn add(load: &mut NodeLoad, runs: &[Run], hours: f64, seed: u64, zone: &Time
     };
     word.clone_into(&mut told.rates_by);
     let mut exposure = vec![0.0; by.bins()];
-    for hour in 0..seen {
-        let at_s = now_s - HOUR_S * i64::try_from(hour + 1).unwrap_or(i64::MAX);
-        if let Some(slot) = exposure.get_mut(by.bin(at_s, zone)) {
+    for hour in 1..=seen_h {
+        if let Some(slot) = exposure.get_mut(by.bin(now_s - HOUR_S * hour, zone)) {
             *slot += 1.0;
         }
     }
@@ -138,7 +138,7 @@ pub fn add(load: &mut NodeLoad, runs: &[Run], hours: f64, seed: u64, zone: &Time
     load.drop_impossible();
     told.skipped = load.skipped - before;
     load.skipped = before;
-    told.jobs -= usize::try_from(told.skipped).unwrap_or(0);
+    told.jobs -= nearest_usize(told.skipped);
     told
 }
 

@@ -56,8 +56,3 @@ impl Events {
         self.ended
     }
 }
-
-/// Seconds as a signed number.
-pub(crate) fn seconds(s: u64) -> i64 {
-    i64::try_from(s).unwrap_or(i64::MAX)
-}

@@ -6,6 +6,7 @@ use std::io::BufRead;
 
 use jiff::tz::TimeZone;
 
+use phalanx_core::number::nearest_i64;
 use phalanx_core::trace::swf::{SwfHeader, SwfJob, SwfReader};
 use phalanx_core::trace::{LeftOut, TraceError, sacct};
 use phalanx_core::{limits::TRACE_JOBS_MAX, run::waits_from_s};
@@ -320,7 +321,7 @@ impl Workload {
         let inside = found.iter().map(|(job, span)| Some((*job, *span, window.inside(span)?)));
         let mut inside: Vec<(SimJob, Span, Inside)> = inside.flatten().collect();
         let uses = inside.iter().flat_map(|(job, span, of)| {
-            let size = i64::try_from(job.size).unwrap_or(i64::MAX);
+            let size = nearest_i64(job.size);
             let from_s = span.start_s.max(window.begin_s);
             [(from_s, size), (from_s.saturating_add_unsigned(of.run_s), -size)]
         });

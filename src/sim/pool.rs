@@ -6,10 +6,11 @@
 
 use std::time::{Duration, Instant};
 
-use super::events::{Events, seconds};
+use super::events::Events;
 use super::job::{SimJob, Workload};
 use super::policy::{Order, Policy};
 use super::slurm::{self, Rules};
+use phalanx_core::number::nearest_i64;
 use phalanx_planner::order::{Easy, Rank, Request};
 
 /// Decides which jobs start on a pool of CPUs; [`run`] has the clock.
@@ -53,7 +54,7 @@ pub struct Schedule {
 impl Schedule {
     /// Jobs that start then, and run as long as the log says.
     pub fn of(load: &Workload, starts_s: &[i64]) -> Self {
-        let end = |(start_s, job): (&i64, &SimJob)| start_s.saturating_add(seconds(job.run_s));
+        let end = |(start_s, job): (&i64, &SimJob)| start_s.saturating_add(nearest_i64(job.run_s));
         let ends_s = starts_s.iter().zip(&load.jobs).map(end).collect();
         Self { starts_s: starts_s.to_vec(), ends_s, ..Self::default() }
     }
@@ -110,8 +111,8 @@ pub fn schedule(
             else {
                 continue;
             };
-            (*start_s, *end_s) = (now_s, now_s.saturating_add(seconds(job.run_s)));
-            events.end_at(id, end_s.saturating_add(seconds(turnaround_s)));
+            (*start_s, *end_s) = (now_s, now_s.saturating_add(nearest_i64(job.run_s)));
+            events.end_at(id, end_s.saturating_add(nearest_i64(turnaround_s)));
         }
         if events.ended().is_multiple_of(1 << 10) {
             progress(events.ended());

@@ -3,7 +3,7 @@
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use phalanx_core::number::as_f64;
+use phalanx_core::number::{as_f64, nearest_u64};
 use phalanx_planner::bag::WattsFrom;
 
 /// A resource amount: whole numbers without decimals, others with two.
@@ -75,7 +75,7 @@ pub fn time(ms: u64) -> String {
 
 /// A forecast of a start, in unix milliseconds: how soon within a day, or to the minute.
 pub fn start(at_ms: [u64; 2]) -> String {
-    start_from(u64::try_from(Timestamp::now().as_millisecond()).unwrap_or(0), at_ms)
+    start_from(nearest_u64(Timestamp::now().as_millisecond()), at_ms)
 }
 
 fn start_from(now_ms: u64, [middle, end]: [u64; 2]) -> String {

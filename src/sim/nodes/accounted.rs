@@ -17,6 +17,7 @@ use crate::window::{Span, Window};
 use phalanx_core::NodeIdx;
 use phalanx_core::hostlist;
 use phalanx_core::limits::{NODES_MAX, TRACE_JOBS_MAX};
+use phalanx_core::number::{nearest_i64, nearest_u32};
 use phalanx_core::shape::{Memory, Sharing};
 use phalanx_core::snapshot::Job;
 use phalanx_core::snapshot::features::Constraint;
@@ -218,7 +219,7 @@ fn learned(rows: &[(&Row, &Span)], ran_on: &[Vec<String>]) -> Vec<NodeSpec> {
         let shares = shares(row, names.len());
         for name in names {
             for (of, share) in uses.entry(name).or_default().iter_mut().zip(shares) {
-                let share = i64::try_from(share).unwrap_or(i64::MAX);
+                let share = nearest_i64(share);
                 of.extend([(start_s, share), (end_s, -share)].iter().filter(|_| share > 0));
             }
         }
@@ -229,7 +230,7 @@ fn learned(rows: &[(&Row, &Span)], ran_on: &[Vec<String>]) -> Vec<NodeSpec> {
             name: name.to_owned(),
             cpu_milli: cpus.max(1).saturating_mul(1000),
             memory_mb,
-            gpus: u32::try_from(gpus).unwrap_or(u32::MAX),
+            gpus: nearest_u32(gpus),
             weight: 1,
             ..NodeSpec::default()
         }
@@ -305,7 +306,7 @@ impl<'a> Reader<'a> {
             shape.sharing = Sharing::Whole;
             // They may differ in size: the smallest holds a part as well.
             let own = nodes.iter().filter_map(|at| load.cluster.nodes.get(*at as usize));
-            let least = own.map(|node| u32::try_from(node.cpus).unwrap_or(u32::MAX)).min();
+            let least = own.map(|node| nearest_u32(node.cpus)).min();
             let most = least.unwrap_or(u32::MAX).saturating_mul(shape.req_nodes);
             shape.min_cpus = shape.min_cpus.min(most);
         }
@@ -322,7 +323,7 @@ impl<'a> Reader<'a> {
             label: row.job.as_str().into(),
             comment: row.comment.as_str().into(),
             task_count: 1,
-            user_id: u32::try_from(class.user).unwrap_or(0),
+            user_id: nearest_u32(class.user),
             user: row.user.as_str().into(),
             account: row.account.as_str().into(),
             name: row.name.as_str().into(),

@@ -4,6 +4,7 @@
 
 use super::stock::{Stock, by_slurm};
 use phalanx_core::GresIdx;
+use phalanx_core::number::nearest_u32;
 use phalanx_core::shape::{Need, Shape};
 use phalanx_methods::balance::fragment::{GPUS_MAX, Mix, WHOLE, Want};
 use phalanx_methods::data_jobs::bisect::turns::Turn;
@@ -138,7 +139,7 @@ impl GpuMix {
         let need = shape.need(shape.wanted_nodes());
         Want {
             cpu_milli: need.cpus.saturating_mul(1000),
-            gpus: u32::try_from(self.gpus_of(&need)).unwrap_or(u32::MAX),
+            gpus: nearest_u32(self.gpus_of(&need)),
             gpu_milli: WHOLE,
             weight: count as f64,
         }

@@ -12,7 +12,7 @@ use super::learned::Learned;
 use super::leaves::{LeafUse, Placed};
 use super::stock::Stock;
 use super::{NoBeliefs, NodeJob, NodeLoad, Setup};
-use phalanx_core::number::as_f64;
+use phalanx_core::number::{as_f64, nearest_i64, nearest_u64, nearest_usize};
 use phalanx_core::shape::{Need, Shape};
 use phalanx_core::snapshot::{Job, Snapshot};
 use phalanx_core::{NodeIdx, NodeSet};
@@ -208,7 +208,7 @@ impl<'a> Chooser<'a> {
             array_job_id: array,
             array: array.zip(job.job.array_task_id),
             limit_s: Some(job.limit_s),
-            asked_s: u64::try_from(now_s).unwrap_or(0),
+            asked_s: nearest_u64(now_s),
             ..Question::of(&job.job, self.load.cluster.nodes.len())
         };
         let offered = Candidates::new(candidates.words());
@@ -237,7 +237,7 @@ impl<'a> Chooser<'a> {
         let By::Daemon(daemon) = &self.by else { return now_s + 1 };
         let array = job.array_job_id.filter(|_| self.setup.bags.is_some());
         let until_ms = daemon.holds.of(id, array).map_or(0, |hold| hold.until_ms);
-        i64::try_from(until_ms.div_ceil(1000)).unwrap_or(i64::MAX).max(now_s + 1)
+        nearest_i64(until_ms.div_ceil(1000)).max(now_s + 1)
     }
 
     fn by_rule(
@@ -265,7 +265,7 @@ impl<'a> Chooser<'a> {
         if room.len() < wanted as usize {
             return None;
         }
-        let cpus = |room: &NodeUsage| usize::try_from(room.cpus.total).unwrap_or(usize::MAX);
+        let cpus = |room: &NodeUsage| nearest_usize(room.cpus.total);
         let weights: Vec<usize> = self.placer.cluster().usages().iter().map(cpus).collect();
         let mut chosen = Vec::new();
         for _ in 0..wanted {
@@ -307,7 +307,7 @@ impl<'a> Chooser<'a> {
             *self.licences.entry(Arc::clone(name)).or_default() += count;
         }
         let held = nodes.iter().map(|(node, need)| self.held((*node).into(), need)).collect();
-        let start_s = u64::try_from(now_s).unwrap_or(0);
+        let start_s = nearest_u64(now_s);
         RunningJob { id, held, start_s, ..RunningJob::default() }
     }
 
@@ -420,5 +420,5 @@ fn hold_limits(setup: &Setup) -> HoldLimits<'_> {
 }
 
 fn ms(now_s: i64) -> u64 {
-    u64::try_from(now_s).unwrap_or(0).saturating_mul(1000)
+    nearest_u64(now_s).saturating_mul(1000)
 }

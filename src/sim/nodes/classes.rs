@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use phalanx_core::number::as_u32;
 use phalanx_core::shape::Shape;
 use phalanx_core::snapshot::{Job, Table};
 use phalanx_core::topology::{Topology, TopologyAsk};
@@ -46,7 +47,7 @@ impl Classes {
             let texts =
                 [&job.constraint, &job.required_nodes, &job.excluded_nodes, &job.reservation];
             let key = (&job.shape, &*job.partitions, texts.map(|text| text.as_deref()));
-            let next = u32::try_from(list.len()).unwrap_or(u32::MAX);
+            let next = as_u32(list.len());
             let class = *numbers.entry(key).or_insert(next);
             if class == next {
                 let nodes = eligible(&load.cluster, job, load.begin_s).nodes;

@@ -15,9 +15,10 @@ use super::reserve::{Ask, Expected, Reservation};
 use super::slurmctld::Slurmctld;
 use super::usage::Usage;
 use super::{NodeJob, NodeLoad, Ran, Setup};
-use crate::events::{Events, seconds};
+use crate::events::Events;
 use crate::policy::Order;
 use phalanx_core::NodeSet;
+use phalanx_core::number::{nearest_i64, nearest_u64};
 use phalanx_planner::cluster::RunningJob;
 
 /// Result of a simulation.
@@ -225,7 +226,7 @@ impl<'a> Sim<'a> {
             let (Some(job), Some(class)) = (self.job(id), self.classes.of_job(id)) else {
                 continue;
             };
-            let ends_s = now_s.saturating_add(seconds(self.line.window_s(job)));
+            let ends_s = now_s.saturating_add(nearest_i64(self.line.window_s(job)));
             let beside = reservation.as_ref().filter(|r| ends_s > r.start_s);
             let known = self.failed.get(&class).copied();
             let known = known.or_else(|| beside.and_then(|_| failed_beside.get(&class).copied()));
@@ -318,12 +319,12 @@ impl<'a> Sim<'a> {
         };
         self.record.started(id, &running, now_s, run);
         // Its nodes are what matters from here on.
-        let after_s = now_s.saturating_add(seconds(self.load.turnaround_s));
-        self.events.end_at(id, after_s.saturating_add(seconds(run.run_s)));
+        let after_s = now_s.saturating_add(nearest_i64(self.load.turnaround_s));
+        self.events.end_at(id, after_s.saturating_add(nearest_i64(run.run_s)));
         // A slower node stretches a limit as well.
         let window_s = self.line.window_s(job).max(run.run_s);
-        let end_s = after_s.saturating_add(seconds(window_s));
-        running.end_s = u64::try_from(end_s).unwrap_or(0);
+        let end_s = after_s.saturating_add(nearest_i64(window_s));
+        running.end_s = nearest_u64(end_s);
         self.expected.insert(id, end_s, &running.held);
         self.line.started(id, now_s);
         let held = running.held.clone();

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use phalanx_core::number::whole;
+use phalanx_core::number::{nearest_usize, whole};
 use phalanx_core::random::Stream;
 use phalanx_methods::data_jobs::bisect::Attenuation;
 use phalanx_methods::data_jobs::bisect::rigid::{self, Block, Form, Problem, Rule};
@@ -73,7 +73,7 @@ impl NodeLoad {
 
     /// MB/s of a core with which a job runs as long as in the log where it holds all it reads.
     pub(super) fn mb_per_s(job: &NodeJob, blocks: usize) -> f64 {
-        let cpus = usize::try_from(job.job.shape.min_cpus.max(1)).unwrap_or(usize::MAX);
+        let cpus = job.job.shape.min_cpus.max(1) as usize;
         blocks.div_ceil(cpus) as f64 * BLOCK_MB / job.run_s.max(1) as f64
     }
 
@@ -93,7 +93,7 @@ impl NodeLoad {
             (0..held.len()).filter(holds).collect()
         };
         let near: Vec<Vec<usize>> = blocks.iter().map(near).collect();
-        let cores = |held: &Held| usize::try_from(held.cpus).unwrap_or(usize::MAX).max(1);
+        let cores = |held: &Held| nearest_usize(held.cpus).max(1);
         let (mb_per_s, input_mb) =
             (Self::mb_per_s(job, blocks.len()), BLOCK_MB * blocks.len() as f64);
         let (end_ms, remote_mb) = if let Some(turn) = turn {

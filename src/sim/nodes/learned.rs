@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use phalanx_core::hostlist;
+use phalanx_core::number::{nearest_i64, nearest_u64};
 use phalanx_core::snapshot::{Job, JobState, Node, Snapshot};
 use phalanx_methods::data_jobs::bisect::Attenuation;
 use phalanx_methods::learn::{Observation, RunNode, Speeds};
@@ -86,7 +87,7 @@ impl<'a> Learned<'a> {
             Some(Job {
                 id: running.id,
                 state: JobState::Running,
-                start_s: i64::try_from(running.start_s).unwrap_or(0),
+                start_s: nearest_i64(running.start_s),
                 nodes: hostlist::compress(&names).into(),
                 ..self.job(running.id)?.job.clone()
             })
@@ -96,7 +97,7 @@ impl<'a> Learned<'a> {
         for (node, room) in view.nodes.iter_mut().zip(cluster.usages()) {
             node.cpus_used = room.cpus.used;
         }
-        let now_ms = u64::try_from(now_s).unwrap_or(0).saturating_mul(1000);
+        let now_ms = nearest_u64(now_s).saturating_mul(1000);
         let (snapshot, usages) = (&*view, cluster.usages());
         let mut unheld = std::mem::take(&mut self.unheld);
         let bags = bags.map(|settings| {

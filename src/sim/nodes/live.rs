@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::{NodeJob, NodeLoad};
 use phalanx_core::limits::HOSTLIST_NAMES_MAX;
-use phalanx_core::number::whole;
+use phalanx_core::number::{seconds_of, whole};
 use phalanx_core::snapshot::{Job, JobState, Node, Snapshot};
 use phalanx_core::topology::Topology;
 use phalanx_core::{NodeIdx, hostlist};
@@ -22,7 +22,7 @@ const ARRAY_TASKS: u64 = 1_000;
 pub fn load(state: &State) -> NodeLoad {
     let mut cluster = Snapshot::clone(&state.snapshot);
     cluster.reindex();
-    let begin_s = i64::try_from(state.time_ms / 1000).unwrap_or(0);
+    let begin_s = seconds_of(state.time_ms);
     let exact: BTreeMap<u32, &RunningJob> = state.running.iter().map(|job| (job.id, job)).collect();
     let mut load =
         NodeLoad { memory_tracked: state.memory_tracked, begin_s, ..NodeLoad::default() };

@@ -11,6 +11,7 @@ use crate::job::{Dimension, Ids, SimJob, Workload, id_of};
 use crate::metrics::{self, Figures};
 use crate::pool::Schedule;
 use crate::window::Window;
+use phalanx_core::number::nearest_u32;
 use phalanx_core::shape::{GresWant, Memory, Need, Shape, Sharing};
 use phalanx_core::snapshot::{Builder, Job, Node, NodeGres, Partition, Snapshot};
 use phalanx_core::trace::sacct;
@@ -140,13 +141,13 @@ pub fn of_pool(pool: &Workload, nodes: &[NodeSpec]) -> Result<NodeLoad, String> 
             (*array, *task) = (at + 1, 0);
         }
         (*latest_s, *task) = (job.submit_s, *task + 1);
-        let count = u32::try_from(job.size.div_ceil(usual.max(1))).unwrap_or(u32::MAX);
+        let count = nearest_u32(job.size.div_ceil(usual.max(1)));
         let whole = job.size >= usual;
         let shape = Shape {
             min_nodes: count,
             max_nodes: count,
             req_nodes: count,
-            min_cpus: u32::try_from(job.size).unwrap_or(u32::MAX),
+            min_cpus: nearest_u32(job.size),
             sharing: if whole { Sharing::Whole } else { Sharing::Shared },
             ..Shape::default()
         };
@@ -156,7 +157,7 @@ pub fn of_pool(pool: &Workload, nodes: &[NodeSpec]) -> Result<NodeLoad, String> 
                 array_job_id: Some(*array),
                 array_task_id: Some(*task),
                 task_count: 1,
-                user_id: u32::try_from(job.user).unwrap_or(0),
+                user_id: nearest_u32(job.user),
                 name: job.class.to_string().into(),
                 partitions: PARTITION.into(),
                 priority: 1,
@@ -245,7 +246,7 @@ impl<'a> Tres<'a> {
 pub(crate) fn shape_of(row: &sacct::Row, cluster: &Snapshot) -> Result<Shape, String> {
     let tres = Tres::of(row)?;
     let nodes = tres.nodes.unwrap_or(u64::from(row.node_count));
-    let nodes = u32::try_from(nodes.max(1)).unwrap_or(u32::MAX);
+    let nodes = nearest_u32(nodes.max(1));
     let per_node = u64::from(nodes);
     // Where only the nodes are known, they are whole.
     let of_node = || cluster.nodes.iter().map(|node| node.cpus).max().unwrap_or(1);
@@ -265,7 +266,7 @@ pub(crate) fn shape_of(row: &sacct::Row, cluster: &Snapshot) -> Result<Shape, St
         min_nodes: nodes,
         max_nodes: nodes,
         req_nodes: nodes,
-        min_cpus: u32::try_from(cpus.max(1)).unwrap_or(u32::MAX),
+        min_cpus: nearest_u32(cpus.max(1)),
         memory: match memory_mb {
             Some(mb) if mb > 0 => Memory::PerNode(mb.div_ceil(per_node)),
             _ => Memory::Untracked,

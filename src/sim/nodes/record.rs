@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use phalanx_core::number::nearest_u64;
 use phalanx_planner::cluster::{Cluster, Held, RunningJob};
 
 use super::NodeLoad;
@@ -71,7 +72,7 @@ impl<'a> Record<'a> {
             *nodes = running.held.iter().map(|held| held.node.raw()).collect();
         }
         let left_s = self.until_s.map_or(i64::MAX, |until_s| until_s.saturating_sub(now_s));
-        let within_s = run.run_s.min(u64::try_from(left_s).unwrap_or(0));
+        let within_s = run.run_s.min(nearest_u64(left_s));
         self.busy_joules += self.joules_of(running, within_s);
         self.input_mb = [self.input_mb[0] + run.input_mb, self.input_mb[1] + run.remote_mb];
     }
@@ -80,7 +81,7 @@ impl<'a> Record<'a> {
     pub(super) fn run_s(&self, id: u32) -> u64 {
         let start_s = self.known.starts_s.get(id as usize).copied().flatten().unwrap_or(0);
         let end_s = self.known.ends_s.get(id as usize).copied().unwrap_or(0);
-        u64::try_from(end_s.saturating_sub(start_s)).unwrap_or(0)
+        nearest_u64(end_s.saturating_sub(start_s))
     }
 
     /// Records that the usage of these nodes changed.

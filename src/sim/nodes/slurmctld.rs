@@ -11,6 +11,7 @@ use super::reserve::{Ask, Expected, NOW_S};
 use super::{NodeJob, NodeLoad, Setup};
 use crate::policy::Order;
 use crate::slurm::{Clock, Due, Place, Planned, Queue, Rules, Search, Slots};
+use phalanx_core::number::as_u32;
 use phalanx_core::{NodeIdx, NodeSet};
 use phalanx_planner::order::{Pools, Scarcity};
 
@@ -43,7 +44,7 @@ impl Slurmctld {
             let names = &job.job.partitions;
             let tier = |name| load.cluster.partition(name).map_or(0, |partition| partition.tier);
             let place = Place {
-                number: u32::try_from(partitions.len()).unwrap_or(u32::MAX),
+                number: as_u32(partitions.len()),
                 pool: pools.of_job(names),
                 tier: names.split(',').map(tier).max().unwrap_or(0),
                 fair: scarcity.pool_of(&job.job),

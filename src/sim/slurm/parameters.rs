@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Settings of scheduling in slurm.conf, with Slurm's own defaults.
 
-use phalanx_core::number::as_f64;
+use phalanx_core::number::{as_f64, nearest_u64, nearest_usize};
 use phalanx_planner::order::largest_weight;
 
 /// `SchedulerParameters` and priorities, as far as they decide when jobs start.
@@ -19,7 +19,7 @@ pub struct Parameters {
     pub bf_job_part_count_reserve: usize,
     /// `bf_min_age_reserve`, seconds.
     pub bf_min_age_reserve_s: i64,
-    /// `bf_min_prio_reserve`.
+    /// `bf_min_prio_reserve`; Slurm takes what is out of range for 0.
     pub bf_min_prio_reserve: u32,
     /// `default_queue_depth`.
     pub queue_depth: usize,
@@ -113,13 +113,13 @@ impl Parameters {
                     if n > 0 { Ok(n) } else { Err(wrong()) }
                 })
             };
-            let size = || number().map(|n| usize::try_from(n).unwrap_or(0));
+            let size = || number().map(|n| nearest_usize(nearest_u64(n)));
             match key.to_ascii_lowercase().as_str() {
                 "bf_interval" => found.bf_interval_s = Some(number()?).filter(|n| *n > 0),
                 "bf_window" => found.bf_window_s = above_0()?.saturating_mul(60),
                 "bf_resolution" => found.bf_resolution_s = above_0()?,
                 "bf_max_job_test" | "max_job_bf" => {
-                    found.bf_max_job_test = usize::try_from(above_0()?).unwrap_or(usize::MAX);
+                    found.bf_max_job_test = nearest_usize(nearest_u64(above_0()?));
                 }
                 "bf_job_part_count_reserve" => found.bf_job_part_count_reserve = size()?,
                 "bf_min_age_reserve" => found.bf_min_age_reserve_s = number()?.max(0),

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use super::Rules;
 use super::parameters::{Parameters, Priority};
-use phalanx_core::number::whole;
+use phalanx_core::number::{nearest_i64, nearest_u64, whole};
 use phalanx_methods::learn::runtime::{JobClass, Prediction, Runtimes};
 use phalanx_planner::order::{Request, StarvationLimit, Waiting, by_learned_runtime, decide};
 use phalanx_planner::preference::StartRank;
@@ -159,8 +159,7 @@ impl Queue {
             self.runtimes.observe(class, run_s);
             *self.ends_of.entry(class.user).or_default() += 1;
         }
-        let run_s = i64::try_from(run_s).unwrap_or(i64::MAX);
-        self.fair.values_mut().for_each(|limit| limit.ended(id, run_s, now_s));
+        self.fair.values_mut().for_each(|limit| limit.ended(id, nearest_i64(run_s), now_s));
     }
 
     /// Slurm tries a job as it comes if no other on its nodes has a higher priority.
@@ -266,7 +265,7 @@ impl Queue {
             tier_max: job.place.tier,
             partition: job.place.number,
             pool: job.place.pool,
-            submit_s: u64::try_from(job.submit_s).unwrap_or(0),
+            submit_s: nearest_u64(job.submit_s),
             enforced: true,
             due: self.due_s(job) <= now_s,
             ..Waiting::default()

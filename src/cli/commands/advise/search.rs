@@ -10,7 +10,7 @@ use crate::commands::simulate::each;
 use crate::exit::Failure;
 use phalanx_config::Config;
 use phalanx_core::hostlist;
-use phalanx_core::number::as_f64;
+use phalanx_core::number::{as_f64, nearest_u64, nearest_usize};
 use phalanx_core::snapshot::Node;
 use phalanx_sim::card;
 use phalanx_sim::job::Workload;
@@ -22,7 +22,7 @@ use phalanx_sim::pool::Schedule;
 use phalanx_sim::slurm::{Parameters, Rules};
 
 /// Jobs of a partition that backfill reserves nodes for, which are tried; 0: for all.
-const RESERVED: [usize; 4] = [0, 1, 2, 3];
+const RESERVED: [i64; 4] = [0, 1, 2, 3];
 /// Ages from which on a job gets a reservation or blocks its partition, seconds.
 const AGES_S: [i64; 6] = [0, 1_800, 3_600, 7_200, 14_400, 28_800];
 /// Times between two passes of backfill, seconds.
@@ -70,7 +70,7 @@ impl Setting {
         let of = &mut other.parameters;
         let differs = match key {
             "bf_job_part_count_reserve" => {
-                of.bf_job_part_count_reserve = usize::try_from(value).unwrap_or(0);
+                of.bf_job_part_count_reserve = nearest_usize(nearest_u64(value));
                 of.bf_job_part_count_reserve != now.bf_job_part_count_reserve
             }
             "bf_min_age_reserve" => {
@@ -103,7 +103,6 @@ pub fn pairs(now: &Parameters, longest_s: u64) -> Vec<Setting> {
     for window in windows.into_iter().collect::<BTreeSet<i64>>() {
         for count in RESERVED {
             for age_s in AGES_S {
-                let count = i64::try_from(count).unwrap_or(0);
                 let setting = Setting::now(now)
                     .with("bf_window", window, now)
                     .with("bf_job_part_count_reserve", count, now)

@@ -9,7 +9,7 @@ use crate::outcome::Outcome;
 use crate::text::units::{amount, many, seconds_fine, time};
 use crate::text::{clean, heading, table_of};
 use crate::time::since_ms;
-use phalanx_core::number::as_f64;
+use phalanx_core::number::{as_f64, nearest_u64};
 use phalanx_core::run::Run;
 use phalanx_messages::rest::RunsReport;
 
@@ -40,7 +40,7 @@ fn text(report: &RunsReport) -> String {
         return out;
     }
     out.push('\n');
-    let ended = |end_s: i64| time(u64::try_from(end_s).unwrap_or(0).saturating_mul(1000));
+    let ended = |end_s: i64| time(nearest_u64(end_s).saturating_mul(1000));
     table_of(&report.runs)
         .left("Ended", |run| ended(run.end_s))
         .left("Job", |run| run.job.clone())

@@ -7,7 +7,7 @@ use crate::global::Global;
 use crate::outcome::Outcome;
 use crate::text::units::{fraction, many, seconds_fine, time};
 use crate::text::{clean, heading, table_of};
-use phalanx_core::number::as_f64;
+use phalanx_core::number::{as_f64, nearest_u64};
 use phalanx_core::text::percent_encode;
 use phalanx_messages::rest::{ClassSpeeds, SpeedRow, SpeedsReport};
 
@@ -78,7 +78,7 @@ fn sentence(report: &SpeedsReport) -> String {
 }
 
 fn one(out: &mut String, class: &ClassSpeeds, with_nodes: bool) {
-    let newest = time(u64::try_from(class.newest_s).unwrap_or(0) * 1000);
+    let newest = time(nearest_u64(class.newest_s) * 1000);
     let (mean, deviation) = (seconds_fine(class.seconds), seconds_fine(class.deviation_s));
     let (name, runs) = (clean(&class.class), many(class.runs, "run"));
     let mut text = format!("{name}: {runs} of {mean} s (deviation {deviation} s), newest {newest}");

@@ -6,7 +6,7 @@ use super::simulated::Simulated;
 use crate::text::clean;
 use crate::text::units::{many, share, time};
 use phalanx_config::KWH;
-use phalanx_core::number::as_f64;
+use phalanx_core::number::{as_f64, nearest_u64};
 use phalanx_messages::rest::{ActivityReport, RunSums, Share};
 use phalanx_sim::metrics::span;
 use phalanx_sim::window::Window;
@@ -188,7 +188,7 @@ pub fn simulated_about(of: &Simulated) -> String {
 }
 
 fn clock(at_s: i64) -> String {
-    time(u64::try_from(at_s).unwrap_or(0).saturating_mul(1000))
+    time(nearest_u64(at_s).saturating_mul(1000))
 }
 
 /// Names what was left out of a simulation, by reason.

@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 
+use phalanx_core::number::{nearest_i64, seconds_of};
 use phalanx_core::snapshot::{Job, JobState};
 use phalanx_mirror::recording::{Op, TableOp};
 use phalanx_mirror::{FileError, Reader};
@@ -22,7 +23,7 @@ pub fn period(files: &[PathBuf]) -> Result<(Period, Option<FileError>), FileErro
             match reader.next_record() {
                 Ok(Some(record)) => {
                     let at_ms = zero_ms.saturating_add(record.t / 1_000_000);
-                    found.end_s = found.end_s.max(seconds(at_ms));
+                    found.end_s = found.end_s.max(seconds_of(at_ms));
                     take(&mut found, record.op, &mut table, at_ms);
                 }
                 Ok(None) => break,
@@ -44,17 +45,13 @@ pub fn period(files: &[PathBuf]) -> Result<(Period, Option<FileError>), FileErro
     Ok((found, broken))
 }
 
-fn seconds(unix_ms: u64) -> i64 {
-    i64::try_from(unix_ms / 1000).unwrap_or(i64::MAX)
-}
-
 fn take(found: &mut Period, op: Op, table: &mut Option<TableOp>, at_ms: u64) {
     match op {
         Op::Picture(mut picture) => {
             picture.reindex();
             see(found, std::mem::take(&mut picture.jobs));
             if found.first.nodes.is_empty() {
-                found.begin_s = seconds(at_ms);
+                found.begin_s = seconds_of(at_ms);
                 found.first = *picture;
             }
         }
@@ -71,8 +68,8 @@ fn take(found: &mut Period, op: Op, table: &mut Option<TableOp>, at_ms: u64) {
             }
         }
         Op::Ended(job_id, _, end_s) => {
-            let end_s = i64::try_from(end_s).unwrap_or(i64::MAX);
-            found.ends_s.insert(job_id, if end_s > 0 { end_s } else { seconds(at_ms) });
+            let end_s = nearest_i64(end_s);
+            found.ends_s.insert(job_id, if end_s > 0 { end_s } else { seconds_of(at_ms) });
         }
         _ => {}
     }

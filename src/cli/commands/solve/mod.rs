@@ -20,6 +20,7 @@ use crate::outcome::Outcome;
 use method::{Method, Options, SolveError};
 use methods::{DATA_JOBS, METHODS};
 use phalanx_core::limits::PROBLEM_BYTES_MAX;
+use phalanx_core::number::nearest_usize;
 
 /// Size from which on a file is read by two threads.
 const HALVED_BYTES: u64 = 16 << 20;
@@ -143,7 +144,7 @@ fn read_halves(file: &mut File, bytes: &mut Vec<u8>) -> io::Result<()> {
         return Ok(());
     }
     // Zeroed by the system as it is written to, and not before.
-    *bytes = vec![0; usize::try_from(size).unwrap_or(0)];
+    *bytes = vec![0; nearest_usize(size)];
     let middle = bytes.len() / 2;
     let (first, second) = bytes.split_at_mut(middle);
     let whole = &*file;

@@ -10,6 +10,7 @@ use largest::largest_job;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use phalanx_core::number::as_u32;
 use phalanx_core::shape::Need;
 use phalanx_core::topology::Topology;
 use phalanx_core::{NodeIdx, NodeSet};
@@ -47,8 +48,8 @@ pub(super) struct LeafUse<'a> {
 impl<'a> LeafUse<'a> {
     /// Starts with all nodes idle from `begin_s` on.
     pub(super) fn new(topology: &'a Topology, begin_s: i64) -> Self {
-        let leaves = 0..u32::try_from(topology.leaf_count()).unwrap_or(0);
-        let size = |leaf| u32::try_from(topology.nodes_of(leaf).len()).unwrap_or(0);
+        let leaves = 0..as_u32(topology.leaf_count());
+        let size = |leaf| as_u32(topology.nodes_of(leaf).len());
         Self {
             topology,
             regions: topology.regions(),
@@ -91,7 +92,7 @@ impl<'a> LeafUse<'a> {
     }
 
     fn size(&self, leaf: u32) -> u32 {
-        u32::try_from(self.topology.nodes_of(leaf).len()).unwrap_or(u32::MAX)
+        as_u32(self.topology.nodes_of(leaf).len())
     }
 
     /// A node is idle now, or not.
@@ -143,9 +144,9 @@ impl<'a> LeafUse<'a> {
         self.ideal.insert((class, count), ideal);
         let (fewest, ideal) = (placed.fewest.unwrap_or(u32::MAX), ideal.unwrap_or(u32::MAX));
         let on = self.topology.leaves(placed.nodes.iter().map(|(node, _)| NodeIdx::from(*node)));
-        let leaves = u32::try_from(on.len()).unwrap_or(u32::MAX);
+        let leaves = as_u32(on.len());
         self.starts.push(Start {
-            nodes: u32::try_from(count).unwrap_or(u32::MAX),
+            nodes: as_u32(count),
             leaves,
             fewest: fewest.min(leaves),
             ideal: ideal.min(leaves),
@@ -161,7 +162,7 @@ impl<'a> LeafUse<'a> {
 
     /// Everything until now.
     pub(super) fn figures(&self) -> LeafFigures {
-        let largest = u32::try_from(self.topology.largest_leaf()).unwrap_or(u32::MAX);
+        let largest = as_u32(self.topology.largest_leaf());
         let mean = |sum: &u128| (self.seconds > 0).then(|| *sum as f64 / self.seconds as f64);
         let [whole, in_leaf, at_once] = self.sums.each_ref().map(mean);
         LeafFigures {
