@@ -68,8 +68,7 @@ extern int pass_priorities(const job_record_t *job_ptr, uint32_t **priorities)
 	return (parts ? list_count(parts) : 1) * (qos ? list_count(qos) : 1);
 }
 
-/* RET the job, or NULL if there is none, or its record is not what is expected */
-static job_record_t *_find_job(uint32_t job_id)
+extern job_record_t *pass_find_job(uint32_t job_id)
 {
 	job_record_t *job_ptr = order_api.find_job_record(job_id);
 
@@ -148,7 +147,7 @@ static void _note(const job_record_t *job_ptr, uint32_t base, uint32_t next)
 static void _consider(uint32_t job_id, int32_t delta)
 {
 	struct ledger_entry *e = ledger_find(&order.ledger, job_id);
-	job_record_t *job_ptr = _find_job(job_id);
+	job_record_t *job_ptr = pass_find_job(job_id);
 	uint32_t now, others, next;
 	bool touch;
 
@@ -336,7 +335,7 @@ static void _drop_unsafe(void)
 /* Write a change; locks: WRITE job, READ node, part; order. RET true if the job changed */
 static bool _write(const struct change *c)
 {
-	job_record_t *job_ptr = _find_job(c->job_id);
+	job_record_t *job_ptr = pass_find_job(c->job_id);
 	struct ledger_entry *e = ledger_find(&order.ledger, c->job_id);
 	bool ours = c->next != c->base, touch;
 
@@ -448,7 +447,7 @@ extern void pass_restore_all(void)
 
 		if (e->state == LEDGER_OFF)
 			continue;
-		job_ptr = _find_job(e->job_id);
+		job_ptr = pass_find_job(e->job_id);
 		if (job_ptr && e->state == LEDGER_LOADED)
 			_resolve(e, job_ptr->site_factor);
 		if (job_ptr && e->state == LEDGER_ON) {

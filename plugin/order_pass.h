@@ -54,6 +54,9 @@ extern bool pass_may(void);
  * OUT priorities - the array; NULL if 0; locks: READ job */
 extern int pass_priorities(const job_record_t *job_ptr, uint32_t **priorities);
 
+/* RET the job; NULL if there is none, or its record is not what is expected; locks: READ job */
+extern job_record_t *pass_find_job(uint32_t job_id);
+
 /* Look up slurmctld's functions. RET false if one is missing */
 extern bool pass_symbols(void);
 

@@ -14,10 +14,15 @@
 #define LOOK_AT_CLOCK 16u /* jobs between two looks at the clock */
 #define QUEUE_MAX 1000000u
 
-/* Walk in progress; of the order thread. */
+/* Walk in progress; of the order thread. Jobs are found by id, not by an iterator: its every step
+ * takes the list's lock for writing, and so waits until a save of all jobs has read the last one,
+ * with slurmctld's locks held meanwhile. */
 static struct {
-	__typeof__(job_list) list; /* NULL: none is; whose `at` is */
-	__typeof__(list_iterator_create(NULL)) at;
+	bool under_way;
+	uint32_t *ids; /* of all jobs when the walk began */
+	size_t cap;
+	size_t count;
+	size_t at;
 	struct order_queue queue; /* what was found so far */
 	bool fill;
 } walk;
@@ -165,35 +170,42 @@ static void _scan_job(job_record_t *job_ptr)
 		_fill(&walk.queue.jobs[walk.queue.count++], job_ptr);
 }
 
-/* End the walk; at a shutdown the list is destroyed with its iterators. */
-static void _end_walk(void)
+static int _note(void *x, void *arg)
 {
-	if (walk.list && walk.list == job_list)
-		list_iterator_destroy(walk.at);
-	walk.list = NULL;
+	const job_record_t *job_ptr = x;
+
+	(void) arg;
+	if (walk.count == walk.cap || !layout_has_job(x))
+		return -1;
+	walk.ids[walk.count++] = job_ptr->job_id;
+	return 0;
 }
 
-/* Begin a walk; locks: READ job */
-static void _begin_walk(bool fill)
+/* Begin a walk; locks: READ job. RET false if memory ran out */
+static bool _begin_walk(bool fill)
 {
-	walk.list = job_list;
-	walk.at = list_iterator_create(job_list);
+	if (!grow((void **) &walk.ids, &walk.cap, (size_t) list_count(job_list),
+		  sizeof(*walk.ids)))
+		return false;
+	walk.under_way = true;
 	walk.fill = fill;
+	walk.count = walk.at = 0;
 	walk.queue.count = 0;
 	/* A change in the second of a walk may come after it. */
 	walk.queue.taken = time(NULL);
 	walk.queue.update = last_job_update;
+	(void) list_for_each_ro(job_list, _note, NULL);
+	return true;
 }
 
 /* Walk for a while; locks: READ conf, job, node, part; order. RET true if the walk is over */
 static bool _some(uint64_t start)
 {
-	job_record_t *job_ptr;
+	for (uint32_t n = 1; walk.at < walk.count; n++) {
+		job_record_t *job_ptr = pass_find_job(walk.ids[walk.at++]);
 
-	for (uint32_t n = 1; (job_ptr = list_next(walk.at)); n++) {
-		if (!layout_has_job(job_ptr))
-			break;
-		_scan_job(job_ptr);
+		if (job_ptr)
+			_scan_job(job_ptr);
 		if (n == HOLD_JOBS || (!(n % LOOK_AT_CLOCK) && now_ns() - start > HOLD_NS))
 			return false;
 	}
@@ -235,19 +247,17 @@ static void _walk(void *arg)
 	const struct some *s = arg;
 	uint64_t start = now_ns();
 
-	if (!pass_may() || !job_list || walk.list != job_list || (s->fill && !walk.fill))
-		_end_walk();
+	if (!pass_may() || !job_list || (s->fill && !walk.fill))
+		walk.under_way = false;
 	if (!pass_may() || !job_list)
 		return;
-	if (!walk.list && !_due(s)) {
+	if (!walk.under_way && !_due(s)) {
 		order.scans += walked && !_changed(walked, walked_update);
 		return;
 	}
-	if (!walk.list)
-		_begin_walk(s->fill);
-	if (!_some(start))
+	if ((!walk.under_way && !_begin_walk(s->fill)) || !_some(start))
 		return;
-	_end_walk();
+	walk.under_way = false;
 	_take(s->queue);
 	order.scans++;
 }
@@ -261,7 +271,7 @@ extern uint64_t scan_some(struct order_queue *queue, bool fill)
 
 extern bool scan_under_way(void)
 {
-	return walk.list;
+	return walk.under_way;
 }
 
 static int _adopt_one(void *x, void *arg)
@@ -276,12 +286,12 @@ static int _adopt_one(void *x, void *arg)
 extern void scan_adopt_all(void)
 {
 	if (order.ledger.count && job_list)
-		(void) list_for_each(job_list, _adopt_one, NULL);
+		(void) list_for_each_ro(job_list, _adopt_one, NULL);
 }
 
 extern void scan_stop(void)
 {
-	_end_walk();
+	free(walk.ids);
 	free(walk.queue.jobs);
 	memset(&walk, 0, sizeof(walk));
 	walked = walked_update = 0;

@@ -491,7 +491,7 @@ extern bool state_build(struct pktbuf *out, struct state_info *info)
 		return false;
 	info->table_hash ^= topology_hash();
 	if (job_list)
-		(void) list_for_each(job_list, _sync_job, &walk);
+		(void) list_for_each_ro(job_list, _sync_job, &walk);
 	end = pktbuf_add(out, PHX_SYNC_END, sizeof(*end));
 	if (!end || out->failed || layout_wrong())
 		return false;

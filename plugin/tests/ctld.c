@@ -82,7 +82,7 @@ static int _is_job(void *x, void *key)
 
 job_record_t *find_job_record(uint32_t job_id)
 {
-	return list_find_first(job_list, _is_job, &job_id);
+	return list_find_first_ro(job_list, _is_job, &job_id);
 }
 
 /* As priority/multifactor with one constant factor. */

@@ -380,6 +380,49 @@ static void test_batches(void)
 	again();
 }
 
+static _Atomic bool saving, may_end;
+
+static int _stand(void *x, void *arg)
+{
+	(void) x;
+	(void) arg;
+	saving = true;
+	for (int i = 0; !may_end && i < 1200; i++)
+		usleep(10000);
+	return -1;
+}
+
+/* As slurmctld saves its jobs, but standing still at the first. */
+static void *slow_save(void *arg)
+{
+	slurmctld_lock_t locks = { READ_LOCK, READ_LOCK, READ_LOCK, READ_LOCK, NO_LOCK };
+
+	lock_slurmctld(locks);
+	(void) list_for_each_ro(job_list, _stand, NULL);
+	unlock_slurmctld(locks);
+	return arg;
+}
+
+static void test_save(void)
+{
+	pthread_t thread;
+
+	TEST("order: the queue is read while the jobs are saved");
+	ctld_write_lock();
+	a->details->nice += 9;
+	last_job_update = time(NULL);
+	ctld_write_unlock();
+	CHECK(!pthread_create(&thread, NULL, slow_save, NULL));
+	SOON(saving);
+	SOON(queued(600)->nice == 12);
+	may_end = true;
+	pthread_join(thread, NULL);
+	ctld_write_lock();
+	a->details->nice -= 9;
+	last_job_update = time(NULL);
+	ctld_write_unlock();
+}
+
 /* Three saves of the jobs beside the first: the ledger has nothing left to remember. */
 static void save_jobs(void)
 {
@@ -457,6 +500,7 @@ extern void test_order(void)
 	test_site_limit();
 	test_gone();
 	test_batches();
+	test_save();
 	test_forgotten();
 
 	test_leave();
