@@ -75,23 +75,15 @@ static uint32_t _find_class(struct classes *c, uint64_t key, uint32_t words)
 	return i;
 }
 
-/* Backfill would reserve such a node at the next second instead of starting the job, again in each
- * cycle. */
-#define LEFT_OUT_STATES \
-	(NODE_STATE_COMPLETING | NODE_STATE_REBOOT_REQUESTED | NODE_STATE_REBOOT_ISSUED)
-#define WEIGHT(node_ptr) (run_now ? (node_ptr)->sched_weight : WILL_RUN_WEIGHT(node_ptr))
-#define STATES(node_ptr) ((node_ptr)->node_state & (CLASS_STATES | LEFT_OUT_STATES))
-
-/* RET false if there are too many classes, or a candidate is no node or out to the daemon */
-static inline __attribute__((always_inline)) bool
-_find_all(struct classes *c, uint64_t *words, uint32_t bits, bool run_now)
+/* A node's states are in a cache line of their own, whose reading takes longer than all else here:
+ * RUN_NOW reads slurmctld's bitmaps instead, where its classes need them.
+ * RET false if there are too many classes, or a candidate is no node or out to the daemon */
+static bool _find_run_now(struct classes *c, const uint64_t *words, uint32_t bits)
 {
-	/* A node's states are in a cache line of their own, whose reading takes longer than all
-	 * else here: RUN_NOW reads slurmctld's bitmaps instead, where its classes need them. */
-	bool tiers = run_now && !SINCE(23, 11);
+	bool tiers = !SINCE(23, 11);
 	const uint64_t *asleep = tiers ? _nodes_of(ASLEEP, bits) : NULL;
 	const uint64_t *booting = tiers ? _nodes_of(BOOTING, bits) : NULL;
-	uint32_t states = UINT32_MAX, at = 0, count = (bits + 63) / 64;
+	uint32_t group = UINT32_MAX, at = 0, count = (bits + 63) / 64;
 	uint64_t weight = 0, key = 0, rest, alike;
 
 	for (uint32_t w = 0; w < count; w++) {
@@ -102,40 +94,30 @@ _find_all(struct classes *c, uint64_t *words, uint32_t bits, bool run_now)
 
 		for (uint32_t g = 0; g < 3; g++) {
 			for (rest = groups[g]; rest; rest &= ~alike) {
-				uint32_t i = (uint32_t) __builtin_ctzll(rest), end, own;
+				uint32_t i = (uint32_t) __builtin_ctzll(rest), end;
 				const node_record_t *node_ptr = word[i];
 
-				alike = 1ull << i;
-				if (!run_now && (!node_ptr || STATES(node_ptr) & LEFT_OUT_STATES)) {
-					words[w] &= ~alike;
-					c->left_out = true;
-					continue;
-				}
 				if (!node_ptr)
 					return false;
-				own = run_now ? g : STATES(node_ptr);
-				if (WEIGHT(node_ptr) != weight || own != states) {
-					weight = WEIGHT(node_ptr);
-					states = own;
-					key = run_now ? RUN_NOW_KEY(weight, g) :
-						(uint64_t) WILL_RUN_TIER(node_ptr) << 32 | weight;
+				if (node_ptr->sched_weight != weight || g != group) {
+					weight = node_ptr->sched_weight;
+					group = g;
+					key = RUN_NOW_KEY(weight, g);
 					at = _find_class(c, key, count);
 					if (at == CLASSES_MAX)
 						return false;
 				}
 				c->gpu_cores |= NODE_GPU_CORES(node_ptr);
 				/* Most nodes are as the one before them. */
-				alike = rest & ~(rest + alike);
+				alike = rest & ~(rest + (1ull << i));
 				end = 64 - (uint32_t) __builtin_clzll(alike);
 				while (++i < end && (node_ptr = word[i]) &&
-				       WEIGHT(node_ptr) == weight &&
-				       (run_now || STATES(node_ptr) == states) &&
+				       node_ptr->sched_weight == weight &&
 				       (c->gpu_cores || !NODE_GPU_CORES(node_ptr)))
 					;
 				alike &= UINT64_MAX >> (64 - i);
 				members[at][w] |= alike;
-				c->plain = c->plain && ((!run_now && key >> 32) ||
-							state_was_sent(w, alike, key));
+				c->plain = c->plain && state_was_sent(w, alike, key);
 			}
 		}
 		if (words[w] & state_sent_out[w])
@@ -144,8 +126,129 @@ _find_all(struct classes *c, uint64_t *words, uint32_t bits, bool run_now)
 	return true;
 }
 
+/* Backfill would reserve such a node at the next second instead of starting the job, again in each
+ * cycle. */
+#define LEFT_OUT_STATES \
+	(NODE_STATE_COMPLETING | NODE_STATE_REBOOT_REQUESTED | NODE_STATE_REBOOT_ISSUED)
+#define STATES(node_ptr) ((node_ptr)->node_state & (CLASS_STATES | LEFT_OUT_STATES))
+
+/* Nodes as WILL_RUN sees them, by words and kept for a turn: to read two cache lines of each of
+ * 10,000 nodes takes longer than all else of an ask. */
+static struct {
+	struct known_word {
+		uint64_t reading; /* that it is of */
+		uint64_t left_out;
+		uint64_t gpu_cores;
+		uint64_t unknown; /* of further groups */
+		uint32_t count;
+		struct {
+			uint64_t key; /* tier << 32 | weight */
+			uint64_t nodes;
+		} group[CLASSES_MAX];
+	} word[PHX_NODES_MAX / 64];
+	uint64_t reading;
+	uint64_t turn;
+	time_t update; /* last_node_update, then */
+	uint32_t bits;
+} known;
+
+static void _add_group(struct known_word *k, uint64_t key, uint64_t nodes)
+{
+	uint32_t g = 0;
+
+	while (g < k->count && k->group[g].key != key)
+		g++;
+	if (g == CLASSES_MAX) {
+		k->unknown |= nodes;
+		return;
+	}
+	if (g == k->count) {
+		k->group[g].key = key;
+		k->group[g].nodes = 0;
+		k->count++;
+	}
+	k->group[g].nodes |= nodes;
+}
+
+static const struct known_word *_read_word(uint32_t w)
+{
+	node_record_t **word = node_record_table_ptr + 64 * w;
+	uint32_t end = MIN(64, known.bits - 64 * w), next;
+	struct known_word *k = &known.word[w];
+
+	if (k->reading == known.reading)
+		return k;
+	k->reading = known.reading;
+	k->left_out = k->gpu_cores = k->unknown = k->count = 0;
+	for (uint32_t i = 0; i < end; i = next) {
+		const node_record_t *node_ptr = word[i];
+		uint32_t states = node_ptr ? STATES(node_ptr) : LEFT_OUT_STATES;
+		uint64_t nodes = 1ull << i, weight;
+		bool gpu_cores;
+
+		next = i + 1;
+		if (states & LEFT_OUT_STATES) {
+			k->left_out |= nodes;
+			continue;
+		}
+		weight = WILL_RUN_WEIGHT(node_ptr);
+		gpu_cores = NODE_GPU_CORES(node_ptr);
+		while (next < end && word[next] && WILL_RUN_WEIGHT(word[next]) == weight &&
+		       STATES(word[next]) == states && NODE_GPU_CORES(word[next]) == gpu_cores)
+			next++;
+		nodes = UINT64_MAX >> (64 - next) & ~(nodes - 1);
+		k->gpu_cores |= gpu_cores ? nodes : 0;
+		_add_group(k, (uint64_t) WILL_RUN_TIER(node_ptr) << 32 | weight, nodes);
+	}
+	return k;
+}
+
+static void _keep_known(uint64_t turn, uint32_t bits)
+{
+	if (known.turn == turn && known.update == last_node_update && known.bits == bits)
+		return;
+	known.reading++;
+	known.turn = turn;
+	known.update = last_node_update;
+	known.bits = bits;
+}
+
+/* RET as above */
+static bool _find_known(struct classes *c, uint64_t *words, uint32_t count)
+{
+	uint64_t key = UINT64_MAX;
+	uint32_t at = 0;
+
+	for (uint32_t w = 0; w < count; w++) {
+		const struct known_word *k = words[w] ? _read_word(w) : NULL;
+
+		if (!k)
+			continue;
+		c->left_out |= (words[w] & k->left_out) != 0;
+		words[w] &= ~k->left_out;
+		c->gpu_cores |= (words[w] & k->gpu_cores) != 0;
+		if (words[w] & (k->unknown | state_sent_out[w]))
+			return false;
+		for (uint32_t g = 0; g < k->count; g++) {
+			uint64_t nodes = words[w] & k->group[g].nodes;
+
+			if (!nodes)
+				continue;
+			if (k->group[g].key != key) {
+				key = k->group[g].key;
+				at = _find_class(c, key, count);
+				if (at == CLASSES_MAX)
+					return false;
+			}
+			members[at][w] |= nodes;
+			c->plain = c->plain && (key >> 32 || state_was_sent(w, nodes, key));
+		}
+	}
+	return true;
+}
+
 /* Leave nodes out of WILL_RUN, and find the classes of the others. RET as above */
-static bool _find_will_run(struct classes *c, uint64_t *words, uint32_t bits)
+static bool _find_will_run(struct classes *c, uint64_t *words, uint32_t bits, uint64_t turn)
 {
 	const uint64_t *completing = _nodes_of(COMPLETING, bits);
 	const uint64_t *resuming = _nodes_of(RESUMING, bits);
@@ -155,7 +258,8 @@ static bool _find_will_run(struct classes *c, uint64_t *words, uint32_t bits)
 		c->left_out |= (words[w] & (completing[w] | resuming[w])) != 0;
 		words[w] &= ~(completing[w] | resuming[w]);
 	}
-	if (!_find_all(c, words, bits, false))
+	_keep_known(turn, bits);
+	if (!_find_known(c, words, count))
 		return false;
 	/* Stock waits for a node that was left out rather than for one that has to boot. */
 	for (uint32_t i = 0; i < c->count; i++) {
@@ -297,8 +401,9 @@ extern uint16_t ask_put_arrays(struct phx_ask *ask, const struct call *call)
 		return PHX_R_SKIPPED;
 	state_bitmap_words(call->node_bitmap, bits, words);
 	/* Whether a job could ever run does not depend on classes. */
-	if (call->mode == SELECT_MODE_RUN_NOW ? !_find_all(&classes, words, bits, true) :
-	    call->mode == SELECT_MODE_WILL_RUN && !_find_will_run(&classes, words, bits))
+	if (call->mode == SELECT_MODE_RUN_NOW ? !_find_run_now(&classes, words, bits) :
+	    call->mode == SELECT_MODE_WILL_RUN &&
+		    !_find_will_run(&classes, words, bits, call->turn))
 		return PHX_R_CLASSES;
 	ask->flags |= (classes.left_out ? PHX_ASK_LEFT_OUT : 0) |
 		      (classes.gpu_cores ? PHX_ASK_GPU_CORES : 0);

@@ -11,12 +11,9 @@
 #include <string.h>
 
 #include "link.h"
+#include "turn.h"
 #include "pktbuf.h"
 #include "stats.h"
-
-/* Greatest gap between calls under one hold of the job lock, in ns: a thread that releases it
- * sleeps for longer. */
-#define SAME_HOLD_NS 1000000ull
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 /* Hash table with open addressing; the number of slots is a power of two, half of them free. Job id
@@ -29,8 +26,7 @@ static bool uneven; /* components of a het job end apart */
 
 static time_t told_update; /* last_job_update at the last comparison */
 static time_t told_at;
-static pthread_t told_by;
-static uint64_t told_ns;
+static uint64_t told_in; /* the turn */
 
 static uint32_t _home(uint32_t job_id)
 {
@@ -108,6 +104,7 @@ extern void ends_told(const job_record_t *job_ptr)
 	uint32_t job_id = job_ptr->job_id;
 	struct phx_end *slot;
 
+	turn_over();
 	pthread_mutex_lock(&lock);
 	told_at = 0; /* its end may be set only now, in the same hold */
 	if (!job_id || (2 * used >= slot_count && !_grow())) {
@@ -148,6 +145,7 @@ extern void ends_drop(uint32_t job_id)
 {
 	struct phx_end *slot;
 
+	turn_over();
 	pthread_mutex_lock(&lock);
 	if (job_id && used && (slot = _find(job_id))->job_id)
 		_remove(slot);
@@ -218,14 +216,13 @@ extern bool ends_free(bitstr_t *candidates, bitstr_t *like, time_t at, int count
 
 /* Whether nothing changed: a change sets last_job_update to its second, which was over when the
  * ends were compared. */
-static bool _unchanged(uint64_t now)
+static bool _unchanged(uint64_t turn)
 {
-	return (told_at && last_job_update == told_update &&
-		told_update < told_at) ||
-	       (told_at && pthread_equal(told_by, pthread_self()) && now - told_ns < SAME_HOLD_NS);
+	return told_at && (told_in == turn ||
+			   (last_job_update == told_update && told_update < told_at));
 }
 
-extern bool ends_tell(void)
+extern bool ends_tell(uint64_t turn)
 {
 	__typeof__(find_job_record) *find = _find_job_record();
 	static struct pktbuf out;
@@ -233,7 +230,7 @@ extern bool ends_tell(void)
 
 	pthread_mutex_lock(&lock);
 	ok = find && !incomplete;
-	if (ok && !_unchanged(now_ns())) {
+	if (ok && !_unchanged(turn)) {
 		pktbuf_reset(&out);
 		told_update = last_job_update;
 		told_at = time(NULL);
@@ -244,8 +241,7 @@ extern bool ends_tell(void)
 			link_events(&out);
 	}
 	ok = ok && !uneven;
-	told_by = pthread_self();
-	told_ns = now_ns();
+	told_in = turn;
 	pthread_mutex_unlock(&lock);
 	return ok;
 }

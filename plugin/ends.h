@@ -24,6 +24,6 @@ extern void ends_drop(uint32_t job_id);
  * that ends_tell() told; locks: READ job. IN like - only these nodes count; or NULL */
 extern bool ends_free(bitstr_t *candidates, bitstr_t *like, time_t at, int count);
 
-/* Send the ends that changed; locks: READ job.
+/* Send the ends that changed; locks: READ job. IN turn - of the test
  * RET true if the daemon knows the present ends */
-extern bool ends_tell(void);
+extern bool ends_tell(uint64_t turn);

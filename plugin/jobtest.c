@@ -21,6 +21,7 @@
 #include "proof.h"
 #include "state.h"
 #include "stats.h"
+#include "turn.h"
 #include "vector.h"
 
 #define WINDOW_S 60 /* within which Slurm's first windows end */
@@ -551,14 +552,16 @@ static int _decide(struct call *c JOB_TEST_TAIL_PARAMS)
 		reason = PHX_R_SKIPPED;
 	}
 	if (!reason) {
+		c->turn = turn_begin();
 		if (c->prove && c->mode == SELECT_MODE_WILL_RUN)
-			c->prove = ends_tell();
+			c->prove = ends_tell(c->turn);
 		reason = _fill_ask(c);
 		if (!reason)
 			rc = _watches(c) ? _watch(c JOB_TEST_TAIL_ARGS) :
 					   _narrow(c JOB_TEST_TAIL_ARGS);
 		else
 			breaker_cancel(&overlay_breaker);
+		turn_end();
 		pthread_mutex_unlock(&scratch_lock);
 		if (!reason)
 			return rc;

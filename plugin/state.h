@@ -53,6 +53,7 @@ struct call {
 	time_t from; /* start and end that the caller knows of, or 0 */
 	time_t to;
 	uint64_t start_ns;
+	uint64_t turn;
 	bool compared;     /* a start or a wait, with stock's own decision */
 	uint64_t extra_ns; /* of calls of stock beyond those that it would have had */
 	/* errno as it would be without us: slurmctld looks at it where nothing

@@ -237,13 +237,54 @@ static void test_run_now_tiers(void)
 	bit_clear(booting_node_bitmap, 1);
 }
 
+/* As slurmctld does, which says when it changed a node. */
+static void set_state(int node, uint32_t node_state)
+{
+	node_record_table_ptr[node]->node_state = node_state;
+	last_node_update++;
+}
+
+static void *ask_by_other(void *arg)
+{
+	const struct phx_ask **a = arg;
+
+	*a = ask(SELECT_MODE_WILL_RUN);
+	return NULL;
+}
+
+/* The seconds of last_node_update do not tell two changes within one apart. */
+static void test_turns(void)
+{
+	job_record_t *job = ctld_job(75, 1);
+	const struct phx_ask *a;
+	pthread_t other;
+
+	TEST("asks: nodes are read anew for a plan when a job began, by another thread, and later");
+	ctld_run(job, 1, 1);
+	CHECK_EQ(words(ask(SELECT_MODE_WILL_RUN))[0], 0xdf);
+	node_record_table_ptr[6]->node_state |= NODE_STATE_REBOOT_ISSUED;
+	CHECK_EQ(o.nodeinfo_set(job), 0);
+	CHECK_EQ(words(ask(SELECT_MODE_WILL_RUN))[0], 0x9f);
+	node_record_table_ptr[6]->node_state = NODE_STATE_IDLE;
+	CHECK_EQ(o.job_fini(job), 0);
+	CHECK_EQ(words(ask(SELECT_MODE_WILL_RUN))[0], 0xdf);
+	node_record_table_ptr[6]->node_state |= NODE_STATE_REBOOT_ISSUED;
+	CHECK(!pthread_create(&other, NULL, ask_by_other, &a));
+	pthread_join(other, NULL);
+	CHECK_EQ(words(a)[0], 0x9f);
+	node_record_table_ptr[6]->node_state = NODE_STATE_IDLE;
+	usleep(2000);
+	CHECK_EQ(words(ask(SELECT_MODE_WILL_RUN))[0], 0xdf);
+	ctld_remove(job);
+}
+
 static void test_will_run(void)
 {
 	const struct phx_ask *a;
 
 	TEST("asks: completing and rebooting nodes are no candidates of a plan");
-	node_record_table_ptr[0]->node_state |= NODE_STATE_COMPLETING;
-	node_record_table_ptr[1]->node_state |= NODE_STATE_REBOOT_REQUESTED;
+	set_state(0, NODE_STATE_IDLE | NODE_STATE_COMPLETING);
+	set_state(1, NODE_STATE_IDLE | NODE_STATE_REBOOT_REQUESTED);
 	bit_set(cg_node_bitmap, 2);
 	bit_set(rs_node_bitmap, 3);
 	a = ask(SELECT_MODE_WILL_RUN);
@@ -255,14 +296,14 @@ static void test_will_run(void)
 	CHECK_EQ(words(a)[0], 0xdf);
 	CHECK(!(a->flags & PHX_ASK_LEFT_OUT));
 
-	node_record_table_ptr[6]->node_state |= NODE_STATE_REBOOT_ISSUED;
+	set_state(6, NODE_STATE_IDLE | NODE_STATE_REBOOT_ISSUED);
 	CHECK_EQ(words(ask(SELECT_MODE_WILL_RUN))[0], 0x90);
-	node_record_table_ptr[6]->node_state &= ~NODE_STATE_REBOOT_ISSUED;
+	set_state(6, NODE_STATE_IDLE);
 
 	TEST("asks: none that has to boot instead of one that is soon ready");
-	node_record_table_ptr[4]->node_state |= NODE_STATE_POWERED_DOWN;
+	set_state(4, NODE_STATE_IDLE | NODE_STATE_POWERED_DOWN);
 	CHECK_EQ(words(ask(SELECT_MODE_WILL_RUN))[0], 0xc0);
-	node_record_table_ptr[4]->node_state = NODE_STATE_IDLE;
+	set_state(4, NODE_STATE_IDLE);
 
 	TEST("a node that was left out is refused; all that are left are narrowed");
 	fake.job_test = stock_takes;
@@ -275,10 +316,10 @@ static void test_will_run(void)
 	CHECK_EQ(outcome()->reason, PHX_R_NONE);
 	CHECK_EQ(seen.bits[0], 3);
 	for (int i = 0; i < 5; i++)
-		node_record_table_ptr[i]->node_state = NODE_STATE_IDLE;
+		set_state(i, NODE_STATE_IDLE);
 	bit_clear_all(cg_node_bitmap);
 	bit_clear_all(rs_node_bitmap);
-	node_record_table_ptr[4]->node_state |= NODE_STATE_POWERED_DOWN;
+	set_state(4, NODE_STATE_IDLE | NODE_STATE_POWERED_DOWN);
 	node_record_table_ptr[4]->sched_weight = 0; /* is not looked at */
 	a = ask(SELECT_MODE_WILL_RUN);
 	CHECK_EQ(words(a)[0], 0xdf);
@@ -287,7 +328,7 @@ static void test_will_run(void)
 	CHECK(classes(a)[1].tier == 3 && classes(a)[1].weight == 7);
 	CHECK_EQ(planes(a)[0], 0x10);
 	expect_length(a);
-	node_record_table_ptr[4]->node_state = NODE_STATE_IDLE;
+	set_state(4, NODE_STATE_IDLE);
 	node_record_table_ptr[4]->sched_weight = 7 << 8 | 0xff;
 }
 
@@ -470,6 +511,7 @@ extern void test_asks(void)
 	test_run_now_classes();
 	test_run_now_tiers();
 	test_will_run();
+	test_turns();
 	test_exc();
 	test_preemptees();
 	test_long_partition();
