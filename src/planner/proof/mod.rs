@@ -10,6 +10,7 @@
 //!
 //! Nothing here says that a job *can* start: that is what Slurm is asked.
 
+mod class;
 mod ends;
 mod least;
 mod slots;
@@ -22,6 +23,7 @@ pub use ends::{NEVER, Second};
 
 use crate::cluster::{Cluster, RunningJob};
 use crate::place::Candidates;
+use class::{Class, has};
 use ends::Ends;
 use least::{Largest, least};
 use phalanx_core::NodeIdx;
@@ -65,36 +67,7 @@ pub struct Prover {
     changed: Vec<NodeIdx>,
     dropped: usize,
     asked: u64,
-    times: Vec<Second>,
     nodes: Vec<(u32, Reverse<Second>, NodeIdx)>,
-}
-
-/// Times of all nodes for one need.
-#[derive(Debug, Clone)]
-struct Class {
-    need: Need,
-    /// Changes that are in `earliest`.
-    seen: usize,
-    /// Number of the last question about the need.
-    asked: u64,
-    earliest: Vec<Second>,
-}
-
-impl Class {
-    /// Earliest time of a node; never for a number beyond the table, which a bitmap may have.
-    fn earliest_on(&self, node: NodeIdx) -> Second {
-        self.earliest.get(node.at()).copied().unwrap_or(NEVER)
-    }
-
-    /// The N-th smallest of the candidates' times, with N = `count`; `times` is scratch space.
-    fn nth(&self, count: usize, candidates: Candidates<'_>, times: &mut Vec<Second>) -> Second {
-        times.clear();
-        times.extend(candidates.iter().map(|node| self.earliest_on(node)));
-        if times.len() < count {
-            return NEVER;
-        }
-        *times.select_nth_unstable(count - 1).1
-    }
 }
 
 impl Prover {
@@ -180,7 +153,7 @@ impl Prover {
             return None;
         }
         let at = self.class(cluster, need);
-        let nth_s = self.classes[at].nth(count, candidates, &mut self.times);
+        let nth_s = self.classes[at].nth(count, candidates);
         if nth_s <= times.now_s {
             return None;
         }
@@ -248,9 +221,7 @@ impl Prover {
             return false;
         }
         let at = self.class(cluster, need);
-        let class = &self.classes[at];
-        let fits = |node: &NodeIdx| class.earliest_on(*node) == 0;
-        candidates.iter().filter(fits).take(count).count() < count
+        self.classes[at].nth(count, candidates) > 0
     }
 
     /// Takes of the nodes that can give the need at `time` the lightest, of these the ones that
@@ -266,12 +237,10 @@ impl Prover {
     ) {
         let class = &self.classes[at];
         self.nodes.clear();
-        for node in candidates.iter() {
-            let Some(row) = cluster.table().nodes.get(node.at()) else { break };
-            let end_s = class.earliest_on(node);
-            if end_s <= time {
-                self.nodes.push((row.weight, Reverse(end_s), node));
-            }
+        let words = candidates.words();
+        for node in class.until(time).iter().filter(|node| has(words, **node)) {
+            let Some(row) = cluster.table().nodes.get(node.at()) else { continue };
+            self.nodes.push((row.weight, Reverse(class.earliest_on(*node)), *node));
         }
         if self.nodes.len() > count {
             self.nodes.select_nth_unstable(count - 1);
@@ -295,17 +264,15 @@ impl Prover {
         let at = found.unwrap_or_else(|| self.new_class(need, usages.len()));
         let class = &mut self.classes[at];
         class.asked = self.asked;
-        let renew = |node: NodeIdx, earliest: &mut Vec<Second>| {
-            if let (Some(slot), Some(usage)) = (earliest.get_mut(node.at()), usages.get(node.at()))
-            {
-                *slot = self.slots.earliest(node, usage, &class.need);
-            }
+        let slots = &self.slots;
+        // Times are as many as slots, and these as usages (assert_follows()).
+        let time_of = |node: NodeIdx, need: &Need| {
+            usages.get(node.at()).map_or(NEVER, |usage| slots.earliest(node, usage, need))
         };
         if found.is_none() || class.seen < self.dropped {
-            (0..usages.len()).for_each(|node| renew(NodeIdx::new(node), &mut class.earliest));
+            class.renew_all(time_of);
         } else {
-            let missed = &self.changed[class.seen - self.dropped..];
-            missed.iter().for_each(|node| renew(*node, &mut class.earliest));
+            class.renew(&self.changed[class.seen - self.dropped..], time_of);
         }
         class.seen = now;
         at
@@ -313,7 +280,7 @@ impl Prover {
 
     /// Room for another class, in place of the one that was not asked about for longest.
     fn new_class(&mut self, need: Need, nodes: usize) -> usize {
-        let class = Class { need, seen: 0, asked: self.asked, earliest: vec![NEVER; nodes] };
+        let class = Class::new(need, nodes);
         if self.classes.len() < CLASSES_MAX {
             self.classes.push(class);
             return self.classes.len() - 1;
