@@ -108,6 +108,12 @@ fn decide(
     if question.input && state.inputs.len() < limits::HELD_JOBS_MAX {
         state.inputs.insert(question.job_id);
     }
+    // Where the prover knows at once that nothing fits, a choice would be sought in vain, for most
+    // questions of backfill. What it keeps by request pays only where it gives proofs too.
+    let is_full = question.will_run
+        && settings.proving.will_run
+        && state.proofs.cannot_fit(placer.cluster(), &question.shape, candidates);
+    let candidates = if is_full { candidates.known_full() } else { candidates };
     let (decided, preference_use) =
         preference::decide(placer, &mut state.preferences, question, candidates, waits);
     let decided = match decided {

@@ -179,6 +179,16 @@ impl Proofs {
         Some(Proved { kind, earliest })
     }
 
+    /// Whether too few candidates have room for the request now, whatever Slurm does.
+    pub(crate) fn cannot_fit(
+        &mut self,
+        cluster: &Cluster,
+        shape: &Shape,
+        candidates: Candidates<'_>,
+    ) -> bool {
+        self.prover.cannot_fit(cluster, shape, candidates)
+    }
+
     /// Takes the plugin's report on an ask.
     pub fn outcome(&mut self, outcome: &wire::Outcome) {
         let Some(kind) = Proof::from_raw(u32::from(outcome.proof)) else { return };

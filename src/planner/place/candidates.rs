@@ -16,12 +16,31 @@ pub struct Candidates<'a> {
     excluded: &'a [Excluded],
     classes: Option<Classes<'a>>,
     span: Option<Span>,
+    full: bool,
 }
 
 impl<'a> Candidates<'a> {
     /// Takes all nodes whose bit is set.
     pub fn new(words: &'a [u64]) -> Self {
-        Self { words, within: None, any_weight: false, excluded: &[], classes: None, span: None }
+        Self {
+            words,
+            within: None,
+            any_weight: false,
+            excluded: &[],
+            classes: None,
+            span: None,
+            full: false,
+        }
+    }
+
+    /// Says that too few of them have room for the job now.
+    pub fn known_full(self) -> Self {
+        Self { full: true, ..self }
+    }
+
+    /// Whether it is known that no choice of them can hold the job now.
+    pub(super) fn are_full(&self) -> bool {
+        self.full
     }
 
     /// Replaces the classes of the node table by `classes`.

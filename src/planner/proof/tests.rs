@@ -5,6 +5,7 @@
 
 use super::*;
 use crate::cluster::{Held, Table, TableNode};
+use crate::place::{Holding, Placer, Tuning};
 use phalanx_core::NodeSet;
 use phalanx_core::shape::{GresWant, Memory, Sharing};
 use proptest::prelude::*;
@@ -180,6 +181,17 @@ fn ask(world: &World, prover: &mut Prover, windows: bool) -> Option<(Earliest, N
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    /// No choice of nodes is found where too few are said to have room.
+    #[test]
+    fn prop_what_cannot_fit_is_not_placed(world in world()) {
+        let words = Candidates::new(world.candidates.words());
+        if Prover::new(&world.cluster).cannot_fit(&world.cluster, &world.shape, words) {
+            let mut placer = Placer::new(world.cluster, true, Tuning::default(), vec![]).unwrap();
+            let decided = placer.decide(&world.shape, words, Holding::Never);
+            prop_assert!(decided.is_err(), "{decided:?}");
+        }
+    }
 
     /// Slurm's own answer, until 24.05, is never earlier than what is accepted of the few.
     #[test]
