@@ -73,11 +73,11 @@ def held(order):
     return written + looked, ns, max(order["lock_max_ns"], order["read_max_ns"])
 
 
-def resident_mb(cluster, role):
-    """Memory of a daemon."""
+def resident_mb(cluster, role, which="VmRSS"):
+    """Memory of a daemon; VmHWM: the most that it had."""
     pid = next(p.pid for p in cluster.running() if p.role == role)
     with open(f"/proc/{pid}/status", encoding="utf-8") as file:
-        return int(re.search(r"VmRSS:\s*(\d+)", file.read())[1]) / 1024
+        return int(re.search(which + r":\s*(\d+)", file.read())[1]) / 1024
 
 
 def watch(cluster, args):
@@ -99,7 +99,8 @@ def watch(cluster, args):
           f"p99 {quantile_us(asks, 0.99)} us")
     print(f"pending in the order's report: {last['order']['pending']}, with a delta "
           f"{last['order']['active']}")
-    print(f"memory: phalanxd {resident_mb(cluster, 'phalanxd'):.0f} MB, slurmctld "
+    print(f"memory: phalanxd {resident_mb(cluster, 'phalanxd'):.0f} MB, at "
+          f"most {resident_mb(cluster, 'phalanxd', 'VmHWM'):.0f}, slurmctld "
           f"{resident_mb(cluster, 'slurmctld'):.0f} MB")
 
 
@@ -112,6 +113,7 @@ def phase(root, name, args):
         submit(cluster, args)
         waiting = len(cluster.run("squeue", "-h", "-r", "-t", "PD", "-o", "%A").stdout.split())
         print(f"{name}: {waiting} jobs wait after {time.monotonic() - begin:.0f} s", flush=True)
+        cluster.run("sdiag", "--reset")
         if stock:
             time.sleep(args.seconds)
         else:
