@@ -139,12 +139,11 @@ static struct {
 		uint64_t reading; /* that it is of */
 		uint64_t left_out;
 		uint64_t gpu_cores;
-		uint64_t unknown; /* of further groups */
 		uint32_t count;
 		struct {
 			uint64_t key; /* tier << 32 | weight */
 			uint64_t nodes;
-		} group[CLASSES_MAX];
+		} group[64];
 	} word[PHX_NODES_MAX / 64];
 	uint64_t reading;
 	uint64_t turn;
@@ -158,10 +157,6 @@ static void _add_group(struct known_word *k, uint64_t key, uint64_t nodes)
 
 	while (g < k->count && k->group[g].key != key)
 		g++;
-	if (g == CLASSES_MAX) {
-		k->unknown |= nodes;
-		return;
-	}
 	if (g == k->count) {
 		k->group[g].key = key;
 		k->group[g].nodes = 0;
@@ -179,7 +174,7 @@ static const struct known_word *_read_word(uint32_t w)
 	if (k->reading == known.reading)
 		return k;
 	k->reading = known.reading;
-	k->left_out = k->gpu_cores = k->unknown = k->count = 0;
+	k->left_out = k->gpu_cores = k->count = 0;
 	for (uint32_t i = 0; i < end; i = next) {
 		const node_record_t *node_ptr = word[i];
 		uint32_t states = node_ptr ? STATES(node_ptr) : LEFT_OUT_STATES;
@@ -227,7 +222,7 @@ static bool _find_known(struct classes *c, uint64_t *words, uint32_t count)
 		c->left_out |= (words[w] & k->left_out) != 0;
 		words[w] &= ~k->left_out;
 		c->gpu_cores |= (words[w] & k->gpu_cores) != 0;
-		if (words[w] & (k->unknown | state_sent_out[w]))
+		if (words[w] & state_sent_out[w])
 			return false;
 		for (uint32_t g = 0; g < k->count; g++) {
 			uint64_t nodes = words[w] & k->group[g].nodes;

@@ -215,11 +215,11 @@ extern bool ends_free(bitstr_t *candidates, bitstr_t *like, time_t at, int count
 }
 
 /* Whether nothing changed: a change sets last_job_update to its second, which was over when the
- * ends were compared. */
+ * ends were compared, or it would have been made in this turn. */
 static bool _unchanged(uint64_t turn)
 {
-	return told_at && (told_in == turn ||
-			   (last_job_update == told_update && told_update < told_at));
+	return told_at && last_job_update == told_update &&
+	       (told_in == turn || told_update < told_at);
 }
 
 extern bool ends_tell(uint64_t turn)

@@ -595,6 +595,9 @@ extern int overlay_job_test(job_record_t *job_ptr, bitstr_t *node_bitmap,
 	};
 	int rc = _decide(&c JOB_TEST_TAIL_ARGS);
 
+	/* What it preempts may end earlier from now on, of which no operation tells. */
+	if (mode == SELECT_MODE_RUN_NOW && preemptee_candidates)
+		turn_over();
 	errno = c.err;
 	return rc;
 }

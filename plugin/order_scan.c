@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* order_scan.c - one walk over all jobs in bounded holds of slurmctld's READ locks: the report of
- * the queue, and tasks that were split off a record with a delta. See order_pass.h. */
+/* order_scan.c - one walk over all jobs in holds of slurmctld's READ locks, bounded but for the
+ * first one, which notes all ids: the report of the queue, and tasks that were split off a record
+ * with a delta. See order_pass.h. */
 
 #include "grow.h"
 #include "layout.h"

@@ -12,5 +12,5 @@ extern uint64_t turn_begin(void);
 /* End the test that began last. */
 extern void turn_end(void);
 
-/* Say that a job, and with it nodes, changed. */
+/* Say that a job, and with it nodes, changed, or may change before the next test. */
 extern void turn_over(void);

@@ -435,6 +435,32 @@ static void test_end_set_late(void)
 	ctld_remove(run);
 }
 
+static void test_preempted_end(void)
+{
+	list_t *candidates = list_create(NULL);
+	job_record_t *run = ctld_job(72, 1);
+	struct call_tail none = {0};
+	time_t now = time(NULL);
+	uint64_t end = 0;
+
+	TEST("an end that a start by preemption brings nearer, in the same hold");
+	says(0, now, 0, now);
+	ctld_run(run, 1, 1);
+	run->end_time = now + 600;
+	CHECK_EQ(o.nodeinfo_set(run), 0);
+	list_append(candidates, run);
+	asks_after(time(NULL));
+	CHECK_EQ(call(2, 4, 3, SELECT_MODE_WILL_RUN), 0);
+	(void) call_with(SELECT_MODE_RUN_NOW, candidates, &none);
+	run->end_time = now + 30; /* GraceTime; last_job_update is of this second already */
+	CHECK_EQ(call(2, 4, 3, SELECT_MODE_WILL_RUN), 0);
+	CHECK_EQ(told_ends(72, &end), 1);
+	CHECK_EQ(end, (uint64_t) now + 30);
+	CHECK_EQ(o.job_fini(run), 0);
+	ctld_remove(run);
+	list_destroy(candidates);
+}
+
 static void test_het_ends(void)
 {
 	job_record_t *leader = ctld_job(80, 1), *part = ctld_job(81, 1);
@@ -508,6 +534,7 @@ extern void test_proofs(void)
 	test_not_proved();
 	test_ends();
 	test_end_set_late();
+	test_preempted_end();
 	test_het_ends();
 	test_untold();
 	part_list = NULL;

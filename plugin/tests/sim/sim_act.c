@@ -490,6 +490,11 @@ extern int sim_list_for_each(list_t *list, ListForF call, void *arg)
 	return count;
 }
 
+extern int sim_list_for_each_ro(list_t *list, ListForF call, void *arg)
+{
+	return sim_list_for_each(list, call, arg);
+}
+
 static void _assoc_lock(assoc_mgr_lock_t *lock)
 {
 	(void) lock;

@@ -358,6 +358,11 @@ extern pthread_t sim_pthread_self(void)
 	return (pthread_t) (current ? current->born : 0);
 }
 
+extern pid_t sim_gettid(void)
+{
+	return (pid_t) sim_pthread_self();
+}
+
 /* ---- locks: 0 is free, in every kind of initializer */
 
 struct lock {
