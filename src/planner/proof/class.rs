@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Times from which each node could give a need, kept in order.
+//! Times from which each node could give a need, in order where nothing changes them.
 
 use super::ends::{NEVER, Second};
 use crate::place::Candidates;
@@ -15,14 +15,17 @@ pub(super) struct Class {
     /// Number of the last question about the need.
     pub(super) asked: u64,
     earliest: Vec<Second>,
-    /// Nodes by that time, then by number; not those of [`NEVER`].
-    order: Vec<NodeIdx>,
+    /// Nodes by that time, then by number, not those of [`NEVER`]. Made at the second question
+    /// after a change: to sort them takes as long as ten questions without it.
+    order: Option<Vec<NodeIdx>>,
+    /// A question came since the last change.
+    is_quiet: bool,
 }
 
 impl Class {
     /// Times of so many nodes, none known yet.
     pub(super) fn new(need: Need, nodes: usize) -> Self {
-        Self { need, seen: 0, asked: 0, earliest: vec![NEVER; nodes], order: Vec::new() }
+        Self { need, seen: 0, asked: 0, earliest: vec![NEVER; nodes], order: None, is_quiet: false }
     }
 
     /// Earliest time of a node; never for a number beyond the table, which a bitmap may have.
@@ -30,16 +33,51 @@ impl Class {
         self.earliest.get(node.at()).copied().unwrap_or(NEVER)
     }
 
-    /// The N-th smallest of the candidates' times, with N = `count`, at least 1.
-    pub(super) fn nth(&self, count: usize, candidates: Candidates<'_>) -> Second {
-        let words = candidates.words();
-        let mut candidates = self.order.iter().filter(|node| has(words, **node));
-        candidates.nth(count - 1).map_or(NEVER, |node| self.earliest_on(*node))
+    /// The N-th smallest of the candidates' times, with N = `count`, at least 1; `times` is scratch
+    /// space.
+    pub(super) fn nth(
+        &mut self,
+        count: usize,
+        candidates: Candidates<'_>,
+        times: &mut Vec<Second>,
+    ) -> Second {
+        if self.order.is_none() && std::mem::replace(&mut self.is_quiet, true) {
+            self.sort();
+        }
+        if let Some(order) = &self.order {
+            let words = candidates.words();
+            let mut candidates = order.iter().filter(|node| has(words, **node));
+            return candidates.nth(count - 1).map_or(NEVER, |node| self.earliest_on(*node));
+        }
+        times.clear();
+        times.extend(candidates.iter().map(|node| self.earliest_on(node)));
+        if times.len() < count {
+            return NEVER;
+        }
+        *times.select_nth_unstable(count - 1).1
     }
 
-    /// The nodes that can give the need at `time`.
-    pub(super) fn until(&self, time: Second) -> &[NodeIdx] {
-        &self.order[..self.order.partition_point(|node| self.earliest_on(*node) <= time)]
+    /// Calls `take` with each candidate that can give the need at `time`.
+    pub(super) fn each_until(
+        &self,
+        time: Second,
+        candidates: Candidates<'_>,
+        mut take: impl FnMut(NodeIdx, Second),
+    ) {
+        let words = candidates.words();
+        match &self.order {
+            Some(order) => {
+                let until = order.partition_point(|node| self.earliest_on(*node) <= time);
+                let nodes = order[..until].iter().filter(|node| has(words, **node));
+                nodes.for_each(|node| take(*node, self.earliest_on(*node)));
+            }
+            None => candidates.iter().for_each(|node| {
+                let earliest = self.earliest_on(node);
+                if earliest <= time {
+                    take(node, earliest);
+                }
+            }),
+        }
     }
 
     /// Sets all times anew.
@@ -47,40 +85,29 @@ impl Class {
         for (node, earliest) in self.earliest.iter_mut().enumerate() {
             *earliest = time_of(NodeIdx::new(node), &self.need);
         }
-        let known = (0..self.earliest.len()).filter(|node| self.earliest[*node] < NEVER);
-        self.order = known.map(NodeIdx::new).collect();
-        self.sort();
+        (self.order, self.is_quiet) = (None, false);
     }
 
     /// Sets the times of some nodes anew.
     pub(super) fn renew(&mut self, nodes: &[NodeIdx], time_of: impl Fn(NodeIdx, &Need) -> Second) {
-        let mut moved = Vec::new();
         for node in nodes {
             let Some(earliest) = self.earliest.get_mut(node.at()) else { continue };
             let before = std::mem::replace(earliest, time_of(*node, &self.need));
             if *earliest != before {
-                moved.push(*node);
+                (self.order, self.is_quiet) = (None, false);
             }
         }
-        if moved.is_empty() {
-            return;
-        }
-        moved.sort_unstable();
-        moved.dedup();
-        self.order.retain(|node| moved.binary_search(node).is_err());
-        moved.retain(|node| self.earliest[node.at()] < NEVER);
-        self.order.append(&mut moved);
-        self.sort();
     }
 
-    /// Sorts the nodes, which takes little where most are in order.
     fn sort(&mut self) {
-        let earliest = &self.earliest;
-        self.order.sort_by_key(|node| (earliest[node.at()], *node));
+        let known = (0..self.earliest.len()).filter(|node| self.earliest[*node] < NEVER);
+        let mut order: Vec<_> = known.map(NodeIdx::new).collect();
+        order.sort_unstable_by_key(|node| (self.earliest[node.at()], *node));
+        self.order = Some(order);
     }
 }
 
 /// Whether a bitmap has the node.
-pub(super) fn has(words: &[u64], node: NodeIdx) -> bool {
+fn has(words: &[u64], node: NodeIdx) -> bool {
     words.get(node.at() / 64).is_some_and(|word| word >> (node.at() % 64) & 1 == 1)
 }

@@ -23,7 +23,7 @@ pub use ends::{NEVER, Second};
 
 use crate::cluster::{Cluster, RunningJob};
 use crate::place::Candidates;
-use class::{Class, has};
+use class::Class;
 use ends::Ends;
 use least::{Largest, least};
 use phalanx_core::NodeIdx;
@@ -67,6 +67,7 @@ pub struct Prover {
     changed: Vec<NodeIdx>,
     dropped: usize,
     asked: u64,
+    times: Vec<Second>,
     nodes: Vec<(u32, Reverse<Second>, NodeIdx)>,
 }
 
@@ -153,7 +154,7 @@ impl Prover {
             return None;
         }
         let at = self.class(cluster, need);
-        let nth_s = self.classes[at].nth(count, candidates);
+        let nth_s = self.classes[at].nth(count, candidates, &mut self.times);
         if nth_s <= times.now_s {
             return None;
         }
@@ -221,7 +222,7 @@ impl Prover {
             return false;
         }
         let at = self.class(cluster, need);
-        self.classes[at].nth(count, candidates) > 0
+        self.classes[at].nth(count, candidates, &mut self.times) > 0
     }
 
     /// Takes of the nodes that can give the need at `time` the lightest, of these the ones that
@@ -237,11 +238,12 @@ impl Prover {
     ) {
         let class = &self.classes[at];
         self.nodes.clear();
-        let words = candidates.words();
-        for node in class.until(time).iter().filter(|node| has(words, **node)) {
-            let Some(row) = cluster.table().nodes.get(node.at()) else { continue };
-            self.nodes.push((row.weight, Reverse(class.earliest_on(*node)), *node));
-        }
+        class.each_until(time, candidates, |node, end_s| {
+            // A node beyond the table has no time.
+            if let Some(row) = cluster.table().nodes.get(node.at()) {
+                self.nodes.push((row.weight, Reverse(end_s), node));
+            }
+        });
         if self.nodes.len() > count {
             self.nodes.select_nth_unstable(count - 1);
             self.nodes.truncate(count);

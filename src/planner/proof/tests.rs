@@ -170,7 +170,14 @@ fn times(windows: bool) -> Times {
 fn ask(world: &World, prover: &mut Prover, windows: bool) -> Option<(Earliest, NodeSet)> {
     let mut nodes = Vec::new();
     let words = Candidates::new(world.candidates.words());
-    let earliest = prover.find(&world.cluster, &world.shape, words, times(windows), &mut nodes)?;
+    let earliest = prover.find(&world.cluster, &world.shape, words, times(windows), &mut nodes);
+    // The times are put in order at the second question after a change.
+    for _ in 0..2 {
+        let (mut again, times) = (Vec::new(), times(windows));
+        let found = prover.find(&world.cluster, &world.shape, words, times, &mut again);
+        assert_eq!((found, &again), (earliest, &nodes));
+    }
+    let earliest = earliest?;
     let mut few = NodeSet::new(world.candidates.len());
     for node in nodes {
         assert!(world.candidates.contains(node));
