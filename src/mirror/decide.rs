@@ -109,8 +109,10 @@ fn decide(
         state.inputs.insert(question.job_id);
     }
     // Where the prover knows at once that nothing fits, a choice would be sought in vain, for most
-    // questions of backfill. What it keeps by request pays only where it gives proofs too.
+    // questions of backfill. What it keeps by request pays only where it gives a proof too.
     let is_full = question.will_run
+        && question.provable
+        && mode == Mode::Enforce
         && settings.proving.will_run
         && state.proofs.cannot_fit(placer.cluster(), &question.shape, candidates);
     let candidates = if is_full { candidates.known_full() } else { candidates };

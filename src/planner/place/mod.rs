@@ -552,9 +552,6 @@ impl Placer {
         if let Route::Left(option) = routes.of(wanted) {
             return Err(Why::Left(option));
         }
-        if candidates.are_full() {
-            return Err(Why::NoFit);
-        }
         if may_split_otherwise(shape) {
             self.cluster.want_alike();
         }

@@ -159,7 +159,11 @@ impl<'a> Search<'a> {
             runner_up: true,
             span: self.candidates.span(),
         };
-        if need.whole && self.chooser.routes.of(nodes) == Route::Any {
+        let is_free = self.chooser.routes.of(nodes) == Route::Any;
+        if is_free && self.candidates.are_full() {
+            return Err(Why::NoFit);
+        }
+        if is_free && need.whole {
             self.chooser.keep_smallest(&request);
         }
         let decision = self.chooser.by_route(self.shape, &request)?;

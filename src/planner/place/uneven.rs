@@ -44,6 +44,9 @@ impl Search<'_> {
             Route::Tree(_) | Route::Any => {}
         }
         let ask = Ask::new(self.shape).map_err(Why::of_stock)?;
+        if self.candidates.are_full() {
+            return Err(Why::NoFit);
+        }
         // Between its limits Slurm takes as many nodes as there are.
         let is_range = ask.req_nodes > ask.min_nodes;
         let mut offers = self.offers();

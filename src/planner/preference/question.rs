@@ -26,6 +26,9 @@ pub struct Question<'a> {
     pub partition: Cow<'a, str>,
     /// WILL_RUN instead of RUN_NOW.
     pub will_run: bool,
+    /// The plugin takes a proof for an answer.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub provable: bool,
     /// The job declares an input.
     pub input: bool,
     /// The job may not wait for its input, or for being worth its cost: its user's jobs have held
@@ -96,6 +99,7 @@ impl<'a> Question<'a> {
             array: self.array,
             origin: self.origin,
             will_run: self.will_run,
+            provable: self.provable,
             input: self.input,
             no_wait: self.no_wait,
             shadow_only: self.shadow_only,

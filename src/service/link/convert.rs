@@ -133,6 +133,7 @@ pub(super) fn question<'a>(ask: &wire::Ask<'a>, ids: &GresIds) -> Question<'a> {
         },
         partition: head.partition.name(),
         will_run: ask.mode() == Some(wire::Mode::WillRun),
+        provable: ask.has(wire::PHX_ASK_PROVE),
         input: ask.has(wire::PHX_ASK_INPUT),
         no_wait: false,
         shadow_only: false,
