@@ -176,6 +176,8 @@ impl Cluster {
     /// Of a GRES no node gives more than it has: such a count is cut, see [`beyond`](Self::beyond).
     pub fn set_job(&mut self, mut job: RunningJob, mut changed: impl FnMut(Change<'_>)) {
         self.end_job(job.id, &mut changed);
+        // While a recorded table is replaced, jobs of the next one come; a damaged record has any.
+        job.held.retain(|held| held.node.at() < self.usages.len());
         for held in &mut job.held {
             if let Some(usage) = self.usages.get_mut(held.node.at()) {
                 for (kind, _, count) in &mut held.gres {
