@@ -33,17 +33,21 @@ impl Class {
         self.earliest.get(node.at()).copied().unwrap_or(NEVER)
     }
 
+    /// Begins a question for a proof.
+    pub(super) fn begin(&mut self) {
+        if self.order.is_none() && std::mem::replace(&mut self.is_quiet, true) {
+            self.sort();
+        }
+    }
+
     /// The N-th smallest of the candidates' times, with N = `count`, at least 1; `times` is scratch
     /// space.
     pub(super) fn nth(
-        &mut self,
+        &self,
         count: usize,
         candidates: Candidates<'_>,
         times: &mut Vec<Second>,
     ) -> Second {
-        if self.order.is_none() && std::mem::replace(&mut self.is_quiet, true) {
-            self.sort();
-        }
         if let Some(order) = &self.order {
             let words = candidates.words();
             let mut candidates = order.iter().filter(|node| has(words, **node));

@@ -154,6 +154,7 @@ impl Prover {
             return None;
         }
         let at = self.class(cluster, need);
+        self.classes[at].begin();
         let nth_s = self.classes[at].nth(count, candidates, &mut self.times);
         if nth_s <= times.now_s {
             return None;
