@@ -60,28 +60,31 @@ pub fn open(listen: Option<&str>, events: &Sender<Event>) -> Result<Address, Fai
     let key = wire::random(32).map_err(failed)?;
     let address = Address { at: format!("{host}:{port}"), key };
     let (key, events) = (address.key.clone(), events.clone());
-    thread::spawn(move || {
-        let mut strangers: VecDeque<(Arc<AtomicBool>, TcpStream)> = VecDeque::new();
-        for (peer, connection) in (0..).zip(listener.incoming()) {
-            let Ok((connection, same)) = connection.and_then(|c| Ok((c.try_clone()?, c))) else {
-                continue;
-            };
-            strangers.retain(|(known, _)| !known.load(Ordering::Relaxed));
-            if strangers.len() >= STRANGERS_MAX
-                && let Some((_, oldest)) = strangers.pop_front()
-            {
-                let _ = oldest.shutdown(Shutdown::Both);
-            }
-            let known = Arc::new(AtomicBool::new(false));
-            strangers.push_back((Arc::clone(&known), same));
-            let (key, events) = (key.clone(), events.clone());
-            thread::spawn(move || {
-                serve(peer, connection, &key, &events, &known);
-                known.store(true, Ordering::Relaxed);
-            });
-        }
-    });
+    thread::spawn(move || accept(&listener, &key, &events));
     Ok(address)
+}
+
+/// Serves each connection on a thread of its own, and keeps few that have not shown the key.
+fn accept(listener: &TcpListener, key: &str, events: &Sender<Event>) {
+    let mut strangers: VecDeque<(Arc<AtomicBool>, TcpStream)> = VecDeque::new();
+    for (peer, connection) in (0..).zip(listener.incoming()) {
+        let Ok((connection, same)) = connection.and_then(|c| Ok((c.try_clone()?, c))) else {
+            continue;
+        };
+        strangers.retain(|(known, _)| !known.load(Ordering::Relaxed));
+        if strangers.len() >= STRANGERS_MAX
+            && let Some((_, oldest)) = strangers.pop_front()
+        {
+            let _ = oldest.shutdown(Shutdown::Both);
+        }
+        let known = Arc::new(AtomicBool::new(false));
+        strangers.push_back((Arc::clone(&known), same));
+        let (key, events) = (key.to_owned(), events.clone());
+        thread::spawn(move || {
+            serve(peer, connection, &key, &events, &known);
+            known.store(true, Ordering::Relaxed);
+        });
+    }
 }
 
 /// Writes the address into a file that only the user can read.
