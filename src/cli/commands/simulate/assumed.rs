@@ -69,6 +69,7 @@ pub fn note_all(policies: &[Policy], config: &Config, rules: &Rules, load: Optio
 fn keys(policy: &Policy, config: &Config, load: Option<&NodeLoad>) -> Vec<String> {
     let is_phalanx = policy.name == PHALANX.name;
     let on_nodes = load.is_some() && policy.rule.is_none();
+    // The file has the names of variants in small letters, with hyphens between words.
     let key = |name: &str, value: &dyn Debug| {
         let mut word = String::new();
         for letter in format!("{value:?}").chars() {
@@ -92,27 +93,28 @@ fn keys(policy: &Policy, config: &Config, load: Option<&NodeLoad>) -> Vec<String
     keys.into_iter().filter(|(is_used, _)| *is_used).map(|(_, key)| key).collect()
 }
 
-/// Returns what is missing of what a policy plans by, and the policy that it is without.
+/// Returns what a policy lacks for its plans, and which policy it equals without that.
 fn lacks(policy: &Policy, rules: &Rules, load: Option<&NodeLoad>) -> Vec<String> {
     let is_phalanx = policy.name == PHALANX.name;
     let Some(load) = load else {
-        let why = "jobs take any CPUs, as no nodes with --topology, speed= or --blocks say more";
-        return match (is_phalanx, rules.order.is_some(), policy.order) {
-            (true, false, _) => vec![format!("{why}: it is policy slurm")],
-            (true, true, _) => vec![format!("{why}: it orders starts alone")],
-            (_, _, Order::Easy) if policy.name != EASY.name => {
-                vec![format!("{why}: it is policy easy")]
-            }
-            _ => Vec::new(),
+        let what = match (is_phalanx, policy.order) {
+            (true, _) if rules.order.is_some() => "it orders starts alone",
+            (true, _) => "it is policy slurm",
+            (false, Order::Easy) if policy.name != EASY.name => "it is policy easy",
+            (false, _) => return Vec::new(),
         };
+        let why = "jobs take any CPUs, as no nodes with --topology, speed= or --blocks say more";
+        return vec![format!("{why}: {what}")];
     };
     let watts = "idle= and busy= of all --nodes, or bag.watts of --config by class,";
-    let of = |is_lacking: bool, what: &str, kind: &str| match is_phalanx {
-        _ if !is_lacking => None,
-        true => Some(format!("without {what} it plans no {kind}")),
-        false => Some(format!("without {what} it is policy balance")),
+    let missing = [
+        (policy.bags.is_some() && load.watts.is_empty(), watts, "arrays"),
+        (policy.data.is_some() && load.inputs.is_none(), "--blocks", "data jobs"),
+    ];
+    let missing = missing.iter().filter(|(is_missing, ..)| *is_missing);
+    let text = |(_, what, jobs): &(bool, &str, &str)| match is_phalanx {
+        true => format!("without {what} it plans no {jobs}"),
+        false => format!("without {what} it is policy balance"),
     };
-    let arrays = of(policy.bags.is_some() && load.watts.is_empty(), watts, "arrays");
-    let data = of(policy.data.is_some() && load.inputs.is_none(), "--blocks", "data jobs");
-    arrays.into_iter().chain(data).collect()
+    missing.map(text).collect()
 }
