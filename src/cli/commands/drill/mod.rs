@@ -414,9 +414,10 @@ mod tests {
         }
     }
 
-    /// Process that the next test kills: it stops the process whose id it is given.
+    /// Stops the process of id `PHALANX_DRILLED`, in a process that
+    /// `a_daemon_goes_on_when_the_drill_is_killed` starts and kills.
     #[test]
-    #[ignore = "run by a_daemon_goes_on_when_the_drill_is_killed"]
+    #[ignore = "row unit of make test: a_daemon_goes_on_when_the_drill_is_killed starts it"]
     fn a_drill_to_kill() {
         let pid = std::env::var("PHALANX_DRILLED").unwrap().parse().unwrap();
         hang(Pid::from_raw(pid), None).unwrap();

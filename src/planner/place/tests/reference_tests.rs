@@ -233,7 +233,7 @@ fn the_product_decides_as_the_reference() {
 }
 
 #[test]
-#[ignore = "ten times as long: the row reference of make test-all"]
+#[ignore = "a million asks take a minute: run by row reference of make test-all"]
 fn a_million_decisions_are_as_the_reference() {
     compare(1_000_000);
 }

@@ -135,7 +135,7 @@ fn run(sim: &Sim, seed: u64, args: &Args, config: &Config, born: Instant) -> (Su
 /// Goal: with every seed the mirror is exact, asks keep their deadline, holds their limit and the
 /// breaker its rules, and no delta is left.
 #[test]
-#[ignore = "needs the library: run by tests/campaign-link"]
+#[ignore = "needs sim_link.so: tests/campaign-link runs it, row sim-link of make test"]
 fn campaign() {
     let (args, sim, config, born) = (args(), load(), Config::default(), Instant::now());
     let mut sums = vec![Sum::default(); CLASSES.len()];
