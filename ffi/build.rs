@@ -70,7 +70,7 @@ fn wire_bindings() -> bindgen::Builder {
         .parse_callbacks(Box::new(ZerocopyDerives))
 }
 
-/// Configures types and constants of libmunge; its functions are looked up when they are needed.
+/// Configures types and constants of libmunge, whose functions are looked up at run time.
 fn munge_bindings() -> bindgen::Builder {
     bindgen::Builder::default().allowlist_type("munge_.*").allowlist_var("(MUNGE|EMUNGE)_.*")
 }

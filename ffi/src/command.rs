@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The check of programs: only those that an administrator installed may be registered and run.
+//! Checks programs: only those that an administrator installed may be registered and run.
 
 use std::fs::Metadata;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -56,7 +56,7 @@ mod tests {
         path.to_path_buf()
     }
 
-    /// Goal: only safe files below the directories pass, whatever way leads there.
+    /// Goal: only safe files below the directories pass, whatever path leads to them.
     #[test]
     fn only_files_that_others_cannot_change() {
         let base = tempfile::tempdir().unwrap();

@@ -233,7 +233,7 @@ fn by_program(payload: &[u8]) -> Result<String, Error> {
     if done.status.success() { Ok(text) } else { Err(Error::other(done.status.to_string())) }
 }
 
-/// Returns the credential's maker and payload. It can be decoded once.
+/// Returns the credential's maker and payload. A credential can be decoded only once.
 ///
 /// # Errors
 /// See [`MungeError`].
@@ -276,7 +276,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    /// The way of static programs, which this one is not.
+    /// Goal: the program `munge`, which static programs start, makes the same credential.
     #[test]
     fn the_program_makes_the_same_credential() {
         if encode(b"", None, 0).is_err() {

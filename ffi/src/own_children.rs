@@ -16,7 +16,7 @@ const ERRORS_MAX: u64 = 64 << 10;
 
 static OWN: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
 
-/// A child that is the process's own until it was waited for.
+/// A child that belongs to the daemon itself until it was waited for.
 #[derive(Debug)]
 pub struct OwnChild {
     child: Option<Child>,
@@ -97,13 +97,13 @@ fn first(mut stream: impl Read, most: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Calls `look` with the ids of these children, of which no more start meanwhile.
+/// Calls `look` with the ids of the daemon's own children, of which no more start meanwhile.
 pub fn with_ids<T>(look: impl FnOnce(&BTreeSet<u32>) -> T) -> T {
     look(&lock(&OWN))
 }
 
 impl OwnChild {
-    /// Returns the child, until it is waited for.
+    /// Returns the child, `None` once it was waited for.
     pub fn child(&mut self) -> Option<&mut Child> {
         self.child.as_mut()
     }

@@ -18,10 +18,9 @@ pub struct ChildLimits {
     pub file_bytes: u64,
 }
 
-/// Makes the child of `command` start with these limits, without core dumps,
-/// without ways to more privileges, without the descriptors of this process
-/// beyond standard input, output and error, and end with the thread that
-/// starts it.
+/// Makes the child of `command` start with `limits`, without core dumps, without ways to more
+/// privileges, without the descriptors of this process beyond standard input, output and error, and
+/// end with the thread that starts it.
 pub fn restrict(command: &mut Command, limits: ChildLimits) {
     let parent = std::process::id();
     // Lowers a limit of this process; one that is lower already stays. A closure, because the type

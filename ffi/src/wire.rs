@@ -73,7 +73,7 @@ pub type Hello = sys::phx_hello;
 pub type SyncBegin = sys::phx_sync_begin;
 /// End of a full state.
 pub type SyncEnd = sys::phx_sync_end;
-/// End of a job: it gave everything back.
+/// End of a job, with which the job gives back all that it held.
 pub type JobEnd = sys::phx_job_end;
 /// Outcome of an ask.
 pub type Outcome = sys::phx_outcome;
@@ -142,7 +142,7 @@ pub struct Nodes<'a> {
     pub entries: &'a [Node],
 }
 
-/// A topology as `scontrol show topology` prints it, or a part of it (`PHX_PART_FIRST` ..
+/// A topology as `scontrol show topology` prints it, or a part of that text (`PHX_PART_FIRST` ..
 /// `PHX_PART_LAST` in `head.flags`).
 #[derive(Debug, Clone, Copy)]
 pub struct Topology<'a> {
@@ -184,8 +184,8 @@ pub struct Ask<'a> {
     /// Bitmap of the nodes that were left out of the candidates but are Slurm's; as long as
     /// `candidates`, or empty.
     pub left_out: &'a [u64],
-    /// Classes of candidates, ascending by tier, then weight; empty if the candidates differ by the
-    /// Weight of the node table alone.
+    /// Classes of candidates, ascending by tier, then weight; empty if the Weight of the node table
+    /// alone tells candidates apart.
     pub classes: &'a [Class],
     /// `head.class_planes` bitmaps as long as `candidates`: bit `p` of a
     /// candidate's position in `classes` is its bit of plane `p`.
@@ -225,7 +225,7 @@ pub struct Order<'a> {
     pub deltas: &'a [Delta],
 }
 
-/// A message, as references into its packet.
+/// A message whose parts are references into the packet.
 #[derive(Debug, Clone, Copy)]
 #[allow(missing_docs, reason = "each variant carries the documented type of its name")]
 pub enum Message<'a> {
@@ -274,7 +274,7 @@ impl<'a> Message<'a> {
         }
     }
 
-    /// Returns the header; of a parsed message, exactly as it came.
+    /// Returns the header; of a parsed message, the received bytes.
     pub fn header(&self) -> &'a Header {
         match self {
             Message::Hello(m) => &m.hdr,
@@ -302,8 +302,8 @@ impl<'a> Message<'a> {
         self.header().seq
     }
 
-    /// Checks every node index of the message against a table of `node_count`
-    /// nodes. [`parse`] cannot: it does not know the table.
+    /// Checks every node index of the message against a table of `node_count` nodes, which
+    /// [`parse`] does not know.
     ///
     /// # Errors
     /// [`WireError::Value`] naming the first index that is not of the table.
@@ -367,12 +367,13 @@ impl Job<'_> {
         Ok(())
     }
 
-    /// Whether this is the first message of this state of the job.
+    /// Whether this is the first message about the present allocation of the job.
     pub fn is_first(&self) -> bool {
         self.head.flags & PHX_JOB_FIRST != 0
     }
 
-    /// Whether this is the last message of this state of the job: the state is complete.
+    /// Whether this is the last message about the present allocation of the job, which is then
+    /// complete.
     pub fn is_last(&self) -> bool {
         self.head.flags & PHX_JOB_LAST != 0
     }
@@ -440,7 +441,7 @@ impl Answer<'_> {
         }
     }
 
-    /// Returns the sequence number of the ask that the message answers.
+    /// Returns the sequence number of the ask that the answer belongs to.
     pub fn seq(&self) -> u64 {
         self.head.hdr.seq
     }
@@ -450,7 +451,7 @@ impl Answer<'_> {
         Verdict::from_raw(self.head.verdict)
     }
 
-    /// Why there is no opinion; `None` for a number not known here.
+    /// Why there is no opinion; `None` for a number that this version does not know.
     pub fn reason(&self) -> Option<Reason> {
         Reason::from_raw(self.head.reason)
     }

@@ -63,8 +63,7 @@ fn touch(message: &Message<'_>) {
     }
 }
 
-/// Writes a header before the data after its first byte, which picks the
-/// type. Returns the packet's length.
+/// Writes a header before `data`, whose first byte picks the type. Returns the packet's length.
 fn with_good_header(input: &mut PacketBuf, data: &[u8]) -> Option<usize> {
     let (&pick, body) = data.split_first()?;
     let length = 24 + body.len();

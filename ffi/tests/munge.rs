@@ -6,7 +6,7 @@ use std::path::Path;
 
 use phalanx_ffi::munge::{MungeError, decode, encode};
 
-/// Whether munged answers; `make test` runs these again where the cluster harness has started it.
+/// Whether munged answers; `make test` runs these tests again where munged was started.
 fn munged() -> bool {
     encode(b"", None, 0).is_ok()
 }

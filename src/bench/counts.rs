@@ -44,7 +44,7 @@ const PIECES: &[(&str, fn())] = &[
     ("parse_phalanx_toml", configuration),
 ];
 
-/// Does the work of this name.
+/// Does the work of the piece with a name.
 ///
 /// # Errors
 /// Names the pieces where there is none of this name.
@@ -60,13 +60,13 @@ pub fn run(words: &[String]) -> Result<(), String> {
     Ok(())
 }
 
-/// The counter looks for this function by its name: what was before does not count.
+/// Marks by its name the point from which the counter counts.
 #[inline(never)]
 fn ready() {
     std::hint::black_box(());
 }
 
-/// Likewise: this counts.
+/// Runs the work that the counter counts, for which it looks by this function's name.
 #[inline(never)]
 fn measured<T>(work: impl FnOnce() -> T) -> T {
     work()
@@ -77,7 +77,7 @@ fn counted<T>(work: impl FnOnce() -> T) -> T {
     measured(work)
 }
 
-/// A cluster of which two nodes of five are in use, in part.
+/// A cluster in which two nodes of five are partly in use.
 fn placer(nodes: usize) -> Placer {
     let node = |at: usize| TableNode {
         name: format!("n{at}").into(),
@@ -143,7 +143,7 @@ fn asks(nodes: usize, mode: Mode) {
     }
 }
 
-/// Jobs of a number of tasks on as many nodes as these take.
+/// Asks for jobs of a number of tasks on an open number of nodes.
 fn asks_open(nodes: usize) {
     let mut placer = placer(nodes);
     (0..nodes * 2 / 5).for_each(|id| placer.set_job(running(id, nodes)));
@@ -189,7 +189,7 @@ fn proofs() {
     }
 }
 
-/// A plan without search: with it the time decides how much is done.
+/// Makes a plan without search, in which time would decide how much is done.
 fn plan_of(nodes: u32) {
     let snapshot = snapshot(nodes, 200).unwrap();
     let usages = NodeUsage::of_snapshot(&snapshot);
@@ -206,7 +206,7 @@ fn plan_of(nodes: u32) {
     counted(|| plan(&inputs));
 }
 
-/// Makes of a queue and its nodes what the daemon does: snapshot, demand, and the tally of both.
+/// Does with a queue and its nodes what the daemon does: snapshot, demand, and the tally of both.
 fn poll(jobs: u32) {
     let Snapshot { nodes, partitions, jobs, .. } = snapshot(1_000, jobs).unwrap();
     counted(|| {

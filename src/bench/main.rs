@@ -80,7 +80,7 @@ struct Words {
     words: Vec<String>,
 }
 
-/// Beginning of each error.
+/// Text before each error.
 const PROGRAM: &str = "phalanx-bench: ";
 
 fn main() -> ExitCode {
@@ -107,7 +107,7 @@ fn main() -> ExitCode {
 }
 
 impl Command {
-    /// Measures; whether all that must hold does.
+    /// Measures; returns whether all that must hold does.
     fn measure(&self) -> Result<bool, Box<dyn Error>> {
         match self {
             Self::BagExperiments(args) => return Ok(bag::run(&args.words)?),

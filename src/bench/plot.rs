@@ -6,7 +6,7 @@ pub struct Line {
     pub name: String,
     pub colour: &'static str,
     pub points: Vec<(f64, f64)>,
-    /// Places with a bar: mean and standard deviation there.
+    /// Places with a bar, and the mean and standard deviation there.
     pub bars: Vec<(f64, Spread)>,
 }
 
@@ -40,7 +40,7 @@ impl std::fmt::Display for Spread {
     }
 }
 
-/// A chart on a page. On a logarithmic axis of heights, what is below the least is not drawn.
+/// A chart on a page. On a logarithmic axis of heights, values below the least are not drawn.
 pub struct Panel<'a> {
     /// Left and upper end of the plot.
     pub at: (f64, f64),
@@ -52,12 +52,12 @@ pub struct Panel<'a> {
     pub ticks: Vec<f64>,
     /// Whether the axes, across and up, are logarithmic.
     pub is_log: (bool, bool),
-    /// Least height, on a linear axis the lower end too.
+    /// Least height, which on a linear axis is also the lower end.
     pub least: f64,
     pub lines: Vec<Line>,
 }
 
-/// A page of that size.
+/// A page of a given size.
 pub fn page((width, height): (f64, f64), content: &str) -> String {
     format!(
         "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {width} {height}' \
@@ -66,7 +66,7 @@ pub fn page((width, height): (f64, f64), content: &str) -> String {
     )
 }
 
-/// A text that begins, ends or has its middle there (`start`, `end`, `middle`).
+/// A text whose begin, end or middle (`start`, `end`, `middle`) is at the point.
 pub fn text((x, y): (f64, f64), anchor: &str, colour: &str, words: &str) -> String {
     format!("<text x='{x:.1}' y='{y:.1}' text-anchor='{anchor}' fill='{colour}'>{words}</text>\n")
 }
@@ -81,7 +81,7 @@ pub fn grid((left, width): (f64, f64), y: impl Fn(f64) -> f64, values: &[f64]) -
     values.iter().map(line).collect()
 }
 
-/// Round values from `least` to `most`: those of equal distance, or powers of ten.
+/// Round values from `least` to `most`, at equal distances or at powers of ten.
 pub fn marks(least: f64, most: f64, is_log: bool) -> Vec<f64> {
     if is_log {
         let powers = (-6..9).map(|power| 10_f64.powi(power));
@@ -142,8 +142,7 @@ impl Panel<'_> {
         out + &self.names(y)
     }
 
-    /// The names of the lines at their ends, from the top down so far apart that none lies over
-    /// another.
+    /// The names of the lines at their ends, moved apart so that none lies over another.
     fn names(&self, y: impl Fn(f64) -> f64) -> String {
         let end = |line: &Line| y(line.points.last().map_or(0.0, |(_, value)| *value));
         let mut named: Vec<&Line> =

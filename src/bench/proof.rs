@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Time of one proof of a planned start, as the daemon makes it for a WILL_RUN call:
-//! `phalanx-bench proof`.
+//! Time of one proof of a planned start, as the daemon makes it for a WILL_RUN call: `phalanx-bench
+//! proof`.
 //!
 //! 10,000 nodes of 64 cores and 4 GPUs, 20,000 running jobs of one to three nodes with one GPU
 //! on each; between two questions one job ends and another begins, as on a full cluster.
@@ -38,7 +38,7 @@ fn table() -> Table {
     Table { nodes, kinds: vec!["gpu".into()], ..Table::default() }
 }
 
-/// Makes a job on nodes with a free GPU, from a random one on.
+/// Makes a job on nodes with a free GPU, from a random node on.
 fn job(id: u32, cluster: &Cluster, rng: &mut Rng) -> RunningJob {
     let start = rng.random_range(0..NODES);
     let wanted = rng.random_range(1..=3);
@@ -84,7 +84,7 @@ pub struct Full {
 }
 
 impl Full {
-    /// With so many running jobs.
+    /// Makes a cluster with a number of running jobs.
     pub fn new(jobs: u32) -> Self {
         let cluster = Cluster::new(table());
         let prover = Prover::new(&cluster);
@@ -101,7 +101,7 @@ impl Full {
         self.next += 1;
     }
 
-    /// One job ends and another begins; returns the next question.
+    /// Ends one job and begins another; returns the next question.
     pub fn turn(&mut self) -> Shape {
         let ended = self.cluster.jobs().keys().nth(self.turns % 50).copied().unwrap();
         self.turns += 1;
@@ -111,7 +111,7 @@ impl Full {
         shape(&mut self.rng)
     }
 
-    /// Whether a start is proved among these candidates, with its nodes.
+    /// Whether a start is proved on `candidates`, and its nodes.
     pub fn prove(
         &mut self,
         shape: &Shape,

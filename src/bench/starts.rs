@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Forecasts of starts along logs, beside the starts that Slurm itself shows:
-//! `phalanx-bench starts [FILE...]`.
+//! Forecasts of starts along logs, compared with the starts that Slurm itself shows: `phalanx-bench
+//! starts [FILE...]`.
 //!
 //! Each log in the Standard Workload Format runs under Slurm's rules, without the daemon's order
 //! and with it; once an hour the start of every waiting job is forecast. Without a log: the time of
@@ -49,7 +49,7 @@ pub fn run(files: &[String]) -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Forecasts for 10,000 waiting jobs beside 2,000 that run, with a day of arrivals.
+/// Forecasts for 10,000 waiting jobs beside 2,000 running ones, with a day of arrivals.
 fn large() {
     let job = |id: u32| Ahead {
         job: Request {
@@ -77,19 +77,19 @@ fn large() {
 
 /// Time between two rounds of forecasts, seconds.
 const ROUND_S: i64 = 3_600;
-/// Runs forward in each round.
+/// Number of forward runs in each round.
 const DRAWS: usize = 20;
 
-/// One forecast: the waiting job asked about, and all in seconds from then on.
+/// One forecast of a waiting job, in seconds from its time on.
 #[derive(Debug, Clone, Copy)]
 struct Judged {
-    /// Whether it is the first one of the job.
+    /// Whether the forecast is the first one of the job.
     first: bool,
     /// Time until the real start.
     wait_s: i64,
     /// The forecast.
     forecast: Start,
-    /// The start that Slurm shows, if it shows one.
+    /// The start that Slurm shows, if Slurm shows one.
     slurm_s: Option<i64>,
 }
 
@@ -116,10 +116,10 @@ struct Watched<'a> {
     load: &'a Workload,
     runtimes: Runtimes,
     forecasts: Forecasts,
-    /// Predictions of jobs that wait or run.
+    /// Predicted runtimes of waiting and running jobs.
     means_s: BTreeMap<u32, f64>,
     running: BTreeMap<u32, i64>,
-    /// Forecasts of jobs that wait: when, and what.
+    /// Forecasts of waiting jobs: when each was made, and what it said.
     asked: BTreeMap<u32, Vec<(i64, Start, Option<i64>)>>,
     judged: Vec<Judged>,
     round_s: i64,
@@ -203,13 +203,13 @@ impl Watched<'_> {
 struct Summary {
     /// Forecasts judged.
     count: usize,
-    /// Starts that came by the end of their forecast, percent.
+    /// Percent of starts that came by the end of their forecast.
     covered_pct: f64,
-    /// Forecasts beside a start that Slurm showed.
+    /// Number of forecasts compared with a start that Slurm showed.
     beside: usize,
-    /// Median of the distance of the start from the middle, of those, seconds.
+    /// Median of the distance of those starts from the forecasts' middle, seconds.
     error_s: u64,
-    /// Median of its distance from the start that Slurm showed, seconds.
+    /// Median of the distance of those starts from the ones that Slurm showed, seconds.
     slurm_error_s: u64,
 }
 

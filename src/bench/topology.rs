@@ -32,7 +32,7 @@ enum Kind {
     Block,
 }
 
-/// topology.conf: three levels of switches, or three of blocks.
+/// A topology.conf of three levels of switches, or of three of blocks.
 fn conf(kind: Kind) -> String {
     let leaves = NODES / LEAF;
     let mut text = String::new();
@@ -89,8 +89,8 @@ fn shape(nodes: u32, sharing: Sharing) -> Shape {
     }
 }
 
-/// Times of decisions, ascending, where two nodes of five are busy, at least in part; and how
-/// many found nodes.
+/// Times of decisions, ascending, where two nodes of five are busy, at least in part; and how many
+/// decisions found nodes.
 fn times(kind: Kind, shape: &Shape) -> (Vec<Duration>, usize) {
     let mut placer = placer(kind);
     let mut rng = Rng::seed_from_u64(1);

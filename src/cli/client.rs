@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! A client of the daemon: one request, one connection. Of several addresses the first that answers
-//! counts; one that says "not now", as the daemon of a standby controller does, is passed over.
+//! counts; a daemon that answers "not now", as that of a standby controller does, is passed over.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -23,9 +23,9 @@ const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
 /// Sends requests to daemons.
 #[derive(Clone, Debug)]
 pub struct Client {
-    /// Addresses of daemons, in the order in which they are asked.
+    /// Addresses of daemons, in the order in which the program asks them.
     pub targets: Vec<Target>,
-    /// Socket of another munged than the machine's.
+    /// Socket of a munged other than the machine's default.
     pub munge_socket: Option<PathBuf>,
     /// Users whose answers over TCP count; `None`: any user's.
     pub answered_by: Option<Vec<u32>>,
@@ -68,7 +68,7 @@ impl Reply {
         self.status == 503
     }
 
-    /// Returns the body as JSON, if it is of this form.
+    /// Returns the body parsed from JSON, if it has the form of `T`.
     pub fn try_parse<T: DeserializeOwned>(&self) -> Option<T> {
         serde_json::from_slice(&self.body).ok()
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Runs Slurm's and munge's own programs, each with a limit of time.
+//! Runs programs of Slurm and munge, each with a limit of time.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 /// Longest time that one program may take, seconds.
 const TIMEOUT_S: &str = "10";
-/// Status of `timeout` after it has ended the program; none, if that took SIGKILL.
+/// Status of `timeout` after it has ended the program; there is none if that took SIGKILL.
 const ENDED: i32 = 124;
 /// Directories of administrators' programs; they are added to the caller's path.
 const MORE_PATH: &str = ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -20,7 +20,7 @@ pub fn find(program: &str) -> Option<PathBuf> {
         .find(|file| file.is_file())
 }
 
-/// Output of a program that ended well.
+/// Returns the output of a program that succeeded.
 ///
 /// # Errors
 /// A sentence: not installed, no end in time, or its own message.

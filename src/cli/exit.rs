@@ -50,7 +50,7 @@ Files:
   /run/phalanx/control.sock  control socket"
 );
 
-/// The exit codes of `doctor`, where they say how bad it is.
+/// The exit codes of `doctor`, which say how bad the findings are.
 pub const DOCTOR_EXIT_CODES: &str = "\
 Exit status:
   0  nothing is wrong
@@ -63,7 +63,7 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// Reason why a command could not do what it was asked.
+/// Reason why a command could not do what the user asked.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Failure {

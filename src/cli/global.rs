@@ -55,8 +55,8 @@ impl Global {
         self.exchange(Method::GET, path, None::<&()>, text)
     }
 
-    /// Asks for anything, with a JSON body or without, and shows the answer as
-    /// [`Global::report`] does.
+    /// Asks for anything, with a JSON body or without, and shows the answer as [`Global::report`]
+    /// does.
     pub fn exchange<T: DeserializeOwned + Serialize>(
         &self,
         method: Method,
@@ -69,7 +69,7 @@ impl Global {
         self.show(&client.parse::<T>(reply.expect_success()?)?, text)
     }
 
-    /// Shows a report of this program's own.
+    /// Shows a report that this program made itself.
     pub fn show<T: Serialize>(
         &self,
         report: &T,
@@ -78,15 +78,14 @@ impl Global {
         if self.json { Outcome::json(report) } else { Ok(Outcome::ok(text(report))) }
     }
 
-    /// The configuration of `--config`, if it is given.
+    /// The configuration of `--config`, if the option is given.
     pub fn given_config(&self) -> Result<Option<Config>, Failure> {
         let config = self.config.as_ref().map(|file| Config::load(file)).transpose();
         config.map_err(Failure::usage)
     }
 
-    /// The control socket: as given, else of the configuration given, else of the
-    /// environment, else of the default configuration if that can be read, else
-    /// the default one.
+    /// The control socket: the given one, else that of the given configuration, else of the
+    /// environment, else of the default configuration if it can be read, else the default one.
     pub fn control_socket(&self) -> Result<PathBuf, Failure> {
         if let Some(socket) = &self.socket {
             return Ok(socket.clone());
@@ -97,9 +96,9 @@ impl Global {
         Ok(variable(SOCKET_VARIABLE).map_or_else(|| default_config().control.socket, PathBuf::from))
     }
 
-    /// The daemon that commands ask: as given, else of the configuration given, else of the
-    /// environment, else of the default configuration. Of a configuration, its own socket and then
-    /// its `control.masters`.
+    /// The daemon that commands ask: the given one, else that of the given configuration, else of
+    /// the environment, else of the default configuration. Of a configuration, its own socket and
+    /// then its `control.masters`.
     pub fn client(&self) -> Result<Client, Failure> {
         let given = |targets| Ok(Client { targets, munge_socket: None, answered_by: None });
         if !self.master.is_empty() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The HDFS of the site, read as the user who calls, without the daemon.
+//! The HDFS of the site, read as the calling user, without the daemon.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use phalanx_core::hosts::{HostMap, HostNames};
 use phalanx_core::slurm_conf::{Form, Line, lines};
 use phalanx_hdfs::{Hdfs, HdfsError};
 
-/// HDFS and the names of its hosts.
+/// HDFS and Slurm's names of its hosts.
 #[derive(Debug)]
 pub struct Access {
     /// HDFS of the site.
@@ -26,7 +26,7 @@ pub struct Access {
 }
 
 impl Access {
-    /// `conf_dirs` are those of the command line.
+    /// Opens HDFS; `conf_dirs` are those of the command line.
     ///
     /// # Errors
     /// [`Exit::Usage`] for what was typed and for configuration files, else [`Exit::Negative`].
@@ -37,24 +37,24 @@ impl Access {
         Ok(Self { hdfs: Hdfs::of_caller(&config).map_err(failure)?, user: user()?, map, nodes })
     }
 
-    /// The blocks of an input; `caller` names the command to the NameNode.
+    /// Returns the blocks of an input; `caller` names the command to the NameNode.
     pub fn locate(&mut self, uri: &str, recursive: bool, caller: &str) -> Result<Located, Failure> {
         self.hdfs.locate(uri, recursive, &self.user, caller).map_err(failure)
     }
 
-    /// The Slurm node that a DataNode is.
+    /// Returns the Slurm node on which a DataNode runs.
     pub fn node(&self, datanode: &DataNode) -> Option<String> {
         let at = usize::try_from(self.map.node(datanode)?).ok()?;
         Some(self.nodes.as_ref().ok()?.get(at)?.name.clone())
     }
 
-    /// The reason why Slurm's nodes are not known, if they are not.
+    /// Returns the reason why Slurm's nodes are not known, if they are not.
     pub fn no_nodes(&self) -> Option<&str> {
         self.nodes.as_ref().err().map(String::as_str)
     }
 }
 
-/// The error as this program reports it.
+/// Converts an error of HDFS to a failure of this program.
 pub fn failure(error: HdfsError) -> Failure {
     let exit = match error {
         HdfsError::BadUri(_) | HdfsError::Configuration(_) | HdfsError::NotConfigured(_) => {
@@ -65,7 +65,7 @@ pub fn failure(error: HdfsError) -> Failure {
     Failure::new(exit, format!("hdfs: {error}"))
 }
 
-/// The section `[hdfs]`; directories of the command line, or of `HADOOP_CONF_DIR`, come first.
+/// Returns the section `[hdfs]`; directories given, or in `HADOOP_CONF_DIR`, come first.
 fn config(global: &Global, conf_dirs: &[PathBuf]) -> Result<HdfsConfig, Failure> {
     let mut config = global.given_config()?.unwrap_or_else(default_config).hdfs;
     let variable = std::env::var_os("HADOOP_CONF_DIR").filter(|dir| !dir.is_empty());

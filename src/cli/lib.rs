@@ -32,7 +32,7 @@ pub use exit::{Exit, Failure};
 pub use global::Global;
 pub use outcome::Outcome;
 
-/// Parts of this command line that the other programs of Phalanx are made of.
+/// Parts of this command line that other programs of Phalanx share.
 pub mod common {
     pub use crate::exit::EXIT_CODES;
     pub use crate::hdfs::Access;
@@ -78,7 +78,7 @@ pub fn run<P: Parser>(name: &str, run: fn(&P) -> Result<Outcome, Failure>) -> Ex
     exit.into()
 }
 
-/// Prints a result, or what went wrong in one line behind `program`.
+/// Prints a result, or an error in one line behind `program`.
 pub fn end(program: &str, result: Result<Outcome, Failure>) -> Exit {
     result.and_then(|outcome| outcome.print()).unwrap_or_else(|Failure { exit, message }| {
         // Nothing can be done where standard error is closed.

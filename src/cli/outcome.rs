@@ -9,13 +9,13 @@ use phalanx_core::trace::LeftOut;
 
 use crate::exit::{Exit, Failure};
 
-/// Tells people something beside the output.
+/// Prints a note for people, beside the output.
 pub fn note(text: impl std::fmt::Display) {
     // Nothing can be done where standard error is closed.
     let _ = writeln!(std::io::stderr(), "phalanx: {text}");
 }
 
-/// Tells which lines of a text were left out.
+/// Prints which lines of a text were left out.
 pub fn note_left_out(name: &str, left_out: &LeftOut) {
     if let Some(sentence) = left_out.sentence() {
         note(format_args!("{name}: {sentence}"));
@@ -32,7 +32,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Returns a text, and success.
+    /// Returns an outcome with a text, and success.
     pub fn ok(text: impl Into<String>) -> Self {
         Self { text: text.into(), exit: Exit::Ok }
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Nodes and partitions that a simulation runs on: of slurm.conf, or as phalanxd knows them; and
-//! the name of this node.
+//! Nodes and partitions for a simulation: of slurm.conf, or as phalanxd knows them; and the name of
+//! this node.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -16,7 +16,7 @@ use phalanx_sim::nodes::load::{PartitionSpec, Site};
 use phalanx_sim::slurm::duration_s;
 
 /// Settings of a partition that are not modelled: key, beginning of the value, and the words by
-/// which a report tells it of a job.
+/// which a report names it.
 const UNMODELLED: [(&str, &str, &str); 4] = [
     ("maxcpuspernode", "", "in a partition with MaxCPUsPerNode: it is not kept"),
     ("oversubscribe", "force", "in a partition with OverSubscribe=FORCE: nothing is shared"),
@@ -24,7 +24,7 @@ const UNMODELLED: [(&str, &str, &str); 4] = [
     ("preemptmode", "", "in a partition with PreemptMode: no job is preempted"),
 ];
 
-/// Returns this node's name: that of Slurm where it sets one, else the host's up to its first dot.
+/// Returns this node's name: the one that Slurm sets, else the host's up to its first dot.
 pub fn own_node() -> Result<String, Failure> {
     if let Some(name) = std::env::var("SLURMD_NODENAME").ok().filter(|name| !name.is_empty()) {
         return Ok(name);
@@ -86,7 +86,7 @@ fn read(conf: &SlurmConf) -> Result<Site, String> {
     Ok(Site { nodes, partitions, named: true })
 }
 
-/// Names of the nodes that are down by slurm.conf.
+/// Reads nodes and partitions of a slurm.conf; nodes that are down in it are left out.
 fn down(conf: &SlurmConf) -> Result<BTreeSet<String>, String> {
     let mut down = BTreeSet::new();
     for key in ["nodename", "downnodes"] {
@@ -108,7 +108,7 @@ fn minutes(text: &str) -> Option<u32> {
     u32::try_from(duration_s(text, 60)?.max(0).unsigned_abs().div_ceil(60)).ok()
 }
 
-/// Nodes and partitions as the daemon knows them.
+/// Nodes and partitions that the daemon reports.
 pub fn of_report(report: &NodesReport) -> Site {
     let at = |name: &str| report.dimensions.iter().position(|of| of.name == name);
     let (cpu, mem, gpu) = (at("cpu"), at("mem"), at("gres/gpu"));

@@ -42,15 +42,15 @@ pub struct Node {
 pub struct Partition {
     /// Name of the partition.
     pub name: String,
-    /// Nodes and sets of them, or ALL; see [`SlurmConf::nodes_of`].
+    /// Nodes and sets of nodes, or ALL; see [`SlurmConf::nodes_of`].
     pub nodes: String,
-    /// Longest time limit as written, empty where there is none.
+    /// Longest time limit in its written form, empty where there is none.
     pub max_time: String,
-    /// Line of the partition.
+    /// Place of the partition's line.
     pub place: String,
 }
 
-/// slurm.conf with what it includes.
+/// slurm.conf with all files that it includes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SlurmConf {
     /// File that was read first.
@@ -67,7 +67,7 @@ pub struct SlurmConf {
 }
 
 impl SlurmConf {
-    /// Reads a file and what it includes.
+    /// Reads a file and all files that it includes.
     ///
     /// # Errors
     /// A sentence with the file that cannot be read, or that is too large.
@@ -83,7 +83,7 @@ impl SlurmConf {
         })
     }
 
-    /// Reads a file and what it includes by means of `read`.
+    /// Reads a file, and all that it includes, by means of `read`.
     fn parse(path: &Path, read: Read<'_>) -> Result<SlurmConf, String> {
         let mut conf = SlurmConf { path: path.to_path_buf(), ..SlurmConf::default() };
         conf.add(path, &read(path)?, read)?;
@@ -123,7 +123,7 @@ impl SlurmConf {
         Ok(())
     }
 
-    /// The name of an included file with the cluster's name, in small letters, for `%c`.
+    /// The name of an included file, with the cluster's name, in small letters, in place of `%c`.
     fn with_cluster(&self, name: &str) -> Result<String, String> {
         if !name.contains("%c") {
             return Ok(name.to_owned());
@@ -138,7 +138,7 @@ impl SlurmConf {
         self.lines.iter().map(|(_, line)| format!("{}\n", line.text)).collect()
     }
 
-    /// The value in force and its place: Slurm takes the last one.
+    /// The value in force and its place: as in Slurm the last one.
     pub fn get(&self, key: &str) -> Option<(&str, &str)> {
         self.all(key).last()
     }
@@ -150,7 +150,7 @@ impl SlurmConf {
     }
 
     /// Hands on each line that begins with a key: the name there, and the settings in force for it,
-    /// those of the DEFAULT lines before it included.
+    /// including those of the DEFAULT lines before it.
     ///
     /// # Errors
     /// What `take` says, with the line.
@@ -265,8 +265,8 @@ impl SlurmConf {
         Ok(unknown.collect())
     }
 
-    /// Returns a sentence for each node or partition that is named again, and the place of that:
-    /// Slurm's parser takes it, slurmctld does not start.
+    /// Returns a sentence for each node or partition that is named again, and its place: Slurm's
+    /// parser takes it, slurmctld does not start.
     pub fn repeated(&self) -> Vec<(String, String)> {
         let (mut out, mut room) = (Vec::new(), TEXT_NAMES_MAX);
         for (key, what) in [("nodename", "node"), ("partitionname", "partition")] {
@@ -316,7 +316,7 @@ impl SlurmConf {
         if specs.is_empty() { Err(none()) } else { Ok(specs) }
     }
 
-    /// Returns the first line that Slurm cannot read to its end, and the text there.
+    /// Returns the first line that Slurm cannot read to its end, and the unread text.
     pub fn unread(&self) -> Option<(&str, &str)> {
         let line = self.lines.iter().find(|(_, line)| !line.rest.is_empty())?;
         Some((&*line.0, &*line.1.rest))
@@ -378,7 +378,7 @@ fn node_spec(get: Get<'_, '_>) -> Result<NodeSpec, String> {
     })
 }
 
-/// A number as Slurm's programs read one, by C's rule and with `K`.
+/// Reads a number as Slurm's programs do, by C's rule and with `K`.
 fn number(text: &str) -> Option<u64> {
     if ["UNLIMITED", "INFINITE"].iter().any(|word| text.eq_ignore_ascii_case(word)) {
         return Some(u64::MAX);
@@ -451,7 +451,7 @@ mod tests {
         assert!(error.starts_with("Nodes: hostlist"), "{error}");
     }
 
-    /// Goal: CPUs of nodes are those that slurmctld of 22.05.8 prints for these lines.
+    /// Goal: CPUs of nodes are those that slurmctld of 22.05.8 prints for the same lines.
     #[test]
     fn cpus_are_those_of_slurm() {
         for (line, cpus) in [
@@ -480,7 +480,7 @@ mod tests {
         assert_eq!(refused("Include sub/gone.conf\n"), gone);
     }
 
-    /// Files that hold these lines, spelled as `choices` decide.
+    /// Files that hold `lines`, spelled as `choices` decide.
     fn odd(lines: &[&[(&str, &str)]], choices: &[u8]) -> HashMap<PathBuf, String> {
         let mut choices = choices.iter().copied().cycle();
         let mut among = |all: &[&'static str]| all[choices.next().unwrap() as usize % all.len()];
@@ -659,7 +659,7 @@ mod tests {
         assert!(parse("ClusterName=x").node_specs().unwrap_err().contains("no NodeName line"));
     }
 
-    /// Goal: a file is bounded by the nodes that it names, not by its length.
+    /// Goal: the time for a file is bounded by the nodes that it names, not by its length.
     #[test]
     fn a_file_made_to_take_long_ends_soon() {
         let begin = std::time::Instant::now();

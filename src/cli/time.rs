@@ -9,13 +9,13 @@ use jiff::{Span, SpanRelativeTo, Timestamp};
 
 use crate::exit::Failure;
 
-/// A duration such as `500ms`, `90min`, `24h` or `7d`; a day has 24 hours.
+/// Parses a duration such as `500ms`, `90min`, `24h` or `7d`; a day has 24 hours.
 pub fn duration(text: &str) -> Option<Duration> {
     let span: Span = text.parse().ok()?;
     span.to_duration(SpanRelativeTo::days_are_24_hours()).ok()?.try_into().ok()
 }
 
-/// Unix milliseconds of the `--since` of a command: a time, or so long before now.
+/// Unix milliseconds of the `--since` of a command: a time, or a duration before the present.
 pub fn since_ms(text: &str) -> Result<i64, Failure> {
     before(text, Timestamp::now(), &TimeZone::system()).ok_or_else(|| {
         Failure::usage(format!(

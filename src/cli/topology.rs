@@ -23,14 +23,14 @@ pub struct TopologyFile {
     yaml: bool,
 }
 
-/// A topology of a topology.yaml; one without switches and blocks is flat.
+/// A topology of a topology.yaml; a topology without switches and blocks is flat.
 #[derive(Default, serde::Deserialize)]
 #[serde(default)]
 struct OfYaml {
     cluster_default: bool,
     #[serde(alias = "block")]
     tree: Group,
-    /// A name, and kinds of topology that are none of these.
+    /// A name, and all other keys, whose kinds of topology are not known.
     #[serde(flatten)]
     others: BTreeMap<String, IgnoredAny>,
 }
@@ -52,8 +52,8 @@ struct Record {
     children: String,
 }
 
-/// The topology that a topology.yaml calls the cluster's default, else its first, as the text of
-/// a topology.conf.
+/// The topology that a topology.yaml calls the cluster's default, else its first, as the text of a
+/// topology.conf.
 fn of_yaml(text: &str) -> Result<String, String> {
     let all: Vec<OfYaml> = serde_norway::from_str(text).map_err(|error| error.to_string())?;
     let Some(one) = all.iter().find(|one| one.cluster_default).or(all.first()) else {
@@ -83,7 +83,8 @@ fn of_yaml(text: &str) -> Result<String, String> {
 }
 
 impl TopologyFile {
-    /// The file beside slurm.conf for slurmctld: topology.yaml, or topology.conf if asked for.
+    /// The file beside slurm.conf that slurmctld reads: topology.yaml, or topology.conf if asked
+    /// for.
     pub fn beside(conf: &SlurmConf) -> Option<PathBuf> {
         let file = |name| conf.path.with_file_name(name);
         let (plugin, _) = conf.get("TopologyPlugin").unwrap_or_default();
@@ -117,7 +118,7 @@ impl TopologyFile {
         topology::node_names(&self.text).map_err(|error| self.failed(error))
     }
 
-    /// Returns the file's nodes that the table lacks, if slurmctld takes the file.
+    /// Returns the file's nodes that the table lacks, if slurmctld accepts the file.
     pub fn unknown(&self, table: &Table, plugin: &str) -> Result<Vec<String>, Failure> {
         let plugin = if self.yaml { "" } else { plugin };
         topology::check_conf(&self.text, table, plugin).map_err(|error| self.failed(error))
@@ -155,7 +156,7 @@ mod tests {
         read(text)?.over(&table)
     }
 
-    /// Files as people and programs write them: with and without indents, sorted, in one line.
+    /// Tests files as people and programs write them: indented or not, sorted, in one line.
     #[test]
     fn topology_yaml_is_read() {
         let tree = "# c\n---\n- topology: flat\n  flat: true\n- topology: t\n  \

@@ -30,10 +30,10 @@ const MARGIN_S: i64 = 2;
 /// Columns that sacct is asked for.
 const FORMAT: &str = "JobID,JobIDRaw,State,Start,End,ElapsedRaw,NNodes,ConsumedEnergyRaw";
 
-/// First and last end of runs that miss their energy, unix seconds.
+/// First and last end of runs whose energy is missing, unix seconds.
 type Ends = Option<(i64, i64)>;
 
-/// Asks phalanxd every [`EVERY`] which runs miss their energy, and then the accounting.
+/// Asks phalanxd every [`EVERY`] which runs miss their energy, and the accounting for it.
 pub fn run(mut phalanxd: Connection) -> ! {
     let mut failing = false;
     loop {
@@ -56,7 +56,7 @@ fn tell(phalanxd: &mut Connection, failing: &mut bool) -> Result<(), String> {
     post(phalanxd, Some(&found.unwrap_or_default())).map(|_| ())
 }
 
-/// Hands over what was found by a look at the accounting, if there was one.
+/// Hands over what a look at the accounting found, if there was one.
 fn post(phalanxd: &mut Connection, found: Option<&[RunJoules]>) -> Result<Ends, String> {
     let body = serde_json::to_vec(&found).map_err(|error| error.to_string())?;
     let answer = phalanxd.ask(&Method::POST, "/v1/history/energy", Some(body), PATIENCE)?;
@@ -66,7 +66,7 @@ fn post(phalanxd: &mut Connection, found: Option<&[RunJoules]>) -> Result<Ends, 
     serde_json::from_slice(&answer.body).map_err(|error| error.to_string())
 }
 
-/// Runs sacct for the jobs that ran in this time; it is killed when it takes too long.
+/// Runs sacct for the jobs that ran in a period; kills it when it takes too long.
 fn look((first_s, last_s): (i64, i64)) -> Result<Vec<RunJoules>, String> {
     let ms = |seconds: i64| seconds.saturating_mul(1000);
     let mut command = command(FORMAT, ms(first_s - MARGIN_S), Some(ms(last_s + MARGIN_S)));
@@ -106,8 +106,8 @@ fn read(out: impl std::io::Read) -> Result<Vec<RunJoules>, String> {
 mod tests {
     use super::*;
 
-    /// Output of sacct of Slurm 22.05.8 wrote with `acct_gather_energy/pm_counters`:
-    /// an array of two tasks without srun, a script with one srun.
+    /// Output that sacct of Slurm 22.05.8 wrote with `acct_gather_energy/pm_counters`: an array of
+    /// two tasks without srun, a script with one srun.
     const RECORDED: &str = "\
 JobID|JobIDRaw|State|Start|End|ElapsedRaw|NNodes|ConsumedEnergyRaw
 1_1|2|COMPLETED|2026-11-21T20:00:43|2026-11-21T20:00:49|6|1|

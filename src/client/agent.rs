@@ -54,7 +54,7 @@ pub struct AgentOptions {
     pub run_as_allowed: Vec<String>,
     /// Address of the data service for programs, as `PHALANX_URL`.
     pub service: String,
-    /// Directory with `proc` and `sys`; `/` but in tests.
+    /// Directory with `proc` and `sys`; `/` except in tests.
     pub root: PathBuf,
     /// Seed of the jitter; agents with different seeds spread their runs.
     pub seed: u64,
@@ -137,7 +137,7 @@ impl Agent {
     }
 
     /// Returns how long the request may be held, in milliseconds: until the next run is due, or the
-    /// present ones have probably ended.
+    /// runs under way have probably ended.
     fn wait(&self, now: Instant) -> u64 {
         if self.outbox.has_more() {
             return 0;
@@ -222,7 +222,7 @@ impl Agent {
         due.len()
     }
 
-    /// Returns the work of a run; the error says why it cannot be done now.
+    /// Returns the work of a run; the error says why the run cannot be done.
     fn prepare(
         &mut self,
         id: u64,
@@ -314,7 +314,7 @@ impl Agent {
     }
 }
 
-/// Stands for the data service while it cannot be reached.
+/// A data service that cannot be reached.
 struct Away;
 
 impl Service for Away {

@@ -26,6 +26,6 @@ pub trait Service: Send {
     /// the generation differs from the request's. After an error nothing of the request counts.
     fn sync(&mut self, request: &SyncRequest) -> Result<SyncReply, ServiceError>;
 
-    /// Returns the latest values of one name, of one node or of all.
+    /// Returns the latest values of one name, of one node or of all nodes.
     fn read(&mut self, name: &str, node: Option<&str>) -> Result<DataReport, ServiceError>;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The other end of the daemon's sockets, and the agent of a node.
+//! Clients of the daemon's sockets, and the agent of a node.
 //!
 //! [`remote`] asks the daemon, over its control socket or over TCP with MUNGE credentials;
 //! [`agent`] runs the collectors and processors of a node ([`slot`]) for a

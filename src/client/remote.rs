@@ -55,7 +55,7 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Prepares a connection; `munge_socket` is that of another munged than the machine's. With
+    /// Prepares a connection; `munge_socket` is that of a munged other than the machine's. With
     /// `answered_by`, answers over TCP count only with a proof of one of these users: anybody may
     /// listen at a port while phalanxd does not.
     pub fn new(
@@ -172,7 +172,7 @@ impl Connection {
     }
 }
 
-/// Time limit of an answer, and when it ends.
+/// Time limit of an answer, and the moment when the limit ends.
 #[derive(Clone, Copy)]
 struct Wait {
     patience: Duration,

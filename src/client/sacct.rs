@@ -6,8 +6,9 @@ use std::process::{Command, Stdio};
 
 use jiff::Timestamp;
 
-/// Asks for the jobs and steps of a period, all users', with times in UTC and a separator that no
-/// text holds. `format` names the columns; times are in unix milliseconds, `None`: until now.
+/// Makes the command that asks for all users' jobs and steps of a period, with times in UTC and a
+/// separator that no text holds. `format` names the columns; times are in unix milliseconds,
+/// `None`: until now.
 pub fn command(format: &str, from_ms: i64, until_ms: Option<i64>) -> Command {
     let time = |ms: i64| {
         let at = Timestamp::from_millisecond(ms).unwrap_or_default();

@@ -43,7 +43,7 @@ pub struct Finished {
 }
 
 impl Finished {
-    /// A run that ends now without output.
+    /// A run that ends without output at the present time.
     pub fn failed(id: u64, why: RunError, took: Duration) -> Self {
         Self { id, output: Err(why), stderr: String::new(), took, at: Instant::now() }
     }
@@ -55,7 +55,7 @@ pub enum Refused {
     /// The greatest number of programs runs.
     #[error("all run slots are taken")]
     Full,
-    /// The previous run of this id has not ended, or cannot be ended.
+    /// The previous run of the id has not ended, or cannot be ended.
     #[error("its last run has not ended")]
     Busy,
 }
@@ -65,14 +65,14 @@ pub enum Refused {
 pub struct Slots {
     most: usize,
     running: BTreeMap<u64, Child>,
-    /// Runs that were killed and reported, and are not gone yet.
+    /// Runs that were killed and reported, but still exist.
     dying: BTreeMap<u64, Child>,
     finished: Vec<Finished>,
 }
 
 impl Slots {
-    /// Slots for `most` programs at once. This makes the process the parent of
-    /// orphans among its descendants, so that none escapes.
+    /// Makes slots for `most` programs at once. This makes the process the parent of orphans among
+    /// its descendants, so that none escapes.
     pub fn new(most: usize) -> Self {
         if let Err(error) = phalanx_ffi::process::adopt_orphans() {
             log::warn!("run slots: processes that leave their group may stay: {error}");
@@ -91,13 +91,13 @@ impl Slots {
         self.running.len() + self.dying.len() >= self.most
     }
 
-    /// Whether the previous run of this id has not ended.
+    /// Whether the previous run of the id has not ended.
     pub fn busy(&self, id: u64) -> bool {
         self.running.contains_key(&id) || self.dying.contains_key(&id)
     }
 
-    /// Starts a program, unless there is no slot for it now. [`Slots::wait`] returns a failed start
-    /// as any other failure.
+    /// Starts a program, unless no slot is free. [`Slots::wait`] returns a failed start as any
+    /// other failure.
     pub fn start(&mut self, id: u64, run: Run, now: Instant) -> Result<(), Refused> {
         if self.busy(id) {
             return Err(Refused::Busy);

@@ -74,8 +74,8 @@ fn syntax(text: &str, error: &toml::de::Error) -> Issue {
     }
 }
 
-/// Path of the key whose value is at a place of a text that is not TOML, and the value: the line
-/// there, below the last header of a table before it.
+/// Path of the key whose value stands at a position of a text that is not TOML, and the value: from
+/// the line there, below the last header of a table before it.
 fn assignment(text: &str, at: usize) -> Option<(Vec<String>, &str)> {
     let at = text.floor_char_boundary(at);
     let start = text[..at].rfind('\n').map_or(0, |newline| newline + 1);
@@ -125,7 +125,7 @@ fn relations(config: &Config) -> Vec<(Vec<&'static str>, String)> {
     out
 }
 
-/// Returns the place of the value of a path (without quoted parts).
+/// Returns the place of the value at a path (without quoted parts).
 fn find(table: &DeTable<'_>, path: &str) -> Option<Range<usize>> {
     let mut table = table;
     let mut parts = path.split('.').peekable();
@@ -418,7 +418,7 @@ fn file(kind: Kind, path: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Describes the values of this kind.
+/// Describes the values that a kind allows.
 fn expected(kind: Kind) -> String {
     match kind {
         Kind::Choice(words) => one_of(words),
@@ -482,7 +482,7 @@ fn show_value(value: &DeValue<'_>) -> String {
     }
 }
 
-/// Returns the message for a path that is not in the table.
+/// Returns the message for a path that is no known key.
 fn unknown(parts: &[&str]) -> String {
     let Some((name, parents)) = parts.split_last() else {
         return "unknown key".to_owned();

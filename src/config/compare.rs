@@ -16,7 +16,8 @@ section! {
 }
 
 /// Assignment of jobs to the control arm, which Slurm alone treats. A job's arm stays the same
-/// while the secret does; a larger share only moves jobs out of the control arm. Ids do not tell.
+/// while the secret does; a larger share only moves jobs out of the control arm. A job's id alone
+/// does not tell its arm.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Draw {
@@ -61,7 +62,7 @@ mod tests {
         Draw { key: key.to_owned(), share, since_s: 100 }
     }
 
-    /// Goal: as many jobs as the share says, independent of id, parity, and of a job's neighbour.
+    /// Goal: as many jobs as the share says are drawn, whatever their ids, parity or neighbours.
     #[test]
     fn the_draw_is_fair() {
         for (at, share) in [0.5, 0.1, 0.9].into_iter().enumerate() {
@@ -103,7 +104,7 @@ mod tests {
         }
     }
 
-    /// Goal: known arms, so that another release, or machine, draws the same.
+    /// Goal: known arms stay, so that every release and machine draws the same.
     #[test]
     fn the_draw_stays_the_same() {
         let of = |draw: &Draw| -> String {

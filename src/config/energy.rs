@@ -28,8 +28,8 @@ impl Default for Prices {
 }
 
 impl Prices {
-    /// Returns the price of each hour; `None` where there are no prices, the text of the error
-    /// where an hour has none or several.
+    /// Returns the price of each hour; `None` where there are no prices, an error text where an
+    /// hour has none or several.
     pub fn by_hour(&self) -> Result<Option<DayPrices>, String> {
         let mut prices = [None; 24];
         match self {
@@ -87,7 +87,8 @@ section! {
 }
 
 impl Config {
-    /// Power of a node, idle and with all CPUs in use, watts; `None` where that in use is not told.
+    /// Power of a node, idle and with all CPUs in use, watts; `None` where that in use is not
+    /// configured.
     pub fn node_watts(&self, node: &Node) -> Option<[f64; 2]> {
         let class = node_class_of(node, &self.learn.node_class_by);
         let of = |table| watts_of(table, &class, node);
@@ -97,7 +98,7 @@ impl Config {
     }
 }
 
-/// The value that a table has for a node: for its class, else for one of its features.
+/// The value of a table for a node: for its class, else for one of its features.
 pub fn watts_of(table: &BTreeMap<String, f64>, class: &str, node: &Node) -> Option<f64> {
     let by_feature = || node.features.iter().find_map(|feature| table.get(&**feature));
     table.get(class).or_else(by_feature).copied()

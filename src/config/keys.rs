@@ -70,7 +70,7 @@ pub enum Place {
     Unknown,
 }
 
-/// Looks up the path given by its parts.
+/// Looks up the path with the parts `parts`.
 pub fn lookup(parts: &[&str]) -> Place {
     let first = |keys: &[Key]| keys.first().and_then(|key| key.path.split('.').next());
     let section = SECTIONS.iter().find(|keys| first(keys) == parts.first().copied());
@@ -100,7 +100,8 @@ pub fn needs_restart(path: &str) -> bool {
     keys().any(|key| key.path == path && key.needs_restart)
 }
 
-/// Returns the number of the pattern's parts beyond `parts`, if these match its beginning.
+/// Returns the number of the pattern's parts beyond `parts`, if `parts` match the pattern's
+/// beginning.
 fn matches(pattern: &str, parts: &[&str]) -> Option<usize> {
     let mut pattern = pattern.split('.');
     for part in parts {

@@ -59,7 +59,7 @@ pub enum Mode {
     /// Decisions are made and recorded, but Slurm decides.
     #[default]
     Shadow,
-    /// Decisions are sent to the plugin, which tries them first.
+    /// Decisions are sent to the plugin, which tries the decided nodes first.
     Enforce,
 }
 
@@ -102,15 +102,15 @@ pub struct Config {
     pub gang: GangConfig,
     /// Job arrays as bags of tasks.
     pub bag: BagConfig,
-    /// Power of nodes, prices by the hour.
+    /// Power of nodes, and prices of energy by the hour.
     pub energy: EnergyConfig,
-    /// HDFS, for jobs that declare an input there.
+    /// Settings of HDFS, for jobs that declare an input there.
     pub hdfs: HdfsConfig,
-    /// Jobs that declare an input.
+    /// Settings for jobs that declare an input.
     pub data_jobs: DataJobsConfig,
     /// The data service.
     pub collect: CollectConfig,
-    /// The live comparison with Slurm alone.
+    /// Settings of the live comparison with Slurm alone.
     pub compare: CompareConfig,
     /// Logging.
     pub log: LogConfig,
@@ -133,7 +133,7 @@ pub struct PartitionConfig {
 }
 
 impl Config {
-    /// Returns the configuration as TOML; parsing that gives the same configuration.
+    /// Returns the configuration as TOML; parsing it gives the same configuration.
     pub fn text(&self) -> String {
         // Every value is a plain one, so this does not fail.
         toml::to_string(self).unwrap_or_default()
@@ -196,7 +196,7 @@ impl Config {
         self.partition.iter().filter_map(|(name, own)| Some((name, own.mode?)))
     }
 
-    /// Returns the modes of any jobs.
+    /// Returns the modes that any jobs have.
     fn modes(&self) -> impl Iterator<Item = Mode> {
         let own = self.partition_modes().map(|(_, mode)| mode);
         std::iter::once(self.mode).chain(own).chain(self.account.values().copied())
@@ -219,7 +219,7 @@ impl Config {
         self.order.by != OrderBy::Off
     }
 
-    /// Returns whether decisions apply to any jobs.
+    /// Returns whether decisions are in force for any jobs.
     pub fn any_enforced(&self) -> bool {
         self.modes().any(|mode| mode == Mode::Enforce)
     }

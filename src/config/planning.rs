@@ -12,12 +12,12 @@ use phalanx_planner::bag;
 use phalanx_planner::gang::Settings;
 use phalanx_planner::place::{GangHold, Tuning};
 
-/// Longest time for which `balance.no_improvement = "hold"` leaves a job pending, in seconds: some
-/// jobs end within it.
+/// Longest time for which `balance.no_improvement = "hold"` leaves a job pending, in seconds: long
+/// enough that some jobs end.
 const BALANCE_HOLD_MAX_S: u64 = 300;
 
-/// Longest time for which `bag.hold` lets an array wait between two starts, in seconds: the overlay
-/// holds no job back longer.
+/// Longest time for which `bag.hold` lets an array wait between two starts, in seconds: the
+/// overlay's own limit of a hold.
 const BAG_HOLD_MAX_S: u64 = 3600;
 /// Longest time for which an array waits between two starts by default, in seconds.
 pub const BAG_BRIEF_S: u64 = 10;

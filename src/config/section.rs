@@ -8,7 +8,7 @@ pub enum Kind {
     Choice(&'static [&'static str]),
     /// A list of different words of a set, at least one.
     Choices(&'static [&'static str]),
-    /// An integer in a closed range, with its unit (may be empty).
+    /// An integer in a closed range, with its unit, which may be empty.
     Int {
         /// Least value.
         min: u64,
@@ -92,7 +92,7 @@ pub(super) const fn int(min: u64, max: u64, unit: &'static str) -> Kind {
 pub(super) const SHARE: Kind = Kind::Real { min: 0.0, max: 1.0 };
 
 impl Key {
-    /// Returns the key of a path with its rule.
+    /// Returns the key of a path, with the rule for its values.
     pub(super) const fn new(path: &'static str, (kind, needs_restart): Rule) -> Self {
         Self { path, kind, needs_restart }
     }

@@ -23,7 +23,7 @@ pub use phalanx_planner::place::TopologyPolicy;
 pub enum Proofs {
     /// No calls: Slurm is asked in full each time.
     None,
-    /// Calls that ask whether a job could ever run, and when it could.
+    /// Calls that ask whether, and when, a job could run.
     #[default]
     Planning,
     /// Calls that ask for a plan, and starts that cannot fit now.
@@ -88,7 +88,7 @@ section! {
 }
 
 section! {
-    /// `[planner]`: the worker that plans the pending jobs in the background.
+    /// `[planner]`: the thread that plans the pending jobs in the background.
     PlannerConfig in "planner" {
         /// Longest time for which a method holds a job that Slurm could start, in seconds.
         hold_max_s: u64 = 3600 => reload(int(0, 3600, "seconds")),
@@ -104,9 +104,10 @@ pub enum OrderBy {
     Off,
     /// The order that the methods ask for, then the jobs that the plan starts now.
     Plan,
-    /// First the jobs with the shortest predicted runtime, if that is at most `short_s`.
+    /// First the jobs with the shortest predicted runtime, if it is at most `short_s`.
     Learned,
-    /// First the jobs of least expected energy while the price is high, the others while it is low.
+    /// First the jobs of least expected energy while the price is high, and of most while it is
+    /// low.
     Price,
 }
 
@@ -117,7 +118,8 @@ section! {
         by: OrderBy = OrderBy::Off => reload(one_of(&["off", "plan", "learned", "price"])),
         /// Predicted runtime up to which `learned` puts a job in front, in seconds.
         short_s: u64 = 600 => reload(int(0, 604_800, "seconds")),
-        /// Wait after which none passes a job, in percent of the longest in Slurm's own order.
+        /// Wait after which no job passes a waiting one, in percent of the longest wait in Slurm's
+        /// own order.
         fair_share_percent: u32 = 40 => reload(int(0, 100_000, "percent")),
         /// Largest number added to a priority, in percent of the largest `PriorityWeight...`.
         max_delta_percent: u32 = 100 => reload(int(0, 10_000, "percent")),
@@ -131,7 +133,7 @@ section! {
         mode: BalanceMode = BalanceMode::Best => reload(one_of(&["best", "seed"])),
         /// Relative weight of each dimension by name (`cpu`, `mem`, `gres/NAME`, `gres/NAME:TYPE`,
         /// `license/NAME`), scaled to sum 1 over the cluster's dimensions. A dimension that is not
-        /// listed has 0; if none is, all are equal.
+        /// listed has weight 0; if none is listed, all are equal.
         initial_weights: BTreeMap<String, f64> = BTreeMap::new() => reload(Kind::Weights),
         /// Cluster utilisation (0..=1) at which decisions change from the low to the high branch.
         threshold: f64 = 0.5 => reload(SHARE),
@@ -194,7 +196,8 @@ const HALF_LIFE_DAYS: f64 = 30.0;
 const PRIOR_STRENGTH: f64 = 8.0;
 
 impl LearnConfig {
-    /// Returns half-life and prior of the table of speeds; the published mean has neither.
+    /// Returns half-life and prior of the table of speeds; with the published mean there is
+    /// neither.
     pub fn speeds_options(&self) -> SpeedsOptions {
         let plain = self.estimator == Estimator::Document;
         SpeedsOptions {
@@ -251,14 +254,14 @@ section! {
 pub enum BagMode {
     /// No plans: arrays are left to the other methods.
     Off,
-    /// The improved rule; never a worse result than any other form.
+    /// The improved rule, whose result is never worse than that of another form.
     #[default]
     Best,
     /// The published rule, one array after the other.
     Seed,
 }
 
-/// Event for which the tasks of an array wait.
+/// Event until which the tasks of an array wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum BagHold {
@@ -293,7 +296,7 @@ impl HdfsConfig {
         Duration::from_millis(self.job_ms.into())
     }
 
-    /// Whether Hadoop's files are there; no input can be looked up otherwise.
+    /// Whether Hadoop's configuration files exist, without which no input can be looked up.
     pub fn has_files(&self) -> bool {
         let names = ["core-site.xml", "hdfs-site.xml"];
         self.conf_dirs.iter().any(|dir| names.iter().any(|name| dir.join(name).exists()))
@@ -336,7 +339,7 @@ pub enum DataMode {
 }
 
 impl DataJobsConfig {
-    /// Whether anything says where datasets are.
+    /// Whether a dataset list is configured.
     pub fn finds_datasets(&self) -> bool {
         !self.locations.is_empty()
     }

@@ -13,7 +13,7 @@ fn parse(text: &str) -> Result<Config, String> {
     Config::parse(text, Path::new("p.toml")).map_err(|error| error.to_string())
 }
 
-/// The annotated file must contain the defaults of the code.
+/// Goal: the annotated file contains the defaults of the code.
 #[test]
 fn annotated_file_equals_the_defaults() {
     assert_eq!(parse(FILE).unwrap(), Config::default());
@@ -26,7 +26,7 @@ fn annotated_file_equals_the_defaults() {
     assert_eq!(Config::default().mode, Mode::Shadow, "nothing is placed before somebody says so");
 }
 
-/// The keys that stand in no section of a fixed name are those of the structs, and every section of
+/// Goal: the keys outside sections of a fixed name are those of the structs, and every section of
 /// the structs is in the table of keys.
 #[test]
 fn key_table_equals_the_structs() {
@@ -44,7 +44,7 @@ fn key_table_equals_the_structs() {
     }
 }
 
-/// Every field of a registration stands in the annotated file's example.
+/// Goal: every field of a registration is in the annotated file's example.
 #[test]
 fn annotated_file_documents_every_field_of_a_registration() {
     let every_key = "kind = 'collector'\ncmd = ''\nargs = []\nevery_ms = 1\ntimeout_ms = 1\n\
@@ -59,8 +59,8 @@ fn annotated_file_documents_every_field_of_a_registration() {
     assert_eq!(fields.len(), 15);
 }
 
-/// Every key stands in the annotated file, under its table, with a comment
-/// that names its range and whether it needs a restart.
+/// Goal: every key is in the annotated file, under its table, with a comment that names its range
+/// and whether it needs a restart.
 #[test]
 fn annotated_file_documents_every_key() {
     for key in keys::keys().filter(|key| key.kind != keys::Kind::Registration) {
@@ -108,14 +108,14 @@ fn annotated_file_documents_every_key() {
     }
 }
 
-/// Each default lies in its own range: a file that states all of them passes.
+/// Goal: each default lies in its own range: a file that states all of them passes.
 #[test]
 fn defaults_pass_their_own_checks() {
     let text = toml::to_string(&Config::default()).unwrap();
     assert_eq!(parse(&text).unwrap(), Config::default());
 }
 
-/// A registration of the file is checked like one of the API.
+/// Goal: a registration of the file is checked like one of the API.
 #[test]
 fn collectors_of_the_file_are_checked_as_a_whole() {
     let text = "[collector.free]\ncmd = \"builtin:cpu\"\nevery_ms = 2000\n";
@@ -327,7 +327,7 @@ fn wrong_files_are_refused_with_place_and_expectation() {
     }
 }
 
-/// Goal: the file stays short. A new key replaces another one, or is a constant.
+/// Goal: all problems are reported, in the order of the file.
 #[test]
 fn all_problems_are_reported_in_the_order_of_the_file() {
     let text = "mode = 1\n[link]\ndeadline_us = -1\nfoo_bar_baz = 1\n[log]\nlevel = 2\n";
@@ -455,8 +455,8 @@ fn warnings_for_what_has_no_effect() {
     assert!(config.warnings()[0].starts_with("order.by = \"price\" has no effect"));
 }
 
-/// Any bytes give a configuration or a message. Each section of the annotated file is read alone,
-/// which saves time: cut off before each of its bytes, and with each byte replaced.
+/// Goal: any bytes give a configuration or a message. Each section of the annotated file is read
+/// alone, which saves time: cut off before each of its bytes, and with each byte replaced.
 #[test]
 fn damaged_files_never_panic() {
     let mut rest = FILE;

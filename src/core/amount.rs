@@ -80,7 +80,7 @@ const POW10: [f64; 23] = [
     1e17, 1e18, 1e19, 1e20, 1e21, 1e22,
 ];
 
-/// Exponents beyond these would only hold amounts of zero.
+/// Exponents of 10 in an amount; others would only stand for amounts of zero.
 const EXPONENT_RANGE: std::ops::RangeInclusive<i32> = -308..=340;
 
 impl Scale {
@@ -101,7 +101,7 @@ impl Scale {
         Self { exponent }
     }
 
-    /// The largest exponent with which `largest` stays within the ticks.
+    /// The largest exponent with which `largest` does not exceed the greatest number of ticks.
     fn room(largest: f64) -> i32 {
         if largest <= 0.0 {
             return 15;

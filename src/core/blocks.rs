@@ -16,9 +16,9 @@ pub struct DataNode {
     pub host: String,
     /// Address that the DataNode reports.
     pub ip: String,
-    /// Port of its data transfer.
+    /// Port at which the DataNode transfers data.
     pub port: u16,
-    /// Network location, such as `/rack-7`.
+    /// Network location of the DataNode, such as `/rack-7`.
     pub rack: String,
 }
 
@@ -35,7 +35,7 @@ pub enum Storage {
     Archive,
     /// Memory.
     Ram,
-    /// Elsewhere, mounted by the DataNode: local to no host.
+    /// Storage outside the cluster that the DataNode mounts: local to no host.
     Provided,
     /// Non-volatile memory.
     Nvdimm,
@@ -111,7 +111,7 @@ impl Located {
         self.files.iter().map(|file| file.blocks.len()).sum()
     }
 
-    /// Bytes that it takes in memory, by estimate.
+    /// Estimated bytes that the files take in memory.
     #[must_use]
     pub fn bytes(&self) -> usize {
         let block = |block: &Block| size_of::<Block>() + size_of_val(&*block.replicas);

@@ -4,7 +4,7 @@
 //! `sbatch --comment="class=train;work=1200"` declares a class and reports 1,200 units of work.
 //! Text that is no such token is the user's own and is passed over.
 
-/// Bytes of the value of a token that is taken.
+/// Most bytes of the value of a token.
 const VALUE_BYTES_MAX: usize = 4096;
 
 /// The value of the last token `key=value` of a comment; spaces around both are dropped.

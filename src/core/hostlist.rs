@@ -54,14 +54,15 @@ pub fn expand(text: &str, names_max: usize) -> Result<Vec<String>, HostlistError
     Ok(names)
 }
 
-/// The nodes of a list that Slurm wrote: none of one that is too long or cannot be read, so that
-/// what it is of, as a job or a reservation, counts on no node rather than on the wrong ones.
+/// The nodes of a list that Slurm wrote: none if it is too long or cannot be read, so that the job
+/// or reservation with the list counts on no node rather than on the wrong ones.
 #[must_use]
 pub fn nodes(text: &str) -> Vec<String> {
     expand(text, HOSTLIST_NAMES_MAX).unwrap_or_default()
 }
 
-/// The names of one of several lists; `room`, what all may have together, falls by their number.
+/// The names of one of several lists; `room`, which bounds the names of all lists, falls by their
+/// number.
 ///
 /// # Errors
 /// Fails as [`expand`] does.
@@ -71,7 +72,7 @@ pub fn expand_within(text: &str, room: &mut usize) -> Result<Vec<String>, Hostli
     Ok(names)
 }
 
-/// Number of names that `text` stands for; takes time by its length, whatever that number.
+/// Number of names that `text` stands for; takes time by the text's length, whatever that number.
 ///
 /// # Errors
 /// Fails as [`expand`] does, but where a name is too long.
@@ -167,7 +168,7 @@ fn number(text: &str, at: usize) -> Result<u64, HostlistError> {
     wrong(at, &format!("expected a number of 1 to {digits} digits, got \"{text}\""))
 }
 
-/// Number of names of `parts` if it is at most `max`.
+/// Number of names of `parts` if there are at most `max`.
 fn product(parts: &[Part<'_>], max: usize) -> Option<usize> {
     let mut product: u64 = 1;
     for part in parts {
@@ -253,7 +254,7 @@ pub fn compress<S: AsRef<str>>(names: &[S]) -> String {
     out
 }
 
-/// A name around its last number.
+/// A name split around its last number.
 struct Split<'a> {
     prefix: &'a str,
     digits: Option<(&'a str, u64)>,
@@ -314,8 +315,8 @@ fn write_runs<S: AsRef<str>>(names: &[S], out: &mut String) {
     }
 }
 
-/// Whether a range that began as `low` and now ends with `high` may go on with
-/// `text`: padded numbers keep their width, others have no leading zero.
+/// Whether a range that began as `low` and ends with `high` so far may go on with `text`: padded
+/// numbers keep their width, others have no leading zero.
 fn follows(low: &str, high: &str, text: &str) -> bool {
     let padded = low.len() > 1 && low.starts_with('0');
     if padded {

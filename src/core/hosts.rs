@@ -11,9 +11,9 @@ use crate::blocks::DataNode;
 pub struct HostNames {
     /// NodeName.
     pub name: String,
-    /// NodeHostName; empty if it is the NodeName.
+    /// NodeHostName of the node; empty if it is the NodeName.
     pub hostname: String,
-    /// NodeAddr; empty if it is the NodeName.
+    /// NodeAddr of the node; empty if it is the NodeName.
     pub address: String,
 }
 
@@ -22,13 +22,13 @@ pub struct HostNames {
 /// one node.
 #[derive(Debug, Default)]
 pub struct HostMap {
-    /// Name to node index; `None`: several nodes have it.
+    /// Name to node index; `None`: the name belongs to several nodes.
     exact: HashMap<String, Option<u32>>,
     short: HashMap<String, Option<u32>>,
 }
 
 impl HostMap {
-    /// Node indexes are those of `nodes`.
+    /// Indexes the names of `nodes`, whose positions are the node indexes.
     pub fn new(nodes: &[HostNames]) -> Self {
         let mut map = Self::default();
         for (at, node) in (0u32..).zip(nodes) {
@@ -59,7 +59,7 @@ fn add(map: &mut HashMap<String, Option<u32>>, name: &str, at: u32) {
     }
 }
 
-/// The part before the first dot; an address has none.
+/// The part of a name before the first dot; the whole of an address.
 fn short(name: &str) -> &str {
     if name.parse::<std::net::IpAddr>().is_ok() {
         return name;
@@ -80,7 +80,7 @@ mod tests {
         DataNode { host: host.to_owned(), ip: ip.to_owned(), port: 1, rack: String::new() }
     }
 
-    /// The order of `hdfs.md` section 2f: exact names, short names, addresses.
+    /// Goal: hosts are mapped as `hdfs.md` 2f says: exact names, short names, addresses.
     #[test]
     fn hosts_map_in_order() {
         let nodes = [

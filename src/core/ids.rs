@@ -28,7 +28,7 @@ macro_rules! index_type {
                 self.0 as usize
             }
 
-            /// The position as it is stored.
+            /// The position as an integer.
             #[must_use]
             pub fn raw(self) -> u32 {
                 self.0

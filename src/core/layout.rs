@@ -9,13 +9,13 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Sockets of a node that are told apart; one with more counts as one socket.
+/// Most sockets of a node that are told apart; a node with more counts as one socket.
 pub const SOCKETS_MAX: usize = 8;
 
 /// Counts of cores by socket.
 pub type BySocket = [u16; SOCKETS_MAX];
 
-/// Whether all counts are zero: not written to recordings.
+/// Whether all counts are zero, so that recordings leave them out.
 #[must_use]
 pub fn is_zero(cores: &BySocket) -> bool {
     *cores == BySocket::default()
@@ -38,7 +38,7 @@ pub struct NodeCores {
 }
 
 impl NodeCores {
-    /// Whether nothing is known: not written to recordings.
+    /// Whether nothing is known of the cores, so that recordings leave them out.
     #[must_use]
     pub fn is_unknown(&self) -> bool {
         *self == Self::default()
@@ -130,9 +130,9 @@ pub struct Layout {
     pub ntasks_per_socket: u16,
     /// `--sockets-per-node`: least.
     pub sockets_per_node: u16,
-    /// `--cores-per-socket`: least free ones.
+    /// `--cores-per-socket`: fewest free cores of each socket.
     pub cores_per_socket: u16,
-    /// `--core-spec`, `--thread-spec`: kept for the system on each node.
+    /// `--core-spec`, `--thread-spec`: cores kept for the system on each node.
     pub core_spec: u16,
     /// [`core_spec`](Self::core_spec) counts threads.
     pub spec_is_threads: bool,
@@ -145,13 +145,13 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Whether nothing is said: not written to recordings.
+    /// Whether no option is given, so that recordings leave the layout out.
     #[must_use]
     pub fn is_default(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Options that the user gave, as far as they decide about cores.
+    /// Options of the user that decide about cores.
     pub fn options(&self) -> impl Iterator<Item = &'static str> {
         let given = [
             (self.threads_per_core > 0, "--threads-per-core"),
@@ -165,7 +165,7 @@ impl Layout {
         given.into_iter().filter(|(given, _)| *given).map(|(_, option)| option)
     }
 
-    /// Whether it matters how the free cores lie on the sockets.
+    /// Whether the layout depends on how free cores lie on the sockets.
     fn is_by_socket(&self) -> bool {
         self.ntasks_per_socket > 0
             || self.sockets_per_node > 1
@@ -187,14 +187,14 @@ impl Layout {
     }
 }
 
-/// A request for one node, as far as its cores go.
+/// A request for one node, as far as it is about cores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CoreAsk {
-    /// Tasks on this node.
+    /// Tasks on the node.
     pub tasks: u64,
     /// CPUs of a task; 0 if not given.
     pub cpus_per_task: u32,
-    /// CPUs on this node at least, as threads of cores.
+    /// Fewest CPUs on the node, as threads of cores.
     pub cpus: u64,
     /// `--mincpus`.
     pub pn_min_cpus: u32,
@@ -215,7 +215,7 @@ pub struct CoreAsk {
 /// Tasks and CPUs of a job on one node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct OnNode {
-    /// Tasks at most, where there may not be more than CPUs.
+    /// Most tasks, where there may not be more tasks than CPUs.
     pub tasks: u64,
     /// CPUs that the job may use, as threads of cores.
     pub cpus: u64,
@@ -239,12 +239,12 @@ impl CoreAsk {
         Some(given.fold(per_core, u64::min))
     }
 
-    /// Whether each task begins on a core of its own and takes several.
+    /// Whether each task begins on a core of its own and takes several cores.
     fn has_own_cores(&self, per_core: u64) -> bool {
         self.layout.ntasks_per_core == 1 && u64::from(self.cpus_per_task) > per_core
     }
 
-    /// Cores that the job takes at least, whatever else is free.
+    /// Fewest cores that the job takes, whatever else is free.
     fn cores(&self, per_core: u64) -> u64 {
         let least = self.cpus.div_ceil(per_core);
         if self.overcommit || !self.has_own_cores(per_core) {
@@ -254,7 +254,7 @@ impl CoreAsk {
         least.max(self.tasks.saturating_mul(each))
     }
 
-    /// CPUs that others lose to the job, in whole cores or sockets; `None` if the node can
+    /// CPUs that other jobs lose to the job, in whole cores or sockets; `None` if the node can
     /// never hold it.
     #[must_use]
     pub fn cpus_taken(&self, node: &NodeCores) -> Option<u64> {
@@ -274,7 +274,7 @@ impl CoreAsk {
         Some(given.saturating_mul(node.per_core()))
     }
 
-    /// CPUs whose memory a request by CPU is charged.
+    /// CPUs for which a request of memory by CPU is charged.
     #[must_use]
     pub fn cpus_charged(&self, node: &NodeCores) -> u64 {
         let per_core = node.per_core();
@@ -291,21 +291,21 @@ impl CoreAsk {
         self.cpus.max(cores.saturating_mul(charged))
     }
 
-    /// Whether it matters how a node's free cores lie on its sockets.
+    /// Whether the request depends on how a node's free cores lie on its sockets.
     #[must_use]
     pub fn is_by_socket(&self, node: &NodeCores) -> bool {
         node.cores > 0 && self.layout.is_by_socket()
     }
 
-    /// Whether these free cores hold the job.
+    /// Whether the node's free cores hold the request.
     #[must_use]
     pub fn fits(&self, node: &NodeCores, free: &FreeCores) -> bool {
         tasks_on(node, free, self).is_some_and(|on| on.cpus >= self.cpus)
     }
 }
 
-/// Most tasks and CPUs of a job that these free cores hold; `None` if Slurm would not use
-/// the node for it.
+/// Most tasks and CPUs of a job that `free` cores of a node hold; `None` if Slurm would not use the
+/// node for the job.
 #[must_use]
 pub fn tasks_on(node: &NodeCores, free: &FreeCores, ask: &CoreAsk) -> Option<OnNode> {
     let per_core = ask.cpus_per_core(node)?;
@@ -348,8 +348,8 @@ pub fn tasks_on(node: &NodeCores, free: &FreeCores, ask: &CoreAsk) -> Option<OnN
     (cpus >= least * each).then_some(OnNode { tasks: cpus / each, cpus })
 }
 
-/// Cores by socket that the job may use: those of a socket of which enough are free. Cores that
-/// the system keeps make no socket one in use: of these only jobs count.
+/// Cores by socket that the job may use: those of sockets with enough free ones. A socket is in use
+/// where a job has cores of it; cores kept for the system do not count.
 fn usable(node: &NodeCores, free: &FreeCores, ask: &CoreAsk) -> Option<[u64; SOCKETS_MAX]> {
     let layout = &ask.layout;
     let per_socket = free.per_socket;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Every cap and bound of the product in one table, with its relations.
+//! Every cap and bound of the product in one table, and a test of their relations.
 
 /// Bytes of a configuration file.
 pub const CONFIG_BYTES_MAX: u64 = 1 << 20;
@@ -11,7 +11,7 @@ pub const HISTORY_BATCH_MAX: usize = 512;
 pub const HISTORY_QUEUE_MAX: usize = 16_384;
 /// Bytes of one answer of the daemon that the command line takes.
 pub const REPLY_BYTES_MAX: usize = 512 << 20;
-/// Bytes of slurm.conf, or of one file that it includes, for `phalanx doctor`.
+/// Most bytes of slurm.conf, and of each file that it includes, for `phalanx doctor`.
 pub const SLURM_CONF_BYTES_MAX: u64 = 16 << 20;
 /// Files that slurm.conf may include.
 pub const SLURM_CONF_INCLUDES_MAX: usize = 64;
@@ -56,15 +56,15 @@ pub const API_READ_BODY_BYTES_MAX: usize = 4 << 10;
 pub const API_BODIES_BYTES_MAX: usize = 160 << 20;
 /// Bytes of all answers that were made and not read yet.
 pub const API_ANSWERS_BYTES_MAX: usize = 1 << 30;
-/// Connections over TCP of agents and of those who may change things.
+/// Most connections over TCP of agents and of users who may change things.
 pub const API_CONNECTIONS_MAX: usize = 20_000;
-/// Connections to the control socket of those who may change things.
+/// Most connections to the control socket of users who may change things.
 pub const API_TRUSTED_CONNECTIONS_MAX: usize = 1024;
 /// Connections over TCP without a valid credential yet.
 pub const API_STRANGERS_MAX: usize = 4096;
 /// Connections over TCP from one address without a valid credential yet.
 pub const API_ADDRESS_STRANGERS_MAX: usize = 64;
-/// Clients beyond these bounds that are told so at once.
+/// Clients above the bounds on connections that are told so at once.
 pub const API_REFUSALS: usize = 32;
 /// Connections to the control socket, or over TCP, of all users who may only read.
 pub const API_LOCAL_CONNECTIONS_MAX: usize = 512;
@@ -146,21 +146,21 @@ pub const BISECT_CORES_MAX: usize = 1 << 24;
 pub const BISECT_PROBES_MAX: usize = 2_200;
 /// Migrations and exchanges of blocks within one job.
 pub const BISECT_MIGRATIONS_MAX: usize = 10_000;
-/// Work (cores and blocks visited) of the data jobs' mode `seed`; some ten seconds.
+/// Work (cores and blocks visited) of mode `seed` of data jobs; about ten seconds.
 pub const BISECT_SEED_STEPS_MAX: u64 = 4_000_000_000;
-/// Work of the other probes and orders of the data jobs' mode `best`; some three seconds.
+/// Units of work of further probes and orders in mode `best` of data jobs; about three seconds.
 pub const BISECT_BEST_UNITS: u64 = 600_000_000;
 /// Orders of jobs that mode `best` tries on large problems.
 pub const BISECT_ORDERS: usize = 60;
 /// Assignments of blocks that one job may need in one probe of mode `best`.
 pub const BISECT_ASSIGNMENTS_MAX: usize = 12;
-/// Migrations that refine one distribution of blocks in mode `best`.
+/// Most migrations that refine one distribution of blocks in mode `best` of data jobs.
 pub const BISECT_REFINE_MAX: usize = 200;
 /// Jobs times hosts up to which mode `best` anneals.
 pub const BISECT_ANNEAL_CELLS_MAX: usize = 2_000;
 /// Work of annealing; some five seconds.
 pub const BISECT_ANNEAL_UNITS: u64 = 6_000_000_000;
-/// Runs of annealing, each from the best of those before it.
+/// Most runs of annealing; each starts from the best result of the earlier runs.
 pub const BISECT_ANNEAL_RUNS: usize = 12;
 /// Steps of one run of annealing.
 pub const BISECT_ANNEAL_STEPS: usize = 200_000;
@@ -191,13 +191,13 @@ pub const SLOT_EXIT_CHECK_MS: u64 = 50;
 /// Jobs whose place in the order of starts is changed at one time; the plugin
 /// takes twice as many.
 pub const ORDER_DELTAS_MAX: usize = 4096;
-/// Pairs of a job and one that it is put in front of, in one group of jobs.
+/// Most pairs of a job and a job that it is put in front of, in one group of jobs.
 pub const ORDER_PASSES_MAX: usize = 2_000_000;
 /// Attempts to arrange one group before everybody stays where they are.
 pub const ORDER_TRIES_MAX: usize = 50;
 /// Pending jobs of one report of the queue.
 pub const ORDER_QUEUE_MAX: usize = 1_000_000;
-/// Bytes of a file of the daemon's state, such as that of the maps it keeps.
+/// Most bytes of a file in which the daemon keeps state, such as block maps.
 pub const STATE_FILE_BYTES_MAX: u64 = 64 << 20;
 
 /// Bytes of the name of a datum or a node of the data service.
@@ -323,7 +323,7 @@ pub const DATA_LOOKUPS_USER: usize = 2;
 const _: () = assert!(DATA_LOOKUPS_USER < DATA_LOOKUP_THREADS);
 /// Block maps that are kept for jobs that run.
 pub const DATA_MAPS_MAX: usize = 1000;
-/// Runs of one class that its attenuation is fitted to.
+/// Most runs of one class to which a core speed is fitted.
 pub const DATA_SAMPLES_MAX: usize = 1000;
 
 /// Classes of nodes on which one job class's speed is kept.

@@ -88,8 +88,7 @@ impl NodeSet {
         self.words.get(at / WORD_BITS).is_some_and(|word| word >> (at % WORD_BITS) & 1 == 1)
     }
 
-    /// Adds `node`; returns whether it was added (false: beyond `len`, or a
-    /// member already).
+    /// Adds `node`; returns false if the node is beyond `len` or was a member already.
     pub fn insert(&mut self, node: NodeIdx) -> bool {
         let at = node.at();
         if at >= self.len || self.contains(node) {
@@ -99,7 +98,7 @@ impl NodeSet {
         true
     }
 
-    /// Removes `node`; returns whether it was a member.
+    /// Removes `node`; returns whether the node was a member.
     pub fn remove(&mut self, node: NodeIdx) -> bool {
         let at = node.at();
         if !self.contains(node) {
@@ -168,7 +167,7 @@ pub struct Bits<'a> {
 }
 
 impl<'a> Bits<'a> {
-    /// Iterates over the bits of these words.
+    /// Iterates over the set bits of `words`.
     #[must_use]
     pub fn of(words: &'a [u64]) -> Self {
         let left = words.iter().map(|word| word.count_ones() as usize).sum();

@@ -51,7 +51,7 @@ where
 #[serde(transparent)]
 pub struct Name<'a>(#[serde(borrow)] pub Cow<'a, str>);
 
-/// Checks that names do not repeat; `path(i)` names the field of the i-th.
+/// Checks that names do not repeat; `path(i)` names the field of the i-th name.
 ///
 /// # Errors
 /// Bad input naming the second of two equal ones.

@@ -16,30 +16,30 @@ use crate::snapshot::{Job, Partition, Snapshot};
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum WaitsFor {
-    /// Free nodes, or its turn.
+    /// Free nodes, or the job's turn in the queue.
     #[default]
     Nodes,
-    /// A moment, other jobs' ends, or work of Slurm that ends by itself.
+    /// A moment, the ends of other jobs, or work of Slurm that ends by itself.
     Time,
     /// Jobs under the same limit, or used time that decays.
     Limit,
-    /// Somebody's command.
+    /// A command of a user or of an administrator.
     Person,
-    /// Nothing: as it was submitted it does not start.
+    /// Nothing that may come: as it was submitted, the job does not start.
     Never,
 }
 
 impl WaitsFor {
-    /// All, in the order of [`WaitsFor`].
+    /// All kinds, in the order of [`WaitsFor`].
     pub const ALL: [Self; 5] = [Self::Nodes, Self::Time, Self::Limit, Self::Person, Self::Never];
 
-    /// Reads Slurm's word; one that is not known counts as a limit, as most new ones are.
+    /// Reads Slurm's word; an unknown word counts as a limit, as most new ones are.
     pub fn of(word: &str) -> Self {
         let row = REASONS.iter().find(|(known, ..)| *known == word);
         row.map_or_else(|| of_limit(word).map_or(Self::Limit, |known| known.0), |row| row.1)
     }
 
-    /// Short text for a table: what it waits for.
+    /// Short text for a table, which names what the job waits for.
     pub fn text(self) -> &'static str {
         match self {
             Self::Nodes => "nodes",
@@ -62,7 +62,7 @@ impl WaitsFor {
     }
 }
 
-/// Returns the kind of what a job waits for; never, if it asks for more than there is at all.
+/// Returns the kind of what a job waits for; never, if it asks for more than the cluster has.
 pub fn waits_for(snapshot: &Snapshot, job: &Job) -> WaitsFor {
     match too_large(snapshot, job) {
         Some(_) => WaitsFor::Never,
@@ -75,8 +75,8 @@ pub fn is_for_nodes(job: &Job) -> bool {
     WaitsFor::of(&job.reason) == WaitsFor::Nodes
 }
 
-/// Says what keeps the job, beside nodes, and the command that ends it: `held by its user:
-/// scontrol release 12`.
+/// Says what keeps the job from running, beside nodes, and the command that ends it: `held by its
+/// user: scontrol release 12`.
 pub fn sentence(snapshot: &Snapshot, job: &Job) -> Option<String> {
     let id = job.id;
     let command = |text: &str| text.replace("ID", &id.to_string());
@@ -97,8 +97,8 @@ pub fn sentence(snapshot: &Snapshot, job: &Job) -> Option<String> {
 
 use WaitsFor::{Limit, Never, Nodes, Person, Time};
 
-/// Word, class, and what a user is told; `ID` stands for the job. An empty text: what the nodes
-/// lack says more.
+/// Word, class, and the text for the user, where `ID` stands for the job. An empty text: what the
+/// nodes lack says more.
 const REASONS: &[(&str, WaitsFor, &str)] = &[
     ("", Nodes, ""),
     ("None", Nodes, ""),
@@ -199,7 +199,8 @@ const REASONS: &[(&str, WaitsFor, &str)] = &[
     ),
 ];
 
-/// Reads a limit of accounting by the parts of its word: class, whose it is, and what it bounds.
+/// Reads a limit of accounting by the parts of its word: class, owner of the limit, and what it
+/// bounds.
 fn of_limit(word: &str) -> Option<(WaitsFor, &'static str, &'static str)> {
     let (whose, rest) = match (word.strip_prefix("QOS"), word.strip_prefix("Assoc")) {
         (Some(rest), _) => ("QOS", rest),
@@ -222,7 +223,7 @@ fn of_limit(word: &str) -> Option<(WaitsFor, &'static str, &'static str)> {
     Some((Limit, whose, if used && !of_running { of_time } else { "would have more than it may" }))
 }
 
-/// Sentence of a limit of accounting, and of what no release up to now has.
+/// Makes the sentence of a limit of accounting, or of a reason that no release up to now has.
 fn limited(job: &Job) -> (WaitsFor, String) {
     let word = &*job.reason;
     let Some((class, whose, what)) = of_limit(word) else {
@@ -308,7 +309,7 @@ mod tests {
     use super::*;
     use crate::snapshot::License;
 
-    /// Goal: no word of the newest release is one that nobody decided about.
+    /// Goal: every word of the newest release has a class that somebody decided on.
     #[test]
     fn each_reason_of_the_newest_release_has_a_class() {
         let words = include_str!("tests/data/reasons-26.05.txt").lines();

@@ -8,15 +8,15 @@ use serde::{Deserialize, Serialize};
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Run {
-    /// The job as users write it: `123`, `123_4`, `130+1`. With `start_s` it names the run.
+    /// The job as users write it: `123`, `123_4`, `130+1`. A run is named by `job` and `start_s`.
     pub job: String,
     /// Slurm's job id.
     pub job_id: u32,
-    /// Id of the array that it is of.
+    /// Id of the job's array, if the job is an array task.
     pub array_job_id: Option<u32>,
     /// Task id within the array.
     pub array_task_id: Option<u32>,
-    /// Id of the het job that it is a component of.
+    /// Id of the het job, if the job is a component of one.
     pub het_job_id: Option<u32>,
     /// User's name.
     pub user: String,
@@ -24,7 +24,7 @@ pub struct Run {
     pub account: String,
     /// Job name.
     pub name: String,
-    /// Class that its comment declares.
+    /// Class that the job's comment declares.
     pub declared: Option<String>,
     /// Job class under the configuration at the time of recording.
     pub class: String,
@@ -47,7 +47,7 @@ pub struct Run {
     pub start_s: i64,
     /// End, unix seconds.
     pub end_s: i64,
-    /// Time that it ran, suspensions left out, milliseconds.
+    /// Time that the job ran, suspensions left out, milliseconds.
     pub elapsed_ms: u64,
     /// Time limit, minutes, if there was one.
     pub limit_min: Option<u32>,
@@ -67,29 +67,30 @@ pub struct Run {
     pub work: Option<f64>,
     /// Energy that the run took, joules.
     pub joules: Option<f64>,
-    /// Method whose nodes it got, such as `balance`; `stock` where Slurm chose.
+    /// Method that chose the job's nodes, such as `balance`; `stock` where Slurm chose.
     pub placed_by: String,
-    /// Arm of a live comparison and `compare.share`, such as `slurm 0.5`; empty outside of one.
+    /// Arm of a live comparison and `compare.share`, such as `slurm 0.5`; else empty.
     pub arm: String,
-    /// `live`, or `sacct` for imported ones.
+    /// `live`, or `sacct` for imported runs.
     pub source: String,
 }
 
 impl Run {
-    /// Seconds for which it waited; `None` if its submission is not known either.
+    /// Seconds that the job waited; `None` if neither eligibility nor submission is known.
     pub fn wait_s(&self) -> Option<i64> {
         wait_s(self.submit_s, self.eligible_s, self.start_s)
     }
 }
 
-/// Seconds from [`waits_from_s`] to the start; `None` if it is not known since when.
+/// Seconds from [`waits_from_s`] to the start; `None` if it is not known since when the job waits.
 pub fn wait_s(submit_s: i64, eligible_s: Option<i64>, start_s: i64) -> Option<i64> {
     let from_s = waits_from_s(submit_s, eligible_s, start_s);
     (from_s > 0).then(|| start_s.saturating_sub(from_s).max(0))
 }
 
 /// The time since which a job waits that started or looks for nodes at `start_s`: its eligibility,
-/// and its submission where a record lacks that or has one of another run (a requeue moves it).
+/// or its submission where a record lacks the eligibility or has that of another run (a requeue
+/// moves it).
 pub fn waits_from_s(submit_s: i64, eligible_s: Option<i64>, start_s: i64) -> i64 {
     eligible_s.filter(|at_s| (submit_s..=start_s).contains(at_s)).unwrap_or(submit_s)
 }

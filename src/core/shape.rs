@@ -32,12 +32,12 @@ pub enum Memory {
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
 pub enum Sharing {
-    /// Other jobs may use what is left.
+    /// Other jobs may use what the job leaves.
     #[default]
     Shared,
     /// `--exclusive`: whole idle nodes.
     Whole,
-    /// `--exclusive=user` or `=mcs`: what is left on nodes of the same owner.
+    /// `--exclusive=user` or `=mcs`: jobs of the same owner may use what the job leaves.
     Owner,
 }
 
@@ -78,7 +78,7 @@ pub enum LeftToSlurm {
     PerSocket,
     /// Component of a het job.
     HetJob,
-    /// Too many GRES requests, or of a kind that no node has.
+    /// Too many GRES requests, or one of a kind that no node has.
     Gres,
     /// CPUs that a partition's jobs may have of a node or socket.
     PartitionCpus,
@@ -177,8 +177,8 @@ pub struct Shape {
 /// Amounts that one node must give.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Need {
-    /// CPUs that the job may use, of those of each core that it may use; what a node gives
-    /// for them is [`cpus_on`](Self::cpus_on).
+    /// CPUs that the job may use, of those of each core that it may use; the CPUs that a node gives
+    /// in return are [`cpus_on`](Self::cpus_on).
     pub cpus: u64,
     /// Memory in MiB; 0 when untracked or all of it. By CPU it is that of
     /// [`cpus`](Self::cpus), see [`memory_on`](Self::memory_on).
@@ -212,7 +212,7 @@ impl Need {
         Self { cpus, cores: CoreAsk { cpus, tasks: 1, ..self.cores }, ..self }
     }
 
-    /// The amounts of this node; `None` if it can never hold the job.
+    /// The amounts on `node`; `None` if the node can never hold the job.
     pub fn on(&self, node: &NodeCores) -> Option<Self> {
         Some(Self { cpus: self.cpus_on(node)?, memory_mb: self.memory_on(node), ..self.clone() })
     }
@@ -243,7 +243,7 @@ impl Shape {
         self.max_nodes > self.min_nodes.max(1)
     }
 
-    /// Whether that number may be more than one.
+    /// Whether the number of nodes may become more than one.
     pub fn may_spread(&self) -> bool {
         self.node_count_is_free() && self.tasks().max(u64::from(self.min_cpus)) > 1
     }
@@ -294,7 +294,7 @@ impl Shape {
         Need { cpus, memory_mb, all_memory, gres, whole, cores, mem_per_cpu_mb }
     }
 
-    /// The request for one node as far as its cores go, but for tasks and CPUs.
+    /// The request for one node as far as it is about cores, without tasks and CPUs.
     fn core_ask(&self) -> CoreAsk {
         CoreAsk {
             tasks: 0,

@@ -8,20 +8,20 @@
 pub struct Setting {
     /// Key in small letters.
     pub key: String,
-    /// Value without its quotes.
+    /// Value of the setting without quotes.
     pub value: String,
 }
 
 /// A line that is not empty, continued lines joined.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
-    /// Number of its first line in the text, from 1.
+    /// Number of the line in the text, from 1; of a continued line, that of its first part.
     pub number: usize,
     /// Text without comments and escapes.
     pub text: String,
-    /// Pairs in their order.
+    /// Settings of the line, in the order written.
     pub settings: Vec<Setting>,
-    /// Text behind the pairs that is no pair; empty where all is understood.
+    /// Text behind the last pair; empty where the whole line is pairs.
     pub rest: String,
 }
 
@@ -78,7 +78,7 @@ pub fn lines(text: &str, form: Form) -> Vec<Line> {
     found
 }
 
-/// The part before `#`, unless an odd number of `\` stands before that.
+/// The part before `#`, unless an odd number of `\` stands before the `#`.
 fn without_comment(line: &str) -> &str {
     let mut escaped = false;
     for (at, c) in line.char_indices() {
@@ -91,7 +91,8 @@ fn without_comment(line: &str) -> &str {
     line
 }
 
-/// The part before an odd number of `\` at the end, less one of them; `None` where there is none.
+/// The part before an odd number of `\` at the end, with one of them removed; `None` where there is
+/// none.
 fn without_continuation(line: &str) -> Option<&str> {
     let end = line.trim_end();
     let slashes = end.len() - end.trim_end_matches('\\').len();

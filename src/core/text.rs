@@ -22,7 +22,7 @@ pub fn percent_encode(text: &str) -> String {
     })
 }
 
-/// A set of indexes for `#[serde(with = "...")]`: its capacity and its members, ascending.
+/// Serialises a set of indexes, for `serde(with)`: its capacity and its members, ascending.
 pub mod bits {
     use fixedbitset::FixedBitSet;
 
@@ -30,7 +30,7 @@ pub mod bits {
 
     use crate::limits::NODES_MAX;
 
-    /// Writes a set of nodes as its length and the positions in it.
+    /// Writes a set of nodes as its length and the positions of its members.
     ///
     /// # Errors
     /// The serializer's.
@@ -71,7 +71,7 @@ pub mod pairs {
         to.collect_seq(map)
     }
 
-    /// Reads pairs that `serialize` wrote.
+    /// Reads the pairs that `serialize` wrote.
     ///
     /// # Errors
     /// The deserializer's.

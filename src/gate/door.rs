@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Clients over TCP, each carried to a socket of the daemon, which alone reads what they say and
+//! Passes each client over TCP on to a socket of the daemon, which alone reads what clients say and
 //! decides who may stay. Until the daemon takes them, addresses take turns.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -24,8 +24,8 @@ use tokio::time::{sleep, timeout};
 use phalanx_core::limits::{API_ADDRESS_STRANGERS_MAX, API_CONNECTIONS_MAX, API_STRANGERS_MAX};
 use phalanx_messages::gate::{Door, send};
 
-/// Connections that are carried at a time: those that the daemon lets stay, and as many strangers
-/// again as are leaving.
+/// Most connections that are passed on at a time: those of known clients and of strangers that the
+/// daemon lets stay, and as many strangers again, which are leaving.
 const CARRIED_MAX: usize = API_CONNECTIONS_MAX + 2 * API_STRANGERS_MAX;
 /// Connections that wait to be accepted; the system takes less where it allows no more.
 const BACKLOG: u32 = 4096;
@@ -34,17 +34,17 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
 /// First and longest pause between attempts to listen.
 const LISTEN_PAUSE: (Duration, Duration) =
     (Duration::from_millis(if cfg!(test) { 50 } else { 1000 }), Duration::from_secs(60));
-/// Longest time for [`PART_BYTES`] of an answer, and for what the system still has of it.
+/// Longest time for [`PART_BYTES`] of an answer, and for the bytes that the system still buffers.
 const WRITE_TIMEOUT: Duration = Duration::from_millis(if cfg!(test) { 300 } else { 10_000 });
-/// Bytes of an answer that are carried at a time.
+/// Bytes of an answer that are passed on at a time.
 const PART_BYTES: usize = 16 << 10;
-/// Bytes of answers of one connection that the system keeps: less than a packet of the loopback
-/// would cost its readers.
+/// Most bytes of answers of one connection that the system buffers: with less than a packet of the
+/// loopback, readers would wait.
 const SEND_BYTES: u32 = 64 << 10;
-/// Longest wait for the daemon to accept, and between attempts.
+/// Longest wait for the daemon to accept, and pause between attempts.
 const DAEMON_WAIT: (Duration, Duration) = (Duration::from_secs(5), Duration::from_millis(5));
 
-/// Listens at an address until the daemon ends the connection, by which it is told of each attempt.
+/// Listens at an address until the daemon, which is told of each attempt, disconnects.
 ///
 /// # Errors
 /// The system's, where it gives no runtime, and the connection's.
@@ -95,7 +95,7 @@ async fn serve(
     }
 }
 
-/// The thread that accepts, which ends with this.
+/// The thread that accepts clients, which ends when this is dropped.
 struct Accepting {
     ends: Arc<AtomicBool>,
     listener: std::net::TcpListener,
@@ -122,7 +122,7 @@ impl Drop for Accepting {
     }
 }
 
-/// Clients that nobody carries yet.
+/// Clients that wait until a connection to the daemon takes them on.
 #[derive(Debug, Default)]
 struct Waiting {
     all: Mutex<Hosts>,
@@ -134,7 +134,7 @@ struct Hosts {
     /// The clients of each host that has any, the oldest first.
     clients: BTreeMap<IpAddr, VecDeque<std::net::TcpStream>>,
     count: usize,
-    /// The host whose turn was last.
+    /// The host that had the last turn.
     last: Option<IpAddr>,
 }
 
@@ -152,8 +152,8 @@ impl Hosts {
 }
 
 impl Waiting {
-    /// Accepts until the end, on a thread of its own: however busy the others are, nobody waits
-    /// behind a queue of the system that is full.
+    /// Accepts clients until the end, on a thread of its own: however busy the other threads are,
+    /// nobody waits behind a queue of the system that is full.
     fn accept(&self, listener: &std::net::TcpListener, ends: &AtomicBool) {
         while !ends.load(Ordering::Relaxed) {
             match listener.accept() {
@@ -167,7 +167,7 @@ impl Waiting {
         }
     }
 
-    /// Adds a client; drops the oldest of its host, or of the one with most, if too many wait.
+    /// Adds a client; if too many wait, drops the oldest of its host, or of the host with most.
     fn add(&self, host: IpAddr, client: std::net::TcpStream) {
         let mut waiting = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         let Hosts { clients, count, .. } = &mut *waiting;
@@ -207,7 +207,7 @@ impl Waiting {
     }
 }
 
-/// Returns the address that stands for a host: with IPv6 it has a network of 64 bits.
+/// Returns the address that stands for a host, which with IPv6 has a network of 64 bits.
 fn host_of(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
@@ -225,7 +225,7 @@ fn bind(at: SocketAddr) -> io::Result<std::net::TcpListener> {
     Ok(listener)
 }
 
-/// Carries what a client says to the daemon, and the answers back, until the daemon ends it.
+/// Passes a client's bytes on to the daemon, and the answers back, until the daemon ends it.
 async fn carry(mut client: TcpStream, mut daemon: Carrier) -> io::Result<()> {
     // Small answers go out at once; what nobody reads the system drops soon.
     client.set_nodelay(true)?;
@@ -260,7 +260,7 @@ async fn carry(mut client: TcpStream, mut daemon: Carrier) -> io::Result<()> {
     done
 }
 
-/// Connects to the daemon, which may be too busy to accept at once, for a host.
+/// Connects to the daemon for a host; the daemon may be too busy to accept at once.
 async fn connect(door: &Path, host: IpAddr) -> io::Result<Carrier> {
     let address = match host {
         IpAddr::V4(address) => address.to_ipv6_mapped(),
@@ -290,7 +290,7 @@ mod tests {
         std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
     }
 
-    /// A gate that listens here; the connection of the daemon, and its door.
+    /// A gate that listens at an address; the daemon's connection, and its clients' socket.
     fn gate(at: SocketAddr) -> (UnixStream, UnixListener, std::thread::JoinHandle<()>) {
         let dir = tempfile::tempdir().unwrap();
         let door = UnixListener::bind(dir.path().join("door")).unwrap();
@@ -374,8 +374,8 @@ mod tests {
         thread.join().unwrap();
     }
 
-    /// Goal: of those who wait each host has its turn, however many wait at another, and who floods
-    /// pushes out its own.
+    /// Goal: each host with waiting clients has its turn, however many wait at another, and a host
+    /// that floods pushes out its own.
     #[test]
     fn hosts_take_turns() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

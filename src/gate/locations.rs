@@ -9,7 +9,7 @@ use phalanx_core::blocks::Located;
 use phalanx_hdfs::{Cache, Hdfs};
 use phalanx_messages::gate::Lookup;
 
-/// The file systems of the configuration that was asked with last, and their latest answers.
+/// The file systems of the last question's configuration, and their latest answers.
 #[derive(Debug, Default)]
 pub struct HdfsLocations(Option<(HdfsConfig, Hdfs, Cache)>);
 

@@ -48,7 +48,7 @@ fn main() -> ExitCode {
     })
 }
 
-/// Connects, again and again, and answers.
+/// Connects to the socket and answers its questions, again after each end.
 fn serve(socket: &Path) -> ! {
     let mut hdfs = HdfsLocations::default();
     loop {

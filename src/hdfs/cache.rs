@@ -9,7 +9,7 @@ use super::HdfsError;
 use phalanx_core::blocks::Located;
 use phalanx_core::limits::{HDFS_CACHE_BYTES_MAX, HDFS_CACHE_MAX};
 
-/// URI, recursion and user: one user must not see what another may read.
+/// URI, recursion and user; the user, as one must not see what another may read.
 type Key = (String, bool, String);
 type Answer = Result<Arc<Located>, HdfsError>;
 
@@ -26,7 +26,7 @@ impl Cache {
         Self { valid, answers: HashMap::new() }
     }
 
-    /// A fresh answer, or that of `ask`, which may be an error.
+    /// Returns a fresh answer, or that of `ask`, which may be an error.
     pub fn get(
         &mut self,
         uri: &str,

@@ -17,10 +17,10 @@ use phalanx_core::limits::HDFS_CONF_BYTES_MAX;
 const RPC_PORT: u16 = 8020;
 /// Value of `hadoop.security.authentication`.
 const KERBEROS: &str = "kerberos";
-/// Replacements of `${}` in one value, and depth of inclusions.
+/// Most replacements of `${}` in one value, and greatest depth of inclusions.
 const DEPTH_MAX: usize = 20;
-/// Bytes of names and values that may be looked at: four times what files may have. Lists of names,
-/// `${}` and a service named often make them as many as they like.
+/// Most bytes of names and values that are looked at: four times what files may have. Lists of
+/// names, `${}` and a service named often could make them any number.
 const LOOKED_AT_MAX: usize = 32 << 20;
 
 /// The NameNodes of one file system.
@@ -51,7 +51,7 @@ pub struct Site {
     pub default: Option<String>,
     /// NameNodes by name service or `host:port`.
     pub services: BTreeMap<String, NameNode>,
-    /// Why a file system that the files name cannot be asked, by its name service or authority.
+    /// Why a file system of the files cannot be asked, by its name service or authority.
     pub faults: BTreeMap<String, String>,
     /// Value of `hadoop.security.authentication`, `simple` if not set.
     pub authentication: String,
@@ -81,7 +81,7 @@ impl Site {
         Ok(Site { looked, ..site })
     }
 
-    /// The NameNodes that a URI means. Others than the configured ones are refused: users cannot
+    /// The NameNodes that a URI means. Other than configured ones are refused, so that users cannot
     /// make the daemon connect anywhere.
     pub fn service(&self, location: &Location) -> Result<NameNode, HdfsError> {
         let unset = |what: &str| Err(HdfsError::Configuration(what.to_owned()));
@@ -191,7 +191,7 @@ impl Values {
         self.values.insert(name, value);
     }
 
-    /// A value with `${...}` replaced; a name without a value stays as it is, as in Hadoop. None
+    /// A value with `${...}` replaced; a name without a value stays as it is, as in Hadoop. `None`
     /// once too much was looked at.
     fn get(&self, name: &str) -> Option<String> {
         let looked_at = |bytes| {
@@ -257,8 +257,8 @@ impl Values {
         NameNode { rpc: vec![name.clone()], http, https, name }
     }
 
-    /// The NameNodes of a service, or why it cannot be asked. Where it is the `only` one and has
-    /// one NameNode, keys without its name are of it too.
+    /// The NameNodes of a service, or why the service cannot be asked. Where it is the `only`
+    /// service and has one NameNode, keys without the NameNode's name apply to it too.
     fn name_service(&self, name: &str, only: bool) -> Result<NameNode, String> {
         let mut service = NameNode { name: name.to_owned(), ..NameNode::default() };
         let ids = list(self.get(&format!("dfs.ha.namenodes.{name}")));
@@ -284,8 +284,8 @@ impl Values {
     }
 }
 
-/// Expands `${env.OF}`: OF is `NAME`, `NAME-default` where it is not set, or `NAME:-default`
-/// where it is not set or empty.
+/// Expands `${env.OF}`, where OF is `NAME`, `NAME-default` (default if NAME is not set) or
+/// `NAME:-default` (default if NAME is not set or empty).
 fn environment(of: &str) -> Option<String> {
     let Some((name, default)) = of.split_once('-') else { return std::env::var(of).ok() };
     let (name, or_empty) = name.strip_suffix(':').map_or((name, false), |name| (name, true));

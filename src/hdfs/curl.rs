@@ -24,13 +24,13 @@ const PROGRAM: &str = "curl";
 const PATH: &str = "/usr/bin:/bin";
 /// Exit status by which curl says that the time was over.
 const OUT_OF_TIME: i32 = 28;
-/// First words of the Kerberos library about any ticket that it could not get (RFC 2744).
+/// First words of the Kerberos library about a ticket that it could not get (RFC 2744).
 const NO_TICKET: &str = "No credentials were supplied, or the credentials were unavailable or \
                          inaccessible.";
 /// Longest reason in a message, in bytes.
 const REASON_MAX: usize = 300;
 
-/// The principal that asks, and the authorities that it believes.
+/// The principal that asks, and the certificate authorities that are trusted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Identity {
     /// Keytab of the daemon's principal; empty: the tickets of this process.
@@ -47,7 +47,7 @@ pub(super) struct Identity {
 #[derive(Debug, Default)]
 pub(super) struct Curl {
     pub(super) identity: Identity,
-    /// Directory of the tickets that the keytab's principal got.
+    /// Directory for the tickets of the keytab's principal.
     tickets: Option<PathBuf>,
 }
 
@@ -61,7 +61,7 @@ impl Drop for Curl {
 }
 
 impl Curl {
-    /// Makes room for the tickets where there is a keytab.
+    /// Makes a directory for tickets where there is a keytab.
     pub(super) fn new(identity: Identity) -> Result<Self, HdfsError> {
         let tickets = match identity.keytab.as_str() {
             "" => None,
@@ -112,7 +112,7 @@ impl Curl {
         Ok((status, body.to_vec()))
     }
 
-    /// The user's name in a query: Kerberos says who asks, and only for others a name is needed.
+    /// The user's name in a query, needed only for other users: Kerberos tells who asks.
     pub(super) fn who(&self) -> Option<&'static str> {
         match self.identity {
             Identity { kerberos: false, .. } => Some("user.name"),
@@ -157,16 +157,16 @@ impl Curl {
     }
 }
 
-/// Longest answer with the status behind it, in bytes.
+/// Longest answer together with the status that follows it, in bytes.
 const BYTES_MAX: usize = HDFS_FRAME_BYTES_MAX + 16;
 
-/// A value of curl's configuration.
+/// Quotes a value of curl's configuration.
 fn quoted(value: &str) -> String {
     let escaped = value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
     format!("\"{escaped}\"")
 }
 
-/// The body, and the status behind it; 0 if there is none.
+/// Splits the output into the body and the status behind it; 0 if there is none.
 fn answer(output: &[u8]) -> (&[u8], u16) {
     let end = output.iter().rposition(|byte| *byte == b'\n').unwrap_or(0);
     let (body, status) = output.split_at(end);
@@ -180,7 +180,7 @@ fn complaint(told: &str) -> String {
     reason(words.next().unwrap_or("curl ended without a word"))
 }
 
-/// Says why the NameNode refused the caller: the Kerberos library's text, if there is one.
+/// Returns why the NameNode refused the caller: the Kerberos library's text, if there is one.
 fn refusal(base: &str, told: &str) -> String {
     let by_library = told.lines().rev().find_map(|line| line.split_once("() failed: "));
     match by_library {
@@ -246,7 +246,7 @@ mod tests {
         assert!(!text.contains("negotiate") && !text.contains("cacert"));
     }
 
-    /// Goal: a NameNode is believed by its certificate alone, of the authority that is named.
+    /// Goal: a NameNode is trusted by a certificate of the configured authority alone.
     #[test]
     fn certificates_are_checked() {
         let mut curl = Curl::default();

@@ -7,7 +7,7 @@ use super::HdfsError;
 
 #[derive(Debug, Clone)]
 pub(super) enum Component {
-    /// A component without a pattern.
+    /// The component has no pattern.
     Name(String),
     /// Every name that matches a pattern.
     Pattern(Regex),
@@ -22,7 +22,7 @@ impl Component {
     }
 }
 
-/// A path as components; braces may not reach over a `/`.
+/// Splits a path into components; braces may not reach over a `/`.
 pub(super) fn parse(path: &str) -> Result<Vec<Component>, HdfsError> {
     path.split('/').filter(|part| !part.is_empty()).map(component).collect()
 }
@@ -67,7 +67,7 @@ fn translate(text: &str) -> Option<String> {
     (braces == 0).then(|| regex + "$")
 }
 
-/// The characters of a class up to its `]`, which is an ordinary character at the beginning.
+/// Parses a character class up to its `]`, which is an ordinary character at the beginning.
 fn class(chars: &mut impl Iterator<Item = char>, regex: &mut String) -> Option<()> {
     let mut empty = true;
     loop {

@@ -39,7 +39,7 @@ use rpc::Timeouts;
 /// A reason for which an input could not be located.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HdfsError {
-    /// The URI is not one.
+    /// The text is no valid URI.
     #[error("{0}")]
     BadUri(String),
     /// A NameNode that the configuration does not name.
@@ -59,7 +59,7 @@ pub enum HdfsError {
     /// The connection broke, or what came was not understood.
     #[error("connection lost: {0}")]
     Broken(String),
-    /// The time for this call is over; names the limit of all.
+    /// The time for the call is over; names the limit of all calls.
     #[error("no answer in time")]
     OutOfTime(&'static str),
     /// The time limit of the whole input is over; names that limit.
@@ -84,13 +84,13 @@ pub enum HdfsError {
     TooMuch(String),
 }
 
-/// Fails where there are more than the limit.
+/// Fails where there are more items than the limit.
 fn at_most(most: usize, count: usize, path: &str, what: &str) -> Result<(), HdfsError> {
     let more = || HdfsError::TooMuch(format!("{path}: more than {most} {what}"));
     if count > most { Err(more()) } else { Ok(()) }
 }
 
-/// The exception's name without its package.
+/// Returns the exception's name without its package.
 fn short(class: &str) -> &str {
     class.rsplit('.').next().unwrap_or(class)
 }
@@ -165,8 +165,8 @@ trait BlockSource {
     fn status(&mut self, path: &str) -> Result<Option<Entry>, HdfsError>;
     /// Returns all entries of a directory, read in pages; stops with an error beyond `most`.
     fn list(&mut self, path: &str, most: usize) -> Result<Vec<Entry>, HdfsError>;
-    /// Returns the blocks of some files of one directory, in their order. `listed`: one listing of
-    /// that directory may bring the blocks of all its files, for each [is small].
+    /// Returns the blocks of some files of one directory, in the order given. `listed`: one listing
+    /// of that directory may bring the blocks of all its files, for each that [is small].
     ///
     /// [is small]: Entry::is_small
     fn blocks(
@@ -177,7 +177,7 @@ trait BlockSource {
     ) -> Result<(), HdfsError>;
 }
 
-/// A DataNode as a NameNode knows it.
+/// A DataNode as a NameNode reports it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DataNodeReport {
     /// Names of the DataNode.
@@ -190,14 +190,14 @@ pub struct DataNodeReport {
 #[derive(Debug)]
 pub struct Hdfs {
     site: Site,
-    /// Longest time for one input, and what of it is left for the next.
+    /// Longest time for one input, and the part of it that is left for the next request.
     job: Duration,
     left: Duration,
     /// Longest time until a first answer.
     patience: Duration,
     /// Index of the NameNode of each service that was active last.
     active: BTreeMap<String, usize>,
-    /// The way of WebHDFS.
+    /// The client for WebHDFS.
     curl: Curl,
 }
 
@@ -212,7 +212,7 @@ impl Hdfs {
         Ok(Self { site, job, left: job, patience: job, active: BTreeMap::new(), curl })
     }
 
-    /// Opens the file systems of `[hdfs]`, asked by the daemon for the users of jobs.
+    /// Opens the file systems of `[hdfs]` for the daemon, which asks on behalf of jobs' users.
     pub fn configured(config: &HdfsConfig) -> Result<Self, HdfsError> {
         let mut hdfs = Self::of_caller(config)?;
         let identity = hdfs.curl.identity.clone();
@@ -221,15 +221,15 @@ impl Hdfs {
         Ok(hdfs)
     }
 
-    /// Opens the file systems of `[hdfs]`, asked by a user for itself, with the user's tickets.
+    /// Opens the file systems of `[hdfs]` for a user, who asks with the user's own tickets.
     pub fn of_caller(config: &HdfsConfig) -> Result<Self, HdfsError> {
         let mut hdfs = Self::new(&config.conf_dirs, &[], config.job_time())?;
         hdfs.curl.identity.ca_file.clone_from(&config.ca_file);
         Ok(hdfs)
     }
 
-    /// Sets the time for the next inputs, for a job with several that has spent a part of it, and
-    /// the time within which a NameNode must have answered at all.
+    /// Sets the time that a job with several inputs has left for the next ones, and the time
+    /// within which a NameNode must have answered at all.
     pub fn limit_job(&mut self, left: Duration, patience: Duration) {
         (self.left, self.patience) = (left, patience);
     }
@@ -296,7 +296,7 @@ impl Hdfs {
     }
 
     /// Returns the addresses for WebHDFS: over TLS where the URI says so, where there is nothing
-    /// else, and where Kerberos is wanted and both are there.
+    /// else, and where Kerberos is wanted and both exist.
     fn urls(&self, service: &NameNode, scheme: Scheme) -> Vec<String> {
         let secure = self.site.wants_kerberos() && !service.https.is_empty();
         let tls = match scheme {
@@ -307,7 +307,7 @@ impl Hdfs {
         service.urls(tls)
     }
 
-    /// A quarter of the time to connect, so that a second NameNode can be tried, and three for an
+    /// Splits the time: a quarter to connect, so that a second NameNode can be tried, three for an
     /// answer.
     fn timeouts(&self) -> Timeouts {
         let (now, first) = (Instant::now(), self.job.min(self.patience));

@@ -165,8 +165,8 @@ pub(super) fn found(block: &LocatedBlock, policy: Option<&EcPolicy>) -> Found {
     }
 }
 
-/// Striping of a policy; of built-in ones only the id is sent (`SystemErasureCodingPolicies`), and
-/// their cells are 1 MiB.
+/// Striping of a policy; of built-in policies only the id is sent (`SystemErasureCodingPolicies`),
+/// and their cells are 1 MiB.
 fn striping(policy: &EcPolicy) -> Striping {
     let by_id = match policy.id {
         2 => 3,

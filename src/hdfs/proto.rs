@@ -213,7 +213,7 @@ pub struct EcPolicy {
     pub schema: Option<EcSchema>,
     #[prost(uint32, optional, tag = "3")]
     pub cell: Option<u32>,
-    /// Id of the policy; the only field that is sent for built-in policies.
+    /// Id of the policy, the only field that is sent for built-in policies.
     #[prost(uint32, required, tag = "4")]
     pub id: u32,
 }

@@ -32,7 +32,7 @@ pub(super) struct Striping {
 }
 
 impl Striping {
-    /// Bytes of a group's data in one of its internal blocks; parity holds none.
+    /// Bytes of a group's data in one of the group's internal blocks; parity blocks hold none.
     pub(super) fn bytes(self, group: u64, unit: u64) -> u64 {
         let cell = self.cell.max(1);
         let stripe = cell.saturating_mul(self.data_units.max(1));
@@ -160,7 +160,7 @@ impl Sink {
         }
     }
 
-    /// Handles a file that was deleted or renamed since its directory was listed.
+    /// Handles a file that was deleted or renamed after its directory was listed.
     pub(super) fn gone(&mut self, entry: &Entry) {
         self.located.files.pop_if(|last| last.path == entry.path);
         self.warn(format!("{}: gone while the input was read, left out", entry.path));
@@ -305,7 +305,7 @@ fn expand(source: &mut impl BlockSource, path: &str) -> Result<Vec<Entry>, HdfsE
     if entries.is_empty() { Err(nothing()) } else { Ok(entries) }
 }
 
-/// The entries of a directory (without `/` at its end) that a component matches.
+/// The entries of a directory (given without a final `/`) that match a component of a pattern.
 fn step(
     source: &mut impl BlockSource,
     directory: &str,

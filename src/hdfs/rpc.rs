@@ -51,13 +51,13 @@ pub(super) struct Timeouts {
 }
 
 impl Timeouts {
-    /// The time that is left, at most `most`; an error if none is left.
+    /// The time that is left, at most `most`; an error if no time is left.
     pub(super) fn left(&self, most: Duration) -> Result<Duration, HdfsError> {
         let left = self.end.saturating_duration_since(Instant::now()).min(most);
         if left.is_zero() { Err(HdfsError::OutOfTime(self.key)) } else { Ok(left) }
     }
 
-    /// There was an answer: the next may take longer.
+    /// Notes that there was an answer, so that the next one may take longer.
     pub(super) fn answered(&mut self) {
         (self.call, self.end) = self.later;
         self.key = "hdfs.job_ms";

@@ -3,7 +3,7 @@
 
 use super::HdfsError;
 
-/// Says what to write where a mount table is meant.
+/// Advice for users who mean a mount table of viewfs.
 pub const NO_VIEWFS: &str = "mount tables (viewfs) are not supported; write \
                              hdfs://NAMENODE/PATH, with NAMENODE in hdfs.namenodes";
 

@@ -242,7 +242,7 @@ impl BlockSource for Client<'_> {
     }
 }
 
-/// Parses the JSON of an answer, or the refusal in it.
+/// Parses the JSON of an answer, or of a refusal.
 pub(super) fn understood<T: DeserializeOwned>(
     base: &str,
     status: u16,

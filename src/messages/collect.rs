@@ -69,11 +69,11 @@ pub enum ValueType {
     Text,
 }
 
-/// Stands for a datum: the configured resources of the nodes. Never stale.
+/// Name that stands for the configured resources of the nodes, which are never stale.
 pub const CONFIGURATION: &str = "configuration";
-/// Stands for a datum: what was learned from jobs that ended.
+/// Name that stands for what was learned from ended jobs.
 pub const HISTORY: &str = "history";
-/// Stands for a datum: nothing.
+/// Name that stands for no datum.
 pub const NONE: &str = "none";
 /// Word of `balance.health`: neither a datum nor failed jobs put a node last.
 pub const OFF: &str = "off";
@@ -106,7 +106,7 @@ macro_rules! registration {
             #[cfg_attr(feature = "schema", schemars(regex(pattern = NAME_PATTERN)))]
             pub name: String,
             $($(#[$more])* pub $field: $kind,)*
-            /// Number that grows with each change of this registration.
+            /// Number that grows with each change of the registration.
             pub version: u64,
             /// Origin of the registration.
             pub origin: Origin,
@@ -126,7 +126,7 @@ macro_rules! registration {
             }
         }
 
-        /// A new registration, or a change of one: absent fields stay.
+        /// A new registration, or a change of one, in which absent fields stay.
         #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
         #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
         #[serde(default, deny_unknown_fields)]
@@ -172,9 +172,9 @@ registration! {
     nodes: String, String = ALL.to_owned();
     /// Data that a processor reads.
     inputs: Vec<String>, Vec<String> = Vec::new();
-    /// Number of nodes on which the registration runs; 0: each.
+    /// Number of nodes on which the registration runs; 0: every node.
     replicas: u32, u32 = 0;
-    /// User to run as; null, or empty in a change: the configured one.
+    /// User to run as; null, or empty in a change: the configured user.
     run_as: Option<String>, String = None;
     /// Meaning of the output.
     output: Output, Output = Output::Value;
@@ -192,7 +192,7 @@ registration! {
     stop: String, String = String::new();
 }
 
-/// Returns whether this can be the name of a datum.
+/// Returns whether `name` can be the name of a datum.
 #[must_use]
 pub fn valid_name(name: &str) -> bool {
     let begins = name.bytes().next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'_');
@@ -200,7 +200,7 @@ pub fn valid_name(name: &str) -> bool {
     begins && name.len() <= limits::COLLECT_NAME_BYTES_MAX && name.bytes().all(rest)
 }
 
-/// Returns whether this can be the name of a node, or is a pseudo node.
+/// Returns whether `name` can be the name of a node, or is a pseudo node.
 #[must_use]
 pub fn valid_node(node: &str) -> bool {
     let part = |b: u8| b.is_ascii_alphanumeric() || b"_.-".contains(&b);
@@ -217,7 +217,8 @@ impl Registration {
         self.check_within(&mut limits::TEXT_NAMES_MAX.clone())
     }
 
-    /// Checks one of several registrations; `room`, the nodes that all may list, falls.
+    /// Checks one of several registrations; `room`, the number of nodes that all of them may list,
+    /// falls.
     ///
     /// # Errors
     /// Fails as [`check`](Self::check) does.
@@ -372,14 +373,15 @@ pub fn answer_text(request_credential: &str, status: u16, body: &[u8]) -> String
     with_hash(format!("phalanx-answer/1\n{status}\n"), hash)
 }
 
-/// Appends a hash and the end of its line.
+/// Appends a hash and the line end to `text`.
 fn with_hash(text: String, hash: sha2::Sha256) -> String {
     let hex = |byte: u8| format!("{byte:02x}");
     text + &hash.finalize().into_iter().map(hex).collect::<String>() + "\n"
 }
 
-/// Returns the begin of the content of a request's MUNGE credential. `realm` is the daemon's from
-/// `WWW-Authenticate`; without it the credential is valid at any daemon of the same munged users.
+/// Returns the beginning of the content of a request's MUNGE credential. `realm` is the daemon's
+/// from `WWW-Authenticate`; without it the credential is valid at any daemon of the same munged
+/// users.
 #[must_use]
 pub fn request_head(realm: Option<&str>, method: &str, path: &str) -> String {
     match realm {

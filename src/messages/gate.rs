@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The sockets between `phalanxd` and `phalanx-gate`, which speaks to hosts elsewhere in its place.
+//! The sockets between `phalanxd` and `phalanx-gate`, which speaks to other hosts on its behalf.
 //!
 //! The gate connects; `phalanxd` asks, one question at a time on each connection. A message is its
 //! length, four bytes with the lowest first, and JSON. An answer comes in parts, so that its bytes
@@ -23,7 +23,7 @@ use phalanx_core::number::as_u32;
 pub const GATE_USER: &str = "phalanx-gate";
 /// Name of the socket of questions, beside the control socket.
 pub const GATE_SOCKET: &str = "gate.sock";
-/// Name of the socket of clients over TCP, beside it.
+/// Name of the socket of clients over TCP, beside the control socket.
 pub const DOOR_SOCKET: &str = "door.sock";
 
 /// Bytes of one message.
@@ -44,8 +44,8 @@ const WARNINGS_MAX: usize = 64;
 pub enum Question<S> {
     /// Asks where the bytes of an input lie, for what [`answer`] sends.
     Lookup(Lookup<S>),
-    /// Carry clients from this address for as long as the connection lasts. Its answers are
-    /// [`Door`], whenever that changes.
+    /// Has the gate carry clients from an address for as long as the connection lasts. Its answers
+    /// are [`Door`], one whenever the state changes.
     Listen(SocketAddr),
 }
 
@@ -58,7 +58,7 @@ pub type Door = Result<(), String>;
 pub struct Lookup<S> {
     /// The section in force.
     pub settings: S,
-    /// URI or path, as the job says it.
+    /// URI or path, as the job names the input.
     pub input: String,
     /// Whether directories within directories count too.
     pub recursive: bool,
@@ -188,7 +188,7 @@ pub fn receive_located(
     }
 }
 
-/// Adds a part to what came before it.
+/// Adds a part of an answer to the parts before it.
 fn take(found: &mut Located, part: Located) -> io::Result<()> {
     let is_name = |name: &str, max| name.len() <= max && !name.chars().any(char::is_control);
     for host in part.datanodes {
@@ -215,7 +215,7 @@ fn take(found: &mut Located, part: Located) -> io::Result<()> {
     Ok(())
 }
 
-/// Checks one block of a file of this length; returns where the next one begins.
+/// Checks one block of a file of a length; returns where the next block begins.
 fn checked(block: &Block, begin: u64, length: u64, hosts: usize) -> io::Result<u64> {
     let end = block.offset.checked_add(block.length).filter(|end| *end <= length);
     let end = end.filter(|_| block.offset == begin);
@@ -225,7 +225,7 @@ fn checked(block: &Block, begin: u64, length: u64, hosts: usize) -> io::Result<u
     end.filter(|_| held && ascending).ok_or_else(|| wrong("a block that is not of its file"))
 }
 
-/// Fails where blocks do not cover their file.
+/// Fails where the blocks of a file do not cover it.
 fn whole(file: Option<&File>) -> io::Result<()> {
     let covered = |file: &File| file.blocks.last().map_or(0, |last| last.offset + last.length);
     match file {

@@ -46,7 +46,7 @@ pub struct NodesReport {
     pub utilization: f64,
     /// Threshold in the configuration.
     pub threshold: f64,
-    /// Branch that a decision would take now: `low` or `high`.
+    /// Branch that a decision would take at present: `low` or `high`.
     pub branch: String,
     /// Source of the numbers: `plugin` (exact) or `poll`.
     pub source: String,
@@ -73,9 +73,9 @@ pub struct DimensionReport {
     pub pending: u64,
     /// Weight from the configuration.
     pub weight_initial: f64,
-    /// Weight from the pending chart.
+    /// Weight by the pending jobs.
     pub weight_pending: f64,
-    /// Weight from the usage chart.
+    /// Weight by the usage.
     pub weight_usage: f64,
     /// Weight in force.
     pub weight: f64,
@@ -99,10 +99,10 @@ pub struct NodeReport {
     pub dispersion: f64,
     /// Jobs on the node.
     pub jobs: u32,
-    /// Whether it takes no jobs now, being down or drained: no total of the report has it.
+    /// Whether the node takes no jobs, being down or drained: no total of the report counts it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub out: bool,
-    /// Why it comes last: jobs die there that live elsewhere.
+    /// Reason why the node comes last: jobs die there that live elsewhere.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accused: Option<String>,
     /// Leaf switch or block of the node in the default topology.
@@ -122,14 +122,14 @@ pub struct ShadowReport {
     pub agreed: u64,
     /// Fraction `agreed / starts`; absent when there were no starts.
     pub agreement: Option<f64>,
-    /// Starts on other nodes, by what the decided ones would have been: better, the same (or some
+    /// Starts on other nodes, by what the decided nodes would have been: better, the same (or some
     /// of each), worse; by partition.
     #[serde(default)]
     pub partitions: BTreeMap<String, [u64; 3]>,
     /// Starts on other nodes by measure: `gpus`, `idle`, `leaves`, `nodes`, `weight`.
     #[serde(default)]
     pub measures: BTreeMap<String, [u64; 3]>,
-    /// GPU hours less on nodes without a free CPU, were nothing else changed.
+    /// GPU hours that would not have been on nodes without a free CPU, if nothing else changed.
     #[serde(default)]
     pub gpu_hours: f64,
     /// The latest differing starts, newest first.
@@ -182,15 +182,16 @@ pub struct PlannedJob {
     pub method: String,
     /// Nodes if the job could start now, else empty.
     pub nodes: String,
-    /// Reason for which the job cannot start now; by what rule, and until when, Phalanx holds it.
+    /// Reason for which the job cannot start at present, or the rule by which Phalanx holds it, and
+    /// until when.
     pub reason: Option<String>,
-    /// Forecast of the start, unix milliseconds: by the first as often as not, by the second nine
-    /// times in ten.
+    /// Forecast of the start, unix milliseconds: half of such starts come by the first time, nine
+    /// in ten by the second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_ms: Option<[u64; 2]>,
     /// Rank in the order of starts that the methods ask for, from 0.
     pub rank: Option<u32>,
-    /// Delta on the job's site factor for that rank.
+    /// Delta on the job's site factor for the rank.
     pub delta: i32,
     /// A method's node preference for the job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -203,17 +204,17 @@ pub struct PlannedJob {
 pub struct RecordingStatus {
     /// Whether a recording is under way.
     pub active: bool,
-    /// The file written now, or last; empty if there was none.
+    /// The file being written, or written last; empty if there was none.
     pub file: String,
-    /// Start of this recording, unix milliseconds.
+    /// Start of the recording, unix milliseconds.
     pub since_ms: u64,
     /// Time at which the recording ends by itself, unix milliseconds.
     pub until_ms: Option<u64>,
-    /// Files of this recording.
+    /// Number of the recording's files.
     pub files: u32,
-    /// Records of this recording.
+    /// Number of the recording's records.
     pub records: u64,
-    /// Bytes of this recording.
+    /// Number of the recording's bytes.
     pub bytes: u64,
     /// Times that events were lost because the disk was too slow.
     pub gaps: u64,
@@ -273,7 +274,7 @@ pub struct RunJoules {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ForgiveReport {
-    /// The node whose failed jobs count no more.
+    /// The node whose failed jobs are to count no more.
     pub node: String,
 }
 
@@ -281,7 +282,7 @@ pub struct ForgiveReport {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DrillReport {
-    /// Time for which slurmctld waits for answers that count for nothing.
+    /// Time for which slurmctld waits for answers that are not used.
     pub seconds: u64,
 }
 

@@ -9,7 +9,7 @@ macro_rules! named_modes {
             pub const ALL: [(&'static str, Self); [$($name),+].len()] =
                 [$(($name, Self::$variant)),+];
 
-            /// The mode of that name.
+            /// Returns the mode with a name.
             #[must_use]
             pub fn from_name(name: &str) -> Option<Self> {
                 Self::ALL.iter().find(|(known, _)| *known == name).map(|&(_, mode)| mode)

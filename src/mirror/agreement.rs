@@ -17,10 +17,10 @@ use phalanx_core::shape::{Shape, Sharing};
 use phalanx_planner::cluster::RunningJob;
 use phalanx_planner::stock::Refused;
 
-/// Differences that are kept.
+/// Most differences that are kept.
 const LISTED: usize = 20;
 
-/// Starts by stock, held against stock's choice as the planner works it out.
+/// Starts by stock, compared with stock's choice as the planner works it out.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Agreement {
     /// Starts on the same nodes and on others, by kind of request.
@@ -32,7 +32,7 @@ pub struct Agreement {
 }
 
 impl Agreement {
-    /// Starts on the same nodes, on others, and those for which the choice is not known.
+    /// Number of starts on the same nodes, on others, and of those with unknown choice.
     #[must_use]
     pub fn sums(&self) -> [u64; 3] {
         let [same, others] =
@@ -96,7 +96,7 @@ impl Agreement {
     }
 }
 
-/// Stock's choice on the mirror of this moment; `None`: stock does not decide alone.
+/// Stock's choice on the present mirror; `None`: stock does not decide alone.
 fn choice(ask: &AskOp, replica: &Replica<'_>) -> Option<Result<Vec<NodeIdx>, Refused>> {
     if ask.answer.reason.is_empty() {
         return None;
@@ -134,9 +134,9 @@ fn kind(shape: &Shape) -> String {
 mod tests {
     use std::path::Path;
 
-    /// Goal: Slurm 22.05.8 took the modelled nodes, by Weight and by leaf switches. Jobs of several
-    /// nodes with `--ntasks-per-node` once fitted nowhere, and nodes partly in use once counted
-    /// CPUs of whole tasks alone.
+    /// Goal: Slurm 22.05.8 took the modelled nodes, by Weight and by leaf switches. The recording
+    /// has jobs of several nodes with `--ntasks-per-node`, and nodes partly in use of which CPUs
+    /// are counted by whole tasks.
     #[test]
     fn slurm_took_the_modelled_nodes() {
         let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data");

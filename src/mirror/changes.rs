@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Snapshots of the queue as changes, and back.
+//! Converts snapshots of the queue to changes, and back.
 
 use std::sync::Arc;
 
 use crate::recording::{Change, Op};
 use phalanx_core::snapshot::{Job, Node, Snapshot};
 
-/// Makes the records of successive snapshots: the first whole, the others as what has changed.
+/// Makes the records of successive snapshots: the first whole, the others as changes.
 #[derive(Debug, Default)]
 pub struct Follower {
     last: Option<Arc<Snapshot>>,

@@ -15,7 +15,7 @@ use phalanx_core::limits;
 use phalanx_planner::place::{Candidates, Placement, Wait, Why};
 use phalanx_planner::preference::{self, PreferenceUse, Question};
 
-/// Answers a question of the plugin: as [`answer`], within the budgets of holds.
+/// Answers a question of the plugin as [`answer`] does, within the budgets of holds.
 pub fn ask(
     state: &mut State,
     settings: &Settings,
@@ -29,8 +29,8 @@ pub fn ask(
     answer(state, settings, id, question, candidates, now)
 }
 
-/// Answers a question that came at `now`, with this decision id; returns the preference that
-/// applied as well. A hold is counted.
+/// Answers a question that came at `now`, with a decision id; returns the preference that applied
+/// as well. A hold is counted.
 pub fn answer(
     state: &mut State,
     settings: &Settings,

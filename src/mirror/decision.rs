@@ -40,7 +40,8 @@ pub struct Decision {
 pub enum Answer {
     /// Slurm is to take the nodes.
     Take(Placement),
-    /// Slurm is to decide, as the partition is in shadow mode; holds the answer without that.
+    /// Slurm is to decide, as the partition is in shadow mode; holds the answer that enforce mode
+    /// would give.
     Shadow(Result<Placement, Wait>),
     /// Slurm is to decide. A job that would wait counts as one without room.
     Leave(Why),
@@ -65,7 +66,7 @@ impl Answer {
         }
     }
 
-    /// Returns the reason why the plugin gets no nodes; `None`: it gets some.
+    /// Returns the reason why the plugin gets no nodes; `None`: it gets nodes.
     pub fn reason(&self) -> Option<Reason> {
         match self {
             Self::Take(_) => None,
@@ -75,7 +76,7 @@ impl Answer {
         }
     }
 
-    /// Returns the detail of the reason, such as an option.
+    /// Returns the detail of the reason, such as the name of an option.
     pub fn detail(&self) -> Option<&'static str> {
         match self {
             Self::Take(_) | Self::Shadow(Ok(_)) => None,
@@ -94,7 +95,7 @@ impl Answer {
         })
     }
 
-    /// Returns the nodes that Slurm is to take; empty if it is to decide.
+    /// Returns the nodes that Slurm is to take; none if Slurm is to decide.
     pub fn nodes(&self) -> &[NodeIdx] {
         match self {
             Self::Take(placement) => &placement.nodes,

@@ -39,9 +39,9 @@ pub struct OutcomeEvent {
     pub will_run: bool,
     /// Reason of the outcome; `Reason::None`: placed on the answered set.
     pub reason: Option<Reason>,
-    /// Return code of job_test.
+    /// Return code of job_test().
     pub rc: i32,
-    /// Nodes of the result.
+    /// Number of nodes of the result.
     pub count: u32,
     /// The plugin's own time, nanoseconds.
     pub ask_ns: u64,

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use crate::recording::Op;
 use phalanx_core::limits::{RECORD_FRAME_BYTES, RECORD_FRAME_BYTES_MAX};
 
-/// Version of the format.
+/// Version of the recordings' format.
 const FORMAT: u32 = 4;
 /// First bytes of a recording's text; its version follows.
 pub const BEGIN: &str = "{\"phxrec\":";
@@ -74,7 +74,7 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Creates a file at `path`, readable by its owner and group.
+    /// Creates a file at `path`, which its owner and group can read.
     ///
     /// # Errors
     /// Returns the system's error.
@@ -193,7 +193,8 @@ impl Reader {
         Ok(Some(record))
     }
 
-    /// Returns the next line, of the next frame where this one has no more; `None` at the end.
+    /// Returns the next line, of the next frame where the present one has no more; `None` at the
+    /// end.
     fn line(&mut self) -> Result<Option<Vec<u8>>, FileError> {
         let mut line = Vec::new();
         loop {

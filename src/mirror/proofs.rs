@@ -15,7 +15,7 @@ use phalanx_planner::cluster::{Cluster, RunningJob};
 use phalanx_planner::place::Candidates;
 use phalanx_planner::proof::{Earliest, NEVER, Prover, Second, Times};
 
-/// Choice of the proofs that are given.
+/// The kinds of proofs that are given.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Proving {
     /// Proofs of TEST_ONLY calls.
@@ -26,7 +26,7 @@ pub struct Proving {
     pub no_fit: bool,
 }
 
-/// A proof that was given, until its outcome comes.
+/// A proof that was given and whose outcome is not known yet.
 #[derive(Debug, Clone, Default)]
 struct Given {
     ask_seq: u64,
@@ -37,7 +37,7 @@ struct Given {
     nodes: Vec<NodeIdx>,
 }
 
-/// State of all proofs.
+/// All proofs, and their state by kind.
 #[derive(Debug, Default)]
 pub struct Proofs {
     prover: Prover,
@@ -95,7 +95,7 @@ impl Proofs {
         }
     }
 
-    /// Returns a proof for this ask, if there is one; `out` then has the nodes to try.
+    /// Returns a proof for an ask, if there is one; `out` then has the nodes to try.
     pub fn prove(
         &mut self,
         proving: Proving,
@@ -189,7 +189,7 @@ impl Proofs {
         self.prover.cannot_fit(cluster, shape, candidates)
     }
 
-    /// Takes the plugin's report on an ask.
+    /// Counts the plugin's report on the outcome of an ask.
     pub fn outcome(&mut self, outcome: &wire::Outcome) {
         let Some(kind) = Proof::from_raw(u32::from(outcome.proof)) else { return };
         let Some(result) = ProofResult::from_raw(outcome.proof_result) else { return };
@@ -234,7 +234,7 @@ fn kind_of(mode: wire::Mode) -> Proof {
     }
 }
 
-/// Returns the times of a WILL_RUN ask; a later start is one after the jobs that end before it.
+/// Returns the times of a WILL_RUN ask. A later start is after the jobs that end before it.
 fn times(ask: &wire::Ask<'_>, now_s: u64) -> Option<Times> {
     let now_s = Second::try_from(now_s).ok()?;
     let from_s = second(ask.head.from_time);
@@ -280,7 +280,7 @@ mod tests {
     const NOW: u64 = 1_000_000;
     const ALL: Proving = Proving { test_only: true, will_run: true, no_fit: true };
 
-    /// Returns 128 nodes of 8 CPUs, each full until 100 s from now and node number.
+    /// Returns 128 nodes of 8 CPUs; node `n` is full for `100 + n` seconds.
     fn cluster() -> Cluster {
         let node =
             |at: u32| TableNode { name: format!("n{at}").into(), cpus: 8, ..TableNode::default() };

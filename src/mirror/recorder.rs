@@ -32,7 +32,7 @@ impl State {
         self.record_at(Instant::now(), what);
     }
 
-    /// Records an event of this time if the state recorded so far is complete.
+    /// Records an event with a time if the state recorded so far is complete.
     pub(crate) fn record_at(&mut self, at: Instant, what: impl FnOnce(&Self) -> EventKind) {
         if self.recording.as_ref().is_some_and(|recording| recording.is_whole) {
             let what = what(self);
@@ -58,8 +58,8 @@ impl State {
         }
     }
 
-    /// Begins a recording, which table and jobs of a copy have to precede. A full channel ends it
-    /// and sets `cut`.
+    /// Begins a recording, before which table and jobs of a copy have to be recorded. A full
+    /// channel ends it and sets `cut`.
     pub fn start_recording(&mut self, sender: Sender<Event>, cut: Arc<AtomicBool>) {
         self.recording = Some(Recording { sender, cut, is_whole: false, missed: 0 });
     }
@@ -77,7 +77,7 @@ impl State {
         self.complete_recording(settings);
     }
 
-    /// Completes node table and jobs by all else, unless a new mirror was recorded meanwhile.
+    /// Adds all state beside node table and jobs, unless a new mirror was recorded meanwhile.
     pub fn complete_recording(&mut self, settings: &Settings) {
         let Some(recording) = self.recording.as_mut().filter(|recording| !recording.is_whole)
         else {

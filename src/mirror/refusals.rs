@@ -30,11 +30,11 @@ const WHO_MAX: usize = 4096;
 /// Maximum number of jobs with GRES bound to cores that are left to Slurm at a time.
 const BOUND_MAX: usize = 4096;
 
-/// Stands for the option of a request without any counted option.
+/// Word for the option of a request without any counted option.
 pub(crate) const PLAIN: &str = "none";
 /// Option `--gres-flags=enforce-binding`.
 const BINDING: &str = "--gres-flags=enforce-binding";
-/// Stands for cores that reservations keep from the job.
+/// Word for cores that reservations keep from the job.
 const RESERVED: &str = "cores reserved";
 
 /// Returns the options of a request that may cause a refusal.
@@ -101,7 +101,7 @@ pub struct Refusals {
 }
 
 impl Refusals {
-    /// Returns whether there are no counts: not written to recordings.
+    /// Returns whether there are no counts, so that recordings leave them out.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
@@ -111,7 +111,7 @@ impl Refusals {
         &self.counts
     }
 
-    /// Returns the first of a request's options that is left to Slurm now.
+    /// Returns the first of a request's options that is left to Slurm at present.
     pub(crate) fn left(
         &self,
         job_id: u32,
@@ -143,8 +143,8 @@ impl Refusals {
         }
     }
 
-    /// Records whether stock took the answer; returns options left to Slurm from now on, each with
-    /// whose they are.
+    /// Records whether stock took the answer; returns options that are left to Slurm from then on,
+    /// each with its user and partition.
     pub(crate) fn outcome(&mut self, decision: u64, refused: bool, now_ms: u64) -> Vec<String> {
         let Some(Open { job_id, who, mut options }) = self.open.remove(&decision) else {
             return Vec::new();
@@ -189,7 +189,7 @@ impl Refusals {
 }
 
 impl Latest {
-    /// Adds an outcome; returns whether there are too many refusals, and then begins anew.
+    /// Adds an outcome; returns whether there are too many refusals, after which counting restarts.
     fn add(&mut self, refused: bool) -> bool {
         self.last.push_back(refused);
         if self.last.len() > WINDOW {
@@ -210,7 +210,7 @@ mod tests {
 
     const WHO: &str = "user 7 in partition a";
 
-    /// Records `count` outcomes; returns the options left to Slurm after the last.
+    /// Records `count` outcomes; returns the options that are left to Slurm after the last.
     fn outcomes(state: &mut Refusals, id: &mut u64, refused: bool, count: u64) -> Vec<String> {
         let mut left = Vec::new();
         for _ in 0..count {

@@ -25,9 +25,9 @@ pub struct Difference {
     pub job: u32,
     /// Whether the call was WILL_RUN rather than RUN_NOW.
     pub will_run: bool,
-    /// Text of the answer: nodes, or why none.
+    /// Text of the recorded answer: nodes, or the reason for none.
     pub recorded: String,
-    /// Text of the answer now.
+    /// Text of the replayed answer.
     pub now: String,
 }
 
@@ -42,7 +42,7 @@ pub struct Then {
     pub placed: u64,
     /// Questions placed only under the recorded configuration.
     pub not_placed: u64,
-    /// Questions placed under neither, for another reason.
+    /// Questions placed under neither configuration, for another reason.
     pub other_reason: u64,
     /// Jobs placed elsewhere at least once.
     pub jobs_elsewhere: u64,
@@ -75,7 +75,7 @@ pub struct Report {
     pub same: u64,
     /// Questions answered differently.
     pub differing: u64,
-    /// Reason why each file ended, or that it was cut off.
+    /// Reason why each file ended, or a note that it was cut off.
     pub ends: Vec<String>,
     /// Places where a file could not be read further.
     pub broken: Vec<String>,
@@ -222,7 +222,7 @@ fn play(
 }
 
 impl Tally {
-    /// Adds the leaves of the recorded answer and of the one now, where both have several nodes.
+    /// Adds the leaves of the recorded and of the replayed answer, where both have several nodes.
     #[allow(clippy::cast_precision_loss)] // leaves stay below 2^53
     fn add_leaves(&mut self, answers: [&RecordedAnswer; 2], then: &Replica<'_>) {
         if answers.iter().all(|answer| answer.nodes.len() > 1) {
@@ -232,7 +232,7 @@ impl Tally {
         }
     }
 
-    /// Returns whether the answer is the recorded one.
+    /// Returns whether the replayed answer is the recorded one.
     fn judge(
         &mut self,
         ask: &AskOp,
@@ -310,7 +310,7 @@ fn word(answer: &RecordedAnswer) -> String {
     }
 }
 
-/// Returns the text of an answer, with nodes by name.
+/// Returns the text of an answer, with the nodes' names.
 fn says(answer: &RecordedAnswer, replica: &Replica<'_>) -> String {
     if answer.nodes.is_empty() {
         return word(answer);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! A mirror that a recording is played to.
+//! A mirror that follows the records of a recording.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -22,14 +22,14 @@ use phalanx_planner::preference::{CandidateSet, Method, Note, Preference, Prefer
 pub struct Replayed {
     /// The answer, in the form of the recorded answer.
     pub answer: RecordedAnswer,
-    /// Mean dispersion of the nodes with the job.
+    /// Mean dispersion of the chosen nodes with the job.
     pub dispersion: Option<f64>,
 }
 
 /// A function that makes a topology over a recorded node table.
 pub type TopologyOf<'a> = dyn Fn(&Table) -> Result<Topology, String> + 'a;
 
-/// Deviations from the recording.
+/// Deviations of a replay from the recording.
 #[allow(missing_debug_implementations)] // functions have none
 #[derive(Clone, Copy, Default)]
 pub struct Other<'a> {
@@ -55,7 +55,7 @@ impl<'a> Replica<'a> {
         Self { state: State::new(base), settings: None, other, coming: None }
     }
 
-    /// Takes one record; returns the answer if it is a question.
+    /// Applies one record; returns the answer if the record is a question.
     ///
     /// # Errors
     /// Fails if the record does not fit those before.
@@ -112,7 +112,7 @@ impl<'a> Replica<'a> {
         node.map_or_else(|| format!("#{index}"), |n| n.name.to_string())
     }
 
-    /// Returns the number of leaf switches or blocks of these nodes; `None` without a topology.
+    /// Returns the number of leaf switches or blocks that nodes are on; `None` without a topology.
     pub fn leaves(&self, nodes: &[NodeIdx]) -> Option<usize> {
         let table = self.state.placer.as_ref().map(|p| p.cluster().table())?;
         let (_, topology) =
@@ -234,7 +234,7 @@ impl<'a> Replica<'a> {
     }
 }
 
-/// Whether this configuration has a method; recorded preferences of the others are ignored.
+/// Whether the configuration has a method; recorded preferences of other methods are ignored.
 fn has(config: &Config, method: Method) -> bool {
     match method {
         Method::Gang | Method::BackfillWindow => config.gang.mode != GangMode::Off,

@@ -19,11 +19,11 @@ use phalanx_planner::preference::HoldLimits;
 pub struct Settings {
     /// Number of the accepted configuration.
     pub generation: u64,
-    /// Mode of jobs whose partition and account have none of their own.
+    /// Mode of jobs whose partition and account have no mode of their own.
     pub mode: Mode,
     /// Mode by partition.
     pub partition_modes: BTreeMap<String, Mode>,
-    /// Mode by the key of an account, before that of the partition.
+    /// Mode by the key of an account, which precedes that of the partition.
     pub account_modes: BTreeMap<u32, Mode>,
     /// Assignment of jobs to the control arm of a live comparison.
     pub draw: Option<Draw>,
@@ -57,7 +57,7 @@ pub struct Settings {
 pub struct BreakerLimits {
     /// Time for which slurmctld may wait in vain, in milliseconds a minute.
     pub late_budget_ms: u32,
-    /// Time that the breaker stays open, in milliseconds; doubled when a limit is crossed anew.
+    /// Time that the breaker stays open, in milliseconds; doubled when a limit is crossed again.
     pub open_ms: u32,
     /// Share of the answers that Slurm may refuse, in percent; 0 or 100: any.
     pub refused_pct: u32,
@@ -97,16 +97,16 @@ impl BreakerLimits {
 /// Greatest `late_budget_ms` that the plugin accepts, in milliseconds a minute.
 const LATE_BUDGET_MAX_MS: u32 = 6000;
 
-/// Room beyond twice the budget of held data jobs, in seconds an hour.
+/// Seconds an hour that are allowed beyond twice the budget of held data jobs.
 const HELD_ROOM_S: u64 = 600;
 
 /// Series of Slurm whose operations and records the overlay was compared with, as `slots.h` and
-/// docs/releases.md have them. Within one each build checks its structures, and what Phalanx does
-/// is compared with what Slurm would do until there is evidence.
+/// docs/releases.md list them. Within a series each build checks its structures, and what Phalanx
+/// does is compared with what Slurm would do until there is evidence.
 const SERIES: [&str; 8] =
     ["22.05.", "23.02.", "23.11.", "24.05.", "24.11.", "25.05.", "25.11.", "26.05."];
 
-/// Returns whether this version of Slurm is of a known series.
+/// Returns whether a version of Slurm is of a known series.
 pub fn is_known(slurm_version: &str) -> bool {
     SERIES.iter().any(|series| slurm_version.starts_with(series))
 }
@@ -122,7 +122,7 @@ impl Settings {
         }
     }
 
-    /// Returns the settings under this configuration.
+    /// Returns the settings under a configuration.
     pub fn of(config: &Config, generation: u64) -> Self {
         let is_on = config.data_jobs.mode != DataMode::Off;
         let proofs = if config.any_enforced() { config.link.proofs } else { Proofs::None };
@@ -160,7 +160,7 @@ impl Settings {
         self.account_modes.get(&account_key).or_else(of_partition).copied().unwrap_or(self.mode)
     }
 
-    /// Returns whether a partition or an account has this mode.
+    /// Returns whether a partition or an account has the mode.
     fn has_mode(&self, wanted: impl Fn(Mode) -> bool) -> bool {
         let own = self.partition_modes.values().chain(self.account_modes.values());
         std::iter::once(&self.mode).chain(own).any(|mode| wanted(*mode))
@@ -171,8 +171,8 @@ impl Settings {
         self.has_mode(|mode| mode == Mode::Enforce)
     }
 
-    /// Returns the settings that the plugin needs. With `watch` no answer may change anything: it
-    /// tells what Slurm started, and waits for nothing.
+    /// Returns the settings that the plugin needs. With `watch`, where no answer may change
+    /// anything, the plugin reports what Slurm started, and waits for nothing.
     pub fn welcome(&self, watch: bool) -> wire::Welcome {
         // Where all is off nothing is to be asked: a daemon that hangs then costs nothing.
         let asks = self.has_mode(|mode| mode != Mode::Off);

@@ -25,7 +25,7 @@ const LOOKS_AT_ASK: usize = 512;
 /// Number of nodes checked for a waiting request at a time while nobody asks.
 const LOOKS_QUIET: usize = 2048;
 
-/// An ask about a job that Slurm had started already: the plugin cannot know the decision.
+/// An ask about a job that Slurm had started already, whose decision the plugin cannot know.
 #[derive(Debug, Clone, Copy)]
 pub struct Watched {
     /// Number of the ask's packet.
@@ -60,9 +60,9 @@ pub struct State {
     /// The latest decision to start a job by polling nodes, and the start of the next poll once
     /// Slurm has taken its nodes.
     pub(crate) polled: Option<(u64, usize)>,
-    /// The latest ask that is not answered, and its decision; see [`Watched`].
+    /// The latest ask that is not answered, and the decision made on it; see [`Watched`].
     pub watched: Option<Watched>,
-    /// Whether it was said that a job holds more than there is.
+    /// Whether it was logged that a job holds more than its node has.
     told_beyond: bool,
     /// Time at which the times in a recording begin.
     pub born: Instant,
@@ -119,7 +119,7 @@ impl State {
         self.preferences.replace(method, table)
     }
 
-    /// Records that the plugin has disconnected: there is no mirror.
+    /// Records that the plugin has disconnected, so that there is no mirror.
     pub fn disconnected(&mut self) {
         self.record(|_| EventKind::Op(Op::Gone));
         self.view.synced = false;
@@ -152,7 +152,7 @@ impl State {
         Ok(())
     }
 
-    /// Says, once, that a job holds more of a GRES than its node has.
+    /// Logs, once, that a job holds more of a GRES than its node has.
     fn tell_beyond(&mut self) {
         let Some(placer) = self.placer.as_ref().filter(|_| !self.told_beyond) else { return };
         let Some((job, kind, count)) = placer.cluster().beyond() else { return };
@@ -184,7 +184,7 @@ impl State {
         self.record(|state| EventKind::Op(Op::Lacks(state.pending.lacks.clone())));
     }
 
-    /// Records all that a job holds, since just now if it has `begun`.
+    /// Records what a job holds, from the present on if it has `begun`.
     pub fn set_job(&mut self, job: RunningJob, begun: bool) {
         self.record_job(|| Op::Job(job.clone(), begun));
         let array = job.array.map(|(array, _)| array).filter(|_| begun);
@@ -212,7 +212,7 @@ impl State {
         placer.set_end(job_id, end_s);
     }
 
-    /// Records that a job gave everything back: its id, Slurm's state, unix seconds.
+    /// Records a job that gave everything back: its id, Slurm's state, end in unix seconds.
     pub fn end_job(&mut self, job_id: u32, job_state: u32, end_s: u64) {
         self.record_job(|| Op::Ended(job_id, job_state, end_s));
         self.inputs.remove(&job_id);
@@ -246,10 +246,10 @@ impl State {
     }
 }
 
-/// Finds jobs that were cancelled while they waited: no event of the plugin says so.
+/// Finds jobs that were cancelled while they waited, which no event of the plugin reports.
 #[derive(Debug, Default)]
 pub struct Gone {
-    /// Jobs missing from the last snapshot; a job may be younger than a snapshot.
+    /// Jobs missing from the last snapshot, which a job may be younger than.
     missing: BTreeSet<u32>,
 }
 

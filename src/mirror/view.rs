@@ -12,7 +12,7 @@ use crate::refusals::OptionCount;
 use phalanx_messages::rest::{CallShares, LinkStatus, ProofStatus};
 use phalanx_planner::place::Why;
 
-/// Number of the first reason that is the plugin's.
+/// Number of the first reason that is the plugin's rather than the daemon's.
 const PLUGINS: u16 = 16;
 
 /// The plugin at the other end.
@@ -43,7 +43,7 @@ pub struct LinkView {
     pub plugin: PluginState,
     /// Counters of the plugin.
     pub counters: Option<PluginCounters>,
-    /// Calls of any mode that were not asked about or in vain, by the plugin's reasons.
+    /// Calls of any mode that were not asked about, or asked in vain, by the plugin's reasons.
     pub not_asked: BTreeMap<Cow<'static, str>, u64>,
     /// Outcomes by option.
     pub options: BTreeMap<String, OptionCount>,
@@ -77,7 +77,7 @@ impl LinkView {
         self.answer_ns.add(took_ns);
     }
 
-    /// Records that a plugin connected: another slurmctld counts from zero.
+    /// Records that a plugin connected, since another slurmctld counts from zero.
     pub fn greeted(&mut self, plugin: PluginState) {
         if plugin.pid != self.plugin.pid {
             self.counters = None;
@@ -85,8 +85,8 @@ impl LinkView {
         self.plugin = plugin;
     }
 
-    /// Takes the plugin's counters and adds their growth since the last ones. The first ones may
-    /// include counts from before this daemon.
+    /// Takes the plugin's counters and adds their growth since the previous ones. The first
+    /// counters may include counts from before the daemon's start.
     pub fn counted(&mut self, counters: PluginCounters) {
         if let Some(before) = &self.counters {
             let more = |new: u64, old: u64| if new < old { new } else { new - old };

@@ -22,10 +22,10 @@ use phalanx_core::shape::{Need, Shape};
 use phalanx_core::snapshot::{Job, Snapshot};
 use phalanx_methods::balance::fragment::{WHOLE, Want};
 
-/// Demand of the queue.
+/// Demand of the pending jobs by resource.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Demand {
-    /// Pending jobs by the dimension they wait for, by its name.
+    /// Number of pending jobs by the name of the dimension that they wait for.
     #[serde(with = "phalanx_core::text::pairs")]
     pub lacks: BTreeMap<Arc<str>, u64>,
     /// Requests for whole GPUs, of one node each.
@@ -35,7 +35,7 @@ pub struct Demand {
 /// The GRES whose fragmentation is counted.
 const GPU: &str = "gpu";
 
-/// Options that decide where a job may run; jobs that agree in them are examined once.
+/// Options that decide where a job may run; jobs with the same options are examined once.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Key<'a> {
     partitions: &'a str,
@@ -48,7 +48,7 @@ pub(crate) struct Key<'a> {
     shape: &'a Shape,
 }
 
-/// Counts the queue. `usages` are in the snapshot's node order; at most
+/// Counts the demand of the queue. `usages` are in the snapshot's node order; at most
 /// `requests_max` distinct requests are looked at, the first of the queue.
 pub fn count(snapshot: &Snapshot, usages: &[NodeUsage], now_s: i64, requests_max: usize) -> Demand {
     let queue = snapshot.queue.iter().filter_map(|index| snapshot.jobs.get(*index as usize));
@@ -156,7 +156,7 @@ pub(crate) fn lacking_dimensions(
     found.rule(wanted)
 }
 
-/// A set of dimensions: CPUs, memory, then the GRES kinds, of which those beyond 61 share a place.
+/// A set of dimensions: CPUs, memory, then the GRES kinds; kinds beyond the 61st share a place.
 pub(crate) type Dimensions = u64;
 
 fn place_of(lack: Lack) -> usize {
@@ -172,19 +172,19 @@ pub(crate) fn places_of(set: Dimensions) -> impl Iterator<Item = usize> {
     (0..64).filter(move |place| set >> place & 1 == 1)
 }
 
-/// Eligible nodes by what they lack for one request.
+/// For one request, eligible nodes by the resource that they lack.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Lacking {
-    /// Nodes that could ever hold its share.
+    /// Nodes whose totals hold the request's share.
     capable: u32,
     /// Capable nodes that have room for the share now.
     fitting: u32,
-    /// Capable nodes without room, by the dimensions that they lack.
+    /// Number of capable nodes without room, by the dimensions that they lack.
     by_set: Vec<(Dimensions, u32)>,
 }
 
 impl Lacking {
-    /// Counts a node with this usage, or takes it back.
+    /// Adds a node with this usage to the counts, or removes it.
     pub(crate) fn look(&mut self, usage: &NodeUsage, need: &Need, add: bool) {
         if !usage.could_hold(need) {
             return;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! A backfill window by predicted ends: the nodes on which the first waiting
-//! gang is expected to start soon are left to jobs that end before.
+//! A backfill window by predicted ends: the nodes on which the first waiting gang is expected to
+//! start soon are left to jobs that end before.
 //!
 //! Slurm's own backfill plans with time limits. Where these are generous it
 //! believes the gang's start to be far away and gives its nodes to jobs that
@@ -38,7 +38,7 @@ pub struct Inputs<'a> {
     pub now_ms: u64,
     /// Jobs behind the gang that are considered.
     pub jobs_max: usize,
-    /// Plans of the other methods: jobs with a preference there are left alone.
+    /// Plans of the methods that went before; their jobs with a preference are left alone.
     pub done: &'a [MethodPlan],
     /// Nodes that failed jobs, by job id.
     pub failed_on: &'a BTreeMap<u32, Vec<Arc<str>>>,
@@ -69,8 +69,8 @@ pub fn plan(inputs: &Inputs<'_>) -> MethodPlan {
     MethodPlan { preferences, ..MethodPlan::new(Method::BackfillWindow, report) }
 }
 
-/// The first job of several nodes that waits for nodes alone and is expected to
-/// get them: its place in the queue, and when and where.
+/// Finds the first job of several nodes that waits for nodes alone and is expected to get them: its
+/// place in the queue, its expected start and nodes.
 fn first_gang<'a>(inputs: &Inputs<'a>) -> Option<(usize, &'a Job, Soonest)> {
     if inputs.outlook.ends.is_empty() {
         return None;
@@ -93,7 +93,7 @@ fn waits(job: &Job) -> bool {
         && matches!(&*job.reason, "Resources" | "Priority" | "None")
 }
 
-/// Expected, else the limit; `None` without either.
+/// Expected runtime, else the time limit; `None` without either.
 #[allow(clippy::cast_possible_truncation)] // a job's seconds
 fn runtime_s(outlook: &Outlook, job: &Job) -> Option<i64> {
     let limit = job.time_limit_min.map(|minutes| i64::from(minutes) * 60);
@@ -106,7 +106,7 @@ fn has_preference<'a>(done: impl Iterator<Item = &'a MethodPlan>, job: &Job) -> 
         .any(|preference| preference.key.holds(job, origin))
 }
 
-/// Preferences of waiting jobs for other nodes than those that failed them.
+/// Preferences of waiting jobs for nodes other than those that failed them.
 fn retries(inputs: &Inputs<'_>) -> Vec<Preference> {
     let one = |(id, failed): (&u32, &Vec<Arc<str>>)| {
         let job = inputs.snapshot.job(*id).filter(|job| job.state == JobState::Pending)?;
@@ -124,7 +124,7 @@ fn retries(inputs: &Inputs<'_>) -> Vec<Preference> {
     inputs.failed_on.iter().filter_map(one).collect()
 }
 
-/// All nodes but these, ascending.
+/// All nodes but `spared`, ascending.
 fn others(snapshot: &Snapshot, spared: &[NodeIdx], name: String) -> CandidateSet {
     let all = (0..snapshot.nodes.len()).map(NodeIdx::new);
     let nodes = all.filter(|node| spared.binary_search(node).is_err()).collect();
@@ -176,7 +176,7 @@ mod tests {
         }
     }
 
-    /// Node 0 is free, node 1 held until 130, node 2 until 500; all of one CPU.
+    /// A snapshot in which node 0 is free, node 1 held until 130, node 2 until 500; all of one CPU.
     fn snapshot(pending: Vec<Job>) -> Snapshot {
         let mut builder = Builder::default();
         let node = |(name, used): (&str, u64)| Node {

@@ -39,7 +39,7 @@ pub struct Held {
 }
 
 impl Held {
-    /// Takes of this node what a need says, where nothing else tells.
+    /// Amounts that a job takes of a node by its need, where nothing else tells.
     pub fn by_need(node: NodeIdx, of: &Node, need: &Need) -> Self {
         let Need { cpus, memory_mb, gres, whole, .. } =
             need.on(&of.cores).unwrap_or_else(|| need.clone());
@@ -53,16 +53,16 @@ impl Held {
 pub struct RunningJob {
     /// Job id.
     pub id: u32,
-    /// Id of its array and task, if it is of one.
+    /// Ids of the job's array and task, if the job is an array task.
     pub array: Option<(u32, u32)>,
     /// User id.
     pub user_id: u32,
     /// Start of the job, unix seconds.
     pub start_s: u64,
-    /// Unix second at which Slurm takes it for ended; 0 if it has none.
+    /// Unix second at which Slurm takes the job for ended; 0 if it has no limit.
     #[serde(default)]
     pub end_s: u64,
-    /// The blocks that it is in are closed to other jobs.
+    /// Whether other jobs may not use the blocks that the job is in.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub closes_blocks: bool,
     /// Nodes in index order.
@@ -72,14 +72,14 @@ pub struct RunningJob {
 /// A change of what is in use on one node.
 #[derive(Debug, Clone, Copy)]
 pub enum Change<'a> {
-    /// The job now holds this.
+    /// A job takes what it then holds.
     Take(&'a Held),
-    /// The job no longer holds this.
+    /// A job gives back what it held.
     Give(&'a Held),
 }
 
 impl Change<'_> {
-    /// Whether the job now holds it.
+    /// Whether the change is a job taking resources, rather than giving them back.
     pub(crate) fn is_take(&self) -> bool {
         matches!(self, Self::Take(_))
     }
@@ -97,7 +97,7 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// An idle cluster with these nodes.
+    /// An idle cluster with the nodes of `table`.
     pub fn new(table: Table) -> Self {
         let usages = table.nodes.iter().map(|node| idle_usage(&table, node)).collect();
         let weights = table.nodes.iter().map(|node| node.weight).collect();
@@ -105,7 +105,7 @@ impl Cluster {
         Self { usages, alike, weights, table: Arc::new(table), ..Self::default() }
     }
 
-    /// A cluster whose usage is known but not who causes it.
+    /// A cluster whose usage is known, but not which jobs cause it.
     pub fn with_usages(table: Table, usages: Vec<NodeUsage>) -> Self {
         let mut cluster = Self::new(table);
         debug_assert_eq!(usages.len(), cluster.usages.len(), "usage of another table");
@@ -115,7 +115,7 @@ impl Cluster {
         cluster
     }
 
-    /// Returns this cluster with `table` for its own one, if they are equal.
+    /// Returns this cluster with `table` in place of its own table, if the two are equal.
     #[must_use]
     pub fn with_equal_table(self, table: &Arc<Table>) -> Self {
         let table = if *self.table == **table { Arc::clone(table) } else { self.table };
@@ -137,7 +137,7 @@ impl Cluster {
         &self.alike
     }
 
-    /// The kinds of nodes are looked at now, and maybe again.
+    /// Says that the kinds of nodes are needed now, and maybe again.
     pub fn want_alike(&mut self) {
         self.alike.want();
     }
@@ -160,7 +160,7 @@ impl Cluster {
         usage
     }
 
-    /// First job that was said to hold more of a GRES kind than the node has, and how much.
+    /// First job that was reported to hold more of a GRES kind than the node has, and how much.
     pub fn beyond(&self) -> Option<(u32, GresIdx, u64)> {
         self.beyond
     }
@@ -170,8 +170,7 @@ impl Cluster {
         &self.jobs
     }
 
-    /// The job now holds exactly this. Calls `changed` for every node entry
-    /// given back or taken.
+    /// Sets what a job holds. Calls `changed` for every node entry given back or taken.
     ///
     /// Of a GRES no node gives more than it has: such a count is cut, see [`beyond`](Self::beyond).
     pub fn set_job(&mut self, mut job: RunningJob, mut changed: impl FnMut(Change<'_>)) {
@@ -196,12 +195,12 @@ impl Cluster {
         self.jobs.insert(job.id, job);
     }
 
-    /// The job ends at another time. False if it was not known.
+    /// Sets another end of a job; returns false if the job was not known.
     pub fn set_end(&mut self, id: u32, end_s: u64) -> bool {
         self.jobs.get_mut(&id).map(|job| job.end_s = end_s).is_some()
     }
 
-    /// The job gave everything back. False if it was not known.
+    /// Removes a job that gave everything back; returns false if the job was not known.
     pub fn end_job(&mut self, id: u32, mut changed: impl FnMut(Change<'_>)) -> bool {
         let Some(job) = self.jobs.remove(&id) else { return false };
         for held in &job.held {
@@ -320,7 +319,7 @@ mod tests {
     }
 
     /// Goal: nodes of one kind have equal usage, those of two kinds not, and a node that has
-    /// changed has no kind until its usage was looked up.
+    /// changed has no kind until its usage is looked up.
     #[test]
     fn nodes_of_one_kind_are_used_alike() {
         let mut cluster = cluster();

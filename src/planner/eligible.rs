@@ -14,7 +14,7 @@ pub struct Step {
     /// `partition`, `state`, `constraint`, `nodelist`, `exclude`,
     /// `reservation`.
     pub filter: &'static str,
-    /// The job's option that it applies, or its meaning.
+    /// Option of the job that the filter applies, or its meaning.
     pub asked: String,
     /// Number of nodes that the filter removed.
     pub removed: usize,
@@ -29,8 +29,8 @@ pub struct Eligible {
     pub steps: Vec<Step>,
 }
 
-/// Applies every filter to all nodes. A reservation of others keeps its nodes from a job that would
-/// start at `now_s` and may still run when it begins.
+/// Applies every filter to all nodes. Other users' reservations keep their nodes from a job that
+/// would start at `now_s` and may still run when they begin.
 pub fn eligible(snapshot: &Snapshot, job: &Job, now_s: i64) -> Eligible {
     let mut nodes = FixedBitSet::with_capacity(snapshot.nodes.len());
     nodes.insert_range(..);
@@ -66,8 +66,8 @@ impl Eligible {
         self.steps.push(Step { filter, asked: asked.to_owned(), removed });
     }
 
-    /// `--nodelist` names nodes that must be used; others may join them only
-    /// when the job takes more nodes than the list has.
+    /// Keeps the nodes that `--nodelist` names, which must be used; others may join them only when
+    /// the job takes more nodes than the list has.
     fn keep_required(&mut self, snapshot: &Snapshot, job: &Job, text: &str) {
         let required = named(snapshot, text);
         if required.count_ones(..) >= job.shape.wanted_nodes() as usize {
@@ -118,15 +118,15 @@ fn named(snapshot: &Snapshot, text: &str) -> FixedBitSet {
     nodes
 }
 
-/// Whether a reservation is not over, and begins before a job that starts at `now_s` is sure to
-/// have ended.
+/// Whether a reservation is not over and begins before a job that starts at `now_s` is sure to have
+/// ended.
 fn is_met(reservation: &Reservation, job: &Job, now_s: i64) -> bool {
     let limit_s = job.time_limit_min.map_or(i64::MAX, |minutes| i64::from(minutes) * 60);
     now_s < reservation.end_s && reservation.start_s < now_s.saturating_add(limit_s.max(1))
 }
 
-/// Counts the reservations that a job which starts now may meet: jobs alike in all else that meet
-/// as many have the same eligible nodes.
+/// Counts the reservations that a job which starts now may meet: of jobs alike in all else, those
+/// with the same count have the same eligible nodes.
 pub fn reservations_met(snapshot: &Snapshot, job: &Job, now_s: i64) -> usize {
     snapshot.reservations.iter().filter(|one| is_met(one, job, now_s)).count()
 }

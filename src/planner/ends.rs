@@ -24,8 +24,8 @@ pub struct End {
     pub job: RunningJob,
 }
 
-/// Expectations about the jobs of a snapshot. Empty where there are none, or where
-/// expectations are not to decide.
+/// Expectations about the jobs of a snapshot. Empty where there are none, or where expectations may
+/// not decide.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Outlook {
     /// Running jobs with an expected end, the first to end first.
@@ -34,17 +34,17 @@ pub struct Outlook {
     pub runtimes_s: BTreeMap<u32, f64>,
 }
 
-/// Earliest start of a waiting job, if no other job came.
+/// Earliest start of a waiting job, if no further job came.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Soonest {
     /// Earliest start, unix seconds.
     pub at_s: i64,
-    /// The wanted number of nodes, those that are free first; ascending.
+    /// The wanted number of nodes that are free first; ascending.
     pub nodes: Vec<NodeIdx>,
 }
 
 impl Outlook {
-    /// The outlook on a snapshot's jobs: `expected` says seconds. Pending jobs are
+    /// The outlook on a snapshot's jobs; `expected` gives runtimes in seconds. Pending jobs are
     /// looked at in queue order, at most `jobs_max`.
     pub fn new(
         snapshot: &Snapshot,
@@ -88,7 +88,7 @@ impl Outlook {
     }
 
     /// The number of nodes that a waiting job wants, and the nodes with room for it: those that
-    /// have it now, then for each end those that get it; with the ends up to there.
+    /// have room now, then for each end the nodes that get room; with the ends up to there.
     fn rooms<'a>(
         &'a self,
         eligible: &Eligible,
@@ -121,23 +121,23 @@ impl Outlook {
 pub struct SoonestLeaf {
     /// Leaf of the topology.
     pub leaf: u32,
-    /// Unix seconds; now if it holds the job already.
+    /// Unix seconds; the present time if the job holds the resources already.
     pub at_s: i64,
-    /// Jobs that end there before, by id.
+    /// Ids of the jobs whose ends make the room.
     pub jobs: Vec<u32>,
 }
 
-/// Room on leaves for a waiting job of several nodes, if no other job came.
+/// Room on leaves for a waiting job of several nodes, if no further job came.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeafOutlook {
-    /// Fewest leaves that hold the job now; `None`: they do not.
+    /// Fewest leaves that hold the job now; `None`: no leaves do.
     pub fewest: Option<u32>,
-    /// The first leaf to hold all of it; `None`: as far as is known none does.
+    /// The first leaf that will hold the whole job; `None`: none is known to.
     pub one: Option<SoonestLeaf>,
 }
 
 impl Outlook {
-    /// Returns the soonest leaves by nodes alone, as [`soonest`](Self::soonest).
+    /// Returns the soonest leaves by nodes alone, as [`soonest`](Self::soonest) does.
     pub fn on_leaves(
         &self,
         snapshot: &Snapshot,
@@ -172,8 +172,8 @@ impl Outlook {
     }
 }
 
-/// Expected end of a running job, Unix seconds; beyond what is expected, its
-/// limit if it has one.
+/// Expected end of a running job, Unix seconds: its predicted end, or, once that is past, its limit
+/// if it has one.
 pub fn expected_end_s(job: &Job, mean_s: f64, now_s: i64) -> Option<i64> {
     #[allow(clippy::cast_possible_truncation)] // a job's seconds
     let expected = job.start_s.saturating_add(mean_s.ceil() as i64);
@@ -200,8 +200,9 @@ mod tests {
     use phalanx_core::snapshot::{Builder, Node, Partition, Table};
     use phalanx_core::topology::parse_conf;
 
-    /// Goal: the leaf that first holds a job, though another one has as many free nodes now.
-    /// Method: two leaves of two nodes, one of each free; the others' jobs end at 130 and 120.
+    /// Goal: the leaf that first holds a job, though another leaf has as many free nodes at
+    /// present. Method: two leaves of two nodes, one of each free; the other nodes' jobs end at 130
+    /// and 120.
     #[test]
     fn a_leaf_holds_a_job_once_its_own_jobs_have_ended() {
         let names = ["a", "b", "c", "d"];

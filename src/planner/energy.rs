@@ -3,7 +3,8 @@
 
 use crate::preference::StartRank;
 
-/// Least difference to the mean of the day by which an hour is dear or cheap, as a part of it.
+/// Least difference of an hour's price from the mean of the day at which the hour is dear or cheap,
+/// as a part of the mean.
 const STEP: f64 = 0.01;
 
 /// A price per kWh for each hour of the day.
@@ -16,31 +17,31 @@ impl DayPrices {
         Self([price; 24])
     }
 
-    /// The price at an hour, 0 to 23.
+    /// The price at hour `hour` of the day, 0 to 23.
     pub fn at(&self, hour: usize) -> f64 {
         self.0.get(hour).or(self.0.last()).copied().unwrap_or(0.0)
     }
 
-    /// Mean of the day.
+    /// Mean price of the day.
     pub fn mean(&self) -> f64 {
         self.0.iter().sum::<f64>() / 24.0
     }
 
-    /// Whether energy costs clearly more at this hour than on average.
+    /// Whether energy costs clearly more at an hour than on average.
     pub fn is_dear(&self, hour: usize) -> bool {
         self.at(hour) > self.mean() * (1.0 + STEP)
     }
 
-    /// Whether energy costs clearly less at this hour than on average.
+    /// Whether energy costs clearly less at an hour than on average.
     pub fn is_cheap(&self, hour: usize) -> bool {
         self.at(hour) < self.mean() * (1.0 - STEP)
     }
 }
 
-/// The order of starts by price: at a dear hour jobs that take little energy come first, at a
-/// cheap hour those that take much; else there is none. Jobs come with the joules that they are
-/// expected to take; those within a factor of two of each other keep Slurm's order, and so do
-/// those that come last and those of which nothing is known.
+/// The order of starts by price: at a dear hour jobs that take little energy come first, at a cheap
+/// hour jobs that take much; else there is none. Jobs come with the joules that they are expected
+/// to take; jobs within a factor of two of each other keep Slurm's order, and so do the last ones
+/// and those of which nothing is known.
 pub fn by_price(
     prices: &DayPrices,
     hour: usize,

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! A datum of the data service as planners take it: one number for each node,
-//! more is better.
+//! A datum of the data service in the planners' form: one number for each node, more is better.
 //!
 //! Measured values differ a little all the time. Planners therefore work with
 //! steps of them, so that nodes of about the same value stay alike.
@@ -10,11 +9,11 @@ use std::sync::Arc;
 
 /// Levels of [`Measured::levels`].
 const LEVELS: u32 = 4;
-/// Added to the level of a node that is not healthy; see [`with_health`].
+/// Amount added to the level of a node that is not healthy; see [`with_health`].
 pub const UNHEALTHY: u32 = 1 << 16;
 /// Ratio of one class of [`Measured::classes`] to the next.
 const CLASS_STEP: f64 = 1.05;
-/// Classes; slower nodes than the last are in it, or in that of speed 0.
+/// Number of classes of speed; the last one has all slower nodes but those of speed 0.
 const CLASSES: u32 = 64;
 
 /// Values by node.
@@ -22,7 +21,7 @@ const CLASSES: u32 = 64;
 pub struct Measured {
     /// Name of the datum.
     pub name: String,
-    /// Finite values >= 0 by node. Of a node that is missing nothing is known.
+    /// Finite values >= 0 by node. A node without an entry has no known value.
     pub of: BTreeMap<Arc<str>, f64>,
 }
 
@@ -36,15 +35,15 @@ pub struct Classes {
 }
 
 impl Measured {
-    /// The value relative to the best, 0 to 1; 1 if no node can do anything.
+    /// The value relative to the best one, 0 to 1; 1 if no node can do anything.
     fn relative(&self) -> impl Iterator<Item = (&Arc<str>, f64)> {
         let best = self.of.values().copied().fold(0.0, f64::max);
         let part = move |value: f64| if best > 0.0 { (value / best).clamp(0.0, 1.0) } else { 1.0 };
         self.of.iter().map(move |(node, value)| (node, part(*value)))
     }
 
-    /// The quarter of the best value that each node is in, 0 the uppermost. A node
-    /// that is not in the answer is to come after all of them.
+    /// The quarter of the best value that each node is in, 0 the uppermost. Nodes that are missing
+    /// from the answer are to come after all others.
     #[must_use]
     pub fn levels(&self) -> BTreeMap<Arc<str>, u32> {
         let level = |part: f64| {
@@ -75,8 +74,8 @@ impl Measured {
     }
 }
 
-/// The levels of all nodes, those last that are ill. `levels` are by capability; a node without one
-/// comes after those that have one.
+/// The levels of all nodes, unhealthy nodes last. `levels` are by capability; a node without a
+/// capability comes after those that have one.
 #[must_use]
 pub fn with_health(
     levels: &BTreeMap<Arc<str>, u32>,

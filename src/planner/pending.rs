@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The reasons why a job waits: filters, then what the eligible nodes lack.
+//! Works out why a job waits: filters, then the dimensions that the eligible nodes lack.
 
 use std::collections::BTreeMap;
 
@@ -10,22 +10,23 @@ use phalanx_core::reason::{self, WaitsFor};
 use phalanx_core::shape::Need;
 use phalanx_core::snapshot::{Job, Reservation, Snapshot};
 
-/// A job's request held against the nodes.
+/// A job's request, compared with the nodes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Waiting {
-    /// Filters and the nodes left.
+    /// Trace of the filters, and the nodes left.
     pub eligible: Eligible,
     /// Nodes that the job needs at once.
     pub nodes_needed: u32,
-    /// Whether it may take more nodes (`-n` without `-N`).
+    /// Whether the job may take more nodes (`-n` without `-N`).
     pub is_open: bool,
-    /// Eligible nodes too small for its share even when empty.
+    /// Eligible nodes too small for the job's share even when empty.
     pub too_small: usize,
-    /// Eligible nodes with enough free now.
+    /// Eligible nodes with enough free at present.
     pub fits_now: usize,
-    /// Nodes that lack a dimension now, with the least amount missing, by the dimension's name.
+    /// Nodes that lack a dimension at present, with the least missing amount, by the dimension's
+    /// name.
     pub blockers: BTreeMap<String, (usize, u64)>,
-    /// Licences short: name, wanted, free.
+    /// Licences that are short: name, wanted, free.
     pub licenses: Vec<(String, u64, u64)>,
 }
 
@@ -38,8 +39,8 @@ pub fn is_possible(snapshot: &Snapshot, usages: &[NodeUsage], job: &Job, now_s: 
     capable.take(needed as usize).count() == needed as usize
 }
 
-/// Returns the first reservation that has to end before a job may have enough nodes, if by Slurm's
-/// word it waits for nodes: one that has begun, or begins before the job is sure to have ended.
+/// Returns the first reservation that has to end before a job may have enough nodes, if Slurm says
+/// that it waits for nodes: one that has begun, or begins before the job is sure to have ended.
 pub fn reserved<'a>(
     snapshot: &'a Snapshot,
     usages: &[NodeUsage],
@@ -59,7 +60,7 @@ pub fn reserved<'a>(
     ends.into_iter().find(|one| is_possible(snapshot, usages, job, one.end_s))
 }
 
-/// Returns the kind of what a job waits for, where a reservation of others counts as a time.
+/// Returns the kind of what a job waits for, where a reservation of other users counts as a time.
 pub fn waits_for(snapshot: &Snapshot, usages: &[NodeUsage], job: &Job, now_s: i64) -> WaitsFor {
     match reserved(snapshot, usages, job, now_s) {
         Some(_) => WaitsFor::Time,
@@ -104,7 +105,7 @@ impl Waiting {
         self.fits_now += usize::from(fits);
     }
 
-    /// Returns whether nothing that was looked at keeps the job from starting.
+    /// Returns whether nothing that was examined keeps the job from starting.
     pub fn has_room(&self) -> bool {
         self.licenses.is_empty() && self.fits_now >= self.nodes_needed as usize
     }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The plan: the jobs that would start now, in queue order, if Slurm asked for each.
+//! The plan: the jobs that would start at the moment of the poll, in queue order, if Slurm asked
+//! for each.
 //!
 //! The plan is made on a copy of the nodes: every placed job takes its share
 //! there, so that the next one sees what is left. It is shown by `phalanx plan`;
@@ -31,11 +32,11 @@ use phalanx_methods::verify;
 pub struct Planned {
     /// Job id.
     pub job_id: u32,
-    /// Node indexes of the snapshot; empty if it cannot start now.
+    /// Node indexes of the snapshot; empty if the job cannot start now.
     pub nodes: Vec<NodeIdx>,
     /// Reason why the job cannot start.
     pub why: Option<&'static str>,
-    /// Node preference for it, if a method has one, and whether it decided.
+    /// Node preference for the job, if a method has one, and whether the preference decided.
     pub preference_use: Option<PreferenceUse>,
 }
 
@@ -46,9 +47,9 @@ pub struct Plan {
     pub epoch: u64,
     /// Jobs in queue order.
     pub jobs: Vec<Planned>,
-    /// Waiting jobs beyond the limit or the deadline.
+    /// Number of waiting jobs beyond the limit or the deadline.
     pub not_planned: u64,
-    /// Violation that the independent checker found; such a plan is not used.
+    /// Violation that the independent checker found; a plan with one is not used.
     pub violation: Option<String>,
 }
 
@@ -61,7 +62,7 @@ pub struct Inputs {
     pub tuning: Tuning,
     /// Demand of the pending jobs.
     pub pending: Demand,
-    /// Memory is a consumable resource.
+    /// Whether memory is a consumable resource.
     pub memory_tracked: bool,
     /// Most jobs to plan.
     pub jobs_max: usize,
@@ -73,7 +74,7 @@ pub struct Inputs {
     pub poll_start: usize,
 }
 
-/// Plans until `expired` says so.
+/// Plans jobs until `expired` returns true.
 ///
 /// # Errors
 /// The engine's, for a tuning out of range.
@@ -151,7 +152,7 @@ fn one(
     (decided, preference_use)
 }
 
-/// Slurm does not offer nodes that a whole-node job cannot have.
+/// Drops nodes that a whole-node job cannot have, which Slurm does not offer.
 fn drop_occupied(nodes: &mut FixedBitSet, placer: &Placer, need: &Need) {
     if need.whole {
         let usages = placer.cluster().usages();
@@ -161,8 +162,8 @@ fn drop_occupied(nodes: &mut FixedBitSet, placer: &Placer, need: &Need) {
     }
 }
 
-/// The job as if it ran there. One that has its nodes to itself holds all CPUs of them, so that
-/// nothing else is planned there.
+/// The job as if it ran on its planned nodes. One that has its nodes to itself holds all CPUs of
+/// them, so that nothing else is planned there.
 fn pseudo_job(job: &Job, placement: &Placement, cluster: &Cluster) -> RunningJob {
     let cpus_of = |node: NodeIdx, need: &Need| {
         let whole = cluster.usage(node).filter(|_| need.whole);
@@ -184,7 +185,7 @@ fn amounts_of(usage: &NodeUsage) -> (Vec<u64>, Vec<u64>) {
     levels.map(|level| (level.total, level.used)).unzip()
 }
 
-/// Returns one check for an even split, else one for each node.
+/// Returns one check for an even split, else a check for each node.
 fn checks_of(job: &Job, placement: &Placement, usages: &[NodeUsage]) -> Vec<verify::Placement> {
     let kinds = usages.first().map_or(0, |r| r.kinds.len());
     let check = |nodes: &[NodeIdx], need: &Need| verify::Placement {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! State from which a simulation of the live cluster starts, as it is written and read.
+//! State from which a simulation of the live cluster starts, in its stored form.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -23,13 +23,14 @@ use phalanx_core::reason::is_for_nodes;
 use phalanx_core::shape::{Need, Shape};
 use phalanx_core::snapshot::{Job, Snapshot};
 
-/// Distinct requests that are followed; what further ones wait for is that of the poll.
+/// Most distinct requests that are followed; for further ones the poll's counts stay.
 const FOLLOWED_MAX: usize = 512;
-/// Changes of nodes that may wait to be counted; beyond it the counts stay as last computed.
+/// Most changes of nodes that may wait to be counted; beyond this number the counts stay as last
+/// computed.
 const CHANGED_MAX: usize = 1 << 16;
 /// Starts that are remembered.
 const STARTED_MAX: usize = 4096;
-/// Requests that came since the poll.
+/// Most requests that are remembered since the poll.
 const CAME_MAX: usize = 64;
 
 /// A distinct request of the queue.
@@ -47,16 +48,16 @@ struct Request {
 #[derive(Debug, Clone, Default)]
 pub struct Tally {
     requests: Vec<Request>,
-    /// Request of each waiting job, by its id, of an array by the array's.
+    /// Request of each waiting job, by job id; of an array by the array's id.
     by_job: HashMap<u32, usize, RandomState>,
     /// Names of the places of [`Dimensions`].
     names: Vec<Arc<str>>,
     /// Demand that is not followed: licences, and requests beyond [`FOLLOWED_MAX`].
     fixed: BTreeMap<Arc<str>, u64>,
-    /// Usage by node as it was last counted.
+    /// Usage by node at the last count.
     usages: Vec<NodeUsage>,
     changed: Vec<NodeIdx>,
-    /// Requests that Slurm asked about since, with their candidates.
+    /// Requests that Slurm asked about since the poll, with their candidates.
     came: Vec<(Shape, Vec<u64>, u64)>,
     /// Greatest job id of the poll.
     newest: u32,
@@ -123,14 +124,14 @@ impl Tally {
         }
     }
 
-    /// The node has other jobs than before.
+    /// Notes that a node has other jobs than before.
     fn node_changed(&mut self, node: NodeIdx) {
         if self.changed.len() < CHANGED_MAX {
             self.changed.push(node);
         }
     }
 
-    /// A job waits no longer.
+    /// Counts a job as no longer waiting.
     fn started(&mut self, job: &RunningJob) {
         let array = job.array.map(|(array, _)| array);
         // An array's tasks that were started in the second of the poll may be counted in it.
@@ -150,7 +151,7 @@ impl Tally {
         }
     }
 
-    /// Slurm asked about a job and has no nodes for it now.
+    /// Notes that Slurm asked about a job that there are no nodes for at present.
     fn came(&mut self, job: u32, shape: &Shape, candidates: &[u64]) {
         let plain = shape.left_to_slurm.is_none() && !shape.need(shape.wanted_nodes()).whole;
         if !plain || job <= self.newest || self.by_job.contains_key(&job) {
@@ -228,7 +229,7 @@ impl Tally {
         self.names.iter().cloned().zip(counts)
     }
 
-    /// Pending jobs by dimension now.
+    /// Pending jobs by the dimension that they lack at present.
     fn lacks(&self) -> BTreeMap<Arc<str>, u64> {
         let mut lacks = self.fixed.clone();
         for (name, count) in self.counts() {
@@ -238,23 +239,23 @@ impl Tally {
     }
 }
 
-/// A tally beside the mirror, and what it has to catch up with when it comes.
+/// A tally beside the mirror, and the changes that the next tally has to catch up with.
 #[derive(Debug, Default)]
 pub(crate) struct Follower {
     tally: Option<Tally>,
-    /// Nodes that changed since the next tally is being made; `None`: none is.
+    /// Nodes that changed since the next tally began to be made; `None`: none is being made.
     since: Option<Vec<NodeIdx>>,
     /// The latest jobs that started, without what they hold.
     started: VecDeque<RunningJob>,
 }
 
 impl Follower {
-    /// A tally of the nodes as they are now, or become, is being made.
+    /// Notes that a tally of the present nodes begins to be made.
     pub(crate) fn mark(&mut self) {
         self.since = Some(Vec::new());
     }
 
-    /// Takes a tally that was made since the mark, and gives the former one.
+    /// Takes a tally that was made since the mark, and returns the former one.
     pub(crate) fn set(&mut self, tally: Option<Tally>) -> Option<Tally> {
         let since = self.since.take().filter(|since| since.len() < CHANGED_MAX);
         let fresh = tally.zip(since).map(|(mut tally, since)| {
@@ -286,7 +287,7 @@ impl Follower {
         self.started.push_front(job);
     }
 
-    /// The latest jobs that began, the newest first, also those that have ended.
+    /// The latest jobs that began, the newest first, including those that have ended.
     pub(crate) fn latest(&self) -> impl Iterator<Item = &RunningJob> {
         self.started.iter()
     }
@@ -297,13 +298,13 @@ impl Follower {
         }
     }
 
-    /// Whether some change is still to be counted.
+    /// Whether any change is still to be counted.
     pub(crate) fn is_behind(&self) -> bool {
         let behind = |tally: &Tally| !tally.changed.is_empty() || !tally.came.is_empty();
         self.tally.as_ref().is_some_and(behind)
     }
 
-    /// The pending jobs by dimension, if they may have changed.
+    /// Returns the pending jobs by dimension, if they may have changed.
     pub(crate) fn refresh(
         &mut self,
         usages: &[NodeUsage],

@@ -21,8 +21,8 @@ impl Level {
         self.total.saturating_sub(self.used)
     }
 
-    /// Returns what is in use at most: jobs that gang scheduling suspends hold the same cores as
-    /// those that run in their place, and `used` has both.
+    /// Returns the most that may be in use: jobs that gang scheduling suspends hold the same cores
+    /// as those that run in their place, and `used` has both.
     pub fn in_use(self) -> u64 {
         self.used.min(self.total)
     }
@@ -50,7 +50,7 @@ pub struct NodeUsage {
     pub cores: NodeCores,
     /// Cores in use by socket, as far as known.
     pub cores_used: BySocket,
-    /// Kinds that are parts of devices.
+    /// Relation of kinds to the kinds whose devices they are parts of.
     pub parts: Parts,
 }
 
@@ -60,7 +60,7 @@ pub struct NodeUsage {
 pub struct Parts([Option<(GresIdx, GresIdx)>; 2]);
 
 impl Parts {
-    /// Takes pairs of a kind and the kind whose devices it divides; the first two count.
+    /// Takes pairs of a kind and the kind whose devices it divides; the first two pairs count.
     pub fn of(pairs: &[(GresIdx, GresIdx)]) -> Self {
         let mut parts = Self::default();
         for (slot, pair) in parts.0.iter_mut().zip(pairs) {
@@ -86,7 +86,7 @@ pub enum Lack {
 }
 
 impl NodeUsage {
-    /// Rooms of all nodes as the poll saw them.
+    /// Usages of all nodes at the time of the poll.
     pub fn of_snapshot(snapshot: &Snapshot) -> Vec<Self> {
         snapshot.nodes.iter().map(|node| Self::of_node(snapshot, node)).collect()
     }
@@ -125,12 +125,12 @@ impl NodeUsage {
         idle
     }
 
-    /// Whether the node could ever give this.
+    /// Whether the node could ever give the need.
     pub fn could_hold(&self, need: &Need) -> bool {
         !self.totals_lack(need)
     }
 
-    /// Whether the node can give this now.
+    /// Whether the node can give the need at present.
     pub fn has_room(&self, need: &Need) -> bool {
         let mut has_room = true;
         self.lacks(need, |_, _| has_room = false);
@@ -159,8 +159,8 @@ impl NodeUsage {
         }
     }
 
-    /// CPUs that are missing for `need` beside these cores that it may not have, at least 1;
-    /// `None`: none.
+    /// CPUs that the node lacks for `need` without the cores in `excluded`, at least 1; `None` if
+    /// it lacks none.
     pub fn cpus_missing(&self, need: &Need, excluded: &BySocket) -> Option<u64> {
         let Some(cpus) = need.cpus_on(&self.cores) else { return Some(need.cpus.max(1)) };
         let free = self.free_cpus(excluded);
@@ -203,12 +203,12 @@ impl NodeUsage {
         })
     }
 
-    /// Level of a GRES kind: of one that the table lacks nothing, which no proof is about.
+    /// Level of a GRES kind; of a kind that the table lacks, nothing, which no proof is about.
     pub fn kind(&self, kind: GresIdx) -> Level {
         self.kinds.get(kind.at()).copied().unwrap_or_default()
     }
 
-    /// An amount of a GRES kind, or of a type of it, where its own is less.
+    /// Level of a GRES kind, or of a type of it where the type's own is less.
     pub(crate) fn gres_level(
         &self,
         kind: GresIdx,

@@ -8,11 +8,11 @@ use jiff::{Timestamp, Zoned};
 use phalanx_core::number::nearest_i64;
 use phalanx_ffi::clock::millis;
 
-/// Largest difference of the two clocks that is none, milliseconds: a busy machine may let time
-/// pass between the readings of both.
+/// Difference of the two clocks up to which none counts as set, milliseconds: a busy machine may
+/// let time pass between the readings of both.
 const JUMP_MS: u64 = 3000;
 
-/// The wall clock and the monotonic one at the last look.
+/// The wall clock and the monotonic clock at the last look.
 #[derive(Debug, Default)]
 pub(crate) struct WallClock(Option<(u64, Instant)>);
 

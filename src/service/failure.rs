@@ -7,18 +7,18 @@ pub enum Failure {
     /// The request is wrong (HTTP 400).
     #[error("{0}")]
     BadRequest(String),
-    /// The thing does not exist (404).
+    /// The thing asked for does not exist (404).
     #[error("{0}")]
     NotFound(String),
     /// The request collides with an existing thing (409).
     #[error("{0}")]
     Conflict(String),
-    /// The daemon cannot answer now (503).
+    /// The daemon cannot answer at present (503).
     #[error("{0}")]
     Unavailable(String),
 }
 
-/// A database that cannot be asked now.
+/// Converts the error of a database that cannot be asked at present.
 impl From<crate::sqlite::Error> for Failure {
     fn from(error: crate::sqlite::Error) -> Self {
         Self::Unavailable(error.to_string())

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Sockets on which only the program `phalanx-gate` is let in.
+//! Sockets to which only the program `phalanx-gate` may connect.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -12,7 +12,7 @@ use nix::unistd::{Uid, User};
 
 use phalanx_messages::gate::GATE_USER;
 
-/// Binds a socket of this daemon.
+/// Binds a socket for the gate.
 ///
 /// # Errors
 /// The system's.

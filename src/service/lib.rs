@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The daemon and all that speaks to the world outside.
+//! The daemon and its modules for everything outside it.
 //!
 //! The modules use each other downwards only: [`daemon`] wires the others together; [`link`]
 //! speaks with the plugin in slurmctld, `source` reads Slurm's tables, `locations` where inputs
@@ -25,7 +25,7 @@ mod version;
 pub use version::version;
 
 /// Makes a panic of any thread end the process, whatever the build's profile says: systemd starts
-/// it again, and without a thread it would go on answering wrong or not at all.
+/// the daemon again, which without a thread would go on answering wrong or not at all.
 pub fn abort_on_panic() {
     let report = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {

@@ -46,11 +46,11 @@ pub struct Options {
     pub file_bytes: u64,
     /// Size of all recordings in the directory, bytes.
     pub total_bytes: u64,
-    /// Length; `None`: until it is stopped.
+    /// Length of the recording; `None`: until it is stopped.
     pub length: Option<Duration>,
 }
 
-/// Order to the thread.
+/// An order to the thread that writes recordings.
 #[derive(Debug, Clone)]
 pub enum Order {
     /// Begin a recording.
@@ -72,7 +72,7 @@ impl Shared {
         lock(&self.status).clone()
     }
 
-    /// Gives an order; `false` if one is still waiting.
+    /// Gives the thread an order; returns `false` if one is still waiting.
     pub fn order(&self, order: Order) -> bool {
         self.orders.try_send(order).is_ok()
     }
@@ -106,7 +106,7 @@ struct Output {
     cut: Arc<AtomicBool>,
     follower: Follower,
     flushed: Instant,
-    /// Counts of the recording before this file.
+    /// Counts of the recording without the present file.
     before: (u64, u64),
 }
 
@@ -168,7 +168,7 @@ impl RecordingWriter {
 }
 
 impl Recording<'_> {
-    /// Writes the files; returns why it was told to end.
+    /// Writes the files; returns why the recording was told to end.
     fn files(&self, until: Option<Instant>, stop: &AtomicBool) -> Result<&'static str, String> {
         let mut output = self.begin(1)?;
         info!("recording to {}", output.path.display());
@@ -188,7 +188,7 @@ impl Recording<'_> {
         }
     }
 
-    /// Opens the next file; it begins before the last one is written out, unless that has a gap.
+    /// Opens the next file, which begins before the last one is written out, unless that has a gap.
     fn next_file(&self, mut output: Output, gap: bool) -> Result<Output, String> {
         let number = lock(&self.of.shared.status).files + 1;
         let next = if gap { None } else { Some(self.begin(number)?) };
@@ -256,7 +256,8 @@ impl Output {
         format!("{}: {error}", self.path.display())
     }
 
-    /// Writes what has come, or sleeps a moment; `false` when the recording is over.
+    /// Writes the events that have come, or sleeps a moment; returns `false` when the recording is
+    /// over.
     fn step(&mut self) -> Result<bool, String> {
         let mut going = true;
         for _ in 0..BURST {
@@ -311,7 +312,7 @@ impl Output {
         self.add(at_ns, &Op::Jobs(jobs))
     }
 
-    /// Writes the rest of a recording that has ended, and why it has.
+    /// Writes the rest of a recording that has ended, and the reason for its end.
     fn finish(&mut self, why: &str) -> Result<(), String> {
         let mut last = 0;
         while let Ok(event) = self.events.recv_timeout(FLUSH_EVERY) {
@@ -346,7 +347,7 @@ fn make_room(dir: &Path, total_bytes: u64, file_bytes: u64) -> u64 {
     deleted
 }
 
-/// Returns a file name of a time, such as `2026-11-21T20-15-04.123Z`.
+/// Returns a file name made of a time, such as `2026-11-21T20-15-04.123Z`.
 fn name_of(unix_ms: u64) -> String {
     let ms = nearest_i64(unix_ms);
     let time = jiff::Timestamp::from_millisecond(ms).unwrap_or_default();

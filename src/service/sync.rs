@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Sleep and channels as the daemon's threads use them.
+//! Sleep and channels for the daemon's threads.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -20,7 +20,7 @@ pub(crate) fn sleep_until(when: Instant, stop: &AtomicBool) {
     }
 }
 
-/// Sending end of a channel that holds one value, the newest.
+/// Sending end of a channel that holds only the newest value.
 #[derive(Debug)]
 pub(crate) struct Newest<T> {
     sender: Sender<T>,
@@ -33,7 +33,7 @@ impl<T> Newest<T> {
         (Self { sender, receiver: receiver.clone() }, receiver)
     }
 
-    /// Puts a value into the channel; an older one that nobody took yet is dropped.
+    /// Puts a value into the channel; an older one that nobody took is dropped.
     pub(crate) fn send(&self, value: T) {
         if let Err(TrySendError::Full(newest)) = self.sender.try_send(value) {
             // The taker may be quicker than this: both ends then are fine.

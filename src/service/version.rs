@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Version of the program, and the Slurm that it was built for.
+//! Version of the program, and of the Slurm that it was built for.
 
 use std::sync::LazyLock;
 

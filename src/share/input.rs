@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The input that is split.
+//! The input that is split over nodes.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
@@ -141,7 +141,7 @@ struct LocationList {
     blocks: Vec<Block>,
 }
 
-/// Reads block locations as WebHDFS writes them, or their list alone; without gaps and overlaps.
+/// Reads block locations in WebHDFS' form, or their list alone; refuses gaps and overlaps.
 fn listed(path: &Path) -> Result<Vec<Block>, Failure> {
     let wrong = |what: String| Failure::usage(format!("--locations {}: {what}", path.display()));
     let text = std::fs::read(path).map_err(|error| wrong(error.to_string()))?;
@@ -196,7 +196,7 @@ impl LocalFile {
         Ok(ends)
     }
 
-    /// Returns the first end of a line at or after a byte; the end of the file if there is none.
+    /// Returns the first line end at or after a byte; the end of the file if there is none.
     fn line_end(&self, file: &mut BufReader<File>, at: u64) -> Result<u64, Failure> {
         if at == 0 || at >= self.bytes {
             return Ok(at.min(self.bytes));
@@ -225,7 +225,7 @@ impl LocalFile {
         Ok(pieces(&ends, Some(&shares)))
     }
 
-    /// Writes pieces into a file of their own.
+    /// Writes pieces of the input into one file.
     pub fn copy(&self, pieces: &[&Piece], to: &Path) -> Result<(), Failure> {
         let done = || -> std::io::Result<()> {
             let mut out = std::io::BufWriter::new(File::create(to)?);

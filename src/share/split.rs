@@ -83,7 +83,7 @@ struct Shares {
     warnings: Vec<String>,
 }
 
-/// The part of one node as a whole.
+/// The part of the input for one node.
 #[derive(Debug, Serialize)]
 struct Part {
     node: String,
@@ -105,7 +105,7 @@ struct Row {
     uri: String,
     offset: u64,
     length: u64,
-    /// Whether the node holds a replica; absent where nothing is known.
+    /// Whether the node holds a replica; absent where that is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     local: Option<bool>,
 }
@@ -145,8 +145,8 @@ impl Args {
         global.show(&shares, text)
     }
 
-    /// Returns what is known of the nodes of a stream before their workers start. A stream needs
-    /// phalanxd only if the user asks for one of its data.
+    /// Returns the known capabilities of a stream's nodes before their workers start. A stream
+    /// needs phalanxd only if the user asks for one of its data.
     fn known(&self, global: &Global) -> Result<BTreeMap<String, f64>, Failure> {
         let is_asked =
             self.capability.is_some() || self.method.is_some() || !self.weights.is_empty();
@@ -235,8 +235,8 @@ fn given(weights: &[f64], nodes: usize) -> Result<Capability, Failure> {
     Ok(Capability { name: "--weights".to_owned(), values })
 }
 
-/// Assigns blocks to nodes by Algorithm 1. Replicas on other hosts than the nodes do not count; a
-/// block without any on them may go to each.
+/// Assigns blocks to nodes by Algorithm 1. Replicas on hosts other than the nodes do not count; a
+/// block without a replica on the nodes may go to each.
 fn deal(blocks: &[Block], nodes: &[String], capability: &[f64]) -> Result<Vec<Piece>, Failure> {
     let holders = |block: &Block| -> Vec<String> {
         let held = |node: &&String| block.hosts.iter().any(|host| same_host(host, node));
@@ -315,7 +315,7 @@ fn shares(
 }
 
 /// Formats the block map: one line a piece with task, node, URI, offset, length, and 1 if the node
-/// holds it, else 0 (`-` where nothing is known); tabs between.
+/// holds it, else 0 (`-` where that is not known); tabs between.
 fn table(rows: &[Row]) -> String {
     let mut text = String::new();
     for row in rows {
@@ -327,7 +327,7 @@ fn table(rows: &[Row]) -> String {
     text
 }
 
-/// File name of the block map, beside the parts.
+/// Name of the file with the block map, beside the parts.
 const MAP: &str = "map.tsv";
 
 fn write_parts(

@@ -24,28 +24,28 @@ use phalanx_core::trace::sacct::Row;
 use phalanx_methods::learn::JobTraits;
 use phalanx_methods::learn::runtime::JobClass;
 
-/// A history shorter than this, hours, gives no rates.
+/// Shortest history, hours, that gives rates.
 const HOURS_MIN: usize = 24;
-/// A history of fewer runs gives none either.
+/// Fewest runs of a history that gives rates.
 const RUNS_MIN: usize = 20;
 /// Hours of history from which rates follow the hour of the day.
 const DAILY_HOURS: usize = 3 * 24;
-/// Hours of history from which they follow the hour of the week.
+/// Hours of history from which on the hour of the week is used.
 const WEEKLY_HOURS: usize = 3 * 7 * 24;
 /// Times that an hour counts as seen at the overall rate.
 const PRIOR_HOURS: f64 = 2.0;
-/// Jobs that are sampled at most.
+/// Most jobs that are sampled.
 const SAMPLED_MAX: usize = 200_000;
-/// Job ids of sampled jobs begin here, beyond Slurm's largest.
+/// First id of sampled jobs, beyond Slurm's largest job id.
 const FIRST_ID: u32 = 0x8000_0000;
 const HOUR_S: i64 = 3600;
 
-/// Sampled arrivals and their source.
+/// Sampled arrivals and the generator that samples them.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Arrivals {
     /// Jobs sampled.
     pub jobs: usize,
-    /// Sampled jobs that fit no node as it is.
+    /// Number of sampled jobs that fit no node even when it is idle.
     pub skipped: u64,
     /// Runs that the rates come from.
     pub runs: usize,
@@ -55,7 +55,7 @@ pub struct Arrivals {
     pub classes: usize,
     /// `week`, `day` or `none`: the period over which rates differ by the hour.
     pub rates_by: String,
-    /// Reason for which no new job arrives, if so.
+    /// Reason for which no new job arrives, if none does.
     pub none: Option<String>,
 }
 
@@ -195,7 +195,7 @@ impl Sampler<'_> {
     }
 }
 
-/// A job like this run; `None` where the run's request is not known.
+/// Makes a job like the run; `None` where the run's request is not known.
 fn job_of(run: &Run, submit_s: i64, mean_s: f64, load: &NodeLoad) -> Option<NodeJob> {
     let row = Row {
         tres_req: run.tres_req.clone(),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The card of a policy: who waits how long by size and runtime, and what it costs whom beside
-//! another one. Starts alone make it, so what really happened has one too.
+//! The card of a policy: who waits how long by size and runtime, and what the policy costs whom
+//! compared with another one. It is made of starts alone, so that what really happened has one too.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,10 +14,11 @@ use super::pool::Schedule;
 const SIZES: [(&str, f64); 3] = [("to 1 %", 0.01), ("to 10 %", 0.1), ("larger", f64::MAX)];
 /// Runtimes up to which a job is short or of medium length, seconds.
 const RUNS: [(&str, u64); 3] = [("to 10 min", 600), ("to 4 h", 14_400), ("longer", u64::MAX)];
-/// Jobs of a user whose mean wait counts, and the changes of it that do: a share, and seconds.
+/// Fewest jobs of a user whose mean wait counts, and the changes of it that count: a share, and
+/// seconds.
 const USER: (u64, f64, f64) = (20, 0.1, 600.0);
 const WEEK_S: i64 = 7 * 86_400;
-/// Waiting jobs that a start is compared with, the oldest.
+/// Most waiting jobs, the oldest, that a start is compared with.
 const LOOKED_AT: usize = 200;
 
 /// Waits of the jobs of a class.
@@ -35,7 +36,7 @@ pub struct ClassWaits {
     pub wait_p95_s: i64,
 }
 
-/// The figures beside sums over all jobs.
+/// Figures beside those that are sums over all jobs.
 #[derive(Debug, Clone, Default, Serialize, PartialEq)]
 pub struct Card {
     /// Waits by size and runtime, of classes with jobs.
@@ -44,10 +45,10 @@ pub struct Card {
     pub wait_by_work_s: Option<f64>,
     /// User and number of the job that waited longest.
     pub longest: Option<(String, i64)>,
-    /// Users of 20 jobs or more whose mean wait is shorter than under the first policy, by a tenth
-    /// and ten minutes; absent for the first one.
+    /// Number of users of 20 jobs or more whose mean wait is shorter than under the first policy,
+    /// by a tenth and ten minutes; absent for the first one.
     pub users_better: Option<u64>,
-    /// Users whose mean wait is longer by as much.
+    /// Number of users of 20 jobs or more whose mean wait is longer by a tenth and ten minutes.
     pub users_worse: Option<u64>,
     /// Largest change of an account's part of the CPUs' time in a week, percentage points.
     pub shares_moved_pct: Option<f64>,
@@ -59,7 +60,7 @@ pub struct Card {
     pub idle_pct: BTreeMap<&'static str, f64>,
 }
 
-/// Adds the cards of policies, compared with the one at `base`.
+/// Adds the cards of policies, each compared with the one at `base`.
 pub fn fill(load: &Workload, found: &mut [(Figures, Schedule)], base: usize) {
     let first = found.get(base).map(|(_, schedule)| schedule.clone());
     for (at, (figures, schedule)) in found.iter_mut().enumerate() {
@@ -67,7 +68,7 @@ pub fn fill(load: &Workload, found: &mut [(Figures, Schedule)], base: usize) {
     }
 }
 
-/// The card of a schedule, beside another one.
+/// Makes the card of a schedule, compared with another one.
 pub fn of(load: &Workload, schedule: &Schedule, base: Option<&Schedule>) -> Card {
     let starts_s = &schedule.starts_s;
     let jobs = || load.jobs.iter().zip(starts_s).enumerate().skip(load.held);
@@ -117,7 +118,7 @@ fn classes(load: &Workload, starts_s: &[i64]) -> Vec<ClassWaits> {
     waits.into_iter().map(class).collect()
 }
 
-/// Users who wait less, and more, than under another policy.
+/// Numbers of users who wait less, and more, than under another policy.
 fn users(load: &Workload, base: &[i64], starts_s: &[i64]) -> (u64, u64) {
     let mut sums: BTreeMap<u64, (u64, f64, f64)> = BTreeMap::new();
     for ((job, was), is) in load.jobs.iter().zip(base).zip(starts_s).skip(load.held) {
@@ -158,7 +159,7 @@ struct Free<'a> {
     of: &'a Dimension,
     free: i128,
     waiting: BTreeMap<u64, u64>,
-    /// Amount times seconds that were free beside a job that asked for no more.
+    /// Amount times seconds that were free beside a waiting job that asked for no more.
     idle: i128,
 }
 
@@ -185,7 +186,8 @@ impl Free<'_> {
     }
 }
 
-/// Starts that passed an older equal, and resources idle beside waiting work.
+/// Goes through time to count starts that passed an older equal job, and resources that are idle
+/// beside waiting jobs.
 fn sweep(load: &Workload, schedule: &Schedule) -> (u64, BTreeMap<&'static str, f64>) {
     let own = load.cpus_in_use();
     let all = || [&own].into_iter().chain(&load.others);
@@ -263,7 +265,7 @@ mod tests {
         SimJob { submit_s, run_s, limit_s: run_s, size, user, class: 1, number: submit_s }
     }
 
-    /// Goal: each figure of the card is what it says. Method: three jobs on 10 CPUs, by hand.
+    /// Goal: each figure of the card is what its name says. Method: three jobs on 10 CPUs, by hand.
     #[test]
     fn a_card_by_hand() {
         let jobs = vec![job(0, 100, 10, 1), job(10, 50, 5, 2), job(20, 50, 5, 3)];

@@ -24,13 +24,13 @@ impl Events {
         self.arrived
     }
 
-    /// Passes to the job behind the one that arrives next, and returns the number of that one.
+    /// Moves on to the next arrival, and returns the number of the job that arrives.
     pub(crate) fn arrive(&mut self) -> u32 {
         self.arrived += 1;
         self.arrived - 1
     }
 
-    /// Plans the end of a job that runs from now on.
+    /// Plans the end of a job that starts.
     pub(crate) fn end_at(&mut self, id: u32, end_s: i64) {
         self.ends.push(Reverse((end_s, id)));
     }

@@ -10,7 +10,7 @@ use phalanx_core::problem::InputError;
 /// Bytes read at once.
 const BUFFER_BYTES: usize = 1 << 20;
 
-/// Compressions that are known but not read: what they begin with, and their names.
+/// Compressions that are recognised but not read: their first bytes, and their names.
 const NOT_READ: [(&[u8], &str); 4] =
     [(b"\xfd7zXZ\0", "xz"), (b"BZh", "bzip2"), (b"PK\x03\x04", "zip"), (b"\x04\x22M\x18", "lz4")];
 
@@ -20,8 +20,8 @@ pub type Reader = Box<dyn BufRead + Send>;
 /// The name that stands for standard input.
 const STDIN: &str = "-";
 
-/// Opens a file, or standard input by the name `-`; whether it is compressed (gzip, Zstandard)
-/// show its first bytes.
+/// Opens a file, or standard input by the name `-`; its first bytes show whether it is compressed
+/// (gzip, Zstandard).
 ///
 /// # Errors
 /// Fails when it cannot be opened or read, or is compressed otherwise.
@@ -37,7 +37,7 @@ pub fn open(path: &Path) -> Result<Reader, InputError> {
     decode(file).map_err(|error| failed(&error))
 }
 
-/// Reads uncompressed; the first bytes show whether the input is compressed.
+/// Opens an uncompressed reader for any input, whose first bytes show whether it is compressed.
 ///
 /// # Errors
 /// Fails when it cannot be read.
@@ -64,8 +64,8 @@ pub fn shown(path: &Path) -> String {
     if name == STDIN { "standard input".to_owned() } else { name.into_owned() }
 }
 
-/// The first `most` bytes of a reader, and a reader of all of it: a pipe can be read only once.
-/// An error behind the bytes that could be read comes from the new reader.
+/// The first `most` bytes of a reader, and a reader of the whole: a pipe can be read only once. An
+/// error behind the bytes that could be read comes from the new reader.
 ///
 /// # Errors
 /// Fails when nothing can be read.
@@ -80,7 +80,7 @@ pub fn peek(mut reader: Reader, most: u64) -> io::Result<(Vec<u8>, Reader)> {
     }
 }
 
-/// A reader that gives its error once, and then nothing.
+/// A reader that gives its error once, and then the end of input.
 struct Broken(Option<io::Error>);
 
 impl Read for Broken {
@@ -93,7 +93,7 @@ fn buffered(reader: impl Read + Send + 'static) -> Reader {
     Box::new(BufReader::with_capacity(BUFFER_BYTES, reader))
 }
 
-/// The name without `.gz` or `.zst`, lower case: what its format follows from.
+/// The name without `.gz` or `.zst` and in lower case, from which the format follows.
 pub fn plain_name(path: &Path) -> String {
     let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
     let plain = name.strip_suffix(".gz").or_else(|| name.strip_suffix(".zst"));

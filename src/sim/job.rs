@@ -35,7 +35,7 @@ pub struct SimJob {
 }
 
 impl SimJob {
-    /// Facts known on its arrival.
+    /// The job's class, from facts known on its arrival.
     pub fn class(&self) -> JobClass {
         JobClass { user: self.user, class: self.class, limit_s: self.limit_s, size: self.size }
     }
@@ -53,9 +53,9 @@ pub struct Workload {
     pub left_out: LeftOut,
     /// CPUs of the machine.
     pub cpus: u64,
-    /// Seconds from a job's end until its CPUs take the next one, under Slurm's rules.
+    /// Seconds from a job's end until its CPUs take the next job, under Slurm's rules.
     pub turnaround_s: u64,
-    /// Other resources of its nodes, where it has nodes.
+    /// Resources of the cluster's nodes other than CPUs, where the load has nodes.
     pub others: Vec<Dimension>,
     /// Names of the users by their ids, where the log has names.
     pub users: BTreeMap<u64, String>,
@@ -63,20 +63,20 @@ pub struct Workload {
     pub owners: Vec<(u64, u64)>,
     /// The period that the log covers; `None`: from the first arrival to the last end.
     pub window: Option<Window>,
-    /// Jobs, the first ones, that hold what they have as the period begins: they do not wait.
+    /// Number of first jobs that hold their CPUs as the period begins: they do not wait.
     pub held: usize,
-    /// Places of jobs that still run at its end, so that nobody knows how long they will.
+    /// Places of jobs that still run at the end of the period, so that their runtime is unknown.
     pub unfinished: BTreeSet<usize>,
 }
 
-/// A resource beside CPUs.
+/// A resource other than CPUs.
 #[derive(Debug, Clone, Default)]
 pub struct Dimension {
     /// Name for people.
     pub name: &'static str,
-    /// Amount of the machine.
+    /// Amount that the machine has.
     pub total: u64,
-    /// Amount of each job.
+    /// Amount that each job takes.
     pub amounts: Vec<u64>,
 }
 
@@ -181,17 +181,17 @@ pub fn read_sacct(
     Ok(load)
 }
 
-/// Runs read so far: a dump may list one twice. A requeued job has several.
+/// Runs read so far, by which one that is listed twice is told; a requeued job has several runs.
 #[derive(Debug, Default)]
 pub(super) struct RunsRead {
     runs: HashSet<(u32, u32, i64)>,
     clusters: BTreeSet<String>,
-    /// The period that they are of.
+    /// The period that the runs cover.
     pub(super) dates: Seen,
 }
 
 impl RunsRead {
-    /// When a job waited and ran; its limit is what its row says, else as long as it ran.
+    /// When the job of a row waited and ran; its limit is the row's, else the time that it ran.
     ///
     /// # Errors
     /// Why it did not run.
@@ -222,7 +222,7 @@ impl RunsRead {
         })
     }
 
-    /// Whether this run was not listed before.
+    /// Whether the run was not listed before.
     pub(super) fn is_first(&mut self, row: &sacct::Row, start_s: i64) -> bool {
         // The task of an array or the component of a het job, from 1; 0 for neither.
         let offset = row.job.split_once('+').and_then(|(_, n)| n.parse::<u32>().ok());
@@ -233,7 +233,7 @@ impl RunsRead {
         self.runs.insert((row.job_id, part.map_or(0, |n| n.saturating_add(1)), start_s))
     }
 
-    /// Refuses runs of several clusters: they are not one machine.
+    /// Refuses runs of several clusters, since they did not share one machine.
     pub(super) fn one_cluster(&self) -> Result<(), TraceError> {
         if self.clusters.len() < 2 {
             return Ok(());
@@ -260,7 +260,7 @@ pub(super) fn id_of(ids: &mut Ids, name: &str) -> u64 {
     id
 }
 
-/// The job without its times; `None` without a size.
+/// A job of a row of sacct, without its times; `None` without a size.
 fn of_sacct(row: &sacct::Row, node_cpus: u64, users: &mut Ids, names: &mut Ids) -> Option<SimJob> {
     let by_nodes = u64::from(row.node_count).saturating_mul(node_cpus);
     let size = if row.cpus > 0 { row.cpus } else { by_nodes };
@@ -275,7 +275,7 @@ fn of_sacct(row: &sacct::Row, node_cpus: u64, users: &mut Ids, names: &mut Ids) 
     })
 }
 
-/// Most CPUs in use at one time; what ends then is given back first.
+/// Most CPUs in use at one time; CPUs of jobs that end at that time are given back first.
 pub(super) fn most_at_once(mut uses: Vec<(i64, i64)>) -> u64 {
     uses.sort_unstable();
     let (mut used, mut most) = (0i128, 0i128);
@@ -291,31 +291,31 @@ fn of_header(header: SwfHeader) -> Option<u64> {
 }
 
 impl Workload {
-    /// The first time that matters.
+    /// The first time that matters for a job.
     pub fn first_s(&self) -> i64 {
         let first = || self.jobs.first().map_or(0, |job| job.submit_s);
         self.window.map_or_else(first, |window| window.begin_s)
     }
 
-    /// When a job comes to the queue: who waits already comes as the period begins.
+    /// Time at which a job comes to the queue: a job that waits already comes as the period begins.
     pub fn arrival_s(&self, job: &SimJob) -> i64 {
         self.window.map_or(job.submit_s, |window| job.submit_s.max(window.begin_s))
     }
 
-    /// The period of which shares of time are.
+    /// The period over which shares of time are taken.
     pub fn period(&self, schedule: &Schedule) -> Window {
         let begin_s = self.first_s();
         let last = || schedule.ends_s.iter().max().map_or(begin_s, |end_s| *end_s);
         self.window.unwrap_or_else(|| Window { begin_s, end_s: last().max(begin_s) })
     }
 
-    /// CPUs as a resource.
+    /// CPUs as a [`Dimension`].
     pub fn cpus_in_use(&self) -> Dimension {
         let amounts = self.jobs.iter().map(|job| job.size).collect();
         Dimension { name: "CPUs in use", total: self.cpus, amounts }
     }
 
-    /// Takes what lies in the period of these jobs, for a machine of `cpus`, or of as many as were
+    /// Takes the jobs that lie in the period, for a machine of `cpus`, or of as many CPUs as were
     /// in use at once.
     fn take(&mut self, found: &[(SimJob, Span)], window: Window, cpus: Option<u64>) {
         let inside = found.iter().map(|(job, span)| Some((*job, *span, window.inside(span)?)));
@@ -350,7 +350,7 @@ impl Workload {
     }
 }
 
-/// Makes one job of the parts of a job: from its first arrival, with the sum of the runtimes.
+/// Joins the parts of a job to one: from its first arrival, with the sum of the runtimes.
 fn add_part(whole: &mut SwfJob, part: &SwfJob) {
     whole.run_s = whole.run_s.max(0).saturating_add(part.run_s.max(0));
     whole.submit_s = whole.submit_s.min(part.submit_s);

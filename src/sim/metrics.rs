@@ -10,10 +10,10 @@ use super::job::{Dimension, SimJob, Workload};
 use super::nodes::LeafFigures;
 use super::pool::Schedule;
 
-/// Bounded slowdown's tau, seconds.
+/// Tau of the bounded slowdown, seconds.
 pub const TAU_S: u64 = 10;
 
-/// Share of a resource in use over the makespan; absent if there is none.
+/// Share of each resource in use over the makespan; absent for one that does not exist.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, PartialEq)]
 pub struct Utilization {
     /// CPUs, 0..1.
@@ -54,7 +54,7 @@ pub struct Figures {
     pub gpu_allocated_pct: Option<f64>,
     /// Free GPUs that the mix of requests cannot use, percent of all.
     pub gpu_fragmented_pct: Option<f64>,
-    /// Free beside resources that are used up, percent, by resource.
+    /// Percent of each resource that is free on nodes where another resource is used up.
     pub stranded: BTreeMap<String, f64>,
     /// Energy, joules; null without power figures.
     pub energy_j: Option<f64>,
@@ -67,17 +67,17 @@ pub struct Figures {
     pub decisions_per_s: f64,
     /// 99th percentile of the real time of one decision or pass, microseconds.
     pub decision_p99_us: f64,
-    /// Real time of the simulation, seconds.
+    /// Real time that the simulation took, seconds.
     pub wall_s: f64,
     /// Leaf switches or blocks, where there is a topology.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub topology: Option<LeafFigures>,
-    /// Card of waits by class, and what they cost whom.
+    /// Card of waits by class, and of what the waits cost each user.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub card: Option<Card>,
 }
 
-/// Unit of a figure, as people read it.
+/// Unit of a figure, as people read the figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Unit {
     Count,
@@ -98,9 +98,9 @@ pub struct Figure {
     /// Name for programs.
     pub key: &'static str,
     unit: Unit,
-    /// Whether a smaller one is better.
+    /// Whether a smaller figure is better.
     pub less: bool,
-    /// The figure of a policy, where it has one.
+    /// Reads the figure of a policy, where the policy has it.
     pub of: fn(&Figures) -> Option<f64>,
 }
 
@@ -128,7 +128,7 @@ fn idle(figures: &Figures, name: &str) -> Option<f64> {
     figures.card.as_ref()?.idle_pct.get(name).copied()
 }
 
-/// The figures of every table, in its order.
+/// The figures of every table, in the table's order.
 pub const FIGURES: [Figure; 23] = [
     figure("Jobs", "jobs", Unit::Count, false, |f| Some(f.jobs as f64)),
     figure("Skipped", "skipped", Unit::Count, false, |f| Some(f.skipped as f64)),
@@ -170,7 +170,7 @@ pub const FIGURES: [Figure; 23] = [
 ];
 
 impl Figure {
-    /// The figure of a policy as people read it; a dash where it has none.
+    /// The figure of a policy as people read it; a dash where the policy has none.
     pub fn shown(&self, of: &Figures) -> String {
         let Some(value) = (self.of)(of) else { return "-".to_owned() };
         match self.unit {
@@ -200,7 +200,7 @@ pub fn wait_s(job: &SimJob, start_s: i64) -> i64 {
     start_s.saturating_sub(job.submit_s).max(0)
 }
 
-/// Bounded slowdown of a job, against its runtime in the log.
+/// Bounded slowdown of a job, by its runtime in the log.
 pub fn bounded_slowdown(job: &SimJob, end_s: i64) -> f64 {
     let turnaround = end_s.saturating_sub(job.submit_s) as f64;
     (turnaround / job.run_s.max(TAU_S) as f64).max(1.0)
@@ -212,8 +212,8 @@ pub fn percentile<T: Copy + Default>(sorted: &[T], percent: usize) -> T {
     sorted.get(rank.saturating_sub(1)).copied().unwrap_or_default()
 }
 
-/// Amount of a resource times the seconds that it was in use, and its whole amount times those of
-/// the period.
+/// Amount of a resource times the seconds of its use, and its whole amount times the seconds of the
+/// period.
 fn in_use(load: &Workload, schedule: &Schedule, of: &Dimension) -> (f64, f64) {
     let period = load.period(schedule);
     let held = of.amounts.iter().zip(schedule.spans());
@@ -271,7 +271,7 @@ pub fn of_pool(policy: &str, load: &Workload, schedule: &Schedule) -> Figures {
 }
 
 impl Figures {
-    /// Fills what was measured with the real clock.
+    /// Sets the figures that were measured with the real clock.
     pub fn time(&mut self, wall: std::time::Duration, mut took_us: Vec<f32>) {
         took_us.sort_unstable_by(f32::total_cmp);
         self.wall_s = wall.as_secs_f64();

@@ -22,11 +22,11 @@ pub enum Order {
         /// Whether the daemon orders the queue.
         by_daemon: bool,
     },
-    /// An order of the program's own.
+    /// An order that the program brings.
     Other {
-        /// The order on a pool of CPUs.
+        /// Makes the order on a pool of CPUs.
         pool: fn(&Workload) -> Box<dyn Scheduler + '_>,
-        /// The order on nodes, by the number of all their CPUs.
+        /// Makes the order on nodes, given the number of all their CPUs.
         line: fn(u64) -> Box<dyn Line>,
     },
 }
@@ -38,15 +38,15 @@ pub struct Policy {
     pub name: &'static str,
     /// Order in which jobs start.
     pub order: Order,
-    /// Choice of nodes; `None`: the daemon's.
+    /// Choice of nodes; `None`: the daemon's choice.
     pub rule: Option<Rule>,
     /// Mode of the daemon's choice of nodes.
     pub balance: BalanceMode,
-    /// Mode in which the daemon plans gangs, if it does.
+    /// Mode in which the daemon plans gangs; `None` if it does not.
     pub gangs: Option<gang::Mode>,
-    /// Mode in which it plans arrays, where watts are known.
+    /// Mode in which the policy plans arrays, where watts are known.
     pub bags: Option<bag::Mode>,
-    /// Rule by which it plans data jobs, where jobs have inputs.
+    /// Rule by which the policy plans data jobs, where jobs have inputs.
     pub data: Option<rigid::Rule>,
 }
 
@@ -102,7 +102,7 @@ pub const POLICIES: [Policy; 15] = [
     PHALANX,
 ];
 
-/// The policy of a name among those of a program.
+/// The policy of a name among `policies`.
 ///
 /// # Errors
 /// One line with the names there are.

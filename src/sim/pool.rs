@@ -15,7 +15,7 @@ use phalanx_planner::order::{Easy, Rank, Request};
 
 /// Decides which jobs start on a pool of CPUs; [`run`] has the clock.
 pub trait Scheduler {
-    /// Time of its own next event; `None` if it acts on ends and arrivals alone.
+    /// Time of the policy's next own event; `None` if it acts on ends and arrivals alone.
     fn next_s(&self) -> Option<i64> {
         None
     }
@@ -25,13 +25,13 @@ pub trait Scheduler {
         None
     }
 
-    /// A job arrives; adds those that start at once to `started`.
+    /// Takes an arriving job; adds jobs that start at once to `started`.
     fn arrived(&mut self, id: u32, job: &SimJob, now_s: i64, started: &mut Vec<u32>);
 
     /// A job ended.
     fn ended(&mut self, id: u32, job: &SimJob, now_s: i64);
 
-    /// Adds the jobs that start now to `started`.
+    /// Adds the jobs that start at a pass to `started`.
     fn pass(&mut self, now_s: i64, started: &mut Vec<u32>);
 }
 
@@ -40,11 +40,11 @@ pub trait Scheduler {
 pub struct Schedule {
     /// Start of each job of the workload, seconds.
     pub starts_s: Vec<i64>,
-    /// End of each job: nodes may be slower or faster than those of the log.
+    /// End of each job, which may differ from the log where nodes are slower or faster.
     pub ends_s: Vec<i64>,
     /// Real time of each pass that started jobs, microseconds.
     pub pass_us: Vec<f32>,
-    /// Real time of everything.
+    /// Real time that the simulation took.
     pub wall: Duration,
     /// Longest time from the first start that backfill planned for the job in front to its start,
     /// seconds.
@@ -52,7 +52,7 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// Jobs that start then, and run as long as the log says.
+    /// Jobs that start at `starts_s`, and run as long as the log says.
     pub fn of(load: &Workload, starts_s: &[i64]) -> Self {
         let end = |(start_s, job): (&i64, &SimJob)| start_s.saturating_add(nearest_i64(job.run_s));
         let ends_s = starts_s.iter().zip(&load.jobs).map(end).collect();
@@ -76,7 +76,7 @@ pub fn run(load: &Workload, policy: &Policy, rules: &Rules, progress: &dyn Fn(us
     }
 }
 
-/// Runs all jobs; their CPUs take the next ones `turnaround_s` after their ends.
+/// Runs all jobs; freed CPUs take the next job `turnaround_s` after an end.
 pub fn schedule(
     load: &Workload,
     turnaround_s: u64,

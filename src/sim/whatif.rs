@@ -12,14 +12,14 @@ use super::nodes::{LeafFigures, NodeLoad, Setup};
 /// Change of one job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct JobChange {
-    /// Id as users write it.
+    /// Id of the job as users write it.
     pub job: String,
     /// User's name.
     pub user: String,
-    /// Seconds from now until it starts under today's configuration; absent if
-    /// not within the period.
+    /// Seconds from now until the job starts under today's configuration; absent if not within the
+    /// period.
     pub today_s: Option<i64>,
-    /// Seconds from now until it starts under the other configuration.
+    /// Seconds from now until the job starts under the other configuration.
     pub then_s: Option<i64>,
 }
 
@@ -28,19 +28,19 @@ pub struct JobChange {
 pub struct Side {
     /// Pending jobs that start within the period.
     pub starts: usize,
-    /// Mean seconds from now to the start of those, of jobs that start under both.
+    /// Mean seconds from now to the start, of jobs that start under both configurations.
     pub wait_mean_s: f64,
     /// Longest wait from now of jobs that start under both.
     pub wait_max_s: i64,
-    /// New jobs that start within the period, of those that are likely to come.
+    /// Number of new jobs that start within the period, of those that are likely to come.
     pub new_starts: usize,
-    /// Mean seconds from their submission to their start, of those that start.
+    /// Mean seconds from submission to start of the new jobs that start.
     pub new_wait_mean_s: Option<f64>,
     /// Shares of CPUs, memory and GPUs in use, until the last job ends or over the period.
     pub utilization: super::metrics::Utilization,
-    /// GPUs free but of no use to the queue's mix, percent of all.
+    /// GPUs that are free but of no use to the queue's mix, percent of all.
     pub gpu_fragmented_pct: Option<f64>,
-    /// Free beside others that are used up, percent, by resource.
+    /// Percent of each resource that is free on nodes where another resource is used up.
     pub stranded: std::collections::BTreeMap<String, f64>,
     /// Leaf switches or blocks, where there is a topology.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -58,12 +58,11 @@ pub struct WhatIf {
     pub running: usize,
     /// Jobs of the queue.
     pub pending: usize,
-    /// Jobs that can not start at all, or wait for something else than
-    /// resources.
+    /// Jobs that can not start at all, or wait for something other than resources.
     pub skipped: u64,
     /// Jobs that are likely to be submitted within the period.
     pub arrivals: Arrivals,
-    /// Reason for which there is no energy.
+    /// Reason for which the energy is not known.
     pub no_energy: Option<String>,
     /// Results under the configuration in force.
     pub today: Side,
@@ -185,7 +184,7 @@ mod tests {
         read_sacct(text.as_bytes(), &TimeZone::UTC, &Site::of(&nodes)).unwrap()
     }
 
-    /// Goal: in mode seed each poll begins behind the node of the one before, as in the daemon.
+    /// Goal: in mode seed each poll begins behind the node of the previous poll, as in the daemon.
     #[test]
     fn equal_jobs_go_round_in_mode_seed() {
         let row = |at: u32, cpus: u32, mem: u32| {

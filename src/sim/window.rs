@@ -10,9 +10,9 @@ use std::collections::BinaryHeap;
 
 use serde::Serialize;
 
-/// Mean times between two submissions without one, at the end, from which on that part is not
-/// covered: a text of last month that was made today has the ends of this month, and none of the
-/// jobs that came in it.
+/// Number of mean times between two submissions. A time at the end as long as this without one is
+/// not covered: a text of last month that was made today has the ends of this month, and none of
+/// the jobs that came in it.
 const TAIL: i64 = 20;
 
 /// A period, Unix seconds.
@@ -27,11 +27,11 @@ pub struct Window {
 /// When a job was submitted, started and ended, Unix seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span {
-    /// Submission, or the time from which it could start.
+    /// Submission of the job, or the time from which it could start.
     pub submit_s: i64,
     /// Start.
     pub start_s: i64,
-    /// End; `None` if it still ran when the text was made.
+    /// End of the job; `None` if it still ran when the text was made.
     pub end_s: Option<i64>,
     /// Time limit, seconds.
     pub limit_s: u64,
@@ -40,13 +40,13 @@ pub struct Span {
 /// The part of a job that lies in a period.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Inside {
-    /// Whether it began before the period, so that it holds its nodes at the beginning.
+    /// Whether the job began before the period, so that it holds its nodes at the beginning.
     pub began_before: bool,
-    /// Whether it still ran at the end, so that nobody knows how long it will.
+    /// Whether the job still ran at the end of the period, so that its runtime is unknown.
     pub goes_on: bool,
     /// Submission; the beginning of the period for a job that began before.
     pub submit_s: i64,
-    /// Seconds that it runs in the period, and behind it if its end is known; at least 1.
+    /// Seconds that the job runs in the period, and behind it if its end is known; at least 1.
     pub run_s: u64,
     /// Time limit that is left, seconds; at least `run_s`.
     pub limit_s: u64,
@@ -80,15 +80,15 @@ impl Window {
     }
 }
 
-/// Fewest jobs that start behind the earliest end of a window; a text of fewer is a list, whose
-/// first job is the first there was.
+/// Fewest jobs that start after the earliest end of a window; a text of fewer is a list, whose
+/// period begins with its first job.
 const WINDOW_MIN: usize = 20;
 
-/// Times in the rows of a text that tell its period.
+/// Times in the rows of a text, from which its period follows.
 #[derive(Debug, Clone, Default)]
 pub struct Seen {
     first_submit_s: Option<i64>,
-    /// The latest starts, the earliest of them on top.
+    /// The latest starts; the earliest of them is on top.
     starts_s: BinaryHeap<Reverse<i64>>,
     last_submit_s: Option<i64>,
     jobs: i64,
@@ -101,19 +101,19 @@ fn earlier(a: Option<i64>, b_s: i64) -> Option<i64> {
 }
 
 impl Seen {
-    /// Adds a job that ended, whether it ran or not.
+    /// Adds a job that ended, whether the job ever ran or not.
     pub fn ended(&mut self, end_s: i64) {
         self.first_end_s = earlier(self.first_end_s, end_s);
         self.last_end_s = self.last_end_s.max(Some(end_s));
     }
 
-    /// Adds a job that could start from this time on, whether it did or not.
+    /// Adds a job that could start from a time on, whether it did or not.
     pub fn came(&mut self, from_s: i64) {
         self.last_submit_s = self.last_submit_s.max(Some(from_s));
         self.jobs += 1;
     }
 
-    /// Adds a job that could start from one time on, and did at another.
+    /// Adds a job that could start from one time on, and started at another.
     pub fn started(&mut self, from_s: i64, start_s: i64) {
         self.first_submit_s = earlier(self.first_submit_s, from_s.min(start_s));
         self.came(from_s.min(start_s));
@@ -123,7 +123,7 @@ impl Seen {
         }
     }
 
-    /// Adds a job that had run until this time and still ran when the text was made.
+    /// Adds a job that had run until a time and still ran when the text was made.
     pub fn runs(&mut self, until_s: i64) {
         self.last_end_s = self.last_end_s.max(Some(until_s));
     }

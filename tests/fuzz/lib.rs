@@ -20,17 +20,17 @@ use std::time::{Duration, Instant};
 pub use mutate::Random;
 use mutate::{grow, mutate};
 
-/// Inputs of a target where `FUZZ_RUNS` does not say how many.
+/// Inputs of a target where `FUZZ_RUNS` does not give their number.
 const RUNS: u64 = 20_000;
-/// Longest time of a target where `FUZZ_SECONDS` does not say it: tests go on on a slow machine.
+/// Longest time of a target where `FUZZ_SECONDS` does not give it: tests go on on a slow machine.
 const SECONDS: u64 = 3;
-/// Time that no input may take, for it would block the thread that reads it.
+/// Time that no input may take, for it would block the thread that reads inputs.
 const INPUT_MAX: Duration = Duration::from_secs(20);
-/// Inputs with a new way that are kept.
+/// Most inputs with a new way that are kept.
 const KEPT_MAX: usize = 2000;
-/// Longest input but those that are grown.
+/// Longest input, except for grown ones.
 const BYTES_MAX: usize = 16 << 10;
-/// One input of so many is grown, up to `GROWN_BYTES_MAX`: what takes time by the square of the
+/// Number of inputs of which one is grown, up to `GROWN_BYTES_MAX`: time by the square of the
 /// length, or by what a short text stands for, is not seen in short ones.
 const GROWN: u64 = 512;
 /// Longest input that is grown: 1 MiB, as long as a configuration or the line of a trace.
@@ -38,7 +38,7 @@ const GROWN_BYTES_MAX: usize = 1 << 20;
 /// Panics after which a target ends.
 const FAILURES_MAX: u64 = 20;
 
-/// Gives the seeds of `name` and mutations of them to `target`; `words` are put into them.
+/// Calls `target` with the seeds of `name` and mutations of them, into which `words` are put.
 ///
 /// # Panics
 /// If an input made `target` panic, or took too long.
@@ -86,7 +86,7 @@ pub fn run(name: &str, words: &[&str], mut target: impl FnMut(&[u8]) -> u64) {
     assert!(report.slowest < INPUT_MAX, "{name}: an input took {:?}", report.slowest);
 }
 
-/// A number for a text that stands for its kind: digits do not count, nor what is quoted.
+/// Returns a number for the kind of a text, to which digits and quoted parts do not count.
 #[must_use]
 pub fn kind_of(text: &str) -> u64 {
     let quotes = ['"', '`', '\''];
@@ -112,7 +112,7 @@ struct Report {
 }
 
 impl Report {
-    /// The way of an input, unless it panicked.
+    /// Returns the way that an input took in `target`, unless the input made it panic.
     fn try_one(
         &mut self,
         name: &str,
@@ -137,7 +137,7 @@ impl Report {
     }
 }
 
-/// The processor's time of this thread: a busy machine makes no input slow.
+/// The processor's time of the calling thread, by which a busy machine makes no input slow.
 fn now() -> Duration {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     let spent = text.split(' ').next().and_then(|text| text.parse().ok());

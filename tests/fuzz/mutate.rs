@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Mutations of an input.
+//! Mutates an input.
 
 /// Numbers at which lengths and counts go wrong.
 const NUMBERS: [u64; 18] = [
@@ -23,18 +23,18 @@ const NUMBERS: [u64; 18] = [
     u64::MAX,
 ];
 
-/// Numbers of a seed (SplitMix64).
+/// Generator of numbers from a seed (SplitMix64).
 #[derive(Debug, Clone)]
 pub struct Random(u64);
 
 impl Random {
-    /// The numbers of `seed`.
+    /// Makes the generator of `seed`'s numbers.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// The next number.
+    /// Returns the next number.
     pub fn number(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -43,13 +43,13 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// A number below `end`; 0 where that is 0.
+    /// Returns a number below `end`; 0 if `end` is 0.
     pub fn below(&mut self, end: usize) -> usize {
         let wide = u128::from(self.number()) * end as u128;
         usize::try_from(wide >> 64).unwrap_or(0)
     }
 
-    /// One of `all`, which is not empty.
+    /// Returns one of `all`, which is not empty.
     pub fn of<'a, T>(&mut self, all: &'a [T]) -> &'a T {
         &all[self.below(all.len())]
     }
@@ -91,8 +91,8 @@ pub(crate) fn mutate(input: &mut Vec<u8>, others: &[Vec<u8>], words: &[&str], ra
     }
 }
 
-/// Repeats a part of `input`, half of the time a whole line, until there are `bytes`; half of the
-/// time each has another number in it.
+/// Repeats a part of `input`, half of the time a whole line, until there are `bytes` bytes; half of
+/// the time each repetition has another number in it.
 pub(crate) fn grow(input: &mut Vec<u8>, bytes: usize, random: &mut Random) {
     let mut from = random.below(input.len());
     let mut to = (from + 1 + random.below(64)).min(input.len());
@@ -143,7 +143,7 @@ fn repeat(input: &mut Vec<u8>, at: usize, random: &mut Random) {
     insert(input, at, &part);
 }
 
-/// A number at a boundary, or one more or less than there is.
+/// Replaces a number by one at a boundary, or by one more or less.
 fn number(input: &mut [u8], at: usize, random: &mut Random) {
     let len = 1 << random.below(4);
     let Some(place) = input.get_mut(at..at + len) else { return };
@@ -161,7 +161,7 @@ fn number(input: &mut [u8], at: usize, random: &mut Random) {
     }
 }
 
-/// Another number in decimal in the place of the next one.
+/// Replaces the next decimal number by another one.
 fn digits(input: &mut Vec<u8>, at: usize, random: &mut Random) {
     let Some(start) = input[at..].iter().position(u8::is_ascii_digit).map(|n| at + n) else {
         return;

@@ -8,7 +8,7 @@ use crate::shim;
 /// An error of [`super::Slurm`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SlurmError {
-    /// A second handle was asked for.
+    /// A second handle was asked for, while one exists.
     #[error("libslurm is already in use by this process")]
     Busy,
     /// No configuration was found to start from.

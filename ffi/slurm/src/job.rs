@@ -37,7 +37,7 @@ impl<'a> Row<'a, pls_job> {
         account = text account;
         /// Quality of service.
         qos = text qos;
-        /// Partition, or a list of them while pending.
+        /// Partition of the job, or the partitions it was submitted to while it is pending.
         partition = text partition;
         /// Name of the job.
         name = text name;
@@ -48,11 +48,11 @@ impl<'a> Row<'a, pls_job> {
 
         /// Submission, unix seconds.
         submit_s = time submit_time;
-        /// Begin time and dependencies reached, unix seconds.
+        /// Time at which begin time and dependencies were met, unix seconds.
         eligible_s = time eligible_time;
-        /// Start, unix seconds; expected while pending.
+        /// Start of the job, unix seconds; of a pending job the expected start.
         start_s = time start_time;
-        /// End, unix seconds; expected until it is reached.
+        /// End of the job, unix seconds; while the job runs, the end that its time limit allows.
         end_s = time end_time;
         /// Last suspension or resumption, unix seconds.
         suspend_s = time suspend_time;
@@ -85,9 +85,9 @@ impl<'a> Row<'a, pls_job> {
         /// Licences, e.g. `matlab:2`.
         licenses = text licenses;
 
-        /// CPUs of the job: allocated, or the least it needs.
+        /// CPUs of the job: allocated ones, or the fewest that a pending job needs.
         cpus_min = u32 num_cpus;
-        /// Nodes of the job: allocated, or the least it needs.
+        /// Nodes of the job: allocated ones, or the fewest that a pending job needs.
         nodes_min = u32 num_nodes;
         /// Most nodes that the job can use.
         nodes_max = nonzero32 max_nodes;

@@ -82,7 +82,7 @@ pub struct Slurm {
 /// Whether a handle exists.
 static IN_USE: AtomicBool = AtomicBool::new(false);
 
-/// Places where libslurm looks for `slurm.conf` if the environment does not name one.
+/// Places where libslurm looks for `slurm.conf` if the environment names none.
 const CONF_DEFAULTS: [&str; 2] = ["/etc/slurm/slurm.conf", "/run/slurm/conf/slurm.conf"];
 
 impl Slurm {

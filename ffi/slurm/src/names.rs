@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Slurm's words for its numbers.
+//! Words by which Slurm prints its numbers.
 
 use std::ffi::CStr;
 use std::fmt;

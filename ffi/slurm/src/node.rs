@@ -18,7 +18,7 @@ impl<'a> Row<'a, pls_node> {
     accessors! {
         /// Name; `None` for a node that is hidden from the daemon's user.
         name = text name;
-        /// Host name, if it differs from the name.
+        /// Host name, where it differs from the node's name.
         hostname = text node_hostname;
         /// Address.
         address = text node_addr;

@@ -40,7 +40,7 @@ impl<'a> Row<'a, pls_partition> {
         time_max_min = limit32 max_time;
         /// Billing weights, e.g. `CPU=1.0,GRES/gpu=8`.
         billing_weights = text billing_weights;
-        /// Topology that the partition names; `None`: the default one, as always before 25.05.
+        /// Topology that the partition names; `None`: the default one, always so before 25.05.
         topology = text topology;
     }
 

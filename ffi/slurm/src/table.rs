@@ -234,7 +234,7 @@ impl<'a, R> Iterator for Rows<'a, R> {
 
 impl<R> ExactSizeIterator for Rows<'_, R> {}
 
-/// Converts a length that C gave. It counts bytes or records in memory, so it fits.
+/// Converts a length that C gave. A length counts bytes or records in memory, so it fits.
 fn len(from_c: u64) -> usize {
     usize::try_from(from_c).unwrap_or(usize::MAX)
 }

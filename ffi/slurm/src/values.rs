@@ -48,10 +48,10 @@ pub(super) fn limit64(raw: u64) -> Limit<u64> {
     }
 }
 
-/// Memory asked for, or a limit of it.
+/// Memory that a job asks for, or a limit of memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Memory {
-    /// No value was set, or 0: for a request all of the node, for a limit none.
+    /// No memory was asked for, or 0: for a request all of the node, for a limit no limit.
     Unset,
     /// MiB on each node.
     PerNodeMib(u64),
@@ -97,7 +97,7 @@ pub enum Sharing {
     OverSubscribe,
     /// The job shares with the user's own jobs only, `--exclusive=user`.
     User,
-    /// The job shares within its MCS label only, `--exclusive=mcs`.
+    /// The job shares nodes with jobs of its MCS label only, `--exclusive=mcs`.
     Mcs,
 }
 
@@ -150,15 +150,15 @@ base_state! {
         Pending = PLS_JOB_PENDING, "PENDING";
         /// The job has its resources.
         Running = PLS_JOB_RUNNING, "RUNNING";
-        /// The job has its resources, but does not execute.
+        /// The job has its resources, but is stopped.
         Suspended = PLS_JOB_SUSPENDED, "SUSPENDED";
-        /// Ended with exit code 0.
+        /// The job ended with exit code 0.
         Complete = PLS_JOB_COMPLETE, "COMPLETED";
-        /// Cancelled by a user.
+        /// The job was cancelled by a user.
         Cancelled = PLS_JOB_CANCELLED, "CANCELLED";
-        /// Ended with another exit code.
+        /// The job ended with an exit code other than 0.
         Failed = PLS_JOB_FAILED, "FAILED";
-        /// Reached its time limit.
+        /// The job reached its time limit.
         Timeout = PLS_JOB_TIMEOUT, "TIMEOUT";
         /// A node failed.
         NodeFail = PLS_JOB_NODE_FAIL, "NODE_FAIL";
@@ -166,7 +166,7 @@ base_state! {
         Preempted = PLS_JOB_PREEMPTED, "PREEMPTED";
         /// The job's nodes did not boot.
         BootFail = PLS_JOB_BOOT_FAIL, "BOOT_FAIL";
-        /// Reached its deadline.
+        /// The job reached its deadline.
         Deadline = PLS_JOB_DEADLINE, "DEADLINE";
         /// Out of memory.
         OutOfMemory = PLS_JOB_OOM, "OUT_OF_MEMORY";
@@ -184,7 +184,7 @@ base_state! {
         Idle = PLS_NODE_IDLE, "IDLE";
         /// The node is fully allocated.
         Allocated = PLS_NODE_ALLOCATED, "ALLOCATED";
-        /// Slurm does not use this state any more.
+        /// State that Slurm no longer uses.
         Error = PLS_NODE_ERROR, "ERROR";
         /// The node is partly allocated.
         Mixed = PLS_NODE_MIXED, "MIXED";

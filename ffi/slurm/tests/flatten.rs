@@ -6,7 +6,7 @@
 
 use phalanx_slurm::{UpdateTime, synth};
 
-/// Hashes like synth/slurm_synth.c: FNV-1a 64.
+/// Computes FNV-1a 64, as synth/slurm_synth.c does.
 fn hash(name: &str) -> u64 {
     name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)

@@ -211,14 +211,14 @@ impl super::Answer<'_> {
 }
 
 impl AnswerHead {
-    /// Adds a proof: its kind, and for WILL_RUN the time before which there is no start and the
-    /// time up to which a start is as good as any.
+    /// Adds a proof: its kind, and for WILL_RUN the time before which stock has no start and the
+    /// time up to which stock's start on few nodes is the one on all.
     #[must_use]
     pub fn with_proof(self, proof: Proof, times: (u64, u64)) -> Self {
         Self { flags: PHX_A_PROOF, proof: proof.raw(), not_before: times.0, until: times.1, ..self }
     }
 
-    /// Says whether the job is to have all of these nodes.
+    /// Says whether the job is to have all nodes of the answer.
     #[must_use]
     pub fn with_all_nodes(self, all: bool) -> Self {
         Self { flags: if all { PHX_A_ALL_NODES } else { 0 }, ..self }
@@ -226,8 +226,8 @@ impl AnswerHead {
 }
 
 impl super::Order<'_> {
-    /// Returns the head of one part of a set of deltas, or of the message that the last set still
-    /// holds (`PHX_PART_SAME`, no deltas).
+    /// Returns the head of one part of a set of deltas, or of the message that the set sent last
+    /// still holds (`PHX_PART_SAME`, no deltas).
     pub fn head(generation: u64, lease_ms: u32, flags: u32) -> OrderHead {
         OrderHead { generation, lease_ms, flags, ..OrderHead::new_zeroed() }
     }

@@ -96,7 +96,7 @@ wire_enum! {
 }
 
 wire_enum! {
-    /// Whether the plugin writes deltas, or why it does not.
+    /// Whether the plugin writes deltas, or the reason why it does not.
     OrderState: u32 {
         /// The daemon did not ask for deltas.
         Off = PHX_O_OFF, "off";
@@ -106,9 +106,9 @@ wire_enum! {
         Priority = PHX_O_PRIORITY, "PriorityType is not priority/multifactor";
         /// PriorityFlags=INCR_ONLY: no delta could be undone.
         IncrOnly = PHX_O_INCR_ONLY, "PriorityFlags=INCR_ONLY";
-        /// A site_factor plugin owns the field.
+        /// A site_factor plugin owns the field site_factor.
         SitePlugin = PHX_O_SITE_PLUGIN, "PrioritySiteFactorPlugin is in use";
-        /// slurmctld lacks a function that is needed.
+        /// slurmctld lacks a function that the writing of deltas needs.
         Symbol = PHX_O_SYMBOL, "slurmctld lacks a function";
         /// The ledger cannot be read or written.
         Ledger = PHX_O_LEDGER, "the ledger in StateSaveLocation cannot be kept";
@@ -122,7 +122,7 @@ wire_enum! {
 wire_enum! {
     /// Mode of a call of `job_test()`.
     Mode: u16 {
-        /// The job starts now if it can.
+        /// The job starts now if nodes are free.
         RunNow = PHX_RUN_NOW, "run_now";
         /// Asks whether the job could ever run.
         TestOnly = PHX_TEST_ONLY, "test_only";
@@ -138,7 +138,7 @@ wire_enum! {
         None = PHX_P_NONE, "none";
         /// A success on some candidates is a success on all.
         TestOnly = PHX_P_TEST_ONLY, "test_only";
-        /// No start on all candidates is earlier than that of the chosen ones.
+        /// No start on all candidates is earlier than stock's start on the chosen ones.
         WillRun = PHX_P_WILL_RUN, "will_run";
         /// Too few candidates have room.
         NoFit = PHX_P_NO_FIT, "no_fit";
@@ -152,11 +152,11 @@ wire_enum! {
         None = PHX_PR_NONE, "none";
         /// Stock's result on the chosen nodes was taken.
         Accepted = PHX_PR_ACCEPTED, "accepted";
-        /// The proof was not accepted: stock was asked in full.
+        /// The proof was not accepted, so that stock was asked on all candidates.
         Rejected = PHX_PR_REJECTED, "rejected";
-        /// The proof was accepted, and stock in full found nothing better.
+        /// The proof was accepted, and stock, asked on all candidates, found nothing better.
         Verified = PHX_PR_VERIFIED, "verified";
-        /// The proof was accepted, but stock in full found something better.
+        /// The proof was accepted, but stock, asked on all candidates, found something better.
         Refuted = PHX_PR_REFUTED, "refuted";
     }
 }
@@ -166,7 +166,7 @@ wire_enum! {
     Verdict: u16 {
         /// Slurm decides alone.
         NoOpinion = PHX_NO_OPINION, "no_opinion";
-        /// Try these nodes first.
+        /// Slurm is to try the answered nodes first.
         Narrow = PHX_NARROW, "narrow";
     }
 }
@@ -193,11 +193,11 @@ wire_enum! {
     /// Why there is no opinion, or why a narrowed call was not made or not kept. Numbers below 16
     /// are the daemon's reasons, from 16 on the plugin's.
     Reason: u16 {
-        /// Placed on the narrowed set.
+        /// The job was placed on the narrowed set.
         None = PHX_R_NONE, "none";
-        /// Mode off for this partition.
+        /// The mode is off for the job's partition.
         Off = PHX_R_OFF, "off";
-        /// Decided, but Slurm decides.
+        /// The daemon decided, but mode shadow leaves the job to Slurm.
         Shadow = PHX_R_SHADOW, "shadow";
         /// No candidate has room now.
         NoFit = PHX_R_NO_FIT, "no_fit";
@@ -207,9 +207,9 @@ wire_enum! {
         NotSynced = PHX_R_NOT_SYNCED, "not_synced";
         /// Every candidate would be chosen.
         NoChoice = PHX_R_NO_CHOICE, "no_choice";
-        /// Balance: nothing improves, waiting is better.
+        /// Balance holds the job: no node improves, waiting is better.
         Held = PHX_R_HELD, "held";
-        /// The daemon saw its deadline pass.
+        /// The daemon saw the ask's deadline pass.
         Late = PHX_R_LATE, "late";
         /// The plugin is not connected.
         Down = PHX_R_DOWN, "down";
@@ -217,11 +217,11 @@ wire_enum! {
         Breaker = PHX_R_BREAKER, "breaker";
         /// No answer came within the deadline.
         Timeout = PHX_R_TIMEOUT, "timeout";
-        /// The answer was refused: foreign, too many, or too few nodes.
+        /// The answer was refused: nodes that are no candidates, too many, or too few.
         Invalid = PHX_R_INVALID, "invalid";
         /// The socket was full.
         Send = PHX_R_SEND, "send";
-        /// The job names its nodes, by `--nodelist` and the like.
+        /// The job names nodes, by `--nodelist` and the like.
         ReqNodes = PHX_R_REQ_NODES, "req_nodes";
         /// The call may not be narrowed.
         Skipped = PHX_R_SKIPPED, "skipped";
@@ -229,11 +229,11 @@ wire_enum! {
         NarrowFailed = PHX_R_NARROW_FAILED, "narrow_failed";
         /// Planning: the narrowed set is free only later.
         NarrowLater = PHX_R_NARROW_LATER, "narrow_later";
-        /// The plugin is connected, but has not yet sent its state.
+        /// The plugin is connected, but has not sent its whole state yet.
         Syncing = PHX_R_SYNCING, "syncing";
         /// The candidates are of too many classes.
         Classes = PHX_R_CLASSES, "classes";
-        /// slurmctld's structures are not those of the overlay: it is inert.
+        /// slurmctld's structures are not those that the overlay was built for, so it is inert.
         Layout = PHX_R_LAYOUT, "layout";
         /// The time for asks is spent.
         Spent = PHX_R_SPENT, "spent";

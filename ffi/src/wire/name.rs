@@ -10,7 +10,7 @@ use super::PHX_NAME_LEN;
 
 const LEN: usize = PHX_NAME_LEN as usize;
 
-/// A name as it lies in a message.
+/// A name in the fixed bytes of a message.
 type RawName = [c_char; LEN];
 
 /// Reading of a name field.

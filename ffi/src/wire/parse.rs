@@ -39,7 +39,7 @@ pub enum WireError {
     /// The bytes do not start on an 8-byte boundary; see [`super::PacketBuf`].
     #[error("packet is not 8-byte aligned in memory")]
     Misaligned,
-    /// A header field that can have only one value has another.
+    /// A header field that can have only one value has a different one.
     #[error("header: {field} is {got:#x}, expected {expected:#x}")]
     Header {
         /// Field of `struct phx_hdr`.
@@ -49,7 +49,7 @@ pub enum WireError {
         /// Value of the field.
         got: u64,
     },
-    /// The version is another: both ends have to be built from the same protocol header.
+    /// The version is not this one: both ends have to be built from the same protocol header.
     #[error("version {got} of the protocol, expected {PHX_VERSION}")]
     Version {
         /// Version in the header.
@@ -83,7 +83,7 @@ pub enum WireError {
         /// Greatest legal value of the count.
         max: u32,
     },
-    /// A field has a value that it must not have.
+    /// A field has a value that the protocol does not allow.
     #[error("{kind}: {field}{} is {got}, expected {expected}", At(*.index))]
     Value {
         /// The message's type.
@@ -97,7 +97,7 @@ pub enum WireError {
         /// The expected value.
         expected: &'static str,
     },
-    /// A name fills its field without a final NUL.
+    /// The bytes of a name have no final NUL.
     #[error("{kind}: {field}{} has no final NUL", At(*.index))]
     NoNul {
         /// The message's type.

@@ -30,7 +30,7 @@ pub struct Params {
     pub log: u32,
 }
 
-/// A running job as slurmctld has it.
+/// A running job as the simulated slurmctld has it.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Job {
@@ -128,7 +128,7 @@ library! {
     pending: fn(*mut u32) -> u32;
 }
 
-/// The library. It has one world: one instance in one thread, so it is not `Send`.
+/// The simulator's library, which holds one world per process and thread, so it is not `Send`.
 #[derive(Debug)]
 pub struct Sim {
     functions: Functions,
@@ -191,7 +191,7 @@ impl Sim {
         unsafe { (self.functions.connection)() }
     }
 
-    /// Takes the next packet of the plugin; returns its bytes, 0: none now; `None`: none any more.
+    /// Takes the next packet of the plugin; returns its bytes, 0: none now; `None`: none will come.
     pub fn take(&self, connection: u32, packet: &mut [u8]) -> Option<usize> {
         let room = u32::try_from(packet.len()).unwrap_or(u32::MAX);
         // SAFETY: see `begin`; `room` bytes are there.

@@ -85,7 +85,7 @@ proptest! {
         }
     }
 
-    /// Goal: bytes after the message are refused too.
+    /// Goal: bytes after the message are refused.
     #[test]
     fn extra_bytes_are_refused(owned in any_message(), extra in 1usize..40) {
         let mut bytes = packet(1, &owned.message());
@@ -125,7 +125,7 @@ fn valid_ask() -> AskHead {
     AskHead { node_bits: 70, priority: 9, ..AskHead::new_zeroed() }
 }
 
-/// Changes `bytes[at..]` and returns the error.
+/// Puts `put` at `at` into `bytes` and returns the error of parsing them.
 fn broken(bytes: &[u8], at: usize, put: &[u8]) -> WireError {
     let mut bytes = bytes.to_vec();
     bytes[at..at + put.len()].copy_from_slice(put);
@@ -465,8 +465,8 @@ fn array_seeds<S>(named: impl Fn(&Message<'_>) -> S) -> Vec<S> {
     ]
 }
 
-/// Goal: the fuzz target's seeds are today's format. `UPDATE_SEEDS=1` in the
-/// environment writes them anew.
+/// Goal: the fuzz target's seeds have the present format. `UPDATE_SEEDS=1` in the environment
+/// writes new ones.
 #[test]
 fn fuzz_seeds_are_current() {
     let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/fuzz/seeds/wire_parse");

@@ -5,7 +5,7 @@ use phalanx_ffi::wire::*;
 use proptest::prelude::*;
 use zerocopy::{FromBytes, FromZeros};
 
-/// A message that owns its parts, for generators.
+/// A message that owns its parts, which generators make.
 #[derive(Debug, Clone)]
 pub enum Owned {
     Hello(Box<Hello>),

@@ -12,7 +12,7 @@ const GAMMAS: [f64; 10] = [1.05, 1.1, 1.15, 1.2, 1.25, 1.3, 1.35, 1.4, 1.45, 1.5
 const SIZES: [usize; 5] = [30, 100, 500, 1000, 2000];
 const FEW_GAMMAS: [f64; 3] = [1.2, 1.3, 1.5];
 
-/// Methods that are compared: the source's three, and ours.
+/// Methods that are compared: the source's three, and those of Phalanx.
 pub const SHOWN: [(&str, Mode); 4] = [
     ("online", Mode::Seed),
     ("greedy", Mode::Greedy),
@@ -52,7 +52,7 @@ fn measure(rates: &Rates, gamma: f64, instances: &[Instance]) -> ([f64; 4], [f64
 }
 
 impl Figures {
-    /// Works everything out; `instances` gives those of a case.
+    /// Works out all figures; `instances` gives the instances of a case.
     pub fn new(rates: &Rates, instances: impl Fn(Case) -> Vec<Instance>) -> Self {
         let once = instances(Case::EachTypeOnce);
         let table = GAMMAS.iter().map(|gamma| (*gamma, measure(rates, *gamma, &once).0)).collect();
@@ -76,7 +76,7 @@ impl Figures {
         Self { table, users, times, orders: orders.collect() }
     }
 
-    /// The numbers, each figure as a table.
+    /// Prints the numbers, each figure as a table.
     pub fn print(&self) {
         let head = |title: &str, first: &str| {
             let names: String = SHOWN.iter().map(|(name, _)| format!(" {name:>9}")).collect();
@@ -100,8 +100,8 @@ impl Figures {
             .for_each(|(name, gamma, values)| row(format!("{name} {gamma}"), values, 2));
     }
 
-    /// Faults, of what must hold whatever the seed: `best` is never below the others. The source's
-    /// method is above its rivals on most seeds, but not on all.
+    /// Violations of what must hold whatever the seed: `best` is never below the others. The
+    /// source's method is above its rivals on most seeds, but not on all.
     pub fn faults(&self) -> Vec<String> {
         let table = self.table.iter().map(|(gamma, v)| (format!("gamma {gamma}"), v));
         let users = self.users.iter().flat_map(|(gamma, points)| {
@@ -161,7 +161,7 @@ impl Figures {
         out + "</svg>\n"
     }
 
-    /// Figure 3, gamma 1.2.
+    /// Draws figure 3, gamma 1.2.
     fn bars(&self, (left, top): (f64, f64)) -> String {
         let shown: Vec<_> = self.orders.iter().filter(|(_, g, _)| *g == FEW_GAMMAS[0]).collect();
         let most = shown.iter().flat_map(|(_, _, values)| *values).fold(1.0, f64::max);
@@ -210,7 +210,7 @@ fn grid(left: f64, y: impl Fn(f64) -> f64, most: f64) -> String {
     out
 }
 
-/// A panel of lines; what is below 0 is not drawn.
+/// A panel of lines; values below 0 are not drawn.
 struct Panel {
     at: (f64, f64),
     title: &'static str,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Instances as the source's, from seeds of our own.
+//! Instances like the source's, from seeds of our own.
 //!
 //! Times and powers: 30 task types on 9 machine types, as products of log-normal factors,
 //!
@@ -25,8 +25,8 @@ const MACHINES: usize = 9;
 /// Streams of one seed: the tables, and 10,000 for the instances of each case.
 const STREAMS: usize = 10_000;
 
-/// Standard normal, by the sum of twelve uniform numbers: the tails that it lacks are not those of
-/// a table of 270 numbers.
+/// Draws a standard normal number, by the sum of twelve uniform ones: the tails that it lacks are
+/// not those of a table of 270 numbers.
 fn normal(stream: &mut Stream) -> f64 {
     (0..12).map(|_| stream.unit()).sum::<f64>() - 6.0
 }
@@ -35,7 +35,7 @@ fn normals(stream: &mut Stream, count: usize) -> Vec<f64> {
     (0..count).map(|_| normal(stream)).collect()
 }
 
-/// Mean 0, variance 1.
+/// Scales numbers to mean 0, variance 1.
 fn scaled(mut values: Vec<f64>) -> Vec<f64> {
     let count = values.len() as f64;
     let mean = values.iter().sum::<f64>() / count;

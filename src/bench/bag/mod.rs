@@ -130,7 +130,7 @@ fn published(data: &Path, rates: &Rates, limit: usize, report: &mut Report) -> R
     Ok(())
 }
 
-/// The numbers that must hold.
+/// The numbers that must hold, and whether they do.
 #[derive(Default)]
 struct Report {
     checks: Vec<String>,
@@ -150,7 +150,7 @@ fn csv(path: &Path) -> Result<Vec<Vec<f64>>> {
     text.lines().map(row).collect()
 }
 
-/// The instances of an archive, one after the other in the archive's order.
+/// The instances in an archive, in the archive's order.
 fn load(data: &Path, case: &str, limit: usize) -> Result<Vec<Instance>> {
     unpack(data, case, None).map(|mut all| {
         all.truncate(limit);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Time of one placement decision, as the daemon asks for it: `phalanx-bench
-//! balance`.
+//! Time of one placement decision, as the daemon asks for it: `phalanx-bench balance`.
 //!
 //! 10,000 nodes, four dimensions, jobs beginning and ending between the
 //! decisions. Times every decision by itself and prints percentiles: a mean
@@ -60,12 +59,12 @@ fn candidates(kind: &str, rng: &mut Rng) -> NodeSet {
     set
 }
 
-/// The rules that decide.
+/// The rules that decide in the measurement.
 struct Form {
     name: &'static str,
     mode: Mode,
     threshold: f64,
-    /// Pending requests for GPUs: with some, GPUs that these cannot use count too.
+    /// Pending requests for GPUs; with some, GPUs that they cannot use count too.
     wants: Vec<Want>,
 }
 

@@ -24,7 +24,7 @@ const JOBS: [(&str, [u64; 3]); 6] = [
 ];
 const COLOURS: [&str; 6] = ["#2166ac", "#b2182b", "#67a9cf", "#1b7837", "#ef8a62", "#999999"];
 
-/// Places in [`JOBS`] of the jobs that run, and the jobs as they are read.
+/// Places in [`JOBS`] of the jobs that run, and the jobs in one reading.
 type Placed = (Vec<usize>, [(&'static str, [u64; 3]); 6]);
 
 fn first_come() -> Placed {

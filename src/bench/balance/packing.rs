@@ -20,7 +20,7 @@ use rand_xoshiro::Xoshiro256PlusPlus as Rng;
 const NODES: usize = 50;
 const DIMS: usize = 3;
 const TOTAL: [u64; DIMS] = [64, 512, 8];
-/// Parts in a hundred of jobs that need mostly cpu, memory, GPUs.
+/// Percentages of jobs that need mostly cpu, memory, GPUs.
 const MIXES: [(&str, [u32; 3]); 4] = [
     ("mostly cpu", [60, 20, 20]),
     ("mostly memory", [20, 60, 20]),
@@ -45,7 +45,7 @@ fn job(mix: [u32; 3], rng: &mut Rng) -> [u64; DIMS] {
     }
 }
 
-/// A policy's view of one node: request, in use, total.
+/// A policy's score of one node, given request, use and total.
 fn score(policy: &str, request: &Row, used: &Row, total: &Row) -> f64 {
     let own: Vec<usize> = (0..DIMS).filter(|&dim| total[dim] > 0.0).collect();
     let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;

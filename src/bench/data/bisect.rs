@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Quality of the bisection method: the course cases beside the published results, and
-//! a generated large problem beside its lower bound; both beside round robin and weighted.
+//! Quality of the bisection method: the course cases compared with the published results, and a
+//! generated large problem with its lower bound; both with round robin and weighted.
 //!
 //!     phalanx-bench bisect-quality [--large] [FILE...]
 //!
@@ -83,7 +83,7 @@ fn parse(text: &str) -> Option<Value> {
     Some(json!({"alpha": alpha, "transfer_mb_per_s": transfer, "hosts": hosts, "jobs": jobs}))
 }
 
-/// Blocks of 64 to 128 MB with three replicas each, by a small congruential generator.
+/// Draws blocks of 64 to 128 MB with three replicas each, by a small congruential generator.
 pub fn drawn(
     seed: u64,
     hosts: usize,

@@ -14,7 +14,7 @@ use phalanx_methods::data_jobs::bisect::{Mode, Options, Problem, solve};
 use super::bisect::drawn;
 use crate::plot::{self, Line, Panel, Spread};
 
-/// Times that a search asks whether it is over, some seconds of it.
+/// Checks of a search whether it is over; some seconds of search.
 const CHECKS: u32 = 2_000;
 const JOBS: [usize; 5] = [5, 10, 20, 40, 80];
 const SHOWN: [(&str, Mode, &str); 4] = [
@@ -24,7 +24,7 @@ const SHOWN: [(&str, Mode, &str); 4] = [
     ("best", Mode::Best, "#1b7837"),
 ];
 
-/// For each number of jobs the makespan by its bound, and percent read from other hosts.
+/// Makespan over its bound, and percent read from other hosts, by number of jobs.
 type Found = Vec<[(f64, Spread); 2]>;
 
 fn measured(mode: Mode, runs: u64) -> Result<Found> {

@@ -32,7 +32,7 @@ enum Policy {
     Random,
     /// Each task on the server with the least in use.
     LeastLoaded,
-    /// The best plan by the means that were seen; 1 where nothing was.
+    /// The best plan by the observed means; 1 where nothing was observed.
     Greedy,
     /// The best plan by the optimistic index.
     Index,
@@ -73,7 +73,7 @@ fn below(rng: &mut Xoshiro256PlusPlus, limit: usize) -> usize {
 }
 
 impl World {
-    /// The first task of a type is its parameter server and needs no GPU.
+    /// Draws types of tasks. The first task of a type is its parameter server and needs no GPU.
     fn new(rng: &mut Xoshiro256PlusPlus) -> Self {
         let mut requests = Vec::new();
         let mut means = Vec::new();
@@ -147,7 +147,7 @@ impl World {
         Ok(placed)
     }
 
-    /// Gangs in random order, each task on the server that `choose` takes of those with room.
+    /// Places gangs in random order, each task on the server with room that `choose` takes.
     fn one_by_one(
         &self,
         rng: &mut Xoshiro256PlusPlus,
@@ -235,7 +235,7 @@ fn play(world: &World, policy: Policy, slots: usize, seed: u64) -> Result<Vec<f6
 /// Regret of each policy over the slots, a curve for each run.
 type Regrets = Vec<Vec<Vec<f64>>>;
 
-/// Mean regret over the slots, with its deviation at the marks.
+/// Draws the mean regret over the slots, with its deviation at the marks.
 fn svg(regrets: &Regrets, marks: &[usize]) -> String {
     let line = |(at, regret): (usize, &Vec<Vec<f64>>)| {
         // Bars of neighbours lie beside each other, left of the names.

@@ -30,9 +30,9 @@ enum Family {
     Uniform,
     /// Three server kinds, value by gang and server kind.
     Classes,
-    /// Own mean on every server, a third of the servers reachable.
+    /// A mean of its own on every server, a third of the servers reachable.
     Sparse,
-    /// Instances as of `Classes`, with counts and the exploration bonus.
+    /// Instances like those of `Classes`, with counts and the exploration bonus.
     Learned,
     /// Few large devices per server: packing matters.
     Chunky,
@@ -157,7 +157,7 @@ fn edges(
     }
 }
 
-/// A deadline from now on, as the environment wants it measured.
+/// A deadline from the present, measured as the environment says.
 pub fn deadline(ms: u64, threads: usize) -> impl Fn() -> Option<Duration> + Sync {
     let begin = Instant::now();
     let limit = Duration::from_millis(ms);
@@ -241,7 +241,7 @@ fn gaps(deadline_ms: u64, long_ms: u64) -> Result<(), Fail> {
 struct Column {
     name: &'static str,
     mode: Mode,
-    /// Whether the time counts; greedy orders are what is there when it is up at once.
+    /// Whether the time counts; greedy orders stop at what they have when it is up.
     timed: bool,
     ga: GaParams,
 }

@@ -114,7 +114,8 @@ fn fit(curve: &[f64]) -> f64 {
 /// Bonus scale, and the regret of each run.
 type Scale = (f64, Vec<Vec<f64>>);
 
-/// Mean regret over ln t, with its deviation at the marks: a straight line grows with ln t.
+/// Draws the mean regret over ln t, with its deviation at the marks: a straight line grows with ln
+/// t.
 fn svg(scales: &[Scale], marks: &[usize]) -> String {
     const COLOURS: [&str; 5] = ["#b2182b", "#ef8a62", "#777777", "#2166ac", "#053061"];
     // Curves of the large scales would flatten all others.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Examples of the manual pages: command lines with their purpose.
+//! Examples of the manual pages: command lines, each with its purpose.
 
 use roff::{Roff, bold, roman};
 
@@ -71,7 +71,7 @@ pub fn of(words: &str) -> Vec<Example> {
     EXAMPLES.lines().filter_map(own).collect()
 }
 
-/// The section EXAMPLES of a page; nothing for a command without one.
+/// The section EXAMPLES of a page; nothing for a command without examples.
 pub fn section(words: &str) -> String {
     let examples = of(words);
     let mut page = Roff::new();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! One manual page: what clap knows of a command, and what its reader wants to know beside.
+//! Makes one manual page: what clap knows of a command, and what its reader wants to know besides.
 
 use clap::{Arg, ArgAction, Command};
 use roff::{Inline, Roff, bold, italic, roman};
@@ -26,7 +26,7 @@ const OUTPUTS: &[(&str, &str)] = &[
     ("doctor", include_str!("output/doctor.txt")),
 ];
 
-/// Pages that a reader may want next, beside phalanx(1): words of a command, names with section.
+/// Pages that a reader may want next, besides phalanx(1): words of a command, names with section.
 const SEE_ALSO: &[(&str, &str)] = &[
     ("", "phalanx-status(1) phalanx-explain(1) phalanx-plan(1) phalanx.toml(5) phalanxd(8)"),
     ("status", "phalanx-explain(1) phalanx-plan(1) phalanx-nodes(1) phalanx.toml(5)"),
@@ -43,7 +43,7 @@ const SEE_ALSO: &[(&str, &str)] = &[
     ("phalanx-gate", "phalanxd(8) phalanx.toml(5)"),
 ];
 
-/// The page of a command, as troff; `words` name it below `phalanx`.
+/// The page of a command, as troff; `words` name the command below `phalanx`.
 pub fn page(command: &Command, section: &str, words: &str) -> String {
     let mut shown = command.clone();
     if shown.find_subcommand("help").is_some() {
@@ -101,7 +101,7 @@ fn synopsis(command: &Command) -> Roff {
     page
 }
 
-/// Adds ` [--since TIME]`.
+/// Adds an option in the form ` [--since TIME]`.
 fn option(line: &mut Vec<Inline>, arg: &Arg) {
     let required = arg.is_required_set();
     line.push(roman(if required { " " } else { " [" }));
@@ -145,7 +145,8 @@ pub(super) fn output(words: &str) -> String {
     page.to_roff()
 }
 
-/// Sections of a help text's end: a head with a colon, and rows of a word and its meaning.
+/// Formats the sections at the end of a help text: a head with a colon, and rows of a word and its
+/// meaning.
 fn paragraphs(text: &str) -> String {
     let mut page = Roff::new();
     for line in text.lines().filter(|line| !line.is_empty()) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! `phalanx-bench pages DIRECTORY`: manual pages and completion scripts of phalanx, phalanx-share
 //! and phalanxd, for packages. Options and exit codes come from the programs themselves, examples
-//! and what each field of an output means from the texts here.
+//! and the meaning of each field of an output from texts in this module.
 
 mod examples;
 mod man;
@@ -43,7 +43,7 @@ pub fn run(directory: &Path) -> Result<()> {
     scripts(share, directory, |_, script| script.to_owned())
 }
 
-/// Writes a completion script for each shell; `more` completes the one that clap makes.
+/// Writes a completion script for each shell; `more` completes the script that clap makes.
 fn scripts(mut command: Command, directory: &Path, more: fn(Shell, &str) -> String) -> Result<()> {
     let program = command.get_name().to_owned();
     for (shell, name) in [(Shell::Bash, "bash"), (Shell::Zsh, "zsh"), (Shell::Fish, "fish")] {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Pages and scripts as packages get them.
+//! Tests of the pages and scripts that packages contain.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeSet;
@@ -72,7 +72,7 @@ fn every_command_has_a_manual_page_and_completion() {
     }
 }
 
-/// Goal: pages name only pages that are there, or other programs'.
+/// Goal: pages name only pages that exist, or other programs'.
 #[test]
 fn pages_name_pages_that_are_there() {
     let dir = made();
@@ -154,7 +154,7 @@ fn every_example_is_a_command_line() {
     }
 }
 
-/// The script of a real bash, with stand-ins for squeue and sinfo, and without.
+/// Goal: the script completes in a real bash, with stand-ins for squeue and sinfo, and without.
 #[test]
 fn bash_completes_jobs_and_nodes() {
     let dir = made();

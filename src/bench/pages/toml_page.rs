@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The manual page phalanx.toml(5), from the annotated file, which says what
-//! each key means, and the table of keys, which says what it may be.
+//! The manual page phalanx.toml(5), from the annotated file, which says what each key means, and
+//! the table of keys, which says which values it may have.
 
 use roff::{Inline, Roff, bold, italic, roman};
 
 use super::man::{MANUAL, SOURCE, titled};
 use phalanx_config::keys::{Key, Kind, keys};
 
-/// The annotated file; tests hold it to the defaults.
+/// The annotated file, which tests compare with the defaults.
 const ANNOTATED: &str = include_str!("../../../config/examples/phalanx.toml");
 
 /// A piece of the annotated file.
@@ -17,7 +17,7 @@ enum Piece<'a> {
     Section(&'a str),
     /// Comment lines, without their marks.
     Text(Vec<&'a str>),
-    /// Setting `name = value` of the section before it.
+    /// A setting `name = value` of the section that was named last.
     Setting(&'a str, &'a str),
 }
 
@@ -115,7 +115,7 @@ fn kind(kind: Kind) -> String {
     }
 }
 
-/// Appends paragraphs; lines that are indented keep their breaks.
+/// Appends paragraphs; indented lines keep their breaks.
 fn paragraphs(page: &mut Roff, lines: &[&str], macro_name: &str) {
     let mut filled = true;
     for line in lines {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The inflation protocol of the FGD paper's simulator: pods in random order,
-//! then random ones again until the requests exceed the GPUs by a factor;
-//! nothing leaves; what fits nowhere when its turn comes is dropped.
+//! The inflation protocol of the FGD paper's simulator: pods in random order, then random ones
+//! again until the requests exceed the GPUs by a factor; nothing leaves; a pod that fits nowhere
+//! when its turn comes is dropped.
 //!
 //! With a window, so many pods may be looked at ahead, and the one goes first
 //! that costs least; no pod is overtaken more often than allowed.
@@ -107,7 +107,7 @@ struct Filler<'a> {
     nodes: Vec<FleetNode>,
     shapes: &'a [PodShape],
     scorer: Scorer,
-    /// Score by shape and node; infinite where it does not fit.
+    /// Score by shape and node; infinite where the shape does not fit.
     scores: Vec<f64>,
     best: Vec<Option<usize>>,
     /// Urgency by shape; the shape with the least goes first.
@@ -145,12 +145,12 @@ impl<'a> Filler<'a> {
         self.shapes.get(shape as usize).map_or(0, PodShape::gpu_total)
     }
 
-    /// Node of the best place of a shape now.
+    /// Node of the present best place of a shape.
     fn best(&self, shape: u32) -> Option<usize> {
         *self.best.get(shape as usize)?
     }
 
-    /// Urgency; the least goes first.
+    /// Urgency of a shape; the least goes first.
     fn urgency(&self, shape: u32) -> f64 {
         self.urgency.get(shape as usize).copied().unwrap_or_default()
     }
@@ -164,7 +164,7 @@ impl<'a> Filler<'a> {
         }
     }
 
-    /// Puts a pod of the shape on its best place.
+    /// Puts a pod of a shape on its best place.
     fn place(&mut self, shape: u32) -> Option<Spot> {
         let at = self.best(shape)?;
         let pod = self.shapes.get(shape as usize)?;
@@ -216,7 +216,7 @@ fn least(scores: &[f64]) -> Option<usize> {
 /// Result of a filling.
 #[derive(Debug, Clone, Default)]
 pub struct Filled {
-    /// Nodes in the end.
+    /// Nodes at the end of the filling.
     pub nodes: Vec<FleetNode>,
     /// Pods placed.
     pub placed: usize,
@@ -310,7 +310,7 @@ impl Curve {
         Self { total, requested: 0, allocated: 0, points: Vec::new() }
     }
 
-    /// A point for each percent.
+    /// Adds a point of the curve for each percent.
     fn note(&mut self) {
         let percent = self.requested * 100 / self.total.max(1);
         if percent >= self.points.len() as u64 {

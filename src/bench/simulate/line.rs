@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use phalanx_planner::order::Rank;
 
-/// Jobs by rank; those that have waited too long before all others.
+/// Jobs by rank; jobs that have waited too long come before all others.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Ranked {
     ranks: BTreeMap<u32, Rank>,
@@ -15,7 +15,7 @@ pub(super) struct Ranked {
 }
 
 impl Ranked {
-    /// A job arrives; ids grow with arrival.
+    /// Adds a job that arrives; ids grow with arrival.
     pub(super) fn push(&mut self, id: u32, rank: Rank, submit_s: i64) {
         self.ranks.insert(id, rank);
         self.young.insert((rank, id));
@@ -39,7 +39,7 @@ impl Ranked {
         }
     }
 
-    /// A job that has waited for `guard_s` is passed no more.
+    /// Lets no other job pass one that has waited for `guard_s`.
     pub(super) fn age(&mut self, now_s: i64, guard_s: i64) {
         while let Some(&(submit_s, id)) = self.arrivals.front() {
             if now_s.saturating_sub(submit_s) < guard_s {
@@ -53,7 +53,7 @@ impl Ranked {
         }
     }
 
-    /// Jobs in their order; first come those that may be passed no more.
+    /// Jobs in their order; first come jobs that may be passed no more.
     pub(super) fn order(&self) -> impl Iterator<Item = u32> {
         self.old.iter().copied().chain(self.young.iter().map(|(_, id)| *id))
     }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Choice of the next pending request: the one of least urgency key among those
-//! in a window, with a bound on the times that any of them is overtaken.
+//! Choice of the next pending request: the one of least urgency key among those in a window, with a
+//! bound on the times that each of them is overtaken.
 
 use std::collections::VecDeque;
 
 /// A pending request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Waiting {
-    /// Shape, a number of the caller's.
+    /// Shape of the request, as a number of the caller's.
     pub shape: u32,
     /// Number of later requests that went first.
     pub overtaken: u32,
@@ -22,7 +22,7 @@ pub struct Window {
 }
 
 impl Window {
-    /// A window in which no request is overtaken more often than this.
+    /// A window in which no request is overtaken more often than `most` times.
     pub fn new(overtakes_max: u32) -> Self {
         Self { overtakes_max, ..Self::default() }
     }
@@ -49,9 +49,9 @@ impl Window {
         before - self.waiting.len()
     }
 
-    /// Takes the next one: of the least key, and of equal keys the first; the
-    /// oldest if it was overtaken as often as allowed. No request is overtaken more
-    /// often than the oldest, as one that overtakes another overtakes the oldest.
+    /// Takes the next request: of the least key, and of equal keys the first; the oldest if it was
+    /// overtaken as often as allowed. No request is overtaken more often than the oldest, as one
+    /// that overtakes another overtakes the oldest.
     pub fn take(&mut self, key: impl Fn(u32) -> f64) -> Option<u32> {
         let oldest = self.waiting.front()?;
         let at = if oldest.overtaken >= self.overtakes_max {

@@ -203,7 +203,7 @@ fn write_report(directory: &Path, title: &str, parts: &[Curve<'_>]) -> Result<()
     report::write_file(&directory.join("filling.csv"), &text)
 }
 
-/// GPUs requested, in percent of the fleet's, from which on the picture shows those allocated.
+/// GPUs requested, in percent of the fleet's, from which on the picture shows allocated GPUs.
 const FILLING_FROM: f64 = 80.0;
 /// Height of the picture, pixels.
 const HEIGHT: f64 = 300.0;

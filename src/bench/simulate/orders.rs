@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Orders of starts that the product does not have: EASY++, and the order of the research, each
-//! on a pool of CPUs and on nodes.
+//! Orders of starts that the product does not have: EASY++, and the order of the research, each on
+//! a pool of CPUs and on nodes.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -36,9 +36,9 @@ const CORRECTIONS_S: [i64; 11] =
 /// A running job under EASY++.
 #[derive(Debug)]
 struct Running {
-    /// End that is expected now, seconds.
+    /// End that is expected at present, seconds.
     end_s: i64,
-    /// End at its limit, seconds.
+    /// End of the job at its limit, seconds.
     last_s: i64,
     /// Corrections of the expected end so far.
     corrections: usize,
@@ -49,9 +49,8 @@ struct Running {
 struct Latest(BTreeMap<u64, [Option<u64>; 2]>);
 
 impl Latest {
-    /// The mean of the user's two latest runtimes, at most the limit: the
-    /// prediction of EASY++ (Tsafrir, Etsion, Feitelson 2007). The limit for a
-    /// user without any.
+    /// The mean of the user's two latest runtimes, at most the limit: the prediction of EASY++
+    /// (Tsafrir, Etsion, Feitelson 2007). The limit for a user without any.
     fn mean_of_two(&self, job: &JobClass) -> u64 {
         let mean = match self.0.get(&job.user) {
             Some([Some(new), Some(old)]) => new.midpoint(*old),
@@ -119,7 +118,7 @@ impl Scheduler for EasyPlus<'_> {
         self.pool.submit(Request { id, size: job.size, window_s, rank: Rank::shortest(window_s) });
     }
 
-    /// The user's waiting jobs are expected anew.
+    /// Computes again what is expected of the waiting jobs of the ended job's user.
     fn ended(&mut self, id: u32, job: &SimJob, _: i64) {
         self.pool.finish(id);
         self.latest.observe(&job.class(), job.run_s);
@@ -162,11 +161,11 @@ pub(super) struct Research {
     guard: StarvationLimit,
     /// Arrivals of jobs that have not waited for the starvation limit: time and id.
     young: VecDeque<(i64, u32)>,
-    /// Jobs with ids below this have waited for the limit.
+    /// Jobs with ids below this number have waited for the limit.
     passed_no_more: u32,
-    /// Jobs beyond the limit that do not yet backfill before all others.
+    /// Jobs beyond the limit that do not backfill before all others yet.
     led: VecDeque<(i64, u32)>,
-    /// Express jobs that wait.
+    /// Waiting express jobs.
     express: BTreeSet<u32>,
     /// The last head that did not fit, and the start first found for it.
     promised: Option<(u32, i64)>,
@@ -306,7 +305,7 @@ impl Line for Shortest {
         self.waiting.remove(&id);
     }
 
-    /// The user's waiting jobs are expected anew.
+    /// Computes again what is expected of the waiting jobs of the ended job's user.
     fn ended(&mut self, _: u32, job: &NodeJob, _: i64) {
         self.latest.observe(&job.class, job.run_s);
         for (id, class) in self.waiting.iter().filter(|(_, class)| class.user == job.class.user) {
@@ -383,7 +382,7 @@ impl Line for Learned {
     }
 }
 
-/// A job of the fair schedule.
+/// Makes a job of the fair schedule.
 fn by_arrival(id: u32, size: u64, limit_s: u64) -> order::Request {
     order::Request { id, size, limit_s, rank: Rank::ARRIVAL }
 }

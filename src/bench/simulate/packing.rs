@@ -18,12 +18,12 @@ use phalanx_methods::balance::fragment::{GPUS_MAX, Mix, WHOLE, Want};
 
 /// Weight of the loss beside fragmentation.
 const LOSS: f64 = 8.0;
-/// Thousandths of a GPU, and nothing.
+/// Number of sizes of a GPU's free part: from nothing to all, in thousandths.
 const SIZES: usize = WHOLE as usize + 1;
-/// Weight of the rise of the whole cost beside the loss when pending requests
-/// are compared: it decides between those that lose alike.
+/// Weight of the rise of the whole cost beside the loss when pending requests are compared: it
+/// decides between requests that lose alike.
 const RISE: f64 = 0.02;
-/// Urgency of a request without GPUs, which loses none: it goes behind requests that lose nothing
+/// Urgency of a request without GPUs, which loses none: it goes after requests that lose nothing
 /// and before those that lose more than this for each GPU.
 const WITHOUT_GPU: f64 = 0.02;
 
@@ -32,7 +32,7 @@ const WITHOUT_GPU: f64 = 0.02;
 pub struct Free<'a> {
     /// Thousandths of a CPU.
     pub cpu_milli: u64,
-    /// Thousandths of each GPU; at most [`GPUS_MAX`] of them.
+    /// Free thousandths of each GPU; at most [`GPUS_MAX`] GPUs.
     pub gpus: &'a [u16],
 }
 
@@ -59,13 +59,13 @@ pub struct Packing {
     mix: Mix,
     /// Loss of one free piece, by size; empty: not counted.
     losses: Vec<f64>,
-    /// Thousandths of a CPU for each thousandth of a GPU, at which a GPU counts
-    /// as starved; 0: never.
+    /// Thousandths of a CPU for each thousandth of a GPU, below which a GPU counts as starved; 0:
+    /// never.
     feed: [f64; 3],
 }
 
-/// CPUs for each GPU, in parts of the mix's mean, below which GPUs starve: one
-/// after the other, so that the cost rises before it is too late.
+/// CPUs for each GPU, in parts of the mix's mean, below which GPUs starve: several steps, so that
+/// the cost rises before it is too late.
 const FEED: [f64; 3] = [0.3, 0.6, 0.9];
 
 /// CPUs that the mix asks for with each GPU, times [`FEED`].
@@ -83,7 +83,7 @@ impl Packing {
         Self { mix: Mix::new(wants), losses: Vec::new(), feed: [0.0; 3] }
     }
 
-    /// Fragmentation plus loss plus starvation.
+    /// Makes the cost: fragmentation plus loss plus starvation.
     pub fn new(wants: &[Want]) -> Self {
         Self { mix: Mix::new(wants), losses: losses(wants).to_vec(), feed: feed(wants) }
     }
@@ -139,9 +139,9 @@ impl Packing {
         (least, chosen)
     }
 
-    /// The urgency of a pending request on its best node; the least goes first. It is
-    /// the loss for each GPU that the request takes.
-    /// Those that waste most go last: while they are passed, others fill the GPUs.
+    /// The urgency of a pending request on its best node; the least goes first. It is the loss for
+    /// each GPU that the request takes. Requests that waste most go last: while they are passed,
+    /// others fill the GPUs.
     pub fn urgency(&self, free: Free<'_>, asked: Asked) -> f64 {
         let size = f64::from(asked.gpus) * f64::from(asked.gpu_milli);
         if size <= 0.0 {
@@ -156,8 +156,8 @@ impl Packing {
     }
 }
 
-/// Loss of a piece by its size, thousandths: its size less what it
-/// is [worth](price). Below 0 where it is worth more than its size.
+/// Loss of a piece by its size, thousandths: its size less what it is [worth](price). Below 0 where
+/// it is worth more than its size.
 fn losses(wants: &[Want]) -> [f64; SIZES] {
     let mut parts: BTreeMap<u16, f64> = BTreeMap::new();
     for want in wants.iter().filter(|w| w.gpus == 1 && (1..WHOLE).contains(&w.gpu_milli)) {
@@ -179,7 +179,7 @@ mod tests {
         Want { cpu_milli, gpus, gpu_milli, weight }
     }
 
-    /// 470 comes in pairs; nothing ever fits beside 810.
+    /// Goal: parts of 470 come in pairs, and nothing ever fits beside one of 810.
     fn pieces() -> Vec<Want> {
         vec![want(1_000, 1, 470, 3.0), want(1_000, 1, 810, 1.0)]
     }

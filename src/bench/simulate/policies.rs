@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The policies that Phalanx is compared with, beside its own.
+//! The policies that Phalanx is compared with, beside the product's.
 
 use phalanx_core::shape::Need;
 use phalanx_methods::balance::fragment::WHOLE;
@@ -40,7 +40,7 @@ const MORE: [Policy; 6] = [
     },
 ];
 
-/// Returns the policies of the product and those that they are compared with.
+/// Returns the policies of the product and those that the product is compared with.
 pub fn all() -> Vec<Policy> {
     [&POLICIES[..], &MORE].concat()
 }
@@ -55,13 +55,13 @@ fn left(room: &NodeUsage, mix: &GpuMix, need: &Need) -> [f64; 3] {
     ]
 }
 
-/// CPUs and GPUs left, as shares of the node's.
+/// Sum of CPUs and GPUs left, as shares of the node's.
 fn tightest(room: &NodeUsage, mix: &GpuMix, need: &Need) -> f64 {
     let [cpus, _, gpus] = left(room, mix, need);
     cpus + gpus
 }
 
-/// Product of what is free and what is asked for.
+/// Product of free and requested amounts.
 fn product(room: &NodeUsage, mix: &GpuMix, need: &Need) -> f64 {
     let asked = [
         share(need.cpus, room.cpus.total),
@@ -73,7 +73,7 @@ fn product(room: &NodeUsage, mix: &GpuMix, need: &Need) -> f64 {
     free.iter().zip(asked).map(|(f, a)| f * a).sum()
 }
 
-/// Spread of the used shares.
+/// Spread of the used shares of a node's resources.
 fn spread(room: &NodeUsage, mix: &GpuMix, need: &Need) -> f64 {
     let totals = [room.cpus.total, room.memory_mb.total, mix.level(room).total];
     let used = totals.iter().zip(left(room, mix, need)).filter(|(total, _)| **total > 0);

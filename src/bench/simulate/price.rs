@@ -13,16 +13,16 @@ use phalanx_methods::balance::fragment::WHOLE;
 /// Sizes of parts that are told apart.
 const SIZES_MAX: usize = 96;
 
-/// Simplex steps; far more than ever seen. What is reached then is still a
-/// valid price list, if not the best one.
+/// Most simplex steps, far more than ever seen. The prices reached by then are still valid, if not
+/// the best ones.
 const STEPS_MAX: usize = 2_000;
-/// Values this close are equal.
+/// Difference below which values are equal.
 const SLACK: f64 = 1e-9;
 /// Gain below which no further pattern is looked for.
 const GAIN: f64 = 1e-7;
 
-/// Worth of a piece by its size in thousandths, in GPUs: 0 for size 0, 1 for a
-/// whole one. `parts`: sizes below [`WHOLE`], each once, with how often they come.
+/// Worth of a piece by its size in thousandths, in GPUs: 0 for size 0, 1 for a whole one. `parts`:
+/// sizes below [`WHOLE`], each once, with how often they come.
 pub(super) fn worths(parts: &[(u16, f64)]) -> Vec<f64> {
     let mut parts: Vec<(u16, f64)> =
         parts.iter().copied().filter(|(size, often)| *size > 0 && *often > 0.0).collect();
@@ -73,7 +73,7 @@ fn prices(parts: &[(u16, f64)]) -> Vec<f64> {
     basis.prices().into_iter().map(|price| price.max(0.0)).collect()
 }
 
-/// The worth of each piece at these prices, and which part fills it last.
+/// The worth of each piece at `prices`, and which part fills it last.
 fn fill(sizes: &[u16], prices: &[f64]) -> (Vec<f64>, Vec<Option<usize>>) {
     let pieces = usize::from(WHOLE) + 1;
     let (mut worth, mut last) = (vec![0.0; pieces], vec![None; pieces]);
@@ -146,7 +146,8 @@ impl Basis {
         prices
     }
 
-    /// Takes a column in for the one that is used up first; false if none is.
+    /// Takes a column into the basis in place of the one that is used up first; returns false if
+    /// none is.
     fn enter(&mut self, column: &[f64], cost: f64) -> bool {
         let dot = |row: &Vec<f64>| row.iter().zip(column).map(|(a, b)| a * b).sum::<f64>();
         let direction: Vec<f64> = self.inverse.iter().map(dot).collect();
@@ -212,7 +213,8 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(100))]
-        /// Strong duality against another solver, on all patterns.
+        /// Goal: the prices are the duals of the packing, by strong duality against another solver,
+        /// on all patterns.
         #[test]
         fn prices_are_the_duals_of_the_packing(
             parts in proptest::collection::btree_map(120u16..1000, 1u32..500, 1..6)

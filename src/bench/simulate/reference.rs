@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Scores of a node for a pod under each policy; the least score wins, and of equal
-//! ones the first node. The reference policies are written so that their
-//! published figures come out.
+//! Scores of a node for a pod under each policy; the least score wins, and of equal ones the first
+//! node. The reference policies are written so that their published figures come out.
 
 use super::fleet::{FleetNode, PodShape, WHOLE};
 use super::packing::{Asked, Free, Packing};
@@ -9,8 +8,8 @@ use phalanx_methods::balance::fragment::Want;
 
 /// Share of the pods that the typical shapes of FGD cover.
 const TYPICAL: f64 = 0.95;
-/// Costs this close are equal, thousandths of a GPU: the first node wins, which
-/// keeps others empty.
+/// Difference in thousandths of a GPU below which costs are equal: the first node wins, which keeps
+/// others empty.
 const EQUAL: f64 = 10.0;
 
 /// A scoring rule.
@@ -18,12 +17,12 @@ const EQUAL: f64 = 10.0;
 pub enum Scorer {
     /// The first node that fits.
     First,
-    /// Least of CPUs and GPUs left, as shares of the largest node's.
+    /// Least CPUs and GPUs left, as shares of the largest node's.
     Tightest {
         /// Largest node: CPUs, memory, GPUs.
         largest: [f64; 3],
     },
-    /// Least product of what is free and what is asked for.
+    /// Least product of free and requested amounts.
     Product {
         /// Largest node: CPUs, memory, GPUs.
         largest: [f64; 3],
@@ -40,7 +39,7 @@ pub enum Scorer {
 }
 
 impl Scorer {
-    /// The rule of a policy, given by name, for these nodes and this mix of requests.
+    /// The rule of a policy, given by name, for nodes and a mix of requests.
     pub fn of(policy: &str, nodes: &[FleetNode], wants: &[Want]) -> Self {
         match policy {
             "best-fit" => Self::Tightest { largest: largest(nodes) },
@@ -56,19 +55,18 @@ impl Scorer {
         }
     }
 
-    /// Whether it says of two pods which should go first.
+    /// Whether the rule says of two pods which should go first.
     pub fn compares_pods(&self) -> bool {
         matches!(self, Self::Mix { .. })
     }
 
-    /// Urgency of a pod among several; the one with the least goes first, on
-    /// its best place.
+    /// Urgency of a pod among several; the pod with the least goes first, on its best place.
     pub fn urgency(&self, node: &FleetNode, pod: &PodShape) -> f64 {
         let Self::Mix { mix, .. } = self else { return 0.0 };
         mix.urgency(on(node), of(pod))
     }
 
-    /// Score and GPU for a pod on a node that it fits.
+    /// Score and GPU for a pod on a node where it fits.
     pub fn score(&self, node: &FleetNode, pod: &PodShape) -> (f64, Option<usize>) {
         let part = || pod.is_part().then(|| node.tightest(pod)).flatten();
         match self {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! `phalanx-bench simulate` as a program: published figures, pods, and every policy on nodes.
+//! Tests of `phalanx-bench simulate` as a program: published figures, pods, and every policy on
+//! nodes.
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
@@ -10,7 +11,7 @@ use serde_json::Value;
 
 const KTH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/KTH-SP2-1996-2.swf.zst");
 
-/// Exit code, standard output and standard error.
+/// Runs the program; returns exit code, standard output and standard error.
 fn simulate(arguments: &[&str]) -> (i32, String, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_phalanx-bench"));
     let output = command.arg("simulate").args(arguments).output().unwrap();

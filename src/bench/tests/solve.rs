@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! `phalanx-bench solve` as a program: the modes that `phalanx solve` leaves to it.
+//! Tests of `phalanx-bench solve` as a program: the modes that `phalanx solve` leaves to it.
 #![allow(clippy::unwrap_used)]
 
 use std::fs;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The commands. Each is a module with `Args` (its options, whose comments are the help text) and
-//! `Args::run`; adding one is adding its module and its line in the list below. Help, manual
-//! pages and completion come from the list.
+//! `Args::run`; adding one is adding its module and its line in the list. Help, manual pages and
+//! completion come from the list.
 
 /// Declares the commands of one level, in the order of the help text, each with the type of its
-/// arguments, and the call of the one that was given.
+/// arguments, and the call of the given command.
 macro_rules! commands {
     ($($(#[$more:meta])* $name:ident($args:ty),)*) => {
         /// One command with its arguments.
@@ -14,7 +14,7 @@ macro_rules! commands {
         }
 
         impl Command {
-            /// Does what was asked.
+            /// Runs the given command.
             pub fn run(
                 &self,
                 global: &crate::global::Global,
@@ -27,7 +27,7 @@ macro_rules! commands {
     };
 }
 
-/// Declares a command that has others below it: its help text, then the list of these.
+/// Declares a command with subcommands: its help text, then their list.
 macro_rules! group {
     ($(#[$about:meta])* $($name:ident($args:ty) $(as $text:literal)?,)*) => {
         $(#[$about])*
@@ -120,7 +120,7 @@ impl Cli {
     }
 }
 
-/// Ends the help of a command, and of those below it, with the exit codes, unless it has its own.
+/// Ends the help of all commands with the exit codes, but where a command lists its own.
 fn with_exit_codes(command: clap::Command) -> clap::Command {
     let command = match command.get_after_help() {
         Some(_) => command,

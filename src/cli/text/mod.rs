@@ -28,7 +28,7 @@ struct Column<'a, T> {
     cell: Box<dyn Fn(&T) -> String + 'a>,
 }
 
-/// A table with one line for each of these.
+/// A table with one line for each of `rows`.
 pub fn table_of<'a, T>(rows: impl IntoIterator<Item = T>) -> Columns<'a, T> {
     Columns { rows: rows.into_iter().collect(), columns: Vec::new() }
 }
@@ -56,12 +56,12 @@ impl<'a, T> Columns<'a, T> {
         self
     }
 
-    /// The table, with a line below its heads and no blanks at the ends of lines.
+    /// The table as text, with a line below its heads and no blanks at the ends of lines.
     pub fn text(self) -> String {
         self.within(width())
     }
 
-    /// The table in lines of at most `room` characters, if its numbers leave that: wider cells are
+    /// Formats the table in lines of at most `room` characters, if its numbers fit: wider cells are
     /// broken, first between words, then anywhere.
     pub(super) fn within(self, room: usize) -> String {
         let heads: Vec<String> = self.columns.iter().map(|column| clean(&column.head)).collect();
@@ -117,7 +117,7 @@ const TEXT_LEAST: usize = 8;
 /// Least width that a word of a heading may be broken to, in characters.
 const HEAD_LEAST: usize = 16;
 
-/// Widths of a column, in characters: its own, and those below which words and anything break.
+/// Widths of a column in characters: its own, and the least that keep words, or anything.
 struct Widths {
     is_number: bool,
     now: usize,
@@ -125,7 +125,7 @@ struct Widths {
     least: usize,
 }
 
-/// Takes from the widest columns, down to their bounds, until all fit.
+/// Narrows the widest columns, down to their bounds, until all fit into `room`.
 fn shrink(columns: &mut [Widths], room: usize, bound: impl Fn(&Widths) -> usize) {
     while columns.iter().map(|column| column.now).sum::<usize>() > room {
         let wide = columns.iter_mut().filter(|column| column.now > bound(column));
@@ -134,7 +134,7 @@ fn shrink(columns: &mut [Widths], room: usize, bound: impl Fn(&Widths) -> usize)
     }
 }
 
-/// Appends the cells of a row, numbers to the right, in as many lines as the longest one takes.
+/// Appends the cells of a row, numbers to the right, in as many lines as the longest cell takes.
 fn line(out: &mut String, cells: &[String], columns: &[Widths], gap: usize) {
     let cells: Vec<Vec<String>> = cells
         .iter()
@@ -159,7 +159,7 @@ fn line(out: &mut String, cells: &[String], columns: &[Widths], gap: usize) {
     }
 }
 
-/// Sums the comparisons with Slurm's own decisions up, with a bound where none was worse.
+/// Sums up the comparisons with Slurm's own decisions, with a bound where none was worse.
 pub fn compared([agreed, better, worse]: [u64; 3]) -> Option<String> {
     let all = agreed + better + worse;
     let bound = 100.0 * (1.0 - 0.05_f64.powf(1.0 / as_f64(all.max(1))));
@@ -180,8 +180,8 @@ pub fn breaker_cause(cause: &str) -> String {
     }
 }
 
-/// Text from elsewhere without control characters, which could change the
-/// terminal; `-` where there is none.
+/// Removes control characters, which could change the terminal, from a text of others; `-` where
+/// nothing is left.
 pub fn clean(text: &str) -> String {
     if text.is_empty() {
         return "-".to_owned();
@@ -258,13 +258,13 @@ fn pieces(word: &str, width: usize) -> Vec<String> {
     parts(word).into_iter().flat_map(cut).collect()
 }
 
-/// A paragraph, each line behind an indent.
+/// Formats a paragraph, each line behind an indent.
 pub fn wrapped(text: &str, indent: &str) -> String {
     let lines = wrap(text, width() - indent.chars().count());
     lines.iter().fold(String::new(), |out, line| out + indent + line + "\n")
 }
 
-/// Names and values, aligned.
+/// Formats names and values, aligned.
 pub fn facts(facts: &[(&str, String)]) -> String {
     let width = facts.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
     let mut out = String::new();

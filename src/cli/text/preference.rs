@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! A method's node preference for a job, in words.
+//! Puts a method's node preference for a job into words.
 
 use super::units::{amount, fraction, fraction_or_dash, many, seconds_fine, time, watts_from};
 use super::{clean, facts, table_of};
@@ -188,7 +188,7 @@ fn speeds(gang: &GangNote) -> String {
     gang.speeds.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
-/// The reason why a class comes late.
+/// The reason why a class of nodes is tried late.
 fn reserved(reserved_for: Option<&str>) -> String {
     let text = |gres| format!(" (reserved for jobs that ask for {})", clean(gres));
     reserved_for.map(text).unwrap_or_default()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Texts are compared word for word with files of `snapshots/`, from fixed reports.
+//! Tests that compare texts word for word with files of `snapshots/`, from fixed reports.
 
 use std::collections::BTreeMap;
 
@@ -12,9 +12,9 @@ pub fn map<'s, K: From<&'s str> + Ord, V: Clone>(entries: &[(&'s str, V)]) -> BT
     entries.iter().map(|(name, value)| ((*name).into(), value.clone())).collect()
 }
 
-/// Compares with an expected text, in which `{T0}` and `{T1}` stand for
-/// the first two seconds of 1970 in the local time zone, and holds that no line ends with a blank
-/// or has control characters.
+/// Compares with an expected text, in which `{T0}` and `{T1}` stand for the first two seconds of
+/// 1970 in the local time zone, and asserts that no line ends with a blank or has control
+/// characters.
 pub fn assert_text(actual: &str, expected: &str) {
     let expected = expected.replace("{T0}", &time(0)).replace("{T1}", &time(1000));
     assert!(actual == expected, "expected:\n{expected}\ngot:\n{actual}");
@@ -27,7 +27,7 @@ pub fn assert_text(actual: &str, expected: &str) {
 }
 
 proptest::proptest! {
-    /// Whatever names are, lines keep within the width, nothing is cut, numbers stay whole.
+    /// Goal: whatever names are, lines keep within the width, nothing is cut, numbers stay whole.
     #[test]
     fn nothing_is_wider_than_a_terminal(
         names in proptest::collection::vec("[a-z_,\\[\\]-]{1,300}( [a-z]{1,80}){0,4}", 1..4),
@@ -78,7 +78,7 @@ fn words_stay_whole_in_a_narrow_table() {
     }
 }
 
-/// Planned on these nodes, or waiting.
+/// A gang's note, planned on given nodes, or waiting.
 pub fn gang_note(on: Option<&str>) -> Note {
     let speed = |nodes: &str, speed: Option<f64>, runs| ClassSpeed {
         reserved_for: speed.is_none().then(|| "gres/gpu".to_owned()),

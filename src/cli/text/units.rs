@@ -6,27 +6,27 @@ use jiff::tz::TimeZone;
 use phalanx_core::number::{as_f64, nearest_u64};
 use phalanx_planner::bag::WattsFrom;
 
-/// A resource amount: whole numbers without decimals, others with two.
+/// Formats a resource amount: whole numbers without decimals, others with two.
 pub fn amount(value: f64) -> String {
     if value.fract() == 0.0 { format!("{value:.0}") } else { format!("{value:.2}") }
 }
 
-/// A number of things: `1 job`, `2 jobs`.
+/// Formats a number of things: `1 job`, `2 jobs`.
 pub fn many(number: u64, thing: &str) -> String {
     if number == 1 { format!("1 {thing}") } else { format!("{number} {thing}s") }
 }
 
-/// `part` of `whole` in percent; a dash where there is no whole.
+/// Formats `part` of `whole` in percent; a dash where `whole` is 0.
 pub fn percent(part: f64, whole: f64) -> String {
     if whole > 0.0 { format!("{:.1}", part / whole * 100.0) } else { "-".to_owned() }
 }
 
-/// A count in percent of another.
+/// Formats a count in percent of another.
 pub fn share(part: u64, whole: u64) -> String {
     percent(as_f64(part), as_f64(whole))
 }
 
-/// A weight, dispersion, score or fraction.
+/// Formats a weight, dispersion, score or fraction.
 pub fn fraction(value: f64) -> String {
     format!("{value:.4}")
 }
@@ -35,7 +35,7 @@ pub fn fraction_or_dash(value: Option<f64>) -> String {
     value.map_or_else(|| "-".to_owned(), fraction)
 }
 
-/// Nanoseconds as microseconds with three significant decimals at most.
+/// Formats nanoseconds as microseconds with at most three significant decimals.
 pub fn micros(ns: u64) -> String {
     let us = as_f64(ns) / 1000.0;
     if us >= 100.0 {
@@ -47,19 +47,19 @@ pub fn micros(ns: u64) -> String {
     }
 }
 
-/// Seconds as `3d 04:05:06`, or `04:05:06` below a day.
+/// Formats seconds as `3d 04:05:06`, or `04:05:06` below a day.
 pub fn seconds(total: u64) -> String {
     let (days, rest) = (total / 86_400, total % 86_400);
     let clock = format!("{:02}:{:02}:{:02}", rest / 3600, rest / 60 % 60, rest % 60);
     if days > 0 { format!("{days}d {clock}") } else { clock }
 }
 
-/// Seconds with their fraction, in three significant places or so.
+/// Formats seconds with their fraction, in about three significant places.
 pub fn seconds_fine(value: f64) -> String {
     if value < 100.0 { format!("{value:.2}") } else { format!("{value:.0}") }
 }
 
-/// Milliseconds as `250 ms`, `1.5 s`, or a clock from a minute on.
+/// Formats milliseconds as `250 ms`, `1.5 s`, or a clock from a minute on.
 pub fn millis(ms: u64) -> String {
     match ms {
         0..1000 => format!("{ms} ms"),
@@ -68,12 +68,12 @@ pub fn millis(ms: u64) -> String {
     }
 }
 
-/// Unix milliseconds as local time, as Slurm prints it.
+/// Formats unix milliseconds as local time in Slurm's form.
 pub fn time(ms: u64) -> String {
     time_in(ms, &TimeZone::system(), "%Y-%m-%dT%H:%M:%S")
 }
 
-/// A forecast of a start, in unix milliseconds: how soon within a day, or to the minute.
+/// Formats a forecast of a start, in unix milliseconds: how soon within a day, or to the minute.
 pub fn start(at_ms: [u64; 2]) -> String {
     start_from(nearest_u64(Timestamp::now().as_millisecond()), at_ms)
 }
@@ -96,7 +96,7 @@ fn time_in(ms: u64, zone: &TimeZone, format: &str) -> String {
     )
 }
 
-/// The source of a power.
+/// Names the source of a power figure.
 pub fn watts_from(from: WattsFrom) -> &'static str {
     match from {
         WattsFrom::Accounting => "accounting",

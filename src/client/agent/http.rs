@@ -14,7 +14,7 @@ use phalanx_messages::target::Target;
 
 /// Longest time for an answer beyond the time that the request may be held.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Pause after a refusal for load that names none, in milliseconds.
+/// Pause after a refusal for load that gives no time, in milliseconds.
 const BUSY_MS: u64 = 1000;
 
 /// A connection to the data service for one agent.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The queue to the data service: values, the newest ones if there are too many, and the
-//! latest report of each registration that fails.
+//! The queue to the data service: values, the newest ones if there are too many, and the latest
+//! report of each registration that fails.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;
@@ -17,7 +17,7 @@ pub(super) struct Outbox {
     values: VecDeque<(Instant, Put)>,
     runs: BTreeMap<String, (Instant, RunReport)>,
     dropped: u64,
-    /// Contents of the request under way: the first values, and these reports.
+    /// Contents of the request under way: the number of first values, and the reports.
     sent_values: usize,
     sent_runs: Vec<String>,
 }
@@ -28,7 +28,7 @@ impl Outbox {
         self.dropped
     }
 
-    /// Takes the result of a run; false if it is no value.
+    /// Takes the result of a run; returns false if the result is no value.
     pub(super) fn add(&mut self, done: &Done, result: Finished, now_ms: u64) -> bool {
         let name = &done.registration.name;
         let time_ms = now_ms.saturating_sub(age_ms(result.at, Instant::now()));
@@ -95,7 +95,7 @@ impl Outbox {
         values
     }
 
-    /// Returns all reports on runs, with their ages at `now`.
+    /// Returns all reports on runs, each with its age at `now`.
     pub(super) fn runs(&mut self, now: Instant) -> Vec<RunReport> {
         self.sent_runs = self.runs.keys().cloned().collect();
         let aged = |(at, run): &(Instant, RunReport)| {

@@ -11,9 +11,9 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use phalanx_core::limits::COLLECTOR_BACKOFF_MS_MAX;
 use phalanx_messages::collect::Registration;
 
-/// Longest time to the first run of a new assignment.
+/// Longest time until the first run of a new assignment.
 const FIRST_MAX_MS: u64 = 30_000;
-/// Variation of a period to both sides, in percent.
+/// Variation of a period in both directions, in percent.
 const JITTER_PERCENT: u64 = 5;
 /// Least and greatest result of [`Schedule::gather`], in milliseconds.
 const GATHER_MS: (u64, u64) = (200, 2_000);
@@ -24,7 +24,7 @@ const GRACE: Duration = Duration::from_secs(2);
 #[derive(Debug, Clone)]
 pub(super) struct Done {
     pub(super) registration: Registration,
-    /// Number of consecutive failures before this run.
+    /// Number of consecutive failures before the run under way.
     pub(super) failures_before: u32,
 }
 
@@ -43,7 +43,7 @@ struct Instance {
 #[derive(Debug)]
 pub(super) struct Schedule {
     instances: BTreeMap<String, Instance>,
-    /// Name of each id.
+    /// Name of the registration with each id.
     names: BTreeMap<u64, String>,
     next_id: u64,
     random: Xoshiro256PlusPlus,
@@ -66,7 +66,7 @@ impl Schedule {
         self.instances.len()
     }
 
-    /// Returns the start of the run that goes on longest.
+    /// Returns the start of the longest run under way.
     pub(super) fn running_since(&self) -> Option<Instant> {
         self.instances.values().filter_map(|instance| instance.started).min()
     }
@@ -127,7 +127,8 @@ impl Schedule {
         Duration::from_millis(shortest.map_or(most, |every| (every / 8).clamp(least, most)))
     }
 
-    /// Returns the time at which the next run is due, of registrations that do not run now.
+    /// Returns the time at which the next run is due, among registrations that do not run at
+    /// present.
     pub(super) fn next_due(&self) -> Option<Instant> {
         let waiting = self.instances.values().filter(|instance| instance.started.is_none());
         waiting.map(|instance| instance.due).min()
@@ -168,7 +169,7 @@ impl Schedule {
         Some(Done { registration: instance.registration.clone(), failures_before })
     }
 
-    /// Records that the run that just finished has failed after all.
+    /// Records that a run that just finished has failed after all.
     pub(super) fn failed_late(&mut self, id: u64) {
         if let Some(instance) = self.by_id(id)
             && instance.failures == 0

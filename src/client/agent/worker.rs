@@ -22,7 +22,7 @@ use phalanx_messages::collect::Row;
 /// Work of a run.
 #[derive(Debug)]
 pub(super) enum Task {
-    /// A program, and the parser of its output if that is not a plain value.
+    /// A program, and the parser of its output if the output is not a plain value.
     Program(Run, Option<Tool>),
     Builtin {
         builtin: &'static Builtin,
@@ -109,7 +109,7 @@ impl Worker {
         self.board.not_started(id, why);
     }
 
-    /// Reports that a run took too long.
+    /// Reports that a run took so long that it counts as lost.
     pub(super) fn lose(&mut self, id: u64, timeout: Duration) {
         let why = RunError::Timeout(timeout.as_millis());
         self.board.report(Finished::failed(id, why, timeout));
@@ -193,7 +193,7 @@ impl SlotThread {
         slots.stop_all(Instant::now());
     }
 
-    /// Starts jobs while there are slots; returns the others.
+    /// Starts jobs while slots are free; returns the jobs that are left.
     fn start(
         &self,
         slots: &mut Slots,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Benchmark speed: the speed of one thread of the node now, besides all its other load.
+//! Benchmark speed: the present speed of one thread of the node, beside its other load.
 
 use std::time::{Duration, Instant};
 

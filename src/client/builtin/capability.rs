@@ -20,8 +20,8 @@ pub(super) fn cpu_load(context: &Context<'_>) -> Result<f64, String> {
         .ok_or_else(|| format!("input {name}: expected a share of 0 to 1, got {free}"))
 }
 
-/// Method C: capability from the program's speed in its last run, the first input; `mean` is that
-/// of the runs before.
+/// Method C: capability from the program's speed in its last run, which is the first input; `mean`
+/// is that of the earlier runs.
 pub(super) fn history(context: &Context<'_>, mean: &mut Option<(f64, u64)>) -> Result<f64, String> {
     let weight = share_of(context, 0.5)?;
     let (name, row) = newest(context)?;
@@ -78,7 +78,7 @@ fn share_of(context: &Context<'_>, otherwise: f64) -> Result<f64, String> {
     }
 }
 
-/// Returns this node's value of the first input, if it is not stale.
+/// Returns the node's own value of the first input, if it is not stale.
 fn newest<'a>(context: &Context<'a>) -> Result<(&'a str, &'a Row), String> {
     let own = |(name, _): &&(String, Vec<Row>)| name != OWN;
     let (name, rows) = context.inputs.iter().find(own).ok_or("inputs: expected one, got none")?;

@@ -22,7 +22,7 @@ const TOOLS: [(Tool, &[&str], &[&str]); 2] = [
 pub enum Plan {
     /// A call of [`run`](super::run), which may block for a while.
     Call,
-    /// A run of this program with these arguments, then [`Tool::parse`].
+    /// A program with its arguments, and the tool whose [`Tool::parse`] reads its output.
     Program(PathBuf, &'static [&'static str], Tool),
 }
 
@@ -64,7 +64,7 @@ impl Tool {
     }
 }
 
-/// Parses `{"card0": {"GPU use (%)": "12"}, ...}`, with other keys beside.
+/// Parses `{"card0": {"GPU use (%)": "12"}, ...}`, with further keys.
 fn rocm(printed: &str) -> Result<Vec<f64>, String> {
     let cards: serde_json::Map<String, serde_json::Value> =
         serde_json::from_str(printed).map_err(|error| format!("rocm-smi: {error}"))?;

@@ -33,11 +33,11 @@ pub struct Builtin {
 #[derive(Debug, Clone, Copy)]
 enum Source {
     Read(fn(&Context<'_>) -> Result<f64, String>),
-    /// The growth of counters between two readings.
+    /// The value is the growth of counters between two readings.
     Rate(fn(&Path) -> Result<Counters, String>, Growth),
     /// The output of a tool of the GPU's maker, which runs in a slot of its own.
     Gpu,
-    /// The mean of the past runs.
+    /// The value is the mean of the past runs.
     Mean,
 }
 

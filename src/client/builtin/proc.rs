@@ -84,7 +84,7 @@ pub(super) fn load1(context: &Context<'_>) -> Result<f64, String> {
     first.parse().map_err(|_| format!("/proc/loadavg: expected a number, got {first:?}"))
 }
 
-/// Returns bytes in and out by interface, with those of containers and bridges.
+/// Returns bytes in and out by interface, including interfaces of containers and bridges.
 pub(super) fn net(root: &Path) -> Result<Counters, String> {
     let text = text(root, "proc/net/dev")?;
     let mut counters = Counters::default();
@@ -101,8 +101,8 @@ pub(super) fn net(root: &Path) -> Result<Counters, String> {
     Ok(counters)
 }
 
-/// Returns bytes read and written by whole disks (those that `/sys/block` lists), but for the
-/// virtual ones.
+/// Returns bytes read and written by whole disks (those that `/sys/block` lists), without virtual
+/// ones.
 pub(super) fn disk(root: &Path) -> Result<Counters, String> {
     const VIRTUAL: [&str; 5] = ["loop", "ram", "dm-", "md", "zram"];
     let text = text(root, "proc/diskstats")?;

@@ -42,7 +42,7 @@ fn near(value: Result<f64, String>, expected: f64) {
     assert!((value - expected).abs() <= 1e-6 * expected.abs().max(1.0), "{value} not {expected}");
 }
 
-/// Checks formula 5 of docs/methods.md, section 3 (b).
+/// Goal: CPU usage is formula 5 of docs/methods.md, section 3 (b).
 #[test]
 fn cpu_usage_of_two_readings() {
     let root = tempfile::tempdir().unwrap();
@@ -143,7 +143,8 @@ fn gpu_tools() {
     assert!(Tool::RocmSmi.parse("WARNING: no card").is_err());
 }
 
-/// Checks formula 3 of docs/methods.md, section 3 (b).
+/// Goal: method B, capability from the CPU's free share, is a formula of docs/methods.md, section 3
+/// (b).
 #[test]
 fn method_b_is_formula_1() {
     let memory = &mut Memory::default();

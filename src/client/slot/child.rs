@@ -126,7 +126,7 @@ impl Child {
         )
     }
 
-    /// Kills the program with all of its group and remembers the reason.
+    /// Kills the program with all of its process group and remembers the reason.
     pub(super) fn give_up(&mut self, why: RunError) {
         self.killed.get_or_insert(why);
         self.kill_group();

@@ -10,9 +10,9 @@ use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::Pid;
 use phalanx_ffi::own_children;
 
-/// Kills and reaps the children of this process that are neither the leader of
-/// a run nor in the group of one that goes on (`alive`, `dying`: process ids
-/// of leaders). Those of [`own_children`] are spared.
+/// Kills and reaps the children of this process that are neither the leader of a run nor in the
+/// group of one that goes on (`alive`, `dying`: process ids of leaders). Those of [`own_children`]
+/// are spared.
 ///
 /// Orphans of a run that goes on are spared as long as they stay in its group;
 /// those that left it are killed with the next run that ends.

@@ -20,7 +20,7 @@ pub(super) fn unblock(fd: impl AsFd) -> nix::Result<()> {
     fcntl(fd, FcntlArg::F_SETFL(flags | OFlag::O_NONBLOCK)).map(|_| ())
 }
 
-/// The rest of the input and its pipe.
+/// The pipe to standard input, and the input that is not written yet.
 #[derive(Debug)]
 pub(super) struct Input {
     pub(super) pipe: Option<ChildStdin>,
@@ -33,7 +33,7 @@ impl Input {
         Self { pipe, bytes, done: 0 }
     }
 
-    /// Writes what fits; closes the pipe at the end or when nobody reads it.
+    /// Writes what the pipe takes; closes it at the end or when nobody reads it.
     pub(super) fn turn(&mut self) {
         while let Some(pipe) = &mut self.pipe {
             let rest = self.bytes.get(self.done..).unwrap_or_default();
@@ -61,7 +61,7 @@ impl Output {
         Self { pipe, bytes: Vec::new() }
     }
 
-    /// Reads what there is; true once the output is longer than its cap.
+    /// Reads what is there; returns true once the output is longer than its cap.
     pub(super) fn turn(&mut self) -> bool {
         let bytes = &mut self.bytes;
         drain(&mut self.pipe, |chunk| {
@@ -73,7 +73,7 @@ impl Output {
     }
 }
 
-/// The last bytes of standard error; all before them is read and forgotten.
+/// The last bytes of standard error; all earlier bytes are read and dropped.
 #[derive(Debug)]
 pub(super) struct Tail {
     pub(super) pipe: Option<ChildStderr>,
@@ -104,7 +104,7 @@ impl Tail {
     }
 }
 
-/// Reads until nothing is there now, `take` has enough, or the end.
+/// Reads until the pipe is empty, `take` has enough, or the end.
 fn drain<P: Read>(pipe: &mut Option<P>, mut take: impl FnMut(&[u8]) -> bool) {
     let mut chunk = [0; CHUNK];
     for _ in 0..READS_A_TURN {

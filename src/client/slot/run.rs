@@ -23,7 +23,7 @@ pub struct Run {
     pub run_as: RunAs,
 }
 
-/// Environment of every run, whatever the daemon's is.
+/// Environment of every run, whatever the daemon's own is.
 pub(super) const BASE_ENVIRONMENT: [(&str, &str); 3] = [
     ("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"),
     ("LANG", "C.UTF-8"),

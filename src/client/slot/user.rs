@@ -8,7 +8,7 @@ use nix::unistd::{Gid, Uid, User};
 pub struct RunAs {
     /// User id.
     pub uid: u32,
-    /// Group id; there are no further groups.
+    /// Group id; the program has no further groups.
     pub gid: u32,
 }
 
@@ -18,7 +18,7 @@ impl RunAs {
         Self { uid: Uid::effective().as_raw(), gid: Gid::effective().as_raw() }
     }
 
-    /// Returns the user of this name; the error says why there is none.
+    /// Returns the user of a name; the error says why there is none.
     pub fn named(name: &str) -> Result<Self, String> {
         match User::from_name(name) {
             Ok(Some(user)) => Ok(Self { uid: user.uid.as_raw(), gid: user.gid.as_raw() }),

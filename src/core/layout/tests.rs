@@ -148,8 +148,8 @@ fn memory_by_cpu_is_charged_for_whole_cores() {
     assert_eq!((whole.cpus_charged(&SMT), whole.cpus_charged(&kept)), (16, 12));
 }
 
-/// Takes the free cores one by one in the order of their numbers, as long as the job's
-/// CPUs last: CPUs that it gets.
+/// Takes the free cores one by one in the order of their numbers, as long as the job's CPUs last;
+/// returns the CPUs that it gets.
 #[allow(clippy::too_many_lines)] // one walk over the cores, as Slurm's
 fn model(node: &NodeCores, map: &[Vec<bool>], ask: &CoreAsk) -> Option<u64> {
     let layout = &ask.layout;

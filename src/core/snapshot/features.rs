@@ -18,7 +18,7 @@ pub enum Constraint {
     Any(Vec<Constraint>),
 }
 
-/// Parentheses in one another, and operators in all, at most: each may nest what is made of it.
+/// Most parentheses in one another, and most operators in all, as each may nest operands.
 const NESTED_MAX: (usize, usize) = (32, 1000);
 
 impl Constraint {
@@ -35,7 +35,7 @@ impl Constraint {
         Ok(parsed)
     }
 
-    /// Whether a node with these features may take part.
+    /// Whether a node with `features` satisfies the expression.
     pub fn matches<S: AsRef<str>>(&self, features: &[S]) -> bool {
         match self {
             Self::Has(name) => features.iter().any(|f| f.as_ref() == name),

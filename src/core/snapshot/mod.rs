@@ -50,7 +50,7 @@ pub enum Refused {
     },
 }
 
-/// A node as Slurm has it.
+/// A node as slurmctld describes it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Node {
     /// NodeName.
@@ -63,7 +63,7 @@ pub struct Node {
     pub address: Arc<str>,
     /// State in Slurm's words, e.g. `IDLE+DRAIN`.
     pub state: Arc<str>,
-    /// Whether Slurm may start jobs there at all (up, not drained).
+    /// Whether Slurm may start jobs on the node at all (up, not drained).
     pub available: bool,
     /// Usable CPUs.
     pub cpus: u64,
@@ -82,7 +82,7 @@ pub struct Node {
     pub gres: Vec<NodeGres>,
     /// Active features.
     pub features: Vec<Arc<str>>,
-    /// Power drawn now, watts, where Slurm measures it.
+    /// Power drawn by the node at the time of the snapshot, watts, where Slurm measures it.
     pub watts: Option<u32>,
 }
 
@@ -117,7 +117,7 @@ pub struct Partition {
     /// MaxTime, minutes, if limited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_time_min: Option<u32>,
-    /// TRESBillingWeights: `CPU=1.0,Mem=0.25G`; empty if it has none.
+    /// TRESBillingWeights of the partition: `CPU=1.0,Mem=0.25G`; empty if it has none.
     #[serde(default)]
     pub billing: Arc<str>,
     /// Topology that the partition names; empty: the default one.
@@ -165,20 +165,20 @@ pub enum JobState {
     Running,
     /// Suspended.
     Suspended,
-    /// Ended; Slurm still remembers it.
+    /// The job has ended and Slurm still remembers it.
     Ended,
 }
 
-/// A job as Slurm has it.
+/// A job as slurmctld describes it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Job {
     /// Job id.
     pub id: u32,
-    /// Id as users write it: `123`, `120_[1-9]`, `130+1`.
+    /// Id of the job as users write it: `123`, `120_[1-9]`, `130+1`.
     pub label: Arc<str>,
-    /// Id of its array, if it is of one.
+    /// Id of the job's array, if the job is an array task.
     pub array_job_id: Option<u32>,
-    /// Task of the array; `None` for the record of the waiting ones.
+    /// Task id of the array task; `None` for the record of an array's waiting tasks.
     pub array_task_id: Option<u32>,
     /// Waiting array tasks behind this record, else 1.
     pub task_count: u64,
@@ -190,7 +190,7 @@ pub struct Job {
     pub reason: Arc<str>,
     /// User id.
     pub user_id: u32,
-    /// User's name; empty if it is not known.
+    /// Name of the user; empty if it is not known.
     pub user: Arc<str>,
     /// Account.
     pub account: Arc<str>,
@@ -218,15 +218,15 @@ pub struct Job {
     pub start_s: i64,
     /// Unix seconds; end of an ended job, expected end of others.
     pub end_s: i64,
-    /// Seconds of its time since the start that it was suspended, up to the end or to now.
+    /// Seconds since the start for which the job was suspended, up to its end or the snapshot.
     pub suspended_s: i64,
     /// Exit code of an ended job: code and signal.
     pub exit: (u8, u8),
-    /// Id of its het job, if it is a component of one.
+    /// Id of the het job, if the job is a component of one.
     pub het_job_id: Option<u32>,
     /// Time limit in minutes, if there is one.
     pub time_limit_min: Option<u32>,
-    /// Request. GRES ids are those of [`Snapshot::gres_kinds`].
+    /// Request of the job. GRES ids are those of [`Snapshot::gres_kinds`].
     pub shape: Shape,
     /// `--constraint`, if any.
     pub constraint: Option<Arc<str>>,
@@ -261,9 +261,9 @@ pub struct Snapshot {
     pub reservations: Vec<Reservation>,
     /// Licences.
     pub licenses: Vec<License>,
-    /// GRES kinds (`gpu`) in name order; indexes are the ids in shapes.
+    /// GRES kinds (`gpu`) in name order; shapes refer to them by index.
     pub gres_kinds: Vec<Arc<str>>,
-    /// GRES types (`gpu:a100`) in name order; indexes are the ids in shapes.
+    /// GRES types (`gpu:a100`) in name order; shapes refer to them by index.
     pub gres_types: Vec<Arc<str>>,
     /// Jobs.
     pub jobs: Vec<Job>,
@@ -276,7 +276,7 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Makes the indexes anew, as after reading a written one.
+    /// Makes the indexes of a snapshot again, which a file does not hold.
     pub fn reindex(&mut self) {
         let nodes = (0u32..).zip(&self.nodes).filter(|(_, node)| !node.name.is_empty());
         self.node_index = nodes.map(|(index, node)| (Arc::clone(&node.name), index)).collect();
@@ -284,13 +284,13 @@ impl Snapshot {
         self.job_index = jobs.map(|(index, job)| (job.id, index)).collect();
     }
 
-    /// Nodes with their indexes, without the empty slots of the node table.
+    /// Iterates over the nodes and their indexes, leaving out empty slots of the node table.
     pub fn named(&self) -> impl Iterator<Item = (NodeIdx, &Node)> {
         let all = self.nodes.iter().enumerate().filter(|(_, node)| !node.name.is_empty());
         all.map(|(at, node)| (NodeIdx::new(at), node))
     }
 
-    /// Whether nodes and GRES have the numbers of this table.
+    /// Whether nodes and GRES have the numbers of `table`.
     pub fn is_numbered_by(&self, table: &Arc<Table>) -> bool {
         let names = || self.nodes.iter().map(|node| &node.name);
         self.table.as_ref().is_some_and(|own| Arc::ptr_eq(own, table))
@@ -304,7 +304,7 @@ impl Snapshot {
         self.node_index.get(name).copied().map(NodeIdx::from)
     }
 
-    /// A job by its id.
+    /// Returns the job with this id.
     pub fn job(&self, id: u32) -> Option<&Job> {
         self.jobs.get(*self.job_index.get(&id)? as usize)
     }
@@ -352,7 +352,7 @@ pub struct Interner {
 }
 
 impl Interner {
-    /// The one copy of this text.
+    /// Returns the shared copy of a text.
     pub fn get(&mut self, text: &str) -> Arc<str> {
         if let Some((known, ())) = self.known.get_key_value(text) {
             return Arc::clone(known);
@@ -373,7 +373,7 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// Nodes first: the GRES ids that shapes refer to come from them.
+    /// Adds the nodes, which must come first: the GRES ids that shapes refer to come from them.
     ///
     /// # Errors
     /// Fails for the reasons of [`Refused`].
@@ -404,9 +404,9 @@ impl Builder {
         Ok(())
     }
 
-    /// Nodes first, in the order of slurmctld's node table and with its GRES ids. A slot of the
-    /// table that was not polled gets a node that is not available; polled nodes that the table
-    /// does not have are left out.
+    /// Adds the nodes, which must come first, in the order of slurmctld's node table and with its
+    /// GRES ids. A slot of the table that was not polled gets a node that is not available; polled
+    /// nodes that the table does not have are left out.
     ///
     /// # Errors
     /// See [`Refused`].
@@ -428,8 +428,8 @@ impl Builder {
         Ok(())
     }
 
-    /// The set of named nodes; names without a node (Slurm may list future or
-    /// dynamic ones) are passed over.
+    /// The set of named nodes; names without a node (Slurm may list future or dynamic nodes) are
+    /// passed over.
     pub fn node_set<'a>(&self, names: impl Iterator<Item = &'a str>) -> FixedBitSet {
         let mut set = FixedBitSet::with_capacity(self.draft.nodes.len());
         for name in names {

@@ -32,7 +32,7 @@ pub struct TableNode {
     pub kinds: Vec<(GresIdx, u64)>,
     /// GRES counts: type id and count.
     pub types: Vec<(GresTypeIdx, u64)>,
-    /// Whether it takes no job, being down, drained or draining: no capacity.
+    /// Whether the node takes no job, being down, drained or draining: it has no capacity.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub out: bool,
 }
@@ -95,7 +95,7 @@ impl Table {
         }
     }
 
-    /// The topology with this index, or the default one, and its position.
+    /// The topology with index `index`, or the default one, and its position.
     pub fn topology_at(&self, index: Option<u16>) -> Option<(usize, &Topology)> {
         let default = || self.topologies.iter().position(|t| t.parts().is_default).unwrap_or(0);
         let at = index.map_or_else(default, usize::from);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Damaged inputs to the readers of texts. What is accepted must mean the same when it is written
-//! and read again, or keep within its bounds.
+//! and read again, or keep within the reader's bounds.
 #![allow(clippy::unwrap_used, reason = "test code")]
 
 use jiff::tz::TimeZone;

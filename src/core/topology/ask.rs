@@ -14,7 +14,7 @@ pub struct TopologyAsk {
     pub index: Option<u16>,
     /// `--switches`: most leaf switches; 0 if not given.
     pub switches: u32,
-    /// Seconds until more switches are fine too; `u32::MAX`: never.
+    /// Seconds until the job accepts more switches; `u32::MAX`: never.
     pub switch_wait_left_s: u32,
     /// `--segment`: nodes that must share a block; 0 if not given.
     pub segment: u32,
@@ -41,13 +41,13 @@ pub struct TopologyAsk {
 }
 
 impl TopologyAsk {
-    /// Whether nothing is asked: not written to recordings.
+    /// Whether no option is given, so that recordings leave them out.
     #[must_use]
     pub fn is_default(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Most leaf switches that are fine now; `None`: any number.
+    /// Most leaf switches that the job accepts at present; `None`: any number.
     #[must_use]
     pub fn switches_now(&self) -> Option<u32> {
         (self.switches > 0 && self.switch_wait_left_s > 0).then_some(self.switches)

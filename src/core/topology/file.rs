@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! A topology from a file of either form: topology.conf, or what
-//! `scontrol show topology` printed.
+//! Reads a topology from a file of either form: topology.conf, or what `scontrol show topology`
+//! printed.
 
 use std::collections::HashSet;
 
@@ -54,7 +54,7 @@ fn none<T>() -> Result<T, TopologyError> {
     error(0, "expected a switch or a block, found none")
 }
 
-/// The nodes of the leaves of either form, each once, in the order of the file.
+/// The nodes of all leaves, of a file of either form, each once, in the file's order.
 ///
 /// # Errors
 /// The first line that is not understood, or that there is no leaf.
@@ -74,8 +74,8 @@ pub fn node_names(text: &str) -> Result<Vec<String>, TopologyError> {
     if names.is_empty() { none() } else { Ok(names) }
 }
 
-/// Judges a topology.conf as slurmctld does with a plugin; returns its nodes that the table lacks,
-/// of which Slurm only warns.
+/// Judges a topology.conf as slurmctld does with a plugin; returns nodes of the file that the table
+/// lacks, of which Slurm only warns.
 ///
 /// # Errors
 /// The first line with which slurmctld does not start.

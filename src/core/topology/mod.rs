@@ -65,7 +65,7 @@ pub struct Domain {
     /// 0: nodes are attached to it. Of a switch one more than the highest below; of an
     /// aggregated block the logarithm of its number of blocks.
     pub level: u32,
-    /// Position of the one above, if there is one.
+    /// Position of the domain above, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<u32>,
     /// Nodes attached to the domain, ascending; of level 0 only.
@@ -78,7 +78,7 @@ pub struct Domain {
 pub struct Parts {
     /// Name of the topology, `default` before 25.05.
     pub name: Arc<str>,
-    /// Slurm's plugin, such as `tree`.
+    /// Slurm's topology plugin, such as `tree`.
     pub plugin: Arc<str>,
     /// Way in which the plugin chooses.
     pub kind: Kind,
@@ -165,7 +165,7 @@ impl Topology {
         self.parts.kind
     }
 
-    /// Whether nodes differ by their place: there are switches or blocks.
+    /// Whether the topology has switches or blocks, so that nodes differ by their place.
     #[must_use]
     pub fn has_leaves(&self) -> bool {
         matches!(self.parts.kind, Kind::Tree | Kind::Block) && !self.leaves.is_empty()
@@ -218,14 +218,14 @@ impl Topology {
         self.parts.domains.get(self.domain_of(leaf)? as usize)
     }
 
-    /// The domains above a leaf, itself first, then upwards.
+    /// The domains above a leaf, from the leaf itself upwards.
     pub fn above(&self, leaf: u32) -> impl Iterator<Item = u32> + '_ {
         let parent = |at: &u32| self.parts.domains.get(*at as usize)?.parent;
         let depth = crate::limits::TOPOLOGY_DEPTH_MAX + 1;
         std::iter::successors(self.domain_of(leaf), parent).take(depth)
     }
 
-    /// The leaves that these nodes are on, ascending, and the number of nodes on each.
+    /// The leaves of `nodes`, ascending, and the number of `nodes` on each.
     #[must_use]
     pub fn leaves(&self, nodes: impl IntoIterator<Item = NodeIdx>) -> Vec<(u32, u32)> {
         let mut on: Vec<u32> = nodes.into_iter().filter_map(|node| self.leaf_of(node)).collect();
@@ -234,7 +234,7 @@ impl Topology {
         runs.map(|run| (run[0], u32::try_from(run.len()).unwrap_or(NONE))).collect()
     }
 
-    /// The lowest domain above all of these leaves; `None` if there is none.
+    /// The lowest domain above all of `leaves`; `None` if there is none.
     #[must_use]
     pub fn common(&self, leaves: impl IntoIterator<Item = u32>) -> Option<u32> {
         let mut leaves = leaves.into_iter();
@@ -253,8 +253,8 @@ impl Topology {
         self.parts.domains.get(domain as usize).map(|domain| domain.level)
     }
 
-    /// The leaves below each switch that has none above; of blocks all of them. No job of several
-    /// nodes lies on leaves of two of these.
+    /// The leaves below each switch that has none above; of blocks all leaves. No job of several
+    /// nodes lies on leaves of two regions.
     #[must_use]
     pub fn regions(&self) -> Vec<Vec<u32>> {
         let leaves = 0..u32::try_from(self.leaves.len()).unwrap_or(NONE);
@@ -269,8 +269,8 @@ impl Topology {
         below.into_values().collect()
     }
 
-    /// Fewest leaves of one region that give `wanted` nodes, where a leaf gives all of `held` and
-    /// any of `free`; `None` if none does. Rules of blocks are not looked at.
+    /// Fewest leaves of one region that give `wanted` nodes, where a leaf gives all of its `held`
+    /// and any of its `free` nodes; `None` if no region does. Rules of blocks are not looked at.
     #[must_use]
     pub fn fewest(&self, held: &[u32], free: &[u32], wanted: u32) -> Option<u32> {
         let of = |list: &[u32], leaf: u32| list.get(leaf as usize).copied().unwrap_or(0);

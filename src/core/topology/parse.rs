@@ -23,7 +23,7 @@ const BLOCK_LEVELS_DEFAULT: u32 = 5;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("topology{}: {what}", at(*line))]
 pub struct TopologyError {
-    /// Line, from 1; 0 if none is at fault.
+    /// Number of the line, from 1; 0 if no line is at fault.
     pub line: usize,
     /// Text that was found, and text that was expected.
     pub what: String,
@@ -214,7 +214,7 @@ fn switches(
     Ok(domains)
 }
 
-/// A leaf switch names nodes, and an empty one nothing.
+/// Whether a switch is a leaf: a leaf names nodes, and an empty one names nothing.
 fn is_leaf(line: &Line, printed: bool) -> Result<bool, TopologyError> {
     if printed && let Some(level) = line.number("level")? {
         return Ok(level == 0);
@@ -222,7 +222,7 @@ fn is_leaf(line: &Line, printed: bool) -> Result<bool, TopologyError> {
     Ok(line.get("nodes").is_some() || line.get("switches").is_none())
 }
 
-/// Each switch is one level above the highest below it.
+/// Sets each switch one level above the highest switch below it.
 fn set_levels(domains: &mut [Domain], lines: &[Line]) -> Result<(), TopologyError> {
     for start in 0..domains.len() {
         let (mut at, mut level) = (start, domains[start].level.min(1));

@@ -82,7 +82,7 @@ fn the_last_of_two_parents_counts_as_in_slurm() {
     assert_eq!(topology.domains()[0].parent, Some(2));
 }
 
-/// The text of 24.11 and later, with its aggregates.
+/// Tests the text that Slurm 24.11 and later print, with aggregates of blocks.
 #[test]
 fn printed_blocks_have_size_and_levels() {
     let text = "\
@@ -101,7 +101,7 @@ AggregatedBlock=b[1-3] BlockIndex=4 Nodes=n[1-4] BlockSize=8
     assert_eq!(topology.common_level([1, 2]), Some(2));
 }
 
-/// The text of 23.11 and 24.05 has no sizes.
+/// Goal: the text of 23.11 and 24.05 has no sizes of blocks, which come from elsewhere.
 #[test]
 fn blocks_without_sizes_need_them_from_elsewhere() {
     let text = "BlockName=b1 BlockIndex=0 Nodes=n[1-2]\nBlockName=b2 BlockIndex=1 Nodes=n[3-4]\n";

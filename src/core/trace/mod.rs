@@ -13,7 +13,7 @@ use std::io::BufRead;
 
 use crate::limits::TRACE_LINE_BYTES_MAX;
 
-/// An error in a trace, with its place.
+/// An error in a trace, with the place of the error.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TraceError {
     /// A line that cannot be read.
@@ -32,7 +32,7 @@ pub enum TraceError {
         /// The system's or decompressor's message.
         what: String,
     },
-    /// Nothing to work on.
+    /// The input has nothing to work on.
     #[error("{0}")]
     Empty(String),
 }
@@ -60,7 +60,7 @@ impl Reasons {
         self.0.values().map(|(jobs, _)| jobs).sum()
     }
 
-    /// Reason, number of jobs and the first one, most jobs first.
+    /// Reason, number of jobs with it and the first of them, most jobs first.
     #[must_use]
     pub fn by_count(&self) -> Vec<(&'static str, u64, String)> {
         let each = self.0.iter().map(|(why, (jobs, first))| (*why, *jobs, first.clone()));
@@ -98,7 +98,7 @@ impl LeftOut {
         })
     }
 
-    /// Returns the error of a text in which nothing else was: its first line that cannot be read,
+    /// Returns the error of a text without a single good line: the first line that cannot be read,
     /// else `what`.
     pub fn nothing_but(self, what: &str) -> TraceError {
         self.first.map_or_else(

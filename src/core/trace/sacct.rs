@@ -45,7 +45,7 @@ pub struct Header {
     /// Whether lines end with a separator (`--parsable`).
     closed: bool,
     zone: TimeZone,
-    /// Readings that may still fail: then no separator is part of a text.
+    /// Readings that may still fail; when none may, no separator is taken as part of a text.
     tries: Cell<u64>,
 }
 
@@ -111,7 +111,7 @@ impl Header {
         ))
     }
 
-    /// Reads a line; `None` for a blank one and for the header once more.
+    /// Reads a line; `None` for a blank line and for a repeated header.
     ///
     /// # Errors
     /// The field that cannot be read and what was expected.
@@ -147,7 +147,7 @@ impl Header {
         Err(first.unwrap_or_else(|| "no field".to_owned()))
     }
 
-    /// The fields of a line, in each way that it can be read: separators beyond those of the
+    /// The fields of a line, in each way in which it can be read: separators beyond those of the
     /// header are part of free texts.
     fn readings<'a>(&self, line: &'a str) -> Result<Vec<Vec<&'a str>>, String> {
         let count = self.columns.len();
@@ -179,7 +179,7 @@ impl Header {
         self.columns.get(column).is_some_and(|column| column.is_none_or(Column::is_text))
     }
 
-    /// Whether a line that cannot be read goes on with the text that the one before it ends with.
+    /// Whether a line that cannot be read goes on with the text at the end of the line before it.
     fn goes_on(&self, line: &str) -> bool {
         let first = match self.columns.first() {
             Some(Some(Column::JobId | Column::JobIdRaw)) => {
@@ -197,7 +197,7 @@ impl Header {
 }
 
 /// Reads a whole text: jobs go to `job` with their line, lines that cannot be read to `bad`.
-/// Returns the number of steps; of those the energy counts.
+/// Returns the number of step rows, of which only the energy is used.
 ///
 /// # Errors
 /// Fails when there is no header, or the input breaks.
@@ -239,7 +239,7 @@ pub fn read<R: BufRead>(
 struct Entries<J, B> {
     job: J,
     bad: B,
-    /// The latest job: its steps follow it.
+    /// The latest job row, which rows of its steps follow.
     latest: Option<(u64, Row)>,
     unread: Option<Unread>,
     steps: u64,
@@ -291,7 +291,7 @@ impl<J: FnMut(u64, Row), B: FnMut(u64, String)> Entries<J, B> {
         unread.bad.into_iter().for_each(|(line, what)| (self.bad)(line, what));
     }
 
-    /// Hands out what is left; returns the number of steps.
+    /// Hands out the entries that are left; returns the number of step rows.
     fn end(mut self) -> u64 {
         if let Some(unread) = self.unread.take() {
             self.report(unread);

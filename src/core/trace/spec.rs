@@ -8,7 +8,7 @@ use crate::number::whole;
 /// A simulated node.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct NodeSpec {
-    /// Name; unique in its cluster.
+    /// Name of the node, unique in the cluster.
     pub name: String,
     /// Thousandths of a CPU.
     pub cpu_milli: u64,
@@ -16,7 +16,7 @@ pub struct NodeSpec {
     pub memory_mb: u64,
     /// Whole GPUs.
     pub gpus: u32,
-    /// GPU model, empty if it does not matter.
+    /// GPU model; empty if the model does not matter.
     pub model: String,
     /// Slurm's Weight: low ones are taken first.
     pub weight: u32,
@@ -24,7 +24,7 @@ pub struct NodeSpec {
     pub features: Vec<String>,
     /// Watts idle, and with all CPUs in use, if known.
     pub watts: Option<[f64; 2]>,
-    /// Speed, if it is not that of the log.
+    /// Speed of the nodes, where it differs from the log's nodes.
     pub speed: Option<f64>,
 }
 

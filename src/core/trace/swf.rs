@@ -37,14 +37,15 @@ pub struct SwfJob {
 }
 
 impl SwfJob {
-    /// True for a line of a part of a job that was swapped out or checkpointed: it goes on, or this
-    /// was its last part and it ended well or not. Most logs have a line of the whole job too.
+    /// Whether the line is of a part of a job that was swapped out or checkpointed: the job goes
+    /// on, or this was its last part and it ended well or not. Most logs have a line of the whole
+    /// job too.
     pub fn is_part(&self) -> bool {
         (2..=4).contains(&self.status)
     }
 }
 
-/// The machine's size by the header; 0 where it gives none.
+/// The machine's size by the log's header; 0 where the header gives none.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SwfHeader {
     /// `MaxNodes`.
@@ -66,7 +67,7 @@ impl<R: BufRead> SwfReader<R> {
         Self { lines: Lines::new(reader), header: SwfHeader::default() }
     }
 
-    /// The header as far as it has been read.
+    /// The header, of the lines read so far.
     pub fn header(&self) -> SwfHeader {
         self.header
     }
@@ -138,8 +139,8 @@ fn job_of(line: u64, text: &str) -> Result<SwfJob, TraceError> {
     })
 }
 
-/// A whole number, or a decimal number cut to one; up to where a double holds every whole number,
-/// so that sums of times cannot overflow.
+/// A whole number, or a decimal number cut to a whole one; at most the largest up to which a double
+/// holds every whole number, so that sums of times cannot overflow.
 fn number(field: &str) -> Option<i64> {
     const LARGEST: i64 = 1 << 53;
     let whole = field.parse::<i64>().ok().or_else(|| {

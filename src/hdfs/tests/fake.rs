@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! NameNodes that say what a test wants, by RPC or HTTP, each in a thread that ends with its
+//! NameNodes that answer as a test wants, by RPC or HTTP, each in a thread that ends with its
 //! connections.
 
 use std::io::{BufRead, BufReader, Read, Write};

@@ -135,7 +135,7 @@ fn seeds_of_hadoop_rpc_are_current() {
     }
 }
 
-/// Uses the first byte as the hundreds of the status.
+/// Goal: no answer of WebHDFS makes its reader panic. An input's first byte is the status.
 #[test]
 fn answers_of_webhdfs() {
     use webhdfs::{DocumentedBlock, LocatedBlocks, Only, Page, Status, Statuses, understood};

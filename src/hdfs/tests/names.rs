@@ -73,7 +73,7 @@ proptest! {
         let _ = parse_uri(&text);
     }
 
-    /// A name with each character escaped matches itself and nothing longer.
+    /// Goal: a name with each character escaped matches itself and nothing longer.
     #[test]
     fn escaped_names_match_themselves(name in "[-a-c*?{},^!\\[\\]]{1,12}") {
         let pattern: String = name.chars().flat_map(|c| ['\\', c]).collect();
@@ -83,7 +83,7 @@ proptest! {
     }
 }
 
-/// Writes `name` as a configuration of these `<property>` and other elements.
+/// Writes `name` as a configuration with the `<property>` and other elements in `elements`.
 fn write(dir: &Path, name: &str, elements: &str) {
     let text = format!("<?xml version=\"1.0\"?>\n<configuration>{elements}</configuration>");
     std::fs::write(dir.join(name), text).unwrap();
@@ -132,7 +132,8 @@ fn configuration_of_two_namenodes() {
     }
 }
 
-/// Goal: what no input names refuses no input: each service and default is judged when asked.
+/// Goal: a fault in what no input names refuses no input: each service and default is judged when
+/// asked.
 #[test]
 fn a_fault_is_of_its_service_alone() {
     let dir = tempfile::tempdir().unwrap();

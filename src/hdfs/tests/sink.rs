@@ -7,7 +7,7 @@ use super::super::resolve::{self, Found, FoundReplica, Sink, Striping};
 use super::super::{BlockSource, Entry, HdfsError, Kind};
 use phalanx_core::blocks::{DataNode, Located, Storage};
 
-/// Source of one file with given blocks.
+/// A source of one file with given blocks.
 struct One {
     length: u64,
     open: bool,
@@ -82,7 +82,7 @@ proptest! {
         prop_assert!(open || file.length == length);
     }
 
-    /// The internal blocks of a group hold its bytes, each once.
+    /// The internal blocks of a group together hold each byte of the group once.
     #[test]
     fn units_of_a_group_hold_its_bytes(
         group in 0u64..10_000,
@@ -97,7 +97,7 @@ proptest! {
     }
 }
 
-/// RS-3-2 with cells of 100 bytes: 650 bytes are two stripes and half a cell.
+/// A group of RS-3-2 with cells of 100 bytes: 650 bytes are two stripes and half a cell.
 fn group(units: impl Fn(u32) -> Option<u32>) -> Located {
     struct Group<F>(F);
     impl<F: Fn(u32) -> Option<u32>> BlockSource for Group<F> {

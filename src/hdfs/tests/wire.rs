@@ -43,8 +43,8 @@ fn block(offset: u64, length: u64) -> LocatedBlock {
     }
 }
 
-/// A NameNode with one file of 2,550 blocks, the last one shorter, which answers in the way of
-/// the real one: whole blocks that overlap the range.
+/// A NameNode with one file of 2,550 blocks, the last one shorter, which answers like a real one
+/// with whole blocks that overlap the range.
 fn honest(calls: Arc<AtomicU32>) -> Box<Answer> {
     let length = 2549 * BLOCK + 1;
     Box::new(move |method, request, call| {
@@ -276,7 +276,8 @@ proptest! {
     }
 }
 
-/// Emulates HttpFS before 3.4 or Knox, which lack the operation of Hadoop's own client.
+/// Goal: the documented operation serves HttpFS before 3.4 and Knox, which lack the operation of
+/// Hadoop's own client.
 #[test]
 fn documented_operation_of_webhdfs() {
     let address = fake::http(|target| {

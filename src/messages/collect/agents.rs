@@ -14,7 +14,7 @@ pub struct RunReport {
     pub name: String,
     /// End of the run by the agent's clock, unix milliseconds.
     pub time_ms: u64,
-    /// Age of the end when this was sent, in milliseconds.
+    /// Age of the run's end when the report was sent, in milliseconds.
     pub age_ms: u64,
     /// Duration of the run, in milliseconds.
     pub took_ms: u64,
@@ -64,6 +64,6 @@ pub struct SyncReply {
     pub now_ms: u64,
     /// Values that were not stored.
     pub refused: Vec<Refused>,
-    /// All that the node runs; null when the generation is the agent's own.
+    /// All registrations that the node runs; null when the generation is the agent's own.
     pub assignments: Option<Vec<Registration>>,
 }

@@ -114,7 +114,7 @@ impl Calendar {
             && has(&self.day, date.day().into())
     }
 
-    /// Returns the latest past time, this minute's included.
+    /// Returns the latest past time; the present minute counts.
     #[must_use]
     pub fn last(&self, now: DateTime) -> Option<DateTime> {
         let mut date = now.date();

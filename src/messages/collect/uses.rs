@@ -67,7 +67,7 @@ pub struct UsedValue {
     pub value: f64,
     /// Origin of the number.
     pub from: TakenFrom,
-    /// Age of the node's own value, if it has one, in milliseconds.
+    /// Age of the node's own value, if the node has one, in milliseconds.
     pub age_ms: Option<u64>,
 }
 

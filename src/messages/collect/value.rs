@@ -27,7 +27,7 @@ impl Value {
         }
     }
 
-    /// Reads a program's output as a value of this type.
+    /// Reads a program's output as a value of a type.
     ///
     /// # Errors
     /// Fails with the reason for which it is no such value.

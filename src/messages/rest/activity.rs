@@ -15,11 +15,11 @@ pub struct Activity {
     pub until_ms: u64,
     /// Time of the period's oldest record, unix milliseconds; absent where nothing is recorded.
     pub first_ms: Option<u64>,
-    /// Starts by the mode in force for them: `shadow`, `enforce`.
+    /// Number of starts by the mode in force for the job: `shadow`, `enforce`.
     pub starts: BTreeMap<String, u64>,
     /// Answers to questions about jobs that could start now.
     pub answers: AnswerSums,
-    /// Runs that ended, by the method that chose their nodes; `stock` where Slurm did.
+    /// Runs that ended, by the method that chose their nodes; `stock` where Slurm chose.
     pub runs: BTreeMap<String, RunSums>,
     /// Leaf switches or blocks of jobs of several nodes on decided nodes.
     pub leaves: Option<LeafSums>,
@@ -41,7 +41,7 @@ pub struct AnswerSums {
     pub asked: u64,
     /// Questions answered with nodes.
     pub with_nodes: u64,
-    /// Answers with nodes that Slurm placed exactly there.
+    /// Answers with nodes where Slurm placed the job on exactly these.
     pub placed: u64,
     /// Mean time of an answer, microseconds.
     pub mean_us: Option<f64>,
@@ -88,7 +88,7 @@ pub struct LeafSums {
     pub on_fewest: u64,
 }
 
-/// Input that is read on a node that holds it.
+/// Input that is read on nodes that hold it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LocalSums {
@@ -110,7 +110,7 @@ pub struct Day {
     pub wait_mean_s: Option<f64>,
 }
 
-/// Means over one step.
+/// Means over one step of time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Point {

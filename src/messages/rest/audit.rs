@@ -11,14 +11,15 @@ pub struct AuditReport {
     pub since_ms: u64,
     /// Sums by user and partition.
     pub rows: Vec<AuditRow>,
-    /// Starts of all users with a changed place in the order, each of which may have passed others.
+    /// Starts of all users' jobs with a changed place in the order, each of which may have passed
+    /// others.
     pub moved_of_all: u64,
     /// Decisions about all users' jobs that the plugin compared with Slurm's own, under this build:
     /// those that agreed, were better, and were worse.
     pub compared: [u64; 3],
     /// Changes, the newest first.
     pub receipts: Vec<Receipt>,
-    /// Older lines that are counted in `rows` only.
+    /// Number of older lines that are counted in `rows` only.
     pub left_out: u64,
 }
 
@@ -40,7 +41,7 @@ pub struct AuditRow {
     pub held: u64,
     /// Time of all holds, milliseconds.
     pub held_ms: u64,
-    /// Time of holds in the wait that had most, milliseconds.
+    /// Time of holds in the wait with the longest, milliseconds.
     pub held_max_ms: u64,
     /// Starts with a changed place in the order.
     pub moved: u64,

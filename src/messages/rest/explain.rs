@@ -25,7 +25,7 @@ pub struct Explain {
     pub user_id: Option<u32>,
     /// Partition or partitions asked for.
     pub partition: String,
-    /// Mode of that partition.
+    /// Mode in force in the partition.
     pub mode: String,
     /// Request in words per resource: `cpu` -> `8 per node`.
     pub request: BTreeMap<String, String>,
@@ -38,13 +38,13 @@ pub struct Explain {
     /// Position in the order of starts, while the job waits.
     #[serde(default)]
     pub order: Option<JobOrder>,
-    /// The latest asks for this job, newest first.
+    /// The latest asks for the job, newest first.
     pub asks: Vec<AskReport>,
     /// Expected runtime, if it is known from its user's jobs; set while
     /// Slurm knows the job and it has not ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected: Option<ExpectedReport>,
-    /// Nodes that come last for jobs that died there, and why.
+    /// Nodes that come last because jobs died on them, and why.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub last: Vec<String>,
     /// Changes made for the job, the newest first.
@@ -52,7 +52,7 @@ pub struct Explain {
     pub receipts: Vec<Receipt>,
 }
 
-/// A learned runtime. The user's limit stays when the job is killed.
+/// A learned runtime. The time limit at which the job is killed stays the user's.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ExpectedReport {
@@ -65,7 +65,7 @@ pub struct ExpectedReport {
     /// Expected end of a running job, unix milliseconds; a job that runs longer than expected is
     /// expected to reach its limit.
     pub end_ms: Option<u64>,
-    /// Decisions that the prediction affects, in words; empty: it is only shown.
+    /// Decisions that the prediction affects, in words; empty: the prediction is only shown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub used_for: Vec<String>,
 }
@@ -78,7 +78,7 @@ pub struct Placed {
     pub nodes: String,
     /// Whether these are the nodes that Phalanx decided.
     pub by_phalanx: bool,
-    /// Reason why other nodes were taken, as in `phalanx status`.
+    /// Reason why other nodes were taken, one of those in `phalanx status`.
     pub reason: Option<String>,
     /// Time of the start, unix milliseconds.
     pub start_ms: u64,
@@ -125,7 +125,7 @@ pub struct LeavesAhead {
     pub topology: String,
     /// `tree` or `block`.
     pub kind: Kind,
-    /// Fewest leaves that hold the job now; null if they do not.
+    /// Fewest leaves that hold the job at present; null if none do.
     pub fewest_now: Option<u32>,
     /// The first leaf to hold the whole job; null if none is known.
     pub one_leaf: Option<LeafAhead>,
@@ -139,7 +139,7 @@ pub struct LeafAhead {
     pub name: String,
     /// Time at which the leaf is expected to hold the job, unix milliseconds; null: now.
     pub at_ms: Option<u64>,
-    /// Jobs on the leaf that are expected to end before.
+    /// Jobs on the leaf that are expected to end before that time.
     pub after_jobs: Vec<u32>,
 }
 
@@ -176,7 +176,7 @@ pub struct DecisionReport {
     pub topology: Option<LeavesReport>,
     /// `low`, `high`, or `best` for the improved mode.
     pub branch: String,
-    /// Cluster utilisation just before.
+    /// Cluster utilisation just before the decision.
     pub utilization: f64,
     /// Names of the dimensions of the decision's vectors.
     pub dimensions: Vec<String>,
@@ -186,8 +186,8 @@ pub struct DecisionReport {
     pub chosen: Vec<ScoredNode>,
     /// Best node that was not chosen.
     pub runner_up: Option<ScoredNode>,
-    /// Score of the runner-up minus the worst chosen score; below zero where
-    /// poll order or a choice of like nodes counted for more than the score.
+    /// Score of the runner-up minus the worst chosen score; below zero where poll order or a choice
+    /// of like nodes mattered more than the score.
     pub margin: Option<f64>,
 }
 
@@ -205,11 +205,11 @@ pub struct ScoredNode {
     pub score: f64,
     /// Terms that add up to the score in mode best.
     pub terms: BTreeMap<String, f64>,
-    /// Last end of the jobs that were there, unix milliseconds; absent if none is known.
+    /// Last end of the jobs that were on the node, unix milliseconds; absent if none is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub busy_until_ms: Option<u64>,
-    /// Time by which the job, at its limit, would keep the node busy beyond that, or beyond the
-    /// decision where nothing ran, milliseconds; absent if its time is not known.
+    /// Time by which the job, at its limit, would keep the node busy beyond that end, or beyond the
+    /// decision where nothing ran, milliseconds; absent if the job's time is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub busy_longer_ms: Option<u64>,
 }
@@ -228,7 +228,7 @@ pub struct PendingReport {
     pub queue_position: Option<u64>,
     /// Nodes of the cluster.
     pub nodes_total: u64,
-    /// Each filter in order with the nodes that it removed.
+    /// Each filter in order, with the nodes that it removed.
     pub filters: Vec<FilterReport>,
     /// Nodes left after all filters.
     pub eligible: u64,
@@ -246,8 +246,8 @@ pub struct PendingReport {
     /// A method's explanation for the job where the method has no preference.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<Note>,
-    /// Forecast of the start, unix milliseconds: it comes by the first as often as not, and by the
-    /// second nine times in ten; absent until there is one.
+    /// Forecast of the start, unix milliseconds: half of such starts come by the first time, nine
+    /// in ten by the second; absent until there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_ms: Option<[u64; 2]>,
     /// Leaf switches or blocks for the job, where it wants several nodes.
@@ -273,7 +273,7 @@ pub struct FilterReport {
 pub struct BlockerReport {
     /// Name of the dimension.
     pub dimension: String,
-    /// Eligible nodes that lack the dimension now.
+    /// Eligible nodes that lack the dimension at present.
     pub nodes_lacking: u64,
     /// Smallest amount missing on any eligible node.
     pub least_missing: f64,
@@ -290,7 +290,7 @@ pub struct AskReport {
     pub ask: String,
     /// `narrow` or `no-opinion`.
     pub verdict: String,
-    /// Reason where there was no opinion or the set was not kept.
+    /// Reason why there was no opinion or the set was not kept.
     pub reason: Option<String>,
     /// Decided nodes as a hostlist, canonical, also where shadow mode did not send them; empty
     /// without an opinion.

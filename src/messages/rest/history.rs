@@ -84,7 +84,7 @@ pub struct RunsReport {
 pub struct ImportReport {
     /// Runs not known before.
     pub new: u64,
-    /// Known runs whose energy or work was added.
+    /// Known runs to which energy or work was added.
     pub filled: u64,
     /// Known runs to which nothing was added.
     pub known: u64,
@@ -106,7 +106,7 @@ pub struct SpeedsReport {
     pub pairs: u64,
     /// Job classes dropped for lack of space.
     pub evicted: u64,
-    /// Events that found the learner's channel full.
+    /// Number of events dropped because the learner's channel was full.
     pub dropped: u64,
     /// Job classes by name.
     pub classes: Vec<ClassSpeeds>,
@@ -118,7 +118,7 @@ pub struct SpeedsReport {
 pub struct EnergyReport {
     /// Time of the report, unix milliseconds.
     pub time_ms: u64,
-    /// Money per kWh now.
+    /// Money per kWh at present.
     pub energy_price_kwh: f64,
     /// Money per task; 0: none is configured.
     pub task_price: f64,
@@ -161,7 +161,7 @@ pub struct EnergyRow {
     pub watts: Option<f64>,
     /// Runs behind `watts`.
     pub measured: f64,
-    /// Source of the power of the runs; `None`: it is not known.
+    /// Source of the power of the runs; `None` if the power is not known.
     #[serde(default)]
     pub from: Option<WattsFrom>,
 }
@@ -196,7 +196,7 @@ pub struct SpeedRow {
     pub name: String,
     /// Runs that the speed was learned from.
     pub runs: u64,
-    /// Weight of the runs now: old ones count less.
+    /// Present weight of the runs: old ones count less.
     pub count: f64,
     /// Mean seconds of a run.
     pub seconds: f64,

@@ -7,19 +7,19 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct OrderStatus {
-    /// Whether the order is changed: `order.by` is not `off`.
+    /// Whether the order is changed, which it is unless `order.by` is `off`.
     pub enabled: bool,
     /// State by the plugin: `active`, or the reason for which no deltas are written.
     pub state: String,
     /// Pending jobs in the plugin's last report.
     pub pending: u64,
-    /// Jobs with a delta now.
+    /// Jobs that have a delta.
     pub active: u64,
     /// Deltas decided last.
     pub decided: u64,
-    /// Jobs that others overtake now.
+    /// Jobs that others overtake at present.
     pub overtaken: u64,
-    /// Wait from which on none passes a job, where that is longest, seconds.
+    /// Wait from which on no job passes a waiting one, where that is longest, seconds.
     pub passable_s: u64,
     /// Deltas written since the plugin was loaded.
     pub written: u64,
@@ -27,7 +27,7 @@ pub struct OrderStatus {
     pub removed: u64,
     /// Jobs that started with a delta.
     pub started: u64,
-    /// Deltas refused now: the job is held, set by hand or no longer pending.
+    /// Deltas refused at present: the job is held, set by hand or no longer pending.
     pub refused: u64,
     /// Deltas postponed now.
     pub deferred: u64,
@@ -62,7 +62,7 @@ pub struct JobOrder {
     pub priority: u32,
     /// Jobs that the job overtakes.
     pub passes: u32,
-    /// Time from which on none passes the job, unix seconds; none before it waits for resources.
+    /// Time from which on no job passes the job, unix seconds; none before it waits for resources.
     pub due_s: Option<u64>,
     /// Reason for which the job is not further in front.
     pub stop: Option<String>,

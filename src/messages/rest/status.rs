@@ -34,10 +34,10 @@ pub struct Status {
     /// Proofs by kind: `test_only`, `will_run`, `no_fit`.
     #[serde(default)]
     pub proofs: BTreeMap<String, ProofStatus>,
-    /// Calls of any mode not asked about, or asked in vain, by reason.
+    /// Calls of any mode that were not asked about, or asked in vain, by reason.
     #[serde(default)]
     pub not_asked: BTreeMap<Cow<'static, str>, u64>,
-    /// Answers that Slurm refused, by option of the request.
+    /// Number of answers that Slurm refused, by option of the request.
     #[serde(default)]
     pub refused: Vec<OptionRefusals>,
     /// The daemon's side of the socket.
@@ -76,9 +76,9 @@ pub struct DatasetsStatus {
     pub listed: u64,
     /// Error in the list's file; the previous list counts meanwhile.
     pub list_error: Option<String>,
-    /// Jobs that began on nodes that hold their datasets.
+    /// Number of jobs that began on nodes with their datasets.
     pub hits: u64,
-    /// Jobs that began with a node that lacks their datasets.
+    /// Number of jobs that began with a node that lacks their datasets.
     pub misses: u64,
 }
 
@@ -97,8 +97,8 @@ pub struct ConfigStatus {
     /// Accounts with a mode of their own.
     #[serde(default)]
     pub account_modes: BTreeMap<String, String>,
-    /// Share of the jobs that are not Slurm's alone, and the unix second of its begin, in a live
-    /// comparison.
+    /// In a live comparison, the share of the jobs that Phalanx treats, and the unix second of its
+    /// beginning.
     #[serde(default)]
     pub compare: Option<(f64, i64)>,
     /// Changed keys that take effect only after a restart.
@@ -148,7 +148,7 @@ pub struct PluginStatus {
     pub overlay_version: String,
     /// Version of Slurm that the overlay was built for.
     pub slurm_version: String,
-    /// Whether Slurm places jobs whatever the mode, as its release was never tested.
+    /// Whether Slurm places jobs whatever the mode, as the release's series was never tested.
     pub shadow_only: bool,
     /// Process id of slurmctld.
     pub pid: u32,
@@ -160,7 +160,7 @@ pub struct PluginStatus {
     pub answers: u64,
     /// Calls placed on the narrowed set.
     pub narrowed: u64,
-    /// Calls not asked about, not answered, or answered in vain, by reason.
+    /// Calls that were not asked about, not answered, or answered in vain, by reason.
     pub reasons: BTreeMap<String, u64>,
     /// Answers after the deadline.
     pub late_answers: u64,
@@ -188,10 +188,10 @@ pub struct PluginStatus {
     pub held_startable: u64,
     /// Calls for held jobs that Slurm was asked about as well.
     pub held_sampled: u64,
-    /// Decisions that the plugin compared with Slurm's own, an hour late: those that agreed, were
-    /// better, and worse.
+    /// Decisions that the plugin compared with Slurm's own: those that agreed, were better, and
+    /// were worse.
     pub compared: [u64; 3],
-    /// Time for which jobs of one user in one partition were held, in all, nanoseconds.
+    /// Time in all for which jobs of one user in one partition were held, nanoseconds.
     pub held_ns: u64,
     /// The plugin's own time per asked call, nanoseconds.
     pub ask_ns: Quantiles,
@@ -244,7 +244,7 @@ pub struct OptionRefusals {
     pub answered: u64,
     /// Answers that Slurm refused.
     pub refused: u64,
-    /// Seconds for which requests with the option are left to Slurm from now on.
+    /// Seconds for which requests with the option are left to Slurm.
     pub left_s: u64,
 }
 
@@ -275,7 +275,7 @@ pub struct CallShares {
 pub struct ProofStatus {
     /// Whether the configuration enables these proofs.
     pub enabled: bool,
-    /// Whether proofs stopped until the next reload, since one was refuted.
+    /// Whether proofs stopped until the next reload because one was refuted.
     pub off: bool,
     /// Asks that a proof may answer.
     pub asked: u64,
@@ -285,7 +285,7 @@ pub struct ProofStatus {
     pub accepted: u64,
     /// Proofs not taken: Slurm was asked in full.
     pub rejected: u64,
-    /// Proofs compared with Slurm's answer in full, and wrong.
+    /// Proofs that were wrong when compared with Slurm's answer in full.
     pub refuted: u64,
 }
 
@@ -308,7 +308,7 @@ pub struct LinkStatus {
     pub events: u64,
     /// Comparisons of mirror and polls.
     pub comparisons: u64,
-    /// Nodes on which mirror and polls differ for long.
+    /// Nodes on which mirror and polls have differed for long.
     pub differing_nodes: u64,
     /// Full states requested from the plugin because of differing nodes.
     pub resyncs_asked: u64,
@@ -363,7 +363,7 @@ pub struct CollectStatus {
 pub struct ControlStatus {
     /// Connections refused because of a bound.
     pub connections_refused: u64,
-    /// Requests of users without the right to make them.
+    /// Number of requests of users without the right to make them.
     pub forbidden: u64,
     /// Bodies and answers refused for lack of memory.
     pub no_room: u64,

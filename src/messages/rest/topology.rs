@@ -44,7 +44,7 @@ pub struct DomainReport {
     /// Nodes of a leaf, as a hostlist.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub nodes: String,
-    /// Number of leaves below; 1 for a leaf.
+    /// Number of leaves below the domain; 1 for a leaf.
     pub leaves: u32,
     /// Number of leaves that are wholly idle.
     pub whole_leaves: u32,
@@ -70,7 +70,7 @@ pub struct NodeCounts {
 }
 
 impl NodeCounts {
-    /// Adds the counts of another.
+    /// Adds the counts of another domain.
     pub fn add(&mut self, other: Self) {
         self.total += other.total;
         self.idle += other.idle;

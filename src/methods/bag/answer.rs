@@ -35,8 +35,8 @@ pub struct UserAnswer {
     pub makespan_s: f64,
     /// Money per second; `None` while the makespan is 0.
     pub objective: Option<f64>,
-    /// Money per second of the split before it was rounded; in mode `best` that
-    /// of the best split of this bag alone. `None` in modes without one.
+    /// Money per second of the split before it was rounded; in mode `best` that of the best split
+    /// of the bag alone. `None` in modes without a fractional split.
     pub fractional_objective: Option<f64>,
 }
 
@@ -61,7 +61,7 @@ pub struct Explanation {
     pub contenders: Vec<ModeResult>,
     /// Mode `best`: the contender that was taken.
     pub chosen: Option<String>,
-    /// Whether `lp_bound` is the optimum itself, not only above it.
+    /// Whether `lp_bound` is the optimum itself, not only a bound above it.
     pub lp_bound_is_optimum: Option<bool>,
 }
 
@@ -74,7 +74,7 @@ pub struct ModeResult {
     pub objective: Option<f64>,
 }
 
-/// Computes the states that a plan leads to.
+/// Computes the states to which a plan leads.
 pub(super) fn build(problem: &Problem, model: &Model, plan: &Plan) -> Answer {
     let idle = problem.idle_total();
     let value = |state: &State| Some(state.objective(model.price)? - model.price * idle);

@@ -41,7 +41,7 @@ struct Interval {
 /// The longest time that the machines may work.
 #[derive(Debug, Clone, Copy)]
 enum Limit {
-    /// A makespan that was built from whole tasks: it may be a rounding short.
+    /// A makespan that was built from whole tasks: by rounding it may be slightly short.
     Reaching(f64),
     /// Any makespan.
     UpTo(f64),
@@ -85,7 +85,7 @@ impl Integer {
         self.found
     }
 
-    /// Searches all makespans; the best split must not lose money.
+    /// Searches all makespans; requires that the best split loses no money.
     fn halve_intervals(&mut self, arrival: &Arrival, peak: f64, tasks: u64) {
         /// Makespans closer than this, relative, are one.
         const WIDTH_MIN: f64 = 1e-12;
@@ -125,7 +125,7 @@ impl Integer {
         }
     }
 
-    /// Whether `net` money in more than `above` seconds can beat the best found.
+    /// Whether `net` money in more than `above` seconds can beat the best split found.
     fn promises(&self, net: f64, above: f64) -> bool {
         net >= 0.0 && (!self.found || net > (self.value + BETTER) * above)
     }
@@ -209,7 +209,7 @@ impl Integer {
         }
     }
 
-    /// Keeps the trial when it is better by its true makespan and energy.
+    /// Keeps the trial if its true makespan and energy make it better than the best so far.
     fn offer(&mut self, arrival: &Arrival) {
         let (mut makespan, mut joules) = (arrival.floor, 0.0);
         for (rank, &tasks) in self.trial.iter().enumerate() {

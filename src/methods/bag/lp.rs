@@ -39,7 +39,7 @@ pub(super) struct Programme {
     pub work: Vec<f64>,
     /// Money of all tasks of type i on machine j; shape of `work`.
     pub cost: Vec<f64>,
-    /// Seconds on each machine before.
+    /// Seconds of work on each machine before the tasks come.
     pub load: Vec<f64>,
     /// Revenue of all tasks.
     pub revenue: f64,
@@ -53,7 +53,7 @@ pub(super) struct Optimum {
     pub bound: f64,
     /// Share of each type on each machine; shape of `work`.
     pub share: Vec<f64>,
-    /// Whether `bound` is the optimum and not only above it.
+    /// Whether `bound` is the optimum itself, not only a bound above it.
     pub optimal: bool,
 }
 
@@ -63,7 +63,7 @@ enum Variable {
     Rate,
     /// w[i][j], as the index into `work`.
     Share(usize),
-    /// Idle part of a machine.
+    /// Share of the makespan for which a machine is idle.
     Idle(usize),
 }
 
@@ -118,7 +118,7 @@ struct Simplex<'a> {
     revenue: f64,
     /// Basic variable outside the dense system, by task type.
     key: Vec<usize>,
-    /// The other basic shares, beside r.
+    /// The basic shares other than r.
     other: Vec<usize>,
     /// Machines without idle time, as many as r and `other` together.
     full: Vec<usize>,
@@ -293,7 +293,7 @@ impl<'a> Simplex<'a> {
         value
     }
 
-    /// A key is r less the other basic shares of its type.
+    /// Offers the keys, where a key is r less the other basic shares of its task type.
     fn offer_keys(
         &self,
         entering: Variable,
@@ -315,7 +315,7 @@ impl<'a> Simplex<'a> {
         }
     }
 
-    /// The idle time of machines that are not full.
+    /// Offers the idle time of machines that are not full.
     fn offer_idle(
         &self,
         entering: &[f64],
@@ -454,7 +454,7 @@ struct Dense {
 }
 
 impl Dense {
-    /// Factors the row-major matrix; false when it is singular.
+    /// Factors the row-major `matrix`; returns false when it is singular.
     fn factor(&mut self, matrix: Vec<f64>, size: usize) -> bool {
         self.size = size;
         self.factors = matrix;

@@ -48,7 +48,7 @@ pub enum Mode {
     Integer,
     /// Every bag in the proportions of the offline optimum of the totals.
     Template,
-    /// Never below any other mode.
+    /// The best plan of all modes, improved further.
     #[default]
     Best,
     /// Every bag wholly to the machine with the least energy per task.
@@ -140,7 +140,7 @@ pub fn solve(problem: &Problem, options: &Options) -> Result<Answer, SolveError>
     Ok(answer)
 }
 
-/// A plan and what is known of it.
+/// A plan, and what is known of its quality.
 #[derive(Debug)]
 struct Solved {
     plan: Plan,
@@ -162,9 +162,9 @@ fn solve_with(problem: &Problem, model: &Model, mode: Mode) -> Solved {
     Solved { plan, contenders, optimum: planner.optimum }
 }
 
-/// Lifts a bound that the last digits have put below the answer it bounds.
+/// Lifts a bound that rounding has put below the answer that it bounds.
 fn raise_to_answer(answer: &mut Answer) {
-    /// Relative size of what the last digits can do.
+    /// Relative size of an error by rounding.
     const NOISE: f64 = 1e-9;
     if let (Some(bound), Some(reached)) = (&mut answer.lp_bound, answer.last.objective)
         && reached > *bound

@@ -77,7 +77,7 @@ impl Model {
         Self { price: problem.energy_price, machines: counts.len(), usable, types, initial }
     }
 
-    /// The task type of that row, if a user has it.
+    /// The task type of row `row`, if a user has it.
     pub fn task_type(&self, row: usize) -> Option<&TaskType> {
         self.types.get(row).and_then(Option::as_ref)
     }
@@ -100,7 +100,7 @@ pub(super) struct State {
     pub load: Vec<f64>,
     /// Joules of all tasks placed.
     pub energy: f64,
-    /// Money of all users that have arrived.
+    /// Money of all users whose bags have arrived.
     pub revenue: f64,
     /// Largest load in seconds.
     pub makespan: f64,
@@ -141,9 +141,9 @@ pub(super) struct Arrival {
     pub net: f64,
     /// Money per joule.
     pub price: f64,
-    /// Makespan before: no choice of this bag can undercut it.
+    /// Makespan before the bag, which no choice of the bag can undercut.
     pub floor: f64,
-    /// Makespan of each machine before, by rank.
+    /// Makespan of each machine before the bag, by rank.
     pub load: Vec<f64>,
     /// Seconds of one task, by rank.
     pub time: Vec<f64>,
@@ -152,7 +152,7 @@ pub(super) struct Arrival {
 }
 
 impl Arrival {
-    /// Loads the arrival of `tasks` tasks; `state.revenue` holds theirs already.
+    /// Loads the arrival of `tasks` tasks, whose revenue `state.revenue` includes already.
     pub fn set(&mut self, model: &Model, state: &State, task_type: &TaskType, tasks: u64) {
         self.tasks = as_f64(tasks);
         self.price = model.price;

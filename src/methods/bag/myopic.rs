@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The split of one arriving bag that gives the highest profit per second now:
-//! the source's rule (`seed`) and its exact form (`exact`), both fractional.
+//! The split of one arriving bag that gives the highest profit per second at its arrival: the
+//! source's rule (`seed`) and its exact form (`exact`), both fractional.
 //!
 //! # Source
 //! `docs/methods.md`, section Bags, (b) 6 to 11, (c), (e); Lemma 1 of the paper: machines
@@ -27,7 +27,7 @@ pub(super) struct Split {
 pub(super) struct Myopic {
     /// Tasks by rank of the split found last.
     pub share: Vec<f64>,
-    /// Makespan and energy of the bag for each tau; NaN where discarded.
+    /// Makespan and energy of the bag for each tau; NaN where the tau was discarded.
     candidates: Vec<(f64, f64)>,
 }
 
@@ -56,9 +56,8 @@ impl Myopic {
         Some(best)
     }
 
-    /// The exact rule: the best makespan T among the one that is there already
-    /// and every solution of (16) that is not below it, with the cheapest
-    /// machines filled up to T. Ties go to the smallest T.
+    /// The exact rule: the best makespan T among the present one and every solution of (16) that is
+    /// not below it, with the cheapest machines filled up to T. Ties go to the smallest T.
     ///
     /// Profit over T is a concave function over an affine one, so that a
     /// breakpoint is optimal (`docs/methods.md`, Bags, (e)). When every choice loses money
@@ -83,7 +82,7 @@ impl Myopic {
         Some(best)
     }
 
-    /// Solves (16) for every tau by its closed form (formula 10) on suffix sums.
+    /// Solves (16) for every tau by the closed form (formula 10) on suffix sums.
     fn solve_systems(&mut self, arrival: &Arrival) {
         let machines = arrival.len();
         self.candidates.clear();
@@ -186,7 +185,8 @@ pub(super) fn fill_joules(
 mod tests {
     use super::*;
 
-    /// The authors' patent example, user 1, machines by falling energy.
+    /// Goal: every tau of the authors' patent example, user 1, machines by falling energy, is as
+    /// worked out there.
     #[test]
     fn every_tau_of_the_patent_example() {
         let times = [59.72, 72.81, 27.01, 42.15];

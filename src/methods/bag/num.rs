@@ -5,7 +5,7 @@ use phalanx_core::number::whole;
 
 /// An x below this is negative (`docs/methods.md`, Bags, (c)); anything between is zero.
 pub(super) const NEGATIVE: f64 = -1e-9;
-/// A later candidate must be better by more than this.
+/// Difference by which a later candidate must be better.
 pub(super) const BETTER: f64 = 1e-12;
 /// Slack of every floor and ceiling of a computed task count.
 pub(super) const ROUND: f64 = 1e-9;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The rules that look at one bag after the other.
+//! The rules of placement that look at one bag after the other.
 
 use super::integer::Integer;
 use super::model::{Arrival, Model, State, TaskType};
@@ -11,9 +11,9 @@ use super::problem::Problem;
 pub(super) enum Rule {
     /// The paper's.
     Seed,
-    /// The exact fractional optimum of this bag, rounded up like the paper's.
+    /// The exact fractional optimum of the bag alone, rounded up as the paper does.
     Exact,
-    /// The optimum of this bag in whole tasks.
+    /// The optimum of the bag alone in whole tasks.
     Integer,
     /// Gives all tasks to the machine with the least energy per task.
     Greedy,
@@ -30,7 +30,7 @@ pub(super) struct Choice {
     pub fractional: Option<f64>,
 }
 
-/// Splits bags; keeps its scratch space between them.
+/// Splits bags, and keeps scratch space from one bag to the next.
 #[derive(Debug, Default)]
 pub(super) struct Splitter {
     arrival: Arrival,
@@ -40,8 +40,8 @@ pub(super) struct Splitter {
 }
 
 impl Splitter {
-    /// Splits a bag of at least one task by `rule` into `x`, by machine type.
-    /// `state.revenue` holds the bag's already. There must be a machine.
+    /// Splits a bag of at least one task by `rule` into `x`, by machine type. `state.revenue`
+    /// includes the bag's revenue already. There must be a machine.
     pub fn split(
         &mut self,
         rule: Rule,
@@ -90,7 +90,7 @@ impl Splitter {
         choice
     }
 
-    /// Profit per second of the best fractional split of this bag alone.
+    /// Profit per second of the best fractional split of the bag alone.
     pub fn fractional(
         &mut self,
         model: &Model,
@@ -103,8 +103,7 @@ impl Splitter {
     }
 }
 
-/// ceil(tasks / machines) to each machine, in their order; the last ones take
-/// what is left.
+/// Gives ceil(tasks / machines) to each machine, in order; the last machines take what is left.
 fn spread_evenly(model: &Model, tasks: u64, x: &mut [u64]) {
     x.fill(0);
     let mut rest = tasks;

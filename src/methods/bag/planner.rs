@@ -9,7 +9,7 @@ use super::problem::Problem;
 use super::totals::{Rates, Search, Totals, apportion, optimum, round};
 use phalanx_core::limits::{BAG_TRIALS_COMMITTED_MAX, BAG_TRIALS_REVISED_MAX};
 
-/// Everything that plans for whole types need.
+/// Everything that planning for whole task types needs.
 #[derive(Debug)]
 pub(super) struct Planner<'a> {
     problem: &'a Problem,
@@ -50,7 +50,7 @@ impl<'a> Planner<'a> {
         self.deal(&self.rounded())
     }
 
-    /// Whole tasks by type, closest to the offline optimum.
+    /// Whole numbers of tasks by type, closest to the offline optimum.
     fn rounded(&self) -> Vec<u64> {
         let Some(optimum) = &self.optimum else { return Vec::new() };
         round(&self.totals, self.rates.machines, &optimum.share)
@@ -98,7 +98,7 @@ impl<'a> Planner<'a> {
         (best, contenders)
     }
 
-    /// Adds a plan up by type, searches from there and deals the result.
+    /// Adds up a plan by task type, searches from there and deals the result out to the bags.
     fn improve(&self, plan: &Plan, trials: usize) -> Plan {
         let machines = self.rates.machines;
         let mut sum = vec![0; self.totals.rows.len() * machines];
@@ -120,7 +120,7 @@ impl<'a> Planner<'a> {
         self.deal(&search.x)
     }
 
-    /// Gives each arriving bag its part of what is left of its type's tasks.
+    /// Gives each arriving bag its part of the planned tasks of its type that are not dealt yet.
     fn deal(&self, plan: &[u64]) -> Plan {
         let machines = self.rates.machines;
         let mut left = plan.to_vec();
@@ -148,7 +148,7 @@ impl<'a> Planner<'a> {
         Plan { x, choices, objective: state.objective(self.model.price) }
     }
 
-    /// Returns what each bag alone could reach when it arrives, for comparison.
+    /// Returns the fractional optimum of each bag alone at its arrival, for comparison.
     fn fractional(&self, plan: &Plan) -> Vec<Choice> {
         let mut state = self.state.clone();
         let mut splitter = Splitter::default();

@@ -136,7 +136,8 @@ impl Search<'_> {
         if state.energy > 0.0 { state.energy / state.makespan } else { 0.0 }
     }
 
-    /// The plan at an energy price higher by this, and its mean watts above idle.
+    /// The plan at an energy price that is higher by a surcharge, and the plan's mean watts above
+    /// idle.
     fn try_surcharge(&mut self, surcharge: f64) -> (Solved, f64) {
         let model = self.model.at_price(self.model.price + surcharge);
         let solved = solve_with(self.problem, &model, self.mode);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The problem as it is given: machine types, rates, users in arrival order.
+//! The bag problem as users state it: machine types, rates, users in arrival order.
 
 use serde::{Deserialize, Serialize};
 
@@ -31,8 +31,8 @@ pub struct Problem {
     /// absent: no limit.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     pub power_cap_w: Option<f64>,
-    /// Tasks that have not started may move at each arrival. Only mode `best`
-    /// plans with it.
+    /// Whether tasks that have not started may move at each arrival. Only mode `best` plans with
+    /// it.
     #[serde(default)]
     pub revise: bool,
     /// The bags, in the order in which they arrive.
@@ -164,7 +164,7 @@ impl Problem {
         Ok(())
     }
 
-    /// Watts of all machines when they are idle.
+    /// Watts of all machines while idle.
     pub(super) fn idle_total(&self) -> f64 {
         let idle = self.idle_w.iter().flatten().zip(&self.machine_types);
         idle.map(|(watts, machine)| watts * as_f64(machine.count)).sum()
@@ -192,7 +192,7 @@ impl Problem {
         self.validate_sums(as_f64(total))
     }
 
-    /// Refuses amounts whose sums are not finite: later steps rely on it.
+    /// Refuses amounts whose sums are not finite, because later steps rely on finite sums.
     fn validate_sums(&self, tasks: f64) -> Result<(), InputError> {
         let mut largest = 0.0_f64;
         for (times, watts) in self.etc_s.iter().zip(&self.apc_w) {

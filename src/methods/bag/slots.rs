@@ -12,9 +12,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use phalanx_core::number::as_f64;
 
-/// Most makespans that are considered for one bag: a sample in equal steps, where there are more.
+/// Most makespans that are considered for one bag; where there are more, a sample in equal steps.
 const MAKESPANS_MAX: u64 = 4096;
-/// Splits that are compared with the longest delay of a task.
+/// Most splits that are compared with the longest delay of a task.
 const CHECKS_MAX: usize = 256;
 /// Groups of slots that one search may advance: some ten milliseconds.
 const STEPS_MAX: u64 = 2_000_000;
@@ -22,10 +22,10 @@ const STEPS_MAX: u64 = 2_000_000;
 const LISTED_MAX: u64 = 100_000;
 /// Last rounds of one bag that are simulated one by one; the earlier ones are one step.
 const ROUNDS_MAX: u64 = 1024;
-/// Relative gain that counts as one.
+/// Relative gain from which on a plan counts as better.
 const BETTER: f64 = 1e-12;
 
-/// Slots of a machine type: their number, by the microsecond from which they are free.
+/// Slots of a machine type: number of slots by the microsecond from which they are free.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Slots(BTreeMap<u64, u64>);
 
@@ -42,7 +42,7 @@ impl Slots {
         self.0.values().sum()
     }
 
-    /// Tasks of `each_us` that end until then.
+    /// Number of tasks of `each_us` that end until `until_us`.
     fn capacity(&self, each_us: u64, until_us: u64) -> u64 {
         let of = |(at, count): (&u64, &u64)| count * (until_us.saturating_sub(*at) / each_us);
         self.0.iter().map(of).fold(0, u64::saturating_add)
@@ -78,22 +78,22 @@ impl Slots {
 /// A task of a bag on one machine type.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SlotTask {
-    /// Microseconds for which it takes a slot, at least 1.
+    /// Microseconds for which a task takes a slot, at least 1.
     pub each_us: u64,
     /// Energy of the task.
     pub joules: f64,
 }
 
-/// A bag: its tasks, and what one takes of each machine type; `None` where it may not run.
+/// A bag: its tasks, and what one task takes on each machine type; `None` where tasks may not run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SlotBag {
     /// Number of tasks.
     pub tasks: u64,
-    /// A task on each machine type.
+    /// A task of the bag on each machine type.
     pub on: Vec<Option<SlotTask>>,
-    /// Microseconds until its running tasks end, each with a number of tasks.
+    /// Microseconds until the bag's running tasks end, each time with a number of tasks.
     pub running: Times,
-    /// How long its tasks may wait; `None`: any time.
+    /// How long the bag's tasks may wait; `None`: any time.
     pub wait: Option<Wait>,
 }
 
@@ -105,17 +105,17 @@ pub type Times = Vec<(u64, u64)>;
 pub struct Wait {
     /// Microseconds for which tasks may wait while slots are left idle for the plan, in sum.
     pub sum_us: u64,
-    /// Microseconds by which the last of them must start, and by which the last of these and of
-    /// the running ones must end: as many as there are.
+    /// Microseconds by which the last waiting task must start, and by which the last waiting or
+    /// running task must end: as many entries as there are tasks.
     pub due: Listed,
 }
 
 /// Starts and ends of the tasks of one bag.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Listed {
-    /// Starts of those that wait.
+    /// Starts of the bag's waiting tasks.
     pub starts: Times,
-    /// Ends of those that wait or run.
+    /// Ends of the bag's waiting and running tasks.
     pub ends: Times,
 }
 
@@ -129,11 +129,11 @@ pub struct SlotProblem {
     pub slots: Vec<Slots>,
     /// Bags in the order in which their tasks start.
     pub bags: Vec<SlotBag>,
-    /// Money of all tasks, also of those that run already, less the energy of these.
+    /// Money of all tasks, running ones included, less the energy of all.
     pub earned: f64,
     /// Money per joule.
     pub energy_price: f64,
-    /// Microseconds until the running tasks have ended: no makespan is shorter.
+    /// Microseconds until the running tasks have ended, below which no makespan is.
     pub least_us: u64,
 }
 
@@ -142,18 +142,18 @@ pub struct SlotProblem {
 pub struct SlotPlan {
     /// The split.
     pub split: Split,
-    /// Microseconds until all is done.
+    /// Microseconds until all tasks have ended.
     pub makespan_us: u64,
-    /// Joules of its tasks.
+    /// Joules of the bag's tasks.
     pub joules: f64,
     /// Profit per second; 0 where nothing takes any time.
     pub value: f64,
 }
 
-/// Starts of one bag: their number by time. With the duration, so that ends follow.
+/// Starts of one bag: number of tasks by time and duration, from which the ends follow.
 type Starts = BTreeMap<(u64, u64), u64>;
 
-/// Starts of these tasks, and their ends with those of the bag's running ones.
+/// Starts of the tasks in `of`, and their ends together with those of the bag's running tasks.
 fn times(bag: &SlotBag, of: &Starts) -> Listed {
     let starts: Times = of.iter().map(|((at, _), n)| (*at, *n)).collect();
     let own = of.iter().map(|((at, each), n)| (at.saturating_add(*each), *n));
@@ -163,7 +163,7 @@ fn times(bag: &SlotBag, of: &Starts) -> Listed {
 }
 
 impl SlotProblem {
-    /// The value of a split.
+    /// The plan, with its value, of a split.
     pub fn plan_of(&self, split: Split) -> SlotPlan {
         self.followed(split, |_, _, _, _| {}).0
     }
@@ -202,14 +202,15 @@ impl SlotProblem {
         (starts, idle)
     }
 
-    /// List scheduling: each task, bag after bag, on the slot that is free first; of slots that
-    /// are free together on that of the first machine type.
+    /// List scheduling: each task, bag after bag, goes to the slot that is free first; of slots
+    /// that are free together, to that of the first machine type.
     pub fn list(&self) -> SlotPlan {
         let (split, _) = self.listed();
         self.plan_of(split)
     }
 
-    /// Starts and ends of each bag's tasks with list scheduling; `None`: of too many tasks.
+    /// Starts and ends of each bag's tasks with list scheduling; `None` where there are too many
+    /// tasks.
     pub fn times_of_list(&self) -> Option<Vec<Listed>> {
         (self.tasks() <= LISTED_MAX).then(|| self.listed().1)
     }
@@ -243,7 +244,7 @@ impl SlotProblem {
         (split, times.collect())
     }
 
-    /// The best plan found: of one bag the optimum, of several the best of these splits and list
+    /// The best plan found: of one bag the optimum, of several the best of `splits` and list
     /// scheduling, improved by a search. Splits must place all tasks, where they may run.
     pub fn solve(&self, splits: Vec<Split>) -> SlotPlan {
         let tasks = self.tasks();
@@ -332,8 +333,8 @@ impl SlotProblem {
         splits.into_iter().map(|x| self.plan_of(vec![x])).collect()
     }
 
-    /// For some makespans from half to four times this one, bag after bag the cheapest split up to
-    /// it.
+    /// For some makespans from half to four times the given one, the cheapest split up to it, bag
+    /// after bag.
     fn of_several(&self, around_us: u64) -> Vec<SlotPlan> {
         let until = (8..=64).map(|sixteenth| around_us / 16 * sixteenth);
         let splits = until.filter_map(|until| {
@@ -353,7 +354,7 @@ impl SlotProblem {
         splits.map(|split| self.plan_of(split)).collect()
     }
 
-    /// Machine types of a bag by energy, of equal ones the quickest first.
+    /// Machine types of a bag by energy per task; of equal ones the quickest first.
     fn cheapest_first(&self, bag: &SlotBag) -> Vec<(usize, SlotTask)> {
         let of = |(class, task): (usize, &Option<SlotTask>)| Some((class, (*task)?));
         let usable = bag.on.iter().enumerate().filter_map(of);
@@ -365,7 +366,7 @@ impl SlotProblem {
         order
     }
 
-    /// Time until the cheapest machine type alone has done all.
+    /// Time until the cheapest machine type alone has done all tasks.
     fn longest(&self, bag: &SlotBag, order: &[(usize, SlotTask)]) -> Option<u64> {
         let (class, task) = order.first()?;
         let slots = &self.slots[*class];
@@ -374,7 +375,7 @@ impl SlotProblem {
         Some(last.max(self.least_us).saturating_add(rounds.saturating_mul(task.each_us)))
     }
 
-    /// Times between these at which a slot can end a task.
+    /// Times from `from` on at which a slot can end a task.
     fn makespans(&self, order: &[(usize, SlotTask)], from: u64, to: u64) -> BTreeSet<u64> {
         let mut found = BTreeSet::from([from, self.least_us.max(from), to]);
         let groups: usize = order.iter().map(|(class, _)| self.slots[*class].0.len()).sum();
@@ -394,7 +395,7 @@ impl SlotProblem {
         found
     }
 
-    /// Moves tasks of a bag to other machine types while that is worth more.
+    /// Moves tasks of a bag to other machine types while a move raises the value.
     fn improved(&self, from: SlotPlan, list: &[Listed]) -> SlotPlan {
         let mut best = from;
         let groups: u64 = self.slots.iter().map(|slots| slots.0.len() as u64 + 8).sum();
@@ -448,8 +449,8 @@ impl SlotProblem {
     }
 }
 
-/// Whether the n-th last of these times is at most the n-th last of the others; both ascending,
-/// each with a number of times.
+/// Whether the n-th last time of `own` is at most the n-th last of `due`, for every n; both are
+/// ascending, each time with a number of tasks.
 fn is_within(own: &Times, due: &Times) -> bool {
     let (mut due, mut known) = (due.iter().rev(), 0);
     let (mut by, mut count) = (u64::MAX, 0);

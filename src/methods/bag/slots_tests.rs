@@ -26,7 +26,7 @@ fn one(tasks: u64, classes: &[(u64, f64, u64)], earned: f64, price: f64) -> Slot
     }
 }
 
-/// Lets the tasks of one bag wait so long, by list scheduling as of now.
+/// Lets the tasks of one bag wait for a time, counted from their starts by list scheduling.
 fn may_wait(problem: &mut SlotProblem, seconds: u64) {
     let sum_us = seconds * 1_000_000;
     let due = shifted(&problem.times_of_list().unwrap()[0], sum_us.cast_signed());
@@ -74,7 +74,7 @@ fn random(draw: &mut Draw, busy: bool) -> SlotProblem {
     problem
 }
 
-/// Value of the best split there is.
+/// Value of the best split, by trying every split.
 fn brute(problem: &SlotProblem) -> f64 {
     let tasks = problem.bags[0].tasks;
     let mut best = f64::NEG_INFINITY;
@@ -86,8 +86,8 @@ fn brute(problem: &SlotProblem) -> f64 {
     best
 }
 
-/// Goal: of one bag the plan is the optimum of whole tasks on whole slots. Method: arrays of three
-/// classes, on idle and on busy slots, against every split there is.
+/// Goal: the plan of one bag is the optimum of whole tasks on whole slots. Method: arrays of three
+/// classes, on idle and on busy slots, against every split.
 #[test]
 fn one_bag_is_the_optimum_of_every_split() {
     let mut draw = Draw(31);
@@ -122,7 +122,7 @@ fn two_hundred_arrays_reach_the_optimum_and_list_scheduling() {
     assert!(count > 100.0 && sum / count > 0.97, "{}", sum / count);
 }
 
-/// Goal: whole rounds, as on 24 slots: 26 tasks on the frugal class are a fourth round.
+/// Goal: rounds are whole: on 24 slots, 26 tasks on the frugal class take a fourth round.
 #[test]
 fn a_round_is_whole() {
     let classes = [(8, 150.0, 8), (12, 60.0, 8), (18, 25.0, 8)];
@@ -136,7 +136,7 @@ fn a_round_is_whole() {
 }
 
 /// Goal: where tasks may not wait, the plan starts none later than list scheduling; where they may
-/// for a while it earns more, and ends none much later that it starts later.
+/// wait for a while the plan earns more, and no task ends much later than its later start explains.
 #[test]
 fn no_task_starts_or_ends_later_than_it_may() {
     let mut draw = Draw(5);
@@ -196,9 +196,9 @@ fn waits_count_in_sum() {
     assert!(brief.value > 1.1 * problem.list().value, "{brief:?} {:?}", problem.list());
 }
 
-/// Goal: what tasks have waited for is not given up halfway, as ends count from before the wait.
-/// Of an array on a real cluster a fast slot had been idle for 3 s of 10, when the thrifty ones for
-/// which it was were 1 s from free.
+/// Goal: a wait that has begun is not given up halfway, as ends count from before the wait. Found
+/// on a real cluster, where a fast slot had been idle for 3 of 10 s when the thrifty slots that the
+/// array waited for were 1 s from free.
 #[test]
 fn a_wait_is_seen_through() {
     let mut problem = one(12, &[(6, 108.0, 1), (9, 49.0, 6), (14, 21.0, 0)], 7057.0, 1.0);
@@ -218,7 +218,7 @@ fn a_wait_is_seen_through() {
     assert_eq!(problem.solve(Vec::new()).split, [[1, 6, 5]]);
 }
 
-/// Goal: a type whose slots are all busy for long is not waited for, one that is nearly free is.
+/// Goal: a type whose slots are all busy for long is not waited for, a type that is nearly free is.
 #[test]
 fn remaining_times_count() {
     let mut problem = one(2, &[(10, 1.0, 1), (30, 1.0, 1)], 1000.0, 0.0);
@@ -232,7 +232,7 @@ fn remaining_times_count() {
     assert_eq!(at(&mut problem, 100), [0, 2]);
 }
 
-/// Goal: very long bags take no longer than their rounds' number needs.
+/// Goal: planning a very long bag takes no longer than the number of its rounds needs.
 #[test]
 fn rounds_of_a_long_bag_are_taken_at_once() {
     let mut slots = Slots::default();

@@ -8,7 +8,7 @@ use super::model::{Model, State};
 use super::num::BETTER;
 use phalanx_core::number::as_f64;
 
-/// Task counts by type; the machines are those of [`Model::usable`].
+/// Task counts by type, on the machines of [`Model::usable`].
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Totals {
     /// Rows of the rate matrices that have tasks, ascending.
@@ -118,7 +118,7 @@ pub(super) fn apportion(tasks: u64, weights: &[u64], x: &mut Vec<u64>) {
 
 /// Whole tasks closest to the fractional `share` of every type.
 pub(super) fn round(totals: &Totals, machines: usize, share: &[f64]) -> Vec<u64> {
-    /// Shares are compared in these parts of one.
+    /// Shares are compared after rounding to 1 / `PARTS`.
     const PARTS: f64 = 1e15;
     let mut plan = Vec::with_capacity(share.len());
     let mut x = Vec::new();
@@ -144,12 +144,12 @@ pub(super) struct Search<'a> {
     pub x: Vec<u64>,
     load: Vec<f64>,
     energy: f64,
-    /// The three largest loads with their machines.
+    /// The three largest loads, each with its machine.
     top: [(f64, usize); 3],
 }
 
-/// `q` tasks of a type leave machine `from` for machine `to` (indexes into
-/// [`Search::x`], same type).
+/// A move of `q` tasks of a type from machine `from` to machine `to` (indexes into [`Search::x`],
+/// same type).
 #[derive(Debug, Clone, Copy)]
 struct Move {
     from: usize,
@@ -198,7 +198,7 @@ impl<'a> Search<'a> {
         self.top = top;
     }
 
-    /// Value after some changes of two machines' loads.
+    /// Value after changes of two machines' loads.
     fn value_after(&self, a: (usize, f64), b: (usize, f64), joules: f64) -> f64 {
         let rest = self.top.iter().find(|&&(_, machine)| machine != a.0 && machine != b.0);
         let makespan = rest.map_or(0.0, |&(load, _)| load).max(a.1).max(b.1).max(0.0);
@@ -238,8 +238,7 @@ impl<'a> Search<'a> {
         self.find_top();
     }
 
-    /// Takes the best move or swap again and again until none helps or `trials`
-    /// values have been computed.
+    /// Takes the best move or swap until none helps or `trials` values have been computed.
     pub fn improve(&mut self, trials: usize) {
         let mut left = trials;
         while left > 0 {
@@ -284,8 +283,8 @@ impl<'a> Search<'a> {
     }
 
     fn best_swap(&self, used: &[usize], enough: f64, left: &mut usize) -> Option<(usize, usize)> {
-        /// Number of places up to which all pairs are tried; above it only pairs with a task of the
-        /// machine that sets the makespan.
+        /// Number of places up to which all pairs are tried; with more, only pairs with a task of
+        /// the machine that sets the makespan.
         const ALL_PAIRS_MAX: usize = 64;
         let machines = self.rates.machines;
         let mut best: Option<(f64, (usize, usize))> = None;

@@ -13,19 +13,19 @@ use phalanx_core::problem::Number;
 pub struct Placement<'a> {
     /// Id of the job.
     pub id: &'a str,
-    /// Names of its nodes, in the order of choice.
+    /// Names of the chosen nodes, in the order of choice.
     pub nodes: Vec<&'a str>,
-    /// Dispersion of each node just before.
+    /// Dispersion of each node just before the job was placed.
     pub dispersion_before: Vec<f64>,
-    /// Dispersion of each node just after.
+    /// Dispersion of each node just after the job was placed.
     pub dispersion_after: Vec<f64>,
     /// Weights just before.
     pub weights: Vec<f64>,
-    /// Cluster utilization just before.
+    /// Cluster utilization just before the job was placed.
     pub utilization: f64,
 }
 
-/// Amounts in use of one node at the end.
+/// Amounts in use on one node at the end.
 #[derive(Clone, Debug, Serialize)]
 pub struct NodeUse<'a> {
     /// Name of the node.
@@ -45,9 +45,9 @@ pub struct JobExplain<'a> {
     pub branch: &'static str,
     /// Weights when deciding.
     pub weights: Vec<f64>,
-    /// Cluster utilization when deciding.
+    /// Cluster utilization at the time of the decision.
     pub utilization: f64,
-    /// Pending jobs by lacking dimension when deciding.
+    /// Pending jobs by lacking dimension, at the time of the decision.
     pub pending_counts: Vec<u64>,
     /// The figure that was minimised, for each chosen node.
     pub scores: Vec<f64>,
@@ -60,7 +60,7 @@ pub struct JobExplain<'a> {
 pub struct Second<'a> {
     /// Name of the node.
     pub node: &'a str,
-    /// Dispersion of the node if the job had gone there.
+    /// Dispersion of the node if it had got the job.
     pub dispersion_after: f64,
     /// Score of the node minus that of the last chosen node; below zero when the poll order
     /// decided.
@@ -72,7 +72,7 @@ pub struct Second<'a> {
 pub struct Answer<'a> {
     /// Placed jobs, in input order.
     pub placements: Vec<Placement<'a>>,
-    /// Ids of the others, in input order.
+    /// Ids of the jobs that are not placed, in input order.
     pub pending: Vec<&'a str>,
     /// The nodes at the end, in input order.
     pub nodes: Vec<NodeUse<'a>>,

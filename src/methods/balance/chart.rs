@@ -3,9 +3,9 @@
 
 use std::cmp::Ordering;
 
-/// Score sums of the `k` x `k` precedence chart, divided by its total `k^2/2`:
-/// a dimension gets 1 for each other one it exceeds, 0.5 for each equal one
-/// and for itself. `compare(i, j)` compares the values of two dimensions.
+/// Score sums of the `k` x `k` precedence chart, divided by its total `k^2/2`: a dimension gets 1
+/// for each dimension that it exceeds, 0.5 for each equal one, itself included. `compare(i, j)`
+/// compares the values of two dimensions.
 ///
 /// # Example
 /// ```

@@ -48,7 +48,7 @@ impl Engine {
         Ok(decision)
     }
 
-    /// Leaves only those of `candidates` that have enough free for the request now.
+    /// Leaves in `candidates` only nodes with enough free for the request now.
     pub fn retain_fitting(&self, candidates: &mut NodeSet, request: &Request<'_>) {
         let nodes = &self.scorer.nodes;
         let (dims, len) = (nodes.dims, nodes.len);
@@ -73,9 +73,8 @@ impl Engine {
         });
     }
 
-    /// Makes the next decisions fast again after many changes: about 2 ms for
-    /// 10,000 nodes, at most once in 1,000 changes. To be called when no
-    /// answer is waited for; decisions are the same without.
+    /// Makes the next decisions fast again after many changes, without changing any: about 2 ms for
+    /// 10,000 nodes, at most once in 1,000 changes. To be called when no answer is waited for.
     pub fn maintain(&mut self) {
         let fresh =
             self.index.as_ref().is_some_and(|i| !i.is_stale() && i.mode == self.params().mode);
@@ -128,8 +127,8 @@ impl Engine {
         decision
     }
 
-    /// Finds the best node that was not chosen. The nodes must be as at the decision: to be called
-    /// once the answer is on its way, as it takes as long as the decision.
+    /// Finds the best node that was not chosen. It takes as long as the decision, so it is to be
+    /// called once the answer is on its way, with the nodes unchanged.
     pub fn find_runner_up(&mut self, decision: &mut Decision) {
         let Some(others) = decision.others.take() else { return };
         self.ensure_index();
@@ -146,7 +145,7 @@ impl Engine {
 
     /// Updates the mean request.
     fn note_request(&mut self, request: &Request<'_>) {
-        /// Requests that the mean goes back over, about.
+        /// Number of requests, about, that the mean goes back over.
         const MEMORY: f64 = 256.0;
         self.seen = (self.seen + 1.0).min(MEMORY);
         for (mean, amount) in self.typical.iter_mut().zip(request.amounts) {

@@ -4,7 +4,7 @@
 use super::TIE;
 use phalanx_core::{Amount, NodeIdx, NodeSet};
 
-/// Whether a job may be held back, by the time for which it was.
+/// Whether a job may be held back, given the time for which it was held already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Holding {
     /// The job is not held back.
@@ -45,8 +45,8 @@ pub struct Span {
 /// A job's request.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
-    /// Amount of each dimension, on every node it gets; for cluster-wide
-    /// dimensions the amount for the whole job.
+    /// Amount of each dimension on every node of the job; of cluster-wide dimensions, for the whole
+    /// job.
     pub amounts: &'a [Amount],
     /// Number of nodes, at least 1 (0 counts as 1).
     pub nodes: usize,
@@ -57,7 +57,7 @@ pub struct Request<'a> {
     pub holding: Holding,
     /// Whether [`Engine::find_runner_up`](super::Engine::find_runner_up) may follow.
     pub runner_up: bool,
-    /// Time for which the job would run; `None`: when nodes come free counts for nothing.
+    /// Time for which the job would run; `None`: the time at which nodes come free does not count.
     pub span: Option<Span>,
 }
 
@@ -70,7 +70,7 @@ impl<'a> Request<'a> {
     }
 }
 
-/// The rule that chose.
+/// The rule that chose the nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Branch {
     /// Utilization below the threshold: poll for a node that improves.
@@ -125,17 +125,17 @@ pub struct Decision {
     pub outcome: Outcome,
     /// The rule that applied.
     pub branch: Branch,
-    /// Weight of each dimension when deciding; sum 1.
+    /// Weight of each dimension at the time of the decision; sum 1.
     pub weights: Vec<f64>,
-    /// Cluster utilization when deciding.
+    /// Cluster utilization at the time of the decision.
     pub utilization: f64,
-    /// The best node not chosen, when it was looked for and there is one.
+    /// The best node that was not chosen, when it was looked for and there is one.
     pub runner_up: Option<RunnerUp>,
     /// The candidates among which the runner-up is to be looked for.
     pub others: Option<Box<Others>>,
 }
 
-/// The candidates that were not chosen, and what they were asked for.
+/// The candidates that were not chosen, and the request that they were asked for.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Others {
     pub(super) nodes: NodeSet,
@@ -157,7 +157,7 @@ impl Decision {
     }
 
     /// Returns where the next poll begins once the job is placed: behind the last node that this
-    /// poll chose. `None`: no poll chose.
+    /// poll chose. `None`: the choice was not by poll.
     #[must_use]
     pub fn next_poll(&self) -> Option<usize> {
         let last = self.choices().last().filter(|_| self.branch == Branch::Low)?;
@@ -165,7 +165,7 @@ impl Decision {
     }
 }
 
-/// The runner-up from the least of the others, if there are others; `score` is of the last chosen.
+/// The best of `least` that was not chosen, if any; `score` is that of the node chosen last.
 pub(super) fn runner_up(least: &[Choice], score: f64) -> Option<RunnerUp> {
     let choice = *least.first()?;
     Some(RunnerUp { choice, margin: choice.score - score })
@@ -179,8 +179,8 @@ pub(super) fn least(choices: &[Choice], wanted: usize) -> Vec<Choice> {
     sorted
 }
 
-/// Sorts at least the first `wanted` by score, where scores within [`TIE`] of the first of their
-/// run are equal and go by node index.
+/// Sorts at least the first `wanted` choices by score, where scores within [`TIE`] of the first of
+/// their run are equal and go by node index.
 pub(super) fn order<T>(found: &mut [T], wanted: usize, key: impl Fn(&T) -> (f64, u32)) {
     found.sort_unstable_by(|a, b| {
         let ((a, node), (b, other)) = (key(a), key(b));

@@ -9,7 +9,7 @@ use super::index::{LANES, Lane};
 use super::params::{Mode, Params};
 use super::terms::BestParams;
 
-/// A job's time, ready to judge nodes by their last ends.
+/// A job's runtime, prepared for judging nodes by their last ends.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Growth {
     now_s: f64,
@@ -19,7 +19,7 @@ pub(super) struct Growth {
 }
 
 impl Growth {
-    /// Returns what to judge by; `None`: ends count for nothing.
+    /// Returns the growth to judge nodes by; `None`: ends do not count.
     pub(super) fn of(params: &Params, request: &Request<'_>) -> Option<Self> {
         let span = request.span.filter(|_| params.mode == Mode::Best)?;
         Self::new(&params.best, span)
@@ -31,7 +31,8 @@ impl Growth {
         (best.ends > 0.0).then_some(growth)
     }
 
-    /// The term on a node whose last job ends at `last_s`: at most the factor, less the later.
+    /// The term on a node whose last job ends at `last_s`: at most the factor, and less the later
+    /// that is.
     #[inline(always)]
     pub(super) fn term(&self, last_s: f64) -> f64 {
         let from_s = if last_s > self.now_s { last_s } else { self.now_s };
@@ -39,7 +40,7 @@ impl Growth {
         if more_s > 0.0 { more_s * self.per_s } else { 0.0 }
     }
 
-    /// Adds the terms of nodes with these last ends to their keys.
+    /// Adds to `keys` the terms of nodes whose last ends are `last_s`.
     #[inline(always)]
     pub(super) fn add(&self, last_s: &Lane, keys: &mut Lane) {
         for lane in 0..LANES {

@@ -24,7 +24,7 @@ pub enum EngineError {
         what: &'static str,
         /// Dimensions of the engine.
         expected: usize,
-        /// Entries given.
+        /// Dimensions of the engine.
         got: usize,
     },
     /// A node that the engine does not have.
@@ -60,7 +60,7 @@ pub struct Engine {
     pub(super) initial: Vec<f64>,
     pub(super) pending: Vec<u64>,
     pub(super) poll_start: usize,
-    /// Mean request in ticks over the last few hundred, and how many.
+    /// Mean request in ticks over the last few hundred requests, and their number.
     pub(super) typical: Vec<f64>,
     pub(super) seen: f64,
     pub(super) index: Option<Index>,
@@ -158,9 +158,8 @@ impl Engine {
         if node.at() < len { Ok(node.at()) } else { Err(EngineError::Node { node, len }) }
     }
 
-    /// Sets a node's totals and what is in use of them. Usage above the total
-    /// (Slurm allows it) counts as it is and leaves nothing free. What a node
-    /// has of a cluster-wide dimension does not count.
+    /// Sets a node's totals and the amounts in use of them. Usage above the total (Slurm allows it)
+    /// counts as it is and leaves nothing free. Amounts of a cluster-wide dimension do not count.
     ///
     /// # Errors
     /// Fails when the node or a length does not fit the engine.
@@ -191,8 +190,8 @@ impl Engine {
         Ok(())
     }
 
-    /// [`set_last_end`](Self::set_last_end) of a node whose use is changed next: the index takes
-    /// both at once.
+    /// Does what [`set_last_end`](Self::set_last_end) does, for a node whose use is changed next,
+    /// so that the index takes both at once.
     pub fn note_last_end(&mut self, node: NodeIdx, last_s: u64) {
         if let Some(last) = self.scorer.nodes.last_s.get_mut(node.at()) {
             *last = last_s as f64;
@@ -205,9 +204,8 @@ impl Engine {
         }
     }
 
-    /// Declares `dim` a cluster-wide dimension (a licence): `total` and `used`
-    /// of it take part in the charts and in utilization, not in any node's
-    /// dispersion. Nodes lose what they had of it.
+    /// Declares `dim` a cluster-wide dimension (a licence): its `total` and `used` take part in the
+    /// charts and in utilization, not in any node's dispersion. Nodes lose their amounts of it.
     ///
     /// # Errors
     /// Fails when the engine has no such dimension.
@@ -226,8 +224,8 @@ impl Engine {
         Ok(())
     }
 
-    /// A job begins on `node`: `amounts` more are in use. Cluster-wide
-    /// dimensions are not touched ([`set_cluster`](Self::set_cluster)).
+    /// Adds `amounts` to the use of `node` for a job that begins. Cluster-wide dimensions are not
+    /// touched ([`set_cluster`](Self::set_cluster)).
     ///
     /// # Errors
     /// Fails when the node or the length does not fit the engine.
@@ -235,7 +233,7 @@ impl Engine {
         self.change_used(node, amounts, |used, amount| (used + amount).min(Amount::MAX.ticks()))
     }
 
-    /// A job ends on `node`: `amounts` less are in use, at least 0.
+    /// Takes `amounts`, as far as they are in use, from the use of `node` for a job that ends.
     ///
     /// # Errors
     /// Fails when the node or the length does not fit the engine.
@@ -266,7 +264,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Numbers of pending jobs that lack each dimension, as set.
+    /// Numbers of pending jobs that lack each dimension, as they were set.
     #[must_use]
     pub fn pending(&self) -> &[u64] {
         &self.pending
@@ -291,7 +289,7 @@ impl Engine {
         usages().fold(0.0, |sum, usage| sum + usage) / usages().count().max(1) as f64
     }
 
-    /// Usage of one dimension over the cluster; 0 when it does not exist.
+    /// Usage of one dimension over the cluster; 0 when the dimension does not exist.
     #[must_use]
     pub fn usage(&self, dim: usize) -> f64 {
         self.scorer.nodes.usage(dim).unwrap_or(0.0)
@@ -345,10 +343,10 @@ impl Engine {
     }
 
     fn cardinal_weights(&self) -> Vec<f64> {
-        /// Scarcity of what is neither used nor lacking: it still counts.
+        /// Scarcity of a dimension that is neither used nor lacking, so that it still counts.
         const LEAST: f64 = 0.05;
-        /// Share of the weights that does not follow scarcity: when CPUs run
-        /// out, GPUs left beside them still must not be forgotten.
+        /// Share of the weights that does not follow scarcity: when CPUs run out, GPUs that would
+        /// be left without CPUs must still count.
         const BASE: f64 = 0.15;
         let sources = self.params().sources;
         let pending: f64 = self.pending.iter().map(|&count| count as f64).sum();
@@ -398,14 +396,14 @@ impl Engine {
         Ok(())
     }
 
-    /// Amount in use of `dim` on `node`; zero for what does not exist.
+    /// Amount in use of `dim` on `node`; zero for a node or dimension that does not exist.
     #[must_use]
     pub fn used(&self, node: NodeIdx, dim: usize) -> Amount {
         self.scorer.nodes.use_of(node.at(), dim).0
     }
 
-    /// Sets the mix of pending requests for whole GPUs: dimension `gpu` counts
-    /// them, dimension `cpu` whole CPUs. An empty mix judges nothing.
+    /// Sets the mix of pending requests for whole GPUs: dimension `gpu` counts GPUs, dimension
+    /// `cpu` whole CPUs. With an empty mix GPUs without use do not count.
     ///
     /// # Errors
     /// Fails when the engine has no such dimensions.
@@ -428,7 +426,7 @@ impl Engine {
     }
 }
 
-/// `base` to a small whole power, the same bits on every machine.
+/// `base` to a small whole power, with the same bits on every machine.
 fn power(base: f64, exponent: u32) -> f64 {
     (0..exponent.min(SHARPNESS_MAX)).fold(1.0, |product, _| product * base)
 }

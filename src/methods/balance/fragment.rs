@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 pub const WHOLE: u16 = 1000;
 /// GPUs of one node.
 pub const GPUS_MAX: usize = 64;
-/// Thousandths of a GPU, and nothing.
+/// Number of sizes of a GPU's free part: from nothing to all, in thousandths.
 const SIZES: usize = WHOLE as usize + 1;
 
 /// A shape of request with its frequency.
@@ -28,12 +28,12 @@ pub struct Want {
     pub weight: f64,
 }
 
-/// Requests for several GPUs at once.
+/// Requests for several GPUs at once, which a node's CPUs may not suffice for.
 #[derive(Debug, Clone)]
 struct Several {
     gpus: u32,
     weight: f64,
-    /// Share whose CPUs are there, by CPU step.
+    /// Share of the requests whose CPUs are there, by CPU step.
     below: Vec<f64>,
 }
 
@@ -48,7 +48,7 @@ pub struct Mix {
 }
 
 impl Mix {
-    /// Makes the mix of these requests.
+    /// Makes a mix of `wants`.
     pub fn new(wants: &[Want]) -> Self {
         let total: f64 = wants.iter().map(|want| want.weight).sum();
         let total = if total > 0.0 { total } else { 1.0 };
@@ -77,8 +77,8 @@ impl Mix {
         Self { cpus, pieces, several }
     }
 
-    /// The step that this amount of CPUs reaches in the mix: costs of two amounts at the
-    /// same step are equal.
+    /// The step that `cpu_milli` reaches in the mix: costs of two amounts at the same step are
+    /// equal.
     pub(super) fn step(&self, cpu_milli: u64) -> usize {
         self.cpus.partition_point(|cpu| *cpu <= cpu_milli)
     }
@@ -88,7 +88,7 @@ impl Mix {
         [0].into_iter().chain(self.cpus.iter().copied())
     }
 
-    /// Cost of a node with these free amounts.
+    /// Cost of a node with `cpu_milli` and `gpus` free.
     pub fn cost(&self, cpu_milli: u64, gpus: &[u16]) -> f64 {
         let step = self.step(cpu_milli);
         let row = self.pieces.get(step * SIZES..(step + 1) * SIZES).unwrap_or_default();

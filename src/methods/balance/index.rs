@@ -32,7 +32,7 @@ pub(super) struct Bounds {
     pub(super) value_max: Vec<Lane>,
     pub(super) free_min: Vec<Lane>,
     pub(super) free_max: Vec<Lane>,
-    /// Empty in a uniform section, as is `reciprocal_max`.
+    /// Least reciprocals; empty in a uniform section, as is `reciprocal_max`.
     pub(super) reciprocal_min: Vec<Lane>,
     pub(super) reciprocal_max: Vec<Lane>,
     /// The latest of the nodes' last ends, by parent.
@@ -40,18 +40,18 @@ pub(super) struct Bounds {
     /// Least and largest node index, by parent.
     pub(super) index_min: Vec<[u32; LANES]>,
     pub(super) index_max: Vec<[u32; LANES]>,
-    /// Bit by child: some node is idle.
+    /// Bit of each child: whether some node of it is idle.
     pub(super) idle: Vec<u16>,
 }
 
 /// Nodes with the same dimensions.
 #[derive(Clone, Debug)]
 pub(super) struct Section {
-    /// Dimensions that its nodes have, ascending.
+    /// Dimensions that the block's nodes have, ascending.
     pub(super) dims: Vec<usize>,
-    /// `1 / total` by dimension when all its nodes have the same totals.
+    /// `1 / total` by dimension when all nodes of the block have the same totals.
     pub(super) uniform: Option<Vec<f64>>,
-    /// Number of its nodes.
+    /// Number of nodes in the block.
     pub(super) len: usize,
     /// Node index by block and lane.
     pub(super) nodes: Vec<[u32; LANES]>,
@@ -63,9 +63,9 @@ pub(super) struct Section {
     pub(super) reciprocal: Vec<Lane>,
     /// Last end of the jobs of each node, by block and lane, Unix seconds.
     pub(super) last: Vec<Lane>,
-    /// Children: blocks; parents: groups.
+    /// Bounds whose children are blocks and whose parents are groups.
     pub(super) blocks: Bounds,
-    /// Children: groups; parents: only for storage.
+    /// Bounds whose children are groups, and whose parents only give storage.
     pub(super) groups: Bounds,
 }
 
@@ -76,7 +76,7 @@ pub(super) struct Index {
     pub(super) sections: Vec<Section>,
     /// Section and slot (`block * LANES + lane`) of each node.
     place: Vec<(u32, u32)>,
-    /// Changes since the order was made.
+    /// Number of changes since the order was made.
     pub(super) changes: usize,
 }
 
@@ -85,8 +85,8 @@ fn to_u32(at: usize) -> u32 {
 }
 
 impl Index {
-    /// Orders all nodes anew. `typical` is a usual request in
-    /// ticks by dimension; it says how much differing totals matter.
+    /// Orders all nodes into blocks. `typical` is a usual request in ticks by dimension, by which
+    /// differing totals are weighed.
     pub(super) fn build(all: &Nodes, mode: Mode, typical: &[f64]) -> Self {
         let by_class = !all.class_of.is_empty();
         let group = if by_class { &all.class_of } else { &all.kind };
@@ -116,7 +116,7 @@ impl Index {
         self.place[at].0 as usize
     }
 
-    /// Takes over a node's new usage (its totals are as when built).
+    /// Takes over a node's new usage; its totals must be those at the time of building.
     pub(super) fn update(&mut self, all: &Nodes, at: usize) {
         let (section, slot) = self.place[at];
         let slot = slot as usize;
@@ -127,7 +127,7 @@ impl Index {
         self.changes += 1;
     }
 
-    /// Whether the order should be made anew.
+    /// Whether the order of nodes has aged so much that it should be built again.
     pub(super) fn is_stale(&self) -> bool {
         self.changes > 256 + self.place.len() / 8
     }
@@ -167,7 +167,7 @@ impl Section {
         section
     }
 
-    /// Copies one node's figures from the all.
+    /// Copies the figures of one node from `all`.
     fn load(&mut self, all: &Nodes, mode: Mode, block: usize, lane: usize) {
         let at = self.nodes[block][lane] as usize;
         let base = at * all.dims;
@@ -187,7 +187,7 @@ impl Section {
         }
     }
 
-    /// Makes the bounds of a block from its nodes.
+    /// Computes the bounds of a block from its nodes.
     fn bound_block(&mut self, all: &Nodes, block: usize) {
         let (group, child, width) = (block / LANES, block % LANES, self.dims.len());
         let nodes = &self.nodes[block];
@@ -213,7 +213,7 @@ impl Section {
         bounds.idle[group] = bounds.idle[group] & !(1 << child) | u16::from(idle) << child;
     }
 
-    /// Makes the bounds of a group from its blocks.
+    /// Computes the bounds of a group from its blocks.
     fn bound_group(&mut self, group: usize) {
         let (parent, child, width) = (group / LANES, group % LANES, self.dims.len());
         let count = (self.nodes.len() - group * LANES).min(LANES);
@@ -268,7 +268,7 @@ impl Bounds {
     }
 }
 
-/// Least and largest of `values`; none are given as the unused slot.
+/// Least and largest of `values`; for none, those of an unused slot.
 fn range(values: &[f64]) -> (f64, f64) {
     let Some(&first) = values.first() else { return (NOTHING_FREE, NOTHING_FREE) };
     values.iter().fold((first, first), |(low, high), &value| (low.min(value), high.max(value)))
@@ -276,9 +276,9 @@ fn range(values: &[f64]) -> (f64, f64) {
 
 /// Coordinates that nodes are ordered by.
 struct Coordinates {
-    /// Coordinates of each node.
+    /// Number of coordinates of each node.
     width: usize,
-    /// `width` for each node of the list.
+    /// Coordinates of all nodes of the list, `width` for each.
     table: Vec<f64>,
     /// Position of a node's coordinates in the table, by node index.
     row: Vec<u32>,
@@ -316,8 +316,8 @@ impl Coordinates {
         self.table[self.row[node as usize] as usize * self.width + axis]
     }
 
-    /// Orders `list` so that neighbours are alike: halves at the widest axis,
-    /// cut at whole groups or blocks.
+    /// Orders `list` so that neighbours are alike: halves it at the widest axis, cut at whole
+    /// groups or blocks.
     fn split(&self, list: &mut [u32]) {
         let mut work = vec![(0, list.len())];
         while let Some((from, to)) = work.pop() {

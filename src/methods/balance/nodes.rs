@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The nodes of an engine: totals and use in ticks, the same as ratios, and sums over them.
+//! The nodes of an engine: totals and use in ticks, both as ratios, and sums over them.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ pub(super) struct Nodes {
     /// stride `dims`, packed to the dimensions of the node's kind.
     pub(super) reciprocal: Vec<f64>,
     pub(super) contrast: Vec<f64>,
-    /// Usage, laid out alike.
+    /// Usage, in the layout of `reciprocal`.
     pub(super) usage_of: Vec<f64>,
     /// Last end of the jobs on each node, Unix seconds; 0: none is known.
     pub(super) last_s: Vec<f64>,
@@ -62,7 +62,8 @@ impl Nodes {
         }
     }
 
-    /// Sets what a node has and what is in use of it; returns whether its totals changed.
+    /// Sets the totals of a node and the amounts in use of them; returns whether the totals
+    /// changed.
     pub(super) fn set(&mut self, at: usize, total: &[Amount], used: &[Amount]) -> bool {
         let mut totals_changed = false;
         for dim in (0..self.dims).filter(|&dim| !self.cluster[dim]) {
@@ -83,7 +84,7 @@ impl Nodes {
         totals_changed
     }
 
-    /// Changes what is in use of a node; cluster-wide dimensions stay.
+    /// Changes the amounts in use of a node; cluster-wide dimensions stay.
     pub(super) fn change_used(
         &mut self,
         at: usize,
@@ -100,7 +101,7 @@ impl Nodes {
         self.refresh(at);
     }
 
-    /// Makes `dim` cluster-wide with these sums; returns whether nodes lost it by that.
+    /// Makes `dim` cluster-wide with these sums; returns whether nodes had it before.
     pub(super) fn set_cluster(&mut self, dim: usize, total: Amount, used: Amount) -> bool {
         let first_time = !std::mem::replace(&mut self.cluster[dim], true);
         if first_time {
@@ -116,7 +117,7 @@ impl Nodes {
         first_time
     }
 
-    /// Adds to what is in use of the cluster-wide dimensions.
+    /// Adds to the amounts in use of the cluster-wide dimensions.
     pub(super) fn use_cluster(&mut self, amounts: &[Amount]) {
         for dim in (0..self.dims).filter(|&dim| self.cluster[dim]) {
             self.sum_used[dim] += u128::from(amounts[dim].ticks());
@@ -150,12 +151,12 @@ impl Nodes {
         }
     }
 
-    /// Number of classes so far; they are numbered from 0.
+    /// Number of node classes so far; classes are numbered from 0.
     pub(super) fn class_count(&self) -> u32 {
         as_u32(self.class_numbers.len())
     }
 
-    /// Recomputes the doubles of one node from its ticks.
+    /// Recomputes a node's floating-point figures from its ticks.
     fn refresh(&mut self, at: usize) {
         let base = at * self.dims;
         let dims = &self.kinds[self.kind[at] as usize];
@@ -178,7 +179,7 @@ impl Nodes {
         self.cluster[dim]
     }
 
-    /// Usage of a dimension over the cluster; `None` when it does not exist.
+    /// Usage of a dimension over the cluster; `None` when the dimension does not exist.
     pub(super) fn usage(&self, dim: usize) -> Option<f64> {
         let (total, used) = (*self.sum_total.get(dim)?, *self.sum_used.get(dim)?);
         (total > 0).then(|| used as f64 / total as f64)
@@ -200,12 +201,12 @@ impl Nodes {
         amount == 0 || self.cluster[dim] || amount + self.used[slot] <= self.total[slot]
     }
 
-    /// Whether the nodes' part of a request fits on node `at` now.
+    /// Whether the nodes' part of a request fits on node `at` at present.
     pub(super) fn fits(&self, at: usize, amounts: &[Amount]) -> bool {
         (0..self.dims).all(|dim| self.has_free(at, dim, amounts))
     }
 
-    /// Whether it would fit on node `at` if that were idle.
+    /// Whether `amounts` would fit on node `at` if the node were idle.
     pub(super) fn could_fit(&self, at: usize, amounts: &[Amount]) -> bool {
         let base = at * self.dims;
         (0..self.dims)
@@ -217,7 +218,7 @@ impl Nodes {
         self.used[at * self.dims..(at + 1) * self.dims].iter().all(|&used| used == 0)
     }
 
-    /// Ticks in use and in total of `dim` on node `at`; zero for what does not exist.
+    /// Ticks in use and in total of `dim` on node `at`; zero for a dimension that it lacks.
     pub(super) fn use_of(&self, at: usize, dim: usize) -> (Amount, Amount) {
         let slot = at * self.dims + dim;
         let exists = at < self.len && dim < self.dims;

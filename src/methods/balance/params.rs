@@ -15,7 +15,7 @@ pub enum Mode {
     Best,
 }
 
-/// The rule below the threshold for a job for which no node's dispersion falls.
+/// The rule, below the threshold, for a job that makes no node's dispersion fall.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum NoImprovement {
@@ -56,7 +56,7 @@ pub struct Params {
     /// Configured weight of each dimension, at least 0, sum 1; empty means
     /// equal weights.
     pub initial_weights: Vec<f64>,
-    /// The sources that count.
+    /// The sources of the weights.
     pub sources: Sources,
     /// Cluster utilization (0..1) from which on the high branch decides.
     pub threshold: f64,

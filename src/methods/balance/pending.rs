@@ -14,15 +14,15 @@ use super::nodes::Nodes;
 use phalanx_core::number::as_u32;
 use phalanx_core::{Amount, NodeIdx};
 
-/// Dimensions that fit a mask; beyond, every attribution is made anew.
+/// Most dimensions of a mask; with more, every attribution is made from the start.
 const MASK_DIMS_MAX: usize = 64;
 
 /// The lack of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Lack {
-    /// Enough nodes fit now.
+    /// Enough nodes fit at present.
     Nothing,
-    /// Fewer nodes than wanted could ever run it.
+    /// The job can never run, since too few nodes could ever hold it.
     Never,
     /// Dimensions that the job lacks, ascending.
     Dims(Vec<usize>),
@@ -66,11 +66,11 @@ impl Engine {
     }
 }
 
-/// A node on which a group's lack rests: it lacks exactly `level` dimensions.
+/// A node on which a group's lack rests, with exactly `level` dimensions lacking.
 #[derive(Clone, Copy, Debug)]
 struct Watch {
     group: u32,
-    /// The group's evaluation that this belongs to; older ones are void.
+    /// The group's evaluation that the watch belongs to; watches of older ones are void.
     evaluation: u32,
     level: u32,
 }
@@ -124,8 +124,8 @@ impl PendingCounts {
         &self.counts
     }
 
-    /// A job stays pending. `fits`: whether it may fit now (it is held, or it
-    /// is not known); false saves time.
+    /// Adds a pending job. `fits`: whether the job may fit now (it is held, or it is not known);
+    /// false saves time.
     pub fn add(&mut self, engine: &mut Engine, amounts: &[Amount], nodes: usize, fits: bool) {
         let shape = (amounts.to_vec(), nodes);
         if let Some(&number) = self.by_shape.get(&shape) {
@@ -151,7 +151,7 @@ impl PendingCounts {
         self.evaluate(engine, number);
     }
 
-    /// Counts anew after the use of `node` has grown.
+    /// Updates the counts of pending groups after the use of `node` has grown.
     pub fn node_filled(&mut self, engine: &mut Engine, node: NodeIdx) {
         for at in 0..self.unwatched.len() {
             self.evaluate(engine, self.unwatched[at]);
@@ -177,7 +177,7 @@ impl PendingCounts {
         self.watches[node.at()].extend(kept);
     }
 
-    /// Finds a group's lack and its witnesses.
+    /// Finds which dimension a group lacks, and the nodes that witness it.
     fn evaluate(&mut self, engine: &mut Engine, number: u32) {
         let group = &mut self.groups[number as usize];
         count(&mut self.counts, &group.lack, group.jobs, false);
@@ -211,24 +211,24 @@ struct LackSearch<'a> {
     all: &'a Nodes,
     amounts: &'a [Amount],
     nodes: usize,
-    /// Node and number of dimensions lacking on it.
+    /// Pairs of a node and the number of dimensions lacking on it.
     witnesses: &'a mut Vec<(u32, u32)>,
-    /// Nodes that fit, so far.
+    /// Number of nodes found so far that fit.
     fitting: usize,
-    /// Fewest dimensions lacking on a node that does not fit, so far.
+    /// Fewest dimensions lacking on a node found so far that does not fit.
     level: u32,
     /// Dimensions lacking on a node of that level, as a mask.
     found: u64,
     /// Dimensions asked for.
     asked: u64,
-    /// Whether nodes that fit have to be looked for: not for a job of one node
-    /// that is known not to fit.
+    /// Whether nodes that fit have to be looked for: they need not for a job of one node that is
+    /// known not to fit.
     may_fit: bool,
 }
 
 impl Engine {
-    /// [`lack`](Engine::lack) by the index. `witnesses` gets the nodes that
-    /// the answer rests on; `spread` varies which ones.
+    /// Finds the [`lack`](Engine::lack) of a request by the index. `witnesses` gets the nodes that
+    /// the answer rests on; `spread` varies which nodes these are.
     fn lack_indexed(
         &mut self,
         group: &Group,

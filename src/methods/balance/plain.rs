@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The decision by a plain scan over all candidates: the definition that the
-//! indexed search has to agree with.
+//! The decision by a plain scan over all candidates, which defines the answer of the indexed
+//! search.
 
 use super::decision::{Branch, Choice, Decision, Outcome, Request, least, runner_up};
 use super::ends::Growth;
@@ -49,7 +49,7 @@ impl Engine {
         decision
     }
 
-    /// Every candidate that fits, by ascending index, with its figures.
+    /// Every candidate that fits, with its figures, by ascending index.
     fn fitting(&self, candidates: &NodeSet, request: &Request<'_>, weights: &[f64]) -> Vec<Choice> {
         let (scorer, nodes, amounts) = (&self.scorer, &self.scorer.nodes, request.amounts);
         if amounts.len() != nodes.dims || !nodes.cluster_fits(amounts) {
@@ -72,7 +72,7 @@ impl Engine {
             .collect()
     }
 
-    /// The low branch; empty when the job is held.
+    /// Chooses by the low branch; empty when the job is held.
     fn poll(&self, fitting: &[Choice], wanted: usize, hold: bool) -> Vec<Choice> {
         let from = fitting.partition_point(|choice| choice.node.at() < self.poll_start);
         let order = fitting[from..].iter().chain(&fitting[..from]);
@@ -93,7 +93,7 @@ impl Engine {
         chosen
     }
 
-    /// Mode best; empty when the job is held.
+    /// Chooses by mode best; empty when the job is held.
     fn best_of(&self, fitting: &[Choice], wanted: usize, hold: bool) -> Vec<Choice> {
         let mut choices = fitting.to_vec();
         if hold {

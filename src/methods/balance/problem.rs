@@ -89,7 +89,7 @@ pub(super) struct Prepared {
     pub(super) requests: Vec<Amount>,
 }
 
-/// Wraps an error of the engine: its calls fit it here, so one is a defect.
+/// Wraps an error of the engine, which is a defect, since a checked problem satisfies the engine.
 pub(super) fn internal(error: super::EngineError) -> InputError {
     InputError::new("problem", format!("internal error: {error}"))
 }
@@ -120,7 +120,8 @@ pub(super) fn prepare(problem: &Problem<'_>, mode: Mode) -> Result<Prepared, Inp
     Ok(Prepared { scales, engine, requests })
 }
 
-/// Requests beyond every total need not be told apart: totals fix the scale.
+/// The scale of a dimension: requests beyond every total need not be told apart, so the totals fix
+/// it.
 fn scale(problem: &Problem<'_>, dim: usize) -> Scale {
     let nodes = || problem.nodes.iter().flat_map(|node| [node.total[dim], node.used[dim]]);
     let requests = problem.jobs.iter().map(|job| job.request[dim]);

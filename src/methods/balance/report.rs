@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Figures for people: dispersion of a node as it is, weights by source.
+//! Figures for people: dispersion of a node, and weights by source.
 
 use super::decision::{Request, Span};
 use super::ends::Growth;
@@ -8,7 +8,7 @@ use super::params::Mode;
 use super::terms::TERMS;
 use phalanx_core::Amount;
 
-/// The weights of each source, whether it is switched on or not.
+/// The weights of each source, including sources that are switched off.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WeightsBySource {
     /// Configured weights.
@@ -20,9 +20,8 @@ pub struct WeightsBySource {
 }
 
 impl Engine {
-    /// Weighted dispersion y of a node with what is in use now; `None` for a
-    /// node that does not exist. `weights` as from [`weights`](Self::weights).
-    /// Source: `docs/methods.md`, section Balance.
+    /// Weighted dispersion y of a node with its present use; `None` for a node that does not exist.
+    /// `weights` as from [`weights`](Self::weights). Source: `docs/methods.md`, section Balance.
     #[must_use]
     pub fn dispersion(&self, node: usize, weights: &[f64]) -> Option<f64> {
         if node >= self.len() || weights.len() != self.dims() {
@@ -45,9 +44,9 @@ impl Engine {
         (dims, nodes.usage_of[own].to_vec(), weights)
     }
 
-    /// The addends of the score of [`Mode::Best`] on a node, by name; the
-    /// formula stands in `docs/methods.md`, section Balance. In [`Mode::Seed`]
-    /// the score is the dispersion after placement alone.
+    /// The addends of the score of [`Mode::Best`] on a node, by name; `docs/methods.md`, section
+    /// Balance, has the formula. In [`Mode::Seed`] the score is the dispersion after placement
+    /// alone.
     #[must_use]
     pub fn score_terms(
         &self,
@@ -104,7 +103,7 @@ impl Engine {
     }
 }
 
-/// Values divided by their sum; equal shares when that is 0.
+/// Values divided by their sum; equal shares when the sum is 0.
 fn shares(values: Vec<f64>) -> Vec<f64> {
     let sum: f64 = values.iter().sum();
     let equal = 1.0 / values.len().max(1) as f64;

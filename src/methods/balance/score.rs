@@ -18,9 +18,9 @@ use phalanx_core::Amount;
 pub(super) struct View {
     /// Requested ticks by dimension of the kind.
     pub(super) amounts: Vec<f64>,
-    /// Weights, sum 1; all 0 when these dimensions have no weight.
+    /// Weights, sum 1; all 0 when the dimensions of the view have no weight.
     pub(super) weights: Vec<f64>,
-    /// Mode best: the [lines](line) of the dimensions, before weighting.
+    /// Mode best: the [line](line) of each dimension, before weighting.
     slope: Vec<f64>,
     constant: Vec<f64>,
     /// Whether the request needs a dimension that the kind does not have.
@@ -38,7 +38,7 @@ pub(super) struct Terms {
 }
 
 impl View {
-    /// Fills the view; what it held before is dropped.
+    /// Fills the view, whose former contents are dropped.
     pub(super) fn fill(
         &mut self,
         nodes: &Nodes,
@@ -90,7 +90,7 @@ impl View {
         }
     }
 
-    /// Mode seed's key of one node: its squared dispersion after placement.
+    /// Key of one node in mode seed: its squared dispersion after placement.
     pub(super) fn dispersion_key(&self, contrast: &[f64], reciprocal: &[f64]) -> f64 {
         let requests = || self.amounts.iter().zip(reciprocal).map(|(a, r)| a * r);
         let mean = requests().fold(0.0, |sum, request| sum + request) / self.amounts.len() as f64;
@@ -119,7 +119,7 @@ impl View {
     }
 }
 
-/// The score that a key stands for.
+/// The score that belongs to a key.
 pub(super) fn score_of(mode: Mode, key: f64) -> f64 {
     match mode {
         Mode::Seed => key.sqrt(),
@@ -160,7 +160,7 @@ fn block_keys<const BEST: bool>(
     keys
 }
 
-/// [`block_keys`] where totals differ from node to node.
+/// Computes [`block_keys`] where totals differ from node to node.
 #[inline(always)]
 fn varied_keys<const BEST: bool>(
     section: &Section,
@@ -324,7 +324,7 @@ fn mean_range<const BEST: bool>(
     (small, large)
 }
 
-/// [`child_bounds`] where totals differ from node to node.
+/// Computes [`child_bounds`] where totals differ from node to node.
 #[inline(always)]
 fn varied_bounds<const BEST: bool>(
     bounds: &Bounds,
@@ -368,7 +368,7 @@ fn nearest_zero(least: f64, most: f64) -> f64 {
     }
 }
 
-/// Least product of a number of each range.
+/// Least product of two numbers, each in its range.
 #[inline(always)]
 fn least_product(a: (f64, f64), b: (f64, f64)) -> f64 {
     let (p, q, r, s) = (a.0 * b.0, a.0 * b.1, a.1 * b.0, a.1 * b.1);
@@ -424,9 +424,8 @@ pub(super) fn key_bounds(
     }
 }
 
-/// Mode seed: lower bounds of how much the squared dispersion changes on any
-/// node of each child; above 0, nothing in it improves. Infinite where no
-/// node fits.
+/// Mode seed: lower bounds of the change of the squared dispersion on any node of each child; above
+/// 0, no node of the child improves. Infinite where no node fits.
 #[inline(always)]
 fn change_lanes(
     bounds: &Bounds,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Nodes and the rules by which one of them is judged for a request.
+//! Nodes, and the rules by which a node is judged for a request.
 
 use super::TIE;
 use super::decision::{Branch, Choice, Request};
@@ -15,12 +15,12 @@ use phalanx_core::{Amount, NodeIdx};
 pub(super) struct Scorer {
     pub(super) nodes: Nodes,
     pub(super) params: Params,
-    /// GPUs that the queue asks for; `None`: it asks for none.
+    /// GPUs that the queue asks for; `None` if it asks for none.
     pub(super) demand: Option<Demand>,
 }
 
 impl Scorer {
-    /// The rule that applies at this utilization.
+    /// The rule that applies at the present utilization.
     pub(super) fn branch(&self, utilization: f64) -> Branch {
         match self.params.mode {
             Mode::Best => Branch::Best,
@@ -29,7 +29,7 @@ impl Scorer {
         }
     }
 
-    /// Whether the job may be left waiting for a node it improves.
+    /// Whether the job may be left waiting for a node that it improves.
     pub(super) fn holds(&self, request: &Request<'_>) -> bool {
         self.params.no_improvement == NoImprovement::Hold
             && request.holding.is_within(self.params.hold_max_ms)
@@ -84,9 +84,9 @@ impl Scorer {
         choices.windows(2).all(|pair| class(&pair[0]) == class(&pair[1]))
     }
 
-    /// Returns the set to take of the least choices overall and the least of each class of
-    /// equal nodes: a gang runs as fast as its slowest node, so equal
-    /// nodes are worth up to `gang` of mean score.
+    /// Returns the set to take, of the least choices overall and the least of each class of equal
+    /// nodes: a gang runs as fast as its slowest node, so equal nodes are worth up to `gang` of
+    /// mean score.
     pub(super) fn prefer_uniform(
         &self,
         overall: Vec<Choice>,

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The decision by the index: the same answer as the plain scan, from a small
-//! part of the nodes.
+//! Decides by the index: the same answer as the plain scan, from a small part of the nodes.
 //!
 //! A child (group or block) is skipped when no node in it fits, when the bound
 //! below its scores is above the best found so far, or when it can only tie
@@ -16,7 +15,7 @@ use super::scorer::Scorer;
 use phalanx_core::number::as_u32;
 use phalanx_core::{NodeIdx, NodeSet};
 
-/// Rounding errors of scores and bounds stay far below this; see [`TIE`].
+/// Bound far above the rounding errors of scores and bounds; see [`TIE`].
 const ROUNDING: f64 = 1e-14;
 
 /// Buffers that outlive a decision, so that none is allocated for each.
@@ -27,7 +26,7 @@ pub(super) struct Scratch {
     groups: Vec<Group>,
 }
 
-/// Bound, section and group.
+/// Bound of a group, its section and its number.
 type Group = (f64, u32, u32);
 
 /// A search of the index for one request.
@@ -49,7 +48,7 @@ pub(super) struct Search<'a> {
 pub(super) struct Ask<'a> {
     pub(super) index: &'a Index,
     pub(super) candidates: &'a NodeSet,
-    /// `None`: every node is a candidate.
+    /// Mask of the candidates; `None`: every node is a candidate.
     pub(super) mask: Option<&'a NodeSet>,
     pub(super) request: &'a Request<'a>,
     pub(super) weights: &'a [f64],
@@ -72,13 +71,13 @@ impl Least {
         Self { wanted, found: Vec::new(), cut: f64::INFINITY, cut_index: NO_NODE }
     }
 
-    /// Keys above this cannot come in.
+    /// Keys above `key_max` cannot be among the least.
     fn key_max(&self, mode: Mode) -> f64 {
         let score = self.cut + TIE + ROUNDING;
         if mode == Mode::Seed { score * score } else { score }
     }
 
-    /// Keys from this on at best tie with the cut.
+    /// Keys from `key_tie` on can at best tie with the cut.
     fn key_tie(&self, mode: Mode) -> f64 {
         let score = self.cut - ROUNDING;
         if mode == Mode::Seed { score.max(0.0) * score.max(0.0) } else { score }
@@ -108,7 +107,7 @@ impl Least {
         }
     }
 
-    /// Keeps the `wanted` least.
+    /// Keeps the `wanted` nodes of least score.
     fn compact(&mut self) {
         order(&mut self.found, self.wanted, |found| *found);
         self.found.truncate(self.wanted);
@@ -124,9 +123,9 @@ impl Least {
 /// The first accepting nodes of the poll found so far.
 struct First {
     wanted: usize,
-    /// Poll position and figures.
+    /// Poll position of each found node, and its figures.
     found: Vec<(u32, Choice)>,
-    /// Poll positions from here on are too late.
+    /// Poll positions from this one on come too late to be chosen.
     before: u32,
 }
 
@@ -138,7 +137,7 @@ impl First {
         }
     }
 
-    /// Keeps the `wanted` first, in poll order.
+    /// Keeps the `wanted` first nodes in poll order.
     fn compact(&mut self) {
         self.found.sort_unstable_by_key(|found| found.0);
         self.found.truncate(self.wanted);
@@ -181,9 +180,9 @@ impl<'a> Search<'a> {
             && (!self.request.whole_node || self.scorer.nodes.is_idle(node as usize))
     }
 
-    /// The `wanted` nodes of least score, as the plain scan orders them; all
-    /// that fit when they are fewer. `section`: only of that one. `accepting`:
-    /// only nodes that improve or, when holding, are idle.
+    /// The `wanted` nodes of least score, in the order of the plain scan; all that fit when they
+    /// are fewer. `section`: only nodes of that one. `accepting`: only nodes that improve or, when
+    /// holding, are idle.
     pub(super) fn least(
         &mut self,
         wanted: usize,
@@ -252,7 +251,8 @@ impl<'a> Search<'a> {
         !self.request.whole_node || bounds.idle[parent] >> child & 1 == 1
     }
 
-    /// The `fragment` term of all nodes of a child, of which `node` is one; `None`: they differ.
+    /// The `fragment` term of all nodes of a child, given one of them as `node`; `None`: the terms
+    /// differ.
     fn common_term(
         &self,
         section: &Section,
@@ -351,8 +351,8 @@ impl<'a> Search<'a> {
         self.scorer.accepts(&self.figures(node), self.hold)
     }
 
-    /// Mode seed: the first `wanted` nodes in poll order that fit and accept,
-    /// or all of them when they are fewer.
+    /// Mode seed: the first `wanted` nodes in poll order that fit and accept, or all such nodes
+    /// when they are fewer.
     pub(super) fn first_accepting(&mut self, wanted: usize) -> Vec<Choice> {
         /// Nodes tried one by one before the index is asked.
         const TRIES: usize = 16;
@@ -369,7 +369,7 @@ impl<'a> Search<'a> {
         found
     }
 
-    /// Candidates from the poll pointer on, around once.
+    /// Candidates in the order from the poll pointer on, around once.
     fn poll_order(&self) -> impl Iterator<Item = NodeIdx> + use<'a> {
         let (start, len) = (self.poll_start, self.scorer.nodes.len);
         let set = self.candidates;
@@ -377,7 +377,7 @@ impl<'a> Search<'a> {
         order.filter(move |node| set.is_none_or(|set| set.contains(*node)))
     }
 
-    /// The figures of a polled node if it fits and accepts.
+    /// The figures of a polled node if the request fits there and the node accepts it.
     fn polled(&self, node: NodeIdx) -> Option<Choice> {
         let fits =
             self.allowed(node.raw()) && self.scorer.nodes.fits(node.at(), self.request.amounts);
@@ -435,7 +435,7 @@ impl<'a> Search<'a> {
         earliest < before
     }
 
-    /// Number of nodes that the poll passes before it comes to `node`.
+    /// Number of nodes that the poll passes on its way from `start` to `node`.
     fn poll_position(&self, node: u32, start: usize) -> u32 {
         let at = node as usize;
         as_u32(if at >= start { at - start } else { at + self.scorer.nodes.len - start })
@@ -474,7 +474,7 @@ impl<'a> Search<'a> {
     }
 }
 
-/// Squared dispersions of the nodes of a block as they are.
+/// Squared dispersions of the nodes of a block without the job.
 fn keys_before(section: &Section, view: &View, block: usize) -> Lane {
     let width = section.dims.len();
     let mut keys = [0.0; LANES];

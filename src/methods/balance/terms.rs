@@ -34,13 +34,13 @@ pub struct BestParams {
     pub fragment: f64,
     /// Cost of a node being busy for longer, by the job's whole limit, at least 0; dimensionless.
     pub ends: f64,
-    /// Mean score by which a multi-node job on nodes of equal totals may be
-    /// worse than on differing ones and still is preferred; at least 0.
+    /// Mean score by which a choice of nodes of equal totals may be worse than one of differing
+    /// nodes and still is preferred for a multi-node job; at least 0.
     pub gang: f64,
 }
 
 impl Default for BestParams {
-    /// Tuned on the packing experiment (`phalanx-bench balance-packing`).
+    /// Weights tuned on the packing experiment (`phalanx-bench balance-packing`).
     fn default() -> Self {
         Self { sharpness: 4, packing: 0.2, stranding: 1.5, fragment: 1.0, ends: 1.0, gang: 0.05 }
     }
@@ -60,11 +60,11 @@ impl Line {
     }
 }
 
-/// A separable term: a node's score has its line in each dimension, times the dimension's weight.
+/// A separable term: in each dimension a line in a node's usage, times the dimension's weight.
 pub(super) struct Term {
-    /// The name in reports.
+    /// Name of the term in reports.
     pub(super) name: &'static str,
-    /// The line of a dimension of which this amount (ticks) is asked for.
+    /// The line of a dimension for a request of `amount` ticks of it.
     pub(super) line: fn(&BestParams, f64) -> Line,
 }
 

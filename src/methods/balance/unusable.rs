@@ -7,7 +7,7 @@ use super::nodes::Nodes;
 use phalanx_core::Amount;
 use phalanx_core::number::nearest_usize;
 
-/// The mix of requests that the queue makes, and where GPUs and CPUs are.
+/// The mix of the queue's requests, and the dimensions of GPUs and CPUs.
 #[derive(Clone, Debug)]
 pub(super) struct Demand {
     cpu: usize,
@@ -33,12 +33,12 @@ impl Demand {
         Self { cpu, gpu, most: most.as_f64(), costs, width: gpus + 1, mix }
     }
 
-    /// Dimensions whose free amounts alone a node's [`term`](Self::term) depends on.
+    /// The only dimensions on whose free amounts a node's [`term`](Self::term) depends.
     pub(super) fn dims(&self) -> [usize; 2] {
         [self.cpu, self.gpu]
     }
 
-    /// Expected GPUs that are free and of no use, thousandths.
+    /// Expected thousandths of free GPUs that requests of the mix cannot use.
     fn unusable(&self, cpus: u64, gpus: u64) -> f64 {
         let (cpu_milli, whole) = (cpus.saturating_mul(1000), [WHOLE; GPUS_MAX]);
         let gpus = nearest_usize(gpus).min(GPUS_MAX);
@@ -50,10 +50,10 @@ impl Demand {
         }
     }
 
-    /// `factor` times the cost of a placement to the queue on this node: free GPUs that a request
-    /// of the mix could use before it and not after it, on average, in parts of the largest
-    /// node's; at least 0. Beside a constant for each request that is the rise of the GPUs without
-    /// use (Weng et al., ATC'23).
+    /// `factor` times the cost to the queue of a placement on a node: free GPUs that a request of
+    /// the mix could use before it and not after it, on average, in parts of the largest node's
+    /// GPUs; at least 0. Up to a constant for each request that is the rise of the GPUs without use
+    /// (Weng et al., ATC'23).
     pub(super) fn term(&self, factor: f64, nodes: &Nodes, at: usize, amounts: &[Amount]) -> f64 {
         let level = |dim: usize| {
             let slot = at * nodes.dims + dim;

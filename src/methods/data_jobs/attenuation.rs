@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! f(n): the part of its speed that a core keeps when its job has n of them, and its fit to the
-//! runs of one class (`docs/methods.md`, section Data jobs, formula 1: linear, table or Amdahl).
+//! f(n), the part of its speed that a core of an n-core job keeps, and the fit of f to the runs of
+//! one class (`docs/methods.md`, section Data jobs, formula 1: linear, table or Amdahl).
 
 use std::collections::BTreeMap;
 
 use phalanx_core::number::as_u32;
 use serde::{Deserialize, Serialize};
 
-/// A run: its cores, and work units per second and core.
+/// A run's number of cores, and its work units per second and core.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CoreSpeed {
     /// Cores of the job.
     pub cores: u32,
-    /// Work per second of one of them, > 0.
+    /// Work per second of one core, > 0.
     pub speed: f64,
 }
 
@@ -29,7 +29,7 @@ pub enum Attenuation {
 }
 
 impl Attenuation {
-    /// f(n); not positive where n cores are too many.
+    /// f(n); not positive for an n that is too large.
     #[must_use]
     pub fn factor(&self, n: usize) -> f64 {
         let further = (n.max(1) - 1) as f64;
@@ -67,15 +67,14 @@ pub struct Fit {
     pub form: Attenuation,
 }
 
-/// Numbers of cores with enough runs of their own that make a table of the means better than a
-/// formula.
+/// Fewest numbers of cores with enough runs for a table of means to beat a formula.
 const TABLE_SIZES: usize = 4;
-/// Runs of one number of cores that are enough for its own entry.
+/// Fewest runs of one number of cores for an entry of its own in the table.
 const TABLE_RUNS: usize = 3;
 /// Largest table.
 const TABLE_CORES_MAX: u32 = 4096;
 
-/// Fits f(n); `alpha` is assumed where all runs had as many cores. `None` without a run.
+/// Fits f(n); `alpha` is assumed where all runs had the same number of cores. `None` without a run.
 #[must_use]
 pub fn fit(runs: &[CoreSpeed], alpha: f64) -> Option<Fit> {
     let usable = |r: &&CoreSpeed| r.cores > 0 && r.speed.is_finite() && r.speed > 0.0;
@@ -119,7 +118,7 @@ fn count(runs: usize) -> f64 {
     f64::from(as_u32(runs))
 }
 
-/// Intercept and slope of y over n - 1, each size weighing as many runs as it has.
+/// Intercept and slope of y over n - 1, each size weighted by the number of its runs.
 fn line(points: &[Point], y: impl Fn(&Point) -> f64) -> (f64, f64) {
     let (mut w, mut x1, mut y1, mut xx, mut xy) = (0.0, 0.0, 0.0, 0.0, 0.0);
     for point in points {
@@ -164,8 +163,8 @@ fn error(fit: &Fit, points: &[Point]) -> f64 {
     points.iter().map(|p| off(p) * count(p.runs)).sum()
 }
 
-/// The means themselves, made falling, straight lines between them; f(1) where no run had one
-/// core is that of the formula.
+/// The means, made falling, joined by straight lines; f(1) is the formula's where no run had one
+/// core.
 fn table(points: &[Point], formula: &Fit) -> Fit {
     let single = points.first().filter(|p| p.n <= 1.0).map(|p| p.mean);
     let speed = single.unwrap_or(formula.speed);

@@ -23,7 +23,7 @@ pub fn fits(instance: &Instance) -> bool {
 /// Result of a tree search.
 #[derive(Debug)]
 pub struct Tree {
-    /// The best assignment found that is as good as the start, if any.
+    /// The best assignment found, if one is as good as the start.
     pub server: Option<Vec<u32>>,
     /// Whether the whole tree was searched or pruned.
     pub complete: bool,
@@ -109,7 +109,7 @@ fn twins(instance: &Instance) -> Vec<u32> {
 }
 
 impl Search<'_> {
-    /// True when nothing below a node with this bound can replace the incumbent.
+    /// Whether nothing below a tree node with this bound can replace the incumbent.
     fn prune(&mut self, bound: f64) -> bool {
         self.nodes += 1;
         if self.nodes >= self.nodes_max || (self.nodes.is_multiple_of(256) && (self.stop)()) {
@@ -175,13 +175,14 @@ impl Search<'_> {
         }
     }
 
-    /// Whether an earlier task of a spread job is on this server.
+    /// Whether an earlier task of a spread job is on the server.
     fn is_second(&self, job: usize, task: usize, server: u32) -> bool {
         let first = self.instance.job_start[job] as usize;
         self.instance.spread[job] && self.state.server[first..task].contains(&server)
     }
 
-    /// Whether an earlier server of the class is as empty as this one: placing there is the same.
+    /// Whether an earlier server of the class is as empty as the given one, so that placing there
+    /// is the same.
     fn has_double(&self, server: usize, input: usize) -> bool {
         let instance = self.instance;
         if self.state.first_task(server) != NONE {

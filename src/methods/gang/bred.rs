@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Plans and prices that a search leaves for the next one, by names, and in terms of its instance.
+//! Plans and prices that a search leaves for the next one, stored by names and converted to the
+//! indexes of an instance.
 //!
 //! Jobs and servers come and go between two searches: what is there no more is left out.
 
@@ -54,7 +55,7 @@ impl Bred {
         Warm { plans, prices: self.prices_on(problem, instance) }
     }
 
-    /// Prices by zone: those of its first server, or of the zone before where that is new.
+    /// Prices by zone: those of its first server, or of the zone before if that server is new.
     fn prices_on(&self, problem: &Problem, instance: &Instance) -> Option<Prices> {
         let known: HashMap<&str, &Vec<f64>> =
             self.prices.iter().map(|(name, row)| (name.as_str(), row)).collect();

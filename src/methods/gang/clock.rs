@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The deadline as one part of the search sees it: shares of its own time.
+//! The deadline of one part of the search, as shares of its own time.
 
 use super::problem::Remaining;
 
-/// Servers, reworks or steps between two readings of the clock: all are short, so that no
-/// search ends late and none spends its time on reading.
+/// Servers, reworks or steps between two readings of the clock: all are short, so that no search
+/// ends late and none spends its time on reading.
 pub const READ_EVERY: usize = 16;
 
-/// A span of the caller's time, from when it was made to an end.
+/// A span of the caller's time, from the clock's creation to an end.
 #[derive(Clone, Copy)]
 pub struct Clock<'a> {
     remaining: Remaining<'a>,
-    /// Seconds left when the span begins and when it ends; none without a deadline.
+    /// Seconds left at the span's begin and at its end; `None` without a deadline.
     span: Option<(f64, f64)>,
 }
 
@@ -27,13 +27,13 @@ impl<'a> Clock<'a> {
         Self { remaining, span: remaining().map(|left| (left.as_secs_f64(), 0.0)) }
     }
 
-    /// Returns a clock from now on, until this share of the span is over.
+    /// Returns a clock that begins now and ends when a share of the span is over.
     pub fn until(&self, share: f64) -> Self {
         let end = self.span.map(|(begin, end)| begin + (end - begin) * share);
         self.starting_now(end)
     }
 
-    /// Returns a clock from now on for this share of the span, at most until the span's end.
+    /// Returns a clock that begins now and lasts for a share of the span, at most until its end.
     pub fn for_share(&self, share: f64) -> Self {
         let end = self.span.map(|(begin, end)| (self.left() - (begin - end) * share).max(end));
         self.starting_now(end)
@@ -65,7 +65,7 @@ impl<'a> Clock<'a> {
         self.span.is_some()
     }
 
-    /// True once this share of the span is over; never without a deadline.
+    /// Whether a share of the span is over; never without a deadline.
     pub fn past(&self, share: f64) -> bool {
         self.used().is_some_and(|used| used >= share.min(1.0))
     }

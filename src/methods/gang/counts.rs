@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Numbers of tasks by type and gang: all that bounds by type need to know of gangs.
+//! Numbers of tasks by type and gang, which is all that bounds by type need of gangs.
 
 use super::instance::narrow;
 
@@ -12,7 +12,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Adds a gang by the types of its tasks.
+    /// Adds a gang, given by the types of its tasks.
     pub fn push(&mut self, mut types: Vec<u32>) {
         types.sort_unstable();
         let runs = types.chunk_by(|a, b| a == b);
@@ -25,13 +25,13 @@ impl Counts {
         self.ends.len()
     }
 
-    /// Types of one gang, each with its number of tasks.
+    /// Types of one gang, each with the number of tasks.
     pub fn gang(&self, at: usize) -> &[(u32, f64)] {
         let first = at.checked_sub(1).map_or(0, |before| self.ends[before]);
         &self.types[first as usize..self.ends[at] as usize]
     }
 
-    /// Sum of what the tasks of a gang are worth by type.
+    /// Sum of the worths of a gang's tasks, given by type.
     pub fn sum(&self, at: usize, worth: &[f64]) -> f64 {
         self.gang(at).iter().map(|(ty, n)| worth[*ty as usize] * n).sum()
     }

@@ -8,12 +8,12 @@ use super::problem::GaParams;
 use super::state::{Score, State};
 use phalanx_core::random::Stream;
 
-/// Largest part of the servers that one crossover takes.
+/// Largest share of the servers that one crossover takes.
 const SERVERS_MAX: f64 = 0.34;
-/// Part of the gangs that a shaken line loses.
+/// Share of the gangs that a shaken line loses.
 const SHAKEN: f64 = 0.3;
 
-/// Copy of a line's best plan, which others may take as a parent while all breed.
+/// Copy of a line's best plan, which other lines may take as a parent while all breed.
 #[derive(Debug)]
 pub struct Parent {
     server: Vec<u32>,
@@ -99,7 +99,8 @@ impl Line<'_> {
         self.state.work = work;
     }
 
-    /// Removes a part of the gangs and refills in another order: the line forgets its best plan.
+    /// Removes a part of the gangs and refills in another order, so that the line forgets its best
+    /// plan.
     pub fn shake(&mut self, clock: Clock<'_>) {
         for job in 0..self.instance.jobs() {
             if self.state.is_placed(job) && self.rng.unit() < SHAKEN {

@@ -15,26 +15,27 @@ use rayon::prelude::*;
 /// Evaluations of the search for a common scale of all prices, and for the price of one kind: each
 /// halves the interval, and the descent corrects what is left.
 const BALANCE_STEPS: u32 = 8;
-/// Rounds over the kinds: the second corrects what the first did to each other.
+/// Rounds over the kinds; the second corrects how kinds changed each other in the first.
 const BALANCE_ROUNDS: usize = 2;
-/// Steps without a better bound before the step is shortened by this factor.
+/// Number of steps without a better bound after which the step is shortened, and the factor.
 const PATIENCE: u32 = 8;
 const SHORTENED: f64 = 0.6;
 /// The step length at which the descent ends.
 const STEP_LEAST: f64 = 1e-4;
-/// Part of the last direction that the next keeps, which damps zigzags.
+/// Part of the last direction that the next one keeps, which damps zigzags.
 const MOMENTUM: f64 = 0.6;
-/// One step goes at most as far as the bound would fall by this part of it: far from the best
-/// prices, the gap to a known assignment says little about the distance.
+/// Share of the bound by which one step may lower it at most: far from the best prices, the gap to
+/// a known assignment says little about the distance.
 const STEP_BOUND_SHARE: f64 = 0.1;
 /// Weight of the newest variance, so that the tangent does not jump with every relaxed solution.
 const S2_SMOOTHING: f64 = 0.2;
-/// First price of a kind that was free: all of it costs this part of a known assignment.
+/// First price of a kind that was free, as the part of a known assignment that all of the kind
+/// costs.
 const FIRST_PRICE_SHARE: f64 = 0.01;
 /// Relative slack added to every bound for rounding.
 pub const ROUNDING: f64 = 1e-9;
 
-/// Prices and what they prove.
+/// Prices and the bound that they prove.
 #[derive(Debug, Clone)]
 pub struct Prices {
     /// Price by (zone, kind), per unit of `kind_scale`.
@@ -56,14 +57,14 @@ pub struct Dual<'a> {
     theta: f64,
     step: f64,
     stale: u32,
-    /// Variance of the last relaxed solution, and smoothed.
+    /// Variance of the last relaxed solution, and its smoothed value.
     s2: f64,
     s2_mean: f64,
     has_s2: bool,
     /// Capacity less usage by (zone, kind), and the direction of the last step.
     gradient: Vec<f64>,
     direction: Vec<f64>,
-    /// Best reduced value by type, its option, and the tasks that the relaxed solution starts.
+    /// Best reduced value of each type, its option, and the tasks started in the relaxation.
     type_best: Vec<f64>,
     /// Largest worth by type before prices, at the first tangent.
     type_worth: Vec<f64>,
@@ -131,7 +132,7 @@ impl<'a> Dual<'a> {
         }
     }
 
-    /// Goes on from earlier prices, where they prove anything, with a step length.
+    /// Continues from earlier prices, where these prove anything, with a step length.
     pub fn resume(&mut self, prices: &Prices, step: f64) {
         self.lambda.copy_from_slice(&prices.lambda);
         if self.has_s2 && prices.theta > 0.0 {
@@ -155,8 +156,8 @@ impl<'a> Dual<'a> {
         self.theta = if self.has_s2 { 0.5 / self.s2_mean.max(1e-300).sqrt() } else { 0.0 };
     }
 
-    /// Finds a price for each kind, the same in all zones, at which what is asked for balances what
-    /// there is; `target` is the scalar of a known assignment.
+    /// Finds a price for each kind, the same in all zones, at which requested and available amounts
+    /// balance; `target` is the scalar of a known assignment.
     ///
     /// Prices by zone start from there: each moves by what its own zone lacks, and would take
     /// hundreds of steps to learn that a kind is scarce everywhere.
@@ -205,8 +206,8 @@ impl<'a> Dual<'a> {
         common
     }
 
-    /// Bisects the common price of one kind, from the known one on, or from `first` where the kind
-    /// was free and has become scarce.
+    /// Bisects the common price of one kind, from the known price on, or from `first` where the
+    /// kind was free and has become scarce.
     pub fn balance(&mut self, common: &mut [f64], k: usize, first: f64, total: f64) {
         let (mut lo, mut hi) = (0.0, f64::INFINITY);
         for _ in 0..BALANCE_STEPS {
@@ -230,7 +231,7 @@ impl<'a> Dual<'a> {
         }
     }
 
-    /// Evaluates the same prices in all zones: they leave each type the option of most worth.
+    /// Evaluates the same prices in all zones, so that each type takes its option of most worth.
     fn try_common(&mut self, common: &[f64]) {
         self.lambda.iter_mut().zip(common.iter().cycle()).for_each(|(l, c)| *l = *c);
         let requests = self.instance.request_f.chunks_exact(self.instance.kinds);
@@ -350,7 +351,7 @@ impl<'a> Dual<'a> {
     }
 }
 
-/// The largest reduced value of a type and its option; of equal ones the first.
+/// The largest reduced value of a type and the option with it; of equal options the first.
 fn best_option(instance: &Instance, lambda: &[f64], theta: f64, ty: usize) -> (f64, u32) {
     let kinds = instance.kinds;
     let request = &instance.request_f[ty * kinds..(ty + 1) * kinds];

@@ -15,29 +15,30 @@ use super::state::{Fit, State};
 use super::values::Values;
 use phalanx_core::random::Stream;
 
-/// Evaluations of the search for one server's pattern; one that ends early has a good filling too.
+/// Evaluations of the search for one server's pattern; a search that ends early has a good filling
+/// too.
 const EVALUATIONS: u32 = 1_000;
-/// Fillings of a server that differ by this part are as good as each other.
+/// Relative difference of fillings of a server below which they are equally good.
 const TOLERANCE: f64 = 0.004;
 /// Task types kept open at once: enough to fill any remainder; more only make passes longer.
 const OPEN_TYPES_MAX: usize = 400;
-/// Part of what is left of the cluster that open gangs may need.
+/// Share of the cluster's free amounts that open gangs may need.
 const OPEN_SHARE: f64 = 0.9;
 /// Growth of a task's profit over a whole pass after its gang opened.
 const URGENCY: f64 = 3.0;
-/// Pending gangs up to which a repair tries to insert all; of more it tries a tenth of that, so
-/// that it takes no longer than the reworks before it.
+/// Pending gangs up to which a repair tries to insert all; of more it tries a tenth of that number,
+/// so that it takes no longer than the reworks before it.
 const INSERTS_MAX: usize = 1_000;
 
 /// Aim of the search for the filling of a server.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Goal {
-    /// Reduced values at the task prices; more for tasks that have been open for long at this part
-    /// of the pass.
+    /// The filling with the highest reduced values at the task prices, raised for tasks that have
+    /// been open for long at this part of the pass.
     Reduced { now: f64 },
-    /// Reduced values and the sizes of tasks: whatever fits.
+    /// The filling with the highest reduced values and sizes of tasks, whatever fits.
     Size,
-    /// The gangs' worth, shared among their tasks; a filling of less than `least` is as bad as
+    /// The gangs' worth, shared among their tasks; a filling worth less than `least` is as bad as
     /// none.
     Worth { least: f64 },
 }
@@ -51,7 +52,7 @@ pub struct Filler<'a> {
     price: Vec<f64>,
     /// Base by type, from which a task's worth is counted when only worth matters.
     base: Vec<f64>,
-    /// Resource price of a task on its best server, by type, and the mean of all tasks.
+    /// Resource price of a task on its best server, by type, and the mean over all tasks.
     size: Vec<f64>,
     mean_size: f64,
     /// Tasks of possible gangs, by type.
@@ -63,7 +64,7 @@ pub struct Filler<'a> {
     open_types: Vec<u32>,
     /// Size of all open tasks.
     pub open_size: f64,
-    /// Part of the servers filled when a type was opened, and when it was used up.
+    /// Share of the servers filled when a type was opened, and when it was used up.
     since: Vec<f64>,
     gone: Vec<f64>,
     /// Types of gangs whose tasks must be on different servers.
@@ -116,8 +117,8 @@ impl<'a> Filler<'a> {
         self.mean_size = sum / self.total.iter().sum::<f64>().max(1.0);
     }
 
-    /// Shares the worth of every gang among its tasks by size; of a type in several gangs the gang
-    /// that is worth most by size counts.
+    /// Shares the worth of every gang among its tasks by size; a type in several gangs counts with
+    /// the gang that is worth most by size.
     fn set_bases(&mut self) {
         let instance = self.instance;
         for job in (0..instance.jobs()).filter(|j| instance.possible[*j]) {
@@ -137,7 +138,7 @@ impl<'a> Filler<'a> {
         }
     }
 
-    /// Orders possible gangs by worth per what is left of it after task prices.
+    /// Orders possible gangs by worth, less task prices, per size.
     fn set_order(&mut self) {
         let instance = self.instance;
         let density = |job: usize| {
@@ -242,7 +243,7 @@ impl<'a> Filler<'a> {
         self.open_size = 0.0;
     }
 
-    /// Goes on from a complete plan: from now on only worth counts.
+    /// Starts from a complete plan, so that from then on only worth counts.
     pub fn mend_from(&mut self, plan: &State) {
         self.mends = true;
         self.state.copy_from(plan);
@@ -255,7 +256,7 @@ impl<'a> Filler<'a> {
         self.fill_server(server, Goal::Worth { least })
     }
 
-    /// A task's share of its gang's worth, less what it loses on this server.
+    /// A task's share of its gang's worth, less what the task loses on the server.
     pub fn gain(&self, ty: usize, option: usize) -> f64 {
         self.values.worth[option] - self.base[ty]
     }
@@ -345,8 +346,8 @@ impl<'a> Filler<'a> {
         }
     }
 
-    /// Drops gangs that lack most until the others are complete, each time filling what it frees,
-    /// and then inserts what still fits.
+    /// Drops gangs that lack most tasks until all remaining ones are complete, each time filling
+    /// the room that this frees, and then inserts what still fits.
     pub fn complete(&mut self) {
         let instance = self.instance;
         let mut lacking = self.begun();
@@ -376,7 +377,7 @@ impl<'a> Filler<'a> {
         self.state.rescore(instance);
     }
 
-    /// Gangs of which some tasks are placed and some are not; closes gangs that have none placed.
+    /// Gangs with some tasks placed and some not; closes gangs that have none placed.
     fn begun(&mut self) -> Vec<u32> {
         let instance = self.instance;
         let mut begun = Vec::new();
@@ -411,7 +412,7 @@ impl<'a> Filler<'a> {
         parts.max_by(|a, b| a.0.total_cmp(&b.0).then(b.1.cmp(&a.1))).map(|(_, at)| at)
     }
 
-    /// Inserts pending gangs by density, some from a random one on where there are very many.
+    /// Inserts pending gangs by density; where there are very many, some from a random one on.
     fn insert_rest(&mut self) {
         let instance = self.instance;
         let pending = instance.jobs() - self.state.placed;

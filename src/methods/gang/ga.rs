@@ -39,10 +39,10 @@ const WORK_MAX: u64 = 120_000_000;
 /// Temperatures of the first and the last generation, in mean values of a placed gang.
 const TEMPERATURE_FIRST: f64 = 0.4;
 const TEMPERATURE_LAST: f64 = 0.008;
-/// Gangs up to which that holds; with more it falls, as there are too few steps for each to make
-/// good what a warm start would lose.
+/// Number of gangs up to which the first temperature is `TEMPERATURE_FIRST`; with more it is lower,
+/// as too few steps remain for each gang to make good what a warm start would lose.
 const WARM_JOBS: f64 = 200.0;
-/// Part of the generations without a better plan at the end that counts as converged.
+/// Share of the generations, at the end and without a better plan, that counts as converged.
 const STALE_PART: u64 = 4;
 /// Search nodes, and share of the time, of the exact attempt on small problems.
 const EXACT_NODES: u64 = 10_000;
@@ -63,7 +63,7 @@ pub struct Found {
 }
 
 impl Found {
-    /// Returns what the next search may go on from.
+    /// Returns the population from which the next search may go on.
     pub fn bred(&self, problem: &Problem, instance: &Instance) -> Bred {
         let plans = std::iter::once(&self.server).chain(&self.others);
         let plans: Vec<&[u32]> = plans.map(Vec::as_slice).collect();
@@ -150,7 +150,7 @@ struct Population<'a> {
 }
 
 impl<'a> Population<'a> {
-    /// Makes the first generation: the start, improved for each line by patterns of its own.
+    /// Makes the first generation: the start, improved by patterns that differ from line to line.
     fn seed(
         instance: &'a Instance,
         start: &'a Start,

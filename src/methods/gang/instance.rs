@@ -17,28 +17,28 @@ use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher};
 
-/// "No server", "no option", "no task".
+/// Keeps the best plan, and lines different: of equal ones the later is shaken.
 pub const NONE: u32 = u32::MAX;
 /// Most tasks of a problem.
 pub const TASKS_MAX: usize = 1 << 26;
-/// Options (type, zone) kept; beyond it classes are merged into coarser zones.
+/// Most options (type, zone) kept; with more, classes are merged into coarser zones.
 const OPTIONS_MAX: usize = 1_500_000;
 /// Pairs of type and server up to which the option of each is kept in a table (16 MB).
 const TABLE_MAX: usize = 4_000_000;
 
-/// An index, which fits by construction: all arrays are shorter than `NONE`.
+/// Converts an index, which fits by construction: all arrays are shorter than `NONE`.
 pub fn narrow(i: usize) -> u32 {
     debug_assert!(i < NONE as usize, "{i} is no index");
     u32::try_from(i).unwrap_or(NONE)
 }
 
-/// A type may run on servers `lo..hi` with these terms.
+/// Servers `lo..hi` on which a type may run, with the terms of its value there.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Opt {
     pub lo: u32,
     pub hi: u32,
     pub zone: u32,
-    /// 1 for an edge never tried while exploration is on.
+    /// 1 for an edge that was never tried while exploration is on, else 0.
     pub untried: u32,
     /// mean - cost.
     pub lin: f64,
@@ -102,7 +102,7 @@ pub struct Terms {
     pub lin: f64,
     /// Variance proxy; 0 for untried edges.
     pub s2: f64,
-    /// 1 for an edge never tried while exploration is on.
+    /// 1 for an edge that was never tried while exploration is on, else 0.
     pub untried: u32,
 }
 
@@ -384,7 +384,7 @@ impl Instance {
         }
     }
 
-    /// Makes the table of options where it is small enough.
+    /// Builds the table of options where it is small enough.
     fn set_table(&mut self) {
         if self.types * self.servers > TABLE_MAX {
             return;
@@ -508,7 +508,7 @@ impl Terms {
 /// Groups of servers by number, in the order in which they first appear.
 struct Groups<'a> {
     by_name: HashMap<&'a str, u32>,
-    /// Group of each input server; `NONE` without one.
+    /// Group of each input server; `NONE` for a server without one.
     of_server: Vec<u32>,
 }
 
@@ -568,10 +568,10 @@ fn collect_types<'a>(
     Ok((specs, task_type))
 }
 
-/// Edges in rows whose lengths are known before.
+/// Edges in rows whose lengths are known beforehand.
 struct Rows {
     edges: Vec<(u32, Terms)>,
-    /// First edge of each row, and where its next one goes.
+    /// First edge of each row, and the place where the row's next edge goes.
     starts: Vec<usize>,
     next: Vec<usize>,
 }
@@ -612,7 +612,7 @@ impl Rows {
         rows
     }
 
-    /// The rows reordered: by type, and then by internal server.
+    /// The rows in the order of types, and within a type of internal servers.
     fn by_type(&self, specs: &[TypeSpec<'_>], input_of: &[u32]) -> Rows {
         let mut rows = Rows::of(specs.iter().map(|spec| spec.edges.len()));
         for (internal, input) in input_of.iter().enumerate() {
@@ -635,7 +635,8 @@ fn scales(kinds: usize, capacity: &[i32]) -> Vec<f64> {
     (0..kinds).map(|k| f64::from(most(k).unwrap_or(1).max(1))).collect()
 }
 
-/// Orders servers by group, size, capacity and edges; the flag says "same class as the one before".
+/// Orders servers by group, size, capacity and edges; the flag tells whether a server is of the
+/// same class as the one before.
 fn order_servers(
     kinds: usize,
     listed: &Rows,

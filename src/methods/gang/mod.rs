@@ -68,7 +68,8 @@ pub fn solve(problem: &Problem, options: &Options<'_>) -> Result<Answer, SolveEr
     pool(options.threads.max(1))?.install(|| solve_here(problem, options))
 }
 
-/// The threads that work side by side, kept: to start them takes longer than many a problem.
+/// The threads that work side by side, which are kept, since to start them takes longer than many a
+/// problem.
 ///
 /// Callers of other names have threads of their own: a short search waits for no long one.
 fn pool(threads: usize) -> Result<Arc<ThreadPool>, SolveError> {
@@ -87,7 +88,7 @@ fn pool(threads: usize) -> Result<Arc<ThreadPool>, SolveError> {
     Ok(Arc::clone(pools.entry(key).or_insert(Arc::new(pool))))
 }
 
-/// Decides as [`solve`] does, on the current threads.
+/// Does what [`solve`] does, on the current threads.
 fn solve_here(problem: &Problem, options: &Options<'_>) -> Result<Answer, SolveError> {
     problem.validate()?;
     let instance = Instance::compile(problem)?;
@@ -147,7 +148,7 @@ fn exact(
     })
 }
 
-/// Names and numbers of an assignment, summed again in input order.
+/// Makes the answer of an assignment: its names, and its numbers summed again in input order.
 fn answer(problem: &Problem, instance: &Instance, options: &Options<'_>, found: &Found) -> Answer {
     let is_pending = |at: usize| found.server[instance.job_tasks(at).start] == NONE;
     let pending = problem.jobs.iter().zip(0..).filter(|(_, at)| is_pending(*at));
@@ -218,7 +219,7 @@ fn explain(problem: &Problem, instance: &Instance, found: &Found, score: &Score)
     }
 }
 
-/// Terms of a task by itself on any server of a group: no other task shares the bonus.
+/// Terms of a task by itself on any server of a group, as no other task shares the bonus.
 pub fn task_alone(
     problem: &Problem,
     exploration: &Exploration,

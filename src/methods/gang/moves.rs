@@ -16,9 +16,9 @@ use phalanx_core::random::Stream;
 const RUIN_JOBS_MAX: usize = 12;
 /// Pending gangs tried again after a ruin, each the densest of as many drawn.
 const CANDIDATES: usize = 4;
-/// Most that noise changes a density in the order of recreation.
+/// Largest change of a density by noise in the order of recreation.
 pub const NOISE: f64 = 0.4;
-/// Weights of what stays free, one of which a recreation draws.
+/// Weights of the price of unused room, one of which a recreation draws.
 const TIGHT: [f32; 4] = [0.02, 0.1, 0.3, 1.0];
 /// Part of the steps that move one task to a better server, and their temperature as a part of that
 /// of whole gangs.
@@ -27,8 +27,8 @@ const RELOCATION_HEAT: f64 = 0.1;
 /// Options of a task that are tried, the best ones, and servers of each.
 const RELOCATION_OPTIONS: usize = 12;
 const RELOCATION_SERVERS: u32 = 6;
-/// Servers tried for a task that takes a place, and the most that the gangs which go for one that
-/// comes may be worth, as a multiple of it.
+/// Servers tried for a task that takes another's place, and the most that the ousted gangs may be
+/// worth, as a multiple of the placed one.
 const OUST_SERVERS: usize = 8;
 const OUST_LOSS_MAX: f64 = 2.0;
 /// Accepted steps between two exact sums of the score, so that rounding does not pile up.
@@ -43,7 +43,7 @@ pub struct Line<'a> {
     pub best: Vec<u32>,
     pub best_score: Score,
     pub rng: Stream,
-    /// Part of the ruins in which a pending gang takes its place.
+    /// Share of the ruins in which a pending gang takes the place of others.
     oust: f64,
     /// Gangs removed and inserted by the current step, and where the removed tasks were.
     removed: Vec<u32>,
@@ -148,8 +148,8 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// Moves one task to a server where it is worth more, at need in exchange with another task,
-    /// which goes elsewhere; false when nothing changed. Reduced values may fall by `slack`.
+    /// Moves one task to a server where it is worth more, if need be in exchange with another task;
+    /// returns false when nothing changed. Reduced values may fall by `slack`.
     fn relocate(&mut self, slack: f64) -> bool {
         if self.state.placed == 0 {
             return false;
@@ -178,8 +178,7 @@ impl<'a> Line<'a> {
         false
     }
 
-    /// Moves a task to this place; false when it does not fit there in exchange for any other
-    /// either.
+    /// Moves a task to the place `to`; returns false when it fits there in no exchange either.
     fn move_to(&mut self, to: Saved, slack: f64) -> bool {
         let (instance, server) = (self.instance, to.server as usize);
         let ty = instance.task_type[to.task as usize] as usize;
@@ -204,7 +203,7 @@ impl<'a> Line<'a> {
         (0..self.going.len()).any(|at| self.exchange(to, self.going[at], slack))
     }
 
-    /// Moves a task to this place and the other one there to its next best.
+    /// Moves a task to the place `to`, and the task `other` from there to its next best place.
     fn exchange(&mut self, to: Saved, other: u32, slack: f64) -> bool {
         let instance = self.instance;
         let before = self.state.score().scalar(instance);
@@ -225,14 +224,14 @@ impl<'a> Line<'a> {
         false
     }
 
-    /// Whether another task of a spread gang is on this server.
+    /// Whether another task of a spread gang is on the server.
     fn has_twin_on(&self, task: u32, server: u32) -> bool {
         let job = self.instance.job_of[task as usize] as usize;
         let servers = &self.state.server[self.instance.job_tasks(job)];
         self.instance.spread[job] && servers.contains(&server)
     }
 
-    /// Takes a task off and remembers where it was.
+    /// Takes a task off its server and remembers the server.
     fn lift(&mut self, task: u32) {
         let (server, option) = (self.state.server[task as usize], self.state.option[task as usize]);
         self.saved.push(Saved { task, server, option });
@@ -251,7 +250,7 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// Removes some gangs; returns a pending one that should be tried first.
+    /// Removes some gangs; returns a pending gang that should be tried first.
     fn ruin(&mut self) -> Option<usize> {
         let pending = self.state.queue.len() - self.state.placed;
         let count = 1 + self.rng.below(RUIN_JOBS_MAX).min(self.rng.below(RUIN_JOBS_MAX));
@@ -405,7 +404,7 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// Tries all pending gangs, in the order of their density with relative noise `noise`.
+    /// Tries all pending gangs by density, to which relative noise `noise` is added.
     pub fn refill(&mut self, noise: f64, clock: Clock<'_>) {
         self.inserted.clear();
         self.candidates.clear();
@@ -419,7 +418,7 @@ impl<'a> Line<'a> {
 
     /// Places a pending gang on full servers; whole gangs that stand in its way go, server by
     /// server, where they are worth least. When too much would have to go the gang stays pending,
-    /// and what has gone by then is left to the recreation.
+    /// and the recreation places what has gone by then.
     ///
     /// A large gang hardly ever finds all that it needs where gangs were removed by chance.
     fn take_place(&mut self, job: usize) {
@@ -451,7 +450,7 @@ impl<'a> Line<'a> {
         self.inserted.push(narrow(job));
     }
 
-    /// Removes the gangs in the way of one task of `job` on the server, of some, where they are
+    /// Removes the gangs in the way of one task of `job` on that of some servers where they are
     /// worth least; none when that is more than `budget`, from which it is taken.
     fn clear_for(&mut self, job: usize, ty: usize, budget: &mut f64) -> Option<Place> {
         let (mut least, mut found) = (f64::INFINITY, None);

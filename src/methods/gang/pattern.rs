@@ -17,7 +17,7 @@ const GUARDS: Pair = (1 << 63) | (1 << 31);
 const PAIRS_MAX: usize = KINDS_MAX.div_ceil(2);
 /// Items that do not fit and take about as long to pass over as one evaluation takes.
 const SKIPPED_PER_EVALUATION: usize = 16;
-/// Copies of an item that are counted one by one before a division tells the rest.
+/// Copies of an item that are counted one by one before a division counts the rest.
 const COUNTED_MAX: u32 = 4;
 /// Tasks of one server: type and number of each.
 pub type Filling = Vec<(u32, u32)>;
@@ -34,7 +34,7 @@ struct Item {
     ratio: f64,
 }
 
-/// Scratch space and result of one search; reused, so that nothing is allocated per server.
+/// Scratch space and result of one search, reused so that nothing is allocated per server.
 #[derive(Debug, Default)]
 pub struct Pattern {
     items: Vec<Item>,
@@ -57,7 +57,7 @@ pub struct Pattern {
     pub value: f64,
     /// Upper bound of the profit of any filling.
     pub bound: f64,
-    /// Evaluations that the search did without.
+    /// Evaluations that the search had left when it ended.
     pub evaluations_left: u32,
 }
 
@@ -80,7 +80,7 @@ impl Pattern {
         request.iter().zip(&self.capacity).all(|(a, f)| a <= f)
     }
 
-    /// Adds an item that fits once; those without profit are left out.
+    /// Adds an item that fits at least once; items without profit are left out.
     pub fn add(&mut self, id: u32, profit: f64, most: u32, request: &[i32]) {
         if profit <= 0.0 || most == 0 {
             return;
@@ -96,7 +96,7 @@ impl Pattern {
     }
 
     /// Begins with a filling that fits, so that a search that is cut short finds nothing worse.
-    /// Only items that were added count; their ids must have been ascending.
+    /// Only added items count, whose ids must have been ascending.
     pub fn begin_with(&mut self, filling: &[(u32, u32)]) {
         for (id, count) in filling {
             if let Ok(at) = self.items.binary_search_by_key(id, |item| item.id) {
@@ -167,7 +167,7 @@ impl Pattern {
             (tree.value, tree.bound, tree.evaluations);
     }
 
-    /// Sums up, for each item, the least need of it and all later ones, and what they can bring.
+    /// Sums up, for each item, the least need and the possible profit of it and all later items.
     fn set_candidates(&mut self, pairs: usize) {
         self.least.clone_from(&self.rows);
         for at in (0..self.rows.len().saturating_sub(pairs)).rev() {
@@ -196,18 +196,18 @@ impl Pattern {
     }
 }
 
-/// An item as the search sees it.
+/// An item, in the form that the search works on.
 #[derive(Debug, Clone, Copy)]
 struct Candidate {
     most: u32,
     profit: f64,
     size: f64,
     ratio: f64,
-    /// Profit above size of this and all later items.
+    /// Profit above size of an item and all later ones.
     excess: f64,
 }
 
-/// Number taken of an item, and the profit and the room before that.
+/// Number taken of an item, and the profit and the room before it was taken.
 #[derive(Debug, Clone, Copy)]
 struct Chosen {
     at: u32,
@@ -216,8 +216,8 @@ struct Chosen {
     room: f64,
 }
 
-/// The search of one pattern. Its node is what is chosen, in the order of the items; it has no
-/// recursion, because a server may have room for any number of tasks.
+/// The search of one pattern, whose node is the list of chosen items in order. It has no recursion,
+/// because a server may have room for any number of tasks.
 struct Tree<'a, const PAIRS: usize> {
     candidates: &'a [Candidate],
     rows: &'a [[Pair; PAIRS]],
@@ -235,7 +235,7 @@ struct Tree<'a, const PAIRS: usize> {
     evaluations: u32,
 }
 
-/// A row, filled up with zeros.
+/// Packs a row into pairs, filled up with zeros.
 fn pairs<const PAIRS: usize>(row: &[i32]) -> [Pair; PAIRS] {
     let mut all = [0; PAIRS];
     for (at, amount) in row.iter().enumerate() {
@@ -258,7 +258,7 @@ fn fits<const PAIRS: usize>(row: &[Pair; PAIRS], free: &[Pair; PAIRS]) -> bool {
     kept & GUARDS == GUARDS
 }
 
-/// How often a row fits, counted one by one at first; `most` times at most.
+/// Returns how often a row fits, at most `most` times, counted one by one at first.
 fn times<const PAIRS: usize>(row: &[Pair; PAIRS], mut free: [Pair; PAIRS], most: u32) -> u32 {
     let mut count = 0;
     while count < most && fits(row, &free) {
@@ -271,7 +271,7 @@ fn times<const PAIRS: usize>(row: &[Pair; PAIRS], mut free: [Pair; PAIRS], most:
     count
 }
 
-/// How often a row fits, by one division for each kind; `most` times at most.
+/// Returns how often a row fits, at most `most` times, by one division for each kind.
 fn many<const PAIRS: usize>(row: &[Pair; PAIRS], free: &[Pair; PAIRS], most: u32) -> u32 {
     let kinds =
         row.iter().zip(free).flat_map(|(r, f)| halves(*r).into_iter().zip(halves(f & !GUARDS)));
@@ -280,7 +280,7 @@ fn many<const PAIRS: usize>(row: &[Pair; PAIRS], free: &[Pair; PAIRS], most: u32
 }
 
 impl<const PAIRS: usize> Tree<'_, PAIRS> {
-    /// Takes of every item as many as fit, then fewer and fewer, from the last one on.
+    /// Takes as many of every item as fit, then fewer and fewer, from the last item on.
     fn search(&mut self) {
         let mut next = 0;
         loop {
@@ -306,8 +306,8 @@ impl<const PAIRS: usize> Tree<'_, PAIRS> {
         }
     }
 
-    /// The first item from `next` on that fits, and how often, unless what is chosen cannot become
-    /// worth enough with it and later ones.
+    /// Finds the first item from `next` on that fits, and how often, unless the chosen items cannot
+    /// become worth enough with it and later ones.
     fn find(&mut self, next: usize) -> Option<(usize, u32)> {
         let at = self.first_fit(next);
         let found = at.filter(|at| self.pays(*at));
@@ -330,7 +330,7 @@ impl<const PAIRS: usize> Tree<'_, PAIRS> {
         None
     }
 
-    /// Whether more than the best can still be gained, and evaluations are left.
+    /// Whether more than the best profit can still be reached, and evaluations are left.
     ///
     /// What can be gained is at most the room at the best ratio, and at most the room and what the
     /// profits of the items left are above their sizes.
@@ -370,7 +370,7 @@ impl Item {
         self.ratio = self.profit / self.size;
     }
 
-    /// Profit above size of all of them.
+    /// Sum of the items' profits above their size.
     fn excess(&self) -> f64 {
         f64::from(self.most) * (self.profit - self.size).max(0.0)
     }

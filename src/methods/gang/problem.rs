@@ -12,7 +12,7 @@ use std::time::Duration;
 /// Most device kinds of a problem.
 pub const KINDS_MAX: usize = 255;
 
-/// A slot's question: which gangs start, and where every task runs.
+/// The question of one slot: which gangs start, and where every task runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Problem {
@@ -33,7 +33,7 @@ pub struct Problem {
     /// m of formula 11; absent = number of tasks of all jobs.
     #[serde(default)]
     pub m: Option<u64>,
-    /// Servers with what is free on them.
+    /// Servers with their free devices.
     pub servers: Vec<Server>,
     /// Gangs that wait, in the caller's order.
     pub jobs: Vec<Job>,
@@ -71,7 +71,7 @@ pub struct Job {
 pub struct Task {
     /// Devices needed per kind.
     pub request: Vec<f64>,
-    /// Servers that may run the task, with what was learned there.
+    /// Servers that may run the task, with what was learned of it there.
     #[serde(default)]
     pub edges: Arc<[Edge]>,
     /// Edges to all servers of a group, except those that `edges` lists.
@@ -91,7 +91,7 @@ impl PartialEq for Task {
     }
 }
 
-/// A task may run on `server`.
+/// Permission for a task to run on `server`, with what was learned there.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Edge {
@@ -162,9 +162,9 @@ pub enum SolveError {
     TooLarge {
         /// Name of the mode.
         mode: &'static str,
-        /// Name of what is counted, such as servers.
+        /// Name of the things counted, such as servers.
         what: &'static str,
-        /// Number of them in the problem.
+        /// Number of such things in the problem.
         got: usize,
         /// Name and value of the limit.
         limit: String,
@@ -204,11 +204,11 @@ pub type Remaining<'a> = &'a (dyn Fn() -> Option<Duration> + Sync);
 pub struct GaParams {
     /// Lines of plans; above 256 servers at most two.
     pub population: u32,
-    /// Generations, whatever the deadline: they become longer with it.
+    /// Number of generations, whatever the deadline: a longer deadline makes each longer.
     pub generations: u32,
     /// Probability of a crossover for each child.
     pub crossover: f64,
-    /// Part of the crossovers that take servers; the others take gangs.
+    /// Share of the crossovers that exchange servers; the others exchange gangs.
     pub by_servers: f64,
     /// Part of the mutations in which a waiting gang takes its place on full servers.
     pub oust: f64,
@@ -228,7 +228,7 @@ pub struct SeedParams {
     pub population: u32,
     /// Iterations, NI in the document.
     pub generations: u32,
-    /// Reading of the mutation: whether it clears a task's other copies.
+    /// Reading of the paper's mutation: whether a mutation clears a task's other copies.
     pub mutation: Mutation,
 }
 
@@ -238,13 +238,13 @@ impl Default for SeedParams {
     }
 }
 
-/// Reading of the document's mutation, which sets bits and does not say that any are cleared.
+/// Reading of the document's mutation, which sets bits and does not say whether it clears any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mutation {
-    /// A task's other copies go.
+    /// A mutation removes a task's other copies.
     Move,
-    /// A task's other copies stay.
+    /// A mutation leaves a task's other copies.
     Literal,
 }
 
@@ -265,9 +265,10 @@ pub struct Options<'a> {
     /// Parameters of the `seed` mode.
     pub document: SeedParams,
     /// Work after which the search of `ga` ends, in servers evaluated (about 10^8 a second and
-    /// thread); `None` = the search's own limit. Unlike a deadline it keeps answers repeatable.
+    /// thread); `None` = the search's own limit. Unlike a deadline, this limit keeps answers
+    /// repeatable.
     pub work_max: Option<u64>,
-    /// Population of an earlier search, to go on from; the answer has its own then.
+    /// Population of an earlier search, from which to go on; the answer then has a population.
     pub bred: Option<&'a Bred>,
     /// Whether to fill [`Answer::explain`].
     pub explain: bool,
@@ -326,7 +327,7 @@ pub struct Placement {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Stopped {
-    /// Nothing better can be found, or nothing better was found for long.
+    /// Nothing better can be found, or nothing better was found for a long time.
     Converged,
     /// The deadline came first.
     Deadline,
@@ -345,9 +346,9 @@ pub struct JobTerms {
     pub cost: f64,
     /// Share of the exploration bonus, in proportion to the variance proxies.
     pub bonus: f64,
-    /// Edges of this gang that were never tried.
+    /// Number of the gang's edges that were never tried.
     pub untried_edges: u64,
-    /// value - cost + bonus: what the gang adds to the index, never-tried edges aside.
+    /// value - cost + bonus: what the gang adds to the index, without edges that were never tried.
     pub index: f64,
     /// Terms of each task, in the order of the problem.
     pub tasks: Vec<TaskTerms>,
@@ -358,7 +359,7 @@ pub struct JobTerms {
 pub struct TaskTerms {
     /// Name of the task's server.
     pub server: String,
-    /// Learned mean of the task on its server; 0 where never tried.
+    /// Learned mean of the task on its server; 0 where it was never tried.
     pub value: f64,
     /// Observations behind `value`.
     pub count: f64,
@@ -412,7 +413,7 @@ pub struct Answer {
     pub generations: u64,
     /// Why the search ended.
     pub stopped: Stopped,
-    /// Population for the next search, where the options have one.
+    /// Population for the next search, where the options ask for one.
     #[serde(skip)]
     pub bred: Bred,
     /// Terms, when asked for.
@@ -436,7 +437,7 @@ impl<'a> ServerNames<'a> {
         ServerNames { servers, by_name }
     }
 
-    /// Index of a server; that of the one found last saves the search for the next one.
+    /// Returns the index of a server; searches for it unless it follows the one found last.
     pub fn find(&self, name: &str, last: Option<usize>) -> Option<usize> {
         let next = last.map_or(0, |last| last + 1);
         let expected = self.servers.get(next).is_some_and(|server| server.name == name);

@@ -13,11 +13,11 @@ use super::state::{Saved, State};
 /// Fewest reworks between two repairs; on larger clusters one per server, because a repair takes
 /// time in proportion to the servers.
 const TRIES_MIN: usize = 64;
-/// Size of open tasks, as a part of the cluster's.
+/// Size of the open tasks, as a part of the cluster's size.
 const OPEN_SHARE: f64 = 0.05;
 /// Most servers of one rework beyond two; each takes a pattern search.
 const MORE_SERVERS: usize = 3;
-/// Servers drawn for one that should be badly filled.
+/// Servers drawn for each that should be badly filled.
 const DRAWS: usize = 4;
 /// Step of the price corrections, as a part of a task's mean size, and its decay by pass.
 const STEP: f64 = 0.05;
@@ -29,8 +29,8 @@ pub const PASSES_MAX: usize = 6;
 const REPAIRS_MAX: usize = 12;
 
 impl Filler<'_> {
-    /// Best of some passes and reworks, or `start` when none beats it. Passes but for the first end
-    /// at this share of the time: reworks make more of one whole pass than of none.
+    /// Returns the best of some passes and reworks, or `start` when none beats it. Passes but for
+    /// the first end at a share of the time: reworks make more of one whole pass than of none.
     pub fn improve(
         &mut self,
         (start, passes_max): (&State, usize),
@@ -80,7 +80,7 @@ impl Filler<'_> {
         }
     }
 
-    /// Keeps the state in `best` if it is better, else goes back to that.
+    /// Keeps the state in `best` if it is better, else restores it from `best`.
     fn keep(&mut self, best: &mut State) {
         if self.state.score().beats(&best.score(), self.instance) {
             best.copy_from(&self.state);
@@ -89,7 +89,7 @@ impl Filler<'_> {
         }
     }
 
-    /// Opens pending gangs, dense ones more often, until tasks of this size are open.
+    /// Opens pending gangs, dense ones more often, until open tasks have a total size.
     fn open_more(&mut self, wanted: f64) {
         for _ in 0..2 * READ_EVERY {
             if self.open_size >= wanted || self.order.is_empty() {
@@ -107,7 +107,7 @@ impl Filler<'_> {
         }
     }
 
-    /// Empties a few servers and fills them again; keeps what is not worse.
+    /// Empties a few servers and fills them again; keeps a result that is not worse.
     fn rework(&mut self, drawn: &mut Vec<u32>, saved: &mut Vec<Saved>) {
         self.draw_servers(drawn);
         saved.clear();
@@ -138,7 +138,7 @@ impl Filler<'_> {
         self.drop_closed_types();
     }
 
-    /// Draws some different servers; half of them badly filled ones.
+    /// Draws some different servers, half of which are badly filled.
     fn draw_servers(&mut self, drawn: &mut Vec<u32>) {
         drawn.clear();
         let all = self.instance.servers;
@@ -160,7 +160,7 @@ impl Filler<'_> {
         self.rng.shuffle(drawn);
     }
 
-    /// Takes all tasks off a server and opens them; returns their gain.
+    /// Takes all tasks off a server and marks them open; returns their gain.
     fn empty_server(&mut self, server: usize, saved: &mut Vec<Saved>) -> f64 {
         let instance = self.instance;
         let mut gain = 0.0;

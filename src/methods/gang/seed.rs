@@ -23,7 +23,7 @@ const DRAWS_MAX: u32 = 16;
 pub struct Chromosome {
     pub copies: Vec<Vec<u32>>,
     free: Vec<i32>,
-    /// Whole gangs, as `repair` makes them of the copies.
+    /// Whole gangs, as `repair` makes them of the chromosome's copies.
     pub plan: State,
 }
 
@@ -40,7 +40,7 @@ impl Chromosome {
         free.iter_mut().zip(request).for_each(|(f, a)| *f += sign * a);
     }
 
-    /// Adds a copy, whatever the capacity; true when it was not there.
+    /// Adds a copy of a task, whatever the capacity; returns true when the task had none there.
     pub fn add(&mut self, instance: &Instance, task: usize, server: u32) -> bool {
         let Err(at) = self.copies[task].binary_search(&server) else { return false };
         self.copies[task].insert(at, server);
@@ -61,7 +61,7 @@ impl Chromosome {
         }
     }
 
-    /// Constraint (1) on the servers of a task's copies: none gives more than it has.
+    /// Whether constraint (1) holds on the servers of a task's copies: none gives more than it has.
     pub fn holds(&self, instance: &Instance, task: usize) -> bool {
         let row = |s: u32| &self.free[s as usize * instance.kinds..][..instance.kinds];
         self.copies[task].iter().all(|s| row(*s).iter().all(|f| *f >= 0))
@@ -85,7 +85,7 @@ fn nth_reachable(instance: &Instance, ty: usize, mut n: usize) -> u32 {
     NONE
 }
 
-/// Independent bits, re-drawn once (1) is violated; each draw is thinner than the one before.
+/// Draws independent bits, again while (1) is violated; each draw is thinner than the one before.
 fn draw(instance: &Instance, reach: &[usize], rng: &mut Stream) -> Chromosome {
     let mut probability = 0.5;
     for _ in 1..DRAWS_MAX {
@@ -179,8 +179,7 @@ fn mutate(
     None
 }
 
-/// Crossover: the parents swap everything that they have on one server; returns the jobs that this
-/// changes.
+/// Crossover: the parents swap all their tasks on one server; returns the jobs that this changes.
 pub fn swap_server(
     instance: &Instance,
     a: &mut Chromosome,
@@ -239,7 +238,7 @@ pub fn repair(instance: &Instance, chromosome: &mut Chromosome, jobs: &[usize]) 
 }
 
 /// Puts a task on the server with room that has the highest mean - cost (untried edges first; ties:
-/// lowest input index), of these ranges of servers with their options; false where none has room.
+/// lowest input index), of ranges of servers with their options; false where none has room.
 fn put_best(
     instance: &Instance,
     plan: &mut State,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Start of the search: greedy plans, dual prices with their bound, and what was bred before.
+//! Start of the search: greedy plans, dual prices with their bound, and the population bred before.
 
 use super::bred::Warm;
 use super::clock::Clock;
@@ -10,7 +10,7 @@ use super::state::{Fit, Score, State};
 use super::task_prices::{self, TaskPrices};
 use super::values::Values;
 
-/// Shares of all time for resource prices and for task prices; the search has the rest.
+/// Shares of all time for resource prices and for task prices; the rest is for the search.
 const PRICES_SHARE: f64 = 0.1;
 const TASK_PRICES_SHARE: f64 = 0.2;
 /// Shortest deadline in seconds that leaves time for task prices: they need some passes to prove
@@ -29,7 +29,7 @@ pub struct Start {
     /// Prices of task types, where they prove more than `prices`.
     pub task_prices: Option<TaskPrices>,
     pub state: State,
-    /// Plans of the search before, as far as they still fit.
+    /// Plans of the previous search, reduced to what still fits.
     pub plans: Vec<State>,
 }
 
@@ -76,7 +76,7 @@ impl Start {
         start
     }
 
-    /// Bound that task prices prove, or resource prices where there are no task prices.
+    /// Bound by task prices, or by resource prices where there are no task prices.
     pub fn bound(&self) -> f64 {
         self.task_prices.as_ref().map_or(self.prices.bound, |found| found.bound)
     }
@@ -100,7 +100,7 @@ pub fn find_prices(dual: &mut Dual<'_>, target: f64, clock: Clock<'_>) {
     dual.descend(target, STEPS_MAX, &|| clock.expired());
 }
 
-/// Inserts the jobs that `state` lacks by density, those that raise the score.
+/// Inserts jobs that `state` lacks, in the order of density, where they raise the score.
 pub fn greedy(instance: &Instance, values: &Values, mut state: State) -> State {
     let mut order: Vec<usize> = (0..instance.jobs()).filter(|job| !state.is_placed(*job)).collect();
     order.sort_by(|a, b| values.density[*b].total_cmp(&values.density[*a]).then(a.cmp(b)));

@@ -6,11 +6,13 @@ use super::tree::FreeTree;
 use super::values::Values;
 use crate::learn::confidence_index;
 
-/// Servers of one option that are compared: a window that begins at the first that fits.
+/// Servers of one option that are compared: a window that begins at the first server that fits.
 const WINDOW_SERVERS: usize = 64;
-/// Servers that lost a task last and are compared too: a ruin and what it frees fit in.
+/// Servers that are compared because they lost a task last: as many as a ruin and its recreation
+/// free.
 const FREED_SERVERS_MAX: usize = 24;
-/// Amount that closes a server: more than any has free, yet small enough for sums in an `i32`.
+/// Amount that closes a server: more than any server has free, yet small enough for sums in an
+/// `i32`.
 const SHUT: i32 = 1 << 30;
 
 /// Exact value of an assignment; `untried` is compared first.
@@ -69,17 +71,18 @@ pub struct State {
     pub work: u64,
 }
 
-/// How a server is chosen among those that fit.
+/// Rule by which a server is chosen among those that fit.
 #[derive(Debug, Clone, Copy)]
 pub struct Fit {
-    /// Weight of the price of what stays free on the server: 0 is first fit, 1 best fit.
+    /// Weight of the price of what the task leaves free on its server: 0 is first fit, 1 best fit.
     pub tight: f32,
-    /// Beginning of the search of a long range, modulo its length.
+    /// Begin of the search in a long range, modulo its length.
     pub start: u32,
 }
 
 impl Default for Fit {
-    /// Fits as greedy inserts: prices tell where a task belongs, and what stays free breaks ties.
+    /// Fits for greedy insertion: prices tell where a task belongs, and what stays free breaks
+    /// ties.
     fn default() -> Self {
         Self { tight: 0.1, start: 0 }
     }
@@ -205,7 +208,7 @@ impl State {
         rows.zip(free).all(|((a, leaving), f)| *a <= f + leaving)
     }
 
-    /// Puts a task on a server that fits, by option `option`.
+    /// Puts a task on a server where it fits, by option `option`.
     pub fn put(&mut self, instance: &Instance, task: usize, server: u32, option: usize) {
         debug_assert!(self.server[task] == NONE);
         self.work += 1;
@@ -225,7 +228,7 @@ impl State {
         self.shift_free::<true>(instance, instance.task_type[task] as usize, s);
     }
 
-    /// Takes a task off its server.
+    /// Takes a task off the server that it is on.
     pub fn take(&mut self, instance: &Instance, task: usize) {
         let server = self.server[task] as usize;
         let opt = &instance.opts[self.option[task] as usize];
@@ -273,13 +276,13 @@ impl State {
         }
     }
 
-    /// Whether a job is possible, and its whole request within what jobs placed have left.
+    /// Whether a job is possible, and its whole request fits beside the jobs placed.
     pub fn may_fit(&self, instance: &Instance, job: usize) -> bool {
         let need = instance.job_row(job).iter();
         instance.possible[job] && need.zip(&self.total_free).all(|(a, f)| a <= f)
     }
 
-    /// Moves a job whose tasks are all placed (or all not) to its part of the queue.
+    /// Moves a job, whose tasks are all placed or all not, to its part of the queue.
     pub fn mark(&mut self, instance: &Instance, job: usize, placed: bool) {
         debug_assert!(self.is_placed(job) != placed);
         let to = if placed { self.placed } else { self.placed - 1 };
@@ -295,7 +298,7 @@ impl State {
         }
     }
 
-    /// Takes all tasks of a placed job off.
+    /// Takes all tasks of a placed job off their servers.
     pub fn remove_job(&mut self, instance: &Instance, job: usize) {
         for task in instance.job_tasks(job) {
             self.take(instance, task);
@@ -303,8 +306,8 @@ impl State {
         self.mark(instance, job, false);
     }
 
-    /// Places all tasks of a pending job where they are worth most at the values' prices, or leaves
-    /// everything as it was.
+    /// Places all tasks of a pending job where they are worth most at the prices in `values`, or
+    /// changes nothing.
     pub fn insert_job(
         &mut self,
         instance: &Instance,
@@ -350,7 +353,7 @@ impl State {
         true
     }
 
-    /// Inserts a pending job where that raises the score.
+    /// Inserts a pending job if that raises the score.
     pub fn insert_if_better(
         &mut self,
         instance: &Instance,
@@ -372,7 +375,7 @@ impl State {
         self.change_first_kind(server, -SHUT);
     }
 
-    /// Opens the servers of tasks that were shut.
+    /// Opens the servers of tasks again that were shut.
     pub fn open(&mut self, tasks: &[u32]) {
         for task in tasks {
             self.change_first_kind(self.server[*task as usize] as usize, SHUT);
@@ -454,7 +457,7 @@ impl State {
         best
     }
 
-    /// Price of what stays free on a server after a request, if that fits.
+    /// Price of what stays free on a server after a request, if the request fits.
     fn leftover(&self, request: &[i32], server: usize, price: &[f32]) -> Option<f32> {
         let free = &self.free[server * request.len()..(server + 1) * request.len()];
         let mut left = 0.0;
@@ -467,7 +470,7 @@ impl State {
         Some(left)
     }
 
-    /// Makes a plan given by servers by task; jobs that do not fit as given stay pending.
+    /// Makes a plan of servers given by task; jobs that do not fit there stay pending.
     pub fn with(instance: &Instance, server: &[u32]) -> State {
         let mut state = State::new(instance);
         for job in 0..instance.jobs() {
@@ -476,7 +479,7 @@ impl State {
         state
     }
 
-    /// Places a pending job on these servers, if it may run there and all of it fits.
+    /// Places a pending job on `servers`, if the job may run there and all of it fits.
     pub fn place_as(&mut self, instance: &Instance, job: usize, servers: &[u32]) {
         let range = instance.job_tasks(job);
         if !instance.possible[job] {

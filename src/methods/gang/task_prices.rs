@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Dual prices of task types: a bound that knows that tasks are whole and servers separate.
+//! Dual prices of task types: a bound that uses that tasks are whole and servers separate.
 //!
 //! The bound and why it holds stand in `docs/methods.md`, section 1 (c).
 //! The best reduced values at resource prices (`dual.rs`) are such prices and prove at least as
@@ -14,24 +14,24 @@ use super::values::Values;
 use phalanx_core::random::Stream;
 use rayon::prelude::*;
 
-/// Evaluations of the pattern search by server of a zone, in a step and for a bound, and for one
-/// zone at most: where zones are few their patterns decide, and there is time for them.
+/// Evaluations of the pattern search by server of a zone, in a step and for a bound, and most for
+/// one zone: where zones are few their patterns decide, and there is time for them.
 const EVALUATIONS_STEP: usize = 125;
 const EVALUATIONS_BOUND: usize = 25_000;
 const EVALUATIONS_MAX: usize = 250_000;
-/// Most passes: with few zones a pass is short, and later ones change nothing any more.
+/// Most passes: with few zones a pass is short, and later passes change nothing.
 const PASSES_MAX: u32 = 64;
 /// Steps of the first and of the last pass, as parts of what a task leaves to its server.
 const STEP_FIRST: f64 = 0.1;
 const STEP_LAST: f64 = 0.004;
 /// Share of the descent's time for passes; the rest is for the last bound.
 const PASSES_SHARE: f64 = 0.8;
-/// Servers that a pass visits, about, and at least four of every zone: the patterns of its servers
-/// differ little.
+/// Number of servers that a pass visits, about, and at least four of every zone: the patterns of a
+/// zone's servers differ little.
 const VISITS: usize = 256;
-/// Random stream of the descent, apart from those of the lines.
+/// Random stream of the descent; the lines use other streams.
 const DESCENT_STREAM: usize = 1 << 7;
-/// Zones whose patterns go by the same prices at most, so that threads share the work.
+/// Most zones whose patterns are searched at the same prices, so that threads share the work.
 const TOGETHER_MAX: usize = 32;
 /// Options beyond which a pass takes longer than plans have.
 const OPTIONS_MAX: usize = 3_000_000;
@@ -64,14 +64,14 @@ struct Descent<'a> {
     /// Tasks of each type in possible jobs.
     total: Vec<f64>,
     price: Vec<f64>,
-    /// Zone, and the number of its servers for which one visit stands.
+    /// Zone, and the number of the zone's servers for which one visit stands.
     visits: Vec<(u32, f64)>,
     /// Last best pattern by zone.
     known: Vec<Filling>,
     rng: Stream,
 }
 
-/// The best task prices that some passes find; none where they cannot help.
+/// Finds the best task prices of some passes; none where they cannot help.
 pub fn descend(
     instance: &Instance,
     values: &Values,
@@ -158,7 +158,7 @@ impl<'a> Descent<'a> {
         f64::max(sum / f64::max(count, 1.0), 0.1 * worth.fold(0.0_f64, |m, w| m.max(*w)))
     }
 
-    /// Makes every visit and every job's step once, in random order, while there is time.
+    /// Makes every visit and every job's step once, in random order, until time is up.
     fn pass(&mut self, step: f64, clock: Clock<'_>) {
         let visits = self.visits.len();
         let mut order: Vec<u32> = (0..narrow(visits + self.instance.counts.len())).collect();
@@ -172,7 +172,7 @@ impl<'a> Descent<'a> {
         }
     }
 
-    /// Makes the types of the best patterns dearer, and those of jobs that pay cheaper.
+    /// Raises the prices of types in the best patterns, and lowers those of types in jobs that pay.
     fn step(&mut self, group: &[u32], step: f64) {
         let visit = |at: &u32| self.visits.get(*at as usize).copied();
         let visited: Vec<(u32, f64)> = group.iter().filter_map(visit).collect();
@@ -190,7 +190,7 @@ impl<'a> Descent<'a> {
         }
     }
 
-    /// Lowers the prices of a job's types, until it would not pay any more.
+    /// Lowers the prices of a job's task types until the job would no longer pay.
     fn step_job(&mut self, job: usize, step: f64) {
         let counts = &self.instance.counts;
         let profit = counts.sum(job, &self.price);
@@ -205,8 +205,8 @@ impl<'a> Descent<'a> {
         }
     }
 
-    /// Finds the best patterns of these zones' servers, which `known` keeps; returns bounds of
-    /// their profits.
+    /// Finds the best patterns of the servers of `zones` and keeps them in `known`; returns bounds
+    /// of the patterns' profits.
     fn fill(&mut self, zones: &[u32], evaluations: usize) -> Vec<f64> {
         let each = evaluations * self.instance.servers / self.instance.zones.max(1);
         let evaluations = narrow(each.min(EVALUATIONS_MAX));

@@ -177,7 +177,8 @@ fn no_prices_prove_less_than_the_optimum() {
     assert!(tighter > 100, "{tighter}");
 }
 
-/// Two of five units stay free on every server, which prices do not see.
+/// Goal: task prices prove that two of five units stay free on every server, which resource prices
+/// cannot.
 #[test]
 fn task_prices_prove_what_whole_tasks_leave_free() {
     let servers = 40;
@@ -235,7 +236,7 @@ fn a_kind_that_is_scarce_everywhere_gets_its_price_at_once() {
     assert!(dual.best.bound <= 1.01 * most, "{} > {most}", dual.best.bound);
 }
 
-/// Most profit by trying everything.
+/// Most profit, by trying everything.
 fn brute(free: &[i32], items: &[(f64, u32, [i32; 5])]) -> f64 {
     let Some(((profit, most, row), rest)) = items.split_first() else { return 0.0 };
     let mut best = f64::NEG_INFINITY;
@@ -295,7 +296,7 @@ fn patterns_are_optimal_or_bounded() {
     }
 }
 
-/// Rows of any width are searched alike: further kinds that bind nowhere change nothing.
+/// Goal: rows of any width are searched alike: further kinds that bind nowhere change nothing.
 #[test]
 fn patterns_do_not_depend_on_the_number_of_kinds() {
     let mut rng = Stream::new(7);
@@ -344,7 +345,7 @@ fn a_pattern_that_is_worth_less_than_asked_for_is_none() {
     }
 }
 
-/// A server may have room for more tasks than a thread's stack for calls.
+/// Goal: a server may have room for more tasks than a thread's stack has room for calls.
 #[test]
 fn a_pattern_may_have_any_number_of_tasks() {
     let room = 3_000_000;
@@ -443,8 +444,8 @@ pub fn scattered(servers: usize, jobs: usize, edges: usize) -> Problem {
     Problem { servers: (0..servers).map(server).collect(), jobs, ..model() }
 }
 
-/// Patterns of several servers are searched at a time where most servers are a class of their own,
-/// and tables are filled by several threads.
+/// Goal: the answer is the same for any number of threads, which search patterns of several servers
+/// at a time where most servers are a class of their own, and fill tables together.
 #[test]
 fn the_answer_does_not_depend_on_the_threads_where_every_server_differs() {
     for (servers, jobs, edges) in [(160, 120, 12), (64, 200, 64), (300, 150, 80), (300, 150, 160)] {
@@ -486,7 +487,8 @@ fn answers_where_every_server_differs_keep_the_rules() {
     }
 }
 
-/// Two of the tasks of 6 x 2, 2 x 6 and 5 x 5 fit on a server of 10 x 10, by kind half a one more.
+/// Goal: tasks of 6 x 2, 2 x 6 and 5 x 5, of which two fit on a server of 10 x 10, are bounded by
+/// both kinds at once: by kind alone half a task more would fit.
 #[test]
 fn few_classes_are_bounded_by_what_fits_in_all_kinds_at_once() {
     let servers = 300;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! A tree of maxima over what is free: "first server of a range that fits" in logarithmic time.
+//! A tree of maxima over free amounts: finds the first server of a range that fits in logarithmic
+//! time.
 
 use super::instance::Instance;
 

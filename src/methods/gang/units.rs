@@ -9,7 +9,7 @@ use super::problem::Problem;
 
 /// Largest capacity in units; twice the sum of any two amounts still fits an `i32`.
 const CAPACITY_MAX: i64 = 1 << 29;
-/// A request above every capacity: only that it does not fit matters.
+/// A request above every capacity, of which only that it does not fit matters.
 const TOO_MUCH: i32 = 1 << 30;
 /// Decimal steps per device where amounts are small enough.
 const STEPS_PER_DEVICE: f64 = 1e9;
@@ -21,7 +21,7 @@ const STEPS_MAX: f64 = 4e15;
 pub struct Unit {
     steps_per_device: f64,
     divisor: i64,
-    /// Units per divided step: 1 where they are exact.
+    /// Units per divided step: 1 where units are exact.
     shrink: f64,
     max: f64,
 }

@@ -9,7 +9,7 @@ use rayon::prelude::*;
 /// scarce.
 const FLOOR_SHARE: f64 = 0.02;
 
-/// Tables of values at some prices, which the search reads.
+/// Values at some prices in tables, which the search reads.
 #[derive(Debug, Clone)]
 pub struct Values {
     /// Worth of each option before prices.
@@ -26,7 +26,7 @@ pub struct Values {
     pub price: Vec<f64>,
     /// Price of a unit left free, by kind: the mean of all zones.
     pub free_price: Vec<f32>,
-    /// Worth of a gang at the best options of its tasks, and that worth per price.
+    /// Worth of a gang at the best options of its tasks, and the ratio of that worth to the price.
     pub job_worth: Vec<f64>,
     pub density: Vec<f64>,
 }

@@ -17,14 +17,14 @@ pub const RUNS_MAX: usize = 100;
 /// Room above the longest run, percent.
 const MARGIN_PCT: u64 = 20;
 
-/// A run that ended by itself, or at its limit.
+/// A run that ended by itself, or at its time limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Past {
     /// Seconds that the run took.
     pub run_s: u64,
     /// Minutes that the run asked for.
     pub limit_min: u32,
-    /// Whether the run ended at its limit: it would have run longer.
+    /// Whether the run was ended by its time limit, without which it would have run longer.
     pub cut: bool,
 }
 
@@ -33,26 +33,26 @@ pub struct Past {
 pub enum Advice {
     /// Too few runs.
     None,
-    /// Minutes that would do instead of those of the last run.
+    /// Minutes that would do instead of those of the latest run.
     Shorter(u32),
     /// The last run's limit is about right.
     Keep,
-    /// Number of the latest runs that ended at their limits.
+    /// Number of the latest runs that ended at their time limits.
     Longer(usize),
 }
 
-/// Advice from runs, the oldest first, and its record on these runs.
+/// Advice from past runs, and how it would have fared on these runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Advised {
     /// Advice for the next run.
     pub advice: Advice,
-    /// Runs to which earlier ones advised a shorter limit.
+    /// Number of runs to which earlier runs advised a shorter limit.
     pub tried: usize,
-    /// Runs that the advised limit would have ended early.
+    /// Number of runs that the advised limit would have ended early.
     pub too_short: usize,
 }
 
-/// The advice after these runs, the oldest first.
+/// The advice after `runs`, the oldest first.
 #[must_use]
 pub fn advise(runs: &[Past]) -> Advised {
     let mut latest = VecDeque::with_capacity(RUNS_MAX);
@@ -139,7 +139,7 @@ mod tests {
     }
 
     proptest! {
-        /// A shorter limit covers each of the latest runs, and was asked for more.
+        /// Goal: a shorter limit covers each of the latest runs, and is less than was asked for.
         #[test]
         fn a_shorter_limit_covers_what_ran(
             seconds in prop::collection::vec(0_u64..200_000, 0..150),

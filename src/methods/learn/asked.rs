@@ -14,7 +14,7 @@ pub(super) struct Asked {
 }
 
 impl Asked {
-    /// Takes the request of a run, `cpu=4,gres/gpu:a100=2`; whether it says anything new.
+    /// Adds the request of a run, `cpu=4,gres/gpu:a100=2`; returns whether it says anything new.
     pub(super) fn add(&mut self, tres: &str, end_s: i64) -> bool {
         let mut new = false;
         for (name, count) in tres.split(',').filter_map(|text| text.split_once('=')) {

@@ -25,7 +25,7 @@ pub enum ClassKey {
     Account,
     /// User's name.
     User,
-    /// Declared class (`--comment="class=NAME"`), else job name with its numbers taken out.
+    /// Declared class (`--comment="class=NAME"`), else the job name without its numbers.
     Name,
     /// Nodes, CPUs and GRES asked for.
     Shape,
@@ -55,7 +55,7 @@ pub enum NodeKey {
     Gres,
     /// Weight of slurm.conf.
     Weight,
-    /// NodeName: each node is a class of its own.
+    /// NodeName, so that each node is a class by itself.
     Name,
 }
 
@@ -63,7 +63,7 @@ pub enum NodeKey {
 pub const NODE_CLASS_BY_DEFAULT: [NodeKey; 4] =
     [NodeKey::Features, NodeKey::Cpus, NodeKey::Memory, NodeKey::Gres];
 
-/// Facts about a job from which its class is made; empty text where one is not known.
+/// Facts about a job from which its class is made; an empty text where a fact is not known.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct JobTraits<'a> {
     /// Account.
@@ -72,11 +72,11 @@ pub struct JobTraits<'a> {
     pub user: &'a str,
     /// Job name.
     pub name: &'a str,
-    /// Class that its comment declares: `class=NAME`.
+    /// Class that the job's comment declares: `class=NAME`.
     pub declared: Option<&'a str>,
     /// TRES asked for, in Slurm's words: `cpu=4,mem=8G,node=1,gres/gpu=2`.
     pub tres: &'a str,
-    /// Nodes that it takes; `None`: as many as it asks for.
+    /// Nodes that the job takes; `None`: as many as it asks for.
     pub nodes: Option<u32>,
     /// Partition.
     pub partition: &'a str,
@@ -85,7 +85,7 @@ pub struct JobTraits<'a> {
 }
 
 impl<'a> JobTraits<'a> {
-    /// Returns the traits of a job as Slurm has it.
+    /// Returns the traits of a job in the queue.
     pub fn of(job: &'a Job) -> Self {
         JobTraits {
             account: &job.account,
@@ -135,7 +135,7 @@ pub fn class_of(job: &JobTraits<'_>, by: &[ClassKey]) -> String {
     parts.collect::<Vec<_>>().join("/")
 }
 
-/// The family of a class made by [`class_of`] with the same `by`: all but its shape and memory.
+/// The family of a class that [`class_of`] made with the same `by`: its parts but shape and memory.
 /// `None` where that is the class itself, or nothing.
 pub fn family_of(class: &str, by: &[ClassKey]) -> Option<String> {
     let size = |key: &ClassKey| matches!(key, ClassKey::Shape | ClassKey::Memory);
@@ -196,19 +196,19 @@ fn part(text: &str) -> String {
     if clean.is_empty() { "-".to_owned() } else { clean }
 }
 
-/// Words that count something: their numbers are no part of a program's name.
+/// Words that a number counts, such as `run`: it is no part of the program's name.
 const COUNTED: [&str; 16] = [
     "array", "batch", "case", "chunk", "fold", "iter", "job", "of", "part", "rep", "run", "seed",
     "sim", "step", "task", "test",
 ];
 
-/// A name with each number taken out: `r1old07` is `r#old`; one of nothing but numbers is `#`.
+/// A name with each number taken out: `r1old07` is `r#old`; a name of nothing but numbers is `#`.
 pub fn without_numbers(name: &str) -> String {
     folded(name, |_, _, _| false)
 }
 
-/// A job name with what numbers it taken out: `train_007` is `train`, `fold3of5.sh` is
-/// `fold#of#.sh`. Short numbers that touch a word are part of it: `cp2k`, `llama70b`, `namd3`.
+/// The part of a job name that its numbered variants share: `train_007` is `train`, `fold3of5.sh`
+/// is `fold#of#.sh`. Short numbers that touch a word are part of it: `cp2k`, `llama70b`, `namd3`.
 pub fn program_name(name: &str) -> String {
     folded(name, |before, digits, after| {
         let touches = !before.is_empty() || after.starts_with(char::is_alphabetic);
@@ -218,8 +218,8 @@ pub fn program_name(name: &str) -> String {
     })
 }
 
-/// A name with each number taken out that `keeps` does not keep, which gets the letters before it,
-/// the number and what follows.
+/// A name with each number taken out for which `keeps`, given the letters before it, the number and
+/// what follows, is false.
 fn folded(name: &str, keeps: impl Fn(&str, &str, &str) -> bool) -> String {
     let (mut out, mut rest) = (String::with_capacity(name.len()), name.trim());
     while let Some(at) = rest.find(|c: char| c.is_ascii_digit()) {
@@ -258,8 +258,8 @@ pub fn nodes_of(tres: &str) -> Option<u32> {
     tres.split(',').find_map(|t| t.strip_prefix("node="))?.parse().ok()
 }
 
-/// Nodes, CPUs and GRES of a TRES text as `n2:c16:gpu:a100=4`; `-` where none is known. A job that
-/// leaves the number of nodes open is known by the `nodes` that it takes.
+/// Nodes, CPUs and GRES of a TRES text as `n2:c16:gpu:a100=4`; `-` where none is known. `nodes`
+/// stands for the number that a job took which leaves it open.
 fn shape(tres: &str, nodes: Option<u32>) -> String {
     let counts: BTreeMap<&str, &str> = tres.split(',').filter_map(|t| t.split_once('=')).collect();
     let mut parts = Vec::new();
@@ -304,8 +304,8 @@ mod tests {
         assert_eq!(without_numbers("r1old07"), "r#old");
     }
 
-    /// Goal: two programs are not one for the sake of their digits; what counts runs of one does
-    /// not make several of it, whichever way it is written.
+    /// Goal: two programs are not one for the sake of their digits; numbers that count runs of one
+    /// program do not make several of it, whichever way they are written.
     #[test]
     fn programs_keep_the_digits_of_their_names() {
         let programs = [
@@ -341,7 +341,7 @@ mod tests {
         }
     }
 
-    /// Goal: the keys are those of the plugin's test: `plugin/tests/unit.c`.
+    /// Goal: names that differ in numbers have one key, the one that `plugin/tests/unit.c` expects.
     #[test]
     fn names_that_differ_in_numbers_have_one_key() {
         assert_eq!(name_key(""), 0x1cd9);

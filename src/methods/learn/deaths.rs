@@ -32,21 +32,21 @@ use phalanx_core::run::Run;
 
 /// Runs of a class that are judged together.
 const BLOCK: u32 = 32;
-/// Part of its jobs that the node kills which is looked for.
+/// Share of its jobs that a node kills, under the hypothesis that is tested.
 const KILLS: f64 = 0.4;
-/// Times that the evidence against one of the nodes may have begun anew, by odds of 1 to 1.
+/// Most restarts of the evidence against one of the nodes, by odds of 1 to 1.
 const CLUSTERS: f64 = 3000.0;
-/// Part of that evidence, as logarithms, that all users but one must bring.
+/// Share of the threshold's logarithm that the evidence of all users but one must reach.
 const OTHERS: f64 = 0.65;
-/// Most evidence of a user, as a part of what a single user's must be.
+/// Most evidence of one user, as a part of the threshold.
 const MOST: f64 = 1.1;
 /// Bounds of the odds ratio.
 const ODDS: (f64, f64) = (4.0, 50.0);
-/// Runs of a user that tell its rate of deaths.
+/// Number of a user's runs from which the user's rate of deaths is estimated.
 const RUNS: f64 = 512.0;
-/// Evidence that a run takes back which lived where nobody died.
+/// Evidence that a surviving run takes back where nobody died.
 const LIVED: f64 = 0.1;
-/// Users, job classes of each, and users with evidence against a node that are kept.
+/// Most users, most job classes of each, and most users with evidence against a node.
 const USERS_KEPT: usize = 4096;
 const KEPT: usize = 64;
 /// Most nodes of a run that tells something of each.
@@ -59,11 +59,11 @@ const ONCE_S: i64 = 10;
 /// A run that ended by itself, or by its node.
 #[derive(Debug, Clone, Copy)]
 pub struct Ended<'a> {
-    /// User; of deaths that Slurm lays to the node, nobody.
+    /// User; for deaths that Slurm attributes to the node, an empty name.
     pub user: &'a str,
     /// Job class.
     pub class: &'a str,
-    /// Whether it failed rather than completed.
+    /// Whether the run failed rather than completed.
     pub died: bool,
     /// End, unix seconds.
     pub at_s: i64,
@@ -83,26 +83,26 @@ pub struct Accused {
 pub struct Deaths {
     nodes: BTreeMap<Arc<str>, Suspect>,
     users: BTreeMap<String, User>,
-    /// Nodes whose runs until this second count no more.
+    /// Nodes whose runs until the given second do not count.
     forgiven: BTreeMap<Arc<str>, i64>,
-    /// The user whose run ended last, when it did, and the last end of another's.
+    /// The user whose run ended last, that end, and the last end of another user's run.
     last: (String, i64, i64),
 }
 
 #[derive(Debug, Clone, Default)]
 struct Suspect {
     at_s: i64,
-    /// Evidence that users brought since the last time that there was none.
+    /// Evidence of each user since the last time that there was none.
     of: BTreeMap<String, Evidence>,
-    /// How often there was none.
+    /// Number of times that the evidence fell to none.
     cleared: u32,
-    /// Last death that Slurm laid to the node.
+    /// Last death that Slurm attributed to the node.
     lost_s: Option<i64>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Evidence {
-    /// Logarithm at the suspect's `at_s`.
+    /// Logarithm of the evidence at the suspect's time `at_s`.
     ln: f64,
     deaths: u32,
     /// First death.
@@ -112,7 +112,7 @@ struct Evidence {
 #[derive(Debug, Clone, Default)]
 struct User {
     classes: BTreeMap<String, Block>,
-    /// Latest runs, and deaths among them.
+    /// Number of the latest runs, and of deaths among them.
     runs: f64,
     deaths: f64,
     at_s: i64,
@@ -121,16 +121,16 @@ struct User {
 /// Latest runs of a class.
 #[derive(Debug, Clone, Default)]
 struct Block {
-    /// Odds ratio that is bet on.
+    /// Odds ratio on which the block bets.
     odds: f64,
     all: Counts,
     nodes: BTreeMap<Arc<str>, Seen>,
-    /// Nodes of the latest row, and whether one of it died.
+    /// Nodes of the latest row of runs, and whether one of these died.
     row: (Vec<Arc<str>>, bool),
     at_s: i64,
 }
 
-/// Runs, and rows of runs on the same nodes; of each those that died.
+/// Number of runs, and of rows of runs on the same nodes, and of each how many died.
 #[derive(Debug, Clone, Copy, Default)]
 struct Counts {
     runs: u32,
@@ -145,7 +145,7 @@ struct Seen {
     of: Counts,
     /// First death.
     since_s: i64,
-    /// Logarithm that the suspect was told, and how often it was cleared by then.
+    /// Logarithm that the suspect was given, and how often it was cleared by then.
     told: f64,
     cleared: u32,
 }
@@ -161,13 +161,13 @@ impl fmt::Display for Accused {
     }
 }
 
-/// Whether a run that ended so may have failed for its node, so that a retry goes elsewhere.
+/// Whether a run that ended so may have failed by its node, so that a retry avoids it.
 pub fn may_be_the_nodes_fault(state: &str) -> bool {
     !matches!(state, "COMPLETED" | "TIMEOUT" | "CANCELLED" | "PREEMPTED" | "DEADLINE")
 }
 
 impl Deaths {
-    /// Nobody is accused; runs on these nodes until these seconds are not taken in.
+    /// No node is accused; runs on the nodes in `forgiven` count from these unix seconds on.
     pub fn forgiving(forgiven: BTreeMap<Arc<str>, i64>) -> Self {
         Self { forgiven, ..Self::default() }
     }
@@ -177,7 +177,7 @@ impl Deaths {
         &self.forgiven
     }
 
-    /// Forgets what a node is accused of.
+    /// Forgets the evidence against a node.
     pub fn forgive(&mut self, node: Arc<str>, now_s: i64) {
         if let Some(suspect) = self.nodes.get_mut(&node) {
             suspect.clear();
@@ -185,7 +185,7 @@ impl Deaths {
         self.forgiven.insert(node, now_s);
     }
 
-    /// Takes in a run of a job class, if it ended by itself or by its node.
+    /// Counts a run of a job class, if it ended by itself or because of its node.
     pub fn saw(&mut self, run: &Run, class: &str) {
         let (by_node, died) = match &*run.state {
             "COMPLETED" | "TIMEOUT" => (false, false),
@@ -204,7 +204,7 @@ impl Deaths {
         }
     }
 
-    /// Takes in a run on these nodes.
+    /// Counts a run on `nodes`.
     pub fn observe(&mut self, run: &Ended<'_>, nodes: &[Arc<str>]) {
         if nodes.len() > NODES_MAX || self.is_known(run, nodes) {
             return;
@@ -237,7 +237,7 @@ impl Deaths {
         forget(&mut self.users, USERS_KEPT, |user| user.at_s);
     }
 
-    /// Whether Slurm has laid this failure to one of these nodes before.
+    /// Whether Slurm has attributed this failure to one of the run's nodes before.
     fn is_known(&mut self, run: &Ended<'_>, nodes: &[Arc<str>]) -> bool {
         if !run.user.is_empty() || !run.died {
             return false;
@@ -252,7 +252,7 @@ impl Deaths {
         known
     }
 
-    /// Notes whose run ended.
+    /// Notes whose run ended, and when.
     fn ended(&mut self, run: &Ended<'_>) {
         let (user, at_s, others_s) = &mut self.last;
         if run.user.is_empty() {
@@ -293,7 +293,7 @@ impl Deaths {
     }
 }
 
-/// Forgets the older half of what is more than `most`.
+/// Forgets the older half of the entries beyond `most`.
 fn forget<T>(all: &mut BTreeMap<String, T>, most: usize, at_s: impl Fn(&T) -> i64) {
     if all.len() > most {
         let mut times: Vec<(i64, String)> =
@@ -350,7 +350,7 @@ impl Counts {
         self.rows_died += u32::from(dies);
     }
 
-    /// Logarithm of the evidence of these runs among all of a block.
+    /// Logarithm of the evidence of a node's runs, beside `all` runs of a block.
     fn evidence(self, odds: f64, all: Self, nobodys: bool) -> f64 {
         let runs = bets(odds, [all.runs, self.runs, all.deaths, self.deaths]);
         let rows = bets(odds, [all.rows, self.rows, all.rows_died, self.rows_died]);
@@ -359,7 +359,7 @@ impl Counts {
     }
 }
 
-/// Logarithm of what a bet pays on `died` of `deaths` among the `here` marked of `all`.
+/// Logarithm of what a bet pays on `died` of `deaths` in the `here` marked of `all` runs.
 fn bets(odds: f64, [all, here, deaths, died]: [u32; 4]) -> f64 {
     // The distribution of K, and its mean of odds^K, from the least K on.
     let least = (here + deaths).saturating_sub(all);
@@ -374,7 +374,7 @@ fn bets(odds: f64, [all, here, deaths, died]: [u32; 4]) -> f64 {
 }
 
 impl Suspect {
-    /// Evidence that counts at a time.
+    /// Evidence against a suspect that counts at a time.
     fn evidence(&self, now_s: i64, alone: impl Fn(&str, &Evidence) -> bool) -> f64 {
         let users = || self.of.iter().filter(|(user, _)| !user.is_empty());
         let sum: f64 = self.of.values().map(|one| one.ln).sum();

@@ -21,7 +21,7 @@ impl Stat {
         Stat { count, mean: (self.count * self.mean + other.count * other.mean) / count }
     }
 
-    /// Takes `part`, which must be a part of the sample, out of it; empty when nothing is left.
+    /// Removes `part`, which must be a part of the sample; empty when nothing is left.
     #[must_use]
     pub fn without(self, part: Stat) -> Stat {
         let count = self.count - part.count;

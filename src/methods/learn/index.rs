@@ -10,9 +10,9 @@ pub enum Growth {
     /// `ln t + 4 m ln(1 + ln t)`: needed for logarithmic regret.
     #[default]
     Source,
-    /// `4 m ln(1 + ln t)`: the dominating term alone, as the document words it.
+    /// `4 m ln(1 + ln t)`: the dominating term alone, which is the document's wording.
     Loglog,
-    /// The index has no bonus: it is the mean, and untried edges have no preference.
+    /// The index has no bonus: it equals the mean, and edges without runs have no preference.
     None,
 }
 
@@ -51,7 +51,7 @@ pub fn confidence_index(delta: f64, linear: f64, variance: f64) -> f64 {
 pub struct Exploration {
     /// Growth of the bonus.
     pub growth: Growth,
-    /// Multiplies g(t) inside the root; 0 switches exploration off.
+    /// Factor of g(t) inside the root; 0 switches exploration off.
     pub bonus_scale: f64,
     /// Slot, from 1.
     pub slot: f64,
@@ -60,7 +60,7 @@ pub struct Exploration {
 }
 
 impl Exploration {
-    /// True when untried edges go first and tried ones carry a bonus.
+    /// Whether untried edges go first and tried ones carry a bonus.
     pub fn is_on(&self) -> bool {
         self.growth != Growth::None && self.bonus_scale > 0.0
     }
@@ -70,7 +70,7 @@ impl Exploration {
         if self.is_on() { self.bonus_scale * self.growth.value(self.slot, self.m) } else { 0.0 }
     }
 
-    /// delta(t) of this slot.
+    /// delta(t) of the slot.
     pub fn delta(&self) -> f64 {
         delta(self.slot)
     }

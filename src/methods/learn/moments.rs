@@ -6,13 +6,13 @@ use super::Stat;
 /// An ended run as an observation.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Observation {
-    /// Seconds that it ran, suspensions left out; above 0.
+    /// Seconds that the job ran, suspensions left out; above 0.
     pub seconds: f64,
-    /// Work units that it reported, if any; above 0.
+    /// Work units that the run reported, if any; above 0.
     pub work: Option<f64>,
-    /// Joules that it took, all its nodes together, if known.
+    /// Joules that the run took on all its nodes together, if known.
     pub joules: Option<f64>,
-    /// Unix seconds of its end.
+    /// End of the run, unix seconds.
     pub end_s: i64,
 }
 
@@ -23,7 +23,7 @@ pub(super) struct Spread {
     pub(super) count: f64,
     /// Mean of all numbers.
     pub(super) mean: f64,
-    /// Sum of weighted squared deviations from it.
+    /// Sum of weighted squared deviations from the mean.
     pub(super) squares: f64,
 }
 
@@ -40,7 +40,7 @@ impl Spread {
         self.squares *= factor;
     }
 
-    /// Numbers beyond the first: what `squares` says something of.
+    /// Numbers beyond the first, which is what `squares` is about.
     pub(super) fn freedom(&self) -> f64 {
         (self.count - 1.0).max(0.0)
     }
@@ -68,7 +68,7 @@ impl Fading {
     }
 }
 
-/// Weights of everything before a run, and of the run.
+/// Weights of all earlier runs, and of the run itself.
 fn shares(newest_s: i64, end_s: i64, half_life_s: f64) -> (f64, f64) {
     if end_s >= newest_s {
         (fading(end_s.saturating_sub(newest_s), half_life_s), 1.0)
@@ -90,19 +90,19 @@ pub struct Moments {
     rate: f64,
     /// Logarithm of 1 / seconds.
     log_rate: Spread,
-    /// Logarithm of work units per second, where they were reported.
+    /// Logarithm of work units per second, of runs that reported work.
     log_work_rate: Spread,
     /// Weight of the runs that reported work.
     work_count: f64,
-    /// Mean work units per second over those.
+    /// Mean work units per second, of runs that reported work.
     work_rate: f64,
     /// Weight of the runs whose energy is known.
     energy_count: f64,
-    /// Mean joules per second (watts) over those.
+    /// Mean joules per second (watts), of runs with known energy.
     watts: f64,
     /// Unix seconds of the newest run.
     newest_s: i64,
-    /// Runs, whatever their age.
+    /// Number of runs, without regard to their age.
     runs: u64,
 }
 
@@ -126,7 +126,7 @@ impl Moments {
         self.meter(run, weight);
     }
 
-    /// Adds the energy of a run that was added before it was known.
+    /// Adds the energy, once it is known, of a run that was added before.
     pub fn add_energy(&mut self, run: &Observation, half_life_s: f64) {
         self.meter(run, fading(self.newest_s.saturating_sub(run.end_s), half_life_s));
     }
@@ -163,7 +163,7 @@ impl Moments {
         self.aged(self.seconds.count, self.seconds.mean, now_s, half_life_s)
     }
 
-    /// Weight and mean watts of a run, all its nodes together, as of `now_s`.
+    /// Weight and mean watts of a run, of all its nodes together, as of `now_s`.
     pub fn watts(&self, now_s: i64, half_life_s: f64) -> Stat {
         self.aged(self.energy_count, self.watts, now_s, half_life_s)
     }
@@ -173,7 +173,8 @@ impl Moments {
         if by_work { &self.log_work_rate } else { &self.log_rate }
     }
 
-    /// Logarithm of the speed of a run over the mean before it; `None` for the first of its kind.
+    /// Difference of a run's logarithm of speed from the mean before it; `None` for the first of
+    /// its kind.
     pub(super) fn beyond(&self, run: &Observation) -> Option<f64> {
         let known = |mean: &Spread, value: f64| (mean.count > 0.0).then_some(value - mean.mean);
         match run.work {
@@ -195,12 +196,12 @@ impl Moments {
         (self.seconds.squares / self.seconds.count).max(0.0).sqrt()
     }
 
-    /// Whether a run reported its work.
+    /// Whether any run reported its work.
     pub fn has_work(&self) -> bool {
         self.work_count > 0.0
     }
 
-    /// Runs, whatever their age.
+    /// Number of runs, without regard to their age.
     pub fn runs(&self) -> u64 {
         self.runs
     }
@@ -211,7 +212,7 @@ impl Moments {
     }
 }
 
-/// The rest of a weight after `age_s` seconds.
+/// The part of a weight that is left after `age_s` seconds.
 fn fading(age_s: i64, half_life_s: f64) -> f64 {
     if age_s <= 0 || !half_life_s.is_finite() {
         return 1.0;

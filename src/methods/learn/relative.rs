@@ -21,14 +21,14 @@ use super::moments::Spread;
 
 /// Variance of an effect of a node class before any run: a factor of 1.3 is usual.
 pub(super) const EFFECT: f64 = 0.08;
-/// Variance, before any run, of what a job class's effect has beyond its family's.
+/// Variance, before any run, of the part of a job class's effect that its family does not share.
 pub(super) const OWN_EFFECT: f64 = 0.02;
-/// Variance of the noise before any run (a quarter), and the runs that this counts as.
+/// Variance of the noise before any run (a quarter), and the number of runs that this weighs as.
 const NOISE: f64 = 0.0625;
 const NOISE_RUNS: f64 = 8.0;
-/// Standard errors by which the effects of two node classes differ at least, else they are one.
+/// Fewest standard errors between the effects of two node classes that count as different.
 const SURE: f64 = 2.5;
-/// Runs that the noise of all job classes counts as beside that of one.
+/// Number of runs that the noise of all job classes weighs as, beside that of one class.
 const COMMON_RUNS: f64 = 4.0;
 
 /// Differences of runs on equal nodes, over all job classes.
@@ -39,18 +39,18 @@ pub(super) struct Noise {
 }
 
 impl Noise {
-    /// Takes what a (job class, node class) pair was before a run and is after it.
+    /// Replaces the contribution of a (job class, node class) pair, given before and after a run.
     pub(super) fn change(&mut self, before: Spread, after: Spread) {
         self.squares = (self.squares + after.squares - before.squares).max(0.0);
         self.freedom = (self.freedom + after.freedom() - before.freedom()).max(0.0);
     }
 
-    /// Variance of a run of any job class.
+    /// Variance of a run, over all job classes.
     fn common(&self) -> f64 {
         (NOISE * NOISE_RUNS + self.squares) / (NOISE_RUNS + self.freedom)
     }
 
-    /// Variance of a run of the job class with these node classes.
+    /// Variance of a run of the job class, from its node classes.
     pub(super) fn of<'a>(&self, classes: impl Iterator<Item = &'a Spread>) -> f64 {
         let start = (self.common() * COMMON_RUNS, COMMON_RUNS);
         let (squares, runs) =
@@ -66,8 +66,8 @@ pub(super) struct Expected {
     pub(super) variance: f64,
 }
 
-/// Effects by node class: what was seen of each, shrunk towards what was expected of it. `noise` is
-/// the variance of one run; the effects are relative to their common mean.
+/// Effects by node class: observed ones shrunk towards expected ones. `noise` is the variance of
+/// one run; the effects are relative to their common mean.
 pub(super) fn effects(
     seen: &BTreeMap<u32, (Spread, Expected)>,
     noise: f64,
@@ -90,8 +90,8 @@ pub(super) fn effects(
     seen.iter().map(|(class, pair)| (*class, shrunk(pair))).collect()
 }
 
-/// Gives classes whose effects differ by no more than their errors allow the mean of them, by the
-/// runs behind each (id: effect, runs), so that nobody prefers one for what is noise.
+/// Gives classes whose effects differ by no more than their errors the mean of these, weighted by
+/// runs (id: effect, runs), so that differences that are only noise are not preferred.
 pub(super) fn pool(by_class: &mut BTreeMap<u32, (f64, f64)>, noise: f64) {
     let known = by_class.iter().filter(|(_, (_, runs))| *runs > 0.0);
     let mut ranked: Vec<(f64, f64, Vec<u32>)> =

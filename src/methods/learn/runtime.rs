@@ -19,7 +19,7 @@ use phalanx_core::hash::fnv64;
 use phalanx_core::limits::{RUNTIME_STREAMS_MAX, RUNTIME_USER_STREAMS_MAX};
 use phalanx_core::number::as_f64;
 
-/// Runtimes below this count as this, seconds: the tau of the bounded slowdown.
+/// Shortest runtime, seconds: shorter ones count as this, the tau of the bounded slowdown.
 pub const SHORTEST_S: f64 = 10.0;
 /// Weight of an older observation after each new one.
 const FADE: f64 = 0.9;
@@ -42,7 +42,7 @@ pub struct JobClass {
 }
 
 impl JobClass {
-    /// Takes of a job's traits the user, and the job name without its numbers or the class that the
+    /// Makes the class of the user, and of the job name without its numbers or the class that the
     /// comment declares. Without limit: [`NO_LIMIT_S`].
     pub fn of(traits: &JobTraits<'_>, limit_min: Option<u32>) -> Self {
         let program = match traits.declared {
@@ -67,8 +67,8 @@ pub fn name_id(name: &str) -> u64 {
     if name.is_empty() { 0 } else { fnv64(name.bytes()) }
 }
 
-/// Whether a run that ended in this state says how long such jobs run: it ended
-/// by itself, by its limit or by its user, not by the machine.
+/// Whether a run that ended in `state` says how long such jobs run: it ended by itself, by its
+/// limit or by its user, not by the machine.
 pub fn tells_runtime(state: &str) -> bool {
     let word = state.split_whitespace().next().unwrap_or_default();
     !matches!(word, "NODE_FAIL" | "BOOT_FAIL" | "PREEMPTED" | "REQUEUED" | "REVOKED" | "")
@@ -108,14 +108,14 @@ impl Tally {
         self.reciprocals = self.reciprocals * fade + reciprocal;
     }
 
-    /// Means, drawn to those of the level above.
+    /// Means of a class, drawn towards those of the level above.
     fn below(&self, (mean, reciprocal): (f64, f64)) -> (f64, f64) {
         let weight = self.count + PRIOR;
         ((self.sum + PRIOR * mean) / weight, (self.reciprocals + PRIOR * reciprocal) / weight)
     }
 }
 
-/// Sums of one user beside the streams.
+/// Sums of one user that are not of any stream.
 #[derive(Debug, Clone, Copy, Default)]
 struct User {
     /// Shares of the limit used.
@@ -126,7 +126,7 @@ struct User {
     streams: u32,
 }
 
-/// Level of a stream, then what tells it from others of the level.
+/// Level of a stream, and what tells the stream from others of that level.
 type Stream = (u8, u64, u64, u64, u64);
 
 /// Runtimes by user and class.
@@ -148,7 +148,7 @@ impl Runtimes {
         self.streams.get(&(1, job.user, 0, 0, 0)).map_or(0.0, |tally| tally.count)
     }
 
-    /// Predicts the runtime of such a job.
+    /// Predicts the runtime of a job of class `job`.
     pub fn predict(&self, job: &JobClass) -> Prediction {
         let user = self.users.get(&job.user).copied().unwrap_or_default();
         let by_share = user.errors[1] < user.errors[0];
@@ -161,7 +161,7 @@ impl Runtimes {
         }
     }
 
-    /// A job ended after `run_s` seconds.
+    /// Learns that a job ended after `run_s` seconds.
     pub fn observe(&mut self, job: &JobClass, run_s: u64) {
         let run = as_f64(run_s);
         let (urgency, limit) = (1.0 / run.max(SHORTEST_S), as_f64(job.limit_s.max(1)));
@@ -211,7 +211,7 @@ impl Runtimes {
     }
 }
 
-/// The streams of a job, from common to special.
+/// The streams of a job, from the common one to the most special.
 fn streams_of(job: &JobClass) -> [Option<Stream>; 5] {
     let step = half_octave(job.limit_s);
     let class = (job.class > 0).then_some((4, job.user, job.class, job.limit_s, job.size));
@@ -224,7 +224,7 @@ fn streams_of(job: &JobClass) -> [Option<Stream>; 5] {
     ]
 }
 
-/// Two steps for each doubling, in whole numbers.
+/// Rounds to two steps for each doubling, in whole numbers.
 fn half_octave(value: u64) -> u64 {
     let octave = value.max(1).ilog2();
     let square = u128::from(value.max(1)).pow(2);

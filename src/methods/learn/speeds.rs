@@ -32,11 +32,11 @@ pub struct SpeedsOptions {
     pub estimator: Estimator,
     /// Age at which a run counts half, seconds; infinite never forgets.
     pub half_life_s: f64,
-    /// The node class counts as at most this many runs of a node; 0 = nodes stand alone.
+    /// Most runs of a node that its class counts as; 0 = nodes are judged alone.
     pub prior_strength: f64,
-    /// Most (job class, node) pairs kept; beyond it the job classes heard of longest ago go.
+    /// Most pairs of job class and node kept; classes heard of longest ago go first.
     pub pairs_max: usize,
-    /// Most job classes kept, likewise.
+    /// Most job classes kept; beyond this number those heard of longest ago go.
     pub classes_max: usize,
 }
 
@@ -52,7 +52,7 @@ impl Default for SpeedsOptions {
     }
 }
 
-/// A node that a run had, with the class it is of; empty where that is not known.
+/// A node that a run had, and the node's class; empty where that is not known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RunNode<'a> {
     /// NodeName.
@@ -65,11 +65,11 @@ pub struct RunNode<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
-    /// Runs of the node itself, shrunk towards its class.
+    /// Runs of the node itself, shrunk towards the node's class.
     Node,
     /// Runs of other nodes of the node's class.
     NodeClass,
-    /// Other node classes: no node of its own was tried, hence the count is 0.
+    /// Runs in other node classes: no node of the class was tried, hence the count is 0.
     JobClass,
     /// No runs: the job class is not known.
     #[default]
@@ -79,8 +79,9 @@ pub enum Source {
 /// Belief about one job class on one node.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Belief {
-    /// Mean speed as a part of the fastest node class's known for this job class: about 1 on the
-    /// fastest nodes. Where nothing of the node's class was tried: the mean over the others, or 1.
+    /// Mean speed as a part of that of the fastest node class known for the job class: about 1 on
+    /// the fastest nodes. Where nothing of the node's class was tried: the mean over the others, or
+    /// 1.
     pub speed: f64,
     /// Runs behind it, the older the less; 0 = never tried on this class of nodes.
     pub count: f64,
@@ -97,7 +98,7 @@ impl Belief {
         if exploration.is_on() { variance_proxy(exploration.g(), self.count) } else { 0.0 }
     }
 
-    /// Bonus of this task alone: the root of its variance proxy.
+    /// Bonus of a task by itself: the root of its variance proxy.
     #[must_use]
     pub fn bonus(&self, exploration: &Exploration) -> f64 {
         self.variance_proxy(exploration).sqrt()
@@ -114,7 +115,7 @@ struct JobClass {
     owner: Arc<str>,
 }
 
-/// Job classes of one user, when some have to go.
+/// Job classes of one user, from which some are dropped for room.
 #[derive(Debug, Default)]
 struct Owned {
     pairs: usize,
@@ -124,7 +125,7 @@ struct Owned {
 /// Statistics of node classes over the job classes of one program, whatever their shapes.
 #[derive(Debug, Clone, Default)]
 struct Family {
-    /// Logarithm of a run's speed over the mean of its job class.
+    /// Logarithm of a run's speed relative to the mean of its job class.
     classes: BTreeMap<u32, Fading>,
     newest_s: i64,
 }
@@ -273,7 +274,7 @@ impl Speeds {
         Ok(())
     }
 
-    /// Adds the energy of a run that was learned before it was known.
+    /// Adds the energy, once it is known, of a run that was learned before.
     ///
     /// # Errors
     /// Fails as [`Speeds::learn`] does; nothing is learned then.
@@ -301,8 +302,8 @@ impl Speeds {
         Ok(())
     }
 
-    /// Takes what a run asked for, a TRES text; whether a GRES kind was not known to be asked for
-    /// as late.
+    /// Notes the request of a run, a TRES text; returns whether it shows a GRES kind to be asked
+    /// for later than was known.
     pub fn saw_request(&mut self, tres: &str, end_s: i64) -> bool {
         self.asked.add(tres, end_s)
     }
@@ -313,7 +314,7 @@ impl Speeds {
         self.asked.newest_s(gres)
     }
 
-    /// The nodes that a run teaches, by class.
+    /// The nodes that a run teaches about, by class.
     fn taught<'a>(&self, class: &str, nodes: &[RunNode<'a>], now_s: i64) -> Vec<RunNode<'a>> {
         let mut nodes = nodes.to_vec();
         nodes.sort_by_key(|node| (node.class, node.name));
@@ -460,7 +461,7 @@ impl Speeds {
         self.options.half_life_s
     }
 
-    /// Weight and mean of the speeds (work units or runs per second) of a whole node class.
+    /// Weight and mean of the speeds (work units or runs per second) on a whole node class.
     #[must_use]
     pub fn class_stat(&self, class: &str, node_class: &str, now_s: i64) -> Stat {
         let half_life_s = self.options.half_life_s;
@@ -497,7 +498,7 @@ impl Speeds {
         job.map_or(Stat::default(), |job| job.all.seconds(now_s, self.options.half_life_s))
     }
 
-    /// Whether anything is known of this job class.
+    /// Whether anything is known of a job class.
     #[must_use]
     pub fn knows(&self, class: &str) -> bool {
         self.jobs.contains_key(class)
@@ -527,7 +528,7 @@ impl Speeds {
         self.pairs
     }
 
-    /// Job classes dropped for room since the beginning.
+    /// Number of job classes dropped for room since the beginning.
     #[must_use]
     pub fn evicted(&self) -> u64 {
         self.evicted
@@ -567,8 +568,8 @@ pub struct Trust<'a> {
 }
 
 impl Trust<'_> {
-    /// Speed on nodes of this class as a part of that on the fastest, and the runs of the job
-    /// class or its family behind it; 0 runs where neither was tried there.
+    /// Speed on a node class as a part of that on the fastest, and the runs of the job class or its
+    /// family behind it; 0 runs where neither ran there.
     #[must_use]
     pub fn on(&self, node_class: &str) -> Stat {
         let id = self.table.classes.id(node_class);
@@ -580,14 +581,14 @@ impl Trust<'_> {
         Stat { count, mean: (effect - self.top).min(0.0).exp() }
     }
 
-    /// Standard error of a speed, as a part of it.
+    /// Standard error of a speed, as a part of the speed.
     #[must_use]
     pub fn error(&self, speed: Stat) -> Option<f64> {
         (speed.count > 0.0 && self.noise > 0.0).then(|| (self.noise / speed.count).sqrt())
     }
 }
 
-/// A job class with everything known of it.
+/// A job class with all that was learned of it.
 #[derive(Debug, Clone, Copy)]
 pub struct ClassView<'a> {
     table: &'a Speeds,
@@ -608,7 +609,7 @@ impl ClassView<'_> {
         &self.job.all
     }
 
-    /// Whether its speed is work units per second rather than runs per second.
+    /// Whether the class's speed is work units per second rather than runs per second.
     #[must_use]
     pub fn by_work(&self) -> bool {
         self.job.all.has_work()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The table of speeds: what it believes, forgets and drops.
+//! Tests of the table of speeds: what it believes, forgets and drops.
 
 use super::*;
 
@@ -182,8 +182,8 @@ fn what_differs_on_equal_nodes_too_is_not_believed() {
     assert_eq!(table.trust("t", None, 9).on("old").mean, 1.0);
 }
 
-/// On equal nodes whose runs differ by a tenth none is preferred, whatever came by chance; nodes
-/// that are slower by a third are known after some runs.
+/// Goal: on equal nodes whose runs differ by a tenth none is preferred, whatever came by chance;
+/// nodes that are slower by a third are known after some runs.
 #[test]
 fn only_what_exceeds_its_error_is_preferred() {
     let kinds = ["x", "y", "z"];
@@ -266,7 +266,7 @@ fn energy_that_comes_late_counts_as_if_it_had_been_known() {
     assert!(late.learn_energy("x", &nodes, &metered(1.0, 1)).is_ok() && !late.knows("x"));
 }
 
-/// Goal: a user with any number of job names does not push out what others have taught.
+/// Goal: a user with any number of job names pushes out nothing that other users taught.
 #[test]
 fn random_names_push_out_only_their_own() {
     let options = SpeedsOptions { classes_max: 200, ..SpeedsOptions::default() };
@@ -286,7 +286,8 @@ fn random_names_push_out_only_their_own() {
     assert!(speeds.len() <= 200 && speeds.estimate("x4999", "n1", "a", 6000).count > 0.0);
 }
 
-/// Goal: formula 9. Method: means by hand, beside what shrinkage believes of the same runs.
+/// Goal: the document's estimator is formula 9. Method: means by hand, beside what shrinkage makes
+/// of the same runs.
 #[test]
 fn the_documents_estimator_is_the_plain_mean() {
     let plain = SpeedsOptions {

@@ -9,7 +9,7 @@ use serde::{Serialize, Serializer};
 pub struct Answer {
     /// Units of work that each node should have.
     pub target: Vec<u64>,
-    /// Moves of items, in the order in which they were decided.
+    /// Moves of items, in the order of the decisions.
     pub transfers: Vec<TransferAnswer>,
     /// Items of each node; only when items were given.
     #[serde(skip_serializing_if = "Option::is_none")]

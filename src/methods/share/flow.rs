@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 
-/// An arc of the network. The arc at index `a ^ 1` is the same one backwards.
+/// An arc of the network. The arc at index `a ^ 1` is its reverse.
 #[derive(Debug, Clone, Copy)]
 struct Arc {
     to: usize,
@@ -19,9 +19,9 @@ struct Network {
     arcs: Vec<Arc>,
     /// Arcs that leave each vertex.
     leaving: Vec<Vec<usize>>,
-    /// Arcs from the source to each vertex; none where it cannot be reached.
+    /// Number of arcs from the source to each vertex; none where it cannot be reached.
     level: Vec<Option<usize>>,
-    /// First of its arcs that may still lead to the sink, by vertex.
+    /// First arc of each vertex that may still lead to the sink.
     next: Vec<usize>,
 }
 
@@ -62,7 +62,7 @@ impl Network {
         arc
     }
 
-    /// Finds how far each vertex is; whether the sink can be reached.
+    /// Finds the distance of each vertex; returns whether the sink can be reached.
     fn measure(&mut self, source: usize, sink: usize) -> bool {
         self.level = vec![None; self.leaving.len()];
         self.next = vec![0; self.leaving.len()];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Owners of the items, and choice of those that move: first those whose data the receiver has.
+//! Owners of the items, and the choice of items that move: first those whose data the receiver has.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -72,7 +72,7 @@ impl<'a> Placement<'a> {
         places.filter(|(node, holders)| !holders.contains(node)).count()
     }
 
-    /// Moves items towards the targets; the weights that really moved.
+    /// Moves items towards the targets; returns the weights that were moved.
     pub fn balance(&mut self, target: &[u64]) -> Vec<Transfer> {
         let mut plan = transfers(&self.load, target);
         let mut on: Vec<Vec<usize>> = vec![Vec::new(); self.load.len()];
@@ -96,9 +96,9 @@ impl<'a> Placement<'a> {
         plan
     }
 
-    /// Makes a transfer: first items whose data the receiver has, of these and of the others the
-    /// heavy ones first, without exceeding the count; then one more if that comes closer to it.
-    /// Returns the weight moved.
+    /// Makes a transfer of items without exceeding the count: first those whose data the receiver
+    /// has, heavy ones first; then one more if that comes closer to the count. Returns the weight
+    /// moved.
     fn send(&mut self, on: &mut Vec<usize>, transfer: Transfer) -> u64 {
         let local = |item: usize| self.replicas[item].contains(&transfer.to);
         let mut order: Vec<usize> = on.clone();

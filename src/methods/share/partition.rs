@@ -4,8 +4,8 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Remainders are compared in these parts of one unit, so that equal ones stay
-/// equal whatever the last digits of the capabilities are.
+/// Remainders are compared after rounding to 1 / `PARTS` of a unit, so that equal ones stay equal
+/// whatever the last digits of the capabilities are.
 const PARTS: f64 = 1e9;
 
 /// Splits `total` units in proportion to `capability` (>= 0) by largest
@@ -56,7 +56,7 @@ fn integer(x: f64) -> u64 {
     x as u64
 }
 
-/// `count` units move between two nodes, given by their indexes.
+/// A move of `count` units between two nodes, given by their indexes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Transfer {
     /// Node that has too much.

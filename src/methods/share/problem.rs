@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The problem as it is given.
+//! The problem of dividing work among nodes as users state it.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use phalanx_core::limits::SHARE_LOAD_MAX;
 use phalanx_core::problem::{InputError, distinct, length, present, refuse};
 
-/// Nodes, what they can do, and the work: either `load` or `items`.
+/// Nodes, their capabilities, and the work: either `load` or `items`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Problem {
@@ -16,7 +16,7 @@ pub struct Problem {
     pub nodes: Vec<String>,
     /// Capability of each node, relative to the others, >= 0.
     pub capability: Vec<f64>,
-    /// Units of work that lie on each node.
+    /// Units of work on each node before the partition.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     pub load: Option<Vec<u64>>,
     /// Pieces of work with the nodes that hold their data.
@@ -30,7 +30,7 @@ pub struct Problem {
 pub struct Item {
     /// A name that no other item has.
     pub id: String,
-    /// Nodes with its data, at least one, all different.
+    /// Nodes that hold the item's data, at least one, all different.
     pub replicas: Vec<String>,
     /// Units of work, at least 1.
     #[serde(default = "default_weight")]

@@ -15,20 +15,20 @@ const AHEAD_S: f64 = 0.1;
 /// Least items in hand: one in work and one that waits, however long items take.
 const WINDOW_MIN: usize = 2;
 
-/// Rule by which the next item finds its worker.
+/// Rule by which the next item is given to a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Order {
-    /// The worker expected to finish first: by learned speed and the items it has in hand.
+    /// The worker expected to finish first, by learned speed and the items in hand.
     #[default]
     Speed,
-    /// Round robin: the next worker's turn, whether it is slow or not.
+    /// Round robin: workers take turns, slow ones too.
     Turn,
 }
 
 /// Rules of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rules {
-    /// Rule by which the next item finds its worker.
+    /// Rule by which the next item is given to a worker.
     pub order: Order,
     /// Most items that one worker has in hand; at least 1.
     pub window: usize,
@@ -38,7 +38,7 @@ pub struct Rules {
 
 /// Number of an item, as the caller gave it.
 pub type Item = u64;
-/// Number of a worker, by [`Stream::join`].
+/// Number of a worker, as [`Stream::join`] gave it.
 pub type Worker = u64;
 
 /// Outcome of an answer.
@@ -55,7 +55,7 @@ pub enum Answered {
 pub enum Failed {
     /// The item waits for another try.
     Again,
-    /// The item failed as often as it may.
+    /// The item failed as often as items may.
     GivenUp,
     /// The worker does not have this item.
     Unknown,
@@ -70,15 +70,15 @@ pub struct Account {
     pub item_s: Option<f64>,
     /// Items in hand, oldest first.
     pub in_hand: VecDeque<Item>,
-    /// Speed before anything is learned, relative to the others'.
+    /// Speed relative to the other workers before anything is learned.
     capability: f64,
     /// Time at which the oldest item in hand became the oldest.
     since_s: f64,
 }
 
 impl Account {
-    /// Seconds that it is expected to need for an item. One that is longer in hand than items
-    /// usually take says that the worker has become slower.
+    /// Seconds that the worker is expected to need for an item. An item in hand for longer than
+    /// usual says that the worker has become slower.
     fn expected_s(&self, scale: f64, now_s: f64) -> f64 {
         let usual = self.item_s.unwrap_or(scale / self.capability);
         let so_far = if self.in_hand.is_empty() { 0.0 } else { now_s - self.since_s };
@@ -95,18 +95,18 @@ impl Account {
     }
 }
 
-/// Items on their way to workers and back. Times are of any steady clock of the caller's.
+/// Items on their way to workers and back. Times are those of any steady clock of the caller.
 #[derive(Debug)]
 pub struct Stream {
     rules: Rules,
     waiting: VecDeque<Item>,
     workers: BTreeMap<Worker, Account>,
     next_worker: Worker,
-    /// Round robin: the worker after this one is next.
+    /// Round robin: the worker behind this one is next.
     turn: Option<Worker>,
     /// Failures of items that are not done.
     failures: BTreeMap<Item, u32>,
-    /// Seconds for an item of a worker of capability 1, by the workers that are known.
+    /// Seconds for an item of a worker of capability 1, estimated from workers of known speed.
     scale: f64,
     has_ended: bool,
 }
@@ -127,8 +127,8 @@ impl Stream {
         }
     }
 
-    /// A worker joins. Its capability counts until its own speed is known; one that is no positive
-    /// number counts as the least of the others.
+    /// Adds a worker. Its capability counts until its own speed is known; a capability that is no
+    /// positive number counts as the least of the other workers.
     pub fn join(&mut self, capability: f64) -> Worker {
         let known = capability.is_finite() && capability > 0.0;
         let least = || self.workers.values().map(|worker| worker.capability).reduce(f64::min);
@@ -141,8 +141,8 @@ impl Stream {
         worker
     }
 
-    /// A worker is gone: what it had in hand goes to others, before everything that waits.
-    /// Returns its account as it was.
+    /// Removes a worker, whose items in hand go to other workers before everything that waits.
+    /// Returns its last account.
     pub fn leave(&mut self, worker: Worker) -> Option<Account> {
         let account = self.workers.remove(&worker)?;
         for &item in account.in_hand.iter().rev() {
@@ -151,7 +151,7 @@ impl Stream {
         Some(account)
     }
 
-    /// Another item. Numbers must differ.
+    /// Adds an item, whose number must be new.
     pub fn offer(&mut self, item: Item) {
         self.waiting.push_back(item);
     }
@@ -168,7 +168,7 @@ impl Stream {
         !self.has_ended && self.waiting.len() < room.max(WINDOW_MIN)
     }
 
-    /// Whether everything is done or given up, and nothing comes any more.
+    /// Whether every item is done or given up, and no further one comes.
     #[must_use]
     pub fn is_finished(&self) -> bool {
         self.has_ended && self.waiting.is_empty() && self.in_hand() == 0
@@ -186,7 +186,7 @@ impl Stream {
         self.workers.values().map(|worker| worker.in_hand.len()).sum()
     }
 
-    /// The account of a worker that is there.
+    /// The account of a worker that has not left.
     #[must_use]
     pub fn account(&self, worker: Worker) -> Option<&Account> {
         self.workers.get(&worker)
@@ -210,8 +210,8 @@ impl Stream {
         Some((worker, item))
     }
 
-    /// A worker with room that is expected to be done with one more item first. `None` as well
-    /// where the others can do all that is left by then: a slow worker must not have the last.
+    /// Finds the worker with room that would finish one more item first. `None` as well where the
+    /// other workers can do all that is left by then: a slow worker must not have the last.
     fn soonest(&self, now_s: f64) -> Option<Worker> {
         let until = |worker: &Account| {
             (worker.in_hand.len() as f64 + 1.0) * worker.expected_s(self.scale, now_s)
@@ -241,7 +241,7 @@ impl Stream {
         (account.in_hand.len() < account.window(&self.rules)).then_some(*id)
     }
 
-    /// A worker has done an item.
+    /// Notes that a worker has done an item.
     pub fn answered(&mut self, worker: Worker, item: Item, now_s: f64) -> Answered {
         let Some(account) = self.take(worker, item) else { return Answered::Unknown };
         let took_s = (now_s - account.since_s).max(0.0);
@@ -257,7 +257,7 @@ impl Stream {
         Answered::Done
     }
 
-    /// A worker failed on an item that it had in hand, and goes on with the others.
+    /// Notes that a worker failed on an item in hand, and goes on with its other items.
     pub fn failed(&mut self, worker: Worker, item: Item, now_s: f64) -> Failed {
         let Some(account) = self.take(worker, item) else { return Failed::Unknown };
         account.since_s = now_s;

@@ -11,13 +11,13 @@ use std::fmt;
 pub struct Placement {
     /// Name of the job in messages.
     pub job: String,
-    /// Positions of its nodes.
+    /// Positions of the job's nodes.
     pub nodes: Vec<usize>,
-    /// Number of nodes that it must have.
+    /// Number of nodes that the job must have.
     pub nodes_wanted: usize,
-    /// Amounts that it takes on each of them, by dimension, in ticks.
+    /// Amounts that the job takes on each of its nodes, by dimension, in ticks.
     pub request: Vec<u64>,
-    /// Whether nothing else may be on its nodes.
+    /// Whether nothing else may run on the job's nodes.
     pub whole_node: bool,
 }
 

@@ -38,7 +38,7 @@ pub enum EventKind {
     Preferences(RawPreferences),
     /// A decision and the candidates offered, for [`Op::Ask`].
     Ask(Arc<Decision>, Offer),
-    /// A snapshot of the queue; the writer makes it into changes.
+    /// A snapshot of the queue, which the writer reduces to its changes.
     Snapshot(Arc<Snapshot>),
 }
 

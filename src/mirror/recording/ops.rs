@@ -24,11 +24,11 @@ use phalanx_planner::preference::{JobKey, Method, Preference, PreferenceUse, Que
 pub enum Op {
     /// Node table of the mirror; its jobs follow.
     Table(Box<TableOp>),
-    /// Jobs that run, a part of them.
+    /// A part of the running jobs.
     Jobs(Vec<RunningJob>),
-    /// The state beside the records before, which it completes.
+    /// The rest of the state, which completes the records before.
     Rest(Box<Rest>),
-    /// The plugin has disconnected: there is no mirror.
+    /// The plugin disconnected, so that there is no mirror.
     Gone,
     /// A new configuration: its generation, and its text as TOML.
     Settings(u64, String),
@@ -42,9 +42,9 @@ pub enum Op {
     Preferences(PreferencesOp),
     /// A job with all that it holds; whether it began just now.
     Job(RunningJob, bool),
-    /// A job gave everything back: id, Slurm's state, unix seconds.
+    /// A job gave everything back: its id, Slurm's state, end in unix seconds.
     Ended(u32, u32, u64),
-    /// Jobs that left the queue without having held anything.
+    /// Ids of jobs that left the queue without having held anything.
     Forgot(Vec<u32>),
     /// A question and its answer.
     Ask(Box<AskOp>),
@@ -52,13 +52,13 @@ pub enum Op {
     Outcome(u64, bool),
     /// Snapshot of queue and nodes.
     Picture(Box<Snapshot>),
-    /// Changes since the last snapshot.
+    /// Changes of the queue and nodes since the last snapshot.
     Change(Box<Change>),
     /// End of the recording, with the reason.
     End(String),
 }
 
-/// The node table, for [`Op::Table`]; whether memory is a consumable resource.
+/// The node table, for [`Op::Table`], and whether memory is a consumable resource.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct TableOp {
     /// Nodes by Slurm's index.
@@ -72,7 +72,7 @@ pub struct TableOp {
 pub struct Rest {
     /// Node at which the engine polls next.
     pub poll_start: usize,
-    /// Decision whose outcome moves `poll_start`, and the node it moves to.
+    /// Decision whose outcome moves `poll_start`, and the node to which it moves.
     #[serde(default)]
     pub polled: Option<(u64, usize)>,
     /// Jobs held back: id, and begin of the hold in nanoseconds of the recording.
@@ -109,7 +109,7 @@ pub struct PreferencesOp {
 }
 
 impl PreferencesOp {
-    /// Converts preferences; lists that several sets share are written once.
+    /// Converts preferences; a node list that several sets share is written once.
     pub fn of(RawPreferences(method, current, newest, rows): RawPreferences) -> Self {
         let mut lists: Vec<Vec<NodeIdx>> = Vec::new();
         let mut known = HashMap::new();
@@ -205,7 +205,7 @@ impl Offer {
 }
 
 impl AskOp {
-    /// Returns the record of a decision on this offer.
+    /// Returns the record of a decision on an offer.
     pub fn of(decision: &Decision, offer: Offer) -> Self {
         let answer = RecordedAnswer::of(&decision.answer, decision.preference_use.as_ref());
         Self { decision: decision.id, question: decision.question.clone(), offer, answer }
@@ -215,7 +215,7 @@ impl AskOp {
 /// An answer, as far as it is compared.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordedAnswer {
-    /// Reason why Slurm is to decide; empty: it is to take the nodes.
+    /// Reason why Slurm is to decide; empty if Slurm is to take the nodes.
     pub reason: String,
     /// Detail of the reason, where it has one.
     pub detail: String,
@@ -244,7 +244,7 @@ impl RecordedAnswer {
     }
 }
 
-/// Changes since the last snapshot.
+/// Changes of the queue and nodes since the last snapshot.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Change {
     /// Time of the snapshot, unix milliseconds.

@@ -13,7 +13,7 @@ use phalanx_methods::bag::Mode;
 pub struct Seconds {
     /// Expected seconds.
     pub seconds: f64,
-    /// Runs on this class of nodes behind it; 0: taken from other classes.
+    /// Runs behind the figure on this class of nodes; 0: the figure is taken from other classes.
     pub count: f64,
 }
 
@@ -31,11 +31,11 @@ pub enum WattsFrom {
     /// The configuration.
     #[default]
     Configuration,
-    /// The mean of the other classes of nodes: nothing is known of this one.
+    /// The mean of the other node classes, since nothing is known of the class itself.
     OtherClasses,
 }
 
-/// Power of one task above the idle power of what it takes.
+/// Power of one task above the idle power of the part of the node that it takes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Watts {
     /// Power of a task, watts.
@@ -61,7 +61,7 @@ pub trait Knowledge {
 /// Treatment of an array that makes a loss.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Loss {
-    /// The array runs where it costs least.
+    /// The array runs where its tasks cost least.
     #[default]
     Run,
     /// Waits for a cheaper hour while one is near.
@@ -73,16 +73,16 @@ pub enum Loss {
 pub struct Settings {
     /// Form of the method.
     pub mode: Mode,
-    /// Money per joule, now.
+    /// Money per joule at present.
     pub energy_price: f64,
     /// Prices per joule of the hours to come: seconds until they begin, price.
     pub ahead: Vec<(u64, f64)>,
     /// Money per task, where the job's comment says no more; 0: not known.
     pub task_price: f64,
-    /// Tasks with a price rather wait than go where the plan does not want them.
+    /// Whether tasks with a price rather wait than go where the plan does not want them.
     pub required: bool,
-    /// Longest time for which the tasks of an array may wait so, together, and by which the plan
-    /// may start one of them later than list scheduling would, seconds; `None`: any.
+    /// Longest time in seconds for which the tasks of an array may wait for the plan, together, and
+    /// by which the plan may start one of them later than list scheduling would; `None`: any.
     pub wait_s: Option<f64>,
     /// Treatment of arrays that make a loss.
     pub loss: Loss,

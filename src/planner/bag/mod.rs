@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Job arrays as bags of tasks: how many of their waiting tasks each class of
-//! nodes gets, so that profit per time is highest.
+//! Job arrays as bags of tasks: how many of their waiting tasks each class of nodes gets, so that
+//! profit per time is highest.
 //!
 //! Source: docs/methods.md, Bags. Machine types are classes of nodes, a user is an array; the
 //! whole plan is made anew for every snapshot over all tasks that have not started, on slots that
@@ -33,8 +33,8 @@ struct Solved<'a> {
     value: f64,
 }
 
-/// Plans with the CPUs that others give back within `horizon_s`; `None` if there
-/// is nothing to plan. The error comes with the number of arrays.
+/// Plans with the CPUs that other jobs give back within `horizon_s`; `None` if there is nothing to
+/// plan. The error comes with the number of arrays.
 fn solve<'a>(
     inputs: &Inputs<'a>,
     report: &MethodReport,
@@ -74,9 +74,9 @@ fn solve<'a>(
     Ok(Some(Solved { model, split, report, value }))
 }
 
-/// Plans the arrays of a snapshot: with the CPUs that other jobs do not hold,
-/// and again with those that they are expected to give back before that plan
-/// ends. The better plan counts. `unheld` stays from plan to plan.
+/// Plans the arrays of a snapshot: with the CPUs that other jobs do not hold, and again with those
+/// that these are expected to give back before that plan ends. The better plan counts. `unheld`
+/// stays from plan to plan.
 pub fn plan(inputs: &Inputs<'_>, unheld: &mut Unheld) -> MethodPlan {
     let mut report =
         MethodReport { mode: inputs.settings.mode.name().to_owned(), ..MethodReport::default() };

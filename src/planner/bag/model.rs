@@ -24,19 +24,19 @@ use phalanx_core::{NodeIdx, hostlist};
 use phalanx_methods::bag::slots::{SlotBag, SlotProblem, SlotTask, Slots, Times, Wait};
 use phalanx_methods::bag::{MachineType, Problem, User};
 
-/// A class that an array may not use is this much slower to it than any other.
+/// Factor by which a class that an array may not use is slower to it than any other.
 const FORBIDDEN: f64 = 1e4;
 /// Class of an empty slot of the node table.
 const NO_CLASS: usize = usize::MAX;
-/// Ended runs on a class of nodes after which its power is taken to be unmeasurable: trials would
-/// go on for nothing.
+/// Ended runs on a class of nodes after which its power is taken to be unmeasurable, so that trials
+/// end.
 const TRIALS: f64 = 3.0;
 /// Worth of a task without a price, as a multiple of its greatest energy cost: a hundredth of a per
 /// cent of time outweighs it.
 const TIME_DECIDES: f64 = 1e4;
-/// Inverse share of its time that is kept back when an array begins to wait.
+/// Inverse of the share of an array's time that is kept in reserve when the array begins to wait.
 const RESERVED: u64 = 5;
-/// Least part of a task's time that a running one is expected to need still.
+/// Least part of a task's time that a running task is expected to need still.
 const OVERDUE: f64 = 0.1;
 
 /// An array on one class of nodes.
@@ -65,7 +65,7 @@ impl Rate {
 /// An array.
 #[derive(Debug)]
 pub(super) struct Bag<'a> {
-    /// A record of it, for its request.
+    /// A record of the array, which has its request.
     pub(super) job: &'a Job,
     pub(super) array: u32,
     pub(super) class: String,
@@ -75,7 +75,7 @@ pub(super) struct Bag<'a> {
     pub(super) running: Vec<(usize, f64)>,
     /// Rate on each class of nodes; `None` where the bag may not run.
     pub(super) rates: Vec<Option<Rate>>,
-    /// Money of one task; `None`: it says nothing of it, and energy only breaks ties.
+    /// Money of one task; `None`: the array states no price, and energy only breaks ties.
     pub(super) price: Option<f64>,
     /// Whether the bag waits for cheaper energy.
     pub(super) waits: bool,
@@ -84,7 +84,7 @@ pub(super) struct Bag<'a> {
 }
 
 impl Bag<'_> {
-    /// Joules of a task where it takes least.
+    /// Joules of a task on the node class where it takes fewest.
     pub(super) fn least_joules(&self) -> f64 {
         self.rates.iter().flatten().map(Rate::joules).fold(f64::INFINITY, f64::min)
     }
@@ -118,7 +118,7 @@ pub(super) struct Class {
 pub(super) struct Model<'a> {
     /// Bags in queue order, followed by those whose tasks all run.
     pub(super) bags: Vec<Bag<'a>>,
-    /// Arrays of which too little is known, by their records.
+    /// Arrays of which too little is known to plan them, by their records.
     pub(super) unknown: Vec<(&'a Job, BagRow)>,
     pub(super) classes: Vec<Class>,
     pub(super) energy_price: f64,
@@ -136,8 +136,8 @@ pub(super) struct Model<'a> {
 }
 
 impl<'a> Model<'a> {
-    /// CPUs of other jobs count where these are expected to end within
-    /// `horizon_s`, and what they still need of them is load.
+    /// Makes the model. CPUs of other jobs count where those are expected to end within
+    /// `horizon_s`, and their time until then is load.
     pub(super) fn new(inputs: &Inputs<'a>, horizon_s: f64) -> Self {
         let mut model = Self {
             energy_price: inputs.settings.energy_price,
@@ -245,7 +245,7 @@ impl<'a> Model<'a> {
         arrays
     }
 
-    /// Takes the array up if enough is known of it.
+    /// Adds the array if enough is known of it.
     fn add(
         &mut self,
         inputs: &Inputs<'a>,
@@ -286,8 +286,8 @@ impl<'a> Model<'a> {
     }
 
     /// Rates by class of nodes, and what is not known. A class of unknown power counts with the
-    /// mean of the others, as far as its tasks take a like share of a node; where nothing at all is
-    /// known of time or power there are no rates.
+    /// mean of the others, as far as its tasks take a like share of a node; where no time or no
+    /// power at all is known there are no rates.
     fn rates(
         &self,
         inputs: &Inputs<'_>,
@@ -385,7 +385,7 @@ impl<'a> Model<'a> {
         slots
     }
 
-    /// The problem, and which array each of its users is.
+    /// The problem, and for each of its users the number of the array.
     pub(super) fn problem(&self) -> (Problem, Vec<usize>) {
         let rows: Vec<usize> = (0..self.bags.len())
             .filter(|&at| self.bags.get(at).is_some_and(|b| b.pending > 0 && !b.waits))
@@ -441,13 +441,13 @@ impl<'a> Model<'a> {
         settings.wait_s.map(|most_s| (most_s - (inputs.held_s)(bag.array)).max(0.0))
     }
 
-    /// Slots of the class: as many as tasks of the array of which it holds most.
+    /// Slots of the class, whose number is the most tasks of one array that it holds.
     fn slots_of(&self, class: usize) -> f64 {
         let rate = |bag: &Bag<'_>| Some(bag.rates.get(class).copied().flatten()?.slots);
         self.bags.iter().filter_map(rate).fold(0.0, f64::max)
     }
 
-    /// The problem of whole tasks on whole slots, of the arrays of these rows.
+    /// The problem of whole tasks on whole slots, for the arrays of `rows`.
     pub(super) fn slot_problem(&self, rows: &[usize]) -> SlotProblem {
         let bag = |bag: &Bag<'_>| {
             let task = |(class, rate): (usize, &Option<Rate>)| {
@@ -486,7 +486,7 @@ impl<'a> Model<'a> {
         ends
     }
 
-    /// Bounds the waits of the arrays of these rows.
+    /// Bounds the waits of the arrays of `rows`.
     pub(super) fn bound(
         &self,
         inputs: &Inputs<'_>,
@@ -544,7 +544,7 @@ impl<'a> Model<'a> {
     }
 }
 
-/// Part of a task of these seconds that is still to run.
+/// Part of a task that is still to run, for a task of `seconds` of which `ran` have passed.
 fn left(ran: f64, seconds: f64) -> f64 {
     (1.0 - ran / seconds).max(OVERDUE)
 }
@@ -553,7 +553,7 @@ fn micros(seconds: f64) -> u64 {
     whole(seconds * 1e6)
 }
 
-/// Takes back what a method without regard for it put where it may not go.
+/// Takes tasks back that a method placed on classes where the bag may not run.
 fn allow(bag: &Bag<'_>, split: &mut [u64]) {
     let lost: u64 = split.iter().zip(&bag.rates).filter(|(_, r)| r.is_none()).map(|(x, _)| x).sum();
     for (x, rate) in split.iter_mut().zip(&bag.rates) {
@@ -591,7 +591,7 @@ struct Array<'a> {
     running: Vec<(NodeIdx, &'a Job)>,
 }
 
-/// Earnings of a task: the price in its comment, or the price of a task.
+/// Earnings of a task: the price in the array's comment, or the configured price of a task.
 fn price(inputs: &Inputs<'_>, bag: &Bag<'_>) -> Option<f64> {
     let said = comment::token(&bag.job.comment, "price").and_then(|text| text.parse::<f64>().ok());
     let said = said.filter(|price| price.is_finite() && *price >= 0.0);
@@ -613,9 +613,9 @@ fn waits(inputs: &Inputs<'_>, bag: &Bag<'_>) -> bool {
         && bag.makes_a_loss(settings.energy_price)
 }
 
-/// CPUs by node that others than the arrays' tasks hold, by the poll that saw the tasks: the mirror
-/// may know of starts since. The poll's nodes can be older or newer than its jobs, so that what a
-/// node says is in use counts only where another job is on it.
+/// CPUs by node that jobs other than the arrays' tasks hold, by the poll that saw the tasks: the
+/// mirror may know of starts since. The poll's nodes can be older or newer than its jobs, so that a
+/// node's own count of use matters only where another job is on it.
 fn foreign_cpus(inputs: &Inputs<'_>, arrays: &[Array<'_>], own: &HashSet<u32>) -> Vec<u64> {
     let snapshot = inputs.snapshot;
     let mut foreign = vec![0; snapshot.nodes.len()];
@@ -637,7 +637,7 @@ fn foreign_cpus(inputs: &Inputs<'_>, arrays: &[Array<'_>], own: &HashSet<u32>) -
     foreign
 }
 
-/// Tasks of this need that the node holds when only these are on it.
+/// Number of tasks of this need that the node holds when nothing else is on it.
 fn capacity(usage: &NodeUsage, foreign: u64, need: &Need) -> u64 {
     if need.whole || need.all_memory {
         return u64::from(usage.could_hold(need) && foreign == 0);
@@ -660,7 +660,7 @@ fn is_one_node(job: &Job) -> bool {
         && job.het_job_id.is_none()
 }
 
-/// A dependency, a begin time or a limit is no question of nodes.
+/// Whether a job waits for nodes, and not for a dependency, a begin time or a limit.
 fn waits_for_nodes(job: &Job) -> bool {
     let next_tasks = &*job.reason == "JobArrayTaskLimit";
     job.priority > 0 && (next_tasks || is_for_nodes(job))
@@ -675,7 +675,7 @@ struct Places<'a> {
 }
 
 impl<'a> Places<'a> {
-    /// `None` once there are too many different answers.
+    /// Finds the places of the jobs; `None` once there are too many different ones.
     fn of(&mut self, inputs: &Inputs<'_>, job: &'a Job) -> Option<FixedBitSet> {
         let options = [&job.constraint, &job.excluded_nodes, &job.reservation];
         let now_s = seconds_of(inputs.now_ms);

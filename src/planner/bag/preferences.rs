@@ -54,7 +54,7 @@ pub(super) fn notes(model: &Model<'_>) -> Vec<(u32, Note)> {
     model.unknown.iter().map(|(job, bag)| (job.id, note(bag))).collect()
 }
 
-/// The classes that get tasks; first the one that has most to do for its size.
+/// The classes that get tasks; first the class that has most to do for its size.
 fn sets(
     model: &Model<'_>,
     bag: &Bag<'_>,

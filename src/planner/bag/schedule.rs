@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Promises of a plan: the makespan when whole tasks run on whole slots, and
-//! with it energy and profit.
+//! Promises of a plan: the makespan of whole tasks on whole slots, and with it energy and profit.
 
 use crate::bag::inputs::Inputs;
 use crate::bag::model::Model;
@@ -8,12 +7,12 @@ use crate::preference::{BagRow, BagShare, MethodReport};
 use phalanx_core::number::as_f64;
 use phalanx_methods::bag::slots::SlotPlan;
 
-/// Values of a plan, and of those with which it is compared.
+/// Values of a plan, and of the plans with which it is compared.
 pub(super) struct Values {
     pub(super) promised: SlotPlan,
-    /// List scheduling, as Slurm does it.
+    /// Plan of list scheduling, which is what Slurm does.
     pub(super) list: SlotPlan,
-    /// Bound of the fluid.
+    /// Bound of the profit where machine types are fluids.
     pub(super) bound: Option<f64>,
 }
 

@@ -384,8 +384,8 @@ fn one_task_tries_a_class_that_nobody_tried() {
     assert_eq!(quotas(&plan(&inputs, &mut Unheld::default())), of(1, 11));
 }
 
-/// A class of unknown power counts with the mean of the others, and is tried by one task at a time
-/// until it has had its trials.
+/// Goal: a class of unknown power counts with the mean of the others, and is tried by one task at a
+/// time until it has had its trials.
 #[test]
 fn a_class_of_unknown_power_is_guessed_and_tried() {
     let snapshot = snapshot(1, [0, 0], vec![array(5, 12, 30_000.0 / 12.0)]);
@@ -421,7 +421,7 @@ fn a_class_of_unknown_power_is_guessed_and_tried() {
     assert!(method_plan.report.bags[0].missing.is_empty());
 }
 
-/// Nothing is planned where nothing is known, and the job's note says what would help.
+/// Goal: nothing is planned where nothing is known, and the job's note says what would help.
 #[test]
 fn what_is_missing_is_said() {
     let snapshot = snapshot(1, [0, 0], vec![array(5, 12, 1.0)]);

@@ -37,14 +37,14 @@ struct Tasks {
 /// An array's waits, in microseconds.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Waits {
-    /// Most that they may be together.
+    /// Most microseconds that the array's tasks may wait in sum.
     pub(super) most_us: u64,
     /// Sum until now.
     pub(super) spent_us: u64,
 }
 
 impl Unheld {
-    /// Latest times of an array's tasks, from now, as list scheduling has them now.
+    /// Latest times of an array's tasks, from now, given their present times by list scheduling.
     pub(super) fn due(&mut self, key: Key, list: &Listed, waits: Waits, now_us: u64) -> Listed {
         let kept = self.0.entry(key).or_default();
         let held_us = waits.spent_us.saturating_sub(kept.spent_us);
@@ -56,7 +56,7 @@ impl Unheld {
         Listed { starts: due(&kept.starts), ends: due(&kept.ends) }
     }
 
-    /// Forgets all arrays but these.
+    /// Forgets all arrays but `arrays`.
     pub(super) fn keep(&mut self, arrays: &[u32]) {
         self.0.retain(|(array, _), _| arrays.contains(array));
     }
@@ -94,7 +94,7 @@ fn after(
     found
 }
 
-/// Each may be later by what its holds have left. None is due after one behind it.
+/// Latest times of tasks, each later by what remains of its holds. None is due after one behind it.
 fn latest(tasks: &[Tasks], most_us: u64, now_us: u64) -> Times {
     let (mut by, mut found) = (u64::MAX, Times::new());
     for of in tasks.iter().rev() {
@@ -125,7 +125,7 @@ mod tests {
         due.ends.iter().map(|(at, n)| (at / S, *n)).collect()
     }
 
-    /// Goal: what holds have cost a task is taken from its 10 s, whatever they cost others and
+    /// Goal: what holds have cost a task is taken from its 10 s, whatever they cost other tasks and
     /// however often it is planned.
     #[test]
     fn each_task_is_late_by_its_seconds_in_sum() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Nodes by equal usage: what a job could have of one of them is worked out once for all that are
+//! Nodes by equal usage, so that what a job could have is worked out once for all nodes that are
 //! used alike.
 
 use std::collections::HashMap;
@@ -11,7 +11,7 @@ use phalanx_core::NodeIdx;
 
 /// No kind is known: the usage has changed since [`Alike::settle`].
 const CHANGED: u32 = u32::MAX;
-/// Kinds beyond the number of nodes after which those that no node has are forgotten.
+/// Number of kinds beyond the number of nodes at which kinds without a node are forgotten.
 const SPARE: usize = 64;
 
 /// The nodes by equal usage. A change costs a note; [`settle`](Self::settle) looks the usage up.
@@ -25,14 +25,14 @@ pub struct Alike {
 }
 
 impl Alike {
-    /// All usages are looked up by the next [`settle`](Self::settle).
+    /// Makes a table in which the next [`settle`](Self::settle) looks all usages up.
     pub(super) fn new(nodes: usize) -> Self {
         let of = vec![CHANGED; nodes];
         let changed = (0..nodes).map(NodeIdx::new).collect();
         Self { of, changed, ..Self::default() }
     }
 
-    /// The node's usage is another one.
+    /// Notes that the node's usage changed.
     pub(super) fn change(&mut self, node: NodeIdx) {
         if let Some(kind) = self.of.get_mut(node.at()).filter(|kind| **kind != CHANGED) {
             *kind = CHANGED;
@@ -40,7 +40,7 @@ impl Alike {
         }
     }
 
-    /// The next [`settle`](Self::settle) is worth its time.
+    /// Asks the next [`settle`](Self::settle) to look up changed usages.
     pub(super) fn want(&mut self) {
         self.is_wanted = true;
     }
@@ -66,7 +66,7 @@ impl Alike {
         }
     }
 
-    /// Kind of the node: nodes of one kind have equal usage. `None`: it has changed.
+    /// Kind of the node: nodes of one kind have equal usage. `None`: its usage has changed.
     pub fn of(&self, node: NodeIdx) -> Option<usize> {
         self.of.get(node.at()).filter(|kind| **kind != CHANGED).map(|kind| *kind as usize)
     }

@@ -18,7 +18,7 @@ pub struct Capability {
 }
 
 impl Capability {
-    /// Speeds of a job's tasks on these nodes, given with what was learned of the job's class
+    /// Speeds of a job's tasks on `nodes`, each given with what was learned of the job's class
     /// there, as parts of the fastest one's. A node of which nothing is known counts as the median
     /// of the others; where nothing is known of any, all are equal.
     pub fn speeds<'a>(&self, nodes: impl Iterator<Item = (&'a str, Option<f64>)>) -> Vec<f64> {

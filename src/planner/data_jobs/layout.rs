@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The tasks of a data job on its nodes.
+//! Distributes the tasks of a data job over its nodes.
 
 use phalanx_core::number::{as_u32, nearest_u32};
 use phalanx_core::shape::Shape;

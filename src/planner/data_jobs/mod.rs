@@ -26,21 +26,21 @@ use phalanx_core::{NodeIdx, hostlist};
 use phalanx_methods::data_jobs::bisect::Attenuation;
 use phalanx_methods::data_jobs::bisect::rigid::{self, Block, Form, Placement, Problem, Rule};
 
-/// Bytes of a megabyte of the method.
+/// Bytes of the megabyte in which the method counts.
 pub const MB: f64 = 1_048_576.0;
-/// Time until a CPU is free that no known job holds, ms.
+/// Time until a CPU is free which no known job holds, ms.
 const UNKNOWN_MS: f64 = 3_600_000.0;
 /// Numbers of nodes of one job that rule `seed` tries.
 const SEED_COUNTS_MAX: usize = 64;
-/// A job planned to start sooner than this starts now, ms.
+/// A job planned to start within this time starts now, ms.
 const NOW_MS: f64 = 1.0;
 
-/// A split as the planner sees it.
+/// A split, in the form that the planner works on.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Piece {
     /// Bytes.
     pub bytes: u64,
-    /// Nodes (snapshot indexes) that hold it, ascending.
+    /// Nodes (snapshot indexes) that hold the block, ascending.
     pub nodes: Vec<NodeIdx>,
 }
 
@@ -49,7 +49,7 @@ pub struct Piece {
 pub struct DataJob<'a> {
     /// The job.
     pub job: &'a Job,
-    /// The task of an array, or the job.
+    /// The key of the array task, or of the job.
     pub key: JobKey,
     /// Splits of the job's input.
     pub pieces: Vec<Piece>,
@@ -90,7 +90,7 @@ pub fn may_start(job: &Job) -> bool {
     job.state == JobState::Pending && job.priority > 0
 }
 
-/// Whether Slurm could start it, and where is a question.
+/// Whether Slurm could start the job, so that only its nodes are in question.
 pub fn can_be_planned(job: &Job) -> bool {
     may_start(job) && job.required_nodes.is_none() && job.shape.left_to_slurm.is_none()
 }
@@ -103,7 +103,7 @@ pub fn key_of(job: &Job) -> JobKey {
     }
 }
 
-/// Plans these jobs together.
+/// Plans `jobs` together.
 pub fn plan(inputs: &Inputs<'_>, jobs: Vec<DataJob<'_>>) -> MethodPlan {
     let mut report = MethodReport {
         mode: if inputs.rule == Rule::Best { "best" } else { "seed" }.to_owned(),
@@ -223,8 +223,8 @@ fn rigid_job(inputs: &Inputs<'_>, data: &DataJob<'_>, now_s: i64) -> rigid::Job 
     }
 }
 
-/// Numbers of nodes to try: the wanted one; where it is open, also larger ones. The source adds
-/// core by core; under `--ntasks-per-node` nodes are added.
+/// Numbers of nodes to try: the wanted one; where the number is open, also larger ones. The source
+/// adds core by core; under `--ntasks-per-node` nodes are added.
 fn node_counts(data: &DataJob<'_>, rule: Rule) -> Vec<u32> {
     let shape = &data.job.shape;
     let wanted = shape.wanted_nodes();
@@ -256,8 +256,8 @@ fn form(job: &Job, nodes: u32) -> Form {
     Form { hosts: nodes as usize, cores: nearest_usize(cpus).max(1) }
 }
 
-/// The planned nodes; for a job that starts on one of them now, all on which it would read as much
-/// as fast and that no job of the plan takes: among these the placement chooses better.
+/// The planned nodes; for a job that starts on one of them now, all nodes on which it would read as
+/// much as fast and that no job of the plan takes, among which the placement chooses better.
 fn as_good(
     data: &DataJob<'_>,
     placed: &Placement,
@@ -341,7 +341,7 @@ fn preference(
     }
 }
 
-/// Nodes that hold anything, ascending.
+/// Nodes that hold anything of the input, ascending.
 fn holders(pieces: &[Piece]) -> Vec<NodeIdx> {
     let nodes: HashSet<NodeIdx> = pieces.iter().flat_map(|piece| &piece.nodes).copied().collect();
     let mut nodes: Vec<NodeIdx> = nodes.into_iter().collect();
@@ -349,7 +349,7 @@ fn holders(pieces: &[Piece]) -> Vec<NodeIdx> {
     nodes
 }
 
-/// A preference without nodes: it says that the job need not wait for a plan, and why.
+/// A preference without nodes, which says that the job need not wait for a plan, and why.
 pub fn nowhere(job: &Job, now_ms: u64, note: DataNote) -> Preference {
     Preference {
         key: key_of(job),

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Gangs that are worth less than they cost to run, on whatever nodes have room for them.
+//! Finds gangs that are worth less than their cost on every node with room for them.
 
 use phalanx_methods::gang::{Job, Problem, Task, task_alone};
 use phalanx_methods::learn::Exploration;
 
 /// Returns how much a gang that the plan leaves out is worth less than its cost, at best, on nodes
-/// with room for one of its tasks each; where none has room, on any. `None` if the gang is worth
-/// its cost, or was never tried on one of those nodes.
+/// with room for one of its tasks each; where none has room, on any nodes. `None` if the gang is
+/// worth its cost, or was never tried on one of these nodes.
 pub(super) fn below_cost(problem: &Problem, exploration: &Exploration, job: &Job) -> Option<f64> {
     let mut worth = 0.0;
     let mut last: Option<(&Task, f64)> = None;
@@ -22,7 +22,7 @@ pub(super) fn below_cost(problem: &Problem, exploration: &Exploration, job: &Job
     (worth < 0.0).then_some(-worth)
 }
 
-/// The best index of a task; `None` where something was never tried, or it may go nowhere.
+/// The best index of a task; `None` where the task was never tried on some node, or may go nowhere.
 fn best_of(problem: &Problem, exploration: &Exploration, task: &Task) -> Option<f64> {
     let has_room = |group: &str| {
         let of_group = problem.servers.iter().filter(|s| s.group.as_deref() == Some(group));

@@ -23,7 +23,8 @@ pub(super) struct Billing<'a> {
 }
 
 impl<'a> Billing<'a> {
-    /// `None` where no partition has weights. `names` are the dimensions, CPUs first.
+    /// Reads the weights of all partitions; `None` where none has any. `names` are the dimensions,
+    /// CPUs first.
     pub(super) fn new(snapshot: &'a Snapshot, names: &[String]) -> Option<Self> {
         let weights = |text: &str| parse(text, names);
         let of: HashMap<&str, Weights> = snapshot
@@ -35,7 +36,7 @@ impl<'a> Billing<'a> {
         Some(Self { of, cpus })
     }
 
-    /// The payment of a task of the job with these amounts.
+    /// The payment of a task of the job for the given amounts.
     pub(super) fn payment(&self, job: &Job, amounts: &[f64]) -> f64 {
         let first = job.partitions.split(',').find_map(|name| self.of.get(name));
         let weights = first.unwrap_or(&self.cpus);
@@ -44,7 +45,7 @@ impl<'a> Billing<'a> {
     }
 }
 
-/// `CPU=1.0,Mem=0.25G,GRES/gpu:a100=2`; `None` if no weight is known here.
+/// Parses `CPU=1.0,Mem=0.25G,GRES/gpu:a100=2`; `None` if none of the weights is known.
 fn parse(text: &str, names: &[String]) -> Option<Weights> {
     let mut weights = Weights { per_unit: vec![0.0; names.len()], node: 0.0 };
     let mut found = false;
@@ -63,7 +64,7 @@ fn parse(text: &str, names: &[String]) -> Option<Weights> {
     found.then_some(weights)
 }
 
-/// A weight with its unit: per MiB of memory, per one of everything else.
+/// Reads a billing weight with its unit: per MiB of memory, per one of everything else.
 fn weight(text: &str, memory: bool) -> Option<f64> {
     let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     // Memory is counted in MiB, all else by one.

@@ -14,25 +14,25 @@ use phalanx_methods::learn::Growth;
 pub struct Belief {
     /// Mean speed, 1 on the best class known.
     pub speed: f64,
-    /// Runs behind the speed; 0 = never tried on this class.
+    /// Runs behind the speed; 0 = the type was never tried on the class.
     pub count: f64,
-    /// Standard error of the speed, as a part of it, where it is known.
+    /// Standard error of the speed, relative to the speed, where it is known.
     pub error: Option<f64>,
 }
 
 /// Learned values, by names.
 pub trait Beliefs {
-    /// Type of a job on `nodes` nodes; `None`: on those that it has or asks for.
+    /// Type of a job that gets `nodes` nodes; `None`: the number that it has or asks for.
     fn job_type(&self, job: &Job, nodes: Option<u32>) -> String;
-    /// The rule by which jobs are classed, as far as a question has the data.
+    /// The rule by which jobs are classed, as far as a question's data allow.
     fn job_class_rule(&self) -> JobClassRule;
     /// Class of a node.
     fn node_class(&self, node: &Node) -> String;
     /// Knowledge of a job type on a class of nodes.
     fn belief(&self, job_type: &str, node_class: &str) -> Belief;
-    /// Runs learned from: the slot t of the method, less one.
+    /// Number of runs that speeds were learned from: the slot t of the method, less one.
     fn runs(&self) -> u64;
-    /// End of the latest run that asked for this GRES kind, unix seconds.
+    /// End of the latest run that asked for a GRES kind, unix seconds.
     fn asked_s(&self, _gres: &str) -> Option<i64> {
         None
     }
@@ -51,17 +51,16 @@ pub struct Settings {
     pub threads: usize,
     /// Growth of the exploration bonus.
     pub g: Growth,
-    /// Multiplies the bonus; 0 switches it off.
+    /// Factor of the exploration bonus; 0 switches the bonus off.
     pub bonus_scale: f64,
-    /// Payment per unit of a resource by dimension name, as TRESBillingWeights
-    /// (memory per GiB). Empty: those of the partitions; where none has any
-    /// the largest share of an average node.
+    /// Payment per unit of a resource by dimension name, as TRESBillingWeights (memory per GiB).
+    /// Empty: those of the partitions; where none has any, the largest share of an average node.
     pub billing: BTreeMap<String, f64>,
-    /// Maintenance cost per unit, likewise by name.
+    /// Maintenance cost per unit of a resource, by dimension name.
     pub cost: BTreeMap<String, f64>,
     /// Gangs that are worth less than their cost on every node with room are to wait.
     pub enforce_admission: bool,
-    /// Whether jobs start in the order of the plan: then equal nodes are planned too.
+    /// Whether jobs start in the order of the plan, for which equal nodes are planned too.
     pub orders: bool,
     /// Jobs that one plan considers, in queue order.
     pub jobs_max: usize,
@@ -101,7 +100,7 @@ pub struct Inputs<'a> {
     pub settings: &'a Settings,
     /// Time left.
     pub remaining: Remaining<'a>,
-    /// Population of the search before, to start from.
+    /// Population of the previous search, to start from.
     pub bred: &'a gang::Bred,
 }
 

@@ -12,7 +12,7 @@ use phalanx_methods::learn::{
     ClassKey, JobTraits, NodeKey, Speeds, Trust, class_of, family_of, node_class_of,
 };
 
-/// Runs that a measurement counts as: nothing is left to explore.
+/// Runs that a measurement counts as, so many that nothing is left to explore.
 const MEASURED: f64 = 1e9;
 
 /// Learned speeds under the classes of the configuration.
@@ -28,7 +28,7 @@ pub struct Learned<'a> {
 }
 
 impl<'a> Learned<'a> {
-    /// `class_by` and `node_class_by` tell classes of jobs and of nodes apart.
+    /// Makes the beliefs. `class_by` and `node_class_by` tell classes of jobs and of nodes apart.
     pub fn new(
         speeds: &'a Speeds,
         class_by: &'a [ClassKey],

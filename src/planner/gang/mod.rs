@@ -31,12 +31,12 @@ use crate::preference::{Method, MethodPlan, MethodReport};
 use phalanx_core::number::as_f64;
 use phalanx_methods::gang::{self, Options, Problem, Remaining};
 
-/// A round's plan, and what a longer search may go on from.
+/// A round's plan, and the state from which a longer search may go on.
 #[derive(Debug)]
 pub struct Planned {
     /// The plan.
     pub plan: MethodPlan,
-    /// Population that the search left for the next one.
+    /// Population that the search left for the next search.
     pub bred: Bred,
     /// The problem, where a longer search may find more.
     pub open: Option<Open>,
@@ -55,7 +55,7 @@ impl Open {
         self.problem.servers.len()
     }
 
-    /// Searches from where another search ended; returns what it left.
+    /// Searches from where the search of `bred` ended; returns the state in which it ends.
     pub fn search(&self, bred: &Bred, remaining: Remaining<'_>) -> Option<Bred> {
         // Where it fails the round's own report says why.
         search(&self.problem, &self.settings, bred, remaining).ok().map(|answer| answer.bred)
@@ -102,7 +102,7 @@ pub fn plan(inputs: &Inputs<'_>) -> Planned {
     }
 }
 
-/// Searches for a plan, from where another search ended.
+/// Searches for a plan, starting where another search ended.
 fn search(
     problem: &Problem,
     settings: &Settings,
@@ -117,8 +117,8 @@ fn search(
     gang::solve(problem, &options)
 }
 
-/// Time that the search leaves: to make preferences of its answer takes about as long as it took
-/// since `begun` to make the problem.
+/// Time that the search leaves: making preferences of its answer takes about as long as making the
+/// problem took since `begun`.
 fn time_for_preferences(inputs: &Inputs<'_>, begun: Option<Duration>) -> Duration {
     let left = (inputs.remaining)().unwrap_or_default();
     begun.unwrap_or_default().saturating_sub(left).min(left / 2)

@@ -20,7 +20,7 @@ use phalanx_core::{GresIdx, GresTypeIdx, NodeIdx, hostlist};
 use phalanx_methods::gang;
 use phalanx_methods::learn::nodes_of;
 
-/// Runs of a type on a class of nodes after which it is not explored.
+/// Runs of a type on a class of nodes after which the class is not explored.
 const EXPLORED_RUNS_MAX: f64 = 3.0;
 /// Node-minutes by time limit of the largest job that explores: a day of one node.
 const EXPLORED_NODE_MINUTES_MAX: u64 = 24 * 60;
@@ -38,15 +38,15 @@ pub(super) struct Part<'a> {
     pub(super) job: &'a Job,
     pub(super) nodes: u32,
     pub(super) need: Need,
-    /// Position of its type among [`Model::types`].
+    /// Position of the job's type among [`Model::types`].
     pub(super) job_type: usize,
     pub(super) sizes: Sizes,
-    /// Position among the places: which nodes it may use.
+    /// Position among the places, each of which stands for the nodes that a job may use.
     pub(super) place: usize,
 }
 
-/// Nodes that a job takes of a class of nodes, 0 for never, and the position of the type that it
-/// is then.
+/// Number of nodes that a job takes of a class, 0 for never, and the position of the type that the
+/// job then is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Size {
     pub(super) nodes: u32,
@@ -58,7 +58,7 @@ pub(super) struct Size {
 pub(super) struct Sizes(Rc<[Size]>);
 
 impl Sizes {
-    /// Size on this class; `None`: the class never holds the job.
+    /// Size of the job on a class; `None`: the class never holds the job.
     pub(super) fn on(&self, class: usize) -> Option<Size> {
         let at = if self.0.len() == 1 { 0 } else { class };
         self.0.get(at).copied().filter(|size| size.nodes > 0)
@@ -68,7 +68,7 @@ impl Sizes {
 /// A gang.
 #[derive(Debug)]
 pub(super) struct Gang<'a> {
-    /// Job id; of a het job its leader's.
+    /// Job id; of a het job the id of its leader.
     pub(super) id: u32,
     /// Distinguishes the tasks of an array.
     pub(super) copy: u64,
@@ -85,11 +85,11 @@ impl Gang<'_> {
 #[derive(Debug)]
 pub(super) struct Group {
     pub(super) class: usize,
-    /// Bit `i`: part of place `i`.
+    /// Bits of places: bit `i` is set if the group is part of place `i`.
     pub(super) places: u64,
 }
 
-/// Properties of a job that decide which nodes it may use: options, and GRES that each has to have.
+/// Options of a job that decide which nodes it may use, and the GRES needed on each.
 type Where<'a> = (&'a str, [Option<&'a str>; 3], usize, Vec<Gres>);
 pub(super) type Gres = (GresIdx, Option<GresTypeIdx>);
 
@@ -197,7 +197,7 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// Nodes of one class that the same places hold are one group.
+    /// Makes groups: nodes of one class that the same places hold are one.
     fn set_groups(&mut self, finder: &Finder<'_>) {
         let mut known: HashMap<(usize, u64), u32> = HashMap::new();
         for (node, class) in self.class_of.iter().enumerate() {
@@ -230,8 +230,8 @@ impl<'a> Model<'a> {
         self.count_running(inputs);
     }
 
-    /// A run under way is as good as tried: else every job of a new type would
-    /// go exploring before the first of them ends.
+    /// Counts a run under way as a trial: else every job of a new type would go exploring before
+    /// the first of them ends.
     fn count_running(&mut self, inputs: &Inputs<'_>) {
         let types: HashMap<&str, usize> =
             self.types.iter().enumerate().map(|(at, name)| (name.as_str(), at)).collect();
@@ -247,8 +247,8 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// A job whose number of nodes is open is planned with that of the class where it is fastest;
-    /// of equal ones with the fewest.
+    /// Sets the sizes of jobs whose number of nodes is open: each is planned with that of the class
+    /// where it is fastest; of equal ones, with the fewest.
     fn set_sizes(&mut self) {
         let mut gangs = std::mem::take(&mut self.gangs);
         for part in gangs.iter_mut().flat_map(|gang| &mut gang.parts) {
@@ -269,9 +269,9 @@ impl<'a> Model<'a> {
         self.gangs = gangs;
     }
 
-    /// Jobs stay only where the plan chooses for them: of one node where knowledge tells their
-    /// classes apart, of several where there are classes at all. Among equal nodes the placement
-    /// chooses better, and later.
+    /// Drops jobs for which the plan has no choice to make. It chooses for a job of one node where
+    /// knowledge tells node classes apart, for one of several nodes where there are classes at all.
+    /// Among equal nodes the placement chooses better, and later.
     fn drop_indifferent(&mut self, settings: &Settings) {
         let all = settings.plans_alike();
         let mut gangs = std::mem::take(&mut self.gangs);
@@ -289,7 +289,7 @@ impl<'a> Model<'a> {
         self.gangs = gangs;
     }
 
-    /// Groups of the nodes of a place, with their numbers.
+    /// Groups of the nodes of a place, with the group numbers.
     pub(super) fn groups_of(&self, place: usize) -> impl Iterator<Item = (usize, &Group)> {
         self.groups.iter().enumerate().filter(move |(_, g)| g.places >> place & 1 == 1)
     }
@@ -312,8 +312,8 @@ impl<'a> Model<'a> {
         row.and_then(|row| row.get(class)).copied().unwrap_or_default()
     }
 
-    /// The belief that the plan uses: less where the class is reserved for other jobs, and as sure
-    /// as can be where it may not be explored.
+    /// The belief that the plan uses: a lower speed where the class is reserved for other jobs, and
+    /// a certain one where the class may not be explored.
     pub(super) fn estimate(&self, part: &Part<'_>, class: usize) -> Belief {
         let classes = self.classes_of(part.place);
         let belief = self.belief(part, class);
@@ -334,14 +334,15 @@ impl<'a> Model<'a> {
         !self.thrifty || (is_new && is_cheap && weight(&class) == lightest)
     }
 
-    /// The GRES for whose jobs the class is reserved, if it is reserved from this part.
+    /// The GRES for whose jobs the class is reserved, if it is reserved for jobs other than the
+    /// part's.
     pub(super) fn reserved_for(&self, part: &Part<'_>, class: usize) -> Option<String> {
         let classes = self.classes_of(part.place);
         self.reserved.reserved_for(&part.need, class, classes).map(str::to_owned)
     }
 }
 
-/// Numbers places and types as they come.
+/// Numbers places and types in the order of their first use.
 #[derive(Default)]
 pub(super) struct Finder<'a> {
     known: HashMap<Where<'a>, usize>,
@@ -352,8 +353,7 @@ pub(super) struct Finder<'a> {
 }
 
 impl<'a> Finder<'a> {
-    /// The nodes that the job may use; `None` once there are too many different
-    /// answers.
+    /// The nodes that the job may use; `None` once there are too many different sets.
     fn place(&mut self, inputs: &Inputs<'_>, job: &'a Job) -> Option<usize> {
         let gres: Vec<Gres> = job.shape.gres.iter().map(|g| (g.kind, g.gres_type)).collect();
         let options = [&job.constraint, &job.excluded_nodes, &job.reservation];
@@ -410,7 +410,8 @@ impl<'a> Finder<'a> {
     }
 }
 
-/// The request of a job; of one that began Slurm tells the number of nodes that it has instead.
+/// The request of a job; for a job that began Slurm reports the number of nodes that it has
+/// instead.
 pub(super) fn asked(job: &Job) -> Cow<'_, Shape> {
     match nodes_of(&job.tres_req).filter(|_| job.state != JobState::Pending) {
         Some(nodes) => {
@@ -442,7 +443,7 @@ fn counts(inputs: &Inputs<'_>, class_of: &[usize], shape: &Shape) -> Rc<[u32]> {
     counts.into()
 }
 
-/// The nodes that have some of a GRES, of this type where one is said.
+/// The nodes that have some of a GRES, of a type where one is given.
 pub(super) fn nodes_with(snapshot: &Snapshot, (kind, gres_type): Gres) -> FixedBitSet {
     let is = |gres: &NodeGres| {
         let of_type = || snapshot.gres_type(&gres.kind, gres.gres_type.as_deref()?);
@@ -476,8 +477,8 @@ fn components(snapshot: &Snapshot) -> BTreeMap<u32, Vec<&Job>> {
     all.into_iter().map(|(leader, parts)| (leader, jobs(parts))).collect()
 }
 
-/// A dependency, a begin time or a limit is no question of nodes; given nodes
-/// are no choice.
+/// Whether a job waits for nodes that can be chosen: not for a dependency, a begin time or a limit,
+/// nor for given nodes.
 fn can_be_planned(job: &Job) -> bool {
     let left = job.shape.left_to_slurm;
     job.state == JobState::Pending

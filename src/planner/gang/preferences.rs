@@ -19,14 +19,14 @@ use phalanx_core::snapshot::Snapshot;
 use phalanx_methods::gang::{self, Explain, JobTerms, Problem};
 use phalanx_methods::learn::{Exploration, variance_proxy};
 
-/// Classes whose index differs by less are equally good.
+/// Difference of index below which classes are equally good.
 const SAME: f64 = 0.02;
 
-/// Job classes of one plan.
+/// Most job classes of one plan.
 const JOB_CLASSES_MAX: usize = 4096;
 
-/// Preferences for jobs that no plan has seen, by job class: those that the types of the jobs
-/// that Slurm remembers have. Where these disagree there is none.
+/// Preferences, by job class, for jobs that no plan has seen: those of the types of the jobs that
+/// Slurm remembers. Where these types disagree there is none.
 pub(super) fn class_preferences(inputs: &Inputs<'_>, model: &Model<'_>) -> Vec<Preference> {
     let by = inputs.beliefs.job_class_rule();
     let (mut finder, mut names) = (Finder::default(), Vec::new());
@@ -94,7 +94,7 @@ impl<'a> Known<'a> {
         self.belief(sizes, class).filter(|b| b.count > 0.0).map(|belief| belief.speed)
     }
 
-    /// The preference that all of these types share that have any, and one of the types.
+    /// The preference that is the same for all given types with any, and one of the types.
     fn agreed(
         &self,
         types: BTreeSet<Sizes>,
@@ -133,7 +133,7 @@ impl<'a> Known<'a> {
     }
 }
 
-/// Classes of which some node has all of these GRES.
+/// Classes with a node that has all of `gres`.
 fn classes_with(snapshot: &Snapshot, model: &Model<'_>, gres: &[Gres]) -> BTreeSet<usize> {
     let has: Vec<_> = gres.iter().map(|gres| nodes_with(snapshot, *gres)).collect();
     let named = snapshot.named().map(|(node, _)| node.at());
@@ -145,8 +145,8 @@ fn best_first(speeds: &mut [ClassSpeed]) {
     speeds.sort_by(|a, b| b.speed.unwrap_or(0.0).total_cmp(&a.speed.unwrap_or(0.0)));
 }
 
-/// Sets of equally good classes, best first, without the last: it is what is
-/// left. Empty if all are equally good.
+/// Sets of equally good classes, best first, without the last set, whose nodes are what is left.
+/// Empty if all are equally good.
 fn by_rank(mut ranked: Vec<(f64, usize)>) -> Vec<Vec<usize>> {
     ranked.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
     let mut sets: Vec<Vec<usize>> = Vec::new();
@@ -168,8 +168,8 @@ fn by_rank(mut ranked: Vec<(f64, usize)>) -> Vec<Vec<usize>> {
     sets
 }
 
-/// Speed of the slowest class of each set, and last that of the fastest of the others; `None`
-/// where one of them was not tried.
+/// Speed of the slowest class of each set, and last that of the fastest of the other classes;
+/// `None` where one of them was not tried.
 fn worth(
     sets: &[Vec<usize>],
     classes: impl Iterator<Item = usize>,
@@ -181,7 +181,7 @@ fn worth(
     sets.iter().map(slowest).chain([fastest]).map(Option::flatten).collect()
 }
 
-/// The nodes of these classes, one list for all jobs.
+/// The nodes of `classes`, in one list that all jobs share.
 fn set_of(
     model: &Model<'_>,
     sets: &mut HashMap<Vec<usize>, CandidateSet>,
@@ -207,7 +207,7 @@ struct Maker<'m, 'a> {
     exploration: Exploration,
     /// Nodes of sets of classes, shared by all jobs.
     sets: HashMap<Vec<usize>, CandidateSet>,
-    /// (type, class) that a job of this plan is sent to explore.
+    /// Pairs of type and class that a job of this plan is sent to explore.
     exploring: BTreeSet<(usize, usize)>,
     preferences: Vec<Preference>,
     notes: Vec<(u32, Note)>,
@@ -248,7 +248,8 @@ pub(super) fn make(
     (maker.preferences, maker.notes)
 }
 
-/// The start order: jobs that the plan starts now first, each part in queue order.
+/// The start order: the jobs that the plan starts at once, then all others, each part in queue
+/// order.
 pub(super) fn start_order(model: &Model<'_>, places: &[Vec<NodeIdx>]) -> Vec<StartRank> {
     let (mut first, mut later) = (Vec::new(), Vec::new());
     for (gang, nodes) in model.gangs.iter().zip(places) {
@@ -340,7 +341,7 @@ impl Maker<'_, '_> {
         (sets, worth)
     }
 
-    /// Returns the worth of planned nodes, if any, then of ranked classes, then of the others.
+    /// Returns the worth of planned nodes, if any, then of ranked classes, then of all other nodes.
     fn worth(
         &self,
         part: &Part<'_>,
@@ -370,7 +371,7 @@ impl Maker<'_, '_> {
         }
     }
 
-    /// The classes that the job may use, best first, if they differ.
+    /// The classes that the job may use, best first, if the classes differ for it.
     fn classes(&mut self, part: &Part<'_>) -> Vec<Vec<usize>> {
         let mut ranked: Vec<(f64, usize)> = Vec::new();
         for &class in self.model.classes_of(part.place) {

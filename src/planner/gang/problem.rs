@@ -12,13 +12,13 @@ use phalanx_core::number::as_f64;
 use phalanx_core::shape::Need;
 use phalanx_methods::gang::{self, Answer, GroupEdge, Problem, Server, Task};
 
-/// Amount of the dimension that keeps whole nodes and shared ones apart: an
-/// idle node has it all, a whole-node job takes it all, any other takes one.
+/// Amount of the dimension that keeps whole nodes and shared nodes apart: an idle node has all of
+/// it, a whole-node job takes all, any other job takes one.
 const IDLE: f64 = 1000.0;
-/// Position of the first GRES kind; before it cpu, memory, idle.
+/// Position of the first GRES kind, behind cpu, memory and idle.
 const KINDS: usize = 3;
 
-/// A problem, with the way back to nodes.
+/// A problem, and the node indexes of its servers.
 pub(super) struct Built {
     pub(super) problem: Problem,
     /// Node of each server.
@@ -27,7 +27,7 @@ pub(super) struct Built {
     server_of: HashMap<String, u32>,
 }
 
-/// Capacities are what is free now; values are in units of the mean payment.
+/// Builds the problem. Capacities are the free amounts; values are in units of the mean payment.
 pub(super) fn build(inputs: &Inputs<'_>, model: &Model<'_>) -> Built {
     let kinds = dimension_names(inputs);
     let mut servers = Vec::new();
@@ -73,7 +73,7 @@ fn free(usage: &NodeUsage) -> Vec<f64> {
     amounts
 }
 
-/// Amounts that one node of the job takes. All memory of a node stands for a whole one.
+/// Amounts that one node of the job takes. All memory of a node stands for the whole node.
 fn request(need: &Need, kinds: usize, dims: usize) -> Vec<f64> {
     let mut amounts = vec![0.0; dims];
     let mut add = |at: usize, n: f64| {
@@ -97,17 +97,17 @@ fn request(need: &Need, kinds: usize, dims: usize) -> Vec<f64> {
 struct Prices<'a> {
     per_unit: Vec<f64>,
     cost: Vec<f64>,
-    /// Whether the dearest dimension counts (no weights configured) instead of the sum.
+    /// Whether the dearest dimension counts, as no weights are configured, instead of the sum.
     largest: bool,
     scale: f64,
     priority: f64,
     kinds: usize,
-    /// Slurm's own, unless the configuration has other weights.
+    /// Slurm's billing weights, unless the configuration has other weights.
     billing: Option<Billing<'a>>,
 }
 
-/// Payment of a job of the highest priority beyond that of one of priority 0, as a part: twice as
-/// much, so that neither size nor priority decides alone.
+/// Extra payment of a job of the highest priority compared with one of priority 0, relative to
+/// that: with twice the payment neither size nor priority decides alone.
 const PRIORITY_WEIGHT: f64 = 1.0;
 
 impl<'a> Prices<'a> {
@@ -189,7 +189,7 @@ fn job(model: &Model<'_>, prices: &Prices<'_>, gang: &Gang<'_>, dims: usize) -> 
     gang::Job { id: format!("{}.{}", gang.id, gang.copy), tasks, spread: true }
 }
 
-/// Node of each task of each gang; empty for the ones that wait.
+/// Node of each task of each gang; empty for gangs that wait.
 pub(super) fn places(built: &Built, model: &Model<'_>, answer: &Answer) -> Vec<Vec<NodeIdx>> {
     let mut places = vec![Vec::new(); model.gangs.len()];
     let mut started = answer.assignment.iter().peekable();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Nodes with GRES that others ask for: who does not, tries them late, or not at all.
+//! Nodes with GRES that other jobs ask for: jobs that do not ask for the GRES try these nodes late,
+//! or not at all.
 //!
 //! docs/methods.md, Gangs sends a type first wherever it never ran. That would put jobs on GPU
 //! nodes that need no GPU, only to explore them. A class whose GRES a gang does not ask for is
@@ -16,25 +17,26 @@ use phalanx_core::shape::Need;
 use phalanx_core::snapshot::{Job, JobState};
 use phalanx_core::{GresIdx, GresTypeIdx};
 
-/// A reserved class counts as this part slower: a smaller advantage, which a few runs differ by
-/// anyway, is no reason to take nodes that others ask for.
+/// Relative loss of speed that a reserved class counts with: a smaller advantage, which a few runs
+/// differ by anyway, is no reason to take nodes that others ask for.
 const LOSS: f64 = 0.15;
-/// Runs that a reserved class counts as known from: it is explored when the others are known as
-/// well.
+/// Runs that a reserved class counts as known from: it is explored when the other classes are known
+/// as well.
 pub(super) const RUNS: f64 = 4.0;
-/// Runs that a reserved class counts as known from while a job waits for its GRES: nothing is
-/// left to explore.
+/// Runs that a reserved class counts as known from while a job waits for its GRES, so many that
+/// nothing is left to explore.
 const RUNS_WAITING: f64 = 1e9;
-/// A run that asked for a GRES and ended no longer ago says that others will, seconds.
+/// Seconds after the end of a run that asked for a GRES during which others are expected to ask for
+/// it.
 const LATELY_S: i64 = 14 * 86_400;
 
-/// A GRES kind that all nodes of a class have and that somebody asks for.
+/// A GRES kind that all nodes of a class have and that some job asks for.
 #[derive(Debug)]
 struct Wanted {
     kind: GresIdx,
     /// `gres/gpu`
     name: String,
-    /// Whether a job waits for the kind now.
+    /// Whether a job waits for the kind at present.
     waiting: bool,
 }
 
@@ -56,15 +58,15 @@ impl Reserved {
         Self { by_class }
     }
 
-    /// The GRES for which nodes of the class are reserved from a request, one that a job waits for
-    /// first.
+    /// The GRES for which nodes of the class are reserved from a request; a GRES that a job waits
+    /// for comes first.
     fn from(&self, need: &Need, class: usize) -> Option<&Wanted> {
         let others = |w: &&Wanted| need.gres.iter().all(|(kind, ..)| *kind != w.kind);
         self.by_class.get(class)?.iter().filter(others).max_by_key(|w| w.waiting)
     }
 
     /// The GRES for whose jobs a class is reserved, for a request that may use all of `classes`;
-    /// `None` where all of these are reserved.
+    /// `None` where all these classes are reserved.
     pub(super) fn reserved_for(
         &self,
         need: &Need,
@@ -132,7 +134,7 @@ fn gres_of_classes(
 struct Requests<'a> {
     inputs: &'a Inputs<'a>,
     waiting: BTreeSet<(GresIdx, Option<GresTypeIdx>)>,
-    /// Requests of waiting jobs and of those that run, are held, or have just ended.
+    /// Requests of waiting jobs, and of jobs that run, are held, or have just ended.
     known: BTreeSet<(GresIdx, Option<GresTypeIdx>)>,
 }
 
@@ -149,7 +151,7 @@ impl<'a> Requests<'a> {
         }
     }
 
-    /// Whether anybody asks for a kind that comes in these types.
+    /// Whether any job asks for a kind that comes in these types.
     fn of(&self, kind: GresIdx, types: &BTreeSet<GresTypeIdx>) -> Option<Wanted> {
         let suits = |set: &BTreeSet<(GresIdx, Option<GresTypeIdx>)>| {
             set.iter().any(|(k, t)| *k == kind && t.is_none_or(|t| types.contains(&t)))

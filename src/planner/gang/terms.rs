@@ -44,7 +44,7 @@ pub(super) fn planned(
 }
 
 /// Terms that a task of each component would add by itself on each class of nodes, while the gang
-/// waits. `tasks` are the gang's in the problem.
+/// waits. `tasks` are the gang's tasks in the problem.
 pub(super) fn possible(
     model: &Model<'_>,
     gang: &Gang<'_>,

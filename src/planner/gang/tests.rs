@@ -10,7 +10,7 @@ use phalanx_core::shape::{LeftToSlurm, Shape};
 use phalanx_core::snapshot::{Builder, Job, JobState, Node, Partition, Snapshot};
 use phalanx_methods::learn::{ClassKey, Growth};
 
-/// Speeds by job name (the account here) and node class (the first feature).
+/// Speeds by job name (set to the account in these tests) and node class (the first feature).
 #[derive(Default)]
 struct Known(BTreeMap<(&'static str, &'static str), Belief>);
 
@@ -83,7 +83,7 @@ fn component(leader: u32, offset: u32, nodes: u32) -> Job {
     part
 }
 
-/// Four fast and four slow nodes.
+/// A snapshot of four fast and four slow nodes.
 fn snapshot(jobs: Vec<Job>) -> Snapshot {
     let mut builder = Builder::default();
     let names = ["f1", "f2", "f3", "f4", "s1", "s2", "s3", "s4"];
@@ -133,7 +133,7 @@ fn nodes_of(method_plan: &MethodPlan, id: u32) -> Vec<u32> {
     preference_of(method_plan, id).sets[0].nodes.iter().map(|node| node.raw()).collect()
 }
 
-/// The note of a job, whether it has a preference or not.
+/// The note of a job, with or without a preference.
 fn gang_note(method_plan: &MethodPlan, id: u32) -> &GangNote {
     let own = method_plan.preferences.iter().find(|p| p.key == JobKey::Job(id)).map(|p| &p.note);
     let alone = || method_plan.notes.iter().find(|(job, _)| *job == id).map(|(_, note)| note);
@@ -298,7 +298,7 @@ fn jobs_not_seen_yet_go_as_their_like_where_all_types_agree() {
 }
 
 /// Goal: with admission enforced a gang waits exactly while it is worth less than its cost wherever
-/// there is room, and never for what nobody has tried.
+/// there is room, and never for nodes on which its type was never tried.
 #[test]
 fn gangs_worth_less_than_their_cost_wait_where_that_is_enforced() {
     let known = knows(&[("a", "fast", 1.0, 99.0), ("a", "slow", 0.2, 99.0)]);
@@ -328,7 +328,7 @@ fn gangs_worth_less_than_their_cost_wait_where_that_is_enforced() {
     assert!(!waits(&plan(above, true, 0, "never_ran")));
 }
 
-/// Four nodes with GPUs, four without.
+/// A snapshot of four nodes with GPUs and four without.
 fn snapshot_with_gpus(jobs: Vec<Job>) -> Snapshot {
     use phalanx_core::snapshot::NodeGres;
     let mut snapshot = snapshot(Vec::new());
@@ -391,7 +391,7 @@ fn a_job_that_asks_for_the_gres_explores_as_ever() {
     assert!(note.untried > 0 && note.speeds.iter().all(|s| s.reserved_for.is_none()));
 }
 
-/// A class that was never tried goes first as long as trying it is worth something.
+/// Goal: a class that was never tried goes first as long as trying it is worth something.
 #[test]
 fn growth_none_goes_by_the_mean_alone() {
     let known = knows(&[("a", "slow", 1.0, 3.0)]);
@@ -407,8 +407,8 @@ fn growth_none_goes_by_the_mean_alone() {
     assert_eq!(note.bonus, Some(0.0));
 }
 
-/// However fast the others were for it, a job is not sent where its GRES is not, and no class
-/// without is named.
+/// A job is not sent to a class without its GRES, however fast the class was for it, and no such
+/// class is named.
 #[test]
 fn classes_without_the_gres_are_no_choice() {
     let known = knows(&[("g", "slow", 1.0, 9.0), ("g", "fast", 0.2, 9.0)]);
@@ -420,7 +420,8 @@ fn classes_without_the_gres_are_no_choice() {
     assert!(method_plan.preferences.is_empty(), "one class alone is no choice");
 }
 
-/// Neither is one that no plan has seen, by what ran of its like elsewhere.
+/// Goal: a job that no plan has seen is not sent to a class without its GRES either, however fast
+/// jobs of its class ran elsewhere.
 #[test]
 fn nor_are_they_for_jobs_that_no_plan_has_seen() {
     let known = knows(&[("g", "slow", 1.0, 9.0), ("g", "fast", 0.2, 9.0)]);
@@ -439,8 +440,8 @@ fn nor_are_they_for_jobs_that_no_plan_has_seen() {
     assert_eq!(note.speeds.len(), 2);
 }
 
-/// A class that somebody asks for at times is tried once the others are well known; where it is
-/// known to be faster, it is used.
+/// A class of nodes that jobs ask for at times is tried once the other classes are well known;
+/// where it is known to be faster, it is used.
 #[test]
 fn kept_nodes_are_learned_late_and_used_where_they_are_faster() {
     let ran = Job { state: JobState::Ended, ..gpu_job(2, 1, 1) };
@@ -475,7 +476,7 @@ fn equal_nodes_are_left_open_and_sets_worth_the_speed_of_their_slowest() {
     assert_eq!(worth(job(1, "b", 2)).1.last(), Some(&Some(0.0)));
 }
 
-/// `-n TASKS` on fast nodes of 8 CPUs and slow ones of `slow`.
+/// A snapshot of a job `-n TASKS`, with fast nodes of 8 CPUs and slow nodes of `slow` CPUs.
 fn open_snapshot(slow: u64, jobs: Vec<Job>) -> Snapshot {
     let mut snapshot = snapshot(jobs);
     snapshot.nodes.iter_mut().skip(4).for_each(|node| node.cpus = slow);
@@ -489,7 +490,7 @@ fn open(id: u32, tasks: u32) -> Job {
     job
 }
 
-/// 16 tasks are two nodes of 8 CPUs and four of 4: a type of its own on each class.
+/// Goal: 16 tasks are two nodes of 8 CPUs and four of 4, with a type of its own on each class.
 #[test]
 fn an_open_number_of_nodes_is_that_of_each_class() {
     let best = |fast: f64, slow: f64| {
@@ -518,7 +519,8 @@ fn an_open_number_of_nodes_is_that_of_each_class() {
     assert_eq!((of(9), of(8), of(2)), (0, 1, 0));
 }
 
-/// Slurm tells the nodes of a job that began; the next one of its like asks for one.
+/// Goal: a job whose number of nodes is open goes where one of its class ran, of which Slurm tells
+/// the nodes that it had, though the job asks for one.
 #[test]
 fn a_job_of_an_open_number_of_nodes_goes_as_its_like_that_ran() {
     let known = knows(&[("open n2", "fast", 1.0, 9.0), ("open n4", "slow", 0.5, 9.0)]);

@@ -10,15 +10,16 @@ use phalanx_core::limits::{ORDER_DELTAS_MAX, ORDER_PASSES_MAX, ORDER_TRIES_MAX};
 /// Place in the queue.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Row {
-    /// Index among the waiting jobs.
+    /// Position among the waiting jobs.
     at: usize,
-    /// Priority without our delta.
+    /// Priority without the delta that Phalanx added.
     natural: u32,
-    /// Amount to add before its priority begins to rise.
+    /// Amount to add before the job's priority begins to rise.
     hidden: u32,
-    /// Rank in the start order, if it has one.
+    /// Rank of the job in the start order, if it has one.
     rank: Option<u32>,
-    /// Sorted by partition with different priorities or tiers: a fixed point.
+    /// Whether the job is sorted by partition with different priorities or tiers, so that it stays
+    /// where it is.
     split: bool,
 }
 
@@ -27,12 +28,12 @@ pub(super) struct Row {
 pub(super) struct Arranged {
     pub(super) deltas: Vec<(u32, i32)>,
     pub(super) jobs: BTreeMap<u32, Placed>,
-    /// Jobs in front of which others are put.
+    /// Jobs in front of which other jobs are put.
     pub(super) passed: BTreeSet<u32>,
 }
 
-/// Jobs of one pool and tier in Slurm's order without our deltas; groups
-/// without a ranked job are left out.
+/// Jobs of one pool and tier in Slurm's order without deltas; groups without a ranked job are left
+/// out.
 pub(super) fn groups(waiting: &[Waiting], ranks: &BTreeMap<u32, u32>) -> Vec<Vec<Row>> {
     let mut groups: BTreeMap<(u32, u32), Vec<Row>> = BTreeMap::new();
     for (at, job) in waiting.iter().enumerate() {
@@ -56,12 +57,12 @@ pub(super) fn groups(waiting: &[Waiting], ranks: &BTreeMap<u32, u32>) -> Vec<Vec
     groups
 }
 
-/// The key between equal priorities: less is in front.
+/// The key among equal priorities: the smaller key is in front.
 fn tie(waiting: &[Waiting], row: &Row) -> (u64, u32) {
     waiting.get(row.at).map_or((0, 0), |job| (job.submit_s, job.job_id))
 }
 
-/// Everything that one attempt needs.
+/// Everything that one attempt to arrange a group needs.
 struct Group<'a> {
     rows: Vec<Row>,
     waiting: &'a [Waiting],
@@ -70,18 +71,18 @@ struct Group<'a> {
     held: BTreeMap<u32, HeldBack>,
 }
 
-/// A job that passes none from this natural priority on.
+/// A job that may pass none whose natural priority is at least this one.
 #[derive(Clone, Copy)]
 struct HeldBack {
     natural: u32,
     why: (Stop, u32),
 }
 
-/// Attempt: the sequence, who passes and who is passed.
+/// The result of an attempt: the sequence, who passes and who is passed.
 #[derive(Default)]
 struct Attempt {
     rows: Vec<Row>,
-    /// Jobs that pass others: how many, and the highest natural priority of these.
+    /// Number of jobs that pass others, and the highest natural priority of these.
     moved: BTreeMap<u32, (u32, u32)>,
     passed: BTreeSet<u32>,
     passes: usize,
@@ -125,7 +126,7 @@ impl Group<'_> {
         (!job.enforced).then_some(Stop::OwnMode)
     }
 
-    /// Puts the ranked jobs, best rank first, each as far in front as it may be.
+    /// Makes an attempt: puts the ranked jobs, best rank first, each as far in front as it may be.
     fn attempt(&self) -> Attempt {
         let mut attempt = Attempt { rows: self.rows.clone(), ..Attempt::default() };
         let mut ranked: Vec<&Row> = self.rows.iter().filter(|r| r.rank.is_some()).collect();
@@ -175,7 +176,7 @@ impl Group<'_> {
         }
     }
 
-    /// Whether a job may pass the one in front of it: `Ok(false)` where that one has the better
+    /// Whether a job may pass the one in front of it: `Ok(false)` where that job has the better
     /// rank, an error with the reason where something forbids it.
     fn may_pass(&self, row: &Row, front: &Row) -> Result<bool, Stop> {
         let (Some(job), Some(other)) = (self.job(row), self.job(front)) else {
@@ -209,9 +210,9 @@ impl Group<'_> {
         Err(stop)
     }
 
-    /// The least priority of each place that keeps the sequence, from the last
-    /// to the first, for those that have to be raised. `Err`: the position of
-    /// one that cannot be, and the raised ones behind it.
+    /// The least priority of each place that keeps the sequence, from the last place to the first,
+    /// for jobs that have to be raised. `Err`: the position of a job that cannot be raised, and the
+    /// raised ones behind it.
     fn raise(&self, attempt: &Attempt) -> Result<BTreeMap<usize, u32>, (usize, Vec<usize>)> {
         let mut raised = BTreeMap::new();
         let mut run = Vec::new(); // raised places right behind
@@ -243,8 +244,8 @@ impl Group<'_> {
         Ok(raised)
     }
 
-    /// Lets the moved jobs of a run, which does not fit behind the job at `stuck`, go less far: not
-    /// past the first ones that they passed.
+    /// Makes the moved jobs of a run, which does not fit behind the job at `stuck`, go less far:
+    /// not past the first ones that they passed.
     fn hold_back(&mut self, attempt: &Attempt, stuck: usize, run: &[usize]) {
         let at = attempt.rows.get(stuck).copied();
         let other = at.map_or(0, |row| self.id(&row));
@@ -260,7 +261,7 @@ impl Group<'_> {
         }
     }
 
-    /// Deltas in force that realise the same sequence stay.
+    /// Whether the deltas in force realise the same sequence and so may stay.
     fn keeps(&self, attempt: &Attempt, raised: &BTreeMap<usize, u32>) -> bool {
         let max = i64::from(self.max_delta);
         let now = |row: &Row| {

@@ -15,23 +15,23 @@ use phalanx_core::number::nearest_u64;
 /// A job that waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request {
-    /// Unique among all jobs of a pool; grows with arrival.
+    /// Id, unique among all jobs of a pool; grows with arrival.
     pub id: u32,
     /// Amount of the resource, such as CPUs.
     pub size: u64,
-    /// The user's limit, seconds.
+    /// The user's time limit, seconds.
     pub limit_s: u64,
     /// Place in the order; ties by id.
     pub rank: Rank,
 }
 
-/// Amounts that jobs may use beside the reservation of the first one.
+/// Amounts that jobs may use beside the reservation of the first waiting job.
 #[derive(Debug)]
 struct Gap {
     free: u64,
-    /// Amount left beside the first job when it starts.
+    /// Amount left beside the first waiting job when that one starts.
     extra: u64,
-    /// Time until the first job starts.
+    /// Time until the first waiting job starts.
     window_s: u64,
 }
 
@@ -41,16 +41,16 @@ impl Gap {
     }
 }
 
-/// The pool, its running and its waiting jobs.
+/// A pool of a resource, with its running and its waiting jobs.
 #[derive(Debug, Clone)]
 pub struct Easy {
     total: u64,
     taken: u64,
     depth: usize,
     waiting: BTreeMap<(Rank, u32), Request>,
-    /// Running jobs with the times of their limits.
+    /// Running jobs, each with the time at which it reaches its limit.
     running: BTreeMap<u32, i64>,
-    /// Amounts of running jobs by the times of their limits.
+    /// Amounts of running jobs, by the times at which they reach their limits.
     ends: BTreeMap<(i64, u32), u64>,
 }
 
@@ -62,7 +62,7 @@ impl Easy {
         Self { total, taken: 0, depth, waiting, running, ends }
     }
 
-    /// Changes the number of units of the pool; jobs that run keep theirs.
+    /// Changes the number of units of the pool; running jobs keep theirs.
     pub fn resize(&mut self, total: u64) {
         self.total = total;
     }
@@ -76,18 +76,18 @@ impl Easy {
         self.waiting.insert((job.rank, job.id), job);
     }
 
-    /// A job no longer waits.
+    /// Removes a job that no longer waits.
     pub fn withdraw(&mut self, job: &Request) {
         self.waiting.remove(&(job.rank, job.id));
     }
 
-    /// A running job gives back what it holds.
+    /// Ends a running job, which gives back what it holds.
     pub fn finish(&mut self, id: u32) {
         let end = self.running.remove(&id).and_then(|end_s| self.ends.remove(&(end_s, id)));
         self.taken -= end.unwrap_or(0);
     }
 
-    /// A job starts, or runs already, whether it fits or not.
+    /// Starts a job, or notes one that runs already, whether it fits or not.
     pub fn start(&mut self, job: &Request, now_s: i64) {
         let end_s = now_s.saturating_add_unsigned(job.limit_s);
         self.withdraw(job);
@@ -96,7 +96,7 @@ impl Easy {
         self.ends.insert((end_s, job.id), job.size);
     }
 
-    /// Starts what may start at `now_s`; adds their ids in the order of start.
+    /// Starts the jobs that may start at `now_s`; adds their ids to `started` in that order.
     pub fn pass(&mut self, now_s: i64, started: &mut Vec<u32>) {
         let head = loop {
             let Some((_, &job)) = self.waiting.first_key_value() else { return };
@@ -127,7 +127,7 @@ impl Easy {
         }
     }
 
-    /// The amounts that jobs may use before one of this size can start.
+    /// The amounts that jobs may use before a job of `size` can start.
     fn gap_before(&self, size: u64, now_s: i64) -> Gap {
         let now_free = self.free();
         let (mut free, mut start_s) = (now_free, None);

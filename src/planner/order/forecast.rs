@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Forecasts of starts: a pool is run forward many times from how it is now.
+//! Forecasts of starts: a pool is run forward many times from its present state.
 //!
 //! In each draw jobs run as long as their predictions times what recent runs of their users were of
 //! theirs, longer than they have run already; jobs arrive as on an earlier day at the same hour.
@@ -15,36 +15,37 @@ use super::rank::Rank;
 use phalanx_core::number::{as_f64, as_u32, nearest_i64, nearest_u64, nearest_usize, whole};
 use phalanx_core::random::Stream;
 
-/// Arrivals, and ratios of runtimes to predictions, that are kept: the latest.
+/// Most arrivals, and ratios of runtimes to predictions, that are kept; the oldest go first.
 const ARRIVALS_MAX: usize = 20_000;
 const RATIOS_MAX: usize = 1_000;
-/// Ratios of one user that are kept, and from how many on they count alone.
+/// Most ratios of one user that are kept, and the number from which on they count alone.
 const OWN_MAX: usize = 50;
 const OWN_MIN: usize = 10;
 /// Users whose ratios are kept.
 const USERS_MAX: usize = 20_000;
-/// Ratios that are drawn until one is long enough for a job that runs already.
+/// Most ratios drawn until one is long enough for a job that runs already.
 const RATIO_TRIES: usize = 16;
 /// Jobs behind the first one that backfill looks at.
 const DEPTH: usize = 500;
 const DAY_S: i64 = 86_400;
-/// Shortest forecast that is scaled, seconds: Slurm looks so often.
+/// Shortest forecast that is scaled, seconds: the interval at which Slurm looks.
 const SHORTEST_S: i64 = 30;
 /// Classes of lengths, each four times as long as the one before.
 const LENGTHS: usize = 8;
-/// Share of starts that come by the end of a forecast.
+/// Share of starts that come before the end of their forecast.
 const SHARE: f64 = 0.9;
-/// Number of scales: for each length one for the first forecast of a job and one for later ones.
+/// Number of scales: for each class of lengths one for a job's first forecast and one for later
+/// ones.
 const SCALES: usize = 2 * LENGTHS;
-/// Logarithms of the first scale of an end, and of the least and the greatest one.
+/// Logarithms of the first scale of an end, and of the least and the greatest scale.
 const SCALE: f64 = 1.2;
 const SCALE_MAX: f64 = 5.0;
-/// Greatest logarithm by which a user's own error moves it, either way.
+/// Greatest change of a scale's logarithm by a user's own error, either way.
 const OWN_SCALE_MAX: f64 = 1.5;
-/// Step of these logarithms after each start.
+/// Step by which the logarithms of scales move after each start.
 const STEP: f64 = 0.1;
 
-/// A job of a pool as the forecast begins, the waiting ones in Slurm's order.
+/// A job of a pool as the forecast begins; waiting jobs are in Slurm's order.
 #[derive(Debug, Clone, Copy)]
 pub struct Ahead {
     /// Request of the job; the rank does not count.
@@ -53,7 +54,7 @@ pub struct Ahead {
     pub user: u64,
     /// Predicted runtime, seconds.
     pub mean_s: f64,
-    /// Time for which it has run; `None`: it waits.
+    /// Time for which the job has run; `None`: the job waits.
     pub ran_s: Option<u64>,
 }
 
@@ -86,10 +87,10 @@ pub struct Forecasts {
     own: BTreeMap<u64, VecDeque<f64>>,
     /// Logarithms of the scales.
     scales: [f64; SCALES],
-    /// Addends to these by user.
+    /// Addends to the common scales, by user.
     own_scales: BTreeMap<u64, f64>,
     /// User of each job, and the end, Unix seconds, of its first forecast under each scale; `None`:
-    /// it has been judged.
+    /// the forecast has been judged.
     told: BTreeMap<u32, (u64, BTreeMap<usize, Option<i64>>)>,
 }
 
@@ -107,7 +108,7 @@ impl Default for Forecasts {
 }
 
 impl Forecasts {
-    /// A job arrived in a pool.
+    /// Records that a job arrived in a pool.
     pub fn arrived(&mut self, at_s: i64, pool: u32, job: Request, user: u64, mean_s: f64) {
         keep(&mut self.arrivals, Arrival { at_s, pool, job, user, mean_s }, ARRIVALS_MAX);
     }
@@ -121,13 +122,13 @@ impl Forecasts {
         }
     }
 
-    /// A job started: its forecasts are judged.
+    /// Judges the forecasts of a job that started.
     pub fn started(&mut self, id: u32, now_s: i64) {
         self.judge(id, now_s, true);
         self.told.remove(&id);
     }
 
-    /// Judges what was told of a job that starts now, or still waits.
+    /// Judges the forecasts of a job that starts, or is still waiting.
     fn judge(&mut self, id: u32, now_s: i64, starts: bool) {
         let Some((user, ends)) = self.told.get_mut(&id) else { return };
         for (at, end) in ends {
@@ -145,13 +146,13 @@ impl Forecasts {
         }
     }
 
-    /// Drops the forecasts told for jobs that `waits` does not accept.
+    /// Drops the forecasts of jobs that `waits` does not accept.
     pub fn retain(&mut self, waits: impl Fn(u32) -> bool) {
         self.told.retain(|id, _| waits(*id));
     }
 
     /// Forecasts the starts of the waiting jobs of a pool by Monte Carlo runs, until there are
-    /// enough of them or `time_is_up`.
+    /// enough runs or `time_is_up`.
     pub fn of_pool(
         &mut self,
         now_s: i64,
@@ -194,7 +195,7 @@ fn keep<T>(list: &mut VecDeque<T>, value: T, most: usize) {
     }
 }
 
-/// The number by which this share of a list comes.
+/// The number below which a share of a list lies.
 fn share_of(list: &mut [i64], share: f64) -> Option<i64> {
     list.sort_unstable();
     let place = whole((as_f64(list.len() as u64) * share).floor());
@@ -207,10 +208,10 @@ fn class_of(seconds: i64) -> usize {
     (ratio as usize).min(LENGTHS - 1)
 }
 
-/// One way in which things may go.
+/// One draw of how runtimes and arrivals may go.
 struct Draw<'a> {
     of: &'a Forecasts,
-    /// Arrivals of an earlier time, from the hour on that it is now, and how far back that is.
+    /// Arrivals from an earlier time at the present hour on, and how far back that is.
     arrivals: Vec<&'a Arrival>,
     shift_s: i64,
     now_s: i64,
@@ -231,7 +232,7 @@ impl<'a> Draw<'a> {
         Self { of, arrivals: arrivals.collect(), shift_s, now_s, random }
     }
 
-    /// The runtime of a job, longer than it has run.
+    /// Draws the runtime of a job, longer than the job has run already.
     fn run_s(&mut self, ahead: &Ahead) -> u64 {
         let (ran_s, limit_s) = (ahead.ran_s.unwrap_or(0), ahead.job.limit_s.max(1));
         let own = self.of.own.get(&ahead.user).filter(|own| own.len() >= OWN_MIN);
@@ -247,7 +248,7 @@ impl<'a> Draw<'a> {
         ran_s + whole(left_s * self.random.unit()).max(1)
     }
 
-    /// The arrival of this number from now on: the time from now, and the job.
+    /// The `number`-th arrival from the present on: the time until it, and the job.
     fn arrival(&self, number: usize) -> Option<(i64, &'a Arrival)> {
         let round = number.checked_div(self.arrivals.len()).filter(|_| number < ARRIVALS_MAX)?;
         let arrival = *self.arrivals.get(number % self.arrivals.len())?;
@@ -255,7 +256,7 @@ impl<'a> Draw<'a> {
         Some((arrival.at_s.saturating_add(later_s) - self.now_s, arrival))
     }
 
-    /// Runs the pool until all that wait have started; adds the start of each.
+    /// Runs the pool until all waiting jobs have started; adds the start of each.
     fn run(mut self, total: u64, jobs: &[Ahead], starts: &mut [Vec<i64>]) {
         let mut pool = Easy::new(total, DEPTH);
         let mut ends: BinaryHeap<Reverse<(i64, u32)>> = BinaryHeap::new();
@@ -343,7 +344,7 @@ mod tests {
         assert_eq!(medians(&mut forecasts, now_s, &jobs[..4])[1], (3, 1010));
     }
 
-    /// Goal: a job runs as its user's did, but longer than it has run already.
+    /// Goal: a drawn runtime is one of the user's, but longer than the job has run already.
     #[test]
     fn runs_are_drawn_from_the_users() {
         let mut forecasts = Forecasts::default();
@@ -356,8 +357,9 @@ mod tests {
         assert_eq!(medians(&mut forecasts, 0, &stranger), [(2, 20)], "as any user's");
     }
 
-    /// Goal: nine in ten jobs start by the end of their first forecast, by that of a later one, and
-    /// so do each user's. Method: two forecasts for a job; those of one user wait longer.
+    /// Goal: nine in ten jobs start by the end of their first forecast, nine in ten by that of a
+    /// later one, and so do each user's. Method: two forecasts for a job; jobs of one user wait
+    /// longer.
     #[test]
     fn nine_in_ten_come_by_each_end_and_for_each_user() {
         let (mut forecasts, mut random) = (Forecasts::default(), Stream::new(5));

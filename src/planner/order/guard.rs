@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The fair schedules of a cluster's pools, fed from what the daemon sees of it.
+//! The fair schedules of a cluster's pools, fed by the daemon's view of the cluster.
 //!
 //! Each pool is scheduled in its scarcest dimension. A job comes into the fair schedule when it
 //! first waits for resources, not for a limit or another job; an array with all its tasks, which
@@ -17,10 +17,10 @@ use phalanx_core::reason::is_for_nodes;
 use phalanx_core::snapshot::{Job, JobState, Snapshot};
 use phalanx_methods::learn::runtime::NO_LIMIT_S;
 
-/// Jobs and tasks that the fair schedules keep in mind.
+/// Most jobs and tasks that the fair schedules remember.
 const JOBS_MAX: usize = 200_000;
 
-/// A pool's fair schedule and the dimension that it is in.
+/// A pool's fair schedule, and the dimension in which the schedule is made.
 #[derive(Debug)]
 struct Pool {
     dimension: usize,
@@ -31,24 +31,24 @@ struct Pool {
 #[derive(Debug, Default)]
 struct Known {
     pool: u32,
-    /// First time that it waited for resources, Unix seconds.
+    /// Time at which the job first waited for resources, unix seconds.
     since_s: i64,
     /// Tasks in the fair schedule that have not really started.
     waiting: VecDeque<u32>,
-    /// The one that runs, and since when.
+    /// Id of the job or task that runs, and since when.
     running: Option<(u32, i64)>,
 }
 
 /// Settings of the guard.
 #[derive(Debug, Clone, Copy)]
 pub struct GuardRule {
-    /// Share of the longest fair wait after which a job is passed by none, percent.
+    /// Share of the longest fair wait after which no job passes a waiting one, percent.
     pub share_percent: u32,
     /// Priority points by which Slurm lets a waiting job rise in a day.
     pub points_a_day: f64,
 }
 
-/// The cluster as it is seen.
+/// The cluster as the guard sees it at one moment.
 struct Seen<'a> {
     now_s: i64,
     rule: GuardRule,
@@ -73,12 +73,12 @@ impl Guard {
         Self { longest_s, ..Self::default() }
     }
 
-    /// The longest fair waits by pool, which has the name of its first partition, seconds.
+    /// The longest fair waits by pool, named by its first partition, seconds.
     pub fn longest_s(&self) -> &BTreeMap<String, i64> {
         &self.longest_s
     }
 
-    /// Takes the cluster as it is now: a snapshot, the report of the queue, and expected runtimes.
+    /// Takes the present cluster: a snapshot, the report of the queue, and expected runtimes.
     pub fn observe(
         &mut self,
         now_s: i64,
@@ -112,19 +112,19 @@ impl Guard {
         }
     }
 
-    /// Time from which on none passes a job, Unix seconds; `None` if it has not competed yet.
+    /// Time from which on no job passes `job`, Unix seconds; `None` if it has not competed yet.
     pub fn due_s(&self, job_id: u32) -> Option<i64> {
         let known = self.jobs.get(&job_id)?;
         Some(known.since_s.saturating_add(self.pools.get(&known.pool)?.limit.limit_s()))
     }
 
-    /// The longest wait, over the pools, from which on none passes a job, seconds.
+    /// The longest wait, over the pools, from which on no job passes a waiting one, seconds.
     pub fn limit_s(&self) -> i64 {
         self.pools.values().map(|pool| pool.limit.limit_s()).max().unwrap_or(0)
     }
 
-    /// Makes the pools as large as they are, or as what runs there, where Slurm gives more than
-    /// nodes have. The dimension of a pool is chosen while it has no job.
+    /// Adapts the pools' sizes to the cluster: to its amounts, or to what runs, where Slurm gives
+    /// more than nodes have. The dimension of a pool is chosen while the pool has no job.
     fn adapt(&mut self, seen: &Seen<'_>) {
         let scarcity = &seen.scarcity;
         for (number, dimension) in scarcity.scarcest() {
@@ -208,7 +208,7 @@ impl Guard {
         }
     }
 
-    /// A job's request under the next number.
+    /// Makes a job's request under the next free number.
     fn request(&mut self, seen: &Seen<'_>, job: &Job, rank: Rank) -> Request {
         self.last_id += 1;
         let pool = self.pools.get(&seen.scarcity.pool_of(job));
@@ -217,7 +217,7 @@ impl Guard {
         Request { id: self.last_id, size, limit_s, rank }
     }
 
-    /// A job that ran no longer does.
+    /// Notes that a running job ended.
     fn stop(&mut self, job_id: u32, now_s: i64) {
         let Some(known) = self.jobs.get_mut(&job_id) else { return };
         let pool = self.pools.get_mut(&known.pool);
@@ -226,7 +226,7 @@ impl Guard {
         }
     }
 
-    /// Drops who neither runs nor waits, and tasks that an array no longer has.
+    /// Drops jobs that neither run nor wait, and tasks that an array no longer has.
     fn forget(&mut self, seen: &Seen<'_>) {
         let mut gone = Vec::new();
         for (job_id, known) in &mut self.jobs {
@@ -254,14 +254,14 @@ impl Guard {
     }
 }
 
-/// The name of a pool: that of its first partition.
+/// The name of a pool, which is that of its first partition.
 fn name_of(snapshot: &Snapshot, pool: u32) -> &str {
     let first = usize::try_from(pool).ok().and_then(|number| number.checked_sub(1));
     let partition = first.and_then(|at| snapshot.partitions.get(at));
     partition.map_or("", |partition| &*partition.name)
 }
 
-/// Whether a job waits for what others have.
+/// Whether a job waits for resources that other jobs have.
 pub fn competes(job: &Job) -> bool {
     job.state == JobState::Pending && job.priority > 0 && is_for_nodes(job)
 }
@@ -279,7 +279,7 @@ mod tests {
 
     use super::*;
 
-    /// Two nodes of 4 CPUs and 2 GPUs.
+    /// A snapshot of two nodes of 4 CPUs and 2 GPUs.
     fn snapshot(jobs: Vec<Job>) -> Snapshot {
         let gres = NodeGres { kind: "gpu".into(), total: 2, ..NodeGres::default() };
         let node = |name: &str| Node {
@@ -345,7 +345,8 @@ mod tests {
         assert!(guard.pools.values().all(|pool| pool.limit.is_empty()), "{guard:?}");
     }
 
-    /// Goal: who waits for a limit or another job does not compete, until it does.
+    /// Goal: a job that waits for a limit or another job does not compete until it waits for
+    /// resources.
     #[test]
     fn a_wait_for_a_limit_is_none() {
         let mut guard = Guard::default();

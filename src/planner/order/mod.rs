@@ -40,7 +40,7 @@ use phalanx_core::number::{as_u32, nearest_u32, nearest_u64, whole};
 /// A pending job that is not held, as slurmctld sorts it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Waiting {
-    /// Job id; of an array its record's.
+    /// Job id; of an array task the id of its array's record.
     pub job_id: u32,
     /// Lowest priority over the job's partitions, `delta` included.
     pub priority: u32,
@@ -54,39 +54,39 @@ pub struct Waiting {
     pub tier: u32,
     /// Highest PriorityTier over the job's partitions.
     pub tier_max: u32,
-    /// PriorityJobFactor of its partition.
+    /// PriorityJobFactor of the job's partition.
     pub part_factor: u32,
-    /// Number of the set of partitions that it waits for.
+    /// Number of the set of partitions in which the job waits.
     pub partition: u32,
-    /// Partitions that share nodes have the same number; only jobs of one
-    /// pool compete.
+    /// Number of the pool: partitions that share nodes have the same one, and only jobs of one pool
+    /// compete.
     pub pool: u32,
     /// QOS.
     pub qos_id: u32,
-    /// Priority of the QOS.
+    /// Priority of the job's QOS.
     pub qos_priority: u32,
     /// Nice value; above 0 where the user put the job back.
     pub nice: i32,
-    /// An administrator's own site factor.
+    /// The site factor that an administrator set.
     pub site: i32,
     /// Submission, unix seconds.
     pub submit_s: u64,
-    /// An administrator set its priority, or it asks for several QOSes.
+    /// Whether an administrator set the job's priority, or the job asks for several QOSes.
     pub fixed: bool,
     /// Whether all partitions of the job are in mode `enforce`.
     pub enforced: bool,
-    /// Whether the job has waited long enough to be passed by none.
+    /// Whether the job has waited so long that none may pass it.
     pub due: bool,
 }
 
 impl Waiting {
-    /// A priority of the job as it would be without our delta.
+    /// A priority of the job without the delta that Phalanx added.
     fn natural(&self, priority: u32) -> u32 {
         let own = if self.hidden > 0 { 1 } else { i64::from(priority) - i64::from(self.delta) };
         nearest_u32(nearest_u64(own.max(1)))
     }
 
-    /// The place of the job in Slurm's own order, where priorities rise by `points_a_day`.
+    /// The rank of the job in Slurm's own order, where priorities rise by `points_a_day`.
     pub fn rank(&self, points_a_day: f64, now_s: i64) -> Rank {
         let (priority, now_s) = (self.natural(self.priority_max), now_s.max(0).unsigned_abs());
         Rank::natural(self.tier_max, priority, points_a_day, now_s)
@@ -95,7 +95,8 @@ impl Waiting {
 
 /// Greatest number that the plugin adds to a priority.
 const DELTA_MAX: u32 = 1_000_000_000;
-/// Largest weight of a priority factor that counts where all are 0: then nothing is outdone.
+/// Largest weight assumed where the weights of all priority factors are 0: then a delta outdoes
+/// nothing.
 const WEIGHT_DEFAULT: u32 = 1000;
 
 /// Largest number that is added to a priority: a share of the largest weight of its factors.
@@ -115,7 +116,7 @@ pub fn largest_weight<'a>(texts: impl Iterator<Item = &'a str>) -> u32 {
 /// Reason why a ranked job is not further in front.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stop {
-    /// The job in front has its priority from an administrator, or several.
+    /// The job in front has a priority set by an administrator, or several priorities.
     Fixed,
     /// The job in front waits in a partition that is not in mode `enforce`.
     Mode,
@@ -123,15 +124,15 @@ pub enum Stop {
     Qos,
     /// The job in front waits in a partition of higher PriorityJobFactor.
     Partition,
-    /// The user put this job back with `--nice`, or the job in front to the top.
+    /// The user put the ranked job back with `--nice`, or the job in front to the top.
     Nice,
     /// An administrator gave the job in front a higher site factor.
     Site,
-    /// The job in front has waited long enough.
+    /// The job in front has waited so long that none may pass it.
     Due,
-    /// The delta would exceed its bound.
+    /// The delta would exceed the job's bound.
     Delta,
-    /// A job in front cannot be raised and would be passed with the others.
+    /// A job in front that cannot be raised would be passed together with others.
     Room,
     /// The ranked job's own priority cannot be raised: set by hand, one of several, or at the
     /// bottom of the scale.
@@ -162,13 +163,13 @@ impl Stop {
 /// Result for one ranked or raised job.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Placed {
-    /// Rank of the job; `None` if it only rises to stay in front.
+    /// Rank of the job; `None` if it only rises to stay in front of others.
     pub rank: Option<u32>,
     /// Number to add to the job's site factor.
     pub delta: i32,
-    /// Jobs that it is put in front of.
+    /// Jobs that the job is put in front of.
     pub passes: u32,
-    /// The reason why it is not further in front, and the job in the way; 0 for itself.
+    /// Why the job is not further in front, and the job in its way; 0 for the job itself.
     pub stop: Option<(Stop, u32)>,
 }
 
@@ -179,7 +180,7 @@ pub struct Decision {
     pub deltas: Vec<(u32, i32)>,
     /// The ranked and the raised jobs.
     pub jobs: BTreeMap<u32, Placed>,
-    /// Jobs in front of which others are put now.
+    /// Jobs in front of which others are put at present.
     pub overtaken: u32,
 }
 

@@ -7,15 +7,15 @@ use fixedbitset::FixedBitSet;
 use phalanx_core::number::as_u32;
 use phalanx_core::snapshot::{Job, JobState, Partition, Snapshot};
 
-/// Partitions that compete: those that share nodes, directly or through others or through a
-/// job that waits for several.
+/// Pools of partitions that compete: those that share nodes, directly, through other partitions, or
+/// through a job that waits for several.
 #[derive(Debug, Clone)]
 pub struct Pools<'a> {
     by_name: BTreeMap<&'a str, u32>,
 }
 
 impl<'a> Pools<'a> {
-    /// Groups the partitions of a snapshot by their nodes and by its waiting jobs.
+    /// Groups the partitions of a snapshot by shared nodes and by its waiting jobs.
     pub fn of(snapshot: &'a Snapshot) -> Self {
         let several = snapshot.jobs.iter().filter(|j| j.partitions.contains(','));
         Self::joined(snapshot, several.filter(|j| j.state == JobState::Pending))
@@ -58,14 +58,15 @@ impl<'a> Pools<'a> {
         found
     }
 
-    /// The number of a job's pool: 0 for a job whose partition is not known: with others like it.
+    /// The number of a job's pool; 0 for a job whose partition is unknown, which competes with
+    /// others like it.
     pub fn of_job(&self, names: &str) -> u32 {
         let first = names.split(',').next().unwrap_or_default();
         self.by_name.get(first).copied().unwrap_or(0)
     }
 }
 
-/// Joins two pools: all partitions of either get the lower number.
+/// Joins two pools: all partitions of both get the lower number.
 fn join(pool: &mut [usize], a: usize, b: usize) {
     let (Some(&a), Some(&b)) = (pool.get(a), pool.get(b)) else { return };
     let (low, high) = (a.min(b), a.max(b));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The rank by which jobs start: one ranking for the simulator and for the daemon.
+//! The rank by which jobs start, the same for the simulator and the daemon.
 //!
 //! Jobs that are expected to end soon go first, shortest first: a second of
 //! their waiting costs most slowdown and they hardly delay anyone. All others

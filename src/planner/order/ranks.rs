@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The start order by runtime: what `[order] by = "learned"` asks for.
+//! The start order by runtime, which `[order] by = "learned"` asks for.
 
 use super::Rank;
 use crate::preference::StartRank;
 use phalanx_methods::learn::runtime::Prediction;
 
-/// The jobs that are predicted to run for at most `short_s` seconds, the shortest first; the
-/// others have no rank and keep Slurm's order. Each job with its time of submission, Unix seconds.
+/// Ranks the jobs that are predicted to run for at most `short_s` seconds, the shortest first; all
+/// other jobs have no rank and keep Slurm's order. Each job comes with its time of submission, Unix
+/// seconds.
 pub fn by_learned_runtime(
     jobs: impl Iterator<Item = (u32, i64, Prediction)>,
     short_s: u64,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Finds the resource that a pool of partitions has least of, by what its jobs ask for.
+//! Finds the scarcest resource of a pool of partitions, by what its jobs ask for.
 
 use std::collections::BTreeMap;
 
@@ -10,15 +10,15 @@ use phalanx_core::snapshot::{Job, Snapshot};
 /// A pool: amounts by dimension, which are CPUs, memory in MiB, then GRES by kind.
 #[derive(Debug, Clone, Default)]
 struct Pool {
-    /// Nodes that may start jobs.
+    /// Number of nodes that may start jobs.
     nodes: u64,
-    /// Amounts of these nodes.
+    /// Amounts of the pool's nodes.
     total: Vec<u64>,
     /// Amounts that jobs ask for.
     asked: Vec<u64>,
 }
 
-/// The pools of a cluster, and the dimension of each that is asked for most.
+/// The pools of a cluster, and for each the dimension that jobs ask for most.
 #[derive(Debug, Clone)]
 pub struct Scarcity<'a> {
     names: Pools<'a>,
@@ -26,7 +26,7 @@ pub struct Scarcity<'a> {
 }
 
 impl<'a> Scarcity<'a> {
-    /// Measures the pools of a snapshot by these jobs.
+    /// Measures the pools of a snapshot by `jobs`.
     pub fn of<'j>(snapshot: &'a Snapshot, jobs: impl Iterator<Item = &'j Job>) -> Self {
         let usages = NodeUsage::of_snapshot(snapshot);
         let zeros = vec![0; 2 + snapshot.gres_kinds.len()];
@@ -59,7 +59,8 @@ impl<'a> Scarcity<'a> {
         self.names.of_job(&job.partitions)
     }
 
-    /// Each pool with the dimension of which jobs ask for the largest share; of equals the first.
+    /// Each pool with the dimension of which jobs ask for the largest share; of equal ones the
+    /// first.
     pub fn scarcest(&self) -> impl Iterator<Item = (u32, usize)> {
         self.pools.iter().map(|(number, pool)| {
             // As integers: parts of a millionth.
@@ -77,7 +78,7 @@ impl<'a> Scarcity<'a> {
         pool.and_then(|pool| pool.total.get(dimension)).copied().unwrap_or(0)
     }
 
-    /// The amount of a dimension that a job, or a task of an array, asks for.
+    /// The amount of a dimension that a job, or an array's task, asks for.
     pub fn size(&self, job: &Job, dimension: usize) -> u64 {
         self.asked(job).get(dimension).copied().unwrap_or(0)
     }

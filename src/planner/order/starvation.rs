@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::easy::{Easy, Request};
 use phalanx_core::number::nearest_i64;
 
-/// A job in both schedules.
+/// A job in both the real and the fair schedule.
 #[derive(Debug, Clone, Copy)]
 struct Twin {
     job: Request,
@@ -22,13 +22,13 @@ struct Twin {
     started_s: Option<i64>,
     /// Real runtime.
     run_s: Option<i64>,
-    /// Start and expected end in the fair schedule.
+    /// Start and expected end of the job in the fair schedule.
     fair: Option<(i64, i64)>,
     submit_s: i64,
     gone: bool,
 }
 
-/// The fair schedule beside the real one.
+/// The fair schedule that runs beside the real one, and the limit that follows from it.
 #[derive(Debug, Clone)]
 pub struct StarvationLimit {
     share_percent: u32,
@@ -40,7 +40,7 @@ pub struct StarvationLimit {
 }
 
 impl StarvationLimit {
-    /// Makes the limit for a pool of `total` units, at this share of the longest fair wait.
+    /// Makes the limit for a pool of `total` units, at `share_percent` of the longest fair wait.
     pub fn new(total: u64, share_percent: u32) -> Self {
         Self {
             share_percent,
@@ -52,7 +52,7 @@ impl StarvationLimit {
         }
     }
 
-    /// Changes the pool and the share.
+    /// Adapts the pool's size and the share of the longest wait.
     pub fn adapt(&mut self, total: u64, share_percent: u32) {
         self.fair.resize(total);
         self.share_percent = share_percent;
@@ -63,12 +63,12 @@ impl StarvationLimit {
         self.longest_s
     }
 
-    /// Recalls a longest wait of earlier.
+    /// Restores the longest wait of an earlier fair schedule.
     pub fn recall(&mut self, longest_s: i64) {
         self.longest_s = self.longest_s.max(longest_s);
     }
 
-    /// Waiting time from which on a job is passed no more, seconds.
+    /// Waiting time from which on no job passes a waiting one, seconds.
     pub fn limit_s(&self) -> i64 {
         self.longest_s.saturating_mul(i64::from(self.share_percent)) / 100
     }
@@ -78,17 +78,17 @@ impl StarvationLimit {
         self.ends.first().map(|(end_s, _)| *end_s)
     }
 
-    /// Number of jobs that are kept in mind.
+    /// Number of jobs that are remembered.
     pub fn len(&self) -> usize {
         self.jobs.len()
     }
 
-    /// Whether no job is kept in mind.
+    /// Whether no job is remembered.
     pub fn is_empty(&self) -> bool {
         self.jobs.is_empty()
     }
 
-    /// A job arrives at `submit_s`.
+    /// Adds a job that arrives at `submit_s`.
     pub fn arrived(&mut self, job: Request, submit_s: i64, expected_s: u64) {
         let twin = Twin {
             job,
@@ -103,7 +103,7 @@ impl StarvationLimit {
         self.fair.submit(job);
     }
 
-    /// A job is seen that runs already: it does so in both schedules.
+    /// Notes a job that is first seen while it runs: it runs in both schedules.
     pub fn found(&mut self, job: Request, started_s: i64, expected_s: u64) {
         self.arrived(job, started_s, expected_s);
         self.started(job.id, started_s);
@@ -111,14 +111,14 @@ impl StarvationLimit {
         self.start(job.id, started_s);
     }
 
-    /// A job really started.
+    /// Records that a job started in the real schedule.
     pub fn started(&mut self, id: u32, now_s: i64) {
         if let Some(twin) = self.jobs.get_mut(&id) {
             twin.started_s = Some(now_s);
         }
     }
 
-    /// A job really ended, after `run_s` seconds.
+    /// Records that a job ended in the real schedule, after `run_s` seconds.
     pub fn ended(&mut self, id: u32, run_s: i64, now_s: i64) {
         let Some(twin) = self.jobs.get_mut(&id) else { return };
         twin.run_s = Some(run_s);
@@ -136,7 +136,7 @@ impl StarvationLimit {
         }
     }
 
-    /// A job will never start.
+    /// Records that a job will never start.
     pub fn cancelled(&mut self, id: u32) {
         let Some(twin) = self.jobs.remove(&id) else { return };
         self.fair.withdraw(&twin.job);
@@ -168,8 +168,8 @@ impl StarvationLimit {
         self.starts = starts;
     }
 
-    /// Ends a job whose time is up in the fair schedule, unless it really began
-    /// no later than there and runs still.
+    /// Ends a job whose time is up in the fair schedule, unless it began in the real one no later
+    /// and still runs.
     fn end_or_extend(&mut self, id: u32, now_s: i64) {
         let Some(twin) = self.jobs.get_mut(&id) else { return };
         let Some((start_s, _)) = twin.fair else { return };
@@ -227,8 +227,8 @@ mod tests {
         assert!(limit.is_empty(), "nothing is kept of jobs that ended");
     }
 
-    /// Goal: a look that comes late sees what earlier ones would have. Method: the first of two
-    /// jobs is over long before the look.
+    /// Goal: a late look sees what earlier looks would have seen. Method: the first of two jobs is
+    /// over long before the look.
     #[test]
     fn ends_count_when_they_were() {
         let mut limit = StarvationLimit::new(4, 100);

@@ -30,7 +30,7 @@ fn once(waiting: &[Waiting], ranked: &[u32]) -> Decision {
     decide(waiting, &preferred(ranked), MAX_DELTA)
 }
 
-/// Slurm's order with these deltas.
+/// Slurm's order of `waiting` with `deltas` added.
 fn order(waiting: &[Waiting], deltas: &[(u32, i32)]) -> Vec<u32> {
     let deltas: BTreeMap<u32, i32> = deltas.iter().copied().collect();
     let key = |w: &Waiting| {
@@ -75,7 +75,7 @@ fn what_must_stay_in_front_rises_along_if_it_can() {
     assert_eq!(decision.jobs[&3].stop, Some((Stop::Room, 1)));
 }
 
-/// Each change of the front job keeps job 2 behind it.
+/// Goal: each way to change the front job keeps job 2 behind it.
 #[test]
 fn who_is_never_passed() {
     type Change = fn(&mut Waiting, &mut Waiting);
@@ -127,7 +127,7 @@ fn the_largest_delta_is_a_share_of_the_largest_weight() {
     assert_eq!(max_delta(10_000, u32::MAX), DELTA_MAX);
 }
 
-/// Goal: who is due holds those behind it back, and moves itself by its rank.
+/// Goal: a job that is due is passed by none, and moves in front itself by its rank.
 #[test]
 fn who_is_due_is_passed_by_none_and_may_pass() {
     let mut queue = [job(1, 500), job(2, 400), job(3, 300), job(4, 200)];
@@ -136,8 +136,8 @@ fn who_is_due_is_passed_by_none_and_may_pass() {
     assert_eq!(once(&queue, &[4, 2]).deltas, [(2, 101), (4, 101)]);
 }
 
-/// A job that would pass one that cannot rise, submitted later, stops behind it: job 4 goes in
-/// front of 3 only, and stays there.
+/// Goal: a job that would pass one that cannot rise and was submitted later stops behind it: job 4
+/// goes in front of 3 only, and stays there.
 #[test]
 fn a_job_that_cannot_get_past_all_goes_as_far_as_it_may() {
     let fixed = Waiting { fixed: true, submit_s: 9, ..job(1, 500) };
@@ -161,7 +161,8 @@ fn deltas_in_force_that_still_do_are_kept() {
     assert_eq!(once(&queue, &[]).deltas, [], "no wish, no delta");
 }
 
-/// Each of two equal jobs is near enough to the one that they pass; the second to rise is not.
+/// Goal: each of two equal jobs is near enough to the job that they pass; the second one to rise is
+/// not.
 #[test]
 fn a_job_that_rises_above_a_risen_one_keeps_to_the_bound() {
     let queue = [job(1, 110), job(2, 100), job(3, 100)];
@@ -193,7 +194,7 @@ fn waiting() -> impl Strategy<Value = Vec<Waiting>> {
     })
 }
 
-/// Slurm as the plugin leaves it: these deltas in the priorities.
+/// Applies the deltas of a decision to the priorities, as the plugin does.
 fn apply(waiting: &mut [Waiting], decision: &Decision) {
     let deltas: BTreeMap<u32, i32> = decision.deltas.iter().copied().collect();
     for w in waiting {
@@ -205,7 +206,7 @@ fn apply(waiting: &mut [Waiting], decision: &Decision) {
     }
 }
 
-/// May `a`, naturally behind, be in front of `b`?
+/// Whether job `a`, naturally behind, may be in front of `b`.
 fn allowed(a: &Waiting, b: &Waiting) -> bool {
     !a.fixed
         && !b.fixed
@@ -225,8 +226,8 @@ fn position(order: &[u32], id: u32) -> usize {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// Goal: no crossing, bounds held, and nothing changes when nothing changed. Method: random
-    /// queues and wishes over several slots; every pair of jobs is compared with Slurm's own order.
+    /// Goal: no crossing, bounds held, and no change without a cause. Method: random queues and
+    /// wishes over several slots; every pair of jobs is compared with Slurm's own order.
     #[test]
     fn the_order_keeps_its_promises(
         start in waiting(),
@@ -256,7 +257,7 @@ proptest! {
         }
     }
 
-    /// Goal: without anything in the way the wish itself is realised.
+    /// Goal: where nothing is in the way, the wished order itself is realised.
     #[test]
     fn a_free_queue_follows_the_wish(
         priorities in prop::collection::vec(2u32..50, 1..30),

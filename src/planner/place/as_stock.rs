@@ -11,7 +11,7 @@ use phalanx_core::shape::Shape;
 use phalanx_core::topology::{Kind, Topology};
 
 impl Placer {
-    /// The nodes that stock would take of these candidates, ascending.
+    /// The nodes that stock would take of the candidates, ascending.
     ///
     /// # Errors
     /// [`Refused`]: none, or they are not known.
@@ -38,7 +38,7 @@ pub(super) fn class_of(cluster: &Cluster, candidates: Candidates<'_>, node: Node
     }
 }
 
-/// The nodes that stock takes of some, in these classes.
+/// The nodes that stock would take of candidates in these classes.
 pub(super) fn stock_choice(
     cluster: &Cluster,
     forms: &[Form],
@@ -53,7 +53,7 @@ pub(super) fn stock_choice(
     choose(&ask, &offers, cluster.table(), topology).map(|chosen| chosen.taken)
 }
 
-/// Amounts that a job could have of these nodes, beside cores that it may not have.
+/// Amounts that a job could have of the nodes, leaving out cores that it may not use.
 pub(super) fn offers_of(
     cluster: &Cluster,
     shape: &Shape,
@@ -68,7 +68,7 @@ pub(super) fn offers_of(
     offers(cluster, shape, nodes, class, kept)
 }
 
-/// The topology by which stock chooses; `None`: none.
+/// The topology by which stock chooses; `None`: it uses none.
 pub(super) fn topology_of<'a>(
     cluster: &'a Cluster,
     forms: &'a [Form],

@@ -6,7 +6,7 @@ use phalanx_core::NodeIdx;
 use crate::cluster::{Change, Cluster};
 use phalanx_methods::balance::Engine;
 
-/// Ends by node, Unix seconds, ascending; 0 for a job without a known one.
+/// Ends of the jobs by node, Unix seconds, ascending; 0 for a job without a known end.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Busy {
     ends: Vec<Vec<u64>>,
@@ -22,14 +22,14 @@ impl Busy {
         busy
     }
 
-    /// A job begins on a node; returns the node's last end.
+    /// Adds a job that begins on a node; returns the node's last end.
     pub(super) fn take(&mut self, node: NodeIdx, end_s: u64) -> u64 {
         let Some(ends) = self.ends_on(node) else { return 0 };
         ends.insert(ends.partition_point(|end| *end < end_s), end_s);
         ends.last().copied().unwrap_or(0)
     }
 
-    /// A job with this end leaves a node; returns the node's last end.
+    /// Removes a job with a given end from a node; returns the node's last end.
     pub(super) fn give(&mut self, node: NodeIdx, end_s: u64) -> u64 {
         let Some(ends) = self.ends_on(node) else { return 0 };
         if let Ok(at) = ends.binary_search(&end_s) {
@@ -38,13 +38,13 @@ impl Busy {
         ends.last().copied().unwrap_or(0)
     }
 
-    /// Ends of the jobs of a node, of which the cluster's table has each.
+    /// Ends of the jobs on a node, each known to the cluster's table.
     fn ends_on(&mut self, node: NodeIdx) -> Option<&mut Vec<u64>> {
         debug_assert!(node.at() < self.ends.len(), "node {node} of {}", self.ends.len());
         self.ends.get_mut(node.at())
     }
 
-    /// Takes over a change, which the engine's use of the node follows, of a job with this end.
+    /// Follows a change of a job with a given end, before the engine follows the node's use.
     pub(super) fn follow(&mut self, engine: &mut Engine, change: Change<'_>, end_s: u64) {
         let (node, last_s) = match change {
             Change::Take(held) => (held.node, self.take(held.node, end_s)),

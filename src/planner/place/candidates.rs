@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The nodes that a job may get, borrowed from whoever asks.
+//! The nodes that a job may get, borrowed from the caller.
 
 use super::classes::Classes;
 use super::fitting::Excluded;
 use phalanx_core::{Bits, NodeIdx, NodeSet};
 use phalanx_methods::balance::Span;
 
-/// The words of a bitmap over the node table, all of it or within a list of nodes.
+/// The candidates as words of a bitmap over the node table, all of them or within a list of nodes.
 #[derive(Debug, Clone, Copy)]
 pub struct Candidates<'a> {
     words: &'a [u64],
     within: Option<&'a [NodeIdx]>,
-    /// Whether heavier ones within the list do where lighter ones outside hold the job.
+    /// Whether heavier nodes within the list do where lighter ones outside hold the job.
     any_weight: bool,
     excluded: &'a [Excluded],
     classes: Option<Classes<'a>>,
@@ -33,12 +33,12 @@ impl<'a> Candidates<'a> {
         }
     }
 
-    /// Says that too few of them have room for the job now.
+    /// Notes that too few of the candidates have room for the job now.
     pub fn known_full(self) -> Self {
         Self { full: true, ..self }
     }
 
-    /// Whether it is known that no choice of them can hold the job now.
+    /// Whether it is known that no choice of the candidates can hold the job now.
     pub(super) fn are_full(&self) -> bool {
         self.full
     }
@@ -48,22 +48,22 @@ impl<'a> Candidates<'a> {
         Self { classes: Some(classes), ..self }
     }
 
-    /// Says for how long the job would run there.
+    /// Sets the time for which the job would run.
     pub fn for_time(self, span: Option<Span>) -> Self {
         Self { span, ..self }
     }
 
-    /// Time for which the job would run; `None`: it is not known.
+    /// Time for which the job would run; `None` if it is not known.
     pub fn span(&self) -> Option<Span> {
         self.span
     }
 
-    /// Classes that the asker gave.
+    /// Classes that came with the question.
     pub fn classes(&self) -> Option<Classes<'a>> {
         self.classes
     }
 
-    /// Keeps only the candidates among `nodes`; as with Slurm, lighter ones outside come before
+    /// Keeps only the candidates in `nodes`; as with Slurm, lighter nodes outside come before
     /// heavier ones inside.
     pub fn within(self, nodes: &'a [NodeIdx]) -> Self {
         Self { within: Some(nodes), ..self }
@@ -74,12 +74,12 @@ impl<'a> Candidates<'a> {
         Self { any_weight: true, ..self }
     }
 
-    /// The candidates also outside the list.
+    /// The candidates, also outside the list.
     pub(super) fn everywhere(self) -> Self {
         Self { within: None, ..self }
     }
 
-    /// Whether only those of a list may be chosen, and whether it may cost heavier ones.
+    /// Whether only a list may be chosen from, and whether it may cost heavier nodes.
     pub(super) fn preferred(&self) -> (bool, bool) {
         (self.within.is_some(), self.any_weight)
     }
@@ -124,7 +124,7 @@ impl<'a> Candidates<'a> {
         self.words.len() == nodes.div_ceil(64)
     }
 
-    /// Makes `set` hold the candidates, also those outside the list.
+    /// Makes `set` hold all candidates, including those outside the preferred list.
     pub(super) fn put_all_into(&self, set: &mut NodeSet) {
         set.assign_words(self.words);
     }

@@ -3,16 +3,16 @@
 
 use phalanx_core::{NodeIdx, NodeSet};
 
-/// The classes of one question's candidates, borrowed from whoever asks.
+/// The classes of one question's candidates, borrowed from the caller.
 ///
 /// Candidate `i` is of the class whose position in `keys` has bit `p` set exactly
 /// if plane `p` has bit `i`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Classes<'a> {
-    /// Tier and Weight, ascending. Tier 0 is ready; above are what Slurm takes last, such as
-    /// nodes that are powered down.
+    /// Tier and Weight, ascending. Nodes of tier 0 are ready; in higher tiers are those that Slurm
+    /// takes last, such as powered-down nodes.
     pub keys: &'a [(u32, u32)],
-    /// The planes' words, one plane after the other.
+    /// The words of the planes, one plane after the other.
     pub planes: &'a [u64],
     /// Words of one plane.
     pub words: usize,
@@ -66,12 +66,12 @@ impl Classes<'_> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UpToClass {
     pub(super) nodes: NodeSet,
-    /// Number of classes before of a lower tier or Weight; those between have only better
-    /// measured levels, of which stock knows nothing.
+    /// Number of classes of a lower tier or Weight that come before; those in between differ by
+    /// measured levels only, of which stock knows nothing.
     pub(super) lighter: usize,
 }
 
-/// Classes by key and level, ascending, each with all before; empty if there is only one.
+/// Classes by key and level, ascending, each with all nodes up to it; empty if there is only one.
 pub(super) fn up_to<K: PartialEq>(
     classes: impl Iterator<Item = (K, NodeSet)>,
     len: usize,

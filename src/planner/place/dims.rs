@@ -18,7 +18,7 @@ pub(super) const CPU: usize = 0;
 pub(super) const MEM: usize = 1;
 /// Position of the first GRES kind.
 pub(super) const KINDS: usize = 2;
-/// Dimension of GPUs.
+/// Position of the first GRES kind among the dimensions.
 pub(super) const GPU_DIM: &str = "gres/gpu";
 
 /// Names of the dimensions of nodes and of the licence pools.
@@ -29,8 +29,8 @@ pub(crate) fn dimension_names(kinds: &[Arc<str>], pools: &[License]) -> Vec<Arc<
     of_nodes.chain(of_kinds).chain(of_pools).collect()
 }
 
-/// Weights in the order of the dimensions, scaled to sum 1; none given or none
-/// of them present: empty, which the engine takes as equal.
+/// Weights in the order of the dimensions, scaled to sum 1; empty, which the engine takes as equal,
+/// where none is given or present.
 pub(super) fn initial_weights(dims: &[Arc<str>], by_name: &BTreeMap<String, f64>) -> Vec<f64> {
     let given: Vec<f64> =
         dims.iter().map(|name| by_name.get(&**name).copied().unwrap_or(0.0)).collect();
@@ -38,7 +38,7 @@ pub(super) fn initial_weights(dims: &[Arc<str>], by_name: &BTreeMap<String, f64>
     if sum > 0.0 { given.iter().map(|w| w / sum).collect() } else { Vec::new() }
 }
 
-/// Amounts by dimension; there is none of what jobs do not use up.
+/// Amounts by dimension, without those that jobs do not use up.
 pub(super) fn vector(
     table: &Table,
     dims: usize,
@@ -57,7 +57,7 @@ pub(super) fn vector(
     amounts
 }
 
-/// Puts what a node must give into the amounts by dimension.
+/// Writes what a node must give into the amounts by dimension.
 pub(super) fn fill_amounts(
     amounts: &mut [Amount],
     table: &Table,
@@ -80,7 +80,7 @@ pub(super) fn fill_amounts(
     Ok(())
 }
 
-/// Passes a change on to the engine, but of a node that takes no jobs; returns the node.
+/// Passes a change on to the engine, unless the node takes no jobs; returns the node.
 pub(super) fn follow(
     engine: &mut Engine,
     table: &Table,

@@ -52,8 +52,8 @@ impl CoreKinds {
 }
 
 impl Search<'_> {
-    /// Leaves only nodes on offer that can give `need` now, as far as the balance engine
-    /// does not know; returns the least amounts of any, which it then compares.
+    /// Leaves only offered nodes that can give `need` now, in what the balance engine does not
+    /// know; returns the least amounts of any, which the engine then compares.
     pub(super) fn fitting(&mut self, need: &Need) -> Need {
         self.unfit.drop_from(&mut self.chooser.sets.mask, need);
         let least = self.drop_by_kind(need);
@@ -109,7 +109,7 @@ impl Search<'_> {
         least
     }
 
-    /// Drops nodes of one kind; idle ones are alike.
+    /// Drops nodes of one kind that lack CPUs; idle ones are alike.
     fn drop_of_kind(&mut self, cores: &NodeCores, nodes: &NodeSet, need: &Need, on: &Need) {
         let none = BySocket::default();
         let by_socket = need.cores.is_by_socket(cores);
@@ -141,7 +141,7 @@ mod tests {
     const SMT: NodeCores = NodeCores { cpus_per_core: 2, sockets: 2, cores: 8, spec_cores: 0 };
     const FLAT: NodeCores = NodeCores { cpus_per_core: 1, ..SMT };
 
-    /// `smt1`, `smt2` of 16 CPUs, `flat3`, `flat4` of 8.
+    /// A placer over `smt1`, `smt2` of 16 CPUs and `flat3`, `flat4` of 8.
     fn placer() -> Placer {
         let node = |name: &str, cores: NodeCores| TableNode {
             name: name.into(),
@@ -175,7 +175,7 @@ mod tests {
         }
     }
 
-    /// Nodes with CPUs and MiB that each gives.
+    /// Nodes with the CPUs and MiB that each gives.
     fn placed(placer: &mut Placer, shape: &Shape, mask: u64) -> Vec<(usize, u64, u64)> {
         match placer.decide(shape, Candidates::new(&[mask]), Holding::After(0)) {
             Ok(placed) => {
@@ -236,7 +236,7 @@ mod tests {
         assert_eq!(placed(&mut placer, &whole(12), 0b1101), [(0, 12, 1200)]);
     }
 
-    /// An open number of nodes is as many whole nodes as hold all tasks, of one kind if it can be.
+    /// Goal: an open number is as many whole nodes as hold all tasks, if possible of one kind.
     #[test]
     fn whole_nodes_are_split_by_what_they_hold() {
         let mut placer = placer();
@@ -269,7 +269,7 @@ mod tests {
         assert_eq!(decided(&both), Ok(0));
     }
 
-    /// A core may be in use and kept by a reservation that ignores jobs.
+    /// Goal: a core in use that a reservation which ignores jobs keeps is left out once.
     #[test]
     fn cores_in_use_that_a_reservation_keeps_are_left_out_once() {
         let mut placer = placer();

@@ -20,17 +20,17 @@ use phalanx_methods::balance::Request;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Vector {
     nodes: usize,
-    /// Nodes that Slurm takes last, whatever their Weight.
+    /// Number of nodes that Slurm takes last, whatever their Weight.
     not_ready: usize,
-    /// Health and Weight of each, the heaviest first.
+    /// Health and Weight of each node of the choice, the heaviest first.
     weights: Vec<(bool, u32)>,
-    /// Leaves, and the level of the lowest switch or block above all; `None`: nothing joins them.
+    /// Leaves, and level of the lowest switch or block above all; `None`: nothing joins them.
     leaves: (usize, Option<u32>),
     cpus: u64,
     memory_mb: u64,
 }
 
-/// Parts that the site gives for other gains.
+/// Parts that the site gives up for other gains.
 #[derive(Debug, Clone, Copy)]
 struct Traded {
     weights: bool,
@@ -38,7 +38,7 @@ struct Traded {
 }
 
 impl Vector {
-    /// Whether no part is worse than with another choice.
+    /// Whether no part costs more than that of another choice.
     fn is_within(&self, other: &Self, traded: Traded) -> bool {
         let rank = |(leaves, level): (usize, Option<u32>)| (leaves, level.unwrap_or(u32::MAX));
         self.nodes <= other.nodes
@@ -51,7 +51,7 @@ impl Vector {
 }
 
 impl Search<'_> {
-    /// Returns the choice, unless stock's is known and better in any respect: then stock's.
+    /// Returns the choice, unless stock's is known and better in any part: then stock's.
     /// `is_lightest`: no candidate is lighter than any node of the choice.
     ///
     /// # Errors
@@ -68,7 +68,7 @@ impl Search<'_> {
         self.put_on(&stock).map_err(|_| Why::NoChoice)
     }
 
-    /// Stock's nodes, where these are worse in some part.
+    /// Stock's nodes, if the given nodes are worse in some part.
     fn if_better(&mut self, nodes: &[NodeIdx]) -> Option<Vec<Taken>> {
         let own = self.taken(nodes)?;
         let stock = match self.known_stock.take() {
@@ -95,7 +95,7 @@ impl Search<'_> {
         stock.ok().filter(|stock| stock.len() <= most)
     }
 
-    /// Offers all candidates, also outside a list, with enough free for one task.
+    /// Offers all candidates with enough free for one task, also outside a list.
     fn put_with_room_for_a_task(&mut self) -> Option<()> {
         let shape = Shape { pn_min_cpus: 0, ..self.shape.clone() };
         let least = one_task(&shape);
@@ -107,7 +107,7 @@ impl Search<'_> {
         Some(())
     }
 
-    /// Nodes as stock would take them; `None`: it would not take one of them.
+    /// The given nodes as stock would take them; `None`: stock would not take one of them.
     fn taken(&self, nodes: &[NodeIdx]) -> Option<Vec<Taken>> {
         let class = |node| self.stock_class(node);
         let (cluster, shape) = (self.chooser.cluster, self.shape);
@@ -116,7 +116,7 @@ impl Search<'_> {
         (all.len() == nodes.len()).then(|| taken.collect())
     }
 
-    /// Tier with health, and Weight: what stock goes by, and what the site puts before it.
+    /// Tier with health, and Weight: what stock goes by, preceded by what the site puts first.
     pub(super) fn stock_class(&self, node: NodeIdx) -> (u32, u32) {
         let cluster = self.chooser.cluster;
         let (tier, weight) = class_of(cluster, self.candidates, node);
@@ -144,7 +144,7 @@ impl Search<'_> {
         }
     }
 
-    /// Leaves and their level; none where stock looks at no switch, or the site at no topology.
+    /// Leaves of the nodes and their level; none where stock or the site knows no switches.
     pub(super) fn leaves(&self, nodes: impl Iterator<Item = NodeIdx>) -> (usize, Option<u32>) {
         let (cluster, forms) = (self.chooser.cluster, &self.chooser.topologies.forms);
         let known = topology_of(cluster, forms, self.shape).ok().flatten();
@@ -160,7 +160,7 @@ impl Search<'_> {
         self.tuning.topology == TopologyPolicy::Pack && by_switches(&self.shape.topology)
     }
 
-    /// CPUs and MiB that the job is charged for a node: all of it, where nodes are taken whole.
+    /// CPUs and MiB of a node for which the job is charged: all of it, where nodes are taken whole.
     fn charged(&self, node: NodeIdx, need: &Need) -> (u64, u64) {
         let on = self.need_on(node, need);
         let Some(usage) = self.chooser.cluster.usage(node) else { return (on.cpus, on.memory_mb) };
@@ -169,7 +169,7 @@ impl Search<'_> {
         (cpus, if on.all_memory { usage.memory_mb.total } else { on.memory_mb })
     }
 
-    /// Whether no choice is better in any part, by what is known without a look at the others.
+    /// Whether it is known, without a look at other candidates, that no choice beats any part.
     fn is_surely_least(&self, nodes: &[NodeIdx], is_lightest: bool) -> bool {
         let Ok(ask) = Ask::new(self.shape) else { return true };
         let shape = self.shape;

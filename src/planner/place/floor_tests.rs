@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Choices beside stock's own on small clusters.
+//! Tests that compare choices on small clusters with stock's own.
 #![allow(clippy::cast_possible_truncation)] // a few nodes
 
 use super::*;
@@ -41,7 +41,7 @@ fn of_release(nodes: &[Small], conf: &str, slurm: u32) -> Placer {
     placer
 }
 
-/// `-N LEAST-MOST -n TASKS`; most 0: as many as there are.
+/// A job `-N LEAST-MOST -n TASKS`; with most 0 as many nodes as there are.
 fn job([least, most]: [u32; 2], tasks: u32, sharing: Sharing) -> Shape {
     let most = if most == 0 { u32::MAX } else { most };
     Shape {
@@ -65,7 +65,8 @@ fn small(nodes: &[(u64, u32, u64)]) -> Vec<Small> {
     nodes.iter().map(|&(cpus, weight, used)| Small { cpus, weight, used }).collect()
 }
 
-/// The most of a range of nodes that one tree held counted for more than the Weight.
+/// Goal: Weight counts for more than holding the most of a range of nodes in one tree: in a forest
+/// a range takes the lightest tree.
 #[test]
 fn in_a_forest_a_range_of_nodes_takes_the_lightest_tree() {
     let forest = "SwitchName=s1 Nodes=n[0-1]\nSwitchName=s2 Nodes=n2\n";
@@ -74,7 +75,7 @@ fn in_a_forest_a_range_of_nodes_takes_the_lightest_tree() {
     assert_eq!(answer(&mut placer, &job([2, 2], 0, Sharing::Whole)), Some(vec![0, 1]));
 }
 
-/// The largest of the lighter nodes was kept, whatever its Weight.
+/// Goal: of lighter nodes the lightest is kept, not the largest.
 #[test]
 fn of_lighter_nodes_the_lightest_is_kept() {
     let mut nodes = small(&[(8, 10, 1), (8, 20, 0), (16, 50, 0)]);
@@ -86,7 +87,8 @@ fn of_lighter_nodes_the_lightest_is_kept() {
     assert_eq!(idle, Some(vec![0, 2]));
 }
 
-/// Whole sockets of nodes of which the system keeps cores were never given, and heavier nodes were.
+/// Goal: whole sockets of nodes of which the system keeps cores are given, rather than heavier
+/// nodes.
 #[test]
 fn sockets_with_cores_for_the_system_are_given() {
     let cores = |spec_cores| NodeCores { cpus_per_core: 1, sockets: 2, cores: 8, spec_cores };
@@ -144,7 +146,7 @@ impl Places {
         }
     }
 
-    /// Leaves of nodes, then 0 for one leaf, 1 for one pod, 2 for several.
+    /// Number of leaves of the nodes, then 0 for one leaf, 1 for one pod, 2 for several.
     fn reach(&self, nodes: &[usize]) -> (usize, usize) {
         let distinct = |mut list: Vec<usize>| {
             list.sort_unstable();
@@ -175,7 +177,8 @@ fn cost(
     (chosen.len(), weights, places.reach(chosen), cpus)
 }
 
-/// Holds every answer against stock's choice. Number of answers and of those that equal it.
+/// Compares every answer with stock's choice. Returns the number of answers and of those that equal
+/// it.
 fn hold_against_stock(nodes: &[Small], places: &Places, jobs: &[Shape], slurm: u32) -> [usize; 2] {
     let all = NodeSet::full(nodes.len());
     let mut placer = of_release(nodes, &places.conf(), slurm);
@@ -194,7 +197,7 @@ fn hold_against_stock(nodes: &[Small], places: &Places, jobs: &[Shape], slurm: u
     counts
 }
 
-/// All lists of so many members.
+/// All lists of `count` members.
 fn lists<T: Copy>(of: &[T], count: usize) -> Vec<Vec<T>> {
     (0..count).fold(vec![Vec::new()], |lists, _| {
         let longer = |list: Vec<T>| of.iter().map(move |last| [&list[..], &[*last]].concat());
@@ -243,7 +246,8 @@ fn no_part_of_a_choice_is_worse_than_with_stock() {
     assert!(sums[0] > 15_000 && sums[1] > 5_000, "{sums:?}");
 }
 
-/// Goal: likewise of six nodes on three leaves below two switches, by both rules of Slurm's.
+/// Goal: no choice of six nodes on three leaves below two switches is worse in any part than
+/// stock's, by both rules of Slurm.
 #[test]
 fn no_part_of_a_choice_below_several_switches_is_worse_than_with_stock() {
     let whole = Sharing::Whole;

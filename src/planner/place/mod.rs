@@ -57,45 +57,45 @@ use phalanx_core::{Amount, NodeIdx, NodeSet};
 use phalanx_methods::balance::{Decision, Engine, EngineError, NoImprovement, Params};
 pub use phalanx_methods::balance::{Holding, Span};
 
-/// Chosen nodes whose terms are kept.
+/// Most chosen nodes whose terms are kept.
 const TERMS_MAX: usize = 16;
 
 /// Parameters of the balance method, by dimension name.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Tuning {
-    /// Everything but the weights, which depend on the cluster's dimensions.
+    /// All parameters but the weights, which depend on the cluster's dimensions.
     pub params: Params,
     /// Relative initial weights; empty means all equal.
     pub initial_weights: BTreeMap<String, f64>,
-    /// Least gain for which a preference may use heavier nodes by slurm.conf's Weight while lighter
-    /// ones hold the job, as [`leaf_cost`](Self::leaf_cost). `None`: none is enough. 0: Weight
-    /// counts for nothing.
+    /// Least gain for which a preference may use nodes of a heavier Weight while lighter ones hold
+    /// the job, as [`leaf_cost`](Self::leaf_cost). `None`: none is enough. 0: Weight does not
+    /// count.
     pub weight_cost: Option<f64>,
     /// Longest time that a job waits for preferred nodes where its method requires them; `None`:
     /// not at all.
     pub preference_hold_ms: Option<u64>,
-    /// Longest time that a task of an array waits so within its user's budget; `None`: not at all.
+    /// Longest wait of an array's task for planned nodes within a user's budget; `None`: none.
     pub brief_hold_ms: Option<u64>,
     /// Limits of the wait of gangs that are worth less than their cost; `None`: no wait.
     pub gang_hold: Option<GangHold>,
-    /// Level of each node by name, 0 the best, by what was measured there: of
-    /// nodes of one Weight those of the least levels that hold the job are
-    /// compared. One without a level comes last. Those from [`measured::UNHEALTHY`] on come
-    /// after all others, whatever their Weight. Empty: no levels.
+    /// Level of each node by name, 0 the best, by measured values: of nodes of one Weight, those of
+    /// the least levels that hold the job are compared. A node without a level comes last. Nodes
+    /// from level [`measured::UNHEALTHY`] on come after all others, whatever their Weight. Empty:
+    /// no levels.
     ///
     /// [`measured::UNHEALTHY`]: crate::measured::UNHEALTHY
     pub levels: Arc<BTreeMap<Arc<str>, u32>>,
-    /// Use that is made of switches and blocks.
+    /// How switches and blocks are used.
     pub topology: TopologyPolicy,
-    /// Least gain for which a preference may use one leaf more than it must, per leaf:
-    /// a share of speed, or of input read where it lies. `None`: none is enough.
+    /// Least gain for which a preference may use one leaf more than needed, per leaf: a share of
+    /// speed, or of input read where it lies. `None`: none is enough.
     pub leaf_cost: Option<f64>,
 }
 
-/// Limits of holding gangs back that are worth less than their cost.
+/// Limits of holding back gangs that are worth less than their cost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GangHold {
-    /// Longest time of one gang, milliseconds.
+    /// Longest hold of one gang, milliseconds.
     pub gang_ms: u64,
     /// Longest time for which the gangs of one user hold one partition, milliseconds; see
     /// [`HoldBudget`](crate::preference::HoldBudget).
@@ -123,9 +123,9 @@ pub struct Placement {
     pub nodes: Vec<NodeIdx>,
     /// Candidates that Slurm offered.
     pub candidates: usize,
-    /// Amounts that each of the nodes gives, in the same order.
+    /// Amounts that each of the chosen nodes gives, in the order of the nodes.
     pub needs: Vec<Need>,
-    /// Scores, weights; the runner-up once it is [explained](Placer::explain).
+    /// Scores and weights; the runner-up once the decision is [explained](Placer::explain).
     pub decision: Decision,
     /// Terms of the scores of the first chosen nodes, and last of the score of the runner-up, once
     /// it is explained; empty in mode seed.
@@ -134,14 +134,14 @@ pub struct Placement {
     pub busy_s: Vec<u64>,
     /// Time for which the job may run.
     pub span: Option<Span>,
-    /// Switches or blocks, where there are some.
+    /// Leaves of the placement, where there are switches or blocks.
     pub topology: Option<TopologyUse>,
     /// Candidates, and of them chosen nodes, that Slurm takes last whatever their Weight: those
     /// above tier 0 of [`Classes::keys`].
     pub not_ready: (usize, usize),
 }
 
-/// Tier, whether unhealthy, and Weight; then the level.
+/// Tier, whether unhealthy, and Weight of a class of nodes; then its level.
 type ClassKey = ((u32, (bool, u32)), u32);
 
 /// Named terms of a score.
@@ -169,15 +169,15 @@ pub struct Placer {
     amounts: Vec<Amount>,
     /// Node sets, lent to each [`Search`].
     sets: Sets,
-    /// Nodes of one change; kept for its capacity.
+    /// Nodes of one change; kept between changes for its capacity.
     touched: Vec<NodeIdx>,
     /// The pending jobs between two polls.
     follower: Follower,
 }
 
 impl Placer {
-    /// Joins a cluster and a tuning. `memory_tracked`: memory is a consumable
-    /// resource (`CR_*_Memory`); else it is no dimension.
+    /// Joins a cluster and a tuning. `memory_tracked`: whether memory is a consumable resource
+    /// (`CR_*_Memory`); else it is no dimension.
     ///
     /// # Errors
     /// The engine's, for parameters out of range.
@@ -241,7 +241,7 @@ impl Placer {
         })
     }
 
-    /// Changes parameters and weights; usage stays.
+    /// Changes parameters and weights; usage stays as it is.
     ///
     /// # Errors
     /// The engine's; the old tuning then stays in force.
@@ -254,8 +254,8 @@ impl Placer {
         Ok(())
     }
 
-    /// Replaces [`Tuning::levels`] alone: quick, because `up_to_class` was made
-    /// before from this very node table and these levels, by [`up_to_class`].
+    /// Replaces [`Tuning::levels`] alone: quick, because [`up_to_class`] made `up_to_class` before
+    /// from this very node table and these levels.
     pub fn set_levels(
         &mut self,
         levels: Arc<BTreeMap<Arc<str>, u32>>,
@@ -322,7 +322,7 @@ impl Placer {
         &self.dims
     }
 
-    /// Configured and in use of a dimension on the nodes that take jobs.
+    /// Configured amount and use of a dimension on the nodes that take jobs.
     pub fn dimension_level(&self, dim: usize) -> (u64, u64) {
         debug_assert!(dim < self.dims.len(), "dimension {dim} of {}", self.dims.len());
         let first_pool = self.dims.len() - self.pools.len();
@@ -341,12 +341,12 @@ impl Placer {
         nodes.filter(|(_, node)| !node.out).map(|(usage, _)| usage).fold((0, 0), sum)
     }
 
-    /// The demand of the pending jobs, as set.
+    /// The demand of the pending jobs, as it was set.
     pub fn pending(&self) -> &Demand {
         &self.pending
     }
 
-    /// The job now holds exactly this.
+    /// Sets what a job holds.
     pub fn set_job(&mut self, job: RunningJob) {
         let (engine, tracked) = (&mut self.engine, self.memory_tracked);
         let (touched, table) = (&mut self.touched, Arc::clone(self.cluster.table()));
@@ -360,7 +360,7 @@ impl Placer {
         self.note_touched();
     }
 
-    /// The job ends at another time.
+    /// Sets another end of a job.
     pub fn set_end(&mut self, id: u32, end_s: u64) {
         let Some(job) = self.cluster.jobs().get(&id) else { return };
         for held in &job.held {
@@ -373,7 +373,7 @@ impl Placer {
         self.cluster.set_end(id, end_s);
     }
 
-    /// The job gave everything back.
+    /// Removes a job that gave everything back.
     pub fn end_job(&mut self, id: u32) -> bool {
         let (engine, tracked) = (&mut self.engine, self.memory_tracked);
         let (touched, table) = (&mut self.touched, Arc::clone(self.cluster.table()));
@@ -408,13 +408,13 @@ impl Placer {
         self.follower.set(tally)
     }
 
-    /// A job has begun.
+    /// Records that a job has begun.
     pub fn began(&mut self, job: &RunningJob) {
         self.follower.started(job);
     }
 
-    /// Jobs, and tasks of arrays, of the latest few thousand that began: those that run, and those
-    /// that began at this time or later.
+    /// Jobs, and tasks of arrays, of the latest few thousand that began: running ones, and those
+    /// that began at `since_s` or later.
     pub fn begun(&self, from_s: u64) -> BTreeSet<JobKey> {
         let runs = |job: &&RunningJob| self.cluster.jobs().contains_key(&job.id);
         let begun = self.follower.latest().filter(|job| job.start_s >= from_s || runs(job));
@@ -425,7 +425,7 @@ impl Placer {
         begun.flat_map(keys).collect()
     }
 
-    /// Records that there are no nodes now for this job of the question.
+    /// Records that there are no nodes at present for the job of the question.
     pub fn stays_pending(&mut self, job: u32, shape: &Shape, candidates: Candidates<'_>) {
         self.follower.came(job, shape, candidates.words());
     }
@@ -445,7 +445,7 @@ impl Placer {
         Some(&self.pending)
     }
 
-    /// Whether the counts of pending jobs do not yet know of all that changed.
+    /// Whether changes are not counted yet in what the pending jobs lack.
     pub fn is_behind(&self) -> bool {
         self.weighs_pending() && self.follower.is_behind()
     }
@@ -455,7 +455,7 @@ impl Placer {
         self.engine.params().sources.pending
     }
 
-    /// Sets what the pending jobs lack; what they ask for stays.
+    /// Sets what the pending jobs lack, and leaves what they ask for.
     pub fn set_lacks(&mut self, lacks: BTreeMap<Arc<str>, u64>) {
         let by_dim = |name| lacks.get(name).copied().unwrap_or(0);
         let in_order: Vec<u64> = self.dims.iter().map(by_dim).collect();
@@ -476,7 +476,7 @@ impl Placer {
         &self.tuning
     }
 
-    /// Tier, health and Weight of the heaviest of these candidates.
+    /// Tier, health and Weight of the heaviest of the candidates.
     pub(crate) fn heaviest(
         &self,
         nodes: &[NodeIdx],
@@ -499,18 +499,18 @@ impl Placer {
         candidates.classes().is_some() || !self.up_to_class.is_empty()
     }
 
-    /// Whether a job may wait for its preferred nodes, by the balance method's setting or by that
-    /// of its own method.
+    /// Whether a job may wait for its preferred nodes, by the setting of the balance method or of
+    /// the method that prefers them.
     pub fn may_wait_for_preference(&self, holding: Holding) -> bool {
         self.may_hold(holding) || self.preference_may_hold(holding)
     }
 
-    /// Whether a job may wait for its preferred nodes by the setting of its own method.
+    /// Whether a job may wait for preferred nodes, by the setting of their method.
     pub fn preference_may_hold(&self, holding: Holding) -> bool {
         self.tuning.preference_hold_ms.is_some_and(|limit_ms| holding.is_before(limit_ms))
     }
 
-    /// Whether a job may wait so for a moment, if its user's budget allows it.
+    /// Whether a job may wait for preferred nodes for a moment, if its user's budget allows it.
     pub fn may_wait_briefly(&self, holding: Holding) -> bool {
         self.tuning.brief_hold_ms.is_some_and(|limit_ms| holding.is_before(limit_ms))
     }
@@ -520,8 +520,8 @@ impl Placer {
         self.tuning.gang_hold.is_some_and(|hold| holding.is_before(hold.gang_ms))
     }
 
-    /// Makes the next decisions fast again; they are the same without. To be
-    /// called when no answer is waited for.
+    /// Makes the next decisions fast again without changing any. To be called when no answer is
+    /// waited for.
     pub fn maintain(&mut self) {
         self.engine.maintain();
         self.cluster.settle();
@@ -581,8 +581,8 @@ impl Placer {
         search.run(up_to, last)
     }
 
-    /// Adds the runner-up and the terms of the scores to a placement that was just decided. Nobody
-    /// waits for these: they may follow the answer.
+    /// Adds the runner-up and the terms of the scores to a placement that was just decided. They
+    /// may follow the answer, since nobody waits for them.
     pub fn explain(&mut self, placement: &mut Placement) {
         let Placement { nodes, needs, decision, terms, busy_s, span, .. } = placement;
         self.engine.find_runner_up(decision);
@@ -598,8 +598,8 @@ impl Placer {
         }
     }
 
-    /// Returns the classes of the asker, each with all lighter ones, by tier, Weight and level;
-    /// empty if all candidates are of one class. And the number of candidates above tier 0.
+    /// Returns the question's classes, each with all lighter ones, by tier, Weight and level; empty
+    /// if all candidates are of one. And the number of candidates above tier 0.
     fn classes_up_to(
         &self,
         candidates: Candidates<'_>,

@@ -17,7 +17,7 @@ use phalanx_core::shape::{GresWant, LeftToSlurm, Memory};
 
 const CPUS: u64 = 8;
 
-/// Nodes by name and Weight, and a topology.conf.
+/// A cluster of nodes given by name and Weight, and a topology.conf.
 fn cluster(nodes: &[(&str, u32)], conf: &str) -> Placer {
     let node = |&(name, weight): &(&str, u32)| TableNode {
         name: name.into(),
@@ -40,7 +40,7 @@ fn named(names: &str, count: usize) -> Vec<String> {
     names.chars().flat_map(|c| (1..=count).map(move |n| format!("{c}{n}"))).collect()
 }
 
-/// `count` nodes of Weight 1 of each letter.
+/// Makes `count` nodes of Weight 1 for each letter.
 fn equal(names: &str, count: usize, conf: &str) -> Placer {
     let names = named(names, count);
     cluster(&names.iter().map(|name| (name.as_str(), 1)).collect::<Vec<_>>(), conf)
@@ -86,7 +86,8 @@ fn nodes_that_are_alike_are_taken_in_a_row() {
     assert_eq!(answer(&mut eight, &tasks(16)), Ok(vec![0, 1]));
 }
 
-/// `TopologyParam=TopoOptional`: stock looks at no switch and takes neighbours.
+/// Goal: with `TopologyParam=TopoOptional` stock looks at no switch and takes neighbours, which are
+/// to be on as few leaves.
 #[test]
 fn without_a_say_of_switches_neighbours_are_on_as_few_leaves_as_with_stock() {
     let conf = "SwitchName=a Nodes=n[1-2]\nSwitchName=b Nodes=n[3-4]\nSwitchName=t Switches=a,b\n";
@@ -102,7 +103,7 @@ fn without_a_say_of_switches_neighbours_are_on_as_few_leaves_as_with_stock() {
     assert_eq!(answer(&mut placer, &tasks(24)), Ok(vec![1, 2, 3]));
 }
 
-/// `-N NODES -n TASKS`.
+/// A job `-N NODES -n TASKS`.
 fn tasks_on(nodes: u32, count: u32) -> Shape {
     Shape { min_nodes: nodes, max_nodes: nodes, req_nodes: nodes, ..tasks(count) }
 }
@@ -130,8 +131,7 @@ fn tasks_are_shared_unevenly_before_heavier_nodes_or_more_leaves_are_taken() {
     assert_eq!(answer(&mut placer, &tasks_on(7, 15)).map(|nodes| leaves_of(&nodes)), Ok(3));
 }
 
-/// Number of those leaves that nodes are on.
-/// `--gres=gpu:2 --cpus-per-gpu=2`: four CPUs of each node at least, and not of each task.
+/// Number of leaves that the chosen nodes are on.
 #[test]
 fn cpus_that_gres_of_a_node_bring_are_not_each_tasks() {
     let mut placer = equal("n", 4, "");
@@ -141,7 +141,7 @@ fn cpus_that_gres_of_a_node_bring_are_not_each_tasks() {
     assert!(answer(&mut placer, &Shape { gres, ..tasks(12) }).is_err());
 }
 
-/// A leaf has room for all tasks, and too few nodes.
+/// Goal: where a leaf has room for all tasks but too few nodes, the next leaf is taken too.
 #[test]
 fn fewer_nodes_than_asked_for_on_a_leaf_take_the_next_leaf_too() {
     let conf = "SwitchName=a Nodes=n[1-2]\nSwitchName=b Nodes=n[3-5]\nSwitchName=c Nodes=n6\n\
@@ -184,7 +184,7 @@ fn kinds_of_nodes_are_chosen_before_they_are_mixed() {
     assert_eq!(answer(&mut placer, &tasks(16)), Ok(vec![0, 1, 2]));
 }
 
-/// Each option that decides the number of nodes.
+/// Goal: each option that decides the number of nodes does.
 #[test]
 fn the_number_of_nodes_follows_from_what_is_asked() {
     let mut placer = equal("n", 8, "");
@@ -228,7 +228,7 @@ fn gpus_of_a_job_are_taken_where_they_are_free() {
     assert_eq!(answer(&mut placer, &shape), Ok(vec![1, 2, 3]));
 }
 
-/// Among leaves that are as few and as near those win where the job needs the fewest nodes.
+/// Goal: among leaves that are as few and as near, those win where the job needs the fewest nodes.
 #[test]
 fn leaves_where_fewer_nodes_hold_the_job_come_first() {
     let conf = "SwitchName=a Nodes=n[1-2]\nSwitchName=b Nodes=n[3-5]\nSwitchName=c Nodes=n[6-7]\n\
@@ -244,7 +244,7 @@ fn leaves_where_fewer_nodes_hold_the_job_come_first() {
     assert_eq!(answer(&mut placer, &tasks(12)), Ok(vec![2, 3]));
 }
 
-/// A job of whole nodes gets lighter ones before it gets fewer ones.
+/// Goal: a job of whole nodes gets lighter nodes before it gets fewer ones.
 #[test]
 fn whole_nodes_are_lighter_ones_before_fewer_ones() {
     let rows = [("n1", 1), ("n2", 1), ("n3", 50), ("n4", 1)];
@@ -256,7 +256,7 @@ fn whole_nodes_are_lighter_ones_before_fewer_ones() {
     assert_eq!(answer(&mut placer, &more), Ok(vec![0, 2, 3]));
 }
 
-/// `-N2-4`: the heavier ones, too, where Slurm takes as many as it may.
+/// Goal: `-N2-4` goes on to heavier nodes where Slurm takes as many as it may.
 #[test]
 fn a_range_of_nodes_goes_on_to_heavier_ones() {
     let mut placer = cluster(&[("a1", 1), ("a2", 1), ("b1", 9), ("b2", 9), ("b3", 9)], "");
@@ -288,7 +288,8 @@ fn idle_nodes_tell_the_number_of_nodes_of_a_kind() {
     assert_eq!(nodes(&Shape { cpus_per_task: 9, ..tasks(2) }), None);
 }
 
-/// Stock's steps as in Slurm's source: sets of neighbours, best fit first, by index inside.
+/// Number of nodes by stock's steps in Slurm's source: sets of neighbours, best fit first, by index
+/// inside.
 fn stock_count(sets: &[Vec<u64>], needed: u64) -> Option<usize> {
     let (mut sets, mut left, mut taken) = (sets.to_vec(), needed, 0);
     while !sets.is_empty() {
@@ -322,7 +323,8 @@ fn stock_count(sets: &[Vec<u64>], needed: u64) -> Option<usize> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
-    /// On nodes of any room: no more nodes than with stock's steps, as Slurm's source has them.
+    /// Goal: on nodes of any room no more nodes are taken than with stock's steps in Slurm's
+    /// source.
     #[test]
     fn never_more_nodes_than_with_stock(
         free in prop::collection::vec(prop::sample::select(vec![0u64, 2, 4, 8, 8, 8]), 1..24),
@@ -341,7 +343,8 @@ proptest! {
         prop_assert!(nodes.len() <= stock, "{nodes:?} {stock}");
     }
 
-    /// On idle equal nodes: the tightest run that holds it, from its first node on.
+    /// Goal: on idle equal nodes the job gets the tightest run that holds it, from the run's first
+    /// node on.
     #[test]
     fn consecutive_on_an_idle_flat_cluster(
         offered in prop::collection::vec(prop::bool::weighted(0.8), 1..40),
@@ -364,7 +367,8 @@ proptest! {
         }
     }
 
-    /// With the preferences of every method, an open number of nodes or one that is given.
+    /// Goal: with the preferences of every method, no heavier node is taken while lighter ones hold
+    /// the job, whether the number of nodes is open or given.
     #[test]
     fn never_a_heavier_node_while_lighter_ones_hold_the_job(
         nodes in prop::collection::vec((1u32..=3, prop::sample::select(vec![0u64, 4, 8])), 2..12),
@@ -466,7 +470,8 @@ fn preferred_nodes_as_good_as_stocks_are_taken() {
     assert!(placed.nodes.iter().all(|node| near.contains(node)), "{:?}", placed.nodes);
 }
 
-/// `-n` without `-N` says one node; what waits for nodes must count those that hold the tasks.
+/// Goal: `-n` without `-N` says one node, but a job that waits for nodes needs as many as hold its
+/// tasks.
 #[test]
 fn tasks_need_as_many_nodes_as_hold_them() {
     let placer = equal("n", 4, "");
@@ -486,7 +491,7 @@ fn tasks_need_as_many_nodes_as_hold_them() {
 }
 
 /// Goal: an answer for nodes of many sizes is not late: stock's steps, which drop the smallest
-/// ones and begin anew for each size, are not followed to their end.
+/// nodes and restart for each size, are not followed to their end.
 #[test]
 fn nodes_of_many_sizes_are_not_gone_through_again_and_again() {
     let mut placer = equal("n", 4000, "");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The search for the nodes of one job: which classes of nodes, how many nodes, and what each
-//! of them gives. Which nodes of those on offer is the [`Chooser`]'s part.
+//! The search for the nodes of one job: which classes of nodes, how many nodes, and what each of
+//! them gives. Which of the offered nodes are taken is the [`Chooser`]'s part.
 
 use super::classes::UpToClass;
 use super::dims::fill_amounts;
@@ -33,15 +33,15 @@ pub(super) struct Search<'a> {
     pub unfit: &'a Unfit,
     /// Nodes by their cores.
     pub kinds: &'a CoreKinds,
-    /// Settings, some of which trade what a choice costs.
+    /// Settings, some of which trade one cost of a choice for another.
     pub tuning: &'a Tuning,
     /// Blocks that other jobs keep for themselves.
     pub closed: &'a Closed,
     /// Amounts of the need that was searched last, by dimension.
     pub amounts: &'a mut [Amount],
-    /// Nodes on offer, and the choice among them.
+    /// The choice among the nodes on offer.
     pub chooser: Chooser<'a>,
-    /// Stock's choice of all candidates, once it is known.
+    /// Stock's choice of all candidates, once it was worked out.
     pub known_stock: Option<Vec<Taken>>,
 }
 
@@ -79,7 +79,7 @@ impl<'a> Search<'a> {
     }
 
     /// Takes the lightest nodes that hold the job, as Slurm does. Returns the last class that was
-    /// tried, too.
+    /// tried as well.
     fn by_class(&mut self, up_to: &'a [UpToClass]) -> Result<(usize, Split), Why> {
         for class in 0..up_to.len().max(1) {
             let step = up_to.get(class);
@@ -105,8 +105,7 @@ impl<'a> Search<'a> {
         Err(Why::NoFit)
     }
 
-    /// Splits the job evenly, else as stock's steps do, among the candidates up to a class of
-    /// Weight.
+    /// Splits the job among the candidates up to a class of Weight: evenly, else by stock's steps.
     fn split(
         &mut self,
         up_to: Option<&NodeSet>,
@@ -179,7 +178,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Puts what a node must give into the amounts by dimension.
+    /// Writes what a node must give into the amounts by dimension.
     pub(super) fn fill_amounts(&mut self, need: &Need) -> Result<(), Why> {
         fill_amounts(self.amounts, self.chooser.cluster.table(), self.memory_tracked, need)
     }

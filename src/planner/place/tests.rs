@@ -19,8 +19,9 @@ fn leveled(levels: &[(&str, u32)], ignores_weight: bool) -> Tuning {
     Tuning { levels: Arc::new(levels), weight_cost, ..Tuning::default() }
 }
 
-/// A job is charged for all CPUs of a whole node: an account's limit may be what the smallest has,
-/// and stock takes that one. Balance alone would spare its GPUs.
+/// Goal: a job of a whole node gets the smallest that holds it, as stock does: the job is charged
+/// for all its CPUs, and an account's limit may allow no more. Balance alone would spare the node's
+/// GPUs.
 #[test]
 fn whole_nodes_are_the_smallest_that_hold_the_job() {
     let small = TableNode { cpus: 4, kinds: vec![(0.into(), 2)], ..node("small", 1) };
@@ -41,7 +42,7 @@ fn whole_nodes_are_the_smallest_that_hold_the_job() {
     assert_eq!(decided(3, 0b0111), [0, 1, 2]);
 }
 
-/// Measured levels order nodes of one Weight, and never those of several.
+/// Goal: measured levels order nodes of one Weight, and never those of several.
 #[test]
 fn nodes_of_one_weight_are_tried_by_level() {
     let nodes = vec![node("a", 1), node("b", 1), node("c", 1), node("heavy", 2)];
@@ -70,7 +71,7 @@ fn nodes_of_one_weight_are_tried_by_level() {
     assert_eq!(decided(&mut placer, 8), [0]);
 }
 
-/// Nodes `n0`, `n1`, ... of these Weights, and a topology.conf.
+/// Nodes `n0`, `n1`, ... with the Weights `weights`, and a topology.conf.
 fn on(weights: &[u32], conf: &str) -> Placer {
     let nodes = weights.iter().enumerate().map(|(at, weight)| node(&format!("n{at}"), *weight));
     let mut table = Table { nodes: nodes.collect(), ..Table::default() };
@@ -105,7 +106,7 @@ fn occupy(placer: &mut Placer, nodes: &[usize]) {
 const TWO_SWITCHES: &str =
     "SwitchName=a Nodes=n[0-3]\nSwitchName=b Nodes=n[4-7]\nSwitchName=top Switches=a,b\n";
 
-/// Jobs of several nodes take lighter nodes whole, which balance once chose among all nodes.
+/// Goal: jobs of several nodes take lighter nodes whole, before balance chooses among heavier ones.
 #[test]
 fn jobs_of_several_nodes_take_lighter_nodes_whole() {
     let mut placer = on(&[5, 5, 5, 1, 1], "");
@@ -146,7 +147,8 @@ fn one_node_goes_where_no_whole_leaf_is_broken() {
     assert!([4, 5, 7].contains(&chosen[0]), "{chosen:?}");
 }
 
-/// Best fit by leaf, as stock's; busy nodes come first on the leaf alone.
+/// Goal: a single node is on the leaf with the best fit, as with stock; busy nodes come first only
+/// within that leaf.
 #[test]
 fn one_node_is_on_the_leaf_of_the_fewest_candidates() {
     let mut placer = on(&[1; 8], TWO_SWITCHES);
@@ -162,7 +164,8 @@ fn one_node_is_on_the_leaf_of_the_fewest_candidates() {
     assert!(placed.nodes[0].at() >= 4, "{:?}", placed.nodes);
 }
 
-/// A run over both leaves was as good as one on a leaf, and the shortest was taken.
+/// Goal: of runs that suffice, one on a single leaf wins over a run that is as short and lies on
+/// two.
 #[test]
 fn a_run_is_on_few_leaves() {
     let mut placer = on(&[1; 8], TWO_SWITCHES);
@@ -182,7 +185,8 @@ fn a_run_is_on_few_leaves() {
     assert_eq!(decide(&mut placer), (vec![2, 3, 4], 2, 2));
 }
 
-/// `TopologyParam=TopoOptional`: stock takes nodes as on a flat cluster, of whatever leaves.
+/// Goal: with `TopologyParam=TopoOptional`, where stock takes nodes as on a flat cluster, few
+/// leaves are used too.
 #[test]
 fn jobs_without_a_say_of_switches_are_on_few_leaves_too() {
     let mut placer = on(&[1; 8], TWO_SWITCHES);
@@ -295,7 +299,8 @@ fn tiers_come_before_weights() {
     assert_eq!((&placed.nodes[1..], placed.not_ready), (&[2, 3].map(NodeIdx::new)[..], (2, 1)));
 }
 
-/// A GRES that is not used up is a condition: it moves no job, whoever else asks for it.
+/// Goal: a GRES that is not used up is a condition: it moves no job, whatever other jobs ask for
+/// it.
 #[test]
 fn what_jobs_do_not_use_up_is_no_amount() {
     let with = |vram: u64| {
@@ -323,7 +328,7 @@ fn what_jobs_do_not_use_up_is_no_amount() {
     assert_eq!(placer.dimension_level(3), (301, 0));
 }
 
-/// Nodes that are down or drained are no capacity, also while jobs end on them.
+/// Goal: nodes that are down or drained are no capacity, also while jobs end on them.
 #[test]
 fn nodes_that_take_no_jobs_do_not_count() {
     let mut nodes = vec![node("a", 1), node("b", 1), node("out", 1)];
@@ -342,7 +347,7 @@ fn nodes_that_take_no_jobs_do_not_count() {
     assert_eq!(placer.engine().utilization(), 0.5);
 }
 
-/// Counts that no node has are cut; whatever is left adds up without overflow.
+/// Goal: counts that no node has are cut; what is left adds up without overflow.
 #[test]
 fn counts_beyond_a_node_are_cut() {
     let with = TableNode { kinds: vec![(0.into(), u64::MAX - 1)], ..node("n", 1) };
@@ -362,7 +367,8 @@ fn counts_beyond_a_node_are_cut() {
     assert_eq!(placer.dimension_level(2), (u64::MAX, 0));
 }
 
-/// Slurm 25.05 and later: topology.yaml, and `Topology=` of the partition.
+/// Goal: since Slurm 25.05 each partition uses the topology of topology.yaml that its `Topology=`
+/// names.
 #[test]
 fn each_partition_has_its_own_topology() {
     let mut table = Table { nodes: vec![node("x", 1); 4], ..Table::default() };
@@ -391,8 +397,8 @@ fn each_partition_has_its_own_topology() {
     assert_eq!(on(Some(2)), Err(Why::Left(LeftToSlurm::TopologyUnknown)));
 }
 
-/// A job goes where it makes the node's last end grow least, whatever becomes of the jobs there:
-/// they begin, get another limit, or end.
+/// A job goes to the node whose last end it makes grow least, however jobs there begin, get another
+/// limit, or end.
 #[test]
 fn last_ends_follow_the_jobs() {
     let table = Table { nodes: vec![node("a", 1), node("b", 1)], ..Table::default() };

@@ -20,11 +20,11 @@ use phalanx_core::number::as_f64;
 use phalanx_core::shape::{LeftToSlurm, Memory, Need, Shape};
 use phalanx_methods::balance::{Decision, Holding, Outcome, Request};
 
-/// Nodes of one uneven split whose scores are kept.
+/// Most nodes of one uneven split whose scores are kept.
 const SCORED_MAX: usize = 64;
 /// Equally good splits among which the balance method chooses one.
 const EQUAL_MAX: usize = 8;
-/// Amounts of which the whole job needs some: tasks, and GRES asked for per job.
+/// Number of amounts of which the whole job needs some: tasks, and GRES asked for per job.
 const UNITS: usize = 4;
 type Units = [u64; UNITS];
 
@@ -33,8 +33,8 @@ type Units = [u64; UNITS];
 type Rank = (usize, (usize, u32), usize, usize, usize);
 
 impl Search<'_> {
-    /// The best of stock's choices on the nodes on offer and on parts of them. `is_last`: no
-    /// further nodes will be offered; `is_whole`: none of these classes of Weight.
+    /// The best of stock's choices on the offered nodes and on parts of them. `is_last`: no further
+    /// nodes will be offered; `is_whole`: no further nodes of these classes of Weight will be.
     pub(super) fn by_parts(&mut self, is_last: bool, is_whole: bool) -> Result<Split, Why> {
         match self.chooser.routes.many {
             Route::Left(option) => return Err(Why::Left(option)),
@@ -92,13 +92,13 @@ impl Search<'_> {
         best.ok_or(Why::NoFit)
     }
 
-    /// Whether stock prefers none of these nodes.
+    /// Whether stock treats all the offers alike.
     fn is_alike(&self, offers: &[Offer]) -> bool {
         let is_flat = self.chooser.routes.many == Route::Any;
         is_flat && offers.iter().all(|offer| offers.first().is_some_and(|o| o.class == offer.class))
     }
 
-    /// Stock's choice among some nodes.
+    /// Stock's choice among the offers.
     fn stocks(&self, ask: &Ask, offers: &[Offer]) -> Result<Chosen, Refused> {
         let (cluster, forms) = (self.chooser.cluster, &self.chooser.topologies.forms);
         let topology = topology_of(cluster, forms, self.shape)?;
@@ -114,8 +114,8 @@ impl Search<'_> {
         offers_of(cluster, self.shape, self.candidates, mask.iter(), class)
     }
 
-    /// Parts of the nodes of the heaviest class that stock takes, each with all lighter ones;
-    /// `count`: how many nodes it takes of all.
+    /// Parts of the nodes of the heaviest class that stock takes, each with all lighter nodes;
+    /// `count`: how many nodes stock takes in all.
     fn parts(
         &mut self,
         ask: &Ask,
@@ -154,7 +154,7 @@ impl Search<'_> {
         (heavy, (leaves, level), kinds.len(), taken.len(), self.idle_beside(nodes()))
     }
 
-    /// Returns the nodes with what each gives, and their scores.
+    /// Returns the nodes with what each gives to the job, and their scores.
     pub(super) fn put_on(&mut self, taken: &[Taken]) -> Result<Split, Why> {
         let nodes: Vec<NodeIdx> = taken.iter().map(|taken| taken.node).collect();
         let given = needs(self.shape, taken).into_iter();
@@ -185,13 +185,13 @@ impl Search<'_> {
     }
 }
 
-/// The offer of a node; they ascend by node.
+/// The offer of `node`; offers ascend by node.
 fn offer_of(offers: &[Offer], node: NodeIdx) -> Option<&Offer> {
     offers.binary_search_by_key(&node, |offer| offer.node).ok().and_then(|at| offers.get(at))
 }
 
-/// The largest nodes that hold the job beside lighter ones, with all that are as large; `None`:
-/// they are not fewer than `count` in all.
+/// The largest nodes that hold the job together with lighter ones, with all nodes as large; `None`:
+/// these are not fewer than `count`.
 pub(super) fn largest(
     ask: &Ask,
     lighter: &[Offer],
@@ -226,7 +226,7 @@ pub fn may_split_otherwise(shape: &Shape) -> bool {
     (shape.node_count_is_free() || shape.tasks() > 1) && shape.ntasks_per_node == 0
 }
 
-/// Nodes that a job takes where all are idle and like this one; `None`: they never hold it.
+/// Number of nodes that a job takes if all are idle and like this one; `None`: they never hold it.
 pub fn nodes_when_idle(shape: &Shape, usage: &NodeUsage) -> Option<u32> {
     let wanted = shape.wanted_nodes();
     if !(may_split_otherwise(shape) && shape.node_count_is_free()) {
@@ -242,7 +242,7 @@ pub fn nodes_when_idle(shape: &Shape, usage: &NodeUsage) -> Option<u32> {
     (nodes <= shape.max_nodes.min(tasks).max(wanted)).then_some(nodes)
 }
 
-/// Amounts that a job needs on all of its nodes together; `None`: too many GRES per job.
+/// Amounts that a job needs on all of its nodes together; `None`: it has too many GRES per job.
 fn needed(shape: &Shape) -> Option<Units> {
     let mut need = [0; UNITS];
     let by_cpus = shape.min_cpus.div_ceil(shape.cpus_per_task.max(1));
@@ -253,8 +253,8 @@ fn needed(shape: &Shape) -> Option<Units> {
     Some(need)
 }
 
-/// Nodes that a job takes of the largest of these where they are idle; as many as it wants, if
-/// none holds a part of it.
+/// Number of nodes that a job takes of the largest nodes while they are idle; as many as it wants,
+/// if none holds a part of it.
 pub fn nodes_needed<'a>(shape: &Shape, usages: impl IntoIterator<Item = &'a NodeUsage>) -> u32 {
     let open = may_split_otherwise(shape) && shape.node_count_is_free();
     let usages = open.then_some(usages).into_iter().flatten();
@@ -263,7 +263,7 @@ pub fn nodes_needed<'a>(shape: &Shape, usages: impl IntoIterator<Item = &'a Node
 }
 
 /// Amounts of one task, with one of each GRES that is asked for per job. CPUs that GRES per node
-/// bring are the node's, and not each task's.
+/// bring are the node's, not each task's.
 pub(crate) fn one_task(shape: &Shape) -> Need {
     let mut own = shape.clone();
     own.gres.iter_mut().filter(|want| want.per_node > 0).for_each(|want| want.cpus_per_gres = 0);
@@ -272,13 +272,13 @@ pub(crate) fn one_task(shape: &Shape) -> Need {
     Need { cores, ..one }
 }
 
-/// Amounts of a job for which a node has room now; `None`: for none of it.
+/// Amounts of a job for which a node has room at present; `None`: for none.
 fn units(shape: &Shape, one: &Need, usage: &NodeUsage, excluded: &BySocket) -> Option<Units> {
     room_for(shape, one, usage, excluded).map(|(units, _)| units)
 }
 
-/// Amounts of a job for which a node has room now, and the CPUs of its cores; `None`: for none of
-/// it.
+/// Amounts of a job for which a node has room at present, and the CPUs of its cores; `None`: for
+/// none.
 pub(crate) fn room_for(
     shape: &Shape,
     one: &Need,
@@ -297,8 +297,8 @@ pub(crate) fn room_for(
     (units[0] > 0).then_some((units, cpus_of_cores))
 }
 
-/// Tasks that fit on a node now, by every resource, beside cores that the job may not have.
-/// `one` is what one task needs.
+/// Number of tasks that fit on a node at present, by every resource, without cores that the job may
+/// not have. `one` is what one task needs.
 pub fn capacity(shape: &Shape, one: &Need, usage: &NodeUsage, excluded: &BySocket) -> u64 {
     tasks_and_cpus(shape, one, usage, excluded).0
 }
@@ -328,7 +328,7 @@ fn tasks_and_cpus(shape: &Shape, one: &Need, usage: &NodeUsage, excluded: &BySoc
     if is_busy || too_few { (0, 0) } else { (tasks, cpus) }
 }
 
-/// CPUs of a node that tasks could have now.
+/// CPUs of a node that tasks could have at present.
 fn by_cores(one: &Need, usage: &NodeUsage, excluded: &BySocket) -> u64 {
     let per_core = usage.cores.per_core();
     let free = usage.free_cpus(excluded);
@@ -340,7 +340,7 @@ fn by_cores(one: &Need, usage: &NodeUsage, excluded: &BySocket) -> u64 {
     on.map_or(0, |on| on.cpus.min(free / per_core * usable))
 }
 
-/// Tasks whose memory by CPU a node has now.
+/// Number of tasks for whose memory by CPU a node has room at present.
 fn by_memory(one: &Need, usage: &NodeUsage) -> u64 {
     let free_mb = usage.memory_mb.free();
     let Some(usable) = one.cores.cpus_per_core(&usage.cores) else { return 0 };

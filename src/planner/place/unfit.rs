@@ -21,7 +21,7 @@ pub(super) struct Unfit {
 }
 
 impl Unfit {
-    /// The arrays of these nodes as they are.
+    /// The arrays for nodes with these usages.
     pub(super) fn new(usages: &[NodeUsage]) -> Self {
         let types = usages.iter().map(|usage| usage.types.len()).max().unwrap_or(0);
         let mut unfit = Self {
@@ -35,7 +35,7 @@ impl Unfit {
         unfit
     }
 
-    /// Takes over what is in use on a node now.
+    /// Updates the conditions of a node to its use.
     pub(super) fn set(&mut self, node: NodeIdx, usage: &NodeUsage) {
         let put = |set: &mut NodeSet, member: bool| {
             if member { set.insert(node) } else { set.remove(node) }
@@ -54,7 +54,7 @@ impl Unfit {
         nodes.subtract(&self.busy);
     }
 
-    /// Removes the nodes from `candidates` that cannot give `need` now.
+    /// Removes from `candidates` nodes that cannot give `need` at present.
     pub(super) fn drop_from(&self, candidates: &mut NodeSet, need: &Need) {
         if need.whole {
             candidates.subtract(&self.busy);

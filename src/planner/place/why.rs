@@ -7,7 +7,7 @@ use phalanx_core::shape::LeftToSlurm;
 /// Reason why no nodes are named for a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Why {
-    /// The partition is switched off.
+    /// The mode of the partition is off.
     Off,
     /// The mirror of Slurm's state is not complete.
     NotSynced,
@@ -15,13 +15,13 @@ pub enum Why {
     OtherTable,
     /// The request has an option that is left to Slurm.
     Left(LeftToSlurm),
-    /// Slurm refused too many answers to requests with this option.
+    /// Slurm refused too many answers to requests with an option.
     Refused(&'static str),
-    /// Stock's steps are not known for requests with this option.
+    /// Stock's steps are not known for requests with an option.
     Unknown(&'static str),
-    /// Too few candidates have enough free now.
+    /// Too few candidates have enough free at present.
     NoFit,
-    /// Too few candidates have enough free now, but Slurm may preempt jobs on them.
+    /// Too few candidates have enough free at present, but Slurm may preempt jobs on them.
     MayPreempt,
     /// The job needs all candidates: Slurm would come to the same nodes.
     NoChoice,
@@ -39,7 +39,7 @@ pub enum Wait {
 }
 
 impl Why {
-    /// Why stock's steps name no nodes.
+    /// The reason for which stock's steps name no nodes.
     pub(super) fn of_stock(refused: Refused) -> Self {
         match refused {
             Refused::NoFit => Self::NoFit,
@@ -73,7 +73,7 @@ impl Why {
     }
 }
 
-/// Detail of an answer that leaves a job to Slurm which would wait.
+/// Detail of an answer that leaves to Slurm a job which would wait.
 pub const WOULD_WAIT: &str = "would wait";
 
 impl Wait {
@@ -85,7 +85,7 @@ impl Wait {
         }
     }
 
-    /// Returns what is particular, for an answer that holds the job back.
+    /// Returns the detail of a reason, for an answer that holds the job back.
     pub fn detail(self) -> Option<&'static str> {
         match self {
             Self::Gain => None,

@@ -14,7 +14,7 @@ use phalanx_core::limits::FIRST_PLAN_WAIT_MS;
 use phalanx_core::number::{as_f64, as_u32};
 use phalanx_core::shape::{LeftToSlurm, Shape};
 
-/// [`Placer::decide`], but with the preferred sets first.
+/// Decides like [`Placer::decide`], but tries the preferred sets first.
 ///
 /// A component of a het job is decided only when a method prefers nodes for it: alone, one
 /// component could take the room of the others.
@@ -152,10 +152,10 @@ fn follow(
     (decided, preference_use(None, unused))
 }
 
-/// The placement, if all candidates together would be no lighter, and not need fewer switches or
-/// blocks, nor fewer nodes where their number is open; or if the gain over what these would give is
-/// worth the difference. On as many leaves any gain is, also an unknown one; without one the nodes
-/// must not break leaves that others would leave whole.
+/// Returns the placement if all candidates together would be no lighter, and need no fewer switches
+/// or blocks, nor fewer nodes where their number is open; or if the gain over these is worth the
+/// difference. On as many leaves any gain is, also an unknown one; without one the nodes must not
+/// break leaves that others would leave whole.
 fn worth_it(
     placer: &mut Placer,
     shape: &Shape,
@@ -213,7 +213,7 @@ fn on_all(shape: &Shape, nodes: usize) -> Shape {
     Shape { min_nodes: count, max_nodes: count, req_nodes: count, ..shape.clone() }
 }
 
-/// Returns the first node of the set that is in the way.
+/// Returns the first node of the set that keeps it from being used.
 fn in_the_way(
     placer: &Placer,
     shape: &Shape,

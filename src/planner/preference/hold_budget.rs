@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, HashMap};
 /// Time in which one held millisecond is forgotten: a user in one partition holds it for a
 /// twentieth of the time in the long run.
 const FORGOTTEN_IN: u64 = 20;
-/// Held time that is assumed before a job was asked about again: it holds one pass at least.
+/// Held time assumed before a second ask about a job: a hold lasts at least one pass.
 const FIRST_MS: u64 = 1000;
 /// Longest time between two questions about a job during which it counts as held.
 const GAP_MS: u64 = 30_000;
@@ -39,18 +39,18 @@ pub struct HoldBudget {
     spent: HashMap<u32, BTreeMap<Box<str>, Spent>>,
     /// Time at which each job was last held.
     jobs: HashMap<u32, u64>,
-    /// Times that a job was not held because its user had used the budget up.
+    /// Times that a job was not held because its user's budget was used up.
     pub refused: u64,
 }
 
 impl HoldBudget {
-    /// Whether a job of this user may be held for longer.
+    /// Whether a job of the user may be held for longer.
     pub fn allows(&self, user: u32, partition: &str, now_ms: u64, budget_ms: u64) -> bool {
         let spent = self.spent.get(&user).and_then(|of| of.get(partition));
         spent.map_or(0, |spent| spent.now(now_ms)) < budget_ms
     }
 
-    /// Counts that a job was held now.
+    /// Counts that a job is held at a time.
     pub fn held(&mut self, job: u32, user: u32, partition: &str, now_ms: u64) {
         self.make_room(now_ms);
         let before = self.jobs.insert(job, now_ms);
@@ -100,8 +100,8 @@ mod tests {
 
     const BUDGET_MS: u64 = 10_000;
 
-    /// Held time in `total_ms` if a new job is submitted each `every_ms` and held as long as it
-    /// may be, at most `each_ms`; slurmctld asks each `pass_ms`.
+    /// Held time in `total_ms` if a new job is submitted each `every_ms` and held as long as it may
+    /// be, at most `each_ms`; slurmctld asks each `pass_ms`.
     fn flood(budget: &mut HoldBudget, total_ms: u64, every_ms: u64, each_ms: u64) -> u64 {
         let pass_ms = 500;
         let (mut held, mut now) = (0, 1_000_000);

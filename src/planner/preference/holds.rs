@@ -16,9 +16,9 @@ use phalanx_core::limits::{FIRST_PLAN_WAIT_MS, HELD_JOBS_MAX};
 /// The rule that holds a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HoldRule {
-    /// The input of a data job is looked up.
+    /// The input of a data job is being looked up.
     Input,
-    /// The first plan with the job is made.
+    /// The first plan with the job is being made.
     FirstPlan,
     /// `locality=require`.
     Locality,
@@ -60,7 +60,7 @@ pub struct Hold {
 pub struct HoldLimits<'a> {
     /// Limits by method.
     pub tuning: &'a Tuning,
-    /// Longest time until the input of a job was looked up; 0: not at all.
+    /// Longest time until the input of a job was looked up; 0: no wait.
     pub input_ms: u64,
     /// Longest time for the nodes of an input, where the job requires them.
     pub require_ms: u64,
@@ -70,7 +70,7 @@ pub struct HoldLimits<'a> {
 
 impl HoldLimits<'_> {
     /// Rule and end of the hold of a job that was first held at `first_ms`, and of whose array
-    /// tasks were held for `spent_ms` before.
+    /// other tasks were held for `spent_ms`.
     fn hold(
         &self,
         (wait, question): (Wait, &Question<'_>),
@@ -104,12 +104,12 @@ impl HoldLimits<'_> {
 #[derive(Debug, Default)]
 struct OfArray {
     hold: Option<Hold>,
-    /// Time of holds that have ended.
+    /// Time of the array's holds that have ended.
     spent_ms: u64,
 }
 
 impl OfArray {
-    /// A hold ends; that for the array's plan counts.
+    /// Ends a hold; the time of a hold for the array's plan is counted.
     fn stop(&mut self, now_ms: u64) {
         self.spent_ms = self.spent_ms(now_ms);
         self.hold = None;
@@ -122,7 +122,7 @@ impl OfArray {
     }
 }
 
-/// Holds by job, an array's by its record, and the budgets of all.
+/// Holds by job, of an array by its record, and the budgets of all holds.
 #[derive(Debug, Default)]
 pub struct Holds {
     /// Time at which each waiting job was first held.
@@ -158,7 +158,7 @@ impl Holds {
         may
     }
 
-    /// How long the job has waited and may wait.
+    /// How long the job has waited, and how long it may wait.
     pub fn waits(&self, asked: &Question<'_>, limits: &HoldLimits<'_>, now_ms: u64) -> Waits {
         let held_ms = match self.first.get(&asked.job_id) {
             Some(first_ms) => now_ms.saturating_sub(*first_ms),
@@ -174,8 +174,8 @@ impl Holds {
         }
     }
 
-    /// Notes an answer: `wait`, where it holds the job; whether it is in force. Planning calls
-    /// hold nobody.
+    /// Notes an answer: `wait`, where it holds the job; returns whether the hold is in force.
+    /// Planning calls hold no job.
     pub fn answered(
         &mut self,
         asked: &Question<'_>,
@@ -251,8 +251,8 @@ impl Holds {
         self.arrays.len() < HELD_JOBS_MAX || self.arrays.contains_key(&array)
     }
 
-    /// Time for which the tasks of an array were held for its plan until now. Of more arrays than
-    /// can be remembered none is held.
+    /// Time for which the tasks of an array were held for its plan so far. Of arrays beyond those
+    /// that can be remembered none is held.
     pub fn spent_ms(&self, array: u32, now_ms: u64) -> u64 {
         match self.arrays.get(&array) {
             Some(of) => of.spent_ms(now_ms),
@@ -269,7 +269,7 @@ impl Holds {
         }
     }
 
-    /// Times that a data job was not held because its user had used the budget up.
+    /// Number of times that a data job was not held because its user's budget was used up.
     pub fn refused(&self) -> u64 {
         self.budget.refused
     }
@@ -287,7 +287,7 @@ impl Holds {
         .collect()
     }
 
-    /// A job has begun. What waits on of an array is its record, from this start on.
+    /// Notes that a job has begun. Of an array its record waits on, from this start on.
     pub fn began(&mut self, job: u32, array: Option<u32>) {
         self.jobs.remove(&job);
         for id in array.into_iter().chain([job]) {
@@ -295,7 +295,7 @@ impl Holds {
         }
     }
 
-    /// The job, or the array, has left the queue.
+    /// Forgets a job, or an array, that has left the queue.
     pub fn forget(&mut self, job: u32) {
         self.first.remove(&job);
         self.jobs.remove(&job);
@@ -315,7 +315,7 @@ impl Holds {
         self.first.iter().map(|(job, at_ms)| (*job, *at_ms))
     }
 
-    /// Takes the times at which waiting jobs were first held, as a recording has them.
+    /// Takes over the times at which waiting jobs were first held, from a recording.
     pub fn set_first(&mut self, first: impl Iterator<Item = (u32, u64)>) {
         self.first = first.collect();
     }

@@ -81,7 +81,7 @@ fn an_input_is_waited_for_by_one_clock() {
     assert_eq!(holds.ended(10_000), [8]);
 }
 
-/// Goal: a planning call, and an answer that is not in force, hold nobody, but their clock runs.
+/// Goal: a planning call, and an answer that is not in force, hold no job, but their clock runs.
 #[test]
 fn only_answers_in_force_hold() {
     let (tuning, mut holds) = (Tuning::default(), Holds::default());
@@ -94,8 +94,8 @@ fn only_answers_in_force_hold() {
     assert_eq!(holds.first().collect::<Vec<_>>(), [(8, 1_000)]);
 }
 
-/// Goal: tasks of arrays wait within the budget of data jobs, gangs within their own, each also
-/// where the other may wait. Method: asked once a second, a twentieth of it is forgotten.
+/// Goal: array tasks wait within the budget of data jobs, gangs within their own, each also where
+/// the other's is used up. Method: asked once a second, a twentieth of the time is forgotten.
 #[test]
 fn who_is_held_uses_up_a_budget() {
     let held_s = |tuning: &Tuning, method, nodes| {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Classes of jobs that no plan has seen yet, since Slurm may ask at once: they are told apart
-//! as types of jobs are, as far as a question has the data.
+//! Classes of jobs that no plan has seen yet, since Slurm may ask at once: told apart as types of
+//! jobs are, as far as a question's data allow.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,14 +8,14 @@ use phalanx_core::shape::Shape;
 use phalanx_core::snapshot::Job;
 use phalanx_methods::learn::{ClassKey, account_key, name_key};
 
-/// Origin of a job, as a question has it.
+/// Facts in a question that tell the job's class.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobOrigin {
     /// User id.
     pub user_id: u32,
-    /// Key of its account, see [`account_key`].
+    /// Key of the job's account, see [`account_key`].
     pub account_key: u32,
-    /// Key of its name, see [`name_key`].
+    /// Key of the job's name, see [`name_key`].
     pub name_key: u16,
 }
 
@@ -30,7 +30,7 @@ impl JobOrigin {
     }
 }
 
-/// Owner of a job, as far as classes go by it.
+/// Owner of a job, in the form in which classes go by it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Owner {
@@ -49,7 +49,7 @@ pub enum Owner {
 /// Fewest nodes, CPUs of the whole job, whether GRES are asked for.
 type Request = (u32, u32, bool);
 
-/// Key of the jobs that are taken for one class; `None` where classes do not go by it.
+/// Key of the jobs that count as one class; `None` where classes do not go by it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct JobClassKey {
     who: Owner,
@@ -69,7 +69,7 @@ pub struct JobClassRule {
 }
 
 impl JobClassRule {
-    /// The rule for the keys of `learn.class_by`.
+    /// Makes the rule for the keys of `learn.class_by`.
     pub fn new(class_by: &[ClassKey]) -> Self {
         let has = |key| class_by.contains(&key);
         Self {
@@ -98,7 +98,7 @@ impl JobClassRule {
         }
     }
 
-    /// The rule behind a key.
+    /// Returns the rule that a key was made by.
     pub(super) fn of(key: &JobClassKey) -> Self {
         Self {
             account: matches!(key.who, Owner::Account(_) | Owner::NoAccount(_) | Owner::Both(..)),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Preferences of one method, and its plan.
+//! Node preferences of one method, and the plan that they came from.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use phalanx_methods::gang::Stopped;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Method {
-    /// Blocks of data near the cores that read them.
+    /// Data jobs run near the blocks that they read.
     DataJobs,
     /// Tasks of a job array by energy and time.
     Bag,
@@ -55,7 +55,7 @@ pub enum JobKey {
 }
 
 impl JobKey {
-    /// Whether a job of the queue with this origin is one of these.
+    /// Whether a job of the queue with this origin is one that the key is for.
     pub fn holds(&self, job: &Job, origin: JobOrigin) -> bool {
         match self {
             Self::Job(id) => *id == job.id,
@@ -75,28 +75,28 @@ pub struct CandidateSet {
     pub name: Arc<str>,
     /// Indexes, ascending. Equal sets of many jobs share one list.
     pub nodes: Arc<[NodeIdx]>,
-    /// Tasks of an array that may still start here; `None`: no limit.
+    /// Number of an array's tasks that may still start in the set; `None`: no limit.
     pub quota: Option<u32>,
 }
 
 /// Candidate sets of one job, in the order in which one method prefers them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Preference {
-    /// The job or jobs it is for.
+    /// The job or jobs that the preference is for.
     pub key: JobKey,
     /// Method that has the preference.
     pub method: Method,
-    /// Sets of nodes, best first; those beyond
+    /// Candidate sets of nodes, best first; those beyond
     /// [`CANDIDATE_SETS_MAX`](phalanx_core::limits::CANDIDATE_SETS_MAX) are ignored.
     pub sets: Vec<CandidateSet>,
     /// Worth of each set for the job and, last, of nodes in none, 0 to 1: speed of its slowest
     /// node, or share of its input that it reads where it lies. `None`, or missing: not known.
     pub worth: Vec<Option<f64>>,
-    /// The job waits for these nodes rather than going elsewhere, where that is allowed
-    /// ([`Placer::may_wait_for_preference`](crate::place::Placer::may_wait_for_preference)), and
-    /// no longer.
+    /// Whether the job waits for the preferred nodes rather than going elsewhere, where and as long
+    /// as [`Placer::may_wait_for_preference`](crate::place::Placer::may_wait_for_preference) allows
+    /// it.
     pub required: bool,
-    /// Time of the plan behind it, unix milliseconds.
+    /// Time of the plan that made the preferences, unix milliseconds.
     pub made_ms: u64,
     /// Terms behind the preference, for explanations.
     pub note: Note,
@@ -105,9 +105,9 @@ pub struct Preference {
 /// A job of the sequence in which a method wants jobs to start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StartRank {
-    /// Job id; of an array its record's.
+    /// Job id; of an array task the id of its array's record.
     pub job_id: u32,
-    /// Place from 0; between jobs of one rank Slurm's order stays.
+    /// Rank in the sequence, from 0; jobs of one rank keep Slurm's order.
     pub rank: u32,
 }
 
@@ -115,13 +115,13 @@ pub struct StartRank {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MethodReport {
-    /// `gang`, `bag`, ...
+    /// Form of the method, such as `best` or `seed`.
     pub method: String,
     /// Form of the method, such as `best` or `seed`.
     pub mode: String,
     /// Number of jobs that the method considered.
     pub jobs: u64,
-    /// Jobs among them that are planned to start now.
+    /// Number of planned jobs that are to start now.
     pub starts: u64,
     /// Value of the objective, which was maximised.
     pub objective: Option<f64>,
@@ -139,7 +139,7 @@ pub struct MethodReport {
     pub bags: Vec<BagRow>,
     /// Time that the method took.
     pub took_ms: u64,
-    /// Reason why there is no plan, if so.
+    /// Reason why there is no plan, if there is none.
     pub error: Option<String>,
 }
 
@@ -171,17 +171,17 @@ impl MethodPlan {
 pub enum Unused {
     /// A node of the first set is not among Slurm's candidates.
     NotOffered(NodeIdx),
-    /// A node of the first set has too little free now.
+    /// A node of the first set has too little free at present.
     Busy(NodeIdx),
-    /// The array may start no further task there.
+    /// The array may start no further task on the nodes of the first set.
     Quota,
     /// The first set needs more switches or blocks than other nodes do, or breaks more of them.
     Leaves,
-    /// Lighter nodes by Weight than those of the first set hold the job.
+    /// Nodes of a lighter Weight than those of the first set hold the job.
     Weight,
     /// The job needs more nodes of the first set than of others.
     Nodes,
-    /// The nodes were numbered anew since it was made.
+    /// The node table changed after the preference was made.
     OtherTable,
 }
 
@@ -207,13 +207,13 @@ pub struct PreferenceUse {
     pub preference: Arc<Preference>,
     /// Position of the set that decided; `None` if none did.
     pub set: Option<usize>,
-    /// Reason why the first set did not decide.
+    /// Reason why the first set did not decide, if it did not.
     pub unused: Option<Unused>,
 }
 
 impl Preference {
-    /// Returns how much more the job has of a set than of other nodes; `None`: not known. Nodes of
-    /// unknown worth count as no worse.
+    /// Returns the job's gain on the nodes of a set over other nodes; `None`: it is not known.
+    /// Nodes of unknown worth count as no worse.
     pub fn gain(&self, set: usize, others: &[NodeIdx]) -> Option<f64> {
         let worth = |at: usize| self.worth.get(at).copied().flatten();
         let own = worth(set)?;

@@ -11,11 +11,11 @@ use crate::bag::WattsFrom;
 pub struct ClassSpeed {
     /// Class of nodes.
     pub nodes: String,
-    /// Mean speed, 1 on the best class; absent when never tried there.
+    /// Mean speed, 1 on the best class; absent when the type was never tried on the class.
     pub speed: Option<f64>,
-    /// Runs behind it, those under way included.
+    /// Runs behind the speed, running jobs included.
     pub runs: f64,
-    /// Standard error of the speed, as a part of it, where it is known.
+    /// Standard error of the speed, relative to the speed, where it is known.
     #[serde(default)]
     pub error: Option<f64>,
     /// GRES that the gang does not ask for and others do: the class is reserved for them, counts as
@@ -25,32 +25,32 @@ pub struct ClassSpeed {
 }
 
 /// Terms that each of some equal tasks of a gang adds to the objective, in units of the mean
-/// payment of a task of the plan.
+/// payment of a planned task.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TaskRow {
     /// Component of the het job; 0 for any other job.
     pub component: u32,
-    /// Tasks that the plan starts on `nodes`; 0: it starts none now, these are the terms of a
-    /// task by itself on this class of nodes.
+    /// Tasks that the plan starts on `nodes`; 0: it starts none now, and the terms are those of a
+    /// single task on this class of nodes.
     pub tasks: u64,
     /// Planned nodes, as a hostlist.
     pub nodes: String,
     /// Class of the nodes.
     pub class: String,
-    /// Believed speed, 1 on the best class; absent when never tried there.
+    /// Believed speed, 1 on the best class; absent when the type was never tried on the class.
     pub speed: Option<f64>,
-    /// Runs behind it, those under way included.
+    /// Runs behind the speed, running jobs included.
     pub runs: f64,
     /// GRES that the gang does not ask for and others do: the class is reserved for them.
     #[serde(default)]
     pub reserved_for: Option<String>,
-    /// Payment times the speed that the plan uses; 0 when never tried and not reserved.
+    /// Payment times planned speed; 0 if the type was never tried and the class is not reserved.
     pub value: f64,
     /// Maintenance cost.
     pub cost: f64,
-    /// Share of the plan's exploration bonus, or the task's own; 0 where never tried, which ranks
-    /// before any index.
+    /// Share of the plan's exploration bonus, or the task's own; 0 where the type was never tried,
+    /// which ranks before any index.
     pub bonus: f64,
     /// value - cost + bonus.
     pub index: f64,
@@ -64,7 +64,7 @@ pub struct GangNote {
     pub job_type: String,
     /// Tasks of the gang.
     pub tasks: u64,
-    /// Expected value of the gang where it was planned; null while it waits.
+    /// Expected value of the gang where it was planned; null while the gang waits.
     pub value: Option<f64>,
     /// Maintenance cost.
     pub cost: Option<f64>,
@@ -76,7 +76,7 @@ pub struct GangNote {
     #[serde(default)]
     pub index: Option<f64>,
     /// Amount by which the gang is worth less than its cost, at best, on the nodes that have room:
-    /// it waits for that under `gang.admission = "enforce"`.
+    /// with `gang.admission = "enforce"` the gang waits while there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub below_cost: Option<f64>,
     /// Known speeds, best first.
@@ -100,12 +100,12 @@ pub struct DataNote {
     pub bytes: u64,
     /// Splits that the input is cut into.
     pub splits: u64,
-    /// Blocks that nobody can read now.
+    /// Number of blocks that no DataNode can serve now.
     pub unreadable: u64,
-    /// Nodes that hold any of it, as a hostlist.
+    /// Nodes that hold any part of the input, as a hostlist.
     #[serde(default)]
     pub holders: String,
-    /// Once the job began: nodes of it that held none of a dataset then, as a hostlist.
+    /// Once the job began: its nodes that then held none of a dataset, as a hostlist.
     #[serde(default)]
     pub missed: Option<String>,
     /// Hosts of blocks that are no nodes of Slurm.
@@ -116,27 +116,27 @@ pub struct DataNote {
     pub error: Option<String>,
     /// Planned nodes, as a hostlist; empty if none.
     pub nodes: String,
-    /// Planned start, ms from when it was made.
+    /// Planned start, ms from the time of the plan.
     pub start_ms: Option<f64>,
     /// Planned end.
     pub end_ms: Option<f64>,
-    /// Part of the bytes that is read where it lies.
+    /// Part of the bytes that is read from nodes' own disks.
     pub local_share: Option<f64>,
     /// Megabytes that other nodes send.
     pub remote_mb: Option<f64>,
-    /// End of the last data job of the plan.
+    /// End of the last data job in the plan.
     pub makespan_ms: Option<f64>,
     /// Lower bound of the makespan: no plan ends earlier.
     pub bound_ms: Option<f64>,
-    /// MB/s of one core that was reckoned with.
+    /// MB/s of one core that the plan assumes.
     pub speed_mb_per_s: f64,
-    /// Runs behind that speed; 0: it is the configured one.
+    /// Runs behind the core speed; 0: the speed is the configured one.
     pub speed_runs: u64,
-    /// Attenuation of that speed when the job has n cores: `linear alpha=A`, `amdahl beta=B` or
-    /// `table f(N)=F`, the last of the table.
+    /// Attenuation of the speed when the job has n cores: `linear alpha=A`, `amdahl beta=B` or
+    /// `table f(N)=F`, the last entry of the table.
     pub attenuation: String,
-    /// Speeds of its nodes as parts of the fastest one's, such as `n1 1.00, n[2-3] 0.50`; empty
-    /// where all are alike.
+    /// Speeds of the preferred nodes as parts of the fastest one's, such as `n1 1.00, n[2-3] 0.50`;
+    /// empty where all are alike.
     #[serde(default)]
     pub node_speeds: String,
 }
@@ -147,15 +147,15 @@ pub struct DataNote {
 pub struct BagShare {
     /// Class of nodes.
     pub nodes: String,
-    /// Waiting tasks that are to run there.
+    /// Waiting tasks that are to run on the class.
     pub tasks: u64,
-    /// Expected seconds of one.
+    /// Expected seconds of one task.
     pub seconds: f64,
-    /// Runs behind that; 0: taken from other classes.
+    /// Runs behind the expected time; 0: it was taken from other classes.
     pub runs: f64,
     /// Power of a task above idle, watts.
     pub watts: f64,
-    /// Source of that figure.
+    /// Source of the power of a task.
     pub watts_from: WattsFrom,
 }
 
@@ -171,7 +171,7 @@ pub struct BagRow {
     pub pending: u64,
     /// Tasks under way.
     pub running: u64,
-    /// Money of one task; absent where nothing says it: then energy only breaks ties.
+    /// Money of one task; absent where no price is stated: then energy only breaks ties.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub price: Option<f64>,
     /// Money of the waiting tasks that the plan starts.
@@ -182,7 +182,7 @@ pub struct BagRow {
     pub loss: bool,
     /// Whether the array waits for cheaper energy.
     pub waits: bool,
-    /// Split over the classes of nodes that it may use; empty where it is not planned.
+    /// Split over the node classes that the array may use; empty where it is not planned.
     pub shares: Vec<BagShare>,
     /// Unknown figures of the array, and what would measure them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

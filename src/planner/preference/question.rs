@@ -11,40 +11,40 @@ use phalanx_core::number::as_u32;
 use phalanx_core::shape::Shape;
 use phalanx_core::snapshot::Job;
 
-/// The question which nodes a job gets, but for the candidates.
+/// The question which nodes a job gets, without the candidates.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Question<'a> {
     /// Job id.
     pub job_id: u32,
-    /// Array of the job, if it belongs to one.
+    /// Id of the job's array, if the job is an array task or the array's record.
     pub array_job_id: Option<u32>,
-    /// Array job and task, if it is a single task.
+    /// Ids of array job and task, if the job is a single task.
     pub array: Option<(u32, u32)>,
     /// Origin of the job, by which its class is known.
     pub origin: JobOrigin,
     /// Partition; borrowed from the plugin's packet while the question is not kept.
     pub partition: Cow<'a, str>,
-    /// WILL_RUN instead of RUN_NOW.
+    /// Whether the call is WILL_RUN rather than RUN_NOW.
     pub will_run: bool,
-    /// The plugin takes a proof for an answer.
+    /// Whether the plugin takes a proof for an answer.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub provable: bool,
-    /// The job declares an input.
+    /// Whether the job declares an input.
     pub input: bool,
-    /// The job may not wait for its input, or for being worth its cost: its user's jobs have held
-    /// the queue long enough.
+    /// Whether the job may not wait for its input, or for being worth its cost, because its user's
+    /// jobs have held the queue long enough.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub no_wait: bool,
-    /// The asker's Slurm was not tested: whatever the mode, Slurm places.
+    /// Whether the asker's Slurm is untested, so that Slurm places, whatever the mode.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub shadow_only: bool,
-    /// Slurm alone treats the job, whatever the mode: it is of that arm of a live comparison.
+    /// Whether Slurm alone treats the job, whatever the mode: its arm of a live comparison.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub slurm_only: bool,
-    /// Nodes of the asker's table.
+    /// Number of nodes in the asker's table.
     pub nodes: u32,
-    /// Candidates that are completing or about to reboot were left out: all candidates are
-    /// not all that stock would look at.
+    /// Whether candidates that are completing or about to reboot were left out, so that stock would
+    /// look at more than all candidates.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub left_out: bool,
     /// Some of the jobs that Slurm may preempt for the job.
@@ -56,7 +56,7 @@ pub struct Question<'a> {
     /// Slurm's priority.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub priority: u32,
-    /// Time limit, seconds; `None`: it has none, or none is known.
+    /// Time limit of the job, seconds; `None`: the job has none, or none is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit_s: Option<u64>,
     /// Unix second at which Slurm asks.
@@ -67,7 +67,7 @@ pub struct Question<'a> {
 }
 
 impl<'a> Question<'a> {
-    /// The question for a job of the queue, as Slurm would ask it.
+    /// Makes the question for a job of the queue, as Slurm would ask it.
     pub fn of(job: &'a Job, nodes: usize) -> Self {
         Self {
             job_id: job.id,
@@ -81,15 +81,15 @@ impl<'a> Question<'a> {
         }
     }
 
-    /// Time for which the job would run: as with Slurm a year without a limit. `None`: it is not
-    /// known when it is asked.
+    /// Time for which the job would run: as with Slurm a year without a limit. `None`: the time of
+    /// asking is not known.
     pub fn span(&self) -> Option<Span> {
         const YEAR_S: u64 = 365 * 86_400;
         let limit_s = self.limit_s.unwrap_or(YEAR_S);
         (self.asked_s > 0).then_some(Span { now_s: self.asked_s, limit_s })
     }
 
-    /// Returns the question, independent of what it borrowed from.
+    /// Returns the question with copies of what it borrowed.
     pub fn into_owned(self) -> Question<'static> {
         Question {
             partition: Cow::Owned(self.partition.into_owned()),
@@ -120,18 +120,18 @@ fn is_zero(count: &u32) -> bool {
     *count == 0
 }
 
-/// Time that a job was held back already, and how long it may be.
+/// Time that a job was held back already, and the longest time for which it may be.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Waits {
     /// Time that the job was held back, if it may be held back at all.
     pub holding: Holding,
-    /// Longest time until its input was looked up, in milliseconds; 0 for a job that declares none.
+    /// Longest time until the job's input is known, ms; 0 for a job that declares none.
     pub input_ms: u64,
-    /// Longest time for the nodes of its input, where it insists on them, in milliseconds.
+    /// Longest wait for nodes of the job's input, where it insists on them, ms.
     pub require_ms: u64,
 }
 
 impl Waits {
-    /// A job that may be held back no longer.
+    /// Waits of a job that may no longer be held back.
     pub const OVER: Self = Self { holding: Holding::Never, input_ms: 0, require_ms: 0 };
 }

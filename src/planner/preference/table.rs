@@ -16,7 +16,7 @@ use phalanx_core::snapshot::{JobState, Snapshot};
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) preference: Arc<Preference>,
-    /// Tasks started in each set since the table was made.
+    /// Number of tasks started in each set since the table was made.
     pub(super) taken: Vec<u32>,
 }
 
@@ -28,7 +28,7 @@ pub type Rows = Vec<(Arc<Preference>, Vec<u32>)>;
 pub struct PreferenceTable {
     pub(super) table: Arc<Table>,
     pub(super) by_job: HashMap<JobKey, Entry>,
-    /// The rule behind its keys of job classes; `None` without any.
+    /// The rule that makes the table's keys of job classes; `None` if it has none.
     job_class_rule: Option<JobClassRule>,
 }
 
@@ -42,7 +42,7 @@ impl PreferenceTable {
         rows
     }
 
-    /// The table with these rows, whose nodes are indexes of `table`.
+    /// A table of `rows`, whose nodes are indexes of `table`.
     pub fn of_rows(table: Arc<Table>, rows: Rows) -> Self {
         let entry = |(preference, taken): (Arc<Preference>, Vec<u32>)| {
             debug_assert_eq!(preference.sets.len(), taken.len(), "a count for each set");
@@ -57,12 +57,12 @@ impl PreferenceTable {
         Self { table, by_job, job_class_rule }
     }
 
-    /// The node table that it was made for.
+    /// The node table that the preferences were made for.
     pub fn table(&self) -> &Arc<Table> {
         &self.table
     }
 
-    /// The preferences of a plan whose nodes are indexes of `table`. Those beyond
+    /// Makes the table of a plan's preferences, whose nodes are indexes of `table`. Those beyond
     /// [`PREFERENCES_MAX`] are left out.
     pub fn new(table: Arc<Table>, preferences: Vec<Preference>) -> Self {
         let row = |mut preference: Preference| {
@@ -76,7 +76,7 @@ impl PreferenceTable {
         Self::of_rows(table, rows)
     }
 
-    /// The preference of the job class of the question.
+    /// The preference for the job class of the question.
     fn like(&self, ask: &Question<'_>) -> Option<&Entry> {
         self.by_job.get(&JobKey::Class(self.job_class_rule?.key(ask.origin, &ask.shape)))
     }
@@ -103,7 +103,7 @@ impl PreferenceTable {
         }
     }
 
-    /// A task started on these nodes: its array's quota there shrinks.
+    /// Counts a task's start on `nodes`: the quota of its array there shrinks.
     fn began(&mut self, array_job_id: u32, nodes: impl Iterator<Item = NodeIdx> + Clone) {
         let Some(entry) = self.by_job.get_mut(&JobKey::Array(array_job_id)) else { return };
         let inside =
@@ -134,13 +134,13 @@ impl Preferences {
         self.newest
     }
 
-    /// Plans know the jobs up to this id now.
+    /// Notes that plans know the jobs up to an id.
     pub fn set_newest(&mut self, newest: Option<u32>) {
         self.newest = newest;
     }
 
-    /// Replaces the preferences of one method. The old ones are handed back, so
-    /// that they can be dropped where nobody waits.
+    /// Replaces the preferences of one method. The former ones are returned, so that they can be
+    /// dropped where nobody waits.
     pub fn replace(&mut self, method: Method, table: PreferenceTable) -> Option<PreferenceTable> {
         if table.is_empty() {
             self.tables.remove(&method)
@@ -149,7 +149,7 @@ impl Preferences {
         }
     }
 
-    /// Plans know all jobs of this snapshot now.
+    /// Notes that plans know all jobs of a snapshot.
     pub fn saw(&mut self, snapshot: &Snapshot) {
         self.newest = snapshot.jobs.iter().map(|job| job.id).max().or(Some(0));
     }
@@ -188,14 +188,14 @@ impl Preferences {
         own.or_else(|| if plain { like() } else { None })
     }
 
-    /// Whether a method has a preference for this very job.
+    /// Whether a method has a preference for the job itself, rather than its class.
     pub(super) fn has_own(&self, method: Method, ask: &Question<'_>) -> bool {
         let keys = [Some(JobKey::Job(ask.job_id)), ask.array_job_id.map(JobKey::Array)];
         let table = self.tables.get(&method);
         table.is_some_and(|t| keys.iter().flatten().any(|key| t.by_job.contains_key(key)))
     }
 
-    /// A task started on these nodes: its array's quota there shrinks.
+    /// Counts a task's start on `nodes`: the quota of its array there shrinks.
     pub fn began(&mut self, array_job_id: u32, nodes: impl Iterator<Item = NodeIdx> + Clone) {
         for table in self.tables.values_mut() {
             table.began(array_job_id, nodes.clone());

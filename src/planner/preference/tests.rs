@@ -143,7 +143,8 @@ fn the_first_set_with_room_decides_then_anything() {
     assert!(decide(&mut placer, &mut preferences, &other).1.is_none());
 }
 
-/// Among nodes that a plan holds for equal the job goes where it makes the last end grow least.
+/// Goal: among nodes that a plan holds for equal, the job goes where it makes the last end grow
+/// least.
 #[test]
 fn a_preferred_class_leaves_its_nodes_to_their_ends() {
     let params = Params { mode: Mode::Best, ..Params::default() };
@@ -161,7 +162,8 @@ fn a_preferred_class_leaves_its_nodes_to_their_ends() {
     assert_eq!((numbers(&placed.unwrap().nodes), seen.unwrap().set), (vec![1, 2], Some(0)));
 }
 
-/// A plan sees nodes that are powered down as free ones; Slurm boots as few as it must.
+/// Goal: a plan sees powered-down nodes as free ones, but no more nodes are booted than Slurm would
+/// boot.
 #[test]
 fn a_preference_boots_no_node_where_others_are_ready() {
     let mut placer = placer(Tuning::default());
@@ -223,7 +225,7 @@ fn quotas_count_starts_not_questions() {
     assert_eq!(seen.unwrap().unused, Some(Unused::Quota));
 }
 
-/// Goal: tasks that start while a plan is made count, so that a trial is one at a time.
+/// Goal: tasks that start while a plan is made count, so that there is one trial at a time.
 #[test]
 fn starts_that_the_plan_has_not_seen_count() {
     let placer = placer(Tuning::default());
@@ -291,7 +293,8 @@ fn a_job_with_an_input_waits_for_its_plan_but_not_for_ever() {
     }
 }
 
-/// A plan names several nodes that are as good: one task runs on one of them, several on all.
+/// Goal: where a plan names several equally good nodes, one task runs on one of them, several tasks
+/// on all.
 #[test]
 fn a_task_has_one_node_of_those_planned() {
     let mut placer = placer(Tuning::default());
@@ -385,7 +388,7 @@ fn strict_waits_only_where_holding_is_allowed_and_not_for_ever() {
     assert_eq!(held(&used_up), None);
 }
 
-/// Goal: a gang that is to wait does so within its own limits, and a new one for its first plan.
+/// Goal: a gang that is to wait does so within its own limits, and a new gang for its first plan.
 #[test]
 fn gangs_wait_within_their_own_limits() {
     let hold = GangHold { gang_ms: 5000, user_ms: 9000 };
@@ -422,7 +425,7 @@ fn another_table_voids_the_preference() {
     assert_eq!(seen.unwrap().unused, Some(Unused::OtherTable));
 }
 
-/// Leaves {a, b} and {c, d}, and a preference for b and c.
+/// A placer with leaves {a, b} and {c, d}, and a preference for b and c.
 fn over_two_leaves(
     method: Method,
     leaf_cost: Option<f64>,
@@ -471,8 +474,8 @@ fn an_extra_leaf_is_taken_where_the_gain_is_worth_it() {
     assert!(is_planned(&gang(Some(0.5), vec![Some(0.8), Some(0.0)])));
 }
 
-/// Leaves {a, b, c} and {d, e}, and a preference for two nodes of the first. Where these are worth
-/// no more, the leaf of two is taken and the other stays whole.
+/// Goal: of leaves {a, b, c} and {d, e}, with two nodes of the first preferred but worth no more,
+/// the leaf of two is taken and the other stays whole.
 #[test]
 fn planned_nodes_that_gain_nothing_break_no_leaf() {
     let text = "SwitchName=l Nodes=a,b,c\nSwitchName=r Nodes=d,e\nSwitchName=top Switches=l,r\n";

@@ -10,20 +10,20 @@ use phalanx_core::shape::Need;
 #[derive(Debug, Clone)]
 pub(super) struct Class {
     pub(super) need: Need,
-    /// Changes that are in `earliest`.
+    /// Number of changes that `earliest` has.
     pub(super) seen: usize,
-    /// Number of the last question about the need.
+    /// Number of the latest question about the need.
     pub(super) asked: u64,
     earliest: Vec<Second>,
-    /// Nodes by that time, then by number, not those of [`NEVER`]. Made at the second question
-    /// after a change: to sort them takes as long as ten questions without it.
+    /// Nodes by the time from which they have room, then by number, without those at [`NEVER`].
+    /// Made at the second question after a change: to sort takes as long as ten questions.
     order: Option<Vec<NodeIdx>>,
-    /// A question came since the last change.
+    /// Whether a question came since the last change.
     is_quiet: bool,
 }
 
 impl Class {
-    /// Times of so many nodes, none known yet.
+    /// Makes times for a number of nodes, none of them known.
     pub(super) fn new(need: Need, nodes: usize) -> Self {
         Self { need, seen: 0, asked: 0, earliest: vec![NEVER; nodes], order: None, is_quiet: false }
     }
@@ -84,7 +84,7 @@ impl Class {
         }
     }
 
-    /// Sets all times anew.
+    /// Computes the times of all nodes again.
     pub(super) fn renew_all(&mut self, time_of: impl Fn(NodeIdx, &Need) -> Second) {
         for (node, earliest) in self.earliest.iter_mut().enumerate() {
             *earliest = time_of(NodeIdx::new(node), &self.need);
@@ -92,7 +92,7 @@ impl Class {
         (self.order, self.is_quiet) = (None, false);
     }
 
-    /// Sets the times of some nodes anew.
+    /// Computes the times of some nodes again.
     pub(super) fn renew(&mut self, nodes: &[NodeIdx], time_of: impl Fn(NodeIdx, &Need) -> Second) {
         for node in nodes {
             let Some(earliest) = self.earliest.get_mut(node.at()) else { continue };

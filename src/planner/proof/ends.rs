@@ -9,15 +9,15 @@ pub type Second = u32;
 /// A time that never comes.
 pub const NEVER: Second = Second::MAX;
 
-/// Steps of the search for a job on the candidates.
+/// Most steps of the search for a job on the candidates.
 const STEPS_MAX: usize = 4096;
-/// Width of Slurm's first window, and what its end is a multiple of, seconds.
+/// Width of Slurm's first window, of which that window's end is a multiple, seconds.
 const WINDOW_S: u64 = 30;
 
 /// Ends of the jobs, first to last.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Ends {
-    /// Sorted; without those that never end, which Slurm does not look at.
+    /// Ends in order, without jobs that never end, which Slurm does not look at.
     sorted: Vec<(Second, u32)>,
     by_id: HashMap<u32, Second>,
 }
@@ -25,9 +25,9 @@ pub(super) struct Ends {
 /// Window of ends after which Slurm tests again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Window {
-    /// End of the last job of it on the candidates: what Slurm answers.
+    /// End of the window's last job on the candidates, which is what Slurm answers.
     pub(super) end_s: Second,
-    /// Id of the job of that end.
+    /// Id of the job with that end.
     pub(super) last: u32,
     /// The first job on the candidates, by which all windows are aligned.
     pub(super) first: u32,
@@ -107,7 +107,7 @@ const NONE: usize = usize::MAX;
 /// Jobs of one end on the candidates.
 enum Among {
     All,
-    /// Some of them, the first at this place.
+    /// Some jobs, the first of them at this place.
     Some(usize),
     None,
 }
@@ -128,15 +128,15 @@ impl<F: FnMut(u32) -> bool> Look<'_, F> {
         self.sorted.get(at).map(|(_, id)| *id)
     }
 
-    /// Whether the job there is on the candidates; `None`: there is none, or too many were
-    /// looked at.
+    /// Whether the job at a place of the list is on the candidates; `None`: there is none, or too
+    /// many were looked at.
     fn is_on(&mut self, at: usize) -> Option<bool> {
         let id = self.id(at)?;
         self.steps += 1;
         (self.steps <= STEPS_MAX).then(|| (self.overlaps)(id))
     }
 
-    /// The next job on the candidates.
+    /// Returns the next job on the candidates.
     fn next(&mut self, from: usize) -> Option<usize> {
         (from..self.sorted.len()).find_map(|at| match self.is_on(at) {
             Some(false) => None,
@@ -145,7 +145,7 @@ impl<F: FnMut(u32) -> bool> Look<'_, F> {
         })?
     }
 
-    /// Returns which jobs that end with the one there are on the candidates, from `from` on.
+    /// Returns which jobs that end with the one at a place are on candidates, from `from` on.
     fn among(&mut self, from: usize, at: usize) -> Option<Among> {
         let end_s = self.end(at)?;
         let start = self.sorted.partition_point(|(other, _)| *other < end_s).max(from);

@@ -75,7 +75,7 @@ pub(super) fn least(shape: &Shape, largest: &Largest) -> Option<(usize, Need)> {
     Some((nodes as usize, need))
 }
 
-/// Source: `_verify_node_state` of Slurm.
+/// Computes the least memory. Source: `_verify_node_state` of Slurm.
 fn memory(shape: &Shape) -> (u64, bool) {
     match shape.memory {
         Memory::Untracked => (0, false),
@@ -138,7 +138,7 @@ mod tests {
         assert_eq!(need.gres, vec![(0.into(), None, 4)]);
     }
 
-    /// Goal: nothing is said of GRES of another table, which nodes only seem not to have.
+    /// Goal: nothing is proved for GRES of another table, which nodes only seem not to have.
     #[test]
     fn of_unknown_gres_nothing_is_certain() {
         let of = |kind: u32, gres_type: Option<u32>| {

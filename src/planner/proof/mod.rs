@@ -32,16 +32,16 @@ use slots::{Slots, could_hold};
 
 /// Classes of request whose times are kept.
 const CLASSES_MAX: usize = 32;
-/// Nodes that a job which could run is asked about at least.
+/// Fewest nodes that a job which could run is asked about.
 const COULD_RUN_LEAST: usize = 16;
 
-/// The earliest start of a request.
+/// Bounds of the earliest start of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Earliest {
-    /// Time, unix seconds, before which nothing starts; [`NEVER`] if too few candidates could ever
-    /// hold it.
+    /// Time, unix seconds, before which the request cannot start; [`NEVER`] if too few candidates
+    /// could ever hold it.
     pub not_before_s: Second,
-    /// A start up to this is no later than Slurm's own; at least `not_before_s`.
+    /// Time up to which a start is no later than Slurm's own; at least `not_before_s`.
     pub until_s: Second,
 }
 
@@ -50,9 +50,9 @@ pub struct Earliest {
 pub struct Times {
     /// Now.
     pub now_s: Second,
-    /// Slurm wants to know of no start before this.
+    /// Time from which on Slurm looks for a start.
     pub from_s: Second,
-    /// Slurm goes by windows: it may answer a later end than the one that makes room.
+    /// Whether Slurm answers by windows, so that a start may be later than its room.
     pub windows: bool,
 }
 
@@ -63,7 +63,7 @@ pub struct Prover {
     slots: Slots,
     largest: Largest,
     classes: Vec<Class>,
-    /// Nodes that changed, in order; those before `dropped` are forgotten.
+    /// Nodes in the order of their changes; those before `dropped` are forgotten.
     changed: Vec<NodeIdx>,
     dropped: usize,
     asked: u64,
@@ -85,8 +85,8 @@ impl Prover {
         prover
     }
 
-    /// A job began, or holds something else, or ends at another time: what was known of it,
-    /// and how it is now.
+    /// Follows that a job began, holds something else, or ends at another time, given its former
+    /// and present state.
     pub fn set_job(&mut self, before: Option<&RunningJob>, job: &RunningJob) {
         if let Some(before) = before {
             self.end_job(before);
@@ -181,8 +181,8 @@ impl Prover {
         Some(Earliest { not_before_s, until_s: until_s.max(not_before_s) })
     }
 
-    /// Candidates that could hold the request if nothing ran: twice as many as it needs. None
-    /// if these are more than half of all, or nothing can be said of the request.
+    /// Candidates that could hold the request if nothing ran: twice as many as it needs. None if
+    /// these are more than half of all, or nothing can be said of the request.
     pub fn could_run(
         &self,
         cluster: &Cluster,
@@ -210,7 +210,7 @@ impl Prover {
         }
     }
 
-    /// Whether too few candidates could hold the request now, whatever Slurm does.
+    /// Whether too few candidates could hold the request at present, whatever Slurm does.
     pub fn cannot_fit(
         &mut self,
         cluster: &Cluster,
@@ -252,7 +252,7 @@ impl Prover {
         nodes.extend(self.nodes.iter().map(|(_, _, node)| *node));
     }
 
-    /// Asserts that the ends and slots known here are those of the cluster.
+    /// Asserts that the ends and slots known to the proofs are those of the cluster.
     fn assert_follows(&self, cluster: &Cluster) {
         debug_assert_eq!(self.slots.len(), cluster.usages().len(), "slots of another table");
         debug_assert_eq!(self.ends.len(), cluster.jobs().len(), "ends of other jobs");
@@ -281,7 +281,7 @@ impl Prover {
         at
     }
 
-    /// Room for another class, in place of the one that was not asked about for longest.
+    /// Makes room for another class, in place of the one that was not asked about for longest.
     fn new_class(&mut self, need: Need, nodes: usize) -> usize {
         let class = Class::new(need, nodes);
         if self.classes.len() < CLASSES_MAX {
@@ -310,7 +310,7 @@ fn on(cluster: &Cluster, id: u32, candidates: Candidates<'_>) -> Option<NodeIdx>
     held.iter().map(|held| held.node).find(|node| candidates.has(*node))
 }
 
-/// Adds a node of the job to the ascending nodes, if none of it is there.
+/// Adds a node of the job to the ascending nodes, unless one of its nodes is there.
 fn anchor(cluster: &Cluster, id: u32, candidates: Candidates<'_>, nodes: &mut Vec<NodeIdx>) {
     let Some(job) = cluster.jobs().get(&id) else { return };
     let mut of_job = job.held.iter().map(|held| held.node).filter(|node| candidates.has(*node));

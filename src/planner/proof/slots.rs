@@ -18,13 +18,13 @@ struct Slot {
     held: Held,
 }
 
-/// Shares by node, those that end first first.
+/// Shares of jobs by node, in the order of the jobs' ends.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Slots {
     by_node: Vec<Vec<Slot>>,
-    /// Number of shares without CPUs by node: jobs that are suspended.
+    /// Number of shares without CPUs by node, which are those of suspended jobs.
     suspended: Vec<u32>,
-    /// Nodes with such a share, as a bitmap.
+    /// Nodes with a suspended share, as a bitmap.
     suspended_words: Vec<u64>,
 }
 
@@ -74,12 +74,12 @@ impl Slots {
         }
     }
 
-    /// Whether a suspended job is on one of these nodes.
+    /// Whether a suspended job is on one of the candidates.
     pub(super) fn has_suspended(&self, candidates: &[u64]) -> bool {
         self.suspended_words.iter().zip(candidates).any(|(a, b)| a & b != 0)
     }
 
-    /// Time from which the node could give `need` if no other job came: 0 if it can already.
+    /// Time from which the node could give `need` if no other job came: 0 if it already can.
     pub(super) fn earliest(&self, node: NodeIdx, usage: &NodeUsage, need: &Need) -> Second {
         if !could_hold(usage, need) {
             return NEVER;
@@ -109,7 +109,7 @@ pub(super) fn could_hold(usage: &NodeUsage, need: &Need) -> bool {
         })
 }
 
-/// Amounts that are missing for a need on a node while its jobs end.
+/// Amounts that a node lacks for a need, which fall as its jobs end.
 struct Lacking<'a> {
     need: &'a Need,
     jobs: u32,
@@ -144,8 +144,8 @@ impl<'a> Lacking<'a> {
             && self.gres.iter().all(|lack| *lack <= 0)
     }
 
-    /// GRES are given back whatever their type: a start that is possible too early is a weaker
-    /// condition, one that comes too late a wrong one.
+    /// Gives GRES back whatever their type: a start assumed too early only weakens the proof, one
+    /// assumed too late would make it wrong.
     fn give_back(&mut self, held: &Held) {
         self.jobs = self.jobs.saturating_sub(1);
         self.cpus -= signed(held.cpus);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Against a small simulator of Slurm's future test, written from its source:
+//! Compares proofs with a small simulator of Slurm's future test, written from its source:
 //! `_will_run_test` in `cons_common/job_test.c` of 22.05.8, `_future_run_test` in
 //! `cons_tres/job_test.c` of 24.11.5.
 
@@ -23,7 +23,7 @@ struct World {
 }
 
 impl World {
-    /// Whether Slurm finds the nodes when the jobs of `gone` have ended.
+    /// Whether Slurm finds the nodes once the jobs of `gone` have ended.
     fn fits(&self, candidates: &NodeSet, gone: &[u32]) -> bool {
         let free = |node: NodeIdx| {
             let usage = &self.cluster.usages()[node.at()];
@@ -52,7 +52,7 @@ impl World {
         list
     }
 
-    /// Returns Slurm's answer for these candidates; `cap_s`: `will_run->end`.
+    /// Returns Slurm's answer for `candidates`; `cap_s`: `will_run->end`.
     fn stock(&self, candidates: &NodeSet, turned: bool, cap_s: Option<u64>) -> Option<u64> {
         if self.fits(candidates, &[]) {
             return Some(u64::from(NOW));
@@ -189,7 +189,7 @@ fn ask(world: &World, prover: &mut Prover, windows: bool) -> Option<(Earliest, N
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
-    /// No choice of nodes is found where too few are said to have room.
+    /// Goal: no choice of nodes is found where too few are proved to have room.
     #[test]
     fn prop_what_cannot_fit_is_not_placed(world in world()) {
         let words = Candidates::new(world.candidates.words());
@@ -200,7 +200,8 @@ proptest! {
         }
     }
 
-    /// Slurm's own answer, until 24.05, is never earlier than what is accepted of the few.
+    /// Goal: until 24.05 Slurm's own answer is never earlier than the start that is accepted for a
+    /// few nodes.
     #[test]
     fn prop_an_accepted_start_is_not_later_than_the_full_one(world in world(), turned: bool) {
         let mut prover = Prover::new(&world.cluster);
@@ -218,7 +219,7 @@ proptest! {
         }
     }
 
-    /// Since 24.11: with the end that Slurm may look to, windows do not matter.
+    /// Goal: since 24.11, with the end up to which Slurm may look, windows do not matter.
     #[test]
     fn prop_with_an_end_to_look_to_the_start_is_the_earliest(world in world(), turned: bool) {
         let mut prover = Prover::new(&world.cluster);
@@ -236,7 +237,7 @@ proptest! {
         }
     }
 
-    /// Jobs that come, change and end leave the same as a fresh start.
+    /// Goal: jobs that come, change and end leave the same state as a fresh start.
     #[test]
     fn prop_changes_are_followed(worlds in prop::collection::vec(world(), 2..4)) {
         let first = &worlds[0];
@@ -266,7 +267,7 @@ proptest! {
     }
 }
 
-/// Two nodes of 8 CPUs, one job on each.
+/// A cluster of two nodes of 8 CPUs, with one job on each.
 fn two() -> World {
     let node = |name: &str| TableNode { name: name.into(), cpus: 8, ..TableNode::default() };
     let table = Table { nodes: vec![node("a"), node("b")], ..Table::default() };

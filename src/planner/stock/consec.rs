@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Runs of neighbours of one Weight: best fit.
+//! Chooses by best fit among runs of neighbours of one Weight.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -15,13 +15,13 @@ struct Run {
     is_used: bool,
     class: Class,
     cpus: i64,
-    /// CPUs of its largest node.
+    /// CPUs of the run's largest node.
     largest: i64,
     gres: [u64; GRES],
 }
 
 /// Takes the first nodes of the run that suffices with the fewest CPUs, else the largest run, and
-/// so on within the lightest class, then in the next; false: that does not suffice.
+/// so on within the lightest class, then in the next; returns false if all together do not suffice.
 pub(super) fn choose(rest: &mut Rest, offers: &[Offer], table: &Table) -> bool {
     let mut runs = runs(offers, table);
     runs.sort_by_key(|run| run.class);
@@ -75,8 +75,8 @@ fn runs(offers: &[Offer], table: &Table) -> Vec<Run> {
     offers.chunk_by(joined).filter_map(run).collect()
 }
 
-/// The run of a class that is not used and suffices with the fewest CPUs. As in the original a
-/// larger one that does not suffice, for want of nodes or GRES, may replace one that does.
+/// The unused run of a class that suffices with the fewest CPUs. As in Slurm a larger run
+/// that does not suffice, for want of nodes or GRES, may replace one that does.
 fn best(runs: &[Run], class: Range<usize>, rest: &Rest) -> Option<usize> {
     let mut best: Option<(usize, i64, bool)> = None;
     let own = class.clone().zip(runs.get(class)?);
@@ -95,7 +95,7 @@ fn best(runs: &[Run], class: Range<usize>, rest: &Rest) -> Option<usize> {
     best.map(|(at, ..)| at)
 }
 
-/// Takes the smallest node of a run that holds all that is left, where one may do; else by index.
+/// Takes the smallest node of a run that alone holds what is left, where one may; else by index.
 fn take_of(rest: &mut Rest, run: &[Offer]) {
     let holds = |offer: &&Offer| offer.cpus >= rest.cpus && rest.has_gres(&offer.gres);
     let alone = run.iter().filter(|_| rest.nodes <= 1).filter(holds);

@@ -24,9 +24,9 @@ use phalanx_core::NodeIdx;
 use phalanx_core::shape::{Need, Shape, Sharing};
 use phalanx_core::topology::Topology;
 
-/// Nodes at which the steps look again and again, in all: the answer is late otherwise.
+/// Most looks at nodes that the steps take in all, as the answer is late otherwise.
 const WORK_MAX: usize = 16_000;
-/// GRES asked for per job that are counted.
+/// Most GRES asked for per job that are counted.
 const GRES: usize = 3;
 
 /// Tier, above 0 if Slurm takes the node last, and Weight; then the GPUs that the job could have
@@ -35,20 +35,20 @@ const GRES: usize = 3;
 /// Source: `can_job_run_on_node` writes them into the lowest byte of `sched_weight`.
 pub type Class = (u32, u32, u32);
 
-/// Request of a job on all of its nodes together.
+/// Request of a job, for all of its nodes together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ask {
     /// Fewest nodes.
     pub min_nodes: u32,
     /// Most nodes.
     pub max_nodes: u32,
-    /// Nodes to aim at.
+    /// Number of nodes to aim at.
     pub req_nodes: u32,
     /// CPUs.
     pub cpus: i64,
-    /// CPUs that a node gives at least.
+    /// Fewest CPUs that a node gives.
     pub least_cpus: i64,
-    /// CPUs that its GRES bring to a node.
+    /// CPUs that the job's GRES bring to a node.
     pub gres_cpus: i64,
     /// Whether nodes are taken whole.
     pub whole: bool,
@@ -56,7 +56,7 @@ pub struct Ask {
     pub gres: [u64; GRES],
 }
 
-/// A candidate, and what of it the job could have.
+/// A candidate node, and what of it the job could have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Offer {
     /// The node.
@@ -68,7 +68,7 @@ pub struct Offer {
     /// CPUs, before GRES leave only those that the tasks need, and GPUs: nodes with little are
     /// given up first where all together do not do.
     pub size: i64,
-    /// CPUs that are left for each node still to be found.
+    /// CPUs that are left for each of the nodes still to be found.
     pub reserve: i64,
     /// Tasks.
     pub tasks: u64,
@@ -81,9 +81,9 @@ pub struct Offer {
 pub struct Taken {
     /// The node.
     pub node: NodeIdx,
-    /// CPUs of it.
+    /// CPUs of the node that the job could have.
     pub cpus: i64,
-    /// Tasks that it could hold.
+    /// Tasks that the node could hold.
     pub tasks: u64,
 }
 
@@ -92,7 +92,7 @@ pub struct Taken {
 pub struct Chosen {
     /// The nodes, ascending.
     pub taken: Vec<Taken>,
-    /// Whether it would be the same with heavier nodes on offer too.
+    /// Whether the choice would be the same with heavier nodes on offer too.
     pub is_settled: bool,
 }
 
@@ -101,12 +101,12 @@ pub struct Chosen {
 pub enum Refused {
     /// The candidates do not hold the job.
     NoFit,
-    /// Stock's steps are not known for this.
+    /// Stock's steps are not known for a request of this kind.
     Unknown(&'static str),
 }
 
 impl Ask {
-    /// The request of a shape; `Unknown` for options whose steps are others.
+    /// Makes the request of a shape; `Unknown` for options whose steps differ.
     ///
     /// # Errors
     /// [`Refused::Unknown`] with the option.
@@ -191,7 +191,7 @@ impl Rest {
         }
     }
 
-    /// Whether these nodes are enough to reach the fewest that the job accepts.
+    /// Whether `nodes` nodes reach the fewest that the job accepts.
     fn enough(&self, nodes: i64) -> bool {
         let (min, req) = (i64::from(self.ask.min_nodes), i64::from(self.ask.req_nodes));
         nodes >= self.nodes - (req - min).max(0)
@@ -201,7 +201,7 @@ impl Rest {
         self.gres.iter().zip(gres).all(|(want, has)| has >= want)
     }
 
-    /// Whether all amounts are there.
+    /// Whether all wanted amounts are taken.
     fn has_all(&self) -> bool {
         self.cpus <= 0 && self.gres == [0; GRES]
     }
@@ -235,8 +235,8 @@ impl Rest {
     }
 }
 
-/// The nodes of a job among the offers, which ascend by node; `Err` where there are none or they
-/// are not known.
+/// Chooses the nodes of a job among the offers, which ascend by node; `Err` where there is no
+/// choice or it is not known.
 ///
 /// # Errors
 /// See [`Refused`].
@@ -269,8 +269,8 @@ pub(crate) fn are_neighbours(table: &Table, a: NodeIdx, b: NodeIdx) -> bool {
     (a.at() + 1..b.at()).all(|at| table.nodes.get(at).is_some_and(|node| node.name.is_empty()))
 }
 
-/// Tries all offers; where that fails, without those of the fewest CPUs, and again: a node that
-/// gives little takes the place of one that gives much.
+/// Tries all offers; where that fails, the offers without those of the fewest CPUs, and so on: a
+/// node that gives little takes the place of one that gives much.
 fn dropping_small(
     ask: &Ask,
     offers: &[Offer],
@@ -314,8 +314,8 @@ fn dropping_small(
     }
 }
 
-/// Classes of Weight, the lightest first, until blocks accept the fewest nodes; `Unknown` where
-/// these lack CPUs, at which the steps look as they go.
+/// Takes classes of Weight, the lightest first, until blocks accept the fewest nodes; `Unknown`
+/// where these lack CPUs, which the steps look at as they go.
 fn in_blocks(
     ask: &Ask,
     offers: &[Offer],

@@ -15,13 +15,13 @@ use phalanx_core::number::nearest_u32;
 use phalanx_core::shape::{GresWant, Memory, Shape, Sharing};
 use phalanx_core::snapshot::Table;
 
-/// Fewer nodes than this are looked at one by one.
+/// Number of nodes below which each is looked at by itself.
 const FEW: usize = 32;
-/// First release that counts CPUs of a node by the tasks there: 23.02.7.
+/// First release that counts a node's CPUs by its tasks: 23.02.7.
 const BY_TASKS: u32 = 0x0017_0207;
 
 /// Candidates that stock would not leave out, ascending by node; `class`: what Slurm takes last,
-/// then Weight. `excluded`: cores that the job may not have of a node.
+/// then Weight. `excluded`: cores of a node that the job may not have.
 pub fn offers(
     cluster: &Cluster,
     shape: &Shape,
@@ -98,7 +98,7 @@ pub fn offers(
 
 /// Offers that were worked out, by kind of node.
 struct Known {
-    /// Place of a kind in `found`, from 1 on; 0: it was not looked at.
+    /// Place of a kind in `found`, from 1 on; 0: the kind was not looked at.
     at: Vec<u32>,
     found: Vec<Option<Offer>>,
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Stock's choice where it was worked out by hand from its steps.
+//! Tests of stock's choice in cases that were worked out by hand from its steps.
 
 use super::*;
 use phalanx_core::snapshot::TableNode;
@@ -35,7 +35,7 @@ fn offers(nodes: &[(u32, u32, i64)]) -> Vec<Offer> {
     nodes.iter().map(offer).collect()
 }
 
-/// Nodes with the CPUs of each.
+/// Returns the chosen nodes with the CPUs of each.
 fn chosen(
     ask: &Ask,
     nodes: &[(u32, u32, i64)],

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Leaf switches: the top switch, classes of Weight below it, then leaf after leaf.
+//! Chooses by leaf switches: the top switch, classes of Weight below it, then leaf after leaf.
 
 use super::{Class, GRES, Offer, Rest};
 use crate::place::{Greedy, Rules, Tree};
 use phalanx_core::number::{nearest_i64, nearest_u32, nearest_u64};
 use phalanx_core::topology::Topology;
 
-/// Takes nodes below one switch; false: none has enough.
+/// Takes nodes below one switch; returns false if no switch has enough.
 pub(super) fn choose(rest: &mut Rest, offers: &[Offer], topology: &Topology, tree: &Tree) -> bool {
     let Some((top, cpus)) = top(rest, offers, topology, tree) else { return false };
     let below = |offer: &&Offer| {
@@ -86,7 +86,8 @@ fn top(rest: &Rest, offers: &[Offer], topology: &Topology, tree: &Tree) -> Optio
     top.map(|(switch, ..)| (switch, counted.collect()))
 }
 
-/// Number of nodes of the classes before the last one that is needed, and with that one.
+/// Number of nodes of the classes before the last one that is needed, and that number with the last
+/// one.
 fn classes(rest: &Rest, below: &[&Offer], tree: &Tree) -> Option<(usize, usize)> {
     let (mut cpus, mut gres) = (0, [0; GRES]);
     let (mut forced, mut until) = (0, 0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Counts between two polls are those of a count made anew.
+//! Tests that counts updated between two polls equal those of a new count.
 
 use std::sync::Arc;
 
@@ -135,7 +135,8 @@ fn counts_follow_nodes_and_starts() {
     assert!(moved > 10, "the lists must change something, {moved}");
 }
 
-/// Goal: a job that no poll knows counts once Slurm has asked about it, and no more when it starts.
+/// Goal: a job that no poll knows counts once Slurm has asked about it, and stops counting when it
+/// starts.
 #[test]
 fn jobs_that_came_since_count() {
     let mut numbers = Numbers(7);
@@ -164,8 +165,8 @@ fn jobs_that_came_since_count() {
     assert_eq!(names.len(), 2 + snapshot.gres_kinds.len());
 }
 
-/// Goal: where pending jobs do not count for the weights nothing waits to be looked at, so that the
-/// link comes to rest. Method: a node changes with and without that source.
+/// Goal: where pending jobs do not count for the weights, no change waits to be looked at, so that
+/// the link comes to rest. Method: a node changes with and without that source.
 #[test]
 fn what_does_not_count_is_not_followed() {
     let snapshot = snapshot(&mut Numbers(7), 0);
@@ -184,7 +185,7 @@ fn what_does_not_count_is_not_followed() {
     }
 }
 
-/// Goal: changes that nobody looks at take a bounded room.
+/// Goal: changes that no plan looks at take bounded memory.
 #[test]
 fn changes_that_wait_are_bounded() {
     let mut follower = Follower::default();
@@ -196,8 +197,8 @@ fn changes_that_wait_are_bounded() {
     assert_eq!(follower.tally.unwrap().changed.len(), CHANGED_MAX);
 }
 
-/// Goal: a plan that goes by a poll leaves out what began after it, also what has ended since, and
-/// the task of an array by its own number.
+/// Goal: a plan that goes by a poll leaves out jobs that began after it, even if they have ended
+/// since, and the task of an array by its own number.
 #[test]
 fn what_began_after_a_poll_is_known_after_its_end() {
     let cluster = Cluster::new(Table::of_snapshot(&snapshot(&mut Numbers(1), 0)));

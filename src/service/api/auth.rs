@@ -53,7 +53,7 @@ pub struct Gate {
     pub public_read: bool,
     /// Socket of munged; `None`: the host's default.
     pub munge_socket: Option<PathBuf>,
-    /// Name in credentials for this daemon, which makes them useless at any other.
+    /// Name of this daemon in credentials, which makes them useless at any other daemon.
     realm: Arc<str>,
 }
 
@@ -77,8 +77,8 @@ fn body_bytes_max(method: &Method, path: &str) -> usize {
     }
 }
 
-/// Passes a request over TCP on, with its user, if its credential is valid or it needs none. A
-/// client that sends none gets the realm.
+/// Passes on a request that came over TCP, with its user, if its credential is valid or none is
+/// needed. A client without credential gets the realm.
 pub(super) async fn authenticate(
     shared: Arc<Shared>,
     gate: Gate,
@@ -116,7 +116,7 @@ async fn admitted(shared: Arc<Shared>, gate: Gate, request: Request, next: Next)
     if asks_proof { proven(&shared, &gate, &credential, answer).await } else { answer }
 }
 
-/// Returns the answer with the proof that it is this daemon's, and to this request.
+/// Returns the answer with a proof that it is from this daemon, and to this request.
 async fn proven(shared: &Shared, gate: &Gate, credential: &str, answer: Response) -> Response {
     let (mut parts, body) = answer.into_parts();
     let Ok(body) = body.collect().await.map(http_body_util::Collected::to_bytes) else {
@@ -135,7 +135,7 @@ async fn proven(shared: &Shared, gate: &Gate, credential: &str, answer: Response
     }
 }
 
-/// Takes the body of a request on the control socket, whose user is known, if it may make it.
+/// Takes the body of a request on the control socket, if its user, who is known, may make it.
 pub(super) async fn bounded(shared: Arc<Shared>, request: Request, next: Next) -> Response {
     let (parts, body) = request.into_parts();
     let body = match permitted(&shared, &parts, body).await {
@@ -286,8 +286,8 @@ mod tests {
     use super::*;
     use phalanx_core::limits::MUNGE_THREADS;
 
-    /// While munged hangs, each request for it ends after the wait and others go on; afterwards
-    /// munged is asked as before.
+    /// While munged hangs, each request that needs it ends after its wait and other requests go on;
+    /// afterwards munged is asked as before.
     #[test]
     fn a_munged_that_hangs_keeps_nobody_else() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

@@ -35,16 +35,16 @@ pub struct AuditQuery {
 pub trait Backend: Send + Sync + 'static {
     fn status(&self) -> Status;
     fn nodes(&self) -> Result<NodesReport, Failure>;
-    /// `POST /v1/nodes/{node}/forgive`: jobs that died on the node so far count no more.
+    /// `POST /v1/nodes/{node}/forgive`: lets jobs that died on the node so far count no more.
     fn forgive(&self, node: &str) -> Result<ForgiveReport, Failure>;
     /// `GET /v1/explain/{job}`, `job` as users write it, for `user`; `None` may see every job.
     fn explain(&self, job: &str, user: Option<u32>) -> Result<Explain, Failure>;
-    /// `GET /v1/jobs/{id}/blocks`: the block map of a running job, for `user` as above;
+    /// `GET /v1/jobs/{id}/blocks`: the block map of a running job, for `user`, `None` for any;
     /// [`Failure::Unavailable`] while the input is looked up, or where another daemon is in charge.
     fn block_map(&self, job_id: u32, user: Option<u32>) -> Result<Arc<BlockMap>, Failure>;
     fn shadow(&self, since_ms: Option<u64>) -> Result<ShadowReport, Failure>;
     fn report(&self, since_ms: Option<u64>) -> Result<ActivityReport, Failure>;
-    /// `GET /v1/audit` of these jobs, for `user` as above.
+    /// `GET /v1/audit` of the jobs asked for, for `user`; `None` may see every job.
     fn audit(&self, asked: &AuditQuery, user: Option<u32>) -> Result<AuditReport, Failure>;
     fn latest(&self, limit: Option<u32>) -> Result<DecisionsReport, Failure>;
     fn plan(&self) -> Result<PlanReport, Failure>;
@@ -65,7 +65,7 @@ pub trait Backend: Send + Sync + 'static {
     fn collect(&self) -> &Collect {
         &self.data_service().collect
     }
-    /// `GET /v1/use/{key}`, of these nodes or of all, and of this datum or the one in force.
+    /// `GET /v1/use/{key}`, of some nodes or of all, and of a datum or the one in force.
     fn used(
         &self,
         key: &str,

@@ -100,7 +100,7 @@ resources! {
         change(|b, Arg(key): Arg<String>, _: Request| choose(b.collect(), &key, None));
 }
 
-/// A registration that is not there yet.
+/// A registration that does not exist yet.
 #[derive(Deserialize)]
 #[serde(transparent)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(extend("required" = ["name", "cmd"])))]
@@ -225,7 +225,7 @@ impl Drop for Held {
     }
 }
 
-/// Takes an agent's values at once; the answer waits for new assignments or the end of its time.
+/// Takes an agent's values at once; the answer waits for new assignments or until its time ends.
 async fn sync(
     State(shared): State<Arc<Shared>>,
     ConnectInfo(peer): ConnectInfo<Peer>,

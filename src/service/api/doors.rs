@@ -36,13 +36,13 @@ pub(super) enum Client {
 #[derive(Debug, Default)]
 pub struct Counters {
     pub connections_refused: AtomicU64,
-    /// Requests of users without the right to make them.
+    /// Number of requests of users without the right to make them.
     pub forbidden: AtomicU64,
-    /// Bodies and answers refused for lack of room.
+    /// Number of bodies and answers refused for lack of room.
     pub no_room: AtomicU64,
     /// Connections closed because their client did not read.
     pub slow_readers: AtomicU64,
-    /// Whether slurm.conf is known and hides nothing from users; until then it may.
+    /// Whether slurm.conf is known and hides nothing from users, which it may until known.
     shown: AtomicBool,
     /// Reason why a configured TCP listener does not listen.
     pub listen_error: Mutex<Option<String>>,
@@ -93,7 +93,7 @@ pub(super) struct Doors {
     questions: Mutex<HashMap<Client, Weak<Semaphore>>>,
     bodies: Arc<Semaphore>,
     answers: Arc<Semaphore>,
-    /// Threads that may wait for munged, and those of them that strangers may have.
+    /// Permits to wait for munged, and those of them that unknown clients may have.
     pub(super) munge: Arc<Semaphore>,
     checks: Arc<Semaphore>,
 }
@@ -126,7 +126,7 @@ impl Doors {
         Place { doors: Arc::clone(self), place: Mutex::new((client, false)), leave }
     }
 
-    /// Lets a connection without a user in: the oldest such at its address, or of all, leaves.
+    /// Admits a connection without a user: the oldest such of its address, or of all, leaves.
     pub(super) fn let_in(self: &Arc<Self>, address: IpAddr) -> Place {
         let leave = Arc::new(Notify::new());
         let mut all = lock(&self.strangers);
@@ -188,7 +188,7 @@ impl Doors {
         own
     }
 
-    /// Counts the memory of an answer until it was sent; `None`: there is no room.
+    /// Counts the memory of an answer until the answer was sent; `None`: there is no room.
     pub(super) fn answer(
         &self,
         bytes: Vec<u8>,
@@ -201,7 +201,7 @@ impl Doors {
         Some(Bytes::from_owner(Counted { bytes, _room: room, _own: own }))
     }
 
-    /// Takes room for more bytes of bodies; `None`: there is none.
+    /// Takes room for more bytes of bodies; `None`: there is no room.
     pub(super) fn body(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
         let room = Arc::clone(&self.bodies).try_acquire_many_owned(kib(bytes)).ok();
         if room.is_none() {
@@ -216,25 +216,25 @@ pub(super) struct Place {
     doors: Arc<Doors>,
     /// Client, and whether it was known by a credential over TCP.
     place: Mutex<(Client, bool)>,
-    /// Tells that somebody else needs the place.
+    /// Signal that another connection needs the place.
     pub(super) leave: Arc<Notify>,
 }
 
 impl Place {
-    /// Returns the client while it has sent no valid credential.
+    /// Returns the client if it has sent no valid credential yet.
     pub(super) fn stranger(&self) -> Option<Client> {
         Some(lock(&self.place).0).filter(|client| matches!(client, Client::Address(_)))
     }
 
-    /// Waits for a stranger's turn to have its credential checked: an address has few, and all of
-    /// them together leave threads for those who are known.
+    /// Waits until a client that is not known yet may have its credential checked: an address has
+    /// few checks at a time, and all such clients together leave threads for known ones.
     pub(super) async fn check(place: Option<&Self>) -> Option<[OwnedSemaphorePermit; 2]> {
         let (doors, client) = (&place?.doors, place?.stranger()?);
         let own = doors.questions_of(client).acquire_owned().await.ok()?;
         Some([own, Arc::clone(&doors.checks).acquire_owned().await.ok()?])
     }
 
-    /// Gives a place among the known ones after the first valid credential; whether there is one.
+    /// Gives a known client's place after a first valid credential; returns whether there is one.
     pub(super) fn known(&self, client: Client) -> bool {
         let strange = self.stranger().is_some();
         let taken = !strange || self.doors.take(client, true).is_some();
@@ -272,9 +272,9 @@ pub(super) struct Turn {
     pub(super) turn: OwnedSemaphorePermit,
 }
 
-/// Does work off the runtime's thread, and is the only way there. The permits belong to the work
-/// and not to who waits for it: a client that goes away leaves its work behind, and were its
-/// permits free by then, the next would queue before everybody's threads.
+/// Does work off the runtime's thread, and is the only way to do so. The permits belong to the work
+/// and not to its client: one that goes away leaves its work behind, and were its permits free by
+/// then, the next would queue before everybody's threads.
 pub(super) async fn off_thread<P: Send + 'static, T: Send + 'static>(
     permits: P,
     work: impl FnOnce() -> T + Send + 'static,
@@ -320,8 +320,8 @@ mod tests {
         assert_eq!(doors.connected(), 0);
     }
 
-    /// Goal: whoever asks and goes away leaves no more work behind than there are threads for him,
-    /// and an administrator's work begins at once.
+    /// Goal: a client that asks and goes away leaves no more work behind than there are threads for
+    /// its user, and an administrator's work begins at once.
     #[test]
     fn work_that_nobody_waits_for_keeps_its_permits() {
         let doors = Arc::new(Doors::new(Arc::default()));
@@ -356,7 +356,7 @@ mod tests {
         });
     }
 
-    /// Goal: strangers push out each other, and nobody else; who is known has a place of its own.
+    /// Goal: unknown clients push out only each other; a known client has a place of its own.
     #[test]
     fn strangers_have_a_pool_of_their_own() {
         let doors = Arc::new(Doors::new(Arc::default()));
@@ -385,8 +385,8 @@ mod tests {
         assert_eq!(doors.connected(), 0);
     }
 
-    /// Goal: credentials of an address that floods keep neither those of others nor, of who is
-    /// known, a thread.
+    /// Goal: credentials of an address that floods keep neither those of other addresses nor, of
+    /// known clients, a thread.
     #[test]
     fn credentials_of_strangers_take_turns_by_address() {
         let doors = Arc::new(Doors::new(Arc::default()));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Parts of a request, and errors in their common form.
+//! Extractors of the parts of a request, with errors in one common form.
 
 use axum::Json;
 use axum::body::Bytes;

@@ -159,9 +159,9 @@ impl Backend for Empty {
 struct Wire {
     input: Vec<u8>,
     sent: usize,
-    /// Number of requests that are being answered: the client stays while there are any.
+    /// Number of requests that are being answered; the client stays while there are any.
     under_way: Arc<AtomicUsize>,
-    /// Number of vain reads in a row.
+    /// Number of consecutive reads without any bytes.
     idle: u32,
     answer: Arc<Mutex<Vec<u8>>>,
 }

@@ -48,7 +48,7 @@ impl Shared {
         (!self.access.may_change(peer)).then(|| error(StatusCode::FORBIDDEN, text))
     }
 
-    /// Returns the refusal of a user whose agents may not send values; administrators' always may.
+    /// Returns the refusal of a user, no administrator, whose agents may not send values.
     pub(super) fn no_agent(&self, peer: Peer) -> Option<Response> {
         let service = self.backend.data_service();
         let agent = peer.uid.is_some_and(|uid| service.agent_uids.contains(&uid));

@@ -42,13 +42,13 @@ const WRITE_TIMEOUT: Duration = Duration::from_millis(if cfg!(test) { 300 } else
 /// Bytes of an answer that a client must read within [`WRITE_TIMEOUT`].
 const WRITE_BYTES: usize = 64 << 10;
 /// `SO_SNDBUF` of a connection over TCP, in bytes: the most that a client which never reads its
-/// answers can pin in the kernel.
+/// answers can occupy in the kernel.
 const SEND_BYTES: usize = 64 << 10;
-/// Longest wait for the address that the gate says of a client.
+/// Longest wait for the gate to tell a client's address.
 const ADDRESS_TIMEOUT: Duration = Duration::from_millis(200);
 /// Pause after the system refused to accept, for example for lack of files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
-/// Longest time for answers under way at the end.
+/// Longest time for unfinished answers when the daemon ends.
 const LAST_ANSWERS: Duration = Duration::from_secs(1);
 /// Answer to clients beyond the bound of connections.
 const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: 5\r\n\
@@ -94,7 +94,7 @@ impl Serving {
         }
     }
 
-    /// Serves clients over TCP, whose bytes the gate carries to this socket, until the stop.
+    /// Serves clients over TCP, whose bytes the gate passes to this socket, until the stop.
     pub(super) async fn remote(self, listener: UnixListener) {
         loop {
             let accepted = tokio::select! {
@@ -156,7 +156,7 @@ impl Serving {
     }
 }
 
-/// Returns the address whose bytes the gate carries on a connection.
+/// Returns the address of the client whose bytes the gate passes on over a connection.
 async fn carried(stream: &UnixStream) -> io::Result<IpAddr> {
     if !is_gate(stream) {
         return Err(io::ErrorKind::PermissionDenied.into());
@@ -176,7 +176,7 @@ async fn carried(stream: &UnixStream) -> io::Result<IpAddr> {
     }
 }
 
-/// Answers one request of a client beyond the bounds; of many only the first.
+/// Answers one request of a client beyond the bounds; of many such clients only the first.
 async fn refuse(stream: UnixStream, at_once: Arc<Semaphore>) {
     let Ok(_turn) = at_once.try_acquire() else { return };
     let _ = timeout(Duration::from_secs(1), stream.readable()).await;
@@ -185,7 +185,7 @@ async fn refuse(stream: UnixStream, at_once: Arc<Semaphore>) {
 }
 
 /// Waits until a connection has lived long enough without a credential, or has to make room;
-/// returns the time for an answer under way.
+/// returns the time for an unfinished answer.
 async fn stays_strange(place: &Place) -> Duration {
     let pushed_out = timeout(STRANGER, place.leave.notified()).await.is_ok();
     if place.stranger().is_none() {
@@ -194,7 +194,7 @@ async fn stays_strange(place: &Place) -> Duration {
     if pushed_out { Duration::ZERO } else { STRANGER }
 }
 
-/// A stream whose other side must read.
+/// A stream that fails when its other side does not read.
 struct Impatient<S> {
     inner: TokioIo<S>,
     counters: Arc<Counters>,
@@ -359,7 +359,7 @@ mod tests {
         threads.into_iter().for_each(|thread| thread.join().unwrap());
     }
 
-    /// Goal: who is pushed out keeps no file by an answer that it does not read.
+    /// Goal: a client that is pushed out keeps no file open by an answer that it does not read.
     #[test]
     fn who_is_pushed_out_leaves_at_once() {
         let doors = Arc::new(Doors::new(Arc::default()));
@@ -390,7 +390,7 @@ mod tests {
         thread.join().unwrap();
     }
 
-    /// Goal: who asks over TCP and does not read costs the system no more than is said.
+    /// Goal: a client over TCP that does not read costs the system no more than the stated bytes.
     #[test]
     fn little_is_kept_for_who_does_not_read() {
         let dir = tempfile::tempdir().unwrap();

@@ -36,7 +36,7 @@ pub struct Sources {
 pub const WAIT_EDGES_S: [i64; 12] =
     [1, 10, 60, 300, 900, 3600, 10_800, 21_600, 43_200, 86_400, 259_200, 604_800];
 
-/// Waits in buckets; the last one has those longer than every edge.
+/// Waits in buckets; the last bucket has the waits longer than every edge.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Waits {
     pub counts: [u64; WAIT_EDGES_S.len() + 1],
@@ -53,14 +53,14 @@ impl Waits {
     }
 }
 
-/// The queue by partition, and what its jobs left unused.
+/// The queue by partition, and the resources that its jobs left unused.
 #[derive(Debug, Clone, Default)]
 pub struct Queue {
     /// Jobs by partition and state.
     pub jobs: BTreeMap<(String, &'static str), u64>,
     /// Waits of the jobs that started since phalanxd did, by partition.
     pub waits: BTreeMap<String, Waits>,
-    /// GPUs stranded, times seconds.
+    /// Stranded GPUs, times seconds.
     pub stranded_gpu_s: f64,
 }
 
@@ -76,7 +76,7 @@ const EDGES_NS: [u64; 19] = {
     edges
 };
 
-/// Returns the text in OpenMetrics, with its end mark.
+/// Returns the metrics in OpenMetrics text, with its end mark.
 pub fn text(sources: &Sources) -> String {
     written(Text::default(), sources) + "# EOF\n"
 }
@@ -158,7 +158,7 @@ impl Text {
         self.many(name, [([""; 0], value)]);
     }
 
-    /// Writes a family whose samples have these values of its labels.
+    /// Writes a family of samples, one for each pair of labels and value.
     fn many<const N: usize, L: AsRef<str>, V: Display>(
         &mut self,
         name: &str,
@@ -172,7 +172,7 @@ impl Text {
         }
     }
 
-    /// Writes a set of states of which one holds.
+    /// Writes a set of states, one of which holds.
     fn states<const N: usize>(&mut self, name: &str, states: [&str; N], now: &str) {
         self.many(name, states.map(|state| ([state], flag(state == now))));
     }
@@ -422,8 +422,8 @@ mod tests {
         "",
     ];
 
-    /// Goal: everybody may read the text: no label is of a user or a job, and none of their names
-    /// gets into it.
+    /// Goal: everybody may read the text: no label is of a user or a job, and no user's or job's
+    /// name is in it.
     #[test]
     fn metrics_name_nobody() {
         for row in FAMILIES.lines() {
@@ -478,7 +478,7 @@ mod tests {
         }
     }
 
-    /// Goal: the same samples, in words that expfmt, node exporter's reader, takes.
+    /// Goal: the file has the same samples, in words that node exporter's reader expfmt takes.
     #[test]
     fn the_textfile_has_the_older_format() {
         let sources = Sources::default();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! HTTP over the control socket and over TCP.
+//! HTTP over the control socket and over TCP. `routes` says who may ask what, `peer` who is who.
 
 mod auth;
 mod backend;

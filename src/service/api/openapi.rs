@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Makes `openapi.json` of what is served and of its types, and holds the file to it:
-//! `UPDATE_OPENAPI=1 cargo test -p phalanx-service openapi` writes it anew.
+//! Makes `openapi.json` from the routes and the types of their answers; a test compares the file.
+//! `UPDATE_OPENAPI=1 cargo test -p phalanx-service openapi` writes it.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,7 +18,7 @@ use super::{collect, routes};
 use phalanx_messages::collect::{NAME_PATTERN, request_head};
 use phalanx_messages::rest::ErrorBody;
 
-/// Purpose of each operation, and the errors that it has beside those of its kind.
+/// Purpose of each operation, and the errors that it has beyond those of its kind.
 #[rustfmt::skip]
 const SAID: &[(&str, &str, &[u16])] = &[
     ("status", "The daemon, the plugin, and the outcomes of Slurm's placement calls", &[]),
@@ -88,7 +88,7 @@ const ERRORS: [(u16, &str); 9] = [
 
 /// A method of a resource.
 pub(super) struct Operation {
-    /// Method, path and operationId.
+    /// Method, path and operationId of the operation.
     of: (&'static str, &'static str, &'static str),
     parts: Vec<fn(&mut Asked)>,
     answer: Answer,
@@ -107,7 +107,7 @@ impl Operation {
         Self { of, parts, answer: Answer::Json(|schemas| schemas.subschema_for::<T>()) }
     }
 
-    /// An operation of the types that a handler tells.
+    /// Makes the description of an operation from the types of its handler.
     pub(super) fn told<A: Part, C: Part, T: JsonSchema, F>(
         of: (&'static str, &'static str, &'static str),
         _: &Ask<F>,
@@ -267,7 +267,7 @@ fn content(kind: &str, schema: &Value) -> Value {
     json!({kind: {"schema": schema}})
 }
 
-/// An operation as the document has it.
+/// Describes an operation in the form of OpenAPI.
 fn described(operation: &Operation, answers: &mut SchemaGenerator) -> Map<String, Value> {
     let (_, path, name) = operation.of;
     let requests = SchemaSettings::draft2020_12().with(|settings| {
@@ -377,7 +377,7 @@ fn write(to: &mut String, value: &Value, depth: usize) {
     }
 }
 
-/// Goal: the document that is served is what the router and the types give.
+/// Goal: the served document is the one made of the router and the types.
 #[test]
 fn the_document_is_what_is_served() {
     let made = document();
@@ -407,8 +407,8 @@ fn schemas<'a>(part: &'a Value, at: &str, found: &mut Vec<(String, &'a Value)>) 
     }
 }
 
-/// Panics where a schema has a word, or a value of a word, that is not in this list. OpenAPI 3.1
-/// has more of them, which not every reader of it knows.
+/// Panics where a schema has a word, or a value of a word, that is not in the list. OpenAPI 3.1 has
+/// more words, which not every reader of it knows.
 fn check(schema: &Value, at: &str) {
     const TYPES: [&str; 7] = ["array", "boolean", "integer", "null", "number", "object", "string"];
     let texts = |list: &Value| {
@@ -451,7 +451,7 @@ fn check(schema: &Value, at: &str) {
     }
 }
 
-/// Goal: every schema is one to all readers of the document.
+/// Goal: every reader of the document understands every schema.
 #[test]
 fn the_schemas_are_understood() {
     let document = document();
@@ -462,8 +462,8 @@ fn the_schemas_are_understood() {
     found.iter().for_each(|(at, schema)| check(schema, at));
 }
 
-/// Goal: what a client's generator needs: references that lead somewhere, names of one meaning,
-/// descriptions without the links of Rust's documentation.
+/// Goal: the document has what a client's generator needs: references that lead somewhere, names of
+/// one meaning, descriptions without the links of Rust's documentation.
 #[test]
 fn the_document_is_consistent() {
     let document = document();

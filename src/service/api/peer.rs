@@ -29,13 +29,13 @@ impl Access {
     }
 
     /// Returns whether the peer may read: anybody, or only users who may change the daemon. Peers
-    /// over TCP passed the gate, which decides what is public there.
+    /// over TCP passed [`Gate`](super::Gate), which decides what is public there.
     pub(super) fn may_read(&self, peer: Peer) -> bool {
         let stranger = peer.remote && peer.uid.is_none();
         self.public_read || stranger || self.may_change(peer)
     }
 
-    /// Returns the client whose bounds hold for this peer.
+    /// Returns the client whose bounds apply to the peer.
     pub(super) fn client(&self, peer: Peer) -> Client {
         match (peer.uid, peer.address) {
             _ if self.may_change(peer) => Client::Trusted,
@@ -57,12 +57,12 @@ pub(super) struct Peer {
     pub(super) address: Option<IpAddr>,
 }
 
-/// Right that a request needs, known before its body is read.
+/// Right that a request needs, which is known before its body is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Right {
-    /// Reading; the resource decides who may.
+    /// Right to read; the resource decides who has it.
     Read,
-    /// Sending values of a node.
+    /// Right to send values of a node.
     HandIn,
     /// Changing something.
     Change,

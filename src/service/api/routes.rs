@@ -96,7 +96,7 @@ async fn openapi() -> Response {
     ([(header::CONTENT_TYPE, "application/json")], OPENAPI).into_response()
 }
 
-/// Answers what names no user and no job, and so to everybody.
+/// Answers everybody, since the metrics name no user and no job.
 async fn metrics(
     State(shared): State<Arc<Shared>>,
     ConnectInfo(peer): ConnectInfo<Peer>,
@@ -163,7 +163,7 @@ struct SinceQuery {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 struct ListQuery {
-    /// Most decisions listed, at most 1000.
+    /// Most decisions that are listed, at most 1000.
     limit: Option<u32>,
 }
 
@@ -223,9 +223,9 @@ mod tests {
         }
     }
 
-    /// Goal: where slurm.conf hides jobs users are answered for their own jobs, a stranger is not,
-    /// nobody is where reading is off, and all may read what names nobody. Reading is no right to
-    /// change anything.
+    /// Goal: where slurm.conf hides jobs, users are answered for their own jobs, a stranger is not,
+    /// nobody is where reading is off, and all may read what names nobody. A right to read is none
+    /// to change anything.
     #[test]
     fn what_is_hidden_from_whom() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

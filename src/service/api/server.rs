@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The listeners: HTTP/1.1 with JSON bodies over a Unix socket, and one for what `phalanx-gate`
-//! carries from clients over TCP, if configured.
+//! The listeners: HTTP/1.1 with JSON bodies over a Unix socket, and one for the clients over TCP
+//! that `phalanx-gate` passes on, if configured.
 //!
 //! Reading is open to every local user unless the configuration says otherwise; changes need root,
 //! SlurmUser, the daemon's own user or a listed one. The socket's peer credentials name the user.
@@ -26,9 +26,9 @@ use super::routes::routes;
 use crate::gate_socket;
 use phalanx_core::limits::{API_BLOCKING_THREADS, API_PUBLIC_THREADS, MUNGE_THREADS};
 
-/// Clients over TCP that wait to be accepted. The others wait at the gate, where hosts take turns.
+/// Clients over TCP that may wait here to be accepted; more wait at the gate, by host.
 const DOOR_BACKLOG: i32 = 16;
-/// Longest wait at the end for threads that make answers.
+/// Longest wait, when the daemon ends, for threads that make answers.
 const LAST_THREADS: Duration = Duration::from_secs(2);
 
 /// Reason for which there is no control socket.
@@ -51,7 +51,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Binds the socket, replacing a stale one. Its mode is 0666 if every user may read, else 0660.
+    /// Binds the socket, replacing a stale one. Mode 0666 if every user may read, else 0660.
     pub fn bind(path: &Path, access: Access) -> Result<Self, ApiError> {
         let fail = |what| move |source| ApiError { path: path.to_path_buf(), what, source };
         if let Ok(meta) = std::fs::symlink_metadata(path)
@@ -70,7 +70,7 @@ impl Server {
         Ok(Self { path, listener, remote: None, access, counters: Arc::default() })
     }
 
-    /// Serves clients over TCP as well, whose bytes the gate carries to this socket.
+    /// Serves clients over TCP as well, whose bytes the gate passes to this socket.
     pub fn with_remote(mut self, path: PathBuf, gate: Gate) -> Result<Self, ApiError> {
         let fail = |source| ApiError { path: path.clone(), what: "bind the socket", source };
         let bound = gate_socket::bind(&path);

@@ -19,7 +19,7 @@ pub(super) struct Agent {
     seen_ms: i64,
     /// Monotonic time after which the agent counts as dead.
     alive_until_ms: i64,
-    /// Number of syncs, so that a late loss of an old connection is recognised.
+    /// Number of the agent's syncs, so that a late loss of an old connection is recognised.
     turn: u64,
     /// Last report of each registration, with its monotonic time.
     pub(super) runs: BTreeMap<String, (i64, RunReport)>,
@@ -31,8 +31,8 @@ pub(super) struct Agents {
 }
 
 impl Agents {
-    /// Records the beginning of a sync; `known` returns which runs are known. Returns the number of
-    /// this turn, `None` if there are too many agents.
+    /// Records the beginning of a sync; `known` returns which runs are known. Returns the sync's
+    /// number, `None` if there are too many agents.
     pub(super) fn begin(
         &mut self,
         node: &str,
@@ -76,7 +76,7 @@ impl Agents {
         }
     }
 
-    /// Records that the connection broke while its answer was held.
+    /// Records that the connection of an agent broke while its answer was held.
     pub(super) fn lost(&mut self, node: &str, turn: u64, now: Now) {
         if let Some(agent) = self.by_node.get_mut(node)
             && agent.turn == turn

@@ -8,7 +8,7 @@ use super::store::{Held, Store};
 use crate::failure::Failure;
 use crate::sqlite::Error;
 
-/// Pause before a database that failed is reopened, in milliseconds.
+/// Pause before a failed database is reopened, in milliseconds.
 const REOPEN_MS: u64 = 10_000;
 /// Least difference between the steps of the wall and the monotonic clock at which the wall clock
 /// counts as set, in milliseconds.
@@ -62,7 +62,7 @@ impl CollectorStore {
         }
     }
 
-    /// Writes a change that must be durable before it counts.
+    /// Writes a change that must be durable before it takes effect.
     pub(super) fn write(
         &mut self,
         change: impl FnOnce(&mut Store) -> Result<(), Error>,

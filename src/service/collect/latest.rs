@@ -36,7 +36,7 @@ impl Entry {
     }
 }
 
-/// A value for the database.
+/// A value that is not in the database yet.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Unwritten {
     pub(super) name: Arc<str>,
@@ -73,8 +73,8 @@ impl Latest {
         self.columns.get(name)?.get(node)
     }
 
-    /// Stores a value that is `age_ms` old. One older than the stored one changes nothing; a new
-    /// node or name is refused when there are too many values.
+    /// Stores a value that is `age_ms` old. A value older than the stored one changes nothing; a
+    /// new node or name is refused when there are too many values.
     pub(super) fn put(
         &mut self,
         (name, node): (&str, &str),
@@ -229,7 +229,7 @@ fn entry_of<'m, T>(map: &'m mut BTreeMap<Arc<str>, T>, key: &str) -> Option<(Arc
     Some((key, value))
 }
 
-/// Returns a value as readers see it.
+/// Returns a value in the form of the API's answers.
 pub(super) fn row(node: &str, entry: &Entry, stale_after_ms: u64, now: Now) -> Row {
     let age_ms = now.since(entry.made_ms);
     Row {
@@ -288,7 +288,7 @@ mod tests {
         assert!(age("n3").stale);
     }
 
-    /// Goal: texts cannot use up the memory; removed ones free their room.
+    /// Goal: texts cannot use up the memory; removed texts free their room.
     #[test]
     fn texts_have_a_limit_together() {
         let mut latest = Latest { text_bytes: COLLECT_TEXTS_BYTES_MAX - 10, ..Latest::default() };

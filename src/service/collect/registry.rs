@@ -99,7 +99,7 @@ pub(super) struct Registry {
 }
 
 impl Registry {
-    /// Starts and stops registrations by their times; returns whether any changed.
+    /// Whether the present time is between start and stop.
     pub(super) fn set_time(&mut self, now: DateTime) -> bool {
         let minute = |time: DateTime| (time.date(), time.hour(), time.minute());
         if minute(now) == minute(self.now) {
@@ -150,8 +150,8 @@ impl Registry {
         self.entry(name).is_some_and(|entry| entry.runs_on(node))
     }
 
-    /// Returns whether values of the registration may come from this node, even if it was stopped
-    /// or moved just now.
+    /// Returns whether values of the registration may come from `node`, even if it was stopped or
+    /// moved a moment ago.
     pub(super) fn may_come_from(&self, name: &str, node: &str) -> bool {
         self.entry(name).is_some_and(|entry| entry.nodes.has(node))
     }
@@ -202,7 +202,7 @@ impl Registry {
         Ok(())
     }
 
-    /// Returns the registration of this name if the API may change it.
+    /// Returns the registration of a name if the API may change it.
     pub(super) fn changeable(&self, name: &str) -> Result<&Registration, Failure> {
         if self.config.contains_key(name) {
             return Err(Failure::Conflict(format!(
@@ -321,7 +321,7 @@ mod tests {
         assert_eq!(registry.all().len(), 2);
     }
 
-    /// Goal: N replicas run on N live nodes, and a death moves only its own.
+    /// Goal: N replicas run on N live nodes, and a node's death moves its own only.
     #[test]
     fn replicas_move_only_from_dead_nodes() {
         let mut registry = Registry::default();

@@ -13,7 +13,7 @@ use phalanx_messages::collect::{
     UsesReport, valid_name,
 };
 
-/// A fresh number, and the age of the value whether fresh or not.
+/// A fresh number, and the age of the value, whether it is fresh or not.
 type Reading = (Option<f64>, Option<u64>);
 
 impl Collect {
@@ -104,7 +104,7 @@ impl Collect {
 
     // ---- the data that methods use
 
-    /// Returns the choice in force for a key: one made by REST, else the configuration's.
+    /// Returns the choice in force for a key: the one made by REST, else the configuration's.
     fn in_force(&self, configured: &Use) -> (Use, Origin) {
         match read(&self.choices).get(&configured.key) {
             None => (configured.clone(), Origin::Config),
@@ -124,7 +124,7 @@ impl Collect {
         })
     }
 
-    /// Returns the keys that use a datum now instead of the method's own knowledge.
+    /// Returns the keys that use a datum rather than the method's own knowledge.
     pub fn wanted(&self, keys: &[&'static str]) -> Vec<&'static str> {
         let by_datum = |key: &&&'static str| {
             let used = self.configured(key).map(|configured| self.in_force(&configured).0);
@@ -221,7 +221,8 @@ impl Collect {
         nodes.iter().map(of).collect()
     }
 
-    /// Sets the datum that a method uses, with `None` the configured one; durable when it returns.
+    /// Sets the datum that a method uses, or with `None` the configured one; durable when it
+    /// returns.
     pub fn choose(&self, key: &str, choice: Option<UseChange>) -> Result<(), Failure> {
         let configured = self.configured(key)?;
         if let Some(choice) = &choice {

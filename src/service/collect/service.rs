@@ -29,10 +29,10 @@ use phalanx_messages::collect::{
     valid_name, valid_node,
 };
 
-/// Assumed period of data without a registration, milliseconds.
+/// Period that is assumed for data without a registration, milliseconds.
 const EVERY_MS: u64 = 30_000;
 
-/// Settings; a running service adopts all of them except the path.
+/// Settings of the data service; a running service adopts all of them except the path.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Settings {
     /// Path of the database; `None`: values are in memory only.
@@ -57,9 +57,9 @@ pub struct Settings {
 /// The origin of values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sender<'n> {
-    /// An administrator, for any node.
+    /// An administrator, who may send values of any node.
     Admin,
-    /// The agent of this node, for its own registrations and node.
+    /// The agent of a node, which may send values for its own registrations and node.
     Agent(&'n str),
 }
 
@@ -128,7 +128,7 @@ impl Collect {
         self.generation.send_modify(|generation| *generation += 1);
     }
 
-    /// Adopts another configuration; the path stays.
+    /// Adopts another configuration; the database stays at its path.
     pub fn set_settings(&self, settings: Settings, now: Now) {
         let registrations = settings.registrations.clone();
         let mut database = lock(&self.database);
@@ -143,7 +143,7 @@ impl Collect {
         }
     }
 
-    /// Returns the period of a datum, if it has one, and the age from which it is stale.
+    /// Returns the period of a datum, if it has one, and the age from which its values are stale.
     pub(super) fn limits_of(&self, name: &str) -> (Option<u64>, u64) {
         let every = read(&self.registry).get(name).map(|registration| registration.every_ms);
         let periods = u64::from(read(&self.settings).stale_periods);
@@ -262,7 +262,7 @@ impl Collect {
 
     // ---- values
 
-    /// Stores values; the refused ones are listed by their index.
+    /// Stores values; returns the indexes of values that were refused.
     pub fn store(&self, values: &[Put], from: Sender<'_>, now: Now) -> Stored {
         let mut out = Stored::default();
         // Checked before the values are locked: readers wait for neither.
@@ -358,7 +358,7 @@ impl Collect {
 
     // ---- agents
 
-    /// Takes the values and reports of an agent. Returns the number of its turn, for
+    /// Takes the values and reports of an agent. Returns the number of its sync, for
     /// [`Collect::lost`], and the refused values.
     pub fn begin_sync(
         &self,
@@ -428,7 +428,7 @@ fn except(registration: &mut Registration, nodes: &str, run: bool) -> Result<(),
     Ok(())
 }
 
-/// Returns the node and the value of a valid put.
+/// Returns the node and the value of a valid entry of a request.
 fn accept<'p>(
     put: &'p Put,
     from: Sender<'p>,

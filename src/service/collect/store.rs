@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The tables on disk: registrations (`t_DP`), latest values (`t_Data`) and past ones.
+//! The tables on disk: registrations (`t_DP`), latest values (`t_Data`) and past values.
 //!
 //! The first two contain the columns of the source paper's tables. Times are in milliseconds.
 
@@ -83,7 +83,7 @@ pub(super) struct Store {
     shrinking: bool,
 }
 
-/// A value as a column: a wrapper, because neither the trait nor the type is of this crate.
+/// A value as a column: a wrapper, as both the trait and the type are of other crates.
 struct Column<'a>(&'a Value);
 
 impl ToSql for Column<'_> {
@@ -152,7 +152,7 @@ impl Store {
         })
     }
 
-    /// Writes a choice of REST, or deletes it with `None`.
+    /// Writes an administrator's choice for a use, or deletes it with `None`.
     pub(super) fn put_use(&mut self, key: &str, change: Option<&UseChange>) -> Result<(), Error> {
         self.database.change("write", |t| {
             match change {

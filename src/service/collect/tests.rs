@@ -279,7 +279,7 @@ fn times_of_a_registration() {
     assert!(error.contains("start: expected a time such as 08:00"), "{error}");
 }
 
-/// Goal: a stale node takes the fallback, a switch counts at once.
+/// Goal: a stale node takes the fallback, and a switch takes effect at once.
 #[test]
 fn methods_get_a_number_for_every_node() {
     let bench = bench();
@@ -310,7 +310,7 @@ fn methods_get_a_number_for_every_node() {
     assert!(matches!(bench.collect.choose("x.y", None), Err(Failure::NotFound(_))));
 }
 
-/// Goal: where a method's own knowledge counts there is no number in its place.
+/// Goal: where a method's own knowledge counts, no number takes its place.
 #[test]
 fn a_method_may_go_by_what_it_knows_itself() {
     let bench = bench();

@@ -6,7 +6,7 @@ use phalanx_messages::collect::{CONFIGURATION, TakenFrom};
 /// The datum that a method uses, and a fallback for stale values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Use {
-    /// Key of the method, such as `share.capability`.
+    /// Key of the use, such as `share.capability`.
     pub key: String,
     /// Name of the datum.
     pub name: String,
@@ -16,12 +16,12 @@ pub struct Use {
 }
 
 impl Use {
-    /// Returns whether the name stands for the method's own knowledge.
+    /// Returns whether a name stands for the method's own knowledge.
     pub(super) fn is_own(&self, name: &str) -> bool {
         self.own.contains(&name)
     }
 
-    /// Returns whether the name needs no datum.
+    /// Returns whether a name is a word that needs no datum.
     pub(super) fn is_word(&self, name: &str) -> bool {
         name == CONFIGURATION || self.is_own(name)
     }

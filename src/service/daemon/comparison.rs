@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Slurm's nodes of a start beside the decided ones, for `phalanx report shadow`.
+//! Compares Slurm's nodes of a start with the decided ones, for `phalanx report shadow`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,9 +9,9 @@ use phalanx_core::{GresIdx, NodeIdx};
 use phalanx_planner::cluster::{Held, Table};
 use phalanx_planner::usage::NodeUsage;
 
-/// Returns by how much the decision would have been better, by measure (negative: worse), each
-/// with the job on its nodes: `gpus` free on nodes without a free CPU, `weight` (mean), `idle`
-/// nodes taken, `nodes`, `leaves`. `usage` is that of now, with the job where Slurm started it.
+/// Returns by how much the decision would have been better, by measure (negative: worse), each with
+/// the job on its nodes: `gpus` free on nodes without a free CPU, `weight` (mean), `idle` nodes
+/// taken, `nodes`, `leaves`. `usage` is the present one, with the job where Slurm started it.
 pub(super) fn compare(
     (table, topology): (&Table, Option<&Topology>),
     usage: impl Fn(NodeIdx) -> Option<NodeUsage>,
@@ -66,8 +66,9 @@ mod tests {
     use phalanx_planner::cluster::TableNode;
     use phalanx_planner::usage::Level;
 
-    /// Nodes of 8 CPUs: 0 and 1 with 2 GPUs (Weight 50), 2 and 3 without (Weight 10); the job of 8
-    /// CPUs is on node 0, and node 3 has half of its CPUs in use by another.
+    /// Goal: a CPU job off the GPU node is better. Nodes of 8 CPUs: 0 and 1 with 2 GPUs (Weight
+    /// 50), 2 and 3 without (Weight 10); the job of 8 CPUs is on node 0, and node 3 has half of its
+    /// CPUs in use by another.
     #[test]
     fn a_cpu_job_off_the_gpu_node_is_better() {
         let node = |weight| TableNode { cpus: 8, weight, ..TableNode::default() };

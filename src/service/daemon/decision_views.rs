@@ -18,7 +18,7 @@ use phalanx_planner::preference::PreferenceUse;
 /// Maximum number of chosen nodes whose scores are reported.
 const SCORED_MAX: usize = 64;
 
-/// Makes the record of a decision; `mode` is the balance method's.
+/// Makes the record of a decision; `mode` is the balance method's mode.
 pub(super) fn decision_record(
     decision: &Decision,
     mode: balance::Mode,
@@ -116,7 +116,7 @@ pub(super) fn leaves_report(topology: &Topology, nodes: &[NodeIdx]) -> Option<Le
     })
 }
 
-/// Converts a job for the history's records.
+/// Converts a job to the form of the history's records.
 pub(super) fn job_ref(
     job_id: u32,
     array: Option<(u32, u32)>,

@@ -18,7 +18,7 @@ use phalanx_planner::measured::{Measured, with_health};
 const SHARE_CAPABILITY: &str = "share.capability";
 /// Key of the datum by which nodes of equal Weight are tried.
 pub(super) const BALANCE_CAPABILITY: &str = "balance.capability";
-/// Key of the datum below a value of which nodes are avoided.
+/// Key of the health of nodes, which are avoided below [`HEALTH_LEAST`].
 pub(super) const BALANCE_HEALTH: &str = "balance.health";
 /// Key of the speed of gangs on a node.
 pub(super) const GANG_SPEED: &str = "gang.speed";
@@ -32,7 +32,7 @@ pub(super) const DATA_CAPABILITY: &str = "data_jobs.capability";
 /// Least health of a node that is not taken last: halfway between 0, bad, and 1, good.
 const HEALTH_LEAST: f64 = 0.5;
 
-/// Keys whose data planning reads; `share` reads its own by itself.
+/// Keys whose data planning reads; the program `phalanx-share` reads its own.
 const PLANNED: [&str; 5] =
     [BALANCE_CAPABILITY, BALANCE_HEALTH, GANG_SPEED, BAG_POWER_W, DATA_CAPABILITY];
 
@@ -66,10 +66,10 @@ pub(super) fn cpus(snapshot: Option<&Snapshot>) -> BTreeMap<Arc<str>, f64> {
     snapshot.iter().flat_map(|s| s.named()).map(|(_, node)| of(node)).collect()
 }
 
-/// Data that methods take in one round, by key; keys are missing whose method knows better.
+/// Data that methods take in one round, by key, without keys whose method has better knowledge.
 pub(super) type MeasuredValues = BTreeMap<&'static str, Measured>;
 
-/// Reads the latest values; nothing is collected for it.
+/// Reads the latest values without having any collected.
 pub(super) fn read(collect: &Collect, snapshot: &Snapshot) -> MeasuredValues {
     let wanted = collect.wanted(&PLANNED);
     if wanted.is_empty() {
@@ -87,7 +87,7 @@ pub(super) fn read(collect: &Collect, snapshot: &Snapshot) -> MeasuredValues {
     wanted.into_iter().filter_map(one).collect()
 }
 
-/// Returns the source of the speeds of data jobs on these nodes.
+/// Returns the source of the speeds of data jobs on the nodes.
 pub(super) fn data_capability(collect: &Collect, nodes: &[String]) -> Capability {
     let Ok(used) = collect.used(DATA_CAPABILITY, None, nodes, &|_| None, Now::read()) else {
         return Capability { measured: None, learned: true };
@@ -103,8 +103,8 @@ pub(super) fn data_capability(collect: &Collect, nodes: &[String]) -> Capability
     }
 }
 
-/// Returns the levels by which nodes of equal Weight are tried; those of a measured value below the
-/// least, and those on which jobs die, come last.
+/// Returns the levels by which nodes of equal Weight are tried; nodes below the least health, and
+/// nodes on which jobs die, come last.
 pub(super) fn levels(
     measured: &MeasuredValues,
     accused: &[Accused],

@@ -75,13 +75,13 @@ use phalanx_ffi::clock::now_ms;
 use phalanx_messages::gate::DOOR_SOCKET;
 use phalanx_mirror::LinkEvent;
 
-/// Nice value of threads that no question waits for.
+/// Nice value of threads for which no question waits.
 const BACKGROUND_NICE: i32 = 10;
 /// Time slice of the thread that answers questions, nanoseconds.
 const ANSWER_TURN_NS: u64 = 100_000;
-/// Whether the system has refused the scheduling of a thread.
+/// Whether the system has refused to schedule a thread as asked.
 static TURNS_REFUSED: AtomicBool = AtomicBool::new(false);
-/// Longest wait at the end for the last records to be written.
+/// Longest wait, when the daemon ends, for the last records to be written.
 const LAST_RECORDS_MAX: Duration = Duration::from_secs(2);
 
 /// Runs the daemon until SIGTERM or SIGINT.
@@ -116,7 +116,7 @@ fn block_signals() -> Result<SignalFd> {
     SignalFd::with_flags(&signals, flags).context("signalfd")
 }
 
-/// Scheduling of a thread by the kernel.
+/// Way in which the kernel schedules a thread.
 #[derive(Clone, Copy)]
 enum Turns {
     /// Short time slices, for the thread that answers.
@@ -149,7 +149,7 @@ impl Turns {
     }
 }
 
-/// Ends of channels and sockets that threads take over.
+/// Ends of channels and sockets that threads take over when they start.
 struct Ends {
     source: Source,
     link: LinkServer,
@@ -254,7 +254,7 @@ impl Daemon {
         Ok(())
     }
 
-    /// Handles signals and the watchdog, until asked to stop.
+    /// Handles signals and feeds the watchdog, until asked to stop.
     fn serve(&self, signals: &SignalFd) {
         let mut watchdog = Watchdog::start();
         info!("ready: plugin socket {}", self.shared.config().link.socket.display());

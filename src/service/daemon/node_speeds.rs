@@ -22,12 +22,12 @@ pub(super) struct NodeSpeeds<'a> {
 pub(super) struct TaskSpeeds {
     /// Speeds in the order of the nodes asked for, as parts of the fastest; empty if all are alike.
     pub(super) parts: Vec<f64>,
-    /// MB/s of a core alone on the fastest class of nodes; `None`: not learned, or all are alike.
+    /// MB/s of a single core on the fastest class of nodes; `None`: not learned, or all are alike.
     pub(super) core: Option<f64>,
 }
 
 impl NodeSpeeds<'_> {
-    /// Returns MB/s of one core of a job's class alone, on average over the nodes where it ran, its
+    /// Returns MB/s of a single core for a job's class, on average over the nodes where it ran, its
     /// attenuation, and the runs behind both.
     pub(super) fn core(&self, job: &Job) -> (f64, Attenuation, u64) {
         // Runs that report work of their own units say nothing of megabytes.
@@ -38,7 +38,7 @@ impl NodeSpeeds<'_> {
         self.core_speeds.of(&class)
     }
 
-    /// Returns the speeds of a job on these nodes.
+    /// Returns the speeds of a job on `nodes`.
     pub(super) fn of<'n>(
         &self,
         job: &Job,

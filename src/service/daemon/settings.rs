@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Settings of the parts that do not read the configuration themselves.
+//! Settings of the parts of the daemon that do not read the configuration themselves.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -29,8 +29,8 @@ pub(super) fn settings_of_link(config: &Config, generation: u64) -> Settings {
     Settings { draw, ..Settings::of(&config, generation) }
 }
 
-/// Returns the draw of a live comparison. Its secret and its begin are kept; another share begins
-/// another comparison, as does a file that cannot be read.
+/// Returns the draw of a live comparison. Its secret and its beginning are kept; another share
+/// begins another comparison, as does a file that cannot be read.
 fn draw(kept: &Path, share: f64, now_s: i64) -> io::Result<Option<Draw>> {
     let draw = match state_file::read::<Draw>(kept) {
         None if share >= 1.0 => return Ok(None),
@@ -69,8 +69,8 @@ pub(super) fn record_options(config: &Config, length: Option<Duration>) -> Optio
 mod tests {
     use super::*;
 
-    /// Goal: the same arms over restarts and reloads; a comparison begins with its share, and
-    /// whatever was between two does not count.
+    /// Goal: the same arms over restarts and reloads; a comparison begins with its share, and the
+    /// time between two comparisons does not count.
     #[test]
     fn a_comparison_keeps_its_secret_and_begins_with_its_share() {
         let dir = tempfile::tempdir().unwrap();

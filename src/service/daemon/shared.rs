@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The sum of the data that the daemon's threads share. Threads take the parts that they need;
-//! the answers of the control socket and the plan take the whole.
+//! The sum of the data that the daemon's threads share. # T
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -46,7 +45,7 @@ pub(super) struct Shared {
     pub(super) inputs: DataInputs,
     /// Power of nodes as it was measured.
     pub(super) power: Arc<Mutex<Power>>,
-    /// Plans of gangs, bred between rounds.
+    /// Plans of gangs that were found between rounds.
     pub(super) gangs: Arc<Breeding>,
     pub(super) recording: Arc<recordings::Shared>,
     /// Counts of the control socket and the TCP listener.
@@ -89,7 +88,7 @@ impl Shared {
         self.configuration.get()
     }
 
-    /// Usage in the snapshot's node order, and whether it is exact: a plugin reports every change.
+    /// Usage in the snapshot's node order, and whether a plugin reports it, so that it is exact.
     pub(super) fn usages(&self, snapshot: &Snapshot) -> (Vec<NodeUsage>, bool) {
         match self.responder.copy_usages() {
             Some((table, usages)) if snapshot.is_numbered_by(&table) => (usages, true),
@@ -97,7 +96,7 @@ impl Shared {
         }
     }
 
-    /// Puts the configuration's file in force as it is now, or reports the reason why not.
+    /// Reads the configuration file and puts it in force, or reports the reason why not.
     pub(super) fn reload(&self) -> ReloadReport {
         self.configuration.reload(|new, generation| {
             self.responder

@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 
 use phalanx_core::limits::STATE_FILE_BYTES_MAX;
 
-/// Reads a file, and says in the log where there is one that cannot be read.
+/// Reads a file; logs an error if there is one that cannot be read.
 pub(super) fn read<T: DeserializeOwned>(path: &Path) -> Option<T> {
     whole(path).unwrap_or_else(|error| {
         warn!("{}: {error}; what it held is lost", path.display());
@@ -20,7 +20,7 @@ pub(super) fn read<T: DeserializeOwned>(path: &Path) -> Option<T> {
     })
 }
 
-/// Reads a file of at most [`STATE_FILE_BYTES_MAX`] bytes; `None`: there is none.
+/// Reads a file of at most [`STATE_FILE_BYTES_MAX`] bytes; `None`: there is no file.
 fn whole<T: DeserializeOwned>(path: &Path) -> io::Result<Option<T>> {
     let mut bytes = Vec::new();
     let file = match OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path) {
@@ -37,8 +37,8 @@ fn whole<T: DeserializeOwned>(path: &Path) -> io::Result<Option<T>> {
     Ok(Some(serde_json::from_slice(&bytes)?))
 }
 
-/// Replaces a file, which the daemon alone may read; a half-written one is never seen, and the new
-/// one outlives a loss of power.
+/// Replaces a file, which the daemon alone may read; nobody ever sees a half-written one, and the
+/// new file outlives a loss of power.
 pub(super) fn write(path: &Path, content: &impl Serialize) -> io::Result<()> {
     let part = path.with_extension("part");
     let mut file =
@@ -55,7 +55,7 @@ mod tests {
 
     use super::*;
 
-    /// Goal: a file that is missing is none, one that is damaged in any way is an error to tell.
+    /// Goal: a missing file is no error, a file that is damaged in any way is one.
     #[test]
     fn what_cannot_be_read_is_told_from_what_is_not_there() {
         let dir = tempfile::tempdir().unwrap();

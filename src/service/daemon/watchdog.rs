@@ -25,10 +25,10 @@ pub(super) struct Heartbeats {
     pub(super) plan: AtomicU64,
 }
 
-/// Feeds systemd's watchdog.
+/// Turns of the threads that the watchdog looks at.
 #[derive(Debug)]
 pub(super) struct Watchdog {
-    /// Turns of `link` and `plan` and when they last grew.
+    /// Counts of turns of `link` and `plan`, and the times when they last grew.
     seen: [(u64, Instant); 2],
     warned: bool,
 }

@@ -18,7 +18,7 @@ const POINTS: u64 = 240;
 const DAY_MS: u64 = 86_400_000;
 
 impl HistoryReader {
-    /// Sums up the records from one time to another, unix milliseconds.
+    /// Sums up the records between two times, unix milliseconds.
     pub fn activity(&self, since_ms: u64, until_ms: u64) -> Result<Activity, HistoryError> {
         self.ask(|connection| {
             // One read transaction: all figures are of the same records.
@@ -105,7 +105,7 @@ fn locality(connection: &Connection, since_ms: u64) -> rusqlite::Result<Option<L
     })
 }
 
-/// Sums over runs while they are read.
+/// Sums over runs that are under way while records are read.
 #[derive(Default)]
 struct Open {
     sums: RunSums,

@@ -15,7 +15,7 @@ use phalanx_messages::rest::{AuditReport, AuditRow, Receipt};
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Scope {
     pub user: Option<u32>,
-    /// Job or array, and a task of it.
+    /// Job or array, and a task of the array.
     pub job: Option<(u32, Option<u32>)>,
 }
 

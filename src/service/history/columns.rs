@@ -8,7 +8,8 @@ use super::records::{DecisionRecord, JobEndRecord, JobRef, PlacementRecord};
 use phalanx_core::run::Run;
 use phalanx_messages::rest::AskReport;
 
-/// A value of a column. SQLite has no unsigned numbers of 64 bits: they are kept as signed ones.
+/// A value of a column. SQLite has no unsigned numbers of 64 bits, which are therefore kept as
+/// signed ones.
 trait Cell: Sized {
     fn put(&self) -> rusqlite::Result<ToSqlOutput<'_>>;
     fn take(row: &Row<'_>, name: &str) -> rusqlite::Result<Self>;
@@ -89,7 +90,7 @@ columns!(Run {
     exit_code exit_signal cpus tres_req tres_alloc work joules placed_by arm source
 });
 
-/// Inserts a record, and one more column where there is one; returns the number of new rows.
+/// Inserts a record, with one more column where there is one; returns the number of new rows.
 pub(super) fn insert<R: Columns>(
     transaction: &Transaction<'_>,
     into: &str,

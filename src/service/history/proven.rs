@@ -8,10 +8,10 @@
 
 const DAY_MS: u64 = 86_400_000;
 
-/// A clock that follows the system's without its jumps ahead.
+/// A clock that follows the system's clock without its jumps ahead.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ProvenClock {
-    /// Time that is believed, as of `at_ms` of the monotonic clock, in unix milliseconds.
+    /// Time that counts as proven, as of `at_ms` of the monotonic clock, in unix milliseconds.
     wall_ms: u64,
     at_ms: u64,
     /// Both clocks at the moment since which the system's clock is ahead.
@@ -25,7 +25,7 @@ impl ProvenClock {
         Self { wall_ms, at_ms: monotonic_ms, ahead: None }
     }
 
-    /// The time that is believed when the two clocks say this.
+    /// Returns the proven time, given the readings of the two clocks.
     pub(super) fn now(&mut self, wall_ms: u64, monotonic_ms: u64) -> u64 {
         let expected = self.wall_ms + monotonic_ms.saturating_sub(self.at_ms);
         if wall_ms <= expected + DAY_MS {

@@ -4,17 +4,17 @@
 use super::HistoryError;
 use super::store::History;
 
-/// Most rows of each table that one step deletes: steps and write-ahead log stay short.
+/// Most rows of each table that one step deletes, so that steps and write-ahead log stay short.
 const STEP_ROWS: i64 = 2000;
-/// Most unused pages that are given back to the file system in one step.
+/// Most unused pages that one step returns to the file system.
 const STEP_PAGES: i64 = 2000;
 const DAY_MS: u64 = 86_400_000;
 const TABLES: [&str; 4] = ["decisions", "placements", "job_ends", "samples"];
-/// Tables with the retention of runs, from which speeds are learned.
+/// Tables that are kept as long as runs, from which speeds are learned.
 const RUNS: [&str; 1] = ["runs"];
 
 impl History {
-    /// Deletes, in one short step, rows that are older than the retention or beyond the size:
+    /// Deletes, in one short step, rows that are older than the retention or beyond the size;
     /// returns the number of rows deleted, and whether there is more to do.
     pub(super) fn prune_step(&mut self, now_ms: u64) -> Result<(u64, bool), HistoryError> {
         let cutoff = |days: u32| now_ms.saturating_sub(u64::from(days) * DAY_MS).cast_signed();
@@ -40,7 +40,7 @@ impl History {
         Ok((deleted, deleted > 0 || given))
     }
 
-    /// Time of the newest record of any kind that is not from after `now_ms`.
+    /// Time of the newest record of any kind that is not later than `now_ms`.
     pub(super) fn newest_ms(&self, now_ms: u64) -> Result<Option<u64>, HistoryError> {
         let failed = HistoryError::sql(&self.database.path, "find its newest record");
         let mut newest = None;

@@ -13,7 +13,7 @@ use crate::sqlite::{self, signed};
 use phalanx_core::number::as_f64;
 use phalanx_messages::rest::{ShadowDiff, ShadowReport};
 
-/// A start with the decision behind it, if that is known.
+/// A start and the decision behind it, if that decision is known.
 pub type Started = (PlacementRecord, Option<DecisionRow>);
 
 /// Answers queries from any thread: each one opens a connection of its own, and so finds the new
@@ -52,7 +52,7 @@ fn of_job(task: Option<u32>) -> &'static str {
 }
 
 impl HistoryReader {
-    /// Makes a reader of the database at this path, which need not exist yet.
+    /// Makes a reader of the database at `path`, which need not exist yet.
     pub fn new(path: &Path) -> HistoryReader {
         HistoryReader { path: path.to_path_buf() }
     }
@@ -164,7 +164,7 @@ impl HistoryReader {
     }
 }
 
-/// Counts a start on other nodes than the decided ones.
+/// Counts a start on nodes other than the decided ones.
 fn add_compared(report: &mut ShadowReport, partition: String, compared: String, hours: f64) {
     let by: BTreeMap<String, f64> = serde_json::from_str(&compared).unwrap_or_default();
     let of = |better: bool, worse: bool| usize::from(!better) + usize::from(!better && worse);
@@ -178,7 +178,7 @@ fn add_compared(report: &mut ShadowReport, partition: String, compared: String, 
     report.gpu_hours += by.get("gpus").unwrap_or(&0.0) * hours;
 }
 
-/// Undoes the writer's `u64::cast_signed`.
+/// Converts back what the writer's `u64::cast_signed` made.
 fn unsigned(value: i64) -> u64 {
     value.cast_unsigned()
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use phalanx_core::run::Run;
 use phalanx_messages::rest::{AskReport, DecisionReport};
 
-/// The job that a record is about, and where it was asked for.
+/// The job that a record is about, and the partition in which it was asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JobRef {
     pub job_id: u32,
@@ -25,7 +25,7 @@ pub struct DecisionRecord {
     /// start time); where one does, the newest counts.
     pub decision: u64,
     pub job: JobRef,
-    /// The ask and its answer; where it was read, without what has no column.
+    /// The ask and its answer; where they were read, without what has no column.
     pub ask: AskReport,
     /// Mode in force for the partition: `shadow` or `enforce`.
     pub mode: String,
@@ -56,7 +56,7 @@ pub struct OutcomeRecord {
     pub ask_ns: u64,
 }
 
-/// A decision, and what the plugin reported of it, if it did.
+/// A decision, and the outcome that the plugin reported, if it reported one.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DecisionRow {
     pub decision: DecisionRecord,
@@ -64,7 +64,7 @@ pub struct DecisionRow {
 }
 
 impl DecisionRow {
-    /// Returns why the job did not get the answered nodes.
+    /// Returns the reason for which the job did not get the answered nodes.
     pub fn reason(&self) -> Option<String> {
         let outcome = self.outcome.as_ref().and_then(|outcome| outcome.reason.clone());
         outcome.or_else(|| self.decision.ask.reason.clone())
@@ -75,13 +75,14 @@ impl DecisionRow {
         serde_json::from_str(self.decision.explain.as_deref()?).ok()
     }
 
-    /// Whether it put a job on these nodes. Nobody refused it then, even where its report is lost.
+    /// Whether the decision put a job on `nodes`. Nobody refused it then, even where its report is
+    /// lost.
     pub fn put_on(&self, nodes: &str) -> bool {
         let DecisionRecord { mode, ask, .. } = &self.decision;
         mode == "enforce" && self.reason().is_none() && ask.nodes == nodes
     }
 
-    /// Returns the ask with what became of it.
+    /// Returns the ask and its outcome.
     pub fn report(&self) -> AskReport {
         let ask = self.decision.ask.clone();
         let preference = ask.preference.or_else(|| self.scores()?.preference.map(Box::new));
@@ -101,12 +102,12 @@ pub struct PlacementRecord {
     pub nodes: String,
     /// Number of the job's nodes.
     pub node_count: u32,
-    /// Decision behind the start where that is known; without it, queries take the job's last
-    /// `run_now` decision before the start.
+    /// Decision behind the start, if it is known; else queries take the job's last `run_now`
+    /// decision before the start.
     pub decision: Option<u64>,
-    /// JSON: by how much other decided nodes would have been better, by measure.
+    /// Gain that other decided nodes would have had, by measure, as JSON.
     pub compared: Option<String>,
-    /// Addition to the job's site factor with which it started; `None`: there was none.
+    /// Addition to the job's site factor with which the job started; `None`: there was none.
     pub delta: Option<i64>,
 }
 
@@ -119,7 +120,7 @@ pub struct JobEndRecord {
     pub state: String,
 }
 
-/// The queue, and what of the cluster is in use, at one moment.
+/// The queue and the use of the cluster at one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SampleRecord {
     /// Unix milliseconds.
@@ -139,7 +140,7 @@ pub enum Record {
     /// A job began.
     Placement(PlacementRecord),
     JobEnd(JobEndRecord),
-    /// A run that ended; one that is in the file already stays.
+    /// A run that ended; a run that is in the file already stays.
     Run(Box<Run>),
     /// The queue and the nodes' use at one moment.
     Sample(SampleRecord),

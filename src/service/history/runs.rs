@@ -11,7 +11,7 @@ use phalanx_core::hostlist;
 use phalanx_core::run::Run;
 use phalanx_messages::rest::ImportReport;
 
-/// Adds a run that is not known, else the energy and work that the known one lacks.
+/// Adds a run that is not known, else the energy and work that the known run lacks.
 pub(super) fn add(transaction: &Transaction<'_>, r: &Run) -> rusqlite::Result<ImportReport> {
     let time = ("time_ms", r.end_s.saturating_mul(1000));
     let new = insert(transaction, "OR IGNORE INTO runs", r, Some(time))?;
@@ -43,7 +43,7 @@ impl HistoryReader {
         })
     }
 
-    /// Shows the runs that ended since a time, unix milliseconds, to `visit`, in the order of
+    /// Calls `visit` with the runs that ended since a time, unix milliseconds, in the order of
     /// their ends.
     pub fn each_run_since(
         &self,
@@ -62,7 +62,7 @@ impl HistoryReader {
     }
 }
 
-/// Returns the text of [`Run::node_class`] for nodes and their classes.
+/// Returns the text of [`Run::node_class`] for pairs of a node and its class.
 pub fn node_classes(nodes: &[(String, String)]) -> String {
     let mut classes: Vec<&str> = nodes.iter().map(|(_, class)| class.as_str()).collect();
     classes.sort_unstable();

@@ -10,15 +10,15 @@ use super::records::Record;
 use super::store::Limits;
 use phalanx_ffi::locks::lock;
 
-/// Counters since the start, the state, and the limits in force.
+/// Counters since the start, the thread's state, and the limits in force.
 #[derive(Debug, Default)]
 pub struct HistoryShared {
     pub written: AtomicU64,
     /// Records that found the channel full or the thread gone.
     pub dropped: AtomicU64,
-    /// Records that the thread had to drop because they could not be written.
+    /// Records that were dropped because they could not be written.
     pub lost: AtomicU64,
-    /// Failed attempts to open or to write.
+    /// Number of failed attempts to open or to write.
     pub errors: AtomicU64,
     /// Number of times that the database was opened.
     pub opens: AtomicU64,
@@ -38,7 +38,7 @@ impl HistoryShared {
         *lock(&self.limits)
     }
 
-    /// Puts other limits in force, as after a reload; the thread follows within a second or so.
+    /// Puts other limits in force, as after a reload; the thread follows within about a second.
     pub fn set_limits(&self, limits: Limits) {
         *lock(&self.limits) = limits;
     }
@@ -58,7 +58,7 @@ impl HistoryShared {
     }
 }
 
-/// Sending end of the history's channel: never waits.
+/// Sending end of the history's channel, which never waits.
 #[derive(Clone, Debug)]
 pub struct HistorySender {
     sender: Sender<Record>,
@@ -71,7 +71,7 @@ impl HistorySender {
         HistorySender { sender, shared }
     }
 
-    /// Hands a record over, or counts it as dropped.
+    /// Hands a record to the thread, or counts it as dropped.
     pub fn send(&self, record: Record) {
         if self.sender.try_send(record).is_err() {
             self.shared.dropped.fetch_add(1, Relaxed);

@@ -33,7 +33,7 @@ pub const RUNS_DAYS: u32 = 365;
 const MAX_MB: u32 = 1024;
 
 impl Limits {
-    /// Returns limits with this age of decisions and placements, in days.
+    /// Returns limits with an age, in days, of decisions and placements.
     pub fn new(retention_days: u32) -> Self {
         Self { retention_days, runs_days: RUNS_DAYS, max_mb: MAX_MB }
     }
@@ -44,7 +44,7 @@ impl Limits {
 pub struct History {
     pub(super) database: Database,
     pub(super) limits: Limits,
-    /// Whether the size limit was reached, and the size is not well below it yet.
+    /// Whether the size limit was reached, and the size is not well below the limit yet.
     pub(super) shrinking: bool,
 }
 
@@ -82,7 +82,7 @@ impl History {
         u64::from(self.limits.max_mb) << 20
     }
 
-    /// Whether the file at the path is no longer the one that is open.
+    /// Whether the file at the path is another one than the open file.
     pub fn moved(&self) -> bool {
         self.database.moved()
     }
@@ -143,7 +143,7 @@ fn insert_decision(transaction: &Transaction<'_>, d: &DecisionRecord) -> rusqlit
     insert(transaction, "INTO decisions", d, None)
 }
 
-/// Adds an outcome to its decision; one whose decision is not there changes nothing.
+/// Adds an outcome to its decision; an outcome whose decision is missing changes nothing.
 fn update_outcome(transaction: &Transaction<'_>, o: &OutcomeRecord) -> rusqlite::Result<usize> {
     transaction
         .prepare_cached(

@@ -63,19 +63,20 @@ fn placement(job_id: u32, time_ms: u64, nodes: &str) -> PlacementRecord {
     }
 }
 
-/// Record of a decision of a size as in practice, about 700 bytes.
+/// Record of a decision of a realistic size, about 700 bytes.
 fn sized(id: u64, time_ms: u64) -> Record {
     let mut record = decision(id, u32::try_from(id % 50_000).unwrap(), time_ms, "gpu[001-004]");
     record.explain = Some("x".repeat(600));
     Record::Decision(record)
 }
 
-/// Record of a decision of this moment, which upkeep does not delete for its age.
+/// Record of a decision made at the present time, which upkeep does not delete for its age.
 fn fresh(id: u64) -> Record {
     sized(id, now_ms())
 }
 
-/// Deletes all that is older than the retention or beyond the size; returns the number of rows.
+/// Deletes all records that are older than the retention or beyond the size; returns the number of
+/// rows.
 fn prune(history: &mut History, now_ms: u64) -> Result<u64, HistoryError> {
     let mut total = 0;
     loop {
@@ -214,7 +215,7 @@ fn latest_decisions_come_first_and_long_explanations_are_left_out() {
 }
 
 /// Goal: the last decision before each start counts, each for one start only; will_run asks and
-/// other modes do not.
+/// other modes do not count.
 #[test]
 fn shadow_counts_agreement() {
     let (_dir, path) = temp();
@@ -466,7 +467,7 @@ fn size_limit_deletes_the_oldest_and_gives_space_back() {
 
 const CHILD: &str = "PHALANX_TEST_HISTORY_CHILD";
 
-/// Process that `kill_in_the_middle` kills; not a test by itself.
+/// Process that `kill_in_the_middle` starts and kills; not a test by itself.
 #[test]
 fn child_writes_until_killed() {
     let Some(path) = std::env::var_os(CHILD) else {
@@ -525,8 +526,8 @@ fn kill_in_the_middle() {
     }
 }
 
-/// Goal: 100,000 records pass the thread in time. The bound is loose; the figure is printed
-/// (`cargo test --release ... -- --nocapture`).
+/// Goal: 100,000 records pass the thread in time. The bound is loose; the figure is printed (`cargo
+/// test --release ... -- --nocapture`).
 #[test]
 fn speed_of_100_000_records() {
     let (_dir, path) = temp();

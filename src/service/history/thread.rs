@@ -31,7 +31,7 @@ use phalanx_ffi::clock::{millis, now_ms};
 /// Shortest time between two log lines about failures.
 const LOG_EVERY: Duration = Duration::from_secs(60);
 
-/// File of the history, and times of writing it.
+/// Path of the history's file, and intervals of writing it.
 #[derive(Clone, Debug)]
 pub struct ThreadOptions {
     /// The database.
@@ -47,7 +47,7 @@ pub struct ThreadOptions {
 }
 
 impl ThreadOptions {
-    /// Returns the values of the product for a database at `path`.
+    /// Returns the shipped intervals for a database at `path`.
     pub fn new(path: &Path) -> ThreadOptions {
         ThreadOptions {
             path: path.to_path_buf(),
@@ -170,7 +170,7 @@ impl Writer {
         }
     }
 
-    /// Adds records until the batch is full or the first has waited enough.
+    /// Adds records until the batch is full or the first record has waited enough.
     fn fill(&self, batch: &mut Vec<Record>, records: &Receiver<Record>) {
         let until = Instant::now() + self.options.batch_wait;
         while batch.len() < HISTORY_BATCH_MAX {
@@ -232,8 +232,8 @@ impl Writer {
         }
     }
 
-    /// Opens the file. One whose newest record cannot be read is not: without it a clock that is
-    /// ahead would be believed, and everything deleted.
+    /// Opens the file. A file whose newest record cannot be read is not opened: without that record
+    /// a clock that is ahead would be believed, and everything deleted.
     fn open(&mut self) -> Result<History, HistoryError> {
         let database = History::open(&self.options.path, self.shared.limits())?;
         if self.clock.is_none() {
@@ -244,7 +244,7 @@ impl Writer {
         Ok(database)
     }
 
-    /// Counts and reports a failure and does what can be done about it. Returns whether trying
+    /// Counts and reports a failure and takes the remedy for it, if any. Returns whether trying
     /// again at once makes sense.
     fn handle_failure(&mut self, error: &HistoryError) -> bool {
         self.shared.errors.fetch_add(1, Relaxed);
@@ -304,7 +304,7 @@ impl Writer {
         }
     }
 
-    /// Notices a deleted file, takes up other limits, deletes old records.
+    /// Notices a deleted file, applies other limits, deletes old records.
     fn upkeep(&mut self, records: &Receiver<Record>) {
         if self.database.as_ref().is_some_and(History::moved) {
             log::warn!(
@@ -342,7 +342,7 @@ impl Writer {
 }
 
 /// Renames a damaged database to `NAME.corrupt-SECONDS` and removes its write-ahead log, which must
-/// not be applied to the next one.
+/// not be applied to the next database.
 fn move_aside(path: &Path) -> io::Result<PathBuf> {
     let with = |suffix: &str| {
         let mut name = path.as_os_str().to_owned();

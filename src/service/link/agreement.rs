@@ -14,12 +14,12 @@ use phalanx_planner::usage::NodeUsage;
 const LOOKS: u32 = 5;
 /// First and longest time between two requests for the whole state.
 const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(3600));
-/// Time without a request after which the pause is the first one again.
+/// Time without a request after which the first pause applies again.
 const CALM: Duration = Duration::from_secs(2 * 3600);
-/// Most nodes that are named.
+/// Most nodes that are named in a log line.
 const NAMED_MAX: usize = 8;
 
-/// CPUs and memory in use on one node, as one side says.
+/// CPUs and memory in use on one node, according to one side.
 type Used = (u64, u64);
 
 /// Differences that one comparison of mirror and poll finds.
@@ -33,10 +33,10 @@ pub struct Look {
     pub unrepaired: Vec<(usize, Used, Used)>,
 }
 
-/// Memory from comparison to comparison.
+/// State that is kept from comparison to comparison.
 #[derive(Debug)]
 pub struct Agreement {
-    /// Nodes that differ: both sides, and looks for which they did not change.
+    /// Nodes that differ: both sides, and the number of looks since they last changed.
     differing: BTreeMap<usize, (Used, Used, u32)>,
     /// Differences that a whole state was asked for.
     asked: BTreeMap<usize, (Used, Used)>,
@@ -179,7 +179,7 @@ mod tests {
     }
 
     /// Goal: jobs that gang scheduling runs in turn on the same cores are no difference. Method: a
-    /// suspended job beside the one in its place, on a node as large as each.
+    /// suspended job beside the job in its place, on a node as large as each.
     #[test]
     fn cores_that_gang_scheduling_shares_are_in_use_once() {
         let (mut mirror, mut polled) = (usages(&[8]), usages(&[4]));

@@ -12,7 +12,7 @@ pub(super) fn now() -> Instant {
     Instant::now()
 }
 
-/// Time that has passed since then.
+/// Time that has passed since `then`.
 pub(super) fn since(then: Instant) -> Duration {
     now().saturating_duration_since(then)
 }
@@ -36,7 +36,7 @@ pub(super) mod test {
         pub(super) static VIRTUAL: Cell<Option<(Instant, u64)>> = const { Cell::new(None) };
     }
 
-    /// Sets the time of this thread, which stands until it is set again.
+    /// Sets the time of the calling thread, which stands still until it is set again.
     pub(in crate::link) fn set(instant: Instant, unix_s: u64) {
         VIRTUAL.set(Some((instant, unix_s)));
     }

@@ -17,7 +17,7 @@ use phalanx_planner::cluster::{Held, RunningJob, Table, TableNode};
 use phalanx_planner::place::Excluded;
 use phalanx_planner::preference::{JobOrigin, Question};
 
-/// Slurm's NO_VAL: the task of a job that is of no array.
+/// Slurm's NO_VAL, which stands for the task of a job that is of no array.
 const NO_VAL: u32 = 0xffff_fffe;
 
 /// Names of the plugin's GRES ids, and the dense ids that replace them.
@@ -35,8 +35,8 @@ impl GresIds {
         }
     }
 
-    /// Forgets the names that are not on a node whose list is full: it may have more of them than
-    /// are told, and requests of one without a name are left to Slurm.
+    /// Forgets GRES names that are missing on a node whose list is full: the node may have more of
+    /// them than are sent, and requests of a GRES without a name are left to Slurm.
     fn forget_untold(&mut self, raw: &[wire::Node]) {
         for node in raw.iter().filter(|node| node.gres_count >= wire::PHX_GRES_PER_NODE) {
             let told: BTreeSet<_> = node.gres().iter().map(|g| (g.plugin_id, g.type_id)).collect();
@@ -77,7 +77,7 @@ pub(super) fn table(raw: &[wire::Node], ids: &mut GresIds) -> Table {
     Table { parts, unspent, nodes, kinds, types, ..Table::default() }
 }
 
-/// Kinds that no node's jobs use up.
+/// Kinds that jobs use up on no node.
 fn unspent(raw: &[wire::Node], ids: &GresIds) -> Vec<GresIdx> {
     let mut kinds: BTreeMap<GresIdx, bool> = BTreeMap::new();
     for node in raw {

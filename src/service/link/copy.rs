@@ -22,11 +22,11 @@ const WAIT: Duration = Duration::from_millis(500);
 
 /// Something of which the mirror's is copied piece by piece.
 pub(super) trait Copied: Sized {
-    /// Adds the next piece to what was copied before.
+    /// Adds the next piece of the mirror to a copy.
     fn add_to(copied: &mut Vec<Self>, cluster: &Cluster) -> Piece;
 }
 
-/// A copy in the making, of jobs with or without those that start or end meanwhile.
+/// An unfinished copy, of jobs with or without those that start or end meanwhile.
 #[derive(Debug)]
 pub(super) struct Partial<T> {
     /// Node table; none before the first piece.
@@ -34,7 +34,7 @@ pub(super) struct Partial<T> {
     copied: Vec<T>,
 }
 
-/// A whole copy with its node table.
+/// A finished copy with its node table.
 pub(super) type Whole<T> = (Arc<Table>, Vec<T>);
 
 /// Result of a step.
@@ -44,7 +44,7 @@ pub(super) enum Piece {
     More,
     /// The copy is whole.
     Done,
-    /// There is no complete mirror.
+    /// There is no complete mirror to copy.
     Void,
 }
 
@@ -55,7 +55,7 @@ impl<T> Default for Partial<T> {
 }
 
 impl<T: Copied> Partial<T> {
-    /// Adds the next piece; begins anew when the node table is not that of the piece before.
+    /// Adds the next piece; starts over when the node table is not that of the previous piece.
     pub(super) fn add(&mut self, cluster: &Cluster) -> Piece {
         let table = cluster.table();
         if !self.table.as_ref().is_some_and(|before| Arc::ptr_eq(before, table)) {
@@ -101,7 +101,7 @@ pub(super) struct Copies<T> {
     busy: AtomicBool,
     /// Whether a thread waits for the link thread's copy.
     wanted: AtomicBool,
-    /// Lock of the thread that wants a copy: one at a time.
+    /// Lock of the threads that want a copy, one at a time.
     turn: Mutex<()>,
     send: Sender<Option<Whole<T>>>,
     receive: Receiver<Option<Whole<T>>>,
@@ -147,12 +147,12 @@ impl<T: Copied> Copies<T> {
         }
     }
 
-    /// Records for the link thread whether questions come.
+    /// Notes, for the link thread, whether questions come.
     pub(super) fn set_busy(&self, busy: bool) {
         self.busy.store(busy, Ordering::Release);
     }
 
-    /// Makes one step of the link thread; returns whether there is more to do.
+    /// Makes one step of the link thread's copy; returns whether there is more to do.
     pub(super) fn serve(&self, step: impl Fn(&mut Partial<T>) -> Piece) -> bool {
         let mut part = lock(&self.part);
         if !self.wanted.load(Ordering::Acquire) {

@@ -12,12 +12,12 @@ use phalanx_core::limits::ORDER_QUEUE_MAX;
 use phalanx_ffi::locks::lock;
 use phalanx_planner::cluster::RunningJob;
 
-/// Time for which the plugin keeps deltas that are not renewed; it ends them within half a second
-/// after that.
+/// Time for which the plugin keeps deltas that are not renewed; within half a second after that it
+/// ends them.
 pub(super) const LEASE: Duration = Duration::from_secs(5);
 /// Interval at which the plugin is told that the deltas still hold.
 pub(super) const RENEW: Duration = Duration::from_secs(1);
-/// Longest time without a sign of life of the order thread; then the lease is left to end.
+/// Longest time without a sign of life of the order thread; after it the lease is left to end.
 const SILENCE: Duration = Duration::from_secs(3);
 
 /// The plugin's last report.
@@ -51,9 +51,9 @@ impl Wanted {
 #[derive(Debug, Default)]
 struct State {
     report: Option<QueueReport>,
-    /// Jobs with a delta by that report, by ascending id.
+    /// Jobs with a delta in the report, by ascending id.
     moved: Vec<(u32, i32)>,
-    /// Jobs of a report that is not complete.
+    /// Jobs of a report that is not complete yet.
     parts: Option<Vec<Queued>>,
     number: u64,
     wanted: Option<Wanted>,
@@ -66,12 +66,12 @@ pub struct OrderExchange {
 }
 
 impl OrderExchange {
-    /// The plugin's last report, if it is connected.
+    /// The plugin's last report, if the plugin is connected.
     pub fn report(&self) -> Option<QueueReport> {
         lock(&self.state).report.clone()
     }
 
-    /// The delta of a job by that report, in which the tasks of an array have the id of its record;
+    /// The delta of a job in the report, in which the tasks of an array have the id of its record;
     /// 0: none.
     pub(super) fn delta_of(&self, job: &RunningJob) -> i32 {
         let state = lock(&self.state);
@@ -80,8 +80,8 @@ impl OrderExchange {
         found.and_then(|at| state.moved.get(at)).map_or(0, |moved| moved.1)
     }
 
-    /// Asks for these deltas, by ascending job id, until further notice: to be called again at
-    /// least every [`SILENCE`], also with the same.
+    /// Asks for deltas, by ascending job id, until further notice: to be called at least every
+    /// [`SILENCE`], also with the same deltas.
     pub fn want(&self, deltas: &[(u32, i32)]) {
         let mut state = lock(&self.state);
         let deltas = &deltas[..deltas.len().min(PHX_ORDER_JOBS_MAX as usize)];
@@ -103,8 +103,8 @@ impl OrderExchange {
         lock(&self.state).wanted.clone()
     }
 
-    /// Whether the plugin's newest report, if it is newer than `since`, is of another set: the
-    /// plugin forgets the one it has when slurmctld reads its configuration.
+    /// Whether the plugin's newest report, if it is newer than `since`, shows another set of
+    /// deltas: the plugin forgets its set when slurmctld reads its configuration.
     pub(super) fn lost(&self, generation: u64, since: Instant) -> bool {
         let state = lock(&self.state);
         let newer = state.report.as_ref().filter(|report| report.received > since);

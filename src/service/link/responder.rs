@@ -43,10 +43,10 @@ use phalanx_planner::usage::NodeUsage;
 
 /// Interval at which jobs are forgotten that left the queue without an event.
 const FORGET_EVERY: Duration = Duration::from_secs(30);
-/// Jobs that are looked at or forgotten under one hold of the lock, as questions wait for it.
+/// Most jobs that are looked at or forgotten under one hold of the lock, as questions wait for it.
 const FORGET_AT_ONCE: usize = 512;
 
-/// The mirror behind its lock, and the answers.
+/// The mirror behind its lock, and the answers made from it.
 #[derive(Debug)]
 pub struct Responder {
     settings: RwLock<Arc<Settings>>,
@@ -57,11 +57,11 @@ pub struct Responder {
     pub(super) job_copies: Copies<RunningJob>,
     /// Demand of the queue, as the mirror has it.
     pending: Mutex<Arc<Demand>>,
-    /// Name of the cluster, as slurmctld says when it is polled; empty before.
+    /// Name of the cluster, as slurmctld tells it at a poll; empty before the first poll.
     cluster_name: Mutex<String>,
-    /// Whether the plugin's Slurm is of a series that is not known.
+    /// Whether the plugin's Slurm is of an unknown series.
     unknown: AtomicBool,
-    /// Time until which the plugin waits for answers, also where none counts.
+    /// Time until which the plugin waits for answers, even where none is in force.
     asked_until: Mutex<Option<Instant>>,
     /// Whether the plugin is to send its whole state.
     pub(super) resync: AtomicBool,
@@ -73,7 +73,7 @@ pub struct Responder {
 
 impl Responder {
     /// Makes a responder without a plugin. `first_decision` is the id of its first decision: larger
-    /// than any of earlier runs.
+    /// than any of former runs.
     pub fn new(settings: Settings, events: Sender<LinkEvent>, first_decision: u64) -> Self {
         Self {
             settings: RwLock::new(Arc::new(settings)),
@@ -172,7 +172,8 @@ impl Responder {
         self.copies.whole(|copy| self.copy_piece(copy))
     }
 
-    /// Node table and running jobs, if the mirror is complete; in pieces, so not of one moment.
+    /// Node table and running jobs, if the mirror is complete; copied in pieces, so not of one
+    /// moment.
     pub fn copy_jobs(&self) -> Option<(Arc<Table>, Vec<RunningJob>)> {
         self.job_copies.whole(|copy| self.copy_piece(copy))
     }
@@ -222,7 +223,7 @@ impl Responder {
     }
 
     /// Replaces the preferences of one method. Where the mirror is not complete, or the snapshot
-    /// behind them is of another numbering, there are none.
+    /// behind them has another numbering, there are none.
     pub fn set_preferences(
         &self,
         method: Method,
@@ -242,13 +243,13 @@ impl Responder {
         drop(old);
     }
 
-    /// Whether nothing is placed or ordered, whatever the mode: the series of the plugin's Slurm is
-    /// not known.
+    /// Whether nothing is placed or ordered, whatever the mode, because the series of the plugin's
+    /// Slurm is not known.
     pub fn is_shadow_only(&self) -> bool {
         self.unknown.load(Ordering::Relaxed)
     }
 
-    /// Lets the plugin wait for answers for `time`, even where nothing enforces.
+    /// Makes the plugin wait for answers for `time`, even where nothing enforces.
     pub fn ask_for(&self, time: Duration) {
         *lock(&self.asked_until) = Some(clock::now() + time);
     }
@@ -259,19 +260,19 @@ impl Responder {
             && lock(&self.asked_until).is_none_or(|until| clock::now() >= until)
     }
 
-    /// Whether a job runs by the plugin's events.
+    /// Whether a job runs, according to the plugin's events.
     pub fn runs(&self, job_id: u32) -> bool {
         self.with_placer(|placer| placer.cluster().jobs().contains_key(&job_id)).unwrap_or(false)
     }
 
-    /// Jobs and tasks of arrays that have begun by the plugin's events, if not long before this
-    /// snapshot.
+    /// Jobs and tasks of arrays that have begun according to the plugin's events, if not long
+    /// before a snapshot.
     pub fn begun(&self, snapshot: &Snapshot) -> BTreeSet<JobKey> {
         let from_s = snapshot.time_ms / 1000;
         self.with_placer(|placer| placer.begun(from_s)).unwrap_or_default()
     }
 
-    /// Whether the plugin said that this job declares an input.
+    /// Whether the plugin said that the job declares an input.
     pub fn declared_input(&self, job_id: u32) -> bool {
         lock(&self.state).inputs.contains(&job_id)
     }
@@ -293,7 +294,7 @@ impl Responder {
         }
     }
 
-    /// Notes why a connection was refused, and says it where the reason is another than the last.
+    /// Notes why a connection was refused, and logs the reason if it differs from the last one.
     pub(super) fn refused(&self, why: String) {
         let mut state = lock(&self.state);
         state.view.link.refused += 1;
@@ -304,7 +305,7 @@ impl Responder {
         }
     }
 
-    /// Takes the name of the cluster that is polled: plugins of others are refused.
+    /// Takes the name of the polled cluster; plugins of other clusters are refused.
     pub fn set_cluster_name(&self, name: &str) {
         let mut known = lock(&self.cluster_name);
         if *known != name {
@@ -396,7 +397,7 @@ impl Responder {
         }
     }
 
-    /// The question of an ask: whom it is about, and who decides whatever the mode says.
+    /// Makes the question of an ask: its job, and whether Slurm decides whatever the mode.
     fn question<'a>(
         &self,
         settings: &Settings,
@@ -487,7 +488,7 @@ impl Responder {
         (mode != Mode::Off).then_some(LinkEvent::Asked(decision))
     }
 
-    /// Hands events to the history thread; those that do not fit into its channel are counted.
+    /// Hands events to the history thread; events that do not fit into its channel are counted.
     pub(super) fn record(&self, events: &mut Vec<LinkEvent>) {
         let mut dropped = 0;
         for event in events.drain(..) {
@@ -514,7 +515,7 @@ impl Responder {
         lock(&self.state).recording = None;
     }
 
-    /// Time of the recording now, nanoseconds.
+    /// Time in the recording at present, nanoseconds.
     pub fn recording_ns(&self) -> u64 {
         recording::nanos(lock(&self.state).born, clock::now())
     }
@@ -524,7 +525,7 @@ impl Responder {
         lock(&self.state).record(|_| EventKind::Snapshot(Arc::clone(snapshot)));
     }
 
-    /// Rule by which a waiting job is held, and the longest time for which it still is.
+    /// Rule by which a waiting job is held, and the longest time for which the hold still lasts.
     pub fn hold(&self, job_id: u32, array: Option<u32>) -> Option<(HoldRule, Duration)> {
         let state = lock(&self.state);
         let hold = state.holds.of(job_id, array)?;
@@ -538,7 +539,7 @@ impl Responder {
         as_f64(state.holds.spent_ms(array, state.ms(clock::now()))) / 1e3
     }
 
-    /// Jobs whose holds have ended since the last call: slurmctld is to look at them.
+    /// Jobs whose holds have ended since the last call, at which slurmctld is to look.
     pub fn ended_holds(&self) -> Vec<u32> {
         let mut state = lock(&self.state);
         let now_ms = state.ms(clock::now());
@@ -566,7 +567,7 @@ impl Responder {
         }
     }
 
-    /// Works, while no question waits, for later answers; returns whether there is more to do.
+    /// Does work for later answers while no question waits; returns whether there is more to do.
     pub(super) fn quiet(&self) -> bool {
         let mut state = lock(&self.state);
         if let Some(placer) = &mut state.placer {
@@ -590,7 +591,7 @@ fn began(
     Some(LinkEvent::Began(BeganEvent { job, cause, table, delta }))
 }
 
-/// Whether the ask is for nodes to start on now, which the balance method chooses.
+/// Whether the ask is for nodes to start on at once, which the balance method chooses.
 fn asks_for_nodes_now(ask: &wire::Ask<'_>) -> bool {
     ask.mode() != Some(wire::Mode::TestOnly) && ask.head.from_time <= clock::unix_s()
 }

@@ -27,14 +27,14 @@ use crate::link::responder::Responder;
 use crate::link::session::{ProtocolError, Session, Step};
 use phalanx_mirror::LinkEvent;
 
-/// Longest wait for a packet; then the thread does its other work.
+/// Longest wait for a packet, after which the thread does its other work.
 const TICK: Duration = Duration::from_millis(200);
-/// Time without a packet after which no question is near: events are then handed over and the
-/// index is put in order.
+/// Time without a packet after which no question is expected soon: events are then handed over and
+/// the index is put in order.
 const QUIET: Duration = Duration::from_millis(10);
 /// Longest time that events are held back while questions keep coming.
 const EVENTS_AGE: Duration = Duration::from_millis(200);
-/// Events held back at most.
+/// Most events that are held back.
 const EVENTS_HELD_MAX: usize = 1024;
 /// Longest wait for HELLO on a second connection.
 const HELLO_WAIT: Duration = Duration::from_secs(5);
@@ -55,7 +55,7 @@ pub struct ServerConfig {
 }
 
 impl ServerConfig {
-    /// Lets SlurmUser and the others connect; whether SlurmUser is known.
+    /// Lets SlurmUser and the other allowed users connect; returns whether SlurmUser is known.
     fn give(&self) -> io::Result<bool> {
         let (own, owner) = (Uid::effective().as_raw(), self.owner.get().copied());
         if own == 0 {
@@ -67,8 +67,8 @@ impl ServerConfig {
     }
 }
 
-/// Returns the mode of a socket that the daemon, as root, gives to its owner. Whoever else may
-/// connect needs the file's permission too; each is asked who it is anyway.
+/// Returns the mode of a socket that the daemon, as root, gives to its owner. Other users need the
+/// file's permission too; each is asked who it is anyway.
 fn mode(own: u32, owner: Option<u32>, allowed: &[u32]) -> u32 {
     let reaches = |uid: &u32| [0, own].contains(uid) || own == 0 && Some(*uid) == owner;
     if owner.iter().chain(allowed).all(reaches) { 0o660 } else { 0o666 }
@@ -80,7 +80,7 @@ pub enum LinkError {
     /// Another daemon answers at the path.
     #[error("{0}: another process is listening there; expected none")]
     InUse(PathBuf),
-    /// Something else than a socket is at the path.
+    /// Something other than a socket is at the path.
     #[error("{0}: exists and is not a socket; remove it or change link.socket")]
     NotASocket(PathBuf),
     /// The system refused.
@@ -101,7 +101,7 @@ pub struct Server {
     config: ServerConfig,
     listener: UnixListener,
     inode: (u64, u64),
-    /// Whether the socket is its owner's.
+    /// Whether the socket belongs to its intended owner.
     given: bool,
     /// Time before which the listener does not accept again, after the system refused.
     accept_after: Option<Instant>,
@@ -111,7 +111,7 @@ pub(super) struct Connection {
     fd: OwnedFd,
     session: Session,
     generation_sent: u64,
-    /// Whether it was told to watch.
+    /// Whether the plugin was told to watch.
     watches: bool,
     sent: u64,
     /// Set of deltas that the plugin has, and when it was last sent or renewed.
@@ -150,7 +150,7 @@ impl Server {
         }
     }
 
-    /// Waits for something to do.
+    /// Waits until there is something to do.
     fn wait(&self, connections: [Option<&Connection>; 2], pause: Duration) -> Ready {
         let none = self.accept_after.is_some();
         let events = if none { PollFlags::empty() } else { PollFlags::POLLIN };
@@ -225,7 +225,7 @@ impl Server {
     }
 }
 
-/// Connections, and what the thread keeps from turn to turn.
+/// Connections, and the state that the thread keeps from turn to turn.
 #[derive(Default)]
 pub(super) struct Peers {
     connection: Option<Connection>,
@@ -297,8 +297,8 @@ enum Received {
 }
 
 /// Takes a new connection. slurmctld may have been restarted before the old end was seen closed;
-/// but a plugin that is connected gives way only to one that says it is of the same cluster, or
-/// two of them would displace each other for ever.
+/// but a connected plugin gives way only to one that says it is of the same cluster, or two of them
+/// would displace each other for ever.
 fn receive(
     caller: Caller,
     occupied: bool,
@@ -339,14 +339,14 @@ struct Buffers {
     events: Vec<LinkEvent>,
     /// Time of the first of `events`.
     events_since: Option<Instant>,
-    /// Whether packets came since it was last quiet.
+    /// Whether packets came since the last quiet time.
     busy: bool,
     /// Whether a copy of the mirror is in the making.
     copying: bool,
 }
 
 impl Buffers {
-    /// Hands the events over when it is quiet, or when they are many or old.
+    /// Hands the events over when no question is expected soon, or when events are many or old.
     fn record(&mut self, responder: &Responder, quiet: bool) {
         if quiet {
             self.busy = false;
@@ -485,7 +485,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Sends the deltas, or with `whole` unset that they still hold. `false`: the socket is full.
+    /// Sends the deltas, or, `whole` unset, that they hold; `false`: the socket is full.
     fn send_order(
         &mut self,
         wanted: &Wanted,
@@ -532,7 +532,7 @@ impl Connection {
         self.send(reply, self.sent, &message)
     }
 
-    /// Sends a message, or drops it: a plugin that does not read has given up on an answer.
+    /// Sends a message, or drops it: a plugin that does not read has given up on its answer.
     fn send(&self, buf: &mut PacketBuf, seq: u64, message: &Message<'_>) -> Result<(), Closed> {
         self.try_send(buf, seq, message).map(|_| ())
     }

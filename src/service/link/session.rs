@@ -25,7 +25,7 @@ pub(super) enum ProtocolError {
     /// The bytes are no message.
     #[error(transparent)]
     Wire(wire::WireError),
-    /// An overlay of another release: the text is for the administrator.
+    /// The overlay is of another release; the text is for the administrator.
     #[error(
         "the overlay in slurmctld speaks version {got} {OTHER_PROTOCOL}, this phalanxd version \
          {}: install both from one release, then restart phalanxd and slurmctld",
@@ -35,15 +35,15 @@ pub(super) enum ProtocolError {
         /// Version that the overlay speaks.
         got: u16,
     },
-    /// A valid message that may not come now.
+    /// A valid message came that is not allowed at that point.
     #[error("{got} came {when}")]
     Order {
         /// Type of the message.
         got: wire::Type,
-        /// Time at which it came, in words.
+        /// Point in the protocol at which the message came, in words.
         when: &'static str,
     },
-    /// The full state is not what its frame says.
+    /// The full state is not the one that its frame announces.
     #[error("full state: {what}: {got}, expected {expected}")]
     Sync {
         /// The counted thing.
@@ -71,11 +71,11 @@ pub(super) enum Step<'a> {
     None,
     /// The first message, which is answered with WELCOME.
     Hello(PluginState),
-    /// A full state is complete; whether memory is a consumable resource.
+    /// A full state is complete; holds whether memory is a consumable resource.
     Synced(Box<Cluster>, bool),
-    /// The whole allocation of a job, and why it was sent.
+    /// The whole allocation of a job, and the reason why it was sent.
     Job(RunningJob, Option<wire::Cause>),
-    /// A job ended: id, Slurm's state, unix seconds.
+    /// A job ended: its id, Slurm's state, end in unix seconds.
     Ended(u32, u32, u64),
     /// Running jobs end at other times.
     Ends(&'a [wire::End]),
@@ -85,7 +85,7 @@ pub(super) enum Step<'a> {
     Outcome(&'a wire::Outcome),
     /// The plugin's counters.
     Stats(&'a wire::Stats),
-    /// Pending jobs and the state of their order.
+    /// Pending jobs, and the state of the start order in the plugin.
     Queue(wire::Queue<'a>),
 }
 
@@ -99,7 +99,7 @@ struct Sync {
     jobs: BTreeMap<u32, PendingJob>,
 }
 
-/// A job of a full state: kept raw until the GRES names are numbered.
+/// A job of a full state, kept raw until the GRES names are numbered.
 #[derive(Debug)]
 struct PendingJob {
     job: RunningJob,

@@ -8,7 +8,7 @@ use phalanx_ffi::wire::{self, WireName};
 
 use crate::link::session::ProtocolError;
 
-/// One topology as the plugin sent it.
+/// One topology in the form that the plugin sent.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct RawTopology {
     index: u16,
@@ -18,7 +18,7 @@ pub(super) struct RawTopology {
     plugin: String,
     /// Whether partitions that name no topology use this one.
     default: bool,
-    /// Whether Slurm could not tell it: what depends on it is left to Slurm.
+    /// Whether Slurm could not tell the topology, so that what depends on it is left to Slurm.
     unknown: bool,
     /// BlockSizes of the configuration where the text lacks them; else empty.
     block_sizes: Vec<u32>,
@@ -27,7 +27,8 @@ pub(super) struct RawTopology {
 }
 
 impl RawTopology {
-    /// Reads the text; one that is not understood makes the topology unknown, and is logged.
+    /// Reads a topology's text; a text that is not understood makes the topology unknown, and is
+    /// logged.
     fn read(&self, slurm: u32, table: &Table) -> Topology {
         let unknown = || Topology::from(Parts { kind: Kind::Unknown, ..self.head(slurm) });
         if self.unknown {

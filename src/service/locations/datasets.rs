@@ -8,12 +8,12 @@ use super::{Locations, Question};
 use phalanx_core::blocks::{Block, DataNode, File, Interner, Located, Replica, Storage};
 use phalanx_core::limits::HDFS_BLOCKS_MAX;
 
-/// The list, as it was at one moment.
+/// The dataset list at one moment.
 #[derive(Debug, Clone, Default)]
 pub struct Datasets {
     /// The last good list.
     pub list: Arc<List>,
-    /// Error in the list's file, for which an older list is in force.
+    /// Error in the list's file, because of which an older list is in force.
     pub list_error: Option<String>,
     /// Whether no list is configured.
     pub unconfigured: bool,
@@ -24,7 +24,7 @@ pub struct Datasets {
 /// Error where no list is configured.
 pub const UNCONFIGURED: &str = "data_jobs.locations is not set";
 
-/// Parts of a dataset; none where no list names it.
+/// Parts of a dataset; none where the list does not name it.
 pub type Dataset = Option<Arc<[Part]>>;
 
 impl Datasets {
@@ -59,12 +59,12 @@ impl Locations for Arc<Datasets> {
     }
 }
 
-/// A node of Slurm as a host that holds bytes.
+/// A node of Slurm, as a host that holds bytes.
 fn host(name: &str) -> DataNode {
     DataNode { host: name.to_owned(), ip: String::new(), port: 0, rack: String::new() }
 }
 
-/// The parts of a dataset as the blocks of one file.
+/// The parts of a dataset in the form of one file's blocks.
 fn listed(name: &str, parts: &[Part]) -> Result<Located, String> {
     if parts.len() > HDFS_BLOCKS_MAX {
         return Err(format!("dataset {name}: more than {HDFS_BLOCKS_MAX} parts"));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The program `phalanx-gate`: files in HDFS, of which it asks NameNodes, and its door.
+//! The program `phalanx-gate`, which asks NameNodes for files in HDFS, and its listening at TCP.
 
 use std::io::{self, BufReader, ErrorKind, Read, Write};
 use std::net::SocketAddr;
@@ -20,7 +20,7 @@ use phalanx_messages::gate::{Door, Lookup, Question, receive, receive_located, s
 
 /// Longest wait for a gate that is not connected, as just after a start.
 const COMES: Duration = Duration::from_secs(if cfg!(test) { 0 } else { 2 });
-/// Time beyond the limit of a lookup within which its answer has to be here.
+/// Time beyond the limit of a lookup within which its answer must arrive.
 const SENDING: Duration = Duration::from_millis(if cfg!(test) { 100 } else { 2000 });
 
 /// Connections of the gate.
@@ -29,12 +29,12 @@ pub struct Gate {
     /// Connections that wait for a question.
     idle: Mutex<Vec<UnixStream>>,
     came: Condvar,
-    /// Connections that are being asked.
+    /// Connections on which a question was asked.
     asked: AtomicUsize,
 }
 
 impl Gate {
-    /// Lets a connection in; beyond what can be asked at once the oldest leaves.
+    /// Adds a connection; beyond the number that can be asked at once the oldest one leaves.
     pub fn let_in(&self, stream: UnixStream) {
         let mut idle = lock(&self.idle);
         idle.push(stream);
@@ -44,21 +44,21 @@ impl Gate {
         self.came.notify_one();
     }
 
-    /// Drops connections that have ended, or that speak unasked; returns the number of all others.
+    /// Drops connections that have ended, or that send unasked; returns the number of the others.
     pub fn connections(&self) -> usize {
         let mut idle = lock(&self.idle);
         idle.retain(is_silent);
         idle.len() + self.asked.load(Ordering::Relaxed)
     }
 
-    /// Takes a connection, the newest first.
+    /// Takes a connection to ask, the newest first.
     fn take(&self, wait: Duration) -> Option<UnixStream> {
         let idle = lock(&self.idle);
         let waited = self.came.wait_timeout_while(idle, wait, |idle| idle.is_empty());
         waited.unwrap_or_else(PoisonError::into_inner).0.pop()
     }
 
-    /// Asks; a connection that ended before it was asked is followed by another, once.
+    /// Asks a question; if the connection had ended before, another one is tried once.
     fn ask(&self, asked: &Question<&HdfsConfig>, limit: Duration) -> Result<Located, String> {
         let mut ended = "not connected; is the service phalanx-gate running?".to_owned();
         for _ in 0..2 {
@@ -81,17 +81,17 @@ impl Gate {
     }
 }
 
-/// Whether a connection lasts and says nothing.
+/// Whether a connection lasts and sends nothing.
 fn is_silent(stream: &UnixStream) -> bool {
     let flags = MsgFlags::MSG_PEEK | MsgFlags::MSG_DONTWAIT;
     recv(stream.as_raw_fd(), &mut [0], flags) == Err(nix::errno::Errno::EAGAIN)
 }
 
-/// Clients over TCP, whom the gate lets in.
+/// The gate's listening for clients over TCP.
 #[derive(Debug)]
 pub struct Listening {
     address: SocketAddr,
-    /// Connection of the gate that was asked to listen.
+    /// Connection on which the gate was asked to listen.
     stream: Option<UnixStream>,
 }
 
@@ -100,7 +100,7 @@ impl Listening {
         Self { address, stream: None }
     }
 
-    /// Asks the gate to listen, again whenever it has gone; returns what is new.
+    /// Asks the gate to listen, again whenever the gate has gone; returns a new door.
     pub fn tend(&mut self, gate: &Gate) -> Option<Door> {
         match &self.stream {
             Some(stream) if is_silent(stream) => None,
@@ -165,7 +165,7 @@ impl Write for Timed<'_> {
     }
 }
 
-/// The file systems of a configuration, as the gate finds them.
+/// The file systems of a configuration, whose files the gate finds.
 #[derive(Debug)]
 pub struct Hdfs<'a> {
     pub gate: &'a Gate,
@@ -207,7 +207,7 @@ mod tests {
         Hdfs { gate, config: &HdfsConfig::default() }.locate(&question)
     }
 
-    /// A connection whose other end does this.
+    /// A connection whose other end runs a function.
     fn other(does: impl FnOnce(UnixStream) + Send + 'static) -> UnixStream {
         let (here, there) = UnixStream::pair().unwrap();
         std::thread::spawn(move || does(there));
@@ -246,8 +246,8 @@ mod tests {
         assert_eq!(gate.connections(), DATA_LOOKUP_THREADS);
     }
 
-    /// Goal: each gate that connects is asked to listen, and what it answers is passed on, as are
-    /// its end and answers that are none.
+    /// Goal: each gate that connects is asked to listen, and its answers are passed on, as are its
+    /// end and invalid answers.
     #[test]
     fn a_gate_is_asked_to_listen_again_after_its_end() {
         let gate = Gate::default();
@@ -277,7 +277,7 @@ mod tests {
         }
     }
 
-    /// Goal: silence, a drip and lies cost the one lookup, within its time.
+    /// Goal: silence, single bytes and lies cost the one lookup, within its time.
     #[test]
     fn a_gate_that_hangs_or_lies_costs_one_lookup() {
         let silent = |stream: UnixStream| {

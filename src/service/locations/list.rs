@@ -120,7 +120,7 @@ impl List {
         })
     }
 
-    /// Takes over the parts of an older list that are the same, so that who compares them sees at
+    /// Takes over the parts of an older list that are the same, so that comparing them shows at
     /// once that nothing changed.
     fn sharing(mut self, older: &List) -> Self {
         for (name, parts) in &mut self.of {
@@ -132,14 +132,14 @@ impl List {
     }
 }
 
-/// Mark of a state of the file: another one has another mark.
+/// Mark of a state of the file: another state has another mark.
 type Stamp = (u64, u64, u64, i64, i64);
 
-/// The file, and the last good list in it.
+/// The dataset list's file, and the last valid list read from it.
 #[derive(Debug, Clone, Default)]
 pub struct ListFile {
     path: String,
-    /// The state that was read last, whether it was good or not.
+    /// The file's state at the last reading, whether the list was valid or not.
     seen: Option<Stamp>,
     /// The last good list.
     pub list: Arc<List>,
@@ -148,7 +148,7 @@ pub struct ListFile {
 
 impl ListFile {
     /// Reads the file if it is another than at the last call or has changed; returns whether the
-    /// list or the error differs now. An empty path stands for no list.
+    /// list or the error differs from before. An empty path stands for no list.
     pub fn refresh(&mut self, path: &str) -> bool {
         if path.is_empty() {
             let had = !self.path.is_empty();
@@ -186,7 +186,7 @@ fn stamp(of: &Metadata) -> Stamp {
     (of.dev(), of.ino(), of.size(), of.mtime(), of.mtime_nsec())
 }
 
-/// The list and the state of the file before it was read: a change meanwhile is seen later.
+/// Reads the list, and the state of the file before that: a change meanwhile is seen later.
 fn read(path: &Path) -> Result<(Stamp, List), String> {
     let name = path.display();
     let failed = |error: std::io::Error| format!("{name}: {error}");

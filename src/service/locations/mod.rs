@@ -22,13 +22,13 @@ pub use list::ListFile;
 use phalanx_core::blocks::Located;
 use phalanx_core::limits::DATA_INPUT_BYTES_MAX;
 
-/// Bytes of the blocks of one job's input.
+/// Most bytes of the blocks of one job's input.
 pub const INPUT_BYTES_MAX: usize = if cfg!(test) { 1 << 16 } else { DATA_INPUT_BYTES_MAX };
 
 /// A question to a source: which input, for which user and job.
 #[derive(Debug, Clone, Copy)]
 pub struct Question<'a> {
-    /// URI, path or name, as the job says it.
+    /// URI, path or name, as the job names the input.
     pub input: &'a str,
     /// Whether directories within directories count too.
     pub recursive: bool,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The list of datasets, its file, and what it says of a dataset.
+//! Tests of the dataset list, of its file, and of what it says of a dataset.
 
 use std::fs;
 use std::sync::Arc;
@@ -48,7 +48,8 @@ fn a_listed_dataset_lies_on_its_hosts() {
     assert_eq!(located.warnings, ["a former list of locations counts: /l:3: x"]);
 }
 
-/// Goal: who wrote a wrong list finds the place, and the former one stays in force.
+/// Goal: an administrator who wrote a wrong list finds the place, and the former list stays in
+/// force.
 #[test]
 fn a_wrong_list_says_where_and_changes_nothing() {
     let dir = tempfile::tempdir().unwrap();

@@ -32,7 +32,7 @@ const CR_SOCKET: u32 = 0x2;
 const CR_CORE: u32 = 0x4;
 const CR_MEMORY: u32 = 0x10;
 const CR_ONE_TASK_PER_CORE: u32 = 0x100;
-/// Slurm's `INFINITE` as a time limit in minutes: the job has none.
+/// Slurm's `INFINITE` as a time limit in minutes, with which a job has no limit.
 const MINUTES_UNLIMITED: u32 = u32::MAX;
 
 /// Pause between two reads of the node table, in multiples of the time that a read takes. With a
@@ -48,13 +48,13 @@ const JOBS_PAUSE_MAX: Duration = Duration::from_secs(60);
 /// Most jobs that are read without a pause: so few are packed in some milliseconds.
 const JOBS_FEW: usize = 2000;
 
-/// Why there is no new snapshot.
+/// Reason why there is no new snapshot.
 #[derive(Debug, Error)]
 pub enum SourceError {
     /// slurmctld could not be asked.
     #[error(transparent)]
     Slurm(#[from] SlurmError),
-    /// slurmctld's answer did not pass the checks.
+    /// slurmctld's answer did not pass the checks of a snapshot.
     #[error("snapshot refused: {0}")]
     Refused(#[from] Refused),
 }
@@ -74,7 +74,7 @@ pub struct ClusterInfo {
     pub select_param: u32,
     /// Whether nodes measure energy, and slurmdbd keeps what jobs took.
     pub energy_accounted: bool,
-    /// `PRIVATE_DATA_*` of slurm.h: what is hidden from other users.
+    /// `PRIVATE_DATA_*` of slurm.h, which say what is hidden from other users.
     pub private_data: u32,
     /// Weights of priorities.
     pub priorities: Priorities,
@@ -88,7 +88,7 @@ pub struct Priorities {
     pub points_a_day: f64,
 }
 
-/// Reads slurmctld, keeping what did not change.
+/// Reads slurmctld, keeping the tables that did not change.
 #[derive(Debug)]
 pub struct Source {
     slurm: Slurm,
@@ -116,7 +116,7 @@ fn is_energy_accounted(energy_type: &str, storage_type: &str) -> bool {
     !matches!(energy, "" | "none" | "(null)") && storage_type.ends_with("slurmdbd")
 }
 
-/// Keeps `slot` up to date; true if it changed.
+/// Keeps `slot` up to date; returns true if it changed.
 fn refresh<T>(
     slot: &mut Option<T>,
     updated: impl Fn(&T) -> UpdateTime,
@@ -132,7 +132,7 @@ fn refresh<T>(
     }
 }
 
-/// Whether the pause after a question is over: `share` times as long as that took.
+/// Whether the pause after a question is over: `share` times as long as the question took.
 fn is_rested(last: Option<(Instant, Duration)>, share: u32, most: Duration) -> bool {
     last.is_none_or(|(asked, took)| asked.elapsed() >= took.saturating_mul(share).min(most))
 }
@@ -185,10 +185,9 @@ impl Source {
         }
     }
 
-    /// Asks for what changed; `None` when nothing did. `with_gres_used` asks
-    /// for GRES in use too, which is slow in slurmctld: needed only while no
-    /// plugin reports it. Otherwise nodes are asked for at intervals that grow
-    /// with the time it takes (see [`NODES_SHARE`]).
+    /// Asks for what changed; `None` when nothing did. `with_gres_used` asks for GRES in use too,
+    /// which is slow in slurmctld: needed only while no plugin reports it. Otherwise nodes are
+    /// asked for at intervals that grow with the time it takes (see [`NODES_SHARE`]).
     ///
     /// # Errors
     /// See [`SourceError`]; what was read before stays.
@@ -257,7 +256,7 @@ impl Source {
         self.slurm.update_job(job_id, None)
     }
 
-    /// Replaces a job's comment if `may_replace` what it is now; returns whether it was replaced.
+    /// Replaces a job's comment if `may_replace` accepts it; returns whether it was replaced.
     ///
     /// # Errors
     /// The reason why slurmctld was not asked, or refused.
@@ -553,7 +552,7 @@ fn layout(row: &JobRow<'_>, select_param: u32) -> Layout {
     }
 }
 
-/// Cores and sockets of a node. Where there are as many cores as CPUs, jobs are given cores.
+/// Cores and sockets of a node. Where a node has as many cores as CPUs, jobs are given cores.
 fn cores(row: &NodeRow<'_>) -> NodeCores {
     let cores = row.sockets().saturating_mul(row.cores_per_socket());
     let threads = u16::try_from(row.threads_per_core()).unwrap_or(1);
@@ -578,7 +577,7 @@ fn gres_wants(builder: &Builder, row: &JobRow<'_>) -> (Vec<GresWant>, bool) {
     (wants, unknown)
 }
 
-/// Adds what a text asks for; `false`: not all of it, as no node has it or it cannot be read.
+/// Adds the GRES that a text asks for; returns `false` if some is on no node or cannot be read.
 fn add_wants(
     wants: &mut Vec<GresWant>,
     snapshot: &Snapshot,
@@ -607,7 +606,7 @@ fn add_wants(
     all
 }
 
-/// Whether a reservation is of whole nodes: it then has as many cores as its nodes.
+/// Whether a reservation is of whole nodes, which have as many cores as it does.
 fn covers_whole_nodes(
     builder: &Builder,
     row: &phalanx_slurm::ReservationRow<'_>,
@@ -641,7 +640,7 @@ mod tests {
         }
     }
 
-    /// Goal: a job that asks for what cannot be told is Slurm's, not one that asks for less.
+    /// Goal: a job whose request cannot be read in full is Slurm's, not one that asks for less.
     #[test]
     fn gres_that_no_node_has_or_that_cannot_be_read_is_not_left_out() {
         let mut builder = Builder::default();

@@ -8,15 +8,15 @@ use rusqlite::ErrorCode;
 /// Remedies that the owner of a database has for an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trouble {
-    /// No space: delete old records, or wait.
+    /// There is no space: old records are to be deleted, or space waited for.
     Full,
-    /// The file is damaged or not SQLite: move it aside and begin a new one.
+    /// The file is damaged or not SQLite; it is to be moved aside and a new one begun.
     Corrupt,
-    /// The file belongs to a newer version or to something else: leave it.
+    /// The file belongs to a newer version or to another program; it is to be left as it is.
     NotOurs,
-    /// Another connection holds the lock: try again.
+    /// Another connection holds the lock; the action is to be tried again.
     Busy,
-    /// Anything else, such as a read-only file system: open again later.
+    /// Another error, such as a read-only file system; the file is to be opened again later.
     Other,
 }
 
@@ -70,13 +70,13 @@ pub enum Error {
 }
 
 impl Error {
-    /// Makes errors of SQLite, on the way to do `action`.
+    /// Makes errors of SQLite, met while doing `action`.
     pub fn sql(path: &Path, action: &'static str) -> impl Fn(rusqlite::Error) -> Self + use<> {
         let path = path.to_path_buf();
         move |source| Error::Sql { path: path.clone(), action, source }
     }
 
-    /// Makes errors of the system, on the way to do `action`.
+    /// Makes errors of the system, met while doing `action`.
     pub fn io(path: &Path, action: &'static str) -> impl Fn(std::io::Error) -> Self + use<> {
         let path = path.to_path_buf();
         move |source| Error::Io { path: path.clone(), action, source }

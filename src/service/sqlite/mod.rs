@@ -28,7 +28,7 @@ const READ_TIMEOUT: Duration = Duration::from_millis(500);
 /// at the end.
 #[derive(Clone, Copy, Debug)]
 pub struct Schema<'s> {
-    /// `PRAGMA application_id` of such files.
+    /// `PRAGMA application_id` of files of this kind.
     pub application_id: i64,
     /// Steps from version to version; the first makes version 1 of an empty file.
     pub steps: &'s [&'s str],
@@ -41,7 +41,7 @@ pub struct Database {
     pub path: PathBuf,
     /// Size of a page, in bytes.
     page_bytes: u64,
-    /// Device and inode of the file, to notice that it was deleted.
+    /// Device and inode of the file, by which its deletion is noticed.
     identity: (u64, u64),
 }
 
@@ -80,7 +80,7 @@ impl Database {
         })
     }
 
-    /// Whether the file at the path is no longer the one that is open.
+    /// Whether the file at the path is another one than the open file.
     pub fn moved(&self) -> bool {
         fs::metadata(&self.path).map_or(true, |m| (m.dev(), m.ino()) != self.identity)
     }
@@ -94,7 +94,7 @@ impl Database {
             .map_err(Error::sql(&self.path, "bound its size"))
     }
 
-    /// Makes a change in one transaction: all of it or nothing. `what` stands in an error.
+    /// Makes a change in one transaction, all or nothing; errors name it by `what`.
     pub fn change<T>(
         &mut self,
         what: &'static str,
@@ -122,7 +122,7 @@ impl Database {
     }
 }
 
-/// Asks a file through a connection of its own, which cannot write.
+/// Reads a file through a connection of its own, which cannot write.
 pub fn read<T>(
     path: &Path,
     question: impl FnOnce(&Connection) -> rusqlite::Result<T>,
@@ -134,8 +134,8 @@ pub fn read<T>(
     question(&connection).map_err(&failed)
 }
 
-/// Whether a file that its owner begins with is there without a byte, which is a loss and is said:
-/// a new file has tables before anybody writes.
+/// Whether a file whose owner writes a header first is there without a byte, which is a loss and is
+/// logged: a new file has tables before anybody writes.
 pub fn was_emptied(path: &Path) -> bool {
     let bytes = |path: &Path| fs::metadata(path).map(|of| of.len()).ok();
     let mut log = path.as_os_str().to_owned();
@@ -174,7 +174,8 @@ fn configure(connection: &Connection) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// Checks, without changing anything, that the file is ours and not newer; returns its version.
+/// Checks, without changing anything, that the file is of this kind and not newer; returns its
+/// version.
 ///
 /// # Errors
 /// [`Error::Foreign`] for a file with tables of another program,
@@ -233,7 +234,7 @@ pub fn pragma(connection: &Connection, name: &str) -> rusqlite::Result<i64> {
     connection.pragma_query_value(None, name, |row| row.get(0))
 }
 
-/// Converts a time for a column.
+/// Converts a time to a column's signed number.
 pub fn signed(ms: u64) -> i64 {
     nearest_i64(ms)
 }

@@ -44,7 +44,7 @@ struct Colleague {
 pub struct Report {
     /// Items with an answer.
     items: u64,
-    /// Items that the journal had already.
+    /// Number of items that were in the journal already.
     passed_over: u64,
     /// Times that an item went to another worker, after a failure or a loss.
     sent_again: u64,
@@ -53,7 +53,7 @@ pub struct Report {
     workers: Vec<Account>,
 }
 
-/// An item that is not done.
+/// An item was given up.
 #[derive(Debug, Serialize)]
 struct GivenUp {
     number: u64,
@@ -61,13 +61,13 @@ struct GivenUp {
     why: String,
 }
 
-/// Account of a worker: items answered, their time, and items lost with it.
+/// Account of a worker: items answered, the time for them, and items lost with the worker.
 #[derive(Debug, Serialize)]
 struct Account {
     worker: String,
     node: String,
     items: u64,
-    /// Learned time of an item.
+    /// Learned time of an item, seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     item_s: Option<f64>,
     /// Unanswered items of the worker when it was lost.
@@ -194,7 +194,7 @@ impl Dispatch {
         Ok(())
     }
 
-    /// Runs until everything is done.
+    /// Runs the stream until all items are done.
     pub fn run(&mut self) -> Result<(), Failure> {
         let (events, nothing) = (self.events.clone(), never());
         let ended = loop {
@@ -284,7 +284,7 @@ impl Dispatch {
         Ok(())
     }
 
-    /// Takes a line of a worker; [`wire`] says what lines there are.
+    /// Handles a line of a worker; [`wire`] says which lines there are.
     fn on_line(&mut self, peer: Peer, line: &[u8]) -> Result<(), Failure> {
         let Some(colleague) = self.colleagues.get(&peer) else { return Ok(()) };
         let (worker, now_s) = (colleague.worker, self.now_s());

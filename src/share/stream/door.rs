@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Entry of workers, each by a connection with two threads of its own.
+//! Accepts workers, each over a connection with two threads of its own.
 
 use std::collections::VecDeque;
 use std::io::{self, BufReader, Write};
@@ -16,7 +16,7 @@ use crossbeam_channel::{Receiver, Sender, unbounded};
 use super::wire::{self, Address, Known, read_line};
 use phalanx_cli::common::Failure;
 
-/// Connections that have not shown yet that they know the key; more push out the oldest.
+/// Most connections that have not shown yet that they know the key; with more the oldest goes.
 const STRANGERS_MAX: usize = 64;
 
 /// Number of a connection.
@@ -33,7 +33,7 @@ pub enum Event {
     Gone(Peer, String),
     /// The command that starts the workers has ended.
     Launched(io::Result<ExitStatus>),
-    /// A signal asks for the end.
+    /// A signal asks the stream to end.
     Signal,
 }
 
@@ -153,7 +153,8 @@ mod tests {
 
     use super::*;
 
-    /// Goal: who does not know the key has few threads of the stream, and keeps no worker out.
+    /// Goal: connections that do not know the key have few threads of the stream, and keep no
+    /// worker out.
     #[test]
     fn strangers_push_out_each_other() {
         let (events, joined) = unbounded();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Output of a stream's answers: standard output, or a file that also says at the next start what
-//! is done already. A line is `NUMBER`, the item and the answer, with tabs between.
+//! Output of a stream's answers: standard output, or a file that also tells the next start which
+//! items are done. A line is `NUMBER`, the item and the answer, with tabs between.
 
 use phalanx_cli::common::Failure;
 use std::collections::{BTreeMap, HashSet};
@@ -23,18 +23,18 @@ pub enum Past {
     Number,
     /// Text of the item.
     Text,
-    /// No key: every item is new.
+    /// There is no key: every item is new.
     Nothing,
 }
 
-/// Record of answers; a file keeps its lock until it is closed.
+/// Record of answers, whose file stays locked until it is closed.
 pub struct Journal {
     out: Box<dyn Write>,
     name: String,
     past: Past,
-    /// Lines that former starts wrote, without their number, by number.
+    /// Lines that earlier runs wrote, by number, without the number.
     by_number: BTreeMap<u64, Vec<u8>>,
-    /// Items that former starts did, where the key is their text.
+    /// Items done by earlier runs, where the key is their text.
     by_text: HashSet<Vec<u8>>,
 }
 
@@ -49,7 +49,7 @@ impl Journal {
         Self { out, name, past, by_number: BTreeMap::new(), by_text: HashSet::new() }
     }
 
-    /// Opens a file and continues at its end, without a line that was cut off. Waits while another
+    /// Opens a file and continues at its end, dropping a line that was cut off. Waits while another
     /// stream writes to it, as the killed one of a requeued job still may.
     pub fn open(path: &Path, past: Past, patience: Duration) -> Result<Self, Failure> {
         let name = format!("--journal {}", path.display());
@@ -96,7 +96,7 @@ impl Journal {
         Some(())
     }
 
-    /// Whether an item was done at a former start.
+    /// Whether an item was done by an earlier run.
     pub fn has(&self, number: u64, item: &[u8]) -> Result<bool, Failure> {
         if self.by_text.contains(item) {
             return Ok(true);

@@ -71,7 +71,7 @@ pub struct Options {
 /// Rule that chooses the worker of the next item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum By {
-    /// Learned speed, and items that the worker has in hand.
+    /// The learned speed decides, and the items that the worker has in hand.
     Speed,
     /// Round robin.
     Turn,

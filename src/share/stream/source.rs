@@ -135,12 +135,12 @@ fn run(
     });
 }
 
-/// Hands a piece on; an error where nobody takes it any more.
+/// Hands a piece on; fails where nobody takes pieces any more.
 fn send(to: &Sender<Message>, text: Vec<u8>, client: Option<Client>) -> io::Result<()> {
     to.send(Message::Piece(Piece { text, client })).map_err(|_| io::ErrorKind::BrokenPipe.into())
 }
 
-/// Reads lines; a last line without an end counts as well.
+/// Reads lines; a last line without a line end counts as well.
 fn lines(from: &mut impl BufRead, to: &Sender<Message>) -> io::Result<()> {
     for number in 1_u64.. {
         let mut line = Vec::new();

@@ -66,7 +66,7 @@ fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// Returns the proof of the key for this connection; `who` is `stream` or `worker`.
+/// Returns the proof of the key for a connection; `who` is `stream` or `worker`.
 fn proof(key: &str, who: &str, nonces: [&str; 2]) -> String {
     let [ours, theirs] = nonces;
     hex(&sha2::Sha256::digest(format!("{GREETING} {who} {key} {ours} {theirs}")))
@@ -124,7 +124,7 @@ pub fn welcome(connection: TcpStream, key: &str) -> io::Result<Known> {
     Ok(Known { reader, writer, worker, node })
 }
 
-/// Runs the worker's side of the handshake. The host that `srun` was called on, as Slurm names it
+/// Runs the worker's side of the handshake. The host on which `srun` was called, as Slurm names it
 /// to its tasks, is tried too: the stream's own name for itself need not be known everywhere.
 pub fn enter(address: &Address, worker: &str, node: &str) -> io::Result<Known> {
     let port = address.at.rsplit(':').next().unwrap_or_default();
@@ -228,7 +228,7 @@ mod tests {
         }
     }
 
-    /// Goal: both ends must know the key; neither says it.
+    /// Goal: both ends must know the key; neither sends it.
     #[test]
     fn who_does_not_know_the_key_is_refused() {
         let meet = |theirs: &str, ours: &str| {

@@ -32,7 +32,7 @@ enum Order {
     Lost(String),
 }
 
-/// A running program and what it prints.
+/// A running program and its output.
 struct Program {
     child: Child,
     input: ChildStdin,
@@ -42,11 +42,11 @@ struct Program {
 /// Result of an attempt at an item.
 enum Attempt {
     Answer(Vec<u8>),
-    /// The program has ended, or has to; `None`: how it ended says why.
+    /// The program has ended, or has to be ended; `None`: its end tells the reason.
     Died(Option<String>),
     /// The program does not print one line for each item.
     Broken(String),
-    /// The stream is gone: the answer is not wanted.
+    /// The stream is gone, and the answer is not wanted.
     Lost(String),
 }
 
@@ -78,7 +78,7 @@ pub fn address(file: Option<&std::path::Path>) -> Result<Address, Failure> {
     }
 }
 
-/// Returns the node and the worker's name: those of Slurm where it sets them.
+/// Returns the names of node and worker, which are Slurm's where it sets them.
 fn names() -> (String, String) {
     let variable = |name| std::env::var(name).ok().filter(|value: &String| !value.is_empty());
     let node = own_node().unwrap_or_default();
@@ -91,7 +91,7 @@ fn names() -> (String, String) {
     (node, worker)
 }
 
-/// Works until the stream ends.
+/// Runs the program for each item until the stream ends.
 pub fn run(
     address: &Address,
     command: &[OsString],
@@ -233,7 +233,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Closes the program's standard input and lets it end by itself.
+    /// Closes the program's standard input and waits for its end.
     fn finish(&mut self) -> Result<(), Failure> {
         let Some(Program { mut child, input, lines }) = self.program.take() else { return Ok(()) };
         drop(input);

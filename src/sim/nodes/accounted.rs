@@ -39,8 +39,8 @@ pub struct Accounting {
 }
 
 /// Reads a whole `sacct --parsable2` text for a site, as far as it lies in the period that it
-/// covers. Jobs that never ran, fit nowhere or cannot be are skipped by reason, as are lines that
-/// cannot be read.
+/// covers. Jobs that never ran, fit nowhere or are impossible are skipped by reason, as are lines
+/// that cannot be read.
 ///
 /// # Errors
 /// Fails as [`sacct::read`] does; a text without a job that ran, or of several clusters; too many
@@ -164,12 +164,12 @@ impl Accounting {
     }
 }
 
-/// A job may run longer than its limit by this much, times and seconds: Slurm takes a minute to
-/// end it, sites let jobs overrun.
+/// Factor and seconds by which a job may run longer than its limit: Slurm takes a minute to end a
+/// job, and sites let jobs overrun.
 const OVERRUN: (u64, u64) = (2, 3600);
 
-/// Places of the rows that cannot be: the accounting missed their end, and others started on their
-/// nodes after they had to be gone.
+/// Places of impossible rows: the accounting missed their end, and others started on their nodes
+/// after they must have ended.
 fn runaways(rows: &[(Row, Span)]) -> BTreeSet<usize> {
     let is_long = |(row, span): &&(Row, Span)| {
         let most_s = span.limit_s.saturating_mul(OVERRUN.0).saturating_add(OVERRUN.1);
@@ -194,7 +194,7 @@ fn runaways(rows: &[(Row, Span)]) -> BTreeSet<usize> {
     found
 }
 
-/// The nodes that each job ran on; at most [`TRACE_JOBS_MAX`] names in all, which fit memory.
+/// The nodes that each job ran on; at most [`TRACE_JOBS_MAX`] names in all, which fit into memory.
 fn names_of(rows: &[(&Row, &Span)]) -> Vec<Vec<String>> {
     let mut room = TRACE_JOBS_MAX;
     let mut names = |row: &Row| hostlist::expand_within(&row.nodes, &mut room).unwrap_or_default();
@@ -210,7 +210,7 @@ fn shares(row: &Row, nodes: usize) -> [u64; 3] {
     [of.held, of.memory_mb.unwrap_or(0), gpus.unwrap_or(0)].map(|amount| amount.div_ceil(nodes))
 }
 
-/// The nodes that the jobs ran on, each as large as what was in use on it at once.
+/// The nodes that the jobs ran on, each as large as the most that was in use on it at once.
 fn learned(rows: &[(&Row, &Span)], ran_on: &[Vec<String>]) -> Vec<NodeSpec> {
     let mut uses: BTreeMap<&str, [Vec<(i64, i64)>; 3]> = BTreeMap::new();
     for ((row, span), names) in rows.iter().zip(ran_on) {
@@ -238,11 +238,11 @@ fn learned(rows: &[(&Row, &Span)], ran_on: &[Vec<String>]) -> Vec<NodeSpec> {
     uses.into_iter().take(NODES_MAX).map(spec).collect()
 }
 
-/// Site and counts with which jobs are made.
+/// Site, and the counts that are kept while jobs are made.
 struct Reader<'a> {
     load: NodeLoad,
     partitions: BTreeMap<&'a str, PartitionSpec>,
-    /// Whether the text has time limits, or else a job's is its runtime.
+    /// Whether the text has time limits; else a job's limit is its runtime.
     has_limits: bool,
     users: Ids,
     names: Ids,
@@ -363,7 +363,7 @@ impl<'a> Reader<'a> {
         of.cpus.is_some_and(|asked| of.held > asked) && of.held >= whole
     }
 
-    /// Counts what of a job is not modelled.
+    /// Counts the parts of a job's request that are not modelled.
     fn note(&mut self, load: &NodeLoad, row: &Row, known_nodes: usize) {
         let partition = self.partitions.get(&*row.partition);
         let unknown = |name: &str| load.cluster.gres_kind(name.split(':').next().unwrap_or(name));
@@ -397,7 +397,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Resources that a job holds on these nodes by its request.
+/// Resources that a job of this request holds on `nodes`.
 fn held_on(load: &NodeLoad, job: &Job, nodes: &[u32]) -> RunningJob {
     let need = job.shape.need(u32::try_from(nodes.len()).unwrap_or(1));
     let held = nodes.iter().filter_map(|node| {
@@ -407,8 +407,8 @@ fn held_on(load: &NodeLoad, job: &Job, nodes: &[u32]) -> RunningJob {
 }
 
 impl NodeLoad {
-    /// Gives those that hold nodes from the beginning, nobody knows which, the first that fit
-    /// beside the others. Who fits nowhere is left out.
+    /// Gives the jobs that hold unknown nodes from the beginning the first nodes that fit beside
+    /// the other jobs. Jobs that fit nowhere are left out.
     fn hold(&mut self) {
         let mut cluster = Cluster::with_usages(self.table(), idle_rooms(self));
         let (classes, mix) = (Classes::of(self), self.mix());

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Choice of a job's nodes by rules other than the daemon's, on the planner's picture of the
-//! nodes.
+//! Choice of a job's nodes by rules other than the daemon's, on the planner's picture of the nodes.
 
 use super::stock::{Stock, by_slurm};
 use phalanx_core::GresIdx;
@@ -12,7 +11,7 @@ use phalanx_planner::cluster::Cluster;
 use phalanx_planner::place::{capacity, may_split_otherwise};
 use phalanx_planner::usage::{Level, NodeUsage};
 
-/// Score of a need on a node that it fits, with the mix of all requests in GPUs; less is better.
+/// Score of a need on a node where it fits, with the mix of all requests in GPUs; less is better.
 pub type Score = fn(&NodeUsage, &GpuMix, &Need) -> f64;
 
 /// A rule of choice.
@@ -20,15 +19,15 @@ pub type Score = fn(&NodeUsage, &GpuMix, &Need) -> f64;
 pub enum Rule {
     /// Slurm's own.
     Slurm,
-    /// The nodes of the least score, of equal ones the lightest by Weight, then the first.
+    /// The nodes of the least score; of equal ones the lightest by Weight, then the first.
     Least(Score),
     /// The next nodes in turn.
     InTurn(Turn),
 }
 
 impl Rule {
-    /// Nodes for a job among the candidates, each with what it gives. `stock`: the rule of the
-    /// topology, which Slurm's own choice keeps.
+    /// Nodes for a job among the candidates, each with what it gives to the job. `stock`: the rule
+    /// of the topology, which Slurm's own choice keeps.
     pub(super) fn choose(
         self,
         cluster: &Cluster,
@@ -73,7 +72,8 @@ impl Rule {
         found.into_iter().map(|(.., node)| node).collect()
     }
 
-    /// Puts as many tasks as fit on the best nodes, until all are placed.
+    /// Puts as many tasks as fit on the best nodes, one node after the other, until all tasks are
+    /// placed.
     fn unevenly(
         self,
         cluster: &Cluster,
@@ -99,7 +99,7 @@ impl Rule {
     }
 }
 
-/// Weight and index of the candidates that have room for this now, lightest first.
+/// Weight and index of the candidates that have room at present, lightest first.
 pub(super) fn fitting(cluster: &Cluster, need: &Need, candidates: &[u32]) -> Vec<(u32, u32)> {
     let rooms = cluster.usages();
     let has_room = |node: &u32| rooms.get(*node as usize).is_some_and(|room| room.has_room(need));
@@ -107,7 +107,7 @@ pub(super) fn fitting(cluster: &Cluster, need: &Need, candidates: &[u32]) -> Vec
     by_weight(cluster, &found)
 }
 
-/// Nodes with their weights, lightest first.
+/// The nodes with their Weights, lightest first.
 pub(super) fn by_weight(cluster: &Cluster, nodes: &[u32]) -> Vec<(u32, u32)> {
     let mut found: Vec<(u32, u32)> =
         nodes.iter().map(|&node| (weight(cluster, node), node)).collect();
@@ -127,7 +127,7 @@ pub struct GpuMix {
 }
 
 impl GpuMix {
-    /// Makes the mix of these requests (shape and how often) on nodes with this GPU kind.
+    /// Makes the mix of `shapes` (request and how often) on nodes with GPU kind `kind`.
     pub fn new<'a>(kind: Option<GresIdx>, shapes: impl Iterator<Item = (&'a Shape, u64)>) -> Self {
         let mut mix = Self { kind, mix: Mix::new(&[]) };
         let wants: Vec<Want> = shapes.map(|(shape, count)| mix.want(shape, count)).collect();
@@ -145,18 +145,18 @@ impl GpuMix {
         }
     }
 
-    /// GPUs of a need.
+    /// GPUs that a need asks for.
     pub fn gpus_of(&self, need: &Need) -> u64 {
         let of_kind = need.gres.iter().filter(|(kind, ..)| Some(*kind) == self.kind);
         of_kind.map(|(_, _, count)| count).sum()
     }
 
-    /// GPUs of a node.
+    /// GPUs that a node has.
     pub fn level(&self, room: &NodeUsage) -> Level {
         self.kind.map(|kind| room.kind(kind)).unwrap_or_default()
     }
 
-    /// Thousandths of GPUs that the mix could not use if this were taken too.
+    /// Thousandths of GPUs that the mix could not use once a need is placed too.
     pub fn cost(&self, room: &NodeUsage, cpus: u64, gpus: u64) -> f64 {
         let cpu_milli = room.cpus.free().saturating_sub(cpus).saturating_mul(1000);
         let free = self.level(room).free().saturating_sub(gpus);

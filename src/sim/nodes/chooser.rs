@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The nodes with what runs on them, and the choice of nodes for a job: by a rule, or as the
-//! daemon makes it, with its round of planning before.
+//! The nodes and what runs on them, and the choice of nodes for a job: by a rule, or as the daemon
+//! does, which plans before it chooses.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -26,9 +26,9 @@ use phalanx_planner::preference::{
 };
 use phalanx_planner::usage::NodeUsage;
 
-/// Waiting jobs in one pass; gangs and weights are made from these too.
+/// Waiting jobs that one pass looks at; gangs and weights are made from these too.
 pub(super) const LOOKED_AT: usize = 2_000;
-/// Rounds of planning over the whole time of a long log.
+/// Rounds of planning over the whole period of a long log.
 const ROUNDS: i64 = 20_000;
 
 /// Reason why nodes do not fit.
@@ -36,16 +36,16 @@ const ROUNDS: i64 = 20_000;
 pub(super) enum NoFit {
     /// Too few nodes have room.
     TooFew,
-    /// Enough nodes, but no switch is above them, or no blocks are accepted.
+    /// There are enough nodes, but no switch is above them all, or stock accepts no blocks.
     Refused,
 }
 
-/// Reason why a job does not start now.
+/// Reason why a job does not start at present.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NoStart {
-    /// The nodes that are free now do not fit.
+    /// The nodes that are free at present do not fit.
     NoFit(NoFit),
-    /// The job waits for a node that it improves, at most until then, Unix seconds.
+    /// The job waits for a node that it improves, at most until this unix second.
     Held(i64),
 }
 
@@ -55,25 +55,26 @@ enum By<'a> {
     Daemon(Box<Daemon<'a>>),
 }
 
-/// State of the daemon between its answers.
+/// State that the daemon keeps from one answer to the next.
 struct Daemon<'a> {
     preferences: Preferences,
     bred: Bred,
     /// Queue and nodes as the planner's methods see them.
     view: Snapshot,
-    /// Time of the latest round of planning, and the shortest time between two, seconds.
+    /// Time of the latest round of planning, and the shortest time between two rounds, seconds.
     planned_s: Option<i64>,
     plan_every_s: i64,
     start_order: Vec<StartRank>,
-    /// The latest job whose nodes a poll chose, and where the next poll begins once it starts.
+    /// The latest job whose nodes were chosen by a poll, and where the next poll begins once that
+    /// job starts.
     polled: Option<(u32, usize)>,
     learned: Learned<'a>,
     holds: Holds,
-    /// Settings of the plan of gangs, where one of this load may choose.
+    /// Settings of the plan of gangs, where a plan may choose nodes for a job of the load.
     gangs: Option<&'a gang::Settings>,
 }
 
-/// The nodes, and who chooses among them.
+/// The nodes, and the rule that chooses among them.
 pub(super) struct Chooser<'a> {
     load: &'a NodeLoad,
     setup: &'a Setup,
@@ -123,13 +124,13 @@ impl<'a> Chooser<'a> {
         self.placer.cluster()
     }
 
-    /// The rule of the topology, where nodes are chosen by one that knows it.
+    /// The rule of the topology, where nodes are chosen by a rule that knows it.
     pub(super) fn kept_topology(&self) -> Option<&Stock> {
         let knows = !matches!(self.by, By::Rule(Rule::Least(_) | Rule::InTurn(_)));
         self.stock.as_ref().filter(|_| knows)
     }
 
-    /// How a baseline deals the blocks of an input, where one chooses the nodes.
+    /// Rule by which a baseline deals the blocks of an input, where a baseline chooses the nodes.
     pub(super) fn turn(&self) -> Option<Turn> {
         match self.by {
             By::Rule(Rule::InTurn(turn)) => Some(turn),
@@ -137,7 +138,7 @@ impl<'a> Chooser<'a> {
         }
     }
 
-    /// The jobs that the gang planner asks for first.
+    /// The jobs that the gang planner wants first.
     pub(super) fn start_order(&self) -> &[StartRank] {
         match &self.by {
             By::Rule(_) => &[],
@@ -145,7 +146,7 @@ impl<'a> Chooser<'a> {
         }
     }
 
-    /// Nodes for a job of this shape among the candidates; `leaves`, where they are counted.
+    /// Nodes for a job of a shape among the candidates; `leaves`, where they are counted.
     pub(super) fn choose(
         &mut self,
         id: u32,
@@ -256,7 +257,7 @@ impl<'a> Chooser<'a> {
         rule.choose(cluster, &self.mix, stock, shape, &nodes).ok_or(Why::NoFit)
     }
 
-    /// The next nodes with room; `None` where too few have it.
+    /// The next nodes in turn with room; `None` where too few have room.
     fn in_turn(&mut self, turn: Turn, shape: &Shape, nodes: &[u32]) -> Option<Vec<(u32, Need)>> {
         let wanted = shape.wanted_nodes();
         let need = shape.need(wanted);
@@ -286,7 +287,7 @@ impl<'a> Chooser<'a> {
         })
     }
 
-    /// A job takes its licences, and these nodes: returns what it holds of them.
+    /// Starts a job on given nodes with its licences; returns what it holds of each node.
     pub(super) fn start(
         &mut self,
         id: u32,
@@ -311,7 +312,7 @@ impl<'a> Chooser<'a> {
         RunningJob { id, held, start_s, ..RunningJob::default() }
     }
 
-    /// Amounts that a need takes of a node: all CPUs or memory where it says so.
+    /// Amounts that a need takes of a node: all CPUs or memory where the need says so.
     fn held(&self, node: NodeIdx, need: &Need) -> cluster::Held {
         let room = self.cluster().usages().get(node.at());
         let total = |of: fn(&NodeUsage) -> u64| room.map_or(0, of);
@@ -331,12 +332,12 @@ impl<'a> Chooser<'a> {
         }
     }
 
-    /// A job runs on its nodes.
+    /// Notes a job that runs on its nodes.
     pub(super) fn hold(&mut self, running: RunningJob) {
         self.placer.set_job(running);
     }
 
-    /// A job gives back its nodes and licences; returns what it held.
+    /// Ends a job, which gives back its nodes and licences; returns what it held.
     pub(super) fn end(&mut self, id: u32, job: &Job) -> Vec<cluster::Held> {
         let held = self.cluster().jobs().get(&id).map(|job| job.held.clone()).unwrap_or_default();
         self.placer.end_job(id);
@@ -347,7 +348,7 @@ impl<'a> Chooser<'a> {
         held
     }
 
-    /// A job ran so long on its nodes.
+    /// Learns from a run of a job on its nodes.
     pub(super) fn learn(&mut self, held: &[cluster::Held], id: u32, run_s: u64, now_s: i64) {
         if let By::Daemon(daemon) = &mut self.by
             && self.setup.bags.is_some()
@@ -356,7 +357,7 @@ impl<'a> Chooser<'a> {
         }
     }
 
-    /// Weights of the queue and gangs, as the daemon makes them in each round.
+    /// Plans as the daemon does in each round: weights of the queue, and gangs.
     pub(super) fn plan(&mut self, line: impl Iterator<Item = u32>, classes: &Classes, now_s: i64) {
         let By::Daemon(daemon) = &mut self.by else { return };
         if daemon.planned_s.is_some_and(|at| now_s < at.saturating_add(daemon.plan_every_s)) {
@@ -413,7 +414,7 @@ impl<'a> Chooser<'a> {
     }
 }
 
-/// Limits of holds: no input is looked up.
+/// Limits of holds, without those for inputs, which the simulator does not look up.
 fn hold_limits(setup: &Setup) -> HoldLimits<'_> {
     let budget_ms = setup.hold_budget_ms;
     HoldLimits { tuning: &setup.tuning, input_ms: 0, require_ms: 0, budget_ms }

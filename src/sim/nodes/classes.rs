@@ -22,7 +22,7 @@ use super::{NodeJob, NodeLoad};
 pub(super) struct Class {
     pub(super) shape: Shape,
     pub(super) nodes: NodeSet,
-    /// A job of the class, for the filters.
+    /// A job of the class, to which the filters are applied.
     job: usize,
 }
 
@@ -71,7 +71,7 @@ impl Classes {
         self.of_job.get(id as usize).copied()
     }
 
-    /// The class of a number.
+    /// The class with a number.
     pub(super) fn get(&self, class: u32) -> Option<&Class> {
         self.list.get(class as usize)
     }
@@ -87,7 +87,7 @@ impl Classes {
 }
 
 impl NodeLoad {
-    /// Runs the jobs on nodes with this topology, those of them that it ever lets start.
+    /// Gives the nodes this topology, and drops the jobs that it never lets start.
     pub fn set_topology(&mut self, topology: Topology) {
         self.topology = Some(topology);
         self.drop_impossible();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The clock of a cluster of nodes: ends, arrivals, one pass over all that waits. Decisions are
+//! The clock of a cluster of nodes: ends, arrivals, one pass over all waiting jobs. Decisions are
 //! the planner's: filters, attribution, balance, gangs, rank and guard.
 
 use std::collections::BTreeMap;
@@ -24,9 +24,9 @@ use phalanx_planner::cluster::RunningJob;
 /// Result of a simulation.
 #[derive(Debug, Clone, Default)]
 pub struct Outcome {
-    /// Start of each job, Unix seconds; `None` if it never fitted.
+    /// Start of each job, Unix seconds; `None` if the job never fitted.
     pub starts_s: Vec<Option<i64>>,
-    /// End of each job, Unix seconds; 0 if it never fitted.
+    /// End of each job, Unix seconds; 0 if the job never fitted.
     pub ends_s: Vec<i64>,
     /// Input read from other nodes, percent, where jobs have inputs.
     pub input_remote_pct: Option<f64>,
@@ -38,11 +38,12 @@ pub struct Outcome {
     pub joules: Option<f64>,
     /// Leaf switches or blocks, where there is a topology.
     pub leaves: Option<LeafFigures>,
-    /// Longest time from a first start promised to a start, as [`Schedule`](crate::pool::Schedule).
+    /// Longest time from a job's first promised start to its start, as
+    /// [`Schedule`](crate::pool::Schedule).
     pub slip_s: Option<i64>,
     /// Real time of each pass that started jobs, microseconds.
     pub pass_us: Vec<f32>,
-    /// Real time of everything.
+    /// Real time that the whole simulation took.
     pub wall: Duration,
 }
 
@@ -74,7 +75,8 @@ pub fn run(
     Ok(Outcome { slip_s, ..sim.record.outcome(began.elapsed()) })
 }
 
-/// Runs the jobs when and where the accounting says that they ran; `None` if it does not of each.
+/// Runs the jobs when and where the accounting says that they ran; `None` if it does not say so of
+/// each.
 pub(super) fn replay(load: &NodeLoad, setup: &Setup) -> Option<Outcome> {
     let mut sim = Sim::new(load, setup, None).ok()?;
     let known = |ran: &&Ran| !ran.nodes.is_empty();
@@ -103,15 +105,15 @@ pub(super) struct Sim<'a> {
     order: Order,
     pub(super) chooser: Chooser<'a>,
     pub(super) classes: Classes,
-    /// Classes that do not fit until something ends.
+    /// Classes that do not fit until some job ends.
     pub(super) failed: BTreeMap<u32, NoFit>,
     pub(super) line: Box<dyn Line>,
-    /// Slurm's clock and queue, where jobs start as slurmctld lets them.
+    /// Slurm's clock and queue, where jobs start by slurmctld's rules.
     pub(super) slurmctld: Option<Slurmctld>,
     pub(super) events: Events,
     /// Running jobs by expected end, by which reservations are made.
     pub(super) expected: Expected,
-    /// Time at which a job that waits for a better node has waited long enough.
+    /// Time at which the first job that waits for a better node has waited long enough.
     wake_s: Option<i64>,
     pub(super) record: Record<'a>,
 }
@@ -140,7 +142,7 @@ impl<'a> Sim<'a> {
         })
     }
 
-    /// Jobs that run already.
+    /// Starts the jobs that run at the beginning.
     fn begin(&mut self) {
         let load = self.load;
         for (id, job) in (0u32..).zip(&load.jobs) {
@@ -280,7 +282,7 @@ impl<'a> Sim<'a> {
         self.chooser.choose(id, job, &class.shape, candidates, now_s, leaves)
     }
 
-    /// A job waits for a better node, at most until `until_s`.
+    /// Wakes the simulation no later than `until_s`, until which a job waits for a better node.
     pub(super) fn wake_by(&mut self, until_s: i64) {
         self.wake_s = Some(self.wake_s.map_or(until_s, |at| at.min(until_s)));
     }
@@ -291,7 +293,7 @@ impl<'a> Sim<'a> {
         }
     }
 
-    /// A job of a class starts on its nodes.
+    /// Starts a job of a class on its nodes.
     pub(super) fn start(
         &mut self,
         id: u32,
@@ -311,7 +313,7 @@ impl<'a> Sim<'a> {
         self.hold(id, job, running, now_s);
     }
 
-    /// A job has its nodes from now on.
+    /// Gives a job its nodes from the present time on.
     fn hold(&mut self, id: u32, job: &NodeJob, mut running: RunningJob, now_s: i64) {
         let run = match job.held {
             Some(_) => Run { run_s: job.run_s, ..Run::default() },

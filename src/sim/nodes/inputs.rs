@@ -24,7 +24,7 @@ const REPLICAS: usize = 3;
 pub struct Inputs {
     /// Blocks of each input.
     pub blocks: usize,
-    /// Seed by which their nodes are drawn.
+    /// Seed by which the nodes of inputs are drawn.
     pub seed: u64,
     /// MB/s from another node.
     pub transfer_mb_per_s: f64,
@@ -34,14 +34,14 @@ pub struct Inputs {
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Run {
     pub(super) run_s: u64,
-    /// Megabytes of the input, and of these the ones from other nodes.
+    /// Megabytes of the input, and of these the megabytes read from other nodes.
     pub(super) input_mb: f64,
     pub(super) remote_mb: f64,
 }
 
 impl NodeLoad {
-    /// Gives an input to each job whose comment names one, equal names the same; where no comment
-    /// does, each job has its own.
+    /// Gives an input to each job whose comment names one, equal names the same input; where no
+    /// comment does, each job has an input of its own.
     pub fn set_inputs(&mut self, inputs: Inputs) {
         let name = |job: &NodeJob| {
             let of = declared(&job.job.comment).ok().flatten()?;
@@ -71,13 +71,13 @@ impl NodeLoad {
         (0..inputs.blocks).map(&mut block).collect()
     }
 
-    /// MB/s of a core with which a job runs as long as in the log where it holds all it reads.
+    /// MB/s of a core at which a job runs as long as in the log if its nodes hold all its input.
     pub(super) fn mb_per_s(job: &NodeJob, blocks: usize) -> f64 {
         let cpus = job.job.shape.min_cpus.max(1) as usize;
         blocks.div_ceil(cpus) as f64 * BLOCK_MB / job.run_s.max(1) as f64
     }
 
-    /// Seconds that a job runs on these nodes, its blocks in turn where a baseline deals them.
+    /// Seconds that a job runs on the nodes held, its blocks in turn where a baseline deals them.
     pub(super) fn run_on(&self, job: &NodeJob, held: &[Held], turn: Option<Turn>) -> Run {
         let speed = |held: &Held| self.speeds.get(held.node.at()).copied().unwrap_or(1.0);
         let speeds: Vec<f64> = held.iter().map(speed).collect();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Plans of arrays and data jobs as the daemon makes them, from what ended runs taught.
+//! Plans of arrays and data jobs, made as in the daemon, from what ended runs taught.
 
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ impl<'a> Learned<'a> {
         self.load.jobs.get(id as usize)
     }
 
-    /// A job ran so long on its nodes.
+    /// Learns from a run of a job on its nodes.
     pub(super) fn learn(&mut self, held: &[Held], id: u32, run_s: u64, end_s: i64) {
         let Some(job) = self.job(id) else { return };
         let name = |held: &Held| self.load.cluster.nodes.get(held.node.at());

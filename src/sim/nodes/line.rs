@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The waiting jobs in the order in which they may start.
+//! Orders of the waiting jobs, in which they may start.
 
 use std::collections::BTreeSet;
 
 use super::NodeJob;
 
-/// The waiting jobs on nodes, in an order of its own. Ids grow with arrival.
+/// The waiting jobs on nodes, in an order that the implementation decides. Ids grow with arrival.
 pub trait Line {
-    /// A job arrives at `submit_s`; one that holds nodes already does not wait.
+    /// Adds a job that arrives at `submit_s`; one that holds nodes already does not wait.
     fn arrived(&mut self, id: u32, job: &NodeJob, submit_s: i64);
 
-    /// A job started, or ran already.
+    /// Notes that a job started, or ran already.
     fn started(&mut self, id: u32, now_s: i64);
 
     /// A job ended.
     fn ended(&mut self, _id: u32, _job: &NodeJob, _now_s: i64) {}
 
-    /// Takes note that all ends and arrivals of this time are known.
+    /// Notes that all ends and arrivals of a time are known.
     fn advance(&mut self, _now_s: i64) {}
 
-    /// Time of its own next event.
+    /// Time of the next event that is neither an end nor an arrival, if there is one.
     fn next_s(&self) -> Option<i64> {
         None
     }

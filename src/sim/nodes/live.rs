@@ -17,8 +17,8 @@ use phalanx_planner::state::State;
 /// Tasks of one waiting array that are simulated.
 const ARRAY_TASKS: u64 = 1_000;
 
-/// Running jobs first, then the queue in Slurm's order. Jobs that wait for
-/// something else than resources are skipped.
+/// Makes a load of running jobs, then the queue in Slurm's order. Jobs that wait for something else
+/// than resources are skipped.
 pub fn load(state: &State) -> NodeLoad {
     let mut cluster = Snapshot::clone(&state.snapshot);
     cluster.reindex();
@@ -76,7 +76,7 @@ pub(super) fn class_of(job: &Job) -> JobClass {
     }
 }
 
-/// The learned runtime, else the limit.
+/// The learned runtime of a job, else its limit.
 fn expected_s(state: &State, job: &Job, limit_s: u64) -> f64 {
     let known = state.expected_s.get(&job.id).copied();
     let limit = limit_s as f64;

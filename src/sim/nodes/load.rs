@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Clusters from node specifications, and what jobs ask of them.
+//! Clusters made from node specifications, and the requests of jobs on them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,17 +17,19 @@ use phalanx_core::snapshot::{Builder, Job, Node, NodeGres, Partition, Snapshot};
 use phalanx_core::trace::sacct;
 use phalanx_core::trace::spec::{NodeSpec, memory_mb};
 
-/// The partition of all nodes, of jobs whose own is not known; no name that Slurm takes.
+/// Name of the partition of all nodes, for jobs whose own partition is not known; Slurm allows no
+/// such name.
 pub(crate) const PARTITION: &str = "(all)";
 
 /// Nodes and partitions of a cluster.
 #[derive(Debug, Clone, Default)]
 pub struct Site {
-    /// Nodes; of an accounting with none, those that its jobs ran on.
+    /// Nodes; of an accounting with none, the nodes on which its jobs ran.
     pub nodes: Vec<NodeSpec>,
-    /// Partitions; of an accounting with none, those of its jobs. One of all nodes is always there.
+    /// Partitions; of an accounting with none, those of its jobs. One of all nodes is added.
     pub partitions: Vec<PartitionSpec>,
-    /// Whether the nodes have the names that jobs ran on; those of a specification are made up.
+    /// Whether the nodes have the names that jobs ran on, rather than the invented names of a
+    /// specification.
     pub named: bool,
 }
 
@@ -36,26 +38,26 @@ pub struct Site {
 pub struct PartitionSpec {
     /// Name.
     pub name: String,
-    /// Names of its nodes; those that are not there do not count.
+    /// Names of the partition's nodes; unknown names do not count.
     pub nodes: BTreeSet<String>,
     /// `PriorityTier`.
     pub tier: u32,
-    /// Minutes that a job without a limit of its own has.
+    /// Time limit in minutes of jobs without a limit of their own.
     pub limit_min: Option<u32>,
     /// Whether jobs get whole nodes.
     pub exclusive: bool,
-    /// Settings that are not modelled, each in the words by which a report tells it of a job.
+    /// Settings that are not modelled, each in the words by which a report names it.
     pub unmodelled: Vec<String>,
 }
 
 impl Site {
-    /// Nodes of one partition.
+    /// A site whose nodes are in one partition.
     pub fn of(nodes: &[NodeSpec]) -> Self {
         Self { nodes: nodes.to_vec(), ..Self::default() }
     }
 }
 
-/// A cluster of these nodes, idle.
+/// An idle cluster with the nodes of `site`.
 ///
 /// # Errors
 /// One line: two nodes of one name, or too many.
@@ -123,7 +125,7 @@ pub fn idle(site: &Site) -> Result<NodeLoad, String> {
 /// Seconds between two jobs of one user, program, size and limit that are tasks of one array.
 const ARRAY_S: i64 = 10;
 
-/// The jobs of a pool on whole nodes: as many as hold a job's CPUs, where each has as many as
+/// The jobs of a pool on whole nodes: as many nodes as hold a job's CPUs, where each has as many as
 /// most nodes have. A job of less than a node shares one with others.
 ///
 /// # Errors
@@ -189,9 +191,9 @@ pub(super) struct Tres<'a> {
     nodes: Option<u64>,
     /// Memory asked for, else allocated, MiB.
     pub(super) memory_mb: Option<u64>,
-    /// GRES by name with its type: those asked for, else allocated.
+    /// GRES by name with its type: requested amounts, else allocated ones.
     pub(super) gres: BTreeMap<&'a str, u64>,
-    /// Whether it names licences.
+    /// Whether the job names licences.
     pub(super) has_licences: bool,
 }
 
@@ -242,7 +244,7 @@ impl<'a> Tres<'a> {
     }
 }
 
-/// The request in Slurm's terms, from TRES and the numbers of nodes and CPUs.
+/// The request in Slurm's terms, made of TRES and the numbers of nodes and CPUs.
 pub(crate) fn shape_of(row: &sacct::Row, cluster: &Snapshot) -> Result<Shape, String> {
     let tres = Tres::of(row)?;
     let nodes = tres.nodes.unwrap_or(u64::from(row.node_count));
@@ -276,9 +278,9 @@ pub(crate) fn shape_of(row: &sacct::Row, cluster: &Snapshot) -> Result<Shape, St
     })
 }
 
-/// Wants of one kind: `gres/gpu=2` is the sum of types such as `gres/gpu:a100=2`, which accountings
-/// have with or without it. A type that the cluster does not know counts as any; what no node has,
-/// or what is no number, is left out.
+/// Requests of one GRES kind: `gres/gpu=2` is the sum of types such as `gres/gpu:a100=2`, which
+/// accountings have with or without it. A type that the cluster does not know counts as any; kinds
+/// that no node has, and texts that are no numbers, are left out.
 fn wants(cluster: &Snapshot, kind: &str, counts: &[(&str, u64)]) -> Vec<GresWant> {
     let Some(kind_id) = cluster.gres_kind(kind) else { return Vec::new() };
     let want = |gres_type, per_node| GresWant {
@@ -308,7 +310,7 @@ fn wants(cluster: &Snapshot, kind: &str, counts: &[(&str, u64)]) -> Vec<GresWant
 }
 
 impl NodeLoad {
-    /// The jobs as a pool of CPUs sees them, for figures and pictures.
+    /// The jobs as jobs of a pool of CPUs, for figures and pictures.
     pub fn workload(&self) -> Workload {
         let needs: Vec<_> =
             self.jobs.iter().map(|job| job.job.shape.need(job.job.shape.wanted_nodes())).collect();
@@ -357,7 +359,7 @@ impl NodeLoad {
     }
 }
 
-/// The figures of a policy, and its schedule for pictures.
+/// The figures of a policy, and the policy's schedule for pictures.
 pub fn figures(policy: &str, load: &Workload, outcome: &Outcome) -> (Figures, Schedule) {
     // Jobs that fit nowhere are left out beforehand, so that all have started.
     let starts = outcome.starts_s.iter().zip(&load.jobs);
@@ -376,7 +378,7 @@ pub fn figures(policy: &str, load: &Workload, outcome: &Outcome) -> (Figures, Sc
     (figures, schedule)
 }
 
-/// The figures of what happened by the accounting, and its schedule; what was in use only in sum
+/// The figures of what happened by the accounting, and its schedule; the use is known only in sum
 /// where it is not known on which nodes.
 pub fn happened(load: &NodeLoad, pool: &Workload, setup: &Setup) -> (Figures, Schedule) {
     let name = "What happened";

@@ -43,30 +43,29 @@ use super::policy::{Order, Policy};
 use super::slurm::Rules;
 use choose::Rule;
 
-/// A job, and what becomes of it once it runs.
+/// A job, and its course once it runs.
 #[derive(Debug, Clone, Default)]
 pub struct NodeJob {
-    /// The job as the planner sees it while it waits.
+    /// The job as the planner sees it while the job waits.
     pub job: Job,
-    /// Seconds that it runs from its start (or, if it runs already, from the
-    /// beginning of the simulation); at least 1, at most the limit.
+    /// Seconds that the job runs from its start (or, if it runs already, from the beginning of the
+    /// simulation); at least 1, at most the limit.
     pub run_s: u64,
-    /// Time limit, seconds from the same moment.
+    /// Time limit, seconds from the job's start.
     pub limit_s: u64,
-    /// Class that predictions use.
+    /// Class by which runtimes are predicted.
     pub class: JobClass,
-    /// Seconds that it is expected to run, where that is known; else
-    /// the simulation learns.
+    /// Seconds that the job is expected to run, where that is known; else the simulation learns.
     pub expected_s: Option<f64>,
-    /// Resources that it holds at the beginning, if it runs already.
+    /// Resources that the job holds at the beginning, if it runs already.
     pub held: Option<RunningJob>,
-    /// Whether it still ran at the end of the input's period: `run_s` is what is known.
+    /// Whether the job still ran at the end of the period, so that `run_s` is not all of it.
     pub unfinished: bool,
     /// Whether the job is not of the input but a likely arrival.
     pub sampled: bool,
     /// Start and nodes by the accounting.
     pub ran: Option<Ran>,
-    /// Number of its input, if it has one.
+    /// Number of the job's input, if it has one.
     pub input: Option<u64>,
 }
 
@@ -75,7 +74,7 @@ pub struct NodeJob {
 pub struct Ran {
     /// Start, Unix seconds.
     pub start_s: i64,
-    /// Indexes of the nodes; empty where they are not known.
+    /// Indexes of the job's nodes; empty where they are not known.
     pub nodes: Vec<u32>,
 }
 
@@ -92,13 +91,13 @@ pub struct NodeLoad {
     pub reasons: Reasons,
     /// Lines of the input that cannot be read.
     pub left_out: LeftOut,
-    /// Number of jobs by what of them is not modelled.
+    /// Number of jobs by the part of their request that is not modelled.
     pub unmodelled: BTreeMap<String, u64>,
     /// Whether memory is a resource.
     pub memory_tracked: bool,
     /// Watts of each node: idle, and with all CPUs in use; empty: not known.
     pub watts: Vec<[f64; 2]>,
-    /// Speed of each node, against those of the log; empty: all are like these.
+    /// Speed of each node, relative to the log's nodes; empty: all are alike.
     pub speeds: Vec<f64>,
     /// Inputs of the jobs, if they have any.
     pub inputs: Option<inputs::Inputs>,
@@ -106,10 +105,10 @@ pub struct NodeLoad {
     pub turnaround_s: u64,
     /// Beginning, Unix seconds.
     pub begin_s: i64,
-    /// End of the period that the input covers, Unix seconds: what is in use behind it does not
-    /// count. `None`: until the last job has ended.
+    /// End of the period that the input covers, Unix seconds, after which use does not count.
+    /// `None`: until the last job has ended.
     pub until_s: Option<i64>,
-    /// Leaf switches or blocks of the nodes, if they matter.
+    /// Leaf switches or blocks of the nodes, where they count.
     pub topology: Option<Topology>,
 }
 
@@ -126,9 +125,9 @@ pub struct Setup {
     pub tuning: Tuning,
     /// Settings of the plan of gangs; `None`: gangs are not planned.
     pub gangs: Option<GangSettings>,
-    /// Settings of the plan of arrays; `None`: there is none.
+    /// Settings of the plan of arrays; `None`: arrays are not planned.
     pub bags: Option<bag::Settings>,
-    /// Rule by which data jobs are planned; `None`: they are not.
+    /// Rule by which data jobs are planned; `None`: data jobs are not planned.
     pub data: Option<rigid::Rule>,
     /// Longest time for which one user's jobs hold one partition, milliseconds.
     pub hold_budget_ms: u64,
@@ -137,7 +136,8 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// A policy under a configuration's tuning, gang settings and rules of order.
+    /// Makes the setup of a policy under a configuration's tuning, gang settings and rules of
+    /// order.
     pub fn of(policy: &Policy, tuning: &Tuning, gangs: &GangSettings, rules: &Rules) -> Self {
         let mut tuning = tuning.clone();
         tuning.params.mode = policy.balance;
@@ -149,8 +149,8 @@ impl Setup {
         Self { order, rules, rule, tuning, gangs, bags, data, hold_budget_ms, left_to_slurm }
     }
 
-    /// Takes the settings of the plan of arrays; where watts are known, tasks may wait for it as
-    /// the daemon lets them.
+    /// Sets the plan of arrays; where watts are known, tasks may wait for it as the daemon lets
+    /// them.
     pub fn plan_bags(&mut self, settings: &bag::Settings, hold_budget_s: u32, load: &NodeLoad) {
         self.hold_budget_ms = u64::from(hold_budget_s) * 1000;
         let Some(own) = &mut self.bags else { return };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Starts, use of the nodes and energy, as a simulation goes on.
+//! Records starts, use of the nodes and energy, while a simulation goes on.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ pub(super) struct Record<'a> {
     load: &'a NodeLoad,
     /// The outcome so far.
     pub(super) known: Outcome,
-    /// Megabytes of inputs, and of these the ones from other nodes.
+    /// Megabytes of inputs, and of these the megabytes read from other nodes.
     input_mb: [f64; 2],
     /// Leaf switches or blocks, where there is a topology.
     pub(super) leaves: Option<LeafUse<'a>>,
@@ -53,7 +53,7 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// Time passes; what comes behind the period is not counted.
+    /// Lets time pass; nothing after the period is counted.
     pub(super) fn advance(&mut self, now_s: i64) {
         let now_s = self.until_s.map_or(now_s, |until_s| until_s.min(now_s));
         self.known.usage.advance(now_s);
@@ -62,7 +62,7 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// A job starts, or holds its nodes from the beginning.
+    /// Records a job that starts, or holds its nodes from the beginning.
     pub(super) fn started(&mut self, id: u32, running: &RunningJob, now_s: i64, run: Run) {
         let (at, known) = (id as usize, &mut self.known);
         if let (Some(start_s), Some(end_s), Some(nodes)) =
@@ -77,14 +77,14 @@ impl<'a> Record<'a> {
         self.input_mb = [self.input_mb[0] + run.input_mb, self.input_mb[1] + run.remote_mb];
     }
 
-    /// Seconds that a job runs that has started.
+    /// Seconds that a started job runs.
     pub(super) fn run_s(&self, id: u32) -> u64 {
         let start_s = self.known.starts_s.get(id as usize).copied().flatten().unwrap_or(0);
         let end_s = self.known.ends_s.get(id as usize).copied().unwrap_or(0);
         nearest_u64(end_s.saturating_sub(start_s))
     }
 
-    /// Records that the usage of these nodes changed.
+    /// Records that the usage of the nodes in `held` changed.
     pub(super) fn touch(&mut self, cluster: &Cluster, mix: &GpuMix, held: &[Held]) {
         for held in held {
             if let Some(room) = cluster.usages().get(held.node.at()) {
@@ -107,7 +107,7 @@ impl<'a> Record<'a> {
         job.held.iter().filter_map(of).sum()
     }
 
-    /// Joules of the whole period where that has an end, else until the last job ended.
+    /// Joules of the whole period where it has an end, else until the last job ended.
     fn joules(&self) -> Option<f64> {
         let idle: f64 = self.load.watts.iter().map(|[idle, _]| idle).sum();
         let period_s = |until_s: i64| until_s.saturating_sub(self.load.begin_s) as f64;

@@ -14,7 +14,7 @@ use phalanx_planner::cluster::RunningJob;
 /// Content of a recording over a period.
 #[derive(Debug, Clone, Default)]
 pub struct Period {
-    /// Nodes and queue at its beginning.
+    /// Nodes and queue at the beginning of the recording.
     pub first: Snapshot,
     /// Begin of the period, unix seconds.
     pub begin_s: i64,
@@ -22,9 +22,9 @@ pub struct Period {
     pub end_s: i64,
     /// Whether memory is a consumable resource.
     pub memory_tracked: bool,
-    /// Resources that jobs held at its beginning, by the first snapshot's node indexes.
+    /// Resources that jobs held at the recording's begin, by its node indexes.
     pub running: BTreeMap<u32, RunningJob>,
-    /// The last that was seen of each job.
+    /// The last state that was seen of each job.
     pub jobs: BTreeMap<u32, Job>,
     /// Ends of jobs, Unix seconds.
     pub ends_s: BTreeMap<u32, i64>,

@@ -18,11 +18,11 @@ use super::classes::Class;
 use super::stock::Stock;
 use crate::slurm::Windows;
 
-/// Classes and changes of nodes that are kept at once; then all are forgotten.
+/// Most classes and changes of nodes that are kept at once; beyond this number all are forgotten.
 const KEPT: (usize, usize) = (2_000, 1 << 20);
 /// Nodes that are looked at together.
 const BLOCK: usize = 32;
-/// A time before every end: what fits then fits now.
+/// A time before every end: a job that fits at this time fits now.
 pub(super) const NOW_S: i64 = i64::MIN;
 
 /// Nodes kept free for a job.
@@ -34,39 +34,39 @@ pub(super) struct Reservation {
     pub(super) nodes: NodeSet,
 }
 
-/// Running jobs by the ends that are expected of them.
+/// Running jobs by their expected ends.
 #[derive(Debug, Default)]
 pub(super) struct Expected {
-    /// End, job and its nodes, in order.
+    /// Expected end, job and the job's nodes, in order.
     by_end: Vec<((i64, u32), Vec<NodeIdx>)>,
     end_of: BTreeMap<u32, i64>,
     on_node: Vec<Vec<(i64, u32)>>,
-    /// Nodes as they changed, and for each node the place of its latest change.
+    /// Nodes in the order of their changes, and for each node the place of its latest change.
     changed: Vec<NodeIdx>,
     latest: Vec<usize>,
     rooms: BTreeMap<u32, Rooms>,
-    /// Nodes and ends that were looked at.
+    /// Number of nodes and ends that were looked at.
     looks: u64,
 }
 
-/// When the nodes have room for a class of jobs.
+/// Times from which the nodes have room for a class of jobs.
 #[derive(Debug, Default)]
 struct Rooms {
-    /// Changes that are known.
+    /// Number of changes that are known.
     seen: usize,
-    /// The end with which a whole share fits on each node; `i64::MAX`: none.
+    /// The end after which a whole share fits on each node; `i64::MAX`: none.
     fits_s: Vec<i64>,
-    /// Nodes on which it ever fits, by that end.
+    /// Nodes on which the class ever fits, each with the end after which it does, in that order.
     order: Vec<(i64, NodeIdx)>,
     /// Bit sets of the nodes of `order`, one for each run of [`BLOCK`] of them.
     blocks: Vec<u64>,
-    /// Tasks that fit from an end on, where an uneven split is allowed.
+    /// Number of tasks that fit after an end, where an uneven split is allowed.
     tasks: Vec<Vec<(i64, u64)>>,
-    /// The earliest end with which the job fits on the nodes of its class.
+    /// The earliest end after which the job fits on the nodes of its class.
     earliest_s: Option<i64>,
 }
 
-/// A request on the nodes as they are, and the rule of the topology, if nodes are chosen by it.
+/// A request on the present nodes, and the rule of the topology, if nodes are chosen by it.
 #[derive(Clone, Copy)]
 pub(super) struct Ask<'a> {
     pub(super) cluster: &'a Cluster,
@@ -80,7 +80,7 @@ impl<'a> Ask<'a> {
         &self.class.1.shape
     }
 
-    /// Nodes of these that have room with the end `at_s`.
+    /// Nodes of `nodes` that have room once all that ends up to `at_s` has ended.
     fn fitting(&self, rooms: &Rooms, nodes: &NodeSet, at_s: i64) -> Vec<u32> {
         let until = rooms.order.partition_point(|(from_s, _)| *from_s <= at_s);
         let some = rooms.order.get(..until).unwrap_or_default().iter().map(|(_, node)| *node);
@@ -90,8 +90,8 @@ impl<'a> Ask<'a> {
         found
     }
 
-    /// The earliest end with which enough of these nodes have room for an even share, if that is
-    /// no later than a time.
+    /// The earliest end after which enough of `nodes` have room for an even share, if it is no
+    /// later than `until_s`.
     fn evenly_s(&self, rooms: &Rooms, nodes: &NodeSet, until_s: i64) -> Option<i64> {
         let wanted = self.shape().wanted_nodes();
         // By whole blocks as far as these do not suffice, then one by one.
@@ -116,8 +116,8 @@ impl<'a> Ask<'a> {
         fitting.nth((left as usize).checked_sub(1)?).map(|(at_s, _)| *at_s)
     }
 
-    /// Whether the job fits these nodes with the end `at_s`: evenly, if `evenly_s` is no later,
-    /// else unevenly.
+    /// Whether the job fits `nodes` once all that ends up to `at_s` has ended: evenly, if
+    /// `evenly_s` is no later, else unevenly.
     fn is_met(&self, rooms: &Rooms, nodes: &NodeSet, evenly_s: Option<i64>, at_s: i64) -> bool {
         let wanted = self.shape().wanted_nodes();
         let holds = |stock: &Stock| stock.holds(&self.fitting(rooms, nodes, at_s), wanted);
@@ -153,7 +153,7 @@ impl<'a> Ask<'a> {
         kept
     }
 
-    /// The earliest end with which the job fits these nodes: [`NOW_S`] if it fits already.
+    /// The earliest end after which the job fits `nodes`: [`NOW_S`] if it fits already.
     fn earliest_s(&self, rooms: &Rooms, nodes: &NodeSet) -> Option<i64> {
         let evenly_s = self.evenly_s(rooms, nodes, i64::MAX);
         if self.stock.is_none() && rooms.tasks.is_empty() {
@@ -175,8 +175,7 @@ impl Rooms {
         steps.iter().take_while(|(from_s, _)| *from_s <= at_s).last().map_or(0, |(_, n)| *n)
     }
 
-    /// Looks at a node again: `ends` are those of the jobs on it, in order. Whether that changed
-    /// anything.
+    /// Looks at a node again, whose jobs end at `ends`, in order; returns whether anything changed.
     fn look(
         &mut self,
         ask: &Ask<'_>,
@@ -258,7 +257,7 @@ impl Expected {
         }
     }
 
-    /// The rooms of a class, as they are now.
+    /// The rooms of a class, brought up to date.
     fn rooms(&mut self, ask: &Ask<'_>) -> &Rooms {
         let (number, class) = ask.class;
         let is_full = self.rooms.len() >= KEPT.0 && !self.rooms.contains_key(&number);
@@ -305,7 +304,7 @@ impl Expected {
         rooms
     }
 
-    /// The earliest end with which a job of the class fits: [`NOW_S`] if it fits already.
+    /// The earliest end after which a job of the class fits: [`NOW_S`] if it fits already.
     pub(super) fn earliest_s(&mut self, ask: &Ask<'_>) -> Option<i64> {
         self.rooms(ask).earliest_s
     }
@@ -319,7 +318,7 @@ impl Expected {
         Some(Reservation { start_s, nodes })
     }
 
-    /// Whether a job of the class may start by a time on these nodes: enough of them have room,
+    /// Whether a job of the class may start by a time on `nodes`: enough of them have room,
     /// whatever the topology says, or it may be split in other ways.
     pub(super) fn may_run(&mut self, ask: &Ask<'_>, nodes: &NodeSet, until_s: i64) -> bool {
         let rooms = self.rooms(ask);
@@ -328,8 +327,8 @@ impl Expected {
         unevenly || Ask { stock: None, ..*ask }.is_met(rooms, nodes, evenly_s, until_s)
     }
 
-    /// The start that Slurm's backfill finds on these nodes from now on, and the nodes if it is not
-    /// later than a time. `None`: there is none by then.
+    /// The start that Slurm's backfill finds on `nodes` from the present time on, and its nodes if
+    /// it is no later than `until_s`. `None`: there is none by then.
     pub(super) fn will_run(
         &mut self,
         ask: &Ask<'_>,
@@ -398,9 +397,9 @@ mod tests {
         NodeJob { job, ..NodeJob::default() }
     }
 
-    /// Goal: a search costs windows, not jobs that run, and a change what changed. Method: nodes
-    /// taken by a job each, with ends a minute apart; jobs of all sizes ask, as one after another
-    /// ends.
+    /// Goal: a search costs windows, not running jobs, and a change costs what changed. Method:
+    /// nodes taken by a job each, with ends a minute apart; jobs of all sizes ask, as one after
+    /// another ends.
     #[test]
     fn a_search_looks_at_windows_and_changes() {
         let nodes = spec::parse(&format!("{NODES}x(cpu=1)")).unwrap();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Jobs start on nodes as slurmctld lets them: tried as they come, in the main pass, in backfill.
+//! slurmctld's ways to start jobs on nodes: as they are submitted, in the main pass, in backfill.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -22,12 +22,12 @@ pub(super) struct Slurmctld {
     pub(super) queue: Queue,
     /// Each set of partitions.
     partitions: BTreeMap<Arc<str>, Place>,
-    /// Amounts that jobs take of what their pools have least of, by id.
+    /// Amount that each job takes of the resource its pool has least of, by job id.
     sizes: Vec<u64>,
 }
 
 impl Slurmctld {
-    /// `None` where jobs do not start by Slurm's rules.
+    /// Makes slurmctld's part of the simulation; `None` where jobs do not start by Slurm's rules.
     pub(super) fn new(load: &NodeLoad, setup: &Setup) -> Option<Self> {
         let Setup { order: Order::Slurm { .. }, rules, .. } = setup else { return None };
         let pools = Pools::of(&load.cluster);
@@ -62,7 +62,7 @@ impl Slurmctld {
         Place { size: self.sizes.get(id as usize).copied().unwrap_or(0), ..place }
     }
 
-    /// A job runs from the beginning.
+    /// Notes that a job runs from the beginning.
     pub(super) fn began(&mut self, id: u32, job: &NodeJob, now_s: i64) {
         self.queue.push(id, now_s, job.class, job.expected_s, self.place(id, job), None);
         self.queue.remove(id, now_s);
@@ -112,7 +112,7 @@ impl Sim<'_> {
         self.slurmctld.iter_mut().for_each(|slurmctld| slurmctld.clock.submitted(now_s));
     }
 
-    /// Starts a job if it fits these nodes of its own; all of them unless told otherwise.
+    /// Starts a job if it fits its eligible nodes, or `within` where given.
     fn try_now(&mut self, id: u32, job: &NodeJob, within: Option<&NodeSet>, now_s: i64) -> bool {
         let Some(class) = self.classes.of_job(id) else { return false };
         if self.failed.contains_key(&class) {
@@ -175,8 +175,8 @@ impl Sim<'_> {
         self.slurmctld.as_ref().map(|slurmctld| slurmctld.queue.order(now_s)).unwrap_or_default()
     }
 
-    /// Starts jobs by priority; once a job does not fit, no other one of its partitions starts in
-    /// this pass, nor any on their nodes.
+    /// Starts jobs by priority; once a job does not fit, no other job of its partitions starts in
+    /// the pass, nor any on their nodes.
     fn main_pass(&mut self, now_s: i64, most: usize) {
         let mut left = NodeSet::full(self.load.cluster.nodes.len());
         let mut failed: BTreeSet<&str> = BTreeSet::new();
@@ -217,7 +217,7 @@ impl Sim<'_> {
         }
     }
 
-    /// Plans are made anew in each pass, so those behind the last job that may start need none.
+    /// Makes a backfill pass, which plans anew; jobs behind the last possible start need none.
     fn backfill(&mut self, now_s: i64) {
         let Some(slurmctld) = &self.slurmctld else { return };
         let parameters = slurmctld.rules.parameters.clone();
@@ -259,7 +259,7 @@ impl Sim<'_> {
         }
     }
 
-    /// The number of these waiting jobs up to and including the last one for which unreserved nodes
+    /// The number of the `waiting` jobs up to and including the last one for which unreserved nodes
     /// are free.
     fn until_last(&mut self, waiting: &[u32], slots: &Slots<NodeSet>) -> usize {
         let (cluster, stock) = (self.chooser.cluster(), self.chooser.kept_topology());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Slurm's own choice of nodes, by its steps as the planner has them to never do worse.
+//! Slurm's own choice of nodes, by the steps that the planner also uses so as never to do worse.
 
 use phalanx_core::NodeIdx;
 use phalanx_core::layout::BySocket;
@@ -17,7 +17,7 @@ pub(super) struct Stock {
 }
 
 impl Stock {
-    /// Makes the rule of a topology; `None` if nodes are alike there.
+    /// Makes the rule of a topology; `None` if its nodes are alike.
     pub(super) fn new(topology: &Topology) -> Option<Self> {
         let form = Form::new(topology);
         (!matches!(form, Form::None)).then(|| Self { topology: topology.clone(), form })
@@ -27,7 +27,7 @@ impl Stock {
         (&self.topology, &self.form)
     }
 
-    /// Whether a job of `wanted` nodes may run on some of these.
+    /// Whether a job of `wanted` nodes may run on some of `nodes`.
     pub(super) fn holds(&self, nodes: &[u32], wanted: u32) -> bool {
         let on = nodes.iter().filter_map(|node| self.topology.leaf_of((*node).into()));
         let mut counts = vec![0; self.topology.domains().len().max(self.topology.leaf_count())];
@@ -72,7 +72,7 @@ impl Stock {
     }
 }
 
-/// The nodes that Slurm takes of the candidates, which ascend, with what each gives.
+/// The nodes that Slurm takes of the candidates, which ascend, each with what it gives.
 pub(super) fn by_slurm(
     cluster: &Cluster,
     stock: Option<&Stock>,

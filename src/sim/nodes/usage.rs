@@ -91,8 +91,8 @@ impl Usage {
         change(&mut self.unusable, before.unusable, now.unusable);
     }
 
-    /// Adds shares of the whole time to a policy's figures. Energy: `joules`
-    /// if the nodes' power is known.
+    /// Adds shares of the whole time to a policy's figures, and the energy `joules` if the nodes'
+    /// power is known.
     pub fn fill(&self, figures: &mut Figures, joules: Option<f64>) {
         let share = |sum: u128, total: u64| {
             let whole = u128::from(total) * self.seconds;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! A window cut out of an accounting of 90 days shows the use, stranding and waits of its time.
+//! Tests that a window cut out of an accounting of 90 days shows the use, stranding and waits of
+//! its time.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
 use jiff::tz::TimeZone;
@@ -75,7 +76,8 @@ fn quarter(seed: u64) -> Vec<One> {
     jobs
 }
 
-/// Text that sacct prints of the time from `begin_s` to `end_s`: at its end, or long after it.
+/// Text that sacct prints of the time from `begin_s` to `end_s`: at the end of that time, or long
+/// after it.
 fn text(jobs: &[One], (begin_s, end_s): (i64, i64), later: bool) -> String {
     let mut text = "JobID|User|State|Submit|Start|End|ElapsedRaw|ReqTRES|AllocTRES|Timelimit|\
                     Priority|NodeList\n"
@@ -117,7 +119,8 @@ fn figures_of(text: &str) -> (NodeLoad, Figures) {
     (load, figures)
 }
 
-/// Share of CPUs in use, of GPUs free beside no free CPU, percent, by looking at many times.
+/// Share of CPUs in use, and of GPUs that are free where no CPU is, percent, by looking at many
+/// times.
 fn truth(jobs: &[One], window: &Window) -> [f64; 2] {
     let (mut used, mut stranded, looks) = (0, 0, 4_000);
     for look in 0..looks {
@@ -170,8 +173,8 @@ fn a_window_says_what_the_quarter_says_of_it() {
     }
 }
 
-/// Goal: what the accounting lost is named and does not fill the nodes. Method: a row that runs on
-/// since the first day, on a node that others use.
+/// Goal: a row that the accounting lost track of is named and does not fill the nodes. Method: a
+/// row that runs on since the first day, on a node that others use.
 #[test]
 fn a_row_that_cannot_be_is_left_out() {
     let jobs = quarter(1);

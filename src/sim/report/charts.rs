@@ -15,7 +15,7 @@ const BINS: usize = 240;
 const POINTS: usize = 400;
 const DAY_S: f64 = 86_400.0;
 
-/// First arrival and last end over all policies.
+/// Time from the first arrival to the last end over all policies.
 pub(super) fn span(load: &Workload, parts: &[Part<'_>]) -> (i64, i64) {
     if let Some(window) = load.window {
         return (window.begin_s, window.end_s.max(window.begin_s + 1));
@@ -73,7 +73,7 @@ fn bin(position: f64) -> usize {
     position.clamp(0.0, BINS as f64 - 1.0) as usize
 }
 
-/// Share of the jobs that waited no longer.
+/// Draws the share of the jobs that waited no longer than a time.
 pub(super) fn waits(load: &Workload, parts: &[Part<'_>]) -> String {
     let at_s = [1.0, 10.0, 60.0, 600.0, 3600.0, 21_600.0, DAY_S, 7.0 * DAY_S, 30.0 * DAY_S];
     let names = ["1 s", "10 s", "1 min", "10 min", "1 h", "6 h", "1 d", "1 wk", "30 d"];

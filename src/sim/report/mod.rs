@@ -16,7 +16,7 @@ use super::metrics::{FIGURES, Figure, Figures};
 use super::pool::Schedule;
 use phalanx_core::problem::InputError;
 
-/// Heading of the waits by class.
+/// Heading of the section with waits by class.
 pub const WAITS: &str = "Median wait / 95 % waited at most";
 
 /// Figures and schedule of a policy.
@@ -80,7 +80,7 @@ pub fn prepare(directory: &Path) -> Result<(), InputError> {
     std::fs::write(&trial, "").and_then(|()| std::fs::remove_file(&trial)).map_err(failed)
 }
 
-/// Writes a file of these bytes whole, or leaves what was there.
+/// Writes `text` to a file as a whole, or leaves the former file.
 ///
 /// # Errors
 /// Fails with the system's error and the name of the file.
@@ -104,7 +104,7 @@ fn write(directory: &Path, name: &str, text: &str) -> Result<(), InputError> {
     })
 }
 
-/// Adds a picture or table with its heading.
+/// Adds a picture or table under a heading.
 pub fn section(body: &mut String, heading: &str, picture: &str) {
     let _ = writeln!(body, "<section><h2>{heading}</h2>\n{picture}</section>");
 }
@@ -125,7 +125,7 @@ fn page(title: &str, about: &str, figures: &[&Figures], body: &str) -> String {
     document(title, &about, &(table(figures, &[]) + &classes(figures) + body))
 }
 
-/// The waits by size and runtime as an HTML table, if known.
+/// The waits by size and runtime as an HTML table, if cards are known.
 pub fn classes(policies: &[&Figures]) -> String {
     let mut body = String::new();
     let cell = |cell: String| format!("<td>{}</td>", svg::escape(&cell));
@@ -164,7 +164,7 @@ fn short(seconds: i64) -> String {
     }
 }
 
-/// A page that needs nothing else; `title` and `about` are texts, `body` is HTML.
+/// An HTML page without references to other files; `title` and `about` are texts, `body` is HTML.
 pub fn document(title: &str, about: &str, body: &str) -> String {
     let (title, about) = (svg::escape(title), svg::escape(about));
     format!(
@@ -175,7 +175,7 @@ pub fn document(title: &str, about: &str, body: &str) -> String {
     )
 }
 
-/// The policies' figures as an HTML table: those of these keys, or all; the best one bold.
+/// The policies' figures as an HTML table, of `keys` or of all; the best value is bold.
 pub fn table(policies: &[&Figures], keys: &[&str]) -> String {
     let row = |figure: Figure| {
         let all = policies.iter().filter_map(|own| (figure.of)(own));
@@ -201,7 +201,7 @@ fn rows_of(policies: &[&Figures], first: &str, rows: &[String]) -> String {
     out + "</tr>\n<tr>" + &rows.join("</tr>\n<tr>") + "</tr>\n</table></div>\n"
 }
 
-/// The figures of a table that any policy has: those of these keys, or all.
+/// The figures of a table that any policy has: those of `keys`, or all.
 pub fn figures(policies: &[&Figures], keys: &[&str]) -> Vec<Figure> {
     let is_there = |figure: &Figure| policies.iter().any(|own| (figure.of)(own).is_some());
     let is_asked = |figure: &Figure| keys.is_empty() || keys.contains(&figure.key);

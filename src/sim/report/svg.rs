@@ -44,9 +44,9 @@ pub struct Axis {
     pub low: f64,
     /// Largest value.
     pub high: f64,
-    /// Equal steps are equal factors.
+    /// Whether equal steps of the axis are equal factors.
     pub log: bool,
-    /// Positions and texts of marks.
+    /// Positions of marks, and their texts.
     pub marks: Vec<(f64, String)>,
 }
 

@@ -5,7 +5,7 @@
 
 use super::Parameters;
 
-/// The threads of slurmctld that wait for something check once a second.
+/// Interval, seconds, at which waiting threads of slurmctld look again.
 const POLL_S: i64 = 1;
 
 /// Times of the next passes.
@@ -25,7 +25,7 @@ pub(crate) struct Clock {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Due {
     pub(crate) order: bool,
-    /// Jobs that the main pass looks at; 0: there is none.
+    /// Number of jobs that the main pass looks at; 0: no main pass is due.
     pub(crate) main: usize,
     pub(crate) backfill: bool,
 }
@@ -49,7 +49,7 @@ impl Clock {
         [self.main_s, self.full_s, self.backfill_s, order].into_iter().flatten().min()
     }
 
-    /// Takes the passes that are due now.
+    /// Takes the passes that are due at a time.
     pub(crate) fn take(&mut self, now_s: i64) -> Due {
         let due = |at: Option<i64>| at.is_some_and(|at| at <= now_s);
         let found = Due {
@@ -75,14 +75,14 @@ impl Clock {
         found
     }
 
-    /// A job was submitted and still waits.
+    /// Notes that a job was submitted and waits.
     pub(crate) fn submitted(&mut self, now_s: i64) {
         let at_s = self.last_main_s.saturating_add(self.parameters.batch_sched_delay_s);
         self.main_by(at_s.max(now_s + POLL_S));
         self.changed(now_s);
     }
 
-    /// A job ended while others wait.
+    /// Notes that a job ended while others wait.
     pub(crate) fn ended(&mut self, now_s: i64) {
         if self.parameters.defer {
             self.submitted(now_s);
@@ -92,8 +92,8 @@ impl Clock {
         }
     }
 
-    /// The daemon decided: whether priorities changed, which alone starts no main pass, and when
-    /// to decide again.
+    /// Notes that the daemon decided: whether priorities changed, which alone starts no main pass,
+    /// and when to decide again.
     pub(crate) fn decided(&mut self, (changed, next_s): (bool, Option<i64>), now_s: i64) {
         if changed {
             self.left(now_s);
@@ -102,13 +102,13 @@ impl Clock {
         next_s.into_iter().for_each(|at_s| self.reorder_at(at_s));
     }
 
-    /// Something is left to the next pass through the whole queue.
+    /// Notes that a job is left to the next pass through the whole queue.
     pub(crate) fn left(&mut self, now_s: i64) {
         let at_s = now_s + self.parameters.sched_interval_s;
         self.full_s = Some(self.full_s.map_or(at_s, |at| at.min(at_s)));
     }
 
-    /// The order is to be decided again at this time.
+    /// Has the order decided again at a time.
     pub(crate) fn reorder_at(&mut self, at_s: i64) {
         self.order_s = self.order_s.map(|at| at.min(at_s));
     }

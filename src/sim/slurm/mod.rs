@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Slurmctld and phalanxd together: Slurm's main pass and backfill, which go by limits,
-//! and the daemon's order of starts with its guard, which is the planner's own code.
+//! Slurmctld and phalanxd together: Slurm's main pass and backfill, which go by limits, and the
+//! daemon's order of starts with its guard, which is the planner's own code.
 //!
 //! Written from what Slurm 22.05.8 does (`job_scheduler.c`, `backfill.c`, `job_test.c`): a job is
 //! tried as it comes if none of higher priority waits; the main pass goes through the queue until
@@ -25,7 +25,7 @@ pub(crate) use queue::{Place, Queue};
 pub(crate) use slots::{Planned, Search, Slots};
 pub(crate) use window::Windows;
 
-/// Slurm's settings and the daemon's order; `None`: without the daemon.
+/// Slurm's settings and the daemon's order; `None`: there is no daemon.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Rules {
     /// slurm.conf.
@@ -35,7 +35,7 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// Rules under this order: without the daemon's where the daemon does not order.
+    /// Rules under an order: without the daemon's where the daemon does not order.
     pub fn of(&self, order: Order) -> Self {
         match order {
             Order::Slurm { by_daemon: true } => self.clone(),

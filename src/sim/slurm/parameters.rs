@@ -4,7 +4,7 @@
 use phalanx_core::number::{as_f64, nearest_u64, nearest_usize};
 use phalanx_planner::order::largest_weight;
 
-/// `SchedulerParameters` and priorities, as far as they decide when jobs start.
+/// `SchedulerParameters` and priorities that decide when jobs start.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parameters {
     /// `bf_interval`, seconds; `None`: there is no backfill.
@@ -19,7 +19,7 @@ pub struct Parameters {
     pub bf_job_part_count_reserve: usize,
     /// `bf_min_age_reserve`, seconds.
     pub bf_min_age_reserve_s: i64,
-    /// `bf_min_prio_reserve`; Slurm takes what is out of range for 0.
+    /// `bf_min_prio_reserve`; as in Slurm, a value out of range counts as 0.
     pub bf_min_prio_reserve: u32,
     /// `default_queue_depth`.
     pub queue_depth: usize,
@@ -27,7 +27,7 @@ pub struct Parameters {
     pub sched_interval_s: i64,
     /// `batch_sched_delay`, seconds.
     pub batch_sched_delay_s: i64,
-    /// `defer`: no job is tried as it is submitted.
+    /// `defer`: jobs are not tried as they are submitted.
     pub defer: bool,
     /// Keys of `SchedulerParameters` that are not simulated.
     pub ignored: Vec<String>,
@@ -48,10 +48,10 @@ pub const WEIGHTS: [&str; 7] = [
     "PriorityWeightTRES",
 ];
 
-/// `PriorityType` and what makes priorities differ.
+/// `PriorityType`, and the settings by which priorities differ.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Priority {
-    /// `priority/basic`: by submission; the daemon cannot change it.
+    /// `priority/basic`: jobs start by submission, which the daemon cannot change.
     Basic,
     /// `priority/multifactor`, by age alone.
     Multifactor {
@@ -94,7 +94,7 @@ impl Default for Parameters {
 }
 
 impl Parameters {
-    /// Reads the settings of a slurm.conf, by key; keys as Slurm writes them.
+    /// Reads the settings of a slurm.conf, given by keys in Slurm's spelling.
     ///
     /// # Errors
     /// The setting, what was expected and what it is.

@@ -42,7 +42,7 @@ pub struct State<'a> {
     rules: &'a Rules,
     all: Cpus,
     free: Cpus,
-    /// CPUs of running jobs, and when these reach their limits.
+    /// CPUs of running jobs, and when the jobs reach their limits.
     held: BTreeMap<u32, (Cpus, i64)>,
     /// Running jobs by the times at which they reach their limits: Slurm expects no earlier ends.
     limits: BTreeSet<(i64, u32)>,
@@ -101,7 +101,7 @@ impl Scheduler for State<'_> {
 }
 
 impl<'a> State<'a> {
-    /// Nothing waits or runs yet of this log.
+    /// State at the beginning of a log, in which nothing waits or runs.
     pub fn new(load: &'a Workload, rules: &'a Rules) -> Self {
         let pool = std::iter::once((0, load.cpus));
         let queue = Queue::new(rules, pool);
@@ -143,7 +143,7 @@ impl<'a> State<'a> {
         }
     }
 
-    /// Plans are made anew in each pass, so those behind the last job that may start need none.
+    /// Makes a backfill pass, which plans anew; jobs behind the last possible start need none.
     fn backfill(&mut self, waiting: &[u32], now_s: i64, started: &mut Vec<u32>) {
         let parameters = &self.rules.parameters;
         let left = waiting.iter().copied().filter(|id| !self.held.contains_key(id));
@@ -182,7 +182,7 @@ impl<'a> State<'a> {
         self.queue.order(now_s)
     }
 
-    /// The starts that backfill plans for all that wait, as Slurm shows them.
+    /// The starts that backfill plans for all waiting jobs, as Slurm shows them.
     pub fn planned(&self, now_s: i64) -> BTreeMap<u32, i64> {
         let parameters = &self.rules.parameters;
         let (waiting, mut made) = (self.waiting(now_s), BTreeMap::new());
@@ -202,7 +202,7 @@ impl<'a> State<'a> {
         found
     }
 
-    /// The number of these jobs up to the last one that free CPUs hold which are not reserved.
+    /// The number of `waiting` jobs up to the last one that free CPUs hold which are not reserved.
     fn until_last(&self, waiting: &[u32], slots: &Slots<Cpus>) -> usize {
         let last = waiting.iter().rposition(|id| {
             self.job(*id)
@@ -212,7 +212,7 @@ impl<'a> State<'a> {
         last.map_or(0, |last| last + 1)
     }
 
-    /// The earliest start on these CPUs, and the CPUs, by the limits of what runs.
+    /// The earliest start of `size` CPUs on `cpus`, and the CPUs, by the limits of what runs.
     fn start_of(&self, size: u64, cpus: &Cpus, now_s: i64) -> Option<(i64, Cpus)> {
         let mut room = cpus.both(&self.free);
         if room.count() >= size {

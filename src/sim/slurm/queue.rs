@@ -16,7 +16,7 @@ use phalanx_planner::preference::StartRank;
 pub enum OrderBy {
     /// The order that the gang planner asks for.
     Plan,
-    /// The shortest learned runtime first, of the short ones.
+    /// The shortest learned runtime first, among short jobs.
     Learned,
 }
 
@@ -27,7 +27,7 @@ pub struct OrderRule {
     pub by: OrderBy,
     /// Learned runtime up to which a job is short, seconds.
     pub short_s: u64,
-    /// Share of the longest fair wait after which a job is passed by none, percent.
+    /// Share of the longest fair wait after which no job passes a waiting one, percent.
     pub fair_share_percent: u32,
     /// Largest number added to a priority.
     pub max_delta: u32,
@@ -38,13 +38,13 @@ pub struct OrderRule {
 pub(crate) struct Place {
     /// Number of the set of partitions.
     pub(crate) number: u32,
-    /// Number of those that share nodes with them.
+    /// Number of the pool of all partitions that share nodes with the set.
     pub(crate) pool: u32,
     /// `PriorityTier`.
     pub(crate) tier: u32,
     /// Number of the pool whose fair schedule the job is in.
     pub(crate) fair: u32,
-    /// Amount that the job takes of what that pool has least of.
+    /// Amount that the job takes of the resource its fair pool has least of.
     pub(crate) size: u64,
 }
 
@@ -55,15 +55,15 @@ struct Job {
     class: JobClass,
     /// Known from elsewhere.
     expected_s: Option<f64>,
-    /// The latest prediction, and the number of ends of the user that it was made from.
+    /// The latest prediction, and the number of ends of the user's jobs that it was made from.
     prediction: Option<(u64, Prediction)>,
     place: Place,
-    /// Priority beside that of age.
+    /// Priority without the part of age.
     base: u32,
     delta: i32,
 }
 
-/// The queue of slurmctld beside the daemon that orders it.
+/// The queue of slurmctld, and the daemon that orders it.
 #[derive(Debug, Clone)]
 pub(crate) struct Queue {
     parameters: Parameters,
@@ -74,14 +74,14 @@ pub(crate) struct Queue {
     ends_of: BTreeMap<u64, u64>,
     /// The guard of the daemon's order, by pool.
     fair: BTreeMap<u32, StarvationLimit>,
-    /// The first start planned for jobs as they came to the front.
+    /// The first start that was planned for each job when it came to the front.
     promised: BTreeMap<u32, i64>,
-    /// Longest time from there to the start, seconds.
+    /// Longest time from a job's first planned start to its start, seconds.
     pub(crate) slip_s: Option<i64>,
 }
 
 impl Queue {
-    /// Makes an empty queue; `pools`: the total of the scarce resource by pool.
+    /// Makes an empty queue; `pools` gives the total of the scarce resource by pool.
     pub(crate) fn new(rules: &Rules, pools: impl Iterator<Item = (u32, u64)>) -> Self {
         let parameters = &rules.parameters;
         let rule = rules.order.filter(|_| parameters.takes_order());
@@ -101,7 +101,7 @@ impl Queue {
         }
     }
 
-    /// Whether the daemon orders.
+    /// Whether the daemon orders the queue.
     pub(crate) fn is_ordered(&self) -> bool {
         self.rule.is_some()
     }
@@ -110,7 +110,7 @@ impl Queue {
         self.jobs.is_empty()
     }
 
-    /// A job is submitted. Ids ascend with submission. `started`: its priority when it really
+    /// Adds a submitted job. Ids ascend with submission. `started`: its priority when it really
     /// started, and after how many seconds that was.
     pub(crate) fn push(
         &mut self,
@@ -143,17 +143,17 @@ impl Queue {
         self.slip_s = self.slip_s.max(slip_s);
     }
 
-    /// The start planned for the job in front; the first one counts.
+    /// Notes the start planned for the job in front; only the first one counts.
     pub(crate) fn promise(&mut self, id: u32, start_s: i64) {
         self.promised.entry(id).or_insert(start_s);
     }
 
-    /// Whether the job in front of these has no start planned yet.
+    /// Whether the front job of `waiting` has no start planned yet.
     pub(crate) fn is_new(&self, waiting: &[u32]) -> bool {
         waiting.first().is_some_and(|id| !self.promised.contains_key(id))
     }
 
-    /// A job ended: its runtime is learned.
+    /// Learns the runtime of a job that ended.
     pub(crate) fn ended(&mut self, id: u32, class: &JobClass, run_s: u64, now_s: i64) {
         if self.is_ordered() {
             self.runtimes.observe(class, run_s);
@@ -162,7 +162,7 @@ impl Queue {
         self.fair.values_mut().for_each(|limit| limit.ended(id, nearest_i64(run_s), now_s));
     }
 
-    /// Slurm tries a job as it comes if no other on its nodes has a higher priority.
+    /// Whether the job has the highest priority on its nodes; Slurm tries it as it comes.
     pub(crate) fn is_top(&self, id: u32, now_s: i64) -> bool {
         let Some(own) = self.jobs.get(&id) else { return false };
         let key = (own.place.tier, self.priority_of(own, now_s));
@@ -185,7 +185,7 @@ impl Queue {
         order.into_iter().map(|(_, _, id)| id).collect()
     }
 
-    /// Whether a job that does not fit holds nodes back: not of low priority, nor if it is young.
+    /// Whether a job that does not fit keeps nodes from others: not one of low priority or age.
     pub(crate) fn holds_back(&self, id: u32, now_s: i64) -> bool {
         let Parameters { bf_min_age_reserve_s, bf_min_prio_reserve, .. } = self.parameters;
         self.jobs.get(&id).is_some_and(|job| {
@@ -209,7 +209,7 @@ impl Queue {
         (most == 0 || *count < most).then_some(count)
     }
 
-    /// Returns the priority without the daemon's part; Slurm computes it anew every period.
+    /// Returns the priority without the daemon's part, as Slurm computes it every period.
     fn natural(&self, job: &Job, now_s: i64) -> u32 {
         let Priority::Multifactor { period_s, .. } = self.parameters.priority else { return 1 };
         let at_s = now_s.div_euclid(period_s) * period_s;
@@ -217,7 +217,7 @@ impl Queue {
         job.base.saturating_add(age).max(1)
     }
 
-    /// The priority of an age.
+    /// The points of priority for an age.
     fn points(&self, age_s: i64) -> u32 {
         let Priority::Multifactor { weight_age, max_age_s, .. } = self.parameters.priority else {
             return 0;
@@ -231,8 +231,8 @@ impl Queue {
         self.natural(job, now_s).saturating_add_signed(job.delta)
     }
 
-    /// The daemon decides on a report of the queue; `planned`: what its methods ask for. Whether
-    /// anything changed, and when time alone will change something.
+    /// Lets the daemon decide on a report of the queue; `planned`: what its methods ask for.
+    /// Returns whether anything changed, and when time alone will change something.
     pub(crate) fn decide(&mut self, now_s: i64, planned: &[StartRank]) -> (bool, Option<i64>) {
         let Some(rule) = self.rule else { return (false, None) };
         let ranks = match rule.by {
@@ -272,7 +272,7 @@ impl Queue {
         }
     }
 
-    /// The time from which on none passes a job.
+    /// The time from which on no job passes `id`.
     fn due_s(&self, job: &Job) -> i64 {
         let limit = self.fair.get(&job.place.fair);
         limit.map_or(i64::MAX, |limit| job.submit_s.saturating_add(limit.limit_s()))

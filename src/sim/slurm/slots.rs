@@ -6,14 +6,14 @@ use std::collections::BTreeMap;
 
 use phalanx_core::NodeSet;
 
-/// Rounds for one job; Slurm has only a limit of time.
+/// Most rounds for one job, where Slurm has only a limit of time.
 const TRIES_MAX: usize = 10_000;
 
 /// A set of nodes, or of CPUs that count as nodes.
 pub(crate) trait Group: Clone + PartialEq {
-    /// Keeps what both have; whether that is anything.
+    /// Keeps what both sets have; returns whether anything is left.
     fn keep(&mut self, other: &Self) -> bool;
-    /// Takes out what the other has.
+    /// Removes everything that is in `other`.
     fn drop_all(&mut self, other: &Self);
     /// Whether `next` has something of the group that is not both in `free` and in `now`.
     fn gains(&self, next: &Self, free: &Self, now: &Self) -> bool;
@@ -51,29 +51,29 @@ pub(crate) enum Planned<S> {
     Now(S),
     /// The job gets a reservation from this time on.
     Later(i64),
-    /// The job starts beyond the window or not at all; nothing is reserved.
+    /// The job starts after the window or not at all; nothing is reserved.
     Never,
 }
 
 /// Result of one try, and where the next one begins, if there is one.
 enum Attempt<S> {
-    /// No start up to this time, nor would there be one with fewer nodes or a longer limit.
+    /// The job does not start up to this time, nor would it with fewer nodes or a longer limit.
     None(i64, Option<i64>),
-    /// No start that is taken.
+    /// The job has a start, which is not taken.
     Other(Option<i64>),
     /// The job starts, on some of these nodes.
     Now(S),
-    /// The job may start then on these nodes.
+    /// The job may start at this time on these nodes.
     At(i64, S),
 }
 
-/// A search for the start of a job by the limits of the running ones.
+/// A search for the start of a job by the limits of the running jobs.
 pub(crate) trait Search<S> {
-    /// Number that is equal for jobs that ask for the same but for their limits.
+    /// Number that is equal for jobs with equal requests but for their limits.
     fn class(&self) -> u64;
-    /// Whether the job may start on some of these nodes by a time: fewer never do what more do not.
+    /// Whether the job may start on some of `nodes` by `until_s`: fewer never do what more do not.
     fn may_run(&mut self, nodes: &S, until_s: i64) -> bool;
-    /// The start on these nodes, of no use beyond a time, and the nodes for it.
+    /// The start on `nodes`, no later than `until_s`, and the nodes for it.
     fn will_run(&mut self, nodes: &S, until_s: i64) -> Option<(i64, S)>;
 }
 
@@ -84,13 +84,13 @@ pub(crate) struct Slots<S> {
     resolution_s: i64,
     window_s: i64,
     now_s: i64,
-    /// The time up to which no job of a class starts that has a limit or a longer one, whatever
+    /// The time up to which no job of a class starts that has this limit or a longer one, whatever
     /// else gets reserved.
     none_until: BTreeMap<(u64, u64), i64>,
 }
 
 impl<S: Group> Slots<S> {
-    /// Nothing is reserved yet on all these nodes.
+    /// Slots of a pass in which nothing is reserved yet.
     pub(crate) fn new(all: S, now_s: i64, window_s: i64, resolution_s: i64) -> Self {
         let down = |at_s: i64| at_s.div_euclid(resolution_s) * resolution_s;
         let whole = Slot { begin_s: down(now_s), end_s: down(now_s + window_s), free: all };
@@ -101,8 +101,8 @@ impl<S: Group> Slots<S> {
         at_s.div_euclid(self.resolution_s) * self.resolution_s
     }
 
-    /// Takes out of `free` what is reserved from `start_s` on, until another set of `own` nodes is
-    /// worth a look: returns where the stretches behind begin, and that time.
+    /// Removes from `free` what is reserved from `start_s` on, until another set of `own` nodes is
+    /// worth a look; returns the index of the first stretch after that, and its time.
     fn until_change(
         &self,
         own: &S,
@@ -124,8 +124,8 @@ impl<S: Group> Slots<S> {
         (self.slots.len(), None)
     }
 
-    /// Takes out of `free` what is reserved in these stretches until `end_s`, as long as anything
-    /// is left; returns how many these are.
+    /// Removes from `free` what the stretches from `from` on reserve until `end_s`, as long as
+    /// anything is left; returns the number of these stretches.
     fn keep_until(&self, free: &mut S, from: usize, end_s: i64) -> usize {
         let behind = self.slots.get(from..).unwrap_or_default();
         let during = behind.iter().take_while(|slot| slot.begin_s <= end_s);
@@ -140,8 +140,8 @@ impl<S: Group> Slots<S> {
         free
     }
 
-    /// Plans one job of this limit on nodes of its own, on all of which it starts not before
-    /// `earliest_s`: now or, if it `reserves`, later.
+    /// Plans one job with a limit on nodes of its own, on all of which it starts not before
+    /// `earliest_s`: at once or, if it `reserves`, later.
     pub(crate) fn plan(
         &mut self,
         own: &S,
@@ -227,14 +227,14 @@ impl<S: Group> Slots<S> {
         }
     }
 
-    /// The time up to which it is known that no job of a class and of this limit starts; that of
-    /// the pass: nothing is known.
+    /// The time up to which it is known that no job of `class` and `limit_s` starts; the time of
+    /// the pass if nothing is known.
     fn none_s(&self, class: u64, limit_s: u64) -> i64 {
         let shorter = self.none_until.range((class, 0)..=(class, limit_s));
         shorter.last().map_or(self.now_s, |(_, none_s)| *none_s)
     }
 
-    /// Notes that no job of a class starts up to a time that has this limit or a longer one.
+    /// Notes that no job of a class starts up to a time that has a limit or a longer one.
     fn note(&mut self, class: u64, limit_s: u64, none_s: i64) {
         if none_s <= self.none_s(class, limit_s) {
             return;
@@ -248,8 +248,8 @@ impl<S: Group> Slots<S> {
         self.none_until.insert((class, limit_s), none_s);
     }
 
-    /// The first try of a job that starts at no time up to `none_s`: all before the last change by
-    /// then fail, or before the first one behind which none comes within the limit.
+    /// The first try worth its time for a job that cannot start up to `none_s`: all before the last
+    /// change by then fail, or all before the first one behind which none comes in the limit.
     fn first_worth(&self, own: &S, limit_s: u64, none_s: i64) -> i64 {
         let mut from_s = self.now_s;
         for pair in self.slots.windows(2) {
@@ -290,7 +290,7 @@ impl<S: Group> Slots<S> {
         }
     }
 
-    /// Splits the stretch at this time in two, if the time is within the plan.
+    /// Splits the stretch at a time in two, if the time is within the plan.
     fn split(&mut self, at_s: i64) {
         let inside = |slot: &Slot<S>| slot.begin_s < at_s && at_s < slot.end_s;
         let Some(at) = self.slots.iter().position(inside) else { return };
@@ -310,7 +310,7 @@ mod tests {
 
     const NODES: usize = 12;
 
-    /// Jobs of so many nodes, each of which has room from a time on.
+    /// Jobs of a number of nodes, each of which has room from a time on.
     struct Fake<'a> {
         class: u64,
         wanted: usize,
@@ -357,7 +357,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(2_000))]
 
         /// Goal: what is known of earlier jobs of a class changes no plan. Method: the same jobs
-        /// planned with it and without; nodes get room at times that windows group.
+        /// are planned with and without that knowledge; nodes get room at times that windows group.
         #[test]
         fn what_is_known_changes_no_plan(
             room_s in prop::collection::vec(0..900_i64, NODES),

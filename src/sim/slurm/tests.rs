@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Tests slurmctld's starts against ones found by hand, and those of a pool of
-//! CPUs against those of nodes with one CPU each.
+//! Tests of slurmctld's starts against starts found by hand, and of those on a pool of CPUs against
+//! those on nodes with one CPU each.
 
 use proptest::prelude::*;
 
@@ -20,7 +20,7 @@ fn machine(cpus: u64, jobs: Vec<SimJob>) -> Workload {
     Workload { jobs, cpus, ..Workload::default() }
 }
 
-/// Priorities by submission, passes every second, times to the second.
+/// Parameters with priorities by submission, passes every second, times to the second.
 fn prompt() -> Rules {
     let parameters = Parameters {
         bf_interval_s: Some(1),
@@ -51,7 +51,7 @@ fn backfill_keeps_what_limits_promise() {
     assert_eq!(starts(&machine(10, jobs), &rules), [0, 50, 80, 80]);
 }
 
-/// Goal: CPUs of a job that ended are taken only when it is cleaned up. Method: a job behind one
+/// Goal: the CPUs of an ended job are taken only after its clean-up. Method: a job behind another
 /// on the same CPUs, with and without 5 s.
 #[test]
 fn the_next_job_waits_for_the_turnaround() {
@@ -74,8 +74,8 @@ fn among_equal_priorities_the_newest_is_tried_as_it_comes() {
     assert_eq!(of(equal, true), [1, 52, 83]);
 }
 
-/// Goal: jobs without a reservation hold nobody back. Method: a job that fits beside the first in
-/// line, but not beside the second, under each setting that leaves the second without one.
+/// Goal: jobs without a reservation hold back no other job. Method: a job that fits beside the
+/// first in line, but not beside the second, under each setting that leaves the second without one.
 #[test]
 fn who_reserves_is_as_set() {
     let jobs = vec![job(0, 100, 100, 6), job(1, 50, 50, 8), job(2, 50, 200, 10)];
@@ -107,7 +107,7 @@ fn learned(short_s: u64, fair_share_percent: u32, max_delta: u32) -> Option<Orde
     Some(OrderRule { by: OrderBy::Learned, short_s, fair_share_percent, max_delta })
 }
 
-/// The daemon lets learned short jobs pass long ones until these are due.
+/// Goal: the daemon lets learned short jobs pass long jobs until these are due.
 #[test]
 fn the_order_is_the_daemons_within_its_guard() {
     let short = |submit_s| SimJob { class: 2, ..job(submit_s, 20, 7200, 8) };
@@ -172,8 +172,8 @@ proptest! {
     }
 }
 
-/// Goal: a simulation of many gangs takes no time to search for better plans of them, so that a
-/// list of jobs does not take minutes. Method: the same jobs with other draws of the search.
+/// Goal: a simulation of many gangs spends no time searching for better plans, so that a list of
+/// jobs does not take minutes. Method: the same jobs with other draws of the search.
 #[test]
 fn plans_of_gangs_are_those_made_at_once() {
     let jobs = (0..120).map(|at| {

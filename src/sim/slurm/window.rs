@@ -19,8 +19,8 @@ impl Windows {
         Self { width_s: FIRST_S, base_s: None }
     }
 
-    /// A job with nodes of interest was taken away; `next_s`: the end of the job behind it.
-    /// Whether a fit is tested for now.
+    /// Takes away a job with nodes of interest; `next_s`: the end of the next job. Returns whether
+    /// a fit is tested for at this point.
     pub(crate) fn is_full(&mut self, end_s: i64, next_s: Option<i64>) -> bool {
         let first = || end_s + (self.width_s - end_s.rem_euclid(self.width_s));
         let base_s = *self.base_s.get_or_insert_with(first);
@@ -35,7 +35,7 @@ impl Windows {
         true
     }
 
-    /// The end of the window that is open, once it has a job.
+    /// The end of the open window, once it has a job.
     pub(crate) fn reach_s(&self) -> i64 {
         self.base_s.map_or(i64::MIN, |base_s| base_s.saturating_add(self.width_s))
     }

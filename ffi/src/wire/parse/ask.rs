@@ -33,7 +33,7 @@ pub(super) fn ask(packet: &[u8]) -> Result<Message<'_>> {
     Ok(Message::Ask(ask))
 }
 
-/// Checks every count of an ask against its maximum, so that no product of them overflows.
+/// Checks every count of an ask against its maximum, so that no product of counts overflows.
 fn counts(head: &AskHead) -> Result<()> {
     at_most(ASK, "node_bits", head.node_bits, PHX_NODES_MAX)?;
     at_most(ASK, "gres_count", head.gres_count, PHX_GRES_PER_JOB)?;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! An ordered list in blocks, each with a summary by which a search skips it.
+//! An ordered list in blocks, each with a summary by which a search skips the block.
 
 use std::fmt::Debug;
 
 /// Entries of a block before it is halved.
 const BLOCK_MAX: usize = 256;
 
-/// Something with an order.
+/// An entry, by whose key the list is ordered.
 pub(super) trait Entry: Copy + Debug {
-    /// Unique in a list.
+    /// Key of the entry, unique in a list.
     type Key: Copy + Ord;
     /// The key by which the list is sorted.
     fn key(&self) -> Self::Key;
@@ -88,7 +88,7 @@ impl<E: Entry, S: Summary<E>> Blocks<E, S> {
         Some(entry)
     }
 
-    /// The first entry behind `after` that is accepted, in blocks that are.
+    /// The first accepted entry behind `after`, in accepted blocks.
     pub(super) fn next(
         &self,
         after: Option<&E::Key>,

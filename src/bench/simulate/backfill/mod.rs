@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Backfill on a pool of CPUs: which waiting jobs start now beside a reservation.
+//! Backfill on a pool of CPUs: which waiting jobs start beside a reservation.
 //!
 //! The job at the head of the line that does not fit gets a reservation: the
 //! earliest time when enough CPUs are free if all running jobs last as long as
@@ -22,7 +22,7 @@ use list::{Blocks, Entry, Summary};
 /// A job that may be started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request {
-    /// Unique among all jobs ever submitted; grows with arrival.
+    /// Id, unique among all jobs ever submitted; grows with arrival.
     pub id: u32,
     /// CPUs, at least 1.
     pub size: u64,
@@ -74,7 +74,7 @@ impl Shortest {
 #[derive(Debug, Clone, Copy)]
 struct Gap {
     free: u64,
-    /// CPUs left beside the head when it starts.
+    /// CPUs left beside the first waiting job when it starts.
     extra: u64,
     /// Time until the head starts.
     window_s: u64,
@@ -123,7 +123,7 @@ pub struct Backfill {
 }
 
 impl Backfill {
-    /// Makes an idle pool of so many CPUs; without `backfills` the head blocks all.
+    /// Makes an idle pool of a number of CPUs; without `backfills` the head blocks all other jobs.
     pub fn new(cpus: u64, backfills: bool) -> Self {
         Self {
             free: cpus,
@@ -151,7 +151,7 @@ impl Backfill {
         self.line.insert(job);
     }
 
-    /// A waiting job is seen in another light.
+    /// Changes the expected runtime or rank of a waiting job.
     pub fn revise(&mut self, id: u32, window_s: u64, rank: Rank) {
         let Some(job) = self.waiting.get_mut(&id) else { return };
         self.line.remove(&job.key());
@@ -159,7 +159,7 @@ impl Backfill {
         self.line.insert(*job);
     }
 
-    /// A running job is expected to end at another time.
+    /// Changes the expected end of a running job.
     pub fn expect(&mut self, id: u32, end_s: i64) {
         let Some(end) = self.running.get_mut(&id) else { return };
         self.ends.remove(&end.key());
@@ -167,7 +167,7 @@ impl Backfill {
         self.ends.insert(*end);
     }
 
-    /// A running job gave its CPUs back.
+    /// Ends a running job, which gives its CPUs back.
     pub fn finish(&mut self, id: u32) {
         if let Some(end) = self.running.remove(&id) {
             self.ends.remove(&end.key());
@@ -210,7 +210,7 @@ impl Backfill {
         oldest.filter(|job| job.id < passed_no_more).or_else(|| self.line.first()).copied()
     }
 
-    /// Starts the line's jobs until one does not fit, and returns it.
+    /// Starts the line's jobs until one does not fit, and returns that job.
     fn start_heads(
         &mut self,
         now_s: i64,
@@ -227,7 +227,7 @@ impl Backfill {
         }
     }
 
-    /// A waiting job takes its CPUs, which are free.
+    /// Starts a waiting job on CPUs that are free.
     pub fn start(&mut self, job: &Request, now_s: i64) {
         self.waiting.remove(&job.id);
         self.line.remove(&job.key());
@@ -238,7 +238,7 @@ impl Backfill {
         self.ends.insert(end);
     }
 
-    /// Seconds until `head` fits, if what runs lasts as long as is expected of it.
+    /// Seconds until `head` fits, if running jobs last as long as is expected.
     pub fn wait_s(&self, head: &Request, now_s: i64) -> u64 {
         if head.size <= self.free { 0 } else { self.gap_before(head, now_s).window_s }
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! `phalanx advise`: what users could ask for instead, and what sites could set.
+//! `phalanx advise`: better requests for users, and better settings for sites.
 
 mod render;
 pub mod search;
@@ -67,7 +67,7 @@ struct Report {
     jobs: Vec<Row>,
 }
 
-/// Jobs of one user under one name.
+/// Runs of one user under one job name.
 #[derive(Debug, Default, Serialize)]
 struct Row {
     user: String,
@@ -80,11 +80,11 @@ struct Row {
     asked_min: u32,
     /// Shorter limit that is advised, minutes.
     advised_min: Option<u32>,
-    /// Runs among the latest that were ended by their limit.
+    /// Number of the latest runs that were ended by their limit.
     cut: usize,
-    /// Runs for which earlier ones advised a shorter limit.
+    /// Number of runs for which earlier runs advised a shorter limit.
     tried: usize,
-    /// Runs among `tried` that the shorter limit would have ended early.
+    /// Number of runs among `tried` that the shorter limit would have ended early.
     too_short: usize,
     /// CPU hours that limits reserved beyond the runs' ends.
     unused_cpu_hours: f64,
@@ -172,7 +172,8 @@ fn row(((user, job), group): ((&str, String), Vec<&Run>)) -> Row {
     }
 }
 
-/// Returns what a run says of the time that such jobs need; `None` if nothing, or without a limit.
+/// Returns what a run says of the time that such jobs need; `None` if it says nothing, or had no
+/// limit.
 fn past_of(run: &Run) -> Option<Past> {
     let cut = match run.state.split_whitespace().next()? {
         "COMPLETED" => false,

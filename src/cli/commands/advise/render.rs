@@ -5,7 +5,7 @@ use super::{Report, Row};
 use crate::text::{table_of, wrapped};
 use phalanx_methods::learn::advice::RUNS_MIN;
 
-/// Rows that are shown; `--json` has all.
+/// Most rows that are shown; `--json` has all rows.
 const SHOWN: usize = 30;
 
 pub fn text(report: &Report, user: Option<&str>) -> String {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Settings of Slurm that are tried, and what makes one better than another.
+//! Settings of Slurm that are tried, and the figures by which one is better than another.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -21,28 +21,28 @@ use phalanx_sim::policy::SLURM;
 use phalanx_sim::pool::Schedule;
 use phalanx_sim::slurm::{Parameters, Rules};
 
-/// Jobs of a partition that backfill reserves nodes for, which are tried; 0: for all.
+/// Numbers of a partition's jobs that backfill reserves nodes for, which are tried; 0: all.
 const RESERVED: [i64; 4] = [0, 1, 2, 3];
-/// Ages from which on a job gets a reservation or blocks its partition, seconds.
+/// Ages from which on a job gets a reservation or blocks its partition, seconds, which are tried.
 const AGES_S: [i64; 6] = [0, 1_800, 3_600, 7_200, 14_400, 28_800];
-/// Times between two passes of backfill, seconds.
+/// Times between two passes of backfill, seconds, which are tried.
 const INTERVALS_S: [i64; 2] = [10, 120];
-/// Longest waits whose mean counts: a single one is one job's luck.
+/// Number of longest waits whose mean counts, since a single one is one job's luck.
 const LONGEST: usize = 10;
-/// Seconds added to both sides of a ratio: nobody notices a minute.
+/// Seconds added to both sides of a ratio, so that differences below a minute hardly count.
 const NOTICED_S: f64 = 60.0;
 /// Fewest jobs of a class that counts.
 const CLASS_MIN: usize = 20;
-/// Ratio beyond which waits that grow weigh more than the mean of all.
+/// Ratio beyond which growing waits weigh more than the mean of all.
 const PENALTY: f64 = 1.25;
 
 /// Settings of Slurm: keys of SchedulerParameters, and Weight of the nodes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Setting {
-    /// Keys that differ from today's, with their values.
+    /// Keys that differ from today's, with their new values.
     pub words: Vec<(&'static str, i64)>,
     pub parameters: Parameters,
-    /// Whether nodes have a Weight by their kind.
+    /// Whether nodes get a Weight by their kind.
     pub weights: bool,
 }
 
@@ -94,8 +94,8 @@ impl Setting {
     }
 }
 
-/// Today's setting, and each pair of how many jobs get reservations and from which age on; each
-/// with a window as long as the longest limit too, where that is longer.
+/// Today's setting, and each pair of a number of jobs that get reservations and an age from which
+/// on; each with a window as long as the longest limit too, where that is longer.
 pub fn pairs(now: &Parameters, longest_s: u64) -> Vec<Setting> {
     let mut found = vec![Setting::now(now)];
     let longest_min = i64::try_from(longest_s / 60).unwrap_or(i64::MAX / 120);
@@ -116,7 +116,7 @@ pub fn pairs(now: &Parameters, longest_s: u64) -> Vec<Setting> {
     found
 }
 
-/// One step from a setting: in another interval, and with the other Weights.
+/// The settings one step away: in another interval, and with the other Weights.
 pub fn steps(of: &Setting, now: &Parameters, weights: bool) -> Vec<Setting> {
     let intervals = INTERVALS_S.into_iter().filter(|_| now.bf_interval_s.is_some());
     let mut found: Vec<Setting> =
@@ -126,8 +126,8 @@ pub fn steps(of: &Setting, now: &Parameters, weights: bool) -> Vec<Setting> {
     found
 }
 
-/// The kinds of nodes, those that jobs should take first in front: without GPUs, with little
-/// memory, with few CPUs. Each has its nodes' names.
+/// The kinds of nodes, with the names of each kind's nodes, in the order in which jobs should take
+/// them: without GPUs, with little memory, with few CPUs.
 pub fn kinds(load: &NodeLoad) -> Vec<(String, Vec<String>)> {
     let gpus = |node: &Node| {
         node.gres.iter().filter(|of| &*of.kind == "gpu").map(|of| of.total).sum::<u64>()
@@ -180,7 +180,7 @@ pub struct Run {
     pub longest_s: f64,
 }
 
-/// A load, and the same with a Weight by kind of node where that differs.
+/// A load, and the same load with a Weight by kind of node, where that differs.
 #[derive(Debug)]
 pub struct Loads {
     pub load: NodeLoad,
@@ -194,7 +194,7 @@ impl Loads {
     }
 }
 
-/// Runs each of these loads under each of these settings; for each setting its runs.
+/// Runs each of `loads` under each of `settings`; returns for each setting its runs.
 pub fn under(loads: &[Loads], settings: &[Setting]) -> Result<Vec<Vec<Run>>, Failure> {
     let config = Config::default();
     let all: Vec<(usize, usize)> =
@@ -230,23 +230,23 @@ fn longest_s(pool: &Workload, schedule: &Schedule) -> f64 {
     sum / as_f64(waits.len().max(1) as u64)
 }
 
-/// Ratios of waits under a setting to those under today's.
+/// Ratios of waits under a setting to the waits under today's setting.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Ratios {
     /// Setting, as in SchedulerParameters.
     pub setting: String,
-    /// Geometric mean of the ratios of the classes' medians and 95th percentiles, times what the
-    /// ratios beyond 1.25 are beyond it.
+    /// Geometric mean of the ratios of the classes' medians and 95th percentiles, times the excess
+    /// of ratios beyond 1.25.
     pub score: f64,
     pub wait_mean: f64,
     pub wait_by_work: f64,
     pub wait_p95: f64,
-    /// Mean of the ten longest waits.
+    /// Ratio of the mean of the ten longest waits.
     pub wait_longest: f64,
     /// The largest ratio of a class's median or 95th percentile, of the node-hour wait and of the
     /// ten longest waits.
     pub worst: f64,
-    /// Name of the figure with that largest ratio.
+    /// Name of the figure with the largest ratio.
     pub worst_of: String,
 }
 
@@ -301,10 +301,10 @@ impl Ratios {
     }
 }
 
-/// The settings that were tried, with what each makes of today's figures, and today's runs.
+/// The settings that were tried, with the ratios of their figures to today's, and today's runs.
 type Tried = (Vec<(Setting, Ratios)>, Vec<Run>);
 
-/// Tries settings by coordinate descent on one load, today's not among them.
+/// Tries settings by coordinate descent on one load, without today's.
 pub fn search(loads: &[Loads], now: &Parameters) -> Result<Tried, Failure> {
     let jobs = loads.iter().flat_map(|of| &of.pool.jobs);
     let longest_s = jobs.map(|job| job.limit_s).max().unwrap_or(0);
@@ -347,8 +347,8 @@ pub fn search(loads: &[Loads], now: &Parameters) -> Result<Tried, Failure> {
     Ok((tried, today))
 }
 
-/// The best of a few settings that help at many sites: one reservation a partition, that of jobs
-/// of four hours, Weight by kind of node; `None` where none shortens waits without harm.
+/// The best of a few settings that help at many sites: one reservation a partition, that of jobs of
+/// four hours, Weight by kind of node; `None` where none shortens waits without harm.
 pub fn quick(loads: &[Loads], now: &Parameters) -> Result<Option<Setting>, Failure> {
     let as_is = Setting::now(now);
     let pair = as_is.with("bf_job_part_count_reserve", 1, now).with(
@@ -380,8 +380,8 @@ pub fn quick(loads: &[Loads], now: &Parameters) -> Result<Option<Setting>, Failu
     Ok(helps.min_by(|a, b| a.0.score.total_cmp(&b.0.score)).map(|(.., setting)| setting))
 }
 
-/// Age of [`quick`], seconds, the harm that it accepts, and the gain in waits or in percentage
-/// points of stranded GPUs that is one.
+/// Age of [`quick`], seconds, the harm that it accepts, and the least gain in waits or in
+/// percentage points of stranded GPUs.
 const QUICK_AGE_S: i64 = 14_400;
 const QUICK_WORST: f64 = 1.1;
 const QUICK_GAIN: f64 = 0.97;

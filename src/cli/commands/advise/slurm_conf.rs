@@ -26,19 +26,19 @@ use phalanx_sim::nodes::load::happened;
 
 /// Share of the jobs, the oldest, on which settings are chosen, percent.
 const CHOSEN_ON: usize = 60;
-/// Most jobs that are simulated of each part, the one that settings are chosen on and the rest:
-/// those nearest to the cut between them.
+/// Most jobs that are simulated of each part, the one on which settings are chosen and the rest:
+/// those nearest to the cut between the parts.
 const JOBS_MAX: usize = 10_000;
-/// Arrivals, closer together and farther apart, percent.
+/// Changes of the times between arrivals, closer together and farther apart, percent.
 const SHIFTS: [i64; 5] = [94, 97, 100, 103, 106];
-/// Settings that are run with all these arrivals.
+/// Number of settings that are run with all arrivals.
 const FINALISTS: usize = 6;
 /// Score below which a setting is worth a change.
 const GAIN: f64 = 0.97;
-/// The largest ratio that the waits of a class, by node-hours, or the longest may come to, by line.
+/// The largest ratio of waits of a class, by node-hours, or of the longest, that each line allows.
 const MIDDLE: f64 = 1.10;
 const LINES: [(&str, f64); 3] = [("safest", 1.02), ("middle", MIDDLE), ("shortest", f64::INFINITY)];
-/// Ratio by which waits may be longer still on the jobs that a setting was not chosen on.
+/// Ratio by which waits may be longer still on the jobs on which a setting was not chosen.
 const SLACK: f64 = 0.05;
 
 /// Show the lines of slurm.conf that would have shortened waits on this cluster
@@ -63,20 +63,20 @@ pub struct SlurmConf {
 struct Report {
     /// The line for slurm.conf; absent where nothing is better.
     line: Option<String>,
-    /// The lines that give nodes a Weight, where that is part of it.
+    /// The lines that give nodes a Weight, if the setting includes one.
     weights: Vec<String>,
-    /// The safest, the middle and the shortest line, those that differ.
+    /// The safest, the middle and the shortest line, without duplicates.
     lines: Vec<Line>,
     /// Settings with ratios of their waits to those of today's, on the first jobs, best first.
     tried: Vec<Ratios>,
-    /// The setting that was chosen there, and today's, on the rest.
+    /// The chosen setting, and today's, on the rest of the jobs.
     then: Option<Figures>,
     now: Figures,
     /// Least and largest ratio of the mean waits over the shifts of the rest.
     spread: Option<[f64; 2]>,
-    /// Why simulated Slurm may not be this cluster's, if so.
+    /// Reason why simulated Slurm may differ from this cluster's, if it may.
     doubt: Option<String>,
-    /// Jobs that it was chosen on, and judged on.
+    /// Jobs on which the setting was chosen, and jobs on which it was judged.
     jobs: [usize; 2],
     /// Verdict in a sentence.
     sentence: String,
@@ -89,11 +89,11 @@ struct Line {
     /// The line of SchedulerParameters.
     line: String,
     weights: Vec<String>,
-    /// On the jobs that it was not chosen on, beside today's.
+    /// Ratios on the jobs on which the setting was not chosen, to today's setting.
     rest: Ratios,
-    /// Whether these are better off as well.
+    /// Whether the jobs on which the setting was not chosen are better off as well.
     holds: bool,
-    /// Sentences on who pays for it.
+    /// Sentences on the jobs that are worse off.
     costs: Vec<String>,
 }
 
@@ -151,7 +151,7 @@ impl SlurmConf {
         Ok(report)
     }
 
-    /// Why the Slurm that is simulated may not be this cluster's.
+    /// Reason why the simulated Slurm may differ from this cluster's.
     fn doubt(&self, all: &[Loads], today: &Run) -> Option<String> {
         let Loads { load, pool, .. } = all.first()?;
         let config = phalanx_config::Config::default();
@@ -189,7 +189,7 @@ impl SlurmConf {
 }
 
 impl Report {
-    /// Chooses the middle line if it holds on the rest, else the safest that does.
+    /// Chooses the middle line if it holds on the rest, else the safest line that does.
     fn choose(&mut self, chosen: &[(&str, Setting)], runs: &[Vec<Run>], middle: usize) {
         let is = |line: &&Line, name: &str| line.holds && line.name.contains(name);
         let found = ["middle", "safest"]
@@ -265,9 +265,9 @@ fn lines<'a>(judged: &[(&'a Setting, Ratios)]) -> Vec<(&'static str, &'a Setting
     found
 }
 
-/// The greatest ratio of a class's waits, on the jobs that a line was not chosen on, with which the
+/// The greatest ratio of a class's waits, on jobs on which a line was not chosen, with which the
 /// line still holds: the loosest bound of its names with [`SLACK`], at most [`MIDDLE`]. `shortest`
-/// has no bound, and counts only where it is the one name.
+/// has no bound, and counts only where it is the only name.
 fn most(name: &str) -> f64 {
     let named = LINES.iter().filter(|(own, most)| name.contains(own) && most.is_finite());
     named.map(|(_, most)| (most + SLACK).min(MIDDLE)).reduce(f64::max).unwrap_or(f64::INFINITY)
@@ -313,7 +313,7 @@ fn under(load: &NodeLoad, settings: &[Setting]) -> Result<Vec<Vec<Run>>, Failure
     search::under(&loads, settings)
 }
 
-/// The line of slurm.conf with these settings instead of its own.
+/// The line of slurm.conf with `settings` in place of its own.
 fn line(conf: &Path, settings: &[String]) -> Result<String, Failure> {
     let conf = Conf::read(conf).map_err(Failure::usage_line)?;
     let now = conf.get("SchedulerParameters").map_or("", |(value, _)| value);
@@ -392,7 +392,7 @@ mod tests {
         assert_eq!(names([(0.99, 1.0), (0.98, 1.0), (1.5, 1.4)]), [""; 0], "too little");
     }
 
-    /// Goal: a line that is the safest and the middle one holds as the middle one does.
+    /// Goal: a line that is both the safest and the middle one holds as the middle one does.
     #[test]
     fn lines_hold_by_what_they_are_named_for() {
         assert_eq!(most("safest"), 1.02 + SLACK);

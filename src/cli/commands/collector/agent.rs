@@ -49,11 +49,11 @@ pub struct Args {
 
 /// Directory of programs unless the arguments name another.
 const COMMAND_DIR: &str = "/etc/phalanx/collectors";
-/// Longest time from a signal to the end.
+/// Longest time from a signal to the agent's end.
 const STOP: Duration = Duration::from_secs(2);
 
 impl Args {
-    /// Runs until SIGTERM or SIGINT.
+    /// Runs the agent until SIGTERM or SIGINT.
     pub fn run(&self, global: &Global) -> Result<Outcome, Failure> {
         start(global, self).map(|()| Outcome::ok(""))
     }

@@ -68,7 +68,7 @@ fn milliseconds(text: &str) -> Result<u64, String> {
 }
 
 impl How {
-    /// Returns the change of a registration that these options ask for.
+    /// Returns the change of a registration that the options ask for.
     pub fn patch(self, name: Option<String>, cmd: Option<String>) -> Patch {
         Patch {
             name,

@@ -36,7 +36,7 @@ pub fn list(report: &CollectorsReport) -> String {
     out
 }
 
-/// `phalanx collector list NAME`
+/// Formats the answer of `phalanx collector list NAME`.
 pub fn one(report: &CollectorReport) -> String {
     let of = &report.registration;
     let origin = match of.origin {
@@ -101,7 +101,7 @@ pub fn names(report: &DataNames) -> String {
         .text()
 }
 
-/// `phalanx collector data NAME`
+/// Formats the answer of `phalanx collector data NAME`.
 pub fn data(report: &DataReport) -> String {
     let value = |value: &Value| match value {
         Value::Number(number) => number.to_string(),
@@ -131,7 +131,7 @@ pub fn uses(report: &UsesReport) -> String {
         .text()
 }
 
-/// `phalanx collector use KEY`
+/// Formats the answer of `phalanx collector use KEY`.
 pub fn used(report: &UsedValues) -> String {
     if report.values.is_empty() {
         let (key, name) = (clean(&report.key), clean(&report.name));
@@ -166,7 +166,7 @@ fn state(state: State) -> &'static str {
     }
 }
 
-/// `0.5 s`, `30 s`
+/// Formats seconds: `0.5 s`, `30 s`.
 fn seconds(ms: u64) -> String {
     if ms.is_multiple_of(1000) {
         format!("{} s", ms / 1000)

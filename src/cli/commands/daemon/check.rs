@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! `phalanx daemon check`: needs no daemon.
+//! `phalanx daemon check`, which needs no daemon.
 
 use std::path::{Path, PathBuf};
 
@@ -36,8 +36,7 @@ struct Report<'a> {
     warnings: Vec<String>,
 }
 
-/// Exit code 0 for a valid file, 1 for a wrong one, 2 for one that cannot be
-/// read.
+/// Checks a file; exit code 0 for a valid file, 1 for a wrong one, 2 for one that cannot be read.
 fn check(path: &Path, as_json: bool) -> Result<Outcome, Failure> {
     let checked = Config::load(path);
     let (issues, warnings) = match &checked {

@@ -16,7 +16,7 @@ use phalanx_messages::rest::ReloadReport;
 pub struct Args;
 
 impl Args {
-    /// A refused configuration is an answer, whatever its HTTP status.
+    /// Asks phalanxd to reload. A refused configuration is an answer, whatever its HTTP status.
     pub fn run(&self, global: &Global) -> Result<Outcome, Failure> {
         let client = global.client()?;
         let reply = client.ask(Method::POST, "/v1/reload", None::<&()>)?;
@@ -40,7 +40,7 @@ impl Args {
     }
 }
 
-/// The changes of an accepted reload.
+/// Formats the changes of an accepted reload.
 fn text(report: &ReloadReport) -> String {
     if report.changed.is_empty() {
         return format!("Generation {} is in force. Nothing changed.\n", report.generation);

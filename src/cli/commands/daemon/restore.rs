@@ -29,13 +29,13 @@ pub struct Args {
     dry_run: bool,
 }
 
-/// Time within which slurmctld has saved what was changed.
+/// Time within which slurmctld has saved the changed jobs.
 const SAVED: Duration = Duration::from_secs(10);
 const LEDGER_BYTES_MAX: u64 = 2 << 20;
-/// `NICE_OFFSET` of Slurm: a site factor of 0.
+/// Slurm's `NICE_OFFSET`, which stands for a site factor of 0.
 const ZERO: i64 = 1 << 31;
 
-/// Ledger by job: what others want the site factor to be, and values of the overlay's.
+/// Ledger by job: the site factor that others want, and the values that the overlay wrote.
 type Ledger = BTreeMap<u32, (u32, Vec<u32>)>;
 
 #[derive(Default, serde::Serialize)]
@@ -112,7 +112,7 @@ impl Args {
     }
 }
 
-/// Returns what the site factor was before the overlay wrote this one.
+/// Returns the site factor before the overlay wrote the present one.
 fn base_of((base, values): &(u32, Vec<u32>), site: i64) -> Option<i64> {
     let ours = values.iter().any(|value| i64::from(*value) - ZERO == site);
     let base = i64::from(*base) - ZERO;
@@ -152,7 +152,7 @@ fn read(path: &Path) -> Result<Ledger, String> {
     parse(&bytes).ok_or_else(|| "damaged, or of another version of the plugin".to_owned())
 }
 
-/// Parses the ledger as `plugin/ledger.c` writes it, in host byte order.
+/// Parses the ledger that `plugin/ledger.c` writes, in host byte order.
 fn parse(bytes: &[u8]) -> Option<Ledger> {
     let hash = u64::from_ne_bytes(bytes.get(8..16)?.try_into().ok()?);
     let (words, rest) = bytes.as_chunks();

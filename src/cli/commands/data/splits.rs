@@ -119,7 +119,7 @@ impl Args {
     }
 }
 
-/// Position of a split, and its reader where that is not the planned one.
+/// Position of a split, and its reader where it differs from the planned one.
 type Row = (usize, Option<(u64, String)>);
 
 fn text(name: &str) -> Option<String> {
@@ -196,7 +196,7 @@ fn write_files(map: &BlockMap, dir: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// The step that the caller is a task of; `None` in a batch script or outside a job.
+/// The step whose task the caller is; `None` in a batch script or outside a job.
 fn step() -> Option<Step> {
     let names = hostlist::expand(&text("SLURM_STEP_NODELIST")?, HOSTLIST_NAMES_MAX).ok()?;
     let counts = counts(&text("SLURM_STEP_TASKS_PER_NODE")?)?;
@@ -204,7 +204,7 @@ fn step() -> Option<Step> {
     Some(Step { nodes: nodes.collect() })
 }
 
-/// Returns a node of a step; its speed comes from the map.
+/// Returns a node of a step, whose speed comes from the map.
 fn map_node(name: String, tasks: u32) -> MapNode {
     MapNode { name, tasks, speed_permille: None }
 }
@@ -258,7 +258,7 @@ fn mine(map: &BlockMap) -> Result<Vec<Row>, Failure> {
     Ok(rows.into_iter().map(|row| (row, Some((task, node.clone())))).collect())
 }
 
-/// Splits of a task of the step, or of the job as planned.
+/// Splits of a task of the step, or of the job as it was planned.
 fn rows_of(map: &BlockMap, task: u64) -> Result<Vec<Row>, Failure> {
     let step = step();
     if step.is_some() && number("SLURM_PROCID") == Some(task) {
@@ -278,7 +278,7 @@ fn cyclic() -> bool {
     text("SLURM_DISTRIBUTION").is_some_and(|how| how.starts_with("cyclic"))
 }
 
-/// Returns the node of a task, and the task's position on it.
+/// Returns the node of a task, and the task's position on the node.
 fn place<'s>(step: &'s Step, task: u64, cyclic: bool) -> Option<(String, u32)> {
     let at = usize::try_from(task).ok()?;
     let named = |(node, slot): (&MapNode, u32)| (node.name.clone(), slot);

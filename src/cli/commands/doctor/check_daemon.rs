@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Checks of the daemon: configuration, sockets, connection, and its own findings. They run only
-//! where slurmctld runs, or where a daemon answers.
+//! Checks of the daemon: configuration, sockets, connection, and the daemon's findings. They run
+//! only where slurmctld runs, or where a daemon answers.
 
 use super::facts::{Facts, Socket};
 use super::report::Finding;
@@ -67,7 +67,7 @@ fn configuration(facts: &Facts) -> Vec<Finding> {
     out
 }
 
-/// Finds names of the configuration that this cluster does not have.
+/// Finds names in the configuration that the cluster does not have.
 fn unknown_names(facts: &Facts, config: &Config) -> Vec<Finding> {
     let Ok(conf) = &facts.conf else { return Vec::new() };
     let path = facts.config_path.display();
@@ -246,7 +246,7 @@ fn plugin(facts: &Facts, status: &Status) -> Vec<Finding> {
     out
 }
 
-/// Lists the problems that the daemon itself knows of.
+/// Lists the problems that the daemon reports.
 fn said(status: &Status) -> Vec<Finding> {
     let mut out = Vec::new();
     if !status.slurm.reachable {

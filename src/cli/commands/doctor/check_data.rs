@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Checks of the data service: names of nodes that registrations and agents use, held
-//! against slurm.conf's, nodes without an agent, programs that fail.
+//! Checks of the data service: names of nodes that registrations and agents use, compared with
+//! slurm.conf's, nodes without an agent, programs that fail.
 
 use std::collections::BTreeSet;
 
@@ -37,7 +37,7 @@ pub(super) fn all(facts: &Facts) -> Vec<Finding> {
     out
 }
 
-/// Returns the nodes that a registration lists; `None` for all nodes or none of them.
+/// Returns the nodes that a registration lists; `None` where it names all nodes or none.
 fn listed(registration: &Registration) -> Option<Vec<String>> {
     if [ALL, MASTER].contains(&registration.nodes.as_str()) {
         return None;

@@ -7,7 +7,7 @@ use phalanx_core::hostlist;
 
 /// Least difference of clocks that is reported, in seconds.
 const SKEW_WARN_S: i64 = 5;
-/// Default time to live of munged, in seconds: beyond it nothing authenticates.
+/// Default time to live of munged, in seconds: with a larger difference nothing authenticates.
 const SKEW_FATAL_S: i64 = 300;
 
 pub(super) fn all(facts: &Facts) -> Vec<Finding> {
@@ -71,7 +71,7 @@ fn clock(facts: &Facts) -> Option<Finding> {
     }
 }
 
-/// Checks that the user of the daemon owns its socket.
+/// Checks that the daemon's user owns the daemon's socket.
 fn user(facts: &Facts) -> Option<Finding> {
     let private =
         facts.setting("PrivateData").filter(|value| !["none", "cloud"].contains(value))?;
@@ -110,7 +110,7 @@ fn node_name(facts: &Facts) -> Option<Finding> {
     })
 }
 
-/// Reminds of the other hosts, which cannot be checked from this one.
+/// Reminds of the other hosts, which cannot be checked from here.
 fn reminder(facts: &Facts) -> Option<Finding> {
     let conf = facts.conf.as_ref().ok()?;
     let first = facts.directories.first()?;

@@ -54,7 +54,7 @@ fn how_to_get(facts: &Facts, version: &str) -> String {
     )
 }
 
-/// Returns the right `PluginDir=` line: the overlay's directory first.
+/// Returns the right `PluginDir=` line, with the overlay's directory first.
 fn line(facts: &Facts, overlay: &Path) -> String {
     let mut entries = vec![overlay.display().to_string()];
     let rest = facts.directories.iter().map(|dir| &dir.path).filter(|path| *path != overlay);
@@ -214,7 +214,7 @@ fn left(facts: &Facts) -> Option<Finding> {
         .when(slurmctld.mapped.is_some() && !slurmctld.has_overlay())
 }
 
-/// Checks whether the running slurmctld has loaded an overlay, and this one.
+/// Checks whether the running slurmctld has loaded an overlay, and the installed one.
 fn loaded(facts: &Facts, overlay: &Directory) -> Option<Finding> {
     let slurmctld = facts.slurmctld.as_ref()?;
     let fits = overlay.file()?.version == facts.installed()?.version;

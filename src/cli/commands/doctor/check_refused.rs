@@ -13,10 +13,10 @@ use phalanx_core::hostlist;
 use phalanx_core::limits::TEXT_NAMES_MAX;
 use phalanx_core::slurm_conf::{Form, lines};
 
-/// States that a NodeName line may give, and those of which Slurm reads the begin alone.
+/// States that a NodeName line may give, and states of which Slurm reads the beginning alone.
 const STATES: [&str; 7] = ["UNKNOWN", "DOWN", "IDLE", "ALLOCATED", "MIXED", "FUTURE", "EXTERNAL"];
 const STATE_BEGINS: [&str; 3] = ["DRAIN", "FAIL", "CLOUD"];
-/// Resources that Slurm counts without being asked, and beginnings of names of others.
+/// Resources that Slurm counts without being asked, and beginnings of the names of other ones.
 const TRES: [&str; 8] = ["cpu", "mem", "energy", "node", "billing", "fs/disk", "vmem", "pages"];
 const TRES_BEGINS: [&str; 5] = ["gres/", "license/", "fs/", "ic/", "bb/"];
 /// Keys of cgroup.conf of all releases from 22.05 on, by the kind of their value.
@@ -86,7 +86,7 @@ fn refused(what: String, fix: &str) -> Finding {
 }
 
 /// Finds states that slurmctld does not know, and lists of hosts, addresses and ports that are not
-/// as long as that of the names.
+/// as long as the list of names.
 fn nodes(conf: &SlurmConf, out: &mut Vec<Finding>) {
     let mut room = TEXT_NAMES_MAX;
     let mut count = |text: &str| hostlist::expand_within(text, &mut room).ok().map(|all| all.len());
@@ -123,7 +123,7 @@ fn nodes(conf: &SlurmConf, out: &mut Vec<Finding>) {
     debug_assert!(all.is_ok());
 }
 
-/// A list of ports as a list of names.
+/// Converts a list of ports to a list of names.
 fn ports(text: &str) -> String {
     if text.contains('[') { text.to_owned() } else { format!("[{text}]") }
 }
@@ -143,7 +143,7 @@ fn licenses(conf: &SlurmConf) -> Option<Finding> {
     Some(refused(what, "NAME:NUMBER, several with commas").at(Some(place.to_owned())))
 }
 
-/// Finds kinds of resources that Slurm does not count: nor has it weights for these.
+/// Finds kinds of resources that Slurm does not count and so has no weights for.
 fn tres(conf: &SlurmConf, out: &mut Vec<Finding>) {
     let setting = |key| conf.get(key).unwrap_or_default();
     let (counted, place) = setting("AccountingStorageTRES");
@@ -229,7 +229,7 @@ pub(super) struct Unusable {
     fix: &'static str,
 }
 
-/// Looks on the controller for what slurmctld has to read and write there.
+/// Looks, on the controller, for the files that slurmctld has to read and write.
 pub(super) fn files(conf: &SlurmConf, user: Option<u32>, groups: &[u32]) -> Vec<Unusable> {
     let setting = |key| conf.get(key).map(|(value, _)| value).unwrap_or_default();
     let has = |key, name: &str| {
@@ -275,7 +275,7 @@ pub(super) fn files(conf: &SlurmConf, user: Option<u32>, groups: &[u32]) -> Vec<
     out
 }
 
-/// Whether the directory of a file is one, if it is named from the root.
+/// Whether the path of a file, if absolute, leads to a directory that exists.
 fn parent(file: &str) -> Option<String> {
     let above = Path::new(file).parent().filter(|above| above.is_absolute())?;
     let there = std::fs::metadata(above).is_ok_and(|meta| meta.is_dir());

@@ -67,7 +67,7 @@ pub(super) fn all(facts: &Facts) -> Vec<Finding> {
     out
 }
 
-/// Says what the parser of the Slurm installed here says of the file.
+/// Reports what the parser of the installed Slurm says of the file.
 fn parsed(facts: &Facts, conf: &SlurmConf) -> Vec<Finding> {
     let path = conf.path.display();
     match &facts.parsed {
@@ -91,7 +91,7 @@ fn parsed(facts: &Facts, conf: &SlurmConf) -> Vec<Finding> {
     }
 }
 
-/// Says what a file has, and what of it Slurm cannot read.
+/// Reports what the lines of a file set, and which of them Slurm cannot read.
 fn read(conf: &SlurmConf) -> Vec<Finding> {
     let shown = |one: &Partition| {
         let nodes = conf.nodes_of(&one.nodes).map_err(|what| format!("{}: {what}", one.place))?;
@@ -247,7 +247,7 @@ fn scheduler(facts: &Facts) -> Vec<Finding> {
     out
 }
 
-/// Finds that slurm.conf lets the overlay take no order of starts, or less than is wanted.
+/// Finds that slurm.conf lets the overlay order no starts, or by less than is wanted.
 fn order(facts: &Facts) -> Option<Finding> {
     let config = facts.config.as_ref().ok().filter(|config| config.orders())?;
     let weights = WEIGHTS.iter().filter_map(|key| facts.setting(key));
@@ -311,7 +311,7 @@ fn priority(facts: &Facts) -> Vec<Finding> {
     out
 }
 
-/// Finds a fair share that the order of starts outdoes, and weights that leave it no room.
+/// Finds a fair share that the order of starts outdoes, and weights that leave the order no room.
 fn weights(facts: &Facts) -> Option<Finding> {
     let percent = facts.config.as_ref().ok()?.order.max_delta_percent;
     let of = |keys: &[&str]| largest_weight(keys.iter().filter_map(|key| facts.setting(key)));

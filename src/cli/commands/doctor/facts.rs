@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Gathers what the checks judge. Nothing here decides anything, and nothing
-//! is changed; a sentence stands for whatever cannot be found out.
+//! Gathers the facts that the checks judge. It decides and changes nothing; a sentence stands for
+//! whatever cannot be found out.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -27,7 +27,7 @@ use phalanx_messages::rest::Status;
 #[derive(Clone, Debug)]
 pub(super) struct Directory {
     pub(super) path: PathBuf,
-    /// The reason why it is no usable directory.
+    /// The reason why the entry is no usable directory.
     pub(super) error: Option<String>,
     /// The entry's `select_cons_tres.so`.
     pub(super) plugin: Option<Result<PluginFile, String>>,
@@ -45,13 +45,13 @@ impl Directory {
     }
 }
 
-/// A slurmctld that runs on this host.
+/// A slurmctld that runs on the host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Slurmctld {
     pub(super) pid: u32,
     pub(super) uid: u32,
     /// Overlay files that the process has mapped, and whether each was replaced since; `None` if
-    /// that may not be read.
+    /// this may not be read.
     pub(super) mapped: Option<Vec<(PathBuf, bool)>>,
     /// `PHALANX_PLUGIN_SOCKET` of the process's environment; `None` if not readable.
     pub(super) socket: Option<Option<PathBuf>>,
@@ -86,29 +86,29 @@ impl Running {
     }
 }
 
-/// The facts of this host.
+/// The facts of one host.
 #[derive(Debug)]
 pub(super) struct Facts {
     pub(super) host: String,
     /// Program that installs packages on this host.
     pub(super) installer: &'static str,
     pub(super) conf: Result<SlurmConf, String>,
-    /// Complaints of the installed Slurm's parser about the file, none if it takes it; or why it
-    /// was not asked.
+    /// Complaints of the installed Slurm's parser about the file, none if it accepts the file; or
+    /// why it was not asked.
     pub(super) parsed: Result<Vec<String>, String>,
-    /// Keys of slurm.conf that name a plugin which Slurm's own directory here lacks.
+    /// Keys of slurm.conf that name a plugin which the host's own directory of Slurm lacks.
     pub(super) without_plugin: Vec<&'static str>,
-    /// Files and directories that slurmctld needs and lacks here, if this is its host.
+    /// Files and directories that slurmctld needs and lacks on this host, if it runs here.
     pub(super) files: Vec<Unusable>,
     /// The file cgroup.conf beside slurm.conf, and its text.
     pub(super) cgroup: Option<(PathBuf, String)>,
-    /// Entries of PluginDir as slurm.conf of this host has it.
+    /// Entries of PluginDir in the host's slurm.conf.
     pub(super) directories: Vec<Directory>,
     /// Directories of the overlay's packages and of Slurm's own plugins.
     pub(super) home: Directory,
     pub(super) stock: Option<Directory>,
-    /// Release of Slurm that the daemon of this host was built for, `22.05`, or why it does not
-    /// start; `None` where none is installed.
+    /// Release of Slurm that the host's daemon was built for, `22.05`, or why it does not start;
+    /// `None` where none is installed.
     pub(super) built_for: Option<Result<String, String>>,
     pub(super) slurmctld: Option<Slurmctld>,
     pub(super) running: Result<Running, String>,
@@ -122,7 +122,7 @@ pub(super) struct Facts {
     pub(super) plugin_socket: Option<Socket>,
     pub(super) slurm_uid: Option<u32>,
     pub(super) slurm_groups: Vec<u32>,
-    /// File that lies beside slurm.conf, and its nodes that slurm.conf lacks, or what is wrong.
+    /// Topology file beside slurm.conf, and its nodes that slurm.conf lacks, or what is wrong.
     pub(super) topology: Option<(PathBuf, Result<Vec<String>, String>)>,
     /// The ledger of the order of starts, if there is one.
     pub(super) ledger: Option<PathBuf>,
@@ -130,7 +130,7 @@ pub(super) struct Facts {
 }
 
 impl Facts {
-    /// Gathers the facts of this host; `alone`: without what runs.
+    /// Gathers the facts of the host; `alone`: without running processes.
     pub(super) fn gather(conf: &Path, config: Option<&Path>, control: &Path, alone: bool) -> Facts {
         let path = conf;
         let conf = SlurmConf::read(path);
@@ -204,7 +204,7 @@ impl Facts {
         }
     }
 
-    /// Returns the value of a setting that counts: slurmctld's, else the file's, else the default.
+    /// Returns the value in force of a setting: slurmctld's, else the file's, else the default.
     pub(super) fn setting(&self, key: &str) -> Option<&str> {
         let running = self.running.as_ref().ok().and_then(|running| running.get(key));
         let default = || {
@@ -220,12 +220,12 @@ impl Facts {
         set.filter(|value| !["", "(null)"].contains(value))
     }
 
-    /// Returns Slurm's own plugin on this host: that in PluginDir, else that in the usual place.
+    /// Returns Slurm's own plugin on the host: in PluginDir, else in the usual place.
     pub(super) fn installed(&self) -> Option<&PluginFile> {
         self.directories.iter().find_map(Directory::stock).or_else(|| self.stock.as_ref()?.file())
     }
 
-    /// Returns the value in slurm.conf and its place.
+    /// Returns the value in slurm.conf and the place of its line.
     pub(super) fn in_file(&self, key: &str) -> Option<(&str, &str)> {
         self.conf.as_ref().ok()?.get(key)
     }
@@ -249,7 +249,7 @@ impl Facts {
         })
     }
 
-    /// Whether this host is to run slurmctld.
+    /// Whether the host is to run slurmctld.
     pub(super) fn is_controller(&self) -> bool {
         let named = self.conf.as_ref().is_ok_and(|conf| is_controller(conf, &self.host));
         self.slurmctld.is_some() || named
@@ -267,8 +267,8 @@ pub(super) fn same_host(a: &str, b: &str) -> bool {
     short(a) == short(b)
 }
 
-/// Lets the parser of the Slurm installed here read a file: `scontrol show hostnames` reads all of
-/// slurm.conf and asks no controller.
+/// Has the installed Slurm parse a file: `scontrol show hostnames` reads all of slurm.conf and asks
+/// no controller.
 fn parsed(conf: &Path) -> Result<Vec<String>, String> {
     let program = command::find("scontrol").ok_or("Slurm is not installed here")?;
     let path = std::fs::canonicalize(conf).map_err(|error| error.to_string())?;
@@ -330,7 +330,7 @@ const PLUGINS: [(&str, &str); 22] = [
     ("TopologyPlugin", "topology"),
 ];
 
-/// Returns the settings whose plugin is in none of these directories, if Slurm's own is among them.
+/// Returns the settings whose plugin is in none of the directories, if Slurm's own is among them.
 pub(super) fn without_plugin<'a>(
     conf: &SlurmConf,
     directories: impl Iterator<Item = &'a Directory> + Clone,
@@ -411,7 +411,7 @@ pub(super) fn slurmctld(conf: Option<&SlurmConf>) -> Option<Slurmctld> {
     found.into_iter().next()
 }
 
-/// Whether a slurmctld was started for this slurm.conf; also true where that is unknown.
+/// Whether a slurmctld was started with this slurm.conf; true where that is unknown.
 fn serves(base: &Path, conf: Option<&Path>) -> bool {
     let Some(conf) = conf else { return true };
     let line = std::fs::read(base.join("cmdline")).unwrap_or_default();
@@ -436,7 +436,7 @@ fn variables(base: &Path) -> Option<BTreeMap<String, String>> {
     Some(pairs.collect())
 }
 
-/// Returns the files `select_cons_tres.so` in a process's map, each once, but for Slurm's own; and
+/// Returns the files `select_cons_tres.so` in a process's map, each once, without Slurm's own; and
 /// whether each was replaced.
 fn overlays(maps: &str) -> Vec<(PathBuf, bool)> {
     let mut out: Vec<(PathBuf, bool)> = Vec::new();
@@ -472,7 +472,7 @@ pub(super) fn running() -> Result<Running, String> {
     Ok(parse_running(&text, Timestamp::now().as_second(), &TimeZone::system()))
 }
 
-/// Asks the daemon's program beside this one, else that of the path, for its version.
+/// Asks the daemon's program beside this one, else the one on the path, for its version.
 fn built_for() -> Option<Result<String, String>> {
     let beside = std::env::current_exe().ok()?.with_file_name("phalanxd");
     let program = beside.to_str().filter(|_| beside.is_file()).unwrap_or("phalanxd");
@@ -513,7 +513,7 @@ fn socket_file(path: &Path) -> Option<Socket> {
     Some(Socket { is_socket: meta.file_type().is_socket(), uid, gid, mode })
 }
 
-/// Ids of a user and of its groups.
+/// Ids of a user and of the user's groups.
 fn user(name: &str) -> (Option<u32>, Vec<u32>) {
     use nix::unistd::{Uid, User, getgrouplist};
     let known = match name.parse() {
@@ -526,7 +526,7 @@ fn user(name: &str) -> (Option<u32>, Vec<u32>) {
     (Some(user.uid.as_raw()), groups.into_iter().map(|group| group.as_raw()).collect())
 }
 
-/// Reads the topology that lies beside slurm.conf, as slurmctld looks for it.
+/// Reads the topology file beside slurm.conf that slurmctld would read.
 fn topology(conf: &SlurmConf) -> Option<(PathBuf, Result<Vec<String>, String>)> {
     let path = TopologyFile::beside(conf).filter(|path| path.exists())?;
     let (plugin, _) = conf.get("TopologyPlugin").unwrap_or_default();
@@ -536,7 +536,7 @@ fn topology(conf: &SlurmConf) -> Option<(PathBuf, Result<Vec<String>, String>)> 
     Some((path, read.map_err(|failure| failure.message)))
 }
 
-/// Makes and reads a credential on this host.
+/// Makes and reads a credential on the host.
 fn munge() -> Result<(), String> {
     let credential = command::output("munge", &["-n"], b"")?;
     command::output("unmunge", &["-o", "/dev/null"], credential.as_bytes()).map(|_| ())

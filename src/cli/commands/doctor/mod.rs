@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! `phalanx doctor`: is this host set up so that Slurm uses Phalanx, and if
-//! not, which line is to be changed?
+//! `phalanx doctor`: is this host set up so that Slurm uses Phalanx, and if not, which line is to
+//! be changed?
 //!
 //! [`facts`] gathers, the checks judge what was found (pure functions, one file
 //! for each part), and the report lists their findings, worst first. Nothing
@@ -61,8 +61,7 @@ impl Args {
     }
 }
 
-/// Returns the ledger of the order of starts, and the slurmctld of this host that has the overlay
-/// loaded.
+/// Returns the ledger of the order of starts, and the host's slurmctld with the overlay loaded.
 ///
 /// # Errors
 /// A sentence: slurmctld does not answer.

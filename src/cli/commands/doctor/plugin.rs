@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Release and origin of a plugin's file, read from its ELF symbols: opening it
-//! with the loader would run its code and needs slurmctld's symbols.
+//! Reads release and origin of a plugin's file from its ELF symbols: opening it with the loader
+//! would run its code and needs slurmctld's symbols.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;

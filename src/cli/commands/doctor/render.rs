@@ -5,7 +5,7 @@ use super::report::{Level, Report};
 use crate::text::units::many as plural;
 use crate::text::{clean, width, wrap};
 
-/// Returns the whole report: problems first, what is good in one line each.
+/// Returns the whole report: problems first, then a line for each check that is good.
 pub fn text(report: &Report) -> String {
     let mut out = format!(
         "{} ({}), {}: {}, {}\n\n",

@@ -24,7 +24,7 @@ pub enum Level {
 pub struct Finding {
     /// Severity.
     pub level: Level,
-    /// Name of the check: stable, for scripts.
+    /// Name of the check, which stays the same for scripts.
     pub check: &'static str,
     /// The fact.
     pub what: String,

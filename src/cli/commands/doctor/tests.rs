@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Tests each possible problem by itself, on an otherwise healthy controller.
+//! Tests each possible problem alone, on an otherwise healthy controller.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::path::{Path, PathBuf};
@@ -109,7 +109,7 @@ fn findings(facts: &Facts) -> Vec<Finding> {
     judge(facts, Path::new("/etc/slurm/slurm.conf")).findings
 }
 
-/// No finding of a check.
+/// Asserts that a check has no finding.
 fn silent(facts: &Facts, check: &str) {
     let found = findings(facts);
     assert!(found.iter().all(|finding| finding.check != check), "{found:#?}");
@@ -288,7 +288,7 @@ fn settings_of_slurm() {
     assert!(finding.place.unwrap().ends_with(":7"), "the line to change");
 }
 
-/// The facts of a file that nothing runs with.
+/// The facts of a slurm.conf with which nothing runs.
 fn alone(more: &str) -> Facts {
     Facts {
         conf: Ok(conf(more)),
@@ -300,7 +300,7 @@ fn alone(more: &str) -> Facts {
     }
 }
 
-/// Goal: a file is judged by what it says, whatever slurmctld works with.
+/// Goal: a configuration file is judged by its own text, whatever configuration slurmctld has.
 #[test]
 fn a_file_to_come() {
     let report = judge(&alone("PriorityType=priority/multifactor"), Path::new("/x"));

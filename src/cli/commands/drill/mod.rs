@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! `phalanx drill`: failures of README's table on the live controller, in mode shadow.
+//! `phalanx drill`: failures of README's table on the live controller, in mode shadow. phalanxd
+//! alone is touched, by signals and by systemd. Whatever ends this program on the way, phalanxd
+//! runs again: systemd starts a killed daemon, and a process of its own sends SIGCONT. With
+//! `--start` nobody does if this program is killed in the three seconds before its command.
 //!
 //! phalanxd alone is touched, by signals and by systemd. Whatever ends this program on the way, it
 //! runs again: systemd starts a daemon that was killed, and a process of its own sends SIGCONT.
@@ -63,23 +66,24 @@ const NOT_TRIED: [(&str, &str); 9] = [
     ("disk full, history damaged or deleted", "files are left alone"),
     ("`slurmctld` does not answer the daemon", "it is left alone"),
 ];
-/// Shorter than 50 asks in vain take: the breaker stays closed, and nothing adds up to an ejection.
+/// Time for which the daemon hangs: shorter than 50 asks in vain take, so that the breaker stays
+/// closed, and nothing adds up to an ejection.
 const HANG: Duration = Duration::from_millis(90);
 const HANGS: u32 = 10;
 /// Time for which the commands are watched before anything fails, and a killed daemon is away.
 const WATCH: Duration = Duration::from_secs(3);
-/// Longest time until all is as before.
+/// Longest time until the state before the failure is back.
 const BACK: Duration = Duration::from_secs(30);
-/// The overlay reports its counters every second.
+/// Interval at which the overlay reports its counters, with a margin: one second.
 const COUNTED: Duration = Duration::from_millis(1500);
 /// Time until the overlay knows of a request to the daemon.
 const TOLD: Duration = Duration::from_millis(500);
-/// Longest command beyond three times the longest one before anything failed.
+/// Longest time of a command, beyond three times the longest one before any failure.
 const COMMAND_MS: f64 = 1000.0;
-/// Milliseconds that all asks of a minute may wait in vain.
+/// Milliseconds that all asks of a minute together may wait in vain.
 const IN_VAIN_MS: f64 = 1200.0;
 
-/// Lets phalanxd fail; a command starts it in place of systemd.
+/// A way to make phalanxd fail, with a command that starts it in place of systemd.
 type Provoke = fn(Pid, Option<&str>) -> Result<(), String>;
 
 /// A daemon under test.
@@ -100,13 +104,13 @@ struct Row {
     commands: u32,
     /// Longest command, milliseconds.
     longest_ms: f64,
-    /// Questions of the overlay, those without an answer in time, and the time these took.
+    /// Questions of the overlay, those without an answer in time, and the time that these took.
     asks: u64,
     in_vain: u64,
     in_vain_ms: f64,
-    /// Longest time of the overlay's own in one call, milliseconds.
+    /// Longest time of the overlay's own part of one call, milliseconds.
     call_ms: f64,
-    /// Seconds from the end of the failure until all was as before.
+    /// Seconds from the end of the failure until the former state was back.
     back_s: Option<f64>,
     /// Promises that did not hold.
     wrong: Vec<String>,
@@ -139,7 +143,7 @@ impl Args {
     }
 }
 
-/// Whether nothing is at stake, and the overlay in use.
+/// Whether no job is affected, and the overlay is in use.
 fn fit(status: &Status) -> Result<(), String> {
     let (config, plugin) = (&status.config, &status.plugin);
     let own = config.partition_modes.iter().chain(&config.account_modes);
@@ -156,7 +160,7 @@ fn fit(status: &Status) -> Result<(), String> {
 }
 
 impl Drill {
-    /// The process that listens at the control socket.
+    /// Returns the process that listens at the control socket.
     fn daemon(&self) -> Result<Pid, String> {
         let stream = UnixStream::connect(&self.socket).map_err(|error| error.to_string())?;
         let peer = getsockopt(&stream, PeerCredentials).map_err(|error| error.to_string())?;
@@ -205,7 +209,7 @@ impl Drill {
         Ok(Report { held, rows, not_tried })
     }
 
-    /// Lets one failure happen, and says what it cost.
+    /// Provokes one failure, and reports what it cost.
     fn one(
         &self,
         before: &Status,
@@ -253,7 +257,7 @@ impl Drill {
         Ok(row)
     }
 
-    /// Lets slurmctld wait for answers for a minute, as it does not where none counts.
+    /// Makes slurmctld wait for answers for a minute, as it does not where none is in force.
     fn wait_for_answers(&self) -> Result<(), Failure> {
         let reply = self.client.ask(Method::POST, "/v1/drill", None::<&()>)?;
         self.client.parse::<DrillReport>(reply.expect_success()?).map(|_| ())
@@ -273,7 +277,7 @@ impl Drill {
         }
     }
 
-    /// Whether daemon and overlay are as they were, with the same slurmctld.
+    /// Whether daemon and overlay are in the state of `before`, with the same slurmctld.
     fn is_as(&self, before: &Status) -> bool {
         self.client.get::<Status>("/v1/status").is_ok_and(|now| {
             let same = |status: &Status| {
@@ -287,7 +291,7 @@ impl Drill {
 }
 
 impl Row {
-    /// Counts what the overlay did since.
+    /// Counts what the overlay did since the row began.
     fn count(&mut self, was: &PluginStatus, now: &PluginStatus) {
         let since = |of: fn(&PluginStatus) -> u64| of(now).saturating_sub(of(was));
         self.asks = since(|plugin| plugin.asks);
@@ -304,7 +308,7 @@ fn ask((program, words): &(&'static str, Vec<String>)) -> Result<String, String>
     output(program, &words.iter().map(String::as_str).collect::<Vec<_>>(), b"")
 }
 
-/// Stops the daemon again and again. A process of its own lets it go on when this one ends.
+/// Stops the daemon again and again. A process of its own lets the daemon go on when this one ends.
 fn hang(pid: Pid, _: Option<&str>) -> Result<(), String> {
     let words = ["-c".to_owned(), format!("read -r _; kill -CONT {pid}")];
     let mut guard = Command::new("/bin/sh");
@@ -347,7 +351,7 @@ fn restart(pid: Pid, start: Option<&str>) -> Result<(), String> {
     started(command)
 }
 
-/// Runs the administrator's command; a daemon that it leaves behind may go on writing.
+/// Runs the administrator's command; a daemon that it starts may go on writing.
 fn started(command: &str) -> Result<(), String> {
     let mut shell = Command::new("/bin/sh");
     shell.args(["-c", command]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
@@ -423,7 +427,7 @@ mod tests {
         hang(Pid::from_raw(pid), None).unwrap();
     }
 
-    /// Goal: a drill that is killed while the daemon hangs does not leave it so.
+    /// Goal: a drill that is killed while the daemon hangs does not leave the daemon hanging.
     #[test]
     fn a_daemon_goes_on_when_the_drill_is_killed() {
         let pid_of = |child: &std::process::Child| Pid::from_raw(child.id().try_into().unwrap());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! `phalanx explain JOB`
+//! Most leaves, and most jobs that end there, which are named.
 
 mod render;
 #[cfg(test)]

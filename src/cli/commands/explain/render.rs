@@ -49,7 +49,7 @@ pub fn text(report: &Explain) -> String {
     out
 }
 
-/// The answer in three lines.
+/// Formats the answer in three lines.
 pub fn short(report: &Explain) -> String {
     let mut out = wrapped(&first(report), "");
     let mut more = Vec::new();
@@ -73,7 +73,7 @@ fn first(report: &Explain) -> String {
     format!("Job {} {}{arm}{}", clean(&report.label), sentence(report), changed(report))
 }
 
-/// Says how long a job was held, and that its place was changed.
+/// Says how long a job was held, and that its place in the order was changed.
 fn changed(report: &Explain) -> String {
     let held_ms: u64 = report.receipts.iter().map(|line| line.held_ms).sum();
     let moved = report.receipts.iter().any(|line| line.kind == "moved");
@@ -130,7 +130,7 @@ fn rounded(seconds: f64) -> u64 {
     seconds.max(0.0).round() as u64
 }
 
-/// A duration in the unit that a person would choose.
+/// Formats a duration in the unit that a person would choose.
 fn span(seconds: u64) -> String {
     match seconds {
         0..120 => format!("{seconds} s"),
@@ -238,7 +238,7 @@ fn leaf_words(kind: Kind) -> (&'static str, &'static str) {
     }
 }
 
-/// The first of a list, and the number of the others.
+/// Formats the first entries of a list, and the number of the others.
 fn few(mut all: Vec<String>) -> String {
     let more = all.len().saturating_sub(LEAVES_SHOWN);
     all.truncate(LEAVES_SHOWN);

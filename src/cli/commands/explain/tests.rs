@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The texts of `phalanx explain`, from fixed reports.
+//! Tests of the texts of `phalanx explain`, made from fixed reports.
 #![allow(clippy::unwrap_used)]
 
 use super::render;
@@ -17,7 +17,7 @@ fn explain_texts() {
     assert_text(&render::short(&pending_report()), include_str!("snapshots/short.txt"));
 }
 
-/// Goal: what is not known is not said, and words of tables are sentences.
+/// Goal: unknown figures are not shown, and words of tables are sentences.
 #[test]
 fn the_first_day_in_words() {
     let expected = ExpectedReport { runtime_s: 432_000.0, ..ExpectedReport::default() };

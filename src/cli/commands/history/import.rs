@@ -45,7 +45,7 @@ pub struct Args {
 
 /// Greatest number of unreadable lines that are shown.
 const BAD_SHOWN: usize = 10;
-/// Columns that are asked for.
+/// Columns that sacct is asked for.
 const FORMAT: &str = "JobID,JobIDRaw,Cluster,User,Account,JobName,Partition,QOS,Submit,Start,End,\
      ElapsedRaw,State,ExitCode,NodeList,NCPUS,ReqTRES,AllocTRES,TimelimitRaw,ConsumedEnergyRaw,\
      Comment,AdminComment";
@@ -112,7 +112,7 @@ fn ended(child: Child) -> Result<(), Failure> {
     Err(Failure::negative(format!("sacct failed ({}): {line}", done.status)))
 }
 
-/// Reads a text to its end and hands its runs over.
+/// Reads a text to its end and hands its runs on.
 fn feed(
     reader: impl std::io::BufRead,
     name: &str,

@@ -11,7 +11,7 @@ use phalanx_core::number::{as_f64, nearest_u64};
 use phalanx_core::text::percent_encode;
 use phalanx_messages::rest::{ClassSpeeds, SpeedRow, SpeedsReport};
 
-/// Runs of a job class on a class of nodes that may have been trials.
+/// Most runs of a job class on a class of nodes that may have been trials.
 const TRIALS_MAX: u64 = 3;
 
 /// Show how fast job classes run on which nodes
@@ -41,7 +41,7 @@ impl Args {
     }
 }
 
-/// The whole report: every class of nodes, and the nodes themselves where they are asked for.
+/// Formats the whole report: every class of nodes, and the single nodes where they are asked for.
 fn text(report: &SpeedsReport, with_nodes: bool) -> String {
     let mut out = String::new();
     heading(&mut out, &sentence(report));
@@ -95,8 +95,8 @@ fn one(out: &mut String, class: &ClassSpeeds, with_nodes: bool) {
     }
 }
 
-/// Seconds by which the first runs on slower classes of nodes, as many as explore, took longer
-/// than on the fastest.
+/// Seconds by which the first runs on slower classes of nodes, as many as explore, took longer than
+/// on the fastest.
 fn trials_s(class: &ClassSpeeds) -> f64 {
     let rows = || class.node_classes.iter().filter(|row| row.runs > 0);
     let fastest = rows().map(|row| row.seconds).fold(f64::INFINITY, f64::min);

@@ -87,7 +87,7 @@ fn summary(topology: &TopologyReport) -> String {
     )
 }
 
-/// Says whether a job could have all of a leaf now.
+/// Says whether a job could have all nodes of a leaf at present.
 fn state(leaf: &DomainReport) -> &'static str {
     match (leaf.level, leaf.counts.total, leaf.whole_leaves, leaf.counts.idle) {
         (1.., ..) => "",

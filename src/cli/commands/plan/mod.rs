@@ -67,7 +67,7 @@ fn text(report: &PlanReport) -> String {
     out
 }
 
-/// Returns the methods with jobs, or that failed; the others are not shown.
+/// Returns the methods with jobs, or that failed, which are the methods shown.
 fn busy(report: &PlanReport) -> impl Iterator<Item = &MethodReport> {
     report.methods.iter().filter(|method| method.jobs > 0 || method.error.is_some())
 }
@@ -92,7 +92,7 @@ fn sentence(report: &PlanReport) -> String {
     text + "."
 }
 
-/// Says what a method did, and how far its plan may be from the best one.
+/// Describes what a method did, and how far its plan may be from the best one.
 fn of_method(method: &MethodReport) -> String {
     let name = format!("{} {}", clean(&method.method), method.mode);
     let name = name.trim_end();

@@ -77,7 +77,7 @@ fn mib(bytes: u64) -> String {
     format!("{:.1} MiB", as_f64(bytes) / f64::from(1 << 20))
 }
 
-/// The recording that is under way, or the last one.
+/// Formats the recording that is under way, or the last one.
 fn text(status: &RecordingStatus) -> String {
     let mut out = String::new();
     if status.file.is_empty() && status.last_error.is_none() {

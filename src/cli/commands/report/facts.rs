@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Facts of a report in words: the same in text and on the page.
+//! Facts of a report in words, the same in text and on the page.
 
 use super::shadow;
 use super::simulated::Simulated;
@@ -70,7 +70,7 @@ fn answers(report: &ActivityReport) -> String {
     )
 }
 
-/// Sums up all runs; a percentile of several groups cannot be computed from theirs.
+/// Sums up all runs; a percentile over several groups cannot be computed from those of each.
 fn all_runs(report: &ActivityReport) -> RunSums {
     let mut all = RunSums::default();
     let mut wait = 0.0;
@@ -191,7 +191,7 @@ fn clock(at_s: i64) -> String {
     time(nearest_u64(at_s).saturating_mul(1000))
 }
 
-/// Names what was left out of a simulation, by reason.
+/// Names the jobs that were left out of a simulation, by reason.
 pub fn left_out(of: &Simulated) -> Vec<String> {
     let each = of.left_out.iter().map(|(why, jobs, first)| match jobs {
         1 => format!("1 job {why}: {}", clean(first)),
@@ -200,7 +200,7 @@ pub fn left_out(of: &Simulated) -> Vec<String> {
     each.collect()
 }
 
-/// Names what a simulation does not model, with the number of jobs that it concerns.
+/// Names the parts of requests that a simulation does not model, with the number of jobs concerned.
 pub fn unmodelled(of: &Simulated) -> Vec<String> {
     of.unmodelled.iter().map(|(what, jobs)| format!("{} {what}", many(*jobs, "job"))).collect()
 }

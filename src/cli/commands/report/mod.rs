@@ -31,7 +31,7 @@ use simulated::{Simulated, Simulation};
 
 /// Begin of the period without `--since`.
 const SINCE: &str = "30d";
-/// Longest wait for a report: a month of a large cluster is much to sum up.
+/// Longest wait for a report, since a month of a large cluster takes time to sum up.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Show what Phalanx did on this cluster, and what it would have done

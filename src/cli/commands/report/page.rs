@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The report as one HTML page, drawn as the simulator's.
+//! The report as one HTML page, drawn in the style of the simulator's report.
 
 use std::fmt::Write as _;
 
@@ -62,7 +62,7 @@ fn happened(body: &mut String, report: &ActivityReport) {
 
 const NO_SAMPLES: &str = "<p>Unknown: phalanxd took no sample in this period.</p>\n";
 
-/// Returns the days before the end of the period, as the horizontal axis has them.
+/// Returns the days before the end of the period, which are the values of the horizontal axis.
 fn days_before(report: &ActivityReport, time_ms: u64) -> f64 {
     let end = report.activity.until_ms;
     -(as_f64(end.saturating_sub(time_ms)) / DAY_MS)
@@ -79,7 +79,7 @@ fn time_axis(report: &ActivityReport, first_ms: u64) -> (Axis, f64) {
     }
 }
 
-/// A line's name, and its value at a point if that is known.
+/// Name of a line, and its value at a point, if known.
 type Curve<'a> = (&'a str, &'a dyn Fn(&Point) -> Option<f64>);
 
 /// Plots values of the points over time.

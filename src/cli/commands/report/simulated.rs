@@ -52,12 +52,13 @@ pub const SHOWN: [&str; 15] = [
     "gpu_stranded_pct",
 ];
 
-/// Jobs that are simulated at most, the latest ones: enough for the figures, and done in a minute.
+/// Most jobs that are simulated, the latest ones: enough for the figures, and done in a minute.
 const JOBS_MAX: usize = 10_000;
-/// Jobs, the latest ones, on which the settings of the tuned Slurm are chosen.
+/// Number of latest jobs on which the settings of the tuned Slurm are chosen.
 const CHOSEN_ON: usize = 4_000;
 
-/// Figures of a log as it happened, under Slurm as it is and as it could be, and with Phalanx.
+/// Figures of a log: what happened, and simulated under Slurm as it is, under Slurm with better
+/// settings, and with Phalanx.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Simulated {
     /// File of the accounting.
@@ -68,25 +69,25 @@ pub struct Simulated {
     /// The period that the text covers, and the part of it that is simulated, Unix seconds.
     pub covers: Window,
     pub period: Window,
-    /// Jobs that held their nodes as the part began: they do not wait.
+    /// Number of jobs that held their nodes as the part began, so that they do not wait.
     pub began_before: usize,
-    /// Jobs that still ran at its end.
+    /// Number of jobs that still ran at the end of the part.
     pub still_ran: usize,
     /// Jobs of the log that cannot be run, and lines that cannot be read.
     pub skipped: u64,
-    /// Reason, number and first job of those that are left out.
+    /// Reason, number and first job of the jobs that are left out.
     pub left_out: Vec<(&'static str, u64, String)>,
-    /// Number of jobs by what of them is not modelled, most jobs first.
+    /// Number of jobs by the part of their request that is not modelled, most jobs first.
     pub unmodelled: Vec<(String, u64)>,
-    /// Figures of what happened by the accounting.
+    /// Figures of what happened, by the accounting.
     pub happened: Figures,
     pub slurm: Figures,
-    /// Slurm with the lines of `tuned_by`; absent where none makes waits shorter.
+    /// Slurm with the lines of `tuned_by`; absent where no line makes waits shorter.
     pub tuned: Option<Figures>,
     /// Lines of slurm.conf.
     pub tuned_by: Vec<String>,
     pub phalanx: Figures,
-    /// Verdict on the three.
+    /// Verdict on the three simulations.
     pub judged: Judged,
 }
 
@@ -208,7 +209,7 @@ impl Simulation {
         Ok(Self { summary, pool, schedules })
     }
 
-    /// Table and plots as HTML.
+    /// Formats table and plots as HTML.
     pub fn html(&self) -> String {
         let columns = self.summary.columns();
         let parts: Vec<Part<'_>> = columns.iter().copied().zip(&self.schedules).collect();
@@ -218,20 +219,20 @@ impl Simulation {
     }
 }
 
-/// Name of the column of Slurm as it could be.
+/// Name of the column of Slurm with a few better settings.
 const TUNED: &str = "Slurm, tuned";
 
-/// Slurm as it could be: by a few settings that a site can write today.
+/// Slurm with a few better settings, which a site can write today.
 struct Tuned {
     parameters: Parameters,
-    /// The load with a Weight by kind of node, where that is part of it.
+    /// The load, with a Weight by kind of node if the setting includes one.
     load: Option<NodeLoad>,
     lines: Vec<String>,
 }
 
 impl Tuned {
-    /// The best of the settings that help at sites, on the latest jobs, if one does without harm;
-    /// and Weight by kind of node, which all jobs may show to help where these do not.
+    /// The best of the settings that help at sites, on the latest jobs, if one helps without harm;
+    /// and Weight by kind of node, which may help all jobs where these settings do not.
     fn of(
         accounting: &Accounting,
         part: &Window,

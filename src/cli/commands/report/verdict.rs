@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Verdict of a simulation on Phalanx at a site, if it can be believed.
+//! Verdict of a simulation on Phalanx at a site, if the simulation can be believed.
 
 use std::cmp::Ordering;
 
@@ -10,20 +10,20 @@ use phalanx_sim::card::Card;
 use phalanx_sim::job::Workload;
 use phalanx_sim::metrics::{Figures, span};
 
-/// Share by which the mean wait of simulated Slurm may differ from what happened.
+/// Largest relative difference between the mean wait of simulated Slurm and what happened.
 const BELIEVED: f64 = 0.2;
-/// Share by which a mean wait has to change to be a difference.
+/// Least relative change of a mean wait that counts as a difference.
 const DIFFERENCE: f64 = 0.05;
-/// Percentage points of stranded GPUs that are a difference.
+/// Least difference of stranded GPUs that counts, in percentage points.
 const STRANDED: f64 = 1.0;
-/// Ratio of a class's waits beyond which its jobs are worse off, and its fewest jobs.
+/// Ratio of waits beyond which a class of jobs is worse off, and its fewest jobs.
 const CLASS: f64 = 1.05;
 const CLASS_MIN: usize = 20;
-/// Seconds by which a promise may be missed more.
+/// Seconds by which a promise may be missed more without counting.
 const PROMISE_S: f64 = 60.0;
-/// Ratio of the waits by node-hours that is none.
+/// Ratio of the waits by node-hours up to which there is no difference.
 const BY_WORK: f64 = 1.005;
-/// Bounds of the seconds that never matter: a hundredth of the mean runtime within these.
+/// Bounds of the seconds that never matter: a hundredth of the mean runtime, within these.
 const SECONDS: (f64, f64) = (2.0, 60.0);
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
@@ -35,7 +35,7 @@ pub enum Verdict {
     NoDifference,
     /// Waits or stranded GPUs become more.
     DoNot,
-    /// The simulation is not this cluster.
+    /// The simulation does not agree with the cluster.
     #[default]
     Refused,
 }
@@ -56,14 +56,14 @@ fn stranded(of: &Figures) -> f64 {
     of.stranded.get("gpu").copied().unwrap_or(0.0)
 }
 
-/// Seconds that never matter beside these runs.
+/// Seconds that never matter for runs of this length.
 fn little(load: &Workload) -> f64 {
     let seconds: u64 = load.jobs.iter().map(|job| job.run_s).sum();
     let run_s = as_f64(seconds) / as_f64(load.jobs.len().max(1) as u64);
     (run_s / 100.0).clamp(SECONDS.0, SECONDS.1)
 }
 
-/// The verdict on Phalanx beside Slurm as it is, or as it could be by the lines given with it.
+/// The verdict on Phalanx beside Slurm's present settings, or those of the lines given.
 pub fn judge(
     load: &Workload,
     happened: &Figures,
@@ -109,8 +109,8 @@ pub fn judge(
     Judged { verdict, sentence }
 }
 
-/// Orders two ways to tune Slurm: that without harm first, then by mean wait, then by stranded GPUs
-/// where the waits hardly differ.
+/// Orders two ways to tune Slurm: the one without harm first, then by mean wait, then by stranded
+/// GPUs where the waits hardly differ.
 pub fn by_help(load: &Workload, slurm: &Figures, a: &Figures, b: &Figures) -> Ordering {
     let little = little(load);
     let harms = |of: &Figures| harm(slurm, of, little).is_some();
@@ -120,7 +120,7 @@ pub fn by_help(load: &Workload, slurm: &Figures, a: &Figures, b: &Figures) -> Or
     harms(a).cmp(&harms(b)).then(by_both)
 }
 
-/// The mean waits and stranded GPUs of both in words.
+/// Puts the mean waits and stranded GPUs of both into words.
 fn compared(base: &Figures, phalanx: &Figures, little: f64) -> String {
     let (ours, stock) = (wait(phalanx), wait(base));
     let more = stranded(phalanx) - stranded(base);
@@ -172,8 +172,8 @@ fn seconds(of: i64) -> f64 {
     of as f64
 }
 
-/// Why simulated Slurm is not this cluster's, if it is not: how far the mean waits are apart, and
-/// the first class of jobs that waits otherwise.
+/// Why simulated Slurm differs from this cluster, if it does: how far the mean waits are apart, and
+/// the first class of jobs whose waits differ.
 pub fn doubt(load: &Workload, happened: &Figures, slurm: &Figures) -> Option<String> {
     let (was, stock, little) = (wait(happened), wait(slurm), little(load));
     if (stock - was).abs() <= (was * BELIEVED).max(little) {
@@ -278,8 +278,9 @@ mod tests {
         Figures { wait_mean_s: Some(wait), card: Some(card), ..Figures::default() }
     }
 
-    /// Goal: what a line of slurm.conf gives is not sold, and who is worse off is named. Method:
-    /// Slurm as it is, as it could be, and Phalanx, with one class of jobs.
+    /// Goal: a gain that a line of slurm.conf gives is not credited to Phalanx, and who is worse
+    /// off is named. Method: Slurm as it is, with better settings, and Phalanx, with one class of
+    /// jobs.
     #[test]
     fn the_verdict_is_against_slurm_as_it_could_be() {
         let job = SimJob { run_s: 600, limit_s: 600, size: 1, ..job_of() };

@@ -33,7 +33,7 @@ pub fn under(policies: &[Policy], config: &Config) -> Vec<Policy> {
     policies.iter().map(of).collect()
 }
 
-/// Sets the power of each node where the input does not say it and the configuration knows it of
+/// Sets the power of each node where the input does not state it and the configuration has it for
 /// all.
 pub fn set_watts(config: &Config, load: &mut NodeLoad) {
     if load.watts.is_empty() {
@@ -43,7 +43,7 @@ pub fn set_watts(config: &Config, load: &mut NodeLoad) {
     }
 }
 
-/// Leaves to Slurm what the configuration leaves to it by partition.
+/// Leaves to Slurm the partitions that the configuration leaves to it.
 pub fn leave_to_slurm(policy: &Policy, config: &Config, setup: &mut Setup) {
     let left = config.partition_modes().filter(|(_, mode)| *mode != Mode::Enforce);
     if policy.name == PHALANX.name {
@@ -51,8 +51,8 @@ pub fn leave_to_slurm(policy: &Policy, config: &Config, setup: &mut Setup) {
     }
 }
 
-/// Says what each policy assumes, and where it falls back to another. `load`: nodes and jobs, where
-/// jobs run on nodes.
+/// Tells what each policy assumes, and where it falls back to another. `load`: nodes and jobs,
+/// where jobs run on nodes.
 pub fn note_all(policies: &[Policy], config: &Config, rules: &Rules, load: Option<&NodeLoad>) {
     for policy in policies {
         let keys = keys(policy, config, load);

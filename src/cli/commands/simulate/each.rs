@@ -6,10 +6,10 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// Time between two pictures of the bar.
+/// Time between two updates of the bar.
 const BAR_EVERY: Duration = Duration::from_millis(100);
 
-/// Runs the policies side by side and gives their figures in the order asked for.
+/// Runs the policies side by side and returns their figures in the order asked for.
 pub fn each<P: Sync, T: Send>(
     threads: Option<usize>,
     policies: &[P],
@@ -51,7 +51,7 @@ pub fn each<P: Sync, T: Send>(
 struct Shown {
     terminal: bool,
     steps: usize,
-    /// Steps done of each policy, and the time of the latest bar.
+    /// Steps done by each policy, and the time of the latest bar.
     done: Mutex<(Vec<usize>, Instant)>,
 }
 

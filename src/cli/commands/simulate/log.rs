@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The log that is simulated, and its format.
+//! Opens the log that is simulated, and finds its format.
 
 use std::path::Path;
 
@@ -96,7 +96,7 @@ impl Log {
         }
     }
 
-    /// Returns an error of this log.
+    /// Returns an error that names the log.
     pub fn failed(name: &str) -> impl Fn(TraceError) -> Failure {
         move |error| InputError::new(name, error).into()
     }
@@ -105,7 +105,7 @@ impl Log {
 /// Bytes of a log from which its format is recognised.
 const SNIFFED: u64 = 1 << 16;
 
-/// Returns the beginning of a log, and a reader of all of it.
+/// Returns the beginning of a log, and a reader of the whole log.
 ///
 /// # Errors
 /// Fails when nothing can be read.

@@ -161,7 +161,7 @@ impl Args {
         self.shown(global, &name, &figures, &figures)
     }
 
-    /// Formats the figures as text or JSON, each with its line of JSON. `name`: the log's.
+    /// Formats the figures as text or JSON, each with its line of JSON. `name`: the log's name.
     ///
     /// # Errors
     /// Fails when a line cannot be written as JSON.
@@ -196,7 +196,7 @@ impl Args {
         self.jobs.first().map(PathBuf::as_path).ok_or_else(|| usage("--jobs is missing"))
     }
 
-    /// Checks the numbers among the options, whether this log needs them or not.
+    /// Checks the numbers among the options, whether the log needs them or not.
     ///
     /// # Errors
     /// Fails with the option and what was expected.
@@ -214,7 +214,7 @@ impl Args {
         Ok(())
     }
 
-    /// Returns the policies that are asked for, among those of a program.
+    /// Returns the policies that the user asks for, among those of a program.
     ///
     /// # Errors
     /// Fails with the names there are.
@@ -352,7 +352,7 @@ fn accounted(
     Ok(load)
 }
 
-/// Returns the period of a recording, as far as it can be read.
+/// Returns the period of a recording, as far as the recording can be read.
 fn recorded(
     args: &Args,
     program: &Program<'_>,
@@ -390,7 +390,7 @@ fn write_report(
 }
 
 impl Program<'_> {
-    /// Returns the nodes of a list if there is a file of this name, else of a specification.
+    /// Returns the nodes of a list if a file has this name, else of a specification.
     ///
     /// # Errors
     /// Fails for a list that cannot be read, and for a wrong specification.
@@ -405,7 +405,8 @@ impl Program<'_> {
         Err(usage(format!("--nodes {text:?}: {what}")))
     }
 
-    /// Returns the nodes; those of a specification get the names of the topology's, in its order.
+    /// Returns the nodes; those of a specification get the names of the topology's nodes, in its
+    /// order.
     fn named(&self, text: &str, topology: Option<&TopologyFile>) -> Result<Vec<NodeSpec>, Failure> {
         let mut nodes = self.nodes(text)?;
         let Some(topology) = topology.filter(|_| !Path::new(text).exists()) else {

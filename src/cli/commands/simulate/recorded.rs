@@ -10,8 +10,8 @@ use phalanx_mirror::{FileError, Reader};
 use phalanx_planner::cluster::{Held, RunningJob};
 use phalanx_sim::nodes::recorded::Period;
 
-/// Reads the files of one recording, in their order. The second value says
-/// where one breaks off: what was read before is used.
+/// Reads the files of one recording, in their order. The second value says where one breaks off:
+/// what was read before is used.
 pub fn period(files: &[PathBuf]) -> Result<(Period, Option<FileError>), FileError> {
     let mut found = Period::default();
     let mut broken = None;
@@ -87,7 +87,7 @@ fn see(found: &mut Period, jobs: Vec<Job>) {
     }
 }
 
-/// Returns a job with its nodes by the first table's indexes.
+/// Returns a job whose nodes are indexes of the first table.
 fn renumbered(found: &Period, table: Option<&TableOp>, job: RunningJob) -> Option<RunningJob> {
     let table = &table?.table;
     let held: Option<Vec<Held>> = job

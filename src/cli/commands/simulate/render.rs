@@ -5,8 +5,8 @@ use crate::text::{heading, table_of};
 use phalanx_sim::metrics::Figures;
 use phalanx_sim::report::{WAITS, figures, waits};
 
-/// Formats a column for each policy, with the figures of these keys, or all; those that no policy
-/// has are left out. Below it are waits by class.
+/// Formats a column for each policy, with the figures of `keys`, or all; figures that no policy has
+/// are left out. Below it are waits by class.
 pub fn text(policies: &[&Figures], keys: &[&str]) -> String {
     let rows = figures(policies, keys);
     let mut table = table_of(&rows).left("Figure", |figure| figure.name);

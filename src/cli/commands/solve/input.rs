@@ -21,7 +21,7 @@ pub fn parse<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, SolveError> {
     })
 }
 
-/// Turns a serde error, which knows line and column, into one with a path.
+/// Converts a serde error, which has line and column, to an error with a path.
 fn located(path: &str, error: &serde_json::Error) -> SolveError {
     let (line, column) = (error.line(), error.column());
     let full = error.to_string();

@@ -13,7 +13,7 @@ use phalanx_core::problem::InputError;
 #[derive(Clone, Copy, Debug)]
 pub struct Options<'a> {
     pub mode: &'static str,
-    /// Whether the answer carries `explain`.
+    /// Whether the answer has the field `explain`.
     pub explain: bool,
     pub seed: u64,
     /// Time at which the answer is due.
@@ -33,7 +33,7 @@ pub enum SolveError {
     /// The problem has no feasible answer or is too large for the mode.
     #[error("{0}")]
     Infeasible(String),
-    /// Bad input found by the method itself.
+    /// The method itself found bad input.
     #[error(transparent)]
     Field(#[from] InputError),
     /// Standard output failed.

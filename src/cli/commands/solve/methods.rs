@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The methods of `phalanx solve`: the modes of each, and how its options become the method's own.
+//! The methods of `phalanx solve`: the modes of each, and the conversion of its options.
 
 use std::io::Write;
 use std::time::{Duration, Instant};
@@ -35,7 +35,7 @@ pub const DATA_JOBS: &str = "data_jobs";
 /// Time kept back from a deadline for writing the answer of `data_jobs`.
 const RESERVE: Duration = Duration::from_millis(5);
 /// Time kept back from a deadline of `gang` for ending the process, for each task written, and for
-/// giving back the memory of each megabyte read.
+/// freeing each megabyte read.
 const RESERVE_GANG: Duration = Duration::from_millis(2);
 const RESERVE_PER_TASK: Duration = Duration::from_nanos(250);
 const RESERVE_PER_MB: Duration = Duration::from_micros(50);
@@ -45,7 +45,7 @@ const POPULATION_MAX: u32 = 1_000;
 const THREADS_MAX: usize = 4;
 
 /// Returns when a search must end for an answer in time. However short the deadline, most of it is
-/// for the search.
+/// left to the search.
 fn due(options: &Options<'_>, reserve: Duration) -> Option<Instant> {
     options.deadline.map(|due| {
         let left = due.saturating_duration_since(Instant::now());

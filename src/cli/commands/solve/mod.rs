@@ -57,16 +57,16 @@ pub struct Args {
     pub explain: bool,
 }
 
-/// Name of the algorithm of `data_jobs`, which stands for the method too.
+/// Name of the algorithm of `data_jobs`, which is also accepted for the method.
 const BISECT: &str = "bisect";
 
 impl Args {
-    /// Runs and writes the answer itself: a reader that went away is an error here.
+    /// Runs the method and writes the answer itself: a reader that went away is an error here.
     pub fn run(&self, _: &Global) -> Result<Outcome, Failure> {
         self.answer(false)
     }
 
-    /// Runs in any mode, those of [`Method::oracles`] too.
+    /// Runs the method in any mode, including those of [`Method::oracles`].
     pub fn run_all(&self) -> Result<Outcome, Failure> {
         self.answer(true)
     }
@@ -116,7 +116,7 @@ fn solve(
     (method.run)(problem, Options { mode, explain, seed, deadline, threads, params }, out)
 }
 
-/// Finds the mode of that name.
+/// Finds the mode with a name.
 fn mode_of(method: &Method, oracles: bool, wanted: &str) -> Result<&'static str, SolveError> {
     let among = |modes: &[&'static str]| modes.iter().copied().find(|mode| *mode == wanted);
     if let Some(mode) = among(method.modes) {

@@ -31,7 +31,7 @@ pub fn text(status: &Status) -> String {
     out
 }
 
-/// Says who places jobs now, and why.
+/// Says who places jobs at present, and why.
 pub fn verdict(status: &Status) -> String {
     let plugin = &status.plugin;
     let alone = |why: &str| format!("Slurm places jobs by itself: {why}.");

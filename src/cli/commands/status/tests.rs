@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The texts of `phalanx status`, from fixed reports.
+//! Tests of the texts of `phalanx status`, made from fixed reports.
 #![allow(clippy::unwrap_used)]
 
 use super::render;

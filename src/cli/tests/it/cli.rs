@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The command line as a process: exit codes, sockets, and what it prints,
-//! against a server on a Unix socket in place of phalanxd.
+//! Tests of the command line as a process: exit codes, sockets, and output, against a server on a
+//! Unix socket in place of phalanxd.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::io::{Read, Write};
@@ -21,7 +21,7 @@ use phalanx_messages::rest::{
 
 type Requests = Arc<Mutex<Vec<String>>>;
 
-/// Answers each request by its path; keeps what was asked.
+/// A server that answers each request by its path, and keeps the requests.
 pub struct Server {
     _dir: tempfile::TempDir,
     socket: PathBuf,
@@ -117,7 +117,7 @@ async fn answer(State(requests): State<Requests>, request: Request) -> (StatusCo
     }
 }
 
-/// The first reload is accepted, later ones are refused.
+/// Returns the report of a reload: the first is accepted, later ones are refused.
 fn reload_report(requests: usize) -> String {
     let report = if requests == 1 {
         let changed = vec!["balance.threshold".into()];
@@ -163,7 +163,7 @@ pub fn err(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
-/// Goal: what is at stake is asked before a signal is sent; this server has no mode at all.
+/// Goal: a drill asks for the mode before it sends a signal; the test's server has no mode at all.
 #[test]
 fn a_drill_is_for_mode_shadow() {
     let output = Server::start().run(&["drill"]);
@@ -197,7 +197,7 @@ fn reports_are_rendered_or_printed_as_json() {
     assert_eq!(server.last_request(), "GET /v1/shadow?since=60000");
 }
 
-/// Two jobs of two nodes on two nodes, the second waits for the first.
+/// Accounting of two jobs of two nodes on two nodes, of which the second waits for the first.
 const ACCOUNTING: &str = "\
     JobID|User|Submit|Start|End|Elapsed|Timelimit|State|NNodes|NCPUS|ReqTRES\n\
     1|a|2026-11-01T00:00:00|2026-11-01T00:00:00|2026-11-01T00:10:00|00:10:00|00:20:00|COMPLETED\
@@ -479,7 +479,7 @@ fn solve_is_there_and_complains_in_one_line() {
     assert_eq!(text, "the following required arguments were not provided: <METHOD>\n");
 }
 
-/// Method, mode and alias are those of the help text.
+/// Goal: method, mode and alias are those of the help text.
 #[test]
 fn solve_names_every_mode_and_takes_bisect_for_data_jobs() {
     let help = out(&phalanx(&["solve", "--help"]));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The example programs of config/collectors.
+//! Tests of the example programs of config/collectors.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ fn processor(name: &str, arguments: &[&str], document: &serde_json::Value) -> Ou
     child.wait_with_output().unwrap()
 }
 
-/// Rows as the data service hands them to a processor.
+/// Rows in the form in which the data service hands them to a processor.
 fn rows(values: impl IntoIterator<Item = (usize, f64)>) -> serde_json::Value {
     let row = |(node, value): (usize, f64)| {
         let node = format!("n{node}");
@@ -28,8 +28,8 @@ fn rows(values: impl IntoIterator<Item = (usize, f64)>) -> serde_json::Value {
     values.into_iter().map(row).collect()
 }
 
-/// Nodes of known data, five of which were measured: the others get what the law behind the
-/// measurements says, the measured ones keep their own.
+/// Goal: of nodes of known data, five of which were measured, the others get what the law behind
+/// the measurements says, and the measured ones keep their own values.
 #[test]
 fn the_learning_processor_finds_the_law() {
     let data = |node: usize| ((node % 3 + 1) as f64, node as f64 / 10.0);
@@ -69,7 +69,7 @@ fn the_least_free_share_counts() {
     assert_eq!(out(&processor("free_share", &[], &document(0.9))), "0.7\n");
 }
 
-/// Whole GPUs and slices by the maker's list, each measured by the benchmark that is given.
+/// Goal: whole GPUs and slices by the maker's list are each measured by the given benchmark.
 #[test]
 fn throughput_of_each_gpu() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Every command has help. To add one: write its module in
-//! `src/cli/commands` with `Args` (the options; their comments are the help text) and `Args::run`,
-//! add its line to the list of `src/cli/commands/mod.rs`, and its name to [`COMMANDS`] here, which
-//! lists them as the help text does.
+//! Tests that every command has help. To add one: write its module in `src/cli/commands` with
+//! `Args` (the options; their comments are the help text) and `Args::run`, add its line to the list
+//! of `src/cli/commands/mod.rs`, and its name to [`COMMANDS`] here, which lists them as the help
+//! text does.
 #![allow(clippy::unwrap_used)]
 
 use crate::cli::{code, err, out, phalanx};
@@ -79,7 +79,7 @@ fn all_commands_are_listed() {
     assert!(top.get_subcommands().count() <= TOP_LEVEL_MAX);
 }
 
-/// The options of a command stand together, apart from those of every command.
+/// Goal: the options of a command stand together, apart from the options of every command.
 #[test]
 fn global_options_have_a_heading_of_their_own() {
     for (name, command) in all() {

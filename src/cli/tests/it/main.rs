@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The program `phalanx`, run as users run it.
+//! Tests of the program `phalanx`, run as users run it.
 
 mod cli;
 mod collectors;

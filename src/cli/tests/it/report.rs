@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! `phalanx report --sacct` on accountings whose answer is known: right, or said.
+//! Tests of `phalanx report --sacct` on accountings with known answers, which it gives, or says
+//! what it does not know.
 #![allow(clippy::expect_used, clippy::unwrap_used)]
 
 use std::fs;
@@ -30,17 +31,17 @@ const COLUMNS: [&str; 18] = [
     "NodeList",
 ];
 
-/// A job that was submitted, started and ran at these minutes, with fields beside.
+/// A job that was submitted, started and ran at given minutes, with further fields.
 type Job<'a> = (u32, u32, u32, &'a [(&'a str, &'a str)]);
 
-/// An accounting, and what is known of it.
+/// An accounting, and what is known of its cluster.
 struct Case<'a> {
     name: &'a str,
     conf: &'a str,
     jobs: &'a [Job<'a>],
-    /// Mean wait in minutes of simulated Slurm; what happened is in the text.
+    /// Mean wait in minutes under simulated Slurm; what happened is in the text.
     wait: f64,
-    /// Part of what is not modelled; empty: nothing is.
+    /// Text about what is not modelled; empty: everything is.
     said: &'a str,
 }
 
@@ -75,7 +76,7 @@ fn text(jobs: &[Job<'_>], separator: &str) -> String {
     text
 }
 
-/// The report as JSON, and standard error.
+/// Runs the report; returns it as JSON, and standard error.
 fn report(directory: &Path, sacct: &str, conf: &str, more: &[&str]) -> (Value, String) {
     let [log, file] = [("month.sacct", sacct), ("slurm.conf", conf)].map(|(name, text)| {
         fs::write(directory.join(name), text).unwrap();
@@ -90,7 +91,7 @@ fn report(directory: &Path, sacct: &str, conf: &str, more: &[&str]) -> (Value, S
     (value["simulated"].clone(), error)
 }
 
-/// Two jobs of the whole node `n1`, an hour each, one after the other.
+/// Accounting of two jobs of the whole node `n1`, an hour each, one after the other.
 const TWO: [Job<'_>; 2] = [(0, 0, 60, &[]), (0, 60, 60, &[])];
 const N1: &str = "NodeName=n[1-2] CPUs=4\nPartitionName=p Nodes=n1\nPartitionName=q Nodes=n2\n";
 
@@ -98,7 +99,7 @@ const fn with<'a>(more: &'a [(&'a str, &'a str)]) -> [Job<'a>; 2] {
     [(0, 0, 60, more), (0, 60, 60, more)]
 }
 
-/// Columns of a job with other values than usual.
+/// Columns of a job whose values differ from the usual ones.
 type Fields<'a> = &'a [(&'a str, &'a str)];
 
 const P: Fields<'_> = &[("Partition", "p")];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! `phalanx simulate` as a program: published figures, and inputs of all sorts.
+//! Tests of `phalanx simulate` as a program: published figures, and inputs of all sorts.
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 const KTH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/KTH-SP2-1996-2.swf.zst");
 
-/// Exit code, standard output and standard error.
+/// Runs the program; returns exit code, standard output and standard error.
 fn simulate(arguments: &[&str]) -> (i32, String, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_phalanx"));
     let output = command.arg("simulate").args(arguments).output().unwrap();
@@ -19,7 +19,7 @@ fn simulate(arguments: &[&str]) -> (i32, String, String) {
     (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
 }
 
-/// One object for each policy; what it assumes is said, and limits above a day.
+/// Returns one object for each policy; notes on assumptions and on limits above a day are allowed.
 fn figures(arguments: &[&str]) -> Vec<Value> {
     let (code, out, error) = simulate(arguments);
     let expected = |line: &&str| {
@@ -30,7 +30,7 @@ fn figures(arguments: &[&str]) -> Vec<Value> {
     out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// One line that says this, and exit code 2.
+/// Asserts one line that contains a text, and exit code 2.
 fn refused(arguments: &[&str], part: &str) {
     let (code, out, error) = simulate(arguments);
     assert_eq!((code, out.as_str()), (2, ""), "{arguments:?}: {error}");
@@ -48,7 +48,7 @@ fn file(directory: &Path, name: &str, bytes: &[u8]) -> PathBuf {
     path
 }
 
-/// Without what the real clock says.
+/// Removes the figures that depend on the real clock.
 fn timeless(mut figures: Vec<Value>) -> Vec<Value> {
     for policy in &mut figures {
         for key in ["wall_s", "decisions_per_s", "decision_p99_us"] {
@@ -107,7 +107,7 @@ fn published_figures_of_kth_come_out_and_the_daemon_gains() {
     assert_eq!(threads("1"), threads("2"));
 }
 
-/// Job `number`, submitted at `submit`, of `size` CPUs, running for `run`.
+/// A job `number`, submitted at `submit`, of `size` CPUs, that runs for `run`.
 fn line(number: u32, submit: u32, run: i32, size: i32, limit: i32) -> String {
     format!("{number} {submit} -1 {run} {size} -1 -1 {size} {limit} -1 1 1 1 1 1 1 -1 -1\n")
 }
@@ -159,7 +159,7 @@ fn compressed_logs_are_known_by_their_content() {
     refused(&["--jobs", none.to_str().unwrap()], "head.swf.zst: ");
 }
 
-/// Output for a log on standard input.
+/// Returns the output for a log on standard input.
 fn piped(log: &[u8], arguments: &[&str]) -> Value {
     let mut command = Command::new(env!("CARGO_BIN_EXE_phalanx"));
     command.args(["simulate", "--jobs"]).args(arguments);
@@ -270,7 +270,8 @@ fn the_report_is_whole_and_the_same_every_time() {
     refused(&[&place[..], &["--out", "/proc/no"]].concat(), "/proc/no");
 }
 
-/// Text of `sacct --format=ALL` for a job whose name has a separator, and a command line of lines.
+/// Goal: the text of `sacct --format=ALL` is read for a job whose name has a separator, and whose
+/// command line has several lines.
 fn text_of_several_lines(directory: &Path) -> String {
     let times = "COMPLETED|2026-11-01T10:00:00|2026-11-01T10:00:00|2026-11-01T10:10:00";
     let text = format!(
@@ -376,7 +377,7 @@ fn accounting_runs_on_nodes_under_every_policy() {
     refused(&["--jobs", log.to_str().unwrap(), "--nodes", "1x(cpu=8,idle=x)"], "watts");
 }
 
-/// Two leaf switches of two nodes of 2 CPUs; `above`: a switch that joins them.
+/// A topology of two leaf switches of two nodes of 2 CPUs; `above`: a switch that joins them.
 fn leaves(directory: &Path, above: &str) -> PathBuf {
     let text = format!("SwitchName=a Nodes=x[1-2]\nSwitchName=b Nodes=y[1-2]\n{above}");
     file(directory, "topology.conf", text.as_bytes())
@@ -430,7 +431,7 @@ fn jobs_keep_to_switches_and_their_leaves_are_counted() {
 }
 
 /// Goal: arrays are bags where watts are known. Method: three bursts of two tasks, of which the
-/// second teaches what a task takes on the other nodes, and the third goes to the thrifty ones.
+/// second teaches what a task takes on the other nodes, and the third goes to the thrifty nodes.
 #[test]
 fn arrays_go_where_energy_is_least() {
     let temporary = tempfile::tempdir().unwrap();
@@ -460,8 +461,8 @@ fn arrays_go_where_energy_is_least() {
     }
 }
 
-/// Goal: each policy says by which keys it decides, and which policy it is where it lacks what it
-/// plans by; `phalanx` is the configuration, without one as it is shipped.
+/// Goal: each policy says by which keys it decides, and which policy it is where it lacks data for
+/// its plans; `phalanx` is the configuration, without one as it is shipped.
 #[test]
 fn a_policy_says_what_it_assumes() {
     let temporary = tempfile::tempdir().unwrap();
@@ -512,7 +513,7 @@ fn a_policy_says_what_it_assumes() {
     assert_eq!(other.len(), 2, "{other:?}");
 }
 
-/// Goal: watts by class of the configuration are as good as those of the nodes' list.
+/// Goal: watts by class in the configuration are as good as watts in the nodes' list.
 #[test]
 fn watts_by_class_of_the_configuration_count() {
     let temporary = tempfile::tempdir().unwrap();
@@ -531,7 +532,7 @@ fn watts_by_class_of_the_configuration_count() {
     assert_eq!(by_class, of("4x(cpu=4,speed=1,idle=20,busy=300)", &[]));
 }
 
-/// Goal: a job takes longer on slower nodes, and for blocks that lie elsewhere.
+/// Goal: a job takes longer on slower nodes, and for blocks that other nodes hold.
 #[test]
 fn runs_depend_on_speed_and_input() {
     let temporary = tempfile::tempdir().unwrap();

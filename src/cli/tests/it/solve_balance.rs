@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! `phalanx solve balance` as a program: bytes in, bytes out, exit codes.
+//! Tests of `phalanx solve balance` as a program: bytes in, bytes out, exit codes.
 #![allow(clippy::unwrap_used)]
 
 use std::io::Write;
@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-/// Exit code, standard output and standard error.
+/// Runs the program; returns exit code, standard output and standard error.
 fn solve(arguments: &[&str], problem: &str) -> (i32, String, String) {
     let mut child = Command::new(env!("CARGO_BIN_EXE_phalanx"))
         .args(["solve", "balance"])
@@ -30,7 +30,7 @@ fn answer(arguments: &[&str], problem: &str) -> Value {
     serde_json::from_str(&out).unwrap()
 }
 
-/// One node of 100 cpu, 1000 G, 10 gpu and the jobs of the method's example.
+/// Problem of one node of 100 cpu, 1000 G, 10 gpu and the jobs of the method's example.
 fn example(gpu5: u64, more: &str) -> String {
     format!(
         r#"{{"dimensions":["cpu","mem","gpu"],"weights_from":["usage"],{more}

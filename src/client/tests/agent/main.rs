@@ -72,7 +72,7 @@ impl Fake {
         self.until(name, |state| state.values.iter().rfind(|put| put.name == name).cloned())
     }
 
-    /// Waits for a report on the run `name` for which `is` holds.
+    /// Waits for a report on the run `name` that satisfies `is`.
     fn report_that(&self, name: &str, is: impl Fn(&RunReport) -> bool) -> RunReport {
         self.until(name, |state| state.runs.get(name).filter(|report| is(report)).cloned())
     }

@@ -54,7 +54,7 @@ impl Case {
         run(&self.script(&format!("s{}", next()), text))
     }
 
-    /// Runs one script to its end.
+    /// Runs one script and returns its result.
     fn one(&mut self, text: &str) -> Finished {
         let run = self.run_of(text);
         // What was killed may take a moment to go: each run has an id of its own.
@@ -62,7 +62,7 @@ impl Case {
         self.all(1).remove(0)
     }
 
-    /// Waits at most 20 s for `count` ends.
+    /// Waits at most 20 s for `count` runs to end.
     fn all(&mut self, count: usize) -> Vec<Finished> {
         let until = Instant::now() + Duration::from_secs(20);
         let mut finished = Vec::new();
@@ -91,7 +91,7 @@ fn run(program: &Path) -> Run {
     }
 }
 
-/// Whether a process of this id runs (a zombie does not).
+/// Whether a process with an id runs (a zombie does not).
 fn alive(pid: &str) -> bool {
     let stat = fs::read_to_string(format!("/proc/{}/stat", pid.trim()));
     stat.is_ok_and(|stat| !stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('Z')))

@@ -44,7 +44,7 @@ pub(super) enum Column {
     ConsumedEnergy,
     ConsumedEnergyRaw,
     ReqMem,
-    /// Text of users that is not used, in columns of several names.
+    /// Text of users that Phalanx does not use; columns of several names.
     #[serde(skip)]
     OtherText,
 }

@@ -68,7 +68,7 @@ impl<'a> Fields<'a> {
         Ok(row)
     }
 
-    /// CPUs by the first column that has them.
+    /// CPUs by the first column that has a value.
     fn cpus(&self, row: &Row) -> Result<u64, String> {
         let cpu = |tres: &str| {
             let count = tres.split(',').find_map(|part| part.strip_prefix("cpu="));
@@ -144,7 +144,7 @@ impl<'a> Fields<'a> {
         Ok(())
     }
 
-    /// Start and end. Where a clock was set back, or shows an hour twice, they are those that agree
+    /// Start and end. Where a clock was set back, or shows an hour twice, the readings that agree
     /// best with how long the job ran.
     fn ends(&self, elapsed_s: Option<u64>) -> Result<(Option<i64>, Option<i64>), String> {
         let (start, end) = (self.time("Start", Column::Start)?, self.time("End", Column::End)?);
@@ -260,7 +260,7 @@ fn is_amount(number: &u64) -> bool {
     ![0xffff_fffe, 0xffff_ffff].contains(number)
 }
 
-/// The byte that a waiting parent sees of a number.
+/// The low byte of a number, which is what a waiting parent process sees of it.
 fn byte(text: &str) -> Option<u8> {
     u8::try_from(text.parse::<i64>().ok()?.rem_euclid(256)).ok()
 }

@@ -6,13 +6,13 @@ use crate::trace::spec::memory_mb;
 /// A job of the accounting; text is empty and numbers are `None` where sacct gives none.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Row {
-    /// Id as users write it: `123`, `123_4`, `130+1`.
+    /// Id of the job as users write it: `123`, `123_4`, `130+1`.
     pub job: String,
     /// Slurm's job id: `JobIDRaw`, else the number that `job` begins with.
     pub job_id: u32,
-    /// Array and task, of an array task.
+    /// Ids of array and task, if the job is an array task.
     pub array: Option<(u32, u32)>,
-    /// Id of the het job, of a component.
+    /// Id of the het job, if the job is a component of one.
     pub het_job_id: Option<u32>,
     /// Cluster.
     pub cluster: String,
@@ -26,9 +26,9 @@ pub struct Row {
     pub partition: String,
     /// Quality of service.
     pub qos: String,
-    /// Priority at its start.
+    /// Priority of the job at its start.
     pub priority: Option<u32>,
-    /// Reservation that it ran in.
+    /// Reservation in which the job ran.
     pub reservation: String,
     /// Features of nodes asked for.
     pub constraints: String,
@@ -38,15 +38,15 @@ pub struct Row {
     pub admin_comment: String,
     /// Submission, unix seconds.
     pub submit_s: Option<i64>,
-    /// Time from which it could start: it waited for no other job and no hour; unix seconds.
+    /// Time from which the job could start, unix seconds: its dependencies and `--begin` were met.
     pub eligible_s: Option<i64>,
-    /// Start, unix seconds; `None` if it never started.
+    /// Start of the job, unix seconds; `None` if it never started.
     pub start_s: Option<i64>,
-    /// End, unix seconds; `None` if it did not end.
+    /// End of the job, unix seconds; `None` if it did not end.
     pub end_s: Option<i64>,
-    /// Seconds that it ran, suspensions left out.
+    /// Seconds that the job ran, suspensions left out.
     pub elapsed_s: u64,
-    /// First word of its state: `COMPLETED`, `CANCELLED`.
+    /// First word of the job's state: `COMPLETED`, `CANCELLED`.
     pub state: String,
     /// Exit code and signal.
     pub exit: (u8, u8),
@@ -62,7 +62,7 @@ pub struct Row {
     pub tres_req: String,
     /// TRES allocated.
     pub tres_alloc: String,
-    /// Memory asked for in Slurm's form, such as `16G`, `4Gn` (of a node) or `2Gc` (of a CPU).
+    /// Memory asked for by the job, such as `16G`, `4Gn` (of a node) or `2Gc` (of a CPU).
     pub req_mem: String,
     /// Time limit in minutes; `None` without limit.
     pub limit_min: Option<u32>,
@@ -71,28 +71,28 @@ pub struct Row {
 }
 
 impl Row {
-    /// Whether it ended, as far as the accounting knows.
+    /// Whether the job ended, as far as the accounting knows.
     #[must_use]
     pub fn is_ended(&self) -> bool {
         !self.is_waiting() && !self.is_going() && self.end_s.is_some()
     }
 
-    /// Whether it still waits.
+    /// Whether the job is still pending.
     #[must_use]
     pub fn is_waiting(&self) -> bool {
         self.state == "PENDING"
     }
 
-    /// Whether it still runs, or holds its nodes in some other way.
+    /// Whether the job still runs, or holds its nodes in some other way.
     #[must_use]
     pub fn is_going(&self) -> bool {
         let going = ["RUNNING", "SUSPENDED", "RESIZING", "COMPLETING", "CONFIGURING"];
         going.contains(&self.state.as_str())
     }
 
-    /// Takes what a step says more. Slurm counts the energy of a job's steps but
-    /// the batch step's, which on one node is that of the whole job: a job
-    /// without `srun` has none, one with several at once has it several times.
+    /// Adds what a step's row says beyond the job's row. Slurm counts the energy of a job's steps
+    /// but not that of the batch step, which on one node is that of the whole job: a job without
+    /// `srun` has none, a job with several at once has it several times.
     pub(super) fn add(&mut self, step: &Step) {
         if step.job == self.job && step.name == "batch" && self.node_count == 1 {
             self.joules = step.joules.or(self.joules);
@@ -106,7 +106,7 @@ impl Row {
         self.start_s.is_some() && had_nodes
     }
 
-    /// Memory of the whole job by `ReqMem`, MiB, if it has these numbers of nodes and CPUs.
+    /// Memory of the whole job by `ReqMem`, MiB, for a job of these numbers of nodes and CPUs.
     #[must_use]
     pub fn req_mem_mb(&self, nodes: u64, cpus: u64) -> Option<u64> {
         let times = match self.req_mem.as_bytes().last()? {

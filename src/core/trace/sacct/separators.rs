@@ -3,7 +3,7 @@
 
 /// Ways that are tried at most.
 const WAYS_MAX: usize = 300;
-/// Texts of one line that have separators in them, at most.
+/// Most texts of one line that may have separators in them.
 const TEXTS_MAX: usize = 3;
 
 /// A text's place among the columns, and how many separators are part of it.

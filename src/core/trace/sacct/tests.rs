@@ -85,7 +85,7 @@ fn bad_lines_are_named_and_passed_over() {
     }
 }
 
-/// Goal: where a clock was set back, or an hour is there twice, what the job ran decides.
+/// Goal: where a clock was set back, or shows an hour twice, the time that the job ran decides.
 #[test]
 fn elapsed_decides_what_the_clock_cannot() {
     let head = "JobID|State|Start|End|Elapsed";
@@ -137,7 +137,7 @@ fn separators_of_several_characters() {
     }
 }
 
-/// Goal: no text of a user's breaks a column that is used, in columns of later releases either.
+/// Goal: no text of a user breaks a column that is used, even where later releases add columns.
 #[test]
 fn columns_that_are_not_known_are_text() {
     let head = "JobID|FutureText|NCPUS|StdOut|Submit|SubmitLine|Start|Elapsed|State";
@@ -219,7 +219,7 @@ proptest! {
         let _ = read(text.as_bytes(), &TimeZone::UTC, |_, _| {}, |_, _| {});
     }
 
-    /// Goal: what is written is read back.
+    /// Goal: a row that is written is read back unchanged.
     #[test]
     fn a_row_survives(
         id in 1_u32.., task in prop::option::of(0_u32..), start in 1_i64..4_000_000_000,
@@ -339,7 +339,7 @@ fn headers_that_are_not_enough_say_what_to_ask_for() {
     assert!(padded.contains("padded with blanks"), "{padded}");
 }
 
-/// Goal: what a text costs depends on its length, not on what its lists stand for or on the ways
+/// Goal: the time for a text depends on its length, not on what its lists stand for or on the ways
 /// in which its lines could be read: without the bounds this test takes many minutes.
 #[test]
 fn a_text_made_to_take_long_ends_soon() {

@@ -8,7 +8,7 @@ const LINES_MAX: usize = 1000;
 /// Times that a job is tried to be read at most.
 const TRIES_MAX: usize = 16;
 
-/// A line that cannot be read by itself, with those that may belong to it.
+/// A line that cannot be read by itself, with the lines that may belong to it.
 pub(super) struct Unread {
     /// Number of each line that cannot be read, and why.
     pub(super) bad: Vec<(u64, String)>,
@@ -24,8 +24,8 @@ impl Unread {
         Self { bad: vec![(line, what)], text: text.to_owned(), separators, lines: 1, tries: 0 }
     }
 
-    /// Adds a line, which is blank or cannot be read by itself either; the entry if that makes it
-    /// whole.
+    /// Adds a line that is blank or cannot be read by itself either; returns the entry if the line
+    /// completes it.
     pub(super) fn add(
         &mut self,
         header: &Header,
@@ -45,12 +45,12 @@ impl Unread {
         header.entry(&self.text).ok().flatten()
     }
 
-    /// Whether it can be the beginning of a text: no line has a separator.
+    /// Whether the row can begin a text of several lines: none of its lines has a separator.
     pub(super) fn is_text(&self) -> bool {
         self.separators == 0
     }
 
-    /// Whether more lines could make it whole.
+    /// Whether further lines could complete the row.
     pub(super) fn is_open(&self) -> bool {
         self.lines < LINES_MAX && self.tries < TRIES_MAX
     }

@@ -22,7 +22,7 @@ const HEAT: [f64; 3] = [0.03, 0.01, 0.004];
 #[derive(Debug, Clone)]
 struct Genome {
     order: Vec<usize>,
-    /// Counts by index of the job.
+    /// Counts of cores, by index of the job.
     counts: Vec<Vec<usize>>,
 }
 
@@ -32,7 +32,7 @@ struct Search<'a> {
     /// Durations by job and counts.
     durations: Vec<HashMap<Vec<usize>, f64>>,
     remembered: usize,
-    /// Sorted times at which the cores of each host are free; scratch.
+    /// Sorted times at which the cores of each host are free; scratch space.
     free: Vec<Vec<f64>>,
     initial: Vec<Vec<f64>>,
 }
@@ -82,7 +82,7 @@ impl Genome {
     }
 }
 
-/// The change of a move, to take it back.
+/// The change that a move made, kept to undo it.
 enum Undo {
     Order { from: usize, to: usize },
     Swap(usize, usize),
@@ -165,7 +165,7 @@ impl Search<'_> {
         best
     }
 
-    /// Makes one random change; `None` when the drawn one is not possible.
+    /// Makes one random change; `None` when the change drawn is not possible.
     fn mutate(&self, genome: &mut Genome, random: &mut Stream) -> Option<Undo> {
         let jobs = genome.order.len();
         match random.below(4) {
@@ -192,7 +192,7 @@ impl Search<'_> {
         }
     }
 
-    /// Adds, removes or moves a core; false when that is not possible.
+    /// Adds, removes or moves a core of a job; returns false when that is not possible.
     fn change_counts(&self, job: usize, counts: &mut [usize], random: &mut Stream) -> bool {
         let (from, to) = (random.below(counts.len()), random.below(counts.len()));
         let total: usize = counts.iter().sum();
@@ -216,7 +216,7 @@ impl Search<'_> {
         true
     }
 
-    /// The schedule that a genome decodes to.
+    /// The schedule that a genome stands for.
     fn schedule(&self, genome: &Genome) -> Schedule {
         let mut available = self.instance.available.clone();
         let mut schedule = Schedule::default();

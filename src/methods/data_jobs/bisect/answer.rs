@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The answer: every job's cores and blocks, and its times.
+//! The answer to a problem of data jobs: every job's cores, blocks and times.
 
 use serde::Serialize;
 
@@ -36,9 +36,9 @@ pub struct Answer<'a> {
 pub struct JobAnswer<'a> {
     /// The job's id.
     pub id: &'a str,
-    /// Start of the first of its cores.
+    /// Start of the job's first core.
     pub start_ms: Number,
-    /// Time at which all its cores are released.
+    /// Time at which all cores of the job are released.
     pub end_ms: Number,
     /// Cores of the job in the order of choice; n of f(n) is their number.
     pub cores: Vec<CoreAnswer<'a>>,
@@ -49,9 +49,9 @@ pub struct JobAnswer<'a> {
 pub struct CoreAnswer<'a> {
     /// The host's name.
     pub host: &'a str,
-    /// Number of the core on its host.
+    /// Number of the core on the host.
     pub core: usize,
-    /// Start of the core, ms; only with start `async`, where cores begin on their own.
+    /// Start of the core, ms; only with start `async`, where each core begins by itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start_ms: Option<Number>,
     /// Blocks that the core reads.
@@ -72,7 +72,7 @@ pub struct BlockAnswer<'a> {
 pub struct ProbeAnswer {
     /// Whole milliseconds.
     pub makespan_ms: Number,
-    /// Whether every job could end by then.
+    /// Whether every job could end by the makespan.
     pub feasible: bool,
 }
 
@@ -87,7 +87,7 @@ pub struct Explanation {
     pub proven_optimal: bool,
 }
 
-/// Names instead of indexes.
+/// Builds the answer, with names in place of indexes.
 pub(super) fn build<'a>(
     problem: &'a Problem<'_>,
     instance: &Instance,

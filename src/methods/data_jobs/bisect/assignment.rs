@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The blocks of one job on its cores: assignment, migration and exchange.
+//! Distributes the blocks of one job over its cores: assignment, migration and exchange.
 
 use super::instance::{Instance, Job, SLACK_MS};
 
@@ -8,12 +8,12 @@ use super::instance::{Instance, Job, SLACK_MS};
 pub(super) struct Assignment {
     /// Blocks of each core.
     pub(super) blocks: Vec<Vec<usize>>,
-    /// Milliseconds of each core: its blocks, and what it was given as an offset.
+    /// Milliseconds of work of each core: its blocks, and the offset that it began with.
     pub(super) loads: Vec<f64>,
 }
 
 impl Assignment {
-    /// Nothing assigned yet; `offsets` are the loads to begin with.
+    /// Makes an assignment without blocks; `offsets` are the loads to begin with.
     fn empty(offsets: &[f64]) -> Self {
         Self { blocks: vec![Vec::new(); offsets.len()], loads: offsets.to_vec() }
     }
@@ -32,8 +32,8 @@ impl Assignment {
     }
 }
 
-/// The source's assignment: largest block first, to the least loaded local core where there
-/// is one, else to the least loaded of all. `hosts[c]` is the host of the c-th core.
+/// The source's assignment: the largest block first, to the least loaded local core where there is
+/// one, else to the least loaded of all cores. `hosts[c]` is the host of the c-th core.
 pub(super) fn local_first(instance: &Instance, job: &Job, hosts: &[usize]) -> Assignment {
     let mut assignment = Assignment::empty(&vec![0.0; hosts.len()]);
     for &b in &job.falling {
@@ -60,7 +60,7 @@ pub(super) fn local_first(instance: &Instance, job: &Job, hosts: &[usize]) -> As
     assignment
 }
 
-/// Largest block first, to the core that ends earliest with it, local or not.
+/// Assigns the largest block first, to the core that then ends earliest, local or not.
 pub(super) fn earliest_end(
     instance: &Instance,
     job: &Job,
@@ -130,7 +130,7 @@ fn critical(loads: &[f64]) -> Option<usize> {
     best
 }
 
-/// A round of migration: what is moved from where to where.
+/// A round of migration: the blocks moved, from one core to another.
 struct Step<'a> {
     instance: &'a Instance,
     job: &'a Job,

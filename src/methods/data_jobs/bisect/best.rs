@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Mode `best`: the source's schedule, and what other weights, orders and a local search
-//! make of it. The best schedule that was ever seen is the answer.
+//! Mode `best`: improves the source's schedule by other weights, orders and a local search. The
+//! best schedule that was ever seen is the answer.
 
 use super::anneal;
 use super::bound::JobBound;
@@ -18,7 +18,7 @@ use phalanx_core::limits::{
 };
 use phalanx_core::random::Stream;
 
-/// Smoothing of beta: hosts without data are used as well.
+/// Amount added to beta, so that hosts without data are used as well.
 const SMOOTH: [f64; 2] = [0.2, 1.0];
 /// A gap to the lower bound that is not worth more work.
 const CLOSE_ENOUGH: f64 = 1e-9;
@@ -26,7 +26,7 @@ const CLOSE_ENOUGH: f64 = 1e-9;
 /// Gap that ends the search for other orders of large problems, where each probe is expensive.
 const GAP_OF_ORDERS: f64 = 0.002;
 
-/// The best so far and how it was found.
+/// The best schedule so far and the way in which it was found.
 struct Best<'a> {
     instance: &'a Instance,
     schedule: Option<Schedule>,
@@ -82,7 +82,7 @@ pub(super) fn run(
     Found { schedule, probes, found_by, optimal, stopped }
 }
 
-/// Other weights, choice by end, other orders, annealing.
+/// Probes other weights, choice by end, other orders, and annealing.
 fn probe_all(
     best: &mut Best<'_>,
     bounds: &[JobBound],

@@ -10,7 +10,7 @@ use super::problem::Start;
 pub(super) struct JobBound {
     /// `[n - 1]`: ms from start to end.
     pub(super) duration: Vec<f64>,
-    /// `[n - 1]`: earliest end on the cluster as it is, ms.
+    /// `[n - 1]`: earliest end with n cores on the cluster in its present state, ms.
     pub(super) end: Vec<f64>,
     /// `[n - 1]`: core milliseconds.
     pub(super) area: Vec<f64>,
@@ -58,7 +58,7 @@ fn of_job(instance: &Instance, job: &Job, free: &[f64], sums: &[f64]) -> JobBoun
     bound
 }
 
-/// Megabytes that some core must have: of the k n + 1 largest blocks, k + 1 share a core.
+/// Megabytes that some core must have at least: of the k n + 1 largest blocks, k + 1 share a core.
 fn pigeonhole(job: &Job, n: usize) -> f64 {
     let size = |rank: usize| job.blocks[job.falling[rank]].size;
     let (mut most, mut k) = (size(0), 1);
@@ -71,7 +71,7 @@ fn pigeonhole(job: &Job, n: usize) -> f64 {
     most
 }
 
-/// Milliseconds that every schedule needs.
+/// Least milliseconds of every schedule.
 pub(super) fn of_all(instance: &Instance, jobs: &[JobBound]) -> f64 {
     let longest = |bound: &JobBound| bound.end.iter().copied().fold(f64::INFINITY, f64::min);
     let busy = jobs.iter().filter(|bound| !bound.end.is_empty());

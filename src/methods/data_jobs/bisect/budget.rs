@@ -7,9 +7,9 @@ use serde::Serialize;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Stopped {
-    /// The deadline; then the quality may differ from run to run.
+    /// The search ended at the deadline, so its result may differ from run to run.
     Deadline,
-    /// The limit of work; the answer is still repeatable.
+    /// The search ended at its limit of work, so that the answer is repeatable.
     Limit,
 }
 
@@ -37,7 +37,7 @@ impl<'a> Budget<'a> {
         self.left = left;
     }
 
-    /// Takes `units`; false when the search must end.
+    /// Takes `units`; returns false when the search must end.
     pub(super) fn spend(&mut self, units: usize) -> bool {
         let units = units as u64;
         if self.deadline || self.left < units {

@@ -10,8 +10,8 @@ use super::schedule::{Placed, Schedule};
 use super::seed::Probe;
 use phalanx_core::limits::{BISECT_ASSIGNMENTS_MAX, BISECT_REFINE_MAX};
 
-/// Assigns the blocks in two ways and keeps the better; loads are without offsets, which
-/// are what each core has to wait for longer than the first one.
+/// Assigns the blocks in two ways and keeps the better assignment; loads are without the offsets by
+/// which cores begin later than the first one.
 pub(super) fn best_assignment(
     instance: &Instance,
     job: &Job,
@@ -33,7 +33,7 @@ pub(super) fn best_assignment(
     assignment
 }
 
-/// Offsets of cores that begin on their own; zeros when they begin together.
+/// Offsets of cores when each begins on its own; zeros when all begin together.
 pub(super) fn offsets(instance: &Instance, cores: &[usize], available: &[f64]) -> Vec<f64> {
     match instance.start {
         Start::Gang => vec![0.0; cores.len()],
@@ -48,7 +48,7 @@ pub(super) fn offsets(instance: &Instance, cores: &[usize], available: &[f64]) -
 /// Megabytes of a job that each host holds and that no chosen core reads yet.
 pub(super) struct Coverage<'a> {
     job: &'a Job,
-    /// Megabytes on each host.
+    /// Megabytes that each host still holds uncovered.
     pub(super) gain: Vec<f64>,
     covered: Vec<bool>,
 }
@@ -91,7 +91,7 @@ impl<'a> Constructor<'a> {
         Self { instance, bounds, on_host: vec![Vec::new(); instance.hosts.len()] }
     }
 
-    /// Each job of `order` with the fewest cores with which it ends by `makespan`.
+    /// Gives each job of `order` the fewest cores with which it ends by `makespan`.
     pub(super) fn probe(
         &mut self,
         order: &[usize],
@@ -183,9 +183,9 @@ impl<'a> Constructor<'a> {
         }
     }
 
-    /// `n` cores, one by one: the one with the earliest start, less the time that local
-    /// reading on it saves on average over the cores; ties go to the core that has
-    /// waited least and then to the lowest index.
+    /// Chooses `n` cores one by one: the one with the earliest start, less the time that local
+    /// reading on it saves on average over the cores; ties go to the core that has waited least and
+    /// then to the lowest index.
     fn choose(&self, job: &Job, n: usize, available: &[f64], free: &[Vec<usize>]) -> Vec<usize> {
         let instance = self.instance;
         let share = job.total / n as f64;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Cores by host: those of one host differ only in the time at which they are free.
+//! Cores by host: cores of one host differ only in the time at which they are free.
 
 use super::instance::Instance;
 
@@ -14,14 +14,14 @@ pub(super) fn earliest(free: &[Vec<f64>], counts: &[usize]) -> Option<f64> {
     Some(start)
 }
 
-/// Hosts of the cores, each as often as it has cores.
+/// Hosts of the cores: each host as often as it has cores.
 pub(super) fn host_list(counts: &[usize]) -> Vec<usize> {
     let repeated = counts.iter().enumerate();
     repeated.flat_map(|(host, &count)| std::iter::repeat_n(host, count)).collect()
 }
 
-/// Occupies the `count` cores that become free last before `start`: the others can begin
-/// earlier with something else.
+/// Occupies the `count` cores that become free last before `start`, since earlier ones can serve
+/// other jobs until then.
 pub(super) fn occupy(free: &mut Vec<f64>, count: usize, start: f64, end: f64) {
     if count == 0 {
         return;

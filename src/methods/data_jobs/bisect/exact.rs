@@ -85,7 +85,8 @@ pub(super) fn search(
     }
 }
 
-/// Returns all counts of up to `most` cores that no others make useless; `None` = out of budget.
+/// Returns all counts of up to `most` cores that are not made useless by other counts; `None` = out
+/// of budget.
 fn choices_of(
     instance: &Instance,
     job: &Job,

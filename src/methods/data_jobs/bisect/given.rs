@@ -73,7 +73,7 @@ pub(super) fn run(
     bisect(instance, (up, down), false, &mut prober, probes, budget)
 }
 
-/// Steps that it takes to choose the cores of a form and to assign the blocks.
+/// Steps needed to choose the cores of a form and to assign the blocks.
 fn work(problem: &rigid::Problem, i: usize, room: Room) -> usize {
     room.cores * (problem.jobs[i].allowed.len() + problem.jobs[i].blocks.len())
 }
@@ -180,7 +180,8 @@ mod tests {
         assert_eq!(fewer[..2], [0, 3]);
     }
 
-    /// The document's bounds: all on one core, and the least that the forms lead to.
+    /// Goal: the probes of the document: first all on one core, then halfway to the least that the
+    /// forms allow.
     #[test]
     fn the_first_probe_is_the_upper_bound_and_the_second_half_way_to_the_lower() {
         let problem = example(&[(1, 1), (1, 2)], [[0.0; 2]; 2]);

@@ -11,10 +11,10 @@ use crate::data_jobs::merge_equal;
 /// an end may exceed the probed makespan.
 pub(super) const SLACK_MS: f64 = 1e-9;
 
-/// Least relative speed of a host: slower ones count as this fast, which is next to useless.
+/// Least relative speed of a host: a slower host counts as this fast, which is next to useless.
 const PACE_MIN: f64 = 1e-3;
 
-/// The next whole millisecond; a time that is one but for rounding stays itself.
+/// The next whole millisecond; a time that is whole up to rounding stays.
 pub(super) fn whole_ms(time_ms: f64) -> f64 {
     (time_ms - SLACK_MS - time_ms.abs() * 1e-14).ceil()
 }
@@ -35,7 +35,7 @@ pub(super) struct Job {
     pub(super) speed: f64,
     /// f(n).
     pub(super) decay: Attenuation,
-    /// Speed by host as a part of that; empty: all alike.
+    /// Relative speed by host; empty: all hosts are alike.
     pub(super) pace: Vec<f64>,
     /// Earliest start on each host, ms, for other reasons than cores; empty: none.
     pub(super) from: Vec<f64>,
@@ -45,24 +45,24 @@ pub(super) struct Job {
     pub(super) total: f64,
     /// Blocks, largest first, equal ones in the order given.
     pub(super) falling: Vec<usize>,
-    /// (host, megabytes that it holds), hosts ascending.
+    /// Pairs of a host and the megabytes of the job's input on it, hosts ascending.
     pub(super) held: Vec<(usize, f64)>,
-    /// Largest number of cores that the source's method gives it (formula 9).
+    /// Largest number of cores that the source's method gives the job (formula 9).
     pub(super) cap: usize,
-    /// Largest number of cores that can do any good.
+    /// Largest number of cores that can shorten the job.
     pub(super) cores_max: usize,
 }
 
 /// A host of the instance.
 #[derive(Debug, Clone)]
 pub(super) struct Host {
-    /// Index of its first core.
+    /// Index of the host's first core.
     pub(super) first: usize,
-    /// Number of its cores.
+    /// Number of the host's cores.
     pub(super) cores: usize,
 }
 
-/// The whole problem. Cores are numbered through, host by host.
+/// The whole problem, with cores numbered consecutively, host by host.
 #[derive(Debug, Clone)]
 pub(super) struct Instance {
     /// The hosts.
@@ -75,7 +75,7 @@ pub(super) struct Instance {
     pub(super) jobs: Vec<Job>,
     /// MB/s from another host.
     pub(super) transfer: f64,
-    /// Start of a job's cores.
+    /// Rule by which a job's cores start.
     pub(super) start: Start,
     /// Moment of migration.
     pub(super) moment: u8,
@@ -100,7 +100,7 @@ impl Instance {
         all
     }
 
-    /// Hosts, given as the waits of their cores, and jobs; all of these are in the queue.
+    /// Makes an instance of hosts, given as their cores' waits, and of jobs in the queue.
     pub(super) fn of(
         waits: impl Iterator<Item = Vec<f64>>,
         jobs: Vec<Job>,
@@ -120,7 +120,7 @@ impl Instance {
         Self { hosts, host_of, available, jobs, transfer, start, moment, queue }
     }
 
-    /// Host of each of these cores.
+    /// Returns the hosts of `cores`.
     pub(super) fn hosts_of(&self, cores: &[usize]) -> Vec<usize> {
         cores.iter().map(|&core| self.host_of[core]).collect()
     }
@@ -152,12 +152,12 @@ impl Block {
 }
 
 impl Job {
-    /// Part of its speed that the job has on a host, above 0.
+    /// Part of the job's speed that remains on a host, above 0.
     pub(super) fn pace_on(&self, host: usize) -> f64 {
         self.pace.get(host).map_or(1.0, |pace| pace.clamp(PACE_MIN, 1.0))
     }
 
-    /// Earliest start on a host for other reasons than cores, ms.
+    /// Earliest start of the job on a host for other reasons than cores, ms.
     pub(super) fn earliest_on(&self, host: usize) -> f64 {
         self.from.get(host).copied().unwrap_or(0.0)
     }
@@ -188,7 +188,7 @@ fn index(
 }
 
 impl Job {
-    /// A job with all that follows from its blocks, on a cluster of `cores` cores.
+    /// A job, with all figures that follow from its blocks, on a cluster of `cores` cores.
     pub(super) fn new(speed: f64, decay: Attenuation, blocks: Vec<Block>, cores: usize) -> Self {
         let mut held: Vec<(usize, f64)> = Vec::new();
         for block in &blocks {

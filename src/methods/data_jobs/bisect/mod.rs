@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Assigns cores, start times and blocks to data-parallel jobs, so that the last job ends
-//! as early as possible.
+//! Assigns cores, start times and blocks to data-parallel jobs, so that the last job ends as early
+//! as possible.
 //!
 //! A job is a set of blocks; a block is read locally where a replica is, else over the
 //! network first. Cores of one job slow each other down (f(n)), so more is not better.
@@ -51,14 +51,15 @@ use turns::Turn;
 pub enum Mode {
     /// The source's method with guards.
     Seed,
-    /// Never worse than `Seed`: other weights, other orders, local search.
+    /// The source's method improved by other weights, other orders and local search; never worse
+    /// than `Seed`.
     #[default]
     Best,
     /// The optimum of small problems.
     Exact,
     /// Hosts and blocks in turn, for comparison.
     RoundRobin,
-    /// Hosts in turn by their cores, blocks by their bytes, for comparison.
+    /// Hosts in turn, weighted by their cores, and blocks by their bytes; for comparison.
     Weighted,
 }
 
@@ -90,10 +91,10 @@ pub enum SolveError {
     /// A field cannot be used.
     #[error("{0}")]
     Input(#[from] InputError),
-    /// Blocks, but no core to work on them.
+    /// There are blocks, but no core to work on them.
     #[error("{0}")]
     Infeasible(InputError),
-    /// Larger than mode `exact` can do; the text names the limit.
+    /// The problem is larger than mode `exact` can do; the text names the limit.
     #[error("mode exact: {0}")]
     TooLarge(String),
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The problem as it is given: hosts with cores, jobs with blocks and replicas.
+//! The problem of data jobs as users state it: hosts with cores, jobs with blocks and replicas.
 
 use std::collections::HashMap;
 
@@ -19,7 +19,7 @@ pub struct Problem<'a> {
     /// MB/s at which a block is read from another host, > 0.
     #[serde(default = "default_transfer")]
     pub transfer_mb_per_s: f64,
-    /// Order in which the cores of a job begin.
+    /// Rule by which the cores of a job begin.
     #[serde(default)]
     pub start: Start,
     /// Point at which blocks migrate: 1 = for each job before its feasibility test, 2 = after all
@@ -34,14 +34,14 @@ pub struct Problem<'a> {
     pub jobs: Vec<Job<'a>>,
 }
 
-/// Start of the cores of one job.
+/// Rule by which the cores of one job start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Start {
     /// Cores start together, as soon as the last of them is free.
     #[default]
     Gang,
-    /// Cores start each as soon as it is free; all are still released together.
+    /// Each core starts as soon as it is free; all are still released together.
     Async,
 }
 
@@ -66,9 +66,9 @@ pub struct Job<'a> {
     /// A name that no other job has.
     #[serde(borrow)]
     pub id: Name<'a>,
-    /// MB/s that one core alone works through, > 0.
+    /// MB/s that a single core works through, > 0.
     pub speed_mb_per_s: f64,
-    /// f(n) of this job; absent: linear with the problem's alpha.
+    /// f(n) of the job; absent: linear with the problem's alpha.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     pub attenuation: Option<Attenuation>,
     /// The input; a job without any needs no core and no time.
@@ -195,7 +195,7 @@ impl Problem<'_> {
 }
 
 impl Job<'_> {
-    /// Returns the milliseconds of the job on one core with every block remote.
+    /// Returns the milliseconds of the job on one core if every block is remote.
     fn validate(
         &self,
         i: usize,

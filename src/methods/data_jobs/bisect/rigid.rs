@@ -20,7 +20,7 @@ use super::seed::Probe;
 use crate::data_jobs::attenuation::Attenuation;
 use phalanx_core::limits::{BISECT_PROBES_MAX, BISECT_RIGID_UNITS};
 
-/// A block: megabytes and the hosts that hold it.
+/// A block: its megabytes, and the hosts that hold it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Block {
     /// Megabytes.
@@ -45,14 +45,14 @@ pub struct Job {
     pub speed_mb_per_s: f64,
     /// f(n).
     pub attenuation: Attenuation,
-    /// Part of that speed which a core has on each host; empty: all of it everywhere.
+    /// Part of `speed_mb_per_s` that a core has on each host; empty: all of it everywhere.
     pub speeds: Vec<f64>,
     /// The input.
     pub blocks: Vec<Block>,
     /// Forms among which to choose, the preferred one first.
     pub forms: Vec<Form>,
-    /// Host indexes that it may use, with the ms before which it cannot start there for other
-    /// reasons than cores, ascending.
+    /// Indexes of hosts that the job may use, ascending, each with the ms before which the job
+    /// cannot start there for other reasons than cores.
     pub allowed: Vec<(usize, f64)>,
 }
 
@@ -74,9 +74,9 @@ pub struct Placement {
     pub hosts: Vec<usize>,
     /// Cores on each host.
     pub cores: usize,
-    /// Time at which all of them are free, ms from now.
+    /// Time at which all chosen cores are free, ms from now.
     pub start_ms: f64,
-    /// Time at which they are released.
+    /// Time at which the chosen cores are released.
     pub end_ms: f64,
     /// Megabytes that are read from hosts outside the task's own.
     pub remote_mb: f64,
@@ -93,7 +93,7 @@ pub struct Plan {
     pub lower_bound_ms: f64,
     /// Makespans that were tried.
     pub probes: usize,
-    /// The deadline ended the search.
+    /// Whether the deadline ended the search.
     pub stopped: bool,
 }
 
@@ -103,7 +103,7 @@ pub enum Rule {
     /// The hosts that lead to the earliest end.
     #[default]
     Best,
-    /// The source's: core by core by weight, as few cores as the forms allow.
+    /// The source's choice: core by core by weight, as few cores as the forms allow.
     Seed {
         /// Point at which blocks migrate, 1 to 3, as in [`super::Problem::moment`].
         moment: u8,
@@ -151,7 +151,7 @@ fn by_weight(problem: &Problem, moment: u8, expired: &dyn Fn() -> bool) -> Plan 
     }
 }
 
-/// Hosts instead of cores.
+/// Converts a schedule by cores to a placement by hosts.
 fn placement(instance: &Instance, placed: &Placed) -> Placement {
     let on = instance.hosts_of(&placed.cores);
     let mut hosts = on.clone();
@@ -168,7 +168,7 @@ fn placement(instance: &Instance, placed: &Placed) -> Placement {
     }
 }
 
-/// Megabytes of the blocks of cores on these hosts that other hosts send.
+/// Megabytes of `blocks`, of cores on the hosts `on`, that other hosts send.
 fn remote_mb(job: &instance::Job, blocks: &[Vec<usize>], on: &[usize]) -> f64 {
     let remote = blocks
         .iter()
@@ -207,7 +207,7 @@ fn by_end(problem: &Problem, expired: &dyn Fn() -> bool) -> Plan {
     }
 }
 
-/// The problem as the formulas take it.
+/// Converts the problem to the form on which the formulas work.
 pub(super) fn index(problem: &Problem, moment: u8) -> Instance {
     let job = |job: &Job| {
         let block = |block: &Block| instance::Block {
@@ -314,8 +314,8 @@ impl Search<'_> {
         Some(Placement { hosts, cores: form.cores, start_ms: start, end_ms: end, remote_mb })
     }
 
-    /// Hosts one by one: the one whose blocks save most time against what it makes the job wait.
-    /// Ties go to the host that has waited least, then to the first.
+    /// Chooses hosts one by one: the one whose blocks save most time against the time that it makes
+    /// the job wait. Ties go to the host that has waited least, then to the first.
     fn choose(
         &self,
         job: &instance::Job,
@@ -362,16 +362,16 @@ impl Search<'_> {
     }
 }
 
-/// Whether another form of a job is worth more than the preferred one: it ends clearly earlier, or
-/// about as early with clearly less to send: a slow job hardly notices it, the network does.
+/// Whether another form of a job beats the preferred one: it ends clearly earlier, or about as
+/// early with clearly less to send, which a slow job hardly notices but the network does.
 fn better(new: &Placement, old: &Placement) -> bool {
     let close = |a: f64, b: f64| a <= b * 1.01;
     new.end_ms < old.end_ms * 0.99
         || (close(new.end_ms, old.end_ms) && new.remote_mb < old.remote_mb * 0.9)
 }
 
-/// A lower bound for all schedules: each placed job in its fastest form, all local, as soon as
-/// enough cores are free; and the area of all.
+/// A lower bound for all schedules, by each placed job in its fastest form, all local, as soon as
+/// enough cores are free, and by the area of all jobs.
 fn lower_bound(problem: &Problem, instance: &Instance, placed: &Found) -> f64 {
     let mut free: Vec<f64> = problem.hosts.iter().flatten().copied().collect();
     free.sort_by(f64::total_cmp);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! A schedule: jobs in queue order with cores and blocks, and its times.
+//! A schedule: jobs in queue order with their cores, blocks and times.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -19,9 +19,9 @@ pub(super) struct Placed {
     pub(super) assignment: Assignment,
     /// Start of each core, ms.
     pub(super) starts: Vec<f64>,
-    /// Start of its first core, ms.
+    /// Start of the job's first core, ms.
     pub(super) start: f64,
-    /// Time at which all its cores are released, ms.
+    /// Time at which all cores of the job are released, ms.
     pub(super) end: f64,
 }
 
@@ -110,7 +110,7 @@ impl Schedule {
         self.shift_left(instance);
     }
 
-    /// Keeps `other` when it ends earlier.
+    /// Replaces `best` by `other` when `other` ends earlier.
     pub(super) fn improve(best: &mut Option<Self>, other: Self) -> bool {
         let better = best.as_ref().is_none_or(|best| other.end < best.end - SLACK_MS);
         if better {
@@ -120,8 +120,8 @@ impl Schedule {
     }
 }
 
-/// Every job whole on the core that is free first, longest first: always possible, and
-/// what is left when time runs out before anything better was found.
+/// Places every job whole on the core that is free first, longest first: always possible, and the
+/// result when time runs out before anything better was found.
 pub(super) fn one_core_each(instance: &Instance) -> Schedule {
     let mut available = instance.available.clone();
     let mut schedule = Schedule::default();
@@ -141,7 +141,7 @@ pub(super) fn one_core_each(instance: &Instance) -> Schedule {
     schedule
 }
 
-/// Orders non-negative finite doubles as integers.
+/// Maps non-negative finite doubles to integers of the same order.
 fn key(at: f64) -> u64 {
     // Minus zero would sort last.
     (at + 0.0).to_bits()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The source's method: bisection on the makespan, with guards where its bounds are not
-//! bounds and its search does not end.
+//! The source's method, bisection on the makespan, with guards that make its bounds valid and its
+//! search end.
 
 use super::assignment::{Assignment, local_first, migrate};
 use super::budget::Budget;
@@ -14,18 +14,18 @@ use phalanx_core::limits::{BISECT_MIGRATIONS_MAX, BISECT_PROBES_MAX};
 pub(super) struct Probed {
     /// Probed makespan, whole ms.
     pub(super) makespan: f64,
-    /// Whether every job could end by then.
+    /// Whether every job could end by the makespan.
     pub(super) feasible: bool,
 }
 
 /// Result of a probe: whether all jobs, or one, can end by a makespan.
 #[derive(Debug)]
 pub(super) enum Probe<T> {
-    /// The jobs can end by the makespan, in this way.
+    /// The jobs can end by the makespan, by this schedule.
     Feasible(T),
-    /// No way was found to end by the makespan.
+    /// No schedule was found that ends by the makespan.
     Infeasible,
-    /// The budget was used up before it was known.
+    /// The budget was used up before the answer was known.
     OutOfBudget,
 }
 
@@ -72,7 +72,7 @@ fn chooser<'a>(
     Chooser::new(instance, job, all, free, room, smooth)
 }
 
-/// Milliseconds of a job on one core, that of the host that it may use with most of its blocks.
+/// Milliseconds of a job on one core, on the allowed host that holds most of its blocks.
 pub(super) fn on_one_core(instance: &Instance, job: &Job, may: &dyn Fn(usize) -> bool) -> f64 {
     let usable = |host: usize| instance.hosts[host].cores > 0 && may(host);
     let held = job.held.iter().filter(|(host, _)| usable(*host));
@@ -135,8 +135,8 @@ pub(super) fn bisect(
     best
 }
 
-/// The source's probe: each job gets the fewest cores, up to its cap, with which it ends
-/// in time; then blocks migrate at the moment asked for.
+/// The source's probe: each job gets the fewest cores, up to its cap, with which it ends in time;
+/// then blocks migrate at the configured moment.
 pub(super) fn probe(
     instance: &Instance,
     smooth: f64,
@@ -185,7 +185,7 @@ fn place(
     fits.map(|(cores, assignment)| Placed::new(instance, i, cores, assignment, available)).into()
 }
 
-/// The blocks of a job on these cores, if it ends by the makespan.
+/// Assigns the blocks of a job to `cores`; `None` if the job does not end by the makespan.
 pub(super) fn in_time(
     instance: &Instance,
     job: &Job,
@@ -204,7 +204,7 @@ pub(super) fn in_time(
     (end <= makespan + SLACK_MS).then_some(assignment)
 }
 
-/// A probe's schedule with its times, blocks migrated where that is the moment.
+/// Computes the times of a probe's schedule, after migration of blocks where `moment` is 2.
 pub(super) fn migrated(instance: &Instance, mut schedule: Schedule) -> Schedule {
     if instance.moment == 2 {
         migrate_all(instance, &mut schedule);
@@ -214,7 +214,7 @@ pub(super) fn migrated(instance: &Instance, mut schedule: Schedule) -> Schedule 
     schedule
 }
 
-/// Migration in every job, then the times anew.
+/// Migrates the blocks of every job, then computes the times again.
 fn migrate_all(instance: &Instance, schedule: &mut Schedule) {
     for placed in &mut schedule.placed {
         let job = &instance.jobs[placed.job];
@@ -226,7 +226,7 @@ fn migrate_all(instance: &Instance, schedule: &mut Schedule) {
     schedule.recompute(instance);
 }
 
-/// The whole method. `None` when the budget ended it before the first feasible probe.
+/// Runs the whole method; `None` when the budget ended it before the first feasible probe.
 pub(super) fn run(
     instance: &Instance,
     probes: &mut Vec<Probed>,

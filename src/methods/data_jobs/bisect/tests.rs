@@ -10,7 +10,7 @@ use super::seed::bisect;
 use super::weights::{Chooser, Room};
 use serde_json::{Value, json};
 
-/// Blocks as (megabytes, hosts); jobs as (speed, blocks).
+/// Makes jobs of (speed, blocks), and blocks of (megabytes, hosts).
 pub(super) fn job(id: usize, speed: f64, blocks: &[(f64, &[usize])]) -> Value {
     let block = |(b, (size, hosts)): (usize, &(f64, &[usize]))| {
         let replicas: Vec<String> = hosts.iter().map(|host| format!("h{host}")).collect();

@@ -15,13 +15,13 @@ use phalanx_core::number::nearest_i64;
 /// Rule by which hosts take turns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Turn {
-    /// Hosts one after the other, whatever their sizes.
+    /// Hosts one after the other, whatever their numbers of cores.
     RoundRobin,
-    /// A host as often as it is large.
+    /// Each host as often as it has cores.
     Weighted,
 }
 
-/// The schedule of all jobs in queue order.
+/// Schedules all jobs in queue order.
 pub(super) fn run(instance: &Instance, turn: Turn) -> Schedule {
     let mut available = instance.available.clone();
     let mut turns = Turns::default();
@@ -61,12 +61,12 @@ pub(super) fn run(instance: &Instance, turn: Turn) -> Schedule {
 #[derive(Debug, Clone, Default)]
 pub struct Turns {
     credit: Vec<i64>,
-    /// Host behind that of the last turn.
+    /// Host behind the last one that was taken.
     next: usize,
 }
 
 impl Turns {
-    /// The next open host; `weights` has all hosts.
+    /// Returns the next open host; `weights` has all hosts.
     pub fn next(
         &mut self,
         turn: Turn,
@@ -93,7 +93,7 @@ impl Turns {
     }
 }
 
-/// The blocks, by their sizes, that each core gets: in turn, or where the fewest bytes are.
+/// The blocks, given by their sizes, that each core gets: in turn, or where the fewest bytes are.
 #[must_use]
 pub fn deal(sizes: &[f64], cores: usize, turn: Turn) -> Vec<Vec<usize>> {
     let mut blocks = vec![Vec::new(); cores];

@@ -15,12 +15,12 @@ pub(super) struct Room {
 /// A host that the job may use.
 struct Place {
     host: usize,
-    /// Time before which the job cannot start there for other reasons than cores, ms.
+    /// Time before which the job cannot start on the host for other reasons than cores, ms.
     from: f64,
     beta: f64,
-    /// Cores of the host that the job already has.
+    /// Number of the host's cores that the job already has.
     count: usize,
-    /// The first free one of the others, with the ms at which it is free.
+    /// The free core outside the chosen ones that is free first, with the ms from which it is free.
     next: Option<(f64, usize)>,
 }
 
@@ -36,14 +36,14 @@ pub(super) struct Chooser<'a> {
     /// Hosts that have a core of the job, and the most cores that it may have there.
     pub(super) hosts: usize,
     reach: usize,
-    /// The cores so far, in the order of choice.
+    /// The cores chosen so far, in the order of choice.
     pub(super) chosen: Vec<usize>,
 }
 
 impl<'a> Chooser<'a> {
-    /// `allowed` are the hosts of the job, ascending, with the ms before which it cannot start
-    /// there; `available` those at which cores are free. `smooth` is added to every beta, so that
-    /// hosts without data can be chosen before the others are used up.
+    /// Prepares the choice. `allowed` are the hosts of the job, ascending, with the ms before which
+    /// it cannot start there; `available` are the ms at which cores are free. `smooth` is added to
+    /// every beta, so that hosts without data can be chosen before others are used up.
     pub(super) fn new(
         instance: &'a Instance,
         job: &Job,
@@ -71,7 +71,7 @@ impl<'a> Chooser<'a> {
         self.instance.hosts[place.host].cores.min(self.room.per_host)
     }
 
-    /// Finds the first free one of the cores that are left of a host.
+    /// Finds the core of a host that is free first, among those not chosen.
     fn advance(&mut self, at: usize) {
         let place = &self.places[at];
         let host = &self.instance.hosts[place.host];
@@ -96,7 +96,7 @@ impl<'a> Chooser<'a> {
         (phi * place.beta * t, t, phi)
     }
 
-    /// The next core of each host and its lambda.
+    /// The next core of each host, and the core's lambda.
     #[cfg(test)]
     pub(super) fn weights(&self) -> Vec<Option<(usize, f64)>> {
         let weigh =
@@ -104,8 +104,8 @@ impl<'a> Chooser<'a> {
         self.places.iter().map(weigh).collect()
     }
 
-    /// Adds the core with the largest lambda; ties: t, phi, lowest index. False when the job may
-    /// have no more.
+    /// Adds the core with the largest lambda; ties: t, phi, lowest index. Returns false when the
+    /// job may have no more cores.
     pub(super) fn add(&mut self) -> bool {
         let Room { cores, per_host, hosts_min, hosts_max } = self.room;
         let only_new = self.hosts + cores.saturating_sub(self.chosen.len()) <= hosts_min;

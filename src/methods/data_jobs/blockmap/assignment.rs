@@ -17,10 +17,10 @@ const LOOK_MAX: usize = 64;
 /// Speeds at which a task reads.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Pace {
-    /// Time of a byte from another node, beyond that of a local one, as a part of that of a local
-    /// one on a node of speed 1.
+    /// Extra time of a remote byte compared with a local one, as a part of the time of a local byte
+    /// at speed 1.
     pub remote_extra: f64,
-    /// Part of the bytes that could be local which may be read remotely for the sake of balance.
+    /// Share of the bytes that could be read locally which may be read remotely for balance.
     pub remote_share: f64,
 }
 
@@ -29,8 +29,8 @@ pub struct Pace {
 pub struct Assignment {
     /// Task of each split, numbered node by node.
     pub task: Vec<u32>,
-    /// Time of each task in that of a local byte at speed 1: remote bytes count more, and so do
-    /// those of a slower task.
+    /// Load of each task in local bytes at speed 1: remote bytes count more, and so do those of a
+    /// slower task.
     pub loads: Vec<f64>,
 }
 
@@ -39,19 +39,19 @@ pub struct Assignment {
 pub struct NodeTasks {
     /// Number of tasks.
     pub tasks: u32,
-    /// Speed of each task, relative to those of other nodes, >= 0. Tasks of speed 0 get nothing,
-    /// unless all have it.
+    /// Speed of each task relative to other nodes' tasks, >= 0. Tasks of speed 0 get nothing,
+    /// unless all have speed 0.
     pub speed: f64,
 }
 
-/// Speeds that differ by less count as equal.
+/// Difference below which speeds count as equal.
 const EQUAL: f64 = 0.05;
-/// Part of the fastest task's speed below which the slowest makes only the last task's end count,
-/// however much is read remotely.
+/// Part of the fastest task's speed: where the slowest task is below it, only the last task's end
+/// counts, however much is read remotely.
 const UNEQUAL: f64 = 0.75;
 
-/// [`Pace::remote_share`] for tasks of these speeds: `remote_share` for equal ones, more the more
-/// they differ, since what a slow node holds is then worked off elsewhere.
+/// [`Pace::remote_share`] for tasks on nodes of unequal speeds: `remote_share` where speeds are
+/// equal, and more the more they differ, since slow nodes' data are then read from other nodes.
 #[must_use]
 pub fn remote_share(remote_share: f64, nodes: &[NodeTasks]) -> f64 {
     let speeds = || nodes.iter().filter(|node| node.tasks > 0).map(|node| node.speed);
@@ -64,14 +64,14 @@ pub fn remote_share(remote_share: f64, nodes: &[NodeTasks]) -> f64 {
     (slower / (1.0 - UNEQUAL - EQUAL)).clamp(0.0, 1.0).max(remote_share)
 }
 
-/// A split as the assignment sees it.
+/// A split, in the form that the assignment works on.
 pub(super) struct Item {
     pub(super) length: f64,
-    /// Nodes that hold some of the split, ascending, with the time on each.
+    /// Nodes that hold some of the split, ascending, each with the split's time there.
     pub(super) near: Vec<(usize, f64)>,
-    /// Time on a node of speed 1 that holds nothing, beyond that of reading locally.
+    /// Extra time of the split on a node of speed 1 that holds nothing of it.
     extra: f64,
-    /// Whether no node holds half of the split: it is near nowhere.
+    /// Whether no node holds half of the split, so that it is near nowhere.
     pub(super) scattered: bool,
 }
 
@@ -79,7 +79,7 @@ pub(super) struct State {
     pub(super) items: Vec<Item>,
     /// Node of each task.
     pub(super) node_of: Vec<usize>,
-    /// Tasks of each node; none where they get nothing.
+    /// Tasks of each node; empty where the node's tasks get nothing.
     tasks_of: Vec<std::ops::Range<usize>>,
     /// Speed of each node's tasks, 1 the fastest.
     speed: Vec<f64>,
@@ -88,10 +88,10 @@ pub(super) struct State {
     by_node: Vec<BTreeSet<(u64, usize)>>,
     /// (load as sortable bits, task) of all nodes of one speed.
     by_speed: Vec<BTreeSet<(u64, usize)>>,
-    /// The one of each node.
+    /// Group of each node, of nodes of one speed.
     group: Vec<usize>,
     task: Vec<usize>,
-    /// Splits of each task, and the same by length.
+    /// Splits of each task, also in the order of their length.
     of_task: Vec<BTreeSet<usize>>,
     by_length: Vec<BTreeSet<(u64, Reverse<usize>)>>,
 }
@@ -137,7 +137,7 @@ pub fn assign(
     Assignment { task: state.task.iter().map(number).collect(), loads: state.loads }
 }
 
-/// Orders loads, which are never negative, as integers.
+/// Maps loads, which are never negative, to integers of the same order.
 fn key(load: f64) -> u64 {
     (load.max(0.0) + 0.0).to_bits()
 }
@@ -198,7 +198,7 @@ impl State {
         near.map_or_else(|_| item.length / self.speed[node] + item.extra, |at| item.near[at].1)
     }
 
-    /// Bytes of a split that its task reads remotely and could read locally.
+    /// Bytes of a split that `task` reads remotely and another task could read locally.
     pub(super) fn far_bytes(&self, split: usize, task: usize) -> f64 {
         let item = &self.items[split];
         let node = self.node_of[task];
@@ -211,7 +211,7 @@ impl State {
         self.by_speed.iter().filter_map(BTreeSet::last).max().map(|&(_, task)| task)
     }
 
-    /// (end, task): the task that would end soonest with the split, wherever it is held.
+    /// (end, task) of the task that would end soonest with the split, wherever it is held.
     fn soonest(&self, split: usize) -> Option<(u64, usize)> {
         let ends = self.by_speed.iter().filter_map(|tasks| {
             let (_, task) = *tasks.first()?;
@@ -220,7 +220,8 @@ impl State {
         ends.min()
     }
 
-    /// (end, task): the task that would end soonest on each node that holds some of the split.
+    /// (end, task) of the task, on each node that holds some of the split, that would end soonest
+    /// with it.
     pub(super) fn near(&self, split: usize) -> impl Iterator<Item = (u64, usize)> {
         self.items[split].near.iter().filter_map(|&(node, cost)| {
             let (_, task) = *self.by_node.get(node)?.first()?;
@@ -233,7 +234,7 @@ impl State {
         self.by_speed.iter().filter_map(|tasks| tasks.first()).map(|&(_, task)| task)
     }
 
-    /// The task that a split goes to at first.
+    /// The task that gets a split at first.
     fn best_for(&self, split: usize) -> Option<usize> {
         let anywhere = || self.soonest(split);
         if self.items[split].scattered {
@@ -295,7 +296,7 @@ impl State {
         false
     }
 
-    /// A task on a node that holds the split and would stay below `high` with it.
+    /// A task on a node that holds the split, whose load would stay below `high` with it.
     fn near_target(&self, split: usize, from: usize, high: f64) -> Option<usize> {
         let item = &self.items[split];
         let ends = item.near.iter().filter_map(|&(node, cost)| {
@@ -323,8 +324,8 @@ impl State {
         })
     }
 
-    /// The task with the highest load hands its smallest split to the one that ends soonest with
-    /// it.
+    /// Moves the smallest split of the task with the highest load to the task that then ends
+    /// soonest.
     fn hand_on_far(&mut self, allowance: &mut f64) -> bool {
         let Some(critical) = self.critical() else { return false };
         let Some(&(_, Reverse(split))) = self.by_length[critical].first() else { return false };
@@ -341,7 +342,7 @@ impl State {
     }
 }
 
-/// Speeds with 1 for the fastest; all 1 where none is above 0.
+/// Speeds relative to the fastest one; all 1 where none is above 0.
 fn relative(nodes: &[NodeTasks]) -> Vec<f64> {
     let usable = |speed: f64| if speed.is_finite() { speed.max(0.0) } else { 0.0 };
     let busy = nodes.iter().filter(|node| node.tasks > 0);
@@ -354,7 +355,7 @@ fn relative(nodes: &[NodeTasks]) -> Vec<f64> {
     nodes.iter().map(|node| if fastest > 0.0 { part(node) } else { 1.0 }).collect()
 }
 
-/// The splits as the assignment sees them.
+/// Converts the splits to the form that the assignment works on.
 fn items(
     splits: &[Split],
     node_of: &[Option<usize>],
@@ -389,7 +390,7 @@ fn items(
     splits.iter().map(item).collect()
 }
 
-/// A difference that is not worth a move.
+/// Difference of loads that is not worth a move.
 fn slack(high: f64) -> f64 {
     high * 1e-9
 }

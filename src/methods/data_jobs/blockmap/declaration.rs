@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The tokens in a job's comment that name its input.
+//! Parses the tokens in a job's comment that name its input.
 
 use std::collections::HashSet;
 
@@ -26,13 +26,13 @@ pub enum SplitBy {
 /// Importance of local reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub enum Locality {
-    /// Near the blocks where that is possible now.
+    /// Splits are read near their blocks where that is possible at once.
     #[default]
     Prefer,
-    /// Wait for the nodes that hold the blocks, within the administrator's limit; a split is read
-    /// on a node that holds it wherever the job has one.
+    /// The job waits for the nodes that hold the blocks, within the administrator's limit; a split
+    /// is read on a node that holds it wherever the job has one.
     Require,
-    /// Any nodes; the job still gets its block map.
+    /// The job may run on any nodes, and still gets its block map.
     Off,
 }
 
@@ -45,7 +45,7 @@ pub struct Declaration {
     pub datasets: Vec<String>,
     /// Unit of the cut.
     pub split: SplitBy,
-    /// Directories within directories too.
+    /// Whether directories within directories are read too.
     pub recursive: bool,
     /// Importance of local reads.
     pub locality: Locality,
@@ -69,8 +69,8 @@ fn error<T>(text: impl Into<String>) -> Result<T, DeclareError> {
     Err(DeclareError(text.into()))
 }
 
-/// The declaration of a job: the administrator's comment counts before the user's, as a submit
-/// plugin writes it.
+/// The declaration of a job: the administrator's comment, into which a submit plugin writes, counts
+/// before the user's.
 ///
 /// # Errors
 /// Fails with a [`DeclareError`] for a declaration that cannot be used.
@@ -179,7 +179,7 @@ fn uri(uri: String) -> Result<String, String> {
     Err(format!("`{uri}`: expected an absolute path or hdfs://, webhdfs://"))
 }
 
-/// Names stand in tables with tabs and ends of lines.
+/// Checks the name of a dataset, which must fit into tables with tabs and line ends.
 fn dataset(name: String) -> Result<String, String> {
     if is_dataset_name(&name) {
         return Ok(name);
@@ -192,7 +192,7 @@ fn dataset(name: String) -> Result<String, String> {
     ))
 }
 
-/// Whether this can be the name of a dataset.
+/// Whether `name` can be the name of a dataset.
 #[must_use]
 pub fn is_dataset_name(name: &str) -> bool {
     !name.is_empty() && name.len() <= DATASET_NAME_BYTES_MAX && !name.chars().any(char::is_control)

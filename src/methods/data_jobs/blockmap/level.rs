@@ -9,7 +9,7 @@ use super::assignment::{Assignment, NodeTasks, Pace, State};
 use super::splits::Split;
 use phalanx_core::number::{as_f64, as_u32, whole};
 
-/// Least part of the time of the task that ends last which a cut has to save.
+/// Least part of the time of the task that ends last which a cut must save.
 const WORTH: f64 = 0.005;
 /// Splits of one task that are looked at.
 const LOOK_MAX: usize = 64;
@@ -22,7 +22,7 @@ struct Cut {
     split: usize,
     bytes: u64,
     to: usize,
-    /// Time at which the task ends that hands on.
+    /// Time at which the task that hands on then ends.
     end: f64,
 }
 
@@ -78,8 +78,8 @@ fn rate(state: &State, split: usize, task: usize) -> f64 {
     state.cost(split, task) / state.items[split].length
 }
 
-/// Returns, by byte of a split that goes from one task to another, 1 if it could be read locally
-/// and then no more, -1 the other way round.
+/// Returns, for each byte of a split that goes from one task to another: 1 if the byte could be
+/// read locally before and not after, -1 the other way round.
 fn further(state: &State, split: usize, from: usize, to: usize) -> f64 {
     let far = state.far_bytes(split, to) - state.far_bytes(split, from);
     far / state.items[split].length

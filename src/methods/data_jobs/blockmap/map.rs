@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The block map of a job, as the daemon makes it and as the job reads it.
+//! The block map of a job, made by the daemon and read by the job.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -16,9 +16,10 @@ use phalanx_core::blocks::{File, Located};
 pub struct MapNode {
     /// NodeName.
     pub name: String,
-    /// Tasks that the job is expected to run there.
+    /// Tasks that the job is expected to run on the node.
     pub tasks: u32,
-    /// Speed of each in thousandths of that of the fastest; `None` where all are taken as equal.
+    /// Speed of each task in thousandths of that of the fastest; `None` where all are taken as
+    /// equal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub speed_permille: Option<u32>,
 }
@@ -37,8 +38,8 @@ pub struct Range {
     pub node: u32,
     /// Number of the task on the node, from 0.
     pub slot: u32,
-    /// Indexes into `holders`: the nodes that hold all of it, or of an erasure-coded
-    /// file a data unit.
+    /// Indexes into `holders`: the nodes that hold the whole split, or of an erasure-coded file a
+    /// data unit.
     pub held_by: Vec<u32>,
 }
 
@@ -63,8 +64,8 @@ pub struct BlockMap {
 }
 
 impl BlockMap {
-    /// The map of a job with `tasks[i]` tasks on the node `names[i]`; `holder` names the node that
-    /// a DataNode is.
+    /// The map of a job with `tasks[i]` tasks on the node `names[i]`; `holder` gives the node of a
+    /// DataNode.
     #[must_use]
     pub fn new(
         (job_id, user_id): (u32, u32),
@@ -113,14 +114,14 @@ impl BlockMap {
         Self { job_id, user_id, nodes, holders, files, ranges, warnings: input.warnings.clone() }
     }
 
-    /// Whether a node of this name holds the split.
+    /// Whether the node `name` holds the split.
     #[must_use]
     pub fn is_local(&self, range: &Range, node: &str) -> bool {
         let name = |at: &u32| self.holders.get(usize::try_from(*at).ok()?);
         range.held_by.iter().filter_map(name).any(|holder| holder == node)
     }
 
-    /// Name of the node that a split is given to.
+    /// Name of the node on which a split is read.
     #[must_use]
     pub fn node_of(&self, range: &Range) -> &str {
         let at = range.node as usize;
@@ -147,7 +148,7 @@ impl BlockMap {
         self.ranges.iter().map(|range| range.length).sum()
     }
 
-    /// Bytes that are read where they lie.
+    /// Bytes that tasks read from a disk of their own node.
     #[must_use]
     pub fn local_bytes(&self) -> u64 {
         let local = |range: &&Range| self.is_local(range, self.node_of(range));
@@ -187,7 +188,7 @@ impl BlockMap {
     }
 }
 
-/// A text without what would break a line of the table or of a shell script.
+/// Removes from a text what would break a line of the table or of a shell script.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

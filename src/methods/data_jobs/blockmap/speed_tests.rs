@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Nodes of unequal speed: the last task ends about as early as with any assignment, every byte
-//! stays in one split, and what differs little changes nothing.
+//! Tests with nodes of unequal speed: the last task ends about as early as with any assignment,
+//! every byte stays in one split, and small differences change nothing.
 
 use proptest::prelude::*;
 
@@ -8,7 +8,7 @@ use super::assignment::{Assignment, NodeTasks, Pace, assign, remote_share};
 use super::level::level;
 use super::splits::Split;
 
-/// Splits of these lengths, each held whole by these DataNodes; one file.
+/// Splits of the given lengths in one file, each held whole by the DataNodes given with its length.
 fn splits(lengths: &[(u64, Vec<u32>)]) -> Vec<Split> {
     let mut offset = 0;
     let split = |(length, on): &(u64, Vec<u32>)| {
@@ -42,8 +42,9 @@ fn bytes_of(splits: &[Split], assignment: &Assignment, tasks: usize) -> Vec<u64>
 
 const FREE: Pace = Pace { remote_extra: 0.0, remote_share: 1.0 };
 
-/// Experiment and worked example of docs/methods.md, Share: 400 items, of which the nodes hold
-/// 160, 120, 80 and 40, at 8, 6, 3 and 5 a second. By configuration 33.33 s, by history 18.33 s.
+/// Goal: the experiment and worked example of docs/methods.md, Share: 400 items, of which the nodes
+/// hold 160, 120, 80 and 40, at 8, 6, 3 and 5 a second. By configuration 33.33 s, by history 18.33
+/// s.
 #[test]
 fn the_worked_example() {
     let held = [(160, 0), (120, 1), (80, 2), (40, 3)];
@@ -128,8 +129,8 @@ fn inputs(most: usize) -> impl Strategy<Value = Vec<(u64, Vec<u32>)>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// Beside the optimum, and beside the bound of a list schedule: the work of all over the speed
-    /// of all, and one split more.
+    /// Goal: the last task ends close to the optimum, and within the bound of a list schedule: the
+    /// work of all over the speed of all, and one split more.
     #[test]
     fn the_last_task_ends_early(
         blocks in inputs(7),

@@ -18,7 +18,7 @@ pub struct Split {
     pub offset: u64,
     /// Bytes, at least 1.
     pub length: u64,
-    /// Bytes of it that lie on each DataNode (index into [`Located::datanodes`]), ascending.
+    /// Bytes of the split on each DataNode (index into [`Located::datanodes`]), ascending.
     pub held: Vec<(u32, u64)>,
 }
 
@@ -64,7 +64,7 @@ fn share(length: u64, i: u64, count: u64) -> u64 {
     u64::try_from(at).unwrap_or(length)
 }
 
-/// Ranges of the blocks. A source hands over blocks without gaps; should it not, the missing
+/// Cuts at the blocks. A source hands over blocks without gaps; should there be one, the missing
 /// bytes go with the block before, so that none is left out.
 fn by_block(file: &File) -> Vec<(u64, u64)> {
     let starts = file.blocks.iter().filter(|b| b.length > 0).map(|b| b.offset);
@@ -76,8 +76,8 @@ fn by_block(file: &File) -> Vec<(u64, u64)> {
     pairs.filter(|(start, end)| start < end).collect()
 }
 
-/// Pieces of each file: at least one where there are bytes, never more than bytes, the rest where
-/// pieces are largest.
+/// Numbers of pieces of each file: at least one where there are bytes, never more than bytes, the
+/// rest where pieces are largest.
 fn pieces(input: &Located, count: u64) -> Vec<u64> {
     #[derive(PartialEq, Eq)]
     struct Next {

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The splits that one task of a step reads, whatever tasks the step has.
+//! The splits that one task of a step reads, whatever number of tasks the step has.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
 use super::map::{BlockMap, MapNode, Range};
 
-/// The tasks of a job step, as every one of them sees it.
+/// The tasks of a job step, which every one of them knows.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Step {
-    /// Nodes of the step with their tasks.
+    /// Nodes of the step, each with its tasks.
     pub nodes: Vec<MapNode>,
 }
 
@@ -23,7 +23,8 @@ pub struct Elements {
 }
 
 impl Elements {
-    /// Takes the numbers that Slurm gives an element; `None` when its array is not evenly spaced.
+    /// Makes an element of the numbers that Slurm gives it; `None` when its array is not evenly
+    /// spaced.
     #[must_use]
     pub fn of(id: u64, min: u64, max: u64, count: u64) -> Option<Self> {
         let span = max.checked_sub(min)?;
@@ -48,8 +49,8 @@ impl Elements {
     }
 }
 
-/// Tasks of a waiting array as Slurm writes them, `3-9:2,12%4`; `None` where it has shortened the
-/// list, or there are more than `most`.
+/// Parses the tasks of a waiting array as Slurm writes them, `3-9:2,12%4`; `None` where Slurm has
+/// shortened the list, or there are more than `most`.
 #[must_use]
 pub fn array_tasks(text: &str, most: usize) -> Option<Vec<u32>> {
     let mut tasks = Vec::new();
@@ -67,7 +68,7 @@ pub fn array_tasks(text: &str, most: usize) -> Option<Vec<u32>> {
 }
 
 impl BlockMap {
-    /// Splits (positions in [`Self::ranges`], ascending) of task `slot` on `node`.
+    /// Returns the splits (positions in [`Self::ranges`], ascending) of task `slot` on `node`.
     ///
     /// As planned when the step has the tasks that were expected. Else what was planned for a
     /// node is assigned to the tasks that the step has there, and what was planned for nodes that
@@ -120,7 +121,7 @@ fn same_tasks(planned: &[MapNode], step: &[MapNode]) -> bool {
     sorted(planned) == sorted(step)
 }
 
-/// Assigns to the tasks of a step: each time to the one that has the least to do, for its speed.
+/// Assigns splits to the tasks of a step: each to the task that has the least to do, for its speed.
 struct Again {
     /// (bytes, slot) of the tasks, by node.
     nodes: BTreeMap<String, BinaryHeap<Reverse<(u64, u32)>>>,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Every byte exactly once, whatever the split, the tasks and the step; near where it can be.
+//! Tests that every byte is read exactly once, whatever the split, the tasks and the step, and near
+//! where it can be.
 
 use proptest::prelude::*;
 
@@ -15,7 +16,7 @@ fn replica(datanode: u32, bytes: u64) -> Replica {
     Replica { datanode, bytes, storage: Default::default(), cached: false, leaving: false }
 }
 
-/// File of blocks, each (length, holders).
+/// Makes a file of blocks, each of (length, holders).
 fn file(path: &str, blocks: &[(u64, Vec<u32>)]) -> File {
     let mut offset = 0;
     let block = |(length, holders): &(u64, Vec<u32>)| {
@@ -188,7 +189,7 @@ fn ways() -> impl Strategy<Value = SplitBy> {
     ]
 }
 
-/// Every byte of every file in exactly one of these ranges.
+/// Checks that every byte of every file is in exactly one of `ranges`.
 fn covers(map: &BlockMap, input: &Located, taken: &[usize]) {
     let mut sorted = taken.to_vec();
     sorted.sort_unstable();

@@ -17,7 +17,7 @@ fn near(found: f64, wanted: f64) {
     assert!((found - wanted).abs() <= slack, "found {found}, wanted {wanted}");
 }
 
-/// Compares values that are given with fewer digits than the golden tolerance.
+/// Compares values that the document gives with fewer digits than the golden tolerance.
 #[track_caller]
 fn printed(found: f64, wanted: f64, digits: i32) {
     let slack = 0.500_000_1 * 10_f64.powi(-digits);
@@ -53,8 +53,8 @@ fn two_machines_high_revenue_takes_both() {
     near(user.objective.unwrap(), 100.0);
 }
 
-/// Formula 13: machines that are idle take power until the makespan, and what a
-/// task takes is counted above that.
+/// Goal: formula 13: idle machines take power until the makespan, and a task's power is counted
+/// above that.
 #[test]
 fn idle_power_counts_for_the_makespan() {
     let mut problem = two_machines(33_000.0);
@@ -72,7 +72,7 @@ fn idle_power_counts_for_the_makespan() {
     near(greedy.last.energy_j, 24_000.0 + 50.0 * 240.0);
 }
 
-/// Within 250 W the best split is (6, 6): 30,000 J in 120 s.
+/// Goal: within 250 W the best split is (6, 6): 30,000 J in 120 s.
 #[test]
 fn a_power_cap_slows_the_plan_down() {
     let mut problem = two_machines(40_000.0);

@@ -46,8 +46,8 @@ fn placed(decision: &Decision) -> (usize, f64, f64) {
     (choice.node.at(), choice.before, choice.after)
 }
 
-/// Example of one node of 100 cpu, 1000 G and 10 gpu, jobs in the order 5, 2, 1, 4, 3, 6; job 5
-/// asks for `gpu5`. The text prints three inconsistent readings.
+/// Makes the example of one node of 100 cpu, 1000 G and 10 gpu, jobs in the order 5, 2, 1, 4, 3, 6;
+/// job 5 asks for `gpu5`, of which the document has three inconsistent readings.
 fn example(gpu5: u64) -> (Engine, Vec<(u32, Decision)>) {
     let params = Params {
         sources: ONLY_USAGE,
@@ -118,8 +118,8 @@ fn example_third_reading() {
     assert!(close(before, 0.081650) && close(after, 0.038490), "{before} {after}");
 }
 
-/// The dispersions of job 2 that the examples give: it is held, so they show
-/// only when it is placed by fallback.
+/// Goal: job 2 has the dispersions of the examples: it is held, so they show only when it is placed
+/// by fallback.
 #[test]
 fn example_held_job_would_worsen() {
     for (gpu5, before, after) in
@@ -241,8 +241,8 @@ fn hold_ends_at_the_ageing_limit() {
     assert_eq!(placed(&engine.decide(&only, &request).unwrap()).0, 2);
 }
 
-/// The high branch decides at exactly the threshold (`>=`): node 1 has the least dispersion, while
-/// a poll would stop at node 0, which improves too.
+/// Goal: the high branch decides at exactly the threshold (`>=`): node 1 has the least dispersion,
+/// while a poll would stop at node 0, which improves too.
 #[test]
 fn threshold_is_reached_at_equality() {
     let nodes: [(&[u64], &[u64]); 2] = [(&[10, 10], &[2, 6]), (&[10, 10], &[5, 7])];
@@ -329,8 +329,8 @@ fn scaled_amounts_fill_a_node_exactly() {
     assert_eq!(engine.used(NodeIdx::new(0), 0), amount(0.3));
 }
 
-/// 5 (c), ends: of alike nodes the job goes where it makes the last end grow least, by parts of its
-/// own limit; where none grows, to the fuller one.
+/// Goal: 5 (c), ends: of alike nodes the job goes where it makes the last end grow least, by parts
+/// of its own limit; where none grows, to the fuller one.
 #[test]
 fn a_job_goes_where_the_last_end_grows_least() {
     let params = Params { mode: Mode::Best, ..Params::default() };

@@ -70,7 +70,7 @@ fn servers(answer: &Answer) -> Vec<i64> {
     all
 }
 
-/// Z of slot t for a task and a server.
+/// Z of a slot t for a task and a server.
 fn realised(slot: usize, at: usize, server: usize) -> f64 {
     let (l, q) = PLACE[at];
     let step = (7 * slot + 3 * l + 5 * q + 11 * server) % 5;

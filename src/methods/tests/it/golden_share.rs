@@ -115,8 +115,8 @@ fn items_form() {
     );
 }
 
-/// Three of a, b, d and e, which n1 holds, stay there and one must go; f has its data on n0 alone,
-/// which gets nothing; c moves aside to n2.
+/// Goal: three of a, b, d and e, which n1 holds, stay there and one must go; f has its data on n0
+/// alone, which gets nothing; c moves aside to n2.
 #[test]
 fn items_move_to_their_replicas() {
     let item = |id: &str, replicas: &[&str]| json!({"id": id, "replicas": replicas});
@@ -136,7 +136,8 @@ fn items_move_to_their_replicas() {
     assert_eq!(answer["remote_items"], 2);
 }
 
-/// x must leave n0 for n1, so that y, which n1 and n2 hold, goes to n2: no node gets what it lacks.
+/// Goal: x must leave n0 for n1, so that y, which n1 and n2 hold, goes to n2, and no node gets an
+/// item whose data it lacks.
 #[test]
 fn a_chain_makes_room() {
     let item = |id: &str, replicas: &[&str]| json!({"id": id, "replicas": replicas});

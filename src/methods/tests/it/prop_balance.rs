@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Properties of the balance engine on random clusters: the indexed search
-//! equals the plain scan to the last bit, and the plain scan equals formulas
-//! written down once more here, from floating-point numbers.
+//! Properties of the balance engine on random clusters: the indexed search equals the plain scan to
+//! the last bit, and the plain scan equals the formulas, written down here a second time in
+//! floating point.
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation)]
 
 use crate::exact::balance::{self as oracle, Nodes};
@@ -23,11 +23,11 @@ use serde_json::json;
 struct Shape {
     nodes: usize,
     dims: usize,
-    /// Different node totals; 0: all differ.
+    /// Number of different node totals; 0: all differ.
     classes: usize,
     /// Percent of totals that are 0.
     absent: u32,
-    /// Amounts are multiples of this: the larger, the more ties.
+    /// Number of which amounts are multiples: the larger, the more ties.
     grain: u64,
     /// Usage of busy nodes in percent, and percent of nodes that are busy.
     fill: u64,
@@ -166,10 +166,10 @@ fn want(rng: &mut Rng) -> Want {
     }
 }
 
-/// A time by which jobs ask.
+/// A time at which jobs ask.
 const NOW_S: u64 = 1_000_000;
 
-/// A last end: none, one that has passed, or one ahead; often the same.
+/// Draws a last end: none, a past one, or a future one; often the same.
 fn last_end(rng: &mut Rng) -> u64 {
     if rng.random_range(0..4) == 0 { 0 } else { NOW_S - 600 + 600 * rng.random_range(0..30) }
 }
@@ -363,7 +363,7 @@ fn oracle_nodes(totals: &[Vec<u64>], used: &[Vec<u64>]) -> Nodes {
     Nodes { total: rows(totals), used: rows(used) }
 }
 
-/// Several nodes of the high branch are the best set there is.
+/// Goal: several nodes of the high branch are the best set.
 fn several(shape: &Shape) {
     let mut rng = Rng::seed_from_u64(shape.seed);
     let (totals, used) = shape.cluster(&mut rng);
@@ -383,7 +383,7 @@ fn several(shape: &Shape) {
     }
 }
 
-/// Checks that a mode places no more jobs than fit together, and both if they fit.
+/// Checks that a mode places no more jobs than fit together, and at most all that fit.
 fn packing(shape: &Shape, mode: Mode) {
     let mut rng = Rng::seed_from_u64(shape.seed);
     let (totals, used) = shape.cluster(&mut rng);
@@ -405,7 +405,7 @@ fn packing(shape: &Shape, mode: Mode) {
     assert!(placed <= most && most <= oracle::jobs_bound(&nodes, &jobs), "{placed} of {most}");
 }
 
-/// Places a list of jobs: the answer passes the checker that shares no code with it.
+/// Places a list of jobs, and checks the answer by the checker that shares no code with the method.
 fn solved(shape: &Shape, mode: Mode) {
     let mut rng = Rng::seed_from_u64(shape.seed);
     let (total, used) = shape.cluster(&mut rng);

@@ -18,16 +18,16 @@ fn run(text: &str, mode: Mode) -> Value {
     serde_json::to_value(solve(&problem, &options(mode)).unwrap()).unwrap()
 }
 
-/// Size and hosts (as bits) of each block.
+/// Size of each block, and its hosts as bits.
 type Blocks = Vec<(u32, u32)>;
 
-/// Milliseconds until a core is free: now, soon, alike, or after all the work of a problem.
+/// Draws milliseconds until a core is free: now, soon, alike, or after all the work of a problem.
 fn waits() -> impl Strategy<Value = u32> {
     let late = prop_oneof![Just(100_000), Just(1_000_000)];
     prop_oneof![4 => Just(0), 2 => Just(700), 1 => 0_u32..5000, 3 => late]
 }
 
-/// Cores of each host, at most so many in all; some hosts have none.
+/// Draws the cores of each host, at most `most` in all; some hosts have none.
 fn hosts(most: usize) -> impl Strategy<Value = Vec<Vec<u32>>> {
     let host = proptest::collection::vec(waits(), 0..3);
     proptest::collection::vec(host, 1..4).prop_map(move |mut hosts| {
@@ -41,7 +41,8 @@ fn hosts(most: usize) -> impl Strategy<Value = Vec<Vec<u32>>> {
     })
 }
 
-/// Problems that mode `exact` can do, with at most so many cores, jobs, and blocks of each.
+/// Draws problems that mode `exact` can do, with bounded numbers of cores, jobs, and blocks of
+/// each.
 fn problems(start: &'static str, most: [usize; 3]) -> impl Strategy<Value = String> {
     // Equal sizes and speeds make ties.
     let block = (prop_oneof![Just(64), 10_u32..100], 1_u32..8);
@@ -159,7 +160,7 @@ fn enumerate(text: &str) -> f64 {
     best
 }
 
-/// Checks what an answer says to be proven against the true optimum.
+/// Checks that what an answer calls proven agrees with the true optimum.
 fn claims(text: &str, mode: Mode, optimum: f64) {
     let problem: Problem<'_> = serde_json::from_str(text).unwrap();
     let explained = Options { explain: true, ..options(mode) };
@@ -178,7 +179,7 @@ fn close(a: f64, b: f64) -> bool {
     (a - b).abs() <= 1e-6 * a.abs().max(b.abs()).max(1.0)
 }
 
-/// Checks an answer by the formulas alone; returns its makespan.
+/// Checks an answer against the formulas alone; returns its makespan.
 fn evaluate(text: &str, answer: &Value) -> f64 {
     let problem: Value = serde_json::from_str(text).unwrap();
     let (alpha, transfer) = (&problem["alpha"], &problem["transfer_mb_per_s"]);

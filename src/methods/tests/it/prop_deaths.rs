@@ -11,7 +11,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 const NODES: usize = 16;
 const JOBS: i64 = 2000;
-/// Jobs before the node kills.
+/// Jobs before the node begins to kill.
 const BEFORE: i64 = 1000;
 const BAD: usize = 3;
 const GAP_S: i64 = 30;
@@ -19,11 +19,11 @@ const GAP_S: i64 = 30;
 /// How jobs die by themselves.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Dying {
-    /// Each with these odds.
+    /// Each node with these odds.
     Each(f64),
     /// Each user with a rate of 0 to 40 %.
     Mixed,
-    /// Users who break a script now and then, for 3 to 40 jobs, of which 90 % die.
+    /// Users who now and then break a script, for 3 to 40 jobs, of which 90 % die.
     Scripts,
     /// Jobs of one of two classes, which has a partition of four nodes, with 60 %.
     Partition,
@@ -31,7 +31,7 @@ enum Dying {
     Inputs,
     /// Users of 0 to 40 %, beside one who runs jobs of fresh names to blame four nodes.
     Adversary,
-    /// Users as beside an adversary of two names.
+    /// The users of `Adversary`, and one who runs jobs of two names.
     Patient,
 }
 
@@ -54,7 +54,7 @@ struct History {
     rng: Xoshiro256PlusPlus,
     dying: Dying,
     users: usize,
-    /// Jobs in a row that Slurm puts on one node.
+    /// Number of jobs in a row that Slurm puts on one node.
     row: usize,
     rates: Vec<f64>,
     broken: Vec<u32>,
@@ -114,7 +114,7 @@ impl History {
     }
 }
 
-/// Good nodes that are accused in a history without one that kills.
+/// Good nodes that are accused in a history in which no node kills.
 fn falsely(seed: u64, dying: Dying, users: usize, row: usize, jobs: i64) -> usize {
     let mut history = History::new(seed, dying, users, row);
     let nodes: Vec<Arc<str>> = (0..NODES).map(|i| format!("n{i}").into()).collect();
@@ -131,7 +131,7 @@ fn falsely(seed: u64, dying: Dying, users: usize, row: usize, jobs: i64) -> usiz
     accused.into_iter().filter(|one| *one).count()
 }
 
-/// Deaths on a node that kills this part of its jobs until it is accused, in this history.
+/// Number of deaths on a node that kills a share of its jobs until it is accused, in one history.
 fn found(seed: u64, dying: Dying, users: usize, kills: f64) -> usize {
     let mut history = History::new(seed, dying, users, 1);
     let nodes: Vec<Arc<str>> = (0..NODES).map(|i| format!("n{i}").into()).collect();
@@ -156,7 +156,7 @@ fn false_in(histories: u64, dying: Dying, users: usize, row: usize, jobs: i64) -
     (0..histories).filter(|seed| falsely(*seed, dying, users, row, jobs) > 0).collect()
 }
 
-/// Deaths until the node is found, in order of size.
+/// Numbers of deaths until the node is found, in order of size.
 fn all_found(histories: u64, own: f64, users: usize, kills: f64) -> Vec<usize> {
     let one = |seed| found(seed, Dying::Each(own), users, kills);
     let mut all: Vec<usize> = (0..histories).map(one).collect();
@@ -190,7 +190,7 @@ fn a_node_that_kills_is_found_soon() {
     }
 }
 
-/// All kinds, `HISTORIES` of each: the tables of `docs/methods.md`.
+/// Prints the tables of `docs/methods.md`: all kinds, `HISTORIES` of each.
 #[test]
 #[expect(clippy::disallowed_methods, clippy::disallowed_macros, reason = "a table to be read")]
 fn tables() {

@@ -26,7 +26,7 @@ fn edge_of(problem: &Problem, task: &Task, server: &str) -> Option<(f64, f64)> {
     listed.or(group).or(task.any.map(|any| (any.mean, any.count)))
 }
 
-/// Checks an answer from its own text alone: gangs, capacity, order, sums.
+/// Checks an answer against its own text alone: gangs, capacity, order, sums.
 fn check(problem: &Problem, answer: &Answer) {
     let jobs: BTreeMap<&str, usize> =
         problem.jobs.iter().enumerate().map(|(j, job)| (job.id.as_str(), j)).collect();
@@ -238,7 +238,7 @@ proptest! {
     }
 }
 
-/// A contended problem of some size, without a random generator of its own.
+/// A contended problem of a given size, made without random numbers.
 fn contended(servers: usize, jobs: usize) -> Problem {
     let mut state = 88_172_645_463_325_252_u64;
     let mut draw = |n: u64| {

@@ -173,8 +173,8 @@ proptest! {
     }
 }
 
-/// 100,000 items with three replicas each on 1,000 nodes, most of which lie on few nodes: a search
-/// that is quadratic in the items would not end.
+/// Goal: 100,000 items with three replicas each on 1,000 nodes, most of which lie on few nodes: a
+/// search that is quadratic in the items would not end.
 #[test]
 fn many_items_are_split() {
     let nodes: u64 = 1000;

@@ -36,7 +36,7 @@ fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
-/// State of the stream as the world knows it, kept apart from the stream.
+/// State of the stream as the test knows it, kept apart from the stream.
 struct World {
     stream: Stream,
     rules: Rules,
@@ -156,7 +156,7 @@ impl World {
         self.check();
     }
 
-    /// Every item is in one place.
+    /// Checks that every item is in one place.
     fn check(&self) {
         let in_hand: usize = self.hands.values().map(Vec::len).sum();
         assert_eq!(self.stream.in_hand(), in_hand);
@@ -165,7 +165,7 @@ impl World {
         assert!(!self.stream.wants_more() || !self.has_ended);
     }
 
-    /// Adds an obedient worker: everything must come to an end.
+    /// Adds an obedient worker, with which everything must come to an end.
     fn work_off(&mut self) {
         self.stream.end();
         self.has_ended = true;
@@ -216,8 +216,8 @@ proptest! {
         }
     }
 
-    /// Workers of any speeds, items of about the same size: at most one item of the slowest above
-    /// the ideal, and what all have in hand before speeds are known.
+    /// Goal: workers of any speeds, items of about the same size, end together: at most one item of
+    /// the slowest above the ideal, and what all have in hand before speeds are known.
     #[test]
     fn unequal_workers_end_together(
         seconds in proptest::collection::vec(0.1..10.0_f64, 1..8),
@@ -231,7 +231,7 @@ proptest! {
     }
 }
 
-/// Seconds until `items` are done by workers that need so many seconds for each.
+/// Seconds until `items` are done by workers, given the seconds that each needs for an item.
 fn run(order: Order, seconds: &[f64], items: u64) -> f64 {
     let mut stream = Stream::new(Rules { order, window: 4, tries: 1 });
     let workers: Vec<Worker> = seconds.iter().map(|_| stream.join(1.0)).collect();
@@ -255,7 +255,7 @@ fn run(order: Order, seconds: &[f64], items: u64) -> f64 {
     now_s
 }
 
-/// The nodes of the issue: one, two and four items a second.
+/// Goal: the speeds of the issue, one, two and four items a second, are faster than round robin.
 #[test]
 fn by_speed_is_faster_than_round_robin() {
     let seconds = [1.0, 0.5, 0.25];

@@ -9,11 +9,11 @@ use std::collections::BTreeSet;
 
 /// CPUs, MiB and GPUs.
 pub type Amounts = [u64; 3];
-/// Scores within this are equal.
+/// Difference below which scores are equal.
 const TIE: f64 = 1e-12;
-/// Mean score that equal nodes may be worse by.
+/// Mean score by which equal nodes may be worse than others.
 const GANG: f64 = 0.05;
-/// Leaves as good as each other whose nodes are compared.
+/// Most sets of equally good leaves whose nodes are compared.
 const PLANS: usize = 4;
 
 #[derive(Debug, Clone, Default)]
@@ -26,7 +26,7 @@ pub struct Node {
     pub offered: bool,
 }
 
-/// A job: so many nodes of which each gives this.
+/// A job of `nodes` nodes, each of which gives `each`.
 #[derive(Debug, Clone, Default)]
 pub struct Ask {
     pub nodes: usize,
@@ -34,9 +34,9 @@ pub struct Ask {
     pub whole: bool,
     pub now_s: u64,
     pub limit_s: u64,
-    /// Sets of preferred nodes, the best first, with their worth.
+    /// Sets of preferred nodes, the best first, each with its worth.
     pub sets: Vec<(Vec<usize>, f64)>,
-    /// Worth of all other nodes.
+    /// Worth of nodes outside all sets.
     pub other: f64,
 }
 
@@ -45,22 +45,22 @@ pub struct Site {
     pub nodes: Vec<Node>,
     /// Leaf switches; 0: the network is flat.
     pub leaves: usize,
-    /// Pending jobs that lack each.
+    /// Number of pending jobs that lack each amount.
     pub lacks: Amounts,
     pub weight_cost: Option<f64>,
     pub leaf_cost: Option<f64>,
 }
 
-/// Nodes among which a choice is made, and whether heavier ones of a set come first.
+/// Nodes among which a choice is made, and whether heavier nodes of a set come first.
 #[derive(Clone, Copy, Default)]
 pub struct Pool<'a> {
     set: Option<&'a [usize]>,
     any_weight: bool,
 }
 
-/// Nodes, and the ordered pairs of idle nodes that no longer share a leaf.
+/// Chosen nodes, and the number of ordered pairs of idle nodes that no longer share a leaf.
 type Choice = Option<(Vec<usize>, u64)>;
-/// Leaves, and the nodes to take of each.
+/// Leaves, and the number of nodes to take of each.
 type Plan = Vec<(usize, usize)>;
 /// Whether a node is of a lighter class.
 type Lighter<'a> = &'a dyn Fn(usize) -> bool;
@@ -99,7 +99,7 @@ impl Site {
         self.choose(ask, Pool::default()).map(|(nodes, _)| nodes)
     }
 
-    /// The choice among a pool that is no worse than stock's.
+    /// The choice among the nodes of a pool, no worse than stock's.
     pub fn choose(&self, ask: &Ask, pool: Pool<'_>) -> Choice {
         let (nodes, loss) = self.by_class(ask, pool)?;
         let stock = self.stock(ask, &self.with_room(ask))?;
@@ -174,7 +174,7 @@ impl Site {
         Some(taken)
     }
 
-    /// Number of leaves of some nodes.
+    /// Number of leaves that the nodes are on.
     fn on(&self, nodes: &[usize]) -> usize {
         let leaves: BTreeSet<usize> = nodes.iter().map(|&node| self.nodes[node].leaf).collect();
         if self.leaves > 0 { leaves.len() } else { 0 }
@@ -194,7 +194,7 @@ impl Site {
         here.filter(|&node| self.nodes[node].offered && self.is_idle(node)).count() as u64
     }
 
-    /// The candidates with room for this.
+    /// The candidates with room for the request.
     fn with_room(&self, ask: &Ask) -> Vec<usize> {
         let fits = |&node: &usize| {
             let Node { total, used, offered, .. } = &self.nodes[node];
@@ -204,7 +204,8 @@ impl Site {
         (0..self.nodes.len()).filter(fits).collect()
     }
 
-    /// The lightest nodes that hold the job: all lighter ones, and some of the last class.
+    /// The lightest nodes that hold the job: all of the lighter classes, and some of the last
+    /// class.
     pub fn by_class(&self, ask: &Ask, pool: Pool<'_>) -> Choice {
         let classes = self.classes();
         for &class in &classes {
@@ -235,7 +236,8 @@ impl Site {
         None
     }
 
-    /// Nodes of a flat network; whole ones are the smallest, as a job is charged for all of each.
+    /// Chooses nodes of a flat network; whole nodes are the smallest, since a job is charged for
+    /// all of each.
     fn flat(&self, ask: &Ask, mut nodes: Vec<usize>, lighter: Lighter<'_>) -> Choice {
         if ask.whole {
             let size = |node: usize| if lighter(node) { 0 } else { self.nodes[node].total[0] };
@@ -252,7 +254,7 @@ impl Site {
         Some((chosen, 0))
     }
 
-    /// One node: the kind by score, then the leaf with the fewest candidates, a busy node.
+    /// Chooses one node: the kind by score, then the leaf of fewest candidates, then a busy node.
     fn single(&self, ask: &Ask, nodes: &[usize]) -> Choice {
         let first = *self.least(ask, nodes, 1)?.first()?;
         let harm = |node: usize| {
@@ -267,8 +269,8 @@ impl Site {
         self.least(ask, &alike, 1).map(|nodes| (nodes, 0))
     }
 
-    /// Several nodes on the fewest leaves: one that holds all, else the largest whole and of the
-    /// last a part, the one that parts the fewest idle nodes.
+    /// Chooses several nodes on the fewest leaves: one leaf that holds all, else the largest leaves
+    /// whole and a part of the last, the one that parts the fewest idle nodes.
     fn on_leaves(&self, ask: &Ask, nodes: &[usize], lighter: Lighter<'_>) -> Choice {
         let leaf_of = |node: usize| self.nodes[node].leaf;
         let of = |leaf: usize, is_light: bool| -> Vec<usize> {
@@ -332,7 +334,7 @@ impl Site {
         best.map(|(_, nodes, loss)| (nodes, loss))
     }
 
-    /// The `wanted` nodes of least score; equal ones, if they are nearly as good.
+    /// The `wanted` nodes of least score, or equal nodes, if these are nearly as good.
     fn least(&self, ask: &Ask, nodes: &[usize], wanted: usize) -> Option<Vec<usize>> {
         let score = |&node: &usize| (self.score(ask, node), node);
         let take = |of: &dyn Fn(&&usize) -> bool| -> Option<(f64, Vec<usize>)> {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The product beside the [`reference`](super::reference) on random sites and jobs.
+//! Compares the product with the [`reference`](super::reference) on random sites and jobs.
 #![allow(clippy::cast_possible_truncation)] // a few nodes
 
 use std::borrow::Cow;
@@ -181,7 +181,7 @@ fn product(placer: &mut Placer, site: &Site, ask: &Ask) -> Option<Vec<usize>> {
     }
 }
 
-/// Holds so many answers against the reference; each kind of answer must come once in a thousand.
+/// Compares `asks` answers with the reference; each kind of answer must come once in a thousand.
 fn compare(asks: usize) {
     let mut stream = Stream::new(55);
     let mut met: BTreeMap<&str, usize> = BTreeMap::new();
@@ -226,7 +226,7 @@ fn compare(asks: usize) {
     assert!(met.values().all(|count| *count > asks / 1000), "{met:?}");
 }
 
-/// Goal: the product decides as the page says.
+/// Goal: the product decides as the reference does.
 #[test]
 fn the_product_decides_as_the_reference() {
     compare(100_000);

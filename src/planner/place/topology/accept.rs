@@ -24,11 +24,11 @@ pub struct Blocks {
 /// Blocks among which a job of one size may lie.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::place) struct Rule {
-    /// Base blocks of the aggregate that must hold all.
+    /// Number of base blocks of the aggregate that must hold the whole job.
     pub group: usize,
     /// Level of a lower block.
     pub lower: u32,
-    /// Lower blocks that may be used, where that is limited.
+    /// Most lower blocks that may be used, where that is limited.
     pub lower_max: Option<u32>,
 }
 
@@ -66,20 +66,20 @@ impl Blocks {
     }
 }
 
-/// State of one run of stock's steps.
+/// State of one attempt by stock's steps.
 struct Attempt<'a> {
     rule: Rule,
     free: &'a [u32],
-    /// Free nodes of each lower block, without those of blocks that are forced.
+    /// Number of free nodes of each lower block, without those of forced blocks.
     low: Vec<u32>,
     used: Vec<bool>,
     left: u32,
-    /// Lower blocks that may still be begun.
+    /// Number of lower blocks that may still be begun.
     more: Option<u32>,
 }
 
 /// Returns the nodes that stock takes of each base block for a job of `wanted` nodes when `free`
-/// ones are free, after all `forced` ones and without them. `None`: stock fails.
+/// nodes are free, after all `forced` nodes and without them. `None`: stock fails.
 pub fn place_one(blocks: &Blocks, forced: &[u32], free: &[u32], wanted: u32) -> Option<Vec<u32>> {
     let rule = blocks.rule(wanted);
     let group = choose_group(blocks, rule, forced, free, wanted)?;
@@ -115,7 +115,7 @@ pub fn place_one(blocks: &Blocks, forced: &[u32], free: &[u32], wanted: u32) -> 
     Some(take)
 }
 
-/// The group with fewest candidates of those that hold the job; the last of equal ones.
+/// The group with fewest candidates of those that hold the job; the last of equal groups.
 fn choose_group(
     blocks: &Blocks,
     rule: Rule,
@@ -150,7 +150,7 @@ fn choose_group(
 }
 
 impl Attempt<'_> {
-    /// Uses the blocks of forced nodes, and what else is free there.
+    /// Uses the blocks of forced nodes, and what else is free in these blocks.
     fn fill_forced(
         &mut self,
         group: std::ops::Range<usize>,
@@ -169,7 +169,7 @@ impl Attempt<'_> {
         true
     }
 
-    /// Uses a block; false if its lower block is one too many.
+    /// Uses a block; returns false if its lower block is one too many.
     fn begin(&mut self, at: usize) -> bool {
         let new = !self.is_low_used(at);
         self.used[at] = true;

@@ -6,11 +6,11 @@ use super::counts::{Counts, Plan, fill, largest_first};
 use phalanx_core::number::as_u32;
 use phalanx_core::topology::Topology;
 
-/// Base blocks of one group above which stock's steps take too long to be run.
+/// Base blocks of one group above which stock's steps take too long.
 const GROUP_MAX: usize = 1024;
 
 impl Blocks {
-    /// Whether jobs of this size are too large to be tried.
+    /// Whether jobs of `wanted` nodes are too large to be tried.
     pub(in crate::place) fn is_too_large(&self, wanted: u32) -> bool {
         self.rule(wanted).group.min(self.count) > GROUP_MAX
     }
@@ -56,8 +56,8 @@ impl Blocks {
         best.map(|plan| with_level(topology, &held, plan))
     }
 
-    /// Blocks for segments of `segment` nodes, each of which must lie in one block;
-    /// `spread`: no two of them.
+    /// Blocks for segments of `segment` nodes, each of which must lie in one block; `spread`: no
+    /// two segments share a block.
     pub(in crate::place) fn choose_segments(
         &self,
         topology: &Topology,
@@ -94,7 +94,7 @@ fn held(counts: &Counts) -> Vec<u32> {
     (0u32..).zip(&counts.forced).filter(|(_, forced)| **forced > 0).map(|(leaf, _)| leaf).collect()
 }
 
-/// The blocks of a plan, those of forced nodes included.
+/// The blocks of a plan, with those of forced nodes.
 fn blocks_of(held: &[u32], take: &[(u32, u32)]) -> Vec<u32> {
     let mut leaves: Vec<u32> =
         take.iter().map(|(leaf, _)| *leaf).chain(held.iter().copied()).collect();
@@ -103,7 +103,7 @@ fn blocks_of(held: &[u32], take: &[(u32, u32)]) -> Vec<u32> {
     leaves
 }
 
-/// A plan of which only the level is not known yet.
+/// A plan whose level is set later.
 fn plan(counts: &Counts, held: &[u32], take: Vec<(u32, u32)>) -> Plan {
     let leaves = blocks_of(held, &take);
     let taken =
@@ -122,7 +122,7 @@ fn with_level(topology: &Topology, held: &[u32], plan: Plan) -> Plan {
     Plan { level, ..plan }
 }
 
-/// Blocks of forced nodes first, then as few others as hold the rest.
+/// The blocks of forced nodes, then as few other blocks as hold the rest.
 fn take_of(
     counts: &Counts,
     group: impl Iterator<Item = usize>,

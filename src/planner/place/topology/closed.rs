@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Blocks that a job keeps from all others: `--exclusive=topo`, or `ExclusiveTopo` of its
-//! partition (Slurm 24.05 and later).
+//! Blocks that a job keeps from all others: `--exclusive=topo`, or `ExclusiveTopo` of its partition
+//! (Slurm 24.05 and later).
 //!
 //! Stock leaves their nodes among the candidates and refuses them later. Which topology the
 //! partition of such a job uses is not told: the blocks of every topology count.
@@ -29,7 +29,7 @@ impl Closed {
         closed
     }
 
-    /// Takes over that this job began, changed or ended.
+    /// Follows that a job began, changed or ended.
     pub(in crate::place) fn follow(&mut self, cluster: &Cluster, id: u32) {
         let changed = match cluster.jobs().get(&id) {
             Some(job) if job.closes_blocks => {

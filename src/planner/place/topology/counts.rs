@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Nodes that a question offers on each leaf, and idle nodes that a choice there takes away.
+//! Nodes that a question offers on each leaf, and idle nodes that a choice there takes.
 
 use phalanx_core::NodeSet;
 use phalanx_core::topology::Topology;
 
-/// Nodes by leaf, of one question and one class.
+/// Numbers of nodes by leaf, of one question and one class.
 #[derive(Debug, Clone, Default)]
 pub struct Counts {
     /// Nodes that are taken whatever is chosen: candidates of lighter classes.
@@ -88,9 +88,9 @@ impl Counts {
         self.idle[leaf as usize] += 1;
     }
 
-    /// Returns the loss of the leaf by the forced nodes and `take` others: with f idle nodes
-    /// before and x of them taken, f² - (f - x)², the ordered pairs of idle nodes
-    /// that no longer share the leaf.
+    /// Returns the loss of the leaf by the forced nodes and `take` others: with f idle nodes before
+    /// and x of them taken, f² - (f - x)², the ordered pairs of idle nodes that no longer share the
+    /// leaf.
     pub(super) fn loss(&self, leaf: usize, take: u32) -> u64 {
         let busy = self.free[leaf] - self.free_idle[leaf];
         let idle = u64::from(self.idle[leaf]);
@@ -102,20 +102,20 @@ impl Counts {
 /// Nodes to take of each leaf.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(in crate::place) struct Plan {
-    /// Leaf, and how many of its candidates beside the forced ones; ascending.
+    /// Leaf, and the number of its candidates taken beside the forced ones; ascending.
     pub take: Vec<(u32, u32)>,
-    /// Leaves that the job then has, those of forced nodes included.
+    /// Number of leaves of the job under the plan, with those of forced nodes.
     pub leaves: u32,
     /// Root of the switches above the leaves; `None` for blocks.
     pub root: Option<u32>,
-    /// Level of the lowest domain above all of them; `None`: there is none.
+    /// Level of the lowest domain above all leaves of the plan; `None`: there is none.
     pub level: Option<u32>,
     /// Sum of [`Counts::loss`] over the leaves.
     pub loss: u64,
 }
 
-/// Takes `wanted` of as few of `leaves`, which hold `size`: the largest whole, as stock does, and
-/// the last part of the smallest that holds it. `None`: too few.
+/// Takes `wanted` nodes of as few of `leaves`, which hold `size`, as possible: the largest whole,
+/// as stock does, and the last part of the smallest that holds it. `None`: too few.
 ///
 /// Other leaves of the same number may leave more idle nodes together now; but a leaf
 /// that one job has whole is whole again when it ends. Measured, that counts for more.
@@ -139,7 +139,7 @@ pub(super) fn largest_first(
     Some(take)
 }
 
-/// Returns how many of the sizes, in this order, reach what is wanted.
+/// Returns how many of `sizes`, in their order, reach the wanted sum.
 fn fewest(sizes: impl Iterator<Item = u32>, wanted: u32) -> Option<usize> {
     let mut sum = 0;
     for (count, size) in (1..).zip(sizes) {
@@ -151,7 +151,7 @@ fn fewest(sizes: impl Iterator<Item = u32>, wanted: u32) -> Option<usize> {
     None
 }
 
-/// Takes `wanted` nodes of leaves that the job has anyway, the emptiest first.
+/// Takes `wanted` nodes of leaves that the job has anyway, the emptiest leaves first.
 pub(super) fn fill(counts: &Counts, leaves: &[u32], wanted: u32) -> Vec<(u32, u32)> {
     let rest = |leaf: &u32| {
         let leaf = *leaf as usize;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Whole decisions on clusters of at most 12 nodes against all sets of nodes there are, and
-//! against the same cluster in another order.
+//! Tests whole decisions on clusters of at most 12 nodes against every set of nodes, and against
+//! the same cluster in another order.
 #![allow(clippy::cast_possible_truncation)] // a few nodes
 
 use proptest::prelude::*;
@@ -89,7 +89,7 @@ impl Small {
         text
     }
 
-    /// The cluster with node `i` of the list at position `at[i]` of the node table.
+    /// A placer over the cluster, with node `i` of the list at position `at[i]` of the node table.
     fn placer(&self, at: &[usize]) -> Placer {
         let mut nodes = vec![TableNode::default(); at.len()];
         for (node, &at) in self.nodes.iter().zip(at) {
@@ -125,7 +125,7 @@ impl Small {
         stock.is_ok_and(|stock| stock == nodes)
     }
 
-    /// Leaves of stock's choice, as far as it is known, and their level.
+    /// Leaves of stock's choice, as far as the choice is known, and their level.
     fn stock_leaves(&self, at: &[usize], wanted: u32, cpus: u64) -> Option<(usize, Option<u32>)> {
         let (shape, words, placer) = (of_nodes(wanted, cpus), self.offered(at), self.placer(at));
         let stock = placer.stock_choice(&shape, Candidates::new(&words)).ok()?;
@@ -147,8 +147,8 @@ impl Small {
         node.offered && node.used + cpus <= CPUS
     }
 
-    /// Tries every set of nodes for the fewest leaves, and the fewest below the lowest switch that
-    /// will do, of the lightest class that completes the job.
+    /// Tries every set of nodes for the fewest leaves, and for the fewest below the lowest switch
+    /// that suffices, of the lightest class that completes the job.
     fn exact(&self, topology: &Topology, wanted: u32, cpus: u64) -> Option<(u32, u32)> {
         let root =
             |node: usize| topology.above(topology.leaf_of(NodeIdx::new(node)).unwrap()).last();
@@ -202,7 +202,8 @@ fn figures(placed: &Placement) -> (usize, Option<u32>, u32, u64, usize) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(3000))]
 
-    /// Clusters of one to three levels, with and without a root, busy nodes, two classes of Weight.
+    /// Goal: on clusters of one to three levels, with and without a root, with busy nodes and two
+    /// classes of Weight, no more leaves are used than by the best of all sets.
     #[test]
     fn never_more_leaves_than_the_best_of_all_sets(
         small in small(),
@@ -227,8 +228,8 @@ proptest! {
         prop_assert!(small.levels == 3 || leaves as u32 == least || is_stocks);
     }
 
-    /// Other positions in the node table, so other names, change nothing else; but stock, whose
-    /// nodes are taken where these cost less, goes by position.
+    /// Goal: other positions in the node table, and so other names, change nothing; except where
+    /// stock's nodes, which go by position, cost less and are taken.
     #[test]
     fn names_and_order_of_nodes_do_not_count(
         small in small(),
@@ -249,7 +250,8 @@ proptest! {
         prop_assert!(one == two || is_alike || stocks[0] != stocks[1], "{one:?} {two:?}");
     }
 
-    /// Blocks of all sizes, with and without aggregates, against every way to take nodes.
+    /// Goal: with blocks of all sizes, with and without aggregates, no more blocks are used than by
+    /// the best set that stock accepts.
     #[test]
     fn never_more_blocks_than_the_best_that_stock_accepts(
         free in prop::collection::vec(0u32..=4, 1..=4),

@@ -9,11 +9,11 @@ use super::tree::Tree;
 
 /// Distance, in steps, of a leaf that cannot be reached.
 const FAR: u32 = u32::MAX;
-/// Steps towards the root before two switches count as equal: before 24.05.3 the
-/// parent of a root is switch 0, and the steps may go round.
+/// Most steps towards the root before two switches count as equal: before 24.05.3 the parent of a
+/// root is switch 0, and the steps may go round.
 const STEPS_MAX: usize = 64;
 
-/// Rules by release: they changed in 24.05.3.
+/// Rules of Slurm's choice, which changed in 24.05.3.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rules {
     /// 22.05 to 24.05.2.
@@ -29,22 +29,22 @@ impl Rules {
     }
 }
 
-/// Stock's choice of one leaf after the other below a switch.
+/// Stock's choice of leaves, one after the other, below a switch.
 #[derive(Debug)]
 pub struct Greedy<'a> {
     tree: &'a Tree,
     rules: Rules,
     leaves: &'a [u32],
-    /// Candidates left below each domain.
+    /// Number of candidates left below each domain.
     count: Vec<u32>,
-    /// CPUs below each domain at the beginning; empty: they are not looked at.
+    /// CPUs below each domain at the beginning; empty: stock does not look at CPUs.
     cpus: Vec<i64>,
-    /// Distance of each leaf from those taken.
+    /// Distance of each leaf from the leaves taken.
     distance: Vec<u32>,
 }
 
-/// Leaves that stock takes in turn below a root for `missing` free nodes, after those
-/// of forced nodes. `None`: it fails.
+/// Leaves that stock takes one after the other below a root for `missing` free nodes, after those
+/// of forced nodes. `None`: stock fails.
 pub(super) fn tree_greedy(
     tree: &Tree,
     leaves: &[u32],
@@ -68,7 +68,7 @@ pub(super) fn tree_greedy(
 }
 
 impl<'a> Greedy<'a> {
-    /// Begins below a switch with these leaves.
+    /// Begins below a switch with `leaves`.
     pub fn new(tree: &'a Tree, leaves: &'a [u32], cpus: Vec<i64>) -> Self {
         let distance = vec![0; tree.leaf_count()];
         let rules = tree.rules();
@@ -94,7 +94,7 @@ impl<'a> Greedy<'a> {
         Some((leaf, here))
     }
 
-    /// Puts a leaf among those that the job has.
+    /// Adds a leaf to those that the job has.
     pub fn reach(&mut self, from: u32) {
         for &leaf in self.leaves {
             let hops = self.tree.hops(from, leaf).unwrap_or(FAR);
@@ -127,8 +127,8 @@ impl<'a> Greedy<'a> {
         best
     }
 
-    /// Returns a number above 0 if the first leaf is the better one, and whether the leaf, or the
-    /// last switch compared above it, holds all that is missing.
+    /// Compares two leaves: returns a number above 0 if the first is the better one, and whether
+    /// the leaf, or the last switch compared above it, holds all that is missing.
     fn compare(&self, leaves: [u32; 2], nodes: u32, cpus: i64) -> (i32, bool) {
         let [mut i, mut j] = leaves.map(|leaf| self.tree.domain_of(leaf));
         let holds = |at: u32| {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Turns leaves into nodes: leaves taken whole need no decision, in a partial one the balance
+//! Turns leaves into nodes: leaves taken whole need no decision; within a partial leaf the balance
 //! method decides.
 
 use std::sync::Arc;
@@ -14,11 +14,11 @@ use phalanx_core::shape::{LeftToSlurm, Shape};
 use phalanx_core::topology::{Kind, Topology};
 use phalanx_methods::balance::{Decision, Holding, Outcome, Request};
 
-/// Ties of mean scores.
+/// Difference below which mean scores tie.
 const TIE: f64 = 1e-12;
 
 impl Chooser<'_> {
-    /// Chooses among the nodes on offer under the topology at this position.
+    /// Chooses among the nodes on offer under the topology at position `at`.
     pub(super) fn on_leaves(
         &mut self,
         at: usize,
@@ -55,7 +55,7 @@ impl Chooser<'_> {
     }
 
     /// Chooses a single node. The balance method decides its kind; of that kind it is on the leaf
-    /// of the fewest candidates, as stock's best fit, and there busy nodes come first.
+    /// with the fewest candidates, which is stock's best fit, and busy nodes come first there.
     pub(super) fn single(
         &mut self,
         at: usize,
@@ -141,7 +141,7 @@ impl Chooser<'_> {
         }
     }
 
-    /// Keeps of many single leaves that are as good the one of the node of least score.
+    /// Keeps, of many single leaves that are equally good, the one with the node of least score.
     fn narrow(
         &mut self,
         topology: &Topology,
@@ -217,8 +217,8 @@ impl Chooser<'_> {
         }
     }
 
-    /// Candidates of lighter classes are taken whole, as stock does; the balance method
-    /// decides in the class that completes the job.
+    /// Takes candidates of lighter classes whole, as stock does; the balance method decides in the
+    /// class that completes the job.
     pub(super) fn lighter_first(&mut self, request: &Request<'_>) -> Result<Decision, Why> {
         let sets = &mut *self.sets;
         self.engine.retain_fitting(&mut sets.mask, request);
@@ -244,7 +244,7 @@ impl Chooser<'_> {
         Ok(Decision { others: others.or(decided.others), ..decided })
     }
 
-    /// Returns the leaves that the chosen nodes use of the topology.
+    /// Returns the leaves of a topology that the chosen nodes use.
     pub(in crate::place) fn topology_use(
         &self,
         nodes: &[NodeIdx],

@@ -49,7 +49,7 @@ pub enum TopologyPolicy {
     Pack,
     /// Jobs of several nodes are left to Slurm where there is a topology.
     Leave,
-    /// Nodes are chosen as if there were no topology.
+    /// Jobs are placed as if there were no topology.
     Ignore,
 }
 
@@ -62,18 +62,18 @@ pub struct TopologyUse {
     pub leaves: Vec<(u32, u32)>,
     /// Fewest leaves that the candidates allowed.
     pub fewest: u32,
-    /// Level of the lowest switch or block above all of them; `None`: there is none.
+    /// Level of the lowest switch or block above all leaves; `None`: there is none.
     pub level: Option<u32>,
-    /// Ordered pairs of idle nodes that no longer share a leaf.
+    /// Number of ordered pairs of idle nodes that no longer share a leaf after the choice.
     pub loss: u64,
-    /// Position of the last class of nodes that it needed.
+    /// Position of the last class of nodes that the choice needed.
     pub class: usize,
 }
 
 /// Rule by which the leaves of one topology are chosen.
 #[derive(Debug)]
 pub enum Form {
-    /// The topology has no leaves, or their rules are not known.
+    /// The topology has no leaves, or its rules are not known.
     None,
     /// Switches.
     Tree(Tree),
@@ -96,9 +96,9 @@ impl Form {
 #[derive(Debug)]
 pub(super) struct Topologies {
     pub forms: Vec<Form>,
-    /// Number of each node's totals among the different ones.
+    /// Number of each node's kind, by its totals.
     kinds: Vec<u32>,
-    /// Number of each node's totals and name without numbers, which tells machines bought together.
+    /// Number of each node's kind, by totals and name without numbers: machines bought together.
     families: Vec<u32>,
 }
 
@@ -110,14 +110,14 @@ impl Topologies {
     }
 }
 
-/// Node sets of one question, kept for their capacity.
+/// Node sets of one question, kept between questions for their capacity.
 #[derive(Debug)]
 pub(super) struct Sets {
     /// Nodes on offer: candidates that may be chosen.
     pub mask: NodeSet,
     /// Idle nodes that Slurm offers; counted where a topology has leaves.
     pub idle: NodeSet,
-    /// Nodes among which one step chooses.
+    /// Nodes among which one step of the search chooses.
     pub part: NodeSet,
     /// Nodes that were chosen so far.
     pub chosen: NodeSet,
@@ -142,13 +142,13 @@ pub(super) struct Chooser<'a> {
     pub topologies: &'a Topologies,
     /// Rules for one node and for several.
     pub routes: Routes,
-    /// Nodes of the classes before the one that is tried; `None`: it is the first.
+    /// Nodes of the classes before the class that is tried; `None`: it is the first.
     pub lighter: Option<&'a NodeSet>,
-    /// Nodes on offer, and those chosen.
+    /// Nodes on offer, and chosen nodes.
     pub sets: &'a mut Sets,
     /// Fewest leaves of the latest choice.
     pub fewest: u32,
-    /// Ordered pairs of idle nodes that no longer share a leaf after the latest choice.
+    /// Number of ordered pairs of idle nodes that no longer share a leaf after the latest choice.
     pub loss: u64,
 }
 
@@ -167,7 +167,7 @@ impl<'a> Chooser<'a> {
         Self { cluster, engine, topologies, routes, lighter, sets, fewest, loss }
     }
 
-    /// Chooses by the rule for this number of nodes.
+    /// Chooses by the rule for a number of nodes.
     pub(super) fn by_route(
         &mut self,
         shape: &Shape,
@@ -184,7 +184,7 @@ impl<'a> Chooser<'a> {
         }
     }
 
-    /// Leaves only the nodes on offer that fit with the fewest CPUs, beside lighter ones: a job is
+    /// Leaves only the offered nodes that fit with the fewest CPUs, besides lighter ones: a job is
     /// charged for all of a whole node, and stock takes the smallest too.
     pub(super) fn keep_smallest(&mut self, request: &Request<'_>) {
         let (cluster, lighter, mask) = (self.cluster, self.lighter, &mut self.sets.mask);
@@ -207,7 +207,7 @@ impl<'a> Chooser<'a> {
         families.get(node.at()).copied().unwrap_or(u32::MAX)
     }
 
-    /// Returns the topology at this position. Lives as long as the cluster.
+    /// Returns the topology at a position, borrowed for as long as the cluster.
     pub(in crate::place) fn topology(&self, at: usize) -> Result<&'a Topology, Why> {
         let topology = self.cluster.table().topologies.get(at);
         debug_assert!(topology.is_some(), "a route over topology {at}, which the table lacks");
@@ -215,7 +215,7 @@ impl<'a> Chooser<'a> {
     }
 }
 
-/// Nodes of equal totals have equal numbers; `named`: if their names differ in numbers only.
+/// Numbers that are equal for nodes of equal totals; `named`: whose names differ in numbers only.
 fn kinds(table: &Table, named: bool) -> Vec<u32> {
     let mut known = BTreeMap::new();
     let number = |node: &TableNode| {

@@ -15,11 +15,11 @@ use phalanx_core::topology::{Kind, TopologyAsk};
 pub(in crate::place) enum Route {
     /// The balance method alone chooses nodes.
     Any,
-    /// Leaf switches of the topology at this position.
+    /// The job goes to leaf switches of the topology at this position.
     Tree(usize),
-    /// Blocks of the topology at this position.
+    /// The job goes to blocks of the topology at this position.
     Block(usize),
-    /// A run of consecutive nodes, on few leaf switches of the topology at this position.
+    /// The job goes to consecutive nodes, on few leaf switches of the topology at this index.
     Run(Option<usize>),
     /// No rule: the choice is left to Slurm.
     Left(LeftToSlurm),
@@ -38,7 +38,7 @@ impl Routes {
         if nodes > 1 { self.many } else { self.one }
     }
 
-    /// The rules for this request.
+    /// The rules for a request.
     pub(in crate::place) fn new(table: &Table, policy: TopologyPolicy, shape: &Shape) -> Self {
         let ask = &shape.topology;
         let routes = Self::by_topology(table, policy, shape);
@@ -129,7 +129,7 @@ pub(in crate::place) fn by_switches(ask: &TopologyAsk) -> bool {
     !ask.contiguous && (!ask.optional || ask.switches > 0)
 }
 
-/// Nodes that the block plugin places: the fewest that are asked for.
+/// Nodes that the block plugin places: the fewest that the job asks for.
 pub(in crate::place) fn block_nodes(shape: &Shape) -> u32 {
     shape.min_nodes.max(shape.nodes_for_tasks()).max(1)
 }

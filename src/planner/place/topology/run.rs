@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! `--contiguous`: one run of consecutive nodes.
+//! Finds a run of consecutive nodes, for `--contiguous`.
 
 use super::Chooser;
 use crate::place::Why;
@@ -13,7 +13,7 @@ const WINDOWS_MAX: usize = 8;
 
 impl Chooser<'_> {
     /// Windows of the fewest heavier nodes, the fewest leaves, the lowest common switch and the
-    /// shortest run that suffices, of these the one of least mean score.
+    /// shortest run that suffices; of these the one of least mean score.
     pub(super) fn in_a_run(
         &mut self,
         at: Option<usize>,

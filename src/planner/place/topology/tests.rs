@@ -11,7 +11,7 @@ use super::tree::{Plans, Tree};
 use phalanx_core::snapshot::{Table, TableNode};
 use phalanx_core::topology::{Topology, parse_conf};
 
-/// Leaves `s0`, `s1`, ... of the given sizes and further lines of topology.conf.
+/// A tree of leaves `s0`, `s1`, ... of the given sizes and further lines of topology.conf.
 fn tree(sizes: &[u32], upper: &str, slurm: u32) -> Topology {
     let mut text = String::new();
     let mut nodes = Vec::new();
@@ -31,7 +31,7 @@ fn two_levels(free: &[u32]) -> Topology {
     tree(free, &format!("SwitchName=top Switches=s[0-{}]", free.len() - 1), 0)
 }
 
-/// Counts where all free nodes are idle, and candidates of one class.
+/// Counts for idle free nodes, and candidates of one class.
 fn idle(free: &[u32]) -> Counts {
     counts(&vec![0; free.len()], free)
 }
@@ -66,7 +66,7 @@ fn worked_examples_of_trees() {
     assert_eq!(chosen(&two_levels(&large), &large, 36).take, [(0, 32), (3, 4)]);
 }
 
-/// A pod of small leaves, or fewer leaves over the root: as stock's steps would end.
+/// Goal: a pod of small leaves, or fewer leaves over the root, as stock's steps would end.
 #[test]
 fn worked_example_of_three_levels() {
     let upper = "SwitchName=p1 Switches=s[0-2]\nSwitchName=p2 Switches=s3\n\
@@ -93,7 +93,7 @@ fn one_leaf_lists_all_that_are_as_good() {
     assert_eq!(plans.equal.len(), 3);
 }
 
-/// Nodes of lighter classes are taken, and their leaves filled first.
+/// Goal: nodes of lighter classes are taken, and their leaves filled first.
 #[test]
 fn leaves_of_forced_nodes_come_first() {
     let counts = counts(&[1, 0, 0], &[2, 9, 1]);
@@ -162,7 +162,8 @@ fn worked_examples_of_large_blocks() {
     assert_eq!(segments.take.len(), 3, "{segments:?}");
 }
 
-/// Nine nodes on three blocks of four, aggregates of two: stock never places them.
+/// Goal: nine nodes on three blocks of four with aggregates of two, which stock never places, are
+/// not offered.
 #[test]
 fn what_stock_never_places_is_not_offered() {
     let free = [4, 4, 4];
@@ -171,7 +172,7 @@ fn what_stock_never_places_is_not_offered() {
     assert_eq!(b.choose(&topology, &idle(&free), 9), None);
 }
 
-/// Fewest leaves and least loss of all ways to take `wanted`.
+/// Fewest leaves and least loss, over all ways to take `wanted` nodes.
 fn exact(free: &[u32], wanted: u32) -> Option<(u32, u64)> {
     fn walk(free: &[u32], left: u32) -> Vec<(u32, u64)> {
         let Some((&first, rest)) = free.split_first() else {
@@ -229,8 +230,8 @@ proptest! {
         }
     }
 
-    /// Never more leaves than stock's steps take, and never a higher switch, by both sets of rules,
-    /// with one, two or no switch above the leaves of several pods.
+    /// Goal: never more leaves than stock's steps take, and never a higher switch, by both sets of
+    /// rules, with one, two or no switch above the leaves of several pods.
     #[test]
     fn never_worse_than_stock(
         free in proptest::collection::vec(0u32..=8, 1..=6),

@@ -8,7 +8,7 @@ use phalanx_core::topology::Topology;
 
 /// Plans of equal rank that the balance method compares.
 const EQUAL_MAX: usize = 4;
-/// Number above any count of leaves.
+/// A number above any count of leaves.
 const MANY: u32 = u32::MAX;
 
 /// Switches, laid out for the choice.
@@ -17,20 +17,20 @@ pub struct Tree {
     rules: Rules,
     parent: Vec<Option<u32>>,
     level: Vec<u32>,
-    /// The domains above each leaf, itself first.
+    /// The domains above each leaf, starting with the leaf.
     above: Vec<Vec<u32>>,
     /// The leaves below each domain, in Slurm's order.
     below: Vec<Vec<u32>>,
     /// Domains without a parent.
     roots: Vec<u32>,
-    /// Whether one of them is above all nodes.
+    /// Whether one of the switches is above all nodes.
     pub(in crate::place) joins_all: bool,
 }
 
 /// Plans of equal rank.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(in crate::place) struct Plans {
-    /// Some of them, at least one, in Slurm's order of switches.
+    /// Some of the equal plans, at least one, in Slurm's order of switches.
     pub equal: Vec<Plan>,
     /// Leaves that are equally good, where a plan is one leaf.
     pub leaves: Vec<u32>,
@@ -72,7 +72,7 @@ impl Tree {
         self.above.len()
     }
 
-    /// Rules of the release.
+    /// Rules of the Slurm release.
     pub fn rules(&self) -> Rules {
         self.rules
     }
@@ -82,7 +82,7 @@ impl Tree {
         &self.below[domain as usize]
     }
 
-    /// The switches above a leaf, itself first.
+    /// The switches above a leaf, starting with the leaf.
     pub fn above(&self, leaf: u32) -> &[u32] {
         &self.above[leaf as usize]
     }
@@ -100,7 +100,7 @@ impl Tree {
         self.parent[domain as usize]
     }
 
-    /// Links between two leaves; `None` if nothing joins them.
+    /// Number of links between two leaves; `None` if nothing joins the leaves.
     pub(super) fn hops(&self, from: u32, to: u32) -> Option<u32> {
         let (from, to) = (self.above(from), self.above(to));
         let meet = |(up, domain)| Some(up + to.iter().position(|other| other == domain)?);
@@ -115,9 +115,9 @@ impl Tree {
         self.above(first).iter().find(joins).map(|&domain| self.level(domain))
     }
 
-    /// Leaves for `wanted` nodes, the forced ones of `counts` among them, by fewest
-    /// leaves, lowest common switch, least loss. `limit`: most leaves that are fine;
-    /// a plan with more may come back, where there is no other.
+    /// Leaves for `wanted` nodes, the forced ones of `counts` among them, by fewest leaves, lowest
+    /// common switch, least loss. `limit`: most leaves allowed; a plan with more may come back
+    /// where there is no other.
     pub(in crate::place) fn choose(
         &self,
         counts: &Counts,
@@ -172,7 +172,7 @@ impl Tree {
         self.more_leaves(counts, leaves, &held, missing - in_held, limit)
     }
 
-    /// The single leaves that hold all.
+    /// The single leaves that hold the whole job.
     fn one_leaf(&self, counts: &Counts, leaves: &[u32], wanted: u32) -> Option<Plans> {
         let holds = |leaf: &&u32| counts.free[**leaf as usize] >= wanted;
         let loss = |leaf: &u32| counts.loss(*leaf as usize, wanted);
@@ -244,8 +244,8 @@ impl Tree {
         Some(Plans { equal: plans, leaves: Vec::new(), fewest: in_all.saturating_add(anywhere) })
     }
 
-    /// The domains above all of `held` that hold what is missing on other leaves, and
-    /// the fewest leaves for that.
+    /// The domains above all of `held` that hold what is missing on other leaves, and the fewest
+    /// leaves for that.
     fn leaves_needed(
         &self,
         order: &[u32],
@@ -272,7 +272,7 @@ impl Tree {
         domains.filter(holds).map(|at| (at, used[at as usize])).collect()
     }
 
-    /// `held`: leaves of forced nodes.
+    /// Makes a plan; `held` are the leaves of forced nodes.
     fn plan(&self, counts: &Counts, held: &[u32], take: Vec<(u32, u32)>) -> Plan {
         let mut leaves: Vec<u32> =
             take.iter().map(|(leaf, _)| *leaf).chain(held.iter().copied()).collect();
@@ -288,7 +288,7 @@ impl Tree {
     }
 }
 
-/// Fewest leaves, lowest common switch, least loss.
+/// Key by which plans compare: fewest leaves, lowest common switch, least loss.
 fn rank(plan: &Plan) -> (u32, u32, u64) {
     (plan.leaves, plan.level.unwrap_or(MANY), plan.loss)
 }

@@ -12,8 +12,8 @@ use phalanx_core::NodeIdx;
 use phalanx_core::number::{nearest_u32, nearest_u64};
 
 impl Search<'_> {
-    /// Nodes by single leaves that hold the job, and the largest of each; else those of the fewest
-    /// leaves that do. `lighter` nodes are taken wherever they are.
+    /// Chooses nodes by single leaves that hold the job, and the largest nodes of each; else those
+    /// of the fewest leaves that hold it. `lighter` nodes are taken wherever they are.
     pub(in crate::place) fn on_few_leaves(
         &mut self,
         at: usize,
@@ -67,7 +67,7 @@ impl Search<'_> {
         Some(plans.equal.into_iter().map(of).collect())
     }
 
-    /// Number of idle nodes on the leaves of these nodes.
+    /// Number of idle nodes on the leaves of `nodes`.
     pub(in crate::place) fn idle_beside(&self, nodes: impl Iterator<Item = NodeIdx>) -> usize {
         let Route::Tree(at) = self.chooser.routes.many else { return 0 };
         let Ok(topology) = self.chooser.topology(at) else { return 0 };

@@ -11,7 +11,7 @@ use phalanx_messages::rest::heat::stranded;
 use phalanx_messages::rest::{ActivityReport, DecisionsReport, DimensionReport, LatestDecision};
 
 impl Shared {
-    /// Returns a sample of the queue and the nodes' use; none while slurmctld does not answer.
+    /// Samples the queue and the nodes' use; `None` while slurmctld does not answer.
     pub(in crate::daemon) fn sample(&self) -> Option<SampleRecord> {
         let slurm = self.cluster.status();
         if !slurm.reachable {
@@ -80,7 +80,7 @@ fn view(row: DecisionRow) -> LatestDecision {
     }
 }
 
-/// Returns the job as users write it; while an array waits, the array.
+/// Returns the job as users write it; while its array waits, the array.
 fn label(job: &JobRef) -> String {
     match (job.array_job_id, job.array_task_id) {
         (Some(array), Some(task)) => format!("{array}_{task}"),

@@ -10,11 +10,11 @@ use crate::history::Scope;
 use phalanx_ffi::clock::now_ms;
 use phalanx_messages::rest::{AuditReport, Receipt};
 
-/// Time from which on there are receipts without another wish: 30 days back, milliseconds.
+/// Time before the present from which receipts are shown by default, 30 days, milliseconds.
 const SINCE_MS: u64 = 30 * 24 * 3600 * 1000;
-/// Lines of one report.
+/// Most lines of one report.
 const LINES_MAX: usize = 20_000;
-/// Lines of one job that an explanation has.
+/// Most lines of one job in an explanation.
 const OF_JOB_MAX: usize = 20;
 
 /// Returns the receipts that `user` may see; `None` may see all.

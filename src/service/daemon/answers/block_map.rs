@@ -22,11 +22,11 @@ use phalanx_methods::data_jobs::blockmap::{
 use phalanx_planner::data_jobs::{MB, layout, permille, speeds_in_words};
 use phalanx_planner::preference::DataNote;
 
-/// Nodes of a job with the CPUs that it has on each.
+/// Nodes of a job, each with the number of CPUs that the job has there.
 type Allocation = Vec<(Arc<str>, u64)>;
 
 /// Part of the local bytes that may be read from other nodes, so that no task reads much more than
-/// others: this costs less than the variation of runs.
+/// others: it costs less than runs vary anyway.
 const REMOTE_SHARE: f64 = 0.03;
 
 impl Shared {
@@ -95,7 +95,7 @@ impl Shared {
         self.inputs.job(array.0)
     }
 
-    /// Returns start and nodes of a running job by the plugin, else by the last poll.
+    /// Returns start and nodes of a running job, by the plugin's events, else by the last poll.
     fn allocation(&self, job_id: u32) -> Option<(i64, Allocation)> {
         let by_plugin = self.responder.with_placer(|placer| {
             let cluster = placer.cluster();
@@ -160,7 +160,7 @@ impl Shared {
     }
 
     /// Returns the speeds of the job's tasks on its nodes relative to the fastest one, none where
-    /// all are alike, and MB/s of one of its CPUs there; 0 where its class never ran.
+    /// all are alike, and MB/s of one of its CPUs there; 0 where the job's class never ran.
     fn task_speeds(
         &self,
         job_id: u32,
@@ -205,7 +205,7 @@ impl Shared {
         (sum(&mut part.iter().map(|range| range.length)), local)
     }
 
-    /// Returns what is said of an input that was not looked up.
+    /// Returns the text about an input that was not looked up.
     fn not_looked_up(&self, named: &Declaration) -> DataNote {
         let config = self.config();
         let error = if !named.datasets.is_empty() && !config.data_jobs.finds_datasets() {
@@ -218,7 +218,7 @@ impl Shared {
         DataNote { input: named.names(), error: Some(error.to_owned()), ..DataNote::default() }
     }
 
-    /// Returns the part on a job's input in `phalanx explain`.
+    /// Returns the note on a job's input in `phalanx explain`.
     pub(super) fn input_note(&self, job_id: u32) -> Option<DataNote> {
         let data = self.inputs.job(job_id)?;
         if let Some(error) = data.error {
@@ -246,8 +246,8 @@ impl Shared {
     }
 }
 
-/// Assigns the splits to the tasks of these nodes. Where the nodes are unequal and the splits free
-/// to choose, some are cut; not for arrays, whose elements must all see the same splits.
+/// Assigns the splits to the tasks of the nodes. Where the nodes are unequal and the splits free to
+/// choose, some are cut; not for arrays, whose elements must all see the same splits.
 fn deal(
     config: &Config,
     data: &JobData,

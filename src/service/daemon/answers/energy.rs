@@ -13,7 +13,7 @@ use phalanx_ffi::locks::lock;
 use phalanx_messages::rest::{EnergyReport, EnergyRow, NodePower};
 use phalanx_planner::bag::{Knowledge, WattsFrom};
 
-/// Returns power and energy as estimated, with the sources of the figures.
+/// Returns estimated power and energy, with the sources of the figures.
 pub(super) fn report(shared: &Shared) -> EnergyReport {
     let config = shared.config();
     let time_ms = now_ms();

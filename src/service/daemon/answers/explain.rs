@@ -33,14 +33,13 @@ use phalanx_planner::usage::NodeUsage;
 
 /// Maximum number of asks that one explanation lists.
 const ASKS_MAX: u32 = 8;
-/// Said of an answer of which the overlay's report is lost.
+/// Text about an answer whose report by the overlay is lost.
 const NOT_REPORTED: &str = "not reported";
-/// Mode of a job that is of Slurm's arm.
+/// Mode of a job in Slurm's arm of a comparison.
 const SLURM_ONLY: &str = "off, treated by Slurm alone: live comparison";
 
 /// Returns what the job's user may see of the explanation where users see their own jobs alone;
-/// `None`: for one who may see every job. A job of another user is as unknown as one that there is
-/// not.
+/// `None`: for a peer who may see every job. Another user's job looks like an unknown one.
 pub(super) fn for_user(
     made: Result<Explain, Failure>,
     job: &str,
@@ -51,8 +50,8 @@ pub(super) fn for_user(
     own.map(shown).ok_or_else(|| unknown(job))
 }
 
-/// Takes over by name what tells nothing of nodes and of others' jobs, so that a field is hidden
-/// until it stands here.
+/// Copies by name the fields that tell nothing of nodes and of other users' jobs, so that a new
+/// field is hidden until it is named here.
 fn shown(full: Explain) -> Explain {
     let placed = full.placed.map(|placed| Placed {
         nodes: placed.nodes,
@@ -216,7 +215,7 @@ impl Shared {
         Some(ExpectedReport { runtime_s: prediction.mean_s, runs, limit_s, end_ms, used_for })
     }
 
-    /// Returns the decisions that the prediction affects now.
+    /// Returns the decisions that the prediction affects.
     fn used_for(&self, job: &Job, runs: f64) -> Vec<String> {
         let (config, pending) = (self.config(), job.state == JobState::Pending);
         let mut used = Vec::new();
@@ -289,7 +288,7 @@ impl Shared {
         Some(format!("Phalanx holds it {}, until {until} at the latest", rule.text()))
     }
 
-    /// Returns the preference of the last plan for a waiting job.
+    /// Returns the last plan's preference for a waiting job.
     fn planned_preference(&self, job_id: u32) -> Option<PreferenceReport> {
         let state = self.plans.lock();
         let planned = state.plan.as_ref()?.jobs.iter().find(|p| p.job_id == job_id)?;
@@ -321,7 +320,8 @@ impl Shared {
     }
 }
 
-/// Adds the past from the history; an unreadable history leaves the explanation without it.
+/// Adds past asks and starts from the history; an unreadable history leaves the explanation without
+/// them.
 fn add_history(report: &mut Explain, reader: &HistoryReader, key: JobKey, id: u32) {
     let of = match key {
         JobKey::Task(array, task) => (array, Some(task)),
@@ -346,7 +346,7 @@ fn add_history(report: &mut Explain, reader: &HistoryReader, key: JobKey, id: u3
     }
 }
 
-/// Reports a start on these nodes, and the decision behind it; `mode` is that of its partition.
+/// Reports a start on `nodes`, and the decision behind it; `mode` is that of its partition.
 fn placed(nodes: String, start_ms: u64, row: Option<&DecisionRow>, mode: &str) -> Placed {
     let kept = row.filter(|row| row.put_on(&nodes));
     let reason = match (kept, row) {
@@ -435,7 +435,8 @@ mod tests {
     use phalanx_messages::rest::order::JobOrder;
     use phalanx_messages::rest::{AskReport, DecisionReport};
 
-    /// Goal: a task that an array does not have, or that no longer waits, is none that waits.
+    /// Goal: a task that an array does not have, or that no longer waits, does not count as
+    /// waiting.
     #[test]
     fn an_array_that_waits_stands_for_its_own_tasks_only() {
         let job = |id, task, label: &str| Job {

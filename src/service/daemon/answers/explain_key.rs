@@ -3,11 +3,11 @@
 
 use crate::api::Failure;
 
-/// A job as a user writes it.
+/// A job, parsed from the form that users write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum JobKey {
     Id(u32),
-    /// Tasks of an array that wait.
+    /// Waiting tasks of an array.
     Array(u32),
     Task(u32, u32),
     Component(u32, u32),
@@ -20,7 +20,7 @@ impl JobKey {
         }
     }
 
-    /// Job or array, and task, as records name them.
+    /// Id of the job or array, and the task, in the form of recorded jobs.
     pub(super) fn recorded(self) -> (u32, Option<u32>) {
         match self {
             Self::Component(leader, offset) => (leader.saturating_add(offset), None),
@@ -30,7 +30,7 @@ impl JobKey {
     }
 }
 
-/// Reads a job as users write it.
+/// Parses a job in the form that users write.
 pub(super) fn parsed(text: &str) -> Result<JobKey, Failure> {
     let wrong = || format!("job `{text}`: expected 123, 123_4, 123_[1-6] or 123+1");
     parse_job(text).ok_or_else(|| Failure::BadRequest(wrong()))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The sentence of `phalanx explain` about a job that waits.
+//! Writes the sentence of `phalanx explain` about a waiting job.
 
 use crate::clock::zoned;
 use phalanx_core::number::nearest_u64;
@@ -9,7 +9,7 @@ use phalanx_ffi::clock::now_s;
 use phalanx_planner::pending::{Waiting, reserved, waiting};
 use phalanx_planner::usage::NodeUsage;
 
-/// Says why a job waits; of a het job that has room, the component that has none.
+/// Says why a job waits; of a het job, why the component without room does.
 pub(super) fn summary(
     snapshot: &Snapshot,
     usages: &[NodeUsage],
@@ -37,7 +37,8 @@ pub(super) fn summary(
     }
 }
 
-/// Says that a reservation has the nodes of a job, or will before the job is sure to have ended.
+/// Says that a reservation has the nodes of a job, or will have them before the job is sure to have
+/// ended.
 fn until(reservation: &Reservation, job: &Job, now_s: i64) -> String {
     let time = |at_s: i64| {
         let at_ms = nearest_u64(at_s).saturating_mul(1000);
@@ -66,7 +67,7 @@ mod tests {
     use phalanx_planner::pending::{is_possible, waits_for};
     use phalanx_planner::usage::Level;
 
-    /// Two idle nodes of 8 CPUs, and jobs of so many each, the components of a het job.
+    /// Two idle nodes of 8 CPUs, and jobs with a given number of CPUs, the components of a het job.
     fn two_nodes(cpus: [u32; 2]) -> (Snapshot, [NodeUsage; 2]) {
         let node = |name: &str| Node {
             name: name.into(),
@@ -115,8 +116,8 @@ mod tests {
         assert_eq!(alone, "it needs 1 node, 2 have room now: Slurm holds it back (Resources)");
     }
 
-    /// Goal: a job that would meet a reservation is told no start before its end; a shorter one,
-    /// and one that waits for something else first, have nothing to do with it.
+    /// Goal: a job that would meet a reservation is told no start before its end; for a shorter
+    /// job, and for one that waits for something else first, the reservation does not count.
     #[test]
     fn a_reservation_that_is_to_begin_keeps_long_jobs() {
         let (mut snapshot, usages) = two_nodes([4, 4]);

@@ -237,7 +237,7 @@ impl Backend for Shared {
     }
 }
 
-/// Time for which answers are waited for after `phalanx drill` asked for it.
+/// Time for which the plugin waits for answers after `phalanx drill` asked for it.
 const DRILL: Duration = Duration::from_secs(60);
 
 impl Shared {

@@ -12,7 +12,7 @@ use phalanx_messages::rest::{RecordRequest, RecordingStatus};
 /// Longest wait of a client for a recording to begin or end.
 const PATIENCE: Duration = Duration::from_secs(4);
 
-/// Begins or ends a recording; returns its status after that.
+/// Begins or ends a recording; returns the status of recordings after that.
 pub(super) fn record(shared: &Shared, request: &RecordRequest) -> Result<RecordingStatus, Failure> {
     let before = shared.recording.status();
     let (order, active) = match request {

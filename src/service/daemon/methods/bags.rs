@@ -68,13 +68,13 @@ impl PlacementMethod for Bags {
     }
 }
 
-/// The mode that is quick enough: one that takes longer than a plan may gives way to a cheaper one,
-/// and is tried again when the cheaper one has long been quick.
+/// The mode that is quick enough: a mode that takes longer than a plan may gives way to a cheaper
+/// one, and is tried again when the cheaper one has long been quick.
 #[derive(Debug, Default)]
 struct Tempo {
-    /// Steps below the wanted mode.
+    /// Number of steps below the wanted mode.
     down: usize,
-    /// Quick plans in a row.
+    /// Number of quick plans in a row.
     quick: u32,
 }
 
@@ -113,8 +113,7 @@ fn settings(config: &Config, now_ms: u64) -> Settings {
     }
 }
 
-/// Returns the hours that begin within `wait_max_s`: seconds until then, and the price per joule
-/// from then on.
+/// Returns the hours that begin within `wait_max_s`: seconds until each, and its price per joule.
 fn prices_ahead<'a>(
     prices: &'a DayPrices,
     wait_max_s: u64,

@@ -21,7 +21,7 @@ use phalanx_planner::data_jobs::{
 };
 use phalanx_planner::preference::{DataNote, JobKey, Method, MethodPlan, Note, Preference};
 
-/// Longest search of one plan: a third of the time between two.
+/// Longest search of one plan: a third of the time between two plans.
 const SEARCH_DEADLINE: Duration = Duration::from_millis(300);
 
 #[derive(Default)]
@@ -103,12 +103,12 @@ enum Judged<'a> {
     /// The job's input is being looked up.
     Wait,
     Plan(Box<DataJob<'a>>),
-    /// The next tasks of an array, each with its part of the input, and the later ones.
+    /// The next tasks of an array with their parts of the input; a preference of later ones.
     Elements(Vec<DataJob<'a>>, Box<Preference>),
     Nowhere(Box<Preference>),
 }
 
-/// Returns the time for which an input that was looked up counts.
+/// Returns the time for which the result of an input's look-up is used.
 fn keep(round: &Round<'_>) -> Duration {
     Duration::from_secs(round.config.hdfs.cache_s.max(1).into())
 }
@@ -164,7 +164,8 @@ impl DataJobs {
         }
     }
 
-    /// Has the comment of a job written, even an empty one: slurmctld looks at the job anew.
+    /// Has the comment of a job written, even an empty one, so that slurmctld looks at the job
+    /// again.
     fn comment(&mut self, job: &Job, data: &JobData, words: Option<&str>) {
         if !data.commented {
             let comment = with_words(&job.comment, words);
@@ -193,7 +194,7 @@ fn core_speed(round: &Round<'_>, job: &Job, note: &mut DataNote) -> (f64, Attenu
     (speed, attenuation, on.parts)
 }
 
-/// Returns the warning that `locality=require` gives to a job.
+/// Returns the warning for a job with `locality=require`.
 fn required_warning(pieces: &[Piece], most_s: u64) -> String {
     if pieces.iter().all(|piece| piece.nodes.is_empty()) {
         return "locality=require: no node holds any of it, so any nodes".to_owned();
@@ -202,7 +203,7 @@ fn required_warning(pieces: &[Piece], most_s: u64) -> String {
 }
 
 /// Returns the next tasks of a waiting array, each with the part of the input of its index; none
-/// where it is not known which wait.
+/// where it is not known which tasks wait.
 fn elements<'a>(
     round: &Round<'_>,
     whole: &DataJob<'a>,
@@ -222,7 +223,7 @@ fn elements<'a>(
     Some(waiting.take(DATA_ELEMENTS_MAX).filter_map(one).collect())
 }
 
-/// Returns text for the job's comment: what the user should know without asking.
+/// Returns text for the job's comment, which tells the user what should be known without asking.
 fn comment_text(note: &DataNote) -> Option<String> {
     if let Some(error) = &note.error {
         return Some(format!("{error}; placed as if it read nothing"));
@@ -238,8 +239,8 @@ fn comment_text(note: &DataNote) -> Option<String> {
     (!words.is_empty()).then(|| words.join(", "))
 }
 
-/// Returns the splits with the nodes that hold them; one that no node holds whole counts as a part
-/// for each of its holders.
+/// Returns the splits with the nodes that hold them; a split that no node holds whole counts as a
+/// part for each of its holders.
 fn pieces(input: &Input, splits: &[Split], numbers: &HashMap<Arc<str>, NodeIdx>) -> Vec<Piece> {
     let number = |node: &Option<Arc<str>>| numbers.get(node.as_ref()?).copied();
     let nodes: Vec<Option<NodeIdx>> = input.nodes.iter().map(number).collect();
@@ -288,8 +289,8 @@ mod tests {
     use phalanx_planner::ends::Outlook;
     use std::collections::BTreeMap;
 
-    /// Goal: what is told of a job's plan is that of its start: one that the last poll shows as
-    /// pending, and that has begun, is not planned on what it left of the nodes. Nor is a task of
+    /// Goal: what is told of a job's plan is that of its start: a job that the last poll shows as
+    /// pending, but that has begun, is not planned on what it left of the nodes. Nor is a task of
     /// an array.
     #[test]
     fn a_job_that_has_begun_is_not_planned_again() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The gang method in the daemon: settings, learned speeds, and a population that is bred on
+//! The gang method in the daemon: settings, learned speeds, and a population that is improved
 //! between the rounds.
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,9 +15,9 @@ use phalanx_ffi::locks::lock;
 use phalanx_planner::gang::{Bred, Inputs, Learned, Open, Planned, plan};
 use phalanx_planner::preference::{Method, MethodPlan};
 
-/// Longest search of a round: a tenth of the time between two.
+/// Longest search of a round: a tenth of the time between two rounds.
 const SEARCH_DEADLINE: Duration = Duration::from_millis(100);
-/// Longest search between rounds, by node: a second at 1,000 nodes, and never more than two.
+/// Longest search between rounds, per node: a second at 1,000 nodes, and never more than two.
 const SEARCH_BY_NODE: Duration = Duration::from_millis(1);
 const SEARCH_MAX: Duration = Duration::from_secs(2);
 
@@ -29,7 +29,7 @@ pub struct Breeding {
 }
 
 impl Breeding {
-    /// Searches on with 1/[`PLAN_SHARE`] of a CPU, until `stop`.
+    /// Searches on from the last population with 1/[`PLAN_SHARE`] of a CPU, until `stop`.
     pub fn run(&self, stop: &AtomicBool) {
         while !stop.load(Ordering::Relaxed) {
             let begun = Instant::now();
@@ -57,7 +57,7 @@ impl Breeding {
         Arc::clone(&lock(&self.bred))
     }
 
-    /// Keeps a population, and what the other thread has bred since `before`.
+    /// Keeps a population, and what the other thread has found since `before`.
     fn keep(&self, mut bred: Bred, before: &Arc<Bred>) {
         let mut kept = lock(&self.bred);
         if !Arc::ptr_eq(&kept, before) {
@@ -67,7 +67,7 @@ impl Breeding {
     }
 }
 
-/// Plans gangs, each time from the population.
+/// Plans gangs, each time from the kept population.
 pub struct Gangs {
     pub breeding: Arc<Breeding>,
 }
@@ -111,7 +111,7 @@ mod tests {
     use super::{Bred, Breeding};
     use phalanx_methods::gang::Placement;
 
-    /// Goal: a search that began before another ended does not undo what that one found.
+    /// Goal: a search that began before another ended does not undo what the other found.
     #[test]
     fn no_thread_drops_what_the_other_bred_meanwhile() {
         let breeding = Breeding::default();

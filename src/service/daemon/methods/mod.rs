@@ -28,15 +28,15 @@ use phalanx_planner::preference::{JobKey, Method, MethodPlan};
 
 pub use self::round::{PLAN_DEADLINE, PLAN_SHARE, PlacementMethod, Round};
 
-/// Returns every method, in the order in which they plan.
+/// Returns every method, in the order of their planning.
 pub fn all(power: &Arc<Mutex<Power>>, gangs: &Arc<Breeding>) -> Vec<Box<dyn PlacementMethod>> {
     let bags = Box::new(Bags::new(Arc::clone(power)));
     let gangs = Box::new(Gangs { breeding: Arc::clone(gangs) });
     vec![Box::new(DataJobs::default()), bags, gangs, Box::new(BackfillWindow)]
 }
 
-/// Takes requeued jobs out of the plans that may want the nodes which failed them; the last method
-/// makes them prefer all others. Data jobs keep their plan: their input lies where it lies.
+/// Takes requeued jobs out of the plans that may want nodes which failed them; the last method
+/// makes them prefer all other nodes. Data jobs keep their plan, as their input does not move.
 pub fn avoid(round: &Round<'_>, plan: &mut MethodPlan) {
     let failed = |key: &JobKey| matches!(key, JobKey::Job(id) if round.failed_on.contains_key(id));
     if plan.method != Method::DataJobs {
@@ -45,7 +45,7 @@ pub fn avoid(round: &Round<'_>, plan: &mut MethodPlan) {
 }
 
 /// Leaves the nodes of a waiting gang to jobs that end before it starts, and keeps requeued jobs
-/// off those that failed them.
+/// off nodes that failed them.
 struct BackfillWindow;
 
 impl PlacementMethod for BackfillWindow {

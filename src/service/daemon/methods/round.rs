@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The round of planning, as every method sees it.
+//! A round of planning, in which every method takes part.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,10 +17,11 @@ use phalanx_planner::ends::Outlook;
 use phalanx_planner::preference::{JobKey, Method, MethodPlan, MethodReport};
 use phalanx_planner::usage::NodeUsage;
 
-/// Inverse of the largest part of one CPU that planning takes: a plan of `t` is followed by a pause
+/// Inverse of the largest part of one CPU that planning takes: after a plan of `t` there is a pause
 /// of at least `(PLAN_SHARE - 1) t`.
 pub const PLAN_SHARE: u32 = 20;
-/// Longest time of one plan, the methods' own searches apart: a fifth of the time between two.
+/// Longest time of one plan, without the methods' own searches: a fifth of the time between two
+/// plans.
 pub const PLAN_DEADLINE: Duration = Duration::from_millis(200);
 
 /// Inputs of one round of planning.
@@ -44,16 +45,16 @@ pub struct Round<'a> {
     pub data_capability: &'a Capability,
     /// Data measured on the nodes, for the methods that use it.
     pub measured: &'a MeasuredValues,
-    /// Expected ends of jobs by learned runtimes, as far as these decide.
+    /// Expected ends of jobs by learned runtimes, if these may decide.
     pub outlook: &'a Outlook,
     /// Mean seconds between two jobs on a slot while others wait.
     pub pause_s: f64,
     /// Seconds for which the tasks of an array were held by its plan.
     pub held_s: &'a dyn Fn(u32) -> f64,
-    /// Whether a job, or a task of an array, has begun, also where no poll has shown it yet:
-    /// `usages` counts it then.
+    /// Whether a job, or a task of an array, has begun, even if no poll has shown it yet: `usages`
+    /// counts it then.
     pub has_begun: &'a dyn Fn(JobKey) -> bool,
-    /// Plans of the methods that planned before in this round.
+    /// Plans of the methods that came before in the round.
     pub done: &'a [MethodPlan],
     /// Time of the round, unix milliseconds.
     pub now_ms: u64,
@@ -70,7 +71,7 @@ impl Round<'_> {
 pub trait PlacementMethod: Send {
     /// Plans the pending jobs.
     fn plan(&mut self, round: &Round<'_>) -> MethodPlan;
-    /// Is called once the plan is in force at the link.
+    /// Notes that the plan is in force at the link.
     fn in_force(&mut self, _round: &Round<'_>) {}
 }
 

@@ -12,7 +12,7 @@ use phalanx_ffi::clock::millis;
 use phalanx_ffi::locks::{lock, read, write};
 use phalanx_messages::rest::SlurmStatus;
 
-/// The newest snapshot, and how polling goes.
+/// The newest snapshot, and the state of polling.
 #[derive(Debug, Default)]
 pub struct Cluster {
     snapshot: RwLock<Option<Arc<Snapshot>>>,
@@ -40,7 +40,7 @@ impl Cluster {
         *write(&self.snapshot) = Some(snapshot);
     }
 
-    /// Counts GPUs that are stranded now.
+    /// Counts GPUs that are stranded at present.
     pub fn stranded(&self, gpus: f64) {
         lock(&self.starts).stranded(gpus, Instant::now());
     }
@@ -56,7 +56,7 @@ impl Cluster {
         lock(&self.poll).info.memory_tracked
     }
 
-    /// Whether nodes measure energy, and slurmdbd keeps what jobs took.
+    /// Whether nodes measure energy, and slurmdbd keeps the jobs' energy.
     pub fn energy_accounted(&self) -> bool {
         lock(&self.poll).info.energy_accounted
     }
@@ -75,7 +75,7 @@ impl Cluster {
         poll.last_good = Some(Instant::now());
     }
 
-    /// Notes a poll that failed; returns the age of the last good one, if there was one.
+    /// Notes a poll that failed; returns the age of the last good poll, if there was one.
     pub fn failed(&self, took: Duration, error: &SourceError) -> Option<Duration> {
         let mut poll = lock(&self.poll);
         poll.reachable = false;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The configuration in force and where it came from.
+//! The configuration in force and the file from which it was read.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, RwLock};
@@ -57,7 +57,7 @@ impl Configuration {
         }
     }
 
-    /// Reads the file again, checks it whole, lets `apply` hand it with its generation to those
+    /// Reads the file again, checks it whole, lets `apply` hand it with its generation to parts
     /// that keep settings of their own, and only then puts it in force.
     pub fn reload(&self, apply: impl FnOnce(&Config, u64) -> Result<(), String>) -> ReloadReport {
         let loaded = Config::load(&self.path);

@@ -15,7 +15,7 @@ use phalanx_methods::learn::{ClassKey, JobTraits, class_of};
 const SPEED_MB_PER_S: f64 = 50.0;
 /// Part of its speed that a core of a class without runs loses for each further core of the job.
 const ALPHA: f64 = 0.05;
-/// Runs of a job class on one class of nodes that count.
+/// Most runs of a job class on one class of nodes that count.
 const NEWEST: usize = 8;
 
 /// The latest speeds of each job class.
@@ -57,7 +57,7 @@ impl CoreSpeeds {
         }
     }
 
-    /// Speed of one core alone on each class of nodes on which the class ran: the median of its
+    /// Speed of a single core on each class of nodes on which the job class ran: the median of its
     /// newest runs.
     pub fn by_node_class(&self, class: &str, form: &Attenuation) -> BTreeMap<String, f64> {
         let classes = lock(&self.0);
@@ -65,7 +65,7 @@ impl CoreSpeeds {
         of.filter_map(|(name, runs)| Some((name.clone(), median(runs, form)?))).collect()
     }
 
-    /// Speed of one core of a class, its attenuation, and the number of runs behind both.
+    /// Speed of one core of a class, the class's attenuation, and the number of runs behind both.
     pub fn of(&self, class: &str) -> (f64, Attenuation, u64) {
         let samples: Vec<CoreSpeed> = {
             let classes = lock(&self.0);
@@ -100,8 +100,8 @@ fn median(runs: &VecDeque<CoreSpeed>, form: &Attenuation) -> Option<f64> {
     Some(f64::midpoint(*speeds.get(middle.checked_sub(1)?)?, upper))
 }
 
-/// Class of jobs whose speeds with different numbers of cores are compared: the keys that tell
-/// requests apart are left out.
+/// Class of jobs whose speeds with different numbers of cores are compared, made without the keys
+/// that tell requests apart.
 pub fn core_speed_class(job: &JobTraits<'_>, class_by: &[ClassKey]) -> String {
     let request = [ClassKey::Shape, ClassKey::Memory];
     let keys: Vec<ClassKey> =

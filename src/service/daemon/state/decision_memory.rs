@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use crate::history::{DecisionRecord, DecisionRow, OutcomeRecord};
 use phalanx_core::limits::{RECENT_ASKS_MAX, RECENT_BYTES_MAX, RECENT_JOBS_MAX};
 
-/// A job as asks name it: the tasks of an array share the id of its record
-/// until they start.
+/// A job in the form in which asks name it: the tasks of an array share the id of its record until
+/// they start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Key {
     /// A job that is not of an array.
@@ -30,11 +30,11 @@ pub struct Start {
     pub job_id: u32,
     pub nodes: String,
     pub start_ms: u64,
-    /// Decision behind the start, if one came before.
+    /// Decision behind the start, if one came before it.
     pub row: Option<Box<DecisionRow>>,
 }
 
-/// Approximate bytes of a decision beside its nodes and scores, and of a job beside its decisions.
+/// Approximate bytes of a decision without nodes and scores, and of a job without decisions.
 const ROW_BYTES: usize = 600;
 
 fn bytes_of(row: &DecisionRow) -> usize {
@@ -46,7 +46,7 @@ fn bytes_of(row: &DecisionRow) -> usize {
 #[derive(Debug, Clone, Default)]
 pub struct JobMemory {
     pub user: u32,
-    /// Decisions, the newest last; in boxes, as most jobs have one and the queue has room for four.
+    /// Decisions, the newest last; boxed, as most jobs have one and the queue has room for four.
     pub rows: VecDeque<Box<DecisionRow>>,
     pub start: Option<Start>,
 }
@@ -59,7 +59,7 @@ impl JobMemory {
     }
 }
 
-/// A job, when it was last heard of, and what it takes.
+/// A job, the time at which it was last heard of, and the memory that it takes.
 #[derive(Debug, Default)]
 struct Remembered {
     age: u64,
@@ -67,8 +67,8 @@ struct Remembered {
     memory: JobMemory,
 }
 
-/// Bounded memory of jobs. Of the user with the most of them the one not heard of for longest is
-/// forgotten first: nobody's flood of jobs pushes out what others want explained.
+/// Bounded memory of jobs. Of the user with the most of them the job not heard of for longest is
+/// forgotten first: nobody's flood of jobs pushes out what other users want explained.
 #[derive(Debug, Default)]
 pub struct DecisionMemory {
     jobs: BTreeMap<Key, Remembered>,
@@ -116,7 +116,7 @@ impl DecisionMemory {
         }
     }
 
-    /// Counts what a job takes now, and makes room where all take too much.
+    /// Counts the memory of a job, and makes room where all take too much.
     fn weigh(&mut self, key: Key) {
         let Some(known) = self.jobs.get_mut(&key) else { return };
         let bytes = known.memory.bytes();
@@ -127,8 +127,8 @@ impl DecisionMemory {
         }
     }
 
-    /// Takes a decision. Only the latest RUN_NOW can be the one behind a start: no other keeps
-    /// scores.
+    /// Takes a decision. Only the latest RUN_NOW decision can be the one behind a start, so no
+    /// other keeps scores.
     pub fn asked(&mut self, key: Key, mut decision: DecisionRecord) {
         let known = self.touch(key, decision.job.user_id);
         if known.rows.len() >= RECENT_ASKS_MAX {
@@ -143,7 +143,7 @@ impl DecisionMemory {
         self.weigh(key);
     }
 
-    /// Takes the plugin's outcome of an answer.
+    /// Takes the plugin's report on the outcome of an answer.
     pub fn outcome(&mut self, key: Key, outcome: OutcomeRecord) {
         let Some(known) = self.jobs.get_mut(&key) else { return };
         let mut rows = known.memory.rows.iter_mut().rev();
@@ -152,7 +152,7 @@ impl DecisionMemory {
         }
     }
 
-    /// Takes the begin of a job: the latest RUN_NOW decision is the one behind it.
+    /// Takes the start of a job, behind which is the latest RUN_NOW decision.
     pub fn began(&mut self, key: Key, user: u32, mut start: Start) -> Option<DecisionRow> {
         self.task_of.insert(start.job_id, key);
         let known = self.touch(key, user);
@@ -164,7 +164,7 @@ impl DecisionMemory {
         row.map(|row| *row)
     }
 
-    /// Returns a job by the key of its asks, or by the id that a started task got.
+    /// Returns a job by the key of its asks, or by the id that a task got when it started.
     pub fn get(&self, key: Key) -> Option<&JobMemory> {
         let renamed = match key {
             Key::Job(id) => self.task_of.get(&id).copied(),

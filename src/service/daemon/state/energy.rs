@@ -10,13 +10,13 @@ use phalanx_ffi::locks::lock;
 
 /// Looks at the accounting after which a run without energy is given up.
 const LOOKS_MAX: u8 = 3;
-/// Time for which runs are kept after an agent asked for them: it looks every minute.
+/// Time for which runs are kept after an agent asked for them; the agent asks every minute.
 const ASKED_WITHIN: Duration = Duration::from_secs(300);
 
 /// A run: job as users write it, and start in unix seconds.
 pub type RunKey = (String, i64);
 
-/// Joules by run, of those that the accounting has.
+/// Energy in joules by run, of the runs that the accounting has.
 pub type Joules = BTreeMap<RunKey, f64>;
 
 /// Requests of the learn thread for energy, and the answers of the agent of the daemon's host.
@@ -27,7 +27,7 @@ pub struct EnergyRequests(Mutex<State>);
 struct State {
     waiting: BTreeMap<RunKey, Waiting>,
     answers: Vec<(RunKey, Option<f64>)>,
-    /// When an agent last asked which runs there are.
+    /// Time at which an agent last asked which runs there are.
     asked: Option<Instant>,
 }
 
@@ -38,7 +38,8 @@ struct Waiting {
 }
 
 impl EnergyRequests {
-    /// Asks for the energy of a run; false if too many are asked for already, or no agent asks.
+    /// Asks for the energy of a run; returns false if too many are asked for already, or no agent
+    /// asks.
     pub fn ask(&self, key: RunKey, end_s: i64) -> bool {
         let State { waiting, asked, .. } = &mut *lock(&self.0);
         let heard = asked.is_some_and(|at| at.elapsed() < ASKED_WITHIN);

@@ -33,7 +33,7 @@ use phalanx_methods::learn::teaches;
 use phalanx_planner::data_jobs::MB;
 use phalanx_planner::preference::DataNote;
 
-/// Begin of Phalanx's text in a comment.
+/// Beginning of Phalanx's text in a comment.
 const MARK: &str = ";phalanx: ";
 /// Factor by which an input that was not found in time is kept longer than others.
 const SLOW_FACTOR: u32 = 10;
@@ -41,7 +41,8 @@ const SLOW_FACTOR: u32 = 10;
 const TIDY_EVERY: Duration = Duration::from_secs(60);
 /// Most bytes of Phalanx's text in a comment.
 const WORDS_MAX: usize = 400;
-/// Least bytes that an input counts as: the bound of all bytes is one of their number as well.
+/// Least bytes that an input counts as, so that the bound of all bytes also bounds the number of
+/// inputs.
 const INPUT_BYTES_MIN: usize = DATA_INPUTS_BYTES_MAX / DATA_INPUTS_MAX;
 
 /// A declaration and its user: one user must not see what another may read.
@@ -51,7 +52,7 @@ pub struct InputKey {
     pub declaration: Declaration,
 }
 
-/// One input as it was found.
+/// The result of an input's look-up.
 #[derive(Debug, Default)]
 pub struct Input {
     pub located: Arc<Located>,
@@ -59,23 +60,24 @@ pub struct Input {
     /// Node of each DataNode.
     pub nodes: Vec<Option<Arc<str>>>,
     pub note: DataNote,
-    /// Whether the input was not found within its time, and so is not asked for again soon.
+    /// Whether the input was not found within its time, so that it is not asked for again soon.
     pub slow: bool,
-    /// Datasets that the declaration names, as they were known at that time.
+    /// Datasets that the declaration names, as they were known when the input was looked up.
     pub known: Vec<Dataset>,
-    /// Bytes that it takes, by estimate; known once it is kept.
+    /// Estimated bytes that the input takes; known once it is kept.
     pub bytes: usize,
 }
 
 impl Input {
-    /// Makes an input that is not looked up or not kept, and why; not asked again soon.
+    /// Makes an input that is not looked up or not kept, with the reason; it is not asked for again
+    /// soon.
     fn left_out(key: &InputKey, known: Vec<Dataset>, why: &str) -> Self {
         let (input, error) = (key.declaration.names(), Some(why.to_owned()));
         let note = DataNote { input, error, ..DataNote::default() };
         Self { note, slow: true, known, bytes: INPUT_BYTES_MIN, ..Self::default() }
     }
 
-    /// Whether the same is known of the input's datasets now.
+    /// Whether what is known of the input's datasets is still the same.
     fn is_current(&self, key: &InputKey, now: &Datasets) -> bool {
         let names = key.declaration.datasets.iter();
         names.zip(&self.known).all(|(name, known)| now.is_current(name, known))
@@ -108,13 +110,13 @@ pub struct JobData {
     pub user_id: u32,
     pub shape: Shape,
     pub start_s: i64,
-    /// All tasks of the array, as far as they were seen, if the job is an array.
+    /// All tasks of the array that were seen so far, if the job is an array.
     pub elements: Option<Span>,
-    /// Array and task, if the job is one task of an array.
+    /// Ids of array and task, if the job is one task of an array.
     pub element: Option<(u32, u32)>,
     /// Whether the job's comment was handed to the comment writer.
     pub commented: bool,
-    /// Nodes of the job that held none of its datasets, once it began.
+    /// Once the job began, its nodes that held none of its datasets.
     pub missed: Option<Vec<Arc<str>>>,
 }
 
@@ -129,7 +131,7 @@ struct State {
     plans: HashMap<u32, DataNote>,
     /// Jobs that wait for the nodes of their input: since when, and their comments.
     waiting: HashMap<u32, (Instant, String)>,
-    /// Starts since the daemon started.
+    /// Counts of starts since the daemon started.
     starts: DatasetStarts,
 }
 
@@ -138,7 +140,7 @@ struct State {
 pub struct CommentUpdate {
     pub job_id: u32,
     pub comment: String,
-    /// The job waits for the nodes of its input, within its longest wait.
+    /// Whether the job waits for the nodes of its input, within its longest wait.
     pub requires_nodes: bool,
 }
 
@@ -169,7 +171,7 @@ impl Default for DataInputs {
 }
 
 impl DataInputs {
-    /// Makes inputs whose block maps, and marks of what is looked up, are kept in this directory.
+    /// Makes inputs whose block maps and marks of look-ups are kept in a directory.
     pub fn with_maps(dir: PathBuf) -> Self {
         let marks = LookupMarks::new(dir.join("lookups"));
         Self { kept: KeptMaps::new(dir), marks, ..Self::default() }
@@ -179,7 +181,7 @@ impl DataInputs {
         Arc::clone(&read_lock(&self.datasets).0)
     }
 
-    /// Puts what is known of datasets in force; returns whether any job names one.
+    /// Puts the known datasets in force; returns whether any job names one.
     pub fn set_datasets(&self, datasets: Datasets, counts: DatasetsStatus) -> bool {
         *write(&self.datasets) = (Arc::new(datasets), counts);
         let names = |data: &JobData| {
@@ -262,7 +264,8 @@ impl DataInputs {
         state.inputs.retain(|key, _| used.contains(key));
     }
 
-    /// The next input to look up, and a job that has it. Users take turns by the time theirs took.
+    /// The next input to look up, and a job that declares it. Users take turns by the time that
+    /// theirs took.
     pub fn next(&self) -> Option<(InputKey, u32)> {
         loop {
             let (key, job_id) = lock(&self.state).lookups.next()?;
@@ -277,7 +280,7 @@ impl DataInputs {
         }
     }
 
-    /// Keeps an input that [`DataInputs::next`] named, which took this time.
+    /// Keeps an input that [`DataInputs::next`] named, and the time that its look-up took.
     pub fn put(&self, key: InputKey, input: Input, took: Duration) {
         let split = |split: &Split| size_of::<Split>() + size_of_val(&*split.held);
         let bytes = input.located.bytes() + input.splits.iter().map(split).sum::<usize>();
@@ -297,12 +300,13 @@ impl DataInputs {
         lock(&self.state).jobs.get(&job_id).cloned()
     }
 
-    /// The job's input, once it was looked up.
+    /// The job's input, if it was looked up.
     pub fn input(&self, key: &InputKey) -> Option<Arc<Input>> {
         lock(&self.state).inputs.get(key).map(|(_, input)| Arc::clone(input))
     }
 
-    /// The input of a job to be planned; older than `keep` it counts for one planned before only.
+    /// The input of a job to be planned; an input older than `keep` serves only a job that was
+    /// planned before.
     pub fn input_to_plan(
         &self,
         key: &InputKey,
@@ -328,7 +332,7 @@ impl DataInputs {
         found
     }
 
-    /// The map that was handed out for this start of a job.
+    /// The map that was handed out for the job's present start.
     pub fn map(&self, job_id: u32, start_s: i64) -> Option<Arc<BlockMap>> {
         let known = lock(&self.state).maps.get(&job_id).filter(|(at, _)| *at == start_s).cloned();
         match known {
@@ -343,7 +347,7 @@ impl DataInputs {
     }
 
     /// Keeps a new map and returns the one to hand out: of two made at once, the first. `None`
-    /// where there is no room: a map that is not kept could be another for the next node.
+    /// where there is no room, as the next node could get another map than one that is not kept.
     pub fn keep_map(&self, job_id: u32, start_s: i64, map: BlockMap) -> Option<Arc<BlockMap>> {
         let map = self.put_map(job_id, start_s, map)?;
         if let Err(error) = self.kept.write(job_id, start_s, &map) {
@@ -365,7 +369,7 @@ impl DataInputs {
         Some(map)
     }
 
-    /// The range of `total` splits that the job reads, for a task of an array its part.
+    /// The range of `total` splits that the job reads; for a task of an array, its part.
     pub fn part(&self, data: &JobData, total: usize) -> Range<usize> {
         let element = data.element.and_then(|(array, task)| {
             let span = self.job(array)?.elements?;
@@ -398,7 +402,7 @@ impl DataInputs {
         }
     }
 
-    /// The job's comment was not written: its user has changed it meanwhile.
+    /// Notes that the job's comment was not written because its user has changed it meanwhile.
     pub fn comment_again(&self, job_id: u32) {
         lock(&self.state).jobs.get_mut(&job_id).into_iter().for_each(|data| data.commented = false);
     }
@@ -407,8 +411,8 @@ impl DataInputs {
         &self.comments.1
     }
 
-    /// A job whose longest wait for its nodes has ended, each once. While nothing else changes,
-    /// slurmctld does not look at it again by itself.
+    /// Returns a job whose longest wait for its nodes has ended, each job once. While nothing else
+    /// changes, slurmctld does not look at such a job again by itself.
     pub fn overdue(&self, wait: Duration) -> Option<CommentUpdate> {
         let waiting = &mut lock(&self.state).waiting;
         let over = |(since, _): &(Instant, String)| since.elapsed() > wait;
@@ -417,7 +421,7 @@ impl DataInputs {
         Some(CommentUpdate { job_id, comment, requires_nodes: false })
     }
 
-    /// Megabytes that a job that ended has read, for its speed.
+    /// Megabytes that an ended job has read, for its speed.
     pub fn megabytes(&self, run: &Run) -> Option<f64> {
         // How much a stopped one has read is not known.
         if run.array_job_id.is_some() || !teaches(&run.state, false) {
@@ -431,7 +435,7 @@ impl DataInputs {
 }
 
 impl State {
-    /// Leaves out the heaviest of the user with the most while all inputs take too much.
+    /// Drops the heaviest inputs of the user with the most while all inputs together take too much.
     fn make_room(&mut self) -> Option<()> {
         let mut users: BTreeMap<&str, usize> = BTreeMap::new();
         for (key, (_, input)) in &self.inputs {

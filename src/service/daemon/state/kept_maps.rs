@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Block maps that were handed out, as files: all nodes of a job must read the same one, also
-//! when the daemon is restarted between their prologs.
+//! Block maps that were handed out, as files: all nodes of a job must read the same map, even when
+//! the daemon is restarted between their prologs.
 
 use std::fs;
 use std::io;
@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use crate::daemon::state_file;
 use phalanx_methods::data_jobs::blockmap::BlockMap;
 
-/// A directory of maps; without one nothing is kept.
+/// A directory of maps; without a directory nothing is kept.
 #[derive(Debug, Default)]
 pub(super) struct KeptMaps {
     dir: Option<PathBuf>,
@@ -30,7 +30,7 @@ impl KeptMaps {
         state_file::read(&path).filter(|map: &BlockMap| map.job_id == job_id)
     }
 
-    /// Keeps a map; a half-written one is never seen.
+    /// Keeps a map; nobody ever sees a half-written one.
     pub(super) fn write(&self, job_id: u32, start_s: i64, map: &BlockMap) -> io::Result<()> {
         let Some(path) = self.path(job_id, start_s) else { return Ok(()) };
         if let Some(dir) = &self.dir {
@@ -39,7 +39,7 @@ impl KeptMaps {
         state_file::write(&path, map)
     }
 
-    /// Removes the maps of other jobs than these.
+    /// Removes the maps of jobs for which `stays` is false.
     pub(super) fn retain(&self, stays: impl Fn(u32) -> bool) {
         let Some(entries) = self.dir.as_ref().and_then(|dir| fs::read_dir(dir).ok()) else {
             return;

@@ -16,7 +16,7 @@ use phalanx_methods::learn::runtime::{JobClass, Prediction, Runtimes};
 use phalanx_methods::learn::{JobTraits, Speeds};
 use phalanx_planner::ends::Outlook;
 
-/// Pause after the last part of an import before the table is built anew.
+/// Pause after the last part of an import before the table is built again.
 const IMPORT_PAUSE: Duration = Duration::from_millis(300);
 
 /// Knowledge from runs that failed.
@@ -33,15 +33,15 @@ pub struct Failures {
 pub struct Learned {
     speeds: RwLock<Arc<Speeds>>,
     failures: RwLock<Arc<Failures>>,
-    /// Nodes that an administrator has forgiven and the learner has not yet.
+    /// Nodes that an administrator has forgiven and the learner has not forgiven yet.
     forgiven: RwLock<Vec<Arc<str>>>,
     runtimes: RwLock<Runtimes>,
     pub core_speeds: CoreSpeeds,
-    /// Events that found the learner's channel full.
+    /// Number of events dropped because the learner's channel was full.
     pub dropped: AtomicU64,
-    /// Time at which the table is to be built anew.
+    /// Time at which the table is to be built again.
     rebuild_due: Mutex<Option<Instant>>,
-    /// Bits of an f64; see [`pause_s`](Self::pause_s).
+    /// Bits of the f64 that [`pause_s`](Self::pause_s) returns.
     pause_s: AtomicU64,
 }
 
@@ -64,7 +64,7 @@ impl Learned {
         *write(&self.failures) = Arc::new(failures);
     }
 
-    /// Asks for what was learned of jobs that died on a node to be forgotten.
+    /// Asks the learner to forget that jobs died on a node.
     pub fn forgive(&self, node: Arc<str>) {
         write(&self.forgiven).push(node);
     }
@@ -92,7 +92,7 @@ impl Learned {
         (seen > 0.0).then(|| (runtimes.predict(&class), seen))
     }
 
-    /// The prediction from a user's runs, else from those of all users with such limits.
+    /// The prediction from the user's runs, else from all users' runs with such limits.
     pub fn prediction(&self, job: &Job) -> Prediction {
         let class = JobClass::of(&JobTraits::of(job), job.time_limit_min);
         read(&self.runtimes).predict(&class)
@@ -120,17 +120,17 @@ impl Learned {
         self.pause_s.store(pause_s.to_bits(), Ordering::Relaxed);
     }
 
-    /// Asks for the table to be built anew, once imports have paused.
+    /// Asks for the table to be built again, once imports have paused.
     pub fn imported(&self) {
         self.rebuild_at(Instant::now() + IMPORT_PAUSE);
     }
 
-    /// Asks for the table to be built anew at a time.
+    /// Asks for the table to be built again at a time.
     pub fn rebuild_at(&self, due: Instant) {
         *lock(&self.rebuild_due) = Some(due);
     }
 
-    /// Whether the table is to be built anew by now; says so once.
+    /// Whether the table is to be built again by now; returns true only once.
     pub fn rebuild_due(&self, now: Instant) -> bool {
         lock(&self.rebuild_due).take_if(|due| *due <= now).is_some()
     }

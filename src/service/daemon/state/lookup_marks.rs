@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Marks of inputs that are being looked up, as files: one whose look-up ends the process, for
-//! want of memory, is not looked up by the next one.
+//! Marks of inputs that are being looked up, as files: an input whose look-up ends the process, for
+//! want of memory, is not looked up by the next process.
 
 use std::collections::HashSet;
 use std::fs;
@@ -11,14 +11,14 @@ use std::time::Duration;
 use super::inputs::InputKey;
 use phalanx_core::hash::fnv64;
 
-/// Age of a mark from which on the next start takes it for void: the power may have failed.
+/// Age of a mark from which on a process that starts ignores it, since the power may have failed.
 const VOID_AFTER: Duration = Duration::from_secs(24 * 3600);
 
-/// A directory of marks; without one there are none.
+/// A directory of marks; without a directory there are no marks.
 #[derive(Debug, Default)]
 pub(super) struct LookupMarks {
     dir: Option<PathBuf>,
-    /// Names of the marks that a process left behind.
+    /// Names of the marks that a former process left.
     left: HashSet<String>,
 }
 
@@ -40,7 +40,7 @@ impl LookupMarks {
         format!("{:016x}", fnv64(format!("{key:?}").into_bytes()))
     }
 
-    /// Marks an input; `false`: the look-up of it has ended a process.
+    /// Marks an input; returns false if a look-up of it has ended a process.
     pub(super) fn begin(&self, key: &InputKey) -> bool {
         let name = Self::name(key);
         if self.left.contains(&name) {

@@ -16,7 +16,7 @@ struct Of {
     wanted: VecDeque<(InputKey, u32)>,
     /// Number of inputs that are being looked up.
     running: usize,
-    /// Time that the user's inputs took, compared with that of others.
+    /// Time that the user's inputs took, comparable with that of other users.
     spent: Duration,
 }
 
@@ -29,7 +29,7 @@ pub(super) struct LookupQueue {
 }
 
 impl LookupQueue {
-    /// Adds an input, unless it is there or its user has too many.
+    /// Adds an input, unless it is queued already or its user has too many.
     pub(super) fn want(&mut self, key: InputKey, job_id: u32) {
         if self.queued.len() >= DATA_INPUTS_MAX || self.queued.contains(&key) {
             return;
@@ -45,7 +45,7 @@ impl LookupQueue {
         }
     }
 
-    /// Returns the next input, which counts as being looked up from now on.
+    /// Returns the next input, which then counts as being looked up.
     pub(super) fn next(&mut self) -> Option<(InputKey, u32)> {
         let may = |of: &&mut Of| !of.wanted.is_empty() && of.running < DATA_LOOKUPS_USER;
         let of = self.users.values_mut().filter(may).min_by_key(|of| (of.running, of.spent))?;
@@ -53,7 +53,7 @@ impl LookupQueue {
         of.wanted.pop_front()
     }
 
-    /// Records that an input was looked up, which took this time.
+    /// Records that an input was looked up, and the time that this took.
     pub(super) fn done(&mut self, key: &InputKey, took: Duration) {
         self.queued.remove(key);
         if let Some(of) = self.users.get_mut(&key.user) {

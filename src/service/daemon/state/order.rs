@@ -12,7 +12,7 @@ use phalanx_ffi::locks::lock;
 use phalanx_messages::rest::order::{JobOrder, OrderStatus};
 use phalanx_planner::order::{Decision, Guard};
 
-/// The last decision of the order thread, and the guard of those who wait.
+/// The last decision of the order thread, and the guard of waiting jobs.
 #[derive(Debug, Default)]
 pub struct StartOrder(Mutex<OrderView>);
 
@@ -70,7 +70,7 @@ impl StartOrder {
         Some(found.map(|at_s| at_s.max(0).unsigned_abs().saturating_mul(1000)))
     }
 
-    /// The place of one pending job that the plugin's report names.
+    /// The place of one pending job that is in the plugin's report.
     pub fn of_job(&self, report: &QueueReport, job_id: u32) -> Option<JobOrder> {
         let job = report.jobs.iter().find(|j| j.job_id == job_id)?;
         let view = self.lock();
@@ -88,7 +88,7 @@ impl StartOrder {
     }
 }
 
-/// Returns the reason why a job keeps its place whatever the methods ask for.
+/// Returns the reason why a job keeps its place whatever start order the methods ask for.
 fn fixed(job: &Queued) -> Option<String> {
     if job.flags & PHX_Q_FIXED != 0 {
         Some("an administrator set the job's priority".to_owned())

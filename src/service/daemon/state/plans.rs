@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The last plan of the queue, as the plan thread made it.
+//! The last plan of the queue, made by the plan thread.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -14,11 +14,11 @@ use phalanx_messages::rest::PlannerStatus;
 use phalanx_planner::plan::Plan;
 use phalanx_planner::preference::{MethodReport, Note, StartRank};
 
-/// The last plan and how planning goes.
+/// The last plan and the state of planning.
 #[derive(Debug, Default)]
 pub struct Plans(Mutex<PlanState>);
 
-/// The last sound plan, also where the last round's was refused, and results of the last round.
+/// The last sound plan, even if the last round's was refused, and results of the last round.
 #[derive(Debug, Default)]
 pub struct PlanState {
     pub plan: Option<Arc<Plan>>,
@@ -33,13 +33,13 @@ pub struct PlanState {
     last_error: Option<String>,
 }
 
-/// Results of the last round beside the plan.
+/// Results of the last round other than the plan.
 #[derive(Debug, Default)]
 pub struct OfRound {
     /// Sequence in which the methods want jobs to start.
     pub start_order: Vec<StartRank>,
     pub methods: Vec<MethodReport>,
-    /// Remarks of the methods on jobs that they have no preference for.
+    /// Remarks of the methods on jobs for which they have no preference.
     pub notes: HashMap<u32, Note>,
 }
 

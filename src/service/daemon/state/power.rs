@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Power of nodes: what the configuration says and what was measured while they were busy, for
-//! every method alike.
+//! Power of nodes, configured and as measured while they were busy, for every method alike.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,11 +11,11 @@ use phalanx_methods::learn::node_class_of;
 use phalanx_planner::bag::WattsFrom;
 use phalanx_planner::measured::Measured;
 
-/// Used part of a node's CPUs from which on its power says what its tasks take.
+/// Used part of a node's CPUs from which on the node's power says what its tasks take.
 const BUSY: f64 = 0.5;
 
-/// Power of busy nodes by class, as measured: the mean of the latest readings of each node at which
-/// it was busy, scaled to a full one.
+/// Measured power of busy nodes by class: the mean of the latest readings of each node while busy,
+/// scaled to a full node.
 #[derive(Debug, Default)]
 pub struct Power {
     slurm: BTreeMap<String, BTreeMap<String, f64>>,
@@ -76,9 +75,9 @@ fn mean(table: &BTreeMap<String, BTreeMap<String, f64>>, class: &str) -> Option<
 /// Power of nodes by class, from the configuration.
 #[derive(Debug, Default)]
 pub struct Configured {
-    /// Watts of busy nodes from `[energy]`, which count before what was measured.
+    /// Watts of busy nodes from `[energy]`, which precede measured ones.
     declared: BTreeMap<String, f64>,
-    /// Watts of busy nodes from `[bag]`, which count after what was measured.
+    /// Watts of busy nodes from `[bag]`, which follow measured ones.
     busy: BTreeMap<String, f64>,
     idle: BTreeMap<String, f64>,
 }
@@ -103,8 +102,8 @@ impl Configured {
         out
     }
 
-    /// Power of a fully used node of a class, watts: as declared, by Slurm's readings, by the
-    /// data service, by the configuration of bags.
+    /// Power of a fully used node of a class, watts: by `[energy]`, else Slurm's readings, else the
+    /// data service's, else by `[bag]`.
     pub fn busy_w(&self, power: &Power, class: &str) -> Option<(f64, WattsFrom)> {
         let of = |table: &BTreeMap<String, f64>| {
             table.get(class).map(|watts| (*watts, WattsFrom::Configuration))
@@ -114,7 +113,7 @@ impl Configured {
         of(&self.declared).or_else(slurm).or_else(metric).or_else(|| of(&self.busy))
     }
 
-    /// Power of a fully used node, watts; that of an idle one where nothing else is known.
+    /// Power of a fully used node, watts; that of an idle node where nothing else is known.
     pub fn full_w(&self, power: &Power, class: &str) -> Option<f64> {
         let idle = || self.idle.get(class).copied();
         self.busy_w(power, class).map(|(watts, _)| watts).or_else(idle)
@@ -125,8 +124,8 @@ impl Configured {
         self.idle.get(class).copied().unwrap_or(0.0)
     }
 
-    /// Power of a node of a class, whole watts so that small changes do not count; `None` where
-    /// neither is known.
+    /// Power of a node of a class, in whole watts so that small changes do not count; `None` where
+    /// neither idle nor full power is known.
     fn node(&self, power: &Power, class: &str) -> Option<NodePower> {
         let full_w = self.full_w(power, class)?.round();
         Some(NodePower { idle_w: self.idle_w(class).round(), full_w })
@@ -136,9 +135,9 @@ impl Configured {
 /// Power of one node, watts.
 #[derive(Debug, Clone, Copy)]
 struct NodePower {
-    /// While nothing runs on the node.
+    /// Power while nothing runs on the node.
     idle_w: f64,
-    /// While all its CPUs are in use.
+    /// Power while all CPUs of the node are in use.
     full_w: f64,
 }
 
@@ -149,8 +148,8 @@ impl NodePower {
     }
 }
 
-/// Returns whether Slurm has powered a node of this state down. One that boots, or is being powered
-/// down, draws.
+/// Returns whether Slurm has powered down a node of this state. A node that boots, or is being
+/// powered down, draws power.
 fn is_off(state: &str) -> bool {
     state.split('+').any(|part| part == "POWERED_DOWN")
 }

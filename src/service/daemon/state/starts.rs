@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Waits of the jobs that started, as polls show them, and GPUs that stood stranded.
+//! Waits of the jobs that started, as polls show them, and GPUs that were stranded.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ const SAMPLE_MAX_S: f64 = 300.0;
 #[derive(Debug, Default)]
 pub struct Starts {
     /// Jobs that have started and that Slurm still knows, with their starts; `None` before the
-    /// first poll, whose jobs started unseen.
+    /// first poll, whose jobs' starts were not seen.
     known: Option<BTreeMap<u32, i64>>,
     waits: BTreeMap<Arc<str>, Waits>,
     stranded: Option<(Instant, f64)>,
@@ -38,7 +38,7 @@ impl Starts {
         }
     }
 
-    /// Takes the number of GPUs that are stranded now.
+    /// Takes the present number of stranded GPUs.
     pub fn stranded(&mut self, gpus: f64, now: Instant) {
         if let Some((since, gpus)) = self.stranded.replace((now, gpus)) {
             let passed_s = now.saturating_duration_since(since).as_secs_f64();

@@ -13,7 +13,7 @@ use crate::source::slurm::Source;
 use crate::sync::TICK;
 use phalanx_core::snapshot::JobState;
 
-/// Writes comments until `until` or `stop`; one is finished that was begun.
+/// Writes comments until `until` or `stop`; a comment that was begun is finished.
 pub fn write_until(until: Instant, source: &Source, shared: &Shared, stop: &AtomicBool) {
     let comments = shared.inputs.comments();
     loop {

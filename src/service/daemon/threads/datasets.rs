@@ -56,7 +56,7 @@ fn read_list(path: &Mutex<String>, to: &Newest<ListFile>, stop: &AtomicBool) {
     }
 }
 
-/// The list as it was last seen.
+/// The state of the list at the last look.
 #[derive(Default)]
 struct Known {
     file: ListFile,

@@ -20,11 +20,11 @@ use phalanx_planner::usage::NodeUsage;
 
 /// Shortest time between two rounds.
 const ROUND_MIN: Duration = Duration::from_secs(5);
-/// Rounds begin at least this many times the length of one apart: 5 % of a core.
+/// Number of times the length of a round that lies between the beginnings of two: 5 % of a core.
 const CPU_PART: u32 = 20;
 /// Monte Carlo runs per pool and round; fewer once [`TIME_MAX`] is spent.
 const DRAWS: usize = 40;
-/// Waiting tasks of an array that are simulated; the others are ignored.
+/// Most waiting tasks of an array that are simulated; further tasks are ignored.
 const TASKS_MAX: u64 = 1_000;
 /// Time for the runs of all pools in one round.
 const TIME_MAX: Duration = Duration::from_millis(1500);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The thread `gate` lets the program `phalanx-gate` in.
+//! The thread `gate` accepts connections of the program `phalanx-gate`.
 
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ use phalanx_config::Config;
 use phalanx_ffi::locks::lock;
 use phalanx_messages::gate::{Door, GATE_SOCKET};
 
-/// Connections that are looked at in one turn.
+/// Most connections that are looked at in one turn.
 const TURN_MAX: usize = 256;
 
 /// Returns the path of the gate's socket.
@@ -23,7 +23,7 @@ pub fn path(config: &Config) -> PathBuf {
     config.control.socket.with_file_name(GATE_SOCKET)
 }
 
-/// Lets the gate in until `stop`, and has it listen at `control.listen`.
+/// Accepts the gate's connections until `stop`, and has the gate listen at `control.listen`.
 pub fn run(shared: &Shared, stop: &AtomicBool) {
     let config = shared.config();
     let path = path(&config);
@@ -54,7 +54,7 @@ pub fn run(shared: &Shared, stop: &AtomicBool) {
     let _ = std::fs::remove_file(path);
 }
 
-/// Keeps whether the gate listens, for the status, and says what is new.
+/// Keeps whether the gate listens, for the status, and logs changes.
 fn told(shared: &Shared, door: Door) {
     let address = &shared.config().control.listen;
     let error = door.err();

@@ -35,7 +35,7 @@ pub struct HistoryWriter<'a> {
     pub events: Receiver<LinkEvent>,
     /// Channel to the learn thread.
     pub runs: Sender<RunEvent>,
-    /// Keys of asked decisions whose outcome is not yet known.
+    /// Job keys of decisions whose outcome is not known yet.
     pub open: BTreeMap<u64, Key>,
 }
 
@@ -202,9 +202,9 @@ impl HistoryWriter<'_> {
 
 /// Interval of samples of queue and nodes.
 const SAMPLE_EVERY: Duration = Duration::from_secs(60);
-/// Time until the first sample: the first poll has answered by then.
+/// Time until the first sample, by when the first poll has answered.
 const FIRST_SAMPLE: Duration = Duration::from_secs(2);
-/// Most decisions kept open for their outcome.
+/// Most decisions that are kept for their outcome.
 const OPEN_MAX: usize = 100_000;
 
 #[cfg(test)]
@@ -220,8 +220,8 @@ mod tests {
     use phalanx_mirror::Settings;
     use phalanx_planner::cluster::RunningJob;
 
-    /// Writes events; returns the numbers of records that were written and that were not, and what
-    /// the learn thread got.
+    /// Writes events; returns how many records were written and how many were not, and the events
+    /// that the learn thread got.
     fn write(memory: DecisionMemory, all: Vec<LinkEvent>) -> ((u64, u64), Vec<RunEvent>) {
         let dir = tempfile::tempdir().unwrap();
         let options = ThreadOptions::new(&dir.path().join("history.sqlite"));
@@ -254,8 +254,8 @@ mod tests {
         assert_eq!(written, (5, 0));
     }
 
-    /// Goal: a method is named for the nodes that it chose, not where it chose a part of a job's,
-    /// as for each of counted features.
+    /// Goal: a method is named for the nodes that it chose, not where it chose only a part of a
+    /// job's nodes, as for each of counted features.
     #[test]
     fn a_method_that_chose_a_part_of_the_nodes_did_not_place_the_job() {
         let node = |at: usize| TableNode { name: format!("n{at}").into(), ..TableNode::default() };

@@ -45,9 +45,9 @@ const FIRST_WAIT: Duration = Duration::from_secs(5);
 const WRITTEN_AFTER: Duration = Duration::from_secs(10);
 /// Pause before a history that could not be read is tried again.
 const RETRY: Duration = Duration::from_secs(5);
-/// Runs that are read between two looks for events.
+/// Number of runs that are read between two looks for events.
 const EVENTS_EVERY: u64 = 4096;
-/// Newest runs of an earlier daemon among which jobs that Slurm still knows are looked up.
+/// Number of newest runs of a former daemon among which jobs that Slurm still knows are looked up.
 const KNOWN_MAX: usize = 200_000;
 /// File of the nodes that were forgiven, beside the history.
 const FORGIVEN: &str = "forgiven.json";
@@ -64,19 +64,20 @@ pub struct Learner<'a> {
     /// Classes of the nodes as the last poll showed them.
     classes: BTreeMap<Arc<str>, String>,
     cpus: BTreeMap<Arc<str>, u64>,
-    /// Runs that the accounting is asked about.
+    /// Runs whose energy the accounting is asked for.
     unmetered: BTreeMap<RunKey, Run>,
     epoch: u64,
     built: bool,
     changed: bool,
     /// Runs that may not be in the file yet.
     unwritten: Vec<(Instant, Run)>,
-    /// Runtimes and speeds by cores of the runs being read; planners read the former tables.
+    /// Runtimes and speeds by cores of the runs being read; planners use the former tables
+    /// meanwhile.
     building: Option<Building>,
     started: Instant,
 }
 
-/// Tables that are being built anew.
+/// Tables that are being built again from all runs.
 #[derive(Debug, Default)]
 struct Building {
     runtimes: Runtimes,
@@ -157,7 +158,7 @@ impl<'a> Learner<'a> {
         self.cpus = snapshot.named().map(|(_, n)| (Arc::clone(&n.name), n.cpus)).collect();
     }
 
-    /// Adds the energy that Slurm's accounting has given since.
+    /// Adds the energy that Slurm's accounting has given since the last call.
     fn meter(&mut self) {
         for (key, joules) in self.all.energy.take() {
             let Some(mut run) = self.unmetered.remove(&key) else { continue };
@@ -175,7 +176,7 @@ impl<'a> Learner<'a> {
         }
     }
 
-    /// Asks the accounting for the energy of a run that was learned without.
+    /// Asks the accounting for the energy of a run that was learned without it.
     fn ask_energy(&mut self, run: &Run) {
         if self.all.cluster.energy_accounted() && run.joules.is_none() {
             let key = (run.job.clone(), run.start_s);
@@ -185,7 +186,7 @@ impl<'a> Learner<'a> {
         }
     }
 
-    /// Takes in a poll: records and learns the runs that it completes.
+    /// Takes a poll: records and learns the runs that it completes.
     fn poll(&mut self, snapshot: &Arc<Snapshot>) {
         let config = &self.config;
         let naming = Naming { class_by: &config.class_by, node_class_by: &config.node_class_by };
@@ -219,7 +220,7 @@ impl<'a> Learner<'a> {
         self.all.learned.set_failures(Failures { accused, of_jobs: self.failed_on.clone() });
     }
 
-    /// Forgets what nodes are accused of that an administrator has forgiven, also after a restart.
+    /// Forgets the accusations of nodes that an administrator has forgiven, also after a restart.
     fn forgive(&mut self) {
         let asked = self.all.learned.take_forgiven();
         if asked.is_empty() {
@@ -297,7 +298,7 @@ impl<'a> Learner<'a> {
         }
     }
 
-    /// Adds a run to what is known; returns whether it taught a speed.
+    /// Adds a run to what is known; returns whether the run taught a speed.
     fn learn(&mut self, run: &Run) -> bool {
         if tells_runtime(&run.state) && run.elapsed_ms > 0 {
             let class = JobClass::of(&JobTraits::of_run(run), run.limit_min);
@@ -329,7 +330,8 @@ impl<'a> Learner<'a> {
         class_of(&JobTraits::of_run(run), &self.config.class_by)
     }
 
-    /// Returns what a run tells of speed. Slurm counts energy of whole nodes: a job has its share.
+    /// Returns what a run teaches of speed. Slurm counts energy of whole nodes, of which a job has
+    /// its share.
     fn observation(&self, run: &Run) -> Observation {
         let names = hostlist::nodes(&run.nodes);
         let cpus: Option<u64> = names.iter().map(|name| self.cpus.get(name.as_str())).sum();
@@ -346,7 +348,7 @@ impl<'a> Learner<'a> {
     }
 }
 
-/// Says which nodes are accused now, and which no more.
+/// Logs which nodes are newly accused, and which ones are not any more.
 fn tell(before: &[Accused], now: &[Accused]) {
     let is_in = |all: &[Accused], one: &Accused| all.iter().any(|other| other.node == one.node);
     for one in now.iter().filter(|one| !is_in(before, one)) {
@@ -357,7 +359,7 @@ fn tell(before: &[Accused], now: &[Accused]) {
     }
 }
 
-/// Returns nodes with their classes of today, else with those of the run.
+/// Returns nodes with their present classes, else with those recorded with the run.
 fn run_nodes<'a>(
     classes: &'a BTreeMap<Arc<str>, String>,
     names: &'a [String],
@@ -370,7 +372,7 @@ fn run_nodes<'a>(
     names.iter().zip(then).map(node).collect()
 }
 
-/// The class of all these nodes; `None` where they differ or it is not known.
+/// The class of all `nodes`; `None` where classes differ or are not known.
 fn class_of_all<'a>(nodes: &[RunNode<'a>]) -> Option<&'a str> {
     let class = nodes.first().map(|node| node.class).filter(|class| !class.is_empty())?;
     nodes.iter().all(|node| node.class == class).then_some(class)

@@ -21,10 +21,10 @@ use phalanx_core::snapshot::Snapshot;
 use phalanx_methods::data_jobs::blockmap;
 use phalanx_planner::preference::DataNote;
 
-/// Most hosts without a node that are named.
+/// Most hosts without a node that are named in a message.
 const UNMAPPED_MAX: usize = 20;
 
-/// Looks inputs up until `stop`, on several threads; each is followed by a new plan.
+/// Looks inputs up until `stop`, on several threads; a new plan follows each.
 pub fn run(all: &Shared, to_plan: &Newest<Arc<Snapshot>>, stop: &AtomicBool) {
     std::thread::scope(|scope| {
         for _ in 1..DATA_LOOKUP_THREADS {
@@ -59,8 +59,8 @@ fn look_up(all: &Shared, to_plan: &Newest<Arc<Snapshot>>, stop: &AtomicBool) {
     }
 }
 
-/// Longest time until a first answer: what is left of the job's hold, or all of it where it is not
-/// held yet or hardly any longer.
+/// Longest time until a first answer: what is left of the job's hold, or all of it where the job is
+/// not held yet or hardly any longer.
 fn patience(all: &Shared, snapshot: Option<&Snapshot>, job_id: u32, wait_ms: u32) -> Duration {
     let wait = Duration::from_millis(wait_ms.into());
     if wait.is_zero() {
@@ -90,7 +90,7 @@ fn log(job_id: u32, input: &Input, took: Duration) {
     }
 }
 
-/// A lookup, and what it is made with.
+/// A lookup, and the parts of the daemon that it needs.
 struct Asked<'a> {
     key: &'a InputKey,
     job_id: u32,
@@ -142,7 +142,7 @@ impl Asked<'_> {
         Input { located, splits, nodes, note, known, ..Input::default() }
     }
 
-    /// Returns the locations of all that a declaration names, together. One name is not copied.
+    /// Returns the locations of all names of a declaration, together. A single one is not copied.
     fn located(&self, gate: &Gate, config: &HdfsConfig) -> Result<Arc<Located>, String> {
         let (mut all, named) = (Found::default(), &self.key.declaration);
         let (mut hdfs, mut datasets) = (Hdfs { gate, config }, Arc::clone(&self.datasets));
@@ -152,7 +152,7 @@ impl Asked<'_> {
     }
 }
 
-/// Parts of an input that were found, and their bytes.
+/// Parts of an input that were found, and the bytes of these parts.
 #[derive(Default)]
 struct Found {
     parts: Vec<Arc<Located>>,
@@ -169,7 +169,7 @@ impl Found {
     }
 }
 
-/// Adds what a source knows of these inputs, within a time and a size for all of them.
+/// Adds what a source knows of `inputs`, within a time and a size for all of them.
 fn find(
     all: &mut Found,
     source: &mut dyn Locations,
@@ -218,7 +218,7 @@ mod tests {
     use crate::locations::{List, Locations};
     use phalanx_methods::data_jobs::blockmap::of_job;
 
-    /// Goal: what many names take together is bounded before anything is copied.
+    /// Goal: the bytes of many names together are bounded before anything is copied.
     #[test]
     fn names_have_one_bound_together() {
         let part = r#"{"bytes": 1, "hosts": ["n1"]}"#;

@@ -30,14 +30,14 @@ use phalanx_planner::preference::StartRank;
 
 /// Longest time between two decisions: the plugin forgets an order that is not renewed.
 const TURN_MAX: Duration = Duration::from_secs(2);
-/// Name of the file, which is beside the history, with the longest fair wait of each pool.
+/// Name of the file with the longest fair wait of each pool, which is beside the history.
 const FILE: &str = "order.json";
 /// Time between two writes of the file.
 const WRITE_EVERY: Duration = Duration::from_secs(2);
-/// Age from which on a report says nothing of the queue as it is.
+/// Age from which on a report no longer tells the state of the queue.
 const REPORT_AGE_MAX: Duration = Duration::from_secs(5);
 
-/// Versions of the inputs of the last decision.
+/// Versions of the inputs to the last decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Basis {
     report: u64,
@@ -45,8 +45,8 @@ struct Basis {
     plans: u64,
 }
 
-/// The deciding of the order of starts: the plugin's report of the pending jobs and the start order
-/// that the methods ask for go in, deltas come out.
+/// Decides the order of starts: the plugin's report of the pending jobs and the start order that
+/// the methods ask for go in, deltas come out.
 pub struct Order<'a> {
     pub all: &'a Shared,
 }
@@ -75,8 +75,8 @@ impl Order<'_> {
         }
     }
 
-    /// Keeps the longest waits; where that fails a restart begins with those of before, which is
-    /// said of each first failure.
+    /// Keeps the longest waits; where that fails a restart begins with former ones, which is logged
+    /// for each first failure.
     fn save(&self, path: &Path, (saved, at, good): &mut (BTreeMap<String, i64>, Instant, bool)) {
         let longest_s = self.all.order.lock().guard.longest_s().clone();
         if longest_s != *saved && at.elapsed() >= WRITE_EVERY {
@@ -91,8 +91,8 @@ impl Order<'_> {
         }
     }
 
-    /// Decides once. Without a sound basis no order is asked for: the plugin gets an empty list
-    /// while it listens, and otherwise its lease ends.
+    /// Makes one decision. Without a sound basis no order is asked for: the plugin gets an empty
+    /// list while it listens, and otherwise its lease ends.
     fn turn(&self, config: &Config, basis: &mut Option<Basis>) {
         let report = self.all.responder.order.report().filter(|r| usable(config, r));
         let (Some(report), Some(snapshot)) = (report, self.all.cluster.snapshot()) else {
@@ -140,7 +140,7 @@ impl Order<'_> {
 }
 
 impl Order<'_> {
-    /// Orders by the energy that jobs are expected to take, as the hour's price has it.
+    /// Orders by the energy that jobs are expected to take, depending on the hour's price.
     fn by_price(&self, config: &Config, snapshot: &Snapshot) -> Vec<StartRank> {
         let Ok(Some(prices)) = config.energy.price.by_hour() else { return Vec::new() };
         let hour = hour(&zoned(now_ms()));
@@ -162,7 +162,7 @@ fn usable(config: &Config, report: &QueueReport) -> bool {
         && report.received.elapsed() < REPORT_AGE_MAX
 }
 
-/// Returns the start order of the methods, then the other jobs that the plan starts now.
+/// Returns the start order of the methods, followed by the other jobs that the plan starts now.
 fn planned(state: &PlanState) -> Vec<StartRank> {
     let mut start_order = state.of_round.start_order.clone();
     let mut next = start_order.iter().map(|w| w.rank + 1).max().unwrap_or(0);
@@ -192,7 +192,7 @@ fn is_eligible(job: &Job) -> bool {
     job.state == JobState::Pending && job.priority > 0 && !waits
 }
 
-/// Joins the plugin's report with the snapshot; leaves jobs alone that the latter does not know.
+/// Joins the plugin's report with the snapshot; leaves out jobs that the snapshot does not know.
 fn waiting(
     jobs: &[Queued],
     snapshot: &Snapshot,

@@ -24,7 +24,7 @@ use phalanx_planner::preference::{JobKey, MethodPlan};
 use phalanx_planner::tally::Tally;
 use phalanx_planner::usage::NodeUsage;
 
-/// Age at which a plan of waiting jobs is made anew though nothing changed.
+/// Age at which a plan of waiting jobs is made again although nothing changed.
 const PLAN_AGE_MAX: Duration = Duration::from_secs(10);
 /// Longest pause after a long plan.
 const PLAN_PAUSE_MAX: Duration = Duration::from_secs(30);
@@ -70,8 +70,8 @@ pub fn run(shared: &Shared, snapshots: &Receiver<Arc<Snapshot>>, stop: &AtomicBo
     }
 }
 
-/// Returns the levels by which nodes of equal Weight are tried: by what was measured there, else in
-/// hours of a high price by the power that a job adds.
+/// Returns the levels by which nodes of equal Weight are tried: by measured values, else in hours
+/// of a high price by the power that a job adds.
 fn levels(
     shared: &Shared,
     snapshot: &Snapshot,
@@ -87,7 +87,7 @@ fn levels(
     levels
 }
 
-/// Makes one round: what the queue lacks, preferences, and what would start now.
+/// Makes one round: what the queue lacks, preferences, and which jobs would start.
 fn plan_once(
     shared: &Shared,
     snapshot: &Arc<Snapshot>,
@@ -106,7 +106,7 @@ fn plan_once(
     shared.plans.publish(of_round, snapshot, made, started.elapsed());
 }
 
-/// The queue of one round on the nodes as they are.
+/// The queue of one round, on the present nodes.
 struct Queue {
     /// Usage in the snapshot's node order.
     usages: Vec<NodeUsage>,
@@ -133,7 +133,7 @@ fn count_queue(shared: &Shared, config: &Config, snapshot: &Arc<Snapshot>, now_s
     Queue { usages, pending, now_s }
 }
 
-/// Lets every method plan, and hands its preferences to the link.
+/// Lets every method plan, and hands the preferences to the link.
 fn plan_methods(
     shared: &Shared,
     config: &Config,
@@ -177,7 +177,7 @@ fn plan_methods(
     all
 }
 
-/// Collects the results of a round beside the plan; takes the remarks of the methods.
+/// Collects the results of a round other than the plan; takes the remarks of the methods.
 fn results(plans: &mut [MethodPlan]) -> OfRound {
     OfRound {
         notes: plans.iter_mut().flat_map(|plan| std::mem::take(&mut plan.notes)).collect(),

@@ -81,7 +81,8 @@ impl Poll<'_> {
         }
     }
 
-    /// Has slurmctld look at the jobs whose holds have ended: while nothing happens it does not.
+    /// Has slurmctld look at the jobs whose holds have ended, which it does not while nothing
+    /// happens.
     fn end_holds(&self) {
         for job in self.all.responder.ended_holds() {
             match self.source.touch(job) {

@@ -18,9 +18,9 @@ use crate::api::{Backend, metrics};
 use crate::daemon::shared::Shared;
 use crate::sync::sleep_until;
 
-/// A usual interval of Prometheus.
+/// Interval at which Prometheus usually reads.
 const EVERY: Duration = Duration::from_secs(15);
-/// Name of the file; the collector reads those that end so.
+/// Name of the metrics file; the textfile collector reads files that end in `.prom`.
 const NAME: &str = "metrics.prom";
 
 pub fn run(shared: &Shared, stop: &AtomicBool) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Tests of the sums behind `phalanx report`: what is not recorded stays absent.
+//! Tests of the sums behind `phalanx report`: figures that are not recorded stay absent.
 
 use std::collections::BTreeMap;
 

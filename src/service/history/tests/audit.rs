@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Tests of the receipts: what stands in them, whose, and how long holds lasted.
+//! Tests of the receipts: their contents, their owners, and how long holds lasted.
 
 use super::*;
 use phalanx_messages::rest::{AuditReport, Receipt};
 
-/// One question at a time, with its outcome: reason, return code.
+/// Records of one question and its outcome, `end`: reason, return code.
 fn asked(id: u64, of: JobRef, time_ms: u64, nodes: &str, end: (Option<&str>, i32)) -> [Record; 2] {
     let mut made = decision(id, of.job_id, time_ms, nodes);
     (made.job, made.mode) = (of.clone(), "enforce".into());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Tests of the thread `database` under failures of the disk, the file and others.
+//! Tests of the thread `database` under failures of the disk, of the file and of other programs.
 
 use super::*;
 
@@ -50,7 +50,7 @@ impl Drop for SmallDisk {
     }
 }
 
-/// Goal: on a disk that something else fills, records are lost and counted, and the thread writes
+/// Goal: on a disk that another program fills, records are lost and counted, and the thread writes
 /// again as soon as there is space.
 #[test]
 fn thread_outlives_a_full_disk() {
@@ -146,7 +146,8 @@ fn an_emptied_file_is_told_from_a_new_one() {
     assert!(was_emptied(&path));
 }
 
-/// Goal: who opens a file while another makes its tables takes it for neither foreign nor damaged.
+/// Goal: a process that opens a file while another makes its tables takes it for neither foreign
+/// nor damaged.
 #[test]
 fn a_file_that_is_being_made_is_ours() {
     for _ in 0..25 {

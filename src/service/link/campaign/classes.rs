@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Classes of seeds: the faults of their episodes, and how often they happen.
+//! Classes of seeds, each with its kinds of faults and how often they happen.
 
 use rand::RngExt;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -8,7 +8,7 @@ use phalanx_config::{Config, Mode};
 use phalanx_ffi::sim::Params;
 use phalanx_mirror::{BreakerLimits, Proving, Settings};
 
-/// Names of the classes; a seed's class is its remainder by their number.
+/// Names of the classes; a seed's class is the seed modulo the number of classes.
 pub(super) const CLASSES: [&str; 10] =
     ["calm", "cuts", "slow", "wrong", "crashes", "full", "order", "holds", "storms", "all"];
 
@@ -17,7 +17,7 @@ pub(super) const CLASSES: [&str; 10] =
 pub(super) struct Faults {
     /// Interval at which the connection is cut.
     pub cut_ms: u64,
-    /// Interval at which the daemon is killed; it comes back after as long at most.
+    /// Interval at which the daemon is killed; it comes back after at most the same time.
     pub daemon_ms: u64,
     /// Interval at which slurmctld is killed.
     pub crash_ms: u64,
@@ -27,19 +27,19 @@ pub(super) struct Faults {
     pub resync_ms: u64,
     /// Interval at which the daemon's configuration is read again.
     pub reload_ms: u64,
-    /// Turns of the daemon that are late, per thousand.
+    /// Late turns of the daemon, per thousand.
     pub late: u32,
-    /// Most that a turn is late, in microseconds.
+    /// Longest lateness of a turn, in microseconds.
     pub late_us: u64,
     /// Wrong messages of the daemon, per thousand.
     pub wrong: u32,
     /// Events that are sent twice, or after the next one, per thousand.
     pub twice: u32,
-    /// Seconds an hour for which jobs may be held, instead of the daemon's own number.
+    /// Seconds an hour for which jobs may be held, in place of the daemon's own number.
     pub held_s: Option<u32>,
-    /// Percentage of answers that say that the job is to wait.
+    /// Percentage of answers that are turned into holds.
     pub hold: u32,
-    /// Percentage of answers that are proofs of nothing.
+    /// Percentage of answers that are turned into false proofs.
     pub forge: u32,
     /// Whether the daemon orders starts.
     pub order: bool,
@@ -53,11 +53,11 @@ pub(super) struct Plan {
     pub settings: Settings,
     /// Virtual time until the faults end, in nanoseconds.
     pub active_ns: u64,
-    /// Fate of the breaker and the daemon when the faults have ended.
+    /// State of the breaker and the daemon when the faults have ended.
     pub end: End,
 }
 
-/// Fate of the breaker and the daemon when the faults have ended.
+/// State of the breaker and the daemon when the faults have ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
     /// The administrator closes the breaker.
@@ -123,7 +123,7 @@ fn breaker(class: &str, rng: &mut Xoshiro256PlusPlus) -> BreakerLimits {
     }
 }
 
-/// Draws an episode. The configuration is the default one but for what is drawn.
+/// Draws an episode. The configuration is the default one, except for what is drawn.
 pub(super) fn draw(seed: u64, rng: &mut Xoshiro256PlusPlus, config: &Config) -> Plan {
     let class = CLASSES[usize::try_from(seed % CLASSES.len() as u64).unwrap()];
     let faults = faults(class, rng);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! An episode: events at random times until it is quiet, and then the checks.
+//! An episode: events at random times until nothing is under way, and then the checks.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -19,16 +19,16 @@ use phalanx_ffi::sim::Sim;
 use phalanx_mirror::LinkEvent;
 
 const MS: u64 = 1_000_000;
-/// Longest time until all is well after the faults have ended.
+/// Longest time, after the faults have ended, until nothing is under way and all is consistent.
 const QUIET_NS: u64 = 90_000 * MS;
-/// Longest time until all is well where the breaker has to close by itself.
+/// Longest time until all is consistent where the breaker has to close by itself.
 const ALONE_NS: u64 = 900_000 * MS;
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
-    /// A message of the daemon arrives on this connection.
+    /// A message of the daemon arrives on a connection.
     Arrives(u32, Vec<u8>),
-    /// The end of this connection arrives.
+    /// The end of a connection arrives.
     Ends(u32),
     Cut,
     DaemonDies,
@@ -36,7 +36,7 @@ enum Event {
     Crash,
     Resync,
     Reload,
-    /// The daemon's thread of the order decides.
+    /// The daemon's order thread decides.
     Order,
     Compare,
     Quiet,
@@ -116,7 +116,7 @@ impl<'a> Episode<'a> {
         }
     }
 
-    /// Runs the episode. `Err`: what must not be, or what is not as it must be.
+    /// Runs the episode. `Err`: what broke a rule, or is inconsistent at the end.
     pub fn run(&mut self) -> Result<(), String> {
         loop {
             if let Some(failure) = self.sim.failure() {
@@ -319,7 +319,7 @@ impl<'a> Episode<'a> {
         daemon.responder.order.want(&deltas);
     }
 
-    /// The administrator closes the breaker.
+    /// Has the administrator close the breaker.
     fn enable(&mut self) {
         if self.plan.end == End::Enabled {
             self.sim.tell(false);
@@ -338,7 +338,7 @@ impl<'a> Episode<'a> {
         }
     }
 
-    /// Checks that the mirror is exact where all that slurmctld told has arrived.
+    /// Checks that the mirror is exact if all that slurmctld told has arrived.
     fn compare_if_settled(&mut self) -> Result<(), String> {
         let Some(daemon) = &self.daemon else { return Ok(()) };
         let one = self.wires.len() == 1 && self.wires.iter().all(Wire::is_idle);
@@ -359,7 +359,7 @@ impl<'a> Episode<'a> {
         Duration::from_nanos(self.sim.now()).as_secs_f64()
     }
 
-    /// Whether it is quiet and all is as it must be.
+    /// Whether nothing is under way and all is consistent.
     fn is_over(&mut self) -> Result<bool, String> {
         let Some(quiet_at) = self.quiet_at else { return Ok(false) };
         let waits = self.sim.now() - quiet_at;

@@ -25,7 +25,7 @@ use episode::{Episode, rng_of};
 use phalanx_config::Config;
 use phalanx_ffi::sim::{Counts, Sim};
 
-/// Arguments from the environment, as `tests/campaign-link` sets them.
+/// Arguments of the campaign, from the environment that `tests/campaign-link` sets.
 struct Args {
     seeds: u64,
     first: u64,
@@ -111,7 +111,7 @@ impl Sum {
     }
 }
 
-/// Runs one seed; the text is what failed.
+/// Runs one seed; the text says what failed.
 fn run(sim: &Sim, seed: u64, args: &Args, config: &Config, born: Instant) -> (Sum, Option<String>) {
     let mut rng = rng_of(seed);
     let mut plan = classes::draw(seed, &mut rng, config);

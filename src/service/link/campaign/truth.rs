@@ -10,7 +10,8 @@ use phalanx_planner::cluster::Cluster;
 const CPUS: u64 = 2;
 const MEMORY_MB: u64 = 100;
 
-/// Compares the mirror with slurmctld; `Err`: the first difference. `whole`: the node table too.
+/// Compares the mirror with slurmctld; `Err`: the first difference. `whole`: the node table as
+/// well.
 pub(super) fn compare(responder: &Responder, truth: &Truth, whole: bool) -> Result<(), String> {
     responder
         .with_placer(|placer| of_cluster(placer.cluster(), truth, whole))

@@ -28,7 +28,7 @@ const WELCOME: u16 = wire::Type::Welcome.raw();
 const CONFIG: u16 = wire::Type::Config.raw();
 const ANSWER: u16 = wire::Type::Answer.raw();
 
-/// `PHX_W_ENABLE`, which the daemon does not send.
+/// Flag `PHX_W_ENABLE`, which the daemon does not send.
 const ENABLE: u32 = 128;
 
 fn kind(packet: &[u8]) -> u16 {
@@ -38,12 +38,12 @@ fn kind(packet: &[u8]) -> u16 {
 /// One connection: the daemon has the other end of a real socket, whose packets come from and
 /// go to the plugin's in virtual time.
 pub(super) struct Wire {
-    /// Number that the plugin has for the connection.
+    /// Number of the connection at the plugin.
     pub number: u32,
     end: Option<OwnedFd>,
     /// Packets of the plugin for which the daemon's socket had no room yet.
     kept: Vec<Vec<u8>>,
-    /// Time at which the last packet arrives: no packet overtakes another.
+    /// Time at which the last packet arrives, since no packet overtakes another.
     pub arrives: u64,
 }
 
@@ -93,7 +93,7 @@ impl Wire {
         }
     }
 
-    /// Tells an event twice, or after the next one if that is of another job.
+    /// Repeats an event, or delays it behind the next one if that is of another job.
     fn disturb(
         &mut self,
         sim: &Sim,
@@ -117,7 +117,7 @@ impl Wire {
         }
     }
 
-    /// Returns the daemon's next packet, if there is one now. The daemon is gone where `end` is.
+    /// Returns the daemon's next packet, if one has arrived. The daemon is gone where `end` is set.
     pub fn receive(&mut self) -> Option<Vec<u8>> {
         let end = self.end.as_ref()?;
         let mut space = vec![0; wire::PHX_PACKET_MAX as usize];
@@ -134,7 +134,7 @@ impl Wire {
         }
     }
 
-    /// Closes the connection: the daemon is gone.
+    /// Closes the connection, since the daemon is gone.
     pub fn close(&mut self) {
         self.end = None;
     }
@@ -177,7 +177,7 @@ pub(super) fn mutate(
     wrong(packet, kind, rng)
 }
 
-/// Turns an answer into "the job is to wait".
+/// Turns an answer into one that holds the job.
 fn hold(packet: &mut Vec<u8>) {
     let size = size_of::<wire::AnswerHead>();
     if let Ok((head, _)) = wire::AnswerHead::mut_from_prefix(packet) {
@@ -191,8 +191,8 @@ fn hold(packet: &mut Vec<u8>) {
     }
 }
 
-/// "It cannot start", or "these nodes are as good as all", which nobody proved. Whether it is of
-/// the ask's kind is left to chance.
+/// Turns an answer into a false proof, that the job cannot start or that its nodes are as good as
+/// all. Whether it is of the ask's kind is left to chance.
 fn forge(packet: &mut Vec<u8>, rng: &mut Xoshiro256PlusPlus) {
     let cannot = rng.random_bool(0.5);
     if cannot {

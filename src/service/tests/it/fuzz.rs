@@ -56,7 +56,7 @@ fn configurations() {
     });
 }
 
-/// The seeds are whole, and their questions are played.
+/// Goal: the seeds are whole recordings, and their questions are played.
 #[test]
 fn seeds_of_recordings_are_good() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fuzz/seeds/recording/file");
@@ -64,7 +64,8 @@ fn seeds_of_recordings_are_good() {
     assert!(report.asks == 2 && report.broken.is_empty(), "{report:?}");
 }
 
-/// Files as they are if they begin like one, else the lines of a file of one right frame.
+/// Goal: damaged recordings never panic the reader. Inputs are files as they are if they begin like
+/// one, else the lines of a file of one right frame.
 #[test]
 fn recordings() {
     let directory = tempfile::tempdir().unwrap();

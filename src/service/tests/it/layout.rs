@@ -13,7 +13,7 @@ use phalanx_mirror::replay;
 use phalanx_service::recordings::{Options, Order, RecordingWriter};
 use zerocopy::FromZeros;
 
-/// Two sockets of four cores with two threads each.
+/// A node of two sockets of four cores with two threads each.
 fn smt(node: &mut wire::Node) {
     (node.cores, node.sockets, node.threads, node.cpus_per_core) = (8, 2, 2, 2);
 }
@@ -30,7 +30,7 @@ fn tasks(tasks: u32) -> AskHead {
 }
 
 impl Plugin {
-    /// A job of so many cores on each socket of one node, with two threads each.
+    /// A job with a number of cores on each socket of one node, with two threads each.
     fn job_on(&mut self, id: u32, node: u32, cores: [u16; 8]) {
         let mut head = wire::JobHead::new_zeroed();
         (head.job_id, head.array_task_id) = (id, 0xffff_fffe);
@@ -82,7 +82,7 @@ fn busy(daemon: &Daemon) -> Plugin {
     plugin
 }
 
-/// Goal: what of a node a job gets follows from the options that the packet has.
+/// Goal: what a job gets of a node follows from the options in the packet.
 #[test]
 fn options_of_the_packet_are_heeded() {
     let daemon = Daemon::start(Mode::Enforce);
@@ -112,7 +112,7 @@ fn options_of_the_packet_are_heeded() {
     assert_eq!((on(&sockets, left | right), on(&sockets, 0b1001)), (vec![], vec![3]));
 }
 
-/// Goal: cores of reservations are not offered, and jobs that may be preempted are told of.
+/// Goal: cores of reservations are not offered, and jobs that may be preempted are reported.
 #[test]
 fn reserved_cores_and_preemption() {
     let daemon = Daemon::start(Mode::Enforce);
@@ -125,7 +125,7 @@ fn reserved_cores_and_preemption() {
     assert_eq!((answer.reason, answer.nodes), (Reason::NoFit, vec![]));
 }
 
-/// Goal: an option whose answers Slurm refuses is left to it, others are not.
+/// Goal: an option whose answers Slurm refuses is left to Slurm, other options are not.
 #[test]
 fn refused_options_are_left_to_slurm() {
     let daemon = Daemon::start(Mode::Enforce);
@@ -151,7 +151,7 @@ fn refused_options_are_left_to_slurm() {
     assert_eq!((fallen_back("narrow_failed"), fallen_back("not_proved")), (Some(20), Some(1)));
 }
 
-/// Goal: limits that Slurm alone knows leave an ask to it by name, and numbers are what they are,
+/// Goal: limits that Slurm alone knows leave an ask to it by name, and numbers keep their meaning,
 /// also those that mean "not given" in shorter fields.
 #[test]
 fn limits_that_are_not_known_are_left_to_slurm() {
@@ -180,7 +180,7 @@ fn limits_that_are_not_known_are_left_to_slurm() {
     }
 }
 
-/// Goal: of each node the table says whether it takes jobs, of each GRES whether it is used up.
+/// Goal: the table says which nodes take jobs, and of which GRES amounts are used up.
 #[test]
 fn the_table_knows_what_counts() {
     let daemon = Daemon::start(Mode::Enforce);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The daemon's end of the plugin socket, spoken to by a plugin made of the
-//! same wire builders over a real SOCK_SEQPACKET socket.
+//! Tests of the daemon's end of the plugin socket, with a plugin made of the same wire builders
+//! over a real SOCK_SEQPACKET socket.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failed expectation ends a test")]
 
@@ -129,7 +129,7 @@ impl Plugin {
         self.buf.message().unwrap()
     }
 
-    /// The next ORDER, while `wanted` is asked for again and again as whoever decides would.
+    /// Returns the next ORDER, while `wanted` is asked for again and again.
     fn order(&mut self, desk: &OrderExchange, wanted: &[(u32, i32)]) -> wire::Order<'_> {
         until("ORDER", || {
             desk.want(wanted);
@@ -160,7 +160,8 @@ impl Plugin {
         }
     }
 
-    /// Sends a full state: `cpus` usable CPUs and 1000 MiB on each node, 4 GPUs on every second.
+    /// Sends a full state: `cpus` usable CPUs and 1000 MiB on each node, 4 GPUs on every second
+    /// node.
     pub fn sync(&mut self, cpus: &[u32], jobs: &[(u32, u32, u32)]) {
         self.sync_nodes(cpus, jobs, |_| {});
     }
@@ -246,7 +247,7 @@ impl Plugin {
         self.ask_in("main", cpus, gpus, bits, candidates)
     }
 
-    /// Tells that Slurm started a job on one of the candidates by itself.
+    /// Reports that Slurm started a job on one of the candidates by itself.
     pub fn started(&mut self, cpus: u32, bits: u32, candidates: u64) {
         let head = wire::AskHead { watched: 1, ..ask_head("main", cpus, bits) };
         let ask_seq = self.send(&Message::Ask(wire::Ask::new(&head, &[candidates])));
@@ -334,7 +335,7 @@ fn orders_go_out_and_reports_come_in() {
     until("no report", || desk.report().is_none());
 }
 
-/// Goal: no proof says that a node lacks a GRES that it may have beside those that are told.
+/// Goal: no proof says that a node lacks a GRES that it may have beyond those that are reported.
 #[test]
 fn gres_beyond_the_list_of_a_node_are_left_to_slurm() {
     fn others(node: &mut wire::Node, count: u32) {
@@ -518,7 +519,8 @@ fn a_second_daemon_does_not_take_the_socket() {
     assert!(file.exists());
 }
 
-/// Goal: a daemon that was there before slurmctld gives the socket away once it knows to whom.
+/// Goal: a daemon that runs before slurmctld gives the socket to SlurmUser once slurmctld tells who
+/// that is.
 #[test]
 fn the_socket_is_given_to_slurm_user_when_slurmctld_tells_who_that_is() {
     use std::os::unix::fs::MetadataExt;
@@ -551,8 +553,8 @@ pub fn snapshot(responder: &Responder) -> Snapshot {
     builder.build(1, 1).unwrap()
 }
 
-/// Puts a preference of job 99 in force: three nodes from `first` on, then those from 10 to 19, as
-/// far as the table has them.
+/// Puts a preference of job 99 in force: three nodes from `first` on, then the nodes from 10 to 19
+/// that the table has.
 pub fn prefer(responder: &Responder, first: u32) {
     let snapshot = snapshot(responder);
     let set = |nodes: std::ops::Range<u32>| CandidateSet {
@@ -572,8 +574,8 @@ pub fn prefer(responder: &Responder, first: u32) {
     responder.set_preferences(Method::Gang, &snapshot, vec![preference]);
 }
 
-/// Goal: a new full state of the same nodes leaves preferences in force, one of other nodes voids
-/// them until the next plan.
+/// Goal: a new full state of the same nodes leaves preferences in force, a state of other nodes
+/// voids them until the next plan.
 #[test]
 fn preferences_outlive_a_new_full_state_of_the_same_nodes() {
     let daemon = Daemon::start(Mode::Enforce);

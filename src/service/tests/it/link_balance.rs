@@ -20,7 +20,7 @@ use zerocopy::FromZeros;
 
 use crate::link::{Daemon, Plugin, settings, until};
 
-/// Asks for a CPU and 100 MiB on one of four nodes: the decision and its nodes.
+/// Asks for a CPU and 100 MiB on one of four nodes; returns the decision and its nodes.
 fn ask(plugin: &mut Plugin, job: u32, mode: wire::Mode) -> (u64, Reason, Vec<u32>) {
     let mut head = wire::AskHead::new_zeroed();
     (head.job_id, head.array_task_id) = (job, 0xffff_fffe);
@@ -47,7 +47,7 @@ fn tell(plugin: &mut Plugin, decision: u64, job: u32, mode: wire::Mode, reason: 
     plugin.send(&Message::Outcome(&outcome));
 }
 
-/// Settings of mode seed with this threshold.
+/// Settings of mode seed with a threshold.
 fn seed(threshold: f64) -> Settings {
     let mut config = Config { mode: Mode::Enforce, ..Config::default() };
     config.balance.mode = BalanceMode::Seed;
@@ -56,7 +56,7 @@ fn seed(threshold: f64) -> Settings {
     Settings { generation: 2, config, tuning, ..settings(Mode::Enforce) }
 }
 
-/// Four nodes with half of the CPUs in use and little memory, which a job evens out.
+/// Four nodes with half of the CPUs in use and little memory, where a job improves the balance.
 fn synced(daemon: &Daemon, settings: Settings) -> Plugin {
     let mut plugin = Plugin::connect(&daemon.socket);
     plugin.greet(4);
@@ -68,7 +68,7 @@ fn synced(daemon: &Daemon, settings: Settings) -> Plugin {
     plugin
 }
 
-/// Starts equal jobs; the node of each.
+/// Starts equal jobs; returns the node of each.
 fn nodes_of(plugin: &mut Plugin, jobs: std::ops::Range<u32>) -> Vec<u32> {
     let mut nodes = Vec::new();
     for job in jobs {
@@ -81,7 +81,8 @@ fn nodes_of(plugin: &mut Plugin, jobs: std::ops::Range<u32>) -> Vec<u32> {
     nodes
 }
 
-/// Goal: each poll begins behind the node that the one before took; only a placement moves it.
+/// Goal: each poll begins behind the node that the previous poll took; only a placement moves the
+/// pointer.
 #[test]
 fn equal_jobs_go_round_in_mode_seed() {
     let daemon = Daemon::start(Mode::Enforce);
@@ -114,8 +115,7 @@ fn above_the_threshold_the_pointer_does_not_count() {
     }
 }
 
-/// The queue over the daemon's nodes: `waiting` jobs of six CPUs, which no node has at
-/// once beside what runs.
+/// The queue over the daemon's nodes: `waiting` jobs of six CPUs, which no node has free.
 fn queue(daemon: &Daemon, waiting: std::ops::Range<u32>) -> Snapshot {
     let table = daemon.responder.table().unwrap();
     let mut builder = Builder::default();
@@ -149,7 +149,7 @@ fn cpu_waiters(daemon: &Daemon) -> u64 {
     daemon.responder.with_placer(of).unwrap()
 }
 
-/// Goal: between two polls the counts follow what begins and ends, and a recording of it is
+/// Goal: between two polls the counts follow jobs that begin and end, and a recording of it is
 /// decided again to the last bit.
 #[test]
 fn pending_counts_are_fresh_at_each_ask() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Tests of what the link knows of the order of starts.
+//! Tests of the link's knowledge of the order of starts.
 
 #![allow(clippy::unwrap_used, reason = "a failed expectation ends a test")]
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Whom the daemon serves at the plugin's socket, and what it does about a mirror that is wrong.
+//! Tests of whom the daemon serves at the plugin's socket, and of what it does about a wrong
+//! mirror.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failed expectation ends a test")]
 
@@ -21,7 +22,7 @@ fn hello_of(cluster: &str) -> wire::Hello {
     hello
 }
 
-/// Goal: plugins of two clusters do not displace each other, and a restarted slurmctld comes in
+/// Goal: plugins of two clusters do not displace each other, and a restarted slurmctld is accepted
 /// although the old end still seems open.
 #[test]
 fn two_clusters_at_one_socket() {
@@ -50,7 +51,7 @@ fn two_clusters_at_one_socket() {
     assert!(plugin.closed());
 }
 
-/// Returns the words of the daemon on a state with these nodes, announced by names, and one job.
+/// Returns the daemon's text about a state with these nodes, announced by names, and one job.
 fn refusal(daemon: &Daemon, sent: &[&str], announced: [&str; 2], job: u32) -> String {
     let before = daemon.responder.view().link.protocol_errors;
     let mut plugin = Plugin::connect(&daemon.socket);
@@ -78,8 +79,8 @@ fn refusal(daemon: &Daemon, sent: &[&str], announced: [&str; 2], job: u32) -> St
     if view().synced { "taken".to_owned() } else { view().link.last_error.unwrap() }
 }
 
-/// Goal: only a whole state of the nodes that were announced becomes the mirror, and who said
-/// HELLO is not somebody else later.
+/// Goal: only a whole state of the announced nodes becomes the mirror, and a plugin cannot say
+/// HELLO twice under different names.
 #[test]
 fn a_state_that_is_not_whole_is_refused() {
     let daemon = Daemon::start(Mode::Enforce);
@@ -118,8 +119,7 @@ fn a_lasting_difference_asks_for_the_whole_state() {
     assert_eq!(daemon.responder.view().link.differing_nodes, 0);
 }
 
-/// Goal: a patch release that nobody has tested, of a known series, places; another series does
-/// not.
+/// Goal: an untested patch release of a known series places; another series does not.
 #[test]
 fn an_unknown_series_stays_in_shadow() {
     for (version, known) in [(0x18_0b_63, true), (0x1a_0b_00, false)] {
@@ -135,7 +135,7 @@ fn an_unknown_series_stays_in_shadow() {
     }
 }
 
-/// Flags of the WELCOME or CONFIG that comes next.
+/// Flags of the next WELCOME or CONFIG.
 fn told_flags(plugin: &mut Plugin) -> u32 {
     match plugin.receive() {
         Message::Welcome(limits) | Message::Config(limits) => limits.flags,
@@ -143,8 +143,8 @@ fn told_flags(plugin: &mut Plugin) -> u32 {
     }
 }
 
-/// Goal: where nothing enforces the plugin is to wait for no answer; what it tells of a start is
-/// decided on the mirror before the start, and its outcome is that decision's.
+/// Goal: where nothing enforces, the plugin is to wait for no answer; its report of a start is
+/// decided on the mirror before the start, and the start's outcome is that decision's.
 #[test]
 fn where_nothing_enforces_the_daemon_watches() {
     let daemon = Daemon::start(Mode::Shadow);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Recordings of the daemon, and their replay.
+//! Tests of the daemon's recordings, and of their replay.
 #![allow(clippy::unwrap_used, reason = "a failed expectation ends a test")]
 
 use std::io::Write;
@@ -19,7 +19,7 @@ use phalanx_mirror::{Other, replay};
 use phalanx_planner::attribution::Demand;
 use phalanx_service::recordings::{Options, Order, RecordingWriter};
 
-/// Plays a random session to the daemon while it records, and gives the files.
+/// Plays a random session to the daemon while it records, and returns the files.
 fn recorded(dir: &Path, file_bytes: u64, rounds: u32) -> Vec<PathBuf> {
     let daemon = Daemon::start(Mode::Enforce);
     let (writer, recording) = RecordingWriter::new(Arc::clone(&daemon.responder));
@@ -80,9 +80,9 @@ pub fn zipped(text: &[u8]) -> Vec<u8> {
     frame.finish().unwrap()
 }
 
-/// Goal: what was recorded is decided again to the last bit, over a new full state
-/// and several files; another configuration decides otherwise; a cut or changed
-/// file is used up to there and says where it breaks.
+/// Goal: a recording is decided again to the last bit, over a new full state and several files;
+/// another configuration decides otherwise; a cut or changed file is used up to the fault and says
+/// where it breaks.
 #[test]
 fn a_recording_is_replayed_bit_for_bit() {
     let dir = tempfile::tempdir().unwrap();

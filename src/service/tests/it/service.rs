@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The systemd unit and the Slurm fragments are well-formed and fit together.
+//! Tests that the systemd unit and the Slurm fragments are well-formed and fit together.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::os::unix::process::ExitStatusExt;
@@ -20,7 +20,7 @@ fn value(key: &str) -> &'static str {
     UNIT.lines().find_map(|line| line.strip_prefix(start.as_str())).expect(key)
 }
 
-/// Goal: no thread is lost silently, in a debug build neither.
+/// Goal: no thread is lost silently, not in a debug build either.
 #[test]
 fn a_panic_in_a_thread_ends_the_process() {
     const SELF: &str = "service::a_panic_in_a_thread_ends_the_process";
@@ -36,7 +36,7 @@ fn a_panic_in_a_thread_ends_the_process() {
     assert!(String::from_utf8_lossy(&ended.stderr).contains("capacity overflow"), "{ended:?}");
 }
 
-/// Goal: the unit's directories are those of the default configuration.
+/// Goal: the directories of the unit are those of the default configuration.
 #[test]
 fn unit_fits_the_default_configuration() {
     let config = Config::default();
@@ -94,7 +94,7 @@ fn systemd_accepts_the_unit() {
     assert!(security.status.success(), "{}", String::from_utf8_lossy(&security.stdout));
 }
 
-/// System calls of a group as systemd knows it; none where there is no systemd.
+/// System calls of a group as systemd lists them; none where there is no systemd.
 fn group(name: &str, depth: u32) -> Option<std::collections::BTreeSet<String>> {
     let listed = Command::new("systemd-analyze").args(["syscall-filter", name]).output().ok()?;
     let text = String::from_utf8_lossy(&listed.stdout).into_owned();
@@ -108,8 +108,8 @@ fn group(name: &str, depth: u32) -> Option<std::collections::BTreeSet<String>> {
     Some(calls)
 }
 
-/// Goal: the unit's filter leaves the calls by which threads give way to answers. It once denied
-/// @resources, and all threads ran alike.
+/// Goal: the unit's filter leaves the calls by which threads give way to answers, which @resources
+/// includes.
 #[test]
 fn the_filter_leaves_priorities_alone() {
     let filters = UNIT.lines().filter_map(|line| line.strip_prefix("SystemCallFilter="));
@@ -140,7 +140,7 @@ fn the_filter_leaves_priorities_alone() {
     }
 }
 
-/// Goal: nothing that users do makes the daemon take the host from slurmctld.
+/// Goal: nothing that users do makes the daemon take the host's resources from slurmctld.
 #[test]
 fn the_unit_bounds_what_the_daemon_takes() {
     let most = [("MemoryHigh", 50), ("MemoryMax", 50), ("TasksMax", 4096), ("CPUWeight", 100)];

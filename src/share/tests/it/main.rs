@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The program `phalanx-share`, run as users run it.
+//! Tests of the program `phalanx-share`, run as users run it.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod split;

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! `phalanx-share --input`: parts of files and blocks, and what users are told.
+//! Tests of `phalanx-share --input`: parts of files and blocks, and what users are told.
 #![allow(clippy::unwrap_used)]
 
 use std::path::Path;
 
 use crate::phalanx_share;
 
-/// Parts of a file: node names with their bytes, in the order of the nodes.
+/// Parts of a file: pairs of a node name and the node's bytes, in the order of the nodes.
 fn parts(directory: &Path, nodes: &[&str]) -> Vec<Vec<u8>> {
     nodes.iter().map(|node| std::fs::read(directory.join(node)).unwrap()).collect()
 }
 
-/// Goal: whatever the file and the weights, the parts together are the file,
-/// lines are never torn, and shares are as the weights are.
+/// Goal: whatever the file and the weights, the parts together are the file, lines are never torn,
+/// and shares follow the weights.
 #[test]
 fn share_cuts_files_without_loss() {
     let dir = tempfile::tempdir().unwrap();

@@ -16,9 +16,9 @@ use nix::unistd::Pid;
 
 use crate::{code, err, out, phalanx_share};
 
-/// Longest wait for anything, far above what it takes.
+/// Longest wait for anything, far above what any step takes.
 const LONG: Duration = Duration::from_secs(60);
-/// Starts three workers that tell their process numbers.
+/// Command that starts three workers, which tell their process numbers.
 const THREE: &str = "for i in 1 2 3; do phalanx-share --worker -- ./program & echo $! >> workers; \
                      done; wait";
 
@@ -26,7 +26,7 @@ const THREE: &str = "for i in 1 2 3; do phalanx-share --worker -- ./program & ec
 struct Place(tempfile::TempDir);
 
 impl Place {
-    /// Writes a program that runs `body` for each `$item`; what it prints is the answer.
+    /// Writes a program that runs `body` for each `$item`, whose output is the answer.
     fn new(body: &str) -> Self {
         let place = Self(tempfile::tempdir().unwrap());
         let program = place.path("program");
@@ -254,7 +254,7 @@ fn a_worker_joins() {
     assert!(!place.path("address").exists());
 }
 
-/// Goal: an item that takes longer than it may gets another try; a program that hangs is ended.
+/// Goal: an item that takes longer than its limit gets another try; a program that hangs is ended.
 #[test]
 fn an_item_may_take_only_so_long() {
     let place =

@@ -10,7 +10,7 @@ pub(super) struct Start {
     pub(super) nodes: u32,
     /// Leaves that the job got.
     pub(super) leaves: u32,
-    /// Fewest leaves for the job at that moment.
+    /// Fewest leaves for the job at its start.
     pub(super) fewest: u32,
     /// Fewest leaves for the job on the idle cluster.
     pub(super) ideal: u32,
@@ -19,24 +19,24 @@ pub(super) struct Start {
 }
 
 /// Leaves (leaf switches, or blocks) over a whole simulation. Means are null if nothing was
-/// there to be counted.
+/// counted.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, PartialEq)]
 pub struct LeafFigures {
     /// `tree` or `block`.
     pub kind: Kind,
     /// Leaves of the topology.
     pub leaves: usize,
-    /// Nodes of the largest.
+    /// Nodes of the largest leaf.
     pub largest_leaf: u32,
     /// Jobs that started on several nodes.
     pub multi_node_jobs: u64,
-    /// Leaves of such a job beyond the fewest that would hold it on the idle cluster, mean:
+    /// Mean number of leaves of a job beyond the fewest that would hold it on the idle cluster:
     /// `extra_choice_mean` + `extra_frag_mean`.
     pub extra_leaves_mean: Option<f64>,
-    /// Leaves beyond the fewest that were possible at its start: what the choice cost.
+    /// Mean number of leaves beyond the fewest possible at the job's start: the cost of the choice.
     pub extra_choice_mean: Option<f64>,
-    /// The fewest possible at its start beyond those of the idle cluster: what fragmentation
-    /// cost.
+    /// Mean number of the fewest leaves possible at the job's start beyond those of the idle
+    /// cluster: the cost of fragmentation.
     pub extra_frag_mean: Option<f64>,
     /// Mean of the extra leaves, weighted by nodes times runtime.
     pub extra_leaves_by_node_hours: Option<f64>,
@@ -54,7 +54,7 @@ pub struct LeafFigures {
     pub half_leaf_wait_mean_s: Option<f64>,
     /// Leaves of which every node was idle, mean over time.
     pub whole_leaves_mean: Option<f64>,
-    /// Idle nodes of the leaf that had most, mean over time.
+    /// Idle nodes of the leaf with the most idle ones, mean over time.
     pub largest_in_leaf_mean: Option<f64>,
     /// Nodes of the largest job that could have started, mean over time.
     pub largest_at_once_mean: Option<f64>,

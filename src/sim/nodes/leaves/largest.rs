@@ -3,7 +3,7 @@
 
 use phalanx_core::topology::{Kind, Topology};
 
-/// Nodes of the largest job that the idle ones of each leaf hold.
+/// Nodes of the largest job that the idle nodes of each leaf hold.
 pub(super) fn largest_job(topology: &Topology, regions: &[Vec<u32>], idle: &[u32]) -> u64 {
     if topology.kind() == Kind::Block {
         return largest_in_blocks(topology, idle);
@@ -53,7 +53,7 @@ mod tests {
     use phalanx_core::snapshot::{Table, TableNode};
     use phalanx_core::topology::parse_file;
 
-    /// Blocks of 4 nodes with pairs of them.
+    /// A topology of blocks of 4 nodes, of which pairs are joined.
     fn blocks(count: usize) -> Topology {
         let node = |at: usize| TableNode { name: format!("n{at}").into(), ..TableNode::default() };
         let table = Table { nodes: (0..4 * count).map(node).collect(), ..Table::default() };

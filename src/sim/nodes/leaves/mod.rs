@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Leaf switches or blocks that jobs use, and what of them is idle over time.
+//! Leaf switches or blocks that jobs use, and the idle ones over time.
 
 mod figures;
 mod largest;
@@ -15,14 +15,14 @@ use phalanx_core::shape::Need;
 use phalanx_core::topology::Topology;
 use phalanx_core::{NodeIdx, NodeSet};
 
-/// Nodes with what each gives.
+/// Nodes, each with what it gives to the job.
 pub(super) struct Placed {
     pub(super) nodes: Vec<(u32, Need)>,
-    /// Fewest leaves that would have done.
+    /// Fewest leaves that would have sufficed.
     pub(super) fewest: Option<u32>,
 }
 
-/// Leaves that are idle now, sums over time, and the starts of jobs of several nodes.
+/// Leaves that are idle at present, sums over time, and the starts of jobs of several nodes.
 #[derive(Debug, Clone)]
 pub(super) struct LeafUse<'a> {
     topology: &'a Topology,
@@ -32,8 +32,8 @@ pub(super) struct LeafUse<'a> {
     /// Idle nodes by leaf.
     idle: Vec<u32>,
     changed: bool,
-    /// Leaves of which every node is idle, idle nodes of the leaf that has most, and nodes of the
-    /// largest job that could start.
+    /// Present number of leaves of which every node is idle, of idle nodes of the leaf with most,
+    /// and of nodes of the largest job that could start.
     now: [u64; 3],
     last_s: i64,
     seconds: u128,
@@ -95,7 +95,7 @@ impl<'a> LeafUse<'a> {
         as_u32(self.topology.nodes_of(leaf).len())
     }
 
-    /// A node is idle now, or not.
+    /// Notes whether a node is idle.
     pub(super) fn touch(&mut self, node: NodeIdx, idle: bool) {
         let Some(slot) = self.idle_node.get_mut(node.at()) else { return };
         if std::mem::replace(slot, idle) == idle {
@@ -125,7 +125,7 @@ impl<'a> LeafUse<'a> {
         self.topology.fewest(&forced, &free, u32::try_from(wanted).ok()?)
     }
 
-    /// A job of a class, given by number and nodes, starts; it counts if it has several nodes.
+    /// Counts the start of a job of a class, given by number and nodes, if it has several nodes.
     pub(super) fn started(
         &mut self,
         (class, allowed): (u32, &NodeSet),
@@ -155,7 +155,7 @@ impl<'a> LeafUse<'a> {
         });
     }
 
-    /// A job was refused where enough nodes were free.
+    /// Counts a job that was refused where enough nodes were free.
     pub(super) fn refused(&mut self, id: u32) {
         self.refused.insert(id);
     }

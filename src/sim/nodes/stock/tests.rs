@@ -5,7 +5,7 @@ use super::Stock;
 use phalanx_core::snapshot::{Table, TableNode};
 use phalanx_core::topology::{Topology, parse_file};
 
-/// Makes a topology of leaves of these sizes below the switches of the text `above`.
+/// Makes a topology of leaves of the given sizes below the switches of the text `above`.
 fn topology(leaf: &str, sizes: &[usize], above: &str) -> Topology {
     let count: usize = sizes.iter().sum();
     let node = |at: usize| TableNode { name: format!("n{at}").into(), ..TableNode::default() };
@@ -19,7 +19,7 @@ fn topology(leaf: &str, sizes: &[usize], above: &str) -> Topology {
     parse_file(&(text + above), &table).unwrap()
 }
 
-/// Nodes, so many of each leaf.
+/// A set of nodes, with a given number of each leaf.
 fn nodes(stock: &Stock, free: &[usize]) -> Vec<u32> {
     let of = |(leaf, count): (u32, &usize)| {
         let nodes = stock.topology.nodes_of(leaf).iter().take(*count);
@@ -28,7 +28,7 @@ fn nodes(stock: &Stock, free: &[usize]) -> Vec<u32> {
     (0u32..).zip(free).flat_map(of).collect()
 }
 
-/// Nodes taken of each leaf, where so many of it are free.
+/// Number of nodes taken of each leaf, given the number of free ones.
 fn taken(stock: &Stock, free: &[usize], wanted: u32) -> Option<Vec<usize>> {
     let fitting: Vec<(u32, u32)> = nodes(stock, free).into_iter().map(|node| (1, node)).collect();
     let chosen = stock.evenly(&fitting, wanted)?;

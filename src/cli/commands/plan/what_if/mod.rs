@@ -21,7 +21,7 @@ use phalanx_sim::policy::Order;
 use phalanx_sim::slurm::Rules;
 use phalanx_sim::whatif;
 
-/// Simulated period without `--hours`, in hours.
+/// Length of the simulated period without `--hours`, in hours.
 const HOURS: f64 = 24.0;
 /// Number of jobs listed, those with the largest change first.
 const LISTED: usize = 20;
@@ -46,7 +46,7 @@ pub struct Args {
 
 /// Greatest number of runs from which rates of arrivals are estimated.
 const HISTORY_RUNS: u32 = 20_000;
-/// Largest age of the runs for the rates of arrivals, in milliseconds.
+/// Largest age of the runs from which rates of arrivals are estimated, in milliseconds.
 const HISTORY_MS: u64 = 56 * 86_400_000;
 
 impl Args {
@@ -75,7 +75,7 @@ impl Args {
         global.show(&report, render::text)
     }
 
-    /// Adds the jobs that the history makes likely.
+    /// Adds likely arrivals, estimated from the history.
     fn arrivals(&self, client: &Client, hours: f64, now_ms: u64, load: &mut NodeLoad) -> Arrivals {
         let none = |why: String| Arrivals { none: Some(why), ..Arrivals::default() };
         if self.no_arrivals {
@@ -102,7 +102,7 @@ fn power(client: &Client, config: &Config, load: &mut NodeLoad) -> Result<(), St
     Ok(())
 }
 
-/// Settings of the simulation that stand for this configuration.
+/// Settings of the simulation under a configuration.
 fn setup(config: &Config, state: &State) -> Setup {
     let partitions = state.snapshot.partitions.iter().map(|partition| partition.name.to_string());
     let by_slurm = |name: &String| config.mode_for(name, "") != Mode::Enforce;

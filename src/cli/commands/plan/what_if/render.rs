@@ -9,7 +9,7 @@ use phalanx_config::KWH;
 use phalanx_sim::nodes::LeafFigures;
 use phalanx_sim::whatif::{Side, WhatIf};
 
-/// Name and value of a row; `None` where neither side has such a figure.
+/// Name and value of a row; `None` where neither side has the figure.
 type Row = (&'static str, fn(&Side) -> Option<String>);
 
 const ROWS: [Row; 17] = [

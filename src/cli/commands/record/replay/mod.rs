@@ -14,7 +14,7 @@ use phalanx_core::limits::REPLAY_LIST_MAX;
 use phalanx_core::snapshot::Table;
 use phalanx_mirror::{Other, TopologyOf, replay};
 
-/// Records between two signs of progress.
+/// Records between two reports of progress.
 const PROGRESS_EVERY: u64 = 20_000;
 
 /// Decide recorded questions again, unchanged or under another configuration (--config)

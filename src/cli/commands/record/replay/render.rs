@@ -77,7 +77,7 @@ fn changed(out: &mut String, then: &Then, asks: u64) {
         .add_to(out);
 }
 
-/// Starts that Slurm decided, beside its choice as the planner works it out.
+/// Starts that Slurm decided, compared with its choice as the planner works it out.
 fn starts_by_slurm(out: &mut String, stock: &Agreement) {
     let [same, others, unknown] = stock.sums();
     if same + others + unknown == 0 {

@@ -14,7 +14,7 @@ use crate::time::since_ms;
 use phalanx_core::text::percent_encode;
 use phalanx_messages::rest::{AuditReport, AuditRow, Receipt};
 
-/// Lines that the text has.
+/// Most lines that the text shows.
 const SHOWN: usize = 20;
 
 /// Show what Phalanx changed for which job: nodes, holds and places in the order of starts

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The text of `phalanx report audit`, from a fixed report.
+//! Tests of the text of `phalanx report audit`, made from a fixed report.
 
 use super::*;
 use crate::text::tests::assert_text;

@@ -28,9 +28,9 @@ pub const FIGURES: [&str; 4] =
 /// Beginnings of [`Run::arm`].
 const SLURM: &str = "slurm";
 const PHALANX: &str = "phalanx";
-/// Part by which a difference has to exceed chance to be seen in four of five comparisons.
+/// Factor by which a difference has to exceed chance to be seen in four of five comparisons.
 const SURELY: f64 = 1.34;
-/// Jobs, arrays as one, that each arm needs before anything is said.
+/// Fewest jobs, an array as one, that each arm needs before a difference is judged.
 pub const LEAST: usize = 20;
 
 /// One figure of both arms.
@@ -53,10 +53,10 @@ impl Figure {
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Arm {
     pub runs: usize,
-    /// Jobs as they were drawn: arrays and het jobs as one.
+    /// Number of drawn jobs, an array or a het job as one.
     pub drawn: usize,
     pub users: usize,
-    /// Part of the runs by partition and by size, 0 to 1.
+    /// Shares of the runs by partition and by size, 0 to 1.
     pub mix: BTreeMap<String, f64>,
 }
 
@@ -75,7 +75,7 @@ pub struct Comparison {
     pub from_submit: usize,
 }
 
-/// One run; `drawn` is the number of the job that it was drawn with.
+/// One run of a job; `drawn` is the id by which the job's arm was drawn.
 struct Row {
     wait: f64,
     slowdown: f64,
@@ -147,7 +147,8 @@ fn arm(runs: &[&Run], arm: &str) -> Arm {
     Arm { runs: runs.len(), drawn: drawn.len(), users: users.len(), mix }
 }
 
-/// Returns the runs, the shortest wait first, and of each drawn job whether it is Phalanx's.
+/// Returns the runs, the shortest wait first, and for each drawn job whether it is in Phalanx's
+/// arm.
 fn rows(runs: &[&Run]) -> (Vec<Row>, Vec<bool>) {
     let mut numbers: BTreeMap<u32, usize> = BTreeMap::new();
     let mut ours = Vec::new();
@@ -166,7 +167,7 @@ fn rows(runs: &[&Run]) -> (Vec<Row>, Vec<bool>) {
     (rows, ours)
 }
 
-/// Returns the figures of Slurm and of Phalanx if the arms of the drawn jobs were these.
+/// Returns the figures of Slurm and of Phalanx for a given assignment of drawn jobs to arms.
 fn figures(rows: &[Row], ours: &[bool]) -> [[f64; FIGURES.len()]; 2] {
     [false, true].map(|arm| {
         let of = || rows.iter().filter(|row| ours.get(row.drawn) == Some(&arm));
@@ -183,7 +184,7 @@ mod tests {
     use super::*;
 
     /// Runs of a comparison: arrays, users with bursts, busy hours, and waits with a long tail, as
-    /// Slurm alone would give them; Phalanx changes them by a factor.
+    /// under Slurm alone; Phalanx changes them by a factor.
     fn runs(seed: u64, jobs: u32, factor: f64) -> Vec<Run> {
         let mut random = Stream::new(seed);
         let mut all = Vec::new();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The texts of `phalanx report shadow`, from fixed reports.
+//! Tests of the texts of `phalanx report shadow`, made from fixed reports.
 #![allow(clippy::unwrap_used)]
 
 use super::text;

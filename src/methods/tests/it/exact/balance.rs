@@ -2,7 +2,7 @@
 //! Oracles for the balance method: the best set of nodes for one job, and how
 //! many jobs of a list can be placed at all.
 
-/// Largest number of nodes for [`best_nodes`] (2^n subsets).
+/// Largest number of nodes for [`best_nodes`], which tries 2^n subsets.
 pub const NODES_MAX: usize = 20;
 /// Largest number of placements tried by [`most_jobs`].
 pub const STEPS_MAX: u64 = 20_000_000;

@@ -43,7 +43,7 @@ pub fn enumerate(problem: &Problem, visit: &mut dyn FnMut(&Enumerated)) -> Resul
     Ok(())
 }
 
-/// The best assignment: most untried edges, then the highest index, then the first.
+/// The best assignment: most untried edges, then the highest index; of equal ones the first.
 ///
 /// # Errors
 /// A malformed problem.

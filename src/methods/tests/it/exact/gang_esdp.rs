@@ -11,7 +11,7 @@
 use phalanx_methods::learn::{Exploration, confidence_index, variance_proxy};
 use std::collections::HashMap;
 
-/// A slot's problem on edges: cluster-wide capacities, one decision per edge.
+/// The problem of one slot in terms of edges: cluster-wide capacities, one decision per edge.
 #[derive(Debug, Clone)]
 pub struct Slot<'a> {
     /// Mean of each edge, at least 0.

@@ -29,7 +29,7 @@ fn datasets(names: &[&str]) -> Datasets {
     Datasets { list: Arc::new(list), ..Datasets::default() }
 }
 
-/// Puts what is known of the inputs that are asked for; their number.
+/// Puts what is known of the requested inputs; returns their number.
 fn look_up(inputs: &DataInputs) -> usize {
     let next = || inputs.next().map(|(key, _)| key);
     std::iter::from_fn(next)
@@ -43,7 +43,7 @@ fn look_up(inputs: &DataInputs) -> usize {
         .count()
 }
 
-/// Goal: a job goes by what is known when it is planned, not by what was a minute ago.
+/// Goal: a job is planned by what is known at that time, not by what was known a minute before.
 #[test]
 fn what_changed_of_a_dataset_is_looked_up_again() {
     let (inputs, keep) = (DataInputs::default(), Duration::from_secs(60));
@@ -103,7 +103,7 @@ fn key_of(user: &str, at: usize) -> InputKey {
     InputKey { user: user.to_owned(), declaration }
 }
 
-/// Goal: the memory of all inputs is bounded, and who has the most loses first.
+/// Goal: the memory of all inputs is bounded, and the user with the most loses first.
 #[test]
 fn the_heaviest_input_of_the_user_with_the_most_goes_first() {
     let inputs = DataInputs::default();
@@ -124,7 +124,7 @@ fn the_heaviest_input_of_the_user_with_the_most_goes_first() {
     assert!(all <= most && has("b", 1) == Some(most / 8));
 }
 
-/// Goal: an input that ended the daemon does not end the next one.
+/// Goal: an input that ended the daemon does not end the next daemon.
 #[test]
 fn an_input_whose_lookup_ended_a_process_is_left_out() {
     let dir = tempfile::tempdir().unwrap();
@@ -147,7 +147,7 @@ fn an_input_whose_lookup_ended_a_process_is_left_out() {
     assert!(error.starts_with("phalanxd ended while it looked for it"), "{error}");
 }
 
-/// Goal: every node of a job reads the same map, also where there are many such jobs.
+/// Goal: every node of a job reads the same map, even when many jobs have one.
 #[test]
 fn a_map_that_cannot_be_kept_is_not_handed_out() {
     let inputs = DataInputs::default();

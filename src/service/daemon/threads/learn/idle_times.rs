@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Times for which slots stand idle between two jobs although some wait: those that Slurm's
-//! scheduler and slurmd need between an end and the next start.
+//! Times for which slots stand idle between two jobs although some wait, which Slurm's scheduler
+//! and slurmd need between an end and the next start.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -9,15 +9,15 @@ use phalanx_core::number::{as_f64, nearest_u64};
 
 /// Longest pause between two jobs: a slot that is idle for longer waits for something else.
 const PAUSE_MAX_MS: u64 = 30_000;
-/// Number of pauses that weigh alike; beyond it older ones fade.
+/// Number of pauses with equal weight; beyond this number older ones fade.
 const ALIKE: f64 = 10.0;
 /// Most ends that are remembered for each node.
 const ENDS_MAX: usize = 256;
 
-/// An idle time that ended with a start: of a job that waited, it is a pause.
+/// An idle time that ended with a start; if the started job waited during it, the time is a pause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Idle {
-    /// End of the job before, unix milliseconds.
+    /// End of the previous job, unix milliseconds.
     since_ms: u64,
     /// Length of the idle time, milliseconds.
     for_ms: u64,
@@ -42,7 +42,7 @@ impl IdleTimes {
         }
     }
 
-    /// Records that a job of one node starts there; returns the idle time that this ends.
+    /// Records that a job of one node starts there; returns the idle time that ends with it.
     pub fn started(&mut self, node: &Arc<str>, at_ms: u64) -> Option<Idle> {
         let ends = self.ends.get_mut(node)?;
         ends.retain(|end_ms| end_ms.saturating_add(PAUSE_MAX_MS) >= at_ms);
@@ -60,7 +60,7 @@ impl IdleTimes {
         self.mean_ms += (as_f64(idle.for_ms) - self.mean_ms) / self.seen;
     }
 
-    /// Returns the mean pause, seconds; 0 where none was seen.
+    /// Returns the mean pause, seconds; 0 where no pause was seen.
     pub fn mean_s(&self) -> f64 {
         self.mean_ms / 1000.0
     }

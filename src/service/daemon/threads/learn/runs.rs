@@ -20,9 +20,10 @@ use phalanx_methods::learn::{ClassKey, JobTraits, NodeKey, class_of, node_class_
 
 /// Longest wait of an ended run for a poll that shows how it ended.
 const WAIT_MS: u64 = 10_000;
-/// Longest time by which the event of an end may come after the poll that shows it.
+/// Longest time by which the event of an end may come after the poll that shows the end.
 const EVENT_WAIT_MS: u64 = 3_000;
-/// Largest difference of times by events and by Slurm; beyond it Slurm's, in seconds, count.
+/// Largest difference of times by events and by Slurm; with a larger one Slurm's, in seconds,
+/// count.
 const CLOCKS_DIFFER_MS: u64 = 2_500;
 
 /// An event of the link in the life of a job.
@@ -34,11 +35,11 @@ pub enum RunEvent {
         /// Start of the job, unix seconds.
         start_s: i64,
         nodes: Vec<Arc<str>>,
-        /// Method whose nodes the job got; `stock` where Slurm chose, empty where unknown.
+        /// Method that chose the job's nodes; `stock` where Slurm chose, empty where unknown.
         placed_by: String,
         /// Arrival of the event, unix milliseconds.
         at_ms: u64,
-        /// Whether the job began just now.
+        /// Whether the job began at the time of the event.
         fresh: bool,
     },
     /// The job gave its nodes back.
@@ -58,11 +59,11 @@ struct Live {
     start_s: i64,
     nodes: Vec<Arc<str>>,
     placed_by: String,
-    /// Arrival of the event of the begin; `None` without one, or if the job was suspended since.
+    /// Arrival of the begin's event; `None` if there was none, or the job was suspended since.
     began_ms: Option<u64>,
     /// Time of a poll that showed the end without an event.
     over_ms: Option<u64>,
-    /// Idle time of the job's slot before.
+    /// Idle time of the slot before the job.
     idle: Option<Idle>,
 }
 
@@ -81,14 +82,14 @@ pub struct Naming<'a> {
     pub node_class_by: &'a [NodeKey],
 }
 
-/// Jobs that run or ended, until their runs are complete.
+/// Jobs that run or ended, until the records of their runs are complete.
 #[derive(Debug, Default)]
 pub struct Runs {
     live: BTreeMap<u32, Live>,
     ended: Vec<(u32, Ended)>,
-    /// Starts of jobs that are recorded and that Slurm still knows.
+    /// Starts of recorded jobs that Slurm still knows.
     done: BTreeMap<u32, i64>,
-    /// Runs that an earlier daemon recorded, until the first poll.
+    /// Runs that a former daemon recorded, until the first poll.
     known: BTreeSet<(String, i64)>,
     last: Option<Arc<Snapshot>>,
     /// Times for which slots stand idle between two jobs.
@@ -132,7 +133,7 @@ impl Runs {
         }
     }
 
-    /// Returns the runs that a poll completes. `now_ms` is the time at which it was taken in.
+    /// Returns the runs that a poll completes. `now_ms` is the time at which the poll was taken.
     pub fn poll(&mut self, snapshot: &Arc<Snapshot>, now_ms: u64, naming: Naming<'_>) -> Vec<Run> {
         let mut runs = Vec::new();
         let waiting = std::mem::take(&mut self.ended);
@@ -165,7 +166,7 @@ impl Runs {
         runs
     }
 
-    /// Returns a run whose end came by event, once a poll shows how it ended, or not at all.
+    /// Returns a run whose end came by event, once a poll shows how it ended, or shows it no more.
     fn complete(
         &self,
         snapshot: &Snapshot,
@@ -212,7 +213,8 @@ impl Runs {
         Some(run)
     }
 
-    /// Returns the run of a job that a poll shows as ended, unless an event of the end may come.
+    /// Returns the run of a job that a poll shows as ended, unless the event of the end may still
+    /// come.
     fn over(
         &mut self,
         snapshot: &Snapshot,
@@ -245,7 +247,7 @@ impl Runs {
     }
 }
 
-/// Whether at most so long has passed; not by a clock that was set back behind `since_ms`.
+/// Whether at most `longest_ms` has passed; false by a clock that was set back behind `since_ms`.
 fn is_within(since_ms: u64, now_ms: u64, most_ms: u64) -> bool {
     now_ms.checked_sub(since_ms).is_some_and(|passed_ms| passed_ms <= most_ms)
 }
@@ -254,7 +256,7 @@ fn seconds_ms(seconds: i64) -> u64 {
     nearest_u64(seconds).saturating_mul(1000)
 }
 
-/// Whether a job ran and ended, though its epilog may still run.
+/// Whether a job ran and ended, even if its epilog still runs.
 fn is_over(job: &Job) -> bool {
     let words = ["PENDING", "RUNNING", "SUSPENDED", "REQUEUE", "RESIZING", "CONFIGURING"];
     let going = words.iter().any(|word| job.state_text.contains(word));
@@ -263,7 +265,7 @@ fn is_over(job: &Job) -> bool {
     (job.state == JobState::Ended || !going) && ran && job.end_s >= job.start_s
 }
 
-/// Returns the run of a job's record, without times, nodes and who placed it.
+/// Returns the run of a job's record, without times, nodes and the method that placed it.
 fn of_job(job: &Job, naming: Naming<'_>) -> Run {
     let text = |t: &Arc<str>| t.to_string();
     let traits = JobTraits::of(job);
