@@ -272,7 +272,7 @@ extern bool breaker_hold(struct breaker *b, uint64_t now_ns, uint32_t user,
 	pthread_mutex_lock(&b->lock);
 	h = _holder(b, key);
 	since = h->last_ns && now_ns > h->last_ns ? now_ns - h->last_ns : 0;
-	/* While its holds were ended nothing was held. */
+	/* Between calls far apart, and while stock decided, nothing was held. */
 	if (since > BREAKER_HOLD_GAP_NS || h->over)
 		since = 0;
 	h->last_ns = now_ns;

@@ -254,7 +254,7 @@ async fn carry(mut client: TcpStream, mut daemon: Carrier) -> io::Result<()> {
         never = up => never,
     };
     if done.as_ref().is_err_and(|error| error.kind() == ErrorKind::TimedOut) {
-        // Of who does not read the system keeps nothing: it would try for long to send it.
+        // The system drops what a client has not read: it would try for long to send it.
         client.set_zero_linger()?;
     }
     done

@@ -258,6 +258,29 @@ fn columns() -> [Column; 5] {
     ]
 }
 
+/// Returns by how much each column is below the best value known of an instance, percent, and how
+/// many of two long runs were proven optimal.
+fn gaps_of(
+    problem: &Problem,
+    columns: &[Column; 5],
+    (ms, long_ms): (u64, u64),
+) -> Result<([f64; 5], usize), Fail> {
+    let long = [11, 12].map(|seed| timed(problem, Mode::Ga, long_ms, 2, seed));
+    let mut values = [0.0; 5];
+    for (value, column) in values.iter_mut().zip(columns) {
+        let ms = if column.timed { ms } else { 0 };
+        *value = timed_by(problem, column.mode, column.ga, (ms, 2, 1))?.0.index;
+    }
+    let mut best = values.iter().copied().fold(f64::MIN, f64::max);
+    let mut proven = 0;
+    for answer in long {
+        let (answer, _) = answer?;
+        best = best.max(answer.index);
+        proven += usize::from(answer.proven_optimal);
+    }
+    Ok((values.map(|value| 100.0 * (best - value) / best.abs()), proven))
+}
+
 /// Prints what each part of the method earns, by family.
 fn table(ms: u64, long_ms: u64) -> Result<(), Fail> {
     let columns = columns();
@@ -269,21 +292,10 @@ fn table(ms: u64, long_ms: u64) -> Result<(), Fail> {
         for (servers, gangs) in [(8, 24), (16, 48), (32, 96), (64, 192)] {
             for number in [6007, 7007] {
                 let problem = instance(family, servers, gangs, number, 16);
-                let long = [11, 12].map(|seed| timed(&problem, Mode::Ga, long_ms, 2, seed));
-                let mut values = [0.0; 5];
-                for (value, column) in values.iter_mut().zip(&columns) {
-                    let ms = if column.timed { ms } else { 0 };
-                    *value = timed_by(&problem, column.mode, column.ga, (ms, 2, 1))?.0.index;
-                }
-                let mut best = values.iter().copied().fold(f64::MIN, f64::max);
-                for answer in long {
-                    let (answer, _) = answer?;
-                    best = best.max(answer.index);
-                    proven += usize::from(answer.proven_optimal);
-                }
+                let (gaps, proven_here) = gaps_of(&problem, &columns, (ms, long_ms))?;
                 count += 1.0;
-                for ((sum, worst), value) in sums.iter_mut().zip(&mut worst).zip(values) {
-                    let gap = 100.0 * (best - value) / best.abs();
+                proven += proven_here;
+                for ((sum, worst), gap) in sums.iter_mut().zip(&mut worst).zip(gaps) {
                     *sum += gap;
                     *worst = worst.max(gap);
                 }

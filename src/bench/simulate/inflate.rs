@@ -175,6 +175,7 @@ impl<'a> Filler<'a> {
         Some(Spot { node: at, gpu })
     }
 
+    /// Scores every shape on a node that has changed, and finds its best node where that follows.
     fn refresh(&mut self, at: usize) {
         let len = self.nodes.len();
         for (number, shape) in self.shapes.iter().enumerate() {

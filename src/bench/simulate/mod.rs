@@ -122,8 +122,9 @@ impl Args {
         let (start, reader) = peek(&input::shown(path), reader)?;
         let text = String::from_utf8_lossy(&start);
         let head = text.trim_start_matches('\u{feff}').lines().find(|line| !line.trim().is_empty());
-        let other = Format::by_content(&start).is_some() || !plain.ends_with(".csv");
-        Ok((head.is_some_and(|head| openb::is_pod_header(head) || !other), reader))
+        // A CSV file that is no known log is read as pods, which names what its head lacks.
+        let is_csv = plain.ends_with(".csv") && Format::by_content(&start).is_none();
+        Ok((head.is_some_and(|head| openb::is_pod_header(head) || is_csv), reader))
     }
 
     /// Fills nodes with the pods of a list.

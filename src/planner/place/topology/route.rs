@@ -45,7 +45,7 @@ impl Routes {
         let is_block = matches!(routes.many, Route::Block(_));
         match routes.one {
             Route::Left(_) => routes,
-            // The opposite of what is done here; on one node it would not be spread at all.
+            // `--spread-job` wants many nodes: the fewest, or even one, are the opposite.
             _ if ask.spread && shape.node_count_is_free() && !is_block => {
                 Self { one: Route::Left(LeftToSlurm::Spread), ..routes }
             }

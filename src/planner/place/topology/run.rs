@@ -28,7 +28,7 @@ impl Chooser<'_> {
             let mut before = None;
             for window in run.windows(request.nodes) {
                 let first = window.first().copied().and_then(leaf);
-                // One that begins inside a leaf has no fewer than one that begins with it.
+                // A window from inside a leaf is on no fewer leaves than the one from its begin.
                 let inside = std::mem::replace(&mut before, first) == first && first.is_some();
                 if inside && self.lighter.is_none() {
                     continue;
@@ -45,6 +45,7 @@ impl Chooser<'_> {
         }
         let least = ranked.iter().map(|(rank, _)| *rank).min().ok_or(Why::NoFit)?;
         ranked.retain(|(rank, _)| *rank == least);
+        // Windows are scored at equal steps, as there may be thousands.
         let step = ranked.len().saturating_sub(1).div_ceil(WINDOWS_MAX - 1).max(1);
         self.fewest = least.1.map_or(0, |(leaves, _)| as_u32(leaves));
         self.loss = 0;
