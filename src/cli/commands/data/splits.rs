@@ -17,6 +17,7 @@ use crate::global::Global;
 use crate::outcome::Outcome;
 use phalanx_core::hostlist;
 use phalanx_core::limits::HOSTLIST_NAMES_MAX;
+use phalanx_core::number::nearest_u32;
 use phalanx_methods::data_jobs::blockmap::{BlockMap, Elements, MapNode, Range, Step};
 
 /// Directory that the prolog writes to.
@@ -130,6 +131,13 @@ fn number(name: &str) -> Option<u64> {
     text(name)?.parse().ok()
 }
 
+/// Returns a number that Slurm sets for each task; a guess would have two tasks read one split.
+fn set_by_slurm(name: &str) -> Result<u64, Failure> {
+    number(name).ok_or_else(|| {
+        Failure::negative(format!("splits: {name} is not set to a number, as Slurm sets it"))
+    })
+}
+
 /// Asks for as long as the daemon says "not now", at most [`WAIT`] in all.
 fn fetch(global: &Global, job_id: u32, server_user: &str) -> Result<BlockMap, Failure> {
     let client = Client { answered_by: Some(servers(server_user)), ..global.client()? };
@@ -197,11 +205,21 @@ fn write_files(map: &BlockMap, dir: &Path) -> std::io::Result<()> {
 }
 
 /// The step whose task the caller is; `None` in a batch script or outside a job.
-fn step() -> Option<Step> {
-    let names = hostlist::expand(&text("SLURM_STEP_NODELIST")?, HOSTLIST_NAMES_MAX).ok()?;
-    let counts = counts(&text("SLURM_STEP_TASKS_PER_NODE")?)?;
+///
+/// # Errors
+/// The nodes of the step and their numbers of tasks do not fit.
+fn step() -> Result<Option<Step>, Failure> {
+    let Some(list) = text("SLURM_STEP_NODELIST") else { return Ok(None) };
+    let names = hostlist::expand(&list, HOSTLIST_NAMES_MAX).ok();
+    let counts = text("SLURM_STEP_TASKS_PER_NODE").and_then(|text| counts(&text));
+    let fitting = names.zip(counts).filter(|(names, counts)| names.len() == counts.len());
+    let (names, counts) = fitting.ok_or_else(|| {
+        let text = "splits: SLURM_STEP_TASKS_PER_NODE does not give the tasks of each node of \
+                    SLURM_STEP_NODELIST";
+        Failure::negative(text)
+    })?;
     let nodes = names.into_iter().zip(counts).map(|(name, tasks)| map_node(name, tasks));
-    Some(Step { nodes: nodes.collect() })
+    Ok(Some(Step { nodes: nodes.collect() }))
 }
 
 /// Returns a node of a step, whose speed comes from the map.
@@ -225,12 +243,14 @@ fn counts(text: &str) -> Option<Vec<u32>> {
     Some(counts)
 }
 
+/// The position of the calling job in its array; `None` where it is no task of an array.
 fn elements() -> Result<Option<Elements>, Failure> {
-    let Some(id) = number("SLURM_ARRAY_TASK_ID") else { return Ok(None) };
-    let read = |name| number(&format!("SLURM_ARRAY_TASK_{name}"));
-    let given = (read("MIN"), read("MAX"), read("COUNT"));
-    let (Some(min), Some(max), Some(count)) = given else { return Ok(None) };
-    let found = Elements::of(id, min, max, count).ok_or_else(|| {
+    if text("SLURM_ARRAY_TASK_ID").is_none() {
+        return Ok(None);
+    }
+    let [id, min, max, count] =
+        ["ID", "MIN", "MAX", "COUNT"].map(|name| set_by_slurm(&format!("SLURM_ARRAY_TASK_{name}")));
+    let found = Elements::of(id?, min?, max?, count?).ok_or_else(|| {
         let text =
             "splits: the array's indexes are not evenly spaced: expected such as 0-9 or 1-9:2";
         Failure::negative(text)
@@ -241,26 +261,31 @@ fn elements() -> Result<Option<Elements>, Failure> {
 /// Splits of the calling task.
 fn mine(map: &BlockMap) -> Result<Vec<Row>, Failure> {
     let elements = elements()?;
-    let node = text("SLURMD_NODENAME").unwrap_or_default();
-    let slot = number("SLURM_LOCALID").and_then(|slot| u32::try_from(slot).ok()).unwrap_or(0);
-    let task = number("SLURM_PROCID").unwrap_or(0);
-    let step = match step() {
-        Some(step) => step,
+    let node = text("SLURMD_NODENAME");
+    let (step, node, slot, task) = match step()? {
+        Some(step) => {
+            let node = node.ok_or_else(|| {
+                Failure::negative("splits: SLURMD_NODENAME is not set, as Slurm sets it")
+            })?;
+            (step, node, set_by_slurm("SLURM_LOCALID")?, set_by_slurm("SLURM_PROCID")?)
+        }
         None if map.nodes.iter().map(|node| node.tasks).sum::<u32>() == 1 => {
-            Step { nodes: vec![map_node(node.clone(), 1)] }
+            // The shell of salloc runs on none of the job's nodes: no split is near to it.
+            let node = node.unwrap_or_default();
+            (Step { nodes: vec![map_node(node.clone(), 1)] }, node, 0, 0)
         }
         None => {
             let text = "splits: not a task of a step: call it under srun, or give --task";
             return Err(Failure::usage(text));
         }
     };
-    let rows = map.of_task(&step, elements, &node, slot);
+    let rows = map.of_task(&step, elements, &node, nearest_u32(slot));
     Ok(rows.into_iter().map(|row| (row, Some((task, node.clone())))).collect())
 }
 
 /// Splits of a task of the step, or of the job as it was planned.
 fn rows_of(map: &BlockMap, task: u64) -> Result<Vec<Row>, Failure> {
-    let step = step();
+    let step = step()?;
     if step.is_some() && number("SLURM_PROCID") == Some(task) {
         return mine(map);
     }

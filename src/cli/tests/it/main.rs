@@ -7,3 +7,4 @@ mod commands;
 mod report;
 mod simulate;
 mod solve_balance;
+mod splits;

@@ -83,12 +83,14 @@ struct Row {
 }
 
 impl Comparison {
-    /// Compares the runs of the newest share, which come first.
+    /// Compares the runs of the newest share, which come first; those whose wait is not known are
+    /// left out.
     pub fn of(runs: &[Run]) -> Self {
         let share_of = |run: &Run| Some(run.arm.split_once(' ')?.1.to_owned());
         let Some(newest) = runs.iter().find_map(share_of) else { return Self::default() };
-        let runs: Vec<&Run> =
-            runs.iter().filter(|run| share_of(run).as_ref() == Some(&newest)).collect();
+        let is_compared =
+            |run: &&Run| share_of(run).as_ref() == Some(&newest) && run.wait_s().is_some();
+        let runs: Vec<&Run> = runs.iter().filter(is_compared).collect();
         let (rows, mut ours) = rows(&runs);
         let mut comparison = Self {
             share: newest.parse().unwrap_or(1.0),
@@ -153,16 +155,16 @@ fn rows(runs: &[&Run]) -> (Vec<Row>, Vec<bool>) {
     let mut numbers: BTreeMap<u32, usize> = BTreeMap::new();
     let mut ours = Vec::new();
     let row = |run: &&Run| {
+        let wait = as_f64(run.wait_s()?.unsigned_abs());
         let drawn = *numbers.entry(drawn(run)).or_insert(ours.len());
         if drawn == ours.len() {
             ours.push(run.arm.starts_with(PHALANX));
         }
-        let wait = as_f64(run.wait_s().unwrap_or(0).unsigned_abs());
         let seconds = as_f64(run.elapsed_ms) / 1000.0;
         let slowdown = ((wait + seconds) / seconds.max(as_f64(TAU_S))).max(1.0);
-        Row { wait, slowdown, drawn }
+        Some(Row { wait, slowdown, drawn })
     };
-    let mut rows: Vec<Row> = runs.iter().map(row).collect();
+    let mut rows: Vec<Row> = runs.iter().filter_map(row).collect();
     rows.sort_by(|a, b| a.wait.total_cmp(&b.wait));
     (rows, ours)
 }
@@ -235,6 +237,18 @@ mod tests {
         let held = Comparison::of(&runs);
         assert_eq!((plain.from_submit, held.from_submit), (runs.len(), 0));
         assert_eq!(held.figures, plain.figures);
+    }
+
+    #[test]
+    fn runs_of_an_unknown_wait_are_left_out_not_counted_as_started_at_once() {
+        let mut all = runs(1, 100, 1.0);
+        let plain = Comparison::of(&all);
+        let unknown: Vec<Run> = all
+            .iter()
+            .map(|run| Run { submit_s: 0, job_id: run.job_id + 1000, ..run.clone() })
+            .collect();
+        all.extend(unknown);
+        assert_eq!(Comparison::of(&all), plain);
     }
 
     #[test]
