@@ -77,6 +77,7 @@ impl By {
     }
 
     fn bin(self, at_s: i64, zone: &TimeZone) -> usize {
+        // Submissions are read as times of the calendar, so that each has its hour.
         let time = Timestamp::from_second(at_s).unwrap_or_default().to_zoned(zone.clone());
         let hour = usize::from(time.hour().unsigned_abs());
         let day = usize::from(time.weekday().to_monday_zero_offset().unsigned_abs());

@@ -189,9 +189,8 @@ impl Step {
         self.samples += 1.0;
         self.pending += pending;
         self.running += running;
-        for (name, [total, used, stranded]) in
-            resources.iter().filter(|(_, [total, ..])| *total > 0.0)
-        {
+        let there = resources.iter().filter(|(_, [total, ..])| *total > 0.0);
+        for (name, [total, used, stranded]) in there {
             let sums = self.shares.entry(name.clone()).or_default();
             for (sum, value) in sums.iter_mut().zip([used / total, stranded / total, 1.0]) {
                 *sum += value;
@@ -214,6 +213,7 @@ fn samples(connection: &Connection, activity: &mut Activity) -> rusqlite::Result
     while let Some(row) = rows.next()? {
         let time_ms = row.get::<_, i64>(0)?.cast_unsigned();
         let (pending, running) = (row.get::<_, i64>(1)? as f64, row.get::<_, i64>(2)? as f64);
+        // A damaged text costs the sample its resources, not the page all other samples.
         let resources = serde_json::from_str(&row.get::<_, String>(3)?).unwrap_or_default();
         let at = time_ms.saturating_sub(first) / width;
         steps.entry(at).or_default().add(pending, running, &resources);

@@ -166,6 +166,7 @@ impl HistoryReader {
 
 /// Counts a start on nodes other than the decided ones.
 fn add_compared(report: &mut ShadowReport, partition: String, compared: String, hours: f64) {
+    // A damaged text counts as a start on nodes that are equally good.
     let by: BTreeMap<String, f64> = serde_json::from_str(&compared).unwrap_or_default();
     let of = |better: bool, worse: bool| usize::from(!better) + usize::from(!better && worse);
     for (name, value) in &by {

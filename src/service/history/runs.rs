@@ -86,6 +86,7 @@ pub fn split_node_classes(text: &str, nodes: &[String]) -> Vec<String> {
     }
     let mut classes = vec![String::new(); nodes.len()];
     for (class, list) in text.lines().filter_map(|line| line.split_once('\t')) {
+        // Of more names than the run has nodes, the line is not of this run.
         let names = hostlist::expand(list, nodes.len()).unwrap_or_default();
         for (node, found) in nodes.iter().zip(&mut classes) {
             if names.contains(node) {

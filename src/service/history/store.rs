@@ -163,7 +163,8 @@ fn update_outcome(transaction: &Transaction<'_>, o: &OutcomeRecord) -> rusqlite:
 }
 
 fn insert_sample(transaction: &Transaction<'_>, s: &SampleRecord) -> rusqlite::Result<usize> {
-    let resources = serde_json::to_string(&s.resources).unwrap_or_default();
+    let resources = serde_json::to_string(&s.resources)
+        .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
     let sql = "INSERT INTO samples (time_ms, pending, running, resources) VALUES (?1, ?2, ?3, ?4)";
     transaction.prepare_cached(sql)?.execute(params![
         s.time_ms.cast_signed(),

@@ -175,6 +175,7 @@ fn runaways(rows: &[(Row, Span)]) -> BTreeSet<usize> {
         let most_s = span.limit_s.saturating_mul(OVERRUN.0).saturating_add(OVERRUN.1);
         row.limit_min.is_some() && row.elapsed_s > most_s && !row.nodes.is_empty()
     };
+    // A list that cannot be read names no node on which the end of another job could show.
     let names = |row: &Row| hostlist::expand(&row.nodes, NODES_MAX).unwrap_or_default();
     // Of each node of theirs, the time at which each had to be gone.
     let mut gone: BTreeMap<String, Vec<(i64, usize)>> = BTreeMap::new();
@@ -197,13 +198,22 @@ fn runaways(rows: &[(Row, Span)]) -> BTreeSet<usize> {
 /// The nodes that each job ran on; at most [`TRACE_JOBS_MAX`] names in all, which fit into memory.
 fn names_of(rows: &[(&Row, &Span)]) -> Vec<Vec<String>> {
     let mut room = TRACE_JOBS_MAX;
+    // A job beyond counts as one of unknown nodes.
     let mut names = |row: &Row| hostlist::expand_within(&row.nodes, &mut room).unwrap_or_default();
     rows.iter().map(|(row, _)| names(row)).collect()
 }
 
+/// The resources of a job that [`Accounting::read`] kept: it leaves out rows whose TRES cannot be
+/// read.
+fn tres_of(row: &Row) -> Tres<'_> {
+    let of = Tres::of(row);
+    debug_assert!(of.is_ok(), "job {}: its TRES cannot be read", row.job);
+    of.unwrap_or_default()
+}
+
 /// CPUs, memory in MiB and GPUs that a job had on each of its `nodes` nodes.
 fn shares(row: &Row, nodes: usize) -> [u64; 3] {
-    let of = Tres::of(row).unwrap_or_default();
+    let of = tres_of(row);
     let gpus = of.gres.iter().filter(|(name, _)| **name == "gpu" || name.starts_with("gpu:"));
     let gpus = gpus.map(|(_, count)| *count).max();
     let nodes = nodes.max(1) as u64;
@@ -259,7 +269,7 @@ impl<'a> Reader<'a> {
         let mut partitions: BTreeMap<&str, PartitionSpec> =
             site.partitions.iter().map(|of| (&*of.name, of.clone())).collect();
         let known: BTreeSet<&str> = site.nodes.iter().map(|node| &*node.name).collect();
-        // What no file has is as the jobs show it.
+        // Partitions that no file defines have the nodes that their jobs ran on.
         for ((row, _), names) in rows.iter().zip(ran_on).filter(|_| site.partitions.is_empty()) {
             let own = partitions.entry(&row.partition).or_default();
             own.name.clone_from(&row.partition);
@@ -298,7 +308,9 @@ impl<'a> Reader<'a> {
             None => run_s,
         };
         let inside = window.inside(&Span { limit_s, ..*span })?;
-        let mut shape = shape_of(row, &load.cluster).unwrap_or_default();
+        let shape = shape_of(row, &load.cluster);
+        debug_assert!(shape.is_ok(), "job {}: its TRES cannot be read", row.job);
+        let mut shape = shape.unwrap_or_default();
         if !load.memory_tracked {
             shape.memory = Memory::Untracked;
         }
@@ -353,7 +365,7 @@ impl<'a> Reader<'a> {
 
     /// Whether a job had all CPUs of its nodes without having asked for them.
     fn is_whole(&self, load: &NodeLoad, row: &Row, nodes: &[u32]) -> bool {
-        let of = Tres::of(row).unwrap_or_default();
+        let of = tres_of(row);
         let cpus = |node: &u32| load.cluster.nodes.get(*node as usize).map_or(0, |of| of.cpus);
         let largest = || load.cluster.nodes.iter().map(|node| node.cpus).max().unwrap_or(0);
         let whole = match nodes.iter().map(cpus).sum() {
@@ -367,7 +379,7 @@ impl<'a> Reader<'a> {
     fn note(&mut self, load: &NodeLoad, row: &Row, known_nodes: usize) {
         let partition = self.partitions.get(&*row.partition);
         let unknown = |name: &str| load.cluster.gres_kind(name.split(':').next().unwrap_or(name));
-        let of = Tres::of(row).unwrap_or_default();
+        let of = tres_of(row);
         let qos = !matches!(&*row.qos, "" | "normal");
         let partitioned = partition.is_none() && !row.partition.is_empty();
         let elsewhere = !row.nodes.is_empty() && known_nodes < row.node_count as usize;

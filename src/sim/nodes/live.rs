@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::{NodeJob, NodeLoad};
 use phalanx_core::limits::HOSTLIST_NAMES_MAX;
-use phalanx_core::number::{seconds_of, whole};
+use phalanx_core::number::{as_u32, seconds_of, whole};
 use phalanx_core::snapshot::{Job, JobState, Node, Snapshot};
 use phalanx_core::topology::Topology;
 use phalanx_core::{NodeIdx, hostlist};
@@ -116,9 +116,10 @@ fn running(state: &State, job: &Job, held: RunningJob, begin_s: i64) -> NodeJob 
 
 /// Resources that a running job must hold by its request, where no plugin reports them.
 pub(super) fn held_of(cluster: &Snapshot, job: &Job) -> RunningJob {
+    // Names that cannot be read are of no node of the cluster: the job takes nothing of it.
     let names = hostlist::expand(&job.nodes, HOSTLIST_NAMES_MAX).unwrap_or_default();
     let nodes: Vec<NodeIdx> = names.iter().filter_map(|name| cluster.node(name)).collect();
-    let need = job.shape.need(u32::try_from(nodes.len()).unwrap_or(1));
+    let need = job.shape.need(as_u32(nodes.len()));
     let held = nodes
         .into_iter()
         .filter_map(|node| Some(Held::by_need(node, cluster.nodes.get(node.at())?, &need)));

@@ -155,6 +155,7 @@ pub fn of_pool(pool: &Workload, nodes: &[NodeSpec]) -> Result<NodeLoad, String> 
         };
         NodeJob {
             job: Job {
+                // For people only: a simulation tells its jobs apart by their position.
                 id: u32::try_from(job.number).unwrap_or(0),
                 array_job_id: Some(*array),
                 array_task_id: Some(*task),

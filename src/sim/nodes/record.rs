@@ -79,9 +79,10 @@ impl<'a> Record<'a> {
 
     /// Seconds that a started job runs.
     pub(super) fn run_s(&self, id: u32) -> u64 {
-        let start_s = self.known.starts_s.get(id as usize).copied().flatten().unwrap_or(0);
-        let end_s = self.known.ends_s.get(id as usize).copied().unwrap_or(0);
-        nearest_u64(end_s.saturating_sub(start_s))
+        let start_s = self.known.starts_s.get(id as usize).copied().flatten();
+        let both = start_s.zip(self.known.ends_s.get(id as usize).copied());
+        debug_assert!(both.is_some(), "job {id} did not start");
+        both.map_or(0, |(start_s, end_s)| nearest_u64(end_s.saturating_sub(start_s)))
     }
 
     /// Records that the usage of the nodes in `held` changed.

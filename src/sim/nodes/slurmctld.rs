@@ -58,8 +58,10 @@ impl Slurmctld {
     }
 
     fn place(&self, id: u32, job: &NodeJob) -> Place {
-        let place = self.partitions.get(&job.job.partitions).copied().unwrap_or_default();
-        Place { size: self.sizes.get(id as usize).copied().unwrap_or(0), ..place }
+        let place = self.partitions.get(&job.job.partitions).copied();
+        let size = self.sizes.get(id as usize).copied();
+        debug_assert!(place.is_some() && size.is_some(), "job {id} is not of the load");
+        Place { size: size.unwrap_or(0), ..place.unwrap_or_default() }
     }
 
     /// Notes that a job runs from the beginning.

@@ -129,6 +129,7 @@ fn settle(path: &Path, report: &Report) -> std::io::Result<bool> {
     if !report.restored.is_empty() {
         File::options().write(true).open(path)?.set_modified(SystemTime::now())?;
     }
+    // A file of the future, after the clock was set back, is as young as can be: it is kept.
     let age = fs::metadata(path)?.modified()?.elapsed().unwrap_or_default();
     let done = report.restored.is_empty() && report.left.is_empty() && age >= SAVED;
     if done {

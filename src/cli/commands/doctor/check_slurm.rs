@@ -253,6 +253,7 @@ fn order(facts: &Facts) -> Option<Finding> {
     let weights = WEIGHTS.iter().filter_map(|key| facts.setting(key));
     let wanted = max_delta(config.order.max_delta_percent, largest_weight(weights));
     let text = facts.parameter("phalanx_order");
+    // The plugin too takes what is no number as 0, which orders nothing.
     let most = text.and_then(|text| text.parse::<u32>().ok()).unwrap_or(0);
     let what = match most {
         0 => "SchedulerParameters lacks phalanx_order=MAX: starts are in Slurm's order".to_owned(),

@@ -299,6 +299,7 @@ impl Row {
         self.in_vain_ms = as_f64(since(|plugin| plugin.late_ns)) / 1e6;
         let grew = |bucket: &&(u64, u64)| !was.ask_ns.buckets.contains(bucket);
         let edges = now.ask_ns.buckets.iter().filter(grew).map(|(edge, _)| *edge);
+        // Without a call in the drill's time the job step called nothing: it took none.
         self.call_ms = as_f64(edges.max().unwrap_or(0)) / 1e6;
     }
 }

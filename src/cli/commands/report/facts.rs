@@ -79,6 +79,7 @@ fn all_runs(report: &ActivityReport) -> RunSums {
         all.waits += of.waits;
         all.waits_from_submit += of.waits_from_submit;
         all.measured += of.measured;
+        // No mean where no run has a wait: it weighs nothing.
         wait += of.wait_mean_s.unwrap_or_default() * as_f64(of.waits);
         all.wait_max_s = all.wait_max_s.max(of.wait_max_s);
         let add = |sum: &mut Option<f64>, more: Option<f64>| {

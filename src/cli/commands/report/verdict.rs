@@ -48,10 +48,12 @@ pub struct Judged {
     pub sentence: String,
 }
 
+/// Mean wait in seconds; 0 where no job started, and so none waited for its start.
 fn wait(of: &Figures) -> f64 {
     of.wait_mean_s.unwrap_or(0.0)
 }
 
+/// GPUs that are stranded, in percent of all; 0 on nodes without GPUs.
 fn stranded(of: &Figures) -> f64 {
     of.stranded.get("gpu").copied().unwrap_or(0.0)
 }

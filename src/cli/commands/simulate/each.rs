@@ -2,8 +2,8 @@
 //! Policies side by side, with their progress.
 
 use std::io::{IsTerminal, Write};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Time between two updates of the bar.
@@ -28,9 +28,7 @@ pub fn each<P: Sync, T: Send>(
             let at = next.fetch_add(1, Ordering::Relaxed);
             let Some(policy) = policies.get(at) else { break };
             let figures = simulate(policy, &|done| shown.show(at, done));
-            if let Ok(mut found) = found.lock() {
-                found.push((at, figures));
-            }
+            found.lock().unwrap_or_else(PoisonError::into_inner).push((at, figures));
         }
     };
     std::thread::scope(|scope| {
@@ -42,7 +40,7 @@ pub fn each<P: Sync, T: Send>(
     if terminal {
         let _ = write!(std::io::stderr(), "\r\x1b[K");
     }
-    let mut found = found.into_inner().unwrap_or_default();
+    let mut found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
     found.sort_by_key(|(at, _)| *at);
     found.into_iter().map(|(_, figures)| figures).collect()
 }

@@ -53,9 +53,14 @@ fn due(options: &Options<'_>, reserve: Duration) -> Option<Instant> {
     })
 }
 
+/// Returns the mode of a name: one of [`METHODS`] that its method lacks does not run another mode.
+fn known<M>(mode: Option<M>, name: &str) -> Result<M, SolveError> {
+    mode.ok_or_else(|| SolveError::input("--mode", format!("the method has no {name:?}")))
+}
+
 fn solve_bag(bytes: &[u8], options: Options<'_>, out: &mut dyn Write) -> Result<(), SolveError> {
     let problem: bag::Problem = parse(bytes)?;
-    let mode = bag::Mode::from_name(options.mode).unwrap_or_default();
+    let mode = known(bag::Mode::from_name(options.mode), options.mode)?;
     let options = bag::Options { mode, explain: options.explain };
     let answer = bag::solve(&problem, &options).map_err(|error| match error {
         bag::SolveError::Input(field) => SolveError::Field(field),
@@ -83,7 +88,7 @@ fn solve_data_jobs(
     let problem: bisect::Problem<'_> = parse(bytes)?;
     let due = due(&options, RESERVE);
     let expired = || due.is_some_and(|due| Instant::now() >= due);
-    let mode = bisect::Mode::from_name(options.mode).unwrap_or_default();
+    let mode = known(bisect::Mode::from_name(options.mode), options.mode)?;
     let Options { seed, explain, .. } = options;
     let settings = bisect::Options { mode, seed, expired: &expired, explain };
     let answer = bisect::solve(&problem, &settings).map_err(|error| match error {
@@ -102,8 +107,10 @@ fn solve_gang(bytes: &[u8], options: Options<'_>, out: &mut dyn Write) -> Result
     let reserve = times(RESERVE_PER_TASK, tasks) + times(RESERVE_PER_MB, bytes.len() >> 20);
     let due = due(&options, RESERVE_GANG + reserve);
     let cores = || std::thread::available_parallelism().map_or(1, |n| n.get().min(THREADS_MAX));
-    // `best` is another name of the default, `ga`.
-    let mode = gang::Mode::from_name(options.mode).unwrap_or_default();
+    let mode = match options.mode {
+        "best" => gang::Mode::Ga,
+        name => known(gang::Mode::from_name(name), name)?,
+    };
     let (mut ga, mut document) = (gang::GaParams::default(), gang::SeedParams::default());
     let population = match options.params {
         Some(text) if mode == gang::Mode::Seed => {
