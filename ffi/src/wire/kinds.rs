@@ -56,41 +56,41 @@ macro_rules! wire_enum {
 wire_enum! {
     /// Message types; below 64 plugin to daemon, from 64 daemon to plugin.
     Type: u16 {
-        /// See [`super::Hello`].
+        /// The message [`super::Hello`].
         Hello = PHX_HELLO, "HELLO";
-        /// See [`super::SyncBegin`].
+        /// The message [`super::SyncBegin`].
         SyncBegin = PHX_SYNC_BEGIN, "SYNC_BEGIN";
-        /// See [`super::GresNames`].
+        /// The message [`super::GresNames`].
         GresNames = PHX_GRES_NAMES, "GRES_NAMES";
-        /// See [`super::Nodes`].
+        /// The message [`super::Nodes`].
         Nodes = PHX_NODES, "NODES";
-        /// See [`super::Job`].
+        /// The message [`super::Job`].
         Job = PHX_JOB, "JOB";
-        /// See [`super::JobEnd`].
+        /// The message [`super::JobEnd`].
         JobEnd = PHX_JOB_END, "JOB_END";
-        /// See [`super::SyncEnd`].
+        /// The message [`super::SyncEnd`].
         SyncEnd = PHX_SYNC_END, "SYNC_END";
-        /// See [`super::Ask`].
+        /// The message [`super::Ask`].
         Ask = PHX_ASK, "ASK";
-        /// See [`super::Outcome`].
+        /// The message [`super::Outcome`].
         Outcome = PHX_OUTCOME, "OUTCOME";
-        /// See [`super::Stats`].
+        /// The message [`super::Stats`].
         Stats = PHX_STATS, "STATS";
-        /// See [`super::Queue`].
+        /// The message [`super::Queue`].
         Queue = PHX_QUEUE, "QUEUE";
-        /// See [`super::Topology`].
+        /// The message [`super::Topology`].
         Topology = PHX_TOPOLOGY, "TOPOLOGY";
-        /// See [`super::Ends`].
+        /// The message [`super::Ends`].
         Ends = PHX_ENDS, "ENDS";
-        /// See [`super::Welcome`].
+        /// The message [`super::Welcome`].
         Welcome = PHX_WELCOME, "WELCOME";
-        /// See [`super::Welcome`].
+        /// The message [`super::Welcome`].
         Config = PHX_CONFIG, "CONFIG";
-        /// See [`super::Answer`].
+        /// The message [`super::Answer`].
         Answer = PHX_ANSWER, "ANSWER";
-        /// See [`super::Resync`].
+        /// The message [`super::Resync`].
         Resync = PHX_RESYNC, "RESYNC";
-        /// See [`super::Order`].
+        /// The message [`super::Order`].
         Order = PHX_ORDER, "ORDER";
     }
 }

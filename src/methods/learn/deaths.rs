@@ -394,7 +394,7 @@ impl Suspect {
         (-f64::from(past_s) / HALF_S).exp2()
     }
 
-    /// Replaces the evidence of a block of the user's runs by its present value.
+    /// Replaces the evidence of a block of the user's runs by its present logarithm, `ln`.
     fn tell(&mut self, run: &Ended<'_>, seen: &mut Seen, ln: f64, most: f64) {
         let faded = self.faded(run.at_s);
         self.of.values_mut().for_each(|one| one.ln *= faded);

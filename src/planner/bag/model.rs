@@ -62,7 +62,7 @@ impl Rate {
     }
 }
 
-/// An array.
+/// A job array and what the plan needs of it.
 #[derive(Debug)]
 pub(super) struct Bag<'a> {
     /// A record of the array, which has its request.

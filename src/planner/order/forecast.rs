@@ -113,7 +113,7 @@ impl Forecasts {
         keep(&mut self.arrivals, Arrival { at_s, pool, job, user, mean_s }, ARRIVALS_MAX);
     }
 
-    /// A job ended.
+    /// Learns how the runtime of a job that ended compares with the predicted mean.
     pub fn ended(&mut self, user: u64, mean_s: f64, run_s: u64) {
         let ratio = as_f64(run_s.max(1)) / mean_s.max(1.0);
         keep(&mut self.ratios, ratio, RATIOS_MAX);

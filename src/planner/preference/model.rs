@@ -213,7 +213,7 @@ pub struct PreferenceUse {
 
 impl Preference {
     /// Returns the job's gain on the nodes of a set over other nodes; `None`: it is not known.
-    /// Nodes of unknown worth count as no worse.
+    /// Nodes of unknown worth count as no worse; the last worth is that of nodes in no set.
     pub fn gain(&self, set: usize, others: &[NodeIdx]) -> Option<f64> {
         let worth = |at: usize| self.worth.get(at).copied().flatten();
         let own = worth(set)?;

@@ -152,10 +152,11 @@ impl Server {
 
     /// Waits until there is something to do.
     fn wait(&self, connections: [Option<&Connection>; 2], pause: Duration) -> Ready {
-        let none = self.accept_after.is_some();
-        let events = if none { PollFlags::empty() } else { PollFlags::POLLIN };
+        let pauses = self.accept_after.is_some();
+        let events = if pauses { PollFlags::empty() } else { PollFlags::POLLIN };
         let listener = PollFd::new(self.listener.as_fd(), events);
         let timeout = PollTimeout::try_from(pause).unwrap_or(PollTimeout::ZERO);
+        // The first is the listener; connections take the places of its copies, others are unused.
         let mut fds = [listener.clone(), listener.clone(), listener];
         let mut count = 1;
         for connection in connections.into_iter().flatten() {
